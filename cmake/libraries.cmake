@@ -1,0 +1,10 @@
+# The library as its users see it: shared and static, from the same objects.
+add_library(gcoll SHARED ${gcoll_objects})
+add_library(gcoll_static STATIC ${gcoll_objects})
+set_target_properties(gcoll PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+set_target_properties(gcoll_static PROPERTIES OUTPUT_NAME gcoll)
+foreach(library gcoll gcoll_static)
+  set_target_properties(${library} PROPERTIES LINKER_LANGUAGE C)
+  target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+  target_link_libraries(${library} PRIVATE PkgConfig::libuv PkgConfig::hiredis Threads::Threads m)
+endforeach()

@@ -1,0 +1,61 @@
+/* gcoll/base/base.h - what every layer may use: errors, checked sizes, time, reduction kernels. */
+#ifndef GCOLL_BASE_H
+#define GCOLL_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gcoll/status.h"
+#include "gcoll/types.h"
+
+#if defined(__GNUC__)
+#define GCOLL_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#else
+#define GCOLL_PRINTF(f, a)
+#endif
+
+/* Sets this thread's last error text (truncated to 1023 bytes) and returns `status`. The place that
+ * detects an error calls it; callers pass the status on. The text may use gcoll_last_error() itself. */
+gcoll_status gcoll_error(gcoll_status status, const char *format, ...) GCOLL_PRINTF(2, 3);
+
+/* *product = a * b, or false on overflow. */
+static inline bool gcoll_mul_u64(uint64_t a, uint64_t b, uint64_t *product) {
+    return !__builtin_mul_overflow(a, b, product);
+}
+
+/* Monotonic clock. */
+int64_t gcoll_now_ns(void);
+static inline int64_t gcoll_now_ms(void) {
+    return gcoll_now_ns() / 1000000;
+}
+
+/* 64 bits that differ between processes, hosts and calls (getrandom). */
+gcoll_status gcoll_random_bytes(void *buffer, size_t bytes);
+
+/* dst = a op b over `count` elements; dst may equal a or b. No op may be GCOLL_USER; GCOLL_AVG adds. */
+typedef void (*gcoll_kernel)(void *dst, const void *a, const void *b, uint64_t count);
+
+/* The best kernel for this processor, or NULL where op is not defined for type. Cheap enough to call
+ * once an operation. */
+gcoll_kernel gcoll_kernel_find(gcoll_type type, gcoll_op op);
+
+/* Names of the instruction sets that have kernels in this build, best first, "plain" last; and the same
+ * look-up in one of them (NULL if this processor lacks it), for tests and benchmarks. */
+extern const char *const gcoll_kernel_sets[];
+gcoll_kernel gcoll_kernel_find_in(const char *set, gcoll_type type, gcoll_op op);
+
+/* Whether op is defined for type: GCOLL_OK, or GCOLL_ERR_INVALID naming both. GCOLL_USER is. */
+gcoll_status gcoll_op_check(gcoll_type type, gcoll_op op);
+
+/* data[i] /= divisor, in the type's arithmetic (float16 and bfloat16 through float32; integers
+ * truncate toward zero). divisor > 0. */
+void gcoll_divide(void *data, uint64_t count, gcoll_type type, uint32_t divisor);
+
+/* Scalar conversions, round to nearest even, NaN stays NaN (quiet), overflow to infinity. */
+float gcoll_half_to_float(uint16_t half);
+uint16_t gcoll_float_to_half(float value);
+float gcoll_bfloat16_to_float(uint16_t value);
+uint16_t gcoll_float_to_bfloat16(float value);
+
+#endif

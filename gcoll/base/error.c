@@ -1,0 +1,51 @@
+/* gcoll/base/error.c - statuses, and the last error of a thread: the only state that is not in a handle. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gcoll/base/base.h"
+#include "gcoll/version.h"
+
+static _Thread_local char last_error[1024];
+
+gcoll_status gcoll_error(gcoll_status status, const char *format, ...) {
+    char text[sizeof last_error]; /* not in place: an argument may be last_error itself */
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    memcpy(last_error, text, sizeof text);
+    return status;
+}
+
+const char *gcoll_last_error(void) {
+    return last_error;
+}
+
+const char *gcoll_status_text(gcoll_status status) {
+    static const char *const texts[] = {
+        [GCOLL_OK] = "success",
+        [GCOLL_ERR_INVALID] = "invalid argument",
+        [GCOLL_ERR_NO_MEMORY] = "out of memory",
+        [GCOLL_ERR_UNSUPPORTED] = "not supported",
+        [GCOLL_ERR_TIMEOUT] = "timed out",
+        [GCOLL_ERR_IO] = "input or output failed",
+        [GCOLL_ERR_PEER] = "a peer failed",
+        [GCOLL_ERR_PROTOCOL] = "protocol violated",
+        [GCOLL_ERR_MISMATCH] = "ranks called different operations",
+        [GCOLL_ERR_ABORTED] = "aborted",
+        [GCOLL_ERR_NOT_FOUND] = "not found",
+        [GCOLL_ERR_STATE] = "not allowed in this state",
+        [GCOLL_ERR_INTERNAL] = "internal error",
+    };
+    if ((unsigned)status >= sizeof texts / sizeof texts[0])
+        return "unknown status";
+    return texts[status];
+}
+
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+
+const char *gcoll_version(void) {
+    return TEXT(GCOLL_VERSION_MAJOR) "." TEXT(GCOLL_VERSION_MINOR) "." TEXT(GCOLL_VERSION_PATCH);
+}

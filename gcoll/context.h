@@ -1,0 +1,133 @@
+/*
+ * gcoll/context.h - a context: a group of ranks that run collectives together.
+ *
+ * A context belongs to one job of `size` ranks. Each rank creates it with the same job id, size and
+ * store; creation is the rendezvous and returns when all ranks are there, or names those that are not.
+ * Connections are made later, when an operation first needs them.
+ *
+ * Threads: a context is used by one thread at a time; different contexts share nothing and may be used by
+ * different threads at once. gcoll_context_abort may be called from any thread.
+ *
+ * Failure: when anything goes wrong between ranks, the context is broken for good: the call that
+ * noticed and every later one return the same cause, the other ranks are told at once, and
+ * gcoll_context_destroy still returns in bounded time. Errors in arguments break nothing.
+ */
+#ifndef GCOLL_CONTEXT_H
+#define GCOLL_CONTEXT_H
+
+#include "gcoll/status.h"
+#include "gcoll/store.h"
+#include "gcoll/types.h"
+
+GCOLL_BEGIN_DECLS
+
+typedef struct gcoll_context gcoll_context;
+
+typedef enum gcoll_log_level {
+    GCOLL_LOG_ERROR = 0,
+    GCOLL_LOG_WARNING = 1,
+    GCOLL_LOG_INFO = 2,
+    GCOLL_LOG_DEBUG = 3
+} gcoll_log_level;
+
+/* Called on the context's thread. text is one line without a newline. Must not call gcoll. */
+typedef void (*gcoll_log_fn)(void *arg, gcoll_log_level level, const char *text);
+
+/* malloc/free of the caller's own, for memory that grows with messages and plans: scratch and plans' run
+ * state. alignment is a power of two. Must be usable from the context's thread. */
+typedef struct gcoll_allocator {
+    void *(*allocate)(void *arg, size_t bytes, size_t alignment);
+    void (*release)(void *arg, void *memory, size_t bytes);
+    void *arg;
+} gcoll_allocator;
+
+/* For transport "inproc": what connects the ranks of one process. Shared by `size` contexts, in one or
+ * several threads, and destroyed after them. */
+typedef struct gcoll_hub gcoll_hub;
+GCOLL_API gcoll_status gcoll_hub_create(uint32_t size, gcoll_hub **hub);
+GCOLL_API void gcoll_hub_destroy(gcoll_hub *hub);
+
+typedef struct gcoll_context_options {
+    size_t struct_size; /* set by gcoll_context_options_init */
+    uint32_t rank;      /* 0 .. size-1 */
+    uint32_t size;      /* ranks of the job, >= 1 */
+    gcoll_store *store; /* borrowed while the context lives; may be NULL if size is 1 */
+    const char *job; /* name of this job in the store, [A-Za-z0-9._-]{1,64}; NULL is "default". Two contexts
+                      * that live at the same time on one store need different names. */
+    const char *transport; /* "tcp" (NULL, "auto" are tcp) or "inproc" */
+    gcoll_hub *hub;        /* inproc only */
+    const char *interface; /* tcp: NULL, or interface name, address or subnet ("10.0.0.0/8"). By default the
+                            * addresses of all interfaces are offered, and a peer on the same host is
+                            * reached by loopback, any other never. */
+    uint16_t port_min, port_max; /* tcp: 0,0 for any free port, else listen in this range, inclusive */
+    int64_t timeout_ms; /* limit of each blocking call, the rendezvous included; 0: 30000; at most 86400000 */
+    uint64_t eager_bytes; /* 0: default. Messages up to this size go without waiting for the receiver. */
+    uint64_t
+        eager_pool_bytes; /* 0: default. Most bytes held for one peer that no operation here waits for yet. */
+    int64_t spin_us; /* how long a waiting call polls before it sleeps; 0: default (by ranks and cores of this
+                      * host), -1: never */
+    gcoll_log_fn log; /* NULL: silent */
+    void *log_arg;
+    const gcoll_allocator *allocator; /* NULL: malloc. Copied. */
+} gcoll_context_options;
+
+/* Fills in defaults. Always call it first: later versions add fields. */
+GCOLL_API void gcoll_context_options_init(gcoll_context_options *options);
+
+/* Joins the job and returns when all ranks have. Blocking, up to options->timeout_ms.
+ * Errors: INVALID (names the field), TIMEOUT (names the missing ranks, or rank 0), IO (store, sockets). */
+GCOLL_API gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_context **context);
+
+/* A second context for the same ranks by means of the first one's connections, with no visit to the store.
+ * Collective: every rank calls it in the same order as other operations on `parent`. It has a sequence,
+ * listener and pairs of its own and may go to another thread. timeout and other options are the parent's. The
+ * parent may be destroyed first. */
+GCOLL_API gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_context **context);
+
+GCOLL_API uint32_t gcoll_context_rank(const gcoll_context *context);
+GCOLL_API uint32_t gcoll_context_size(const gcoll_context *context);
+
+/* GCOLL_OK while the context works; else the status it broke with, and sets gcoll_last_error to the cause. */
+GCOLL_API gcoll_status gcoll_context_health(const gcoll_context *context);
+
+/* The rank that broke the context, or -1: not broken, or nobody's fault. */
+GCOLL_API int64_t gcoll_context_culprit(const gcoll_context *context);
+
+/* Breaks the context on every rank: calls that wait return GCOLL_ERR_ABORTED with `reason` (up to 200 bytes).
+ * From any thread. Does not wait. */
+GCOLL_API void gcoll_context_abort(gcoll_context *context, const char *reason);
+
+/* Leaves the job. NULL is fine. Takes at most about a second, also when peers are gone. Operations,
+ * requests and pairs of the context must have been destroyed before. */
+GCOLL_API void gcoll_context_destroy(gcoll_context *context);
+
+/* ---- Pair: an ordered two-way channel to one peer, to write algorithms of your own on ------------- */
+
+typedef struct gcoll_pair gcoll_pair;
+typedef struct gcoll_request gcoll_request;
+
+/* The pair to `peer` (not this rank). Owned by the context. Connects when first used. */
+GCOLL_API gcoll_status gcoll_context_pair(gcoll_context *context, uint32_t peer, gcoll_pair **pair);
+
+/* Sends or receives `bytes` bytes. Messages of the same tag between the same two ranks match in order, and
+ * sizes must be equal. Blocking, up to the context's timeout; gcoll_pair_send returns when data may be
+ * reused. */
+GCOLL_API gcoll_status gcoll_pair_send(gcoll_pair *pair, uint32_t tag, const void *data, uint64_t bytes);
+GCOLL_API gcoll_status gcoll_pair_recv(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes);
+
+/* The same without waiting. data must stay until the request is done. Each request is ended by exactly one
+ * successful or failed gcoll_request_wait, or by a gcoll_request_test that sets *done, and is invalid
+ * afterwards. */
+GCOLL_API gcoll_status gcoll_pair_send_start(gcoll_pair *pair, uint32_t tag, const void *data, uint64_t bytes,
+                                             gcoll_request **request);
+GCOLL_API gcoll_status gcoll_pair_recv_start(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes,
+                                             gcoll_request **request);
+
+/* Waits up to the context's timeout. A timeout breaks the context, as it leaves ranks out of step. */
+GCOLL_API gcoll_status gcoll_request_wait(gcoll_request *request);
+/* Makes progress without waiting. */
+GCOLL_API gcoll_status gcoll_request_test(gcoll_request *request, int *done);
+
+GCOLL_END_DECLS
+
+#endif

@@ -1,0 +1,133 @@
+/*
+ * transport/transport.h - what a transport is: a const table of operations on an endpoint.
+ *
+ * An endpoint is one rank's end of a group: it listens, connects to peers when asked, and moves
+ * messages. It knows bytes and peers; it knows no collective, no plan and no store. It is driven by one
+ * thread at a time (only `wake` may be called from another). All events and `done` calls happen inside a call
+ * of that thread.
+ *
+ * A message is matched by (peer, stream, index): each pair of those is used once in each direction.
+ * Streams are chosen by the caller (an operation's number, or a user's tag). Messages may be posted and
+ * arrive in any order.
+ *
+ * Flow control is the transport's: bytes that no receive waits for are bounded (eager_pool_bytes a peer),
+ * larger messages wait at the sender until the receiver has posted; no order of posting deadlocks as long as
+ * each message that a rank waits for is eventually posted on both sides.
+ */
+#ifndef GCOLL_TRANSPORT_H
+#define GCOLL_TRANSPORT_H
+
+#include "gcoll/base/base.h"
+
+#define GCOLL_FINGERPRINT_BYTES 32
+#define GCOLL_ADDRESS_MAX       4096
+#define GCOLL_NOTE_TEXT_MAX     256
+
+typedef struct gcoll_endpoint gcoll_endpoint;
+typedef struct gcoll_message gcoll_message;
+
+/* Takes `bytes` received bytes at byte `offset` of the message; bytes is a multiple of the granule. */
+typedef void (*gcoll_consume_fn)(void *arg, uint64_t offset, const void *data, uint64_t bytes);
+
+/* A posted send or receive. The caller owns it and its data; from post to `done` (or close) neither may
+ * be moved or changed. `done` is called exactly once unless the peer fails or the endpoint closes, after
+ * which the message is the caller's again. It may be called from within post or progress; it may post. */
+struct gcoll_message {
+    uint64_t stream;
+    uint32_t index;
+    uint32_t granule;         /* receive with consume: the element size, 1..16 */
+    uint64_t bytes;           /* exact; 0 is a message too */
+    void *data;               /* send: source. receive: destination, unless consume is set */
+    gcoll_consume_fn consume; /* receive: NULL, or is given the bytes while they are hot */
+    void *consume_arg;
+    const uint8_t *open; /* send: NULL, or GCOLL_FINGERPRINT_BYTES that travel ahead of it */
+    void (*done)(gcoll_message *message);
+    void *owner; /* the caller's */
+
+    /* The transport's own, between post and done. */
+    gcoll_message *next;
+    gcoll_message *previous;
+    uint64_t moved;
+    uint32_t flags;
+};
+
+/* Why an operation died, as told to everybody. */
+typedef struct gcoll_note {
+    int32_t status;                 /* gcoll_status */
+    uint32_t culprit;               /* the rank at fault, UINT32_MAX if none */
+    char text[GCOLL_NOTE_TEXT_MAX]; /* NUL-terminated, printable */
+} gcoll_note;
+
+typedef struct gcoll_events {
+    void *arg;
+    /* A fingerprint arrived with the first message of `stream` from peer (also before any receive is posted).
+     */
+    void (*opened)(void *arg, uint32_t peer, uint64_t stream,
+                   const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]);
+    /* The pair broke; nothing more will happen on it. text: "closed the connection", "sent garbage (...)",
+     * "refused the connection at 10.0.0.7:4711", without the rank. */
+    void (*failed)(void *arg, uint32_t peer, gcoll_status status, const char *text);
+    /* The peer closed its endpoint in good order, after all that it had to say. */
+    void (*departed)(void *arg, uint32_t peer);
+    /* A peer aborted. */
+    void (*aborted)(void *arg, uint32_t from, const gcoll_note *note);
+    /* The answer to `probe`: the peer's thread is driving its endpoint, and says `position`. */
+    void (*answered)(void *arg, uint32_t peer, uint64_t position);
+} gcoll_events;
+
+typedef struct gcoll_endpoint_options {
+    uint32_t rank, size;
+    uint8_t group[16]; /* random, the same on every rank of this group and no other */
+    const char
+        *interface; /* NULL, or name ("eth0"), address ("10.0.0.7", "fe80::1%eth0"), subnet ("10.0.0.0/8") */
+    const char *route_to; /* NULL, or host:port of the store: the interface that routes there is preferred */
+    uint16_t port_min, port_max; /* 0,0: any free port; else a port in this range, inclusive */
+    uint64_t eager_bytes;        /* messages up to this go without waiting; 0: default */
+    uint64_t eager_pool_bytes;   /* most unexpected bytes held for one peer; 0: default */
+    int64_t connect_timeout_ms;
+    int64_t spin_us; /* progress polls this long before it blocks; 0: never spins */
+    void *hub;       /* inproc: the gcoll_hub; else NULL */
+} gcoll_endpoint_options;
+
+typedef struct gcoll_transport {
+    const char *name;
+    /* Starts listening. Errors: INVALID names the option (unknown interface, port range full), IO. */
+    gcoll_status (*open)(const gcoll_endpoint_options *options, const gcoll_events *events,
+                         gcoll_endpoint **endpoint);
+    /* What peers need to connect: printable text without spaces of at most GCOLL_ADDRESS_MAX - 1 bytes. */
+    gcoll_status (*address)(gcoll_endpoint *endpoint, char *text, size_t bytes);
+    /* Starts connecting to a peer by its address text (which is checked, not trusted). At once; the
+     * outcome is known by messages moving or by `failed`. A second call for a peer does nothing, as does one
+     * for a peer that connected to us first. */
+    gcoll_status (*connect)(gcoll_endpoint *endpoint, uint32_t peer, const char *address);
+    /* Never block. May be posted before the pair is connected. On a broken pair nothing happens. Sends
+     * may be held back until the next flush, progress or post. */
+    void (*post_send)(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
+    void (*post_recv)(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
+    /* Writes what post_send held back. */
+    void (*flush)(gcoll_endpoint *endpoint);
+    /* Moves what can be moved. wait_us > 0: if nothing moved, waits for something up to that long (spinning
+     * for spin_us, then blocked). Sets *moved if any done or event was called. */
+    gcoll_status (*progress)(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved);
+    /* Makes a waiting progress return. From any thread. */
+    void (*wake)(gcoll_endpoint *endpoint);
+    /* Asks whether the peer's thread is alive; `answered` follows, or nothing. */
+    void (*probe)(gcoll_endpoint *endpoint, uint32_t peer);
+    /* What this rank answers to probes. */
+    void (*set_position)(gcoll_endpoint *endpoint, uint64_t position);
+    void (*set_spin)(gcoll_endpoint *endpoint, int64_t spin_us);
+    /* Tells every connected peer, and drops all posted messages: no byte of theirs is read or written from
+     * now on, and no `done` follows. Takes at most limit_ms. */
+    void (*abort)(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t limit_ms);
+    /* Says goodbye, lets what was sent arrive (at most limit_ms), closes, frees. Posted messages are dropped.
+     */
+    void (*close)(gcoll_endpoint *endpoint, int64_t limit_ms);
+} gcoll_transport;
+
+extern const gcoll_transport gcoll_transport_tcp;
+extern const gcoll_transport gcoll_transport_inproc;
+
+/* NULL-terminated. */
+extern const gcoll_transport *const gcoll_transports[];
+
+#endif
