@@ -1,0 +1,295 @@
+/* gcoll/core/context.c - the life of a context: options, rendezvous, endpoint, end. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/core/core_internal.h"
+
+#define DEFAULT_TIMEOUT_MS INT64_C(30000)
+#define LONGEST_TIMEOUT_MS INT64_C(86400000) /* a day */
+#define CLOSE_LIMIT_MS     1000              /* for what was sent to arrive; normally it has long arrived */
+#define SPIN_US            200 /* longer than a small collective takes, shorter than anyone notices */
+#define CACHE_LINE         64
+
+/* Of loopback TCP on a server of 2023; a fit at start-up belongs here once it pays. Only ratios matter. */
+#define DEFAULT_ALPHA_S 6e-6    /* a message */
+#define DEFAULT_BETA_S  2.5e-10 /* a byte: 4 GB/s */
+#define DEFAULT_GAMMA_S 1e-10   /* a byte reduced: 10 GB/s */
+
+/* ---- Memory and log
+ * ------------------------------------------------------------------------------------------ */
+
+static void *default_allocate(void *arg, size_t bytes, size_t alignment) {
+    (void)arg;
+    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void default_release(void *arg, void *memory, size_t bytes) {
+    (void)arg;
+    (void)bytes;
+    free(memory);
+}
+
+void *gcoll_allocate(gcoll_context *context, uint64_t bytes) {
+    uint64_t wanted = bytes > 0 ? bytes : 1;
+    void *memory = NULL;
+    if (wanted <= SIZE_MAX - CACHE_LINE)
+        memory = context->allocator.allocate(context->allocator.arg, (size_t)wanted, CACHE_LINE);
+    if (!memory)
+        gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %llu bytes", (unsigned long long)bytes);
+    return memory;
+}
+
+void gcoll_release(gcoll_context *context, void *memory, uint64_t bytes) {
+    if (memory)
+        context->allocator.release(context->allocator.arg, memory, (size_t)(bytes > 0 ? bytes : 1));
+}
+
+void gcoll_log(gcoll_context *context, gcoll_log_level level, const char *format, ...) {
+    if (!context->log)
+        return;
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    context->log(context->log_arg, level, text);
+}
+
+/* ---- Options
+ * ---------------------------------------------------------------------------------------------------- */
+
+void gcoll_context_options_init(gcoll_context_options *options) {
+    memset(options, 0, sizeof *options);
+    options->struct_size = sizeof *options;
+    options->size = 1;
+}
+
+gcoll_status gcoll_options_read(void *to, size_t size, size_t first_size, const void *from) {
+    if (!from)
+        return GCOLL_OK;
+    size_t given;
+    memcpy(&given, from, sizeof given);
+    if (given < first_size || given > size)
+        return gcoll_error(
+            GCOLL_ERR_INVALID,
+            "options.struct_size: is %zu; allowed are %zu to %zu (call the init function first)", given,
+            first_size, size);
+    memcpy(to, from, given);
+    return GCOLL_OK;
+}
+
+static gcoll_status check_job(const char *job) {
+    const char *allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    size_t length = strlen(job);
+    if (length == 0 || length > 64 || strspn(job, allowed) != length)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.job: is '%.80s'; allowed are 1 to 64 of A-Z a-z 0-9 . _ -", job);
+    return GCOLL_OK;
+}
+
+static gcoll_status check_options(const gcoll_context_options *o) {
+    if (o->size < 1 || o->size > GCOLL_MAX_RANKS)
+        return gcoll_error(GCOLL_ERR_INVALID, "options.size: is %u; allowed are 1 to %u", o->size,
+                           GCOLL_MAX_RANKS);
+    if (o->rank >= o->size)
+        return gcoll_error(GCOLL_ERR_INVALID, "options.rank: is %u; allowed are 0 to %u", o->rank,
+                           o->size - 1);
+    if (o->size > 1 && !o->store)
+        return gcoll_error(GCOLL_ERR_INVALID, "options.store: is NULL; %u ranks need one to find each other",
+                           o->size);
+    if (o->timeout_ms < 0 || o->timeout_ms > LONGEST_TIMEOUT_MS)
+        return gcoll_error(GCOLL_ERR_INVALID, "options.timeout_ms: is %lld; allowed are 0 (default) to %lld",
+                           (long long)o->timeout_ms, (long long)LONGEST_TIMEOUT_MS);
+    if (o->spin_us < -1)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.spin_us: is %lld; allowed are -1 (never), 0 (default) and more",
+                           (long long)o->spin_us);
+    if ((o->port_min == 0) != (o->port_max == 0) || o->port_min > o->port_max)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.port_min, port_max: are %u and %u; allowed are 0 and 0, or a range",
+                           o->port_min, o->port_max);
+    if (o->allocator && (!o->allocator->allocate || !o->allocator->release))
+        return gcoll_error(GCOLL_ERR_INVALID, "options.allocator: allocate or release is NULL");
+    return check_job(o->job ? o->job : "default");
+}
+
+static gcoll_status find_transport(const char *name, const gcoll_transport **transport) {
+    const char *wanted = !name || strcmp(name, "auto") == 0 ? "tcp" : name;
+    char list[128] = "auto";
+    for (const gcoll_transport *const *at = gcoll_transports; *at; at++) {
+        if (strcmp((*at)->name, wanted) == 0) {
+            *transport = *at;
+            return GCOLL_OK;
+        }
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, ", %s", (*at)->name);
+    }
+    return gcoll_error(GCOLL_ERR_INVALID, "options.transport: is '%.40s'; allowed are %s", wanted, list);
+}
+
+/* ---- Creation
+ * ------------------------------------------------------------------------------------------------------ */
+
+static char *copy_text(const char *text) {
+    return text ? strdup(text) : NULL;
+}
+
+gcoll_status gcoll_context_allocate(const gcoll_context_options *o, gcoll_context **out) {
+    gcoll_context *context = calloc(1, sizeof *context);
+    if (!context)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a context");
+    context->rank = o->rank;
+    context->size = o->size;
+    context->timeout_ms = o->timeout_ms ? o->timeout_ms : DEFAULT_TIMEOUT_MS;
+    context->spin_us = o->spin_us;
+    context->store = o->store;
+    snprintf(context->job, sizeof context->job, "%s", o->job ? o->job : "default");
+    context->suspect = GCOLL_NO_RANK;
+    context->cause.culprit = GCOLL_NO_RANK;
+    context->log = o->log;
+    context->log_arg = o->log_arg;
+    context->allocator =
+        o->allocator ? *o->allocator : (gcoll_allocator){default_allocate, default_release, NULL};
+    context->cost = (gcoll_cost_parameters){DEFAULT_ALPHA_S, DEFAULT_BETA_S, DEFAULT_GAMMA_S};
+    context->interface = copy_text(o->interface);
+    context->endpoint_options = (gcoll_endpoint_options){.rank = o->rank,
+                                                         .size = o->size,
+                                                         .interface = context->interface,
+                                                         .port_min = o->port_min,
+                                                         .port_max = o->port_max,
+                                                         .eager_bytes = o->eager_bytes,
+                                                         .eager_pool_bytes = o->eager_pool_bytes,
+                                                         .connect_timeout_ms = context->timeout_ms,
+                                                         .spin_us = 0,
+                                                         .hub = o->hub};
+    context->peers = gcoll_allocate(context, o->size * sizeof *context->peers);
+    if (!context->peers || (o->interface && !context->interface)) {
+        gcoll_context_destroy(context);
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "options.size: no memory for %u ranks", o->size);
+    }
+    memset(context->peers, 0, o->size * sizeof *context->peers);
+    *out = context;
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_context_open(gcoll_context *context) {
+    gcoll_events events = gcoll_context_events;
+    events.arg = context;
+    gcoll_generation_bytes(context->generation, context->endpoint_options.group);
+    return context->transport->open(&context->endpoint_options, &events, &context->endpoint);
+}
+
+/* Polling pays while each rank has a core; where ranks share cores it burns the time that the peer needs. */
+void gcoll_context_tune_spin(gcoll_context *context, uint32_t local_ranks) {
+    if (context->spin_us == 0)
+        context->spin_us = local_ranks <= gcoll_host_cores() ? SPIN_US : -1;
+    int64_t spin_us = context->spin_us < 0 ? 0 : context->spin_us;
+    context->endpoint_options.spin_us = spin_us;
+    context->transport->set_spin(context->endpoint, spin_us);
+}
+
+static gcoll_status join(gcoll_context *context) {
+    char address[GCOLL_ADDRESS_MAX];
+    uint32_t local_ranks = 1;
+    int64_t deadline_ms = gcoll_now_ms() + context->timeout_ms;
+    gcoll_status status = gcoll_rendezvous_begin(context, deadline_ms);
+    if (status == GCOLL_OK)
+        status = gcoll_context_open(context);
+    if (status == GCOLL_OK)
+        status = context->transport->address(context->endpoint, address, sizeof address);
+    if (status == GCOLL_OK)
+        status = gcoll_rendezvous_finish(context, address, deadline_ms, &local_ranks);
+    if (status == GCOLL_OK)
+        gcoll_context_tune_spin(context, local_ranks);
+    return status;
+}
+
+gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_context **out) {
+    if (!options || !out)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", options ? "context" : "options");
+    gcoll_context_options known = {0};
+    gcoll_status status = gcoll_options_read(&known, sizeof known, sizeof known, options);
+    if (status == GCOLL_OK)
+        status = check_options(&known);
+    const gcoll_transport *transport = NULL;
+    if (status == GCOLL_OK)
+        status = find_transport(known.transport, &transport);
+    gcoll_context *context = NULL;
+    if (status == GCOLL_OK)
+        status = gcoll_context_allocate(&known, &context);
+    if (status != GCOLL_OK)
+        return status;
+    context->transport = transport;
+    if (context->size > 1)
+        status = join(context);
+    if (status != GCOLL_OK) {
+        char text[1024];
+        snprintf(text, sizeof text, "%s", gcoll_last_error());
+        context->cause.status = (int32_t)status;
+        gcoll_context_destroy(context);
+        return gcoll_error(status, "%s", text);
+    }
+    gcoll_log(context, GCOLL_LOG_INFO, "rank %u of %u joined job '%s' over %s", context->rank, context->size,
+              context->job, transport->name);
+    *out = context;
+    return GCOLL_OK;
+}
+
+uint32_t gcoll_context_rank(const gcoll_context *context) {
+    return context->rank;
+}
+uint32_t gcoll_context_size(const gcoll_context *context) {
+    return context->size;
+}
+
+void gcoll_context_destroy(gcoll_context *context) {
+    if (!context)
+        return;
+    if (context->runs || context->requests)
+        gcoll_break(context, GCOLL_ERR_PEER, context->rank,
+                    "rank %u destroyed its context with work in flight", context->rank);
+    if (context->broken)
+        gcoll_context_settle(context);
+    while (context->runs)
+        gcoll_run_drop(context->runs);
+    if (context->endpoint)
+        context->transport->close(context->endpoint, CLOSE_LIMIT_MS);
+    gcoll_rendezvous_leave(context);
+    gcoll_cache_clear(context);
+    for (uint32_t peer = 0; context->peers && peer < context->size; peer++) {
+        gcoll_pair_destroy(context->peers[peer].pair);
+        gcoll_release(context, context->peers[peer].early, GCOLL_HISTORY * sizeof(gcoll_early));
+    }
+    for (uint32_t peer = 0; context->addresses && peer < context->size; peer++)
+        free(context->addresses[peer]);
+    free(context->addresses);
+    gcoll_release(context, context->peers, context->size * sizeof *context->peers);
+    free(context->interface);
+    free(context);
+}
+
+/* ---- Peers
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+bool gcoll_peer_need(gcoll_context *context, uint32_t peer) {
+    gcoll_peer *state = &context->peers[peer];
+    if (state->departed && !context->broken)
+        gcoll_break_operation(context, GCOLL_ERR_PEER, peer, "rank %u left the job", peer);
+    if (context->broken)
+        return false;
+    if (state->connecting)
+        return true;
+    char address[GCOLL_ADDRESS_MAX];
+    gcoll_status status = gcoll_rendezvous_lookup(context, peer, address, sizeof address);
+    if (status == GCOLL_OK)
+        status = context->transport->connect(context->endpoint, peer, address);
+    if (status == GCOLL_ERR_NOT_FOUND)
+        gcoll_break_operation(context, GCOLL_ERR_PEER, peer, "rank %u left the job", peer);
+    else if (status != GCOLL_OK)
+        gcoll_break_operation(context, status, peer, "connecting to rank %u: %s", peer, gcoll_last_error());
+    state->connecting = status == GCOLL_OK;
+    return !context->broken;
+}

@@ -1,0 +1,90 @@
+/*
+ * gcoll/core/duplicate.c - a second context for the same ranks, by means of the first one's connections.
+ *
+ * Rank 0 draws a generation and broadcasts it; each rank opens an endpoint under it, and the addresses are
+ * gathered by a bitwise-or allreduce of a table in which each rank fills in its own row.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/core/core_internal.h"
+
+static gcoll_status split_table(gcoll_context *context, const char *table, uint32_t row) {
+    context->addresses = calloc(context->size, sizeof *context->addresses);
+    if (!context->addresses)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the addresses of %u ranks", context->size);
+    for (uint32_t rank = 0; rank < context->size; rank++) {
+        context->addresses[rank] = strndup(table + (size_t)rank * row, row);
+        if (!context->addresses[rank])
+            return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the addresses of %u ranks", context->size);
+    }
+    return GCOLL_OK;
+}
+
+static gcoll_status exchange_addresses(gcoll_context *parent, gcoll_context *context) {
+    char address[GCOLL_ADDRESS_MAX] = "";
+    gcoll_status status = context->transport->address(context->endpoint, address, sizeof address);
+    uint32_t row = (uint32_t)strlen(address) + 1;
+    /* Every rank must take part in both steps, also one that failed: it offers an empty row. */
+    gcoll_status shared = gcoll_allreduce(parent, NULL, &row, 1, GCOLL_UINT32, GCOLL_MAX, NULL);
+    if (shared != GCOLL_OK)
+        return shared;
+    char *table = calloc(context->size, row);
+    if (!table)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the addresses of %u ranks", context->size);
+    memcpy(table + (size_t)context->rank * row, address, strlen(address));
+    shared =
+        gcoll_allreduce(parent, NULL, table, (uint64_t)context->size * row, GCOLL_UINT8, GCOLL_BOR, NULL);
+    if (shared == GCOLL_OK)
+        shared = split_table(context, table, row);
+    free(table);
+    return status != GCOLL_OK ? status : shared;
+}
+
+gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_context **out) {
+    if (!parent || !out)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", parent ? "context" : "parent");
+    gcoll_context_options options;
+    gcoll_context_options_init(&options);
+    options.rank = parent->rank;
+    options.size = parent->size;
+    options.job = parent->job;
+    options.timeout_ms = parent->timeout_ms;
+    options.spin_us = parent->spin_us;
+    options.interface = parent->interface;
+    options.port_min = parent->endpoint_options.port_min;
+    options.port_max = parent->endpoint_options.port_max;
+    options.eager_bytes = parent->endpoint_options.eager_bytes;
+    options.eager_pool_bytes = parent->endpoint_options.eager_pool_bytes;
+    options.log = parent->log;
+    options.log_arg = parent->log_arg;
+    options.allocator = &parent->allocator;
+    gcoll_context *context;
+    gcoll_status status = gcoll_context_allocate(&options, &context);
+    if (status != GCOLL_OK)
+        return status;
+    context->transport = parent->transport;
+    if (context->size > 1) {
+        if (context->rank == 0)
+            status = gcoll_generation_make(context->generation);
+        if (status == GCOLL_OK)
+            status = gcoll_broadcast(parent, context->generation, sizeof context->generation, GCOLL_UINT8, 0,
+                                     NULL);
+        context->generation[sizeof context->generation - 1] = '\0';
+        if (status == GCOLL_OK)
+            status = gcoll_context_open(context);
+        if (status == GCOLL_OK)
+            status = exchange_addresses(parent, context);
+        if (status == GCOLL_OK)
+            gcoll_context_tune_spin(context, 1);
+    }
+    if (status != GCOLL_OK) {
+        char text[1024];
+        snprintf(text, sizeof text, "%s", gcoll_last_error());
+        gcoll_context_destroy(context);
+        return gcoll_error(status, "%s", text);
+    }
+    *out = context;
+    return GCOLL_OK;
+}

@@ -1,0 +1,433 @@
+/*
+ * gcoll/core/engine.c - runs a plan over a transport.
+ *
+ * A run is a plan bound to buffers. A step starts when all that it depends on is done and its round lies
+ * within the plan's window; starting a local step executes it, starting a message posts it. What becomes
+ * ready is queued and not called, so a chain of a thousand local steps uses no stack. Nothing is allocated
+ * after gcoll_run_create.
+ */
+#include <string.h>
+
+#include "gcoll/core/core_internal.h"
+
+enum step_state { STEP_IDLE = 0, STEP_POSTED, STEP_DONE };
+
+/* What a step is once offsets have become addresses. */
+typedef struct bound_step {
+    gcoll_run *run;
+    const gcoll_step *step;
+    char *dst;
+    const char *a, *b;
+    uint32_t slot; /* of the peer, in run->opened */
+    uint8_t state;
+    gcoll_message *message;
+} bound_step;
+
+struct gcoll_run {
+    gcoll_context *context;
+    gcoll_cache_entry *entry;
+    const gcoll_plan *plan;
+    size_t type_bytes;
+    gcoll_kernel kernel;
+    gcoll_user_op user;
+    bool in_flight;
+    uint64_t sequence;
+
+    bound_step *steps;
+    gcoll_message *messages; /* one for each SEND, RECV, RECV_REDUCE */
+    uint32_t *waiting;       /* dependencies not yet done */
+    uint32_t *ready;         /* a queue: each step enters it once */
+    uint32_t *round_left;    /* unfinished steps of each round; NULL without a window */
+    bool *opened;            /* by slot: the fingerprint went to that peer */
+    uint32_t slots;
+    uint32_t ready_head, ready_tail;
+    uint32_t unfinished;
+    uint32_t oldest_round;
+    uint32_t released; /* steps before this one are within the window */
+
+    char *scratch;
+    uint64_t scratch_bytes, memory_bytes;
+    void *memory;
+    gcoll_run *next;
+};
+
+static bool is_message(const gcoll_step *step) {
+    return step->kind <= GCOLL_STEP_RECV_REDUCE;
+}
+
+/* ---- Binding ------------------------------------------------------------------------------------------ */
+
+static char *resolve(const gcoll_run *run, gcoll_ref ref, const gcoll_buffers *buffers) {
+    uint64_t bytes = ref.offset * run->type_bytes;
+    if (ref.space == GCOLL_SCRATCH)
+        return run->scratch + bytes;
+    /* Dropping const: a plan never writes IN, which the verifier proves and in-place plans do not name. */
+    const void *base = ref.space == GCOLL_IN ? buffers->in[ref.index] : buffers->out[ref.index];
+    return base ? (char *)(uintptr_t)base + bytes : NULL;
+}
+
+/* Reduces where element alignment cannot be had: bytes from a stream start anywhere. */
+static void reduce_unaligned(const bound_step *bound, char *dst, const char *a, const char *data,
+                             uint64_t bytes) {
+    const gcoll_run *run = bound->run;
+    _Alignas(64) char aligned[4096];
+    while (bytes > 0) {
+        uint64_t part = bytes < sizeof aligned ? bytes : sizeof aligned;
+        memcpy(aligned, data, part);
+        const char *left = bound->step->received_first ? aligned : a;
+        const char *right = bound->step->received_first ? a : aligned;
+        if (run->kernel)
+            run->kernel(dst, left, right, part / run->type_bytes);
+        else
+            run->user.reduce(dst, left, right, part / run->type_bytes, (gcoll_type)run->entry->call.type,
+                             run->user.arg);
+        dst += part;
+        a += part;
+        data += part;
+        bytes -= part;
+    }
+}
+
+static void reduce(const gcoll_run *run, char *dst, const char *a, const char *b, uint64_t count) {
+    if (run->kernel)
+        run->kernel(dst, a, b, count);
+    else
+        run->user.reduce(dst, a, b, count, (gcoll_type)run->entry->call.type, run->user.arg);
+}
+
+/* RECV_REDUCE: received bytes are reduced as they come, while they are in cache. */
+static void consume(void *arg, uint64_t offset, const void *data, uint64_t bytes) {
+    const bound_step *bound = arg;
+    const gcoll_run *run = bound->run;
+    char *dst = bound->dst + offset;
+    const char *a = bound->a + offset;
+    if ((uintptr_t)data % run->type_bytes != 0)
+        reduce_unaligned(bound, dst, a, data, bytes);
+    else if (bound->step->received_first)
+        reduce(run, dst, data, a, bytes / run->type_bytes);
+    else
+        reduce(run, dst, a, data, bytes / run->type_bytes);
+}
+
+void gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_user_op *user_op) {
+    const gcoll_call *call = &run->entry->call;
+    if (user_op)
+        run->user = *user_op;
+    run->kernel =
+        call->op == GCOLL_USER ? NULL : gcoll_kernel_find((gcoll_type)call->type, (gcoll_op)call->op);
+    for (uint32_t i = 0; i < run->plan->step_count; i++) {
+        bound_step *bound = &run->steps[i];
+        const gcoll_step *step = bound->step;
+        bool receives = step->kind == GCOLL_STEP_RECV || step->kind == GCOLL_STEP_RECV_REDUCE;
+        bool reads = step->kind != GCOLL_STEP_RECV && step->kind != GCOLL_STEP_DIVIDE;
+        if (step->count == 0)
+            continue;
+        if (step->kind != GCOLL_STEP_SEND)
+            bound->dst = resolve(run, step->dst, buffers);
+        if (reads)
+            bound->a = resolve(run, step->a, buffers);
+        if (step->kind == GCOLL_STEP_REDUCE)
+            bound->b = resolve(run, step->b, buffers);
+        if (bound->message)
+            bound->message->data = receives ? bound->dst : (char *)(uintptr_t)bound->a;
+    }
+}
+
+/* ---- Life -----------------------------------------------------------------------------------------------
+ */
+
+static void message_done(gcoll_message *message);
+
+static uint32_t slot_of(uint32_t *peers, uint32_t *slots, uint32_t peer) {
+    for (uint32_t i = *slots; i-- > 0;) /* the latest peer is the likeliest */
+        if (peers[i] == peer)
+            return i;
+    peers[*slots] = peer;
+    return (*slots)++;
+}
+
+/* Everything of a run lies in one block; this lays it out, or only measures it when base is NULL. */
+static uint64_t lay_out(gcoll_run *run, char *base, uint32_t messages) {
+    const gcoll_plan *plan = run->plan;
+    uint64_t at = 0;
+    uint64_t steps = plan->step_count;
+    uint64_t sizes[] = {steps * sizeof *run->steps,     messages * sizeof *run->messages,
+                        steps * sizeof *run->waiting,   steps * sizeof *run->ready,
+                        messages * sizeof *run->opened, plan->rounds * sizeof *run->round_left};
+    char *parts[6];
+    for (size_t i = 0; i < 6; i++) {
+        parts[i] = base ? base + at : NULL;
+        at += (sizes[i] + 63) & ~UINT64_C(63);
+    }
+    run->steps = (void *)parts[0];
+    run->messages = (void *)parts[1];
+    run->waiting = (void *)parts[2];
+    run->ready = (void *)parts[3];
+    run->opened = (void *)parts[4];
+    run->round_left = plan->window == GCOLL_WINDOW_UNBOUNDED ? NULL : (void *)parts[5];
+    return at;
+}
+
+static gcoll_status prepare_steps(gcoll_run *run, uint32_t messages) {
+    const gcoll_plan *plan = run->plan;
+    uint32_t *peers = gcoll_allocate(run->context, (uint64_t)(messages + 1) * sizeof *peers);
+    if (!peers)
+        return GCOLL_ERR_NO_MEMORY;
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        bound_step *bound = &run->steps[i];
+        const gcoll_step *step = &plan->steps[i];
+        bound->run = run;
+        bound->step = step;
+        if (!is_message(step))
+            continue;
+        gcoll_message *message = &run->messages[used++];
+        bound->message = message;
+        bound->slot = slot_of(peers, &run->slots, step->peer);
+        message->index = step->message;
+        message->bytes = step->count * run->type_bytes;
+        message->granule = (uint32_t)run->type_bytes;
+        message->done = message_done;
+        message->owner = bound;
+        if (step->kind == GCOLL_STEP_RECV_REDUCE) {
+            message->consume = consume;
+            message->consume_arg = bound;
+        }
+    }
+    gcoll_release(run->context, peers, (uint64_t)(messages + 1) * sizeof *peers);
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, gcoll_run **out) {
+    const gcoll_plan *plan = entry->plan;
+    gcoll_run *run = gcoll_allocate(context, sizeof *run);
+    if (!run)
+        return GCOLL_ERR_NO_MEMORY;
+    memset(run, 0, sizeof *run);
+    run->context = context;
+    run->entry = entry;
+    run->plan = plan;
+    run->type_bytes = gcoll_type_size((gcoll_type)entry->call.type);
+    uint32_t messages = 0;
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        messages += is_message(&plan->steps[i]);
+    gcoll_status status = GCOLL_ERR_NO_MEMORY;
+    run->memory_bytes = lay_out(run, NULL, messages);
+    run->memory = gcoll_allocate(context, run->memory_bytes);
+    if (!run->memory)
+        goto fail_run;
+    memset(run->memory, 0, run->memory_bytes);
+    lay_out(run, run->memory, messages);
+    if (!gcoll_mul_u64(plan->scratch, run->type_bytes, &run->scratch_bytes)) {
+        status = gcoll_error(GCOLL_ERR_INVALID, "count: scratch of %llu elements exceeds the address space",
+                             (unsigned long long)plan->scratch);
+        goto fail_memory;
+    }
+    if (run->scratch_bytes > 0 && !(run->scratch = gcoll_allocate(context, run->scratch_bytes)))
+        goto fail_memory;
+    status = prepare_steps(run, messages);
+    if (status != GCOLL_OK)
+        goto fail_scratch;
+    entry->users++;
+    *out = run;
+    return GCOLL_OK;
+
+fail_scratch:
+    gcoll_release(context, run->scratch, run->scratch_bytes);
+fail_memory:
+    gcoll_release(context, run->memory, run->memory_bytes);
+fail_run:
+    gcoll_release(context, run, sizeof *run);
+    return status;
+}
+
+void gcoll_run_destroy(gcoll_run *run) {
+    if (!run)
+        return;
+    gcoll_run_drop(run);
+    gcoll_cache_put(run->entry);
+    gcoll_release(run->context, run->scratch, run->scratch_bytes);
+    gcoll_release(run->context, run->memory, run->memory_bytes);
+    gcoll_release(run->context, run, sizeof *run);
+}
+
+/* ---- Running --------------------------------------------------------------------------------------------
+ */
+
+static void push_ready(gcoll_run *run, uint32_t index) {
+    run->ready[run->ready_tail++] = index;
+}
+
+/* Lets the steps of all rounds within the window start. */
+static void release_rounds(gcoll_run *run) {
+    const gcoll_plan *plan = run->plan;
+    uint64_t limit = (uint64_t)run->oldest_round + plan->window;
+    while (run->released < plan->step_count && plan->steps[run->released].round <= limit) {
+        if (run->waiting[run->released] == 0)
+            push_ready(run, run->released);
+        run->released++;
+    }
+}
+
+static void finish_step(gcoll_run *run, uint32_t index) {
+    const gcoll_plan *plan = run->plan;
+    const gcoll_step *step = &plan->steps[index];
+    run->steps[index].state = STEP_DONE;
+    run->unfinished--;
+    const uint32_t *successor = plan->successors + step->first_successor;
+    for (uint32_t i = 0; i < step->successors; i++)
+        if (--run->waiting[successor[i]] == 0 && successor[i] < run->released)
+            push_ready(run, successor[i]);
+    if (!run->round_left || --run->round_left[step->round] > 0)
+        return;
+    while (run->oldest_round < plan->rounds && run->round_left[run->oldest_round] == 0)
+        run->oldest_round++;
+    release_rounds(run);
+}
+
+static void message_done(gcoll_message *message) {
+    bound_step *bound = message->owner;
+    finish_step(bound->run, (uint32_t)(bound - bound->run->steps));
+}
+
+/* False if the context broke. */
+static bool post(gcoll_run *run, bound_step *bound) {
+    gcoll_context *context = run->context;
+    const gcoll_step *step = bound->step;
+    if (!gcoll_peer_need(context, step->peer))
+        return false;
+    gcoll_message *message = bound->message;
+    bound->state = STEP_POSTED;
+    message->stream = run->sequence;
+    if (step->kind != GCOLL_STEP_SEND) {
+        context->transport->post_recv(context->endpoint, step->peer, message);
+        return true;
+    }
+    message->open = run->opened[bound->slot] ? NULL : run->entry->fingerprint.bytes;
+    run->opened[bound->slot] = true;
+    context->transport->post_send(context->endpoint, step->peer, message);
+    return true;
+}
+
+static void run_local(gcoll_run *run, bound_step *bound) {
+    const gcoll_step *step = bound->step;
+    switch ((gcoll_step_kind)step->kind) {
+    case GCOLL_STEP_REDUCE:
+        reduce(run, bound->dst, bound->a, bound->b, step->count);
+        break;
+    case GCOLL_STEP_COPY:
+        memmove(bound->dst, bound->a, step->count * run->type_bytes);
+        break;
+    case GCOLL_STEP_DIVIDE:
+        gcoll_divide(bound->dst, step->count, (gcoll_type)run->entry->call.type, run->plan->divisor);
+        break;
+    default:
+        break;
+    }
+}
+
+void gcoll_run_advance(gcoll_run *run) {
+    if (run->ready_head == run->ready_tail)
+        return;
+    while (run->ready_head < run->ready_tail) {
+        uint32_t index = run->ready[run->ready_head++];
+        bound_step *bound = &run->steps[index];
+        if (!bound->message) {
+            run_local(run, bound);
+            finish_step(run, index);
+        } else if (!post(run, bound)) {
+            return;
+        }
+    }
+}
+
+gcoll_status gcoll_run_start(gcoll_run *run) {
+    gcoll_context *context = run->context;
+    const gcoll_plan *plan = run->plan;
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        run->waiting[i] = plan->steps[i].dependencies;
+        run->steps[i].state = STEP_IDLE;
+    }
+    memset(run->opened, 0, run->slots * sizeof *run->opened);
+    run->unfinished = plan->step_count;
+    run->ready_head = run->ready_tail = 0;
+    run->oldest_round = 0;
+    run->released = 0;
+    if (run->round_left) {
+        memset(run->round_left, 0, plan->rounds * sizeof *run->round_left);
+        for (uint32_t i = 0; i < plan->step_count; i++)
+            run->round_left[plan->steps[i].round]++;
+        while (run->oldest_round < plan->rounds && run->round_left[run->oldest_round] == 0)
+            run->oldest_round++;
+    }
+    run->sequence = ++context->sequence;
+    run->in_flight = true;
+    run->next = NULL;
+    gcoll_run **tail = &context->runs;
+    while (*tail)
+        tail = &(*tail)->next;
+    *tail = run;
+    if (context->endpoint)
+        gcoll_fingerprint_begin(context, run->sequence, &run->entry->fingerprint);
+    release_rounds(run);
+    gcoll_run_advance(run);
+    return GCOLL_OK;
+}
+
+void gcoll_run_drop(gcoll_run *run) {
+    if (!run->in_flight)
+        return;
+    run->in_flight = false;
+    gcoll_run **link = &run->context->runs;
+    while (*link != run)
+        link = &(*link)->next;
+    *link = run->next;
+}
+
+bool gcoll_run_finished(const gcoll_run *run) {
+    return run->unfinished == 0;
+}
+bool gcoll_run_in_flight(const gcoll_run *run) {
+    return run->in_flight;
+}
+uint64_t gcoll_run_sequence(const gcoll_run *run) {
+    return run->sequence;
+}
+const gcoll_cache_entry *gcoll_run_entry(const gcoll_run *run) {
+    return run->entry;
+}
+gcoll_run *gcoll_run_next(const gcoll_run *run) {
+    return run->next;
+}
+
+/* ---- What a run waits for, for error texts and probes
+ * ------------------------------------------------------ */
+
+bool gcoll_run_blocked_step(const gcoll_run *run, uint32_t peer, uint32_t *step) {
+    bool found = false;
+    for (uint32_t i = 0; i < run->plan->step_count; i++) {
+        if (run->steps[i].state != STEP_POSTED)
+            continue;
+        if (run->plan->steps[i].peer == peer) {
+            *step = i;
+            return true;
+        }
+        if (!found)
+            *step = i;
+        found = true;
+    }
+    return found;
+}
+
+void gcoll_run_each_waited(const gcoll_run *run, bool (*fn)(void *arg, uint32_t peer), void *arg) {
+    for (uint32_t i = 0; i < run->plan->step_count; i++)
+        if (run->steps[i].state == STEP_POSTED && !fn(arg, run->plan->steps[i].peer))
+            return;
+}
+
+bool gcoll_run_waits_for(const gcoll_run *run, uint32_t peer) {
+    for (uint32_t i = 0; i < run->plan->step_count; i++)
+        if (run->steps[i].state == STEP_POSTED && run->plan->steps[i].peer == peer)
+            return true;
+    return false;
+}

@@ -1,0 +1,347 @@
+/*
+ * gcoll/core/failure.c - waiting, and what ends it.
+ *
+ * A context breaks once, for one cause. The cause is recorded where it is noticed (often inside an event of
+ * the transport), and the peers are told when the transport can be called again. They pass it on, so that it
+ * reaches ranks that have no connection to the one at fault.
+ *
+ * A rank that waits long asks those whom it waits for whether they are alive. Who does not answer is stuck,
+ * and is named to whoever asks: so the name of a stopped rank runs down the chain of ranks that wait for one
+ * another, and when time is out the right one is blamed.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gcoll/core/core_internal.h"
+
+#define PROBES_PER_TIMEOUT 8      /* so that a suspect's name travels several hops before the deadline */
+#define SLICE_US           100000 /* the longest sleep: bounds how late a deadline is noticed */
+#define TURNS_PER_CLOCK    64     /* while data moves, the clock is read this seldom */
+#define TELL_LIMIT_MS      300    /* for telling peers of a failure; they normally read at once */
+
+/* ---- Breaking -------------------------------------------------------------------------------------------
+ */
+
+static void record(gcoll_context *context, gcoll_status status, uint32_t culprit, const char *text) {
+    context->broken = true;
+    context->cause.status = (int32_t)status;
+    context->cause.culprit = culprit;
+    snprintf(context->cause.text, sizeof context->cause.text, "%.*s", (int)sizeof context->cause.text - 1,
+             text);
+    gcoll_log(context, GCOLL_LOG_ERROR, "%s", context->cause.text);
+}
+
+void gcoll_break(gcoll_context *context, gcoll_status status, uint32_t culprit, const char *format, ...) {
+    if (context->broken)
+        return;
+    char text[GCOLL_NOTE_TEXT_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    record(context, status, culprit, text);
+}
+
+/* The oldest run that waits for peer, else the oldest. */
+static const gcoll_run *run_waiting_for(const gcoll_context *context, uint32_t peer) {
+    for (const gcoll_run *run = context->runs; run; run = gcoll_run_next(run))
+        if (gcoll_run_waits_for(run, peer))
+            return run;
+    return context->runs;
+}
+
+void gcoll_break_operation(gcoll_context *context, gcoll_status status, uint32_t culprit, const char *format,
+                           ...) {
+    if (context->broken)
+        return;
+    char what[GCOLL_NOTE_TEXT_MAX], text[2 * GCOLL_NOTE_TEXT_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    const gcoll_run *run = run_waiting_for(context, culprit);
+    uint32_t step;
+    if (run && gcoll_run_blocked_step(run, culprit, &step)) {
+        const gcoll_cache_entry *entry = gcoll_run_entry(run);
+        snprintf(text, sizeof text, "%s #%llu, %s, step %u of %u: %s",
+                 gcoll_collective_name((gcoll_collective)entry->call.collective),
+                 (unsigned long long)gcoll_run_sequence(run), entry->algorithm,
+                 entry->plan->steps[step].round + 1, entry->plan->rounds, what);
+    } else if (context->sequence > 0) {
+        snprintf(text, sizeof text, "after operation #%llu: %s", (unsigned long long)context->sequence, what);
+    } else {
+        snprintf(text, sizeof text, "before the first operation: %s", what);
+    }
+    record(context, status, culprit, text);
+}
+
+static void heed_abort(gcoll_context *context) {
+    if (atomic_load_explicit(&context->abort_state, memory_order_acquire) == 2 && !context->broken)
+        gcoll_break(context, GCOLL_ERR_ABORTED, context->rank, "rank %u aborted: %s", context->rank,
+                    context->abort_reason);
+}
+
+gcoll_status gcoll_context_settle(gcoll_context *context) {
+    heed_abort(context);
+    if (!context->broken)
+        return GCOLL_OK;
+    if (!context->told) {
+        context->told = true;
+        if (context->endpoint)
+            context->transport->abort(context->endpoint, &context->cause, TELL_LIMIT_MS);
+    }
+    return gcoll_error((gcoll_status)context->cause.status, "%s", context->cause.text);
+}
+
+void gcoll_context_abort(gcoll_context *context, const char *reason) {
+    int free_state = 0;
+    if (!context || !atomic_compare_exchange_strong(&context->abort_state, &free_state, 1))
+        return;
+    snprintf(context->abort_reason, sizeof context->abort_reason, "%.200s",
+             reason ? reason : "no reason given");
+    atomic_store_explicit(&context->abort_state, 2, memory_order_release);
+    if (context->endpoint)
+        context->transport->wake(context->endpoint);
+}
+
+gcoll_status gcoll_context_health(const gcoll_context *context) {
+    if (!context->broken)
+        return GCOLL_OK;
+    return gcoll_error((gcoll_status)context->cause.status, "%s", context->cause.text);
+}
+
+int64_t gcoll_context_culprit(const gcoll_context *context) {
+    return context->broken && context->cause.culprit != GCOLL_NO_RANK ? (int64_t)context->cause.culprit : -1;
+}
+
+/* ---- Watching over a long wait
+ * ------------------------------------------------------------------------------ */
+
+static bool ask(void *arg, uint32_t peer) {
+    gcoll_context *context = arg;
+    if (context->peers[peer].answered) {
+        context->peers[peer].answered = false;
+        context->transport->probe(context->endpoint, peer);
+    }
+    return true;
+}
+
+/* Answers carry two numbers: operations begun, and the rank believed stuck. */
+#define SUSPECT_BITS 21 /* holds GCOLL_MAX_RANKS + 1 values */
+
+static void publish_position(gcoll_context *context) {
+    uint64_t suspect = context->suspect == GCOLL_NO_RANK ? 0 : (uint64_t)context->suspect + 1;
+    context->transport->set_position(context->endpoint, context->sequence << SUSPECT_BITS | suspect);
+}
+
+static void on_answered(void *arg, uint32_t peer, uint64_t position) {
+    gcoll_context *context = arg;
+    uint64_t suspect = position & ((UINT64_C(1) << SUSPECT_BITS) - 1);
+    gcoll_peer *state = &context->peers[peer];
+    state->answered = true;
+    state->position = position >> SUSPECT_BITS;
+    state->suspect = suspect == 0 || suspect > context->size ? GCOLL_NO_RANK : (uint32_t)suspect - 1;
+}
+
+struct suspicion {
+    const gcoll_context *context;
+    uint32_t waited;  /* a peer that is waited for */
+    uint32_t silent;  /* one that does not answer */
+    uint32_t hearsay; /* one that an answering peer says is stuck */
+};
+
+static bool suspect_peer(void *arg, uint32_t peer) {
+    struct suspicion *suspicion = arg;
+    const gcoll_peer *state = &suspicion->context->peers[peer];
+    suspicion->waited = peer;
+    if (!state->answered && suspicion->silent == GCOLL_NO_RANK)
+        suspicion->silent = peer;
+    if (state->answered && state->suspect != suspicion->context->rank && suspicion->hearsay == GCOLL_NO_RANK)
+        suspicion->hearsay = state->suspect;
+    return true;
+}
+
+static void each_waited(gcoll_context *context, bool (*fn)(void *, uint32_t), void *arg) {
+    for (const gcoll_run *run = context->runs; run; run = gcoll_run_next(run))
+        gcoll_run_each_waited(run, fn, arg);
+    gcoll_requests_each_waited(context, fn, arg);
+}
+
+static struct suspicion find_suspects(gcoll_context *context) {
+    struct suspicion suspicion = {context, GCOLL_NO_RANK, GCOLL_NO_RANK, GCOLL_NO_RANK};
+    each_waited(context, suspect_peer, &suspicion);
+    return suspicion;
+}
+
+/* Who did not answer the last round of probes is suspected; then the next round is sent. */
+static void probe_round(gcoll_context *context, bool first) {
+    if (!first) {
+        struct suspicion suspicion = find_suspects(context);
+        context->suspect = suspicion.silent != GCOLL_NO_RANK ? suspicion.silent : suspicion.hearsay;
+    }
+    publish_position(context);
+    if (first)
+        for (uint32_t peer = 0; peer < context->size; peer++)
+            context->peers[peer].answered = true;
+    each_waited(context, ask, context);
+}
+
+static void give_up(gcoll_context *context, int64_t waited_ms) {
+    struct suspicion suspicion = find_suspects(context);
+    if (suspicion.silent != GCOLL_NO_RANK)
+        gcoll_break_operation(
+            context, GCOLL_ERR_TIMEOUT, suspicion.silent,
+            "timed out after %lld ms: rank %u does not answer (stopped, or not in a gcoll call)",
+            (long long)waited_ms, suspicion.silent);
+    else if (suspicion.hearsay != GCOLL_NO_RANK)
+        gcoll_break_operation(context, GCOLL_ERR_TIMEOUT, suspicion.hearsay,
+                              "timed out after %lld ms: rank %u waits for rank %u, which does not answer",
+                              (long long)waited_ms, suspicion.waited, suspicion.hearsay);
+}
+
+/* ---- Waiting
+ * -------------------------------------------------------------------------------------------------- */
+
+static void advance_all(gcoll_context *context) {
+    gcoll_run *run = context->runs;
+    while (run && !context->broken) {
+        gcoll_run *next = gcoll_run_next(run);
+        gcoll_run_advance(run);
+        if (gcoll_run_finished(run))
+            gcoll_run_drop(run);
+        run = next;
+    }
+    if (context->endpoint && !context->broken)
+        context->transport->flush(context->endpoint);
+}
+
+static bool progress(gcoll_context *context, int64_t wait_us) {
+    bool moved = false;
+    gcoll_status status = context->transport->progress(context->endpoint, wait_us, &moved);
+    if (status != GCOLL_OK)
+        gcoll_break_operation(context, status, GCOLL_NO_RANK, "%s", gcoll_last_error());
+    return moved;
+}
+
+gcoll_status gcoll_context_poll(gcoll_context *context) {
+    heed_abort(context);
+    if (!context->broken)
+        advance_all(context);
+    if (!context->broken && context->endpoint)
+        progress(context, 0);
+    if (!context->broken)
+        advance_all(context);
+    return gcoll_context_settle(context);
+}
+
+static int64_t probe_interval_ms(const gcoll_context *context) {
+    return context->timeout_ms / PROBES_PER_TIMEOUT + 1;
+}
+
+struct watch {
+    int64_t started_ms, next_probe_ms;
+    bool probed;
+};
+
+static void watch_over(gcoll_context *context, struct watch *watch, int64_t now) {
+    int64_t interval = probe_interval_ms(context);
+    int64_t waited = now - watch->started_ms;
+    if (waited >= context->timeout_ms)
+        give_up(context, waited);
+    /* All answer, so somebody else knows better who is at fault: allow for its word to arrive. */
+    if (!context->broken && waited >= context->timeout_ms + 2 * interval) {
+        struct suspicion suspicion = find_suspects(context);
+        gcoll_break_operation(
+            context, GCOLL_ERR_TIMEOUT, suspicion.waited,
+            "timed out after %lld ms waiting for rank %u, which answers and has begun %llu operations",
+            (long long)waited, suspicion.waited,
+            suspicion.waited == GCOLL_NO_RANK
+                ? 0ULL
+                : (unsigned long long)context->peers[suspicion.waited].position);
+    }
+    if (!context->broken && now >= watch->next_probe_ms) {
+        probe_round(context, !watch->probed);
+        watch->probed = true;
+        watch->next_probe_ms = now + interval;
+    }
+}
+
+static int64_t sleep_us(const struct watch *watch, int64_t now_ms) {
+    int64_t until = (watch->next_probe_ms - now_ms) * 1000 + 500;
+    return until < 500 ? 500 : until < SLICE_US ? until : SLICE_US;
+}
+
+gcoll_status gcoll_context_wait(gcoll_context *context, bool (*done)(const void *arg), const void *arg) {
+    int64_t now = gcoll_now_ms();
+    struct watch watch = {now, now + probe_interval_ms(context), false};
+    for (uint32_t turn = 1;; turn++) {
+        heed_abort(context);
+        if (!context->broken)
+            advance_all(context);
+        if (context->broken || done(arg))
+            break;
+        bool moved = progress(context, sleep_us(&watch, now));
+        if (moved && turn % TURNS_PER_CLOCK != 0)
+            continue;
+        now = gcoll_now_ms();
+        if (!context->broken)
+            watch_over(context, &watch, now);
+    }
+    context->suspect = GCOLL_NO_RANK;
+    return gcoll_context_settle(context);
+}
+
+static bool run_finished(const void *arg) {
+    return gcoll_run_finished(arg);
+}
+
+gcoll_status gcoll_context_wait_run(gcoll_context *context, const gcoll_run *run) {
+    return gcoll_context_wait(context, run_finished, run);
+}
+
+/* ---- Events of the transport
+ * ------------------------------------------------------------------------------------ */
+
+static void on_opened(void *arg, uint32_t peer, uint64_t stream,
+                      const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]) {
+    if (!(stream & GCOLL_STREAM_TAG) && stream > 0)
+        gcoll_fingerprint_arrived(arg, peer, stream, fingerprint);
+}
+
+static void on_failed(void *arg, uint32_t peer, gcoll_status status, const char *text) {
+    gcoll_context *context = arg;
+    context->peers[peer].departed = true;
+    gcoll_break_operation(context, status, peer, "rank %u %s", peer, text);
+}
+
+static void on_departed(void *arg, uint32_t peer) {
+    gcoll_context *context = arg;
+    context->peers[peer].departed = true;
+    bool needed = gcoll_requests_wait_for(context, peer);
+    for (const gcoll_run *run = context->runs; run && !needed; run = gcoll_run_next(run))
+        needed = gcoll_run_waits_for(run, peer);
+    if (needed)
+        gcoll_break_operation(context, GCOLL_ERR_PEER, peer, "rank %u left the job", peer);
+}
+
+static void on_aborted(void *arg, uint32_t from, const gcoll_note *note) {
+    gcoll_context *context = arg;
+    uint32_t culprit = note->culprit < context->size ? note->culprit : GCOLL_NO_RANK;
+    gcoll_status status = note->status > GCOLL_OK && note->status <= GCOLL_ERR_INTERNAL
+                              ? (gcoll_status)note->status
+                              : GCOLL_ERR_PEER;
+    bool passed_on = strstr(note->text, "(reported by rank ") != NULL;
+    if (passed_on || context->broken)
+        gcoll_break(context, status, culprit, "%s", note->text);
+    else
+        gcoll_break(context, status, culprit, "%.220s (reported by rank %u)", note->text, from);
+}
+
+const gcoll_events gcoll_context_events = {
+    .opened = on_opened,
+    .failed = on_failed,
+    .departed = on_departed,
+    .aborted = on_aborted,
+    .answered = on_answered,
+};

@@ -1,0 +1,146 @@
+/*
+ * gcoll/core/fingerprint.c - tells ranks that call different operations from one another.
+ *
+ * A fingerprint says in 32 bytes what an operation is. It travels ahead of the first message of an operation
+ * on each pair, and whoever receives it compares: at once if the operation has begun here, else when it
+ * begins.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "gcoll/core/core_internal.h"
+
+/* Byte offsets; numbers are little-endian. */
+enum {
+    AT_COLLECTIVE = 0,
+    AT_TYPE = 1,
+    AT_OP = 2,
+    AT_ORDERED = 3,
+    AT_ROOT = 4,
+    AT_COUNT = 8,
+    AT_PLAN = 16,
+    AT_ALGORITHM = 24,
+    AT_BUFFERS = 28
+};
+
+static void put(uint8_t *at, uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; i++)
+        at[i] = (uint8_t)(value >> (8 * i));
+}
+
+static uint64_t get(const uint8_t *at, int bytes) {
+    uint64_t value = 0;
+    for (int i = 0; i < bytes; i++)
+        value |= (uint64_t)at[i] << (8 * i);
+    return value;
+}
+
+static uint64_t hash_text(const char *text) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (; *text; text++)
+        hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static uint32_t algorithm_count(void) {
+    uint32_t count = 0;
+    while (gcoll_algorithms[count].name)
+        count++;
+    return count;
+}
+
+void gcoll_fingerprint_make(const gcoll_call *call, const gcoll_choice *choice,
+                            gcoll_fingerprint *fingerprint) {
+    char text[GCOLL_ALGORITHM_TEXT_MAX];
+    gcoll_choice_format(choice, text, sizeof text);
+    uint8_t *bytes = fingerprint->bytes;
+    memset(bytes, 0, sizeof fingerprint->bytes);
+    bytes[AT_COLLECTIVE] = (uint8_t)call->collective;
+    bytes[AT_TYPE] = (uint8_t)call->type;
+    bytes[AT_OP] = (uint8_t)call->op;
+    bytes[AT_ORDERED] = call->commutative ? 0 : 1;
+    put(bytes + AT_ROOT, call->root, 4);
+    put(bytes + AT_COUNT, call->count, 8);
+    put(bytes + AT_PLAN, hash_text(text), 8);
+    put(bytes + AT_ALGORITHM, (uint64_t)(choice->algorithm - gcoll_algorithms), 4);
+    /* Only an average needs equal numbers of buffers: its divisor counts them. */
+    put(bytes + AT_BUFFERS, call->op == GCOLL_AVG ? call->buffers : 0, 4);
+}
+
+void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text, size_t size) {
+    const uint8_t *bytes = fingerprint->bytes;
+    gcoll_collective collective = (gcoll_collective)bytes[AT_COLLECTIVE];
+    uint64_t index = get(bytes + AT_ALGORITHM, 4);
+    const char *algorithm = index < algorithm_count() ? gcoll_algorithms[index].name : "an unknown algorithm";
+    unsigned long long count = get(bytes + AT_COUNT, 8);
+    const char *type = gcoll_type_name((gcoll_type)bytes[AT_TYPE]);
+    switch (collective) {
+    case GCOLL_ALLREDUCE:
+        snprintf(text, size, "allreduce of %llu %s, %s, by %s", count, type,
+                 gcoll_op_name((gcoll_op)bytes[AT_OP]), algorithm);
+        break;
+    case GCOLL_BROADCAST:
+        snprintf(text, size, "broadcast of %llu %s from rank %llu by %s", count, type,
+                 (unsigned long long)get(bytes + AT_ROOT, 4), algorithm);
+        break;
+    case GCOLL_BARRIER:
+        snprintf(text, size, "barrier by %s", algorithm);
+        break;
+    default:
+        snprintf(text, size, "an unknown collective");
+    }
+}
+
+static void compare(gcoll_context *context, uint32_t peer, uint64_t sequence, const gcoll_fingerprint *theirs,
+                    const gcoll_fingerprint *ours) {
+    if (memcmp(theirs, ours, sizeof *ours) == 0)
+        return;
+    char their_text[96], our_text[96];
+    gcoll_fingerprint_describe(theirs, their_text, sizeof their_text);
+    gcoll_fingerprint_describe(ours, our_text, sizeof our_text);
+    const char *hint = strcmp(their_text, our_text) == 0 ? " (options differ)" : "";
+    gcoll_break(context, GCOLL_ERR_MISMATCH, peer, "operation #%llu: rank %u called %s, rank %u %s%s",
+                (unsigned long long)sequence, peer, their_text, context->rank, our_text, hint);
+}
+
+void gcoll_fingerprint_begin(gcoll_context *context, uint64_t sequence,
+                             const gcoll_fingerprint *fingerprint) {
+    gcoll_early *entry = &context->history[sequence % GCOLL_HISTORY];
+    entry->sequence = sequence;
+    entry->fingerprint = *fingerprint;
+    for (uint32_t peer = 0; context->early_count > 0 && peer < context->size; peer++) {
+        gcoll_early *early = context->peers[peer].early;
+        if (!early || early[sequence % GCOLL_HISTORY].sequence != sequence)
+            continue;
+        early[sequence % GCOLL_HISTORY].sequence = 0;
+        context->early_count--;
+        compare(context, peer, sequence, &early[sequence % GCOLL_HISTORY].fingerprint, fingerprint);
+    }
+}
+
+void gcoll_fingerprint_arrived(gcoll_context *context, uint32_t peer, uint64_t sequence,
+                               const uint8_t bytes[GCOLL_FINGERPRINT_BYTES]) {
+    gcoll_fingerprint theirs;
+    memcpy(theirs.bytes, bytes, sizeof theirs.bytes);
+    if (sequence <= context->sequence) {
+        const gcoll_early *ours = &context->history[sequence % GCOLL_HISTORY];
+        if (ours->sequence == sequence)
+            compare(context, peer, sequence, &theirs, &ours->fingerprint);
+        return;
+    }
+    gcoll_peer *state = &context->peers[peer];
+    if (!state->early) {
+        uint64_t size = GCOLL_HISTORY * sizeof *state->early;
+        state->early = gcoll_allocate(context, size);
+        if (!state->early) {
+            gcoll_break(context, GCOLL_ERR_NO_MEMORY, GCOLL_NO_RANK, "%s", gcoll_last_error());
+            return;
+        }
+        memset(state->early, 0, size);
+    }
+    gcoll_early *early = &state->early[sequence % GCOLL_HISTORY];
+    if (early->sequence == 0)
+        context->early_count++;
+    early->sequence = sequence;
+    early->fingerprint = theirs;
+}

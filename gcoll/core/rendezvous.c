@@ -1,0 +1,294 @@
+/*
+ * gcoll/core/rendezvous.c - how the ranks of one run of a job find one another in a store, and nobody else's
+ * leftovers.
+ *
+ * Keys below "gcoll/<job>/":
+ *   join.<rank>              a nonce: "I am here", written by each rank but 0
+ *   welcome.<rank>.<nonce>   the generation, written by rank 0 in answer
+ *   <generation>/addr.<rank> the rank's address; then the counter
+ *   <generation>/here        is raised, and the rank that makes it full writes
+ *   <generation>/go          on which all ranks return
+ *   <generation>/host.<id>   counts the ranks of a host
+ *   <generation>/left        counts the ranks that left; the last one removes what is common
+ *
+ * A crashed run may leave a join behind, which rank 0 answers in vain: the new process of that rank
+ * overwrites it with another nonce, which rank 0 looks for until all are here. Nothing else is found by a
+ * name that an earlier run could have used, because the generation is random.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gcoll/core/core_internal.h"
+
+#define NONCE_TEXT       33
+#define FIRST_PAUSE_MS   1 /* rank 0 looks for new joins at growing intervals, while it waits for "go" */
+#define LONGEST_PAUSE_MS 50
+#define MISSING_LISTED   8   /* missing ranks named in an error */
+#define GO_GRACE_MS      500 /* other ranks wait this much longer than rank 0, which knows who is missing */
+
+static void key_of(const gcoll_context *context, char key[GCOLL_STORE_KEY_MAX + 1], const char *format, ...)
+    GCOLL_PRINTF(3, 4);
+static void key_of(const gcoll_context *context, char key[GCOLL_STORE_KEY_MAX + 1], const char *format, ...) {
+    int at = snprintf(key, GCOLL_STORE_KEY_MAX + 1, "gcoll/%s/", context->job);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(key + at, GCOLL_STORE_KEY_MAX + 1 - (size_t)at, format, arguments);
+    va_end(arguments);
+}
+
+static bool is_hex(const char *text, size_t length) {
+    return strlen(text) == length && strspn(text, "0123456789abcdef") == length;
+}
+
+/* A value that must be `length` hex digits. */
+static gcoll_status get_hex(gcoll_context *context, const char *key, char *text, size_t length) {
+    char value[64];
+    size_t bytes = 0;
+    gcoll_status status = gcoll_store_get(context->store, key, value, sizeof value - 1, &bytes);
+    if (status != GCOLL_OK)
+        return status;
+    value[bytes] = '\0';
+    if (!is_hex(value, length))
+        return gcoll_error(GCOLL_ERR_PROTOCOL, "store key '%s' holds no %zu hex digits; another program's?",
+                           key, length);
+    memcpy(text, value, length + 1);
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_generation_make(char generation[33]) {
+    uint8_t random[16];
+    gcoll_status status = gcoll_random_bytes(random, sizeof random);
+    for (size_t i = 0; status == GCOLL_OK && i < sizeof random; i++)
+        snprintf(generation + 2 * i, 3, "%02x", random[i]);
+    return status;
+}
+
+void gcoll_generation_bytes(const char generation[33], uint8_t bytes[16]) {
+    for (size_t i = 0; i < 16; i++) {
+        unsigned byte = 0;
+        sscanf(generation + 2 * i, "%2x", &byte);
+        bytes[i] = (uint8_t)byte;
+    }
+}
+
+static int64_t remaining(int64_t deadline_ms) {
+    int64_t left = deadline_ms - gcoll_now_ms();
+    return left > 0 ? left : 0;
+}
+
+/* ---- Rank 0
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Answers the joins that are there and were not answered yet; nonces[r] is the latest answered one. */
+static gcoll_status answer_joins(gcoll_context *context, char (*nonces)[NONCE_TEXT]) {
+    char key[GCOLL_STORE_KEY_MAX + 1], nonce[NONCE_TEXT];
+    for (uint32_t rank = 1; rank < context->size; rank++) {
+        key_of(context, key, "join.%u", rank);
+        gcoll_status status = get_hex(context, key, nonce, NONCE_TEXT - 1);
+        if (status == GCOLL_ERR_NOT_FOUND || (status == GCOLL_OK && strcmp(nonce, nonces[rank]) == 0))
+            continue;
+        if (status != GCOLL_OK)
+            return status;
+        memcpy(nonces[rank], nonce, NONCE_TEXT);
+        key_of(context, key, "welcome.%u.%s", rank, nonce);
+        status = gcoll_store_set(context->store, key, context->generation, strlen(context->generation));
+        if (status != GCOLL_OK)
+            return status;
+    }
+    return GCOLL_OK;
+}
+
+static gcoll_status name_missing(gcoll_context *context) {
+    char key[GCOLL_STORE_KEY_MAX + 1], list[128] = "", address[GCOLL_ADDRESS_MAX];
+    uint32_t missing = 0;
+    for (uint32_t rank = 0; rank < context->size; rank++) {
+        size_t bytes, used = strlen(list);
+        key_of(context, key, "%s/addr.%u", context->generation, rank);
+        if (gcoll_store_get(context->store, key, address, sizeof address, &bytes) == GCOLL_OK)
+            continue;
+        if (missing++ < MISSING_LISTED)
+            snprintf(list + used, sizeof list - used, "%s%u", used ? ", " : "", rank);
+    }
+    return gcoll_error(GCOLL_ERR_TIMEOUT, "job '%s': %u of %u ranks did not join within %" PRId64 " ms: %s%s",
+                       context->job, missing, context->size, context->timeout_ms, list,
+                       missing > MISSING_LISTED ? ", ..." : "");
+}
+
+/* Goes on answering, in case an answer went to a leftover, until the rank that is last says go. */
+static gcoll_status gather(gcoll_context *context, int64_t deadline_ms) {
+    char go[GCOLL_STORE_KEY_MAX + 1];
+    key_of(context, go, "%s/go", context->generation);
+    char(*nonces)[NONCE_TEXT] = calloc(context->size, sizeof *nonces);
+    if (!nonces)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "size: no memory for %u ranks", context->size);
+    gcoll_status status = GCOLL_OK;
+    int64_t pause_ms = FIRST_PAUSE_MS;
+    for (;;) {
+        status = answer_joins(context, nonces);
+        if (status != GCOLL_OK)
+            break;
+        int64_t left = remaining(deadline_ms);
+        status = gcoll_store_wait(context->store, go, left < pause_ms ? left : pause_ms);
+        if (status != GCOLL_ERR_TIMEOUT)
+            break;
+        if (left == 0) {
+            status = name_missing(context);
+            break;
+        }
+        pause_ms = pause_ms * 2 < LONGEST_PAUSE_MS ? pause_ms * 2 : LONGEST_PAUSE_MS;
+    }
+    free(nonces);
+    return status;
+}
+
+/* ---- The others
+ * ----------------------------------------------------------------------------------------------- */
+
+static gcoll_status ask_generation(gcoll_context *context, int64_t deadline_ms) {
+    char nonce[NONCE_TEXT], join[GCOLL_STORE_KEY_MAX + 1], welcome[GCOLL_STORE_KEY_MAX + 1];
+    gcoll_status status = gcoll_generation_make(nonce);
+    if (status != GCOLL_OK)
+        return status;
+    key_of(context, join, "join.%u", context->rank);
+    key_of(context, welcome, "welcome.%u.%s", context->rank, nonce);
+    status = gcoll_store_set(context->store, join, nonce, strlen(nonce));
+    if (status != GCOLL_OK)
+        return status;
+    status = gcoll_store_wait(context->store, welcome, remaining(deadline_ms));
+    if (status == GCOLL_ERR_TIMEOUT)
+        status =
+            gcoll_error(GCOLL_ERR_TIMEOUT, "job '%s': rank 0 did not answer rank %u within %" PRId64 " ms",
+                        context->job, context->rank, context->timeout_ms);
+    if (status == GCOLL_OK)
+        status = get_hex(context, welcome, context->generation, sizeof context->generation - 1);
+    gcoll_store_remove(context->store, welcome);
+    if (status != GCOLL_OK) {
+        char text[512];
+        snprintf(text, sizeof text, "%s", gcoll_last_error());
+        gcoll_store_remove(context->store, join);
+        gcoll_error(status, "%s", text);
+    }
+    return status;
+}
+
+/* ---- Both
+ * ------------------------------------------------------------------------------------------------------- */
+
+gcoll_status gcoll_rendezvous_begin(gcoll_context *context, int64_t deadline_ms) {
+    return context->rank == 0 ? gcoll_generation_make(context->generation)
+                              : ask_generation(context, deadline_ms);
+}
+
+static void host_id(char text[33]) {
+    char boot[64] = "unknown", name[256] = "";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+    if (file) {
+        if (!fgets(boot, sizeof boot, file))
+            snprintf(boot, sizeof boot, "unknown");
+        fclose(file);
+    }
+    gethostname(name, sizeof name - 1);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    const char *parts[] = {boot, name};
+    for (size_t i = 0; i < 2; i++)
+        for (const char *at = parts[i]; *at; at++)
+            hash = (hash ^ (uint8_t)*at) * UINT64_C(0x100000001b3);
+    snprintf(text, 33, "%016" PRIx64, hash);
+}
+
+uint32_t gcoll_host_cores(void) {
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return count > 0 ? (uint32_t)count : 1;
+}
+
+static gcoll_status announce(gcoll_context *context, const char *address) {
+    char key[GCOLL_STORE_KEY_MAX + 1], host[33];
+    int64_t value;
+    host_id(host);
+    snprintf(context->host_key, sizeof context->host_key, "host.%s", host);
+    key_of(context, key, "%s/%s", context->generation, context->host_key);
+    gcoll_status status = gcoll_store_add(context->store, key, 1, &value);
+    if (status != GCOLL_OK)
+        return status;
+    context->joined = true;
+    key_of(context, key, "%s/addr.%u", context->generation, context->rank);
+    status = gcoll_store_set(context->store, key, address, strlen(address));
+    if (status != GCOLL_OK)
+        return status;
+    key_of(context, key, "%s/here", context->generation);
+    status = gcoll_store_add(context->store, key, 1, &value);
+    if (status != GCOLL_OK || value != (int64_t)context->size)
+        return status;
+    key_of(context, key, "%s/go", context->generation);
+    return gcoll_store_set(context->store, key, "go", 2);
+}
+
+gcoll_status gcoll_rendezvous_finish(gcoll_context *context, const char *address, int64_t deadline_ms,
+                                     uint32_t *local_ranks) {
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    gcoll_status status = announce(context, address);
+    if (status != GCOLL_OK)
+        return status;
+    if (context->rank == 0) {
+        status = gather(context, deadline_ms);
+    } else {
+        key_of(context, key, "%s/go", context->generation);
+        status = gcoll_store_wait(context->store, key, remaining(deadline_ms) + GO_GRACE_MS);
+        if (status == GCOLL_ERR_TIMEOUT)
+            status = name_missing(context);
+        key_of(context, key, "join.%u", context->rank);
+        if (status == GCOLL_OK)
+            status = gcoll_store_remove(context->store, key);
+    }
+    if (status != GCOLL_OK)
+        return status;
+    int64_t value = 1;
+    key_of(context, key, "%s/%s", context->generation, context->host_key);
+    status = gcoll_store_add(context->store, key, 0, &value);
+    *local_ranks = value > 0 ? (uint32_t)value : 1;
+    return status;
+}
+
+gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char *address, size_t size) {
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    size_t bytes = 0;
+    if (context->addresses) {
+        snprintf(address, size, "%s", context->addresses[peer]);
+        return GCOLL_OK;
+    }
+    key_of(context, key, "%s/addr.%u", context->generation, peer);
+    gcoll_status status = gcoll_store_get(context->store, key, address, size - 1, &bytes);
+    if (status == GCOLL_OK)
+        address[bytes] = '\0';
+    return status;
+}
+
+void gcoll_rendezvous_leave(gcoll_context *context) {
+    if (!context->joined)
+        return;
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    int64_t value = 0;
+    key_of(context, key, "join.%u", context->rank);
+    if (context->cause.status == GCOLL_ERR_TIMEOUT && context->rank > 0)
+        gcoll_store_remove(context->store, key);
+    key_of(context, key, "%s/addr.%u", context->generation, context->rank);
+    gcoll_store_remove(context->store, key);
+    key_of(context, key, "%s/%s", context->generation, context->host_key);
+    if (gcoll_store_add(context->store, key, -1, &value) == GCOLL_OK && value == 0)
+        gcoll_store_remove(context->store, key);
+    key_of(context, key, "%s/left", context->generation);
+    if (gcoll_store_add(context->store, key, 1, &value) != GCOLL_OK || value < (int64_t)context->size)
+        return;
+    gcoll_store_remove(context->store, key);
+    key_of(context, key, "%s/here", context->generation);
+    gcoll_store_remove(context->store, key);
+    key_of(context, key, "%s/go", context->generation);
+    gcoll_store_remove(context->store, key);
+}
