@@ -8,8 +8,7 @@
 
 #include "gcoll/core/core_internal.h"
 
-/* ---- Options
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Options ------------------------------------------------------------------------------ */
 
 #define OPTIONS_INIT(name)                                                                                   \
     void gcoll_##name##_options_init(gcoll_##name##_options *options) {                                      \
@@ -30,8 +29,7 @@ static gcoll_status set_algorithm(gcoll_call *call, const char *text) {
     return GCOLL_OK;
 }
 
-/* ---- Buffers
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Buffers ------------------------------------------------------------------------------ */
 
 struct range {
     uintptr_t begin, end;
@@ -100,7 +98,7 @@ static gcoll_status check_context(const gcoll_context *context) {
     return context ? GCOLL_OK : gcoll_error(GCOLL_ERR_INVALID, "context: is NULL");
 }
 
-/* ---- Calls ---------------------------------------------------------------------------------- */
+/* ---- Calls -------------------------------------------------------------------------------- */
 
 static gcoll_status set_user_op(gcoll_arguments *arguments, const gcoll_allreduce_options *options) {
     gcoll_call *call = &arguments->call;

@@ -22,8 +22,7 @@ static uint64_t hash_call(const gcoll_call *call) {
     return hash;
 }
 
-/* ---- Planning --------------------------------------------------------------------------------------------
- */
+/* ---- Planning ----------------------------------------------------------------------------- */
 
 static gcoll_status check_claims(const gcoll_call *call, const gcoll_choice *choice,
                                  const gcoll_problem *problem) {
@@ -88,8 +87,7 @@ static gcoll_status plan(gcoll_context *context, gcoll_cache_entry *entry) {
     return GCOLL_OK;
 }
 
-/* ---- The cache
- * --------------------------------------------------------------------------------------------- */
+/* ---- The cache ---------------------------------------------------------------------------- */
 
 static void drop(gcoll_context *context, gcoll_cache_entry *entry) {
     gcoll_run *idle = entry->idle;

@@ -57,8 +57,7 @@ gcoll_status gcoll_barrier(gcoll_context *context, const gcoll_barrier_options *
     return status == GCOLL_OK ? run_blocking(context, &arguments) : status;
 }
 
-/* ---- Algorithms by name
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Algorithms by name ------------------------------------------------------------------- */
 
 static gcoll_status find_collective(const char *name, gcoll_collective *collective) {
     for (int i = 0; name && i < GCOLL_COLLECTIVE_COUNT; i++)

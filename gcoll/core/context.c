@@ -17,8 +17,7 @@
 #define DEFAULT_BETA_S  2.5e-10 /* a byte: 4 GB/s */
 #define DEFAULT_GAMMA_S 1e-10   /* a byte reduced: 10 GB/s */
 
-/* ---- Memory and log
- * ------------------------------------------------------------------------------------------ */
+/* ---- Memory and log ----------------------------------------------------------------------- */
 
 static void *default_allocate(void *arg, size_t bytes, size_t alignment) {
     (void)arg;
@@ -57,8 +56,7 @@ void gcoll_log(gcoll_context *context, gcoll_log_level level, const char *format
     context->log(context->log_arg, level, text);
 }
 
-/* ---- Options
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Options ------------------------------------------------------------------------------ */
 
 void gcoll_context_options_init(gcoll_context_options *options) {
     memset(options, 0, sizeof *options);
@@ -129,8 +127,7 @@ static gcoll_status find_transport(const char *name, const gcoll_transport **tra
     return gcoll_error(GCOLL_ERR_INVALID, "options.transport: is '%.40s'; allowed are %s", wanted, list);
 }
 
-/* ---- Creation
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Creation ----------------------------------------------------------------------------- */
 
 static char *copy_text(const char *text) {
     return text ? strdup(text) : NULL;
@@ -270,9 +267,7 @@ void gcoll_context_destroy(gcoll_context *context) {
     free(context);
 }
 
-/* ---- Peers
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- Peers -------------------------------------------------------------------------------- */
 
 bool gcoll_peer_need(gcoll_context *context, uint32_t peer) {
     gcoll_peer *state = &context->peers[peer];

@@ -23,7 +23,7 @@ typedef struct gcoll_fingerprint {
 typedef struct gcoll_run gcoll_run;
 typedef struct gcoll_cache_entry gcoll_cache_entry;
 
-/* ---- Calls and plans --------------------------------------------------------------------------- */
+/* ---- Calls and plans ---------------------------------------------------------------------- */
 
 #define GCOLL_ALGORITHM_TEXT_MAX 128
 
@@ -57,7 +57,7 @@ gcoll_status gcoll_cache_get(gcoll_context *context, const gcoll_call *call, gco
 void gcoll_cache_put(gcoll_cache_entry *entry);
 void gcoll_cache_clear(gcoll_context *context);
 
-/* ---- Runs: a plan bound to buffers, and its state while it is in flight (engine.c) -------------------- */
+/* ---- Runs: a plan bound to buffers, and its state while it is in flight (engine.c) -------- */
 
 typedef struct gcoll_buffers {
     const void *const *in; /* entry->call.buffers pointers each; not read when in place */
@@ -105,7 +105,7 @@ gcoll_run *gcoll_run_next(const gcoll_run *run);
 /* Takes it off the context's list, finished or not. */
 void gcoll_run_drop(gcoll_run *run);
 
-/* ---- Peers ------------------------------------------------------------------------------------------ */
+/* ---- Peers -------------------------------------------------------------------------------- */
 
 typedef struct gcoll_early {
     uint64_t sequence;
@@ -115,14 +115,15 @@ typedef struct gcoll_early {
 typedef struct gcoll_peer {
     bool connecting; /* connect was asked for, or it came to us */
     bool departed;
-    bool answered;      /* since the last probe */
+    uint32_t asked;     /* the latest round of probes that included it */
+    bool answered;      /* since then */
     uint32_t suspect;   /* the rank that it believes is stuck, by its last answer */
     uint64_t position;  /* how many operations it has begun, by its last answer */
     gcoll_early *early; /* GCOLL_HISTORY entries, once an operation not begun here has arrived */
     gcoll_pair *pair;
 } gcoll_peer;
 
-/* ---- Context ---------------------------------------------------------------------------------------- */
+/* ---- Context ------------------------------------------------------------------------------ */
 
 struct gcoll_context {
     uint32_t rank, size;
@@ -145,7 +146,8 @@ struct gcoll_context {
     gcoll_early history[GCOLL_HISTORY];
     uint32_t early_count; /* fingerprints held for operations not begun */
     gcoll_run *runs;      /* in flight, oldest first */
-    uint32_t suspect;     /* rank that did not answer this one's probe */
+    uint32_t probe_round;
+    uint32_t suspect; /* rank that did not answer this one's probe */
 
     bool broken;
     bool told; /* peers know of it */
@@ -169,7 +171,7 @@ void gcoll_log(gcoll_context *context, gcoll_log_level level, const char *format
 void *gcoll_allocate(gcoll_context *context, uint64_t bytes);
 void gcoll_release(gcoll_context *context, void *memory, uint64_t bytes);
 
-/* ---- Rendezvous (rendezvous.c) ----------------------------------------------------------------------- */
+/* ---- Rendezvous (rendezvous.c) ------------------------------------------------------------ */
 
 /* Fills in a fresh generation. */
 gcoll_status gcoll_generation_make(char generation[33]);
@@ -192,7 +194,7 @@ void gcoll_context_tune_spin(gcoll_context *context, uint32_t local_ranks);
 gcoll_status gcoll_options_read(void *to, size_t size, size_t first_size, const void *from);
 gcoll_status gcoll_context_allocate(const gcoll_context_options *options, gcoll_context **context);
 
-/* ---- Peers and failure (peers.c, failure.c) ----------------------------------------------------------- */
+/* ---- Peers and failure (peers.c, failure.c) ----------------------------------------------- */
 
 extern const gcoll_events gcoll_context_events; /* arg to be set */
 /* Connects if that was not asked for yet; false if the context is or gets broken. */
@@ -215,7 +217,7 @@ gcoll_status gcoll_context_wait_run(gcoll_context *context, const gcoll_run *run
 /* Progress without waiting. */
 gcoll_status gcoll_context_poll(gcoll_context *context);
 
-/* ---- Fingerprints (fingerprint.c) ---------------------------------------------------------------------- */
+/* ---- Fingerprints (fingerprint.c) --------------------------------------------------------- */
 
 void gcoll_fingerprint_make(const gcoll_call *call, const gcoll_choice *choice,
                             gcoll_fingerprint *fingerprint);
@@ -226,8 +228,7 @@ void gcoll_fingerprint_begin(gcoll_context *context, uint64_t sequence, const gc
 void gcoll_fingerprint_arrived(gcoll_context *context, uint32_t peer, uint64_t sequence,
                                const uint8_t bytes[GCOLL_FINGERPRINT_BYTES]);
 
-/* ---- Streams: operations by their sequence, pairs by their tag --------------------------------------------
- */
+/* ---- Streams: operations by their sequence, pairs by their tag ---------------------------- */
 
 #define GCOLL_STREAM_TAG (UINT64_C(1) << 63)
 

@@ -55,7 +55,7 @@ static bool is_message(const gcoll_step *step) {
     return step->kind <= GCOLL_STEP_RECV_REDUCE;
 }
 
-/* ---- Binding ------------------------------------------------------------------------------------------ */
+/* ---- Binding ------------------------------------------------------------------------------ */
 
 static char *resolve(const gcoll_run *run, gcoll_ref ref, const gcoll_buffers *buffers) {
     uint64_t bytes = ref.offset * run->type_bytes;
@@ -133,8 +133,7 @@ void gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_us
     }
 }
 
-/* ---- Life -----------------------------------------------------------------------------------------------
- */
+/* ---- Life --------------------------------------------------------------------------------- */
 
 static void message_done(gcoll_message *message);
 
@@ -251,8 +250,7 @@ void gcoll_run_destroy(gcoll_run *run) {
     gcoll_release(run->context, run, sizeof *run);
 }
 
-/* ---- Running --------------------------------------------------------------------------------------------
- */
+/* ---- Running ------------------------------------------------------------------------------ */
 
 static void push_ready(gcoll_run *run, uint32_t index) {
     run->ready[run->ready_tail++] = index;
@@ -400,8 +398,7 @@ gcoll_run *gcoll_run_next(const gcoll_run *run) {
     return run->next;
 }
 
-/* ---- What a run waits for, for error texts and probes
- * ------------------------------------------------------ */
+/* ---- What a run waits for, for error texts and probes ------------------------------------- */
 
 bool gcoll_run_blocked_step(const gcoll_run *run, uint32_t peer, uint32_t *step) {
     bool found = false;

@@ -20,8 +20,7 @@
 #define TURNS_PER_CLOCK    64     /* while data moves, the clock is read this seldom */
 #define TELL_LIMIT_MS      300    /* for telling peers of a failure; they normally read at once */
 
-/* ---- Breaking -------------------------------------------------------------------------------------------
- */
+/* ---- Breaking ----------------------------------------------------------------------------- */
 
 static void record(gcoll_context *context, gcoll_status status, uint32_t culprit, const char *text) {
     context->broken = true;
@@ -115,13 +114,14 @@ int64_t gcoll_context_culprit(const gcoll_context *context) {
     return context->broken && context->cause.culprit != GCOLL_NO_RANK ? (int64_t)context->cause.culprit : -1;
 }
 
-/* ---- Watching over a long wait
- * ------------------------------------------------------------------------------ */
+/* ---- Watching over a long wait ------------------------------------------------------------ */
 
 static bool ask(void *arg, uint32_t peer) {
     gcoll_context *context = arg;
-    if (context->peers[peer].answered) {
-        context->peers[peer].answered = false;
+    gcoll_peer *state = &context->peers[peer];
+    if (state->asked != context->probe_round) {
+        state->asked = context->probe_round;
+        state->answered = false;
         context->transport->probe(context->endpoint, peer);
     }
     return true;
@@ -155,9 +155,11 @@ static bool suspect_peer(void *arg, uint32_t peer) {
     struct suspicion *suspicion = arg;
     const gcoll_peer *state = &suspicion->context->peers[peer];
     suspicion->waited = peer;
-    if (!state->answered && suspicion->silent == GCOLL_NO_RANK)
+    bool asked = state->asked == suspicion->context->probe_round;
+    if (asked && !state->answered && suspicion->silent == GCOLL_NO_RANK)
         suspicion->silent = peer;
-    if (state->answered && state->suspect != suspicion->context->rank && suspicion->hearsay == GCOLL_NO_RANK)
+    if (asked && state->answered && state->suspect != suspicion->context->rank &&
+        suspicion->hearsay == GCOLL_NO_RANK)
         suspicion->hearsay = state->suspect;
     return true;
 }
@@ -181,9 +183,7 @@ static void probe_round(gcoll_context *context, bool first) {
         context->suspect = suspicion.silent != GCOLL_NO_RANK ? suspicion.silent : suspicion.hearsay;
     }
     publish_position(context);
-    if (first)
-        for (uint32_t peer = 0; peer < context->size; peer++)
-            context->peers[peer].answered = true;
+    context->probe_round++;
     each_waited(context, ask, context);
 }
 
@@ -200,8 +200,7 @@ static void give_up(gcoll_context *context, int64_t waited_ms) {
                               (long long)waited_ms, suspicion.waited, suspicion.hearsay);
 }
 
-/* ---- Waiting
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Waiting ------------------------------------------------------------------------------ */
 
 static void advance_all(gcoll_context *context) {
     gcoll_run *run = context->runs;
@@ -300,8 +299,7 @@ gcoll_status gcoll_context_wait_run(gcoll_context *context, const gcoll_run *run
     return gcoll_context_wait(context, run_finished, run);
 }
 
-/* ---- Events of the transport
- * ------------------------------------------------------------------------------------ */
+/* ---- Events of the transport -------------------------------------------------------------- */
 
 static void on_opened(void *arg, uint32_t peer, uint64_t stream,
                       const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]) {

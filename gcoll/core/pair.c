@@ -30,8 +30,7 @@ struct gcoll_request {
     gcoll_request *next, **link; /* in context->requests */
 };
 
-/* ---- Tags ------------------------------------------------------------------------------------------------
- */
+/* ---- Tags --------------------------------------------------------------------------------- */
 
 static struct tag_counters *slot(struct tag_counters *table, uint32_t capacity, uint32_t tag) {
     uint32_t at = (tag * UINT32_C(2654435761)) & (capacity - 1); /* Knuth's multiplicative hash */
@@ -72,8 +71,7 @@ static gcoll_status counters(gcoll_pair *pair, uint32_t tag, struct tag_counters
     return GCOLL_OK;
 }
 
-/* ---- Pairs ------------------------------------------------------------------------------------------------
- */
+/* ---- Pairs -------------------------------------------------------------------------------- */
 
 gcoll_status gcoll_context_pair(gcoll_context *context, uint32_t peer, gcoll_pair **out) {
     if (!context || !out)
@@ -100,8 +98,7 @@ void gcoll_pair_destroy(gcoll_pair *pair) {
     gcoll_release(pair->context, pair, sizeof *pair);
 }
 
-/* ---- Requests
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Requests ----------------------------------------------------------------------------- */
 
 static void on_done(gcoll_message *message) {
     ((gcoll_request *)message->owner)->done = true;

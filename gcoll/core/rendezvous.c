@@ -82,8 +82,7 @@ static int64_t remaining(int64_t deadline_ms) {
     return left > 0 ? left : 0;
 }
 
-/* ---- Rank 0
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Rank 0 ------------------------------------------------------------------------------- */
 
 /* Answers the joins that are there and were not answered yet; nonces[r] is the latest answered one. */
 static gcoll_status answer_joins(gcoll_context *context, char (*nonces)[NONCE_TEXT]) {
@@ -147,8 +146,7 @@ static gcoll_status gather(gcoll_context *context, int64_t deadline_ms) {
     return status;
 }
 
-/* ---- The others
- * ----------------------------------------------------------------------------------------------- */
+/* ---- The others --------------------------------------------------------------------------- */
 
 static gcoll_status ask_generation(gcoll_context *context, int64_t deadline_ms) {
     char nonce[NONCE_TEXT], join[GCOLL_STORE_KEY_MAX + 1], welcome[GCOLL_STORE_KEY_MAX + 1];
@@ -177,8 +175,7 @@ static gcoll_status ask_generation(gcoll_context *context, int64_t deadline_ms) 
     return status;
 }
 
-/* ---- Both
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Both --------------------------------------------------------------------------------- */
 
 gcoll_status gcoll_rendezvous_begin(gcoll_context *context, int64_t deadline_ms) {
     return context->rank == 0 ? gcoll_generation_make(context->generation)
