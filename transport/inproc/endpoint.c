@@ -1,0 +1,287 @@
+/*
+ * transport/inproc/endpoint.c - ranks of one process: the table of operations.
+ *
+ * The hardest model that the contract allows: nothing is buffered, so a send is done only when its receive
+ * was posted and filled; nothing moves before the two ranks are connected; post calls no `done` (unless a
+ * test shuffles). eager_bytes, eager_pool_bytes, interface and ports mean nothing here.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "transport/inproc/internal.h"
+
+/* Waits longer than this are cut to it: it keeps nanoseconds far from overflow. */
+#define WAIT_US_MAX INT64_C(86400000000)
+/* A shuffle calls `done` from within a post with a chance of one in this. */
+#define POST_ODDS 4
+
+static gcoll_status inproc_open(const gcoll_endpoint_options *options, const gcoll_events *events,
+                                gcoll_endpoint **endpoint) {
+    gcoll_hub *hub = options->hub;
+    gcoll_status status;
+    if (!hub)
+        return gcoll_error(GCOLL_ERR_INVALID, "hub is NULL; transport \"inproc\" needs one");
+    if (options->size != hub->size)
+        return gcoll_error(GCOLL_ERR_INVALID, "size is %u, but the hub was made for %u ranks", options->size,
+                           hub->size);
+    if (options->rank >= hub->size)
+        return gcoll_error(GCOLL_ERR_INVALID, "rank is %u; allowed are 0 to %u", options->rank,
+                           hub->size - 1);
+    gcoll_endpoint *made = calloc(1, sizeof *made);
+    uint8_t *peers = calloc(hub->size, sizeof *peers);
+    if (!made || !peers) {
+        status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an endpoint to %u ranks", hub->size);
+        goto failed;
+    }
+    status = gcoll_room_attach(hub, options->group, options->rank, &made->room);
+    if (status)
+        goto failed;
+    made->seat = &made->room->seats[options->rank];
+    made->rank = options->rank;
+    made->events = *events;
+    made->peers = peers;
+    made->spin_us = options->spin_us;
+    made->random = hub->seed ^ (((uint64_t)made->room->number << 32) | options->rank);
+    made->again = true;
+    *endpoint = made;
+    return GCOLL_OK;
+
+failed:
+    free(peers);
+    free(made);
+    return status;
+}
+
+/* Names hub and rank, so that an address of another hub or process is told apart. */
+static void write_address(const gcoll_hub *hub, uint32_t rank, char text[64]) {
+    snprintf(text, 64, "inproc:%ld:%" PRIxPTR ":%" PRIu32, (long)getpid(), (uintptr_t)hub, rank);
+}
+
+static gcoll_status inproc_address(gcoll_endpoint *endpoint, char *text, size_t bytes) {
+    char address[64];
+    write_address(endpoint->room->hub, endpoint->rank, address);
+    if (strlen(address) >= bytes)
+        return gcoll_error(GCOLL_ERR_INVALID, "an address of %zu bytes does not fit into %zu",
+                           strlen(address) + 1, bytes);
+    memcpy(text, address, strlen(address) + 1);
+    return GCOLL_OK;
+}
+
+/* What a rank that connects to this seat learns at once. The seat's lock is held. */
+static uint32_t greeting(const gcoll_seat *seat) {
+    uint32_t signs = seat->noted ? GCOLL_SIGN_ABORTED : 0;
+    if (seat->state == GCOLL_SEAT_DEAD)
+        return GCOLL_SIGN_REFUSED;
+    if (seat->state == GCOLL_SEAT_CLOSED)
+        signs |= GCOLL_SIGN_DEPARTED;
+    return signs;
+}
+
+static gcoll_status inproc_connect(gcoll_endpoint *endpoint, uint32_t peer, const char *address) {
+    gcoll_room *room = endpoint->room;
+    char expected[64];
+    uint32_t answer;
+    if (peer >= room->size || peer == endpoint->rank)
+        return gcoll_error(GCOLL_ERR_INVALID, "rank %u cannot connect to rank %u of %u", endpoint->rank, peer,
+                           room->size);
+    write_address(room->hub, peer, expected);
+    if (strcmp(address, expected) != 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "the address of rank %u is not of this hub (%s)", peer,
+                           expected);
+    if (endpoint->peers[peer] != GCOLL_PEER_APART || endpoint->seat->state == GCOLL_SEAT_DEAD)
+        return GCOLL_OK;
+    gcoll_seat *theirs = &room->seats[peer];
+    pthread_mutex_lock(&endpoint->seat->lock);
+    gcoll_link_of(room, endpoint->rank, peer)->joined = true;
+    pthread_mutex_unlock(&endpoint->seat->lock);
+    pthread_mutex_lock(&theirs->lock);
+    gcoll_link_of(room, peer, endpoint->rank)->joined = true;
+    answer = greeting(theirs);
+    gcoll_seat_sign_locked(room, peer, endpoint->rank, GCOLL_SIGN_CONNECT, 0);
+    pthread_mutex_unlock(&theirs->lock);
+    gcoll_inproc_join(endpoint, peer);
+    if (answer)
+        gcoll_seat_sign(room, endpoint->rank, peer, answer, 0);
+    return GCOLL_OK;
+}
+
+/* A shuffle also tries what the contract allows and is rare: callbacks from within a post. */
+static void perhaps_move(gcoll_endpoint *endpoint) {
+    if (endpoint->room->hub->shuffled && gcoll_inproc_random(endpoint) % POST_ODDS == 0)
+        gcoll_inproc_move(endpoint);
+}
+
+static void inproc_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
+    if (endpoint->seat->state != GCOLL_SEAT_OPEN || endpoint->peers[peer] == GCOLL_PEER_BROKEN)
+        return;
+    message->moved = 0;
+    message->flags = peer;
+    if (endpoint->peers[peer] == GCOLL_PEER_APART)
+        gcoll_queue_push(&endpoint->held, message);
+    else
+        gcoll_inproc_offer(endpoint, peer, message);
+    perhaps_move(endpoint);
+}
+
+static void inproc_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
+    gcoll_seat *seat = endpoint->seat;
+    if (endpoint->peers[peer] == GCOLL_PEER_BROKEN)
+        return;
+    message->moved = 0;
+    message->flags = peer;
+    pthread_mutex_lock(&seat->lock);
+    if (seat->state != GCOLL_SEAT_OPEN) {
+        pthread_mutex_unlock(&seat->lock);
+        return;
+    }
+    message->previous = gcoll_table_take(&seat->offers, peer, message->stream, message->index);
+    if (message->previous) {
+        gcoll_queue_push(&seat->ready, message);
+        gcoll_seat_ring(seat);
+    } else {
+        gcoll_table_put(&seat->receives, message);
+    }
+    pthread_mutex_unlock(&seat->lock);
+    perhaps_move(endpoint);
+}
+
+static void inproc_flush(gcoll_endpoint *endpoint) {
+    (void)endpoint; /* posts are never held back but for a connection */
+}
+
+static void pause_processor(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Whether something has come since `stamp`, or a wake. */
+static bool rung(gcoll_seat *seat, uint32_t stamp) {
+    return atomic_load_explicit(&seat->stamp, memory_order_acquire) != stamp ||
+           atomic_load_explicit(&seat->woken, memory_order_acquire);
+}
+
+/* Waits until the seat is rung or the deadline has come; polls until spin_until. */
+static void wait(gcoll_seat *seat, uint32_t stamp, int64_t spin_until, int64_t deadline) {
+    struct timespec when = {.tv_sec = deadline / 1000000000, .tv_nsec = deadline % 1000000000};
+    while (!rung(seat, stamp) && gcoll_now_ns() < spin_until)
+        pause_processor();
+    if (rung(seat, stamp))
+        return;
+    pthread_mutex_lock(&seat->lock);
+    seat->sleeping = true;
+    while (!rung(seat, stamp))
+        if (pthread_cond_timedwait(&seat->wake, &seat->lock, &when))
+            break;
+    seat->sleeping = false;
+    pthread_mutex_unlock(&seat->lock);
+}
+
+static gcoll_status inproc_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved) {
+    gcoll_seat *seat = endpoint->seat;
+    uint32_t stamp = atomic_load_explicit(&seat->stamp, memory_order_acquire);
+    *moved = gcoll_inproc_move(endpoint);
+    if (*moved || wait_us <= 0)
+        return GCOLL_OK;
+    int64_t now = gcoll_now_ns();
+    int64_t deadline = now + 1000 * (wait_us < WAIT_US_MAX ? wait_us : WAIT_US_MAX);
+    int64_t spin_until = endpoint->spin_us <= 0            ? now
+                         : endpoint->spin_us < WAIT_US_MAX ? now + 1000 * endpoint->spin_us
+                                                           : deadline;
+    if (spin_until > deadline)
+        spin_until = deadline;
+    while (!*moved && now < deadline && !atomic_load_explicit(&seat->woken, memory_order_acquire)) {
+        if (!endpoint->again || gcoll_inproc_stalled(endpoint))
+            wait(seat, stamp, spin_until, deadline);
+        stamp = atomic_load_explicit(&seat->stamp, memory_order_acquire);
+        *moved = gcoll_inproc_move(endpoint);
+        now = gcoll_now_ns();
+    }
+    atomic_store_explicit(&seat->woken, false, memory_order_relaxed);
+    return GCOLL_OK;
+}
+
+static void inproc_wake(gcoll_endpoint *endpoint) {
+    gcoll_seat *seat = endpoint->seat;
+    pthread_mutex_lock(&seat->lock);
+    atomic_store_explicit(&seat->woken, true, memory_order_release);
+    if (seat->sleeping)
+        pthread_cond_signal(&seat->wake);
+    pthread_mutex_unlock(&seat->lock);
+}
+
+static void inproc_probe(gcoll_endpoint *endpoint, uint32_t peer) {
+    if (endpoint->peers[peer] == GCOLL_PEER_CONNECTED && endpoint->seat->state != GCOLL_SEAT_DEAD)
+        gcoll_seat_sign(endpoint->room, peer, endpoint->rank, GCOLL_SIGN_PROBE, 0);
+}
+
+static void inproc_set_position(gcoll_endpoint *endpoint, uint64_t position) {
+    endpoint->position = position;
+}
+
+static void inproc_set_spin(gcoll_endpoint *endpoint, int64_t spin_us) {
+    endpoint->spin_us = spin_us;
+}
+
+/* Drops all messages, takes back what others may still read, and tells `sign` to everyone who is joined. */
+static void retire(gcoll_endpoint *endpoint, gcoll_seat_state state, uint32_t sign, const gcoll_note *note) {
+    gcoll_room *room = endpoint->room;
+    gcoll_seat *seat = endpoint->seat;
+    pthread_mutex_lock(&seat->lock);
+    bool dead = seat->state == GCOLL_SEAT_DEAD;
+    if (!dead)
+        gcoll_seat_end(room, endpoint->rank, state);
+    if (note) {
+        seat->note = *note;
+        seat->note.text[sizeof seat->note.text - 1] = '\0';
+        seat->noted = true;
+    }
+    gcoll_seat_clear(seat);
+    atomic_store_explicit(&seat->stop, true, memory_order_relaxed);
+    pthread_mutex_unlock(&seat->lock);
+    endpoint->held = (gcoll_queue){NULL, NULL};
+
+    for (uint32_t peer = 0; peer < room->size; peer++)
+        if (endpoint->peers[peer] != GCOLL_PEER_APART)
+            gcoll_seat_withdraw(room, peer, endpoint->rank);
+    if (!dead)
+        gcoll_seat_tell(room, endpoint->rank, sign);
+}
+
+static void inproc_abort(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t limit_ms) {
+    (void)limit_ms; /* waits for a piece of a copy at most */
+    if (endpoint->seat->state == GCOLL_SEAT_OPEN)
+        retire(endpoint, GCOLL_SEAT_ABORTED, GCOLL_SIGN_ABORTED, note);
+}
+
+static void inproc_close(gcoll_endpoint *endpoint, int64_t limit_ms) {
+    (void)limit_ms; /* what was done has arrived, as nothing is buffered */
+    if (!endpoint)
+        return;
+    retire(endpoint, GCOLL_SEAT_CLOSED, GCOLL_SIGN_DEPARTED, NULL);
+    gcoll_room_detach(endpoint->room);
+    free(endpoint->peers);
+    free(endpoint);
+}
+
+const gcoll_transport gcoll_transport_inproc = {
+    .name = "inproc",
+    .open = inproc_open,
+    .address = inproc_address,
+    .connect = inproc_connect,
+    .post_send = inproc_post_send,
+    .post_recv = inproc_post_recv,
+    .flush = inproc_flush,
+    .progress = inproc_progress,
+    .wake = inproc_wake,
+    .probe = inproc_probe,
+    .set_position = inproc_set_position,
+    .set_spin = inproc_set_spin,
+    .abort = inproc_abort,
+    .close = inproc_close,
+};

@@ -1,0 +1,192 @@
+/* transport/inproc/hub.c - the hub, its rooms, and who is attached to them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/inproc/internal.h"
+
+/* A room takes 32 bytes for each ordered pair of ranks (touched only where pairs are used). */
+#define HUB_SIZE_MAX 4096
+
+gcoll_status gcoll_hub_create(uint32_t size, gcoll_hub **hub) {
+    if (!hub)
+        return gcoll_error(GCOLL_ERR_INVALID, "hub is NULL");
+    if (size == 0 || size > HUB_SIZE_MAX)
+        return gcoll_error(GCOLL_ERR_INVALID, "size of a hub is %u; allowed are 1 to %d", size, HUB_SIZE_MAX);
+    gcoll_hub *made = calloc(1, sizeof *made);
+    if (!made)
+        goto no_memory;
+    made->stalled = calloc(size, sizeof *made->stalled);
+    if (!made->stalled)
+        goto no_stalled;
+    if (pthread_mutex_init(&made->lock, NULL))
+        goto no_lock;
+    if (pthread_mutex_init(&made->rules_lock, NULL))
+        goto no_rules_lock;
+    made->size = size;
+    *hub = made;
+    return GCOLL_OK;
+
+no_rules_lock:
+    pthread_mutex_destroy(&made->lock);
+no_lock:
+    free((void *)made->stalled);
+no_stalled:
+    free(made);
+no_memory:
+    return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a hub of %u ranks", size);
+}
+
+static void seat_destroy(gcoll_seat *seat) {
+    gcoll_table_free(&seat->offers);
+    gcoll_table_free(&seat->receives);
+    pthread_cond_destroy(&seat->idle);
+    pthread_cond_destroy(&seat->wake);
+    pthread_mutex_destroy(&seat->lock);
+}
+
+static bool seat_create(gcoll_seat *seat) {
+    pthread_condattr_t monotonic;
+    seat->copying_from = NOBODY;
+    seat->sign_first = NOBODY;
+    if (pthread_mutex_init(&seat->lock, NULL))
+        return false;
+    if (pthread_condattr_init(&monotonic))
+        goto no_attribute;
+    if (pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) || pthread_cond_init(&seat->wake, &monotonic))
+        goto no_wake;
+    if (pthread_cond_init(&seat->idle, NULL))
+        goto no_idle;
+    pthread_condattr_destroy(&monotonic);
+    return true;
+
+no_idle:
+    pthread_cond_destroy(&seat->wake);
+no_wake:
+    pthread_condattr_destroy(&monotonic);
+no_attribute:
+    pthread_mutex_destroy(&seat->lock);
+    return false;
+}
+
+static void room_destroy(gcoll_room *room) {
+    for (uint32_t rank = 0; rank < room->size; rank++)
+        seat_destroy(&room->seats[rank]);
+    free(room->links);
+    free(room->seats);
+    free(room);
+}
+
+static gcoll_status room_create(gcoll_hub *hub, const uint8_t group[16], gcoll_room **room) {
+    uint32_t seats = 0;
+    gcoll_room *made = calloc(1, sizeof *made);
+    if (!made)
+        goto no_memory;
+    made->seats = calloc(hub->size, sizeof *made->seats);
+    if (!made->seats)
+        goto no_seats;
+    made->links = calloc((size_t)hub->size * hub->size, sizeof *made->links);
+    if (!made->links)
+        goto no_links;
+    for (; seats < hub->size; seats++)
+        if (!seat_create(&made->seats[seats]))
+            goto no_seat;
+    made->hub = hub;
+    made->size = hub->size;
+    memcpy(made->group, group, sizeof made->group);
+    *room = made;
+    return GCOLL_OK;
+
+no_seat:
+    while (seats > 0)
+        seat_destroy(&made->seats[--seats]);
+    free(made->links);
+no_links:
+    free(made->seats);
+no_seats:
+    free(made);
+no_memory:
+    return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a group of %u ranks", hub->size);
+}
+
+/* The room of this group, made if it is the first of its ranks that comes. hub->lock is held. */
+static gcoll_status find_room(gcoll_hub *hub, const uint8_t group[16], gcoll_room **room) {
+    gcoll_room *found = hub->rooms;
+    while (found && memcmp(found->group, group, sizeof found->group) != 0)
+        found = found->next;
+    if (!found) {
+        gcoll_status status = room_create(hub, group, &found);
+        if (status)
+            return status;
+        found->number = hub->rooms_made++;
+        found->next = hub->rooms;
+        hub->rooms = found;
+    }
+    *room = found;
+    return GCOLL_OK;
+}
+
+/* Sits down. The seat's lock is held. */
+static gcoll_status take_seat(gcoll_seat *seat, uint32_t rank) {
+    gcoll_status status;
+    if (seat->state != GCOLL_SEAT_EMPTY)
+        return gcoll_error(GCOLL_ERR_INVALID, "rank %u has been attached to this hub already", rank);
+    status = gcoll_table_init(&seat->offers);
+    if (status)
+        return status;
+    status = gcoll_table_init(&seat->receives);
+    if (status) {
+        gcoll_table_free(&seat->offers);
+        return status;
+    }
+    seat->state = GCOLL_SEAT_OPEN;
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_room_attach(gcoll_hub *hub, const uint8_t group[16], uint32_t rank, gcoll_room **room) {
+    gcoll_room *found;
+    pthread_mutex_lock(&hub->lock);
+    gcoll_status status = find_room(hub, group, &found);
+    if (!status) {
+        pthread_mutex_lock(&found->seats[rank].lock);
+        status = take_seat(&found->seats[rank], rank);
+        pthread_mutex_unlock(&found->seats[rank].lock);
+    }
+    if (!status) {
+        found->attached++;
+        found->attached_ever++;
+        *room = found;
+    }
+    pthread_mutex_unlock(&hub->lock);
+    return status;
+}
+
+/* A room stays until the last of all its ranks has left, so that one that comes late still learns who has
+ * gone; what never fills up is freed with the hub. */
+void gcoll_room_detach(gcoll_room *room) {
+    gcoll_hub *hub = room->hub;
+    pthread_mutex_lock(&hub->lock);
+    room->attached--;
+    if (room->attached == 0 && room->attached_ever == room->size) {
+        gcoll_room **slot = &hub->rooms;
+        while (*slot != room)
+            slot = &(*slot)->next;
+        *slot = room->next;
+        room_destroy(room);
+    }
+    pthread_mutex_unlock(&hub->lock);
+}
+
+void gcoll_hub_destroy(gcoll_hub *hub) {
+    if (!hub)
+        return;
+    while (hub->rooms) {
+        gcoll_room *room = hub->rooms;
+        hub->rooms = room->next;
+        room_destroy(room);
+    }
+    gcoll_rules_free(hub);
+    pthread_mutex_destroy(&hub->rules_lock);
+    pthread_mutex_destroy(&hub->lock);
+    free((void *)hub->stalled);
+    free(hub);
+}

@@ -1,0 +1,206 @@
+/*
+ * transport/inproc/internal.h - the in-process transport's own structures.
+ *
+ * A hub holds rooms, one a group (so that a duplicated context can live on its parent's hub). A room has a
+ * seat a rank. A seat is where others leave things for a rank: messages on offer, completions, signs. It
+ * lives as long as the room, so leaving something at the seat of a rank that has gone is safe.
+ *
+ * The receiver moves the bytes, in its own thread and under no lock: sends go to the receiver's seat, are
+ * matched there, copied, and left as completed at the sender's seat. Messages link into the queues by
+ * themselves, so nothing is allocated on the way.
+ *
+ * Locks, in the order in which they may be nested: hub.lock (rooms), seat.lock (that seat and its row of
+ * links), hub.rules_lock (faults). No thread holds two seats' locks. No lock is held while bytes are copied
+ * or a caller's function runs.
+ */
+#ifndef GCOLL_INPROC_INTERNAL_H
+#define GCOLL_INPROC_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "transport/inproc/inproc.h"
+
+#define NOBODY UINT32_MAX
+
+/* A message under the transport's care uses: next - its queue or bucket; previous - of a matched receive, the
+ * send; moved - of a receive, bytes so far; flags - the other rank, as seen by the owner of the queue. */
+typedef struct gcoll_queue {
+    gcoll_message *first, *last;
+} gcoll_queue;
+
+/* Messages by (peer, stream, index). */
+typedef struct gcoll_table {
+    gcoll_message **buckets;
+    size_t bucket_count; /* a power of two */
+    size_t count;
+} gcoll_table;
+
+typedef enum gcoll_seat_state {
+    GCOLL_SEAT_EMPTY = 0, /* its rank is still to come; takes offers and signs */
+    GCOLL_SEAT_OPEN,
+    GCOLL_SEAT_ABORTED, /* takes and gives signs only */
+    GCOLL_SEAT_DEAD,    /* killed: takes and gives nothing */
+    GCOLL_SEAT_CLOSED
+} gcoll_seat_state;
+
+/* What one rank has to tell another; bits, so that telling needs no memory. */
+#define GCOLL_SIGN_CONNECT  1u
+#define GCOLL_SIGN_PROBE    2u
+#define GCOLL_SIGN_ANSWER   4u
+#define GCOLL_SIGN_ABORTED  8u
+#define GCOLL_SIGN_FAILED   16u
+#define GCOLL_SIGN_REFUSED  32u
+#define GCOLL_SIGN_DEPARTED 64u
+
+/* One direction of a pair, at the receiving seat and under its lock. */
+typedef struct gcoll_link {
+    uint64_t position; /* with GCOLL_SIGN_ANSWER */
+    uint64_t offered;  /* messages so far */
+    uint32_t next;     /* queue of links with signs: a rank or NOBODY */
+    uint32_t signs;    /* queued while not 0 */
+    bool joined;       /* either rank has connected */
+    bool tell;         /* it was joined when this seat's rank aborted, was killed or closed */
+} gcoll_link;
+
+typedef struct gcoll_seat {
+    pthread_mutex_t lock;   /* guards what follows; the atomics are written under it and read without */
+    pthread_cond_t wake;    /* its rank sleeps here */
+    pthread_cond_t idle;    /* those that withdraw wait here for a copy to stop */
+    _Atomic uint32_t state; /* gcoll_seat_state */
+    _Atomic uint32_t stamp; /* changes with everything that is left here */
+    _Atomic bool woken;     /* by wake, until a waiting progress has returned */
+    _Atomic bool stop;      /* the copy under way must stop at the next piece */
+    bool sleeping;          /* its rank waits for `wake` to be signalled */
+    uint32_t copying_from;  /* whose memory its rank reads right now, or NOBODY */
+    uint32_t sign_first;    /* links with signs, a rank or NOBODY */
+    gcoll_queue arrivals;   /* sends on offer, not looked at yet */
+    gcoll_queue ready;      /* receives with their send */
+    gcoll_queue completed;  /* sends of its rank that are done */
+    gcoll_table offers;     /* sends on offer without a receive */
+    gcoll_table receives;   /* receives without an offer */
+    bool noted;             /* its rank aborted, with: */
+    gcoll_note note;
+} gcoll_seat;
+
+typedef struct gcoll_room {
+    struct gcoll_room *next;
+    gcoll_hub *hub;
+    uint8_t group[16];
+    uint32_t number; /* rooms of this hub before it */
+    uint32_t attached, attached_ever;
+    uint32_t size;
+    gcoll_seat *seats; /* [rank] */
+    gcoll_link *links; /* [to * size + from] */
+} gcoll_room;
+
+typedef enum gcoll_rule_kind { GCOLL_RULE_CUT, GCOLL_RULE_DROP, GCOLL_RULE_CORRUPT } gcoll_rule_kind;
+
+typedef struct gcoll_rule {
+    struct gcoll_rule *next;
+    gcoll_rule_kind kind;
+    uint32_t from, to;
+    uint64_t stream; /* CORRUPT */
+    uint32_t index;  /* CORRUPT */
+    uint64_t number; /* DROP: which message. CORRUPT: which byte */
+} gcoll_rule;
+
+struct gcoll_hub {
+    pthread_mutex_t lock; /* guards rooms, who is attached to them, seed and shuffled */
+    uint32_t size;
+    uint32_t rooms_made;
+    gcoll_room *rooms;
+    bool shuffled; /* does not change once there is a room, so is read without the lock */
+    uint64_t seed;
+    _Atomic bool faulty;        /* any fault was ever asked for */
+    _Atomic bool *stalled;      /* [rank] */
+    pthread_mutex_t rules_lock; /* guards rules */
+    gcoll_rule *rules;
+};
+
+typedef enum gcoll_peer_state {
+    GCOLL_PEER_APART = 0,
+    GCOLL_PEER_CONNECTED,
+    GCOLL_PEER_BROKEN /* failed or departed, and said so */
+} gcoll_peer_state;
+
+/* Touched by its own thread only. */
+struct gcoll_endpoint {
+    gcoll_room *room;
+    gcoll_seat *seat;
+    uint32_t rank;
+    gcoll_events events;
+    uint8_t *peers;   /* [rank], gcoll_peer_state */
+    gcoll_queue held; /* sends to peers that are not connected yet */
+    uint64_t position;
+    int64_t spin_us;
+    uint32_t seen; /* seat->stamp when there was nothing left to do */
+    bool again;    /* there is more to do all the same: it was held back, or too much for one call */
+    bool moving;   /* inside gcoll_inproc_move */
+    uint64_t random;
+};
+
+/* queue.c */
+void gcoll_queue_push(gcoll_queue *queue, gcoll_message *message);
+/* Takes out *slot; before is the message ahead of it, or NULL. */
+gcoll_message *gcoll_queue_take(gcoll_queue *queue, gcoll_message **slot, gcoll_message *before);
+bool gcoll_queue_has(const gcoll_queue *queue, uint32_t peer);
+/* Forgets the messages with `peer`. */
+void gcoll_queue_drop(gcoll_queue *queue, uint32_t peer);
+gcoll_status gcoll_table_init(gcoll_table *table);
+void gcoll_table_free(gcoll_table *table);
+void gcoll_table_put(gcoll_table *table, gcoll_message *message);
+/* Takes out the message of that key, or gives NULL. */
+gcoll_message *gcoll_table_take(gcoll_table *table, uint32_t peer, uint64_t stream, uint32_t index);
+void gcoll_table_drop(gcoll_table *table, uint32_t peer);
+void gcoll_table_clear(gcoll_table *table);
+
+/* hub.c */
+static inline gcoll_link *gcoll_link_of(const gcoll_room *room, uint32_t to, uint32_t from) {
+    return &room->links[(size_t)to * room->size + from];
+}
+gcoll_status gcoll_room_attach(gcoll_hub *hub, const uint8_t group[16], uint32_t rank, gcoll_room **room);
+void gcoll_room_detach(gcoll_room *room);
+
+/* seat.c */
+/* Tells the seat's rank that there is something; the lock is held. */
+void gcoll_seat_ring(gcoll_seat *seat);
+/* Leaves signs of `from` at the seat of `to`. */
+void gcoll_seat_sign(gcoll_room *room, uint32_t to, uint32_t from, uint32_t signs, uint64_t position);
+/* The same with the seat's lock held. */
+void gcoll_seat_sign_locked(gcoll_room *room, uint32_t to, uint32_t from, uint32_t signs, uint64_t position);
+/* Forgets all messages between the seat's rank and `peer`; the lock is held. */
+void gcoll_seat_drop(gcoll_seat *seat, uint32_t peer);
+/* Forgets all messages; the lock is held. */
+void gcoll_seat_clear(gcoll_seat *seat);
+/* Takes back everything that `from` offers at the seat of `at`; afterwards none of its bytes is read. Waits
+ * for a copy to stop, which is a piece of it at most. */
+void gcoll_seat_withdraw(gcoll_room *room, uint32_t at, uint32_t from);
+
+/* Changes the seat's state to one that takes no messages, and marks whom to tell; the lock is held. */
+void gcoll_seat_end(gcoll_room *room, uint32_t rank, gcoll_seat_state state);
+/* Leaves `sign` with those that were marked. */
+void gcoll_seat_tell(gcoll_room *room, uint32_t rank, uint32_t sign);
+
+/* move.c */
+/* Delivers what can be delivered. True if any `done` or event was called. */
+bool gcoll_inproc_move(gcoll_endpoint *endpoint);
+static inline bool gcoll_inproc_stalled(const gcoll_endpoint *endpoint) {
+    return atomic_load_explicit(&endpoint->room->hub->stalled[endpoint->rank], memory_order_relaxed);
+}
+/* A number of the endpoint's own pseudo-random sequence. */
+uint64_t gcoll_inproc_random(gcoll_endpoint *endpoint);
+/* Leaves a send at its receiver's seat. */
+void gcoll_inproc_offer(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
+/* The pair is connected: sends held for it may go. */
+void gcoll_inproc_join(gcoll_endpoint *endpoint, uint32_t peer);
+
+/* fault.c */
+bool gcoll_rule_cuts(gcoll_hub *hub, uint32_t from, uint32_t to);
+bool gcoll_rule_drops(gcoll_hub *hub, uint32_t from, uint32_t to, uint64_t number);
+/* Whether, and at which byte, a message is to be corrupted; the rule is used up. */
+bool gcoll_rule_corrupts(gcoll_hub *hub, uint32_t from, uint32_t to, const gcoll_message *message,
+                         uint64_t *byte);
+void gcoll_rules_free(gcoll_hub *hub);
+
+#endif

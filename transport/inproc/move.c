@@ -1,0 +1,385 @@
+/*
+ * transport/inproc/move.c - what progress does: completions, arrivals, copies and signs, one at a time.
+ *
+ * Each kind of delivery is a function that is called with the seat locked, returns with it locked and
+ * unlocks it while bytes are copied or a caller's function runs. It gives false if there was nothing.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "transport/inproc/internal.h"
+
+/* Bytes between two looks at seat->stop: what an abort or a close waits for at most. */
+#define PIECE_BYTES 65536
+/* Pieces moved of one message before others get their turn. */
+#define PORTION_PIECES 16
+/* Deliveries in one call, so that it returns also if they never end. */
+#define STEPS_MAX 1024
+/* A piece that is to be corrupted goes through a buffer of this size. */
+#define SPOILT_BYTES 1024
+/* A shuffle ends a call after each delivery with a chance of one in this. */
+#define PAUSE_ODDS 4
+
+typedef bool (*delivery)(gcoll_endpoint *endpoint, bool *moved);
+
+/* SplitMix64. */
+static uint64_t mix(uint64_t x) {
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+uint64_t gcoll_inproc_random(gcoll_endpoint *endpoint) {
+    endpoint->random = mix(endpoint->random);
+    return endpoint->random;
+}
+
+/* Whether what `peer` has left may be delivered now. */
+static bool passes(gcoll_endpoint *endpoint, uint32_t peer) {
+    static const uint8_t pace[] = {1, 4, 8, 15}; /* in 16ths: how likely a pair of ranks delivers */
+    gcoll_hub *hub = endpoint->room->hub;
+    if (!atomic_load_explicit(&hub->faulty, memory_order_relaxed))
+        return true;
+    if (gcoll_rule_cuts(hub, peer, endpoint->rank))
+        return false;
+    if (!hub->shuffled)
+        return true;
+    uint64_t pair = mix(hub->seed ^ mix(((uint64_t)endpoint->rank << 32) | peer));
+    if (gcoll_inproc_random(endpoint) % 16 < pace[pair % sizeof pace])
+        return true;
+    endpoint->again = true;
+    return false;
+}
+
+static gcoll_message *take(gcoll_endpoint *endpoint, gcoll_queue *queue) {
+    gcoll_message *before = NULL;
+    for (gcoll_message **slot = &queue->first; *slot; slot = &before->next) {
+        if (passes(endpoint, (*slot)->flags))
+            return gcoll_queue_take(queue, slot, before);
+        before = *slot;
+    }
+    return NULL;
+}
+
+void gcoll_inproc_offer(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
+    gcoll_room *room = endpoint->room;
+    gcoll_seat *seat = &room->seats[peer];
+    gcoll_link *link = gcoll_link_of(room, peer, endpoint->rank);
+    bool lost;
+    pthread_mutex_lock(&seat->lock);
+    lost = gcoll_rule_drops(room->hub, endpoint->rank, peer, link->offered++);
+    if (!lost && (seat->state == GCOLL_SEAT_OPEN || seat->state == GCOLL_SEAT_EMPTY)) {
+        message->flags = endpoint->rank;
+        gcoll_queue_push(&seat->arrivals, message);
+        gcoll_seat_ring(seat);
+    }
+    pthread_mutex_unlock(&seat->lock);
+    if (!lost)
+        return;
+    pthread_mutex_lock(&endpoint->seat->lock);
+    gcoll_queue_push(&endpoint->seat->completed, message);
+    gcoll_seat_ring(endpoint->seat);
+    pthread_mutex_unlock(&endpoint->seat->lock);
+}
+
+void gcoll_inproc_join(gcoll_endpoint *endpoint, uint32_t peer) {
+    gcoll_message *before = NULL;
+    gcoll_message **slot = &endpoint->held.first;
+    if (endpoint->peers[peer] != GCOLL_PEER_APART)
+        return;
+    endpoint->peers[peer] = GCOLL_PEER_CONNECTED;
+    while (*slot) {
+        if ((*slot)->flags == peer) {
+            gcoll_inproc_offer(endpoint, peer, gcoll_queue_take(&endpoint->held, slot, before));
+        } else {
+            before = *slot;
+            slot = &before->next;
+        }
+    }
+}
+
+/* The pair is over: what either side still had is forgotten. The lock is not held. */
+static void part(gcoll_endpoint *endpoint, uint32_t peer) {
+    endpoint->peers[peer] = GCOLL_PEER_BROKEN;
+    gcoll_queue_drop(&endpoint->held, peer);
+    gcoll_seat_withdraw(endpoint->room, peer, endpoint->rank);
+    pthread_mutex_lock(&endpoint->seat->lock);
+    gcoll_seat_drop(endpoint->seat, peer);
+    pthread_mutex_unlock(&endpoint->seat->lock);
+}
+
+/* ---- Completions: sends of ours that their receiver has taken -------------------------------------- */
+
+static bool complete(gcoll_endpoint *endpoint, bool *moved) {
+    gcoll_message *send = take(endpoint, &endpoint->seat->completed);
+    if (!send)
+        return false;
+    pthread_mutex_unlock(&endpoint->seat->lock);
+    *moved = true;
+    send->done(send);
+    pthread_mutex_lock(&endpoint->seat->lock);
+    return true;
+}
+
+/* ---- Arrivals: sends to us, announced and matched -------------------------------------------------- */
+
+static bool arrive(gcoll_endpoint *endpoint, bool *moved) {
+    uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES];
+    gcoll_seat *seat = endpoint->seat;
+    gcoll_message *send = take(endpoint, &seat->arrivals);
+    if (!send)
+        return false;
+    uint32_t peer = send->flags;
+    uint64_t stream = send->stream;
+    bool opens = send->open != NULL;
+    if (endpoint->peers[peer] == GCOLL_PEER_BROKEN)
+        return true; /* it was killed while it posted */
+    if (opens)
+        memcpy(fingerprint, send->open, sizeof fingerprint);
+    /* Into a queue before the lock is given up, where the sender can withdraw it. */
+    gcoll_message *receive = gcoll_table_take(&seat->receives, peer, stream, send->index);
+    if (receive) {
+        receive->previous = send;
+        gcoll_queue_push(&seat->ready, receive);
+    } else {
+        gcoll_table_put(&seat->offers, send);
+    }
+    if (opens) {
+        pthread_mutex_unlock(&seat->lock);
+        *moved = true;
+        endpoint->events.opened(endpoint->events.arg, peer, stream, fingerprint);
+        pthread_mutex_lock(&seat->lock);
+    }
+    return true;
+}
+
+/* ---- Copies ------------------------------------------------------------------------------------------ */
+
+static void put(gcoll_message *receive, const uint8_t *source, uint64_t bytes) {
+    if (receive->consume)
+        receive->consume(receive->consume_arg, receive->moved, source, bytes);
+    else
+        memcpy((uint8_t *)receive->data + receive->moved, source, (size_t)bytes);
+    receive->moved += bytes;
+}
+
+/* A piece that ends after the byte to flip goes through a buffer. */
+static void put_spoilt(gcoll_message *receive, const uint8_t *source, uint64_t bytes, uint64_t byte) {
+    uint8_t spoilt[SPOILT_BYTES];
+    memcpy(spoilt, source, (size_t)bytes);
+    if (byte >= receive->moved && byte - receive->moved < bytes)
+        spoilt[byte - receive->moved] ^= 1;
+    put(receive, spoilt, bytes);
+}
+
+/* Moves up to `pieces` pieces of `piece` bytes, less if the seat is told to stop. */
+static void copy(gcoll_seat *seat, gcoll_message *receive, const gcoll_message *send, uint64_t piece,
+                 uint32_t pieces) {
+    for (uint32_t i = 0; i < pieces && receive->moved < receive->bytes; i++) {
+        uint64_t rest = receive->bytes - receive->moved;
+        if (atomic_load_explicit(&seat->stop, memory_order_relaxed))
+            return;
+        put(receive, (const uint8_t *)send->data + receive->moved, rest < piece ? rest : piece);
+    }
+}
+
+/* Moves all of a message that is to be corrupted. */
+static void copy_spoilt(gcoll_seat *seat, gcoll_message *receive, const gcoll_message *send, uint64_t granule,
+                        uint64_t byte) {
+    uint64_t piece = SPOILT_BYTES - SPOILT_BYTES % granule;
+    while (receive->moved < receive->bytes) {
+        uint64_t rest = receive->bytes - receive->moved;
+        if (atomic_load_explicit(&seat->stop, memory_order_relaxed))
+            return;
+        put_spoilt(receive, (const uint8_t *)send->data + receive->moved, rest < piece ? rest : piece, byte);
+    }
+}
+
+static void copy_some(gcoll_endpoint *endpoint, gcoll_message *receive, const gcoll_message *send) {
+    gcoll_hub *hub = endpoint->room->hub;
+    uint64_t granule = receive->granule ? receive->granule : 1;
+    uint64_t piece = PIECE_BYTES - PIECE_BYTES % granule;
+    uint32_t pieces = PORTION_PIECES;
+    uint64_t byte;
+    if (atomic_load_explicit(&hub->faulty, memory_order_relaxed)) {
+        if (receive->moved == 0 && gcoll_rule_corrupts(hub, receive->flags, endpoint->rank, send, &byte)) {
+            copy_spoilt(endpoint->seat, receive, send, granule, byte);
+            return;
+        }
+        if (hub->shuffled) {
+            piece = granule * (1 + gcoll_inproc_random(endpoint) % (piece / granule));
+            pieces = (uint32_t)(1 + gcoll_inproc_random(endpoint) % PORTION_PIECES);
+        }
+    }
+    copy(endpoint->seat, receive, send, piece, pieces);
+}
+
+/* Leaves a send at its own rank's seat; afterwards it may be gone. */
+static void report(gcoll_endpoint *endpoint, uint32_t sender, gcoll_message *send) {
+    gcoll_seat *seat = &endpoint->room->seats[sender];
+    pthread_mutex_lock(&seat->lock);
+    if (seat->state == GCOLL_SEAT_OPEN) {
+        send->flags = endpoint->rank;
+        gcoll_queue_push(&seat->completed, send);
+        gcoll_seat_ring(seat);
+    }
+    pthread_mutex_unlock(&seat->lock);
+}
+
+/* The two sides disagree on the size: no later byte on this pair can be trusted. */
+static void refuse(gcoll_endpoint *endpoint, uint32_t peer, uint64_t sent, uint64_t expected) {
+    char text[GCOLL_NOTE_TEXT_MAX];
+    snprintf(text, sizeof text, "sent a message of %" PRIu64 " bytes where %" PRIu64 " are expected", sent,
+             expected);
+    part(endpoint, peer);
+    gcoll_seat_sign(endpoint->room, peer, endpoint->rank, GCOLL_SIGN_FAILED, 0);
+    endpoint->events.failed(endpoint->events.arg, peer, GCOLL_ERR_MISMATCH, text);
+}
+
+static bool transfer(gcoll_endpoint *endpoint, bool *moved) {
+    gcoll_seat *seat = endpoint->seat;
+    gcoll_message *receive = take(endpoint, &seat->ready);
+    if (!receive)
+        return false;
+    gcoll_message *send = receive->previous;
+    uint32_t peer = receive->flags;
+    if (send->bytes != receive->bytes) {
+        uint64_t sent = send->bytes;
+        pthread_mutex_unlock(&seat->lock);
+        *moved = true;
+        refuse(endpoint, peer, sent, receive->bytes);
+        pthread_mutex_lock(&seat->lock);
+        return true;
+    }
+    seat->copying_from = peer;
+    atomic_store_explicit(&seat->stop, false, memory_order_relaxed);
+    pthread_mutex_unlock(&seat->lock);
+
+    copy_some(endpoint, receive, send);
+    bool all = receive->moved == receive->bytes;
+    if (all)
+        report(endpoint, peer, send);
+
+    pthread_mutex_lock(&seat->lock);
+    bool stopped = atomic_load_explicit(&seat->stop, memory_order_relaxed);
+    seat->copying_from = NOBODY;
+    pthread_cond_broadcast(&seat->idle);
+    if (seat->state != GCOLL_SEAT_OPEN)
+        return true;
+    if (!all) {
+        if (!stopped)
+            gcoll_queue_push(&seat->ready, receive);
+        return true;
+    }
+    pthread_mutex_unlock(&seat->lock);
+    *moved = true;
+    receive->done(receive);
+    pthread_mutex_lock(&seat->lock);
+    return true;
+}
+
+/* ---- Signs ------------------------------------------------------------------------------------------- */
+
+static void hear_abort(gcoll_endpoint *endpoint, uint32_t peer) {
+    gcoll_seat *theirs = &endpoint->room->seats[peer];
+    gcoll_note note;
+    pthread_mutex_lock(&theirs->lock);
+    note = theirs->note;
+    pthread_mutex_unlock(&theirs->lock);
+    endpoint->events.aborted(endpoint->events.arg, peer, &note);
+}
+
+/* The lock is not held. */
+static void hear(gcoll_endpoint *endpoint, uint32_t peer, uint32_t signs, uint64_t position, bool *moved) {
+    const gcoll_events *events = &endpoint->events;
+    if (endpoint->peers[peer] == GCOLL_PEER_BROKEN)
+        return;
+    if (signs & GCOLL_SIGN_CONNECT)
+        gcoll_inproc_join(endpoint, peer);
+    if (signs & GCOLL_SIGN_PROBE)
+        gcoll_seat_sign(endpoint->room, peer, endpoint->rank, GCOLL_SIGN_ANSWER, endpoint->position);
+    if (signs & ~(GCOLL_SIGN_CONNECT | GCOLL_SIGN_PROBE))
+        *moved = true;
+    if (signs & GCOLL_SIGN_ANSWER)
+        events->answered(events->arg, peer, position);
+    if (signs & GCOLL_SIGN_ABORTED)
+        hear_abort(endpoint, peer);
+    if (!(signs & (GCOLL_SIGN_FAILED | GCOLL_SIGN_REFUSED | GCOLL_SIGN_DEPARTED)))
+        return;
+    part(endpoint, peer);
+    if (signs & GCOLL_SIGN_DEPARTED)
+        events->departed(events->arg, peer);
+    else
+        events->failed(events->arg, peer, GCOLL_ERR_PEER,
+                       signs & GCOLL_SIGN_REFUSED ? "refused the connection" : "closed the connection");
+}
+
+/* Whether the signs of `peer` may be heard: a departure comes after all that the peer took from us. */
+static bool audible(gcoll_endpoint *endpoint, uint32_t peer, const gcoll_link *link) {
+    if ((link->signs & GCOLL_SIGN_DEPARTED) && gcoll_queue_has(&endpoint->seat->completed, peer))
+        return false;
+    return passes(endpoint, peer);
+}
+
+static bool hear_next(gcoll_endpoint *endpoint, bool *moved) {
+    gcoll_seat *seat = endpoint->seat;
+    uint32_t *slot = &seat->sign_first;
+    while (*slot != NOBODY) {
+        uint32_t peer = *slot;
+        gcoll_link *link = gcoll_link_of(endpoint->room, endpoint->rank, peer);
+        if (!audible(endpoint, peer, link)) {
+            slot = &link->next;
+            continue;
+        }
+        uint32_t signs = link->signs;
+        uint64_t position = link->position;
+        *slot = link->next;
+        link->signs = 0;
+        pthread_mutex_unlock(&seat->lock);
+        hear(endpoint, peer, signs, position, moved);
+        pthread_mutex_lock(&seat->lock);
+        return true;
+    }
+    return false;
+}
+
+/* ---- All together ------------------------------------------------------------------------------------ */
+
+/* One delivery, in order of kind or, shuffled, from any kind on. The lock is held. */
+static bool step(gcoll_endpoint *endpoint, bool *moved) {
+    static const delivery kinds[] = {complete, arrive, transfer, hear_next};
+    const uint32_t count = sizeof kinds / sizeof kinds[0];
+    bool shuffled = endpoint->room->hub->shuffled;
+    uint32_t first = shuffled ? (uint32_t)(gcoll_inproc_random(endpoint) % count) : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!kinds[(first + i) % count](endpoint, moved))
+            continue;
+        if (!shuffled || gcoll_inproc_random(endpoint) % PAUSE_ODDS)
+            return true;
+        endpoint->again = true;
+        return false;
+    }
+    return false;
+}
+
+bool gcoll_inproc_move(gcoll_endpoint *endpoint) {
+    gcoll_seat *seat = endpoint->seat;
+    uint32_t steps = 0;
+    bool moved = false;
+    if (endpoint->moving || gcoll_inproc_stalled(endpoint))
+        return false;
+    if (!endpoint->again && endpoint->seen == atomic_load_explicit(&seat->stamp, memory_order_acquire))
+        return false;
+    endpoint->moving = true;
+    endpoint->again = false;
+    pthread_mutex_lock(&seat->lock);
+    while (seat->state != GCOLL_SEAT_DEAD && steps < STEPS_MAX && step(endpoint, &moved))
+        steps++;
+    endpoint->seen = atomic_load_explicit(&seat->stamp, memory_order_relaxed);
+    endpoint->again |= steps == STEPS_MAX;
+    pthread_mutex_unlock(&seat->lock);
+    endpoint->moving = false;
+    return moved;
+}
