@@ -1,0 +1,36 @@
+/* algorithms/binomial.c - broadcast down a binomial tree.
+ *
+ * Ranks are numbered from the root. The span halves each round: whoever has the data sends it to the rank
+ * half a span above, so that the number of ranks that have it doubles.
+ *
+ * Source: R. Thakur, R. Rabenseifner and W. Gropp, Optimization of collective communication operations in
+ * MPICH, Int. J. High Perform. Comput. Appl. 19 (2005), section 4.2. Steps: L = ceil(log2 P). Elements sent:
+ * L n by the root. Elements reduced: none. Restrictions: none. */
+#include "algorithms/planners.h"
+
+void gcoll_binomial_plan(const gcoll_problem *problem, gcoll_builder *b) {
+    const uint32_t size = problem->size, root = problem->root;
+    const uint32_t place = (problem->rank + size - root) % size;
+    const uint64_t n = problem->count;
+    gcoll_ref data = place == 0 ? gcoll_in(0, 0) : gcoll_out(0, 0);
+    for (uint32_t level = gcoll_log2_ceil(size); level-- > 0;) {
+        uint32_t half = UINT32_C(1) << level, within = place & (2 * half - 1);
+        if (within == 0 && half < size - place)
+            gcoll_plan_send(b, (place + half + root) % size, data, n);
+        else if (within == half)
+            gcoll_plan_recv(b, (place - half + root) % size, data, n);
+        gcoll_plan_round(b);
+    }
+    if (place == 0) /* last: others wait for the messages, nobody for this */
+        gcoll_plan_copy(b, gcoll_out(0, 0), data, n);
+}
+
+uint32_t gcoll_binomial_claims(const gcoll_problem *problem) {
+    (void)problem;
+    return GCOLL_CLAIM_RANK_IDENTICAL | GCOLL_CLAIM_ORDERED; /* nothing is computed */
+}
+
+void gcoll_binomial_cost(const gcoll_problem *problem, gcoll_cost *cost) {
+    double rounds = gcoll_log2_ceil(problem->size);
+    *cost = (gcoll_cost){rounds, rounds * (double)problem->count, 0};
+}

@@ -1,0 +1,27 @@
+/* algorithms/dissemination.c - barrier by dissemination.
+ *
+ * In round i each rank tells the rank 2^i above it that it, and all that it has heard of, are here, and hears
+ * the same from the rank 2^i below. After L rounds everybody has heard of everybody.
+ *
+ * Source: D. Hensgen, R. Finkel and U. Manber, Two algorithms for barrier synchronization, Int. J. Parallel
+ * Program. 17 (1988), section 3. Steps: L = ceil(log2 P), of empty messages. Restrictions: none. */
+#include "algorithms/planners.h"
+
+void gcoll_dissemination_plan(const gcoll_problem *problem, gcoll_builder *b) {
+    const uint32_t size = problem->size, rank = problem->rank;
+    gcoll_plan_window(b, 0); /* signals carry no data to depend on: what orders them is the rounds */
+    for (uint32_t distance = 1; distance < size; distance *= 2) {
+        gcoll_plan_signal(b, (rank + distance) % size);
+        gcoll_plan_await(b, (rank + size - distance) % size);
+        gcoll_plan_round(b);
+    }
+}
+
+uint32_t gcoll_dissemination_claims(const gcoll_problem *problem) {
+    (void)problem;
+    return GCOLL_CLAIM_RANK_IDENTICAL | GCOLL_CLAIM_ORDERED; /* nothing is computed */
+}
+
+void gcoll_dissemination_cost(const gcoll_problem *problem, gcoll_cost *cost) {
+    *cost = (gcoll_cost){gcoll_log2_ceil(problem->size), 0, 0};
+}

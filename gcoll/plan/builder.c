@@ -1,0 +1,469 @@
+/* gcoll/plan/builder.c - a sequential program in, a dependency graph out.
+ *
+ * Each step is entered in the maps of the buffers that it touches (spans.c), which say whom it must wait for:
+ * read after write, write after read, write after write. Edges are kept in the order of the steps that wait
+ * and turned round once, in gcoll_builder_finish. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/plan/builder_internal.h"
+
+/* How many messages went to and came from one peer so far. */
+typedef struct peer_entry {
+    uint32_t peer_plus_1; /* 0: free */
+    uint32_t sent, received;
+} peer_entry;
+
+struct gcoll_builder {
+    gcoll_problem problem;
+    gcoll_status status; /* the first error; nothing is done after it */
+    char error[256];
+    gcoll_step *steps;
+    uint32_t *waiter; /* of each step: the step that last waited for it, so that edges are not doubled */
+    uint32_t step_count, step_capacity;
+    uint32_t *edges; /* who is waited for; steps[i].dependencies of them for step i, in order of i */
+    uint32_t edge_count, edge_capacity;
+    peer_entry *peers; /* open addressing, peer_capacity is a power of two */
+    uint32_t peer_count, peer_capacity;
+    gcoll_spans *maps; /* OUT[k], then SCRATCH; IN is never written unless it is OUT */
+    uint64_t scratch;
+    uint32_t round, window;
+    uint32_t fence; /* the last fence's step, or GCOLL_NO_STEP */
+};
+
+static void fail(gcoll_builder *b, gcoll_status status) {
+    b->status = status;
+    strncpy(b->error, gcoll_last_error(), sizeof b->error - 1);
+}
+
+static void fail_memory(gcoll_builder *b) {
+    fail(b, gcoll_error(GCOLL_ERR_NO_MEMORY, "plan: out of memory after %u steps", b->step_count));
+}
+
+/* ---- Creation ------------------------------------------------------------------------------------ */
+
+static gcoll_status check_problem(const gcoll_problem *p) {
+    if ((unsigned)p->collective >= GCOLL_COLLECTIVE_COUNT)
+        return gcoll_error(GCOLL_ERR_INVALID, "collective is %u, allowed are 0 to %u",
+                           (unsigned)p->collective, GCOLL_COLLECTIVE_COUNT - 1u);
+    if (p->size < 1 || p->size > GCOLL_MAX_RANKS)
+        return gcoll_error(GCOLL_ERR_INVALID, "size is %u, allowed are 1 to %u", p->size, GCOLL_MAX_RANKS);
+    if (p->rank >= p->size)
+        return gcoll_error(GCOLL_ERR_INVALID, "rank is %u, allowed are 0 to %u", p->rank, p->size - 1);
+    if (p->root >= p->size)
+        return gcoll_error(GCOLL_ERR_INVALID, "root is %u, allowed are 0 to %u", p->root, p->size - 1);
+    if (p->buffers < 1 || p->buffers > GCOLL_MAX_BUFFERS)
+        return gcoll_error(GCOLL_ERR_INVALID, "buffers is %u, allowed are 1 to %u", p->buffers,
+                           GCOLL_MAX_BUFFERS);
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_builder_create(const gcoll_problem *problem, gcoll_builder **builder) {
+    gcoll_status status = check_problem(problem);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_builder *b = calloc(1, sizeof *b);
+    if (b != NULL)
+        b->maps = calloc(problem->buffers + 1u, sizeof *b->maps);
+    if (b == NULL || b->maps == NULL) {
+        free(b);
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "plan: out of memory for a builder");
+    }
+    b->problem = *problem;
+    b->window = GCOLL_WINDOW_UNBOUNDED;
+    b->fence = GCOLL_NO_STEP;
+    *builder = b;
+    return GCOLL_OK;
+}
+
+void gcoll_builder_destroy(gcoll_builder *b) {
+    if (b == NULL)
+        return;
+    for (uint32_t i = 0; i <= b->problem.buffers; i++)
+        gcoll_spans_clear(&b->maps[i]);
+    free(b->maps);
+    free(b->peers);
+    free(b->edges);
+    free(b->waiter);
+    free(b->steps);
+    free(b);
+}
+
+/* ---- Messages are counted by peer ---------------------------------------------------------------- */
+
+static peer_entry *find_peer(peer_entry *peers, uint32_t capacity, uint32_t peer) {
+    uint32_t slot = peer * UINT32_C(2654435769); /* Fibonacci hashing */
+    slot ^= slot >> 16;
+    while (peers[slot & (capacity - 1)].peer_plus_1 != 0 &&
+           peers[slot & (capacity - 1)].peer_plus_1 != peer + 1)
+        slot++;
+    return &peers[slot & (capacity - 1)];
+}
+
+static bool grow_peers(gcoll_builder *b) {
+    uint32_t capacity = b->peer_capacity ? 2 * b->peer_capacity : 64;
+    peer_entry *peers = calloc(capacity, sizeof *peers);
+    if (peers == NULL)
+        return false;
+    for (uint32_t i = 0; i < b->peer_capacity; i++)
+        if (b->peers[i].peer_plus_1 != 0)
+            *find_peer(peers, capacity, b->peers[i].peer_plus_1 - 1) = b->peers[i];
+    free(b->peers);
+    b->peers = peers;
+    b->peer_capacity = capacity;
+    return true;
+}
+
+static bool number_message(gcoll_builder *b, gcoll_step *step) {
+    if (2 * b->peer_count >= b->peer_capacity && !grow_peers(b))
+        return false;
+    peer_entry *entry = find_peer(b->peers, b->peer_capacity, step->peer);
+    if (entry->peer_plus_1 == 0) {
+        entry->peer_plus_1 = step->peer + 1;
+        b->peer_count++;
+    }
+    step->message = step->kind == GCOLL_STEP_SEND ? entry->sent++ : entry->received++;
+    return true;
+}
+
+/* ---- Edges --------------------------------------------------------------------------------------- */
+
+void gcoll_builder_wait_for(gcoll_builder *b, uint32_t from) {
+    uint32_t step = b->step_count; /* the one under construction */
+    if (b->fence != GCOLL_NO_STEP && from < b->fence)
+        from = b->fence; /* which waits for `from` */
+    if (from == step || b->waiter[from] == step || b->status != GCOLL_OK)
+        return;
+    if (b->edge_count == b->edge_capacity) {
+        uint32_t capacity = b->edge_capacity ? 2 * b->edge_capacity : 256;
+        uint32_t *edges = capacity > b->edge_capacity ? realloc(b->edges, capacity * sizeof *edges) : NULL;
+        if (edges == NULL) {
+            fail_memory(b);
+            return;
+        }
+        b->edges = edges;
+        b->edge_capacity = capacity;
+    }
+    b->edges[b->edge_count++] = from;
+    b->waiter[from] = step;
+    b->steps[from].successors++;
+    b->steps[step].dependencies++;
+}
+
+/* The map of what a place lies in; NULL for IN that nobody can write. */
+static gcoll_spans *map_of(gcoll_builder *b, gcoll_ref ref) {
+    if (ref.space == GCOLL_IN)
+        return NULL;
+    return &b->maps[ref.space == GCOLL_OUT ? ref.index : b->problem.buffers];
+}
+
+static bool same_place(gcoll_ref a, gcoll_ref b) {
+    return a.space == b.space && a.index == b.index && a.offset == b.offset;
+}
+
+static bool note_read(gcoll_builder *b, const gcoll_step *s, gcoll_ref ref, bool overwritten) {
+    gcoll_spans *map = map_of(b, ref);
+    if (map == NULL ||
+        (overwritten && same_place(ref, s->dst))) /* the write waits for all that the read would */
+        return true;
+    return gcoll_spans_read(map, b, ref.offset, ref.offset + s->count, b->step_count);
+}
+
+static bool note_accesses(gcoll_builder *b, const gcoll_step *s) {
+    bool writes = s->kind != GCOLL_STEP_SEND,
+         reads = s->kind != GCOLL_STEP_RECV && s->kind != GCOLL_STEP_DIVIDE;
+    if (reads && !note_read(b, s, s->a, writes))
+        return false;
+    if (s->kind == GCOLL_STEP_REDUCE && !note_read(b, s, s->b, writes))
+        return false;
+    if (!writes)
+        return true;
+    return gcoll_spans_write(map_of(b, s->dst), b, s->dst.offset, s->dst.offset + s->count, b->step_count);
+}
+
+/* ---- Checks -------------------------------------------------------------------------------------- */
+
+static const char *const kind_names[GCOLL_STEP_KIND_COUNT] = {"send",   "receive", "receive and reduce",
+                                                              "reduce", "copy",    "divide"};
+static const char *const space_names[] = {"IN", "OUT", "SCRATCH"};
+
+static bool check_ref(gcoll_builder *b, const gcoll_step *s, gcoll_ref ref, bool written) {
+    uint64_t limit = ref.space == GCOLL_SCRATCH ? b->scratch : b->problem.count;
+    uint32_t buffers = ref.space == GCOLL_SCRATCH ? 1 : b->problem.buffers;
+    if (ref.space > GCOLL_SCRATCH)
+        fail(b, gcoll_error(GCOLL_ERR_INTERNAL, "plan: step %u: space %u is none", b->step_count, ref.space));
+    else if (ref.index >= buffers || s->count > limit || ref.offset > limit - s->count)
+        fail(b, gcoll_error(GCOLL_ERR_INTERNAL,
+                            "plan: step %u (%s) of rank %u: %s[%u] elements %llu + %llu are outside of %u "
+                            "buffers of %llu elements",
+                            b->step_count, kind_names[s->kind], b->problem.rank, space_names[ref.space],
+                            ref.index, (unsigned long long)ref.offset, (unsigned long long)s->count, buffers,
+                            (unsigned long long)limit));
+    else if (written && ref.space == GCOLL_IN)
+        fail(b, gcoll_error(GCOLL_ERR_INTERNAL, "plan: step %u (%s) of rank %u writes to IN", b->step_count,
+                            kind_names[s->kind], b->problem.rank));
+    return b->status == GCOLL_OK;
+}
+
+/* An operand is what is written or apart from it: kernels take no other overlap. */
+static bool check_overlap(gcoll_builder *b, const gcoll_step *s, gcoll_ref ref) {
+    if (ref.space != s->dst.space || ref.index != s->dst.index || ref.offset == s->dst.offset)
+        return true;
+    uint64_t low = ref.offset < s->dst.offset ? ref.offset : s->dst.offset;
+    uint64_t high = ref.offset < s->dst.offset ? s->dst.offset : ref.offset;
+    if (high - low >= s->count)
+        return true;
+    fail(b, gcoll_error(GCOLL_ERR_INTERNAL,
+                        "plan: step %u (%s) of rank %u: an operand overlaps the result in part",
+                        b->step_count, kind_names[s->kind], b->problem.rank));
+    return false;
+}
+
+static bool check_step(gcoll_builder *b, const gcoll_step *s) {
+    if (s->kind <= GCOLL_STEP_RECV_REDUCE && (s->peer >= b->problem.size || s->peer == b->problem.rank)) {
+        fail(b, gcoll_error(GCOLL_ERR_INTERNAL, "plan: step %u (%s) of rank %u: peer is %u of %u ranks",
+                            b->step_count, kind_names[s->kind], b->problem.rank, s->peer, b->problem.size));
+        return false;
+    }
+    if (s->kind != GCOLL_STEP_SEND && !check_ref(b, s, s->dst, true))
+        return false;
+    if (s->kind == GCOLL_STEP_RECV || s->kind == GCOLL_STEP_DIVIDE)
+        return true;
+    if (!check_ref(b, s, s->a, false) || (s->kind == GCOLL_STEP_REDUCE && !check_ref(b, s, s->b, false)))
+        return false;
+    if (s->kind == GCOLL_STEP_SEND)
+        return true;
+    return check_overlap(b, s, s->a) && (s->kind != GCOLL_STEP_REDUCE || check_overlap(b, s, s->b));
+}
+
+/* ---- Emission ------------------------------------------------------------------------------------ */
+
+static bool reserve_step(gcoll_builder *b) {
+    if (b->step_count < b->step_capacity)
+        return true;
+    if (b->step_count >= GCOLL_MAX_STEPS) {
+        fail(b, gcoll_error(GCOLL_ERR_UNSUPPORTED, "plan: more than %u steps; a larger segment needs fewer",
+                            GCOLL_MAX_STEPS));
+        return false;
+    }
+    uint32_t capacity = b->step_capacity ? 2 * b->step_capacity : 64;
+    gcoll_step *steps = realloc(b->steps, capacity * sizeof *steps);
+    if (steps != NULL)
+        b->steps = steps;
+    uint32_t *waiter = steps != NULL ? realloc(b->waiter, capacity * sizeof *waiter) : NULL;
+    if (waiter == NULL) {
+        fail_memory(b);
+        return false;
+    }
+    b->waiter = waiter;
+    b->step_capacity = capacity;
+    return true;
+}
+
+/* The step is a copy; its round, message and dependencies are set here. */
+static void emit(gcoll_builder *b, gcoll_step s) {
+    if (b->status != GCOLL_OK || !check_step(b, &s) || !reserve_step(b))
+        return;
+    s.round = b->round;
+    if (s.kind <= GCOLL_STEP_RECV_REDUCE && !number_message(b, &s)) {
+        fail_memory(b);
+        return;
+    }
+    b->steps[b->step_count] = s;
+    b->waiter[b->step_count] = GCOLL_NO_STEP;
+    if (s.count > 0 && !note_accesses(b, &s))
+        fail_memory(b);
+    if (b->fence != GCOLL_NO_STEP && b->steps[b->step_count].dependencies == 0)
+        gcoll_builder_wait_for(b, b->fence);
+    if (b->status == GCOLL_OK)
+        b->step_count++;
+}
+
+static gcoll_ref canonical(const gcoll_builder *b, gcoll_ref ref) {
+    if (b->problem.in_place && ref.space == GCOLL_IN)
+        ref.space = GCOLL_OUT;
+    return ref;
+}
+
+static void message(gcoll_builder *b, gcoll_step_kind kind, uint32_t peer, gcoll_ref dst, gcoll_ref a,
+                    uint64_t count, bool received_first) {
+    gcoll_step s = {.kind = (uint8_t)kind, .peer = peer, .count = count, .received_first = received_first};
+    s.dst = canonical(b, dst);
+    s.a = canonical(b, a);
+    emit(b, s);
+}
+
+static void local(gcoll_builder *b, gcoll_step_kind kind, gcoll_ref dst, gcoll_ref a, gcoll_ref x,
+                  uint64_t count) {
+    gcoll_step s = {.kind = (uint8_t)kind, .count = count};
+    s.dst = canonical(b, dst);
+    s.a = canonical(b, a);
+    s.b = canonical(b, x);
+    if (count == 0 || (kind == GCOLL_STEP_COPY && same_place(s.dst, s.a)))
+        return;
+    emit(b, s);
+}
+
+static const gcoll_ref nowhere = {GCOLL_OUT, 0, 0};
+
+void gcoll_plan_send(gcoll_builder *b, uint32_t peer, gcoll_ref a, uint64_t count) {
+    if (count > 0)
+        message(b, GCOLL_STEP_SEND, peer, nowhere, a, count, false);
+}
+
+void gcoll_plan_recv(gcoll_builder *b, uint32_t peer, gcoll_ref dst, uint64_t count) {
+    if (count > 0)
+        message(b, GCOLL_STEP_RECV, peer, dst, nowhere, count, false);
+}
+
+void gcoll_plan_recv_reduce(gcoll_builder *b, uint32_t peer, gcoll_ref dst, gcoll_ref a, uint64_t count) {
+    if (count > 0)
+        message(b, GCOLL_STEP_RECV_REDUCE, peer, dst, a, count, false);
+}
+
+void gcoll_plan_recv_reduce_left(gcoll_builder *b, uint32_t peer, gcoll_ref dst, gcoll_ref a,
+                                 uint64_t count) {
+    if (count > 0)
+        message(b, GCOLL_STEP_RECV_REDUCE, peer, dst, a, count, true);
+}
+
+void gcoll_plan_reduce(gcoll_builder *b, gcoll_ref dst, gcoll_ref a, gcoll_ref x, uint64_t count) {
+    local(b, GCOLL_STEP_REDUCE, dst, a, x, count);
+}
+
+void gcoll_plan_copy(gcoll_builder *b, gcoll_ref dst, gcoll_ref a, uint64_t count) {
+    local(b, GCOLL_STEP_COPY, dst, a, nowhere, count);
+}
+
+void gcoll_plan_divide(gcoll_builder *b, gcoll_ref dst, uint64_t count) {
+    local(b, GCOLL_STEP_DIVIDE, dst, nowhere, nowhere, count);
+}
+
+void gcoll_plan_signal(gcoll_builder *b, uint32_t peer) {
+    message(b, GCOLL_STEP_SEND, peer, nowhere, nowhere, 0, false);
+}
+
+void gcoll_plan_await(gcoll_builder *b, uint32_t peer) {
+    message(b, GCOLL_STEP_RECV, peer, nowhere, nowhere, 0, false);
+}
+
+void gcoll_plan_round(gcoll_builder *b) {
+    if (b->round == UINT32_MAX - 1)
+        fail(b, gcoll_error(GCOLL_ERR_INTERNAL, "plan: too many rounds"));
+    else
+        b->round++;
+}
+
+/* A fence is a step: a copy of no elements that waits for every step that nobody waits for yet (hence for
+ * all), and that every later step waits for. So it costs an edge a step and not a product. */
+void gcoll_plan_fence(gcoll_builder *b) {
+    uint32_t from = b->fence == GCOLL_NO_STEP ? 0 : b->fence;
+    if (b->status != GCOLL_OK || from == b->step_count)
+        return;
+    emit(b, (gcoll_step){.kind = GCOLL_STEP_COPY, .dst = nowhere, .a = nowhere});
+    if (b->status != GCOLL_OK)
+        return;
+    uint32_t fence = --b->step_count; /* under construction again */
+    for (uint32_t i = from; i < fence; i++)
+        if (b->steps[i].successors == 0)
+            gcoll_builder_wait_for(b, i);
+    b->step_count = fence + 1;
+    b->fence = fence;
+}
+
+gcoll_ref gcoll_plan_scratch(gcoll_builder *b, uint64_t count) {
+    gcoll_ref start = gcoll_scratch(b->scratch);
+    if (__builtin_add_overflow(b->scratch, count, &b->scratch) && b->status == GCOLL_OK)
+        fail(b, gcoll_error(GCOLL_ERR_INVALID, "plan: scratch of %llu more elements overflows",
+                            (unsigned long long)count));
+    return start;
+}
+
+void gcoll_plan_window(gcoll_builder *b, uint32_t window) {
+    b->window = window;
+}
+
+/* ---- Finishing ----------------------------------------------------------------------------------- */
+
+/* Turns the edges round: from "waits for" to "is waited for by". */
+static void fill_successors(gcoll_builder *b, uint32_t *successors) {
+    uint32_t total = 0;
+    for (uint32_t i = 0; i < b->step_count; i++) {
+        b->steps[i].first_successor = total;
+        total += b->steps[i].successors;
+        b->steps[i].successors = 0;
+    }
+    const uint32_t *edge = b->edges;
+    for (uint32_t i = 0; i < b->step_count; i++)
+        for (uint32_t d = 0; d < b->steps[i].dependencies; d++, edge++) {
+            gcoll_step *from = &b->steps[*edge];
+            successors[from->first_successor + from->successors++] = i;
+        }
+}
+
+gcoll_status gcoll_builder_finish(gcoll_builder *b, gcoll_plan **plan) {
+    gcoll_status status = b->status;
+    gcoll_plan *p = NULL;
+    if (status != GCOLL_OK) {
+        gcoll_error(status, "%s", b->error);
+        goto out;
+    }
+    p = calloc(1, sizeof *p);
+    uint32_t *successors = malloc((b->edge_count + 1u) * sizeof *successors);
+    if (p == NULL || successors == NULL) {
+        free(successors);
+        free(p);
+        status = gcoll_error(GCOLL_ERR_NO_MEMORY, "plan: out of memory for %u edges", b->edge_count);
+        goto out;
+    }
+    fill_successors(b, successors);
+    p->problem = b->problem;
+    p->step_count = b->step_count;
+    p->successor_count = b->edge_count;
+    p->rounds = b->step_count ? b->steps[b->step_count - 1].round + 1 : 0;
+    p->window = b->window;
+    p->divisor = 1;
+    p->scratch = b->scratch;
+    p->successors = successors;
+    gcoll_step *fitted = b->step_count ? realloc(b->steps, b->step_count * sizeof *fitted) : NULL;
+    p->steps = fitted ? fitted : b->steps; /* plans are cached: give back what growth left over */
+    b->steps = NULL;
+    *plan = p;
+out:
+    gcoll_builder_destroy(b);
+    return status;
+}
+
+/* ---- For passes ---------------------------------------------------------------------------------- */
+
+gcoll_status gcoll_builder_create_like(const gcoll_plan *plan, const gcoll_problem *problem,
+                                       gcoll_builder **builder) {
+    gcoll_status status = gcoll_builder_create(problem, builder);
+    if (status != GCOLL_OK)
+        return status;
+    (*builder)->scratch = plan->scratch;
+    (*builder)->window = plan->window;
+    return GCOLL_OK;
+}
+
+void gcoll_builder_round_at_least(gcoll_builder *b, uint32_t round) {
+    if (b->round < round)
+        b->round = round;
+}
+
+void gcoll_builder_emit(gcoll_builder *b, const gcoll_step *step, uint64_t from, uint64_t count) {
+    gcoll_builder_round_at_least(b, step->round);
+    if (count == 0 && step->kind == GCOLL_STEP_COPY) {
+        gcoll_plan_fence(b);
+        return;
+    }
+    gcoll_step s = *step;
+    s.dependencies = s.first_successor = s.successors = 0;
+    s.count = count;
+    s.dst = canonical(b, gcoll_ref_add(s.dst, from));
+    s.a = canonical(b, gcoll_ref_add(s.a, from));
+    s.b = canonical(b, gcoll_ref_add(s.b, from));
+    if (s.kind == GCOLL_STEP_COPY && same_place(s.dst, s.a))
+        return;
+    emit(b, s);
+}

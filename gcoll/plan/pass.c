@@ -1,0 +1,150 @@
+/* gcoll/plan/pass.c - passes: a plan's program is emitted again, changed, and its dependencies inferred anew.
+ */
+#include "gcoll/plan/builder_internal.h"
+
+/* ---- Splitting ------------------------------------------------------------------------------------ */
+
+static bool is_local(const gcoll_step *s) {
+    return s->kind > GCOLL_STEP_RECV_REDUCE;
+}
+
+static bool all_at(const gcoll_step *s, uint64_t offset) {
+    return s->dst.offset == offset && (s->kind == GCOLL_STEP_DIVIDE || s->a.offset == offset) &&
+           (s->kind != GCOLL_STEP_REDUCE || s->b.offset == offset);
+}
+
+/* How many steps from `first` on are cut side by side: local ones of one round and count that touch every
+ * buffer at one and the same offset, so that a segment of one step never meets another segment of the others.
+ */
+static uint32_t run_length(const gcoll_plan *plan, uint32_t first) {
+    const gcoll_step *s = &plan->steps[first];
+    uint32_t end = first;
+    while (end < plan->step_count && is_local(&plan->steps[end]) && plan->steps[end].round == s->round &&
+           plan->steps[end].count == s->count && all_at(&plan->steps[end], s->dst.offset))
+        end++;
+    return s->count > 0 && end > first ? end - first : 1;
+}
+
+static uint64_t segments_of(uint64_t count, uint64_t segment) {
+    return count == 0 ? 1 : (count - 1) / segment + 1;
+}
+
+static gcoll_status check_segment(const gcoll_plan *plan, uint64_t segment) {
+    if (segment == 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "segment is 0 elements, allowed are 1 and more");
+    uint64_t steps = 0;
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        uint64_t more = segments_of(plan->steps[i].count, segment);
+        if (more > GCOLL_MAX_STEPS - steps)
+            return gcoll_error(
+                GCOLL_ERR_UNSUPPORTED,
+                "segment of %llu elements cuts the plan into more than %u steps; take a larger one",
+                (unsigned long long)segment, GCOLL_MAX_STEPS);
+        steps += more;
+    }
+    return GCOLL_OK;
+}
+
+/* The order of segments: messages are cut one after the other, all segments of the first, then all of the
+ * next, so that both ends agree on the order whatever else their rounds hold; which of them overlap is for
+ * the dependencies to say. Local steps that stand together (the reduction of several buffers, the copies at
+ * the end) are cut side by side: the first segment is through all of them, and on its way, before the second
+ * is begun, and it is still in the cache. */
+gcoll_status gcoll_pass_split(const gcoll_plan *plan, uint64_t segment, gcoll_plan **split) {
+    gcoll_status status = check_segment(plan, segment);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_problem problem = plan->problem;
+    problem.segment = segment;
+    gcoll_builder *b = NULL;
+    status = gcoll_builder_create_like(plan, &problem, &b);
+    if (status != GCOLL_OK)
+        return status;
+    for (uint32_t i = 0, run; i < plan->step_count; i += run) {
+        uint64_t count = plan->steps[i].count;
+        run = run_length(plan, i);
+        if (count == 0)
+            gcoll_builder_emit(b, &plan->steps[i], 0, 0);
+        for (uint64_t from = 0; from < count; from += segment) {
+            uint64_t here = count - from < segment ? count - from : segment;
+            for (uint32_t k = i; k < i + run; k++)
+                gcoll_builder_emit(b, &plan->steps[k], from, here);
+            if (count - from <= segment)
+                break; /* from + segment might overflow */
+        }
+    }
+    status = gcoll_builder_finish(b, split);
+    if (status == GCOLL_OK)
+        (*split)->divisor = plan->divisor;
+    return status;
+}
+
+/* ---- Several buffers ------------------------------------------------------------------------------ */
+
+static gcoll_ref out_for_in(gcoll_ref ref) {
+    if (ref.space == GCOLL_IN)
+        ref.space = GCOLL_OUT;
+    return ref;
+}
+
+/* All that reads IN[0] reads OUT[0], which holds the sum of this process's buffers by then. Right for every
+ * planner, as each must allow IN and OUT to be one. */
+static void emit_on_out(gcoll_builder *b, const gcoll_plan *plan) {
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        gcoll_step s = plan->steps[i];
+        s.dst = out_for_in(s.dst);
+        s.a = out_for_in(s.a);
+        s.b = out_for_in(s.b);
+        gcoll_builder_emit(b, &s, 0, s.count);
+    }
+}
+
+gcoll_status gcoll_pass_buffers(const gcoll_plan *plan, uint32_t buffers, gcoll_plan **multi) {
+    gcoll_problem problem = plan->problem;
+    if (problem.buffers != 1)
+        return gcoll_error(GCOLL_ERR_INVALID, "the plan has %u buffers already, allowed is 1",
+                           problem.buffers);
+    problem.buffers = buffers;
+    gcoll_builder *b = NULL;
+    gcoll_status status = gcoll_builder_create_like(plan, &problem, &b);
+    if (status != GCOLL_OK)
+        return status;
+    const uint64_t n = problem.count;
+    if (problem.collective == GCOLL_ALLREDUCE) {
+        for (uint32_t k = 1; k < buffers; k++)
+            gcoll_plan_reduce(b, gcoll_out(0, 0), k == 1 ? gcoll_in(0, 0) : gcoll_out(0, 0), gcoll_in(k, 0),
+                              n);
+        if (buffers > 1)
+            emit_on_out(b, plan);
+    }
+    if (problem.collective != GCOLL_ALLREDUCE || buffers == 1)
+        for (uint32_t i = 0; i < plan->step_count; i++)
+            gcoll_builder_emit(b, &plan->steps[i], 0, plan->steps[i].count);
+    for (uint32_t k = 1; k < buffers; k++)
+        gcoll_plan_copy(b, gcoll_out(k, 0), gcoll_out(0, 0), n);
+    status = gcoll_builder_finish(b, multi);
+    if (status == GCOLL_OK)
+        (*multi)->divisor = plan->divisor;
+    return status;
+}
+
+/* ---- Averages ------------------------------------------------------------------------------------- */
+
+gcoll_status gcoll_pass_average(const gcoll_plan *plan, uint32_t divisor, gcoll_plan **averaged) {
+    gcoll_problem problem = plan->problem;
+    if (divisor == 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "divisor is 0, allowed are 1 and more");
+    problem.average = true;
+    gcoll_builder *b = NULL;
+    gcoll_status status = gcoll_builder_create_like(plan, &problem, &b);
+    if (status != GCOLL_OK)
+        return status;
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        gcoll_builder_emit(b, &plan->steps[i], 0, plan->steps[i].count);
+    for (uint32_t k = 0; k < problem.buffers && divisor > 1; k++)
+        gcoll_plan_divide(b, gcoll_out(k, 0), problem.count);
+    status = gcoll_builder_finish(b, averaged);
+    if (status == GCOLL_OK)
+        (*averaged)->divisor = divisor;
+    return status;
+}

@@ -1,0 +1,94 @@
+/* gcoll/plan/print.c - a plan in plain words, one line a step. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gcoll/plan/plan.h"
+
+typedef unsigned long long ull;
+
+static void print_ref(FILE *f, gcoll_ref r, uint64_t count) {
+    if (r.space == GCOLL_SCRATCH)
+        fprintf(f, "scratch[%llu, %llu)", (ull)r.offset, (ull)(r.offset + count));
+    else
+        fprintf(f, "%s%u[%llu, %llu)", r.space == GCOLL_IN ? "in" : "out", r.index, (ull)r.offset,
+                (ull)(r.offset + count));
+}
+
+static void print_operands(FILE *f, const gcoll_step *s) {
+    bool receives = s->kind == GCOLL_STEP_RECV_REDUCE;
+    if (s->kind == GCOLL_STEP_RECV || s->kind == GCOLL_STEP_DIVIDE)
+        return;
+    fputs(receives && s->received_first ? " = received op " : " = ", f);
+    print_ref(f, s->a, s->count);
+    if (receives && !s->received_first)
+        fputs(" op received", f);
+    if (s->kind == GCOLL_STEP_REDUCE) {
+        fputs(" op ", f);
+        print_ref(f, s->b, s->count);
+    }
+}
+
+static void print_what(FILE *f, const gcoll_plan *plan, const gcoll_step *s) {
+    static const char *const names[GCOLL_STEP_KIND_COUNT] = {"send",   "receive", "receive and reduce",
+                                                             "reduce", "copy",    "divide"};
+    if (s->kind >= GCOLL_STEP_KIND_COUNT) {
+        fprintf(f, "kind %u", s->kind);
+        return;
+    }
+    if (s->count == 0) {
+        fputs(s->kind == GCOLL_STEP_SEND ? "signal" : s->kind == GCOLL_STEP_RECV ? "await" : "fence", f);
+    } else {
+        fprintf(f, "%s ", names[s->kind]);
+        print_ref(f, s->kind == GCOLL_STEP_SEND ? s->a : s->dst, s->count);
+        if (s->kind != GCOLL_STEP_SEND)
+            print_operands(f, s);
+        if (s->kind == GCOLL_STEP_DIVIDE)
+            fprintf(f, " by %u", plan->divisor);
+    }
+    if (s->kind <= GCOLL_STEP_RECV_REDUCE)
+        fprintf(f, " %s rank %u (message %u)", s->kind == GCOLL_STEP_SEND ? "to" : "from", s->peer,
+                s->message);
+}
+
+/* The steps that each step waits for, one after the other; NULL: out of memory. */
+static uint32_t *predecessors(const gcoll_plan *plan) {
+    uint32_t *fill = calloc(plan->step_count + 1u, sizeof *fill);
+    uint32_t *result = malloc((plan->successor_count + 1u) * sizeof *result);
+    if (fill == NULL || result == NULL) {
+        free(fill);
+        free(result);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        fill[i + 1] = fill[i] + plan->steps[i].dependencies;
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        for (uint32_t k = 0; k < plan->steps[i].successors; k++)
+            result[fill[plan->successors[plan->steps[i].first_successor + k]]++] = i;
+    free(fill);
+    return result;
+}
+
+void gcoll_plan_print(const gcoll_plan *plan, void *file) {
+    FILE *f = file;
+    const gcoll_problem *p = &plan->problem;
+    uint32_t *before = predecessors(plan);
+    const uint32_t *next = before;
+    fprintf(f, "%s of %llu elements, rank %u of %u: %u steps in %u rounds, scratch %llu elements, window ",
+            gcoll_collective_name(p->collective), (ull)p->count, p->rank, p->size, plan->step_count,
+            plan->rounds, (ull)plan->scratch);
+    if (plan->window == GCOLL_WINDOW_UNBOUNDED)
+        fputs("unbounded\n", f);
+    else
+        fprintf(f, "%u\n", plan->window);
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const gcoll_step *s = &plan->steps[i];
+        fprintf(f, "%5u  round %u: ", i, s->round);
+        print_what(f, plan, s);
+        fputs(s->dependencies ? ", after" : "", f);
+        for (uint32_t k = 0; k < s->dependencies; k++)
+            if (before != NULL)
+                fprintf(f, " %u", *next++);
+        fputs(s->dependencies && before == NULL ? " (out of memory)\n" : "\n", f);
+    }
+    free(before);
+}
