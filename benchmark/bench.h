@@ -1,0 +1,258 @@
+/*
+ * benchmark/bench.h - gcoll_bench: what its files share. Uses the public headers of gcoll only.
+ *
+ *   main.c -> options.c (flags.c, sizes.c) -> launch.c (processes, threads) -> run.c (one rank)
+ *          -> measure.c (one line of the table) -> values.c, statistics.c, report.c
+ *
+ * Functions that can fail say why on standard error and return false (or an exit status).
+ */
+#ifndef GCOLL_BENCH_H
+#define GCOLL_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "gcoll/gcoll.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Exit statuses. */
+#define BENCH_OK     0
+#define BENCH_FAILED 1 /* wrong results, an error of the library, a lost rank */
+#define BENCH_USAGE  2 /* the command line */
+
+typedef enum bench_collective {
+    BENCH_ALLREDUCE = 0,
+    BENCH_BROADCAST = 1,
+    BENCH_BARRIER = 2,
+    BENCH_COLLECTIVE_COUNT = 3
+} bench_collective;
+
+extern const char *const bench_collective_names[BENCH_COLLECTIVE_COUNT];
+
+typedef enum bench_format { BENCH_TABLE = 0, BENCH_JSON = 1, BENCH_CSV = 2 } bench_format;
+
+/* One block of the table: a collective run by one algorithm. */
+typedef struct bench_case {
+    bench_collective collective;
+    char *algorithm; /* "ring:segment=1Mi", "auto" */
+    bool optional;   /* came from "all": where it does not apply it is passed over */
+} bench_case;
+
+typedef struct bench_sizes {
+    uint64_t *bytes;
+    size_t count;
+} bench_sizes;
+
+typedef struct bench_options {
+    uint32_t local;    /* ranks started here; 0: this process is one rank of a job on several hosts */
+    int64_t rank;      /* -1: not given */
+    uint32_t size;     /* ranks of the job, with --local too */
+    const char *store; /* NULL: a folder of our own */
+    const char *job;   /* NULL: default */
+    bool inproc;
+    const char *interface;
+    int64_t timeout_ms;
+
+    const char *collective; /* as given */
+    const char *algorithm;
+    const char *bytes;
+    bench_case *cases; /* from collective and algorithm */
+    size_t case_count;
+    bench_sizes sizes; /* from bytes; multiples of the size of the type */
+    gcoll_type type;
+    gcoll_op op;
+    uint32_t root;
+    uint32_t inputs;
+
+    uint32_t warmup;
+    uint32_t iterations; /* 0: as many as fit into seconds */
+    double seconds;      /* 0: not given; set to a default unless iterations is given */
+    bool no_check;
+    bool in_place;
+    bool one_shot;
+    bool back_to_back;
+
+    bench_format format;
+    const char *output; /* NULL: standard output */
+    bool verbose;
+    bool help, version; /* asked for: nothing is run */
+} bench_options;
+
+/* One rank, and what it shares with others. */
+typedef struct bench_rank {
+    const bench_options *options;
+    uint32_t rank;
+    gcoll_store *store; /* borrowed */
+    gcoll_hub *hub;     /* inproc: borrowed */
+    const char *job;
+    FILE *output; /* where rank 0 prints; borrowed */
+} bench_rank;
+
+/* ---- options.c, flags.c, sizes.c ------------------------------------------------------------------ */
+
+/* "gcoll_bench: ..." and a newline, to standard error, in one piece. */
+void bench_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Reads the command line. False: something is wrong and has been said; exit with BENCH_USAGE. */
+bool bench_options_parse(bench_options *options, int argc, char **argv);
+void bench_options_free(bench_options *options);
+/* Applies the flags only, each checked by itself. */
+bool bench_flags_parse(bench_options *options, int argc, char **argv);
+void bench_print_help(FILE *file);
+/* Bytes of the buffers of one rank; UINT64_MAX if that is not a number of 64 bits. */
+uint64_t bench_buffer_bytes(const bench_options *options);
+/* Whether a separate input is used at all. */
+bool bench_needs_input(const bench_options *options);
+uint64_t bench_largest_size(const bench_options *options);
+/* Of a call of the library. */
+int64_t bench_timeout_ms(const bench_options *options);
+
+/* "64", "4Ki", "1Mi", "2Gi". */
+bool bench_parse_size(const char *text, size_t length, uint64_t *bytes);
+/* "4,1Ki", "4:64Mi:x4", "0:1Ki:+256", joined by commas. Names the part at fault. */
+bool bench_parse_sizes(const char *text, bench_sizes *sizes);
+
+/* ---- launch.c, threads.c, run.c ------------------------------------------------------------------- */
+
+/* Each returns the exit status. bench_local_processes returns in every child, too, with the child's status.
+ */
+int bench_local_processes(const bench_options *options, FILE *output);
+int bench_local_threads(const bench_options *options, FILE *output);
+int bench_single_rank(const bench_options *options, FILE *output);
+
+/* Joins the job and measures every case at every size. */
+int bench_run_rank(const bench_rank *self);
+
+/* ---- values.c ------------------------------------------------------------------------------------- */
+
+/* Values repeat after this many elements: a prime, so that no chunk of a usual size that lands in the wrong
+ * place finds there what it holds. */
+#define BENCH_PERIOD 1021u
+
+/* What to put in and what must come out, for one rank: patterns of BENCH_PERIOD elements. */
+typedef struct bench_values {
+    size_t element_bytes;
+    uint32_t inputs;
+    unsigned char *input;  /* inputs patterns */
+    unsigned char *result; /* one pattern */
+} bench_values;
+
+/* Every result is exact in every order of evaluation, as all partial results are small integers. */
+bool bench_values_allreduce(gcoll_type type, gcoll_op op, uint32_t rank, uint32_t size, uint32_t inputs,
+                            bench_values *values);
+bool bench_values_broadcast(gcoll_type type, uint32_t rank, uint32_t root, uint32_t inputs,
+                            bench_values *values);
+void bench_values_free(bench_values *values);
+
+void bench_fill(void *data, const unsigned char *pattern, size_t element_bytes, uint64_t count);
+/* The number of elements that differ from the pattern; the first of them in *first. */
+uint64_t bench_count_wrong(const void *data, const unsigned char *pattern, size_t element_bytes,
+                           uint64_t count, uint64_t *first);
+
+/* ---- statistics.c, report.c ----------------------------------------------------------------------- */
+
+typedef struct bench_statistics {
+    double min_us, p50_us, p95_us, p99_us, max_us, mean_us;
+} bench_statistics;
+
+/* Sorts times_us. count >= 1. Percentiles by nearest rank. */
+void bench_statistics_of(double *times_us, size_t count, bench_statistics *statistics);
+
+/* One line of the table. */
+typedef struct bench_result {
+    bench_collective collective;
+    const char *algorithm; /* as the library names it, options included */
+    uint64_t bytes, count; /* not for barrier */
+    uint32_t iterations;
+    bench_statistics time;
+    bool checked;
+    uint64_t wrong;
+} bench_result;
+
+/* Decimal GB/s by the median. The second is times 2(P-1)/P for allreduce. */
+double bench_algbw(const bench_result *result);
+double bench_busbw(const bench_result *result, uint32_t ranks);
+
+typedef struct bench_report {
+    FILE *file; /* NULL: not rank 0, nothing is printed */
+    const bench_options *options;
+    bool progress;               /* standard error is a terminal */
+    bench_collective collective; /* of the last line */
+    uint64_t wrong, lines;
+} bench_report;
+
+void bench_report_begin(bench_report *report, const bench_options *options, FILE *file);
+/* False if it could not be written. */
+bool bench_report_add(bench_report *report, const bench_result *result);
+bool bench_report_end(bench_report *report);
+/* A line that the next one replaces, on a terminal only. */
+void bench_report_progress(bench_report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* ---- run.c, measure.c, call.c, check.c ------------------------------------------------------------- */
+
+/* What one rank works with. */
+typedef struct bench_state {
+    const bench_options *options;
+    gcoll_context *context;
+    gcoll_operation *barrier; /* lines the ranks up before an iteration */
+    uint32_t rank;
+    void **in; /* options->inputs buffers each, of the largest size */
+    void **out;
+    bench_report report;
+} bench_state;
+
+typedef enum bench_outcome {
+    BENCH_DONE = 0,
+    BENCH_SKIPPED = 1, /* the algorithm does not apply, and was not asked for by name */
+    BENCH_BROKEN = 2   /* has been said; the context may not be usable any more */
+} bench_outcome;
+
+/* A case at one size, as a call of the library. */
+typedef struct bench_call {
+    bench_state *state;
+    const bench_case *what;
+    uint64_t bytes, count; /* of each buffer */
+    bool in_place;         /* inputs are in state->out, too */
+    const void *input;
+    void *output;
+    gcoll_allreduce_options allreduce;
+    gcoll_broadcast_options broadcast;
+    gcoll_barrier_options barrier;
+    gcoll_operation *operation;
+} bench_call;
+
+/* On anything but BENCH_DONE there is nothing to destroy. */
+bench_outcome bench_call_create(bench_call *call, bench_state *state, const bench_case *what, uint64_t bytes,
+                                bool in_place);
+/* One collective call, by the operation or (--one-shot) the plain function. False has been said. */
+bool bench_call_run(bench_call *call);
+void bench_call_destroy(bench_call *call);
+
+/* Inputs as they should be, outputs as they must not stay. */
+void bench_check_prepare(const bench_call *call, const bench_values *values);
+/* The number of elements of this rank that are wrong; says where. */
+uint64_t bench_check_results(const bench_call *call, const bench_values *values);
+/* Runs barriers with one rank late each time, and counts those that some rank left before the last one had
+ * come. The ranks must be on one host. The same number on every rank. */
+bool bench_check_barrier(bench_call *call, uint64_t *wrong);
+
+/* Checks, times, checks again, reports. Adds what was wrong on any rank to *wrong. bytes: 0 for a barrier. */
+bench_outcome bench_measure(bench_state *state, const bench_case *what, const bench_values *values,
+                            uint64_t bytes, uint64_t *wrong);
+
+/* Combines figures of all ranks, in place. False has been said. */
+bool bench_gather(bench_state *state, void *data, uint64_t count, gcoll_type type, gcoll_op op);
+
+int64_t bench_now_ns(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

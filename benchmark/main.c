@@ -1,0 +1,51 @@
+/* benchmark/main.c - gcoll_bench: times and checks the collective operations of gcoll. */
+#include <errno.h>
+#include <string.h>
+
+#include "bench.h"
+
+static int run(const bench_options *options, FILE *output) {
+    if (options->local == 0) {
+        return bench_single_rank(options, output);
+    }
+    return options->inproc ? bench_local_threads(options, output) : bench_local_processes(options, output);
+}
+
+/* Opened here, so that it fails before anything is started. Only rank 0 prints. */
+static FILE *open_output(const bench_options *options) {
+    if (options->output == NULL || options->rank > 0) {
+        return stdout;
+    }
+    FILE *output = fopen(options->output, "we");
+    if (output == NULL) {
+        bench_complain("--output: %s: %s", options->output, strerror(errno));
+    }
+    return output;
+}
+
+int main(int argc, char **argv) {
+    bench_options options;
+    int status = BENCH_USAGE;
+    if (bench_options_parse(&options, argc, argv)) {
+        FILE *output = NULL;
+        if (options.help) {
+            bench_print_help(stdout);
+            status = BENCH_OK;
+        } else if (options.version) {
+            (void)printf("gcoll_bench %s\n", gcoll_version());
+            status = BENCH_OK;
+        } else if ((output = open_output(&options)) == NULL) {
+            status = BENCH_FAILED;
+        } else {
+            status = run(&options, output);
+        }
+        if (output != NULL && output != stdout && fclose(output) != 0 && status == BENCH_OK) {
+            bench_complain("--output: %s: %s", options.output, strerror(errno));
+            status = BENCH_FAILED;
+        }
+    } else {
+        (void)fputs("gcoll_bench: try --help\n", stderr);
+    }
+    bench_options_free(&options);
+    return status;
+}

@@ -1,0 +1,189 @@
+/*
+ * benchmark/measure.c - one line of the table: check, warm up, time, check again.
+ *
+ * Before each timed iteration the ranks are lined up by a barrier, as in the OSU micro-benchmarks (with
+ * --back-to-back they are not, as in nccl-tests). Each rank takes the time of its own call; the time of an
+ * iteration is that of the slowest rank.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "bench.h"
+
+/* With --time: so many iterations give the estimate of how many fit. */
+#define ESTIMATE_ITERATIONS 3u
+#define FEWEST_ITERATIONS   5u
+#define MOST_ITERATIONS     100000u
+
+int64_t bench_now_ns(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+bool bench_gather(bench_state *state, void *data, uint64_t count, gcoll_type type, gcoll_op op) {
+    if (gcoll_allreduce(state->context, NULL, data, count, type, op, NULL) != GCOLL_OK) {
+        bench_complain("rank %u: gathering figures: %s", state->rank, gcoll_last_error());
+        return false;
+    }
+    return true;
+}
+
+/* Of this rank, in microseconds. */
+static bool time_iterations(bench_call *call, uint32_t iterations, double *times_us) {
+    bench_state *state = call->state;
+    bool line_up = !state->options->back_to_back && call->what->collective != BENCH_BARRIER;
+    for (uint32_t i = 0; i < iterations; i++) {
+        if (line_up && gcoll_operation_run(state->barrier) != GCOLL_OK) {
+            bench_complain("rank %u: barrier before an iteration: %s", state->rank, gcoll_last_error());
+            return false;
+        }
+        int64_t start = bench_now_ns();
+        if (!bench_call_run(call)) {
+            return false;
+        }
+        times_us[i] = (double)(bench_now_ns() - start) / 1e3;
+    }
+    return true;
+}
+
+/* The same number on every rank. */
+static bool choose_iterations(bench_call *call, uint32_t *iterations) {
+    bench_state *state = call->state;
+    if (state->options->iterations > 0) {
+        *iterations = state->options->iterations;
+        return true;
+    }
+    double ignored[ESTIMATE_ITERATIONS];
+    int64_t start = bench_now_ns();
+    if (!time_iterations(call, ESTIMATE_ITERATIONS, ignored)) {
+        return false;
+    }
+    double each = (double)(bench_now_ns() - start) / 1e9 / ESTIMATE_ITERATIONS;
+    if (!bench_gather(state, &each, 1, GCOLL_FLOAT64, GCOLL_MAX)) {
+        return false;
+    }
+    double fit = each > 0 ? state->options->seconds / each : MOST_ITERATIONS;
+    *iterations = fit < FEWEST_ITERATIONS ? FEWEST_ITERATIONS
+                  : fit > MOST_ITERATIONS ? MOST_ITERATIONS
+                                          : (uint32_t)fit;
+    return true;
+}
+
+/* Fills, runs once and compares. */
+static bool check_run(bench_call *call, const bench_values *values, uint64_t *wrong) {
+    bench_check_prepare(call, values);
+    if (!bench_call_run(call)) {
+        return false;
+    }
+    *wrong += bench_check_results(call, values);
+    return true;
+}
+
+/* The placement that is not timed: in place if the timed one is out of place, and the reverse. */
+static bool check_other_placement(const bench_call *timed, const bench_values *values, uint64_t *wrong) {
+    bench_call other;
+    bench_outcome outcome =
+        bench_call_create(&other, timed->state, timed->what, timed->bytes, !timed->in_place);
+    if (outcome != BENCH_DONE) {
+        return outcome == BENCH_SKIPPED;
+    }
+    bool good = check_run(&other, values, wrong);
+    bench_call_destroy(&other);
+    return good;
+}
+
+static bool check_before(bench_call *call, const bench_values *values, uint64_t *wrong) {
+    if (call->what->collective == BENCH_BARRIER) {
+        return bench_check_barrier(call, wrong);
+    }
+    if (call->what->collective == BENCH_ALLREDUCE && !check_other_placement(call, values, wrong)) {
+        return false;
+    }
+    if (!check_run(call, values, wrong)) {
+        return false;
+    }
+    bench_check_prepare(call, values); /* so that what is checked afterwards is the work of timed runs */
+    return true;
+}
+
+static bool check_after(bench_call *call, const bench_values *values, uint64_t *wrong) {
+    if (call->what->collective == BENCH_BARRIER) {
+        return bench_check_barrier(call, wrong);
+    }
+    if (call->what->collective == BENCH_ALLREDUCE && call->in_place) {
+        return check_run(call, values, wrong); /* each timed run began with the result of the one before */
+    }
+    *wrong += bench_check_results(call, values);
+    return true;
+}
+
+/* Barriers are checked by a clock that all ranks share; and are wrong on all ranks alike. */
+static bool gather_wrong(bench_call *call, bool checked, uint64_t *wrong) {
+    if (!checked || call->what->collective == BENCH_BARRIER) {
+        return true;
+    }
+    uint64_t here = *wrong;
+    if (!bench_gather(call->state, wrong, 1, GCOLL_UINT64, GCOLL_SUM)) {
+        return false;
+    }
+    /* A library that adds wrongly must not hide what this rank has seen. */
+    *wrong = *wrong > here ? *wrong : here;
+    return true;
+}
+
+static bool report(bench_call *call, uint32_t iterations, double *times_us, bool checked, uint64_t wrong) {
+    bench_state *state = call->state;
+    bench_result result = {.collective = call->what->collective,
+                           .algorithm = gcoll_operation_algorithm(call->operation),
+                           .bytes = call->bytes,
+                           .count = call->count,
+                           .iterations = iterations,
+                           .checked = checked,
+                           .wrong = wrong};
+    if (!bench_gather(state, times_us, iterations, GCOLL_FLOAT64, GCOLL_MAX)) {
+        return false;
+    }
+    bench_statistics_of(times_us, iterations, &result.time);
+    return bench_report_add(&state->report, &result);
+}
+
+static bool measure(bench_call *call, const bench_values *values, uint64_t *wrong) {
+    const bench_options *options = call->state->options;
+    bool checked = !options->no_check && (call->what->collective != BENCH_BARRIER || options->local > 0);
+    uint64_t wrong_here = 0;
+    uint32_t iterations = 0;
+    double *times_us = NULL;
+    bool good = !checked || check_before(call, values, &wrong_here);
+    for (uint32_t i = 0; good && i < options->warmup; i++) {
+        good = bench_call_run(call);
+    }
+    if (good && choose_iterations(call, &iterations)) {
+        times_us = malloc(iterations * sizeof *times_us);
+        if (times_us == NULL) {
+            bench_complain("rank %u: out of memory for %u times", call->state->rank, iterations);
+        }
+    }
+    good = times_us != NULL && time_iterations(call, iterations, times_us) &&
+           (!checked || check_after(call, values, &wrong_here)) && gather_wrong(call, checked, &wrong_here) &&
+           report(call, iterations, times_us, checked, wrong_here);
+    *wrong += wrong_here;
+    free(times_us);
+    return good;
+}
+
+bench_outcome bench_measure(bench_state *state, const bench_case *what, const bench_values *values,
+                            uint64_t bytes, uint64_t *wrong) {
+    /* A broadcast has one buffer, which is input on the root and output elsewhere. */
+    bool in_place = state->options->in_place || what->collective == BENCH_BROADCAST;
+    bench_call call;
+    bench_outcome outcome = bench_call_create(&call, state, what, bytes, in_place);
+    if (outcome != BENCH_DONE) {
+        return outcome;
+    }
+    if (!measure(&call, values, wrong)) {
+        outcome = BENCH_BROKEN;
+    }
+    bench_call_destroy(&call);
+    return outcome;
+}

@@ -1,0 +1,264 @@
+/* benchmark/options.c - what the flags mean together. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define DEFAULT_LOCAL      2u
+#define DEFAULT_BYTES      "4:64Mi:x4"
+#define DEFAULT_SECONDS    0.5
+#define DEFAULT_WARMUP     5u
+#define DEFAULT_TIMEOUT_MS 30000
+/* Buffers of all ranks of this machine may take 1 part in so many of its memory: algorithms and sockets need
+ * some, too. */
+#define MEMORY_SHARE 2u
+
+void bench_complain(const char *format, ...) {
+    char text[1500];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    (void)fprintf(stderr, "gcoll_bench: %s\n", text);
+}
+
+static bool check_ranks(bench_options *o) {
+    if (o->local > 0 && (o->rank >= 0 || o->size > 0)) {
+        bench_complain(
+            "--local starts all ranks on this machine; --rank and --size are for one rank of a job on "
+            "several hosts: give one or the other");
+        return false;
+    }
+    if (o->rank < 0 && o->size == 0) {
+        o->size = o->local = o->local > 0 ? o->local : DEFAULT_LOCAL;
+    } else if (o->rank < 0 || o->size == 0 || o->store == NULL) {
+        bench_complain("a job on several hosts needs --rank, --size and --store; %s is missing",
+                       o->rank < 0    ? "--rank"
+                       : o->size == 0 ? "--size"
+                                      : "--store");
+        return false;
+    } else if (o->rank >= (int64_t)o->size) {
+        bench_complain("--rank: found %" PRId64 "; allowed with --size %u: 0 to %u", o->rank, o->size,
+                       o->size - 1);
+        return false;
+    }
+    if (o->inproc && (o->local == 0 || o->store != NULL || o->interface != NULL)) {
+        bench_complain("--transport inproc runs threads of this process: give --local N, and no --store or "
+                       "--interface");
+        return false;
+    }
+    if (o->root >= o->size) {
+        bench_complain("--root: found %u; allowed with %u ranks: 0 to %u", o->root, o->size, o->size - 1);
+        return false;
+    }
+    return true;
+}
+
+static bool check_op(const bench_options *o) {
+    bool bits = o->op == GCOLL_BAND || o->op == GCOLL_BOR || o->op == GCOLL_BXOR;
+    bool real = o->type == GCOLL_FLOAT16 || o->type == GCOLL_BFLOAT16 || o->type == GCOLL_FLOAT32 ||
+                o->type == GCOLL_FLOAT64;
+    if (bits && real) {
+        bench_complain(
+            "--op: found '%s' with --type %s; allowed: sum, product, min, max, avg, or an integer type",
+            gcoll_op_name(o->op), gcoll_type_name(o->type));
+        return false;
+    }
+    return true;
+}
+
+static bool check_repeats(bench_options *o) {
+    if (o->iterations > 0 && o->seconds > 0) {
+        bench_complain("--iterations and --time: give one or the other");
+        return false;
+    }
+    if (o->seconds <= 0) {
+        o->seconds = DEFAULT_SECONDS;
+    }
+    return true;
+}
+
+static bool add_case(bench_options *o, bench_collective collective, const char *algorithm, bool optional) {
+    bench_case *cases = realloc(o->cases, (o->case_count + 1) * sizeof *cases);
+    if (cases == NULL) {
+        bench_complain("out of memory");
+        return false;
+    }
+    o->cases = cases;
+    char *copy = strdup(algorithm);
+    if (copy == NULL) {
+        bench_complain("out of memory");
+        return false;
+    }
+    cases[o->case_count++] = (bench_case){collective, copy, optional};
+    return true;
+}
+
+static bool add_all(bench_options *o, bench_collective collective) {
+    const char *name;
+    const char *summary;
+    for (uint32_t i = 0;
+         gcoll_algorithm_at(bench_collective_names[collective], i, &name, &summary) == GCOLL_OK; i++) {
+        if (!add_case(o, collective, name, true)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Adds what one part of --algorithm means for a collective. *known: it has such an algorithm. */
+static bool add_part(bench_options *o, bench_collective collective, const char *part, bool *known) {
+    if (strcmp(part, "all") == 0) {
+        *known = true;
+        return add_all(o, collective);
+    }
+    if (gcoll_algorithm_check(bench_collective_names[collective], part) != GCOLL_OK) {
+        return true;
+    }
+    *known = true;
+    return add_case(o, collective, part, false);
+}
+
+static bool wanted(const bench_options *o, int collective) {
+    return strcmp(o->collective, "all") == 0 ||
+           strcmp(o->collective, bench_collective_names[collective]) == 0;
+}
+
+/* Every part must be known to one of the collectives at least. */
+static bool check_parts(const bench_options *o, char *parts) {
+    char *rest = NULL;
+    for (char *part = strtok_r(parts, ",", &rest); part != NULL; part = strtok_r(NULL, ",", &rest)) {
+        bool known = strcmp(part, "all") == 0;
+        for (int c = 0; c < BENCH_COLLECTIVE_COUNT && !known; c++) {
+            known = wanted(o, c) && gcoll_algorithm_check(bench_collective_names[c], part) == GCOLL_OK;
+        }
+        if (!known) {
+            bench_complain("--algorithm: %s", gcoll_last_error());
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool read_algorithms(bench_options *o) {
+    char *parts = strdup(o->algorithm);
+    bool good = parts != NULL && check_parts(o, parts);
+    for (int c = 0; c < BENCH_COLLECTIVE_COUNT && good; c++) {
+        if (!wanted(o, c)) {
+            continue;
+        }
+        bool any = false;
+        memcpy(parts, o->algorithm, strlen(o->algorithm) + 1);
+        char *rest = NULL;
+        for (char *part = strtok_r(parts, ",", &rest); part != NULL && good;
+             part = strtok_r(NULL, ",", &rest)) {
+            good = add_part(o, (bench_collective)c, part, &any);
+        }
+        if (good && !any && o->verbose) {
+            bench_complain("--algorithm %s names none of %s, which is left out", o->algorithm,
+                           bench_collective_names[c]);
+        }
+    }
+    free(parts);
+    if (good && o->case_count == 0) {
+        bench_complain("--algorithm: found '%s'; allowed: all, auto, or names joined by commas (see --help)",
+                       o->algorithm);
+        return false;
+    }
+    return good;
+}
+
+uint64_t bench_largest_size(const bench_options *options) {
+    uint64_t largest = 0;
+    bool moves_data = false;
+    for (size_t i = 0; i < options->case_count; i++) {
+        moves_data = moves_data || options->cases[i].collective != BENCH_BARRIER;
+    }
+    if (!moves_data) {
+        return 0;
+    }
+    for (size_t i = 0; i < options->sizes.count; i++) {
+        largest = options->sizes.bytes[i] > largest ? options->sizes.bytes[i] : largest;
+    }
+    return largest;
+}
+
+int64_t bench_timeout_ms(const bench_options *options) {
+    return options->timeout_ms > 0 ? options->timeout_ms : DEFAULT_TIMEOUT_MS;
+}
+
+bool bench_needs_input(const bench_options *options) {
+    return !options->in_place || !options->no_check; /* checks use both placements */
+}
+
+uint64_t bench_buffer_bytes(const bench_options *options) {
+    uint64_t bytes;
+    uint64_t buffers = (uint64_t)options->inputs * (bench_needs_input(options) ? 2 : 1);
+    return __builtin_mul_overflow(bench_largest_size(options), buffers, &bytes) ? UINT64_MAX : bytes;
+}
+
+static bool check_memory(const bench_options *o) {
+    uint64_t ranks = o->local > 0 ? o->local : 1;
+    uint64_t each = bench_buffer_bytes(o);
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long page_bytes = sysconf(_SC_PAGESIZE);
+    if (pages <= 0 || page_bytes <= 0) {
+        return true;
+    }
+    uint64_t allowed = (uint64_t)pages * (uint64_t)page_bytes / MEMORY_SHARE / ranks;
+    if (each > allowed) {
+        uint64_t most = allowed / (o->inputs * (bench_needs_input(o) ? 2u : 1u));
+        bench_complain("--bytes: found %" PRIu64 "; allowed on this machine with %" PRIu64
+                       " ranks here and %u inputs each: up to %" PRIu64 " (half of the memory)",
+                       bench_largest_size(o), ranks, o->inputs, most);
+        return false;
+    }
+    return true;
+}
+
+static bool read_sizes(bench_options *o) {
+    if (!bench_parse_sizes(o->bytes, &o->sizes)) {
+        return false;
+    }
+    size_t element = gcoll_type_size(o->type);
+    for (size_t i = 0; i < o->sizes.count; i++) {
+        uint64_t odd = o->sizes.bytes[i] % element;
+        if (odd != 0 && o->verbose) {
+            bench_complain("--bytes: %" PRIu64
+                           " is no multiple of the %zu bytes of %s and is rounded down to %" PRIu64,
+                           o->sizes.bytes[i], element, gcoll_type_name(o->type), o->sizes.bytes[i] - odd);
+        }
+        o->sizes.bytes[i] -= odd;
+    }
+    return check_memory(o);
+}
+
+bool bench_options_parse(bench_options *options, int argc, char **argv) {
+    *options = (bench_options){.rank = -1,
+                               .collective = bench_collective_names[BENCH_ALLREDUCE],
+                               .algorithm = "auto",
+                               .bytes = DEFAULT_BYTES,
+                               .type = GCOLL_FLOAT32,
+                               .op = GCOLL_SUM,
+                               .inputs = 1,
+                               .warmup = DEFAULT_WARMUP};
+    if (!bench_flags_parse(options, argc, argv)) {
+        return false;
+    }
+    if (options->help || options->version) {
+        return true;
+    }
+    return check_ranks(options) && check_op(options) && check_repeats(options) && read_algorithms(options) &&
+           read_sizes(options);
+}
+
+void bench_options_free(bench_options *options) {
+    for (size_t i = 0; i < options->case_count; i++) {
+        free(options->cases[i].algorithm);
+    }
+    free(options->cases);
+    free(options->sizes.bytes);
+}

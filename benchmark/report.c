@@ -1,0 +1,230 @@
+/* benchmark/report.c - results as a table, as JSON (one object a line) or as CSV. */
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+const char *const bench_collective_names[BENCH_COLLECTIVE_COUNT] = {"allreduce", "broadcast", "barrier"};
+
+/* What a line holds, in the order of its columns. A text of NULL does not apply. */
+typedef struct cell {
+    const char *key;
+    bool is_text; /* else a number */
+    char text[160];
+} cell;
+
+#define CELLS_MAX 20
+
+typedef struct cells {
+    cell cell[CELLS_MAX];
+    size_t count;
+} cells;
+
+static cell *add(cells *row, const char *key, bool is_text) {
+    cell *c = &row->cell[row->count++];
+    c->key = key;
+    c->is_text = is_text;
+    c->text[0] = '\0';
+    return c;
+}
+
+/* An empty text stands for "does not apply". */
+static void add_text(cells *row, const char *key, const char *text) {
+    cell *c = add(row, key, true);
+    (void)snprintf(c->text, sizeof c->text, "%s", text);
+}
+
+static void add_count(cells *row, const char *key, bool applies, uint64_t value) {
+    cell *c = add(row, key, false);
+    if (applies) {
+        (void)snprintf(c->text, sizeof c->text, "%" PRIu64, value);
+    }
+}
+
+static void add_real(cells *row, const char *key, bool applies, double value, int digits) {
+    cell *c = add(row, key, false);
+    if (applies) {
+        (void)snprintf(c->text, sizeof c->text, "%.*f", digits, value);
+    }
+}
+
+static void fill_cells(const bench_report *report, const bench_result *result, cells *row) {
+    const bench_options *options = report->options;
+    bool data = result->collective != BENCH_BARRIER;
+    bool reduces = result->collective == BENCH_ALLREDUCE;
+    row->count = 0;
+    add_text(row, "collective", bench_collective_names[result->collective]);
+    add_text(row, "algorithm", result->algorithm);
+    add_text(row, "transport", options->inproc ? "inproc" : "tcp");
+    add_count(row, "ranks", true, options->size);
+    add_count(row, "inputs", data, options->inputs);
+    add_count(row, "bytes", data, result->bytes);
+    add_count(row, "count", data, result->count);
+    add_text(row, "type", data ? gcoll_type_name(options->type) : "");
+    add_text(row, "op", reduces ? gcoll_op_name(options->op) : "");
+    add_count(row, "iterations", true, result->iterations);
+    add_real(row, "min_us", true, result->time.min_us, 2);
+    add_real(row, "p50_us", true, result->time.p50_us, 2);
+    add_real(row, "p95_us", true, result->time.p95_us, 2);
+    add_real(row, "p99_us", true, result->time.p99_us, 2);
+    add_real(row, "max_us", true, result->time.max_us, 2);
+    add_real(row, "mean_us", true, result->time.mean_us, 2);
+    add_real(row, "algbw_GBps", data, bench_algbw(result), 6);
+    add_real(row, "busbw_GBps", data, bench_busbw(result, options->size), 6);
+    add_count(row, "wrong", result->checked, result->wrong);
+}
+
+static struct json_object *json_of(const cell *c) {
+    if (c->text[0] == '\0') {
+        return NULL; /* json-c's null */
+    }
+    if (c->is_text) {
+        return json_object_new_string(c->text);
+    }
+    if (strchr(c->text, '.') != NULL) {
+        return json_object_new_double_s(strtod(c->text, NULL), c->text);
+    }
+    return json_object_new_uint64(strtoull(c->text, NULL, 10));
+}
+
+static bool print_json(FILE *file, const cells *row) {
+    struct json_object *object = json_object_new_object();
+    bool good = object != NULL;
+    for (size_t i = 0; good && i < row->count; i++) {
+        good = json_object_object_add(object, row->cell[i].key, json_of(&row->cell[i])) == 0;
+    }
+    if (good) {
+        (void)fprintf(file, "%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
+    }
+    json_object_put(object);
+    return good;
+}
+
+static void print_csv(FILE *file, const cells *row, bool header) {
+    for (size_t i = 0; i < row->count; i++) {
+        /* No text of ours holds a comma or a quotation mark. */
+        (void)fprintf(file, "%s%s", i > 0 ? "," : "", header ? row->cell[i].key : row->cell[i].text);
+    }
+    (void)fputc('\n', file);
+}
+
+static void print_table_head(const bench_report *report, const bench_result *result) {
+    const bench_options *options = report->options;
+    FILE *file = report->file;
+    (void)fprintf(file, "#\n# %s: %u ranks, %s", bench_collective_names[result->collective], options->size,
+                  options->inproc ? "inproc" : "tcp");
+    if (result->collective != BENCH_BARRIER) {
+        (void)fprintf(file, ", %s", gcoll_type_name(options->type));
+    }
+    if (result->collective == BENCH_ALLREDUCE) {
+        (void)fprintf(file, ", %s, %s", gcoll_op_name(options->op),
+                      options->in_place ? "in place" : "out of place");
+    }
+    if (result->collective != BENCH_BARRIER && options->inputs > 1) {
+        (void)fprintf(file, ", %u inputs a rank", options->inputs);
+    }
+    (void)fprintf(file, "\n#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s %6s  %s\n", "bytes", "count", "iters",
+                  "min", "p50", "p95", "p99", "max", "algbw", "busbw", "wrong", "algorithm");
+    (void)fprintf(file, "#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s\n", "", "", "", "us", "us", "us", "us",
+                  "us", "GB/s", "GB/s");
+}
+
+static void print_table(const bench_report *report, const bench_result *result) {
+    FILE *file = report->file;
+    const bench_statistics *t = &result->time;
+    bool data = result->collective != BENCH_BARRIER;
+    if (data) {
+        (void)fprintf(file, "%12" PRIu64 " %11" PRIu64, result->bytes, result->count);
+    } else {
+        (void)fprintf(file, "%12s %11s", "-", "-");
+    }
+    (void)fprintf(file, " %7u %9.1f %9.1f %9.1f %9.1f %9.1f", result->iterations, t->min_us, t->p50_us,
+                  t->p95_us, t->p99_us, t->max_us);
+    if (data) {
+        (void)fprintf(file, " %7.3f %7.3f", bench_algbw(result), bench_busbw(result, report->options->size));
+    } else {
+        (void)fprintf(file, " %7s %7s", "-", "-");
+    }
+    if (result->checked) {
+        (void)fprintf(file, " %6" PRIu64 "  %s\n", result->wrong, result->algorithm);
+    } else {
+        (void)fprintf(file, " %6s  %s\n", "N/A", result->algorithm);
+    }
+}
+
+static bool written(bench_report *report) {
+    if (fflush(report->file) == 0 && !ferror(report->file)) {
+        return true;
+    }
+    bench_complain("the results could not be written to %s",
+                   report->options->output != NULL ? report->options->output : "standard output");
+    return false;
+}
+
+void bench_report_begin(bench_report *report, const bench_options *options, FILE *file) {
+    memset(report, 0, sizeof *report);
+    report->file = file;
+    report->options = options;
+    report->progress = file != NULL && isatty(STDERR_FILENO) != 0;
+    if (file != NULL && options->format == BENCH_TABLE) {
+        (void)fprintf(file, "# gcoll_bench %s\n", gcoll_version());
+    }
+}
+
+bool bench_report_add(bench_report *report, const bench_result *result) {
+    report->wrong += result->wrong;
+    if (report->file == NULL) {
+        return true;
+    }
+    bench_report_progress(report, "%s", "");
+    bool good = true;
+    cells row;
+    fill_cells(report, result, &row);
+    if (report->options->format == BENCH_TABLE) {
+        if (report->lines == 0 || report->collective != result->collective) {
+            report->collective = result->collective;
+            print_table_head(report, result);
+        }
+        print_table(report, result);
+    } else if (report->options->format == BENCH_JSON) {
+        good = print_json(report->file, &row);
+    } else {
+        if (report->lines == 0) {
+            print_csv(report->file, &row, true);
+        }
+        print_csv(report->file, &row, false);
+    }
+    report->lines++;
+    return written(report) && good;
+}
+
+bool bench_report_end(bench_report *report) {
+    if (report->file == NULL || report->options->format != BENCH_TABLE) {
+        return true;
+    }
+    if (report->options->no_check) {
+        (void)fprintf(report->file, "#\n# results were not checked (--no-check)\n");
+    } else if (report->wrong == 0) {
+        (void)fprintf(report->file, "#\n# every element of every result was right\n");
+    } else {
+        (void)fprintf(report->file, "#\n# %" PRIu64 " WRONG elements\n", report->wrong);
+    }
+    return written(report);
+}
+
+void bench_report_progress(bench_report *report, const char *format, ...) {
+    if (!report->progress) {
+        return;
+    }
+    char text[160];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    (void)fprintf(stderr, "\r\033[K%s", text); /* clears what the line held */
+    (void)fflush(stderr);
+}

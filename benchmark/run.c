@@ -1,0 +1,149 @@
+/* benchmark/run.c - one rank: joins the job and measures every case at every size. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+#define PAGE_BYTES 4096u
+
+static void log_line(void *arg, gcoll_log_level level, const char *text) {
+    static const char *const names[] = {"error", "warning", "info", "debug"};
+    const bench_rank *self = arg;
+    if (level <= GCOLL_LOG_INFO) {
+        bench_complain("rank %u: %s: %s", self->rank, names[level], text);
+    }
+}
+
+static bool join(const bench_rank *self, bench_state *state) {
+    gcoll_context_options how;
+    gcoll_context_options_init(&how);
+    how.rank = self->rank;
+    how.size = self->options->size;
+    how.store = self->store;
+    how.job = self->job;
+    how.transport = self->options->inproc ? "inproc" : "tcp";
+    how.hub = self->hub;
+    how.interface = self->options->interface;
+    how.timeout_ms = bench_timeout_ms(self->options);
+    if (self->options->verbose) {
+        how.log = log_line;
+        how.log_arg = (void *)(uintptr_t)self;
+    }
+    if (gcoll_context_create(&how, &state->context) != GCOLL_OK) {
+        bench_complain("rank %u: joining the job: %s", self->rank, gcoll_last_error());
+        return false;
+    }
+    if (gcoll_barrier_create(state->context, NULL, &state->barrier) != GCOLL_OK) {
+        bench_complain("rank %u: %s", self->rank, gcoll_last_error());
+        return false;
+    }
+    return true;
+}
+
+static void free_buffers(void **buffers, uint32_t count) {
+    for (uint32_t k = 0; buffers != NULL && k < count; k++) {
+        free(buffers[k]);
+    }
+    free((void *)buffers);
+}
+
+/* Touched, so that no timed run meets a page for the first time. */
+static void **allocate_buffers(uint32_t count, uint64_t bytes) {
+    void **buffers = calloc(count, sizeof *buffers);
+    uint64_t rounded = (bytes / PAGE_BYTES + 1) * PAGE_BYTES;
+    for (uint32_t k = 0; buffers != NULL && k < count; k++) {
+        buffers[k] = aligned_alloc(PAGE_BYTES, rounded);
+        if (buffers[k] == NULL) {
+            free_buffers(buffers, count);
+            return NULL;
+        }
+        memset(buffers[k], 0, rounded);
+    }
+    return buffers;
+}
+
+static bool allocate(const bench_rank *self, bench_state *state) {
+    const bench_options *options = self->options;
+    uint64_t bytes = bench_largest_size(options);
+    state->in = allocate_buffers(options->inputs, bench_needs_input(options) ? bytes : 0);
+    state->out = state->in != NULL ? allocate_buffers(options->inputs, bytes) : NULL;
+    if (state->out == NULL) {
+        bench_complain("rank %u: out of memory for buffers of %llu bytes", self->rank,
+                       (unsigned long long)bench_buffer_bytes(options));
+        return false;
+    }
+    return true;
+}
+
+static bool make_values(const bench_state *state, const bench_case *what, bench_values *values) {
+    const bench_options *options = state->options;
+    memset(values, 0, sizeof *values);
+    switch (what->collective) {
+    case BENCH_ALLREDUCE:
+        return bench_values_allreduce(options->type, options->op, state->rank, options->size, options->inputs,
+                                      values);
+    case BENCH_BROADCAST:
+        return bench_values_broadcast(options->type, state->rank, options->root, options->inputs, values);
+    default:
+        return true;
+    }
+}
+
+/* All sizes of one case. False: give up. */
+static bool run_case(bench_state *state, const bench_case *what, uint64_t *wrong) {
+    const bench_options *options = state->options;
+    const char *collective = bench_collective_names[what->collective];
+    size_t sizes = what->collective == BENCH_BARRIER ? 1 : options->sizes.count;
+    bench_values values;
+    if (!make_values(state, what, &values)) {
+        return false;
+    }
+    bench_outcome outcome = BENCH_DONE;
+    for (size_t i = 0; i < sizes && outcome == BENCH_DONE; i++) {
+        uint64_t bytes = what->collective == BENCH_BARRIER ? 0 : options->sizes.bytes[i];
+        bench_report_progress(&state->report, "%s by %s: %llu bytes (%zu of %zu sizes)", collective,
+                              what->algorithm, (unsigned long long)bytes, i + 1, sizes);
+        outcome = bench_measure(state, what, &values, bytes, wrong);
+    }
+    bench_report_progress(&state->report, "%s", "");
+    if (outcome == BENCH_SKIPPED && state->rank == 0) {
+        bench_complain("%s by %s is left out: %s", collective, what->algorithm, gcoll_last_error());
+    }
+    bench_values_free(&values);
+    return outcome != BENCH_BROKEN;
+}
+
+int bench_run_rank(const bench_rank *self) {
+    const bench_options *options = self->options;
+    bench_state state = {.options = options, .rank = self->rank};
+    uint64_t wrong = 0;
+    bool good = join(self, &state) && allocate(self, &state);
+    if (good) {
+        bench_report_begin(&state.report, options, self->rank == 0 ? self->output : NULL);
+        for (size_t i = 0; i < options->case_count && good; i++) {
+            good = run_case(&state, &options->cases[i], &wrong);
+        }
+        good = good && bench_report_end(&state.report);
+    }
+    gcoll_operation_destroy(state.barrier);
+    gcoll_context_destroy(state.context);
+    free_buffers(state.out, options->inputs);
+    free_buffers(state.in, options->inputs);
+    return good && wrong == 0 ? BENCH_OK : BENCH_FAILED;
+}
+
+int bench_single_rank(const bench_options *options, FILE *output) {
+    gcoll_store *store;
+    if (gcoll_store_open(options->store, bench_timeout_ms(options), &store) != GCOLL_OK) {
+        bench_complain("--store: %s", gcoll_last_error());
+        return BENCH_FAILED;
+    }
+    bench_rank self = {.options = options,
+                       .rank = (uint32_t)options->rank,
+                       .store = store,
+                       .job = options->job != NULL ? options->job : "gcoll_bench",
+                       .output = output};
+    int status = bench_run_rank(&self);
+    gcoll_store_destroy(store);
+    return status;
+}

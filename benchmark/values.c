@@ -1,0 +1,283 @@
+/*
+ * benchmark/values.c - inputs whose results are known exactly.
+ *
+ * A contribution is a small integer that depends on the contributor (rank and buffer) and on the element's
+ * position. All partial results, in whatever order they are formed, are integers that the type holds exactly;
+ * so the result is the same for every algorithm, and an element that is lost, doubled or misplaced shows.
+ * Where so many contribute that even ones would add up to more than the type holds, all but some of them
+ * contribute the neutral element.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+/* A product stays below 2^6, which int8 holds with either sign. */
+#define PRODUCT_TWOS 6u
+/* Values of a bit operation differ from the neutral element in so many contributions: enough that each
+ * matters to some bit of the result. */
+#define BIT_CONTRIBUTORS 3u
+/* Small numbers are as good as large ones, and easier to read in a message. */
+#define LARGEST_VALUE 50u
+
+typedef struct type_range {
+    uint64_t limit; /* integers up to this, and all their sums up to this, are exact */
+    bool is_signed;
+    bool is_integer;
+} type_range;
+
+static const type_range ranges[GCOLL_TYPE_COUNT] = {
+    [GCOLL_INT8] = {INT8_MAX, true, true},     [GCOLL_UINT8] = {UINT8_MAX, false, true},
+    [GCOLL_INT32] = {INT32_MAX, true, true},   [GCOLL_UINT32] = {UINT32_MAX, false, true},
+    [GCOLL_INT64] = {INT64_MAX, true, true},   [GCOLL_UINT64] = {INT64_MAX, false, true},
+    [GCOLL_FLOAT16] = {1u << 11, true, false}, [GCOLL_BFLOAT16] = {1u << 8, true, false},
+    [GCOLL_FLOAT32] = {1u << 24, true, false}, [GCOLL_FLOAT64] = {1ull << 53, true, false},
+};
+
+/* Who contributes what: contributor g of `total`, at position i. */
+typedef struct recipe {
+    type_range range;
+    gcoll_op op;
+    uint64_t total;
+} recipe;
+
+/* The finaliser of splitmix64: 64 well-mixed bits for a contributor and a position. */
+static uint64_t draw(uint64_t g, uint64_t i) {
+    uint64_t x = (g << 20) + i + 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+/* True for at most `most` of the contributors to a position, and not the same ones at every position. */
+static bool chosen(const recipe *r, uint64_t most, uint64_t g, uint64_t i) {
+    uint64_t stride = (r->total + most - 1) / most;
+    return stride <= 1 || (g + draw(UINT32_MAX, i)) % stride == 0;
+}
+
+static int64_t within(const recipe *r, uint64_t most, uint64_t g, uint64_t i) {
+    return r->range.is_signed ? (int64_t)(draw(g, i) % (2 * most + 1)) - (int64_t)most
+                              : (int64_t)(draw(g, i) % (most + 1));
+}
+
+static int64_t sum_value(const recipe *r, uint64_t g, uint64_t i) {
+    uint64_t budget = smaller(r->total, r->range.limit);
+    if (!chosen(r, budget, g, i)) {
+        return 0;
+    }
+    return within(r, smaller(r->range.limit / budget, LARGEST_VALUE), g, i);
+}
+
+static int64_t product_value(const recipe *r, uint64_t g, uint64_t i) {
+    uint64_t bits = draw(g, i);
+    int64_t value = chosen(r, PRODUCT_TWOS, g, i) && (bits & 1) ? 2 : 1;
+    return r->range.is_signed && (bits & 2) ? -value : value;
+}
+
+/* The sum is a multiple of the number of contributors, so that the average is an integer. */
+static int64_t average_value(const recipe *r, uint64_t g, uint64_t i) {
+    uint64_t total = r->total;
+    uint64_t limit = r->range.limit;
+    if (total <= limit / 2) { /* each gives the average, and pairs give one more and one less */
+        uint64_t most = smaller(limit / total - 1, LARGEST_VALUE);
+        int64_t average = 1 + (int64_t)(draw(UINT32_MAX, i) % most);
+        int64_t more = (int64_t)(draw(g / 2, i) & 1);
+        if (g == total - 1 && total % 2 == 1) {
+            more = 0;
+        }
+        return average + (g % 2 == 0 ? more : -more);
+    }
+    if (total <= limit) { /* one gives it all */
+        return draw(UINT32_MAX, i) % total == g && (draw(UINT32_MAX, i) >> 63) ? (int64_t)total : 0;
+    }
+    /* One gives 1, and one takes it back where the type can; otherwise the division truncates it away. */
+    if (i % total == g) {
+        return 1;
+    }
+    return r->range.is_signed && (i + 1) % total == g ? -1 : 0;
+}
+
+static int64_t contribution(const recipe *r, uint64_t g, uint64_t i) {
+    switch (r->op) {
+    case GCOLL_SUM:
+        return sum_value(r, g, i);
+    case GCOLL_PRODUCT:
+        return product_value(r, g, i);
+    case GCOLL_AVG:
+        return average_value(r, g, i);
+    case GCOLL_BAND:
+        return chosen(r, BIT_CONTRIBUTORS, g, i) ? (int64_t)draw(g, i) : -1;
+    case GCOLL_BOR:
+        return chosen(r, BIT_CONTRIBUTORS, g, i) ? (int64_t)draw(g, i) : 0;
+    case GCOLL_BXOR:
+        return (int64_t)draw(g, i);
+    default: /* min, max */
+        return within(r, smaller(r->range.limit, LARGEST_VALUE), g, i);
+    }
+}
+
+static int64_t combine(gcoll_op op, int64_t a, int64_t b) {
+    switch (op) {
+    case GCOLL_PRODUCT:
+        return a * b;
+    case GCOLL_MIN:
+        return a < b ? a : b;
+    case GCOLL_MAX:
+        return a > b ? a : b;
+    case GCOLL_BAND:
+        return a & b;
+    case GCOLL_BOR:
+        return a | b;
+    case GCOLL_BXOR:
+        return a ^ b;
+    default: /* sum, avg */
+        return a + b;
+    }
+}
+
+static int64_t expected(const recipe *r, uint64_t i) {
+    int64_t result = contribution(r, 0, i);
+    for (uint64_t g = 1; g < r->total; g++) {
+        result = combine(r->op, result, contribution(r, g, i));
+    }
+    return r->op == GCOLL_AVG ? result / (int64_t)r->total : result;
+}
+
+/* An integer as float16 or bfloat16: the leading bits of float32, as it needs no rounding. */
+static uint16_t half_of(float value, bool bfloat16) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (bfloat16) {
+        return (uint16_t)(bits >> 16);
+    }
+    uint32_t sign = bits >> 16 & 0x8000u;
+    if ((bits & 0x7fffffffu) == 0) {
+        return (uint16_t)sign;
+    }
+    uint32_t exponent = (bits >> 23 & 0xffu) - 127u + 15u; /* the two biases */
+    return (uint16_t)(sign | exponent << 10 | (bits >> 13 & 0x3ffu));
+}
+
+static void store(unsigned char *place, gcoll_type type, int64_t value) {
+    uint8_t u8 = (uint8_t)value;
+    uint16_t u16 = 0;
+    uint32_t u32 = (uint32_t)value;
+    float f32 = (float)value;
+    double f64 = (double)value;
+    switch (type) {
+    case GCOLL_INT8:
+    case GCOLL_UINT8:
+        memcpy(place, &u8, sizeof u8);
+        break;
+    case GCOLL_INT32:
+    case GCOLL_UINT32:
+        memcpy(place, &u32, sizeof u32);
+        break;
+    case GCOLL_FLOAT16:
+    case GCOLL_BFLOAT16:
+        u16 = half_of(f32, type == GCOLL_BFLOAT16);
+        memcpy(place, &u16, sizeof u16);
+        break;
+    case GCOLL_FLOAT32:
+        memcpy(place, &f32, sizeof f32);
+        break;
+    case GCOLL_FLOAT64:
+        memcpy(place, &f64, sizeof f64);
+        break;
+    default: /* 64-bit integers */
+        memcpy(place, &value, sizeof value);
+        break;
+    }
+}
+
+static bool allocate(gcoll_type type, uint32_t inputs, bench_values *values) {
+    size_t pattern = gcoll_type_size(type) * BENCH_PERIOD;
+    values->element_bytes = gcoll_type_size(type);
+    values->inputs = inputs;
+    values->input = calloc(inputs, pattern);
+    values->result = calloc(1, pattern);
+    if (values->input == NULL || values->result == NULL) {
+        bench_complain("out of memory for the values of %u inputs", inputs);
+        bench_values_free(values);
+        return false;
+    }
+    return true;
+}
+
+bool bench_values_allreduce(gcoll_type type, gcoll_op op, uint32_t rank, uint32_t size, uint32_t inputs,
+                            bench_values *values) {
+    recipe r = {ranges[type], op, (uint64_t)size * inputs};
+    if (!allocate(type, inputs, values)) {
+        return false;
+    }
+    size_t element = values->element_bytes;
+    for (uint32_t i = 0; i < BENCH_PERIOD; i++) {
+        for (uint32_t k = 0; k < inputs; k++) {
+            store(values->input + ((size_t)k * BENCH_PERIOD + i) * element, type,
+                  contribution(&r, (uint64_t)rank * inputs + k, i));
+        }
+        store(values->result + i * element, type, expected(&r, i));
+    }
+    return true;
+}
+
+/* The root's first buffer holds the values; all others what must be overwritten. */
+bool bench_values_broadcast(gcoll_type type, uint32_t rank, uint32_t root, uint32_t inputs,
+                            bench_values *values) {
+    recipe r = {ranges[type], GCOLL_MAX, 1};
+    if (!allocate(type, inputs, values)) {
+        return false;
+    }
+    size_t element = values->element_bytes;
+    for (uint32_t i = 0; i < BENCH_PERIOD; i++) {
+        int64_t value = contribution(&r, root, i);
+        store(values->result + i * element, type, value);
+        for (uint32_t k = 0; k < inputs; k++) {
+            store(values->input + ((size_t)k * BENCH_PERIOD + i) * element, type,
+                  rank == root && k == 0 ? value : value + 1);
+        }
+    }
+    return true;
+}
+
+void bench_values_free(bench_values *values) {
+    free(values->result);
+    free(values->input);
+    values->result = NULL;
+    values->input = NULL;
+}
+
+void bench_fill(void *data, const unsigned char *pattern, size_t element_bytes, uint64_t count) {
+    unsigned char *to = data;
+    while (count > 0) {
+        size_t block = (size_t)smaller(count, BENCH_PERIOD);
+        memcpy(to, pattern, block * element_bytes);
+        to += block * element_bytes;
+        count -= block;
+    }
+}
+
+uint64_t bench_count_wrong(const void *data, const unsigned char *pattern, size_t element_bytes,
+                           uint64_t count, uint64_t *first) {
+    const unsigned char *from = data;
+    uint64_t wrong = 0;
+    for (uint64_t start = 0; start < count; start += BENCH_PERIOD) {
+        size_t block = (size_t)smaller(count - start, BENCH_PERIOD);
+        const unsigned char *here = from + start * element_bytes;
+        if (memcmp(here, pattern, block * element_bytes) == 0) {
+            continue;
+        }
+        for (size_t i = 0; i < block; i++) {
+            if (memcmp(here + i * element_bytes, pattern + i * element_bytes, element_bytes) != 0) {
+                if (wrong++ == 0) {
+                    *first = start + i;
+                }
+            }
+        }
+    }
+    return wrong;
+}
