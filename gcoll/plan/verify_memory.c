@@ -1,0 +1,234 @@
+/*
+ * gcoll/plan/verify_memory.c - what every element of every rank holds, and what a step does to it.
+ *
+ * Memories are lists of pieces whose elements hold the same value. A piece knows by how much its elements
+ * are displaced, so that data that lands at the wrong offset is noticed when it is combined with other
+ * data or is part of the result. A step costs as many moves as its range has pieces.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/plan/verify_internal.h"
+
+#define FIRST_ROOM 8u
+
+typedef gcoll_verify_piece piece_t;
+typedef gcoll_verify_pieces pieces_t;
+
+static pieces_t *memory_of(const gcoll_verifier *v, uint32_t rank, gcoll_ref ref) {
+    return &v->memories[v->memory_at[rank] + gcoll_verify_memory_index(&v->plans[rank]->problem, ref)];
+}
+
+static uint64_t end_of(const pieces_t *list, uint64_t i) {
+    return i + 1 < list->count ? list->at[i + 1].begin : list->size;
+}
+
+/* Index of the last piece that begins at or before offset. */
+static uint64_t locate(const pieces_t *list, uint64_t offset) {
+    uint64_t low = 0, high = list->count;
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2;
+        if (list->at[middle].begin <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Appends a piece, or lengthens the last one if it is of the same kind. */
+static gcoll_status append(pieces_t *list, piece_t piece) {
+    if (list->count > 0 && list->at[list->count - 1].value == piece.value &&
+        list->at[list->count - 1].shift == piece.shift)
+        return GCOLL_OK;
+    gcoll_status status = gcoll_verify_reserve(&list->at, &list->room, list->count + 1, sizeof(piece_t));
+    if (!status)
+        list->at[list->count++] = piece;
+    return status;
+}
+
+/* Copies what a range of a rank's memory holds to `list`, with offsets counted from the range's start. It
+ * must have been written before. */
+static gcoll_status load(const gcoll_verifier *v, uint32_t rank, uint32_t step, gcoll_ref ref,
+                         pieces_t *list) {
+    const pieces_t *memory = memory_of(v, rank, ref);
+    list->count = 0;
+    list->size = v->plans[rank]->steps[step].count;
+    for (uint64_t i = locate(memory, ref.offset);
+         i < memory->count && memory->at[i].begin < ref.offset + list->size; i++) {
+        piece_t piece = memory->at[i];
+        uint64_t begin = piece.begin > ref.offset ? piece.begin : ref.offset;
+        if (piece.value == GCOLL_VERIFY_UNSET) {
+            char name[GCOLL_VERIFY_TEXT];
+            const gcoll_problem *problem = &v->plans[rank]->problem;
+            gcoll_verify_memory_name(problem, gcoll_verify_memory_index(problem, ref), name);
+            return gcoll_verify_fail(
+                v, rank, step, "reads %s element %" PRIu64 ", which holds no data at that time", name, begin);
+        }
+        piece.begin = begin - ref.offset;
+        piece.shift += ref.offset;
+        gcoll_status status = append(list, piece);
+        if (status)
+            return status;
+    }
+    return GCOLL_OK;
+}
+
+/* Makes a piece begin at offset (its index comes out), unless offset is the end of the memory. */
+static gcoll_status cut(pieces_t *memory, uint64_t offset, uint64_t *index) {
+    uint64_t i = locate(memory, offset);
+    *index = i;
+    if (memory->at[i].begin == offset)
+        return GCOLL_OK;
+    *index = i + 1;
+    if (offset == memory->size)
+        return GCOLL_OK;
+    gcoll_status status =
+        gcoll_verify_reserve(&memory->at, &memory->room, memory->count + 1, sizeof(piece_t));
+    if (status)
+        return status;
+    piece_t *at = &memory->at[i + 1];
+    memmove(at + 1, at, (memory->count - i - 1) * sizeof *at);
+    at[0] = at[-1];
+    at[0].begin = offset;
+    memory->count++;
+    return GCOLL_OK;
+}
+
+/* Drops piece i if it goes on where the one before it ends. */
+static void fuse(pieces_t *memory, uint64_t i) {
+    if (i == 0 || i >= memory->count || memory->at[i].value != memory->at[i - 1].value ||
+        memory->at[i].shift != memory->at[i - 1].shift)
+        return;
+    memmove(&memory->at[i], &memory->at[i + 1], (memory->count - i - 1) * sizeof(piece_t));
+    memory->count--;
+}
+
+/* Puts a list where ref points to. */
+static gcoll_status store(const gcoll_verifier *v, uint32_t rank, gcoll_ref ref, const pieces_t *list) {
+    pieces_t *memory = memory_of(v, rank, ref);
+    uint64_t from, to;
+    gcoll_status status = cut(memory, ref.offset, &from);
+    if (!status)
+        status = cut(memory, ref.offset + list->size, &to);
+    if (!status)
+        status =
+            gcoll_verify_reserve(&memory->at, &memory->room, memory->count + list->count, sizeof(piece_t));
+    if (status)
+        return status;
+    memmove(&memory->at[from + list->count], &memory->at[to], (memory->count - to) * sizeof(piece_t));
+    memory->count = memory->count - (to - from) + list->count;
+    for (uint64_t i = 0; i < list->count; i++) {
+        piece_t piece = list->at[i];
+        piece.begin += ref.offset;
+        piece.shift -= ref.offset;
+        memory->at[from + i] = piece;
+    }
+    fuse(memory, from + list->count);
+    fuse(memory, from);
+    return GCOLL_OK;
+}
+
+/* list[2] = list[0] op list[1]; list[2] is complete only on success. */
+static gcoll_status combine(gcoll_verifier *v, uint32_t rank, uint32_t step) {
+    const pieces_t *left = &v->list[0], *right = &v->list[1];
+    pieces_t *result = &v->list[2];
+    uint64_t i = 0, j = 0, at = 0;
+    result->count = 0;
+    result->size = left->size;
+    while (at < result->size) {
+        piece_t x = left->at[i], y = right->at[j], piece = {at, x.shift, 0};
+        if (x.shift != y.shift)
+            return gcoll_verify_fail(v, rank, step,
+                                     "combines element %" PRIu64 " of the vector with element %" PRIu64,
+                                     at + x.shift, at + y.shift);
+        gcoll_status status = gcoll_verify_combine(v, rank, step, x.value, y.value, &piece.value);
+        if (!status)
+            status = append(result, piece);
+        if (status)
+            return status;
+        uint64_t x_end = end_of(left, i), y_end = end_of(right, j);
+        at = x_end < y_end ? x_end : y_end;
+        i += x_end == at;
+        j += y_end == at;
+    }
+    return GCOLL_OK;
+}
+
+static gcoll_status divide(gcoll_verifier *v, uint32_t rank, uint32_t step) {
+    const gcoll_plan *plan = v->plans[rank];
+    if (plan->problem.collective != GCOLL_ALLREDUCE || !plan->problem.average)
+        return gcoll_verify_fail(v, rank, step, "divides, but this is no average");
+    gcoll_status status = load(v, rank, step, plan->steps[step].dst, &v->list[2]);
+    for (uint64_t i = 0; !status && i < v->list[2].count; i++)
+        status = gcoll_verify_divide(v, rank, step, v->list[2].at[i].value, &v->list[2].at[i].value);
+    return status;
+}
+
+gcoll_status gcoll_verify_apply(gcoll_verifier *v, uint32_t rank, uint32_t step) {
+    const gcoll_step *s = &v->plans[rank]->steps[step];
+    gcoll_status status;
+    if (s->kind == GCOLL_STEP_DIVIDE) {
+        status = divide(v, rank, step);
+    } else if (s->kind == GCOLL_STEP_COPY) {
+        status = load(v, rank, step, s->a, &v->list[2]);
+    } else {
+        status = load(v, rank, step, s->a, &v->list[0]);
+        if (!status)
+            status = load(v, rank, step, s->b, &v->list[1]);
+        if (!status)
+            status = combine(v, rank, step);
+    }
+    return status ? status : store(v, rank, s->dst, &v->list[2]);
+}
+
+gcoll_status gcoll_verify_transfer(gcoll_verifier *v, uint32_t sender, uint32_t send, uint32_t receiver,
+                                   uint32_t receive) {
+    const gcoll_step *s = &v->plans[receiver]->steps[receive];
+    if (s->count == 0)
+        return GCOLL_OK;
+    uint32_t received = s->received_first ? 0 : 1;
+    bool reduces = s->kind == GCOLL_STEP_RECV_REDUCE;
+    pieces_t *into = reduces ? &v->list[received] : &v->list[2];
+    gcoll_status status = load(v, sender, send, v->plans[sender]->steps[send].a, into);
+    if (!status && reduces)
+        status = load(v, receiver, receive, s->a, &v->list[1 - received]);
+    if (!status && reduces)
+        status = combine(v, receiver, receive);
+    return status ? status : store(v, receiver, s->dst, &v->list[2]);
+}
+
+static gcoll_status create_memory(pieces_t *memory, uint64_t size, gcoll_verify_value value) {
+    gcoll_status status = gcoll_verify_reserve(&memory->at, &memory->room, FIRST_ROOM, sizeof(piece_t));
+    if (status)
+        return status;
+    memory->at[0] = (piece_t){0, 0, value};
+    memory->count = 1;
+    memory->size = size;
+    return GCOLL_OK;
+}
+
+/* At the start inputs hold their rank's contributions. In a broadcast only the root's buffer 0 counts. */
+gcoll_status gcoll_verify_memory_create(gcoll_verifier *v) {
+    v->memories = gcoll_verify_allocate(v->memory_at[v->size], sizeof *v->memories);
+    gcoll_status status = v->memories ? GCOLL_OK : GCOLL_ERR_NO_MEMORY;
+    for (uint32_t r = 0; !status && r < v->size; r++) {
+        const gcoll_plan *plan = v->plans[r];
+        bool all = plan->problem.collective == GCOLL_ALLREDUCE, root = r == plan->problem.root;
+        for (uint32_t m = 0; !status && m < gcoll_verify_memory_count(&plan->problem); m++) {
+            bool holds = m < plan->problem.buffers && (all || (root && m == 0));
+            status = create_memory(&v->memories[v->memory_at[r] + m], gcoll_verify_memory_size(plan, m),
+                                   holds ? gcoll_verify_leaf(v, r, m) : GCOLL_VERIFY_UNSET);
+        }
+    }
+    return status;
+}
+
+void gcoll_verify_memory_free(gcoll_verifier *v) {
+    for (uint64_t i = 0; v->memories && i < v->memory_at[v->size]; i++)
+        free(v->memories[i].at);
+    free(v->memories);
+    for (size_t i = 0; i < sizeof v->list / sizeof v->list[0]; i++)
+        free(v->list[i].at);
+}

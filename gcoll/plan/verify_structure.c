@@ -1,0 +1,174 @@
+/* gcoll/plan/verify_structure.c - each plan by itself: is it a plan at all, and does it stay in bounds? */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/plan/verify_internal.h"
+
+static gcoll_status bad_plan(uint32_t rank, const char *what, uint64_t found, const char *allowed) {
+    return gcoll_error(GCOLL_ERR_INVALID, "rank %u: the plan's %s is %" PRIu64 "; %s", rank, what, found,
+                       allowed);
+}
+
+static gcoll_status check_problem(const gcoll_plan *plan, const gcoll_plan *first, uint32_t rank,
+                                  uint32_t size) {
+    const gcoll_problem *problem = &plan->problem;
+    if (problem->size != size)
+        return bad_plan(rank, "size", problem->size, "it is not the number of plans");
+    if (problem->rank != rank)
+        return bad_plan(rank, "rank", problem->rank, "plans stand in order of ranks");
+    if ((unsigned)problem->collective >= GCOLL_COLLECTIVE_COUNT)
+        return bad_plan(rank, "collective", (uint64_t)problem->collective, "there is none of that number");
+    if (problem->collective != first->problem.collective)
+        return bad_plan(rank, "collective", (uint64_t)problem->collective, "rank 0 has another");
+    if (problem->count != first->problem.count)
+        return bad_plan(rank, "count", problem->count, "rank 0 has another");
+    if (problem->root != first->problem.root)
+        return bad_plan(rank, "root", problem->root, "rank 0 has another");
+    if (problem->root >= size)
+        return bad_plan(rank, "root", problem->root, "it must be below size");
+    if (problem->average != first->problem.average)
+        return bad_plan(rank, "average", problem->average, "rank 0 differs");
+    if (problem->buffers == 0 || problem->buffers > GCOLL_MAX_BUFFERS)
+        return bad_plan(rank, "number of buffers", problem->buffers, "allowed are 1 to 1024");
+    if (plan->step_count > 0 && !plan->steps)
+        return bad_plan(rank, "step count", plan->step_count, "but there are no steps");
+    if (plan->successor_count > 0 && !plan->successors)
+        return bad_plan(rank, "successor count", plan->successor_count, "but there are no successors");
+    return GCOLL_OK;
+}
+
+static gcoll_status check_ref(const gcoll_verifier *v, uint32_t rank, uint32_t i,
+                              gcoll_verify_access access) {
+    const gcoll_plan *plan = v->plans[rank];
+    gcoll_ref ref = access.ref;
+    static const char *const names[] = {"IN", "OUT", "SCRATCH"};
+    if (ref.space > GCOLL_SCRATCH)
+        return gcoll_verify_fail(v, rank, i, "touches space %u, which is none", (unsigned)ref.space);
+    uint32_t indices = ref.space == GCOLL_SCRATCH ? 1 : plan->problem.buffers;
+    if (ref.index >= indices)
+        return gcoll_verify_fail(v, rank, i, "touches %s[%u], but there are %u of them", names[ref.space],
+                                 (unsigned)ref.index, indices);
+    uint64_t room = ref.space == GCOLL_SCRATCH ? plan->scratch : plan->problem.count;
+    uint64_t count = plan->steps[i].count;
+    if (count > room || ref.offset > room - count)
+        return gcoll_verify_fail(v, rank, i,
+                                 "%s %" PRIu64 " elements at %s[%u] offset %" PRIu64
+                                 ", out of bounds: it has %" PRIu64,
+                                 access.write ? "writes" : "reads", count, names[ref.space],
+                                 (unsigned)ref.index, ref.offset, room);
+    if (access.write && ref.space == GCOLL_IN && !plan->problem.in_place)
+        return gcoll_verify_fail(v, rank, i, "writes the input IN[%u]", (unsigned)ref.index);
+    return GCOLL_OK;
+}
+
+/* A step may write what it reads (dst is a), but not next to it: kernels walk both from the start. A
+ * copy may not even do that: memcpy forbids it, and it would do nothing. */
+static gcoll_status check_overlap(const gcoll_verifier *v, uint32_t rank, uint32_t i,
+                                  const gcoll_verify_access *access, uint32_t n) {
+    const gcoll_problem *problem = &v->plans[rank]->problem;
+    const gcoll_step *step = &v->plans[rank]->steps[i];
+    const gcoll_ref dst = access[n - 1].ref;
+    for (uint32_t k = 0; k + 1 < n; k++) {
+        gcoll_ref a = access[k].ref;
+        if (gcoll_verify_memory_index(problem, a) != gcoll_verify_memory_index(problem, dst))
+            continue;
+        uint64_t apart = a.offset > dst.offset ? a.offset - dst.offset : dst.offset - a.offset;
+        if (apart < step->count && (apart > 0 || step->kind == GCOLL_STEP_COPY))
+            return gcoll_verify_fail(v, rank, i, "writes elements that it reads elsewhere in the same range");
+    }
+    return GCOLL_OK;
+}
+
+static gcoll_status check_step(const gcoll_verifier *v, uint32_t rank, uint32_t i) {
+    const gcoll_plan *plan = v->plans[rank];
+    const gcoll_step *step = &plan->steps[i];
+    if (step->kind >= GCOLL_STEP_KIND_COUNT)
+        return gcoll_verify_fail(v, rank, i, "there is no such kind of step");
+    if (i > 0 && step->round < step[-1].round)
+        return gcoll_verify_fail(v, rank, i, "its round %u is before round %u of the step before it",
+                                 step->round, step[-1].round);
+    if (gcoll_verify_is_message(step) && (step->peer >= plan->problem.size || step->peer == rank))
+        return gcoll_verify_fail(v, rank, i, "the peer must be another rank below %u", plan->problem.size);
+    if (step->count == 0 && step->kind != GCOLL_STEP_SEND && step->kind != GCOLL_STEP_RECV)
+        return gcoll_verify_fail(v, rank, i, "has no elements");
+    gcoll_verify_access access[3];
+    uint32_t n = gcoll_verify_accesses(step, access);
+    for (uint32_t k = 0; k < n; k++) {
+        gcoll_status status = check_ref(v, rank, i, access[k]);
+        if (status)
+            return status;
+    }
+    return n > 0 && access[n - 1].write ? check_overlap(v, rank, i, access, n) : GCOLL_OK;
+}
+
+/* Edges point forward, so the graph has no cycle and index order is an order of execution; and each step
+ * waits for as many as point at it. */
+static gcoll_status check_edges(const gcoll_verifier *v, uint32_t rank, uint32_t *incoming) {
+    const gcoll_plan *plan = v->plans[rank];
+    uint64_t edges = 0;
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const gcoll_step *step = &plan->steps[i];
+        if (step->successors > plan->successor_count ||
+            step->first_successor > plan->successor_count - step->successors)
+            return gcoll_verify_fail(v, rank, i, "its successors lie outside the plan's %u",
+                                     plan->successor_count);
+        edges += step->successors;
+        if (edges > plan->successor_count)
+            return gcoll_verify_fail(v, rank, i, "steps up to here have %" PRIu64 " successors, the plan %u",
+                                     edges, plan->successor_count);
+        for (uint32_t k = 0; k < step->successors; k++) {
+            uint32_t next = plan->successors[step->first_successor + k];
+            if (next >= plan->step_count || next <= i)
+                return gcoll_verify_fail(v, rank, i, "its successor %u is no later step (there are %u)", next,
+                                         plan->step_count);
+            incoming[next]++;
+        }
+    }
+    if (edges != plan->successor_count)
+        return bad_plan(rank, "successor count", plan->successor_count, "its steps have fewer together");
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        if (incoming[i] != plan->steps[i].dependencies)
+            return gcoll_verify_fail(v, rank, i, "says that it waits for %u steps, but %u point at it",
+                                     plan->steps[i].dependencies, incoming[i]);
+    }
+    return GCOLL_OK;
+}
+
+static gcoll_status check_plan(const gcoll_verifier *v, uint32_t rank) {
+    const gcoll_plan *plan = v->plans[rank];
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        gcoll_status status = check_step(v, rank, i);
+        if (status)
+            return status;
+    }
+    uint64_t rounds = plan->step_count ? (uint64_t)plan->steps[plan->step_count - 1].round + 1 : 0;
+    if (plan->rounds != rounds)
+        return bad_plan(rank, "number of rounds", plan->rounds, "the last step says otherwise");
+    uint32_t *incoming = gcoll_verify_allocate(plan->step_count, sizeof *incoming);
+    if (!incoming)
+        return GCOLL_ERR_NO_MEMORY;
+    gcoll_status status = check_edges(v, rank, incoming);
+    free(incoming);
+    return status;
+}
+
+gcoll_status gcoll_verify_structure(const gcoll_plan *const *plans, uint32_t size) {
+    const gcoll_verifier v = {.plans = plans, .size = size};
+    if (!plans || size == 0 || size > GCOLL_MAX_RANKS)
+        return gcoll_error(GCOLL_ERR_INVALID, "gcoll_verify: %u plans given; allowed are 1 to %u",
+                           plans ? size : 0, GCOLL_MAX_RANKS);
+    for (uint32_t r = 0; r < size; r++) {
+        if (!plans[r])
+            return gcoll_error(GCOLL_ERR_INVALID, "rank %u: has no plan (NULL)", r);
+        gcoll_status status = check_problem(plans[r], plans[0], r, size);
+        if (status)
+            return status;
+    }
+    for (uint32_t r = 0; r < size; r++) {
+        gcoll_status status = check_plan(&v, r);
+        if (status)
+            return status;
+    }
+    return GCOLL_OK;
+}
