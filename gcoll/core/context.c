@@ -9,6 +9,7 @@
 #define DEFAULT_TIMEOUT_MS INT64_C(30000)
 #define LONGEST_TIMEOUT_MS INT64_C(86400000) /* a day */
 #define CLOSE_LIMIT_MS     1000              /* for what was sent to arrive; normally it has long arrived */
+#define DEPARTED_GRACE_MS  250               /* for messages of a rank that has left to come out of buffers */
 #define SPIN_US            200 /* longer than a small collective takes, shorter than anyone notices */
 #define CACHE_LINE         64
 
@@ -196,6 +197,8 @@ static gcoll_status join(gcoll_context *context) {
         status = gcoll_context_open(context);
     if (status == GCOLL_OK)
         status = context->transport->address(context->endpoint, address, sizeof address);
+    if (status != GCOLL_OK && context->generation[0])
+        gcoll_rendezvous_refuse(context, GCOLL_ERR_PEER);
     if (status == GCOLL_OK)
         status = gcoll_rendezvous_finish(context, address, deadline_ms, &local_ranks);
     if (status == GCOLL_OK)
@@ -224,7 +227,6 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
     if (status != GCOLL_OK) {
         char text[1024];
         snprintf(text, sizeof text, "%s", gcoll_last_error());
-        context->cause.status = (int32_t)status;
         gcoll_context_destroy(context);
         return gcoll_error(status, "%s", text);
     }
@@ -247,12 +249,12 @@ void gcoll_context_destroy(gcoll_context *context) {
     if (context->runs || context->requests)
         gcoll_break(context, GCOLL_ERR_PEER, context->rank,
                     "rank %u destroyed its context with work in flight", context->rank);
-    if (context->broken)
-        gcoll_context_settle(context);
+    gcoll_context_settle(context); /* also for an abort that nobody has noticed yet */
     while (context->runs)
         gcoll_run_drop(context->runs);
     if (context->endpoint)
         context->transport->close(context->endpoint, CLOSE_LIMIT_MS);
+    gcoll_requests_free(context);
     gcoll_rendezvous_leave(context);
     gcoll_cache_clear(context);
     for (uint32_t peer = 0; context->peers && peer < context->size; peer++) {
@@ -269,21 +271,33 @@ void gcoll_context_destroy(gcoll_context *context) {
 
 /* ---- Peers -------------------------------------------------------------------------------- */
 
-bool gcoll_peer_need(gcoll_context *context, uint32_t peer) {
-    gcoll_peer *state = &context->peers[peer];
-    if (state->departed && !context->broken)
+/* A rank may send the last message, finish and leave before this one asks for it. So a receive from a rank
+ * that has left is posted, and given up only when nothing has come for a while. */
+static bool need_departed(gcoll_context *context, uint32_t peer, bool sends) {
+    if (sends)
         gcoll_break_operation(context, GCOLL_ERR_PEER, peer, "rank %u left the job", peer);
+    else if (context->doubt_ms == 0)
+        context->doubt_ms = gcoll_now_ms() + DEPARTED_GRACE_MS;
+    return !context->broken;
+}
+
+bool gcoll_peer_need(gcoll_context *context, uint32_t peer, bool sends) {
+    gcoll_peer *state = &context->peers[peer];
     if (context->broken)
         return false;
+    if (state->departed)
+        return need_departed(context, peer, sends);
     if (state->connecting)
         return true;
     char address[GCOLL_ADDRESS_MAX];
     gcoll_status status = gcoll_rendezvous_lookup(context, peer, address, sizeof address);
     if (status == GCOLL_OK)
         status = context->transport->connect(context->endpoint, peer, address);
-    if (status == GCOLL_ERR_NOT_FOUND)
-        gcoll_break_operation(context, GCOLL_ERR_PEER, peer, "rank %u left the job", peer);
-    else if (status != GCOLL_OK)
+    if (status == GCOLL_ERR_NOT_FOUND) { /* a rank takes its address away when it has closed */
+        state->departed = true;
+        return need_departed(context, peer, sends);
+    }
+    if (status != GCOLL_OK)
         gcoll_break_operation(context, status, peer, "connecting to rank %u: %s", peer, gcoll_last_error());
     state->connecting = status == GCOLL_OK;
     return !context->broken;

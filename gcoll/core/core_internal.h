@@ -113,8 +113,8 @@ typedef struct gcoll_early {
 } gcoll_early;
 
 typedef struct gcoll_peer {
-    bool connecting; /* connect was asked for, or it came to us */
-    bool departed;
+    bool connecting;    /* connect was asked for, or it came to us */
+    bool departed;      /* its endpoint has closed in good order, or is about to */
     uint32_t asked;     /* the latest round of probes that included it */
     bool answered;      /* since then */
     uint32_t suspect;   /* the rank that it believes is stuck, by its last answer */
@@ -148,6 +148,7 @@ struct gcoll_context {
     gcoll_run *runs;      /* in flight, oldest first */
     uint32_t probe_round;
     uint32_t suspect; /* rank that did not answer this one's probe */
+    int64_t doubt_ms; /* when receives from a departed rank are given up; 0: there are none */
 
     bool broken;
     bool told; /* peers know of it */
@@ -182,6 +183,8 @@ gcoll_status gcoll_rendezvous_begin(gcoll_context *context, int64_t deadline_ms)
 /* Publishes the address and returns when every rank has; counts the ranks of this host. */
 gcoll_status gcoll_rendezvous_finish(gcoll_context *context, const char *address, int64_t deadline_ms,
                                      uint32_t *local_ranks);
+/* Tells the ranks that wait for "go" that it will not come, for the reason in the last error, which stays. */
+void gcoll_rendezvous_refuse(gcoll_context *context, gcoll_status status);
 gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char *address, size_t bytes);
 void gcoll_rendezvous_leave(gcoll_context *context);
 uint32_t gcoll_host_cores(void);
@@ -197,8 +200,9 @@ gcoll_status gcoll_context_allocate(const gcoll_context_options *options, gcoll_
 /* ---- Peers and failure (peers.c, failure.c) ----------------------------------------------- */
 
 extern const gcoll_events gcoll_context_events; /* arg to be set */
-/* Connects if that was not asked for yet; false if the context is or gets broken. */
-bool gcoll_peer_need(gcoll_context *context, uint32_t peer);
+/* Connects if that was not asked for yet; false if the context is or gets broken. One that has left gets no
+ * more messages, but what it sent before may still be received. */
+bool gcoll_peer_need(gcoll_context *context, uint32_t peer, bool sends);
 
 /* Breaks the context with this cause, unless it is broken already. The peers are told at the next
  * gcoll_context_settle, as this may be called in the middle of the transport's work. */
@@ -233,6 +237,8 @@ void gcoll_fingerprint_arrived(gcoll_context *context, uint32_t peer, uint64_t s
 #define GCOLL_STREAM_TAG (UINT64_C(1) << 63)
 
 void gcoll_pair_destroy(gcoll_pair *pair);
+/* Frees those that were never ended. The endpoint must be closed. */
+void gcoll_requests_free(gcoll_context *context);
 bool gcoll_requests_wait_for(const gcoll_context *context, uint32_t peer);
 void gcoll_requests_each_waited(gcoll_context *context, bool (*fn)(void *arg, uint32_t peer), void *arg);
 

@@ -15,6 +15,8 @@ static gcoll_status split_table(gcoll_context *context, const char *table, uint3
     if (!context->addresses)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the addresses of %u ranks", context->size);
     for (uint32_t rank = 0; rank < context->size; rank++) {
+        if (table[(size_t)rank * row] == '\0')
+            return gcoll_error(GCOLL_ERR_PEER, "rank %u could not open its end of the duplicate", rank);
         context->addresses[rank] = strndup(table + (size_t)rank * row, row);
         if (!context->addresses[rank])
             return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the addresses of %u ranks", context->size);
@@ -22,11 +24,14 @@ static gcoll_status split_table(gcoll_context *context, const char *table, uint3
     return GCOLL_OK;
 }
 
+/* Every rank must take part in both steps, also one without an endpoint: it offers an empty row, which tells
+ * the others that it failed. */
 static gcoll_status exchange_addresses(gcoll_context *parent, gcoll_context *context) {
     char address[GCOLL_ADDRESS_MAX] = "";
-    gcoll_status status = context->transport->address(context->endpoint, address, sizeof address);
+    gcoll_status status = GCOLL_OK;
+    if (context->endpoint)
+        status = context->transport->address(context->endpoint, address, sizeof address);
     uint32_t row = (uint32_t)strlen(address) + 1;
-    /* Every rank must take part in both steps, also one that failed: it offers an empty row. */
     gcoll_status shared = gcoll_allreduce(parent, NULL, &row, 1, GCOLL_UINT32, GCOLL_MAX, NULL);
     if (shared != GCOLL_OK)
         return shared;
@@ -40,6 +45,27 @@ static gcoll_status exchange_addresses(gcoll_context *parent, gcoll_context *con
         shared = split_table(context, table, row);
     free(table);
     return status != GCOLL_OK ? status : shared;
+}
+
+static gcoll_status meet(gcoll_context *parent, gcoll_context *context) {
+    gcoll_status status = GCOLL_OK;
+    if (context->rank == 0)
+        status = gcoll_generation_make(context->generation);
+    if (status == GCOLL_OK)
+        status =
+            gcoll_broadcast(parent, context->generation, sizeof context->generation, GCOLL_UINT8, 0, NULL);
+    if (status != GCOLL_OK)
+        return status;
+    context->generation[sizeof context->generation - 1] = '\0';
+    gcoll_status opened = gcoll_context_open(context);
+    char text[512];
+    snprintf(text, sizeof text, "%s", gcoll_last_error());
+    status = exchange_addresses(parent, context);
+    if (opened != GCOLL_OK)
+        return gcoll_error(opened, "%s", text);
+    if (status == GCOLL_OK)
+        gcoll_context_tune_spin(context, 1);
+    return status;
 }
 
 gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_context **out) {
@@ -57,6 +83,7 @@ gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_context **out)
     options.port_max = parent->endpoint_options.port_max;
     options.eager_bytes = parent->endpoint_options.eager_bytes;
     options.eager_pool_bytes = parent->endpoint_options.eager_pool_bytes;
+    options.hub = parent->endpoint_options.hub;
     options.log = parent->log;
     options.log_arg = parent->log_arg;
     options.allocator = &parent->allocator;
@@ -65,20 +92,8 @@ gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_context **out)
     if (status != GCOLL_OK)
         return status;
     context->transport = parent->transport;
-    if (context->size > 1) {
-        if (context->rank == 0)
-            status = gcoll_generation_make(context->generation);
-        if (status == GCOLL_OK)
-            status = gcoll_broadcast(parent, context->generation, sizeof context->generation, GCOLL_UINT8, 0,
-                                     NULL);
-        context->generation[sizeof context->generation - 1] = '\0';
-        if (status == GCOLL_OK)
-            status = gcoll_context_open(context);
-        if (status == GCOLL_OK)
-            status = exchange_addresses(parent, context);
-        if (status == GCOLL_OK)
-            gcoll_context_tune_spin(context, 1);
-    }
+    if (context->size > 1)
+        status = meet(parent, context);
     if (status != GCOLL_OK) {
         char text[1024];
         snprintf(text, sizeof text, "%s", gcoll_last_error());

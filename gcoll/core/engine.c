@@ -292,7 +292,7 @@ static void message_done(gcoll_message *message) {
 static bool post(gcoll_run *run, bound_step *bound) {
     gcoll_context *context = run->context;
     const gcoll_step *step = bound->step;
-    if (!gcoll_peer_need(context, step->peer))
+    if (!gcoll_peer_need(context, step->peer, step->kind == GCOLL_STEP_SEND))
         return false;
     gcoll_message *message = bound->message;
     bound->state = STEP_POSTED;

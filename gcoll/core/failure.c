@@ -149,6 +149,7 @@ struct suspicion {
     uint32_t waited;  /* a peer that is waited for */
     uint32_t silent;  /* one that does not answer */
     uint32_t hearsay; /* one that an answering peer says is stuck */
+    uint32_t teller;  /* that peer */
 };
 
 static bool suspect_peer(void *arg, uint32_t peer) {
@@ -159,8 +160,10 @@ static bool suspect_peer(void *arg, uint32_t peer) {
     if (asked && !state->answered && suspicion->silent == GCOLL_NO_RANK)
         suspicion->silent = peer;
     if (asked && state->answered && state->suspect != suspicion->context->rank &&
-        suspicion->hearsay == GCOLL_NO_RANK)
+        state->suspect != GCOLL_NO_RANK && suspicion->hearsay == GCOLL_NO_RANK) {
         suspicion->hearsay = state->suspect;
+        suspicion->teller = peer;
+    }
     return true;
 }
 
@@ -171,7 +174,7 @@ static void each_waited(gcoll_context *context, bool (*fn)(void *, uint32_t), vo
 }
 
 static struct suspicion find_suspects(gcoll_context *context) {
-    struct suspicion suspicion = {context, GCOLL_NO_RANK, GCOLL_NO_RANK, GCOLL_NO_RANK};
+    struct suspicion suspicion = {context, GCOLL_NO_RANK, GCOLL_NO_RANK, GCOLL_NO_RANK, GCOLL_NO_RANK};
     each_waited(context, suspect_peer, &suspicion);
     return suspicion;
 }
@@ -197,7 +200,25 @@ static void give_up(gcoll_context *context, int64_t waited_ms) {
     else if (suspicion.hearsay != GCOLL_NO_RANK)
         gcoll_break_operation(context, GCOLL_ERR_TIMEOUT, suspicion.hearsay,
                               "timed out after %lld ms: rank %u waits for rank %u, which does not answer",
-                              (long long)waited_ms, suspicion.waited, suspicion.hearsay);
+                              (long long)waited_ms, suspicion.teller, suspicion.hearsay);
+}
+
+static bool has_not_departed(void *arg, uint32_t peer) {
+    struct suspicion *suspicion = arg;
+    if (!suspicion->context->peers[peer].departed)
+        return true;
+    suspicion->waited = peer;
+    return false;
+}
+
+/* What a rank that left had sent before is here by now, or was never sent. */
+static void settle_doubt(gcoll_context *context) {
+    struct suspicion suspicion = {.context = context, .waited = GCOLL_NO_RANK};
+    context->doubt_ms = 0;
+    each_waited(context, has_not_departed, &suspicion);
+    if (suspicion.waited != GCOLL_NO_RANK)
+        gcoll_break_operation(context, GCOLL_ERR_PEER, suspicion.waited, "rank %u left the job",
+                              suspicion.waited);
 }
 
 /* ---- Waiting ------------------------------------------------------------------------------ */
@@ -231,6 +252,8 @@ gcoll_status gcoll_context_poll(gcoll_context *context) {
         progress(context, 0);
     if (!context->broken)
         advance_all(context);
+    if (!context->broken && context->doubt_ms != 0 && gcoll_now_ms() >= context->doubt_ms)
+        settle_doubt(context);
     return gcoll_context_settle(context);
 }
 
@@ -239,14 +262,17 @@ static int64_t probe_interval_ms(const gcoll_context *context) {
 }
 
 struct watch {
-    int64_t started_ms, next_probe_ms;
+    int64_t started_ms, next_probe_ms, probed_ms;
     bool probed;
 };
 
 static void watch_over(gcoll_context *context, struct watch *watch, int64_t now) {
     int64_t interval = probe_interval_ms(context);
     int64_t waited = now - watch->started_ms;
-    if (waited >= context->timeout_ms)
+    if (context->doubt_ms != 0 && now >= context->doubt_ms)
+        settle_doubt(context);
+    /* Who was asked only just now may still answer. */
+    if (!context->broken && waited >= context->timeout_ms && now - watch->probed_ms >= interval / 2)
         give_up(context, waited);
     /* All answer, so somebody else knows better who is at fault: allow for its word to arrive. */
     if (!context->broken && waited >= context->timeout_ms + 2 * interval) {
@@ -263,24 +289,28 @@ static void watch_over(gcoll_context *context, struct watch *watch, int64_t now)
         probe_round(context, !watch->probed);
         watch->probed = true;
         watch->next_probe_ms = now + interval;
+        watch->probed_ms = now;
     }
 }
 
-static int64_t sleep_us(const struct watch *watch, int64_t now_ms) {
-    int64_t until = (watch->next_probe_ms - now_ms) * 1000 + 500;
+static int64_t sleep_us(const gcoll_context *context, const struct watch *watch, int64_t now_ms) {
+    int64_t next_ms = watch->next_probe_ms;
+    if (context->doubt_ms != 0 && context->doubt_ms < next_ms)
+        next_ms = context->doubt_ms;
+    int64_t until = (next_ms - now_ms) * 1000 + 500;
     return until < 500 ? 500 : until < SLICE_US ? until : SLICE_US;
 }
 
 gcoll_status gcoll_context_wait(gcoll_context *context, bool (*done)(const void *arg), const void *arg) {
     int64_t now = gcoll_now_ms();
-    struct watch watch = {now, now + probe_interval_ms(context), false};
+    struct watch watch = {now, now + probe_interval_ms(context), now, false};
     for (uint32_t turn = 1;; turn++) {
         heed_abort(context);
         if (!context->broken)
             advance_all(context);
         if (context->broken || done(arg))
             break;
-        bool moved = progress(context, sleep_us(&watch, now));
+        bool moved = progress(context, sleep_us(context, &watch, now));
         if (moved && turn % TURNS_PER_CLOCK != 0)
             continue;
         now = gcoll_now_ms();

@@ -146,7 +146,7 @@ static gcoll_status start(gcoll_pair *pair, uint32_t tag, void *data, uint64_t b
     if (request->next)
         request->next->link = &request->next;
     context->requests = request;
-    if (!gcoll_peer_need(context, pair->peer)) {
+    if (!gcoll_peer_need(context, pair->peer, sends)) {
         end(request);
         return gcoll_context_settle(context);
     }
@@ -201,6 +201,11 @@ gcoll_status gcoll_request_test(gcoll_request *request, int *done) {
     end(request);
     *done = 1;
     return GCOLL_OK;
+}
+
+void gcoll_requests_free(gcoll_context *context) {
+    while (context->requests)
+        end(context->requests);
 }
 
 gcoll_status gcoll_pair_send(gcoll_pair *pair, uint32_t tag, const void *data, uint64_t bytes) {

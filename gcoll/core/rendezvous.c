@@ -7,7 +7,7 @@
  *   welcome.<rank>.<nonce>   the generation, written by rank 0 in answer
  *   <generation>/addr.<rank> the rank's address; then the counter
  *   <generation>/here        is raised, and the rank that makes it full writes
- *   <generation>/go          on which all ranks return
+ *   <generation>/go          "go", on which all ranks return; or a status and why there will be no go
  *   <generation>/host.<id>   counts the ranks of a host
  *   <generation>/left        counts the ranks that left; the last one removes what is common
  *
@@ -30,7 +30,9 @@
 #define FIRST_PAUSE_MS   1 /* rank 0 looks for new joins at growing intervals, while it waits for "go" */
 #define LONGEST_PAUSE_MS 50
 #define MISSING_LISTED   8   /* missing ranks named in an error */
-#define GO_GRACE_MS      500 /* other ranks wait this much longer than rank 0, which knows who is missing */
+#define GO_GRACE_MS      500 /* other ranks wait this much longer than rank 0, which says who is missing */
+#define ASK_AGAIN_MS     1000
+#define VERDICT_MAX      512
 
 static void key_of(const gcoll_context *context, char key[GCOLL_STORE_KEY_MAX + 1], const char *format, ...)
     GCOLL_PRINTF(3, 4);
@@ -94,6 +96,12 @@ static gcoll_status answer_joins(gcoll_context *context, char (*nonces)[NONCE_TE
             continue;
         if (status != GCOLL_OK)
             return status;
+        if (nonces[rank][0]) { /* the one before was a leftover */
+            key_of(context, key, "welcome.%u.%s", rank, nonces[rank]);
+            status = gcoll_store_remove(context->store, key);
+            if (status != GCOLL_OK)
+                return status;
+        }
         memcpy(nonces[rank], nonce, NONCE_TEXT);
         key_of(context, key, "welcome.%u.%s", rank, nonce);
         status = gcoll_store_set(context->store, key, context->generation, strlen(context->generation));
@@ -138,6 +146,7 @@ static gcoll_status gather(gcoll_context *context, int64_t deadline_ms) {
             break;
         if (left == 0) {
             status = name_missing(context);
+            gcoll_rendezvous_refuse(context, status);
             break;
         }
         pause_ms = pause_ms * 2 < LONGEST_PAUSE_MS ? pause_ms * 2 : LONGEST_PAUSE_MS;
@@ -155,24 +164,26 @@ static gcoll_status ask_generation(gcoll_context *context, int64_t deadline_ms) 
         return status;
     key_of(context, join, "join.%u", context->rank);
     key_of(context, welcome, "welcome.%u.%s", context->rank, nonce);
-    status = gcoll_store_set(context->store, join, nonce, strlen(nonce));
-    if (status != GCOLL_OK)
-        return status;
-    status = gcoll_store_wait(context->store, welcome, remaining(deadline_ms));
+    int64_t left;
+    do { /* a dying process of an earlier run may take our question for its own, and remove it */
+        status = gcoll_store_set(context->store, join, nonce, strlen(nonce));
+        if (status != GCOLL_OK)
+            return status;
+        left = remaining(deadline_ms);
+        status = gcoll_store_wait(context->store, welcome, left < ASK_AGAIN_MS ? left : ASK_AGAIN_MS);
+    } while (status == GCOLL_ERR_TIMEOUT && left > 0);
     if (status == GCOLL_ERR_TIMEOUT)
         status =
             gcoll_error(GCOLL_ERR_TIMEOUT, "job '%s': rank 0 did not answer rank %u within %" PRId64 " ms",
                         context->job, context->rank, context->timeout_ms);
     if (status == GCOLL_OK)
         status = get_hex(context, welcome, context->generation, sizeof context->generation - 1);
+    char text[VERDICT_MAX];
+    snprintf(text, sizeof text, "%s", gcoll_last_error());
     gcoll_store_remove(context->store, welcome);
-    if (status != GCOLL_OK) {
-        char text[512];
-        snprintf(text, sizeof text, "%s", gcoll_last_error());
-        gcoll_store_remove(context->store, join);
-        gcoll_error(status, "%s", text);
-    }
-    return status;
+    /* Answered or not, the question has served. An answer that a crash cuts short is asked for anew. */
+    gcoll_store_remove(context->store, join);
+    return status == GCOLL_OK ? status : gcoll_error(status, "%s", text);
 }
 
 /* ---- Both --------------------------------------------------------------------------------- */
@@ -227,23 +238,56 @@ static gcoll_status announce(gcoll_context *context, const char *address) {
     return gcoll_store_set(context->store, key, "go", 2);
 }
 
+void gcoll_rendezvous_refuse(gcoll_context *context, gcoll_status status) {
+    char key[GCOLL_STORE_KEY_MAX + 1], cause[VERDICT_MAX], verdict[VERDICT_MAX];
+    snprintf(cause, sizeof cause, "%s", gcoll_last_error());
+    if (status == GCOLL_ERR_PEER)
+        snprintf(verdict, sizeof verdict, "%d job '%s': rank %u could not join: %.400s", (int)status,
+                 context->job, context->rank, cause);
+    else
+        snprintf(verdict, sizeof verdict, "%d %.500s", (int)status, cause);
+    key_of(context, key, "%s/go", context->generation);
+    gcoll_store_set(context->store, key, verdict, strlen(verdict));
+    gcoll_error(status, "%s", cause); /* the store may have left a text of its own */
+}
+
+/* The text comes from the store: another program may have written it. */
+static gcoll_status read_verdict(const char *verdict) {
+    if (strcmp(verdict, "go") == 0)
+        return GCOLL_OK;
+    char *text = NULL;
+    long status = strtol(verdict, &text, 10);
+    if (text == verdict || *text != ' ' || status <= GCOLL_OK || status > GCOLL_ERR_INTERNAL)
+        return gcoll_error(GCOLL_ERR_PROTOCOL, "the store's key 'go' holds no verdict; another program's?");
+    return gcoll_error((gcoll_status)status, "%s", text + 1);
+}
+
+/* Waits for the verdict; ranks that are told of a failure give the text that it was found with. */
+static gcoll_status await_go(gcoll_context *context, int64_t deadline_ms) {
+    char key[GCOLL_STORE_KEY_MAX + 1], text[VERDICT_MAX + 1];
+    size_t bytes = 0;
+    key_of(context, key, "%s/go", context->generation);
+    gcoll_status status = gcoll_store_wait(context->store, key, remaining(deadline_ms) + GO_GRACE_MS);
+    if (status == GCOLL_ERR_TIMEOUT)
+        return name_missing(context);
+    if (status == GCOLL_OK)
+        status = gcoll_store_get(context->store, key, text, sizeof text - 1, &bytes);
+    if (status != GCOLL_OK)
+        return status;
+    text[bytes] = '\0';
+    return read_verdict(text);
+}
+
 gcoll_status gcoll_rendezvous_finish(gcoll_context *context, const char *address, int64_t deadline_ms,
                                      uint32_t *local_ranks) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     gcoll_status status = announce(context, address);
     if (status != GCOLL_OK)
         return status;
-    if (context->rank == 0) {
+    if (context->rank == 0)
         status = gather(context, deadline_ms);
-    } else {
-        key_of(context, key, "%s/go", context->generation);
-        status = gcoll_store_wait(context->store, key, remaining(deadline_ms) + GO_GRACE_MS);
-        if (status == GCOLL_ERR_TIMEOUT)
-            status = name_missing(context);
-        key_of(context, key, "join.%u", context->rank);
-        if (status == GCOLL_OK)
-            status = gcoll_store_remove(context->store, key);
-    }
+    if (status == GCOLL_OK)
+        status = await_go(context, deadline_ms);
     if (status != GCOLL_OK)
         return status;
     int64_t value = 1;
@@ -272,9 +316,6 @@ void gcoll_rendezvous_leave(gcoll_context *context) {
         return;
     char key[GCOLL_STORE_KEY_MAX + 1];
     int64_t value = 0;
-    key_of(context, key, "join.%u", context->rank);
-    if (context->cause.status == GCOLL_ERR_TIMEOUT && context->rank > 0)
-        gcoll_store_remove(context->store, key);
     key_of(context, key, "%s/addr.%u", context->generation, context->rank);
     gcoll_store_remove(context->store, key);
     key_of(context, key, "%s/%s", context->generation, context->host_key);
