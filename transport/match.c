@@ -1,0 +1,172 @@
+/* transport/match.c - a chained hash table with a free list of slots, see match.h. */
+#include "transport/match.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_BUCKETS 64
+#define CHUNK_SLOTS   32
+
+typedef struct chunk {
+    struct chunk *next;
+    gcoll_slot slots[CHUNK_SLOTS];
+} chunk;
+
+static uint32_t hash(uint64_t stream, uint32_t index) {
+    /* Fibonacci hashing of both, folded: streams and indices are mostly small and consecutive. */
+    uint64_t x = (stream + UINT64_C(0x632be59bd9b4e019) * index) * UINT64_C(0x9e3779b97f4a7c15);
+
+    return (uint32_t)(x >> 32);
+}
+
+void gcoll_slot_append(gcoll_slot_list *list, gcoll_slot *slot) {
+    slot->newer = NULL;
+    slot->older = list->newest;
+    if (list->newest != NULL) {
+        list->newest->newer = slot;
+    } else {
+        list->oldest = slot;
+    }
+    list->newest = slot;
+}
+
+void gcoll_slot_unlink(gcoll_slot_list *list, gcoll_slot *slot) {
+    if (slot->older != NULL) {
+        slot->older->newer = slot->newer;
+    } else {
+        list->oldest = slot->newer;
+    }
+    if (slot->newer != NULL) {
+        slot->newer->older = slot->older;
+    } else {
+        list->newest = slot->older;
+    }
+    slot->newer = NULL;
+    slot->older = NULL;
+}
+
+gcoll_slot *gcoll_match_find(const gcoll_match *match, uint64_t stream, uint32_t index) {
+    if (match->count == 0) {
+        return NULL;
+    }
+    for (gcoll_slot *slot = match->buckets[hash(stream, index) & match->mask]; slot; slot = slot->chain) {
+        if (slot->stream == stream && slot->index == index) {
+            return slot;
+        }
+    }
+    return NULL;
+}
+
+static bool add_chunk(gcoll_match *match) {
+    chunk *more = malloc(sizeof *more);
+
+    if (more == NULL) {
+        return false;
+    }
+    more->next = match->chunks;
+    match->chunks = more;
+    for (size_t i = 0; i < CHUNK_SLOTS; i++) {
+        more->slots[i].chain = match->spare;
+        match->spare = &more->slots[i];
+    }
+    return true;
+}
+
+/* Twice the buckets. Without memory the chains just get longer, but for the very first ones. */
+static bool grow(gcoll_match *match) {
+    uint32_t old = match->buckets == NULL ? 0 : match->mask + 1;
+    uint32_t wanted = old == 0 ? FIRST_BUCKETS : old * 2;
+    gcoll_slot **buckets;
+
+    if (wanted == 0) {
+        return true;
+    }
+    buckets = calloc(wanted, sizeof(gcoll_slot *));
+    if (buckets == NULL) {
+        return match->buckets != NULL;
+    }
+    for (uint32_t i = 0; i < old; i++) {
+        while (match->buckets[i] != NULL) {
+            gcoll_slot *slot = match->buckets[i];
+            uint32_t at = hash(slot->stream, slot->index) & (wanted - 1);
+
+            match->buckets[i] = slot->chain;
+            slot->chain = buckets[at];
+            buckets[at] = slot;
+        }
+    }
+    free(match->buckets);
+    match->buckets = buckets;
+    match->mask = wanted - 1;
+    return true;
+}
+
+gcoll_slot *gcoll_match_add(gcoll_match *match, uint64_t stream, uint32_t index) {
+    gcoll_slot *slot;
+    gcoll_slot **bucket;
+
+    if ((match->buckets == NULL || match->count > match->mask) && !grow(match)) {
+        return NULL;
+    }
+    if (match->spare == NULL && !add_chunk(match)) {
+        return NULL;
+    }
+    slot = match->spare;
+    match->spare = slot->chain;
+    memset(slot, 0, sizeof *slot);
+    slot->stream = stream;
+    slot->index = index;
+    bucket = &match->buckets[hash(stream, index) & match->mask];
+    slot->chain = *bucket;
+    *bucket = slot;
+    match->count++;
+    return slot;
+}
+
+void gcoll_match_remove(gcoll_match *match, gcoll_slot *slot) {
+    gcoll_slot **at = &match->buckets[hash(slot->stream, slot->index) & match->mask];
+
+    while (*at != slot) {
+        at = &(*at)->chain;
+    }
+    *at = slot->chain;
+    free(slot->held);
+    slot->held = NULL;
+    slot->chain = match->spare;
+    match->spare = slot;
+    match->count--;
+}
+
+void gcoll_match_visit(gcoll_match *match, void (*visit)(void *arg, gcoll_slot *slot), void *arg) {
+    uint32_t buckets = match->buckets == NULL ? 0 : match->mask + 1;
+
+    for (uint32_t i = 0; i < buckets; i++) {
+        gcoll_slot *slot = match->buckets[i];
+
+        while (slot != NULL) {
+            gcoll_slot *next = slot->chain;
+
+            visit(arg, slot);
+            slot = next;
+        }
+    }
+}
+
+static void free_held(void *arg, gcoll_slot *slot) {
+    (void)arg;
+    free(slot->held);
+}
+
+void gcoll_match_clear(gcoll_match *match) {
+    chunk *each = match->chunks;
+
+    gcoll_match_visit(match, free_held, NULL);
+    while (each != NULL) {
+        chunk *next = each->next;
+
+        free(each);
+        each = next;
+    }
+    free(match->buckets);
+    memset(match, 0, sizeof *match);
+}

@@ -1,0 +1,61 @@
+/*
+ * transport/match.h - finds what belongs to a message by (stream, index): one table a peer and direction.
+ *
+ * A slot is what one side knows about one message: a posted gcoll_message, bytes that arrived before it,
+ * a promise of the peer. What its fields mean is the transport's affair; the table only finds, adds and
+ * removes. Slots do not move, and come from a free list: steady traffic allocates nothing.
+ */
+#ifndef GCOLL_MATCH_H
+#define GCOLL_MATCH_H
+
+#include "transport/transport.h"
+
+/* Largest element of a receive with consume; a part of one is carried between pieces. */
+#define GCOLL_GRANULE_MAX 16
+
+typedef struct gcoll_slot gcoll_slot;
+struct gcoll_slot {
+    uint64_t stream;
+    uint32_t index;
+    uint32_t flags;
+    gcoll_message *message;
+    uint8_t *held; /* bytes of a message that is not posted yet; freed with the slot */
+    uint64_t total;
+    uint64_t received;
+    gcoll_slot *chain; /* of the table */
+    gcoll_slot *newer; /* of a gcoll_slot_list */
+    gcoll_slot *older;
+    uint8_t carry[GCOLL_GRANULE_MAX];
+    uint32_t carried;
+};
+
+/* A queue of slots, oldest first. Zeroed is empty. A slot is in at most one. */
+typedef struct gcoll_slot_list {
+    gcoll_slot *oldest;
+    gcoll_slot *newest;
+} gcoll_slot_list;
+
+void gcoll_slot_append(gcoll_slot_list *list, gcoll_slot *slot);
+void gcoll_slot_unlink(gcoll_slot_list *list, gcoll_slot *slot);
+
+/* Zeroed is empty and owns nothing. */
+typedef struct gcoll_match {
+    gcoll_slot **buckets;
+    uint32_t mask;
+    uint32_t count;
+    gcoll_slot *spare;
+    void *chunks;
+} gcoll_match;
+
+/* NULL if there is none. */
+gcoll_slot *gcoll_match_find(const gcoll_match *match, uint64_t stream, uint32_t index);
+/* A zeroed slot for a key that the table does not hold; NULL if memory ran out. */
+gcoll_slot *gcoll_match_add(gcoll_match *match, uint64_t stream, uint32_t index);
+/* Frees slot->held too. The slot must be in no list. */
+void gcoll_match_remove(gcoll_match *match, gcoll_slot *slot);
+/* Calls visit for each slot; visit may remove the slot it is given and no other. */
+void gcoll_match_visit(gcoll_match *match, void (*visit)(void *arg, gcoll_slot *slot), void *arg);
+/* Frees everything; the table is empty afterwards. */
+void gcoll_match_clear(gcoll_match *match);
+
+#endif

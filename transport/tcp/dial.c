@@ -1,0 +1,311 @@
+/*
+ * transport/tcp/dial.c - connecting to a peer.
+ *
+ * The peer's addresses are tried in turn, each with its share of the time that is left, until one accepts.
+ * Once we have greeted there, the rest of the time is spent waiting for the answer: the kernel accepts
+ * connections for a peer that is busy computing, and that one will answer when it comes back to its endpoint.
+ * A connection that is closed before the answer (the peer had a crowd at its door) is tried again a few
+ * times.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/tcp/tcp.h"
+
+/* Least time for one address. */
+#define SHARE_MIN_MS 250
+/* Tries after a connection that closed without an answer: 5, 10, ... 640 ms apart. */
+#define RETRIES        8
+#define RETRY_FIRST_MS 5
+
+/* Lives until libuv has closed it, which may be after its dial. */
+typedef struct attempt {
+    uv_tcp_t handle;
+    uv_connect_t request;
+    gcoll_tcp_dial *dial; /* NULL once given up */
+} attempt;
+
+struct gcoll_tcp_dial {
+    uv_timer_t timer;
+    gcoll_tcp_pair *pair; /* NULL once ended */
+    gcoll_address peer;
+    uint32_t order[GCOLL_ADDRESS_HOSTS];
+    uint32_t count, next;
+    uint32_t retries;
+    int64_t until_ms;
+    attempt *attempt;     /* connecting */
+    gcoll_tcp_link *link; /* has greeted */
+    char where[GCOLL_ADDRESS_NAME_MAX];
+    char problem[GCOLL_TCP_VERDICT_TEXT];
+};
+
+static void try_next(gcoll_tcp_dial *dial);
+
+static void on_attempt_closed(uv_handle_t *handle) {
+    free(handle->data);
+}
+
+static void give_up_attempt(gcoll_tcp_dial *dial) {
+    if (dial->attempt != NULL) {
+        dial->attempt->dial = NULL;
+        uv_close((uv_handle_t *)&dial->attempt->handle, on_attempt_closed);
+        dial->attempt = NULL;
+    }
+}
+
+static void on_timer_closed(uv_handle_t *timer) {
+    free(timer->data);
+}
+
+void gcoll_tcp_dial_end(gcoll_tcp_pair *pair) {
+    gcoll_tcp_dial *dial = pair->dial;
+
+    if (dial == NULL) {
+        return;
+    }
+    pair->dial = NULL;
+    dial->pair = NULL;
+    give_up_attempt(dial);
+    gcoll_tcp_link_drop(dial->link);
+    dial->link = NULL;
+    uv_close((uv_handle_t *)&dial->timer, on_timer_closed);
+}
+
+bool gcoll_tcp_dial_has_greeted(const gcoll_tcp_dial *dial) {
+    return dial->link != NULL;
+}
+
+static void start_timer(gcoll_tcp_dial *dial, uv_timer_cb callback, int64_t ms) {
+    uv_update_time(dial->timer.loop);
+    uv_timer_start(&dial->timer, callback, ms > 0 ? (uint64_t)ms : 0, 0);
+}
+
+static int64_t left_ms(const gcoll_tcp_dial *dial) {
+    return dial->until_ms - gcoll_now_ms();
+}
+
+/* The other side's connection, if it holds one for us, is as good as ours. */
+static void give_up(gcoll_tcp_dial *dial, gcoll_status status) {
+    gcoll_tcp_pair *pair = dial->pair;
+
+    if (gcoll_tcp_adopt_reserve(pair)) {
+        return;
+    }
+    gcoll_tcp_fail(pair, status, "%s", dial->problem);
+    gcoll_tcp_dial_end(pair);
+}
+
+GCOLL_PRINTF(2, 3) static void note_problem(gcoll_tcp_dial *dial, const char *format, ...) {
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(dial->problem, sizeof dial->problem, format, arguments);
+    va_end(arguments);
+}
+
+static void on_late(uv_timer_t *timer) {
+    gcoll_tcp_dial *dial = timer->data;
+
+    note_problem(dial, "did not answer within %lld ms at %s", (long long)dial->pair->tcp->connect_timeout_ms,
+                 dial->where);
+    give_up(dial, GCOLL_ERR_PEER);
+}
+
+static void on_share_over(uv_timer_t *timer) {
+    gcoll_tcp_dial *dial = timer->data;
+
+    if (left_ms(dial) <= 0) {
+        on_late(timer);
+        return;
+    }
+    note_problem(dial, "did not answer at %s", dial->where);
+    give_up_attempt(dial);
+    dial->next++;
+    try_next(dial);
+}
+
+static void on_retry(uv_timer_t *timer) {
+    try_next(timer->data);
+}
+
+/* This address is no good. */
+static void skip(gcoll_tcp_dial *dial) {
+    give_up_attempt(dial);
+    dial->next++;
+    try_next(dial);
+}
+
+static void refused(gcoll_tcp_dial *dial, int error) {
+    if (error == UV_ECONNREFUSED) {
+        note_problem(dial, "refused the connection at %s", dial->where);
+    } else {
+        note_problem(dial, "cannot be reached at %s (%s)", dial->where, uv_strerror(error));
+    }
+    skip(dial);
+}
+
+static void on_connect(uv_connect_t *request, int status) {
+    attempt *each = request->data;
+    gcoll_tcp_dial *dial = each->dial;
+    gcoll_tcp_socket *socket;
+
+    if (dial == NULL) {
+        return;
+    }
+    if (status != 0) {
+        refused(dial, status);
+        return;
+    }
+    socket = gcoll_tcp_socket_take(dial->pair->tcp, &each->handle);
+    if (socket != NULL) {
+        dial->link = gcoll_tcp_link_new(dial->pair->tcp, socket, GCOLL_TCP_DIALER);
+    }
+    if (dial->link == NULL) {
+        refused(dial, UV_ENOMEM);
+        return;
+    }
+    give_up_attempt(dial);
+    dial->link->pair = dial->pair;
+    start_timer(dial, on_late, left_ms(dial));
+    if (!gcoll_tcp_send_hello(dial->link, dial->peer.token)) {
+        gcoll_tcp_dial_answered(dial, NULL, NULL);
+    }
+}
+
+static int start_attempt(gcoll_tcp_dial *dial, const gcoll_host_address *host) {
+    attempt *each = calloc(1, sizeof *each);
+    struct sockaddr_storage where;
+    int error;
+
+    if (each == NULL) {
+        return UV_ENOMEM;
+    }
+    error = uv_tcp_init(dial->timer.loop, &each->handle);
+    if (error != 0) {
+        free(each);
+        return error;
+    }
+    each->handle.data = each;
+    each->request.data = each;
+    each->dial = dial;
+    dial->attempt = each;
+    gcoll_host_address_at_port(host, dial->peer.port, &where);
+    return uv_tcp_connect(&each->request, &each->handle, (struct sockaddr *)&where, on_connect);
+}
+
+/* Tries the address that is next, or fails the pair if there is none left. */
+static void try_next(gcoll_tcp_dial *dial) {
+    while (dial->next < dial->count) {
+        const gcoll_host_address *host = &dial->peer.hosts[dial->order[dial->next]];
+        int64_t share = left_ms(dial) / (dial->count - dial->next);
+        int error;
+
+        gcoll_host_address_name(host, dial->peer.port, dial->where, sizeof dial->where);
+        error = start_attempt(dial, host);
+        if (error == 0) {
+            start_timer(dial, on_share_over, share > SHARE_MIN_MS ? share : SHARE_MIN_MS);
+            return;
+        }
+        note_problem(dial, "cannot be reached at %s (%s)", dial->where, uv_strerror(error));
+        give_up_attempt(dial);
+        dial->next++;
+    }
+    give_up(dial, GCOLL_ERR_PEER);
+}
+
+/* The connection was closed before the answer. */
+static void retry(gcoll_tcp_dial *dial) {
+    gcoll_tcp_pair *pair = dial->pair;
+
+    if (gcoll_tcp_adopt_reserve(pair)) {
+        return;
+    }
+    if (dial->retries == RETRIES) {
+        dial->retries = 0;
+        skip(dial);
+        return;
+    }
+    start_timer(dial, on_retry, (int64_t)RETRY_FIRST_MS << dial->retries);
+    dial->retries++;
+}
+
+void gcoll_tcp_dial_answered(gcoll_tcp_dial *dial, const gcoll_wire_reply *reply, const char *garbage) {
+    gcoll_tcp_link_drop(dial->link);
+    dial->link = NULL;
+    if (garbage != NULL) {
+        note_problem(dial, "sent garbage (%s) at %s", garbage, dial->where);
+        skip(dial);
+        return;
+    }
+    if (reply == NULL) {
+        note_problem(dial, "closed the connection before it answered at %s", dial->where);
+        retry(dial);
+        return;
+    }
+    switch (reply->verdict) {
+    case GCOLL_WIRE_REFUSE_DUPLICATE: /* the other connection is on its way to us */
+        if (!gcoll_tcp_adopt_reserve(dial->pair)) {
+            start_timer(dial, on_late, left_ms(dial));
+        }
+        return;
+    case GCOLL_WIRE_REFUSE_VERSION:
+        note_problem(dial, "speaks version %u of the protocol, and this rank version %d", reply->version,
+                     GCOLL_WIRE_VERSION);
+        give_up(dial, GCOLL_ERR_PROTOCOL);
+        return;
+    case GCOLL_WIRE_REFUSE_RANK:
+        note_problem(dial, "is another rank at %s, or runs with other limits", dial->where);
+        give_up(dial, GCOLL_ERR_PROTOCOL);
+        return;
+    default:
+        note_problem(dial, "has given up on this rank");
+        give_up(dial, GCOLL_ERR_PEER);
+        return;
+    }
+}
+
+static gcoll_status start_dial(gcoll_tcp_pair *pair, const gcoll_address *peer) {
+    gcoll_tcp *tcp = pair->tcp;
+    gcoll_tcp_dial *dial = calloc(1, sizeof *dial);
+
+    if (dial == NULL || uv_timer_init(&tcp->loop, &dial->timer) != 0) {
+        free(dial);
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "connect: no memory for %zu bytes", sizeof *dial);
+    }
+    dial->timer.data = dial;
+    dial->pair = pair;
+    dial->peer = *peer;
+    dial->count = gcoll_address_choose(&tcp->address, peer, dial->order);
+    dial->until_ms = gcoll_now_ms() + tcp->connect_timeout_ms;
+    note_problem(dial, "offers no address%s",
+                 peer->count > 0 ? " but loopback, and is on another host" : " to connect to");
+    pair->dial = dial;
+    pair->state = GCOLL_TCP_DIALING;
+    try_next(dial);
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_tcp_connect(gcoll_endpoint *endpoint, uint32_t peer, const char *address) {
+    gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
+    gcoll_address record;
+    gcoll_status status = gcoll_address_parse(address, &record);
+    gcoll_tcp_pair *pair;
+
+    if (status != GCOLL_OK) {
+        return status;
+    }
+    if (peer >= tcp->size || peer == tcp->rank) {
+        return gcoll_error(GCOLL_ERR_INVALID, "connect: rank %u; allowed are 0 to %u without %u", peer,
+                           tcp->size - 1, tcp->rank);
+    }
+    pair = gcoll_tcp_pair_of(tcp, peer);
+    if (pair == NULL) {
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "connect: no memory for a pair");
+    }
+    if (tcp->leaving || pair->state != GCOLL_TCP_IDLE) {
+        return GCOLL_OK;
+    }
+    return start_dial(pair, &record);
+}

@@ -1,0 +1,469 @@
+/*
+ * transport/tcp/flow.c - when a message may move, and which receive it belongs to.
+ *
+ * The receiver rules. It has a pool of pool_bytes for messages that no receive waits for; the peer starts
+ * with that much credit. A message of at most eager_bytes goes at once if there is credit for its bytes and
+ * an overhead, and is marked as using credit; the credit comes back when a receive has taken the message, on
+ * the next data frame or, once a quarter of the pool is owed, in a frame of its own. Any other message waits
+ * for a grant, which the receiver sends when it posts a large receive: before the sender asks, if the
+ * receiver is first.
+ *
+ * No deadlock. eager_bytes is less than half the pool, so a small message that waits for credit implies that
+ * more than half the pool is used once all frames have arrived. While more than half is used, the receiver
+ * grants every receive that is posted, small ones too. So the messages that somebody waits for always move,
+ * whatever the pool is full of.
+ *
+ * Grants that cross. A grant for a small message may meet the message on its way, sent on credit.
+ * The receiver sees that (the message came on credit though granted) and sends a revoke; the sender,
+ * which remembers grants whose send it does not know, forgets that one. The connection keeps order, so when
+ * the revoke comes the grant is always among the remembered ones. Hence memory is exact: the sender remembers
+ * at most as many grants as the receiver counts as open, and the receiver opens at most
+ * GCOLL_TCP_PROMISES_MAX.
+ *
+ * Offers. A send that has to wait and is large, or carries a fingerprint, says so in an offer. It lets the
+ * receiver see fingerprints and wrong sizes of messages that would otherwise wait in silence, and a receiver
+ * grants what has been offered.
+ *
+ * Failures found while posting are reported by the next progress.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/tcp/tcp.h"
+
+static uint64_t cost(uint64_t bytes) {
+    return bytes + GCOLL_TCP_OVERHEAD_BYTES;
+}
+
+uint64_t gcoll_tcp_credit_step(const gcoll_tcp_pair *pair) {
+    return pair->tcp->pool_bytes / 4;
+}
+
+static bool is_crowded(const gcoll_tcp_pair *pair) {
+    return pair->used > pair->tcp->pool_bytes / 2;
+}
+
+static void out_of_memory(gcoll_tcp_pair *pair) {
+    gcoll_tcp_fail(pair, GCOLL_ERR_NO_MEMORY, "cannot be served: no memory");
+}
+
+/* ---- Sending --------------------------------------------------------------------------------------- */
+
+static bool has_credit(const gcoll_tcp_pair *pair, uint64_t bytes) {
+    return bytes <= pair->peer_eager && cost(bytes) <= pair->credit;
+}
+
+static void send_on_credit(gcoll_tcp_pair *pair, gcoll_message *message) {
+    pair->credit -= cost(message->bytes);
+    message->flags |= GCOLL_TCP_ON_CREDIT;
+    gcoll_tcp_enqueue(pair, message);
+}
+
+/* Takes a waiting send out of the table. */
+static gcoll_message *stop_waiting(gcoll_tcp_pair *pair, gcoll_slot *slot) {
+    gcoll_message *message = slot->message;
+
+    if (slot->flags & GCOLL_TCP_LISTED) {
+        gcoll_slot_unlink(&pair->waiting, slot);
+    }
+    if (slot->flags & GCOLL_TCP_ASKED) {
+        pair->asked--;
+    }
+    gcoll_match_remove(&pair->outgoing, slot);
+    return message;
+}
+
+/* Says that the message waits. Beyond the limit it waits in silence, which costs only early diagnosis. */
+static void offer(gcoll_tcp_pair *pair, gcoll_slot *slot) {
+    gcoll_message *message = slot->message;
+    uint8_t bytes[GCOLL_TCP_FIXED_HEADERS];
+    gcoll_wire_header header = {.kind = GCOLL_WIRE_OFFER,
+                                .index = message->index,
+                                .stream = message->stream,
+                                .total_bytes = message->bytes};
+    size_t count = GCOLL_WIRE_HEADER_BYTES;
+
+    if (pair->asked == GCOLL_TCP_PROMISES_MAX || (slot->flags & GCOLL_TCP_ASKED)) {
+        return;
+    }
+    if (message->open != NULL) {
+        header.flags = GCOLL_WIRE_OPEN;
+        memcpy(bytes + count, message->open, GCOLL_FINGERPRINT_BYTES);
+        count += GCOLL_FINGERPRINT_BYTES;
+        message->flags |= GCOLL_TCP_OPENED;
+    }
+    gcoll_wire_put_header(bytes, &header);
+    slot->flags |= GCOLL_TCP_ASKED;
+    pair->asked++;
+    gcoll_tcp_append_control(pair, bytes, count);
+}
+
+static void wait_for_permission(gcoll_tcp_pair *pair, gcoll_message *message) {
+    gcoll_slot *slot = gcoll_match_add(&pair->outgoing, message->stream, message->index);
+    bool is_connected = pair->state == GCOLL_TCP_CONNECTED;
+    bool is_large = message->bytes > pair->peer_eager;
+
+    if (slot == NULL) {
+        out_of_memory(pair);
+        return;
+    }
+    slot->message = message;
+    if (!is_connected || !is_large) {
+        slot->flags = GCOLL_TCP_LISTED;
+        gcoll_slot_append(&pair->waiting, slot);
+    }
+    if (is_connected && (is_large || message->open != NULL)) {
+        offer(pair, slot);
+    }
+}
+
+void gcoll_tcp_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
+    gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
+    gcoll_tcp_pair *pair = tcp->leaving ? NULL : gcoll_tcp_pair_of(tcp, peer);
+    gcoll_slot *slot;
+
+    if (pair == NULL || pair->state >= GCOLL_TCP_DEPARTED) {
+        return;
+    }
+    message->moved = 0;
+    message->flags = 0;
+    slot = gcoll_match_find(&pair->outgoing, message->stream, message->index);
+    if (slot != NULL && slot->message != NULL) {
+        gcoll_tcp_fail(pair, GCOLL_ERR_INTERNAL, "was sent two messages (%llu, %u)",
+                       (unsigned long long)message->stream, message->index);
+    } else if (slot != NULL) {
+        gcoll_match_remove(&pair->outgoing, slot);
+        pair->promised--;
+        gcoll_tcp_enqueue(pair, message);
+    } else if (pair->waiting.oldest == NULL && has_credit(pair, message->bytes)) {
+        send_on_credit(pair, message);
+    } else {
+        wait_for_permission(pair, message);
+    }
+}
+
+/* Sends small messages in the order of posting while there is credit. */
+static void send_waiting(gcoll_tcp_pair *pair) {
+    while (pair->waiting.oldest != NULL && has_credit(pair, pair->waiting.oldest->message->bytes)) {
+        send_on_credit(pair, stop_waiting(pair, pair->waiting.oldest));
+    }
+}
+
+void gcoll_tcp_flow_start(gcoll_tcp_pair *pair) {
+    gcoll_slot *slot = pair->waiting.oldest;
+
+    while (slot != NULL) {
+        gcoll_slot *newer = slot->newer;
+
+        if (slot->message->bytes > pair->peer_eager) {
+            gcoll_slot_unlink(&pair->waiting, slot);
+            slot->flags &= ~(uint32_t)GCOLL_TCP_LISTED;
+            offer(pair, slot);
+        }
+        slot = newer;
+    }
+    send_waiting(pair);
+    for (slot = pair->waiting.oldest; slot != NULL; slot = slot->newer) {
+        if (slot->message->open != NULL) {
+            offer(pair, slot);
+        }
+    }
+}
+
+void gcoll_tcp_on_credit(gcoll_tcp_pair *pair, uint32_t credit) {
+    if (credit > pair->peer_pool - pair->credit) {
+        gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%u bytes of credit where %llu were used)",
+                       credit, (unsigned long long)(pair->peer_pool - pair->credit));
+        return;
+    }
+    pair->credit += credit;
+    send_waiting(pair);
+}
+
+void gcoll_tcp_on_grant(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
+    gcoll_slot *slot = gcoll_match_find(&pair->outgoing, header->stream, header->index);
+
+    if (slot != NULL && slot->message != NULL) {
+        gcoll_tcp_enqueue(pair, stop_waiting(pair, slot));
+        send_waiting(pair); /* it may have been the one that held up others */
+        return;
+    }
+    if (slot != NULL || pair->promised == GCOLL_TCP_PROMISES_MAX) {
+        gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)",
+                       slot != NULL ? "a grant twice" : "too many grants");
+        return;
+    }
+    slot = gcoll_match_add(&pair->outgoing, header->stream, header->index);
+    if (slot == NULL) {
+        out_of_memory(pair);
+        return;
+    }
+    slot->flags = GCOLL_TCP_PROMISED;
+    pair->promised++;
+}
+
+void gcoll_tcp_on_revoke(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
+    gcoll_slot *slot = gcoll_match_find(&pair->outgoing, header->stream, header->index);
+
+    if (slot == NULL || slot->message != NULL) {
+        gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a revoke without a grant)");
+        return;
+    }
+    gcoll_match_remove(&pair->outgoing, slot);
+    pair->promised--;
+}
+
+/* ---- Receiving ------------------------------------------------------------------------------------- */
+
+static bool wants_grant(const gcoll_tcp_pair *pair, const gcoll_slot *slot) {
+    return slot->message->bytes > pair->tcp->eager_bytes || (slot->flags & GCOLL_TCP_OFFERED) ||
+           is_crowded(pair);
+}
+
+static void leave_ungranted(gcoll_tcp_pair *pair, gcoll_slot *slot) {
+    if (slot->flags & GCOLL_TCP_UNGRANTED) {
+        gcoll_slot_unlink(&pair->ungranted, slot);
+        slot->flags &= ~(uint32_t)GCOLL_TCP_UNGRANTED;
+    }
+}
+
+/* The slot is in the list of the ungranted. */
+static void grant(gcoll_tcp_pair *pair, gcoll_slot *slot) {
+    if (pair->granted == GCOLL_TCP_PROMISES_MAX) {
+        pair->starved = true;
+        return;
+    }
+    leave_ungranted(pair, slot);
+    slot->flags |= GCOLL_TCP_GRANTED;
+    pair->granted++;
+    gcoll_tcp_send_control(pair, GCOLL_WIRE_GRANT, slot->stream, slot->index);
+}
+
+static void grant_those_who_want(gcoll_tcp_pair *pair) {
+    gcoll_slot *slot = pair->ungranted.oldest;
+
+    while (slot != NULL) {
+        gcoll_slot *newer = slot->newer;
+
+        if (wants_grant(pair, slot)) {
+            grant(pair, slot);
+        }
+        slot = newer;
+    }
+}
+
+static void mismatch(gcoll_tcp_pair *pair, uint64_t sent, uint64_t expected) {
+    gcoll_tcp_fail(pair, GCOLL_ERR_MISMATCH, "sent %llu bytes where %llu were expected",
+                   (unsigned long long)sent, (unsigned long long)expected);
+}
+
+void gcoll_tcp_finish_recv(gcoll_tcp_pair *pair, gcoll_slot *slot) {
+    gcoll_message *message = slot->message;
+
+    if (slot->flags & GCOLL_TCP_CREDITED) {
+        pair->owed += cost(slot->total);
+        if (pair->owed >= gcoll_tcp_credit_step(pair)) {
+            gcoll_tcp_want_output(pair);
+        }
+    }
+    gcoll_match_remove(&pair->incoming, slot);
+    pair->posted--;
+    gcoll_tcp_complete(pair->tcp, message);
+}
+
+/* Hands the bytes that came early to the receive that is now posted. */
+static void take_held(gcoll_tcp_pair *pair, gcoll_slot *slot) {
+    gcoll_message *message = slot->message;
+    uint64_t early = slot->received;
+
+    if (message->consume != NULL) {
+        slot->received = 0;
+        gcoll_tcp_consume(pair, slot, slot->held, early);
+    } else if (early > 0) {
+        memcpy(message->data, slot->held, (size_t)early);
+    }
+    free(slot->held);
+    slot->held = NULL;
+    pair->held -= slot->total;
+    if (slot->received == slot->total) {
+        gcoll_tcp_finish_recv(pair, slot);
+    }
+}
+
+static void post_to_known(gcoll_tcp_pair *pair, gcoll_slot *slot, gcoll_message *message) {
+    if (slot->message != NULL) {
+        gcoll_tcp_fail(pair, GCOLL_ERR_INTERNAL, "was asked twice for message (%llu, %u)",
+                       (unsigned long long)message->stream, message->index);
+        return;
+    }
+    if (slot->total != message->bytes) {
+        mismatch(pair, slot->total, message->bytes);
+        return;
+    }
+    slot->message = message;
+    pair->posted++;
+    gcoll_tcp_make_hot(pair);
+    if (slot->flags & GCOLL_TCP_STARTED) {
+        take_held(pair, slot);
+        return;
+    }
+    slot->flags |= GCOLL_TCP_UNGRANTED;
+    gcoll_slot_append(&pair->ungranted, slot);
+    grant(pair, slot);
+}
+
+void gcoll_tcp_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
+    gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
+    gcoll_tcp_pair *pair = tcp->leaving ? NULL : gcoll_tcp_pair_of(tcp, peer);
+    gcoll_slot *slot;
+
+    if (pair == NULL || pair->state == GCOLL_TCP_FAILED) {
+        return;
+    }
+    message->moved = 0;
+    message->flags = 0;
+    if (message->consume != NULL && (message->granule == 0 || message->granule > GCOLL_GRANULE_MAX)) {
+        gcoll_tcp_fail(pair, GCOLL_ERR_INTERNAL, "was asked for elements of %u bytes", message->granule);
+        return;
+    }
+    slot = gcoll_match_find(&pair->incoming, message->stream, message->index);
+    if (slot != NULL) {
+        post_to_known(pair, slot, message);
+        return;
+    }
+    if (pair->state == GCOLL_TCP_DEPARTED) {
+        return;
+    }
+    slot = gcoll_match_add(&pair->incoming, message->stream, message->index);
+    if (slot == NULL) {
+        out_of_memory(pair);
+        return;
+    }
+    slot->message = message;
+    slot->flags = GCOLL_TCP_UNGRANTED;
+    gcoll_slot_append(&pair->ungranted, slot);
+    pair->posted++;
+    gcoll_tcp_make_hot(pair);
+    if (wants_grant(pair, slot)) {
+        grant(pair, slot);
+    }
+}
+
+void gcoll_tcp_on_offer(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
+    gcoll_slot *slot = gcoll_match_find(&pair->incoming, header->stream, header->index);
+
+    if (pair->offered == GCOLL_TCP_PROMISES_MAX ||
+        (slot != NULL && (slot->flags & (GCOLL_TCP_STARTED | GCOLL_TCP_OFFERED)))) {
+        gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)",
+                       slot != NULL ? "an offer of a message that has come" : "too many offers");
+        return;
+    }
+    if (slot != NULL && slot->message->bytes != header->total_bytes) {
+        mismatch(pair, header->total_bytes, slot->message->bytes);
+        return;
+    }
+    if (slot == NULL) {
+        slot = gcoll_match_add(&pair->incoming, header->stream, header->index);
+        if (slot == NULL) {
+            out_of_memory(pair);
+            return;
+        }
+    }
+    slot->total = header->total_bytes;
+    slot->flags |= GCOLL_TCP_OFFERED;
+    pair->offered++;
+    if (slot->flags & GCOLL_TCP_UNGRANTED) {
+        grant(pair, slot);
+    }
+}
+
+/* Whether the peer may send this message now. */
+static bool may_start(gcoll_tcp_pair *pair, const gcoll_wire_header *header, const gcoll_slot *slot) {
+    const gcoll_tcp *tcp = pair->tcp;
+    const char *wrong = NULL;
+
+    if (!(header->flags & GCOLL_WIRE_CREDITED)) {
+        wrong = slot == NULL || !(slot->flags & GCOLL_TCP_GRANTED) ? "a message that was not granted" : NULL;
+    } else if (slot != NULL && slot->message != NULL && slot->message->bytes != header->total_bytes) {
+        wrong = NULL; /* a mismatch is the better diagnosis */
+    } else if (header->total_bytes > tcp->eager_bytes) {
+        wrong = "a message too large for credit";
+    } else if (cost(header->total_bytes) > tcp->pool_bytes - pair->used) {
+        wrong = "more messages than it had credit for";
+    }
+    if (wrong != NULL) {
+        gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)", wrong);
+        return false;
+    }
+    if (slot != NULL && slot->message != NULL && slot->message->bytes != header->total_bytes) {
+        mismatch(pair, header->total_bytes, slot->message->bytes);
+        return false;
+    }
+    if (slot != NULL && (slot->flags & GCOLL_TCP_OFFERED) && slot->total != header->total_bytes) {
+        gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a message of another size than offered)");
+        return false;
+    }
+    return true;
+}
+
+/* Books that an expected or unexpected message starts. */
+static void start(gcoll_tcp_pair *pair, gcoll_slot *slot, bool on_credit) {
+    bool was_crowded = is_crowded(pair);
+
+    leave_ungranted(pair, slot);
+    if (slot->flags & GCOLL_TCP_OFFERED) {
+        pair->offered--;
+    }
+    if (slot->flags & GCOLL_TCP_GRANTED) {
+        pair->granted--;
+        if (on_credit) {
+            gcoll_tcp_send_control(pair, GCOLL_WIRE_REVOKE, slot->stream, slot->index);
+        }
+    }
+    slot->flags = GCOLL_TCP_STARTED | (on_credit ? GCOLL_TCP_CREDITED : 0);
+    if (on_credit) {
+        pair->used += cost(slot->total);
+    }
+    if ((is_crowded(pair) && !was_crowded) ||
+        (pair->starved && pair->granted <= GCOLL_TCP_PROMISES_MAX / 2)) {
+        pair->starved = false;
+        grant_those_who_want(pair);
+    }
+}
+
+static gcoll_slot *first_fragment(gcoll_tcp_pair *pair, const gcoll_wire_header *header, gcoll_slot *slot) {
+    if (!may_start(pair, header, slot)) {
+        return NULL;
+    }
+    if (slot == NULL) {
+        slot = gcoll_match_add(&pair->incoming, header->stream, header->index);
+    }
+    if (slot != NULL && slot->message == NULL) {
+        slot->held = malloc(header->total_bytes > 0 ? (size_t)header->total_bytes : 1);
+    }
+    if (slot == NULL || (slot->message == NULL && slot->held == NULL)) {
+        out_of_memory(pair);
+        return NULL;
+    }
+    slot->total = header->total_bytes;
+    if (slot->message == NULL) {
+        pair->held += slot->total;
+    }
+    start(pair, slot, (header->flags & GCOLL_WIRE_CREDITED) != 0);
+    return slot;
+}
+
+gcoll_slot *gcoll_tcp_on_data(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
+    gcoll_slot *slot = gcoll_match_find(&pair->incoming, header->stream, header->index);
+    bool on_credit = (header->flags & GCOLL_WIRE_CREDITED) != 0;
+
+    if (slot == NULL || !(slot->flags & GCOLL_TCP_STARTED)) {
+        return first_fragment(pair, header, slot);
+    }
+    if (header->total_bytes != slot->total || header->fragment_bytes > slot->total - slot->received ||
+        on_credit != ((slot->flags & GCOLL_TCP_CREDITED) != 0) || slot->received == slot->total) {
+        gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a fragment that does not fit its message)");
+        return NULL;
+    }
+    return slot;
+}

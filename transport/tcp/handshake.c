@@ -1,0 +1,257 @@
+/*
+ * transport/tcp/handshake.c - HELLO, its answer, and which of two crossing connections stays.
+ *
+ * The side that connects greets with the group's id, both ranks and the token from the other's address
+ * text. Who lacks group or token is dropped without a word. The other side answers "welcome" or a reason, and
+ * only then do frames follow.
+ *
+ * When two ranks connect to each other at once, the connection of the lower one stays. The higher rank
+ * welcomes it and drops its own. The lower rank keeps the other's connection in reserve until its own
+ * has succeeded or failed, provided that its own has greeted: before that it may still be on its way to an
+ * address that does not answer, and nobody can have welcomed it, so it is given up for the one that is here.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "transport/tcp/tcp.h"
+
+gcoll_tcp_link *gcoll_tcp_link_new(gcoll_tcp *tcp, gcoll_tcp_socket *socket, gcoll_tcp_link_role role) {
+    gcoll_tcp_link *link = calloc(1, sizeof *link);
+
+    if (link == NULL) {
+        gcoll_tcp_socket_close(socket);
+        return NULL;
+    }
+    link->tcp = tcp;
+    link->socket = socket;
+    link->role = role;
+    socket->link = link;
+    return link;
+}
+
+void gcoll_tcp_link_drop(gcoll_tcp_link *link) {
+    if (link == NULL) {
+        return;
+    }
+    if (link->role == GCOLL_TCP_STRANGER) {
+        gcoll_tcp_forget_stranger(link);
+    } else if (link->role == GCOLL_TCP_RESERVE) {
+        link->pair->reserve = NULL;
+    }
+    gcoll_tcp_socket_close(link->socket);
+    free(link);
+}
+
+/* Handshakes fit the buffer of a fresh socket: a short write means that it is dead. */
+static bool send_all(gcoll_tcp_link *link, const uint8_t *bytes, size_t count) {
+    ssize_t sent;
+
+    do {
+        sent = send(link->socket->fd, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (sent < 0 && errno == EINTR);
+    return sent == (ssize_t)count;
+}
+
+bool gcoll_tcp_send_hello(gcoll_tcp_link *link, const uint8_t token[GCOLL_WIRE_TOKEN_BYTES]) {
+    const gcoll_tcp *tcp = link->tcp;
+    uint8_t bytes[GCOLL_WIRE_HELLO_BYTES];
+    gcoll_wire_hello hello = {.version = GCOLL_WIRE_VERSION,
+                              .from = tcp->rank,
+                              .to = link->pair->rank,
+                              .eager_bytes = tcp->eager_bytes,
+                              .pool_bytes = tcp->pool_bytes};
+
+    memcpy(hello.group, tcp->group, sizeof hello.group);
+    memcpy(hello.token, token, sizeof hello.token);
+    gcoll_wire_put_hello(bytes, &hello);
+    return send_all(link, bytes, sizeof bytes);
+}
+
+static bool reply(gcoll_tcp_link *link, gcoll_wire_verdict verdict, uint32_t to) {
+    const gcoll_tcp *tcp = link->tcp;
+    uint8_t bytes[GCOLL_WIRE_REPLY_BYTES];
+    gcoll_wire_reply answer = {.verdict = (uint32_t)verdict,
+                               .version = GCOLL_WIRE_VERSION,
+                               .from = tcp->rank,
+                               .to = to,
+                               .eager_bytes = tcp->eager_bytes,
+                               .pool_bytes = tcp->pool_bytes};
+
+    memcpy(answer.group, tcp->group, sizeof answer.group);
+    gcoll_wire_put_reply(bytes, &answer);
+    return send_all(link, bytes, sizeof bytes);
+}
+
+static void refuse(gcoll_tcp_link *link, gcoll_wire_verdict verdict, uint32_t to) {
+    reply(link, verdict, to);
+    gcoll_tcp_link_drop(link);
+}
+
+/* What a peer says about its pool must allow for the rules in flow.c. */
+static bool is_sound(uint64_t eager_bytes, uint64_t pool_bytes) {
+    return pool_bytes >= GCOLL_TCP_POOL_MIN && pool_bytes <= GCOLL_TCP_POOL_MAX &&
+           eager_bytes <= pool_bytes / 2 - GCOLL_TCP_OVERHEAD_BYTES;
+}
+
+void gcoll_tcp_connected(gcoll_tcp_pair *pair, gcoll_tcp_socket *socket, uint64_t peer_eager,
+                         uint64_t peer_pool) {
+    gcoll_tcp *tcp = pair->tcp;
+
+    gcoll_tcp_dial_end(pair);
+    if (pair->reserve != NULL) {
+        refuse(pair->reserve, GCOLL_WIRE_REFUSE_DUPLICATE, pair->rank);
+    }
+    socket->link = NULL;
+    socket->pair = pair;
+    pair->socket = socket;
+    pair->state = GCOLL_TCP_CONNECTED;
+    pair->peer_eager = peer_eager;
+    pair->peer_pool = peer_pool;
+    pair->credit = peer_pool;
+    if (posix_memalign((void **)&pair->input.bytes, 64, GCOLL_TCP_INPUT_BYTES) != 0) {
+        pair->input.bytes = NULL;
+        gcoll_tcp_fail(pair, GCOLL_ERR_NO_MEMORY, "cannot be served: no memory");
+        return;
+    }
+    if (tcp->has_note) {
+        uint8_t bytes[GCOLL_WIRE_HEADER_BYTES + GCOLL_NOTE_TEXT_MAX];
+
+        gcoll_tcp_append_control(pair, bytes, gcoll_wire_put_note(bytes, &tcp->note));
+    }
+    gcoll_tcp_flow_start(pair);
+    gcoll_tcp_want_output(pair); /* grants may have been waiting */
+    if (pair->posted > 0) {
+        gcoll_tcp_make_hot(pair);
+    }
+}
+
+/* Welcomes the link that greeted with `hello`. */
+static bool adopt(gcoll_tcp_link *link, gcoll_tcp_pair *pair, const gcoll_wire_hello *hello) {
+    gcoll_tcp_socket *socket = link->socket;
+
+    if (!reply(link, GCOLL_WIRE_WELCOME, pair->rank)) {
+        gcoll_tcp_link_drop(link);
+        return false;
+    }
+    link->socket = NULL;
+    gcoll_tcp_link_drop(link);
+    gcoll_tcp_connected(pair, socket, hello->eager_bytes, hello->pool_bytes);
+    return true;
+}
+
+bool gcoll_tcp_adopt_reserve(gcoll_tcp_pair *pair) {
+    gcoll_wire_hello hello;
+
+    if (pair->reserve == NULL) {
+        return false;
+    }
+    hello = pair->reserve->hello;
+    return adopt(pair->reserve, pair, &hello);
+}
+
+/* The greeting is good: what becomes of it? */
+static void settle(gcoll_tcp_link *link, const gcoll_wire_hello *hello) {
+    gcoll_tcp *tcp = link->tcp;
+    gcoll_tcp_pair *pair = gcoll_tcp_pair_of(tcp, hello->from);
+
+    if (pair == NULL || pair->state >= GCOLL_TCP_DEPARTED) {
+        refuse(link, GCOLL_WIRE_REFUSE_BROKEN, hello->from);
+        return;
+    }
+    if (pair->state == GCOLL_TCP_CONNECTED) {
+        refuse(link, GCOLL_WIRE_REFUSE_DUPLICATE, hello->from);
+        return;
+    }
+    if (pair->state == GCOLL_TCP_IDLE || tcp->rank > hello->from || !gcoll_tcp_dial_has_greeted(pair->dial)) {
+        adopt(link, pair, hello);
+        return;
+    }
+    gcoll_tcp_link_drop(pair->reserve); /* the peer has given up an older one */
+    gcoll_tcp_forget_stranger(link);
+    link->role = GCOLL_TCP_RESERVE;
+    link->pair = pair;
+    link->hello = *hello;
+    pair->reserve = link;
+}
+
+static void greeted(gcoll_tcp_link *link) {
+    const gcoll_tcp *tcp = link->tcp;
+    gcoll_wire_hello hello;
+
+    if (gcoll_wire_get_hello(link->bytes, &hello) != NULL ||
+        memcmp(hello.group, tcp->group, sizeof hello.group) != 0 ||
+        memcmp(hello.token, tcp->address.token, sizeof hello.token) != 0) {
+        gcoll_tcp_link_drop(link);
+        return;
+    }
+    if (hello.version != GCOLL_WIRE_VERSION) {
+        refuse(link, GCOLL_WIRE_REFUSE_VERSION, hello.from);
+        return;
+    }
+    if (hello.to != tcp->rank || hello.from >= tcp->size || hello.from == tcp->rank ||
+        !is_sound(hello.eager_bytes, hello.pool_bytes)) {
+        refuse(link, GCOLL_WIRE_REFUSE_RANK, hello.from);
+        return;
+    }
+    settle(link, &hello);
+}
+
+static void answered(gcoll_tcp_link *link) {
+    gcoll_tcp *tcp = link->tcp;
+    gcoll_tcp_pair *pair = link->pair;
+    gcoll_wire_reply answer;
+    const char *wrong = gcoll_wire_get_reply(link->bytes, &answer);
+
+    if (wrong == NULL && (memcmp(answer.group, tcp->group, sizeof answer.group) != 0 ||
+                          answer.from != pair->rank || answer.to != tcp->rank)) {
+        wrong = "an answer for somebody else";
+    }
+    if (wrong == NULL && answer.verdict == GCOLL_WIRE_WELCOME &&
+        !is_sound(answer.eager_bytes, answer.pool_bytes)) {
+        wrong = "a welcome with impossible limits";
+    }
+    if (wrong == NULL && answer.verdict == GCOLL_WIRE_WELCOME) {
+        gcoll_tcp_socket *socket = link->socket;
+
+        link->socket = NULL; /* the link itself ends with the dial */
+        gcoll_tcp_connected(pair, socket, answer.eager_bytes, answer.pool_bytes);
+        return;
+    }
+    gcoll_tcp_dial_answered(pair->dial, &answer, wrong);
+}
+
+/* The other side closed, or sent more than it may. */
+static void link_ended(gcoll_tcp_link *link) {
+    if (link->role == GCOLL_TCP_DIALER) {
+        gcoll_tcp_dial_answered(link->pair->dial, NULL, NULL);
+    } else {
+        gcoll_tcp_link_drop(link);
+    }
+}
+
+void gcoll_tcp_link_ready(gcoll_tcp_link *link) {
+    size_t wanted = link->role == GCOLL_TCP_DIALER ? GCOLL_WIRE_REPLY_BYTES : GCOLL_WIRE_HELLO_BYTES;
+    uint8_t excess;
+    ssize_t got;
+
+    do {
+        if (link->role == GCOLL_TCP_RESERVE) { /* must be silent until it is welcomed */
+            got = recv(link->socket->fd, &excess, sizeof excess, MSG_DONTWAIT);
+        } else {
+            got = recv(link->socket->fd, link->bytes + link->have, wanted - link->have, MSG_DONTWAIT);
+        }
+    } while (got < 0 && errno == EINTR);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+        return;
+    }
+    if (got <= 0 || link->role == GCOLL_TCP_RESERVE) {
+        link_ended(link);
+        return;
+    }
+    link->have += (size_t)got;
+    if (link->have == wanted) {
+        link->role == GCOLL_TCP_DIALER ? answered(link) : greeted(link);
+    }
+}

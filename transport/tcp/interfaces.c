@@ -1,0 +1,238 @@
+/* transport/tcp/interfaces.c - which addresses to listen on and to publish. */
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "transport/tcp/tcp.h"
+
+#define BOOT_ID_FILE  "/proc/sys/kernel/random/boot_id"
+#define NAMESPACE     "/proc/self/ns/net"
+#define BOOT_ID_BYTES 36
+#define LIST_TEXT_MAX 512
+
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count) {
+    const uint8_t *each = bytes;
+
+    for (size_t i = 0; i < count; i++) { /* FNV-1a: nobody gains by a collision */
+        hash = (hash ^ each[i]) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+/* Equal for processes that share a loopback interface: the same boot of a machine, the same network
+ * namespace. The host name is there for sandboxes that show neither. */
+uint64_t gcoll_tcp_host_identity(void) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    char text[256] = {0};
+    struct stat status;
+    FILE *file = fopen(BOOT_ID_FILE, "re");
+
+    if (file != NULL) {
+        hash = hash_bytes(hash, text, fread(text, 1, BOOT_ID_BYTES, file));
+        fclose(file);
+    }
+    if (stat(NAMESPACE, &status) == 0) {
+        hash = hash_bytes(hash, &status.st_ino, sizeof status.st_ino);
+    }
+    if (gethostname(text, sizeof text - 1) == 0) {
+        hash = hash_bytes(hash, text, strlen(text));
+    }
+    return hash;
+}
+
+static uint32_t count_bits(const void *mask, size_t bytes) {
+    const uint8_t *each = mask;
+    uint32_t bits = 0;
+
+    for (size_t i = 0; i < bytes; i++) {
+        bits += (uint32_t)__builtin_popcount(each[i]);
+    }
+    return bits;
+}
+
+static void convert(const uv_interface_address_t *from, gcoll_host_address *to) {
+    memset(to, 0, sizeof *to);
+    snprintf(to->interface, sizeof to->interface, "%s", from->name);
+    if (from->address.address4.sin_family == AF_INET) {
+        memcpy(&to->where, &from->address.address4, sizeof from->address.address4);
+        ((struct sockaddr_in *)&to->where)->sin_port = 0;
+        to->prefix = (uint8_t)count_bits(&from->netmask.netmask4.sin_addr, sizeof(struct in_addr));
+    } else {
+        memcpy(&to->where, &from->address.address6, sizeof from->address.address6);
+        ((struct sockaddr_in6 *)&to->where)->sin6_port = 0;
+        to->prefix = (uint8_t)count_bits(&from->netmask.netmask6.sin6_addr, sizeof(struct in6_addr));
+    }
+}
+
+/* "lo (127.0.0.1), eth0 (10.0.0.7)" */
+static void list_all(const gcoll_host_address *all, uint32_t count, char *text, size_t bytes) {
+    size_t used = 0;
+
+    text[0] = 0;
+    for (uint32_t i = 0; i < count && used < bytes; i++) {
+        char address[GCOLL_ADDRESS_NAME_MAX];
+        int more;
+
+        gcoll_host_address_text(&all[i], address, sizeof address);
+        more = snprintf(text + used, bytes - used, "%s%s (%s)", i > 0 ? ", " : "", all[i].interface, address);
+        used += more > 0 ? (size_t)more : 0;
+    }
+}
+
+typedef enum match_quality { NO_MATCH, LAST_RESORT, FIRST_CHOICE } match_quality;
+
+/* How well an address fits the option. */
+static match_quality matches(const char *wanted, const gcoll_host_address *address) {
+    gcoll_host_address parsed;
+    bool has_prefix;
+
+    if (strcmp(wanted, address->interface) == 0) {
+        return gcoll_host_address_is_link_local(address) ? LAST_RESORT : FIRST_CHOICE;
+    }
+    if (!gcoll_host_address_parse(wanted, &parsed, &has_prefix)) {
+        return NO_MATCH;
+    }
+    if (parsed.interface[0] != 0 && strcmp(parsed.interface, address->interface) != 0) {
+        return NO_MATCH;
+    }
+    if (has_prefix) {
+        return gcoll_host_address_near(&parsed, address, parsed.prefix) ? FIRST_CHOICE : NO_MATCH;
+    }
+    return gcoll_host_address_equal(&parsed, address) ? FIRST_CHOICE : NO_MATCH;
+}
+
+static gcoll_status choose_one(gcoll_tcp *tcp, const char *wanted, const gcoll_host_address *all,
+                               uint32_t count, gcoll_host_address *bind_to) {
+    char list[LIST_TEXT_MAX];
+    match_quality best = NO_MATCH;
+
+    for (uint32_t i = 0; i < count; i++) {
+        match_quality quality = matches(wanted, &all[i]);
+
+        if (quality > best) {
+            best = quality;
+            *bind_to = all[i];
+        }
+    }
+    if (best == NO_MATCH) {
+        list_all(all, count, list, sizeof list);
+        return gcoll_error(GCOLL_ERR_INVALID, "interface '%s': not found; this host has %s", wanted, list);
+    }
+    tcp->address.hosts[0] = *bind_to;
+    tcp->address.count = 1;
+    return GCOLL_OK;
+}
+
+/* The address that packets to `where` would leave from. UDP: none is sent. */
+static bool find_source(const struct sockaddr *where, socklen_t length, gcoll_host_address *source) {
+    socklen_t size = sizeof source->where;
+    int fd = socket(where->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool found;
+
+    memset(source, 0, sizeof *source);
+    if (fd < 0) {
+        return false;
+    }
+    found = connect(fd, where, length) == 0 && getsockname(fd, (struct sockaddr *)&source->where, &size) == 0;
+    close(fd);
+    return found;
+}
+
+/* Splits "host:port" or "[host]:port". */
+static bool split(const char *text, char *host, size_t bytes, const char **port) {
+    const char *colon = strrchr(text, ':');
+    size_t length = colon != NULL ? (size_t)(colon - text) : 0;
+
+    if (length == 0 || length >= bytes || colon[1] == 0) {
+        return false;
+    }
+    if (text[0] == '[' && text[length - 1] == ']') {
+        text++;
+        length -= 2;
+    }
+    memcpy(host, text, length);
+    host[length] = 0;
+    *port = colon + 1;
+    return true;
+}
+
+/* Puts the address that routes to `route_to` first. A host that cannot be resolved or reached expresses no
+ * preference: all addresses are published in any case. */
+static gcoll_status prefer_route(gcoll_tcp *tcp, const char *route_to) {
+    gcoll_host_address source;
+    uv_getaddrinfo_t request;
+    struct addrinfo hints;
+    char host[NI_MAXHOST];
+    const char *port;
+
+    if (!split(route_to, host, sizeof host, &port)) {
+        return gcoll_error(GCOLL_ERR_INVALID, "route_to: '%s' is not host:port", route_to);
+    }
+    memset(&hints, 0, sizeof hints);
+    hints.ai_socktype = SOCK_DGRAM;
+    if (uv_getaddrinfo(&tcp->loop, &request, NULL, host, port, &hints) != 0) {
+        return GCOLL_OK;
+    }
+    if (find_source(request.addrinfo->ai_addr, request.addrinfo->ai_addrlen, &source)) {
+        gcoll_address *own = &tcp->address;
+
+        for (uint32_t i = 0; i < own->count; i++) {
+            if (gcoll_host_address_equal(&own->hosts[i], &source)) {
+                gcoll_host_address first = own->hosts[i];
+
+                memmove(own->hosts + 1, own->hosts, i * sizeof first);
+                own->hosts[0] = first;
+            }
+        }
+    }
+    uv_freeaddrinfo(request.addrinfo);
+    return GCOLL_OK;
+}
+
+static void publish_all(gcoll_tcp *tcp, const gcoll_host_address *all, uint32_t count) {
+    gcoll_address *own = &tcp->address;
+
+    for (uint32_t i = 0; i < count && own->count < GCOLL_ADDRESS_HOSTS; i++) {
+        if (!gcoll_host_address_is_link_local(&all[i])) {
+            own->hosts[own->count++] = all[i];
+        }
+    }
+}
+
+gcoll_status gcoll_tcp_find_interfaces(gcoll_tcp *tcp, const char *interface, const char *route_to,
+                                       gcoll_host_address *bind_to, bool *everywhere) {
+    uv_interface_address_t *found;
+    gcoll_host_address *all;
+    gcoll_status status = GCOLL_OK;
+    int count;
+    int error = uv_interface_addresses(&found, &count);
+
+    if (error != 0) {
+        return gcoll_error(GCOLL_ERR_IO, "cannot list network interfaces: %s", uv_strerror(error));
+    }
+    all = calloc((size_t)count + 1, sizeof *all);
+    if (all == NULL) {
+        uv_free_interface_addresses(found, count);
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %d network interfaces", count);
+    }
+    for (int i = 0; i < count; i++) {
+        convert(&found[i], &all[i]);
+    }
+    uv_free_interface_addresses(found, count);
+    *everywhere = interface == NULL;
+    if (interface != NULL) {
+        status = choose_one(tcp, interface, all, (uint32_t)count, bind_to);
+    } else {
+        publish_all(tcp, all, (uint32_t)count);
+        if (route_to != NULL) {
+            status = prefer_route(tcp, route_to);
+        }
+    }
+    free(all);
+    return status;
+}

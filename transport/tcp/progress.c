@@ -1,0 +1,233 @@
+/*
+ * transport/tcp/progress.c - polling, spinning, blocking, and calling back.
+ *
+ * One poll writes what is pending, reads directly from the pairs that have receives posted (if they are few),
+ * and now and then lets libuv look at everything else: listeners, quiet pairs, timers, wakes. Readiness is
+ * level-triggered, so nothing that came between the last poll and blocking is missed.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "transport/tcp/tcp.h"
+
+/* A read that finds nothing costs about a third of asking epoll about all. */
+#define HOT_MAX 3
+/* Polls between two looks at everything: some ten microseconds. */
+#define POLLS_PER_LOOK 32
+/* Read from one pair before others have their turn. */
+#define READ_BUDGET (4U << 20)
+
+#define NS_PER_US INT64_C(1000)
+#define US_PER_MS INT64_C(1000)
+
+void gcoll_tcp_complete(gcoll_tcp *tcp, gcoll_message *message) {
+    message->next = NULL;
+    if (tcp->last_completed != NULL) {
+        tcp->last_completed->next = message;
+    } else {
+        tcp->completed = message;
+    }
+    tcp->last_completed = message;
+}
+
+void gcoll_tcp_report_completed(gcoll_tcp *tcp) {
+    while (tcp->completed != NULL) {
+        gcoll_message *message = tcp->completed;
+
+        tcp->completed = message->next;
+        if (tcp->completed == NULL) {
+            tcp->last_completed = NULL;
+        }
+        tcp->moved = true;
+        message->done(message);
+    }
+}
+
+static void set_verdict(gcoll_tcp_pair *pair, gcoll_status status) {
+    gcoll_tcp *tcp = pair->tcp;
+
+    pair->verdict = status;
+    pair->next_verdict = NULL;
+    if (tcp->last_verdict != NULL) {
+        tcp->last_verdict->next_verdict = pair;
+    } else {
+        tcp->verdicts = pair;
+    }
+    tcp->last_verdict = pair;
+}
+
+void gcoll_tcp_fail(gcoll_tcp_pair *pair, gcoll_status status, const char *format, ...) {
+    va_list arguments;
+
+    if (pair->state >= GCOLL_TCP_DEPARTED) {
+        return;
+    }
+    va_start(arguments, format);
+    vsnprintf(pair->verdict_text, sizeof pair->verdict_text, format, arguments);
+    va_end(arguments);
+    pair->state = GCOLL_TCP_FAILED;
+    set_verdict(pair, status);
+}
+
+void gcoll_tcp_depart(gcoll_tcp_pair *pair) {
+    if (pair->state == GCOLL_TCP_CONNECTED) {
+        pair->state = GCOLL_TCP_DEPARTED;
+        set_verdict(pair, GCOLL_OK);
+    }
+}
+
+void gcoll_tcp_make_hot(gcoll_tcp_pair *pair) {
+    if (!pair->in_hot && pair->state == GCOLL_TCP_CONNECTED) {
+        pair->in_hot = true;
+        pair->next_hot = pair->tcp->hot;
+        pair->tcp->hot = pair;
+        pair->tcp->hot_count++;
+    }
+}
+
+static void announce(gcoll_tcp_pair *pair) {
+    const gcoll_events *events = &pair->tcp->events;
+
+    if (pair->tcp->leaving) {
+        return;
+    }
+    if (pair->told && pair->verdict == GCOLL_ERR_PEER) {
+        return; /* it said why it would go */
+    }
+    pair->tcp->moved = true;
+    if (pair->verdict == GCOLL_OK) {
+        if (events->departed != NULL) {
+            events->departed(events->arg, pair->rank);
+        }
+    } else if (events->failed != NULL) {
+        events->failed(events->arg, pair->rank, pair->verdict, pair->verdict_text);
+    }
+}
+
+/* Messages that were complete before a pair broke are reported before the break. */
+static void report(gcoll_tcp *tcp) {
+    for (;;) {
+        gcoll_tcp_pair *pair = tcp->verdicts;
+
+        gcoll_tcp_report_completed(tcp);
+        if (pair == NULL) {
+            return;
+        }
+        tcp->verdicts = pair->next_verdict;
+        if (tcp->verdicts == NULL) {
+            tcp->last_verdict = NULL;
+        }
+        gcoll_tcp_pair_release(pair);
+        announce(pair);
+    }
+}
+
+/* Reads from the pairs that wait for something; drops the others from the list. */
+static void read_hot(gcoll_tcp *tcp) {
+    gcoll_tcp_pair **at = &tcp->hot;
+
+    while (*at != NULL) {
+        gcoll_tcp_pair *pair = *at;
+
+        if (pair->posted > 0 && pair->state == GCOLL_TCP_CONNECTED) {
+            if (tcp->hot_count <= HOT_MAX) {
+                gcoll_tcp_read(pair, READ_BUDGET);
+            }
+            at = &pair->next_hot;
+        } else {
+            *at = pair->next_hot;
+            pair->in_hot = false;
+            tcp->hot_count--;
+        }
+    }
+}
+
+static void look(gcoll_tcp *tcp) {
+    tcp->polls = 0;
+    uv_run(&tcp->loop, UV_RUN_NOWAIT);
+}
+
+static void poll_once(gcoll_tcp *tcp) {
+    tcp->busy = false;
+    if (tcp->outputs != NULL) {
+        gcoll_tcp_flush_all(tcp);
+    }
+    report(tcp);
+    read_hot(tcp);
+    if (tcp->hot == NULL || tcp->hot_count > HOT_MAX || ++tcp->polls >= POLLS_PER_LOOK) {
+        look(tcp);
+    }
+    report(tcp);
+    if (tcp->outputs != NULL) {
+        gcoll_tcp_flush_all(tcp);
+        report(tcp);
+    }
+}
+
+static void on_alarm(uv_timer_t *alarm) {
+    (void)alarm;
+}
+
+/* Asks to hear when the pairs with pending output can take more. */
+static void poll_for_writing(gcoll_tcp *tcp) {
+    for (gcoll_tcp_pair *pair = tcp->outputs; pair != NULL; pair = pair->next_output) {
+        gcoll_tcp_socket *socket = pair->socket;
+
+        if (socket != NULL && !socket->wants_write && gcoll_tcp_has_output(pair)) {
+            socket->wants_write = true;
+            gcoll_tcp_socket_poll(socket);
+        }
+    }
+}
+
+void gcoll_tcp_block(gcoll_tcp *tcp, int64_t wait_us) {
+    poll_for_writing(tcp);
+    uv_update_time(&tcp->loop);
+    uv_timer_start(&tcp->alarm, on_alarm, (uint64_t)((wait_us + US_PER_MS - 1) / US_PER_MS), 0);
+    tcp->polls = 0;
+    tcp->busy = false;
+    uv_run(&tcp->loop, UV_RUN_ONCE);
+    uv_timer_stop(&tcp->alarm);
+}
+
+/* Until something was reported, a wake, or the time is over. */
+static void wait_for_report(gcoll_tcp *tcp, int64_t wait_us) {
+    int64_t begun = gcoll_now_ns();
+    int64_t idle_since = begun;
+
+    while (!tcp->moved && !tcp->woken) {
+        int64_t now = gcoll_now_ns();
+        int64_t left_us = wait_us - (now - begun) / NS_PER_US;
+
+        if (left_us <= 0) {
+            return;
+        }
+        if (tcp->busy) {
+            idle_since = now;
+        } else if (now - idle_since >= tcp->spin_ns) {
+            gcoll_tcp_block(tcp, left_us);
+            report(tcp);
+            continue;
+        }
+        poll_once(tcp);
+    }
+}
+
+gcoll_status gcoll_tcp_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved) {
+    gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
+
+    tcp->moved = false;
+    poll_once(tcp);
+    if (!tcp->moved && wait_us > 0) {
+        wait_for_report(tcp, wait_us);
+        tcp->woken = false;
+        gcoll_tcp_flush_all(tcp);
+    }
+    *moved = tcp->moved;
+    return GCOLL_OK;
+}
+
+void gcoll_tcp_wake(gcoll_endpoint *endpoint) {
+    uv_async_send(&gcoll_tcp_of(endpoint)->waker);
+}

@@ -1,0 +1,326 @@
+/*
+ * transport/tcp/read.c - bytes from the socket to messages.
+ *
+ * While the payload of a posted receive is coming, one system call reads the rest of it straight into user
+ * memory and what follows into the input buffer. Between payloads the input buffer takes all: many small
+ * frames in one call.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "transport/tcp/tcp.h"
+
+/* After a payload of at least BULK_BYTES mostly another follows: then only its header should land in the
+ * input buffer, as all the rest would be copied. */
+#define BULK_BYTES (64U << 10)
+#define BULK_AHEAD 1024U
+
+static void garbage(gcoll_tcp_pair *pair, const char *what) {
+    gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)", what);
+}
+
+/* ---- Payloads -------------------------------------------------------------------------------------- */
+
+/* The largest power of two that divides the element size: what a kernel may expect of its data. */
+static bool is_aligned(const uint8_t *bytes, uint32_t granule) {
+    return ((uintptr_t)bytes & ((granule & (0U - granule)) - 1)) == 0;
+}
+
+/* Hands on whole elements; keeps the rest in slot->carry. */
+static void hand_over(gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
+    gcoll_message *message = slot->message;
+    uint32_t rest = (uint32_t)(count % message->granule);
+
+    if (count > rest) {
+        message->consume(message->consume_arg, slot->received - slot->carried, bytes, count - rest);
+    }
+    slot->received += count - slot->carried;
+    slot->carried = rest;
+    memcpy(slot->carry, bytes + count - rest, rest);
+}
+
+void gcoll_tcp_consume(gcoll_tcp_pair *pair, gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
+    uint8_t *hot = pair->tcp->hot_bytes;
+
+    if (bytes == NULL) {
+        hand_over(slot, hot, slot->carried + count);
+        return;
+    }
+    while (count > 0) {
+        uint64_t piece = GCOLL_TCP_HOT_BYTES - slot->carried;
+
+        if (slot->carried == 0 && is_aligned(bytes, slot->message->granule)) {
+            hand_over(slot, bytes, count);
+            return;
+        }
+        piece = piece < count ? piece : count;
+        memcpy(hot, slot->carry, slot->carried);
+        memcpy(hot + slot->carried, bytes, (size_t)piece);
+        hand_over(slot, hot, slot->carried + piece);
+        bytes += piece;
+        count -= piece;
+    }
+}
+
+/* Where the rest of the current payload goes. *count: how much of it fits there. */
+static uint8_t *target(gcoll_tcp_pair *pair, size_t *count) {
+    gcoll_tcp_input *in = &pair->input;
+    gcoll_slot *slot = in->slot;
+    uint8_t *hot = pair->tcp->hot_bytes;
+
+    *count = in->remaining < GCOLL_TCP_HOT_BYTES ? (size_t)in->remaining : GCOLL_TCP_HOT_BYTES;
+    if (slot == NULL) {
+        return hot;
+    }
+    if (slot->message != NULL && slot->message->consume != NULL) {
+        if (*count > GCOLL_TCP_HOT_BYTES - slot->carried) {
+            *count = GCOLL_TCP_HOT_BYTES - slot->carried;
+        }
+        memcpy(hot, slot->carry, slot->carried);
+        return hot + slot->carried;
+    }
+    *count = (size_t)in->remaining;
+    return (slot->message != NULL ? (uint8_t *)slot->message->data : slot->held) + slot->received;
+}
+
+/* `count` bytes of the current payload are here: at `bytes`, or (NULL) where target() said. */
+static void accept_payload(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count) {
+    gcoll_tcp_input *in = &pair->input;
+    gcoll_slot *slot = in->slot;
+
+    in->remaining -= count;
+    if (in->remaining == 0) {
+        in->slot = NULL;
+    }
+    if (slot == NULL) {
+        return;
+    }
+    if (slot->message != NULL && slot->message->consume != NULL) {
+        gcoll_tcp_consume(pair, slot, bytes, count);
+    } else {
+        uint8_t *base = slot->message != NULL ? slot->message->data : slot->held;
+
+        if (bytes != NULL && count > 0) {
+            memcpy(base + slot->received, bytes, count);
+        }
+        slot->received += count;
+    }
+    if (slot->received == slot->total && slot->message != NULL) {
+        gcoll_tcp_finish_recv(pair, slot);
+    }
+}
+
+/* ---- Frames ---------------------------------------------------------------------------------------- */
+
+static void on_abort(gcoll_tcp_pair *pair, const gcoll_wire_header *header, const uint8_t *text) {
+    gcoll_tcp *tcp = pair->tcp;
+    gcoll_note note;
+
+    gcoll_wire_get_note(header, text, &note);
+    if (pair->told) {
+        return; /* a second one says nothing new */
+    }
+    pair->told = true;
+    if (!tcp->leaving && tcp->events.aborted != NULL) {
+        gcoll_tcp_report_completed(tcp);
+        tcp->moved = true;
+        tcp->events.aborted(tcp->events.arg, pair->rank, &note);
+    }
+}
+
+static void on_pong(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
+    gcoll_tcp *tcp = pair->tcp;
+
+    if (!tcp->leaving && tcp->events.answered != NULL) {
+        tcp->moved = true;
+        tcp->events.answered(tcp->events.arg, pair->rank, header->stream);
+    }
+}
+
+static void on_data(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
+    gcoll_tcp_input *in = &pair->input;
+
+    in->slot = NULL;
+    if (!pair->tcp->leaving) {
+        in->slot = gcoll_tcp_on_data(pair, header);
+    }
+    in->remaining = header->fragment_bytes;
+    if (in->remaining == 0) {
+        accept_payload(pair, NULL, 0);
+    }
+}
+
+/* Frames that still mean something while we abort or close. */
+static bool on_any_time(gcoll_tcp_pair *pair, const gcoll_wire_header *header, const uint8_t *extra) {
+    switch (header->kind) {
+    case GCOLL_WIRE_DATA:
+        on_data(pair, header);
+        return true;
+    case GCOLL_WIRE_ABORT:
+        on_abort(pair, header, extra);
+        return true;
+    case GCOLL_WIRE_GOODBYE:
+        pair->input.goodbye = true;
+        return true;
+    case GCOLL_WIRE_PING:
+        pair->output.pong = true;
+        gcoll_tcp_want_output(pair);
+        return true;
+    case GCOLL_WIRE_PONG:
+        on_pong(pair, header);
+        return true;
+    default:
+        return pair->tcp->leaving;
+    }
+}
+
+static void on_frame(gcoll_tcp_pair *pair, const gcoll_wire_header *header, const uint8_t *extra) {
+    gcoll_tcp *tcp = pair->tcp;
+
+    if (pair->input.goodbye) {
+        garbage(pair, "a frame after its goodbye");
+        return;
+    }
+    if (header->credit > 0 && !tcp->leaving) {
+        gcoll_tcp_on_credit(pair, header->credit);
+    }
+    if ((header->flags & GCOLL_WIRE_OPEN) && !tcp->leaving && tcp->events.opened != NULL) {
+        tcp->moved = true;
+        tcp->events.opened(tcp->events.arg, pair->rank, header->stream, extra);
+    }
+    if (pair->state != GCOLL_TCP_CONNECTED || on_any_time(pair, header, extra)) {
+        return;
+    }
+    switch (header->kind) {
+    case GCOLL_WIRE_GRANT:
+        gcoll_tcp_on_grant(pair, header);
+        return;
+    case GCOLL_WIRE_REVOKE:
+        gcoll_tcp_on_revoke(pair, header);
+        return;
+    case GCOLL_WIRE_OFFER:
+        gcoll_tcp_on_offer(pair, header);
+        return;
+    default: /* credit alone */
+        return;
+    }
+}
+
+/* One frame, or a piece of payload, from the input buffer. false if more bytes are needed. */
+static bool parse_one(gcoll_tcp_pair *pair) {
+    gcoll_tcp_input *in = &pair->input;
+    size_t have = in->end - in->begin;
+    const uint8_t *at = in->bytes + in->begin;
+    gcoll_wire_header header;
+    const char *wrong;
+    size_t extra;
+
+    if (in->remaining > 0) {
+        size_t count = have < in->remaining ? have : (size_t)in->remaining;
+
+        in->begin += count;
+        if (count > 0) {
+            accept_payload(pair, at, count);
+        }
+        return count > 0;
+    }
+    if (have < GCOLL_WIRE_HEADER_BYTES) {
+        return false;
+    }
+    wrong = gcoll_wire_get_header(at, &header);
+    if (wrong != NULL) {
+        garbage(pair, wrong);
+        return false;
+    }
+    extra = gcoll_wire_extra_bytes(&header);
+    if (have < GCOLL_WIRE_HEADER_BYTES + extra) {
+        return false;
+    }
+    in->begin += GCOLL_WIRE_HEADER_BYTES + extra;
+    on_frame(pair, &header, at + GCOLL_WIRE_HEADER_BYTES);
+    return true;
+}
+
+static void parse(gcoll_tcp_pair *pair) {
+    gcoll_tcp_input *in = &pair->input;
+
+    while (pair->state == GCOLL_TCP_CONNECTED && in->begin < in->end && parse_one(pair)) {
+    }
+    if (in->begin < in->end && in->begin > 0) {
+        memmove(in->bytes, in->bytes + in->begin, in->end - in->begin);
+    }
+    in->end -= in->begin;
+    in->begin = 0;
+}
+
+/* The connection ended. */
+static void lost(gcoll_tcp_pair *pair, int error) {
+    if (pair->input.goodbye) {
+        gcoll_tcp_depart(pair);
+    } else if (error == 0 || error == ECONNRESET || error == EPIPE) {
+        gcoll_tcp_fail(pair, GCOLL_ERR_PEER, "closed the connection");
+    } else {
+        gcoll_tcp_fail(pair, GCOLL_ERR_PEER, "cannot be reached any more (%s)", strerror(error));
+    }
+}
+
+/* One system call. Returns what recvmsg does; *asked is the most that it could have returned. */
+static ssize_t pull(gcoll_tcp_pair *pair, size_t *asked) {
+    gcoll_tcp_input *in = &pair->input;
+    struct iovec pieces[2];
+    struct msghdr header = {.msg_iov = pieces, .msg_iovlen = 2};
+    size_t direct = 0;
+    ssize_t got;
+    int fd = pair->socket->fd;
+
+    pieces[1].iov_base = in->bytes + in->end;
+    pieces[1].iov_len = GCOLL_TCP_INPUT_BYTES - in->end;
+    if (in->remaining > 0) {
+        pieces[0].iov_base = target(pair, &direct);
+        pieces[0].iov_len = direct;
+        if (direct < in->remaining) {
+            header.msg_iovlen = 1; /* what follows is payload too */
+        } else if (direct >= BULK_BYTES) {
+            pieces[1].iov_len = BULK_AHEAD;
+        }
+    }
+    *asked = direct + (header.msg_iovlen == 2 ? pieces[1].iov_len : 0);
+    do {
+        got = direct > 0 ? recvmsg(fd, &header, MSG_DONTWAIT)
+                         : recv(fd, pieces[1].iov_base, pieces[1].iov_len, MSG_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    if (got > 0 && direct > 0) {
+        size_t placed = (size_t)got < direct ? (size_t)got : direct;
+
+        accept_payload(pair, NULL, placed);
+        in->end += (size_t)got - placed;
+    } else if (got > 0) {
+        in->end += (size_t)got;
+    }
+    return got;
+}
+
+void gcoll_tcp_read(gcoll_tcp_pair *pair, size_t budget) {
+    size_t total = 0;
+
+    while (pair->state == GCOLL_TCP_CONNECTED && total < budget) {
+        size_t asked;
+        ssize_t got = pull(pair, &asked);
+
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            return;
+        }
+        if (got <= 0) {
+            lost(pair, got < 0 ? errno : 0);
+            return;
+        }
+        pair->tcp->busy = true;
+        parse(pair);
+        if ((size_t)got < asked) {
+            return; /* there was no more */
+        }
+        total += (size_t)got;
+    }
+}

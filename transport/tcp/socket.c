@@ -1,0 +1,90 @@
+/* transport/tcp/socket.c - an established connection: a descriptor and its readiness. */
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "transport/tcp/tcp.h"
+
+#define READ_BUDGET (4U << 20)
+
+static void pair_ready(gcoll_tcp_socket *socket, int status, int events) {
+    gcoll_tcp_pair *pair = socket->pair;
+
+    /* After an error libuv polls no more; so everything is read now, up to that error. */
+    if (status < 0) {
+        gcoll_tcp_read(pair, SIZE_MAX);
+        if (pair->state == GCOLL_TCP_CONNECTED) {
+            gcoll_tcp_socket_poll(socket);
+        }
+        return;
+    }
+    if (events & UV_READABLE) {
+        gcoll_tcp_read(pair, READ_BUDGET);
+    }
+    if (events & UV_WRITABLE) {
+        gcoll_tcp_write(pair);
+        if (!gcoll_tcp_has_output(pair)) {
+            socket->wants_write = false;
+            gcoll_tcp_socket_poll(socket);
+        }
+    }
+}
+
+static void on_ready(uv_poll_t *poll, int status, int events) {
+    gcoll_tcp_socket *socket = poll->data;
+
+    if (socket->pair != NULL) {
+        pair_ready(socket, status, events);
+    } else {
+        gcoll_tcp_link_ready(socket->link);
+    }
+}
+
+gcoll_tcp_socket *gcoll_tcp_socket_take(gcoll_tcp *tcp, uv_tcp_t *handle) {
+    gcoll_tcp_socket *socket = calloc(1, sizeof *socket);
+    int one = 1;
+    uv_os_fd_t fd;
+
+    if (socket == NULL || uv_fileno((uv_handle_t *)handle, &fd) != 0) {
+        free(socket);
+        return NULL;
+    }
+    socket->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (socket->fd < 0) {
+        free(socket);
+        return NULL;
+    }
+    setsockopt(socket->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* slow without, but right */
+    if (uv_poll_init(&tcp->loop, &socket->poll, socket->fd) != 0) {
+        close(socket->fd);
+        free(socket);
+        return NULL;
+    }
+    socket->poll.data = socket;
+    gcoll_tcp_socket_poll(socket);
+    return socket;
+}
+
+void gcoll_tcp_socket_poll(gcoll_tcp_socket *socket) {
+    bool listens = socket->pair == NULL || socket->pair->state == GCOLL_TCP_CONNECTED;
+    int events = (listens ? UV_READABLE : 0) | (socket->wants_write ? UV_WRITABLE : 0);
+
+    if (events != 0) {
+        uv_poll_start(&socket->poll, events, on_ready);
+    } else {
+        uv_poll_stop(&socket->poll);
+    }
+}
+
+static void on_closed(uv_handle_t *poll) {
+    free(poll->data);
+}
+
+void gcoll_tcp_socket_close(gcoll_tcp_socket *socket) {
+    if (socket != NULL) {
+        uv_close((uv_handle_t *)&socket->poll, on_closed);
+        close(socket->fd); /* allowed as soon as the poll is closing */
+    }
+}

@@ -1,0 +1,351 @@
+/*
+ * transport/tcp/write.c - messages to the socket.
+ *
+ * A batch is what one sendmsg is given: the rest of a frame that was cut last time, control frames, then
+ * data frames. Headers and small payloads are copied one behind another into a staging area, so
+ * that a burst of small messages is one piece of memory; large payloads go straight from user memory. What
+ * the kernel does not take is forgotten and built again, except for the one frame that was cut.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "transport/tcp/tcp.h"
+
+#define STAGE_BYTES 16384
+#define FRAMES_MAX  64
+#define PIECES_MAX  16
+/* Enough for one system call; beyond it the socket's buffer is full anyway. */
+#define BATCH_BYTES (2U << 20)
+/* Written at one go before other pairs have their turn. */
+#define WRITE_BUDGET (8U << 20)
+/* A control buffer this large gets no more control frames that can wait. */
+#define CONTROL_STEP 4096
+
+typedef struct frame {
+    gcoll_message *message;
+    const uint8_t *staged; /* header, fingerprint, small payload */
+    size_t staged_bytes;
+    const uint8_t *payload; /* in user memory */
+    uint64_t payload_bytes;
+    uint32_t fragment;
+    uint32_t credit;
+    bool opens;
+} frame;
+
+typedef struct batch {
+    struct iovec pieces[PIECES_MAX];
+    size_t piece_count;
+    size_t total;
+    frame frames[FRAMES_MAX];
+    size_t frame_count;
+    size_t staged;
+    uint8_t stage[STAGE_BYTES];
+} batch;
+
+bool gcoll_tcp_has_output(const gcoll_tcp_pair *pair) {
+    const gcoll_tcp_output *out = &pair->output;
+
+    return !out->dead && (out->head != NULL || out->begin < out->end || out->cut.begin < out->cut.end ||
+                          out->cut.payload_bytes > 0 || out->ping || out->pong ||
+                          (pair->owed > 0 && pair->owed >= gcoll_tcp_credit_step(pair)));
+}
+
+void gcoll_tcp_want_output(gcoll_tcp_pair *pair) {
+    if (!pair->in_outputs && pair->socket != NULL) {
+        pair->in_outputs = true;
+        pair->next_output = pair->tcp->outputs;
+        pair->tcp->outputs = pair;
+    }
+}
+
+void gcoll_tcp_enqueue(gcoll_tcp_pair *pair, gcoll_message *message) {
+    message->next = NULL;
+    if (pair->output.tail != NULL) {
+        pair->output.tail->next = message;
+    } else {
+        pair->output.head = message;
+    }
+    pair->output.tail = message;
+    gcoll_tcp_want_output(pair);
+}
+
+void gcoll_tcp_append_control(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count) {
+    gcoll_tcp_output *out = &pair->output;
+
+    if (out->begin == out->end) {
+        out->begin = out->end = 0;
+    }
+    if (out->capacity - out->end < count) {
+        size_t capacity = out->capacity < CONTROL_STEP ? CONTROL_STEP : out->capacity * 2;
+        uint8_t *more = realloc(out->control, capacity);
+
+        if (more == NULL) {
+            gcoll_tcp_fail(pair, GCOLL_ERR_NO_MEMORY, "cannot be told anything: no memory");
+            return;
+        }
+        out->control = more;
+        out->capacity = capacity;
+    }
+    memcpy(out->control + out->end, bytes, count);
+    out->end += count;
+    gcoll_tcp_want_output(pair);
+}
+
+void gcoll_tcp_send_control(gcoll_tcp_pair *pair, gcoll_wire_kind kind, uint64_t stream, uint32_t index) {
+    uint8_t bytes[GCOLL_WIRE_HEADER_BYTES];
+    gcoll_wire_header header = {.kind = (uint8_t)kind, .stream = stream, .index = index};
+
+    gcoll_wire_put_header(bytes, &header);
+    gcoll_tcp_append_control(pair, bytes, sizeof bytes);
+}
+
+static void add_piece(batch *b, const void *bytes, size_t count) {
+    struct iovec *last = b->piece_count > 0 ? &b->pieces[b->piece_count - 1] : NULL;
+
+    if (count == 0) {
+        return;
+    }
+    b->total += count;
+    if (last != NULL && (const uint8_t *)last->iov_base + last->iov_len == bytes) {
+        last->iov_len += count;
+        return;
+    }
+    b->pieces[b->piece_count].iov_base = (void *)(uintptr_t)bytes;
+    b->pieces[b->piece_count].iov_len = count;
+    b->piece_count++;
+}
+
+static void give_back(gcoll_tcp_pair *pair, uint64_t credit) {
+    pair->owed -= credit;
+    pair->used -= credit;
+}
+
+/* The answers and credits that wait to be said become control frames. */
+static void encode_pending(gcoll_tcp_pair *pair) {
+    gcoll_tcp_output *out = &pair->output;
+
+    if (out->end - out->begin >= CONTROL_STEP) {
+        return;
+    }
+    if (out->ping) {
+        out->ping = false;
+        gcoll_tcp_send_control(pair, GCOLL_WIRE_PING, 0, 0);
+    }
+    if (out->pong) {
+        out->pong = false;
+        gcoll_tcp_send_control(pair, GCOLL_WIRE_PONG, pair->tcp->position, 0);
+    }
+    if (pair->owed > 0 && pair->owed >= gcoll_tcp_credit_step(pair)) {
+        uint8_t bytes[GCOLL_WIRE_HEADER_BYTES];
+        gcoll_wire_header header = {.kind = GCOLL_WIRE_CREDIT, .credit = (uint32_t)pair->owed};
+
+        gcoll_wire_put_header(bytes, &header);
+        give_back(pair, pair->owed);
+        gcoll_tcp_append_control(pair, bytes, sizeof bytes);
+    }
+}
+
+/* Adds the message's next fragment. The first one carries the credit that is owed. */
+static void add_frame(gcoll_tcp_pair *pair, batch *b, gcoll_message *message) {
+    frame *f = &b->frames[b->frame_count];
+    uint64_t left = message->bytes - message->moved;
+    uint32_t fragment = left < GCOLL_WIRE_FRAGMENT_MAX ? (uint32_t)left : GCOLL_WIRE_FRAGMENT_MAX;
+    const uint8_t *payload = (const uint8_t *)message->data + message->moved;
+    uint8_t *at = b->stage + b->staged;
+    gcoll_wire_header header = {.kind = GCOLL_WIRE_DATA,
+                                .index = message->index,
+                                .stream = message->stream,
+                                .total_bytes = message->bytes,
+                                .fragment_bytes = fragment};
+
+    memset(f, 0, sizeof *f);
+    f->message = message;
+    f->staged = at;
+    f->staged_bytes = GCOLL_WIRE_HEADER_BYTES;
+    f->fragment = fragment;
+    f->opens = message->open != NULL && !(message->flags & GCOLL_TCP_OPENED);
+    f->credit = b->frame_count == 0 ? (uint32_t)pair->owed : 0;
+    header.credit = f->credit;
+    header.flags = (uint8_t)((message->flags & GCOLL_TCP_ON_CREDIT ? GCOLL_WIRE_CREDITED : 0) |
+                             (f->opens ? GCOLL_WIRE_OPEN : 0));
+    gcoll_wire_put_header(at, &header);
+    if (f->opens) {
+        memcpy(at + f->staged_bytes, message->open, GCOLL_FINGERPRINT_BYTES);
+        f->staged_bytes += GCOLL_FINGERPRINT_BYTES;
+    }
+    if (fragment > 0 && fragment <= GCOLL_TCP_COPY_MAX) {
+        memcpy(at + f->staged_bytes, payload, fragment);
+        f->staged_bytes += fragment;
+    } else {
+        f->payload = payload;
+        f->payload_bytes = fragment;
+    }
+    b->staged += f->staged_bytes;
+    b->frame_count++;
+    add_piece(b, f->staged, f->staged_bytes);
+    add_piece(b, f->payload, f->payload_bytes);
+}
+
+static void build(gcoll_tcp_pair *pair, batch *b) {
+    gcoll_tcp_output *out = &pair->output;
+
+    b->piece_count = b->total = b->frame_count = b->staged = 0;
+    encode_pending(pair);
+    add_piece(b, out->cut.bytes + out->cut.begin, out->cut.end - out->cut.begin);
+    add_piece(b, out->cut.payload, out->cut.payload_bytes);
+    add_piece(b, out->control + out->begin, out->end - out->begin);
+    for (gcoll_message *message = out->head; message != NULL; message = message->next) {
+        bool last_fragment = message->bytes - message->moved <= GCOLL_WIRE_FRAGMENT_MAX;
+
+        if (b->total >= BATCH_BYTES || b->frame_count == FRAMES_MAX || b->piece_count > PIECES_MAX - 2 ||
+            STAGE_BYTES - b->staged < sizeof out->cut.bytes) {
+            return;
+        }
+        add_frame(pair, b, message);
+        if (!last_fragment) {
+            return;
+        }
+    }
+}
+
+/* The bytes of `count` that the kernel took from something of `size` bytes. */
+static uint64_t take(uint64_t *count, uint64_t size) {
+    uint64_t taken = *count < size ? *count : size;
+
+    *count -= taken;
+    return taken;
+}
+
+/* A fragment of the message is in the kernel. */
+static void fragment_sent(gcoll_tcp_pair *pair, gcoll_message *message) {
+    if (message->moved == message->bytes) {
+        gcoll_tcp_complete(pair->tcp, message);
+    } else {
+        gcoll_tcp_enqueue(pair, message); /* others have their turn */
+    }
+}
+
+static void settle_cut(gcoll_tcp_pair *pair, uint64_t *count) {
+    gcoll_tcp_cut *cut = &pair->output.cut;
+    gcoll_message *message = cut->message;
+    uint64_t taken;
+
+    cut->begin += take(count, cut->end - cut->begin);
+    taken = take(count, cut->payload_bytes);
+    cut->payload += cut->payload_bytes > 0 ? taken : 0;
+    cut->payload_bytes -= taken;
+    if (message != NULL && cut->begin == cut->end && cut->payload_bytes == 0) {
+        cut->message = NULL;
+        fragment_sent(pair, message);
+    }
+}
+
+static void settle_frame(gcoll_tcp_pair *pair, const frame *f, uint64_t *count) {
+    gcoll_tcp_output *out = &pair->output;
+    gcoll_message *message = f->message;
+    uint64_t staged, payload;
+
+    if (*count == 0) {
+        return;
+    }
+    staged = take(count, f->staged_bytes);
+    payload = take(count, f->payload_bytes);
+    give_back(pair, f->credit);
+    out->head = message->next;
+    if (out->head == NULL) {
+        out->tail = NULL;
+    }
+    message->next = NULL;
+    message->moved += f->fragment;
+    if (f->opens) {
+        message->flags |= GCOLL_TCP_OPENED;
+    }
+    out->cut.begin = 0;
+    out->cut.end = f->staged_bytes - staged;
+    memcpy(out->cut.bytes, f->staged + staged, out->cut.end);
+    out->cut.payload_bytes = f->payload_bytes - payload;
+    out->cut.payload = f->payload_bytes > 0 ? f->payload + payload : NULL;
+    if (out->cut.payload_bytes > 0) {
+        out->cut.message = message;
+    } else {
+        fragment_sent(pair, message);
+    }
+}
+
+static void settle(gcoll_tcp_pair *pair, const batch *b, uint64_t count) {
+    gcoll_tcp_output *out = &pair->output;
+
+    settle_cut(pair, &count);
+    out->begin += take(&count, out->end - out->begin);
+    for (size_t i = 0; i < b->frame_count; i++) {
+        settle_frame(pair, &b->frames[i], &count);
+    }
+}
+
+static ssize_t push(int fd, batch *b) {
+    struct msghdr header = {.msg_iov = b->pieces, .msg_iovlen = b->piece_count};
+    ssize_t sent;
+
+    do {
+        if (b->piece_count == 1) {
+            sent = send(fd, b->pieces[0].iov_base, b->pieces[0].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        } else {
+            sent = sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+        }
+    } while (sent < 0 && errno == EINTR);
+    return sent;
+}
+
+static bool is_full(int error) {
+    return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
+}
+
+void gcoll_tcp_write(gcoll_tcp_pair *pair) {
+    uint64_t budget = WRITE_BUDGET;
+    batch b;
+
+    while (budget > 0 && pair->socket != NULL && gcoll_tcp_has_output(pair)) {
+        ssize_t sent;
+
+        build(pair, &b);
+        if (b.total == 0) {
+            return; /* the pair failed for want of memory */
+        }
+        sent = push(pair->socket->fd, &b);
+        if (sent < 0) {
+            pair->output.dead = !is_full(errno);
+            return;
+        }
+        pair->tcp->busy = true;
+        settle(pair, &b, (uint64_t)sent);
+        if ((size_t)sent < b.total) {
+            return;
+        }
+        budget -= budget < b.total ? budget : b.total;
+    }
+}
+
+void gcoll_tcp_flush_all(gcoll_tcp *tcp) {
+    gcoll_tcp_pair *pair = tcp->outputs;
+
+    tcp->outputs = NULL;
+    while (pair != NULL) {
+        gcoll_tcp_pair *next = pair->next_output;
+
+        pair->in_outputs = false;
+        if (pair->socket != NULL) {
+            gcoll_tcp_write(pair);
+            if (gcoll_tcp_has_output(pair)) {
+                gcoll_tcp_want_output(pair);
+            }
+        }
+        pair = next;
+    }
+}
+
+void gcoll_tcp_flush(gcoll_endpoint *endpoint) {
+    gcoll_tcp_flush_all(gcoll_tcp_of(endpoint));
+}

@@ -1,0 +1,4 @@
+/* transport/transports.c - the transports of this build. */
+#include "transport/transport.h"
+
+const gcoll_transport *const gcoll_transports[] = {&gcoll_transport_tcp, &gcoll_transport_inproc, NULL};

@@ -1,0 +1,192 @@
+/* transport/wire.c - encoding and checked decoding, see wire.h. */
+#include "transport/wire.h"
+
+#include <string.h>
+
+/* The two bytes "cg" on the wire. */
+#define MAGIC 0x6763U
+static const uint8_t hello_magic[8] = {'g', 'c', 'o', 'l', 'l', 'H', 'I', 0};
+static const uint8_t reply_magic[8] = {'g', 'c', 'o', 'l', 'l', 'R', 'E', 0};
+
+#define KIND_MASK 0x0fU
+
+static void put16(uint8_t *bytes, uint32_t value) {
+    bytes[0] = (uint8_t)value;
+    bytes[1] = (uint8_t)(value >> 8);
+}
+
+/* Compilers make one store of this on a little-endian machine. */
+static void put32(uint8_t *bytes, uint32_t value) {
+    bytes[0] = (uint8_t)value;
+    bytes[1] = (uint8_t)(value >> 8);
+    bytes[2] = (uint8_t)(value >> 16);
+    bytes[3] = (uint8_t)(value >> 24);
+}
+
+static void put64(uint8_t *bytes, uint64_t value) {
+    put32(bytes, (uint32_t)value);
+    put32(bytes + 4, (uint32_t)(value >> 32));
+}
+
+static uint32_t get16(const uint8_t *bytes) {
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8;
+}
+
+static uint32_t get32(const uint8_t *bytes) {
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
+
+static uint64_t get64(const uint8_t *bytes) {
+    return (uint64_t)get32(bytes) | (uint64_t)get32(bytes + 4) << 32;
+}
+
+void gcoll_wire_put_header(uint8_t *bytes, const gcoll_wire_header *header) {
+    put16(bytes, MAGIC);
+    bytes[2] = GCOLL_WIRE_VERSION;
+    bytes[3] = (uint8_t)(header->kind | header->flags);
+    put32(bytes + 4, header->index);
+    put64(bytes + 8, header->stream);
+    put64(bytes + 16, header->total_bytes);
+    put32(bytes + 24, header->fragment_bytes);
+    put32(bytes + 28, header->credit);
+}
+
+static const char *check_data(const gcoll_wire_header *header) {
+    if (header->fragment_bytes > GCOLL_WIRE_FRAGMENT_MAX) {
+        return "a fragment larger than allowed";
+    }
+    if (header->fragment_bytes > header->total_bytes) {
+        return "a fragment larger than its message";
+    }
+    if (header->fragment_bytes == 0 && header->total_bytes > 0) {
+        return "an empty fragment";
+    }
+    return NULL;
+}
+
+static const char *check_control(const gcoll_wire_header *header) {
+    if (header->flags & GCOLL_WIRE_CREDITED) {
+        return "a flag that its kind of frame does not have";
+    }
+    if ((header->flags & GCOLL_WIRE_OPEN) && header->kind != GCOLL_WIRE_OFFER) {
+        return "a flag that its kind of frame does not have";
+    }
+    if (header->kind == GCOLL_WIRE_ABORT) {
+        return header->fragment_bytes < GCOLL_NOTE_TEXT_MAX ? NULL : "an abort with too long a text";
+    }
+    return header->fragment_bytes == 0 ? NULL : "a control frame with a payload";
+}
+
+const char *gcoll_wire_get_header(const uint8_t *bytes, gcoll_wire_header *header) {
+    if (get16(bytes) != MAGIC) {
+        return "a frame without its magic number";
+    }
+    if (bytes[2] != GCOLL_WIRE_VERSION) {
+        return "a frame of another version";
+    }
+    header->kind = bytes[3] & KIND_MASK;
+    header->flags = (uint8_t)(bytes[3] & ~KIND_MASK);
+    header->index = get32(bytes + 4);
+    header->stream = get64(bytes + 8);
+    header->total_bytes = get64(bytes + 16);
+    header->fragment_bytes = get32(bytes + 24);
+    header->credit = get32(bytes + 28);
+    if (header->kind == 0 || header->kind >= GCOLL_WIRE_KINDS) {
+        return "a frame of unknown kind";
+    }
+    if (header->flags & ~(GCOLL_WIRE_OPEN | GCOLL_WIRE_CREDITED)) {
+        return "an unknown flag";
+    }
+    return header->kind == GCOLL_WIRE_DATA ? check_data(header) : check_control(header);
+}
+
+void gcoll_wire_put_hello(uint8_t *bytes, const gcoll_wire_hello *hello) {
+    memset(bytes, 0, GCOLL_WIRE_HELLO_BYTES);
+    memcpy(bytes, hello_magic, sizeof hello_magic);
+    put32(bytes + 8, hello->version);
+    put32(bytes + 12, hello->from);
+    put32(bytes + 16, hello->to);
+    memcpy(bytes + 24, hello->group, sizeof hello->group);
+    memcpy(bytes + 40, hello->token, sizeof hello->token);
+    put64(bytes + 56, hello->eager_bytes);
+    put64(bytes + 64, hello->pool_bytes);
+}
+
+const char *gcoll_wire_get_hello(const uint8_t *bytes, gcoll_wire_hello *hello) {
+    if (memcmp(bytes, hello_magic, sizeof hello_magic) != 0) {
+        return "no greeting";
+    }
+    hello->version = get32(bytes + 8);
+    hello->from = get32(bytes + 12);
+    hello->to = get32(bytes + 16);
+    memcpy(hello->group, bytes + 24, sizeof hello->group);
+    memcpy(hello->token, bytes + 40, sizeof hello->token);
+    hello->eager_bytes = get64(bytes + 56);
+    hello->pool_bytes = get64(bytes + 64);
+    return NULL;
+}
+
+void gcoll_wire_put_reply(uint8_t *bytes, const gcoll_wire_reply *reply) {
+    memset(bytes, 0, GCOLL_WIRE_REPLY_BYTES);
+    memcpy(bytes, reply_magic, sizeof reply_magic);
+    put32(bytes + 8, reply->verdict);
+    put32(bytes + 12, reply->version);
+    put32(bytes + 16, reply->from);
+    put32(bytes + 20, reply->to);
+    memcpy(bytes + 24, reply->group, sizeof reply->group);
+    put64(bytes + 40, reply->eager_bytes);
+    put64(bytes + 48, reply->pool_bytes);
+}
+
+const char *gcoll_wire_get_reply(const uint8_t *bytes, gcoll_wire_reply *reply) {
+    if (memcmp(bytes, reply_magic, sizeof reply_magic) != 0) {
+        return "no answer to a greeting";
+    }
+    reply->verdict = get32(bytes + 8);
+    reply->version = get32(bytes + 12);
+    reply->from = get32(bytes + 16);
+    reply->to = get32(bytes + 20);
+    memcpy(reply->group, bytes + 24, sizeof reply->group);
+    reply->eager_bytes = get64(bytes + 40);
+    reply->pool_bytes = get64(bytes + 48);
+    if (reply->verdict >= GCOLL_WIRE_VERDICTS) {
+        return "an unknown answer to a greeting";
+    }
+    return NULL;
+}
+
+size_t gcoll_wire_extra_bytes(const gcoll_wire_header *header) {
+    if (header->kind == GCOLL_WIRE_ABORT) {
+        return header->fragment_bytes;
+    }
+    return (header->flags & GCOLL_WIRE_OPEN) ? GCOLL_FINGERPRINT_BYTES : 0;
+}
+
+void gcoll_wire_get_note(const gcoll_wire_header *header, const uint8_t *text, gcoll_note *note) {
+    size_t bytes = header->fragment_bytes < GCOLL_NOTE_TEXT_MAX ? header->fragment_bytes
+                                                                : (uint32_t)GCOLL_NOTE_TEXT_MAX - 1;
+
+    note->status = GCOLL_ERR_ABORTED;
+    if (header->stream > GCOLL_OK && header->stream <= GCOLL_ERR_INTERNAL) {
+        note->status = (int32_t)header->stream;
+    }
+    note->culprit = header->index;
+    memset(note->text, 0, sizeof note->text);
+    for (size_t i = 0; i < bytes && text[i] != 0; i++) {
+        note->text[i] = (char)(text[i] >= 0x20 && text[i] < 0x7f ? text[i] : '?');
+    }
+}
+
+size_t gcoll_wire_put_note(uint8_t *bytes, const gcoll_note *note) {
+    size_t length = strnlen(note->text, GCOLL_NOTE_TEXT_MAX - 1);
+    gcoll_wire_header header;
+
+    memset(&header, 0, sizeof header);
+    header.kind = GCOLL_WIRE_ABORT;
+    header.index = note->culprit;
+    header.stream = (uint32_t)note->status;
+    header.fragment_bytes = (uint32_t)length;
+    gcoll_wire_put_header(bytes, &header);
+    memcpy(bytes + GCOLL_WIRE_HEADER_BYTES, note->text, length);
+    return GCOLL_WIRE_HEADER_BYTES + length;
+}
