@@ -19,7 +19,8 @@ void gcoll_binomial_plan(const gcoll_problem *problem, gcoll_builder *b) {
             gcoll_plan_send(b, (place + half + root) % size, data, n);
         else if (within == half)
             gcoll_plan_recv(b, (place - half + root) % size, data, n);
-        gcoll_plan_round(b);
+        if (level > 0)
+            gcoll_plan_round(b);
     }
     if (place == 0) /* last: others wait for the messages, nobody for this */
         gcoll_plan_copy(b, gcoll_out(0, 0), data, n);

@@ -1,0 +1,191 @@
+// test/plan_runner.h - runs the plans of all ranks on plain vectors, naively, by the rules in
+// gcoll/plan/plan.h and in the hardest order they allow: a message moves only when both ends may start, ready
+// steps run in random order.
+#ifndef GCOLL_TEST_PLAN_RUNNER_H
+#define GCOLL_TEST_PLAN_RUNNER_H
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+extern "C" {
+#include "algorithms/algorithms.h"
+}
+
+namespace gcoll_test {
+
+struct PlanDeleter {
+    void operator()(gcoll_plan *plan) const { gcoll_plan_destroy(plan); }
+};
+using Plan = std::unique_ptr<gcoll_plan, PlanDeleter>;
+
+inline gcoll_problem Problem(gcoll_collective collective, uint32_t rank, uint32_t size, uint64_t count) {
+    gcoll_problem problem{};
+    problem.collective = collective;
+    problem.rank = rank;
+    problem.size = size;
+    problem.count = count;
+    problem.buffers = 1;
+    return problem;
+}
+
+inline const gcoll_algorithm *Algorithm(const std::string &name) {
+    for (const gcoll_algorithm *a = gcoll_algorithms; a->name; a++)
+        if (a->name == name)
+            return a;
+    return nullptr;
+}
+
+// One rank's plan; null and a test failure to come on error.
+inline Plan Create(const std::string &algorithm, const gcoll_problem &problem) {
+    gcoll_plan *plan = nullptr;
+    if (gcoll_plan_create(Algorithm(algorithm), &problem, &plan) != GCOLL_OK)
+        return nullptr;
+    return Plan(plan);
+}
+
+inline std::vector<Plan> CreateAll(const std::string &algorithm, gcoll_problem problem) {
+    std::vector<Plan> plans;
+    for (problem.rank = 0; problem.rank < problem.size; problem.rank++)
+        plans.push_back(Create(algorithm, problem));
+    return plans;
+}
+
+template <class T> class Runner {
+  public:
+    using Buffer = std::vector<T>;
+    std::function<T(const T &, const T &)> op;
+    std::function<T(const T &, uint32_t)> divide;
+    std::vector<std::vector<Buffer>> in, out; // [rank][buffer][element]
+    std::string error;
+
+    Runner(const std::vector<Plan> &all, uint32_t seed) : plans(all), random(seed) {
+        for (const Plan &plan : plans) {
+            in.emplace_back(plan->problem.buffers, Buffer(plan->problem.count));
+            out.emplace_back(plan->problem.buffers, Buffer(plan->problem.count));
+            scratch.emplace_back(plan->scratch);
+            waits.emplace_back();
+            for (uint32_t i = 0; i < plan->step_count; i++)
+                waits.back().push_back(plan->steps[i].dependencies);
+            done.emplace_back(plan->step_count, false);
+        }
+    }
+
+    // In place, inputs are read from `out`.
+    bool Run() {
+        std::vector<std::pair<uint32_t, uint32_t>> open; // rank, step
+        for (uint32_t rank = 0; rank < plans.size(); rank++)
+            for (uint32_t i = 0; i < plans[rank]->step_count; i++) {
+                const gcoll_step &s = plans[rank]->steps[i];
+                open.emplace_back(rank, i);
+                if (s.kind == GCOLL_STEP_RECV || s.kind == GCOLL_STEP_RECV_REDUCE)
+                    receives[{s.peer, rank, s.message}] = i;
+            }
+        while (!open.empty()) {
+            std::shuffle(open.begin(), open.end(), random);
+            std::vector<std::pair<uint32_t, uint32_t>> left;
+            for (auto [rank, i] : open)
+                if (!done[rank][i])
+                    Try(rank, i);
+            for (auto [rank, i] : open)
+                if (!done[rank][i])
+                    left.emplace_back(rank, i);
+            if (left.size() == open.size())
+                error = "deadlock";
+            if (!error.empty())
+                return false;
+            open = left;
+        }
+        return true;
+    }
+
+  private:
+    const std::vector<Plan> &plans;
+    std::mt19937 random;
+    std::vector<Buffer> scratch;
+    std::vector<std::vector<uint32_t>> waits;
+    std::vector<std::vector<bool>> done;
+    std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> receives; // from, to, message
+
+    bool Ready(uint32_t rank, uint32_t i) const {
+        const gcoll_plan &plan = *plans[rank];
+        if (waits[rank][i] != 0)
+            return false;
+        if (plan.window == GCOLL_WINDOW_UNBOUNDED)
+            return true;
+        for (uint32_t k = 0; k < i; k++) // rounds never fall
+            if (!done[rank][k])
+                return plan.steps[i].round - plan.steps[k].round <= plan.window;
+        return true;
+    }
+
+    T &At(uint32_t rank, gcoll_ref ref, uint64_t e) {
+        if (ref.space == GCOLL_SCRATCH)
+            return scratch[rank].at(ref.offset + e);
+        bool input = ref.space == GCOLL_IN && !plans[rank]->problem.in_place;
+        return (input ? in : out)[rank].at(ref.index).at(ref.offset + e);
+    }
+
+    void Finish(uint32_t rank, uint32_t i) {
+        const gcoll_step &s = plans[rank]->steps[i];
+        done[rank][i] = true;
+        for (uint32_t k = 0; k < s.successors; k++)
+            waits[rank][plans[rank]->successors[s.first_successor + k]]--;
+    }
+
+    void Try(uint32_t rank, uint32_t i) {
+        const gcoll_step &s = plans[rank]->steps[i];
+        if (s.kind == GCOLL_STEP_RECV || s.kind == GCOLL_STEP_RECV_REDUCE || !Ready(rank, i))
+            return;
+        if (s.kind == GCOLL_STEP_SEND) {
+            Send(rank, i);
+            return;
+        }
+        for (uint64_t e = 0; e < s.count; e++) {
+            if (s.kind == GCOLL_STEP_REDUCE)
+                At(rank, s.dst, e) = op(At(rank, s.a, e), At(rank, s.b, e));
+            else if (s.kind == GCOLL_STEP_COPY)
+                At(rank, s.dst, e) = At(rank, s.a, e);
+            else
+                At(rank, s.dst, e) = divide(At(rank, s.dst, e), plans[rank]->divisor);
+        }
+        Finish(rank, i);
+    }
+
+    void Send(uint32_t rank, uint32_t i) {
+        const gcoll_step &s = plans[rank]->steps[i];
+        auto found = receives.find({rank, s.peer, s.message});
+        if (found == receives.end()) {
+            error = "a message that nobody receives";
+            return;
+        }
+        const gcoll_step &r = plans[s.peer]->steps[found->second];
+        if (r.count != s.count)
+            error = "a message of two sizes";
+        if (!error.empty() || !Ready(s.peer, found->second))
+            return;
+        for (uint64_t e = 0; e < s.count; e++) {
+            const T got = At(rank, s.a, e);
+            if (r.kind == GCOLL_STEP_RECV)
+                At(s.peer, r.dst, e) = got;
+            else if (r.received_first)
+                At(s.peer, r.dst, e) = op(got, At(s.peer, r.a, e));
+            else
+                At(s.peer, r.dst, e) = op(At(s.peer, r.a, e), got);
+        }
+        Finish(rank, i);
+        Finish(s.peer, found->second);
+    }
+};
+
+} // namespace gcoll_test
+
+#endif
