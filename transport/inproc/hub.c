@@ -76,7 +76,7 @@ static void room_destroy(gcoll_room *room) {
     free(room);
 }
 
-static gcoll_status room_create(gcoll_hub *hub, const uint8_t group[16], gcoll_room **room) {
+static gcoll_room *room_create(gcoll_hub *hub, const uint8_t group[16]) {
     uint32_t seats = 0;
     gcoll_room *made = calloc(1, sizeof *made);
     if (!made)
@@ -93,8 +93,7 @@ static gcoll_status room_create(gcoll_hub *hub, const uint8_t group[16], gcoll_r
     made->hub = hub;
     made->size = hub->size;
     memcpy(made->group, group, sizeof made->group);
-    *room = made;
-    return GCOLL_OK;
+    return made;
 
 no_seat:
     while (seats > 0)
@@ -105,7 +104,7 @@ no_links:
 no_seats:
     free(made);
 no_memory:
-    return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a group of %u ranks", hub->size);
+    return NULL;
 }
 
 /* The room of this group, made if it is the first of its ranks that comes. hub->lock is held. */
@@ -114,9 +113,9 @@ static gcoll_status find_room(gcoll_hub *hub, const uint8_t group[16], gcoll_roo
     while (found && memcmp(found->group, group, sizeof found->group) != 0)
         found = found->next;
     if (!found) {
-        gcoll_status status = room_create(hub, group, &found);
-        if (status)
-            return status;
+        found = room_create(hub, group);
+        if (!found)
+            return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a group of %u ranks", hub->size);
         found->number = hub->rooms_made++;
         found->next = hub->rooms;
         hub->rooms = found;
