@@ -20,7 +20,7 @@
 #include "bench.h"
 
 /* From the first rank's loss to the end of the others; the library takes about a second to tell them. */
-#define GRACE_AFTER_LOSS_MS 5000
+#define GRACE_AFTER_LOSS_MS 3000
 /* From SIGTERM to SIGKILL, when the user has had enough. */
 #define GRACE_AFTER_STOP_MS 1000
 
@@ -212,16 +212,16 @@ int bench_local_processes(const bench_options *options, FILE *output) {
     family f = {.pids = calloc(options->local, sizeof(pid_t)),
                 .size = options->local,
                 .timeout_ms = bench_timeout_ms(options)};
+    sigset_t set;
+    sigset_t old_mask;
+    signals_of_parent(&set);
+    (void)sigprocmask(SIG_BLOCK, &set, &old_mask); /* from here on nothing is left behind */
     if (f.pids == NULL || !make_meeting_place(options, folder, sizeof folder, url, sizeof url)) {
         free(f.pids);
         return BENCH_FAILED;
     }
     /* One name a run, as the store may be one that others use. */
     (void)snprintf(job, sizeof job, "bench-%d-%llx", (int)parent, (unsigned long long)bench_now_ns());
-    sigset_t set;
-    sigset_t old_mask;
-    signals_of_parent(&set);
-    (void)sigprocmask(SIG_BLOCK, &set, &old_mask);
     (void)fflush(NULL);
     uint32_t rank = 0;
     if (!start_all(&f, &rank)) {

@@ -10,10 +10,8 @@
 
 #include "bench.h"
 
-/* With --time: so many iterations give the estimate of how many fit. */
-#define ESTIMATE_ITERATIONS 3u
-#define FEWEST_ITERATIONS   5u
-#define MOST_ITERATIONS     100000u
+#define FEWEST_ITERATIONS 5u
+#define MOST_ITERATIONS   100000u
 
 int64_t bench_now_ns(void) {
     struct timespec now;
@@ -30,7 +28,7 @@ bool bench_gather(bench_state *state, void *data, uint64_t count, gcoll_type typ
 }
 
 /* Of this rank, in microseconds. */
-static bool time_iterations(bench_call *call, uint32_t iterations, double *times_us) {
+static bool time_calls(bench_call *call, uint32_t iterations, double *times_us) {
     bench_state *state = call->state;
     bool line_up = !state->options->back_to_back && call->what->collective != BENCH_BARRIER;
     for (uint32_t i = 0; i < iterations; i++) {
@@ -47,27 +45,53 @@ static bool time_iterations(bench_call *call, uint32_t iterations, double *times
     return true;
 }
 
-/* The same number on every rank. */
-static bool choose_iterations(bench_call *call, uint32_t *iterations) {
-    bench_state *state = call->state;
-    if (state->options->iterations > 0) {
-        *iterations = state->options->iterations;
-        return true;
-    }
-    double ignored[ESTIMATE_ITERATIONS];
-    int64_t start = bench_now_ns();
-    if (!time_iterations(call, ESTIMATE_ITERATIONS, ignored)) {
+/* Room for `more` times after the first `count`. */
+static bool grow(bench_call *call, double **times_us, uint32_t count, uint32_t more) {
+    double *grown = realloc(*times_us, ((size_t)count + more) * sizeof *grown);
+    if (grown == NULL) {
+        bench_complain("rank %u: out of memory for %u times", call->state->rank, count + more);
         return false;
     }
-    double each = (double)(bench_now_ns() - start) / 1e9 / ESTIMATE_ITERATIONS;
-    if (!bench_gather(state, &each, 1, GCOLL_FLOAT64, GCOLL_MAX)) {
-        return false;
-    }
-    double fit = each > 0 ? state->options->seconds / each : MOST_ITERATIONS;
-    *iterations = fit < FEWEST_ITERATIONS ? FEWEST_ITERATIONS
-                  : fit > MOST_ITERATIONS ? MOST_ITERATIONS
-                                          : (uint32_t)fit;
+    *times_us = grown;
     return true;
+}
+
+/* How many more calls fit, after `count` took elapsed_s; at most thrice as many, as the first ones are the
+ * slowest. */
+static uint32_t next_batch(double seconds, double elapsed_s, uint32_t count) {
+    double fit = (seconds - elapsed_s) * count / elapsed_s;
+    double most = count * 3.0 < MOST_ITERATIONS - count ? count * 3.0 : MOST_ITERATIONS - count;
+    return fit < 1 ? 1 : fit > most ? (uint32_t)most : (uint32_t)fit;
+}
+
+/* As many calls as asked for, or as fit into the time; the same number on every rank. */
+static bool time_all(bench_call *call, double **times_us, uint32_t *count) {
+    bench_state *state = call->state;
+    uint32_t batch = state->options->iterations > 0 ? state->options->iterations : FEWEST_ITERATIONS;
+    double elapsed_s = 0;
+    *count = 0;
+    for (;;) {
+        if (!grow(call, times_us, *count, batch)) {
+            return false;
+        }
+        int64_t start = bench_now_ns();
+        if (!time_calls(call, batch, *times_us + *count)) {
+            return false;
+        }
+        elapsed_s += (double)(bench_now_ns() - start) / 1e9;
+        *count += batch;
+        if (state->options->iterations > 0) {
+            return true;
+        }
+        /* What the slowest rank has seen, so that all decide alike. */
+        if (!bench_gather(state, &elapsed_s, 1, GCOLL_FLOAT64, GCOLL_MAX)) {
+            return false;
+        }
+        if (elapsed_s >= state->options->seconds || *count >= MOST_ITERATIONS) {
+            return true;
+        }
+        batch = next_batch(state->options->seconds, elapsed_s, *count);
+    }
 }
 
 /* Fills, runs once and compares. */
@@ -158,13 +182,7 @@ static bool measure(bench_call *call, const bench_values *values, uint64_t *wron
     for (uint32_t i = 0; good && i < options->warmup; i++) {
         good = bench_call_run(call);
     }
-    if (good && choose_iterations(call, &iterations)) {
-        times_us = malloc(iterations * sizeof *times_us);
-        if (times_us == NULL) {
-            bench_complain("rank %u: out of memory for %u times", call->state->rank, iterations);
-        }
-    }
-    good = times_us != NULL && time_iterations(call, iterations, times_us) &&
+    good = good && time_all(call, &times_us, &iterations) &&
            (!checked || check_after(call, values, &wrong_here)) && gather_wrong(call, checked, &wrong_here) &&
            report(call, iterations, times_us, checked, wrong_here);
     *wrong += wrong_here;

@@ -172,6 +172,7 @@ void bench_report_begin(bench_report *report, const bench_options *options, FILE
     report->progress = file != NULL && isatty(STDERR_FILENO) != 0;
     if (file != NULL && options->format == BENCH_TABLE) {
         (void)fprintf(file, "# gcoll_bench %s\n", gcoll_version());
+        (void)fflush(file); /* says that all ranks have joined */
     }
 }
 

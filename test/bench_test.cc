@@ -1,0 +1,405 @@
+// gcoll_bench as its users run it: flags, output, exit statuses, lost ranks.
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+using strings = std::vector<std::string>;
+
+constexpr unsigned limit_s = 60; // of one run; the kernel ends it then
+
+struct folder {
+    std::string path;
+    folder() {
+        std::string name = testing::TempDir() + "/gcoll_bench_test-XXXXXX";
+        path = mkdtemp(name.data()) != nullptr ? name : "";
+        EXPECT_NE(path, "");
+    }
+    ~folder() { std::filesystem::remove_all(path); }
+    bool empty() const { return std::filesystem::is_empty(path); }
+};
+
+std::string read_all(std::FILE *file) {
+    std::string text;
+    std::rewind(file);
+    for (int c; (c = std::fgetc(file)) != EOF;) {
+        text += static_cast<char>(c);
+    }
+    return text;
+}
+
+// A program that is running: a group of processes of its own, its output in files.
+struct process {
+    pid_t pid = -1;
+    std::FILE *out = std::tmpfile();
+    std::FILE *err = std::tmpfile();
+
+    process(const char *program, strings arguments, const strings &environment = {}) {
+        std::vector<char *> argv = {const_cast<char *>(program)};
+        for (std::string &argument : arguments) {
+            argv.push_back(argument.data());
+        }
+        argv.push_back(nullptr);
+        pid = fork();
+        if (pid == 0) {
+            setpgid(0, 0);
+            dup2(fileno(out), 1);
+            dup2(fileno(err), 2);
+            for (const std::string &setting : environment) {
+                putenv(strdup(setting.c_str()));
+            }
+            alarm(limit_s);
+            execv(program, argv.data());
+            _exit(127);
+        }
+    }
+    ~process() {
+        std::fclose(out);
+        std::fclose(err);
+    }
+    // The exit status, or minus the signal that killed it.
+    int wait() {
+        int how = 0;
+        EXPECT_EQ(waitpid(pid, &how, 0), pid);
+        return WIFEXITED(how) ? WEXITSTATUS(how) : -WTERMSIG(how);
+    }
+};
+
+struct outcome {
+    int status;
+    std::string out, err;
+};
+
+outcome run(const strings &arguments, const strings &environment = {}, const char *program = GCOLL_BENCH) {
+    process p(program, arguments, environment);
+    int status = p.wait();
+    return {status, read_all(p.out), read_all(p.err)};
+}
+
+strings lines(const std::string &text) {
+    std::istringstream stream(text);
+    strings result;
+    for (std::string line; std::getline(stream, line);) {
+        result.push_back(line);
+    }
+    return result;
+}
+
+bool contains(const std::string &text, const std::string &part) {
+    return text.find(part) != std::string::npos;
+}
+
+using json = std::unique_ptr<json_object, int (*)(json_object *)>;
+
+json parse(const std::string &line) {
+    return json(json_tokener_parse(line.c_str()), json_object_put);
+}
+
+double number(const json &object, const char *key) {
+    return json_object_get_double(json_object_object_get(object.get(), key));
+}
+
+std::string text(const json &object, const char *key) {
+    const char *value = json_object_get_string(json_object_object_get(object.get(), key));
+    return value != nullptr ? value : "null";
+}
+
+TEST(Bench, HelpAndVersion) {
+    outcome help = run({"--help"});
+    EXPECT_EQ(help.status, 0);
+    for (const char *part : {"--local", "--back-to-back", "Examples", "  ring ", "  dissemination "}) {
+        EXPECT_TRUE(contains(help.out, part)) << part;
+    }
+    outcome version = run({"--version"});
+    EXPECT_EQ(version.status, 0);
+    EXPECT_EQ(version.out.rfind("gcoll_bench ", 0), 0u);
+}
+
+TEST(Bench, BadFlagsSayWhatIsAllowed) {
+    const struct {
+        strings arguments;
+        const char *says;
+    } table[] = {
+        {{"--loca", "2"}, "unknown argument '--loca'; allowed: --local"},
+        {{"2"}, "unknown argument '2'"},
+        {{"--local"}, "--local: needs a value"},
+        {{"--no-check=1"}, "--no-check: found '1'; it takes no value"},
+        {{"--local", "0"}, "found '0'; allowed: a whole number from 1 to"},
+        {{"--local", "2x"}, "found '2x'"},
+        {{"--local=2", "--rank=0"}, "give one or the other"},
+        {{"--rank=0", "--size=2"}, "--store is missing"},
+        {{"--size=2", "--store=file:/tmp/x"}, "--rank is missing"},
+        {{"--rank=2", "--size=2", "--store=file:/tmp/x"}, "allowed with --size 2: 0 to 1"},
+        {{"--store=http://x"}, "allowed: file:DIR, redis://"},
+        {{"--job=a/b"}, "allowed: 1 to 64"},
+        {{"--transport=rdma"}, "allowed: auto, tcp, inproc"},
+        {{"--transport=inproc", "--store=file:/tmp/x"}, "no --store"},
+        {{"--collective=reduce"}, "allowed: allreduce, broadcast, barrier, all"},
+        {{"--algorithm=rang"}, "ring"},
+        {{"--algorithm=ring:speed=9"}, "speed"},
+        {{"--algorithm=,"}, "--algorithm: found ','"},
+        {{"--collective=broadcast", "--algorithm=ring"}, "binomial"},
+        {{"--bytes=4k"}, "--bytes: found '4k'; allowed: a size"},
+        {{"--bytes=1Gi:9000000Gi:x2"}, "half of the memory"},
+        {{"--type=float"}, "float32"},
+        {{"--op=plus"}, "product"},
+        {{"--op=user"}, "built-in"},
+        {{"--op=band"}, "found 'band' with --type float32"},
+        {{"--inputs=0"}, "from 1 to 1024"},
+        {{"--root=2"}, "allowed with 2 ranks: 0 to 1"},
+        {{"--time=nan"}, "a number of seconds"},
+        {{"--time=1", "--iterations=3"}, "one or the other"},
+        {{"--format=xml"}, "allowed: table, json, csv"},
+        {{"--timeout=-1"}, "from 1 to 86400000"},
+    };
+    for (const auto &row : table) {
+        outcome result = run(row.arguments);
+        EXPECT_EQ(result.status, 2) << row.says;
+        EXPECT_EQ(result.out, "") << row.says;
+        EXPECT_TRUE(contains(result.err, row.says)) << "wanted: " << row.says << "\nfound: " << result.err;
+    }
+}
+
+// The keys in their order, and figures that agree with one another.
+void expect_json(const json &object) {
+    const strings keys = {"collective", "algorithm", "transport",  "ranks",      "inputs", "bytes",  "count",
+                          "type",       "op",        "iterations", "min_us",     "p50_us", "p95_us", "p99_us",
+                          "max_us",     "mean_us",   "algbw_GBps", "busbw_GBps", "wrong"};
+    strings found;
+    json_object_object_foreach(object.get(), key, value) {
+        (void)value;
+        found.push_back(key);
+    }
+    EXPECT_EQ(found, keys);
+    EXPECT_GT(number(object, "min_us"), 0);
+    EXPECT_LE(number(object, "min_us"), number(object, "p50_us"));
+    EXPECT_LE(number(object, "p50_us"), number(object, "p95_us"));
+    EXPECT_LE(number(object, "p95_us"), number(object, "p99_us"));
+    EXPECT_LE(number(object, "p99_us"), number(object, "max_us"));
+    EXPECT_GE(number(object, "mean_us"), number(object, "min_us"));
+    EXPECT_LE(number(object, "mean_us"), number(object, "max_us"));
+    EXPECT_EQ(text(object, "wrong"), "0");
+    EXPECT_EQ(number(object, "iterations"), 6);
+}
+
+class Transport : public testing::TestWithParam<const char *> {};
+
+TEST_P(Transport, JsonOfEveryCollective) {
+    outcome result = run({"--local=3", "--transport", GetParam(), "--collective=all", "--bytes=4,1200,256Ki",
+                          "--inputs=2", "--iterations=6", "--format=json"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.err, "");
+    strings all = lines(result.out);
+    ASSERT_EQ(all.size(), 7u);
+    for (size_t i = 0; i < all.size(); i++) {
+        json object = parse(all[i]);
+        ASSERT_NE(object, nullptr) << all[i];
+        expect_json(object);
+        EXPECT_EQ(text(object, "transport"), GetParam());
+        EXPECT_EQ(number(object, "ranks"), 3);
+        if (i == 6) {
+            EXPECT_EQ(text(object, "collective"), "barrier");
+            for (const char *key : {"inputs", "bytes", "count", "type", "op", "algbw_GBps", "busbw_GBps"}) {
+                EXPECT_EQ(text(object, key), "null") << key;
+            }
+            continue;
+        }
+        const double bytes[] = {4, 1200, 262144};
+        EXPECT_EQ(number(object, "bytes"), bytes[i % 3]);
+        EXPECT_EQ(number(object, "count"), bytes[i % 3] / 4);
+        EXPECT_EQ(number(object, "inputs"), 2);
+        double algbw = bytes[i % 3] / number(object, "p50_us") / 1e3;
+        EXPECT_NEAR(number(object, "algbw_GBps"), algbw, algbw * 0.01 + 2e-6);
+        double factor = i < 3 ? 4.0 / 3 : 1.0;
+        EXPECT_NEAR(number(object, "busbw_GBps"), algbw * factor, algbw * 0.02 + 2e-6);
+        EXPECT_EQ(text(object, "op"), i < 3 ? "sum" : "null");
+    }
+}
+
+TEST_P(Transport, EveryAlgorithmInEveryMode) {
+    for (const char *mode : {"--in-place", "--one-shot", "--back-to-back", "--no-check"}) {
+        outcome result = run({"--local=2", "--transport", GetParam(), "--collective=all", "--algorithm=all",
+                              "--bytes=0,64Ki", "--iterations=2", "--format=csv", mode});
+        EXPECT_EQ(result.status, 0) << result.err;
+        strings all = lines(result.out);
+        ASSERT_GE(all.size(), 1u + 2 * 3 + 2 + 1) << "at least three algorithms of allreduce";
+        EXPECT_EQ(all[0].rfind("collective,algorithm,transport,ranks,inputs,bytes,", 0), 0u);
+        for (size_t i = 1; i < all.size(); i++) {
+            std::string wrong = std::string(mode) == "--no-check" ? "," : ",0";
+            EXPECT_EQ(all[i].substr(all[i].rfind(',')), wrong) << all[i];
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Transport, testing::Values("tcp", "inproc"));
+
+TEST(Bench, EveryTypeAndOperation) {
+    const strings integers = {"int8", "uint8", "int32", "uint32", "int64", "uint64"};
+    const strings reals = {"float16", "bfloat16", "float32", "float64"};
+    const strings ops = {"sum", "product", "min", "max", "avg", "band", "bor", "bxor"};
+    for (const strings &types : {integers, reals}) {
+        for (const std::string &type : types) {
+            for (size_t op = 0; op < (types == reals ? 5 : ops.size()); op++) {
+                outcome result = run({"--local=3", "--transport=inproc", "--type", type, "--op", ops[op],
+                                      "--bytes=8,24008", "--iterations=1", "--warmup=0", "--format=csv"});
+                EXPECT_EQ(result.status, 0) << type << " " << ops[op] << ": " << result.err;
+            }
+        }
+    }
+}
+
+TEST(Bench, TableForPeople) {
+    outcome result = run({"--local=2", "--bytes=4,64Ki", "--time=0.02"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_TRUE(contains(result.out, "allreduce: 2 ranks, tcp, float32, sum, out of place")) << result.out;
+    EXPECT_TRUE(contains(result.out, "every element of every result was right"));
+    size_t rows = 0;
+    for (const std::string &line : lines(result.out)) {
+        rows += line.empty() || line[0] == '#' ? 0 : 1;
+    }
+    EXPECT_EQ(rows, 2u);
+}
+
+TEST(Bench, OutputFile) {
+    folder place;
+    std::string file = place.path + "/results.csv";
+    outcome result = run({"--bytes=4,8", "--iterations=1", "--format=csv", "--output", file});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.out, "");
+    std::ifstream stream(file);
+    std::string content((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+    EXPECT_EQ(lines(content).size(), 3u);
+    outcome refused = run({"--output", place.path + "/none/x"});
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_TRUE(contains(refused.err, "none/x: No such file or directory")) << refused.err;
+}
+
+TEST(Bench, OddSizesAreRoundedDownAndSaidSo) {
+    outcome result = run({"--transport=inproc", "--bytes=1001", "--type=float64", "--iterations=1",
+                          "--format=json", "--verbose"});
+    EXPECT_EQ(result.status, 0);
+    EXPECT_TRUE(
+        contains(result.err, "1001 is no multiple of the 8 bytes of float64 and is rounded down to 1000"));
+    EXPECT_EQ(number(parse(result.out), "bytes"), 1000);
+}
+
+TEST(Bench, RanksStartedOneByOne) {
+    folder place;
+    auto arguments = [&](const char *rank) {
+        return strings{"--rank",           rank,
+                       "--size=3",         "--store=file:" + place.path,
+                       "--job=one-by-one", "--collective=all",
+                       "--bytes=4,4Ki",    "--iterations=2",
+                       "--format=json"};
+    };
+    process one(GCOLL_BENCH, arguments("1"));
+    process two(GCOLL_BENCH, arguments("2"));
+    process zero(GCOLL_BENCH, arguments("0"));
+    EXPECT_EQ(zero.wait(), 0);
+    EXPECT_EQ(one.wait(), 0);
+    EXPECT_EQ(two.wait(), 0);
+    EXPECT_EQ(lines(read_all(zero.out)).size(), 5u);
+    EXPECT_EQ(read_all(one.out), "");
+    EXPECT_EQ(read_all(two.out), "");
+    EXPECT_EQ(read_all(zero.err) + read_all(one.err) + read_all(two.err), "");
+}
+
+TEST(Bench, ARankThatNobodyJoinsTimesOut) {
+    folder place;
+    outcome result = run({"--rank=0", "--size=2", "--store=file:" + place.path, "--timeout=300"});
+    EXPECT_EQ(result.status, 1);
+    EXPECT_TRUE(contains(result.err, "rank 0: joining the job")) << result.err;
+}
+
+// What the parent leaves behind: no folder, no process of its group.
+void expect_clean(const folder &temporary, pid_t group) {
+    EXPECT_TRUE(temporary.empty());
+    EXPECT_EQ(kill(-group, 0), -1);
+    EXPECT_EQ(errno, ESRCH);
+}
+
+struct fault_row {
+    const char *fault, *says;
+};
+
+void PrintTo(const fault_row &row, std::ostream *to) {
+    *to << row.fault;
+}
+
+class Fault : public testing::TestWithParam<fault_row> {};
+
+TEST_P(Fault, IsReportedAndEndsTheRun) {
+    folder temporary;
+    process p(GCOLL_BENCH_FAULTY, {"--local=3", "--bytes=4,64Ki", "--iterations=20", "--timeout=1500"},
+              {"TMPDIR=" + temporary.path, std::string("GCOLL_BENCH_FAULT=") + GetParam().fault});
+    EXPECT_EQ(p.wait(), 1);
+    std::string err = read_all(p.err);
+    EXPECT_TRUE(contains(err, GetParam().says)) << err;
+    expect_clean(temporary, p.pid);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Fault,
+                         testing::Values(fault_row{"kill", "rank 1 (process "}, fault_row{"exit", "rank 1"},
+                                         fault_row{"hang", "rank 1 (process "},
+                                         fault_row{"wrong",
+                                                   "elements of output 0 are wrong, the first at 0"}),
+                         [](const auto &row) { return std::string(row.param.fault); });
+
+TEST(Bench, WrongResultsFailEveryRank) {
+    folder place;
+    auto arguments = [&](const char *rank) {
+        return strings{
+            "--rank",         rank,           "--size=3", "--store=file:" + place.path, "--bytes=64",
+            "--iterations=2", "--format=json"};
+    };
+    strings environment = {"GCOLL_BENCH_FAULT=wrong"};
+    process zero(GCOLL_BENCH_FAULTY, arguments("0"), environment);
+    process one(GCOLL_BENCH_FAULTY, arguments("1"), environment);
+    process two(GCOLL_BENCH_FAULTY, arguments("2"), environment);
+    EXPECT_EQ(zero.wait(), 1);
+    EXPECT_EQ(one.wait(), 1);
+    EXPECT_EQ(two.wait(), 1);
+    EXPECT_GT(number(parse(read_all(zero.out)), "wrong"), 0);
+}
+
+class Stop : public testing::TestWithParam<int> {};
+
+TEST_P(Stop, CleansUp) {
+    folder temporary;
+    folder place;
+    std::string fifo = place.path + "/output";
+    ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+    int from = open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
+    process p(GCOLL_BENCH, {"--local=2", "--bytes=4", "--iterations=10000000", "--output", fifo},
+              {"TMPDIR=" + temporary.path});
+    struct pollfd head = {from, POLLIN, 0};
+    ASSERT_EQ(poll(&head, 1, limit_s * 1000), 1); // the head of the table: all ranks have joined
+    EXPECT_FALSE(temporary.empty());
+    kill(p.pid, GetParam());
+    EXPECT_EQ(p.wait(), -GetParam());
+    expect_clean(temporary, p.pid);
+    close(from);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Stop, testing::Values(SIGINT, SIGTERM));
+
+} // namespace

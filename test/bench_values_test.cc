@@ -1,0 +1,332 @@
+// The parts of gcoll_bench that can be wrong without a network: values, sizes, statistics.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "benchmark/bench.h"
+
+namespace {
+
+// Decoded by the definition of the formats, with nothing shared with the code under test.
+long double decode(gcoll_type type, const unsigned char *from) {
+    auto read = [from](auto value) {
+        std::memcpy(&value, from, sizeof value);
+        return value;
+    };
+    auto binary = [](unsigned bits, int exponent_bits, int fraction_bits) -> long double {
+        int exponent = static_cast<int>(bits >> fraction_bits) & ((1 << exponent_bits) - 1);
+        unsigned fraction = bits & ((1u << fraction_bits) - 1);
+        int bias = (1 << (exponent_bits - 1)) - 1;
+        long double sign = bits >> (exponent_bits + fraction_bits) ? -1 : 1;
+        if (exponent == 0) {
+            return sign * std::ldexp(static_cast<long double>(fraction), 1 - bias - fraction_bits);
+        }
+        return sign * std::ldexp(static_cast<long double>(fraction + (1u << fraction_bits)),
+                                 exponent - bias - fraction_bits);
+    };
+    switch (type) {
+    case GCOLL_INT8:
+        return read(int8_t());
+    case GCOLL_UINT8:
+        return read(uint8_t());
+    case GCOLL_INT32:
+        return read(int32_t());
+    case GCOLL_UINT32:
+        return read(uint32_t());
+    case GCOLL_INT64:
+        return static_cast<long double>(read(int64_t()));
+    case GCOLL_UINT64:
+        return static_cast<long double>(read(uint64_t()));
+    case GCOLL_FLOAT16:
+        return binary(read(uint16_t()), 5, 10);
+    case GCOLL_BFLOAT16:
+        return binary(read(uint16_t()), 8, 7);
+    case GCOLL_FLOAT32:
+        return read(float());
+    default:
+        return read(double());
+    }
+}
+
+// Whether the type holds the integer x exactly.
+bool holds(gcoll_type type, long double x) {
+    long double a = std::fabs(x);
+    switch (type) {
+    case GCOLL_INT8:
+        return x >= -128 && x <= 127;
+    case GCOLL_UINT8:
+        return x >= 0 && x <= 255;
+    case GCOLL_INT32:
+        return x >= -0x1p31L && x < 0x1p31L;
+    case GCOLL_UINT32:
+        return x >= 0 && x < 0x1p32L;
+    case GCOLL_INT64:
+        return x >= -0x1p63L && x < 0x1p63L;
+    case GCOLL_UINT64:
+        return x >= 0 && x < 0x1p64L;
+    case GCOLL_FLOAT16:
+        return a <= 2048;
+    case GCOLL_BFLOAT16:
+        return a <= 256;
+    case GCOLL_FLOAT32:
+        return a <= 0x1p24L;
+    default:
+        return a <= 0x1p53L;
+    }
+}
+
+bool is_integer(gcoll_type type) {
+    return type <= GCOLL_UINT64;
+}
+
+long double apply(gcoll_op op, long double a, long double b) {
+    switch (op) {
+    case GCOLL_PRODUCT:
+        return a * b;
+    case GCOLL_MIN:
+        return std::fmin(a, b);
+    case GCOLL_MAX:
+        return std::fmax(a, b);
+    default:
+        return a + b;
+    }
+}
+
+const unsigned char *element(const bench_values &v, uint32_t contributor, uint32_t i) {
+    return v.input + (static_cast<size_t>(contributor) * BENCH_PERIOD + i) * v.element_bytes;
+}
+
+// Contributors of one rank stand for those of many, as contributor (rank, k) is number rank * inputs + k.
+class Values : public testing::TestWithParam<int> {};
+
+// Below, at and above what the small types can count.
+const uint32_t totals[] = {1, 2, 3, 64, 127, 129, 255, 257, 600};
+
+struct partials {
+    long double result, positive, negative;
+    bool exact;
+};
+
+// The result, and the bounds of every partial sum: of all positive values, of all negative ones.
+partials combine(const bench_values &v, gcoll_type type, gcoll_op op, uint32_t total, uint32_t i) {
+    partials p = {decode(type, element(v, 0, i)), 0, 0, true};
+    for (uint32_t g = 0; g < total; g++) {
+        long double x = decode(type, element(v, g, i));
+        p.exact = p.exact && holds(type, x);
+        (x > 0 ? p.positive : p.negative) += x;
+        p.result = g > 0 ? apply(op, p.result, x) : x;
+    }
+    return p;
+}
+
+void expect_exact(gcoll_type type, gcoll_op op, uint32_t total) {
+    bench_values v;
+    ASSERT_TRUE(bench_values_allreduce(type, op, 0, 1, total, &v));
+    for (uint32_t i = 0; i < BENCH_PERIOD; i++) {
+        partials p = combine(v, type, op, total, i);
+        ASSERT_TRUE(p.exact) << "an input is not held at " << i;
+        if (op == GCOLL_SUM || op == GCOLL_AVG) {
+            ASSERT_TRUE(holds(type, p.positive) && holds(type, p.negative)) << "at " << i;
+        } else if (op == GCOLL_PRODUCT) {
+            ASSERT_LE(std::fabs(p.result), 64);
+        }
+        if (op == GCOLL_AVG) {
+            p.result = is_integer(type) ? std::trunc(p.result / total) : p.result / total;
+            ASSERT_EQ(p.result, std::trunc(p.result)) << "the average is no integer at " << i;
+        }
+        ASSERT_EQ(decode(type, v.result + i * v.element_bytes), p.result) << "at " << i;
+    }
+    bench_values_free(&v);
+}
+
+TEST_P(Values, ArithmeticIsExactInAnyOrder) {
+    for (gcoll_op op : {GCOLL_SUM, GCOLL_PRODUCT, GCOLL_MIN, GCOLL_MAX, GCOLL_AVG}) {
+        for (uint32_t total : totals) {
+            SCOPED_TRACE(std::string(gcoll_op_name(op)) + " of " + std::to_string(total));
+            expect_exact(static_cast<gcoll_type>(GetParam()), op, total);
+        }
+    }
+}
+
+void expect_bits(gcoll_type type, gcoll_op op, uint32_t total) {
+    bench_values v;
+    ASSERT_TRUE(bench_values_allreduce(type, op, 0, 1, total, &v));
+    for (uint32_t at = 0; at < BENCH_PERIOD * v.element_bytes; at++) {
+        unsigned char expected = v.input[at];
+        for (uint32_t g = 1; g < total; g++) {
+            unsigned char x = element(v, g, 0)[at];
+            expected = static_cast<unsigned char>(op == GCOLL_BAND  ? expected & x
+                                                  : op == GCOLL_BOR ? expected | x
+                                                                    : expected ^ x);
+        }
+        ASSERT_EQ(v.result[at], expected) << "byte " << at;
+    }
+    bench_values_free(&v);
+}
+
+TEST_P(Values, BitOperations) {
+    auto type = static_cast<gcoll_type>(GetParam());
+    for (gcoll_op op : {GCOLL_BAND, GCOLL_BOR, GCOLL_BXOR}) {
+        for (uint32_t total : totals) {
+            SCOPED_TRACE(std::string(gcoll_op_name(op)) + " of " + std::to_string(total));
+            if (is_integer(type)) {
+                expect_bits(type, op, total);
+            }
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Values, testing::Range(0, static_cast<int>(GCOLL_TYPE_COUNT)));
+
+TEST(BenchValues, EveryLossAndShiftShows) {
+    for (int t = 0; t < GCOLL_TYPE_COUNT; t++) {
+        auto type = static_cast<gcoll_type>(t);
+        for (gcoll_op op : {GCOLL_SUM, GCOLL_PRODUCT, GCOLL_MIN, GCOLL_MAX, GCOLL_AVG}) {
+            bench_values v;
+            ASSERT_TRUE(bench_values_allreduce(type, op, 0, 1, 4, &v));
+            std::vector<unsigned char> data(2 * BENCH_PERIOD * v.element_bytes);
+            bench_fill(data.data(), v.result, v.element_bytes, 2 * BENCH_PERIOD);
+            uint64_t first;
+            EXPECT_EQ(bench_count_wrong(data.data(), v.result, v.element_bytes, 2 * BENCH_PERIOD, &first),
+                      0u);
+            for (uint32_t shift = 1; shift < BENCH_PERIOD; shift++) {
+                ASSERT_GT(bench_count_wrong(data.data() + shift * v.element_bytes, v.result, v.element_bytes,
+                                            BENCH_PERIOD, &first),
+                          BENCH_PERIOD / 8)
+                    << gcoll_type_name(type) << " " << gcoll_op_name(op) << " by " << shift;
+            }
+            for (uint32_t g = 0; g < 4; g++) { // one contribution in place of the result
+                EXPECT_GT(
+                    bench_count_wrong(element(v, g, 0), v.result, v.element_bytes, BENCH_PERIOD, &first), 0u);
+            }
+            bench_values_free(&v);
+        }
+    }
+}
+
+TEST(BenchValues, CountsAndLocatesWrongElements) {
+    bench_values v;
+    ASSERT_TRUE(bench_values_allreduce(GCOLL_INT32, GCOLL_SUM, 1, 3, 2, &v));
+    std::vector<int32_t> data(5000);
+    bench_fill(data.data(), v.result, sizeof(int32_t), data.size());
+    uint64_t first = 0;
+    for (size_t at : {4999u, 1021u, 3000u}) {
+        data[at] ^= 1;
+    }
+    EXPECT_EQ(bench_count_wrong(data.data(), v.result, sizeof(int32_t), data.size(), &first), 3u);
+    EXPECT_EQ(first, 1021u);
+    EXPECT_EQ(bench_count_wrong(data.data(), v.result, sizeof(int32_t), 1021, &first), 0u);
+    bench_values_free(&v);
+}
+
+TEST(BenchValues, ContributorsAreNumberedThroughRanks) {
+    bench_values all;
+    ASSERT_TRUE(bench_values_allreduce(GCOLL_FLOAT32, GCOLL_SUM, 0, 1, 6, &all));
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        bench_values v;
+        ASSERT_TRUE(bench_values_allreduce(GCOLL_FLOAT32, GCOLL_SUM, rank, 3, 2, &v));
+        EXPECT_EQ(std::memcmp(v.input, element(all, rank * 2, 0), 2 * BENCH_PERIOD * v.element_bytes), 0);
+        EXPECT_EQ(std::memcmp(v.result, all.result, BENCH_PERIOD * v.element_bytes), 0);
+        bench_values_free(&v);
+    }
+    bench_values_free(&all);
+}
+
+TEST(BenchValues, BroadcastGivesOthersWhatMustChange) {
+    bench_values root;
+    bench_values other;
+    ASSERT_TRUE(bench_values_broadcast(GCOLL_UINT8, 2, 2, 2, &root));
+    ASSERT_TRUE(bench_values_broadcast(GCOLL_UINT8, 0, 2, 2, &other));
+    EXPECT_EQ(std::memcmp(root.result, other.result, BENCH_PERIOD), 0);
+    EXPECT_EQ(std::memcmp(root.input, root.result, BENCH_PERIOD), 0);
+    uint64_t first;
+    EXPECT_EQ(bench_count_wrong(root.input + BENCH_PERIOD, root.result, 1, BENCH_PERIOD, &first),
+              BENCH_PERIOD);
+    EXPECT_EQ(bench_count_wrong(other.input, other.result, 1, BENCH_PERIOD, &first), BENCH_PERIOD);
+    bench_values_free(&root);
+    bench_values_free(&other);
+}
+
+std::vector<uint64_t> sizes_of(const char *text) {
+    bench_sizes sizes = {nullptr, 0};
+    if (!bench_parse_sizes(text, &sizes)) {
+        return {77777};
+    }
+    std::vector<uint64_t> result(sizes.bytes, sizes.bytes + sizes.count);
+    free(sizes.bytes);
+    return result;
+}
+
+TEST(BenchSizes, ListsAndSweeps) {
+    using sizes = std::vector<uint64_t>;
+    EXPECT_EQ(sizes_of("4"), sizes({4}));
+    EXPECT_EQ(sizes_of("0,1Ki,4Mi,2Gi"), sizes({0, 1024, 4194304, 2147483648u}));
+    EXPECT_EQ(sizes_of("4:1Ki:x4"), sizes({4, 16, 64, 256, 1024}));
+    EXPECT_EQ(sizes_of("4:1023:x4"), sizes({4, 16, 64, 256}));
+    EXPECT_EQ(sizes_of("0:1Ki:+512,7"), sizes({0, 512, 1024, 7}));
+    EXPECT_EQ(sizes_of("8:8:x2"), sizes({8}));
+    EXPECT_EQ(sizes_of("9223372036854775808:18446744073709551615:x2"), sizes({9223372036854775808u}));
+}
+
+TEST(BenchSizes, NonsenseIsRefused) {
+    for (const char *text : {"",
+                             ",",
+                             "4,",
+                             "x",
+                             "-4",
+                             "4k",
+                             "1.5Ki",
+                             "4 ",
+                             "4:",
+                             "4:8",
+                             "4:8:",
+                             "4:8:x",
+                             "4:8:x1",
+                             "0:8:x2",
+                             "8:4:x2",
+                             "4:8:+0",
+                             "4:8:*2",
+                             "4:8:x2:x2",
+                             "18446744073709551616",
+                             "18014398509481984Ki",
+                             "0:1Gi:+1"}) {
+        EXPECT_EQ(sizes_of(text), std::vector<uint64_t>({77777})) << "'" << text << "'";
+    }
+}
+
+TEST(BenchStatistics, NearestRank) {
+    std::vector<double> times;
+    for (int i = 100; i >= 1; i--) {
+        times.push_back(i);
+    }
+    bench_statistics s;
+    bench_statistics_of(times.data(), times.size(), &s);
+    EXPECT_EQ(s.min_us, 1);
+    EXPECT_EQ(s.p50_us, 50);
+    EXPECT_EQ(s.p95_us, 95);
+    EXPECT_EQ(s.p99_us, 99);
+    EXPECT_EQ(s.max_us, 100);
+    EXPECT_DOUBLE_EQ(s.mean_us, 50.5);
+    double one = 3;
+    bench_statistics_of(&one, 1, &s);
+    EXPECT_EQ(std::make_tuple(s.min_us, s.p50_us, s.p99_us, s.max_us, s.mean_us),
+              std::make_tuple(3., 3., 3., 3., 3.));
+}
+
+TEST(BenchStatistics, Bandwidths) {
+    bench_result r = {};
+    r.bytes = 4000000;
+    r.time.p50_us = 1000;
+    r.collective = BENCH_ALLREDUCE;
+    EXPECT_DOUBLE_EQ(bench_algbw(&r), 4.0);
+    EXPECT_DOUBLE_EQ(bench_busbw(&r, 4), 6.0);
+    EXPECT_DOUBLE_EQ(bench_busbw(&r, 1), 0.0);
+    r.collective = BENCH_BROADCAST;
+    EXPECT_DOUBLE_EQ(bench_busbw(&r, 4), 4.0);
+}
+
+} // namespace

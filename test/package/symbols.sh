@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# The shared library exports what the public headers declare and nothing else; the static one defines no
+# name that is not gcoll's. Usage: symbols.sh HEADERS SHARED STATIC
+set -euo pipefail
+headers=$1
+shared=$2
+static=$3
+
+# A declaration may be spread over lines: "GCOLL_API type name(".
+declared=$(cat "$headers"/*.h | tr '\n' ' ' | grep -oE 'GCOLL_API [^;(]*\(' | grep -oE 'gcoll_[a-z0-9_]+\($' | tr -d '(' | sort)
+exported=$(nm -D --defined-only "$shared" | awk '{print $NF}' | sort)
+[ "$(wc -l <<<"$declared")" -gt 40 ] || {
+    echo "FAILED: found too few declarations: $declared" >&2
+    exit 1
+}
+diff <(echo "$declared") <(echo "$exported") || {
+    echo "FAILED: declared (<) and exported (>) differ" >&2
+    exit 1
+}
+strangers=$(nm -g --defined-only "$static" 2>/dev/null | awk 'NF == 3 && $3 !~ /^gcoll_/ {print $3}')
+[ -z "$strangers" ] || {
+    echo "FAILED: names in $static that are not gcoll's: $strangers" >&2
+    exit 1
+}
+echo "good: $(wc -l <<<"$exported") names exported"
