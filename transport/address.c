@@ -150,20 +150,23 @@ void gcoll_host_address_at_port(const gcoll_host_address *address, uint16_t port
 gcoll_status gcoll_address_format(const gcoll_address *address, char *text, size_t bytes) {
     char token[2 * GCOLL_WIRE_TOKEN_BYTES + 1];
     char host[GCOLL_ADDRESS_NAME_MAX];
-    int used;
+    char all[GCOLL_ADDRESS_MAX];
+    size_t used;
 
     for (size_t i = 0; i < GCOLL_WIRE_TOKEN_BYTES; i++) {
         snprintf(token + 2 * i, 3, "%02x", address->token[i]);
     }
-    used = snprintf(text, bytes, PREFIX "host=%016llx;token=%s;port=%u", (unsigned long long)address->host,
-                    token, address->port);
-    for (uint32_t i = 0; i < address->count && used >= 0 && (size_t)used < bytes; i++) {
+    used = (size_t)snprintf(all, sizeof all, PREFIX "host=%016llx;token=%s;port=%u",
+                            (unsigned long long)address->host, token, address->port);
+    for (uint32_t i = 0; i < address->count && used < sizeof all; i++) {
         gcoll_host_address_text(&address->hosts[i], host, sizeof host);
-        used += snprintf(text + used, bytes - (size_t)used, ";a=%s/%u", host, address->hosts[i].prefix);
+        used += (size_t)snprintf(all + used, sizeof all - used, ";a=%s/%u", host, address->hosts[i].prefix);
     }
-    if (used < 0 || (size_t)used >= bytes) {
-        return gcoll_error(GCOLL_ERR_INVALID, "address: does not fit into %zu bytes", bytes);
+    if (used >= sizeof all || used >= bytes) {
+        return gcoll_error(GCOLL_ERR_INVALID, "address: takes %zu bytes, and there is room for %zu", used + 1,
+                           bytes);
     }
+    memcpy(text, all, used + 1);
     return GCOLL_OK;
 }
 

@@ -148,17 +148,25 @@ static void look(gcoll_tcp *tcp) {
     uv_run(&tcp->loop, UV_RUN_NOWAIT);
 }
 
+/* With few pairs that wait for something, libuv has its look only now and then. */
+static bool is_time_to_look(gcoll_tcp *tcp) {
+    if (tcp->hot == NULL) {
+        return !tcp->moved || ++tcp->polls >= POLLS_PER_LOOK;
+    }
+    return tcp->hot_count > HOT_MAX || ++tcp->polls >= POLLS_PER_LOOK;
+}
+
 static void poll_once(gcoll_tcp *tcp) {
     tcp->busy = false;
     if (tcp->outputs != NULL) {
         gcoll_tcp_flush_all(tcp);
     }
-    report(tcp);
     read_hot(tcp);
-    if (tcp->hot == NULL || tcp->hot_count > HOT_MAX || ++tcp->polls >= POLLS_PER_LOOK) {
-        look(tcp);
-    }
     report(tcp);
+    if (is_time_to_look(tcp)) {
+        look(tcp);
+        report(tcp);
+    }
     if (tcp->outputs != NULL) {
         gcoll_tcp_flush_all(tcp);
         report(tcp);
