@@ -94,28 +94,28 @@ std::vector<std::string> Folder::files() const {
 
 // ---- Threads --------------------------------------------------------------------------------------------
 
-gcoll_context_options options_of(const Setup &setup, uint32_t rank, gcoll_store *store, gcoll_hub *hub) {
+gcoll_context_options options_of(const Job &job, uint32_t rank, gcoll_store *store, gcoll_hub *hub) {
     gcoll_context_options options;
     gcoll_context_options_init(&options);
     options.rank = rank;
-    options.size = setup.size;
+    options.size = job.size;
     options.store = store;
     options.hub = hub;
-    options.job = setup.job;
-    options.transport = setup.transport;
-    options.timeout_ms = setup.timeout_ms;
-    if (setup.adjust)
-        setup.adjust(rank, &options);
+    options.job = job.name;
+    options.transport = job.transport;
+    options.timeout_ms = job.timeout_ms;
+    if (job.adjust)
+        job.adjust(rank, &options);
     return options;
 }
 
-Group::Group(const Setup &setup) : contexts_(setup.size, nullptr) {
+Group::Group(const Job &job) : contexts_(job.size, nullptr) {
     EXPECT_GCOLL_OK(gcoll_store_memory_create(&store_));
-    EXPECT_GCOLL_OK(gcoll_hub_create(setup.size, &hub_));
+    EXPECT_GCOLL_OK(gcoll_hub_create(job.size, &hub_));
     std::vector<std::thread> threads;
-    for (uint32_t rank = 0; rank < setup.size; rank++)
-        threads.emplace_back([this, &setup, rank] {
-            gcoll_context_options options = options_of(setup, rank, store_, hub_);
+    for (uint32_t rank = 0; rank < job.size; rank++)
+        threads.emplace_back([this, &job, rank] {
+            gcoll_context_options options = options_of(job, rank, store_, hub_);
             EXPECT_GCOLL_OK(gcoll_context_create(&options, &contexts_[rank]));
         });
     for (std::thread &thread : threads)
@@ -156,11 +156,11 @@ bool Group::drive(std::vector<gcoll_operation *> operations, int turns) {
     return operations.empty();
 }
 
-void run_threads(const Setup &setup, const Body &body) {
+void run_threads(const Job &job, const Body &body) {
     Watchdog watchdog(kThreadsLimit);
-    Group group(setup);
+    Group group(job);
     std::vector<std::thread> threads;
-    for (uint32_t rank = 0; rank < setup.size; rank++)
+    for (uint32_t rank = 0; rank < job.size; rank++)
         threads.emplace_back([&group, &body, rank] {
             if (group[rank])
                 body(rank, group[rank]);
@@ -171,10 +171,10 @@ void run_threads(const Setup &setup, const Body &body) {
 }
 
 void run_threads(uint32_t size, const char *transport, const Body &body) {
-    Setup setup;
-    setup.size = size;
-    setup.transport = transport;
-    run_threads(setup, body);
+    Job job;
+    job.size = size;
+    job.transport = transport;
+    run_threads(job, body);
 }
 
 // ---- Processes ------------------------------------------------------------------------------------------
@@ -241,8 +241,8 @@ Processes::~Processes() {
         wait(rank, 0);
 }
 
-gcoll_context *join(gcoll_store *store, const Setup &setup, uint32_t rank) {
-    gcoll_context_options options = options_of(setup, rank, store, nullptr);
+gcoll_context *join(gcoll_store *store, const Job &job, uint32_t rank) {
+    gcoll_context_options options = options_of(job, rank, store, nullptr);
     options.transport = "tcp";
     gcoll_context *context = nullptr;
     EXPECT_GCOLL_OK(gcoll_context_create(&options, &context));

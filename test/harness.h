@@ -75,26 +75,26 @@ template <class T> class Shared {
 
 int64_t now_ms();
 
-struct Setup {
+struct Job {
     uint32_t size = 1;
     const char *transport = "inproc";
     int64_t timeout_ms = 20000;
-    const char *job = nullptr;
+    const char *name = nullptr;                                                // of the job
     std::function<void(uint32_t rank, gcoll_context_options *options)> adjust; // may be empty
 };
 
-gcoll_context_options options_of(const Setup &setup, uint32_t rank, gcoll_store *store, gcoll_hub *hub);
+gcoll_context_options options_of(const Job &job, uint32_t rank, gcoll_store *store, gcoll_hub *hub);
 
 // Runs body for each rank in a thread of its own with a context of one job, destroyed afterwards.
 using Body = std::function<void(uint32_t rank, gcoll_context *context)>;
-void run_threads(const Setup &setup, const Body &body);
+void run_threads(const Job &job, const Body &body);
 void run_threads(uint32_t size, const char *transport, const Body &body);
 
 // The contexts of all ranks in one process, to be driven by whom the test likes. Single-threaded use of them
 // over inproc is deterministic.
 class Group {
   public:
-    explicit Group(const Setup &setup);
+    explicit Group(const Job &job);
     ~Group();
     Group(const Group &) = delete;
     Group &operator=(const Group &) = delete;
@@ -145,7 +145,7 @@ void run_processes(uint32_t size, int64_t limit_ms,
                    const std::function<int(uint32_t rank, gcoll_store *store)> &main);
 
 // Opens the store and joins over tcp; a gtest failure and NULL if that fails.
-gcoll_context *join(gcoll_store *store, const Setup &setup, uint32_t rank);
+gcoll_context *join(gcoll_store *store, const Job &job, uint32_t rank);
 
 // Spins with short sleeps until the flag has at least this value; false after limit_ms.
 bool await(const std::atomic<uint32_t> &flag, uint32_t value, int64_t limit_ms = 10000);
