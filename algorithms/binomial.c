@@ -4,8 +4,13 @@
  * half a span above, so that the number of ranks that have it doubles.
  *
  * Source: R. Thakur, R. Rabenseifner and W. Gropp, Optimization of collective communication operations in
- * MPICH, Int. J. High Perform. Comput. Appl. 19 (2005), section 4.2. Steps: L = ceil(log2 P). Elements sent:
- * L n by the root. Elements reduced: none. Restrictions: none. */
+ * MPICH, Int. J. High Perform. Comput. Appl. 19 (2005), the section on broadcast.
+ *
+ * Steps: L = ceil(log2 P).
+ *
+ * Elements sent: L n by the root. Reduced: none.
+ *
+ * Restrictions: none. */
 #include "algorithms/planners.h"
 
 void gcoll_binomial_plan(const gcoll_problem *problem, gcoll_builder *b) {

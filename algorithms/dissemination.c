@@ -4,7 +4,11 @@
  * the same from the rank 2^i below. After L rounds everybody has heard of everybody.
  *
  * Source: D. Hensgen, R. Finkel and U. Manber, Two algorithms for barrier synchronization, Int. J. Parallel
- * Program. 17 (1988), section 3. Steps: L = ceil(log2 P), of empty messages. Restrictions: none. */
+ * Program. 17 (1988), the dissemination barrier.
+ *
+ * Steps: L = ceil(log2 P), of empty messages.
+ *
+ * Restrictions: none. */
 #include "algorithms/planners.h"
 
 void gcoll_dissemination_plan(const gcoll_problem *problem, gcoll_builder *b) {

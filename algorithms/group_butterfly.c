@@ -5,46 +5,18 @@
  * complete; the steps are then taken back to spread them. With results = 1 (r = 0) no byte is sent in vain;
  * with results = P (r = L) nothing is left to spread.
  *
- * Source: D. Kolmakov and X. Zhang, A generalization of the allreduce operation, arXiv:2004.09362, sections 5
- * to 8, cyclic group. Steps: 2L - r, L = ceil(log2 P). Chunks (of n/P elements) sent: 2(P-1) for r = 0, PL
- * for r = L, and never more than 2(P-1) + (2^r - 1)(L-1); reduced: never more than P-1 + (2^r - 1)(2L-2).
+ * Source: D. Kolmakov and X. Zhang, A generalization of the allreduce operation, arXiv:2004.09362, sections 7
+ * to 9, with the cyclic group.
+ *
+ * Steps: 2L - r, L = ceil(log2 P).
+ *
+ * Chunks (of n/P elements) sent: 2(P-1) for r = 0, PL for r = L, never more than 2(P-1) + (2^r - 1)(L-1).
+ * Chunks reduced: P-1 for r = 0, never more than P-1 + (2^r - 1)(2L-2) for L > 1.
+ *
  * Restrictions: none. Scratch for r > 0: n elements, 2n if P is no power of two. */
-#include "algorithms/planners.h"
+#include "algorithms/group_butterfly.h"
 
-#define MAX_STEPS 20 /* log2 of GCOLL_MAX_RANKS */
-
-static const char *const groups[] = {"cyclic", NULL};
-
-const gcoll_option gcoll_group_butterfly_options[] = {
-    {"r", "steps saved, 0 (fewest bytes) to ceil(log2 P) (fewest steps; more is the same); -1: the cheapest",
-     -1, -1, MAX_STEPS, NULL},
-    {"group", "the group of permutations that placements stand for", 0, 0, 0, groups},
-    {NULL, NULL, 0, 0, 0, NULL}};
-
-typedef struct pattern {
-    gcoll_builder *b;
-    uint64_t n;
-    uint32_t rank, size, steps, results;
-    uint32_t r;
-    uint32_t placements[MAX_STEPS + 1]; /* in use before step i; 1 after the last */
-} pattern;
-
-static uint32_t min(uint32_t a, uint32_t b) {
-    return a < b ? a : b;
-}
-
-static pattern make_pattern(const gcoll_problem *problem, gcoll_builder *b) {
-    pattern p = {.b = b, .n = problem->count, .rank = problem->rank, .size = problem->size};
-    p.placements[0] = p.size;
-    while (p.placements[p.steps] > 1) {
-        p.placements[p.steps + 1] = (p.placements[p.steps] + 1) / 2;
-        p.steps++;
-    }
-    int64_t r = problem->option[0]; /* not chosen by anybody: as for 0 */
-    p.r = r <= 0 ? 0 : r >= p.steps ? p.steps : (uint32_t)r;
-    p.results = p.placements[p.steps - p.r];
-    return p;
-}
+typedef gcoll_group_pattern pattern;
 
 /* The elements at `number` consecutive placements: chunks counting down modulo P, so two ranges at most. */
 typedef struct ranges {
@@ -53,7 +25,7 @@ typedef struct ranges {
 
 static ranges at_placements(const pattern *p, uint32_t first, uint32_t number) {
     uint32_t low = (uint32_t)((2 * (uint64_t)p->size + p->rank + 1 - first - number) % p->size);
-    uint32_t upper = min(number, p->size - low);
+    uint32_t upper = gcoll_group_min(number, p->size - low);
     if (number == p->size)
         return (ranges){{0, 0}, {p->n, 0}};
     uint64_t begin = gcoll_chunk_begin(p->n, p->size, low);
@@ -90,23 +62,12 @@ static void reduce(const pattern *p, gcoll_ref to, gcoll_ref a, gcoll_ref x, uin
                           gcoll_ref_add(x, at.begin[i]), at.count[i]);
 }
 
-/* Placements sent in step i, from ceil(N/2) on. */
-static uint32_t sent_placements(const pattern *p, uint32_t i) {
-    return min(p->size, p->placements[i] / 2 + p->results - 1);
-}
-
-/* Placements 1, 2, ... whose partial sums go on after step i. */
-static uint32_t passing_placements(const pattern *p, uint32_t i) {
-    return i + 1 == p->steps ? 0 : min(p->size, p->placements[i + 1] + p->results - 2);
-}
-
 /* One result: what is kept and what is sent never share a placement, so everything adds up in OUT. */
 static void fold_to_one(const pattern *p, uint32_t i) {
     uint32_t half = p->placements[i] / 2, odd = p->placements[i] % 2;
     uint32_t down = (p->rank + p->size - half) % p->size, up = (p->rank + half) % p->size;
     gcoll_ref partial = i == 0 ? gcoll_in(0, 0) : gcoll_out(0, 0);
-    if (i == 0 &&
-        odd) { /* placement 0 sits this step out; later its chunk is taken with the others, in OUT */
+    if (i == 0 && odd) { /* placement 0 sits this step out; in the next its chunk is one of several in OUT */
         ranges own = at_placements(p, 0, 1);
         gcoll_plan_copy(p->b, gcoll_out(0, own.begin[0]), gcoll_in(0, own.begin[0]), own.count[0]);
     }
@@ -126,7 +87,7 @@ typedef struct sums {
 static void fold_to_several(const pattern *p, uint32_t i, sums *s) {
     uint32_t half = p->placements[i] / 2, odd = p->placements[i] % 2;
     uint32_t down = (p->rank + p->size - half) % p->size, up = (p->rank + half) % p->size;
-    uint32_t number = sent_placements(p, i);
+    uint32_t number = gcoll_group_sent(p, i);
     send(p, down, s->passing, half + odd, number);
     if (odd && !s->parted) {
         receive_reduce(p, up, s->apart, s->passing, 1, number);
@@ -140,7 +101,7 @@ static void fold_to_several(const pattern *p, uint32_t i, sums *s) {
         s->kept = gcoll_out(0, 0);
     }
     if (s->parted)
-        reduce(p, s->apart, s->apart, s->inbox, 1, passing_placements(p, i));
+        reduce(p, s->apart, s->apart, s->inbox, 1, gcoll_group_passing(p, i));
     else
         s->passing = s->kept;
 }
@@ -153,7 +114,7 @@ static void spread(const pattern *p, uint32_t i) {
 }
 
 void gcoll_group_butterfly_plan(const gcoll_problem *problem, gcoll_builder *b) {
-    pattern p = make_pattern(problem, b);
+    pattern p = gcoll_group_pattern_make(problem, b);
     if (p.size == 1)
         gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), p.n);
     sums s = {.passing = gcoll_in(0, 0), .kept = gcoll_in(0, 0)};
@@ -172,33 +133,4 @@ void gcoll_group_butterfly_plan(const gcoll_problem *problem, gcoll_builder *b) 
         spread(&p, i);
         gcoll_plan_round(b);
     }
-}
-
-uint32_t gcoll_group_butterfly_claims(const gcoll_problem *problem) {
-    pattern p = make_pattern(problem, NULL);
-    uint32_t claims = 0;
-    if (p.size == 1 || p.n == 0)
-        claims |= GCOLL_CLAIM_ORDERED; /* else each sum begins with the rank that it ends at */
-    if (p.results == 1 || (p.size & (p.size - 1)) == 0 || p.n == 0)
-        claims |= GCOLL_CLAIM_RANK_IDENTICAL;
-    return claims;
-}
-
-void gcoll_group_butterfly_cost(const gcoll_problem *problem, gcoll_cost *cost) {
-    pattern p = make_pattern(problem, NULL);
-    uint64_t sent = 0, reduced = 0;
-    bool parted = false;
-    for (uint32_t i = 0; i < p.steps; i++) {
-        bool odd = p.placements[i] % 2 != 0;
-        sent += sent_placements(&p, i);
-        if (p.results == 1 || !(odd || parted))
-            reduced += sent_placements(&p, i);
-        else
-            reduced += passing_placements(&p, i) + (odd ? 0 : p.results);
-        parted |= odd;
-    }
-    for (uint32_t i = 0; i < p.steps - p.r; i++)
-        sent += p.placements[i] / 2;
-    double chunk = (double)p.n / p.size;
-    *cost = (gcoll_cost){2.0 * p.steps - p.r, (double)sent * chunk, (double)reduced * chunk};
 }

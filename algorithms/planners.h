@@ -20,7 +20,7 @@ void gcoll_slt_plan(const gcoll_problem *problem, gcoll_builder *builder);
 uint32_t gcoll_slt_claims(const gcoll_problem *problem);
 void gcoll_slt_cost(const gcoll_problem *problem, gcoll_cost *cost);
 
-/* group_butterfly.c */
+/* group_butterfly.c, group_butterfly_cost.c */
 extern const gcoll_option gcoll_group_butterfly_options[];
 void gcoll_group_butterfly_plan(const gcoll_problem *problem, gcoll_builder *builder);
 uint32_t gcoll_group_butterfly_claims(const gcoll_problem *problem);

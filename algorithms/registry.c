@@ -6,17 +6,17 @@ const gcoll_algorithm gcoll_algorithms[] = {
      "Patarasuk and Yuan 2009, section 3", NULL, gcoll_ring_plan, gcoll_ring_claims, gcoll_ring_cost, NULL},
     {"group_butterfly", GCOLL_ALLREDUCE,
      "butterfly for any P; 2L-r steps, L = ceil(log2 P), from fewest bytes to fewest steps",
-     "Kolmakov and Zhang 2020, arXiv:2004.09362, sections 5 to 8", gcoll_group_butterfly_options,
+     "Kolmakov and Zhang 2020, arXiv:2004.09362, sections 7 to 9", gcoll_group_butterfly_options,
      gcoll_group_butterfly_plan, gcoll_group_butterfly_claims, gcoll_group_butterfly_cost, NULL},
     {"sorted_linear_tree", GCOLL_ALLREDUCE,
      "P segments follow one another down a chain in rank order; 3(P-1) steps", "Proficz 2018, section 4.1",
      NULL, gcoll_slt_plan, gcoll_slt_claims, gcoll_slt_cost, NULL},
     {"binomial", GCOLL_BROADCAST, "binomial tree from the root; ceil(log2 P) steps",
-     "Thakur, Rabenseifner and Gropp 2005, section 4.2", NULL, gcoll_binomial_plan, gcoll_binomial_claims,
+     "Thakur, Rabenseifner and Gropp 2005, broadcast", NULL, gcoll_binomial_plan, gcoll_binomial_claims,
      gcoll_binomial_cost, NULL},
     {"dissemination", GCOLL_BARRIER, "each round doubles whom a rank has heard of; ceil(log2 P) steps",
-     "Hensgen, Finkel and Manber 1988, section 3", NULL, gcoll_dissemination_plan, gcoll_dissemination_claims,
-     gcoll_dissemination_cost, NULL},
+     "Hensgen, Finkel and Manber 1988, dissemination barrier", NULL, gcoll_dissemination_plan,
+     gcoll_dissemination_claims, gcoll_dissemination_cost, NULL},
     {0}};
 
 static gcoll_status check_options(const gcoll_algorithm *algorithm, const gcoll_problem *problem) {

@@ -7,9 +7,13 @@
  *
  * Source: P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, J.
  * Parallel Distrib. Comput. 69 (2009), section 3 (ring); J. Proficz, Improving all-reduce collective
- * operations for imbalanced process arrival patterns, J. Supercomput. 74 (2018), section 4.1 (SLT). Steps:
- * ring 2(P-1); SLT 3(P-1). Elements sent by the busiest rank: ring 2(P-1)/P n; SLT 2n for P > 2. Elements
- * reduced: ring (P-1)/P n; SLT n. Restrictions: none. */
+ * operations for imbalanced process arrival patterns, J. Supercomput. 74 (2018), section 4.1 (SLT).
+ *
+ * Steps: ring 2(P-1); SLT 3(P-1).
+ *
+ * Elements sent by the busiest rank: ring 2(P-1)/P n; SLT 2n for P > 2. Reduced: ring (P-1)/P n; SLT n.
+ *
+ * Restrictions: none. */
 #include "algorithms/planners.h"
 
 typedef uint32_t (*start_fn)(uint32_t segment); /* never falls, start(j) <= j */

@@ -3,8 +3,8 @@
  * Each step is entered in the maps of the buffers that it touches (spans.c), which say whom it must wait for:
  * read after write, write after read, write after write. Edges are kept in the order of the steps that wait
  * and turned round once, in gcoll_builder_finish. */
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "gcoll/plan/builder_internal.h"
 
@@ -33,7 +33,7 @@ struct gcoll_builder {
 
 static void fail(gcoll_builder *b, gcoll_status status) {
     b->status = status;
-    strncpy(b->error, gcoll_last_error(), sizeof b->error - 1);
+    snprintf(b->error, sizeof b->error, "%s", gcoll_last_error());
 }
 
 static void fail_memory(gcoll_builder *b) {

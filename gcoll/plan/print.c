@@ -7,11 +7,11 @@
 typedef unsigned long long ull;
 
 static void print_ref(FILE *f, gcoll_ref r, uint64_t count) {
+    uint64_t end = r.offset + count;
     if (r.space == GCOLL_SCRATCH)
-        fprintf(f, "scratch[%llu, %llu)", (ull)r.offset, (ull)(r.offset + count));
+        fprintf(f, "scratch[%llu, %llu)", (ull)r.offset, (ull)end);
     else
-        fprintf(f, "%s%u[%llu, %llu)", r.space == GCOLL_IN ? "in" : "out", r.index, (ull)r.offset,
-                (ull)(r.offset + count));
+        fprintf(f, "%s%u[%llu, %llu)", r.space == GCOLL_IN ? "in" : "out", r.index, (ull)r.offset, (ull)end);
 }
 
 static void print_operands(FILE *f, const gcoll_step *s) {
@@ -53,7 +53,7 @@ static void print_what(FILE *f, const gcoll_plan *plan, const gcoll_step *s) {
 /* The steps that each step waits for, one after the other; NULL: out of memory. */
 static uint32_t *predecessors(const gcoll_plan *plan) {
     uint32_t *fill = calloc(plan->step_count + 1u, sizeof *fill);
-    uint32_t *result = malloc((plan->successor_count + 1u) * sizeof *result);
+    uint32_t *result = calloc(plan->successor_count + 1u, sizeof *result);
     if (fill == NULL || result == NULL) {
         free(fill);
         free(result);

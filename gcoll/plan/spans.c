@@ -29,13 +29,13 @@ typedef struct position {
 static bool insert_block(gcoll_spans *s, uint32_t at, gcoll_span_block *block) {
     if (s->block_count == s->block_capacity) {
         uint32_t capacity = s->block_capacity ? 2 * s->block_capacity : 4;
-        gcoll_span_block **blocks = realloc(s->blocks, capacity * sizeof *blocks);
+        gcoll_span_block **blocks = realloc(s->blocks, capacity * sizeof(gcoll_span_block *));
         if (blocks == NULL)
             return false;
         s->blocks = blocks;
         s->block_capacity = capacity;
     }
-    memmove(s->blocks + at + 1, s->blocks + at, (s->block_count - at) * sizeof *s->blocks);
+    memmove(s->blocks + at + 1, s->blocks + at, (s->block_count - at) * sizeof(gcoll_span_block *));
     s->blocks[at] = block;
     s->block_count++;
     return true;
@@ -149,7 +149,7 @@ static void erase(gcoll_spans *s, position p, uint32_t count) {
         count -= s->blocks[last]->count;
         free(s->blocks[last++]);
     }
-    memmove(s->blocks + first, s->blocks + last, (s->block_count - last) * sizeof *s->blocks);
+    memmove(s->blocks + first, s->blocks + last, (s->block_count - last) * sizeof(gcoll_span_block *));
     s->block_count -= last - first;
     if (count > 0) {
         b = s->blocks[first];
