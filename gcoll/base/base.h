@@ -33,15 +33,16 @@ static inline int64_t gcoll_now_ms(void) {
 /* 64 bits that differ between processes, hosts and calls (getrandom). */
 gcoll_status gcoll_random_bytes(void *buffer, size_t bytes);
 
-/* dst = a op b over `count` elements; dst may equal a or b. No op may be GCOLL_USER; GCOLL_AVG adds. */
+/* dst = a op b over `count` elements; dst may equal a or b. No op may be GCOLL_USER; GCOLL_AVG adds.
+ * Buffers may have any alignment. All instruction sets give the same bits, but for which NaN a NaN is. */
 typedef void (*gcoll_kernel)(void *dst, const void *a, const void *b, uint64_t count);
 
 /* The best kernel for this processor, or NULL where op is not defined for type. Cheap enough to call
  * once an operation. */
 gcoll_kernel gcoll_kernel_find(gcoll_type type, gcoll_op op);
 
-/* Names of the instruction sets that have kernels in this build, best first, "plain" last; and the same
- * look-up in one of them (NULL if this processor lacks it), for tests and benchmarks. */
+/* Names of the instruction sets that have kernels in this build, best first, "plain" last, then NULL; and the
+ * same look-up in one of them (NULL if this processor lacks it), for tests and benchmarks. */
 extern const char *const gcoll_kernel_sets[];
 gcoll_kernel gcoll_kernel_find_in(const char *set, gcoll_type type, gcoll_op op);
 
@@ -49,7 +50,7 @@ gcoll_kernel gcoll_kernel_find_in(const char *set, gcoll_type type, gcoll_op op)
 gcoll_status gcoll_op_check(gcoll_type type, gcoll_op op);
 
 /* data[i] /= divisor, in the type's arithmetic (float16 and bfloat16 through float32; integers
- * truncate toward zero). divisor > 0. */
+ * truncate toward zero). type must be valid, divisor > 0. Any alignment. */
 void gcoll_divide(void *data, uint64_t count, gcoll_type type, uint32_t divisor);
 
 /* Scalar conversions, round to nearest even, NaN stays NaN (quiet), overflow to infinity. */

@@ -1,0 +1,72 @@
+/*
+ * gcoll/base/half.h - float16 and bfloat16 to float32 and back, for inlining into loops.
+ *
+ * Free of branches and of results that are float32 denormals: compilers vectorise loops over them, and no
+ * flush-to-zero mode of the caller's changes a float16. Rounding is to nearest even, what is too large
+ * becomes infinity, and a NaN keeps the payload bits that fit. Rounding makes a NaN quiet; widening leaves
+ * that to the arithmetic that follows. The 16-bit values are the low bits of a uint32_t, the others being
+ * zero.
+ */
+#ifndef GCOLL_BASE_HALF_H
+#define GCOLL_BASE_HALF_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t gcoll_float_bits(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float gcoll_float_of_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* The float16 exponent (bias 15) is 10 bits up, that of float32 (bias 127) 23: hence the shifts by 13,
+ * and 127 - 15 to go from one bias to the other. */
+#define GCOLL_HALF_REBIAS ((uint32_t)(127 - 15) << 23)
+
+static inline float gcoll_half_widen(uint32_t half) {
+    uint32_t sign = (half & 0x8000) << 16;
+    uint32_t shifted = (half & 0x7fff) << 13;
+    uint32_t normal = shifted + GCOLL_HALF_REBIAS;
+    /* Infinity and NaN: exponent 31 becomes 31 + 112 above and must become 255. */
+    uint32_t special = normal + GCOLL_HALF_REBIAS;
+    /* Denormals count units of 2^-24. */
+    uint32_t denormal = gcoll_float_bits((float)(int32_t)(half & 0x3ff) * 0x1p-24f);
+    uint32_t bits = shifted < ((uint32_t)0x0400 << 13) ? denormal : normal;
+    bits = shifted >= ((uint32_t)0x7c00 << 13) ? special : bits;
+    return gcoll_float_of_bits(sign | bits);
+}
+
+static inline uint32_t gcoll_half_round(float value) {
+    uint32_t bits = gcoll_float_bits(value);
+    uint32_t sign = (bits >> 16) & 0x8000;
+    uint32_t magnitude = bits & 0x7fffffff;
+    /* Adding just under half a unit, and the unit's own last bit, rounds to nearest even; the carry
+     * makes infinity of 65520 and above. */
+    uint32_t normal = (magnitude + 0x0fff + ((magnitude >> 13) & 1) - GCOLL_HALF_REBIAS) >> 13;
+    /* The last bit of a float in [0.5, 1) is 2^-24, the unit of float16 denormals: the addition rounds. */
+    uint32_t denormal = gcoll_float_bits(gcoll_float_of_bits(magnitude) + 0.5f) - 0x3f000000;
+    uint32_t nan = 0x7e00 | ((magnitude >> 13) & 0x3ff);
+    uint32_t half = magnitude < 0x38800000 /* 2^-14 */ ? denormal : normal;
+    half = magnitude >= 0x47800000 /* 65536 */ ? 0x7c00 : half;
+    half = magnitude > 0x7f800000 ? nan : half;
+    return sign | half;
+}
+
+static inline float gcoll_bfloat16_widen(uint32_t value) {
+    return gcoll_float_of_bits(value << 16);
+}
+
+static inline uint32_t gcoll_bfloat16_round(float value) {
+    uint32_t bits = gcoll_float_bits(value);
+    uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    uint32_t nan = (bits >> 16) | 0x0040;
+    return value != value ? nan : rounded;
+}
+
+#endif

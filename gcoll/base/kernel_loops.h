@@ -1,0 +1,247 @@
+/*
+ * gcoll/base/kernel_loops.h - the reduction loops, written so that gcc and clang vectorise them.
+ *
+ * Included once by each kernel_SET.c, which defines
+ *     KERNEL_TABLE    the name of the table to define
+ * and, where the compiler's own code for float16 falls short of the processor's,
+ *     half_lanes      a vector type of floats
+ *     half_load(p), half_store(p, v)   sizeof(half_lanes) / 4 elements from and to memory of any alignment
+ *
+ * All sets give the same bits (but for the payload of a NaN): integer arithmetic is unsigned, so it wraps;
+ * float32 and float64 are one IEEE operation an element; float16 and bfloat16 round as half.h does.
+ */
+#include "gcoll/base/half.h"
+#include "gcoll/base/kernels.h"
+
+/* dst may be a or b, which a compiler's own check for overlap may take for a reason not to vectorise;
+ * element i depends on no other, though. */
+#if defined(__clang__)
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+/* Elements as they lie in the caller's memory: of any alignment, whatever type they were written as. */
+#define ELEMENT(NAME, TYPE) typedef TYPE NAME __attribute__((aligned(1), may_alias))
+ELEMENT(i8, int8_t);
+ELEMENT(u8, uint8_t);
+ELEMENT(u16, uint16_t);
+ELEMENT(i32, int32_t);
+ELEMENT(u32, uint32_t);
+ELEMENT(i64, int64_t);
+ELEMENT(u64, uint64_t);
+ELEMENT(f32, float);
+ELEMENT(f64, double);
+
+/* Below, macros take types and operators, which cannot stand in parentheses.
+ * NOLINTBEGIN(bugprone-macro-parentheses) */
+
+/* A kernel: dst[i] = RESULT, in terms of x = a[i] and y = b[i]. */
+#define REDUCE(NAME, TYPE, RESULT)                                                                           \
+    static void NAME(void *dst, const void *a, const void *b, uint64_t count) {                              \
+        TYPE *d = dst;                                                                                       \
+        const TYPE *p = a, *q = b;                                                                           \
+        INDEPENDENT                                                                                          \
+        for (uint64_t i = 0; i < count; i++) {                                                               \
+            TYPE x = p[i], y = q[i];                                                                         \
+            d[i] = (TYPE)(RESULT);                                                                           \
+        }                                                                                                    \
+    }
+
+/* A divide kernel: data[i] = RESULT, in terms of x = data[i] and n = divisor. */
+#define DIVIDE(TYPE, RESULT)                                                                                 \
+    static void TYPE##_divide(void *data, uint64_t count, uint32_t n) {                                      \
+        TYPE *d = data;                                                                                      \
+        INDEPENDENT                                                                                          \
+        for (uint64_t i = 0; i < count; i++) {                                                               \
+            TYPE x = d[i];                                                                                   \
+            d[i] = (TYPE)(RESULT);                                                                           \
+        }                                                                                                    \
+    }
+
+/* Signed sums, products and bits are those of the unsigned type of the same width. */
+#define UNSIGNED_KERNELS(TYPE)                                                                               \
+    REDUCE(TYPE##_sum, TYPE, x + y)                                                                          \
+    REDUCE(TYPE##_product, TYPE, (x * y))                                                                    \
+    REDUCE(TYPE##_band, TYPE, (x & y))                                                                       \
+    REDUCE(TYPE##_bor, TYPE, x | y)                                                                          \
+    REDUCE(TYPE##_bxor, TYPE, x ^ y)
+UNSIGNED_KERNELS(u8)
+UNSIGNED_KERNELS(u32)
+UNSIGNED_KERNELS(u64)
+
+#define INTEGER_EXTREMES(TYPE)                                                                               \
+    REDUCE(TYPE##_min, TYPE, x < y ? x : y)                                                                  \
+    REDUCE(TYPE##_max, TYPE, x > y ? x : y)
+INTEGER_EXTREMES(i8)
+INTEGER_EXTREMES(u8)
+INTEGER_EXTREMES(i32)
+INTEGER_EXTREMES(u32)
+INTEGER_EXTREMES(i64)
+INTEGER_EXTREMES(u64)
+
+/*
+ * Minimum and maximum of floats of any width, in integers: no float instruction has these semantics in all
+ * sets, flush-to-zero modes do not matter, and float16 and bfloat16 need no conversion.
+ *
+ * key() maps the bits of floats to signed integers in the same order, -0 just below +0. A NaN is beyond the
+ * infinity of its sign, at one of NANS keys at either end. Adding NANS carries those at the high end round to
+ * the low one, where min finds them; subtracting it carries the others to the high end, for max.
+ */
+#define FLOAT_EXTREMES(NAME, BITS, NANS)                                                                     \
+    static inline uint##BITS##_t NAME##_key(uint##BITS##_t x) {                                              \
+        uint##BITS##_t negative = (uint##BITS##_t)((int##BITS##_t)x >> (BITS - 1));                          \
+        return (uint##BITS##_t)(x ^ (negative >> 1));                                                        \
+    }                                                                                                        \
+    static inline int##BITS##_t NAME##_nan_low(uint##BITS##_t x) {                                           \
+        return (int##BITS##_t)(NAME##_key(x) + (NANS));                                                      \
+    }                                                                                                        \
+    static inline int##BITS##_t NAME##_nan_high(uint##BITS##_t x) {                                          \
+        return (int##BITS##_t)(NAME##_key(x) - (NANS));                                                      \
+    }                                                                                                        \
+    REDUCE(NAME##_min, u##BITS, NAME##_nan_low(x) < NAME##_nan_low(y) ? x : y)                               \
+    REDUCE(NAME##_max, u##BITS, NAME##_nan_high(x) > NAME##_nan_high(y) ? x : y)
+FLOAT_EXTREMES(half, 16, 0x3ff)
+FLOAT_EXTREMES(bfloat16, 16, 0x7f)
+FLOAT_EXTREMES(f32, 32, 0x7fffff)
+FLOAT_EXTREMES(f64, 64, 0xfffffffffffff)
+
+REDUCE(f32_sum, f32, x + y)
+REDUCE(f32_product, f32, (x * y))
+REDUCE(f64_sum, f64, x + y)
+REDUCE(f64_product, f64, (x * y))
+
+/* A quotient of 32-bit integers differs from the next integer by at least 2^-32, so rounding it to double
+ * cannot cross one, and doubles divide faster. */
+DIVIDE(i8, (double)x / n)
+DIVIDE(u8, (double)x / n)
+DIVIDE(i32, (double)x / n)
+DIVIDE(u32, (double)x / n)
+DIVIDE(i64, x / (int64_t)n)
+DIVIDE(u64, x / n)
+DIVIDE(f32, x / (float)n)
+DIVIDE(f64, x / n)
+
+/*
+ * Types of 16 bits by way of float32, two at a time as the halves of a 32-bit word: that vectorises into
+ * shifts and masks, where a loop over 16-bit elements needs lanes widened and packed again. Which half of the
+ * word comes first does not matter.
+ */
+#define PAIR_REDUCE(NAME, WIDEN, ROUND, OPERATOR)                                                            \
+    static void NAME(void *dst, const void *a, const void *b, uint64_t count) {                              \
+        u32 *d = dst;                                                                                        \
+        const u32 *p = a, *q = b;                                                                            \
+        uint64_t pairs = count / 2;                                                                          \
+        INDEPENDENT                                                                                          \
+        for (uint64_t i = 0; i < pairs; i++) {                                                               \
+            uint32_t low = ROUND(WIDEN(p[i] & 0xffff) OPERATOR WIDEN(q[i] & 0xffff));                        \
+            uint32_t high = ROUND(WIDEN(p[i] >> 16) OPERATOR WIDEN(q[i] >> 16));                             \
+            d[i] = high << 16 | low;                                                                         \
+        }                                                                                                    \
+        if (count % 2 == 1) {                                                                                \
+            const u16 *x = (const u16 *)(p + pairs), *y = (const u16 *)(q + pairs);                          \
+            *(u16 *)(d + pairs) = (uint16_t)ROUND(WIDEN(*x) OPERATOR WIDEN(*y));                             \
+        }                                                                                                    \
+    }
+#define PAIR_DIVIDE(NAME, WIDEN, ROUND)                                                                      \
+    static void NAME(void *data, uint64_t count, uint32_t divisor) {                                         \
+        u32 *d = data;                                                                                       \
+        uint64_t pairs = count / 2;                                                                          \
+        float n = (float)divisor;                                                                            \
+        INDEPENDENT                                                                                          \
+        for (uint64_t i = 0; i < pairs; i++)                                                                 \
+            d[i] = ROUND(WIDEN(d[i] >> 16) / n) << 16 | ROUND(WIDEN(d[i] & 0xffff) / n);                     \
+        if (count % 2 == 1) {                                                                                \
+            u16 *x = (u16 *)(d + pairs);                                                                     \
+            *x = (uint16_t)ROUND(WIDEN(*x) / n);                                                             \
+        }                                                                                                    \
+    }
+PAIR_REDUCE(bfloat16_sum, gcoll_bfloat16_widen, gcoll_bfloat16_round, +)
+PAIR_REDUCE(bfloat16_product, gcoll_bfloat16_widen, gcoll_bfloat16_round, *)
+PAIR_DIVIDE(bfloat16_divide, gcoll_bfloat16_widen, gcoll_bfloat16_round)
+
+#ifdef half_lanes
+enum { LANES = sizeof(half_lanes) / sizeof(float) };
+
+/* RESULT in terms of the vectors x and y. The rest that fills no vector goes through one on the stack. */
+#define HALF_REDUCE(NAME, RESULT)                                                                            \
+    static void NAME(void *dst, const void *a, const void *b, uint64_t count) {                              \
+        u16 *d = dst;                                                                                        \
+        const u16 *p = a, *q = b;                                                                            \
+        uint64_t i = 0;                                                                                      \
+        for (; i + LANES <= count; i += LANES) {                                                             \
+            half_lanes x = half_load(p + i), y = half_load(q + i);                                           \
+            half_store(d + i, RESULT);                                                                       \
+        }                                                                                                    \
+        if (i < count) {                                                                                     \
+            uint16_t left[LANES] = {0}, right[LANES] = {0};                                                  \
+            memcpy(left, p + i, (size_t)(count - i) * sizeof *left);                                         \
+            memcpy(right, q + i, (size_t)(count - i) * sizeof *right);                                       \
+            half_lanes x = half_load(left), y = half_load(right);                                            \
+            half_store(left, RESULT);                                                                        \
+            memcpy(d + i, left, (size_t)(count - i) * sizeof *left);                                         \
+        }                                                                                                    \
+    }
+HALF_REDUCE(half_sum, x + y)
+HALF_REDUCE(half_product, (x * y))
+
+static void half_divide(void *data, uint64_t count, uint32_t divisor) {
+    u16 *d = data;
+    uint64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        half_store(d + i, half_load(d + i) / (float)divisor);
+    if (i < count) {
+        uint16_t rest[LANES] = {0};
+        memcpy(rest, d + i, (size_t)(count - i) * sizeof *rest);
+        half_store(rest, half_load(rest) / (float)divisor);
+        memcpy(d + i, rest, (size_t)(count - i) * sizeof *rest);
+    }
+}
+#else
+PAIR_REDUCE(half_sum, gcoll_half_widen, gcoll_half_round, +)
+PAIR_REDUCE(half_product, gcoll_half_widen, gcoll_half_round, *)
+PAIR_DIVIDE(half_divide, gcoll_half_widen, gcoll_half_round)
+#endif
+
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+#define INTEGER_ROW(SIGNED, UNSIGNED)                                                                        \
+    {                                                                                                        \
+        [GCOLL_SUM] = UNSIGNED##_sum, [GCOLL_PRODUCT] = UNSIGNED##_product, [GCOLL_MIN] = SIGNED##_min,      \
+        [GCOLL_MAX] = SIGNED##_max, [GCOLL_AVG] = UNSIGNED##_sum, [GCOLL_BAND] = UNSIGNED##_band,            \
+        [GCOLL_BOR] = UNSIGNED##_bor, [GCOLL_BXOR] = UNSIGNED##_bxor                                         \
+    }
+#define FLOAT_ROW(NAME)                                                                                      \
+    {                                                                                                        \
+        [GCOLL_SUM] = NAME##_sum, [GCOLL_PRODUCT] = NAME##_product, [GCOLL_MIN] = NAME##_min,                \
+        [GCOLL_MAX] = NAME##_max, [GCOLL_AVG] = NAME##_sum                                                   \
+    }
+
+const gcoll_kernel_table KERNEL_TABLE = {
+    .reduce =
+        {
+            [GCOLL_INT8] = INTEGER_ROW(i8, u8),
+            [GCOLL_UINT8] = INTEGER_ROW(u8, u8),
+            [GCOLL_INT32] = INTEGER_ROW(i32, u32),
+            [GCOLL_UINT32] = INTEGER_ROW(u32, u32),
+            [GCOLL_INT64] = INTEGER_ROW(i64, u64),
+            [GCOLL_UINT64] = INTEGER_ROW(u64, u64),
+            [GCOLL_FLOAT16] = FLOAT_ROW(half),
+            [GCOLL_BFLOAT16] = FLOAT_ROW(bfloat16),
+            [GCOLL_FLOAT32] = FLOAT_ROW(f32),
+            [GCOLL_FLOAT64] = FLOAT_ROW(f64),
+        },
+    .divide =
+        {
+            [GCOLL_INT8] = i8_divide,
+            [GCOLL_UINT8] = u8_divide,
+            [GCOLL_INT32] = i32_divide,
+            [GCOLL_UINT32] = u32_divide,
+            [GCOLL_INT64] = i64_divide,
+            [GCOLL_UINT64] = u64_divide,
+            [GCOLL_FLOAT16] = half_divide,
+            [GCOLL_BFLOAT16] = bfloat16_divide,
+            [GCOLL_FLOAT32] = f32_divide,
+            [GCOLL_FLOAT64] = f64_divide,
+        },
+};

@@ -1,0 +1,180 @@
+// Names, sizes and checks of types and operations; the clock, random bytes and the last error.
+#include <gtest/gtest.h>
+
+#include <climits>
+#include <cstring>
+#include <set>
+#include <string>
+#include <thread>
+
+extern "C" {
+#include "gcoll/base/base.h"
+}
+
+namespace {
+
+struct TypeRow {
+    const char *name;
+    size_t bytes;
+    gcoll_type type;
+    bool integer;
+};
+
+const TypeRow kTypes[] = {
+    {"int8", 1, GCOLL_INT8, true},        {"uint8", 1, GCOLL_UINT8, true},
+    {"int32", 4, GCOLL_INT32, true},      {"uint32", 4, GCOLL_UINT32, true},
+    {"int64", 8, GCOLL_INT64, true},      {"uint64", 8, GCOLL_UINT64, true},
+    {"float16", 2, GCOLL_FLOAT16, false}, {"bfloat16", 2, GCOLL_BFLOAT16, false},
+    {"float32", 4, GCOLL_FLOAT32, false}, {"float64", 8, GCOLL_FLOAT64, false},
+};
+
+const char *const kOps[] = {"sum", "product", "min", "max", "avg", "band", "bor", "bxor", "user"};
+
+bool bitwise(int op) {
+    return op == GCOLL_BAND || op == GCOLL_BOR || op == GCOLL_BXOR;
+}
+
+TEST(Types, NamesAndSizes) {
+    ASSERT_EQ(std::size(kTypes), static_cast<size_t>(GCOLL_TYPE_COUNT));
+    for (const TypeRow &row : kTypes) {
+        EXPECT_STREQ(gcoll_type_name(row.type), row.name);
+        EXPECT_EQ(gcoll_type_size(row.type), row.bytes) << row.name;
+        gcoll_type parsed = GCOLL_TYPE_COUNT;
+        EXPECT_EQ(gcoll_type_parse(row.name, &parsed), GCOLL_OK);
+        EXPECT_EQ(parsed, row.type);
+    }
+    for (int none : {-1, static_cast<int>(GCOLL_TYPE_COUNT), INT_MAX, INT_MIN}) {
+        EXPECT_STREQ(gcoll_type_name(static_cast<gcoll_type>(none)), "?");
+        EXPECT_EQ(gcoll_type_size(static_cast<gcoll_type>(none)), 0u);
+    }
+}
+
+TEST(Ops, Names) {
+    ASSERT_EQ(std::size(kOps), static_cast<size_t>(GCOLL_OP_COUNT));
+    for (int op = 0; op < GCOLL_OP_COUNT; op++) {
+        EXPECT_STREQ(gcoll_op_name(static_cast<gcoll_op>(op)), kOps[op]);
+        gcoll_op parsed = GCOLL_OP_COUNT;
+        EXPECT_EQ(gcoll_op_parse(kOps[op], &parsed), GCOLL_OK);
+        EXPECT_EQ(parsed, op);
+    }
+    for (int none : {-1, static_cast<int>(GCOLL_OP_COUNT), INT_MAX, INT_MIN})
+        EXPECT_STREQ(gcoll_op_name(static_cast<gcoll_op>(none)), "?");
+}
+
+TEST(Types, ParseRejectsWithTheAllowedNames) {
+    for (const char *name : {"", "float", "FLOAT32", "float32 ", " int8", "int16", "?"}) {
+        gcoll_type type = GCOLL_INT64;
+        EXPECT_EQ(gcoll_type_parse(name, &type), GCOLL_ERR_INVALID) << name;
+        EXPECT_EQ(type, GCOLL_INT64) << "written on failure";
+        std::string text = gcoll_last_error();
+        EXPECT_NE(text.find("\"" + std::string(name) + "\""), std::string::npos) << text;
+        for (const TypeRow &row : kTypes)
+            EXPECT_NE(text.find(row.name), std::string::npos) << text << " lacks " << row.name;
+    }
+    gcoll_type type = GCOLL_INT64;
+    EXPECT_EQ(gcoll_type_parse(nullptr, &type), GCOLL_ERR_INVALID);
+    EXPECT_EQ(gcoll_type_parse(std::string(5000, 'x').c_str(), &type), GCOLL_ERR_INVALID);
+    EXPECT_NE(std::string(gcoll_last_error()).find("float64"), std::string::npos)
+        << "crowded out by the name";
+}
+
+TEST(Ops, ParseRejectsWithTheAllowedNames) {
+    for (const char *name : {"", "Sum", "average", "sum,", "and"}) {
+        gcoll_op op = GCOLL_MAX;
+        EXPECT_EQ(gcoll_op_parse(name, &op), GCOLL_ERR_INVALID) << name;
+        EXPECT_EQ(op, GCOLL_MAX) << "written on failure";
+        std::string text = gcoll_last_error();
+        EXPECT_NE(text.find("\"" + std::string(name) + "\""), std::string::npos) << text;
+        for (const char *allowed : kOps)
+            EXPECT_NE(text.find(allowed), std::string::npos) << text << " lacks " << allowed;
+    }
+    gcoll_op op = GCOLL_MAX;
+    EXPECT_EQ(gcoll_op_parse(nullptr, &op), GCOLL_ERR_INVALID);
+}
+
+TEST(Ops, CheckAllowsBitsForIntegersOnly) {
+    for (const TypeRow &row : kTypes) {
+        for (int op = 0; op < GCOLL_OP_COUNT; op++) {
+            gcoll_status status = gcoll_op_check(row.type, static_cast<gcoll_op>(op));
+            if (row.integer || !bitwise(op)) {
+                EXPECT_EQ(status, GCOLL_OK) << row.name << " " << kOps[op];
+                continue;
+            }
+            EXPECT_EQ(status, GCOLL_ERR_INVALID) << row.name << " " << kOps[op];
+            std::string text = gcoll_last_error();
+            EXPECT_NE(text.find(row.name), std::string::npos) << text;
+            EXPECT_NE(text.find(kOps[op]), std::string::npos) << text;
+        }
+    }
+}
+
+TEST(Ops, CheckRejectsNumbersThatAreNone) {
+    for (int none : {-1, 10, 77, INT_MAX, INT_MIN}) {
+        EXPECT_EQ(gcoll_op_check(static_cast<gcoll_type>(none), GCOLL_SUM), GCOLL_ERR_INVALID);
+        EXPECT_NE(std::string(gcoll_last_error()).find(std::to_string(none)), std::string::npos);
+        EXPECT_EQ(gcoll_op_check(GCOLL_INT8, static_cast<gcoll_op>(none)), GCOLL_ERR_INVALID);
+        EXPECT_NE(std::string(gcoll_last_error()).find(std::to_string(none)), std::string::npos);
+    }
+}
+
+TEST(Time, NeverGoesBackAndAdvances) {
+    int64_t first = gcoll_now_ns(), last = first;
+    EXPECT_GT(first, 0);
+    while (last <
+           first + 1000000) { // a millisecond: a clock that stands still runs into the test's time limit
+        int64_t now = gcoll_now_ns();
+        ASSERT_GE(now, last);
+        last = now;
+    }
+    EXPECT_GE(gcoll_now_ms(), last / 1000000);
+}
+
+TEST(Random, DiffersAndStaysInside) {
+    std::set<std::string> seen;
+    for (int i = 0; i < 100; i++) {
+        unsigned char bytes[24];
+        memset(bytes, 0x5a, sizeof bytes);
+        ASSERT_EQ(gcoll_random_bytes(bytes + 4, 16), GCOLL_OK);
+        for (int guard : {0, 1, 2, 3, 20, 21, 22, 23})
+            EXPECT_EQ(bytes[guard], 0x5a);
+        EXPECT_TRUE(seen.emplace(reinterpret_cast<char *>(bytes) + 4, 16).second) << "16 bytes came twice";
+    }
+    EXPECT_EQ(gcoll_random_bytes(nullptr, 0), GCOLL_OK);
+    std::string large(100000, '\0'); // beyond what getrandom promises to give in one call
+    ASSERT_EQ(gcoll_random_bytes(&large[0], large.size()), GCOLL_OK);
+    EXPECT_NE(large.substr(large.size() - 16), std::string(16, '\0'));
+}
+
+TEST(LastError, FormatsNestsAndTruncates) {
+    EXPECT_EQ(gcoll_error(GCOLL_ERR_IO, "port %d", 7), GCOLL_ERR_IO);
+    EXPECT_STREQ(gcoll_last_error(), "port 7");
+    gcoll_error(GCOLL_ERR_PEER, "rank 3: %s", gcoll_last_error());
+    EXPECT_STREQ(gcoll_last_error(), "rank 3: port 7");
+    gcoll_error(GCOLL_ERR_IO, "%s", std::string(5000, 'y').c_str());
+    EXPECT_EQ(gcoll_last_error(), std::string(1023, 'y'));
+}
+
+TEST(LastError, BelongsToItsThread) {
+    gcoll_error(GCOLL_ERR_IO, "mine");
+    std::string theirs = "unset";
+    std::thread([&] { theirs = gcoll_last_error(); }).join();
+    EXPECT_EQ(theirs, "");
+    EXPECT_STREQ(gcoll_last_error(), "mine");
+}
+
+TEST(Status, EveryOneHasItsOwnText) {
+    std::set<std::string> texts;
+    for (int status = GCOLL_OK; status <= GCOLL_ERR_INTERNAL; status++)
+        EXPECT_TRUE(texts.insert(gcoll_status_text(static_cast<gcoll_status>(status))).second) << status;
+    EXPECT_STREQ(gcoll_status_text(static_cast<gcoll_status>(-1)), "unknown status");
+    EXPECT_STREQ(gcoll_status_text(static_cast<gcoll_status>(GCOLL_ERR_INTERNAL + 1)), "unknown status");
+}
+
+TEST(Sizes, MultiplyChecksOverflow) {
+    uint64_t product = 5;
+    EXPECT_TRUE(gcoll_mul_u64(UINT64_C(0xffffffff), UINT64_C(0xffffffff), &product));
+    EXPECT_EQ(product, UINT64_C(0xfffffffe00000001));
+    EXPECT_FALSE(gcoll_mul_u64(UINT64_C(1) << 32, UINT64_C(1) << 32, &product));
+}
+
+} // namespace
