@@ -263,28 +263,35 @@ gcoll_status gcoll_address_parse(const char *text, gcoll_address *address) {
     return GCOLL_OK;
 }
 
-/* 0 is best; a rank above 2 is hopeless. */
-static uint32_t rank_of(const gcoll_address *own, const gcoll_address *peer, const gcoll_host_address *host) {
+typedef enum candidate { SAME_HOST, SAME_SUBNET, ELSEWHERE, OUR_OWN, HOPELESS } candidate;
+
+static candidate classify(const gcoll_address *own, const gcoll_address *peer,
+                          const gcoll_host_address *host) {
+    candidate found = ELSEWHERE;
+
     if (gcoll_host_address_is_loopback(host)) {
-        return own->host == peer->host ? 0 : 3;
+        return own->host == peer->host ? SAME_HOST : HOPELESS;
     }
     for (uint32_t i = 0; i < own->count; i++) {
         const gcoll_host_address *mine = &own->hosts[i];
 
+        if (own->host != peer->host && gcoll_host_address_equal(mine, host)) {
+            return OUR_OWN; /* like the bridge of containers, which has the same address on every host */
+        }
         if (!gcoll_host_address_is_loopback(mine) && gcoll_host_address_near(mine, host, mine->prefix)) {
-            return 1;
+            found = SAME_SUBNET;
         }
     }
-    return 2;
+    return found;
 }
 
 uint32_t gcoll_address_choose(const gcoll_address *own, const gcoll_address *peer,
                               uint32_t order[GCOLL_ADDRESS_HOSTS]) {
     uint32_t count = 0;
 
-    for (uint32_t rank = 0; rank <= 2; rank++) {
+    for (int kind = SAME_HOST; kind < HOPELESS; kind++) {
         for (uint32_t i = 0; i < peer->count; i++) {
-            if (rank_of(own, peer, &peer->hosts[i]) == rank) {
+            if ((int)classify(own, peer, &peer->hosts[i]) == kind) {
                 order[count++] = i;
             }
         }

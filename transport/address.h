@@ -41,7 +41,7 @@ gcoll_status gcoll_address_parse(const char *text, gcoll_address *address);
 
 /* Which of peer's addresses to try, best first, as seen from a host with the addresses `own`: loopback
  * first on the same host and never on another, then addresses in a subnet of ours, then the rest in the
- * peer's order. Returns how many; 0 if there is no hope. */
+ * peer's order, those that are our own last. Returns how many; 0 if there is no hope. */
 uint32_t gcoll_address_choose(const gcoll_address *own, const gcoll_address *peer,
                               uint32_t order[GCOLL_ADDRESS_HOSTS]);
 

@@ -112,6 +112,10 @@ void gcoll_wire_put_hello(uint8_t *bytes, const gcoll_wire_hello *hello) {
     put64(bytes + 64, hello->pool_bytes);
 }
 
+bool gcoll_wire_may_be_hello(const uint8_t *bytes, size_t count) {
+    return memcmp(bytes, hello_magic, count < sizeof hello_magic ? count : sizeof hello_magic) == 0;
+}
+
 const char *gcoll_wire_get_hello(const uint8_t *bytes, gcoll_wire_hello *hello) {
     if (memcmp(bytes, hello_magic, sizeof hello_magic) != 0) {
         return "no greeting";

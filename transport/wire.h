@@ -79,6 +79,8 @@ void gcoll_wire_put_header(uint8_t *bytes, const gcoll_wire_header *header);
 const char *gcoll_wire_get_header(const uint8_t *bytes, gcoll_wire_header *header);
 
 void gcoll_wire_put_hello(uint8_t *bytes, const gcoll_wire_hello *hello);
+/* Whether `count` bytes can be the beginning of one. */
+bool gcoll_wire_may_be_hello(const uint8_t *bytes, size_t count);
 const char *gcoll_wire_get_hello(const uint8_t *bytes, gcoll_wire_hello *hello);
 
 void gcoll_wire_put_reply(uint8_t *bytes, const gcoll_wire_reply *reply);

@@ -251,6 +251,10 @@ void gcoll_tcp_link_ready(gcoll_tcp_link *link) {
         return;
     }
     link->have += (size_t)got;
+    if (link->role == GCOLL_TCP_STRANGER && !gcoll_wire_may_be_hello(link->bytes, link->have)) {
+        gcoll_tcp_link_drop(link);
+        return;
+    }
     if (link->have == wanted) {
         link->role == GCOLL_TCP_DIALER ? answered(link) : greeted(link);
     }

@@ -45,9 +45,10 @@ static void release_broken(gcoll_tcp *tcp) {
     tcp->last_verdict = NULL;
 }
 
+/* A peer that aborted needs nothing from us, and may not be reading any more. */
 static bool has_unsent(const gcoll_tcp *tcp) {
     for (const gcoll_tcp_pair *pair = tcp->outputs; pair != NULL; pair = pair->next_output) {
-        if (pair->socket != NULL && gcoll_tcp_has_output(pair)) {
+        if (pair->socket != NULL && !pair->told && gcoll_tcp_has_output(pair)) {
             return true;
         }
     }
@@ -142,7 +143,7 @@ static bool has_unacknowledged(const gcoll_tcp *tcp) {
         const gcoll_tcp_pair *pair = tcp->pairs[i];
         int bytes = 0;
 
-        if (pair != NULL && pair->socket != NULL && !pair->output.dead &&
+        if (pair != NULL && pair->socket != NULL && !pair->told && !pair->output.dead &&
             ioctl(pair->socket->fd, SIOCOUTQ, &bytes) == 0 && bytes > 0) {
             return true;
         }
