@@ -1,0 +1,340 @@
+/*
+ * gcoll/store/redis.c - a store in a Redis server.
+ *
+ * A key is two Redis keys: "key" holds the value as a plain string, so that a counter is one as Redis knows
+ * it (INCRBY, exact to 64 bits); "key!" is a list of one element that is there when the key is, for strings
+ * cannot be waited for. A waiter moves that element from the list to the same list and blocks while there is
+ * none: BRPOPLPUSH, which servers old and new have, leaves it there for the next waiter, and costs a few
+ * bytes however long the value is. A short script changes both keys as one. '!' is in no key of ours.
+ *
+ * A lost connection is made anew, with back-off, until the time of the request is over. set, get, wait and
+ * remove may safely be sent twice. An add may not: if its answer is lost, its outcome is unknown, and said to
+ * be.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/base/base.h"
+#include "gcoll/store/redis_link.h"
+
+#define FIRST_DELAY_NS 10000000  /* a server that restarts takes about that long */
+#define MAX_DELAY_NS   200000000 /* and thousands of ranks must not storm it when it is back */
+/* A wait asks in slices, so that a server that died without a word is noticed during a long wait. */
+#define SLICE_MS 5000
+#define WORDS    6
+#define MS_MAX   (INT64_C(366) * 86400 * 1000) /* longer timeouts are as good, and sums stay in range */
+
+#define SET_SCRIPT                                                                                           \
+    "redis.call('SET',KEYS[1],ARGV[1]) redis.call('DEL',KEYS[2]) redis.call('RPUSH',KEYS[2],'1') return 1"
+/* As text: a script's numbers have 53 bits. INCRBY comes first, as it may refuse. */
+#define ADD_SCRIPT                                                                                           \
+    "redis.call('INCRBY',KEYS[1],ARGV[1]) redis.call('DEL',KEYS[2]) redis.call('RPUSH',KEYS[2],'1') "        \
+    "return redis.call('GET',KEYS[1])"
+
+typedef struct redis_store {
+    gcoll_redis_address address;
+    gcoll_redis_link link;
+    int64_t timeout_ms;
+    bool whole_seconds; /* a server before Redis 6, which blocks for whole seconds only */
+} redis_store;
+
+/* A command, and what its messages name. */
+typedef struct command {
+    const char *verb, *key;
+    char mark[GCOLL_STORE_KEY_MAX + 2]; /* "key!" */
+    bool repeatable;
+    int count;
+    const char *words[WORDS];
+    size_t lengths[WORDS];
+    char number[GCOLL_STORE_COUNTER_TEXT]; /* a word made here */
+} command;
+
+static void word(command *c, const char *text) {
+    c->words[c->count] = text;
+    c->lengths[c->count++] = strlen(text);
+}
+
+static void command_init(command *c, const char *verb, const char *key) {
+    c->verb = verb;
+    c->key = key;
+    c->repeatable = true;
+    c->count = 0;
+    snprintf(c->mark, sizeof c->mark, "%s!", key);
+}
+
+static void script_init(command *c, const char *verb, const char *key, const char *script) {
+    command_init(c, verb, key);
+    word(c, "EVAL");
+    word(c, script);
+    word(c, "2");
+    word(c, key);
+    word(c, c->mark);
+}
+
+static bool starts_with(const char *text, const char *start) {
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* Adds what was asked for to the message, which names the server and the cause. */
+static gcoll_status explain(const command *c, gcoll_status status, bool unknown) {
+    return gcoll_error(status, "%s (%s \"%s\"%s)", gcoll_last_error(), c->verb, c->key,
+                       unknown ? "; its outcome is unknown" : "");
+}
+
+/* An answer of another type than the command has. */
+static gcoll_status strange(const redis_store *self, const command *c, const redisReply *reply) {
+    return gcoll_error(GCOLL_ERR_PROTOCOL,
+                       "redis store %.300s: the answer is not one of a Redis server: type %d (%s \"%s\")",
+                       self->address.name, reply->type, c->verb, c->key);
+}
+
+/* One try. An error answer comes back as a status. */
+static gcoll_status attempt(redis_store *self, command *c, int64_t deadline_ns, gcoll_redis_fault *fault,
+                            redisReply **reply) {
+    redisReply *answer = NULL;
+    char text[GCOLL_REDIS_QUOTE];
+    gcoll_status status =
+        gcoll_redis_call(&self->link, c->count, c->words, c->lengths, deadline_ns, fault, &answer);
+    if (status != GCOLL_OK)
+        return status;
+    if (answer->type != REDIS_REPLY_ERROR) {
+        *reply = answer;
+        return GCOLL_OK;
+    }
+    gcoll_redis_quote(answer, text);
+    freeReplyObject(answer);
+    fault->transient = starts_with(text, "LOADING ");
+    bool counter = strstr(text, "value is not an integer") != NULL || strstr(text, "would overflow") != NULL;
+    if (starts_with(text, "ERR timeout is not an integer") && !self->whole_seconds) {
+        self->whole_seconds = true;
+        fault->transient = true;
+    }
+    status = counter ? GCOLL_ERR_INVALID : GCOLL_ERR_IO;
+    gcoll_error(status, "redis store %.300s: the server answered: %s", self->address.name, text);
+    return status;
+}
+
+/* Tries until the store's timeout is over. */
+static gcoll_status request(redis_store *self, command *c, redisReply **reply) {
+    int64_t deadline = gcoll_store_deadline(self->timeout_ms), delay = FIRST_DELAY_NS;
+    for (;;) {
+        gcoll_redis_fault fault;
+        gcoll_status status = attempt(self, c, deadline, &fault, reply);
+        if (status == GCOLL_OK)
+            return GCOLL_OK;
+        bool again = fault.transient && (c->repeatable || !fault.unknown);
+        if (!again || !gcoll_store_pause(deadline, &delay, MAX_DELAY_NS))
+            return explain(c, status, fault.unknown && !c->repeatable);
+    }
+}
+
+static gcoll_status redis_set(void *handle, const char *key, const void *value, size_t bytes) {
+    redis_store *self = handle;
+    command c;
+    redisReply *reply;
+    script_init(&c, "set", key, SET_SCRIPT);
+    c.words[c.count] = value;
+    c.lengths[c.count++] = bytes;
+    gcoll_status status = request(self, &c, &reply);
+    if (status != GCOLL_OK)
+        return status;
+    if (reply->type != REDIS_REPLY_INTEGER)
+        status = strange(self, &c, reply);
+    freeReplyObject(reply);
+    return status;
+}
+
+static gcoll_status redis_get(void *handle, const char *key, void *value, size_t capacity, size_t *bytes) {
+    redis_store *self = handle;
+    command c;
+    redisReply *reply;
+    command_init(&c, "get", key);
+    word(&c, "GET");
+    word(&c, key);
+    gcoll_status status = request(self, &c, &reply);
+    if (status != GCOLL_OK)
+        return status;
+    size_t found = reply->type == REDIS_REPLY_STRING ? (size_t)reply->len : 0;
+    if (reply->type == REDIS_REPLY_NIL)
+        status = gcoll_error(GCOLL_ERR_NOT_FOUND, "redis store %.300s, get \"%s\": no such key",
+                             self->address.name, key);
+    else if (reply->type != REDIS_REPLY_STRING)
+        status = strange(self, &c, reply);
+    else if (found > capacity)
+        status = gcoll_error(GCOLL_ERR_INVALID,
+                             "redis store %.300s, get \"%s\": the value has %zu bytes; there is room for %zu",
+                             self->address.name, key, found, capacity);
+    if (status == GCOLL_OK) {
+        memcpy(value, reply->str, found);
+        *bytes = found;
+    }
+    freeReplyObject(reply);
+    return status;
+}
+
+static gcoll_status redis_add(void *handle, const char *key, int64_t delta, int64_t *value) {
+    redis_store *self = handle;
+    command c;
+    redisReply *reply;
+    char where[GCOLL_STORE_KEY_MAX + 32];
+    script_init(&c, "add", key, ADD_SCRIPT);
+    snprintf(c.number, sizeof c.number, "%" PRId64, delta);
+    word(&c, c.number);
+    c.repeatable = false;
+    gcoll_status status = request(self, &c, &reply);
+    if (status != GCOLL_OK)
+        return status;
+    if (reply->type != REDIS_REPLY_STRING) {
+        status = strange(self, &c, reply);
+    } else {
+        snprintf(where, sizeof where, "redis store, add \"%s\"", key);
+        status = gcoll_store_counter_add(where, reply->str, (size_t)reply->len, 0, value);
+    }
+    freeReplyObject(reply);
+    return status;
+}
+
+static gcoll_status redis_remove(void *handle, const char *key) {
+    redis_store *self = handle;
+    command c;
+    redisReply *reply;
+    command_init(&c, "remove", key);
+    word(&c, "DEL");
+    word(&c, key);
+    word(&c, c.mark);
+    gcoll_status status = request(self, &c, &reply);
+    if (status != GCOLL_OK)
+        return status;
+    if (reply->type != REDIS_REPLY_INTEGER)
+        status = strange(self, &c, reply);
+    freeReplyObject(reply);
+    return status;
+}
+
+/* ---- Wait --------------------------------------------------------------------------------------- */
+
+/* One question: blocks in the server for up to left_ms, or with 0 only looks. *found is written on success.
+ */
+static gcoll_status ask(redis_store *self, command *c, int64_t left_ms, int64_t deadline_ns,
+                        gcoll_redis_fault *fault, bool *found) {
+    redisReply *reply;
+    int64_t slice = left_ms < SLICE_MS ? left_ms : SLICE_MS;
+    int64_t answer_by = gcoll_store_deadline(slice + self->timeout_ms);
+    c->count = 0;
+    if (slice == 0) {
+        word(c, "EXISTS");
+        word(c, c->mark);
+    } else {
+        word(c, "BRPOPLPUSH");
+        word(c, c->mark);
+        word(c, c->mark);
+        c->words[c->count] = c->number;
+        if (self->whole_seconds) {
+            snprintf(c->number, sizeof c->number, "%" PRId64, (slice + 999) / 1000);
+            answer_by = gcoll_store_deadline(slice); /* its last part of a second we do not wait for */
+        } else {
+            snprintf(c->number, sizeof c->number, "%" PRId64 ".%03d", slice / 1000, (int)(slice % 1000));
+        }
+        c->lengths[c->count++] = strlen(c->number);
+    }
+    gcoll_status status = attempt(self, c, answer_by < deadline_ns ? answer_by : deadline_ns, fault, &reply);
+    if (status != GCOLL_OK)
+        return status;
+    if (reply->type == REDIS_REPLY_INTEGER)
+        *found = reply->integer != 0;
+    else if (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_NIL)
+        *found = reply->type == REDIS_REPLY_STRING;
+    else
+        status = strange(self, c, reply);
+    freeReplyObject(reply);
+    return status;
+}
+
+static gcoll_status redis_wait(void *handle, const char *key, int64_t timeout_ms) {
+    redis_store *self = handle;
+    int64_t wanted_by = gcoll_store_deadline(timeout_ms), delay = FIRST_DELAY_NS, deadline;
+    command c;
+    command_init(&c, "wait", key);
+    /* The server's answer, and a restart on the way, get the time that every request has. */
+    if (__builtin_add_overflow(wanted_by, gcoll_store_deadline(self->timeout_ms) - gcoll_now_ns(), &deadline))
+        deadline = INT64_MAX;
+    for (;;) {
+        gcoll_redis_fault fault;
+        bool found = false;
+        int64_t left = gcoll_store_left_ms(wanted_by);
+        gcoll_status status = ask(self, &c, left, deadline, &fault, &found);
+        if (status == GCOLL_OK && found)
+            return GCOLL_OK;
+        if (status == GCOLL_OK && left == 0)
+            return gcoll_error(GCOLL_ERR_TIMEOUT,
+                               "redis store %.300s, wait \"%s\": not set within %" PRId64 " ms",
+                               self->address.name, key, timeout_ms);
+        if (status == GCOLL_OK) {
+            delay = FIRST_DELAY_NS;
+        } else if (!fault.transient || !gcoll_store_pause(deadline, &delay, MAX_DELAY_NS)) {
+            return explain(&c, status, false);
+        }
+    }
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------ */
+
+static void redis_destroy(void *handle) {
+    redis_store *self = handle;
+    gcoll_redis_close(&self->link);
+    gcoll_redis_address_release(&self->address);
+    free(self);
+}
+
+static const gcoll_store_ops redis_ops = {
+    .struct_size = sizeof(gcoll_store_ops),
+    .name = "redis",
+    .set = redis_set,
+    .get = redis_get,
+    .wait = redis_wait,
+    .add = redis_add,
+    .remove = redis_remove,
+    .destroy = redis_destroy,
+};
+
+gcoll_status gcoll_store_redis_create(gcoll_redis_address *address, int64_t timeout_ms, gcoll_store **store) {
+    redis_store *self = calloc(1, sizeof *self);
+    if (self == NULL) {
+        gcoll_redis_address_release(address);
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "gcoll_store_open: no memory");
+    }
+    self->address = *address;
+    self->timeout_ms = timeout_ms < MS_MAX ? timeout_ms : MS_MAX;
+    self->link.address = &self->address;
+    self->link.fd = -1;
+    int64_t deadline = gcoll_store_deadline(self->timeout_ms), delay = FIRST_DELAY_NS;
+    gcoll_redis_fault fault;
+    redisReply *reply = NULL;
+    gcoll_status status;
+    command ping;
+    command_init(&ping, "open", "");
+    word(&ping, "PING");
+    /* A server that reads its data is worth waiting for (it answers, and the connection stays); one that is
+     * not there is more likely a mistake. */
+    do {
+        status = attempt(self, &ping, deadline, &fault, &reply);
+    } while (status != GCOLL_OK && fault.transient && self->link.fd >= 0 &&
+             gcoll_store_pause(deadline, &delay, MAX_DELAY_NS));
+    if (status != GCOLL_OK) {
+        gcoll_error(status, "gcoll_store_open: %s", gcoll_last_error());
+        goto destroy;
+    }
+    if (reply->type != REDIS_REPLY_STATUS)
+        status = strange(self, &ping, reply);
+    freeReplyObject(reply);
+    if (status == GCOLL_OK)
+        status = gcoll_store_create(&redis_ops, self, store);
+    if (status == GCOLL_OK)
+        return GCOLL_OK;
+destroy:
+    redis_destroy(self);
+    return status;
+}

@@ -1,0 +1,260 @@
+/*
+ * gcoll/store/redis_link.c - requests and answers on one connection.
+ *
+ * Only the protocol is hiredis's (its formatter and reader); the socket is ours, so that one deadline covers
+ * a request as a whole and not each read of it, and so that we know whether a lost request had been sent.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "gcoll/base/base.h"
+#include "gcoll/store/redis_link.h"
+
+/* Longest answer that is read: a value of full length and its framing, or an error with a long text. */
+#define ANSWER_MAX (GCOLL_STORE_VALUE_MAX + 4096)
+#define CHUNK      16384
+/* Shortest run of bytes of the password that counts as showing it. */
+#define SECRET_RUN 4
+
+void gcoll_redis_close(gcoll_redis_link *link) {
+    if (link->fd >= 0)
+        close(link->fd);
+    if (link->reader != NULL)
+        redisReaderFree(link->reader);
+    link->fd = -1;
+    link->reader = NULL;
+}
+
+const char *gcoll_redis_quote(const redisReply *reply, char text[GCOLL_REDIS_QUOTE]) {
+    size_t length = (size_t)reply->len < GCOLL_REDIS_QUOTE - 1 ? (size_t)reply->len : GCOLL_REDIS_QUOTE - 1;
+    for (size_t i = 0; i < length; i++)
+        text[i] = reply->str[i] >= ' ' && reply->str[i] <= '~' ? reply->str[i] : '?';
+    text[length] = '\0';
+    return text;
+}
+
+/* ---- Bytes -------------------------------------------------------------------------------------- */
+
+static gcoll_status lost(const gcoll_redis_link *link, const char *why, gcoll_redis_fault *fault) {
+    fault->transient = true;
+    gcoll_error(GCOLL_ERR_IO, "redis store %.300s: the connection was lost: %s", link->address->name, why);
+    return GCOLL_ERR_IO;
+}
+
+static gcoll_status late(const gcoll_redis_link *link, gcoll_redis_fault *fault) {
+    fault->transient = true;
+    gcoll_error(GCOLL_ERR_TIMEOUT, "redis store %.300s: the server did not answer in time",
+                link->address->name);
+    return GCOLL_ERR_TIMEOUT;
+}
+
+static gcoll_status nonsense(const gcoll_redis_link *link, const char *what) {
+    gcoll_error(GCOLL_ERR_PROTOCOL, "redis store %.300s: the answer is not one of a Redis server: %s",
+                link->address->name, what);
+    return GCOLL_ERR_PROTOCOL;
+}
+
+/* Whether an idle connection may be used again: the server has neither closed it nor sent what no one asked
+ * for. Then an add on it can still be sent safely elsewhere. */
+static bool usable(const gcoll_redis_link *link) {
+    char byte;
+    if (link->fd < 0)
+        return false;
+    return recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+static gcoll_status send_all(gcoll_redis_link *link, const char *data, size_t bytes, int64_t deadline_ns,
+                             gcoll_redis_fault *fault) {
+    while (bytes > 0) {
+        ssize_t sent = send(link->fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent >= 0) {
+            fault->unknown = true;
+            data += sent;
+            bytes -= (size_t)sent;
+        } else if (errno == EAGAIN) {
+            if (gcoll_redis_poll(link->fd, POLLOUT, deadline_ns) != GCOLL_OK)
+                return late(link, fault);
+        } else if (errno != EINTR) {
+            return lost(link, strerror(errno), fault);
+        }
+    }
+    return GCOLL_OK;
+}
+
+/* Of the start of an answer: we never ask for a list, so that the only one allowed is the absent one, "*-1".
+ * Must be known before hiredis makes room for as many elements as the other side claims. */
+static bool plausible(const char *chunk, size_t bytes, size_t before, char *first) {
+    for (size_t i = 0; i < bytes && before + i < 2; i++) {
+        if (before + i == 0) {
+            *first = chunk[i];
+            if (chunk[i] == '\0' || strchr("+-:$*", chunk[i]) == NULL)
+                return false;
+        } else if (*first == '*' && chunk[i] != '-') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* One recv into the reader. *total counts the bytes of the answer. */
+static gcoll_status receive_some(gcoll_redis_link *link, int64_t deadline_ns, size_t *total, char *first,
+                                 gcoll_redis_fault *fault) {
+    char chunk[CHUNK];
+    if (gcoll_redis_poll(link->fd, POLLIN, deadline_ns) != GCOLL_OK)
+        return late(link, fault);
+    ssize_t got = recv(link->fd, chunk, sizeof chunk, MSG_DONTWAIT);
+    if (got == 0)
+        return lost(link, "the server closed it", fault);
+    if (got < 0)
+        return errno == EAGAIN || errno == EINTR ? GCOLL_OK : lost(link, strerror(errno), fault);
+    if (!plausible(chunk, (size_t)got, *total, first))
+        return nonsense(link, "wrong first byte");
+    *total += (size_t)got;
+    if (*total > ANSWER_MAX)
+        return nonsense(link, "longer than any value may be");
+    if (redisReaderFeed(link->reader, chunk, (size_t)got) != REDIS_OK) {
+        gcoll_error(GCOLL_ERR_NO_MEMORY, "redis store %.300s: no memory for an answer", link->address->name);
+        return GCOLL_ERR_NO_MEMORY;
+    }
+    return GCOLL_OK;
+}
+
+static gcoll_status receive(gcoll_redis_link *link, int64_t deadline_ns, gcoll_redis_fault *fault,
+                            redisReply **reply) {
+    size_t total = 0;
+    char first = 0;
+    for (;;) {
+        void *found = NULL;
+        gcoll_status status = receive_some(link, deadline_ns, &total, &first, fault);
+        if (status != GCOLL_OK)
+            return status;
+        if (redisReaderGetReply(link->reader, &found) != REDIS_OK)
+            return nonsense(link, link->reader->errstr);
+        if (found == NULL)
+            continue;
+        if (link->reader->pos != link->reader->len) {
+            freeReplyObject(found);
+            return nonsense(link, "more than one answer");
+        }
+        *reply = found;
+        return GCOLL_OK;
+    }
+}
+
+static gcoll_status exchange(gcoll_redis_link *link, int argc, const char **argv, const size_t *lengths,
+                             int64_t deadline_ns, gcoll_redis_fault *fault, redisReply **reply) {
+    char *text = NULL;
+    long long bytes = redisFormatCommandArgv(&text, argc, argv, lengths);
+    if (bytes < 0 || text == NULL) {
+        gcoll_error(GCOLL_ERR_NO_MEMORY, "redis store %.300s: no memory for a request", link->address->name);
+        return GCOLL_ERR_NO_MEMORY;
+    }
+    gcoll_status status = send_all(link, text, (size_t)bytes, deadline_ns, fault);
+    explicit_bzero(text, (size_t)bytes); /* it may be the login */
+    redisFreeCommand(text);
+    if (status == GCOLL_OK)
+        status = receive(link, deadline_ns, fault, reply);
+    if (status == GCOLL_OK)
+        fault->unknown = false;
+    else
+        gcoll_redis_close(link);
+    return status;
+}
+
+/* ---- Log in ------------------------------------------------------------------------------------- */
+
+/* Whether a text has a run of SECRET_RUN bytes of the password, or all of a shorter one. Some servers quote
+ * the words of a command that they do not know. */
+static bool shows(const char *text, const char *password) {
+    size_t length = strlen(password), run = length < SECRET_RUN ? length : SECRET_RUN;
+    for (size_t i = 0; length > 0 && i + run <= length; i++) {
+        if (memmem(text, strlen(text), password + i, run) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* Cuts a text to its first word where that is an error code as Redis has them (WRONGPASS), else to nothing.
+ */
+static void keep_code(char *text) {
+    size_t length = 0;
+    while (isupper((unsigned char)text[length]))
+        length++;
+    if (text[length] != ' ')
+        length = 0;
+    text[length] = '\0';
+}
+
+/* A command of the log-in. Any answer but an error is fine. */
+static gcoll_status step(gcoll_redis_link *link, const char *what, int argc, const char **argv,
+                         int64_t deadline_ns, gcoll_redis_fault *fault) {
+    size_t lengths[3];
+    redisReply *reply;
+    char text[GCOLL_REDIS_QUOTE] = "";
+    for (int i = 0; i < argc; i++)
+        lengths[i] = strlen(argv[i]);
+    gcoll_status status = exchange(link, argc, argv, lengths, deadline_ns, fault, &reply);
+    if (status != GCOLL_OK)
+        return status;
+    if (reply->type == REDIS_REPLY_ERROR) {
+        gcoll_redis_quote(reply, text);
+        fault->transient = strncmp(text, "LOADING ", 8) == 0;
+        if (link->address->password != NULL && shows(text, link->address->password))
+            keep_code(text);
+        status = gcoll_error(GCOLL_ERR_IO, "redis store %.300s: the server refused %s: %s",
+                             link->address->name, what, text);
+        gcoll_redis_close(link);
+    }
+    freeReplyObject(reply);
+    return status;
+}
+
+static gcoll_status log_in(gcoll_redis_link *link, int64_t deadline_ns, gcoll_redis_fault *fault) {
+    const gcoll_redis_address *address = link->address;
+    gcoll_status status = GCOLL_OK;
+    if (address->password != NULL) {
+        const char *words[3] = {"AUTH", address->user, address->password};
+        if (address->user == NULL)
+            words[1] = address->password;
+        status = step(link, "user or password", address->user == NULL ? 2 : 3, words, deadline_ns, fault);
+    }
+    if (status == GCOLL_OK && address->db != 0) {
+        char what[32], number[16];
+        const char *words[2] = {"SELECT", number};
+        snprintf(number, sizeof number, "%u", (unsigned)address->db);
+        snprintf(what, sizeof what, "database %s", number);
+        status = step(link, what, 2, words, deadline_ns, fault);
+    }
+    return status;
+}
+
+gcoll_status gcoll_redis_call(gcoll_redis_link *link, int argc, const char **argv, const size_t *lengths,
+                              int64_t deadline_ns, gcoll_redis_fault *fault, redisReply **reply) {
+    gcoll_status status = GCOLL_OK;
+    memset(fault, 0, sizeof *fault);
+    if (!usable(link)) {
+        gcoll_redis_close(link);
+        status = gcoll_redis_connect(link->address, deadline_ns, fault, &link->fd);
+        if (status != GCOLL_OK)
+            return status;
+        memset(fault, 0, sizeof *fault);
+        link->reader = redisReaderCreate();
+        if (link->reader == NULL) {
+            gcoll_redis_close(link);
+            return gcoll_error(GCOLL_ERR_NO_MEMORY, "redis store %.300s: no memory", link->address->name);
+        }
+        status = log_in(link, deadline_ns, fault);
+        /* Whatever was sent so far was not the request. */
+        fault->unknown = false;
+    }
+    if (status == GCOLL_OK)
+        return exchange(link, argc, argv, lengths, deadline_ns, fault, reply);
+    gcoll_redis_close(link);
+    return status;
+}
