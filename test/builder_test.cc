@@ -1,11 +1,36 @@
 // test/builder_test.cc - dependencies against a comparison of every pair of steps, message numbers, bounds,
-// fences, printing.
+// fences.
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstdio>
 
 #include "plan_runner.h"
+
+// The linker sends the plan's allocations here (--wrap): the one that is told to fails.
+static long allocations_until_failure = -1; // -1: none fails
+
+static bool allocation_fails() {
+    return allocations_until_failure >= 0 && allocations_until_failure-- == 0;
+}
+
+extern "C" {
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *memory, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes);
+void *__wrap_malloc(size_t bytes) {
+    return allocation_fails() ? nullptr : __real_malloc(bytes);
+}
+void *__wrap_calloc(size_t count, size_t bytes) {
+    return allocation_fails() ? nullptr : __real_calloc(count, bytes);
+}
+void *__wrap_realloc(void *memory, size_t bytes) {
+    return allocation_fails() ? nullptr : __real_realloc(memory, bytes);
+}
+}
 
 namespace gcoll_test {
 namespace {
@@ -381,23 +406,30 @@ TEST(Builder, ProblemsAreChecked) {
     EXPECT_EQ(nullptr, b);
 }
 
-TEST(Chunks, AreThePublishedFormula) {
-    for (uint32_t parts : {1u, 2u, 3u, 7u, 64u, 1000u})
-        for (uint64_t n : {0u, 1u, 6u, 7u, 8u, 999u, 1001u, 123457u}) {
-            uint64_t end = 0;
-            for (uint32_t c = 0; c < parts; c++) {
-                EXPECT_EQ(c * n / parts, gcoll_chunk_begin(n, parts, c));
-                EXPECT_EQ(end, gcoll_chunk_begin(n, parts, c));
-                end += gcoll_chunk_count(n, parts, c);
-                EXPECT_LE(gcoll_chunk_count(n, parts, c), n / parts + 1);
-            }
-            EXPECT_EQ(n, end);
+// Whichever allocation fails: an error and no plan, or (where memory was only to be given back) the plan.
+TEST(Builder, EveryAllocationMayFail) {
+    gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 1, 100, 3000);
+    problem.buffers = 3;
+    problem.average = true;
+    problem.segment = 7;
+    problem.option[0] = 2;
+    uint32_t failed = 0;
+    for (long n = 0;; n++) {
+        gcoll_plan *plan = nullptr;
+        allocations_until_failure = n;
+        gcoll_status status = gcoll_plan_create(Algorithm("group_butterfly"), &problem, &plan);
+        bool ran_through = allocations_until_failure >= 0;
+        allocations_until_failure = -1;
+        Plan made(plan);
+        if (ran_through) {
+            EXPECT_EQ(GCOLL_OK, status);
+            break;
         }
-    // No overflow where c * n has one.
-    const uint64_t n = UINT64_MAX;
-    const auto wide = static_cast<unsigned __int128>(n);
-    for (uint32_t c : {0u, 1u, 500000u, GCOLL_MAX_RANKS})
-        EXPECT_EQ(uint64_t(wide * c / GCOLL_MAX_RANKS), gcoll_chunk_begin(n, GCOLL_MAX_RANKS, c));
+        EXPECT_EQ(status == GCOLL_OK, plan != nullptr);
+        failed += status == GCOLL_ERR_NO_MEMORY;
+        EXPECT_TRUE(status == GCOLL_OK || status == GCOLL_ERR_NO_MEMORY) << n;
+    }
+    EXPECT_GT(failed, 30u);
 }
 
 TEST(Print, OneLineAStep) {

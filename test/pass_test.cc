@@ -156,24 +156,22 @@ TEST(Split, ShiftedLocalStepsKeepTheirOrder) {
     gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, 1, 12);
     gcoll_builder *b = nullptr;
     ASSERT_EQ(GCOLL_OK, gcoll_builder_create(&problem, &b));
-    gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), 6);
-    gcoll_plan_copy(b, gcoll_out(0, 6), gcoll_out(0, 0), 6);
-    gcoll_plan_reduce(b, gcoll_out(0, 0), gcoll_out(0, 0), gcoll_out(0, 6), 6);
+    gcoll_ref scratch = gcoll_plan_scratch(b, 12);
+    gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), 8);
+    gcoll_plan_copy(b, scratch, gcoll_out(0, 3), 8); // its first elements are not the first copied above
+    gcoll_plan_copy(b, gcoll_out(0, 0), scratch, 8);
     gcoll_plan *plan = nullptr, *split = nullptr;
     ASSERT_EQ(GCOLL_OK, gcoll_builder_finish(b, &plan));
-    for (uint64_t segment = 1; segment <= 7; segment++) {
+    for (uint64_t segment = 1; segment <= 9; segment++) {
         ASSERT_EQ(GCOLL_OK, gcoll_pass_split(plan, segment, &split));
         std::vector<Plan> plans;
         plans.emplace_back(split);
         Runner<int64_t> run(plans, uint32_t(segment));
-        run.op = [](int64_t x, int64_t y) { return x + y; };
-        for (int64_t e = 0; e < 12; e++)
-            run.in[0][0][size_t(e)] = 1 << e;
+        for (size_t e = 0; e < 12; e++)
+            run.in[0][0][e] = int64_t(100 + e);
         ASSERT_TRUE(run.Run());
-        for (int64_t e = 0; e < 6; e++) {
-            EXPECT_EQ(2 << e, run.out[0][0][size_t(e)]);
-            EXPECT_EQ(1 << e, run.out[0][0][size_t(e) + 6]);
-        }
+        for (size_t e = 0; e < 8; e++)
+            EXPECT_EQ(e < 5 ? int64_t(103 + e) : 0, run.out[0][0][e]) << "segment " << segment;
     }
     gcoll_plan_destroy(plan);
 }
@@ -243,6 +241,25 @@ TEST(Passes, ProblemAndDivisorTellWhatWasDone) {
     EXPECT_EQ(2u, plan->problem.buffers);
     EXPECT_EQ(5u, plan->problem.segment);
     EXPECT_EQ(1u, plan->problem.rank);
+}
+
+TEST(Chunks, AreThePublishedFormula) {
+    for (uint32_t parts : {1u, 2u, 3u, 7u, 64u, 1000u})
+        for (uint64_t n : {0u, 1u, 6u, 7u, 8u, 999u, 1001u, 123457u}) {
+            uint64_t end = 0;
+            for (uint32_t c = 0; c < parts; c++) {
+                EXPECT_EQ(c * n / parts, gcoll_chunk_begin(n, parts, c));
+                EXPECT_EQ(end, gcoll_chunk_begin(n, parts, c));
+                end += gcoll_chunk_count(n, parts, c);
+                EXPECT_LE(gcoll_chunk_count(n, parts, c), n / parts + 1);
+            }
+            EXPECT_EQ(n, end);
+        }
+    // No overflow where c * n has one.
+    const uint64_t n = UINT64_MAX;
+    const auto wide = static_cast<unsigned __int128>(n);
+    for (uint32_t c : {0u, 1u, 500000u, GCOLL_MAX_RANKS})
+        EXPECT_EQ(uint64_t(wide * c / GCOLL_MAX_RANKS), gcoll_chunk_begin(n, GCOLL_MAX_RANKS, c));
 }
 
 } // namespace
