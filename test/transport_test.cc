@@ -365,6 +365,36 @@ TEST_P(Transport, ProbeIsAnsweredByProgressOnly) {
     EXPECT_EQ(group[0].answered[1].position, 6u);
 }
 
+TEST_P(Transport, SizesThatDifferBreakThePairAtTheReceiver) {
+    for (uint64_t bytes : {UINT64_C(12), 2 * kMiB})
+        for (bool shorter : {false, true})
+            for (bool early : {false, true}) {
+                Group group(GetParam(), 2);
+                uint64_t expected = shorter ? bytes / 2 : bytes * 2;
+                group.connect(0, 1);
+                if (early)
+                    group[1].receive(0, 1, 0, expected);
+                group.turn([&, i = 0]() mutable { return i++ == 20; });
+                group[0].send(1, 1, 0, bytes);
+                group.turn([&, i = 0]() mutable { return i++ == 20; });
+                if (!early)
+                    group[1].receive(0, 1, 0, expected);
+                ASSERT_TRUE(group.turn([&] { return group[1].failed.size() == 1; }));
+                EXPECT_EQ(group[1].failed[0].status, GCOLL_ERR_MISMATCH) << group[1].failed[0].text;
+                EXPECT_NE(group[1].failed[0].text.find(std::to_string(bytes)), std::string::npos)
+                    << group[1].failed[0].text;
+                EXPECT_NE(group[1].failed[0].text.find(std::to_string(expected)), std::string::npos)
+                    << group[1].failed[0].text;
+                EXPECT_EQ(group[1].done, 0u);
+                // The sender is told why by the abort that follows.
+                gcoll_note note = {GCOLL_ERR_MISMATCH, 0, "sizes"};
+                GetParam()->abort(group[1].endpoint, &note, 1000);
+                EXPECT_TRUE(group.turn([&] { return !group[0].aborted.empty(); }));
+                EXPECT_STREQ(group[0].aborted.at(0).note.text, "sizes");
+                EXPECT_TRUE(group[0].failed.empty());
+            }
+}
+
 TEST_P(Transport, ClosesWithMessagesPosted) {
     Group group(GetParam(), 3);
     auto traffic = random_traffic(3, 12, 11);
@@ -379,7 +409,7 @@ TEST_P(Transport, ClosesWithMessagesPosted) {
     });
 }
 
-const gcoll_transport *const kTransports[] = {&gcoll_transport_inproc};
+const gcoll_transport *const kTransports[] = {&gcoll_transport_inproc, &gcoll_transport_tcp};
 
 INSTANTIATE_TEST_SUITE_P(All, Transport, testing::ValuesIn(kTransports),
                          [](const testing::TestParamInfo<const gcoll_transport *> &named) {

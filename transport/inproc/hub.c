@@ -107,21 +107,21 @@ no_memory:
     return NULL;
 }
 
-/* The room of this group, made if it is the first of its ranks that comes. hub->lock is held. */
-static gcoll_status find_room(gcoll_hub *hub, const uint8_t group[16], gcoll_room **room) {
-    gcoll_room *found = hub->rooms;
-    while (found && memcmp(found->group, group, sizeof found->group) != 0)
-        found = found->next;
-    if (!found) {
-        found = room_create(hub, group);
-        if (!found)
-            return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a group of %u ranks", hub->size);
-        found->number = hub->rooms_made++;
-        found->next = hub->rooms;
-        hub->rooms = found;
-    }
-    *room = found;
-    return GCOLL_OK;
+/* The room of this group, made if it is the first of its ranks that comes; NULL without memory. hub->lock is
+ * held. */
+static gcoll_room *find_room(gcoll_hub *hub, const uint8_t group[16]) {
+    gcoll_room *room = hub->rooms;
+    while (room && memcmp(room->group, group, sizeof room->group) != 0)
+        room = room->next;
+    if (room)
+        return room;
+    room = room_create(hub, group);
+    if (!room)
+        return NULL;
+    room->number = hub->rooms_made++;
+    room->next = hub->rooms;
+    hub->rooms = room;
+    return room;
 }
 
 /* Sits down. The seat's lock is held. */
@@ -142,19 +142,22 @@ static gcoll_status take_seat(gcoll_seat *seat, uint32_t rank) {
 }
 
 gcoll_status gcoll_room_attach(gcoll_hub *hub, const uint8_t group[16], uint32_t rank, gcoll_room **room) {
-    gcoll_room *found;
+    gcoll_status status;
     pthread_mutex_lock(&hub->lock);
-    gcoll_status status = find_room(hub, group, &found);
-    if (!status) {
-        pthread_mutex_lock(&found->seats[rank].lock);
-        status = take_seat(&found->seats[rank], rank);
-        pthread_mutex_unlock(&found->seats[rank].lock);
+    gcoll_room *found = find_room(hub, group);
+    if (!found) {
+        status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a group of %u ranks", hub->size);
+        goto out;
     }
-    if (!status) {
-        found->attached++;
-        found->attached_ever++;
-        *room = found;
-    }
+    pthread_mutex_lock(&found->seats[rank].lock);
+    status = take_seat(&found->seats[rank], rank);
+    pthread_mutex_unlock(&found->seats[rank].lock);
+    if (status)
+        goto out;
+    found->attached++;
+    found->attached_ever++;
+    *room = found;
+out:
     pthread_mutex_unlock(&hub->lock);
     return status;
 }

@@ -228,13 +228,12 @@ static void report(gcoll_endpoint *endpoint, uint32_t sender, gcoll_message *sen
     pthread_mutex_unlock(&seat->lock);
 }
 
-/* The two sides disagree on the size: no later byte on this pair can be trusted. */
+/* The two sides disagree on the size: no later byte on this pair can be trusted. The peer is not told here:
+ * it is better served by the note of the abort that follows. */
 static void refuse(gcoll_endpoint *endpoint, uint32_t peer, uint64_t sent, uint64_t expected) {
     char text[GCOLL_NOTE_TEXT_MAX];
-    snprintf(text, sizeof text, "sent a message of %" PRIu64 " bytes where %" PRIu64 " are expected", sent,
-             expected);
+    snprintf(text, sizeof text, "sent %" PRIu64 " bytes where %" PRIu64 " were expected", sent, expected);
     part(endpoint, peer);
-    gcoll_seat_sign(endpoint->room, peer, endpoint->rank, GCOLL_SIGN_FAILED, 0);
     endpoint->events.failed(endpoint->events.arg, peer, GCOLL_ERR_MISMATCH, text);
 }
 
