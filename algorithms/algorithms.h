@@ -68,8 +68,9 @@ typedef struct gcoll_cost_parameters {
 gcoll_status gcoll_choose(const gcoll_problem *problem, size_t type_bytes, uint32_t needs,
                           const gcoll_cost_parameters *parameters, gcoll_choice *choice);
 
-/* Replaces options that are to be chosen by cost in a given choice (algorithm not NULL). */
-void gcoll_choice_resolve(const gcoll_problem *problem, size_t type_bytes,
+/* Replaces options that are to be chosen by cost in a given choice (algorithm not NULL), among the values
+ * that make the claims in `needs`; none does: the choice stays as it is. */
+void gcoll_choice_resolve(const gcoll_problem *problem, size_t type_bytes, uint32_t needs,
                           const gcoll_cost_parameters *parameters, gcoll_choice *choice);
 
 #endif

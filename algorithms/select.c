@@ -85,10 +85,11 @@ gcoll_status gcoll_choose(const gcoll_problem *problem, size_t type_bytes, uint3
     return GCOLL_OK;
 }
 
-void gcoll_choice_resolve(const gcoll_problem *problem, size_t type_bytes,
+void gcoll_choice_resolve(const gcoll_problem *problem, size_t type_bytes, uint32_t needs,
                           const gcoll_cost_parameters *parameters, gcoll_choice *choice) {
-    search s = make_search(problem, type_bytes, 0, parameters);
+    search s = make_search(problem, type_bytes, needs, parameters);
     try_options(&s, choice, 0);
-    if (s.best.algorithm != NULL) /* else it does not apply, which the planner will say */
+    if (s.best.algorithm !=
+        NULL) /* else no option serves, which the caller finds when it compares the claims */
         *choice = s.best;
 }

@@ -172,13 +172,16 @@ TEST(Select, ResolvesOnlyWhatIsLeftToCost) {
     gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, 13, 1000);
     gcoll_choice choice;
     ASSERT_EQ(GCOLL_OK, gcoll_choice_parse("group_butterfly:segment=4Ki", GCOLL_ALLREDUCE, &choice));
-    gcoll_choice_resolve(&problem, 4, &latency, &choice);
+    gcoll_choice_resolve(&problem, 4, 0, &latency, &choice);
     EXPECT_EQ("group_butterfly:r=4:segment=4Ki", Format(choice));
+    ASSERT_EQ(GCOLL_OK, gcoll_choice_parse("group_butterfly", GCOLL_ALLREDUCE, &choice));
+    gcoll_choice_resolve(&problem, 4, GCOLL_CLAIM_RANK_IDENTICAL, &latency, &choice);
+    EXPECT_EQ("group_butterfly:r=0", Format(choice));
     ASSERT_EQ(GCOLL_OK, gcoll_choice_parse("group_butterfly:r=1", GCOLL_ALLREDUCE, &choice));
-    gcoll_choice_resolve(&problem, 4, &latency, &choice);
+    gcoll_choice_resolve(&problem, 4, 0, &latency, &choice);
     EXPECT_EQ("group_butterfly:r=1", Format(choice));
     ASSERT_EQ(GCOLL_OK, gcoll_choice_parse("ring:segment=8", GCOLL_ALLREDUCE, &choice));
-    gcoll_choice_resolve(&problem, 4, &latency, &choice);
+    gcoll_choice_resolve(&problem, 4, 0, &latency, &choice);
     EXPECT_EQ("ring:segment=8", Format(choice));
 }
 

@@ -54,7 +54,7 @@ static gcoll_status choose(gcoll_context *context, const gcoll_call *call, gcoll
         if (status != GCOLL_OK)
             return status;
     } else {
-        gcoll_choice_resolve(problem, type_bytes, &context->cost, choice);
+        gcoll_choice_resolve(problem, type_bytes, call->needs, &context->cost, choice);
     }
     memcpy(problem->option, choice->option, sizeof problem->option);
     problem->segment = choice->segment_bytes / type_bytes;

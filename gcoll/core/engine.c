@@ -309,6 +309,8 @@ static bool post(gcoll_run *run, bound_step *bound) {
 
 static void run_local(gcoll_run *run, bound_step *bound) {
     const gcoll_step *step = bound->step;
+    if (step->count == 0) /* a fence */
+        return;
     switch ((gcoll_step_kind)step->kind) {
     case GCOLL_STEP_REDUCE:
         reduce(run, bound->dst, bound->a, bound->b, step->count);
