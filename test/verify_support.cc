@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 
 namespace verify_test {
 
@@ -185,6 +184,12 @@ std::string verdict(const Job &job, gcoll_verify_report *report) {
     return Flat(job).verify(report) == GCOLL_OK ? "" : gcoll_last_error();
 }
 
+uint32_t memory_of(const gcoll_problem &problem, gcoll_ref ref) {
+    if (ref.space == GCOLL_SCRATCH)
+        return 0;
+    return 1 + ref.index + (ref.space == GCOLL_OUT && !problem.in_place ? problem.buffers : 0);
+}
+
 namespace {
 
 struct Range {
@@ -192,13 +197,6 @@ struct Range {
     uint64_t begin, end;
     bool write;
 };
-
-// SCRATCH is memory 0, then IN and OUT, which are one if in place.
-uint32_t memory_of(const gcoll_problem &problem, gcoll_ref ref) {
-    if (ref.space == GCOLL_SCRATCH)
-        return 0;
-    return 1 + ref.index + (ref.space == GCOLL_OUT && !problem.in_place ? problem.buffers : 0);
-}
 
 std::vector<Range> ranges_of(const Plan &plan, const gcoll_step &step) {
     std::vector<Range> made;
@@ -234,263 +232,6 @@ bool has_race(const Job &job) {
                     return true;
     }
     return false;
-}
-
-namespace {
-
-uint64_t mix(uint64_t x) {
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
-// An element under three operations at once: a sum, one that commutes but does not associate, and the
-// concatenation of words (as their polynomial hash), which associates but does not commute.
-struct Element {
-    uint64_t sum, tree, word, power;
-};
-
-Element contribution(uint64_t rank, uint64_t buffer, uint64_t position) {
-    uint64_t x = mix(mix(mix(rank) + buffer) + position);
-    return {x, mix(x + 1), mix(x + 2), mix(x + 3) | 1};
-}
-
-Element combine(const Element &l, const Element &r) {
-    return {l.sum + r.sum, mix(l.tree + r.tree), l.word * r.power + r.word, l.power * r.power};
-}
-
-// Any one-to-one function shows whether it was applied once.
-Element divided(const Element &x) {
-    return {x.sum * 3 + 1, mix(x.tree ^ 5), x.word, x.power};
-}
-
-enum class State { waiting, started, done };
-
-using Data = std::vector<Element>;
-
-struct Live {
-    State state = State::waiting;
-    uint32_t missing = 0;
-    bool taken = false; // operands are copied out
-    Data a, b;
-};
-
-class Machine {
-  public:
-    Machine(const Job &job, uint32_t seed, Buffering buffering)
-        : job_(job), random_(seed), buffering_(buffering) {
-        for (uint32_t r = 0; r < job.size(); r++)
-            create(r);
-    }
-
-    // Until nothing can move. Nobody of rank `absent` moves.
-    void run(uint32_t absent = UINT32_MAX) {
-        for (;;) {
-            std::vector<std::pair<uint32_t, uint32_t>> moves;
-            for (uint32_t r = 0; r < job_.size(); r++)
-                for (uint32_t i = 0; r != absent && i < job_[r].steps.size(); i++)
-                    if (may_start(r, i) || may_end(r, i))
-                        moves.emplace_back(r, i);
-            if (moves.empty())
-                return;
-            auto [rank, step] = moves[random_() % moves.size()];
-            if (live_[rank][step].state == State::waiting)
-                start(rank, step);
-            else
-                end(rank, step);
-        }
-    }
-
-    bool finished(uint32_t rank) const { return oldest(rank) == job_[rank].steps.size(); }
-    const Data &output(uint32_t rank, uint32_t k) const {
-        return memory_[rank][memory_of(job_[rank].problem, gcoll_out(k, 0))];
-    }
-
-  private:
-    void create(uint32_t r) {
-        const gcoll_problem &problem = job_[r].problem;
-        live_.emplace_back(job_[r].steps.size());
-        for (const auto &list : job_[r].next)
-            for (uint32_t to : list)
-                live_[r][to].missing++;
-        memory_.emplace_back(1 + (problem.in_place ? 1 : 2) * problem.buffers, rubbish(problem.count));
-        memory_[r][0] = rubbish(job_[r].scratch);
-        for (uint32_t k = 0; k < problem.buffers; k++)
-            for (uint64_t e = 0; e < problem.count; e++)
-                if (problem.collective != GCOLL_BROADCAST || (r == problem.root && k == 0))
-                    memory_[r][1 + k][e] = contribution(r, k, e);
-    }
-
-    Data rubbish(uint64_t count) {
-        Data made(count);
-        for (Element &x : made)
-            x = {random_(), random_(), random_(), random_()};
-        return made;
-    }
-
-    uint32_t oldest(uint32_t rank) const {
-        uint32_t i = 0;
-        while (i < live_[rank].size() && live_[rank][i].state == State::done)
-            i++;
-        return i;
-    }
-
-    bool may_start(uint32_t rank, uint32_t i) const {
-        const Plan &plan = job_[rank];
-        return live_[rank][i].state == State::waiting && live_[rank][i].missing == 0 &&
-               plan.steps[i].round <= uint64_t{plan.steps[oldest(rank)].round} + plan.window;
-    }
-
-    static bool is_recv(const gcoll_step &s) {
-        return s.kind == GCOLL_STEP_RECV || s.kind == GCOLL_STEP_RECV_REDUCE;
-    }
-
-    // The other side of a message: its step, or nothing.
-    const uint32_t *partner(uint32_t rank, uint32_t i) const {
-        const gcoll_step &s = job_[rank].steps[i];
-        auto &known = partners_[{rank, i}];
-        for (uint32_t j = 0; !known && j < job_[s.peer].steps.size(); j++) {
-            const gcoll_step &other = job_[s.peer].steps[j];
-            bool opposite = s.kind == GCOLL_STEP_SEND ? is_recv(other) : other.kind == GCOLL_STEP_SEND;
-            if (opposite && other.peer == rank && other.message == s.message)
-                known = std::make_unique<uint32_t>(j);
-        }
-        return known.get();
-    }
-
-    bool may_end(uint32_t rank, uint32_t i) const {
-        const gcoll_step &s = job_[rank].steps[i];
-        if (live_[rank][i].state != State::started)
-            return false;
-        if (s.kind != GCOLL_STEP_SEND && !is_recv(s))
-            return true;
-        const uint32_t *other = partner(rank, i);
-        if (s.kind == GCOLL_STEP_SEND && buffered(rank, i))
-            return true;
-        return other && live_[s.peer][*other].state != State::waiting;
-    }
-
-    // Whether the transport takes this message before its receive has started.
-    bool buffered(uint32_t rank, uint32_t i) const {
-        bool coin = mix(mix(rank + salt_) + i) % 2;
-        return buffering_ == Buffering::all || (buffering_ == Buffering::some && coin);
-    }
-
-    Data read(uint32_t rank, gcoll_ref ref, uint64_t count) const {
-        const Data &memory = memory_[rank][memory_of(job_[rank].problem, ref)];
-        return Data(memory.begin() + ref.offset, memory.begin() + ref.offset + count);
-    }
-
-    void write(uint32_t rank, gcoll_ref ref, const Data &data) {
-        Data &memory = memory_[rank][memory_of(job_[rank].problem, ref)];
-        std::copy(data.begin(), data.end(), memory.begin() + ref.offset);
-    }
-
-    void take(uint32_t rank, uint32_t i) {
-        const gcoll_step &s = job_[rank].steps[i];
-        Live &live = live_[rank][i];
-        if (live.taken)
-            return;
-        live.taken = true;
-        if (s.kind == GCOLL_STEP_DIVIDE)
-            live.a = read(rank, s.dst, s.count);
-        else if (s.kind != GCOLL_STEP_RECV && s.count > 0)
-            live.a = read(rank, s.a, s.count);
-        if (s.kind == GCOLL_STEP_REDUCE)
-            live.b = read(rank, s.b, s.count);
-    }
-
-    void start(uint32_t rank, uint32_t i) {
-        const gcoll_step &s = job_[rank].steps[i];
-        live_[rank][i].state = State::started;
-        if (random_() % 2)
-            return; // operands are read at the end
-        take(rank, i);
-        if (s.kind != GCOLL_STEP_SEND && s.count > 0)
-            write(rank, s.dst, rubbish(s.count));
-    }
-
-    void end(uint32_t rank, uint32_t i) {
-        const gcoll_step &s = job_[rank].steps[i];
-        Live &live = live_[rank][i];
-        take(rank, i);
-        Data result = live.a;
-        if (is_recv(s)) {
-            uint32_t other = *partner(rank, i);
-            take(s.peer, other);
-            const Data &received = live_[s.peer][other].a;
-            for (uint64_t e = 0; s.kind == GCOLL_STEP_RECV_REDUCE && e < s.count; e++)
-                result[e] =
-                    s.received_first ? combine(received[e], live.a[e]) : combine(live.a[e], received[e]);
-            if (s.kind == GCOLL_STEP_RECV)
-                result = received;
-        }
-        for (uint64_t e = 0; e < result.size(); e++) {
-            if (s.kind == GCOLL_STEP_REDUCE)
-                result[e] = combine(live.a[e], live.b[e]);
-            else if (s.kind == GCOLL_STEP_DIVIDE)
-                result[e] = divided(result[e]);
-        }
-        if (s.kind != GCOLL_STEP_SEND && s.count > 0)
-            write(rank, s.dst, result);
-        live.state = State::done;
-        for (uint32_t to : job_[rank].next[i])
-            live_[rank][to].missing--;
-    }
-
-    const Job &job_;
-    std::mt19937_64 random_;
-    Buffering buffering_;
-    uint64_t salt_ = random_();
-    std::vector<std::vector<Live>> live_;
-    std::vector<std::vector<Data>> memory_;
-    mutable std::map<std::pair<uint32_t, uint32_t>, std::unique_ptr<uint32_t>> partners_;
-};
-
-// What element `position` must be; .tree means nothing.
-Element expected(const Job &job, uint64_t position) {
-    const gcoll_problem &problem = job[0].problem;
-    if (problem.collective == GCOLL_BROADCAST)
-        return contribution(problem.root, 0, position);
-    Element all = contribution(0, 0, position);
-    for (uint32_t r = 0; r < job.size(); r++)
-        for (uint32_t k = r == 0 ? 1 : 0; k < job[r].problem.buffers; k++)
-            all = combine(all, contribution(r, k, position));
-    return problem.average ? divided(all) : all;
-}
-
-} // namespace
-
-Outcome execute(const Job &job, uint32_t seed, Buffering buffering) {
-    Machine machine(job, seed, buffering);
-    machine.run();
-    Outcome outcome{false, true, true, true};
-    for (uint32_t r = 0; r < job.size(); r++) {
-        outcome.deadlock = outcome.deadlock || !machine.finished(r);
-        for (uint32_t k = 0; k < job[r].problem.buffers; k++) {
-            for (uint64_t e = 0; job[r].problem.collective != GCOLL_BARRIER && e < job[r].problem.count;
-                 e++) {
-                const Element want = expected(job, e), got = machine.output(r, k)[e];
-                outcome.right = outcome.right && got.sum == want.sum;
-                outcome.ordered = outcome.ordered && got.word == want.word && got.power == want.power;
-                outcome.rank_identical = outcome.rank_identical && got.tree == machine.output(0, 0)[e].tree;
-            }
-        }
-    }
-    outcome.right = outcome.right && !outcome.deadlock;
-    return outcome;
-}
-
-bool barrier_holds(const Job &job) {
-    for (uint32_t late = 0; late < job.size(); late++) {
-        Machine machine(job, late, Buffering::all);
-        machine.run(late);
-        for (uint32_t r = 0; r < job.size(); r++)
-            if (r != late && machine.finished(r))
-                return false;
-    }
-    return true;
 }
 
 } // namespace verify_test

@@ -70,6 +70,9 @@ class Flat {
 // "" if the verifier accepts the job, else the text of its error.
 std::string verdict(const Job &job, gcoll_verify_report *report = nullptr);
 
+// Which memory of a rank ref is in: SCRATCH is 0, then come IN and OUT, which are one if in place.
+uint32_t memory_of(const gcoll_problem &problem, gcoll_ref ref);
+
 // Two conflicting steps that no path joins: looked for pair by pair.
 bool has_race(const Job &job);
 
@@ -78,6 +81,7 @@ struct Outcome {
     bool right = false;          // every output is what the collective promises
     bool rank_identical = false; // for an operation that commutes but does not associate
     bool ordered = false;        // for one that associates but does not commute
+    bool read_rubbish = false;   // a step read what was never written
 };
 
 // Which sends end before their receive has started.
