@@ -15,11 +15,8 @@
 #define HOT_MAX 3
 /* Polls between two looks at everything: some ten microseconds. */
 #define POLLS_PER_LOOK 32
-/* Read from one pair before others have their turn. */
-#define READ_BUDGET (4U << 20)
-
-#define NS_PER_US INT64_C(1000)
-#define US_PER_MS INT64_C(1000)
+#define NS_PER_US      INT64_C(1000)
+#define US_PER_MS      INT64_C(1000)
 
 void gcoll_tcp_complete(gcoll_tcp *tcp, gcoll_message *message) {
     message->next = NULL;
@@ -132,7 +129,7 @@ static void read_hot(gcoll_tcp *tcp) {
 
         if (pair->posted > 0 && pair->state == GCOLL_TCP_CONNECTED) {
             if (tcp->hot_count <= HOT_MAX) {
-                gcoll_tcp_read(pair, READ_BUDGET);
+                gcoll_tcp_read(pair, GCOLL_TCP_READ_BUDGET);
             }
             at = &pair->next_hot;
         } else {
@@ -216,6 +213,7 @@ static void wait_for_report(gcoll_tcp *tcp, int64_t wait_us) {
         } else if (now - idle_since >= tcp->spin_ns) {
             gcoll_tcp_block(tcp, left_us);
             report(tcp);
+            gcoll_tcp_flush_all(tcp); /* answers to what was read */
             continue;
         }
         poll_once(tcp);

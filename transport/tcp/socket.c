@@ -7,8 +7,6 @@
 
 #include "transport/tcp/tcp.h"
 
-#define READ_BUDGET (4U << 20)
-
 static void pair_ready(gcoll_tcp_socket *socket, int status, int events) {
     gcoll_tcp_pair *pair = socket->pair;
 
@@ -21,7 +19,7 @@ static void pair_ready(gcoll_tcp_socket *socket, int status, int events) {
         return;
     }
     if (events & UV_READABLE) {
-        gcoll_tcp_read(pair, READ_BUDGET);
+        gcoll_tcp_read(pair, GCOLL_TCP_READ_BUDGET);
     }
     if (events & UV_WRITABLE) {
         gcoll_tcp_write(pair);

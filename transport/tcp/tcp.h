@@ -48,6 +48,8 @@
 #define GCOLL_TCP_INPUT_BYTES 65536
 /* Where bytes on their way to `consume` are put: stays in the second-level cache. */
 #define GCOLL_TCP_HOT_BYTES (256 * 1024)
+/* Read from one pair before others have their turn. */
+#define GCOLL_TCP_READ_BUDGET (4U << 20)
 /* Payloads up to this are copied behind their header: cheaper than one more piece for the kernel. */
 #define GCOLL_TCP_COPY_MAX 1024
 /* Accepted connections that have not greeted. */
