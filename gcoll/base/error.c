@@ -8,7 +8,7 @@
 
 static _Thread_local char last_error[1024];
 
-gcoll_status gcoll_error(gcoll_status status, const char *format, ...) {
+gcoll_status(gcoll_error)(gcoll_status status, const char *format, ...) {
     char text[sizeof last_error]; /* not in place: an argument may be last_error itself */
     va_list arguments;
     va_start(arguments, format);

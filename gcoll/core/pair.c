@@ -209,13 +209,13 @@ void gcoll_requests_free(gcoll_context *context) {
 }
 
 gcoll_status gcoll_pair_send(gcoll_pair *pair, uint32_t tag, const void *data, uint64_t bytes) {
-    gcoll_request *request;
+    gcoll_request *request = NULL;
     gcoll_status status = gcoll_pair_send_start(pair, tag, data, bytes, &request);
     return status == GCOLL_OK ? gcoll_request_wait(request) : status;
 }
 
 gcoll_status gcoll_pair_recv(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes) {
-    gcoll_request *request;
+    gcoll_request *request = NULL;
     gcoll_status status = gcoll_pair_recv_start(pair, tag, data, bytes, &request);
     return status == GCOLL_OK ? gcoll_request_wait(request) : status;
 }
