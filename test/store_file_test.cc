@@ -174,6 +174,53 @@ TEST(StoreFile, AHeldLockEndsInTimeAndADeadHolderIsNoHolder) {
     close(locked[1]);
 }
 
+// How many descriptors of this process are open on the file that has this name now.
+int open_count(const std::string &path) {
+    int count = 0;
+    for (const auto &item : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code gone;
+        count += std::filesystem::read_symlink(item.path(), gone) == path;
+    }
+    return count;
+}
+
+int take_lock(const std::string &path) {
+    struct flock whole = {};
+    whole.l_type = F_WRLCK;
+    int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    return fcntl(fd, F_OFD_SETLK, &whole) == 0 ? fd : -1;
+}
+
+// A rank that waits for a lock gets one on a file that was removed meanwhile: that one counts for nothing.
+TEST(StoreFile, ALockThatWasRemovedIsTakenAnew) {
+    TemporaryFolder folder;
+    Store store = open_store("file:" + folder.path());
+    int64_t sum = 0;
+    ASSERT_EQ(gcoll_store_add(store.get(), "n", 1, &sum), GCOLL_OK);
+    std::string name = lock_file_of(folder);
+    int old_lock = take_lock(name);
+    ASSERT_GE(old_lock, 0);
+    std::atomic<bool> added{false};
+    std::thread adder([&] {
+        Store mine = open_store("file:" + folder.path(), 20000);
+        EXPECT_EQ(gcoll_store_add(mine.get(), "n", 1, &sum), GCOLL_OK) << gcoll_last_error();
+        added = true;
+    });
+    while (open_count(name) < 2)
+        std::this_thread::yield();
+    EXPECT_EQ(unlink(name.c_str()), 0);
+    int new_lock = take_lock(name);
+    EXPECT_GE(new_lock, 0);
+    close(old_lock);
+    while (open_count(name) < 2 && !added)
+        std::this_thread::yield();
+    EXPECT_FALSE(added) << "it took the old lock for one";
+    EXPECT_EQ(set(store.get(), "n", "41"), GCOLL_OK);
+    close(new_lock);
+    adder.join();
+    EXPECT_EQ(sum, 42);
+}
+
 TEST(StoreFile, WhatIsNoValueIsNotRead) {
     TemporaryFolder folder;
     Store store = open_store("file:" + folder.path());

@@ -74,7 +74,7 @@ class TemporaryFolder {
         std::string pattern = std::string(base == nullptr ? "/tmp" : base) + "/gcoll_store_XXXXXX";
         if (mkdtemp(pattern.data()) == nullptr)
             std::abort();
-        path_ = pattern;
+        path_ = std::filesystem::canonical(pattern); // as the kernel shows it
     }
     ~TemporaryFolder() {
         std::error_code ignored;

@@ -224,12 +224,14 @@ TEST_P(StoreKinds, OneSetOrAddWakesAllWaiters) {
         std::this_thread::yield();
     // A wait that comes back empty meanwhile: most of the threads block by now.
     EXPECT_EQ(gcoll_store_wait(store.get(), "go", 30), GCOLL_ERR_TIMEOUT);
+    auto began = Clock::now();
     EXPECT_EQ(set(store.get(), "go/set", ""), GCOLL_OK);
     int64_t sum;
     EXPECT_EQ(gcoll_store_add(store.get(), "go/add", 1, &sum), GCOLL_OK);
     for (std::thread &thread : threads)
         thread.join();
     EXPECT_EQ(woken, kWaiters);
+    EXPECT_LT(ms_since(began), 5000) << "some were not woken, but found the key at their deadline";
     EXPECT_EQ(gcoll_store_wait(store.get(), "go/set", 0), GCOLL_OK);
     EXPECT_EQ(gcoll_store_wait(store.get(), "go/add", 0), GCOLL_OK);
 }
