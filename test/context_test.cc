@@ -311,10 +311,15 @@ TEST_P(Contexts, LogTellsWhatHappened) {
         options->log = Lines::add;
         options->log_arg = &lines[rank];
     };
-    run_threads(each, [](uint32_t rank, gcoll_context *context) {
+    std::atomic<uint32_t> all_through{0};
+    run_threads(each, [&](uint32_t rank, gcoll_context *context) {
         sum_of(context, 1);
-        if (rank == 0)
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        all_through++;
+        if (rank == 0) {
+            EXPECT_TRUE(gcoll_test::await(all_through, 2)); // an abort may overtake the end of a call
             gcoll_context_abort(context, "as a test");
+        }
         EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_ABORTED);
     });
     for (const Lines &each_rank : lines) {

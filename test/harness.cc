@@ -112,6 +112,8 @@ gcoll_context_options options_of(const Job &job, uint32_t rank, gcoll_store *sto
 Group::Group(const Job &job) : contexts_(job.size, nullptr) {
     EXPECT_GCOLL_OK(gcoll_store_memory_create(&store_));
     EXPECT_GCOLL_OK(gcoll_hub_create(job.size, &hub_));
+    if (job.prepare)
+        job.prepare(hub_);
     std::vector<std::thread> threads;
     for (uint32_t rank = 0; rank < job.size; rank++)
         threads.emplace_back([this, &job, rank] {

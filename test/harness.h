@@ -81,6 +81,7 @@ struct Job {
     int64_t timeout_ms = 20000;
     const char *name = nullptr;                                                // of the job
     std::function<void(uint32_t rank, gcoll_context_options *options)> adjust; // may be empty
+    std::function<void(gcoll_hub *hub)> prepare; // before ranks attach; may be empty
 };
 
 gcoll_context_options options_of(const Job &job, uint32_t rank, gcoll_store *store, gcoll_hub *hub);

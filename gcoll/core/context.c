@@ -252,10 +252,15 @@ void gcoll_context_destroy(gcoll_context *context) {
     gcoll_context_settle(context); /* also for an abort that nobody has noticed yet */
     while (context->runs)
         gcoll_run_drop(context->runs);
+    /* Who meets a closed door looks for the cause in the store, so that goes first; a rank that leaves in
+     * good order takes its address away after what it sent has arrived. */
+    if (context->broken)
+        gcoll_rendezvous_leave(context);
     if (context->endpoint)
         context->transport->close(context->endpoint, CLOSE_LIMIT_MS);
     gcoll_requests_free(context);
-    gcoll_rendezvous_leave(context);
+    if (!context->broken)
+        gcoll_rendezvous_leave(context);
     gcoll_cache_clear(context);
     for (uint32_t peer = 0; context->peers && peer < context->size; peer++) {
         gcoll_pair_destroy(context->peers[peer].pair);
@@ -290,7 +295,12 @@ bool gcoll_peer_need(gcoll_context *context, uint32_t peer, bool sends) {
     if (state->connecting)
         return true;
     char address[GCOLL_ADDRESS_MAX];
-    gcoll_status status = gcoll_rendezvous_lookup(context, peer, address, sizeof address);
+    gcoll_note cause;
+    gcoll_status status = gcoll_rendezvous_lookup(context, peer, address, sizeof address, &cause);
+    if (status == GCOLL_ERR_STATE) {
+        gcoll_break_reported(context, &cause, peer);
+        return false;
+    }
     if (status == GCOLL_OK)
         status = context->transport->connect(context->endpoint, peer, address);
     if (status == GCOLL_ERR_NOT_FOUND) { /* a rank takes its address away when it has closed */

@@ -115,6 +115,7 @@ typedef struct gcoll_early {
 typedef struct gcoll_peer {
     bool connecting;    /* connect was asked for, or it came to us */
     bool departed;      /* its endpoint has closed in good order, or is about to */
+    bool met;           /* a message came from it */
     uint32_t asked;     /* the latest round of probes that included it */
     bool answered;      /* since then */
     uint32_t suspect;   /* the rank that it believes is stuck, by its last answer */
@@ -185,7 +186,10 @@ gcoll_status gcoll_rendezvous_finish(gcoll_context *context, const char *address
                                      uint32_t *local_ranks);
 /* Tells the ranks that wait for "go" that it will not come, for the reason in the last error, which stays. */
 void gcoll_rendezvous_refuse(gcoll_context *context, gcoll_status status);
-gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char *address, size_t bytes);
+/* GCOLL_ERR_NOT_FOUND if the peer has left. One that broke leaves the cause in place of its address: then
+ * GCOLL_ERR_STATE, and *cause is set. */
+gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char *address, size_t bytes,
+                                     gcoll_note *cause);
 void gcoll_rendezvous_leave(gcoll_context *context);
 uint32_t gcoll_host_cores(void);
 /* Opens the endpoint of a context whose generation is known. */
@@ -200,6 +204,9 @@ gcoll_status gcoll_context_allocate(const gcoll_context_options *options, gcoll_
 /* ---- Peers and failure (peers.c, failure.c) ----------------------------------------------- */
 
 extern const gcoll_events gcoll_context_events; /* arg to be set */
+/* Breaks the context with the cause that another rank had. */
+void gcoll_break_reported(gcoll_context *context, const gcoll_note *note, uint32_t from);
+
 /* Connects if that was not asked for yet; false if the context is or gets broken. One that has left gets no
  * more messages, but what it sent before may still be received. */
 bool gcoll_peer_need(gcoll_context *context, uint32_t peer, bool sends);

@@ -42,12 +42,28 @@ void gcoll_break(gcoll_context *context, gcoll_status status, uint32_t culprit, 
     record(context, status, culprit, text);
 }
 
-/* The oldest run that waits for peer, else the oldest. */
+/* The oldest run that waits for peer, else the oldest unfinished one. */
 static const gcoll_run *run_waiting_for(const gcoll_context *context, uint32_t peer) {
-    for (const gcoll_run *run = context->runs; run; run = gcoll_run_next(run))
+    const gcoll_run *oldest = NULL;
+    for (const gcoll_run *run = context->runs; run; run = gcoll_run_next(run)) {
         if (gcoll_run_waits_for(run, peer))
             return run;
-    return context->runs;
+        if (!oldest && !gcoll_run_finished(run))
+            oldest = run;
+    }
+    return oldest;
+}
+
+/* "allreduce #3, ring, step 2 of 8" */
+static void name_operation(const gcoll_run *run, uint32_t peer, char *text, size_t size) {
+    const gcoll_cache_entry *entry = gcoll_run_entry(run);
+    uint32_t step;
+    int used =
+        snprintf(text, size, "%s #%llu, %s", gcoll_collective_name((gcoll_collective)entry->call.collective),
+                 (unsigned long long)gcoll_run_sequence(run), entry->algorithm);
+    if (used > 0 && (size_t)used < size && gcoll_run_blocked_step(run, peer, &step))
+        snprintf(text + used, size - (size_t)used, ", step %u of %u", entry->plan->steps[step].round + 1,
+                 entry->plan->rounds);
 }
 
 void gcoll_break_operation(gcoll_context *context, gcoll_status status, uint32_t culprit, const char *format,
@@ -60,13 +76,10 @@ void gcoll_break_operation(gcoll_context *context, gcoll_status status, uint32_t
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
     const gcoll_run *run = run_waiting_for(context, culprit);
-    uint32_t step;
-    if (run && gcoll_run_blocked_step(run, culprit, &step)) {
-        const gcoll_cache_entry *entry = gcoll_run_entry(run);
-        snprintf(text, sizeof text, "%s #%llu, %s, step %u of %u: %s",
-                 gcoll_collective_name((gcoll_collective)entry->call.collective),
-                 (unsigned long long)gcoll_run_sequence(run), entry->algorithm,
-                 entry->plan->steps[step].round + 1, entry->plan->rounds, what);
+    if (run) {
+        char where[GCOLL_NOTE_TEXT_MAX];
+        name_operation(run, culprit, where, sizeof where);
+        snprintf(text, sizeof text, "%s: %s", where, what);
     } else if (context->sequence > 0) {
         snprintf(text, sizeof text, "after operation #%llu: %s", (unsigned long long)context->sequence, what);
     } else {
@@ -333,14 +346,29 @@ gcoll_status gcoll_context_wait_run(gcoll_context *context, const gcoll_run *run
 
 static void on_opened(void *arg, uint32_t peer, uint64_t stream,
                       const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]) {
+    ((gcoll_context *)arg)->peers[peer].met = true;
     if (!(stream & GCOLL_STREAM_TAG) && stream > 0)
         gcoll_fingerprint_arrived(arg, peer, stream, fingerprint);
+}
+
+/* A rank that broke and left may have gone before it could tell this one; then it has left the cause. */
+static void blame(gcoll_context *context, uint32_t peer, gcoll_status status, const char *text) {
+    char address[GCOLL_ADDRESS_MAX];
+    gcoll_note cause;
+    if (!context->broken &&
+        gcoll_rendezvous_lookup(context, peer, address, sizeof address, &cause) == GCOLL_ERR_STATE)
+        gcoll_break_reported(context, &cause, peer);
+    else
+        gcoll_break_operation(context, status, peer, "rank %u %s", peer, text);
 }
 
 static void on_failed(void *arg, uint32_t peer, gcoll_status status, const char *text) {
     gcoll_context *context = arg;
     context->peers[peer].departed = true;
-    gcoll_break_operation(context, status, peer, "rank %u %s", peer, text);
+    if (status == GCOLL_ERR_PEER && !context->peers[peer].met)
+        blame(context, peer, status, text);
+    else /* it crashed: do not lose time with a store that may have gone with it */
+        gcoll_break_operation(context, status, peer, "rank %u %s", peer, text);
 }
 
 static void on_departed(void *arg, uint32_t peer) {
@@ -350,11 +378,10 @@ static void on_departed(void *arg, uint32_t peer) {
     for (const gcoll_run *run = context->runs; run && !needed; run = gcoll_run_next(run))
         needed = gcoll_run_waits_for(run, peer);
     if (needed)
-        gcoll_break_operation(context, GCOLL_ERR_PEER, peer, "rank %u left the job", peer);
+        blame(context, peer, GCOLL_ERR_PEER, "left the job");
 }
 
-static void on_aborted(void *arg, uint32_t from, const gcoll_note *note) {
-    gcoll_context *context = arg;
+void gcoll_break_reported(gcoll_context *context, const gcoll_note *note, uint32_t from) {
     uint32_t culprit = note->culprit < context->size ? note->culprit : GCOLL_NO_RANK;
     gcoll_status status = note->status > GCOLL_OK && note->status <= GCOLL_ERR_INTERNAL
                               ? (gcoll_status)note->status
@@ -364,6 +391,10 @@ static void on_aborted(void *arg, uint32_t from, const gcoll_note *note) {
         gcoll_break(context, status, culprit, "%s", note->text);
     else
         gcoll_break(context, status, culprit, "%.220s (reported by rank %u)", note->text, from);
+}
+
+static void on_aborted(void *arg, uint32_t from, const gcoll_note *note) {
+    gcoll_break_reported(arg, note, from);
 }
 
 const gcoll_events gcoll_context_events = {

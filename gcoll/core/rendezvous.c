@@ -5,7 +5,7 @@
  * Keys below "gcoll/<job>/":
  *   join.<rank>              a nonce: "I am here", written by each rank but 0
  *   welcome.<rank>.<nonce>   the generation, written by rank 0 in answer
- *   <generation>/addr.<rank> the rank's address; then the counter
+ *   <generation>/addr.<rank> the rank's address, or what broke it once it has left for that; then the counter
  *   <generation>/here        is raised, and the rank that makes it full writes
  *   <generation>/go          "go", on which all ranks return; or a status and why there will be no go
  *   <generation>/host.<id>   counts the ranks of a host
@@ -297,7 +297,28 @@ gcoll_status gcoll_rendezvous_finish(gcoll_context *context, const char *address
     return status;
 }
 
-gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char *address, size_t size) {
+/* "!<status> <culprit> <text>" stands for the address of a rank that broke. */
+static void leave_cause(gcoll_context *context, const char *key) {
+    char record[GCOLL_NOTE_TEXT_MAX + 64];
+    int bytes = snprintf(record, sizeof record, "!%d %u %s", context->cause.status, context->cause.culprit,
+                         context->cause.text);
+    gcoll_store_set(context->store, key, record, (size_t)bytes);
+}
+
+static gcoll_status read_cause(const gcoll_context *context, const char *record, gcoll_note *cause) {
+    char *status_end = NULL, *culprit_end = NULL;
+    long status = strtol(record + 1, &status_end, 10);
+    unsigned long culprit = strtoul(status_end, &culprit_end, 10);
+    if (culprit_end == status_end || *culprit_end != ' ')
+        return gcoll_error(GCOLL_ERR_PROTOCOL, "an address in the store makes no sense; another program's?");
+    cause->status = status > 0 && status <= GCOLL_ERR_INTERNAL ? (int32_t)status : GCOLL_ERR_PEER;
+    cause->culprit = culprit < context->size ? (uint32_t)culprit : GCOLL_NO_RANK;
+    snprintf(cause->text, sizeof cause->text, "%.*s", (int)sizeof cause->text - 1, culprit_end + 1);
+    return gcoll_error(GCOLL_ERR_STATE, "job '%s': a rank broke: %s", context->job, cause->text);
+}
+
+gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char *address, size_t size,
+                                     gcoll_note *cause) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     size_t bytes = 0;
     if (context->addresses) {
@@ -308,7 +329,21 @@ gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char
     gcoll_status status = gcoll_store_get(context->store, key, address, size - 1, &bytes);
     if (status == GCOLL_OK)
         address[bytes] = '\0';
-    return status;
+    return status == GCOLL_OK && address[0] == '!' ? read_cause(context, address, cause) : status;
+}
+
+/* The last one to leave takes away what was for all. */
+static void leave_last(gcoll_context *context) {
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    const char *const common[] = {"here", "go", "left"};
+    for (uint32_t rank = 0; context->broken && rank < context->size; rank++) {
+        key_of(context, key, "%s/addr.%u", context->generation, rank);
+        gcoll_store_remove(context->store, key);
+    }
+    for (size_t i = 0; i < sizeof common / sizeof common[0]; i++) {
+        key_of(context, key, "%s/%s", context->generation, common[i]);
+        gcoll_store_remove(context->store, key);
+    }
 }
 
 void gcoll_rendezvous_leave(gcoll_context *context) {
@@ -317,16 +352,14 @@ void gcoll_rendezvous_leave(gcoll_context *context) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     int64_t value = 0;
     key_of(context, key, "%s/addr.%u", context->generation, context->rank);
-    gcoll_store_remove(context->store, key);
+    if (context->broken)
+        leave_cause(context, key);
+    else
+        gcoll_store_remove(context->store, key);
     key_of(context, key, "%s/%s", context->generation, context->host_key);
     if (gcoll_store_add(context->store, key, -1, &value) == GCOLL_OK && value == 0)
         gcoll_store_remove(context->store, key);
     key_of(context, key, "%s/left", context->generation);
-    if (gcoll_store_add(context->store, key, 1, &value) != GCOLL_OK || value < (int64_t)context->size)
-        return;
-    gcoll_store_remove(context->store, key);
-    key_of(context, key, "%s/here", context->generation);
-    gcoll_store_remove(context->store, key);
-    key_of(context, key, "%s/go", context->generation);
-    gcoll_store_remove(context->store, key);
+    if (gcoll_store_add(context->store, key, 1, &value) == GCOLL_OK && value >= (int64_t)context->size)
+        leave_last(context);
 }

@@ -1,0 +1,72 @@
+// Sixty-four ranks on one machine: they find one another soon, and everything still works.
+#include "harness.h"
+
+#include <cstdio>
+#include <string>
+
+namespace {
+
+using gcoll_test::Job;
+using gcoll_test::now_ms;
+using gcoll_test::run_threads;
+using gcoll_test::Shared;
+
+constexpr uint32_t kRanks = 64;
+constexpr int64_t kStartMs = 10000; // from the first fork to the last rank through its first barrier
+
+void sums(uint32_t rank, gcoll_context *context) {
+    constexpr uint64_t kCount = 1000;
+    for (const char *algorithm : {"auto", "ring", "group_butterfly:r=0", "group_butterfly:r=6"}) {
+        std::vector<float> data(kCount);
+        for (uint64_t i = 0; i < kCount; i++)
+            data[i] = static_cast<float>((rank + i) % 64);
+        gcoll_allreduce_options options;
+        gcoll_allreduce_options_init(&options);
+        options.algorithm = algorithm;
+        ASSERT_GCOLL_OK(
+            gcoll_allreduce(context, nullptr, data.data(), kCount, GCOLL_FLOAT32, GCOLL_SUM, &options));
+        for (uint64_t i = 0; i < kCount; i++)
+            ASSERT_EQ(data[i], 2016.0f) << algorithm << " at " << i; // 0 + 1 + ... + 63
+    }
+}
+
+struct Times {
+    std::atomic<int64_t> joined[kRanks], through[kRanks];
+};
+
+TEST(Scale, SixtyFourProcesses) {
+    Shared<Times> times;
+    int64_t start = now_ms();
+    gcoll_test::run_processes(kRanks, 60000, [&](uint32_t rank, gcoll_store *store) {
+        Job job;
+        job.size = kRanks;
+        gcoll_context *context = gcoll_test::join(store, job, rank);
+        if (!context)
+            return gcoll_test::kFailed;
+        times->joined[rank] = now_ms();
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        times->through[rank] = now_ms();
+        sums(rank, context);
+        gcoll_context_destroy(context);
+        return 0;
+    });
+    int64_t ended = now_ms(), joined = 0, through = 0;
+    for (uint32_t rank = 0; rank < kRanks; rank++) {
+        joined = std::max(joined, times->joined[rank].load());
+        through = std::max(through, times->through[rank].load());
+    }
+    printf("64 processes: all joined after %lld ms, through the first barrier after %lld ms, gone after %lld "
+           "ms\n",
+           static_cast<long long>(joined - start), static_cast<long long>(through - start),
+           static_cast<long long>(ended - start));
+    EXPECT_LT(through - start, kStartMs);
+}
+
+TEST(Scale, SixtyFourThreads) {
+    run_threads(kRanks, "inproc", [](uint32_t rank, gcoll_context *context) {
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        sums(rank, context);
+    });
+}
+
+} // namespace
