@@ -2,7 +2,9 @@
 // can be wrong with their structure, messages, dependencies and rounds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <random>
 
 #include "test/verify_jobs.h"
 
@@ -165,6 +167,85 @@ TEST(VerifyStructure, Edges) {
     EXPECT_PRED2(has, with([](gcoll_plan &p) { p.rounds = 0; }), "number of rounds is 0");
     EXPECT_PRED2(has, with([](gcoll_plan &p) { p.steps = nullptr; }), "no steps");
     EXPECT_PRED2(has, with([](gcoll_plan &p) { p.successors = nullptr; }), "no successors");
+}
+
+// Fields at random: nothing may crash (the sanitizers watch), and what is accepted must work.
+TEST(VerifyStructure, Rubbish) {
+    std::mt19937_64 random(11);
+    auto any = [&]() -> uint64_t {
+        const uint64_t some[] = {
+            0, 1, 2, 3, 4, 5, 7, 255, 65535, UINT32_MAX - 1, UINT32_MAX, UINT64_MAX - 3, UINT64_MAX};
+        return some[random() % (sizeof some / sizeof some[0])];
+    };
+    int accepted = 0;
+    for (int i = 0; i < 20000; i++) {
+        Flat flat(i % 2 ? chain(3, 5) : all_to_all(true));
+        for (uint64_t changes = 1 + random() % 3; changes > 0; changes--) {
+            gcoll_plan &plan = flat.plan(random() % 3);
+            gcoll_step &step = plan.steps[random() % 2];
+            switch (random() % 16) {
+            case 0:
+                step.kind = static_cast<uint8_t>(any());
+                break;
+            case 1:
+                step.received_first = !step.received_first;
+                break;
+            case 2:
+                step.peer = static_cast<uint32_t>(any());
+                break;
+            case 3:
+                step.message = static_cast<uint32_t>(any());
+                break;
+            case 4:
+                step.round = static_cast<uint32_t>(any());
+                break;
+            case 5:
+                step.dependencies = static_cast<uint32_t>(any());
+                break;
+            case 6:
+                step.first_successor = static_cast<uint32_t>(any());
+                break;
+            case 7:
+                step.successors = static_cast<uint32_t>(any());
+                break;
+            case 8:
+                step.count = any();
+                break;
+            case 9:
+                step.dst.offset = any();
+                break;
+            case 10:
+                step.a.offset = any();
+                break;
+            case 11:
+                step.a.space = static_cast<uint16_t>(any());
+                break;
+            case 12:
+                step.dst.index = static_cast<uint16_t>(any());
+                break;
+            case 13:
+                plan.scratch = any();
+                break;
+            case 14:
+                plan.window = static_cast<uint32_t>(any());
+                break;
+            default:
+                plan.problem.buffers = static_cast<uint32_t>(any());
+                break;
+            }
+        }
+        if (flat.verify() != GCOLL_OK)
+            continue;
+        Job job;
+        for (uint32_t r = 0; r < 3; r++) {
+            job.push_back(Plan::of(flat.plan(r)));
+            job[r].scratch = std::min<uint64_t>(job[r].scratch, 18); // more than any step touches
+        }
+        EXPECT_TRUE(execute(job, 3, Buffering::some).right);
+        accepted++;
+    }
+    EXPECT_GT(accepted, 100);
+    EXPECT_LT(accepted, 10000);
 }
 
 // ---- Messages ------------------------------------------------------------------------------------------

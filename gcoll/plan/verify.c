@@ -120,9 +120,10 @@ static gcoll_status check_divisors(const gcoll_verifier *v) {
     return GCOLL_OK;
 }
 
-/* Cost, for S steps, E edges, R pieces of memory that all steps together touch (a piece is a range whose
- * elements hold the same), of all ranks: O(S log S + R) hash look-ups and moves, and O(E N / 64) for races, N
- * being the steps of one rank. Memory is O(S + E + R), and P bits a step for a barrier. */
+/* Cost, for S steps of all ranks with E edges, R pieces that they touch altogether (a piece is a range whose
+ * elements hold the same) and M pieces that a memory has at most: O(S + E + R) hash look-ups and the like,
+ * O(S M) bytes moved in memory at worst (a few microseconds a step where M is 10,000), and for races
+ * O(E N / 64), N being the steps of one rank. Memory is O(S + E + R), and P bits a step for a barrier. */
 gcoll_status gcoll_verify(const gcoll_plan *const *plans, uint32_t size, gcoll_verify_report *report) {
     gcoll_verifier v = {.plans = plans, .size = size};
     gcoll_verify_report found = {0};

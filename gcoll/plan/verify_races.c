@@ -22,6 +22,7 @@
 #define WORDS      16u           /* two cache lines a step */
 #define BLOCK      (WORDS * 64u) /* sources that one walk answers for */
 #define FIRST_ROOM 16u
+#define LOOK_AT    8u /* edges of a step that are looked at before it is left to a walk */
 
 /* Elements from begin up to the next stretch have this last writer and these readers since. */
 typedef struct stretch {
@@ -56,8 +57,18 @@ typedef struct races {
     uint64_t link_count, link_room, question_count, question_room;
 } races;
 
+/* Most questions are answered by an edge, which is cheaper than a walk. */
+static bool joined(const gcoll_plan *plan, uint32_t from, uint32_t to) {
+    const gcoll_step *step = &plan->steps[from];
+    for (uint32_t k = 0; k < step->successors && k < LOOK_AT; k++) {
+        if (plan->successors[step->first_successor + k] == to)
+            return true;
+    }
+    return false;
+}
+
 static gcoll_status ask(races *x, uint32_t from, uint32_t to) {
-    if (from == NONE || from == to || x->asked[from] == to + 1)
+    if (from == NONE || from == to || x->asked[from] == to + 1 || joined(x->plan, from, to))
         return GCOLL_OK;
     gcoll_status status =
         gcoll_verify_reserve(&x->questions, &x->question_room, x->question_count + 1, sizeof(question));

@@ -23,18 +23,22 @@ enum { WAITING = 0, STARTED, DONE };
 
 #define HOPS 4u /* how many steps a deadlock's text follows */
 
+typedef struct ready_step {
+    uint32_t rank, step;
+} ready_step;
+
 typedef struct run {
     gcoll_verifier *v;
     uint8_t *state;    /* by step */
     uint32_t *missing; /* by step: dependencies not yet done */
     uint32_t *oldest;  /* by rank: the first unfinished step */
     uint32_t *horizon; /* by rank: the first step that the window forbids */
-    uint64_t *ready;   /* rank << 32 | step: may start. Each step comes in once. */
+    ready_step *ready; /* may start; each step comes in once */
     uint64_t ready_count, done_count;
 } run;
 
 static void push(run *x, uint32_t rank, uint32_t step) {
-    x->ready[x->ready_count++] = (uint64_t)rank << 32 | step;
+    x->ready[x->ready_count++] = (ready_step){rank, step};
 }
 
 /* Lets in the steps that the window now allows. */
@@ -165,8 +169,8 @@ static gcoll_status run_all(run *x) {
         advance(x, r);
     }
     while (x->ready_count > 0) {
-        uint64_t next = x->ready[--x->ready_count];
-        gcoll_status status = start(x, (uint32_t)(next >> 32), (uint32_t)next);
+        ready_step next = x->ready[--x->ready_count];
+        gcoll_status status = start(x, next.rank, next.step);
         if (status)
             return status;
     }
