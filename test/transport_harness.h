@@ -341,6 +341,7 @@ struct Traffic {
 inline std::vector<Traffic> random_traffic(uint32_t size, uint32_t messages_a_pair, uint64_t seed) {
     static const uint64_t sizes[] = {0,    1,     4,     7,     64,    1000,   4096,   4099,
                                      8192, 16384, 65535, 65536, 65537, 100003, 150000, 400009};
+    static const uint32_t granules[] = {1, 2, 3, 4, 8, 12, 16};
     std::mt19937_64 random(seed);
     std::vector<Traffic> traffic;
     for (uint32_t from = 0; from < size; from++)
@@ -349,7 +350,7 @@ inline std::vector<Traffic> random_traffic(uint32_t size, uint32_t messages_a_pa
                 // Several indexes a stream; streams far apart, as tags and sequence numbers are.
                 Traffic t = {from, to, (i / 4) * 0x100000000u + (i / 4), i % 4, 0, i % 4 == 0, 0};
                 uint64_t bytes = sizes[random() % (random() % 8 ? 12 : 16)];
-                t.granule = random() % 2 ? 1u << (random() % 5) : 0;
+                t.granule = random() % 2 ? granules[random() % 7] : 0;
                 t.bytes = t.granule ? bytes - bytes % t.granule : bytes;
                 traffic.push_back(t);
             }

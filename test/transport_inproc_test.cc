@@ -111,21 +111,60 @@ TEST(Inproc, ASendWaitsForItsReceive) {
     EXPECT_TRUE(group.turn_until_done());
 }
 
+// A room outlives those who leave it before others come.
+TEST(Inproc, ARankThatComesAfterAllOthersHaveLeftLearnsIt) {
+    gcoll_hub *hub = nullptr;
+    ASSERT_EQ(gcoll_hub_create(2, &hub), GCOLL_OK);
+    for (int generation = 0; generation < 2; generation++) {
+        gcoll_endpoint_options options = {};
+        options.size = 2;
+        options.hub = hub;
+        options.group[0] = static_cast<uint8_t>(generation);
+        Rank zero(kInproc, options);
+        std::string address = zero.address();
+        zero.close();
+        options.rank = 1;
+        Rank one(kInproc, options);
+        EXPECT_EQ(kInproc->connect(one.endpoint, 0, address.c_str()), GCOLL_OK);
+        EXPECT_TRUE(one.until([&] { return one.departed.size() == 1; }));
+    }
+    gcoll_hub_destroy(hub);
+}
+
+TEST(Inproc, AMessageThatIsMatchedButNotMovedIsTakenBack) {
+    for (bool aborts : {false, true}) {
+        Group group(kInproc, 2);
+        group.connect(0, 1);
+        group[0].send(1, 1, 0, 1000);
+        group[1].progress(0);
+        group[1].receive(0, 1, 0, 1000); // finds it, and moves nothing before the next progress
+        gcoll_note note = {GCOLL_ERR_ABORTED, 0, ""};
+        if (aborts)
+            kInproc->abort(group[0].endpoint, &note, 100);
+        else
+            group[0].close();
+        group[0].messages.clear(); // the sanitizers watch
+        EXPECT_TRUE(group[1].progress(0));
+        EXPECT_EQ(group[1].done, 0u);
+        EXPECT_EQ(group[1].aborted.size() + group[1].departed.size(), 1u);
+    }
+}
+
 // Rank 1 is in the middle of rank 0's bytes when rank 0 aborts: abort waits for it to look up.
-TEST(Inproc, AbortWaitsForACopyThatReadsItsMemory) {
+void abort_during_copy(uint64_t size, int dones) {
     struct {
         std::atomic<bool> copying{false}, aborting{false}, left{false};
         uint64_t sum = 0;
+        int dones = 0;
     } state;
-    constexpr uint64_t kBytes = 1 << 20;
     Group group(kInproc, 2);
     group.connect(0, 1);
-    group[0].send(1, 1, 0, kBytes);
+    group[0].send(1, 1, 0, size);
     gcoll_message slow = {};
     slow.stream = 1;
-    slow.bytes = kBytes;
+    slow.bytes = size;
     slow.granule = 1;
-    slow.consume_arg = &state;
+    slow.consume_arg = slow.owner = &state;
     slow.consume = [](void *arg, uint64_t, const void *data, uint64_t bytes) {
         auto *shared = static_cast<decltype(&state)>(arg);
         shared->copying = true;
@@ -135,7 +174,7 @@ TEST(Inproc, AbortWaitsForACopyThatReadsItsMemory) {
             shared->sum += static_cast<const uint8_t *>(data)[i];
         shared->left = true;
     };
-    slow.done = [](gcoll_message *) { FAIL() << "an aborted message was done"; };
+    slow.done = [](gcoll_message *message) { static_cast<decltype(&state)>(message->owner)->dones++; };
     kInproc->post_recv(group[1].endpoint, 0, &slow);
     std::thread receiver([&] { EXPECT_TRUE(group[1].until([&] { return !group[1].aborted.empty(); })); });
     while (!state.copying)
@@ -146,6 +185,13 @@ TEST(Inproc, AbortWaitsForACopyThatReadsItsMemory) {
     EXPECT_TRUE(state.left);
     group[0].messages.clear(); // nobody reads it any more: the sanitizers watch
     receiver.join();
+    EXPECT_FALSE(group[0].progress(0)); // no done follows
+    EXPECT_EQ(state.dones, dones);
+}
+
+TEST(Inproc, AbortWaitsForACopyThatReadsItsMemory) {
+    abort_during_copy(1 << 20, 0); // cut short
+    abort_during_copy(1000, 1);    // in its last piece: the receiver has it all
 }
 
 // ---- Faults ---------------------------------------------------------------------------------------------
@@ -211,6 +257,22 @@ TEST(InprocShuffle, ThreadsAndWaitsWorkAsWell) {
         group[0].close();
         for (uint32_t r = 1; r < 3; r++)
             EXPECT_TRUE(group[r].until([&] { return group[r].departed.size() == 1; }));
+    }
+}
+
+TEST(InprocShuffle, DepartureIsTheLastThatIsHeard) {
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        Group group(kInproc, 2, [&](gcoll_hub *hub) { gcoll_inproc_shuffle(hub, seed); });
+        group.connect(0, 1);
+        for (uint32_t i = 0; i < 4; i++) {
+            group[0].send(1, 1, i, 100);
+            group[1].receive(0, 1, i, 100);
+        }
+        while (group[1].done < 4)
+            group[1].progress(0);
+        group[1].close();
+        EXPECT_TRUE(group[0].until([&] { return group[0].departed.size() == 1; }));
+        group[0].check();
     }
 }
 
