@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <sched.h>
+
 #include "transport/tcp/tcp.h"
 
 /* A read that finds nothing costs about a third of asking epoll about all. */
@@ -189,7 +191,9 @@ static void poll_for_writing(gcoll_tcp *tcp) {
 void gcoll_tcp_block(gcoll_tcp *tcp, int64_t wait_us) {
     poll_for_writing(tcp);
     uv_update_time(&tcp->loop);
-    uv_timer_start(&tcp->alarm, on_alarm, (uint64_t)((wait_us + US_PER_MS - 1) / US_PER_MS), 0);
+    /* It repeats: libuv runs timers before it polls too, and if the thread was held up until then, a single
+     * alarm would be over and the poll without an end. */
+    uv_timer_start(&tcp->alarm, on_alarm, (uint64_t)((wait_us + US_PER_MS - 1) / US_PER_MS), 1);
     tcp->polls = 0;
     tcp->busy = false;
     uv_run(&tcp->loop, UV_RUN_ONCE);
