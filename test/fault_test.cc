@@ -90,8 +90,12 @@ class Mismatches : public testing::TestWithParam<MismatchParam> {};
 TEST_P(Mismatches, EveryRankIsToldBothSides) {
     auto [index, transport] = GetParam();
     const Mismatch &mismatch = mismatches()[index];
+    Job job;
+    job.size = 4;
+    job.transport = transport;
+    job.timeout_ms = 8000; // ranks that only wait for one another find out after an eighth of it
     for (uint32_t odd : {0u, 2u})
-        run_threads(4, transport, [&mismatch, odd](uint32_t rank, gcoll_context *context) {
+        run_threads(job, [&mismatch, odd](uint32_t rank, gcoll_context *context) {
             std::vector<double> buffer(1000000);
             // The call itself may end before the others' calls are known; a barrier after it does not.
             gcoll_status status = (rank == odd ? mismatch.odd : mismatch.most)(context, buffer.data());

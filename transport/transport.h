@@ -115,6 +115,10 @@ typedef struct gcoll_transport {
     void (*probe)(gcoll_endpoint *endpoint, uint32_t peer);
     /* What this rank answers to probes. */
     void (*set_position)(gcoll_endpoint *endpoint, uint64_t position);
+    /* What probes carry from now on: the peer gets it as `opened`. Copied; NULL for nothing. So that ranks
+     * which wait for one another in different operations, and never send, learn of it. */
+    void (*set_concern)(gcoll_endpoint *endpoint, uint64_t stream,
+                        const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]);
     void (*set_spin)(gcoll_endpoint *endpoint, int64_t spin_us);
     /* Tells every connected peer, and drops all posted messages: no byte of theirs is read or written from
      * now on, and no `done` follows. Takes at most limit_ms. */

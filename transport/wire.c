@@ -68,7 +68,8 @@ static const char *check_control(const gcoll_wire_header *header) {
     if (header->flags & GCOLL_WIRE_CREDITED) {
         return "a flag that its kind of frame does not have";
     }
-    if ((header->flags & GCOLL_WIRE_OPEN) && header->kind != GCOLL_WIRE_OFFER) {
+    if ((header->flags & GCOLL_WIRE_OPEN) && header->kind != GCOLL_WIRE_OFFER &&
+        header->kind != GCOLL_WIRE_PING) {
         return "a flag that its kind of frame does not have";
     }
     if (header->kind == GCOLL_WIRE_ABORT) {

@@ -31,12 +31,12 @@ typedef enum gcoll_wire_kind {
     GCOLL_WIRE_CREDIT = 5,  /* only gives credit back */
     GCOLL_WIRE_ABORT = 6,   /* index: culprit, stream: status, payload: text */
     GCOLL_WIRE_GOODBYE = 7, /* the last frame */
-    GCOLL_WIRE_PING = 8,
-    GCOLL_WIRE_PONG = 9, /* stream: position */
+    GCOLL_WIRE_PING = 8,    /* stream: of the fingerprint, if there is one */
+    GCOLL_WIRE_PONG = 9,    /* stream: position */
     GCOLL_WIRE_KINDS = 10
 } gcoll_wire_kind;
 
-#define GCOLL_WIRE_OPEN     0x80U /* a fingerprint follows the header; DATA and OFFER */
+#define GCOLL_WIRE_OPEN     0x80U /* a fingerprint follows the header; DATA, OFFER and PING */
 #define GCOLL_WIRE_CREDITED 0x40U /* DATA: the message uses credit, not a grant */
 
 typedef struct gcoll_wire_header {

@@ -148,6 +148,16 @@ static void publish_position(gcoll_context *context) {
     context->transport->set_position(context->endpoint, context->sequence << SUSPECT_BITS | suspect);
 }
 
+/* Probes say in which operation this rank waits: who waits in a different one may never send anything that
+ * would show it. */
+static void publish_concern(gcoll_context *context) {
+    const gcoll_run *run = context->runs;
+    while (run && gcoll_run_finished(run))
+        run = gcoll_run_next(run);
+    context->transport->set_concern(context->endpoint, run ? gcoll_run_sequence(run) : 0,
+                                    run ? gcoll_run_entry(run)->fingerprint.bytes : NULL);
+}
+
 static void on_answered(void *arg, uint32_t peer, uint64_t position) {
     gcoll_context *context = arg;
     uint64_t suspect = position & ((UINT64_C(1) << SUSPECT_BITS) - 1);
@@ -199,6 +209,7 @@ static void probe_round(gcoll_context *context, bool first) {
         context->suspect = suspicion.silent != GCOLL_NO_RANK ? suspicion.silent : suspicion.hearsay;
     }
     publish_position(context);
+    publish_concern(context);
     context->probe_round++;
     each_waited(context, ask, context);
 }

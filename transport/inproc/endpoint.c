@@ -224,6 +224,17 @@ static void inproc_set_position(gcoll_endpoint *endpoint, uint64_t position) {
     endpoint->position = position;
 }
 
+static void inproc_set_concern(gcoll_endpoint *endpoint, uint64_t stream,
+                               const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]) {
+    gcoll_seat *seat = endpoint->seat;
+    pthread_mutex_lock(&seat->lock);
+    seat->concerned = fingerprint != NULL;
+    seat->concern_stream = stream;
+    if (fingerprint)
+        memcpy(seat->concern, fingerprint, sizeof seat->concern);
+    pthread_mutex_unlock(&seat->lock);
+}
+
 static void inproc_set_spin(gcoll_endpoint *endpoint, int64_t spin_us) {
     endpoint->spin_us = spin_us;
 }
@@ -281,6 +292,7 @@ const gcoll_transport gcoll_transport_inproc = {
     .wake = inproc_wake,
     .probe = inproc_probe,
     .set_position = inproc_set_position,
+    .set_concern = inproc_set_concern,
     .set_spin = inproc_set_spin,
     .abort = inproc_abort,
     .close = inproc_close,

@@ -81,6 +81,9 @@ typedef struct gcoll_seat {
     gcoll_table receives;   /* receives without an offer */
     bool noted;             /* its rank aborted, with: */
     gcoll_note note;
+    bool concerned; /* its rank's probes carry: */
+    uint64_t concern_stream;
+    uint8_t concern[GCOLL_FINGERPRINT_BYTES];
 } gcoll_seat;
 
 typedef struct gcoll_room {

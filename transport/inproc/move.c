@@ -290,6 +290,22 @@ static void hear_abort(gcoll_endpoint *endpoint, uint32_t peer) {
     endpoint->events.aborted(endpoint->events.arg, peer, &note);
 }
 
+/* A probe tells what it is about, as it is when the probe is heard. */
+static void hear_probe(gcoll_endpoint *endpoint, uint32_t peer, bool *moved) {
+    gcoll_seat *theirs = &endpoint->room->seats[peer];
+    uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES];
+    pthread_mutex_lock(&theirs->lock);
+    bool concerned = theirs->concerned;
+    uint64_t stream = theirs->concern_stream;
+    memcpy(fingerprint, theirs->concern, sizeof fingerprint);
+    pthread_mutex_unlock(&theirs->lock);
+    if (concerned) {
+        *moved = true;
+        endpoint->events.opened(endpoint->events.arg, peer, stream, fingerprint);
+    }
+    gcoll_seat_sign(endpoint->room, peer, endpoint->rank, GCOLL_SIGN_ANSWER, endpoint->position);
+}
+
 /* The lock is not held. */
 static void hear(gcoll_endpoint *endpoint, uint32_t peer, uint32_t signs, uint64_t position, bool *moved) {
     const gcoll_events *events = &endpoint->events;
@@ -298,7 +314,7 @@ static void hear(gcoll_endpoint *endpoint, uint32_t peer, uint32_t signs, uint64
     if (signs & GCOLL_SIGN_CONNECT)
         gcoll_inproc_join(endpoint, peer);
     if (signs & GCOLL_SIGN_PROBE)
-        gcoll_seat_sign(endpoint->room, peer, endpoint->rank, GCOLL_SIGN_ANSWER, endpoint->position);
+        hear_probe(endpoint, peer, moved);
     if (signs & ~(GCOLL_SIGN_CONNECT | GCOLL_SIGN_PROBE))
         *moved = true;
     if (signs & GCOLL_SIGN_ANSWER)

@@ -213,6 +213,17 @@ static void tcp_set_position(gcoll_endpoint *endpoint, uint64_t position) {
     gcoll_tcp_of(endpoint)->position = position;
 }
 
+static void tcp_set_concern(gcoll_endpoint *endpoint, uint64_t stream,
+                            const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]) {
+    gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
+
+    tcp->concerned = fingerprint != NULL;
+    tcp->concern_stream = stream;
+    if (fingerprint != NULL) {
+        memcpy(tcp->concern, fingerprint, sizeof tcp->concern);
+    }
+}
+
 static void tcp_set_spin(gcoll_endpoint *endpoint, int64_t spin_us) {
     gcoll_tcp_of(endpoint)->spin_ns = spin_us > 0 ? spin_us * 1000 : 0;
 }
@@ -229,6 +240,7 @@ const gcoll_transport gcoll_transport_tcp = {
     .wake = gcoll_tcp_wake,
     .probe = tcp_probe,
     .set_position = tcp_set_position,
+    .set_concern = tcp_set_concern,
     .set_spin = tcp_set_spin,
     .abort = gcoll_tcp_abort,
     .close = gcoll_tcp_close,

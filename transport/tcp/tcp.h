@@ -201,6 +201,9 @@ struct gcoll_tcp {
     int64_t connect_timeout_ms;
     int64_t spin_ns;
     uint64_t position;
+    bool concerned; /* probes carry what follows */
+    uint64_t concern_stream;
+    uint8_t concern[GCOLL_FINGERPRINT_BYTES];
     gcoll_address address; /* ours */
 
     gcoll_tcp_pair **pairs; /* by rank; NULL until needed */

@@ -123,6 +123,22 @@ static void give_back(gcoll_tcp_pair *pair, uint64_t credit) {
     pair->used -= credit;
 }
 
+static void send_ping(gcoll_tcp_pair *pair) {
+    const gcoll_tcp *tcp = pair->tcp;
+    uint8_t bytes[GCOLL_WIRE_HEADER_BYTES + GCOLL_FINGERPRINT_BYTES];
+    gcoll_wire_header header = {.kind = GCOLL_WIRE_PING};
+    size_t count = GCOLL_WIRE_HEADER_BYTES;
+
+    if (tcp->concerned) {
+        header.flags = GCOLL_WIRE_OPEN;
+        header.stream = tcp->concern_stream;
+        memcpy(bytes + count, tcp->concern, GCOLL_FINGERPRINT_BYTES);
+        count += GCOLL_FINGERPRINT_BYTES;
+    }
+    gcoll_wire_put_header(bytes, &header);
+    gcoll_tcp_append_control(pair, bytes, count);
+}
+
 /* The answers and credits that wait to be said become control frames. */
 static void encode_pending(gcoll_tcp_pair *pair) {
     gcoll_tcp_output *out = &pair->output;
@@ -132,7 +148,7 @@ static void encode_pending(gcoll_tcp_pair *pair) {
     }
     if (out->ping) {
         out->ping = false;
-        gcoll_tcp_send_control(pair, GCOLL_WIRE_PING, 0, 0);
+        send_ping(pair);
     }
     if (out->pong) {
         out->pong = false;
