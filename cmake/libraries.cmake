@@ -13,12 +13,18 @@ else()
 endif()
 set_target_properties(gcoll PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${gcoll_soversion})
 set_target_properties(gcoll_static PROPERTIES OUTPUT_NAME gcoll)
+# What is missing must show here and not in programs that use it. A sanitizer's run-time library is missing by nature.
+if(NOT CMAKE_C_FLAGS MATCHES "sanitize")
+  target_link_options(gcoll PRIVATE LINKER:-z,defs)
+endif()
 foreach(library gcoll gcoll_static)
   set_target_properties(${library} PROPERTIES LINKER_LANGUAGE C)
   target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                                $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${library} PRIVATE PkgConfig::libuv PkgConfig::hiredis Threads::Threads m)
 endforeach()
+
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(gcoll_public_headers
   gcoll/collectives.h gcoll/context.h gcoll/export.h gcoll/gcoll.h gcoll/status.h gcoll/store.h gcoll/types.h
