@@ -245,6 +245,15 @@ TEST(Tcp, SpinningEndsInBlocking) {
     two.check();
 }
 
+// A thread that is held up between setting its alarm and polling must not wait for good.
+TEST(Tcp, AnAlarmThatIsDueAlreadyEndsTheWait) {
+    Two two;
+    auto begun = Clock::now();
+    for (int i = 0; i < 10; i++)
+        gcoll_tcp_block(gcoll_tcp_of(two[0].endpoint), 0);
+    EXPECT_LT(Clock::now() - begun, std::chrono::seconds(2));
+}
+
 TEST(Tcp, AWakeIsNotLostWhenNobodyWaits) {
     Two two;
     kTcp->wake(two[0].endpoint);
