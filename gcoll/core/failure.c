@@ -70,7 +70,7 @@ void gcoll_break_operation(gcoll_context *context, gcoll_status status, uint32_t
                            ...) {
     if (context->broken)
         return;
-    char what[GCOLL_NOTE_TEXT_MAX], text[2 * GCOLL_NOTE_TEXT_MAX];
+    char what[GCOLL_NOTE_TEXT_MAX], text[2 * GCOLL_NOTE_TEXT_MAX + 40]; /* both, and words between */
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
