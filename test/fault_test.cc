@@ -484,6 +484,7 @@ TEST(CutInProcess, EndsInATimeoutForAll) {
 TEST(LostInProcess, EndsInATimeoutThatNamesTheSender) {
     constexpr int64_t kTimeout = 800;
     gcoll_hub *hub = nullptr;
+    std::atomic<uint32_t> told_receiver{0};
     Job job = faulty(2, kTimeout);
     job.prepare = [&hub](gcoll_hub *made) { hub = made; };
     run_threads(job, [&](uint32_t rank, gcoll_context *context) {
@@ -492,12 +493,14 @@ TEST(LostInProcess, EndsInATimeoutThatNamesTheSender) {
         if (rank == 0) {
             EXPECT_GCOLL_OK(gcoll_inproc_drop(hub, 0, 1, 1));
             EXPECT_GCOLL_OK(gcoll_broadcast(context, &word, 1, GCOLL_UINT32, 0, nullptr));
-            expect_timeout(context, -1, kTimeout);
+            EXPECT_TRUE(gcoll_test::await(told_receiver, 1));
+            EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_TIMEOUT);
             return;
         }
         gcoll_status status = gcoll_broadcast(context, &word, 1, GCOLL_UINT32, 0, nullptr);
         EXPECT_EQ(status, GCOLL_ERR_TIMEOUT) << told(status);
         EXPECT_EQ(gcoll_context_culprit(context), 0) << gcoll_last_error();
+        told_receiver = 1;
     });
 }
 

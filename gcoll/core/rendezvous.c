@@ -127,6 +127,19 @@ static gcoll_status name_missing(gcoll_context *context) {
                        missing > MISSING_LISTED ? ", ..." : "");
 }
 
+/* A rank that could not join may say so before others have asked: they shall hear it too, if they come soon.
+ */
+static void answer_the_late(gcoll_context *context, char (*nonces)[NONCE_TEXT]) {
+    int64_t end_ms = gcoll_now_ms() + GO_GRACE_MS;
+    uint32_t rank = 1;
+    while (rank < context->size && gcoll_now_ms() < end_ms && answer_joins(context, nonces) == GCOLL_OK) {
+        while (rank < context->size && nonces[rank][0])
+            rank++;
+        if (rank < context->size)
+            usleep(FIRST_PAUSE_MS * 1000);
+    }
+}
+
 /* Goes on answering, in case an answer went to a leftover, until the rank that is last says go. */
 static gcoll_status gather(gcoll_context *context, int64_t deadline_ms) {
     char go[GCOLL_STORE_KEY_MAX + 1];
@@ -151,6 +164,8 @@ static gcoll_status gather(gcoll_context *context, int64_t deadline_ms) {
         }
         pause_ms = pause_ms * 2 < LONGEST_PAUSE_MS ? pause_ms * 2 : LONGEST_PAUSE_MS;
     }
+    if (status == GCOLL_OK)
+        answer_the_late(context, nonces); /* none, if the word was "go" */
     free(nonces);
     return status;
 }
