@@ -14,7 +14,7 @@
 
 /* After a payload of at least BULK_BYTES mostly another follows: then only its header should land in the
  * input buffer, as all the rest would be copied. */
-#define BULK_BYTES (64U << 10)
+#define BULK_BYTES (16U << 10)
 #define BULK_AHEAD 1024U
 
 static void garbage(gcoll_tcp_pair *pair, const char *what) {
@@ -147,6 +147,7 @@ static void on_data(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
         in->slot = gcoll_tcp_on_data(pair, header);
     }
     in->remaining = header->fragment_bytes;
+    in->bulk = header->fragment_bytes >= BULK_BYTES;
     if (in->remaining == 0) {
         accept_payload(pair, NULL, 0);
     }
@@ -276,14 +277,12 @@ static ssize_t pull(gcoll_tcp_pair *pair, size_t *asked) {
     int fd = pair->socket->fd;
 
     pieces[1].iov_base = in->bytes + in->end;
-    pieces[1].iov_len = GCOLL_TCP_INPUT_BYTES - in->end;
+    pieces[1].iov_len = in->bulk ? BULK_AHEAD : GCOLL_TCP_INPUT_BYTES - in->end;
     if (in->remaining > 0) {
         pieces[0].iov_base = target(pair, &direct);
         pieces[0].iov_len = direct;
         if (direct < in->remaining) {
             header.msg_iovlen = 1; /* what follows is payload too */
-        } else if (direct >= BULK_BYTES) {
-            pieces[1].iov_len = BULK_AHEAD;
         }
     }
     *asked = direct + (header.msg_iovlen == 2 ? pieces[1].iov_len : 0);

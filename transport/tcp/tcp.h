@@ -127,6 +127,7 @@ typedef struct gcoll_tcp_input {
     size_t begin, end;
     gcoll_slot *slot;   /* whose payload is coming; NULL: it is thrown away */
     uint64_t remaining; /* of the payload of the current frame */
+    bool bulk;          /* the last payload was large */
     bool goodbye;
 } gcoll_tcp_input;
 
