@@ -1,52 +1,16 @@
 // The collectives by the public headers, on ranks that are threads, against plain loops.
-#include "harness.h"
+#include "collective_support.h"
 
 #include <cstring>
-#include <string>
-#include <tuple>
 
 #include "element_oracle.h"
 
 namespace {
 
+using namespace collective_support;
 using element_oracle::Bits;
 using gcoll_test::algorithms;
 using gcoll_test::run_threads;
-using gcoll_test::told;
-
-uint64_t mix(uint64_t x) {
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
-uint32_t ceil_log2(uint32_t n) {
-    uint32_t bits = 0;
-    while ((1u << bits) < n)
-        bits++;
-    return bits;
-}
-
-// Every algorithm, with every r and with segments that divide nothing evenly.
-std::vector<std::string> allreduce_texts(uint32_t size) {
-    std::vector<std::string> texts = {"auto"};
-    for (const std::string &name : algorithms("allreduce")) {
-        texts.push_back(name);
-        texts.push_back(name + ":segment=100");
-    }
-    for (uint32_t r = 0; r <= ceil_log2(size); r++)
-        texts.push_back("group_butterfly:r=" + std::to_string(r));
-    texts.push_back("group_butterfly:r=1:segment=36");
-    return texts;
-}
-
-gcoll_allreduce_options by(const char *algorithm) {
-    gcoll_allreduce_options options;
-    gcoll_allreduce_options_init(&options);
-    options.algorithm = algorithm;
-    return options;
-}
 
 // `count` elements between two guards that nobody may touch.
 template <class T> class Guarded {
@@ -71,26 +35,7 @@ template <class T> class Guarded {
     std::vector<T> all_;
 };
 
-// Small integers: their sums are exact in any order.
-float small(uint32_t contribution, uint64_t i) {
-    return static_cast<float>(mix(contribution * 1000003u + i) % 11) - 5;
-}
-
-std::vector<double> small_sums(uint32_t contributions, uint64_t count) {
-    std::vector<double> sums(count, 0);
-    for (uint32_t c = 0; c < contributions; c++)
-        for (uint64_t i = 0; i < count; i++)
-            sums[i] += small(c, i);
-    return sums;
-}
-
 // ---- Every algorithm, over sizes and counts -----------------------------------------------------------
-
-using Place = std::tuple<uint32_t, const char *>; // ranks, transport
-
-std::string place_name(const testing::TestParamInfo<Place> &info) {
-    return std::string(std::get<1>(info.param)) + "_" + std::to_string(std::get<0>(info.param));
-}
 
 class Collectives : public testing::TestWithParam<Place> {
   protected:
@@ -365,173 +310,6 @@ INSTANTIATE_TEST_SUITE_P(Some, Buffers,
                          testing::Combine(testing::Values(1u, 2u, 4u, 5u), testing::Values("inproc", "tcp")),
                          place_name);
 
-// ---- Operations of the user's own ------------------------------------------------------------------------
-
-// x -> a x + b modulo a prime below 2^32, packed; composing them is associative and does not commute.
-constexpr uint64_t kPrime = 4294967291u;
-
-uint64_t pack(uint64_t a, uint64_t b) {
-    return a << 32 | b;
-}
-
-uint64_t compose(uint64_t first, uint64_t then) {
-    uint64_t a = first >> 32, b = first & UINT32_MAX, c = then >> 32, d = then & UINT32_MAX;
-    return pack(a * c % kPrime, (b * c % kPrime + d) % kPrime);
-}
-
-uint64_t affine(uint32_t contribution, uint64_t i) {
-    return pack(mix(contribution * 17 + i) % (kPrime - 1) + 1, mix(contribution + i * 71) % kPrime);
-}
-
-struct Called {
-    std::atomic<uint64_t> elements{0};
-};
-
-void compose_all(void *dst, const void *a, const void *b, uint64_t count, gcoll_type type, void *arg) {
-    EXPECT_EQ(type, GCOLL_UINT64);
-    for (uint64_t i = 0; i < count; i++)
-        static_cast<uint64_t *>(dst)[i] =
-            compose(static_cast<const uint64_t *>(a)[i], static_cast<const uint64_t *>(b)[i]);
-    static_cast<Called *>(arg)->elements += count;
-}
-
-void add_modulo(void *dst, const void *a, const void *b, uint64_t count, gcoll_type, void *arg) {
-    for (uint64_t i = 0; i < count; i++)
-        static_cast<uint64_t *>(dst)[i] =
-            (static_cast<const uint64_t *>(a)[i] + static_cast<const uint64_t *>(b)[i]) % kPrime;
-    static_cast<Called *>(arg)->elements += count;
-}
-
-class UserOp : public testing::TestWithParam<Place> {};
-
-TEST_P(UserOp, OrderHoldsOrIsRefused) {
-    auto [ranks, transport] = GetParam();
-    uint32_t size = ranks;
-    std::vector<std::string> texts = allreduce_texts(size);
-    std::atomic<uint32_t> served{0};
-    Called called;
-    run_threads(size, transport, [&](uint32_t rank, gcoll_context *context) {
-        gcoll_user_op op = {compose_all, &called, 0};
-        for (uint64_t count : {1u, 5u, 100u})
-            for (const std::string &text : texts) {
-                gcoll_allreduce_options options = by(text.c_str());
-                options.user_op = &op;
-                std::vector<uint64_t> in(count), out(count);
-                for (uint64_t i = 0; i < count; i++)
-                    in[i] = affine(rank, i);
-                gcoll_status status = gcoll_allreduce(context, in.data(), out.data(), count, GCOLL_UINT64,
-                                                      GCOLL_USER, &options);
-                bool must = text.rfind("auto", 0) == 0 || text.rfind("sorted_linear_tree", 0) == 0;
-                if (status == GCOLL_ERR_UNSUPPORTED && !must) {
-                    EXPECT_NE(std::string(gcoll_last_error()).find("order"), std::string::npos)
-                        << gcoll_last_error();
-                    continue;
-                }
-                EXPECT_EQ(status, GCOLL_OK) << text << ": " << told(status);
-                served++;
-                for (uint64_t i = 0; i < count; i++) {
-                    uint64_t want = affine(0, i);
-                    for (uint32_t r = 1; r < size; r++)
-                        want = compose(want, affine(r, i));
-                    EXPECT_EQ(out[i], want) << text << ", count " << count << ", at " << i;
-                }
-            }
-    });
-    EXPECT_GE(served.load(), 2 * 3 * size);
-    EXPECT_EQ(called.elements.load() > 0, size > 1);
-}
-
-TEST_P(UserOp, OrderOfBuffersHoldsToo) {
-    auto [size, transport] = GetParam();
-    run_threads(size, transport, [](uint32_t rank, gcoll_context *context) {
-        constexpr uint64_t kCount = 11;
-        Called called;
-        gcoll_user_op op = {compose_all, &called, 0};
-        std::vector<uint64_t> data[2] = {std::vector<uint64_t>(kCount), std::vector<uint64_t>(kCount)};
-        const void *pointers[2] = {data[0].data(), data[1].data()};
-        for (uint64_t i = 0; i < kCount; i++)
-            for (uint32_t k = 0; k < 2; k++)
-                data[k][i] = affine(2 * rank + k, i);
-        gcoll_allreduce_options options = by("auto");
-        options.user_op = &op;
-        options.buffers = 2;
-        options.inputs = pointers;
-        EXPECT_GCOLL_OK(
-            gcoll_allreduce(context, nullptr, nullptr, kCount, GCOLL_UINT64, GCOLL_USER, &options));
-        for (uint64_t i = 0; i < kCount; i++) {
-            uint64_t want = affine(0, i);
-            for (uint32_t c = 1; c < 2 * gcoll_context_size(context); c++)
-                want = compose(want, affine(c, i));
-            EXPECT_EQ(data[0][i], want);
-            EXPECT_EQ(data[1][i], want);
-        }
-    });
-}
-
-TEST_P(UserOp, CommutativeOnesTakeEveryAlgorithm) {
-    auto [ranks, transport] = GetParam();
-    uint32_t size = ranks;
-    run_threads(size, transport, [&](uint32_t rank, gcoll_context *context) {
-        constexpr uint64_t kCount = 50;
-        Called called;
-        gcoll_user_op op = {add_modulo, &called, 1};
-        for (const std::string &text : allreduce_texts(size)) {
-            gcoll_allreduce_options options = by(text.c_str());
-            options.user_op = &op;
-            std::vector<uint64_t> data(kCount);
-            for (uint64_t i = 0; i < kCount; i++)
-                data[i] = mix(rank * 5 + i) % kPrime;
-            EXPECT_GCOLL_OK(
-                gcoll_allreduce(context, nullptr, data.data(), kCount, GCOLL_UINT64, GCOLL_USER, &options));
-            for (uint64_t i = 0; i < kCount; i++) {
-                uint64_t want = 0;
-                for (uint32_t r = 0; r < size; r++)
-                    want += mix(r * 5 + i) % kPrime;
-                EXPECT_EQ(data[i], want % kPrime) << text;
-            }
-        }
-    });
-}
-
-INSTANTIATE_TEST_SUITE_P(Some, UserOp,
-                         testing::Combine(testing::Values(1u, 2u, 3u, 5u, 8u),
-                                          testing::Values("inproc", "tcp")),
-                         place_name);
-
-// ---- Bits that all ranks share ----------------------------------------------------------------------------
-
-TEST(RankIdentical, HoldsOrIsRefused) {
-    constexpr uint32_t kRanks = 7;
-    constexpr uint64_t kCount = 200;
-    std::vector<std::string> texts = allreduce_texts(kRanks);
-    std::vector<std::vector<std::vector<float>>> results(texts.size(),
-                                                         std::vector<std::vector<float>>(kRanks));
-    run_threads(kRanks, "inproc", [&](uint32_t rank, gcoll_context *context) {
-        for (size_t t = 0; t < texts.size(); t++) {
-            gcoll_allreduce_options options = by(texts[t].c_str());
-            options.rank_identical = 1;
-            std::vector<float> data(kCount);
-            for (uint64_t i = 0; i < kCount; i++)
-                data[i] = static_cast<float>(mix(rank * 100 + i) >> 40) * 1.1f; // rounding differs by order
-            gcoll_status status =
-                gcoll_allreduce(context, nullptr, data.data(), kCount, GCOLL_FLOAT32, GCOLL_SUM, &options);
-            if (status == GCOLL_OK)
-                results[t][rank] = data;
-            else
-                EXPECT_EQ(status, GCOLL_ERR_UNSUPPORTED) << texts[t] << ": " << told(status);
-        }
-    });
-    EXPECT_FALSE(results[0][0].empty()) << "auto must find one that is";
-    for (size_t t = 0; t < texts.size(); t++)
-        for (uint32_t rank = 1; rank < kRanks; rank++)
-            EXPECT_EQ(results[t][rank], results[t][0]) << texts[t];
-    // It is no empty promise: one of them is refused.
-    size_t refused = 0;
-    for (const auto &result : results)
-        refused += result[0].empty();
-    EXPECT_GT(refused, 0u);
-}
-
 // ---- Millions of elements
 // -----------------------------------------------------------------------------------
 
@@ -572,103 +350,5 @@ TEST_P(Large, EveryAlgorithm) {
 INSTANTIATE_TEST_SUITE_P(Some, Large,
                          testing::Combine(testing::Values(2u, 5u), testing::Values("inproc", "tcp")),
                          place_name);
-
-// ---- Arguments that are refused
-// -----------------------------------------------------------------------------
-
-void expect_refused(gcoll_status status, gcoll_status want, const char *word) {
-    EXPECT_EQ(status, want) << word << ": " << told(status);
-    EXPECT_NE(std::string(gcoll_last_error()).find(word), std::string::npos)
-        << "'" << gcoll_last_error() << "' does not name " << word;
-}
-
-void refuse_buffers(gcoll_context *c, float *data) {
-    char *bytes = reinterpret_cast<char *>(data);
-    expect_refused(gcoll_allreduce(c, nullptr, nullptr, 4, GCOLL_FLOAT32, GCOLL_SUM, nullptr),
-                   GCOLL_ERR_INVALID, "output");
-    expect_refused(gcoll_allreduce(c, nullptr, bytes + 1, 4, GCOLL_FLOAT32, GCOLL_SUM, nullptr),
-                   GCOLL_ERR_INVALID, "aligned");
-    expect_refused(gcoll_allreduce(c, bytes + 2, data + 8, 4, GCOLL_FLOAT32, GCOLL_SUM, nullptr),
-                   GCOLL_ERR_INVALID, "input");
-    expect_refused(gcoll_allreduce(c, data, data + 3, 4, GCOLL_FLOAT32, GCOLL_SUM, nullptr),
-                   GCOLL_ERR_INVALID, "overlap");
-    expect_refused(gcoll_broadcast(c, nullptr, 4, GCOLL_FLOAT32, 0, nullptr), GCOLL_ERR_INVALID, "NULL");
-    expect_refused(gcoll_allreduce(c, nullptr, data, UINT64_MAX / 2, GCOLL_FLOAT32, GCOLL_SUM, nullptr),
-                   GCOLL_ERR_INVALID, "count");
-    const void *overlapping[] = {data, data + 2};
-    gcoll_allreduce_options options = by(nullptr);
-    options.buffers = 2;
-    expect_refused(gcoll_allreduce(c, nullptr, nullptr, 4, GCOLL_FLOAT32, GCOLL_SUM, &options),
-                   GCOLL_ERR_INVALID, "inputs");
-    options.inputs = overlapping;
-    expect_refused(gcoll_allreduce(c, nullptr, nullptr, 4, GCOLL_FLOAT32, GCOLL_SUM, &options),
-                   GCOLL_ERR_INVALID, "overlap");
-    expect_refused(gcoll_allreduce(c, nullptr, data, 4, GCOLL_FLOAT32, GCOLL_SUM, &options),
-                   GCOLL_ERR_INVALID, "buffers");
-    options.buffers = 1025;
-    expect_refused(gcoll_allreduce(c, nullptr, nullptr, 4, GCOLL_FLOAT32, GCOLL_SUM, &options),
-                   GCOLL_ERR_INVALID, "1024");
-}
-
-void refuse_the_rest(gcoll_context *c, float *data) {
-    expect_refused(gcoll_allreduce(nullptr, nullptr, data, 4, GCOLL_FLOAT32, GCOLL_SUM, nullptr),
-                   GCOLL_ERR_INVALID, "context");
-    expect_refused(gcoll_barrier(nullptr, nullptr), GCOLL_ERR_INVALID, "context");
-    expect_refused(gcoll_allreduce(c, nullptr, data, 4, static_cast<gcoll_type>(10), GCOLL_SUM, nullptr),
-                   GCOLL_ERR_INVALID, "type");
-    expect_refused(gcoll_allreduce(c, nullptr, data, 4, GCOLL_FLOAT32, static_cast<gcoll_op>(9), nullptr),
-                   GCOLL_ERR_INVALID, "op");
-    expect_refused(gcoll_allreduce(c, nullptr, data, 4, GCOLL_FLOAT32, GCOLL_BAND, nullptr),
-                   GCOLL_ERR_INVALID, "float32");
-    expect_refused(gcoll_allreduce(c, nullptr, data, 4, GCOLL_FLOAT32, GCOLL_USER, nullptr),
-                   GCOLL_ERR_INVALID, "user_op");
-    expect_refused(gcoll_broadcast(c, data, 4, GCOLL_FLOAT32, 3, nullptr), GCOLL_ERR_INVALID, "root");
-    for (const char *text :
-         {"rign", "ring:segment=", "ring:r=1", "group_butterfly:r=x", "binomial", ":", ""}) {
-        gcoll_allreduce_options options = by(text);
-        if (text[0])
-            expect_refused(gcoll_allreduce(c, nullptr, data, 4, GCOLL_FLOAT32, GCOLL_SUM, &options),
-                           GCOLL_ERR_INVALID, "allowed");
-    }
-    std::string endless(1000, 'x');
-    gcoll_allreduce_options options = by(endless.c_str());
-    expect_refused(gcoll_allreduce(c, nullptr, data, 4, GCOLL_FLOAT32, GCOLL_SUM, &options),
-                   GCOLL_ERR_INVALID, "algorithm");
-    options = by(nullptr);
-    options.struct_size = 0;
-    expect_refused(gcoll_allreduce(c, nullptr, data, 4, GCOLL_FLOAT32, GCOLL_SUM, &options),
-                   GCOLL_ERR_INVALID, "struct_size");
-}
-
-TEST(Arguments, BadOnesAreNamedAndBreakNothing) {
-    run_threads(3, "tcp", [](uint32_t rank, gcoll_context *context) {
-        std::vector<float> data(32, 1.0f);
-        for (int repeat = 0; repeat < 2; repeat++) {
-            if (repeat > 0 || rank != 1) // also while others are in step with nobody
-                refuse_buffers(context, data.data());
-            refuse_the_rest(context, data.data());
-            EXPECT_EQ(gcoll_context_health(context), GCOLL_OK);
-            EXPECT_EQ(gcoll_context_culprit(context), -1);
-            float one = 1;
-            EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, &one, 1, GCOLL_FLOAT32, GCOLL_SUM, nullptr));
-            EXPECT_EQ(one, 3.0f);
-        }
-    });
-}
-
-TEST(Algorithms, ListsAndChecks) {
-    for (const char *collective : {"allreduce", "broadcast", "barrier"}) {
-        std::vector<std::string> names = algorithms(collective);
-        EXPECT_FALSE(names.empty()) << collective;
-        for (const std::string &name : names)
-            EXPECT_GCOLL_OK(gcoll_algorithm_check(collective, (name + ":segment=64Ki").c_str()));
-        EXPECT_EQ(gcoll_algorithm_at(collective, 100000, nullptr, nullptr), GCOLL_ERR_NOT_FOUND);
-        EXPECT_EQ(gcoll_algorithm_check(collective, "none"), GCOLL_ERR_INVALID);
-        EXPECT_GCOLL_OK(gcoll_algorithm_check(collective, "auto"));
-        EXPECT_GCOLL_OK(gcoll_algorithm_check(collective, nullptr));
-    }
-    EXPECT_EQ(gcoll_algorithm_at("allgatherish", 0, nullptr, nullptr), GCOLL_ERR_INVALID);
-    EXPECT_EQ(gcoll_algorithm_at(nullptr, 0, nullptr, nullptr), GCOLL_ERR_INVALID);
-}
 
 } // namespace
