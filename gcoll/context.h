@@ -9,8 +9,8 @@
  * different threads at once. gcoll_context_abort may be called from any thread.
  *
  * Failure: when anything goes wrong between ranks, the context is broken for good: the call that
- * noticed and every later one return the same cause, the other ranks are told at once, and
- * gcoll_context_destroy still returns in bounded time. Errors in arguments break nothing.
+ * noticed and every later one return the same cause, the ranks that it is connected to are told at once and
+ * pass it on, and gcoll_context_destroy still returns in bounded time. Errors in arguments break nothing.
  */
 #ifndef GCOLL_CONTEXT_H
 #define GCOLL_CONTEXT_H
@@ -60,7 +60,10 @@ typedef struct gcoll_context_options {
                             * addresses of all interfaces are offered, and a peer on the same host is
                             * reached by loopback, any other never. */
     uint16_t port_min, port_max; /* tcp: 0,0 for any free port, else listen in this range, inclusive */
-    int64_t timeout_ms; /* limit of each blocking call, the rendezvous included; 0: 30000; at most 86400000 */
+    int64_t timeout_ms;   /* limit of each blocking call, the rendezvous included; 0: 30000; at most 86400000.
+                           * A call fails by then, or a quarter later if all ranks answer and yet nothing
+                           * moves: that long it waits for a better informed rank to name the one at fault. A
+                           * store's own timeout may add to it where a call visits the store. */
     uint64_t eager_bytes; /* 0: default. Messages up to this size go without waiting for the receiver. */
     uint64_t
         eager_pool_bytes; /* 0: default. Most bytes held for one peer that no operation here waits for yet. */
@@ -94,11 +97,13 @@ GCOLL_API gcoll_status gcoll_context_health(const gcoll_context *context);
 GCOLL_API int64_t gcoll_context_culprit(const gcoll_context *context);
 
 /* Breaks the context on every rank: calls that wait return GCOLL_ERR_ABORTED with `reason` (up to 200 bytes).
- * From any thread. Does not wait. */
+ * From any thread, until gcoll_context_destroy is called. Does not wait: the ranks learn of it from the
+ * thread that drives this context, when it is next in a gcoll call (one that waits notices at once). */
 GCOLL_API void gcoll_context_abort(gcoll_context *context, const char *reason);
 
-/* Leaves the job. NULL is fine. Takes at most about a second, also when peers are gone. Operations,
- * requests and pairs of the context must have been destroyed before. */
+/* Leaves the job. NULL is fine. Takes at most about a second, also when peers are gone, and longer only if
+ * the store does not answer. Operations, requests and pairs of the context must have been destroyed before.
+ */
 GCOLL_API void gcoll_context_destroy(gcoll_context *context);
 
 /* ---- Pair: an ordered two-way channel to one peer, to write algorithms of your own on ------------- */

@@ -206,13 +206,13 @@ TEST_P(Pairs, RequestsLeftInFlightBreakTheContextCleanly) {
     run_threads(2, GetParam(), [](uint32_t rank, gcoll_context *context) {
         std::vector<uint8_t> data(100);
         gcoll_request *request = nullptr;
+        gcoll_pair *pair = pair_to(context, 1 - rank);
         EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
         if (rank == 0) {
-            EXPECT_GCOLL_OK(
-                gcoll_pair_recv_start(pair_to(context, 1), 0, data.data(), data.size(), &request));
+            EXPECT_GCOLL_OK(gcoll_pair_recv_start(pair, 0, data.data(), data.size(), &request));
             return; // destroyed with the request in flight
         }
-        gcoll_status status = gcoll_pair_recv(pair_to(context, 0), 0, data.data(), data.size());
+        gcoll_status status = gcoll_pair_recv(pair, 0, data.data(), data.size());
         EXPECT_EQ(status, GCOLL_ERR_PEER) << told(status);
         EXPECT_EQ(gcoll_context_culprit(context), 0);
     });

@@ -11,9 +11,7 @@ static gcoll_status run_to_end(gcoll_context *context, gcoll_run *run) {
     gcoll_status status = gcoll_run_start(run);
     if (status == GCOLL_OK)
         status = context->endpoint ? gcoll_context_wait_run(context, run) : GCOLL_OK;
-    bool finished = gcoll_run_finished(run);
-    gcoll_run_drop(run);
-    return finished ? GCOLL_OK : status; /* what finished before the context broke is valid */
+    return gcoll_run_result(context, run, status);
 }
 
 static gcoll_status run_blocking(gcoll_context *context, const gcoll_arguments *arguments) {

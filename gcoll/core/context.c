@@ -10,6 +10,7 @@
 #define LONGEST_TIMEOUT_MS INT64_C(86400000) /* a day */
 #define CLOSE_LIMIT_MS     1000              /* for what was sent to arrive; normally it has long arrived */
 #define DEPARTED_GRACE_MS  250               /* for messages of a rank that has left to come out of buffers */
+#define LONGEST_SPIN_US    INT64_C(10000000)
 #define SPIN_US            200 /* longer than a small collective takes, shorter than anyone notices */
 #define CACHE_LINE         64
 
@@ -101,10 +102,10 @@ static gcoll_status check_options(const gcoll_context_options *o) {
     if (o->timeout_ms < 0 || o->timeout_ms > LONGEST_TIMEOUT_MS)
         return gcoll_error(GCOLL_ERR_INVALID, "options.timeout_ms: is %lld; allowed are 0 (default) to %lld",
                            (long long)o->timeout_ms, (long long)LONGEST_TIMEOUT_MS);
-    if (o->spin_us < -1)
+    if (o->spin_us < -1 || o->spin_us > LONGEST_SPIN_US)
         return gcoll_error(GCOLL_ERR_INVALID,
-                           "options.spin_us: is %lld; allowed are -1 (never), 0 (default) and more",
-                           (long long)o->spin_us);
+                           "options.spin_us: is %lld; allowed are -1 (never), 0 (default) and up to %lld",
+                           (long long)o->spin_us, (long long)LONGEST_SPIN_US);
     if ((o->port_min == 0) != (o->port_max == 0) || o->port_min > o->port_max)
         return gcoll_error(GCOLL_ERR_INVALID,
                            "options.port_min, port_max: are %u and %u; allowed are 0 and 0, or a range",
@@ -262,9 +263,9 @@ void gcoll_context_destroy(gcoll_context *context) {
     if (!context->broken)
         gcoll_rendezvous_leave(context);
     gcoll_cache_clear(context);
+    gcoll_fingerprint_forget(context);
     for (uint32_t peer = 0; context->peers && peer < context->size; peer++) {
         gcoll_pair_destroy(context->peers[peer].pair);
-        gcoll_release(context, context->peers[peer].early, GCOLL_HISTORY * sizeof(gcoll_early));
     }
     for (uint32_t peer = 0; context->addresses && peer < context->size; peer++)
         free(context->addresses[peer]);
@@ -281,7 +282,7 @@ void gcoll_context_destroy(gcoll_context *context) {
 static bool need_departed(gcoll_context *context, uint32_t peer, bool sends) {
     if (sends)
         gcoll_break_operation(context, GCOLL_ERR_PEER, peer, "rank %u left the job", peer);
-    else if (context->doubt_ms == 0)
+    else
         context->doubt_ms = gcoll_now_ms() + DEPARTED_GRACE_MS;
     return !context->broken;
 }

@@ -107,20 +107,35 @@ void gcoll_run_drop(gcoll_run *run);
 
 /* ---- Peers -------------------------------------------------------------------------------- */
 
+/* A fingerprint of an operation that this rank began. */
+typedef struct gcoll_begun {
+    uint64_t sequence;
+    gcoll_fingerprint fingerprint;
+} gcoll_begun;
+
+/* One that a peer began first. */
 typedef struct gcoll_early {
     uint64_t sequence;
     gcoll_fingerprint fingerprint;
+    uint32_t peer;
+    struct gcoll_early *next;
 } gcoll_early;
 
+typedef struct gcoll_early_block {
+    struct gcoll_early_block *next;
+    gcoll_early entries[GCOLL_HISTORY];
+} gcoll_early_block;
+
 typedef struct gcoll_peer {
-    bool connecting;    /* connect was asked for, or it came to us */
-    bool departed;      /* its endpoint has closed in good order, or is about to */
-    bool met;           /* a message came from it */
-    uint32_t asked;     /* the latest round of probes that included it */
-    bool answered;      /* since then */
-    uint32_t suspect;   /* the rank that it believes is stuck, by its last answer */
-    uint64_t position;  /* how many operations it has begun, by its last answer */
-    gcoll_early *early; /* GCOLL_HISTORY entries, once an operation not begun here has arrived */
+    bool connecting;       /* connect was asked for, or it came to us */
+    bool departed;         /* its endpoint has closed in good order, or is about to */
+    bool met;              /* a message came from it */
+    uint32_t asked;        /* the latest round of probes that included it */
+    bool answered;         /* since then */
+    uint32_t suspect;      /* the rank that it believes is stuck, by its last answer */
+    uint64_t position;     /* how many operations it has begun, by its last answer */
+    uint32_t suspect_hops; /* that this belief has come */
+    uint32_t early;        /* fingerprints held of it, GCOLL_HISTORY at most */
     gcoll_pair *pair;
 } gcoll_peer;
 
@@ -144,12 +159,16 @@ struct gcoll_context {
     gcoll_peer *peers;
 
     uint64_t sequence; /* of the latest operation begun; the first is 1 */
-    gcoll_early history[GCOLL_HISTORY];
-    uint32_t early_count; /* fingerprints held for operations not begun */
-    gcoll_run *runs;      /* in flight, oldest first */
+    gcoll_begun history[GCOLL_HISTORY];
+    gcoll_early *early[GCOLL_HISTORY]; /* of operations not begun, by sequence modulo the size */
+    gcoll_early *spare;                /* entries not in use */
+    gcoll_early_block *blocks;         /* that the entries lie in */
+    uint64_t mismatched;               /* the operation that the ranks disagree on; 0: none is known */
+    gcoll_run *runs;                   /* in flight, oldest first */
     uint32_t probe_round;
-    uint32_t suspect; /* rank that did not answer this one's probe */
-    int64_t doubt_ms; /* when receives from a departed rank are given up; 0: there are none */
+    uint32_t suspect;      /* rank that did not answer this one's probe */
+    uint32_t suspect_hops; /* 0: it was this rank that asked */
+    int64_t doubt_ms;      /* when receives from a departed rank are given up; 0: there are none */
 
     bool broken;
     bool told; /* peers know of it */
@@ -190,6 +209,8 @@ void gcoll_rendezvous_refuse(gcoll_context *context, gcoll_status status);
  * GCOLL_ERR_STATE, and *cause is set. */
 gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char *address, size_t bytes,
                                      gcoll_note *cause);
+/* Puts the cause that the context broke for in place of this rank's address. */
+void gcoll_rendezvous_leave_cause(gcoll_context *context);
 void gcoll_rendezvous_leave(gcoll_context *context);
 uint32_t gcoll_host_cores(void);
 /* Opens the endpoint of a context whose generation is known. */
@@ -224,6 +245,12 @@ gcoll_status gcoll_context_settle(gcoll_context *context);
 
 /* Progress until *done is set or the context breaks or its timeout passes (which breaks it). */
 gcoll_status gcoll_context_wait(gcoll_context *context, bool (*done)(const void *arg), const void *arg);
+/* What a run came to, with the status of the context after its progress: a run that finished before the
+ * context broke is valid, unless what broke it is that other ranks ran something else. Takes it off the list.
+ */
+gcoll_status gcoll_run_result(gcoll_context *context, gcoll_run *run, gcoll_status status);
+/* What this rank answers to probes from now on. */
+void gcoll_publish_position(gcoll_context *context);
 gcoll_status gcoll_context_wait_run(gcoll_context *context, const gcoll_run *run);
 /* Progress without waiting. */
 gcoll_status gcoll_context_poll(gcoll_context *context);
@@ -236,6 +263,7 @@ void gcoll_fingerprint_make(const gcoll_call *call, const gcoll_choice *choice,
 void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text, size_t bytes);
 /* Compares what others said of an operation that this rank now begins. */
 void gcoll_fingerprint_begin(gcoll_context *context, uint64_t sequence, const gcoll_fingerprint *fingerprint);
+void gcoll_fingerprint_forget(gcoll_context *context);
 void gcoll_fingerprint_arrived(gcoll_context *context, uint32_t peer, uint64_t sequence,
                                const uint8_t bytes[GCOLL_FINGERPRINT_BYTES]);
 

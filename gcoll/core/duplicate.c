@@ -47,13 +47,22 @@ static gcoll_status exchange_addresses(gcoll_context *parent, gcoll_context *con
     return status != GCOLL_OK ? status : shared;
 }
 
+/* Without memory this rank cannot go on with the steps that the others take, so it breaks the parent: they
+ * would wait in vain, and the next operation would be another one here than there. The last error says what
+ * was lacking. */
+static gcoll_status fall_out(gcoll_context *parent, gcoll_status status) {
+    gcoll_break(parent, status, parent->rank, "rank %u cannot duplicate the context: %s", parent->rank,
+                gcoll_last_error());
+    return gcoll_context_settle(parent);
+}
+
 static gcoll_status meet(gcoll_context *parent, gcoll_context *context) {
     gcoll_status status = GCOLL_OK;
     if (context->rank == 0)
         status = gcoll_generation_make(context->generation);
-    if (status == GCOLL_OK)
-        status =
-            gcoll_broadcast(parent, context->generation, sizeof context->generation, GCOLL_UINT8, 0, NULL);
+    if (status != GCOLL_OK)
+        return fall_out(parent, status);
+    status = gcoll_broadcast(parent, context->generation, sizeof context->generation, GCOLL_UINT8, 0, NULL);
     if (status != GCOLL_OK)
         return status;
     context->generation[sizeof context->generation - 1] = '\0';
@@ -88,9 +97,12 @@ gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_context **out)
     options.log_arg = parent->log_arg;
     options.allocator = &parent->allocator;
     gcoll_context *context;
-    gcoll_status status = gcoll_context_allocate(&options, &context);
+    gcoll_status status = gcoll_context_settle(parent);
     if (status != GCOLL_OK)
         return status;
+    status = gcoll_context_allocate(&options, &context);
+    if (status != GCOLL_OK)
+        return fall_out(parent, status);
     context->transport = parent->transport;
     if (context->size > 1)
         status = meet(parent, context);
@@ -98,7 +110,8 @@ gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_context **out)
         char text[1024];
         snprintf(text, sizeof text, "%s", gcoll_last_error());
         gcoll_context_destroy(context);
-        return gcoll_error(status, "%s", text);
+        gcoll_error(status, "%s", text);
+        return status == GCOLL_ERR_NO_MEMORY ? fall_out(parent, status) : status;
     }
     *out = context;
     return GCOLL_OK;

@@ -367,8 +367,10 @@ gcoll_status gcoll_run_start(gcoll_run *run) {
     while (*tail)
         tail = &(*tail)->next;
     *tail = run;
-    if (context->endpoint)
+    if (context->endpoint) {
+        gcoll_publish_position(context);
         gcoll_fingerprint_begin(context, run->sequence, &run->entry->fingerprint);
+    }
     release_rounds(run);
     gcoll_run_advance(run);
     return GCOLL_OK;

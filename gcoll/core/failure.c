@@ -17,8 +17,8 @@
 
 #define PROBES_PER_TIMEOUT 8      /* so that a suspect's name travels several hops before the deadline */
 #define SLICE_US           100000 /* the longest sleep: bounds how late a deadline is noticed */
-#define TURNS_PER_CLOCK    64     /* while data moves, the clock is read this seldom */
-#define TELL_LIMIT_MS      300    /* for telling peers of a failure; they normally read at once */
+#define LONGEST_RUMOUR     6 /* hops that a suspect's name travels; more would let it go round in a circle */
+#define TELL_LIMIT_MS      300 /* for telling peers of a failure; they normally read at once */
 
 /* ---- Breaking ----------------------------------------------------------------------------- */
 
@@ -102,6 +102,10 @@ gcoll_status gcoll_context_settle(gcoll_context *context) {
         context->told = true;
         if (context->endpoint)
             context->transport->abort(context->endpoint, &context->cause, TELL_LIMIT_MS);
+        /* Who is not connected yet finds the cause where it looks for the address. Other causes are left
+         * there on leaving, which is soon; a rank that was aborted may live on. */
+        if (context->cause.status == GCOLL_ERR_ABORTED)
+            gcoll_rendezvous_leave_cause(context);
     }
     return gcoll_error((gcoll_status)context->cause.status, "%s", context->cause.text);
 }
@@ -118,6 +122,8 @@ void gcoll_context_abort(gcoll_context *context, const char *reason) {
 }
 
 gcoll_status gcoll_context_health(const gcoll_context *context) {
+    if (!context->broken && atomic_load_explicit(&context->abort_state, memory_order_acquire) == 2)
+        return gcoll_error(GCOLL_ERR_ABORTED, "rank %u aborted: %s", context->rank, context->abort_reason);
     if (!context->broken)
         return GCOLL_OK;
     return gcoll_error((gcoll_status)context->cause.status, "%s", context->cause.text);
@@ -140,12 +146,15 @@ static bool ask(void *arg, uint32_t peer) {
     return true;
 }
 
-/* Answers carry two numbers: operations begun, and the rank believed stuck. */
+/* Answers carry three numbers: operations begun, hops of the rumour, and the rank believed stuck. */
 #define SUSPECT_BITS 21 /* holds GCOLL_MAX_RANKS + 1 values */
+#define HOP_BITS     3  /* holds LONGEST_RUMOUR */
 
-static void publish_position(gcoll_context *context) {
+void gcoll_publish_position(gcoll_context *context) {
     uint64_t suspect = context->suspect == GCOLL_NO_RANK ? 0 : (uint64_t)context->suspect + 1;
-    context->transport->set_position(context->endpoint, context->sequence << SUSPECT_BITS | suspect);
+    uint64_t rumour = (uint64_t)context->suspect_hops << SUSPECT_BITS | suspect;
+    context->transport->set_position(context->endpoint,
+                                     context->sequence << (SUSPECT_BITS + HOP_BITS) | rumour);
 }
 
 /* Probes say in which operation this rank waits: who waits in a different one may never send anything that
@@ -163,7 +172,8 @@ static void on_answered(void *arg, uint32_t peer, uint64_t position) {
     uint64_t suspect = position & ((UINT64_C(1) << SUSPECT_BITS) - 1);
     gcoll_peer *state = &context->peers[peer];
     state->answered = true;
-    state->position = position >> SUSPECT_BITS;
+    state->position = position >> (SUSPECT_BITS + HOP_BITS);
+    state->suspect_hops = (uint32_t)(position >> SUSPECT_BITS) & ((1U << HOP_BITS) - 1);
     state->suspect = suspect == 0 || suspect > context->size ? GCOLL_NO_RANK : (uint32_t)suspect - 1;
 }
 
@@ -175,6 +185,15 @@ struct suspicion {
     uint32_t teller;  /* that peer */
 };
 
+/* Whether the one that `state` says is stuck can be taken for so: not this rank, not one that answers it. */
+static bool is_credible(const gcoll_context *context, const gcoll_peer *state) {
+    if (state->suspect == GCOLL_NO_RANK || state->suspect == context->rank ||
+        state->suspect_hops >= LONGEST_RUMOUR)
+        return false;
+    const gcoll_peer *named = &context->peers[state->suspect];
+    return !(named->asked == context->probe_round && named->answered);
+}
+
 static bool suspect_peer(void *arg, uint32_t peer) {
     struct suspicion *suspicion = arg;
     const gcoll_peer *state = &suspicion->context->peers[peer];
@@ -182,8 +201,8 @@ static bool suspect_peer(void *arg, uint32_t peer) {
     bool asked = state->asked == suspicion->context->probe_round;
     if (asked && !state->answered && suspicion->silent == GCOLL_NO_RANK)
         suspicion->silent = peer;
-    if (asked && state->answered && state->suspect != suspicion->context->rank &&
-        state->suspect != GCOLL_NO_RANK && suspicion->hearsay == GCOLL_NO_RANK) {
+    if (asked && state->answered && suspicion->hearsay == GCOLL_NO_RANK &&
+        is_credible(suspicion->context, state)) {
         suspicion->hearsay = state->suspect;
         suspicion->teller = peer;
     }
@@ -206,12 +225,16 @@ static struct suspicion find_suspects(gcoll_context *context) {
 static void probe_round(gcoll_context *context, bool first) {
     if (!first) {
         struct suspicion suspicion = find_suspects(context);
-        context->suspect = suspicion.silent != GCOLL_NO_RANK ? suspicion.silent : suspicion.hearsay;
+        bool by_hearsay = suspicion.silent == GCOLL_NO_RANK && suspicion.hearsay != GCOLL_NO_RANK;
+        context->suspect = by_hearsay ? suspicion.hearsay : suspicion.silent;
+        context->suspect_hops = by_hearsay ? context->peers[suspicion.teller].suspect_hops + 1 : 0;
     }
-    publish_position(context);
+    gcoll_publish_position(context);
     publish_concern(context);
     context->probe_round++;
     each_waited(context, ask, context);
+    if (context->suspect != GCOLL_NO_RANK) /* it may have recovered, and be known to this rank */
+        ask(context, context->suspect);
 }
 
 static void give_up(gcoll_context *context, int64_t waited_ms) {
@@ -260,12 +283,11 @@ static void advance_all(gcoll_context *context) {
         context->transport->flush(context->endpoint);
 }
 
-static bool progress(gcoll_context *context, int64_t wait_us) {
+static void progress(gcoll_context *context, int64_t wait_us) {
     bool moved = false;
     gcoll_status status = context->transport->progress(context->endpoint, wait_us, &moved);
     if (status != GCOLL_OK)
         gcoll_break_operation(context, status, GCOLL_NO_RANK, "%s", gcoll_last_error());
-    return moved;
 }
 
 gcoll_status gcoll_context_poll(gcoll_context *context) {
@@ -295,11 +317,12 @@ static void watch_over(gcoll_context *context, struct watch *watch, int64_t now)
     int64_t waited = now - watch->started_ms;
     if (context->doubt_ms != 0 && now >= context->doubt_ms)
         settle_doubt(context);
-    /* Who was asked only just now may still answer. */
-    if (!context->broken && waited >= context->timeout_ms && now - watch->probed_ms >= interval / 2)
+    /* Who was asked only just now, or not at all because this thread was held up, may still answer. */
+    bool heard = watch->probed && now - watch->probed_ms >= interval / 2;
+    if (!context->broken && waited >= context->timeout_ms && heard)
         give_up(context, waited);
     /* All answer, so somebody else knows better who is at fault: allow for its word to arrive. */
-    if (!context->broken && waited >= context->timeout_ms + 2 * interval) {
+    if (!context->broken && waited >= context->timeout_ms + 2 * interval && heard) {
         struct suspicion suspicion = find_suspects(context);
         gcoll_break_operation(
             context, GCOLL_ERR_TIMEOUT, suspicion.waited,
@@ -328,20 +351,21 @@ static int64_t sleep_us(const gcoll_context *context, const struct watch *watch,
 gcoll_status gcoll_context_wait(gcoll_context *context, bool (*done)(const void *arg), const void *arg) {
     int64_t now = gcoll_now_ms();
     struct watch watch = {now, now + probe_interval_ms(context), now, false};
-    for (uint32_t turn = 1;; turn++) {
+    for (;;) {
         heed_abort(context);
         if (!context->broken)
             advance_all(context);
         if (context->broken || done(arg))
             break;
-        bool moved = progress(context, sleep_us(context, &watch, now));
-        if (moved && turn % TURNS_PER_CLOCK != 0)
-            continue;
+        progress(context, sleep_us(context, &watch, now));
         now = gcoll_now_ms();
         if (!context->broken)
             watch_over(context, &watch, now);
     }
-    context->suspect = GCOLL_NO_RANK;
+    if (context->suspect != GCOLL_NO_RANK) { /* what was true of this wait is not of the next */
+        context->suspect = GCOLL_NO_RANK;
+        gcoll_publish_position(context);
+    }
     return gcoll_context_settle(context);
 }
 
@@ -351,6 +375,14 @@ static bool run_finished(const void *arg) {
 
 gcoll_status gcoll_context_wait_run(gcoll_context *context, const gcoll_run *run) {
     return gcoll_context_wait(context, run_finished, run);
+}
+
+gcoll_status gcoll_run_result(gcoll_context *context, gcoll_run *run, gcoll_status status) {
+    bool is_valid = gcoll_run_finished(run) && context->mismatched != gcoll_run_sequence(run);
+    gcoll_run_drop(run);
+    if (is_valid) /* also if the context broke afterwards */
+        return GCOLL_OK;
+    return status != GCOLL_OK ? status : gcoll_context_settle(context);
 }
 
 /* ---- Events of the transport -------------------------------------------------------------- */

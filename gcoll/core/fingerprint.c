@@ -95,6 +95,8 @@ static void compare(gcoll_context *context, uint32_t peer, uint64_t sequence, co
                     const gcoll_fingerprint *ours) {
     if (memcmp(theirs, ours, sizeof *ours) == 0)
         return;
+    if (context->mismatched == 0)
+        context->mismatched = sequence;
     char their_text[96], our_text[96];
     gcoll_fingerprint_describe(theirs, their_text, sizeof their_text);
     gcoll_fingerprint_describe(ours, our_text, sizeof our_text);
@@ -103,18 +105,37 @@ static void compare(gcoll_context *context, uint32_t peer, uint64_t sequence, co
                 (unsigned long long)sequence, peer, their_text, context->rank, our_text, hint);
 }
 
+/* Peers are mostly one operation ahead at the most, so one block serves for good. */
+static bool make_spare(gcoll_context *context) {
+    gcoll_early_block *block = gcoll_allocate(context, sizeof *block);
+    if (!block)
+        return false;
+    block->next = context->blocks;
+    context->blocks = block;
+    for (size_t i = 0; i < GCOLL_HISTORY; i++) {
+        block->entries[i].next = context->spare;
+        context->spare = &block->entries[i];
+    }
+    return true;
+}
+
 void gcoll_fingerprint_begin(gcoll_context *context, uint64_t sequence,
                              const gcoll_fingerprint *fingerprint) {
-    gcoll_early *entry = &context->history[sequence % GCOLL_HISTORY];
-    entry->sequence = sequence;
-    entry->fingerprint = *fingerprint;
-    for (uint32_t peer = 0; context->early_count > 0 && peer < context->size; peer++) {
-        gcoll_early *early = context->peers[peer].early;
-        if (!early || early[sequence % GCOLL_HISTORY].sequence != sequence)
+    gcoll_begun *begun = &context->history[sequence % GCOLL_HISTORY];
+    begun->sequence = sequence;
+    begun->fingerprint = *fingerprint;
+    gcoll_early **link = &context->early[sequence % GCOLL_HISTORY];
+    while (*link) {
+        gcoll_early *early = *link;
+        if (early->sequence != sequence) {
+            link = &early->next;
             continue;
-        early[sequence % GCOLL_HISTORY].sequence = 0;
-        context->early_count--;
-        compare(context, peer, sequence, &early[sequence % GCOLL_HISTORY].fingerprint, fingerprint);
+        }
+        *link = early->next;
+        context->peers[early->peer].early--;
+        compare(context, early->peer, sequence, &early->fingerprint, fingerprint);
+        early->next = context->spare;
+        context->spare = early;
     }
 }
 
@@ -123,24 +144,29 @@ void gcoll_fingerprint_arrived(gcoll_context *context, uint32_t peer, uint64_t s
     gcoll_fingerprint theirs;
     memcpy(theirs.bytes, bytes, sizeof theirs.bytes);
     if (sequence <= context->sequence) {
-        const gcoll_early *ours = &context->history[sequence % GCOLL_HISTORY];
+        const gcoll_begun *ours = &context->history[sequence % GCOLL_HISTORY];
         if (ours->sequence == sequence)
             compare(context, peer, sequence, &theirs, &ours->fingerprint);
         return;
     }
-    gcoll_peer *state = &context->peers[peer];
-    if (!state->early) {
-        uint64_t size = GCOLL_HISTORY * sizeof *state->early;
-        state->early = gcoll_allocate(context, size);
-        if (!state->early) {
-            gcoll_break(context, GCOLL_ERR_NO_MEMORY, GCOLL_NO_RANK, "%s", gcoll_last_error());
-            return;
-        }
-        memset(state->early, 0, size);
+    if (context->peers[peer].early == GCOLL_HISTORY)
+        return; /* what a peer can make us hold is bounded; this one goes unchecked */
+    if (!context->spare && !make_spare(context)) {
+        gcoll_break(context, GCOLL_ERR_NO_MEMORY, GCOLL_NO_RANK, "%s", gcoll_last_error());
+        return;
     }
-    gcoll_early *early = &state->early[sequence % GCOLL_HISTORY];
-    if (early->sequence == 0)
-        context->early_count++;
-    early->sequence = sequence;
-    early->fingerprint = theirs;
+    gcoll_early *early = context->spare;
+    context->spare = early->next;
+    gcoll_early **bucket = &context->early[sequence % GCOLL_HISTORY];
+    *early = (gcoll_early){sequence, theirs, peer, *bucket};
+    *bucket = early;
+    context->peers[peer].early++;
+}
+
+void gcoll_fingerprint_forget(gcoll_context *context) {
+    while (context->blocks) {
+        gcoll_early_block *block = context->blocks;
+        context->blocks = block->next;
+        gcoll_release(context, block, sizeof *block);
+    }
 }

@@ -15,7 +15,9 @@ static gcoll_status create(gcoll_context *context, const gcoll_arguments *argume
         return GCOLL_ERR_NO_MEMORY;
     *operation = (gcoll_operation){.context = context};
     gcoll_cache_entry *entry;
-    gcoll_status status = gcoll_cache_get(context, &arguments->call, &entry);
+    gcoll_status status = gcoll_context_settle(context);
+    if (status == GCOLL_OK)
+        status = gcoll_cache_get(context, &arguments->call, &entry);
     if (status == GCOLL_OK) {
         status = gcoll_run_create(context, entry, &operation->run);
         gcoll_cache_put(entry); /* the run holds it */
@@ -79,10 +81,8 @@ gcoll_status gcoll_operation_start(gcoll_operation *operation) {
 
 /* What a started operation came to, with the status of the context after it made progress. */
 static gcoll_status end(gcoll_operation *operation, gcoll_status status) {
-    bool finished = gcoll_run_finished(operation->run);
-    gcoll_run_drop(operation->run);
     operation->started = false;
-    return finished ? GCOLL_OK : status;
+    return gcoll_run_result(operation->context, operation->run, status);
 }
 
 gcoll_status gcoll_operation_wait(gcoll_operation *operation) {

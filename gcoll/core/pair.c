@@ -79,6 +79,9 @@ gcoll_status gcoll_context_pair(gcoll_context *context, uint32_t peer, gcoll_pai
     if (peer >= context->size || peer == context->rank)
         return gcoll_error(GCOLL_ERR_INVALID, "peer: is %u; allowed are 0 to %u except this rank, %u", peer,
                            context->size - 1, context->rank);
+    gcoll_status status = gcoll_context_settle(context);
+    if (status != GCOLL_OK)
+        return status;
     gcoll_peer *state = &context->peers[peer];
     if (!state->pair) {
         gcoll_pair *pair = gcoll_allocate(context, sizeof *pair);

@@ -117,8 +117,11 @@ static gcoll_status name_missing(gcoll_context *context) {
     for (uint32_t rank = 0; rank < context->size; rank++) {
         size_t bytes, used = strlen(list);
         key_of(context, key, "%s/addr.%u", context->generation, rank);
-        if (gcoll_store_get(context->store, key, address, sizeof address, &bytes) == GCOLL_OK)
+        gcoll_status status = gcoll_store_get(context->store, key, address, sizeof address, &bytes);
+        if (status == GCOLL_OK)
             continue;
+        if (status != GCOLL_ERR_NOT_FOUND) /* the store fails: it knows better, and asking on takes long */
+            return status;
         if (missing++ < MISSING_LISTED)
             snprintf(list + used, sizeof list - used, "%s%u", used ? ", " : "", rank);
     }
@@ -263,6 +266,12 @@ void gcoll_rendezvous_refuse(gcoll_context *context, gcoll_status status) {
         snprintf(verdict, sizeof verdict, "%d %.500s", (int)status, cause);
     key_of(context, key, "%s/go", context->generation);
     gcoll_store_set(context->store, key, verdict, strlen(verdict));
+    if (context->rank == 0 && !context->joined) { /* nobody has been answered yet */
+        char(*nonces)[NONCE_TEXT] = calloc(context->size, sizeof *nonces);
+        if (nonces)
+            answer_the_late(context, nonces);
+        free(nonces);
+    }
     gcoll_error(status, "%s", cause); /* the store may have left a text of its own */
 }
 
@@ -313,11 +322,19 @@ gcoll_status gcoll_rendezvous_finish(gcoll_context *context, const char *address
 }
 
 /* "!<status> <culprit> <text>" stands for the address of a rank that broke. */
-static void leave_cause(gcoll_context *context, const char *key) {
-    char record[GCOLL_NOTE_TEXT_MAX + 64];
+static gcoll_status leave_cause(gcoll_context *context) {
+    char key[GCOLL_STORE_KEY_MAX + 1], record[GCOLL_NOTE_TEXT_MAX + 64];
     int bytes = snprintf(record, sizeof record, "!%d %u %s", context->cause.status, context->cause.culprit,
                          context->cause.text);
-    gcoll_store_set(context->store, key, record, (size_t)bytes);
+    key_of(context, key, "%s/broken", context->generation);
+    gcoll_status status = gcoll_store_set(context->store, key, "", 0);
+    key_of(context, key, "%s/addr.%u", context->generation, context->rank);
+    return status == GCOLL_OK ? gcoll_store_set(context->store, key, record, (size_t)bytes) : status;
+}
+
+void gcoll_rendezvous_leave_cause(gcoll_context *context) {
+    if (context->joined)
+        leave_cause(context);
 }
 
 static gcoll_status read_cause(const gcoll_context *context, const char *record, gcoll_note *cause) {
@@ -347,17 +364,23 @@ gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char
     return status == GCOLL_OK && address[0] == '!' ? read_cause(context, address, cause) : status;
 }
 
-/* The last one to leave takes away what was for all. */
+/* The last one to leave takes away what was for all, and the causes that broken ranks left. A store that
+ * fails is left alone at the first failure: each request may take its whole timeout. */
 static void leave_last(gcoll_context *context) {
-    char key[GCOLL_STORE_KEY_MAX + 1];
-    const char *const common[] = {"here", "go", "left"};
-    for (uint32_t rank = 0; context->broken && rank < context->size; rank++) {
+    char key[GCOLL_STORE_KEY_MAX + 1], value[1];
+    const char *const common[] = {"here", "go", "broken", "left"};
+    size_t bytes;
+    key_of(context, key, "%s/broken", context->generation);
+    gcoll_status status = gcoll_store_get(context->store, key, value, sizeof value, &bytes);
+    uint32_t causes = status == GCOLL_OK ? context->size : 0;
+    status = status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;
+    for (uint32_t rank = 0; rank < causes && status == GCOLL_OK; rank++) {
         key_of(context, key, "%s/addr.%u", context->generation, rank);
-        gcoll_store_remove(context->store, key);
+        status = gcoll_store_remove(context->store, key);
     }
-    for (size_t i = 0; i < sizeof common / sizeof common[0]; i++) {
+    for (size_t i = 0; i < sizeof common / sizeof common[0] && status == GCOLL_OK; i++) {
         key_of(context, key, "%s/%s", context->generation, common[i]);
-        gcoll_store_remove(context->store, key);
+        status = gcoll_store_remove(context->store, key);
     }
 }
 
@@ -366,15 +389,17 @@ void gcoll_rendezvous_leave(gcoll_context *context) {
         return;
     char key[GCOLL_STORE_KEY_MAX + 1];
     int64_t value = 0;
+    gcoll_status status;
     key_of(context, key, "%s/addr.%u", context->generation, context->rank);
-    if (context->broken)
-        leave_cause(context, key);
-    else
-        gcoll_store_remove(context->store, key);
+    status = context->broken ? leave_cause(context) : gcoll_store_remove(context->store, key);
     key_of(context, key, "%s/%s", context->generation, context->host_key);
-    if (gcoll_store_add(context->store, key, -1, &value) == GCOLL_OK && value == 0)
-        gcoll_store_remove(context->store, key);
+    if (status == GCOLL_OK)
+        status = gcoll_store_add(context->store, key, -1, &value);
+    if (status == GCOLL_OK && value == 0)
+        status = gcoll_store_remove(context->store, key);
     key_of(context, key, "%s/left", context->generation);
-    if (gcoll_store_add(context->store, key, 1, &value) == GCOLL_OK && value >= (int64_t)context->size)
+    if (status == GCOLL_OK)
+        status = gcoll_store_add(context->store, key, 1, &value);
+    if (status == GCOLL_OK && value >= (int64_t)context->size)
         leave_last(context);
 }
