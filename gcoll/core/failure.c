@@ -175,6 +175,8 @@ static void on_answered(void *arg, uint32_t peer, uint64_t position) {
     state->position = position >> (SUSPECT_BITS + HOP_BITS);
     state->suspect_hops = (uint32_t)(position >> SUSPECT_BITS) & ((1U << HOP_BITS) - 1);
     state->suspect = suspect == 0 || suspect > context->size ? GCOLL_NO_RANK : (uint32_t)suspect - 1;
+    if (state->suspect != GCOLL_NO_RANK && state->suspect != context->rank)
+        ask(context, state->suspect); /* it may have recovered, or be stuck only for the other */
 }
 
 struct suspicion {
@@ -185,13 +187,13 @@ struct suspicion {
     uint32_t teller;  /* that peer */
 };
 
-/* Whether the one that `state` says is stuck can be taken for so: not this rank, not one that answers it. */
+/* Whether the one that `state` says is stuck can be taken for so: not this rank, nor one that answers it. */
 static bool is_credible(const gcoll_context *context, const gcoll_peer *state) {
     if (state->suspect == GCOLL_NO_RANK || state->suspect == context->rank ||
         state->suspect_hops >= LONGEST_RUMOUR)
         return false;
     const gcoll_peer *named = &context->peers[state->suspect];
-    return !(named->asked == context->probe_round && named->answered);
+    return named->asked == context->probe_round && !named->answered;
 }
 
 static bool suspect_peer(void *arg, uint32_t peer) {
@@ -233,8 +235,6 @@ static void probe_round(gcoll_context *context, bool first) {
     publish_concern(context);
     context->probe_round++;
     each_waited(context, ask, context);
-    if (context->suspect != GCOLL_NO_RANK) /* it may have recovered, and be known to this rank */
-        ask(context, context->suspect);
 }
 
 static void give_up(gcoll_context *context, int64_t waited_ms) {
