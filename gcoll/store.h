@@ -6,7 +6,9 @@
  * constructor says otherwise. Every wait has a deadline. URLs:
  *
  *   file:DIR                                  a folder that all ranks see (made if missing)
- *   redis://[user:password@]host[:port][/db]  a Redis server; port 6379, db 0 by default
+ *   redis://[user:password@]host[:port][/db]  a Redis server (not a cluster); port 6379, db 0 by default
+ *
+ * A process that forks after opening a store must not use it in the child.
  */
 #ifndef GCOLL_STORE_H
 #define GCOLL_STORE_H

@@ -261,6 +261,7 @@ static bool still_named(const request *r, const char *name, int fd) {
 static gcoll_status lock(const request *r, bool create, int64_t deadline, int *fd) {
     char name[OWN_NAME_MAX];
     lock_name(r->key, name);
+    int64_t delay = FIRST_DELAY_NS;
     for (;;) {
         int file =
             openat(r->folder, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | (create ? O_CREAT : 0), FILE_MODE);
@@ -274,6 +275,10 @@ static gcoll_status lock(const request *r, bool create, int64_t deadline, int *f
         close(file);
         if (status != GCOLL_OK)
             return status;
+        if (!gcoll_store_pause(deadline, &delay, MAX_DELAY_NS))
+            return gcoll_error(GCOLL_ERR_TIMEOUT,
+                               "file store %.300s, %s \"%s\": its lock file was replaced for %" PRId64 " ms",
+                               r->store->folder, r->verb, r->key, r->store->timeout_ms);
     }
 }
 
