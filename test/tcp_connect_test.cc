@@ -1,4 +1,6 @@
 // test/tcp_connect_test.cc - connections that cross, fail or are slow; interfaces and ports.
+#include <poll.h>
+
 #include <set>
 
 #include "tcp_support.h"
@@ -94,6 +96,78 @@ TEST(Tcp, APeerThatDoesNotAnswerIsGivenUpInTime) {
                    "did not answer within 100 ms at 127.0.0.1:" + std::to_string(silent.port));
     EXPECT_LT(Clock::now() - begun, std::chrono::seconds(2));
     EXPECT_GE(Clock::now() - begun, std::chrono::milliseconds(99));
+}
+
+// libuv runs timers before it polls: the welcome has been here for longer than the time limit, but not seen.
+TEST(Tcp, AnAnswerThatCameDuringAComputationCounts) {
+    Two two([](gcoll_endpoint_options &o) {
+        o.interface = "127.0.0.1";
+        o.connect_timeout_ms = 100;
+    });
+    two.connect(0, 1);
+    auto begun = Clock::now();
+    while (!two.pair(0)->dial || !gcoll_tcp_dial_has_greeted(two.pair(0)->dial))
+        two[0].progress(0);
+    while (!two.pair(1) || two.pair(1)->state != GCOLL_TCP_CONNECTED)
+        two[1].progress(0);
+    ASSERT_EQ(two.pair(0)->state, GCOLL_TCP_DIALING);
+    while (Clock::now() - begun < std::chrono::milliseconds(300)) {
+    } // computes
+    ASSERT_TRUE(two.turn([&] { return two.pair(0)->state != GCOLL_TCP_DIALING; }));
+    EXPECT_EQ(two.pair(0)->state, GCOLL_TCP_CONNECTED);
+    two.check();
+}
+
+// Somebody else listens where one of the peer's addresses should lead.
+TEST(Tcp, AMuteAddressDoesNotTakeAllTheTime) {
+    Two two([](gcoll_endpoint_options &o) {
+        o.interface = "127.0.0.1";
+        o.connect_timeout_ms = 3000;
+    });
+    const std::string &real = two.addresses[1];
+    int mute = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in where = {};
+    where.sin_family = AF_INET;
+    where.sin_port = htons(static_cast<uint16_t>(std::stoi(real.substr(real.find("port=") + 5))));
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 2);
+    ASSERT_EQ(bind(mute, reinterpret_cast<sockaddr *>(&where), sizeof where), 0);
+    ASSERT_EQ(listen(mute, 4), 0);
+    std::string both = real;
+    both.insert(both.find(";a="), ";a=127.0.0.3/8");
+    ASSERT_EQ(kTcp->connect(two[0].endpoint, 1, both.c_str()), GCOLL_OK);
+    two[0].send(1, 1, 0, 100);
+    two[1].receive(0, 1, 0, 100);
+    ASSERT_TRUE(two.turn([&] { return two.all_done() || !two[0].failed.empty(); }));
+    two.check();
+    close(mute);
+}
+
+// The mute one is kept: it may be a peer that computes.
+TEST(Tcp, AMuteConnectionMayStillAnswer) {
+    Listener late;
+    gcoll_endpoint_options options = options_of(0, 2);
+    options.interface = "127.0.0.1";
+    options.connect_timeout_ms = 1500;
+    Rank rank(kTcp, options);
+    std::string twice = with_port(rank.address(), late.port) + ";a=127.0.0.1/8";
+    ASSERT_EQ(kTcp->connect(rank.endpoint, 1, twice.c_str()), GCOLL_OK);
+    gcoll_tcp_pair *pair = gcoll_tcp_of(rank.endpoint)->pairs[1];
+    int fd = accept(late.fd, nullptr, nullptr);
+    pollfd second = {late.fd, POLLIN, 0};
+    ASSERT_TRUE(rank.until([&] { return poll(&second, 1, 0) == 1 || !rank.failed.empty(); }));
+    ASSERT_TRUE(rank.failed.empty());
+    uint8_t answer[GCOLL_WIRE_REPLY_BYTES];
+    gcoll_wire_reply reply = {};
+    reply.verdict = GCOLL_WIRE_WELCOME;
+    reply.version = GCOLL_WIRE_VERSION;
+    reply.from = 1;
+    std::memcpy(reply.group, options.group, sizeof reply.group);
+    reply.pool_bytes = GCOLL_TCP_POOL_BYTES;
+    gcoll_wire_put_reply(answer, &reply);
+    ASSERT_EQ(send(fd, answer, sizeof answer, MSG_NOSIGNAL), ssize_t(sizeof answer));
+    ASSERT_TRUE(rank.until([&] { return pair->state == GCOLL_TCP_CONNECTED || !rank.failed.empty(); }));
+    EXPECT_TRUE(rank.failed.empty());
+    close(fd);
 }
 
 // As an acceptor does that has a crowd at its door.

@@ -1,11 +1,14 @@
 /*
  * transport/tcp/dial.c - connecting to a peer.
  *
- * The peer's addresses are tried in turn, each with its share of the time that is left, until one accepts.
- * Once we have greeted there, the rest of the time is spent waiting for the answer: the kernel accepts
- * connections for a peer that is busy computing, and that one will answer when it comes back to its endpoint.
- * A connection that is closed before the answer (the peer had a crowd at its door) is tried again a few
- * times.
+ * The peer's addresses are tried in turn, each with its share of the time that is left. The kernel accepts
+ * connections for a peer that is busy computing, which will answer when it comes back to its endpoint; but
+ * something else may stand there too, and never answer. So a connection that is mute for its share is kept,
+ * and the next address is tried: who answers first is the peer. A connection that is closed before the answer
+ * (the peer had a crowd at its door) is tried again as long as the share lasts.
+ *
+ * libuv runs timers before it polls: when the caller comes back from a long computation, a timer may be over
+ * although what it waited for has long been here. So at the end of a time we look once more.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,9 +19,11 @@
 
 /* Least time for one address. */
 #define SHARE_MIN_MS 250
-/* Tries after a connection that closed without an answer: 5, 10, ... 640 ms apart. */
-#define RETRIES        8
+/* Tries after a connection that closed without an answer: 5, 10, ... 640, 640 ms apart. */
 #define RETRY_FIRST_MS 5
+#define RETRY_DOUBLES  7
+/* Long enough for one poll to come between two timers. */
+#define LOOK_AGAIN_MS 1
 
 /* Lives until libuv has closed it, which may be after its dial. */
 typedef struct attempt {
@@ -34,14 +39,17 @@ struct gcoll_tcp_dial {
     uint32_t order[GCOLL_ADDRESS_HOSTS];
     uint32_t count, next;
     uint32_t retries;
-    int64_t until_ms;
-    attempt *attempt;     /* connecting */
-    gcoll_tcp_link *link; /* has greeted */
+    int64_t until_ms, share_until_ms;
+    bool looked_again;
+    attempt *attempt;      /* connecting */
+    gcoll_tcp_link *link;  /* has greeted */
+    gcoll_tcp_link *mutes; /* have greeted, and their share is over */
     char where[GCOLL_ADDRESS_NAME_MAX];
     char problem[GCOLL_TCP_VERDICT_TEXT];
 };
 
 static void try_next(gcoll_tcp_dial *dial);
+static void on_share_over(uv_timer_t *timer);
 
 static void on_attempt_closed(uv_handle_t *handle) {
     free(handle->data);
@@ -70,14 +78,33 @@ void gcoll_tcp_dial_end(gcoll_tcp_pair *pair) {
     give_up_attempt(dial);
     gcoll_tcp_link_drop(dial->link);
     dial->link = NULL;
+    while (dial->mutes != NULL) {
+        gcoll_tcp_link *mute = dial->mutes;
+
+        dial->mutes = mute->next;
+        gcoll_tcp_link_drop(mute);
+    }
     uv_close((uv_handle_t *)&dial->timer, on_timer_closed);
 }
 
 bool gcoll_tcp_dial_has_greeted(const gcoll_tcp_dial *dial) {
-    return dial->link != NULL;
+    return dial->link != NULL || dial->mutes != NULL;
+}
+
+void gcoll_tcp_dial_look(gcoll_tcp_dial *dial) {
+    gcoll_tcp_link *next;
+
+    for (gcoll_tcp_link *mute = dial->mutes; mute != NULL && dial->pair != NULL; mute = next) {
+        next = mute->next;
+        gcoll_tcp_link_ready(mute);
+    }
+    if (dial->pair != NULL && dial->link != NULL) {
+        gcoll_tcp_link_ready(dial->link);
+    }
 }
 
 static void start_timer(gcoll_tcp_dial *dial, uv_timer_cb callback, int64_t ms) {
+    dial->looked_again = false;
     uv_update_time(dial->timer.loop);
     uv_timer_start(&dial->timer, callback, ms > 0 ? (uint64_t)ms : 0, 0);
 }
@@ -105,25 +132,67 @@ GCOLL_PRINTF(2, 3) static void note_problem(gcoll_tcp_dial *dial, const char *fo
     va_end(arguments);
 }
 
-static void on_late(uv_timer_t *timer) {
-    gcoll_tcp_dial *dial = timer->data;
+/* A share of the time that is left, among `parts`. Who is late gets a little all the same. */
+static int64_t share_ms(const gcoll_tcp_dial *dial, uint32_t parts) {
+    int64_t left = left_ms(dial);
+    int64_t share = left / parts;
 
-    note_problem(dial, "did not answer within %lld ms at %s", (long long)dial->pair->tcp->connect_timeout_ms,
-                 dial->where);
-    give_up(dial, GCOLL_ERR_PEER);
+    if (share < SHARE_MIN_MS) {
+        share = left > 0 && left < SHARE_MIN_MS ? left : SHARE_MIN_MS;
+    }
+    return share;
+}
+
+/* The address that is next has its time from now on. */
+static void begin_share(gcoll_tcp_dial *dial) {
+    uint32_t candidates = dial->count - dial->next;
+
+    dial->retries = 0;
+    dial->share_until_ms = gcoll_now_ms() + share_ms(dial, candidates > 0 ? candidates : 1);
+}
+
+static void go_on(gcoll_tcp_dial *dial) {
+    if (dial->next < dial->count) {
+        dial->next++;
+    }
+    begin_share(dial);
+    try_next(dial);
+}
+
+/* Whether the end of a time must wait: something came, or nothing has been polled since the end. */
+static bool looks_again(gcoll_tcp_dial *dial) {
+    if (!dial->looked_again) {
+        start_timer(dial, on_share_over, LOOK_AGAIN_MS);
+        dial->looked_again = true;
+        return true;
+    }
+    gcoll_tcp_dial_look(dial);
+    return dial->pair == NULL || !dial->looked_again; /* a timer was started for what is next */
 }
 
 static void on_share_over(uv_timer_t *timer) {
     gcoll_tcp_dial *dial = timer->data;
 
+    if (looks_again(dial)) {
+        return;
+    }
     if (left_ms(dial) <= 0) {
-        on_late(timer);
+        note_problem(dial, "did not answer within %lld ms at %s",
+                     (long long)dial->pair->tcp->connect_timeout_ms, dial->where);
+        give_up(dial, GCOLL_ERR_PEER);
+        return;
+    }
+    if (gcoll_tcp_adopt_reserve(dial->pair)) {
         return;
     }
     note_problem(dial, "did not answer at %s", dial->where);
     give_up_attempt(dial);
-    dial->next++;
-    try_next(dial);
+    if (dial->link != NULL) {
+        dial->link->next = dial->mutes;
+        dial->mutes = dial->link;
+        dial->link = NULL;
+    }
+    go_on(dial);
 }
 
 static void on_retry(uv_timer_t *timer) {
@@ -133,8 +202,7 @@ static void on_retry(uv_timer_t *timer) {
 /* This address is no good. */
 static void skip(gcoll_tcp_dial *dial) {
     give_up_attempt(dial);
-    dial->next++;
-    try_next(dial);
+    go_on(dial);
 }
 
 static void refused(gcoll_tcp_dial *dial, int error) {
@@ -154,6 +222,10 @@ static void on_connect(uv_connect_t *request, int status) {
     if (dial == NULL) {
         return;
     }
+    if (dial->pair->state != GCOLL_TCP_DIALING) { /* it failed otherwise, which is yet to be reported */
+        gcoll_tcp_dial_end(dial->pair);
+        return;
+    }
     if (status != 0) {
         refused(dial, status);
         return;
@@ -168,9 +240,9 @@ static void on_connect(uv_connect_t *request, int status) {
     }
     give_up_attempt(dial);
     dial->link->pair = dial->pair;
-    start_timer(dial, on_late, left_ms(dial));
+    start_timer(dial, on_share_over, share_ms(dial, dial->count - dial->next + 1));
     if (!gcoll_tcp_send_hello(dial->link, dial->peer.token)) {
-        gcoll_tcp_dial_answered(dial, NULL, NULL);
+        gcoll_tcp_dial_answered(dial, dial->link, NULL, NULL);
     }
 }
 
@@ -195,22 +267,26 @@ static int start_attempt(gcoll_tcp_dial *dial, const gcoll_host_address *host) {
     return uv_tcp_connect(&each->request, &each->handle, (struct sockaddr *)&where, on_connect);
 }
 
-/* Tries the address that is next, or fails the pair if there is none left. */
+/* Tries the address that is next. If there is none left, a mute one may still answer, or the pair fails. */
 static void try_next(gcoll_tcp_dial *dial) {
     while (dial->next < dial->count) {
         const gcoll_host_address *host = &dial->peer.hosts[dial->order[dial->next]];
-        int64_t share = left_ms(dial) / (dial->count - dial->next);
         int error;
 
         gcoll_host_address_name(host, dial->peer.port, dial->where, sizeof dial->where);
         error = start_attempt(dial, host);
         if (error == 0) {
-            start_timer(dial, on_share_over, share > SHARE_MIN_MS ? share : SHARE_MIN_MS);
+            start_timer(dial, on_share_over, dial->share_until_ms - gcoll_now_ms());
             return;
         }
         note_problem(dial, "cannot be reached at %s (%s)", dial->where, uv_strerror(error));
         give_up_attempt(dial);
         dial->next++;
+        begin_share(dial);
+    }
+    if (dial->mutes != NULL) {
+        start_timer(dial, on_share_over, share_ms(dial, 2)); /* then a reserve may be there */
+        return;
     }
     give_up(dial, GCOLL_ERR_PEER);
 }
@@ -222,18 +298,45 @@ static void retry(gcoll_tcp_dial *dial) {
     if (gcoll_tcp_adopt_reserve(pair)) {
         return;
     }
-    if (dial->retries == RETRIES) {
-        dial->retries = 0;
+    if (gcoll_now_ms() >= dial->share_until_ms) {
         skip(dial);
         return;
     }
     start_timer(dial, on_retry, (int64_t)RETRY_FIRST_MS << dial->retries);
-    dial->retries++;
+    dial->retries += dial->retries < RETRY_DOUBLES ? 1 : 0;
 }
 
-void gcoll_tcp_dial_answered(gcoll_tcp_dial *dial, const gcoll_wire_reply *reply, const char *garbage) {
-    gcoll_tcp_link_drop(dial->link);
-    dial->link = NULL;
+static void forget_mute(gcoll_tcp_dial *dial, gcoll_tcp_link *mute) {
+    gcoll_tcp_link **at = &dial->mutes;
+
+    while (*at != mute) {
+        at = &(*at)->next;
+    }
+    *at = mute->next;
+    gcoll_tcp_link_drop(mute);
+}
+
+/* A mute connection has ended. If it was the last hope, all addresses are tried anew. */
+static void mute_ended(gcoll_tcp_dial *dial) {
+    if (dial->mutes == NULL && dial->next == dial->count) {
+        dial->next = 0;
+        begin_share(dial);
+        retry(dial);
+    }
+}
+
+void gcoll_tcp_dial_answered(gcoll_tcp_dial *dial, gcoll_tcp_link *link, const gcoll_wire_reply *reply,
+                             const char *garbage) {
+    if (link != dial->link) {
+        forget_mute(dial, link);
+        if (garbage != NULL || reply == NULL || reply->verdict == GCOLL_WIRE_REFUSE_DUPLICATE) {
+            mute_ended(dial);
+            return;
+        }
+    } else {
+        gcoll_tcp_link_drop(link);
+        dial->link = NULL;
+    }
     if (garbage != NULL) {
         note_problem(dial, "sent garbage (%s) at %s", garbage, dial->where);
         skip(dial);
@@ -247,7 +350,7 @@ void gcoll_tcp_dial_answered(gcoll_tcp_dial *dial, const gcoll_wire_reply *reply
     switch (reply->verdict) {
     case GCOLL_WIRE_REFUSE_DUPLICATE: /* the other connection is on its way to us */
         if (!gcoll_tcp_adopt_reserve(dial->pair)) {
-            start_timer(dial, on_late, left_ms(dial));
+            start_timer(dial, on_share_over, left_ms(dial));
         }
         return;
     case GCOLL_WIRE_REFUSE_VERSION:
@@ -283,6 +386,7 @@ static gcoll_status start_dial(gcoll_tcp_pair *pair, const gcoll_address *peer) 
                  peer->count > 0 ? " but loopback, and is on another host" : " to connect to");
     pair->dial = dial;
     pair->state = GCOLL_TCP_DIALING;
+    begin_share(dial);
     try_next(dial);
     return GCOLL_OK;
 }

@@ -144,11 +144,18 @@ static bool adopt(gcoll_tcp_link *link, gcoll_tcp_pair *pair, const gcoll_wire_h
 bool gcoll_tcp_adopt_reserve(gcoll_tcp_pair *pair) {
     gcoll_wire_hello hello;
 
-    if (pair->reserve == NULL) {
+    if (pair->reserve == NULL || pair->state != GCOLL_TCP_DIALING) {
         return false;
     }
     hello = pair->reserve->hello;
     return adopt(pair->reserve, pair, &hello);
+}
+
+/* Whether the other side has closed the connection after its greeting: it has given it up for another. */
+static bool is_abandoned(const gcoll_tcp_link *link) {
+    uint8_t byte;
+
+    return recv(link->socket->fd, &byte, sizeof byte, MSG_DONTWAIT | MSG_PEEK) == 0;
 }
 
 /* The greeting is good: what becomes of it? */
@@ -156,6 +163,13 @@ static void settle(gcoll_tcp_link *link, const gcoll_wire_hello *hello) {
     gcoll_tcp *tcp = link->tcp;
     gcoll_tcp_pair *pair = gcoll_tcp_pair_of(tcp, hello->from);
 
+    if (is_abandoned(link)) {
+        gcoll_tcp_link_drop(link);
+        return;
+    }
+    if (pair != NULL && pair->state == GCOLL_TCP_DIALING) {
+        gcoll_tcp_dial_look(pair->dial); /* the peer may have welcomed ours meanwhile */
+    }
     if (pair == NULL || pair->state >= GCOLL_TCP_DEPARTED) {
         refuse(link, GCOLL_WIRE_REFUSE_BROKEN, hello->from);
         return;
@@ -176,13 +190,23 @@ static void settle(gcoll_tcp_link *link, const gcoll_wire_hello *hello) {
     pair->reserve = link;
 }
 
+/* Takes the same time for all tokens, so that none can be found byte by byte. */
+static bool is_token(const uint8_t *shown, const uint8_t *ours) {
+    uint32_t differs = 0;
+
+    for (size_t i = 0; i < GCOLL_WIRE_TOKEN_BYTES; i++) {
+        differs |= (uint32_t)(shown[i] ^ ours[i]);
+    }
+    return differs == 0;
+}
+
 static void greeted(gcoll_tcp_link *link) {
     const gcoll_tcp *tcp = link->tcp;
     gcoll_wire_hello hello;
 
     if (gcoll_wire_get_hello(link->bytes, &hello) != NULL ||
         memcmp(hello.group, tcp->group, sizeof hello.group) != 0 ||
-        memcmp(hello.token, tcp->address.token, sizeof hello.token) != 0) {
+        !is_token(hello.token, tcp->address.token)) {
         gcoll_tcp_link_drop(link);
         return;
     }
@@ -219,13 +243,13 @@ static void answered(gcoll_tcp_link *link) {
         gcoll_tcp_connected(pair, socket, answer.eager_bytes, answer.pool_bytes);
         return;
     }
-    gcoll_tcp_dial_answered(pair->dial, &answer, wrong);
+    gcoll_tcp_dial_answered(pair->dial, link, &answer, wrong);
 }
 
 /* The other side closed, or sent more than it may. */
 static void link_ended(gcoll_tcp_link *link) {
     if (link->role == GCOLL_TCP_DIALER) {
-        gcoll_tcp_dial_answered(link->pair->dial, NULL, NULL);
+        gcoll_tcp_dial_answered(link->pair->dial, link, NULL, NULL);
     } else {
         gcoll_tcp_link_drop(link);
     }
@@ -236,6 +260,10 @@ void gcoll_tcp_link_ready(gcoll_tcp_link *link) {
     uint8_t excess;
     ssize_t got;
 
+    if (link->role == GCOLL_TCP_DIALER && link->pair->state != GCOLL_TCP_DIALING) {
+        gcoll_tcp_dial_end(link->pair); /* it failed otherwise, which is yet to be reported */
+        return;
+    }
     do {
         if (link->role == GCOLL_TCP_RESERVE) { /* must be silent until it is welcomed */
             got = recv(link->socket->fd, &excess, sizeof excess, MSG_DONTWAIT);

@@ -49,7 +49,12 @@ static void sweep(uv_timer_t *sweeper) {
     int64_t now = gcoll_now_ms();
 
     while (tcp->strangers != NULL && tcp->strangers->until_ms <= now) {
-        gcoll_tcp_link_drop(tcp->strangers);
+        gcoll_tcp_link *oldest = tcp->strangers;
+
+        gcoll_tcp_link_ready(oldest); /* timers run before polls: its greeting may be here */
+        if (tcp->strangers == oldest) {
+            gcoll_tcp_link_drop(oldest);
+        }
     }
     if (tcp->strangers == NULL) {
         uv_timer_stop(&tcp->sweeper);

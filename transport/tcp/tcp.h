@@ -86,7 +86,7 @@ struct gcoll_tcp_link {
     gcoll_tcp_pair *pair; /* RESERVE, DIALER */
     gcoll_tcp_link_role role;
     int64_t until_ms;                      /* STRANGER: when it is dropped */
-    gcoll_tcp_link *next;                  /* STRANGER: from old to new */
+    gcoll_tcp_link *next;                  /* STRANGER: from old to new; DIALER: another mute one */
     gcoll_wire_hello hello;                /* RESERVE: what it said */
     uint8_t bytes[GCOLL_WIRE_HELLO_BYTES]; /* the greeting, or the answer to it */
     size_t have;
@@ -276,9 +276,11 @@ void gcoll_tcp_connected(gcoll_tcp_pair *pair, gcoll_tcp_socket *socket, uint64_
 
 /* dial.c */
 gcoll_status gcoll_tcp_connect(gcoll_endpoint *endpoint, uint32_t peer, const char *address);
-/* The answer came, or (reply NULL) the connection closed before. The link is dropped by the caller of this.
- */
-void gcoll_tcp_dial_answered(gcoll_tcp_dial *dial, const gcoll_wire_reply *reply, const char *garbage);
+/* The answer came, or (reply NULL) the connection closed before. Drops the link. */
+void gcoll_tcp_dial_answered(gcoll_tcp_dial *dial, gcoll_tcp_link *link, const gcoll_wire_reply *reply,
+                             const char *garbage);
+/* Reads the answers that are here already; may end the dial. */
+void gcoll_tcp_dial_look(gcoll_tcp_dial *dial);
 bool gcoll_tcp_dial_has_greeted(const gcoll_tcp_dial *dial);
 /* Stops connecting. NULL is fine. */
 void gcoll_tcp_dial_end(gcoll_tcp_pair *pair);
