@@ -113,13 +113,31 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Mismatches,
                                     std::get<1>(row.param);
                          });
 
+class Aborts : public testing::TestWithParam<const char *> {};
+
+// The differing call comes together with its data: the receive is complete, and still no success.
+TEST_P(Aborts, DataOfAnotherTypeIsNeverReturnedAsSuccess) {
+    for (int repeat = 0; repeat < 10; repeat++) {
+        Job job;
+        job.size = 2;
+        job.transport = GetParam();
+        run_threads(job, [](uint32_t rank, gcoll_context *context) {
+            int32_t word = 1;
+            EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+            gcoll_type type = rank == 0 ? GCOLL_FLOAT32 : GCOLL_INT32;
+            gcoll_status status = gcoll_broadcast(context, &word, 1, type, 0, nullptr);
+            if (rank == 1) {
+                EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+            }
+        });
+    }
+}
+
 TEST(MismatchTable, IsAllTested) {
     EXPECT_EQ(mismatches().size(), 9u);
 }
 
 // ---- Abort ----------------------------------------------------------------------------------------------
-
-class Aborts : public testing::TestWithParam<const char *> {};
 
 TEST_P(Aborts, FromAnotherThreadWakesAllRanks) {
     for (int repeat = 0; repeat < 5; repeat++) {
