@@ -1,4 +1,7 @@
 // test/tcp_stranger_test.cc - strangers at the port, and where a peer should be.
+#include <fcntl.h>
+#include <sys/resource.h>
+
 #include "raw_peer.h"
 
 using namespace raw_peer;
@@ -173,6 +176,33 @@ TEST(TcpStranger, ComingAndGoingDoesNotDisturb) {
                 exchange();
         }
     });
+}
+
+// Connections wait in the kernel meanwhile, and progress neither hangs nor sends them away.
+TEST(TcpStranger, WithoutDescriptorsPeersHaveToWait) {
+    Stage stage;
+    stage.rank.progress(0);
+    rlimit before, tight;
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+    Raw peer(stage.address);
+    tight = before;
+    tight.rlim_cur = static_cast<rlim_t>(peer.fd) + 20;
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
+    std::vector<int> all;
+    for (int fd; (fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;)
+        all.push_back(fd);
+    Hello hello;
+    hello.token = token_of(stage.address);
+    peer.say(hello.bytes());
+    for (int i = 0; i < 200; i++)
+        stage.rank.progress(1000);
+    EXPECT_FALSE(peer.is_closed());
+    EXPECT_TRUE(peer.heard().empty());
+    for (int fd : all)
+        close(fd);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    ASSERT_TRUE(stage.rank.until([&] { return peer.heard().size() == kReplyBytes; }));
+    EXPECT_EQ(get(peer.heard(), 8, 4), 0u);
 }
 
 // ---- A stranger where a peer should be ---------------------------------------------------------------

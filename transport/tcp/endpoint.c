@@ -4,6 +4,8 @@
 
 #include "transport/tcp/tcp.h"
 
+#define NS_PER_US INT64_C(1000)
+
 /* ---- Pairs ----------------------------------------------------------------------------------------- */
 
 gcoll_tcp_pair *gcoll_tcp_pair_of(gcoll_tcp *tcp, uint32_t rank) {
@@ -101,6 +103,12 @@ static void on_wake(uv_async_t *waker) {
     tcp->woken = true;
 }
 
+static int64_t spin_ns(int64_t spin_us) {
+    int64_t us = gcoll_tcp_bounded(spin_us);
+
+    return us > 0 ? us * NS_PER_US : 0;
+}
+
 static gcoll_status set_limits(gcoll_tcp *tcp, const gcoll_endpoint_options *options) {
     uint64_t pool = options->eager_pool_bytes > 0 ? options->eager_pool_bytes : GCOLL_TCP_POOL_BYTES;
     uint64_t eager = options->eager_bytes > 0 ? options->eager_bytes : GCOLL_TCP_EAGER_BYTES;
@@ -114,9 +122,9 @@ static gcoll_status set_limits(gcoll_tcp *tcp, const gcoll_endpoint_options *opt
     most = pool / 2 - GCOLL_TCP_OVERHEAD_BYTES;
     tcp->pool_bytes = pool;
     tcp->eager_bytes = eager < most ? eager : most; /* see flow.c: less than half the pool */
-    tcp->connect_timeout_ms =
-        options->connect_timeout_ms > 0 ? options->connect_timeout_ms : GCOLL_TCP_CONNECT_MS;
-    tcp->spin_ns = options->spin_us > 0 ? options->spin_us * 1000 : 0;
+    tcp->connect_timeout_ms = options->connect_timeout_ms > 0 ? gcoll_tcp_bounded(options->connect_timeout_ms)
+                                                              : GCOLL_TCP_CONNECT_MS;
+    tcp->spin_ns = spin_ns(options->spin_us);
     return GCOLL_OK;
 }
 
@@ -127,13 +135,16 @@ static gcoll_status start_loop(gcoll_tcp *tcp) {
         return gcoll_error(GCOLL_ERR_IO, "cannot make an event loop: %s", uv_strerror(error));
     }
     tcp->loop.data = tcp; /* says that there is one to close */
-    tcp->waker.data = tcp->alarm.data = tcp->sweeper.data = tcp;
+    tcp->waker.data = tcp->alarm.data = tcp->sweeper.data = tcp->pause.data = tcp;
     error = uv_async_init(&tcp->loop, &tcp->waker, on_wake);
     if (error == 0) {
         error = uv_timer_init(&tcp->loop, &tcp->alarm);
     }
     if (error == 0) {
         error = uv_timer_init(&tcp->loop, &tcp->sweeper);
+    }
+    if (error == 0) {
+        error = uv_timer_init(&tcp->loop, &tcp->pause);
     }
     return error == 0 ? GCOLL_OK
                       : gcoll_error(GCOLL_ERR_IO, "cannot start an event loop: %s", uv_strerror(error));
@@ -225,7 +236,7 @@ static void tcp_set_concern(gcoll_endpoint *endpoint, uint64_t stream,
 }
 
 static void tcp_set_spin(gcoll_endpoint *endpoint, int64_t spin_us) {
-    gcoll_tcp_of(endpoint)->spin_ns = spin_us > 0 ? spin_us * 1000 : 0;
+    gcoll_tcp_of(endpoint)->spin_ns = spin_ns(spin_us);
 }
 
 const gcoll_transport gcoll_transport_tcp = {

@@ -100,11 +100,13 @@ static void tell(gcoll_tcp_pair *pair, const gcoll_note *note) {
 void gcoll_tcp_abort(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t limit_ms) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
     int64_t now = gcoll_now_ms();
-    int64_t until_ms = now + limit_ms;
+    int64_t until_ms;
 
     if (tcp->leaving) {
         return;
     }
+    limit_ms = gcoll_tcp_bounded(limit_ms);
+    until_ms = now + limit_ms;
     forget_messages(tcp);
     tcp->note = *note;
     tcp->has_note = true;
@@ -193,7 +195,7 @@ void gcoll_tcp_destroy(gcoll_tcp *tcp) {
 
 void gcoll_tcp_close(gcoll_endpoint *endpoint, int64_t limit_ms) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
-    int64_t until_ms = gcoll_now_ms() + limit_ms;
+    int64_t until_ms = gcoll_now_ms() + gcoll_tcp_bounded(limit_ms);
 
     if (endpoint == NULL) {
         return;

@@ -4,18 +4,23 @@
  * Anybody can connect to a port. Who has not greeted is a stranger: strangers are few (the oldest has to
  * go when there is one too many), have little time, and may say no more than a greeting. A real peer that had
  * to go for a crowd of others sees its connection closed before the answer, and tries again.
+ *
+ * The listener is a descriptor of ours: where descriptors or memory run out, libuv's own accept can spin
+ * without end. Here connections then wait in the kernel, and we look again a little later.
  */
+#include <errno.h>
 #include <netinet/in.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "transport/tcp/tcp.h"
 
 #define SWEEP_MS 1000
-
-static void free_handle(uv_handle_t *handle) {
-    free(handle);
-}
+/* Accepted at one go before others have their turn. */
+#define ACCEPTS_MAX 64
+/* Until accepting is tried again after descriptors or memory ran out. */
+#define PAUSE_MS 100
 
 void gcoll_tcp_forget_stranger(gcoll_tcp_link *link) {
     gcoll_tcp_link **at = &link->tcp->strangers;
@@ -61,26 +66,10 @@ static void sweep(uv_timer_t *sweeper) {
     }
 }
 
-static void on_connection(uv_stream_t *listener, int status) {
-    gcoll_tcp *tcp = listener->data;
-    uv_tcp_t *handle = status == 0 ? malloc(sizeof *handle) : NULL;
-    gcoll_tcp_socket *socket = NULL;
-    gcoll_tcp_link *link = NULL;
+static void welcome_stranger(gcoll_tcp *tcp, int fd) {
+    gcoll_tcp_socket *socket = gcoll_tcp_socket_new(tcp, fd);
+    gcoll_tcp_link *link = socket != NULL ? gcoll_tcp_link_new(tcp, socket, GCOLL_TCP_STRANGER) : NULL;
 
-    if (handle == NULL) {
-        return; /* the connection waits in the kernel */
-    }
-    if (uv_tcp_init(&tcp->loop, handle) != 0) {
-        free(handle);
-        return;
-    }
-    if (uv_accept(listener, (uv_stream_t *)handle) == 0) {
-        socket = gcoll_tcp_socket_take(tcp, handle);
-    }
-    uv_close((uv_handle_t *)handle, free_handle);
-    if (socket != NULL) {
-        link = gcoll_tcp_link_new(tcp, socket, GCOLL_TCP_STRANGER);
-    }
     if (link == NULL) {
         return;
     }
@@ -92,45 +81,95 @@ static void on_connection(uv_stream_t *listener, int status) {
     gcoll_tcp_link_ready(link); /* mostly the greeting is here already */
 }
 
-static uint16_t port_of(const uv_tcp_t *listener) {
-    struct sockaddr_storage name;
-    int length = sizeof name;
+static void on_connections(uv_poll_t *listener, int status, int events);
 
-    if (uv_tcp_getsockname(listener, (struct sockaddr *)&name, &length) != 0) {
+static void on_pause_over(uv_timer_t *pause) {
+    gcoll_tcp *tcp = pause->data;
+
+    uv_poll_start(&tcp->listener, UV_READABLE, on_connections);
+}
+
+static void pause_listening(gcoll_tcp *tcp) {
+    uv_poll_stop(&tcp->listener);
+    uv_update_time(&tcp->loop);
+    uv_timer_start(&tcp->pause, on_pause_over, PAUSE_MS, 0);
+}
+
+/* Whether only that one connection is concerned: the kernel reports its network's errors here too. */
+static bool is_passing(int error) {
+    return error == EINTR || error == ECONNABORTED || error == EPROTO || error == EPERM ||
+           error == ENETDOWN || error == ENOPROTOOPT || error == EHOSTDOWN || error == ENONET ||
+           error == EHOSTUNREACH || error == EOPNOTSUPP || error == ENETUNREACH;
+}
+
+static void on_connections(uv_poll_t *listener, int status, int events) {
+    gcoll_tcp *tcp = listener->data;
+
+    (void)events;
+    if (status < 0) {
+        pause_listening(tcp);
+        return;
+    }
+    for (int i = 0; i < ACCEPTS_MAX; i++) {
+        int fd = accept4(tcp->listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd >= 0) {
+            welcome_stranger(tcp, fd);
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            return;
+        } else if (!is_passing(errno)) {
+            pause_listening(tcp);
+            return;
+        }
+    }
+}
+
+static uint16_t port_of(int fd) {
+    struct sockaddr_storage name;
+    socklen_t length = sizeof name;
+
+    if (getsockname(fd, (struct sockaddr *)&name, &length) != 0) {
         return 0;
     }
     return ntohs(name.ss_family == AF_INET ? ((struct sockaddr_in *)&name)->sin_port
                                            : ((struct sockaddr_in6 *)&name)->sin6_port);
 }
 
+/* Returns 0 or a libuv error. */
+static int bind_and_listen(int fd, const struct sockaddr_storage *where) {
+    socklen_t length = where->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+    int off = 0, on = 1;
+
+    /* Without it a port of a range could not be used again for a minute. */
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        (where->ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
+        bind(fd, (const struct sockaddr *)where, length) != 0 || listen(fd, GCOLL_TCP_BACKLOG) != 0) {
+        return uv_translate_sys_error(errno);
+    }
+    return 0;
+}
+
 /* One try. Returns 0 or a libuv error. */
 static int listen_at(gcoll_tcp *tcp, const struct sockaddr_storage *where) {
-    uv_tcp_t *listener = malloc(sizeof *listener);
+    int fd = socket(where->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int error;
 
-    if (listener == NULL) {
-        return UV_ENOMEM;
+    if (fd < 0) {
+        return uv_translate_sys_error(errno);
     }
-    error = uv_tcp_init(&tcp->loop, listener);
-    if (error != 0) {
-        free(listener);
-        return error;
-    }
-    listener->data = tcp;
-    error = uv_tcp_bind(listener, (const struct sockaddr *)where, 0);
+    error = bind_and_listen(fd, where);
     if (error == 0) {
-        error = uv_listen((uv_stream_t *)listener, GCOLL_TCP_BACKLOG, on_connection);
-    }
-    if (error == 0) {
-        tcp->address.port = port_of(listener);
-        error = tcp->address.port == 0 ? UV_EINVAL : 0;
+        tcp->address.port = port_of(fd);
+        error = tcp->address.port == 0 ? UV_EINVAL : uv_poll_init(&tcp->loop, &tcp->listener, fd);
     }
     if (error != 0) {
-        uv_close((uv_handle_t *)listener, free_handle);
+        close(fd);
         return error;
     }
-    tcp->listener = listener;
-    return 0;
+    tcp->listener.data = tcp;
+    tcp->listener_fd = fd;
+    tcp->listens = true;
+    return uv_poll_start(&tcp->listener, UV_READABLE, on_connections);
 }
 
 static void keep_ipv4_only(gcoll_address *address) {
@@ -207,9 +246,11 @@ gcoll_status gcoll_tcp_listen(gcoll_tcp *tcp, const gcoll_endpoint_options *opti
 }
 
 void gcoll_tcp_stop_listening(gcoll_tcp *tcp) {
-    if (tcp->listener != NULL) {
-        uv_close((uv_handle_t *)tcp->listener, free_handle);
-        tcp->listener = NULL;
+    if (tcp->listens) {
+        uv_timer_stop(&tcp->pause);
+        uv_close((uv_handle_t *)&tcp->listener, NULL);
+        close(tcp->listener_fd); /* allowed as soon as the poll is closing */
+        tcp->listens = false;
     }
     while (tcp->strangers != NULL) {
         gcoll_tcp_link_drop(tcp->strangers);

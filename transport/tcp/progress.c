@@ -230,7 +230,7 @@ gcoll_status gcoll_tcp_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool 
     tcp->moved = false;
     poll_once(tcp);
     if (!tcp->moved && wait_us > 0) {
-        wait_for_report(tcp, wait_us);
+        wait_for_report(tcp, gcoll_tcp_bounded(wait_us));
         tcp->woken = false;
         gcoll_tcp_flush_all(tcp);
     }

@@ -40,29 +40,27 @@ static void on_ready(uv_poll_t *poll, int status, int events) {
     }
 }
 
-gcoll_tcp_socket *gcoll_tcp_socket_take(gcoll_tcp *tcp, uv_tcp_t *handle) {
+gcoll_tcp_socket *gcoll_tcp_socket_new(gcoll_tcp *tcp, int fd) {
     gcoll_tcp_socket *socket = calloc(1, sizeof *socket);
     int one = 1;
-    uv_os_fd_t fd;
 
-    if (socket == NULL || uv_fileno((uv_handle_t *)handle, &fd) != 0) {
+    if (socket == NULL || uv_poll_init(&tcp->loop, &socket->poll, fd) != 0) {
         free(socket);
+        close(fd);
         return NULL;
     }
-    socket->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (socket->fd < 0) {
-        free(socket);
-        return NULL;
-    }
-    setsockopt(socket->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* slow without, but right */
-    if (uv_poll_init(&tcp->loop, &socket->poll, socket->fd) != 0) {
-        close(socket->fd);
-        free(socket);
-        return NULL;
-    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* slow without, but right */
+    socket->fd = fd;
     socket->poll.data = socket;
     gcoll_tcp_socket_poll(socket);
     return socket;
+}
+
+gcoll_tcp_socket *gcoll_tcp_socket_take(gcoll_tcp *tcp, uv_tcp_t *handle) {
+    uv_os_fd_t fd;
+    int own = uv_fileno((uv_handle_t *)handle, &fd) == 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+
+    return own >= 0 ? gcoll_tcp_socket_new(tcp, own) : NULL;
 }
 
 void gcoll_tcp_socket_poll(gcoll_tcp_socket *socket) {

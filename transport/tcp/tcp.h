@@ -1,10 +1,9 @@
 /*
  * transport/tcp/tcp.h - the parts of a TCP endpoint. Only transport/tcp and its tests include it.
  *
- * One endpoint owns one libuv loop and is driven by one thread. libuv listens, connects, keeps timers and
- * says which descriptor is ready when progress blocks; data is read and written directly on the
- * descriptors. A pair is what the endpoint knows of one peer: it exists from the first post or connection
- * on. Where to find what:
+ * One endpoint owns one libuv loop and is driven by one thread. libuv connects, keeps timers and says which
+ * descriptor is ready when progress blocks; data is read and written directly on the descriptors. A pair is
+ * what the endpoint knows of one peer: it exists from the first post or connection on. Where to find what:
  *
  *   endpoint.c    the table of operations, opening, pairs
  *   interfaces.c  which addresses to listen on and to publish
@@ -57,6 +56,8 @@
 #define GCOLL_TCP_STRANGER_MS   10000
 #define GCOLL_TCP_BACKLOG       4096
 #define GCOLL_TCP_CONNECT_MS    30000
+/* Whatever the unit: the longest time that counts; in microseconds 142 years. */
+#define GCOLL_TCP_TIME_MAX      (INT64_C(1) << 52)
 #define GCOLL_TCP_VERDICT_TEXT  192
 #define GCOLL_TCP_FIXED_HEADERS (GCOLL_WIRE_HEADER_BYTES + GCOLL_FINGERPRINT_BYTES)
 
@@ -194,7 +195,10 @@ struct gcoll_tcp {
     uv_async_t waker;
     uv_timer_t alarm;   /* ends a blocked wait */
     uv_timer_t sweeper; /* drops strangers that do not speak */
-    uv_tcp_t *listener;
+    uv_poll_t listener; /* if `listens` */
+    uv_timer_t pause;   /* ends a time without accepting */
+    int listener_fd;
+    bool listens;
     gcoll_events events;
     uint32_t rank, size;
     uint8_t group[16];
@@ -230,6 +234,11 @@ static inline gcoll_tcp *gcoll_tcp_of(gcoll_endpoint *endpoint) {
     return (gcoll_tcp *)(void *)endpoint;
 }
 
+/* A time as given by a caller, small enough to be added to the clock and to be converted to any unit. */
+static inline int64_t gcoll_tcp_bounded(int64_t time) {
+    return time < GCOLL_TCP_TIME_MAX ? time : GCOLL_TCP_TIME_MAX;
+}
+
 /* endpoint.c */
 /* The pair of a rank, made if need be; NULL without memory. */
 gcoll_tcp_pair *gcoll_tcp_pair_of(gcoll_tcp *tcp, uint32_t rank);
@@ -255,6 +264,8 @@ void gcoll_tcp_stop_listening(gcoll_tcp *tcp);
 void gcoll_tcp_forget_stranger(gcoll_tcp_link *link);
 
 /* socket.c */
+/* Takes over a descriptor, and closes it on failure: then NULL. */
+gcoll_tcp_socket *gcoll_tcp_socket_new(gcoll_tcp *tcp, int fd);
 /* Takes over the connection of a libuv handle (which the caller closes). NULL on failure. */
 gcoll_tcp_socket *gcoll_tcp_socket_take(gcoll_tcp *tcp, uv_tcp_t *handle);
 /* Tells libuv what to wait for: bytes, as long as we listen to the peer, and room if wants_write. */
