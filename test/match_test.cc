@@ -73,6 +73,26 @@ TEST_F(Match, AgreesWithAMapUnderRandomUse) {
         ASSERT_EQ(gcoll_match_find(&match, each.first.first, each.first.second), each.second);
 }
 
+// Keys as an ill-meaning peer would choose them against a linear hash of these well-known factors.
+TEST_F(Match, ChosenKeysDoNotShareABucket) {
+    const uint64_t factors[] = {0x632be59bd9b4e019, 0x9e3779b97f4a7c15, 1, uint64_t(1) << 32,
+                                uint64_t(1) << 63};
+    for (uint64_t factor : factors) {
+        for (uint32_t i = 0; i < 20000; i++) {
+            ASSERT_NE(gcoll_match_add(&match, 7 - factor * i, i), nullptr);
+        }
+        size_t longest = 0;
+        for (uint32_t i = 0; i <= match.mask; i++) {
+            size_t length = 0;
+            for (gcoll_slot *slot = match.buckets[i]; slot; slot = slot->chain)
+                length++;
+            longest = std::max(longest, length);
+        }
+        EXPECT_LT(longest, 20u) << factor; // random keys: about 7
+        gcoll_match_clear(&match);
+    }
+}
+
 TEST_F(Match, VisitSeesEverySlotOnceAndMayRemoveIt) {
     struct Visit {
         gcoll_match *match;

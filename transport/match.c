@@ -12,11 +12,29 @@ typedef struct chunk {
     gcoll_slot slots[CHUNK_SLOTS];
 } chunk;
 
-static uint32_t hash(uint64_t stream, uint32_t index) {
-    /* Fibonacci hashing of both, folded: streams and indices are mostly small and consecutive. */
-    uint64_t x = (stream + UINT64_C(0x632be59bd9b4e019) * index) * UINT64_C(0x9e3779b97f4a7c15);
+__extension__ typedef unsigned __int128 wide;
 
-    return (uint32_t)(x >> 32);
+static uint64_t mix(uint64_t x, uint64_t secret) {
+    wide product = (wide)x * secret;
+
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Peers choose streams and indices: without the secrets they cannot choose buckets. */
+static uint32_t hash(const gcoll_match *match, uint64_t stream, uint32_t index) {
+    uint64_t x = mix(stream ^ match->secrets[0], match->secrets[1]);
+
+    return (uint32_t)mix(x + index, match->secrets[2]);
+}
+
+/* Odd ones: multiplying by them loses nothing. */
+static bool make_secrets(gcoll_match *match) {
+    if (gcoll_random_bytes(match->secrets, sizeof match->secrets) != GCOLL_OK) {
+        return false;
+    }
+    match->secrets[1] |= 1;
+    match->secrets[2] |= 1;
+    return true;
 }
 
 void gcoll_slot_append(gcoll_slot_list *list, gcoll_slot *slot) {
@@ -49,7 +67,8 @@ gcoll_slot *gcoll_match_find(const gcoll_match *match, uint64_t stream, uint32_t
     if (match->count == 0) {
         return NULL;
     }
-    for (gcoll_slot *slot = match->buckets[hash(stream, index) & match->mask]; slot; slot = slot->chain) {
+    for (gcoll_slot *slot = match->buckets[hash(match, stream, index) & match->mask]; slot;
+         slot = slot->chain) {
         if (slot->stream == stream && slot->index == index) {
             return slot;
         }
@@ -81,6 +100,9 @@ static bool grow(gcoll_match *match) {
     if (wanted == 0) {
         return true;
     }
+    if (old == 0 && !make_secrets(match)) {
+        return false;
+    }
     buckets = calloc(wanted, sizeof(gcoll_slot *));
     if (buckets == NULL) {
         return match->buckets != NULL;
@@ -88,7 +110,7 @@ static bool grow(gcoll_match *match) {
     for (uint32_t i = 0; i < old; i++) {
         while (match->buckets[i] != NULL) {
             gcoll_slot *slot = match->buckets[i];
-            uint32_t at = hash(slot->stream, slot->index) & (wanted - 1);
+            uint32_t at = hash(match, slot->stream, slot->index) & (wanted - 1);
 
             match->buckets[i] = slot->chain;
             slot->chain = buckets[at];
@@ -116,7 +138,7 @@ gcoll_slot *gcoll_match_add(gcoll_match *match, uint64_t stream, uint32_t index)
     memset(slot, 0, sizeof *slot);
     slot->stream = stream;
     slot->index = index;
-    bucket = &match->buckets[hash(stream, index) & match->mask];
+    bucket = &match->buckets[hash(match, stream, index) & match->mask];
     slot->chain = *bucket;
     *bucket = slot;
     match->count++;
@@ -124,7 +146,7 @@ gcoll_slot *gcoll_match_add(gcoll_match *match, uint64_t stream, uint32_t index)
 }
 
 void gcoll_match_remove(gcoll_match *match, gcoll_slot *slot) {
-    gcoll_slot **at = &match->buckets[hash(slot->stream, slot->index) & match->mask];
+    gcoll_slot **at = &match->buckets[hash(match, slot->stream, slot->index) & match->mask];
 
     while (*at != slot) {
         at = &(*at)->chain;

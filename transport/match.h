@@ -43,13 +43,15 @@ typedef struct gcoll_match {
     gcoll_slot **buckets;
     uint32_t mask;
     uint32_t count;
+    uint64_t secrets[3]; /* of the hash; made with the first buckets */
     gcoll_slot *spare;
     void *chunks;
 } gcoll_match;
 
 /* NULL if there is none. */
 gcoll_slot *gcoll_match_find(const gcoll_match *match, uint64_t stream, uint32_t index);
-/* A zeroed slot for a key that the table does not hold; NULL if memory ran out. */
+/* A zeroed slot for a key that the table does not hold; NULL if memory (or the first time, randomness) ran
+ * out. */
 gcoll_slot *gcoll_match_add(gcoll_match *match, uint64_t stream, uint32_t index);
 /* Frees slot->held too. The slot must be in no list. */
 void gcoll_match_remove(gcoll_match *match, gcoll_slot *slot);
