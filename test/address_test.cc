@@ -171,6 +171,29 @@ TEST(Address, SharedSubnetsComeBeforeOthersInPublishedOrder) {
                                                            "2001:db8:2::2", "192.168.8.2"}));
 }
 
+// Every link has the same subnet fe80::/64.
+TEST(Address, LinkLocalAddressesAreNoSharedSubnet) {
+    std::string own = at_host(kHere, ";a=fe80::1%lo/64;a=10.0.0.1/8");
+    std::string peer = at_host(kThere, ";a=fe80::2%lo/64;a=10.0.0.2/8");
+    EXPECT_EQ(choice(own, peer), (std::vector<std::string>{"10.0.0.2", "fe80::2%lo"}));
+}
+
+TEST(Address, TheScopeOfALinkLocalAddressIsAnInterfaceOfOurs) {
+    auto scope = [](const std::string &own, const std::string &peer) {
+        gcoll_address us, them;
+        EXPECT_EQ(gcoll_address_parse(own.c_str(), &us), GCOLL_OK);
+        EXPECT_EQ(gcoll_address_parse(peer.c_str(), &them), GCOLL_OK);
+        gcoll_address_localize(&us, &them);
+        return std::string(them.hosts[0].interface);
+    };
+    std::string peer = ";a=fe80::2%eth7/64";
+    std::string both = ";a=fe80::1%ib0/64;a=fe80::3%eth7/64";
+    EXPECT_EQ(scope(at_host(kHere, ";a=fe80::1%ib0/64"), at_host(kThere, peer)), "ib0");
+    EXPECT_EQ(scope(at_host(kHere, both), at_host(kThere, peer)), "eth7");
+    EXPECT_EQ(scope(at_host(kHere, ";a=fe80::1%ib0/64"), at_host(kHere, peer)), "eth7");
+    EXPECT_EQ(scope(at_host(kHere, ";a=10.0.0.1/8"), at_host(kThere, peer)), "eth7"); // nothing is known
+}
+
 // Bridges of containers have the same address on every host.
 TEST(Address, AnAddressThatIsOursComesLast) {
     std::string own = at_host(kHere, ";a=172.17.0.1/16;a=10.0.0.1/8");

@@ -1,4 +1,5 @@
 // test/tcp_test.cc - messages over TCP: limits, order, flow control; and waiting for them.
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <set>
@@ -39,6 +40,64 @@ TEST(Tcp, EverySizeAroundEveryLimit) {
             ASSERT_TRUE(two.turn([&] { return two.all_done(); })) << early << granule;
             two.check();
         }
+}
+
+TEST(Tcp, MemoryThatCannotBeReadIsReported) {
+    Two two;
+    ASSERT_TRUE(two.meet());
+    const size_t bytes = 100000;
+    void *unreadable = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(unreadable, MAP_FAILED);
+    gcoll_message message = {};
+    message.stream = 1;
+    message.bytes = bytes;
+    message.data = unreadable;
+    message.done = [](gcoll_message *) { ADD_FAILURE() << "done"; };
+    kTcp->post_send(two[0].endpoint, 1, &message);
+    ASSERT_TRUE(two.turn([&] { return !two[0].failed.empty(); }));
+    EXPECT_EQ(two[0].failed[0].status, GCOLL_ERR_INVALID);
+    EXPECT_EQ(two[0].failed[0].text.find("was to be sent memory that cannot be read"), 0u);
+    munmap(unreadable, bytes);
+}
+
+TEST(Tcp, AWrongSizeIsReportedThoughThePeerHasDeparted) {
+    for (bool reported : {false, true}) {
+        Two two;
+        ASSERT_TRUE(two.meet());
+        two[0].send(1, 1, 0, 400);
+        two[0].close();
+        while (two.pair(1)->state != GCOLL_TCP_DEPARTED)
+            gcoll_tcp_read(two.pair(1), SIZE_MAX);
+        if (reported) {
+            ASSERT_TRUE(two.turn([&] { return !two[1].departed.empty(); }));
+        }
+        two[1].receive(0, 1, 0, 404);
+        ASSERT_TRUE(two.turn([&] { return !two[1].failed.empty(); }));
+        EXPECT_EQ(two[1].failed[0].status, GCOLL_ERR_MISMATCH);
+        EXPECT_EQ(two[1].failed[0].text, "sent 400 bytes where 404 were expected");
+        two[1].progress(0);
+        EXPECT_EQ(two[1].failed.size(), 1u);
+        EXPECT_EQ(two[1].departed.size(), reported ? 1u : 0u);
+    }
+}
+
+// Times at the end of what their type holds.
+TEST(Tcp, TimesDoNotOverflow) {
+    Two two([](gcoll_endpoint_options &o) {
+        o.connect_timeout_ms = INT64_MAX;
+        o.spin_us = INT64_MAX;
+    });
+    ASSERT_TRUE(two.meet());
+    kTcp->set_spin(two[0].endpoint, INT64_MAX);
+    two[0].progress(1000);
+    kTcp->set_spin(two[0].endpoint, 0);
+    two[1].send(0, 1, 0, 1);
+    two[0].receive(1, 1, 0, 1);
+    two[1].progress(0);
+    two[0].progress(INT64_MAX);
+    EXPECT_TRUE(two.all_done());
+    gcoll_note note = {};
+    kTcp->abort(two[0].endpoint, &note, INT64_MAX);
 }
 
 // Elements of one message arrive in pieces that end anywhere, as other messages are in between.

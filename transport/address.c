@@ -278,11 +278,49 @@ static candidate classify(const gcoll_address *own, const gcoll_address *peer,
         if (own->host != peer->host && gcoll_host_address_equal(mine, host)) {
             return OUR_OWN; /* like the bridge of containers, which has the same address on every host */
         }
-        if (!gcoll_host_address_is_loopback(mine) && gcoll_host_address_near(mine, host, mine->prefix)) {
+        if (!gcoll_host_address_is_loopback(mine) && !gcoll_host_address_is_link_local(host) &&
+            gcoll_host_address_near(mine, host, mine->prefix)) {
             found = SAME_SUBNET;
         }
     }
     return found;
+}
+
+/* Through which interface of ours a link-local address of the peer is most likely reached. */
+static const gcoll_host_address *way_to(const gcoll_address *own, const gcoll_host_address *host) {
+    const gcoll_host_address *best = NULL;
+
+    for (uint32_t i = 0; i < own->count; i++) {
+        const gcoll_host_address *mine = &own->hosts[i];
+
+        if (mine->interface[0] == 0 || gcoll_host_address_is_loopback(mine)) {
+            continue;
+        }
+        if (strcmp(mine->interface, host->interface) == 0) {
+            return mine;
+        }
+        if (best == NULL ||
+            (gcoll_host_address_is_link_local(mine) && !gcoll_host_address_is_link_local(best))) {
+            best = mine;
+        }
+    }
+    return best;
+}
+
+void gcoll_address_localize(const gcoll_address *own, gcoll_address *peer) {
+    for (uint32_t i = 0; i < peer->count && own->host != peer->host; i++) {
+        gcoll_host_address *host = &peer->hosts[i];
+        const gcoll_host_address *mine;
+
+        if (!gcoll_host_address_is_link_local(host)) {
+            continue;
+        }
+        mine = way_to(own, host);
+        if (mine != NULL) {
+            memcpy(host->interface, mine->interface, sizeof host->interface);
+            ((struct sockaddr_in6 *)&host->where)->sin6_scope_id = if_nametoindex(mine->interface);
+        }
+    }
 }
 
 uint32_t gcoll_address_choose(const gcoll_address *own, const gcoll_address *peer,

@@ -40,10 +40,14 @@ gcoll_status gcoll_address_format(const gcoll_address *address, char *text, size
 gcoll_status gcoll_address_parse(const char *text, gcoll_address *address);
 
 /* Which of peer's addresses to try, best first, as seen from a host with the addresses `own`: loopback
- * first on the same host and never on another, then addresses in a subnet of ours, then the rest in the
- * peer's order, those that are our own last. Returns how many; 0 if there is no hope. */
+ * first on the same host and never on another, then addresses in a subnet of ours (which fe80::/10 is not),
+ * then the rest in the peer's order, those that are our own last. Returns how many; 0 if there is no hope. */
 uint32_t gcoll_address_choose(const gcoll_address *own, const gcoll_address *peer,
                               uint32_t order[GCOLL_ADDRESS_HOSTS]);
+
+/* The scope of a link-local address names an interface of the peer's host. On another host it is replaced by
+ * an interface of ours: the one of that name, else the one of a link-local address, else the first. */
+void gcoll_address_localize(const gcoll_address *own, gcoll_address *peer);
 
 bool gcoll_host_address_is_loopback(const gcoll_host_address *address);
 bool gcoll_host_address_is_link_local(const gcoll_host_address *address);

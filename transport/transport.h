@@ -80,7 +80,8 @@ typedef struct gcoll_endpoint_options {
     uint8_t group[16]; /* random, the same on every rank of this group and no other */
     const char
         *interface; /* NULL, or name ("eth0"), address ("10.0.0.7", "fe80::1%eth0"), subnet ("10.0.0.0/8") */
-    const char *route_to; /* NULL, or host:port of the store: the interface that routes there is preferred */
+    const char *route_to; /* NULL, or host:port of the store: the interface that routes there is preferred if
+                             the host is numeric */
     uint16_t port_min, port_max; /* 0,0: any free port; else a port in this range, inclusive */
     uint64_t eager_bytes;        /* messages up to this go without waiting; 0: default */
     uint64_t eager_pool_bytes;   /* most unexpected bytes held for one peer; 0: default */

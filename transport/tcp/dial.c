@@ -380,7 +380,8 @@ static gcoll_status start_dial(gcoll_tcp_pair *pair, const gcoll_address *peer) 
     dial->timer.data = dial;
     dial->pair = pair;
     dial->peer = *peer;
-    dial->count = gcoll_address_choose(&tcp->address, peer, dial->order);
+    gcoll_address_localize(&tcp->address, &dial->peer);
+    dial->count = gcoll_address_choose(&tcp->address, &dial->peer, dial->order);
     dial->until_ms = gcoll_now_ms() + tcp->connect_timeout_ms;
     note_problem(dial, "offers no address%s",
                  peer->count > 0 ? " but loopback, and is on another host" : " to connect to");

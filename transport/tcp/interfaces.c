@@ -161,12 +161,13 @@ static bool split(const char *text, char *host, size_t bytes, const char **port)
     return true;
 }
 
-/* Puts the address that routes to `route_to` first. A host that cannot be resolved or reached expresses no
- * preference: all addresses are published in any case. */
-static gcoll_status prefer_route(gcoll_tcp *tcp, const char *route_to) {
+/* Puts the address that routes to `route_to` first. A host that cannot be reached expresses no preference,
+ * nor does one that is not numeric: resolving it may take as long as a name server likes. All addresses are
+ * published in any case. */
+static gcoll_status prefer_route(gcoll_host_address *all, uint32_t count, const char *route_to) {
     gcoll_host_address source;
-    uv_getaddrinfo_t request;
     struct addrinfo hints;
+    struct addrinfo *found;
     char host[NI_MAXHOST];
     const char *port;
 
@@ -175,22 +176,21 @@ static gcoll_status prefer_route(gcoll_tcp *tcp, const char *route_to) {
     }
     memset(&hints, 0, sizeof hints);
     hints.ai_socktype = SOCK_DGRAM;
-    if (uv_getaddrinfo(&tcp->loop, &request, NULL, host, port, &hints) != 0) {
+    hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+    if (getaddrinfo(host, port, &hints, &found) != 0) {
         return GCOLL_OK;
     }
-    if (find_source(request.addrinfo->ai_addr, request.addrinfo->ai_addrlen, &source)) {
-        gcoll_address *own = &tcp->address;
+    if (find_source(found->ai_addr, found->ai_addrlen, &source)) {
+        for (uint32_t i = 0; i < count; i++) {
+            if (gcoll_host_address_equal(&all[i], &source)) {
+                gcoll_host_address first = all[i];
 
-        for (uint32_t i = 0; i < own->count; i++) {
-            if (gcoll_host_address_equal(&own->hosts[i], &source)) {
-                gcoll_host_address first = own->hosts[i];
-
-                memmove(own->hosts + 1, own->hosts, i * sizeof first);
-                own->hosts[0] = first;
+                memmove(all + 1, all, i * sizeof first);
+                all[0] = first;
             }
         }
     }
-    uv_freeaddrinfo(request.addrinfo);
+    freeaddrinfo(found);
     return GCOLL_OK;
 }
 
@@ -228,10 +228,10 @@ gcoll_status gcoll_tcp_find_interfaces(gcoll_tcp *tcp, const char *interface, co
     if (interface != NULL) {
         status = choose_one(tcp, interface, all, (uint32_t)count, bind_to);
     } else {
-        publish_all(tcp, all, (uint32_t)count);
-        if (route_to != NULL) {
-            status = prefer_route(tcp, route_to);
+        if (route_to != NULL) { /* before the list is cut to what an address text holds */
+            status = prefer_route(all, (uint32_t)count, route_to);
         }
+        publish_all(tcp, all, (uint32_t)count);
     }
     free(all);
     return status;

@@ -40,6 +40,7 @@ static void release_broken(gcoll_tcp *tcp) {
         gcoll_tcp_pair *pair = tcp->verdicts;
 
         tcp->verdicts = pair->next_verdict;
+        pair->in_verdicts = false;
         gcoll_tcp_pair_release(pair);
     }
     tcp->last_verdict = NULL;

@@ -47,6 +47,10 @@ static void set_verdict(gcoll_tcp_pair *pair, gcoll_status status) {
     gcoll_tcp *tcp = pair->tcp;
 
     pair->verdict = status;
+    if (pair->in_verdicts) {
+        return; /* a departure that is not reported yet, and turns out to be worse */
+    }
+    pair->in_verdicts = true;
     pair->next_verdict = NULL;
     if (tcp->last_verdict != NULL) {
         tcp->last_verdict->next_verdict = pair;
@@ -59,7 +63,10 @@ static void set_verdict(gcoll_tcp_pair *pair, gcoll_status status) {
 void gcoll_tcp_fail(gcoll_tcp_pair *pair, gcoll_status status, const char *format, ...) {
     va_list arguments;
 
-    if (pair->state >= GCOLL_TCP_DEPARTED) {
+    /* What the caller finds in messages of a peer that has departed concerns the caller all the same. */
+    bool still_matters = status == GCOLL_ERR_MISMATCH || status == GCOLL_ERR_INTERNAL;
+
+    if (pair->state == GCOLL_TCP_FAILED || (pair->state == GCOLL_TCP_DEPARTED && !still_matters)) {
         return;
     }
     va_start(arguments, format);
@@ -117,6 +124,7 @@ static void report(gcoll_tcp *tcp) {
         if (tcp->verdicts == NULL) {
             tcp->last_verdict = NULL;
         }
+        pair->in_verdicts = false;
         gcoll_tcp_pair_release(pair);
         announce(pair);
     }

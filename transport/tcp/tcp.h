@@ -42,7 +42,7 @@
 #define GCOLL_TCP_POOL_MAX (UINT64_C(1) << 31)
 /* Most grants, and most offers, that may be open on a pair in one direction: what a peer can make us
  * remember. */
-#define GCOLL_TCP_PROMISES_MAX (UINT32_C(1) << 20)
+#define GCOLL_TCP_PROMISES_MAX UINT32_C(65536)
 /* One read takes many small frames; more would only move copies from the next read. */
 #define GCOLL_TCP_INPUT_BYTES 65536
 /* Where bytes on their way to `consume` are put: stays in the second-level cache. */
@@ -183,7 +183,7 @@ struct gcoll_tcp_pair {
 
     /* Singly linked lists of the endpoint, with a flag for membership. */
     gcoll_tcp_pair *next_output, *next_hot, *next_verdict;
-    bool in_outputs, in_hot;
+    bool in_outputs, in_hot, in_verdicts;
 
     /* What to report: departed if status is GCOLL_OK, else failed. */
     gcoll_status verdict;

@@ -78,6 +78,11 @@ void gcoll_tcp_append_control(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t
     if (out->begin == out->end) {
         out->begin = out->end = 0;
     }
+    if (out->capacity - out->end < count && out->begin > 0) {
+        memmove(out->control, out->control + out->begin, out->end - out->begin);
+        out->end -= out->begin;
+        out->begin = 0;
+    }
     if (out->capacity - out->end < count) {
         size_t capacity = out->capacity < CONTROL_STEP ? CONTROL_STEP : out->capacity * 2;
         uint8_t *more = realloc(out->control, capacity);
@@ -319,6 +324,21 @@ static bool is_full(int error) {
     return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
 }
 
+/* The kernel refused. That the peer is gone is for reading to find out, as there may be more to read;
+ * anything else ends the pair now, because reading would not find it. */
+static void refused(gcoll_tcp_pair *pair, int error) {
+    pair->output.dead = true;
+    if (error == EPIPE || error == ECONNRESET) {
+        return;
+    }
+    if (error == EFAULT) {
+        gcoll_tcp_fail(pair, GCOLL_ERR_INVALID, "was to be sent memory that cannot be read (%s)",
+                       strerror(error));
+    } else {
+        gcoll_tcp_fail(pair, GCOLL_ERR_PEER, "cannot be sent anything any more (%s)", strerror(error));
+    }
+}
+
 void gcoll_tcp_write(gcoll_tcp_pair *pair) {
     uint64_t budget = WRITE_BUDGET;
     batch b;
@@ -332,7 +352,9 @@ void gcoll_tcp_write(gcoll_tcp_pair *pair) {
         }
         sent = push(pair->socket->fd, &b);
         if (sent < 0) {
-            pair->output.dead = !is_full(errno);
+            if (!is_full(errno)) {
+                refused(pair, errno);
+            }
             return;
         }
         pair->tcp->busy = true;
