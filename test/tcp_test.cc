@@ -65,6 +65,7 @@ TEST(Tcp, AWrongSizeIsReportedThoughThePeerHasDeparted) {
         Two two;
         ASSERT_TRUE(two.meet());
         two[0].send(1, 1, 0, 400);
+        ASSERT_TRUE(two[0].until_done());
         two[0].close();
         while (two.pair(1)->state != GCOLL_TCP_DEPARTED)
             gcoll_tcp_read(two.pair(1), SIZE_MAX);
