@@ -82,6 +82,28 @@ TEST(Tcp, AWrongSizeIsReportedThoughThePeerHasDeparted) {
     }
 }
 
+// Offers overtake data: those of messages that are granted and not sent yet count too.
+TEST(Tcp, OffersStayWithinTheirLimit) {
+    const uint32_t first = GCOLL_TCP_PROMISES_MAX, more = 100;
+    Two two([](gcoll_endpoint_options &o) { o.eager_bytes = 1; });
+    ASSERT_TRUE(two.meet());
+    for (uint32_t i = 0; i < first; i++)
+        two[0].send(1, 1, i, 2);
+    ASSERT_TRUE(two.turn([&] { return two.pair(1)->offered == first || !two[1].failed.empty(); }));
+    for (uint32_t i = 0; i < first; i++)
+        two[1].receive(0, 1, i, 2);
+    while (two.pair(0)->output.head == nullptr) { // until some are granted
+        kTcp->flush(two[1].endpoint);
+        gcoll_tcp_read(two.pair(0), SIZE_MAX);
+    }
+    for (uint32_t i = first; i < first + more; i++) {
+        two[0].send(1, 1, i, 2);
+        two[1].receive(0, 1, i, 2);
+    }
+    ASSERT_TRUE(two.turn([&] { return two.all_done() || !two[1].failed.empty(); }));
+    two.check();
+}
+
 // Times at the end of what their type holds.
 TEST(Tcp, TimesDoNotOverflow) {
     Two two([](gcoll_endpoint_options &o) {

@@ -67,7 +67,7 @@ static gcoll_message *stop_waiting(gcoll_tcp_pair *pair, gcoll_slot *slot) {
         gcoll_slot_unlink(&pair->waiting, slot);
     }
     if (slot->flags & GCOLL_TCP_ASKED) {
-        pair->asked--;
+        message->flags |= GCOLL_TCP_FOLLOWS;
     }
     gcoll_match_remove(&pair->outgoing, slot);
     return message;

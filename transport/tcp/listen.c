@@ -128,6 +128,7 @@ static uint16_t port_of(int fd) {
     struct sockaddr_storage name;
     socklen_t length = sizeof name;
 
+    memset(&name, 0, sizeof name);
     if (getsockname(fd, (struct sockaddr *)&name, &length) != 0) {
         return 0;
     }

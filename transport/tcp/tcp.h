@@ -120,7 +120,8 @@ enum {
 /* gcoll_message.flags of sends */
 enum {
     GCOLL_TCP_ON_CREDIT = 1,
-    GCOLL_TCP_OPENED = 2 /* the fingerprint has travelled */
+    GCOLL_TCP_OPENED = 2, /* the fingerprint has travelled */
+    GCOLL_TCP_FOLLOWS = 4 /* an offer, which counts until the message's first byte has left */
 };
 
 typedef struct gcoll_tcp_input {

@@ -280,6 +280,10 @@ static void settle_frame(gcoll_tcp_pair *pair, const frame *f, uint64_t *count) 
         out->tail = NULL;
     }
     message->next = NULL;
+    if (message->flags & GCOLL_TCP_FOLLOWS) { /* later offers cannot overtake it any more */
+        message->flags &= ~(uint32_t)GCOLL_TCP_FOLLOWS;
+        pair->asked--;
+    }
     message->moved += f->fragment;
     if (f->opens) {
         message->flags |= GCOLL_TCP_OPENED;
