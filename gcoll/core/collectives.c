@@ -1,11 +1,15 @@
 /*
  * gcoll/core/collectives.c - the blocking calls.
  *
- * A call borrows the idle run of its plan, so a repeated call allocates nothing.
+ * A call borrows the idle run of its plan, so a repeated call allocates nothing, unless its run needs so much
+ * memory that keeping it for every shape would hurt more than getting it anew.
  */
 #include <string.h>
 
 #include "gcoll/core/core_internal.h"
+
+#define KEPT_BYTES                                                                                           \
+    (UINT64_C(4) << 20) /* of a run; what moves through it takes far longer than the allocation */
 
 static gcoll_status run_to_end(gcoll_context *context, gcoll_run *run) {
     gcoll_status status = gcoll_run_start(run);
@@ -28,7 +32,10 @@ static gcoll_status run_blocking(gcoll_context *context, const gcoll_arguments *
     if (status == GCOLL_OK) {
         gcoll_run_bind(run, &arguments->buffers, arguments->user_op);
         status = run_to_end(context, run);
-        entry->idle = run;
+        if (gcoll_run_memory_bytes(run) <= KEPT_BYTES)
+            entry->idle = run;
+        else
+            gcoll_run_destroy(run);
     }
     gcoll_cache_put(entry);
     return status;

@@ -90,7 +90,8 @@ void gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_us
 /* Takes the next sequence number and starts. May already be finished on return. */
 gcoll_status gcoll_run_start(gcoll_run *run);
 bool gcoll_run_finished(const gcoll_run *run);
-bool gcoll_run_in_flight(const gcoll_run *run);
+/* State and scratch. */
+uint64_t gcoll_run_memory_bytes(const gcoll_run *run);
 /* Runs what became ready. */
 void gcoll_run_advance(gcoll_run *run);
 /* The first step in flight that involves peer, or the first in flight if there is none; false if no step is.

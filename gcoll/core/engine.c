@@ -389,8 +389,8 @@ void gcoll_run_drop(gcoll_run *run) {
 bool gcoll_run_finished(const gcoll_run *run) {
     return run->unfinished == 0;
 }
-bool gcoll_run_in_flight(const gcoll_run *run) {
-    return run->in_flight;
+uint64_t gcoll_run_memory_bytes(const gcoll_run *run) {
+    return run->memory_bytes + run->scratch_bytes;
 }
 uint64_t gcoll_run_sequence(const gcoll_run *run) {
     return run->sequence;
