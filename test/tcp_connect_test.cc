@@ -211,6 +211,22 @@ TEST(Tcp, TheOtherWayIsTakenWhenOursFails) {
     two.check();
 }
 
+TEST(Tcp, TheOtherWayIsTakenWhenOursIsMute) {
+    Listener mute; // stands where rank 1 should be
+    Two two([](gcoll_endpoint_options &o) {
+        o.interface = "127.0.0.1";
+        o.connect_timeout_ms = 2000;
+    });
+    auto begun = Clock::now();
+    ASSERT_EQ(kTcp->connect(two[0].endpoint, 1, with_port(two.addresses[1], mute.port).c_str()), GCOLL_OK);
+    ASSERT_TRUE(two[0].until([&] { return gcoll_tcp_dial_has_greeted(two.pair(0)->dial); }));
+    two.connect(1, 0);
+    ASSERT_TRUE(two.turn([&] { return two.pair(0)->state != GCOLL_TCP_DIALING; }));
+    EXPECT_LT(Clock::now() - begun, std::chrono::milliseconds(2000));
+    ASSERT_TRUE(two.meet());
+    two.check();
+}
+
 TEST(Tcp, ALoopbackAddressOfAnotherHostIsNotTried) {
     Two two([](gcoll_endpoint_options &o) { o.interface = "127.0.0.1"; });
     std::string elsewhere = two.addresses[1];
