@@ -76,7 +76,7 @@ static gcoll_status find_collective(const char *name, gcoll_collective *collecti
 
 gcoll_status gcoll_algorithm_at(const char *collective, uint32_t index, const char **name,
                                 const char **summary) {
-    gcoll_collective wanted;
+    gcoll_collective wanted = GCOLL_ALLREDUCE;
     gcoll_status status = find_collective(collective, &wanted);
     if (status != GCOLL_OK)
         return status;
@@ -93,7 +93,7 @@ gcoll_status gcoll_algorithm_at(const char *collective, uint32_t index, const ch
 }
 
 gcoll_status gcoll_algorithm_check(const char *collective, const char *text) {
-    gcoll_collective wanted;
+    gcoll_collective wanted = GCOLL_ALLREDUCE;
     gcoll_choice choice;
     gcoll_status status = find_collective(collective, &wanted);
     return status == GCOLL_OK ? gcoll_choice_parse(text, wanted, &choice) : status;

@@ -320,7 +320,7 @@ static gcoll_status add_locked(const request *r, int64_t delta, int64_t *value) 
 
 static gcoll_status file_add(void *self, const char *key, int64_t delta, int64_t *value) {
     request r;
-    int locked;
+    int locked = -1;
     gcoll_status status = begin(&r, self, "add", key);
     if (status != GCOLL_OK)
         return status;

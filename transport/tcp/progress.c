@@ -5,14 +5,17 @@
  * and now and then lets libuv look at everything else: listeners, quiet pairs, timers, wakes. Readiness is
  * level-triggered, so nothing that came between the last poll and blocking is missed.
  */
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <sched.h>
-
 #include "transport/tcp/tcp.h"
 
+/* A yield this long went to a busy stranger: a peer's turn takes microseconds. */
+#define STOLEN_NS 1000000
+/* So few waits between two tries to poll again that it matters little what a try costs. */
+#define SLEEPY_WAITS 2048
 /* A read that finds nothing costs about a third of asking epoll about all. */
 #define HOT_MAX 3
 /* Polls between two looks at everything: some ten microseconds. */
@@ -208,11 +211,24 @@ void gcoll_tcp_block(gcoll_tcp *tcp, int64_t wait_us) {
     uv_timer_stop(&tcp->alarm);
 }
 
+/* A poll that finds nothing yields, to the peer if it shares this core: without that it takes the peer's
+ * time. But where the core is shared with a busy stranger, it is gone for a slice of milliseconds, while a
+ * sleeper that is woken comes first. So once a yield has lasted that long, the next waits sleep at once. */
+static void yield_core(gcoll_tcp *tcp, int64_t now) {
+    sched_yield();
+    if (gcoll_now_ns() - now >= STOLEN_NS) {
+        tcp->sleepy_waits = SLEEPY_WAITS;
+    }
+}
+
 /* Until something was reported, a wake, or the time is over. */
 static void wait_for_report(gcoll_tcp *tcp, int64_t wait_us) {
     int64_t begun = gcoll_now_ns();
     int64_t idle_since = begun;
 
+    if (tcp->sleepy_waits > 0) {
+        tcp->sleepy_waits--;
+    }
     while (!tcp->moved && !tcp->woken) {
         int64_t now = gcoll_now_ns();
         int64_t left_us = wait_us - (now - begun) / NS_PER_US;
@@ -222,11 +238,13 @@ static void wait_for_report(gcoll_tcp *tcp, int64_t wait_us) {
         }
         if (tcp->busy) {
             idle_since = now;
-        } else if (now - idle_since >= tcp->spin_ns) {
+        } else if (now - idle_since >= tcp->spin_ns || tcp->sleepy_waits > 0) {
             gcoll_tcp_block(tcp, left_us);
             report(tcp);
             gcoll_tcp_flush_all(tcp); /* answers to what was read */
             continue;
+        } else {
+            yield_core(tcp, now);
         }
         poll_once(tcp);
     }

@@ -223,8 +223,9 @@ struct gcoll_tcp {
 
     uint8_t *hot_bytes; /* GCOLL_TCP_HOT_BYTES */
     uint32_t polls;
-    bool moved; /* something was reported in this progress */
-    bool busy;  /* bytes moved in this poll */
+    uint32_t sleepy_waits; /* left, that do not poll */
+    bool moved;            /* something was reported in this progress */
+    bool busy;             /* bytes moved in this poll */
     bool woken;
     bool leaving; /* abort or close has begun: messages are dropped, nothing is reported */
     bool has_note;
