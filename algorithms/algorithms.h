@@ -1,43 +1,34 @@
-/* algorithms/algorithms.h - the table of algorithms. A new algorithm is one file and one row of it. */
+/* algorithms/algorithms.h - the table of algorithms, and choosing from it. A new algorithm is one file and
+ * one row of the table (algorithms/table.h). */
 #ifndef GCOLL_ALGORITHMS_H
 #define GCOLL_ALGORITHMS_H
 
 #include "gcoll/plan/plan.h"
 
-/* An option of an algorithm, as in "group_butterfly:r=2:group=cyclic". */
-typedef struct gcoll_option {
-    const char *name;
-    const char *help;
-    int64_t fallback;         /* the value when it is not given */
-    int64_t min, max;         /* allowed, inclusive; ignored with words */
-    const char *const *words; /* NULL, or allowed words, NULL-terminated: the value is the index */
-} gcoll_option;
+/* All rows of the table, ended by NULL. */
+extern const gcoll_algorithm *const gcoll_algorithms[];
 
-/* What an algorithm claims for a problem; the verifier checks it both ways. */
-#define GCOLL_CLAIM_RANK_IDENTICAL 1u /* every rank ends with the same bits */
-#define GCOLL_CLAIM_ORDERED        2u /* keeps rank order: good for operations that do not commute */
+/* Algorithms of the user's, besides those of the table. All zero is none. */
+typedef struct gcoll_registry {
+    const gcoll_algorithm **added;
+    uint32_t count;
+} gcoll_registry;
 
-/* The cost of a plan in the alpha-beta-gamma model: rounds, elements sent, elements reduced, all of the
- * busiest rank. */
-typedef struct gcoll_cost {
-    double steps, sent, reduced;
-} gcoll_cost;
+/* Checks the row: GCOLL_ERR_INVALID names the field, also for a name that the collective has already. The row
+ * is not copied. */
+gcoll_status gcoll_registry_add(gcoll_registry *registry, const gcoll_algorithm *algorithm);
+void gcoll_registry_clear(gcoll_registry *registry);
 
-typedef struct gcoll_algorithm {
-    const char *name;
-    gcoll_collective collective;
-    const char *summary;         /* one line */
-    const char *source;          /* where it is published */
-    const gcoll_option *options; /* at most GCOLL_MAX_OPTIONS, ended by name NULL; or NULL */
-    void (*plan)(const gcoll_problem *problem, gcoll_builder *builder);
-    uint32_t (*claims)(const gcoll_problem *problem);             /* GCOLL_CLAIM_* */
-    void (*cost)(const gcoll_problem *problem, gcoll_cost *cost); /* by formula, no plan built */
-    /* NULL, or what is asked of a problem beyond its table: GCOLL_ERR_UNSUPPORTED names the reason. */
-    gcoll_status (*applies)(const gcoll_problem *problem);
-} gcoll_algorithm;
+/* The index-th algorithm for a collective, those of the table first; NULL past the end. registry may be NULL.
+ */
+const gcoll_algorithm *gcoll_registry_at(const gcoll_registry *registry, gcoll_collective collective,
+                                         uint32_t index);
+/* By name; NULL if there is none. */
+const gcoll_algorithm *gcoll_registry_find(const gcoll_registry *registry, gcoll_collective collective,
+                                           const char *name);
 
-/* All rows, ended by a row of name NULL. */
-extern const gcoll_algorithm gcoll_algorithms[];
+/* GCOLL_CLAIM_*, also of rows that leave it to the default. */
+uint32_t gcoll_algorithm_claims(const gcoll_algorithm *algorithm, const gcoll_problem *problem);
 
 /* A choice of algorithm and options, as parsed from "name[:key=value]...". Besides its own, every
  * algorithm has the option `segment` in bytes (with suffixes Ki, Mi, Gi), 0 for none. */
@@ -48,29 +39,38 @@ typedef struct gcoll_choice {
 } gcoll_choice;
 
 /* Errors name the part at fault and list what is allowed. "auto" and NULL give algorithm NULL. */
-gcoll_status gcoll_choice_parse(const char *text, gcoll_collective collective, gcoll_choice *choice);
+gcoll_status gcoll_choice_parse(const gcoll_registry *registry, const char *text, gcoll_collective collective,
+                                gcoll_choice *choice);
 
 /* The choice as text, with the options that differ from their fallbacks. Truncates. */
 void gcoll_choice_format(const gcoll_choice *choice, char *text, size_t bytes);
 
-/* Builds the plan: planner, then passes for split, buffers and average as the problem asks. */
-gcoll_status gcoll_plan_create(const gcoll_algorithm *algorithm, const gcoll_problem *problem,
-                               gcoll_plan **plan);
+/* What the caller asks of an algorithm. */
+typedef struct gcoll_needs {
+    uint32_t claims;        /* GCOLL_CLAIM_* */
+    uint64_t scratch_limit; /* most elements of scratch on any rank; 0: any number */
+} gcoll_needs;
 
-/* Seconds. alpha per step, beta per byte sent, gamma per byte reduced. */
-typedef struct gcoll_cost_parameters {
-    double alpha, beta, gamma;
-} gcoll_cost_parameters;
+/* What selection found of one algorithm, with the best of its options. */
+typedef struct gcoll_candidate {
+    gcoll_choice choice;
+    gcoll_cost cost;
+    double seconds;
+    gcoll_status status; /* not GCOLL_OK: it does not serve, and why */
+    char reason[128];
+} gcoll_candidate;
 
-/* The cheapest algorithm for the problem that makes at least the claims in `needs`; options that are
- * "chosen by cost" (group_butterfly's r = -1) come out resolved. Depends only on what is the
- * same on every rank. type_bytes is the element's size. */
-gcoll_status gcoll_choose(const gcoll_problem *problem, size_t type_bytes, uint32_t needs,
-                          const gcoll_cost_parameters *parameters, gcoll_choice *choice);
+/* The cheapest algorithm for the problem that serves the needs; options that are "chosen by cost"
+ * (group_butterfly's r = -1) come out resolved. Depends only on what is the same on every rank. type_bytes is
+ * the element's size. `considered`, if not NULL, is called once an algorithm, in table order. */
+typedef void (*gcoll_considered_fn)(void *arg, const gcoll_candidate *candidate);
+gcoll_status gcoll_choose(const gcoll_registry *registry, const gcoll_problem *problem, size_t type_bytes,
+                          const gcoll_needs *needs, const gcoll_cost_parameters *parameters,
+                          gcoll_choice *choice, gcoll_considered_fn considered, void *arg);
 
 /* Replaces options that are to be chosen by cost in a given choice (algorithm not NULL), among the values
- * that make the claims in `needs`; none does: the choice stays as it is. */
-void gcoll_choice_resolve(const gcoll_problem *problem, size_t type_bytes, uint32_t needs,
+ * that serve the needs; none does: the choice stays as it is. */
+void gcoll_choice_resolve(const gcoll_problem *problem, size_t type_bytes, const gcoll_needs *needs,
                           const gcoll_cost_parameters *parameters, gcoll_choice *choice);
 
 #endif

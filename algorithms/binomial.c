@@ -13,7 +13,7 @@
  * Restrictions: none. */
 #include "algorithms/planners.h"
 
-void gcoll_binomial_plan(const gcoll_problem *problem, gcoll_builder *b) {
+static void binomial_plan(const gcoll_problem *problem, gcoll_builder *b) {
     const uint32_t size = problem->size, root = problem->root;
     const uint32_t place = (problem->rank + size - root) % size;
     const uint64_t n = problem->count;
@@ -31,12 +31,16 @@ void gcoll_binomial_plan(const gcoll_problem *problem, gcoll_builder *b) {
         gcoll_plan_copy(b, gcoll_out(0, 0), data, n);
 }
 
-uint32_t gcoll_binomial_claims(const gcoll_problem *problem) {
-    (void)problem;
-    return GCOLL_CLAIM_RANK_IDENTICAL | GCOLL_CLAIM_ORDERED; /* nothing is computed */
+static void binomial_cost(const gcoll_problem *problem, gcoll_cost *cost) {
+    double rounds = gcoll_log2_ceil(problem->size);
+    *cost = (gcoll_cost){rounds, rounds * (double)problem->count, 0, 0};
 }
 
-void gcoll_binomial_cost(const gcoll_problem *problem, gcoll_cost *cost) {
-    double rounds = gcoll_log2_ceil(problem->size);
-    *cost = (gcoll_cost){rounds, rounds * (double)problem->count, 0};
-}
+const gcoll_algorithm gcoll_broadcast_binomial_algorithm = {
+    .name = "binomial",
+    .collective = GCOLL_BROADCAST,
+    .summary = "binomial tree from the root; ceil(log2 P) steps",
+    .source = "Thakur, Rabenseifner and Gropp 2005, broadcast",
+    .plan = binomial_plan,
+    .cost = binomial_cost,
+};

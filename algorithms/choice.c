@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "algorithms/planners.h"
+#include "algorithms/algorithms.h"
 
 /* A piece of the text, not terminated. */
 typedef struct piece {
@@ -37,12 +37,13 @@ GCOLL_PRINTF(2, 3) static void append(writer *w, const char *format, ...) {
 
 /* ---- Parsing ------------------------------------------------------------------------------------- */
 
-static gcoll_status unknown_algorithm(piece name, gcoll_collective collective) {
-    char list[512] = "";
+static gcoll_status unknown_algorithm(const gcoll_registry *registry, piece name,
+                                      gcoll_collective collective) {
+    char list[768] = "";
     writer w = {list, sizeof list, 0};
-    for (const gcoll_algorithm *a = gcoll_algorithms; a->name != NULL; a++)
-        if (a->collective == collective)
-            append(&w, ", %s", a->name);
+    const gcoll_algorithm *a;
+    for (uint32_t i = 0; (a = gcoll_registry_at(registry, collective, i)) != NULL; i++)
+        append(&w, ", %s", a->name);
     return gcoll_error(GCOLL_ERR_INVALID, "algorithm '%.*s' is none of %s; allowed are auto%s", SHOWN(name),
                        gcoll_collective_name(collective), list);
 }
@@ -154,7 +155,8 @@ static piece take_piece(const char *text) {
     return (piece){text, strcspn(text, ":")};
 }
 
-gcoll_status gcoll_choice_parse(const char *text, gcoll_collective collective, gcoll_choice *choice) {
+gcoll_status gcoll_choice_parse(const gcoll_registry *registry, const char *text, gcoll_collective collective,
+                                gcoll_choice *choice) {
     gcoll_choice result = {0};
     uint32_t given = 0;
     piece part = take_piece(text ? text : "auto");
@@ -165,11 +167,13 @@ gcoll_status gcoll_choice_parse(const char *text, gcoll_collective collective, g
         *choice = result;
         return GCOLL_OK;
     }
-    for (const gcoll_algorithm *a = gcoll_algorithms; a->name != NULL && result.algorithm == NULL; a++)
-        if (a->collective == collective && same(part, a->name))
+    const gcoll_algorithm *a;
+    for (uint32_t i = 0; (a = gcoll_registry_at(registry, collective, i)) != NULL && result.algorithm == NULL;
+         i++)
+        if (same(part, a->name))
             result.algorithm = a;
     if (result.algorithm == NULL)
-        return unknown_algorithm(part, collective);
+        return unknown_algorithm(registry, part, collective);
     const gcoll_option *options = result.algorithm->options;
     for (uint32_t i = 0; options != NULL && options[i].name != NULL; i++)
         result.option[i] = options[i].fallback;

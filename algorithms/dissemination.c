@@ -11,7 +11,7 @@
  * Restrictions: none. */
 #include "algorithms/planners.h"
 
-void gcoll_dissemination_plan(const gcoll_problem *problem, gcoll_builder *b) {
+static void dissemination_plan(const gcoll_problem *problem, gcoll_builder *b) {
     const uint32_t size = problem->size, rank = problem->rank;
     gcoll_plan_window(b, 0); /* signals carry no data to depend on: what orders them is the rounds */
     for (uint32_t distance = 1; distance < size; distance *= 2) {
@@ -21,11 +21,15 @@ void gcoll_dissemination_plan(const gcoll_problem *problem, gcoll_builder *b) {
     }
 }
 
-uint32_t gcoll_dissemination_claims(const gcoll_problem *problem) {
-    (void)problem;
-    return GCOLL_CLAIM_RANK_IDENTICAL | GCOLL_CLAIM_ORDERED; /* nothing is computed */
+static void dissemination_cost(const gcoll_problem *problem, gcoll_cost *cost) {
+    *cost = (gcoll_cost){gcoll_log2_ceil(problem->size), 0, 0, 0};
 }
 
-void gcoll_dissemination_cost(const gcoll_problem *problem, gcoll_cost *cost) {
-    *cost = (gcoll_cost){gcoll_log2_ceil(problem->size), 0, 0};
-}
+const gcoll_algorithm gcoll_barrier_dissemination_algorithm = {
+    .name = "dissemination",
+    .collective = GCOLL_BARRIER,
+    .summary = "each round doubles whom a rank has heard of; ceil(log2 P) steps",
+    .source = "Hensgen, Finkel and Manber 1988, dissemination barrier",
+    .plan = dissemination_plan,
+    .cost = dissemination_cost,
+};

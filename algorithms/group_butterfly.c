@@ -113,7 +113,7 @@ static void spread(const pattern *p, uint32_t i) {
     receive(p, (p->rank + p->size - half) % p->size, gcoll_out(0, 0), half + odd, half);
 }
 
-void gcoll_group_butterfly_plan(const gcoll_problem *problem, gcoll_builder *b) {
+static void plan_butterfly(const gcoll_problem *problem, gcoll_builder *b) {
     pattern p = gcoll_group_pattern_make(problem, b);
     if (p.size == 1)
         gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), p.n);
@@ -134,3 +134,13 @@ void gcoll_group_butterfly_plan(const gcoll_problem *problem, gcoll_builder *b) 
         gcoll_plan_round(b);
     }
 }
+const gcoll_algorithm gcoll_allreduce_group_butterfly_algorithm = {
+    .name = "group_butterfly",
+    .collective = GCOLL_ALLREDUCE,
+    .summary = "butterfly for any P; 2L-r steps, L = ceil(log2 P), from fewest bytes to fewest steps",
+    .source = "Kolmakov and Zhang 2020, arXiv:2004.09362, sections 7 to 9",
+    .options = gcoll_group_butterfly_options,
+    .plan = plan_butterfly,
+    .claims = gcoll_group_butterfly_claims,
+    .cost = gcoll_group_butterfly_cost,
+};

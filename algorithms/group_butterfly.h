@@ -14,6 +14,10 @@ typedef struct gcoll_group_pattern {
     uint32_t placements[GCOLL_GROUP_MAX_STEPS + 1]; /* in use before step i; 1 after the last */
 } gcoll_group_pattern;
 
+extern const gcoll_option gcoll_group_butterfly_options[];
+uint32_t gcoll_group_butterfly_claims(const gcoll_problem *problem);
+void gcoll_group_butterfly_cost(const gcoll_problem *problem, gcoll_cost *cost);
+
 gcoll_group_pattern gcoll_group_pattern_make(const gcoll_problem *problem, gcoll_builder *b);
 
 static inline uint32_t gcoll_group_min(uint32_t a, uint32_t b) {

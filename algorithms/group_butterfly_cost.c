@@ -5,9 +5,9 @@ static const char *const groups[] = {"cyclic", NULL};
 
 const gcoll_option gcoll_group_butterfly_options[] = {
     {"r", "steps saved, 0 (fewest bytes) to ceil(log2 P) (fewest steps; more is the same); -1: the cheapest",
-     -1, -1, GCOLL_GROUP_MAX_STEPS, NULL},
-    {"group", "the group of permutations that placements stand for", 0, 0, 0, groups},
-    {NULL, NULL, 0, 0, 0, NULL}};
+     -1, -1, GCOLL_GROUP_MAX_STEPS, NULL, false},
+    {"group", "the group of permutations that placements stand for", 0, 0, 0, groups, false},
+    {NULL, NULL, 0, 0, 0, NULL, false}};
 
 gcoll_group_pattern gcoll_group_pattern_make(const gcoll_problem *problem, gcoll_builder *b) {
     gcoll_group_pattern p = {.b = b, .n = problem->count, .rank = problem->rank, .size = problem->size};
@@ -24,10 +24,8 @@ gcoll_group_pattern gcoll_group_pattern_make(const gcoll_problem *problem, gcoll
 
 uint32_t gcoll_group_butterfly_claims(const gcoll_problem *problem) {
     gcoll_group_pattern p = gcoll_group_pattern_make(problem, NULL);
-    uint32_t claims = 0;
-    if (p.size == 1 || p.n == 0)
-        claims |= GCOLL_CLAIM_ORDERED; /* else each sum begins with the rank that it ends at */
-    if (p.results == 1 || (p.size & (p.size - 1)) == 0 || p.n == 0)
+    uint32_t claims = gcoll_trivial_claims(problem); /* each sum begins with the rank that it ends at */
+    if (p.results == 1 || gcoll_is_power_of_two(p.size))
         claims |= GCOLL_CLAIM_RANK_IDENTICAL;
     return claims;
 }
@@ -48,5 +46,6 @@ void gcoll_group_butterfly_cost(const gcoll_problem *problem, gcoll_cost *cost) 
     for (uint32_t i = 0; i < p.steps - p.r; i++)
         sent += p.placements[i] / 2;
     double chunk = (double)p.n / p.size;
-    *cost = (gcoll_cost){2.0 * p.steps - p.r, (double)sent * chunk, (double)reduced * chunk};
+    *cost = (gcoll_cost){2.0 * p.steps - p.r, (double)sent * chunk, (double)reduced * chunk,
+                         p.r == 0 ? 0 : (parted ? 2.0 : 1.0) * (double)p.n};
 }

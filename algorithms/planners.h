@@ -1,8 +1,14 @@
-/* algorithms/planners.h - the functions that the registry's rows name, one group a file. */
+/* algorithms/planners.h - what planners share. */
 #ifndef GCOLL_PLANNERS_H
 #define GCOLL_PLANNERS_H
 
-#include "algorithms/algorithms.h"
+#include "gcoll/base/base.h"
+#include "gcoll/plan.h"
+
+/* Every row of the table, declared: the file that defines one includes this. */
+#define ROW(name) extern const gcoll_algorithm gcoll_##name##_algorithm;
+#include "algorithms/table.h"
+#undef ROW
 
 /* Rounds until 1 has doubled to `size` or more: ceil(log2(size)). */
 static inline uint32_t gcoll_log2_ceil(uint32_t size) {
@@ -12,28 +18,16 @@ static inline uint32_t gcoll_log2_ceil(uint32_t size) {
     return log;
 }
 
-/* ring.c */
-void gcoll_ring_plan(const gcoll_problem *problem, gcoll_builder *builder);
-uint32_t gcoll_ring_claims(const gcoll_problem *problem);
-void gcoll_ring_cost(const gcoll_problem *problem, gcoll_cost *cost);
-void gcoll_slt_plan(const gcoll_problem *problem, gcoll_builder *builder);
-uint32_t gcoll_slt_claims(const gcoll_problem *problem);
-void gcoll_slt_cost(const gcoll_problem *problem, gcoll_cost *cost);
+static inline bool gcoll_is_power_of_two(uint32_t size) {
+    return (size & (size - 1)) == 0;
+}
 
-/* group_butterfly.c, group_butterfly_cost.c */
-extern const gcoll_option gcoll_group_butterfly_options[];
-void gcoll_group_butterfly_plan(const gcoll_problem *problem, gcoll_builder *builder);
-uint32_t gcoll_group_butterfly_claims(const gcoll_problem *problem);
-void gcoll_group_butterfly_cost(const gcoll_problem *problem, gcoll_cost *cost);
-
-/* binomial.c */
-void gcoll_binomial_plan(const gcoll_problem *problem, gcoll_builder *builder);
-uint32_t gcoll_binomial_claims(const gcoll_problem *problem);
-void gcoll_binomial_cost(const gcoll_problem *problem, gcoll_cost *cost);
-
-/* dissemination.c */
-void gcoll_dissemination_plan(const gcoll_problem *problem, gcoll_builder *builder);
-uint32_t gcoll_dissemination_claims(const gcoll_problem *problem);
-void gcoll_dissemination_cost(const gcoll_problem *problem, gcoll_cost *cost);
+/* What holds whatever the algorithm is: nothing is reduced by one rank or of no elements, two ranks have one tree, and
+ * plans without races are run-identical. */
+static inline uint32_t gcoll_trivial_claims(const gcoll_problem *problem) {
+    if (problem->size == 1 || problem->count == 0)
+        return GCOLL_CLAIM_ALL;
+    return GCOLL_CLAIM_RUN_IDENTICAL | (problem->size == 2 ? GCOLL_CLAIM_P_INDEPENDENT : 0);
+}
 
 #endif

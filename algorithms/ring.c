@@ -81,32 +81,51 @@ static void plan_walk(const gcoll_problem *problem, gcoll_builder *b, start_fn s
     }
 }
 
-void gcoll_ring_plan(const gcoll_problem *problem, gcoll_builder *builder) {
+static void ring_plan(const gcoll_problem *problem, gcoll_builder *builder) {
     plan_walk(problem, builder, start_at_own);
 }
 
-void gcoll_slt_plan(const gcoll_problem *problem, gcoll_builder *builder) {
+static void slt_plan(const gcoll_problem *problem, gcoll_builder *builder) {
     plan_walk(problem, builder, start_at_zero);
 }
 
-uint32_t gcoll_ring_claims(const gcoll_problem *problem) {
-    /* Each sum begins at its segment's own position. */
-    uint32_t ordered = problem->size == 1 || problem->count == 0 ? GCOLL_CLAIM_ORDERED : 0;
-    return GCOLL_CLAIM_RANK_IDENTICAL | ordered;
+static uint32_t ring_claims(const gcoll_problem *problem) {
+    /* Each sum begins at its segment's own position, so it is in no order that the ranks have. */
+    return GCOLL_CLAIM_RANK_IDENTICAL | gcoll_trivial_claims(problem);
 }
 
-uint32_t gcoll_slt_claims(const gcoll_problem *problem) {
-    (void)problem;
-    return GCOLL_CLAIM_RANK_IDENTICAL | GCOLL_CLAIM_ORDERED;
+static uint32_t slt_claims(const gcoll_problem *problem) {
+    (void)problem; /* a left fold */
+    return GCOLL_CLAIM_ALL;
 }
 
-void gcoll_ring_cost(const gcoll_problem *problem, gcoll_cost *cost) {
+static void ring_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     double hops = problem->size - 1, chunk = (double)problem->count / problem->size;
-    *cost = (gcoll_cost){2 * hops, 2 * hops * chunk, hops * chunk};
+    *cost = (gcoll_cost){2 * hops, 2 * hops * chunk, hops * chunk, 0};
 }
 
-void gcoll_slt_cost(const gcoll_problem *problem, gcoll_cost *cost) {
+static void slt_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     double n = (double)problem->count, busiest = problem->size > 2 ? 2 : 1;
     *cost =
-        problem->size == 1 ? (gcoll_cost){0, 0, 0} : (gcoll_cost){3.0 * (problem->size - 1), busiest * n, n};
+        problem->size == 1 ? (gcoll_cost){0, 0, 0, 0} : (gcoll_cost){3.0 * (problem->size - 1), busiest * n, n, 0};
 }
+
+const gcoll_algorithm gcoll_allreduce_ring_algorithm = {
+    .name = "ring",
+    .collective = GCOLL_ALLREDUCE,
+    .summary = "P segments travel round a ring; fewest bytes, 2(P-1) steps",
+    .source = "Patarasuk and Yuan 2009, section 3",
+    .plan = ring_plan,
+    .claims = ring_claims,
+    .cost = ring_cost,
+};
+
+const gcoll_algorithm gcoll_allreduce_sorted_linear_tree_algorithm = {
+    .name = "sorted_linear_tree",
+    .collective = GCOLL_ALLREDUCE,
+    .summary = "P segments follow one another down a chain in rank order; 3(P-1) steps",
+    .source = "Proficz 2018, section 4.1",
+    .plan = slt_plan,
+    .claims = slt_claims,
+    .cost = slt_cost,
+};

@@ -2,62 +2,79 @@
  *
  * Costs come by formula and no plan is built, so choosing takes microseconds at any size. Every rank chooses
  * by itself: only what is the same on all of them may enter. */
-#include "algorithms/planners.h"
+#include <stdio.h>
 
-/* What "chosen by cost" looks like in an option table: a least value of -1, and the choice says -1. */
-#define BY_COST (-1)
-
-static double seconds(const gcoll_algorithm *algorithm, const gcoll_problem *problem, size_t type_bytes,
-                      const gcoll_cost_parameters *parameters) {
-    gcoll_cost cost;
-    algorithm->cost(problem, &cost);
-    return parameters->alpha * cost.steps +
-           (double)type_bytes * (parameters->beta * cost.sent + parameters->gamma * cost.reduced);
-}
+#include "algorithms/algorithms.h"
 
 typedef struct search {
     size_t type_bytes;
-    uint32_t needs;
+    const gcoll_needs *needs;
     const gcoll_cost_parameters *parameters;
     gcoll_problem problem; /* its options are what is being tried */
-    gcoll_choice best;     /* algorithm NULL: none so far */
-    double best_seconds;
+    gcoll_candidate
+        best; /* of the algorithm in hand; status not GCOLL_OK: none so far, for the latest reason */
 } search;
 
-static void consider(search *s, const gcoll_algorithm *algorithm, uint64_t segment_bytes) {
-    if ((algorithm->claims(&s->problem) & s->needs) != s->needs)
-        return;
-    if (algorithm->applies != NULL && algorithm->applies(&s->problem) != GCOLL_OK)
-        return;
-    double cost = seconds(algorithm, &s->problem, s->type_bytes, s->parameters);
-    if (s->best.algorithm != NULL && !(cost < s->best_seconds)) /* of equals the first, on every rank */
-        return;
-    s->best_seconds = cost;
-    s->best.algorithm = algorithm;
-    s->best.segment_bytes = segment_bytes;
+static gcoll_status refuse(gcoll_candidate *candidate, gcoll_status status, const char *reason) {
+    candidate->status = status;
+    snprintf(candidate->reason, sizeof candidate->reason, "%s", reason);
+    return status;
+}
+
+/* Whether the algorithm may be taken with the options being tried; fills in the cost. */
+static gcoll_status judge(search *s, const gcoll_algorithm *algorithm, gcoll_candidate *candidate) {
+    if (algorithm->applies != NULL) {
+        gcoll_status status = algorithm->applies(&s->problem);
+        if (status != GCOLL_OK)
+            return refuse(candidate, status, gcoll_last_error());
+    }
+    uint32_t lacking = s->needs->claims & ~gcoll_algorithm_claims(algorithm, &s->problem);
+    if (lacking & GCOLL_CLAIM_ORDERED)
+        return refuse(candidate, GCOLL_ERR_UNSUPPORTED, "does not keep rank order");
+    if (lacking & GCOLL_CLAIM_RANK_IDENTICAL)
+        return refuse(candidate, GCOLL_ERR_UNSUPPORTED, "results may differ between ranks in the last bits");
+    if (lacking)
+        return refuse(candidate, GCOLL_ERR_UNSUPPORTED, "results depend on the number of ranks");
+    algorithm->cost(&s->problem, &candidate->cost);
+    if (s->needs->scratch_limit > 0 && candidate->cost.scratch > (double)s->needs->scratch_limit)
+        return refuse(candidate, GCOLL_ERR_UNSUPPORTED, "needs more scratch than the memory limit");
+    candidate->seconds = s->parameters->alpha * candidate->cost.steps +
+                         (double)s->type_bytes * (s->parameters->beta * candidate->cost.sent +
+                                                  s->parameters->gamma * candidate->cost.reduced);
+    return GCOLL_OK;
+}
+
+static void consider(search *s, const gcoll_choice *choice) {
+    gcoll_candidate candidate = {.choice = *choice};
+    gcoll_status status = judge(s, choice->algorithm, &candidate);
     for (uint32_t i = 0; i < GCOLL_MAX_OPTIONS; i++)
-        s->best.option[i] = s->problem.option[i];
+        candidate.choice.option[i] = s->problem.option[i];
+    bool first = s->best.choice.algorithm == NULL;
+    bool better = status == GCOLL_OK && (s->best.status != GCOLL_OK || candidate.seconds < s->best.seconds);
+    if (first || better)
+        s->best = candidate;
 }
 
 /* Tries the choice with every value of each option, from the index-th on, that it leaves to cost. */
 static void try_options(search *s, const gcoll_choice *choice, uint32_t index) {
     const gcoll_option *options = choice->algorithm->options;
     if (options == NULL || options[index].name == NULL) {
-        consider(s, choice->algorithm, choice->segment_bytes);
+        consider(s, choice);
         return;
     }
+    const gcoll_option *o = &options[index];
     s->problem.option[index] = choice->option[index];
-    if (options[index].words != NULL || options[index].min != BY_COST || choice->option[index] != BY_COST) {
+    if (o->words != NULL || o->min != GCOLL_BY_COST || choice->option[index] != GCOLL_BY_COST) {
         try_options(s, choice, index + 1);
         return;
     }
-    for (int64_t value = 0; value <= options[index].max; value++) {
+    for (int64_t value = o->doubling ? 1 : 0; value <= o->max; value = o->doubling ? 2 * value : value + 1) {
         s->problem.option[index] = value;
         try_options(s, choice, index + 1);
     }
 }
 
-static search make_search(const gcoll_problem *problem, size_t type_bytes, uint32_t needs,
+static search make_search(const gcoll_problem *problem, size_t type_bytes, const gcoll_needs *needs,
                           const gcoll_cost_parameters *parameters) {
     search s = {.type_bytes = type_bytes, .needs = needs, .parameters = parameters, .problem = *problem};
     for (uint32_t i = 0; i < GCOLL_MAX_OPTIONS; i++)
@@ -65,31 +82,38 @@ static search make_search(const gcoll_problem *problem, size_t type_bytes, uint3
     return s;
 }
 
-gcoll_status gcoll_choose(const gcoll_problem *problem, size_t type_bytes, uint32_t needs,
-                          const gcoll_cost_parameters *parameters, gcoll_choice *choice) {
-    search s = make_search(problem, type_bytes, needs, parameters);
-    for (const gcoll_algorithm *a = gcoll_algorithms; a->name != NULL; a++) {
-        if (a->collective != problem->collective)
-            continue;
+gcoll_status gcoll_choose(const gcoll_registry *registry, const gcoll_problem *problem, size_t type_bytes,
+                          const gcoll_needs *needs, const gcoll_cost_parameters *parameters,
+                          gcoll_choice *choice, gcoll_considered_fn considered, void *arg) {
+    gcoll_candidate best = {.status = GCOLL_ERR_UNSUPPORTED};
+    const gcoll_algorithm *a;
+    for (uint32_t k = 0; (a = gcoll_registry_at(registry, problem->collective, k)) != NULL; k++) {
+        search s = make_search(problem, type_bytes, needs, parameters);
         gcoll_choice tried = {.algorithm = a};
         for (uint32_t i = 0; a->options != NULL && a->options[i].name != NULL; i++)
             tried.option[i] = a->options[i].fallback;
         try_options(&s, &tried, 0);
+        if (considered != NULL)
+            considered(arg, &s.best);
+        /* Of equals the first, on every rank. */
+        if (s.best.status == GCOLL_OK && (best.status != GCOLL_OK || s.best.seconds < best.seconds))
+            best = s.best;
     }
-    if (s.best.algorithm == NULL)
-        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "no algorithm for %s of %u ranks is%s%s",
+    if (best.status != GCOLL_OK)
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "no algorithm for %s of %u ranks is%s%s%s",
                            gcoll_collective_name(problem->collective), problem->size,
-                           needs & GCOLL_CLAIM_RANK_IDENTICAL ? " rank-identical" : "",
-                           needs & GCOLL_CLAIM_ORDERED ? " ordered" : "");
-    *choice = s.best;
+                           needs->claims & GCOLL_CLAIM_RANK_IDENTICAL ? " rank-identical" : "",
+                           needs->claims & GCOLL_CLAIM_ORDERED ? " ordered" : "",
+                           needs->scratch_limit ? " within the memory limit" : "");
+    *choice = best.choice;
     return GCOLL_OK;
 }
 
-void gcoll_choice_resolve(const gcoll_problem *problem, size_t type_bytes, uint32_t needs,
+void gcoll_choice_resolve(const gcoll_problem *problem, size_t type_bytes, const gcoll_needs *needs,
                           const gcoll_cost_parameters *parameters, gcoll_choice *choice) {
     search s = make_search(problem, type_bytes, needs, parameters);
     try_options(&s, choice, 0);
-    if (s.best.algorithm !=
-        NULL) /* else no option serves, which the caller finds when it compares the claims */
-        *choice = s.best;
+    if (s.best.status ==
+        GCOLL_OK) /* else no option serves, which the caller finds when it compares the claims */
+        *choice = s.best.choice;
 }

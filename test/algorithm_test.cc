@@ -79,7 +79,7 @@ void CheckAllreduce(const std::string &algorithm, const gcoll_problem &problem, 
             ordered &= got.low == 0 && got.high == problem.size - 1;
         }
     }
-    uint32_t claims = Algorithm(algorithm)->claims(&problem);
+    uint32_t claims = gcoll_algorithm_claims(Algorithm(algorithm, problem.collective), &problem);
     EXPECT_EQ(identical, (claims & GCOLL_CLAIM_RANK_IDENTICAL) != 0);
     EXPECT_EQ(ordered, (claims & GCOLL_CLAIM_ORDERED) != 0);
 }
@@ -213,13 +213,18 @@ TEST(Ring, EachLinkCarriesOneMessageARound) {
         }
 }
 
+const gcoll_algorithm *const first_rows[] = {
+    Algorithm("ring", GCOLL_ALLREDUCE), Algorithm("group_butterfly", GCOLL_ALLREDUCE),
+    Algorithm("sorted_linear_tree", GCOLL_ALLREDUCE), Algorithm("binomial", GCOLL_BROADCAST),
+    Algorithm("dissemination", GCOLL_BARRIER)};
+
 // A message belongs to one round, whichever end one asks.
 TEST(Planners, BothEndsAgreeOnRounds) {
-    for (const gcoll_algorithm *a = gcoll_algorithms; a->name; a++)
+    for (const gcoll_algorithm *a : first_rows)
         for (uint32_t size : {2u, 3u, 6u, 7u, 16u, 21u}) {
             gcoll_problem problem = Problem(a->collective, 0, size, a->collective == GCOLL_BARRIER ? 0 : 100);
             problem.root = a->collective == GCOLL_BROADCAST ? 1 : 0;
-            std::vector<Plan> plans = CreateAll(a->name, problem);
+            std::vector<Plan> plans = CreateAll(*a, problem);
             std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> sent, received;
             for (uint32_t rank = 0; rank < size; rank++)
                 for (uint32_t i = 0; i < plans[rank]->step_count; i++) {
@@ -235,7 +240,7 @@ TEST(Planners, BothEndsAgreeOnRounds) {
 }
 
 TEST(Planners, CostFormulasAreExact) {
-    for (const gcoll_algorithm *a = gcoll_algorithms; a->name; a++)
+    for (const gcoll_algorithm *a : first_rows)
         for (uint32_t size = 1; size <= 33; size++) {
             bool has_r = std::string(a->name) == "group_butterfly";
             for (uint32_t r = 0; r <= (has_r ? Log2Ceil(size) : 0); r++) {
@@ -245,7 +250,7 @@ TEST(Planners, CostFormulasAreExact) {
                 problem.option[0] = r;
                 Totals most;
                 uint32_t rounds = 0;
-                for (const Plan &plan : CreateAll(a->name, problem)) {
+                for (const Plan &plan : CreateAll(*a, problem)) {
                     Totals t = Count(*plan);
                     most.sent = std::max(most.sent, t.sent);
                     most.reduced = std::max(most.reduced, t.reduced);

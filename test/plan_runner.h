@@ -37,26 +37,40 @@ inline gcoll_problem Problem(gcoll_collective collective, uint32_t rank, uint32_
     return problem;
 }
 
-inline const gcoll_algorithm *Algorithm(const std::string &name) {
-    for (const gcoll_algorithm *a = gcoll_algorithms; a->name; a++)
-        if (a->name == name)
-            return a;
+// By name; the first of that name where no collective is given.
+inline const gcoll_algorithm *Algorithm(const std::string &name,
+                                        gcoll_collective collective = GCOLL_COLLECTIVE_COUNT) {
+    for (const gcoll_algorithm *const *row = gcoll_algorithms; *row; row++)
+        if ((*row)->name == name &&
+            (collective == GCOLL_COLLECTIVE_COUNT || (*row)->collective == collective))
+            return *row;
     return nullptr;
 }
 
+inline void SetFallbacks(gcoll_problem *problem, const gcoll_algorithm *algorithm) {
+    for (int i = 0; algorithm->options && algorithm->options[i].name; i++)
+        problem->option[i] = algorithm->options[i].fallback;
+}
+
 // One rank's plan; null and a test failure to come on error.
-inline Plan Create(const std::string &algorithm, const gcoll_problem &problem) {
+inline Plan Create(const gcoll_algorithm &algorithm, const gcoll_problem &problem) {
     gcoll_plan *plan = nullptr;
-    if (gcoll_plan_create(Algorithm(algorithm), &problem, &plan) != GCOLL_OK)
+    if (gcoll_plan_create(&algorithm, &problem, &plan) != GCOLL_OK)
         return nullptr;
     return Plan(plan);
 }
+inline Plan Create(const std::string &algorithm, const gcoll_problem &problem) {
+    return Create(*Algorithm(algorithm, problem.collective), problem);
+}
 
-inline std::vector<Plan> CreateAll(const std::string &algorithm, gcoll_problem problem) {
+inline std::vector<Plan> CreateAll(const gcoll_algorithm &algorithm, gcoll_problem problem) {
     std::vector<Plan> plans;
     for (problem.rank = 0; problem.rank < problem.size; problem.rank++)
         plans.push_back(Create(algorithm, problem));
     return plans;
+}
+inline std::vector<Plan> CreateAll(const std::string &algorithm, const gcoll_problem &problem) {
+    return CreateAll(*Algorithm(algorithm, problem.collective), problem);
 }
 
 template <class T> class Runner {

@@ -109,8 +109,8 @@ class Mutants {
             EXPECT_FALSE(outcome.deadlock);
             EXPECT_TRUE(outcome.right);
             EXPECT_FALSE(outcome.read_rubbish);
-            EXPECT_EQ(outcome.rank_identical, report.rank_identical);
-            EXPECT_EQ(outcome.ordered, report.ordered);
+            EXPECT_EQ(outcome.rank_identical, (report.claims & GCOLL_CLAIM_RANK_IDENTICAL) != 0);
+            EXPECT_EQ(outcome.ordered, (report.claims & GCOLL_CLAIM_ORDERED) != 0);
         }
         if (job[0].problem.collective == GCOLL_BARRIER) {
             EXPECT_TRUE(barrier_holds(job));
@@ -383,7 +383,10 @@ bool applies(const gcoll_algorithm &algorithm, uint32_t size, const Shape &shape
 
 std::vector<Case> cases() {
     std::vector<Case> made;
-    for (const gcoll_algorithm *a = gcoll_algorithms; a->name; a++) {
+    for (const gcoll_algorithm *const *row = gcoll_algorithms; *row; row++) {
+        const gcoll_algorithm *a = *row;
+        if (a->collective > GCOLL_BARRIER)
+            continue;
         for (uint32_t size : {2u, 3u, 4u, 5u, 7u}) {
             int64_t last = r_index(*a) < 0 ? 0 : size > 4 ? 3 : size > 2 ? 2 : 1; // ceil(log2 size)
             for (int64_t r = 0; r <= last; r++)

@@ -26,7 +26,7 @@ static uint64_t hash_call(const gcoll_call *call) {
 
 static gcoll_status check_claims(const gcoll_call *call, const gcoll_choice *choice,
                                  const gcoll_problem *problem) {
-    uint32_t lacking = call->needs & ~choice->algorithm->claims(problem);
+    uint32_t lacking = call->needs & ~gcoll_algorithm_claims(choice->algorithm, problem);
     if (lacking & GCOLL_CLAIM_ORDERED)
         return gcoll_error(
             GCOLL_ERR_UNSUPPORTED,
@@ -44,17 +44,18 @@ static gcoll_status check_claims(const gcoll_call *call, const gcoll_choice *cho
 
 static gcoll_status choose(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
                            gcoll_choice *choice) {
-    size_t type_bytes = gcoll_type_size((gcoll_type)call->type);
+    const size_t type_bytes = gcoll_type_size((gcoll_type)call->type);
+    const gcoll_needs needs = {.claims = call->needs};
     const char *text = call->algorithm[0] ? call->algorithm : NULL;
-    gcoll_status status = gcoll_choice_parse(text, problem->collective, choice);
+    gcoll_status status = gcoll_choice_parse(NULL, text, problem->collective, choice);
     if (status != GCOLL_OK)
         return status;
     if (!choice->algorithm) {
-        status = gcoll_choose(problem, type_bytes, call->needs, &context->cost, choice);
+        status = gcoll_choose(NULL, problem, type_bytes, &needs, &context->cost, choice, NULL, NULL);
         if (status != GCOLL_OK)
             return status;
     } else {
-        gcoll_choice_resolve(problem, type_bytes, call->needs, &context->cost, choice);
+        gcoll_choice_resolve(problem, type_bytes, &needs, &context->cost, choice);
     }
     memcpy(problem->option, choice->option, sizeof problem->option);
     problem->segment = choice->segment_bytes / type_bytes;

@@ -64,37 +64,25 @@ gcoll_status gcoll_barrier(gcoll_context *context, const gcoll_barrier_options *
 
 /* ---- Algorithms by name ------------------------------------------------------------------- */
 
-static gcoll_status find_collective(const char *name, gcoll_collective *collective) {
-    for (int i = 0; name && i < GCOLL_COLLECTIVE_COUNT; i++)
-        if (strcmp(gcoll_collective_name((gcoll_collective)i), name) == 0) {
-            *collective = (gcoll_collective)i;
-            return GCOLL_OK;
-        }
-    return gcoll_error(GCOLL_ERR_INVALID, "collective: is '%.40s'; allowed are allreduce, broadcast, barrier",
-                       name ? name : "NULL");
-}
-
 gcoll_status gcoll_algorithm_at(const char *collective, uint32_t index, const char **name,
                                 const char **summary) {
     gcoll_collective wanted = GCOLL_ALLREDUCE;
-    gcoll_status status = find_collective(collective, &wanted);
+    gcoll_status status = gcoll_collective_parse(collective, &wanted);
     if (status != GCOLL_OK)
         return status;
-    for (const gcoll_algorithm *row = gcoll_algorithms; row->name; row++) {
-        if (row->collective != wanted || index-- > 0)
-            continue;
-        if (name)
-            *name = row->name;
-        if (summary)
-            *summary = row->summary;
-        return GCOLL_OK;
-    }
-    return gcoll_error(GCOLL_ERR_NOT_FOUND, "index: %s has no more algorithms", collective);
+    const gcoll_algorithm *row = gcoll_registry_at(NULL, wanted, index);
+    if (!row)
+        return gcoll_error(GCOLL_ERR_NOT_FOUND, "index: %s has no more algorithms", collective);
+    if (name)
+        *name = row->name;
+    if (summary)
+        *summary = row->summary;
+    return GCOLL_OK;
 }
 
 gcoll_status gcoll_algorithm_check(const char *collective, const char *text) {
     gcoll_collective wanted = GCOLL_ALLREDUCE;
     gcoll_choice choice;
-    gcoll_status status = find_collective(collective, &wanted);
-    return status == GCOLL_OK ? gcoll_choice_parse(text, wanted, &choice) : status;
+    gcoll_status status = gcoll_collective_parse(collective, &wanted);
+    return status == GCOLL_OK ? gcoll_choice_parse(NULL, text, wanted, &choice) : status;
 }

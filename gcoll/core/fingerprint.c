@@ -44,9 +44,17 @@ static uint64_t hash_text(const char *text) {
 
 static uint32_t algorithm_count(void) {
     uint32_t count = 0;
-    while (gcoll_algorithms[count].name)
+    while (gcoll_algorithms[count])
         count++;
     return count;
+}
+
+/* The number in the table; what users added has none. */
+static uint32_t index_of(const gcoll_algorithm *algorithm) {
+    uint32_t index = 0;
+    while (gcoll_algorithms[index] && gcoll_algorithms[index] != algorithm)
+        index++;
+    return index;
 }
 
 void gcoll_fingerprint_make(const gcoll_call *call, const gcoll_choice *choice,
@@ -62,7 +70,7 @@ void gcoll_fingerprint_make(const gcoll_call *call, const gcoll_choice *choice,
     put(bytes + AT_ROOT, call->root, 4);
     put(bytes + AT_COUNT, call->count, 8);
     put(bytes + AT_PLAN, hash_text(text), 8);
-    put(bytes + AT_ALGORITHM, (uint64_t)(choice->algorithm - gcoll_algorithms), 4);
+    put(bytes + AT_ALGORITHM, index_of(choice->algorithm), 4);
     /* Only an average needs equal numbers of buffers: its divisor counts them. */
     put(bytes + AT_BUFFERS, call->op == GCOLL_AVG ? call->buffers : 0, 4);
 }
@@ -71,7 +79,8 @@ void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text
     const uint8_t *bytes = fingerprint->bytes;
     gcoll_collective collective = (gcoll_collective)bytes[AT_COLLECTIVE];
     uint64_t index = get(bytes + AT_ALGORITHM, 4);
-    const char *algorithm = index < algorithm_count() ? gcoll_algorithms[index].name : "an unknown algorithm";
+    const char *algorithm =
+        index < algorithm_count() ? gcoll_algorithms[index]->name : "an unknown algorithm";
     unsigned long long count = get(bytes + AT_COUNT, 8);
     const char *type = gcoll_type_name((gcoll_type)bytes[AT_TYPE]);
     switch (collective) {

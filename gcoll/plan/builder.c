@@ -3,8 +3,10 @@
  * Each step is entered in the maps of the buffers that it touches (spans.c), which say whom it must wait for:
  * read after write, write after read, write after write. Edges are kept in the order of the steps that wait
  * and turned round once, in gcoll_builder_finish. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gcoll/plan/builder_internal.h"
 
@@ -27,6 +29,7 @@ struct gcoll_builder {
     uint32_t peer_count, peer_capacity;
     gcoll_spans *maps; /* OUT[k], then SCRATCH; IN is never written unless it is OUT */
     uint64_t scratch;
+    uint64_t *offsets; /* what problem.offsets points to */
     uint32_t round, window;
     uint32_t fence; /* the last fence's step, or GCOLL_NO_STEP */
 };
@@ -42,34 +45,41 @@ static void fail_memory(gcoll_builder *b) {
 
 /* ---- Creation ------------------------------------------------------------------------------------ */
 
-static gcoll_status check_problem(const gcoll_problem *p) {
-    if ((unsigned)p->collective >= GCOLL_COLLECTIVE_COUNT)
-        return gcoll_error(GCOLL_ERR_INVALID, "collective is %u, allowed are 0 to %u",
-                           (unsigned)p->collective, GCOLL_COLLECTIVE_COUNT - 1u);
-    if (p->size < 1 || p->size > GCOLL_MAX_RANKS)
-        return gcoll_error(GCOLL_ERR_INVALID, "size is %u, allowed are 1 to %u", p->size, GCOLL_MAX_RANKS);
-    if (p->rank >= p->size)
-        return gcoll_error(GCOLL_ERR_INVALID, "rank is %u, allowed are 0 to %u", p->rank, p->size - 1);
-    if (p->root >= p->size)
-        return gcoll_error(GCOLL_ERR_INVALID, "root is %u, allowed are 0 to %u", p->root, p->size - 1);
-    if (p->buffers < 1 || p->buffers > GCOLL_MAX_BUFFERS)
-        return gcoll_error(GCOLL_ERR_INVALID, "buffers is %u, allowed are 1 to %u", p->buffers,
-                           GCOLL_MAX_BUFFERS);
-    return GCOLL_OK;
+/* The builder's problem gets offsets of its own, which the plan takes over. */
+static bool own_offsets(gcoll_builder *b) {
+    gcoll_problem *p = &b->problem;
+    const size_t entries = p->size + (size_t)1;
+    p->node = NULL; /* of use to the planner only */
+    p->arrival_ns = NULL;
+    if (p->offsets == NULL)
+        return true;
+    b->offsets = malloc(gcoll_problem_offset_entries(p) * sizeof *b->offsets);
+    if (b->offsets == NULL)
+        return false;
+    memcpy(b->offsets, p->offsets, entries * sizeof *b->offsets);
+    if (p->recv_offsets != NULL) {
+        memcpy(b->offsets + entries, p->recv_offsets, entries * sizeof *b->offsets);
+        p->recv_offsets = b->offsets + entries;
+    }
+    p->offsets = b->offsets;
+    return true;
 }
 
 gcoll_status gcoll_builder_create(const gcoll_problem *problem, gcoll_builder **builder) {
-    gcoll_status status = check_problem(problem);
+    gcoll_status status = gcoll_problem_check(problem);
     if (status != GCOLL_OK)
         return status;
     gcoll_builder *b = calloc(1, sizeof *b);
     if (b != NULL)
         b->maps = calloc(problem->buffers + 1u, sizeof *b->maps);
-    if (b == NULL || b->maps == NULL) {
+    if (b != NULL)
+        b->problem = *problem;
+    if (b == NULL || b->maps == NULL || !own_offsets(b)) {
+        if (b != NULL)
+            free(b->maps);
         free(b);
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "plan: out of memory for a builder");
     }
-    b->problem = *problem;
     b->window = GCOLL_WINDOW_UNBOUNDED;
     b->fence = GCOLL_NO_STEP;
     *builder = b;
@@ -86,6 +96,7 @@ void gcoll_builder_destroy(gcoll_builder *b) {
     free(b->edges);
     free(b->waiter);
     free(b->steps);
+    free(b->offsets);
     free(b);
 }
 
@@ -188,7 +199,8 @@ static const char *const kind_names[GCOLL_STEP_KIND_COUNT] = {"send",   "receive
 static const char *const space_names[] = {"IN", "OUT", "SCRATCH"};
 
 static bool check_ref(gcoll_builder *b, const gcoll_step *s, gcoll_ref ref, bool written) {
-    uint64_t limit = ref.space == GCOLL_SCRATCH ? b->scratch : b->problem.count;
+    uint64_t limit =
+        ref.space == GCOLL_SCRATCH ? b->scratch : gcoll_problem_space_count(&b->problem, ref.space);
     uint32_t buffers = ref.space == GCOLL_SCRATCH ? 1 : b->problem.buffers;
     if (ref.space > GCOLL_SCRATCH)
         fail(b, gcoll_error(GCOLL_ERR_INTERNAL, "plan: step %u: space %u is none", b->step_count, ref.space));
@@ -279,9 +291,13 @@ static void emit(gcoll_builder *b, gcoll_step s) {
         b->step_count++;
 }
 
+/* In place, IN and OUT are one memory. */
 static gcoll_ref canonical(const gcoll_builder *b, gcoll_ref ref) {
-    if (b->problem.in_place && ref.space == GCOLL_IN)
-        ref.space = GCOLL_OUT;
+    if (!b->problem.in_place || ref.space == GCOLL_SCRATCH)
+        return ref;
+    ref.offset +=
+        ref.space == GCOLL_IN ? gcoll_problem_in_shift(&b->problem) : gcoll_problem_out_shift(&b->problem);
+    ref.space = GCOLL_OUT;
     return ref;
 }
 
@@ -352,6 +368,21 @@ void gcoll_plan_round(gcoll_builder *b) {
         fail(b, gcoll_error(GCOLL_ERR_INTERNAL, "plan: too many rounds"));
     else
         b->round++;
+}
+
+void gcoll_plan_round_at_least(gcoll_builder *b, uint32_t round) {
+    if (b->round < round)
+        b->round = round;
+}
+
+void gcoll_plan_refuse(gcoll_builder *b, gcoll_status status, const char *format, ...) {
+    if (b->status != GCOLL_OK)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(b->error, sizeof b->error, format, arguments);
+    va_end(arguments);
+    b->status = status;
 }
 
 /* A fence is a step: a copy of no elements that waits for every step that nobody waits for yet (hence for
@@ -428,6 +459,8 @@ gcoll_status gcoll_builder_finish(gcoll_builder *b, gcoll_plan **plan) {
     gcoll_step *fitted = b->step_count ? realloc(b->steps, b->step_count * sizeof *fitted) : NULL;
     p->steps = fitted ? fitted : b->steps; /* plans are cached: give back what growth left over */
     b->steps = NULL;
+    p->offsets = b->offsets;
+    b->offsets = NULL;
     *plan = p;
 out:
     gcoll_builder_destroy(b);
@@ -446,13 +479,12 @@ gcoll_status gcoll_builder_create_like(const gcoll_plan *plan, const gcoll_probl
     return GCOLL_OK;
 }
 
-void gcoll_builder_round_at_least(gcoll_builder *b, uint32_t round) {
-    if (b->round < round)
-        b->round = round;
+uint32_t gcoll_builder_next_round(const gcoll_builder *b) {
+    return b->step_count == 0 ? b->round : b->round + 1;
 }
 
 void gcoll_builder_emit(gcoll_builder *b, const gcoll_step *step, uint64_t from, uint64_t count) {
-    gcoll_builder_round_at_least(b, step->round);
+    gcoll_plan_round_at_least(b, step->round);
     if (count == 0 && step->kind == GCOLL_STEP_COPY) {
         gcoll_plan_fence(b);
         return;
@@ -460,9 +492,9 @@ void gcoll_builder_emit(gcoll_builder *b, const gcoll_step *step, uint64_t from,
     gcoll_step s = *step;
     s.dependencies = s.first_successor = s.successors = 0;
     s.count = count;
-    s.dst = canonical(b, gcoll_ref_add(s.dst, from));
-    s.a = canonical(b, gcoll_ref_add(s.a, from));
-    s.b = canonical(b, gcoll_ref_add(s.b, from));
+    s.dst.offset += from;
+    s.a.offset += from;
+    s.b.offset += from;
     if (s.kind == GCOLL_STEP_COPY && same_place(s.dst, s.a))
         return;
     emit(b, s);

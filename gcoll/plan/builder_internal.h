@@ -45,11 +45,12 @@ void gcoll_spans_clear(gcoll_spans *spans);
 /* ---- For passes (builder.c, pass.c) --------------------------------------------------------------- */
 
 /* Emits elements [from, from + count) of a step of another plan, in the step's round or the present one if
- * that is later. A step of no elements is emitted as what it is: a signal, an await or a fence. */
+ * that is later. A step of no elements is emitted as what it is: a signal, an await or a fence.
+ * In place, its places are named as finished plans name them. */
 void gcoll_builder_emit(gcoll_builder *builder, const gcoll_step *step, uint64_t from, uint64_t count);
 
-/* Moves on to `round`; rounds never fall. */
-void gcoll_builder_round_at_least(gcoll_builder *builder, uint32_t round);
+/* The round after the present one, or the present one if it is the first and has no step. */
+uint32_t gcoll_builder_next_round(const gcoll_builder *builder);
 
 /* A builder for `problem` that has the scratch and window of `plan`. */
 gcoll_status gcoll_builder_create_like(const gcoll_plan *plan, const gcoll_problem *problem,

@@ -142,7 +142,7 @@ gcoll_status gcoll_pass_average(const gcoll_plan *plan, uint32_t divisor, gcoll_
     for (uint32_t i = 0; i < plan->step_count; i++)
         gcoll_builder_emit(b, &plan->steps[i], 0, plan->steps[i].count);
     for (uint32_t k = 0; k < problem.buffers && divisor > 1; k++)
-        gcoll_plan_divide(b, gcoll_out(k, 0), problem.count);
+        gcoll_plan_divide(b, gcoll_out(k, 0), gcoll_problem_out_count(&problem));
     status = gcoll_builder_finish(b, averaged);
     if (status == GCOLL_OK)
         (*averaged)->divisor = divisor;

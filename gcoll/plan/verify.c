@@ -109,7 +109,7 @@ static gcoll_status number(gcoll_verifier *v) {
 static gcoll_status check_divisors(const gcoll_verifier *v) {
     const gcoll_problem *problem = &v->plans[0]->problem;
     uint32_t all = v->leaf[v->size];
-    if (problem->collective != GCOLL_ALLREDUCE || !problem->average)
+    if (!problem->average)
         return GCOLL_OK;
     for (uint32_t r = 0; r < v->size; r++) {
         if (v->plans[r]->divisor != all)

@@ -8,6 +8,7 @@
  *   verify_run.c        runs all ranks to the end, or names the deadlock; calls the next two as steps end
  *   verify_memory.c     what each element holds (with verify_values.c: the algebra of what it may hold)
  *   verify_causal.c     what must have happened before a step: chain lengths, barriers
+ *   verify_expect.c     what the collective promises
  *   verify_result.c     what the outputs hold in the end
  */
 #ifndef GCOLL_VERIFY_INTERNAL_H
@@ -30,6 +31,8 @@ typedef struct gcoll_verify_map {
 /* The value at key, 0 for a new one, which the caller must then set to something else than 0. Valid until the
  * next call. NULL when memory ran out. */
 uint32_t *gcoll_verify_map_at(gcoll_verify_map *map, uint64_t key);
+/* The value at key, 0 if there is none. */
+uint32_t gcoll_verify_map_find(const gcoll_verify_map *map, uint64_t key);
 void gcoll_verify_map_free(gcoll_verify_map *map);
 
 /* ---- What an element may hold (verify_values.c) ------------------------------------------------------ */
@@ -52,6 +55,9 @@ typedef struct gcoll_verify_values {
     uint32_t *nodes;         /* by node: its set, twice, + 1 if divided */
     gcoll_verify_set *sets;
     uint64_t *pool; /* words of bits */
+    bool canonical_known;
+    uint32_t left_fold,
+        neighbours; /* nodes of the two trees that do not depend on P, 0 if nobody built them */
     uint64_t node_count, node_room, set_count, set_room, word_count, word_room;
 } gcoll_verify_values;
 
@@ -59,7 +65,7 @@ typedef struct gcoll_verify_values {
  */
 
 /* Elements from `begin` up to the next piece hold `value`; element e belongs to position e + shift (modulo
- * 2^64) of the vector. */
+ * 2^64) of the vector that the collective is about (in an alltoall: of what its sender has in IN). */
 typedef struct gcoll_verify_piece {
     uint64_t begin, shift;
     gcoll_verify_value value;
@@ -134,8 +140,11 @@ static inline uint32_t gcoll_verify_memory_index(const gcoll_problem *problem, g
     return ref.index + (ref.space == GCOLL_OUT && !problem->in_place ? problem->buffers : 0);
 }
 static inline uint64_t gcoll_verify_memory_size(const gcoll_plan *plan, uint32_t index) {
-    bool scratch = index == gcoll_verify_memory_count(&plan->problem) - 1;
-    return scratch ? plan->scratch : plan->problem.count;
+    const gcoll_problem *problem = &plan->problem;
+    if (index == gcoll_verify_memory_count(problem) - 1)
+        return plan->scratch;
+    return gcoll_problem_space_count(problem,
+                                     index < problem->buffers && !problem->in_place ? GCOLL_IN : GCOLL_OUT);
 }
 const char *gcoll_verify_memory_name(const gcoll_problem *problem, uint32_t index,
                                      char text[GCOLL_VERIFY_TEXT]);
@@ -145,6 +154,20 @@ gcoll_status gcoll_verify_messages(gcoll_verifier *v);
 gcoll_status gcoll_verify_races(const gcoll_verifier *v);
 gcoll_status gcoll_verify_run(gcoll_verifier *v);
 gcoll_status gcoll_verify_result(gcoll_verifier *v, gcoll_verify_report *report);
+
+/* What elements [begin, begin + count) of OUT must hold in the end (verify_expect.c). */
+typedef struct gcoll_verify_expected {
+    uint64_t count;
+    uint64_t position; /* of the first of them */
+    uint32_t owner;    /* whose contribution (buffer 0); GCOLL_VERIFY_SUM: the reduction of all */
+} gcoll_verify_expected;
+#define GCOLL_VERIFY_SUM UINT32_MAX
+/* For the elements of rank's OUT from `begin` (< its size) on: as many as are alike. */
+gcoll_verify_expected gcoll_verify_expect(const gcoll_verifier *v, uint32_t rank, uint64_t begin);
+/* Whether rank's IN counts at the start, and the position of its first element. */
+bool gcoll_verify_contributes(const gcoll_problem *problem, uint64_t *position);
+/* Whether what each rank sends to and expects from the others agrees. */
+gcoll_status gcoll_verify_blocks(const gcoll_plan *const *plans, uint32_t size);
 
 gcoll_status gcoll_verify_values_create(gcoll_verifier *v);
 void gcoll_verify_values_free(gcoll_verify_values *values);
@@ -159,6 +182,8 @@ bool gcoll_verify_is_divided(const gcoll_verifier *v, gcoll_verify_value value);
 bool gcoll_verify_is_ordered(gcoll_verify_value value);
 /* Whether two values come from the same operations, whichever side the operands stood. */
 bool gcoll_verify_same_tree(gcoll_verify_value x, gcoll_verify_value y);
+/* Whether a complete sum comes from a tree that does not depend on the number of ranks. */
+bool gcoll_verify_is_canonical(gcoll_verifier *v, gcoll_verify_value value);
 /* The first contribution that value lacks, false if none. */
 bool gcoll_verify_lacks(const gcoll_verifier *v, gcoll_verify_value value, uint32_t *leaf);
 /* Whose a contribution is. */

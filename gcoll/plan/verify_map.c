@@ -45,6 +45,10 @@ uint32_t *gcoll_verify_map_at(gcoll_verify_map *map, uint64_t key) {
     return &entry->value;
 }
 
+uint32_t gcoll_verify_map_find(const gcoll_verify_map *map, uint64_t key) {
+    return map->entries ? probe(map, key)->value : 0;
+}
+
 void gcoll_verify_map_free(gcoll_verify_map *map) {
     free(map->entries);
     *map = (gcoll_verify_map){0};

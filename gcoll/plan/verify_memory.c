@@ -158,7 +158,7 @@ static gcoll_status combine(gcoll_verifier *v, uint32_t rank, uint32_t step) {
 
 static gcoll_status divide(gcoll_verifier *v, uint32_t rank, uint32_t step) {
     const gcoll_plan *plan = v->plans[rank];
-    if (plan->problem.collective != GCOLL_ALLREDUCE || !plan->problem.average)
+    if (!plan->problem.average)
         return gcoll_verify_fail(v, rank, step, "divides, but this is no average");
     gcoll_status status = load(v, rank, step, plan->steps[step].dst, &v->list[2]);
     for (uint64_t i = 0; !status && i < v->list[2].count; i++)
@@ -199,28 +199,38 @@ gcoll_status gcoll_verify_transfer(gcoll_verifier *v, uint32_t sender, uint32_t 
     return status ? status : store(v, receiver, s->dst, &v->list[2]);
 }
 
-static gcoll_status create_memory(pieces_t *memory, uint64_t size, gcoll_verify_value value) {
+static gcoll_status create_memory(pieces_t *memory, uint64_t size) {
     gcoll_status status = gcoll_verify_reserve(&memory->at, &memory->room, FIRST_ROOM, sizeof(piece_t));
     if (status)
         return status;
-    memory->at[0] = (piece_t){0, 0, value};
+    memory->at[0] = (piece_t){0, 0, GCOLL_VERIFY_UNSET};
     memory->count = 1;
     memory->size = size;
     return GCOLL_OK;
 }
 
-/* At the start inputs hold their rank's contributions. In a broadcast only the root's buffer 0 counts. */
+/* Buffer k of IN holds the rank's contribution k. In a broadcast only buffer 0 counts. */
+static gcoll_status fill_input(const gcoll_verifier *v, uint32_t rank, uint32_t k, uint64_t position) {
+    const gcoll_problem *problem = &v->plans[rank]->problem;
+    piece_t piece = {0, position, gcoll_verify_leaf(v, rank, k)};
+    pieces_t input = {&piece, 1, 1, gcoll_problem_in_count(problem)};
+    if (input.size == 0 || (problem->collective == GCOLL_BROADCAST && k > 0))
+        return GCOLL_OK;
+    gcoll_ref at = problem->in_place ? gcoll_out(k, gcoll_problem_in_shift(problem)) : gcoll_in(k, 0);
+    return store(v, rank, at, &input);
+}
+
 gcoll_status gcoll_verify_memory_create(gcoll_verifier *v) {
     v->memories = gcoll_verify_allocate(v->memory_at[v->size], sizeof *v->memories);
     gcoll_status status = v->memories ? GCOLL_OK : GCOLL_ERR_NO_MEMORY;
     for (uint32_t r = 0; !status && r < v->size; r++) {
         const gcoll_plan *plan = v->plans[r];
-        bool all = plan->problem.collective == GCOLL_ALLREDUCE, root = r == plan->problem.root;
-        for (uint32_t m = 0; !status && m < gcoll_verify_memory_count(&plan->problem); m++) {
-            bool holds = m < plan->problem.buffers && (all || (root && m == 0));
-            status = create_memory(&v->memories[v->memory_at[r] + m], gcoll_verify_memory_size(plan, m),
-                                   holds ? gcoll_verify_leaf(v, r, m) : GCOLL_VERIFY_UNSET);
-        }
+        uint64_t position;
+        for (uint32_t m = 0; !status && m < gcoll_verify_memory_count(&plan->problem); m++)
+            status = create_memory(&v->memories[v->memory_at[r] + m], gcoll_verify_memory_size(plan, m));
+        if (gcoll_verify_contributes(&plan->problem, &position))
+            for (uint32_t k = 0; !status && k < plan->problem.buffers; k++)
+                status = fill_input(v, r, k, position);
     }
     return status;
 }

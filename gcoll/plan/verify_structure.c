@@ -17,20 +17,20 @@ static gcoll_status check_problem(const gcoll_plan *plan, const gcoll_plan *firs
         return bad_plan(rank, "size", problem->size, "it is not the number of plans");
     if (problem->rank != rank)
         return bad_plan(rank, "rank", problem->rank, "plans stand in order of ranks");
-    if ((unsigned)problem->collective >= GCOLL_COLLECTIVE_COUNT)
-        return bad_plan(rank, "collective", (uint64_t)problem->collective, "there is none of that number");
+    gcoll_status status = gcoll_problem_check(problem);
+    if (status)
+        return gcoll_error(status, "rank %u: the plan's problem: %s", rank, gcoll_last_error());
     if (problem->collective != first->problem.collective)
         return bad_plan(rank, "collective", (uint64_t)problem->collective, "rank 0 has another");
-    if (problem->count != first->problem.count)
+    if (problem->count != first->problem.count &&
+        !(problem->collective == GCOLL_ALLTOALL && problem->offsets != NULL))
         return bad_plan(rank, "count", problem->count, "rank 0 has another");
     if (problem->root != first->problem.root)
         return bad_plan(rank, "root", problem->root, "rank 0 has another");
-    if (problem->root >= size)
-        return bad_plan(rank, "root", problem->root, "it must be below size");
+    if (problem->exchanges != first->problem.exchanges)
+        return bad_plan(rank, "number of exchanges", problem->exchanges, "rank 0 has another");
     if (problem->average != first->problem.average)
         return bad_plan(rank, "average", problem->average, "rank 0 differs");
-    if (problem->buffers == 0 || problem->buffers > GCOLL_MAX_BUFFERS)
-        return bad_plan(rank, "number of buffers", problem->buffers, "allowed are 1 to 1024");
     if (plan->step_count > 0 && !plan->steps)
         return bad_plan(rank, "step count", plan->step_count, "but there are no steps");
     if (plan->successor_count > 0 && !plan->successors)
@@ -49,7 +49,8 @@ static gcoll_status check_ref(const gcoll_verifier *v, uint32_t rank, uint32_t i
     if (ref.index >= indices)
         return gcoll_verify_fail(v, rank, i, "touches %s[%u], but there are %u of them", names[ref.space],
                                  (unsigned)ref.index, indices);
-    uint64_t room = ref.space == GCOLL_SCRATCH ? plan->scratch : plan->problem.count;
+    uint64_t room =
+        ref.space == GCOLL_SCRATCH ? plan->scratch : gcoll_problem_space_count(&plan->problem, ref.space);
     uint64_t count = plan->steps[i].count;
     if (count > room || ref.offset > room - count)
         return gcoll_verify_fail(v, rank, i,
@@ -165,10 +166,8 @@ gcoll_status gcoll_verify_structure(const gcoll_plan *const *plans, uint32_t siz
         if (status)
             return status;
     }
-    for (uint32_t r = 0; r < size; r++) {
-        gcoll_status status = check_plan(&v, r);
-        if (status)
-            return status;
-    }
-    return GCOLL_OK;
+    gcoll_status status = gcoll_verify_blocks(plans, size);
+    for (uint32_t r = 0; r < size && !status; r++)
+        status = check_plan(&v, r);
+    return status;
 }

@@ -217,6 +217,58 @@ bool gcoll_verify_same_tree(gcoll_verify_value x, gcoll_verify_value y) {
     return node_of(x) == node_of(y);
 }
 
+/* The node of x op y, 0 if nobody ever built it or one of them is 0. */
+static uint32_t known_pair(const gcoll_verifier *v, uint32_t x, uint32_t y) {
+    uint64_t key = x < y ? (uint64_t)x << 32 | y : (uint64_t)y << 32 | x;
+    return x != 0 && y != 0 ? gcoll_verify_map_find(&v->values.pairs, key) : 0;
+}
+
+static uint32_t known_divided(const gcoll_verifier *v, uint32_t x) {
+    return x != 0 ? gcoll_verify_map_find(&v->values.pairs, (uint64_t)x << 32 | DIVIDED) : 0;
+}
+
+/* What a rank puts in: its buffers, added up from the first on. */
+static uint32_t rank_term(const gcoll_verifier *v, uint32_t rank) {
+    uint32_t node = v->leaf[rank] + 1;
+    for (uint32_t leaf = v->leaf[rank] + 1; leaf < v->leaf[rank + 1]; leaf++)
+        node = known_pair(v, node, leaf + 1);
+    return node;
+}
+
+/* ((0 op 1) op 2) op ... over the ranks. */
+static uint32_t left_fold(const gcoll_verifier *v) {
+    uint32_t node = rank_term(v, 0);
+    for (uint32_t rank = 1; rank < v->size; rank++)
+        node = known_pair(v, node, rank_term(v, rank));
+    return node;
+}
+
+/* The tree that pairs neighbours, (0 op 1) op (2 op 3) ..., over ranks [first, first + width), those that
+ * there are; width is a power of two. */
+static uint32_t neighbours(const gcoll_verifier *v, uint32_t first, uint32_t width) {
+    if (width == 1)
+        return rank_term(v, first);
+    uint32_t left = neighbours(v, first, width / 2);
+    if (first + width / 2 >= v->size)
+        return left;
+    return known_pair(v, left, neighbours(v, first + width / 2, width / 2));
+}
+
+bool gcoll_verify_is_canonical(gcoll_verifier *v, gcoll_verify_value value) {
+    gcoll_verify_values *values = &v->values;
+    if (!values->canonical_known) {
+        uint32_t width = 1;
+        while (width < v->size)
+            width *= 2;
+        values->left_fold = left_fold(v);
+        values->neighbours = neighbours(v, 0, width);
+        values->canonical_known = true;
+    }
+    uint32_t node = node_of(value);
+    return node == values->left_fold || node == values->neighbours ||
+           node == known_divided(v, values->left_fold) || node == known_divided(v, values->neighbours);
+}
+
 bool gcoll_verify_lacks(const gcoll_verifier *v, gcoll_verify_value value, uint32_t *leaf) {
     const values_t *values = &v->values;
     const set_t *set = set_of(values, value);

@@ -1,0 +1,191 @@
+/* gcoll/plan/problem.c - what a problem asks for: names, sizes, checks. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gcoll/plan/plan.h"
+
+static const char *const names[GCOLL_COLLECTIVE_COUNT] = {
+    [GCOLL_ALLREDUCE] = "allreduce",
+    [GCOLL_BROADCAST] = "broadcast",
+    [GCOLL_BARRIER] = "barrier",
+    [GCOLL_REDUCE] = "reduce",
+    [GCOLL_REDUCE_SCATTER] = "reduce_scatter",
+    [GCOLL_ALLGATHER] = "allgather",
+    [GCOLL_GATHER] = "gather",
+    [GCOLL_SCATTER] = "scatter",
+    [GCOLL_ALLTOALL] = "alltoall",
+    [GCOLL_PAIRWISE_EXCHANGE] = "pairwise_exchange",
+};
+
+const char *gcoll_collective_name(gcoll_collective collective) {
+    return (unsigned)collective < GCOLL_COLLECTIVE_COUNT ? names[collective] : "?";
+}
+
+gcoll_status gcoll_collective_parse(const char *name, gcoll_collective *collective) {
+    char list[256] = "";
+    for (unsigned i = 0; i < GCOLL_COLLECTIVE_COUNT; i++) {
+        if (name != NULL && strcmp(name, names[i]) == 0) {
+            *collective = (gcoll_collective)i;
+            return GCOLL_OK;
+        }
+        strcat(strcat(list, i ? ", " : ""), names[i]); /* 101 bytes in all */
+    }
+    return gcoll_error(GCOLL_ERR_INVALID, "collective: is '%.40s'; allowed are %s", name ? name : "NULL",
+                       list);
+}
+
+/* ---- Sizes ---------------------------------------------------------------------------------------- */
+
+uint64_t gcoll_problem_in_count(const gcoll_problem *p) {
+    switch (p->collective) {
+    case GCOLL_BARRIER:
+        return 0;
+    case GCOLL_ALLGATHER:
+    case GCOLL_GATHER:
+        return gcoll_block_count(p, p->rank);
+    case GCOLL_SCATTER:
+        return p->rank == p->root ? p->count : 0;
+    default:
+        return p->count;
+    }
+}
+
+uint64_t gcoll_problem_out_count(const gcoll_problem *p) {
+    switch (p->collective) {
+    case GCOLL_BARRIER:
+        return 0;
+    case GCOLL_REDUCE_SCATTER:
+    case GCOLL_SCATTER:
+        return gcoll_block_count(p, p->rank);
+    case GCOLL_REDUCE:
+    case GCOLL_GATHER:
+        return p->rank == p->root ? p->count : 0;
+    case GCOLL_ALLTOALL:
+        return gcoll_recv_begin(p, p->size);
+    default:
+        return p->count;
+    }
+}
+
+uint64_t gcoll_problem_in_shift(const gcoll_problem *p) {
+    bool inside = p->collective == GCOLL_ALLGATHER || p->collective == GCOLL_GATHER;
+    return p->in_place && inside ? gcoll_block_begin(p, p->rank) : 0;
+}
+
+uint64_t gcoll_problem_out_shift(const gcoll_problem *p) {
+    bool inside = p->collective == GCOLL_REDUCE_SCATTER || p->collective == GCOLL_SCATTER;
+    return p->in_place && inside ? gcoll_block_begin(p, p->rank) : 0;
+}
+
+uint64_t gcoll_problem_space_count(const gcoll_problem *p, uint16_t space) {
+    uint64_t in = gcoll_problem_in_count(p), out = gcoll_problem_out_count(p);
+    if (p->in_place)
+        return in > out ? in : out;
+    return space == GCOLL_IN ? in : out;
+}
+
+uint32_t gcoll_problem_exchanges(const gcoll_problem *p) {
+    uint32_t log = 0;
+    while ((UINT64_C(1) << log) < p->size)
+        log++;
+    return p->exchanges ? p->exchanges : log;
+}
+
+gcoll_status gcoll_unsupported(const char *format, ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return gcoll_error(GCOLL_ERR_UNSUPPORTED, "%s", text);
+}
+
+/* ---- Checks --------------------------------------------------------------------------------------- */
+
+static bool has_root(gcoll_collective collective) {
+    return collective == GCOLL_BROADCAST || collective == GCOLL_REDUCE || collective == GCOLL_GATHER ||
+           collective == GCOLL_SCATTER;
+}
+
+static bool has_blocks(gcoll_collective collective) {
+    return collective == GCOLL_REDUCE_SCATTER || collective == GCOLL_ALLGATHER ||
+           collective == GCOLL_GATHER || collective == GCOLL_SCATTER || collective == GCOLL_ALLTOALL;
+}
+
+/* Whether this rank may do it in place. */
+static bool takes_in_place(const gcoll_problem *p) {
+    if (p->collective == GCOLL_ALLTOALL || p->collective == GCOLL_PAIRWISE_EXCHANGE)
+        return false;
+    bool one_sided =
+        p->collective == GCOLL_REDUCE || p->collective == GCOLL_GATHER || p->collective == GCOLL_SCATTER;
+    return !one_sided || p->rank == p->root;
+}
+
+static gcoll_status check_offsets(const gcoll_problem *p, const uint64_t *offsets, const char *name) {
+    if (offsets[0] != 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s[0] is %" PRIu64 ", allowed is 0", name, offsets[0]);
+    for (uint32_t r = 0; r < p->size; r++)
+        if (offsets[r + 1] < offsets[r])
+            return gcoll_error(GCOLL_ERR_INVALID, "%s[%u] is %" PRIu64 ", allowed are %" PRIu64 " and more",
+                               name, r + 1, offsets[r + 1], offsets[r]);
+    return GCOLL_OK;
+}
+
+static gcoll_status check_blocks(const gcoll_problem *p) {
+    const char *name = gcoll_collective_name(p->collective);
+    if (p->offsets != NULL && !has_blocks(p->collective))
+        return gcoll_error(GCOLL_ERR_INVALID, "offsets are given, but %s has no blocks", name);
+    if ((p->recv_offsets != NULL) != (p->offsets != NULL && p->collective == GCOLL_ALLTOALL))
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "recv_offsets are %s; alltoall has them with offsets, others never",
+                           p->recv_offsets ? "given" : "missing");
+    gcoll_status status = p->offsets ? check_offsets(p, p->offsets, "offsets") : GCOLL_OK;
+    if (status == GCOLL_OK && p->recv_offsets)
+        status = check_offsets(p, p->recv_offsets, "recv_offsets");
+    if (status == GCOLL_OK && p->offsets && p->offsets[p->size] != p->count)
+        status = gcoll_error(GCOLL_ERR_INVALID, "offsets end at %" PRIu64 ", allowed is count, %" PRIu64,
+                             p->offsets[p->size], p->count);
+    return status;
+}
+
+static gcoll_status check_ranks(const gcoll_problem *p) {
+    if ((unsigned)p->collective >= GCOLL_COLLECTIVE_COUNT)
+        return gcoll_error(GCOLL_ERR_INVALID, "collective is %u, allowed are 0 to %u",
+                           (unsigned)p->collective, GCOLL_COLLECTIVE_COUNT - 1u);
+    if (p->size < 1 || p->size > GCOLL_MAX_RANKS)
+        return gcoll_error(GCOLL_ERR_INVALID, "size is %u, allowed are 1 to %u", p->size, GCOLL_MAX_RANKS);
+    if (p->rank >= p->size)
+        return gcoll_error(GCOLL_ERR_INVALID, "rank is %u, allowed are 0 to %u", p->rank, p->size - 1);
+    uint32_t last_root = has_root(p->collective) ? p->size - 1 : 0;
+    if (p->root > last_root)
+        return gcoll_error(GCOLL_ERR_INVALID, "root is %u, allowed are 0 to %u", p->root, last_root);
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_problem_check(const gcoll_problem *p) {
+    gcoll_status status = check_ranks(p);
+    if (status != GCOLL_OK)
+        return status;
+    const char *name = gcoll_collective_name(p->collective);
+    bool several = p->collective == GCOLL_ALLREDUCE || p->collective == GCOLL_BROADCAST;
+    uint32_t most = several ? GCOLL_MAX_BUFFERS : 1;
+    if (p->buffers < 1 || p->buffers > most)
+        return gcoll_error(GCOLL_ERR_INVALID, "buffers is %u, allowed are 1 to %u for %s", p->buffers, most,
+                           name);
+    if (p->average && !gcoll_collective_reduces(p->collective))
+        return gcoll_error(GCOLL_ERR_INVALID, "%s computes no average", name);
+    if (p->in_place && !takes_in_place(p))
+        return gcoll_error(GCOLL_ERR_INVALID, "in_place is set, but %s has none on rank %u", name, p->rank);
+    if (p->exchanges > 32 || (p->exchanges > 0 && p->collective != GCOLL_PAIRWISE_EXCHANGE))
+        return gcoll_error(GCOLL_ERR_INVALID, "exchanges is %u, allowed are 0 to %u for %s", p->exchanges,
+                           p->collective == GCOLL_PAIRWISE_EXCHANGE ? 32u : 0u, name);
+    if (p->collective == GCOLL_BARRIER && p->count != 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "count is %" PRIu64 ", allowed is 0 for barrier", p->count);
+    uint64_t received;
+    if (p->collective == GCOLL_ALLTOALL && !gcoll_mul_u64(p->count, p->size, &received))
+        return gcoll_error(GCOLL_ERR_INVALID, "count is %" PRIu64 ", too many for %u ranks", p->count,
+                           p->size);
+    return check_blocks(p);
+}
