@@ -1,7 +1,7 @@
 /*
  * benchmark/bench.h - gcoll_bench: what its files share. Uses the public headers of gcoll only.
  *
- *   main.c -> options.c (flags.c, sizes.c) -> launch.c (processes, threads) -> run.c (one rank)
+ *   main.c -> options.c (flags.c) -> launch.c (processes, threads) -> run.c (one rank)
  *          -> measure.c (one line of the table) -> values.c, statistics.c, report.c
  *
  * Functions that can fail say why on standard error and return false (or an exit status).
@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "gcoll/gcoll.h"
+#include "tools/cli.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,7 +24,7 @@ extern "C" {
 /* Exit statuses. */
 #define BENCH_OK     0
 #define BENCH_FAILED 1 /* wrong results, an error of the library, a lost rank */
-#define BENCH_USAGE  2 /* the command line */
+#define BENCH_USAGE  CLI_USAGE
 
 typedef enum bench_collective {
     BENCH_ALLREDUCE = 0,
@@ -43,11 +44,6 @@ typedef struct bench_case {
     bool optional;   /* came from "all": where it does not apply it is passed over */
 } bench_case;
 
-typedef struct bench_sizes {
-    uint64_t *bytes;
-    size_t count;
-} bench_sizes;
-
 typedef struct bench_options {
     uint32_t local;    /* ranks started here; 0: this process is one rank of a job on several hosts */
     int64_t rank;      /* -1: not given */
@@ -63,7 +59,7 @@ typedef struct bench_options {
     const char *bytes;
     bench_case *cases; /* from collective and algorithm */
     size_t case_count;
-    bench_sizes sizes; /* from bytes; multiples of the size of the type */
+    cli_list sizes; /* from bytes; multiples of the size of the type */
     gcoll_type type;
     gcoll_op op;
     uint32_t root;
@@ -93,10 +89,7 @@ typedef struct bench_rank {
     FILE *output; /* where rank 0 prints; borrowed */
 } bench_rank;
 
-/* ---- options.c, flags.c, sizes.c ------------------------------------------------------------------ */
-
-/* "gcoll_bench: ..." and a newline, to standard error, in one piece. */
-void bench_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* ---- options.c, flags.c ------------------------------------------------------------------ */
 
 /* Reads the command line. False: something is wrong and has been said; exit with BENCH_USAGE. */
 bool bench_options_parse(bench_options *options, int argc, char **argv);
@@ -111,11 +104,6 @@ bool bench_needs_input(const bench_options *options);
 uint64_t bench_largest_size(const bench_options *options);
 /* Of a call of the library. */
 int64_t bench_timeout_ms(const bench_options *options);
-
-/* "64", "4Ki", "1Mi", "2Gi". */
-bool bench_parse_size(const char *text, size_t length, uint64_t *bytes);
-/* "4,1Ki", "4:64Mi:x4", "0:1Ki:+256", joined by commas. Names the part at fault. */
-bool bench_parse_sizes(const char *text, bench_sizes *sizes);
 
 /* ---- launch.c, threads.c, run.c ------------------------------------------------------------------- */
 

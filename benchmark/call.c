@@ -66,11 +66,11 @@ static void complain(const bench_call *call, gcoll_status status) {
     }
     const char *name = bench_collective_names[call->what->collective];
     if (call->what->collective == BENCH_BARRIER) {
-        bench_complain("rank %u: %s by %s: %s", call->state->rank, name, call->what->algorithm,
-                       gcoll_last_error());
+        cli_complain("rank %u: %s by %s: %s", call->state->rank, name, call->what->algorithm,
+                     gcoll_last_error());
     } else {
-        bench_complain("rank %u: %s by %s of %" PRIu64 " bytes: %s", call->state->rank, name,
-                       call->what->algorithm, call->bytes, gcoll_last_error());
+        cli_complain("rank %u: %s by %s of %" PRIu64 " bytes: %s", call->state->rank, name,
+                     call->what->algorithm, call->bytes, gcoll_last_error());
     }
 }
 

@@ -31,10 +31,10 @@ static uint64_t check_buffer(const bench_call *call, const char *which, uint32_t
     uint64_t first = 0;
     uint64_t wrong = bench_count_wrong(data, pattern, element_bytes, call->count, &first);
     if (wrong > 0) {
-        bench_complain("rank %u: %s by %s of %" PRIu64 " bytes: %" PRIu64 " of %" PRIu64
-                       " elements of %s %u are wrong, the first at %" PRIu64,
-                       call->state->rank, bench_collective_names[call->what->collective],
-                       call->what->algorithm, call->bytes, wrong, call->count, which, k, first);
+        cli_complain("rank %u: %s by %s of %" PRIu64 " bytes: %" PRIu64 " of %" PRIu64
+                     " elements of %s %u are wrong, the first at %" PRIu64,
+                     call->state->rank, bench_collective_names[call->what->collective], call->what->algorithm,
+                     call->bytes, wrong, call->count, which, k, first);
     }
     return wrong;
 }

@@ -1,6 +1,4 @@
-/* benchmark/flags.c - one table drives reading the flags, the help and the messages. */
-#include <errno.h>
-#include <inttypes.h>
+/* benchmark/flags.c - the flags: a table of what each sets. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,40 +16,13 @@
 /* Applies `text` (NULL for a flag without value). False has been said. */
 typedef bool (*setter)(bench_options *options, const char *flag, const char *text);
 
-static bool bad(const char *flag, const char *text, const char *allowed) {
-    bench_complain("%s: found '%s'; allowed: %s", flag, text, allowed);
-    return false;
-}
-
-static bool whole(const char *flag, const char *text, uint64_t min, uint64_t max, uint64_t *value) {
-    char *end = NULL;
-    errno = 0;
-    uint64_t number = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || number < min || number > max) {
-        char allowed[80];
-        (void)snprintf(allowed, sizeof allowed, "a whole number from %" PRIu64 " to %" PRIu64, min, max);
-        return bad(flag, text, allowed);
-    }
-    *value = number;
-    return true;
-}
-
-static bool whole32(const char *flag, const char *text, uint32_t min, uint32_t max, uint32_t *value) {
-    uint64_t number;
-    if (!whole(flag, text, min, max, &number)) {
-        return false;
-    }
-    *value = (uint32_t)number;
-    return true;
-}
-
 static bool set_local(bench_options *o, const char *flag, const char *text) {
-    return whole32(flag, text, 1, MOST_LOCAL, &o->local);
+    return cli_whole32(flag, text, 1, MOST_LOCAL, &o->local);
 }
 
 static bool set_rank(bench_options *o, const char *flag, const char *text) {
     uint64_t rank;
-    if (!whole(flag, text, 0, MOST_RANKS - 1, &rank)) {
+    if (!cli_whole(flag, text, 0, MOST_RANKS - 1, &rank)) {
         return false;
     }
     o->rank = (int64_t)rank;
@@ -59,12 +30,12 @@ static bool set_rank(bench_options *o, const char *flag, const char *text) {
 }
 
 static bool set_size(bench_options *o, const char *flag, const char *text) {
-    return whole32(flag, text, 1, MOST_RANKS, &o->size);
+    return cli_whole32(flag, text, 1, MOST_RANKS, &o->size);
 }
 
 static bool set_store(bench_options *o, const char *flag, const char *text) {
     if (strncmp(text, "file:", 5) != 0 && strncmp(text, "redis://", 8) != 0) {
-        return bad(flag, text, "file:DIR, redis://[user:password@]host[:port][/db]");
+        return cli_bad(flag, text, "file:DIR, redis://[user:password@]host[:port][/db]");
     }
     o->store = text;
     return true;
@@ -73,7 +44,7 @@ static bool set_store(bench_options *o, const char *flag, const char *text) {
 static bool set_job(bench_options *o, const char *flag, const char *text) {
     size_t good = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
     if (good == 0 || text[good] != '\0' || good > JOB_NAME_MAX) {
-        return bad(flag, text, "1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-'");
+        return cli_bad(flag, text, "1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-'");
     }
     o->job = text;
     return true;
@@ -82,7 +53,7 @@ static bool set_job(bench_options *o, const char *flag, const char *text) {
 static bool set_transport(bench_options *o, const char *flag, const char *text) {
     o->inproc = strcmp(text, "inproc") == 0;
     if (!o->inproc && strcmp(text, "tcp") != 0 && strcmp(text, "auto") != 0) {
-        return bad(flag, text, "auto, tcp, inproc");
+        return cli_bad(flag, text, "auto, tcp, inproc");
     }
     return true;
 }
@@ -95,7 +66,7 @@ static bool set_interface(bench_options *o, const char *flag, const char *text) 
 
 static bool set_timeout(bench_options *o, const char *flag, const char *text) {
     uint64_t ms;
-    if (!whole(flag, text, 1, MOST_TIMEOUT_MS, &ms)) {
+    if (!cli_whole(flag, text, 1, MOST_TIMEOUT_MS, &ms)) {
         return false;
     }
     o->timeout_ms = (int64_t)ms;
@@ -108,7 +79,7 @@ static bool set_collective(bench_options *o, const char *flag, const char *text)
         good = good || strcmp(text, bench_collective_names[c]) == 0;
     }
     if (!good) {
-        return bad(flag, text, "allreduce, broadcast, barrier, all");
+        return cli_bad(flag, text, "allreduce, broadcast, barrier, all");
     }
     o->collective = text;
     return true;
@@ -128,7 +99,7 @@ static bool set_bytes(bench_options *o, const char *flag, const char *text) {
 
 static bool set_type(bench_options *o, const char *flag, const char *text) {
     if (gcoll_type_parse(text, &o->type) != GCOLL_OK) {
-        bench_complain("%s: %s", flag, gcoll_last_error());
+        cli_complain("%s: %s", flag, gcoll_last_error());
         return false;
     }
     return true;
@@ -137,37 +108,37 @@ static bool set_type(bench_options *o, const char *flag, const char *text) {
 static bool set_op(bench_options *o, const char *flag, const char *text) {
     gcoll_op op;
     if (gcoll_op_parse(text, &op) != GCOLL_OK) {
-        bench_complain("%s: %s", flag, gcoll_last_error());
+        cli_complain("%s: %s", flag, gcoll_last_error());
         return false;
     }
     if (op == GCOLL_USER) {
-        return bad(flag, text, "the built-in operations; one of your own needs a function");
+        return cli_bad(flag, text, "the built-in operations; one of your own needs a function");
     }
     o->op = op;
     return true;
 }
 
 static bool set_root(bench_options *o, const char *flag, const char *text) {
-    return whole32(flag, text, 0, MOST_RANKS - 1, &o->root);
+    return cli_whole32(flag, text, 0, MOST_RANKS - 1, &o->root);
 }
 
 static bool set_inputs(bench_options *o, const char *flag, const char *text) {
-    return whole32(flag, text, 1, MOST_INPUTS, &o->inputs);
+    return cli_whole32(flag, text, 1, MOST_INPUTS, &o->inputs);
 }
 
 static bool set_warmup(bench_options *o, const char *flag, const char *text) {
-    return whole32(flag, text, 0, MOST_REPEATS, &o->warmup);
+    return cli_whole32(flag, text, 0, MOST_REPEATS, &o->warmup);
 }
 
 static bool set_iterations(bench_options *o, const char *flag, const char *text) {
-    return whole32(flag, text, 1, MOST_REPEATS, &o->iterations);
+    return cli_whole32(flag, text, 1, MOST_REPEATS, &o->iterations);
 }
 
 static bool set_time(bench_options *o, const char *flag, const char *text) {
     char *end = NULL;
     double seconds = strtod(text, &end);
     if (end == text || *end != '\0' || !isfinite(seconds) || seconds <= 0 || seconds > MOST_SECONDS) {
-        return bad(flag, text, "a number of seconds above 0 and up to 86400");
+        return cli_bad(flag, text, "a number of seconds above 0 and up to 86400");
     }
     o->seconds = seconds;
     return true;
@@ -201,7 +172,7 @@ static bool set_format(bench_options *o, const char *flag, const char *text) {
             return true;
         }
     }
-    return bad(flag, text, "table, json, csv");
+    return cli_bad(flag, text, "table, json, csv");
 }
 
 static bool set_output(bench_options *o, const char *flag, const char *text) {
@@ -226,91 +197,56 @@ static bool set_help(bench_options *o, const char *flag, const char *text) {
 }
 
 typedef struct flag_row {
-    const char *name;
-    const char *value; /* NULL: takes none */
+    cli_flag flag;
     setter set;
-    const char *help; /* a heading if name is NULL */
 } flag_row;
 
 static const flag_row flags[] = {
-    {NULL, NULL, NULL, "Where"},
-    {"--local", "N", set_local, "start N ranks on this machine (2, unless --rank is given)"},
-    {"--rank", "R", set_rank, "this process is rank R of a job on several hosts"},
-    {"--size", "N", set_size, "ranks of that job; the same on every host"},
-    {"--store", "URL", set_store, "where they meet: file:DIR or redis://host[:port][/db]"},
-    {"--job", "ID", set_job, "name of the job in the store (gcoll_bench)"},
-    {"--transport", "NAME", set_transport, "auto, tcp, or inproc: threads of one process (auto)"},
-    {"--interface", "WHICH", set_interface, "tcp: interface name, address or subnet (all)"},
-    {"--timeout", "MS", set_timeout, "limit of each call of the library (30000)"},
-    {NULL, NULL, NULL, "What"},
-    {"--collective", "NAME", set_collective, "allreduce, broadcast, barrier or all (allreduce)"},
-    {"--algorithm", "LIST", set_algorithm, "NAME[:key=value]...[,NAME...], all, or auto (auto)"},
-    {"--bytes", "LIST", set_bytes, "sizes and sweeps: 4,1Ki or 4:64Mi:x4 or 0:1Ki:+256 (4:64Mi:x4)"},
-    {"--type", "NAME", set_type, "type of the elements (float32)"},
-    {"--op", "NAME", set_op, "sum, product, min, max, avg, band, bor, bxor (sum)"},
-    {"--inputs", "N", set_inputs, "buffers of each rank (1)"},
-    {"--root", "R", set_root, "broadcast: the rank that has the data (0)"},
-    {NULL, NULL, NULL, "How"},
-    {"--warmup", "N", set_warmup, "calls before the timed ones (5)"},
-    {"--iterations", "N", set_iterations, "timed calls for each size"},
-    {"--time", "SECONDS", set_time, "instead: as many as fit, at least 5, at most 100000 (0.5)"},
-    {"--in-place", NULL, set_in_place, "time in place instead of out of place"},
-    {"--one-shot", NULL, set_one_shot, "time gcoll_allreduce etc. instead of a prepared operation"},
-    {"--back-to-back", NULL, set_back_to_back, "no barrier before each timed call"},
-    {"--no-check", NULL, set_no_check, "do not check results"},
-    {NULL, NULL, NULL, "Output"},
-    {"--format", "NAME", set_format, "table, json (one object a line) or csv (table)"},
-    {"--output", "FILE", set_output, "write results there instead of to standard output"},
-    {"--verbose", NULL, set_verbose, "say more on standard error"},
-    {"--version", NULL, set_version, "print the version"},
-    {"--help", NULL, set_help, "print this"},
+    {{NULL, NULL, "Where"}, NULL},
+    {{"--local", "N", "start N ranks on this machine (2, unless --rank is given)"}, set_local},
+    {{"--rank", "R", "this process is rank R of a job on several hosts"}, set_rank},
+    {{"--size", "N", "ranks of that job; the same on every host"}, set_size},
+    {{"--store", "URL", "where they meet: file:DIR or redis://host[:port][/db]"}, set_store},
+    {{"--job", "ID", "name of the job in the store (gcoll_bench)"}, set_job},
+    {{"--transport", "NAME", "auto, tcp, or inproc: threads of one process (auto)"}, set_transport},
+    {{"--interface", "WHICH", "tcp: interface name, address or subnet (all)"}, set_interface},
+    {{"--timeout", "MS", "limit of each call of the library (30000)"}, set_timeout},
+    {{NULL, NULL, "What"}, NULL},
+    {{"--collective", "NAME", "allreduce, broadcast, barrier or all (allreduce)"}, set_collective},
+    {{"--algorithm", "LIST", "NAME[:key=value]...[,NAME...], all, or auto (auto)"}, set_algorithm},
+    {{"--bytes", "LIST", "sizes and sweeps: 4,1Ki or 4:64Mi:x4 or 0:1Ki:+256 (4:64Mi:x4)"}, set_bytes},
+    {{"--type", "NAME", "type of the elements (float32)"}, set_type},
+    {{"--op", "NAME", "sum, product, min, max, avg, band, bor, bxor (sum)"}, set_op},
+    {{"--inputs", "N", "buffers of each rank (1)"}, set_inputs},
+    {{"--root", "R", "broadcast: the rank that has the data (0)"}, set_root},
+    {{NULL, NULL, "How"}, NULL},
+    {{"--warmup", "N", "calls before the timed ones (5)"}, set_warmup},
+    {{"--iterations", "N", "timed calls for each size"}, set_iterations},
+    {{"--time", "SECONDS", "instead: as many as fit, at least 5, at most 100000 (0.5)"}, set_time},
+    {{"--in-place", NULL, "time in place instead of out of place"}, set_in_place},
+    {{"--one-shot", NULL, "time gcoll_allreduce etc. instead of a prepared operation"}, set_one_shot},
+    {{"--back-to-back", NULL, "no barrier before each timed call"}, set_back_to_back},
+    {{"--no-check", NULL, "do not check results"}, set_no_check},
+    {{NULL, NULL, "Output"}, NULL},
+    {{"--format", "NAME", "table, json (one object a line) or csv (table)"}, set_format},
+    {{"--output", "FILE", "write results there instead of to standard output"}, set_output},
+    {{"--verbose", NULL, "say more on standard error"}, set_verbose},
+    {{"--version", NULL, "print the version"}, set_version},
+    {{"--help", NULL, "print this"}, set_help},
 };
 
-#define FLAG_COUNT (sizeof flags / sizeof flags[0])
-
-static void complain_unknown(const char *argument, size_t length) {
-    char allowed[600] = "";
-    size_t used = 0;
-    for (size_t f = 0; f < FLAG_COUNT; f++) {
-        if (flags[f].name != NULL && used < sizeof allowed) {
-            used += (size_t)snprintf(allowed + used, sizeof allowed - used, "%s%s", used > 0 ? ", " : "",
-                                     flags[f].name);
-        }
-    }
-    bench_complain("unknown argument '%.*s'; allowed: %s", (int)length, argument, allowed);
-}
+static const cli_flags table = {&flags[0].flag, sizeof flags / sizeof flags[0], sizeof flags[0]};
 
 bool bench_flags_parse(bench_options *options, int argc, char **argv) {
-    for (int i = 1; i < argc; i++) {
-        size_t length = strcspn(argv[i], "=");
-        const flag_row *row = NULL;
-        for (size_t f = 0; f < FLAG_COUNT && row == NULL; f++) {
-            if (flags[f].name != NULL && strlen(flags[f].name) == length &&
-                memcmp(flags[f].name, argv[i], length) == 0) {
-                row = &flags[f];
-            }
-        }
-        if (row == NULL) {
-            complain_unknown(argv[i], length);
-            return false;
-        }
-        const char *text = argv[i][length] == '=' ? argv[i] + length + 1 : NULL;
-        if (row->value == NULL && text != NULL) {
-            bench_complain("%s: found '%s'; it takes no value", row->name, text);
-            return false;
-        }
-        if (row->value != NULL && text == NULL) {
-            if (i + 1 == argc) {
-                bench_complain("%s: needs a value: %s %s", row->name, row->name, row->value);
-                return false;
-            }
-            text = argv[++i];
-        }
-        if (!row->set(options, row->name, text)) {
+    cli_reader reader = cli_read(table, argc, argv);
+    const cli_flag *flag;
+    const char *text;
+    while (cli_next(&reader, &flag, &text)) {
+        if (!((const flag_row *)flag)->set(options, flag->name, text)) {
             return false;
         }
     }
-    return true;
+    return !reader.failed;
 }
 
 static void print_algorithms(FILE *file) {
@@ -327,16 +263,7 @@ static void print_algorithms(FILE *file) {
 
 void bench_print_help(FILE *file) {
     (void)fputs("gcoll_bench - times and checks collective operations of gcoll\n", file);
-    for (size_t f = 0; f < FLAG_COUNT; f++) {
-        if (flags[f].name == NULL) {
-            (void)fprintf(file, "\n%s (defaults in parentheses):\n", flags[f].help);
-            continue;
-        }
-        char left[40];
-        (void)snprintf(left, sizeof left, "%s %s", flags[f].name,
-                       flags[f].value != NULL ? flags[f].value : "");
-        (void)fprintf(file, "  %-20s %s\n", left, flags[f].help);
-    }
+    cli_print_flags(file, table);
     print_algorithms(file);
     (void)fputs(
         "\nExamples:\n"

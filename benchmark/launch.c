@@ -67,7 +67,7 @@ static int run_child(const bench_options *options, FILE *output, const char *url
                      uint32_t rank) {
     gcoll_store *store;
     if (gcoll_store_open(url, bench_timeout_ms(options), &store) != GCOLL_OK) {
-        bench_complain("rank %u: %s", rank, gcoll_last_error());
+        cli_complain("rank %u: %s", rank, gcoll_last_error());
         return BENCH_FAILED;
     }
     bench_rank self = {.options = options, .rank = rank, .store = store, .job = job, .output = output};
@@ -105,10 +105,10 @@ static void note_end(family *f, uint32_t rank, int how) {
         return;
     }
     if (WIFSIGNALED(how)) {
-        bench_complain("rank %u (process %d) was killed by signal %d (%s)", rank, (int)pid, WTERMSIG(how),
-                       strsignal(WTERMSIG(how)));
+        cli_complain("rank %u (process %d) was killed by signal %d (%s)", rank, (int)pid, WTERMSIG(how),
+                     strsignal(WTERMSIG(how)));
     } else if (WEXITSTATUS(how) != BENCH_FAILED) {
-        bench_complain("rank %u (process %d) ended with status %d", rank, (int)pid, WEXITSTATUS(how));
+        cli_complain("rank %u (process %d) ended with status %d", rank, (int)pid, WEXITSTATUS(how));
     } /* else it has said why itself */
     f->status = BENCH_FAILED;
     set_deadline(f, GRACE_AFTER_LOSS_MS);
@@ -129,7 +129,7 @@ static void reap(family *f) {
 static void kill_rest(family *f) {
     for (uint32_t r = 0; r < f->size && f->stop_signal == 0; r++) {
         if (f->pids[r] > 0) {
-            bench_complain("rank %u (process %d) did not end and is killed", r, (int)f->pids[r]);
+            cli_complain("rank %u (process %d) did not end and is killed", r, (int)f->pids[r]);
         }
     }
     f->stop_signal = f->stop_signal != 0 ? f->stop_signal : SIGKILL; /* what follows is no news */
@@ -173,7 +173,7 @@ static bool start_all(family *f, uint32_t *rank) {
             return false;
         }
         if (pid < 0) {
-            bench_complain("starting the process of rank %u: %s", r, strerror(errno));
+            cli_complain("starting the process of rank %u: %s", r, strerror(errno));
             f->status = BENCH_FAILED;
             set_deadline(f, 0);
             return true;
@@ -196,7 +196,7 @@ static bool make_meeting_place(const bench_options *options, char *folder, size_
     int length = snprintf(folder, folder_bytes, "%s/gcoll_bench-XXXXXX",
                           base != NULL && base[0] == '/' ? base : "/tmp");
     if (length < 0 || (size_t)length >= folder_bytes || mkdtemp(folder) == NULL) {
-        bench_complain("making a folder for the ranks to meet in, %s: %s", folder, strerror(errno));
+        cli_complain("making a folder for the ranks to meet in, %s: %s", folder, strerror(errno));
         folder[0] = '\0';
         return false;
     }

@@ -18,7 +18,7 @@ static FILE *open_output(const bench_options *options) {
     }
     FILE *output = fopen(options->output, "we");
     if (output == NULL) {
-        bench_complain("--output: %s: %s", options->output, strerror(errno));
+        cli_complain("--output: %s: %s", options->output, strerror(errno));
     }
     return output;
 }
@@ -40,7 +40,7 @@ int main(int argc, char **argv) {
             status = run(&options, output);
         }
         if (output != NULL && output != stdout && fclose(output) != 0 && status == BENCH_OK) {
-            bench_complain("--output: %s: %s", options.output, strerror(errno));
+            cli_complain("--output: %s: %s", options.output, strerror(errno));
             status = BENCH_FAILED;
         }
     } else {

@@ -21,7 +21,7 @@ int64_t bench_now_ns(void) {
 
 bool bench_gather(bench_state *state, void *data, uint64_t count, gcoll_type type, gcoll_op op) {
     if (gcoll_allreduce(state->context, NULL, data, count, type, op, NULL) != GCOLL_OK) {
-        bench_complain("rank %u: gathering figures: %s", state->rank, gcoll_last_error());
+        cli_complain("rank %u: gathering figures: %s", state->rank, gcoll_last_error());
         return false;
     }
     return true;
@@ -33,7 +33,7 @@ static bool time_calls(bench_call *call, uint32_t iterations, double *times_us) 
     bool line_up = !state->options->back_to_back && call->what->collective != BENCH_BARRIER;
     for (uint32_t i = 0; i < iterations; i++) {
         if (line_up && gcoll_operation_run(state->barrier) != GCOLL_OK) {
-            bench_complain("rank %u: barrier before an iteration: %s", state->rank, gcoll_last_error());
+            cli_complain("rank %u: barrier before an iteration: %s", state->rank, gcoll_last_error());
             return false;
         }
         int64_t start = bench_now_ns();
@@ -49,7 +49,7 @@ static bool time_calls(bench_call *call, uint32_t iterations, double *times_us) 
 static bool grow(bench_call *call, double **times_us, uint32_t count, uint32_t more) {
     double *grown = realloc(*times_us, ((size_t)count + more) * sizeof *grown);
     if (grown == NULL) {
-        bench_complain("rank %u: out of memory for %u times", call->state->rank, count + more);
+        cli_complain("rank %u: out of memory for %u times", call->state->rank, count + more);
         return false;
     }
     *times_us = grown;

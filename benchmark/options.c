@@ -1,6 +1,5 @@
 /* benchmark/options.c - what the flags mean together. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,18 +15,11 @@
  * some, too. */
 #define MEMORY_SHARE 2u
 
-void bench_complain(const char *format, ...) {
-    char text[1500];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    (void)fprintf(stderr, "gcoll_bench: %s\n", text);
-}
+const char cli_program[] = "gcoll_bench";
 
 static bool check_ranks(bench_options *o) {
     if (o->local > 0 && (o->rank >= 0 || o->size > 0)) {
-        bench_complain(
+        cli_complain(
             "--local starts all ranks on this machine; --rank and --size are for one rank of a job on "
             "several hosts: give one or the other");
         return false;
@@ -35,23 +27,23 @@ static bool check_ranks(bench_options *o) {
     if (o->rank < 0 && o->size == 0) {
         o->size = o->local = o->local > 0 ? o->local : DEFAULT_LOCAL;
     } else if (o->rank < 0 || o->size == 0 || o->store == NULL) {
-        bench_complain("a job on several hosts needs --rank, --size and --store; %s is missing",
-                       o->rank < 0    ? "--rank"
-                       : o->size == 0 ? "--size"
-                                      : "--store");
+        cli_complain("a job on several hosts needs --rank, --size and --store; %s is missing",
+                     o->rank < 0    ? "--rank"
+                     : o->size == 0 ? "--size"
+                                    : "--store");
         return false;
     } else if (o->rank >= (int64_t)o->size) {
-        bench_complain("--rank: found %" PRId64 "; allowed with --size %u: 0 to %u", o->rank, o->size,
-                       o->size - 1);
+        cli_complain("--rank: found %" PRId64 "; allowed with --size %u: 0 to %u", o->rank, o->size,
+                     o->size - 1);
         return false;
     }
     if (o->inproc && (o->local == 0 || o->store != NULL || o->interface != NULL)) {
-        bench_complain("--transport inproc runs threads of this process: give --local N, and no --store or "
-                       "--interface");
+        cli_complain("--transport inproc runs threads of this process: give --local N, and no --store or "
+                     "--interface");
         return false;
     }
     if (o->root >= o->size) {
-        bench_complain("--root: found %u; allowed with %u ranks: 0 to %u", o->root, o->size, o->size - 1);
+        cli_complain("--root: found %u; allowed with %u ranks: 0 to %u", o->root, o->size, o->size - 1);
         return false;
     }
     return true;
@@ -62,7 +54,7 @@ static bool check_op(const bench_options *o) {
     bool real = o->type == GCOLL_FLOAT16 || o->type == GCOLL_BFLOAT16 || o->type == GCOLL_FLOAT32 ||
                 o->type == GCOLL_FLOAT64;
     if (bits && real) {
-        bench_complain(
+        cli_complain(
             "--op: found '%s' with --type %s; allowed: sum, product, min, max, avg, or an integer type",
             gcoll_op_name(o->op), gcoll_type_name(o->type));
         return false;
@@ -72,7 +64,7 @@ static bool check_op(const bench_options *o) {
 
 static bool check_repeats(bench_options *o) {
     if (o->iterations > 0 && o->seconds > 0) {
-        bench_complain("--iterations and --time: give one or the other");
+        cli_complain("--iterations and --time: give one or the other");
         return false;
     }
     if (o->seconds <= 0) {
@@ -84,13 +76,13 @@ static bool check_repeats(bench_options *o) {
 static bool add_case(bench_options *o, bench_collective collective, const char *algorithm, bool optional) {
     bench_case *cases = realloc(o->cases, (o->case_count + 1) * sizeof *cases);
     if (cases == NULL) {
-        bench_complain("out of memory");
+        cli_complain("out of memory");
         return false;
     }
     o->cases = cases;
     char *copy = strdup(algorithm);
     if (copy == NULL) {
-        bench_complain("out of memory");
+        cli_complain("out of memory");
         return false;
     }
     cases[o->case_count++] = (bench_case){collective, copy, optional};
@@ -136,7 +128,7 @@ static bool check_parts(const bench_options *o, char *parts) {
             known = wanted(o, c) && gcoll_algorithm_check(bench_collective_names[c], part) == GCOLL_OK;
         }
         if (!known) {
-            bench_complain("--algorithm: %s", gcoll_last_error());
+            cli_complain("--algorithm: %s", gcoll_last_error());
             return false;
         }
     }
@@ -158,14 +150,14 @@ static bool read_algorithms(bench_options *o) {
             good = add_part(o, (bench_collective)c, part, &any);
         }
         if (good && !any && o->verbose) {
-            bench_complain("--algorithm %s names none of %s, which is left out", o->algorithm,
-                           bench_collective_names[c]);
+            cli_complain("--algorithm %s names none of %s, which is left out", o->algorithm,
+                         bench_collective_names[c]);
         }
     }
     free(parts);
     if (good && o->case_count == 0) {
-        bench_complain("--algorithm: found '%s'; allowed: all, auto, or names joined by commas (see --help)",
-                       o->algorithm);
+        cli_complain("--algorithm: found '%s'; allowed: all, auto, or names joined by commas (see --help)",
+                     o->algorithm);
         return false;
     }
     return good;
@@ -181,7 +173,7 @@ uint64_t bench_largest_size(const bench_options *options) {
         return 0;
     }
     for (size_t i = 0; i < options->sizes.count; i++) {
-        largest = options->sizes.bytes[i] > largest ? options->sizes.bytes[i] : largest;
+        largest = options->sizes.values[i] > largest ? options->sizes.values[i] : largest;
     }
     return largest;
 }
@@ -211,27 +203,27 @@ static bool check_memory(const bench_options *o) {
     uint64_t allowed = (uint64_t)pages * (uint64_t)page_bytes / MEMORY_SHARE / ranks;
     if (each > allowed) {
         uint64_t most = allowed / (o->inputs * (bench_needs_input(o) ? 2u : 1u));
-        bench_complain("--bytes: found %" PRIu64 "; allowed on this machine with %" PRIu64
-                       " ranks here and %u inputs each: up to %" PRIu64 " (half of the memory)",
-                       bench_largest_size(o), ranks, o->inputs, most);
+        cli_complain("--bytes: found %" PRIu64 "; allowed on this machine with %" PRIu64
+                     " ranks here and %u inputs each: up to %" PRIu64 " (half of the memory)",
+                     bench_largest_size(o), ranks, o->inputs, most);
         return false;
     }
     return true;
 }
 
 static bool read_sizes(bench_options *o) {
-    if (!bench_parse_sizes(o->bytes, &o->sizes)) {
+    if (!cli_parse_list("--bytes", o->bytes, &o->sizes)) {
         return false;
     }
     size_t element = gcoll_type_size(o->type);
     for (size_t i = 0; i < o->sizes.count; i++) {
-        uint64_t odd = o->sizes.bytes[i] % element;
+        uint64_t odd = o->sizes.values[i] % element;
         if (odd != 0 && o->verbose) {
-            bench_complain("--bytes: %" PRIu64
-                           " is no multiple of the %zu bytes of %s and is rounded down to %" PRIu64,
-                           o->sizes.bytes[i], element, gcoll_type_name(o->type), o->sizes.bytes[i] - odd);
+            cli_complain("--bytes: %" PRIu64
+                         " is no multiple of the %zu bytes of %s and is rounded down to %" PRIu64,
+                         o->sizes.values[i], element, gcoll_type_name(o->type), o->sizes.values[i] - odd);
         }
-        o->sizes.bytes[i] -= odd;
+        o->sizes.values[i] -= odd;
     }
     return check_memory(o);
 }
@@ -260,5 +252,5 @@ void bench_options_free(bench_options *options) {
         free(options->cases[i].algorithm);
     }
     free(options->cases);
-    free(options->sizes.bytes);
+    free(options->sizes.values);
 }

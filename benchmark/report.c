@@ -160,8 +160,8 @@ static bool written(bench_report *report) {
     if (fflush(report->file) == 0 && !ferror(report->file)) {
         return true;
     }
-    bench_complain("the results could not be written to %s",
-                   report->options->output != NULL ? report->options->output : "standard output");
+    cli_complain("the results could not be written to %s",
+                 report->options->output != NULL ? report->options->output : "standard output");
     return false;
 }
 

@@ -10,7 +10,7 @@ static void log_line(void *arg, gcoll_log_level level, const char *text) {
     static const char *const names[] = {"error", "warning", "info", "debug"};
     const bench_rank *self = arg;
     if (level <= GCOLL_LOG_INFO) {
-        bench_complain("rank %u: %s: %s", self->rank, names[level], text);
+        cli_complain("rank %u: %s: %s", self->rank, names[level], text);
     }
 }
 
@@ -30,11 +30,11 @@ static bool join(const bench_rank *self, bench_state *state) {
         how.log_arg = (void *)(uintptr_t)self;
     }
     if (gcoll_context_create(&how, &state->context) != GCOLL_OK) {
-        bench_complain("rank %u: joining the job: %s", self->rank, gcoll_last_error());
+        cli_complain("rank %u: joining the job: %s", self->rank, gcoll_last_error());
         return false;
     }
     if (gcoll_barrier_create(state->context, NULL, &state->barrier) != GCOLL_OK) {
-        bench_complain("rank %u: %s", self->rank, gcoll_last_error());
+        cli_complain("rank %u: %s", self->rank, gcoll_last_error());
         return false;
     }
     return true;
@@ -68,8 +68,8 @@ static bool allocate(const bench_rank *self, bench_state *state) {
     state->in = allocate_buffers(options->inputs, bench_needs_input(options) ? bytes : 0);
     state->out = state->in != NULL ? allocate_buffers(options->inputs, bytes) : NULL;
     if (state->out == NULL) {
-        bench_complain("rank %u: out of memory for buffers of %llu bytes", self->rank,
-                       (unsigned long long)bench_buffer_bytes(options));
+        cli_complain("rank %u: out of memory for buffers of %llu bytes", self->rank,
+                     (unsigned long long)bench_buffer_bytes(options));
         return false;
     }
     return true;
@@ -100,14 +100,14 @@ static bool run_case(bench_state *state, const bench_case *what, uint64_t *wrong
     }
     bench_outcome outcome = BENCH_DONE;
     for (size_t i = 0; i < sizes && outcome == BENCH_DONE; i++) {
-        uint64_t bytes = what->collective == BENCH_BARRIER ? 0 : options->sizes.bytes[i];
+        uint64_t bytes = what->collective == BENCH_BARRIER ? 0 : options->sizes.values[i];
         bench_report_progress(&state->report, "%s by %s: %llu bytes (%zu of %zu sizes)", collective,
                               what->algorithm, (unsigned long long)bytes, i + 1, sizes);
         outcome = bench_measure(state, what, &values, bytes, wrong);
     }
     bench_report_progress(&state->report, "%s", "");
     if (outcome == BENCH_SKIPPED && state->rank == 0) {
-        bench_complain("%s by %s is left out: %s", collective, what->algorithm, gcoll_last_error());
+        cli_complain("%s by %s is left out: %s", collective, what->algorithm, gcoll_last_error());
     }
     bench_values_free(&values);
     return outcome != BENCH_BROKEN;
@@ -135,7 +135,7 @@ int bench_run_rank(const bench_rank *self) {
 int bench_single_rank(const bench_options *options, FILE *output) {
     gcoll_store *store;
     if (gcoll_store_open(options->store, bench_timeout_ms(options), &store) != GCOLL_OK) {
-        bench_complain("--store: %s", gcoll_last_error());
+        cli_complain("--store: %s", gcoll_last_error());
         return BENCH_FAILED;
     }
     bench_rank self = {.options = options,

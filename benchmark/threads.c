@@ -32,7 +32,7 @@ static int run_all(const bench_options *options, FILE *output, gcoll_store *stor
                                   .output = output};
         int error = pthread_create(&rank->thread, NULL, run_thread, rank);
         if (error != 0) {
-            bench_complain("starting the thread of rank %u: %s", started, strerror(error));
+            cli_complain("starting the thread of rank %u: %s", started, strerror(error));
             status = BENCH_FAILED;
             break;
         }
@@ -52,11 +52,11 @@ int bench_local_threads(const bench_options *options, FILE *output) {
     gcoll_hub *hub = NULL;
     thread_rank *ranks = calloc(options->local, sizeof *ranks);
     if (ranks == NULL) {
-        bench_complain("out of memory for %u ranks", options->local);
+        cli_complain("out of memory for %u ranks", options->local);
         return BENCH_FAILED;
     }
     if (gcoll_store_memory_create(&store) != GCOLL_OK || gcoll_hub_create(options->local, &hub) != GCOLL_OK) {
-        bench_complain("%s", gcoll_last_error());
+        cli_complain("%s", gcoll_last_error());
     } else {
         status = run_all(options, output, store, hub, ranks);
     }

@@ -201,7 +201,7 @@ static bool allocate(gcoll_type type, uint32_t inputs, bench_values *values) {
     values->input = calloc(inputs, pattern);
     values->result = calloc(1, pattern);
     if (values->input == NULL || values->result == NULL) {
-        bench_complain("out of memory for the values of %u inputs", inputs);
+        cli_complain("out of memory for the values of %u inputs", inputs);
         bench_values_free(values);
         return false;
     }

@@ -253,12 +253,12 @@ TEST(BenchValues, BroadcastGivesOthersWhatMustChange) {
 }
 
 std::vector<uint64_t> sizes_of(const char *text) {
-    bench_sizes sizes = {nullptr, 0};
-    if (!bench_parse_sizes(text, &sizes)) {
+    cli_list sizes = {nullptr, 0};
+    if (!cli_parse_list("--bytes", text, &sizes)) {
         return {77777};
     }
-    std::vector<uint64_t> result(sizes.bytes, sizes.bytes + sizes.count);
-    free(sizes.bytes);
+    std::vector<uint64_t> result(sizes.values, sizes.values + sizes.count);
+    free(sizes.values);
     return result;
 }
 
@@ -270,6 +270,7 @@ TEST(BenchSizes, ListsAndSweeps) {
     EXPECT_EQ(sizes_of("4:1023:x4"), sizes({4, 16, 64, 256}));
     EXPECT_EQ(sizes_of("0:1Ki:+512,7"), sizes({0, 512, 1024, 7}));
     EXPECT_EQ(sizes_of("8:8:x2"), sizes({8}));
+    EXPECT_EQ(sizes_of("3-6,100"), sizes({3, 4, 5, 6, 100}));
     EXPECT_EQ(sizes_of("9223372036854775808:18446744073709551615:x2"), sizes({9223372036854775808u}));
 }
 
@@ -292,6 +293,10 @@ TEST(BenchSizes, NonsenseIsRefused) {
                              "4:8:+0",
                              "4:8:*2",
                              "4:8:x2:x2",
+                             "8-4",
+                             "1-2-3",
+                             "1-",
+
                              "18446744073709551616",
                              "18014398509481984Ki",
                              "0:1Gi:+1"}) {

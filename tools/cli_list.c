@@ -1,0 +1,146 @@
+/* tools/cli_list.c - sizes, and lists, sweeps and ranges of them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/cli.h"
+
+#define MOST_VALUES 4096u /* a sweep that is longer is a slip of the pen */
+
+bool cli_parse_size(const char *text, size_t length, uint64_t *value) {
+    static const struct {
+        const char *suffix;
+        unsigned shift;
+    } suffixes[] = {{"", 0}, {"Ki", 10}, {"Mi", 20}, {"Gi", 30}};
+    size_t digits = 0;
+    uint64_t number = 0;
+    while (digits < length && text[digits] >= '0' && text[digits] <= '9') {
+        if (__builtin_mul_overflow(number, 10u, &number) ||
+            __builtin_add_overflow(number, (uint64_t)(text[digits] - '0'), &number)) {
+            return false;
+        }
+        digits++;
+    }
+    if (digits == 0) {
+        return false;
+    }
+    for (size_t s = 0; s < sizeof suffixes / sizeof suffixes[0]; s++) {
+        const char *suffix = suffixes[s].suffix;
+        if (length - digits == strlen(suffix) && memcmp(text + digits, suffix, length - digits) == 0) {
+            if (number > UINT64_MAX >> suffixes[s].shift) {
+                return false;
+            }
+            *value = number << suffixes[s].shift;
+            return true;
+        }
+    }
+    return false;
+}
+
+typedef struct parser {
+    const char *flag;
+    cli_list list;
+} parser;
+
+static bool append(parser *p, uint64_t value) {
+    if (p->list.count == MOST_VALUES) {
+        cli_complain("%s: more than %u values", p->flag, MOST_VALUES);
+        return false;
+    }
+    p->list.values[p->list.count++] = value;
+    return true;
+}
+
+static bool bad_part(const parser *p, const char *part, size_t length) {
+    cli_complain(
+        "%s: found '%.*s'; allowed: a size (64, 4Ki, 1Mi, 2Gi), a sweep by a factor (4:64Mi:x4) or by "
+        "a step (0:1Ki:+256), a range (1-64), and lists of them (4,1Ki,4Mi)",
+        p->flag, (int)length, part);
+    return false;
+}
+
+/* "first:last:xFACTOR" or "first:last:+STEP"; `part` is known to hold a colon. */
+static bool sweep(parser *p, const char *part, size_t length) {
+    const char *end = part + length;
+    const char *colon = memchr(part, ':', length);
+    const char *second = memchr(colon + 1, ':', (size_t)(end - colon - 1));
+    uint64_t first;
+    uint64_t last;
+    uint64_t by;
+    if (second == NULL || end - second < 3 || (second[1] != 'x' && second[1] != '+') ||
+        !cli_parse_size(part, (size_t)(colon - part), &first) ||
+        !cli_parse_size(colon + 1, (size_t)(second - colon - 1), &last) ||
+        !cli_parse_size(second + 2, (size_t)(end - second - 2), &by)) {
+        return bad_part(p, part, length);
+    }
+    bool multiply = second[1] == 'x';
+    if (first > last || (multiply ? by < 2 || first == 0 : by == 0)) {
+        cli_complain("%s: the sweep '%.*s' does not advance; allowed: first <= last, a factor of at least "
+                     "2 from a size that is not 0, or a step that is not 0",
+                     p->flag, (int)length, part);
+        return false;
+    }
+    for (uint64_t value = first; value <= last;) {
+        if (!append(p, value)) {
+            return false;
+        }
+        bool over =
+            multiply ? __builtin_mul_overflow(value, by, &value) : __builtin_add_overflow(value, by, &value);
+        if (over) {
+            break;
+        }
+    }
+    return true;
+}
+
+/* "first-last"; `part` is known to hold a dash. */
+static bool range(parser *p, const char *part, size_t length) {
+    const char *dash = memchr(part, '-', length);
+    uint64_t first;
+    uint64_t last;
+    if (!cli_parse_size(part, (size_t)(dash - part), &first) ||
+        !cli_parse_size(dash + 1, length - (size_t)(dash + 1 - part), &last) || first > last) {
+        return bad_part(p, part, length);
+    }
+    for (uint64_t value = first;; value++) {
+        if (!append(p, value)) {
+            return false;
+        }
+        if (value == last) {
+            return true;
+        }
+    }
+}
+
+static bool parse_part(parser *p, const char *part, size_t length) {
+    uint64_t value;
+    if (memchr(part, ':', length) != NULL) {
+        return sweep(p, part, length);
+    }
+    if (memchr(part, '-', length) != NULL) {
+        return range(p, part, length);
+    }
+    return cli_parse_size(part, length, &value) ? append(p, value) : bad_part(p, part, length);
+}
+
+bool cli_parse_list(const char *flag, const char *text, cli_list *list) {
+    parser p = {flag, {calloc(MOST_VALUES, sizeof *p.list.values), 0}};
+    if (p.list.values == NULL) {
+        cli_complain("out of memory");
+        return false;
+    }
+    const char *part = text;
+    for (;;) {
+        size_t length = strcspn(part, ",");
+        if (!parse_part(&p, part, length)) {
+            free(p.list.values);
+            return false;
+        }
+        if (part[length] == '\0') {
+            break;
+        }
+        part += length + 1;
+    }
+    free(list->values);
+    *list = p.list;
+    return true;
+}
