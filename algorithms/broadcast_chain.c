@@ -1,0 +1,73 @@
+/* algorithms/broadcast_chain.c - slices follow one another down a chain of ranks.
+ *
+ * Ranks are numbered from the root. Each sends on to the next what it got from the one before, slice by
+ * slice, so that all links are busy once the first slice is through. For long vectors: with many slices the
+ * time comes near that of sending the vector once.
+ *
+ * Source: J. Pjesivac-Grbovic, T. Angskun, G. Bosilca, G. Fagg, E. Gabriel and J. Dongarra, Performance
+ * analysis of MPI collective operations, Cluster Comput. 10 (2007), the pipeline (chain with one child).
+ *
+ * Steps: S + P - 2 with S slices, each of n/S elements.
+ *
+ * Elements sent: n by every rank but the last; (S + P - 2) n/S on the way to the last. Reduced: none.
+ *
+ * Restrictions: none. */
+#include "algorithms/planners.h"
+
+#define MOST_SLICES 4096
+/* Elements of a slice where nobody chose by cost: its transfer outweighs the start of the message. */
+#define SLICE_UNCHOSEN 16384
+
+static const gcoll_option options[] = {
+    {.name = "slices",
+     .help = "slices that the vector is cut in, at most one an element; -1: by cost",
+     .fallback = GCOLL_BY_COST,
+     .min = GCOLL_BY_COST,
+     .max = MOST_SLICES,
+     .doubling = true},
+    {.name = NULL},
+};
+
+static uint32_t slices_of(const gcoll_problem *problem) {
+    const uint64_t n = problem->count, most = n > 0 && n < MOST_SLICES ? n : MOST_SLICES;
+    uint64_t slices = problem->option[0] < 1 ? n / SLICE_UNCHOSEN : (uint64_t)problem->option[0];
+    return slices < 1 ? 1 : slices > most ? (uint32_t)most : (uint32_t)slices;
+}
+
+static void chain_plan(const gcoll_problem *problem, gcoll_builder *b) {
+    const uint32_t size = problem->size, rank = problem->rank, slices = slices_of(problem);
+    const uint32_t place = (rank + size - problem->root) % size;
+    const uint64_t n = problem->count;
+    gcoll_ref data = place == 0 ? gcoll_in(0, 0) : gcoll_out(0, 0);
+    /* Slice s passes from place q to q + 1 in round s + q. */
+    gcoll_plan_round_at_least(b, place == 0 ? 0 : place - 1);
+    for (uint32_t s = 0; s < slices; s++) {
+        uint64_t begin = gcoll_chunk_begin(n, slices, s), count = gcoll_chunk_count(n, slices, s);
+        if (place > 0) {
+            gcoll_plan_recv(b, (rank + size - 1) % size, gcoll_ref_add(data, begin), count);
+            gcoll_plan_round(b);
+        }
+        if (place + 1 < size)
+            gcoll_plan_send(b, (rank + 1) % size, gcoll_ref_add(data, begin), count);
+        if (place == 0)
+            gcoll_plan_round(b);
+    }
+    if (place == 0)
+        gcoll_plan_copy(b, gcoll_out(0, 0), data, n);
+}
+
+static void chain_cost(const gcoll_problem *problem, gcoll_cost *cost) {
+    double slices = slices_of(problem);
+    double steps = problem->size > 1 ? slices + problem->size - 2 : 0;
+    *cost = (gcoll_cost){steps, steps * (double)problem->count / slices, 0, 0};
+}
+
+const gcoll_algorithm gcoll_broadcast_chain_algorithm = {
+    .name = "chain",
+    .collective = GCOLL_BROADCAST,
+    .summary = "slices follow one another down a chain from the root; slices + P - 2 steps",
+    .source = "Pjesivac-Grbovic et al. 2007, pipeline",
+    .options = options,
+    .plan = chain_plan,
+    .cost = chain_cost,
+};
