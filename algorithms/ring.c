@@ -1,36 +1,29 @@
-/* algorithms/ring.c - segments travel round a ring of ranks: `ring` and `sorted_linear_tree`.
+/* algorithms/ring.c - segments travel round a ring of ranks: `ring`, `sorted_linear_tree` and
+ * `pre_reduced_ring`.
  *
  * The vector is cut into P segments. Segment j starts at position start[j] of the ring, is reduced into at
  * each of P-1 hops, is then complete, and travels P-1 hops more, overwriting. With start[j] = j every rank is
- * busy all the time (ring); with start[j] = 0 the segments follow one another down a chain, in rank order
- * (SLT).
+ * busy all the time (ring); with start[j] = 0 the segments follow one another down a chain (SLT); between
+ * them stands the ring whose early ranks begin with what the late ones need not be there for (PRR). In SLT
+ * and PRR ranks stand in the order in which they are expected to arrive.
  *
  * Source: P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, J.
  * Parallel Distrib. Comput. 69 (2009), section 3 (ring); J. Proficz, Improving all-reduce collective
- * operations for imbalanced process arrival patterns, J. Supercomput. 74 (2018), section 4.1 (SLT).
+ * operations for imbalanced process arrival patterns, J. Supercomput. 74 (2018), sections 4.1 (SLT) and 4.2
+ * (PRR).
  *
- * Steps: ring 2(P-1); SLT 3(P-1).
+ * Steps: ring and PRR 2(P-1); SLT 3(P-1). Elements sent by the busiest rank: ring 2(P-1)/P n, PRR at most one
+ * segment more, SLT 2n for P > 2. Reduced: ring (P-1)/P n; SLT, and PRR at most, n.
  *
- * Elements sent by the busiest rank: ring 2(P-1)/P n; SLT 2n for P > 2. Reduced: ring (P-1)/P n; SLT n.
- *
- * Restrictions: none. */
-#include "algorithms/planners.h"
+ * Restrictions: none. When all arrive together PRR is the ring. */
+#include <stdlib.h>
 
-typedef uint32_t (*start_fn)(uint32_t segment); /* never falls, start(j) <= j */
-
-static uint32_t start_at_own(uint32_t segment) {
-    return segment;
-}
-
-static uint32_t start_at_zero(uint32_t segment) {
-    (void)segment;
-    return 0;
-}
+#include "algorithms/ring.h"
 
 typedef struct walk {
     gcoll_builder *b;
     uint64_t n;
-    uint32_t size, position, previous, following;
+    uint32_t size, previous, following;
 } walk;
 
 /* Segment `s` has made `hops` hops when it reaches this position: it comes in. */
@@ -52,25 +45,21 @@ static void pass_on(const walk *w, uint32_t s, uint32_t hops) {
 /* Each position handles the segments counting down modulo P, twice, from the last one that starts here or
  * before; on each link this is one order of messages for both ends. A segment is sent in one round and comes
  * in by the same round, so that a round holds one message a link. */
-static void plan_walk(const gcoll_problem *problem, gcoll_builder *b, start_fn start) {
-    const uint32_t size = problem->size, position = problem->rank;
-    if (size == 1) {
-        gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), problem->count);
-        return;
-    }
-    walk w = {b, problem->count, size, position, (position + size - 1) % size, (position + 1) % size};
-    uint32_t first = size - 1, first_of_all = size - 1;
-    while (start(first) > position)
-        first--;
-    while (start(first_of_all) > 0)
-        first_of_all--;
+static void plan_walk(const gcoll_problem *problem, gcoll_builder *b, const gcoll_ring_seat *seats) {
+    const uint32_t size = problem->size;
+    uint32_t position = 0;
+    while (seats[position].rank != problem->rank)
+        position++;
+    walk w = {b, problem->count, size, seats[(position + size - 1) % size].rank,
+              seats[(position + 1) % size].rank};
+    const uint32_t first = position + seats[position].lead;
     /* When the first segment gets here: each hop of it that began before this position costs a round. */
-    uint32_t delay = position - (first - first_of_all);
+    const uint32_t delay = seats[0].lead - seats[position].lead;
     for (uint32_t round = 1; round < delay; round++)
         gcoll_plan_round(b);
     for (uint32_t visit = 0; visit < 2 * size; visit++) {
         uint32_t segment = (first + 2 * size - visit) % size;
-        uint32_t hops = (position + size - start(segment)) % size + (visit < size ? 0 : size);
+        uint32_t hops = (position + size - seats[segment].start) % size + (visit < size ? 0 : size);
         bool due = hops <= 2 * size - 2; /* else it has ended its way before */
         if (due)
             take(&w, segment, hops);
@@ -81,33 +70,52 @@ static void plan_walk(const gcoll_problem *problem, gcoll_builder *b, start_fn s
     }
 }
 
+static void plan_ring(const gcoll_problem *problem, gcoll_builder *b, gcoll_ring_order order) {
+    if (problem->size == 1) {
+        gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), problem->count);
+        return;
+    }
+    gcoll_ring_seat *seats = gcoll_ring_seats(problem, order);
+    if (seats == NULL)
+        gcoll_plan_refuse(b, GCOLL_ERR_NO_MEMORY, "ring: out of memory for %u positions", problem->size);
+    else
+        plan_walk(problem, b, seats);
+    free(seats);
+}
+
 static void ring_plan(const gcoll_problem *problem, gcoll_builder *builder) {
-    plan_walk(problem, builder, start_at_own);
+    plan_ring(problem, builder, GCOLL_RING_BY_RANK);
 }
 
 static void slt_plan(const gcoll_problem *problem, gcoll_builder *builder) {
-    plan_walk(problem, builder, start_at_zero);
+    plan_ring(problem, builder, GCOLL_RING_CHAIN);
+}
+
+static void prr_plan(const gcoll_problem *problem, gcoll_builder *builder) {
+    plan_ring(problem, builder, GCOLL_RING_PRE_REDUCED);
 }
 
 static uint32_t ring_claims(const gcoll_problem *problem) {
-    /* Each sum begins at its segment's own position, so it is in no order that the ranks have. */
+    /* Sums begin at several positions, so they are in no order that the ranks have. */
     return GCOLL_CLAIM_RANK_IDENTICAL | gcoll_trivial_claims(problem);
 }
 
 static uint32_t slt_claims(const gcoll_problem *problem) {
-    (void)problem; /* a left fold */
-    return GCOLL_CLAIM_ALL;
+    for (uint32_t r = 1; problem->arrival_ns != NULL && r < problem->size; r++)
+        if (problem->arrival_ns[r] < problem->arrival_ns[r - 1])
+            return GCOLL_CLAIM_RANK_IDENTICAL | gcoll_trivial_claims(problem);
+    return GCOLL_CLAIM_ALL; /* ranks arrive in their order: a left fold */
 }
 
+/* PRR too, as if all arrived together: waiting for the late is no rank's work. */
 static void ring_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     double hops = problem->size - 1, chunk = (double)problem->count / problem->size;
     *cost = (gcoll_cost){2 * hops, 2 * hops * chunk, hops * chunk, 0};
 }
 
 static void slt_cost(const gcoll_problem *problem, gcoll_cost *cost) {
-    double n = (double)problem->count, busiest = problem->size > 2 ? 2 : 1;
-    *cost =
-        problem->size == 1 ? (gcoll_cost){0, 0, 0, 0} : (gcoll_cost){3.0 * (problem->size - 1), busiest * n, n, 0};
+    double n = problem->size > 1 ? (double)problem->count : 0, hops = problem->size - 1;
+    *cost = (gcoll_cost){3 * hops, (problem->size > 2 ? 2 : 1) * n, n, 0};
 }
 
 const gcoll_algorithm gcoll_allreduce_ring_algorithm = {
@@ -123,9 +131,19 @@ const gcoll_algorithm gcoll_allreduce_ring_algorithm = {
 const gcoll_algorithm gcoll_allreduce_sorted_linear_tree_algorithm = {
     .name = "sorted_linear_tree",
     .collective = GCOLL_ALLREDUCE,
-    .summary = "P segments follow one another down a chain in rank order; 3(P-1) steps",
+    .summary = "P segments follow one another down a chain in order of arrival; 3(P-1) steps",
     .source = "Proficz 2018, section 4.1",
     .plan = slt_plan,
     .claims = slt_claims,
     .cost = slt_cost,
+};
+
+const gcoll_algorithm gcoll_allreduce_pre_reduced_ring_algorithm = {
+    .name = "pre_reduced_ring",
+    .collective = GCOLL_ALLREDUCE,
+    .summary = "ring in order of arrival, whose early ranks begin without the late ones",
+    .source = "Proficz 2018, section 4.2",
+    .plan = prr_plan,
+    .claims = ring_claims,
+    .cost = ring_cost,
 };
