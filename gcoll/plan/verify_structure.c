@@ -91,7 +91,8 @@ static gcoll_status check_step(const gcoll_verifier *v, uint32_t rank, uint32_t 
                                  step->round, step[-1].round);
     if (gcoll_verify_is_message(step) && (step->peer >= plan->problem.size || step->peer == rank))
         return gcoll_verify_fail(v, rank, i, "the peer must be another rank below %u", plan->problem.size);
-    if (step->count == 0 && step->kind != GCOLL_STEP_SEND && step->kind != GCOLL_STEP_RECV)
+    bool may_be_empty = step->kind <= GCOLL_STEP_RECV || step->kind == GCOLL_STEP_COPY; /* signal, fence */
+    if (step->count == 0 && !may_be_empty)
         return gcoll_verify_fail(v, rank, i, "has no elements");
     gcoll_verify_access access[3];
     uint32_t n = gcoll_verify_accesses(step, access);
