@@ -1,51 +1,59 @@
-/* algorithms/group_butterfly_cost.c - what the group butterfly claims and costs, and its options. */
+/* algorithms/group_butterfly_cost.c - what the group butterfly claims and costs, and the paper's choice of r.
+ */
 #include "algorithms/group_butterfly.h"
 
-static const char *const groups[] = {"cyclic", NULL};
-
-const gcoll_option gcoll_group_butterfly_options[] = {
-    {"r", "steps saved, 0 (fewest bytes) to ceil(log2 P) (fewest steps; more is the same); -1: the cheapest",
-     -1, -1, GCOLL_GROUP_MAX_STEPS, NULL, false},
-    {"group", "the group of permutations that placements stand for", 0, 0, 0, groups, false},
-    {NULL, NULL, 0, 0, 0, NULL, false}};
-
-gcoll_group_pattern gcoll_group_pattern_make(const gcoll_problem *problem, gcoll_builder *b) {
-    gcoll_group_pattern p = {.b = b, .n = problem->count, .rank = problem->rank, .size = problem->size};
-    p.placements[0] = p.size;
-    while (p.placements[p.steps] > 1) {
-        p.placements[p.steps + 1] = (p.placements[p.steps] + 1) / 2;
-        p.steps++;
-    }
-    int64_t r = problem->option[0]; /* not chosen by anybody: as for 0 */
-    p.r = r <= 0 ? 0 : r >= p.steps ? p.steps : (uint32_t)r;
-    p.results = p.placements[p.steps - p.r];
-    return p;
-}
-
 uint32_t gcoll_group_butterfly_claims(const gcoll_problem *problem) {
-    gcoll_group_pattern p = gcoll_group_pattern_make(problem, NULL);
+    gcoll_group_walk w = gcoll_group_walk_make(problem);
     uint32_t claims = gcoll_trivial_claims(problem); /* each sum begins with the rank that it ends at */
-    if (p.results == 1 || gcoll_is_power_of_two(p.size))
-        claims |= GCOLL_CLAIM_RANK_IDENTICAL;
-    return claims;
+    bool neighbours = true;
+    for (uint32_t i = 0; i < w.factors; i++)
+        neighbours = neighbours && w.factor[i].size == 2 && w.factor[i].stride == (UINT32_C(1) << i);
+    return claims | (gcoll_group_any_parts(&w) ? 0 : GCOLL_CLAIM_RANK_IDENTICAL) |
+           (neighbours ? GCOLL_CLAIM_P_INDEPENDENT : 0);
 }
 
+/* A run of chunks that goes round the end of the vector is two messages, which count as one here. */
 void gcoll_group_butterfly_cost(const gcoll_problem *problem, gcoll_cost *cost) {
-    gcoll_group_pattern p = gcoll_group_pattern_make(problem, NULL);
-    uint64_t sent = 0, reduced = 0;
-    bool parted = false;
-    for (uint32_t i = 0; i < p.steps; i++) {
-        bool odd = p.placements[i] % 2 != 0;
-        sent += gcoll_group_sent(&p, i);
-        if (p.results == 1 || !(odd || parted))
-            reduced += gcoll_group_sent(&p, i);
-        else
-            reduced += gcoll_group_passing(&p, i) + (odd ? 0 : p.results);
-        parted |= odd;
+    gcoll_group_walk w = gcoll_group_walk_make(problem);
+    *cost = (gcoll_cost){.steps = 2.0 * w.steps - w.r};
+    double chunk = (double)w.n / w.size, n = (double)w.n;
+    double largest = (double)((w.n + w.size - 1) / w.size); /* chunk */
+    for (uint32_t k = 0; k < w.factors; k++) {
+        const gcoll_group_factor *f = &w.factor[k];
+        double sent = 0, reduced = 0, part = (double)f->chunks / f->size;
+        bool parted = false;
+        for (uint32_t i = 0; i < f->steps; i++) {
+            bool odd = gcoll_group_placements(f, i) % 2 != 0;
+            sent += gcoll_group_sent(f, i);
+            if (f->results == 1 || !(odd || parted))
+                reduced += gcoll_group_sent(f, i);
+            else
+                reduced += gcoll_group_passing(f, i) + (odd ? 0 : f->results);
+            parted |= odd;
+        }
+        for (uint32_t i = 0; i < f->steps - f->r; i++)
+            sent += gcoll_group_placements(f, i) / 2;
+        cost->sent += sent * part * chunk;
+        cost->reduced += reduced * part * chunk;
     }
-    for (uint32_t i = 0; i < p.steps - p.r; i++)
-        sent += p.placements[i] / 2;
-    double chunk = (double)p.n / p.size;
-    *cost = (gcoll_cost){2.0 * p.steps - p.r, (double)sent * chunk, (double)reduced * chunk,
-                         p.r == 0 ? 0 : (parted ? 2.0 : 1.0) * (double)p.n};
+    const gcoll_group_factor *f = gcoll_group_first_saving(&w);
+    if (f != NULL) {
+        double room = (double)gcoll_group_window(f) * f->chunks / f->size * largest;
+        cost->scratch = (gcoll_group_any_parts(&w) ? 2 : 1) * (room < n ? room : n);
+    }
+}
+
+/* (37) is r = log2(alpha P / (m (beta + 2 gamma) (log2 P - 1) ln 2)), and (36), whose minimum it is, has
+ * L = ceil(log2 P) for log2 P. */
+uint32_t gcoll_group_butterfly_formula_r(uint32_t size, double bytes,
+                                         const gcoll_cost_parameters *parameters) {
+    const double ln_2 = 0.69314718055994531, sqrt_2 = 1.4142135623730951;
+    uint32_t steps = gcoll_log2_ceil(size), r = 0;
+    double overhead = bytes * (parameters->beta + 2 * parameters->gamma) * (steps - 1.0) * ln_2;
+    double gain = parameters->alpha * size;
+    while (r < steps && gain >= sqrt_2 * overhead) { /* log2(gain / overhead) is nearer to r + 1 than to r */
+        gain /= 2;
+        r++;
+    }
+    return r;
 }
