@@ -47,12 +47,11 @@ uint32_t gcoll_fold_claims(const gcoll_problem *problem) {
     return claims;
 }
 
-/* The first of the party->size pieces that this place still has after `steps` steps. */
-static uint32_t window(const gcoll_party *party, uint32_t steps) {
-    uint32_t begin = 0;
+uint32_t gcoll_halved_piece(uint32_t size, uint32_t place, uint32_t steps) {
+    uint32_t piece = 0;
     for (uint32_t i = 0; i < steps; i++)
-        begin += (party->place >> i & 1) * (party->size >> (i + 1));
-    return begin;
+        piece += (place >> i & 1) * (size >> (i + 1));
+    return piece;
 }
 
 /* What stays and what goes in step i. */
@@ -63,7 +62,7 @@ typedef struct halves {
 } halves;
 
 static halves halves_at(const gcoll_party *party, uint64_t n, uint32_t i) {
-    const uint32_t half = party->size >> (i + 1), begin = window(party, i);
+    const uint32_t half = party->size >> (i + 1), begin = gcoll_halved_piece(party->size, party->place, i);
     const uint64_t low = gcoll_chunk_begin(n, party->size, begin),
                    middle = gcoll_chunk_begin(n, party->size, begin + half),
                    high = gcoll_chunk_begin(n, party->size, begin + 2 * half);
@@ -73,9 +72,8 @@ static halves halves_at(const gcoll_party *party, uint64_t n, uint32_t i) {
     return (halves){peer, false, low, middle - low, middle, high - middle};
 }
 
-uint32_t gcoll_halve(gcoll_builder *b, const gcoll_party *party, gcoll_ref from, uint64_t n) {
-    const uint32_t steps = gcoll_log2_ceil(party->size);
-    for (uint32_t i = 0; i < steps; i++) {
+void gcoll_halve(gcoll_builder *b, const gcoll_party *party, gcoll_ref from, uint64_t n) {
+    for (uint32_t i = 0; i < gcoll_log2_ceil(party->size); i++) {
         halves h = halves_at(party, n, i);
         gcoll_plan_send(b, h.peer, gcoll_ref_add(from, h.give), h.give_count);
         if (h.upper)
@@ -87,7 +85,6 @@ uint32_t gcoll_halve(gcoll_builder *b, const gcoll_party *party, gcoll_ref from,
         gcoll_plan_round(b);
         from = gcoll_out(0, 0);
     }
-    return window(party, steps);
 }
 
 void gcoll_double(gcoll_builder *b, const gcoll_party *party, uint64_t n) {

@@ -34,10 +34,12 @@ void gcoll_fold_end(const gcoll_problem *problem, const gcoll_party *party, gcol
 /* Claims of sums that pair neighbours over and over, after folding to a power of two. */
 uint32_t gcoll_fold_claims(const gcoll_problem *problem);
 
-/* Reduce-scatter of the vector of n elements at `from` by halves; what is left, reduced, goes to OUT. A
- * round a step; party->size is a power of two. Returns the piece, of party->size, that ends at this place.
- * Sums pair neighbours in rank order. */
-uint32_t gcoll_halve(gcoll_builder *b, const gcoll_party *party, gcoll_ref from, uint64_t n);
+/* The vector is halved once a step until `size` pieces, a power of two, are left: the first of those that
+ * `place` has after `steps` steps. */
+uint32_t gcoll_halved_piece(uint32_t size, uint32_t place, uint32_t steps);
+/* Reduce-scatter of the n elements at `from`, by halves; what stays, reduced, goes to OUT. A round a step;
+ * the party's size is a power of two. Sums pair neighbours in rank order. */
+void gcoll_halve(gcoll_builder *b, const gcoll_party *party, gcoll_ref from, uint64_t n);
 /* The same steps backwards: every place gets the whole of OUT. */
 void gcoll_double(gcoll_builder *b, const gcoll_party *party, uint64_t n);
 
