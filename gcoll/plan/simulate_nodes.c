@@ -1,0 +1,107 @@
+/* gcoll/plan/simulate_nodes.c - who shares a host, and what messages and work take. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "gcoll/plan/simulate_internal.h"
+
+typedef struct numbered {
+    uint32_t number, rank;
+} numbered;
+
+static int compare(const void *a, const void *b) {
+    const numbered *x = a, *y = b;
+    if (x->number != y->number)
+        return x->number < y->number ? -1 : 1;
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+/* Numbers of hosts may be any; here they count from 0. */
+static gcoll_status number_hosts(gcoll_sim *sim) {
+    uint32_t size = sim->v.size, hosts = 0;
+    numbered *all = gcoll_sim_allocate(size, sizeof *all);
+    if (!all)
+        return GCOLL_ERR_NO_MEMORY;
+    for (uint32_t r = 0; r < size; r++)
+        all[r] = (numbered){sim->options.node[r], r};
+    qsort(all, size, sizeof *all, compare);
+    for (uint32_t i = 0; i < size; i++) {
+        hosts += i > 0 && all[i].number != all[i - 1].number;
+        sim->node[all[i].rank] = hosts;
+    }
+    free(all);
+    sim->nodes = hosts + 1;
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_sim_nodes(gcoll_sim *sim) {
+    const gcoll_simulate_options *o = &sim->options;
+    uint32_t size = sim->v.size;
+    if (!o->node && o->ranks_per_node == 0)
+        return GCOLL_OK;
+    sim->node = gcoll_sim_allocate(size, sizeof *sim->node);
+    if (!sim->node)
+        return GCOLL_ERR_NO_MEMORY;
+    if (o->node) {
+        gcoll_status status = number_hosts(sim);
+        if (status)
+            return status;
+    } else {
+        for (uint32_t r = 0; r < size; r++)
+            sim->node[r] = r / o->ranks_per_node;
+        sim->nodes = (size - 1) / o->ranks_per_node + 1;
+    }
+    if (o->node_ports == 0)
+        sim->nodes = 0;
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_sim_duration(const gcoll_sim *sim, uint32_t id, double seconds, int64_t *ps) {
+    double rounded = round(seconds * 1e12);
+    if (!(rounded <= (double)(GCOLL_SIM_LIMIT - sim->now)))
+        return gcoll_verify_fail(&sim->v, sim->steps[id].rank, gcoll_sim_local(sim, id),
+                                 "takes %g s from %g s on; a run may last 100 days", seconds,
+                                 gcoll_sim_seconds(sim->now));
+    *ps = (int64_t)rounded;
+    return GCOLL_OK;
+}
+
+static double slowness(const gcoll_sim *sim, uint32_t rank) {
+    return sim->options.slowness ? sim->options.slowness[rank] : 1.0;
+}
+
+gcoll_status gcoll_sim_price_message(const gcoll_sim *sim, uint32_t send, gcoll_sim_price *price) {
+    uint32_t sender = sim->steps[send].rank, receiver = gcoll_sim_plan_step(sim, send)->peer;
+    int level = gcoll_sim_level(sim, sender, receiver);
+    const gcoll_simulate_link *link = level ? &sim->options.host : &sim->options.network;
+    double slow = fmax(slowness(sim, sender), slowness(sim, receiver));
+    double bytes = (double)gcoll_sim_bytes(sim, send);
+    double hold = slow * (link->alpha - link->latency + link->beta * bytes);
+    int64_t whole = 0;
+    gcoll_status status = gcoll_sim_duration(sim, send, link->latency + hold, &whole);
+    price->latency = sim->latencies[level];
+    price->hold = whole > price->latency ? whole - price->latency : 0; /* rounding may be half a unit off */
+    return status;
+}
+
+gcoll_status gcoll_sim_price_work(const gcoll_sim *sim, uint32_t id, int64_t *ps) {
+    const gcoll_simulate_options *o = &sim->options;
+    const gcoll_sim_step *step = &sim->steps[id];
+    double each = 0;
+    switch ((gcoll_step_kind)gcoll_sim_plan_step(sim, id)->kind) {
+    case GCOLL_STEP_RECV:
+        each = gcoll_sim_is_early(step) ? o->copy : 0;
+        break;
+    case GCOLL_STEP_RECV_REDUCE:
+    case GCOLL_STEP_REDUCE:
+        each = o->gamma;
+        break;
+    case GCOLL_STEP_COPY:
+    case GCOLL_STEP_DIVIDE:
+        each = o->copy;
+        break;
+    default:
+        break;
+    }
+    return gcoll_sim_duration(sim, id, slowness(sim, step->rank) * each * (double)gcoll_sim_bytes(sim, id),
+                              ps);
+}

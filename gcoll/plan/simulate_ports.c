@@ -1,0 +1,207 @@
+/*
+ * gcoll/plan/simulate_ports.c - which message gets which ports when.
+ *
+ * A message needs a send port of its rank, a receive port of its peer and, where nodes have ports and the two
+ * are on different ones, a port of either node, all at once. Ports never idle for the sake of order: of the
+ * messages that could start, the one that was matched first does (ties: the place among what its ends posted
+ * at that instant, then the sender's rank and step).
+ *
+ * A message that cannot start waits in one heap only, that of the first ports that it found held, and is
+ * looked at again when those are free; then it starts or goes on to wait for others. So nothing is scanned,
+ * but a message may move as often as there are others in its way.
+ */
+#include <stdlib.h>
+
+#include "gcoll/plan/simulate_internal.h"
+
+#define MOST_PORTS 4 /* that a message needs: of the sender, the receiver and their nodes */
+
+/* ---- Heaps of messages: pairing heaps, linked through the steps ---------------------------------------- */
+
+static bool before(const gcoll_sim *sim, uint32_t a, uint32_t b) {
+    const gcoll_sim_step *x = &sim->steps[a], *y = &sim->steps[b];
+    if (x->matched != y->matched)
+        return x->matched < y->matched;
+    return x->order != y->order ? x->order < y->order : a < b;
+}
+
+static uint32_t merge(gcoll_sim *sim, uint32_t a, uint32_t b) {
+    if (a == GCOLL_SIM_NONE || b == GCOLL_SIM_NONE)
+        return a == GCOLL_SIM_NONE ? b : a;
+    if (before(sim, b, a)) {
+        uint32_t swap = a;
+        a = b;
+        b = swap;
+    }
+    sim->steps[b].next = sim->steps[a].child;
+    sim->steps[a].child = b;
+    return a;
+}
+
+static void add(gcoll_sim *sim, gcoll_sim_ports *ports, uint32_t send) {
+    sim->steps[send].next = sim->steps[send].child = GCOLL_SIM_NONE;
+    ports->waiting = merge(sim, ports->waiting, send);
+}
+
+static void remove_first(gcoll_sim *sim, gcoll_sim_ports *ports) {
+    uint32_t child = sim->steps[ports->waiting].child, pairs = GCOLL_SIM_NONE, all = GCOLL_SIM_NONE;
+    while (child != GCOLL_SIM_NONE) {
+        uint32_t second = sim->steps[child].next;
+        uint32_t rest = second == GCOLL_SIM_NONE ? GCOLL_SIM_NONE : sim->steps[second].next;
+        uint32_t pair = merge(sim, child, second);
+        sim->steps[pair].next = pairs;
+        pairs = pair;
+        child = rest;
+    }
+    while (pairs != GCOLL_SIM_NONE) {
+        uint32_t rest = sim->steps[pairs].next;
+        all = merge(sim, all, pairs);
+        pairs = rest;
+    }
+    ports->waiting = all;
+}
+
+/* ---- Ports --------------------------------------------------------------------------------------- */
+
+gcoll_status gcoll_sim_ports_create(gcoll_sim *sim) {
+    const uint64_t size = sim->v.size, nodes = sim->nodes;
+    const uint64_t each = sim->options.ports, node_each = sim->options.node_ports;
+    sim->ports = gcoll_sim_allocate(2 * (size + nodes), sizeof *sim->ports);
+    sim->slots = gcoll_sim_allocate(2 * (size * each + nodes * node_each), sizeof *sim->slots);
+    if (!sim->ports || !sim->slots)
+        return GCOLL_ERR_NO_MEMORY;
+    gcoll_sim_slot *next = sim->slots;
+    for (uint64_t i = 0; i < 2 * (size + nodes); i++) {
+        gcoll_sim_ports *ports = &sim->ports[i];
+        ports->slots = next;
+        ports->count = (uint32_t)(i < 2 * size ? each : node_each);
+        ports->waiting = ports->listed = GCOLL_SIM_NONE;
+        for (uint32_t k = 0; k < ports->count; k++)
+            next[k].message = GCOLL_SIM_NONE;
+        next += ports->count;
+    }
+    return GCOLL_OK;
+}
+
+/* What a message needs: first the `sending` ports of its sender's side, then as many of its receiver's. */
+typedef struct needs {
+    gcoll_sim_ports *ports[MOST_PORTS];
+    uint32_t sending;
+} needs;
+
+static needs needs_of(const gcoll_sim *sim, uint32_t send) {
+    const uint64_t size = sim->v.size;
+    uint32_t from = sim->steps[send].rank, to = gcoll_sim_plan_step(sim, send)->peer;
+    if (sim->nodes == 0 || gcoll_sim_level(sim, from, to) == 1)
+        return (needs){{&sim->ports[from], &sim->ports[size + to]}, 1};
+    gcoll_sim_ports *nodes = &sim->ports[2 * size];
+    return (needs){{&sim->ports[from], &nodes[sim->node[from]], &sim->ports[size + to],
+                    &nodes[sim->nodes + sim->node[to]]},
+                   2};
+}
+
+static gcoll_sim_slot *soonest(const gcoll_sim_ports *ports) {
+    gcoll_sim_slot *best = &ports->slots[0];
+    for (uint32_t k = 1; k < ports->count; k++)
+        if (ports->slots[k].free_at < best->free_at)
+            best = &ports->slots[k];
+    return best;
+}
+
+/* Puts ports with messages that wait among those that may take one now, by the first of these. */
+static gcoll_status consider(gcoll_sim *sim, gcoll_sim_ports *ports) {
+    if (ports->waiting == GCOLL_SIM_NONE || ports->listed == ports->waiting)
+        return GCOLL_OK;
+    ports->listed = ports->waiting;
+    const gcoll_sim_step *first = &sim->steps[ports->waiting];
+    return gcoll_sim_heap_push(
+        &sim->candidates, (gcoll_sim_entry){first->matched, (uint64_t)first->order << 32 | ports->waiting,
+                                            (uint32_t)(ports - sim->ports), ports->waiting});
+}
+
+gcoll_status gcoll_sim_ports_freed(gcoll_sim *sim, uint32_t send, bool at_receiver) {
+    needs n = needs_of(sim, send);
+    gcoll_status status = GCOLL_OK;
+    for (uint32_t i = 0; i < n.sending && !status; i++)
+        status = consider(sim, n.ports[i + (at_receiver ? n.sending : 0)]);
+    return status;
+}
+
+/* ---- Starting ------------------------------------------------------------------------------------ */
+
+static gcoll_status start(gcoll_sim *sim, uint32_t send, const needs *n, gcoll_sim_price price) {
+    gcoll_sim_step *step = &sim->steps[send];
+    int64_t latest = -1;
+    step->start = sim->now;
+    for (uint32_t i = 0; i < 2 * n->sending; i++) {
+        gcoll_sim_slot *slot = soonest(n->ports[i]);
+        int64_t latency = i < n->sending ? 0 : price.latency;
+        /* Which of them came free last, if the message had to wait, and hence let it start? */
+        if (step->start > step->matched && slot->message != GCOLL_SIM_NONE &&
+            slot->free_at - latency > latest) {
+            latest = slot->free_at - latency;
+            step->port_cause = slot->message;
+        }
+        slot->free_at = sim->now + latency + price.hold; /* within the limit, or the events below are not */
+        slot->message = send;
+        if (i == 0)
+            step->port = (uint32_t)(slot - n->ports[i]->slots);
+        else if (i == n->sending)
+            sim->steps[gcoll_sim_partner(sim, send)].port = (uint32_t)(slot - n->ports[i]->slots);
+    }
+    gcoll_status status = gcoll_sim_push(sim, price.hold, GCOLL_SIM_LEFT, send);
+    if (!status)
+        status = gcoll_sim_push(sim, price.latency + price.hold, GCOLL_SIM_CAME, send);
+    /* A message of another latency may start at another time to find the receive ports free. */
+    int64_t other = sim->latencies[price.latency == sim->latencies[0]];
+    if (!status && sim->node && other != price.latency) {
+        int64_t after = price.latency + price.hold - other;
+        status = gcoll_sim_push(sim, after > 0 ? after : 0, GCOLL_SIM_FREED, send);
+    }
+    return status;
+}
+
+static bool is_held(const gcoll_sim *sim, const gcoll_sim_ports *ports, int64_t latency) {
+    return soonest(ports)->free_at > sim->now + latency;
+}
+
+/* Starts the first message that waits for these ports, or lets it wait where it must. */
+static gcoll_status serve(gcoll_sim *sim, gcoll_sim_ports *ports) {
+    const uint32_t send = ports->waiting;
+    needs n = needs_of(sim, send);
+    gcoll_sim_price price;
+    gcoll_status status = gcoll_sim_price_message(sim, send, &price);
+    gcoll_sim_ports *held = NULL;
+    for (uint32_t i = 0; !status && i < 2 * n.sending; i++)
+        if (held != ports && is_held(sim, n.ports[i], i < n.sending ? 0 : price.latency))
+            held = n.ports[i];
+    if (status || held == ports) /* looked at again when they are freed */
+        return status;
+    remove_first(sim, ports);
+    if (held) {
+        add(sim, held, send);
+        status = consider(sim, held);
+    } else {
+        status = start(sim, send, &n, price);
+    }
+    return status ? status : consider(sim, ports);
+}
+
+gcoll_status gcoll_sim_dispatch(gcoll_sim *sim) {
+    gcoll_status status = GCOLL_OK;
+    while (sim->matched.head != GCOLL_SIM_NONE && !status) {
+        uint32_t send = gcoll_sim_take(sim, &sim->matched);
+        gcoll_sim_ports *ports = needs_of(sim, send).ports[0];
+        add(sim, ports, send);
+        status = consider(sim, ports);
+    }
+    while (sim->candidates.count > 0 && !status) {
+        gcoll_sim_entry candidate = gcoll_sim_heap_pop(&sim->candidates);
+        gcoll_sim_ports *ports = &sim->ports[candidate.what];
+        if (ports->waiting != candidate.id) /* another came before it, and is listed itself */
+            continue;
+        ports->listed = GCOLL_SIM_NONE;
+        status = serve(sim, ports);
+    }
+    return status;
+}
