@@ -1,0 +1,103 @@
+/* algorithms/binary_blocks.c - recursive halving in blocks of ranks: binary_blocks.h has the idea. */
+#include "algorithms/binary_blocks.h"
+
+gcoll_binary_block gcoll_binary_block_of(uint32_t size, uint32_t rank) {
+    uint32_t first = 0, log = gcoll_binary_largest(size);
+    while (rank - first >= UINT32_C(1) << log) { /* on to the next lower bit of size */
+        first += UINT32_C(1) << log;
+        while ((size - first) >> log == 0)
+            log--;
+    }
+    return (gcoll_binary_block){first, log, rank - first};
+}
+
+gcoll_elements gcoll_binary_range(uint64_t n, gcoll_binary_block block, uint32_t step) {
+    uint32_t parts = UINT32_C(1) << step, part = gcoll_bits_reversed(block.index, step);
+    uint64_t begin = gcoll_chunk_begin(n, parts, part);
+    return (gcoll_elements){begin, gcoll_chunk_begin(n, parts, part + 1) - begin};
+}
+
+gcoll_sums gcoll_binary_sums_new(const gcoll_problem *problem, gcoll_builder *b) {
+    gcoll_binary_block own = gcoll_binary_block_of(problem->size, problem->rank);
+    if (own.log == 0)
+        return (gcoll_sums){gcoll_in(0, 0), 0};
+    gcoll_elements half = gcoll_binary_range(problem->count, own, 1);
+    return (gcoll_sums){gcoll_plan_scratch(b, half.count), half.begin};
+}
+
+static void halve(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary_block own, gcoll_sums sums) {
+    gcoll_sums from = {gcoll_in(0, 0), 0};
+    for (uint32_t step = 0; step < own.log; step++) {
+        gcoll_binary_block partner = own;
+        partner.index ^= UINT32_C(1) << step;
+        const uint32_t peer = partner.first + partner.index;
+        gcoll_elements kept = gcoll_binary_range(problem->count, own, step + 1);
+        gcoll_elements sent = gcoll_binary_range(problem->count, partner, step + 1);
+        gcoll_ref a = gcoll_sum_at(from, kept.begin), to = gcoll_sum_at(sums, kept.begin);
+        gcoll_plan_send(b, peer, gcoll_sum_at(from, sent.begin), sent.count);
+        if (peer < problem->rank)
+            gcoll_plan_recv_reduce_left(b, peer, to, a, kept.count);
+        else
+            gcoll_plan_recv_reduce(b, peer, to, a, kept.count);
+        gcoll_plan_round(b);
+        from = sums;
+    }
+}
+
+/* From the next smaller block. */
+static void take_in(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary_block own, gcoll_sums sums) {
+    gcoll_binary_block next =
+        gcoll_binary_block_of(problem->size, own.first + (UINT32_C(1) << own.log)); /* its first rank */
+    gcoll_elements piece = gcoll_binary_range(problem->count, own, own.log);
+    uint32_t their_piece = gcoll_bits_reversed(own.index, own.log) >> (own.log - next.log);
+    gcoll_ref at = gcoll_sum_at(sums, piece.begin);
+    gcoll_plan_recv_reduce(b, next.first + gcoll_bits_reversed(their_piece, next.log), at, at, piece.count);
+}
+
+/* To the next larger block: a piece here is several there. */
+static void hand_up(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary_block own, gcoll_sums sums) {
+    gcoll_binary_block larger = gcoll_binary_block_of(problem->size, own.first - 1); /* its last rank */
+    uint32_t parts = UINT32_C(1) << (larger.log - own.log);
+    uint32_t first = gcoll_bits_reversed(own.index, own.log) * parts;
+    for (uint32_t piece = first; piece < first + parts; piece++) {
+        larger.index = gcoll_bits_reversed(piece, larger.log);
+        gcoll_elements sent = gcoll_binary_range(problem->count, larger, larger.log);
+        gcoll_plan_send(b, larger.first + larger.index, gcoll_sum_at(sums, sent.begin), sent.count);
+    }
+}
+
+void gcoll_binary_reduce(const gcoll_problem *problem, gcoll_builder *b, gcoll_sums sums) {
+    const gcoll_binary_block own = gcoll_binary_block_of(problem->size, problem->rank);
+    const uint32_t largest = gcoll_binary_largest(problem->size);
+    const uint32_t after = problem->size - own.first - (UINT32_C(1) << own.log); /* ranks */
+    const uint32_t smaller = (uint32_t)__builtin_popcount(after);                /* blocks */
+    halve(problem, b, own, sums);
+    if (smaller >
+        0) { /* the smallest hands up in the first round after all halving, the next in the second */
+        gcoll_plan_round_at_least(b, largest + smaller - 1);
+        take_in(problem, b, own, sums);
+    }
+    if (own.first > 0) {
+        gcoll_plan_round_at_least(b, largest + smaller);
+        hand_up(problem, b, own, own.log > 0 ? sums : (gcoll_sums){gcoll_in(0, 0), 0});
+    }
+    gcoll_plan_round_at_least(b, largest + (uint32_t)__builtin_popcount(problem->size) - 1);
+}
+
+/* The longest way begins in the smallest block and goes up through all of them: a rank hands what is n / 2^k
+ * of the vector to several ranks, one after the other. */
+gcoll_cost gcoll_binary_cost(const gcoll_problem *problem) {
+    const double n = (double)problem->count;
+    const uint32_t size = problem->size;
+    uint32_t log = (uint32_t)__builtin_ctz(size), rest = size & (size - 1);
+    const double halved = n - n / (double)(UINT32_C(1) << log);
+    gcoll_cost cost = {log, halved, rest ? n : halved, 0};
+    while (rest != 0) {
+        uint32_t above = (uint32_t)__builtin_ctz(rest);
+        cost.steps += (double)(UINT32_C(1) << (above - log));
+        cost.sent += n / (double)(UINT32_C(1) << log);
+        log = above;
+        rest &= rest - 1;
+    }
+    return cost;
+}
