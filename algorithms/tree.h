@@ -1,0 +1,79 @@
+/* algorithms/tree.h - trees and chains that a vector travels block by block: where a rank stands, and what
+ * the vector is cut in. */
+#ifndef GCOLL_TREE_H
+#define GCOLL_TREE_H
+
+#include "algorithms/planners.h"
+
+#define GCOLL_TREE_NOBODY    UINT32_MAX
+#define GCOLL_TREE_MAX_PARTS 65536
+
+/* Where a rank stands in a binary tree that is numbered in post-order: all of the left subtree, then all of
+ * the right one, then their root. So what a subtree adds up is of consecutive ranks. */
+typedef struct gcoll_tree_place {
+    uint32_t parent, left, right; /* GCOLL_TREE_NOBODY if there is none; one child stands left */
+    uint32_t depth;               /* 0: the root */
+} gcoll_tree_place;
+
+/* In the tree of ranks begin to end - 1, whose subtrees differ by one rank at most, the left one being the
+ * larger.
+ */
+static inline gcoll_tree_place gcoll_tree_find(uint32_t begin, uint32_t end, uint32_t rank) {
+    gcoll_tree_place place = {GCOLL_TREE_NOBODY, GCOLL_TREE_NOBODY, GCOLL_TREE_NOBODY, 0};
+    while (rank != end - 1) {
+        uint32_t middle = begin + (end - begin) / 2;
+        place.parent = end - 1;
+        place.depth++;
+        if (rank < middle) {
+            end = middle;
+        } else {
+            begin = middle;
+            end--;
+        }
+    }
+    if (end - begin > 1)
+        place.left = begin + (end - begin) / 2 - 1;
+    if (end - begin > 2)
+        place.right = end - 2;
+    return place;
+}
+
+/* Steps that one block takes from the root to all of `size` ranks of such a tree when the left child, which
+ * has more ranks below it, comes second. A block that goes up, or comes down left first, takes a step less
+ * than this for size + 1. */
+static inline uint32_t gcoll_tree_steps(uint32_t size) {
+    uint32_t steps = 0;
+    for (; size >= 4; size /= 2)
+        steps += 2;
+    return steps + size - 1;
+}
+
+/* Blocks or slices: the option's value, or by a fixed rule where nobody chose; at most one an element. */
+static inline uint32_t gcoll_tree_parts(uint64_t n, int64_t option) {
+    const uint64_t unchosen = 16384; /* elements: their transfer outweighs the start of a message */
+    uint64_t parts = option < 1 ? n / unchosen : (uint64_t)option;
+    uint64_t most = n < GCOLL_TREE_MAX_PARTS ? n : GCOLL_TREE_MAX_PARTS;
+    parts = parts < most ? parts : most;
+    return parts > 1 ? (uint32_t)parts : 1;
+}
+
+/* Part k of a vector; k may be outside of it, then there is nothing. */
+typedef struct gcoll_tree_part {
+    uint64_t begin, count;
+} gcoll_tree_part;
+
+static inline gcoll_tree_part gcoll_tree_part_make(uint64_t n, uint32_t parts, int64_t k) {
+    gcoll_tree_part part = {0, 0};
+    if (k >= 0 && k < parts) {
+        part.begin = gcoll_chunk_begin(n, parts, (uint32_t)k);
+        part.count = gcoll_chunk_count(n, parts, (uint32_t)k);
+    }
+    return part;
+}
+
+/* Elements of the largest part. */
+static inline uint64_t gcoll_tree_largest_part(uint64_t n, uint32_t parts) {
+    return n / parts + (n % parts > 0);
+}
+
+#endif
