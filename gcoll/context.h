@@ -106,10 +106,30 @@ GCOLL_API void gcoll_context_abort(gcoll_context *context, const char *reason);
  */
 GCOLL_API void gcoll_context_destroy(gcoll_context *context);
 
+/* ---- Requests: what was begun and not waited for ----------------------------------------------------
+ * Of messages (gcoll_pair_send_start, gcoll_pair_recv_start) and of collectives (gcoll/operations.h) alike. A
+ * request belongs to its context, and is ended by whoever waits for it or sees it done: exactly once. The
+ * calls that end it set the caller's pointer to NULL, so that ending it twice is GCOLL_ERR_STATE. What is not
+ * ended is freed with the context; a context that is destroyed with requests in flight breaks on all ranks.
+ */
+
+typedef struct gcoll_request gcoll_request;
+
+/* Waits up to the context's timeout, and ends the request, successful or not. A timeout breaks the context,
+ * as it leaves ranks out of step. */
+GCOLL_API gcoll_status gcoll_request_wait(gcoll_request **request);
+/* Makes progress without waiting. *done is 1 when it has finished; that, and any error of the request, ends
+ * it. */
+GCOLL_API gcoll_status gcoll_request_test(gcoll_request **request, int *done);
+/* Waits until one of the requests has finished and gives the index of the first such, which
+ * gcoll_request_wait then ends at once; nothing is ended here. All are of one context; NULL ones are passed
+ * over, so a list can be worked off in place. GCOLL_ERR_STATE if all are NULL. If the context breaks before
+ * one has finished, its cause is returned, and so it is by each request. */
+GCOLL_API gcoll_status gcoll_wait_any(gcoll_request *const *requests, uint32_t count, uint32_t *index);
+
 /* ---- Pair: an ordered two-way channel to one peer, to write algorithms of your own on ------------- */
 
 typedef struct gcoll_pair gcoll_pair;
-typedef struct gcoll_request gcoll_request;
 
 /* The pair to `peer` (not this rank). Owned by the context. Connects when first used. */
 GCOLL_API gcoll_status gcoll_context_pair(gcoll_context *context, uint32_t peer, gcoll_pair **pair);
@@ -120,18 +140,23 @@ GCOLL_API gcoll_status gcoll_context_pair(gcoll_context *context, uint32_t peer,
 GCOLL_API gcoll_status gcoll_pair_send(gcoll_pair *pair, uint32_t tag, const void *data, uint64_t bytes);
 GCOLL_API gcoll_status gcoll_pair_recv(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes);
 
-/* The same without waiting. data must stay until the request is done. Each request is ended by exactly one
- * successful or failed gcoll_request_wait, or by a gcoll_request_test that sets *done, and is invalid
- * afterwards. */
+/* Both at once, to and from one peer or two: ranks that all do it wait for one another in no circle. */
+GCOLL_API gcoll_status gcoll_pair_sendrecv(gcoll_pair *to, uint32_t send_tag, const void *send,
+                                           uint64_t send_bytes, gcoll_pair *from, uint32_t recv_tag,
+                                           void *recv, uint64_t recv_bytes);
+
+/* The same as send and recv without waiting. data must stay until the request has ended. */
 GCOLL_API gcoll_status gcoll_pair_send_start(gcoll_pair *pair, uint32_t tag, const void *data, uint64_t bytes,
                                              gcoll_request **request);
 GCOLL_API gcoll_status gcoll_pair_recv_start(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes,
                                              gcoll_request **request);
 
-/* Waits up to the context's timeout. A timeout breaks the context, as it leaves ranks out of step. */
-GCOLL_API gcoll_status gcoll_request_wait(gcoll_request *request);
-/* Makes progress without waiting. */
-GCOLL_API gcoll_status gcoll_request_test(gcoll_request *request, int *done);
+/* Receives from whichever of `peers` (`count` ranks, not this one) has its next message of that tag here
+ * first; of several, the one that stands first in the list. *source is its rank. The others' messages stay
+ * for later receives. A rank that has left and sent nothing is passed over; if that is all of them:
+ * GCOLL_ERR_PEER. Blocking, up to the context's timeout. */
+GCOLL_API gcoll_status gcoll_context_recv_any(gcoll_context *context, const uint32_t *peers, uint32_t count,
+                                              uint32_t tag, void *data, uint64_t bytes, uint32_t *source);
 
 GCOLL_END_DECLS
 

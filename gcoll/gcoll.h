@@ -17,13 +17,16 @@
  *     gcoll_store_destroy(store);
  *
  * Read on in: gcoll/status.h (errors), gcoll/types.h (types and operations), gcoll/store.h (rendezvous),
- * gcoll/context.h (contexts and pairs), gcoll/collectives.h (operations, persistent form).
+ * gcoll/context.h (contexts, requests, pairs), gcoll/collectives.h (blocking collectives, algorithms by
+ * name), gcoll/operations.h (started and persistent ones), gcoll/plan.h (writing algorithms).
  */
 #ifndef GCOLL_H
 #define GCOLL_H
 
 #include "gcoll/collectives.h"
 #include "gcoll/context.h"
+#include "gcoll/operations.h"
+#include "gcoll/plan.h"
 #include "gcoll/status.h"
 #include "gcoll/store.h"
 #include "gcoll/types.h"

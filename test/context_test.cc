@@ -218,7 +218,7 @@ TEST_P(Contexts, OwnAllocatorGetsEverythingBack) {
             uint32_t word = tag;
             ASSERT_GCOLL_OK(gcoll_pair_send_start(pair, tag, &rank, sizeof rank, &request));
             ASSERT_GCOLL_OK(gcoll_pair_recv(pair, tag, &word, sizeof word));
-            ASSERT_GCOLL_OK(gcoll_request_wait(request));
+            ASSERT_GCOLL_OK(gcoll_request_wait(&request));
             EXPECT_EQ(word, rank ^ 1);
         }
         gcoll_context *child = nullptr;
@@ -344,7 +344,7 @@ void chat(gcoll_context *context, uint32_t to, uint32_t from) {
         uint32_t word = 0;
         ASSERT_GCOLL_OK(gcoll_pair_send_start(there, 7, &i, sizeof i, &request));
         ASSERT_GCOLL_OK(gcoll_pair_recv(here, 7, &word, sizeof word));
-        ASSERT_GCOLL_OK(gcoll_request_wait(request));
+        ASSERT_GCOLL_OK(gcoll_request_wait(&request));
         EXPECT_EQ(word, i);
     }
 }

@@ -71,7 +71,7 @@ void tags_out_of_order(uint32_t rank, gcoll_context *context, uint64_t unit) {
         requests.push_back(request);
     }
     for (size_t i = requests.size(); i-- > 0;)
-        EXPECT_GCOLL_OK(gcoll_request_wait(requests[i]));
+        EXPECT_GCOLL_OK(gcoll_request_wait(&requests[i]));
     for (uint32_t i = 0; rank == 1 && i < kTags * kRepeats; i++) {
         uint64_t id = (kTags - 1 - i % kTags) * 1000 + i / kTags;
         EXPECT_TRUE(data[i] == message_of(id, unit * (id % 97))) << i;
@@ -119,7 +119,7 @@ TEST_P(Pairs, AllToAllByHand) {
             }
             while (!requests.empty()) { // by test, and from the end
                 int done = 0;
-                ASSERT_GCOLL_OK(gcoll_request_test(requests.back(), &done));
+                ASSERT_GCOLL_OK(gcoll_request_test(&requests.back(), &done));
                 if (done)
                     requests.pop_back();
             }
@@ -146,7 +146,7 @@ TEST_P(Pairs, RingAllreduceByHandAmongCollectives) {
             gcoll_request *request = nullptr;
             ASSERT_GCOLL_OK(gcoll_pair_send_start(next, 9, &data[out * kChunk], kChunk * 8, &request));
             ASSERT_GCOLL_OK(gcoll_pair_recv(last, 9, got.data(), kChunk * 8));
-            ASSERT_GCOLL_OK(gcoll_request_wait(request));
+            ASSERT_GCOLL_OK(gcoll_request_wait(&request));
             for (uint64_t i = 0; i < kChunk; i++)
                 data[in * kChunk + i] = step < kRanks - 1 ? data[in * kChunk + i] + got[i] : got[i];
             ASSERT_GCOLL_OK(

@@ -8,6 +8,26 @@
 
 #include "gcoll/core/core_internal.h"
 
+#define MAX_EXCHANGES 32 /* ranks are less than 2^32 */
+
+/* ---- Collectives -------------------------------------------------------------------------- */
+
+bool gcoll_collective_has_root(gcoll_collective collective) {
+    return collective == GCOLL_BROADCAST || collective == GCOLL_REDUCE || collective == GCOLL_GATHER ||
+           collective == GCOLL_SCATTER;
+}
+
+/* Its vector is made of one block a rank. */
+bool gcoll_collective_has_blocks(gcoll_collective collective) {
+    return collective == GCOLL_REDUCE_SCATTER || collective == GCOLL_ALLGATHER ||
+           collective == GCOLL_GATHER || collective == GCOLL_SCATTER || collective == GCOLL_ALLTOALL;
+}
+
+/* Its output is a block of what its input holds. */
+static bool output_is_smaller(gcoll_collective collective) {
+    return collective == GCOLL_REDUCE_SCATTER || collective == GCOLL_SCATTER;
+}
+
 /* ---- Options ------------------------------------------------------------------------------ */
 
 #define OPTIONS_INIT(name)                                                                                   \
@@ -15,9 +35,59 @@
         memset(options, 0, sizeof *options);                                                                 \
         options->struct_size = sizeof *options;                                                              \
     }
+OPTIONS_INIT(collective)
 OPTIONS_INIT(allreduce)
 OPTIONS_INIT(broadcast)
 OPTIONS_INIT(barrier)
+
+/* What the collectives' types of options have among them. */
+struct options {
+    const char *algorithm;
+    const gcoll_user_op *user_op;
+    int rank_identical;
+    uint64_t memory_limit_bytes;
+    const void *const *inputs;
+    void *const *outputs;
+    uint32_t buffers;
+};
+
+static gcoll_status read_allreduce(const void *given, struct options *options) {
+    gcoll_allreduce_options own = {0};
+    gcoll_status status =
+        gcoll_options_read(&own, sizeof own, offsetof(gcoll_allreduce_options, memory_limit_bytes), given);
+    *options = (struct options){own.algorithm, own.user_op, own.rank_identical, own.memory_limit_bytes,
+                                own.inputs,    own.outputs, own.buffers};
+    return status;
+}
+
+static gcoll_status read_broadcast(const void *given, struct options *options) {
+    gcoll_broadcast_options own = {0};
+    gcoll_status status =
+        gcoll_options_read(&own, sizeof own, offsetof(gcoll_broadcast_options, memory_limit_bytes), given);
+    *options = (struct options){.algorithm = own.algorithm,
+                                .memory_limit_bytes = own.memory_limit_bytes,
+                                .outputs = own.buffers,
+                                .buffers = own.buffer_count};
+    return status;
+}
+
+static gcoll_status read_options(const gcoll_given *given, struct options *options) {
+    if (given->collective == GCOLL_ALLREDUCE)
+        return read_allreduce(given->options, options);
+    if (given->collective == GCOLL_BROADCAST)
+        return read_broadcast(given->options, options);
+    if (given->collective == GCOLL_BARRIER) {
+        gcoll_barrier_options own = {0};
+        gcoll_status status = gcoll_options_read(&own, sizeof own, sizeof own, given->options);
+        *options = (struct options){.algorithm = own.algorithm};
+        return status;
+    }
+    gcoll_collective_options own = {0};
+    gcoll_status status = gcoll_options_read(&own, sizeof own, sizeof own, given->options);
+    *options = (struct options){
+        .algorithm = own.algorithm, .user_op = own.user_op, .memory_limit_bytes = own.memory_limit_bytes};
+    return status;
+}
 
 static gcoll_status set_algorithm(gcoll_call *call, const char *text) {
     if (!text)
@@ -27,6 +97,95 @@ static gcoll_status set_algorithm(gcoll_call *call, const char *text) {
                            strlen(text), sizeof call->algorithm - 1);
     snprintf(call->algorithm, sizeof call->algorithm, "%s", text);
     return GCOLL_OK;
+}
+
+static gcoll_status set_user_op(gcoll_arguments *arguments, const struct options *options) {
+    gcoll_call *call = &arguments->call;
+    if (!gcoll_collective_reduces((gcoll_collective)call->collective))
+        return GCOLL_OK;
+    if (call->op != GCOLL_USER)
+        return gcoll_op_check((gcoll_type)call->type, (gcoll_op)call->op);
+    if (!options->user_op || !options->user_op->reduce)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.user_op: is NULL or has no function, but op is GCOLL_USER");
+    arguments->user_op = options->user_op;
+    call->commutative = options->user_op->commutative ? 1 : 0;
+    if (!call->commutative)
+        call->needs |= GCOLL_CLAIM_ORDERED;
+    return GCOLL_OK;
+}
+
+/* ---- Sizes -------------------------------------------------------------------------------- */
+
+static gcoll_status check_bytes(uint64_t count, size_t type_bytes) {
+    uint64_t bytes;
+    if (!gcoll_mul_u64(count, type_bytes, &bytes) || bytes > PTRDIFF_MAX)
+        return gcoll_error(GCOLL_ERR_INVALID, "count: is %llu; %zu-byte elements exceed the address space",
+                           (unsigned long long)count, type_bytes);
+    return GCOLL_OK;
+}
+
+/* Sums up counts into offsets, and mixes them into the hash. */
+static gcoll_status set_offsets(const uint64_t *counts, const char *name, uint32_t size, uint64_t *offsets,
+                                uint64_t *hash) {
+    if (!counts)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", name);
+    offsets[0] = 0;
+    for (uint32_t rank = 0; rank < size; rank++) {
+        if (__builtin_add_overflow(offsets[rank], counts[rank], &offsets[rank + 1]))
+            return gcoll_error(GCOLL_ERR_INVALID, "%s[%u]: is %llu; with those before it exceeds 64 bits",
+                               name, rank, (unsigned long long)counts[rank]);
+        *hash = (*hash ^ counts[rank]) * UINT64_C(0x100000001b3); /* FNV-1a */
+        *hash ^= *hash >> 29;
+    }
+    return GCOLL_OK;
+}
+
+static bool all_equal(const uint64_t *counts, uint32_t size) {
+    for (uint32_t rank = 1; rank < size; rank++)
+        if (counts[rank] != counts[0])
+            return false;
+    return true;
+}
+
+/* Blocks that are equal make the same call as the form without counts, but for alltoall, where another rank's
+ * may not be. */
+static gcoll_status set_blocks(gcoll_arguments *arguments, gcoll_context *context, const gcoll_given *given) {
+    const uint32_t size = context->size;
+    const bool two = given->collective == GCOLL_ALLTOALL;
+    const size_t entries = (size_t)size + 1;
+    gcoll_call *call = &arguments->call;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    if (!context->offsets && !(context->offsets = malloc(2 * entries * sizeof *context->offsets)))
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "counts: no memory for the blocks of %u ranks", size);
+    uint64_t *offsets = context->offsets, *recv_offsets = context->offsets + entries;
+    gcoll_status status = set_offsets(given->counts, two ? "send_counts" : "counts", size, offsets, &hash);
+    if (status == GCOLL_OK && two)
+        status = set_offsets(given->recv_counts, "recv_counts", size, recv_offsets, &hash);
+    if (status == GCOLL_OK && two)
+        status = check_bytes(recv_offsets[size], gcoll_type_size((gcoll_type)call->type));
+    if (status != GCOLL_OK)
+        return status;
+    call->count = offsets[size];
+    if (!two && all_equal(given->counts, size))
+        return GCOLL_OK;
+    call->blocks_hash = hash ? hash : 1;
+    arguments->blocks.offsets = offsets;
+    arguments->blocks.recv_offsets = two ? recv_offsets : NULL;
+    return GCOLL_OK;
+}
+
+static gcoll_status set_count(gcoll_arguments *arguments, gcoll_context *context, const gcoll_given *given) {
+    gcoll_call *call = &arguments->call;
+    const size_t type_bytes = gcoll_type_size((gcoll_type)call->type);
+    gcoll_status status = GCOLL_OK;
+    if (given->has_counts)
+        status = set_blocks(arguments, context, given);
+    else if (!gcoll_mul_u64(given->count, gcoll_collective_has_blocks(given->collective) ? context->size : 1,
+                            &call->count))
+        status = gcoll_error(GCOLL_ERR_INVALID, "count: is %llu; for %u ranks that exceeds 64 bits",
+                             (unsigned long long)given->count, context->size);
+    return status == GCOLL_OK ? check_bytes(call->count, type_bytes) : status;
 }
 
 /* ---- Buffers ------------------------------------------------------------------------------ */
@@ -55,175 +214,202 @@ static gcoll_status check_buffer(const void *buffer, const char *name, uint32_t 
     return GCOLL_OK;
 }
 
+static gcoll_status check_overlap(struct range *ranges, size_t used) {
+    qsort(ranges, used, sizeof *ranges, by_begin);
+    uintptr_t end = 0;
+    for (size_t i = 0; i < used; i++) {
+        if (ranges[i].begin == ranges[i].end)
+            continue; /* nothing cannot overlap */
+        if (ranges[i].begin < end)
+            return gcoll_error(GCOLL_ERR_INVALID,
+                               "buffers: two of them overlap at %p; an input may equal its own output in all "
+                               "buffers or in none (or, of different sizes, lie where this rank's block is), "
+                               "and nothing else may overlap",
+                               (void *)ranges[i].begin);
+        end = ranges[i].end;
+    }
+    return GCOLL_OK;
+}
+
 /* Outputs (and inputs unless in place) must not overlap one another: steps on them run in any order. */
-static gcoll_status check_buffers(const gcoll_arguments *arguments, uint64_t bytes) {
+static gcoll_status check_buffers(const gcoll_arguments *arguments, const gcoll_problem *problem) {
     const gcoll_call *call = &arguments->call;
+    const size_t alignment = gcoll_type_size((gcoll_type)call->type);
+    const uint64_t in_bytes = gcoll_problem_in_count(problem) * alignment;
+    const uint64_t out_bytes = gcoll_problem_space_count(problem, GCOLL_OUT) * alignment;
+    const char *out_name = call->in_place && output_is_smaller(problem->collective) ? "input" : "output";
     struct range few[4], *ranges = few;
-    size_t used = 0, alignment = gcoll_type_size((gcoll_type)call->type);
+    size_t used = 0;
     if (call->buffers > 2 && !(ranges = malloc(2 * call->buffers * sizeof *ranges)))
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "options.buffers: no memory to check %u", call->buffers);
     gcoll_status status = GCOLL_OK;
     for (uint32_t k = 0; k < call->buffers && status == GCOLL_OK; k++) {
-        status = check_buffer(arguments->buffers.out[k], "output", k, bytes, alignment, &ranges[used++]);
+        status = check_buffer(arguments->buffers.out[k], out_name, k, out_bytes, alignment, &ranges[used++]);
         if (status == GCOLL_OK && !call->in_place)
-            status = check_buffer(arguments->buffers.in[k], "input", k, bytes, alignment, &ranges[used++]);
+            status = check_buffer(arguments->buffers.in[k], "input", k, in_bytes, alignment, &ranges[used++]);
     }
-    if (status == GCOLL_OK && bytes > 0) {
-        qsort(ranges, used, sizeof *ranges, by_begin);
-        for (size_t i = 1; i < used && status == GCOLL_OK; i++)
-            if (ranges[i].begin < ranges[i - 1].end)
-                status = gcoll_error(
-                    GCOLL_ERR_INVALID,
-                    "buffers: two of them overlap at %p; an input may equal its own output in all "
-                    "buffers or in none, and nothing else may overlap",
-                    (void *)ranges[i].begin);
-    }
+    if (status == GCOLL_OK)
+        status = check_overlap(ranges, used);
     if (ranges != few)
         free(ranges);
     return status;
 }
 
-static gcoll_status check_type(uint64_t count, gcoll_type type, uint64_t *bytes) {
-    size_t size = gcoll_type_size(type);
-    if (size == 0)
-        return gcoll_error(GCOLL_ERR_INVALID, "type: is %d; allowed are 0 to %d", (int)type,
-                           GCOLL_TYPE_COUNT - 1);
-    if (!gcoll_mul_u64(count, size, bytes) || *bytes > PTRDIFF_MAX)
-        return gcoll_error(GCOLL_ERR_INVALID, "count: is %llu; %zu-byte elements exceed the address space",
-                           (unsigned long long)count, size);
-    return GCOLL_OK;
-}
-
-static gcoll_status check_context(const gcoll_context *context) {
-    return context ? GCOLL_OK : gcoll_error(GCOLL_ERR_INVALID, "context: is NULL");
-}
-
-/* ---- Calls -------------------------------------------------------------------------------- */
-
-static gcoll_status set_user_op(gcoll_arguments *arguments, const gcoll_allreduce_options *options) {
+/* Buffers as lists, of allreduce and broadcast. */
+static gcoll_status set_lists(gcoll_arguments *arguments, const gcoll_given *given,
+                              const struct options *options) {
     gcoll_call *call = &arguments->call;
-    if (call->op != GCOLL_USER)
-        return gcoll_op_check((gcoll_type)call->type, (gcoll_op)call->op);
-    if (!options->user_op || !options->user_op->reduce)
-        return gcoll_error(GCOLL_ERR_INVALID,
-                           "options.user_op: is NULL or has no function, but op is GCOLL_USER");
-    arguments->user_op = options->user_op;
-    call->commutative = options->user_op->commutative ? 1 : 0;
-    if (!call->commutative)
-        call->needs |= GCOLL_CLAIM_ORDERED;
-    return GCOLL_OK;
-}
-
-/* Sets buffers, and whether the operation is in place. */
-static gcoll_status set_allreduce_buffers(gcoll_arguments *arguments, const void *input, void *output,
-                                          const gcoll_allreduce_options *options) {
-    gcoll_call *call = &arguments->call;
-    if (options->buffers == 0) {
-        arguments->in = input && input != output ? input : output;
-        arguments->out = output;
-        call->buffers = 1;
-        call->in_place = arguments->in == output;
-        return GCOLL_OK;
-    }
+    const bool broadcasts = given->collective == GCOLL_BROADCAST;
+    const char *count_name = broadcasts ? "options.buffer_count" : "options.buffers";
     if (options->buffers > GCOLL_MAX_BUFFERS)
-        return gcoll_error(GCOLL_ERR_INVALID, "options.buffers: is %u; allowed are 0 to %u", options->buffers,
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is %u; allowed are 0 to %u", count_name, options->buffers,
                            GCOLL_MAX_BUFFERS);
-    if (input || output)
-        return gcoll_error(GCOLL_ERR_INVALID, "input, output: must be NULL, as options.buffers is %u",
-                           options->buffers);
-    if (!options->inputs)
-        return gcoll_error(GCOLL_ERR_INVALID, "options.inputs: is NULL, but options.buffers is %u",
-                           options->buffers);
+    if (given->input || given->output)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: must be NULL, as %s is %u",
+                           broadcasts ? "data" : "input, output", count_name, options->buffers);
+    if (broadcasts ? !options->outputs : !options->inputs)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL, but %s is %u",
+                           broadcasts ? "options.buffers" : "options.inputs", count_name, options->buffers);
     call->buffers = options->buffers;
+    call->in_place = 1;
     arguments->buffers.in = options->inputs;
     /* In place means that the inputs are written; the caller who gives no outputs says so. */
     arguments->buffers.out = options->outputs ? options->outputs : (void *const *)(uintptr_t)options->inputs;
-    uint32_t equal = 0;
-    for (uint32_t k = 0; k < options->buffers; k++)
-        equal += arguments->buffers.in[k] == arguments->buffers.out[k];
-    call->in_place = equal == options->buffers;
+    for (uint32_t k = 0; !broadcasts && k < options->buffers; k++)
+        if (arguments->buffers.in[k] != arguments->buffers.out[k])
+            call->in_place = 0;
     return GCOLL_OK;
 }
 
-gcoll_status gcoll_allreduce_arguments(gcoll_arguments *arguments, const gcoll_context *context,
-                                       const void *input, void *output, uint64_t count, gcoll_type type,
-                                       gcoll_op op, const gcoll_allreduce_options *given) {
-    gcoll_allreduce_options options = {0};
-    uint64_t bytes = 0;
+/* Whether the smaller of input and output lies in the larger one where this rank's block is. */
+static bool lies_inside(const gcoll_given *given, gcoll_problem problem, size_t type_bytes) {
+    problem.in_place = true;
+    uintptr_t in = (uintptr_t)given->input, out = (uintptr_t)given->output;
+    return in + gcoll_problem_out_shift(&problem) * type_bytes ==
+           out + gcoll_problem_in_shift(&problem) * type_bytes;
+}
+
+/* Sets in and out of a call with one buffer each, and whether it is in place. */
+static gcoll_status set_pair(gcoll_arguments *arguments, const gcoll_given *given,
+                             const gcoll_problem *problem) {
     gcoll_call *call = &arguments->call;
-    gcoll_status status = check_context(context);
+    const gcoll_collective collective = given->collective;
+    const bool here = !gcoll_collective_has_root(collective) || problem->rank == problem->root;
+    const void *input = given->input;
+    if (collective == GCOLL_REDUCE && here && !input)
+        input = given->output;
+    gcoll_given looked_at = *given;
+    looked_at.input = input;
+    bool inside = lies_inside(&looked_at, *problem, gcoll_type_size((gcoll_type)call->type));
+    arguments->in = input;
+    arguments->out = given->output;
+    switch (collective) {
+    case GCOLL_ALLREDUCE:
+        call->in_place = !input || input == given->output;
+        break;
+    case GCOLL_BROADCAST:
+    case GCOLL_BARRIER:
+        call->in_place = 1;
+        break;
+    case GCOLL_ALLTOALL:
+    case GCOLL_PAIRWISE_EXCHANGE:
+        if (input && input == given->output && problem->count > 0)
+            return gcoll_error(GCOLL_ERR_INVALID,
+                               "input, output: are the same buffer, %p; %s is not done in place", input,
+                               gcoll_collective_name(collective));
+        break;
+    case GCOLL_REDUCE_SCATTER:
+        call->in_place = inside;
+        break;
+    default: /* what a rank that is not the root does not need is not looked at */
+        call->in_place = here && inside;
+        if (!here && collective == GCOLL_SCATTER)
+            arguments->in = NULL;
+        if (!here && (collective == GCOLL_REDUCE || collective == GCOLL_GATHER))
+            arguments->out = NULL;
+    }
+    if (call->in_place && output_is_smaller(collective)) /* it is written where it lies in the input */
+        arguments->out = (void *)(uintptr_t)input;
+    return GCOLL_OK;
+}
+
+/* ---- Together ----------------------------------------------------------------------------- */
+
+static gcoll_status check_given(const gcoll_context *context, const gcoll_given *given) {
+    if (gcoll_type_size(given->type) == 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "type: is %d; allowed are 0 to %d", (int)given->type,
+                           GCOLL_TYPE_COUNT - 1);
+    if (gcoll_collective_has_root(given->collective) && given->root >= context->size)
+        return gcoll_error(GCOLL_ERR_INVALID, "root: is %u; allowed are 0 to %u", given->root,
+                           context->size - 1);
+    if (given->exchanges > MAX_EXCHANGES)
+        return gcoll_error(GCOLL_ERR_INVALID, "exchanges: is %u; allowed are 0 to %d", given->exchanges,
+                           MAX_EXCHANGES);
+    return GCOLL_OK;
+}
+
+static gcoll_status set_call(gcoll_arguments *arguments, gcoll_context *context, const gcoll_given *given,
+                             const struct options *options) {
+    gcoll_call *call = &arguments->call;
+    call->collective = (uint32_t)given->collective;
+    call->type = (uint32_t)given->type;
+    call->op = (uint32_t)given->op;
+    call->root = given->root;
+    call->exchanges = given->exchanges;
+    call->buffers = 1;
+    call->commutative = 1;
+    call->registered = context->registry.count;
+    call->needs = options->rank_identical ? GCOLL_CLAIM_RANK_IDENTICAL : 0;
+    call->memory_limit = options->memory_limit_bytes;
+    gcoll_status status = set_count(arguments, context, given);
     if (status == GCOLL_OK)
-        status = gcoll_options_read(&options, sizeof options, sizeof options, given);
+        status = set_algorithm(call, options->algorithm);
+    return status == GCOLL_OK ? set_user_op(arguments, options) : status;
+}
+
+gcoll_status gcoll_arguments_read(gcoll_arguments *arguments, gcoll_context *context,
+                                  const gcoll_given *given) {
+    struct options options = {0};
+    if (!context)
+        return gcoll_error(GCOLL_ERR_INVALID, "context: is NULL");
+    gcoll_status status = read_options(given, &options);
     if (status == GCOLL_OK)
-        status = check_type(count, type, &bytes);
+        status = check_given(context, given);
+    if (status == GCOLL_OK)
+        status = set_call(arguments, context, given, &options);
     if (status != GCOLL_OK)
         return status;
-    call->collective = GCOLL_ALLREDUCE;
-    call->type = (uint32_t)type;
-    call->op = (uint32_t)op;
-    call->commutative = 1;
-    call->count = count;
-    call->needs = options.rank_identical ? GCOLL_CLAIM_RANK_IDENTICAL : 0;
-    status = set_algorithm(call, options.algorithm);
-    if (status == GCOLL_OK)
-        status = set_user_op(arguments, &options);
-    if (status == GCOLL_OK)
-        status = set_allreduce_buffers(arguments, input, output, &options);
-    if (status == GCOLL_OK && options.buffers == 0) {
+    gcoll_problem problem = gcoll_call_problem(context, &arguments->call, &arguments->blocks);
+    if (options.buffers > 0) {
+        status = set_lists(arguments, given, &options);
+    } else {
+        status = set_pair(arguments, given, &problem);
         arguments->buffers.in = &arguments->in;
         arguments->buffers.out = &arguments->out;
     }
-    return status == GCOLL_OK ? check_buffers(arguments, bytes) : status;
+    problem.in_place = arguments->call.in_place != 0;
+    return status == GCOLL_OK ? check_buffers(arguments, &problem) : status;
 }
 
-gcoll_status gcoll_broadcast_arguments(gcoll_arguments *arguments, const gcoll_context *context, void *data,
-                                       uint64_t count, gcoll_type type, uint32_t root,
-                                       const gcoll_broadcast_options *given) {
-    gcoll_broadcast_options options = {0};
-    uint64_t bytes = 0;
-    gcoll_call *call = &arguments->call;
-    gcoll_status status = check_context(context);
+gcoll_status gcoll_arguments_shape(gcoll_call *call, gcoll_context *context, gcoll_collective collective,
+                                   uint64_t count, gcoll_type type, gcoll_op op, uint32_t root,
+                                   const gcoll_collective_options *given) {
+    gcoll_arguments arguments = {0};
+    gcoll_collective_options own = {0};
+    if ((unsigned)collective >= GCOLL_COLLECTIVE_COUNT)
+        return gcoll_error(GCOLL_ERR_INVALID, "collective: is %u; allowed are 0 to %u", (unsigned)collective,
+                           GCOLL_COLLECTIVE_COUNT - 1u);
+    gcoll_status status = gcoll_options_read(&own, sizeof own, sizeof own, given);
+    const struct options options = {.user_op = own.user_op, .memory_limit_bytes = own.memory_limit_bytes};
+    const gcoll_given shape = {.collective = collective,
+                               .count = collective == GCOLL_BARRIER ? 0 : count,
+                               .type = type,
+                               .op = op,
+                               .root = gcoll_collective_has_root(collective) ? root : 0};
     if (status == GCOLL_OK)
-        status = gcoll_options_read(&options, sizeof options, sizeof options, given);
+        status = check_given(context, &shape);
     if (status == GCOLL_OK)
-        status = check_type(count, type, &bytes);
-    if (status != GCOLL_OK)
-        return status;
-    if (root >= context->size)
-        return gcoll_error(GCOLL_ERR_INVALID, "root: is %u; allowed are 0 to %u", root, context->size - 1);
-    if (options.buffer_count > GCOLL_MAX_BUFFERS || (options.buffer_count > 0 && (!options.buffers || data)))
-        return gcoll_error(
-            GCOLL_ERR_INVALID,
-            "options.buffer_count: is %u; allowed are 0 with data, or 1 to %u with options.buffers and "
-            "without data",
-            options.buffer_count, GCOLL_MAX_BUFFERS);
-    call->collective = GCOLL_BROADCAST;
-    call->type = (uint32_t)type;
-    call->root = root;
-    call->commutative = 1;
-    call->count = count;
-    call->in_place = 1;
-    call->buffers = options.buffer_count ? options.buffer_count : 1;
-    arguments->out = data;
-    arguments->buffers.out = options.buffer_count ? options.buffers : &arguments->out;
-    status = set_algorithm(call, options.algorithm);
-    return status == GCOLL_OK ? check_buffers(arguments, bytes) : status;
-}
-
-gcoll_status gcoll_barrier_arguments(gcoll_arguments *arguments, const gcoll_context *context,
-                                     const gcoll_barrier_options *given) {
-    gcoll_barrier_options options = {0};
-    gcoll_status status = check_context(context);
-    if (status == GCOLL_OK)
-        status = gcoll_options_read(&options, sizeof options, sizeof options, given);
-    if (status != GCOLL_OK)
-        return status;
-    gcoll_call *call = &arguments->call;
-    call->collective = GCOLL_BARRIER;
-    call->type = GCOLL_UINT8;
-    call->commutative = 1;
-    call->in_place = 1;
-    call->buffers = 1;
-    arguments->buffers.out = &arguments->out;
-    return set_algorithm(call, options.algorithm);
+        status = set_call(&arguments, context, &shape, &options);
+    *call = arguments.call;
+    return status;
 }

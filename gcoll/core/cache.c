@@ -12,80 +12,62 @@
 static uint64_t hash_call(const gcoll_call *call) {
     uint64_t hash =
         UINT64_C(0xcbf29ce484222325); /* FNV-1a over the fields, not byte by byte: the text is mostly empty */
-    const uint32_t fields[] = {call->collective, call->type,     call->op,          call->root,
-                               call->buffers,    call->in_place, call->commutative, call->needs};
+    const uint64_t fields[] = {call->collective,  call->type,       call->op,          call->root,
+                               call->exchanges,   call->buffers,    call->in_place,    call->needs,
+                               call->commutative, call->registered, call->blocks_hash, call->count,
+                               call->memory_limit};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         hash = (hash ^ fields[i]) * UINT64_C(0x100000001b3);
-    hash = (hash ^ call->count) * UINT64_C(0x100000001b3);
     for (const char *at = call->algorithm; *at; at++)
         hash = (hash ^ (uint8_t)*at) * UINT64_C(0x100000001b3);
     return hash;
 }
 
+static bool same_offsets(const uint64_t *a, const uint64_t *b, uint32_t size) {
+    return !a == !b && (!a || memcmp(a, b, (size + (size_t)1) * sizeof *a) == 0);
+}
+
+static bool matches(const gcoll_cache_entry *entry, uint64_t hash, const gcoll_call *call,
+                    const gcoll_blocks *blocks) {
+    const gcoll_problem *problem = &entry->plan->problem;
+    return entry->hash == hash && memcmp(&entry->call, call, sizeof *call) == 0 &&
+           same_offsets(problem->offsets, blocks->offsets, problem->size) &&
+           same_offsets(problem->recv_offsets, blocks->recv_offsets, problem->size);
+}
+
 /* ---- Planning ----------------------------------------------------------------------------- */
 
-static gcoll_status check_claims(const gcoll_call *call, const gcoll_choice *choice,
-                                 const gcoll_problem *problem) {
-    uint32_t lacking = call->needs & ~gcoll_algorithm_claims(choice->algorithm, problem);
-    if (lacking & GCOLL_CLAIM_ORDERED)
-        return gcoll_error(
-            GCOLL_ERR_UNSUPPORTED,
-            "algorithm: %s does not keep rank order, which an operation that does not commute needs; "
-            "take auto or sorted_linear_tree",
-            choice->algorithm->name);
-    if (lacking & GCOLL_CLAIM_RANK_IDENTICAL)
-        return gcoll_error(
-            GCOLL_ERR_UNSUPPORTED,
-            "algorithm: results of %s with these options may differ between ranks in the last bits, "
-            "but options.rank_identical is set",
-            choice->algorithm->name);
-    return GCOLL_OK;
-}
-
-static gcoll_status choose(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
-                           gcoll_choice *choice) {
-    const size_t type_bytes = gcoll_type_size((gcoll_type)call->type);
-    const gcoll_needs needs = {.claims = call->needs};
-    const char *text = call->algorithm[0] ? call->algorithm : NULL;
-    gcoll_status status = gcoll_choice_parse(NULL, text, problem->collective, choice);
-    if (status != GCOLL_OK)
-        return status;
-    if (!choice->algorithm) {
-        status = gcoll_choose(NULL, problem, type_bytes, &needs, &context->cost, choice, NULL, NULL);
-        if (status != GCOLL_OK)
-            return status;
-    } else {
-        gcoll_choice_resolve(problem, type_bytes, &needs, &context->cost, choice);
-    }
-    memcpy(problem->option, choice->option, sizeof problem->option);
-    problem->segment = choice->segment_bytes / type_bytes;
-    if (choice->segment_bytes > 0 && problem->segment == 0)
-        problem->segment = 1; /* less than an element: an element */
-    return check_claims(call, choice, problem);
-}
-
-static gcoll_status plan(gcoll_context *context, gcoll_cache_entry *entry) {
+/* Costs promise the scratch that selection goes by; an algorithm of the user's may promise too little. */
+static gcoll_status check_limit(const gcoll_cache_entry *entry) {
     const gcoll_call *call = &entry->call;
-    gcoll_problem problem = {.collective = (gcoll_collective)call->collective,
-                             .rank = context->rank,
-                             .size = context->size,
-                             .root = call->root,
-                             .buffers = call->buffers,
-                             .in_place = call->in_place != 0,
-                             .average = call->op == GCOLL_AVG && call->collective == GCOLL_ALLREDUCE,
-                             .count = call->count};
-    gcoll_status status = choose(context, call, &problem, &entry->choice);
+    uint64_t bytes;
+    if (call->memory_limit == 0 ||
+        (gcoll_mul_u64(entry->plan->scratch, gcoll_type_size((gcoll_type)call->type), &bytes) &&
+         bytes <= call->memory_limit))
+        return GCOLL_OK;
+    return gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                       "algorithm: %s needs %llu elements of scratch, but options.memory_limit_bytes is %llu",
+                       entry->choice.algorithm->name, (unsigned long long)entry->plan->scratch,
+                       (unsigned long long)call->memory_limit);
+}
+
+static gcoll_status plan(gcoll_context *context, gcoll_cache_entry *entry, const gcoll_blocks *blocks) {
+    const gcoll_call *call = &entry->call;
+    gcoll_problem problem = gcoll_call_problem(context, call, blocks);
+    gcoll_status status = gcoll_call_choose(context, call, &problem, &entry->choice);
     if (status != GCOLL_OK)
         return status;
     status = gcoll_plan_create(entry->choice.algorithm, &problem, &entry->plan);
     if (status != GCOLL_OK)
         return status;
     gcoll_choice_format(&entry->choice, entry->algorithm, sizeof entry->algorithm);
-    gcoll_fingerprint_make(call, &entry->choice, &entry->fingerprint);
-    gcoll_log(context, GCOLL_LOG_DEBUG, "planned %s of %llu %s: %s, %u steps",
+    gcoll_fingerprint_make(context, call, &entry->choice, &entry->fingerprint);
+    gcoll_log(context, GCOLL_LOG_INFO, "%s of %llu %s: %s%s, %u steps",
               gcoll_collective_name(problem.collective), (unsigned long long)call->count,
-              gcoll_type_name((gcoll_type)call->type), entry->algorithm, entry->plan->step_count);
-    return GCOLL_OK;
+              gcoll_type_name((gcoll_type)call->type), entry->algorithm,
+              call->algorithm[0] && strcmp(call->algorithm, "auto") != 0 ? "" : " (chosen by cost)",
+              entry->plan->step_count);
+    return check_limit(entry);
 }
 
 /* ---- The cache ---------------------------------------------------------------------------- */
@@ -112,11 +94,12 @@ static void make_room(gcoll_context *context) {
     drop(context, entry);
 }
 
-gcoll_status gcoll_cache_get(gcoll_context *context, const gcoll_call *call, gcoll_cache_entry **out) {
+gcoll_status gcoll_cache_get(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
+                             gcoll_cache_entry **out) {
     uint64_t hash = hash_call(call);
     for (gcoll_cache_entry **link = &context->cache; *link; link = &(*link)->next) {
         gcoll_cache_entry *entry = *link;
-        if (entry->hash != hash || memcmp(&entry->call, call, sizeof *call) != 0)
+        if (!matches(entry, hash, call, blocks))
             continue;
         *link = entry->next;
         entry->next = context->cache;
@@ -131,8 +114,9 @@ gcoll_status gcoll_cache_get(gcoll_context *context, const gcoll_call *call, gco
     memset(entry, 0, sizeof *entry);
     entry->call = *call;
     entry->hash = hash;
-    gcoll_status status = plan(context, entry);
+    gcoll_status status = plan(context, entry, blocks);
     if (status != GCOLL_OK) {
+        gcoll_plan_destroy(entry->plan);
         gcoll_release(context, entry, sizeof *entry);
         return status;
     }

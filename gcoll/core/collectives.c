@@ -1,8 +1,8 @@
 /*
- * gcoll/core/collectives.c - the blocking calls.
+ * gcoll/core/collectives.c - the collective calls, each in three forms: blocking, started, persistent.
  *
- * A call borrows the idle run of its plan, so a repeated call allocates nothing, unless its run needs so much
- * memory that keeping it for every shape would hurt more than getting it anew.
+ * A call that blocks or starts borrows the idle run of its plan, so a repeated call allocates nothing, unless
+ * its run needs so much memory that keeping it for every shape would hurt more than getting it anew.
  */
 #include <string.h>
 
@@ -11,56 +11,193 @@
 #define KEPT_BYTES                                                                                           \
     (UINT64_C(4) << 20) /* of a run; what moves through it takes far longer than the allocation */
 
-static gcoll_status run_to_end(gcoll_context *context, gcoll_run *run) {
-    gcoll_status status = gcoll_run_start(run);
-    if (status == GCOLL_OK)
-        status = context->endpoint ? gcoll_context_wait_run(context, run) : GCOLL_OK;
-    return gcoll_run_result(context, run, status);
-}
+/* ---- Runs that come and go ---------------------------------------------------------------- */
 
-static gcoll_status run_blocking(gcoll_context *context, const gcoll_arguments *arguments) {
+gcoll_status gcoll_run_borrow(gcoll_context *context, const gcoll_arguments *arguments, gcoll_run **out) {
     gcoll_cache_entry *entry;
     gcoll_status status = gcoll_context_settle(context);
     if (status == GCOLL_OK)
-        status = gcoll_cache_get(context, &arguments->call, &entry);
+        status = gcoll_cache_get(context, &arguments->call, &arguments->blocks, &entry);
     if (status != GCOLL_OK)
         return status;
     gcoll_run *run = entry->idle;
     entry->idle = NULL;
     if (!run)
         status = gcoll_run_create(context, entry, &run);
-    if (status == GCOLL_OK) {
-        gcoll_run_bind(run, &arguments->buffers, arguments->user_op);
-        status = run_to_end(context, run);
-        if (gcoll_run_memory_bytes(run) <= KEPT_BYTES)
-            entry->idle = run;
-        else
-            gcoll_run_destroy(run);
-    }
-    gcoll_cache_put(entry);
+    gcoll_cache_put(entry); /* the run holds it */
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_run_bind(run, &arguments->buffers, arguments->user_op);
+    *out = run;
+    return GCOLL_OK;
+}
+
+void gcoll_run_return(gcoll_run *run) {
+    gcoll_cache_entry *entry = gcoll_run_cache_entry(run);
+    gcoll_run_drop(run);
+    if (!entry->idle && gcoll_run_memory_bytes(run) <= KEPT_BYTES)
+        entry->idle = run;
+    else
+        gcoll_run_destroy(run);
+}
+
+/* ---- The three forms ---------------------------------------------------------------------- */
+
+static gcoll_status run_blocking(gcoll_context *context, const gcoll_given *given) {
+    gcoll_arguments arguments = {0};
+    gcoll_run *run = NULL;
+    gcoll_status status = gcoll_arguments_read(&arguments, context, given);
+    if (status == GCOLL_OK)
+        status = gcoll_run_borrow(context, &arguments, &run);
+    if (status != GCOLL_OK)
+        return status;
+    status = gcoll_run_start(run);
+    if (status == GCOLL_OK && context->endpoint)
+        status = gcoll_context_wait_run(context, run);
+    status = gcoll_run_result(context, run, status);
+    gcoll_run_return(run);
     return status;
 }
 
-gcoll_status gcoll_allreduce(gcoll_context *context, const void *input, void *output, uint64_t count,
-                             gcoll_type type, gcoll_op op, const gcoll_allreduce_options *options) {
-    gcoll_arguments arguments = {0};
-    gcoll_status status =
-        gcoll_allreduce_arguments(&arguments, context, input, output, count, type, op, options);
-    return status == GCOLL_OK ? run_blocking(context, &arguments) : status;
+static void flush(gcoll_context *context) {
+    if (context->endpoint && !context->broken)
+        context->transport->flush(context->endpoint);
 }
 
-gcoll_status gcoll_broadcast(gcoll_context *context, void *data, uint64_t count, gcoll_type type,
-                             uint32_t root, const gcoll_broadcast_options *options) {
+static gcoll_status start(gcoll_context *context, const gcoll_given *given, gcoll_request **out) {
     gcoll_arguments arguments = {0};
-    gcoll_status status = gcoll_broadcast_arguments(&arguments, context, data, count, type, root, options);
-    return status == GCOLL_OK ? run_blocking(context, &arguments) : status;
+    gcoll_request *request = NULL;
+    gcoll_run *run = NULL;
+    gcoll_status status = gcoll_arguments_read(&arguments, context, given);
+    if (status == GCOLL_OK && !out)
+        status = gcoll_error(GCOLL_ERR_INVALID, "request: is NULL");
+    if (status == GCOLL_OK)
+        status = gcoll_run_borrow(context, &arguments, &run);
+    if (status != GCOLL_OK)
+        return status;
+    status = gcoll_request_create(context, &request);
+    if (status != GCOLL_OK) {
+        gcoll_run_return(run);
+        return status;
+    }
+    request->run = run;
+    status = gcoll_run_start(run);
+    if (status != GCOLL_OK) {
+        gcoll_request_end(request);
+        return status;
+    }
+    flush(context);
+    *out = request;
+    return GCOLL_OK;
 }
 
-gcoll_status gcoll_barrier(gcoll_context *context, const gcoll_barrier_options *options) {
+static gcoll_status create(gcoll_context *context, const gcoll_given *given, gcoll_operation **out) {
     gcoll_arguments arguments = {0};
-    gcoll_status status = gcoll_barrier_arguments(&arguments, context, options);
-    return status == GCOLL_OK ? run_blocking(context, &arguments) : status;
+    gcoll_status status = gcoll_arguments_read(&arguments, context, given);
+    if (status == GCOLL_OK && !out)
+        status = gcoll_error(GCOLL_ERR_INVALID, "operation: is NULL");
+    return status == GCOLL_OK ? gcoll_operation_create(context, &arguments, out) : status;
 }
+
+#define LIST(...) __VA_ARGS__
+/* Defines the three forms; what follows the parameters fills in a gcoll_given. */
+#define FORMS(name, parameters, ...)                                                                         \
+    gcoll_status gcoll_##name(LIST parameters) {                                                             \
+        return run_blocking(context, &(const gcoll_given){__VA_ARGS__});                                     \
+    }                                                                                                        \
+    gcoll_status gcoll_##name##_start(LIST parameters, gcoll_request **request) {                            \
+        return start(context, &(const gcoll_given){__VA_ARGS__}, request);                                   \
+    }                                                                                                        \
+    gcoll_status gcoll_##name##_create(LIST parameters, gcoll_operation **operation) {                       \
+        return create(context, &(const gcoll_given){__VA_ARGS__}, operation);                                \
+    }
+
+FORMS(allreduce,
+      (gcoll_context * context, const void *input, void *output, uint64_t count, gcoll_type type, gcoll_op op,
+       const gcoll_allreduce_options *options),
+      .collective = GCOLL_ALLREDUCE, .input = input, .output = output, .count = count, .type = type, .op = op,
+      .options = options)
+
+FORMS(reduce,
+      (gcoll_context * context, const void *input, void *output, uint64_t count, gcoll_type type, gcoll_op op,
+       uint32_t root, const gcoll_collective_options *options),
+      .collective = GCOLL_REDUCE, .input = input, .output = output, .count = count, .type = type, .op = op,
+      .root = root, .options = options)
+
+FORMS(reduce_scatter,
+      (gcoll_context * context, const void *input, void *output, uint64_t count, gcoll_type type, gcoll_op op,
+       const gcoll_collective_options *options),
+      .collective = GCOLL_REDUCE_SCATTER, .input = input, .output = output, .count = count, .type = type,
+      .op = op, .options = options)
+
+FORMS(reduce_scatter_v,
+      (gcoll_context * context, const void *input, void *output, const uint64_t *counts, gcoll_type type,
+       gcoll_op op, const gcoll_collective_options *options),
+      .collective = GCOLL_REDUCE_SCATTER, .input = input, .output = output, .has_counts = true,
+      .counts = counts, .type = type, .op = op, .options = options)
+
+FORMS(broadcast,
+      (gcoll_context * context, void *data, uint64_t count, gcoll_type type, uint32_t root,
+       const gcoll_broadcast_options *options),
+      .collective = GCOLL_BROADCAST, .output = data, .count = count, .type = type, .root = root,
+      .options = options)
+
+FORMS(allgather,
+      (gcoll_context * context, const void *input, void *output, uint64_t count, gcoll_type type,
+       const gcoll_collective_options *options),
+      .collective = GCOLL_ALLGATHER, .input = input, .output = output, .count = count, .type = type,
+      .options = options)
+
+FORMS(allgather_v,
+      (gcoll_context * context, const void *input, void *output, const uint64_t *counts, gcoll_type type,
+       const gcoll_collective_options *options),
+      .collective = GCOLL_ALLGATHER, .input = input, .output = output, .has_counts = true, .counts = counts,
+      .type = type, .options = options)
+
+FORMS(gather,
+      (gcoll_context * context, const void *input, void *output, uint64_t count, gcoll_type type,
+       uint32_t root, const gcoll_collective_options *options),
+      .collective = GCOLL_GATHER, .input = input, .output = output, .count = count, .type = type,
+      .root = root, .options = options)
+
+FORMS(gather_v,
+      (gcoll_context * context, const void *input, void *output, const uint64_t *counts, gcoll_type type,
+       uint32_t root, const gcoll_collective_options *options),
+      .collective = GCOLL_GATHER, .input = input, .output = output, .has_counts = true, .counts = counts,
+      .type = type, .root = root, .options = options)
+
+FORMS(scatter,
+      (gcoll_context * context, const void *input, void *output, uint64_t count, gcoll_type type,
+       uint32_t root, const gcoll_collective_options *options),
+      .collective = GCOLL_SCATTER, .input = input, .output = output, .count = count, .type = type,
+      .root = root, .options = options)
+
+FORMS(scatter_v,
+      (gcoll_context * context, const void *input, void *output, const uint64_t *counts, gcoll_type type,
+       uint32_t root, const gcoll_collective_options *options),
+      .collective = GCOLL_SCATTER, .input = input, .output = output, .has_counts = true, .counts = counts,
+      .type = type, .root = root, .options = options)
+
+FORMS(alltoall,
+      (gcoll_context * context, const void *input, void *output, uint64_t count, gcoll_type type,
+       const gcoll_collective_options *options),
+      .collective = GCOLL_ALLTOALL, .input = input, .output = output, .count = count, .type = type,
+      .options = options)
+
+FORMS(alltoall_v,
+      (gcoll_context * context, const void *input, void *output, const uint64_t *send_counts,
+       const uint64_t *recv_counts, gcoll_type type, const gcoll_collective_options *options),
+      .collective = GCOLL_ALLTOALL, .input = input, .output = output, .has_counts = true,
+      .counts = send_counts, .recv_counts = recv_counts, .type = type, .options = options)
+
+FORMS(pairwise_exchange,
+      (gcoll_context * context, const void *input, void *output, uint64_t count, gcoll_type type,
+       uint32_t exchanges, const gcoll_collective_options *options),
+      .collective = GCOLL_PAIRWISE_EXCHANGE, .input = input, .output = output, .count = count, .type = type,
+      .exchanges = exchanges, .options = options)
+
+FORMS(barrier, (gcoll_context * context, const gcoll_barrier_options *options), .collective = GCOLL_BARRIER,
+      .type = GCOLL_UINT8, .options = options)
 
 /* ---- Algorithms by name ------------------------------------------------------------------- */
 

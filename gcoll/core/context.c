@@ -247,7 +247,7 @@ uint32_t gcoll_context_size(const gcoll_context *context) {
 void gcoll_context_destroy(gcoll_context *context) {
     if (!context)
         return;
-    if (context->runs || context->requests)
+    if (context->runs || gcoll_requests_in_flight(context))
         gcoll_break(context, GCOLL_ERR_PEER, context->rank,
                     "rank %u destroyed its context with work in flight", context->rank);
     gcoll_context_settle(context); /* also for an abort that nobody has noticed yet */
@@ -259,6 +259,7 @@ void gcoll_context_destroy(gcoll_context *context) {
         gcoll_rendezvous_leave(context);
     if (context->endpoint)
         context->transport->close(context->endpoint, CLOSE_LIMIT_MS);
+    gcoll_operations_orphan(context);
     gcoll_requests_free(context);
     if (!context->broken)
         gcoll_rendezvous_leave(context);
@@ -270,6 +271,9 @@ void gcoll_context_destroy(gcoll_context *context) {
     for (uint32_t peer = 0; context->addresses && peer < context->size; peer++)
         free(context->addresses[peer]);
     free(context->addresses);
+    free(context->offsets);
+    free(context->node);
+    gcoll_registry_clear(&context->registry);
     gcoll_release(context, context->peers, context->size * sizeof *context->peers);
     free(context->interface);
     free(context);

@@ -27,19 +27,27 @@ typedef struct gcoll_cache_entry gcoll_cache_entry;
 
 #define GCOLL_ALGORITHM_TEXT_MAX 128
 
-/* The arguments of a collective call that decide its plan. Zeroed before it is filled, so that two equal
- * calls compare equal byte by byte. */
+/* The arguments of a collective call that decide its plan, but for the blocks. Zeroed before it is filled, so
+ * that two equal calls compare equal byte by byte. */
 typedef struct gcoll_call {
-    uint32_t collective, type, op, root, buffers, needs;
+    uint32_t collective, type, op, root, exchanges, buffers, needs;
     uint32_t in_place;
     uint32_t commutative;
-    uint64_t count;
+    uint32_t registered;   /* algorithms that the context had been given: with more, auto chooses anew */
+    uint64_t count;        /* of the problem: all blocks */
+    uint64_t memory_limit; /* bytes of scratch; 0: any */
+    uint64_t blocks_hash;  /* of the blocks; 0 if they are equal */
     char algorithm[GCOLL_ALGORITHM_TEXT_MAX]; /* "" is auto */
 } gcoll_call;
 
-/* A plan by its call, shared by operations; holds one idle run for blocking calls. */
+/* Where blocks of different sizes lie, as gcoll_problem has it; NULL if they are equal. */
+typedef struct gcoll_blocks {
+    const uint64_t *offsets, *recv_offsets;
+} gcoll_blocks;
+
+/* A plan by its call, shared by operations; holds one idle run for calls that come and go. */
 struct gcoll_cache_entry {
-    gcoll_call call;
+    gcoll_call call; /* its blocks are those of the plan */
     uint64_t hash;
     gcoll_choice choice;
     char algorithm[GCOLL_ALGORITHM_TEXT_MAX]; /* the choice as text */
@@ -53,35 +61,61 @@ struct gcoll_cache_entry {
 #define GCOLL_CACHE_ENTRIES 128 /* more shapes than a training step or a solver uses; each costs a plan */
 
 /* Finds or makes the entry, and takes a hold on it. */
-gcoll_status gcoll_cache_get(gcoll_context *context, const gcoll_call *call, gcoll_cache_entry **entry);
+gcoll_status gcoll_cache_get(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
+                             gcoll_cache_entry **entry);
 void gcoll_cache_put(gcoll_cache_entry *entry);
 void gcoll_cache_clear(gcoll_context *context);
 
-/* ---- Runs: a plan bound to buffers, and its state while it is in flight (engine.c) -------- */
+/* The problem that a call makes, without algorithm options. */
+gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call *call,
+                                 const gcoll_blocks *blocks);
+/* Finds the algorithm for it (choose.c): options and segment are set in *problem. */
+gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
+                               gcoll_choice *choice);
+
+/* ---- Arguments (arguments.c) -------------------------------------------------------------- */
 
 typedef struct gcoll_buffers {
-    const void *const *in; /* entry->call.buffers pointers each; not read when in place */
+    /* entry->call.buffers pointers each. In place, `in` is not read and `out` is the larger of both. */
+    const void *const *in;
     void *const *out;
 } gcoll_buffers;
+
+/* What a public call was given. What does not belong to its collective is zero. */
+typedef struct gcoll_given {
+    gcoll_collective collective;
+    const void *input;
+    void *output;
+    uint64_t count; /* as the call counts: of the vector or of a block */
+    bool has_counts;
+    const uint64_t *counts, *recv_counts; /* of blocks, if has_counts */
+    gcoll_type type;
+    gcoll_op op;
+    uint32_t root, exchanges;
+    const void *options; /* of the collective's own type */
+} gcoll_given;
 
 /* A call as the user made it, checked. Not to be copied: buffers may point into it. */
 typedef struct gcoll_arguments {
     gcoll_call call;
+    gcoll_blocks blocks; /* in the context's memory, until the next call */
     gcoll_buffers buffers;
     const void *in;
     void *out;
     const gcoll_user_op *user_op;
 } gcoll_arguments;
 
-/* Fill in zeroed arguments. Errors name the argument. */
-gcoll_status gcoll_allreduce_arguments(gcoll_arguments *arguments, const gcoll_context *context,
-                                       const void *input, void *output, uint64_t count, gcoll_type type,
-                                       gcoll_op op, const gcoll_allreduce_options *options);
-gcoll_status gcoll_broadcast_arguments(gcoll_arguments *arguments, const gcoll_context *context, void *data,
-                                       uint64_t count, gcoll_type type, uint32_t root,
-                                       const gcoll_broadcast_options *options);
-gcoll_status gcoll_barrier_arguments(gcoll_arguments *arguments, const gcoll_context *context,
-                                     const gcoll_barrier_options *options);
+/* Fills in zeroed arguments. Errors name the argument. */
+gcoll_status gcoll_arguments_read(gcoll_arguments *arguments, gcoll_context *context,
+                                  const gcoll_given *given);
+/* The call of a blocking collective without its buffers. */
+gcoll_status gcoll_arguments_shape(gcoll_call *call, gcoll_context *context, gcoll_collective collective,
+                                   uint64_t count, gcoll_type type, gcoll_op op, uint32_t root,
+                                   const gcoll_collective_options *given);
+bool gcoll_collective_has_root(gcoll_collective collective);
+bool gcoll_collective_has_blocks(gcoll_collective collective);
+
+/* ---- Runs: a plan bound to buffers, and its state while it is in flight (engine.c) -------- */
 
 gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, gcoll_run **run);
 void gcoll_run_destroy(gcoll_run *run);
@@ -101,6 +135,7 @@ bool gcoll_run_blocked_step(const gcoll_run *run, uint32_t peer, uint32_t *step)
 void gcoll_run_each_waited(const gcoll_run *run, bool (*fn)(void *arg, uint32_t peer), void *arg);
 bool gcoll_run_waits_for(const gcoll_run *run, uint32_t peer);
 uint64_t gcoll_run_sequence(const gcoll_run *run);
+gcoll_cache_entry *gcoll_run_cache_entry(gcoll_run *run);
 const gcoll_cache_entry *gcoll_run_entry(const gcoll_run *run);
 gcoll_run *gcoll_run_next(const gcoll_run *run);
 /* Takes it off the context's list, finished or not. */
@@ -140,7 +175,57 @@ typedef struct gcoll_peer {
     gcoll_pair *pair;
 } gcoll_peer;
 
+/* ---- Requests and operations (request.c, operation.c) ------------------------------------- */
+
+typedef enum gcoll_request_state {
+    GCOLL_REQUEST_IDLE = 0, /* in the context's list of spare ones, or of an operation that does not run */
+    GCOLL_REQUEST_LIVE
+} gcoll_request_state;
+
+/* Something begun that somebody will ask for: a message, or a run. */
+struct gcoll_request {
+    gcoll_context *context; /* NULL: it is gone */
+    gcoll_request_state state;
+    bool kept;      /* it is an operation's: ending it ends neither the request nor the run */
+    gcoll_run *run; /* NULL: a message */
+    gcoll_message message;
+    uint32_t peer;               /* of the message */
+    bool done;                   /* the message is */
+    gcoll_request *next, **link; /* in context->requests, or (next) context->spare_requests */
+};
+
+struct gcoll_operation {
+    gcoll_request request; /* with the run */
+    gcoll_operation *next, **link;
+};
+
+/* A live one, in the context's list. */
+gcoll_status gcoll_request_create(gcoll_context *context, gcoll_request **request);
+/* Makes an operation's request live, in the context's list. */
+void gcoll_request_begin(gcoll_request *request);
+/* Takes it out of the list; unless it is kept, its run goes back to where it came from, and it is spare. */
+void gcoll_request_end(gcoll_request *request);
+/* A run of the arguments' plan, bound; from the cache if there is an idle one. */
+gcoll_status gcoll_run_borrow(gcoll_context *context, const gcoll_arguments *arguments, gcoll_run **run);
+void gcoll_run_return(gcoll_run *run);
+/* Frees those that were never ended, and the spare. The endpoint must be closed. */
+void gcoll_requests_free(gcoll_context *context);
+/* Whether one of them has not finished. */
+bool gcoll_requests_in_flight(const gcoll_context *context);
+bool gcoll_requests_wait_for(const gcoll_context *context, uint32_t peer);
+void gcoll_requests_each_waited(gcoll_context *context, bool (*fn)(void *arg, uint32_t peer), void *arg);
+gcoll_status gcoll_operation_create(gcoll_context *context, const gcoll_arguments *arguments,
+                                    gcoll_operation **operation);
+/* Takes the runs of operations that still exist: their shells stay with the caller. */
+void gcoll_operations_orphan(gcoll_context *context);
+
 /* ---- Context ------------------------------------------------------------------------------ */
+
+/* What gcoll_context_recv_any waits for. */
+typedef struct gcoll_any {
+    const uint32_t *peers;
+    uint32_t count, tag;
+} gcoll_any;
 
 struct gcoll_context {
     uint32_t rank, size;
@@ -151,7 +236,7 @@ struct gcoll_context {
     char generation[33]; /* random hex, the same on every rank of this run of the job */
     char host_key[64];
     bool joined;      /* keys of ours are in the store */
-    char **addresses; /* of every rank, in a duplicate; else NULL and they are looked up in the store */
+    char **addresses; /* records of every rank, in a duplicate; else NULL: they are looked up in the store */
 
     const gcoll_transport *transport;
     gcoll_endpoint *endpoint;                /* NULL if size is 1 */
@@ -181,11 +266,17 @@ struct gcoll_context {
     gcoll_cache_entry *cache;
     uint32_t cache_count;
     gcoll_cost_parameters cost;
+    gcoll_registry registry; /* the caller's algorithms */
+    uint64_t *offsets; /* 2 * (size + 1) entries for the blocks of the call at hand; NULL until needed */
+    uint32_t *node;    /* the number of each rank's host; NULL until an algorithm asks */
 
     gcoll_log_fn log;
     void *log_arg;
     gcoll_allocator allocator;
-    gcoll_request *requests; /* of pairs, not yet ended */
+    gcoll_request *requests; /* live */
+    gcoll_request *spare_requests;
+    gcoll_operation *operations;
+    const gcoll_any *any; /* the receive from any of several that is being waited for, or NULL */
 };
 
 void gcoll_log(gcoll_context *context, gcoll_log_level level, const char *format, ...) GCOLL_PRINTF(3, 4);
@@ -210,6 +301,11 @@ void gcoll_rendezvous_refuse(gcoll_context *context, gcoll_status status);
  * GCOLL_ERR_STATE, and *cause is set. */
 gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char *address, size_t bytes,
                                      gcoll_note *cause);
+#define GCOLL_RECORD_MAX (GCOLL_ADDRESS_MAX + 40)
+/* What a rank publishes of itself: its address and its host, with a space between. */
+void gcoll_rendezvous_record(const char *address, char record[GCOLL_RECORD_MAX]);
+/* Fills in context->node: which ranks share a host. A look-up for each rank. */
+gcoll_status gcoll_rendezvous_hosts(gcoll_context *context);
 /* Puts the cause that the context broke for in place of this rank's address. */
 void gcoll_rendezvous_leave_cause(gcoll_context *context);
 void gcoll_rendezvous_leave(gcoll_context *context);
@@ -258,7 +354,7 @@ gcoll_status gcoll_context_poll(gcoll_context *context);
 
 /* ---- Fingerprints (fingerprint.c) --------------------------------------------------------- */
 
-void gcoll_fingerprint_make(const gcoll_call *call, const gcoll_choice *choice,
+void gcoll_fingerprint_make(const gcoll_context *context, const gcoll_call *call, const gcoll_choice *choice,
                             gcoll_fingerprint *fingerprint);
 /* "allreduce of 400 float32, sum, by ring" */
 void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text, size_t bytes);
@@ -273,9 +369,5 @@ void gcoll_fingerprint_arrived(gcoll_context *context, uint32_t peer, uint64_t s
 #define GCOLL_STREAM_TAG (UINT64_C(1) << 63)
 
 void gcoll_pair_destroy(gcoll_pair *pair);
-/* Frees those that were never ended. The endpoint must be closed. */
-void gcoll_requests_free(gcoll_context *context);
-bool gcoll_requests_wait_for(const gcoll_context *context, uint32_t peer);
-void gcoll_requests_each_waited(gcoll_context *context, bool (*fn)(void *arg, uint32_t peer), void *arg);
 
 #endif

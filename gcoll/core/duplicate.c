@@ -27,18 +27,20 @@ static gcoll_status split_table(gcoll_context *context, const char *table, uint3
 /* Every rank must take part in both steps, also one without an endpoint: it offers an empty row, which tells
  * the others that it failed. */
 static gcoll_status exchange_addresses(gcoll_context *parent, gcoll_context *context) {
-    char address[GCOLL_ADDRESS_MAX] = "";
+    char address[GCOLL_ADDRESS_MAX] = "", record[GCOLL_RECORD_MAX] = "";
     gcoll_status status = GCOLL_OK;
     if (context->endpoint)
         status = context->transport->address(context->endpoint, address, sizeof address);
-    uint32_t row = (uint32_t)strlen(address) + 1;
+    if (address[0])
+        gcoll_rendezvous_record(address, record);
+    uint32_t row = (uint32_t)strlen(record) + 1;
     gcoll_status shared = gcoll_allreduce(parent, NULL, &row, 1, GCOLL_UINT32, GCOLL_MAX, NULL);
     if (shared != GCOLL_OK)
         return shared;
     char *table = calloc(context->size, row);
     if (!table)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the addresses of %u ranks", context->size);
-    memcpy(table + (size_t)context->rank * row, address, strlen(address));
+    memcpy(table + (size_t)context->rank * row, record, strlen(record));
     shared =
         gcoll_allreduce(parent, NULL, table, (uint64_t)context->size * row, GCOLL_UINT8, GCOLL_BOR, NULL);
     if (shared == GCOLL_OK)
@@ -104,8 +106,13 @@ gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_context **out)
     if (status != GCOLL_OK)
         return fall_out(parent, status);
     context->transport = parent->transport;
-    if (context->size > 1)
+    for (uint32_t i = 0; i < parent->registry.count && status == GCOLL_OK; i++)
+        status = gcoll_registry_add(&context->registry, parent->registry.added[i]);
+    if (status != GCOLL_OK) {
+        fall_out(parent, status);
+    } else if (context->size > 1) {
         status = meet(parent, context);
+    }
     if (status != GCOLL_OK) {
         char text[1024];
         snprintf(text, sizeof text, "%s", gcoll_last_error());

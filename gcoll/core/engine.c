@@ -395,6 +395,9 @@ uint64_t gcoll_run_memory_bytes(const gcoll_run *run) {
 uint64_t gcoll_run_sequence(const gcoll_run *run) {
     return run->sequence;
 }
+gcoll_cache_entry *gcoll_run_cache_entry(gcoll_run *run) {
+    return run->entry;
+}
 const gcoll_cache_entry *gcoll_run_entry(const gcoll_run *run) {
     return run->entry;
 }

@@ -15,12 +15,19 @@ enum {
     AT_COLLECTIVE = 0,
     AT_TYPE = 1,
     AT_OP = 2,
-    AT_ORDERED = 3,
-    AT_ROOT = 4,
+    AT_FLAGS = 3,
+    AT_ROOT = 4, /* of a pairwise exchange, the number of exchanges */
     AT_COUNT = 8,
     AT_PLAN = 16,
     AT_ALGORITHM = 24,
-    AT_BUFFERS = 28
+    AT_EXTRA = 28 /* of an average over several buffers, their number; of blocks, a hash of their sizes */
+};
+
+/* Flags. */
+enum {
+    FLAG_ORDERED = 1, /* the operation does not commute */
+    FLAG_BLOCKS = 2,  /* of different sizes */
+    FLAG_EACH = 4     /* the count is that of one block */
 };
 
 static void put(uint8_t *at, uint64_t value, int bytes) {
@@ -57,7 +64,21 @@ static uint32_t index_of(const gcoll_algorithm *algorithm) {
     return index;
 }
 
-void gcoll_fingerprint_make(const gcoll_call *call, const gcoll_choice *choice,
+/* The blocks of an alltoall are each rank's own, so neither they nor their sum are compared. */
+static void put_count(uint8_t *bytes, const gcoll_context *context, const gcoll_call *call) {
+    const bool unequal = call->blocks_hash != 0;
+    const bool own = unequal && call->collective == GCOLL_ALLTOALL;
+    const bool each = !unequal && gcoll_collective_has_blocks((gcoll_collective)call->collective);
+    uint64_t extra = call->op == GCOLL_AVG ? call->buffers : 0; /* its divisor counts them */
+    if (unequal)
+        extra = own ? 0 : call->blocks_hash ^ call->blocks_hash >> 32;
+    bytes[AT_FLAGS] = (uint8_t)((call->commutative ? 0 : FLAG_ORDERED) | (unequal ? FLAG_BLOCKS : 0) |
+                                (each ? FLAG_EACH : 0));
+    put(bytes + AT_COUNT, own ? 0 : each ? call->count / context->size : call->count, 8);
+    put(bytes + AT_EXTRA, extra, 4);
+}
+
+void gcoll_fingerprint_make(const gcoll_context *context, const gcoll_call *call, const gcoll_choice *choice,
                             gcoll_fingerprint *fingerprint) {
     char text[GCOLL_ALGORITHM_TEXT_MAX];
     gcoll_choice_format(choice, text, sizeof text);
@@ -66,38 +87,54 @@ void gcoll_fingerprint_make(const gcoll_call *call, const gcoll_choice *choice,
     bytes[AT_COLLECTIVE] = (uint8_t)call->collective;
     bytes[AT_TYPE] = (uint8_t)call->type;
     bytes[AT_OP] = (uint8_t)call->op;
-    bytes[AT_ORDERED] = call->commutative ? 0 : 1;
-    put(bytes + AT_ROOT, call->root, 4);
-    put(bytes + AT_COUNT, call->count, 8);
+    put(bytes + AT_ROOT, call->collective == GCOLL_PAIRWISE_EXCHANGE ? call->exchanges : call->root, 4);
     put(bytes + AT_PLAN, hash_text(text), 8);
     put(bytes + AT_ALGORITHM, index_of(choice->algorithm), 4);
-    /* Only an average needs equal numbers of buffers: its divisor counts them. */
-    put(bytes + AT_BUFFERS, call->op == GCOLL_AVG ? call->buffers : 0, 4);
+    put_count(bytes, context, call);
 }
 
+static const char *algorithm_of(const uint8_t *bytes) {
+    uint64_t index = get(bytes + AT_ALGORITHM, 4);
+    return index < algorithm_count()    ? gcoll_algorithms[index]->name
+           : index == algorithm_count() ? "a registered algorithm"
+                                        : "an unknown algorithm";
+}
+
+/* "allgather_v of 100 float32 from rank 3, sum, by ring": what it has of these. */
 void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text, size_t size) {
     const uint8_t *bytes = fingerprint->bytes;
-    gcoll_collective collective = (gcoll_collective)bytes[AT_COLLECTIVE];
-    uint64_t index = get(bytes + AT_ALGORITHM, 4);
-    const char *algorithm =
-        index < algorithm_count() ? gcoll_algorithms[index]->name : "an unknown algorithm";
-    unsigned long long count = get(bytes + AT_COUNT, 8);
-    const char *type = gcoll_type_name((gcoll_type)bytes[AT_TYPE]);
-    switch (collective) {
-    case GCOLL_ALLREDUCE:
-        snprintf(text, size, "allreduce of %llu %s, %s, by %s", count, type,
-                 gcoll_op_name((gcoll_op)bytes[AT_OP]), algorithm);
-        break;
-    case GCOLL_BROADCAST:
-        snprintf(text, size, "broadcast of %llu %s from rank %llu by %s", count, type,
-                 (unsigned long long)get(bytes + AT_ROOT, 4), algorithm);
-        break;
-    case GCOLL_BARRIER:
-        snprintf(text, size, "barrier by %s", algorithm);
-        break;
-    default:
+    const gcoll_collective collective = (gcoll_collective)bytes[AT_COLLECTIVE];
+    const bool blocks = bytes[AT_FLAGS] & FLAG_BLOCKS, each = bytes[AT_FLAGS] & FLAG_EACH;
+    const unsigned long long count = get(bytes + AT_COUNT, 8), root = get(bytes + AT_ROOT, 4);
+    const char *name = gcoll_collective_name(collective), *type = gcoll_type_name((gcoll_type)bytes[AT_TYPE]);
+    char what[64] = "", where[48] = "", how[24] = "";
+    if ((unsigned)collective >= GCOLL_COLLECTIVE_COUNT) {
         snprintf(text, size, "an unknown collective");
+        return;
     }
+    if (collective == GCOLL_ALLTOALL && blocks)
+        snprintf(what, sizeof what, "_v of %s", type);
+    else if (collective != GCOLL_BARRIER)
+        snprintf(what, sizeof what, "%s of %llu %s%s", blocks ? "_v" : "", count, type,
+                 each ? " a rank" : "");
+    if (collective == GCOLL_REDUCE || collective == GCOLL_GATHER)
+        snprintf(where, sizeof where, " to rank %llu", root);
+    else if (gcoll_collective_has_root(collective))
+        snprintf(where, sizeof where, " from rank %llu", root);
+    else if (collective == GCOLL_PAIRWISE_EXCHANGE && root > 0)
+        snprintf(where, sizeof where, " in %llu exchanges", root);
+    if (gcoll_collective_reduces(collective))
+        snprintf(how, sizeof how, ", %s,", gcoll_op_name((gcoll_op)bytes[AT_OP]));
+    snprintf(text, size, "%s%s%s%s by %s", name, what, where, how, algorithm_of(bytes));
+}
+
+/* What two that read the same differ in. */
+static const char *hidden_difference(const uint8_t *theirs, const uint8_t *ours) {
+    if (memcmp(theirs, ours, GCOLL_FINGERPRINT_BYTES) == 0)
+        return "";
+    if ((ours[AT_FLAGS] & FLAG_BLOCKS) && get(theirs + AT_EXTRA, 4) != get(ours + AT_EXTRA, 4))
+        return " (counts of single ranks differ)";
+    return " (options differ)";
 }
 
 static void compare(gcoll_context *context, uint32_t peer, uint64_t sequence, const gcoll_fingerprint *theirs,
@@ -106,10 +143,10 @@ static void compare(gcoll_context *context, uint32_t peer, uint64_t sequence, co
         return;
     if (context->mismatched == 0)
         context->mismatched = sequence;
-    char their_text[96], our_text[96];
+    char their_text[112], our_text[112];
     gcoll_fingerprint_describe(theirs, their_text, sizeof their_text);
     gcoll_fingerprint_describe(ours, our_text, sizeof our_text);
-    const char *hint = strcmp(their_text, our_text) == 0 ? " (options differ)" : "";
+    const char *hint = strcmp(their_text, our_text) == 0 ? hidden_difference(theirs->bytes, ours->bytes) : "";
     gcoll_break(context, GCOLL_ERR_MISMATCH, peer, "operation #%llu: rank %u called %s, rank %u %s%s",
                 (unsigned long long)sequence, peer, their_text, context->rank, our_text, hint);
 }

@@ -23,13 +23,6 @@ struct gcoll_pair {
     struct tag_counters *table;
 };
 
-struct gcoll_request {
-    gcoll_message message;
-    gcoll_pair *pair;
-    bool done;
-    gcoll_request *next, **link; /* in context->requests */
-};
-
 /* ---- Tags --------------------------------------------------------------------------------- */
 
 static struct tag_counters *slot(struct tag_counters *table, uint32_t capacity, uint32_t tag) {
@@ -107,18 +100,6 @@ static void on_done(gcoll_message *message) {
     ((gcoll_request *)message->owner)->done = true;
 }
 
-static void unlink_request(gcoll_request *request) {
-    *request->link = request->next;
-    if (request->next)
-        request->next->link = request->link;
-}
-
-static void end(gcoll_request *request) {
-    gcoll_context *context = request->pair->context;
-    unlink_request(request);
-    gcoll_release(context, request, sizeof *request);
-}
-
 static gcoll_status start(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes, bool sends,
                           gcoll_request **out) {
     if (!pair || !out)
@@ -132,11 +113,11 @@ static gcoll_status start(gcoll_pair *pair, uint32_t tag, void *data, uint64_t b
         status = counters(pair, tag, &tags);
     if (status != GCOLL_OK)
         return status;
-    gcoll_request *request = gcoll_allocate(context, sizeof *request);
-    if (!request)
-        return GCOLL_ERR_NO_MEMORY;
-    memset(request, 0, sizeof *request);
-    request->pair = pair;
+    gcoll_request *request = NULL;
+    status = gcoll_request_create(context, &request);
+    if (status != GCOLL_OK)
+        return status;
+    request->peer = pair->peer;
     request->message = (gcoll_message){.stream = GCOLL_STREAM_TAG | tag,
                                        .index = sends ? tags->sent : tags->received,
                                        .granule = 1,
@@ -144,13 +125,8 @@ static gcoll_status start(gcoll_pair *pair, uint32_t tag, void *data, uint64_t b
                                        .data = data,
                                        .done = on_done,
                                        .owner = request};
-    request->link = &context->requests;
-    request->next = context->requests;
-    if (request->next)
-        request->next->link = &request->next;
-    context->requests = request;
     if (!gcoll_peer_need(context, pair->peer, sends)) {
-        end(request);
+        gcoll_request_end(request);
         return gcoll_context_settle(context);
     }
     if (sends) {
@@ -175,63 +151,40 @@ gcoll_status gcoll_pair_recv_start(gcoll_pair *pair, uint32_t tag, void *data, u
     return start(pair, tag, data, bytes, false, request);
 }
 
-static bool request_done(const void *arg) {
-    return ((const gcoll_request *)arg)->done;
-}
-
-gcoll_status gcoll_request_wait(gcoll_request *request) {
-    if (!request)
-        return gcoll_error(GCOLL_ERR_INVALID, "request: is NULL");
-    gcoll_context *context = request->pair->context;
-    gcoll_status status = GCOLL_OK;
-    if (!request->done)
-        status = gcoll_context_wait(context, request_done, request);
-    if (request->done)
-        status = GCOLL_OK; /* it finished before the context broke */
-    end(request);
-    return status;
-}
-
-gcoll_status gcoll_request_test(gcoll_request *request, int *done) {
-    if (!request || !done)
-        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", request ? "done" : "request");
-    gcoll_status status = request->done ? GCOLL_OK : gcoll_context_poll(request->pair->context);
-    if (!request->done) {
-        if (status == GCOLL_OK)
-            *done = 0;
-        return status;
-    }
-    end(request);
-    *done = 1;
-    return GCOLL_OK;
-}
-
-void gcoll_requests_free(gcoll_context *context) {
-    while (context->requests)
-        end(context->requests);
-}
+/* ---- Blocking ----------------------------------------------------------------------------- */
 
 gcoll_status gcoll_pair_send(gcoll_pair *pair, uint32_t tag, const void *data, uint64_t bytes) {
     gcoll_request *request = NULL;
     gcoll_status status = gcoll_pair_send_start(pair, tag, data, bytes, &request);
-    return status == GCOLL_OK ? gcoll_request_wait(request) : status;
+    return status == GCOLL_OK ? gcoll_request_wait(&request) : status;
 }
 
 gcoll_status gcoll_pair_recv(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes) {
     gcoll_request *request = NULL;
     gcoll_status status = gcoll_pair_recv_start(pair, tag, data, bytes, &request);
-    return status == GCOLL_OK ? gcoll_request_wait(request) : status;
+    return status == GCOLL_OK ? gcoll_request_wait(&request) : status;
 }
 
-void gcoll_requests_each_waited(gcoll_context *context, bool (*fn)(void *arg, uint32_t peer), void *arg) {
-    for (const gcoll_request *request = context->requests; request; request = request->next)
-        if (!request->done && !fn(arg, request->pair->peer))
-            return;
-}
-
-bool gcoll_requests_wait_for(const gcoll_context *context, uint32_t peer) {
-    for (const gcoll_request *request = context->requests; request; request = request->next)
-        if (!request->done && request->pair->peer == peer)
-            return true;
-    return false;
+gcoll_status gcoll_pair_sendrecv(gcoll_pair *to, uint32_t send_tag, const void *send, uint64_t send_bytes,
+                                 gcoll_pair *from, uint32_t recv_tag, void *recv, uint64_t recv_bytes) {
+    gcoll_request *sending = NULL, *receiving = NULL;
+    if (!to || !from)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", to ? "from" : "to");
+    if (to->context != from->context)
+        return gcoll_error(GCOLL_ERR_INVALID, "from: is of another context than to; allowed is one");
+    if (!send && send_bytes > 0) /* found before the receive is posted, which could not be taken back */
+        return gcoll_error(GCOLL_ERR_INVALID, "send: is NULL, but send_bytes is %llu",
+                           (unsigned long long)send_bytes);
+    gcoll_status status = gcoll_pair_recv_start(from, recv_tag, recv, recv_bytes, &receiving);
+    if (status != GCOLL_OK)
+        return status;
+    status = gcoll_pair_send_start(to, send_tag, send, send_bytes, &sending);
+    if (status != GCOLL_OK && gcoll_context_health(to->context) == GCOLL_OK) {
+        /* No memory for the send. Only breaking ends a receive, and its partner would wait in vain anyway. */
+        gcoll_break(to->context, status, to->context->rank, "rank %u cannot send to rank %u: %s",
+                    to->context->rank, to->peer, gcoll_last_error());
+    }
+    gcoll_status sent = status == GCOLL_OK ? gcoll_request_wait(&sending) : status;
+    status = gcoll_request_wait(&receiving);
+    return sent != GCOLL_OK ? sent : status;
 }

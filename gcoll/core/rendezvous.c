@@ -5,9 +5,9 @@
  * Keys below "gcoll/<job>/":
  *   join.<rank>              a nonce: "I am here", written by each rank but 0
  *   welcome.<rank>.<nonce>   the generation, written by rank 0 in answer
- *   <generation>/addr.<rank> the rank's address, or what broke it once it has left for that; then the counter
- *   <generation>/here        is raised, and the rank that makes it full writes
- *   <generation>/go          "go", on which all ranks return; or a status and why there will be no go
+ *   <generation>/addr.<rank> the rank's address, a space and its host's id; or what broke the rank once it
+ * has left for that; then the counter <generation>/here        is raised, and the rank that makes it full
+ * writes <generation>/go          "go", on which all ranks return; or a status and why there will be no go
  *   <generation>/host.<id>   counts the ranks of a host
  *   <generation>/left        counts the ranks that left; the last one removes what is common
  *
@@ -33,6 +33,7 @@
 #define GO_GRACE_MS      500 /* other ranks wait this much longer than rank 0, which says who is missing */
 #define ASK_AGAIN_MS     1000
 #define VERDICT_MAX      512
+#define HOST_TEXT        33
 
 static void key_of(const gcoll_context *context, char key[GCOLL_STORE_KEY_MAX + 1], const char *format, ...)
     GCOLL_PRINTF(3, 4);
@@ -112,7 +113,7 @@ static gcoll_status answer_joins(gcoll_context *context, char (*nonces)[NONCE_TE
 }
 
 static gcoll_status name_missing(gcoll_context *context) {
-    char key[GCOLL_STORE_KEY_MAX + 1], list[128] = "", address[GCOLL_ADDRESS_MAX];
+    char key[GCOLL_STORE_KEY_MAX + 1], list[128] = "", address[GCOLL_RECORD_MAX];
     uint32_t missing = 0;
     for (uint32_t rank = 0; rank < context->size; rank++) {
         size_t bytes, used = strlen(list);
@@ -211,7 +212,7 @@ gcoll_status gcoll_rendezvous_begin(gcoll_context *context, int64_t deadline_ms)
                               : ask_generation(context, deadline_ms);
 }
 
-static void host_id(char text[33]) {
+static void host_id(char text[HOST_TEXT]) {
     char boot[64] = "unknown", name[256] = "";
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
     if (file) {
@@ -225,7 +226,13 @@ static void host_id(char text[33]) {
     for (size_t i = 0; i < 2; i++)
         for (const char *at = parts[i]; *at; at++)
             hash = (hash ^ (uint8_t)*at) * UINT64_C(0x100000001b3);
-    snprintf(text, 33, "%016" PRIx64, hash);
+    snprintf(text, HOST_TEXT, "%016" PRIx64, hash);
+}
+
+void gcoll_rendezvous_record(const char *address, char record[GCOLL_RECORD_MAX]) {
+    char host[HOST_TEXT];
+    host_id(host);
+    snprintf(record, GCOLL_RECORD_MAX, "%s %s", address, host);
 }
 
 uint32_t gcoll_host_cores(void) {
@@ -235,7 +242,7 @@ uint32_t gcoll_host_cores(void) {
 }
 
 static gcoll_status announce(gcoll_context *context, const char *address) {
-    char key[GCOLL_STORE_KEY_MAX + 1], host[33];
+    char key[GCOLL_STORE_KEY_MAX + 1], host[HOST_TEXT], record[GCOLL_RECORD_MAX];
     int64_t value;
     host_id(host);
     snprintf(context->host_key, sizeof context->host_key, "host.%s", host);
@@ -245,7 +252,8 @@ static gcoll_status announce(gcoll_context *context, const char *address) {
         return status;
     context->joined = true;
     key_of(context, key, "%s/addr.%u", context->generation, context->rank);
-    status = gcoll_store_set(context->store, key, address, strlen(address));
+    gcoll_rendezvous_record(address, record);
+    status = gcoll_store_set(context->store, key, record, strlen(record));
     if (status != GCOLL_OK)
         return status;
     key_of(context, key, "%s/here", context->generation);
@@ -349,19 +357,57 @@ static gcoll_status read_cause(const gcoll_context *context, const char *record,
     return gcoll_error(GCOLL_ERR_STATE, "job '%s': a rank broke: %s", context->job, cause->text);
 }
 
-gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char *address, size_t size,
-                                     gcoll_note *cause) {
+/* The whole record of a rank, as it published it. */
+static gcoll_status get_record(gcoll_context *context, uint32_t peer, char record[GCOLL_RECORD_MAX],
+                               gcoll_note *cause) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     size_t bytes = 0;
     if (context->addresses) {
-        snprintf(address, size, "%s", context->addresses[peer]);
+        snprintf(record, GCOLL_RECORD_MAX, "%s", context->addresses[peer]);
         return GCOLL_OK;
     }
     key_of(context, key, "%s/addr.%u", context->generation, peer);
-    gcoll_status status = gcoll_store_get(context->store, key, address, size - 1, &bytes);
+    gcoll_status status = gcoll_store_get(context->store, key, record, GCOLL_RECORD_MAX - 1, &bytes);
     if (status == GCOLL_OK)
-        address[bytes] = '\0';
-    return status == GCOLL_OK && address[0] == '!' ? read_cause(context, address, cause) : status;
+        record[bytes] = '\0';
+    return status == GCOLL_OK && record[0] == '!' ? read_cause(context, record, cause) : status;
+}
+
+gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char *address, size_t size,
+                                     gcoll_note *cause) {
+    char record[GCOLL_RECORD_MAX];
+    gcoll_status status = get_record(context, peer, record, cause);
+    if (status == GCOLL_OK)
+        snprintf(address, size, "%.*s", (int)strcspn(record, " "), record);
+    return status;
+}
+
+/* A host gets the number of the first rank that is on it. */
+gcoll_status gcoll_rendezvous_hosts(gcoll_context *context) {
+    char record[GCOLL_RECORD_MAX];
+    gcoll_note cause;
+    gcoll_status status = GCOLL_OK;
+    char(*hosts)[HOST_TEXT] = calloc(context->size, sizeof *hosts);
+    uint32_t *node = calloc(context->size, sizeof *node);
+    if (!hosts || !node)
+        status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the hosts of %u ranks", context->size);
+    for (uint32_t rank = 0; rank < context->size && context->size > 1 && status == GCOLL_OK; rank++) {
+        status = get_record(context, rank, record, &cause);
+        const char *space = status == GCOLL_OK ? strchr(record, ' ') : NULL;
+        if (status == GCOLL_OK && (!space || !is_hex(space + 1, 16)))
+            status = gcoll_error(GCOLL_ERR_PROTOCOL, "rank %u: its record in the store names no host", rank);
+        if (status != GCOLL_OK)
+            break;
+        snprintf(hosts[rank], HOST_TEXT, "%s", space + 1);
+        while (strcmp(hosts[node[rank]], hosts[rank]) != 0)
+            node[rank]++;
+    }
+    free(hosts);
+    if (status == GCOLL_OK)
+        context->node = node;
+    else
+        free(node);
+    return status;
 }
 
 /* The last one to leave takes away what was for all, and the causes that broken ranks left. A store that

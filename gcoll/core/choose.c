@@ -1,0 +1,254 @@
+/*
+ * gcoll/core/choose.c - from a call to its algorithm, and what auto thinks of all of them.
+ *
+ * Every rank chooses by itself, so only what is the same on all of them may enter: not the rank, nor what it
+ * does in place, nor how many buffers it has, nor, in an alltoall, the sizes of its blocks.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/core/core_internal.h"
+
+/* What blocks of an alltoall whose sizes are each rank's own are taken for. */
+#define GUESSED_BLOCK_BYTES UINT64_C(65536)
+
+gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call *call,
+                                 const gcoll_blocks *blocks) {
+    const gcoll_collective collective = (gcoll_collective)call->collective;
+    return (gcoll_problem){.collective = collective,
+                           .rank = context->rank,
+                           .size = context->size,
+                           .root = call->root,
+                           .exchanges = call->exchanges,
+                           .buffers = call->buffers,
+                           .in_place = call->in_place != 0,
+                           .average = call->op == GCOLL_AVG && gcoll_collective_reduces(collective),
+                           .count = call->count,
+                           .offsets = blocks->offsets,
+                           .recv_offsets = blocks->recv_offsets};
+}
+
+/* ---- What all ranks have in common -------------------------------------------------------- */
+
+/* The problem as all ranks see it. *guessed, to be freed, is what its offsets point to, or NULL. */
+static gcoll_status make_common(const gcoll_problem *problem, size_t type_bytes, gcoll_problem *common,
+                                uint64_t **guessed) {
+    *common = *problem;
+    *guessed = NULL;
+    common->rank = 0;
+    common->in_place = false;
+    common->buffers = 1;
+    if (!problem->recv_offsets)
+        return GCOLL_OK;
+    uint64_t *offsets = malloc((problem->size + (size_t)1) * sizeof *offsets);
+    if (!offsets)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "counts: no memory for the blocks of %u ranks",
+                           problem->size);
+    for (uint32_t rank = 0; rank <= problem->size; rank++)
+        offsets[rank] = rank * (GUESSED_BLOCK_BYTES / type_bytes);
+    common->offsets = common->recv_offsets = *guessed = offsets;
+    common->count = offsets[problem->size];
+    return GCOLL_OK;
+}
+
+static gcoll_needs needs_of(const gcoll_call *call, size_t type_bytes) {
+    uint64_t limit = call->memory_limit / type_bytes;
+    if (call->memory_limit > 0 && limit == 0)
+        limit = 1; /* 0 would be any number; what needs one element is refused once it is planned */
+    return (gcoll_needs){.claims = call->needs, .scratch_limit = limit};
+}
+
+/* ---- Choosing ----------------------------------------------------------------------------- */
+
+static gcoll_status check_claims(const gcoll_call *call, const gcoll_choice *choice,
+                                 const gcoll_problem *common) {
+    uint32_t lacking = call->needs & ~gcoll_algorithm_claims(choice->algorithm, common);
+    if (lacking & GCOLL_CLAIM_ORDERED)
+        return gcoll_error(
+            GCOLL_ERR_UNSUPPORTED,
+            "algorithm: %s does not keep rank order, which an operation that does not commute needs; "
+            "take auto",
+            choice->algorithm->name);
+    if (lacking & GCOLL_CLAIM_RANK_IDENTICAL)
+        return gcoll_error(
+            GCOLL_ERR_UNSUPPORTED,
+            "algorithm: results of %s with these options may differ between ranks in the last bits, "
+            "but options.rank_identical is set",
+            choice->algorithm->name);
+    return GCOLL_OK;
+}
+
+static gcoll_status check_scratch(const gcoll_call *call, const gcoll_choice *choice, size_t type_bytes,
+                                  const gcoll_problem *common) {
+    gcoll_cost cost = {0};
+    if (call->memory_limit == 0)
+        return GCOLL_OK;
+    choice->algorithm->cost(common, &cost);
+    if (cost.scratch * (double)type_bytes <= (double)call->memory_limit)
+        return GCOLL_OK;
+    return gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                       "algorithm: %s needs %.0f bytes of scratch, but options.memory_limit_bytes is %llu",
+                       choice->algorithm->name, cost.scratch * (double)type_bytes,
+                       (unsigned long long)call->memory_limit);
+}
+
+/* Most algorithms do not care which ranks share a host, and finding out takes a look-up for each rank: so it
+ * is done once one is asked for that does not apply without. */
+static gcoll_status find_hosts(gcoll_context *context, const gcoll_algorithm *algorithm,
+                               gcoll_problem *problem, gcoll_problem *common) {
+    gcoll_status status = algorithm->applies ? algorithm->applies(common) : GCOLL_OK;
+    if (status == GCOLL_OK)
+        return status;
+    char text[512];
+    snprintf(text, sizeof text, "%s", gcoll_last_error());
+    if (!context->node && gcoll_rendezvous_hosts(context) != GCOLL_OK)
+        return gcoll_error(status, "%s (hosts are not known: %.200s)", text, gcoll_last_error());
+    problem->node = common->node = context->node;
+    return algorithm->applies(common);
+}
+
+static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
+                                  gcoll_problem *common, gcoll_choice *choice) {
+    const size_t type_bytes = gcoll_type_size((gcoll_type)call->type);
+    const gcoll_needs needs = needs_of(call, type_bytes);
+    const char *text = call->algorithm[0] ? call->algorithm : NULL;
+    gcoll_status status = gcoll_choice_parse(&context->registry, text, problem->collective, choice);
+    if (status != GCOLL_OK)
+        return status;
+    if (!choice->algorithm) {
+        status =
+            gcoll_choose(&context->registry, common, type_bytes, &needs, &context->cost, choice, NULL, NULL);
+    } else {
+        memcpy(common->option, choice->option, sizeof common->option);
+        status = find_hosts(context, choice->algorithm, problem, common);
+        if (status == GCOLL_OK)
+            gcoll_choice_resolve(common, type_bytes, &needs, &context->cost, choice);
+    }
+    if (status != GCOLL_OK)
+        return status;
+    memcpy(common->option, choice->option, sizeof common->option);
+    memcpy(problem->option, choice->option, sizeof problem->option);
+    problem->segment = choice->segment_bytes / type_bytes;
+    if (choice->segment_bytes > 0 && problem->segment == 0)
+        problem->segment = 1; /* less than an element: an element */
+    status = check_claims(call, choice, common);
+    return status == GCOLL_OK ? check_scratch(call, choice, type_bytes, common) : status;
+}
+
+gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
+                               gcoll_choice *choice) {
+    gcoll_problem common;
+    uint64_t *guessed;
+    gcoll_status status = make_common(problem, gcoll_type_size((gcoll_type)call->type), &common, &guessed);
+    if (status == GCOLL_OK)
+        status = choose_common(context, call, problem, &common, choice);
+    free(guessed);
+    return status;
+}
+
+/* ---- Explaining --------------------------------------------------------------------------- */
+
+#define CANDIDATES_FIRST 16
+
+struct explanation {
+    gcoll_candidate *candidates;
+    size_t count, capacity;
+    bool short_of_memory;
+    char *text;
+    size_t bytes, used;
+};
+
+static void note_candidate(void *arg, const gcoll_candidate *candidate) {
+    struct explanation *e = arg;
+    if (e->count == e->capacity) {
+        size_t capacity = e->capacity ? 2 * e->capacity : CANDIDATES_FIRST;
+        gcoll_candidate *more = realloc(e->candidates, capacity * sizeof *more);
+        if (!more) {
+            e->short_of_memory = true;
+            return;
+        }
+        e->candidates = more;
+        e->capacity = capacity;
+    }
+    e->candidates[e->count++] = *candidate;
+}
+
+/* Those that serve first, the cheapest first; others in the order of the table. */
+static bool comes_before(const gcoll_candidate *a, const gcoll_candidate *b) {
+    if (a->status != GCOLL_OK || b->status != GCOLL_OK)
+        return a->status == GCOLL_OK && b->status != GCOLL_OK;
+    return a->seconds < b->seconds;
+}
+
+static void sort(gcoll_candidate *candidates, size_t count) {
+    for (size_t i = 1; i < count; i++) /* a stable sort of a few */
+        for (size_t k = i; k > 0 && comes_before(&candidates[k], &candidates[k - 1]); k--) {
+            gcoll_candidate swap = candidates[k];
+            candidates[k] = candidates[k - 1];
+            candidates[k - 1] = swap;
+        }
+}
+
+GCOLL_PRINTF(2, 3) static void append(struct explanation *e, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int written = vsnprintf(e->text + e->used, e->bytes - e->used, format, arguments);
+    va_end(arguments);
+    if (written > 0)
+        e->used += (size_t)written < e->bytes - e->used ? (size_t)written : e->bytes - e->used - 1;
+}
+
+static void describe(struct explanation *e, const gcoll_call *call, const gcoll_context *context,
+                     const gcoll_choice *choice, gcoll_status status) {
+    char name[GCOLL_ALGORITHM_TEXT_MAX];
+    gcoll_choice_format(choice, name, sizeof name);
+    append(e, "%s of %llu %s by %u ranks: %s\n", gcoll_collective_name((gcoll_collective)call->collective),
+           (unsigned long long)call->count, gcoll_type_name((gcoll_type)call->type), context->size,
+           status == GCOLL_OK ? name : gcoll_last_error());
+    sort(e->candidates, e->count);
+    for (size_t i = 0; i < e->count; i++) {
+        const gcoll_candidate *candidate = &e->candidates[i];
+        gcoll_choice_format(&candidate->choice, name, sizeof name);
+        if (candidate->status == GCOLL_OK)
+            append(e, "  %-28s %10.1f us  messages %.0f, sent %.0f, reduced %.0f, scratch %.0f\n", name,
+                   candidate->seconds * 1e6, candidate->cost.steps, candidate->cost.sent,
+                   candidate->cost.reduced, candidate->cost.scratch);
+        else
+            append(e, "  %-28s no: %s\n", name, candidate->reason);
+    }
+}
+
+gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective collective, uint64_t count,
+                                   gcoll_type type, gcoll_op op, uint32_t root,
+                                   const gcoll_collective_options *options, char *text, size_t bytes) {
+    gcoll_call call = {0};
+    if (!context || !text || bytes == 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s",
+                           context ? "text: is NULL or of 0 bytes" : "context: is NULL");
+    gcoll_status status = gcoll_arguments_shape(&call, context, collective, count, type, op, root, options);
+    if (status != GCOLL_OK)
+        return status;
+    const size_t type_bytes = gcoll_type_size(type);
+    const gcoll_needs needs = needs_of(&call, type_bytes);
+    gcoll_problem problem = gcoll_call_problem(context, &call, &(gcoll_blocks){0});
+    problem.rank = 0;
+    gcoll_choice choice = {0};
+    struct explanation e = {.text = text, .bytes = bytes};
+    text[0] = '\0';
+    status = gcoll_choose(&context->registry, &problem, type_bytes, &needs, &context->cost, &choice,
+                          note_candidate, &e);
+    if (e.short_of_memory)
+        status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %zu algorithms", e.count);
+    else
+        describe(&e, &call, context, &choice, status);
+    free(e.candidates);
+    return status == GCOLL_ERR_UNSUPPORTED ? GCOLL_OK : status; /* which the text tells */
+}
+
+gcoll_status gcoll_context_register(gcoll_context *context, const gcoll_algorithm *algorithm) {
+    if (!context)
+        return gcoll_error(GCOLL_ERR_INVALID, "context: is NULL");
+    return gcoll_registry_add(&context->registry, algorithm);
+}
