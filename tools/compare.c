@@ -1,0 +1,139 @@
+/* tools/compare.c - the times of several algorithms over a range of sizes or of numbers of ranks. */
+#include "tools/compare.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+
+#define US 1e6
+
+static double *time_at(const tool_comparison *c, size_t point, size_t target) {
+    return &c->seconds[point * c->targets.count + target];
+}
+
+static char *name_at(const tool_comparison *c, size_t point, size_t target) {
+    return c->names[point * c->targets.count + target];
+}
+
+static bool fill_points(tool_comparison *c) {
+    const cli_list *ranks = &c->options->ranks, *bytes = &c->options->bytes;
+    c->points = calloc(ranks->count * bytes->count, sizeof *c->points);
+    c->seconds = calloc(ranks->count * bytes->count * c->targets.count, sizeof *c->seconds);
+    c->names = calloc(ranks->count * bytes->count * c->targets.count, sizeof *c->names);
+    if (c->points == NULL || c->seconds == NULL || c->names == NULL) {
+        cli_complain("out of memory");
+        return false;
+    }
+    for (size_t i = 0; i < ranks->count; i++)
+        for (size_t k = 0; k < bytes->count; k++)
+            c->points[c->point_count++] = (tool_point){(uint32_t)ranks->values[i], bytes->values[k]};
+    return true;
+}
+
+/* An algorithm that does not apply is left out at that point; anything else ends it. */
+static bool measure(const tool_comparison *c, size_t point, size_t target) {
+    const tool_options *o = c->options;
+    const tool_point at = c->points[point];
+    const gcoll_algorithm *a = c->targets.at[target].choice.algorithm;
+    tool_shape shape;
+    char *name = name_at(c, point, target);
+    double *seconds = time_at(c, point, target);
+    gcoll_choice_format(&c->targets.at[target].choice, name, sizeof *c->names);
+    if (!tool_shape_of(o, name, at.ranks, tool_elements(o, at.bytes), &shape))
+        return false;
+    gcoll_choice_format(&shape.choice, name, sizeof *c->names);
+    bool good = true;
+    *seconds = -1;
+    if (a->applies == NULL || a->applies(&shape.problem) == GCOLL_OK)
+        good = tool_time_job(o, &shape, seconds);
+    tool_shape_free(&shape);
+    return good;
+}
+
+/* Targets by their time at a point, the fastest first; those that do not apply last. */
+static void sort(const tool_comparison *c, size_t point, size_t *order) {
+    for (size_t t = 0; t < c->targets.count; t++) {
+        size_t k = t;
+        double mine = *time_at(c, point, t);
+        while (k > 0 && mine >= 0 &&
+               (*time_at(c, point, order[k - 1]) < 0 || *time_at(c, point, order[k - 1]) > mine)) {
+            order[k] = order[k - 1];
+            k--;
+        }
+        order[k] = t;
+    }
+}
+
+static void print_table(const tool_comparison *c, FILE *file, size_t point, const size_t *order) {
+    const tool_options *o = c->options;
+    const tool_point at = c->points[point];
+    fprintf(file, "# %s of %" PRIu64 " bytes, %u ranks, by %s\n#%13s %9s  %s\n", o->collective, at.bytes,
+            at.ranks, o->by_formula ? "formula" : "simulation", "us", "to best", "algorithm");
+    double best = *time_at(c, point, order[0]);
+    for (size_t i = 0; i < c->targets.count; i++) {
+        double mine = *time_at(c, point, order[i]);
+        if (mine >= 0)
+            fprintf(file, "%14.3f %9.3f  %s\n", US * mine, best > 0 ? mine / best : 1,
+                    name_at(c, point, order[i]));
+        else
+            fprintf(file, "%14s %9s  %s: does not apply\n", "-", "-", name_at(c, point, order[i]));
+    }
+}
+
+static void print_json(const tool_comparison *c, FILE *file, size_t point, const size_t *order) {
+    const tool_options *o = c->options;
+    for (size_t i = 0; i < c->targets.count; i++) {
+        struct json_object *object = json_object_new_object();
+        double mine = *time_at(c, point, order[i]);
+        json_object_object_add(object, "collective", json_object_new_string(o->collective));
+        json_object_object_add(object, "algorithm", json_object_new_string(name_at(c, point, order[i])));
+        json_object_object_add(object, "ranks", json_object_new_uint64(c->points[point].ranks));
+        json_object_object_add(object, "bytes", json_object_new_uint64(c->points[point].bytes));
+        json_object_object_add(object, "by",
+                               json_object_new_string(o->by_formula ? "formula" : "simulation"));
+        json_object_object_add(object, "time_us", mine >= 0 ? json_object_new_double(US * mine) : NULL);
+        fprintf(file, "%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
+        json_object_put(object);
+    }
+}
+
+static bool compare(const tool_comparison *c, FILE *file) {
+    size_t *order = calloc(c->targets.count, sizeof *order);
+    bool good = order != NULL;
+    for (size_t p = 0; p < c->point_count && good; p++) {
+        for (size_t t = 0; t < c->targets.count && good; t++)
+            good = measure(c, p, t);
+        if (!good)
+            break;
+        sort(c, p, order);
+        if (c->options->format == TOOL_JSON)
+            print_json(c, file, p, order);
+        else
+            print_table(c, file, p, order);
+    }
+    free(order);
+    return good;
+}
+
+int tool_compare(const tool_options *options) {
+    tool_comparison c = {.options = options};
+    if (options->plot != NULL && options->ranks.count > 1 && options->bytes.count > 1) {
+        cli_complain("--plot: draws over --bytes or over --ranks; allowed: a list for one of them");
+        return CLI_USAGE;
+    }
+    if (!tool_find_targets(options, &c.targets))
+        return CLI_USAGE;
+    int status = TOOL_FAILED;
+    FILE *file = fill_points(&c) ? tool_open_output(options) : NULL;
+    if (file != NULL) {
+        bool good = compare(&c, file);
+        good = tool_close_output(options, file) && good;
+        if (good && (options->plot == NULL || tool_plot(&c)))
+            status = TOOL_OK;
+    }
+    free(c.names);
+    free(c.seconds);
+    free(c.points);
+    free(c.targets.at);
+    return status;
+}

@@ -1,0 +1,245 @@
+/* tools/draw.c - a picture of a job: ranks from top to bottom, simulated time from left to right, an arrow
+ * from where a message leaves to where it has come in. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/plan_tool.h"
+#include "tools/svg.h"
+
+#define US            1e6
+#define MOST_RANKS    64u
+#define MOST_MESSAGES 20000u
+#define MOST_LABELS   96u /* messages; with more, labels would hide one another */
+
+#define LANE        44.0 /* pixels from rank to rank */
+#define LEFT        70.0
+#define RIGHT       40.0
+#define TOP         76.0
+#define LEGEND      64.0
+#define MESSAGE     96.0 /* pixels that the shortest message should have */
+#define WIDTH_LEAST 520.0
+#define WIDTH_MOST  6000.0
+
+#define INK      "#222222"
+#define GREY     "#b8b8b8"
+#define COPY     "#8a8a8a"
+#define MOVED    "#1f6fb4" /* data that overwrite or are new */
+#define REDUCED  "#c8501e" /* data that are reduced */
+#define SIGNALED "#6a8f3c"
+
+typedef struct picture {
+    FILE *file;
+    const tool_job *job;
+    const gcoll_simulation *simulation;
+    const gcoll_simulate_event **sends; /* by position of their receive among the events */
+    double scale;                       /* pixels a second */
+    uint64_t messages;
+} picture;
+
+static double x_of(const picture *p, double seconds) {
+    return LEFT + seconds * p->scale;
+}
+
+static double y_of(uint32_t rank) {
+    return TOP + LANE * rank;
+}
+
+static const gcoll_step *step_of(const picture *p, const gcoll_simulate_event *e) {
+    return &p->job->plans[e->rank]->steps[e->step];
+}
+
+/* ---- Which send belongs to a receive ----------------------------------------------------------------------
+ */
+
+typedef struct end {
+    uint32_t sender, receiver, message;
+    bool receives;
+    uint64_t event;
+} end;
+
+static int compare_ends(const void *x, const void *y) {
+    const end *a = x, *b = y;
+    const uint32_t left[] = {a->sender, a->receiver, a->message, a->receives};
+    const uint32_t right[] = {b->sender, b->receiver, b->message, b->receives};
+    for (int i = 0; i < 4; i++)
+        if (left[i] != right[i])
+            return left[i] < right[i] ? -1 : 1;
+    return 0;
+}
+
+static bool match(picture *p) {
+    const gcoll_simulation *s = p->simulation;
+    end *ends = calloc(s->event_count + 1, sizeof *ends);
+    uint64_t count = 0;
+    p->sends = calloc(s->event_count + 1, sizeof *p->sends);
+    for (uint64_t i = 0; ends != NULL && i < s->event_count; i++) {
+        const gcoll_simulate_event *e = &s->events[i];
+        bool receives = e->kind == GCOLL_SIMULATE_RECV;
+        if (!receives && e->kind != GCOLL_SIMULATE_SEND)
+            continue;
+        ends[count++] = (end){receives ? e->peer : e->rank, receives ? e->rank : e->peer,
+                              step_of(p, e)->message, receives, i};
+    }
+    if (ends != NULL)
+        qsort(ends, count, sizeof *ends, compare_ends);
+    for (uint64_t i = 0; p->sends != NULL && i + 1 < count; i += 2)
+        p->sends[ends[i + 1].event] = &s->events[ends[i].event];
+    p->messages = count / 2;
+    free(ends);
+    return ends != NULL && p->sends != NULL;
+}
+
+/* ---- Drawing --------------------------------------------------------------------------------------------
+ */
+
+/* Where the receiver's data come to lie, in letters: "out[3,5)", or nothing for a signal. */
+static void label_of(const gcoll_step *s, char text[64]) {
+    static const char *const spaces[] = {"in", "out", "scratch"};
+    text[0] = '\0';
+    if (s->count > 0)
+        snprintf(text, 64, "%s[%" PRIu64 ",%" PRIu64 ")", spaces[s->dst.space], s->dst.offset,
+                 s->dst.offset + s->count);
+}
+
+static void draw_message(const picture *p, const gcoll_simulate_event *send,
+                         const gcoll_simulate_event *recv) {
+    const gcoll_step *s = step_of(p, recv);
+    const char *color = s->count == 0 ? SIGNALED : s->kind == GCOLL_STEP_RECV_REDUCE ? REDUCED : MOVED;
+    double x1 = x_of(p, send->begin), x2 = x_of(p, recv->end), y1 = y_of(send->rank), y2 = y_of(recv->rank);
+    char text[64];
+    svg_arrow(p->file, x1, y1, x2, y2, color, 1.5);
+    if (s->kind == GCOLL_STEP_RECV_REDUCE)
+        svg_dot(p->file, x2, y2, 4.5, REDUCED);
+    label_of(s, text);
+    /* Nearer to the arrow's end, where fewer cross. */
+    if (p->messages <= MOST_LABELS)
+        svg_text(p->file, x1 + 0.68 * (x2 - x1) - 4, y1 + 0.68 * (y2 - y1) - 3, 10, "end", color, text);
+}
+
+static void draw_events(const picture *p) {
+    const gcoll_simulation *s = p->simulation;
+    for (uint64_t i = 0; i < s->event_count; i++) {
+        const gcoll_simulate_event *e = &s->events[i];
+        double width = x_of(p, e->end) - x_of(p, e->begin), y = y_of(e->rank);
+        bool computes = e->kind >= GCOLL_SIMULATE_REDUCE;
+        const char *color = e->kind == GCOLL_SIMULATE_REDUCE ? REDUCED : COPY;
+        if (computes)
+            svg_box(p->file, x_of(p, e->begin) - 2, y - 4, width > 4 ? width : 4, 8, color);
+    }
+    for (uint64_t i = 0; i < s->event_count; i++)
+        if (s->events[i].kind == GCOLL_SIMULATE_RECV && p->sends[i] != NULL)
+            draw_message(p, p->sends[i], &s->events[i]);
+}
+
+/* A round number of microseconds, so that there are 4 to 10 ticks. */
+static double tick_of(double span_us) {
+    double tick = 1e-6;
+    while (tick * 10 < span_us)
+        tick *= 10;
+    return span_us / tick < 2 ? tick / 5 : span_us / tick < 5 ? tick / 2 : tick;
+}
+
+static void draw_axes(const picture *p, double right) {
+    const double bottom = y_of(p->simulation->size - 1) + 16, span_us = US * p->simulation->time;
+    char text[64];
+    for (double us = 0, tick = tick_of(span_us); span_us > 0 && us <= span_us * 1.0001; us += tick) {
+        double x = x_of(p, us / US);
+        svg_line(p->file, x, TOP - 16, x, bottom, "#eeeeee", 1);
+        snprintf(text, sizeof text, "%g", us);
+        svg_text(p->file, x, TOP - 20, 10, "middle", COPY, text);
+    }
+    svg_text(p->file, LEFT - 12, TOP - 20, 10, "end", COPY, "us");
+    for (uint32_t r = 0; r < p->simulation->size; r++) {
+        snprintf(text, sizeof text, "rank %u", r);
+        svg_text(p->file, LEFT - 12, y_of(r) + 4, 12, "end", INK, text);
+        svg_line(p->file, LEFT, y_of(r), right, y_of(r), GREY, 1);
+        svg_line(p->file, x_of(p, p->simulation->finish[r]), y_of(r) - 6, x_of(p, p->simulation->finish[r]),
+                 y_of(r) + 6, INK, 1.5);
+    }
+}
+
+static void draw_legend(const picture *p, double y) {
+    FILE *f = p->file;
+    svg_arrow(f, LEFT, y, LEFT + 34, y, MOVED, 1.5);
+    svg_text(f, LEFT + 40, y + 4, 11, "start", INK, "moved");
+    svg_arrow(f, LEFT + 90, y, LEFT + 124, y, REDUCED, 1.5);
+    svg_dot(f, LEFT + 124, y, 4.5, REDUCED);
+    svg_text(f, LEFT + 134, y + 4, 11, "start", INK, "reduced on arrival");
+    svg_arrow(f, LEFT + 248, y, LEFT + 282, y, SIGNALED, 1.5);
+    svg_text(f, LEFT + 288, y + 4, 11, "start", INK, "signal");
+    svg_box(f, LEFT, y + 18, 16, 8, REDUCED);
+    svg_text(f, LEFT + 22, y + 26, 11, "start", INK, "reduces");
+    svg_box(f, LEFT + 90, y + 18, 16, 8, COPY);
+    svg_text(f, LEFT + 112, y + 26, 11, "start", INK, "copies, divides");
+    svg_line(f, LEFT + 250, y + 16, LEFT + 250, y + 28, INK, 1.5);
+    svg_text(f, LEFT + 258, y + 26, 11, "start", INK, "has its result");
+}
+
+/* So that the shortest message is seen. */
+static double scale_of(const picture *p) {
+    const gcoll_simulation *s = p->simulation;
+    double shortest = s->time;
+    for (uint64_t i = 0; i < s->event_count; i++)
+        if (p->sends[i] != NULL && s->events[i].end > p->sends[i]->begin &&
+            s->events[i].end - p->sends[i]->begin < shortest)
+            shortest = s->events[i].end - p->sends[i]->begin;
+    double width = shortest > 0 ? MESSAGE * s->time / shortest : WIDTH_LEAST;
+    width = width < WIDTH_LEAST ? WIDTH_LEAST : width > WIDTH_MOST ? WIDTH_MOST : width;
+    return s->time > 0 ? width / s->time : 0;
+}
+
+static bool draw(const tool_options *o, const tool_shape *shape, picture *p) {
+    char algorithm[256], what[TOOL_TEXT], title[900];
+    if (!match(p)) {
+        cli_complain("out of memory");
+        return false;
+    }
+    if (p->messages > MOST_MESSAGES) {
+        cli_complain("found %" PRIu64 " messages; allowed in a picture: up to %u", p->messages,
+                     MOST_MESSAGES);
+        return false;
+    }
+    p->file = tool_open_output(o);
+    if (p->file == NULL)
+        return false;
+    p->scale = scale_of(p);
+    const double drawn = p->simulation->time * p->scale;
+    const double right = LEFT + (drawn > WIDTH_LEAST ? drawn : WIDTH_LEAST) + 8;
+    const double bottom = y_of(p->simulation->size - 1) + 44;
+    gcoll_choice_format(&shape->choice, algorithm, sizeof algorithm);
+    tool_shape_text(shape, what);
+    snprintf(title, sizeof title, "%s by %s: %s", o->collective, algorithm, what);
+    svg_begin(p->file, right + RIGHT, bottom + LEGEND);
+    svg_text(p->file, LEFT, 28, 16, "start", INK, title);
+    draw_axes(p, right);
+    draw_events(p);
+    draw_legend(p, bottom);
+    svg_end(p->file);
+    return tool_close_output(o, p->file);
+}
+
+int tool_draw(const tool_options *options) {
+    tool_shape shape;
+    tool_job job;
+    int status = TOOL_FAILED;
+    if (options->ranks.count != 1 || options->count.count > 1 || options->ranks.values[0] > MOST_RANKS) {
+        cli_complain("draw takes one number of --ranks, up to %u, and one of --count", MOST_RANKS);
+        return CLI_USAGE;
+    }
+    uint32_t size = (uint32_t)options->ranks.values[0];
+    uint64_t count = options->count.count ? options->count.values[0] : size;
+    if (!tool_shape_of(options, options->algorithm, size, count, &shape))
+        return CLI_USAGE;
+    if (tool_job_of(&shape, &job)) {
+        gcoll_simulation *simulation = tool_run_job(options, &job, true);
+        picture p = {.job = &job, .simulation = simulation};
+        if (simulation != NULL && draw(options, &shape, &p))
+            status = TOOL_OK;
+        free(p.sends);
+        gcoll_simulation_destroy(simulation);
+        tool_job_free(&job);
+    }
+    tool_shape_free(&shape);
+    return status;
+}

@@ -1,0 +1,143 @@
+/* tools/explain.c - what auto picks, and why. */
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+
+#include "tools/plan_tool.h"
+
+typedef struct field {
+    gcoll_candidate *at;
+    size_t count, room;
+    bool failed;
+} field;
+
+static void collect(void *arg, const gcoll_candidate *candidate) {
+    field *f = arg;
+    if (f->count == f->room) {
+        size_t room = f->room ? 2 * f->room : 32;
+        gcoll_candidate *more = realloc(f->at, room * sizeof *more);
+        if (more == NULL) {
+            f->failed = true;
+            return;
+        }
+        f->at = more;
+        f->room = room;
+    }
+    f->at[f->count++] = *candidate;
+}
+
+/* The cheapest first, as selection does it: of equals the one that stands first; then those that do not
+ * serve. */
+static bool before(const gcoll_candidate *x, const gcoll_candidate *y) {
+    if ((x->status == GCOLL_OK) != (y->status == GCOLL_OK))
+        return x->status == GCOLL_OK;
+    return x->status == GCOLL_OK && x->seconds < y->seconds;
+}
+
+static void sort(field *f) {
+    for (size_t i = 1; i < f->count; i++)
+        for (size_t k = i; k > 0 && before(&f->at[k], &f->at[k - 1]); k--) {
+            gcoll_candidate swap = f->at[k];
+            f->at[k] = f->at[k - 1];
+            f->at[k - 1] = swap;
+        }
+}
+
+static void print_table(const tool_options *o, FILE *file, const tool_shape *shape, const field *f,
+                        uint64_t bytes) {
+    char text[TOOL_TEXT], needs[TOOL_TEXT];
+    tool_shape_text(shape, text);
+    tool_claims_text(o->claims, needs);
+    fprintf(file, "# %s, %" PRIu64 " bytes: %s of %s; asked for: %s", o->collective, bytes, text,
+            gcoll_type_name(o->type), needs);
+    if (o->memory_limit_bytes > 0)
+        fprintf(file, ", scratch of up to %" PRIu64 " bytes", o->memory_limit_bytes);
+    fprintf(file,
+            "\n# time = alpha steps + beta sent + gamma reduced; alpha %g us, beta %g ns, gamma %g ns\n",
+            o->alpha_us, o->beta_ns, o->gamma_ns);
+    fprintf(file, "#%13s %9s %7s %13s %13s %13s  %s\n", "us", "to best", "steps", "bytes sent",
+            "bytes reduced", "scratch bytes", "algorithm");
+    const double element = (double)gcoll_type_size(o->type);
+    for (size_t i = 0; i < f->count; i++) {
+        const gcoll_candidate *c = &f->at[i];
+        gcoll_choice_format(&c->choice, text, sizeof text);
+        if (c->status == GCOLL_OK)
+            fprintf(file, "%14.2f %9.3f %7.0f %13.0f %13.0f %13.0f  %s%s\n", 1e6 * c->seconds,
+                    f->at[0].seconds > 0 ? c->seconds / f->at[0].seconds : 1, c->cost.steps,
+                    element * c->cost.sent, element * c->cost.reduced, element * c->cost.scratch, text,
+                    i == 0 ? "   <- auto" : "");
+        else
+            fprintf(file, "%14s %9s %7s %13s %13s %13s  %s: %s\n", "-", "-", "-", "-", "-", "-", text,
+                    c->reason);
+    }
+}
+
+static void print_json(const tool_options *o, FILE *file, const tool_shape *shape, const field *f,
+                       uint64_t bytes) {
+    const double element = (double)gcoll_type_size(o->type);
+    for (size_t i = 0; i < f->count; i++) {
+        const gcoll_candidate *c = &f->at[i];
+        struct json_object *object = json_object_new_object();
+        bool serves = c->status == GCOLL_OK;
+        char text[TOOL_TEXT];
+        gcoll_choice_format(&c->choice, text, sizeof text);
+        json_object_object_add(object, "collective", json_object_new_string(o->collective));
+        json_object_object_add(object, "ranks", json_object_new_uint64(shape->problem.size));
+        json_object_object_add(object, "bytes", json_object_new_uint64(bytes));
+        json_object_object_add(object, "algorithm", json_object_new_string(text));
+        json_object_object_add(object, "chosen", json_object_new_boolean(i == 0 && serves));
+        json_object_object_add(object, "reason", serves ? NULL : json_object_new_string(c->reason));
+        json_object_object_add(object, "time_us", serves ? json_object_new_double(1e6 * c->seconds) : NULL);
+        json_object_object_add(object, "steps", serves ? json_object_new_double(c->cost.steps) : NULL);
+        json_object_object_add(object, "sent_bytes",
+                               serves ? json_object_new_double(element * c->cost.sent) : NULL);
+        json_object_object_add(object, "reduced_bytes",
+                               serves ? json_object_new_double(element * c->cost.reduced) : NULL);
+        json_object_object_add(object, "scratch_bytes",
+                               serves ? json_object_new_double(element * c->cost.scratch) : NULL);
+        fprintf(file, "%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
+        json_object_put(object);
+    }
+}
+
+static int explain(const tool_options *o, FILE *file, uint32_t size, uint64_t bytes) {
+    const gcoll_cost_parameters parameters = tool_cost_parameters(o);
+    const size_t element = gcoll_type_size(o->type);
+    gcoll_needs needs = {.claims = o->claims, .scratch_limit = o->memory_limit_bytes / element};
+    field f = {0};
+    tool_shape shape;
+    if (o->memory_limit_bytes > 0 && needs.scratch_limit == 0) {
+        cli_complain("--memory-limit: found %" PRIu64 "; allowed: at least an element of %s, %zu bytes",
+                     o->memory_limit_bytes, gcoll_type_name(o->type), element);
+        return CLI_USAGE;
+    }
+    if (!tool_problem_of(o, size, tool_elements(o, bytes), &shape))
+        return CLI_USAGE;
+    gcoll_status status =
+        gcoll_choose(&o->registry, &shape.problem, element, &needs, &parameters, &shape.choice, collect, &f);
+    sort(&f);
+    if (f.failed)
+        cli_complain("out of memory");
+    else if (o->format == TOOL_JSON)
+        print_json(o, file, &shape, &f, bytes);
+    else
+        print_table(o, file, &shape, &f, bytes);
+    if (status != GCOLL_OK)
+        cli_complain("%s", gcoll_last_error());
+    free(f.at);
+    tool_shape_free(&shape);
+    return status == GCOLL_OK && !f.failed ? TOOL_OK : TOOL_FAILED;
+}
+
+int tool_explain(const tool_options *options) {
+    FILE *file = tool_open_output(options);
+    int status = file != NULL ? TOOL_OK : TOOL_FAILED;
+    for (size_t i = 0; file != NULL && i < options->ranks.count; i++)
+        for (size_t k = 0; k < options->bytes.count && status != CLI_USAGE; k++) {
+            int one = explain(options, file, (uint32_t)options->ranks.values[i], options->bytes.values[k]);
+            status = one != TOOL_OK ? one : status;
+        }
+    if (file != NULL && !tool_close_output(options, file))
+        status = TOOL_FAILED;
+    return status;
+}

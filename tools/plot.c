@@ -1,0 +1,139 @@
+/* tools/plot.c - a comparison as a plot, by gnuplot, which reads a script from a pipe. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/compare.h"
+
+#define MOST_LINES 12u /* more nobody can tell apart */
+#define NO_PROGRAM 127 /* as a shell says it */
+
+/* Times worse than the best, as a geometric mean over the points; below 0: it never applies. */
+static double merit(const tool_comparison *c, size_t target) {
+    double sum = 0;
+    size_t points = 0;
+    for (size_t p = 0; p < c->point_count; p++) {
+        const double *row = &c->seconds[p * c->targets.count];
+        double best = row[target];
+        for (size_t t = 0; t < c->targets.count; t++)
+            if (row[t] >= 0 && row[t] < best)
+                best = row[t];
+        if (row[target] < 0)
+            continue;
+        sum += best > 0 ? log(row[target] / best) : 0;
+        points++;
+    }
+    return points > 0 ? exp(sum / (double)points) : -1;
+}
+
+/* The best of the algorithms, in the order of the table. Returns how many. */
+static size_t pick(const tool_comparison *c, bool *drawn) {
+    size_t count = 0;
+    while (count < MOST_LINES) {
+        size_t next = c->targets.count;
+        for (size_t t = 0; t < c->targets.count; t++)
+            if (!drawn[t] && merit(c, t) >= 0 && (next == c->targets.count || merit(c, t) < merit(c, next)))
+                next = t;
+        if (next == c->targets.count)
+            return count;
+        drawn[next] = true;
+        count++;
+    }
+    return count;
+}
+
+static void write_data(const tool_comparison *c, FILE *f, size_t target, bool over_ranks) {
+    fprintf(f, "$d%zu << EOD\n", target);
+    for (size_t p = 0; p < c->point_count; p++) {
+        double seconds = c->seconds[p * c->targets.count + target];
+        if (seconds >= 0)
+            fprintf(f, "%" PRIu64 " %.9g\n", over_ranks ? c->points[p].ranks : c->points[p].bytes,
+                    1e6 * seconds);
+    }
+    fputs("EOD\n", f);
+}
+
+static void write_script(const tool_comparison *c, FILE *f, const char *path, const bool *drawn) {
+    const tool_options *o = c->options;
+    const bool over_ranks = o->ranks.count > 1, png = strcmp(strrchr(path, '.'), ".png") == 0;
+    fprintf(f, "set terminal %s size 1000,600 %s\nset output '", png ? "pngcairo" : "svg",
+            png ? "background '#ffffff'" : "background '#ffffff' dynamic");
+    for (const char *at = path; *at; at++) /* gnuplot's way to have a quotation mark in such a text */
+        fputs(*at == '\'' ? "''" : (char[]){*at, '\0'}, f);
+    fputs("'\n", f);
+    if (over_ranks)
+        fprintf(f, "set title '%s of %" PRIu64 " bytes' noenhanced\nset xlabel 'ranks'\n", o->collective,
+                o->bytes.values[0]);
+    else
+        fprintf(
+            f, "set title '%s, %" PRIu64 " ranks' noenhanced\nset xlabel 'bytes'\nset format x '%%.0b %%B'\n",
+            o->collective, o->ranks.values[0]);
+    fprintf(f,
+            "set ylabel 'us, by %s'\nset logscale xy\nset logscale x 2\nset grid lc rgb '#dddddd'\n"
+            "set key outside right noenhanced\n",
+            o->by_formula ? "formula" : "simulation");
+    for (size_t t = 0; t < c->targets.count; t++)
+        if (drawn[t])
+            write_data(c, f, t, over_ranks);
+    bool first = true;
+    for (size_t t = 0; t < c->targets.count; t++) {
+        char name[256];
+        if (!drawn[t])
+            continue;
+        gcoll_choice_format(&c->targets.at[t].choice, name, sizeof name);
+        fprintf(f, "%s$d%zu using 1:2 with linespoints lw 2 title '%s'", first ? "plot " : ", ", t, name);
+        first = false;
+    }
+    fputs("\n", f);
+}
+
+static int run_gnuplot(const tool_comparison *c, const bool *drawn, FILE *script, int end) {
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)signal(SIGPIPE, SIG_DFL);
+        fclose(script);
+        dup2(end, STDIN_FILENO);
+        close(end);
+        execlp("gnuplot", "gnuplot", "-", (char *)NULL);
+        _exit(NO_PROGRAM);
+    }
+    close(end);
+    int how = -1;
+    (void)signal(SIGPIPE, SIG_IGN); /* it may have ended already */
+    if (pid > 0)
+        write_script(c, script, c->options->plot, drawn);
+    fclose(script);
+    if (pid < 0 || waitpid(pid, &how, 0) != pid)
+        return -1;
+    return how;
+}
+
+bool tool_plot(const tool_comparison *c) {
+    bool *drawn = calloc(c->targets.count, sizeof *drawn);
+    int ends[2];
+    FILE *script = NULL;
+    if (drawn == NULL || pipe(ends) != 0 || (script = fdopen(ends[1], "w")) == NULL) {
+        cli_complain("--plot: %s", strerror(errno));
+        free(drawn);
+        return false;
+    }
+    size_t lines = pick(c, drawn);
+    if (lines < c->targets.count)
+        cli_complain("--plot: draws the best %zu of %zu algorithms; --algorithm names others", lines,
+                     c->targets.count);
+    int how = run_gnuplot(c, drawn, script, ends[0]);
+    free(drawn);
+    if (how == 0)
+        return true;
+    if (how >= 0 && WIFEXITED(how) && WEXITSTATUS(how) == NO_PROGRAM)
+        cli_complain("--plot: there is no gnuplot here; install it, or leave --plot out");
+    else
+        cli_complain("--plot: gnuplot failed");
+    return false;
+}

@@ -1,0 +1,277 @@
+/* tools/prove.c - proves one algorithm with so many ranks in all its cases.
+ *
+ * Many cases have the same plans: more steps saved than there are, surroundings that the algorithm does not
+ * look at. Plans are compared by 128 bits of hash over all they consist of, and proved once. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/verify.h"
+
+/* ---- Plans that were seen -------------------------------------------------------------------------------
+ */
+
+typedef struct fingerprint {
+    uint64_t low, high;
+} fingerprint;
+
+typedef struct seen {
+    fingerprint key;
+    uint32_t claims;
+    bool used;
+} seen;
+
+static uint64_t mixed(uint64_t hash, uint64_t x, uint64_t factor) {
+    hash = (hash ^ x) * factor;
+    return hash ^ (hash >> 29);
+}
+
+static void mix(fingerprint *f, uint64_t x) {
+    f->low = mixed(f->low, x, UINT64_C(0x9e3779b97f4a7c15));
+    f->high = mixed(f->high, x, UINT64_C(0xc2b2ae3d27d4eb4f));
+}
+
+static void mix_ref(fingerprint *f, gcoll_ref ref) {
+    mix(f, ref.offset << 8 ^ (uint64_t)ref.index << 2 ^ ref.space);
+}
+
+static void mix_plan(fingerprint *f, const gcoll_plan *plan) {
+    const gcoll_problem *p = &plan->problem;
+    const uint64_t entries = gcoll_problem_offset_entries(p);
+    mix(f, (uint64_t)p->root << 32 | p->rank);
+    mix(f, (uint64_t)p->exchanges << 34 | (uint64_t)p->buffers << 2 | p->in_place << 1 | p->average);
+    mix(f, p->count);
+    mix(f, (uint64_t)plan->window << 32 | plan->divisor);
+    mix(f, plan->scratch);
+    mix(f, entries);
+    for (uint64_t i = 0; i < entries; i++)
+        mix(f, plan->offsets[i]);
+    mix(f, (uint64_t)plan->step_count << 32 | plan->successor_count);
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const gcoll_step *s = &plan->steps[i];
+        mix(f, (uint64_t)s->kind << 33 | (uint64_t)s->received_first << 32 | s->peer);
+        mix(f, (uint64_t)s->message << 32 | s->round);
+        mix(f, (uint64_t)s->first_successor << 32 | s->successors);
+        mix(f, s->count);
+        mix_ref(f, s->dst);
+        mix_ref(f, s->a);
+        mix_ref(f, s->b);
+    }
+    for (uint32_t i = 0; i < plan->successor_count; i++)
+        mix(f, plan->successors[i]);
+}
+
+static fingerprint fingerprint_of(const tool_job *job) {
+    fingerprint f = {1, 2};
+    for (uint32_t r = 0; r < job->size; r++)
+        mix_plan(&f, job->plans[r]);
+    return f;
+}
+
+/* ---- A case ---------------------------------------------------------------------------------------------
+ */
+
+typedef struct prover {
+    tool_cases cases;
+    tool_proof *proof;
+    seen *table; /* of `room`, a power of two, more than there are cases */
+    uint64_t room;
+    uint8_t *differs;   /* by combination and surroundings: whether the latter make a difference there */
+    fingerprint *plain; /* by combination: without surroundings; zero if it does not apply */
+    uint64_t *alike;    /* by combination: the first one that has the same plans */
+} prover;
+
+enum { UNKNOWN = 0, DIFFERS, SAME };
+
+static seen *look_up(prover *p, fingerprint key) {
+    uint64_t at = key.low & (p->room - 1);
+    while (p->table[at].used && (p->table[at].key.low != key.low || p->table[at].key.high != key.high))
+        at = (at + 1) & (p->room - 1);
+    return &p->table[at];
+}
+
+GCOLL_PRINTF(3, 4)
+static void fail(prover *p, const tool_shape *shape, const char *format, ...) {
+    char algorithm[256], text[TOOL_TEXT], what[TOOL_TEXT];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    gcoll_choice_format(&shape->choice, algorithm, sizeof algorithm);
+    tool_shape_text(shape, text);
+    snprintf(p->proof->text, sizeof p->proof->text, "%s of %.400s: %s", algorithm, text, what);
+    p->proof->failed = true;
+}
+
+/* Whether claims must be all that holds: with empty blocks more may. */
+static bool all_blocks_filled(const gcoll_problem *p) {
+    for (uint32_t r = 0; r < p->size && p->offsets != NULL; r++)
+        if (gcoll_block_count(p, r) == 0)
+            return false;
+    return p->collective == GCOLL_BARRIER || p->count >= p->size;
+}
+
+static void compare_claims(prover *p, const tool_shape *shape, const tool_job *job, uint32_t found) {
+    gcoll_problem problem = shape->problem;
+    char text[TOOL_TEXT];
+    problem.offsets = job->plans[0]->problem.offsets;
+    problem.recv_offsets = job->plans[0]->problem.recv_offsets;
+    uint32_t claimed = gcoll_algorithm_claims(shape->choice.algorithm, &problem);
+    if (claimed & ~found) {
+        tool_claims_text(claimed & ~found, text);
+        fail(p, shape, "claims what does not hold: %s", text);
+    } else if ((found & ~claimed) && problem.buffers == 1 && all_blocks_filled(&problem)) {
+        tool_claims_text(found & ~claimed, text);
+        fail(p, shape, "does not claim what holds: %s", text);
+    }
+}
+
+static void judge(prover *p, const tool_shape *shape, const tool_job *job) {
+    const fingerprint key = fingerprint_of(job);
+    seen *entry = look_up(p, key);
+    if (entry->used) {
+        p->proof->repeated++;
+    } else {
+        gcoll_verify_report report;
+        if (tool_job_verify(job, &report) != GCOLL_OK) {
+            fail(p, shape, "%s", gcoll_last_error());
+            return;
+        }
+        *entry = (seen){key, report.claims, true};
+        p->proof->proved++;
+    }
+    compare_claims(p, shape, job, entry->claims);
+}
+
+/* False: there is no job to go on with, which is counted. */
+static bool make(prover *p, const tool_shape *shape, tool_job *job) {
+    uint32_t rank;
+    gcoll_status status = tool_job_create(shape, job, &rank);
+    if (status == GCOLL_OK)
+        return true;
+    if (status == GCOLL_ERR_UNSUPPORTED && rank == 0) {
+        if (p->proof->skipped++ == 0)
+            snprintf(p->proof->reason, sizeof p->proof->reason, "%u ranks: %.200s", shape->problem.size,
+                     gcoll_last_error());
+    } else if (status == GCOLL_ERR_UNSUPPORTED) {
+        fail(p, shape, "rank %u has no plan though rank 0 has: %s", rank, gcoll_last_error());
+    } else {
+        fail(p, shape, "rank %u: no plan: %s", rank, gcoll_last_error());
+    }
+    return false;
+}
+
+/* ---- Options and surroundings that make no difference ----------------------------------------------------
+ */
+
+static uint64_t largest_count(const tool_cases *c) {
+    uint64_t most = 0;
+    for (size_t i = 0; i < c->options->count.count; i++)
+        most = most < c->options->count.values[i] ? c->options->count.values[i] : most;
+    return c->target->choice.algorithm->collective == GCOLL_BARRIER ? 0 : most;
+}
+
+/* Of the plans of the case that tells most: the first root, even blocks, the most elements. Zero: none. */
+static fingerprint probe(const prover *p, uint64_t combination, uint32_t surroundings) {
+    const uint64_t per_surroundings = p->cases.per_combination / TOOL_SURROUNDINGS;
+    tool_shape shape;
+    tool_job job;
+    fingerprint made = {0, 0};
+    uint32_t rank, same_surroundings;
+    uint64_t same_combination;
+    tool_cases_at(&p->cases, combination * p->cases.per_combination + surroundings * per_surroundings, &shape,
+                  &same_surroundings, &same_combination);
+    shape.problem.count = largest_count(&p->cases);
+    if (tool_job_create(&shape, &job, &rank) != GCOLL_OK)
+        return made;
+    made = fingerprint_of(&job);
+    tool_job_free(&job);
+    return made;
+}
+
+static bool equal(fingerprint x, fingerprint y) {
+    return x.low == y.low && x.high == y.high;
+}
+
+static void probe_combinations(prover *p, uint64_t combinations) {
+    for (uint64_t i = 0; i < combinations; i++) {
+        p->plain[i] = probe(p, i, 0);
+        p->alike[i] = 0;
+        while (p->alike[i] < i && (p->plain[i].low == 0 || !equal(p->plain[i], p->plain[p->alike[i]])))
+            p->alike[i]++;
+    }
+}
+
+static bool differs(prover *p, uint64_t combination, uint32_t surroundings) {
+    uint8_t *known = &p->differs[combination * TOOL_SURROUNDINGS + surroundings];
+    if (*known == UNKNOWN)
+        *known = equal(probe(p, combination, surroundings), p->plain[combination]) ? SAME : DIFFERS;
+    return *known == DIFFERS;
+}
+
+/* Options that have the same plans as others, which are proved, must claim the same. */
+static void compare_alike(prover *p, const tool_shape *shape, uint64_t combination) {
+    const gcoll_algorithm *a = shape->choice.algorithm;
+    gcoll_problem other = shape->problem;
+    memcpy(other.option, p->cases.combinations[p->alike[combination]], sizeof other.option);
+    p->proof->repeated++;
+    if (gcoll_algorithm_claims(a, &shape->problem) != gcoll_algorithm_claims(a, &other)) {
+        gcoll_choice same = shape->choice;
+        char text[256];
+        memcpy(same.option, other.option, sizeof same.option);
+        gcoll_choice_format(&same, text, sizeof text);
+        fail(p, shape, "has the plans of %s but other claims", text);
+    }
+}
+
+static void prove_case(prover *p, uint64_t index) {
+    tool_shape shape;
+    tool_job job;
+    uint32_t surroundings;
+    uint64_t combination;
+    tool_cases_at(&p->cases, index, &shape, &surroundings, &combination);
+    if (surroundings > 0 && !differs(p, combination, surroundings))
+        return;
+    if (surroundings == 0 && p->alike[combination] != combination) {
+        compare_alike(p, &shape, combination);
+        return;
+    }
+    tool_shape_text(&shape, p->proof->text); /* should the planner crash */
+    if (!make(p, &shape, &job))
+        return;
+    judge(p, &shape, &job);
+    tool_job_free(&job);
+}
+
+static bool create(prover *p, const tool_options *options, const tool_target *target, uint32_t size) {
+    if (!tool_cases_create(options, target, size, &p->cases))
+        return false;
+    const uint64_t combinations = p->cases.total / p->cases.per_combination;
+    for (p->room = 16; p->room < 2 * p->cases.total;)
+        p->room *= 2;
+    p->table = calloc(p->room, sizeof *p->table);
+    p->differs = calloc(combinations, TOOL_SURROUNDINGS);
+    p->plain = calloc(combinations, sizeof *p->plain);
+    p->alike = calloc(combinations, sizeof *p->alike);
+    if (p->table == NULL || p->differs == NULL || p->plain == NULL || p->alike == NULL)
+        return false;
+    snprintf(p->proof->text, sizeof p->proof->text, "%u ranks", size); /* should the planner crash */
+    probe_combinations(p, combinations);
+    return true;
+}
+
+void tool_prove(const tool_options *options, const tool_target *target, uint32_t size, tool_proof *proof) {
+    prover p = {.proof = proof};
+    *proof = (tool_proof){.proved = 0};
+    if (!create(&p, options, target, size)) {
+        proof->failed = true;
+        snprintf(proof->text, sizeof proof->text, "out of memory");
+    }
+    for (uint64_t i = 0; i < p.cases.total && !proof->failed; i++)
+        prove_case(&p, i);
+    free(p.alike);
+    free(p.plain);
+    free(p.differs);
+    free(p.table);
+    tool_cases_free(&p.cases);
+}

@@ -1,0 +1,150 @@
+/* tools/shape.c - from the flags to a problem, and to an algorithm for it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/plan_tool.h"
+
+#define US 1e-6
+#define NS 1e-9
+#define MS 1e-3
+
+gcoll_cost_parameters tool_cost_parameters(const tool_options *o) {
+    return (gcoll_cost_parameters){o->alpha_us * US, o->beta_ns * NS, o->gamma_ns * NS};
+}
+
+uint64_t tool_elements(const tool_options *o, uint64_t bytes) {
+    return bytes / gcoll_type_size(o->type);
+}
+
+/* ---- When ranks enter ------------------------------------------------------------------------------------
+ */
+
+/* The splitmix64 generator of Steele, Lea and Flood: good enough, and the same everywhere. */
+static double random_of(uint64_t seed, uint32_t index) {
+    uint64_t x = seed + (index + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (double)((x ^ (x >> 31)) >> 11) * 0x1p-53;
+}
+
+bool tool_arrivals(const tool_options *o, uint32_t size, double **arrival) {
+    *arrival = NULL;
+    if (o->arrival == TOOL_TOGETHER)
+        return true;
+    double *made = calloc(size, sizeof *made);
+    if (made == NULL) {
+        cli_complain("out of memory for %u ranks", size);
+        return false;
+    }
+    if (o->arrival == TOOL_ONE_LATE)
+        made[size / 2] = o->arrival_ms * MS;
+    for (uint32_t r = 0; r < size && o->arrival == TOOL_RAND_LATE; r++)
+        made[r] = o->arrival_ms * MS * random_of(o->seed, r);
+    *arrival = made;
+    return true;
+}
+
+/* Planners are told what the simulator will do. */
+static bool add_arrivals(const tool_options *o, tool_shape *shape) {
+    gcoll_problem *p = &shape->problem;
+    double *arrival;
+    if (!tool_arrivals(o, p->size, &arrival))
+        return false;
+    if (arrival == NULL)
+        return true;
+    shape->arrival_ns = calloc(p->size, sizeof *shape->arrival_ns);
+    if (shape->arrival_ns == NULL) {
+        cli_complain("out of memory for %u ranks", p->size);
+        free(arrival);
+        return false;
+    }
+    for (uint32_t r = 0; r < p->size; r++)
+        shape->arrival_ns[r] = (int64_t)(arrival[r] / NS);
+    double part = (double)p->count * (double)gcoll_type_size(o->type) / p->size;
+    p->arrival_ns = shape->arrival_ns;
+    p->segment_ns = (int64_t)(1e3 * o->alpha_us + (o->beta_ns + o->gamma_ns) * part);
+    free(arrival);
+    return true;
+}
+
+static bool add_nodes(const tool_options *o, tool_shape *shape) {
+    const uint32_t size = shape->problem.size;
+    if (o->ranks_per_node == 0)
+        return true;
+    shape->node = calloc(size, sizeof *shape->node);
+    if (shape->node == NULL) {
+        cli_complain("out of memory for %u ranks", size);
+        return false;
+    }
+    for (uint32_t r = 0; r < size; r++)
+        shape->node[r] = r / o->ranks_per_node;
+    shape->problem.node = shape->node;
+    return true;
+}
+
+/* ---- Problems --------------------------------------------------------------------------------------------
+ */
+
+bool tool_problem_of(const tool_options *o, uint32_t size, uint64_t count, tool_shape *shape) {
+    *shape = (tool_shape){.problem = {.size = size,
+                                      .root = o->root,
+                                      .count = count,
+                                      .buffers = o->inputs,
+                                      .in_place = o->in_place,
+                                      .average = o->average}};
+    gcoll_problem *p = &shape->problem;
+    if (gcoll_collective_parse(o->collective, &p->collective) != GCOLL_OK) {
+        cli_complain("--collective: %s", gcoll_last_error());
+        return false;
+    }
+    if (p->collective == GCOLL_BARRIER)
+        p->count = 0;
+    if (o->root_given && !tool_has_root(p->collective)) {
+        cli_complain("--root: found %u, but %s has no root", o->root, o->collective);
+        return false;
+    }
+    if (p->root >= size) {
+        cli_complain("--root: found %u; allowed with %u ranks: 0 to %u", p->root, size, size - 1);
+        return false;
+    }
+    if (p->in_place && !tool_takes_in_place(p->collective, true)) {
+        cli_complain("--in-place: %s has none", o->collective);
+        return false;
+    }
+    if (add_nodes(o, shape) && add_arrivals(o, shape))
+        return true;
+    tool_shape_free(shape);
+    return false;
+}
+
+void tool_shape_free(tool_shape *shape) {
+    free(shape->node);
+    free(shape->arrival_ns);
+    shape->node = NULL;
+    shape->arrival_ns = NULL;
+}
+
+bool tool_shape_of(const tool_options *o, const char *algorithm, uint32_t size, uint64_t count,
+                   tool_shape *shape) {
+    const gcoll_cost_parameters parameters = tool_cost_parameters(o);
+    const gcoll_needs needs = {0};
+    const size_t type_bytes = gcoll_type_size(o->type);
+    if (!tool_problem_of(o, size, count, shape))
+        return false;
+    gcoll_problem *p = &shape->problem;
+    gcoll_status status = gcoll_choice_parse(&o->registry, algorithm, p->collective, &shape->choice);
+    if (status == GCOLL_OK && shape->choice.algorithm == NULL)
+        status = gcoll_choose(&o->registry, p, type_bytes, &needs, &parameters, &shape->choice, NULL, NULL);
+    else if (status == GCOLL_OK)
+        gcoll_choice_resolve(p, type_bytes, &needs, &parameters, &shape->choice);
+    if (status != GCOLL_OK) {
+        cli_complain("--algorithm: %s", gcoll_last_error());
+        tool_shape_free(shape);
+        return false;
+    }
+    memcpy(p->option, shape->choice.option, sizeof p->option);
+    p->segment = shape->choice.segment_bytes / type_bytes;
+    if (shape->choice.segment_bytes > 0 && p->segment == 0)
+        p->segment = 1; /* less than an element: an element, as in the library */
+    return true;
+}

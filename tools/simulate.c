@@ -1,0 +1,176 @@
+/* tools/simulate.c - algorithms in virtual time. */
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+
+#include "tools/plan_tool.h"
+
+#define US          1e6 /* microseconds in a second */
+#define SHOWN_PATH  24u /* pieces of the critical path that the table shows */
+#define SHOWN_RANKS 32u
+
+gcoll_simulation *tool_run_job(const tool_options *o, const tool_job *job, bool timeline) {
+    gcoll_simulate_options options;
+    gcoll_simulation *simulation = NULL;
+    double *arrival;
+    if (!tool_arrivals(o, job->size, &arrival))
+        return NULL;
+    gcoll_simulate_options_init(&options);
+    double overhead_us = o->overhead_us < 0 ? o->alpha_us : o->overhead_us;
+    options.network =
+        (gcoll_simulate_link){o->alpha_us / US, o->beta_ns * 1e-9, (o->alpha_us - overhead_us) / US};
+    options.host = options.network;
+    if (o->host_alpha_us >= 0)
+        options.host = (gcoll_simulate_link){o->host_alpha_us / US, options.host.beta, 0};
+    if (o->host_beta_ns >= 0)
+        options.host.beta = o->host_beta_ns * 1e-9;
+    options.gamma = o->gamma_ns * 1e-9;
+    options.type_bytes = (uint32_t)gcoll_type_size(o->type);
+    options.ports = o->ports;
+    options.eager_bytes = o->eager_bytes;
+    options.ranks_per_node = o->ranks_per_node;
+    options.node_ports = o->node_ports;
+    options.arrival = arrival;
+    options.timeline = timeline;
+    if (gcoll_simulate((const gcoll_plan *const *)job->plans, job->size, &options, &simulation) != GCOLL_OK)
+        cli_complain("%s", gcoll_last_error());
+    free(arrival);
+    return simulation;
+}
+
+/* ---- Printing -------------------------------------------------------------------------------------------
+ */
+
+typedef struct result {
+    const tool_options *options;
+    const tool_shape *shape;
+    const gcoll_simulation *simulation;
+    const char *algorithm;
+    uint64_t bytes;
+    double formula_s;
+} result;
+
+static void print_json(FILE *file, const result *r) {
+    struct json_object *object = json_object_new_object(), *finish = json_object_new_array();
+    const gcoll_simulation *s = r->simulation;
+    json_object_object_add(object, "collective", json_object_new_string(r->options->collective));
+    json_object_object_add(object, "algorithm", json_object_new_string(r->algorithm));
+    json_object_object_add(object, "ranks", json_object_new_uint64(s->size));
+    json_object_object_add(object, "bytes", json_object_new_uint64(r->bytes));
+    json_object_object_add(object, "count", json_object_new_uint64(r->shape->problem.count));
+    json_object_object_add(object, "type", json_object_new_string(gcoll_type_name(r->options->type)));
+    json_object_object_add(object, "time_us", json_object_new_double(US * s->time));
+    json_object_object_add(object, "formula_us", json_object_new_double(US * r->formula_s));
+    json_object_object_add(object, "mean_elapsed_us", json_object_new_double(US * s->mean_elapsed));
+    for (uint32_t i = 0; i < s->size; i++)
+        json_object_array_add(finish, json_object_new_double(US * s->finish[i]));
+    json_object_object_add(object, "finish_us", finish);
+    fprintf(file, "%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
+    json_object_put(object);
+}
+
+static void print_path(FILE *file, const gcoll_simulation *s) {
+    fprintf(file, "# the critical path, from the end back:\n#%13s %12s %6s %6s  %s\n", "begin us", "end us",
+            "rank", "step", "what");
+    for (uint64_t i = 0; i < s->path_count && i < SHOWN_PATH; i++) {
+        const gcoll_simulate_piece *p = &s->path[i];
+        char step[16] = "-", peer[32] = "";
+        if (p->step != GCOLL_SIMULATE_NOBODY)
+            snprintf(step, sizeof step, "%u", p->step);
+        if (p->peer != GCOLL_SIMULATE_NOBODY)
+            snprintf(peer, sizeof peer, " %s rank %u", p->kind == GCOLL_SIMULATE_SEND ? "to" : "from",
+                     p->peer);
+        fprintf(file, "%14.3f %12.3f %6u %6s  %s%s, begun by %s\n", US * p->begin, US * p->end, p->rank, step,
+                gcoll_simulate_kind_name(p->kind), peer, gcoll_simulate_reason_name(p->reason));
+    }
+    if (s->path_count > SHOWN_PATH)
+        fprintf(file, "# and %" PRIu64 " more\n", s->path_count - SHOWN_PATH);
+    fprintf(file, "# ranks finish at, in us:");
+    for (uint32_t r = 0; r < s->size && r < SHOWN_RANKS; r++)
+        fprintf(file, " %.3f", US * s->finish[r]);
+    fputs(s->size > SHOWN_RANKS ? " ...\n" : "\n", file);
+}
+
+static void print_table(FILE *file, const result *r, bool first, bool only) {
+    const gcoll_simulation *s = r->simulation;
+    if (first)
+        fprintf(file, "# %s of %s: alpha %g us, beta %g ns, gamma %g ns\n#%6s %12s %14s %14s %14s  %s\n",
+                r->options->collective, gcoll_type_name(r->options->type), r->options->alpha_us,
+                r->options->beta_ns, r->options->gamma_ns, "ranks", "bytes", "time us", "formula us",
+                "mean own us", "algorithm");
+    fprintf(file, "%7u %12" PRIu64 " %14.3f %14.3f %14.3f  %s\n", s->size, r->bytes, US * s->time,
+            US * r->formula_s, US * s->mean_elapsed, r->algorithm);
+    if (only)
+        print_path(file, s);
+}
+
+static double formula_of(const tool_options *o, const tool_shape *shape) {
+    const gcoll_cost_parameters parameters = tool_cost_parameters(o);
+    const double element = (double)gcoll_type_size(o->type);
+    gcoll_cost cost;
+    shape->choice.algorithm->cost(&shape->problem, &cost);
+    return parameters.alpha * cost.steps +
+           element * (parameters.beta * cost.sent + parameters.gamma * cost.reduced);
+}
+
+bool tool_time_job(const tool_options *o, const tool_shape *shape, double *seconds) {
+    tool_job job;
+    if (o->by_formula) {
+        *seconds = formula_of(o, shape);
+        return true;
+    }
+    if (!tool_job_of(shape, &job))
+        return false;
+    gcoll_simulation *simulation = tool_run_job(o, &job, false);
+    if (simulation != NULL)
+        *seconds = simulation->time;
+    gcoll_simulation_destroy(simulation);
+    tool_job_free(&job);
+    return simulation != NULL;
+}
+
+static int simulate(const tool_options *o, FILE *file, uint32_t size, uint64_t bytes, bool first) {
+    tool_shape shape;
+    tool_job job = {0};
+    int status = TOOL_FAILED;
+    char text[256];
+    const bool only = o->ranks.count * o->bytes.count == 1;
+    if (!tool_shape_of(o, o->algorithm, size, tool_elements(o, bytes), &shape))
+        return CLI_USAGE;
+    gcoll_simulation *simulation = NULL;
+    if (tool_job_of(&shape, &job))
+        simulation = tool_run_job(o, &job, o->timeline != NULL);
+    if (simulation != NULL) {
+        gcoll_choice_format(&shape.choice, text, sizeof text);
+        result r = {o, &shape, simulation, text, bytes, formula_of(o, &shape)};
+        if (o->format == TOOL_JSON)
+            print_json(file, &r);
+        else
+            print_table(file, &r, first, only);
+        status = TOOL_OK;
+        if (o->timeline != NULL && !tool_write_timeline(o->timeline, &job, simulation))
+            status = TOOL_FAILED;
+    }
+    gcoll_simulation_destroy(simulation);
+    tool_job_free(&job);
+    tool_shape_free(&shape);
+    return status;
+}
+
+int tool_simulate(const tool_options *options) {
+    if (options->timeline != NULL && options->ranks.count * options->bytes.count != 1) {
+        cli_complain("--timeline: is of one case; allowed: one number of --ranks and one of --bytes");
+        return CLI_USAGE;
+    }
+    FILE *file = tool_open_output(options);
+    int status = file != NULL ? TOOL_OK : TOOL_FAILED;
+    for (size_t i = 0; file != NULL && i < options->ranks.count; i++)
+        for (size_t k = 0; k < options->bytes.count && status != CLI_USAGE; k++) {
+            int one = simulate(options, file, (uint32_t)options->ranks.values[i], options->bytes.values[k],
+                               i + k == 0);
+            status = one != TOOL_OK ? one : status;
+        }
+    if (file != NULL && !tool_close_output(options, file))
+        status = TOOL_FAILED;
+    return status;
+}

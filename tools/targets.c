@@ -1,0 +1,87 @@
+/* tools/targets.c - which algorithms --collective and --algorithm mean. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/verify.h"
+
+static bool wanted(const tool_options *o, gcoll_collective c) {
+    return strcmp(o->collective, "all") == 0 || strcmp(o->collective, gcoll_collective_name(c)) == 0;
+}
+
+/* Options that the text sets, as ":name=". */
+static uint32_t given_in(const char *text, const gcoll_algorithm *a) {
+    uint32_t given = 0;
+    for (uint32_t i = 0; a->options != NULL && a->options[i].name != NULL; i++) {
+        size_t length = strlen(a->options[i].name);
+        for (const char *at = strchr(text, ':'); at != NULL; at = strchr(at + 1, ':'))
+            if (strncmp(at + 1, a->options[i].name, length) == 0 && at[1 + length] == '=')
+                given |= UINT32_C(1) << i;
+    }
+    return given;
+}
+
+static bool add(tool_targets *t, const gcoll_choice *choice, uint32_t given) {
+    tool_target *more = realloc(t->at, (t->count + 1) * sizeof *more);
+    if (more == NULL) {
+        cli_complain("out of memory");
+        return false;
+    }
+    t->at = more;
+    t->at[t->count++] = (tool_target){*choice, given};
+    return true;
+}
+
+static bool add_all(const tool_options *o, gcoll_collective c, tool_targets *t) {
+    const gcoll_algorithm *a;
+    for (uint32_t i = 0; (a = gcoll_registry_at(&o->registry, c, i)) != NULL; i++) {
+        gcoll_choice choice;
+        if (gcoll_choice_parse(&o->registry, a->name, c, &choice) != GCOLL_OK || !add(t, &choice, 0))
+            return false;
+    }
+    return true;
+}
+
+/* One part of the list, for every collective that has it. */
+static bool add_part(const tool_options *o, const char *part, tool_targets *t) {
+    bool known = strcmp(part, "all") == 0;
+    char complaint[1024] = "auto: is no algorithm";
+    for (int c = 0; c < GCOLL_COLLECTIVE_COUNT; c++) {
+        gcoll_choice choice;
+        if (!wanted(o, (gcoll_collective)c))
+            continue;
+        if (strcmp(part, "all") == 0) {
+            if (!add_all(o, (gcoll_collective)c, t))
+                return false;
+        } else if (gcoll_choice_parse(&o->registry, part, (gcoll_collective)c, &choice) != GCOLL_OK) {
+            if (!known)
+                snprintf(complaint, sizeof complaint, "%s", gcoll_last_error());
+        } else if (choice.algorithm != NULL) {
+            known = true;
+            if (!add(t, &choice, given_in(part, choice.algorithm)))
+                return false;
+        }
+    }
+    if (!known)
+        cli_complain("--algorithm: %s", complaint);
+    return known;
+}
+
+bool tool_find_targets(const tool_options *o, tool_targets *targets) {
+    char *parts = strdup(o->algorithm), *rest = NULL;
+    tool_targets found = {0};
+    bool good = parts != NULL;
+    for (char *part = parts ? strtok_r(parts, ",", &rest) : NULL; part != NULL && good;
+         part = strtok_r(NULL, ",", &rest))
+        good = add_part(o, part, &found);
+    free(parts);
+    if (good && found.count == 0) {
+        cli_complain("--algorithm: found '%s'; allowed: all, or names joined by commas (see list)",
+                     o->algorithm);
+        good = false;
+    }
+    if (good)
+        *targets = found;
+    else
+        free(found.at);
+    return good;
+}

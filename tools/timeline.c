@@ -1,0 +1,74 @@
+/* tools/timeline.c - a simulation as Chrome trace JSON: a process a rank, a lane for what it computes and one
+ * for each port, an arrow a message. Written as it goes, as there may be millions of events; all texts are
+ * ours. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/plan_tool.h"
+
+#define US        1e6
+#define SEND_LANE 1u
+#define RECV_LANE (SEND_LANE + GCOLL_SIMULATE_MAX_PORTS)
+#define PROCESSOR 0u
+
+static uint32_t lane_of(const gcoll_simulate_event *e) {
+    if (e->kind == GCOLL_SIMULATE_SEND)
+        return SEND_LANE + (e->port == GCOLL_SIMULATE_NOBODY ? 0 : e->port);
+    if (e->kind == GCOLL_SIMULATE_RECV)
+        return RECV_LANE + (e->port == GCOLL_SIMULATE_NOBODY ? 0 : e->port);
+    return PROCESSOR;
+}
+
+static void name_lane(FILE *f, uint32_t rank, uint32_t lane, const char *name) {
+    fprintf(f, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":\"%s\"}}",
+            rank, lane, name);
+}
+
+static void print_event(FILE *f, const tool_job *job, const gcoll_simulate_event *e) {
+    bool message = e->kind == GCOLL_SIMULATE_SEND || e->kind == GCOLL_SIMULATE_RECV;
+    bool sends = e->kind == GCOLL_SIMULATE_SEND;
+    char name[64];
+    if (message)
+        snprintf(name, sizeof name, "%s %u", sends ? "send to" : "receive from", e->peer);
+    else
+        snprintf(name, sizeof name, "%s", gcoll_simulate_kind_name(e->kind));
+    fprintf(f,
+            ",\n{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.6f,\"dur\":%.6f,"
+            "\"args\":{\"step\":%u,\"bytes\":%" PRIu64 ",\"waited_us\":%.6f}}",
+            name, e->rank, lane_of(e), US * e->begin, US * (e->end - e->begin), e->step, e->bytes,
+            US * (e->begin - e->ready));
+    if (!message)
+        return;
+    uint32_t number = job->plans[e->rank]->steps[e->step].message;
+    fprintf(f,
+            ",\n{\"ph\":\"%s\",\"cat\":\"message\",\"name\":\"message\",\"id\":\"%u-%u-%u\",\"pid\":%u,"
+            "\"tid\":%u,"
+            "\"ts\":%.6f}",
+            sends ? "s" : "f\",\"bp\":\"e", sends ? e->rank : e->peer, sends ? e->peer : e->rank, number,
+            e->rank, lane_of(e), US * (sends ? e->begin : e->end));
+}
+
+bool tool_write_timeline(const char *path, const tool_job *job, const gcoll_simulation *s) {
+    FILE *f = fopen(path, "we");
+    if (f == NULL) {
+        cli_complain("--timeline: %s: %s", path, strerror(errno));
+        return false;
+    }
+    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", f);
+    for (uint32_t r = 0; r < s->size; r++) {
+        fprintf(f, "%s{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":\"rank %u\"}}",
+                r ? ",\n" : "", r, r);
+        name_lane(f, r, PROCESSOR, "processor");
+        name_lane(f, r, SEND_LANE, "sends");
+        name_lane(f, r, RECV_LANE, "receives");
+    }
+    for (uint64_t i = 0; i < s->event_count; i++)
+        print_event(f, job, &s->events[i]);
+    fputs("\n]}\n", f);
+    bool good = !ferror(f);
+    good = fclose(f) == 0 && good;
+    if (!good)
+        cli_complain("--timeline: %s: %s", path, strerror(errno));
+    return good;
+}

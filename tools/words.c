@@ -1,0 +1,95 @@
+/* tools/words.c - things in words, and where they are written to. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "tools/plan_tool.h"
+
+/* Appends to a text of TOOL_TEXT bytes; what does not fit is dropped. */
+GCOLL_PRINTF(2, 3) static void append(char *text, const char *format, ...) {
+    size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text + used, TOOL_TEXT - used, format, arguments);
+    va_end(arguments);
+}
+
+const char *tool_claim_name(uint32_t index, uint32_t *bit) {
+    static const struct {
+        const char *name;
+        uint32_t bit;
+    } claims[] = {{"rank-identical", GCOLL_CLAIM_RANK_IDENTICAL},
+                  {"ordered", GCOLL_CLAIM_ORDERED},
+                  {"run-identical", GCOLL_CLAIM_RUN_IDENTICAL},
+                  {"P-independent", GCOLL_CLAIM_P_INDEPENDENT}};
+    if (index >= sizeof claims / sizeof claims[0])
+        return NULL;
+    *bit = claims[index].bit;
+    return claims[index].name;
+}
+
+void tool_claims_text(uint32_t claims, char text[TOOL_TEXT]) {
+    const char *name;
+    uint32_t bit;
+    text[0] = '\0';
+    for (uint32_t i = 0; (name = tool_claim_name(i, &bit)) != NULL; i++)
+        if (claims & bit)
+            append(text, "%s%s", text[0] ? ", " : "", name);
+    if (text[0] == '\0')
+        append(text, "nothing");
+}
+
+void tool_allowed_text(const gcoll_option *o, char text[TOOL_TEXT]) {
+    text[0] = '\0';
+    for (uint32_t i = 0; o->words != NULL && o->words[i] != NULL; i++)
+        append(text, "%s%s", i ? ", " : "", o->words[i]);
+    if (o->words == NULL && o->min == GCOLL_BY_COST)
+        append(text, "%d to %" PRId64 ", or -1: by cost", o->doubling ? 1 : 0, o->max);
+    else if (o->words == NULL)
+        append(text, "%" PRId64 " to %" PRId64, o->min, o->max);
+}
+
+void tool_fallback_text(const gcoll_option *o, char text[TOOL_TEXT]) {
+    text[0] = '\0';
+    if (o->words != NULL)
+        append(text, "%s", o->words[o->fallback]);
+    else
+        append(text, "%" PRId64, o->fallback);
+}
+
+void tool_shape_text(const tool_shape *shape, char text[TOOL_TEXT]) {
+    static const char *const blocks[TOOL_BLOCKS_COUNT] = {"", ", uneven blocks", ", one block has all"};
+    const gcoll_problem *p = &shape->problem;
+    text[0] = '\0';
+    append(text, "%u rank%s", p->size, p->size == 1 ? "" : "s");
+    if (p->collective != GCOLL_BARRIER)
+        append(text, ", %" PRIu64 " element%s", p->count, p->count == 1 ? "" : "s");
+    if (tool_has_root(p->collective))
+        append(text, ", root %u", p->root);
+    if (p->exchanges > 0)
+        append(text, ", %u exchanges", p->exchanges);
+    append(text, "%s%s", p->in_place ? ", in place" : "", blocks[shape->blocks]);
+    if (p->buffers > 1)
+        append(text, ", %u inputs", p->buffers);
+    append(text, "%s%s%s", p->average ? ", average" : "", p->node ? ", on nodes" : "",
+           p->arrival_ns ? ", arriving one after the other" : "");
+}
+
+FILE *tool_open_output(const tool_options *o) {
+    if (o->output == NULL)
+        return stdout;
+    FILE *file = fopen(o->output, "we");
+    if (file == NULL)
+        cli_complain("--output: %s: %s", o->output, strerror(errno));
+    return file;
+}
+
+bool tool_close_output(const tool_options *o, FILE *file) {
+    bool good = fflush(file) == 0 && !ferror(file);
+    if (file != stdout)
+        good = fclose(file) == 0 && good;
+    if (!good)
+        cli_complain("--output: %s: %s", o->output ? o->output : "standard output", strerror(errno));
+    return good;
+}
