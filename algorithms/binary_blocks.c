@@ -73,7 +73,7 @@ void gcoll_binary_reduce(const gcoll_problem *problem, gcoll_builder *b, gcoll_s
     const uint32_t smaller = (uint32_t)__builtin_popcount(after);                /* blocks */
     halve(problem, b, own, sums);
     if (smaller >
-        0) { /* the smallest hands up in the first round after all halving, the next in the second */
+        0) { /* the smallest hands up in the first round after the halving, the next in the second */
         gcoll_plan_round_at_least(b, largest + smaller - 1);
         take_in(problem, b, own, sums);
     }
@@ -84,20 +84,30 @@ void gcoll_binary_reduce(const gcoll_problem *problem, gcoll_builder *b, gcoll_s
     gcoll_plan_round_at_least(b, largest + (uint32_t)__builtin_popcount(problem->size) - 1);
 }
 
-/* The longest way begins in the smallest block and goes up through all of them: a rank hands what is n / 2^k
- * of the vector to several ranks, one after the other. */
+static double most(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* A rank hands up one message after the other, each to a rank that has halved its vector by then. */
 gcoll_cost gcoll_binary_cost(const gcoll_problem *problem) {
     const double n = (double)problem->count;
-    const uint32_t size = problem->size;
-    uint32_t log = (uint32_t)__builtin_ctz(size), rest = size & (size - 1);
-    const double halved = n - n / (double)(UINT32_C(1) << log);
-    gcoll_cost cost = {log, halved, rest ? n : halved, 0};
-    while (rest != 0) {
-        uint32_t above = (uint32_t)__builtin_ctz(rest);
-        cost.steps += (double)(UINT32_C(1) << (above - log));
-        cost.sent += n / (double)(UINT32_C(1) << log);
-        log = above;
-        rest &= rest - 1;
+    double pieces = 1; /* of the block in hand, the smallest first */
+    gcoll_cost cost = {0, 0, 0, 0};
+    bool smallest = true;
+    for (uint32_t log = 0; problem->size >> log != 0; log++) {
+        if ((problem->size >> log & 1) == 0)
+            continue;
+        const double below = pieces;
+        pieces = (double)(UINT32_C(1) << log);
+        cost.steps = most(cost.steps, log);
+        cost.sent = most(cost.sent, n - n / pieces);
+        cost.reduced = most(cost.reduced, n - n / pieces);
+        if (!smallest) {
+            cost.steps += pieces / below;
+            cost.sent += n / below;
+            cost.reduced += n / pieces;
+        }
+        smallest = false;
     }
     return cost;
 }

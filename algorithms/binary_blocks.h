@@ -66,8 +66,8 @@ gcoll_sums gcoll_binary_sums_new(const gcoll_problem *problem, gcoll_builder *b)
  * elements will do for those, also in place. Then begins a new round. */
 void gcoll_binary_reduce(const gcoll_problem *problem, gcoll_builder *b, gcoll_sums sums);
 
-/* Steps, sent and reduced of the above. Exact where n is a multiple of 2^k, k the largest block's. Scratch is
- * left 0. */
+/* Steps, sent and reduced of the above; scratch is left 0. Each is that of its own longest way, exact where n
+ * is a multiple of the largest block. */
 gcoll_cost gcoll_binary_cost(const gcoll_problem *problem);
 
 #endif

@@ -8,7 +8,8 @@
  * communications in multiport message-passing systems, IEEE Trans. Parallel Distrib. Syst. 8 (1997), section
  * 4; J. L. Träff, Optimal, non-pipelined reduce-scatter and allreduce algorithms, arXiv:2410.14234.
  *
- * Steps: ceil(log2 P) without limit, P-1 for max_skip = 1.
+ * Steps: ceil(log2 P) without limit, and nearly as many messages more, for blocks that go round from the last
+ * to the first; P-1 for max_skip = 1.
  *
  * Blocks sent: P-1. Reduced: none, or P-1.
  *
@@ -33,6 +34,9 @@ static void reduce_scatter_plan(const gcoll_problem *problem, gcoll_builder *b) 
 
 static void allgather_plan(const gcoll_problem *problem, gcoll_builder *b) {
     gcoll_circulant c = make(problem);
+    /* Unbounded, half a message of a later step gets ahead of what others wait for: P = 48 took 75 blocks of
+     * time instead of 47. */
+    gcoll_plan_window(b, 1);
     gcoll_circulant_allgather(&c, b, gcoll_in(0, 0), gcoll_out(0, 0));
 }
 
@@ -40,16 +44,18 @@ static uint32_t reduce_scatter_claims(const gcoll_problem *problem) {
     return GCOLL_CLAIM_RANK_IDENTICAL | gcoll_trivial_claims(problem); /* sums begin where they end */
 }
 
-/* With unequal blocks each step is taken to carry as many of the largest as it carries blocks, but no more
- * than all elements. A run of blocks that goes round from the last to the first is two messages, which count
- * as one here. */
+/* Where a step carries several blocks, those of some ranks go round from the last to the first, in two
+ * messages. The longest way takes nearly all of these while halving, and none of those before, of which there
+ * are many with different ranks. With unequal blocks each step is taken to carry as many of the largest as it
+ * carries blocks, but no more than all elements. */
 static void allgather_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     const gcoll_circulant c = make(problem);
     const double n = (double)problem->count, block = (double)gcoll_largest_block(problem);
     *cost = (gcoll_cost){.steps = c.steps};
     for (uint32_t i = 0; i < c.steps; i++) {
-        double most = (gcoll_circulant_placements(&c, i) - gcoll_circulant_placements(&c, i + 1)) * block;
-        cost->sent += most < n ? most : n;
+        uint32_t skip = gcoll_circulant_placements(&c, i) - gcoll_circulant_placements(&c, i + 1);
+        cost->steps += i >= c.capped && skip > 1 ? 1 : 0;
+        cost->sent += skip * block < n ? skip * block : n;
     }
 }
 

@@ -9,8 +9,8 @@
  * Rabenseifner and W. Gropp, Optimization of collective communication operations in MPICH, Int. J. High
  * Perform. Comput. Appl. 19 (2005), reduce.
  *
- * Steps: 2 log2 P. Elements sent: 2(P-1)/P n. Reduced: (P-1)/P n, n for P no power of two. For other P more
- * steps and elements, see binary_blocks.h, and up to n/2 more for a root outside of the largest block.
+ * Steps: 2 log2 P. Elements sent: 2(P-1)/P n. Reduced: (P-1)/P n. For P no power of two more, as blocks hand
+ * up one after the other, and up to n/2 more for a root outside of the largest block.
  *
  * Restrictions: none. Scratch: n/2 on ranks other than the root. */
 #include "algorithms/binary_blocks.h"
@@ -65,17 +65,17 @@ static void rabenseifner_plan(const gcoll_problem *problem, gcoll_builder *b) {
 }
 
 /* For P no power of two: the longest way up to the largest block and the longest one in it are added, though
- * the second may begin before the first has ended. */
+ * the piece that comes up last may be nearer to the root. */
 static void rabenseifner_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     const uint32_t size = problem->size, root = problem->root, log = gcoll_binary_largest(size);
-    const double n = (double)problem->count, piece = n / (double)(UINT32_C(1) << log);
+    const double n = (double)problem->count;
     *cost = gcoll_binary_cost(problem);
     if (size == 1)
         return;
     cost->steps += log;
-    cost->sent += n - piece;
-    if (towards(problem) != root) {
-        cost->steps += 1;
+    cost->sent += n - n / (double)(UINT32_C(1) << log);
+    if (towards(problem) != root && size % 2 == 0) {
+        cost->steps += 1; /* both halves are complete at once; where a lone rank hands up, one by one */
         cost->sent += n / 2;
     }
     /* The upper half, which ranks of odd index keep, may be the larger one by an element. */

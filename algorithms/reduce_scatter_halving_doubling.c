@@ -9,8 +9,8 @@
  * MPICH, Int. J. High Perform. Comput. Appl. 19 (2005), reduce-scatter; P. Sack and W. Gropp, Faster
  * topology-aware collective algorithms through non-minimal communication, PPoPP 2012, for the order.
  *
- * Steps: log2 P, and one to put in order. Elements sent: n; reduced: (P-1)/P n, n for P no power of two. For
- * other P more, see binary_blocks.h: little for 12 = 8 + 4, P-1 messages for 9 = 8 + 1.
+ * Steps: log2 P, and one to put in order. Elements sent: n; reduced: (P-1)/P n. For P no power of two more,
+ * as blocks hand up one after the other: 7 steps and 5/4 n for 12 = 8 + 4, 12 and 2n for 9 = 8 + 1.
  *
  * Restrictions: none. Scratch: n/2. */
 #include "algorithms/binary_blocks.h"
@@ -77,21 +77,21 @@ static void halving_plan(const gcoll_problem *problem, gcoll_builder *b) {
     collect(problem, b, gcoll_binary_largest(problem->size));
 }
 
-/* To put equal blocks in order is at most one piece, in one message for P a power of two; else a piece of
- * length n / 2^k reaches into two blocks of n / P or three, of which one may be the holder's own, which is
- * neglected, as is how unequal blocks lie. */
+/* To put in order, the holder of the last piece, which is complete last, sends it to two ranks, or to one
+ * where it holds its own block (P = 2^k + 1), or is of a power of two. How unequal blocks lie is neglected.
+ */
 static void halving_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     const uint32_t size = problem->size, log = gcoll_binary_largest(size), parts = UINT32_C(1) << log;
     const uint64_t n = problem->count, block = gcoll_largest_block(problem);
-    uint64_t piece = gcoll_largest_chunk(n, parts);
-    uint32_t messages = size == parts ? 1 : size - (size & (0 - size)) > parts ? 3 : 2;
+    uint64_t moved = gcoll_largest_chunk(n, parts);
+    uint32_t messages = size <= parts + 1 ? 1 : 2;
     if (size == parts && log <= 1 && problem->offsets == NULL)
-        messages = 0, piece = 0; /* in order as they are */
-    else if (problem->offsets != NULL && block > piece)
-        piece = block;
+        messages = 0, moved = 0; /* in order as they are */
+    else if (size == parts + 1 || (problem->offsets != NULL && block > moved))
+        moved = block;
     *cost = gcoll_binary_cost(problem);
     cost->steps += messages;
-    cost->sent += (double)piece;
+    cost->sent += (double)moved;
     cost->scratch = size > 1 ? (double)(n - n / 2) : 0;
 }
 
