@@ -12,8 +12,8 @@
  * operations for imbalanced process arrival patterns, J. Supercomput. 74 (2018), sections 4.1 (SLT) and 4.2
  * (PRR).
  *
- * Steps: ring and PRR 2(P-1); SLT 3(P-1). Elements sent by the busiest rank: ring 2(P-1)/P n, PRR at most one
- * segment more, SLT 2n for P > 2. Reduced: ring (P-1)/P n; SLT, and PRR at most, n.
+ * Steps: ring and PRR 2(P-1); SLT 3(P-1). Elements sent by the busiest rank: ring 2(P-1)/P n; SLT 2n for
+ * P > 2, PRR at most. Reduced: ring (P-1)/P n; SLT n, PRR at most.
  *
  * Restrictions: none. When all arrive together PRR is the ring. */
 #include <stdlib.h>
