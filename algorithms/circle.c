@@ -55,7 +55,8 @@ static void circle_plan(const gcoll_problem *problem, gcoll_builder *b) {
 static void circle_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     const uint32_t slices = gcoll_tree_parts(problem->count, problem->option[0]);
     const double hops = problem->size - 1, slice = (double)problem->count / slices;
-    /* Two ranks have one link, others take turns at two, and begin where the turns of both ways meet. */
+    /* Inside the chain ranks take turns at two links; the first sum that comes down waits for its turn,
+     * unless it is the only one. */
     double turns = problem->size > 2 ? 2 : 1, more = slices - 1.0;
     double steps = 2 * hops + turns * more + (problem->size > 2 && slices > 1 ? 1 : 0);
     if (problem->size == 1)
