@@ -44,25 +44,21 @@ static void halve(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary_b
     }
 }
 
-/* From the next smaller block. */
+/* Pieces that lie in one another are held by ranks whose indices agree in the lower bits. */
 static void take_in(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary_block own, gcoll_sums sums) {
-    gcoll_binary_block next =
-        gcoll_binary_block_of(problem->size, own.first + (UINT32_C(1) << own.log)); /* its first rank */
+    const uint32_t end = own.first + (UINT32_C(1) << own.log);
+    gcoll_binary_block smaller = gcoll_binary_block_of(problem->size, end);
     gcoll_elements piece = gcoll_binary_range(problem->count, own, own.log);
-    uint32_t their_piece = gcoll_bits_reversed(own.index, own.log) >> (own.log - next.log);
+    uint32_t peer = smaller.first + (own.index & ((UINT32_C(1) << smaller.log) - 1));
     gcoll_ref at = gcoll_sum_at(sums, piece.begin);
-    gcoll_plan_recv_reduce(b, next.first + gcoll_bits_reversed(their_piece, next.log), at, at, piece.count);
+    gcoll_plan_recv_reduce(b, peer, at, at, piece.count);
 }
 
-/* To the next larger block: a piece here is several there. */
 static void hand_up(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary_block own, gcoll_sums sums) {
-    gcoll_binary_block larger = gcoll_binary_block_of(problem->size, own.first - 1); /* its last rank */
-    uint32_t parts = UINT32_C(1) << (larger.log - own.log);
-    uint32_t first = gcoll_bits_reversed(own.index, own.log) * parts;
-    for (uint32_t piece = first; piece < first + parts; piece++) {
-        larger.index = gcoll_bits_reversed(piece, larger.log);
-        gcoll_elements sent = gcoll_binary_range(problem->count, larger, larger.log);
-        gcoll_plan_send(b, larger.first + larger.index, gcoll_sum_at(sums, sent.begin), sent.count);
+    gcoll_binary_block larger = gcoll_binary_block_of(problem->size, own.first - 1);
+    for (larger.index = own.index; larger.index >> larger.log == 0; larger.index += UINT32_C(1) << own.log) {
+        gcoll_elements part = gcoll_binary_range(problem->count, larger, larger.log);
+        gcoll_plan_send(b, larger.first + larger.index, gcoll_sum_at(sums, part.begin), part.count);
     }
 }
 
@@ -72,8 +68,7 @@ void gcoll_binary_reduce(const gcoll_problem *problem, gcoll_builder *b, gcoll_s
     const uint32_t after = problem->size - own.first - (UINT32_C(1) << own.log); /* ranks */
     const uint32_t smaller = (uint32_t)__builtin_popcount(after);                /* blocks */
     halve(problem, b, own, sums);
-    if (smaller >
-        0) { /* the smallest hands up in the first round after the halving, the next in the second */
+    if (smaller > 0) { /* the smallest block hands up in the first round after all halving, and so on */
         gcoll_plan_round_at_least(b, largest + smaller - 1);
         take_in(problem, b, own, sums);
     }

@@ -31,7 +31,8 @@ static inline uint32_t gcoll_binary_largest(uint32_t size) {
     return gcoll_log2_ceil(size) - (gcoll_is_power_of_two(size) ? 0u : 1u);
 }
 
-/* The lowest `log` bits reversed: the piece that index holds in the end, and which index holds a piece. */
+/* The lowest `log` bits reversed: the piece that an index holds in the end, and the index that holds a piece.
+ */
 static inline uint32_t gcoll_bits_reversed(uint32_t index, uint32_t log) {
     uint32_t reversed = 0;
     for (uint32_t bit = 0; bit < log; bit++)
