@@ -98,7 +98,8 @@ class Rank {
         return text;
     }
 
-    Message &send(uint32_t peer, uint64_t stream, uint32_t index, uint64_t bytes, bool open = false) {
+    Message &send(uint32_t peer, uint64_t stream, uint32_t index, uint64_t bytes, bool open = false,
+                  bool announced = false) {
         Message &message = make(peer, stream, index, bytes);
         message.is_send = true;
         for (uint64_t i = 0; i < bytes; i++)
@@ -106,6 +107,7 @@ class Rank {
         for (uint32_t i = 0; i < GCOLL_FINGERPRINT_BYTES; i++)
             message.fingerprint[i] = static_cast<uint8_t>(stream + index + i);
         message.m.open = open ? message.fingerprint : nullptr;
+        message.m.announced = announced;
         transport->post_send(endpoint, peer, &message.m);
         return message;
     }

@@ -421,6 +421,70 @@ TEST_P(Transport, ClosesWithMessagesPosted) {
 
 const gcoll_transport *const kTransports[] = {&gcoll_transport_inproc, &gcoll_transport_tcp};
 
+TEST_P(Transport, PeekSeesWhatNoReceiveWaitsFor) {
+    for (uint64_t bytes : {uint64_t{0}, uint64_t{100}, uint64_t{200000}, 2 * kMiB}) {
+        Group group(GetParam(), 2);
+        auto seen = [&](uint64_t stream, uint32_t index) {
+            return GetParam()->peek(group[1].endpoint, 0, stream, index);
+        };
+        group.connect(0, 1);
+        EXPECT_FALSE(seen(5, 3));
+        group[0].send(1, 5, 3, bytes);
+        EXPECT_TRUE(group.turn([&] { return seen(5, 3); })) << bytes;
+        EXPECT_FALSE(seen(5, 2));
+        EXPECT_FALSE(seen(4, 3));
+        group[1].receive(0, 5, 3, bytes);
+        EXPECT_FALSE(seen(5, 3)) << "a receive has it";
+        EXPECT_TRUE(group.turn_until_done());
+        EXPECT_FALSE(seen(5, 3));
+        group[1].check();
+    }
+}
+
+// Whoever has looked for a message in vain does not sleep on when it comes.
+TEST_P(Transport, PeekInVainWakesProgress) {
+    for (uint64_t bytes : {uint64_t{8}, 2 * kMiB}) {
+        Group group(GetParam(), 2);
+        std::atomic<bool> seen{false};
+        group.connect(0, 1);
+        group[0].send(1, 1, 0, 1);
+        group[1].receive(0, 1, 0, 1);
+        EXPECT_TRUE(group.turn_until_done());
+        group.each([&](Rank &rank) {
+            if (rank.rank == 0) {
+                rank.send(1, 2, 0, bytes);
+                EXPECT_TRUE(rank.until([&] { return seen.load(); }));
+                return;
+            }
+            auto begun = Clock::now();
+            while (!GetParam()->peek(rank.endpoint, 0, 2, 0) && Clock::now() - begun < kPatience)
+                EXPECT_TRUE(rank.progress(2 * 20 * 1000000)) << "slept to the end";
+            EXPECT_LT(Clock::now() - begun, kPatience);
+            seen = true;
+        });
+        group[1].receive(0, 2, 0, bytes);
+        EXPECT_TRUE(group.turn_until_done());
+        group[1].check();
+    }
+}
+
+// A message that the peer is told of is seen though others before it have used up all that may go unasked.
+TEST_P(Transport, PeekSeesPastAFullPool) {
+    Group group(GetParam(), 2);
+    group.connect(0, 1);
+    for (uint32_t i = 0; i < 500; i++)
+        group[0].send(1, 1, i, 1000);
+    Message &last = group[0].send(1, 2, 0, 10, false, true);
+    EXPECT_TRUE(group.turn([&] { return GetParam()->peek(group[1].endpoint, 0, 2, 0); }));
+    EXPECT_EQ(last.dones, 0) << "the pool was not full";
+    group[1].receive(0, 2, 0, 10);
+    EXPECT_TRUE(group.turn([&] { return last.dones == 1; }));
+    for (uint32_t i = 0; i < 500; i++)
+        group[1].receive(0, 1, i, 1000);
+    EXPECT_TRUE(group.turn_until_done());
+    group[1].check();
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Transport, testing::ValuesIn(kTransports),
                          [](const testing::TestParamInfo<const gcoll_transport *> &named) {
                              return std::string(named.param->name);

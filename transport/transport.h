@@ -41,6 +41,7 @@ struct gcoll_message {
     gcoll_consume_fn consume; /* receive: NULL, or is given the bytes while they are hot */
     void *consume_arg;
     const uint8_t *open; /* send: NULL, or GCOLL_FINGERPRINT_BYTES that travel ahead of it */
+    bool announced;      /* send: the peer may peek for it, so it is told of it even while it has to wait */
     void (*done)(gcoll_message *message);
     void *owner; /* the caller's */
 
@@ -110,6 +111,10 @@ typedef struct gcoll_transport {
     /* Moves what can be moved. wait_us > 0: if nothing moved, waits for something up to that long (spinning
      * for spin_us, then blocked). Sets *moved if any done or event was called. */
     gcoll_status (*progress)(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved);
+    /* Whether the message (stream, index) from peer, with no receive posted for it, has come or begun to
+     * come, or is known to wait at the peer. If not, the next progress returns with *moved as soon as any
+     * message without a receive comes. */
+    bool (*peek)(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index);
     /* Makes a waiting progress return. From any thread. */
     void (*wake)(gcoll_endpoint *endpoint);
     /* Asks whether the peer's thread is alive; `answered` follows, or nothing. */

@@ -123,6 +123,7 @@ static gcoll_status start(gcoll_pair *pair, uint32_t tag, void *data, uint64_t b
                                        .granule = 1,
                                        .bytes = bytes,
                                        .data = data,
+                                       .announced = sends,
                                        .done = on_done,
                                        .owner = request};
     if (!gcoll_peer_need(context, pair->peer, sends)) {
@@ -187,4 +188,85 @@ gcoll_status gcoll_pair_sendrecv(gcoll_pair *to, uint32_t send_tag, const void *
     gcoll_status sent = status == GCOLL_OK ? gcoll_request_wait(&sending) : status;
     status = gcoll_request_wait(&receiving);
     return sent != GCOLL_OK ? sent : status;
+}
+
+/* ---- From any of several ------------------------------------------------------------------ */
+
+struct any_wait {
+    gcoll_context *context;
+    const gcoll_any *any;
+};
+
+/* The message that is next from peer, if a receive of it would find something. */
+static bool is_here(gcoll_context *context, uint32_t peer, uint32_t tag) {
+    const gcoll_pair *pair = context->peers[peer].pair;
+    const struct tag_counters *found = pair->capacity ? slot(pair->table, pair->capacity, tag) : NULL;
+    return context->transport->peek(context->endpoint, peer, GCOLL_STREAM_TAG | tag,
+                                    found && found->used ? found->received : 0);
+}
+
+static bool find_arrived(const struct any_wait *wait, uint32_t *peer) {
+    for (uint32_t i = 0; i < wait->any->count; i++)
+        if (is_here(wait->context, wait->any->peers[i], wait->any->tag)) {
+            *peer = wait->any->peers[i];
+            return true;
+        }
+    return false;
+}
+
+static bool all_departed(const struct any_wait *wait) {
+    for (uint32_t i = 0; i < wait->any->count; i++)
+        if (!wait->context->peers[wait->any->peers[i]].departed)
+            return false;
+    return true;
+}
+
+static bool any_arrived(const void *arg) {
+    uint32_t peer;
+    return find_arrived(arg, &peer) || all_departed(arg);
+}
+
+/* Finds the pairs, and connects to all whose messages are asked for. */
+static gcoll_status prepare_any(gcoll_context *context, const gcoll_any *any) {
+    for (uint32_t i = 0; i < any->count; i++) {
+        gcoll_pair *pair;
+        gcoll_status status = gcoll_context_pair(context, any->peers[i], &pair);
+        if (status != GCOLL_OK)
+            return gcoll_error(status, "peers[%u]: %s", i, gcoll_last_error());
+    }
+    for (uint32_t i = 0; i < any->count; i++)
+        if (!context->peers[any->peers[i]].departed && !gcoll_peer_need(context, any->peers[i], false))
+            return gcoll_context_settle(context);
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_context_recv_any(gcoll_context *context, const uint32_t *peers, uint32_t count,
+                                    uint32_t tag, void *data, uint64_t bytes, uint32_t *source) {
+    const gcoll_any any = {peers, count, tag};
+    const struct any_wait wait = {context, &any};
+    if (!context || !peers || !source)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL",
+                           !context ? "context"
+                           : peers  ? "source"
+                                    : "peers");
+    if (count == 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "count: is 0; allowed are 1 and more");
+    if (!data && bytes > 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "data: is NULL, but bytes is %llu", (unsigned long long)bytes);
+    gcoll_status status = prepare_any(context, &any);
+    if (status != GCOLL_OK)
+        return status;
+    uint32_t peer = peers[0];
+    if (!find_arrived(&wait, &peer)) {
+        context->any = &any;
+        status = gcoll_context_wait(context, any_arrived, &wait);
+        context->any = NULL;
+        if (status != GCOLL_OK)
+            return status;
+        find_arrived(&wait, &peer); /* nothing came: all have left, and the receive says so */
+    }
+    status = gcoll_pair_recv(context->peers[peer].pair, tag, data, bytes);
+    if (status == GCOLL_OK)
+        *source = peer;
+    return status;
 }

@@ -182,12 +182,13 @@ static void wait(gcoll_seat *seat, uint32_t stamp, int64_t spin_until, int64_t d
     pthread_mutex_unlock(&seat->lock);
 }
 
-static gcoll_status inproc_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved) {
+/* What inproc_progress does, but for curiosity. */
+static void move_or_wait(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved) {
     gcoll_seat *seat = endpoint->seat;
     uint32_t stamp = atomic_load_explicit(&seat->stamp, memory_order_acquire);
     *moved = gcoll_inproc_move(endpoint);
     if (*moved || wait_us <= 0)
-        return GCOLL_OK;
+        return;
     int64_t now = gcoll_now_ns();
     int64_t deadline = now + 1000 * (wait_us < WAIT_US_MAX ? wait_us : WAIT_US_MAX);
     int64_t spin_until = endpoint->spin_us <= 0            ? now
@@ -203,7 +204,21 @@ static gcoll_status inproc_progress(gcoll_endpoint *endpoint, int64_t wait_us, b
         now = gcoll_now_ns();
     }
     atomic_store_explicit(&seat->woken, false, memory_order_relaxed);
+}
+
+static gcoll_status inproc_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved) {
+    move_or_wait(endpoint, wait_us, moved);
+    endpoint->curious = false;
     return GCOLL_OK;
+}
+
+static bool inproc_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index) {
+    gcoll_seat *seat = endpoint->seat;
+    pthread_mutex_lock(&seat->lock);
+    bool found = gcoll_table_has(&seat->offers, peer, stream, index);
+    pthread_mutex_unlock(&seat->lock);
+    endpoint->curious |= !found;
+    return found;
 }
 
 static void inproc_wake(gcoll_endpoint *endpoint) {
@@ -289,6 +304,7 @@ const gcoll_transport gcoll_transport_inproc = {
     .post_recv = inproc_post_recv,
     .flush = inproc_flush,
     .progress = inproc_progress,
+    .peek = inproc_peek,
     .wake = inproc_wake,
     .probe = inproc_probe,
     .set_position = inproc_set_position,

@@ -140,6 +140,7 @@ struct gcoll_endpoint {
     uint32_t seen; /* seat->stamp when there was nothing left to do */
     bool again;    /* there is more to do all the same: it was held back, or too much for one call */
     bool moving;   /* inside gcoll_inproc_move */
+    bool curious;  /* an offer without a receive counts as something that moved, until progress returns */
     uint64_t random;
 };
 
@@ -155,6 +156,7 @@ void gcoll_table_free(gcoll_table *table);
 void gcoll_table_put(gcoll_table *table, gcoll_message *message);
 /* Takes out the message of that key, or gives NULL. */
 gcoll_message *gcoll_table_take(gcoll_table *table, uint32_t peer, uint64_t stream, uint32_t index);
+bool gcoll_table_has(const gcoll_table *table, uint32_t peer, uint64_t stream, uint32_t index);
 void gcoll_table_drop(gcoll_table *table, uint32_t peer);
 void gcoll_table_clear(gcoll_table *table);
 

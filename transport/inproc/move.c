@@ -145,6 +145,7 @@ static bool arrive(gcoll_endpoint *endpoint, bool *moved) {
         gcoll_queue_push(&seat->ready, receive);
     } else {
         gcoll_table_put(&seat->offers, send);
+        *moved |= endpoint->curious;
     }
     if (opens) {
         pthread_mutex_unlock(&seat->lock);

@@ -119,6 +119,15 @@ gcoll_message *gcoll_table_take(gcoll_table *table, uint32_t peer, uint64_t stre
     return NULL;
 }
 
+bool gcoll_table_has(const gcoll_table *table, uint32_t peer, uint64_t stream, uint32_t index) {
+    if (table->count == 0)
+        return false;
+    const gcoll_message *message = *bucket_of(table->buckets, table->bucket_count, peer, stream, index);
+    while (message && (message->flags != peer || message->stream != stream || message->index != index))
+        message = message->next;
+    return message != NULL;
+}
+
 void gcoll_table_drop(gcoll_table *table, uint32_t peer) {
     for (size_t i = 0; i < table->bucket_count && table->count > 0; i++) {
         gcoll_message **slot = &table->buckets[i];

@@ -248,6 +248,7 @@ const gcoll_transport gcoll_transport_tcp = {
     .post_recv = gcoll_tcp_post_recv,
     .flush = gcoll_tcp_flush,
     .progress = gcoll_tcp_progress,
+    .peek = gcoll_tcp_peek,
     .wake = gcoll_tcp_wake,
     .probe = tcp_probe,
     .set_position = tcp_set_position,

@@ -22,7 +22,7 @@
  *
  * Offers. A send that has to wait and is large, or carries a fingerprint, says so in an offer. It lets the
  * receiver see fingerprints and wrong sizes of messages that would otherwise wait in silence, and a receiver
- * grants what has been offered.
+ * grants what has been offered. So does one of which the sender says that the receiver may peek for it.
  *
  * Failures found while posting are reported by the next progress.
  */
@@ -98,6 +98,11 @@ static void offer(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     gcoll_tcp_append_control(pair, bytes, count);
 }
 
+/* Small messages that wait for credit are not offered without a reason. */
+static bool is_told_of(const gcoll_message *message) {
+    return message->open != NULL || message->announced;
+}
+
 static void wait_for_permission(gcoll_tcp_pair *pair, gcoll_message *message) {
     gcoll_slot *slot = gcoll_match_add(&pair->outgoing, message->stream, message->index);
     bool is_connected = pair->state == GCOLL_TCP_CONNECTED;
@@ -112,7 +117,7 @@ static void wait_for_permission(gcoll_tcp_pair *pair, gcoll_message *message) {
         slot->flags = GCOLL_TCP_LISTED;
         gcoll_slot_append(&pair->waiting, slot);
     }
-    if (is_connected && (is_large || message->open != NULL)) {
+    if (is_connected && (is_large || is_told_of(message))) {
         offer(pair, slot);
     }
 }
@@ -164,7 +169,7 @@ void gcoll_tcp_flow_start(gcoll_tcp_pair *pair) {
     }
     send_waiting(pair);
     for (slot = pair->waiting.oldest; slot != NULL; slot = slot->newer) {
-        if (slot->message->open != NULL) {
+        if (is_told_of(slot->message)) {
             offer(pair, slot);
         }
     }
@@ -349,6 +354,25 @@ void gcoll_tcp_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message 
     }
 }
 
+/* Something came that no receive waits for. */
+static void notice(gcoll_tcp_pair *pair, const gcoll_slot *slot) {
+    if (slot->message == NULL && pair->tcp->curious) {
+        pair->tcp->moved = true;
+    }
+}
+
+bool gcoll_tcp_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index) {
+    gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
+    const gcoll_tcp_pair *pair = tcp->pairs[peer];
+    const gcoll_slot *slot = pair != NULL ? gcoll_match_find(&pair->incoming, stream, index) : NULL;
+    bool found = slot != NULL && slot->message == NULL;
+
+    if (!found) {
+        tcp->curious = true;
+    }
+    return found;
+}
+
 void gcoll_tcp_on_offer(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
     gcoll_slot *slot = gcoll_match_find(&pair->incoming, header->stream, header->index);
 
@@ -371,6 +395,7 @@ void gcoll_tcp_on_offer(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
     }
     slot->total = header->total_bytes;
     slot->flags |= GCOLL_TCP_OFFERED;
+    notice(pair, slot);
     pair->offered++;
     if (slot->flags & GCOLL_TCP_UNGRANTED) {
         grant(pair, slot);
@@ -450,6 +475,7 @@ static gcoll_slot *first_fragment(gcoll_tcp_pair *pair, const gcoll_wire_header 
         pair->held += slot->total;
     }
     start(pair, slot, (header->flags & GCOLL_WIRE_CREDITED) != 0);
+    notice(pair, slot);
     return slot;
 }
 

@@ -260,6 +260,7 @@ gcoll_status gcoll_tcp_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool 
         tcp->woken = false;
         gcoll_tcp_flush_all(tcp);
     }
+    tcp->curious = false;
     *moved = tcp->moved;
     return GCOLL_OK;
 }

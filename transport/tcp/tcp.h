@@ -227,6 +227,7 @@ struct gcoll_tcp {
     bool moved;            /* something was reported in this progress */
     bool busy;             /* bytes moved in this poll */
     bool woken;
+    bool curious; /* a message without a receive counts as reported, until progress returns */
     bool leaving; /* abort or close has begun: messages are dropped, nothing is reported */
     bool has_note;
     gcoll_note note; /* of our abort */
@@ -308,6 +309,7 @@ void gcoll_tcp_on_grant(gcoll_tcp_pair *pair, const gcoll_wire_header *header);
 void gcoll_tcp_on_revoke(gcoll_tcp_pair *pair, const gcoll_wire_header *header);
 void gcoll_tcp_on_offer(gcoll_tcp_pair *pair, const gcoll_wire_header *header);
 void gcoll_tcp_on_credit(gcoll_tcp_pair *pair, uint32_t credit);
+bool gcoll_tcp_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index);
 /* The slot whose bytes follow; NULL if the pair failed. */
 gcoll_slot *gcoll_tcp_on_data(gcoll_tcp_pair *pair, const gcoll_wire_header *header);
 /* All bytes are there and a receive is posted. */
