@@ -2,7 +2,7 @@
  * benchmark/bench.h - gcoll_bench: what its files share. Uses the public headers of gcoll only.
  *
  *   main.c -> options.c (flags.c) -> launch.c (processes, threads) -> run.c (one rank)
- *          -> measure.c (one line of the table) -> values.c, statistics.c, report.c
+ *          -> measure.c (one line of the table) -> call.c, check.c, rounding.c, shape.c, values.c, report.c
  *
  * Functions that can fail say why on standard error and return false (or an exit status).
  */
@@ -26,20 +26,11 @@ extern "C" {
 #define BENCH_FAILED 1 /* wrong results, an error of the library, a lost rank */
 #define BENCH_USAGE  CLI_USAGE
 
-typedef enum bench_collective {
-    BENCH_ALLREDUCE = 0,
-    BENCH_BROADCAST = 1,
-    BENCH_BARRIER = 2,
-    BENCH_COLLECTIVE_COUNT = 3
-} bench_collective;
-
-extern const char *const bench_collective_names[BENCH_COLLECTIVE_COUNT];
-
 typedef enum bench_format { BENCH_TABLE = 0, BENCH_JSON = 1, BENCH_CSV = 2 } bench_format;
 
 /* One block of the table: a collective run by one algorithm. */
 typedef struct bench_case {
-    bench_collective collective;
+    gcoll_collective collective;
     char *algorithm; /* "ring:segment=1Mi", "auto" */
     bool optional;   /* came from "all": where it does not apply it is passed over */
 } bench_case;
@@ -69,6 +60,7 @@ typedef struct bench_options {
     uint32_t iterations; /* 0: as many as fit into seconds */
     double seconds;      /* 0: not given; set to a default unless iterations is given */
     bool no_check;
+    bool rounding;
     bool in_place;
     bool one_shot;
     bool back_to_back;
@@ -122,25 +114,37 @@ int bench_run_rank(const bench_rank *self);
  * place finds there what it holds. */
 #define BENCH_PERIOD 1021u
 
-/* What to put in and what must come out, for one rank: patterns of BENCH_PERIOD elements. */
+/* What contributors put in and what their reduction is: patterns of BENCH_PERIOD elements. The element at
+ * position i of the vector is element i % BENCH_PERIOD of a pattern. */
 typedef struct bench_values {
+    gcoll_type type;
+    gcoll_op op;
+    uint64_t total; /* contributors */
     size_t element_bytes;
-    uint32_t inputs;
-    unsigned char *input;  /* inputs patterns */
-    unsigned char *result; /* one pattern */
+    unsigned char *result;      /* a pattern; NULL: nothing is reduced */
+    unsigned char *contributor; /* room for one */
 } bench_values;
 
-/* Every result is exact in every order of evaluation, as all partial results are small integers. */
-bool bench_values_allreduce(gcoll_type type, gcoll_op op, uint32_t rank, uint32_t size, uint32_t inputs,
-                            bench_values *values);
-bool bench_values_broadcast(gcoll_type type, uint32_t rank, uint32_t root, uint32_t inputs,
-                            bench_values *values);
+/* A byte of what must be overwritten: no value is made of it, in any type. */
+#define BENCH_POISON 0xa5
+
+/* The owner of elements, where it is not a contributor. */
+#define BENCH_RESULT  (-1) /* the reduction of all */
+#define BENCH_GARBAGE (-2) /* what must be overwritten */
+
+/* Every result is exact in every order of evaluation, as all partial results are small integers. Contributor
+ * g is buffer g % inputs of rank g / inputs. */
+bool bench_values_create(gcoll_type type, gcoll_op op, uint64_t total, bool reduces, bench_values *values);
+/* What `owner` has. Valid until the next call. */
+const unsigned char *bench_values_of(bench_values *values, int64_t owner);
 void bench_values_free(bench_values *values);
 
-void bench_fill(void *data, const unsigned char *pattern, size_t element_bytes, uint64_t count);
+/* Elements from position `position` of a vector that repeats the pattern. */
+void bench_fill(void *data, const unsigned char *pattern, size_t element_bytes, uint64_t position,
+                uint64_t count);
 /* The number of elements that differ from the pattern; the first of them in *first. */
 uint64_t bench_count_wrong(const void *data, const unsigned char *pattern, size_t element_bytes,
-                           uint64_t count, uint64_t *first);
+                           uint64_t position, uint64_t count, uint64_t *first);
 
 /* ---- statistics.c, report.c ----------------------------------------------------------------------- */
 
@@ -153,16 +157,18 @@ void bench_statistics_of(double *times_us, size_t count, bench_statistics *stati
 
 /* One line of the table. */
 typedef struct bench_result {
-    bench_collective collective;
+    gcoll_collective collective;
     const char *algorithm; /* as the library names it, options included */
     uint64_t bytes, count; /* not for barrier */
     uint32_t iterations;
     bench_statistics time;
     bool checked;
     uint64_t wrong;
+    bool has_rounding;
+    double rounding; /* --rounding */
 } bench_result;
 
-/* Decimal GB/s by the median. The second is times 2(P-1)/P for allreduce. */
+/* Decimal GB/s by the median. The second is times what bench_bus_factor says. */
 double bench_algbw(const bench_result *result);
 double bench_busbw(const bench_result *result, uint32_t ranks);
 
@@ -170,7 +176,7 @@ typedef struct bench_report {
     FILE *file; /* NULL: not rank 0, nothing is printed */
     const bench_options *options;
     bool progress;               /* standard error is a terminal */
-    bench_collective collective; /* of the last line */
+    gcoll_collective collective; /* of the last line */
     uint64_t wrong, lines;
 } bench_report;
 
@@ -182,7 +188,8 @@ bool bench_report_end(bench_report *report);
 void bench_report_progress(bench_report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* ---- run.c, measure.c, call.c, check.c ------------------------------------------------------------- */
+/* ---- run.c, measure.c, call.c, shape.c, check.c, rounding.c
+ * ------------------------------------------------------------- */
 
 /* What one rank works with. */
 typedef struct bench_state {
@@ -205,10 +212,13 @@ typedef enum bench_outcome {
 typedef struct bench_call {
     bench_state *state;
     const bench_case *what;
-    uint64_t bytes, count; /* of each buffer */
-    bool in_place;         /* inputs are in state->out, too */
+    uint64_t bytes, count; /* of the whole vector */
+    bool in_place;         /* this rank's input and output share memory */
     const void *input;
     void *output;
+    uint64_t *counts;             /* blocks of uneven size: one entry a rank. Else NULL */
+    uint64_t in_count, out_count; /* elements of this rank's input and output */
+    gcoll_collective_options common;
     gcoll_allreduce_options allreduce;
     gcoll_broadcast_options broadcast;
     gcoll_barrier_options barrier;
@@ -222,17 +232,44 @@ bench_outcome bench_call_create(bench_call *call, bench_state *state, const benc
 bool bench_call_run(bench_call *call);
 void bench_call_destroy(bench_call *call);
 
+/* Where input and output of buffer k are. */
+void *bench_input_of(const bench_call *call, uint32_t k);
+void *bench_output_of(const bench_call *call, uint32_t k);
+
+/* Elements that belong together: `count` of them, which `owner` has at `position` of its vector. */
+typedef struct bench_piece {
+    uint64_t count, position;
+    int64_t owner;
+} bench_piece;
+
+/* The pieces of input and output of buffer k, from element `at` on (below in_count, out_count). */
+bench_piece bench_input_piece(const bench_call *call, uint32_t k, uint64_t at);
+bench_piece bench_output_piece(const bench_call *call, uint64_t at);
+
+/* What a collective has. */
+bool bench_reduces(gcoll_collective collective);
+bool bench_has_root(gcoll_collective collective);
+bool bench_has_blocks(gcoll_collective collective);
+bool bench_takes_inputs(gcoll_collective collective); /* more than one a rank */
+bool bench_takes_in_place(gcoll_collective collective);
+double bench_bus_factor(gcoll_collective collective, uint32_t ranks);
+/* Elements of the vector: `count` or, where all blocks must be equal, the next multiple of ranks below. */
+uint64_t bench_round_count(gcoll_collective collective, uint64_t count, uint32_t ranks);
+
 /* Inputs as they should be, outputs as they must not stay. */
-void bench_check_prepare(const bench_call *call, const bench_values *values);
+void bench_check_prepare(const bench_call *call, bench_values *values);
 /* The number of elements of this rank that are wrong; says where. */
-uint64_t bench_check_results(const bench_call *call, const bench_values *values);
+uint64_t bench_check_results(const bench_call *call, bench_values *values);
+/* Runs on random floating-point inputs: *largest is the largest difference of any result on any rank from the
+ * sum in double precision, relative to the sum of magnitudes. False has been said. */
+bool bench_rounding(bench_call *call, double *largest);
 /* Runs barriers with one rank late each time, and counts those that some rank left before the last one had
  * come. The ranks must be on one host. The same number on every rank. */
 bool bench_check_barrier(bench_call *call, uint64_t *wrong);
 
 /* Checks, times, checks again, reports. Adds what was wrong on any rank to *wrong. bytes: 0 for a barrier. */
-bench_outcome bench_measure(bench_state *state, const bench_case *what, const bench_values *values,
-                            uint64_t bytes, uint64_t *wrong);
+bench_outcome bench_measure(bench_state *state, const bench_case *what, bench_values *values, uint64_t bytes,
+                            uint64_t *wrong);
 
 /* Combines figures of all ranks, in place. False has been said. */
 bool bench_gather(bench_state *state, void *data, uint64_t count, gcoll_type type, gcoll_op op);

@@ -4,49 +4,52 @@
 
 #include "bench.h"
 
-/* Written over results before a run, so that one that writes nothing is caught. */
-#define POISON 0xa5
-
 /* Rounds of the check of a barrier, and how late the late one is. */
 #define BARRIER_ROUNDS  8u
 #define BARRIER_LATE_NS 200000
 
-static const unsigned char *input_pattern(const bench_values *values, uint32_t k) {
-    return values->input + (size_t)k * BENCH_PERIOD * values->element_bytes;
-}
-
-void bench_check_prepare(const bench_call *call, const bench_values *values) {
-    bench_state *state = call->state;
-    for (uint32_t k = 0; k < state->options->inputs; k++) {
-        void *input = call->in_place ? state->out[k] : state->in[k];
-        if (!call->in_place) {
-            memset(state->out[k], POISON, call->count * values->element_bytes);
+void bench_check_prepare(const bench_call *call, bench_values *values) {
+    const size_t element = values->element_bytes;
+    for (uint32_t k = 0; k < call->state->options->inputs; k++) {
+        unsigned char *input = bench_input_of(call, k);
+        memset(bench_output_of(call, k), BENCH_POISON, call->out_count * element);
+        for (uint64_t at = 0; at < call->in_count;) {
+            bench_piece piece = bench_input_piece(call, k, at);
+            bench_fill(input + at * element, bench_values_of(values, piece.owner), element, piece.position,
+                       piece.count);
+            at += piece.count;
         }
-        bench_fill(input, input_pattern(values, k), values->element_bytes, call->count);
     }
 }
 
-static uint64_t check_buffer(const bench_call *call, const char *which, uint32_t k, const void *data,
-                             const unsigned char *pattern, size_t element_bytes) {
+/* What is wrong with elements [at, at + piece->count) of a buffer. */
+static uint64_t check_piece(const bench_call *call, const char *which, uint32_t k, const unsigned char *data,
+                            uint64_t at, const bench_piece *piece, bench_values *values) {
+    const size_t element = values->element_bytes;
     uint64_t first = 0;
-    uint64_t wrong = bench_count_wrong(data, pattern, element_bytes, call->count, &first);
+    uint64_t wrong = bench_count_wrong(data + at * element, bench_values_of(values, piece->owner), element,
+                                       piece->position, piece->count, &first);
     if (wrong > 0) {
         cli_complain("rank %u: %s by %s of %" PRIu64 " bytes: %" PRIu64 " of %" PRIu64
                      " elements of %s %u are wrong, the first at %" PRIu64,
-                     call->state->rank, bench_collective_names[call->what->collective], call->what->algorithm,
-                     call->bytes, wrong, call->count, which, k, first);
+                     call->state->rank, gcoll_collective_name(call->what->collective), call->what->algorithm,
+                     call->bytes, wrong, piece->count, which, k, at + first);
     }
     return wrong;
 }
 
-uint64_t bench_check_results(const bench_call *call, const bench_values *values) {
-    bench_state *state = call->state;
+uint64_t bench_check_results(const bench_call *call, bench_values *values) {
     uint64_t wrong = 0;
-    for (uint32_t k = 0; k < state->options->inputs; k++) {
-        wrong += check_buffer(call, "output", k, state->out[k], values->result, values->element_bytes);
-        if (!call->in_place) {
-            wrong +=
-                check_buffer(call, "input", k, state->in[k], input_pattern(values, k), values->element_bytes);
+    for (uint32_t k = 0; k < call->state->options->inputs; k++) {
+        for (uint64_t at = 0; at < call->out_count;) {
+            bench_piece piece = bench_output_piece(call, at);
+            wrong += check_piece(call, "output", k, bench_output_of(call, k), at, &piece, values);
+            at += piece.count;
+        }
+        for (uint64_t at = 0; at < call->in_count && !call->in_place;) {
+            bench_piece piece = bench_input_piece(call, k, at);
+            wrong += check_piece(call, "input", k, bench_input_of(call, k), at, &piece, values);
+            at += piece.count;
         }
     }
     return wrong;

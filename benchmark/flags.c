@@ -74,12 +74,13 @@ static bool set_timeout(bench_options *o, const char *flag, const char *text) {
 }
 
 static bool set_collective(bench_options *o, const char *flag, const char *text) {
-    bool good = strcmp(text, "all") == 0;
-    for (int c = 0; c < BENCH_COLLECTIVE_COUNT; c++) {
-        good = good || strcmp(text, bench_collective_names[c]) == 0;
-    }
-    if (!good) {
-        return cli_bad(flag, text, "allreduce, broadcast, barrier, all");
+    gcoll_collective collective;
+    if (strcmp(text, "all") != 0 && gcoll_collective_parse(text, &collective) != GCOLL_OK) {
+        char allowed[300] = "all";
+        for (unsigned c = 0; c < GCOLL_COLLECTIVE_COUNT; c++) {
+            strcat(strcat(allowed, ", "), gcoll_collective_name((gcoll_collective)c)); /* about 120 bytes */
+        }
+        return cli_bad(flag, text, allowed);
     }
     o->collective = text;
     return true;
@@ -149,6 +150,11 @@ static bool set_no_check(bench_options *o, const char *flag, const char *text) {
     return o->no_check = true;
 }
 
+static bool set_rounding(bench_options *o, const char *flag, const char *text) {
+    (void)flag, (void)text;
+    return o->rounding = true;
+}
+
 static bool set_in_place(bench_options *o, const char *flag, const char *text) {
     (void)flag, (void)text;
     return o->in_place = true;
@@ -212,13 +218,14 @@ static const flag_row flags[] = {
     {{"--interface", "WHICH", "tcp: interface name, address or subnet (all)"}, set_interface},
     {{"--timeout", "MS", "limit of each call of the library (30000)"}, set_timeout},
     {{NULL, NULL, "What"}, NULL},
-    {{"--collective", "NAME", "allreduce, broadcast, barrier or all (allreduce)"}, set_collective},
+    {{"--collective", "NAME", "allreduce, reduce_scatter, ... (see below), or all (allreduce)"},
+     set_collective},
     {{"--algorithm", "LIST", "NAME[:key=value]...[,NAME...], all, or auto (auto)"}, set_algorithm},
     {{"--bytes", "LIST", "sizes and sweeps: 4,1Ki or 4:64Mi:x4 or 0:1Ki:+256 (4:64Mi:x4)"}, set_bytes},
     {{"--type", "NAME", "type of the elements (float32)"}, set_type},
     {{"--op", "NAME", "sum, product, min, max, avg, band, bor, bxor (sum)"}, set_op},
-    {{"--inputs", "N", "buffers of each rank (1)"}, set_inputs},
-    {{"--root", "R", "broadcast: the rank that has the data (0)"}, set_root},
+    {{"--inputs", "N", "allreduce, broadcast: buffers of each rank (1)"}, set_inputs},
+    {{"--root", "R", "broadcast, reduce, gather, scatter: the root (0)"}, set_root},
     {{NULL, NULL, "How"}, NULL},
     {{"--warmup", "N", "calls before the timed ones (5)"}, set_warmup},
     {{"--iterations", "N", "timed calls for each size"}, set_iterations},
@@ -227,6 +234,7 @@ static const flag_row flags[] = {
     {{"--one-shot", NULL, "time gcoll_allreduce etc. instead of a prepared operation"}, set_one_shot},
     {{"--back-to-back", NULL, "no barrier before each timed call"}, set_back_to_back},
     {{"--no-check", NULL, "do not check results"}, set_no_check},
+    {{"--rounding", NULL, "also the largest rounding error of sums of random numbers"}, set_rounding},
     {{NULL, NULL, "Output"}, NULL},
     {{"--format", "NAME", "table, json (one object a line) or csv (table)"}, set_format},
     {{"--output", "FILE", "write results there instead of to standard output"}, set_output},
@@ -250,11 +258,12 @@ bool bench_flags_parse(bench_options *options, int argc, char **argv) {
 }
 
 static void print_algorithms(FILE *file) {
-    for (int c = 0; c < BENCH_COLLECTIVE_COUNT; c++) {
-        (void)fprintf(file, "\nAlgorithms of %s:\n", bench_collective_names[c]);
+    for (int c = 0; c < GCOLL_COLLECTIVE_COUNT; c++) {
+        (void)fprintf(file, "\nAlgorithms of %s:\n", gcoll_collective_name((gcoll_collective)c));
         const char *name;
         const char *summary;
-        for (uint32_t i = 0; gcoll_algorithm_at(bench_collective_names[c], i, &name, &summary) == GCOLL_OK;
+        for (uint32_t i = 0;
+             gcoll_algorithm_at(gcoll_collective_name((gcoll_collective)c), i, &name, &summary) == GCOLL_OK;
              i++) {
             (void)fprintf(file, "  %-20s %s\n", name, summary);
         }
@@ -277,7 +286,8 @@ void bench_print_help(FILE *file) {
         "  gcoll_bench --rank 1 --size 2 --store redis://10.0.0.1 --job a1   on the other\n"
         "\nThe time of an iteration is that of its slowest rank; algbw is bytes by the median time, and "
         "busbw\n"
-        "that times 2(P-1)/P for allreduce. Exit status: 0 all was right, 1 wrong results or a failure or a\n"
+        "that times 2(P-1)/P for allreduce, (P-1)/P where each rank has a block, 1 for all else. Exit "
+        "status: 0 all was right, 1 wrong results or a failure or a\n"
         "lost rank, 2 a bad command line.\n",
         file);
 }

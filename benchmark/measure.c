@@ -6,6 +6,7 @@
  * iteration is that of the slowest rank.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "bench.h"
@@ -30,7 +31,7 @@ bool bench_gather(bench_state *state, void *data, uint64_t count, gcoll_type typ
 /* Of this rank, in microseconds. */
 static bool time_calls(bench_call *call, uint32_t iterations, double *times_us) {
     bench_state *state = call->state;
-    bool line_up = !state->options->back_to_back && call->what->collective != BENCH_BARRIER;
+    bool line_up = !state->options->back_to_back && call->what->collective != GCOLL_BARRIER;
     for (uint32_t i = 0; i < iterations; i++) {
         if (line_up && gcoll_operation_run(state->barrier) != GCOLL_OK) {
             cli_complain("rank %u: barrier before an iteration: %s", state->rank, gcoll_last_error());
@@ -95,7 +96,7 @@ static bool time_all(bench_call *call, double **times_us, uint32_t *count) {
 }
 
 /* Fills, runs once and compares. */
-static bool check_run(bench_call *call, const bench_values *values, uint64_t *wrong) {
+static bool check_run(bench_call *call, bench_values *values, uint64_t *wrong) {
     bench_check_prepare(call, values);
     if (!bench_call_run(call)) {
         return false;
@@ -105,10 +106,10 @@ static bool check_run(bench_call *call, const bench_values *values, uint64_t *wr
 }
 
 /* The placement that is not timed: in place if the timed one is out of place, and the reverse. */
-static bool check_other_placement(const bench_call *timed, const bench_values *values, uint64_t *wrong) {
+static bool check_other_placement(const bench_call *timed, bench_values *values, uint64_t *wrong) {
     bench_call other;
     bench_outcome outcome =
-        bench_call_create(&other, timed->state, timed->what, timed->bytes, !timed->in_place);
+        bench_call_create(&other, timed->state, timed->what, timed->bytes, !timed->state->options->in_place);
     if (outcome != BENCH_DONE) {
         return outcome == BENCH_SKIPPED;
     }
@@ -117,11 +118,20 @@ static bool check_other_placement(const bench_call *timed, const bench_values *v
     return good;
 }
 
-static bool check_before(bench_call *call, const bench_values *values, uint64_t *wrong) {
-    if (call->what->collective == BENCH_BARRIER) {
+/* The same on every rank, whether or not it can do it in place itself. */
+static bool other_placement(const bench_call *call) {
+    return call->what->collective != GCOLL_BROADCAST && bench_takes_in_place(call->what->collective);
+}
+
+static bool timed_in_place(const bench_call *call) {
+    return other_placement(call) && call->state->options->in_place;
+}
+
+static bool check_before(bench_call *call, bench_values *values, uint64_t *wrong) {
+    if (call->what->collective == GCOLL_BARRIER) {
         return bench_check_barrier(call, wrong);
     }
-    if (call->what->collective == BENCH_ALLREDUCE && !check_other_placement(call, values, wrong)) {
+    if (other_placement(call) && !check_other_placement(call, values, wrong)) {
         return false;
     }
     if (!check_run(call, values, wrong)) {
@@ -131,11 +141,11 @@ static bool check_before(bench_call *call, const bench_values *values, uint64_t 
     return true;
 }
 
-static bool check_after(bench_call *call, const bench_values *values, uint64_t *wrong) {
-    if (call->what->collective == BENCH_BARRIER) {
+static bool check_after(bench_call *call, bench_values *values, uint64_t *wrong) {
+    if (call->what->collective == GCOLL_BARRIER) {
         return bench_check_barrier(call, wrong);
     }
-    if (call->what->collective == BENCH_ALLREDUCE && call->in_place) {
+    if (timed_in_place(call)) {
         return check_run(call, values, wrong); /* each timed run began with the result of the one before */
     }
     *wrong += bench_check_results(call, values);
@@ -144,7 +154,7 @@ static bool check_after(bench_call *call, const bench_values *values, uint64_t *
 
 /* Barriers are checked by a clock that all ranks share; and are wrong on all ranks alike. */
 static bool gather_wrong(bench_call *call, bool checked, uint64_t *wrong) {
-    if (!checked || call->what->collective == BENCH_BARRIER) {
+    if (!checked || call->what->collective == GCOLL_BARRIER) {
         return true;
     }
     uint64_t here = *wrong;
@@ -156,6 +166,12 @@ static bool gather_wrong(bench_call *call, bool checked, uint64_t *wrong) {
     return true;
 }
 
+static bool has_rounding(const bench_call *call) {
+    const bench_options *o = call->state->options;
+    return o->rounding && bench_reduces(call->what->collective) &&
+           (o->type == GCOLL_FLOAT32 || o->type == GCOLL_FLOAT64);
+}
+
 static bool report(bench_call *call, uint32_t iterations, double *times_us, bool checked, uint64_t wrong) {
     bench_state *state = call->state;
     bench_result result = {.collective = call->what->collective,
@@ -164,7 +180,11 @@ static bool report(bench_call *call, uint32_t iterations, double *times_us, bool
                            .count = call->count,
                            .iterations = iterations,
                            .checked = checked,
-                           .wrong = wrong};
+                           .wrong = wrong,
+                           .has_rounding = has_rounding(call)};
+    if (result.has_rounding && !bench_rounding(call, &result.rounding)) {
+        return false;
+    }
     if (!bench_gather(state, times_us, iterations, GCOLL_FLOAT64, GCOLL_MAX)) {
         return false;
     }
@@ -172,9 +192,9 @@ static bool report(bench_call *call, uint32_t iterations, double *times_us, bool
     return bench_report_add(&state->report, &result);
 }
 
-static bool measure(bench_call *call, const bench_values *values, uint64_t *wrong) {
+static bool measure(bench_call *call, bench_values *values, uint64_t *wrong) {
     const bench_options *options = call->state->options;
-    bool checked = !options->no_check && (call->what->collective != BENCH_BARRIER || options->local > 0);
+    bool checked = !options->no_check && (call->what->collective != GCOLL_BARRIER || options->local > 0);
     uint64_t wrong_here = 0;
     uint32_t iterations = 0;
     double *times_us = NULL;
@@ -190,15 +210,31 @@ static bool measure(bench_call *call, const bench_values *values, uint64_t *wron
     return good;
 }
 
-bench_outcome bench_measure(bench_state *state, const bench_case *what, const bench_values *values,
-                            uint64_t bytes, uint64_t *wrong) {
+/* What auto takes for this call, and what it did not take. */
+static void explain(const bench_call *call) {
+    const bench_options *o = call->state->options;
+    char text[8192];
+    if (!o->verbose || call->state->rank != 0 || strcmp(call->what->algorithm, "auto") != 0) {
+        return;
+    }
+    uint64_t count = bench_has_blocks(call->what->collective) ? call->count / o->size : call->count;
+    uint32_t root = bench_has_root(call->what->collective) ? o->root : 0;
+    if (gcoll_context_explain(call->state->context, call->what->collective, count, o->type, o->op, root,
+                              &call->common, text, sizeof text) == GCOLL_OK) {
+        (void)fputs(text, stderr);
+    }
+}
+
+bench_outcome bench_measure(bench_state *state, const bench_case *what, bench_values *values, uint64_t bytes,
+                            uint64_t *wrong) {
     /* A broadcast has one buffer, which is input on the root and output elsewhere. */
-    bool in_place = state->options->in_place || what->collective == BENCH_BROADCAST;
+    bool in_place = state->options->in_place || what->collective == GCOLL_BROADCAST;
     bench_call call;
     bench_outcome outcome = bench_call_create(&call, state, what, bytes, in_place);
     if (outcome != BENCH_DONE) {
         return outcome;
     }
+    explain(&call);
     if (!measure(&call, values, wrong)) {
         outcome = BENCH_BROKEN;
     }

@@ -73,7 +73,7 @@ static bool check_repeats(bench_options *o) {
     return true;
 }
 
-static bool add_case(bench_options *o, bench_collective collective, const char *algorithm, bool optional) {
+static bool add_case(bench_options *o, gcoll_collective collective, const char *algorithm, bool optional) {
     bench_case *cases = realloc(o->cases, (o->case_count + 1) * sizeof *cases);
     if (cases == NULL) {
         cli_complain("out of memory");
@@ -89,11 +89,11 @@ static bool add_case(bench_options *o, bench_collective collective, const char *
     return true;
 }
 
-static bool add_all(bench_options *o, bench_collective collective) {
+static bool add_all(bench_options *o, gcoll_collective collective) {
     const char *name;
     const char *summary;
     for (uint32_t i = 0;
-         gcoll_algorithm_at(bench_collective_names[collective], i, &name, &summary) == GCOLL_OK; i++) {
+         gcoll_algorithm_at(gcoll_collective_name(collective), i, &name, &summary) == GCOLL_OK; i++) {
         if (!add_case(o, collective, name, true)) {
             return false;
         }
@@ -102,12 +102,12 @@ static bool add_all(bench_options *o, bench_collective collective) {
 }
 
 /* Adds what one part of --algorithm means for a collective. *known: it has such an algorithm. */
-static bool add_part(bench_options *o, bench_collective collective, const char *part, bool *known) {
+static bool add_part(bench_options *o, gcoll_collective collective, const char *part, bool *known) {
     if (strcmp(part, "all") == 0) {
         *known = true;
         return add_all(o, collective);
     }
-    if (gcoll_algorithm_check(bench_collective_names[collective], part) != GCOLL_OK) {
+    if (gcoll_algorithm_check(gcoll_collective_name(collective), part) != GCOLL_OK) {
         return true;
     }
     *known = true;
@@ -116,16 +116,22 @@ static bool add_part(bench_options *o, bench_collective collective, const char *
 
 static bool wanted(const bench_options *o, int collective) {
     return strcmp(o->collective, "all") == 0 ||
-           strcmp(o->collective, bench_collective_names[collective]) == 0;
+           strcmp(o->collective, gcoll_collective_name((gcoll_collective)collective)) == 0;
 }
 
 /* Every part must be known to one of the collectives at least. */
 static bool check_parts(const bench_options *o, char *parts) {
+    size_t length = strlen(parts);
+    if (parts[0] == ',' || (length > 0 && parts[length - 1] == ',') || strstr(parts, ",,") != NULL) {
+        cli_complain("--algorithm: found '%s'; a name is missing beside a comma", parts);
+        return false;
+    }
     char *rest = NULL;
     for (char *part = strtok_r(parts, ",", &rest); part != NULL; part = strtok_r(NULL, ",", &rest)) {
         bool known = strcmp(part, "all") == 0;
-        for (int c = 0; c < BENCH_COLLECTIVE_COUNT && !known; c++) {
-            known = wanted(o, c) && gcoll_algorithm_check(bench_collective_names[c], part) == GCOLL_OK;
+        for (int c = 0; c < GCOLL_COLLECTIVE_COUNT && !known; c++) {
+            known = wanted(o, c) &&
+                    gcoll_algorithm_check(gcoll_collective_name((gcoll_collective)c), part) == GCOLL_OK;
         }
         if (!known) {
             cli_complain("--algorithm: %s", gcoll_last_error());
@@ -138,7 +144,7 @@ static bool check_parts(const bench_options *o, char *parts) {
 static bool read_algorithms(bench_options *o) {
     char *parts = strdup(o->algorithm);
     bool good = parts != NULL && check_parts(o, parts);
-    for (int c = 0; c < BENCH_COLLECTIVE_COUNT && good; c++) {
+    for (int c = 0; c < GCOLL_COLLECTIVE_COUNT && good; c++) {
         if (!wanted(o, c)) {
             continue;
         }
@@ -147,11 +153,11 @@ static bool read_algorithms(bench_options *o) {
         char *rest = NULL;
         for (char *part = strtok_r(parts, ",", &rest); part != NULL && good;
              part = strtok_r(NULL, ",", &rest)) {
-            good = add_part(o, (bench_collective)c, part, &any);
+            good = add_part(o, (gcoll_collective)c, part, &any);
         }
-        if (good && !any && o->verbose) {
+        if (good && !any) {
             cli_complain("--algorithm %s names none of %s, which is left out", o->algorithm,
-                         bench_collective_names[c]);
+                         gcoll_collective_name((gcoll_collective)c));
         }
     }
     free(parts);
@@ -163,11 +169,70 @@ static bool read_algorithms(bench_options *o) {
     return good;
 }
 
+typedef bool (*has_fn)(gcoll_collective collective);
+
+static bool any_case(const bench_options *o, has_fn has) {
+    for (size_t i = 0; i < o->case_count; i++) {
+        if (has(o->cases[i].collective)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A flag that changes nothing is a slip of the pen. */
+static bool check_meaning(const bench_options *o) {
+    const struct {
+        bool given;
+        has_fn has;
+        const char *flag, *what;
+    } flags[] = {
+        {o->root > 0, bench_has_root, "--root", "has a root"},
+        {o->op != GCOLL_SUM, bench_reduces, "--op", "reduces"},
+        {o->rounding, bench_reduces, "--rounding", "reduces"},
+        {o->in_place, bench_takes_in_place, "--in-place", "works in place"},
+        {o->inputs > 1, bench_takes_inputs, "--inputs", "takes more than one input a rank"},
+    };
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        if (flags[i].given && !any_case(o, flags[i].has)) {
+            cli_complain("%s: found, but nothing that --collective %s stands for %s", flags[i].flag,
+                         o->collective, flags[i].what);
+            return false;
+        }
+    }
+    if (o->rounding && o->type != GCOLL_FLOAT32 && o->type != GCOLL_FLOAT64) {
+        cli_complain("--rounding: found with --type %s; allowed: float32, float64", gcoll_type_name(o->type));
+        return false;
+    }
+    if (o->rounding && o->op != GCOLL_SUM && o->op != GCOLL_AVG) {
+        cli_complain("--rounding: found with --op %s; allowed: sum, avg", gcoll_op_name(o->op));
+        return false;
+    }
+    return true;
+}
+
+/* Leaves out what takes one input only where there are more. */
+static bool drop_single_inputs(bench_options *o) {
+    size_t kept = 0;
+    for (size_t i = 0; i < o->case_count; i++) {
+        gcoll_collective c = o->cases[i].collective;
+        if (o->inputs == 1 || c == GCOLL_BARRIER || bench_takes_inputs(c)) {
+            o->cases[kept++] = o->cases[i];
+            continue;
+        }
+        cli_complain("--inputs %u: %s by %s takes one input and is left out", o->inputs,
+                     gcoll_collective_name(c), o->cases[i].algorithm);
+        free(o->cases[i].algorithm);
+    }
+    o->case_count = kept;
+    return true;
+}
+
 uint64_t bench_largest_size(const bench_options *options) {
     uint64_t largest = 0;
     bool moves_data = false;
     for (size_t i = 0; i < options->case_count; i++) {
-        moves_data = moves_data || options->cases[i].collective != BENCH_BARRIER;
+        moves_data = moves_data || options->cases[i].collective != GCOLL_BARRIER;
     }
     if (!moves_data) {
         return 0;
@@ -218,7 +283,7 @@ static bool read_sizes(bench_options *o) {
     size_t element = gcoll_type_size(o->type);
     for (size_t i = 0; i < o->sizes.count; i++) {
         uint64_t odd = o->sizes.values[i] % element;
-        if (odd != 0 && o->verbose) {
+        if (odd != 0 && (o->verbose || o->sizes.values[i] < element)) {
             cli_complain("--bytes: %" PRIu64
                          " is no multiple of the %zu bytes of %s and is rounded down to %" PRIu64,
                          o->sizes.values[i], element, gcoll_type_name(o->type), o->sizes.values[i] - odd);
@@ -230,7 +295,7 @@ static bool read_sizes(bench_options *o) {
 
 bool bench_options_parse(bench_options *options, int argc, char **argv) {
     *options = (bench_options){.rank = -1,
-                               .collective = bench_collective_names[BENCH_ALLREDUCE],
+                               .collective = gcoll_collective_name(GCOLL_ALLREDUCE),
                                .algorithm = "auto",
                                .bytes = DEFAULT_BYTES,
                                .type = GCOLL_FLOAT32,
@@ -244,7 +309,7 @@ bool bench_options_parse(bench_options *options, int argc, char **argv) {
         return true;
     }
     return check_ranks(options) && check_op(options) && check_repeats(options) && read_algorithms(options) &&
-           read_sizes(options);
+           check_meaning(options) && drop_single_inputs(options) && read_sizes(options);
 }
 
 void bench_options_free(bench_options *options) {

@@ -8,8 +8,6 @@
 
 #include "bench.h"
 
-const char *const bench_collective_names[BENCH_COLLECTIVE_COUNT] = {"allreduce", "broadcast", "barrier"};
-
 /* What a line holds, in the order of its columns. A text of NULL does not apply. */
 typedef struct cell {
     const char *key;
@@ -52,12 +50,23 @@ static void add_real(cells *row, const char *key, bool applies, double value, in
     }
 }
 
+/* A column of its own only where it was asked for. */
+static void add_rounding(cells *row, const bench_report *report, const bench_result *result) {
+    if (!report->options->rounding) {
+        return;
+    }
+    cell *c = add(row, "rounding", false);
+    if (result->has_rounding) {
+        (void)snprintf(c->text, sizeof c->text, "%.3e", result->rounding);
+    }
+}
+
 static void fill_cells(const bench_report *report, const bench_result *result, cells *row) {
     const bench_options *options = report->options;
-    bool data = result->collective != BENCH_BARRIER;
-    bool reduces = result->collective == BENCH_ALLREDUCE;
+    bool data = result->collective != GCOLL_BARRIER;
+    bool reduces = bench_reduces(result->collective);
     row->count = 0;
-    add_text(row, "collective", bench_collective_names[result->collective]);
+    add_text(row, "collective", gcoll_collective_name(result->collective));
     add_text(row, "algorithm", result->algorithm);
     add_text(row, "transport", options->inproc ? "inproc" : "tcp");
     add_count(row, "ranks", true, options->size);
@@ -76,6 +85,7 @@ static void fill_cells(const bench_report *report, const bench_result *result, c
     add_real(row, "algbw_GBps", data, bench_algbw(result), 6);
     add_real(row, "busbw_GBps", data, bench_busbw(result, options->size), 6);
     add_count(row, "wrong", result->checked, result->wrong);
+    add_rounding(row, report, result);
 }
 
 static struct json_object *json_of(const cell *c) {
@@ -115,20 +125,26 @@ static void print_csv(FILE *file, const cells *row, bool header) {
 static void print_table_head(const bench_report *report, const bench_result *result) {
     const bench_options *options = report->options;
     FILE *file = report->file;
-    (void)fprintf(file, "#\n# %s: %u ranks, %s", bench_collective_names[result->collective], options->size,
-                  options->inproc ? "inproc" : "tcp");
-    if (result->collective != BENCH_BARRIER) {
+    (void)fprintf(file, "#\n# %s: %u rank%s, %s", gcoll_collective_name(result->collective), options->size,
+                  options->size == 1 ? "" : "s", options->inproc ? "inproc" : "tcp");
+    if (result->collective != GCOLL_BARRIER) {
         (void)fprintf(file, ", %s", gcoll_type_name(options->type));
     }
-    if (result->collective == BENCH_ALLREDUCE) {
-        (void)fprintf(file, ", %s, %s", gcoll_op_name(options->op),
-                      options->in_place ? "in place" : "out of place");
+    if (bench_reduces(result->collective)) {
+        (void)fprintf(file, ", %s", gcoll_op_name(options->op));
     }
-    if (result->collective != BENCH_BARRIER && options->inputs > 1) {
+    if (result->collective != GCOLL_BROADCAST && bench_takes_in_place(result->collective)) {
+        (void)fprintf(file, ", %s", options->in_place ? "in place" : "out of place");
+    }
+    if (bench_has_root(result->collective)) {
+        (void)fprintf(file, ", root %u", options->root);
+    }
+    if (result->collective != GCOLL_BARRIER && options->inputs > 1) {
         (void)fprintf(file, ", %u inputs a rank", options->inputs);
     }
-    (void)fprintf(file, "\n#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s %6s  %s\n", "bytes", "count", "iters",
-                  "min", "p50", "p95", "p99", "max", "algbw", "busbw", "wrong", "algorithm");
+    (void)fprintf(file, "\n#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s %6s%s  %s\n", "bytes", "count", "iters",
+                  "min", "p50", "p95", "p99", "max", "algbw", "busbw", "wrong",
+                  options->rounding ? "  rounding" : "", "algorithm");
     (void)fprintf(file, "#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s\n", "", "", "", "us", "us", "us", "us",
                   "us", "GB/s", "GB/s");
 }
@@ -136,7 +152,7 @@ static void print_table_head(const bench_report *report, const bench_result *res
 static void print_table(const bench_report *report, const bench_result *result) {
     FILE *file = report->file;
     const bench_statistics *t = &result->time;
-    bool data = result->collective != BENCH_BARRIER;
+    bool data = result->collective != GCOLL_BARRIER;
     if (data) {
         (void)fprintf(file, "%12" PRIu64 " %11" PRIu64, result->bytes, result->count);
     } else {
@@ -150,10 +166,16 @@ static void print_table(const bench_report *report, const bench_result *result) 
         (void)fprintf(file, " %7s %7s", "-", "-");
     }
     if (result->checked) {
-        (void)fprintf(file, " %6" PRIu64 "  %s\n", result->wrong, result->algorithm);
+        (void)fprintf(file, " %6" PRIu64, result->wrong);
     } else {
-        (void)fprintf(file, " %6s  %s\n", "N/A", result->algorithm);
+        (void)fprintf(file, " %6s", "N/A");
     }
+    if (result->has_rounding) {
+        (void)fprintf(file, " %9.2e", result->rounding);
+    } else if (report->options->rounding) {
+        (void)fprintf(file, " %9s", "-");
+    }
+    (void)fprintf(file, "  %s\n", result->algorithm);
 }
 
 static bool written(bench_report *report) {

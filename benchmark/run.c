@@ -77,30 +77,22 @@ static bool allocate(const bench_rank *self, bench_state *state) {
 
 static bool make_values(const bench_state *state, const bench_case *what, bench_values *values) {
     const bench_options *options = state->options;
-    memset(values, 0, sizeof *values);
-    switch (what->collective) {
-    case BENCH_ALLREDUCE:
-        return bench_values_allreduce(options->type, options->op, state->rank, options->size, options->inputs,
-                                      values);
-    case BENCH_BROADCAST:
-        return bench_values_broadcast(options->type, state->rank, options->root, options->inputs, values);
-    default:
-        return true;
-    }
+    return bench_values_create(options->type, options->op, (uint64_t)options->size * options->inputs,
+                               bench_reduces(what->collective), values);
 }
 
 /* All sizes of one case. False: give up. */
 static bool run_case(bench_state *state, const bench_case *what, uint64_t *wrong) {
     const bench_options *options = state->options;
-    const char *collective = bench_collective_names[what->collective];
-    size_t sizes = what->collective == BENCH_BARRIER ? 1 : options->sizes.count;
+    const char *collective = gcoll_collective_name(what->collective);
+    size_t sizes = what->collective == GCOLL_BARRIER ? 1 : options->sizes.count;
     bench_values values;
     if (!make_values(state, what, &values)) {
         return false;
     }
     bench_outcome outcome = BENCH_DONE;
     for (size_t i = 0; i < sizes && outcome == BENCH_DONE; i++) {
-        uint64_t bytes = what->collective == BENCH_BARRIER ? 0 : options->sizes.values[i];
+        uint64_t bytes = what->collective == GCOLL_BARRIER ? 0 : options->sizes.values[i];
         bench_report_progress(&state->report, "%s by %s: %llu bytes (%zu of %zu sizes)", collective,
                               what->algorithm, (unsigned long long)bytes, i + 1, sizes);
         outcome = bench_measure(state, what, &values, bytes, wrong);

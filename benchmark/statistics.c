@@ -37,6 +37,5 @@ double bench_algbw(const bench_result *result) {
 }
 
 double bench_busbw(const bench_result *result, uint32_t ranks) {
-    double factor = result->collective == BENCH_ALLREDUCE ? 2.0 * (ranks - 1.0) / ranks : 1.0;
-    return bench_algbw(result) * factor;
+    return bench_algbw(result) * bench_bus_factor(result->collective, ranks);
 }

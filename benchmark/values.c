@@ -194,90 +194,80 @@ static void store(unsigned char *place, gcoll_type type, int64_t value) {
     }
 }
 
-static bool allocate(gcoll_type type, uint32_t inputs, bench_values *values) {
-    size_t pattern = gcoll_type_size(type) * BENCH_PERIOD;
-    values->element_bytes = gcoll_type_size(type);
-    values->inputs = inputs;
-    values->input = calloc(inputs, pattern);
-    values->result = calloc(1, pattern);
-    if (values->input == NULL || values->result == NULL) {
-        cli_complain("out of memory for the values of %u inputs", inputs);
+bool bench_values_create(gcoll_type type, gcoll_op op, uint64_t total, bool reduces, bench_values *values) {
+    size_t element = gcoll_type_size(type);
+    *values = (bench_values){
+        .type = type, .op = reduces ? op : GCOLL_MAX, .total = total, .element_bytes = element};
+    values->contributor = calloc(BENCH_PERIOD, element);
+    values->result = reduces ? calloc(BENCH_PERIOD, element) : NULL;
+    if (values->contributor == NULL || (reduces && values->result == NULL)) {
+        cli_complain("out of memory for values");
         bench_values_free(values);
         return false;
     }
-    return true;
-}
-
-bool bench_values_allreduce(gcoll_type type, gcoll_op op, uint32_t rank, uint32_t size, uint32_t inputs,
-                            bench_values *values) {
-    recipe r = {ranges[type], op, (uint64_t)size * inputs};
-    if (!allocate(type, inputs, values)) {
-        return false;
-    }
-    size_t element = values->element_bytes;
-    for (uint32_t i = 0; i < BENCH_PERIOD; i++) {
-        for (uint32_t k = 0; k < inputs; k++) {
-            store(values->input + ((size_t)k * BENCH_PERIOD + i) * element, type,
-                  contribution(&r, (uint64_t)rank * inputs + k, i));
-        }
+    recipe r = {ranges[type], values->op, total};
+    for (uint32_t i = 0; i < BENCH_PERIOD && reduces; i++) {
         store(values->result + i * element, type, expected(&r, i));
     }
     return true;
 }
 
-/* The root's first buffer holds the values; all others what must be overwritten. */
-bool bench_values_broadcast(gcoll_type type, uint32_t rank, uint32_t root, uint32_t inputs,
-                            bench_values *values) {
-    recipe r = {ranges[type], GCOLL_MAX, 1};
-    if (!allocate(type, inputs, values)) {
-        return false;
+const unsigned char *bench_values_of(bench_values *values, int64_t owner) {
+    if (owner == BENCH_RESULT) {
+        return values->result;
     }
-    size_t element = values->element_bytes;
+    if (owner == BENCH_GARBAGE) {
+        memset(values->contributor, BENCH_POISON, BENCH_PERIOD * values->element_bytes);
+        return values->contributor;
+    }
+    recipe r = {ranges[values->type], values->op, values->total};
     for (uint32_t i = 0; i < BENCH_PERIOD; i++) {
-        int64_t value = contribution(&r, root, i);
-        store(values->result + i * element, type, value);
-        for (uint32_t k = 0; k < inputs; k++) {
-            store(values->input + ((size_t)k * BENCH_PERIOD + i) * element, type,
-                  rank == root && k == 0 ? value : value + 1);
-        }
+        store(values->contributor + i * values->element_bytes, values->type,
+              contribution(&r, (uint64_t)owner, i));
     }
-    return true;
+    return values->contributor;
 }
 
 void bench_values_free(bench_values *values) {
     free(values->result);
-    free(values->input);
+    free(values->contributor);
     values->result = NULL;
-    values->input = NULL;
+    values->contributor = NULL;
 }
 
-void bench_fill(void *data, const unsigned char *pattern, size_t element_bytes, uint64_t count) {
+/* How many elements from `position` on, of `count`, until the pattern begins anew. */
+static size_t stretch(uint64_t position, uint64_t count) {
+    return (size_t)smaller(BENCH_PERIOD - position % BENCH_PERIOD, count);
+}
+
+void bench_fill(void *data, const unsigned char *pattern, size_t element_bytes, uint64_t position,
+                uint64_t count) {
     unsigned char *to = data;
     while (count > 0) {
-        size_t block = (size_t)smaller(count, BENCH_PERIOD);
-        memcpy(to, pattern, block * element_bytes);
+        size_t block = stretch(position, count);
+        memcpy(to, pattern + position % BENCH_PERIOD * element_bytes, block * element_bytes);
         to += block * element_bytes;
+        position += block;
         count -= block;
     }
 }
 
 uint64_t bench_count_wrong(const void *data, const unsigned char *pattern, size_t element_bytes,
-                           uint64_t count, uint64_t *first) {
+                           uint64_t position, uint64_t count, uint64_t *first) {
     const unsigned char *from = data;
     uint64_t wrong = 0;
-    for (uint64_t start = 0; start < count; start += BENCH_PERIOD) {
-        size_t block = (size_t)smaller(count - start, BENCH_PERIOD);
-        const unsigned char *here = from + start * element_bytes;
-        if (memcmp(here, pattern, block * element_bytes) == 0) {
-            continue;
-        }
-        for (size_t i = 0; i < block; i++) {
-            if (memcmp(here + i * element_bytes, pattern + i * element_bytes, element_bytes) != 0) {
-                if (wrong++ == 0) {
-                    *first = start + i;
-                }
+    for (uint64_t at = 0; at < count;) {
+        size_t block = stretch(position + at, count - at);
+        const unsigned char *here = from + at * element_bytes;
+        const unsigned char *right = pattern + (position + at) % BENCH_PERIOD * element_bytes;
+        bool same = memcmp(here, right, block * element_bytes) == 0;
+        for (size_t i = 0; i < block && !same; i++) {
+            if (memcmp(here + i * element_bytes, right + i * element_bytes, element_bytes) != 0 &&
+                wrong++ == 0) {
+                *first = at + i;
             }
         }
+        at += block;
     }
     return wrong;
 }

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -153,10 +154,17 @@ TEST(Bench, BadFlagsSayWhatIsAllowed) {
         {{"--job=a/b"}, "allowed: 1 to 64"},
         {{"--transport=rdma"}, "allowed: auto, tcp, inproc"},
         {{"--transport=inproc", "--store=file:/tmp/x"}, "no --store"},
-        {{"--collective=reduce"}, "allowed: allreduce, broadcast, barrier, all"},
+        {{"--collective=reduc"}, "found 'reduc'; allowed: all, allreduce, broadcast, barrier, reduce, "},
         {{"--algorithm=rang"}, "ring"},
         {{"--algorithm=ring:speed=9"}, "speed"},
         {{"--algorithm=,"}, "--algorithm: found ','"},
+        {{"--algorithm=ring,"}, "a name is missing"},
+        {{"--root=1"}, "--root: found, but nothing that --collective allreduce stands for has a root"},
+        {{"--collective=broadcast", "--op=max"}, "--op: found, but nothing"},
+        {{"--collective=alltoall", "--in-place"}, "--in-place: found, but nothing"},
+        {{"--collective=reduce", "--inputs=2"}, "--inputs: found, but nothing"},
+        {{"--rounding", "--type=int32"}, "allowed: float32, float64"},
+        {{"--rounding", "--op=max"}, "allowed: sum, avg"},
         {{"--collective=broadcast", "--algorithm=ring"}, "binomial"},
         {{"--bytes=4k"}, "--bytes: found '4k'; allowed: a size"},
         {{"--bytes=1Gi:9000000Gi:x2"}, "half of the memory"},
@@ -165,7 +173,7 @@ TEST(Bench, BadFlagsSayWhatIsAllowed) {
         {{"--op=user"}, "built-in"},
         {{"--op=band"}, "found 'band' with --type float32"},
         {{"--inputs=0"}, "from 1 to 1024"},
-        {{"--root=2"}, "allowed with 2 ranks: 0 to 1"},
+        {{"--collective=reduce", "--root=2"}, "allowed with 2 ranks: 0 to 1"},
         {{"--time=nan"}, "a number of seconds"},
         {{"--time=1", "--iterations=3"}, "one or the other"},
         {{"--format=xml"}, "allowed: table, json, csv"},
@@ -203,35 +211,90 @@ void expect_json(const json &object) {
 
 class Transport : public testing::TestWithParam<const char *> {};
 
+// 2(P-1)/P, (P-1)/P or 1, for P = 3.
+double bus_factor(const std::string &collective) {
+    if (collective == "allreduce") {
+        return 4.0 / 3;
+    }
+    bool moves_once =
+        collective == "broadcast" || collective == "reduce" || collective == "pairwise_exchange";
+    return moves_once ? 1.0 : 2.0 / 3;
+}
+
 TEST_P(Transport, JsonOfEveryCollective) {
     outcome result = run({"--local=3", "--transport", GetParam(), "--collective=all", "--bytes=4,1200,256Ki",
-                          "--inputs=2", "--iterations=6", "--format=json"});
+                          "--iterations=6", "--format=json"});
     EXPECT_EQ(result.status, 0) << result.err;
     EXPECT_EQ(result.err, "");
-    strings all = lines(result.out);
-    ASSERT_EQ(all.size(), 7u);
-    for (size_t i = 0; i < all.size(); i++) {
-        json object = parse(all[i]);
-        ASSERT_NE(object, nullptr) << all[i];
+    std::map<std::string, std::vector<json>> found;
+    for (const std::string &line : lines(result.out)) {
+        json object = parse(line);
+        ASSERT_NE(object, nullptr) << line;
         expect_json(object);
         EXPECT_EQ(text(object, "transport"), GetParam());
         EXPECT_EQ(number(object, "ranks"), 3);
-        if (i == 6) {
-            EXPECT_EQ(text(object, "collective"), "barrier");
+        found[text(object, "collective")].push_back(std::move(object));
+    }
+    EXPECT_EQ(found.size(), 10u);
+    for (const auto &[collective, objects] : found) {
+        SCOPED_TRACE(collective);
+        if (collective == "barrier") {
+            ASSERT_EQ(objects.size(), 1u);
             for (const char *key : {"inputs", "bytes", "count", "type", "op", "algbw_GBps", "busbw_GBps"}) {
-                EXPECT_EQ(text(object, key), "null") << key;
+                EXPECT_EQ(text(objects[0], key), "null") << key;
             }
             continue;
         }
-        const double bytes[] = {4, 1200, 262144};
-        EXPECT_EQ(number(object, "bytes"), bytes[i % 3]);
-        EXPECT_EQ(number(object, "count"), bytes[i % 3] / 4);
-        EXPECT_EQ(number(object, "inputs"), 2);
-        double algbw = bytes[i % 3] / number(object, "p50_us") / 1e3;
-        EXPECT_NEAR(number(object, "algbw_GBps"), algbw, algbw * 0.01 + 2e-6);
-        double factor = i < 3 ? 4.0 / 3 : 1.0;
-        EXPECT_NEAR(number(object, "busbw_GBps"), algbw * factor, algbw * 0.02 + 2e-6);
-        EXPECT_EQ(text(object, "op"), i < 3 ? "sum" : "null");
+        ASSERT_EQ(objects.size(), 3u);
+        for (size_t i = 0; i < 3; i++) {
+            // Blocks of an alltoall are equal: 1 element does not go round, 65536 are one too many.
+            const double given[] = {4, 1200, 262144}, equal[] = {0, 1200, 262140};
+            double bytes = collective == "alltoall" ? equal[i] : given[i];
+            EXPECT_EQ(number(objects[i], "bytes"), bytes);
+            EXPECT_EQ(number(objects[i], "count"), bytes / 4);
+            EXPECT_EQ(number(objects[i], "inputs"), 1);
+            double algbw = bytes / number(objects[i], "p50_us") / 1e3;
+            EXPECT_NEAR(number(objects[i], "algbw_GBps"), algbw, algbw * 0.01 + 2e-6);
+            EXPECT_NEAR(number(objects[i], "busbw_GBps"), algbw * bus_factor(collective),
+                        algbw * 0.02 + 2e-6);
+            bool reduces =
+                collective == "allreduce" || collective == "reduce" || collective == "reduce_scatter";
+            EXPECT_EQ(text(objects[i], "op"), reduces ? "sum" : "null");
+        }
+    }
+}
+
+TEST_P(Transport, SeveralInputs) {
+    outcome result = run({"--local=3", "--transport", GetParam(), "--collective=all", "--bytes=1200",
+                          "--inputs=2", "--iterations=6", "--format=json"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    strings all = lines(result.out);
+    ASSERT_EQ(all.size(), 3u); // allreduce, broadcast, barrier
+    EXPECT_EQ(number(parse(all[0]), "inputs"), 2);
+    for (const char *one : {"reduce", "reduce_scatter", "allgather", "gather", "scatter", "alltoall"}) {
+        EXPECT_TRUE(contains(result.err, std::string(one) + " by auto takes one input and is left out"))
+            << result.err;
+    }
+}
+
+// The error of one addition of a few numbers below 1 is some units of 2^-24, and never more than one for each
+// rank.
+TEST(Bench, RoundingErrors) {
+    for (const char *type : {"float32", "float64"}) {
+        outcome result =
+            run({"--local=5", "--transport=inproc", "--collective=allreduce", "--algorithm=ring,recursive",
+                 "--bytes=64Ki", "--iterations=1", "--format=json", "--rounding", "--type", type});
+        EXPECT_EQ(result.status, 0) << result.err;
+        double unit = std::string(type) == "float32" ? 0x1p-24 : 0x1p-53;
+        strings all = lines(result.out);
+        ASSERT_EQ(all.size(), 2u);
+        for (const std::string &line : all) {
+            double rounding = number(parse(line), "rounding");
+            EXPECT_LE(rounding, 5 * unit) << line;
+            if (unit > 1e-10) {
+                EXPECT_GT(rounding, unit / 8) << line; // in double precision this sum may be exact
+            }
+        }
     }
 }
 
@@ -317,7 +380,7 @@ TEST(Bench, RanksStartedOneByOne) {
     EXPECT_EQ(zero.wait(), 0);
     EXPECT_EQ(one.wait(), 0);
     EXPECT_EQ(two.wait(), 0);
-    EXPECT_EQ(lines(read_all(zero.out)).size(), 5u);
+    EXPECT_EQ(lines(read_all(zero.out)).size(), 9u * 2 + 1);
     EXPECT_EQ(read_all(one.out), "");
     EXPECT_EQ(read_all(two.out), "");
     EXPECT_EQ(read_all(zero.err) + read_all(one.err) + read_all(two.err), "");

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "benchmark/bench.h"
@@ -96,8 +97,23 @@ long double apply(gcoll_op op, long double a, long double b) {
     }
 }
 
-const unsigned char *element(const bench_values &v, uint32_t contributor, uint32_t i) {
-    return v.input + (static_cast<size_t>(contributor) * BENCH_PERIOD + i) * v.element_bytes;
+// The values, with the patterns of all contributors one after the other.
+struct Patterns : bench_values {
+    std::vector<unsigned char> input;
+    Patterns(gcoll_type t, gcoll_op o, uint32_t contributors) {
+        EXPECT_TRUE(bench_values_create(t, o, contributors, true, this));
+        for (uint32_t g = 0; g < contributors; g++) {
+            const unsigned char *pattern = bench_values_of(this, g);
+            input.insert(input.end(), pattern, pattern + BENCH_PERIOD * element_bytes);
+        }
+    }
+    ~Patterns() { bench_values_free(this); }
+    Patterns(const Patterns &) = delete;
+    Patterns &operator=(const Patterns &) = delete;
+};
+
+const unsigned char *element(const Patterns &v, uint32_t contributor, uint32_t i) {
+    return v.input.data() + (static_cast<size_t>(contributor) * BENCH_PERIOD + i) * v.element_bytes;
 }
 
 // Contributors of one rank stand for those of many, as contributor (rank, k) is number rank * inputs + k.
@@ -112,7 +128,7 @@ struct partials {
 };
 
 // The result, and the bounds of every partial sum: of all positive values, of all negative ones.
-partials combine(const bench_values &v, gcoll_type type, gcoll_op op, uint32_t total, uint32_t i) {
+partials combine(const Patterns &v, gcoll_type type, gcoll_op op, uint32_t total, uint32_t i) {
     partials p = {decode(type, element(v, 0, i)), 0, 0, true};
     for (uint32_t g = 0; g < total; g++) {
         long double x = decode(type, element(v, g, i));
@@ -124,8 +140,7 @@ partials combine(const bench_values &v, gcoll_type type, gcoll_op op, uint32_t t
 }
 
 void expect_exact(gcoll_type type, gcoll_op op, uint32_t total) {
-    bench_values v;
-    ASSERT_TRUE(bench_values_allreduce(type, op, 0, 1, total, &v));
+    Patterns v(type, op, total);
     uint32_t stride = total <= 64 ? 1 : 13; // large totals take long
     for (uint32_t i = 0; i < BENCH_PERIOD; i += stride) {
         partials p = combine(v, type, op, total, i);
@@ -141,7 +156,6 @@ void expect_exact(gcoll_type type, gcoll_op op, uint32_t total) {
         }
         ASSERT_EQ(decode(type, v.result + i * v.element_bytes), p.result) << "at " << i;
     }
-    bench_values_free(&v);
 }
 
 TEST_P(Values, ArithmeticIsExactInAnyOrder) {
@@ -154,8 +168,7 @@ TEST_P(Values, ArithmeticIsExactInAnyOrder) {
 }
 
 void expect_bits(gcoll_type type, gcoll_op op, uint32_t total) {
-    bench_values v;
-    ASSERT_TRUE(bench_values_allreduce(type, op, 0, 1, total, &v));
+    Patterns v(type, op, total);
     for (uint32_t at = 0; at < BENCH_PERIOD * v.element_bytes; at++) {
         unsigned char expected = v.input[at];
         for (uint32_t g = 1; g < total; g++) {
@@ -166,7 +179,6 @@ void expect_bits(gcoll_type type, gcoll_op op, uint32_t total) {
         }
         ASSERT_EQ(v.result[at], expected) << "byte " << at;
     }
-    bench_values_free(&v);
 }
 
 TEST_P(Values, BitOperations) {
@@ -187,69 +199,190 @@ TEST(BenchValues, EveryLossAndShiftShows) {
     for (int t = 0; t < GCOLL_TYPE_COUNT; t++) {
         auto type = static_cast<gcoll_type>(t);
         for (gcoll_op op : {GCOLL_SUM, GCOLL_PRODUCT, GCOLL_MIN, GCOLL_MAX, GCOLL_AVG}) {
-            bench_values v;
-            ASSERT_TRUE(bench_values_allreduce(type, op, 0, 1, 4, &v));
+            Patterns v(type, op, 4);
             std::vector<unsigned char> data(2 * BENCH_PERIOD * v.element_bytes);
-            bench_fill(data.data(), v.result, v.element_bytes, 2 * BENCH_PERIOD);
+            bench_fill(data.data(), v.result, v.element_bytes, 0, 2 * BENCH_PERIOD);
             uint64_t first;
-            EXPECT_EQ(bench_count_wrong(data.data(), v.result, v.element_bytes, 2 * BENCH_PERIOD, &first),
+            EXPECT_EQ(bench_count_wrong(data.data(), v.result, v.element_bytes, 0, 2 * BENCH_PERIOD, &first),
                       0u);
             for (uint32_t shift = 1; shift < BENCH_PERIOD; shift++) {
                 ASSERT_GT(bench_count_wrong(data.data() + shift * v.element_bytes, v.result, v.element_bytes,
-                                            BENCH_PERIOD, &first),
+                                            0, BENCH_PERIOD, &first),
                           BENCH_PERIOD / 8)
                     << gcoll_type_name(type) << " " << gcoll_op_name(op) << " by " << shift;
             }
             for (uint32_t g = 0; g < 4; g++) { // one contribution in place of the result
                 EXPECT_GT(
-                    bench_count_wrong(element(v, g, 0), v.result, v.element_bytes, BENCH_PERIOD, &first), 0u);
+                    bench_count_wrong(element(v, g, 0), v.result, v.element_bytes, 0, BENCH_PERIOD, &first),
+                    0u);
             }
-            bench_values_free(&v);
         }
     }
 }
 
 TEST(BenchValues, CountsAndLocatesWrongElements) {
-    bench_values v;
-    ASSERT_TRUE(bench_values_allreduce(GCOLL_INT32, GCOLL_SUM, 1, 3, 2, &v));
-    std::vector<int32_t> data(5000);
-    bench_fill(data.data(), v.result, sizeof(int32_t), data.size());
-    uint64_t first = 0;
-    for (size_t at : {4999u, 1021u, 3000u}) {
-        data[at] ^= 1;
+    Patterns v(GCOLL_INT32, GCOLL_SUM, 6);
+    for (uint64_t position : {0u, 1u, 1020u, 5000u}) {
+        std::vector<int32_t> data(5000);
+        bench_fill(data.data(), v.result, sizeof(int32_t), position, data.size());
+        uint64_t first = 0;
+        for (size_t at : {4999u, 1021u, 3000u}) {
+            data[at] ^= 1;
+        }
+        EXPECT_EQ(bench_count_wrong(data.data(), v.result, sizeof(int32_t), position, data.size(), &first),
+                  3u);
+        EXPECT_EQ(first, 1021u);
+        EXPECT_EQ(bench_count_wrong(data.data(), v.result, sizeof(int32_t), position, 1021, &first), 0u);
+        // A part of it, by its own position.
+        EXPECT_EQ(bench_count_wrong(&data[100], v.result, sizeof(int32_t), position + 100, 900, &first), 0u);
     }
-    EXPECT_EQ(bench_count_wrong(data.data(), v.result, sizeof(int32_t), data.size(), &first), 3u);
-    EXPECT_EQ(first, 1021u);
-    EXPECT_EQ(bench_count_wrong(data.data(), v.result, sizeof(int32_t), 1021, &first), 0u);
-    bench_values_free(&v);
 }
 
-TEST(BenchValues, ContributorsAreNumberedThroughRanks) {
-    bench_values all;
-    ASSERT_TRUE(bench_values_allreduce(GCOLL_FLOAT32, GCOLL_SUM, 0, 1, 6, &all));
-    for (uint32_t rank = 0; rank < 3; rank++) {
-        bench_values v;
-        ASSERT_TRUE(bench_values_allreduce(GCOLL_FLOAT32, GCOLL_SUM, rank, 3, 2, &v));
-        EXPECT_EQ(std::memcmp(v.input, element(all, rank * 2, 0), 2 * BENCH_PERIOD * v.element_bytes), 0);
-        EXPECT_EQ(std::memcmp(v.result, all.result, BENCH_PERIOD * v.element_bytes), 0);
-        bench_values_free(&v);
+TEST(BenchValues, GarbageIsNoValue) {
+    for (int t = 0; t < GCOLL_TYPE_COUNT; t++) {
+        Patterns v(static_cast<gcoll_type>(t), GCOLL_SUM, 3);
+        std::vector<unsigned char> garbage(BENCH_PERIOD * v.element_bytes, BENCH_POISON);
+        uint64_t first;
+        EXPECT_GT(bench_count_wrong(garbage.data(), v.result, v.element_bytes, 0, BENCH_PERIOD, &first),
+                  BENCH_PERIOD * 9 / 10); // a sum in int8 may be that
+        EXPECT_EQ(std::memcmp(garbage.data(), bench_values_of(&v, BENCH_GARBAGE), garbage.size()), 0);
+        for (uint32_t g = 0; g < 3; g++) {
+            EXPECT_EQ(
+                bench_count_wrong(garbage.data(), element(v, g, 0), v.element_bytes, 0, BENCH_PERIOD, &first),
+                BENCH_PERIOD);
+        }
     }
-    bench_values_free(&all);
 }
 
-TEST(BenchValues, BroadcastGivesOthersWhatMustChange) {
-    bench_values root;
-    bench_values other;
-    ASSERT_TRUE(bench_values_broadcast(GCOLL_UINT8, 2, 2, 2, &root));
-    ASSERT_TRUE(bench_values_broadcast(GCOLL_UINT8, 0, 2, 2, &other));
-    EXPECT_EQ(std::memcmp(root.result, other.result, BENCH_PERIOD), 0);
-    EXPECT_EQ(std::memcmp(root.input, root.result, BENCH_PERIOD), 0);
-    uint64_t first;
-    EXPECT_EQ(bench_count_wrong(root.input + BENCH_PERIOD, root.result, 1, BENCH_PERIOD, &first),
-              BENCH_PERIOD);
-    EXPECT_EQ(bench_count_wrong(other.input, other.result, 1, BENCH_PERIOD, &first), BENCH_PERIOD);
-    bench_values_free(&root);
-    bench_values_free(&other);
+// ---- Who must have what: against loops over all elements --------------------------------------------------
+
+using Element = std::pair<int64_t, uint64_t>; // owner, position
+
+struct Shape {
+    bench_options options = {};
+    bench_state state = {};
+    bench_case what = {};
+    bench_call call = {};
+    Shape(gcoll_collective collective, uint32_t size, uint32_t rank, uint32_t root, uint64_t count) {
+        options.size = size;
+        options.root = root;
+        options.inputs = 1;
+        state.options = &options;
+        state.rank = rank;
+        what.collective = collective;
+        gcoll_problem problem = {};
+        problem.collective = collective;
+        problem.size = size;
+        problem.rank = rank;
+        problem.root = root;
+        problem.count = count;
+        call.state = &state;
+        call.what = &what;
+        call.count = count;
+        call.in_count = gcoll_problem_in_count(&problem);
+        call.out_count = gcoll_problem_out_count(&problem);
+    }
+    std::vector<Element> input() const {
+        return elements(call.in_count, [this](uint64_t at) { return bench_input_piece(&call, 0, at); });
+    }
+    std::vector<Element> output() const {
+        return elements(call.out_count, [this](uint64_t at) { return bench_output_piece(&call, at); });
+    }
+
+  private:
+    template <class Piece> static std::vector<Element> elements(uint64_t count, Piece piece_at) {
+        std::vector<Element> all;
+        while (all.size() < count) {
+            bench_piece piece = piece_at(all.size());
+            EXPECT_GT(piece.count, 0u);
+            EXPECT_LE(piece.count, count - all.size());
+            if (piece.count == 0) {
+                break;
+            }
+            for (uint64_t i = 0; i < piece.count; i++) {
+                all.emplace_back(piece.owner, piece.position + i);
+            }
+        }
+        return all;
+    }
+};
+
+// What rank has after the collective, by its definition, when every rank's vector is (rank, 0), (rank, 1),
+// ...
+std::vector<Element> defined(gcoll_collective c, uint32_t size, uint32_t rank, uint32_t root,
+                             uint64_t count) {
+    std::vector<Element> out;
+    auto begin = [&](uint32_t r) { return count * r / size; };
+    auto add = [&](int64_t owner, uint64_t from, uint64_t to) {
+        for (uint64_t i = from; i < to; i++) {
+            out.emplace_back(owner, i);
+        }
+    };
+    switch (c) {
+    case GCOLL_ALLREDUCE:
+        add(BENCH_RESULT, 0, count);
+        break;
+    case GCOLL_REDUCE:
+        add(BENCH_RESULT, 0, rank == root ? count : 0);
+        break;
+    case GCOLL_REDUCE_SCATTER:
+        add(BENCH_RESULT, begin(rank), begin(rank + 1));
+        break;
+    case GCOLL_BROADCAST:
+        add(root, 0, count);
+        break;
+    case GCOLL_SCATTER:
+        add(root, begin(rank), begin(rank + 1));
+        break;
+    case GCOLL_GATHER:
+    case GCOLL_ALLGATHER:
+        for (uint32_t r = 0; r < size && (c == GCOLL_ALLGATHER || rank == root); r++) {
+            add(r, begin(r), begin(r + 1));
+        }
+        break;
+    case GCOLL_ALLTOALL:
+        for (uint32_t r = 0; r < size; r++) {
+            add(r, begin(rank), begin(rank + 1));
+        }
+        break;
+    case GCOLL_PAIRWISE_EXCHANGE: {
+        uint32_t chunks = 0;
+        while ((1u << chunks) < size) {
+            chunks++;
+        }
+        for (uint32_t k = 0; k < chunks; k++) {
+            uint32_t partner = rank ^ (1u << k);
+            add(partner < size ? partner : rank, count * k / chunks, count * (k + 1) / chunks);
+        }
+        add(rank, 0, chunks == 0 ? count : 0);
+        break;
+    }
+    default:
+        break;
+    }
+    return out;
+}
+
+TEST(BenchShape, EveryCollective) {
+    for (int c = 0; c < GCOLL_COLLECTIVE_COUNT; c++) {
+        auto collective = static_cast<gcoll_collective>(c);
+        for (uint32_t size : {1u, 2u, 3u, 5u, 8u}) {
+            for (uint64_t given : {0u, 1u, 7u, 40u, 43u}) {
+                uint64_t count = collective == GCOLL_BARRIER ? 0 : bench_round_count(collective, given, size);
+                for (uint32_t rank = 0; rank < size; rank++) {
+                    uint32_t root = bench_has_root(collective) ? size / 2 : 0;
+                    Shape shape(collective, size, rank, root, count);
+                    SCOPED_TRACE(std::string(gcoll_collective_name(collective)) + " rank " +
+                                 std::to_string(rank) + " of " + std::to_string(size) + " count " +
+                                 std::to_string(count));
+                    EXPECT_EQ(shape.output(), defined(collective, size, rank, root, count));
+                    for (const Element &e : shape.input()) {
+                        EXPECT_TRUE(e.first == rank || (e.first == BENCH_GARBAGE && rank != root));
+                    }
+                }
+            }
+        }
+    }
 }
 
 std::vector<uint64_t> sizes_of(const char *text) {
@@ -327,12 +460,14 @@ TEST(BenchStatistics, Bandwidths) {
     bench_result r = {};
     r.bytes = 4000000;
     r.time.p50_us = 1000;
-    r.collective = BENCH_ALLREDUCE;
+    r.collective = GCOLL_ALLREDUCE;
     EXPECT_DOUBLE_EQ(bench_algbw(&r), 4.0);
     EXPECT_DOUBLE_EQ(bench_busbw(&r, 4), 6.0);
     EXPECT_DOUBLE_EQ(bench_busbw(&r, 1), 0.0);
-    r.collective = BENCH_BROADCAST;
+    r.collective = GCOLL_BROADCAST;
     EXPECT_DOUBLE_EQ(bench_busbw(&r, 4), 4.0);
+    r.collective = GCOLL_ALLTOALL;
+    EXPECT_DOUBLE_EQ(bench_busbw(&r, 4), 3.0);
 }
 
 } // namespace
