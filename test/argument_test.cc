@@ -75,6 +75,68 @@ void refuse_the_rest(gcoll_context *c, float *data) {
                    GCOLL_ERR_INVALID, "struct_size");
 }
 
+void refuse_blocks(gcoll_context *c, float *data) {
+    const uint64_t counts[3] = {1, 2, 3}, huge[3] = {1, UINT64_MAX, 3}, large[3] = {1, UINT64_MAX / 8, 3};
+    const gcoll_type type = GCOLL_FLOAT32;
+    float *far = data + 16;
+    const uint32_t rank = gcoll_context_rank(c);
+    expect_refused(gcoll_allgather_v(c, data, far, nullptr, type, nullptr), GCOLL_ERR_INVALID, "counts");
+    expect_refused(gcoll_allgather_v(c, data, far, huge, type, nullptr), GCOLL_ERR_INVALID, "counts[1]");
+    expect_refused(gcoll_allgather_v(c, data, far, large, type, nullptr), GCOLL_ERR_INVALID, "count");
+    expect_refused(gcoll_allgather(c, data, far, UINT64_MAX / 2, type, nullptr), GCOLL_ERR_INVALID, "count");
+    expect_refused(gcoll_allgather(c, data, nullptr, 1, type, nullptr), GCOLL_ERR_INVALID, "output");
+    expect_refused(gcoll_allgather(c, nullptr, far, 1, type, nullptr), GCOLL_ERR_INVALID, "input");
+    expect_refused(gcoll_allgather(c, far + (rank + 1) % 3, far, 1, type, nullptr), GCOLL_ERR_INVALID,
+                   "overlap");
+    expect_refused(gcoll_reduce_scatter(c, far, far + (rank + 1) % 3, 1, type, GCOLL_SUM, nullptr),
+                   GCOLL_ERR_INVALID, "overlap");
+    expect_refused(gcoll_reduce_scatter_v(c, data, nullptr, counts, type, GCOLL_SUM, nullptr),
+                   GCOLL_ERR_INVALID, "output");
+    expect_refused(gcoll_reduce_scatter(c, data, far, 1, type, GCOLL_BXOR, nullptr), GCOLL_ERR_INVALID,
+                   "float32");
+    expect_refused(gcoll_reduce_scatter(c, data, far, 1, type, GCOLL_USER, nullptr), GCOLL_ERR_INVALID,
+                   "user_op");
+    expect_refused(gcoll_reduce(c, nullptr, data, 1, type, GCOLL_SUM, (rank + 1) % 3, nullptr),
+                   GCOLL_ERR_INVALID, "input");
+    expect_refused(gcoll_reduce(c, data, nullptr, 1, type, GCOLL_SUM, rank, nullptr), GCOLL_ERR_INVALID,
+                   "output");
+    expect_refused(gcoll_gather(c, data, far, 1, type, 3, nullptr), GCOLL_ERR_INVALID, "root");
+    expect_refused(gcoll_scatter_v(c, nullptr, data, counts, type, rank, nullptr), GCOLL_ERR_INVALID,
+                   "input");
+    expect_refused(gcoll_alltoall(c, data, data, 1, type, nullptr), GCOLL_ERR_INVALID, "in place");
+    expect_refused(gcoll_alltoall(c, data, data + 1, 1, type, nullptr), GCOLL_ERR_INVALID, "overlap");
+    expect_refused(gcoll_alltoall_v(c, data, far, counts, nullptr, type, nullptr), GCOLL_ERR_INVALID,
+                   "recv_counts");
+    expect_refused(gcoll_alltoall_v(c, data, far, counts, large, type, nullptr), GCOLL_ERR_INVALID, "count");
+    expect_refused(gcoll_pairwise_exchange(c, data, data, 4, type, 0, nullptr), GCOLL_ERR_INVALID,
+                   "in place");
+    expect_refused(gcoll_pairwise_exchange(c, data, far, 4, type, 33, nullptr), GCOLL_ERR_INVALID,
+                   "exchanges");
+    gcoll_collective_options options;
+    gcoll_collective_options_init(&options);
+    options.algorithm = "rign";
+    expect_refused(gcoll_allgather(c, data, far, 1, type, &options), GCOLL_ERR_INVALID, "allowed");
+    gcoll_collective_options_init(&options);
+    options.struct_size = 3;
+    expect_refused(gcoll_allgather(c, data, far, 1, type, &options), GCOLL_ERR_INVALID, "struct_size");
+}
+
+// Callers that were compiled before there was a limit of memory say so by the size of their options.
+TEST(Arguments, OlderOptionsAreTaken) {
+    run_threads(2, "inproc", [](uint32_t, gcoll_context *context) {
+        float data = 1;
+        gcoll_allreduce_options options = by("ring");
+        options.struct_size = offsetof(gcoll_allreduce_options, memory_limit_bytes);
+        options.memory_limit_bytes = 1; // beyond the struct that is announced
+        EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, &data, 1, GCOLL_FLOAT32, GCOLL_SUM, &options));
+        EXPECT_EQ(data, 2.0f);
+        gcoll_broadcast_options older;
+        gcoll_broadcast_options_init(&older);
+        older.struct_size = offsetof(gcoll_broadcast_options, memory_limit_bytes);
+        EXPECT_GCOLL_OK(gcoll_broadcast(context, &data, 1, GCOLL_FLOAT32, 0, &older));
+    });
+}
+
 TEST(Arguments, BadOnesAreNamedAndBreakNothing) {
     run_threads(3, "tcp", [](uint32_t rank, gcoll_context *context) {
         std::vector<float> data(32, 1.0f);
@@ -82,6 +144,7 @@ TEST(Arguments, BadOnesAreNamedAndBreakNothing) {
             if (repeat > 0 || rank != 1) // also while others are in step with nobody
                 refuse_buffers(context, data.data());
             refuse_the_rest(context, data.data());
+            refuse_blocks(context, data.data());
             EXPECT_EQ(gcoll_context_health(context), GCOLL_OK);
             EXPECT_EQ(gcoll_context_culprit(context), -1);
             float one = 1;
@@ -92,7 +155,8 @@ TEST(Arguments, BadOnesAreNamedAndBreakNothing) {
 }
 
 TEST(Algorithms, ListsAndChecks) {
-    for (const char *collective : {"allreduce", "broadcast", "barrier"}) {
+    for (const char *collective : {"allreduce", "broadcast", "barrier", "reduce", "reduce_scatter",
+                                   "allgather", "gather", "scatter", "alltoall", "pairwise_exchange"}) {
         std::vector<std::string> names = algorithms(collective);
         EXPECT_FALSE(names.empty()) << collective;
         for (const std::string &name : names)

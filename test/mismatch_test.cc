@@ -50,6 +50,45 @@ Call broadcast_call(uint64_t count, uint32_t root) {
     };
 }
 
+// Input in the first half of the buffer, output in the second.
+Call allgather_call(uint64_t count) {
+    return [=](gcoll_context *context, void *buffer) {
+        return gcoll_allgather(context, buffer, static_cast<float *>(buffer) + 500000, count, GCOLL_FLOAT32,
+                               nullptr);
+    };
+}
+
+Call gather_v_call(std::vector<uint64_t> counts, uint32_t root) {
+    return [=](gcoll_context *context, void *buffer) {
+        return gcoll_gather_v(context, buffer, static_cast<float *>(buffer) + 500000, counts.data(),
+                              GCOLL_FLOAT32, root, nullptr);
+    };
+}
+
+Call reduce_scatter_v_call(std::vector<uint64_t> counts) {
+    return [=](gcoll_context *context, void *buffer) {
+        return gcoll_reduce_scatter_v(context, buffer, static_cast<float *>(buffer) + 500000, counts.data(),
+                                      GCOLL_FLOAT32, GCOLL_SUM, nullptr);
+    };
+}
+
+Call alltoall_call(uint64_t count, bool by_counts) {
+    return [=](gcoll_context *context, void *buffer) {
+        const std::vector<uint64_t> counts(4, count);
+        float *in = static_cast<float *>(buffer), *out = in + 500000;
+        return by_counts
+                   ? gcoll_alltoall_v(context, in, out, counts.data(), counts.data(), GCOLL_FLOAT32, nullptr)
+                   : gcoll_alltoall(context, in, out, count, GCOLL_FLOAT32, nullptr);
+    };
+}
+
+Call exchange_call(uint32_t exchanges) {
+    return [=](gcoll_context *context, void *buffer) {
+        return gcoll_pairwise_exchange(context, buffer, static_cast<float *>(buffer) + 500000, 64,
+                                       GCOLL_FLOAT32, exchanges, nullptr);
+    };
+}
+
 gcoll_status barrier_call(gcoll_context *context, void *) {
     return gcoll_barrier(context, nullptr);
 }
@@ -73,6 +112,15 @@ const std::vector<Mismatch> &mismatches() {
         {"root", broadcast_call(64, 0), broadcast_call(64, 1), "from rank 0", "from rank 1"},
         {"collective", allreduce_call(64, GCOLL_FLOAT32, GCOLL_SUM, nullptr), broadcast_call(64, 0),
          "allreduce", "broadcast"},
+        {"block", allgather_call(7), allgather_call(8), "allgather of 7 float32 a rank",
+         "allgather of 8 float32 a rank"},
+        {"blocks", gather_v_call({1, 2, 3, 4}, 1), gather_v_call({1, 2, 4, 3}, 1),
+         "gather_v of 10 float32 to rank 1", "counts of single ranks differ"},
+        {"blocks_or_block", reduce_scatter_v_call({5, 5, 5, 5}), reduce_scatter_v_call({5, 5, 5, 6}),
+         "reduce_scatter of 5 float32 a rank, sum, by", "reduce_scatter_v of 21 float32, sum, by"},
+        {"form", alltoall_call(3, false), alltoall_call(3, true), "alltoall of 3 float32 a rank",
+         "alltoall_v of float32"},
+        {"exchanges", exchange_call(1), exchange_call(2), "in 1 exchanges", "in 2 exchanges"},
         {"barrier", allreduce_call(1, GCOLL_UINT8, GCOLL_SUM, nullptr), barrier_call, "allreduce", "barrier"},
     };
     return all;
@@ -107,7 +155,7 @@ TEST_P(Mismatches, EveryRankIsToldBothSides) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Mismatches,
-                         testing::Combine(testing::Range<size_t>(0, 9), testing::Values("inproc", "tcp")),
+                         testing::Combine(testing::Range<size_t>(0, 14), testing::Values("inproc", "tcp")),
                          [](const testing::TestParamInfo<MismatchParam> &row) {
                              return std::string(mismatches()[std::get<0>(row.param)].name) + "_" +
                                     std::get<1>(row.param);
@@ -134,7 +182,7 @@ TEST_P(Aborts, DataOfAnotherTypeIsNeverReturnedAsSuccess) {
 }
 
 TEST(MismatchTable, IsAllTested) {
-    EXPECT_EQ(mismatches().size(), 9u);
+    EXPECT_EQ(mismatches().size(), 14u);
 }
 
 // ---- Abort ----------------------------------------------------------------------------------------------

@@ -135,6 +135,51 @@ TEST_P(UserOp, CommutativeOnesTakeEveryAlgorithm) {
     });
 }
 
+// Of all blocks in rank order, by every algorithm of reduce and reduce_scatter that keeps it.
+void order_of_blocks(uint32_t rank, gcoll_context *context, const std::string &text, gcoll_collective what,
+                     uint64_t count, const gcoll_user_op *op, std::atomic<uint32_t> *served) {
+    const uint32_t size = gcoll_context_size(context), root = size - 1;
+    const bool scatters = what == GCOLL_REDUCE_SCATTER;
+    gcoll_collective_options options;
+    gcoll_collective_options_init(&options);
+    options.algorithm = text.c_str();
+    options.user_op = op;
+    std::vector<uint64_t> in(scatters ? count * size : count), out(count, 0);
+    for (uint64_t i = 0; i < in.size(); i++)
+        in[i] = affine(rank, i);
+    gcoll_status status =
+        scatters
+            ? gcoll_reduce_scatter(context, in.data(), out.data(), count, GCOLL_UINT64, GCOLL_USER, &options)
+            : gcoll_reduce(context, in.data(), out.data(), count, GCOLL_UINT64, GCOLL_USER, root, &options);
+    if (status == GCOLL_ERR_UNSUPPORTED && text != "auto")
+        return;
+    EXPECT_EQ(status, GCOLL_OK) << text << ": " << told(status);
+    ++*served;
+    for (uint64_t i = 0; (scatters || rank == root) && i < count; i++) {
+        uint64_t at = scatters ? rank * count + i : i, want = affine(0, at);
+        for (uint32_t r = 1; r < size; r++)
+            want = compose(want, affine(r, at));
+        EXPECT_EQ(out[i], want) << text << ", count " << count << ", at " << i << ", rank " << rank;
+    }
+}
+
+TEST_P(UserOp, OrderHoldsInReduceAndReduceScatter) {
+    auto [size, transport] = GetParam();
+    std::atomic<uint32_t> served{0};
+    Called called;
+    run_threads(size, transport, [&](uint32_t rank, gcoll_context *context) {
+        gcoll_user_op op = {compose_all, &called, 0};
+        for (gcoll_collective what : {GCOLL_REDUCE, GCOLL_REDUCE_SCATTER})
+            for (uint64_t count : {1u, 5u, 100u}) {
+                order_of_blocks(rank, context, "auto", what, count, &op, &served);
+                for (const std::string &name : gcoll_test::algorithms(gcoll_collective_name(what)))
+                    order_of_blocks(rank, context, name, what, count, &op, &served);
+            }
+    });
+    EXPECT_GE(served.load(), 2 * 3 * size);
+    EXPECT_EQ(called.elements.load() > 0, size > 1);
+}
+
 INSTANTIATE_TEST_SUITE_P(Some, UserOp,
                          testing::Combine(testing::Values(1u, 2u, 3u, 5u, 8u),
                                           testing::Values("inproc", "tcp")),
