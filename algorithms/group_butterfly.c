@@ -6,12 +6,12 @@
  * complete; the steps are then taken back to spread them. With results = 1 (r = 0) no byte is sent in vain;
  * with results = P (r = L) nothing is left to spread.
  *
- * Groups: `cyclic`. `product` is Z_a x Z_b, walked one factor at a time: reduced among the a ranks of a row
- * (of a host, say), then among the b ranks that stand at the same place of their rows, and taken back in
- * reverse; each walk is a cyclic one of its own size. `xor` is Z_2 x Z_2 x ..., from the highest bit of the
- * rank on: r = 0 is recursive halving and doubling, r = L recursive doubling, whose partners come nearer with
- * each step. r counts the steps saved where the way back begins, so a product saves those of the last factor
- * first.
+ * Groups: `cyclic`, for any P. `product` is Z_a x Z_b, walked one factor at a time: reduced among the a ranks
+ * of a row (of a host, say), then among the b ranks that stand at the same place of their rows, and taken
+ * back in reverse; each walk is a cyclic one of its own size. `xor` is Z_2 x Z_2 x ..., from the highest bit
+ * of the rank on: r = 0 is recursive halving and doubling, r = L recursive doubling, whose partners come
+ * nearer with each step. r counts the steps saved where the way back begins, so a product saves those of the
+ * last factor first.
  *
  * Source: D. Kolmakov and X. Zhang, A generalization of the allreduce operation, arXiv:2004.09362, sections 7
  * to 9.

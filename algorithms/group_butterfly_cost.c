@@ -47,6 +47,8 @@ void gcoll_group_butterfly_cost(const gcoll_problem *problem, gcoll_cost *cost) 
  * L = ceil(log2 P) for log2 P. */
 uint32_t gcoll_group_butterfly_formula_r(uint32_t size, double bytes,
                                          const gcoll_cost_parameters *parameters) {
+    if (size == 2) /* (37) divides by 0, but there are only two to compare: a swap reduces twice as much */
+        return parameters->alpha >= parameters->gamma * bytes / 2 ? 1 : 0;
     const double ln_2 = 0.69314718055994531, sqrt_2 = 1.4142135623730951;
     uint32_t steps = gcoll_log2_ceil(size), r = 0;
     double overhead = bytes * (parameters->beta + 2 * parameters->gamma) * (steps - 1.0) * ln_2;

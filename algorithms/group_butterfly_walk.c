@@ -3,25 +3,28 @@
 #include "algorithms/group_butterfly.h"
 
 enum { OPTION_R, OPTION_GROUP, OPTION_FACTOR };
-enum { GROUP_CYCLIC, GROUP_XOR, GROUP_PRODUCT };
+enum { GROUP_CYCLIC, GROUP_XOR, GROUP_PRODUCT, GROUP_AUTO };
 
-static const char *const groups[] = {"cyclic", "xor", "product", NULL};
+static const char *const groups[] = {"cyclic", "xor", "product", "auto", NULL};
 
 const gcoll_option gcoll_group_butterfly_options[] = {
     {"r", "steps saved, 0 (fewest bytes) to half of them (fewest steps; more is the same); -1: the cheapest",
      GCOLL_BY_COST, GCOLL_BY_COST, GCOLL_GROUP_MAX_STEPS, NULL, false},
-    {"group", "the group of permutations that placements stand for: cyclic; xor, for powers of two; product",
-     GROUP_CYCLIC, 0, 0, groups, false},
+    {"group",
+     "what placements stand for: cyclic; xor, for powers of two; product; auto is xor where it can be, else "
+     "cyclic",
+     GROUP_AUTO, 0, 0, groups, false},
     {"factor",
-     "with group=product: ranks in a row that make a first factor, a divisor of P; 0: those of a host if "
-     "every host has as many in a row, else the largest divisor up to sqrt(P)",
+     "with group=product: ranks in a row that make the first factor, a divisor of P; 0: as many as stand in "
+     "a "
+     "row on one host, if that is the same everywhere, else the largest divisor up to sqrt(P)",
      0, 0, GCOLL_MAX_RANKS, NULL, false},
     {NULL, NULL, 0, 0, 0, NULL, false}};
 
 /* ---- The factors of a product ---------------------------------------------------------------------- */
 
-/* Ranks of a host if each has as many, in a row; else 0. */
-static uint32_t ranks_of_a_host(const gcoll_problem *p) {
+/* Ranks in a row on one host, if that is the same everywhere; else 0. */
+static uint32_t ranks_in_a_row(const gcoll_problem *p) {
     uint32_t ranks = 1;
     if (p->node == NULL)
         return 0;
@@ -40,9 +43,9 @@ static uint32_t ranks_of_a_host(const gcoll_problem *p) {
 static uint32_t first_factor(const gcoll_problem *p) {
     if (p->option[OPTION_FACTOR] > 0)
         return (uint32_t)p->option[OPTION_FACTOR];
-    uint32_t host = ranks_of_a_host(p), divisor = 1;
-    if (host > 0)
-        return host;
+    uint32_t row = ranks_in_a_row(p), divisor = 1;
+    if (row > 0)
+        return row;
     for (uint32_t d = 2; (uint64_t)d * d <= p->size; d++)
         if (p->size % d == 0)
             divisor = d;
@@ -120,7 +123,10 @@ gcoll_group_walk gcoll_group_walk_make(const gcoll_problem *problem) {
     const uint32_t size = problem->size;
     gcoll_group_walk w = {.n = problem->count, .size = size};
     uint32_t row;
-    switch (problem->option[OPTION_GROUP]) {
+    int64_t group = problem->option[OPTION_GROUP];
+    if (group == GROUP_AUTO)
+        group = gcoll_is_power_of_two(size) ? GROUP_XOR : GROUP_CYCLIC;
+    switch (group) {
     case GROUP_XOR: /* Z_2 x Z_2 x ..., from the highest bit of the rank on */
         for (uint32_t stride = size / 2; stride > 0; stride /= 2)
             add(&w, problem->rank, 2, stride);
