@@ -19,9 +19,7 @@ typedef struct fold {
 } fold;
 
 static fold fold_of(uint32_t size) {
-    uint32_t log = gcoll_log2_ceil(size);
-    if (!gcoll_is_power_of_two(size))
-        log--;
+    uint32_t log = gcoll_log2_floor(size);
     return (fold){log, size - (UINT32_C(1) << log)};
 }
 

@@ -2,11 +2,10 @@
 #include "algorithms/binary_blocks.h"
 
 gcoll_binary_block gcoll_binary_block_of(uint32_t size, uint32_t rank) {
-    uint32_t first = 0, log = gcoll_binary_largest(size);
+    uint32_t first = 0, log = gcoll_log2_floor(size);
     while (rank - first >= UINT32_C(1) << log) { /* on to the next lower bit of size */
         first += UINT32_C(1) << log;
-        while ((size - first) >> log == 0)
-            log--;
+        log = gcoll_log2_floor(size - first);
     }
     return (gcoll_binary_block){first, log, rank - first};
 }
@@ -64,7 +63,7 @@ static void hand_up(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary
 
 void gcoll_binary_reduce(const gcoll_problem *problem, gcoll_builder *b, gcoll_sums sums) {
     const gcoll_binary_block own = gcoll_binary_block_of(problem->size, problem->rank);
-    const uint32_t largest = gcoll_binary_largest(problem->size);
+    const uint32_t largest = gcoll_log2_floor(problem->size);
     const uint32_t after = problem->size - own.first - (UINT32_C(1) << own.log); /* ranks */
     const uint32_t smaller = (uint32_t)__builtin_popcount(after);                /* blocks */
     halve(problem, b, own, sums);

@@ -16,7 +16,7 @@
 #ifndef GCOLL_BINARY_BLOCKS_H
 #define GCOLL_BINARY_BLOCKS_H
 
-#include "algorithms/planners.h"
+#include "algorithms/blocks.h"
 
 /* A block of ranks, and one of them. */
 typedef struct gcoll_binary_block {
@@ -24,12 +24,8 @@ typedef struct gcoll_binary_block {
     uint32_t index;      /* of the rank in it */
 } gcoll_binary_block;
 
+/* The largest one has log = gcoll_log2_floor(size). */
 gcoll_binary_block gcoll_binary_block_of(uint32_t size, uint32_t rank);
-
-/* log2 of the largest block. */
-static inline uint32_t gcoll_binary_largest(uint32_t size) {
-    return gcoll_log2_ceil(size) - (gcoll_is_power_of_two(size) ? 0u : 1u);
-}
 
 /* The lowest `log` bits reversed: the piece that an index holds in the end, and the index that holds a piece.
  */

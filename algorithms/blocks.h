@@ -4,6 +4,14 @@
 
 #include "algorithms/planners.h"
 
+/* How often size > 0 can be halved before it is 1: log2 of the largest power of two that is no more. */
+static inline uint32_t gcoll_log2_floor(uint32_t size) {
+    uint32_t log = 0;
+    for (uint32_t rest = size; rest > 1; rest /= 2)
+        log++;
+    return log;
+}
+
 /* The largest of `parts` chunks of n elements. */
 static inline uint64_t gcoll_largest_chunk(uint64_t n, uint32_t parts) {
     return n / parts + (n % parts != 0);

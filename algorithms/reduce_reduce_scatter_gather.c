@@ -17,7 +17,7 @@
 
 /* The rank of the largest block on whose side the pieces are gathered. */
 static uint32_t towards(const gcoll_problem *problem) {
-    return problem->root >> gcoll_binary_largest(problem->size) == 0 ? problem->root : 0;
+    return problem->root >> gcoll_log2_floor(problem->size) == 0 ? problem->root : 0;
 }
 
 static void gather(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary_block own, gcoll_sums sums) {
@@ -41,7 +41,7 @@ static void gather(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary_
 }
 
 static void collect_halves(const gcoll_problem *problem, gcoll_builder *b) {
-    const uint32_t log = gcoll_binary_largest(problem->size);
+    const uint32_t log = gcoll_log2_floor(problem->size);
     gcoll_plan_round_at_least(b, log + (uint32_t)__builtin_popcount(problem->size) - 1 + log - 1);
     for (uint32_t rank = 0; rank < 2; rank++) {
         gcoll_elements half = gcoll_binary_range(problem->count, (gcoll_binary_block){0, log, rank}, 1);
@@ -67,7 +67,7 @@ static void rabenseifner_plan(const gcoll_problem *problem, gcoll_builder *b) {
 /* For P no power of two: the longest way up to the largest block and the longest one in it are added, though
  * the piece that comes up last may be nearer to the root. */
 static void rabenseifner_cost(const gcoll_problem *problem, gcoll_cost *cost) {
-    const uint32_t size = problem->size, root = problem->root, log = gcoll_binary_largest(size);
+    const uint32_t size = problem->size, root = problem->root, log = gcoll_log2_floor(size);
     const double n = (double)problem->count;
     *cost = gcoll_binary_cost(problem);
     if (size == 1)

@@ -14,7 +14,6 @@
  *
  * Restrictions: none. Scratch: n/2. */
 #include "algorithms/binary_blocks.h"
-#include "algorithms/blocks.h"
 
 /* Piece i of `parts`, or block i of the problem's if parts is 0, begins here. */
 static uint64_t begin_of(const gcoll_problem *problem, uint32_t parts, uint32_t i) {
@@ -74,15 +73,15 @@ static void halving_plan(const gcoll_problem *problem, gcoll_builder *b) {
     gcoll_binary_reduce(problem, b, sums);
     if (own.first == 0)
         hand_out(problem, b, gcoll_binary_range(problem->count, own, own.log), sums);
-    collect(problem, b, gcoll_binary_largest(problem->size));
+    collect(problem, b, gcoll_log2_floor(problem->size));
 }
 
 /* To put in order, the holder of the last piece, which is complete last, sends it to two ranks, or to one
  * where it holds its own block (P = 2^k + 1), or is of a power of two. How unequal blocks lie is neglected.
  */
 static void halving_cost(const gcoll_problem *problem, gcoll_cost *cost) {
-    const uint32_t size = problem->size, log = gcoll_binary_largest(size), parts = UINT32_C(1) << log;
-    const uint64_t n = problem->count, block = gcoll_largest_block(problem);
+    const uint32_t size = problem->size, log = gcoll_log2_floor(size), parts = UINT32_C(1) << log;
+    const uint64_t n = problem->count, half = n / 2, block = gcoll_largest_block(problem);
     uint64_t moved = gcoll_largest_chunk(n, parts);
     uint32_t messages = size <= parts + 1 ? 1 : 2;
     if (size == parts && log <= 1 && problem->offsets == NULL)
@@ -92,7 +91,7 @@ static void halving_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     *cost = gcoll_binary_cost(problem);
     cost->steps += messages;
     cost->sent += (double)moved;
-    cost->scratch = size > 1 ? (double)(n - n / 2) : 0;
+    cost->scratch = size > 1 ? (double)(n - half) : 0;
 }
 
 const gcoll_algorithm gcoll_reduce_scatter_halving_doubling_algorithm = {
