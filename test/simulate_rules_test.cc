@@ -180,6 +180,76 @@ void CheckNodePorts(const Timeline &t) {
     }
 }
 
+using Intervals = std::vector<std::pair<double, double>>;
+
+// When all of `ports` are held by some of these events.
+Intervals Saturated(const std::vector<const gcoll_simulate_event *> &events, uint32_t ports) {
+    std::vector<std::pair<double, int>> changes;
+    for (const gcoll_simulate_event *e : events)
+        if (e->begin < e->end) {
+            changes.emplace_back(e->begin, 1);
+            changes.emplace_back(e->end, -1);
+        }
+    std::sort(changes.begin(), changes.end());
+    Intervals all;
+    uint32_t held = 0;
+    for (size_t i = 0; i < changes.size(); i++) {
+        held += uint32_t(changes[i].second);
+        if (held >= ports && i + 1 < changes.size())
+            all.emplace_back(changes[i].first, changes[i + 1].first);
+    }
+    return all;
+}
+
+// No message waits while all the ports that it needs are free. (Where latencies differ, a message under way
+// may hold a receive port for later.)
+void CheckNoNeedlessWait(const Timeline &t) {
+    const gcoll_simulate_options &o = t.options;
+    if (o.ranks_per_node && o.host.latency != o.network.latency)
+        return;
+    const uint32_t nodes = o.node_ports ? o.ranks_per_node : 0;
+    std::map<std::pair<uint32_t, int>, std::vector<const gcoll_simulate_event *>> rank_events, node_events;
+    for (uint64_t k = 0; k < t.run->event_count; k++) {
+        const gcoll_simulate_event &e = t.run->events[k];
+        if (e.kind != GCOLL_SIMULATE_SEND && e.kind != GCOLL_SIMULATE_RECV)
+            continue;
+        rank_events[{e.rank, int(e.kind)}].push_back(&e);
+        if (nodes && !t.SameNode(e.rank, e.peer))
+            node_events[{e.rank / nodes, int(e.kind)}].push_back(&e);
+    }
+    std::map<std::pair<uint32_t, int>, Intervals> ranks_full, nodes_full;
+    for (auto &[key, events] : rank_events)
+        ranks_full[key] = Saturated(events, o.ports ? o.ports : 1);
+    for (auto &[key, events] : node_events)
+        nodes_full[key] = Saturated(events, o.node_ports);
+    for (auto &[key, events] : rank_events)
+        for (const gcoll_simulate_event *send : events) {
+            if (send->kind != GCOLL_SIMULATE_SEND)
+                continue;
+            const gcoll_step &s = t.plans[send->rank]->steps[send->step];
+            const gcoll_simulate_event *recv =
+                t.message[s.peer][t.receives.at({send->rank, s.peer, s.message})];
+            bool early = o.eager_bytes && send->bytes <= o.eager_bytes;
+            double at = early ? send->ready : std::max(send->ready, recv->ready);
+            Intervals full = ranks_full[{send->rank, GCOLL_SIMULATE_SEND}];
+            auto add = [&](const Intervals &more, double shift) {
+                for (auto [begin, end] : more)
+                    full.emplace_back(begin - shift, end - shift);
+            };
+            const double latency = recv->begin - send->begin;
+            add(ranks_full[{s.peer, GCOLL_SIMULATE_RECV}], latency);
+            if (nodes && !t.SameNode(send->rank, s.peer)) {
+                add(nodes_full[{send->rank / nodes, GCOLL_SIMULATE_SEND}], 0);
+                add(nodes_full[{s.peer / nodes, GCOLL_SIMULATE_RECV}], latency);
+            }
+            std::sort(full.begin(), full.end());
+            for (auto [begin, end] : full)
+                if (begin <= at + 2 * kTick)
+                    at = std::max(at, end);
+            ASSERT_LE(send->begin, at + 2 * kTick) << "rank " << send->rank << " step " << send->step;
+        }
+}
+
 // The path runs from the end to 0 without a gap, along things that are there.
 void CheckPath(const Timeline &t) {
     const gcoll_simulation &run = *t.run;
@@ -241,7 +311,7 @@ void MakeUp(std::mt19937 &random, uint32_t size, Given *given) {
     gcoll_simulate_options o;
     gcoll_simulate_options_init(&o);
     o.network = {pick({0, 1e-6, 3e-6}), pick({0, 1e-9, 7.3e-10}), 0};
-    o.network.latency = o.network.alpha * pick({0, 0, 0.5, 1});
+    o.network.latency = o.network.alpha * pick({0, 0, 0.25, 1});
     o.gamma = pick({0, 1e-9, 2.5e-10});
     o.copy = pick({0, 0, 4e-10});
     o.type_bytes = 4;
@@ -249,7 +319,8 @@ void MakeUp(std::mt19937 &random, uint32_t size, Given *given) {
     o.eager_bytes = uint64_t(pick({0, 0, 64, 1e9}));
     if (random() % 2) {
         o.ranks_per_node = 1 + random() % (size + 1);
-        o.host = {o.network.alpha / 3, o.network.beta / 2, o.network.latency * pick({0, 0.25, 1.0 / 3})};
+        o.host = {o.network.alpha / 3, o.network.beta / 2, 0};
+        o.host.latency = std::min(o.host.alpha, o.network.latency * pick({0, 0.5, 1}));
         o.node_ports = uint32_t(pick({0, 1, 3}));
     }
     for (uint32_t r = 0; r < size; r++) {
@@ -285,6 +356,7 @@ TEST(SimulateRules, HoldForEveryAlgorithm) {
                 CheckDurations(t);
                 CheckPorts(t);
                 CheckNodePorts(t);
+                CheckNoNeedlessWait(t);
                 CheckPath(t);
                 CheckTotals(t);
                 if (HasFatalFailure())

@@ -239,14 +239,14 @@ TEST(Simulate, LocalStepsHoldUpWhatIsReadyAfterThem) {
 // The same number of blocks either way: a block costs two trees at once three steps, one tree four.
 TEST(Simulate, TwoTreesBeatOne) {
     for (uint32_t size : {14u, 30u, 62u}) {
-        const uint64_t n = 4096000, blocks = 4096;
+        const uint64_t n = 1024000, blocks = 1024;
         gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, size, n);
         problem.option[0] = blocks;
         auto two = Simulate(CreateAll("dual_root", problem), Options(0, kBeta));
         auto one = Simulate(CreateAll("tree_pipelined", problem), Options(0, kBeta));
         ASSERT_TRUE(two && one) << gcoll_last_error();
-        EXPECT_NEAR(3, two->time / (kBeta * n), 0.03);
-        EXPECT_NEAR(4, one->time / (kBeta * n), 0.03);
+        EXPECT_NEAR(3, two->time / (kBeta * n), 0.05);
+        EXPECT_NEAR(4, one->time / (kBeta * n), 0.05);
     }
 }
 
