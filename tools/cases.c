@@ -156,10 +156,11 @@ bool tool_cases_create(const tool_options *options, const tool_target *target, u
         return false;
     combine(&set, c.combinations);
     fill_surroundings(&c);
-    cases->per_combination = 1;
-    for (uint32_t i = 0; i < COMBINATION; i++)
-        cases->per_combination *= c.axis[i];
-    cases->total = cases->per_combination * c.axis[COMBINATION];
+    cases->per_setting = 1;
+    for (uint32_t i = 0; i < SURROUNDINGS; i++)
+        cases->per_setting *= c.axis[i];
+    cases->settings = c.axis[SURROUNDINGS] * c.axis[COMBINATION];
+    cases->total = cases->per_setting * cases->settings;
     return true;
 }
 
@@ -169,8 +170,7 @@ void tool_cases_free(tool_cases *cases) {
     free(cases->combinations);
 }
 
-void tool_cases_at(const tool_cases *c, uint64_t index, tool_shape *shape, uint32_t *surroundings,
-                   uint64_t *combination) {
+void tool_cases_at(const tool_cases *c, uint64_t index, tool_shape *shape) {
     const tool_options *o = c->options;
     const gcoll_collective collective = c->target->choice.algorithm->collective;
     uint64_t at[AXES];
@@ -179,8 +179,6 @@ void tool_cases_at(const tool_cases *c, uint64_t index, tool_shape *shape, uint3
         index /= c->axis[i];
     }
     bool several = collective == GCOLL_ALLREDUCE || collective == GCOLL_BROADCAST;
-    *surroundings = (uint32_t)at[SURROUNDINGS];
-    *combination = at[COMBINATION];
     *shape = (tool_shape){.choice = c->target->choice, .blocks = (tool_blocks)at[BLOCKS]};
     memcpy(shape->choice.option, c->combinations[at[COMBINATION]], sizeof shape->choice.option);
     gcoll_problem *p = &shape->problem;
@@ -196,5 +194,5 @@ void tool_cases_at(const tool_cases *c, uint64_t index, tool_shape *shape, uint3
     if (shape->choice.segment_bytes > 0 && p->segment == 0)
         p->segment = 1;
     memcpy(p->option, shape->choice.option, sizeof p->option);
-    surround(c, *surroundings, p);
+    surround(c, (uint32_t)at[SURROUNDINGS], p);
 }

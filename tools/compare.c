@@ -1,8 +1,8 @@
 /* tools/compare.c - the times of several algorithms over a range of sizes or of numbers of ranks. */
 #include "tools/compare.h"
+#include "tools/json.h"
 
 #include <inttypes.h>
-#include <json-c/json.h>
 #include <stdlib.h>
 
 #define US 1e6
@@ -91,7 +91,7 @@ static void print_json(const tool_comparison *c, FILE *file, size_t point, const
         json_object_object_add(object, "bytes", json_object_new_uint64(c->points[point].bytes));
         json_object_object_add(object, "by",
                                json_object_new_string(o->by_formula ? "formula" : "simulation"));
-        json_object_object_add(object, "time_us", mine >= 0 ? json_object_new_double(US * mine) : NULL);
+        json_object_object_add(object, "time_us", mine >= 0 ? tool_json_number(US * mine) : NULL);
         fprintf(file, "%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
         json_object_put(object);
     }

@@ -1,8 +1,8 @@
 /* tools/draw.c - a picture of a job: ranks from top to bottom, simulated time from left to right, an arrow
  * from where a message leaves to where it has come in. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "tools/plan_tool.h"
 #include "tools/svg.h"
@@ -93,28 +93,46 @@ static bool match(picture *p) {
 /* ---- Drawing --------------------------------------------------------------------------------------------
  */
 
-/* Where the receiver's data come to lie, in letters: "out[3,5)", or nothing for a signal. */
-static void label_of(const gcoll_step *s, char text[64]) {
-    static const char *const spaces[] = {"in", "out", "scratch"};
-    text[0] = '\0';
-    if (s->count > 0)
-        snprintf(text, 64, "%s[%" PRIu64 ",%" PRIu64 ")", spaces[s->dst.space], s->dst.offset,
-                 s->dst.offset + s->count);
+/* "4", "3Ki", "1Mi" */
+static int short_number(char *text, size_t room, uint64_t number) {
+    static const char *const units[] = {"", "Ki", "Mi", "Gi", "Ti"};
+    size_t unit = 0;
+    while (number > 0 && number % 1024 == 0 && unit + 1 < sizeof units / sizeof units[0]) {
+        number /= 1024;
+        unit++;
+    }
+    return snprintf(text, room, "%" PRIu64 "%s", number, units[unit]);
 }
 
-static void draw_message(const picture *p, const gcoll_simulate_event *send,
-                         const gcoll_simulate_event *recv) {
+/* The elements that a receive fills: "[3, 5)" of OUT, "scratch[0, 2)"; nothing for a signal. */
+static void label_of(const gcoll_step *s, char text[96]) {
+    int used;
+    text[0] = '\0';
+    if (s->count == 0)
+        return;
+    used = snprintf(text, 96, "%s[", s->dst.space == GCOLL_SCRATCH ? "scratch" : "");
+    used += short_number(text + used, 32, s->dst.offset);
+    used += snprintf(text + used, 4, ",");
+    used += short_number(text + used, 32, s->dst.offset + s->count);
+    snprintf(text + used, 4, ")");
+}
+
+static void draw_message(const picture *p, const gcoll_simulate_event *send, const gcoll_simulate_event *recv,
+                         bool labels) {
     const gcoll_step *s = step_of(p, recv);
     const char *color = s->count == 0 ? SIGNALED : s->kind == GCOLL_STEP_RECV_REDUCE ? REDUCED : MOVED;
     double x1 = x_of(p, send->begin), x2 = x_of(p, recv->end), y1 = y_of(send->rank), y2 = y_of(recv->rank);
-    char text[64];
-    svg_arrow(p->file, x1, y1, x2, y2, color, 1.5);
-    if (s->kind == GCOLL_STEP_RECV_REDUCE)
-        svg_dot(p->file, x2, y2, 4.5, REDUCED);
+    char text[96];
+    if (!labels) {
+        svg_arrow(p->file, x1, y1, x2, y2, color, 1.5);
+        if (s->kind == GCOLL_STEP_RECV_REDUCE)
+            svg_dot(p->file, x2, y2, 4.5, REDUCED);
+        return;
+    }
     label_of(s, text);
-    /* Nearer to the arrow's end, where fewer cross. */
-    if (p->messages <= MOST_LABELS)
-        svg_text(p->file, x1 + 0.68 * (x2 - x1) - 4, y1 + 0.68 * (y2 - y1) - 3, 10, "end", color, text);
+    /* Nearer to the arrow's end, where fewer cross; by a part of a lane, however far it goes. */
+    double part = 1 - 0.35 * LANE / fabs(y2 - y1);
+    svg_text(p->file, x1 + part * (x2 - x1) - 3, y1 + part * (y2 - y1) + 3, 10, "end", color, text);
 }
 
 static void draw_events(const picture *p) {
@@ -127,9 +145,10 @@ static void draw_events(const picture *p) {
         if (computes)
             svg_box(p->file, x_of(p, e->begin) - 2, y - 4, width > 4 ? width : 4, 8, color);
     }
-    for (uint64_t i = 0; i < s->event_count; i++)
-        if (s->events[i].kind == GCOLL_SIMULATE_RECV && p->sends[i] != NULL)
-            draw_message(p, p->sends[i], &s->events[i]);
+    for (int labels = 0; labels < (p->messages <= MOST_LABELS ? 2 : 1); labels++) /* over all arrows */
+        for (uint64_t i = 0; i < s->event_count; i++)
+            if (s->events[i].kind == GCOLL_SIMULATE_RECV && p->sends[i] != NULL)
+                draw_message(p, p->sends[i], &s->events[i], labels == 1);
 }
 
 /* A round number of microseconds, so that there are 4 to 10 ticks. */

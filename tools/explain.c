@@ -1,8 +1,8 @@
 /* tools/explain.c - what auto picks, and why. */
 #include <inttypes.h>
-#include <json-c/json.h>
 #include <stdlib.h>
 
+#include "tools/json.h"
 #include "tools/plan_tool.h"
 
 typedef struct field {
@@ -87,14 +87,14 @@ static void print_json(const tool_options *o, FILE *file, const tool_shape *shap
         json_object_object_add(object, "algorithm", json_object_new_string(text));
         json_object_object_add(object, "chosen", json_object_new_boolean(i == 0 && serves));
         json_object_object_add(object, "reason", serves ? NULL : json_object_new_string(c->reason));
-        json_object_object_add(object, "time_us", serves ? json_object_new_double(1e6 * c->seconds) : NULL);
-        json_object_object_add(object, "steps", serves ? json_object_new_double(c->cost.steps) : NULL);
+        json_object_object_add(object, "time_us", serves ? tool_json_number(1e6 * c->seconds) : NULL);
+        json_object_object_add(object, "steps", serves ? tool_json_number(c->cost.steps) : NULL);
         json_object_object_add(object, "sent_bytes",
-                               serves ? json_object_new_double(element * c->cost.sent) : NULL);
+                               serves ? tool_json_number(element * c->cost.sent) : NULL);
         json_object_object_add(object, "reduced_bytes",
-                               serves ? json_object_new_double(element * c->cost.reduced) : NULL);
+                               serves ? tool_json_number(element * c->cost.reduced) : NULL);
         json_object_object_add(object, "scratch_bytes",
-                               serves ? json_object_new_double(element * c->cost.scratch) : NULL);
+                               serves ? tool_json_number(element * c->cost.scratch) : NULL);
         fprintf(file, "%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
         json_object_put(object);
     }

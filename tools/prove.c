@@ -76,12 +76,9 @@ typedef struct prover {
     tool_proof *proof;
     seen *table; /* of `room`, a power of two, more than there are cases */
     uint64_t room;
-    uint8_t *differs;   /* by combination and surroundings: whether the latter make a difference there */
-    fingerprint *plain; /* by combination: without surroundings; zero if it does not apply */
-    uint64_t *alike;    /* by combination: the first one that has the same plans */
+    fingerprint *probes; /* by setting: of its telling case; zero if it does not apply */
+    uint64_t *alike;     /* by setting: the first one that has the same plans */
 } prover;
-
-enum { UNKNOWN = 0, DIFFERS, SAME };
 
 static seen *look_up(prover *p, fingerprint key) {
     uint64_t at = key.low & (p->room - 1);
@@ -161,8 +158,11 @@ static bool make(prover *p, const tool_shape *shape, tool_job *job) {
     return false;
 }
 
-/* ---- Options and surroundings that make no difference ----------------------------------------------------
+/* ---- Settings that make no difference -------------------------------------------------------------------
  */
+
+/* A setting is a combination of options in certain surroundings. Many have the same plans: they are built for
+ * one case that tells most, and where they are equal there, the first stands for the others in all cases. */
 
 static uint64_t largest_count(const tool_cases *c) {
     uint64_t most = 0;
@@ -171,16 +171,13 @@ static uint64_t largest_count(const tool_cases *c) {
     return c->target->choice.algorithm->collective == GCOLL_BARRIER ? 0 : most;
 }
 
-/* Of the plans of the case that tells most: the first root, even blocks, the most elements. Zero: none. */
-static fingerprint probe(const prover *p, uint64_t combination, uint32_t surroundings) {
-    const uint64_t per_surroundings = p->cases.per_combination / TOOL_SURROUNDINGS;
+/* Of the plans for the first root, even blocks, and the most elements. Zero: none. */
+static fingerprint probe(const prover *p, uint64_t setting) {
     tool_shape shape;
     tool_job job;
     fingerprint made = {0, 0};
-    uint32_t rank, same_surroundings;
-    uint64_t same_combination;
-    tool_cases_at(&p->cases, combination * p->cases.per_combination + surroundings * per_surroundings, &shape,
-                  &same_surroundings, &same_combination);
+    uint32_t rank;
+    tool_cases_at(&p->cases, setting * p->cases.per_setting, &shape);
     shape.problem.count = largest_count(&p->cases);
     if (tool_job_create(&shape, &job, &rank) != GCOLL_OK)
         return made;
@@ -189,53 +186,43 @@ static fingerprint probe(const prover *p, uint64_t combination, uint32_t surroun
     return made;
 }
 
-static bool equal(fingerprint x, fingerprint y) {
-    return x.low == y.low && x.high == y.high;
-}
-
-static void probe_combinations(prover *p, uint64_t combinations) {
-    for (uint64_t i = 0; i < combinations; i++) {
-        p->plain[i] = probe(p, i, 0);
-        p->alike[i] = 0;
-        while (p->alike[i] < i && (p->plain[i].low == 0 || !equal(p->plain[i], p->plain[p->alike[i]])))
-            p->alike[i]++;
+static void probe_all(prover *p) {
+    for (uint64_t i = 0; i < p->cases.settings; i++) {
+        const fingerprint made = p->probes[i] = probe(p, i);
+        uint64_t first = made.low == 0 ? i : 0;
+        while (first < i && (p->probes[first].low != made.low || p->probes[first].high != made.high))
+            first++;
+        p->alike[i] = first;
     }
 }
 
-static bool differs(prover *p, uint64_t combination, uint32_t surroundings) {
-    uint8_t *known = &p->differs[combination * TOOL_SURROUNDINGS + surroundings];
-    if (*known == UNKNOWN)
-        *known = equal(probe(p, combination, surroundings), p->plain[combination]) ? SAME : DIFFERS;
-    return *known == DIFFERS;
-}
-
-/* Options that have the same plans as others, which are proved, must claim the same. */
-static void compare_alike(prover *p, const tool_shape *shape, uint64_t combination) {
-    const gcoll_algorithm *a = shape->choice.algorithm;
-    gcoll_problem other = shape->problem;
-    memcpy(other.option, p->cases.combinations[p->alike[combination]], sizeof other.option);
+/* Settings that have the same plans must claim the same. */
+static void compare_alike(prover *p, uint64_t index) {
+    const uint64_t per = p->cases.per_setting, first = p->alike[index / per] * per + index % per;
+    tool_shape shape, other;
+    char text[256];
+    tool_cases_at(&p->cases, index, &shape);
+    tool_cases_at(&p->cases, first, &other);
     p->proof->repeated++;
-    if (gcoll_algorithm_claims(a, &shape->problem) != gcoll_algorithm_claims(a, &other)) {
-        gcoll_choice same = shape->choice;
-        char text[256];
-        memcpy(same.option, other.option, sizeof same.option);
-        gcoll_choice_format(&same, text, sizeof text);
-        fail(p, shape, "has the plans of %s but other claims", text);
-    }
+    if (gcoll_algorithm_claims(shape.choice.algorithm, &shape.problem) ==
+        gcoll_algorithm_claims(shape.choice.algorithm, &other.problem))
+        return;
+    gcoll_choice_format(&other.choice, text, sizeof text);
+    fail(p, &shape, "has the plans of %s but other claims", text);
 }
 
 static void prove_case(prover *p, uint64_t index) {
+    const uint64_t setting = index / p->cases.per_setting;
     tool_shape shape;
     tool_job job;
-    uint32_t surroundings;
-    uint64_t combination;
-    tool_cases_at(&p->cases, index, &shape, &surroundings, &combination);
-    if (surroundings > 0 && !differs(p, combination, surroundings))
-        return;
-    if (surroundings == 0 && p->alike[combination] != combination) {
-        compare_alike(p, &shape, combination);
+    const uint64_t plain = setting - setting % TOOL_SURROUNDINGS;
+    if (p->alike[setting] != setting) {
+        compare_alike(p, index);
         return;
     }
+    if (setting != plain && p->probes[setting].low == 0 && p->probes[plain].low == 0)
+        return; /* options that do not apply do so nowhere: once is enough */
+    tool_cases_at(&p->cases, index, &shape);
     tool_shape_text(&shape, p->proof->text); /* should the planner crash */
     if (!make(p, &shape, &job))
         return;
@@ -246,17 +233,15 @@ static void prove_case(prover *p, uint64_t index) {
 static bool create(prover *p, const tool_options *options, const tool_target *target, uint32_t size) {
     if (!tool_cases_create(options, target, size, &p->cases))
         return false;
-    const uint64_t combinations = p->cases.total / p->cases.per_combination;
     for (p->room = 16; p->room < 2 * p->cases.total;)
         p->room *= 2;
     p->table = calloc(p->room, sizeof *p->table);
-    p->differs = calloc(combinations, TOOL_SURROUNDINGS);
-    p->plain = calloc(combinations, sizeof *p->plain);
-    p->alike = calloc(combinations, sizeof *p->alike);
-    if (p->table == NULL || p->differs == NULL || p->plain == NULL || p->alike == NULL)
+    p->probes = calloc(p->cases.settings, sizeof *p->probes);
+    p->alike = calloc(p->cases.settings, sizeof *p->alike);
+    if (p->table == NULL || p->probes == NULL || p->alike == NULL)
         return false;
     snprintf(p->proof->text, sizeof p->proof->text, "%u ranks", size); /* should the planner crash */
-    probe_combinations(p, combinations);
+    probe_all(p);
     return true;
 }
 
@@ -270,8 +255,7 @@ void tool_prove(const tool_options *options, const tool_target *target, uint32_t
     for (uint64_t i = 0; i < p.cases.total && !proof->failed; i++)
         prove_case(&p, i);
     free(p.alike);
-    free(p.plain);
-    free(p.differs);
+    free(p.probes);
     free(p.table);
     tool_cases_free(&p.cases);
 }

@@ -1,8 +1,8 @@
 /* tools/simulate.c - algorithms in virtual time. */
 #include <inttypes.h>
-#include <json-c/json.h>
 #include <stdlib.h>
 
+#include "tools/json.h"
 #include "tools/plan_tool.h"
 
 #define US          1e6 /* microseconds in a second */
@@ -59,11 +59,11 @@ static void print_json(FILE *file, const result *r) {
     json_object_object_add(object, "bytes", json_object_new_uint64(r->bytes));
     json_object_object_add(object, "count", json_object_new_uint64(r->shape->problem.count));
     json_object_object_add(object, "type", json_object_new_string(gcoll_type_name(r->options->type)));
-    json_object_object_add(object, "time_us", json_object_new_double(US * s->time));
-    json_object_object_add(object, "formula_us", json_object_new_double(US * r->formula_s));
-    json_object_object_add(object, "mean_elapsed_us", json_object_new_double(US * s->mean_elapsed));
+    json_object_object_add(object, "time_us", tool_json_number(US * s->time));
+    json_object_object_add(object, "formula_us", tool_json_number(US * r->formula_s));
+    json_object_object_add(object, "mean_elapsed_us", tool_json_number(US * s->mean_elapsed));
     for (uint32_t i = 0; i < s->size; i++)
-        json_object_array_add(finish, json_object_new_double(US * s->finish[i]));
+        json_object_array_add(finish, tool_json_number(US * s->finish[i]));
     json_object_object_add(object, "finish_us", finish);
     fprintf(file, "%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
     json_object_put(object);

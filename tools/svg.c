@@ -46,10 +46,14 @@ void svg_dot(FILE *f, double x, double y, double radius, const char *color) {
     fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"%s\"/>\n", x, y, radius, color);
 }
 
+/* With a white rim, as it may lie over lines. */
 void svg_text(FILE *f, double x, double y, double size, const char *anchor, const char *color,
               const char *text) {
-    fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%.0f\" text-anchor=\"%s\" fill=\"%s\">", x, y, size,
-            anchor, color);
+    fprintf(
+        f,
+        "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%.0f\" text-anchor=\"%s\" fill=\"%s\" stroke=\"#ffffff\" "
+        "stroke-width=\"3\" paint-order=\"stroke\">",
+        x, y, size, anchor, color);
     for (const char *c = text; *c; c++) {
         if (*c == '&' || *c == '<' || *c == '>')
             fprintf(f, "&#%d;", *c);

@@ -41,28 +41,34 @@ static bool add_all(const tool_options *o, gcoll_collective c, tool_targets *t) 
     return true;
 }
 
+/* Whether the part names an algorithm of the collective, whatever options it gives. */
+static bool names_one(const tool_options *o, const char *part, gcoll_collective c) {
+    char name[128];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(part, ":"), part);
+    return gcoll_registry_find(&o->registry, c, name) != NULL;
+}
+
 /* One part of the list, for every collective that has it. */
 static bool add_part(const tool_options *o, const char *part, tool_targets *t) {
-    bool known = strcmp(part, "all") == 0;
-    char complaint[1024] = "auto: is no algorithm";
+    const bool all = strcmp(part, "all") == 0;
+    bool known = all, named = false;
     for (int c = 0; c < GCOLL_COLLECTIVE_COUNT; c++) {
         gcoll_choice choice;
-        if (!wanted(o, (gcoll_collective)c))
+        if (!wanted(o, (gcoll_collective)c) || !(all || names_one(o, part, (gcoll_collective)c)))
             continue;
-        if (strcmp(part, "all") == 0) {
-            if (!add_all(o, (gcoll_collective)c, t))
-                return false;
-        } else if (gcoll_choice_parse(&o->registry, part, (gcoll_collective)c, &choice) != GCOLL_OK) {
-            if (!known)
-                snprintf(complaint, sizeof complaint, "%s", gcoll_last_error());
-        } else if (choice.algorithm != NULL) {
-            known = true;
-            if (!add(t, &choice, given_in(part, choice.algorithm)))
-                return false;
-        }
+        named = true;
+        bool good = all ? add_all(o, (gcoll_collective)c, t)
+                        : gcoll_choice_parse(&o->registry, part, (gcoll_collective)c, &choice) == GCOLL_OK;
+        known = known || good;
+        if (good && !all && !add(t, &choice, given_in(part, choice.algorithm)))
+            return false;
     }
-    if (!known)
-        cli_complain("--algorithm: %s", complaint);
+    if (!known && named)
+        cli_complain("--algorithm: %s", gcoll_last_error());
+    else if (!known)
+        cli_complain(
+            "--algorithm: found '%s', which is none of %s; allowed: all, or names as printed by list", part,
+            strcmp(o->collective, "all") == 0 ? "any collective" : o->collective);
     return known;
 }
 
@@ -75,7 +81,7 @@ bool tool_find_targets(const tool_options *o, tool_targets *targets) {
         good = add_part(o, part, &found);
     free(parts);
     if (good && found.count == 0) {
-        cli_complain("--algorithm: found '%s'; allowed: all, or names joined by commas (see list)",
+        cli_complain("--algorithm: found '%s'; allowed: all, or names as printed by list, joined by commas",
                      o->algorithm);
         good = false;
     }

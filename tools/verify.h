@@ -31,19 +31,18 @@ typedef struct tool_cases {
     const tool_target *target;
     uint32_t size;
     int64_t (*combinations)[GCOLL_MAX_OPTIONS];
-    uint32_t *nodes;      /* TOOL_SURROUNDINGS patterns of `size` */
-    int64_t *arrivals_ns; /* one pattern */
-    uint64_t axis[7];     /* how many values each has, the last one changes slowest */
-    uint64_t total, per_combination;
+    uint32_t *nodes;                       /* TOOL_SURROUNDINGS patterns of `size` */
+    int64_t *arrivals_ns;                  /* one pattern */
+    uint64_t axis[7];                      /* how many values each has, the last one changes slowest */
+    uint64_t total, settings, per_setting; /* a setting: options and surroundings, which change slowest */
 } tool_cases;
 
 /* False: out of memory. To be freed in any case. */
 bool tool_cases_create(const tool_options *options, const tool_target *target, uint32_t size,
                        tool_cases *cases);
 void tool_cases_free(tool_cases *cases);
-/* The shape borrows from cases. *surroundings: 0 for none, and *combination says which options. */
-void tool_cases_at(const tool_cases *cases, uint64_t index, tool_shape *shape, uint32_t *surroundings,
-                   uint64_t *combination);
+/* The shape borrows from cases. */
+void tool_cases_at(const tool_cases *cases, uint64_t index, tool_shape *shape);
 
 /* ---- Proofs (prove.c) -------------------------------------------------------------------------------------
  */

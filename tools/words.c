@@ -6,6 +6,8 @@
 
 #include "tools/plan_tool.h"
 
+#define SHOWN_NODES 16u
+
 /* Appends to a text of TOOL_TEXT bytes; what does not fit is dropped. */
 GCOLL_PRINTF(2, 3) static void append(char *text, const char *format, ...) {
     size_t used = strlen(text);
@@ -72,8 +74,11 @@ void tool_shape_text(const tool_shape *shape, char text[TOOL_TEXT]) {
     append(text, "%s%s", p->in_place ? ", in place" : "", blocks[shape->blocks]);
     if (p->buffers > 1)
         append(text, ", %u inputs", p->buffers);
-    append(text, "%s%s%s", p->average ? ", average" : "", p->node ? ", on nodes" : "",
+    append(text, "%s%s", p->average ? ", average" : "",
            p->arrival_ns ? ", arriving one after the other" : "");
+    for (uint32_t r = 0; p->node != NULL && r < p->size && r < SHOWN_NODES; r++)
+        append(text, "%s%u%s", r ? " " : ", on hosts ", p->node[r],
+               r + 1 == SHOWN_NODES && p->size > SHOWN_NODES ? " ..." : "");
 }
 
 FILE *tool_open_output(const tool_options *o) {

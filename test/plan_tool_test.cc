@@ -1,0 +1,330 @@
+// gcoll_plan as its users run it: what it prints and draws, and what it says of bad command lines.
+#include "test/program.h"
+
+#include <map>
+#include <set>
+
+namespace {
+
+using namespace program_test;
+
+outcome plan(const strings &arguments, const strings &environment = {}) {
+    return run(GCOLL_PLAN, arguments, environment);
+}
+
+// ---- The command line
+// ----------------------------------------------------------------------------------------
+
+TEST(CommandLine, MistakesAreNamed) {
+    struct row {
+        strings arguments;
+        const char *said;
+    };
+    for (const row &x : {
+             row{{"frob"},
+                 "unknown subcommand 'frob'; allowed: list, verify, stats, show, draw, explain, simulate"},
+             row{{"stats", "--rank=1"},
+                 "unknown argument '--rank'; allowed: --collective, --algorithm, --ranks"},
+             row{{"stats"}, "--ranks: is missing; allowed: 1 to 1048576"},
+             row{{"stats", "--ranks"}, "--ranks: needs a value: --ranks LIST"},
+             row{{"stats", "--ranks=0"}, "--ranks: found 0 in '0'; allowed: 1 to 1048576"},
+             row{{"stats", "--ranks=5-3"}, "--ranks: found '5-3'; allowed: a size"},
+             row{{"stats", "--ranks=4", "--in-place=yes"}, "--in-place: found 'yes'; it takes no value"},
+             row{{"stats", "--ranks=4", "--collective=all"},
+                 "--collective: found 'all'; allowed: one of them"},
+             row{{"list", "--collective=sum"}, "collective: is 'sum'; allowed are allreduce, broadcast,"},
+             row{{"stats", "--ranks=4", "--algorithm=rung"},
+                 "--algorithm: algorithm 'rung' is none of allreduce; allowed"},
+             row{{"stats", "--ranks=4", "--algorithm=ring:x=1"},
+                 "ring has no option 'x'; allowed are segment"},
+             row{{"stats", "--ranks=4", "--algorithm=group_butterfly:r=21"},
+                 "option r is '21', allowed are -1 to 20"},
+             row{{"stats", "--ranks=4", "--type=float"}, "--type: type \"float\" is none of"},
+             row{{"stats", "--ranks=4", "--format=xml"}, "--format: found 'xml'; allowed: table, json"},
+             row{{"stats", "--ranks=4", "--root=1"}, "--root: found 1, but allreduce has no root"},
+             row{{"stats", "--ranks=4", "--collective=broadcast", "--root=4"},
+                 "allowed with 4 ranks: 0 to 3"},
+             row{{"stats", "--ranks=4", "--collective=alltoall", "--in-place"},
+                 "--in-place: alltoall has none"},
+             row{{"verify", "--algorithm=rung"},
+                 "--algorithm: found 'rung', which is none of any collective"},
+             row{{"verify", "--algorithm=ring:x=1"}, "--algorithm: ring has no option 'x'"},
+             row{{"verify", "--root=most"}, "--root: found 'most'; allowed: some, all, or a rank"},
+             row{{"verify", "--ranks=2,3", "--root=2"}, "--root: found 2; allowed with 2 ranks: 0 to 1"},
+             row{{"verify", "--jobs=0"}, "--jobs: found '0'; allowed: a whole number from 1 to"},
+             row{{"show", "--ranks=3", "--rank=3"}, "--rank: found 3; allowed with 3 ranks: 0 to 2, all"},
+             row{{"show", "--ranks=3,4"}, "show takes one number of --ranks"},
+             row{{"draw", "--ranks=65"}, "draw takes one number of --ranks, up to 64"},
+             row{{"simulate", "--ranks=4", "--arrival=late"},
+                 "allowed: none, one-late:MS, rand-late:MS[:SEED]"},
+             row{{"simulate", "--ranks=4", "--arrival=one-late:5:1"},
+                 "allowed: none, one-late:MS, rand-late:MS"},
+             row{{"simulate", "--ranks=4", "--alpha-us=-1"},
+                 "--alpha-us: found '-1'; allowed: a number from 0 to"},
+             row{{"simulate", "--ranks=4", "--alpha-us=5", "--overhead-us=6"},
+                 "--overhead-us: found 6; allowed: 0 to"},
+             row{{"simulate", "--ranks=4", "--node-ports=1"},
+                 "--node-ports: there are no hosts of several ranks"},
+             row{{"simulate", "--ranks=4,5", "--timeline=/dev/null"}, "--timeline: is of one case"},
+             row{{"compare", "--ranks=4", "--plot=x.pdf"},
+                 "--plot: found 'x.pdf'; allowed: a file that ends in .svg"},
+             row{{"explain", "--ranks=4", "--memory-limit=2"},
+                 "--memory-limit: found 2; allowed: at least an element"},
+         }) {
+        outcome o = plan(x.arguments);
+        EXPECT_EQ(o.status, 2) << x.said;
+        EXPECT_TRUE(contains(o.err, x.said)) << "found: " << o.err << "expected: " << x.said;
+    }
+}
+
+TEST(CommandLine, HelpIsOfTheSubcommand) {
+    EXPECT_TRUE(contains(plan({"--help"}).out, "  compare    all algorithms"));
+    for (const char *command :
+         {"list", "verify", "stats", "show", "draw", "explain", "simulate", "compare"}) {
+        outcome o = plan({command, "--help"});
+        EXPECT_EQ(o.status, 0);
+        EXPECT_TRUE(contains(o.out, "--load FILE.so")) << o.out;
+        EXPECT_EQ(contains(o.out, "--arrival"), contains("draw simulate compare", command)) << command;
+    }
+}
+
+TEST(CommandLine, OutputThatCannotBeWritten) {
+    outcome o = plan({"list", "--output=/no/such/folder/x"});
+    EXPECT_EQ(o.status, 1);
+    EXPECT_TRUE(contains(o.err, "--output: /no/such/folder/x: No such file")) << o.err;
+    o = plan({"list", "--output=/dev/full"});
+    EXPECT_EQ(o.status, 1);
+    EXPECT_TRUE(contains(o.err, "--output: /dev/full: No space left")) << o.err;
+}
+
+// ---- list, show, explain
+// -----------------------------------------------------------------------------------------
+
+TEST(List, ButterflysOptionsAndClaims) {
+    outcome o = plan({"list", "--format=json"});
+    ASSERT_EQ(o.status, 0);
+    std::set<std::string> seen;
+    for (const json &r : records(o)) {
+        EXPECT_TRUE(seen.insert(text(r, "collective") + " " + text(r, "algorithm")).second)
+            << text(r, "algorithm");
+        EXPECT_NE(text(r, "source"), "");
+        if (text(r, "algorithm") != "group_butterfly")
+            continue;
+        json_object *first = json_object_array_get_idx(field(r, "options"), 0);
+        json option(json_object_get(first), json_object_put);
+        EXPECT_EQ(text(option, "name"), "r");
+        EXPECT_EQ(number(option, "fallback"), -1);
+        EXPECT_EQ(number(option, "max"), 20);
+        EXPECT_TRUE(truth(option, "by_cost"));
+        EXPECT_STREQ(
+            json_object_to_json_string_ext(field(r, "claims"), JSON_C_TO_STRING_PLAIN),
+            "{\"7\":[\"rank-identical\",\"run-identical\"],\"8\":[\"rank-identical\",\"run-identical\"]}");
+    }
+    EXPECT_TRUE(seen.count("allreduce ring") && seen.count("broadcast binomial") &&
+                seen.count("barrier dissemination"));
+    for (const char *name : {"ring", "group_butterfly", "sorted_linear_tree"})
+        EXPECT_TRUE(
+            contains(plan({"list", "--collective=allreduce"}).out, std::string("\n  ") + name + "\n"));
+}
+
+TEST(Show, ARingOfThree) {
+    outcome o = plan({"show", "--algorithm=ring", "--ranks=3", "--count=6", "--rank=1"});
+    ASSERT_EQ(o.status, 0) << o.err;
+    strings found = lines(o.out);
+    ASSERT_EQ(found.size(), 10u) << o.out;
+    EXPECT_EQ(found[0], "ring");
+    EXPECT_TRUE(contains(found[1], "allreduce of 6 elements, rank 1 of 3: 8 steps")) << found[1];
+    EXPECT_TRUE(contains(found[2], "send in0[2, 4) to rank 2")) << found[2];
+    EXPECT_TRUE(contains(found[3], "receive and reduce out0[0, 2)")) << found[3];
+    EXPECT_EQ(lines(plan({"show", "--algorithm=ring", "--ranks=3", "--rank=all"}).out).size(), 1u + 3 * 9);
+}
+
+TEST(Explain, TheChosenOneIsTheCheapestThatServes) {
+    for (const char *bytes : {"64", "1Mi"}) {
+        outcome o = plan({"explain", "--ranks=24", "--bytes", bytes, "--rank-identical", "--format=json"});
+        ASSERT_EQ(o.status, 0) << o.err;
+        std::vector<json> found = records(o);
+        ASSERT_GE(found.size(), 3u);
+        EXPECT_TRUE(truth(found[0], "chosen"));
+        for (size_t i = 1; i < found.size(); i++) {
+            EXPECT_FALSE(truth(found[i], "chosen"));
+            bool serves = field(found[i], "reason") == nullptr;
+            EXPECT_EQ(serves, field(found[i], "time_us") != nullptr);
+            if (serves) {
+                EXPECT_GE(number(found[i], "time_us"), number(found[0], "time_us"));
+            }
+        }
+        outcome stats =
+            plan({"stats", "--algorithm", text(found[0], "algorithm"), "--ranks=24", "--format=json"});
+        EXPECT_TRUE(truth(records(stats).at(0), "rank_identical")) << text(found[0], "algorithm");
+    }
+}
+
+// The formula of the ring, by hand: 14 messages of an eighth of 8000 bytes, half of them reduced.
+TEST(Explain, CostsOfTheRing) {
+    outcome o = plan({"explain", "--ranks=8", "--bytes=8000", "--alpha-us=10", "--beta-ns=2", "--gamma-ns=1",
+                      "--format=json"});
+    ASSERT_EQ(o.status, 0) << o.err;
+    bool found = false;
+    for (const json &r : records(o))
+        if (text(r, "algorithm") == "ring") {
+            found = true;
+            EXPECT_NEAR(number(r, "time_us"), 14 * (10 + 2.0) + 7 * 1.0, 1e-9);
+            EXPECT_EQ(number(r, "steps"), 14);
+            EXPECT_EQ(number(r, "sent_bytes"), 14000);
+            EXPECT_EQ(number(r, "reduced_bytes"), 7000);
+        }
+    EXPECT_TRUE(found);
+}
+
+TEST(Explain, MemoryLimitRulesOut) {
+    outcome o = plan({"explain", "--ranks=8", "--bytes=1Mi", "--memory-limit=4Ki", "--format=json"});
+    ASSERT_EQ(o.status, 0) << o.err;
+    for (const json &r : records(o))
+        if (field(r, "reason") == nullptr) {
+            EXPECT_LE(number(r, "scratch_bytes"), 4096) << text(r, "algorithm");
+        }
+    EXPECT_TRUE(contains(o.out, "needs more scratch than the memory limit"));
+}
+
+// ---- simulate, compare
+// --------------------------------------------------------------------------------------------
+
+TEST(Simulate, TheRingTakesWhatItsFormulaSays) {
+    outcome o = plan({"simulate", "--algorithm=ring", "--ranks=4", "--bytes=4000", "--alpha-us=10",
+                      "--beta-ns=1", "--gamma-ns=0.5", "--format=json"});
+    ASSERT_EQ(o.status, 0) << o.err;
+    json r = records(o).at(0);
+    const double time_us = 6 * (10 + 1) + 3 * 0.5;
+    EXPECT_NEAR(number(r, "time_us"), time_us, 1e-6);
+    EXPECT_NEAR(number(r, "formula_us"), time_us, 1e-6);
+    EXPECT_NEAR(number(r, "mean_elapsed_us"), time_us, 1e-6);
+    json_object *finish = field(r, "finish_us");
+    ASSERT_EQ(json_object_array_length(finish), 4u);
+    for (size_t i = 0; i < 4; i++)
+        EXPECT_NEAR(json_object_get_double(json_object_array_get_idx(finish, i)), time_us, 1e-6);
+}
+
+TEST(Simulate, ALateRankIsWaitedFor) {
+    outcome o = plan({"simulate", "--collective=barrier", "--algorithm=dissemination", "--ranks=4",
+                      "--alpha-us=10", "--arrival=one-late:1", "--format=json"});
+    ASSERT_EQ(o.status, 0) << o.err;
+    json r = records(o).at(0);
+    EXPECT_NEAR(number(r, "time_us"), 1020, 1e-6) << "two rounds after the late one";
+    double sum = 0;
+    for (size_t i = 0; i < 4; i++)
+        sum += json_object_get_double(json_object_array_get_idx(field(r, "finish_us"), i));
+    EXPECT_NEAR(number(r, "mean_elapsed_us"), (sum - 1000) / 4, 1e-6);
+    strings random = {"simulate", "--ranks=9", "--algorithm=ring", "--format=json", "--arrival"};
+    strings same = random, other = random;
+    random.push_back("rand-late:5:7");
+    same.push_back("rand-late:5:7");
+    other.push_back("rand-late:5:8");
+    EXPECT_EQ(plan(random).out, plan(same).out);
+    EXPECT_NE(plan(random).out, plan(other).out);
+}
+
+TEST(Simulate, TheTimelineHasEachMessageOnceAtBothEnds) {
+    folder f;
+    std::string path = f.path + "/trace.json";
+    outcome o = plan({"simulate", "--algorithm=ring", "--ranks=5", "--bytes=1Ki", "--timeline", path});
+    ASSERT_EQ(o.status, 0) << o.err;
+    json trace = parse(file_text(path));
+    json_object *events = field(trace, "traceEvents");
+    std::map<std::string, int> begun, ended;
+    int sends = 0;
+    for (size_t i = 0; i < json_object_array_length(events); i++) {
+        json e(json_object_get(json_object_array_get_idx(events, i)), json_object_put);
+        std::string kind = text(e, "ph");
+        sends += kind == "X" && contains(text(e, "name"), "send to");
+        if (kind == "s")
+            begun[text(e, "id")]++;
+        if (kind == "f")
+            ended[text(e, "id")]++;
+    }
+    EXPECT_EQ(sends, 5 * 8);
+    EXPECT_EQ(begun.size(), 40u);
+    EXPECT_EQ(begun, ended);
+}
+
+TEST(Compare, HasAllAlgorithmsTheFastestFirst) {
+    outcome o = plan({"compare", "--ranks=4,6", "--bytes=64,1Ki", "--format=json"});
+    ASSERT_EQ(o.status, 0) << o.err;
+    const size_t algorithms = lines(plan({"list", "--collective=allreduce", "--format=json"}).out).size();
+    std::vector<json> found = records(o);
+    ASSERT_EQ(found.size(), 4 * algorithms);
+    for (size_t i = 0; i < found.size(); i++)
+        if (i % algorithms > 0 && field(found[i], "time_us") != nullptr) {
+            EXPECT_GE(number(found[i], "time_us"), number(found[i - 1], "time_us"));
+        }
+    o = plan({"compare", "--algorithm=ring", "--ranks=8", "--bytes=8000", "--by=formula", "--alpha-us=10",
+              "--beta-ns=2", "--gamma-ns=1", "--format=json"});
+    EXPECT_NEAR(number(records(o).at(0), "time_us"), 14 * 12 + 7, 1e-9);
+}
+
+TEST(Compare, PlotsNeedGnuplot) {
+    folder f;
+    outcome o = plan({"compare", "--algorithm=ring", "--ranks=4", "--bytes=4,8", "--plot", f.path + "/x.svg"},
+                     {"PATH=/no/such/folder"});
+    EXPECT_EQ(o.status, 1);
+    EXPECT_TRUE(contains(o.err, "--plot: there is no gnuplot here")) << o.err;
+    if (std::system("gnuplot --version >/dev/null 2>&1") != 0)
+        return;
+    std::string path = f.path + "/it's.svg";
+    o = plan({"compare", "--algorithm=ring,linear", "--ranks=4", "--bytes=4:1Ki:x4", "--plot", path});
+    EXPECT_EQ(o.status, 0) << o.err;
+    EXPECT_TRUE(contains(file_text(path), "linear"));
+}
+
+// ---- draw
+// -----------------------------------------------------------------------------------------------------
+
+// "" if every element is closed in its turn and texts hold no bare < or &.
+std::string flaw(const std::string &svg) {
+    strings open;
+    for (size_t at = svg.find('<'); at != std::string::npos; at = svg.find('<', at + 1)) {
+        size_t end = svg.find('>', at);
+        if (end == std::string::npos)
+            return "not closed: " + svg.substr(at, 40);
+        std::string tag = svg.substr(at + 1, end - at - 1);
+        if (tag.find('<') != std::string::npos || std::count(tag.begin(), tag.end(), '"') % 2)
+            return "bad tag: " + tag;
+        std::string name = tag.substr(tag[0] == '/', tag.find_first_of(" /", 1) - (tag[0] == '/'));
+        if (tag[0] == '/') {
+            if (open.empty() || open.back() != name)
+                return "closes what is not open: " + tag;
+            open.pop_back();
+        } else if (tag[0] != '?' && tag.back() != '/') {
+            open.push_back(name);
+        }
+    }
+    return open.empty() ? "" : "not closed: " + open.back();
+}
+
+size_t occurrences(const std::string &text, const std::string &part) {
+    size_t count = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+        count++;
+    return count;
+}
+
+TEST(Draw, AnArrowAMessageAndADotAReduction) {
+    const size_t legend_arrows = 3, legend_dots = 1;
+    for (size_t ranks : {2, 5, 16}) {
+        outcome o = plan({"draw", "--algorithm=ring", "--ranks", std::to_string(ranks)});
+        ASSERT_EQ(o.status, 0) << o.err;
+        EXPECT_EQ(flaw(o.out), "");
+        EXPECT_EQ(occurrences(o.out, "<polygon"), 2 * ranks * (ranks - 1) + legend_arrows);
+        EXPECT_EQ(occurrences(o.out, "<circle"), ranks * (ranks - 1) + legend_dots);
+        EXPECT_EQ(occurrences(o.out, ">rank "), ranks);
+        EXPECT_EQ(o.out, plan({"draw", "--algorithm=ring", "--ranks", std::to_string(ranks)}).out);
+    }
+    outcome o = plan({"draw", "--collective=barrier", "--algorithm=dissemination", "--ranks=6"});
+    EXPECT_EQ(flaw(o.out), "") << o.out;
+    EXPECT_EQ(occurrences(o.out, "<polygon"), 6 * 3 + legend_arrows);
+    o = plan({"draw", "--algorithm=ring", "--ranks=1"});
+    EXPECT_EQ(o.status, 0) << o.err;
+    EXPECT_EQ(flaw(o.out), "");
+}
+
+} // namespace
