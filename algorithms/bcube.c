@@ -38,12 +38,12 @@ static group group_at(const gcoll_cube *c, uint32_t place, uint32_t step) {
 typedef struct walk {
     gcoll_builder *b;
     const gcoll_cube *c;
-    gcoll_party party;
+    gcoll_fold fold;
     uint64_t n;
 } walk;
 
 static uint32_t peer_at(const walk *w, const group *g, uint32_t digit) {
-    return gcoll_party_rank(&w->party, w->party.place - g->digit * g->stride + digit * g->stride);
+    return gcoll_fold_rank(&w->fold, w->fold.place - g->digit * g->stride + digit * g->stride);
 }
 
 static uint64_t part_begin(const walk *w, const group *g, uint32_t digit) {
@@ -92,21 +92,23 @@ static void gather(const walk *w, const group *g) {
 
 static void bcube_plan(const gcoll_problem *problem, gcoll_builder *b) {
     const gcoll_cube c = gcoll_cube_of(problem);
-    const walk w = {b, &c, gcoll_fold(problem, c.places), problem->count};
+    const walk w = {b, &c, gcoll_fold_make(problem, c.places), problem->count};
     if (problem->size == 1)
         gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), w.n);
-    gcoll_ref vector = gcoll_fold_begin(problem, &w.party, b);
-    if (!w.party.out)
+    gcoll_plan_window(
+        b, 0); /* step by step: who runs ahead keeps its next group waiting, up to a third longer */
+    gcoll_ref vector = gcoll_fold_begin(problem, &w.fold, b);
+    if (!w.fold.out)
         gcoll_plan_scratch(b, gcoll_cube_inbox(&c, w.n));
-    for (uint32_t step = 0; step < c.steps && !w.party.out; step++) {
-        group g = group_at(&c, w.party.place, step);
+    for (uint32_t step = 0; step < c.steps && !w.fold.out; step++) {
+        group g = group_at(&c, w.fold.place, step);
         scatter(&w, &g, step == 0 ? vector : gcoll_out(0, 0));
     }
-    for (uint32_t step = c.steps; step-- > 0 && !w.party.out;) {
-        group g = group_at(&c, w.party.place, step);
+    for (uint32_t step = c.steps; step-- > 0 && !w.fold.out;) {
+        group g = group_at(&c, w.fold.place, step);
         gather(&w, &g);
     }
-    gcoll_fold_end(problem, &w.party, b, 2 * c.steps);
+    gcoll_fold_end(problem, &w.fold, b, 2 * c.steps);
 }
 
 const gcoll_algorithm gcoll_allreduce_bcube_algorithm = {

@@ -2,7 +2,7 @@
 #ifndef GCOLL_BCUBE_H
 #define GCOLL_BCUBE_H
 
-#include "algorithms/halving.h"
+#include "algorithms/fold.h"
 
 #define GCOLL_CUBE_MAX_STEPS 20 /* log2 of GCOLL_MAX_RANKS */
 

@@ -58,7 +58,9 @@ void gcoll_bcube_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     const gcoll_cube c = gcoll_cube_of(problem);
     const double n = (double)problem->count, folds = c.places == problem->size ? 0 : 1,
                  parts = n - n / c.places;
-    double messages = folds; /* one port: those of a step go one after the other */
+    /* One port: the messages of a step go one after the other. Neglected: that with five and more in a group,
+     * or after folding, they may do so in an order that leaves ports idle. */
+    double messages = folds;
     for (uint32_t i = 0; i < c.steps; i++)
         messages += c.radix[i] - 1;
     *cost = (gcoll_cost){2 * messages, 2 * (parts + folds * n), parts + folds * n,

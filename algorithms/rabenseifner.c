@@ -13,24 +13,55 @@
  * when folded; reduced (Q-1)/Q n, n more when folded.
  *
  * Restrictions: none. */
-#include "algorithms/halving.h"
+#include "algorithms/binary_blocks.h"
+#include "algorithms/fold.h"
+
+/* What the place has left before a step. */
+static gcoll_elements range_at(const gcoll_problem *problem, uint32_t place, uint32_t step) {
+    return gcoll_binary_range(problem->count, (gcoll_binary_block){.index = place}, step);
+}
+
+static void halve(const gcoll_problem *problem, const gcoll_fold *fold, gcoll_builder *b, gcoll_ref from,
+                  uint32_t step) {
+    const uint32_t partner = fold->place ^ (UINT32_C(1) << step), peer = gcoll_fold_rank(fold, partner);
+    const gcoll_elements kept = range_at(problem, fold->place, step + 1),
+                         sent = range_at(problem, partner, step + 1);
+    gcoll_ref a = gcoll_ref_add(from, kept.begin);
+    gcoll_plan_send(b, peer, gcoll_ref_add(from, sent.begin), sent.count);
+    if (peer < problem->rank)
+        gcoll_plan_recv_reduce_left(b, peer, gcoll_out(0, kept.begin), a, kept.count);
+    else
+        gcoll_plan_recv_reduce(b, peer, gcoll_out(0, kept.begin), a, kept.count);
+    gcoll_plan_round(b);
+}
+
+static void double_back(const gcoll_problem *problem, const gcoll_fold *fold, gcoll_builder *b,
+                        uint32_t step) {
+    const uint32_t partner = fold->place ^ (UINT32_C(1) << step), peer = gcoll_fold_rank(fold, partner);
+    const gcoll_elements sent = range_at(problem, fold->place, step + 1),
+                         received = range_at(problem, partner, step + 1);
+    gcoll_plan_send(b, peer, gcoll_out(0, sent.begin), sent.count);
+    gcoll_plan_recv(b, peer, gcoll_out(0, received.begin), received.count);
+    gcoll_plan_round(b);
+}
 
 static void rabenseifner_plan(const gcoll_problem *problem, gcoll_builder *b) {
-    const gcoll_party party = gcoll_fold(problem, gcoll_power_of_two_below(problem->size));
+    const uint32_t steps = gcoll_log2_floor(problem->size);
+    const gcoll_fold fold = gcoll_fold_make(problem, UINT32_C(1) << steps);
     if (problem->size == 1)
         gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), problem->count);
-    gcoll_ref vector = gcoll_fold_begin(problem, &party, b);
-    if (!party.out) {
-        gcoll_halve(b, &party, vector, problem->count);
-        gcoll_double(b, &party, problem->count);
-    }
-    gcoll_fold_end(problem, &party, b, 2 * gcoll_log2_ceil(party.size));
+    gcoll_ref vector = gcoll_fold_begin(problem, &fold, b);
+    for (uint32_t step = 0; step < steps && !fold.out; step++)
+        halve(problem, &fold, b, step == 0 ? vector : gcoll_out(0, 0), step);
+    for (uint32_t step = steps; step-- > 0 && !fold.out;)
+        double_back(problem, &fold, b, step);
+    gcoll_fold_end(problem, &fold, b, 2 * steps);
 }
 
 static void rabenseifner_cost(const gcoll_problem *problem, gcoll_cost *cost) {
-    const uint32_t places = gcoll_power_of_two_below(problem->size);
-    double n = (double)problem->count, folds = places == problem->size ? 0 : 1;
-    double steps = gcoll_log2_ceil(places), halved = n - n / places;
+    const double n = (double)problem->count, folds = gcoll_is_power_of_two(problem->size) ? 0 : 1;
+    const uint32_t steps = gcoll_log2_floor(problem->size);
+    const double halved = n - n / (double)(UINT32_C(1) << steps);
     *cost = (gcoll_cost){2 * (steps + folds), 2 * (halved + folds * n), halved + folds * n, 0};
 }
 

@@ -9,17 +9,19 @@
  * Steps: l = floor(log2 P), 2 more when folded. Elements sent: n a step. Reduced: l n, n more when folded.
  *
  * Restrictions: none. Scratch: n elements for what comes in while the own vector goes out. */
-#include "algorithms/halving.h"
+#include "algorithms/blocks.h"
+#include "algorithms/fold.h"
 
 static void recursive_doubling_plan(const gcoll_problem *problem, gcoll_builder *b) {
-    const gcoll_party party = gcoll_fold(problem, gcoll_power_of_two_below(problem->size));
+    const uint32_t steps = gcoll_log2_floor(problem->size);
+    const gcoll_fold fold = gcoll_fold_make(problem, UINT32_C(1) << steps);
     const uint64_t n = problem->count;
     if (problem->size == 1)
         gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), n);
-    gcoll_ref vector = gcoll_fold_begin(problem, &party, b);
-    gcoll_ref inbox = gcoll_plan_scratch(b, problem->size > 1 && !party.out ? n : 0);
-    for (uint32_t distance = 1; distance < party.size && !party.out; distance *= 2) {
-        uint32_t peer = gcoll_party_rank(&party, party.place ^ distance);
+    gcoll_ref vector = gcoll_fold_begin(problem, &fold, b);
+    gcoll_ref inbox = gcoll_plan_scratch(b, problem->size > 1 && !fold.out ? n : 0);
+    for (uint32_t step = 0; step < steps && !fold.out; step++) {
+        uint32_t peer = gcoll_fold_rank(&fold, fold.place ^ (UINT32_C(1) << step));
         gcoll_plan_send(b, peer, vector, n);
         gcoll_plan_recv(b, peer, inbox, n);
         if (peer < problem->rank)
@@ -29,12 +31,12 @@ static void recursive_doubling_plan(const gcoll_problem *problem, gcoll_builder 
         vector = gcoll_out(0, 0);
         gcoll_plan_round(b);
     }
-    gcoll_fold_end(problem, &party, b, gcoll_log2_ceil(party.size));
+    gcoll_fold_end(problem, &fold, b, steps);
 }
 
 static void recursive_doubling_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     double n = (double)problem->count, folds = gcoll_is_power_of_two(problem->size) ? 0 : 1;
-    double steps = gcoll_log2_ceil(gcoll_power_of_two_below(problem->size));
+    double steps = gcoll_log2_floor(problem->size);
     *cost = (gcoll_cost){steps + 2 * folds, (steps + 2 * folds) * n, (steps + folds) * n,
                          problem->size > 1 ? n : 0};
 }

@@ -1,5 +1,4 @@
-/* algorithms/ring.c - segments travel round a ring of ranks: `ring`, `sorted_linear_tree` and
- * `pre_reduced_ring`.
+/* algorithms/ring.c - segments travel round a ring: `ring`, `sorted_linear_tree` and `pre_reduced_ring`.
  *
  * The vector is cut into P segments. Segment j starts at position start[j] of the ring, is reduced into at
  * each of P-1 hops, is then complete, and travels P-1 hops more, overwriting. With start[j] = j every rank is
@@ -12,8 +11,8 @@
  * operations for imbalanced process arrival patterns, J. Supercomput. 74 (2018), sections 4.1 (SLT) and 4.2
  * (PRR).
  *
- * Steps: ring and PRR 2(P-1); SLT 3(P-1). Elements sent by the busiest rank: ring 2(P-1)/P n; SLT 2n for
- * P > 2, PRR at most. Reduced: ring (P-1)/P n; SLT n, PRR at most.
+ * Steps: ring and PRR 2(P-1); SLT 3(P-1). Elements sent by the busiest rank: ring 2(P-1)/P n; SLT, and
+ * PRR at most, 2n. Reduced: ring (P-1)/P n; SLT, and PRR at most, n.
  *
  * Restrictions: none. When all arrive together PRR is the ring. */
 #include <stdlib.h>
@@ -95,8 +94,8 @@ static void prr_plan(const gcoll_problem *problem, gcoll_builder *builder) {
     plan_ring(problem, builder, GCOLL_RING_PRE_REDUCED);
 }
 
+/* Sums begin at several positions, so they are in no order that the ranks have. */
 static uint32_t ring_claims(const gcoll_problem *problem) {
-    /* Sums begin at several positions, so they are in no order that the ranks have. */
     return GCOLL_CLAIM_RANK_IDENTICAL | gcoll_trivial_claims(problem);
 }
 
@@ -113,9 +112,10 @@ static void ring_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     *cost = (gcoll_cost){2 * hops, 2 * hops * chunk, hops * chunk, 0};
 }
 
+/* The last segment to leave has P-1 before it and 2(P-1) hops to go; what overlaps is neglected. */
 static void slt_cost(const gcoll_problem *problem, gcoll_cost *cost) {
-    double n = problem->size > 1 ? (double)problem->count : 0, hops = problem->size - 1;
-    *cost = (gcoll_cost){3 * hops, (problem->size > 2 ? 2 : 1) * n, n, 0};
+    double hops = problem->size - 1, chunk = (double)problem->count / problem->size;
+    *cost = (gcoll_cost){3 * hops, 3 * hops * chunk, 2 * hops * chunk, 0};
 }
 
 const gcoll_algorithm gcoll_allreduce_ring_algorithm = {

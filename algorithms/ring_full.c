@@ -17,9 +17,9 @@ static void ring_full_plan(const gcoll_problem *problem, gcoll_builder *b) {
     const uint64_t n = problem->count;
     if (size == 1)
         gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), n);
-    gcoll_ref coming = gcoll_in(0, 0), going = gcoll_in(0, 0), sum = gcoll_in(0, 0);
+    gcoll_ref coming = gcoll_in(0, 0), sum = gcoll_in(0, 0);
     for (uint32_t step = 0; step + 1 < size; step++) {
-        going = coming;
+        const gcoll_ref going = coming;
         coming = step < 2 ? gcoll_plan_scratch(b, n) : gcoll_scratch(step % 2 * n);
         gcoll_plan_send(b, right, going, n);
         gcoll_plan_recv(b, left, coming, n);
