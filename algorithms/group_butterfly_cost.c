@@ -12,7 +12,8 @@ uint32_t gcoll_group_butterfly_claims(const gcoll_problem *problem) {
            (neighbours ? GCOLL_CLAIM_P_INDEPENDENT : 0);
 }
 
-/* A run of chunks that goes round the end of the vector is two messages, which count as one here. */
+/* A run of chunks that goes round the end of the vector is two messages, which count as one here, as in the
+ * paper: the second leaves right behind the first, so it costs an overhead but no latency. */
 void gcoll_group_butterfly_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     gcoll_group_walk w = gcoll_group_walk_make(problem);
     *cost = (gcoll_cost){.steps = 2.0 * w.steps - w.r};
