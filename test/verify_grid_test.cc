@@ -1,183 +1,274 @@
 // test/verify_grid_test.cc - proves every algorithm of the table over a grid of ranks, counts and options,
-// and holds it to its published numbers and to its own claims.
+// and holds it to its own claims, cost and restrictions.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <set>
-#include <string>
-#include <vector>
+#include <cstdio>
+#include <random>
 
-extern "C" {
-#include "algorithms/algorithms.h"
-}
+#include "test/verify_grid.h"
 
+namespace verify_grid {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool small_grid = true; // ten times slower
-#else
-constexpr bool small_grid = false;
-#endif
+// ---- Operations -------------------------------------------------------------------------------------------
 
-uint32_t log2_ceil(uint32_t size) {
-    uint32_t log = 0;
-    while ((uint64_t{1} << log) < size)
-        log++;
-    return log;
-}
-
-int option_index(const gcoll_algorithm &algorithm, const char *name) {
-    for (int i = 0; algorithm.options && algorithm.options[i].name; i++)
-        if (!std::strcmp(algorithm.options[i].name, name))
-            return i;
-    return -1;
-}
-
-const gcoll_algorithm &find(const char *name) {
-    const gcoll_algorithm *const *row = gcoll_algorithms;
-    while (std::strcmp((*row)->name, name) != 0)
-        row++;
-    return **row;
-}
-
-std::string describe(const gcoll_algorithm &algorithm, const gcoll_problem &p) {
-    std::string text = std::string(algorithm.name) + " P=" + std::to_string(p.size) +
-                       " n=" + std::to_string(p.count) + (p.in_place ? " in place" : "") +
-                       " buffers=" + std::to_string(p.buffers) + (p.average ? " average" : "") +
-                       " segment=" + std::to_string(p.segment) + " root=" + std::to_string(p.root);
-    for (int i = 0; algorithm.options && algorithm.options[i].name; i++)
-        text += std::string(" ") + algorithm.options[i].name + "=" + std::to_string(p.option[i]);
-    return text;
-}
-
-// The plans of all ranks.
-class Plans {
+// A few operations of each kind for every number of ranks, and mixtures by chance, the same in each run.
+class Operations {
   public:
-    Plans(const gcoll_algorithm &algorithm, gcoll_problem problem) {
-        for (problem.rank = 0; problem.rank < problem.size; problem.rank++) {
-            gcoll_plan *plan = nullptr;
-            status_ = gcoll_plan_create(&algorithm, &problem, &plan);
-            if (status_ != GCOLL_OK)
-                return;
-            plans_.push_back(plan);
-        }
+    Operations(gcoll_collective collective, uint32_t size, uint32_t salt)
+        : collective_(collective), size_(size), random_(size * 977 + salt * 31 + collective) {}
+
+    std::vector<Operation> plain() {
+        std::vector<Operation> made;
+        uint32_t number = 0;
+        for (uint64_t count : counts())
+            for (Place place : {Place::apart, Place::in_place}) {
+                Operation operation(collective_, size_, count);
+                operation.place = place;
+                operation.problem.root = has_root(collective_) ? roots()[number++ % 3] : 0;
+                if (place == Place::apart || has_in_place(collective_))
+                    made.push_back(operation);
+            }
+        return made;
     }
-    Plans(const Plans &) = delete;
-    Plans &operator=(const Plans &) = delete;
-    ~Plans() {
-        for (gcoll_plan *plan : plans_)
-            gcoll_plan_destroy(plan);
-    }
-    gcoll_status verify(gcoll_verify_report *report) const {
-        if (status_ != GCOLL_OK)
-            return status_;
-        return gcoll_verify(plans_.data(), static_cast<uint32_t>(plans_.size()), report);
-    }
-    uint64_t largest_step() const {
-        uint64_t most = 0;
-        for (const gcoll_plan *plan : plans_)
-            for (uint32_t i = 0; i < plan->step_count; i++)
-                most = std::max(most, plan->steps[i].count);
-        return most;
+
+    Operation mixture() {
+        Operation operation(collective_, size_, counts()[pick(collective_ == GCOLL_BARRIER ? 1 : 7)]);
+        gcoll_problem &p = operation.problem;
+        operation.place = static_cast<Place>(pick(3));
+        if (has_root(collective_))
+            p.root = roots()[pick(3)];
+        if (has_buffers(collective_) && pick(3) == 0)
+            p.buffers = 3;
+        if (gcoll_collective_reduces(collective_))
+            p.average = pick(3) == 0;
+        if (has_buffers(collective_) && !p.average)
+            operation.mixed_buffers = pick(6) == 0;
+        if (collective_ == GCOLL_PAIRWISE_EXCHANGE)
+            p.exchanges = pick(log2_ceil(size_) + 3);
+        if (pick(2) == 0)
+            add_blocks(operation);
+        if (pick(2) == 0)
+            operation.node = nodes();
+        if (pick(2) == 0)
+            add_arrivals(operation);
+        const uint64_t segments[] = {0, 0, (p.count + 2) / 3, p.count + 1, 2, 1};
+        p.segment = segments[pick(size_ > 20 ? 2 : p.count > 100 ? 4 : 6)];
+        return operation;
     }
 
   private:
-    gcoll_status status_ = GCOLL_OK;
-    std::vector<gcoll_plan *> plans_;
-};
+    uint32_t pick(uint32_t below) { return static_cast<uint32_t>(random_() % below); }
 
-// All settings of the options that matter for P: every r up to ceil(log2 P), every word, else the fallback.
-std::vector<std::vector<int64_t>> settings(const gcoll_algorithm &algorithm, uint32_t size) {
-    std::vector<std::vector<int64_t>> made{{}};
-    for (int i = 0; algorithm.options && algorithm.options[i].name; i++) {
-        const gcoll_option &option = algorithm.options[i];
-        int64_t first = option.fallback, last = option.fallback;
-        if (option.words)
-            for (first = 0, last = -1; option.words[last + 1]; last++) {
-            }
-        else if (!std::strcmp(option.name, "r"))
-            first = 0, last = log2_ceil(size);
-        std::vector<std::vector<int64_t>> longer;
-        for (const auto &prefix : made)
-            for (int64_t value = first; value <= last; value++) {
-                longer.push_back(prefix);
-                longer.back().push_back(value);
-            }
-        made = longer;
+    std::vector<uint64_t> counts() const {
+        uint64_t size = size_;
+        if (collective_ == GCOLL_BARRIER)
+            return {0};
+        return {0, 1, size - 1, size, 3 * size + 1, 4 * size, 1000};
     }
-    return made;
-}
+    std::vector<uint32_t> roots() const { return {0, size_ / 2, size_ - 1}; }
 
-void check(const gcoll_algorithm &algorithm, const gcoll_problem &problem) {
-    gcoll_verify_report report;
-    Plans plans(algorithm, problem);
-    ASSERT_EQ(plans.verify(&report), GCOLL_OK) << describe(algorithm, problem) << ": " << gcoll_last_error();
-    uint32_t claims = gcoll_algorithm_claims(&algorithm, &problem);
-    bool identical = claims & GCOLL_CLAIM_RANK_IDENTICAL, ordered = claims & GCOLL_CLAIM_ORDERED;
-    if (problem.count >= problem.size) {
-        EXPECT_EQ(identical, (report.claims & GCOLL_CLAIM_RANK_IDENTICAL) != 0)
-            << describe(algorithm, problem);
-        EXPECT_EQ(ordered, (report.claims & GCOLL_CLAIM_ORDERED) != 0) << describe(algorithm, problem);
-    } else {
-        EXPECT_TRUE(!identical || (report.claims & GCOLL_CLAIM_RANK_IDENTICAL))
-            << describe(algorithm, problem);
-        EXPECT_TRUE(!ordered || (report.claims & GCOLL_CLAIM_ORDERED)) << describe(algorithm, problem);
+    // Of blocks: all in one, many empty, or of every size.
+    uint64_t block(uint32_t kind, uint32_t rank, uint32_t chosen) {
+        if (kind == 0)
+            return rank == chosen ? size_ + 2 : 0;
+        return kind == 1 ? pick(2) * pick(4) : 1 + pick(5);
     }
-    if (problem.segment > 0) {
-        EXPECT_LE(plans.largest_step(), problem.segment) << describe(algorithm, problem);
-    }
-}
 
-// Counts and buffers for one P and setting of options.
-void check_shapes(const gcoll_algorithm &algorithm, gcoll_problem problem) {
-    uint64_t size = problem.size;
-    std::set<uint64_t> counts{0, 1, size - 1, size, 3 * size + 1, 1000};
-    bool extras = size <= 9 || size == 13 || size == 32;
-    for (uint64_t count : counts) {
-        problem.count = count;
-        for (int shape = 0; shape < 4 && !::testing::Test::HasFatalFailure(); shape++) {
-            problem.in_place = shape & 1;
-            problem.buffers = shape & 2 ? 3 : 1;
-            check(algorithm, problem);
-            if (!extras || (count != 3 * size + 1 && count != size))
-                continue;
-            bool averages = problem.collective == GCOLL_ALLREDUCE;
-            for (uint64_t segment : {uint64_t{0}, uint64_t{1}, uint64_t{2}, (count + 2) / 3, count + 1}) {
-                for (problem.average = false;; problem.average = true) {
-                    problem.segment = segment;
-                    check(algorithm, problem);
-                    if (problem.average || !averages)
-                        break;
-                }
-                problem.average = false;
-            }
-            problem.segment = 0;
+    void add_blocks(Operation &operation) {
+        uint32_t kind = pick(3), chosen = pick(size_);
+        for (uint32_t rank = 0; rank < size_ && has_blocks(collective_); rank++)
+            operation.blocks.push_back(block(kind, rank, chosen));
+        for (uint32_t from = 0; from < size_ && collective_ == GCOLL_ALLTOALL; from++) {
+            operation.pairs.emplace_back();
+            for (uint32_t to = 0; to < size_; to++)
+                operation.pairs.back().push_back(block(kind, to, (chosen + from) % size_));
+        }
+        operation.use_blocks();
+    }
+
+    // One host, a host each, pairs, dealt out in turn, or hosts of different sizes.
+    std::vector<uint32_t> nodes() {
+        uint32_t kind = pick(5), node = 0;
+        std::vector<uint32_t> made;
+        for (uint32_t rank = 0; rank < size_; rank++) {
+            node += kind == 4 && pick(3) == 0 ? 1 : 0;
+            const uint32_t kinds[] = {7, rank, rank / 2, rank % 3, node};
+            made.push_back(kinds[kind]);
+        }
+        return made;
+    }
+
+    void add_arrivals(Operation &operation) {
+        uint32_t kind = pick(3), late = pick(size_);
+        operation.problem.segment_ns = 10;
+        for (uint32_t rank = 0; rank < size_; rank++) {
+            const int64_t kinds[] = {static_cast<int64_t>(pick(40)), rank == late ? 10 * size_ : 0, rank * 4};
+            operation.arrival.push_back(kinds[kind]);
         }
     }
+
+    gcoll_collective collective_;
+    uint32_t size_;
+    std::mt19937 random_;
+};
+
+// ---- Checks -----------------------------------------------------------------------------------------------
+
+// Whether every rank gets enough for all to show. With fewer elements, or in blocks of none, a wrong plan
+// may give the right result, and a plan more than its algorithm claims.
+bool telling(const Operation &operation) {
+    auto full = [](const std::vector<uint64_t> &counts) {
+        return std::count(counts.begin(), counts.end(), 0u) == 0;
+    };
+    return !operation.mixed_buffers && operation.problem.count >= operation.problem.size &&
+           full(operation.blocks) && std::all_of(operation.pairs.begin(), operation.pairs.end(), full);
+}
+
+// Whether the planner, unasked whether it applies, makes a right plan. In a process of its own: a planner may
+// rely on not being asked.
+bool right_if_planned(const gcoll_algorithm &algorithm, const Operation &operation) {
+    pid_t child = fork();
+    if (child == 0) {
+        fclose(stderr); // a sanitizer's report is of no interest
+        alarm(60);
+        Plans plans(algorithm, operation, true);
+        gcoll_verify_report report;
+        _exit(plans.verify(&report) == GCOLL_OK ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    return status == 0;
+}
+
+// A refusal must have a reason: what the planner would make of the problem must be no plan, or a wrong one.
+// Unless what the problem lacks is knowledge of hosts or arrivals.
+void check_refusal(const gcoll_algorithm &algorithm, const Operation &operation) {
+    gcoll_problem problem = operation.of(0);
+    gcoll_plan *plan = nullptr;
+    EXPECT_EQ(gcoll_plan_create(&algorithm, &problem, &plan), GCOLL_ERR_UNSUPPORTED);
+    std::vector<uint32_t> node(problem.size);
+    std::vector<int64_t> arrival(problem.size);
+    problem.node = problem.node ? problem.node : node.data();
+    problem.arrival_ns = problem.arrival_ns ? problem.arrival_ns : arrival.data();
+    if (algorithm.applies(&problem) == GCOLL_OK)
+        return;
+    EXPECT_FALSE(problem.size > 1 && telling(operation) && right_if_planned(algorithm, operation))
+        << "refused, and yet the plan is right";
+}
+
+// Whether the plan goes by hosts, which its cost then shows, or may go by arrivals.
+bool by_layout(const gcoll_algorithm &algorithm, const Operation &operation) {
+    gcoll_problem problem = operation.of(0), hostless = problem;
+    gcoll_cost cost{}, without{};
+    hostless.node = nullptr;
+    if (!operation.arrival.empty() || (algorithm.applies && algorithm.applies(&hostless) != GCOLL_OK))
+        return true;
+    algorithm.cost(&problem, &cost);
+    algorithm.cost(&hostless, &without);
+    return cost.steps != without.steps || cost.sent != without.sent || cost.reduced != without.reduced ||
+           cost.scratch != without.scratch;
+}
+
+void check_claims(const gcoll_algorithm &algorithm, const Operation &operation, uint32_t found) {
+    gcoll_problem problem = operation.of(0);
+    uint32_t claims = gcoll_algorithm_claims(&algorithm, &problem);
+    EXPECT_EQ(claims & ~found, 0u) << "claims what does not hold";
+    if (by_layout(algorithm, operation)) // what one layout or order happens to give need not be claimed
+        found &= ~(GCOLL_CLAIM_P_INDEPENDENT | GCOLL_CLAIM_ORDERED);
+    if (telling(operation)) {
+        EXPECT_EQ(found & ~claims, 0u) << "does not claim what holds";
+    }
+}
+
+// The busiest rank's way is no shorter than the longest chain, and carries at least what any port does.
+// Chunks that are not all alike are rounded up by less than one element in each of two ranges a message.
+void check_cost(const gcoll_algorithm &algorithm, const Operation &operation, const Plans &plans,
+                const gcoll_verify_report &report) {
+    gcoll_problem problem = operation.of(0);
+    gcoll_cost cost{};
+    algorithm.cost(&problem, &cost);
+    EXPECT_GE(cost.scratch, static_cast<double>(report.scratch_max));
+    if (operation.blocks.empty() && problem.count % problem.size == 0 && !by_layout(algorithm, operation)) {
+        EXPECT_DOUBLE_EQ(cost.scratch, static_cast<double>(report.scratch_max));
+    }
+    bool passes = problem.segment > 0 || problem.buffers > 1 || operation.mixed_buffers;
+    if (passes || !operation.blocks.empty())
+        return; // more than the formulas speak of
+    EXPECT_GE(cost.steps, report.steps);
+    if (!operation.arrival.empty())
+        return; // formulas are for all together
+    double spare = 2 * cost.steps;
+    EXPECT_GE(cost.sent + spare, static_cast<double>(std::max(report.sent_max, plans.most_received())));
+    EXPECT_GE(cost.reduced + spare, static_cast<double>(report.reduced_max));
+}
+
+// Each rank chooses by itself, so that what a choice depends on must be the same for all of them.
+void check_agreement(const gcoll_algorithm &algorithm, const Operation &operation) {
+    const gcoll_problem first = operation.of(0);
+    const gcoll_status applies = algorithm.applies ? algorithm.applies(&first) : GCOLL_OK;
+    for (uint32_t rank : {operation.problem.root, first.size / 2, first.size - 1}) {
+        gcoll_problem problem = operation.of(rank);
+        EXPECT_EQ(applies, algorithm.applies ? algorithm.applies(&problem) : GCOLL_OK) << rank;
+        if (applies != GCOLL_OK)
+            continue;
+        gcoll_cost cost{}, theirs{};
+        algorithm.cost(&first, &cost);
+        algorithm.cost(&problem, &theirs);
+        EXPECT_TRUE(cost.steps == theirs.steps && cost.sent == theirs.sent &&
+                    cost.reduced == theirs.reduced && cost.scratch == theirs.scratch)
+            << "cost by rank " << rank;
+        EXPECT_EQ(gcoll_algorithm_claims(&algorithm, &first), gcoll_algorithm_claims(&algorithm, &problem))
+            << rank;
+    }
+}
+
+void check(const gcoll_algorithm &algorithm, const Operation &operation) {
+    SCOPED_TRACE(operation.describe(algorithm));
+    gcoll_problem problem = operation.of(0);
+    bool alike = operation.pairs.empty(); // else a rank knows only its own blocks
+    if (alike)
+        check_agreement(algorithm, operation);
+    if (algorithm.applies && algorithm.applies(&problem) != GCOLL_OK) {
+        check_refusal(algorithm, operation);
+        return;
+    }
+    gcoll_verify_report report;
+    Plans plans(algorithm, operation);
+    ASSERT_EQ(plans.verify(&report), GCOLL_OK) << gcoll_last_error();
+    check_claims(algorithm, operation, report.claims);
+    if (alike)
+        check_cost(algorithm, operation, plans, report);
+    if (problem.segment > 0) {
+        EXPECT_LE(plans.largest_step(), problem.segment);
+    }
+}
+
+// ---- The grid ---------------------------------------------------------------------------------------------
+
+uint32_t mixtures(uint32_t size) {
+    if (small_grid)
+        return size <= 8 ? 10 : 3;
+    return size <= 9 ? 24 : size <= 20 ? 8 : size <= 32 ? 3 : size <= 64 ? 2 : 1;
 }
 
 void check_size(const gcoll_algorithm &algorithm, uint32_t size) {
+    uint32_t salt = 0;
     for (const std::vector<int64_t> &setting : settings(algorithm, size)) {
-        gcoll_problem problem{};
-        problem.collective = algorithm.collective;
-        problem.size = size;
-        problem.buffers = 1;
-        problem.in_place = true;
-        std::copy(setting.begin(), setting.end(), problem.option);
-        if (algorithm.applies && algorithm.applies(&problem) != GCOLL_OK)
-            continue;
-        if (algorithm.collective == GCOLL_BARRIER) {
-            check(algorithm, problem);
-            continue;
-        }
-        std::set<uint32_t> roots{0};
-        if (algorithm.collective == GCOLL_BROADCAST)
-            roots = {0, size / 2, size - 1};
-        for (uint32_t root : roots) {
-            problem.root = root;
-            check_shapes(algorithm, problem);
+        Operations operations(algorithm.collective, size, salt++);
+        std::vector<Operation> list;
+        if (size <= (small_grid ? 7 : 17))
+            list = operations.plain();
+        for (uint32_t i = 0; i < mixtures(size); i++)
+            list.push_back(operations.mixture());
+        for (Operation &operation : list) {
+            std::copy(setting.begin(), setting.end(), operation.problem.option);
+            check(algorithm, operation);
+            if (::testing::Test::HasFailure())
+                return;
         }
     }
 }
@@ -190,16 +281,13 @@ struct Cell {
 std::vector<Cell> cells() {
     std::vector<Cell> made;
     for (const gcoll_algorithm *const *row = gcoll_algorithms; *row; row++) {
-        if ((*row)->collective > GCOLL_BARRIER)
-            continue;
-        if (small_grid) {
-            for (auto [first, last] : {std::pair{1u, 8u}, {9u, 13u}, {16u, 17u}, {33u, 33u}})
+        if (small_grid)
+            for (auto [first, last] : {std::pair{1u, 9u}, {13u, 13u}, {16u, 17u}, {33u, 33u}})
                 made.push_back({*row, first, last});
-            continue;
-        }
-        for (auto [first, last] :
-             {std::pair{1u, 32u}, {33u, 48u}, {49u, 64u}, {127u, 127u}, {128u, 128u}, {251u, 251u}})
-            made.push_back({*row, first, last});
+        else
+            for (auto [first, last] :
+                 {std::pair{1u, 32u}, {33u, 64u}, {127u, 127u}, {128u, 128u}, {251u, 251u}})
+                made.push_back({*row, first, last});
     }
     return made;
 }
@@ -207,153 +295,15 @@ std::vector<Cell> cells() {
 class Grid : public ::testing::TestWithParam<Cell> {};
 
 TEST_P(Grid, Verifies) {
-    for (uint32_t size = GetParam().first; size <= GetParam().last && !HasFatalFailure(); size++)
+    for (uint32_t size = GetParam().first; size <= GetParam().last && !HasFailure(); size++)
         check_size(*GetParam().algorithm, size);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Grid, ::testing::ValuesIn(cells()), [](const auto &cell) {
-    return std::string(cell.param.algorithm->name) + "_" + std::to_string(cell.param.first) + "_" +
-           std::to_string(cell.param.last);
+    const gcoll_algorithm &algorithm = *cell.param.algorithm;
+    return std::string(gcoll_collective_name(algorithm.collective)) + "_" + algorithm.name + "_" +
+           std::to_string(cell.param.first) + "_" + std::to_string(cell.param.last);
 });
 
-// ---- Published numbers: with P elements, elements are chunks ---------------------------------------------
-
-gcoll_verify_report measure(const char *name, uint32_t size, int64_t r, bool in_place, uint64_t chunk = 1) {
-    gcoll_problem problem{};
-    const gcoll_algorithm &algorithm = find(name);
-    problem.collective = algorithm.collective;
-    problem.size = size;
-    problem.buffers = 1;
-    problem.in_place = in_place;
-    problem.count = size * chunk;
-    int index = option_index(algorithm, "r");
-    if (index >= 0)
-        problem.option[index] = r;
-    gcoll_verify_report report{};
-    Plans plans(algorithm, problem);
-    EXPECT_EQ(plans.verify(&report), GCOLL_OK) << describe(algorithm, problem) << ": " << gcoll_last_error();
-
-    gcoll_cost cost{};
-    algorithm.cost(&problem, &cost);
-    EXPECT_GE(cost.steps, report.steps) << describe(algorithm, problem);
-    EXPECT_DOUBLE_EQ(cost.sent, static_cast<double>(report.sent_max)) << describe(algorithm, problem);
-    EXPECT_DOUBLE_EQ(cost.reduced, static_cast<double>(report.reduced_max)) << describe(algorithm, problem);
-    return report;
-}
-
-double cost_steps(const char *name, uint32_t size, int64_t r) {
-    gcoll_problem problem{};
-    const gcoll_algorithm &algorithm = find(name);
-    gcoll_cost cost{};
-    problem.size = size;
-    problem.buffers = 1;
-    problem.count = size;
-    if (option_index(algorithm, "r") >= 0)
-        problem.option[option_index(algorithm, "r")] = r;
-    algorithm.cost(&problem, &cost);
-    return cost.steps;
-}
-
-std::vector<uint32_t> sizes() {
-    std::vector<uint32_t> made;
-    for (uint32_t size = 1; size <= (small_grid ? 20 : 64); size++)
-        made.push_back(size);
-    made.insert(made.end(), {127, 128});
-    if (!small_grid)
-        made.push_back(251);
-    return made;
-}
-
-TEST(Figures, Ring) {
-    for (uint32_t size : sizes()) {
-        for (bool in_place : {true, false}) {
-            gcoll_verify_report report = measure("ring", size, 0, in_place, 3);
-            EXPECT_EQ(cost_steps("ring", size, 0), 2 * (size - 1)) << size;
-            EXPECT_EQ(report.steps, 2 * (size - 1)) << size;
-            EXPECT_EQ(report.sent_max, 6 * (size - 1)) << size;
-            EXPECT_EQ(report.reduced_max, 3 * (size - 1)) << size;
-        }
-    }
-}
-
-TEST(Figures, SortedLinearTree) {
-    for (uint32_t size : sizes()) {
-        gcoll_verify_report report = measure("sorted_linear_tree", size, 0, true);
-        EXPECT_EQ(report.steps, 2 * (size - 1)) << "the way of one segment; the last starts P-1 later";
-        EXPECT_EQ(cost_steps("sorted_linear_tree", size, 0), 3 * (size - 1)) << size;
-        EXPECT_EQ(report.reduced_max, size > 1 ? size : 0u) << size;
-        EXPECT_EQ(report.sent_max, size > 2 ? 2 * size : size > 1 ? size : 0u) << size;
-        EXPECT_TRUE((report.claims & GCOLL_CLAIM_ORDERED)) << size;
-    }
-}
-
-TEST(Figures, GroupButterfly) {
-    for (uint32_t size : sizes()) {
-        uint32_t L = log2_ceil(size);
-        for (uint32_t r = 0; r <= L; r++) {
-            for (bool in_place : {true, false}) {
-                gcoll_verify_report report = measure("group_butterfly", size, r, in_place);
-                uint64_t spare = ((uint64_t{1} << r) - 1) * (L > 0 ? L - 1 : 0);
-                SCOPED_TRACE("P=" + std::to_string(size) + " r=" + std::to_string(r));
-                EXPECT_EQ(report.steps, 2 * L - r);
-                EXPECT_EQ(cost_steps("group_butterfly", size, r), 2 * L - r);
-                if (r < L) {
-                    EXPECT_LE(report.sent_max, 2 * (size - 1) + spare);
-                    EXPECT_LE(report.reduced_max, size - 1 + 2 * spare);
-                }
-                if (r == 0) {
-                    EXPECT_EQ(report.sent_max, 2 * (size - 1));
-                    EXPECT_EQ(report.reduced_max, size - 1);
-                    EXPECT_TRUE((report.claims & GCOLL_CLAIM_RANK_IDENTICAL));
-                }
-                if (r == L && L > 0) {
-                    EXPECT_EQ(report.sent_max, uint64_t{size} * L);
-                }
-                if (r == L && L > 1) {
-                    EXPECT_LE(report.reduced_max, uint64_t{size} * (2 * L - 2));
-                }
-            }
-        }
-    }
-}
-
-TEST(Figures, GroupButterflyByThePaper) {
-    struct Row {
-        uint32_t size, r, steps;
-        uint64_t sent;
-    };
-    for (const Row &row : {Row{7, 0, 6, 12},
-                           {7, 1, 5, 14},
-                           {7, 2, 4, 18},
-                           {7, 3, 3, 21},
-                           {127, 0, 14, 252},
-                           {127, 4, 10, 342},
-                           {127, 7, 7, 889}}) {
-        gcoll_verify_report report = measure("group_butterfly", row.size, row.r, true);
-        EXPECT_EQ(report.steps, row.steps) << row.size << " " << row.r;
-        EXPECT_EQ(report.sent_max, row.sent) << row.size << " " << row.r;
-    }
-}
-
-TEST(Figures, BinomialAndDissemination) {
-    for (uint32_t size : sizes()) {
-        gcoll_verify_report report = measure("binomial", size, 0, true);
-        uint32_t depth = 0; // to rank i in as many hops as i has ones
-        for (uint32_t i = 0; i < size; i++)
-            depth = std::max(depth, static_cast<uint32_t>(__builtin_popcount(i)));
-        EXPECT_EQ(report.steps, depth) << size;
-        EXPECT_EQ(report.sent_total, uint64_t{size} * (size - 1)) << "each but the root gets it once";
-
-        gcoll_problem problem{};
-        problem.collective = GCOLL_BARRIER;
-        problem.size = size;
-        problem.buffers = 1;
-        problem.in_place = true;
-        Plans plans(find("dissemination"), problem);
-        EXPECT_EQ(plans.verify(&report), GCOLL_OK) << gcoll_last_error();
-        EXPECT_EQ(report.steps, log2_ceil(size)) << size;
-        EXPECT_EQ(report.messages_max, log2_ceil(size)) << size;
-    }
-}
-
 } // namespace
+} // namespace verify_grid
