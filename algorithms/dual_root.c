@@ -15,8 +15,12 @@
  *
  * Restrictions: none. Ranks are added up in their order. Scratch: one block, at the roots.
  *
- * Each exchange is a round, and rounds do not overlap: the paper's steps. Left to data flow alone, the two
- * ways compete for the ports, and blocks that could be final wait behind blocks that are not due. */
+ * Each exchange is a round, and rounds do not overlap: the paper's steps, each of which keeps both directions
+ * of a link busy. What other windows do to 200 blocks on 30 ranks, one port each, in units of the time that
+ * the vector takes once: 3.05 without overlap, 3.54 with a window of 1, 3.07 of 3 (a block), 3.65 of 16,
+ * and 5.8 if left to data flow alone, where the two ways compete for the ports. A window of 3 hides
+ * reductions and latency, on average up to a quarter of the time where these are much of it, but costs up to
+ * a quarter where blocks are few. */
 #include "algorithms/tree.h"
 
 static const gcoll_option options[] = {

@@ -10,6 +10,7 @@
 
 extern "C" {
 #include "algorithms/tree.h"
+#include "gcoll/simulate.h"
 }
 
 namespace gcoll_test {
@@ -258,6 +259,81 @@ TEST(Butterfly, HalvedTakesHalfTheSums) {
         EXPECT_EQ(4 * levels, halved.reduced_max);
         EXPECT_EQ(8u, whole.scratch_max);
         EXPECT_EQ(0u, halved.scratch_max);
+    }
+}
+
+// ---- Time
+// --------------------------------------------------------------------------------------------------
+
+// Of the plans as they are, or with another window; one port each.
+double Simulate(const std::string &name, const gcoll_problem &problem, double alpha, double beta,
+                const uint32_t *window = nullptr, double gamma = 0) {
+    std::vector<Plan> plans = CreateAll(name, problem);
+    std::vector<const gcoll_plan *> all;
+    for (Plan &plan : plans) {
+        if (window)
+            plan->window = *window;
+        all.push_back(plan.get());
+    }
+    gcoll_simulate_options options;
+    gcoll_simulate_options_init(&options);
+    options.network.alpha = alpha;
+    options.network.beta = beta;
+    options.gamma = gamma;
+    gcoll_simulation *simulation = nullptr;
+    EXPECT_EQ(GCOLL_OK, gcoll_simulate(all.data(), problem.size, &options, &simulation))
+        << gcoll_last_error();
+    double time = simulation ? simulation->time : 0;
+    gcoll_simulation_destroy(simulation);
+    return time;
+}
+
+TEST(DualRoot, TimeTendsToThreeTimesTheVectorAndOfOneTreeToFour) {
+    const double once = 1e-9 * 60000;
+    for (uint32_t size : {14, 30, 41}) {
+        const uint32_t depth = 4 * gcoll_log2_ceil(size);
+        for (uint32_t blocks : {30, 300}) {
+            gcoll_problem problem = Allreduce(size, 60000, blocks);
+            double dual = Simulate("dual_root", problem, 0, 1e-9) / once;
+            double single = Simulate("tree_pipelined", problem, 0, 1e-9) / once;
+            EXPECT_GE(dual, 3.0);
+            EXPECT_LE(dual, 3.0 + 1.0 * depth / blocks);
+            EXPECT_GE(single, 4.0);
+            EXPECT_LE(single, 4.0 + 1.0 * depth / blocks);
+        }
+    }
+}
+
+TEST(DualRoot, RoundsPay) {
+    gcoll_problem problem = Allreduce(30, 60000, 60);
+    const uint32_t unbounded = GCOLL_WINDOW_UNBOUNDED;
+    EXPECT_LT(1.25 * Simulate("dual_root", problem, 0, 1e-9),
+              Simulate("dual_root", problem, 0, 1e-9, &unbounded));
+}
+
+TEST(TreePlanners, CostsAreTheTimeWithOnePort) {
+    const char *const names[] = {"dual_root", "tree_pipelined", "star", "circle", "recursive"};
+    for (const char *name : names)
+        for (uint32_t size = 2; size <= 33; size++)
+            for (uint32_t parts : {1, 3, 20}) {
+                gcoll_problem problem = Allreduce(size, 6000, parts);
+                gcoll_cost cost = Cost(name, problem);
+                SCOPED_TRACE(std::string(name) + " P=" + std::to_string(size) +
+                             " parts=" + std::to_string(parts));
+                EXPECT_NEAR(1, Simulate(name, problem, 1e-6, 1e-9) / (1e-6 * cost.steps + 1e-9 * cost.sent),
+                            1e-6);
+                EXPECT_NEAR(1, Simulate(name, problem, 0, 0, nullptr, 1e-9) / (1e-9 * cost.reduced), 1e-6);
+            }
+    for (uint32_t size = 2; size <= 33; size++) {
+        gcoll_problem problem = Allreduce(size, 6000, 1); // in halves
+        gcoll_cost cost = Cost("butterfly", problem);
+        EXPECT_NEAR(1, Simulate("butterfly", problem, 1e-6, 1e-9) / (1e-6 * cost.steps + 1e-9 * cost.sent),
+                    1e-6)
+            << "P=" << size;
+        problem.option[0] = 0;
+        cost = Cost("butterfly", problem);
+        EXPECT_LE(Simulate("butterfly", problem, 1e-6, 1e-9),
+                  (1e-6 * cost.steps + 1e-9 * cost.sent) * 1.000001);
     }
 }
 
