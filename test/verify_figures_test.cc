@@ -69,9 +69,13 @@ TEST(Figures, Ring) {
 
 TEST(Figures, SortedLinearTree) {
     for (uint32_t size : sizes()) {
-        Figures f = measure_busiest(GCOLL_ALLREDUCE, "sorted_linear_tree", size, size);
+        Figures f = measure(GCOLL_ALLREDUCE, "sorted_linear_tree", size, size);
+        EXPECT_EQ(f.cost.sent, 3 * (size - 1)) << "of the last segment, with those that go before it";
+        EXPECT_EQ(f.cost.reduced, 2 * (size - 1)) << size;
         EXPECT_EQ(f.found.steps, 2 * (size - 1)) << "the way of one segment; the last starts P-1 later";
         EXPECT_EQ(f.cost.steps, 3 * (size - 1)) << size;
+        EXPECT_GE(f.cost.sent, f.found.sent_max) << size;
+        EXPECT_GE(f.cost.reduced, f.found.reduced_max) << size;
         EXPECT_EQ(f.found.reduced_max, size > 1 ? size : 0u) << size;
         EXPECT_EQ(f.found.sent_max, size > 2 ? 2 * size : size > 1 ? size : 0u) << size;
         EXPECT_TRUE((f.found.claims & GCOLL_CLAIM_ORDERED)) << size;
