@@ -72,7 +72,7 @@ static bool match(picture *p) {
     const gcoll_simulation *s = p->simulation;
     end *ends = calloc(s->event_count + 1, sizeof *ends);
     uint64_t count = 0;
-    p->sends = calloc(s->event_count + 1, sizeof *p->sends);
+    p->sends = calloc(s->event_count + 1, sizeof(void *));
     for (uint64_t i = 0; ends != NULL && i < s->event_count; i++) {
         const gcoll_simulate_event *e = &s->events[i];
         bool receives = e->kind == GCOLL_SIMULATE_RECV;

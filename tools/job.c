@@ -51,7 +51,7 @@ static void cut(const tool_shape *shape, uint64_t *offsets) {
     uint64_t all = 0, sum = 0;
     for (uint32_t r = 0; r < size; r++)
         all += weight_of(shape, r);
-    for (uint32_t r = 0; r < size; r++) {
+    for (uint32_t r = 0; r < size && all > 0; r++) { /* which it always is */
         offsets[r] = (uint64_t)((unsigned __int128)shape->problem.count * sum / all);
         sum += weight_of(shape, r);
     }

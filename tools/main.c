@@ -46,8 +46,10 @@ static void print_command_help(uint32_t command) {
 
 static int unknown_command(const char *name) {
     char allowed[TOOL_TEXT] = "";
+    size_t used = 0; /* of a constant table: 62 bytes */
     for (uint32_t c = 0; c < tool_command_count; c++)
-        strcat(strcat(allowed, c ? ", " : ""), tool_commands[c].name); /* a constant table: 62 bytes */
+        used += (size_t)snprintf(allowed + used, sizeof allowed - used, "%s%s", c ? ", " : "",
+                                 tool_commands[c].name);
     cli_complain("unknown subcommand '%.60s'; allowed: %s", name, allowed);
     fputs("gcoll_plan: try --help\n", stderr);
     return CLI_USAGE;
