@@ -59,6 +59,7 @@ typedef struct gcoll_sim_step {
     uint32_t port;        /* SEND, RECV, RECV_REDUCE */
     uint8_t reason;       /* gcoll_simulate_reason of `posted` */
     uint8_t state;
+    bool started; /* SEND: it has its ports, or had */
 } gcoll_sim_step;
 
 typedef struct gcoll_sim_list {

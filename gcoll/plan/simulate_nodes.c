@@ -69,13 +69,28 @@ static double slowness(const gcoll_sim *sim, uint32_t rank) {
     return sim->options.slowness ? sim->options.slowness[rank] : 1.0;
 }
 
+/* Messages of one round between two ranks are ranges of one message of the paper's: transports put them into
+ * one system call, and only the first pays for starting up. Segments, which the splitting pass cuts, pay
+ * each. */
+static bool goes_along(const gcoll_sim *sim, uint32_t send) {
+    const gcoll_plan *plan = sim->v.plans[sim->steps[send].rank];
+    const gcoll_step *first = plan->steps, *step = gcoll_sim_plan_step(sim, send);
+    if (step->message == 0 || plan->problem.segment > 0)
+        return false;
+    for (const gcoll_step *s = step; s-- > first && s->round == step->round;)
+        if (s->kind == GCOLL_STEP_SEND && s->peer == step->peer)
+            return sim->steps[send - (uint32_t)(step - s)].started;
+    return false;
+}
+
 gcoll_status gcoll_sim_price_message(const gcoll_sim *sim, uint32_t send, gcoll_sim_price *price) {
     uint32_t sender = sim->steps[send].rank, receiver = gcoll_sim_plan_step(sim, send)->peer;
     int level = gcoll_sim_level(sim, sender, receiver);
     const gcoll_simulate_link *link = level ? &sim->options.host : &sim->options.network;
     double slow = fmax(slowness(sim, sender), slowness(sim, receiver));
     double bytes = (double)gcoll_sim_bytes(sim, send);
-    double hold = slow * (link->alpha - link->latency + link->beta * bytes);
+    double start_up = goes_along(sim, send) ? 0 : link->alpha - link->latency;
+    double hold = slow * (start_up + link->beta * bytes);
     int64_t whole = 0;
     gcoll_status status = gcoll_sim_duration(sim, send, link->latency + hold, &whole);
     price->latency = sim->latencies[level];
