@@ -60,7 +60,7 @@ void Expect(const std::string &text, uint32_t size, Published published) {
     for (bool in_place : {false, true}) {
         gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, size, unit * size);
         problem.in_place = in_place;
-        gcoll_verify_report report;
+        gcoll_verify_report report{};
         ASSERT_NO_FATAL_FAILURE(Verify(text, problem, &report));
         EXPECT_EQ(published.steps, report.steps);
         EXPECT_EQ(published.messages, report.messages_max);
@@ -96,7 +96,7 @@ TEST(AllreducePlanners, Trees) {
         EXPECT_EQ(2.0 * levels, Cost("nonoverlapping", size, size).steps);
         if (size == 1u << levels)
             Expect("nonoverlapping", size, {2 * levels, levels, levels * size, levels * size});
-        gcoll_verify_report report;
+        gcoll_verify_report report{};
         ASSERT_NO_FATAL_FAILURE(Verify("linear", Problem(GCOLL_ALLREDUCE, 0, size, size), &report));
         EXPECT_EQ(others, report.messages_max);
         EXPECT_EQ(others * size, report.reduced_max);
@@ -117,7 +117,7 @@ TEST(AllreducePlanners, FoldingCostsTwoSteps) {
     for (uint32_t size : {3, 5, 6, 7, 9, 15, 17, 24, 31}) {
         SCOPED_TRACE(size);
         const uint32_t log = Log2Floor(size);
-        gcoll_verify_report report;
+        gcoll_verify_report report{};
         gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, size, 32 * size);
         ASSERT_NO_FATAL_FAILURE(Verify("recursive_doubling", problem, &report));
         EXPECT_EQ(log + 2, report.steps);
@@ -132,7 +132,7 @@ TEST(AllreducePlanners, FoldingCostsTwoSteps) {
 // 7 ranks are blocks of 4, 2 and 1. Rank 6 sends halves to 4 and 5; rank 5, having swapped halves with 4,
 // sends quarters to 1 and 3, which so have all that they need.
 TEST(AllreducePlanners, BinaryBlocks) {
-    gcoll_verify_report report;
+    gcoll_verify_report report{};
     ASSERT_NO_FATAL_FAILURE(Verify("halving_doubling", Problem(GCOLL_ALLREDUCE, 0, 7, 28), &report));
     std::vector<Plan> plans = CreateAll("halving_doubling", Problem(GCOLL_ALLREDUCE, 0, 7, 28));
     struct {
@@ -155,7 +155,7 @@ TEST(AllreducePlanners, BinaryBlocks) {
 TEST(AllreducePlanners, SumsThatDoNotDependOnTheNumberOfRanks) {
     for (uint32_t size = 1; size <= 40; size++)
         for (const char *name : {"halving_doubling", "nonoverlapping", "linear", "sorted_linear_tree"}) {
-            gcoll_verify_report report;
+            gcoll_verify_report report{};
             ASSERT_NO_FATAL_FAILURE(Verify(name, Problem(GCOLL_ALLREDUCE, 0, size, size + 1), &report));
             EXPECT_EQ(GCOLL_CLAIM_ALL, report.claims) << name << " P=" << size;
         }
@@ -172,7 +172,7 @@ TEST(AllreducePlanners, BcubeOfOtherNumbers) {
     Expect("bcube:4", 12, {4, 2 * (3 + 2), 22, 11}); // 4 * 3
     Expect("bcube:6", 24, {4, 2 * (5 + 3), 46, 23}); // 6 * 4
     Expect("bcube:3", 18, {6, 2 * (2 + 2 + 1), 34, 17});
-    gcoll_verify_report report; // 13 is folded to 4 * 3, and 7 to 3 * 2
+    gcoll_verify_report report{}; // 13 is folded to 4 * 3, and 7 to 3 * 2
     ASSERT_NO_FATAL_FAILURE(Verify("bcube:4", Problem(GCOLL_ALLREDUCE, 0, 13, 156), &report));
     EXPECT_EQ(4u + 2u, report.steps);
     EXPECT_EQ(11 * 13u + 156u, report.reduced_max);
@@ -229,7 +229,7 @@ TEST(Arrivals, RanksStandInTheirOrder) {
                           plan.steps[i].peer)
                     << name << " position " << position;
         }
-        gcoll_verify_report report;
+        gcoll_verify_report report{};
         ASSERT_NO_FATAL_FAILURE(Verify(name, problem, &report));
         EXPECT_FALSE(report.claims & GCOLL_CLAIM_ORDERED);
     }
@@ -241,7 +241,7 @@ TEST(Arrivals, SortedLinearTreeKeepsRankOrderIfRanksArriveInIt) {
     std::vector<int64_t> arrival = {1, 1, 2, 9, 9};
     gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, 5, 10);
     problem.arrival_ns = arrival.data();
-    gcoll_verify_report report;
+    gcoll_verify_report report{};
     ASSERT_NO_FATAL_FAILURE(Verify("sorted_linear_tree", problem, &report));
     EXPECT_EQ(GCOLL_CLAIM_ALL, report.claims);
 }
@@ -341,7 +341,7 @@ TEST(Arrivals, LateRanksKeepOthersLessThanInTheRing) {
                 EXPECT_GT(double(ring.elapsed) / double(prr.elapsed), 1.15);
             }
             EXPECT_LE(Play("sorted_linear_tree", problem).last, ring.last + size);
-            gcoll_verify_report report;
+            gcoll_verify_report report{};
             ASSERT_NO_FATAL_FAILURE(Verify("pre_reduced_ring", problem, &report));
         }
 }
