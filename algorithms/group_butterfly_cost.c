@@ -2,6 +2,8 @@
  */
 #include "algorithms/group_butterfly.h"
 
+#include "algorithms/blocks.h"
+
 uint32_t gcoll_group_butterfly_claims(const gcoll_problem *problem) {
     gcoll_group_walk w = gcoll_group_walk_make(problem);
     uint32_t claims = gcoll_trivial_claims(problem); /* each sum begins with the rank that it ends at */
@@ -18,10 +20,11 @@ void gcoll_group_butterfly_cost(const gcoll_problem *problem, gcoll_cost *cost) 
     gcoll_group_walk w = gcoll_group_walk_make(problem);
     *cost = (gcoll_cost){.steps = 2.0 * w.steps - w.r};
     double chunk = (double)w.n / w.size, n = (double)w.n;
-    double largest = (double)((w.n + w.size - 1) / w.size); /* chunk */
+    double largest = (double)gcoll_largest_chunk(w.n, w.size);
     for (uint32_t k = 0; k < w.factors; k++) {
         const gcoll_group_factor *f = &w.factor[k];
-        double sent = 0, reduced = 0, part = (double)f->chunks / f->size;
+        uint64_t sent = 0, reduced = 0; /* placements */
+        double part = (double)f->chunks / f->size;
         bool parted = false;
         for (uint32_t i = 0; i < f->steps; i++) {
             bool odd = gcoll_group_placements(f, i) % 2 != 0;
@@ -34,8 +37,8 @@ void gcoll_group_butterfly_cost(const gcoll_problem *problem, gcoll_cost *cost) 
         }
         for (uint32_t i = 0; i < f->steps - f->r; i++)
             sent += gcoll_group_placements(f, i) / 2;
-        cost->sent += sent * part * chunk;
-        cost->reduced += reduced * part * chunk;
+        cost->sent += (double)sent * part * chunk;
+        cost->reduced += (double)reduced * part * chunk;
     }
     const gcoll_group_factor *f = gcoll_group_first_saving(&w);
     if (f != NULL) {

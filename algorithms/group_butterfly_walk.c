@@ -66,7 +66,7 @@ gcoll_status gcoll_group_butterfly_applies(const gcoll_problem *p) {
 /* ---- The walk -------------------------------------------------------------------------------------- */
 
 static void add(gcoll_group_walk *w, uint32_t rank, uint32_t size, uint32_t stride) {
-    if (size == 1)
+    if (size <= 1)
         return;
     uint32_t member = rank / stride % size;
     gcoll_group_factor f = {

@@ -80,11 +80,13 @@ static gcoll_status make(gcoll_hierarchy *h, uint32_t *index) {
     const gcoll_problem *p = h->problem;
     if (index != NULL && p->node != NULL)
         h->count = number_hosts(p, index);
+    if (index == NULL || h->count == 0)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "hierarchical: out of memory for %u ranks", p->size);
     h->begin = malloc((h->count + (size_t)2) * sizeof(uint32_t));
     h->ranks = malloc(p->size * sizeof(uint32_t));
     h->peers = malloc(h->count * sizeof(uint32_t));
     h->shares = malloc((p->size + (size_t)1) * sizeof(uint64_t));
-    if (index == NULL || h->count == 0 || !h->begin || !h->ranks || !h->peers || !h->shares)
+    if (!h->begin || !h->ranks || !h->peers || !h->shares)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "hierarchical: out of memory for %u ranks", p->size);
     list_ranks(h, index, p->size);
     measure(h, index, p);
