@@ -169,6 +169,8 @@ static gcoll_status prepare(gcoll_sim *sim) {
         prepare_rank(sim, r);
     gcoll_status status = gcoll_verify_messages(v);
     if (!status)
+        status = gcoll_sim_pieces(sim);
+    if (!status)
         status = gcoll_sim_nodes(sim);
     return status ? status : gcoll_sim_ports_create(sim);
 }

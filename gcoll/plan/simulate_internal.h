@@ -57,9 +57,10 @@ typedef struct gcoll_sim_step {
     uint32_t port_cause;  /* SEND that started after it was matched: the message that freed the port */
     uint32_t work_cause;  /* the step that kept the processor until `work`; NONE if none did */
     uint32_t port;        /* SEND, RECV, RECV_REDUCE */
-    uint8_t reason;       /* gcoll_simulate_reason of `posted` */
+    uint32_t whole; /* SEND: the first, by place, of the pieces of one message; itself if there is one */
+    uint8_t reason; /* gcoll_simulate_reason of `posted` */
     uint8_t state;
-    bool started; /* SEND: it has its ports, or had */
+    bool started; /* SEND: one of the pieces of which it is the first has its ports, or had */
 } gcoll_sim_step;
 
 typedef struct gcoll_sim_list {
@@ -167,6 +168,8 @@ gcoll_status gcoll_sim_nodes(gcoll_sim *sim);
 static inline int gcoll_sim_level(const gcoll_sim *sim, uint32_t sender, uint32_t receiver) {
     return sim->node && sim->node[sender] == sim->node[receiver];
 }
+/* Fills in the steps' `whole`. */
+gcoll_status gcoll_sim_pieces(gcoll_sim *sim);
 /* Seconds as picoseconds; INVALID, naming the step, if the run would get longer than the limit. */
 gcoll_status gcoll_sim_duration(const gcoll_sim *sim, uint32_t id, double seconds, int64_t *ps);
 gcoll_status gcoll_sim_price_message(const gcoll_sim *sim, uint32_t send, gcoll_sim_price *price);

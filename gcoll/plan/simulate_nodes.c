@@ -69,18 +69,28 @@ static double slowness(const gcoll_sim *sim, uint32_t rank) {
     return sim->options.slowness ? sim->options.slowness[rank] : 1.0;
 }
 
-/* Messages of one round between two ranks are ranges of one message of the paper's: transports put them into
- * one system call, and only the first pays for starting up. Segments, which the splitting pass cuts, pay
- * each. */
-static bool goes_along(const gcoll_sim *sim, uint32_t send) {
-    const gcoll_plan *plan = sim->v.plans[sim->steps[send].rank];
-    const gcoll_step *first = plan->steps, *step = gcoll_sim_plan_step(sim, send);
-    if (step->message == 0 || plan->problem.segment > 0)
-        return false;
-    for (const gcoll_step *s = step; s-- > first && s->round == step->round;)
-        if (s->kind == GCOLL_STEP_SEND && s->peer == step->peer)
-            return sim->steps[send - (uint32_t)(step - s)].started;
-    return false;
+/* Messages of one round between two ranks are pieces of one message of the paper's: transports put them into
+ * one system call, and only the one that starts first pays for starting up. Segments, which the splitting
+ * pass cuts, pay each. */
+gcoll_status gcoll_sim_pieces(gcoll_sim *sim) {
+    gcoll_verify_map latest = {0}; /* sender << 32 | receiver -> 1 + the last message so far */
+    gcoll_status status = GCOLL_OK;
+    for (uint32_t id = 0; id < sim->v.base[sim->v.size] && !status; id++) {
+        const gcoll_step *step = gcoll_sim_plan_step(sim, id);
+        gcoll_sim_step *state = &sim->steps[id];
+        state->whole = id;
+        if (step->kind != GCOLL_STEP_SEND || sim->v.plans[state->rank]->problem.segment > 0)
+            continue;
+        uint32_t *before = gcoll_verify_map_at(&latest, (uint64_t)state->rank << 32 | step->peer);
+        if (!before)
+            status = gcoll_error(GCOLL_ERR_NO_MEMORY, "the simulator found no memory for messages");
+        else if (*before > 0 && gcoll_sim_plan_step(sim, *before - 1)->round == step->round)
+            state->whole = sim->steps[*before - 1].whole;
+        if (before)
+            *before = id + 1;
+    }
+    gcoll_verify_map_free(&latest);
+    return status;
 }
 
 gcoll_status gcoll_sim_price_message(const gcoll_sim *sim, uint32_t send, gcoll_sim_price *price) {
@@ -89,7 +99,8 @@ gcoll_status gcoll_sim_price_message(const gcoll_sim *sim, uint32_t send, gcoll_
     const gcoll_simulate_link *link = level ? &sim->options.host : &sim->options.network;
     double slow = fmax(slowness(sim, sender), slowness(sim, receiver));
     double bytes = (double)gcoll_sim_bytes(sim, send);
-    double start_up = goes_along(sim, send) ? 0 : link->alpha - link->latency;
+    bool goes_along = sim->steps[sim->steps[send].whole].started;
+    double start_up = goes_along ? 0 : link->alpha - link->latency;
     double hold = slow * (start_up + link->beta * bytes);
     int64_t whole = 0;
     gcoll_status status = gcoll_sim_duration(sim, send, link->latency + hold, &whole);

@@ -133,7 +133,7 @@ static gcoll_status start(gcoll_sim *sim, uint32_t send, const needs *n, gcoll_s
     gcoll_sim_step *step = &sim->steps[send];
     int64_t latest = -1;
     step->start = sim->now;
-    step->started = true;
+    sim->steps[step->whole].started = true;
     for (uint32_t i = 0; i < 2 * n->sending; i++) {
         gcoll_sim_slot *slot = soonest(n->ports[i]);
         int64_t latency = i < n->sending ? 0 : price.latency;
