@@ -6,7 +6,8 @@
  * Connections are made later, when an operation first needs them.
  *
  * Threads: a context is used by one thread at a time; different contexts share nothing and may be used by
- * different threads at once. gcoll_context_abort may be called from any thread.
+ * different threads at once. gcoll_context_abort may be called from any thread. Work is done by the thread
+ * that calls, or also, if options.progress_thread says so, by a thread of the context's own between calls.
  *
  * Failure: when anything goes wrong between ranks, the context is broken for good: the call that
  * noticed and every later one return the same cause, the ranks that it is connected to are told at once and
@@ -72,6 +73,13 @@ typedef struct gcoll_context_options {
     gcoll_log_fn log; /* NULL: silent */
     void *log_arg;
     const gcoll_allocator *allocator; /* NULL: malloc. Copied. */
+    int progress_thread; /* 1: a thread of the context's own makes progress with what is in flight while the
+                          * caller computes, and answers peers that ask whether this rank is alive. It calls
+                          * log, allocator, store and user operations too, but never while a gcoll call is
+                          * under way on this context; so store must be this context's alone, or one for
+                          * several threads. A call that finds the thread at work waits for it to step back,
+                          * some 10 us; with nothing in flight no call does. 0: there is none, and no lock is
+                          * taken. */
 } gcoll_context_options;
 
 /* Fills in defaults. Always call it first: later versions add fields. */

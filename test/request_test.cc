@@ -233,11 +233,14 @@ TEST(RequestsOfTwo, ContextsAreNotWaitedForTogether) {
 }
 
 TEST_P(Requests, LeftInFlightTheyBreakTheContextEverywhere) {
-    run_threads(3, GetParam(), [](uint32_t rank, gcoll_context *context) {
+    std::atomic<uint32_t> ready{0}; // past the first barrier, which a break would end too
+    run_threads(3, GetParam(), [&ready](uint32_t rank, gcoll_context *context) {
         int64_t mine = rank, all[3];
         EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        ready++;
         if (rank == 0) {
             gcoll_request *request = nullptr;
+            EXPECT_TRUE(gcoll_test::await(ready, 3));
             EXPECT_GCOLL_OK(gcoll_allgather_start(context, &mine, all, 1, GCOLL_INT64, nullptr, &request));
             return; // destroyed with the request in flight
         }

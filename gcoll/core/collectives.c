@@ -43,7 +43,7 @@ void gcoll_run_return(gcoll_run *run) {
 
 /* ---- The three forms ---------------------------------------------------------------------- */
 
-static gcoll_status run_blocking(gcoll_context *context, const gcoll_given *given) {
+static gcoll_status run_inside(gcoll_context *context, const gcoll_given *given) {
     gcoll_arguments arguments = {0};
     gcoll_run *run = NULL;
     gcoll_status status = gcoll_arguments_read(&arguments, context, given);
@@ -64,7 +64,7 @@ static void flush(gcoll_context *context) {
         context->transport->flush(context->endpoint);
 }
 
-static gcoll_status start(gcoll_context *context, const gcoll_given *given, gcoll_request **out) {
+static gcoll_status start_inside(gcoll_context *context, const gcoll_given *given, gcoll_request **out) {
     gcoll_arguments arguments = {0};
     gcoll_request *request = NULL;
     gcoll_run *run = NULL;
@@ -91,12 +91,33 @@ static gcoll_status start(gcoll_context *context, const gcoll_given *given, gcol
     return GCOLL_OK;
 }
 
-static gcoll_status create(gcoll_context *context, const gcoll_given *given, gcoll_operation **out) {
+static gcoll_status create_inside(gcoll_context *context, const gcoll_given *given, gcoll_operation **out) {
     gcoll_arguments arguments = {0};
     gcoll_status status = gcoll_arguments_read(&arguments, context, given);
     if (status == GCOLL_OK && !out)
         status = gcoll_error(GCOLL_ERR_INVALID, "operation: is NULL");
     return status == GCOLL_OK ? gcoll_operation_create(context, &arguments, out) : status;
+}
+
+static gcoll_status run_blocking(gcoll_context *context, const gcoll_given *given) {
+    gcoll_enter(context);
+    gcoll_status status = run_inside(context, given);
+    gcoll_leave(context);
+    return status;
+}
+
+static gcoll_status start(gcoll_context *context, const gcoll_given *given, gcoll_request **request) {
+    gcoll_enter(context);
+    gcoll_status status = start_inside(context, given, request);
+    gcoll_leave(context);
+    return status;
+}
+
+static gcoll_status create(gcoll_context *context, const gcoll_given *given, gcoll_operation **operation) {
+    gcoll_enter(context);
+    gcoll_status status = create_inside(context, given, operation);
+    gcoll_leave(context);
+    return status;
 }
 
 #define LIST(...) __VA_ARGS__

@@ -211,7 +211,8 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
     if (!options || !out)
         return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", options ? "context" : "options");
     gcoll_context_options known = {0};
-    gcoll_status status = gcoll_options_read(&known, sizeof known, sizeof known, options);
+    gcoll_status status =
+        gcoll_options_read(&known, sizeof known, offsetof(gcoll_context_options, progress_thread), options);
     if (status == GCOLL_OK)
         status = check_options(&known);
     const gcoll_transport *transport = NULL;
@@ -225,6 +226,8 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
     context->transport = transport;
     if (context->size > 1)
         status = join(context);
+    if (status == GCOLL_OK && context->size > 1 && known.progress_thread)
+        status = gcoll_thread_start(context);
     if (status != GCOLL_OK) {
         char text[1024];
         snprintf(text, sizeof text, "%s", gcoll_last_error());
@@ -247,6 +250,7 @@ uint32_t gcoll_context_size(const gcoll_context *context) {
 void gcoll_context_destroy(gcoll_context *context) {
     if (!context)
         return;
+    gcoll_thread_stop(context);
     if (context->runs || gcoll_requests_in_flight(context))
         gcoll_break(context, GCOLL_ERR_PEER, context->rank,
                     "rank %u destroyed its context with work in flight", context->rank);

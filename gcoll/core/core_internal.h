@@ -21,6 +21,7 @@ typedef struct gcoll_fingerprint {
 } gcoll_fingerprint;
 
 typedef struct gcoll_run gcoll_run;
+typedef struct gcoll_thread gcoll_thread;
 typedef struct gcoll_cache_entry gcoll_cache_entry;
 
 /* ---- Calls and plans ---------------------------------------------------------------------- */
@@ -229,6 +230,7 @@ typedef struct gcoll_any {
 
 struct gcoll_context {
     uint32_t rank, size;
+    gcoll_thread *thread; /* that makes progress between calls, or NULL */
     int64_t timeout_ms;
     int64_t spin_us;
     gcoll_store *store;
@@ -278,6 +280,24 @@ struct gcoll_context {
     gcoll_operation *operations;
     const gcoll_any *any; /* the receive from any of several that is being waited for, or NULL */
 };
+
+/* ---- The context's own thread (thread.c) -------------------------------------------------- */
+
+gcoll_status gcoll_thread_start(gcoll_context *context);
+/* Waits until it has ended. Nothing if there is none. */
+void gcoll_thread_stop(gcoll_context *context);
+void gcoll_thread_enter(gcoll_thread *thread);
+void gcoll_thread_leave(gcoll_thread *thread);
+
+/* Around each public call that touches what the thread touches; calls may be nested. context may be NULL. */
+static inline void gcoll_enter(const gcoll_context *context) {
+    if (context && context->thread)
+        gcoll_thread_enter(context->thread);
+}
+static inline void gcoll_leave(const gcoll_context *context) {
+    if (context && context->thread)
+        gcoll_thread_leave(context->thread);
+}
 
 void gcoll_log(gcoll_context *context, gcoll_log_level level, const char *format, ...) GCOLL_PRINTF(3, 4);
 /* Aligned to a cache line; NULL sets the last error. */
@@ -349,6 +369,8 @@ gcoll_status gcoll_run_result(gcoll_context *context, gcoll_run *run, gcoll_stat
 /* What this rank answers to probes from now on. */
 void gcoll_publish_position(gcoll_context *context);
 gcoll_status gcoll_context_wait_run(gcoll_context *context, const gcoll_run *run);
+/* Progress for up to wait_us, or until something has moved. */
+gcoll_status gcoll_context_drive(gcoll_context *context, int64_t wait_us);
 /* Progress without waiting. */
 gcoll_status gcoll_context_poll(gcoll_context *context);
 

@@ -79,9 +79,7 @@ static gcoll_status meet(gcoll_context *parent, gcoll_context *context) {
     return status;
 }
 
-gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_context **out) {
-    if (!parent || !out)
-        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", parent ? "context" : "parent");
+static gcoll_status duplicate(gcoll_context *parent, gcoll_context **out) {
     gcoll_context_options options;
     gcoll_context_options_init(&options);
     options.rank = parent->rank;
@@ -113,6 +111,8 @@ gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_context **out)
     } else if (context->size > 1) {
         status = meet(parent, context);
     }
+    if (status == GCOLL_OK && parent->thread)
+        status = gcoll_thread_start(context);
     if (status != GCOLL_OK) {
         char text[1024];
         snprintf(text, sizeof text, "%s", gcoll_last_error());
@@ -122,4 +122,13 @@ gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_context **out)
     }
     *out = context;
     return GCOLL_OK;
+}
+
+gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_context **out) {
+    if (!parent || !out)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", parent ? "context" : "parent");
+    gcoll_enter(parent);
+    gcoll_status status = duplicate(parent, out);
+    gcoll_leave(parent);
+    return status;
 }

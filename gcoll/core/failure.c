@@ -121,7 +121,7 @@ void gcoll_context_abort(gcoll_context *context, const char *reason) {
         context->transport->wake(context->endpoint);
 }
 
-gcoll_status gcoll_context_health(const gcoll_context *context) {
+static gcoll_status health(const gcoll_context *context) {
     if (!context->broken && atomic_load_explicit(&context->abort_state, memory_order_acquire) == 2)
         return gcoll_error(GCOLL_ERR_ABORTED, "rank %u aborted: %s", context->rank, context->abort_reason);
     if (!context->broken)
@@ -129,8 +129,19 @@ gcoll_status gcoll_context_health(const gcoll_context *context) {
     return gcoll_error((gcoll_status)context->cause.status, "%s", context->cause.text);
 }
 
+gcoll_status gcoll_context_health(const gcoll_context *context) {
+    gcoll_enter(context);
+    gcoll_status status = health(context);
+    gcoll_leave(context);
+    return status;
+}
+
 int64_t gcoll_context_culprit(const gcoll_context *context) {
-    return context->broken && context->cause.culprit != GCOLL_NO_RANK ? (int64_t)context->cause.culprit : -1;
+    gcoll_enter(context);
+    bool known = context->broken && context->cause.culprit != GCOLL_NO_RANK;
+    int64_t culprit = known ? (int64_t)context->cause.culprit : -1;
+    gcoll_leave(context);
+    return culprit;
 }
 
 /* ---- Watching over a long wait ------------------------------------------------------------ */
@@ -290,17 +301,21 @@ static void progress(gcoll_context *context, int64_t wait_us) {
         gcoll_break_operation(context, status, GCOLL_NO_RANK, "%s", gcoll_last_error());
 }
 
-gcoll_status gcoll_context_poll(gcoll_context *context) {
+gcoll_status gcoll_context_drive(gcoll_context *context, int64_t wait_us) {
     heed_abort(context);
     if (!context->broken)
         advance_all(context);
     if (!context->broken && context->endpoint)
-        progress(context, 0);
+        progress(context, wait_us);
     if (!context->broken)
         advance_all(context);
     if (!context->broken && context->doubt_ms != 0 && gcoll_now_ms() >= context->doubt_ms)
         settle_doubt(context);
     return gcoll_context_settle(context);
+}
+
+gcoll_status gcoll_context_poll(gcoll_context *context) {
+    return gcoll_context_drive(context, 0);
 }
 
 static int64_t probe_interval_ms(const gcoll_context *context) {

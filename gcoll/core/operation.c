@@ -46,12 +46,9 @@ static gcoll_status check_operation(const gcoll_operation *operation, bool start
     return GCOLL_OK;
 }
 
-gcoll_status gcoll_operation_start(gcoll_operation *operation) {
-    gcoll_status status = check_operation(operation, false);
-    if (status != GCOLL_OK)
-        return status;
+static gcoll_status start(gcoll_operation *operation) {
     gcoll_context *context = operation->request.context;
-    status = gcoll_context_settle(context);
+    gcoll_status status = gcoll_context_settle(context);
     if (status == GCOLL_OK)
         status = gcoll_run_start(operation->request.run);
     if (status != GCOLL_OK)
@@ -60,6 +57,16 @@ gcoll_status gcoll_operation_start(gcoll_operation *operation) {
     if (context->endpoint && !context->broken)
         context->transport->flush(context->endpoint);
     return GCOLL_OK;
+}
+
+gcoll_status gcoll_operation_start(gcoll_operation *operation) {
+    gcoll_status status = check_operation(operation, false);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_enter(operation->request.context);
+    status = start(operation);
+    gcoll_leave(operation->request.context);
+    return status;
 }
 
 gcoll_status gcoll_operation_wait(gcoll_operation *operation) {
@@ -110,6 +117,7 @@ void gcoll_operation_destroy(gcoll_operation *operation) {
     if (!operation)
         return;
     gcoll_context *context = operation->request.context;
+    gcoll_enter(context);
     if (context) {
         const gcoll_run *run = operation->request.run;
         if (operation->request.state == GCOLL_REQUEST_LIVE && !gcoll_run_finished(run)) {
@@ -119,5 +127,6 @@ void gcoll_operation_destroy(gcoll_operation *operation) {
         }
         detach(operation);
     }
+    gcoll_leave(context);
     free(operation);
 }

@@ -66,15 +66,7 @@ static gcoll_status counters(gcoll_pair *pair, uint32_t tag, struct tag_counters
 
 /* ---- Pairs -------------------------------------------------------------------------------- */
 
-gcoll_status gcoll_context_pair(gcoll_context *context, uint32_t peer, gcoll_pair **out) {
-    if (!context || !out)
-        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", context ? "pair" : "context");
-    if (peer >= context->size || peer == context->rank)
-        return gcoll_error(GCOLL_ERR_INVALID, "peer: is %u; allowed are 0 to %u except this rank, %u", peer,
-                           context->size - 1, context->rank);
-    gcoll_status status = gcoll_context_settle(context);
-    if (status != GCOLL_OK)
-        return status;
+static gcoll_status find_pair(gcoll_context *context, uint32_t peer, gcoll_pair **out) {
     gcoll_peer *state = &context->peers[peer];
     if (!state->pair) {
         gcoll_pair *pair = gcoll_allocate(context, sizeof *pair);
@@ -85,6 +77,20 @@ gcoll_status gcoll_context_pair(gcoll_context *context, uint32_t peer, gcoll_pai
     }
     *out = state->pair;
     return GCOLL_OK;
+}
+
+gcoll_status gcoll_context_pair(gcoll_context *context, uint32_t peer, gcoll_pair **out) {
+    if (!context || !out)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", context ? "pair" : "context");
+    if (peer >= context->size || peer == context->rank)
+        return gcoll_error(GCOLL_ERR_INVALID, "peer: is %u; allowed are 0 to %u except this rank, %u", peer,
+                           context->size - 1, context->rank);
+    gcoll_enter(context);
+    gcoll_status status = gcoll_context_settle(context);
+    if (status == GCOLL_OK)
+        status = find_pair(context, peer, out);
+    gcoll_leave(context);
+    return status;
 }
 
 void gcoll_pair_destroy(gcoll_pair *pair) {
@@ -100,12 +106,8 @@ static void on_done(gcoll_message *message) {
     ((gcoll_request *)message->owner)->done = true;
 }
 
-static gcoll_status start(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes, bool sends,
-                          gcoll_request **out) {
-    if (!pair || !out)
-        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", pair ? "request" : "pair");
-    if (!data && bytes > 0)
-        return gcoll_error(GCOLL_ERR_INVALID, "data: is NULL, but bytes is %llu", (unsigned long long)bytes);
+static gcoll_status post(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes, bool sends,
+                         gcoll_request **out) {
     gcoll_context *context = pair->context;
     gcoll_status status = gcoll_context_settle(context);
     struct tag_counters *tags = NULL;
@@ -140,6 +142,18 @@ static gcoll_status start(gcoll_pair *pair, uint32_t tag, void *data, uint64_t b
     }
     *out = request;
     return GCOLL_OK;
+}
+
+static gcoll_status start(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes, bool sends,
+                          gcoll_request **out) {
+    if (!pair || !out)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", pair ? "request" : "pair");
+    if (!data && bytes > 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "data: is NULL, but bytes is %llu", (unsigned long long)bytes);
+    gcoll_enter(pair->context);
+    gcoll_status status = post(pair, tag, data, bytes, sends, out);
+    gcoll_leave(pair->context);
+    return status;
 }
 
 gcoll_status gcoll_pair_send_start(gcoll_pair *pair, uint32_t tag, const void *data, uint64_t bytes,
@@ -182,8 +196,10 @@ gcoll_status gcoll_pair_sendrecv(gcoll_pair *to, uint32_t send_tag, const void *
     status = gcoll_pair_send_start(to, send_tag, send, send_bytes, &sending);
     if (status != GCOLL_OK && gcoll_context_health(to->context) == GCOLL_OK) {
         /* No memory for the send. Only breaking ends a receive, and its partner would wait in vain anyway. */
+        gcoll_enter(to->context);
         gcoll_break(to->context, status, to->context->rank, "rank %u cannot send to rank %u: %s",
                     to->context->rank, to->peer, gcoll_last_error());
+        gcoll_leave(to->context);
     }
     gcoll_status sent = status == GCOLL_OK ? gcoll_request_wait(&sending) : status;
     status = gcoll_request_wait(&receiving);
@@ -240,10 +256,30 @@ static gcoll_status prepare_any(gcoll_context *context, const gcoll_any *any) {
     return GCOLL_OK;
 }
 
+static gcoll_status recv_any(gcoll_context *context, const gcoll_any *any, void *data, uint64_t bytes,
+                             uint32_t *source) {
+    const struct any_wait wait = {context, any};
+    gcoll_status status = prepare_any(context, any);
+    if (status != GCOLL_OK)
+        return status;
+    uint32_t peer = any->peers[0];
+    if (!find_arrived(&wait, &peer)) {
+        context->any = any;
+        status = gcoll_context_wait(context, any_arrived, &wait);
+        context->any = NULL;
+        if (status != GCOLL_OK)
+            return status;
+        find_arrived(&wait, &peer); /* nothing came: all have left, and the receive says so */
+    }
+    status = gcoll_pair_recv(context->peers[peer].pair, any->tag, data, bytes);
+    if (status == GCOLL_OK)
+        *source = peer;
+    return status;
+}
+
 gcoll_status gcoll_context_recv_any(gcoll_context *context, const uint32_t *peers, uint32_t count,
                                     uint32_t tag, void *data, uint64_t bytes, uint32_t *source) {
     const gcoll_any any = {peers, count, tag};
-    const struct any_wait wait = {context, &any};
     if (!context || !peers || !source)
         return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL",
                            !context ? "context"
@@ -253,20 +289,8 @@ gcoll_status gcoll_context_recv_any(gcoll_context *context, const uint32_t *peer
         return gcoll_error(GCOLL_ERR_INVALID, "count: is 0; allowed are 1 and more");
     if (!data && bytes > 0)
         return gcoll_error(GCOLL_ERR_INVALID, "data: is NULL, but bytes is %llu", (unsigned long long)bytes);
-    gcoll_status status = prepare_any(context, &any);
-    if (status != GCOLL_OK)
-        return status;
-    uint32_t peer = peers[0];
-    if (!find_arrived(&wait, &peer)) {
-        context->any = &any;
-        status = gcoll_context_wait(context, any_arrived, &wait);
-        context->any = NULL;
-        if (status != GCOLL_OK)
-            return status;
-        find_arrived(&wait, &peer); /* nothing came: all have left, and the receive says so */
-    }
-    status = gcoll_pair_recv(context->peers[peer].pair, tag, data, bytes);
-    if (status == GCOLL_OK)
-        *source = peer;
+    gcoll_enter(context);
+    gcoll_status status = recv_any(context, &any, data, bytes, source);
+    gcoll_leave(context);
     return status;
 }

@@ -107,17 +107,17 @@ gcoll_status gcoll_request_wait(gcoll_request **request) {
     gcoll_status status = check(request);
     if (status != GCOLL_OK)
         return status;
+    gcoll_context *context = (*request)->context;
+    gcoll_enter(context);
     if (!is_finished(*request))
-        status = gcoll_context_wait((*request)->context, finished, *request);
-    return end(request, status);
+        status = gcoll_context_wait(context, finished, *request);
+    status = end(request, status);
+    gcoll_leave(context);
+    return status;
 }
 
-gcoll_status gcoll_request_test(gcoll_request **request, int *done) {
-    gcoll_status status = check(request);
-    if (status == GCOLL_OK && !done)
-        status = gcoll_error(GCOLL_ERR_INVALID, "done: is NULL");
-    if (status != GCOLL_OK)
-        return status;
+static gcoll_status test(gcoll_request **request, int *done) {
+    gcoll_status status = GCOLL_OK;
     if (!is_finished(*request))
         status = gcoll_context_poll((*request)->context);
     if (status == GCOLL_OK && !is_finished(*request)) {
@@ -127,6 +127,19 @@ gcoll_status gcoll_request_test(gcoll_request **request, int *done) {
     status = end(request, status);
     if (status == GCOLL_OK)
         *done = 1;
+    return status;
+}
+
+gcoll_status gcoll_request_test(gcoll_request **request, int *done) {
+    gcoll_status status = check(request);
+    if (status == GCOLL_OK && !done)
+        status = gcoll_error(GCOLL_ERR_INVALID, "done: is NULL");
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_context *context = (*request)->context;
+    gcoll_enter(context);
+    status = test(request, done);
+    gcoll_leave(context);
     return status;
 }
 
@@ -178,10 +191,14 @@ gcoll_status gcoll_wait_any(gcoll_request *const *requests, uint32_t count, uint
     gcoll_status status = common_context(&several, &context);
     if (status != GCOLL_OK)
         return status;
-    if (find_finished(&several, index))
-        return GCOLL_OK;
-    status = gcoll_context_wait(context, any_finished, &several);
-    return find_finished(&several, index) ? GCOLL_OK : status;
+    gcoll_enter(context);
+    if (!find_finished(&several, index)) {
+        status = gcoll_context_wait(context, any_finished, &several);
+        if (find_finished(&several, index))
+            status = GCOLL_OK;
+    }
+    gcoll_leave(context);
+    return status;
 }
 
 /* ---- Whom they wait for ------------------------------------------------------------------- */

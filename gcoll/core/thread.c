@@ -1,0 +1,126 @@
+/*
+ * gcoll/core/thread.c - a context's own thread, which makes progress while nobody is in a gcoll call.
+ *
+ * Whoever calls gcoll drives the context himself, as without the thread: nothing is handed over, and blocking
+ * calls cost no switch. The thread drives it in between, and only while something is in flight; then it
+ * blocks in the transport, and a caller wakes it and takes over. Otherwise it looks in now and then, so that
+ * peers that ask whether this rank is alive are answered.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "gcoll/core/core_internal.h"
+
+#define LOOK_MS  100    /* how often it looks in while there is nothing to do */
+#define SLICE_US 100000 /* of one wait in the transport */
+
+struct gcoll_thread {
+    gcoll_context *context;
+    pthread_t id;
+    /* Guards the context: held by whoever is inside gcoll, once more for each call within a call, and by the
+     * thread while it drives. */
+    pthread_mutex_t lock;
+    pthread_cond_t resume; /* the thread waits here, with the lock, until there is something to do */
+    atomic_uint callers;   /* inside gcoll, or about to be */
+    atomic_bool driving;   /* the thread is in the transport, or about to be */
+    bool stop;             /* under the lock */
+};
+
+void gcoll_thread_enter(gcoll_thread *thread) {
+    /* Either this sees that the thread drives, or the thread sees that there is a caller. */
+    atomic_fetch_add(&thread->callers, 1);
+    if (atomic_load(&thread->driving))
+        thread->context->transport->wake(thread->context->endpoint);
+    pthread_mutex_lock(&thread->lock);
+}
+
+void gcoll_thread_leave(gcoll_thread *thread) {
+    if (atomic_fetch_sub(&thread->callers, 1) == 1 && gcoll_requests_in_flight(thread->context))
+        pthread_cond_signal(&thread->resume);
+    pthread_mutex_unlock(&thread->lock);
+}
+
+/* True if the time passed. */
+static bool rest(gcoll_thread *thread) {
+    int64_t until_ns = gcoll_now_ns() + LOOK_MS * INT64_C(1000000);
+    struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    return pthread_cond_timedwait(&thread->resume, &thread->lock, &until) != 0;
+}
+
+static void *work(void *arg) {
+    gcoll_thread *thread = arg;
+    gcoll_context *context = thread->context;
+    pthread_mutex_lock(&thread->lock);
+    while (!thread->stop) {
+        atomic_store(&thread->driving, !context->broken && gcoll_requests_in_flight(context));
+        bool drives = atomic_load(&thread->driving) && atomic_load(&thread->callers) == 0;
+        if (drives)
+            gcoll_context_drive(context, SLICE_US);
+        atomic_store(&thread->driving, false);
+        if (!drives && rest(thread) && !thread->stop && !context->broken)
+            gcoll_context_poll(context);
+    }
+    pthread_mutex_unlock(&thread->lock);
+    return NULL;
+}
+
+static bool init_lock(gcoll_thread *thread) {
+    pthread_mutexattr_t recursive;
+    pthread_condattr_t monotonic;
+    if (pthread_mutexattr_init(&recursive) != 0)
+        return false;
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    bool made = pthread_mutex_init(&thread->lock, &recursive) == 0;
+    pthread_mutexattr_destroy(&recursive);
+    if (!made || pthread_condattr_init(&monotonic) != 0)
+        goto failed;
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    bool done = pthread_cond_init(&thread->resume, &monotonic) == 0;
+    pthread_condattr_destroy(&monotonic);
+    if (done)
+        return true;
+failed:
+    if (made)
+        pthread_mutex_destroy(&thread->lock);
+    return false;
+}
+
+gcoll_status gcoll_thread_start(gcoll_context *context) {
+    gcoll_thread *thread = calloc(1, sizeof *thread);
+    sigset_t all, before;
+    if (!thread || !init_lock(thread)) {
+        free(thread);
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "options.progress_thread: no memory for a thread");
+    }
+    thread->context = context;
+    sigfillset(&all); /* the program's signals are for its own threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&thread->id, NULL, work, thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0) {
+        pthread_cond_destroy(&thread->resume);
+        pthread_mutex_destroy(&thread->lock);
+        free(thread);
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "options.progress_thread: the system gives no thread (%d)",
+                           error);
+    }
+    context->thread = thread;
+    return GCOLL_OK;
+}
+
+void gcoll_thread_stop(gcoll_context *context) {
+    gcoll_thread *thread = context->thread;
+    if (!thread)
+        return;
+    gcoll_thread_enter(thread);
+    thread->stop = true;
+    pthread_cond_signal(&thread->resume);
+    gcoll_thread_leave(thread);
+    pthread_join(thread->id, NULL);
+    context->thread = NULL;
+    pthread_cond_destroy(&thread->resume);
+    pthread_mutex_destroy(&thread->lock);
+    free(thread);
+}
