@@ -11,6 +11,7 @@
 #include "tools/compare.h"
 
 #define MOST_LINES 12u /* more nobody can tell apart */
+#define COLORS     8u  /* that gnuplot has before it begins again; then lines are dashed */
 #define NO_PROGRAM 127 /* as a shell says it */
 
 /* Times worse than the best, as a geometric mean over the points; below 0: it never applies. */
@@ -75,19 +76,21 @@ static void write_script(const tool_comparison *c, FILE *f, const char *path, co
             o->collective, o->ranks.values[0]);
     fprintf(f,
             "set ylabel 'us, by %s'\nset logscale xy\nset logscale x 2\nset grid lc rgb '#dddddd'\n"
+            "set format y '%%g'\n"
             "set key outside right noenhanced\n",
             o->by_formula ? "formula" : "simulation");
     for (size_t t = 0; t < c->targets.count; t++)
         if (drawn[t])
             write_data(c, f, t, over_ranks);
-    bool first = true;
+    size_t lines = 0;
     for (size_t t = 0; t < c->targets.count; t++) {
         char name[256];
         if (!drawn[t])
             continue;
         gcoll_choice_format(&c->targets.at[t].choice, name, sizeof name);
-        fprintf(f, "%s$d%zu using 1:2 with linespoints lw 2 title '%s'", first ? "plot " : ", ", t, name);
-        first = false;
+        fprintf(f, "%s$d%zu using 1:2 with linespoints lw 2 dt %d title '%s'", lines ? ", " : "plot ", t,
+                lines < COLORS ? 1 : 2, name);
+        lines++;
     }
     fputs("\n", f);
 }
