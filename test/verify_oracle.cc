@@ -19,21 +19,83 @@ uint64_t mix(uint64_t x) {
 struct Element {
     uint64_t sum, tree, word, power;
     bool rubbish;
+    uint64_t parts; // a bit a contribution, by rank and buffer, as long as there are few
 };
 
-Element contribution(uint64_t rank, uint64_t buffer, uint64_t position) {
-    uint64_t x = mix(mix(mix(rank) + buffer) + position);
-    return {x, mix(x + 1), mix(x + 2), mix(x + 3) | 1, false};
+// Element `index` of a buffer of a rank's IN.
+Element contribution(uint64_t rank, uint64_t buffer, uint64_t index) {
+    uint64_t x = mix(mix(mix(rank) + buffer) + index);
+    return {x, mix(x + 1), mix(x + 2), mix(x + 3) | 1, false, uint64_t{1} << (rank * 4 + buffer) % 64};
 }
 
 Element combine(const Element &l, const Element &r) {
-    return {l.sum + r.sum, mix(l.tree + r.tree), l.word * r.power + r.word, l.power * r.power,
-            l.rubbish || r.rubbish};
+    return {l.sum + r.sum,     mix(l.tree + r.tree),   l.word * r.power + r.word,
+            l.power * r.power, l.rubbish || r.rubbish, l.parts | r.parts};
 }
 
 // Any one-to-one function shows whether it was applied once.
 Element divided(const Element &x) {
-    return {x.sum * 3 + 1, mix(x.tree ^ 5), x.word, x.power, x.rubbish};
+    return {x.sum * 3 + 1, mix(x.tree ^ 5), x.word, x.power, x.rubbish, x.parts};
+}
+
+// ---- What the collectives are, in plain words, apart from the library's own
+// ----------------------------------
+
+uint64_t begin_of(uint64_t n, uint64_t parts, const uint64_t *offsets, uint64_t i) {
+    return offsets ? offsets[i] : i * n / parts;
+}
+
+uint64_t block_begin(const gcoll_problem &p, uint64_t r) {
+    return begin_of(p.count, p.size, p.offsets, r);
+}
+
+uint64_t block_count(const gcoll_problem &p, uint64_t r) {
+    return block_begin(p, r + 1) - block_begin(p, r);
+}
+
+uint64_t from_begin(const gcoll_problem &p,
+                    uint64_t r) { // alltoall without offsets: all blocks for us are alike
+    return p.recv_offsets ? p.recv_offsets[r] : r * block_count(p, p.rank);
+}
+
+struct Extent {
+    uint64_t count, shift; // elements; where they begin in the memory that IN and OUT share, in place
+};
+
+Extent input(const gcoll_problem &p) {
+    switch (p.collective) {
+    case GCOLL_BARRIER:
+        return {0, 0};
+    case GCOLL_ALLGATHER:
+    case GCOLL_GATHER:
+        return {block_count(p, p.rank), p.in_place ? block_begin(p, p.rank) : 0};
+    case GCOLL_SCATTER:
+        return {p.rank == p.root ? p.count : 0, 0};
+    default:
+        return {p.count, 0};
+    }
+}
+
+Extent output_of(const gcoll_problem &p) {
+    switch (p.collective) {
+    case GCOLL_BARRIER:
+        return {0, 0};
+    case GCOLL_REDUCE:
+    case GCOLL_GATHER:
+        return {p.rank == p.root ? p.count : 0, 0};
+    case GCOLL_REDUCE_SCATTER:
+    case GCOLL_SCATTER:
+        return {block_count(p, p.rank), p.in_place ? block_begin(p, p.rank) : 0};
+    case GCOLL_ALLTOALL:
+        return {from_begin(p, p.size), 0};
+    default:
+        return {p.count, 0};
+    }
+}
+
+bool reduces(const gcoll_problem &p) {
+    return p.collective == GCOLL_ALLREDUCE || p.collective == GCOLL_REDUCE ||
+           p.collective == GCOLL_REDUCE_SCATTER;
 }
 
 enum class State { waiting, started, done };
@@ -51,8 +113,11 @@ class Machine {
   public:
     Machine(const Job &job, uint32_t seed, Buffering buffering)
         : job_(job), random_(seed), buffering_(buffering) {
-        for (uint32_t r = 0; r < job.size(); r++)
+        for (uint32_t r = 0; r < job.size(); r++) {
             create(r);
+            for (uint32_t k = 0; k < job[r].problem.buffers; k++)
+                all_parts_ |= contribution(r, k, 0).parts;
+        }
     }
 
     // Until nothing can move. Nobody of rank `absent` moves.
@@ -63,6 +128,8 @@ class Machine {
 
     bool finished(uint32_t rank) const { return oldest_[rank] == job_[rank].steps.size(); }
     bool read_rubbish() const { return read_rubbish_; }
+    bool reduced_twice() const { return reduced_twice_; }
+    bool divided_early() const { return divided_early_; }
     const Data &output(uint32_t rank, uint32_t k) const {
         return memory_[rank][memory_of(job_[rank].problem, gcoll_out(k, 0))];
     }
@@ -99,18 +166,23 @@ class Machine {
             if (live_[r][i].missing == 0)
                 active_.emplace_back(r, i);
         oldest_.push_back(0);
-        memory_.emplace_back(1 + (problem.in_place ? 1 : 2) * problem.buffers, rubbish(problem.count));
-        memory_[r][0] = rubbish(job_[r].scratch);
+        const Extent in = input(problem), out = output_of(problem);
+        memory_.emplace_back();
+        memory_[r].push_back(rubbish(job_[r].scratch));
         for (uint32_t k = 0; k < problem.buffers; k++)
-            for (uint64_t e = 0; e < problem.count; e++)
+            memory_[r].push_back(rubbish(problem.in_place ? std::max(in.count, out.count) : in.count));
+        for (uint32_t k = 0; k < problem.buffers && !problem.in_place; k++)
+            memory_[r].push_back(rubbish(out.count));
+        for (uint32_t k = 0; k < problem.buffers; k++)
+            for (uint64_t e = 0; e < in.count; e++)
                 if (problem.collective != GCOLL_BROADCAST || (r == problem.root && k == 0))
-                    memory_[r][1 + k][e] = contribution(r, k, e);
+                    memory_[r][1 + k][e + in.shift] = contribution(r, k, e);
     }
 
     Data rubbish(uint64_t count) {
         Data made(static_cast<size_t>(count));
         for (Element &x : made)
-            x = {random_(), random_(), random_(), random_(), true};
+            x = {random_(), random_(), random_(), random_(), true, 0};
         return made;
     }
 
@@ -192,6 +264,17 @@ class Machine {
             write(rank, s.dst, rubbish(s.count));
     }
 
+    // As a step does it, noting what should not be.
+    Element reduce(const Element &l, const Element &r) {
+        reduced_twice_ = reduced_twice_ || (l.parts & r.parts) != 0;
+        return combine(l, r);
+    }
+
+    Element divide(const Element &x) {
+        divided_early_ = divided_early_ || x.parts != all_parts_;
+        return divided(x);
+    }
+
     // Ends step i, which is at `place` in active_.
     void end(uint32_t rank, uint32_t i, size_t place) {
         const gcoll_step &s = job_[rank].steps[i];
@@ -204,15 +287,15 @@ class Machine {
             const Data &received = live_[s.peer][other].a;
             for (uint64_t e = 0; s.kind == GCOLL_STEP_RECV_REDUCE && e < s.count; e++)
                 result[e] =
-                    s.received_first ? combine(received[e], live.a[e]) : combine(live.a[e], received[e]);
+                    s.received_first ? reduce(received[e], live.a[e]) : reduce(live.a[e], received[e]);
             if (s.kind == GCOLL_STEP_RECV)
                 result = received;
         }
         for (uint64_t e = 0; e < result.size(); e++) {
             if (s.kind == GCOLL_STEP_REDUCE)
-                result[e] = combine(live.a[e], live.b[e]);
+                result[e] = reduce(live.a[e], live.b[e]);
             else if (s.kind == GCOLL_STEP_DIVIDE)
-                result[e] = divided(result[e]);
+                result[e] = divide(result[e]);
         }
         if (s.kind != GCOLL_STEP_SEND && s.count > 0)
             write(rank, s.dst, result);
@@ -236,19 +319,89 @@ class Machine {
     std::vector<std::vector<int64_t>> partners_;
     std::vector<std::pair<uint32_t, uint32_t>> active_; // rank and step: dependencies done, itself not
     std::vector<uint32_t> oldest_;                      // by rank: the first step that is not done
-    bool read_rubbish_ = false;
+    bool read_rubbish_ = false, reduced_twice_ = false, divided_early_ = false;
+    uint64_t all_parts_ = 0;
 };
 
-// What element `position` must be; .tree means nothing.
-Element expected(const Job &job, uint64_t position) {
-    const gcoll_problem &problem = job[0].problem;
-    if (problem.collective == GCOLL_BROADCAST)
-        return contribution(problem.root, 0, position);
-    Element all = contribution(0, 0, position);
+// ---- What the collectives promise
+// ------------------------------------------------------------------------------
+
+// What a rank puts in: its buffers, one after the other.
+Element term(const Job &job, uint32_t rank, uint64_t position) {
+    Element all = contribution(rank, 0, position);
+    for (uint32_t k = 1; k < job[rank].problem.buffers; k++)
+        all = combine(all, contribution(rank, k, position));
+    return all;
+}
+
+// The reduction, rank after rank.
+Element left_fold(const Job &job, uint64_t position) {
+    Element all = term(job, 0, position);
+    for (uint32_t r = 1; r < job.size(); r++)
+        all = combine(all, term(job, r, position));
+    return job[0].problem.average ? divided(all) : all;
+}
+
+// The reduction, neighbours first, then neighbouring pairs, ...: who has no neighbour goes on alone.
+Element neighbours(const Job &job, uint64_t position) {
+    Data level;
     for (uint32_t r = 0; r < job.size(); r++)
-        for (uint32_t k = r == 0 ? 1 : 0; k < job[r].problem.buffers; k++)
-            all = combine(all, contribution(r, k, position));
-    return problem.average ? divided(all) : all;
+        level.push_back(term(job, r, position));
+    while (level.size() > 1) {
+        Data above;
+        for (size_t i = 0; i < level.size(); i += 2)
+            above.push_back(i + 1 < level.size() ? combine(level[i], level[i + 1]) : level[i]);
+        level = above;
+    }
+    return job[0].problem.average ? divided(level[0]) : level[0];
+}
+
+// Which of a rank's blocks of OUT element e is in: begin(i) <= e < begin(i + 1).
+template <class Begin> uint32_t owner_of(uint64_t e, Begin begin) {
+    uint32_t i = 0;
+    while (begin(i + 1) <= e)
+        i++;
+    return i;
+}
+
+// What element e of rank's OUT must be; of a reduction .tree means nothing.
+Element expected(const Job &job, uint32_t rank, uint64_t e) {
+    const gcoll_problem &p = job[rank].problem;
+    auto block = [&](uint32_t i) { return block_begin(p, i); };
+    switch (p.collective) {
+    case GCOLL_BROADCAST:
+        return contribution(p.root, 0, e);
+    case GCOLL_SCATTER:
+        return contribution(p.root, 0, block(rank) + e);
+    case GCOLL_REDUCE_SCATTER:
+        return left_fold(job, block(rank) + e);
+    case GCOLL_ALLGATHER:
+    case GCOLL_GATHER: {
+        uint32_t owner = owner_of(e, block);
+        return contribution(owner, 0, e - block(owner));
+    }
+    case GCOLL_ALLTOALL: {
+        uint32_t owner = owner_of(e, [&](uint32_t i) { return from_begin(p, i); });
+        return contribution(owner, 0, block_begin(job[owner].problem, rank) + e - from_begin(p, owner));
+    }
+    case GCOLL_PAIRWISE_EXCHANGE: {
+        uint32_t chunks = p.exchanges;
+        for (uint64_t reached = 1; p.exchanges == 0 && reached < p.size; reached *= 2)
+            chunks++;
+        if (chunks == 0)
+            return contribution(rank, 0, e);
+        uint32_t c = owner_of(e, [&](uint32_t i) { return begin_of(p.count, chunks, nullptr, i); });
+        uint64_t partner = rank ^ (uint64_t{1} << c);
+        return contribution(partner < p.size ? partner : rank, 0, e);
+    }
+    default:
+        return left_fold(job, e);
+    }
+}
+
+// Where element e of rank's OUT stands in the vector that is reduced.
+uint64_t position_of(const gcoll_problem &p, uint64_t e) {
+    return p.collective == GCOLL_REDUCE_SCATTER ? block_begin(p, p.rank) + e : e;
 }
 
 } // namespace
@@ -256,19 +409,35 @@ Element expected(const Job &job, uint64_t position) {
 Outcome execute(const Job &job, uint32_t seed, Buffering buffering) {
     Machine machine(job, seed, buffering);
     machine.run();
-    Outcome outcome{false, true, true, true, machine.read_rubbish()};
+    Outcome outcome{false,
+                    true,
+                    true,
+                    true,
+                    true,
+                    machine.read_rubbish(),
+                    machine.reduced_twice(),
+                    machine.divided_early()};
+    bool folded = true, paired = true;
     for (uint32_t r = 0; r < job.size(); r++) {
+        const gcoll_problem &p = job[r].problem;
+        const Extent out = output_of(p);
         outcome.deadlock = outcome.deadlock || !machine.finished(r);
-        for (uint32_t k = 0; k < job[r].problem.buffers; k++) {
-            for (uint64_t e = 0; job[r].problem.collective != GCOLL_BARRIER && e < job[r].problem.count;
-                 e++) {
-                const Element want = expected(job, e), got = machine.output(r, k)[e];
+        for (uint32_t k = 0; k < p.buffers; k++) {
+            for (uint64_t e = 0; e < out.count; e++) {
+                const Element want = expected(job, r, e), got = machine.output(r, k)[e + out.shift];
                 outcome.right = outcome.right && got.sum == want.sum;
                 outcome.ordered = outcome.ordered && got.word == want.word && got.power == want.power;
-                outcome.rank_identical = outcome.rank_identical && got.tree == machine.output(0, 0)[e].tree;
+                if (p.collective == GCOLL_ALLREDUCE)
+                    outcome.rank_identical =
+                        outcome.rank_identical && got.tree == machine.output(0, 0)[e].tree;
+                if (!reduces(p))
+                    continue;
+                folded = folded && got.tree == left_fold(job, position_of(p, e)).tree;
+                paired = paired && got.tree == neighbours(job, position_of(p, e)).tree;
             }
         }
     }
+    outcome.p_independent = folded || paired;
     outcome.right = outcome.right && !outcome.deadlock;
     return outcome;
 }
