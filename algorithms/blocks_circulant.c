@@ -29,6 +29,7 @@ static gcoll_circulant make(const gcoll_problem *problem) {
 
 static void reduce_scatter_plan(const gcoll_problem *problem, gcoll_builder *b) {
     gcoll_circulant c = make(problem);
+    gcoll_plan_window(b, 0); /* for the same reason as below */
     gcoll_circulant_reduce_scatter(&c, b, gcoll_in(0, 0), gcoll_circulant_work_new(&c, b), gcoll_out(0, 0));
 }
 
@@ -36,7 +37,7 @@ static void allgather_plan(const gcoll_problem *problem, gcoll_builder *b) {
     gcoll_circulant c = make(problem);
     /* Unbounded, half a message of a later step gets ahead of what others wait for: P = 48 took 75 blocks of
      * time instead of 47. */
-    gcoll_plan_window(b, 1);
+    gcoll_plan_window(b, 0);
     gcoll_circulant_allgather(&c, b, gcoll_in(0, 0), gcoll_out(0, 0));
 }
 
@@ -44,17 +45,14 @@ static uint32_t reduce_scatter_claims(const gcoll_problem *problem) {
     return GCOLL_CLAIM_RANK_IDENTICAL | gcoll_trivial_claims(problem); /* sums begin where they end */
 }
 
-/* Where a step carries several blocks, those of some ranks go round from the last to the first, in two
- * messages. The longest way takes nearly all of these while halving, and none of those before, of which there
- * are many with different ranks. With unequal blocks each step is taken to carry as many of the largest as it
- * carries blocks, but no more than all elements. */
+/* With unequal blocks each step is taken to carry as many of the largest as it carries blocks, but no more
+ * than all elements. */
 static void allgather_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     const gcoll_circulant c = make(problem);
     const double n = (double)problem->count, block = (double)gcoll_largest_block(problem);
     *cost = (gcoll_cost){.steps = c.steps};
     for (uint32_t i = 0; i < c.steps; i++) {
         uint32_t skip = gcoll_circulant_placements(&c, i) - gcoll_circulant_placements(&c, i + 1);
-        cost->steps += i >= c.capped && skip > 1 ? 1 : 0;
         cost->sent += skip * block < n ? skip * block : n;
     }
 }

@@ -64,7 +64,7 @@ static void hierarchical_plan(const gcoll_problem *problem, gcoll_builder *b) {
         gcoll_plan_refuse(b, status, "%s", gcoll_last_error());
         return;
     }
-    gcoll_plan_window(b, 1); /* as the parts ask for */
+    gcoll_plan_window(b, 0); /* as the parts ask for */
     plan_parts(&h, b);
     gcoll_hierarchy_destroy(&h);
 }
