@@ -175,9 +175,9 @@ static bool set_memory_limit(tool_options *o, const char *flag, const char *text
            (o->memory_limit_bytes > 0 || cli_bad(flag, text, "at least 1 byte"));
 }
 
-/* "none", "one-late:MS", "rand-late:MS[:SEED]" */
+/* "none", "one-late:MS[:RANK]", "rand-late:MS[:SEED]" */
 static bool set_arrival(tool_options *o, const char *flag, const char *text) {
-    static const char allowed[] = "none, one-late:MS, rand-late:MS[:SEED]";
+    static const char allowed[] = "none, one-late:MS[:RANK], rand-late:MS[:SEED]";
     char number[32] = "";
     bool one = strncmp(text, "one-late:", 9) == 0, many = strncmp(text, "rand-late:", 10) == 0;
     o->arrival = one ? TOOL_ONE_LATE : many ? TOOL_RAND_LATE : TOOL_TOGETHER;
@@ -185,11 +185,21 @@ static bool set_arrival(tool_options *o, const char *flag, const char *text) {
         return strcmp(text, "none") == 0 || cli_bad(flag, text, allowed);
     const char *ms = strchr(text, ':') + 1;
     size_t length = strcspn(ms, ":");
-    if (length == 0 || length >= sizeof number || (one && ms[length] == ':'))
+    if (length == 0 || length >= sizeof number)
         return cli_bad(flag, text, allowed);
     memcpy(number, ms, length);
-    return cli_real(flag, number, 0, MOST_TIME, &o->arrival_ms) &&
-           (ms[length] == '\0' || cli_whole(flag, ms + length + 1, 0, UINT64_MAX, &o->seed));
+    if (!cli_real(flag, number, 0, MOST_TIME, &o->arrival_ms))
+        return false;
+    if (ms[length] == '\0')
+        return true;
+    o->late_given = one;
+    return one ? cli_whole32(flag, ms + length + 1, 0, GCOLL_MAX_RANKS - 1, &o->late)
+               : cli_whole(flag, ms + length + 1, 0, UINT64_MAX, &o->seed);
+}
+
+static bool set_surprise(tool_options *o, const char *flag, const char *text) {
+    (void)flag, (void)text;
+    return o->surprise = true;
 }
 
 static bool set_rank_identical(tool_options *o, const char *flag, const char *text) {
@@ -261,7 +271,8 @@ static const flag_row flags[] = {
     {{"--host-alpha-us", "T", "inside a host (as between hosts)"}, set_host_alpha, TIMED},
     {{"--host-beta-ns", "T", "inside a host (as between hosts)"}, set_host_beta, TIMED},
     {{"--node-ports", "N", "of a host, each way (no limit)"}, set_node_ports, TIMED},
-    {{"--arrival", "HOW", "none, one-late:MS, rand-late:MS[:SEED] (none)"}, set_arrival, TIMED},
+    {{"--arrival", "HOW", "none, one-late:MS[:RANK], rand-late:MS[:SEED] (none)"}, set_arrival, TIMED},
+    {{"--surprise", NULL, "planners are not told who will be late"}, set_surprise, TIMED},
     {{"--rank-identical", NULL, "ask for the same bits on every rank"}, set_rank_identical, EXPLAIN},
     {{"--ordered", NULL, "ask for rank order: the operation does not commute"}, set_ordered, EXPLAIN},
     {{"--memory-limit", "SIZE", "most bytes of scratch"}, set_memory_limit, EXPLAIN},

@@ -48,6 +48,9 @@ typedef struct tool_options {
     uint64_t eager_bytes;
     tool_arrival arrival;
     double arrival_ms;
+    uint32_t late; /* the rank that is, else the middle one */
+    bool late_given;
+    bool surprise; /* planners do not know */
     uint64_t seed;
 
     uint32_t claims; /* that explain asks for */

@@ -31,27 +31,33 @@ bool tool_arrivals(const tool_options *o, uint32_t size, double **arrival) {
     *arrival = NULL;
     if (o->arrival == TOOL_TOGETHER)
         return true;
+    if (o->late_given && o->late >= size) {
+        cli_complain("--arrival: found rank %u; allowed with %u ranks are 0 to %u", o->late, size, size - 1);
+        return false;
+    }
     double *made = calloc(size, sizeof *made);
     if (made == NULL) {
         cli_complain("out of memory for %u ranks", size);
         return false;
     }
     if (o->arrival == TOOL_ONE_LATE)
-        made[size / 2] = o->arrival_ms * MS;
+        made[o->late_given ? o->late : size / 2] = o->arrival_ms * MS;
     for (uint32_t r = 0; r < size && o->arrival == TOOL_RAND_LATE; r++)
         made[r] = o->arrival_ms * MS * random_of(o->seed, r);
     *arrival = made;
     return true;
 }
 
-/* Planners are told what the simulator will do. */
+/* Planners are told what the simulator will do, unless it is a surprise. */
 static bool add_arrivals(const tool_options *o, tool_shape *shape) {
     gcoll_problem *p = &shape->problem;
     double *arrival;
     if (!tool_arrivals(o, p->size, &arrival))
         return false;
-    if (arrival == NULL)
+    if (arrival == NULL || o->surprise) {
+        free(arrival);
         return true;
+    }
     shape->arrival_ns = calloc(p->size, sizeof *shape->arrival_ns);
     if (shape->arrival_ns == NULL) {
         cli_complain("out of memory for %u ranks", p->size);
