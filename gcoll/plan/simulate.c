@@ -1,6 +1,7 @@
 /* gcoll/plan/simulate.c - the simulator's entry: options, memory, results. See simulate_internal.h. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,8 +33,7 @@ static gcoll_status check_link(const char *name, const gcoll_simulate_link *link
     static const char *const fields[] = {"alpha", "beta", "latency"};
     char text[32];
     for (size_t i = 0; i < 3; i++) {
-        strcpy(text, name);
-        strcat(strcat(text, "."), fields[i]);
+        snprintf(text, sizeof text, "%s.%s", name, fields[i]);
         gcoll_status status = check_seconds(text, values[i]);
         if (status)
             return status;
