@@ -109,8 +109,11 @@ TEST_P(Cost, IsWhatTheSimulatorFinds) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, Cost, testing::ValuesIn(Names()),
-                         [](const auto &info) { return info.param; });
+std::string AsItIs(const testing::TestParamInfo<std::string> &row) {
+    return row.param;
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Cost, testing::ValuesIn(Names()), AsItIs);
 
 } // namespace
 } // namespace gcoll_test
