@@ -162,6 +162,30 @@ TEST(Simulate, PortsServeOneAfterTheOther) {
             }
 }
 
+TEST(Simulate, WhoeverIsReadyFirstIsServedFirst) {
+    gcoll_simulate_options o = Options(1, 0);
+    std::vector<double> arrival{0, 0.2, 0.1, 0};
+    o.arrival = arrival.data();
+    auto run = Simulate(PlansOf(Fan, 4, 1000), o);
+    ASSERT_TRUE(run) << gcoll_last_error();
+    for (uint32_t r = 1; r < 4; r++)
+        ExpectSeconds(4 - r, run->finish[r]);
+    // At one instant, in the order in which the receiver asked.
+    auto plans = PlansOf(
+        [](const gcoll_problem *p, gcoll_builder *b) {
+            if (p->rank > 0)
+                gcoll_plan_send(b, 0, gcoll_in(0, 0), p->count);
+            for (uint32_t peer = p->size; p->rank == 0 && --peer > 0;)
+                gcoll_plan_recv(b, peer, gcoll_plan_scratch(b, p->count), p->count);
+        },
+        4, 1000);
+    o.arrival = nullptr;
+    run = Simulate(plans, o);
+    ASSERT_TRUE(run) << gcoll_last_error();
+    for (uint32_t r = 1; r < 4; r++)
+        ExpectSeconds(4 - r, run->finish[r]);
+}
+
 TEST(Simulate, ReductionsOfARankComeOneAfterTheOther) {
     auto plans = PlansOf(
         [](const gcoll_problem *p, gcoll_builder *b) {
