@@ -30,36 +30,32 @@ typedef enum tool_arrival { TOOL_TOGETHER = 0, TOOL_ONE_LATE = 1, TOOL_RAND_LATE
 
 typedef struct tool_options {
     const char *collective; /* a name, or "all" */
-    const char *algorithm;  /* a choice, or "all", or a list; NULL: not given */
+    const char *algorithm;  /* a choice, or "all", or a list */
     cli_list ranks, count, bytes;
-    uint32_t root;
-    bool roots_all, root_given; /* verify */
-    gcoll_type type;
-    bool in_place, average;
-    uint32_t inputs;
-    int64_t rank;  /* show: -1 for all */
-    uint32_t jobs; /* 0: as many as there are processors */
-    tool_format format;
     const char *output, *timeline, *plot;
+    int64_t rank; /* show: -1 for all */
+    gcoll_registry registry;
+    void *plugins[16];
 
     double alpha_us, beta_ns, gamma_ns, overhead_us; /* overhead_us < 0: all of alpha */
     double host_alpha_us, host_beta_ns;              /* < 0: as between hosts */
-    uint32_t ports, node_ports, ranks_per_node;
-    uint64_t eager_bytes;
-    tool_arrival arrival;
     double arrival_ms;
+    uint64_t eager_bytes, seed, memory_limit_bytes;
+    uint32_t ports, node_ports, ranks_per_node;
+    tool_arrival arrival;
     uint32_t late; /* the rank that is, else the middle one */
-    bool late_given;
-    bool surprise; /* planners do not know */
-    uint64_t seed;
 
+    gcoll_type type;
+    tool_format format;
+    uint32_t root, inputs;
+    uint32_t jobs;   /* 0: as many as there are processors */
     uint32_t claims; /* that explain asks for */
-    uint64_t memory_limit_bytes;
-    bool by_formula; /* compare */
-    bool help;
-    gcoll_registry registry;
-    void *plugins[16];
     uint32_t plugin_count;
+    bool roots_all, root_given; /* verify */
+    bool in_place, average;
+    bool late_given, surprise; /* surprise: planners do not know who is late */
+    bool by_formula;           /* compare */
+    bool help;
 } tool_options;
 
 typedef struct tool_command {
