@@ -78,4 +78,5 @@ const gcoll_algorithm gcoll_allreduce_hierarchical_algorithm = {
     .plan = hierarchical_plan,
     .claims = gcoll_hierarchical_claims,
     .cost = gcoll_hierarchical_cost,
+    .uses_node = true,
 };

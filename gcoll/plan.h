@@ -236,6 +236,8 @@ typedef struct gcoll_algorithm {
     void (*cost)(const gcoll_problem *problem, gcoll_cost *cost); /* by formula, no plan built */
     /* NULL, or what is asked of a problem beyond its table: GCOLL_ERR_UNSUPPORTED, by gcoll_unsupported. */
     gcoll_status (*applies)(const gcoll_problem *problem);
+    bool uses_node; /* it makes use of the problem's `node`, which a context finds out for an algorithm that
+                     * is asked for by name, and leaves NULL when it chooses */
 } gcoll_algorithm;
 
 /* Sets the last error and returns GCOLL_ERR_UNSUPPORTED. */

@@ -31,8 +31,7 @@ enum Form { kBlocking, kStarted, kPersistent };
         return made;                                                                                         \
     }()
 
-// ---- What is to be done, and what must come of it
-// ----------------------------------------------------------
+// ---- What is to be done, and what must come of it -------------------------------------------------------
 
 struct Shape {
     gcoll_collective what = GCOLL_REDUCE;
@@ -140,8 +139,7 @@ template <class T> std::vector<T> output_of(const Shape &s, uint32_t rank) {
     }
 }
 
-// ---- One call
-// ----------------------------------------------------------------------------------------------
+// ---- One call -------------------------------------------------------------------------------------------
 
 template <class T>
 gcoll_status call(const Shape &s, uint32_t rank, gcoll_context *c, const T *in, T *out, gcoll_type type,
@@ -243,8 +241,7 @@ void check_in_place(const Shape &s, uint32_t rank, gcoll_context *context, const
     EXPECT_TRUE(!here || larger == all) << describe(s, text, rank) << ", in place";
 }
 
-// ---- Every collective, algorithm and form
-// -------------------------------------------------------------------
+// ---- Every collective, algorithm and form ---------------------------------------------------------------
 
 std::vector<Shape> shapes(gcoll_collective what, uint32_t size) {
     std::vector<Shape> all;

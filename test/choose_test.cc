@@ -10,8 +10,7 @@ using gcoll_test::Job;
 using gcoll_test::run_threads;
 using gcoll_test::told;
 
-// ---- An algorithm of the caller's
-// -------------------------------------------------------------------------------
+// ---- An algorithm of the caller's -----------------------------------------------------------------------
 
 // Reduces along a chain to the last rank, and passes the result back.
 void plan_chain(const gcoll_problem *p, gcoll_builder *b) {
@@ -98,8 +97,7 @@ TEST(Registered, ServesByNameAndByCost) {
     });
 }
 
-// ---- Limits of memory
-// ------------------------------------------------------------------------------------------
+// ---- Limits of memory -----------------------------------------------------------------------------------
 
 void plan_greedy(const gcoll_problem *p, gcoll_builder *b) {
     gcoll_plan_scratch(b, 1000);
@@ -136,14 +134,9 @@ TEST(MemoryLimit, AutoObeysAndNamedOnesAreRefused) {
     });
 }
 
-// ---- Hosts
-// -------------------------------------------------------------------------------------------------------
+// ---- Hosts ----------------------------------------------------------------------------------------------
 
 std::atomic<uint32_t> hosts_seen{0};
-
-gcoll_status wants_hosts(const gcoll_problem *p) {
-    return p->node ? GCOLL_OK : gcoll_unsupported("it needs to know the hosts");
-}
 
 void plan_by_hosts(const gcoll_problem *p, gcoll_builder *b) {
     for (uint32_t rank = 0; rank < p->size; rank++)
@@ -152,14 +145,18 @@ void plan_by_hosts(const gcoll_problem *p, gcoll_builder *b) {
 }
 
 TEST(Hosts, AreLookedUpForAnAlgorithmThatAsks) {
-    static gcoll_algorithm by_hosts = chain_of("by_hosts", cheap);
-    by_hosts.plan = plan_by_hosts;
-    by_hosts.applies = wants_hosts;
+    static gcoll_algorithm by_hosts = chain_of("by_hosts", cheap), careless = chain_of("careless", cheap);
+    by_hosts.plan = careless.plan = plan_by_hosts;
+    by_hosts.uses_node = true;
     for (const char *transport : {"tcp", "inproc"}) {
         hosts_seen = 0;
         run_threads(3, transport, [](uint32_t, gcoll_context *context) {
             ASSERT_GCOLL_OK(gcoll_context_register(context, &by_hosts));
-            EXPECT_NE(taken(context, nullptr), "by_hosts") << "auto does not look";
+            ASSERT_GCOLL_OK(gcoll_context_register(context, &careless));
+            EXPECT_EQ(taken(context, nullptr), "by_hosts") << "auto does not look, and takes it as it is";
+            EXPECT_EQ(taken(context, "careless"), "careless");
+            EXPECT_EQ(hosts_seen.load(), 0u);
+            EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr)); // all have looked at the counter
             gcoll_context *other = nullptr;
             ASSERT_GCOLL_OK(gcoll_context_duplicate(context, &other));
             EXPECT_EQ(taken(context, "by_hosts"), "by_hosts");
@@ -172,8 +169,24 @@ TEST(Hosts, AreLookedUpForAnAlgorithmThatAsks) {
     }
 }
 
-// ---- What it says
-// --------------------------------------------------------------------------------------------------
+// One rank names what auto takes on the other: the same algorithm, but not the same plan.
+TEST(Hosts, NamingIsNotChoosing) {
+    static gcoll_algorithm by_hosts = chain_of("by_hosts", cheap);
+    by_hosts.uses_node = true;
+    run_threads(2, "tcp", [](uint32_t rank, gcoll_context *context) {
+        float data[5] = {};
+        gcoll_allreduce_options options = by(rank == 0 ? "by_hosts" : "auto");
+        ASSERT_GCOLL_OK(gcoll_context_register(context, &by_hosts));
+        gcoll_status status = gcoll_allreduce(context, nullptr, data, 5, GCOLL_FLOAT32, GCOLL_SUM, &options);
+        if (status == GCOLL_OK)
+            status = gcoll_barrier(context, nullptr);
+        EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+        EXPECT_NE(std::string(gcoll_last_error()).find("chosen by auto"), std::string::npos)
+            << gcoll_last_error();
+    });
+}
+
+// ---- What it says ---------------------------------------------------------------------------------------
 
 TEST(Explain, NamesTheChoiceAndItsRunnersUp) {
     run_threads(4, "inproc", [](uint32_t, gcoll_context *context) {

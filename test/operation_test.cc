@@ -267,6 +267,25 @@ TEST(OneThread, DrivesAllRanksInTurn) {
         }
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+TEST(OneThread, FreedBuffersAreToldUnderAddressSanitizer) {
+    Job job;
+    job.size = 1;
+    Group group(job);
+    auto *in = new std::vector<float>(10), *out = new std::vector<float>(10);
+    gcoll_operation *operation = nullptr;
+    ASSERT_GCOLL_OK(gcoll_allreduce_create(group[0], in->data(), out->data(), 10, GCOLL_FLOAT32, GCOLL_SUM,
+                                           nullptr, &operation));
+    EXPECT_GCOLL_OK(gcoll_operation_run(operation));
+    delete in;
+    EXPECT_EQ(gcoll_operation_run(operation), GCOLL_ERR_STATE);
+    EXPECT_NE(std::string(gcoll_last_error()).find("buffers"), std::string::npos) << gcoll_last_error();
+    EXPECT_EQ(gcoll_context_health(group[0]), GCOLL_OK);
+    gcoll_operation_destroy(operation);
+    delete out;
+}
+#endif
+
 TEST(OneThread, DestroyingAnOperationInFlightBreaksItsContextOnly) {
     Job job;
     job.size = 2;

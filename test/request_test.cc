@@ -23,8 +23,7 @@ int64_t word(uint32_t rank, uint64_t round, uint64_t i) {
 
 class Requests : public testing::TestWithParam<const char *> {};
 
-// ---- Several in flight
-// ---------------------------------------------------------------------------------------
+// ---- Several in flight ----------------------------------------------------------------------------------
 
 constexpr uint64_t kCount = 300;
 
@@ -188,8 +187,7 @@ TEST_P(Requests, TheOneThatIsDoneIsFound) {
     });
 }
 
-// ---- Misuse
-// --------------------------------------------------------------------------------------------------
+// ---- Misuse ---------------------------------------------------------------------------------------------
 
 TEST_P(Requests, MisuseIsNamedAndBreaksNothing) {
     run_threads(2, GetParam(), [](uint32_t, gcoll_context *context) {
@@ -268,8 +266,7 @@ TEST(OperationsWithoutContext, CanOnlyBeDestroyed) {
     gcoll_operation_destroy(operation);
 }
 
-// ---- Send and receive in one
-// -----------------------------------------------------------------------------------
+// ---- Send and receive in one ----------------------------------------------------------------------------
 
 TEST_P(Requests, SendAndReceiveAroundARing) {
     constexpr uint32_t kRanks = 5;
@@ -292,8 +289,7 @@ TEST_P(Requests, SendAndReceiveAroundARing) {
     });
 }
 
-// ---- From any of several
-// ---------------------------------------------------------------------------------------
+// ---- From any of several --------------------------------------------------------------------------------
 
 // Each worker sends its own sequence; the first rank takes what comes and checks the order of each.
 void work(uint32_t rank, gcoll_context *context, uint64_t messages, uint64_t count) {

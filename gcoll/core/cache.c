@@ -61,7 +61,7 @@ static gcoll_status plan(gcoll_context *context, gcoll_cache_entry *entry, const
     if (status != GCOLL_OK)
         return status;
     gcoll_choice_format(&entry->choice, entry->algorithm, sizeof entry->algorithm);
-    gcoll_fingerprint_make(context, call, &entry->choice, &entry->fingerprint);
+    gcoll_fingerprint_make(context, call, &entry->choice, problem.node != NULL, &entry->fingerprint);
     gcoll_log(context, GCOLL_LOG_INFO, "%s of %llu %s: %s%s, %u steps",
               gcoll_collective_name(problem.collective), (unsigned long long)call->count,
               gcoll_type_name((gcoll_type)call->type), entry->algorithm,

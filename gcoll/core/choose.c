@@ -94,19 +94,15 @@ static gcoll_status check_scratch(const gcoll_call *call, const gcoll_choice *ch
                        (unsigned long long)call->memory_limit);
 }
 
-/* Most algorithms do not care which ranks share a host, and finding out takes a look-up for each rank: so it
- * is done once one is asked for that does not apply without. */
+/* Finding out which ranks share a host takes a look-up for each rank, so it is done once an algorithm is
+ * asked for that makes use of it. */
 static gcoll_status find_hosts(gcoll_context *context, const gcoll_algorithm *algorithm,
                                gcoll_problem *problem, gcoll_problem *common) {
-    gcoll_status status = algorithm->applies ? algorithm->applies(common) : GCOLL_OK;
-    if (status == GCOLL_OK)
-        return status;
-    char text[512];
-    snprintf(text, sizeof text, "%s", gcoll_last_error());
-    if (!context->node && gcoll_rendezvous_hosts(context) != GCOLL_OK)
-        return gcoll_error(status, "%s (hosts are not known: %.200s)", text, gcoll_last_error());
+    if (!algorithm->uses_node)
+        return GCOLL_OK;
+    gcoll_status status = context->node ? GCOLL_OK : gcoll_rendezvous_hosts(context);
     problem->node = common->node = context->node;
-    return algorithm->applies(common);
+    return status;
 }
 
 static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,

@@ -377,7 +377,7 @@ gcoll_status gcoll_context_poll(gcoll_context *context);
 /* ---- Fingerprints (fingerprint.c) --------------------------------------------------------- */
 
 void gcoll_fingerprint_make(const gcoll_context *context, const gcoll_call *call, const gcoll_choice *choice,
-                            gcoll_fingerprint *fingerprint);
+                            bool by_hosts, gcoll_fingerprint *fingerprint);
 /* "allreduce of 400 float32, sum, by ring" */
 void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text, size_t bytes);
 /* Compares what others said of an operation that this rank now begins. */

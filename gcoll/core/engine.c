@@ -8,6 +8,10 @@
  */
 #include <string.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 #include "gcoll/core/core_internal.h"
 
 enum step_state { STEP_IDLE = 0, STEP_POSTED, STEP_DONE };
@@ -341,9 +345,41 @@ void gcoll_run_advance(gcoll_run *run) {
     }
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+static gcoll_status check_piece(const void *at, uint64_t bytes) {
+    if (!at || bytes == 0 || !__asan_region_is_poisoned((void *)(uintptr_t)at, bytes))
+        return GCOLL_OK;
+    return gcoll_error(GCOLL_ERR_STATE, "buffers: the %llu bytes at %p are not, or no longer, the caller's",
+                       (unsigned long long)bytes, at);
+}
+
+/* Under AddressSanitizer it is known of buffers whether they were freed since they were given. */
+static gcoll_status check_buffers(const gcoll_run *run) {
+    gcoll_status status = GCOLL_OK;
+    for (uint32_t i = 0; i < run->plan->step_count && status == GCOLL_OK; i++) {
+        const bound_step *bound = &run->steps[i];
+        const uint64_t bytes = bound->step->count * run->type_bytes;
+        status = check_piece(bound->dst, bytes);
+        if (status == GCOLL_OK)
+            status = check_piece(bound->a, bytes);
+        if (status == GCOLL_OK)
+            status = check_piece(bound->b, bytes);
+    }
+    return status;
+}
+#else
+static gcoll_status check_buffers(const gcoll_run *run) {
+    (void)run;
+    return GCOLL_OK;
+}
+#endif
+
 gcoll_status gcoll_run_start(gcoll_run *run) {
     gcoll_context *context = run->context;
     const gcoll_plan *plan = run->plan;
+    gcoll_status status = check_buffers(run);
+    if (status != GCOLL_OK)
+        return status;
     for (uint32_t i = 0; i < plan->step_count; i++) {
         run->waiting[i] = plan->steps[i].dependencies;
         run->steps[i].state = STEP_IDLE;

@@ -27,7 +27,8 @@ enum {
 enum {
     FLAG_ORDERED = 1, /* the operation does not commute */
     FLAG_BLOCKS = 2,  /* of different sizes */
-    FLAG_EACH = 4     /* the count is that of one block */
+    FLAG_EACH = 4,    /* the count is that of one block */
+    FLAG_HOSTS = 8    /* planned by which ranks share a host */
 };
 
 static void put(uint8_t *at, uint64_t value, int bytes) {
@@ -79,7 +80,7 @@ static void put_count(uint8_t *bytes, const gcoll_context *context, const gcoll_
 }
 
 void gcoll_fingerprint_make(const gcoll_context *context, const gcoll_call *call, const gcoll_choice *choice,
-                            gcoll_fingerprint *fingerprint) {
+                            bool by_hosts, gcoll_fingerprint *fingerprint) {
     char text[GCOLL_ALGORITHM_TEXT_MAX];
     gcoll_choice_format(choice, text, sizeof text);
     uint8_t *bytes = fingerprint->bytes;
@@ -91,6 +92,8 @@ void gcoll_fingerprint_make(const gcoll_context *context, const gcoll_call *call
     put(bytes + AT_PLAN, hash_text(text), 8);
     put(bytes + AT_ALGORITHM, index_of(choice->algorithm), 4);
     put_count(bytes, context, call);
+    if (by_hosts)
+        bytes[AT_FLAGS] |= FLAG_HOSTS;
 }
 
 static const char *algorithm_of(const uint8_t *bytes) {
@@ -134,6 +137,8 @@ static const char *hidden_difference(const uint8_t *theirs, const uint8_t *ours)
         return "";
     if ((ours[AT_FLAGS] & FLAG_BLOCKS) && get(theirs + AT_EXTRA, 4) != get(ours + AT_EXTRA, 4))
         return " (counts of single ranks differ)";
+    if ((theirs[AT_FLAGS] ^ ours[AT_FLAGS]) & FLAG_HOSTS)
+        return " (named on one of them, chosen by auto on the other)";
     return " (options differ)";
 }
 
