@@ -94,6 +94,9 @@ static void doubling(const share *s) {
 static void scatter_allgather_plan(const gcoll_problem *problem, gcoll_builder *b) {
     const uint32_t size = problem->size, place = (problem->rank + size - problem->root) % size;
     share s = {b, problem->count, size, problem->root, place, place == 0 ? gcoll_in(0, 0) : gcoll_out(0, 0)};
+    /* Unbounded, chunks that are not urgent take ports from those that are: simulated, up to 1.4 times the
+     * cost. */
+    gcoll_plan_window(b, 0);
     scatter(&s);
     (problem->option[0] == 0 ? ring : doubling)(&s);
     if (place == 0) /* last: others wait for the messages, nobody for this */
@@ -101,7 +104,6 @@ static void scatter_allgather_plan(const gcoll_problem *problem, gcoll_builder *
 }
 
 static void scatter_allgather_cost(const gcoll_problem *problem, gcoll_cost *cost) {
-    /* Chunks that wrap round travel as two messages; the second is not counted. */
     double log = gcoll_log2_ceil(problem->size), others = problem->size - 1;
     *cost = (gcoll_cost){log + (problem->option[0] == 0 ? others : log),
                          2 * others / problem->size * (double)problem->count, 0, 0};

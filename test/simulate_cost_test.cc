@@ -38,7 +38,6 @@ const Exception exceptions[] = {
     // What is gathered by some overlaps what others still reduce.
     {GCOLL_REDUCE, "reduce_scatter_gather", {0.85, 1.001}, {0.88, 1.001}, kExact, {0.9, 1.001}},
     // The ring begins before the scatter has ended, and takes ports from it; exact in rounds.
-    {GCOLL_BROADCAST, "scatter_allgather", {0.999, 1.45}, {0.999, 1.25}, kExact, {0.999, 1.33}},
 };
 
 const Exception *Find(const gcoll_algorithm &a) {
