@@ -37,7 +37,6 @@ const Exception exceptions[] = {
     {GCOLL_REDUCE_SCATTER, "halving_doubling", {0.999, 1.15}, kExact, kExact, {0.94, 1.06}},
     // What is gathered by some overlaps what others still reduce.
     {GCOLL_REDUCE, "reduce_scatter_gather", {0.85, 1.001}, {0.88, 1.001}, kExact, {0.9, 1.001}},
-    // The ring begins before the scatter has ended, and takes ports from it; exact in rounds.
 };
 
 const Exception *Find(const gcoll_algorithm &a) {
