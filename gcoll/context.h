@@ -78,7 +78,7 @@ typedef struct gcoll_context_options {
                           * log, allocator, store and user operations too, but never while a gcoll call is
                           * under way on this context; so store must be this context's alone, or one for
                           * several threads. A call that finds the thread at work waits for it to step back,
-                          * some 10 us; with nothing in flight no call does. 0: there is none, and no lock is
+                          * some 20 us; with nothing in flight no call does. 0: there is none, and no lock is
                           * taken. */
 } gcoll_context_options;
 
