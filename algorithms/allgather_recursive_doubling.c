@@ -9,7 +9,7 @@
  *
  * Steps: log2 P, or floor(log2 P) + 2 when folded.
  *
- * Elements sent: n less one block; folded, less than 3n (2n + one block for j = 2^k / 2 and more).
+ * Elements sent: n less one block; folded, 2n to 2.4n, most for P about 5/4 of a power of two.
  *
  * Restrictions: none. */
 #include "algorithms/blocks.h"
