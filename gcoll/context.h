@@ -118,7 +118,8 @@ GCOLL_API void gcoll_context_destroy(gcoll_context *context);
  * Of messages (gcoll_pair_send_start, gcoll_pair_recv_start) and of collectives (gcoll/operations.h) alike. A
  * request belongs to its context, and is ended by whoever waits for it or sees it done: exactly once. The
  * calls that end it set the caller's pointer to NULL, so that ending it twice is GCOLL_ERR_STATE. What is not
- * ended is freed with the context; a context that is destroyed with requests in flight breaks on all ranks.
+ * ended is freed with the context, which says so in the log; one that is destroyed with requests in flight
+ * breaks on all ranks.
  */
 
 typedef struct gcoll_request gcoll_request;
@@ -161,7 +162,8 @@ GCOLL_API gcoll_status gcoll_pair_recv_start(gcoll_pair *pair, uint32_t tag, voi
 
 /* Receives from whichever of `peers` (`count` ranks, not this one) has its next message of that tag here
  * first; of several, the one that stands first in the list. *source is its rank. The others' messages stay
- * for later receives. A rank that has left and sent nothing is passed over; if that is all of them:
+ * for later receives. Of a rank that has sent 65536 small messages which nobody took, nothing more is seen
+ * until some are. A rank that has left and sent nothing is passed over; if that is all of them:
  * GCOLL_ERR_PEER. Blocking, up to the context's timeout. */
 GCOLL_API gcoll_status gcoll_context_recv_any(gcoll_context *context, const uint32_t *peers, uint32_t count,
                                               uint32_t tag, void *data, uint64_t bytes, uint32_t *source);

@@ -108,6 +108,9 @@ void refuse_blocks(gcoll_context *c, float *data) {
     expect_refused(gcoll_alltoall_v(c, data, far, counts, nullptr, type, nullptr), GCOLL_ERR_INVALID,
                    "recv_counts");
     expect_refused(gcoll_alltoall_v(c, data, far, counts, large, type, nullptr), GCOLL_ERR_INVALID, "count");
+    const uint64_t others[3] = {2, 3, 1};
+    expect_refused(gcoll_alltoall_v(c, data, far, counts, others, type, nullptr), GCOLL_ERR_INVALID,
+                   "recv_counts[");
     expect_refused(gcoll_pairwise_exchange(c, data, data, 4, type, 0, nullptr), GCOLL_ERR_INVALID,
                    "in place");
     expect_refused(gcoll_pairwise_exchange(c, data, far, 4, type, 33, nullptr), GCOLL_ERR_INVALID,

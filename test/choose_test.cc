@@ -97,6 +97,64 @@ TEST(Registered, ServesByNameAndByCost) {
     });
 }
 
+// ---- What enters a choice --------------------------------------------------------------------------------
+
+// What cost saw, of all ranks together.
+std::atomic<uint64_t> ranks_seen{0}, in_place_seen{0}, buffers_seen{0}, least_seen{0}, most_seen{0};
+
+void note_cost(const gcoll_problem *p, gcoll_cost *cost) {
+    uint64_t total = p->count;
+    for (uint32_t r = 0; p->recv_offsets && r <= p->size; r++)
+        total += p->offsets[r] * (r + 1) + p->recv_offsets[r] * (r + 7);
+    for (uint64_t least = least_seen; total < least && !least_seen.compare_exchange_weak(least, total);) {
+    }
+    for (uint64_t most = most_seen; total > most && !most_seen.compare_exchange_weak(most, total);) {
+    }
+    ranks_seen |= p->rank;
+    in_place_seen |= p->in_place;
+    buffers_seen |= p->buffers;
+    *cost = {1e9, 1e9, 0, 0};
+}
+
+TEST(Choice, GoesByWhatAllRanksHaveInCommon) {
+    static gcoll_algorithm noting[3] = {chain_of("noting", note_cost), chain_of("noting", note_cost),
+                                        chain_of("noting", note_cost)};
+    noting[1].collective = GCOLL_ALLTOALL;
+    noting[2].collective = GCOLL_REDUCE;
+    for (int what = 0; what < 3; what++) {
+        ranks_seen = in_place_seen = buffers_seen = most_seen = 0;
+        least_seen = UINT64_MAX;
+        run_threads(3, "inproc", [what](uint32_t rank, gcoll_context *context) {
+            std::vector<float> in(3000, 1.0f), out(3000);
+            gcoll_operation *operation = nullptr;
+            ASSERT_GCOLL_OK(gcoll_context_register(context, &noting[what]));
+            const uint64_t sent[3] = {rank * 10 + 1, rank * 20 + 2, rank * 300};
+            uint64_t received[3] = {5, 70, 0}; // nothing is sent: ranks need not agree
+            received[rank] = sent[rank];
+            if (what == 0) {
+                const void *buffers[3] = {in.data(), in.data() + 50, in.data() + 100};
+                gcoll_allreduce_options options = by(nullptr);
+                options.inputs = buffers;
+                options.buffers = rank + 1;
+                ASSERT_GCOLL_OK(gcoll_allreduce_create(context, nullptr, nullptr, 50, GCOLL_FLOAT32,
+                                                       GCOLL_SUM, &options, &operation));
+            } else if (what == 1) {
+                ASSERT_GCOLL_OK(gcoll_alltoall_v_create(context, in.data(), out.data(), sent, received,
+                                                        GCOLL_FLOAT32, nullptr, &operation));
+            } else {
+                ASSERT_GCOLL_OK(gcoll_reduce_create(context, rank == 1 ? nullptr : in.data(), out.data(), 50,
+                                                    GCOLL_FLOAT32, GCOLL_SUM, 1, nullptr, &operation));
+            }
+            gcoll_operation_destroy(operation);
+        });
+        EXPECT_EQ(ranks_seen.load(), 0u) << what;
+        EXPECT_EQ(in_place_seen.load(), 0u) << what;
+        EXPECT_EQ(buffers_seen.load(), 1u) << what;
+        EXPECT_EQ(least_seen.load(), most_seen.load()) << what;
+        EXPECT_GT(most_seen.load(), 0u) << what;
+    }
+}
+
 // ---- Limits of memory -----------------------------------------------------------------------------------
 
 void plan_greedy(const gcoll_problem *p, gcoll_builder *b) {

@@ -247,6 +247,33 @@ TEST_P(Requests, LeftInFlightTheyBreakTheContextEverywhere) {
     });
 }
 
+// What has finished breaks nothing, but the log tells that it was forgotten.
+TEST(RequestsForgotten, AreFreedAndTold) {
+    std::atomic<uint32_t> told_requests{0}, told_operations{0};
+    Job job;
+    job.size = 1;
+    std::atomic<uint32_t> *counters[2] = {&told_requests, &told_operations};
+    job.adjust = [&](uint32_t, gcoll_context_options *options) {
+        options->log_arg = counters;
+        options->log = [](void *arg, gcoll_log_level level, const char *text) {
+            auto **seen = static_cast<std::atomic<uint32_t> **>(arg);
+            std::string line = text;
+            EXPECT_NE(level, GCOLL_LOG_ERROR) << line;
+            *seen[0] += level == GCOLL_LOG_WARNING && line.find("requests that nobody ended") != line.npos;
+            *seen[1] += level == GCOLL_LOG_WARNING && line.find("before its operations") != line.npos;
+        };
+    };
+    Group group(job);
+    gcoll_request *request = nullptr;
+    gcoll_operation *operation = nullptr;
+    ASSERT_GCOLL_OK(gcoll_barrier_start(group[0], nullptr, &request));
+    ASSERT_GCOLL_OK(gcoll_barrier_create(group[0], nullptr, &operation));
+    group.leave(0);
+    EXPECT_EQ(told_requests.load(), 1u);
+    EXPECT_EQ(told_operations.load(), 1u);
+    gcoll_operation_destroy(operation);
+}
+
 TEST(OperationsWithoutContext, CanOnlyBeDestroyed) {
     Job job;
     job.size = 2;

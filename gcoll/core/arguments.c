@@ -162,6 +162,12 @@ static gcoll_status set_blocks(gcoll_arguments *arguments, gcoll_context *contex
     gcoll_status status = set_offsets(given->counts, two ? "send_counts" : "counts", size, offsets, &hash);
     if (status == GCOLL_OK && two)
         status = set_offsets(given->recv_counts, "recv_counts", size, recv_offsets, &hash);
+    if (status == GCOLL_OK && two && given->counts[context->rank] != given->recv_counts[context->rank])
+        status = gcoll_error(GCOLL_ERR_INVALID,
+                             "recv_counts[%u]: is %llu, but send_counts[%u] is %llu; what this rank sends to "
+                             "itself it receives",
+                             context->rank, (unsigned long long)given->recv_counts[context->rank],
+                             context->rank, (unsigned long long)given->counts[context->rank]);
     if (status == GCOLL_OK && two)
         status = check_bytes(recv_offsets[size], gcoll_type_size((gcoll_type)call->type));
     if (status != GCOLL_OK)

@@ -56,6 +56,9 @@ void gcoll_request_end(gcoll_request *request) {
 }
 
 void gcoll_requests_free(gcoll_context *context) {
+    if (context->requests)
+        gcoll_log(context, GCOLL_LOG_WARNING, "rank %u destroyed its context with requests that nobody ended",
+                  context->rank);
     while (context->requests)
         gcoll_request_end(context->requests);
     while (context->spare_requests) {
