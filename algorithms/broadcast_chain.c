@@ -12,30 +12,13 @@
  * Elements sent: n by every rank but the last; (S + P - 2) n/S on the way to the last. Reduced: none.
  *
  * Restrictions: none. */
-#include "algorithms/planners.h"
+#include "algorithms/tree.h"
 
-#define MOST_SLICES 4096
-/* Elements of a slice where nobody chose by cost: its transfer outweighs the start of the message. */
-#define SLICE_UNCHOSEN 16384
-
-static const gcoll_option options[] = {
-    {.name = "slices",
-     .help = "slices that the vector is cut in, at most one an element; -1: by cost",
-     .fallback = GCOLL_BY_COST,
-     .min = GCOLL_BY_COST,
-     .max = MOST_SLICES,
-     .doubling = true},
-    {.name = NULL},
-};
-
-static uint32_t slices_of(const gcoll_problem *problem) {
-    const uint64_t n = problem->count, most = n > 0 && n < MOST_SLICES ? n : MOST_SLICES;
-    uint64_t slices = problem->option[0] < 1 ? n / SLICE_UNCHOSEN : (uint64_t)problem->option[0];
-    return slices < 1 ? 1 : slices > most ? (uint32_t)most : (uint32_t)slices;
-}
+static const gcoll_option options[] = {GCOLL_TREE_PARTS_OPTION("slices"), {.name = NULL}};
 
 static void chain_plan(const gcoll_problem *problem, gcoll_builder *b) {
-    const uint32_t size = problem->size, rank = problem->rank, slices = slices_of(problem);
+    const uint32_t size = problem->size, rank = problem->rank,
+                   slices = gcoll_tree_parts(problem->count, problem->option[0]);
     const uint32_t place = (rank + size - problem->root) % size;
     const uint64_t n = problem->count;
     gcoll_ref data = place == 0 ? gcoll_in(0, 0) : gcoll_out(0, 0);
@@ -57,7 +40,7 @@ static void chain_plan(const gcoll_problem *problem, gcoll_builder *b) {
 }
 
 static void chain_cost(const gcoll_problem *problem, gcoll_cost *cost) {
-    double slices = slices_of(problem);
+    double slices = gcoll_tree_parts(problem->count, problem->option[0]);
     double steps = problem->size > 1 ? slices + problem->size - 2 : 0;
     *cost = (gcoll_cost){steps, steps * (double)problem->count / slices, 0, 0};
 }

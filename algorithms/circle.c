@@ -17,15 +17,7 @@
  * Rounds do not overlap: up and down take turns at each port. */
 #include "algorithms/tree.h"
 
-static const gcoll_option options[] = {
-    {.name = "slices",
-     .help = "slices that the vector is cut in, at most one an element; -1: by cost",
-     .fallback = GCOLL_BY_COST,
-     .min = GCOLL_BY_COST,
-     .max = GCOLL_TREE_MAX_PARTS,
-     .doubling = true},
-    {.name = NULL},
-};
+static const gcoll_option options[] = {GCOLL_TREE_PARTS_OPTION("slices"), {.name = NULL}};
 
 static void circle_plan(const gcoll_problem *problem, gcoll_builder *b) {
     const uint32_t rank = problem->rank, slices = gcoll_tree_parts(problem->count, problem->option[0]);

@@ -23,15 +23,7 @@
  * a quarter where blocks are few. */
 #include "algorithms/tree.h"
 
-static const gcoll_option options[] = {
-    {.name = "blocks",
-     .help = "blocks that the vector is cut in, at most one an element; -1: by cost",
-     .fallback = GCOLL_BY_COST,
-     .min = GCOLL_BY_COST,
-     .max = GCOLL_TREE_MAX_PARTS,
-     .doubling = true},
-    {.name = NULL},
-};
+static const gcoll_option options[] = {GCOLL_TREE_PARTS_OPTION("blocks"), {.name = NULL}};
 
 typedef struct walk {
     gcoll_builder *b;

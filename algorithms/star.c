@@ -15,15 +15,7 @@
  */
 #include "algorithms/tree.h"
 
-static const gcoll_option options[] = {
-    {.name = "slices",
-     .help = "slices that the vector is cut in, at most one an element; -1: by cost",
-     .fallback = GCOLL_BY_COST,
-     .min = GCOLL_BY_COST,
-     .max = GCOLL_TREE_MAX_PARTS,
-     .doubling = true},
-    {.name = NULL},
-};
+static const gcoll_option options[] = {GCOLL_TREE_PARTS_OPTION("slices"), {.name = NULL}};
 
 static void star_plan(const gcoll_problem *problem, gcoll_builder *b) {
     const uint32_t size = problem->size, slices = gcoll_tree_parts(problem->count, problem->option[0]);

@@ -8,6 +8,13 @@
 #define GCOLL_TREE_NOBODY    UINT32_MAX
 #define GCOLL_TREE_MAX_PARTS 65536
 
+/* A row of an option table: into how many parts the vector is cut. */
+#define GCOLL_TREE_PARTS_OPTION(NAME)                                                                        \
+    {                                                                                                        \
+        .name = NAME, .help = NAME " that the vector is cut in, at most one an element; -1: by cost",        \
+        .fallback = GCOLL_BY_COST, .min = GCOLL_BY_COST, .max = GCOLL_TREE_MAX_PARTS, .doubling = true       \
+    }
+
 /* Where a rank stands in a binary tree that is numbered in post-order: all of the left subtree, then all of
  * the right one, then their root. So what a subtree adds up is of consecutive ranks. */
 typedef struct gcoll_tree_place {

@@ -17,15 +17,7 @@
  * Rounds do not overlap: a rank's two children take turns, which keeps both links busy. */
 #include "algorithms/tree.h"
 
-static const gcoll_option options[] = {
-    {.name = "blocks",
-     .help = "blocks that the vector is cut in, at most one an element; -1: by cost",
-     .fallback = GCOLL_BY_COST,
-     .min = GCOLL_BY_COST,
-     .max = GCOLL_TREE_MAX_PARTS,
-     .doubling = true},
-    {.name = NULL},
-};
+static const gcoll_option options[] = {GCOLL_TREE_PARTS_OPTION("blocks"), {.name = NULL}};
 
 typedef struct walk {
     gcoll_builder *b;
