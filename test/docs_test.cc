@@ -79,7 +79,7 @@ class Reader {
             collectives_ = CollectivesOf(line);
         } else if (line.rfind("### ", 0) == 0) {
             chapter_.sections.push_back({line.substr(4), {}});
-        } else if (line.rfind("|", 0) == 0) {
+        } else if (line.rfind('|', 0) == 0) {
             TakeRow(Cells(line));
         } else if (!chapter_.sections.empty()) {
             TakeOption(line);
