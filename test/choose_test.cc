@@ -1,7 +1,9 @@
 // Which algorithm a context takes: registered ones, limits of memory, hosts, and what it says about it.
 #include "collective_support.h"
 
+#include <map>
 #include <mutex>
+#include <set>
 
 namespace {
 
@@ -61,6 +63,32 @@ std::string taken(gcoll_context *context, const char *algorithm, uint64_t limit 
     std::string name = status == GCOLL_OK ? gcoll_operation_algorithm(operation) : told(status);
     gcoll_operation_destroy(operation);
     return name;
+}
+
+// Where messages cost nothing but bytes do, auto takes fewest bytes; where bytes cost nothing, fewest
+// messages.
+TEST(Auto, ReckonsWithTheContextsNumbers) {
+    const gcoll_cost_parameters latency = {1, 0, 0}, bandwidth = {0, 1, 0};
+    std::mutex lock;
+    std::map<const gcoll_cost_parameters *, std::set<std::string>> names;
+    for (const gcoll_cost_parameters *cost : {&latency, &bandwidth}) {
+        Job job;
+        job.size = 5;
+        job.adjust = [cost](uint32_t, gcoll_context_options *options) { options->cost = cost; };
+        run_threads(job, [&](uint32_t, gcoll_context *context) {
+            gcoll_context *other = nullptr;
+            ASSERT_GCOLL_OK(gcoll_context_duplicate(context, &other));
+            for (gcoll_context *c : {context, other}) {
+                std::string name = taken(c, nullptr);
+                std::lock_guard<std::mutex> guard(lock);
+                names[cost].insert(name);
+            }
+            gcoll_context_destroy(other);
+        });
+    }
+    EXPECT_EQ(names[&latency], std::set<std::string>{"group_butterfly:r=3"});
+    ASSERT_EQ(names[&bandwidth].size(), 1u);
+    EXPECT_EQ(names[&bandwidth].count("group_butterfly:r=3"), 0u);
 }
 
 TEST(Registered, ServesByNameAndByCost) {

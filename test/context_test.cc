@@ -1,6 +1,7 @@
 // Contexts: several at once, duplicates, options, memory and log.
 #include "harness.h"
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -424,6 +425,7 @@ TEST(ContextOptions, BadOnesAreNamed) {
     };
     const std::string long_job(65, 'j');
     gcoll_allocator half = {Ledger::allocate, nullptr, nullptr};
+    const gcoll_cost_parameters backwards = {1e-6, -1e-9, 0}, endless = {HUGE_VAL, 0, 0};
     const std::vector<Bad> bad = {
         {"struct_size", [](gcoll_context_options &o) { o.struct_size = 0; }},
         {"struct_size", [](gcoll_context_options &o) { o.struct_size = sizeof o + 8; }},
@@ -441,6 +443,8 @@ TEST(ContextOptions, BadOnesAreNamed) {
         {"job", [&](gcoll_context_options &o) { o.job = long_job.c_str(); }},
         {"transport", [](gcoll_context_options &o) { o.transport = "pigeon"; }},
         {"allocator", [&](gcoll_context_options &o) { o.allocator = &half; }},
+        {"cost", [&](gcoll_context_options &o) { o.cost = &backwards; }},
+        {"cost", [&](gcoll_context_options &o) { o.cost = &endless; }},
     };
     for (const Bad &each : bad) {
         gcoll_context_options options = good;

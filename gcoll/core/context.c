@@ -1,4 +1,5 @@
 /* gcoll/core/context.c - the life of a context: options, rendezvous, endpoint, end. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,6 +111,12 @@ static gcoll_status check_options(const gcoll_context_options *o) {
         return gcoll_error(GCOLL_ERR_INVALID,
                            "options.port_min, port_max: are %u and %u; allowed are 0 and 0, or a range",
                            o->port_min, o->port_max);
+    if (o->cost && !(isfinite(o->cost->alpha) && o->cost->alpha >= 0 && isfinite(o->cost->beta) &&
+                     o->cost->beta >= 0 && isfinite(o->cost->gamma) && o->cost->gamma >= 0))
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.cost: is alpha %g, beta %g, gamma %g; allowed are finite numbers "
+                           "from 0",
+                           o->cost->alpha, o->cost->beta, o->cost->gamma);
     if (o->allocator && (!o->allocator->allocate || !o->allocator->release))
         return gcoll_error(GCOLL_ERR_INVALID, "options.allocator: allocate or release is NULL");
     return check_job(o->job ? o->job : "default");
@@ -151,7 +158,8 @@ gcoll_status gcoll_context_allocate(const gcoll_context_options *o, gcoll_contex
     context->log_arg = o->log_arg;
     context->allocator =
         o->allocator ? *o->allocator : (gcoll_allocator){default_allocate, default_release, NULL};
-    context->cost = (gcoll_cost_parameters){DEFAULT_ALPHA_S, DEFAULT_BETA_S, DEFAULT_GAMMA_S};
+    context->cost =
+        o->cost ? *o->cost : (gcoll_cost_parameters){DEFAULT_ALPHA_S, DEFAULT_BETA_S, DEFAULT_GAMMA_S};
     context->interface = copy_text(o->interface);
     context->endpoint_options = (gcoll_endpoint_options){.rank = o->rank,
                                                          .size = o->size,

@@ -96,6 +96,7 @@ static gcoll_status duplicate(gcoll_context *parent, gcoll_context **out) {
     options.log = parent->log;
     options.log_arg = parent->log_arg;
     options.allocator = &parent->allocator;
+    options.cost = &parent->cost;
     gcoll_context *context;
     gcoll_status status = gcoll_context_settle(parent);
     if (status != GCOLL_OK)
