@@ -109,22 +109,22 @@ TEST_P(Threads, CallsOfAllKindsStayRight) {
 
 // A rank that goes with work in flight: the others hear of it though none of them waits, and are told why.
 TEST_P(Threads, FailuresAreTheSame) {
-    std::atomic<uint32_t> ready{0}; // past the barrier, which a break would end too
+    std::atomic<uint32_t> ready{0}; // have begun what rank 1 will break
     run_threads(job(3), [&ready](uint32_t rank, gcoll_context *context) {
         std::vector<int64_t> data(100000, rank);
         gcoll_request *request = nullptr;
         EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
-        ready++;
         if (rank == 1) {
             uint8_t byte;
-            EXPECT_TRUE(gcoll_test::await(ready, 3));
             gcoll_pair *pair = nullptr;
+            EXPECT_TRUE(gcoll_test::await(ready, 2));
             EXPECT_GCOLL_OK(gcoll_context_pair(context, 0, &pair));
             EXPECT_GCOLL_OK(gcoll_pair_recv_start(pair, 0, &byte, 1, &request));
             return; // destroyed with a request in flight
         }
         EXPECT_GCOLL_OK(gcoll_allreduce_start(context, nullptr, data.data(), data.size(), GCOLL_INT64,
                                               GCOLL_SUM, nullptr, &request));
+        ready++;
         int64_t begun = gcoll_test::now_ms();
         while (gcoll_context_health(context) == GCOLL_OK && gcoll_test::now_ms() - begun < 10000)
             std::this_thread::yield(); // health makes no progress
