@@ -35,6 +35,13 @@ typedef struct bench_case {
     bool optional;   /* came from "all": where it does not apply it is passed over */
 } bench_case;
 
+/* A shared object of algorithms. */
+typedef struct bench_plugin {
+    const gcoll_algorithm *const *algorithms; /* ended by NULL */
+    void *object;
+    struct bench_plugin *next;
+} bench_plugin;
+
 typedef struct bench_options {
     uint32_t local;    /* ranks started here; 0: this process is one rank of a job on several hosts */
     int64_t rank;      /* -1: not given */
@@ -48,7 +55,8 @@ typedef struct bench_options {
     const char *collective; /* as given */
     const char *algorithm;
     const char *bytes;
-    bench_case *cases; /* from collective and algorithm */
+    bench_plugin *plugins; /* in the order given */
+    bench_case *cases;     /* from collective and algorithm */
     size_t case_count;
     cli_list sizes; /* from bytes; multiples of the size of the type */
     gcoll_type type;
@@ -81,7 +89,16 @@ typedef struct bench_rank {
     FILE *output; /* where rank 0 prints; borrowed */
 } bench_rank;
 
-/* ---- options.c, flags.c ------------------------------------------------------------------ */
+/* ---- options.c, flags.c, plugin.c ------------------------------------------------------------------ */
+
+/* The index-th algorithm of a collective: the library's, then those of plugins; NULL past the end. */
+const char *bench_algorithm_at(const bench_options *options, gcoll_collective collective, uint32_t index);
+/* Whether the text may name an algorithm of the collective: if not, the last error says why. */
+bool bench_algorithm_known(const bench_options *options, gcoll_collective collective, const char *text);
+bool bench_load(bench_options *options, const char *flag, const char *path);
+void bench_unload(bench_options *options);
+/* Makes them known to a context. False has been said. */
+bool bench_register(const bench_options *options, gcoll_context *context);
 
 /* Reads the command line. False: something is wrong and has been said; exit with BENCH_USAGE. */
 bool bench_options_parse(bench_options *options, int argc, char **argv);

@@ -92,6 +92,10 @@ static bool set_algorithm(bench_options *o, const char *flag, const char *text) 
     return true;
 }
 
+static bool set_load(bench_options *o, const char *flag, const char *text) {
+    return bench_load(o, flag, text);
+}
+
 static bool set_bytes(bench_options *o, const char *flag, const char *text) {
     (void)flag;
     o->bytes = text; /* read when the type is known */
@@ -221,6 +225,7 @@ static const flag_row flags[] = {
     {{"--collective", "NAME", "allreduce, reduce_scatter, ... (see below), or all (allreduce)"},
      set_collective},
     {{"--algorithm", "LIST", "NAME[:key=value]...[,NAME...], all, or auto (auto)"}, set_algorithm},
+    {{"--load", "FILE.so", "algorithms of your own (gcoll/plan.h); may be repeated"}, set_load},
     {{"--bytes", "LIST", "sizes and sweeps: 4,1Ki or 4:64Mi:x4 or 0:1Ki:+256 (4:64Mi:x4)"}, set_bytes},
     {{"--type", "NAME", "type of the elements (float32)"}, set_type},
     {{"--op", "NAME", "sum, product, min, max, avg, band, bor, bxor (sum)"}, set_op},

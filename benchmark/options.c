@@ -91,9 +91,7 @@ static bool add_case(bench_options *o, gcoll_collective collective, const char *
 
 static bool add_all(bench_options *o, gcoll_collective collective) {
     const char *name;
-    const char *summary;
-    for (uint32_t i = 0;
-         gcoll_algorithm_at(gcoll_collective_name(collective), i, &name, &summary) == GCOLL_OK; i++) {
+    for (uint32_t i = 0; (name = bench_algorithm_at(o, collective, i)) != NULL; i++) {
         if (!add_case(o, collective, name, true)) {
             return false;
         }
@@ -107,7 +105,7 @@ static bool add_part(bench_options *o, gcoll_collective collective, const char *
         *known = true;
         return add_all(o, collective);
     }
-    if (gcoll_algorithm_check(gcoll_collective_name(collective), part) != GCOLL_OK) {
+    if (!bench_algorithm_known(o, collective, part)) {
         return true;
     }
     *known = true;
@@ -130,8 +128,7 @@ static bool check_parts(const bench_options *o, char *parts) {
     for (char *part = strtok_r(parts, ",", &rest); part != NULL; part = strtok_r(NULL, ",", &rest)) {
         bool known = strcmp(part, "all") == 0;
         for (int c = 0; c < GCOLL_COLLECTIVE_COUNT && !known; c++) {
-            known = wanted(o, c) &&
-                    gcoll_algorithm_check(gcoll_collective_name((gcoll_collective)c), part) == GCOLL_OK;
+            known = wanted(o, c) && bench_algorithm_known(o, (gcoll_collective)c, part);
         }
         if (!known) {
             cli_complain("--algorithm: %s", gcoll_last_error());
@@ -318,4 +315,5 @@ void bench_options_free(bench_options *options) {
     }
     free(options->cases);
     free(options->sizes.values);
+    bench_unload(options);
 }

@@ -33,6 +33,9 @@ static bool join(const bench_rank *self, bench_state *state) {
         cli_complain("rank %u: joining the job: %s", self->rank, gcoll_last_error());
         return false;
     }
+    if (!bench_register(self->options, state->context)) {
+        return false;
+    }
     if (gcoll_barrier_create(state->context, NULL, &state->barrier) != GCOLL_OK) {
         cli_complain("rank %u: %s", self->rank, gcoll_last_error());
         return false;

@@ -15,5 +15,6 @@ target_link_options(gcoll_bench_faulty PRIVATE
 gcoll_test(bench_test THREADS SOURCES bench_test.cc)
 target_link_libraries(bench_test PRIVATE PkgConfig::json_c)
 target_compile_definitions(bench_test PRIVATE GCOLL_BENCH="$<TARGET_FILE:gcoll_bench>"
-                                              GCOLL_BENCH_FAULTY="$<TARGET_FILE:gcoll_bench_faulty>")
-add_dependencies(bench_test gcoll_bench gcoll_bench_faulty)
+                                              GCOLL_BENCH_FAULTY="$<TARGET_FILE:gcoll_bench_faulty>"
+                                              GCOLL_PLANNER="$<TARGET_FILE:example_planner>")
+add_dependencies(bench_test gcoll_bench gcoll_bench_faulty example_planner)

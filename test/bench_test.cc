@@ -313,6 +313,39 @@ TEST_P(Transport, EveryAlgorithmInEveryMode) {
     }
 }
 
+// All there is, with blocks that 5 ranks do not divide and blocks that are empty.
+TEST_P(Transport, EverythingByFiveRanks) {
+    outcome result = run({"--local=5", "--transport", GetParam(), "--collective=all", "--algorithm=all",
+                          "--bytes=0,4,1Ki,1000000", "--iterations=1", "--warmup=0", "--format=json"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    std::map<std::string, std::map<std::string, int>> found;
+    for (const std::string &line : lines(result.out)) {
+        json object = parse(line);
+        ASSERT_NE(object, nullptr) << line;
+        EXPECT_EQ(text(object, "wrong"), "0") << line;
+        found[text(object, "collective")][text(object, "algorithm")]++;
+    }
+    EXPECT_EQ(found.size(), 10u);
+    EXPECT_GE(found["allreduce"].size(), 20u);
+}
+
+TEST_P(Transport, AlgorithmsOfOnesOwn) {
+    outcome result = run({"--local=3", "--transport", GetParam(), "--load", GCOLL_PLANNER,
+                          "--algorithm=chain,ring", "--bytes=0,4,1200", "--iterations=2", "--format=json"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    strings all = lines(result.out);
+    ASSERT_EQ(all.size(), 6u);
+    for (size_t i = 0; i < all.size(); i++) {
+        EXPECT_EQ(text(parse(all[i]), "algorithm"), i < 3 ? "chain" : "ring");
+        EXPECT_EQ(text(parse(all[i]), "wrong"), "0");
+    }
+    EXPECT_TRUE(contains(run({"--load=/nowhere.so"}).err, "--load: /nowhere.so"));
+    EXPECT_EQ(run({"--load=/nowhere.so"}).status, 2);
+    EXPECT_TRUE(
+        contains(run({"--load", GCOLL_PLANNER, "--load", GCOLL_PLANNER, "--bytes=4", "--iterations=1"}).err,
+                 "has one of that name already"));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Transport, testing::Values("tcp", "inproc"));
 
 TEST(Bench, EveryTypeAndOperation) {

@@ -1,5 +1,6 @@
 /*
- * tools/cli.h - command lines of gcoll's programs: flags from one table, numbers, sizes, and lists of them.
+ * tools/cli.h - command lines of gcoll's programs: flags from one table, numbers, sizes, lists of them, and
+ * shared objects of algorithms.
  *
  * Functions that can fail say what on standard error, naming the flag, what was found and what is allowed,
  * and return false.
@@ -11,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+#include "gcoll/plan.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -72,6 +75,13 @@ typedef struct cli_list {
 
 /* Joined by commas: sizes, sweeps "4:64Mi:x4" and "0:1Ki:+256", ranges "1-64". Replaces *list. */
 bool cli_parse_list(const char *flag, const char *text, cli_list *list);
+
+/* ---- Shared objects of algorithms ---------------------------------------------------------------------- */
+
+/* Opens one, which must be of this version of gcoll: its algorithms, ended by NULL, and what cli_unload
+ * takes. NULL: has been said. */
+const gcoll_algorithm *const *cli_load(const char *flag, const char *path, void **object);
+void cli_unload(void *object);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,82 @@
+/* benchmark/plugin.c - algorithms of the library and of shared objects of the user's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+bool bench_load(bench_options *options, const char *flag, const char *path) {
+    bench_plugin *plugin = calloc(1, sizeof *plugin);
+    if (plugin == NULL) {
+        cli_complain("out of memory");
+        return false;
+    }
+    plugin->algorithms = cli_load(flag, path, &plugin->object);
+    if (plugin->algorithms == NULL) {
+        free(plugin);
+        return false;
+    }
+    bench_plugin **last = &options->plugins;
+    while (*last != NULL) {
+        last = &(*last)->next;
+    }
+    *last = plugin;
+    return true;
+}
+
+void bench_unload(bench_options *options) {
+    while (options->plugins != NULL) {
+        bench_plugin *plugin = options->plugins;
+        options->plugins = plugin->next;
+        cli_unload(plugin->object);
+        free(plugin);
+    }
+}
+
+bool bench_register(const bench_options *options, gcoll_context *context) {
+    for (const bench_plugin *plugin = options->plugins; plugin != NULL; plugin = plugin->next) {
+        for (const gcoll_algorithm *const *a = plugin->algorithms; *a != NULL; a++) {
+            if (gcoll_context_register(context, *a) != GCOLL_OK) {
+                cli_complain("--load: %s", gcoll_last_error());
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* The index-th of the plugins' algorithms for a collective. */
+static const gcoll_algorithm *added_at(const bench_options *options, gcoll_collective collective,
+                                       uint32_t index) {
+    for (const bench_plugin *plugin = options->plugins; plugin != NULL; plugin = plugin->next) {
+        for (const gcoll_algorithm *const *a = plugin->algorithms; *a != NULL; a++) {
+            if ((*a)->collective == collective && index-- == 0) {
+                return *a;
+            }
+        }
+    }
+    return NULL;
+}
+
+const char *bench_algorithm_at(const bench_options *options, gcoll_collective collective, uint32_t index) {
+    const char *name = NULL;
+    const char *summary = NULL;
+    uint32_t own = 0;
+    while (gcoll_algorithm_at(gcoll_collective_name(collective), own, &name, &summary) == GCOLL_OK) {
+        if (own++ == index) {
+            return name;
+        }
+    }
+    const gcoll_algorithm *added = added_at(options, collective, index - own);
+    return added != NULL ? added->name : NULL;
+}
+
+bool bench_algorithm_known(const bench_options *options, gcoll_collective collective, const char *text) {
+    size_t length = strcspn(text, ":");
+    const gcoll_algorithm *added = NULL;
+    for (uint32_t i = 0; (added = added_at(options, collective, i)) != NULL; i++) {
+        if (strlen(added->name) == length && memcmp(added->name, text, length) == 0) {
+            return true; /* its options are checked when it is called */
+        }
+    }
+    return gcoll_algorithm_check(gcoll_collective_name(collective), text) == GCOLL_OK;
+}
