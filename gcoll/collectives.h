@@ -134,9 +134,9 @@ GCOLL_API gcoll_status gcoll_scatter_v(gcoll_context *context, const void *input
 GCOLL_API gcoll_status gcoll_alltoall(gcoll_context *context, const void *input, void *output, uint64_t count,
                                       gcoll_type type, const gcoll_collective_options *options);
 /* send_counts[j]: elements for rank j; recv_counts[j]: from rank j, equal to rank j's send_counts for this
- * rank. Each rank has its own; a pair that does not agree is reported where the message arrives, or, where
- * one of the two expects none, by the timeout. auto knows no sizes but this rank's, so it chooses as for
- * equal blocks of 64 KiB. */
+ * rank. Each rank has its own; a pair that does not agree is reported where the message arrives (to a rank
+ * that expects none, by a later call), or, where none is sent, by the timeout. auto knows no sizes but this
+ * rank's, so it chooses as for equal blocks of 64 KiB. */
 GCOLL_API gcoll_status gcoll_alltoall_v(gcoll_context *context, const void *input, void *output,
                                         const uint64_t *send_counts, const uint64_t *recv_counts,
                                         gcoll_type type, const gcoll_collective_options *options);

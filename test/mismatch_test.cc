@@ -181,6 +181,37 @@ TEST_P(Aborts, DataOfAnotherTypeIsNeverReturnedAsSuccess) {
     }
 }
 
+// Small ones, and ones in segments, fit into what is expected, or into nothing, and must still not get lost.
+TEST_P(Aborts, WhatAlltoallSendsIsWhatIsExpected) {
+    const std::pair<uint64_t, uint64_t> pairs[] = {{5, 0}, {100, 90}, {90, 100}}; // sent, expected
+    for (const auto &pair : pairs) {
+        run_threads(2, GetParam(), [&](uint32_t rank, gcoll_context *context) {
+            std::vector<int32_t> in(100, 1), out(100);
+            uint64_t sent[2] = {0, 0}, expected[2] = {0, 0};
+            if (rank == 0)
+                sent[1] = pair.first;
+            else
+                expected[0] = pair.second;
+            gcoll_collective_options options;
+            gcoll_collective_options_init(&options);
+            options.algorithm = "linear:segment=40";
+            gcoll_status status =
+                gcoll_alltoall_v(context, in.data(), out.data(), sent, expected, GCOLL_INT32, &options);
+            if (rank == 1 && pair.second > 0) {
+                EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+            }
+            for (int i = 0; i < 3 && status == GCOLL_OK; i++) // who expects nothing hears of it later
+                status = gcoll_barrier(context, nullptr);
+            EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+            const std::string text = gcoll_last_error();
+            const std::string what = "rank 0 sends " + std::to_string(pair.first) +
+                                     " elements to rank 1, whose recv_counts[0] is " +
+                                     std::to_string(pair.second);
+            EXPECT_NE(text.find(what), std::string::npos) << text;
+        });
+    }
+}
+
 TEST(MismatchTable, IsAllTested) {
     EXPECT_EQ(mismatches().size(), 14u);
 }

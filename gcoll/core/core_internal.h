@@ -41,6 +41,11 @@ typedef struct gcoll_call {
     char algorithm[GCOLL_ALGORITHM_TEXT_MAX]; /* "" is auto */
 } gcoll_call;
 
+/* An alltoall_v: each rank has sizes of its own. */
+static inline bool gcoll_call_has_own_blocks(const gcoll_call *call) {
+    return call->collective == GCOLL_ALLTOALL && call->blocks_hash != 0;
+}
+
 /* Where blocks of different sizes lie, as gcoll_problem has it; NULL if they are equal. */
 typedef struct gcoll_blocks {
     const uint64_t *offsets, *recv_offsets;
@@ -148,6 +153,7 @@ void gcoll_run_drop(gcoll_run *run);
 typedef struct gcoll_begun {
     uint64_t sequence;
     gcoll_fingerprint fingerprint;
+    gcoll_cache_entry *entry; /* held, of an alltoall_v: its blocks are compared with those of each peer */
 } gcoll_begun;
 
 /* One that a peer began first. */
@@ -378,10 +384,13 @@ gcoll_status gcoll_context_poll(gcoll_context *context);
 
 void gcoll_fingerprint_make(const gcoll_context *context, const gcoll_call *call, const gcoll_choice *choice,
                             bool by_hosts, gcoll_fingerprint *fingerprint);
+/* The fingerprint of a call with own blocks as it goes to a peer for whom there are `count` elements. */
+void gcoll_fingerprint_for_peer(const gcoll_fingerprint *fingerprint, uint64_t count,
+                                gcoll_fingerprint *sent);
 /* "allreduce of 400 float32, sum, by ring" */
 void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text, size_t bytes);
 /* Compares what others said of an operation that this rank now begins. */
-void gcoll_fingerprint_begin(gcoll_context *context, uint64_t sequence, const gcoll_fingerprint *fingerprint);
+void gcoll_fingerprint_begin(gcoll_context *context, uint64_t sequence, gcoll_cache_entry *entry);
 void gcoll_fingerprint_forget(gcoll_context *context);
 void gcoll_fingerprint_arrived(gcoll_context *context, uint32_t peer, uint64_t sequence,
                                const uint8_t bytes[GCOLL_FINGERPRINT_BYTES]);

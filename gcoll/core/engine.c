@@ -43,6 +43,7 @@ struct gcoll_run {
     uint32_t *ready;         /* a queue: each step enters it once */
     uint32_t *round_left;    /* unfinished steps of each round; NULL without a window */
     bool *opened;            /* by slot: the fingerprint went to that peer */
+    gcoll_fingerprint *told; /* by slot: what goes to that peer; NULL: the entry's goes to all */
     uint32_t slots;
     uint32_t ready_head, ready_tail;
     uint32_t unfinished;
@@ -152,13 +153,18 @@ static uint32_t slot_of(uint32_t *peers, uint32_t *slots, uint32_t peer) {
 /* Everything of a run lies in one block; this lays it out, or only measures it when base is NULL. */
 static uint64_t lay_out(gcoll_run *run, char *base, uint32_t messages) {
     const gcoll_plan *plan = run->plan;
+    const bool own_blocks = gcoll_call_has_own_blocks(&run->entry->call);
     uint64_t at = 0;
     uint64_t steps = plan->step_count;
-    uint64_t sizes[] = {steps * sizeof *run->steps,     messages * sizeof *run->messages,
-                        steps * sizeof *run->waiting,   steps * sizeof *run->ready,
-                        messages * sizeof *run->opened, plan->rounds * sizeof *run->round_left};
-    char *parts[6];
-    for (size_t i = 0; i < 6; i++) {
+    uint64_t sizes[] = {steps * sizeof *run->steps,
+                        messages * sizeof *run->messages,
+                        steps * sizeof *run->waiting,
+                        steps * sizeof *run->ready,
+                        messages * sizeof *run->opened,
+                        plan->rounds * sizeof *run->round_left,
+                        own_blocks ? messages * sizeof *run->told : 0};
+    char *parts[7];
+    for (size_t i = 0; i < 7; i++) {
         parts[i] = base ? base + at : NULL;
         at += (sizes[i] + 63) & ~UINT64_C(63);
     }
@@ -168,6 +174,7 @@ static uint64_t lay_out(gcoll_run *run, char *base, uint32_t messages) {
     run->ready = (void *)parts[3];
     run->opened = (void *)parts[4];
     run->round_left = plan->window == GCOLL_WINDOW_UNBOUNDED ? NULL : (void *)parts[5];
+    run->told = own_blocks ? (void *)parts[6] : NULL;
     return at;
 }
 
@@ -187,6 +194,10 @@ static gcoll_status prepare_steps(gcoll_run *run, uint32_t messages) {
         gcoll_message *message = &run->messages[used++];
         bound->message = message;
         bound->slot = slot_of(peers, &run->slots, step->peer);
+        if (run->told)
+            gcoll_fingerprint_for_peer(&run->entry->fingerprint,
+                                       gcoll_block_count(&plan->problem, step->peer),
+                                       &run->told[bound->slot]);
         message->index = step->message;
         message->bytes = step->count * run->type_bytes;
         message->granule = (uint32_t)run->type_bytes;
@@ -305,7 +316,8 @@ static bool post(gcoll_run *run, bound_step *bound) {
         context->transport->post_recv(context->endpoint, step->peer, message);
         return true;
     }
-    message->open = run->opened[bound->slot] ? NULL : run->entry->fingerprint.bytes;
+    const gcoll_fingerprint *told = run->told ? &run->told[bound->slot] : &run->entry->fingerprint;
+    message->open = run->opened[bound->slot] ? NULL : told->bytes;
     run->opened[bound->slot] = true;
     context->transport->post_send(context->endpoint, step->peer, message);
     return true;
@@ -405,7 +417,7 @@ gcoll_status gcoll_run_start(gcoll_run *run) {
     *tail = run;
     if (context->endpoint) {
         gcoll_publish_position(context);
-        gcoll_fingerprint_begin(context, run->sequence, &run->entry->fingerprint);
+        gcoll_fingerprint_begin(context, run->sequence, run->entry);
     }
     release_rounds(run);
     gcoll_run_advance(run);

@@ -28,7 +28,8 @@ enum {
     FLAG_ORDERED = 1, /* the operation does not commute */
     FLAG_BLOCKS = 2,  /* of different sizes */
     FLAG_EACH = 4,    /* the count is that of one block */
-    FLAG_HOSTS = 8    /* planned by which ranks share a host */
+    FLAG_HOSTS = 8,   /* planned by which ranks share a host */
+    FLAG_FOR_YOU = 16 /* the count is that of the sender's block for the receiver */
 };
 
 static void put(uint8_t *at, uint64_t value, int bytes) {
@@ -65,10 +66,11 @@ static uint32_t index_of(const gcoll_algorithm *algorithm) {
     return index;
 }
 
-/* The blocks of an alltoall are each rank's own, so neither they nor their sum are compared. */
+/* The blocks of an alltoall are each rank's own, so neither they nor their sum are compared. What one rank
+ * has for another is said in the fingerprint that goes there. */
 static void put_count(uint8_t *bytes, const gcoll_context *context, const gcoll_call *call) {
     const bool unequal = call->blocks_hash != 0;
-    const bool own = unequal && call->collective == GCOLL_ALLTOALL;
+    const bool own = gcoll_call_has_own_blocks(call);
     const bool each = !unequal && gcoll_collective_has_blocks((gcoll_collective)call->collective);
     uint64_t extra = call->op == GCOLL_AVG ? call->buffers : 0; /* its divisor counts them */
     if (unequal)
@@ -94,6 +96,13 @@ void gcoll_fingerprint_make(const gcoll_context *context, const gcoll_call *call
     put_count(bytes, context, call);
     if (by_hosts)
         bytes[AT_FLAGS] |= FLAG_HOSTS;
+}
+
+void gcoll_fingerprint_for_peer(const gcoll_fingerprint *fingerprint, uint64_t count,
+                                gcoll_fingerprint *sent) {
+    *sent = *fingerprint;
+    sent->bytes[AT_FLAGS] |= FLAG_FOR_YOU;
+    put(sent->bytes + AT_COUNT, count, 8);
 }
 
 static const char *algorithm_of(const uint8_t *bytes) {
@@ -142,16 +151,42 @@ static const char *hidden_difference(const uint8_t *theirs, const uint8_t *ours)
     return " (options differ)";
 }
 
-static void compare(gcoll_context *context, uint32_t peer, uint64_t sequence, const gcoll_fingerprint *theirs,
-                    const gcoll_fingerprint *ours) {
-    if (memcmp(theirs, ours, sizeof *ours) == 0)
+/* Both called the same alltoall_v; whether the peer sends as much as is expected of it. */
+static void compare_block(gcoll_context *context, uint32_t peer, const gcoll_begun *ours, uint64_t sent) {
+    const uint64_t expected = gcoll_recv_count(&ours->entry->plan->problem, peer);
+    if (sent == expected)
         return;
+    if (context->mismatched == 0)
+        context->mismatched = ours->sequence;
+    gcoll_break(
+        context, GCOLL_ERR_MISMATCH, peer,
+        "operation #%llu: alltoall_v: rank %u sends %llu elements to rank %u, whose recv_counts[%u] is "
+        "%llu",
+        (unsigned long long)ours->sequence, peer, (unsigned long long)sent, context->rank, peer,
+        (unsigned long long)expected);
+}
+
+static void compare(gcoll_context *context, uint32_t peer, gcoll_fingerprint theirs,
+                    const gcoll_begun *begun) {
+    const gcoll_fingerprint *ours = &begun->fingerprint;
+    const uint64_t sequence = begun->sequence;
+    const uint64_t sent = get(theirs.bytes + AT_COUNT, 8);
+    const bool has_block = begun->entry && (theirs.bytes[AT_FLAGS] & FLAG_FOR_YOU);
+    if (has_block) {
+        theirs.bytes[AT_FLAGS] &= (uint8_t)~FLAG_FOR_YOU;
+        put(theirs.bytes + AT_COUNT, 0, 8);
+    }
+    if (memcmp(&theirs, ours, sizeof *ours) == 0) {
+        if (has_block)
+            compare_block(context, peer, begun, sent);
+        return;
+    }
     if (context->mismatched == 0)
         context->mismatched = sequence;
     char their_text[112], our_text[112];
-    gcoll_fingerprint_describe(theirs, their_text, sizeof their_text);
+    gcoll_fingerprint_describe(&theirs, their_text, sizeof their_text);
     gcoll_fingerprint_describe(ours, our_text, sizeof our_text);
-    const char *hint = strcmp(their_text, our_text) == 0 ? hidden_difference(theirs->bytes, ours->bytes) : "";
+    const char *hint = strcmp(their_text, our_text) == 0 ? hidden_difference(theirs.bytes, ours->bytes) : "";
     gcoll_break(context, GCOLL_ERR_MISMATCH, peer, "operation #%llu: rank %u called %s, rank %u %s%s",
                 (unsigned long long)sequence, peer, their_text, context->rank, our_text, hint);
 }
@@ -170,11 +205,15 @@ static bool make_spare(gcoll_context *context) {
     return true;
 }
 
-void gcoll_fingerprint_begin(gcoll_context *context, uint64_t sequence,
-                             const gcoll_fingerprint *fingerprint) {
+void gcoll_fingerprint_begin(gcoll_context *context, uint64_t sequence, gcoll_cache_entry *entry) {
     gcoll_begun *begun = &context->history[sequence % GCOLL_HISTORY];
-    begun->sequence = sequence;
-    begun->fingerprint = *fingerprint;
+    if (begun->entry)
+        gcoll_cache_put(begun->entry);
+    *begun = (gcoll_begun){.sequence = sequence, .fingerprint = entry->fingerprint};
+    if (gcoll_call_has_own_blocks(&entry->call)) {
+        begun->entry = entry;
+        entry->users++;
+    }
     gcoll_early **link = &context->early[sequence % GCOLL_HISTORY];
     while (*link) {
         gcoll_early *early = *link;
@@ -184,7 +223,7 @@ void gcoll_fingerprint_begin(gcoll_context *context, uint64_t sequence,
         }
         *link = early->next;
         context->peers[early->peer].early--;
-        compare(context, early->peer, sequence, &early->fingerprint, fingerprint);
+        compare(context, early->peer, early->fingerprint, begun);
         early->next = context->spare;
         context->spare = early;
     }
@@ -197,7 +236,7 @@ void gcoll_fingerprint_arrived(gcoll_context *context, uint32_t peer, uint64_t s
     if (sequence <= context->sequence) {
         const gcoll_begun *ours = &context->history[sequence % GCOLL_HISTORY];
         if (ours->sequence == sequence)
-            compare(context, peer, sequence, &theirs, &ours->fingerprint);
+            compare(context, peer, theirs, ours);
         return;
     }
     if (context->peers[peer].early == GCOLL_HISTORY)

@@ -230,7 +230,10 @@ static bool find_arrived(const struct any_wait *wait, uint32_t *peer) {
     return false;
 }
 
+/* And nothing of theirs can still be on its way. */
 static bool all_departed(const struct any_wait *wait) {
+    if (wait->context->doubt_ms != 0)
+        return false;
     for (uint32_t i = 0; i < wait->any->count; i++)
         if (!wait->context->peers[wait->any->peers[i]].departed)
             return false;
