@@ -427,6 +427,12 @@ struct Case {
     uint32_t number;
 };
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool sanitized = true; // twenty times slower: the verifier's memory is what is of interest then
+#else
+constexpr bool sanitized = false;
+#endif
+
 // Two settings a size, each in another shape; more ranks and a step an element are too many steps to spoil
 // each.
 std::vector<Case> cases() {
@@ -436,6 +442,8 @@ std::vector<Case> cases() {
         for (uint32_t size : {2u, 3u, 4u, 5u, 7u}) {
             const auto settings = verify_grid::settings(**row, size);
             for (uint32_t i = 0; i < (size > 5 ? 1 : 2); i++, number++) {
+                if (sanitized && (size != 3 || i > 0))
+                    continue;
                 const Shape *shape = &shapes[size > 4 ? number % 3 : number % 4];
                 Case c{*row, size, settings[(number * 7) % settings.size()], shape, number};
                 verify_grid::Operation operation = make_operation((*row)->collective, size, *shape);
