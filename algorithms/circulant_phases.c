@@ -2,6 +2,8 @@
  * all blocks. circulant.h has the idea. */
 #include "algorithms/circulant.h"
 
+#include "algorithms/blocks.h"
+
 gcoll_circulant gcoll_circulant_make(const gcoll_problem *problem, uint32_t max_skip) {
     gcoll_circulant c = {.problem = problem, .max_skip = max_skip};
     uint32_t placements = problem->size;
@@ -35,8 +37,8 @@ static run at_placements(const gcoll_circulant *c, uint32_t first, uint32_t numb
 }
 
 static gcoll_ref place(const gcoll_circulant *c, gcoll_circulant_work at, uint64_t element) {
-    uint64_t n = c->problem->count;
-    return n == 0 ? at.ref : gcoll_ref_add(at.ref, (element + n - at.origin) % n);
+    uint64_t shift = element < at.origin ? c->problem->count - at.origin : 0 - at.origin;
+    return gcoll_ref_add(at.ref, element + shift); /* modulo 2^64: no count is too large */
 }
 
 gcoll_circulant_work gcoll_circulant_work_new(const gcoll_circulant *c, gcoll_builder *b) {
@@ -51,7 +53,7 @@ double gcoll_circulant_scratch(const gcoll_circulant *c) {
     double n = (double)p->count;
     if (c->steps <= 1)
         return 0;
-    uint64_t block = p->offsets != NULL ? p->count : (p->count + p->size - 1) / p->size;
+    uint64_t block = p->offsets != NULL ? p->count : gcoll_largest_chunk(p->count, p->size);
     double most = gcoll_circulant_placements(c, 1) * (double)block;
     return most < n ? most : n;
 }

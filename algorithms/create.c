@@ -4,6 +4,9 @@
 static gcoll_status check_options(const gcoll_algorithm *algorithm, const gcoll_problem *problem) {
     for (uint32_t i = 0; algorithm->options != NULL && algorithm->options[i].name != NULL; i++) {
         const gcoll_option *o = &algorithm->options[i];
+        if (i == GCOLL_MAX_OPTIONS)
+            return gcoll_error(GCOLL_ERR_INVALID, "%s: has more than %d options", algorithm->name,
+                               GCOLL_MAX_OPTIONS);
         int64_t max = o->max, value = problem->option[i];
         if (o->words != NULL)
             for (max = -1; o->words[max + 1] != NULL;)

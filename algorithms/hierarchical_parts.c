@@ -62,6 +62,19 @@ uint32_t gcoll_hierarchy_steps(const gcoll_hierarchy_part *s) {
 
 /* ---- Claims and cost ------------------------------------------------------------------------------- */
 
+/* What claims and cost look at. One host needs no lists, which would cost selection O(P) time. */
+static gcoll_status measure(const gcoll_problem *problem, gcoll_hierarchy *h) {
+    if (problem->node != NULL)
+        return gcoll_hierarchy_make(problem, h);
+    *h = (gcoll_hierarchy){.problem = problem,
+                           .count = 1,
+                           .fewest = problem->size,
+                           .most = problem->size,
+                           .place = problem->rank,
+                           .in_rows = true};
+    return GCOLL_OK;
+}
+
 /* An element is the tree of the hosts, with the tree of each host's ranks for a leaf. If hosts are uneven, no
  * more is claimed than that a share is added up once, although its order may come out well. */
 static uint32_t claims_of(const gcoll_hierarchy *h) {
@@ -82,7 +95,7 @@ static uint32_t claims_of(const gcoll_hierarchy *h) {
 uint32_t gcoll_hierarchical_claims(const gcoll_problem *problem) {
     gcoll_hierarchy h;
     uint32_t claims = gcoll_trivial_claims(problem);
-    if (gcoll_hierarchy_make(problem, &h) != GCOLL_OK)
+    if (measure(problem, &h) != GCOLL_OK)
         return claims; /* what no plan can be made for needs no claims */
     claims |= claims_of(&h);
     gcoll_hierarchy_destroy(&h);
@@ -102,7 +115,7 @@ static void add(gcoll_cost *cost, const gcoll_hierarchy_part *s) {
 void gcoll_hierarchical_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     gcoll_hierarchy h;
     *cost = (gcoll_cost){HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL}; /* out of memory: not to be chosen */
-    if (gcoll_hierarchy_make(problem, &h) != GCOLL_OK)
+    if (measure(problem, &h) != GCOLL_OK)
         return;
     *cost = (gcoll_cost){0, 0, 0, 0};
     gcoll_hierarchy_part scatter = gcoll_hierarchy_within(&h, GCOLL_REDUCE_SCATTER, h.most);

@@ -43,11 +43,32 @@ uint32_t gcoll_algorithm_claims(const gcoll_algorithm *algorithm, const gcoll_pr
 
 /* ---- What users add ------------------------------------------------------------------------------- */
 
+#define MOST_TRIED 4096 /* values of an option that selection looks at one by one */
+
 /* Names stand in texts like "name:key=value" and in file names. */
 static bool is_name(const char *name) {
     if (name == NULL || *name == '\0' || strcmp(name, "auto") == 0)
         return false;
     return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == strlen(name);
+}
+
+/* What an option may be: its words, or min to max. */
+static gcoll_status check_values(const gcoll_algorithm *a, const gcoll_option *o) {
+    int64_t min = o->words ? 0 : o->min, max = o->max;
+    if (o->words != NULL)
+        for (max = -1; o->words[max + 1] != NULL;)
+            max++;
+    if (o->fallback < min || o->fallback > max)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "algorithm %s: option %s: its fallback is %lld, allowed are %lld to "
+                           "%lld",
+                           a->name, o->name, (long long)o->fallback, (long long)min, (long long)max);
+    if (o->words == NULL && o->min == GCOLL_BY_COST && !o->doubling && max > MOST_TRIED)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "algorithm %s: option %s: selection would try all values up to %lld, "
+                           "allowed are %d and less, or doubling",
+                           a->name, o->name, (long long)max, MOST_TRIED);
+    return GCOLL_OK;
 }
 
 static gcoll_status check_options(const gcoll_algorithm *a) {
@@ -61,12 +82,12 @@ static gcoll_status check_options(const gcoll_algorithm *a) {
                                "algorithm %s: option %u is named '%.40s'; allowed are letters, "
                                "digits, '_', '-', '.', and not 'segment'",
                                a->name, count, o->name);
-        if (o->words == NULL && (o->fallback < o->min || o->fallback > o->max))
-            return gcoll_error(GCOLL_ERR_INVALID,
-                               "algorithm %s: option %s: its fallback is %lld, allowed are %lld to "
-                               "%lld",
-                               a->name, o->name, (long long)o->fallback, (long long)o->min,
-                               (long long)o->max);
+        if (o->help == NULL)
+            return gcoll_error(GCOLL_ERR_INVALID, "algorithm %s: option %s: its help is NULL", a->name,
+                               o->name);
+        gcoll_status status = check_values(a, o);
+        if (status != GCOLL_OK)
+            return status;
     }
     return GCOLL_OK;
 }

@@ -68,9 +68,11 @@ static void try_options(search *s, const gcoll_choice *choice, uint32_t index) {
         try_options(s, choice, index + 1);
         return;
     }
-    for (int64_t value = o->doubling ? 1 : 0; value <= o->max; value = o->doubling ? 2 * value : value + 1) {
+    for (int64_t value = o->doubling ? 1 : 0; value <= o->max;) {
         s->problem.option[index] = value;
         try_options(s, choice, index + 1);
+        if (__builtin_add_overflow(value, o->doubling ? value : 1, &value))
+            break;
     }
 }
 

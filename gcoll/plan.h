@@ -72,8 +72,8 @@ GCOLL_API gcoll_status gcoll_collective_parse(const char *name, gcoll_collective
 #define GCOLL_MAX_BUFFERS      1024u
 
 /* What is to be done: the shape of an operation, seen by one rank. All zero, then filled in. Every rank has
- * the same but for rank, in_place, buffers, and the offsets of an alltoall. Arrays must outlive
- * gcoll_plan_create, no longer. */
+ * the same but for rank, in_place, buffers (the same, too, for an average), and count and offsets of an
+ * alltoall with offsets. Arrays must outlive gcoll_plan_create, no longer. */
 typedef struct gcoll_problem {
     gcoll_collective collective;
     uint32_t rank, size;
@@ -200,10 +200,11 @@ GCOLL_API void gcoll_plan_refuse(gcoll_builder *b, gcoll_status status, const ch
 /* An option of an algorithm, as in "group_butterfly:r=2:group=cyclic". */
 typedef struct gcoll_option {
     const char *name;
-    const char *help;
-    int64_t fallback; /* the value when it is not given */
+    const char *help; /* not NULL */
+    int64_t fallback; /* the value when it is not given; one of those allowed */
     int64_t min, max; /* allowed, inclusive; ignored with words. min GCOLL_BY_COST: selection tries the
-                       * values from 0 to max; a planner takes it as a value of its own choice */
+                       * values from 0 to max, which is 4096 at most unless they double; a planner takes it as
+                       * a value of its own choice */
     const char *const *words; /* NULL, or allowed words, NULL-terminated: the value is the index */
     bool doubling;            /* selection tries 1, 2, 4, ... instead of all values */
 } gcoll_option;
@@ -265,7 +266,8 @@ typedef struct gcoll_plugin {
 typedef struct gcoll_plan gcoll_plan;
 
 /* The plan of problem->rank: the planner's, then passes for average, buffers and segment as the problem asks.
- * Errors: INVALID (names the field), UNSUPPORTED (the algorithm's reason). */
+ * Errors: INVALID (names the field), UNSUPPORTED (the algorithm's reason), NO_MEMORY; INTERNAL: the planner
+ * broke a rule of the builder (an access out of bounds, a peer that is no other rank, ...). */
 GCOLL_API gcoll_status gcoll_plan_create(const gcoll_algorithm *algorithm, const gcoll_problem *problem,
                                          gcoll_plan **plan);
 GCOLL_API void gcoll_plan_destroy(gcoll_plan *plan);

@@ -369,6 +369,9 @@ TEST(Builder, MistakesStick) {
         {[](gcoll_builder *b) { gcoll_plan_recv_reduce(b, 1, gcoll_out(0, 3), gcoll_out(0, 1), 3); },
          "overlaps"},
         {[](gcoll_builder *b) { gcoll_plan_scratch(b, 1), gcoll_plan_scratch(b, UINT64_MAX); }, "overflows"},
+        {[](gcoll_builder *b) { gcoll_plan_round_at_least(b, UINT32_MAX); }, "too many rounds"},
+        {[](gcoll_builder *b) { gcoll_plan_round_at_least(b, UINT32_MAX - 1), gcoll_plan_round(b); },
+         "too many rounds"},
         {[](gcoll_builder *b) {
              gcoll_ref r = {7, 0, 0};
              gcoll_plan_send(b, 1, r, 1);

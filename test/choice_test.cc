@@ -244,5 +244,63 @@ TEST(Registry, RowsAreComplete) {
     }
 }
 
+void PlanNothing(const gcoll_problem *, gcoll_builder *) {}
+
+// Its cost falls with the option's value.
+void FallingCost(const gcoll_problem *problem, gcoll_cost *cost) {
+    *cost = {1 / (1.0 + (double)problem->option[0]), 0, 0, 0};
+}
+
+struct Added { // an algorithm of one option
+    gcoll_option options[2] = {};
+    gcoll_algorithm row = {};
+    gcoll_registry registry = {};
+    gcoll_status status;
+    explicit Added(const gcoll_option &option) {
+        options[0] = option;
+        row.name = "added";
+        row.summary = row.source = "a test";
+        row.options = options;
+        row.plan = PlanNothing;
+        row.cost = FallingCost;
+        status = gcoll_registry_add(&registry, &row);
+    }
+    ~Added() { gcoll_registry_clear(&registry); }
+};
+
+TEST(Registry, RefusesOptionsThatCannotBeTold) {
+    static const char *const words[] = {"no", "yes", nullptr};
+    struct {
+        gcoll_option option;
+        const char *says;
+    } cases[] = {
+        {{"o", "help", 5, 0, 9, nullptr, false}, nullptr},
+        {{"o", "help", 10, 0, 9, nullptr, false}, "its fallback is 10, allowed are 0 to 9"},
+        {{"o", "help", 1, 0, 0, words, false}, nullptr},
+        {{"o", "help", 2, 0, 9, words, false}, "its fallback is 2, allowed are 0 to 1"},
+        {{"o", "help", -1, -1, 9, words, false}, "its fallback is -1, allowed are 0 to 1"},
+        {{"o", nullptr, 5, 0, 9, nullptr, false}, "its help is NULL"},
+        {{"o", "help", 0, GCOLL_BY_COST, 4096, nullptr, false}, nullptr},
+        {{"o", "help", 0, GCOLL_BY_COST, 4097, nullptr, false}, "selection would try all values up to 4097"},
+        {{"o", "help", 0, GCOLL_BY_COST, INT64_MAX, nullptr, true}, nullptr},
+    };
+    for (const auto &c : cases) {
+        Added added(c.option);
+        EXPECT_EQ(c.says ? GCOLL_ERR_INVALID : GCOLL_OK, added.status);
+        if (c.says == nullptr)
+            continue;
+        EXPECT_NE(std::string::npos, std::string(gcoll_last_error()).find(c.says)) << gcoll_last_error();
+    }
+}
+
+TEST(Select, DoublesUpToTheLargestNumber) {
+    const gcoll_cost_parameters latency = {1, 1e-12, 1e-12};
+    Added added({"o", "help", GCOLL_BY_COST, GCOLL_BY_COST, INT64_MAX, nullptr, true});
+    gcoll_choice choice;
+    ASSERT_EQ(GCOLL_OK, gcoll_choice_parse(&added.registry, "added", GCOLL_ALLREDUCE, &choice));
+    Resolve(Problem(GCOLL_ALLREDUCE, 0, 13, 1000), 0, latency, &choice);
+    EXPECT_EQ(INT64_C(1) << 62, choice.option[0]);
+}
+
 } // namespace
 } // namespace gcoll_test

@@ -185,5 +185,24 @@ TEST(CirculantPhases, ScratchIsExactForEqualBlocks) {
         }
 }
 
+// No count of elements is too large for the arithmetic of places.
+TEST(CirculantPhases, CountsUpToTheLargestNumber) {
+    for (gcoll_collective collective : {GCOLL_ALLREDUCE, GCOLL_REDUCE_SCATTER, GCOLL_ALLGATHER})
+        for (uint64_t count : {UINT64_MAX / 2, UINT64_MAX / 2 + 1, UINT64_MAX - 1, UINT64_MAX})
+            for (uint32_t size = 1; size <= 9; size++) {
+                SCOPED_TRACE("P=" + std::to_string(size) + " n=" + std::to_string(count));
+                gcoll_problem problem = Problem(collective, 0, size, count);
+                const std::vector<Plan> plans = CreateAll("circulant", problem);
+                std::vector<const gcoll_plan *> all;
+                for (const Plan &plan : plans)
+                    all.push_back(plan.get());
+                gcoll_verify_report report;
+                ASSERT_EQ(GCOLL_OK, gcoll_verify(all.data(), size, &report)) << gcoll_last_error();
+                gcoll_cost cost;
+                Algorithm("circulant", collective)->cost(&problem, &cost);
+                EXPECT_DOUBLE_EQ(cost.scratch, double(report.scratch_max));
+            }
+}
+
 } // namespace
 } // namespace gcoll_test

@@ -137,6 +137,22 @@ TEST(Hierarchical, WithoutAMapAllRanksShareAHost) {
     }
 }
 
+// With no map, claims and cost list no ranks, so that selection takes no time; they are those of a map of one
+// host.
+TEST(Hierarchical, ClaimsAndCostsWithoutAMap) {
+    for (uint32_t size : {1u, 2u, 3u, 8u, 13u, 100u})
+        for (uint64_t count : {0u, 1u, 7u, 1000u}) {
+            const std::vector<uint32_t> map(size, 7);
+            gcoll_problem problem = MapProblem(map, count), without = problem;
+            without.node = nullptr;
+            gcoll_cost cost, found;
+            Hierarchical().cost(&problem, &cost);
+            Hierarchical().cost(&without, &found);
+            EXPECT_EQ(0, memcmp(&cost, &found, sizeof cost)) << size << " ranks";
+            EXPECT_EQ(Hierarchical().claims(&problem), Hierarchical().claims(&without)) << size << " ranks";
+        }
+}
+
 // Ranks of different hosts exchange messages only if they stand at the same place, and the hosts' links carry
 // what a ring over hosts would: 2(h-1) n in all, however many ranks a host has.
 TEST(Hierarchical, SharesCrossBetweenHostsOnce) {

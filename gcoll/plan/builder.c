@@ -364,14 +364,15 @@ void gcoll_plan_await(gcoll_builder *b, uint32_t peer) {
 }
 
 void gcoll_plan_round(gcoll_builder *b) {
-    if (b->round == UINT32_MAX - 1)
-        fail(b, gcoll_error(GCOLL_ERR_INTERNAL, "plan: too many rounds"));
-    else
-        b->round++;
+    gcoll_plan_round_at_least(b, b->round + 1);
 }
 
 void gcoll_plan_round_at_least(gcoll_builder *b, uint32_t round) {
-    if (b->round < round)
+    if (b->status != GCOLL_OK || round <= b->round)
+        return;
+    if (round == UINT32_MAX) /* a plan has one more round than the number of its last */
+        fail(b, gcoll_error(GCOLL_ERR_INTERNAL, "plan: too many rounds"));
+    else
         b->round = round;
 }
 
