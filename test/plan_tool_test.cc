@@ -69,6 +69,7 @@ TEST(CommandLine, MistakesAreNamed) {
              row{{"simulate", "--ranks=4,5", "--timeline=/dev/null"}, "--timeline: is of one case"},
              row{{"compare", "--ranks=4", "--plot=x.pdf"},
                  "--plot: found 'x.pdf'; allowed: a file that ends in .svg"},
+             row{{"compare", "--ranks=4", "--plot=x\ny.svg"}, "whose name has no control characters"},
              row{{"explain", "--ranks=4", "--memory-limit=2"},
                  "--memory-limit: found 2; allowed: at least an element"},
          }) {
@@ -275,6 +276,20 @@ TEST(Compare, PlotsNeedGnuplot) {
     o = plan({"compare", "--algorithm=ring,linear", "--ranks=4", "--bytes=4:1Ki:x4", "--plot", path});
     EXPECT_EQ(o.status, 0) << o.err;
     EXPECT_TRUE(contains(file_text(path), "linear"));
+    // A name that gnuplot would run: it is a file here.
+    ASSERT_EQ(chdir(f.path.c_str()), 0);
+    o = plan({"compare", "--algorithm=ring", "--ranks=4", "--bytes=4,8", "--plot", "|touch ran #.svg"});
+    EXPECT_EQ(chdir("/"), 0);
+    EXPECT_EQ(o.status, 0) << o.err;
+    EXPECT_NE(access((f.path + "/ran").c_str(), F_OK), 0);
+    EXPECT_EQ(access((f.path + "/|touch ran #.svg").c_str(), F_OK), 0);
+}
+
+TEST(Compare, NothingToPlotIsAFailure) {
+    outcome o = plan({"compare", "--algorithm=group_butterfly:group=xor", "--ranks=3", "--bytes=4,8",
+                      "--plot=/no/such/folder/x.svg"});
+    EXPECT_EQ(o.status, 1);
+    EXPECT_TRUE(contains(o.err, "--plot: there is nothing to draw")) << o.err;
 }
 
 // ---- draw

@@ -121,6 +121,9 @@ static bool set_timeline(tool_options *o, const char *flag, const char *text) {
 static bool set_plot(tool_options *o, const char *flag, const char *text) {
     const char *end = strrchr(text, '.');
     o->plot = text;
+    for (const char *at = text; *at; at++) /* a line of its own would be a command to gnuplot */
+        if ((unsigned char)*at < ' ')
+            return cli_bad(flag, text, "a file whose name has no control characters");
     return (end && (strcmp(end, ".svg") == 0 || strcmp(end, ".png") == 0)) ||
            cli_bad(flag, text, "a file that ends in .svg or .png");
 }

@@ -59,14 +59,25 @@ static void write_data(const tool_comparison *c, FILE *f, size_t target, bool ov
     fputs("EOD\n", f);
 }
 
+/* Within single quotes, in which gnuplot takes all as it is but these, which it wants doubled. What `before`
+ * holds comes first. */
+static void write_quoted(FILE *f, const char *before, const char *text) {
+    fprintf(f, "'%s", before);
+    for (const char *at = text; *at; at++) {
+        if (*at == '\'')
+            fputc('\'', f);
+        fputc(*at, f);
+    }
+    fputc('\'', f);
+}
+
 static void write_script(const tool_comparison *c, FILE *f, const char *path, const bool *drawn) {
     const tool_options *o = c->options;
     const bool over_ranks = o->ranks.count > 1, png = strcmp(strrchr(path, '.'), ".png") == 0;
-    fprintf(f, "set terminal %s size 1000,600 %s\nset output '", png ? "pngcairo" : "svg",
+    fprintf(f, "set terminal %s size 1000,600 %s\nset output ", png ? "pngcairo" : "svg",
             png ? "background '#ffffff'" : "background '#ffffff' dynamic");
-    for (const char *at = path; *at; at++) /* gnuplot's way to have a quotation mark in such a text */
-        fputs(*at == '\'' ? "''" : (char[]){*at, '\0'}, f);
-    fputs("'\n", f);
+    write_quoted(f, path[0] == '/' ? "" : "./", path); /* what begins with | would be a command */
+    fputc('\n', f);
     if (over_ranks)
         fprintf(f, "set title '%s of %" PRIu64 " bytes' noenhanced\nset xlabel 'ranks'\n", o->collective,
                 o->bytes.values[0]);
@@ -88,8 +99,9 @@ static void write_script(const tool_comparison *c, FILE *f, const char *path, co
         if (!drawn[t])
             continue;
         gcoll_choice_format(&c->targets.at[t].choice, name, sizeof name);
-        fprintf(f, "%s$d%zu using 1:2 with linespoints lw 2 dt %d title '%s'", lines ? ", " : "plot ", t,
-                lines < COLORS ? 1 : 2, name);
+        fprintf(f, "%s$d%zu using 1:2 with linespoints lw 2 dt %d title ", lines ? ", " : "plot ", t,
+                lines < COLORS ? 1 : 2);
+        write_quoted(f, "", name);
         lines++;
     }
     fputs("\n", f);
@@ -121,12 +133,17 @@ bool tool_plot(const tool_comparison *c) {
     bool *drawn = calloc(c->targets.count, sizeof *drawn);
     int ends[2];
     FILE *script = NULL;
+    size_t lines = drawn != NULL ? pick(c, drawn) : 0;
+    if (drawn != NULL && lines == 0) {
+        cli_complain("--plot: there is nothing to draw, as none of the algorithms applies");
+        free(drawn);
+        return false;
+    }
     if (drawn == NULL || pipe(ends) != 0 || (script = fdopen(ends[1], "w")) == NULL) {
         cli_complain("--plot: %s", strerror(errno));
         free(drawn);
         return false;
     }
-    size_t lines = pick(c, drawn);
     if (lines < c->targets.count)
         cli_complain("--plot: draws the best %zu of %zu algorithms; --algorithm names others", lines,
                      c->targets.count);

@@ -8,6 +8,8 @@
 #define NS 1e-9
 #define MS 1e-3
 
+#define MOST_NS INT64_C(1000000000000000000) /* 30 years: nobody is as late as that */
+
 gcoll_cost_parameters tool_cost_parameters(const tool_options *o) {
     return (gcoll_cost_parameters){o->alpha_us * US, o->beta_ns * NS, o->gamma_ns * NS};
 }
@@ -68,7 +70,8 @@ static bool add_arrivals(const tool_options *o, tool_shape *shape) {
         shape->arrival_ns[r] = (int64_t)(arrival[r] / NS);
     double part = (double)p->count * (double)gcoll_type_size(o->type) / p->size;
     p->arrival_ns = shape->arrival_ns;
-    p->segment_ns = (int64_t)(1e3 * o->alpha_us + (o->beta_ns + o->gamma_ns) * part);
+    double segment_ns = 1e3 * o->alpha_us + (o->beta_ns + o->gamma_ns) * part;
+    p->segment_ns = segment_ns < MOST_NS ? (int64_t)segment_ns : MOST_NS;
     free(arrival);
     return true;
 }
