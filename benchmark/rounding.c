@@ -66,8 +66,18 @@ bool bench_rounding(bench_call *call, double *largest) {
         for (uint64_t i = 0; i < call->out_count; i++) {
             uint64_t at = (position + i) % BENCH_PERIOD;
             double off = fabs(load(output + i * element, options->type) * divisor - sum[at]) / magnitude[at];
-            *largest = off > *largest ? off : *largest;
+            if (!(off <= *largest)) {
+                *largest = isnan(off) ? INFINITY : off;
+            }
         }
     }
-    return bench_gather(call->state, largest, 1, GCOLL_FLOAT64, GCOLL_MAX);
+    if (!bench_gather(call->state, largest, 1, GCOLL_FLOAT64, GCOLL_MAX)) {
+        return false;
+    }
+    if (isinf(*largest)) {
+        cli_complain("rank %u: %s by %s: a sum of random numbers in [-1, 1) is infinite or no number",
+                     call->state->rank, gcoll_collective_name(call->what->collective), call->what->algorithm);
+        return false;
+    }
+    return true;
 }

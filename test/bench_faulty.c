@@ -5,6 +5,7 @@
  *
  *   wrong  changes one byte of a result      kill  kills itself
  *   exit   ends without a word               hang  stops for good
+ *   nan    makes a result no number
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -69,6 +70,9 @@ gcoll_status __wrap_gcoll_operation_run(gcoll_operation *operation) {
     if (fault != NULL && strcmp(fault, "wrong") == 0 && this_rank == FAULT_RANK &&
         operation == writes_result) {
         result[0] ^= 1;
+    }
+    if (fault != NULL && strcmp(fault, "nan") == 0 && this_rank == FAULT_RANK && operation == writes_result) {
+        memset(result, 0xff, sizeof(float));
     }
     return status;
 }

@@ -477,6 +477,15 @@ TEST(Bench, WrongResultsFailEveryRank) {
     EXPECT_GT(number(parse(read_all(zero.out)), "wrong"), 0);
 }
 
+TEST(Bench, ResultsThatAreNoNumbersAreNoSmallRoundingErrors) {
+    process p(GCOLL_BENCH_FAULTY,
+              {"--local=3", "--bytes=64", "--iterations=2", "--no-check", "--rounding", "--type=float32"},
+              {"GCOLL_BENCH_FAULT=nan"});
+    EXPECT_EQ(p.wait(), 1);
+    std::string err = read_all(p.err);
+    EXPECT_TRUE(contains(err, "infinite or no number")) << err;
+}
+
 class Stop : public testing::TestWithParam<int> {};
 
 TEST_P(Stop, CleansUp) {
