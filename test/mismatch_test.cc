@@ -181,6 +181,29 @@ TEST_P(Aborts, DataOfAnotherTypeIsNeverReturnedAsSuccess) {
     }
 }
 
+// Also if it is not the first of them.
+TEST_P(Aborts, NorIsThatOfSeveralInFlight) {
+    std::atomic<uint32_t> begun{0};
+    run_threads(2, GetParam(), [&](uint32_t rank, gcoll_context *context) {
+        int32_t words[4] = {1, 1, 1, 1};
+        gcoll_request *requests[4] = {};
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        if (rank == 0) {
+            EXPECT_TRUE(gcoll_test::await(begun, 1)); // so that the other has begun them all
+        }
+        const gcoll_type type = rank == 0 ? GCOLL_FLOAT32 : GCOLL_INT32;
+        for (int i = 0; i < 4; i++)
+            EXPECT_GCOLL_OK(gcoll_broadcast_start(context, &words[i], 1, type, 0, nullptr, &requests[i]));
+        begun++;
+        for (int i = 3; i >= 0; i--) {
+            gcoll_status status = gcoll_request_wait(&requests[i]);
+            if (rank == 1) {
+                EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+            }
+        }
+    });
+}
+
 // Small ones, and ones in segments, fit into what is expected, or into nothing, and must still not get lost.
 TEST_P(Aborts, WhatAlltoallSendsIsWhatIsExpected) {
     const std::pair<uint64_t, uint64_t> pairs[] = {{5, 0}, {100, 90}, {90, 100}}; // sent, expected

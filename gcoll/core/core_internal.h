@@ -154,6 +154,7 @@ typedef struct gcoll_begun {
     uint64_t sequence;
     gcoll_fingerprint fingerprint;
     gcoll_cache_entry *entry; /* held, of an alltoall_v: its blocks are compared with those of each peer */
+    bool mismatched;          /* a peer called something else */
 } gcoll_begun;
 
 /* One that a peer began first. */
@@ -257,7 +258,6 @@ struct gcoll_context {
     gcoll_early *early[GCOLL_HISTORY]; /* of operations not begun, by sequence modulo the size */
     gcoll_early *spare;                /* entries not in use */
     gcoll_early_block *blocks;         /* that the entries lie in */
-    uint64_t mismatched;               /* the operation that the ranks disagree on; 0: none is known */
     gcoll_run *runs;                   /* in flight, oldest first */
     uint32_t probe_round;
     uint32_t suspect;      /* rank that did not answer this one's probe */
@@ -391,6 +391,8 @@ void gcoll_fingerprint_for_peer(const gcoll_fingerprint *fingerprint, uint64_t c
 void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text, size_t bytes);
 /* Compares what others said of an operation that this rank now begins. */
 void gcoll_fingerprint_begin(gcoll_context *context, uint64_t sequence, gcoll_cache_entry *entry);
+/* Whether a peer is known to have called something else. */
+bool gcoll_fingerprint_mismatched(const gcoll_context *context, uint64_t sequence);
 void gcoll_fingerprint_forget(gcoll_context *context);
 void gcoll_fingerprint_arrived(gcoll_context *context, uint32_t peer, uint64_t sequence,
                                const uint8_t bytes[GCOLL_FINGERPRINT_BYTES]);

@@ -393,7 +393,8 @@ gcoll_status gcoll_context_wait_run(gcoll_context *context, const gcoll_run *run
 }
 
 gcoll_status gcoll_run_result(gcoll_context *context, gcoll_run *run, gcoll_status status) {
-    bool is_valid = gcoll_run_finished(run) && context->mismatched != gcoll_run_sequence(run);
+    bool is_valid =
+        gcoll_run_finished(run) && !gcoll_fingerprint_mismatched(context, gcoll_run_sequence(run));
     gcoll_run_drop(run);
     if (is_valid) /* also if the context broke afterwards */
         return GCOLL_OK;

@@ -152,12 +152,11 @@ static const char *hidden_difference(const uint8_t *theirs, const uint8_t *ours)
 }
 
 /* Both called the same alltoall_v; whether the peer sends as much as is expected of it. */
-static void compare_block(gcoll_context *context, uint32_t peer, const gcoll_begun *ours, uint64_t sent) {
+static void compare_block(gcoll_context *context, uint32_t peer, gcoll_begun *ours, uint64_t sent) {
     const uint64_t expected = gcoll_recv_count(&ours->entry->plan->problem, peer);
     if (sent == expected)
         return;
-    if (context->mismatched == 0)
-        context->mismatched = ours->sequence;
+    ours->mismatched = true;
     gcoll_break(
         context, GCOLL_ERR_MISMATCH, peer,
         "operation #%llu: alltoall_v: rank %u sends %llu elements to rank %u, whose recv_counts[%u] is "
@@ -166,8 +165,7 @@ static void compare_block(gcoll_context *context, uint32_t peer, const gcoll_beg
         (unsigned long long)expected);
 }
 
-static void compare(gcoll_context *context, uint32_t peer, gcoll_fingerprint theirs,
-                    const gcoll_begun *begun) {
+static void compare(gcoll_context *context, uint32_t peer, gcoll_fingerprint theirs, gcoll_begun *begun) {
     const gcoll_fingerprint *ours = &begun->fingerprint;
     const uint64_t sequence = begun->sequence;
     const uint64_t sent = get(theirs.bytes + AT_COUNT, 8);
@@ -181,8 +179,7 @@ static void compare(gcoll_context *context, uint32_t peer, gcoll_fingerprint the
             compare_block(context, peer, begun, sent);
         return;
     }
-    if (context->mismatched == 0)
-        context->mismatched = sequence;
+    begun->mismatched = true;
     char their_text[112], our_text[112];
     gcoll_fingerprint_describe(&theirs, their_text, sizeof their_text);
     gcoll_fingerprint_describe(ours, our_text, sizeof our_text);
@@ -234,7 +231,7 @@ void gcoll_fingerprint_arrived(gcoll_context *context, uint32_t peer, uint64_t s
     gcoll_fingerprint theirs;
     memcpy(theirs.bytes, bytes, sizeof theirs.bytes);
     if (sequence <= context->sequence) {
-        const gcoll_begun *ours = &context->history[sequence % GCOLL_HISTORY];
+        gcoll_begun *ours = &context->history[sequence % GCOLL_HISTORY];
         if (ours->sequence == sequence)
             compare(context, peer, theirs, ours);
         return;
@@ -251,6 +248,11 @@ void gcoll_fingerprint_arrived(gcoll_context *context, uint32_t peer, uint64_t s
     *early = (gcoll_early){sequence, theirs, peer, *bucket};
     *bucket = early;
     context->peers[peer].early++;
+}
+
+bool gcoll_fingerprint_mismatched(const gcoll_context *context, uint64_t sequence) {
+    const gcoll_begun *begun = &context->history[sequence % GCOLL_HISTORY];
+    return begun->sequence == sequence && begun->mismatched;
 }
 
 void gcoll_fingerprint_forget(gcoll_context *context) {
