@@ -272,6 +272,25 @@ TEST(Hosts, NamingIsNotChoosing) {
     });
 }
 
+TEST(Hosts, OfRanksThatLeftAreMissedByName) {
+    for (const char *transport : {"inproc", "tcp"}) {
+        Job job;
+        job.size = 3;
+        job.transport = transport;
+        gcoll_test::Group group(job);
+        gcoll_allreduce_options options = by("hierarchical");
+        float data[5] = {};
+        group.leave(2);
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            EXPECT_EQ(gcoll_allreduce(group[rank], nullptr, data, 5, GCOLL_FLOAT32, GCOLL_SUM, &options),
+                      GCOLL_ERR_PEER);
+            EXPECT_NE(std::string(gcoll_last_error()).find("rank 2 left the job"), std::string::npos)
+                << gcoll_last_error();
+            EXPECT_EQ(gcoll_context_culprit(group[rank]), 2);
+        }
+    }
+}
+
 // ---- What it says ---------------------------------------------------------------------------------------
 
 TEST(Explain, NamesTheChoiceAndItsRunnersUp) {

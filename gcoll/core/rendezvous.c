@@ -382,6 +382,19 @@ gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char
     return status;
 }
 
+/* A rank that left or broke will not take part, wherever that is found out. Other errors leave the context as
+ * it is: the store may answer the next time. */
+static gcoll_status miss(gcoll_context *context, uint32_t rank, gcoll_status status,
+                         const gcoll_note *cause) {
+    if (status == GCOLL_ERR_STATE)
+        gcoll_break_reported(context, cause, rank);
+    else if (status == GCOLL_ERR_NOT_FOUND)
+        gcoll_break_operation(context, GCOLL_ERR_PEER, rank, "rank %u left the job", rank);
+    else
+        return status;
+    return gcoll_context_settle(context);
+}
+
 /* A host gets the number of the first rank that is on it. */
 gcoll_status gcoll_rendezvous_hosts(gcoll_context *context) {
     char record[GCOLL_RECORD_MAX];
@@ -393,6 +406,8 @@ gcoll_status gcoll_rendezvous_hosts(gcoll_context *context) {
         status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the hosts of %u ranks", context->size);
     for (uint32_t rank = 0; rank < context->size && context->size > 1 && status == GCOLL_OK; rank++) {
         status = get_record(context, rank, record, &cause);
+        if (status != GCOLL_OK)
+            status = miss(context, rank, status, &cause);
         const char *space = status == GCOLL_OK ? strchr(record, ' ') : NULL;
         if (status == GCOLL_OK && (!space || !is_hex(space + 1, 16)))
             status = gcoll_error(GCOLL_ERR_PROTOCOL, "rank %u: its record in the store names no host", rank);
