@@ -55,6 +55,11 @@ static gcoll_status run_passes(const gcoll_problem *problem, gcoll_plan **plan) 
 
 gcoll_status gcoll_plan_create(const gcoll_algorithm *algorithm, const gcoll_problem *problem,
                                gcoll_plan **plan) {
+    if (algorithm == NULL || problem == NULL || plan == NULL)
+        return gcoll_error(GCOLL_ERR_INVALID, "gcoll_plan_create: %s is NULL",
+                           algorithm == NULL ? "algorithm"
+                           : problem == NULL ? "problem"
+                                             : "plan");
     gcoll_status status = check(algorithm, problem);
     if (status != GCOLL_OK)
         return status;

@@ -319,6 +319,10 @@ TEST(Dissemination, NobodyLeavesBeforeEverybodyIsThere) {
 TEST(Planners, ErrorsNameWhatIsWrong) {
     gcoll_plan *plan = nullptr;
     gcoll_problem problem = Problem(GCOLL_BROADCAST, 0, 4, 10);
+    EXPECT_EQ(GCOLL_ERR_INVALID, gcoll_plan_create(nullptr, &problem, &plan));
+    EXPECT_STREQ("gcoll_plan_create: algorithm is NULL", gcoll_last_error());
+    EXPECT_EQ(GCOLL_ERR_INVALID, gcoll_plan_create(Algorithm("ring"), nullptr, &plan));
+    EXPECT_EQ(GCOLL_ERR_INVALID, gcoll_plan_create(Algorithm("ring"), &problem, nullptr));
     EXPECT_EQ(GCOLL_ERR_INVALID, gcoll_plan_create(Algorithm("ring"), &problem, &plan));
     EXPECT_NE(nullptr, strstr(gcoll_last_error(), "broadcast")) << gcoll_last_error();
     problem = Problem(GCOLL_ALLREDUCE, 0, 4, 10);
