@@ -31,7 +31,7 @@ GCOLL_BEGIN_DECLS
 /* What messages between two ranks take. One of m bytes arrives alpha + beta m after its start; for all that
  * time but `latency` it holds a send port of its sender and, `latency` later, a receive port of its receiver.
  * With latency 0 this is the one-port linear model of the papers. Messages of one round between the same two
- * ranks are pieces of one message (unless they are segments): the first to start pays alpha - latency, the
+ * ranks are pieces of one message (unless splitting cut them): the first to start pays alpha - latency, the
  * others do not. */
 typedef struct gcoll_simulate_link {
     double alpha;   /* s, an empty message from end to end */

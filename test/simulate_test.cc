@@ -438,6 +438,29 @@ TEST(Simulate, ErrorsNameWhatIsWrong) {
     ExpectError(Simulate(plans, Options(1, 1)), {"rank 0", "no plan"});
 }
 
+// Where chunks go round the end of the vector, a message has two pieces. It has as many with segments that
+// are never reached.
+TEST(Simulate, SegmentsThatCutNothingCostNothing) {
+    for (const char *name : {"circulant", "group_butterfly", "ring"})
+        for (uint32_t size : {2u, 3u, 7u, 12u}) {
+            gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, size, 100 * size);
+            const gcoll_simulate_options o = Options(1e-6, 1e-9, 1e-10);
+            Simulation whole = Simulate(CreateAll(name, problem), o);
+            problem.segment = 100 * size;
+            Simulation uncut = Simulate(CreateAll(name, problem), o);
+            ASSERT_TRUE(whole && uncut) << gcoll_last_error();
+            EXPECT_EQ(whole->time, uncut->time) << name << " P=" << size;
+        }
+}
+
+TEST(Simulate, SegmentsPayAlphaEach) {
+    gcoll_problem problem = Problem(GCOLL_BROADCAST, 0, 2, 1000);
+    problem.segment = 100;
+    Simulation run = Simulate(CreateAll("binomial", problem), Options(1e-6, 1e-9));
+    ASSERT_TRUE(run) << gcoll_last_error();
+    EXPECT_NEAR(10 * 1.1e-6, run->time, 1e-12);
+}
+
 TEST(Simulate, MessagesWithoutPartner) {
     auto plans = PlansOf(
         [](const gcoll_problem *p, gcoll_builder *b) {

@@ -69,6 +69,13 @@ static double slowness(const gcoll_sim *sim, uint32_t rank) {
     return sim->options.slowness ? sim->options.slowness[rank] : 1.0;
 }
 
+/* Whether the splitting pass cut `step` from the one before it: that is a whole segment, which goes on here.
+ */
+static bool is_cut(const gcoll_step *before, const gcoll_step *step, uint64_t segment) {
+    return segment > 0 && before->count == segment && before->a.space == step->a.space &&
+           before->a.index == step->a.index && before->a.offset + before->count == step->a.offset;
+}
+
 /* Messages of one round between two ranks are pieces of one message of the paper's: transports put them into
  * one system call, and only the one that starts first pays for starting up. Segments, which the splitting
  * pass cuts, pay each. */
@@ -79,15 +86,18 @@ gcoll_status gcoll_sim_pieces(gcoll_sim *sim) {
         const gcoll_step *step = gcoll_sim_plan_step(sim, id);
         gcoll_sim_step *state = &sim->steps[id];
         state->whole = id;
-        if (step->kind != GCOLL_STEP_SEND || sim->v.plans[state->rank]->problem.segment > 0)
+        if (step->kind != GCOLL_STEP_SEND)
             continue;
         uint32_t *before = gcoll_verify_map_at(&latest, (uint64_t)state->rank << 32 | step->peer);
-        if (!before)
+        if (!before) {
             status = gcoll_error(GCOLL_ERR_NO_MEMORY, "the simulator found no memory for messages");
-        else if (*before > 0 && gcoll_sim_plan_step(sim, *before - 1)->round == step->round)
+            break;
+        }
+        const gcoll_step *previous = *before > 0 ? gcoll_sim_plan_step(sim, *before - 1) : NULL;
+        if (previous && previous->round == step->round &&
+            !is_cut(previous, step, sim->v.plans[state->rank]->problem.segment))
             state->whole = sim->steps[*before - 1].whole;
-        if (before)
-            *before = id + 1;
+        *before = id + 1;
     }
     gcoll_verify_map_free(&latest);
     return status;
