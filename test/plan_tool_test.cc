@@ -264,6 +264,19 @@ TEST(Compare, HasAllAlgorithmsTheFastestFirst) {
     EXPECT_NEAR(number(records(o).at(0), "time_us"), 14 * 12 + 7, 1e-9);
 }
 
+// A context that chooses does not know its hosts.
+TEST(Simulate, AutoIsWhatAContextTakes) {
+    for (const char *ranks : {"--ranks=12", "--ranks=24", "--ranks=48"}) {
+        const strings common = {ranks, "--bytes=64Ki", "--format=json"};
+        strings explain = {"explain"}, simulate = {"simulate", "--ranks-per-node=6"};
+        explain.insert(explain.end(), common.begin(), common.end());
+        simulate.insert(simulate.end(), common.begin(), common.end());
+        EXPECT_EQ(text(records(plan(simulate)).at(0), "algorithm"),
+                  text(records(plan(explain)).at(0), "algorithm"))
+            << ranks;
+    }
+}
+
 TEST(Compare, PlotsNeedGnuplot) {
     folder f;
     outcome o = plan({"compare", "--algorithm=ring", "--ranks=4", "--bytes=4,8", "--plot", f.path + "/x.svg"},

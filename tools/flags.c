@@ -270,7 +270,7 @@ static const flag_row flags[] = {
     {{"--overhead-us", "T", "the part of alpha that keeps a port busy (all)"}, set_overhead, TIMED},
     {{"--ports", "N", "of a rank, each way (1)"}, set_ports, TIMED},
     {{"--eager-bytes", "SIZE", "up to this, messages do not wait for receives (0)"}, set_eager, TIMED},
-    {{"--ranks-per-node", "N", "hosts have so many ranks (1)"}, set_ranks_per_node, EXPLAIN | TIMED},
+    {{"--ranks-per-node", "N", "hosts have so many ranks (1)"}, set_ranks_per_node, TIMED},
     {{"--host-alpha-us", "T", "inside a host (as between hosts)"}, set_host_alpha, TIMED},
     {{"--host-beta-ns", "T", "inside a host (as between hosts)"}, set_host_beta, TIMED},
     {{"--node-ports", "N", "of a host, each way (no limit)"}, set_node_ports, TIMED},

@@ -142,10 +142,12 @@ bool tool_shape_of(const tool_options *o, const char *algorithm, uint32_t size, 
         return false;
     gcoll_problem *p = &shape->problem;
     gcoll_status status = gcoll_choice_parse(&o->registry, algorithm, p->collective, &shape->choice);
-    if (status == GCOLL_OK && shape->choice.algorithm == NULL)
+    if (status == GCOLL_OK && shape->choice.algorithm == NULL) {
+        p->node = NULL; /* as in a context, which has not asked who shares a host when it chooses */
         status = gcoll_choose(&o->registry, p, type_bytes, &needs, &parameters, &shape->choice, NULL, NULL);
-    else if (status == GCOLL_OK)
+    } else if (status == GCOLL_OK) {
         gcoll_choice_resolve(p, type_bytes, &needs, &parameters, &shape->choice);
+    }
     if (status != GCOLL_OK) {
         cli_complain("--algorithm: %s", gcoll_last_error());
         tool_shape_free(shape);
