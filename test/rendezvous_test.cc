@@ -102,6 +102,35 @@ TEST(Missing, AllNameTheSameRanks) {
     gcoll_store_destroy(store);
 }
 
+// A rank that was started with another size is named, by itself and by all others, and nobody goes on.
+TEST(Missing, RanksOfAnotherSizeAreNamed) {
+    gcoll_test::Watchdog watchdog(60);
+    for (const std::vector<uint32_t> &sizes :
+         {std::vector<uint32_t>{4, 3, 4, 4}, {4, 4, 4, 5}, {3, 2, 3}, {2, 3}, {5, 5, 5, 6, 5}}) {
+        gcoll_store *store = nullptr;
+        ASSERT_GCOLL_OK(gcoll_store_memory_create(&store));
+        std::vector<Timed> results(sizes.size());
+        std::vector<std::thread> threads;
+        for (uint32_t rank = 0; rank < sizes.size(); rank++)
+            threads.emplace_back([&, rank] {
+                gcoll_context_options options =
+                    gcoll_test::options_of(job_of(sizes[rank], "sizes", 8000), rank, store, nullptr);
+                gcoll_context *context = nullptr;
+                results[rank].status = gcoll_context_create(&options, &context);
+                results[rank].text = gcoll_last_error();
+                EXPECT_EQ(context, nullptr);
+            });
+        for (std::thread &thread : threads)
+            thread.join();
+        for (uint32_t rank = 0; rank < sizes.size(); rank++) {
+            EXPECT_EQ(results[rank].status, sizes[rank] == sizes[0] ? GCOLL_ERR_PEER : GCOLL_ERR_MISMATCH)
+                << "rank " << rank << " of " << sizes[rank] << ": " << results[rank].text;
+            EXPECT_NE(results[rank].text.find("options.size"), std::string::npos) << results[rank].text;
+        }
+        gcoll_store_destroy(store);
+    }
+}
+
 TEST(Missing, RankZeroToo) {
     gcoll_test::Watchdog watchdog(60);
     gcoll_store *store = nullptr;

@@ -4,7 +4,7 @@
  *
  * Keys below "gcoll/<job>/":
  *   join.<rank>              a nonce: "I am here", written by each rank but 0
- *   welcome.<rank>.<nonce>   the generation, written by rank 0 in answer
+ *   welcome.<rank>.<nonce>   the generation, a space and the size of the job, written by rank 0 in answer
  *   <generation>/addr.<rank> the rank's address, a space and its host's id; or what broke the rank once it
  * has left for that; then the counter <generation>/here        is raised, and the rank that makes it full
  * writes <generation>/go          "go", on which all ranks return; or a status and why there will be no go
@@ -34,6 +34,7 @@
 #define ASK_AGAIN_MS     1000
 #define VERDICT_MAX      512
 #define HOST_TEXT        33
+#define WELCOME_TEXT     48 /* a generation, a space, a size */
 
 static void key_of(const gcoll_context *context, char key[GCOLL_STORE_KEY_MAX + 1], const char *format, ...)
     GCOLL_PRINTF(3, 4);
@@ -105,7 +106,9 @@ static gcoll_status answer_joins(gcoll_context *context, char (*nonces)[NONCE_TE
         }
         memcpy(nonces[rank], nonce, NONCE_TEXT);
         key_of(context, key, "welcome.%u.%s", rank, nonce);
-        status = gcoll_store_set(context->store, key, context->generation, strlen(context->generation));
+        char welcome[WELCOME_TEXT];
+        int bytes = snprintf(welcome, sizeof welcome, "%s %u", context->generation, context->size);
+        status = gcoll_store_set(context->store, key, welcome, (size_t)bytes);
         if (status != GCOLL_OK)
             return status;
     }
@@ -176,6 +179,30 @@ static gcoll_status gather(gcoll_context *context, int64_t deadline_ms) {
 
 /* ---- The others --------------------------------------------------------------------------- */
 
+/* The generation, also where the sizes differ: what is wrong is then told under it. */
+static gcoll_status read_welcome(gcoll_context *context, const char *key) {
+    char value[WELCOME_TEXT];
+    size_t bytes = 0;
+    uint32_t size = 0;
+    gcoll_status status = gcoll_store_get(context->store, key, value, sizeof value - 1, &bytes);
+    if (status != GCOLL_OK)
+        return status;
+    value[bytes] = '\0';
+    char *space = strchr(value, ' '), *end = NULL;
+    if (space) {
+        *space = '\0';
+        size = (uint32_t)strtoul(space + 1, &end, 10);
+    }
+    if (!space || end == space + 1 || *end != '\0' || !is_hex(value, sizeof context->generation - 1))
+        return gcoll_error(GCOLL_ERR_PROTOCOL,
+                           "store key '%s' holds no generation and size; another program's?", key);
+    memcpy(context->generation, value, sizeof context->generation);
+    if (size != context->size)
+        return gcoll_error(GCOLL_ERR_MISMATCH, "options.size: is %u on rank %u, but %u on rank 0",
+                           context->size, context->rank, size);
+    return GCOLL_OK;
+}
+
 static gcoll_status ask_generation(gcoll_context *context, int64_t deadline_ms) {
     char nonce[NONCE_TEXT], join[GCOLL_STORE_KEY_MAX + 1], welcome[GCOLL_STORE_KEY_MAX + 1];
     gcoll_status status = gcoll_generation_make(nonce);
@@ -193,10 +220,12 @@ static gcoll_status ask_generation(gcoll_context *context, int64_t deadline_ms) 
     } while (status == GCOLL_ERR_TIMEOUT && left > 0);
     if (status == GCOLL_ERR_TIMEOUT)
         status =
-            gcoll_error(GCOLL_ERR_TIMEOUT, "job '%s': rank 0 did not answer rank %u within %" PRId64 " ms",
+            gcoll_error(GCOLL_ERR_TIMEOUT,
+                        "job '%s': rank 0 did not answer rank %u within %" PRId64 " ms (it answers ranks "
+                        "below its own size)",
                         context->job, context->rank, context->timeout_ms);
     if (status == GCOLL_OK)
-        status = get_hex(context, welcome, context->generation, sizeof context->generation - 1);
+        status = read_welcome(context, welcome);
     char text[VERDICT_MAX];
     snprintf(text, sizeof text, "%s", gcoll_last_error());
     gcoll_store_remove(context->store, welcome);
