@@ -8,8 +8,8 @@
  *     gcoll_simulate_options options;
  *     gcoll_simulation *simulation;
  *     gcoll_simulate_options_init(&options);
- *     options.alpha = 5e-6;
- *     options.beta = 1e-10;
+ *     options.network.alpha = 5e-6;
+ *     options.network.beta = 1e-10;
  *     options.type_bytes = 4;
  *     if (gcoll_simulate(plans, size, &options, &simulation) == GCOLL_OK)
  *         printf("%g s\n", simulation->time);
