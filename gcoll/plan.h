@@ -235,7 +235,8 @@ typedef struct gcoll_algorithm {
     void (*plan)(const gcoll_problem *problem, gcoll_builder *builder);
     uint32_t (*claims)(const gcoll_problem *problem);             /* GCOLL_CLAIM_*; NULL: GCOLL_CLAIM_ALL */
     void (*cost)(const gcoll_problem *problem, gcoll_cost *cost); /* by formula, no plan built */
-    /* NULL, or what is asked of a problem beyond its table: GCOLL_ERR_UNSUPPORTED, by gcoll_unsupported. */
+    /* NULL, or what is asked of a problem beyond its table: GCOLL_ERR_UNSUPPORTED, by gcoll_unsupported. Of a
+     * problem that is refused nothing else is asked. */
     gcoll_status (*applies)(const gcoll_problem *problem);
     bool uses_node; /* it makes use of the problem's `node`, which a context finds out for an algorithm that
                      * is asked for by name, and leaves NULL when it chooses */

@@ -220,6 +220,38 @@ TEST(MemoryLimit, AutoObeysAndNamedOnesAreRefused) {
     });
 }
 
+// ---- Algorithms that do not apply -----------------------------------------------------------------------
+
+gcoll_status refuse(const gcoll_problem *p) {
+    return gcoll_unsupported("not with %u ranks", p->size);
+}
+
+uint32_t claims_of_refused(const gcoll_problem *) {
+    ADD_FAILURE() << "claims are asked for";
+    return 0;
+}
+
+void cost_of_refused(const gcoll_problem *, gcoll_cost *cost) {
+    ADD_FAILURE() << "the cost is asked for";
+    *cost = {0, 0, 0, 0};
+}
+
+TEST(Refused, NothingElseIsAskedAndTheReasonTold) {
+    static gcoll_algorithm picky = chain_of("picky", cost_of_refused);
+    picky.applies = refuse;
+    picky.claims = claims_of_refused;
+    run_threads(3, "inproc", [](uint32_t, gcoll_context *context) {
+        ASSERT_GCOLL_OK(gcoll_context_register(context, &picky));
+        EXPECT_NE(taken(context, nullptr), "picky");
+        EXPECT_NE(taken(context, nullptr, 4000), "picky");
+        for (uint64_t limit : {0, 4000}) {
+            std::string refused = taken(context, "picky", limit);
+            EXPECT_NE(refused.find("not with 3 ranks"), std::string::npos) << refused;
+        }
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+    });
+}
+
 // ---- Hosts ----------------------------------------------------------------------------------------------
 
 std::atomic<uint32_t> hosts_seen{0};

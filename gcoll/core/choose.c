@@ -128,8 +128,11 @@ static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call
     memcpy(problem->option, choice->option, sizeof problem->option);
     problem->segment = choice->segment_bytes / type_bytes;
     if (choice->segment_bytes > 0 && problem->segment == 0)
-        problem->segment = 1; /* less than an element: an element */
-    status = check_claims(call, choice, common);
+        problem->segment = 1;       /* less than an element: an element */
+    if (choice->algorithm->applies) /* only then are claims and cost asked for */
+        status = choice->algorithm->applies(common);
+    if (status == GCOLL_OK)
+        status = check_claims(call, choice, common);
     return status == GCOLL_OK ? check_scratch(call, choice, type_bytes, common) : status;
 }
 
