@@ -128,8 +128,10 @@ static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call
     memcpy(problem->option, choice->option, sizeof problem->option);
     problem->segment = choice->segment_bytes / type_bytes;
     if (choice->segment_bytes > 0 && problem->segment == 0)
-        problem->segment = 1;       /* less than an element: an element */
-    if (choice->algorithm->applies) /* only then are claims and cost asked for */
+        problem->segment = 1; /* less than an element: an element */
+
+    /* Of a problem that is refused nothing else is asked. */
+    if (choice->algorithm->applies)
         status = choice->algorithm->applies(common);
     if (status == GCOLL_OK)
         status = check_claims(call, choice, common);
