@@ -255,4 +255,67 @@ INSTANTIATE_TEST_SUITE_P(Transports, Pairs, testing::Values("inproc", "tcp"),
                              return std::string(row.param);
                          });
 
+// A view of the job's store in which rank 0 looks for rank 1 just after that has closed its door, and again
+// before it has taken its address away.
+struct SlowLeave {
+    gcoll_store *base = nullptr;
+    static std::atomic<uint32_t> leaving, asked;
+
+    static gcoll_status set(void *self, const char *key, const void *value, size_t bytes) {
+        return gcoll_store_set(static_cast<SlowLeave *>(self)->base, key, value, bytes);
+    }
+    static gcoll_status get(void *self, const char *key, void *value, size_t capacity, size_t *bytes) {
+        if (strstr(key, "/addr.1") != nullptr && !gcoll_test::await(leaving, 1))
+            return GCOLL_ERR_TIMEOUT;
+        gcoll_status status =
+            gcoll_store_get(static_cast<SlowLeave *>(self)->base, key, value, capacity, bytes);
+        asked += strstr(key, "/addr.1") != nullptr;
+        return status;
+    }
+    static gcoll_status wait(void *self, const char *key, int64_t timeout_ms) {
+        return gcoll_store_wait(static_cast<SlowLeave *>(self)->base, key, timeout_ms);
+    }
+    static gcoll_status add(void *self, const char *key, int64_t delta, int64_t *value) {
+        return gcoll_store_add(static_cast<SlowLeave *>(self)->base, key, delta, value);
+    }
+    static gcoll_status remove(void *self, const char *key) {
+        if (strstr(key, "/addr.1") != nullptr) {
+            leaving = 1;
+            EXPECT_TRUE(gcoll_test::await(asked, 2));
+        }
+        return gcoll_store_remove(static_cast<SlowLeave *>(self)->base, key);
+    }
+};
+std::atomic<uint32_t> SlowLeave::leaving{0}, SlowLeave::asked{0};
+
+TEST(Leaving, IsPassedOverByWhoWaitsForAnyOfSeveral) {
+    gcoll_store_ops ops = {sizeof ops,      "slow",         SlowLeave::set,    SlowLeave::get,
+                           SlowLeave::wait, SlowLeave::add, SlowLeave::remove, nullptr};
+    SlowLeave::leaving = SlowLeave::asked = 0;
+    SlowLeave slow[3];
+    gcoll_store *stores[3] = {};
+    Job job;
+    job.size = 3;
+    job.transport = "tcp";
+    job.adjust = [&](uint32_t rank, gcoll_context_options *options) {
+        slow[rank].base = options->store;
+        EXPECT_GCOLL_OK(gcoll_store_create(&ops, &slow[rank], &stores[rank]));
+        options->store = stores[rank];
+    };
+    run_threads(job, [](uint32_t rank, gcoll_context *context) {
+        const uint32_t peers[2] = {1, 2};
+        uint32_t source = 9;
+        uint64_t data = 33;
+        if (rank == 0) {
+            EXPECT_GCOLL_OK(gcoll_context_recv_any(context, peers, 2, 1, &data, sizeof data, &source));
+            EXPECT_EQ(source, 2u);
+        } else if (rank == 2) {
+            EXPECT_TRUE(gcoll_test::await(SlowLeave::asked, 2));
+            EXPECT_GCOLL_OK(gcoll_pair_send(pair_to(context, 0), 1, &data, sizeof data));
+        }
+    });
+    for (gcoll_store *store : stores)
+        gcoll_store_destroy(store);
+}
+
 } // namespace

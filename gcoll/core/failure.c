@@ -12,12 +12,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gcoll/core/core_internal.h"
 
 #define PROBES_PER_TIMEOUT 8      /* so that a suspect's name travels several hops before the deadline */
 #define SLICE_US           100000 /* the longest sleep: bounds how late a deadline is noticed */
 #define LONGEST_RUMOUR     6 /* hops that a suspect's name travels; more would let it go round in a circle */
+#define LEAVING_LOOKS      10
+#define LEAVING_PAUSE_MS   5
 #define TELL_LIMIT_MS      300 /* for telling peers of a failure; they normally read at once */
 
 /* ---- Breaking ----------------------------------------------------------------------------- */
@@ -410,14 +413,33 @@ static void on_opened(void *arg, uint32_t peer, uint64_t stream,
         gcoll_fingerprint_arrived(arg, peer, stream, fingerprint);
 }
 
-/* A rank that broke and left may have gone before it could tell this one; then it has left the cause. */
-static void blame(gcoll_context *context, uint32_t peer, gcoll_status status, const char *text) {
+static bool is_needed(const gcoll_context *context, uint32_t peer) {
+    bool needed = gcoll_requests_wait_for(context, peer);
+    for (const gcoll_run *run = context->runs; run && !needed; run = gcoll_run_next(run))
+        needed = gcoll_run_waits_for(run, peer);
+    return needed;
+}
+
+/* What the store says of a rank that cannot be reached. Where nobody needs it, it is given the moment between
+ * closing its door and taking its address away. */
+static gcoll_status ask_store(gcoll_context *context, uint32_t peer, gcoll_note *cause) {
     char address[GCOLL_ADDRESS_MAX];
+    gcoll_status found = gcoll_rendezvous_lookup(context, peer, address, sizeof address, cause);
+    for (int i = 0; i < LEAVING_LOOKS && found == GCOLL_OK && !is_needed(context, peer); i++) {
+        usleep(LEAVING_PAUSE_MS * 1000);
+        found = gcoll_rendezvous_lookup(context, peer, address, sizeof address, cause);
+    }
+    return found;
+}
+
+/* A rank that broke and left may have gone before it could tell this one; then it has left the cause. One
+ * that left in good order while this one tried to reach it is no failure, unless it is needed. */
+static void blame(gcoll_context *context, uint32_t peer, gcoll_status status, const char *text) {
     gcoll_note cause;
-    if (!context->broken &&
-        gcoll_rendezvous_lookup(context, peer, address, sizeof address, &cause) == GCOLL_ERR_STATE)
+    gcoll_status found = context->broken ? GCOLL_OK : ask_store(context, peer, &cause);
+    if (found == GCOLL_ERR_STATE)
         gcoll_break_reported(context, &cause, peer);
-    else
+    else if (found != GCOLL_ERR_NOT_FOUND || is_needed(context, peer))
         gcoll_break_operation(context, status, peer, "rank %u %s", peer, text);
 }
 
@@ -433,10 +455,7 @@ static void on_failed(void *arg, uint32_t peer, gcoll_status status, const char 
 static void on_departed(void *arg, uint32_t peer) {
     gcoll_context *context = arg;
     context->peers[peer].departed = true;
-    bool needed = gcoll_requests_wait_for(context, peer);
-    for (const gcoll_run *run = context->runs; run && !needed; run = gcoll_run_next(run))
-        needed = gcoll_run_waits_for(run, peer);
-    if (needed)
+    if (is_needed(context, peer))
         blame(context, peer, GCOLL_ERR_PEER, "left the job");
 }
 
