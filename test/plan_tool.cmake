@@ -11,7 +11,7 @@ set(plan_tool_definitions GCOLL_PLAN="$<TARGET_FILE:gcoll_plan_tool>"
                           EXAMPLE_PLUGIN="$<TARGET_FILE:example_planner>")
 # The numbers are those of plan_tool_broken.c.
 set(number 0)
-foreach(fault DROP CLAIM MODEST CRASH VERSION SAME RELUCT)
+foreach(fault DROP CLAIM MODEST CRASH VERSION SAME RELUCT REFUSE)
   math(EXPR number "${number} + 1")
   add_library(plan_tool_${fault} MODULE plan_tool_broken.c)
   target_link_libraries(plan_tool_${fault} PRIVATE gcoll_flags)

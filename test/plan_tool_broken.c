@@ -10,12 +10,15 @@
 #define VERSION 5 /* of another release */
 #define SAME    6 /* a name that there is */
 #define RELUCT  7 /* does even numbers of ranks only */
+#define REFUSE  8 /* the same, but says so where it should plan */
 
 static void plan(const gcoll_problem *p, gcoll_builder *b) {
     const uint32_t rank = p->rank, last = p->size - 1;
     const gcoll_ref in = gcoll_in(0, 0), out = gcoll_out(0, 0);
     if (BROKEN == CRASH && p->size > 3)
         abort();
+    if (BROKEN == REFUSE && p->size % 2)
+        gcoll_plan_refuse(b, GCOLL_ERR_UNSUPPORTED, "odd numbers of ranks are too odd");
     if (p->size == 1)
         gcoll_plan_copy(b, out, in, p->count);
     if (rank > 0)

@@ -58,7 +58,7 @@ TEST(CommandLine, MistakesAreNamed) {
              row{{"simulate", "--ranks=4", "--arrival=late"},
                  "allowed: none, one-late:MS[:RANK], rand-late:MS[:SEED]"},
              row{{"simulate", "--ranks=4", "--arrival=one-late:5:4"},
-                 "found rank 4; allowed with 4 ranks are 0 to 3"},
+                 "found rank 4; allowed with 4 ranks: 0 to 3"},
              row{{"simulate", "--ranks=4", "--arrival=one-late:5:x"}, "found 'x'"},
              row{{"simulate", "--ranks=4", "--alpha-us=-1"},
                  "--alpha-us: found '-1'; allowed: a number from 0 to"},
@@ -70,12 +70,39 @@ TEST(CommandLine, MistakesAreNamed) {
              row{{"compare", "--ranks=4", "--plot=x.pdf"},
                  "--plot: found 'x.pdf'; allowed: a file that ends in .svg"},
              row{{"compare", "--ranks=4", "--plot=x\ny.svg"}, "whose name has no control characters"},
+             row{{"stats", "--ranks=4", "--algorithm=ring,circulant"},
+                 "--algorithm: found 'ring,circulant'; allowed: one of them; only verify and compare take a "
+                 "list"},
+             row{{"stats", "--ranks=4", "--algorithm=all"}, "--algorithm: found 'all'; allowed: one of them"},
+             row{{"stats", "--ranks=4", "--collective=reduce", "--inputs=3"},
+                 "--inputs: found 3; allowed for reduce: 1"},
+             row{{"verify", "--collective=reduce", "--inputs=3"}, "--inputs: found 3; allowed for reduce: 1"},
+             row{{"verify", "--collective=broadcast", "--average"}, "--average: broadcast reduces nothing"},
+             row{{"verify", "--collective=allreduce", "--root=1"},
+                 "--root: found 1, but allreduce has no root"},
+             row{{"explain", "--ranks=4", "--ranks-per-node=2"}, "unknown argument '--ranks-per-node'"},
+             row{{"compare", "--ranks=4", "--by=formula", "--arrival=one-late:1"},
+                 "--arrival: found with --by formula"},
+             row{{"compare", "--ranks=4", "--by=formula", "--surprise"},
+                 "--surprise: found with --by formula"},
+             row{{"compare", "--ranks=4", "--by=formula", "--ports=2"}, "--ports: found with --by formula"},
+             row{{"compare", "--ranks=4", "--by=formula", "--overhead-us=2"},
+                 "--overhead-us: found with --by formula"},
+             row{{"compare", "--ranks=4", "--by=formula", "--eager-bytes=2"},
+                 "--eager-bytes: found with --by formula"},
+             row{{"compare", "--ranks=4", "--by=formula", "--ranks-per-node=2", "--host-alpha-us=2"},
+                 "--host-alpha-us: found with --by formula"},
+             row{{"compare", "--ranks=4", "--by=formula", "--ranks-per-node=2", "--host-beta-ns=2"},
+                 "--host-beta-ns: found with --by formula"},
+             row{{"compare", "--ranks=4", "--by=formula", "--ranks-per-node=2", "--node-ports=2"},
+                 "--node-ports: found with --by formula"},
              row{{"explain", "--ranks=4", "--memory-limit=2"},
                  "--memory-limit: found 2; allowed: at least an element"},
          }) {
         outcome o = plan(x.arguments);
         EXPECT_EQ(o.status, 2) << x.said;
         EXPECT_TRUE(contains(o.err, x.said)) << "found: " << o.err << "expected: " << x.said;
+        EXPECT_EQ(o.out, "") << x.said;
     }
 }
 
@@ -86,7 +113,8 @@ TEST(CommandLine, HelpIsOfTheSubcommand) {
         outcome o = plan({command, "--help"});
         EXPECT_EQ(o.status, 0);
         EXPECT_TRUE(contains(o.out, "--load FILE.so")) << o.out;
-        EXPECT_EQ(contains(o.out, "--arrival"), contains("draw simulate compare", command)) << command;
+        EXPECT_EQ(contains(o.out, "--arrival"), contains("stats show draw simulate compare", command))
+            << command;
     }
 }
 
@@ -264,6 +292,61 @@ TEST(Compare, HasAllAlgorithmsTheFastestFirst) {
     EXPECT_NEAR(number(records(o).at(0), "time_us"), 14 * 12 + 7, 1e-9);
 }
 
+TEST(Compare, ALateRankAddsTheMeanOfTheirOwnTimes) {
+    const strings common = {"--algorithm=ring", "--ranks=4", "--bytes=4000", "--arrival=one-late:1"};
+    strings compare = {"compare"}, simulate = {"simulate", "--format=json"};
+    compare.insert(compare.end(), common.begin(), common.end());
+    simulate.insert(simulate.end(), common.begin(), common.end());
+    EXPECT_TRUE(contains(plan(compare).out, "mean own us"));
+    compare.push_back("--format=json");
+    json mine = records(plan(compare)).at(0), other = records(plan(simulate)).at(0);
+    EXPECT_NEAR(number(mine, "time_us") - number(mine, "mean_elapsed_us"), 250, 1e-6)
+        << "1 ms of one in four";
+    EXPECT_EQ(number(mine, "mean_elapsed_us"), number(other, "mean_elapsed_us"));
+    outcome o = plan({"compare", "--algorithm=ring", "--ranks=4"});
+    EXPECT_FALSE(contains(o.out, "mean own us")) << o.out;
+}
+
+TEST(Bytes, AreThoseOfWholeElements) {
+    for (const char *command : {"simulate", "compare", "explain"}) {
+        outcome o = plan({command, "--ranks=4", "--bytes=3,8,9", "--format=json"});
+        EXPECT_EQ(o.status, 0);
+        EXPECT_TRUE(contains(o.err, "--bytes: found 3, and an element of float32 has 4: rounded down to 0, "
+                                    "and 1 more of them"))
+            << o.err;
+        std::set<double> seen;
+        for (const json &r : records(o))
+            seen.insert(static_cast<double>(number(r, "bytes")));
+        EXPECT_EQ(seen, std::set<double>({0, 8}));
+    }
+    EXPECT_EQ(plan({"simulate", "--ranks=4", "--bytes=3", "--type=int8"}).err, "");
+}
+
+// On hosts of several ranks, what comes from outside waits in scratch.
+TEST(Stats, HostsAndLateRanksAreToldToPlanners) {
+    const strings hosts = {"stats", "--algorithm=hierarchical", "--ranks=8", "--format=json"};
+    strings paired = hosts;
+    paired.push_back("--ranks-per-node=4");
+    EXPECT_EQ(number(records(plan(hosts)).at(0), "scratch_max"), 0);
+    EXPECT_GT(number(records(plan(paired)).at(0), "scratch_max"), 0);
+    const strings show = {"show", "--algorithm=pre_reduced_ring", "--ranks=4", "--rank=all"};
+    strings late = show;
+    late.push_back("--arrival=one-late:50:2");
+    EXPECT_NE(plan(show).out, plan(late).out);
+    EXPECT_EQ(plan(late).status, 0);
+}
+
+TEST(Words, OneIsNotSeveralAndABarrierHasNoBytes) {
+    EXPECT_TRUE(contains(plan({"verify", "--collective=allreduce", "--algorithm=ring", "--ranks=2"}).out,
+                         "1 algorithm, "));
+    EXPECT_TRUE(contains(plan({"explain", "--collective=barrier", "--ranks=5"}).out, "# barrier: 5 ranks;"));
+    EXPECT_TRUE(contains(plan({"simulate", "--collective=barrier", "--ranks=5"}).out, "# barrier: alpha"));
+    EXPECT_TRUE(
+        contains(plan({"compare", "--collective=barrier", "--ranks=1"}).out, "# barrier, 1 rank, by simul"));
+    EXPECT_TRUE(contains(plan({"explain", "--collective=broadcast", "--ranks=5", "--bytes=8"}).out,
+                         "2 elements of float32, root 0;"));
+}
+
 // A context that chooses does not know its hosts.
 TEST(Simulate, AutoIsWhatAContextTakes) {
     for (const char *ranks : {"--ranks=12", "--ranks=24", "--ranks=48"}) {
@@ -299,10 +382,20 @@ TEST(Compare, PlotsNeedGnuplot) {
 }
 
 TEST(Compare, NothingToPlotIsAFailure) {
-    outcome o = plan({"compare", "--algorithm=group_butterfly:group=xor", "--ranks=3", "--bytes=4,8",
-                      "--plot=/no/such/folder/x.svg"});
+    folder f;
+    std::string path = f.path + "/x.svg";
+    outcome o = plan(
+        {"compare", "--algorithm=group_butterfly:group=xor", "--ranks=3", "--bytes=4,8", "--plot", path});
     EXPECT_EQ(o.status, 1);
+    EXPECT_NE(access(path.c_str(), F_OK), 0) << "nothing is left behind";
     EXPECT_TRUE(contains(o.err, "--plot: there is nothing to draw")) << o.err;
+}
+
+TEST(Compare, APlotThatCannotBeWrittenIsSaidBeforeTheWork) {
+    outcome o = plan({"compare", "--ranks=4", "--bytes=4,8", "--plot=/no/such/folder/x.svg"});
+    EXPECT_EQ(o.status, 1);
+    EXPECT_EQ(o.out, "");
+    EXPECT_EQ(o.err, "gcoll_plan: --plot: /no/such/folder/x.svg: No such file or directory\n");
 }
 
 // ---- draw

@@ -129,15 +129,28 @@ TEST(Verify, FaultsAreFound) {
         EXPECT_TRUE(contains(found[0], f.said)) << found[0];
         EXPECT_TRUE(contains(found[1], "ring")) << "the others are still proved: " << found[1];
         EXPECT_FALSE(contains(found[1], "FAILED")) << found[1];
-        EXPECT_TRUE(contains(found[2], "1 algorithms failed")) << found[2];
+        EXPECT_TRUE(contains(found[2], "1 algorithm failed")) << found[2];
     }
 }
 
 TEST(Verify, WhatDoesNotApplyIsSkippedWithTheReason) {
     outcome o = plan({"verify", "--load", PLUGIN_RELUCT, "--algorithm=broken", "--ranks=1-6", "--count=7"});
     EXPECT_EQ(o.status, 0) << o.out;
-    EXPECT_TRUE(contains(o.out, " 6 checked, 6 skipped (1 ranks: odd numbers of ranks are too odd)"))
-        << o.out;
+    EXPECT_TRUE(contains(o.out, " 6 checked, 6 skipped (1 rank: odd numbers of ranks are too odd)")) << o.out;
+}
+
+TEST(Compare, APlannerThatRefusesDoesNotApply) {
+    outcome o = plan({"compare", "--load", PLUGIN_REFUSE, "--algorithm=broken,ring", "--ranks=3,4",
+                      "--bytes=64", "--format=json"});
+    EXPECT_EQ(o.status, 0) << o.err;
+    EXPECT_TRUE(contains(o.err, "broken of 3 ranks, 16 elements: does not apply: rank 0: odd numbers"))
+        << o.err;
+    std::vector<json> found = records(o);
+    ASSERT_EQ(found.size(), 4u) << o.out;
+    EXPECT_EQ(text(found[1], "algorithm"), "broken");
+    EXPECT_EQ(field(found[1], "time_us"), nullptr);
+    EXPECT_NE(field(found[2], "time_us"), nullptr);
+    EXPECT_NE(field(found[3], "time_us"), nullptr);
 }
 
 TEST(Verify, TheWorkedExample) {

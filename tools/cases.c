@@ -95,8 +95,8 @@ static uint64_t combine(const option_set *set, int64_t (*to)[GCOLL_MAX_OPTIONS])
 /* ---- Surroundings ---------------------------------------------------------------------------------------
  */
 
-/* 0: none. Then hosts of four ranks; of three, dealt out in turn; of several sizes; and ranks that arrive one
- * after the other. */
+/* 0: none. Then hosts of four ranks; of three, dealt out in turn; of several sizes; and ranks that arrive at
+ * different times. */
 static void fill_surroundings(tool_cases *c) {
     for (uint32_t r = 0; r < c->size; r++) {
         c->nodes[1 * c->size + r] = r / 4;
@@ -106,8 +106,10 @@ static void fill_surroundings(tool_cases *c) {
     }
 }
 
-static void surround(const tool_cases *c, uint32_t kind, gcoll_problem *p) {
+static void surround(const tool_cases *c, uint32_t kind, tool_shape *shape) {
+    gcoll_problem *p = &shape->problem;
     if (kind == TOOL_SURROUNDINGS - 1) {
+        snprintf(shape->lateness, sizeof shape->lateness, "arriving at different times");
         p->arrival_ns = c->arrivals_ns;
         p->segment_ns = 30000; /* so that some ranks are late by several segments and some by none */
     } else if (kind > 0) {
@@ -194,5 +196,5 @@ void tool_cases_at(const tool_cases *c, uint64_t index, tool_shape *shape) {
     if (shape->choice.segment_bytes > 0 && p->segment == 0)
         p->segment = 1;
     memcpy(p->option, shape->choice.option, sizeof p->option);
-    surround(c, (uint32_t)at[SURROUNDINGS], p);
+    surround(c, (uint32_t)at[SURROUNDINGS], shape);
 }

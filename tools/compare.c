@@ -4,11 +4,12 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define US 1e6
 
-static double *time_at(const tool_comparison *c, size_t point, size_t target) {
-    return &c->seconds[point * c->targets.count + target];
+static tool_time *time_at(const tool_comparison *c, size_t point, size_t target) {
+    return &c->times[point * c->targets.count + target];
 }
 
 static char *name_at(const tool_comparison *c, size_t point, size_t target) {
@@ -18,9 +19,9 @@ static char *name_at(const tool_comparison *c, size_t point, size_t target) {
 static bool fill_points(tool_comparison *c) {
     const cli_list *ranks = &c->options->ranks, *bytes = &c->options->bytes;
     c->points = calloc(ranks->count * bytes->count, sizeof *c->points);
-    c->seconds = calloc(ranks->count * bytes->count * c->targets.count, sizeof *c->seconds);
+    c->times = calloc(ranks->count * bytes->count * c->targets.count, sizeof *c->times);
     c->names = calloc(ranks->count * bytes->count * c->targets.count, sizeof *c->names);
-    if (c->points == NULL || c->seconds == NULL || c->names == NULL) {
+    if (c->points == NULL || c->times == NULL || c->names == NULL) {
         cli_complain("out of memory");
         return false;
     }
@@ -37,15 +38,15 @@ static bool measure(const tool_comparison *c, size_t point, size_t target) {
     const gcoll_algorithm *a = c->targets.at[target].choice.algorithm;
     tool_shape shape;
     char *name = name_at(c, point, target);
-    double *seconds = time_at(c, point, target);
+    tool_time *time = time_at(c, point, target);
     gcoll_choice_format(&c->targets.at[target].choice, name, sizeof *c->names);
     if (!tool_shape_of(o, name, at.ranks, tool_elements(o, at.bytes), &shape))
         return false;
     gcoll_choice_format(&shape.choice, name, sizeof *c->names);
     bool good = true;
-    *seconds = -1;
+    *time = (tool_time){-1, -1};
     if (a->applies == NULL || a->applies(&shape.problem) == GCOLL_OK)
-        good = tool_time_job(o, &shape, seconds);
+        good = tool_time_job(o, &shape, time);
     tool_shape_free(&shape);
     return good;
 }
@@ -54,9 +55,10 @@ static bool measure(const tool_comparison *c, size_t point, size_t target) {
 static void sort(const tool_comparison *c, size_t point, size_t *order) {
     for (size_t t = 0; t < c->targets.count; t++) {
         size_t k = t;
-        double mine = *time_at(c, point, t);
+        double mine = time_at(c, point, t)->seconds;
         while (k > 0 && mine >= 0 &&
-               (*time_at(c, point, order[k - 1]) < 0 || *time_at(c, point, order[k - 1]) > mine)) {
+               (time_at(c, point, order[k - 1])->seconds < 0 ||
+                time_at(c, point, order[k - 1])->seconds > mine)) {
             order[k] = order[k - 1];
             k--;
         }
@@ -64,19 +66,34 @@ static void sort(const tool_comparison *c, size_t point, size_t *order) {
     }
 }
 
-static void print_table(const tool_comparison *c, FILE *file, size_t point, const size_t *order) {
+static void print_head(const tool_comparison *c, FILE *file, tool_point at) {
     const tool_options *o = c->options;
-    const tool_point at = c->points[point];
-    fprintf(file, "# %s of %" PRIu64 " bytes, %u ranks, by %s\n#%13s %9s  %s\n", o->collective, at.bytes,
-            at.ranks, o->by_formula ? "formula" : "simulation", "us", "to best", "algorithm");
-    double best = *time_at(c, point, order[0]);
+    fprintf(file, "# %s", o->collective);
+    if (strcmp(o->collective, "barrier") != 0)
+        fprintf(file, " of %" PRIu64 " bytes", at.bytes);
+    fprintf(file, ", %u rank%s, by %s\n#%13s %9s", at.ranks, tool_plural(at.ranks),
+            o->by_formula ? "formula" : "simulation", "us", "to best");
+    if (o->arrival != TOOL_TOGETHER)
+        fprintf(file, " %14s", "mean own us");
+    fputs("  algorithm\n", file);
+}
+
+static void print_table(const tool_comparison *c, FILE *file, size_t point, const size_t *order) {
+    const bool late = c->options->arrival != TOOL_TOGETHER; /* else a rank's own time tells nothing new */
+    const double best = time_at(c, point, order[0])->seconds;
+    print_head(c, file, c->points[point]);
     for (size_t i = 0; i < c->targets.count; i++) {
-        double mine = *time_at(c, point, order[i]);
-        if (mine >= 0)
-            fprintf(file, "%14.3f %9.3f  %s\n", US * mine, best > 0 ? mine / best : 1,
-                    name_at(c, point, order[i]));
-        else
-            fprintf(file, "%14s %9s  %s: does not apply\n", "-", "-", name_at(c, point, order[i]));
+        const tool_time mine = *time_at(c, point, order[i]);
+        const char *name = name_at(c, point, order[i]);
+        if (mine.seconds < 0) {
+            fprintf(file, "%14s %9s%*s  %s: does not apply\n", "-", "-", late ? 15 : 0, late ? "-" : "",
+                    name);
+            continue;
+        }
+        fprintf(file, "%14.3f %9.3f", US * mine.seconds, best > 0 ? mine.seconds / best : 1);
+        if (late)
+            fprintf(file, " %14.3f", US * mine.own);
+        fprintf(file, "  %s\n", name);
     }
 }
 
@@ -84,14 +101,17 @@ static void print_json(const tool_comparison *c, FILE *file, size_t point, const
     const tool_options *o = c->options;
     for (size_t i = 0; i < c->targets.count; i++) {
         struct json_object *object = json_object_new_object();
-        double mine = *time_at(c, point, order[i]);
+        const tool_time mine = *time_at(c, point, order[i]);
         json_object_object_add(object, "collective", json_object_new_string(o->collective));
         json_object_object_add(object, "algorithm", json_object_new_string(name_at(c, point, order[i])));
         json_object_object_add(object, "ranks", json_object_new_uint64(c->points[point].ranks));
         json_object_object_add(object, "bytes", json_object_new_uint64(c->points[point].bytes));
         json_object_object_add(object, "by",
                                json_object_new_string(o->by_formula ? "formula" : "simulation"));
-        json_object_object_add(object, "time_us", mine >= 0 ? tool_json_number(US * mine) : NULL);
+        json_object_object_add(object, "time_us",
+                               mine.seconds >= 0 ? tool_json_number(US * mine.seconds) : NULL);
+        json_object_object_add(object, "mean_elapsed_us",
+                               mine.own >= 0 ? tool_json_number(US * mine.own) : NULL);
         fprintf(file, "%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
         json_object_put(object);
     }
@@ -123,6 +143,10 @@ int tool_compare(const tool_options *options) {
     }
     if (!tool_find_targets(options, &c.targets))
         return CLI_USAGE;
+    if (options->plot != NULL && !tool_plot_may_be_written(options->plot)) {
+        free(c.targets.at);
+        return TOOL_FAILED;
+    }
     int status = TOOL_FAILED;
     FILE *file = fill_points(&c) ? tool_open_output(options) : NULL;
     if (file != NULL) {
@@ -132,7 +156,7 @@ int tool_compare(const tool_options *options) {
             status = TOOL_OK;
     }
     free(c.names);
-    free(c.seconds);
+    free(c.times);
     free(c.points);
     free(c.targets.at);
     return status;

@@ -14,10 +14,12 @@ typedef struct tool_comparison {
     tool_targets targets;
     tool_point *points;
     size_t point_count;
-    double *seconds;    /* by point, then target; below 0: does not apply there */
-    char (*names)[256]; /* as seconds: with the options that were found by cost */
+    tool_time *times;   /* by point, then target */
+    char (*names)[256]; /* as times: with the options that were found by cost */
 } tool_comparison;
 
+/* Whether --plot can be written; nothing is left behind. False: it has been said. */
+bool tool_plot_may_be_written(const char *path);
 /* By gnuplot, into --plot. False: it has been said. */
 bool tool_plot(const tool_comparison *comparison);
 

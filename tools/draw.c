@@ -227,7 +227,7 @@ static bool draw(const tool_options *o, const tool_shape *shape, picture *p) {
     const double right = LEFT + (drawn > WIDTH_LEAST ? drawn : WIDTH_LEAST) + 8;
     const double bottom = y_of(p->simulation->size - 1) + 44;
     gcoll_choice_format(&shape->choice, algorithm, sizeof algorithm);
-    tool_shape_text(shape, what);
+    tool_shape_text(shape, NULL, what);
     snprintf(title, sizeof title, "%s by %s: %s", o->collective, algorithm, what);
     svg_begin(p->file, right + RIGHT, bottom + LEGEND);
     svg_text(p->file, LEFT, 28, 16, "start", INK, title);

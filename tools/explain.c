@@ -46,10 +46,12 @@ static void sort(field *f) {
 static void print_table(const tool_options *o, FILE *file, const tool_shape *shape, const field *f,
                         uint64_t bytes) {
     char text[TOOL_TEXT], needs[TOOL_TEXT];
-    tool_shape_text(shape, text);
+    tool_shape_text(shape, gcoll_type_name(o->type), text);
     tool_claims_text(o->claims, needs);
-    fprintf(file, "# %s, %" PRIu64 " bytes: %s of %s; asked for: %s", o->collective, bytes, text,
-            gcoll_type_name(o->type), needs);
+    fprintf(file, "# %s", o->collective);
+    if (shape->problem.collective != GCOLL_BARRIER)
+        fprintf(file, ", %" PRIu64 " bytes", bytes);
+    fprintf(file, ": %s; asked for: %s", text, needs);
     if (o->memory_limit_bytes > 0)
         fprintf(file, ", scratch of up to %" PRIu64 " bytes", o->memory_limit_bytes);
     fprintf(file,

@@ -249,12 +249,14 @@ static const flag_row flags[] = {
     {{"--algorithm", "NAME", "NAME[:key=value]..., or auto (auto)"},
      set_algorithm,
      STATS | SHOW | DRAW | SIMULATE},
-    {{"--ranks", "LIST", "1-64,100,127 or a sweep 2:1Ki:x2 (verify: 1-16)"},
+    {{"--ranks", "LIST", "1-64,100,127 or a sweep 2:1Ki:x2 (1-16)"}, set_ranks, VERIFY},
+    {{"--ranks", "LIST", "must be given: 1-64,100,127 or a sweep 2:1Ki:x2"},
      set_ranks,
-     ALL & ~(uint32_t)LIST},
-    {{"--count", "LIST", "elements (verify: 0,1,63,1000; else: as many as ranks)"},
-     set_count,
-     VERIFY | STATS | SHOW | DRAW},
+     STATS | EXPLAIN | SIMULATE | COMPARE},
+    {{"--ranks", "N", "must be given: how many there are"}, set_ranks, SHOW | DRAW},
+    {{"--count", "LIST", "elements (0,1,63,1000)"}, set_count, VERIFY},
+    {{"--count", "LIST", "elements (as many as ranks)"}, set_count, STATS},
+    {{"--count", "N", "elements (as many as ranks)"}, set_count, SHOW | DRAW},
     {{"--bytes", "LIST", "1Mi or a sweep 4:64Mi:x4 (1Mi)"}, set_bytes, EXPLAIN | SIMULATE | COMPARE},
     {{"--type", "NAME", "type of the elements (float32)"}, set_type, ALL & ~(uint32_t)LIST},
     {{"--root", "WHICH", "some (0, middle, last), all, or a rank (some)"}, set_roots, VERIFY},
@@ -264,17 +266,19 @@ static const flag_row flags[] = {
     {{"--average", NULL, "divide by the number of contributions"}, set_average, VERIFY | STATS | SHOW},
     {{"--rank", "R", "whose program, or all (0)"}, set_rank, SHOW},
     {{"--jobs", "N", "processes (the number of processors)"}, set_jobs, VERIFY},
-    {{"--alpha-us", "T", "of a message, end to end (6)"}, set_alpha, STATS | EXPLAIN | TIMED},
-    {{"--beta-ns", "T", "of a byte sent (0.25)"}, set_beta, STATS | EXPLAIN | TIMED},
-    {{"--gamma-ns", "T", "of a byte reduced (0.1)"}, set_gamma, STATS | EXPLAIN | TIMED},
+    {{"--alpha-us", "T", "of a message, end to end (6)"}, set_alpha, STATS | SHOW | EXPLAIN | TIMED},
+    {{"--beta-ns", "T", "of a byte sent (0.25)"}, set_beta, STATS | SHOW | EXPLAIN | TIMED},
+    {{"--gamma-ns", "T", "of a byte reduced (0.1)"}, set_gamma, STATS | SHOW | EXPLAIN | TIMED},
     {{"--overhead-us", "T", "the part of alpha that keeps a port busy (all)"}, set_overhead, TIMED},
     {{"--ports", "N", "of a rank, each way (1)"}, set_ports, TIMED},
     {{"--eager-bytes", "SIZE", "up to this, messages do not wait for receives (0)"}, set_eager, TIMED},
-    {{"--ranks-per-node", "N", "hosts have so many ranks (1)"}, set_ranks_per_node, TIMED},
+    {{"--ranks-per-node", "N", "hosts have so many ranks (1)"}, set_ranks_per_node, STATS | SHOW | TIMED},
     {{"--host-alpha-us", "T", "inside a host (as between hosts)"}, set_host_alpha, TIMED},
     {{"--host-beta-ns", "T", "inside a host (as between hosts)"}, set_host_beta, TIMED},
     {{"--node-ports", "N", "of a host, each way (no limit)"}, set_node_ports, TIMED},
-    {{"--arrival", "HOW", "none, one-late:MS[:RANK], rand-late:MS[:SEED] (none)"}, set_arrival, TIMED},
+    {{"--arrival", "HOW", "none, one-late:MS[:RANK], rand-late:MS[:SEED] (none)"},
+     set_arrival,
+     STATS | SHOW | TIMED},
     {{"--surprise", NULL, "planners are not told who will be late"}, set_surprise, TIMED},
     {{"--rank-identical", NULL, "ask for the same bits on every rank"}, set_rank_identical, EXPLAIN},
     {{"--ordered", NULL, "ask for rank order: the operation does not commute"}, set_ordered, EXPLAIN},
@@ -305,6 +309,28 @@ void tool_flags_print(FILE *file, uint32_t command) {
     cli_print_flags(file, rows_of(command, rows));
 }
 
+/* The formulas know one network of one port, and nobody who is late. */
+static bool check_formula(const tool_options *o) {
+    const struct {
+        const char *flag;
+        bool given;
+    } others[] = {{"--arrival", o->arrival != TOOL_TOGETHER},
+                  {"--surprise", o->surprise},
+                  {"--ports", o->ports > 0},
+                  {"--overhead-us", o->overhead_us >= 0},
+                  {"--eager-bytes", o->eager_bytes > 0},
+                  {"--host-alpha-us", o->host_alpha_us >= 0},
+                  {"--host-beta-ns", o->host_beta_ns >= 0},
+                  {"--node-ports", o->node_ports > 0}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0] && o->by_formula; i++)
+        if (others[i].given) {
+            cli_complain("%s: found with --by formula, which does not know of it; allowed: --by simulation",
+                         others[i].flag);
+            return false;
+        }
+    return true;
+}
+
 static bool check(const tool_options *o) {
     if (o->overhead_us > o->alpha_us) {
         cli_complain("--overhead-us: found %g; allowed: 0 to --alpha-us, %g", o->overhead_us, o->alpha_us);
@@ -322,7 +348,39 @@ static bool check(const tool_options *o) {
         cli_complain("--node-ports: there are no hosts of several ranks; give --ranks-per-node");
         return false;
     }
-    return true;
+    return check_formula(o);
+}
+
+/* Bytes are of whole elements from here on, also where they are shown. */
+static void round_bytes(tool_options *o) {
+    const uint64_t element = gcoll_type_size(o->type);
+    uint64_t first = 0;
+    size_t others = 0;
+    bool any = false;
+    for (size_t i = 0; i < o->bytes.count; i++) {
+        const uint64_t found = o->bytes.values[i];
+        if (found % element == 0)
+            continue;
+        others += any;
+        first = any ? first : found;
+        any = true;
+        o->bytes.values[i] = found - found % element;
+    }
+    if (!any)
+        return;
+    char more[48] = "";
+    if (others > 0)
+        snprintf(more, sizeof more, ", and %zu more of them", others);
+    cli_complain("--bytes: found %llu, and an element of %s has %llu: rounded down to %llu%s",
+                 (unsigned long long)first, gcoll_type_name(o->type), (unsigned long long)element,
+                 (unsigned long long)(first - first % element), more);
+}
+
+/* A choice, not several. */
+static bool check_algorithm(const tool_options *o) {
+    if (strcmp(o->algorithm, "all") != 0 && strchr(o->algorithm, ',') == NULL)
+        return true;
+    return cli_bad("--algorithm", o->algorithm, "one of them; only verify and compare take a list, or all");
 }
 
 static bool add_defaults(tool_options *o, uint32_t command) {
@@ -331,6 +389,8 @@ static bool add_defaults(tool_options *o, uint32_t command) {
         o->collective = bit & (LIST | VERIFY) ? "all" : "allreduce";
     if (o->algorithm == NULL)
         o->algorithm = bit & (VERIFY | COMPARE) ? "all" : "auto";
+    if (!(bit & (VERIFY | COMPARE)) && !check_algorithm(o))
+        return false;
     if (strcmp(o->collective, "all") == 0 && !(bit & (LIST | VERIFY)))
         return cli_bad("--collective", o->collective, "one of them; only list and verify take all");
     if (o->ranks.count == 0 && (bit & VERIFY) && !cli_parse_list("--ranks", "1-16", &o->ranks))
@@ -341,7 +401,11 @@ static bool add_defaults(tool_options *o, uint32_t command) {
     }
     if (o->count.count == 0 && (bit & VERIFY) && !cli_parse_list("--count", "0,1,63,1000", &o->count))
         return false;
-    return o->bytes.count > 0 || cli_parse_list("--bytes", "1Mi", &o->bytes);
+    const char *bytes = strcmp(o->collective, "barrier") == 0 ? "0" : "1Mi";
+    if (o->bytes.count == 0 && !cli_parse_list("--bytes", bytes, &o->bytes))
+        return false;
+    round_bytes(o);
+    return true;
 }
 
 bool tool_flags_parse(tool_options *options, uint32_t command, int argc, char **argv) {

@@ -117,8 +117,12 @@ bool tool_job_of(const tool_shape *shape, tool_job *job) {
     uint32_t rank;
     if (tool_job_create(shape, job, &rank) == GCOLL_OK)
         return true;
-    char text[TOOL_TEXT];
-    tool_shape_text(shape, text);
-    cli_complain("%s of %s: rank %u: %s", shape->choice.algorithm->name, text, rank, gcoll_last_error());
+    tool_job_complain(shape, rank);
     return false;
+}
+
+void tool_job_complain(const tool_shape *shape, uint32_t rank) {
+    char text[TOOL_TEXT];
+    tool_shape_text(shape, NULL, text);
+    cli_complain("%s of %s: rank %u: %s", shape->choice.algorithm->name, text, rank, gcoll_last_error());
 }

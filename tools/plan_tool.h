@@ -106,6 +106,7 @@ typedef struct tool_shape {
     tool_blocks blocks;
     uint32_t *node; /* what problem.node and arrival_ns point to, NULL if they are */
     int64_t *arrival_ns;
+    char lateness[80]; /* in words; "": all enter together */
 } tool_shape;
 
 typedef struct tool_job {
@@ -115,12 +116,16 @@ typedef struct tool_job {
 
 bool tool_has_root(gcoll_collective collective);
 bool tool_has_blocks(gcoll_collective collective);
+/* False: --root, --inputs or --average mean nothing for this collective, which has been said. */
+bool tool_flags_fit(const tool_options *options, gcoll_collective collective);
 /* Whether in_place may be set for this rank. */
 bool tool_takes_in_place(gcoll_collective collective, bool at_root);
 
 /* The plans of all ranks. On failure *rank is the one whose plan could not be made, and there is nothing to
  * free. */
 gcoll_status tool_job_create(const tool_shape *shape, tool_job *job, uint32_t *rank);
+/* Says why it failed. */
+void tool_job_complain(const tool_shape *shape, uint32_t rank);
 void tool_job_free(tool_job *job);
 gcoll_status tool_job_verify(const tool_job *job, gcoll_verify_report *report);
 
@@ -145,8 +150,13 @@ gcoll_cost_parameters tool_cost_parameters(const tool_options *options);
 
 /* With events, if asked. NULL: it has been said. */
 gcoll_simulation *tool_run_job(const tool_options *options, const tool_job *job, bool timeline);
+typedef struct tool_time {
+    double seconds, own; /* until the last rank is done; a rank's own, on average. < 0: does not apply, and by
+                          * formula nothing is known of `own` */
+} tool_time;
+
 /* What a shape takes, by simulation or --by formula. False: it has been said. */
-bool tool_time_job(const tool_options *options, const tool_shape *shape, double *seconds);
+bool tool_time_job(const tool_options *options, const tool_shape *shape, tool_time *time);
 /* Chrome trace JSON. */
 bool tool_write_timeline(const char *path, const tool_job *job, const gcoll_simulation *simulation);
 
@@ -160,8 +170,11 @@ const char *tool_claim_name(uint32_t index, uint32_t *bit);
 /* "0 to 20, or -1: chosen by cost"; "cyclic, xor". */
 void tool_allowed_text(const gcoll_option *option, char text[TOOL_TEXT]);
 void tool_fallback_text(const gcoll_option *option, char text[TOOL_TEXT]);
-/* What a shape is besides its algorithm: "7 ranks, 63 elements, root 3, in place, ...". */
-void tool_shape_text(const tool_shape *shape, char text[TOOL_TEXT]);
+/* What a shape is besides its algorithm: "7 ranks, 63 elements, root 3, in place, ...". With a type's name
+ * (else NULL) "63 elements of float32". */
+void tool_shape_text(const tool_shape *shape, const char *type, char text[TOOL_TEXT]);
+/* "", or "s" of more than one. */
+const char *tool_plural(uint64_t count);
 
 /* --output or standard output; NULL: it has been said. */
 FILE *tool_open_output(const tool_options *options);

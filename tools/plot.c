@@ -19,14 +19,14 @@ static double merit(const tool_comparison *c, size_t target) {
     double sum = 0;
     size_t points = 0;
     for (size_t p = 0; p < c->point_count; p++) {
-        const double *row = &c->seconds[p * c->targets.count];
-        double best = row[target];
+        const tool_time *row = &c->times[p * c->targets.count];
+        double best = row[target].seconds;
         for (size_t t = 0; t < c->targets.count; t++)
-            if (row[t] >= 0 && row[t] < best)
-                best = row[t];
-        if (row[target] < 0)
+            if (row[t].seconds >= 0 && row[t].seconds < best)
+                best = row[t].seconds;
+        if (row[target].seconds < 0)
             continue;
-        sum += best > 0 ? log(row[target] / best) : 0;
+        sum += best > 0 ? log(row[target].seconds / best) : 0;
         points++;
     }
     return points > 0 ? exp(sum / (double)points) : -1;
@@ -51,7 +51,7 @@ static size_t pick(const tool_comparison *c, bool *drawn) {
 static void write_data(const tool_comparison *c, FILE *f, size_t target, bool over_ranks) {
     fprintf(f, "$d%zu << EOD\n", target);
     for (size_t p = 0; p < c->point_count; p++) {
-        double seconds = c->seconds[p * c->targets.count + target];
+        double seconds = c->times[p * c->targets.count + target].seconds;
         if (seconds >= 0)
             fprintf(f, "%" PRIu64 " %.9g\n", over_ranks ? c->points[p].ranks : c->points[p].bytes,
                     1e6 * seconds);
@@ -78,13 +78,16 @@ static void write_script(const tool_comparison *c, FILE *f, const char *path, co
             png ? "background '#ffffff'" : "background '#ffffff' dynamic");
     write_quoted(f, path[0] == '/' ? "" : "./", path); /* what begins with | would be a command */
     fputc('\n', f);
-    if (over_ranks)
+    if (over_ranks && strcmp(o->collective, "barrier") == 0)
+        fprintf(f, "set title '%s' noenhanced\nset xlabel 'ranks'\n", o->collective);
+    else if (over_ranks)
         fprintf(f, "set title '%s of %" PRIu64 " bytes' noenhanced\nset xlabel 'ranks'\n", o->collective,
                 o->bytes.values[0]);
     else
-        fprintf(
-            f, "set title '%s, %" PRIu64 " ranks' noenhanced\nset xlabel 'bytes'\nset format x '%%.0b %%B'\n",
-            o->collective, o->ranks.values[0]);
+        fprintf(f,
+                "set title '%s, %" PRIu64
+                " rank%s' noenhanced\nset xlabel 'bytes'\nset format x '%%.0b %%B'\n",
+                o->collective, o->ranks.values[0], tool_plural(o->ranks.values[0]));
     fprintf(f,
             "set ylabel 'us, by %s'\nset logscale xy\nset logscale x 2\nset grid lc rgb '#dddddd'\n"
             "set format y '%%g'\n"
@@ -127,6 +130,19 @@ static int run_gnuplot(const tool_comparison *c, const bool *drawn, FILE *script
     if (pid < 0 || waitpid(pid, &how, 0) != pid)
         return -1;
     return how;
+}
+
+bool tool_plot_may_be_written(const char *path) {
+    const bool there = access(path, F_OK) == 0;
+    FILE *file = fopen(path, "ae");
+    if (file == NULL) {
+        cli_complain("--plot: %s: %s", path, strerror(errno));
+        return false;
+    }
+    fclose(file);
+    if (!there)
+        (void)unlink(path);
+    return true;
 }
 
 bool tool_plot(const tool_comparison *c) {

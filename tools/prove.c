@@ -95,7 +95,7 @@ static void fail(prover *p, const tool_shape *shape, const char *format, ...) {
     (void)vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
     gcoll_choice_format(&shape->choice, algorithm, sizeof algorithm);
-    tool_shape_text(shape, text);
+    tool_shape_text(shape, NULL, text);
     snprintf(p->proof->text, sizeof p->proof->text, "%s of %.400s: %s", algorithm, text, what);
     p->proof->failed = true;
 }
@@ -158,8 +158,8 @@ static bool make(prover *p, const tool_shape *shape, tool_job *job) {
         return true;
     if (status == GCOLL_ERR_UNSUPPORTED && rank == 0) {
         if (p->proof->skipped++ == 0)
-            snprintf(p->proof->reason, sizeof p->proof->reason, "%u ranks: %.200s", shape->problem.size,
-                     gcoll_last_error());
+            snprintf(p->proof->reason, sizeof p->proof->reason, "%u rank%s: %.200s", shape->problem.size,
+                     tool_plural(shape->problem.size), gcoll_last_error());
     } else if (status == GCOLL_ERR_UNSUPPORTED) {
         fail(p, shape, "rank %u has no plan though rank 0 has: %s", rank, gcoll_last_error());
     } else {
@@ -233,7 +233,7 @@ static void prove_case(prover *p, uint64_t index) {
     if (setting != plain && p->probes[setting].low == 0 && p->probes[plain].low == 0)
         return; /* options that do not apply do so nowhere: once is enough */
     tool_cases_at(&p->cases, index, &shape);
-    tool_shape_text(&shape, p->proof->text); /* should the planner crash */
+    tool_shape_text(&shape, NULL, p->proof->text); /* should the planner crash */
     if (!make(p, &shape, &job))
         return;
     judge(p, &shape, &job);
@@ -250,7 +250,8 @@ static bool create(prover *p, const tool_options *options, const tool_target *ta
     p->alike = calloc(p->cases.settings, sizeof *p->alike);
     if (p->table == NULL || p->probes == NULL || p->alike == NULL)
         return false;
-    snprintf(p->proof->text, sizeof p->proof->text, "%u ranks", size); /* should the planner crash */
+    snprintf(p->proof->text, sizeof p->proof->text, "%u rank%s", size,
+             tool_plural(size)); /* should the planner crash */
     probe_all(p);
     return true;
 }

@@ -34,7 +34,8 @@ bool tool_arrivals(const tool_options *o, uint32_t size, double **arrival) {
     if (o->arrival == TOOL_TOGETHER)
         return true;
     if (o->late_given && o->late >= size) {
-        cli_complain("--arrival: found rank %u; allowed with %u ranks are 0 to %u", o->late, size, size - 1);
+        cli_complain("--arrival: found rank %u; allowed with %u rank%s: 0 to %u", o->late, size,
+                     tool_plural(size), size - 1);
         return false;
     }
     double *made = calloc(size, sizeof *made);
@@ -50,12 +51,23 @@ bool tool_arrivals(const tool_options *o, uint32_t size, double **arrival) {
     return true;
 }
 
+static void say_lateness(const tool_options *o, tool_shape *shape) {
+    const uint32_t late = o->late_given ? o->late : shape->problem.size / 2;
+    char *text = shape->lateness;
+    const char *told = o->surprise ? ", which planners are not told" : "";
+    if (o->arrival == TOOL_ONE_LATE)
+        snprintf(text, sizeof shape->lateness, "rank %u late by %g ms%s", late, o->arrival_ms, told);
+    else if (o->arrival == TOOL_RAND_LATE)
+        snprintf(text, sizeof shape->lateness, "arriving at random within %g ms%s", o->arrival_ms, told);
+}
+
 /* Planners are told what the simulator will do, unless it is a surprise. */
 static bool add_arrivals(const tool_options *o, tool_shape *shape) {
     gcoll_problem *p = &shape->problem;
     double *arrival;
     if (!tool_arrivals(o, p->size, &arrival))
         return false;
+    say_lateness(o, shape);
     if (arrival == NULL || o->surprise) {
         free(arrival);
         return true;
@@ -94,6 +106,20 @@ static bool add_nodes(const tool_options *o, tool_shape *shape) {
 /* ---- Problems --------------------------------------------------------------------------------------------
  */
 
+bool tool_flags_fit(const tool_options *o, gcoll_collective c) {
+    const char *name = gcoll_collective_name(c);
+    bool several = c == GCOLL_ALLREDUCE || c == GCOLL_BROADCAST;
+    if (o->root_given && !tool_has_root(c))
+        cli_complain("--root: found %u, but %s has no root", o->root, name);
+    else if (o->inputs > 1 && !several)
+        cli_complain("--inputs: found %u; allowed for %s: 1", o->inputs, name);
+    else if (o->average && !gcoll_collective_reduces(c))
+        cli_complain("--average: %s reduces nothing, so there is nothing to divide", name);
+    else
+        return true;
+    return false;
+}
+
 bool tool_problem_of(const tool_options *o, uint32_t size, uint64_t count, tool_shape *shape) {
     *shape = (tool_shape){.problem = {.size = size,
                                       .root = o->root,
@@ -108,12 +134,11 @@ bool tool_problem_of(const tool_options *o, uint32_t size, uint64_t count, tool_
     }
     if (p->collective == GCOLL_BARRIER)
         p->count = 0;
-    if (o->root_given && !tool_has_root(p->collective)) {
-        cli_complain("--root: found %u, but %s has no root", o->root, o->collective);
+    if (!tool_flags_fit(o, p->collective))
         return false;
-    }
     if (p->root >= size) {
-        cli_complain("--root: found %u; allowed with %u ranks: 0 to %u", p->root, size, size - 1);
+        cli_complain("--root: found %u; allowed with %u rank%s: 0 to %u", p->root, size, tool_plural(size),
+                     size - 1);
         return false;
     }
     if (p->in_place && !tool_takes_in_place(p->collective, true)) {

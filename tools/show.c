@@ -1,16 +1,10 @@
 /* tools/show.c - what a rank does, in words. */
 #include "tools/plan_tool.h"
 
-static bool print_ranks(const tool_options *o, const tool_job *job, FILE *file) {
-    if (o->rank >= (int64_t)job->size) {
-        cli_complain("--rank: found %lld; allowed with %u ranks: 0 to %u, all", (long long)o->rank, job->size,
-                     job->size - 1);
-        return false;
-    }
+static void print_ranks(const tool_options *o, const tool_job *job, FILE *file) {
     for (uint32_t r = 0; r < job->size; r++)
         if (o->rank < 0 || o->rank == (int64_t)r)
             gcoll_plan_print(job->plans[r], file);
-    return true;
 }
 
 int tool_show(const tool_options *options) {
@@ -23,6 +17,11 @@ int tool_show(const tool_options *options) {
         return CLI_USAGE;
     }
     uint32_t size = (uint32_t)options->ranks.values[0];
+    if (options->rank >= (int64_t)size) {
+        cli_complain("--rank: found %lld; allowed with %u rank%s: 0 to %u, all", (long long)options->rank,
+                     size, tool_plural(size), size - 1);
+        return CLI_USAGE;
+    }
     uint64_t count = options->count.count ? options->count.values[0] : size;
     if (!tool_shape_of(options, options->algorithm, size, count, &shape))
         return CLI_USAGE;
@@ -31,9 +30,8 @@ int tool_show(const tool_options *options) {
         gcoll_choice_format(&shape.choice, text, sizeof text);
         if (file != NULL) {
             fprintf(file, "%s\n", text);
-            status = print_ranks(options, &job, file) ? TOOL_OK : CLI_USAGE;
-            if (!tool_close_output(options, file))
-                status = TOOL_FAILED;
+            print_ranks(options, &job, file);
+            status = tool_close_output(options, file) ? TOOL_OK : TOOL_FAILED;
         }
         tool_job_free(&job);
     }

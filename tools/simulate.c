@@ -93,11 +93,12 @@ static void print_path(FILE *file, const gcoll_simulation *s) {
 
 static void print_table(FILE *file, const result *r, bool first, bool only) {
     const gcoll_simulation *s = r->simulation;
+    const bool moves = r->shape->problem.collective != GCOLL_BARRIER;
     if (first)
-        fprintf(file, "# %s of %s: alpha %g us, beta %g ns, gamma %g ns\n#%6s %12s %14s %14s %14s  %s\n",
-                r->options->collective, gcoll_type_name(r->options->type), r->options->alpha_us,
-                r->options->beta_ns, r->options->gamma_ns, "ranks", "bytes", "time us", "formula us",
-                "mean own us", "algorithm");
+        fprintf(file, "# %s%s%s: alpha %g us, beta %g ns, gamma %g ns\n#%6s %12s %14s %14s %14s  %s\n",
+                r->options->collective, moves ? " of " : "", moves ? gcoll_type_name(r->options->type) : "",
+                r->options->alpha_us, r->options->beta_ns, r->options->gamma_ns, "ranks", "bytes", "time us",
+                "formula us", "mean own us", "algorithm");
     fprintf(file, "%7u %12" PRIu64 " %14.3f %14.3f %14.3f  %s\n", s->size, r->bytes, US * s->time,
             US * r->formula_s, US * s->mean_elapsed, r->algorithm);
     if (only)
@@ -113,17 +114,34 @@ static double formula_of(const tool_options *o, const tool_shape *shape) {
            element * (parameters.beta * cost.sent + parameters.gamma * cost.reduced);
 }
 
-bool tool_time_job(const tool_options *o, const tool_shape *shape, double *seconds) {
+/* A planner refused what its `applies` let through: one algorithm less, but not without a word. */
+static void say_refused(const tool_shape *shape, uint32_t rank) {
+    char text[TOOL_TEXT];
+    tool_shape_text(shape, NULL, text);
+    cli_complain("%s of %s: does not apply: rank %u: %s (refused by its planner; `applies` is the place)",
+                 shape->choice.algorithm->name, text, rank, gcoll_last_error());
+}
+
+bool tool_time_job(const tool_options *o, const tool_shape *shape, tool_time *time) {
     tool_job job;
+    uint32_t rank;
+    *time = (tool_time){-1, -1};
     if (o->by_formula) {
-        *seconds = formula_of(o, shape);
+        time->seconds = formula_of(o, shape);
         return true;
     }
-    if (!tool_job_of(shape, &job))
+    gcoll_status status = tool_job_create(shape, &job, &rank);
+    if (status == GCOLL_ERR_UNSUPPORTED) {
+        say_refused(shape, rank);
+        return true;
+    }
+    if (status != GCOLL_OK) {
+        tool_job_complain(shape, rank);
         return false;
+    }
     gcoll_simulation *simulation = tool_run_job(o, &job, false);
     if (simulation != NULL)
-        *seconds = simulation->time;
+        *time = (tool_time){simulation->time, simulation->mean_elapsed};
     gcoll_simulation_destroy(simulation);
     tool_job_free(&job);
     return simulation != NULL;

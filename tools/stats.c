@@ -63,7 +63,7 @@ static int measure(const tool_options *o, FILE *file, uint32_t size, uint64_t co
         record r = {o->collective, text, size, shape.problem.count, {0}, false};
         r.verified = tool_job_verify(&job, &r.report) == GCOLL_OK;
         status = r.verified ? TOOL_OK : TOOL_FAILED;
-        tool_shape_text(&shape, what);
+        tool_shape_text(&shape, NULL, what);
         if (!r.verified)
             cli_complain("%s of %s: %s", text, what, gcoll_last_error());
         if (o->format == TOOL_TABLE && first)

@@ -131,8 +131,9 @@ static int verify_all(grid *g) {
     bool good = tool_run_work(&work, jobs);
     if (good && g->options->format == TOOL_TABLE)
         fprintf(g->file,
-                "%zu algorithms, %" PRIu64 " jobs checked, %" PRIu64 " skipped, %u algorithms failed\n",
-                g->targets.count, g->proved, g->skipped, g->failures);
+                "%zu algorithm%s, %" PRIu64 " job%s checked, %" PRIu64 " skipped, %u algorithm%s failed\n",
+                g->targets.count, tool_plural(g->targets.count), g->proved, tool_plural(g->proved),
+                g->skipped, g->failures, tool_plural(g->failures));
     munmap(memory, bytes);
     free(g->missing);
     return good && g->failures == 0 ? TOOL_OK : TOOL_FAILED;
@@ -145,9 +146,14 @@ int tool_verify(const tool_options *options) {
         return TOOL_FAILED;
     }
     int status = CLI_USAGE;
+    gcoll_collective named;
+    const bool one = gcoll_collective_parse(options->collective, &named) == GCOLL_OK; /* else all */
     const uint32_t fewest = g.sizes[g.size_count - 1];
-    if (options->root_given && options->root >= fewest) {
-        cli_complain("--root: found %u; allowed with %u ranks: 0 to %u", options->root, fewest, fewest - 1);
+    if (one && !tool_flags_fit(options, named)) {
+        status = CLI_USAGE;
+    } else if (options->root_given && options->root >= fewest) {
+        cli_complain("--root: found %u; allowed with %u rank%s: 0 to %u", options->root, fewest,
+                     tool_plural(fewest), fewest - 1);
     } else if (tool_find_targets(options, &g.targets)) {
         status = TOOL_FAILED;
         g.file = tool_open_output(options);

@@ -60,22 +60,26 @@ void tool_fallback_text(const gcoll_option *o, char text[TOOL_TEXT]) {
         append(text, "%" PRId64, o->fallback);
 }
 
-void tool_shape_text(const tool_shape *shape, char text[TOOL_TEXT]) {
+const char *tool_plural(uint64_t count) {
+    return count == 1 ? "" : "s";
+}
+
+void tool_shape_text(const tool_shape *shape, const char *type, char text[TOOL_TEXT]) {
     static const char *const blocks[TOOL_BLOCKS_COUNT] = {"", ", uneven blocks", ", one block has all"};
     const gcoll_problem *p = &shape->problem;
     text[0] = '\0';
-    append(text, "%u rank%s", p->size, p->size == 1 ? "" : "s");
+    append(text, "%u rank%s", p->size, tool_plural(p->size));
     if (p->collective != GCOLL_BARRIER)
-        append(text, ", %" PRIu64 " element%s", p->count, p->count == 1 ? "" : "s");
+        append(text, ", %" PRIu64 " element%s%s%s", p->count, tool_plural(p->count), type ? " of " : "",
+               type ? type : "");
     if (tool_has_root(p->collective))
         append(text, ", root %u", p->root);
     if (p->exchanges > 0)
-        append(text, ", %u exchanges", p->exchanges);
+        append(text, ", %u exchange%s", p->exchanges, tool_plural(p->exchanges));
     append(text, "%s%s", p->in_place ? ", in place" : "", blocks[shape->blocks]);
     if (p->buffers > 1)
         append(text, ", %u inputs", p->buffers);
-    append(text, "%s%s", p->average ? ", average" : "",
-           p->arrival_ns ? ", arriving one after the other" : "");
+    append(text, "%s%s%s", p->average ? ", average" : "", shape->lateness[0] ? ", " : "", shape->lateness);
     for (uint32_t r = 0; p->node != NULL && r < p->size && r < SHOWN_NODES; r++)
         append(text, "%s%u%s", r ? " " : ", on hosts ", p->node[r],
                r + 1 == SHOWN_NODES && p->size > SHOWN_NODES ? " ..." : "");
