@@ -58,14 +58,14 @@ Call allgather_call(uint64_t count) {
     };
 }
 
-Call gather_v_call(std::vector<uint64_t> counts, uint32_t root) {
+Call gather_v_call(const std::vector<uint64_t> &counts, uint32_t root) {
     return [=](gcoll_context *context, void *buffer) {
         return gcoll_gather_v(context, buffer, static_cast<float *>(buffer) + 500000, counts.data(),
                               GCOLL_FLOAT32, root, nullptr);
     };
 }
 
-Call reduce_scatter_v_call(std::vector<uint64_t> counts) {
+Call reduce_scatter_v_call(const std::vector<uint64_t> &counts) {
     return [=](gcoll_context *context, void *buffer) {
         return gcoll_reduce_scatter_v(context, buffer, static_cast<float *>(buffer) + 500000, counts.data(),
                                       GCOLL_FLOAT32, GCOLL_SUM, nullptr);
