@@ -322,13 +322,11 @@ TEST(Bytes, AreThoseOfWholeElements) {
     EXPECT_EQ(plan({"simulate", "--ranks=4", "--bytes=3", "--type=int8"}).err, "");
 }
 
-// On hosts of several ranks, what comes from outside waits in scratch.
 TEST(Stats, HostsAndLateRanksAreToldToPlanners) {
     const strings hosts = {"stats", "--algorithm=hierarchical", "--ranks=8", "--format=json"};
     strings paired = hosts;
     paired.push_back("--ranks-per-node=4");
-    EXPECT_EQ(number(records(plan(hosts)).at(0), "scratch_max"), 0);
-    EXPECT_GT(number(records(plan(paired)).at(0), "scratch_max"), 0);
+    EXPECT_NE(number(records(plan(hosts)).at(0), "steps"), number(records(plan(paired)).at(0), "steps"));
     const strings show = {"show", "--algorithm=pre_reduced_ring", "--ranks=4", "--rank=all"};
     strings late = show;
     late.push_back("--arrival=one-late:50:2");
@@ -447,6 +445,46 @@ TEST(Draw, AnArrowAMessageAndADotAReduction) {
     o = plan({"draw", "--algorithm=ring", "--ranks=1"});
     EXPECT_EQ(o.status, 0) << o.err;
     EXPECT_EQ(flaw(o.out), "");
+}
+
+TEST(Draw, WhoIsLateIsSaidAndMarked) {
+    const strings common = {"draw", "--algorithm=ring", "--ranks=4"};
+    auto with = [&](const strings &more) {
+        strings all = common;
+        all.insert(all.end(), more.begin(), more.end());
+        outcome o = plan(all);
+        EXPECT_EQ(o.status, 0) << o.err;
+        EXPECT_EQ(flaw(o.out), "");
+        return o.out;
+    };
+    const std::string mark = "stroke=\"#8040a0\"";
+    EXPECT_EQ(occurrences(with({}), mark), 0u);
+    std::string one = with({"--arrival=one-late:4:1"});
+    EXPECT_TRUE(contains(one, "rank 1 late by 4 ms")) << one;
+    EXPECT_EQ(occurrences(one, mark), 1u + 1) << "the rank's and the legend's";
+    EXPECT_TRUE(contains(one, ">arrives<"));
+    std::string random = with({"--arrival=rand-late:4", "--surprise"});
+    EXPECT_TRUE(contains(random, "arriving at random within 4 ms, which planners are not told"));
+    EXPECT_EQ(occurrences(random, mark), 4u + 1);
+}
+
+// Letters of a sans-serif font of 16 pixels are 8 wide on average, and seldom more than 9.
+TEST(Draw, TitlesFitThePicture) {
+    outcome o =
+        plan({"draw", "--collective=broadcast", "--algorithm=binomial", "--ranks=16", "--root=3",
+              "--in-place", "--inputs=2", "--ranks-per-node=4", "--arrival=one-late:4", "--count=1000"});
+    ASSERT_EQ(o.status, 0) << o.err;
+    const double width = std::stod(o.out.substr(o.out.find("width=\"") + 7));
+    const std::string size = "font-size=\"16\"";
+    std::string title;
+    for (size_t at = o.out.find(size); at != std::string::npos; at = o.out.find(size, at + 1)) {
+        size_t begin = o.out.find('>', at) + 1, length = o.out.find('<', begin) - begin;
+        EXPECT_LE(70 + 9.0 * static_cast<double>(length), width) << o.out.substr(begin, length);
+        title += (title.empty() ? "" : " ") + o.out.substr(begin, length);
+    }
+    EXPECT_EQ(title,
+              "broadcast by binomial: 16 ranks, 1000 elements, root 3, in place, 2 inputs, rank 8 late by "
+              "4 ms, on hosts 0 0 0 0 1 1 1 1 2 2 2 2 3 3 3 3");
 }
 
 } // namespace

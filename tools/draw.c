@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/plan_tool.h"
 #include "tools/svg.h"
@@ -12,10 +13,14 @@
 #define MOST_MESSAGES 20000u
 #define MOST_LABELS   96u /* messages; with more, labels would hide one another */
 
+#define TITLE_TEXT  900u
 #define LANE        44.0 /* pixels from rank to rank */
 #define LEFT        70.0
 #define RIGHT       40.0
-#define TOP         76.0
+#define TOP         54.0 /* and the lines of the title */
+#define TITLE_SIZE  16.0
+#define TITLE_LINE  22.0
+#define TITLE_GLYPH 9.0 /* pixels that a letter takes at most, on average */
 #define LEGEND      64.0
 #define MESSAGE     96.0 /* pixels that the shortest message should have */
 #define WIDTH_LEAST 520.0
@@ -23,17 +28,21 @@
 
 #define INK      "#222222"
 #define GREY     "#b8b8b8"
+#define FAINT    "#eeeeee"
 #define COPY     "#8a8a8a"
 #define MOVED    "#1f6fb4" /* data that overwrite or are new */
 #define REDUCED  "#c8501e" /* data that are reduced */
 #define SIGNALED "#6a8f3c"
+#define ARRIVED  "#8040a0"
 
 typedef struct picture {
     FILE *file;
     const tool_job *job;
     const gcoll_simulation *simulation;
     const gcoll_simulate_event **sends; /* by position of their receive among the events */
+    double *arrival;                    /* by rank, seconds; NULL: all at 0 */
     double scale;                       /* pixels a second */
+    double top, right;                  /* of the first rank's line; of the picture's drawn part */
     uint64_t messages;
 } picture;
 
@@ -41,8 +50,8 @@ static double x_of(const picture *p, double seconds) {
     return LEFT + seconds * p->scale;
 }
 
-static double y_of(uint32_t rank) {
-    return TOP + LANE * rank;
+static double y_of(const picture *p, uint32_t rank) {
+    return p->top + LANE * rank;
 }
 
 static const gcoll_step *step_of(const picture *p, const gcoll_simulate_event *e) {
@@ -121,7 +130,8 @@ static void draw_message(const picture *p, const gcoll_simulate_event *send, con
                          bool labels) {
     const gcoll_step *s = step_of(p, recv);
     const char *color = s->count == 0 ? SIGNALED : s->kind == GCOLL_STEP_RECV_REDUCE ? REDUCED : MOVED;
-    double x1 = x_of(p, send->begin), x2 = x_of(p, recv->end), y1 = y_of(send->rank), y2 = y_of(recv->rank);
+    double x1 = x_of(p, send->begin), x2 = x_of(p, recv->end), y1 = y_of(p, send->rank),
+           y2 = y_of(p, recv->rank);
     char text[96];
     if (!labels) {
         svg_arrow(p->file, x1, y1, x2, y2, color, 1.5);
@@ -139,7 +149,7 @@ static void draw_events(const picture *p) {
     const gcoll_simulation *s = p->simulation;
     for (uint64_t i = 0; i < s->event_count; i++) {
         const gcoll_simulate_event *e = &s->events[i];
-        double width = x_of(p, e->end) - x_of(p, e->begin), y = y_of(e->rank);
+        double width = x_of(p, e->end) - x_of(p, e->begin), y = y_of(p, e->rank);
         bool computes = e->kind >= GCOLL_SIMULATE_REDUCE;
         const char *color = e->kind == GCOLL_SIMULATE_REDUCE ? REDUCED : COPY;
         if (computes)
@@ -159,23 +169,33 @@ static double tick_of(double span_us) {
     return span_us / tick < 2 ? tick / 5 : span_us / tick < 5 ? tick / 2 : tick;
 }
 
-static void draw_axes(const picture *p, double right) {
-    const double bottom = y_of(p->simulation->size - 1) + 16, span_us = US * p->simulation->time;
+/* Its line, which is thin until it arrives, and strokes where it arrives late and where it is done. */
+static void draw_rank(const picture *p, uint32_t r) {
+    const double y = y_of(p, r), done = x_of(p, p->simulation->finish[r]);
+    const double came = p->arrival != NULL ? x_of(p, p->arrival[r]) : LEFT;
+    char text[64];
+    snprintf(text, sizeof text, "rank %u", r);
+    svg_text(p->file, LEFT - 12, y + 4, 12, "end", INK, text);
+    if (came > LEFT)
+        svg_line(p->file, LEFT, y, came, y, FAINT, 1);
+    svg_line(p->file, came, y, p->right, y, GREY, 1);
+    if (came > LEFT)
+        svg_line(p->file, came, y - 8, came, y + 8, ARRIVED, 2.5);
+    svg_line(p->file, done, y - 6, done, y + 6, INK, 1.5);
+}
+
+static void draw_axes(const picture *p) {
+    const double bottom = y_of(p, p->simulation->size - 1) + 16, span_us = US * p->simulation->time;
     char text[64];
     for (double us = 0, tick = tick_of(span_us); span_us > 0 && us <= span_us * 1.0001; us += tick) {
         double x = x_of(p, us / US);
-        svg_line(p->file, x, TOP - 16, x, bottom, "#eeeeee", 1);
+        svg_line(p->file, x, p->top - 16, x, bottom, FAINT, 1);
         snprintf(text, sizeof text, "%g", us);
-        svg_text(p->file, x, TOP - 20, 10, "middle", COPY, text);
+        svg_text(p->file, x, p->top - 20, 10, "middle", COPY, text);
     }
-    svg_text(p->file, LEFT - 12, TOP - 20, 10, "end", COPY, "us");
-    for (uint32_t r = 0; r < p->simulation->size; r++) {
-        snprintf(text, sizeof text, "rank %u", r);
-        svg_text(p->file, LEFT - 12, y_of(r) + 4, 12, "end", INK, text);
-        svg_line(p->file, LEFT, y_of(r), right, y_of(r), GREY, 1);
-        svg_line(p->file, x_of(p, p->simulation->finish[r]), y_of(r) - 6, x_of(p, p->simulation->finish[r]),
-                 y_of(r) + 6, INK, 1.5);
-    }
+    svg_text(p->file, LEFT - 12, p->top - 20, 10, "end", COPY, "us");
+    for (uint32_t r = 0; r < p->simulation->size; r++)
+        draw_rank(p, r);
 }
 
 static void draw_legend(const picture *p, double y) {
@@ -192,7 +212,36 @@ static void draw_legend(const picture *p, double y) {
     svg_box(f, LEFT + 90, y + 18, 16, 8, COPY);
     svg_text(f, LEFT + 112, y + 26, 11, "start", INK, "copies, divides");
     svg_line(f, LEFT + 250, y + 16, LEFT + 250, y + 28, INK, 1.5);
-    svg_text(f, LEFT + 258, y + 26, 11, "start", INK, "has its result");
+    svg_text(f, LEFT + 258, y + 26, 11, "start", INK, "is done");
+    if (p->arrival == NULL)
+        return;
+    svg_line(f, LEFT + 340, y + 14, LEFT + 340, y + 30, ARRIVED, 2.5);
+    svg_text(f, LEFT + 348, y + 26, 11, "start", INK, "arrives");
+}
+
+/* Draws the title, in as many lines as it needs, broken at spaces; returns how many. With NULL for a file it
+ * only counts. */
+static uint32_t draw_title(FILE *file, const char *title, double width) {
+    const size_t most = (size_t)(width / TITLE_GLYPH);
+    uint32_t lines = 0;
+    char line[TITLE_TEXT];
+    while (*title != '\0') {
+        size_t length = strlen(title);
+        if (length > most) {
+            length = most;
+            while (length > 0 && title[length] != ' ')
+                length--;
+            if (length == 0) /* one long word */
+                length = strcspn(title, " ");
+        }
+        snprintf(line, sizeof line, "%.*s", (int)length, title);
+        if (file != NULL)
+            svg_text(file, LEFT, 28 + TITLE_LINE * lines, TITLE_SIZE, "start", INK, line);
+        lines++;
+        title += length;
+        title += strspn(title, " ");
+    }
+    return lines;
 }
 
 /* So that the shortest message is seen. */
@@ -209,7 +258,9 @@ static double scale_of(const picture *p) {
 }
 
 static bool draw(const tool_options *o, const tool_shape *shape, picture *p) {
-    char algorithm[256], what[TOOL_TEXT], title[900];
+    char algorithm[256], what[TOOL_TEXT], title[TITLE_TEXT];
+    if (!tool_arrivals(o, p->simulation->size, &p->arrival))
+        return false;
     if (!match(p)) {
         cli_complain("out of memory");
         return false;
@@ -224,14 +275,16 @@ static bool draw(const tool_options *o, const tool_shape *shape, picture *p) {
         return false;
     p->scale = scale_of(p);
     const double drawn = p->simulation->time * p->scale;
-    const double right = LEFT + (drawn > WIDTH_LEAST ? drawn : WIDTH_LEAST) + 8;
-    const double bottom = y_of(p->simulation->size - 1) + 44;
+    p->right = LEFT + (drawn > WIDTH_LEAST ? drawn : WIDTH_LEAST) + 8;
     gcoll_choice_format(&shape->choice, algorithm, sizeof algorithm);
     tool_shape_text(shape, NULL, what);
     snprintf(title, sizeof title, "%s by %s: %s", o->collective, algorithm, what);
-    svg_begin(p->file, right + RIGHT, bottom + LEGEND);
-    svg_text(p->file, LEFT, 28, 16, "start", INK, title);
-    draw_axes(p, right);
+    const double room = p->right + RIGHT - LEFT;
+    p->top = TOP + TITLE_LINE * draw_title(NULL, title, room);
+    const double bottom = y_of(p, p->simulation->size - 1) + 44;
+    svg_begin(p->file, p->right + RIGHT, bottom + LEGEND);
+    draw_title(p->file, title, room);
+    draw_axes(p);
     draw_events(p);
     draw_legend(p, bottom);
     svg_end(p->file);
@@ -255,6 +308,7 @@ int tool_draw(const tool_options *options) {
         picture p = {.job = &job, .simulation = simulation};
         if (simulation != NULL && draw(options, &shape, &p))
             status = TOOL_OK;
+        free(p.arrival);
         free(p.sends);
         gcoll_simulation_destroy(simulation);
         tool_job_free(&job);
