@@ -22,12 +22,4 @@ static inline bool gcoll_is_power_of_two(uint32_t size) {
     return (size & (size - 1)) == 0;
 }
 
-/* What holds whatever the algorithm is: nothing is reduced by one rank or of no elements, two ranks have one
- * tree, and plans without races are run-identical. */
-static inline uint32_t gcoll_trivial_claims(const gcoll_problem *problem) {
-    if (problem->size == 1 || problem->count == 0)
-        return GCOLL_CLAIM_ALL;
-    return GCOLL_CLAIM_RUN_IDENTICAL | (problem->size == 2 ? GCOLL_CLAIM_P_INDEPENDENT : 0);
-}
-
 #endif

@@ -190,7 +190,7 @@ GCOLL_API void gcoll_plan_fence(gcoll_builder *b);
 /* Reserves scratch and returns its start. */
 GCOLL_API gcoll_ref gcoll_plan_scratch(gcoll_builder *b, uint64_t count);
 GCOLL_API void gcoll_plan_window(gcoll_builder *b, uint32_t window);
-/* Ends planning with this error. */
+/* Ends planning with this error. Shapes that the algorithm does not do are for `applies` to refuse. */
 GCOLL_API void gcoll_plan_refuse(gcoll_builder *b, gcoll_status status, const char *format, ...);
 
 /* ---- Algorithms ------------------------------------------------------------------------------------- */
@@ -219,6 +219,23 @@ typedef struct gcoll_option {
         * neighbours */
 #define GCOLL_CLAIM_ALL 15u /* what collectives that reduce nothing have */
 
+/* What holds of whatever reduces, to begin `claims` with: a plan has no races, so it is run-identical, and at
+ * the small ends, where a planner is called like anywhere else, there is more.
+ *
+ * One rank: its result is its input, so the plan is a copy from IN to OUT, which is dropped in place. There
+ * is nobody to send to. Every claim holds.
+ *
+ * Two ranks: an element is 0 op 1 or 1 op 0, which is one tree, so GCOLL_CLAIM_P_INDEPENDENT holds. The
+ * others are the algorithm's own affair.
+ *
+ * Count 0: data steps of 0 elements are dropped, as those of an empty block are, so a planner need not look;
+ * a signal and an await stay. Every claim holds. */
+static inline uint32_t gcoll_trivial_claims(const gcoll_problem *problem) {
+    if (problem->size == 1 || problem->count == 0)
+        return GCOLL_CLAIM_ALL;
+    return GCOLL_CLAIM_RUN_IDENTICAL | (problem->size == 2 ? GCOLL_CLAIM_P_INDEPENDENT : 0u);
+}
+
 /* What the busiest rank does in the alpha-beta-gamma model with one port: messages one after the other,
  * elements sent (or received, if more) on that way, elements reduced; and the most scratch of any rank. */
 typedef struct gcoll_cost {
@@ -236,7 +253,8 @@ typedef struct gcoll_algorithm {
     uint32_t (*claims)(const gcoll_problem *problem);             /* GCOLL_CLAIM_*; NULL: GCOLL_CLAIM_ALL */
     void (*cost)(const gcoll_problem *problem, gcoll_cost *cost); /* by formula, no plan built */
     /* NULL, or what is asked of a problem beyond its table: GCOLL_ERR_UNSUPPORTED, by gcoll_unsupported. Of a
-     * problem that is refused nothing else is asked. */
+     * problem that is refused nothing else is asked. Refusals belong here, not in `plan`: who chooses or
+     * compares asks this, and builds no plan for it. */
     gcoll_status (*applies)(const gcoll_problem *problem);
     bool uses_node; /* it makes use of the problem's `node`, which a context finds out for an algorithm that
                      * is asked for by name, and leaves NULL when it chooses */

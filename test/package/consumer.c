@@ -3,6 +3,9 @@
 #include <gcoll/context.h>
 #include <gcoll/export.h>
 #include <gcoll/gcoll.h>
+#include <gcoll/operations.h>
+#include <gcoll/plan.h>
+#include <gcoll/simulate.h>
 #include <gcoll/status.h>
 #include <gcoll/store.h>
 #include <gcoll/types.h>
