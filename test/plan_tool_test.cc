@@ -335,6 +335,10 @@ TEST(Stats, HostsAndLateRanksAreToldToPlanners) {
 }
 
 TEST(Words, OneIsNotSeveralAndABarrierHasNoBytes) {
+    EXPECT_TRUE(contains(plan({"show", "--collective=barrier", "--ranks=2"}).out,
+                         "\nbarrier, rank 0 of 2: 2 steps in 1 round, scratch 0 elements,"));
+    EXPECT_TRUE(contains(plan({"show", "--collective=broadcast", "--ranks=1", "--count=1"}).out,
+                         "\nbroadcast of 1 element, rank 0 of 1: 1 step in 1 round,"));
     EXPECT_TRUE(contains(plan({"verify", "--collective=allreduce", "--algorithm=ring", "--ranks=2"}).out,
                          "1 algorithm, "));
     EXPECT_TRUE(contains(plan({"explain", "--collective=barrier", "--ranks=5"}).out, "# barrier: 5 ranks;"));

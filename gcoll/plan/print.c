@@ -68,14 +68,21 @@ static uint32_t *predecessors(const gcoll_plan *plan) {
     return result;
 }
 
+static const char *plural(uint64_t count) {
+    return count == 1 ? "" : "s";
+}
+
 void gcoll_plan_print(const gcoll_plan *plan, void *file) {
     FILE *f = file;
     const gcoll_problem *p = &plan->problem;
     uint32_t *before = predecessors(plan);
     const uint32_t *next = before;
-    fprintf(f, "%s of %llu elements, rank %u of %u: %u steps in %u rounds, scratch %llu elements, window ",
-            gcoll_collective_name(p->collective), (ull)p->count, p->rank, p->size, plan->step_count,
-            plan->rounds, (ull)plan->scratch);
+    fputs(gcoll_collective_name(p->collective), f);
+    if (p->collective != GCOLL_BARRIER)
+        fprintf(f, " of %llu element%s", (ull)p->count, plural(p->count));
+    fprintf(f, ", rank %u of %u: %u step%s in %u round%s, scratch %llu element%s, window ", p->rank, p->size,
+            plan->step_count, plural(plan->step_count), plan->rounds, plural(plan->rounds),
+            (ull)plan->scratch, plural(plan->scratch));
     if (plan->window == GCOLL_WINDOW_UNBOUNDED)
         fputs("unbounded\n", f);
     else
