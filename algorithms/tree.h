@@ -11,7 +11,7 @@
 /* A row of an option table: into how many parts the vector is cut. */
 #define GCOLL_TREE_PARTS_OPTION(NAME)                                                                        \
     {                                                                                                        \
-        .name = NAME, .help = NAME " that the vector is cut in, at most one an element; -1: by cost",        \
+        .name = (NAME), .help = NAME " that the vector is cut in, at most one an element; -1: by cost",      \
         .fallback = GCOLL_BY_COST, .min = GCOLL_BY_COST, .max = GCOLL_TREE_MAX_PARTS, .doubling = true       \
     }
 

@@ -77,8 +77,10 @@ static bool set_collective(bench_options *o, const char *flag, const char *text)
     gcoll_collective collective;
     if (strcmp(text, "all") != 0 && gcoll_collective_parse(text, &collective) != GCOLL_OK) {
         char allowed[300] = "all";
-        for (unsigned c = 0; c < GCOLL_COLLECTIVE_COUNT; c++) {
-            strcat(strcat(allowed, ", "), gcoll_collective_name((gcoll_collective)c)); /* about 120 bytes */
+        size_t used = strlen(allowed);
+        for (unsigned c = 0; c < GCOLL_COLLECTIVE_COUNT; c++) { /* about 120 bytes */
+            used += (size_t)snprintf(allowed + used, sizeof allowed - used, ", %s",
+                                     gcoll_collective_name((gcoll_collective)c));
         }
         return cli_bad(flag, text, allowed);
     }

@@ -25,12 +25,14 @@ const char *gcoll_collective_name(gcoll_collective collective) {
 
 gcoll_status gcoll_collective_parse(const char *name, gcoll_collective *collective) {
     char list[256] = "";
+    size_t used = 0;
     for (unsigned i = 0; i < GCOLL_COLLECTIVE_COUNT; i++) {
         if (name != NULL && strcmp(name, names[i]) == 0) {
             *collective = (gcoll_collective)i;
             return GCOLL_OK;
         }
-        strcat(strcat(list, i ? ", " : ""), names[i]); /* 101 bytes in all */
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "",
+                                 names[i]); /* 101 bytes */
     }
     return gcoll_error(GCOLL_ERR_INVALID, "collective: is '%.40s'; allowed are %s", name ? name : "NULL",
                        list);
