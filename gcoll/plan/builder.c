@@ -10,12 +10,6 @@
 
 #include "gcoll/plan/builder_internal.h"
 
-/* How many messages went to and came from one peer so far. */
-typedef struct peer_entry {
-    uint32_t peer_plus_1; /* 0: free */
-    uint32_t sent, received;
-} peer_entry;
-
 struct gcoll_builder {
     gcoll_problem problem;
     gcoll_status status; /* the first error; nothing is done after it */
@@ -25,8 +19,7 @@ struct gcoll_builder {
     uint32_t step_count, step_capacity;
     uint32_t *edges; /* who is waited for; steps[i].dependencies of them for step i, in order of i */
     uint32_t edge_count, edge_capacity;
-    peer_entry *peers; /* open addressing, peer_capacity is a power of two */
-    uint32_t peer_count, peer_capacity;
+    gcoll_peer_counts peers;
     gcoll_spans *maps; /* OUT[k], then SCRATCH; IN is never written unless it is OUT */
     uint64_t scratch;
     uint64_t *offsets; /* what problem.offsets points to */
@@ -92,49 +85,12 @@ void gcoll_builder_destroy(gcoll_builder *b) {
     for (uint32_t i = 0; i <= b->problem.buffers; i++)
         gcoll_spans_clear(&b->maps[i]);
     free(b->maps);
-    free(b->peers);
+    gcoll_peer_counts_clear(&b->peers);
     free(b->edges);
     free(b->waiter);
     free(b->steps);
     free(b->offsets);
     free(b);
-}
-
-/* ---- Messages are counted by peer ---------------------------------------------------------------- */
-
-static peer_entry *find_peer(peer_entry *peers, uint32_t capacity, uint32_t peer) {
-    uint32_t slot = peer * UINT32_C(2654435769); /* Fibonacci hashing */
-    slot ^= slot >> 16;
-    while (peers[slot & (capacity - 1)].peer_plus_1 != 0 &&
-           peers[slot & (capacity - 1)].peer_plus_1 != peer + 1)
-        slot++;
-    return &peers[slot & (capacity - 1)];
-}
-
-static bool grow_peers(gcoll_builder *b) {
-    uint32_t capacity = b->peer_capacity ? 2 * b->peer_capacity : 64;
-    peer_entry *peers = calloc(capacity, sizeof *peers);
-    if (peers == NULL)
-        return false;
-    for (uint32_t i = 0; i < b->peer_capacity; i++)
-        if (b->peers[i].peer_plus_1 != 0)
-            *find_peer(peers, capacity, b->peers[i].peer_plus_1 - 1) = b->peers[i];
-    free(b->peers);
-    b->peers = peers;
-    b->peer_capacity = capacity;
-    return true;
-}
-
-static bool number_message(gcoll_builder *b, gcoll_step *step) {
-    if (2 * b->peer_count >= b->peer_capacity && !grow_peers(b))
-        return false;
-    peer_entry *entry = find_peer(b->peers, b->peer_capacity, step->peer);
-    if (entry->peer_plus_1 == 0) {
-        entry->peer_plus_1 = step->peer + 1;
-        b->peer_count++;
-    }
-    step->message = step->kind == GCOLL_STEP_SEND ? entry->sent++ : entry->received++;
-    return true;
 }
 
 /* ---- Edges --------------------------------------------------------------------------------------- */
@@ -277,7 +233,7 @@ static void emit(gcoll_builder *b, gcoll_step s) {
     if (b->status != GCOLL_OK || !check_step(b, &s) || !reserve_step(b))
         return;
     s.round = b->round;
-    if (s.kind <= GCOLL_STEP_RECV_REDUCE && !number_message(b, &s)) {
+    if (s.kind <= GCOLL_STEP_RECV_REDUCE && !gcoll_peer_counts_number(&b->peers, &s)) {
         fail_memory(b);
         return;
     }

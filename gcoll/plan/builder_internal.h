@@ -14,6 +14,20 @@
 /* Appends `from` to what the step under construction waits for; duplicates are dropped. */
 void gcoll_builder_wait_for(gcoll_builder *builder, uint32_t from);
 
+/* ---- Messages to and from each peer so far (builder_peers.c) --------------------------------------- */
+
+typedef struct gcoll_peer_count gcoll_peer_count;
+
+/* Open addressing; capacity is a power of two. All zero is empty. */
+typedef struct gcoll_peer_counts {
+    gcoll_peer_count *entries;
+    uint32_t count, capacity;
+} gcoll_peer_counts;
+
+/* Sets step->message. False: out of memory. */
+bool gcoll_peer_counts_number(gcoll_peer_counts *counts, gcoll_step *step);
+void gcoll_peer_counts_clear(gcoll_peer_counts *counts);
+
 /* ---- Who touched which elements of one buffer last (spans.c) ------------------------------------- */
 
 typedef struct gcoll_span_block gcoll_span_block;

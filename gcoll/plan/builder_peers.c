@@ -1,0 +1,49 @@
+/* gcoll/plan/builder_peers.c - messages are numbered by peer: how many went to and came from each so far. */
+#include <stdlib.h>
+
+#include "gcoll/plan/builder_internal.h"
+
+struct gcoll_peer_count {
+    uint32_t peer_plus_1; /* 0: free */
+    uint32_t sent, received;
+};
+
+static gcoll_peer_count *find(gcoll_peer_count *entries, uint32_t capacity, uint32_t peer) {
+    uint32_t slot = peer * UINT32_C(2654435769); /* Fibonacci hashing */
+    slot ^= slot >> 16;
+    while (entries[slot & (capacity - 1)].peer_plus_1 != 0 &&
+           entries[slot & (capacity - 1)].peer_plus_1 != peer + 1)
+        slot++;
+    return &entries[slot & (capacity - 1)];
+}
+
+static bool grow(gcoll_peer_counts *counts) {
+    uint32_t capacity = counts->capacity ? 2 * counts->capacity : 64;
+    gcoll_peer_count *entries = calloc(capacity, sizeof *entries);
+    if (entries == NULL)
+        return false;
+    for (uint32_t i = 0; i < counts->capacity; i++)
+        if (counts->entries[i].peer_plus_1 != 0)
+            *find(entries, capacity, counts->entries[i].peer_plus_1 - 1) = counts->entries[i];
+    free(counts->entries);
+    counts->entries = entries;
+    counts->capacity = capacity;
+    return true;
+}
+
+bool gcoll_peer_counts_number(gcoll_peer_counts *counts, gcoll_step *step) {
+    if (2 * counts->count >= counts->capacity && !grow(counts))
+        return false;
+    gcoll_peer_count *entry = find(counts->entries, counts->capacity, step->peer);
+    if (entry->peer_plus_1 == 0) {
+        entry->peer_plus_1 = step->peer + 1;
+        counts->count++;
+    }
+    step->message = step->kind == GCOLL_STEP_SEND ? entry->sent++ : entry->received++;
+    return true;
+}
+
+void gcoll_peer_counts_clear(gcoll_peer_counts *counts) {
+    free(counts->entries);
+    *counts = (gcoll_peer_counts){0};
+}
