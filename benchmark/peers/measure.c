@@ -191,16 +191,30 @@ static bool print(const peer_job *job, const peer_call *call, double *times_us, 
     return fflush(stdout) == 0;
 }
 
+/* At most as long as the timed calls are meant to take: slow ones are slow enough as it is. */
+static bool warm_up(const peer_job *job, const peer_options *options, const peer_call *call) {
+    double elapsed_s = 0;
+    for (uint32_t i = 0; i < options->warmup && elapsed_s < options->seconds; i++) {
+        int64_t start = peer_now_ns();
+        if (!call->run(call->self)) {
+            return false;
+        }
+        elapsed_s += (double)(peer_now_ns() - start) / 1e9;
+        if (!job->max(job->self, &elapsed_s, 1)) { /* so that all decide alike */
+            return false;
+        }
+    }
+    return true;
+}
+
 bool peer_measure(const peer_job *job, const peer_options *options, const peer_call *call) {
     double *times_us = NULL;
     uint32_t count = 0;
     bool checked = call->collective != PEER_BARRIER;
     bool good = !checked || check(job, call);
-    for (uint32_t i = 0; good && i < options->warmup; i++) {
-        good = call->run(call->self);
-    }
-    good = good && time_all(job, options, call, &times_us, &count) && (!checked || check(job, call)) &&
-           job->max(job->self, times_us, count) && print(job, call, times_us, count);
+    good = good && warm_up(job, options, call) && time_all(job, options, call, &times_us, &count) &&
+           (!checked || check(job, call)) && job->max(job->self, times_us, count) &&
+           print(job, call, times_us, count);
     free(times_us);
     return good;
 }

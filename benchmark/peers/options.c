@@ -125,7 +125,7 @@ static const row rows[] = {
     {{"--bytes", "LIST", "sizes and sweeps, of whole vectors of float32: 4,1Ki or 4:64Mi:x4 (4:64Mi:x4)"},
      set_bytes},
     {{NULL, NULL, "How"}, NULL},
-    {{"--warmup", "N", "calls before the timed ones (5)"}, set_warmup},
+    {{"--warmup", "N", "calls before the timed ones, at most as long as --time (5)"}, set_warmup},
     {{"--iterations", "N", "timed calls for each size"}, set_iterations},
     {{"--time", "SECONDS", "instead: as many as fit, at least 5, at most 100000 (0.5)"}, set_time},
     {{"--limit", "SECONDS", "end with an error after so long (120)"}, set_limit},
