@@ -37,6 +37,14 @@ static inline int64_t gcoll_now_ms(void) {
 /* 64 bits that differ between processes, hosts and calls (getrandom). */
 gcoll_status gcoll_random_bytes(void *buffer, size_t bytes);
 
+/* Equal for processes that share a loopback interface: the same boot of a machine, the same network namespace,
+ * the same host name. */
+uint64_t gcoll_host_identity(void);
+
+/* Equal for processes of one machine that may run on the same processors, in whatever namespaces: they get in
+ * each other's way. */
+uint64_t gcoll_processors_identity(void);
+
 /* dst = a op b over `count` elements; dst may equal a or b. No op may be GCOLL_USER; GCOLL_AVG adds.
  * Buffers may have any alignment. All instruction sets give the same bits, but for which NaN a NaN is. */
 typedef void (*gcoll_kernel)(void *dst, const void *a, const void *b, uint64_t count);

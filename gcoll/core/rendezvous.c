@@ -8,7 +8,7 @@
  *   <generation>/addr.<rank> the rank's address, a space and its host's id; or what broke the rank once it
  * has left for that; then the counter <generation>/here        is raised, and the rank that makes it full
  * writes <generation>/go          "go", on which all ranks return; or a status and why there will be no go
- *   <generation>/host.<id>   counts the ranks of a host
+ *   <generation>/host.<id>   counts the ranks that share processors
  *   <generation>/left        counts the ranks that left; the last one removes what is common
  *
  * A crashed run may leave a join behind, which rank 0 answers in vain: the new process of that rank
@@ -241,26 +241,13 @@ gcoll_status gcoll_rendezvous_begin(gcoll_context *context, int64_t deadline_ms)
                               : ask_generation(context, deadline_ms);
 }
 
-static void host_id(char text[HOST_TEXT]) {
-    char boot[64] = "unknown", name[256] = "";
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
-    if (file) {
-        if (!fgets(boot, sizeof boot, file))
-            snprintf(boot, sizeof boot, "unknown");
-        fclose(file);
-    }
-    gethostname(name, sizeof name - 1);
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    const char *parts[] = {boot, name};
-    for (size_t i = 0; i < 2; i++)
-        for (const char *at = parts[i]; *at; at++)
-            hash = (hash ^ (uint8_t)*at) * UINT64_C(0x100000001b3);
-    snprintf(text, HOST_TEXT, "%016" PRIx64, hash);
+static void host_text(uint64_t identity, char text[HOST_TEXT]) {
+    snprintf(text, HOST_TEXT, "%016" PRIx64, identity);
 }
 
 void gcoll_rendezvous_record(const char *address, char record[GCOLL_RECORD_MAX]) {
     char host[HOST_TEXT];
-    host_id(host);
+    host_text(gcoll_host_identity(), host);
     snprintf(record, GCOLL_RECORD_MAX, "%s %s", address, host);
 }
 
@@ -273,7 +260,7 @@ uint32_t gcoll_host_cores(void) {
 static gcoll_status announce(gcoll_context *context, const char *address) {
     char key[GCOLL_STORE_KEY_MAX + 1], host[HOST_TEXT], record[GCOLL_RECORD_MAX];
     int64_t value;
-    host_id(host);
+    host_text(gcoll_processors_identity(), host);
     snprintf(context->host_key, sizeof context->host_key, "host.%s", host);
     key_of(context, key, "%s/%s", context->generation, context->host_key);
     gcoll_status status = gcoll_store_add(context->store, key, 1, &value);

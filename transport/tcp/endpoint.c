@@ -190,7 +190,7 @@ static gcoll_status tcp_open(const gcoll_endpoint_options *options, const gcoll_
         status = gcoll_random_bytes(tcp->address.token, sizeof tcp->address.token);
     }
     if (status == GCOLL_OK) {
-        tcp->address.host = gcoll_tcp_host_identity();
+        tcp->address.host = gcoll_host_identity();
         status = gcoll_tcp_find_interfaces(tcp, options->interface, options->route_to, &bind_to, &everywhere);
     }
     if (status == GCOLL_OK) {

@@ -5,45 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "transport/tcp/tcp.h"
 
-#define BOOT_ID_FILE  "/proc/sys/kernel/random/boot_id"
-#define NAMESPACE     "/proc/self/ns/net"
-#define BOOT_ID_BYTES 36
 #define LIST_TEXT_MAX 512
-
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count) {
-    const uint8_t *each = bytes;
-
-    for (size_t i = 0; i < count; i++) { /* FNV-1a: nobody gains by a collision */
-        hash = (hash ^ each[i]) * UINT64_C(0x100000001b3);
-    }
-    return hash;
-}
-
-/* Equal for processes that share a loopback interface: the same boot of a machine, the same network
- * namespace. The host name is there for sandboxes that show neither. */
-uint64_t gcoll_tcp_host_identity(void) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    char text[256] = {0};
-    struct stat status;
-    FILE *file = fopen(BOOT_ID_FILE, "re");
-
-    if (file != NULL) {
-        hash = hash_bytes(hash, text, fread(text, 1, BOOT_ID_BYTES, file));
-        fclose(file);
-    }
-    if (stat(NAMESPACE, &status) == 0) {
-        hash = hash_bytes(hash, &status.st_ino, sizeof status.st_ino);
-    }
-    if (gethostname(text, sizeof text - 1) == 0) {
-        hash = hash_bytes(hash, text, strlen(text));
-    }
-    return hash;
-}
 
 static uint32_t count_bits(const void *mask, size_t bytes) {
     const uint8_t *each = mask;

@@ -257,7 +257,6 @@ void gcoll_tcp_pair_destroy(gcoll_tcp_pair *pair);
 /* Fills tcp->address.hosts, and the one address to bind to; *everywhere if it is the wildcard. */
 gcoll_status gcoll_tcp_find_interfaces(gcoll_tcp *tcp, const char *interface, const char *route_to,
                                        gcoll_host_address *bind_to, bool *everywhere);
-uint64_t gcoll_tcp_host_identity(void);
 
 /* listen.c */
 gcoll_status gcoll_tcp_listen(gcoll_tcp *tcp, const gcoll_endpoint_options *options,
