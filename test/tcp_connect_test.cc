@@ -252,6 +252,55 @@ TEST(Tcp, LoopbackOfBothFamilies) {
     }
 }
 
+// ---- Congestion control ------------------------------------------------------------------------------
+
+std::string congestion_control(int fd) {
+    char name[GCOLL_TCP_CONTROL_BYTES] = {};
+    socklen_t length = sizeof name;
+    EXPECT_EQ(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length), 0);
+    return name;
+}
+
+std::string congestion_control_of_system() {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    std::string name = congestion_control(fd);
+    close(fd);
+    return name;
+}
+
+TEST(Tcp, WithinTheHostNothingIsPaced) {
+    const std::string system = congestion_control_of_system();
+    const bool paces = system.rfind("bbr", 0) == 0;
+    for (const char *interface : {"127.0.0.1", "::1"}) {
+        Two two([&](gcoll_endpoint_options &o) { o.interface = interface; });
+        ASSERT_TRUE(two.meet());
+        for (uint32_t r = 0; r < 2; r++)
+            EXPECT_EQ(congestion_control(two.pair(r)->socket->fd), paces ? "reno" : system)
+                << interface << ", rank " << r;
+        two.check();
+    }
+}
+
+TEST(Tcp, WhoConnectsFromElsewhereGetsTheSystemsCongestionControl) {
+    gcoll_endpoint_options options = options_of(0, 2);
+    Rank rank(kTcp, options);
+    gcoll_tcp *tcp = gcoll_tcp_of(rank.endpoint);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in here = {}, there = {};
+    here.sin_family = there.sin_family = AF_INET;
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+    there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    there.sin_port = htons(tcp->address.port);
+    ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr *>(&here), sizeof here), 0);
+    ASSERT_EQ(::connect(fd, reinterpret_cast<sockaddr *>(&there), sizeof there), 0);
+    auto limit = Clock::now() + kPatience;
+    while (tcp->strangers == nullptr && Clock::now() < limit)
+        rank.progress(0);
+    ASSERT_NE(tcp->strangers, nullptr);
+    EXPECT_EQ(congestion_control(tcp->strangers->socket->fd), congestion_control_of_system());
+    close(fd);
+}
+
 // ---- Listening ---------------------------------------------------------------------------------------
 
 std::string open_error(const std::function<void(gcoll_endpoint_options &)> &change) {

@@ -249,12 +249,14 @@ static void on_connect(uv_connect_t *request, int status) {
 static int start_attempt(gcoll_tcp_dial *dial, const gcoll_host_address *host) {
     attempt *each = calloc(1, sizeof *each);
     struct sockaddr_storage where;
+    uv_os_fd_t fd;
     int error;
 
     if (each == NULL) {
         return UV_ENOMEM;
     }
-    error = uv_tcp_init(dial->timer.loop, &each->handle);
+    gcoll_host_address_at_port(host, dial->peer.port, &where);
+    error = uv_tcp_init_ex(dial->timer.loop, &each->handle, where.ss_family);
     if (error != 0) {
         free(each);
         return error;
@@ -263,7 +265,10 @@ static int start_attempt(gcoll_tcp_dial *dial, const gcoll_host_address *host) {
     each->request.data = each;
     each->dial = dial;
     dial->attempt = each;
-    gcoll_host_address_at_port(host, dial->peer.port, &where);
+    if (dial->peer.host == dial->pair->tcp->address.host &&
+        uv_fileno((uv_handle_t *)&each->handle, &fd) == 0) {
+        gcoll_tcp_local_dial(fd);
+    }
     return uv_tcp_connect(&each->request, &each->handle, (struct sockaddr *)&where, on_connect);
 }
 

@@ -114,6 +114,7 @@ static void on_connections(uv_poll_t *listener, int status, int events) {
         int fd = accept4(tcp->listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
+            gcoll_tcp_local_accepted(tcp, fd);
             welcome_stranger(tcp, fd);
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return;
@@ -158,6 +159,7 @@ static int listen_at(gcoll_tcp *tcp, const struct sockaddr_storage *where) {
     if (fd < 0) {
         return uv_translate_sys_error(errno);
     }
+    gcoll_tcp_local_listen(tcp, fd);
     error = bind_and_listen(fd, where);
     if (error == 0) {
         tcp->address.port = port_of(fd);

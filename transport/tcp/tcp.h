@@ -9,6 +9,7 @@
  *   interfaces.c  which addresses to listen on and to publish
  *   listen.c      the listener, accepted connections until they have greeted
  *   dial.c        connecting to a peer
+ *   local.c       what is different for a connection within the host
  *   socket.c      an established connection: a descriptor and its readiness
  *   handshake.c   HELLO, its answer, which of two crossing connections stays
  *   flow.c        credit, grants, matching: when a message may move
@@ -57,8 +58,10 @@
 #define GCOLL_TCP_BACKLOG       4096
 #define GCOLL_TCP_CONNECT_MS    30000
 /* Whatever the unit: the longest time that counts; in microseconds 142 years. */
-#define GCOLL_TCP_TIME_MAX      (INT64_C(1) << 52)
-#define GCOLL_TCP_VERDICT_TEXT  192
+#define GCOLL_TCP_TIME_MAX     (INT64_C(1) << 52)
+#define GCOLL_TCP_VERDICT_TEXT 192
+/* A name of congestion control, with its end: TCP_CA_NAME_MAX of the kernel and one. */
+#define GCOLL_TCP_CONTROL_BYTES 17
 #define GCOLL_TCP_FIXED_HEADERS (GCOLL_WIRE_HEADER_BYTES + GCOLL_FINGERPRINT_BYTES)
 
 typedef struct gcoll_tcp gcoll_tcp;
@@ -200,6 +203,8 @@ struct gcoll_tcp {
     uv_timer_t pause;   /* ends a time without accepting */
     int listener_fd;
     bool listens;
+    bool has_control;                      /* the listener was given another congestion control than */
+    char control[GCOLL_TCP_CONTROL_BYTES]; /* ... this, the system's */
     gcoll_events events;
     uint32_t rank, size;
     uint8_t group[16];
@@ -264,6 +269,13 @@ gcoll_status gcoll_tcp_listen(gcoll_tcp *tcp, const gcoll_endpoint_options *opti
 void gcoll_tcp_stop_listening(gcoll_tcp *tcp);
 /* Takes a link out of the strangers. */
 void gcoll_tcp_forget_stranger(gcoll_tcp_link *link);
+
+/* local.c */
+/* Of a listener that does not listen yet. */
+void gcoll_tcp_local_listen(gcoll_tcp *tcp, int fd);
+void gcoll_tcp_local_accepted(const gcoll_tcp *tcp, int fd);
+/* Of a socket that is about to connect to a peer on this host. */
+void gcoll_tcp_local_dial(int fd);
 
 /* socket.c */
 /* Takes over a descriptor, and closes it on failure: then NULL. */
