@@ -69,4 +69,11 @@ static inline uint32_t gcoll_bfloat16_round(float value) {
     return value != value ? nan : rounded;
 }
 
+/* The same for what arithmetic on widened values gave: a NaN among these is quiet, and nothing but zeros
+ * stands in its lower half, so that rounding carries nothing into the upper one and no test is needed. */
+static inline uint32_t gcoll_bfloat16_round_result(float value) {
+    uint32_t bits = gcoll_float_bits(value);
+    return (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+}
+
 #endif

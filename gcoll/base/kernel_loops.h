@@ -156,9 +156,9 @@ DIVIDE(f64, x / n)
             *x = (uint16_t)ROUND(WIDEN(*x) / n);                                                             \
         }                                                                                                    \
     }
-PAIR_REDUCE(bfloat16_sum, gcoll_bfloat16_widen, gcoll_bfloat16_round, +)
-PAIR_REDUCE(bfloat16_product, gcoll_bfloat16_widen, gcoll_bfloat16_round, *)
-PAIR_DIVIDE(bfloat16_divide, gcoll_bfloat16_widen, gcoll_bfloat16_round)
+PAIR_REDUCE(bfloat16_sum, gcoll_bfloat16_widen, gcoll_bfloat16_round_result, +)
+PAIR_REDUCE(bfloat16_product, gcoll_bfloat16_widen, gcoll_bfloat16_round_result, *)
+PAIR_DIVIDE(bfloat16_divide, gcoll_bfloat16_widen, gcoll_bfloat16_round_result)
 
 #ifdef half_lanes
 enum { LANES = sizeof(half_lanes) / sizeof(float) };

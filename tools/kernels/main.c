@@ -1,0 +1,223 @@
+/*
+ * tools/kernels/main.c - gcoll_kernels: what the reduction kernels reach beside a streaming triad and plain
+ * loops.
+ *
+ * All that is compared runs in turns, round by round; ratios are of one round, and what is printed are
+ * medians over the rounds. Bandwidth counts two reads and one write of the bytes of one operand, and not the
+ * read of what is about to be overwritten.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/cli.h"
+#include "tools/kernels/measure.h"
+
+const char cli_program[] = "gcoll_kernels";
+
+enum { HELP, SET, TYPE, OP, BYTES, ROUNDS, IN_PLACE, CHUNKS };
+
+typedef struct flag_row {
+    cli_flag flag;
+    int id;
+} flag_row;
+
+static const flag_row rows[] = {
+    {{NULL, NULL, "Flags"}, -1},
+    {{"--set", "NAME", "kernels of this instruction set (the best)"}, SET},
+    {{"--type", "NAME", "one type (all)"}, TYPE},
+    {{"--op", "NAME", "one operation (sum)"}, OP},
+    {{"--bytes", "LIST", "bytes of each of the three buffers (8Ki,128Ki,4Mi,64Mi)"}, BYTES},
+    {{"--rounds", "N", "rounds (9)"}, ROUNDS},
+    {{"--in-place", NULL, "the result goes where the first operand is"}, IN_PLACE},
+    {{"--chunks", "LIST", "float32 sum by chunks, each read once after: ordinary and non-temporal stores"},
+     CHUNKS},
+    {{"--help", NULL, "this"}, HELP},
+};
+
+static const cli_flags flags = {&rows[0].flag, sizeof rows / sizeof rows[0], sizeof rows[0]};
+
+typedef struct options {
+    const char *set;
+    int type; /* -1: all */
+    gcoll_op op;
+    uint32_t rounds;
+    cli_list bytes, chunks;
+    bool in_place, help;
+} options;
+
+static bool take_type(options *o, const char *flag, const char *text) {
+    gcoll_type type;
+    if (gcoll_type_parse(text, &type) != GCOLL_OK)
+        return cli_bad(flag, text, "the name of a type, as in gcoll/types.h");
+    o->type = (int)type;
+    return true;
+}
+
+static bool take(options *o, const flag_row *row, const char *text) {
+    const char *name = row->flag.name;
+    switch (row->id) {
+    case SET:
+        if (!gcoll_kernel_table_of(text))
+            return cli_bad(name, text, "a set of this build that this processor has");
+        o->set = text;
+        return true;
+    case TYPE:
+        return take_type(o, name, text);
+    case OP:
+        return gcoll_op_parse(text, &o->op) == GCOLL_OK || cli_bad(name, text, "the name of an operation");
+    case BYTES:
+        return cli_parse_list(name, text, &o->bytes);
+    case ROUNDS:
+        return cli_whole32(name, text, 1, MEASURE_ROUNDS_MAX, &o->rounds);
+    case IN_PLACE:
+        o->in_place = true;
+        return true;
+    case CHUNKS:
+        return cli_parse_list(name, text, &o->chunks);
+    default:
+        o->help = true;
+        return true;
+    }
+}
+
+static bool read_flags(options *o, int argc, char **argv) {
+    cli_reader reader = cli_read(flags, argc, argv);
+    const cli_flag *flag;
+    const char *text;
+    while (cli_next(&reader, &flag, &text))
+        if (!take(o, (const flag_row *)(const void *)flag, text))
+            return false;
+    return !reader.failed;
+}
+
+/* ---- The table --------------------------------------------------------------------------------------- */
+
+static void print_head(const options *o) {
+    printf("# set %s, %s, %s, medians of %u rounds, GB/s of two reads and one write\n", o->set,
+           gcoll_op_name(o->op), o->in_place ? "in place" : "out of place", o->rounds);
+    printf("# /x: the kernel's speed over that of x, and its least and greatest in a round\n");
+    printf("%-9s %10s %8s %8s %8s %8s %8s %19s %19s %19s\n", "type", "bytes", "kernel", "triad", "stream",
+           "plain", "plain-v3", "/triad", "/plain", "/plain-v3");
+}
+
+static void print_speed(const measure_result *r, size_t which) {
+    if (r->speed[which] > 0)
+        printf(" %8.2f", r->speed[which]);
+    else
+        printf(" %8s", "-");
+}
+
+static void print_ratio(const measure_result *r, size_t which) {
+    char text[40] = "-";
+    if (r->speed[which] > 0)
+        (void)snprintf(text, sizeof text, "%.2f (%.2f-%.2f)", r->ratio[which], r->least[which],
+                       r->greatest[which]);
+    printf(" %19s", text);
+}
+
+/* False: the kernel and a plain loop gave different results. */
+static bool print_case(const options *o, measure_buffers *buffers, gcoll_type type, uint64_t bytes) {
+    measure_case c = {.set = o->set,
+                      .type = type,
+                      .op = o->op,
+                      .bytes = bytes,
+                      .rounds = o->rounds,
+                      .in_place = o->in_place};
+    measure_result r;
+    if (!measure_agree(buffers, &c)) {
+        cli_complain("%s %s: the kernel and the plain loop differ", gcoll_type_name(type),
+                     gcoll_op_name(o->op));
+        return false;
+    }
+    measure_kernel(buffers, &c, &r);
+    printf("%-9s %10" PRIu64, gcoll_type_name(type), bytes);
+    for (size_t i = 0; i < MEASURE_COUNT; i++)
+        print_speed(&r, i);
+    print_ratio(&r, MEASURE_TRIAD);
+    print_ratio(&r, MEASURE_PLAIN);
+    print_ratio(&r, MEASURE_PLAIN_V3);
+    printf("\n");
+    (void)fflush(stdout);
+    return true;
+}
+
+static bool print_table(const options *o, measure_buffers *buffers) {
+    bool right = true;
+    print_head(o);
+    for (int type = 0; type < GCOLL_TYPE_COUNT; type++) {
+        bool wanted = o->type < 0 || o->type == type;
+        if (!wanted || !gcoll_kernel_find_in(o->set, (gcoll_type)type, o->op))
+            continue;
+        for (size_t i = 0; i < o->bytes.count; i++)
+            right &= print_case(o, buffers, (gcoll_type)type, o->bytes.values[i]);
+    }
+    return right;
+}
+
+static void print_chunks(const options *o, measure_buffers *buffers) {
+    printf("# float32 sum of %" PRIu64
+           " bytes, chunk by chunk; then each chunk is copied away, as a send does\n",
+           buffers->bytes);
+    printf("%10s %10s %10s %19s\n", "chunk", "ordinary", "stream", "stream/ordinary");
+    for (size_t i = 0; i < o->chunks.count; i++) {
+        measure_result r;
+        uint64_t chunk = o->chunks.values[i];
+        measure_chunks(buffers, chunk, o->rounds, &r);
+        printf("%10" PRIu64 " %10.2f %10.2f", chunk, r.speed[0], r.speed[1]);
+        print_ratio(&r, 1);
+        printf("\n");
+    }
+}
+
+static bool sizes_fit(const char *flag, const cli_list *list, uint64_t *largest) {
+    for (size_t i = 0; i < list->count; i++) {
+        uint64_t bytes = list->values[i];
+        if (bytes < MEASURE_BYTES_MIN || bytes > MEASURE_BYTES_MAX || bytes % MEASURE_BYTES_MIN != 0) {
+            cli_complain("%s: found %" PRIu64 "; allowed: multiples of %d up to 1Gi", flag, bytes,
+                         MEASURE_BYTES_MIN);
+            return false;
+        }
+        if (bytes > *largest)
+            *largest = bytes;
+    }
+    return true;
+}
+
+static int run(const options *o) {
+    uint64_t largest = 0;
+    measure_buffers buffers;
+    if (!sizes_fit("--bytes", &o->bytes, &largest) || !sizes_fit("--chunks", &o->chunks, &largest))
+        return CLI_USAGE;
+    if (!measure_allocate(&buffers, largest)) {
+        cli_complain("no memory for three times %" PRIu64 " bytes", largest);
+        return 1;
+    }
+    bool right = true;
+    if (o->chunks.count > 0)
+        print_chunks(o, &buffers);
+    else
+        right = print_table(o, &buffers);
+    measure_release(&buffers);
+    return right ? 0 : 1;
+}
+
+int main(int argc, char **argv) {
+    options o = {.type = -1, .op = GCOLL_SUM, .rounds = 9};
+    int status = CLI_USAGE;
+    o.set = gcoll_kernel_sets[0];
+    for (size_t i = 0; !gcoll_kernel_table_of(o.set); i++)
+        o.set = gcoll_kernel_sets[i];
+    if (cli_parse_list("--bytes", "8Ki,128Ki,4Mi,64Mi", &o.bytes) && read_flags(&o, argc, argv)) {
+        if (o.help) {
+            printf("gcoll_kernels - measures the reduction kernels beside a triad and plain loops\n");
+            cli_print_flags(stdout, flags);
+            status = 0;
+        } else {
+            status = run(&o);
+        }
+    }
+    free(o.bytes.values);
+    free(o.chunks.values);
+    return status;
+}
