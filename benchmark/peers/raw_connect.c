@@ -20,6 +20,17 @@ static bool complain_of(const char *what) {
     return false;
 }
 
+/* Within a host there is no network for BBR to spare, and its pacing would be no floor. As in
+ * transport/tcp/local.c; before the connection exists. */
+static void unpace(const peer_options *options, int fd) {
+    char name[17] = "";
+    socklen_t length = sizeof name - 1;
+    if (options->local > 0 && getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 &&
+        strncmp(name, "bbr", 3) == 0) {
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+    }
+}
+
 /* The IPv4 address of the interface. */
 static bool address_of(const char *interface, struct in_addr *address) {
     struct ifaddrs *all;
@@ -47,6 +58,7 @@ static bool listen_there(const peer_options *options, int *listener, struct sock
         return false;
     }
     *listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    unpace(options, *listener);
     if (*listener < 0 || bind(*listener, (struct sockaddr *)where, sizeof *where) != 0 ||
         listen(*listener, (int)options->size) != 0 ||
         getsockname(*listener, (struct sockaddr *)where, &length) != 0) {
@@ -122,6 +134,7 @@ static bool call_lower(const peer_options *options, raw_mesh *mesh) {
             return false;
         }
         mesh->fds[r] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        unpace(options, mesh->fds[r]);
         if (mesh->fds[r] < 0 || connect(mesh->fds[r], (struct sockaddr *)&where, sizeof where) != 0 ||
             send(mesh->fds[r], &options->rank, sizeof options->rank, MSG_NOSIGNAL) != sizeof options->rank) {
             return complain_of("connecting");
