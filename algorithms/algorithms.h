@@ -45,16 +45,31 @@ gcoll_status gcoll_choice_parse(const gcoll_registry *registry, const char *text
 /* The choice as text, with the options that differ from their fallbacks. Truncates. */
 void gcoll_choice_format(const gcoll_choice *choice, char *text, size_t bytes);
 
-/* What the caller asks of an algorithm. */
+/* What messages and bytes cost where ranks share processors. What an operation takes is the larger of two:
+ *
+ *   the way of the busiest rank    alpha steps - latency (steps - hops) + beta sent + gamma reduced
+ *   the work of all processors     crowd / size (message messages + byte sent + gamma reduced, of all ranks)
+ *
+ * Seconds. All zero is the plain alpha-beta-gamma model. */
+typedef struct gcoll_sharing {
+    double latency; /* what of alpha a message is spared that waits for no other; up to alpha */
+    double message; /* of processors, at both ends together */
+    double byte;    /* the same */
+    double crowd;   /* ranks a processor, on the fullest host; up to 1: each has one of its own */
+} gcoll_sharing;
+
+/* What the caller asks of an algorithm, and where it will run. */
 typedef struct gcoll_needs {
-    uint32_t claims;        /* GCOLL_CLAIM_* */
-    uint64_t scratch_limit; /* most elements of scratch on any rank; 0: any number */
+    uint32_t claims;              /* GCOLL_CLAIM_* */
+    uint64_t scratch_limit;       /* most elements of scratch on any rank; 0: any number */
+    const gcoll_sharing *sharing; /* NULL: ranks share nothing */
 } gcoll_needs;
 
 /* What selection found of one algorithm, with the best of its options. */
 typedef struct gcoll_candidate {
     gcoll_choice choice;
     gcoll_cost cost;
+    gcoll_load load;
     double seconds;
     gcoll_status status; /* not GCOLL_OK: it does not serve, and why */
     char reason[128];

@@ -1,10 +1,10 @@
-/* algorithms/select.c - the cheapest algorithm in the alpha-beta-gamma model.
+/* algorithms/select.c - the cheapest algorithm in the alpha-beta-gamma model, or what a tuning file says.
  *
  * Costs come by formula and no plan is built, so choosing takes microseconds at any size. Every rank chooses
  * by itself: only what is the same on all of them may enter. */
 #include <stdio.h>
 
-#include "algorithms/algorithms.h"
+#include "algorithms/tuning.h"
 
 typedef struct search {
     size_t type_bytes;
@@ -14,6 +14,40 @@ typedef struct search {
     gcoll_candidate
         best; /* of the algorithm in hand; status not GCOLL_OK: none so far, for the latest reason */
 } search;
+
+/* ---- The model -------------------------------------------------------------------------------------- */
+
+static double or_else(double value, double otherwise) {
+    return value > 0 ? value : otherwise;
+}
+
+gcoll_load gcoll_load_of(const gcoll_algorithm *algorithm, const gcoll_problem *problem,
+                         const gcoll_cost *cost) {
+    const double ranks = problem->size;
+    gcoll_load load = {0};
+    if (algorithm->load != NULL)
+        algorithm->load(problem, &load);
+    return (gcoll_load){.hops = or_else(load.hops, cost->steps),
+                        .messages = or_else(load.messages, ranks * cost->steps),
+                        .sent = or_else(load.sent, ranks * cost->sent),
+                        .reduced = or_else(load.reduced, ranks * cost->reduced)};
+}
+
+static double seconds_of(const search *s, const gcoll_cost *cost, const gcoll_load *load) {
+    const gcoll_cost_parameters *p = s->parameters;
+    const gcoll_sharing *sharing = s->needs->sharing;
+    const double bytes = (double)s->type_bytes;
+    double way = p->alpha * cost->steps + bytes * (p->beta * cost->sent + p->gamma * cost->reduced);
+    if (sharing == NULL)
+        return way;
+    way -= sharing->latency * (cost->steps - load->hops);
+    double work =
+        sharing->message * load->messages + bytes * (sharing->byte * load->sent + p->gamma * load->reduced);
+    work *= sharing->crowd / s->problem.size;
+    return sharing->crowd > 1 && work > way ? work : way;
+}
+
+/* ---- Judging ---------------------------------------------------------------------------------------- */
 
 static gcoll_status refuse(gcoll_candidate *candidate, gcoll_status status, const char *reason) {
     candidate->status = status;
@@ -38,9 +72,8 @@ static gcoll_status judge(search *s, const gcoll_algorithm *algorithm, gcoll_can
     algorithm->cost(&s->problem, &candidate->cost);
     if (s->needs->scratch_limit > 0 && candidate->cost.scratch > (double)s->needs->scratch_limit)
         return refuse(candidate, GCOLL_ERR_UNSUPPORTED, "needs more scratch than the memory limit");
-    candidate->seconds = s->parameters->alpha * candidate->cost.steps +
-                         (double)s->type_bytes * (s->parameters->beta * candidate->cost.sent +
-                                                  s->parameters->gamma * candidate->cost.reduced);
+    candidate->load = gcoll_load_of(algorithm, &s->problem, &candidate->cost);
+    candidate->seconds = seconds_of(s, &candidate->cost, &candidate->load);
     return GCOLL_OK;
 }
 
@@ -118,4 +151,21 @@ void gcoll_choice_resolve(const gcoll_problem *problem, size_t type_bytes, const
     if (s.best.status ==
         GCOLL_OK) /* else no option serves, which the caller finds when it compares the claims */
         *choice = s.best.choice;
+}
+
+bool gcoll_tuning_take(const gcoll_tuning_rule *rule, const gcoll_registry *registry,
+                       const gcoll_problem *problem, size_t type_bytes, const gcoll_needs *needs,
+                       const gcoll_cost_parameters *parameters, gcoll_choice *choice) {
+    for (uint32_t i = 0; i < rule->count; i++) {
+        gcoll_choice tried;
+        if (gcoll_choice_parse(registry, rule->choice[i], problem->collective, &tried) != GCOLL_OK)
+            continue; /* not registered here */
+        search s = make_search(problem, type_bytes, needs, parameters);
+        try_options(&s, &tried, 0);
+        if (s.best.status == GCOLL_OK) {
+            *choice = s.best.choice;
+            return true;
+        }
+    }
+    return false;
 }

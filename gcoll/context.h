@@ -81,8 +81,15 @@ typedef struct gcoll_context_options {
                           * several threads. A call that finds the thread at work waits for it to step back,
                           * some 20 us; with nothing in flight no call does. 0: there is none, and no lock is
                           * taken. */
-    const gcoll_cost_parameters *cost; /* what auto reckons with, the same on every rank; NULL: 6 us a
-                                        * message, 0.25 ns a byte, 0.1 ns a byte reduced. Copied. */
+    const gcoll_cost_parameters *cost; /* what auto reckons with, the same on every rank, or rank 0 alone;
+                                        * NULL: as `tuning` says. Copied. */
+    const char *tuning;                /* what auto goes by; rank 0's counts, and all ranks get it from there.
+                                        * "fit": costs of messages and bytes, measured between a few ranks at creation, which
+                                        * takes some milliseconds and makes their connections; "default": 6 us a message,
+                                        * 0.25 ns a byte, 0.1 ns a byte reduced; else the path of a tuning file, as
+                                        * gcoll_bench --tune writes it (docs/tuning.md). NULL: what the environment variable
+                                        * GCOLL_TUNING says, or "fit". Not beside `cost`. Errors: IO, INVALID (file, line and
+                                        * field), on every rank. */
 } gcoll_context_options;
 
 /* Fills in defaults. Always call it first: later versions add fields. */

@@ -242,6 +242,12 @@ typedef struct gcoll_cost {
     double steps, sent, reduced, scratch;
 } gcoll_cost;
 
+/* What counts besides where ranks share processors, or where messages follow one another without waiting. */
+typedef struct gcoll_load {
+    double hops;                    /* the longest chain of messages each of which waits for the one before */
+    double messages, sent, reduced; /* of all ranks together; sent and reduced in elements */
+} gcoll_load;
+
 /* Constant, and to live as long as whatever it is registered with. */
 typedef struct gcoll_algorithm {
     const char *name;
@@ -258,6 +264,9 @@ typedef struct gcoll_algorithm {
     gcoll_status (*applies)(const gcoll_problem *problem);
     bool uses_node; /* it makes use of the problem's `node`, which a context finds out for an algorithm that
                      * is asked for by name, and leaves NULL when it chooses */
+    /* By formula, after `cost`. NULL: every step is a hop, and all ranks are as busy as the busiest. What it
+     * leaves 0 is taken so, too. */
+    void (*load)(const gcoll_problem *problem, gcoll_load *load);
 } gcoll_algorithm;
 
 /* Sets the last error and returns GCOLL_ERR_UNSUPPORTED. */

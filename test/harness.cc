@@ -104,8 +104,11 @@ gcoll_context_options options_of(const Job &job, uint32_t rank, gcoll_store *sto
     options.job = job.name;
     options.transport = job.transport;
     options.timeout_ms = job.timeout_ms;
+    options.tuning = "default"; // what is chosen does not hang on what this machine measures
     if (job.adjust)
         job.adjust(rank, &options);
+    if (options.cost) // says all
+        options.tuning = nullptr;
     return options;
 }
 

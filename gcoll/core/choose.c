@@ -53,11 +53,11 @@ static gcoll_status make_common(const gcoll_problem *problem, size_t type_bytes,
     return GCOLL_OK;
 }
 
-static gcoll_needs needs_of(const gcoll_call *call, size_t type_bytes) {
+static gcoll_needs needs_of(const gcoll_context *context, const gcoll_call *call, size_t type_bytes) {
     uint64_t limit = call->memory_limit / type_bytes;
     if (call->memory_limit > 0 && limit == 0)
         limit = 1; /* 0 would be any number; what needs one element is refused once it is planned */
-    return (gcoll_needs){.claims = call->needs, .scratch_limit = limit};
+    return (gcoll_needs){.claims = call->needs, .scratch_limit = limit, .sharing = &context->basis->sharing};
 }
 
 /* ---- Choosing ----------------------------------------------------------------------------- */
@@ -94,6 +94,20 @@ static gcoll_status check_scratch(const gcoll_call *call, const gcoll_choice *ch
                        (unsigned long long)call->memory_limit);
 }
 
+/* What the tuning file says of the shape, if it knows it and what it says serves; else NULL, and *choice is
+ * not set. */
+static const gcoll_tuning_rule *look_up(const gcoll_context *context, const gcoll_problem *common,
+                                        size_t type_bytes, const gcoll_needs *needs, gcoll_choice *choice) {
+    const gcoll_basis *basis = context->basis;
+    if (!basis->exact)
+        return NULL;
+    const gcoll_tuning_rule *rule =
+        gcoll_tuning_rule_for(&basis->tuning, basis->section, common->collective, common->count * type_bytes);
+    bool taken =
+        rule && gcoll_tuning_take(rule, &context->registry, common, type_bytes, needs, &basis->cost, choice);
+    return taken ? rule : NULL;
+}
+
 /* Finding out which ranks share a host takes a look-up for each rank, so it is done once an algorithm is
  * asked for that makes use of it. */
 static gcoll_status find_hosts(gcoll_context *context, const gcoll_algorithm *algorithm,
@@ -108,19 +122,20 @@ static gcoll_status find_hosts(gcoll_context *context, const gcoll_algorithm *al
 static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
                                   gcoll_problem *common, gcoll_choice *choice) {
     const size_t type_bytes = gcoll_type_size((gcoll_type)call->type);
-    const gcoll_needs needs = needs_of(call, type_bytes);
+    const gcoll_needs needs = needs_of(context, call, type_bytes);
     const char *text = call->algorithm[0] ? call->algorithm : NULL;
     gcoll_status status = gcoll_choice_parse(&context->registry, text, problem->collective, choice);
     if (status != GCOLL_OK)
         return status;
     if (!choice->algorithm) {
-        status =
-            gcoll_choose(&context->registry, common, type_bytes, &needs, &context->cost, choice, NULL, NULL);
+        if (!look_up(context, common, type_bytes, &needs, choice))
+            status = gcoll_choose(&context->registry, common, type_bytes, &needs, &context->basis->cost,
+                                  choice, NULL, NULL);
     } else {
         memcpy(common->option, choice->option, sizeof common->option);
         status = find_hosts(context, choice->algorithm, problem, common);
         if (status == GCOLL_OK)
-            gcoll_choice_resolve(common, type_bytes, &needs, &context->cost, choice);
+            gcoll_choice_resolve(common, type_bytes, &needs, &context->basis->cost, choice);
     }
     if (status != GCOLL_OK)
         return status;
@@ -152,6 +167,7 @@ gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, g
 /* ---- Explaining --------------------------------------------------------------------------- */
 
 #define CANDIDATES_FIRST 16
+#define BASIS_BYTES      768
 
 struct explanation {
     gcoll_candidate *candidates;
@@ -202,8 +218,8 @@ GCOLL_PRINTF(2, 3) static void append(struct explanation *e, const char *format,
 }
 
 static void describe(struct explanation *e, const gcoll_call *call, const gcoll_context *context,
-                     const gcoll_choice *choice, gcoll_status status) {
-    char name[GCOLL_ALGORITHM_TEXT_MAX];
+                     const gcoll_choice *choice, const gcoll_tuning_rule *rule, gcoll_status status) {
+    char name[GCOLL_ALGORITHM_TEXT_MAX], basis[BASIS_BYTES];
     gcoll_choice_format(choice, name, sizeof name);
     append(e, "%s of %llu %s by %u ranks: %s\n", gcoll_collective_name((gcoll_collective)call->collective),
            (unsigned long long)call->count, gcoll_type_name((gcoll_type)call->type), context->size,
@@ -219,6 +235,8 @@ static void describe(struct explanation *e, const gcoll_call *call, const gcoll_
         else
             append(e, "  %-28s no: %s\n", name, candidate->reason);
     }
+    gcoll_basis_describe(context, rule, basis, sizeof basis);
+    append(e, "%s", basis);
 }
 
 gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective collective, uint64_t count,
@@ -232,18 +250,20 @@ gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective coll
     if (status != GCOLL_OK)
         return status;
     const size_t type_bytes = gcoll_type_size(type);
-    const gcoll_needs needs = needs_of(&call, type_bytes);
+    const gcoll_needs needs = needs_of(context, &call, type_bytes);
     gcoll_problem problem = gcoll_call_problem(context, &call, &(gcoll_blocks){0});
     problem.rank = 0;
     gcoll_choice choice = {0};
     struct explanation e = {.text = text, .bytes = bytes};
     text[0] = '\0';
-    status = gcoll_choose(&context->registry, &problem, type_bytes, &needs, &context->cost, &choice,
+    status = gcoll_choose(&context->registry, &problem, type_bytes, &needs, &context->basis->cost, &choice,
                           note_candidate, &e);
+    const gcoll_tuning_rule *rule =
+        status == GCOLL_OK ? look_up(context, &problem, type_bytes, &needs, &choice) : NULL;
     if (e.short_of_memory)
         status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %zu algorithms", e.count);
     else
-        describe(&e, &call, context, &choice, status);
+        describe(&e, &call, context, &choice, rule, status);
     free(e.candidates);
     return status == GCOLL_ERR_UNSUPPORTED ? GCOLL_OK : status; /* which the text tells */
 }

@@ -15,11 +15,6 @@
 #define SPIN_US            200 /* longer than a small collective takes, shorter than anyone notices */
 #define CACHE_LINE         64
 
-/* Of loopback TCP on a server of 2023; a fit at start-up belongs here once it pays. Only ratios matter. */
-#define DEFAULT_ALPHA_S 6e-6    /* a message */
-#define DEFAULT_BETA_S  2.5e-10 /* a byte: 4 GB/s */
-#define DEFAULT_GAMMA_S 1e-10   /* a byte reduced: 10 GB/s */
-
 /* ---- Memory and log ----------------------------------------------------------------------- */
 
 static void *default_allocate(void *arg, size_t bytes, size_t alignment) {
@@ -117,6 +112,9 @@ static gcoll_status check_options(const gcoll_context_options *o) {
                            "options.cost: is alpha %g, beta %g, gamma %g; allowed are finite numbers "
                            "from 0",
                            o->cost->alpha, o->cost->beta, o->cost->gamma);
+    if (o->cost && o->tuning)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.tuning: is '%.80s' beside options.cost; allowed is one", o->tuning);
     if (o->allocator && (!o->allocator->allocate || !o->allocator->release))
         return gcoll_error(GCOLL_ERR_INVALID, "options.allocator: allocate or release is NULL");
     return check_job(o->job ? o->job : "default");
@@ -158,8 +156,6 @@ gcoll_status gcoll_context_allocate(const gcoll_context_options *o, gcoll_contex
     context->log_arg = o->log_arg;
     context->allocator =
         o->allocator ? *o->allocator : (gcoll_allocator){default_allocate, default_release, NULL};
-    context->cost =
-        o->cost ? *o->cost : (gcoll_cost_parameters){DEFAULT_ALPHA_S, DEFAULT_BETA_S, DEFAULT_GAMMA_S};
     context->interface = copy_text(o->interface);
     context->endpoint_options = (gcoll_endpoint_options){.rank = o->rank,
                                                          .size = o->size,
@@ -197,7 +193,7 @@ void gcoll_context_tune_spin(gcoll_context *context, uint32_t local_ranks) {
     context->transport->set_spin(context->endpoint, spin_us);
 }
 
-static gcoll_status join(gcoll_context *context) {
+static gcoll_status join(gcoll_context *context, const char *tuning) {
     char address[GCOLL_ADDRESS_MAX];
     uint32_t local_ranks = 1;
     int64_t deadline_ms = gcoll_now_ms() + context->timeout_ms;
@@ -205,14 +201,23 @@ static gcoll_status join(gcoll_context *context) {
     if (status == GCOLL_OK)
         status = gcoll_context_open(context);
     if (status == GCOLL_OK)
+        status = gcoll_tuning_begin(context, tuning);
+    if (status == GCOLL_OK)
         status = context->transport->address(context->endpoint, address, sizeof address);
     if (status != GCOLL_OK && context->generation[0])
         gcoll_rendezvous_refuse(context, GCOLL_ERR_PEER);
     if (status == GCOLL_OK)
         status = gcoll_rendezvous_finish(context, address, deadline_ms, &local_ranks);
-    if (status == GCOLL_OK)
-        gcoll_context_tune_spin(context, local_ranks);
-    return status;
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_context_tune_spin(context, local_ranks);
+    return gcoll_tuning_agree(context, local_ranks, deadline_ms);
+}
+
+/* One rank needs nobody, but a file that cannot be read is an error all the same. */
+static gcoll_status join_alone(gcoll_context *context, const char *tuning) {
+    gcoll_status status = gcoll_tuning_begin(context, tuning);
+    return status == GCOLL_OK ? gcoll_tuning_agree(context, 1, 0) : status;
 }
 
 gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_context **out) {
@@ -232,8 +237,9 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
     if (status != GCOLL_OK)
         return status;
     context->transport = transport;
-    if (context->size > 1)
-        status = join(context);
+    status = gcoll_basis_create(known.cost, &context->basis);
+    if (status == GCOLL_OK)
+        status = context->size > 1 ? join(context, known.tuning) : join_alone(context, known.tuning);
     if (status == GCOLL_OK && context->size > 1 && known.progress_thread)
         status = gcoll_thread_start(context);
     if (status != GCOLL_OK) {
@@ -285,6 +291,7 @@ void gcoll_context_destroy(gcoll_context *context) {
     free(context->addresses);
     free(context->offsets);
     free(context->node);
+    gcoll_basis_drop(context->basis);
     gcoll_registry_clear(&context->registry);
     gcoll_release(context, context->peers, context->size * sizeof *context->peers);
     free(context->interface);

@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "algorithms/algorithms.h"
+#include "algorithms/tuning.h"
 #include "gcoll/gcoll.h"
 #include "gcoll/plan/plan.h"
 #include "transport/transport.h"
@@ -235,6 +235,49 @@ typedef struct gcoll_any {
     uint32_t count, tag;
 } gcoll_any;
 
+/* ---- What auto goes by (tuning.c, fit.c) --------------------------------------------------- */
+
+typedef enum gcoll_basis_kind {
+    GCOLL_BASIS_BUILT_IN = 0,
+    GCOLL_BASIS_GIVEN, /* options.cost */
+    GCOLL_BASIS_FITTED,
+    GCOLL_BASIS_FILE
+} gcoll_basis_kind;
+
+#define GCOLL_BASIS_NAME_MAX 256
+
+/* The same on every rank but for name and text. Shared by duplicates. */
+typedef struct gcoll_basis {
+    atomic_uint users;
+    gcoll_basis_kind kind;
+    gcoll_cost_parameters cost;
+    gcoll_sharing sharing;
+    uint32_t local_ranks;                /* on rank 0's host */
+    char name[GCOLL_BASIS_NAME_MAX];     /* of the file */
+    gcoll_tuning tuning;                 /* what it says */
+    const gcoll_tuning_section *section; /* the nearest one, or NULL */
+    bool exact;                          /* its rules hold */
+    char *text;                          /* rank 0: what the others get */
+    size_t text_bytes;
+} gcoll_basis;
+
+/* given: the caller's numbers, or NULL. */
+gcoll_status gcoll_basis_create(const gcoll_cost_parameters *given, gcoll_basis **basis);
+gcoll_basis *gcoll_basis_hold(gcoll_basis *basis);
+void gcoll_basis_drop(gcoll_basis *basis);
+/* Rank 0, before it announces itself: reads the file, if it goes by one, and publishes it. */
+gcoll_status gcoll_tuning_begin(gcoll_context *context, const char *option);
+/* All ranks, once all are there: measures if that is wanted, and agrees. */
+gcoll_status gcoll_tuning_agree(gcoll_context *context, uint32_t local_ranks, int64_t deadline_ms);
+/* What the choice rests on: the rule, or NULL for cost. A line. */
+void gcoll_basis_describe(const gcoll_context *context, const gcoll_tuning_rule *rule, char *text,
+                          size_t bytes);
+
+/* Whom rank 0 measures with; returns how many they are, 2 at most. */
+uint32_t gcoll_fit_partners(uint32_t size, uint32_t partners[2]);
+gcoll_status gcoll_fit_measure(gcoll_context *context, gcoll_cost_parameters *cost, gcoll_sharing *sharing);
+gcoll_status gcoll_fit_serve(gcoll_context *context);
+
 struct gcoll_context {
     uint32_t rank, size;
     gcoll_thread *thread; /* that makes progress between calls, or NULL */
@@ -273,7 +316,7 @@ struct gcoll_context {
 
     gcoll_cache_entry *cache;
     uint32_t cache_count;
-    gcoll_cost_parameters cost;
+    gcoll_basis *basis;
     gcoll_registry registry; /* the caller's algorithms */
     uint64_t *offsets; /* 2 * (size + 1) entries for the blocks of the call at hand; NULL until needed */
     uint32_t *node;    /* the number of each rank's host; NULL until an algorithm asks */

@@ -96,7 +96,6 @@ static gcoll_status duplicate(gcoll_context *parent, gcoll_context **out) {
     options.log = parent->log;
     options.log_arg = parent->log_arg;
     options.allocator = &parent->allocator;
-    options.cost = &parent->cost;
     gcoll_context *context;
     gcoll_status status = gcoll_context_settle(parent);
     if (status != GCOLL_OK)
@@ -105,6 +104,7 @@ static gcoll_status duplicate(gcoll_context *parent, gcoll_context **out) {
     if (status != GCOLL_OK)
         return fall_out(parent, status);
     context->transport = parent->transport;
+    context->basis = gcoll_basis_hold(parent->basis);
     for (uint32_t i = 0; i < parent->registry.count && status == GCOLL_OK; i++)
         status = gcoll_registry_add(&context->registry, parent->registry.added[i]);
     if (status != GCOLL_OK) {

@@ -445,7 +445,7 @@ gcoll_status gcoll_rendezvous_hosts(gcoll_context *context) {
  * fails is left alone at the first failure: each request may take its whole timeout. */
 static void leave_last(gcoll_context *context) {
     char key[GCOLL_STORE_KEY_MAX + 1], value[1];
-    const char *const common[] = {"here", "go", "broken", "left"};
+    const char *const common[] = {"tuning", "agreed", "here", "go", "broken", "left"};
     size_t bytes;
     key_of(context, key, "%s/broken", context->generation);
     gcoll_status status = gcoll_store_get(context->store, key, value, sizeof value, &bytes);

@@ -1,0 +1,205 @@
+/*
+ * gcoll/core/fit.c - what a message, a byte and a reduced byte cost here, measured in a few milliseconds.
+ *
+ * Rank 0 asks a partner for so many bytes and gets them: the time of small answers is that of two messages,
+ * and what larger ones take beyond it is the bytes'. Partners are rank 1 and the rank half the job away (a
+ * power of two), which is on another host if there are several, however the ranks are spread; the slower one
+ * counts. Both are connections that trees and butterflies need anyway. The other ranks wait meanwhile.
+ *
+ * A quarter of the samples stands below the one that is taken: what disturbs only adds. Numbers are rounded
+ * to quarters of a power of two, so that a machine which measures a little differently each time mostly comes
+ * to the same choices.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "gcoll/core/core_internal.h"
+
+#define TAG           UINT32_MAX
+#define REQUEST_BYTES 4
+#define WARM_UPS      3
+#define MOST_SAMPLES  32
+#define SMALL_BYTES   4
+#define MIDDLE_BYTES                                                                                         \
+    (UINT32_C(64) << 10) /* beyond what fits into one segment, and soon over on a slow link */
+#define LARGE_BYTES   (UINT32_C(256) << 10)
+#define SOON_OVER_NS  200000 /* middle ones that take no longer give way to large ones */
+#define PHASE_NS      1000000
+#define FEWEST        3
+#define REDUCED_BYTES (64 << 10) /* lies in the second-level cache, as a piece that has just come in */
+
+struct sample {
+    double ns, busy_ns; /* of the clock, and of this thread's processor */
+};
+
+struct pings {
+    struct sample small, large;
+    uint32_t large_bytes;
+};
+
+uint32_t gcoll_fit_partners(uint32_t size, uint32_t partners[2]) {
+    uint32_t half = 1;
+    while (half < size - half)
+        half *= 2;
+    partners[0] = 1;
+    partners[1] = half;
+    return size < 2 ? 0 : half > 1 ? 2 : 1;
+}
+
+static int64_t busy_ns(void) {
+    struct timespec now = {0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void put32(uint8_t *at, uint32_t value) {
+    for (int i = 0; i < REQUEST_BYTES; i++)
+        at[i] = (uint8_t)(value >> (8 * i));
+}
+
+static uint32_t get32(const uint8_t *at) {
+    uint32_t value = 0;
+    for (int i = 0; i < REQUEST_BYTES; i++)
+        value |= (uint32_t)at[i] << (8 * i);
+    return value;
+}
+
+/* ---- The partner's side ------------------------------------------------------------------- */
+
+gcoll_status gcoll_fit_serve(gcoll_context *context) {
+    gcoll_pair *pair;
+    gcoll_status status = gcoll_context_pair(context, 0, &pair);
+    uint8_t *data = calloc(1, LARGE_BYTES), request[REQUEST_BYTES] = {0};
+    if (!data)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %u bytes", LARGE_BYTES);
+    while (status == GCOLL_OK) {
+        status = gcoll_pair_recv(pair, TAG, request, sizeof request);
+        uint32_t bytes = status == GCOLL_OK ? get32(request) : 0;
+        if (bytes == 0)
+            break; /* it has seen enough */
+        if (bytes > LARGE_BYTES)
+            status = gcoll_error(GCOLL_ERR_PROTOCOL, "rank 0 asks for %u bytes; allowed: up to %u", bytes,
+                                 LARGE_BYTES);
+        else
+            status = gcoll_pair_send(pair, TAG, data, bytes);
+    }
+    free(data);
+    return status;
+}
+
+/* ---- Rank 0's side ------------------------------------------------------------------------ */
+
+static gcoll_status ping(gcoll_pair *pair, uint8_t *data, uint32_t bytes, struct sample *sample) {
+    uint8_t request[REQUEST_BYTES];
+    put32(request, bytes);
+    const int64_t start = gcoll_now_ns(), busy = busy_ns();
+    gcoll_status status = gcoll_pair_sendrecv(pair, TAG, request, sizeof request, pair, TAG, data, bytes);
+    *sample = (struct sample){(double)(gcoll_now_ns() - start), (double)(busy_ns() - busy)};
+    return status;
+}
+
+static int by_time(const void *a, const void *b) {
+    double x = ((const struct sample *)a)->ns, y = ((const struct sample *)b)->ns;
+    return (x > y) - (x < y);
+}
+
+/* The lower quartile of as many as fit into the phase. */
+static gcoll_status sample(gcoll_pair *pair, uint8_t *data, uint32_t bytes, struct sample *typical) {
+    struct sample samples[MOST_SAMPLES];
+    uint32_t count = 0;
+    const int64_t end = gcoll_now_ns() + PHASE_NS;
+    gcoll_status status = GCOLL_OK;
+    while (status == GCOLL_OK && count < MOST_SAMPLES && (count < FEWEST || gcoll_now_ns() < end))
+        status = ping(pair, data, bytes, &samples[count++]);
+    if (status != GCOLL_OK)
+        return status;
+    double busy = 0;
+    for (uint32_t i = 0; i < count; i++)
+        busy += samples[i].busy_ns;
+    qsort(samples, count, sizeof samples[0], by_time);
+    *typical = (struct sample){samples[count / 4].ns, busy / count};
+    return GCOLL_OK;
+}
+
+static gcoll_status ask(gcoll_context *context, uint32_t partner, uint8_t *data, struct pings *pings) {
+    gcoll_pair *pair;
+    struct sample first = {0};
+    uint8_t end[REQUEST_BYTES] = {0};
+    gcoll_status status = gcoll_context_pair(context, partner, &pair);
+    for (int i = 0; i < WARM_UPS && status == GCOLL_OK; i++)
+        status = ping(pair, data, SMALL_BYTES, &first);
+    if (status == GCOLL_OK)
+        status = sample(pair, data, SMALL_BYTES, &pings->small);
+    for (int i = 0; i < 2 && status == GCOLL_OK; i++) /* buffers of sockets grow with the first */
+        status = ping(pair, data, MIDDLE_BYTES, &first);
+    pings->large_bytes = first.ns < SOON_OVER_NS ? LARGE_BYTES : MIDDLE_BYTES;
+    if (status == GCOLL_OK)
+        status = sample(pair, data, pings->large_bytes, &pings->large);
+    if (status == GCOLL_OK)
+        status = gcoll_pair_send(pair, TAG, end, sizeof end);
+    return status;
+}
+
+/* Nanoseconds a byte. */
+static double time_reduction(uint8_t *data) {
+    const gcoll_kernel kernel = gcoll_kernel_find(GCOLL_FLOAT32, GCOLL_SUM);
+    double best = INFINITY;
+    for (int i = 0; i < 4; i++) {
+        const int64_t start = gcoll_now_ns();
+        kernel(data, data, data + REDUCED_BYTES, REDUCED_BYTES / sizeof(float));
+        best = fmin(best, (double)(gcoll_now_ns() - start));
+    }
+    return best / REDUCED_BYTES;
+}
+
+static double rounded(double value, double least, double most) {
+    value = value >= least ? value : least; /* NaN, too */
+    return exp2(round(4 * log2(value < most ? value : most)) / 4);
+}
+
+/* Bounds are far beyond any machine: a clock that jumped must not make nonsense of the choices. */
+static void derive(const struct pings *p, double gamma_ns, gcoll_cost_parameters *cost,
+                   gcoll_sharing *sharing) {
+    const double bytes = p->large_bytes;
+    const double alpha = rounded(p->small.ns / 2, 50, 1e8);
+    const double beta = rounded((p->large.ns - p->small.ns) / bytes, 1e-3, 1e4);
+    /* This thread sends and receives once for two messages; what it gets, somebody sent at the same cost. */
+    const double message = fmin(alpha, rounded(p->small.busy_ns, 50, 1e8));
+    const double byte = fmin(2 * beta, rounded(2 * (p->large.busy_ns - p->small.busy_ns) / bytes, 1e-3, 1e4));
+    *cost = (gcoll_cost_parameters){alpha * 1e-9, beta * 1e-9, rounded(gamma_ns, 1e-3, 1e2) * 1e-9};
+    *sharing = (gcoll_sharing){
+        .latency = (alpha - message / 2) * 1e-9, .message = message * 1e-9, .byte = byte * 1e-9};
+}
+
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
+gcoll_status gcoll_fit_measure(gcoll_context *context, gcoll_cost_parameters *cost, gcoll_sharing *sharing) {
+    uint32_t partners[2];
+    const uint32_t count = gcoll_fit_partners(context->size, partners);
+    struct pings pings = {.large_bytes = LARGE_BYTES};
+    uint8_t *data = calloc(1, LARGE_BYTES);
+    if (!data)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %u bytes", LARGE_BYTES);
+    const double gamma_ns = time_reduction(data);
+    gcoll_status status = GCOLL_OK;
+    gcoll_cost_parameters found[2];
+    gcoll_sharing shared[2];
+    for (uint32_t i = 0; i < count && status == GCOLL_OK; i++) {
+        status = ask(context, partners[i], data, &pings);
+        derive(&pings, gamma_ns, &found[i], &shared[i]);
+    }
+    free(data);
+    if (status != GCOLL_OK)
+        return status;
+    const uint32_t other = count - 1;
+    *cost = (gcoll_cost_parameters){larger(found[0].alpha, found[other].alpha),
+                                    larger(found[0].beta, found[other].beta), found[0].gamma};
+    *sharing = (gcoll_sharing){.latency = larger(shared[0].latency, shared[other].latency),
+                               .message = larger(shared[0].message, shared[other].message),
+                               .byte = larger(shared[0].byte, shared[other].byte)};
+    return GCOLL_OK;
+}
