@@ -18,3 +18,7 @@ target_compile_definitions(bench_test PRIVATE GCOLL_BENCH="$<TARGET_FILE:gcoll_b
                                               GCOLL_BENCH_FAULTY="$<TARGET_FILE:gcoll_bench_faulty>"
                                               GCOLL_PLANNER="$<TARGET_FILE:example_planner>")
 add_dependencies(bench_test gcoll_bench gcoll_bench_faulty example_planner)
+
+# benchmark/compare with gcoll and plain sockets: the other libraries are not needed.
+add_test(NAME compare_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/compare_test.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/benchmark)
+set_tests_properties(compare_test PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)

@@ -1,0 +1,85 @@
+# benchmark/peers/compare.jq - samples of benchmark/compare to figures, and figures to tables.
+#
+# A sample is a line of a program with the round and the contestant it belongs to. Its p50_us is one figure; what is
+# reported is the median of these over rounds. Ratios are formed round by round, from figures taken within seconds of
+# each other, and then their median is.
+
+def median: sort | if length == 0 then null elif length % 2 == 1 then .[(length - 1) / 2]
+    else (.[length / 2 - 1] + .[length / 2]) / 2 end;
+
+def digits(n): if . == null then null else . * pow(10; n) | round / pow(10; n) end;
+
+# 4, 1Ki, 64Mi
+def size_text: if . >= 1048576 and . % 1048576 == 0 then "\(. / 1048576)Mi" elif . >= 1024 and . % 1024 == 0 then "\(. / 1024)Ki"
+    else tostring end;
+
+# Of the samples of one contestant at one point.
+def figures: {
+    algorithm: (map(.algorithm) | group_by(.) | max_by(length) | .[0]),
+    median_us: (map(.p50_us) | median | digits(2)), min_us: (map(.p50_us) | min), max_us: (map(.p50_us) | max),
+    p99_over_p50: (map(.p99_us / .p50_us) | median | digits(2)), iterations: (map(.iterations) | min), rounds: length,
+    by_round: (map({key: (.round | tostring), value: .p50_us}) | from_entries)};
+
+# The best of several contestants of a point, under a name of its own.
+def best_of(name; is): [to_entries[] | select(.key | is)] | if length == 0 then {}
+    else min_by(.value.median_us) | {(name): (.value + {contestant: .key})} end;
+
+def ratio_to($peer): .by_round as $mine | [$peer.by_round | to_entries[] | select($mine[.key] != null) | $mine[.key] / .value] |
+    if length == 0 then null else {median: (median | digits(3)), min: (min | digits(3)), max: (max | digits(3))} end;
+
+def point: {collective: .[0].collective, ranks: .[0].ranks, bytes: .[0].bytes,
+    results: (group_by([.contestant, (if .contestant == "gcoll_fixed" then .algorithm else "" end)]) |
+        map({key: (if .[0].contestant == "gcoll_fixed" then "gcoll_fixed \(.[0].algorithm)" else .[0].contestant end), value: figures}) |
+        from_entries)} |
+    .results |= (. + best_of("gcoll_best"; startswith("gcoll_fixed ")) + best_of("gloo_best"; startswith("gloo_")) +
+        best_of("raw_best"; startswith("raw_"))) |
+    .results.gcoll as $gcoll |
+    .ratios = if $gcoll == null then {} else .results | with_entries(select(.key != "gcoll") | .value |= (. as $p | $gcoll | ratio_to($p))) end;
+
+def order: ["allreduce", "allgather", "reduce_scatter", "broadcast", "alltoall", "barrier"];
+
+def summary: map(.bytes = (.bytes // 0)) | group_by([(.collective as $c | order | index($c)), .ranks, .bytes]) | map(point);
+
+# ---- Tables ----------------------------------------------------------------------------------------------------
+
+def columns: ["gcoll", "gcoll_best", "raw_spin", "raw_block", "openmpi_tcp", "openmpi", "mpich", "gloo_ring", "gloo_ring_chunked",
+    "gloo_halving_doubling", "gloo_bcube", "gloo_new_ring", "gloo_new_bcube", "gloo"];
+
+# The columns that some of these points have, or have failed to get, in order.
+def present($failed): ([.[].results | keys[]] + ($failed | map(.contestant))) as $have | columns | map(select(. as $c | $have | index($c)));
+
+def us: if . == null then "-" elif . < 100 then digits(1) | tostring else round | tostring end;
+
+# Two digits after the point, three where that is little.
+def two: if . == null then "-" elif . < 0.1 then digits(3) | tostring else digits(2) | tostring | if test("\\.") then . else . + ".00" end | sub("(?<a>\\.\\d)$"; "\(.a)0") end;
+
+def bytes_text: if .collective == "barrier" then "-" else .bytes | size_text end;
+
+# Lines of a block for the points of one collective and number of ranks.
+def block($failures): . as $points |
+    ($failures | map(select(.collective == $points[0].collective and .ranks == $points[0].ranks))) as $failed | present($failed) as $columns |
+    def cell($name; text): .results[$name] as $r | if $r != null then $r | text else
+        (.bytes as $b | if any($failed[]; .contestant == $name and (.bytes | index($b))) then "failed" else "-" end) end;
+    [""], ["\($points[0].collective), \($points[0].ranks) ranks"],
+    ["  median of p50 over rounds, us"], (["bytes"] + $columns), ($points[] | [bytes_text] + [$columns[] as $c | cell($c; .median_us | us)]),
+    ["  smallest and largest of them"], (["bytes"] + $columns), ($points[] | [bytes_text] + [$columns[] as $c | cell($c; "\(.min_us | us)..\(.max_us | us)")]),
+    ["  gcoll over it: median of the ratios of each round; below 1, gcoll is faster"], (["bytes"] + $columns[1:]),
+    ($points[] | [bytes_text] + [$columns[1:][] as $c | if .results[$c] then .ratios[$c].median | two else cell($c; "-") end]),
+    ["  gcoll: p99 over p50, and what auto took; the best fixed algorithm; how the bytes of raw_spin and raw_block went"],
+    ["bytes", "p99/p50", "gcoll", "gcoll_best", "raw_spin", "raw_block"],
+    ($points[] | [bytes_text, (.results.gcoll.p99_over_p50 | two)] + [("gcoll", "gcoll_best", "raw_spin", "raw_block") as $c | .results[$c].algorithm // "-"]);
+
+def text($failures): group_by([(.collective as $c | order | index($c)), .ranks])[] | block($failures) | @tsv;
+
+# One Markdown table for the points of one number of ranks of allreduce.
+def markdown: group_by(.ranks)[] | "",
+    "P = \(.[0].ranks)", "",
+    "| bytes | gcoll `auto`, us | p99/p50 | best fixed algorithm | its us | raw, us | / raw | Open MPI TCP | / it | Open MPI | / it | MPICH | / it | best Gloo | | / it |",
+    "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+    (.[] | . as $p | def us_of($c): .results[$c].median_us | us;
+        def ratio($c): .ratios[$c].median | two;
+        "| \(bytes_text) | \(us_of("gcoll")) (\(.results.gcoll.min_us | us)..\(.results.gcoll.max_us | us)) | \(.results.gcoll.p99_over_p50 | two) | \(.results.gcoll_best.algorithm // "-") | \(us_of("gcoll_best")) | \(us_of("raw_best")) | \(ratio("raw_best")) | \(us_of("openmpi_tcp")) | \(ratio("openmpi_tcp")) | \(us_of("openmpi")) | \(ratio("openmpi")) | \(us_of("mpich")) | \(ratio("mpich")) | \(us_of("gloo_best")) | \((.results.gloo_best.contestant // "-") | sub("gloo_"; "")) | \(ratio("gloo_best")) |");
+
+# For the picture: bytes and a column for each name.
+def curves($ranks; $names): [.[] | select(.collective == "allreduce" and .ranks == $ranks)] | sort_by(.bytes)[] |
+    [.bytes] + [$names[] as $n | .results[$n].median_us // "-"] | @tsv;
