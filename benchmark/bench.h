@@ -73,6 +73,10 @@ typedef struct bench_options {
     bool one_shot;
     bool back_to_back;
 
+    const char *tuning; /* of the context: "fit", "default", a file; NULL: the library's own choice */
+    const char *tune;   /* the file that --tune writes; NULL: not asked for */
+    bool tune_check;
+
     bench_format format;
     const char *output; /* NULL: standard output */
     bool verbose;
@@ -287,6 +291,41 @@ bool bench_check_barrier(bench_call *call, uint64_t *wrong);
 /* Checks, times, checks again, reports. Adds what was wrong on any rank to *wrong. bytes: 0 for a barrier. */
 bench_outcome bench_measure(bench_state *state, const bench_case *what, bench_values *values, uint64_t bytes,
                             uint64_t *wrong);
+
+/* ---- tune.c, tune_file.c, tune_check.c ------------------------------------------------------------ */
+
+/* An algorithm with its options at one size, and how it did. */
+typedef struct bench_candidate {
+    bench_case what;
+    char name[128]; /* as the library names it, with what auto or cost has chosen; "" until it has run */
+    double round_us[16];
+    uint32_t rounds;
+    double us;  /* the median of its rounds */
+    bool alive; /* else it does not apply, or others are much faster */
+} bench_candidate;
+
+typedef struct bench_field {
+    bench_candidate *at;
+    size_t count;
+} bench_field;
+
+/* One round: all candidates that are alive, one after the other, some calls each. False has been said. */
+bool bench_field_round(bench_state *state, bench_field *field, uint64_t bytes, bool backwards);
+/* Rounds with fewer and fewer, until the fastest has been run in all of them. Sorted by time, those that do
+ * not apply last. */
+bool bench_field_race(bench_state *state, bench_field *field, uint64_t bytes);
+bool bench_field_add(bench_field *field, gcoll_collective collective, const char *algorithm);
+/* Sizes of a collective: 1 for a barrier. */
+size_t bench_tune_sizes(const bench_options *options, gcoll_collective collective);
+uint64_t bench_tune_size(const bench_options *options, gcoll_collective collective, size_t index);
+
+/* --tune: measures, and rank 0 writes the file. */
+bool bench_tune(bench_state *state);
+/* --tune-check: auto beside the best. */
+bool bench_tune_check(bench_state *state, FILE *output);
+
+/* Puts the section in place of what the file has for the same transport and ranks. False has been said. */
+bool bench_tune_write(const char *path, const char *section);
 
 /* Combines figures of all ranks, in place. False has been said. */
 bool bench_gather(bench_state *state, void *data, uint64_t count, gcoll_type type, gcoll_op op);

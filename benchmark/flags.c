@@ -187,6 +187,23 @@ static bool set_format(bench_options *o, const char *flag, const char *text) {
     return cli_bad(flag, text, "table, json, csv");
 }
 
+static bool set_tuning(bench_options *o, const char *flag, const char *text) {
+    (void)flag;
+    o->tuning = text; /* read by the library */
+    return true;
+}
+
+static bool set_tune(bench_options *o, const char *flag, const char *text) {
+    (void)flag;
+    o->tune = text;
+    return true;
+}
+
+static bool set_tune_check(bench_options *o, const char *flag, const char *text) {
+    (void)flag, (void)text;
+    return o->tune_check = true;
+}
+
 static bool set_output(bench_options *o, const char *flag, const char *text) {
     (void)flag;
     o->output = text;
@@ -242,6 +259,12 @@ static const flag_row flags[] = {
     {{"--back-to-back", NULL, "no barrier before each timed call"}, set_back_to_back},
     {{"--no-check", NULL, "do not check results"}, set_no_check},
     {{"--rounding", NULL, "also the largest rounding error of sums of random numbers"}, set_rounding},
+    {{NULL, NULL, "Choosing"}, NULL},
+    {{"--tuning", "WHAT", "what auto goes by: fit, default, or a tuning file (GCOLL_TUNING, or fit)"},
+     set_tuning},
+    {{"--tune", "FILE", "find the best of --algorithm (all) for --collective (all), and write that to FILE"},
+     set_tune},
+    {{"--tune-check", NULL, "compare auto with the best of --algorithm (all)"}, set_tune_check},
     {{NULL, NULL, "Output"}, NULL},
     {{"--format", "NAME", "table, json (one object a line) or csv (table)"}, set_format},
     {{"--output", "FILE", "write results there instead of to standard output"}, set_output},
@@ -291,6 +314,8 @@ void bench_print_help(FILE *file) {
         "      threads instead of processes, every collective\n"
         "  gcoll_bench --rank 0 --size 2 --store redis://10.0.0.1 --job a1   on one host, and\n"
         "  gcoll_bench --rank 1 --size 2 --store redis://10.0.0.1 --job a1   on the other\n"
+        "  gcoll_bench --local 8 --tune my.tuning && GCOLL_TUNING=my.tuning gcoll_bench --local 8\n"
+        "      what this machine does best, from then on (docs/tuning.md)\n"
         "\nThe time of an iteration is that of its slowest rank; algbw is bytes by the median time, and "
         "busbw\n"
         "that times 2(P-1)/P for allreduce, (P-1)/P where each rank has a block, 1 for all else. Exit "

@@ -8,6 +8,7 @@
 
 #define DEFAULT_LOCAL      2u
 #define DEFAULT_BYTES      "4:64Mi:x4"
+#define TUNED_BYTES        "4:16Mi:x4"
 #define DEFAULT_SECONDS    0.5
 #define DEFAULT_WARMUP     5u
 #define DEFAULT_TIMEOUT_MS 30000
@@ -290,23 +291,41 @@ static bool read_sizes(bench_options *o) {
     return check_memory(o);
 }
 
+/* A tuner looks at everything, up to where choices have long been the same. */
+static bool set_defaults(bench_options *o) {
+    const bool tunes = o->tune != NULL || o->tune_check;
+    if (o->tune != NULL && o->tune_check) {
+        cli_complain("--tune and --tune-check: give one or the other");
+        return false;
+    }
+    if (o->tune != NULL && o->tuning != NULL) {
+        cli_complain("--tuning: found with --tune, which measures by itself");
+        return false;
+    }
+    if (o->collective == NULL) {
+        o->collective = o->tune != NULL ? "all" : gcoll_collective_name(GCOLL_ALLREDUCE);
+    }
+    if (o->algorithm == NULL) {
+        o->algorithm = tunes ? "all" : "auto";
+    }
+    if (o->bytes == NULL) {
+        o->bytes = o->tune != NULL ? TUNED_BYTES : DEFAULT_BYTES;
+    }
+    return true;
+}
+
 bool bench_options_parse(bench_options *options, int argc, char **argv) {
-    *options = (bench_options){.rank = -1,
-                               .collective = gcoll_collective_name(GCOLL_ALLREDUCE),
-                               .algorithm = "auto",
-                               .bytes = DEFAULT_BYTES,
-                               .type = GCOLL_FLOAT32,
-                               .op = GCOLL_SUM,
-                               .inputs = 1,
-                               .warmup = DEFAULT_WARMUP};
+    *options = (bench_options){
+        .rank = -1, .type = GCOLL_FLOAT32, .op = GCOLL_SUM, .inputs = 1, .warmup = DEFAULT_WARMUP};
     if (!bench_flags_parse(options, argc, argv)) {
         return false;
     }
     if (options->help || options->version) {
         return true;
     }
-    return check_ranks(options) && check_op(options) && check_repeats(options) && read_algorithms(options) &&
-           check_meaning(options) && drop_single_inputs(options) && read_sizes(options);
+    return set_defaults(options) && check_ranks(options) && check_op(options) && check_repeats(options) &&
+           read_algorithms(options) && check_meaning(options) && drop_single_inputs(options) &&
+           read_sizes(options);
 }
 
 void bench_options_free(bench_options *options) {

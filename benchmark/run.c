@@ -25,6 +25,7 @@ static bool join(const bench_rank *self, bench_state *state) {
     how.hub = self->hub;
     how.interface = self->options->interface;
     how.timeout_ms = bench_timeout_ms(self->options);
+    how.tuning = self->options->tune != NULL ? "fit" : self->options->tuning;
     if (self->options->verbose) {
         how.log = log_line;
         how.log_arg = (void *)(uintptr_t)self;
@@ -113,7 +114,11 @@ int bench_run_rank(const bench_rank *self) {
     bench_state state = {.options = options, .rank = self->rank};
     uint64_t wrong = 0;
     bool good = join(self, &state) && allocate(self, &state);
-    if (good) {
+    if (good && options->tune != NULL) {
+        good = bench_tune(&state);
+    } else if (good && options->tune_check) {
+        good = bench_tune_check(&state, self->output);
+    } else if (good) {
         bench_report_begin(&state.report, options, self->rank == 0 ? self->output : NULL);
         for (size_t i = 0; i < options->case_count && good; i++) {
             good = run_case(&state, &options->cases[i], &wrong);

@@ -347,3 +347,17 @@ void gcoll_basis_describe(const gcoll_context *context, const gcoll_tuning_rule 
         (b->cost.alpha - b->sharing.latency) * 1e6, b->sharing.message * 1e6, b->sharing.byte * 1e9,
         b->sharing.crowd, from);
 }
+
+gcoll_status gcoll_context_tuning(const gcoll_context *context, char *text, size_t bytes) {
+    if (!context || !text || bytes == 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s",
+                           context ? "text: is NULL or of 0 bytes" : "context: is NULL");
+    const gcoll_basis *b = context->basis;
+    snprintf(text, bytes,
+             "for transport=%s ranks=%u local=%u\n"
+             "cost alpha_ns=%.0f beta_ps=%.0f gamma_ps=%.0f latency_ns=%.0f message_ns=%.0f byte_ps=%.0f\n",
+             context->transport->name, context->size, b->local_ranks, b->cost.alpha * 1e9,
+             b->cost.beta * 1e12, b->cost.gamma * 1e12, b->sharing.latency * 1e9, b->sharing.message * 1e9,
+             b->sharing.byte * 1e12);
+    return GCOLL_OK;
+}

@@ -1,0 +1,86 @@
+/* benchmark/tune_file.c - the tuning file: a section for each transport and number of ranks, others stay. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+#define FIRST_LINE "gcoll-tuning 1\n"
+#define MOST_BYTES 61440u /* that the library takes */
+
+static bool complain(const char *path, const char *what) {
+    cli_complain("--tune: %s: %s", path, what);
+    return false;
+}
+
+/* All of a file, or the first line of a new one. NULL has been said. */
+static char *read_all(const char *path) {
+    char *text = calloc(1, MOST_BYTES + 2);
+    FILE *file = text != NULL ? fopen(path, "re") : NULL;
+    if (file == NULL && text != NULL && errno == ENOENT) {
+        memcpy(text, FIRST_LINE, sizeof FIRST_LINE);
+        return text;
+    }
+    if (file == NULL) {
+        (void)complain(path, strerror(errno));
+        free(text);
+        return NULL;
+    }
+    const size_t bytes = fread(text, 1, MOST_BYTES + 1, file);
+    const bool good = ferror(file) == 0 && bytes <= MOST_BYTES &&
+                      (bytes == 0 || strncmp(text, FIRST_LINE, strlen(FIRST_LINE)) == 0);
+    (void)fclose(file);
+    if (!good) {
+        (void)complain(path, "is there, and is no tuning file");
+        free(text);
+        return NULL;
+    }
+    if (bytes == 0) {
+        memcpy(text, FIRST_LINE, sizeof FIRST_LINE);
+    }
+    return text;
+}
+
+/* Writes the lines of what was there, but for the section that begins with the same line as `section`. */
+static void copy_others(FILE *file, const char *text, const char *section) {
+    const size_t head = strcspn(section, "\n");
+    bool same = false;
+    while (*text != '\0') {
+        const size_t length = strcspn(text, "\n");
+        if (strncmp(text, "for ", 4) == 0) {
+            same = length == head && strncmp(text, section, head) == 0;
+        }
+        if (!same) {
+            (void)fprintf(file, "%.*s\n", (int)length, text);
+        }
+        text += length + (text[length] == '\n' ? 1 : 0);
+    }
+}
+
+/* Beside the file first, so that nobody ever reads half of one. */
+bool bench_tune_write(const char *path, const char *section) {
+    char *text = read_all(path);
+    const size_t room = strlen(path) + 32;
+    char *beside = malloc(room);
+    FILE *file = NULL;
+    bool good = text != NULL && beside != NULL;
+    if (good) {
+        (void)snprintf(beside, room, "%s.%llx", path, (unsigned long long)bench_now_ns());
+        file = fopen(beside, "wxe");
+        good = file != NULL;
+    }
+    if (file != NULL) {
+        copy_others(file, text, section);
+        good = fputs(section, file) >= 0;
+        good = fclose(file) == 0 && good && rename(beside, path) == 0;
+    }
+    if (!good && text != NULL) {
+        (void)complain(path, strerror(errno));
+    }
+    if (!good && file != NULL) {
+        (void)remove(beside);
+    }
+    free(beside);
+    free(text);
+    return good;
+}
