@@ -19,6 +19,14 @@ target_compile_definitions(bench_test PRIVATE GCOLL_BENCH="$<TARGET_FILE:gcoll_b
                                               GCOLL_PLANNER="$<TARGET_FILE:example_planner>")
 add_dependencies(bench_test gcoll_bench gcoll_bench_faulty example_planner)
 
+# Several hosts on one machine. The script makes them; gcoll_bench is what runs there.
+gcoll_test(netlab_test SOURCES netlab_test.cc)
+target_link_libraries(netlab_test PRIVATE PkgConfig::json_c)
+target_compile_definitions(netlab_test PRIVATE NETLAB="${CMAKE_CURRENT_SOURCE_DIR}/netlab"
+                                               GCOLL_BENCH="$<TARGET_FILE:gcoll_bench>"
+                                               GCOLL_BENCH_FAULTY="$<TARGET_FILE:gcoll_bench_faulty>")
+add_dependencies(netlab_test gcoll_bench gcoll_bench_faulty)
+
 # benchmark/compare with gcoll and plain sockets: the other libraries are not needed.
 add_test(NAME compare_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/compare_test.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/benchmark)
 set_tests_properties(compare_test PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
