@@ -363,6 +363,13 @@ TEST_P(Blocks, TurnsOfTheSameCounts) {
     });
 }
 
+// Larger than what goes without being asked for; with sanitizers no more than that.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr uint64_t kLargeBlock = 40001;
+#else
+constexpr uint64_t kLargeBlock = 150001;
+#endif
+
 TEST_P(Blocks, LargeOnes) {
     auto [size, transport] = GetParam();
     run_threads(size, transport, [](uint32_t rank, gcoll_context *context) {
@@ -371,7 +378,8 @@ TEST_P(Blocks, LargeOnes) {
             s.what = what;
             s.size = gcoll_context_size(context);
             s.root = s.size / 2;
-            s.counts.assign(what == GCOLL_REDUCE || what == GCOLL_PAIRWISE_EXCHANGE ? 1 : s.size, 150001);
+            s.counts.assign(what == GCOLL_REDUCE || what == GCOLL_PAIRWISE_EXCHANGE ? 1 : s.size,
+                            kLargeBlock);
             check_apart<int64_t>(s, rank, context, "auto", kBlocking, GCOLL_INT64);
         }
     });
