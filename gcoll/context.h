@@ -69,8 +69,8 @@ typedef struct gcoll_context_options {
     uint64_t eager_bytes; /* 0: default. Messages up to this size go without waiting for the receiver. */
     uint64_t
         eager_pool_bytes; /* 0: default. Most bytes held for one peer that no operation here waits for yet. */
-    int64_t spin_us; /* how long a waiting call polls before it sleeps; 0: default (by ranks and cores of this
-                      * host), -1: never */
+    int64_t spin_us;  /* how long a waiting call polls before it sleeps; 0: default (200 over tcp, which lets
+                       * others have its core meanwhile; inproc: never if ranks outnumber cores), -1: never */
     gcoll_log_fn log; /* NULL: silent */
     void *log_arg;
     const gcoll_allocator *allocator; /* NULL: malloc. Copied. */

@@ -93,6 +93,7 @@ typedef struct gcoll_endpoint_options {
 
 typedef struct gcoll_transport {
     const char *name;
+    bool yields; /* progress that polls lets others have its core: more ranks than cores may poll */
     /* Starts listening. Errors: INVALID names the option (unknown interface, port range full), IO. */
     gcoll_status (*open)(const gcoll_endpoint_options *options, const gcoll_events *events,
                          gcoll_endpoint **endpoint);

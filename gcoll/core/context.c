@@ -184,10 +184,11 @@ gcoll_status gcoll_context_open(gcoll_context *context) {
     return context->transport->open(&context->endpoint_options, &events, &context->endpoint);
 }
 
-/* Polling pays while each rank has a core; where ranks share cores it burns the time that the peer needs. */
+/* Polling pays while each rank has a core. Where ranks share cores it burns the time that the peer needs,
+ * unless each poll that finds nothing gives the core away. */
 void gcoll_context_tune_spin(gcoll_context *context, uint32_t local_ranks) {
     if (context->spin_us == 0)
-        context->spin_us = local_ranks <= gcoll_host_cores() ? SPIN_US : -1;
+        context->spin_us = context->transport->yields || local_ranks <= gcoll_host_cores() ? SPIN_US : -1;
     int64_t spin_us = context->spin_us < 0 ? 0 : context->spin_us;
     context->endpoint_options.spin_us = spin_us;
     context->transport->set_spin(context->endpoint, spin_us);

@@ -124,7 +124,7 @@ static gcoll_status set_limits(gcoll_tcp *tcp, const gcoll_endpoint_options *opt
     tcp->eager_bytes = eager < most ? eager : most; /* see flow.c: less than half the pool */
     tcp->connect_timeout_ms = options->connect_timeout_ms > 0 ? gcoll_tcp_bounded(options->connect_timeout_ms)
                                                               : GCOLL_TCP_CONNECT_MS;
-    tcp->spin_ns = spin_ns(options->spin_us);
+    tcp->patience.spin_ns = spin_ns(options->spin_us);
     return GCOLL_OK;
 }
 
@@ -236,11 +236,12 @@ static void tcp_set_concern(gcoll_endpoint *endpoint, uint64_t stream,
 }
 
 static void tcp_set_spin(gcoll_endpoint *endpoint, int64_t spin_us) {
-    gcoll_tcp_of(endpoint)->spin_ns = spin_ns(spin_us);
+    gcoll_tcp_of(endpoint)->patience.spin_ns = spin_ns(spin_us);
 }
 
 const gcoll_transport gcoll_transport_tcp = {
     .name = "tcp",
+    .yields = true,
     .open = tcp_open,
     .address = tcp_address,
     .connect = gcoll_tcp_connect,

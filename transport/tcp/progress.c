@@ -9,17 +9,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "transport/tcp/tcp.h"
 
-/* A yield this long went to a busy stranger: a peer's turn takes microseconds. */
-#define STOLEN_NS 1000000
-/* So few waits between two tries to poll again that it matters little what a try costs. */
-#define SLEEPY_WAITS 2048
 /* A read that finds nothing costs about a third of asking epoll about all. */
 #define HOT_MAX 3
-/* Polls between two looks at everything: some ten microseconds. */
-#define POLLS_PER_LOOK 32
+/* Polls between two looks at everything: some twenty microseconds, of which a look takes one. */
+#define POLLS_PER_LOOK 64
 #define NS_PER_US      INT64_C(1000)
 #define US_PER_MS      INT64_C(1000)
 
@@ -211,13 +208,16 @@ void gcoll_tcp_block(gcoll_tcp *tcp, int64_t wait_us) {
     uv_timer_stop(&tcp->alarm);
 }
 
-/* A poll that finds nothing yields, to the peer if it shares this core: without that it takes the peer's
- * time. But where the core is shared with a busy stranger, it is gone for a slice of milliseconds, while a
- * sleeper that is woken comes first. So once a yield has lasted that long, the next waits sleep at once. */
-static void yield_core(gcoll_tcp *tcp, int64_t now) {
-    sched_yield();
-    if (gcoll_now_ns() - now >= STOLEN_NS) {
-        tcp->sleepy_waits = SLEEPY_WAITS;
+/* What the step says to do before the next poll. A nap's end is an interrupt of the clock and not a peer's
+ * send, which would place this thread beside that peer. */
+static void pause_once(gcoll_tcp *tcp, gcoll_patience_step step, int64_t now) {
+    const struct timespec shortest = {.tv_sec = 0, .tv_nsec = 1};
+
+    if (step == GCOLL_PATIENCE_YIELD) {
+        sched_yield();
+        gcoll_patience_yielded(&tcp->patience, gcoll_now_ns() - now);
+    } else if (step == GCOLL_PATIENCE_NAP) {
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &shortest, NULL);
     }
 }
 
@@ -225,28 +225,30 @@ static void yield_core(gcoll_tcp *tcp, int64_t now) {
 static void wait_for_report(gcoll_tcp *tcp, int64_t wait_us) {
     int64_t begun = gcoll_now_ns();
     int64_t idle_since = begun;
+    int64_t now = begun;
 
-    if (tcp->sleepy_waits > 0) {
-        tcp->sleepy_waits--;
-    }
+    gcoll_patience_begin(&tcp->patience);
     while (!tcp->moved && !tcp->woken) {
-        int64_t now = gcoll_now_ns();
         int64_t left_us = wait_us - (now - begun) / NS_PER_US;
+        gcoll_patience_step step = GCOLL_PATIENCE_POLL;
 
         if (left_us <= 0) {
             return;
         }
         if (tcp->busy) {
             idle_since = now;
-        } else if (now - idle_since >= tcp->spin_ns || tcp->sleepy_waits > 0) {
+        } else {
+            step = gcoll_patience_next(&tcp->patience, now - idle_since);
+        }
+        if (step == GCOLL_PATIENCE_SLEEP) {
             gcoll_tcp_block(tcp, left_us);
             report(tcp);
             gcoll_tcp_flush_all(tcp); /* answers to what was read */
-            continue;
         } else {
-            yield_core(tcp, now);
+            pause_once(tcp, step, now);
+            poll_once(tcp);
         }
-        poll_once(tcp);
+        now = gcoll_now_ns();
     }
 }
 

@@ -15,7 +15,8 @@
  *   flow.c        credit, grants, matching: when a message may move
  *   read.c        bytes from the socket to messages
  *   write.c       messages to the socket
- *   progress.c    polling, spinning, blocking, calling back
+ *   progress.c    polling, waiting, calling back
+ *   patience.c    whether a wait polls, yields or sleeps
  *   leave.c       abort, close
  *
  * Callbacks (`done` and events) are called from progress alone: posting and flushing only mark what there is
@@ -29,6 +30,7 @@
 
 #include "transport/address.h"
 #include "transport/match.h"
+#include "transport/tcp/patience.h"
 #include "transport/transport.h"
 #include "transport/wire.h"
 
@@ -210,7 +212,7 @@ struct gcoll_tcp {
     uint8_t group[16];
     uint64_t eager_bytes, pool_bytes;
     int64_t connect_timeout_ms;
-    int64_t spin_ns;
+    gcoll_patience patience;
     uint64_t position;
     bool concerned; /* probes carry what follows */
     uint64_t concern_stream;
@@ -228,9 +230,8 @@ struct gcoll_tcp {
 
     uint8_t *hot_bytes; /* GCOLL_TCP_HOT_BYTES */
     uint32_t polls;
-    uint32_t sleepy_waits; /* left, that do not poll */
-    bool moved;            /* something was reported in this progress */
-    bool busy;             /* bytes moved in this poll */
+    bool moved; /* something was reported in this progress */
+    bool busy;  /* bytes moved in this poll */
     bool woken;
     bool curious; /* a message without a receive counts as reported, until progress returns */
     bool leaving; /* abort or close has begun: messages are dropped, nothing is reported */
