@@ -39,7 +39,8 @@ static float input_value(uint32_t rank, uint64_t i) {
 }
 
 static float sum_value(uint32_t ranks, uint64_t i) {
-    return (float)((uint64_t)ranks * (ranks + 1) / 2) * base_value(i);
+    uint64_t times = (uint64_t)ranks * (ranks + 1) / 2;
+    return (float)times * base_value(i);
 }
 
 /* The result at position i of this rank's output of `count` elements. */

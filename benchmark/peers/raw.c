@@ -30,22 +30,29 @@ const char cli_program[] = "gcoll_peer_raw";
 
 static const peer_program about = {
     .about = "what the sockets of an allreduce over TCP cost, without any library\n",
-    .algorithms =
-        "Algorithms: WAIT[:PATTERN[:CHUNK]]. WAIT is spin or block (both, if nothing is said). PATTERN is\n"
-        "exchange, halving, ring or direct, and CHUNK the longest send and recv in bytes, as 256Ki: without\n"
-        "them, the fastest of several for each size. Collectives: allreduce and barrier.\n",
+    .algorithms = "Algorithms: WAIT[:PATTERN[:CHUNK[:BUFFER]]]. WAIT is spin or block (both, if nothing is "
+                  "said). PATTERN\n"
+                  "is exchange, halving, ring or direct, CHUNK the longest send and recv in bytes, as 256Ki "
+                  "(0: no limit),\n"
+                  "and BUFFER the size of socket buffers, 0 (the kernel's own) or 4Mi. With WAIT alone, the "
+                  "fastest of them\n"
+                  "for each size. Collectives: allreduce and barrier.\n",
     .starts_ranks = true,
 };
 
 #define CHUNK_UNLIMITED (UINT64_C(1) << 30)
 
-static const uint64_t chunks[] = {CHUNK_UNLIMITED, 16384, 65536, 262144, 1048576};
+static const uint64_t chunks[] = {CHUNK_UNLIMITED, 16384, 32768, 65536, 131072, 262144, 524288, 1048576};
 #define CHUNKS (sizeof chunks / sizeof chunks[0])
+
+static const int buffers[] = {0, 4 << 20};
+#define BUFFERS (sizeof buffers / sizeof buffers[0])
 
 /* What is run: the `self` of calls. */
 typedef struct raw_state {
     const peer_options *options;
-    raw_mesh mesh;
+    raw_mesh meshes[BUFFERS]; /* one for each size of socket buffers */
+    raw_mesh *mesh;           /* the one that is used */
     raw_pattern barrier;
     raw_pattern pattern;
     raw_pattern one; /* a single transfer */
@@ -57,12 +64,12 @@ typedef struct raw_state {
 
 static bool run(void *self) {
     raw_state *s = self;
-    return raw_move(&s->mesh, &s->pattern, s->in, s->out, s->chunk);
+    return raw_move(s->mesh, &s->pattern, s->in, s->out, s->chunk);
 }
 
 static bool barrier(void *self) {
     raw_state *s = self;
-    return raw_move(&s->mesh, &s->barrier, &s->token[0], &s->token[1], CHUNK_UNLIMITED);
+    return raw_move(s->mesh, &s->barrier, &s->token[0], &s->token[1], CHUNK_UNLIMITED);
 }
 
 /* One block of numbers to or from a rank. */
@@ -71,7 +78,7 @@ static bool pass(raw_state *s, uint32_t peer, bool send, double *values, uint32_
     one->steps = 1;
     one->ends[0] = 1;
     one->transfers[0] = (raw_transfer){.peer = peer, .send = send, .bytes = count * sizeof *values};
-    return raw_move(&s->mesh, one, (unsigned char *)values, (unsigned char *)values, CHUNK_UNLIMITED);
+    return raw_move(s->mesh, one, (unsigned char *)values, (unsigned char *)values, CHUNK_UNLIMITED);
 }
 
 /* By way of rank 0. */
@@ -79,16 +86,16 @@ static bool max(void *self, double *values, uint32_t count) {
     raw_state *s = self;
     double *theirs = calloc(count, sizeof *theirs);
     bool good = theirs != NULL;
-    if (s->mesh.rank > 0) {
+    if (s->mesh->rank > 0) {
         good = good && pass(s, 0, true, values, count) && pass(s, 0, false, values, count);
     }
-    for (uint32_t r = 1; good && s->mesh.rank == 0 && r < s->mesh.size; r++) {
+    for (uint32_t r = 1; good && s->mesh->rank == 0 && r < s->mesh->size; r++) {
         good = pass(s, r, false, theirs, count);
         for (uint32_t i = 0; good && i < count; i++) {
             values[i] = values[i] > theirs[i] ? values[i] : theirs[i];
         }
     }
-    for (uint32_t r = 1; good && s->mesh.rank == 0 && r < s->mesh.size; r++) {
+    for (uint32_t r = 1; good && s->mesh->rank == 0 && r < s->mesh->size; r++) {
         good = pass(s, r, true, values, count);
     }
     free(theirs);
@@ -106,7 +113,7 @@ static void fill(void *self) {
     raw_state *s = self;
     memset(s->out, 0xa5, s->bytes);
     for (uint64_t i = 0; i < s->bytes; i++) {
-        s->in[i] = input_byte(s->mesh.rank, i);
+        s->in[i] = input_byte(s->mesh->rank, i);
     }
 }
 
@@ -142,86 +149,148 @@ static uint64_t count_wrong(void *self) {
 #define LONGEST_EXCHANGE (1u << 20)
 #define SHORTEST_RING    (64u << 10)
 #define RING             2u
-#define TRIAL_CALLS      3u
-#define TRIAL_SECONDS    0.02
+/* Shorter ones fit into any socket's buffer. */
+#define SHORTEST_TUNED (16u << 10)
+#define TRIAL_CALLS    5u
+#define TRIAL_BATCHES  40u
+#define TRIAL_US       20000.0
 
 static bool make(raw_state *s, uint32_t which) {
-    bool useful = which == 0 ? s->mesh.size == 2 || s->bytes <= LONGEST_EXCHANGE
+    bool useful = which == 0 ? s->mesh->size == 2 || s->bytes <= LONGEST_EXCHANGE
                              : which != RING || s->bytes >= SHORTEST_RING;
-    return useful && raw_pattern_make(which, s->mesh.rank, s->mesh.size, s->bytes, &s->pattern);
+    return useful && raw_pattern_make(which, s->mesh->rank, s->mesh->size, s->bytes, &s->pattern);
 }
 
-/* A call, then as many as are needed for a median that means something. */
-static bool try_one(const peer_job *job, const peer_call *call, double *median_us) {
+/* Which of all that can be chosen. */
+typedef struct raw_setting {
+    uint32_t which; /* RAW_PATTERNS: none yet */
+    uint32_t buffer;
+    uint64_t chunk;
+    double us;
+} raw_setting;
+
+#define SETTINGS_MOST (RAW_PATTERNS + BUFFERS * CHUNKS)
+#define TWICE         3u /* settings whose first trial was best and that are tried again */
+
+/* A call that brings the sockets up to speed, then a few at a time for as long as a trial may take. A
+ * setting counts by the worse of its trials; all ranks see the same medians. */
+static bool try_one(raw_state *s, const peer_job *job, const peer_call *call, raw_setting *setting) {
     double first_us;
+    double us;
+    s->mesh = &s->meshes[setting->buffer];
+    s->chunk = setting->chunk;
+    (void)make(s, setting->which);
     if (!peer_try(job, call, 1, &first_us)) {
         return false;
     }
-    double fit = TRIAL_SECONDS * 1e6 / (first_us + 1);
-    uint32_t calls = fit > 1000 ? 1000 : fit > TRIAL_CALLS ? (uint32_t)fit : TRIAL_CALLS;
-    return peer_try(job, call, calls, median_us);
+    uint32_t calls = first_us > TRIAL_US ? 1 : TRIAL_CALLS;
+    double spent_us = 0;
+    double sum_us = 0;
+    uint32_t batches = 0;
+    for (; batches < TRIAL_BATCHES && spent_us < TRIAL_US; batches++) {
+        if (!peer_try(job, call, calls, &us)) {
+            return false;
+        }
+        sum_us += us;
+        spent_us += us * calls;
+    }
+    us = sum_us / batches;
+    setting->us = us > setting->us ? us : setting->us;
+    return true;
 }
 
-/* Every pattern with the longest calls, then other lengths for the best of them; all ranks see the same
- * medians. */
-static bool search(raw_state *s, const peer_job *job, const peer_call *call, uint32_t *which) {
-    double best_us = 0;
-    double us;
-    *which = RAW_PATTERNS;
-    s->chunk = CHUNK_UNLIMITED;
-    for (uint32_t w = 0; w < RAW_PATTERNS; w++) {
-        if (!make(s, w)) {
-            continue;
-        }
-        if (!try_one(job, call, &us)) {
+static int faster_first(const void *a, const void *b) {
+    double x = ((const raw_setting *)a)->us;
+    double y = ((const raw_setting *)b)->us;
+    return (x > y) - (x < y);
+}
+
+/* Tries settings from `first` on, and sorts all. */
+static bool try_and_sort(raw_state *s, const peer_job *job, const peer_call *call, raw_setting *settings,
+                         uint32_t first, uint32_t count) {
+    for (uint32_t i = first; i < count; i++) {
+        if (!try_one(s, job, call, &settings[i])) {
             return false;
         }
-        if (*which == RAW_PATTERNS || us < best_us) {
-            *which = w;
-            best_us = us;
-        }
     }
-    uint64_t best_chunk = CHUNK_UNLIMITED;
-    (void)make(s, *which);
-    for (uint32_t c = 1; c < CHUNKS && chunks[c] < s->bytes; c++) {
-        s->chunk = chunks[c];
-        if (!try_one(job, call, &us)) {
-            return false;
-        }
-        if (us < best_us) {
-            best_us = us;
-            best_chunk = chunks[c];
-        }
-    }
-    s->chunk = best_chunk;
+    qsort(settings, count, sizeof settings[0], faster_first);
     return true;
+}
+
+/* Patterns first, then for the best one sizes of calls and of buffers. What was fast is tried again, as one
+ * good moment is no good setting. */
+static bool search(raw_state *s, const peer_job *job, const peer_call *call, raw_setting *best) {
+    raw_setting settings[SETTINGS_MOST];
+    uint32_t count = 0;
+    for (uint32_t w = 0; w < RAW_PATTERNS; w++) {
+        if (make(s, w)) {
+            settings[count++] = (raw_setting){.which = w, .chunk = CHUNK_UNLIMITED};
+        }
+    }
+    if (!try_and_sort(s, job, call, settings, 0, count)) {
+        return false;
+    }
+    uint32_t which = settings[0].which;
+    uint32_t patterns = count;
+    for (uint32_t i = 1; s->bytes > SHORTEST_TUNED && i < BUFFERS * CHUNKS; i++) {
+        uint64_t chunk = chunks[i % CHUNKS];
+        if (chunk == CHUNK_UNLIMITED || chunk < s->bytes) {
+            settings[count++] = (raw_setting){.which = which, .chunk = chunk, .buffer = i / CHUNKS};
+        }
+    }
+    uint32_t again = count < TWICE ? count : TWICE;
+    bool good = try_and_sort(s, job, call, settings, patterns, count) &&
+                (count == 1 || try_and_sort(s, job, call, settings, 0, again));
+    *best = settings[0];
+    return good;
 }
 
 /* ---- One size, all sizes
  * ------------------------------------------------------------------------------------ */
 
-/* "spin[:PATTERN[:CHUNK]]", as the flag has it. */
+/* "spin[:PATTERN[:CHUNK[:BUFFER]]]", as the flag has it. */
 typedef struct raw_choice {
     bool spin, block;
-    uint32_t which; /* RAW_PATTERNS: the fastest */
-    uint64_t chunk;
+    raw_setting setting; /* which == RAW_PATTERNS: the fastest */
 } raw_choice;
 
-static bool parse_pattern(const char *text, raw_choice *choice) {
+/* The size that begins at *text, behind a colon; nothing there is 0. */
+static bool parse_part(const char **text, uint64_t *value) {
+    *value = 0;
+    if (**text == '\0') {
+        return true;
+    }
+    size_t length = strcspn(*text + 1, ":");
+    bool good = cli_parse_size(*text + 1, length, value);
+    *text += length + 1;
+    return good;
+}
+
+static bool parse_setting(const char *text, raw_setting *setting) {
     size_t length = strcspn(text, ":");
-    for (choice->which = 0; choice->which < RAW_PATTERNS; choice->which++) {
-        const char *name = raw_pattern_names[choice->which];
+    uint64_t buffer;
+    for (setting->which = 0; setting->which < RAW_PATTERNS; setting->which++) {
+        const char *name = raw_pattern_names[setting->which];
         if (strlen(name) == length && memcmp(name, text, length) == 0) {
-            return text[length] == '\0' ||
-                   (cli_parse_size(text + length + 1, strlen(text + length + 1), &choice->chunk) &&
-                    choice->chunk > 0);
+            break;
+        }
+    }
+    text += length;
+    if (setting->which == RAW_PATTERNS || !parse_part(&text, &setting->chunk) ||
+        !parse_part(&text, &buffer) || *text != '\0') {
+        return false;
+    }
+    setting->chunk = setting->chunk == 0 ? CHUNK_UNLIMITED : setting->chunk;
+    for (setting->buffer = 0; setting->buffer < BUFFERS; setting->buffer++) {
+        if ((uint64_t)buffers[setting->buffer] == buffer) {
+            return true;
         }
     }
     return false;
 }
 
 static bool parse_choice(const char *text, raw_choice *choice) {
-    *choice = (raw_choice){.which = RAW_PATTERNS, .chunk = CHUNK_UNLIMITED};
+    *choice = (raw_choice){.setting = {.which = RAW_PATTERNS}};
     if (text == NULL) {
         choice->spin = choice->block = true;
         return true;
@@ -229,25 +298,29 @@ static bool parse_choice(const char *text, raw_choice *choice) {
     size_t length = strcspn(text, ":");
     choice->spin = length == 4 && memcmp(text, "spin", 4) == 0;
     choice->block = length == 5 && memcmp(text, "block", 5) == 0;
-    if ((choice->spin || choice->block) &&
-        (text[length] == '\0' || parse_pattern(text + length + 1, choice))) {
+    bool named = choice->spin || choice->block;
+    if (named && (text[length] == '\0' || parse_setting(text + length + 1, &choice->setting))) {
         return true;
     }
-    return cli_bad("--algorithm", text,
-                   "spin or block, then :exchange, :halving, :ring or :direct, then :CHUNK");
+    return cli_bad("--algorithm", text, "what --help says, as spin or block:ring:256Ki:4Mi");
 }
 
+/* As the flag takes it, behind "spin:" or "block:". */
 static void name_of(const raw_state *s, char *name, size_t bytes) {
-    if (s->chunk == CHUNK_UNLIMITED) {
-        (void)snprintf(name, bytes, "%s", s->pattern.name);
+    uint64_t chunk_ki = s->chunk == CHUNK_UNLIMITED ? 0 : s->chunk / 1024;
+    if (s->mesh->buffer_bytes > 0) {
+        (void)snprintf(name, bytes, "%s:%" PRIu64 "Ki:%dMi", s->pattern.name, chunk_ki,
+                       s->mesh->buffer_bytes >> 20);
+    } else if (chunk_ki > 0) {
+        (void)snprintf(name, bytes, "%s:%" PRIu64 "Ki", s->pattern.name, chunk_ki);
     } else {
-        (void)snprintf(name, bytes, "%s:%" PRIu64 "Ki", s->pattern.name, s->chunk / 1024);
+        (void)snprintf(name, bytes, "%s", s->pattern.name);
     }
 }
 
 static bool measure(raw_state *s, const peer_job *job, const raw_choice *choice) {
     char name[64];
-    peer_call call = {.program = s->mesh.spin ? "raw_spin" : "raw_block",
+    peer_call call = {.program = s->mesh->spin ? "raw_spin" : "raw_block",
                       .collective = s->options->collective,
                       .bytes = s->bytes,
                       .in = s->in,
@@ -261,15 +334,16 @@ static bool measure(raw_state *s, const peer_job *job, const raw_choice *choice)
         return peer_measure(job, s->options, &call);
     }
     call.run = run;
-    uint32_t which = choice->which;
-    s->chunk = choice->chunk;
+    raw_setting setting = choice->setting;
     fill(s); /* pages are touched before anything is timed */
-    if (which == RAW_PATTERNS && !search(s, job, &call, &which)) {
+    if (setting.which == RAW_PATTERNS && !search(s, job, &call, &setting)) {
         return false;
     }
-    if (!raw_pattern_make(which, s->mesh.rank, s->mesh.size, s->bytes, &s->pattern)) {
-        cli_complain("%s is not for %u ranks and %" PRIu64 " bytes", raw_pattern_names[which], s->mesh.size,
-                     s->bytes);
+    s->chunk = setting.chunk;
+    s->mesh = &s->meshes[setting.buffer];
+    if (!raw_pattern_make(setting.which, s->mesh->rank, s->mesh->size, s->bytes, &s->pattern)) {
+        cli_complain("%s is not for %u ranks and %" PRIu64 " bytes", raw_pattern_names[setting.which],
+                     s->mesh->size, s->bytes);
         return false;
     }
     name_of(s, name, sizeof name);
@@ -280,7 +354,7 @@ static bool measure(raw_state *s, const peer_job *job, const raw_choice *choice)
 static bool measure_sizes(raw_state *s, const peer_job *job, const raw_choice *choice) {
     size_t sizes = s->options->collective == PEER_BARRIER ? 1 : s->options->sizes.count;
     for (size_t i = 0; i < sizes; i++) {
-        s->bytes = peer_round_bytes(s->options->collective, s->options->sizes.values[i], s->mesh.size);
+        s->bytes = peer_round_bytes(s->options->collective, s->options->sizes.values[i], s->mesh->size);
         if (s->bytes == 0 && s->options->collective != PEER_BARRIER) {
             continue;
         }
@@ -296,23 +370,40 @@ static bool measure_sizes(raw_state *s, const peer_job *job, const raw_choice *c
     return true;
 }
 
+static bool connect_all(raw_state *s) {
+    for (size_t b = 0; b < BUFFERS; b++) {
+        if (!raw_connect(s->options, buffers[b], &s->meshes[b])) {
+            return false;
+        }
+    }
+    s->mesh = &s->meshes[0];
+    return raw_pattern_make(0, s->mesh->rank, s->mesh->size, 1, &s->barrier);
+}
+
+static void wait_by(raw_state *s, bool spin) {
+    for (size_t b = 0; b < BUFFERS; b++) {
+        s->meshes[b].spin = spin;
+    }
+}
+
 static int one_rank(const peer_options *options) {
     raw_choice choice;
     raw_state *s = calloc(1, sizeof *s);
-    if (s == NULL || !parse_choice(options->algorithm, &choice) || !raw_connect(options, &s->mesh)) {
-        free(s);
+    if (s == NULL) {
         return PEER_FAILED;
     }
     s->options = options;
-    peer_job job = {.rank = s->mesh.rank, .size = s->mesh.size, .self = s, .barrier = barrier, .max = max};
-    bool good = raw_pattern_make(0, job.rank, job.size, 1, &s->barrier);
+    bool good = parse_choice(options->algorithm, &choice) && connect_all(s);
+    peer_job job = {.rank = options->rank, .size = options->size, .self = s, .barrier = barrier, .max = max};
     for (int spin = 1; good && spin >= 0; spin--) {
-        s->mesh.spin = spin == 1;
-        if (s->mesh.spin ? choice.spin : choice.block) {
+        wait_by(s, spin == 1);
+        if (spin == 1 ? choice.spin : choice.block) {
             good = measure_sizes(s, &job, &choice);
         }
     }
-    raw_close(&s->mesh);
+    for (size_t b = 0; b < BUFFERS; b++) {
+        raw_close(&s->meshes[b]);
+    }
     free(s);
     return good ? PEER_OK : PEER_FAILED;
 }

@@ -10,13 +10,14 @@
 /* Connected sockets to every other rank. */
 typedef struct raw_mesh {
     uint32_t rank, size;
-    int *fds;   /* by rank; -1 for our own */
-    bool spin;  /* else blocks in the kernel */
-    bool yield; /* spinning, with more ranks than processors: lets the others run */
+    int *fds;         /* by rank; -1 for our own */
+    int buffer_bytes; /* of each socket and direction; 0: as the kernel finds */
+    bool spin;        /* else blocks in the kernel */
+    bool yield;       /* spinning, with more ranks than processors: lets the others run */
 } raw_mesh;
 
 /* Meets the others in options->store. False has been said, and there is nothing to close. */
-bool raw_connect(const peer_options *options, raw_mesh *mesh);
+bool raw_connect(const peer_options *options, int buffer_bytes, raw_mesh *mesh);
 void raw_close(raw_mesh *mesh);
 
 /* One direction between this rank and a peer. */
@@ -45,7 +46,8 @@ typedef struct raw_pattern {
 extern const char *const raw_pattern_names[RAW_PATTERNS];
 bool raw_pattern_make(uint32_t which, uint32_t rank, uint32_t size, uint64_t bytes, raw_pattern *pattern);
 
-/* raw_move.c: runs it, in system calls of at most `chunk` bytes. */
+/* raw_move.c: runs it, in system calls of at most `chunk` bytes, and sending at most two chunks more than has
+ * come in, so that what is under way stays in cache. */
 bool raw_move(const raw_mesh *mesh, const raw_pattern *pattern, const unsigned char *in, unsigned char *out,
               uint64_t chunk);
 

@@ -51,7 +51,16 @@ static bool address_of(const char *interface, struct in_addr *address) {
     return found;
 }
 
-static bool listen_there(const peer_options *options, int *listener, struct sockaddr_in *where) {
+/* Before the connection exists, as the window's scale is agreed with it. 0: the kernel's own. */
+static void size_buffers(int fd, int bytes) {
+    if (bytes > 0) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+    }
+}
+
+static bool listen_there(const peer_options *options, int buffer_bytes, int *listener,
+                         struct sockaddr_in *where) {
     socklen_t length = sizeof *where;
     *where = (struct sockaddr_in){.sin_family = AF_INET};
     if (!address_of(options->interface, &where->sin_addr)) {
@@ -59,6 +68,7 @@ static bool listen_there(const peer_options *options, int *listener, struct sock
     }
     *listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     unpace(options, *listener);
+    size_buffers(*listener, buffer_bytes);
     if (*listener < 0 || bind(*listener, (struct sockaddr *)where, sizeof *where) != 0 ||
         listen(*listener, (int)options->size) != 0 ||
         getsockname(*listener, (struct sockaddr *)where, &length) != 0) {
@@ -67,18 +77,18 @@ static bool listen_there(const peer_options *options, int *listener, struct sock
     return true;
 }
 
-static void file_of(const peer_options *options, uint32_t rank, const char *suffix, char *path,
-                    size_t bytes) {
-    (void)snprintf(path, bytes, "%s/%s.%u%s", options->store, options->job, rank, suffix);
+static void file_of(const peer_options *options, int buffer_bytes, uint32_t rank, const char *suffix,
+                    char *path, size_t bytes) {
+    (void)snprintf(path, bytes, "%s/%s-%d.%u%s", options->store, options->job, buffer_bytes, rank, suffix);
 }
 
 /* Written under another name first: whoever sees the file sees all of it. */
-static bool publish(const peer_options *options, const struct sockaddr_in *where) {
+static bool publish(const peer_options *options, int buffer_bytes, const struct sockaddr_in *where) {
     char half[1200];
     char path[1200];
     char text[INET_ADDRSTRLEN];
-    file_of(options, options->rank, ".new", half, sizeof half);
-    file_of(options, options->rank, "", path, sizeof path);
+    file_of(options, buffer_bytes, options->rank, ".new", half, sizeof half);
+    file_of(options, buffer_bytes, options->rank, "", path, sizeof path);
     FILE *file = fopen(half, "we");
     if (file == NULL) {
         return complain_of(half);
@@ -92,13 +102,13 @@ static bool publish(const peer_options *options, const struct sockaddr_in *where
 }
 
 /* Bounded by the time limit of the program. */
-static bool look_up(const peer_options *options, uint32_t rank, struct sockaddr_in *where) {
+static bool look_up(const peer_options *options, int buffer_bytes, uint32_t rank, struct sockaddr_in *where) {
     char path[1200];
     char text[64];
     char line[100] = "";
     unsigned port = 0;
     FILE *file;
-    file_of(options, rank, "", path, sizeof path);
+    file_of(options, buffer_bytes, rank, "", path, sizeof path);
     while ((file = fopen(path, "re")) == NULL) {
         (void)nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
     }
@@ -130,11 +140,12 @@ static bool ready(int fd) {
 static bool call_lower(const peer_options *options, raw_mesh *mesh) {
     for (uint32_t r = 0; r < options->rank; r++) {
         struct sockaddr_in where;
-        if (!look_up(options, r, &where)) {
+        if (!look_up(options, mesh->buffer_bytes, r, &where)) {
             return false;
         }
         mesh->fds[r] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         unpace(options, mesh->fds[r]);
+        size_buffers(mesh->fds[r], mesh->buffer_bytes);
         if (mesh->fds[r] < 0 || connect(mesh->fds[r], (struct sockaddr *)&where, sizeof where) != 0 ||
             send(mesh->fds[r], &options->rank, sizeof options->rank, MSG_NOSIGNAL) != sizeof options->rank) {
             return complain_of("connecting");
@@ -167,19 +178,21 @@ static bool answer_higher(const peer_options *options, int listener, raw_mesh *m
     return true;
 }
 
-bool raw_connect(const peer_options *options, raw_mesh *mesh) {
+bool raw_connect(const peer_options *options, int buffer_bytes, raw_mesh *mesh) {
     struct sockaddr_in where;
     int listener = -1;
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     *mesh = (raw_mesh){.rank = options->rank,
                        .size = options->size,
+                       .buffer_bytes = buffer_bytes,
                        .fds = calloc(options->size, sizeof *mesh->fds),
                        .yield = options->local > (processors > 0 ? (uint32_t)processors : 1)};
     for (uint32_t r = 0; mesh->fds != NULL && r < options->size; r++) {
         mesh->fds[r] = -1;
     }
-    bool good = mesh->fds != NULL && listen_there(options, &listener, &where) && publish(options, &where) &&
-                call_lower(options, mesh) && answer_higher(options, listener, mesh);
+    bool good = mesh->fds != NULL && listen_there(options, buffer_bytes, &listener, &where) &&
+                publish(options, buffer_bytes, &where) && call_lower(options, mesh) &&
+                answer_higher(options, listener, mesh);
     if (listener >= 0) {
         (void)close(listener);
     }

@@ -45,41 +45,70 @@ static uint32_t drop_done(flow *flows, uint32_t count) {
     return kept;
 }
 
-static bool wait_for_any(const flow *flows, uint32_t count) {
+/* A step under way. */
+typedef struct step {
+    flow flows[2 * 1024];
+    uint32_t count;
+    uint64_t chunk;
+    uint64_t lead; /* what may be sent before as much has come in */
+    uint64_t sent, received, expected;
+} step;
+
+static bool may_move(const step *s, const flow *f) {
+    return !f->send || s->sent < s->received + s->lead;
+}
+
+static bool wait_for_any(const step *s) {
     struct pollfd fds[2 * 1024];
-    uint32_t n = count < sizeof fds / sizeof fds[0] ? count : (uint32_t)(sizeof fds / sizeof fds[0]);
-    for (uint32_t i = 0; i < n; i++) {
-        fds[i] = (struct pollfd){.fd = flows[i].fd, .events = flows[i].send ? POLLOUT : POLLIN};
+    for (uint32_t i = 0; i < s->count; i++) {
+        const flow *f = &s->flows[i];
+        fds[i] = (struct pollfd){.fd = may_move(s, f) ? f->fd : -1, .events = f->send ? POLLOUT : POLLIN};
     }
-    if (poll(fds, n, POLL_LIMIT_MS) == 0) {
+    if (poll(fds, s->count, POLL_LIMIT_MS) == 0) {
         cli_complain("nothing moved for %d s", POLL_LIMIT_MS / 1000);
         return false;
     }
     return true;
 }
 
-/* One that is left alone may block in the kernel. */
-static bool move_all(const raw_mesh *mesh, flow *flows, uint32_t count, uint64_t chunk) {
-    while (count > 0) {
-        bool moved_any = false;
-        bool done_any = false;
-        for (uint32_t i = 0; i < count; i++) {
-            ssize_t moved = move_once(&flows[i], chunk, count == 1 && !mesh->spin ? 0 : MSG_DONTWAIT);
-            if (moved < 0) {
-                return false;
-            }
-            moved_any = moved_any || moved > 0;
-            done_any = done_any || flows[i].left == 0;
-            if (done_any && !mesh->spin) {
-                break; /* another look at how many are left */
-            }
+/* One look at each socket. One that is left alone may block in the kernel. False has been said. */
+static bool look_at_all(step *s, bool spin, bool *moved_any, bool *done_any) {
+    *moved_any = *done_any = false;
+    for (uint32_t i = 0; i < s->count; i++) {
+        flow *f = &s->flows[i];
+        if (!may_move(s, f)) {
+            continue;
+        }
+        ssize_t moved = move_once(f, s->chunk, s->count == 1 && !spin ? 0 : MSG_DONTWAIT);
+        if (moved < 0) {
+            return false;
+        }
+        *(f->send ? &s->sent : &s->received) += (uint64_t)moved;
+        *moved_any = *moved_any || moved > 0;
+        *done_any = *done_any || f->left == 0;
+        if (*done_any && !spin) {
+            break; /* another look at how many are left */
+        }
+    }
+    return true;
+}
+
+static bool move_all(const raw_mesh *mesh, step *s) {
+    while (s->count > 0) {
+        bool moved_any;
+        bool done_any;
+        if (!look_at_all(s, mesh->spin, &moved_any, &done_any)) {
+            return false;
         }
         if (done_any) {
-            count = drop_done(flows, count);
+            s->count = drop_done(s->flows, s->count);
         } else if (!moved_any && mesh->spin && mesh->yield) {
             (void)sched_yield();
-        } else if (!moved_any && !mesh->spin && !wait_for_any(flows, count)) {
+        } else if (!moved_any && !mesh->spin && !wait_for_any(s)) {
             return false;
+        }
+        if (s->received == s->expected) { /* nothing to wait for any more */
+            s->lead = UINT64_MAX / 2;
         }
     }
     return true;
@@ -87,17 +116,21 @@ static bool move_all(const raw_mesh *mesh, flow *flows, uint32_t count, uint64_t
 
 bool raw_move(const raw_mesh *mesh, const raw_pattern *pattern, const unsigned char *in, unsigned char *out,
               uint64_t chunk) {
-    flow flows[2 * 1024];
+    step s;
     uint32_t next = 0;
-    for (uint32_t step = 0; step < pattern->steps; step++) {
-        uint32_t count = 0;
-        for (; next < pattern->ends[step]; next++) {
+    for (uint32_t number = 0; number < pattern->steps; number++) {
+        s.count = 0;
+        s.chunk = chunk;
+        s.lead = 2 * chunk;
+        s.sent = s.received = s.expected = 0;
+        for (; next < pattern->ends[number]; next++) {
             const raw_transfer *t = &pattern->transfers[next];
             unsigned char *base = t->send && !t->from_output ? (unsigned char *)(uintptr_t)in : out;
-            flows[count++] =
+            s.flows[s.count++] =
                 (flow){.fd = mesh->fds[t->peer], .send = t->send, .at = base + t->at, .left = t->bytes};
+            s.expected += t->send ? 0 : t->bytes;
         }
-        if (!move_all(mesh, flows, count, chunk)) {
+        if (!move_all(mesh, &s)) {
             return false;
         }
     }
