@@ -319,6 +319,8 @@ bool bench_field_add(bench_field *field, gcoll_collective collective, const char
 size_t bench_tune_sizes(const bench_options *options, gcoll_collective collective);
 uint64_t bench_tune_size(const bench_options *options, gcoll_collective collective, size_t index);
 
+/* Keeps the ranks busy until they run as they will go on, unless the number of calls is given. */
+bool bench_settle(bench_state *state);
 /* --tune: measures, and rank 0 writes the file. */
 bool bench_tune(bench_state *state);
 /* --tune-check: auto beside the best. */

@@ -15,7 +15,11 @@
 
 #include "bench.h"
 
-#define ROUNDS        6
+#define ROUNDS        8
+#define FIRST_CALLS   5
+#define SLICE_US      10000.0 /* of a candidate, each round */
+#define MOST_CALLS    1000
+#define SETTLE_NS     INT64_C(1500000000) /* until the scheduler has given each rank the core that it keeps */
 #define NEAR          1.03
 #define HOPELESS      4.0 /* times the fastest at the size before: not run at large sizes */
 #define LARGE_BYTES   (UINT64_C(256) << 10)
@@ -27,7 +31,7 @@
 static const struct {
     double behind;
     size_t most;
-} cuts[ROUNDS] = {{1.6, 10}, {1.3, 7}, {1.2, 5}, {1.15, 4}, {1.15, 4}, {1.15, 4}};
+} cuts[ROUNDS] = {{2.0, 14}, {1.4, 10}, {1.25, 7}, {1.15, 5}, {1.15, 4}, {1.15, 4}, {1.15, 4}, {1.15, 4}};
 
 size_t bench_tune_sizes(const bench_options *options, gcoll_collective collective) {
     return collective == GCOLL_BARRIER ? 1 : options->sizes.count;
@@ -39,11 +43,16 @@ uint64_t bench_tune_size(const bench_options *options, gcoll_collective collecti
 
 /* ---- Rounds ------------------------------------------------------------------------------------------- */
 
-static uint32_t calls_of(const bench_options *options, uint64_t bytes) {
+/* As many as fill a slice of time by what is known of the candidate, the same on every rank. */
+static uint32_t calls_of(const bench_options *options, const bench_candidate *c) {
     if (options->iterations > 0) {
         return options->iterations;
     }
-    return bytes <= 16384 ? 25 : bytes <= 262144 ? 9 : bytes <= 4194304 ? 3 : 1;
+    if (c->rounds == 0) {
+        return FIRST_CALLS;
+    }
+    const double fit = SLICE_US / (c->us > 1 ? c->us : 1);
+    return fit < 1 ? 1 : fit > MOST_CALLS ? MOST_CALLS : (uint32_t)fit;
 }
 
 static int ascending(const void *a, const void *b) {
@@ -58,9 +67,8 @@ static double median(double *values, uint32_t count) {
 }
 
 /* The median of some calls, each by its slowest rank. */
-static bool time_call(bench_call *call, double *us) {
+static bool time_call(bench_call *call, uint32_t calls, double *us) {
     bench_state *state = call->state;
-    const uint32_t calls = calls_of(state->options, call->bytes);
     double *times = calloc(calls, sizeof *times);
     bool good = times != NULL && bench_call_run(call);
     for (uint32_t i = 0; i < calls && good; i++) {
@@ -87,7 +95,7 @@ static bool run_candidate(bench_state *state, bench_candidate *c, uint64_t bytes
         return outcome == BENCH_SKIPPED;
     }
     (void)snprintf(c->name, sizeof c->name, "%s", gcoll_operation_algorithm(call.operation));
-    bool good = time_call(&call, &c->round_us[c->rounds % most]);
+    bool good = time_call(&call, calls_of(state->options, c), &c->round_us[c->rounds % most]);
     bench_call_destroy(&call);
     if (good) {
         c->rounds++;
@@ -314,10 +322,22 @@ static bool has_case(const bench_options *o, int collective) {
     return false;
 }
 
+bool bench_settle(bench_state *state) {
+    const int64_t start = bench_now_ns();
+    uint64_t over = state->options->iterations > 0;
+    bool good = true;
+    while (good && over == 0) {
+        good = gcoll_operation_run(state->barrier) == GCOLL_OK;
+        over = bench_now_ns() - start > SETTLE_NS;
+        good = good && bench_gather(state, &over, 1, GCOLL_UINT64, GCOLL_MAX);
+    }
+    return good;
+}
+
 bool bench_tune(bench_state *state) {
     const bench_options *o = state->options;
     writer w = {calloc(1, SECTION_BYTES), 0};
-    bool good = w.text != NULL;
+    bool good = w.text != NULL && bench_settle(state);
     if (good) {
         good = gcoll_context_tuning(state->context, w.text, SECTION_BYTES) == GCOLL_OK;
         w.used = strlen(w.text);

@@ -80,6 +80,7 @@ bool bench_tune_check(bench_state *state, FILE *output) {
     tally t = {0};
     bool good = file == NULL || fprintf(file, "#%-15s %12s %10s %10s %8s %8s  %s\n", "collective", "bytes",
                                         "auto us", "best us", "ratio", "A/A", "auto") > 0;
+    good = good && bench_settle(state);
     for (int c = 0; c < GCOLL_COLLECTIVE_COUNT && good; c++) {
         bool any = false;
         for (size_t i = 0; i < o->case_count; i++) {

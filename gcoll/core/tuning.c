@@ -292,8 +292,6 @@ static gcoll_status follow(gcoll_context *context, int64_t deadline_ms) {
     uint32_t partners[2];
     const uint32_t count = gcoll_fit_partners(context->size, partners);
     gcoll_status status = get_tuning(context);
-    if (status != GCOLL_OK)
-        return status;
     for (uint32_t i = 0; i < count && status == GCOLL_OK && context->basis->kind == GCOLL_BASIS_FITTED; i++)
         if (partners[i] == context->rank)
             status = gcoll_fit_serve(context);

@@ -1,0 +1,95 @@
+// gcoll_bench --tune, --tuning and --tune-check: from measuring to a context that goes by what was found.
+#include "test/bench_support.h"
+
+#include <fstream>
+#include <sstream>
+
+namespace {
+
+using namespace bench_test;
+
+std::string file_text(const std::string &path) {
+    std::ifstream file(path);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+size_t count_of(const std::string &text, const std::string &part) {
+    size_t found = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+        found++;
+    }
+    return found;
+}
+
+TEST(BenchTune, WritesWhatContextsThenGoBy) {
+    folder here;
+    const std::string path = here.path + "/my.tuning";
+    const strings small = {"--iterations=2", "--bytes=4:4Ki:x32"};
+    const auto tune = [&](strings more) {
+        more.insert(more.end(), small.begin(), small.end());
+        more.push_back("--tune=" + path);
+        return run(more);
+    };
+    outcome first = tune({"--local=3", "--transport=inproc"});
+    ASSERT_EQ(first.status, 0) << first.err;
+    std::string text = file_text(path);
+    EXPECT_EQ(text.rfind("gcoll-tuning 1\nfor transport=inproc ranks=3 local=3\ncost alpha_ns=", 0), 0u)
+        << text;
+    for (const char *collective : {"allreduce", "broadcast", "reduce", "allgather", "reduce_scatter",
+                                   "alltoall", "barrier", "gather", "scatter"}) {
+        EXPECT_TRUE(contains(text, std::string("\nchoose ") + collective + " 0 ")) << collective << "\n"
+                                                                                   << text;
+    }
+    // Another number of ranks is added; the same again takes the place of what there was.
+    outcome second = tune({"--local=2", "--collective=allreduce", "--algorithm=linear,ring"});
+    ASSERT_EQ(second.status, 0) << second.err;
+    outcome third = tune({"--local=3", "--transport=inproc", "--collective=allreduce", "--algorithm=linear"});
+    ASSERT_EQ(third.status, 0) << third.err;
+    text = file_text(path);
+    EXPECT_EQ(count_of(text, "for transport="), 2u) << text;
+    EXPECT_TRUE(contains(text, "for transport=tcp ranks=2 local=2\n")) << text;
+    EXPECT_TRUE(contains(text, "choose allreduce 0 - linear\n")) << text;
+    EXPECT_FALSE(contains(text, "broadcast")) << text;
+
+    for (const bool by_variable : {false, true}) {
+        strings arguments = {"--local=3", "--transport=inproc", "--bytes=4Ki", "--iterations=2", "--verbose"};
+        if (!by_variable) {
+            arguments.push_back("--tuning=" + path);
+        }
+        outcome used = run(arguments, by_variable ? strings{"GCOLL_TUNING=" + path} : strings{});
+        EXPECT_EQ(used.status, 0) << used.err;
+        EXPECT_TRUE(contains(used.err, "3 ranks: linear\n")) << used.err;
+        EXPECT_TRUE(contains(used.err, "of '" + path + "'")) << used.err;
+    }
+    outcome check = run({"--local=3", "--transport=inproc", "--bytes=4Ki", "--iterations=2", "--tune-check",
+                         "--tuning=" + path, "--algorithm=linear,ring"});
+    EXPECT_EQ(check.status, 0) << check.err;
+    EXPECT_TRUE(contains(check.out, "# 1 points: auto within 5 %")) << check.out;
+}
+
+TEST(BenchTune, RefusesWhatItCannotDo) {
+    folder here;
+    const std::string path = here.path + "/other", gone = here.path + "/gone/f";
+    std::ofstream(path) << "not a tuning file\n";
+    const struct {
+        strings arguments;
+        int status;
+        const char *says;
+    } table[] = {
+        {{"--tune=" + path, "--local=1", "--bytes=4", "--iterations=1"}, 1, "is no tuning file"},
+        {{"--tune=" + gone, "--local=1", "--bytes=4", "--iterations=1"}, 1, "No such file"},
+        {{"--tuning=" + path, "--local=2", "--bytes=4", "--iterations=1"}, 1, "line 1: version"},
+        {{"--tune=x", "--tune-check"}, 2, "give one or the other"},
+        {{"--tune=x", "--tuning=fit"}, 2, "which measures by itself"},
+    };
+    for (const auto &row : table) {
+        outcome refused = run(row.arguments);
+        EXPECT_EQ(refused.status, row.status) << refused.err;
+        EXPECT_TRUE(contains(refused.err, row.says)) << refused.err;
+    }
+    EXPECT_EQ(file_text(path), "not a tuning file\n");
+}
+
+} // namespace
