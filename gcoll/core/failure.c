@@ -369,16 +369,18 @@ static int64_t sleep_us(const gcoll_context *context, const struct watch *watch,
 gcoll_status gcoll_context_wait(gcoll_context *context, bool (*done)(const void *arg), const void *arg) {
     int64_t now = gcoll_now_ms();
     struct watch watch = {now, now + probe_interval_ms(context), now, false};
-    for (;;) {
+    for (bool first = true;; first = false) {
         heed_abort(context);
         if (!context->broken)
             advance_all(context);
         if (context->broken || done(arg))
             break;
-        progress(context, sleep_us(context, &watch, now));
-        now = gcoll_now_ms();
-        if (!context->broken)
+        if (!first) { /* most waits are over by now, without another look at the clock */
+            now = gcoll_now_ms();
             watch_over(context, &watch, now);
+        }
+        if (!context->broken)
+            progress(context, sleep_us(context, &watch, now));
     }
     if (context->suspect != GCOLL_NO_RANK) { /* what was true of this wait is not of the next */
         context->suspect = GCOLL_NO_RANK;

@@ -248,6 +248,9 @@ static void wait_for_report(gcoll_tcp *tcp, int64_t wait_us) {
             pause_once(tcp, step, now);
             poll_once(tcp);
         }
+        if (tcp->moved) {
+            return;
+        }
         now = gcoll_now_ns();
     }
 }
