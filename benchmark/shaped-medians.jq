@@ -16,5 +16,5 @@ def name_of: if .program == "gcoll" and .asked == "auto" then "gcoll auto"
       rounds: length, median_us: (map(.p50_us) | median), least_round_us: (map(.p50_us) | min), most_round_us: (map(.p50_us) | max),
       # What every host must send and receive, at the rate.
       least_us: (2 * ($hosts - 1) / $hosts * $one.bytes * 8e6 / ($one.rate | bits)),
-      predicted_us: ([$all[] | select(.predicted_us and .rate == $one.rate and .algorithm == $one.algorithm and .bytes == $one.bytes)
+      predicted_us: ([$all[] | select($one.program == "gcoll" and .predicted_us and .rate == $one.rate and .algorithm == $one.algorithm and .bytes == $one.bytes)
                       | .predicted_us][0] // null)})
