@@ -1,6 +1,7 @@
 /* transport/match.c - a chained hash table with a free list of slots, see match.h. */
 #include "transport/match.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +62,18 @@ void gcoll_slot_unlink(gcoll_slot_list *list, gcoll_slot *slot) {
     }
     slot->newer = NULL;
     slot->older = NULL;
+}
+
+bool gcoll_slot_hold(gcoll_slot *slot, uint64_t bytes) {
+    slot->held = bytes <= sizeof slot->near ? slot->near : malloc((size_t)bytes);
+    return slot->held != NULL;
+}
+
+void gcoll_slot_let_go(gcoll_slot *slot) {
+    if (slot->held != slot->near) {
+        free(slot->held);
+    }
+    slot->held = NULL;
 }
 
 gcoll_slot *gcoll_match_find(const gcoll_match *match, uint64_t stream, uint32_t index) {
@@ -135,7 +148,7 @@ gcoll_slot *gcoll_match_add(gcoll_match *match, uint64_t stream, uint32_t index)
     }
     slot = match->spare;
     match->spare = slot->chain;
-    memset(slot, 0, sizeof *slot);
+    memset(slot, 0, offsetof(gcoll_slot, near));
     slot->stream = stream;
     slot->index = index;
     bucket = &match->buckets[hash(match, stream, index) & match->mask];
@@ -152,8 +165,7 @@ void gcoll_match_remove(gcoll_match *match, gcoll_slot *slot) {
         at = &(*at)->chain;
     }
     *at = slot->chain;
-    free(slot->held);
-    slot->held = NULL;
+    gcoll_slot_let_go(slot);
     slot->chain = match->spare;
     match->spare = slot;
     match->count--;
@@ -176,7 +188,7 @@ void gcoll_match_visit(gcoll_match *match, void (*visit)(void *arg, gcoll_slot *
 
 static void free_held(void *arg, gcoll_slot *slot) {
     (void)arg;
-    free(slot->held);
+    gcoll_slot_let_go(slot);
 }
 
 void gcoll_match_clear(gcoll_match *match) {

@@ -13,13 +13,16 @@
 /* Largest element of a receive with consume; a part of one is carried between pieces. */
 #define GCOLL_GRANULE_MAX 16
 
+/* So much of a message that comes before its receive is held in the slot itself. */
+#define GCOLL_SLOT_NEAR_BYTES 64
+
 typedef struct gcoll_slot gcoll_slot;
 struct gcoll_slot {
     uint64_t stream;
     uint32_t index;
     uint32_t flags;
     gcoll_message *message;
-    uint8_t *held; /* bytes of a message that is not posted yet; freed with the slot */
+    uint8_t *held; /* bytes of a message that is not posted yet; given back with the slot */
     uint64_t total;
     uint64_t received;
     gcoll_slot *chain; /* of the table */
@@ -27,7 +30,13 @@ struct gcoll_slot {
     gcoll_slot *older;
     uint8_t carry[GCOLL_GRANULE_MAX];
     uint32_t carried;
+    uint8_t near[GCOLL_SLOT_NEAR_BYTES]; /* not zeroed */
 };
+
+/* Makes slot->held point to memory for `bytes` bytes; false if there is none. */
+bool gcoll_slot_hold(gcoll_slot *slot, uint64_t bytes);
+/* Gives that memory back, if any. */
+void gcoll_slot_let_go(gcoll_slot *slot);
 
 /* A queue of slots, oldest first. Zeroed is empty. A slot is in at most one. */
 typedef struct gcoll_slot_list {
@@ -53,7 +62,7 @@ gcoll_slot *gcoll_match_find(const gcoll_match *match, uint64_t stream, uint32_t
 /* A zeroed slot for a key that the table does not hold; NULL if memory (or the first time, randomness) ran
  * out. */
 gcoll_slot *gcoll_match_add(gcoll_match *match, uint64_t stream, uint32_t index);
-/* Frees slot->held too. The slot must be in no list. */
+/* Gives slot->held back too. The slot must be in no list. */
 void gcoll_match_remove(gcoll_match *match, gcoll_slot *slot);
 /* Calls visit for each slot; visit may remove the slot it is given and no other. */
 void gcoll_match_visit(gcoll_match *match, void (*visit)(void *arg, gcoll_slot *slot), void *arg);

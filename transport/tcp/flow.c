@@ -287,8 +287,7 @@ static void take_held(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     } else if (early > 0) {
         memcpy(message->data, slot->held, (size_t)early);
     }
-    free(slot->held);
-    slot->held = NULL;
+    gcoll_slot_let_go(slot);
     pair->held -= slot->total;
     if (slot->received == slot->total) {
         gcoll_tcp_finish_recv(pair, slot);
@@ -463,10 +462,7 @@ static gcoll_slot *first_fragment(gcoll_tcp_pair *pair, const gcoll_wire_header 
     if (slot == NULL) {
         slot = gcoll_match_add(&pair->incoming, header->stream, header->index);
     }
-    if (slot != NULL && slot->message == NULL) {
-        slot->held = malloc(header->total_bytes > 0 ? (size_t)header->total_bytes : 1);
-    }
-    if (slot == NULL || (slot->message == NULL && slot->held == NULL)) {
+    if (slot == NULL || (slot->message == NULL && !gcoll_slot_hold(slot, header->total_bytes))) {
         out_of_memory(pair);
         return NULL;
     }
