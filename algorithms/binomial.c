@@ -11,6 +11,7 @@
  * Elements sent: L n by the root. Reduced: none.
  *
  * Restrictions: none. */
+#include "algorithms/load.h"
 #include "algorithms/planners.h"
 
 static void binomial_plan(const gcoll_problem *problem, gcoll_builder *b) {
@@ -36,6 +37,10 @@ static void binomial_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     *cost = (gcoll_cost){rounds, rounds * (double)problem->count, 0, 0};
 }
 
+static void binomial_load(const gcoll_problem *problem, gcoll_load *load) {
+    *load = gcoll_load_tree(problem, 1, 0);
+}
+
 const gcoll_algorithm gcoll_broadcast_binomial_algorithm = {
     .name = "binomial",
     .collective = GCOLL_BROADCAST,
@@ -43,4 +48,5 @@ const gcoll_algorithm gcoll_broadcast_binomial_algorithm = {
     .source = "Thakur, Rabenseifner and Gropp 2005, broadcast",
     .plan = binomial_plan,
     .cost = binomial_cost,
+    .load = binomial_load,
 };

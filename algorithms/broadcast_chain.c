@@ -12,6 +12,7 @@
  * Elements sent: n by every rank but the last; (S + P - 2) n/S on the way to the last. Reduced: none.
  *
  * Restrictions: none. */
+#include "algorithms/load.h"
 #include "algorithms/tree.h"
 
 static const gcoll_option options[] = {GCOLL_TREE_PARTS_OPTION("slices"), {.name = NULL}};
@@ -45,6 +46,10 @@ static void chain_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     *cost = (gcoll_cost){steps, steps * (double)problem->count / slices, 0, 0};
 }
 
+static void chain_load(const gcoll_problem *problem, gcoll_load *load) {
+    *load = gcoll_load_tree(problem, gcoll_tree_parts(problem->count, problem->option[0]), 0);
+}
+
 const gcoll_algorithm gcoll_broadcast_chain_algorithm = {
     .name = "chain",
     .collective = GCOLL_BROADCAST,
@@ -53,4 +58,5 @@ const gcoll_algorithm gcoll_broadcast_chain_algorithm = {
     .options = options,
     .plan = chain_plan,
     .cost = chain_cost,
+    .load = chain_load,
 };

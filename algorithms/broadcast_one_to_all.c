@@ -10,6 +10,7 @@
  * Elements sent: (P-1) n by the root. Reduced: none.
  *
  * Restrictions: none. */
+#include "algorithms/load.h"
 #include "algorithms/planners.h"
 
 static void one_to_all_plan(const gcoll_problem *problem, gcoll_builder *b) {
@@ -28,6 +29,10 @@ static void one_to_all_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     *cost = (gcoll_cost){others, others * (double)problem->count, 0, 0};
 }
 
+static void one_to_all_load(const gcoll_problem *problem, gcoll_load *load) {
+    *load = gcoll_load_tree(problem, 1, 1);
+}
+
 const gcoll_algorithm gcoll_broadcast_one_to_all_algorithm = {
     .name = "one_to_all",
     .collective = GCOLL_BROADCAST,
@@ -35,4 +40,5 @@ const gcoll_algorithm gcoll_broadcast_one_to_all_algorithm = {
     .source = "Gloo, docs/algorithms.md, broadcast_one_to_all",
     .plan = one_to_all_plan,
     .cost = one_to_all_cost,
+    .load = one_to_all_load,
 };

@@ -15,6 +15,7 @@
  * Restrictions: none. A left fold, so more ranks do not change how those below them are added up.
  *
  * Rounds do not overlap: up and down take turns at each port. */
+#include "algorithms/load.h"
 #include "algorithms/tree.h"
 
 static const gcoll_option options[] = {GCOLL_TREE_PARTS_OPTION("slices"), {.name = NULL}};
@@ -56,6 +57,10 @@ static void circle_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     *cost = (gcoll_cost){steps, steps * slice, (hops + more) * slice, 0};
 }
 
+static void circle_load(const gcoll_problem *problem, gcoll_load *load) {
+    *load = gcoll_load_tree(problem, gcoll_tree_parts(problem->count, problem->option[0]), 0);
+}
+
 const gcoll_algorithm gcoll_allreduce_circle_algorithm = {
     .name = "circle",
     .collective = GCOLL_ALLREDUCE,
@@ -64,4 +69,5 @@ const gcoll_algorithm gcoll_allreduce_circle_algorithm = {
     .options = options,
     .plan = circle_plan,
     .cost = circle_cost,
+    .load = circle_load,
 };

@@ -9,6 +9,7 @@
  * Steps: 2(P-1). Elements on the way: 2(P-1) n, in and then out of rank 0, which reduces (P-1) n.
  *
  * Restrictions: none. A left fold, so more ranks do not change how those below them are added up. */
+#include "algorithms/load.h"
 #include "algorithms/planners.h"
 
 static void linear_plan(const gcoll_problem *problem, gcoll_builder *b) {
@@ -33,6 +34,10 @@ static void linear_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     *cost = (gcoll_cost){2 * others, 2 * others * n, others * n, 0};
 }
 
+static void linear_load(const gcoll_problem *problem, gcoll_load *load) {
+    *load = gcoll_load_tree(problem, 1, 2);
+}
+
 const gcoll_algorithm gcoll_allreduce_linear_algorithm = {
     .name = "linear",
     .collective = GCOLL_ALLREDUCE,
@@ -40,4 +45,5 @@ const gcoll_algorithm gcoll_allreduce_linear_algorithm = {
     .source = "Open MPI, basic linear; Proficz 2018, table 1",
     .plan = linear_plan,
     .cost = linear_cost,
+    .load = linear_load,
 };

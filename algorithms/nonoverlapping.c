@@ -12,6 +12,7 @@
  *
  * Restrictions: none. Neighbours are paired, so more ranks do not change how those below them are added up.
  */
+#include "algorithms/load.h"
 #include "algorithms/planners.h"
 
 static void nonoverlapping_plan(const gcoll_problem *problem, gcoll_builder *b) {
@@ -46,6 +47,10 @@ static void nonoverlapping_cost(const gcoll_problem *problem, gcoll_cost *cost) 
     *cost = (gcoll_cost){2 * levels, 2 * levels * n, levels * n, 0};
 }
 
+static void nonoverlapping_load(const gcoll_problem *problem, gcoll_load *load) {
+    *load = gcoll_load_tree(problem, 1, 0);
+}
+
 const gcoll_algorithm gcoll_allreduce_nonoverlapping_algorithm = {
     .name = "nonoverlapping",
     .collective = GCOLL_ALLREDUCE,
@@ -53,4 +58,5 @@ const gcoll_algorithm gcoll_allreduce_nonoverlapping_algorithm = {
     .source = "Open MPI, nonoverlapping; Proficz 2018, table 1",
     .plan = nonoverlapping_plan,
     .cost = nonoverlapping_cost,
+    .load = nonoverlapping_load,
 };

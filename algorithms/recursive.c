@@ -10,6 +10,7 @@
  * Steps: 2L, L = ceil(log2 P). Elements on the way: 2L n, in and then out of rank 0, which reduces L n.
  *
  * Restrictions: none. */
+#include "algorithms/load.h"
 #include "algorithms/planners.h"
 
 static void recursive_plan(const gcoll_problem *problem, gcoll_builder *b) {
@@ -48,6 +49,10 @@ static void recursive_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     *cost = (gcoll_cost){2 * levels, 2 * levels * n, levels * n, 0};
 }
 
+static void recursive_load(const gcoll_problem *problem, gcoll_load *load) {
+    *load = gcoll_load_tree(problem, 1, 0);
+}
+
 const gcoll_algorithm gcoll_allreduce_recursive_algorithm = {
     .name = "recursive",
     .collective = GCOLL_ALLREDUCE,
@@ -56,4 +61,5 @@ const gcoll_algorithm gcoll_allreduce_recursive_algorithm = {
     .plan = recursive_plan,
     .claims = recursive_claims,
     .cost = recursive_cost,
+    .load = recursive_load,
 };

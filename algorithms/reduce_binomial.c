@@ -11,6 +11,7 @@
  * Steps: L = ceil(log2 P). Elements sent, and reduced: L n on the longest way, which ends at the root.
  *
  * Restrictions: none. Scratch: n on ranks other than the root that receive. */
+#include "algorithms/load.h"
 #include "algorithms/planners.h"
 
 /* Who holds the sum of the 2^level ranks from `base` on, a multiple of 2^level. */
@@ -51,6 +52,10 @@ static void binomial_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     *cost = (gcoll_cost){rounds, rounds * n, rounds * n, scratch ? n : 0};
 }
 
+static void binomial_load(const gcoll_problem *problem, gcoll_load *load) {
+    *load = gcoll_load_tree(problem, 1, 0);
+}
+
 const gcoll_algorithm gcoll_reduce_binomial_algorithm = {
     .name = "binomial",
     .collective = GCOLL_REDUCE,
@@ -58,4 +63,5 @@ const gcoll_algorithm gcoll_reduce_binomial_algorithm = {
     .source = "Thakur, Rabenseifner and Gropp 2005, reduce",
     .plan = binomial_plan,
     .cost = binomial_cost, /* every sum is of the tree that pairs neighbours: all is claimed */
+    .load = binomial_load,
 };

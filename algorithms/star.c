@@ -13,6 +13,7 @@
  *
  * Rounds do not overlap: else the senders that come first would get all their slices in before the others'.
  */
+#include "algorithms/load.h"
 #include "algorithms/tree.h"
 
 static const gcoll_option options[] = {GCOLL_TREE_PARTS_OPTION("slices"), {.name = NULL}};
@@ -45,6 +46,11 @@ static void star_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     *cost = (gcoll_cost){steps, steps * n / slices, others * n, 0};
 }
 
+static void star_load(const gcoll_problem *problem, gcoll_load *load) {
+    const double slices = gcoll_tree_parts(problem->count, problem->option[0]);
+    *load = gcoll_load_tree(problem, slices, slices + 1);
+}
+
 const gcoll_algorithm gcoll_allreduce_star_algorithm = {
     .name = "star",
     .collective = GCOLL_ALLREDUCE,
@@ -53,4 +59,5 @@ const gcoll_algorithm gcoll_allreduce_star_algorithm = {
     .options = options,
     .plan = star_plan,
     .cost = star_cost,
+    .load = star_load,
 };

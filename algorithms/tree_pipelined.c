@@ -15,6 +15,7 @@
  * Restrictions: none. Ranks are added up in their order.
  *
  * Rounds do not overlap: a rank's two children take turns, which keeps both links busy. */
+#include "algorithms/load.h"
 #include "algorithms/tree.h"
 
 static const gcoll_option options[] = {GCOLL_TREE_PARTS_OPTION("blocks"), {.name = NULL}};
@@ -94,6 +95,10 @@ static void tree_pipelined_cost(const gcoll_problem *problem, gcoll_cost *cost) 
     *cost = (gcoll_cost){2 * way, 2 * way * block, way * block, 0};
 }
 
+static void tree_pipelined_load(const gcoll_problem *problem, gcoll_load *load) {
+    *load = gcoll_load_tree(problem, gcoll_tree_parts(problem->count, problem->option[0]), 0);
+}
+
 const gcoll_algorithm gcoll_allreduce_tree_pipelined_algorithm = {
     .name = "tree_pipelined",
     .collective = GCOLL_ALLREDUCE,
@@ -103,4 +108,5 @@ const gcoll_algorithm gcoll_allreduce_tree_pipelined_algorithm = {
     .plan = tree_pipelined_plan,
     .claims = tree_pipelined_claims,
     .cost = tree_pipelined_cost,
+    .load = tree_pipelined_load,
 };

@@ -220,5 +220,44 @@ TEST(Sharing, ManyMessagesCostWhereProcessorsAreShared) {
     EXPECT_DOUBLE_EQ(seconds("recursive_doubling"), 12e-6);
 }
 
+// What rows say of all ranks together is what their plans do.
+TEST(Load, IsThatOfThePlans) {
+    uint32_t rows = 0;
+    for (const gcoll_algorithm *const *row = gcoll_algorithms; *row != nullptr; row++) {
+        if ((*row)->load == nullptr)
+            continue;
+        rows++;
+        for (uint32_t size : {1u, 2u, 3u, 5u, 8u, 13u}) {
+            std::vector<Plan> owned;
+            std::vector<const gcoll_plan *> plans;
+            gcoll_problem problem = Problem((*row)->collective, 0, size, 960);
+            for (uint32_t i = 0; (*row)->options != nullptr && (*row)->options[i].name != nullptr; i++)
+                problem.option[i] = 4;
+            gcoll_load load = {0, 0, 0, 0};
+            (*row)->load(&problem, &load);
+            double messages = 0, reduced = 0;
+            for (problem.rank = 0; problem.rank < size; problem.rank++) {
+                gcoll_plan *plan = nullptr;
+                ASSERT_EQ(gcoll_plan_create(*row, &problem, &plan), GCOLL_OK) << gcoll_last_error();
+                owned.emplace_back(plan);
+                plans.push_back(plan);
+                for (uint32_t s = 0; s < plan->step_count; s++) {
+                    const gcoll_step &step = plan->steps[s];
+                    messages += step.kind == GCOLL_STEP_SEND;
+                    reduced += step.kind == GCOLL_STEP_REDUCE || step.kind == GCOLL_STEP_RECV_REDUCE
+                                   ? static_cast<double>(step.count)
+                                   : 0;
+                }
+            }
+            gcoll_verify_report report;
+            ASSERT_EQ(gcoll_verify(plans.data(), size, &report), GCOLL_OK) << gcoll_last_error();
+            EXPECT_EQ(load.messages, messages) << (*row)->name << " by " << size;
+            EXPECT_EQ(load.sent, static_cast<double>(report.sent_total)) << (*row)->name << " by " << size;
+            EXPECT_EQ(load.reduced, reduced) << (*row)->name << " by " << size;
+        }
+    }
+    EXPECT_GE(rows, 10u);
+}
+
 } // namespace
 } // namespace gcoll_test

@@ -186,11 +186,12 @@ gcoll_status gcoll_fit_measure(gcoll_context *context, gcoll_cost_parameters *co
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %u bytes", LARGE_BYTES);
     const double gamma_ns = time_reduction(data);
     gcoll_status status = GCOLL_OK;
-    gcoll_cost_parameters found[2];
-    gcoll_sharing shared[2];
+    gcoll_cost_parameters found[2] = {{0}};
+    gcoll_sharing shared[2] = {{0}};
     for (uint32_t i = 0; i < count && status == GCOLL_OK; i++) {
         status = ask(context, partners[i], data, &pings);
-        derive(&pings, gamma_ns, &found[i], &shared[i]);
+        if (status == GCOLL_OK)
+            derive(&pings, gamma_ns, &found[i], &shared[i]);
     }
     free(data);
     if (status != GCOLL_OK)

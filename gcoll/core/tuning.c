@@ -300,6 +300,10 @@ static gcoll_status follow(gcoll_context *context, int64_t deadline_ms) {
     return await_agreed(context, deadline_ms);
 }
 
+static bool differ(const gcoll_cost_parameters *a, const gcoll_cost_parameters *b) {
+    return a->alpha != b->alpha || a->beta != b->beta || a->gamma != b->gamma;
+}
+
 gcoll_status gcoll_tuning_agree(gcoll_context *context, uint32_t local_ranks, int64_t deadline_ms) {
     const gcoll_cost_parameters mine = context->basis->cost;
     const bool given = context->basis->kind == GCOLL_BASIS_GIVEN;
@@ -310,7 +314,7 @@ gcoll_status gcoll_tuning_agree(gcoll_context *context, uint32_t local_ranks, in
     context->timeout_ms = left > 1 ? left : 1; /* the measurement has what is left of the rendezvous */
     gcoll_status status = context->rank == 0 ? lead(context, local_ranks) : follow(context, deadline_ms);
     context->timeout_ms = timeout_ms;
-    if (status == GCOLL_OK && given && memcmp(&mine, &context->basis->cost, sizeof mine) != 0) {
+    if (status == GCOLL_OK && given && differ(&mine, &context->basis->cost)) {
         gcoll_break(context, GCOLL_ERR_MISMATCH, context->rank,
                     "options.cost: rank %u has alpha %g, beta %g, gamma %g, and rank 0 goes by others",
                     context->rank, mine.alpha, mine.beta, mine.gamma);
