@@ -80,6 +80,7 @@ typedef struct bench_options {
     bench_format format;
     const char *output; /* NULL: standard output */
     bool verbose;
+    bool resources;
     bool help, version; /* asked for: nothing is run */
 } bench_options;
 
@@ -90,7 +91,8 @@ typedef struct bench_rank {
     gcoll_store *store; /* borrowed */
     gcoll_hub *hub;     /* inproc: borrowed */
     const char *job;
-    FILE *output; /* where rank 0 prints; borrowed */
+    FILE *output;       /* where rank 0 prints; borrowed */
+    int64_t started_ns; /* bench_now_ns when it was about to be started */
 } bench_rank;
 
 /* ---- options.c, flags.c, plugin.c ------------------------------------------------------------------ */
@@ -128,6 +130,17 @@ int bench_single_rank(const bench_options *options, FILE *output);
 
 /* Joins the job and measures every case at every size. */
 int bench_run_rank(const bench_rank *self);
+
+/* ---- resources.c ---------------------------------------------------------------------------------- */
+
+/* What a rank had cost when it had joined. */
+typedef struct bench_resources {
+    uint64_t startup_us, dirty_kib, pss_kib, sockets, cpu_us, switches;
+} bench_resources;
+
+void bench_resources_joined(bench_resources *resources, int64_t started_ns);
+/* Collective. Rank 0 prints what the ranks have cost until now, to standard error. False has been said. */
+bool bench_resources_report(const bench_resources *resources, gcoll_context *context);
 
 /* ---- values.c ------------------------------------------------------------------------------------- */
 

@@ -210,6 +210,10 @@ static bool set_output(bench_options *o, const char *flag, const char *text) {
     return true;
 }
 
+static bool set_resources(bench_options *o, const char *flag, const char *text) {
+    (void)flag, (void)text;
+    return o->resources = true;
+}
 static bool set_verbose(bench_options *o, const char *flag, const char *text) {
     (void)flag, (void)text;
     return o->verbose = true;
@@ -268,6 +272,7 @@ static const flag_row flags[] = {
     {{NULL, NULL, "Output"}, NULL},
     {{"--format", "NAME", "table, json (one object a line) or csv (table)"}, set_format},
     {{"--output", "FILE", "write results there instead of to standard output"}, set_output},
+    {{"--resources", NULL, "say what a rank cost: start-up, memory, sockets, processor time"}, set_resources},
     {{"--verbose", NULL, "say more on standard error"}, set_verbose},
     {{"--version", NULL, "print the version"}, set_version},
     {{"--help", NULL, "print this"}, set_help},

@@ -31,6 +31,7 @@ typedef struct family {
     int64_t timeout_ms; /* of a call of the library */
     int status;         /* ours to be */
     int stop_signal;    /* the user's; 0: none */
+    int64_t started_ns; /* bench_now_ns before the newest child's fork */
     int64_t deadline;   /* bench_now_ns when the rest is killed; 0: none */
 } family;
 
@@ -64,13 +65,18 @@ static bool become_child(pid_t parent, const sigset_t *old_mask) {
 }
 
 static int run_child(const bench_options *options, FILE *output, const char *url, const char *job,
-                     uint32_t rank) {
+                     uint32_t rank, int64_t started_ns) {
     gcoll_store *store;
     if (gcoll_store_open(url, bench_timeout_ms(options), &store) != GCOLL_OK) {
         cli_complain("rank %u: %s", rank, gcoll_last_error());
         return BENCH_FAILED;
     }
-    bench_rank self = {.options = options, .rank = rank, .store = store, .job = job, .output = output};
+    bench_rank self = {.options = options,
+                       .rank = rank,
+                       .store = store,
+                       .job = job,
+                       .output = output,
+                       .started_ns = started_ns};
     int status = bench_run_rank(&self);
     gcoll_store_destroy(store);
     return status;
@@ -167,6 +173,7 @@ static void look_after(family *f, const sigset_t *set) {
 /* True in the parent; false in a child, whose rank is *rank. */
 static bool start_all(family *f, uint32_t *rank) {
     for (uint32_t r = 0; r < f->size; r++) {
+        f->started_ns = bench_now_ns();
         pid_t pid = fork();
         if (pid == 0) {
             *rank = r;
@@ -227,7 +234,8 @@ int bench_local_processes(const bench_options *options, FILE *output) {
     if (!start_all(&f, &rank)) {
         free(f.pids);
         return become_child(parent, &old_mask)
-                   ? run_child(options, output, url, options->job != NULL ? options->job : job, rank)
+                   ? run_child(options, output, url, options->job != NULL ? options->job : job, rank,
+                               f.started_ns)
                    : BENCH_FAILED;
     }
     look_after(&f, &set);

@@ -113,7 +113,12 @@ int bench_run_rank(const bench_rank *self) {
     const bench_options *options = self->options;
     bench_state state = {.options = options, .rank = self->rank};
     uint64_t wrong = 0;
-    bool good = join(self, &state) && allocate(self, &state);
+    bench_resources resources;
+    bool good = join(self, &state);
+    if (good && options->resources) {
+        bench_resources_joined(&resources, self->started_ns);
+    }
+    good = good && allocate(self, &state);
     if (good && options->tune != NULL) {
         good = bench_tune(&state);
     } else if (good && options->tune_check) {
@@ -125,6 +130,7 @@ int bench_run_rank(const bench_rank *self) {
         }
         good = good && bench_report_end(&state.report);
     }
+    good = good && (!options->resources || bench_resources_report(&resources, state.context));
     gcoll_operation_destroy(state.barrier);
     gcoll_context_destroy(state.context);
     free_buffers(state.out, options->inputs);
@@ -142,7 +148,8 @@ int bench_single_rank(const bench_options *options, FILE *output) {
                        .rank = (uint32_t)options->rank,
                        .store = store,
                        .job = options->job != NULL ? options->job : "gcoll_bench",
-                       .output = output};
+                       .output = output,
+                       .started_ns = bench_now_ns()};
     int status = bench_run_rank(&self);
     gcoll_store_destroy(store);
     return status;

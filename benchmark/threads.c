@@ -29,7 +29,8 @@ static int run_all(const bench_options *options, FILE *output, gcoll_store *stor
                                   .store = store,
                                   .hub = hub,
                                   .job = options->job,
-                                  .output = output};
+                                  .output = output,
+                                  .started_ns = bench_now_ns()};
         int error = pthread_create(&rank->thread, NULL, run_thread, rank);
         if (error != 0) {
             cli_complain("starting the thread of rank %u: %s", started, strerror(error));

@@ -219,6 +219,31 @@ TEST_P(Transport, AlgorithmsOfOnesOwn) {
 
 INSTANTIATE_TEST_SUITE_P(All, Transport, testing::Values("tcp", "inproc"));
 
+// The last number of the line of --resources that begins so; -1 where there is none.
+double greatest(const std::string &text, const std::string &name) {
+    for (const std::string &line : lines(text))
+        if (line.rfind("# " + name, 0) == 0)
+            return std::stod(line.substr(line.rfind(' ')));
+    return -1;
+}
+
+// By auto, a rank has connections by the logarithm of the ranks: at most 4 for each of 6 rounds, and not 63.
+TEST(Bench, SocketsByTheLogarithmOfTheRanks) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    const strings collectives = {"allreduce"}; // what is counted does not depend on them
+#else
+    const strings collectives = {"allreduce", "broadcast", "barrier", "reduce", "allgather"};
+#endif
+    for (const std::string &collective : collectives) {
+        outcome result = run({"--local=64", "--resources", "--collective", collective, "--bytes=4",
+                              "--iterations=2", "--warmup=0", "--tuning=default"});
+        EXPECT_EQ(result.status, 0) << result.err;
+        EXPECT_LE(greatest(result.err, "sockets at the end"), 1 + 4 * 6) << collective << result.err;
+        EXPECT_GE(greatest(result.err, "sockets at the end"), 1 + 6) << collective << result.err;
+        EXPECT_GT(greatest(result.err, "start-up, ms"), 0) << result.err;
+    }
+}
+
 // All there is, with blocks that 5 ranks do not divide and blocks that are empty. ThreadSanitizer looks at
 // each byte of each copy, which are the same for any length: it gets what several messages a block need.
 #if defined(__SANITIZE_THREAD__)

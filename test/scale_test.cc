@@ -3,6 +3,8 @@
 
 #include <cstdio>
 #include <string>
+#include <sys/resource.h>
+#include <unistd.h>
 
 namespace {
 
@@ -33,6 +35,17 @@ void sums(uint32_t rank, gcoll_context *context) {
 struct Times {
     std::atomic<int64_t> joined[kRanks], through[kRanks];
 };
+
+struct Used {
+    std::atomic<int64_t> us[kRanks];
+};
+
+int64_t processor_us() {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * INT64_C(1000000) + usage.ru_utime.tv_usec +
+           usage.ru_stime.tv_usec;
+}
 
 TEST(Scale, SixtyFourProcesses) {
     Shared<Times> times;
@@ -67,6 +80,33 @@ TEST(Scale, SixtyFourThreads) {
         EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
         sums(rank, context);
     });
+}
+
+// Ranks that wait for a late one sleep: all of them together take less processor time than one that spins.
+TEST(Scale, WaitingForALateRankTakesNoProcessor) {
+    constexpr useconds_t kLateUs = 1000000;
+    constexpr int64_t kAllowedUs = kLateUs / 2; // of all ranks together; on 2 cores those that spin take 2 s
+    Shared<Used> used;
+    gcoll_test::run_processes(kRanks, 60000, [&](uint32_t rank, gcoll_store *store) {
+        Job job;
+        job.size = kRanks;
+        gcoll_context *context = gcoll_test::join(store, job, rank);
+        if (!context)
+            return gcoll_test::kFailed;
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr)); // connections are made
+        int64_t before = processor_us();
+        if (rank == kRanks / 3)
+            usleep(kLateUs);
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        used->us[rank] = processor_us() - before;
+        gcoll_context_destroy(context);
+        return 0;
+    });
+    int64_t sum = 0;
+    for (uint32_t rank = 0; rank < kRanks; rank++)
+        sum += used->us[rank];
+    EXPECT_GT(sum, 0);
+    EXPECT_LT(sum, kAllowedUs);
 }
 
 } // namespace
