@@ -87,7 +87,7 @@ std::vector<std::string> Folder::files() const {
     std::vector<std::string> found;
     for (const auto &entry : std::filesystem::recursive_directory_iterator(path_))
         if (!entry.is_directory())
-            found.push_back(std::filesystem::relative(entry.path(), path_).string());
+            found.push_back(entry.path().lexically_relative(path_).string()); // it may be gone by now
     std::sort(found.begin(), found.end());
     return found;
 }
