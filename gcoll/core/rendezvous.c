@@ -6,8 +6,9 @@
  *   join.<rank>              a nonce: "I am here", written by each rank but 0
  *   welcome.<rank>.<nonce>   the generation, a space and the size of the job, written by rank 0 in answer
  *   <generation>/addr.<rank> the rank's address, a space and its host's id; or what broke the rank once it
- * has left for that; then the counter <generation>/here        is raised, and the rank that makes it full
- * writes <generation>/go          "go", on which all ranks return; or a status and why there will be no go
+ *                            has left for that
+ *   <generation>/go          "go", on which all ranks return, by rank 0 when all addresses are there; or a
+ *                            status and why there will be no go, by any rank
  *   <generation>/host.<id>   counts the ranks that share processors
  *   <generation>/left        counts the ranks that left; the last one removes what is common
  *
@@ -27,7 +28,7 @@
 #include "gcoll/core/core_internal.h"
 
 #define NONCE_TEXT       33
-#define FIRST_PAUSE_MS   1 /* rank 0 looks for new joins at growing intervals, while it waits for "go" */
+#define FIRST_PAUSE_MS   1 /* rank 0 looks for joins and addresses at intervals that grow while none come */
 #define LONGEST_PAUSE_MS 50
 #define MISSING_LISTED   8   /* missing ranks named in an error */
 #define GO_GRACE_MS      500 /* other ranks wait this much longer than rank 0, which says who is missing */
@@ -88,10 +89,12 @@ static int64_t remaining(int64_t deadline_ms) {
 
 /* ---- Rank 0 ------------------------------------------------------------------------------- */
 
-/* Answers the joins that are there and were not answered yet; nonces[r] is the latest answered one. */
-static gcoll_status answer_joins(gcoll_context *context, char (*nonces)[NONCE_TEXT]) {
+/* Answers the joins of the ranks from `first` that are there and were not answered yet; nonces[r] is the
+ * latest answered one. Adds their number to *answered. */
+static gcoll_status answer_joins(gcoll_context *context, uint32_t first, char (*nonces)[NONCE_TEXT],
+                                 uint32_t *answered) {
     char key[GCOLL_STORE_KEY_MAX + 1], nonce[NONCE_TEXT];
-    for (uint32_t rank = 1; rank < context->size; rank++) {
+    for (uint32_t rank = first; rank < context->size; rank++) {
         key_of(context, key, "join.%u", rank);
         gcoll_status status = get_hex(context, key, nonce, NONCE_TEXT - 1);
         if (status == GCOLL_ERR_NOT_FOUND || (status == GCOLL_OK && strcmp(nonce, nonces[rank]) == 0))
@@ -111,6 +114,21 @@ static gcoll_status answer_joins(gcoll_context *context, char (*nonces)[NONCE_TE
         status = gcoll_store_set(context->store, key, welcome, (size_t)bytes);
         if (status != GCOLL_OK)
             return status;
+        (*answered)++;
+    }
+    return GCOLL_OK;
+}
+
+/* Raises *there to the first rank whose address is not there yet. */
+static gcoll_status count_addresses(gcoll_context *context, uint32_t *there) {
+    char key[GCOLL_STORE_KEY_MAX + 1], record[GCOLL_RECORD_MAX];
+    size_t bytes = 0;
+    while (*there < context->size) {
+        key_of(context, key, "%s/addr.%u", context->generation, *there);
+        gcoll_status status = gcoll_store_get(context->store, key, record, sizeof record, &bytes);
+        if (status != GCOLL_OK)
+            return status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;
+        (*there)++;
     }
     return GCOLL_OK;
 }
@@ -138,8 +156,9 @@ static gcoll_status name_missing(gcoll_context *context) {
  */
 static void answer_the_late(gcoll_context *context, char (*nonces)[NONCE_TEXT]) {
     int64_t end_ms = gcoll_now_ms() + GO_GRACE_MS;
-    uint32_t rank = 1;
-    while (rank < context->size && gcoll_now_ms() < end_ms && answer_joins(context, nonces) == GCOLL_OK) {
+    uint32_t rank = 1, answered = 0;
+    while (rank < context->size && gcoll_now_ms() < end_ms &&
+           answer_joins(context, 1, nonces, &answered) == GCOLL_OK) {
         while (rank < context->size && nonces[rank][0])
             rank++;
         if (rank < context->size)
@@ -147,7 +166,21 @@ static void answer_the_late(gcoll_context *context, char (*nonces)[NONCE_TEXT]) 
     }
 }
 
-/* Goes on answering, in case an answer went to a leftover, until the rank that is last says go. */
+/* One look at who has come. Says go once all have; *came is whether anybody has since the last look. */
+static gcoll_status look(gcoll_context *context, const char *go, char (*nonces)[NONCE_TEXT], uint32_t *there,
+                         bool *came) {
+    uint32_t answered = 0, before = *there;
+    /* Whose address is there needs no answer any more. Rank 0 has left its own. */
+    gcoll_status status = answer_joins(context, before > 1 ? before : 1, nonces, &answered);
+    if (status == GCOLL_OK)
+        status = count_addresses(context, there);
+    if (status == GCOLL_OK && *there == context->size)
+        status = gcoll_store_set(context->store, go, "go", 2);
+    *came = answered > 0 || *there > before;
+    return status;
+}
+
+/* Answers joins, again where an answer went to a leftover, until all are there or one says why it cannot. */
 static gcoll_status gather(gcoll_context *context, int64_t deadline_ms) {
     char go[GCOLL_STORE_KEY_MAX + 1];
     key_of(context, go, "%s/go", context->generation);
@@ -156,11 +189,14 @@ static gcoll_status gather(gcoll_context *context, int64_t deadline_ms) {
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "size: no memory for %u ranks", context->size);
     gcoll_status status = GCOLL_OK;
     int64_t pause_ms = FIRST_PAUSE_MS;
+    uint32_t there = 0;
+    bool came = true;
     for (;;) {
-        status = answer_joins(context, nonces);
-        if (status != GCOLL_OK)
+        status = look(context, go, nonces, &there, &came);
+        if (status != GCOLL_OK || there == context->size)
             break;
         int64_t left = remaining(deadline_ms);
+        pause_ms = came ? FIRST_PAUSE_MS : pause_ms < LONGEST_PAUSE_MS / 2 ? pause_ms * 2 : LONGEST_PAUSE_MS;
         status = gcoll_store_wait(context->store, go, left < pause_ms ? left : pause_ms);
         if (status != GCOLL_ERR_TIMEOUT)
             break;
@@ -169,10 +205,9 @@ static gcoll_status gather(gcoll_context *context, int64_t deadline_ms) {
             gcoll_rendezvous_refuse(context, status);
             break;
         }
-        pause_ms = pause_ms * 2 < LONGEST_PAUSE_MS ? pause_ms * 2 : LONGEST_PAUSE_MS;
     }
-    if (status == GCOLL_OK)
-        answer_the_late(context, nonces); /* none, if the word was "go" */
+    if (status == GCOLL_OK && there < context->size)
+        answer_the_late(context, nonces); /* they shall hear why, too */
     free(nonces);
     return status;
 }
@@ -269,15 +304,7 @@ static gcoll_status announce(gcoll_context *context, const char *address) {
     context->joined = true;
     key_of(context, key, "%s/addr.%u", context->generation, context->rank);
     gcoll_rendezvous_record(address, record);
-    status = gcoll_store_set(context->store, key, record, strlen(record));
-    if (status != GCOLL_OK)
-        return status;
-    key_of(context, key, "%s/here", context->generation);
-    status = gcoll_store_add(context->store, key, 1, &value);
-    if (status != GCOLL_OK || value != (int64_t)context->size)
-        return status;
-    key_of(context, key, "%s/go", context->generation);
-    return gcoll_store_set(context->store, key, "go", 2);
+    return gcoll_store_set(context->store, key, record, strlen(record));
 }
 
 void gcoll_rendezvous_refuse(gcoll_context *context, gcoll_status status) {
@@ -445,7 +472,7 @@ gcoll_status gcoll_rendezvous_hosts(gcoll_context *context) {
  * fails is left alone at the first failure: each request may take its whole timeout. */
 static void leave_last(gcoll_context *context) {
     char key[GCOLL_STORE_KEY_MAX + 1], value[1];
-    const char *const common[] = {"tuning", "agreed", "here", "go", "broken", "left"};
+    const char *const common[] = {"tuning", "agreed", "go", "broken", "left"};
     size_t bytes;
     key_of(context, key, "%s/broken", context->generation);
     gcoll_status status = gcoll_store_get(context->store, key, value, sizeof value, &bytes);
