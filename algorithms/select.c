@@ -2,6 +2,7 @@
  *
  * Costs come by formula and no plan is built, so choosing takes microseconds at any size. Every rank chooses
  * by itself: only what is the same on all of them may enter. */
+#include <math.h>
 #include <stdio.h>
 
 #include "algorithms/tuning.h"
@@ -38,8 +39,8 @@ static double seconds_of(const search *s, const gcoll_cost *cost, const gcoll_lo
     const gcoll_sharing *sharing = s->needs->sharing;
     const double bytes = (double)s->type_bytes;
     double way = p->alpha * cost->steps + bytes * (p->beta * cost->sent + p->gamma * cost->reduced);
-    if (sharing == NULL)
-        return way;
+    if (sharing == NULL || !(way < HUGE_VAL)) /* a row without bounds says: not to be chosen */
+        return way < HUGE_VAL ? way : HUGE_VAL;
     way -= sharing->latency * (cost->steps - load->hops);
     double work =
         sharing->message * load->messages + bytes * (sharing->byte * load->sent + p->gamma * load->reduced);

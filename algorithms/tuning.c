@@ -190,7 +190,7 @@ static gcoll_status check_choice(const reader *r, gcoll_collective collective, c
     char name[CHOICE_TEXT_MAX + 1];
     gcoll_choice choice;
     size_t length = strcspn(text, ":");
-    if (strlen(text) > CHOICE_TEXT_MAX || length == 0 || strncmp(text, "auto", length) == 0)
+    if (strlen(text) > CHOICE_TEXT_MAX || length == 0 || (length == 4 && memcmp(text, "auto", 4) == 0))
         return bad(r, "algorithm", text, "NAME[:key=value]... of up to 127 bytes, and not auto");
     memcpy(name, text, length);
     name[length] = '\0';

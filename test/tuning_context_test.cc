@@ -262,6 +262,7 @@ TEST(Failure, OfTheFileIsToldOnEveryRank) {
                  {empty, "line 1: version"},
                  {gone, "cannot be opened: No such file"},
                  {folder.path(), "is no regular file"},
+                 {folder.path() + "/two\nlines", "more than one line for a name"},
                  {"/dev/zero", "is no regular file"}};
     for (const auto &row : table)
         for (uint32_t size : {1u, 3u}) {
@@ -282,6 +283,13 @@ TEST(Failure, CostsThatDifferNameTheRank) {
     EXPECT_EQ(outcomes[0], "ok");
     EXPECT_NE(outcomes[2].find("options.cost: rank 2 has alpha 1, beta 2, gamma 4"), std::string::npos)
         << outcomes[2];
+}
+
+TEST(Failure, NoneForCostsOfAnySize) {
+    const gcoll_cost_parameters cost = {1e300, 1e100, 0};
+    for (const auto &outcome :
+         create_all(3, "inproc", [&](uint32_t, gcoll_context_options *options) { options->cost = &cost; }))
+        EXPECT_EQ(outcome.second, "ok") << outcome.first;
 }
 
 // A store through which one rank fails, or dies, where it asks how costs are found: before it measures.

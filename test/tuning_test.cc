@@ -1,4 +1,6 @@
 // Tuning files: what is read, what is refused and where, and what is looked up.
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "plan_runner.h"
@@ -190,6 +192,18 @@ TEST(TuningRule, TheFirstThatServesIsTaken) {
     EXPECT_FALSE(gcoll_tuning_take(&none.rules[0], nullptr, &problem, 4, &ordered, &parameters, &choice));
 }
 
+// Names that "auto" begins with are names.
+TEST(TuningRule, OnlyAutoItselfIsRefused) {
+    for (const char *name : {"a", "aut", "automatic", "a:x=1"}) {
+        Tuning tuning(kFirst + "for transport=tcp ranks=5\nchoose allreduce 0 - " + name);
+        EXPECT_EQ(tuning.status, GCOLL_OK) << gcoll_last_error();
+    }
+    for (const char *name : {"auto", "auto:x=1"}) {
+        Tuning tuning(kFirst + "for transport=tcp ranks=5\nchoose allreduce 0 - " + name);
+        EXPECT_EQ(tuning.status, GCOLL_ERR_INVALID) << name;
+    }
+}
+
 // Where ranks share processors, what all of them do together counts; where none do, it does not.
 TEST(Sharing, ManyMessagesCostWhereProcessorsAreShared) {
     const gcoll_cost_parameters parameters = {1e-6, 0, 0};
@@ -218,6 +232,35 @@ TEST(Sharing, ManyMessagesCostWhereProcessorsAreShared) {
     EXPECT_DOUBLE_EQ(seconds("recursive_doubling"), 24e-6);
     sharing.crowd = 4;
     EXPECT_DOUBLE_EQ(seconds("recursive_doubling"), 12e-6);
+}
+
+// A row may have a cost without bounds, for what must not be chosen: it stays last, and a number.
+TEST(Sharing, WhatHasNoBoundsIsLast) {
+    gcoll_registry registry = {nullptr, 0};
+    static gcoll_algorithm endless = *gcoll_registry_find(nullptr, GCOLL_ALLREDUCE, "linear");
+    endless.name = "endless";
+    endless.load = nullptr;
+    endless.cost = [](const gcoll_problem *, gcoll_cost *cost) { *cost = {HUGE_VAL, HUGE_VAL, HUGE_VAL, 0}; };
+    ASSERT_EQ(gcoll_registry_add(&registry, &endless), GCOLL_OK) << gcoll_last_error();
+    const gcoll_cost_parameters parameters = {1e-6, 0, 0};
+    const gcoll_sharing none = {0, 0, 0, 0}, crowded = {5e-7, 1e-6, 0, 4};
+    for (const gcoll_sharing *sharing : {static_cast<const gcoll_sharing *>(nullptr), &none, &crowded}) {
+        gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, 8, 1000);
+        const gcoll_needs needs = {0, 0, sharing};
+        gcoll_choice choice;
+        double seconds = 0;
+        ASSERT_EQ(gcoll_choose(
+                      &registry, &problem, 4, &needs, &parameters, &choice,
+                      [](void *arg, const gcoll_candidate *c) {
+                          if (strcmp(c->choice.algorithm->name, "endless") == 0)
+                              *static_cast<double *>(arg) = c->seconds;
+                      },
+                      &seconds),
+                  GCOLL_OK);
+        EXPECT_EQ(seconds, HUGE_VAL);
+        EXPECT_STRNE(choice.algorithm->name, "endless");
+    }
+    gcoll_registry_clear(&registry);
 }
 
 // What rows say of all ranks together is what their plans do.

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +107,9 @@ static gcoll_status parse(gcoll_basis *basis, const char *path, const char *text
 
 /* Reads the file into basis->text as it goes to the others. */
 static gcoll_status load(gcoll_basis *basis, const char *path) {
+    if (strchr(path, '\n')) /* which ends the name in what the others get */
+        return gcoll_error(GCOLL_ERR_INVALID, "tuning file '%.200s': has more than one line for a name",
+                           path);
     basis->text = malloc(VALUE_MAX);
     if (!basis->text)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "tuning file '%.200s': no memory", path);
@@ -262,7 +266,7 @@ static gcoll_status read_agreed(gcoll_basis *basis, const char *text) {
         if (sscanf(text + at, " %16" SCNx64 "%n", &bits, &read) != 1)
             return nonsense("agreed");
         memcpy(numbers[i], &bits, sizeof bits);
-        if (!(*numbers[i] >= 0 && *numbers[i] < 1e30))
+        if (!(*numbers[i] >= 0 && isfinite(*numbers[i])))
             return nonsense("agreed");
     }
     return GCOLL_OK;
