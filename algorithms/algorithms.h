@@ -55,7 +55,7 @@ typedef struct gcoll_sharing {
     double latency; /* what of alpha a message is spared that waits for no other; up to alpha */
     double message; /* of processors, at both ends together */
     double byte;    /* the same */
-    double crowd;   /* ranks a processor, on the fullest host; up to 1: each has one of its own */
+    double crowd;   /* ranks a processor, where rank 0 is; up to 1: each has one of its own */
 } gcoll_sharing;
 
 /* What the caller asks of an algorithm, and where it will run. */

@@ -89,7 +89,7 @@ typedef struct gcoll_context_options {
                                         * 0.25 ns a byte, 0.1 ns a byte reduced; else the path of a tuning file, as
                                         * gcoll_bench --tune writes it (docs/tuning.md). NULL: what the environment variable
                                         * GCOLL_TUNING says, or "fit". Not beside `cost`. Errors: IO, INVALID (file, line and
-                                        * field), on every rank. */
+                                        * field); PEER with the same text on the other ranks. */
 } gcoll_context_options;
 
 /* Fills in defaults. Always call it first: later versions add fields. */
