@@ -134,9 +134,14 @@ static gcoll_status ask(gcoll_context *context, uint32_t partner, uint8_t *data,
         status = sample(pair, data, SMALL_BYTES, &pings->small);
     for (int i = 0; i < 2 && status == GCOLL_OK; i++) /* buffers of sockets grow with the first */
         status = ping(pair, data, MIDDLE_BYTES, &first);
-    pings->large_bytes = first.ns < SOON_OVER_NS ? LARGE_BYTES : MIDDLE_BYTES;
+    const bool slow = first.ns >= SOON_OVER_NS;
+    pings->large_bytes = slow ? MIDDLE_BYTES : LARGE_BYTES;
+    if (slow) /* polling while the link is at work would be taken for work of the processor */
+        context->transport->set_spin(context->endpoint, 0);
     if (status == GCOLL_OK)
         status = sample(pair, data, pings->large_bytes, &pings->large);
+    if (slow)
+        context->transport->set_spin(context->endpoint, context->endpoint_options.spin_us);
     if (status == GCOLL_OK)
         status = gcoll_pair_send(pair, TAG, end, sizeof end);
     return status;
