@@ -263,7 +263,7 @@ typedef struct gcoll_algorithm {
      * compares asks this, and builds no plan for it. */
     gcoll_status (*applies)(const gcoll_problem *problem);
     bool uses_node; /* it makes use of the problem's `node`, which a context finds out for an algorithm that
-                     * is asked for by name, and leaves NULL when it chooses */
+                     * is asked for by name or by a tuning file, and leaves NULL when it chooses by cost */
     /* By formula, after `cost`. NULL: every step is a hop, and all ranks are as busy as the busiest. What it
      * leaves 0 is taken so, too. */
     void (*load)(const gcoll_problem *problem, gcoll_load *load);

@@ -1,6 +1,7 @@
 // Which algorithm a context takes: registered ones, limits of memory, hosts, and what it says about it.
 #include "collective_support.h"
 
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <set>
@@ -285,6 +286,27 @@ TEST(Hosts, AreLookedUpForAnAlgorithmThatAsks) {
         });
         EXPECT_EQ(hosts_seen.load(), 2 * 3 * 3u) << transport;
     }
+}
+
+// The rule's time was measured by name, with the hosts.
+TEST(Hosts, AreLookedUpForARuleAsByName) {
+    static gcoll_algorithm by_hosts = chain_of("by_hosts", cheap);
+    by_hosts.plan = plan_by_hosts;
+    by_hosts.uses_node = true;
+    gcoll_test::Folder folder;
+    const std::string path = folder.path() + "/f.tuning";
+    std::ofstream(path) << "gcoll-tuning 1\nfor transport=inproc ranks=3\nchoose allreduce 0 - by_hosts\n";
+    Job job;
+    job.size = 3;
+    job.transport = "inproc";
+    job.adjust = [&](uint32_t, gcoll_context_options *options) { options->tuning = path.c_str(); };
+    hosts_seen = 0;
+    run_threads(job, [](uint32_t, gcoll_context *context) {
+        ASSERT_GCOLL_OK(gcoll_context_register(context, &by_hosts));
+        EXPECT_EQ(taken(context, nullptr), "by_hosts");
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr)); // nobody leaves before all have looked
+    });
+    EXPECT_EQ(hosts_seen.load(), 3 * 3u);
 }
 
 // One rank names what auto takes on the other: the same algorithm, but not the same plan.

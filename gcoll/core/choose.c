@@ -119,6 +119,21 @@ static gcoll_status find_hosts(gcoll_context *context, const gcoll_algorithm *al
     return status;
 }
 
+/* By a rule or by cost. A rule's algorithm was measured by name, so it sees the hosts as it does then. */
+static gcoll_status choose_unnamed(gcoll_context *context, const gcoll_needs *needs, size_t type_bytes,
+                                   gcoll_problem *problem, gcoll_problem *common, gcoll_choice *choice) {
+    gcoll_status status = GCOLL_OK;
+    bool by_rule = look_up(context, common, type_bytes, needs, choice) != NULL;
+    if (by_rule && choice->algorithm->uses_node) {
+        status = find_hosts(context, choice->algorithm, problem, common);
+        by_rule = status == GCOLL_OK && look_up(context, common, type_bytes, needs, choice) != NULL;
+    }
+    if (status != GCOLL_OK || by_rule)
+        return status;
+    return gcoll_choose(&context->registry, common, type_bytes, needs, &context->basis->cost, choice, NULL,
+                        NULL);
+}
+
 static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
                                   gcoll_problem *common, gcoll_choice *choice) {
     const size_t type_bytes = gcoll_type_size((gcoll_type)call->type);
@@ -128,9 +143,7 @@ static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call
     if (status != GCOLL_OK)
         return status;
     if (!choice->algorithm) {
-        if (!look_up(context, common, type_bytes, &needs, choice))
-            status = gcoll_choose(&context->registry, common, type_bytes, &needs, &context->basis->cost,
-                                  choice, NULL, NULL);
+        status = choose_unnamed(context, &needs, type_bytes, problem, common, choice);
     } else {
         memcpy(common->option, choice->option, sizeof common->option);
         status = find_hosts(context, choice->algorithm, problem, common);
