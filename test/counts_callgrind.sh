@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Instructions that a run of a cached plan takes, counted by callgrind. Usage: counts_callgrind.sh COUNTS_TURNS
+# Exit status 77: what it needs is not here.
+set -uo pipefail
+program=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+runs=200
+
+command -v valgrind >/dev/null || {
+    echo "skipped: needs valgrind (scripts/packages test installs it)"
+    exit 77
+}
+[ "$(uname -m)" = x86_64 ] || {
+    echo "skipped: the limits are of x86-64"
+    exit 77
+}
+
+failed=0
+# limit RANKS TRANSPORT BYTES INSTRUCTIONS: for all ranks together and one run, libraries included.
+limit() {
+    valgrind --tool=callgrind --callgrind-out-file="$work/out" --collect-atstart=no --toggle-collect=counts_measured \
+        "$program" "$1" "$2" "$3" "$runs" >"$work/log" 2>&1 || {
+        cat "$work/log" >&2
+        exit 1
+    }
+    local counted
+    counted=$(awk '/^(summary|totals):/ { print int($2 / '"$runs"'); exit }' "$work/out")
+    printf '%s ranks over %s, %s bytes: %s instructions a run, limit %s\n' "$1" "$2" "$3" "${counted:-none}" "$4"
+    [ "${counted:-0}" -gt 0 ] && [ "$counted" -le "$4" ] || failed=1
+}
+
+# What gcc 12 made at -O2, and 10%: enough for another compiler's taste, and not for another pass over anything.
+limit 1 inproc 4 365
+limit 2 inproc 4 6800
+limit 2 tcp 4 6150
+limit 4 tcp 4 23300
+exit $failed

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# The system calls of an allreduce over TCP in steady state, counted by strace. Usage: counts_strace.sh COUNTS_RANK
+# Exit status 77: what it needs is not here.
+set -uo pipefail
+program=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+command -v strace >/dev/null || {
+    echo "skipped: needs strace (scripts/packages test installs it)"
+    exit 77
+}
+strace -f -o "$work/try" true 2>"$work/why" || {
+    echo "skipped: strace may not watch a process here: $(cat "$work/why")"
+    exit 77
+}
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+# watch RANKS BYTES RUNS SPIN_US: a line "sends sent receives waits others" for each rank, of the calls between its two getppid.
+# Receives are those that gave data; others are all calls that an allreduce has no need of: locks, memory, the clock, epoll_ctl.
+watch() {
+    local rank pids=()
+    rm -rf "$work/store" "$work"/trace.*
+    mkdir "$work/store"
+    for ((rank = 0; rank < $1; rank++)); do
+        timeout 60 strace -f -o "$work/trace.$rank" "$program" "$rank" "$1" "file:$work/store" "$2" "$3" "$4" &
+        pids+=($!)
+    done
+    for rank in "${pids[@]}"; do
+        wait "$rank" || fail "a rank ended with status $?"
+    done
+    for ((rank = 0; rank < $1; rank++)); do
+        awk '
+            / getppid\(/ { marks++; next }
+            marks != 1 || / <unfinished \.\.\.>$/ { next }
+            {
+                call = $0
+                sub(/^[0-9]+ +(<\.\.\. )?/, "", call)
+                sub(/[^a-z0-9_].*/, "", call)
+                result = $0
+                sub(/.*= /, "", result)
+                result += 0
+            }
+            call ~ /^(sendto|sendmsg|writev)$/ { if (result > 0) { sends++; sent += result }; next }
+            call ~ /^(recvfrom|recvmsg|readv)$/ { receives += result > 0; next }
+            call ~ /^epoll_p?wait2?$/ { waits++; next }
+            call != "sched_yield" { others++ }
+            END { if (marks != 2) exit 1; print sends + 0, sent + 0, receives + 0, waits + 0, others + 0 }' "$work/trace.$rank" ||
+            fail "rank $rank has no beginning and end in its trace"
+    done >"$work/counts"
+    printf '%s ranks, %s bytes, %s runs, spin_us %s: sends, bytes, receives, waits, others of each rank\n' "$1" "$2" "$3" "$4"
+    cat "$work/counts"
+}
+
+# holds WHAT CONDITION: of every rank's line.
+holds() { awk "!($2) { exit 1 }" "$work/counts" || fail "$1: not ($2)"; }
+
+# A message that arrives together with the next one is read with it. The peer may be leaving when the last run ends: a few calls for that.
+watch 2 4 200 5000000
+holds "a send for each allreduce" '$1 == 200'
+holds "no more receives than messages" '$3 <= 201'
+holds "no locks, memory, clocks, epoll_ctl" '$5 <= 8'
+
+# Two messages for each rank and run; one that does not spin sleeps at most once for each.
+watch 4 4 200 -1
+holds "a send for each message" '$1 == 400'
+holds "no more receives than messages" '$3 <= 403'
+holds "at most one sleep for each message" '$4 <= 408'
+holds "no locks, memory, clocks, epoll_ctl" '$5 <= 8'
+
+# Large messages go in large pieces, however full sockets are.
+watch 2 16777216 10 0
+holds "64 KiB a send at least" '$2 >= 10 * 16777216 && $2 / $1 >= 65536'
