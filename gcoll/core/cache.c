@@ -65,7 +65,7 @@ static gcoll_status plan(gcoll_context *context, gcoll_cache_entry *entry, const
     gcoll_log(context, GCOLL_LOG_INFO, "%s of %llu %s: %s%s, %u steps",
               gcoll_collective_name(problem.collective), (unsigned long long)call->count,
               gcoll_type_name((gcoll_type)call->type), entry->algorithm,
-              call->algorithm[0] && strcmp(call->algorithm, "auto") != 0 ? "" : " (chosen by cost)",
+              call->algorithm[0] && strcmp(call->algorithm, "auto") != 0 ? "" : " (chosen by auto)",
               entry->plan->step_count);
     return check_limit(entry);
 }

@@ -345,13 +345,14 @@ void gcoll_basis_describe(const gcoll_context *context, const gcoll_tuning_rule 
     if (b->section && b->section->cost_line > 0)
         snprintf(from, sizeof from, "of line %u of '%s', for %u ranks, %u on a host", b->section->cost_line,
                  b->name, b->section->ranks, b->section->local);
-    snprintf(
-        text, bytes,
-        "chosen by cost: alpha %.2f us, beta %.3f ns, gamma %.3f ns; of alpha without waiting %.2f us; of "
-        "processors %.2f us, %.3f ns; %.2f ranks a core; %s\n",
-        b->cost.alpha * 1e6, b->cost.beta * 1e9, b->cost.gamma * 1e9,
-        (b->cost.alpha - b->sharing.latency) * 1e6, b->sharing.message * 1e6, b->sharing.byte * 1e9,
-        b->sharing.crowd, from);
+    char shared[128] = "";
+    if (b->sharing.crowd > 0)
+        snprintf(shared, sizeof shared,
+                 "of alpha without waiting %.2f us; of processors %.2f us, %.3f ns; %.2f ranks a core; ",
+                 (b->cost.alpha - b->sharing.latency) * 1e6, b->sharing.message * 1e6, b->sharing.byte * 1e9,
+                 b->sharing.crowd);
+    snprintf(text, bytes, "chosen by cost: alpha %.2f us, beta %.3f ns, gamma %.3f ns; %s%s\n",
+             b->cost.alpha * 1e6, b->cost.beta * 1e9, b->cost.gamma * 1e9, shared, from);
 }
 
 gcoll_status gcoll_context_tuning(const gcoll_context *context, char *text, size_t bytes) {
