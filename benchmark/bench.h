@@ -234,6 +234,7 @@ typedef struct bench_state {
     void **in; /* options->inputs buffers each, of the largest size */
     void **out;
     bench_report report;
+    uint64_t deals; /* how often ranks were dealt out to cores */
 } bench_state;
 
 typedef enum bench_outcome {
@@ -305,16 +306,25 @@ bool bench_check_barrier(bench_call *call, uint64_t *wrong);
 bench_outcome bench_measure(bench_state *state, const bench_case *what, bench_values *values, uint64_t bytes,
                             uint64_t *wrong);
 
-/* ---- tune.c, tune_file.c, tune_check.c ------------------------------------------------------------ */
+/* ---- tune.c, tune_race.c, tune_file.c, tune_check.c ----------------------------------------------- */
+
+#define BENCH_MOST_ROUNDS 75
+
+/* Of two candidates: the median over rounds of one's time over the other's, and its standard error. */
+typedef struct bench_ratio {
+    double median, error;
+} bench_ratio;
 
 /* An algorithm with its options at one size, and how it did. */
 typedef struct bench_candidate {
     bench_case what;
     char name[128]; /* as the library names it, with what auto or cost has chosen; "" until it has run */
-    double round_us[16];
+    double round_us[BENCH_MOST_ROUNDS];
     uint32_t rounds;
-    double us;  /* the median of its rounds */
-    bool alive; /* else it does not apply, or others are much faster */
+    double us;         /* the median of its rounds */
+    double spent_us;   /* in all of them */
+    bench_ratio ratio; /* to the first of its field */
+    bool alive;        /* else it does not apply, or others are faster */
 } bench_candidate;
 
 typedef struct bench_field {
@@ -324,10 +334,15 @@ typedef struct bench_field {
 
 /* One round: all candidates that are alive, one after the other, some calls each. False has been said. */
 bool bench_field_round(bench_state *state, bench_field *field, uint64_t bytes, bool backwards);
-/* Rounds with fewer and fewer, until the fastest has been run in all of them. Sorted by time, those that do
- * not apply last. */
+/* Rounds with fewer and fewer, until those that are left are told apart or time is up. The fastest comes
+ * first, those that do not apply last. */
 bool bench_field_race(bench_state *state, bench_field *field, uint64_t bytes);
 bool bench_field_add(bench_field *field, gcoll_collective collective, const char *algorithm);
+void bench_field_free(bench_field *field);
+/* What the calls of all candidates took until now, the same on every rank. */
+double bench_field_spent(const bench_field *field);
+/* Over the rounds that both have run. */
+bench_ratio bench_ratio_of(const bench_candidate *a, const bench_candidate *b);
 /* Sizes of a collective: 1 for a barrier. */
 size_t bench_tune_sizes(const bench_options *options, gcoll_collective collective);
 uint64_t bench_tune_size(const bench_options *options, gcoll_collective collective, size_t index);

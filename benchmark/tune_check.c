@@ -1,53 +1,61 @@
 /*
  * benchmark/tune_check.c - --tune-check: auto's time over that of the best algorithm by name.
  *
- * First a race finds the best by name, as --tune does. Then auto, the best, and auto again run in turn for
- * some rounds that nothing was chosen by: the fastest of many that were measured once was lucky, too. How far
- * auto is from auto says what a difference is worth on this machine.
+ * First a race finds the best by name, as --tune does. Then auto, the best, and auto again run in turn, there
+ * and back, for rounds that nothing was chosen by: the fastest of many that were measured once was lucky,
+ * too. What counts is the median of the rounds' ratios. How far auto is from auto says what a difference is
+ * worth on this machine.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
 
-#define CHECK_ROUNDS 9
+#define FEWEST_ROUNDS 9
+#define FIXED_ROUNDS  9     /* where the number of calls is given */
+#define DUEL_US       1.5e6 /* of all three; beyond it, only the fewest rounds */
 
 typedef struct tally {
     uint32_t points, within_5, within_15, noise_5, noise_15, same;
 } tally;
 
-static double over(double a, double b) {
-    return b > 0 ? a / b : 1;
+static double apart(double ratio) {
+    return ratio < 1 ? 1 / ratio : ratio;
 }
 
-static double apart(double a, double b) {
-    return a > b ? over(a, b) : over(b, a);
+/* Both runs of auto in a round stand beside the best's, one before and one after it. */
+static bench_ratio ratio_of(const bench_field *three) {
+    bench_candidate both = three->at[0];
+    for (uint32_t i = 0; i < both.rounds; i++) {
+        both.round_us[i] = (both.round_us[i] + three->at[2].round_us[i]) / 2;
+    }
+    return bench_ratio_of(&both, &three->at[1]);
 }
 
 static bool print_point(FILE *file, const bench_field *three, uint64_t bytes, tally *t) {
     const bench_candidate *automatic = &three->at[0];
     const bench_candidate *best = &three->at[1];
-    const bench_candidate *again = &three->at[2];
-    const double ratio = over(automatic->us, best->us);
-    const double noise = apart(automatic->us, again->us);
+    const bench_ratio ratio = ratio_of(three);
+    const double noise = apart(bench_ratio_of(automatic, &three->at[2]).median);
     t->points++;
-    t->within_5 += ratio <= 1.05;
-    t->within_15 += ratio <= 1.15;
+    t->within_5 += ratio.median <= 1.05;
+    t->within_15 += ratio.median <= 1.15;
     t->noise_5 += noise <= 1.05;
     t->noise_15 += noise <= 1.15;
     t->same += strcmp(automatic->name, best->name) == 0;
-    return file == NULL || fprintf(file, "%-16s %12llu %10.1f %10.1f %8.3f %8.3f  %s%s%s\n",
-                                   gcoll_collective_name(best->what.collective), (unsigned long long)bytes,
-                                   automatic->us, best->us, ratio, noise, automatic->name,
-                                   strcmp(automatic->name, best->name) ? ", not " : "",
-                                   strcmp(automatic->name, best->name) ? best->name : "") > 0;
+    return file == NULL ||
+           fprintf(file, "%-16s %12llu %10.1f %10.1f %8.3f %6.3f %8.3f %6u  %s%s%s\n",
+                   gcoll_collective_name(best->what.collective), (unsigned long long)bytes, automatic->us,
+                   best->us, ratio.median, 2 * ratio.error, noise, automatic->rounds, automatic->name,
+                   strcmp(automatic->name, best->name) ? ", not " : "",
+                   strcmp(automatic->name, best->name) ? best->name : "") > 0;
 }
 
-static void free_candidates(bench_field *field) {
-    for (size_t i = 0; i < field->count; i++) {
-        free(field->at[i].what.algorithm);
+static bool goes_on(const bench_options *options, const bench_field *three, uint32_t round) {
+    if (options->iterations > 0) {
+        return round < FIXED_ROUNDS;
     }
-    free(field->at);
+    return round < FEWEST_ROUNDS || (round < BENCH_MOST_ROUNDS && bench_field_spent(three) < DUEL_US);
 }
 
 static bool check_point(bench_state *state, gcoll_collective collective, uint64_t bytes, FILE *file,
@@ -65,12 +73,12 @@ static bool check_point(bench_state *state, gcoll_collective collective, uint64_
            bench_field_add(&three, collective, "auto") &&
            bench_field_add(&three, collective, field.at[0].name) &&
            bench_field_add(&three, collective, "auto");
-    for (uint32_t round = 0; round < CHECK_ROUNDS && good; round++) {
+    for (uint32_t round = 0; good && goes_on(o, &three, round); round++) {
         good = bench_field_round(state, &three, bytes, round % 2 != 0);
     }
     good = good && print_point(file, &three, bytes, t);
-    free_candidates(&three);
-    free_candidates(&field);
+    bench_field_free(&three);
+    bench_field_free(&field);
     return good;
 }
 
@@ -78,8 +86,9 @@ bool bench_tune_check(bench_state *state, FILE *output) {
     const bench_options *o = state->options;
     FILE *file = state->rank == 0 ? output : NULL;
     tally t = {0};
-    bool good = file == NULL || fprintf(file, "#%-15s %12s %10s %10s %8s %8s  %s\n", "collective", "bytes",
-                                        "auto us", "best us", "ratio", "A/A", "auto") > 0;
+    bool good =
+        file == NULL || fprintf(file, "#%-15s %12s %10s %10s %8s %6s %8s %6s  %s\n", "collective", "bytes",
+                                "auto us", "best us", "ratio", "+-", "A/A", "rounds", "auto") > 0;
     good = good && bench_settle(state);
     for (int c = 0; c < GCOLL_COLLECTIVE_COUNT && good; c++) {
         bool any = false;

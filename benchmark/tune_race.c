@@ -1,0 +1,332 @@
+/*
+ * benchmark/tune_race.c - which of many candidates is the fastest, and by how much.
+ *
+ * Candidates run round by round, interleaved, each for a short slice of time, so that what disturbs the
+ * machine for a while disturbs all alike. Two are compared by their ratio in each round, and what counts is
+ * the median of these ratios: what was slow in a round was slow for both. After each round those that are
+ * far behind are out; later, those that are behind by more than the ratios' spread can explain. So most of
+ * the time goes to those that are near one another, until they are told apart, or time is up.
+ *
+ * Where ranks share cores, it matters which ones do, and the scheduler leaves them where they are for long: a
+ * tree whose parents sit beside their children is not the same as one whose parents do not. So each round
+ * deals the ranks of a local job out to its cores anew, evenly, and binds them until it is over; a ratio is
+ * of one deal, and the median is over many. Unbound, two ranks may stay on one core while the other idles.
+ *
+ * All ranks see the slowest rank's times, so they drop the same candidates without being told.
+ */
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+#define FIRST_CALLS   5
+#define SLICE_US      3000.0 /* of a candidate, each round */
+#define MOST_CALLS    1000
+#define FEWEST_ROUNDS 9     /* before spreads count */
+#define FIXED_ROUNDS  9     /* where the number of calls is given, time is no measure */
+#define RACE_US       1.5e6 /* of all candidates; beyond it, only the fewest rounds */
+#define TIE           1.01
+#define SETTLE_NS     INT64_C(1500000000) /* until the scheduler has given each rank the core that it keeps */
+#define LARGE_BYTES   (UINT64_C(256) << 10)
+#define SEGMENTED     3 /* of the fastest are tried in segments, too */
+
+/* How far behind the fastest a candidate may be after the first rounds, and how many go on. */
+static const struct {
+    double behind;
+    size_t most;
+} cuts[] = {{2.0, 14}, {1.5, 12}, {1.3, 10}, {1.25, 8}};
+
+#define CUTS (sizeof cuts / sizeof cuts[0])
+
+/* ---- Rounds ------------------------------------------------------------------------------------------- */
+
+/* As many as fill a slice of time by what is known of the candidate, the same on every rank. */
+static uint32_t calls_of(const bench_options *options, const bench_candidate *c) {
+    if (options->iterations > 0) {
+        return options->iterations;
+    }
+    if (c->rounds == 0) {
+        return FIRST_CALLS;
+    }
+    const double fit = SLICE_US / (c->us > 1 ? c->us : 1);
+    return fit < 1 ? 1 : fit > MOST_CALLS ? MOST_CALLS : (uint32_t)fit;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, uint32_t count) {
+    qsort(values, count, sizeof *values, ascending);
+    return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+/* The median of some calls, each by its slowest rank. */
+static bool time_call(bench_call *call, uint32_t calls, double *us) {
+    bench_state *state = call->state;
+    double *times = calloc(calls, sizeof *times);
+    bool good = times != NULL && bench_call_run(call);
+    for (uint32_t i = 0; i < calls && good; i++) {
+        good = gcoll_operation_run(state->barrier) == GCOLL_OK;
+        const int64_t start = bench_now_ns();
+        good = good && bench_call_run(call);
+        times[i] = (double)(bench_now_ns() - start) / 1e3;
+    }
+    good = good && bench_gather(state, times, calls, GCOLL_FLOAT64, GCOLL_MAX);
+    if (good) {
+        *us = median(times, calls);
+    }
+    free(times);
+    return good;
+}
+
+static bool run_candidate(bench_state *state, bench_candidate *c, uint64_t bytes) {
+    bench_call call;
+    double sorted[BENCH_MOST_ROUNDS];
+    if (c->rounds == BENCH_MOST_ROUNDS) {
+        return true;
+    }
+    bench_outcome outcome = bench_call_create(&call, state, &c->what, bytes, false);
+    if (outcome != BENCH_DONE) {
+        c->alive = false;
+        return outcome == BENCH_SKIPPED;
+    }
+    (void)snprintf(c->name, sizeof c->name, "%s", gcoll_operation_algorithm(call.operation));
+    const uint32_t calls = calls_of(state->options, c);
+    bool good = time_call(&call, calls, &c->round_us[c->rounds]);
+    bench_call_destroy(&call);
+    if (good) {
+        c->spent_us += c->round_us[c->rounds] * (calls + 1); /* the first is not timed */
+        c->rounds++;
+        memcpy(sorted, c->round_us, c->rounds * sizeof *sorted);
+        c->us = median(sorted, c->rounds);
+    }
+    return good;
+}
+
+/* A whole number below `limit` that looks random, the same on every rank. */
+static uint32_t draw(uint64_t *state, uint32_t limit) {
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(*state >> 33) % limit;
+}
+
+/* Where this rank stands when all are shuffled: Fisher and Yates, following this rank alone. */
+static uint32_t place_of(uint32_t rank, uint32_t size, uint64_t seed) {
+    for (uint32_t last = size - 1; last > 0; last--) {
+        const uint32_t other = draw(&seed, last + 1);
+        rank = rank == last ? other : rank == other ? last : rank;
+    }
+    return rank;
+}
+
+#ifdef __linux__
+typedef cpu_set_t cores;
+
+/* Deals ranks of one host out to the cores that they may run on. False: they stay where they are. */
+static bool deal(const bench_state *state, uint64_t seed, cores *allowed) {
+    if (state->options->local == 0 || sched_getaffinity(0, sizeof *allowed, allowed) != 0) {
+        return false;
+    }
+    uint32_t wanted = place_of(state->rank, state->options->size, seed) % (uint32_t)CPU_COUNT(allowed);
+    size_t core = 0;
+    while (!CPU_ISSET(core, allowed) || wanted-- > 0) {
+        core++;
+    }
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    return sched_setaffinity(0, sizeof one, &one) == 0;
+}
+
+static void release(const cores *allowed) {
+    (void)sched_setaffinity(0, sizeof *allowed, allowed);
+}
+#else
+typedef int cores;
+
+static bool deal(const bench_state *state, uint64_t seed, cores *allowed) {
+    (void)state;
+    (void)allowed;
+    return seed == 0;
+}
+
+static void release(const cores *allowed) {
+    (void)allowed;
+}
+#endif
+
+bool bench_field_round(bench_state *state, bench_field *field, uint64_t bytes, bool backwards) {
+    cores allowed;
+    const bool dealt = deal(state, ++state->deals, &allowed);
+    bool good = true;
+    for (size_t i = 0; i < field->count && good; i++) {
+        bench_candidate *c = &field->at[backwards ? field->count - 1 - i : i];
+        good = !c->alive || run_candidate(state, c, bytes);
+    }
+    if (dealt) {
+        release(&allowed);
+    }
+    return good;
+}
+
+double bench_field_spent(const bench_field *field) {
+    double us = 0;
+    for (size_t i = 0; i < field->count; i++) {
+        us += field->at[i].spent_us;
+    }
+    return us;
+}
+
+bench_ratio bench_ratio_of(const bench_candidate *a, const bench_candidate *b) {
+    double values[BENCH_MOST_ROUNDS];
+    const uint32_t count = a->rounds < b->rounds ? a->rounds : b->rounds;
+    if (count == 0) {
+        return (bench_ratio){.median = INFINITY};
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        values[i] = b->round_us[i] > 0 ? a->round_us[i] / b->round_us[i] : 1;
+    }
+    const double middle = median(values, count);
+    for (uint32_t i = 0; i < count; i++) {
+        values[i] = fabs(values[i] - middle);
+    }
+    /* The median's standard error, from the median deviation: 1.2533 x 1.4826 of it, of normal values. */
+    return (bench_ratio){middle, 1.858 * median(values, count) / sqrt(count)};
+}
+
+/* ---- The race ----------------------------------------------------------------------------------------- */
+
+static int faster(const void *a, const void *b) {
+    const bench_candidate *x = a;
+    const bench_candidate *y = b;
+    if (x->rounds != y->rounds) { /* who went further was faster */
+        return (x->rounds < y->rounds) - (x->rounds > y->rounds);
+    }
+    const double left = x->rounds > 0 ? x->ratio.median : INFINITY;
+    const double right = y->rounds > 0 ? y->ratio.median : INFINITY;
+    return left != right ? (left > right) - (left < right) : strcmp(x->what.algorithm, y->what.algorithm);
+}
+
+/* Of those that are still alive, the one with the least median leads, then the one that is faster than that
+ * by ratios. Sorted: the leader is first. */
+static void rank(bench_field *field) {
+    const bench_candidate *first = NULL;
+    for (size_t i = 0; i < field->count; i++) {
+        const bench_candidate *c = &field->at[i];
+        first = c->alive && c->rounds > 0 && (first == NULL || c->us < first->us) ? c : first;
+    }
+    for (int pass = 0; pass < 2 && first != NULL; pass++) {
+        const bench_candidate leader = *first;
+        for (size_t i = 0; i < field->count; i++) {
+            if (field->at[i].alive) {
+                field->at[i].ratio = bench_ratio_of(&field->at[i], &leader);
+            }
+        }
+        qsort(field->at, field->count, sizeof *field->at, faster);
+        first = &field->at[0];
+    }
+}
+
+/* Drops who is too far behind after so many rounds. Whether there is more to find out. */
+static bool cut(bench_field *field, uint32_t rounds) {
+    rank(field);
+    bool open = false;
+    for (size_t i = 1; i < field->count; i++) {
+        bench_candidate *c = &field->at[i];
+        if (rounds <= CUTS) {
+            c->alive = c->alive && i < cuts[rounds - 1].most && c->ratio.median <= cuts[rounds - 1].behind;
+            open = true;
+        } else if (rounds >= FEWEST_ROUNDS) {
+            c->alive = c->alive && c->ratio.median - 2 * c->ratio.error <= TIE;
+            open = open || (c->alive && c->ratio.error > (TIE - 1) / 2);
+        } else {
+            open = true;
+        }
+    }
+    return open;
+}
+
+bool bench_field_add(bench_field *field, gcoll_collective collective, const char *algorithm) {
+    bench_candidate *more = realloc(field->at, (field->count + 1) * sizeof *more);
+    char *copy = strdup(algorithm);
+    field->at = more != NULL ? more : field->at;
+    if (more == NULL || copy == NULL) {
+        cli_complain("out of memory");
+        free(copy);
+        return false;
+    }
+    more[field->count++] = (bench_candidate){.what = {collective, copy, true}, .alive = true};
+    return true;
+}
+
+/* The fastest ones once more, in segments. */
+static bool add_segments(bench_field *field, uint64_t bytes) {
+    static const char *const sizes[] = {"64Ki", "256Ki", "1Mi"};
+    static const uint64_t values[] = {65536, 262144, 1048576};
+    const size_t whole = field->count < SEGMENTED ? field->count : SEGMENTED;
+    bool good = true;
+    for (size_t i = 0; i < whole; i++) {
+        for (size_t k = 0; k < sizeof sizes / sizeof sizes[0] && good; k++) {
+            char text[192];
+            if (!field->at[i].alive || 2 * values[k] > bytes || strchr(field->at[i].name, '=') != NULL) {
+                continue;
+            }
+            (void)snprintf(text, sizeof text, "%s:segment=%s", field->at[i].name, sizes[k]);
+            good = bench_field_add(field, field->at[i].what.collective, text);
+        }
+    }
+    return good;
+}
+
+/* Whether another round follows. */
+static bool goes_on(const bench_state *state, const bench_field *field, uint32_t rounds, bool open) {
+    if (state->options->iterations > 0) {
+        return rounds < FIXED_ROUNDS;
+    }
+    return rounds < FEWEST_ROUNDS ||
+           (open && rounds < BENCH_MOST_ROUNDS && bench_field_spent(field) < RACE_US);
+}
+
+bool bench_field_race(bench_state *state, bench_field *field, uint64_t bytes) {
+    bool good = bench_field_round(state, field, bytes, false);
+    const size_t whole = field->count;
+    bool open = true;
+    if (good) {
+        (void)cut(field, 1);
+    }
+    if (good && bytes > LARGE_BYTES) {
+        good = add_segments(field, bytes);
+        bench_field latecomers = {field->at + whole, field->count - whole};
+        good = good && bench_field_round(state, &latecomers, bytes, false);
+        (void)cut(field, 1);
+    }
+    for (uint32_t rounds = 1; good && goes_on(state, field, rounds, open);) {
+        good = bench_field_round(state, field, bytes, rounds % 2 != 0);
+        open = cut(field, ++rounds);
+    }
+    return good;
+}
+
+void bench_field_free(bench_field *field) {
+    for (size_t i = 0; i < field->count; i++) {
+        free(field->at[i].what.algorithm);
+    }
+    free(field->at);
+    *field = (bench_field){0};
+}
+
+bool bench_settle(bench_state *state) {
+    const int64_t start = bench_now_ns();
+    uint64_t over = state->options->iterations > 0;
+    bool good = true;
+    while (good && over == 0) {
+        good = gcoll_operation_run(state->barrier) == GCOLL_OK;
+        over = bench_now_ns() - start > SETTLE_NS;
+        good = good && bench_gather(state, &over, 1, GCOLL_UINT64, GCOLL_MAX);
+    }
+    return good;
+}
