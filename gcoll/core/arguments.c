@@ -221,7 +221,13 @@ static gcoll_status check_buffer(const void *buffer, const char *name, uint32_t 
 }
 
 static gcoll_status check_overlap(struct range *ranges, size_t used) {
-    qsort(ranges, used, sizeof *ranges, by_begin);
+    if (used > 2) {
+        qsort(ranges, used, sizeof *ranges, by_begin);
+    } else if (used == 2 && by_begin(&ranges[0], &ranges[1]) > 0) { /* nearly every call: saves its sort */
+        const struct range first = ranges[1];
+        ranges[1] = ranges[0];
+        ranges[0] = first;
+    }
     uintptr_t end = 0;
     for (size_t i = 0; i < used; i++) {
         if (ranges[i].begin == ranges[i].end)

@@ -311,14 +311,12 @@ static bool need_departed(gcoll_context *context, uint32_t peer, bool sends) {
     return !context->broken;
 }
 
-bool gcoll_peer_need(gcoll_context *context, uint32_t peer, bool sends) {
+bool gcoll_peer_reach(gcoll_context *context, uint32_t peer, bool sends) {
     gcoll_peer *state = &context->peers[peer];
     if (context->broken)
         return false;
     if (state->departed)
         return need_departed(context, peer, sends);
-    if (state->connecting)
-        return true;
     char address[GCOLL_ADDRESS_MAX];
     gcoll_note cause;
     gcoll_status status = gcoll_rendezvous_lookup(context, peer, address, sizeof address, &cause);

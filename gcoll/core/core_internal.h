@@ -394,9 +394,15 @@ extern const gcoll_events gcoll_context_events; /* arg to be set */
 /* Breaks the context with the cause that another rank had. */
 void gcoll_break_reported(gcoll_context *context, const gcoll_note *note, uint32_t from);
 
+/* The rare part of gcoll_peer_need. */
+bool gcoll_peer_reach(gcoll_context *context, uint32_t peer, bool sends);
 /* Connects if that was not asked for yet; false if the context is or gets broken. One that has left gets no
  * more messages, but what it sent before may still be received. */
-bool gcoll_peer_need(gcoll_context *context, uint32_t peer, bool sends);
+static inline bool gcoll_peer_need(gcoll_context *context, uint32_t peer, bool sends) {
+    const gcoll_peer *state = &context->peers[peer];
+    return (state->connecting && !state->departed && !context->broken) ||
+           gcoll_peer_reach(context, peer, sends);
+}
 
 /* Breaks the context with this cause, unless it is broken already. The peers are told at the next
  * gcoll_context_settle, as this may be called in the middle of the transport's work. */

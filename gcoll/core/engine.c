@@ -14,8 +14,6 @@
 
 #include "gcoll/core/core_internal.h"
 
-enum step_state { STEP_IDLE = 0, STEP_POSTED, STEP_DONE };
-
 /* What a step is once offsets have become addresses. */
 typedef struct bound_step {
     gcoll_run *run;
@@ -23,7 +21,7 @@ typedef struct bound_step {
     char *dst;
     const char *a, *b;
     uint32_t slot; /* of the peer, in run->opened */
-    uint8_t state;
+    bool posted;   /* its message is in flight */
     gcoll_message *message;
 } bound_step;
 
@@ -39,10 +37,10 @@ struct gcoll_run {
 
     bound_step *steps;
     gcoll_message *messages; /* one for each SEND, RECV, RECV_REDUCE */
-    uint32_t *waiting;       /* dependencies not yet done */
+    uint32_t *waiting;       /* dependencies not yet done; of a step that is done, and between runs, all */
     uint32_t *ready;         /* a queue: each step enters it once */
-    uint32_t *round_left;    /* unfinished steps of each round; NULL without a window */
-    bool *opened;            /* by slot: the fingerprint went to that peer */
+    uint32_t *round_left;    /* unfinished steps of each round; NULL if the window holds all rounds */
+    uint64_t *opened;        /* by slot: the latest sequence of which the fingerprint went to that peer */
     gcoll_fingerprint *told; /* by slot: what goes to that peer; NULL: the entry's goes to all */
     uint32_t slots;
     uint32_t ready_head, ready_tail;
@@ -173,7 +171,7 @@ static uint64_t lay_out(gcoll_run *run, char *base, uint32_t messages) {
     run->waiting = (void *)parts[2];
     run->ready = (void *)parts[3];
     run->opened = (void *)parts[4];
-    run->round_left = plan->window == GCOLL_WINDOW_UNBOUNDED ? NULL : (void *)parts[5];
+    run->round_left = (uint64_t)plan->window + 1 >= plan->rounds ? NULL : (void *)parts[5];
     run->told = own_blocks ? (void *)parts[6] : NULL;
     return at;
 }
@@ -189,6 +187,7 @@ static gcoll_status prepare_steps(gcoll_run *run, uint32_t messages) {
         const gcoll_step *step = &plan->steps[i];
         bound->run = run;
         bound->step = step;
+        run->waiting[i] = step->dependencies;
         if (!is_message(step))
             continue;
         gcoll_message *message = &run->messages[used++];
@@ -285,7 +284,8 @@ static void release_rounds(gcoll_run *run) {
 static void finish_step(gcoll_run *run, uint32_t index) {
     const gcoll_plan *plan = run->plan;
     const gcoll_step *step = &plan->steps[index];
-    run->steps[index].state = STEP_DONE;
+    run->steps[index].posted = false;
+    run->waiting[index] = step->dependencies; /* for the next run: in this one all of them are done */
     run->unfinished--;
     const uint32_t *successor = plan->successors + step->first_successor;
     for (uint32_t i = 0; i < step->successors; i++)
@@ -310,15 +310,15 @@ static bool post(gcoll_run *run, bound_step *bound) {
     if (!gcoll_peer_need(context, step->peer, step->kind == GCOLL_STEP_SEND))
         return false;
     gcoll_message *message = bound->message;
-    bound->state = STEP_POSTED;
+    bound->posted = true;
     message->stream = run->sequence;
     if (step->kind != GCOLL_STEP_SEND) {
         context->transport->post_recv(context->endpoint, step->peer, message);
         return true;
     }
     const gcoll_fingerprint *told = run->told ? &run->told[bound->slot] : &run->entry->fingerprint;
-    message->open = run->opened[bound->slot] ? NULL : told->bytes;
-    run->opened[bound->slot] = true;
+    message->open = run->opened[bound->slot] == run->sequence ? NULL : told->bytes;
+    run->opened[bound->slot] = run->sequence;
     context->transport->post_send(context->endpoint, step->peer, message);
     return true;
 }
@@ -386,17 +386,15 @@ static gcoll_status check_buffers(const gcoll_run *run) {
 }
 #endif
 
+/* A run that finishes leaves `waiting` and `posted` as it found them, and where one does not, the context is
+ * broken and nothing starts again. So they need not be set here, which would touch all of the run's memory.
+ */
 gcoll_status gcoll_run_start(gcoll_run *run) {
     gcoll_context *context = run->context;
     const gcoll_plan *plan = run->plan;
     gcoll_status status = check_buffers(run);
     if (status != GCOLL_OK)
         return status;
-    for (uint32_t i = 0; i < plan->step_count; i++) {
-        run->waiting[i] = plan->steps[i].dependencies;
-        run->steps[i].state = STEP_IDLE;
-    }
-    memset(run->opened, 0, run->slots * sizeof *run->opened);
     run->unfinished = plan->step_count;
     run->ready_head = run->ready_tail = 0;
     run->oldest_round = 0;
@@ -458,7 +456,7 @@ gcoll_run *gcoll_run_next(const gcoll_run *run) {
 bool gcoll_run_blocked_step(const gcoll_run *run, uint32_t peer, uint32_t *step) {
     bool found = false;
     for (uint32_t i = 0; i < run->plan->step_count; i++) {
-        if (run->steps[i].state != STEP_POSTED)
+        if (!run->steps[i].posted)
             continue;
         if (run->plan->steps[i].peer == peer) {
             *step = i;
@@ -473,13 +471,13 @@ bool gcoll_run_blocked_step(const gcoll_run *run, uint32_t peer, uint32_t *step)
 
 void gcoll_run_each_waited(const gcoll_run *run, bool (*fn)(void *arg, uint32_t peer), void *arg) {
     for (uint32_t i = 0; i < run->plan->step_count; i++)
-        if (run->steps[i].state == STEP_POSTED && !fn(arg, run->plan->steps[i].peer))
+        if (run->steps[i].posted && !fn(arg, run->plan->steps[i].peer))
             return;
 }
 
 bool gcoll_run_waits_for(const gcoll_run *run, uint32_t peer) {
     for (uint32_t i = 0; i < run->plan->step_count; i++)
-        if (run->steps[i].state == STEP_POSTED && run->plan->steps[i].peer == peer)
+        if (run->steps[i].posted && run->plan->steps[i].peer == peer)
             return true;
     return false;
 }
