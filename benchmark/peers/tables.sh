@@ -1,0 +1,107 @@
+# benchmark/peers/tables.sh - tables and picture of a compare.json, for benchmark/compare, which sources this.
+# shellcheck shell=bash disable=SC2154  # the options are set by benchmark/compare
+
+# shellcheck disable=SC2016  # what stands in quotes is jq's
+figures() { jq -L benchmark/peers "$@"; }
+
+# Pads the columns of tab-separated lines, block by block; a line of one cell is a heading and begins a block.
+align() {
+    awk -F '\t' '
+        function flush(n, i, line) {
+            for (n = 1; n <= lines; n++) {
+                line = ""
+                for (i = 1; i <= cells[n]; i++) line = line sprintf("%" (width[i] + 2) "s", cell[n, i])
+                print line
+            }
+            lines = 0
+            delete width
+        }
+        NF < 2 { flush(); print; next }
+        { cells[++lines] = NF; for (i = 1; i <= NF; i++) { cell[lines, i] = $i; if (length($i) > width[i]) width[i] = length($i) } }
+        END { flush() }'
+}
+
+heading() {
+    jq -r '"\(.machine.cpu), \(.machine.cores) cores, L2 \(.machine.l2), L3 \(.machine.l3), \(.machine.memory)" +
+        (if .machine.virtual != "" then ", virtual (\(.machine.virtual))" else "" end) + "; \(.machine.kernel), congestion control \(.machine.tcp_congestion_control)",
+        "gcoll \(.machine.versions.gcoll); Open MPI \(.machine.versions.openmpi); MPICH \(.machine.versions.mpich); Gloo \(.machine.versions.gloo)",
+        "\(.settings.rounds) rounds, contestants in turn; \(.settings.seconds) s for each size and round up to 1 MiB, 3 calls above; float32, sum" +
+        (if .settings.on != "" then "; one rank a host: \(.settings.on)" else "" end),
+        (.missing[] | "not compared: " + .)' "$1"
+}
+
+text_tables() { # JSON-FILE
+    heading "$1"
+    figures -r 'include "compare"; .failures as $f | .summary | text($f)' "$1" | align
+    jq -r '.failures[] | "failed: \(.contestant), \(.collective), \(.ranks) ranks, \(.bytes | map(tostring) | join(", ")) bytes, in round \(.round): \(.reason)"' "$1"
+}
+
+draw() { # JSON-FILE SVG-FILE
+    command -v gnuplot >/dev/null || {
+        complain "no picture: wants the Debian package gnuplot-nox"
+        return
+    }
+    local panels p names='["gcoll","gcoll_best","raw_spin","raw_block","openmpi_tcp","openmpi","mpich","gloo_best"]'
+    mapfile -t panels < <(jq -r '[.summary[] | select(.collective == "allreduce") | .ranks] | unique[]' "$1")
+    [ ${#panels[@]} -gt 0 ] || return
+    for p in "${panels[@]}"; do
+        figures -r --argjson p "$p" --argjson names "$names" 'include "compare"; .summary | curves($p; $names)' "$1" >"$work/curves.$p"
+    done
+    {
+        cat <<GNUPLOT
+set terminal svg size 820,$((430 * ${#panels[@]})) noenhanced font "sans-serif,13" background "white"
+set output "$2"
+set multiplot layout ${#panels[@]},1
+set logscale x 4
+set logscale y
+set format x "%.0b%B"
+set xlabel "bytes"
+set ylabel "us"
+set grid lc rgb "#dddddd"
+set key outside right top
+set datafile missing "-"
+GNUPLOT
+        for p in "${panels[@]}"; do
+            cat <<GNUPLOT
+set title "allreduce, float32 sum, $p ranks: median time of a call"
+file = "$work/curves.$p"
+plot file using 1:2 with linespoints lw 3 pt 7 ps 0.5 lc rgb "#d62728" title "gcoll", \
+ file using 1:3 with lines lw 2 dt 2 lc rgb "#d62728" title "gcoll, best fixed", \
+ file using 1:4 with lines lw 2 lc rgb "#000000" title "raw sockets, spinning", \
+ file using 1:5 with lines lw 2 dt 2 lc rgb "#000000" title "raw sockets, blocking", \
+ file using 1:6 with lines lw 2 lc rgb "#1f77b4" title "Open MPI, TCP", \
+ file using 1:7 with lines lw 2 dt 2 lc rgb "#1f77b4" title "Open MPI, shared memory", \
+ file using 1:8 with lines lw 2 dt 2 lc rgb "#2ca02c" title "MPICH, shared memory", \
+ file using 1:9 with lines lw 2 lc rgb "#ff7f0e" title "Gloo, best algorithm"
+GNUPLOT
+        done
+    } >"$work/plot"
+    gnuplot "$work/plot" || complain "gnuplot failed"
+}
+
+insert() {
+    local folder=${into%.md} name
+    if ! grep -q '^<!-- compare -->$' "$into" || ! grep -q '^<!-- /compare -->$' "$into"; then
+        complain "$into has no line <!-- compare --> with <!-- /compare --> below"
+        return 1
+    fi
+    name=$(basename "$folder")
+    mkdir -p "$folder" && cp "$output/compare.svg" "$output/compare.txt" "$folder/" || return
+    {
+        cat "$output/compare.md"
+        printf '\n![allreduce over TCP: gcoll, other libraries, raw sockets](%s/compare.svg)\n\nAll figures: [compare.txt](%s/compare.txt)\n' "$name" "$name"
+    } >"$work/insertion"
+    awk -v insertion="$work/insertion" '/^<!-- \/compare -->$/ { while ((getline line < insertion) > 0) print line; inside = 0 }
+        !inside { print } /^<!-- compare -->$/ { inside = 1 }' "$into" >"$work/page" && cat "$work/page" >"$into"
+}
+
+write_all() { # JSON-FILE
+    text_tables "$1" >"$output/compare.txt"
+    {
+        heading "$1" | sed 's/$/  /'
+        figures -r 'include "compare"; .summary | map(select(.collective == "allreduce")) | markdown' "$1"
+    } >"$output/compare.md"
+    draw "$1" "$output/compare.svg"
+    [ -z "$into" ] || insert || return
+    cat "$output/compare.txt"
+}
