@@ -19,11 +19,6 @@ static struct {
     atomic_uint_fast64_t allocations, releases, copied, sends, sent, receives, received, refused;
 } so_far;
 
-static void add(atomic_uint_fast64_t *count, uint64_t value) {
-    if (takes_part && atomic_load_explicit(&counting, memory_order_relaxed))
-        atomic_fetch_add_explicit(count, value, memory_order_relaxed);
-}
-
 void counts_take_part(int yes) {
     takes_part = yes;
 }
@@ -59,6 +54,11 @@ const int counts_available = 0;
 #else
 
 const int counts_available = 1;
+
+static void add(atomic_uint_fast64_t *count, uint64_t value) {
+    if (takes_part && atomic_load_explicit(&counting, memory_order_relaxed))
+        atomic_fetch_add_explicit(count, value, memory_order_relaxed);
+}
 
 #define PUBLIC __attribute__((visibility("default")))
 
