@@ -263,7 +263,8 @@ gcoll_status gcoll_tuning_parse(const char *text, size_t bytes, const char *name
     gcoll_status status = GCOLL_OK;
     if (made.text == NULL)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "%s: no memory for %zu bytes", name, bytes);
-    memcpy(made.text, text, bytes);
+    if (bytes > 0)
+        memcpy(made.text, text, bytes);
     made.text[bytes] = '\0';
     if (bytes > GCOLL_TUNING_BYTES_MAX)
         status = gcoll_error(GCOLL_ERR_INVALID, "%s: has %zu bytes; allowed: up to %d", name, bytes,
