@@ -21,6 +21,7 @@
  * and 5.8 if left to data flow alone, where the two ways compete for the ports. A window of 3 hides
  * reductions and latency, on average up to a quarter of the time where these are much of it, but costs up to
  * a quarter where blocks are few. */
+#include "algorithms/load.h"
 #include "algorithms/tree.h"
 
 static const gcoll_option options[] = {GCOLL_TREE_PARTS_OPTION("blocks"), {.name = NULL}};
@@ -106,6 +107,12 @@ static void dual_root_cost(const gcoll_problem *problem, gcoll_cost *cost) {
         *cost = (gcoll_cost){0, 0, 0, 0};
 }
 
+/* Both trees and the link between their roots have P-1 edges, and each root adds up what the other has. */
+static void dual_root_load(const gcoll_problem *problem, gcoll_load *load) {
+    *load = gcoll_load_tree(problem, gcoll_tree_parts(problem->count, problem->option[0]), 0);
+    load->reduced += problem->size > 1 ? (double)problem->count : 0;
+}
+
 const gcoll_algorithm gcoll_allreduce_dual_root_algorithm = {
     .name = "dual_root",
     .collective = GCOLL_ALLREDUCE,
@@ -115,4 +122,5 @@ const gcoll_algorithm gcoll_allreduce_dual_root_algorithm = {
     .plan = dual_root_plan,
     .claims = dual_root_claims,
     .cost = dual_root_cost,
+    .load = dual_root_load,
 };
