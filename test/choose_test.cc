@@ -418,7 +418,7 @@ TEST(Explain, TheLogNamesEachShapeOnce) {
         }
     });
     ASSERT_EQ(log.lines.size(), 2u);
-    EXPECT_NE(log.lines[0].find("chosen by cost"), std::string::npos) << log.lines[0];
+    EXPECT_NE(log.lines[0].find("chosen by auto"), std::string::npos) << log.lines[0];
     EXPECT_EQ(log.lines[0].rfind("allreduce", 0), 0u);
     EXPECT_EQ(log.lines[1].rfind("allgather", 0), 0u);
 }

@@ -353,7 +353,12 @@ void gcoll_log(gcoll_context *context, gcoll_log_level level, const char *format
 void *gcoll_allocate(gcoll_context *context, uint64_t bytes);
 void gcoll_release(gcoll_context *context, void *memory, uint64_t bytes);
 
-/* ---- Rendezvous (rendezvous.c) ------------------------------------------------------------ */
+/* ---- Rendezvous (rendezvous.c, rendezvous_peers.c) ---------------------------------------- */
+
+/* "gcoll/<job>/" and what the format says. */
+GCOLL_PRINTF(3, 4)
+void gcoll_rendezvous_key(const gcoll_context *context, char key[GCOLL_STORE_KEY_MAX + 1], const char *format,
+                          ...);
 
 /* Fills in a fresh generation. */
 gcoll_status gcoll_generation_make(char generation[33]);

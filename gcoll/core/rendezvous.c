@@ -34,12 +34,11 @@
 #define GO_GRACE_MS      500 /* other ranks wait this much longer than rank 0, which says who is missing */
 #define ASK_AGAIN_MS     1000
 #define VERDICT_MAX      512
-#define HOST_TEXT        33
+#define HOST_TEXT        17 /* 16 hex digits */
 #define WELCOME_TEXT     48 /* a generation, a space, a size */
 
-static void key_of(const gcoll_context *context, char key[GCOLL_STORE_KEY_MAX + 1], const char *format, ...)
-    GCOLL_PRINTF(3, 4);
-static void key_of(const gcoll_context *context, char key[GCOLL_STORE_KEY_MAX + 1], const char *format, ...) {
+void gcoll_rendezvous_key(const gcoll_context *context, char key[GCOLL_STORE_KEY_MAX + 1], const char *format,
+                          ...) {
     int at = snprintf(key, GCOLL_STORE_KEY_MAX + 1, "gcoll/%s/", context->job);
     va_list arguments;
     va_start(arguments, format);
@@ -95,20 +94,20 @@ static gcoll_status answer_joins(gcoll_context *context, uint32_t first, char (*
                                  uint32_t *answered) {
     char key[GCOLL_STORE_KEY_MAX + 1], nonce[NONCE_TEXT];
     for (uint32_t rank = first; rank < context->size; rank++) {
-        key_of(context, key, "join.%u", rank);
+        gcoll_rendezvous_key(context, key, "join.%u", rank);
         gcoll_status status = get_hex(context, key, nonce, NONCE_TEXT - 1);
         if (status == GCOLL_ERR_NOT_FOUND || (status == GCOLL_OK && strcmp(nonce, nonces[rank]) == 0))
             continue;
         if (status != GCOLL_OK)
             return status;
         if (nonces[rank][0]) { /* the one before was a leftover */
-            key_of(context, key, "welcome.%u.%s", rank, nonces[rank]);
+            gcoll_rendezvous_key(context, key, "welcome.%u.%s", rank, nonces[rank]);
             status = gcoll_store_remove(context->store, key);
             if (status != GCOLL_OK)
                 return status;
         }
         memcpy(nonces[rank], nonce, NONCE_TEXT);
-        key_of(context, key, "welcome.%u.%s", rank, nonce);
+        gcoll_rendezvous_key(context, key, "welcome.%u.%s", rank, nonce);
         char welcome[WELCOME_TEXT];
         int bytes = snprintf(welcome, sizeof welcome, "%s %u", context->generation, context->size);
         status = gcoll_store_set(context->store, key, welcome, (size_t)bytes);
@@ -124,7 +123,7 @@ static gcoll_status count_addresses(gcoll_context *context, uint32_t *there) {
     char key[GCOLL_STORE_KEY_MAX + 1], record[GCOLL_RECORD_MAX];
     size_t bytes = 0;
     while (*there < context->size) {
-        key_of(context, key, "%s/addr.%u", context->generation, *there);
+        gcoll_rendezvous_key(context, key, "%s/addr.%u", context->generation, *there);
         gcoll_status status = gcoll_store_get(context->store, key, record, sizeof record, &bytes);
         if (status != GCOLL_OK)
             return status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;
@@ -138,7 +137,7 @@ static gcoll_status name_missing(gcoll_context *context) {
     uint32_t missing = 0;
     for (uint32_t rank = 0; rank < context->size; rank++) {
         size_t bytes, used = strlen(list);
-        key_of(context, key, "%s/addr.%u", context->generation, rank);
+        gcoll_rendezvous_key(context, key, "%s/addr.%u", context->generation, rank);
         gcoll_status status = gcoll_store_get(context->store, key, address, sizeof address, &bytes);
         if (status == GCOLL_OK)
             continue;
@@ -166,12 +165,14 @@ static void answer_the_late(gcoll_context *context, char (*nonces)[NONCE_TEXT]) 
     }
 }
 
-/* One look at who has come. Says go once all have; *came is whether anybody has since the last look. */
+/* One look at who has come. Says go once all have; *came is whether anybody has since the last look. Whose
+ * address is there needs no answer any more, unless it was started again: so when nobody comes, all are
+ * looked at. */
 static gcoll_status look(gcoll_context *context, const char *go, char (*nonces)[NONCE_TEXT], uint32_t *there,
                          bool *came) {
     uint32_t answered = 0, before = *there;
-    /* Whose address is there needs no answer any more. Rank 0 has left its own. */
-    gcoll_status status = answer_joins(context, before > 1 ? before : 1, nonces, &answered);
+    uint32_t first = *came && before > 1 ? before : 1; /* rank 0 asks nobody */
+    gcoll_status status = answer_joins(context, first, nonces, &answered);
     if (status == GCOLL_OK)
         status = count_addresses(context, there);
     if (status == GCOLL_OK && *there == context->size)
@@ -183,7 +184,7 @@ static gcoll_status look(gcoll_context *context, const char *go, char (*nonces)[
 /* Answers joins, again where an answer went to a leftover, until all are there or one says why it cannot. */
 static gcoll_status gather(gcoll_context *context, int64_t deadline_ms) {
     char go[GCOLL_STORE_KEY_MAX + 1];
-    key_of(context, go, "%s/go", context->generation);
+    gcoll_rendezvous_key(context, go, "%s/go", context->generation);
     char(*nonces)[NONCE_TEXT] = calloc(context->size, sizeof *nonces);
     if (!nonces)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "size: no memory for %u ranks", context->size);
@@ -243,8 +244,8 @@ static gcoll_status ask_generation(gcoll_context *context, int64_t deadline_ms) 
     gcoll_status status = gcoll_generation_make(nonce);
     if (status != GCOLL_OK)
         return status;
-    key_of(context, join, "join.%u", context->rank);
-    key_of(context, welcome, "welcome.%u.%s", context->rank, nonce);
+    gcoll_rendezvous_key(context, join, "join.%u", context->rank);
+    gcoll_rendezvous_key(context, welcome, "welcome.%u.%s", context->rank, nonce);
     int64_t left;
     do { /* a dying process of an earlier run may take our question for its own, and remove it */
         status = gcoll_store_set(context->store, join, nonce, strlen(nonce));
@@ -297,12 +298,12 @@ static gcoll_status announce(gcoll_context *context, const char *address) {
     int64_t value;
     host_text(gcoll_processors_identity(), host);
     snprintf(context->host_key, sizeof context->host_key, "host.%s", host);
-    key_of(context, key, "%s/%s", context->generation, context->host_key);
+    gcoll_rendezvous_key(context, key, "%s/%s", context->generation, context->host_key);
     gcoll_status status = gcoll_store_add(context->store, key, 1, &value);
     if (status != GCOLL_OK)
         return status;
     context->joined = true;
-    key_of(context, key, "%s/addr.%u", context->generation, context->rank);
+    gcoll_rendezvous_key(context, key, "%s/addr.%u", context->generation, context->rank);
     gcoll_rendezvous_record(address, record);
     return gcoll_store_set(context->store, key, record, strlen(record));
 }
@@ -315,7 +316,7 @@ void gcoll_rendezvous_refuse(gcoll_context *context, gcoll_status status) {
                  context->job, context->rank, cause);
     else
         snprintf(verdict, sizeof verdict, "%d %.500s", (int)status, cause);
-    key_of(context, key, "%s/go", context->generation);
+    gcoll_rendezvous_key(context, key, "%s/go", context->generation);
     gcoll_store_set(context->store, key, verdict, strlen(verdict));
     if (context->rank == 0 && !context->joined) { /* nobody has been answered yet */
         char(*nonces)[NONCE_TEXT] = calloc(context->size, sizeof *nonces);
@@ -341,7 +342,7 @@ static gcoll_status read_verdict(const char *verdict) {
 static gcoll_status await_go(gcoll_context *context, int64_t deadline_ms) {
     char key[GCOLL_STORE_KEY_MAX + 1], text[VERDICT_MAX + 1];
     size_t bytes = 0;
-    key_of(context, key, "%s/go", context->generation);
+    gcoll_rendezvous_key(context, key, "%s/go", context->generation);
     gcoll_status status = gcoll_store_wait(context->store, key, remaining(deadline_ms) + GO_GRACE_MS);
     if (status == GCOLL_ERR_TIMEOUT)
         return name_missing(context);
@@ -366,144 +367,8 @@ gcoll_status gcoll_rendezvous_finish(gcoll_context *context, const char *address
     if (status != GCOLL_OK)
         return status;
     int64_t value = 1;
-    key_of(context, key, "%s/%s", context->generation, context->host_key);
+    gcoll_rendezvous_key(context, key, "%s/%s", context->generation, context->host_key);
     status = gcoll_store_add(context->store, key, 0, &value);
     *local_ranks = value > 0 ? (uint32_t)value : 1;
     return status;
-}
-
-/* "!<status> <culprit> <text>" stands for the address of a rank that broke. */
-static gcoll_status leave_cause(gcoll_context *context) {
-    char key[GCOLL_STORE_KEY_MAX + 1], record[GCOLL_NOTE_TEXT_MAX + 64];
-    int bytes = snprintf(record, sizeof record, "!%d %u %s", context->cause.status, context->cause.culprit,
-                         context->cause.text);
-    key_of(context, key, "%s/broken", context->generation);
-    gcoll_status status = gcoll_store_set(context->store, key, "", 0);
-    key_of(context, key, "%s/addr.%u", context->generation, context->rank);
-    return status == GCOLL_OK ? gcoll_store_set(context->store, key, record, (size_t)bytes) : status;
-}
-
-void gcoll_rendezvous_leave_cause(gcoll_context *context) {
-    if (context->joined)
-        leave_cause(context);
-}
-
-static gcoll_status read_cause(const gcoll_context *context, const char *record, gcoll_note *cause) {
-    char *status_end = NULL, *culprit_end = NULL;
-    long status = strtol(record + 1, &status_end, 10);
-    unsigned long culprit = strtoul(status_end, &culprit_end, 10);
-    if (culprit_end == status_end || *culprit_end != ' ')
-        return gcoll_error(GCOLL_ERR_PROTOCOL, "an address in the store makes no sense; another program's?");
-    cause->status = status > 0 && status <= GCOLL_ERR_INTERNAL ? (int32_t)status : GCOLL_ERR_PEER;
-    cause->culprit = culprit < context->size ? (uint32_t)culprit : GCOLL_NO_RANK;
-    snprintf(cause->text, sizeof cause->text, "%.*s", (int)sizeof cause->text - 1, culprit_end + 1);
-    return gcoll_error(GCOLL_ERR_STATE, "job '%s': a rank broke: %s", context->job, cause->text);
-}
-
-/* The whole record of a rank, as it published it. */
-static gcoll_status get_record(gcoll_context *context, uint32_t peer, char record[GCOLL_RECORD_MAX],
-                               gcoll_note *cause) {
-    char key[GCOLL_STORE_KEY_MAX + 1];
-    size_t bytes = 0;
-    if (context->addresses) {
-        snprintf(record, GCOLL_RECORD_MAX, "%s", context->addresses[peer]);
-        return GCOLL_OK;
-    }
-    key_of(context, key, "%s/addr.%u", context->generation, peer);
-    gcoll_status status = gcoll_store_get(context->store, key, record, GCOLL_RECORD_MAX - 1, &bytes);
-    if (status == GCOLL_OK)
-        record[bytes] = '\0';
-    return status == GCOLL_OK && record[0] == '!' ? read_cause(context, record, cause) : status;
-}
-
-gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char *address, size_t size,
-                                     gcoll_note *cause) {
-    char record[GCOLL_RECORD_MAX];
-    gcoll_status status = get_record(context, peer, record, cause);
-    if (status == GCOLL_OK)
-        snprintf(address, size, "%.*s", (int)strcspn(record, " "), record);
-    return status;
-}
-
-/* A rank that left or broke will not take part, wherever that is found out. Other errors leave the context as
- * it is: the store may answer the next time. */
-static gcoll_status miss(gcoll_context *context, uint32_t rank, gcoll_status status,
-                         const gcoll_note *cause) {
-    if (status == GCOLL_ERR_STATE)
-        gcoll_break_reported(context, cause, rank);
-    else if (status == GCOLL_ERR_NOT_FOUND)
-        gcoll_break_operation(context, GCOLL_ERR_PEER, rank, "rank %u left the job", rank);
-    else
-        return status;
-    return gcoll_context_settle(context);
-}
-
-/* A host gets the number of the first rank that is on it. */
-gcoll_status gcoll_rendezvous_hosts(gcoll_context *context) {
-    char record[GCOLL_RECORD_MAX];
-    gcoll_note cause;
-    gcoll_status status = GCOLL_OK;
-    char(*hosts)[HOST_TEXT] = calloc(context->size, sizeof *hosts);
-    uint32_t *node = calloc(context->size, sizeof *node);
-    if (!hosts || !node)
-        status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the hosts of %u ranks", context->size);
-    for (uint32_t rank = 0; rank < context->size && context->size > 1 && status == GCOLL_OK; rank++) {
-        status = get_record(context, rank, record, &cause);
-        if (status != GCOLL_OK)
-            status = miss(context, rank, status, &cause);
-        const char *space = status == GCOLL_OK ? strchr(record, ' ') : NULL;
-        if (status == GCOLL_OK && (!space || !is_hex(space + 1, 16)))
-            status = gcoll_error(GCOLL_ERR_PROTOCOL, "rank %u: its record in the store names no host", rank);
-        if (status != GCOLL_OK)
-            break;
-        snprintf(hosts[rank], HOST_TEXT, "%s", space + 1);
-        while (strcmp(hosts[node[rank]], hosts[rank]) != 0)
-            node[rank]++;
-    }
-    free(hosts);
-    if (status == GCOLL_OK)
-        context->node = node;
-    else
-        free(node);
-    return status;
-}
-
-/* The last one to leave takes away what was for all, and the causes that broken ranks left. A store that
- * fails is left alone at the first failure: each request may take its whole timeout. */
-static void leave_last(gcoll_context *context) {
-    char key[GCOLL_STORE_KEY_MAX + 1], value[1];
-    const char *const common[] = {"tuning", "agreed", "go", "broken", "left"};
-    size_t bytes;
-    key_of(context, key, "%s/broken", context->generation);
-    gcoll_status status = gcoll_store_get(context->store, key, value, sizeof value, &bytes);
-    uint32_t causes = status == GCOLL_OK ? context->size : 0;
-    status = status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;
-    for (uint32_t rank = 0; rank < causes && status == GCOLL_OK; rank++) {
-        key_of(context, key, "%s/addr.%u", context->generation, rank);
-        status = gcoll_store_remove(context->store, key);
-    }
-    for (size_t i = 0; i < sizeof common / sizeof common[0] && status == GCOLL_OK; i++) {
-        key_of(context, key, "%s/%s", context->generation, common[i]);
-        status = gcoll_store_remove(context->store, key);
-    }
-}
-
-void gcoll_rendezvous_leave(gcoll_context *context) {
-    if (!context->joined)
-        return;
-    char key[GCOLL_STORE_KEY_MAX + 1];
-    int64_t value = 0;
-    gcoll_status status;
-    key_of(context, key, "%s/addr.%u", context->generation, context->rank);
-    status = context->broken ? leave_cause(context) : gcoll_store_remove(context->store, key);
-    key_of(context, key, "%s/%s", context->generation, context->host_key);
-    if (status == GCOLL_OK)
-        status = gcoll_store_add(context->store, key, -1, &value);
-    if (status == GCOLL_OK && value == 0)
-        status = gcoll_store_remove(context->store, key);
-    key_of(context, key, "%s/left", context->generation);
-    if (status == GCOLL_OK)
-        status = gcoll_store_add(context->store, key, 1, &value);
-    if (status == GCOLL_OK && value >= (int64_t)context->size)
-        leave_last(context);
 }
