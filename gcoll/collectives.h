@@ -178,8 +178,8 @@ GCOLL_API gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_colle
                                              const gcoll_collective_options *options, char *text,
                                              size_t bytes);
 
-/* What this context goes by, as the first two lines of a section of a tuning file (docs/tuning.md): "for" with
- * transport and ranks, "cost" with the costs of messages and bytes. The same on every rank. Truncates.
+/* What this context goes by, as the first two lines of a section of a tuning file (docs/tuning.md): "for"
+ * with transport and ranks, "cost" with the costs of messages and bytes. The same on every rank. Truncates.
  * GCOLL_ERR_INVALID: an argument is NULL. */
 GCOLL_API gcoll_status gcoll_context_tuning(const gcoll_context *context, char *text, size_t bytes);
 

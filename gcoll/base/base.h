@@ -37,8 +37,8 @@ static inline int64_t gcoll_now_ms(void) {
 /* 64 bits that differ between processes, hosts and calls (getrandom). */
 gcoll_status gcoll_random_bytes(void *buffer, size_t bytes);
 
-/* Equal for processes that share a loopback interface: the same boot of a machine, the same network namespace,
- * the same host name. */
+/* Equal for processes that share a loopback interface: the same boot of a machine, the same network
+ * namespace, the same host name. */
 uint64_t gcoll_host_identity(void);
 
 /* Equal for processes of one machine that may run on the same processors, in whatever namespaces: they get in
