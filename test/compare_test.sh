@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # benchmark/compare as it runs without any other library, and with one that is broken. Usage: compare_test.sh SOURCE PROGRAMS
 # PROGRAMS is the folder of gcoll_bench, with peers/gcoll_peer_raw below. Exit status 77: what it needs is not here.
+# shellcheck disable=SC2016  # what stands in single quotes is jq's, or Markdown
 set -uo pipefail
 source=$1 programs=$2
 work=$(mktemp -d)
@@ -62,7 +63,64 @@ PATH=$work/bin:$PATH "$source/benchmark/compare" --quick --collectives allreduce
 expect "the time limit is named, once" '[.failures[] | [.contestant, .round, .bytes, .reason]] == [["openmpi", 1, [65536], "status 124: took longer than 2 s"]]'
 expect "what it could do goes on" '[.samples[] | select(.contestant == "openmpi") | [.round, .bytes]] == [[1, 4], [2, 4]]'
 
-"$source/benchmark/compare" --only nobody >/dev/null 2>"$work/err"
-[ $? -eq 2 ] || fail "an unknown contestant is not refused"
-grep -q "unknown 'nobody'" "$work/err" || fail "an unknown contestant is not named"
+# refused MESSAGE-PATTERN ARGUMENT...: status 2, and this message on one line, before anything is built, measured or written.
+refused() {
+    local pattern=$1 status
+    shift
+    "$source/benchmark/compare" --programs "$work/programs" --output "$work/untouched" "$@" >"$work/text" 2>"$work/err"
+    status=$?
+    [ $status -eq 2 ] || fail "$*: status $status: $(cat "$work/err")"
+    grep -qx -- "compare: $pattern" "$work/err" || fail "$*: found '$(cat "$work/err")'; expected '$pattern'"
+    [ "$(wc -l <"$work/err")" -eq 1 ] || fail "$*: more than one line: $(cat "$work/err")"
+    [ ! -e "$work/untouched" ] || fail "$*: something was written"
+}
+refused "--only: found 'nobody'; allowed: all, or of gcoll,.*raw_spin,.*,gloo, or the groups raw, mpi, gloo" --only gcoll,nobody
+refused "--only: found '\*'; allowed: .*" --only '*'
+refused "--only: found ''; allowed: all, .*" --only ''
+refused "--collectives: found 'raw'; allowed: all, or of allreduce,.*,barrier" --collectives raw
+refused "--collectives: found ''; allowed: .*" --collectives ''
+refused "--ranks: found ''; allowed: whole numbers, .*" --ranks ''
+refused "--ranks: found '2,,4'; allowed: .*" --ranks 2,,4
+refused "--ranks: found '0'; allowed: .*" --ranks 2,0
+refused "--bytes: found ''; allowed: 4, 1Ki, .*" --bytes ''
+refused "--bytes: found '4,'; allowed: .*" --bytes 4,
+refused "--block-bytes: found '1K'; allowed: .*" --block-bytes 1K
+refused "--bytes: found '4x:64:x4'; allowed: .*" --bytes 4x:64:x4
+refused "--bytes: found '64:4:x4'; allowed: .*the smaller end first" --bytes 64:4:x4
+refused "--time: found '0.0'; allowed: seconds above 0, .*" --time 0.0
+refused "--rounds: found ''; allowed: whole numbers .*" --rounds ''
+refused "--interface: found ''; allowed: .*not empty.*" --interface ''
+refused "'extra': unexpected argument; try --help" --quick extra
+refused "--fast: unknown flag; try --help" --fast 2
+refused "--only: needs a value; try --help" --only
+refused "--only: needs a value; try --help" --only --quick
+refused "--only: found 'gloo_ring'; allowed: at least one .*" --only gloo_ring --collectives barrier
+refused "--tables: found '/nonexist'; allowed: a compare.json that can be read" --tables /nonexist
+echo "no marks" >"$work/page.md"
+refused "--into: found '.*/page.md'; allowed: .*" --into "$work/page.md"
+for text in '' '{' '{}' '[1]' '{"summary":[{}],"failures":[],"missing":[],"machine":{"versions":{}},"settings":{}}'; do
+    echo "$text" >"$work/other.json"
+    refused "--tables: found '.*/other.json'; allowed: a compare.json as this program writes it, whole" --tables "$work/other.json"
+done
+
+# Groups; duplicates count once; what stands before --quick wins over it. With raw alone nothing is compared with gcoll.
+compare() { "$source/benchmark/compare" --programs "$work/programs" --output "$work/out" "$@" >"$work/text" 2>"$work/err"; }
+compare --bytes 8,4,8,4:8:x2 --rounds 1 --collectives all --block-bytes 64 --ranks 2,2 --time .005 --quick --only raw_block,raw,gloo || fail "status $?: $(cat "$work/err")"
+expect "the flags before --quick, and each size once" '[.samples[] | [.contestant, .round, .ranks, .bytes // 0]] | sort == [["raw_block", "raw_spin"][] as $c | (0, 4, 8) as $b | [$c, 1, 2, $b]]'
+expect "the group of Gloo is all of it" '[.missing[] | sub(":.*"; "")] == ["gloo_ring", "gloo_ring_chunked", "gloo_halving_doubling", "gloo_bcube", "gloo_new_ring", "gloo_new_bcube", "gloo"]'
+! grep -q 'gcoll over it\|p99/p50' "$work/text" || fail "ratios without gcoll: $(cat "$work/text")"
+compare --quick --bytes 4 --rounds 1 --only gcoll --time 0.005 || fail "status $?: $(cat "$work/err")"
+expect "allreduce and barrier" '[.summary[] | [.collective, .bytes]] == [["allreduce", 4], ["barrier", 0]]'
+! grep -q 'gcoll over it\|raw_spin ' "$work/text" || fail "ratios to nobody: $(cat "$work/text")"
+grep -qx '| bytes | gcoll `auto`, us | p99/p50 |' "$work/out/compare.md" || fail "columns of nobody: $(cat "$work/out/compare.md")"
+
+# The tables of that run again; without anybody left, and with a file that turns out bad late, they stay as they are.
+cp "$work/text" "$work/before"
+compare --tables "$work/out/compare.json" || fail "status $?: $(cat "$work/err")"
+cmp -s "$work/before" "$work/text" || fail "--tables makes other tables: $(cat "$work/err")"
+compare --quick --only gloo && fail "nobody was measured, and the status is 0"
+grep -q '^compare: nobody is left to be measured$' "$work/err" || fail "it is not said that nobody is left: $(cat "$work/err")"
+jq '.summary[0].results.gcoll.median_us = "x"' "$work/out/compare.json" >"$work/other.json"
+compare --tables "$work/other.json" && fail "tables of a bad file"
+cmp -s "$work/before" "$work/out/compare.txt" || fail "tables were overwritten with nothing"
 echo "all as it must be"

@@ -58,27 +58,45 @@ def bytes_text: if .collective == "barrier" then "-" else .bytes | size_text end
 # Lines of a block for the points of one collective and number of ranks.
 def block($failures): . as $points |
     ($failures | map(select(.collective == $points[0].collective and .ranks == $points[0].ranks))) as $failed | present($failed) as $columns |
+    ($columns - ["gcoll"]) as $others | any($points[]; .results.gcoll) as $gcoll |
+    [("gcoll", "gcoll_best", "raw_spin", "raw_block") as $c | select($columns | index($c)) | $c] as $with_algorithm |
     def cell($name; text): .results[$name] as $r | if $r != null then $r | text else
         (.bytes as $b | if any($failed[]; .contestant == $name and (.bytes | index($b))) then "failed" else "-" end) end;
     [""], ["\($points[0].collective), \($points[0].ranks) ranks"],
     ["  median of p50 over rounds, us"], (["bytes"] + $columns), ($points[] | [bytes_text] + [$columns[] as $c | cell($c; .median_us | us)]),
     ["  smallest and largest of them"], (["bytes"] + $columns), ($points[] | [bytes_text] + [$columns[] as $c | cell($c; "\(.min_us | us)..\(.max_us | us)")]),
-    ["  gcoll over it: median of the ratios of each round; below 1, gcoll is faster"], (["bytes"] + $columns[1:]),
-    ($points[] | [bytes_text] + [$columns[1:][] as $c | if .results[$c] then .ratios[$c].median | two else cell($c; "-") end]),
-    ["  gcoll: p99 over p50, and what auto took; the best fixed algorithm; how the bytes of raw_spin and raw_block went"],
-    ["bytes", "p99/p50", "gcoll", "gcoll_best", "raw_spin", "raw_block"],
-    ($points[] | [bytes_text, (.results.gcoll.p99_over_p50 | two)] + [("gcoll", "gcoll_best", "raw_spin", "raw_block") as $c | .results[$c].algorithm // "-"]);
+    (select($gcoll and $others != []) |
+        ["  gcoll over it: median of the ratios of each round; below 1, gcoll is faster"], (["bytes"] + $others),
+        ($points[] | [bytes_text] + [$others[] as $c | if .results[$c] then .ratios[$c].median | two else cell($c; "-") end])),
+    (select($with_algorithm != []) |
+        ["  " + ([(select($gcoll) | "gcoll: p99 over p50, and what auto took"), (select($columns | index("gcoll_best")) | "the best fixed algorithm"),
+            ([$columns[] | select(startswith("raw_"))] | select(. != []) | "how the bytes of \(join(" and ")) went")] | join("; "))],
+        (["bytes"] + (if $gcoll then ["p99/p50"] else [] end) + $with_algorithm),
+        ($points[] | [bytes_text] + (if $gcoll then [.results.gcoll.p99_over_p50 | two] else [] end) + [$with_algorithm[] as $c | .results[$c].algorithm // "-"]));
 
 def text($failures): group_by([(.collective as $c | order | index($c)), .ranks])[] | block($failures) | @tsv;
 
-# One Markdown table for the points of one number of ranks of allreduce.
-def markdown: group_by(.ranks)[] | "",
-    "P = \(.[0].ranks)", "",
-    "| bytes | gcoll `auto`, us | p99/p50 | best fixed algorithm | its us | raw, us | / raw | Open MPI TCP | / it | Open MPI | / it | MPICH | / it | best Gloo | | / it |",
-    "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
-    (.[] | . as $p | def us_of($c): .results[$c].median_us | us;
-        def ratio($c): .ratios[$c].median | two;
-        "| \(bytes_text) | \(us_of("gcoll")) (\(.results.gcoll.min_us | us)..\(.results.gcoll.max_us | us)) | \(.results.gcoll.p99_over_p50 | two) | \(.results.gcoll_best.algorithm // "-") | \(us_of("gcoll_best")) | \(us_of("raw_best")) | \(ratio("raw_best")) | \(us_of("openmpi_tcp")) | \(ratio("openmpi_tcp")) | \(us_of("openmpi")) | \(ratio("openmpi")) | \(us_of("mpich")) | \(ratio("mpich")) | \(us_of("gloo_best")) | \((.results.gloo_best.contestant // "-") | sub("gloo_"; "")) | \(ratio("gloo_best")) |");
+# The cells of a point in Markdown: whom each is about, the column's title, the text.
+def cells: . as $p |
+    def us_of($c): $p.results[$c].median_us | us;
+    def ratio($c): $p.ratios[$c].median | two;
+    def peer($c; title): [[$c], title, us_of($c)], [["gcoll", $c], "/ it", ratio($c)];
+    [[], "bytes", bytes_text],
+    (.results.gcoll | [["gcoll"], "gcoll `auto`, us", (if . then "\(.median_us | us) (\(.min_us | us)..\(.max_us | us))" else "-" end)],
+        [["gcoll"], "p99/p50", (.p99_over_p50 | two)]),
+    [["gcoll_best"], "best fixed algorithm", (.results.gcoll_best.algorithm // "-")], [["gcoll_best"], "its us", us_of("gcoll_best")],
+    [["raw_best"], "raw, us", us_of("raw_best")], [["gcoll", "raw_best"], "/ raw", ratio("raw_best")],
+    peer("openmpi_tcp"; "Open MPI TCP"), peer("openmpi"; "Open MPI"), peer("mpich"; "MPICH"),
+    [["gloo_best"], "best Gloo", us_of("gloo_best")], [["gloo_best"], "", (.results.gloo_best.contestant // "-" | sub("gloo_"; ""))],
+    [["gcoll", "gloo_best"], "/ it", ratio("gloo_best")];
+
+def row: "| \(join(" | ")) |";
+
+# One Markdown table for the points of each number of ranks of allreduce, with columns for those who have figures anywhere.
+def markdown: ([.[].results | keys[]] | unique) as $have |
+    def shown: [cells | select(.[0] - $have == [])];
+    group_by(.ranks)[] | "", "P = \(.[0].ranks)", "",
+    (.[0] | shown | (map(.[1]) | row), "|\(map("---|") | add)"), (.[] | shown | map(.[2]) | row);
 
 # For the picture: bytes and a column for each name.
 def curves($ranks; $names): [.[] | select(.collective == "allreduce" and .ranks == $ranks)] | sort_by(.bytes)[] |

@@ -21,6 +21,28 @@ align() {
         END { flush() }'
 }
 
+# check_tables FILE: whether it is what this program writes.
+check_tables() {
+    if [ ! -f "$1" ] || [ ! -r "$1" ]; then
+        complain "--tables: found '$1'; allowed: a compare.json that can be read"
+        return 1
+    fi
+    jq -es 'length == 1 and (.[0] | (.summary | type == "array" and all(.[]; (.results | type) == "object" and (.ratios | type) == "object"
+            and (.collective | type) == "string" and (.ranks | type) == "number" and (.bytes | type) == "number"))
+        and ([.failures, .missing] | all(type == "array")) and ([.machine, .machine.versions, .settings] | all(type == "object")))' "$1" >/dev/null 2>&1 || {
+        complain "--tables: found '$1'; allowed: a compare.json as this program writes it, whole"
+        return 1
+    }
+}
+
+check_into() {
+    if [[ $into != *.md || ! -f $into || ! -w $into ]] ||
+        ! awk '/^<!-- compare -->$/ && !open { open = 1 } /^<!-- \/compare -->$/ && open { good = 1 } END { exit !good }' "$into"; then
+        complain "--into: found '$into'; allowed: a file .md with a line <!-- compare --> and <!-- /compare --> below"
+        return 1
+    fi
+}
+
 heading() {
     jq -r '"\(.machine.cpu), \(.machine.cores) cores, L2 \(.machine.l2), L3 \(.machine.l3), \(.machine.memory)" +
         (if .machine.virtual != "" then ", virtual (\(.machine.virtual))" else "" end) + "; \(.machine.kernel), congestion control \(.machine.tcp_congestion_control)",
@@ -31,9 +53,13 @@ heading() {
 }
 
 text_tables() { # JSON-FILE
-    heading "$1"
-    figures -r 'include "compare"; .failures as $f | .summary | text($f)' "$1" | align
-    jq -r '.failures[] | "failed: \(.contestant), \(.collective), \(.ranks) ranks, \(.bytes | map(tostring) | join(", ")) bytes, in round \(.round): \(.reason)"' "$1"
+    heading "$1" && figures -r 'include "compare"; .failures as $f | .summary | text($f)' "$1" | align &&
+        jq -r '.failures[] | "failed: \(.contestant), \(.collective), \(.ranks) ranks, \(.bytes | map(tostring) | join(", ")) bytes, in round \(.round): \(.reason)"' "$1"
+}
+
+markdown_tables() { # JSON-FILE
+    heading "$1" | sed 's/$/  /' &&
+        figures -r 'include "compare"; .summary | map(select(.collective == "allreduce")) | markdown' "$1"
 }
 
 draw() { # JSON-FILE SVG-FILE
@@ -76,15 +102,12 @@ plot file using 1:2 with linespoints lw 3 pt 7 ps 0.5 lc rgb "#d62728" title "gc
 GNUPLOT
         done
     } >"$work/plot"
-    gnuplot "$work/plot" || complain "gnuplot failed"
+    # It warns of everyone who is not there.
+    gnuplot "$work/plot" 2>"$work/err" || complain "gnuplot failed: $(tail -1 "$work/err")"
 }
 
 insert() {
     local folder=${into%.md} name
-    if ! grep -q '^<!-- compare -->$' "$into" || ! grep -q '^<!-- /compare -->$' "$into"; then
-        complain "$into has no line <!-- compare --> with <!-- /compare --> below"
-        return 1
-    fi
     name=$(basename "$folder")
     mkdir -p "$folder" && cp "$output/compare.svg" "$output/compare.txt" "$folder/" || return
     {
@@ -96,11 +119,12 @@ insert() {
 }
 
 write_all() { # JSON-FILE
-    text_tables "$1" >"$output/compare.txt"
-    {
-        heading "$1" | sed 's/$/  /'
-        figures -r 'include "compare"; .summary | map(select(.collective == "allreduce")) | markdown' "$1"
-    } >"$output/compare.md"
+    # What is there already stays until there is something in its place.
+    if ! { text_tables "$1" >"$work/compare.txt" && markdown_tables "$1" >"$work/compare.md"; }; then
+        complain "no tables: $1 is not as it must be"
+        return 1
+    fi
+    cp "$work/compare.txt" "$work/compare.md" "$output/" || return
     draw "$1" "$output/compare.svg"
     [ -z "$into" ] || insert || return
     cat "$output/compare.txt"
