@@ -37,7 +37,7 @@
 static const gcoll_cost_parameters built_in = {DEFAULT_ALPHA_S, DEFAULT_BETA_S, DEFAULT_GAMMA_S};
 
 static void key_of(const gcoll_context *context, char key[GCOLL_STORE_KEY_MAX + 1], const char *name) {
-    snprintf(key, GCOLL_STORE_KEY_MAX + 1, "gcoll/%s/%s/%s", context->job, context->generation, name);
+    gcoll_rendezvous_key(context, key, "%s/%s", context->generation, name);
 }
 
 /* ---- The basis, which duplicates share ---------------------------------------------------- */
@@ -138,8 +138,12 @@ gcoll_status gcoll_tuning_begin(gcoll_context *context, const char *option) {
         return status;
     char key[GCOLL_STORE_KEY_MAX + 1];
     key_of(context, key, "tuning");
-    if (basis->kind == GCOLL_BASIS_FILE)
-        return gcoll_store_set(context->store, key, basis->text, basis->text_bytes);
+    if (basis->kind == GCOLL_BASIS_FILE) {
+        status = gcoll_store_set(context->store, key, basis->text, basis->text_bytes);
+        free(basis->text); /* nobody asks this rank again */
+        basis->text = NULL;
+        return status;
+    }
     const char *word = basis->kind == GCOLL_BASIS_FITTED  ? "fit"
                        : basis->kind == GCOLL_BASIS_GIVEN ? "given"
                                                           : "set";
