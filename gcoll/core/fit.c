@@ -28,6 +28,7 @@
 #define SOON_OVER_NS  200000 /* middle ones that take no longer give way to large ones */
 #define PHASE_NS      1000000
 #define FEWEST        3
+#define MOST_REQUESTS (WARM_UPS + 2 + 2 * MOST_SAMPLES + 1) /* of one partner, the last one included */
 #define REDUCED_BYTES (64 << 10) /* lies in the second-level cache, as a piece that has just come in */
 
 struct sample {
@@ -74,12 +75,14 @@ gcoll_status gcoll_fit_serve(gcoll_context *context) {
     uint8_t *data = calloc(1, LARGE_BYTES), request[REQUEST_BYTES] = {0};
     if (!data)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %u bytes", LARGE_BYTES);
-    while (status == GCOLL_OK) {
+    for (uint32_t asked = 1; status == GCOLL_OK; asked++) {
         status = gcoll_pair_recv(pair, TAG, request, sizeof request);
         uint32_t bytes = status == GCOLL_OK ? get32(request) : 0;
         if (bytes == 0)
             break; /* it has seen enough */
-        if (bytes > LARGE_BYTES)
+        if (asked == MOST_REQUESTS)
+            status = gcoll_error(GCOLL_ERR_PROTOCOL, "rank 0 asks for more than %d answers", MOST_REQUESTS);
+        else if (bytes > LARGE_BYTES)
             status = gcoll_error(GCOLL_ERR_PROTOCOL, "rank 0 asks for %u bytes; allowed: up to %u", bytes,
                                  LARGE_BYTES);
         else
