@@ -18,8 +18,8 @@
  *
  * Read on in: gcoll/status.h (errors), gcoll/types.h (types and operations), gcoll/store.h (rendezvous),
  * gcoll/context.h (contexts, requests, pairs), gcoll/collectives.h (blocking collectives, algorithms by
- * name), gcoll/operations.h (started and persistent ones), gcoll/plan.h (writing algorithms),
- * gcoll/simulate.h (what plans would cost).
+ * name), gcoll/operations.h (started and persistent ones), gcoll/region.h (one-sided access), gcoll/plan.h
+ * (writing algorithms), gcoll/simulate.h (what plans would cost).
  */
 #ifndef GCOLL_H
 #define GCOLL_H
@@ -28,6 +28,7 @@
 #include "gcoll/context.h"
 #include "gcoll/operations.h"
 #include "gcoll/plan.h"
+#include "gcoll/region.h"
 #include "gcoll/simulate.h"
 #include "gcoll/status.h"
 #include "gcoll/store.h"

@@ -280,6 +280,8 @@ void gcoll_context_destroy(gcoll_context *context) {
         context->transport->close(context->endpoint, CLOSE_LIMIT_MS);
     gcoll_operations_orphan(context);
     gcoll_requests_free(context);
+    gcoll_accesses_free(context);
+    gcoll_regions_orphan(context);
     if (!context->broken)
         gcoll_rendezvous_leave(context);
     gcoll_cache_clear(context);

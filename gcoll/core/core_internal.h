@@ -22,6 +22,7 @@ typedef struct gcoll_fingerprint {
 
 typedef struct gcoll_run gcoll_run;
 typedef struct gcoll_thread gcoll_thread;
+typedef struct gcoll_access gcoll_access;
 typedef struct gcoll_cache_entry gcoll_cache_entry;
 
 /* ---- Calls and plans ---------------------------------------------------------------------- */
@@ -181,6 +182,7 @@ typedef struct gcoll_peer {
     uint32_t suspect_hops; /* that this belief has come */
     uint32_t early;        /* fingerprints held of it, GCOLL_HISTORY at most */
     gcoll_pair *pair;
+    struct gcoll_traffic *traffic; /* accesses to regions; NULL: there were none */
 } gcoll_peer;
 
 /* ---- Requests and operations (request.c, operation.c) ------------------------------------- */
@@ -328,6 +330,10 @@ struct gcoll_context {
     gcoll_request *spare_requests;
     gcoll_operation *operations;
     const gcoll_any *any; /* the receive from any of several that is being waited for, or NULL */
+    gcoll_region *regions;
+    gcoll_access *accesses; /* of ours and of peers, under way */
+    gcoll_access *arrived;  /* of peers, to be served */
+    gcoll_access *spare_accesses;
 };
 
 /* ---- The context's own thread (thread.c) -------------------------------------------------- */
@@ -453,8 +459,41 @@ void gcoll_fingerprint_arrived(gcoll_context *context, uint32_t peer, uint64_t s
 
 /* ---- Streams: operations by their sequence, pairs by their tag ---------------------------- */
 
-#define GCOLL_STREAM_TAG (UINT64_C(1) << 63)
+#define GCOLL_STREAM_TAG    (UINT64_C(1) << 63)
+#define GCOLL_STREAM_ACCESS (UINT64_C(1) << 62) /* and the number of the access */
 
 void gcoll_pair_destroy(gcoll_pair *pair);
+
+/* ---- Regions (region.c) and accesses to them (access.c) ----------------------------------- */
+
+struct gcoll_region {
+    gcoll_context *context; /* NULL: it is gone */
+    uint64_t id;            /* random */
+    uint8_t *data;
+    uint64_t bytes;
+    uint64_t notified;
+    uint32_t uses; /* accesses of peers under way */
+    gcoll_region *next;
+};
+
+typedef struct gcoll_access_wanted {
+    bool is_put, notify;
+    uint64_t region, offset, bytes;
+    void *data; /* that a put only reads */
+} gcoll_access_wanted;
+
+/* NULL if there is none. */
+gcoll_region *gcoll_region_find(const gcoll_context *context, uint64_t id);
+void gcoll_regions_orphan(gcoll_context *context);
+/* Begins one at another rank, which ends the request. */
+gcoll_status gcoll_access_start(gcoll_context *context, uint32_t peer, const gcoll_access_wanted *wanted,
+                                gcoll_request *request);
+/* A peer asks for access to a region of ours. */
+void gcoll_access_arrived(gcoll_context *context, uint32_t peer, uint64_t stream,
+                          const uint8_t wanted[GCOLL_FINGERPRINT_BYTES]);
+/* Posts what those that arrived need. */
+void gcoll_accesses_serve(gcoll_context *context);
+/* The endpoint must be closed. */
+void gcoll_accesses_free(gcoll_context *context);
 
 #endif

@@ -285,6 +285,8 @@ static void settle_doubt(gcoll_context *context) {
 /* ---- Waiting ------------------------------------------------------------------------------ */
 
 static void advance_all(gcoll_context *context) {
+    if (context->arrived)
+        gcoll_accesses_serve(context);
     gcoll_run *run = context->runs;
     while (run && !context->broken) {
         gcoll_run *next = gcoll_run_next(run);
@@ -411,7 +413,11 @@ gcoll_status gcoll_run_result(gcoll_context *context, gcoll_run *run, gcoll_stat
 static void on_opened(void *arg, uint32_t peer, uint64_t stream,
                       const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]) {
     ((gcoll_context *)arg)->peers[peer].met = true;
-    if (!(stream & GCOLL_STREAM_TAG) && stream > 0)
+    if (stream & GCOLL_STREAM_TAG)
+        return;
+    if (stream & GCOLL_STREAM_ACCESS)
+        gcoll_access_arrived(arg, peer, stream, fingerprint);
+    else if (stream > 0)
         gcoll_fingerprint_arrived(arg, peer, stream, fingerprint);
 }
 
