@@ -2,9 +2,9 @@
  * gcoll/core/thread.c - a context's own thread, which makes progress while nobody is in a gcoll call.
  *
  * Whoever calls gcoll drives the context himself, as without the thread: nothing is handed over, and blocking
- * calls cost no switch. The thread drives it in between, and only while something is in flight; then it
- * blocks in the transport, and a caller wakes it and takes over. Otherwise it looks in now and then, so that
- * peers that ask whether this rank is alive are answered.
+ * calls cost no switch. The thread drives it in between, and only while something is in flight or this rank
+ * has regions; then it blocks in the transport, and a caller wakes it and takes over. Otherwise it looks in
+ * now and then, so that peers that ask whether this rank is alive are answered.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -28,6 +28,11 @@ struct gcoll_thread {
     bool stop;             /* under the lock */
 };
 
+/* Something is in flight, or peers may access a region at any time. */
+static bool has_work(const gcoll_context *context) {
+    return context->regions || context->accesses || gcoll_requests_in_flight(context);
+}
+
 void gcoll_thread_enter(gcoll_thread *thread) {
     /* Either this sees that the thread drives, or the thread sees that there is a caller. */
     atomic_fetch_add(&thread->callers, 1);
@@ -37,7 +42,7 @@ void gcoll_thread_enter(gcoll_thread *thread) {
 }
 
 void gcoll_thread_leave(gcoll_thread *thread) {
-    if (atomic_fetch_sub(&thread->callers, 1) == 1 && gcoll_requests_in_flight(thread->context))
+    if (atomic_fetch_sub(&thread->callers, 1) == 1 && has_work(thread->context))
         pthread_cond_signal(&thread->resume);
     pthread_mutex_unlock(&thread->lock);
 }
@@ -54,7 +59,7 @@ static void *work(void *arg) {
     gcoll_context *context = thread->context;
     pthread_mutex_lock(&thread->lock);
     while (!thread->stop) {
-        atomic_store(&thread->driving, !context->broken && gcoll_requests_in_flight(context));
+        atomic_store(&thread->driving, !context->broken && has_work(context));
         bool drives = atomic_load(&thread->driving) && atomic_load(&thread->callers) == 0;
         if (drives)
             gcoll_context_drive(context, SLICE_US);
