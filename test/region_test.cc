@@ -1,6 +1,8 @@
 // Regions: puts, gets and notifications, over every transport, and what breaks them.
 #include "harness.h"
 
+#include <signal.h>
+
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -248,6 +250,44 @@ TEST_P(Regions, OneThatIsGone) {
         expect_error(status, GCOLL_ERR_PROTOCOL, "rank 0 gets from a region that rank 1 does not have");
         EXPECT_EQ(gcoll_context_culprit(context), 0);
     });
+}
+
+// One that puts is killed, and one whose region is put into: the other names it. Ranks are processes.
+TEST(RegionFailure, AKilledRankIsNamed) {
+    for (uint32_t victim : {0u, 1u}) {
+        gcoll_test::Folder folder;
+        gcoll_test::Shared<std::atomic<uint32_t>> puts;
+        gcoll_test::Processes ranks(2, [&](uint32_t rank) {
+            gcoll_store *store = nullptr;
+            EXPECT_GCOLL_OK(gcoll_store_open(folder.url().c_str(), 10000, &store));
+            Job job;
+            job.size = 2;
+            job.transport = "tcp";
+            job.timeout_ms = 15000;
+            gcoll_context *context = gcoll_test::join(store, job, rank);
+            if (!context)
+                return gcoll_test::kFailed;
+            std::vector<uint8_t> memory(4 << 20), data(4 << 20, 9);
+            gcoll_region *region = region_of(context, memory);
+            Keys keys = exchange(context, region);
+            gcoll_status status = GCOLL_OK;
+            for (uint64_t turn = 1; status == GCOLL_OK; turn++) {
+                status = rank == 0
+                             ? gcoll_put(context, &keys[1], 0, data.data(), data.size(), GCOLL_PUT_NOTIFY)
+                             : gcoll_region_wait(region, turn);
+                (*puts)++;
+            }
+            EXPECT_EQ(status, GCOLL_ERR_PEER) << gcoll_last_error();
+            EXPECT_EQ(gcoll_context_culprit(context), static_cast<int64_t>(victim)) << gcoll_last_error();
+            gcoll_region_destroy(region);
+            gcoll_context_destroy(context);
+            gcoll_store_destroy(store);
+            return 0;
+        });
+        EXPECT_TRUE(gcoll_test::await(*puts, 20));
+        ranks.signal(victim, SIGKILL);
+        ranks.expect_success(10000, victim);
+    }
 }
 
 // The shell may outlive the context, by mistake.
