@@ -45,10 +45,18 @@ gcoll_status gcoll_choice_parse(const gcoll_registry *registry, const char *text
 /* The choice as text, with the options that differ from their fallbacks. Truncates. */
 void gcoll_choice_format(const gcoll_choice *choice, char *text, size_t bytes);
 
-/* What messages and bytes cost where ranks share processors. What an operation takes is the larger of two:
+/* What messages and bytes cost where ranks share processors. With one for each rank, an operation takes the
+ * way of the busiest rank:
  *
- *   the way of the busiest rank    alpha steps - latency (steps - hops) + beta sent + gamma reduced
- *   the work of all processors     crowd / size (message messages + byte sent + gamma reduced, of all ranks)
+ *   way     alpha steps - latency (steps - hops) + beta sent + gamma reduced
+ *
+ * Where they share, it takes that or, if it is more, with P ranks and p = P / crowd processors
+ *
+ *   work    (message messages + byte sent + gamma reduced, of all ranks) / p
+ *           + (message steps + byte sent + gamma reduced, of the busiest one) (1 - 1/p) + turn hops
+ *
+ * where of the busiest rank's messages that do not wait for one another only one end counts, and a turn is
+ * what a hop waits for others on the same processor: message crowd / 4, but no more than a message.
  *
  * Seconds. All zero is the plain alpha-beta-gamma model. */
 typedef struct gcoll_sharing {

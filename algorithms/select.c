@@ -7,6 +7,13 @@
 
 #include "algorithms/tuning.h"
 
+/* Messages that a rank has to do with at once, beyond which it is reckoned as if they came one by one: it
+ * needs a connection for each. */
+#define MOST_AT_ONCE 8
+/* Ranks on a processor with which a turn of all of them takes as long as a message; with more, most of them
+ * sleep. Measured: a hop more costs a quarter to a half of a message with 2, and one with 4. */
+#define FULL_TURN 4
+
 typedef struct search {
     size_t type_bytes;
     const gcoll_needs *needs;
@@ -34,6 +41,26 @@ gcoll_load gcoll_load_of(const gcoll_algorithm *algorithm, const gcoll_problem *
                         .reduced = or_else(load.reduced, ranks * cost->reduced)};
 }
 
+/* What it takes where ranks share processors. Everything that is done, spread over all of them; what no
+ * second processor shortens, as one thing waits for the other (R. P. Brent, The parallel evaluation of
+ * general arithmetic expressions, J. ACM 21 (1974)); and for each hop, until those that wait on the same
+ * processor have had their turn. */
+static double shared_seconds(const search *s, const gcoll_cost *cost, const gcoll_load *load) {
+    const gcoll_sharing *sharing = s->needs->sharing;
+    const double bytes = (double)s->type_bytes, reduction = bytes * s->parameters->gamma;
+    const double processors = s->problem.size / sharing->crowd;
+    const bool many = cost->steps > MOST_AT_ONCE * load->hops;
+    const double hops = many ? cost->steps : load->hops;
+    /* Of messages that one rank has at once, only its own end is on the way. */
+    const double ends = cost->steps > hops ? (1 + hops / cost->steps) / 2 : 1;
+    const double way = ends * (sharing->message * cost->steps + bytes * sharing->byte * cost->sent) +
+                       reduction * cost->reduced;
+    const double work =
+        sharing->message * load->messages + bytes * sharing->byte * load->sent + reduction * load->reduced;
+    const double turn = sharing->message * fmin(sharing->crowd / FULL_TURN, 1);
+    return work / processors + way * (1 - 1 / processors) + turn * hops;
+}
+
 static double seconds_of(const search *s, const gcoll_cost *cost, const gcoll_load *load) {
     const gcoll_cost_parameters *p = s->parameters;
     const gcoll_sharing *sharing = s->needs->sharing;
@@ -42,10 +69,7 @@ static double seconds_of(const search *s, const gcoll_cost *cost, const gcoll_lo
     if (sharing == NULL || !(way < HUGE_VAL)) /* a row without bounds says: not to be chosen */
         return way < HUGE_VAL ? way : HUGE_VAL;
     way -= sharing->latency * (cost->steps - load->hops);
-    double work =
-        sharing->message * load->messages + bytes * (sharing->byte * load->sent + p->gamma * load->reduced);
-    work *= sharing->crowd / s->problem.size;
-    return sharing->crowd > 1 && work > way ? work : way;
+    return sharing->crowd > 1 ? fmax(way, shared_seconds(s, cost, load)) : way;
 }
 
 /* ---- Judging ---------------------------------------------------------------------------------------- */

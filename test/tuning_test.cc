@@ -204,34 +204,58 @@ TEST(TuningRule, OnlyAutoItselfIsRefused) {
     }
 }
 
+// The time of the named algorithm, an allreduce of 1000 float32, and what auto takes.
+struct Found {
+    const char *name;
+    double seconds;
+    std::string chosen;
+};
+
+Found look(uint32_t ranks, const gcoll_sharing &sharing, const gcoll_cost_parameters &parameters,
+           const char *name) {
+    Found found = {name, -1, ""};
+    const gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, ranks, 1000);
+    const gcoll_needs needs = {GCOLL_CLAIM_ALL & ~GCOLL_CLAIM_P_INDEPENDENT, 0, &sharing};
+    gcoll_choice choice;
+    EXPECT_EQ(gcoll_choose(
+                  nullptr, &problem, 4, &needs, &parameters, &choice,
+                  [](void *arg, const gcoll_candidate *c) {
+                      auto *f = static_cast<Found *>(arg);
+                      if (strcmp(c->choice.algorithm->name, f->name) == 0)
+                          f->seconds = c->seconds;
+                  },
+                  &found),
+              GCOLL_OK);
+    found.chosen = choice.algorithm->name;
+    return found;
+}
+
 // Where ranks share processors, what all of them do together counts; where none do, it does not.
 TEST(Sharing, ManyMessagesCostWhereProcessorsAreShared) {
     const gcoll_cost_parameters parameters = {1e-6, 0, 0};
-    gcoll_sharing sharing = {0, 1e-6, 0, 1};
-    gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, 8, 1000);
-    const gcoll_needs needs = {GCOLL_CLAIM_ALL & ~GCOLL_CLAIM_P_INDEPENDENT, 0, &sharing};
-    const auto seconds = [&](const char *name) {
-        struct Found {
-            const char *name;
-            double seconds;
-        } found = {name, -1};
-        gcoll_choice choice;
-        EXPECT_EQ(gcoll_choose(
-                      nullptr, &problem, 4, &needs, &parameters, &choice,
-                      [](void *arg, const gcoll_candidate *c) {
-                          auto *f = static_cast<Found *>(arg);
-                          if (strcmp(c->choice.algorithm->name, f->name) == 0)
-                              f->seconds = c->seconds;
-                      },
-                      &found),
-                  GCOLL_OK);
-        return found.seconds;
-    };
+    gcoll_sharing sharing = {1e-6, 1e-6, 0, 1};
+    const auto seconds = [&](const char *name) { return look(8, sharing, parameters, name).seconds; };
     EXPECT_DOUBLE_EQ(seconds("recursive_doubling"), 3e-6) << "three steps, one after the other";
-    sharing.crowd = 8; // one processor does it all: 8 ranks, 3 messages each
-    EXPECT_DOUBLE_EQ(seconds("recursive_doubling"), 24e-6);
-    sharing.crowd = 4;
-    EXPECT_DOUBLE_EQ(seconds("recursive_doubling"), 12e-6);
+    sharing.crowd = 8; // one processor does it all: 8 ranks, 3 messages each, 3 turns
+    EXPECT_DOUBLE_EQ(seconds("recursive_doubling"), 24e-6 + 3e-6);
+    sharing.crowd = 4; // two do half of it each, but not of the three that follow one another
+    EXPECT_DOUBLE_EQ(seconds("recursive_doubling"), 12e-6 + 1.5e-6 + 3e-6);
+    sharing.crowd = 2;
+    EXPECT_DOUBLE_EQ(seconds("recursive_doubling"), 6e-6 + 3e-6 * 3 / 4 + 1.5e-6);
+    // 14 messages; on the way two with both ends, and 12 with the root's; two hops.
+    EXPECT_DOUBLE_EQ(seconds("linear"), 3.5e-6 + 8e-6 * 3 / 4 + 1e-6);
+    EXPECT_DOUBLE_EQ(seconds("nonoverlapping"), 3.5e-6 + 6e-6 * 3 / 4 + 3e-6);
+}
+
+// One that all others send to needs as many connections: not what auto does to many ranks, however few the
+// hops.
+TEST(Sharing, ManyAtOnceAreForFewRanks) {
+    const gcoll_cost_parameters parameters = {8e-6, 2e-10, 4e-11};
+    for (uint32_t ranks : {8u, 16u, 64u, 256u}) {
+        const gcoll_sharing two_cores = {4e-6, 8e-6, 4e-10, ranks / 2.0};
+        const std::string chosen = look(ranks, two_cores, parameters, "linear").chosen;
+        EXPECT_EQ(chosen == "linear" || chosen == "star", ranks == 8) << chosen << " by " << ranks;
+    }
 }
 
 // A row may have a cost without bounds, for what must not be chosen: it stays last, and a number.
