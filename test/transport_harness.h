@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <random>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,6 +32,24 @@ using Clock = std::chrono::steady_clock;
 // A hang shows as a failed wait, not as a test that never ends.
 constexpr auto kPatience = std::chrono::seconds(20);
 constexpr uint8_t kUnwritten = 0xEE;
+
+// Those that the environment names ("ibverbs", "tcp,ibverbs"; what is unknown fails), or `usual`.
+inline std::vector<const gcoll_transport *> transports_to_test(const std::string &usual) {
+    const char *wanted = std::getenv("GCOLL_TEST_TRANSPORTS");
+    std::istringstream names(wanted && *wanted ? wanted : usual);
+    std::vector<const gcoll_transport *> found;
+    for (std::string name; std::getline(names, name, ',');) {
+        const gcoll_transport *const *at = gcoll_transports;
+        while (*at && name != (*at)->name)
+            at++;
+        if (!*at) {
+            std::fprintf(stderr, "GCOLL_TEST_TRANSPORTS: there is no transport '%s'\n", name.c_str());
+            std::exit(2);
+        }
+        found.push_back(*at);
+    }
+    return found;
+}
 
 // What byte `offset` of a message must be; differs between messages and positions.
 inline uint8_t pattern(uint32_t from, uint32_t to, uint64_t stream, uint32_t index, uint64_t offset) {

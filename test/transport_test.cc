@@ -419,8 +419,6 @@ TEST_P(Transport, ClosesWithMessagesPosted) {
     });
 }
 
-const gcoll_transport *const kTransports[] = {&gcoll_transport_inproc, &gcoll_transport_tcp};
-
 TEST_P(Transport, PeekSeesWhatNoReceiveWaitsFor) {
     for (uint64_t bytes : {uint64_t{0}, uint64_t{100}, uint64_t{200000}, 2 * kMiB}) {
         Group group(GetParam(), 2);
@@ -485,7 +483,7 @@ TEST_P(Transport, PeekSeesPastAFullPool) {
     group[1].check();
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Transport, testing::ValuesIn(kTransports),
+INSTANTIATE_TEST_SUITE_P(All, Transport, testing::ValuesIn(transports_to_test("inproc,tcp")),
                          [](const testing::TestParamInfo<const gcoll_transport *> &named) {
                              return std::string(named.param->name);
                          });

@@ -50,6 +50,7 @@ struct gcoll_message {
     gcoll_message *previous;
     uint64_t moved;
     uint32_t flags;
+    void *region; /* of registered memory */
 };
 
 /* Why an operation died, as told to everybody. */
@@ -89,6 +90,7 @@ typedef struct gcoll_endpoint_options {
     int64_t connect_timeout_ms;
     int64_t spin_us; /* progress polls this long before it blocks; 0: never spins */
     void *hub;       /* inproc: the gcoll_hub; else NULL */
+    const struct gcoll_ibverbs_options *ibverbs; /* NULL: defaults. Used by open only. */
 } gcoll_endpoint_options;
 
 typedef struct gcoll_transport {
@@ -137,6 +139,8 @@ typedef struct gcoll_transport {
 
 extern const gcoll_transport gcoll_transport_tcp;
 extern const gcoll_transport gcoll_transport_inproc;
+/* Also in a build without it: then open says so. */
+extern const gcoll_transport gcoll_transport_ibverbs;
 
 /* NULL-terminated. */
 extern const gcoll_transport *const gcoll_transports[];

@@ -1,4 +1,5 @@
 /* transport/transports.c - the transports of this build. */
 #include "transport/transport.h"
 
-const gcoll_transport *const gcoll_transports[] = {&gcoll_transport_tcp, &gcoll_transport_inproc, NULL};
+const gcoll_transport *const gcoll_transports[] = {&gcoll_transport_tcp, &gcoll_transport_inproc,
+                                                   &gcoll_transport_ibverbs, NULL};

@@ -228,7 +228,7 @@ static void wait_for_report(gcoll_tcp *tcp, int64_t wait_us) {
     int64_t now = begun;
 
     gcoll_patience_begin(&tcp->patience);
-    while (!tcp->moved && !tcp->woken) {
+    while (!tcp->moved && !tcp->woken && !tcp->side.seen) {
         int64_t left_us = wait_us - (now - begun) / NS_PER_US;
         gcoll_patience_step step = GCOLL_PATIENCE_POLL;
 
@@ -262,6 +262,7 @@ gcoll_status gcoll_tcp_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool 
     poll_once(tcp);
     if (!tcp->moved && wait_us > 0) {
         wait_for_report(tcp, gcoll_tcp_bounded(wait_us));
+        tcp->side.woken = tcp->woken;
         tcp->woken = false;
         gcoll_tcp_flush_all(tcp);
     }

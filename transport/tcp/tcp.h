@@ -18,6 +18,7 @@
  *   progress.c    polling, waiting, calling back
  *   patience.c    whether a wait polls, yields or sleeps
  *   leave.c       abort, close
+ *   side.c        for a transport that uses an endpoint beside its own means
  *
  * Callbacks (`done` and events) are called from progress alone: posting and flushing only mark what there is
  * to report. So reading and writing never see the tables change under them, but where they call
@@ -229,6 +230,11 @@ struct gcoll_tcp {
     uint32_t stranger_count;
 
     uint8_t *hot_bytes; /* GCOLL_TCP_HOT_BYTES */
+    struct {
+        uv_poll_t poll;
+        bool watches, seen; /* the descriptor of side.h */
+        bool woken;         /* a wait ended by a wake */
+    } side;
     uint32_t polls;
     bool moved; /* something was reported in this progress */
     bool busy;  /* bytes moved in this poll */

@@ -1,0 +1,152 @@
+/*
+ * transport/ibverbs/memory.c - registration of memory with the device.
+ *
+ * A registration pins the pages that a range has now. If the caller unmaps the range and maps something else
+ * there, the device goes on with the old pages, and nobody notices. So by default a registration lives as
+ * long as somebody uses it: a message, or an operation that keeps its buffers. Only callers who promise that
+ * their memory stays (cache_bytes) let more remain, the latest used of it.
+ *
+ * The list is searched from the latest used on. It is short: buffers of operations, messages in flight.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "transport/ibverbs/ib.h"
+
+static void unlink_region(gcoll_ib_memory *memory, gcoll_ib_region *region) {
+    if (region->previous != NULL) {
+        region->previous->next = region->next;
+    } else {
+        memory->latest = region->next;
+    }
+    if (region->next != NULL) {
+        region->next->previous = region->previous;
+    } else {
+        memory->oldest = region->previous;
+    }
+}
+
+static void link_latest(gcoll_ib_memory *memory, gcoll_ib_region *region) {
+    region->previous = NULL;
+    region->next = memory->latest;
+    if (memory->latest != NULL) {
+        memory->latest->previous = region;
+    } else {
+        memory->oldest = region;
+    }
+    memory->latest = region;
+}
+
+static bool covers(const gcoll_ib_region *region, const uint8_t *begin, uint64_t bytes, bool writable) {
+    return begin >= region->begin && (uint64_t)(begin - region->begin) <= region->bytes &&
+           bytes <= region->bytes - (uint64_t)(begin - region->begin) && (region->writable || !writable);
+}
+
+static void forget(gcoll_ib *ib, gcoll_ib_region *region) {
+    unlink_region(&ib->memory, region);
+    ib->memory.registered_bytes -= region->bytes;
+    ib->counters.deregistrations++;
+    ib->verbs.dereg_mr(region->mr);
+    free(region);
+}
+
+/* Gives up what nobody uses, the oldest first, until at most `most` bytes of it remain. */
+static void shrink(gcoll_ib *ib, uint64_t most) {
+    gcoll_ib_region *region = ib->memory.oldest;
+
+    while (region != NULL && ib->memory.idle_bytes > most) {
+        gcoll_ib_region *newer = region->previous;
+
+        if (region->users == 0) {
+            ib->memory.idle_bytes -= region->bytes;
+            forget(ib, region);
+        }
+        region = newer;
+    }
+}
+
+static void explain(const gcoll_ib *ib, uint64_t bytes, int error) {
+    struct rlimit limit = {0, 0};
+    char allowed[32] = "unlimited";
+
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    if (limit.rlim_cur != RLIM_INFINITY) {
+        snprintf(allowed, sizeof allowed, "%" PRIu64 " bytes", (uint64_t)limit.rlim_cur);
+    }
+    if ((error == ENOMEM || error == EPERM || error == EAGAIN) && limit.rlim_cur != RLIM_INFINITY) {
+        (gcoll_error)(GCOLL_ERR_NO_MEMORY,
+                      "ibverbs: cannot register %" PRIu64 " bytes with %s: %s. This rank needs at least "
+                      "%" PRIu64 " bytes of locked memory, and its limit is %s (ulimit -l, RLIMIT_MEMLOCK)",
+                      bytes, ib->place.name, strerror(error), ib->memory.registered_bytes + bytes, allowed);
+    } else {
+        (gcoll_error)(error == EFAULT ? GCOLL_ERR_INVALID : GCOLL_ERR_NO_MEMORY,
+                      "ibverbs: cannot register %" PRIu64 " bytes with %s: %s (%" PRIu64
+                      " are registered; limit of locked memory: %s)",
+                      bytes, ib->place.name, strerror(error), ib->memory.registered_bytes, allowed);
+    }
+}
+
+static gcoll_ib_region *add(gcoll_ib *ib, const uint8_t *begin, uint64_t bytes, bool writable) {
+    int access = writable ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ : 0;
+    gcoll_ib_region *region = calloc(1, sizeof *region);
+
+    if (region == NULL) {
+        (gcoll_error)(GCOLL_ERR_NO_MEMORY, "ibverbs: no memory for a registration");
+        return NULL;
+    }
+    region->mr = ib->verbs.reg_mr(ib->pd, (void *)(uintptr_t)begin, (size_t)bytes, access);
+    if (region->mr == NULL && ib->memory.idle_bytes > 0) { /* what is only kept may be in the way */
+        shrink(ib, 0);
+        region->mr = ib->verbs.reg_mr(ib->pd, (void *)(uintptr_t)begin, (size_t)bytes, access);
+    }
+    if (region->mr == NULL) {
+        explain(ib, bytes, errno);
+        free(region);
+        return NULL;
+    }
+    region->begin = begin;
+    region->bytes = bytes;
+    region->writable = writable;
+    ib->memory.registered_bytes += bytes;
+    ib->counters.registrations++;
+    link_latest(&ib->memory, region);
+    return region;
+}
+
+gcoll_ib_region *gcoll_ib_register(gcoll_ib *ib, const void *data, uint64_t bytes, bool writable) {
+    gcoll_ib_region *region = ib->memory.latest;
+
+    while (region != NULL && !covers(region, data, bytes, writable)) {
+        region = region->next;
+    }
+    if (region == NULL) {
+        region = add(ib, data, bytes, writable);
+    } else {
+        ib->memory.idle_bytes -= region->users == 0 ? region->bytes : 0;
+        unlink_region(&ib->memory, region);
+        link_latest(&ib->memory, region);
+    }
+    if (region != NULL) {
+        region->users++;
+    }
+    return region;
+}
+
+void gcoll_ib_unregister(gcoll_ib *ib, gcoll_ib_region *region) {
+    if (region == NULL || --region->users > 0) {
+        return;
+    }
+    ib->memory.idle_bytes += region->bytes;
+    shrink(ib, ib->memory.cache_bytes);
+}
+
+void gcoll_ib_memory_clear(gcoll_ib *ib) {
+    while (ib->memory.latest != NULL) {
+        forget(ib, ib->memory.latest);
+    }
+    ib->memory.idle_bytes = 0;
+}

@@ -1,0 +1,289 @@
+/*
+ * transport/ibverbs/pieces.c - large messages: the receiver grants memory, the sender writes into it.
+ *
+ * A grant is for a piece: as much as the devices move in one work request, or, where bytes are consumed, a
+ * chunk of a ring of registered memory. Pieces of one message are granted, written and used in order; several
+ * are open at once, so that the wire does not wait for who consumes. The write's immediate data is the
+ * piece's handle, and its completion says that all of it is there.
+ *
+ * No deadlock. Handles and chunks are limited. Some of them go to receives as soon as they are posted, which
+ * saves asking; the rest only to messages of which the sender has said that they are posted, or has written a
+ * part. Those come for certain, so what they hold is free again, and then it is the next one's turn.
+ *
+ * A message that opens an operation is offered even if it has been granted, as nothing else would carry its
+ * fingerprint. So is one of another size than was granted: the receiver compares, and says so.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/ibverbs/ib.h"
+
+#define RING_ALIGNMENT 4096
+#define ALL_CHUNKS     ((1U << GCOLL_IB_CHUNKS) - 1)
+
+/* ---- Receiving ------------------------------------------------------------------------------------- */
+
+void gcoll_ib_leave_list(gcoll_ib_pair *pair, gcoll_slot *slot) {
+    if (slot->flags & GCOLL_IB_IN_UNGRANTED) {
+        gcoll_slot_unlink(&pair->ungranted, slot);
+    } else if (slot->flags & GCOLL_IB_IN_AHEAD) {
+        gcoll_slot_unlink(&pair->ahead, slot);
+    } else if (slot->flags & GCOLL_IB_IN_WANTED) {
+        gcoll_slot_unlink(&pair->wanted, slot);
+    }
+    slot->flags &= ~(uint32_t)GCOLL_IB_IN_ANY;
+}
+
+static bool make_ring(gcoll_ib_pair *pair) {
+    gcoll_ib *ib = pair->ib;
+    size_t bytes = (size_t)GCOLL_IB_CHUNKS * GCOLL_IB_CHUNK_BYTES;
+
+    if (pair->ring == NULL && posix_memalign((void **)&pair->ring, RING_ALIGNMENT, bytes) != 0) {
+        pair->ring = NULL;
+        gcoll_ib_problem(ib, gcoll_error(GCOLL_ERR_NO_MEMORY, "ibverbs: no memory for %zu bytes", bytes));
+        return false;
+    }
+    if (pair->ring_region == NULL) {
+        memset(pair->ring, 0, bytes);
+        pair->ring_region = gcoll_ib_register(ib, pair->ring, bytes, true);
+    }
+    if (pair->ring_region == NULL) {
+        gcoll_ib_problem(ib, GCOLL_ERR_NO_MEMORY);
+    }
+    return pair->ring_region != NULL;
+}
+
+/* Finds a place for the next piece; false if there is none now. */
+static bool place_piece(gcoll_ib_pair *pair, const gcoll_message *message, gcoll_ib_frame *frame,
+                        gcoll_ib_piece *piece) {
+    uint64_t left = message->bytes - message->moved;
+    uint32_t most = pair->ib->place.message_max;
+
+    if (message->consume != NULL) {
+        if (pair->chunks_used == ALL_CHUNKS || !make_ring(pair)) {
+            return false;
+        }
+        most = GCOLL_IB_CHUNK_BYTES - GCOLL_IB_CHUNK_BYTES % message->granule;
+        piece->chunk = (uint32_t)__builtin_ctz(~pair->chunks_used);
+        pair->chunks_used |= 1U << piece->chunk;
+        frame->address = (uintptr_t)pair->ring + (size_t)piece->chunk * GCOLL_IB_CHUNK_BYTES;
+        frame->rkey = pair->ring_region->mr->rkey;
+    } else {
+        most = most < pair->peer.piece_max ? most : pair->peer.piece_max;
+        piece->chunk = GCOLL_IB_CHUNKS;
+        frame->address = (uintptr_t)message->data + message->moved;
+        frame->rkey = ((gcoll_ib_region *)message->region)->mr->rkey;
+    }
+    frame->bytes = left < most ? left : most;
+    return true;
+}
+
+static uint32_t free_handle(const gcoll_ib_pair *pair) {
+    uint32_t handle = 0;
+
+    while (pair->pieces[handle].slot != NULL) {
+        handle++;
+    }
+    return handle;
+}
+
+/* Grants the slot's next piece; there is a handle. false if nothing could be granted. */
+static bool grant_piece(gcoll_ib_pair *pair, gcoll_slot *slot) {
+    gcoll_message *message = slot->message;
+    uint32_t handle = free_handle(pair);
+    gcoll_ib_piece *piece = &pair->pieces[handle];
+    gcoll_ib_frame frame = {.kind = GCOLL_IB_PIECE,
+                            .stream = slot->stream,
+                            .index = slot->index,
+                            .total = message->bytes,
+                            .handle = handle,
+                            .offset = message->moved};
+
+    if (message->consume == NULL && message->region == NULL) {
+        message->region = gcoll_ib_register(pair->ib, message->data, message->bytes, true);
+        if (message->region == NULL) {
+            gcoll_ib_problem(pair->ib, GCOLL_ERR_NO_MEMORY);
+            return false;
+        }
+    }
+    if (!place_piece(pair, message, &frame, piece)) {
+        return false;
+    }
+    piece->slot = slot;
+    piece->offset = message->moved;
+    piece->bytes = (uint32_t)frame.bytes;
+    pair->piece_count++;
+    message->moved += frame.bytes;
+    gcoll_ib_append_control(pair, &frame, NULL);
+    return true;
+}
+
+static void grant_list(gcoll_ib_pair *pair, gcoll_slot_list *list, uint32_t most_pieces, int most_chunks) {
+    gcoll_slot *slot = list->oldest;
+
+    while (slot != NULL && pair->piece_count < most_pieces) {
+        gcoll_slot *newer = slot->newer;
+        const gcoll_message *message = slot->message;
+
+        while (message->moved < message->bytes && pair->piece_count < most_pieces &&
+               (message->consume == NULL || __builtin_popcount(pair->chunks_used) < most_chunks) &&
+               grant_piece(pair, slot)) {
+        }
+        if (message->moved == message->bytes) {
+            gcoll_ib_leave_list(pair, slot);
+        }
+        slot = newer;
+    }
+}
+
+void gcoll_ib_grant_pieces(gcoll_ib_pair *pair) {
+    if (pair->state == GCOLL_IB_CONNECTED) {
+        grant_list(pair, &pair->wanted, GCOLL_IB_PIECES, GCOLL_IB_CHUNKS);
+        grant_list(pair, &pair->ahead, GCOLL_IB_PIECES_AHEAD, GCOLL_IB_CHUNKS_AHEAD);
+    }
+}
+
+void gcoll_ib_want_pieces(gcoll_ib_pair *pair, gcoll_slot *slot) {
+    bool is_certain = (slot->flags & (GCOLL_IB_OFFERED | GCOLL_IB_STARTED)) != 0;
+
+    gcoll_ib_leave_list(pair, slot);
+    slot->flags |= is_certain ? GCOLL_IB_IN_WANTED : GCOLL_IB_IN_AHEAD;
+    gcoll_slot_append(is_certain ? &pair->wanted : &pair->ahead, slot);
+    gcoll_ib_grant_pieces(pair);
+}
+
+static void consume_chunk(gcoll_ib_pair *pair, const gcoll_message *message, const gcoll_ib_piece *piece) {
+    message->consume(message->consume_arg, piece->offset,
+                     pair->ring + (size_t)piece->chunk * GCOLL_IB_CHUNK_BYTES, piece->bytes);
+    pair->chunks_used &= ~(1U << piece->chunk);
+}
+
+void gcoll_ib_on_written(gcoll_ib_pair *pair, uint32_t handle, uint32_t bytes) {
+    gcoll_ib_piece *piece = handle < GCOLL_IB_PIECES ? &pair->pieces[handle] : NULL;
+    gcoll_slot *slot = piece != NULL ? piece->slot : NULL;
+
+    if (slot == NULL || piece->bytes != bytes || piece->offset != slot->received) {
+        gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a write that was not granted)");
+        return;
+    }
+    if (!(slot->flags & GCOLL_IB_STARTED)) {
+        slot->total = slot->message->bytes;
+        gcoll_ib_start(pair, slot, false);
+    }
+    if (piece->chunk < GCOLL_IB_CHUNKS) {
+        consume_chunk(pair, slot->message, piece);
+    } else {
+        pair->ib->counters.bytes_written += bytes;
+    }
+    slot->received += bytes;
+    piece->slot = NULL;
+    pair->piece_count--;
+    if (slot->received == slot->total) {
+        gcoll_ib_finish_recv(pair, slot);
+    } else if (slot->flags & GCOLL_IB_IN_AHEAD) {
+        gcoll_ib_want_pieces(pair, slot);
+    }
+    gcoll_ib_grant_pieces(pair);
+}
+
+/* ---- Sending --------------------------------------------------------------------------------------- */
+
+/* The message is posted, and the peer has granted this part of it. */
+static void write_target(gcoll_ib_pair *pair, gcoll_slot *slot, uint32_t handle) {
+    gcoll_ib_target *target = &pair->targets[handle];
+    gcoll_message *message = slot->message;
+
+    if (message->region == NULL) {
+        message->region = gcoll_ib_register(pair->ib, message->data, message->bytes, false);
+    }
+    if (message->region == NULL) {
+        gcoll_ib_problem(pair->ib, GCOLL_ERR_NO_MEMORY);
+        return;
+    }
+    target->message = message;
+    pair->writes[(pair->write_head + pair->write_count) % GCOLL_IB_PIECES] = handle;
+    pair->write_count++;
+    if (target->offset + target->bytes == message->bytes) {
+        gcoll_ib_stop_waiting(pair, slot);
+    }
+    gcoll_ib_want_output(pair);
+}
+
+void gcoll_ib_on_piece(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
+    gcoll_ib_target *target = &pair->targets[frame->handle];
+    gcoll_slot *slot = gcoll_match_find(&pair->outgoing, frame->stream, frame->index);
+
+    if (slot != NULL && slot->message != NULL && slot->message->bytes != frame->total) {
+        gcoll_ib_offer(pair, slot); /* the receiver shall say what is wrong */
+        return;
+    }
+    if (slot == NULL) {
+        slot = gcoll_match_add(&pair->outgoing, frame->stream, frame->index);
+        if (slot == NULL) {
+            gcoll_ib_out_of_memory(pair);
+            return;
+        }
+        slot->flags = GCOLL_IB_PIECES_WAIT;
+    }
+    if (target->used || frame->offset != slot->received || (slot->flags & GCOLL_IB_PROMISED)) {
+        gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a piece that does not fit its message)");
+        return;
+    }
+    slot->received += frame->bytes;
+    *target = (gcoll_ib_target){.used = true,
+                                .stream = frame->stream,
+                                .index = frame->index,
+                                .offset = frame->offset,
+                                .bytes = (uint32_t)frame->bytes,
+                                .address = frame->address,
+                                .rkey = frame->rkey,
+                                .total = frame->total};
+    if (slot->message != NULL) {
+        write_target(pair, slot, frame->handle);
+    }
+}
+
+/* The handle of the message's piece at `offset`; GCOLL_IB_PIECES if it was not granted. */
+static uint32_t find_target(const gcoll_ib_pair *pair, const gcoll_message *message, uint64_t offset) {
+    uint32_t handle = 0;
+
+    for (; handle < GCOLL_IB_PIECES; handle++) {
+        const gcoll_ib_target *each = &pair->targets[handle];
+
+        if (each->used && each->message == NULL && each->stream == message->stream &&
+            each->index == message->index && each->offset == offset) {
+            break;
+        }
+    }
+    return handle;
+}
+
+void gcoll_ib_take_targets(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *message) {
+    uint64_t granted = slot->received;
+    uint64_t offset = 0;
+    bool fits = true;
+
+    slot->flags &= ~(uint32_t)GCOLL_IB_PIECES_WAIT;
+    if (message->open != NULL) {
+        gcoll_ib_offer(pair, slot);
+    }
+    while (offset < granted) { /* the last one may end the slot */
+        uint32_t handle = find_target(pair, message, offset);
+        gcoll_ib_target *target;
+
+        if (handle == GCOLL_IB_PIECES) {
+            return;
+        }
+        target = &pair->targets[handle];
+        offset += target->bytes;
+        fits = target->total == message->bytes;
+        if (fits) {
+            write_target(pair, slot, handle);
+        } else {
+            target->used = false;
+        }
+    }
+    if (!fits) {
+        gcoll_ib_offer(pair, slot);
+    }
+}

@@ -1,0 +1,299 @@
+/*
+ * transport/ibverbs/recv.c - which receive a small message belongs to, and what the peer is granted.
+ *
+ * As in transport/tcp/flow.c, frame for frame. A small message that a receive waits for is copied from its
+ * slot to its place; any other is kept until one is posted, within the pool.
+ */
+#include <string.h>
+
+#include "transport/ibverbs/ib.h"
+
+static uint64_t cost(uint64_t bytes) {
+    return bytes + GCOLL_IB_OVERHEAD_BYTES;
+}
+
+uint64_t gcoll_ib_credit_step(const gcoll_ib_pair *pair) {
+    return pair->ib->pool_bytes / 4;
+}
+
+static bool is_crowded(const gcoll_ib_pair *pair) {
+    return pair->used > pair->ib->pool_bytes / 2;
+}
+
+void gcoll_ib_out_of_memory(gcoll_ib_pair *pair) {
+    gcoll_ib_fail(pair, GCOLL_ERR_NO_MEMORY, "cannot be served: no memory");
+}
+
+void gcoll_ib_mismatch(gcoll_ib_pair *pair, uint64_t sent, uint64_t expected) {
+    gcoll_ib_fail(pair, GCOLL_ERR_MISMATCH, "sent %llu bytes where %llu were expected",
+                  (unsigned long long)sent, (unsigned long long)expected);
+}
+
+/* ---- Grants ---------------------------------------------------------------------------------------- */
+
+static bool is_large(const gcoll_ib_pair *pair, const gcoll_message *message) {
+    return message->bytes > pair->ib->eager_bytes;
+}
+
+static bool wants_grant(const gcoll_ib_pair *pair, const gcoll_slot *slot) {
+    return (slot->flags & GCOLL_IB_OFFERED) || is_crowded(pair);
+}
+
+/* A small one, in the list of the ungranted. */
+static void grant(gcoll_ib_pair *pair, gcoll_slot *slot) {
+    gcoll_ib_frame frame = {
+        .kind = GCOLL_IB_GRANT, .stream = slot->stream, .index = slot->index, .total = slot->message->bytes};
+
+    if (pair->granted == GCOLL_IB_PROMISES_MAX) {
+        pair->starved = true;
+        return;
+    }
+    gcoll_ib_leave_list(pair, slot);
+    slot->flags |= GCOLL_IB_GRANTED;
+    pair->granted++;
+    gcoll_ib_append_control(pair, &frame, NULL);
+}
+
+static void grant_those_who_want(gcoll_ib_pair *pair) {
+    gcoll_slot *slot = pair->ungranted.oldest;
+
+    while (slot != NULL) {
+        gcoll_slot *newer = slot->newer;
+
+        if (wants_grant(pair, slot)) {
+            grant(pair, slot);
+        }
+        slot = newer;
+    }
+}
+
+/* A receive was posted whose message has not begun. */
+static void await(gcoll_ib_pair *pair, gcoll_slot *slot) {
+    if (is_large(pair, slot->message)) {
+        gcoll_ib_want_pieces(pair, slot);
+        return;
+    }
+    slot->flags |= GCOLL_IB_IN_UNGRANTED;
+    gcoll_slot_append(&pair->ungranted, slot);
+    if (wants_grant(pair, slot)) {
+        grant(pair, slot);
+    }
+}
+
+/* ---- Posting --------------------------------------------------------------------------------------- */
+
+static void hand_over(const gcoll_message *message, const uint8_t *bytes) {
+    if (message->bytes == 0) {
+        return;
+    }
+    if (message->consume != NULL) {
+        message->consume(message->consume_arg, 0, bytes, message->bytes);
+    } else {
+        memcpy(message->data, bytes, (size_t)message->bytes);
+    }
+}
+
+void gcoll_ib_finish_recv(gcoll_ib_pair *pair, gcoll_slot *slot) {
+    gcoll_message *message = slot->message;
+
+    if (slot->flags & GCOLL_IB_USES_POOL) {
+        pair->owed += cost(slot->total);
+        if (pair->owed >= gcoll_ib_credit_step(pair)) {
+            gcoll_ib_want_output(pair);
+        }
+    }
+    gcoll_ib_unregister(pair->ib, message->region);
+    message->region = NULL;
+    gcoll_match_remove(&pair->incoming, slot);
+    gcoll_ib_complete(pair->ib, message);
+}
+
+static void post_to_known(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *message) {
+    if (slot->message != NULL) {
+        gcoll_ib_fail(pair, GCOLL_ERR_INTERNAL, "was asked twice for message (%llu, %u)",
+                      (unsigned long long)message->stream, message->index);
+        return;
+    }
+    if (slot->total != message->bytes) {
+        gcoll_ib_mismatch(pair, slot->total, message->bytes);
+        return;
+    }
+    slot->message = message;
+    if (slot->flags & GCOLL_IB_STARTED) { /* small, and complete */
+        hand_over(message, slot->held);
+        pair->ib->counters.bytes_copied += message->consume == NULL ? message->bytes : 0;
+        gcoll_slot_let_go(slot);
+        pair->held -= slot->total;
+        gcoll_ib_finish_recv(pair, slot);
+        return;
+    }
+    await(pair, slot);
+}
+
+void gcoll_ib_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
+    gcoll_ib *ib = gcoll_ib_of(endpoint);
+    gcoll_ib_pair *pair = ib->leaving ? NULL : gcoll_ib_pair_of(ib, peer);
+    gcoll_slot *slot;
+
+    if (pair == NULL || pair->state == GCOLL_IB_FAILED) {
+        return;
+    }
+    message->moved = 0;
+    message->flags = 0;
+    message->region = NULL;
+    if (message->consume != NULL && (message->granule == 0 || message->granule > GCOLL_GRANULE_MAX)) {
+        gcoll_ib_fail(pair, GCOLL_ERR_INTERNAL, "was asked for elements of %u bytes", message->granule);
+        return;
+    }
+    slot = gcoll_match_find(&pair->incoming, message->stream, message->index);
+    if (slot != NULL) {
+        post_to_known(pair, slot, message);
+        return;
+    }
+    if (pair->state == GCOLL_IB_DEPARTED) {
+        return;
+    }
+    gcoll_ib_meet(pair);
+    slot = gcoll_match_add(&pair->incoming, message->stream, message->index);
+    if (slot == NULL) {
+        gcoll_ib_out_of_memory(pair);
+        return;
+    }
+    slot->message = message;
+    await(pair, slot);
+}
+
+bool gcoll_ib_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index) {
+    gcoll_ib *ib = gcoll_ib_of(endpoint);
+    const gcoll_ib_pair *pair = peer < ib->size ? ib->pairs[peer] : NULL;
+    const gcoll_slot *slot = pair != NULL ? gcoll_match_find(&pair->incoming, stream, index) : NULL;
+    bool found = slot != NULL && slot->message == NULL;
+
+    if (!found) {
+        ib->curious = true;
+    }
+    return found;
+}
+
+/* ---- What comes ------------------------------------------------------------------------------------ */
+
+/* Something came that no receive waits for. */
+static void notice(gcoll_ib_pair *pair, const gcoll_slot *slot) {
+    if (slot->message == NULL && pair->ib->curious) {
+        pair->ib->moved = true;
+    }
+}
+
+void gcoll_ib_on_offer(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
+    gcoll_slot *slot = gcoll_match_find(&pair->incoming, frame->stream, frame->index);
+
+    if (pair->offered == GCOLL_IB_PROMISES_MAX ||
+        (slot != NULL && (slot->flags & (GCOLL_IB_STARTED | GCOLL_IB_OFFERED)))) {
+        gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)",
+                      slot != NULL ? "an offer of a message that has come" : "too many offers");
+        return;
+    }
+    if (slot != NULL && slot->message->bytes != frame->total) {
+        gcoll_ib_mismatch(pair, frame->total, slot->message->bytes);
+        return;
+    }
+    if (slot == NULL) {
+        slot = gcoll_match_add(&pair->incoming, frame->stream, frame->index);
+        if (slot == NULL) {
+            gcoll_ib_out_of_memory(pair);
+            return;
+        }
+    }
+    slot->total = frame->total;
+    slot->flags |= GCOLL_IB_OFFERED;
+    notice(pair, slot);
+    pair->offered++;
+    if (slot->flags & GCOLL_IB_IN_UNGRANTED) {
+        grant(pair, slot);
+    } else if (slot->flags & GCOLL_IB_IN_AHEAD) {
+        gcoll_ib_want_pieces(pair, slot);
+    }
+}
+
+/* Whether the peer may send this small message now. */
+static bool may_start(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const gcoll_slot *slot) {
+    const gcoll_ib *ib = pair->ib;
+    bool mismatches = slot != NULL && slot->message != NULL && slot->message->bytes != frame->total;
+    const char *wrong = NULL;
+
+    if (slot != NULL && (slot->flags & GCOLL_IB_STARTED)) {
+        wrong = "a message twice";
+    } else if (!(frame->flags & GCOLL_IB_CREDITED)) {
+        wrong = slot == NULL || !(slot->flags & GCOLL_IB_GRANTED) ? "a message that was not granted" : NULL;
+    } else if (mismatches) {
+        wrong = NULL; /* the better diagnosis */
+    } else if (frame->total > ib->eager_bytes) {
+        wrong = "a message too large for credit";
+    } else if (cost(frame->total) > ib->pool_bytes - pair->used) {
+        wrong = "more messages than it had credit for";
+    } else if (slot != NULL && (slot->flags & GCOLL_IB_OFFERED) && slot->total != frame->total) {
+        wrong = "a message of another size than offered";
+    }
+    if (wrong != NULL) {
+        gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)", wrong);
+        return false;
+    }
+    if (mismatches) {
+        gcoll_ib_mismatch(pair, frame->total, slot->message->bytes);
+        return false;
+    }
+    return true;
+}
+
+void gcoll_ib_start(gcoll_ib_pair *pair, gcoll_slot *slot, bool on_credit) {
+    bool was_crowded = is_crowded(pair);
+
+    if (slot->flags & GCOLL_IB_OFFERED) {
+        pair->offered--;
+    }
+    if (slot->flags & GCOLL_IB_GRANTED) {
+        pair->granted--;
+        if (on_credit) {
+            gcoll_ib_frame frame = {.kind = GCOLL_IB_REVOKE, .stream = slot->stream, .index = slot->index};
+
+            gcoll_ib_append_control(pair, &frame, NULL);
+        }
+    }
+    slot->flags &= GCOLL_IB_IN_ANY;
+    slot->flags |= GCOLL_IB_STARTED | (on_credit ? GCOLL_IB_USES_POOL : 0);
+    if (on_credit) {
+        pair->used += cost(slot->total);
+    }
+    if ((is_crowded(pair) && !was_crowded) || (pair->starved && pair->granted <= GCOLL_IB_PROMISES_MAX / 2)) {
+        pair->starved = false;
+        grant_those_who_want(pair);
+    }
+}
+
+void gcoll_ib_on_data(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *payload) {
+    gcoll_slot *slot = gcoll_match_find(&pair->incoming, frame->stream, frame->index);
+
+    if (!may_start(pair, frame, slot)) {
+        return;
+    }
+    if (slot == NULL) {
+        slot = gcoll_match_add(&pair->incoming, frame->stream, frame->index);
+    }
+    if (slot == NULL || (slot->message == NULL && !gcoll_slot_hold(slot, frame->total))) {
+        gcoll_ib_out_of_memory(pair);
+        return;
+    }
+    slot->total = slot->received = frame->total;
+    gcoll_ib_leave_list(pair, slot);
+    gcoll_ib_start(pair, slot, (frame->flags & GCOLL_IB_CREDITED) != 0);
+    notice(pair, slot);
+    if (slot->message == NULL) {
+        memcpy(slot->held, payload, (size_t)frame->total);
+        pair->held += frame->total;
+        pair->ib->counters.bytes_copied += frame->total;
+        return;
+    }
+    hand_over(slot->message, payload);
+    pair->ib->counters.bytes_copied += slot->message->consume == NULL ? frame->total : 0;
+    gcoll_ib_finish_recv(pair, slot);
+}
