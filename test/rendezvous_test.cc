@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -218,6 +219,40 @@ TEST(Leftovers, ForgedKeysHarmNobody) {
     Processes ranks(4, [&](uint32_t rank) { return life(folder, job_of(4), rank); });
     ranks.expect_success(20000);
     gcoll_store_destroy(store);
+}
+
+// One that crashes when its address is known, and comes back before all are there, is one rank of its host.
+TEST(Leftovers, ARankThatStartsAgainIsCountedOnce) {
+    Folder folder;
+    Job job = job_of(3, "reborn");
+    job.adjust = [](uint32_t, gcoll_context_options *options) { options->tuning = "default"; };
+    const auto counts = [&](uint32_t rank) {
+        gcoll_store *store = open_store(folder.url());
+        gcoll_context *context = gcoll_test::join(store, job, rank);
+        char text[512] = "";
+        EXPECT_GCOLL_OK(gcoll_context_tuning(context, text, sizeof text));
+        EXPECT_NE(strstr(text, "ranks=3 local=3\n"), nullptr) << text;
+        use(context);
+        gcoll_context_destroy(context);
+        gcoll_store_destroy(store);
+        return 0;
+    };
+    const auto is_known = [&](const std::string &end) {
+        for (const std::string &name : folder.files())
+            if (name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0)
+                return true;
+        return false;
+    };
+    Processes early(2, counts);
+    for (int64_t end = gcoll_test::now_ms() + 10000; !is_known("+addr.1") && gcoll_test::now_ms() < end;)
+        usleep(1000);
+    EXPECT_TRUE(is_known("+addr.1"));
+    early.signal(1, SIGKILL);
+    EXPECT_EQ(early.wait(1, 5000).signal, SIGKILL);
+    Processes late(2, [&](uint32_t index) { return counts(1 + index); });
+    late.expect_success(20000);
+    EXPECT_EQ(early.wait(0, 5000).code, 0);
+    EXPECT_TRUE(folder.files().empty());
 }
 
 TEST(Leftovers, AnotherProgramsValueIsNamed) {

@@ -1,5 +1,5 @@
 // What contexts go by: fitted when they are created, or from a file; the same on every rank, and told.
-#include "collective_support.h"
+#include "tuning_support.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -11,10 +11,9 @@
 namespace {
 
 using namespace collective_support;
+using namespace tuning_support;
 using gcoll_test::Folder;
-using gcoll_test::Job;
 using gcoll_test::run_threads;
-using gcoll_test::told;
 
 std::string explained(gcoll_context *context, uint64_t count) {
     char text[16384] = "";
@@ -28,20 +27,6 @@ std::string basis(gcoll_context *context, uint64_t count = 10) {
     std::string text = explained(context, count);
     size_t at = text.rfind('\n', text.size() - 2);
     return text.substr(at + 1);
-}
-
-std::string lines(const gcoll_context *context) {
-    char text[512] = "";
-    EXPECT_GCOLL_OK(gcoll_context_tuning(context, text, sizeof text));
-    return text;
-}
-
-Job job_of(uint32_t size, const char *transport, const char *tuning) {
-    Job job;
-    job.size = size;
-    job.transport = transport;
-    job.adjust = [tuning](uint32_t, gcoll_context_options *options) { options->tuning = tuning; };
-    return job;
 }
 
 std::string file_in(const Folder &folder, const std::string &text, const char *name = "f.tuning") {
@@ -214,42 +199,6 @@ TEST(Precedence, OptionThenVariableThenFit) {
 
 // ---- Failures -------------------------------------------------------------------------------------------
 
-// What each rank's creation came to.
-std::map<uint32_t, std::string>
-create_all(uint32_t size, const char *transport,
-           const std::function<void(uint32_t, gcoll_context_options *)> &adjust) {
-    gcoll_test::Watchdog watchdog(60);
-    gcoll_store *store = nullptr;
-    gcoll_hub *hub = nullptr;
-    EXPECT_GCOLL_OK(gcoll_store_memory_create(&store));
-    EXPECT_GCOLL_OK(gcoll_hub_create(size, &hub));
-    std::mutex lock;
-    std::map<uint32_t, std::string> outcomes;
-    std::vector<std::thread> threads;
-    for (uint32_t rank = 0; rank < size; rank++)
-        threads.emplace_back([&, rank] {
-            gcoll_context_options options;
-            gcoll_context_options_init(&options);
-            options.rank = rank;
-            options.size = size;
-            options.store = store;
-            options.hub = hub;
-            options.transport = transport;
-            options.timeout_ms = 20000;
-            adjust(rank, &options);
-            gcoll_context *context = nullptr;
-            std::string outcome = told(gcoll_context_create(&options, &context));
-            gcoll_context_destroy(context);
-            std::lock_guard<std::mutex> guard(lock);
-            outcomes[rank] = outcome;
-        });
-    for (std::thread &thread : threads)
-        thread.join();
-    gcoll_hub_destroy(hub);
-    gcoll_store_destroy(store);
-    return outcomes;
-}
-
 TEST(Failure, OfTheFileIsToldOnEveryRank) {
     Folder folder;
     const std::string bad = file_in(folder, "gcoll-tuning 1\nfor transport=tcp ranks=no\n", "bad");
@@ -290,92 +239,6 @@ TEST(Failure, NoneForCostsOfAnySize) {
     for (const auto &outcome :
          create_all(3, "inproc", [&](uint32_t, gcoll_context_options *options) { options->cost = &cost; }))
         EXPECT_EQ(outcome.second, "ok") << outcome.first;
-}
-
-// A store through which one rank fails, or dies, where it asks how costs are found: before it measures.
-struct Trap {
-    gcoll_store *base;
-    bool deadly;
-};
-
-gcoll_status trap_get(void *self, const char *key, void *value, size_t capacity, size_t *bytes) {
-    auto *trap = static_cast<Trap *>(self);
-    if (strlen(key) > 7 && strcmp(key + strlen(key) - 7, "/tuning") == 0) {
-        if (trap->deadly)
-            _exit(0);
-        return gcoll_store_error(GCOLL_ERR_IO, "the trap");
-    }
-    return gcoll_store_get(trap->base, key, value, capacity, bytes);
-}
-
-gcoll_store *trapped(Trap *trap) {
-    static const gcoll_store_ops ops = {
-        sizeof ops,
-        "trap",
-        [](void *self, const char *key, const void *value, size_t bytes) {
-            return gcoll_store_set(static_cast<Trap *>(self)->base, key, value, bytes);
-        },
-        trap_get,
-        [](void *self, const char *key, int64_t timeout_ms) {
-            return gcoll_store_wait(static_cast<Trap *>(self)->base, key, timeout_ms);
-        },
-        [](void *self, const char *key, int64_t delta, int64_t *value) {
-            return gcoll_store_add(static_cast<Trap *>(self)->base, key, delta, value);
-        },
-        [](void *self, const char *key) { return gcoll_store_remove(static_cast<Trap *>(self)->base, key); },
-        nullptr};
-    gcoll_store *store = nullptr;
-    EXPECT_GCOLL_OK(gcoll_store_create(&ops, trap, &store));
-    return store;
-}
-
-TEST(Failure, OfAPartnerEndsTheMeasurement) {
-    for (const char *transport : {"tcp", "inproc"}) {
-        Trap trap = {nullptr, false};
-        gcoll_store *store = nullptr;
-        std::mutex lock;
-        auto outcomes = create_all(4, transport, [&](uint32_t rank, gcoll_context_options *options) {
-            options->tuning = "fit";
-            std::lock_guard<std::mutex> guard(lock);
-            if (rank != 1)
-                return;
-            trap.base = options->store;
-            options->store = store = trapped(&trap);
-        });
-        for (const auto &outcome : outcomes)
-            EXPECT_NE(outcome.second, "ok") << transport << " " << outcome.first;
-        EXPECT_NE(outcomes[1].find("the trap"), std::string::npos) << outcomes[1];
-        EXPECT_NE((outcomes[3] + outcomes[0]).find("rank 1"), std::string::npos)
-            << outcomes[3] << outcomes[0];
-        gcoll_store_destroy(store);
-    }
-}
-
-TEST(Failure, ACrashOfAPartnerIsToldInTime) {
-    Folder folder; // what a rank that died has left stays in it
-    gcoll_test::Processes ranks(4, [&](uint32_t rank) {
-        gcoll_store *store = nullptr;
-        EXPECT_GCOLL_OK(gcoll_store_open(folder.url().c_str(), 10000, &store));
-        Trap trap = {store, true};
-        gcoll_store *mine = rank == 1 ? trapped(&trap) : store;
-        gcoll_context_options options;
-        gcoll_context_options_init(&options);
-        options.rank = rank;
-        options.size = 4;
-        options.store = mine;
-        options.tuning = "fit";
-        options.timeout_ms = 10000;
-        gcoll_context *context = nullptr;
-        int64_t start = gcoll_test::now_ms();
-        gcoll_status status = gcoll_context_create(&options, &context);
-        EXPECT_NE(status, GCOLL_OK);
-        EXPECT_NE(std::string(gcoll_last_error()).find("rank 1"), std::string::npos) << gcoll_last_error();
-        EXPECT_LT(gcoll_test::now_ms() - start, 15000);
-        gcoll_context_destroy(context);
-        gcoll_store_destroy(store);
-        return 0;
-    });
-    ranks.expect_success(30000);
 }
 
 } // namespace

@@ -275,10 +275,12 @@ gcoll_status gcoll_tuning_agree(gcoll_context *context, uint32_t local_ranks, in
 void gcoll_basis_describe(const gcoll_context *context, const gcoll_tuning_rule *rule, char *text,
                           size_t bytes);
 
-/* Whom rank 0 measures with; returns how many they are, 2 at most. */
-uint32_t gcoll_fit_partners(uint32_t size, uint32_t partners[2]);
+/* Rank 0, with rank 1 and the rank half the job away. Leaves context->timeout_ms at what the last wait had.
+ */
 gcoll_status gcoll_fit_measure(gcoll_context *context, gcoll_cost_parameters *cost, gcoll_sharing *sharing);
 gcoll_status gcoll_fit_serve(gcoll_context *context);
+/* Whether rank 0 measures with this rank, if it measures. */
+bool gcoll_fit_asks(const gcoll_context *context);
 
 struct gcoll_context {
     uint32_t rank, size;
@@ -288,8 +290,7 @@ struct gcoll_context {
     gcoll_store *store;
     char job[72];
     char generation[33]; /* random hex, the same on every rank of this run of the job */
-    char host_key[64];
-    bool joined;      /* keys of ours are in the store */
+    bool joined;         /* keys of ours are in the store */
     char **addresses; /* records of every rank, in a duplicate; else NULL: they are looked up in the store */
 
     const gcoll_transport *transport;
@@ -372,17 +373,27 @@ gcoll_status gcoll_generation_make(char generation[33]);
 void gcoll_generation_bytes(const char generation[33], uint8_t bytes[16]);
 /* Agrees on a generation with all ranks: on return context->generation is set. */
 gcoll_status gcoll_rendezvous_begin(gcoll_context *context, int64_t deadline_ms);
-/* Publishes the address and returns when every rank has; counts the ranks of this host. */
+/* Publishes the address and returns when every rank has, or, on ranks that have no part in what is agreed
+ * then (gcoll_fit_asks), when that is done, well or not; counts the ranks that share this one's
+ * processors. */
 gcoll_status gcoll_rendezvous_finish(gcoll_context *context, const char *address, int64_t deadline_ms,
                                      uint32_t *local_ranks);
 /* Tells the ranks that wait for "go" that it will not come, for the reason in the last error, which stays. */
 void gcoll_rendezvous_refuse(gcoll_context *context, gcoll_status status);
+/* The error that a text in the store stands for: "!", a status, a space and what to say. */
+gcoll_status gcoll_rendezvous_verdict(const char *text);
+/* The processors that a record names, or 0. */
+uint64_t gcoll_rendezvous_processors(const char *record);
+/* Rank 0: tells how many ranks have the same processors. Sorts them. */
+gcoll_status gcoll_rendezvous_publish_shared(gcoll_context *context, uint64_t *processors);
+gcoll_status gcoll_rendezvous_count_shared(gcoll_context *context, uint32_t *ranks);
+gcoll_status gcoll_rendezvous_remove_shared(gcoll_context *context);
 /* GCOLL_ERR_NOT_FOUND if the peer has left. One that broke leaves the cause in place of its address: then
  * GCOLL_ERR_STATE, and *cause is set. */
 gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char *address, size_t bytes,
                                      gcoll_note *cause);
 #define GCOLL_RECORD_MAX (GCOLL_ADDRESS_MAX + 40)
-/* What a rank publishes of itself: its address and its host, with a space between. */
+/* What a rank publishes of itself: its address, its host and its processors, with spaces between. */
 void gcoll_rendezvous_record(const char *address, char record[GCOLL_RECORD_MAX]);
 /* Fills in context->node: which ranks share a host. A look-up for each rank. */
 gcoll_status gcoll_rendezvous_hosts(gcoll_context *context);

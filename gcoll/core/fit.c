@@ -4,7 +4,11 @@
  * Rank 0 asks a partner for so many bytes and gets them: the time of small answers is that of two messages,
  * and what larger ones take beyond it is the bytes'. Partners are rank 1 and the rank half the job away (a
  * power of two), which is on another host if there are several, however the ranks are spread; the slower one
- * counts. Both are connections that trees and butterflies need anyway. The other ranks wait meanwhile.
+ * counts, within a host too, where one may share rank 0's core and the other not. Both are connections that
+ * trees and butterflies need anyway. The other ranks wait meanwhile.
+ *
+ * All exchanges together may take SHARE of what is left until the deadline, so that rank 0 still has the time
+ * to say who did not answer. Where one takes as long as several phases should, it is the last of its phase.
  *
  * A quarter of the samples stands below the one that is taken: what disturbs only adds. Numbers are rounded
  * to quarters of a power of two, so that a machine which measures a little differently each time mostly comes
@@ -26,8 +30,10 @@
     (UINT32_C(64) << 10) /* beyond what fits into one segment, and soon over on a slow link */
 #define LARGE_BYTES   (UINT32_C(256) << 10)
 #define SOON_OVER_NS  200000 /* middle ones that take no longer give way to large ones */
-#define PHASE_NS      1000000
+#define PHASE_NS      500000
 #define FEWEST        3
+#define PATIENCE_NS   5000000 /* a phase that lasts this long is over, with fewer samples */
+#define SHARE         0.75    /* of what is left; a wait that is given up may take a quarter longer */
 #define MOST_REQUESTS (WARM_UPS + 2 + 2 * MOST_SAMPLES + 1) /* of one partner, the last one included */
 #define REDUCED_BYTES (64 << 10) /* lies in the second-level cache, as a piece that has just come in */
 
@@ -40,13 +46,15 @@ struct pings {
     uint32_t large_bytes;
 };
 
-uint32_t gcoll_fit_partners(uint32_t size, uint32_t partners[2]) {
+static uint32_t half_of(uint32_t size) {
     uint32_t half = 1;
     while (half < size - half)
         half *= 2;
-    partners[0] = 1;
-    partners[1] = half;
-    return size < 2 ? 0 : half > 1 ? 2 : 1;
+    return half;
+}
+
+bool gcoll_fit_asks(const gcoll_context *context) {
+    return context->rank == 1 || (context->rank > 1 && context->rank == half_of(context->size));
 }
 
 static int64_t busy_ns(void) {
@@ -94,11 +102,22 @@ gcoll_status gcoll_fit_serve(gcoll_context *context) {
 
 /* ---- Rank 0's side ------------------------------------------------------------------------ */
 
-static gcoll_status ping(gcoll_pair *pair, uint8_t *data, uint32_t bytes, struct sample *sample) {
+/* Rank 0 and the partner that it measures with. */
+struct link {
+    gcoll_context *context;
+    gcoll_pair *pair;
+    uint8_t *data;
+    int64_t end_ms; /* of the measurement */
+};
+
+static gcoll_status ping(const struct link *link, uint32_t bytes, struct sample *sample) {
     uint8_t request[REQUEST_BYTES];
+    const int64_t left = link->end_ms - gcoll_now_ms();
+    link->context->timeout_ms = left > 1 ? left : 1;
     put32(request, bytes);
     const int64_t start = gcoll_now_ns(), busy = busy_ns();
-    gcoll_status status = gcoll_pair_sendrecv(pair, TAG, request, sizeof request, pair, TAG, data, bytes);
+    gcoll_status status =
+        gcoll_pair_sendrecv(link->pair, TAG, request, sizeof request, link->pair, TAG, link->data, bytes);
     *sample = (struct sample){(double)(gcoll_now_ns() - start), (double)(busy_ns() - busy)};
     return status;
 }
@@ -109,13 +128,17 @@ static int by_time(const void *a, const void *b) {
 }
 
 /* The lower quartile of as many as fit into the phase. */
-static gcoll_status sample(gcoll_pair *pair, uint8_t *data, uint32_t bytes, struct sample *typical) {
+static gcoll_status sample(const struct link *link, uint32_t bytes, struct sample *typical) {
     struct sample samples[MOST_SAMPLES];
     uint32_t count = 0;
-    const int64_t end = gcoll_now_ns() + PHASE_NS;
+    const int64_t start = gcoll_now_ns();
+    int64_t spent = 0;
     gcoll_status status = GCOLL_OK;
-    while (status == GCOLL_OK && count < MOST_SAMPLES && (count < FEWEST || gcoll_now_ns() < end))
-        status = ping(pair, data, bytes, &samples[count++]);
+    while (status == GCOLL_OK && count < MOST_SAMPLES && (count < FEWEST || spent < PHASE_NS) &&
+           spent < PATIENCE_NS) {
+        status = ping(link, bytes, &samples[count++]);
+        spent = gcoll_now_ns() - start;
+    }
     if (status != GCOLL_OK)
         return status;
     double busy = 0;
@@ -126,27 +149,34 @@ static gcoll_status sample(gcoll_pair *pair, uint8_t *data, uint32_t bytes, stru
     return GCOLL_OK;
 }
 
-static gcoll_status ask(gcoll_context *context, uint32_t partner, uint8_t *data, struct pings *pings) {
-    gcoll_pair *pair;
-    struct sample first = {0};
+/* Until so many exchanges have passed or took too long: connections and buffers of sockets grow with them. */
+static gcoll_status warm_up(const struct link *link, uint32_t bytes, int most, struct sample *last) {
+    gcoll_status status = GCOLL_OK;
+    last->ns = 0;
+    for (int i = 0; i < most && status == GCOLL_OK && last->ns < PATIENCE_NS; i++)
+        status = ping(link, bytes, last);
+    return status;
+}
+
+static gcoll_status ask(const struct link *link, struct pings *pings) {
+    gcoll_context *context = link->context;
+    struct sample last = {0};
     uint8_t end[REQUEST_BYTES] = {0};
-    gcoll_status status = gcoll_context_pair(context, partner, &pair);
-    for (int i = 0; i < WARM_UPS && status == GCOLL_OK; i++)
-        status = ping(pair, data, SMALL_BYTES, &first);
+    gcoll_status status = warm_up(link, SMALL_BYTES, WARM_UPS, &last);
     if (status == GCOLL_OK)
-        status = sample(pair, data, SMALL_BYTES, &pings->small);
-    for (int i = 0; i < 2 && status == GCOLL_OK; i++) /* buffers of sockets grow with the first */
-        status = ping(pair, data, MIDDLE_BYTES, &first);
-    const bool slow = first.ns >= SOON_OVER_NS;
+        status = sample(link, SMALL_BYTES, &pings->small);
+    if (status == GCOLL_OK)
+        status = warm_up(link, MIDDLE_BYTES, 2, &last);
+    const bool slow = last.ns >= SOON_OVER_NS;
     pings->large_bytes = slow ? MIDDLE_BYTES : LARGE_BYTES;
     if (slow) /* polling while the link is at work would be taken for work of the processor */
         context->transport->set_spin(context->endpoint, 0);
     if (status == GCOLL_OK)
-        status = sample(pair, data, pings->large_bytes, &pings->large);
+        status = sample(link, pings->large_bytes, &pings->large);
     if (slow)
         context->transport->set_spin(context->endpoint, context->endpoint_options.spin_us);
     if (status == GCOLL_OK)
-        status = gcoll_pair_send(pair, TAG, end, sizeof end);
+        status = gcoll_pair_send(link->pair, TAG, end, sizeof end);
     return status;
 }
 
@@ -186,18 +216,21 @@ static double larger(double a, double b) {
 }
 
 gcoll_status gcoll_fit_measure(gcoll_context *context, gcoll_cost_parameters *cost, gcoll_sharing *sharing) {
-    uint32_t partners[2];
-    const uint32_t count = gcoll_fit_partners(context->size, partners);
+    const uint32_t partners[2] = {1, half_of(context->size)};
+    const uint32_t count = context->size > 2 ? 2 : 1;
     struct pings pings = {.large_bytes = LARGE_BYTES};
     uint8_t *data = calloc(1, LARGE_BYTES);
     if (!data)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %u bytes", LARGE_BYTES);
     const double gamma_ns = time_reduction(data);
+    struct link link = {context, NULL, data, gcoll_now_ms() + (int64_t)(SHARE * (double)context->timeout_ms)};
     gcoll_status status = GCOLL_OK;
     gcoll_cost_parameters found[2] = {{0}};
     gcoll_sharing shared[2] = {{0}};
     for (uint32_t i = 0; i < count && status == GCOLL_OK; i++) {
-        status = ask(context, partners[i], data, &pings);
+        status = gcoll_context_pair(context, partners[i], &link.pair);
+        if (status == GCOLL_OK)
+            status = ask(&link, &pings);
         if (status == GCOLL_OK)
             derive(&pings, gamma_ns, &found[i], &shared[i]);
     }

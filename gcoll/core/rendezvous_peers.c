@@ -75,6 +75,17 @@ static gcoll_status miss(gcoll_context *context, uint32_t rank, gcoll_status sta
     return gcoll_context_settle(context);
 }
 
+/* The second word of a record. */
+static gcoll_status host_of(const char *record, uint32_t rank, char host[HOST_TEXT]) {
+    const char *space = strchr(record, ' ');
+    if (!space || strcspn(space + 1, " ") != HOST_TEXT - 1 ||
+        strspn(space + 1, "0123456789abcdef") != HOST_TEXT - 1)
+        return gcoll_error(GCOLL_ERR_PROTOCOL, "rank %u: its record in the store names no host", rank);
+    memcpy(host, space + 1, HOST_TEXT - 1);
+    host[HOST_TEXT - 1] = '\0';
+    return GCOLL_OK;
+}
+
 /* A host gets the number of the first rank that is on it. */
 gcoll_status gcoll_rendezvous_hosts(gcoll_context *context) {
     char record[GCOLL_RECORD_MAX];
@@ -88,14 +99,10 @@ gcoll_status gcoll_rendezvous_hosts(gcoll_context *context) {
         status = get_record(context, rank, record, &cause);
         if (status != GCOLL_OK)
             status = miss(context, rank, status, &cause);
-        const char *space = status == GCOLL_OK ? strchr(record, ' ') : NULL;
-        const char *host = space ? space + 1 : "";
-        if (status == GCOLL_OK &&
-            (strlen(host) != HOST_TEXT - 1 || strspn(host, "0123456789abcdef") != HOST_TEXT - 1))
-            status = gcoll_error(GCOLL_ERR_PROTOCOL, "rank %u: its record in the store names no host", rank);
+        if (status == GCOLL_OK)
+            status = host_of(record, rank, hosts[rank]);
         if (status != GCOLL_OK)
             break;
-        memcpy(hosts[rank], host, HOST_TEXT);
         while (strcmp(hosts[node[rank]], hosts[rank]) != 0)
             node[rank]++;
     }
@@ -121,6 +128,8 @@ static void leave_last(gcoll_context *context) {
         gcoll_rendezvous_key(context, key, "%s/addr.%u", context->generation, rank);
         status = gcoll_store_remove(context->store, key);
     }
+    if (status == GCOLL_OK)
+        status = gcoll_rendezvous_remove_shared(context);
     for (size_t i = 0; i < sizeof common / sizeof common[0] && status == GCOLL_OK; i++) {
         gcoll_rendezvous_key(context, key, "%s/%s", context->generation, common[i]);
         status = gcoll_store_remove(context->store, key);
@@ -135,11 +144,6 @@ void gcoll_rendezvous_leave(gcoll_context *context) {
     gcoll_status status;
     gcoll_rendezvous_key(context, key, "%s/addr.%u", context->generation, context->rank);
     status = context->broken ? leave_cause(context) : gcoll_store_remove(context->store, key);
-    gcoll_rendezvous_key(context, key, "%s/%s", context->generation, context->host_key);
-    if (status == GCOLL_OK)
-        status = gcoll_store_add(context->store, key, -1, &value);
-    if (status == GCOLL_OK && value == 0)
-        status = gcoll_store_remove(context->store, key);
     gcoll_rendezvous_key(context, key, "%s/left", context->generation);
     if (status == GCOLL_OK)
         status = gcoll_store_add(context->store, key, 1, &value);

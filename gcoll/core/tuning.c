@@ -5,8 +5,9 @@
  * hear of it by the store, so what they have is the same to the bit, and no file need lie anywhere else. Keys
  * below "gcoll/<job>/<generation>/", both written by rank 0:
  *   tuning   before it has announced itself: "set", "given", "fit", or "file", a space, the file's name, a
- * newline and all that the file holds agreed   after "go": ranks on rank 0's host, and the numbers, as the
- * hexadecimal digits of their bits; or "!", a status, a space and why there will be none
+ *            newline and all that the file holds
+ *   agreed   after "go": ranks on rank 0's host, and the numbers, as the hexadecimal digits of their bits; or
+ *            "!", a status, a space and why there will be none (rendezvous.c)
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -259,9 +260,8 @@ static gcoll_status get_tuning(gcoll_context *context) {
 static gcoll_status read_agreed(gcoll_basis *basis, const char *text) {
     double *numbers[NUMBERS];
     int at = 0, read = 0;
-    long status = text[0] == '!' ? strtol(text + 1, NULL, 10) : 0;
-    if (status > GCOLL_OK && status <= GCOLL_ERR_INTERNAL && strchr(text, ' '))
-        return gcoll_error((gcoll_status)status, "%s", strchr(text, ' ') + 1);
+    if (text[0] == '!')
+        return gcoll_rendezvous_verdict(text);
     if (sscanf(text, "%7" SCNu32 "%n", &basis->local_ranks, &at) != 1)
         return nonsense("agreed");
     numbers_of(basis, numbers);
@@ -290,22 +290,36 @@ static gcoll_status await_agreed(gcoll_context *context, int64_t deadline_ms) {
     if (status != GCOLL_OK)
         return status;
     value[bytes] = '\0';
-    status = read_agreed(context->basis, value);
-    if (status == GCOLL_OK && context->basis->kind == GCOLL_BASIS_FILE)
-        find_section(context);
-    return status;
+    return read_agreed(context->basis, value);
+}
+
+/* A partner whose measurement failed: rank 0 may be gone, and others need not wait for it. What rank 0 has
+ * said stands: ranks may go by it already. */
+static gcoll_status report(gcoll_context *context, gcoll_status status) {
+    char key[GCOLL_STORE_KEY_MAX + 1], value[AGREED_MAX + 1], reason[REASON_BYTES];
+    size_t bytes;
+    snprintf(reason, sizeof reason, "%s", gcoll_last_error());
+    key_of(context, key, "agreed");
+    gcoll_status there = gcoll_store_get(context->store, key, value, AGREED_MAX, &bytes);
+    gcoll_error(status, "%s", reason);
+    return there == GCOLL_ERR_NOT_FOUND ? publish_failure(context, status) : status;
 }
 
 static gcoll_status follow(gcoll_context *context, int64_t deadline_ms) {
-    uint32_t partners[2];
-    const uint32_t count = gcoll_fit_partners(context->size, partners);
-    gcoll_status status = get_tuning(context);
-    for (uint32_t i = 0; i < count && status == GCOLL_OK && context->basis->kind == GCOLL_BASIS_FITTED; i++)
-        if (partners[i] == context->rank)
-            status = gcoll_fit_serve(context);
-    if (status != GCOLL_OK) /* rank 0 may be gone: others need not wait for it */
-        return publish_failure(context, status);
-    return await_agreed(context, deadline_ms);
+    const bool is_asked = gcoll_fit_asks(context);
+    gcoll_status status = is_asked ? get_tuning(context) : GCOLL_OK;
+    if (status == GCOLL_OK && is_asked && context->basis->kind == GCOLL_BASIS_FITTED) {
+        status = gcoll_fit_serve(context);
+        if (status != GCOLL_OK)
+            return report(context, status);
+    }
+    if (status == GCOLL_OK)
+        status = await_agreed(context, deadline_ms);
+    if (status == GCOLL_OK && !is_asked) /* only now: rank 0 may have said why there is none */
+        status = get_tuning(context);
+    if (status == GCOLL_OK && context->basis->kind == GCOLL_BASIS_FILE)
+        find_section(context);
+    return status;
 }
 
 static bool differ(const gcoll_cost_parameters *a, const gcoll_cost_parameters *b) {
