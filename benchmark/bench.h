@@ -43,12 +43,13 @@ typedef struct bench_plugin {
 } bench_plugin;
 
 typedef struct bench_options {
-    uint32_t local;    /* ranks started here; 0: this process is one rank of a job on several hosts */
-    int64_t rank;      /* -1: not given */
-    uint32_t size;     /* ranks of the job, with --local too */
-    const char *store; /* NULL: a folder of our own */
-    const char *job;   /* NULL: default */
-    bool inproc;
+    uint32_t local;        /* ranks started here; 0: this process is one rank of a job on several hosts */
+    int64_t rank;          /* -1: not given */
+    uint32_t size;         /* ranks of the job, with --local too */
+    const char *store;     /* NULL: a folder of our own */
+    const char *job;       /* NULL: default */
+    const char *transport; /* its name, and never "auto" */
+    bool inproc;           /* it is that one */
     const char *interface;
     int64_t timeout_ms;
 

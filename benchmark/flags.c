@@ -51,10 +51,20 @@ static bool set_job(bench_options *o, const char *flag, const char *text) {
 }
 
 static bool set_transport(bench_options *o, const char *flag, const char *text) {
-    o->inproc = strcmp(text, "inproc") == 0;
-    if (!o->inproc && strcmp(text, "tcp") != 0 && strcmp(text, "auto") != 0) {
-        return cli_bad(flag, text, "auto, tcp, inproc");
+    static const char *const names[] = {"tcp", "inproc", "ibverbs"};
+    o->transport = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            o->transport = names[i];
+        }
     }
+    if (o->transport == NULL && strcmp(text, "auto") == 0) {
+        o->transport = "tcp";
+    }
+    if (o->transport == NULL) {
+        return cli_bad(flag, text, "auto, tcp, inproc, ibverbs");
+    }
+    o->inproc = strcmp(o->transport, "inproc") == 0;
     return true;
 }
 
@@ -241,7 +251,7 @@ static const flag_row flags[] = {
     {{"--size", "N", "ranks of that job; the same on every host"}, set_size},
     {{"--store", "URL", "where they meet: file:DIR or redis://host[:port][/db]"}, set_store},
     {{"--job", "ID", "name of the job in the store (gcoll_bench)"}, set_job},
-    {{"--transport", "NAME", "auto, tcp, or inproc: threads of one process (auto)"}, set_transport},
+    {{"--transport", "NAME", "auto, tcp, ibverbs, or inproc: threads of one process (auto)"}, set_transport},
     {{"--interface", "WHICH", "tcp: interface name, address or subnet (all)"}, set_interface},
     {{"--timeout", "MS", "limit of each call of the library (30000)"}, set_timeout},
     {{NULL, NULL, "What"}, NULL},

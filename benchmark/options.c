@@ -315,8 +315,12 @@ static bool set_defaults(bench_options *o) {
 }
 
 bool bench_options_parse(bench_options *options, int argc, char **argv) {
-    *options = (bench_options){
-        .rank = -1, .type = GCOLL_FLOAT32, .op = GCOLL_SUM, .inputs = 1, .warmup = DEFAULT_WARMUP};
+    *options = (bench_options){.rank = -1,
+                               .transport = "tcp",
+                               .type = GCOLL_FLOAT32,
+                               .op = GCOLL_SUM,
+                               .inputs = 1,
+                               .warmup = DEFAULT_WARMUP};
     if (!bench_flags_parse(options, argc, argv)) {
         return false;
     }

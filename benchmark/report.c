@@ -68,7 +68,7 @@ static void fill_cells(const bench_report *report, const bench_result *result, c
     row->count = 0;
     add_text(row, "collective", gcoll_collective_name(result->collective));
     add_text(row, "algorithm", result->algorithm);
-    add_text(row, "transport", options->inproc ? "inproc" : "tcp");
+    add_text(row, "transport", options->transport);
     add_count(row, "ranks", true, options->size);
     add_count(row, "inputs", data, options->inputs);
     add_count(row, "bytes", data, result->bytes);
@@ -126,7 +126,7 @@ static void print_table_head(const bench_report *report, const bench_result *res
     const bench_options *options = report->options;
     FILE *file = report->file;
     (void)fprintf(file, "#\n# %s: %u rank%s, %s", gcoll_collective_name(result->collective), options->size,
-                  options->size == 1 ? "" : "s", options->inproc ? "inproc" : "tcp");
+                  options->size == 1 ? "" : "s", options->transport);
     if (result->collective != GCOLL_BARRIER) {
         (void)fprintf(file, ", %s", gcoll_type_name(options->type));
     }

@@ -21,7 +21,7 @@ static bool join(const bench_rank *self, bench_state *state) {
     how.size = self->options->size;
     how.store = self->store;
     how.job = self->job;
-    how.transport = self->options->inproc ? "inproc" : "tcp";
+    how.transport = self->options->transport;
     how.hub = self->hub;
     how.interface = self->options->interface;
     how.timeout_ms = bench_timeout_ms(self->options);

@@ -16,6 +16,7 @@
 #ifndef GCOLL_CONTEXT_H
 #define GCOLL_CONTEXT_H
 
+#include "gcoll/ibverbs.h"
 #include "gcoll/plan.h"
 #include "gcoll/status.h"
 #include "gcoll/store.h"
@@ -56,12 +57,14 @@ typedef struct gcoll_context_options {
     gcoll_store *store; /* borrowed while the context lives; may be NULL if size is 1 */
     const char *job; /* name of this job in the store, [A-Za-z0-9._-]{1,64}; NULL is "default". Two contexts
                       * that live at the same time on one store need different names. */
-    const char *transport; /* "tcp" (NULL, "auto" are tcp) or "inproc" */
-    gcoll_hub *hub;        /* inproc only */
-    const char *interface; /* tcp: NULL, or interface name, address or subnet ("10.0.0.0/8"). By default the
-                            * addresses of all interfaces are offered, and a peer on the same host is
-                            * reached by loopback, any other never. */
-    uint16_t port_min, port_max; /* tcp: 0,0 for any free port, else listen in this range, inclusive */
+    const char
+        *transport; /* "tcp" (NULL, "auto" are tcp), "ibverbs" (RDMA devices, with TCP beside) or "inproc" */
+    gcoll_hub *hub; /* inproc only */
+    const char *interface; /* tcp, ibverbs: NULL, or interface name, address or subnet ("10.0.0.0/8"). By
+                            * default the addresses of all interfaces are offered, and a peer on the same host
+                            * is reached by loopback, any other never. */
+    uint16_t port_min,
+        port_max;         /* tcp, ibverbs: 0,0 for any free port, else listen in this range, inclusive */
     int64_t timeout_ms;   /* limit of each blocking call, the rendezvous included; 0: 30000; at most 86400000.
                            * A call fails by then, or a quarter later if all ranks answer and yet nothing
                            * moves: that long it waits for a better informed rank to name the one at fault. A
@@ -90,6 +93,7 @@ typedef struct gcoll_context_options {
                                         * gcoll_bench --tune writes it (docs/tuning.md). NULL: what the environment variable
                                         * GCOLL_TUNING says, or "fit". Not beside `cost`. Errors: IO, INVALID (file, line and
                                         * field); PEER with the same text on the other ranks. */
+    const gcoll_ibverbs_options *ibverbs; /* ibverbs only; NULL: defaults (gcoll/ibverbs.h). Copied. */
 } gcoll_context_options;
 
 /* Fills in defaults. Always call it first: later versions add fields. */

@@ -39,7 +39,7 @@ TEST(Bench, BadFlagsSayWhatIsAllowed) {
         {{"--rank=2", "--size=2", "--store=file:/tmp/x"}, "allowed with --size 2: 0 to 1"},
         {{"--store=http://x"}, "allowed: file:DIR, redis://"},
         {{"--job=a/b"}, "allowed: 1 to 64"},
-        {{"--transport=rdma"}, "allowed: auto, tcp, inproc"},
+        {{"--transport=rdma"}, "allowed: auto, tcp, inproc, ibverbs"},
         {{"--transport=inproc", "--store=file:/tmp/x"}, "no --store"},
         {{"--collective=reduc"}, "found 'reduc'; allowed: all, allreduce, broadcast, barrier, reduce, "},
         {{"--algorithm=rang"}, "ring"},

@@ -9,6 +9,7 @@ namespace {
 using namespace collective_support;
 using gcoll_test::algorithms;
 using gcoll_test::run_threads;
+using gcoll_test::transports;
 using gcoll_test::told;
 
 enum Form { kBlocking, kStarted, kPersistent };
@@ -387,7 +388,7 @@ TEST_P(Blocks, LargeOnes) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Blocks,
                          testing::Combine(testing::Values(1u, 2u, 3u, 5u, 8u),
-                                          testing::Values("inproc", "tcp")),
+                                          transports()),
                          place_name);
 
 } // namespace

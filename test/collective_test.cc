@@ -11,6 +11,7 @@ using namespace collective_support;
 using element_oracle::Bits;
 using gcoll_test::algorithms;
 using gcoll_test::run_threads;
+using gcoll_test::transports;
 
 // `count` elements between two guards that nobody may touch.
 template <class T> class Guarded {
@@ -123,7 +124,7 @@ TEST_P(Collectives, NobodyLeavesABarrierBeforeAllHaveCome) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Collectives,
                          testing::Combine(testing::Values(1u, 2u, 3u, 4u, 5u, 7u, 8u, 13u, 16u, 17u),
-                                          testing::Values("inproc", "tcp")),
+                                          transports()),
                          place_name);
 
 // ---- Types and operations -------------------------------------------------------------------------------
@@ -199,7 +200,7 @@ TEST_P(Types, EveryOperationOfEveryType) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Some, Types,
-                         testing::Combine(testing::Values(1u, 2u, 5u, 8u), testing::Values("inproc", "tcp")),
+                         testing::Combine(testing::Values(1u, 2u, 5u, 8u), transports()),
                          place_name);
 
 // ---- Several buffers of a process -------------------------------------------------------------------------
@@ -307,7 +308,7 @@ TEST_P(Buffers, BroadcastFillsAll) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Some, Buffers,
-                         testing::Combine(testing::Values(1u, 2u, 4u, 5u), testing::Values("inproc", "tcp")),
+                         testing::Combine(testing::Values(1u, 2u, 4u, 5u), transports()),
                          place_name);
 
 // ---- Millions of elements
@@ -356,7 +357,7 @@ TEST_P(Large, EveryAlgorithm) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Some, Large,
-                         testing::Combine(testing::Values(2u, 5u), testing::Values("inproc", "tcp")),
+                         testing::Combine(testing::Values(2u, 5u), transports()),
                          place_name);
 
 } // namespace

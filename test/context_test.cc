@@ -13,6 +13,7 @@ namespace {
 using gcoll_test::Group;
 using gcoll_test::Job;
 using gcoll_test::run_threads;
+using gcoll_test::transports;
 using gcoll_test::told;
 
 uint64_t sum_of(gcoll_context *context, uint64_t value) {
@@ -394,7 +395,7 @@ TEST_P(Contexts, LeavingRightAfterTheLastCall) {
         });
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Contexts, testing::Values("inproc", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Transports, Contexts, transports(),
                          [](const testing::TestParamInfo<const char *> &row) {
                              return std::string(row.param);
                          });

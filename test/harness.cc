@@ -94,6 +94,28 @@ std::vector<std::string> Folder::files() const {
 
 // ---- Threads --------------------------------------------------------------------------------------------
 
+std::vector<const char *> transports_to_test() {
+    const char *given = getenv("GCOLL_TEST_TRANSPORTS");
+    const std::string wanted = given && *given ? std::string(",") + given + "," : ",inproc,tcp,";
+    std::vector<const char *> found;
+    size_t characters = 1;
+    for (const char *name : {"inproc", "tcp", "ibverbs"})
+        if (wanted.find(std::string(",") + name + ",") != std::string::npos) {
+            found.push_back(name);
+            characters += strlen(name) + 1;
+        }
+    if (characters != wanted.size() || found.empty()) {
+        fprintf(stderr, "GCOLL_TEST_TRANSPORTS: '%s'; allowed are inproc, tcp, ibverbs\n", given);
+        exit(2);
+    }
+    return found;
+}
+
+const char *process_transport() {
+    const char *last = transports_to_test().back();
+    return strcmp(last, "inproc") == 0 ? "tcp" : last;
+}
+
 gcoll_context_options options_of(const Job &job, uint32_t rank, gcoll_store *store, gcoll_hub *hub) {
     gcoll_context_options options;
     gcoll_context_options_init(&options);
@@ -248,7 +270,7 @@ Processes::~Processes() {
 
 gcoll_context *join(gcoll_store *store, const Job &job, uint32_t rank) {
     gcoll_context_options options = options_of(job, rank, store, nullptr);
-    options.transport = "tcp";
+    options.transport = process_transport();
     gcoll_context *context = nullptr;
     EXPECT_GCOLL_OK(gcoll_context_create(&options, &context));
     return context;

@@ -84,6 +84,15 @@ struct Job {
     std::function<void(gcoll_hub *hub)> prepare; // before ranks attach; may be empty
 };
 
+// The transports that tests of a context are run over: "inproc" and "tcp", or those that the environment
+// variable GCOLL_TEST_TRANSPORTS names, with commas between.
+std::vector<const char *> transports_to_test();
+inline auto transports() {
+    return testing::ValuesIn(transports_to_test());
+}
+// The one of them between processes.
+const char *process_transport();
+
 gcoll_context_options options_of(const Job &job, uint32_t rank, gcoll_store *store, gcoll_hub *hub);
 
 // Runs body for each rank in a thread of its own with a context of one job, destroyed afterwards.
@@ -145,7 +154,7 @@ class Processes {
 void run_processes(uint32_t size, int64_t limit_ms,
                    const std::function<int(uint32_t rank, gcoll_store *store)> &main);
 
-// Opens the store and joins over tcp; a gtest failure and NULL if that fails.
+// Opens the store and joins over process_transport(); a gtest failure and NULL if that fails.
 gcoll_context *join(gcoll_store *store, const Job &job, uint32_t rank);
 
 // Spins with short sleeps until the flag has at least this value; false after limit_ms.

@@ -16,6 +16,7 @@ namespace {
 using gcoll_test::Job;
 using gcoll_test::now_ms;
 using gcoll_test::run_threads;
+using gcoll_test::transports;
 using gcoll_test::told;
 
 gcoll_status sum_float(gcoll_context *context, std::vector<float> &data, const char *algorithm = nullptr) {
@@ -155,7 +156,7 @@ TEST_P(Mismatches, EveryRankIsToldBothSides) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Mismatches,
-                         testing::Combine(testing::Range<size_t>(0, 14), testing::Values("inproc", "tcp")),
+                         testing::Combine(testing::Range<size_t>(0, 14), transports()),
                          [](const testing::TestParamInfo<MismatchParam> &row) {
                              return std::string(mismatches()[std::get<0>(row.param)].name) + "_" +
                                     std::get<1>(row.param);
@@ -315,7 +316,7 @@ TEST_P(Aborts, RightBeforeTheEndReachesTheOthers) {
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Aborts, testing::Values("inproc", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Transports, Aborts, transports(),
                          [](const testing::TestParamInfo<const char *> &row) {
                              return std::string(row.param);
                          });

@@ -9,6 +9,7 @@ namespace {
 using gcoll_test::Group;
 using gcoll_test::Job;
 using gcoll_test::run_threads;
+using gcoll_test::transports;
 using gcoll_test::told;
 
 // What element i holds on a rank, in a round and a slot; sums stay exact in float.
@@ -240,7 +241,7 @@ TEST_P(Operations, RootAThousandBroadcastsAhead) {
     far_ahead(300, job);
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Operations, testing::Values("inproc", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Transports, Operations, transports(),
                          [](const testing::TestParamInfo<const char *> &row) {
                              return std::string(row.param);
                          });

@@ -8,6 +8,7 @@ namespace {
 
 using gcoll_test::Job;
 using gcoll_test::run_threads;
+using gcoll_test::transports;
 using gcoll_test::told;
 
 gcoll_pair *pair_to(gcoll_context *context, uint32_t peer) {
@@ -250,7 +251,7 @@ TEST_P(Pairs, WhatWasSentBeforeLeavingArrives) {
     EXPECT_LT(gcoll_test::now_ms() - before, 5000) << "long before the timeout";
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Pairs, testing::Values("inproc", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Transports, Pairs, transports(),
                          [](const testing::TestParamInfo<const char *> &row) {
                              return std::string(row.param);
                          });

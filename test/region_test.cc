@@ -12,6 +12,7 @@ namespace {
 using gcoll_test::Group;
 using gcoll_test::Job;
 using gcoll_test::run_threads;
+using gcoll_test::transports;
 
 using Keys = std::vector<gcoll_region_key>;
 
@@ -306,7 +307,7 @@ TEST(RegionErrors, OneWhoseContextIsGone) {
     gcoll_region_destroy(region);
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Regions, testing::Values("inproc", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Transports, Regions, transports(),
                          [](const auto &given) { return std::string(given.param); });
 
 } // namespace

@@ -9,6 +9,7 @@ using namespace collective_support;
 using gcoll_test::Group;
 using gcoll_test::Job;
 using gcoll_test::run_threads;
+using gcoll_test::transports;
 using gcoll_test::told;
 
 gcoll_pair *pair_to(gcoll_context *context, uint32_t peer) {
@@ -436,7 +437,7 @@ TEST_P(Requests, FromAnyRefusesBadArguments) {
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Requests, testing::Values("inproc", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Transports, Requests, transports(),
                          [](const testing::TestParamInfo<const char *> &row) {
                              return std::string(row.param);
                          });

@@ -10,6 +10,7 @@ using namespace collective_support;
 using gcoll_test::Group;
 using gcoll_test::Job;
 using gcoll_test::run_threads;
+using gcoll_test::transports;
 using gcoll_test::told;
 
 class Threads : public testing::TestWithParam<const char *> {
@@ -166,7 +167,7 @@ TEST_P(Threads, ComeAndGo) {
         });
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Threads, testing::Values("inproc", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Transports, Threads, transports(),
                          [](const testing::TestParamInfo<const char *> &row) {
                              return std::string(row.param);
                          });

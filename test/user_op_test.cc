@@ -5,6 +5,7 @@ namespace {
 
 using namespace collective_support;
 using gcoll_test::run_threads;
+using gcoll_test::transports;
 using gcoll_test::told;
 
 // ---- Operations of the user's own ------------------------------------------------------------------------
@@ -182,7 +183,7 @@ TEST_P(UserOp, OrderHoldsInReduceAndReduceScatter) {
 
 INSTANTIATE_TEST_SUITE_P(Some, UserOp,
                          testing::Combine(testing::Values(1u, 2u, 3u, 5u, 8u),
-                                          testing::Values("inproc", "tcp")),
+                                          transports()),
                          place_name);
 
 // ---- Bits that all ranks share ----------------------------------------------------------------------------

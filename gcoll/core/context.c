@@ -140,6 +140,22 @@ static char *copy_text(const char *text) {
     return text ? strdup(text) : NULL;
 }
 
+static gcoll_status copy_ibverbs(gcoll_context *context, const gcoll_ibverbs_options *given) {
+    if (!given)
+        return GCOLL_OK;
+    gcoll_ibverbs_options_init(&context->ibverbs);
+    gcoll_status status =
+        gcoll_options_read(&context->ibverbs, sizeof context->ibverbs, sizeof context->ibverbs, given);
+    if (status != GCOLL_OK)
+        return gcoll_error(status, "options.ibverbs: %s", gcoll_last_error());
+    context->ib_device = copy_text(context->ibverbs.device);
+    if (context->ibverbs.device && !context->ib_device)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "options.ibverbs: no memory for the name of a device");
+    context->ibverbs.device = context->ib_device;
+    context->endpoint_options.ibverbs = &context->ibverbs;
+    return GCOLL_OK;
+}
+
 gcoll_status gcoll_context_allocate(const gcoll_context_options *o, gcoll_context **out) {
     gcoll_context *context = calloc(1, sizeof *context);
     if (!context)
@@ -173,6 +189,11 @@ gcoll_status gcoll_context_allocate(const gcoll_context_options *o, gcoll_contex
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "options.size: no memory for %u ranks", o->size);
     }
     memset(context->peers, 0, o->size * sizeof *context->peers);
+    gcoll_status status = copy_ibverbs(context, o->ibverbs);
+    if (status != GCOLL_OK) {
+        gcoll_context_destroy(context);
+        return status;
+    }
     *out = context;
     return GCOLL_OK;
 }
@@ -298,6 +319,7 @@ void gcoll_context_destroy(gcoll_context *context) {
     gcoll_registry_clear(&context->registry);
     gcoll_release(context, context->peers, context->size * sizeof *context->peers);
     free(context->interface);
+    free(context->ib_device);
     free(context);
 }
 

@@ -297,6 +297,8 @@ struct gcoll_context {
     gcoll_endpoint *endpoint;                /* NULL if size is 1 */
     gcoll_endpoint_options endpoint_options; /* as opened, for duplicates */
     char *interface;
+    gcoll_ibverbs_options ibverbs; /* if endpoint_options name it; with a device name of its own */
+    char *ib_device;
     gcoll_peer *peers;
 
     uint64_t sequence; /* of the latest operation begun; the first is 1 */
@@ -483,7 +485,9 @@ struct gcoll_region {
     uint8_t *data;
     uint64_t bytes;
     uint64_t notified;
-    uint32_t uses; /* accesses of peers under way */
+    uint32_t uses; /* accesses of peers under way, as far as they are served by messages */
+    bool is_exposed;
+    gcoll_exposed exposed;
     gcoll_region *next;
 };
 
@@ -491,6 +495,9 @@ typedef struct gcoll_access_wanted {
     bool is_put, notify;
     uint64_t region, offset, bytes;
     void *data; /* that a put only reads */
+    bool is_direct; /* the transport reaches the memory: */
+    uint64_t address;
+    uint32_t key;
 } gcoll_access_wanted;
 
 /* NULL if there is none. */

@@ -93,6 +93,7 @@ static gcoll_status duplicate(gcoll_context *parent, gcoll_context **out) {
     options.eager_bytes = parent->endpoint_options.eager_bytes;
     options.eager_pool_bytes = parent->endpoint_options.eager_pool_bytes;
     options.hub = parent->endpoint_options.hub;
+    options.ibverbs = parent->endpoint_options.ibverbs;
     options.log = parent->log;
     options.log_arg = parent->log_arg;
     options.allocator = &parent->allocator;
