@@ -10,7 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <map>
+#include <sstream>
 #include <string>
 
 namespace {
@@ -237,20 +239,31 @@ TEST(Leftovers, ARankThatStartsAgainIsCountedOnce) {
         gcoll_store_destroy(store);
         return 0;
     };
-    const auto is_known = [&](const std::string &end) {
+    // What is in the store as the address of rank 1.
+    const auto address = [&] {
+        const std::string end = "+addr.1";
+        std::stringstream text;
         for (const std::string &name : folder.files())
             if (name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0)
-                return true;
-        return false;
+                text << std::ifstream(folder.path() + "/" + name).rdbuf();
+        return text.str();
+    };
+    const auto await_other = [&](const std::string &than) { // an empty one is none
+        for (int64_t end = gcoll_test::now_ms() + 10000; gcoll_test::now_ms() < end; usleep(1000))
+            if (std::string now = address(); !now.empty() && now != than)
+                return now;
+        return than;
     };
     Processes early(2, counts);
-    for (int64_t end = gcoll_test::now_ms() + 10000; !is_known("+addr.1") && gcoll_test::now_ms() < end;)
-        usleep(1000);
-    EXPECT_TRUE(is_known("+addr.1"));
+    const std::string first = await_other("");
+    EXPECT_FALSE(first.empty());
     early.signal(1, SIGKILL);
     EXPECT_EQ(early.wait(1, 5000).signal, SIGKILL);
-    Processes late(2, [&](uint32_t index) { return counts(1 + index); });
-    late.expect_success(20000);
+    Processes reborn(1, [&](uint32_t) { return counts(1); });
+    EXPECT_NE(await_other(first), first);
+    Processes last(1, [&](uint32_t) { return counts(2); });
+    reborn.expect_success(20000);
+    last.expect_success(20000);
     EXPECT_EQ(early.wait(0, 5000).code, 0);
     EXPECT_TRUE(folder.files().empty());
 }
