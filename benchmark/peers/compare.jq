@@ -32,7 +32,7 @@ def point: {collective: .[0].collective, ranks: .[0].ranks, bytes: .[0].bytes,
         map({key: (if .[0].contestant == "gcoll_fixed" then "gcoll_fixed \(.[0].algorithm)" else .[0].contestant end), value: figures}) |
         from_entries)} |
     .results |= (. + best_of("gcoll_best"; startswith("gcoll_fixed ")) + best_of("gloo_best"; startswith("gloo_")) +
-        best_of("raw_best"; startswith("raw_"))) |
+        best_of("raw_best"; IN("raw_spin", "raw_block"))) |
     .results.gcoll as $gcoll |
     .ratios = if $gcoll == null then {} else .results | with_entries(select(.key != "gcoll") | .value |= (. as $p | $gcoll | ratio_to($p))) end;
 
@@ -42,7 +42,7 @@ def summary: map(.bytes = (.bytes // 0)) | group_by([(.collective as $c | order 
 
 # ---- Tables ----------------------------------------------------------------------------------------------------
 
-def columns: ["gcoll", "gcoll_best", "raw_spin", "raw_block", "openmpi_tcp", "openmpi", "mpich", "gloo_ring", "gloo_ring_chunked",
+def columns: ["gcoll", "gcoll_best", "raw_spin", "raw_block", "raw_sum", "openmpi_tcp", "openmpi", "mpich", "gloo_ring", "gloo_ring_chunked",
     "gloo_halving_doubling", "gloo_bcube", "gloo_new_ring", "gloo_new_bcube", "gloo"];
 
 # The columns that some of these points have, or have failed to get, in order.
@@ -59,7 +59,7 @@ def bytes_text: if .collective == "barrier" then "-" else .bytes | size_text end
 def block($failures): . as $points |
     ($failures | map(select(.collective == $points[0].collective and .ranks == $points[0].ranks))) as $failed | present($failed) as $columns |
     ($columns - ["gcoll"]) as $others | any($points[]; .results.gcoll) as $gcoll |
-    [("gcoll", "gcoll_best", "raw_spin", "raw_block") as $c | select($columns | index($c)) | $c] as $with_algorithm |
+    [("gcoll", "gcoll_best", "raw_spin", "raw_block", "raw_sum") as $c | select($columns | index($c)) | $c] as $with_algorithm |
     def cell($name; text): .results[$name] as $r | if $r != null then $r | text else
         (.bytes as $b | if any($failed[]; .contestant == $name and (.bytes | index($b))) then "failed" else "-" end) end;
     [""], ["\($points[0].collective), \($points[0].ranks) ranks"],
@@ -86,6 +86,7 @@ def cells: . as $p |
         [["gcoll"], "p99/p50", (.p99_over_p50 | two)]),
     [["gcoll_best"], "best fixed algorithm", (.results.gcoll_best.algorithm // "-")], [["gcoll_best"], "its us", us_of("gcoll_best")],
     [["raw_best"], "raw, us", us_of("raw_best")], [["gcoll", "raw_best"], "/ raw", ratio("raw_best")],
+    [["raw_sum"], "raw + sum, us", us_of("raw_sum")], [["gcoll", "raw_sum"], "/ raw + sum", ratio("raw_sum")],
     peer("openmpi_tcp"; "Open MPI TCP"), peer("openmpi"; "Open MPI"), peer("mpich"; "MPICH"),
     [["gloo_best"], "best Gloo", us_of("gloo_best")], [["gloo_best"], "", (.results.gloo_best.contestant // "-" | sub("gloo_"; ""))],
     [["gcoll", "gloo_best"], "/ it", ratio("gloo_best")];

@@ -97,7 +97,7 @@ field_of() {
     local name
     for name in "${contestants[@]}"; do
         case $1:$name in
-        allreduce:gloo) ;;
+        allreduce:gloo | barrier:raw_sum) ;;
         allreduce:* | barrier:raw_*) echo "$name" ;;
         *:gcoll_best | *:raw_* | *:gloo_*) ;;
         *) echo "$name" ;;

@@ -3,18 +3,26 @@
  * Processes that have one socket to each other, with TCP_NODELAY, move the bytes that an allreduce of S bytes
  * must move, and nothing else: no headers, no reduction, no copies but the kernel's. What is moved is
  *
- *   exchange  ceil(log2 P) times: S bytes out and S bytes in, at once, with one partner (rank xor 1, 2, 4,
- * ... ; for P that are no power of two to rank + 2^k and from rank - 2^k). No allreduce has fewer steps. At P
- * = 2 this is one exchange of S bytes each way, and it is also what the fewest bytes are: 2(P-1)/P S = S. So
- * at P = 2 it is the floor at every size. halving   P a power of two above 2: exchanges of S/2, S/4, ...,
- * S/P, and then S/P, ..., S/2. The fewest bytes, 2(P-1)/P S each way, in 2 log2 P steps that wait for one
- * another. ring      2(P-1)/P S bytes to the right neighbour while as many come from the left one, as a
- * stream in which nothing waits for anything: no allreduce is as free, so for large S it is a bound and not a
- * model. direct    S/P bytes to each other rank and as many from each, twice: the fewest bytes, in two steps.
+ * exchange: ceil(log2 P) times S bytes out and S bytes in, at once, with one partner (rank xor 1, 2, 4, ...;
+ * for P that are no power of two to rank + 2^k and from rank - 2^k). No allreduce has fewer steps. At P = 2
+ * this is one exchange of S bytes each way, and it is also what the fewest bytes are: 2(P-1)/P S = S. So at P
+ * = 2 it is the floor at every size.
  *
- * With --algorithm auto all that apply to P and S are tried, each with several sizes of the longest send()
- * and recv() (16 KiB to 1 MiB, and unlimited), and the fastest is timed. Data land in a buffer of S bytes, in
- * a buffer of their own beside those that are sent. The received bytes are checked.
+ * halving: P a power of two above 2, exchanges of S/2, S/4, ..., S/P, and then S/P, ..., S/2. The fewest
+ * bytes, 2(P-1)/P S each way, in 2 log2 P steps that wait for one another.
+ *
+ * ring: 2(P-1)/P S bytes to the right neighbour while as many come from the left one, as a stream in which
+ * nothing waits for anything. No allreduce is as free, so for large S it is a bound and not a model.
+ *
+ * direct: S/P bytes to each other rank and as many from each, twice: the fewest bytes, in two steps.
+ *
+ * With --algorithm auto all that apply to P and S are tried, the best one with several sizes of the longest
+ * send() and recv() (16 KiB to 1 MiB, and unlimited), and the fastest is timed. Data come from a buffer of S
+ * bytes and land in another one, as those of an allreduce do. The received bytes are checked.
+ *
+ * "raw_sum" spins, and is an allreduce: what comes is added up, straight from a buffer that stays in cache,
+ * by a plain loop. Of the patterns those are tried that can be one: exchange and halving for P a power of
+ * two, halving at P = 2 as well, and direct. What it takes beyond raw_spin is what any allreduce has to.
  *
  * Two ways to wait: "raw_spin" asks the sockets over and over again (and yields the processor between if
  * there are more ranks than processors); "raw_block" sleeps in the kernel, in recv() where one direction is
@@ -30,13 +38,16 @@ const char cli_program[] = "gcoll_peer_raw";
 
 static const peer_program about = {
     .about = "what the sockets of an allreduce over TCP cost, without any library\n",
-    .algorithms = "Algorithms: WAIT[:PATTERN[:CHUNK[:BUFFER]]]. WAIT is spin or block (both, if nothing is "
-                  "said). PATTERN\n"
-                  "is exchange, halving, ring or direct, CHUNK the longest send and recv in bytes, as 256Ki "
-                  "(0: no limit),\n"
-                  "and BUFFER the size of socket buffers, 0 (the kernel's own) or 4Mi. With WAIT alone, the "
-                  "fastest of them\n"
-                  "for each size. Collectives: allreduce and barrier.\n",
+    .algorithms =
+        "Algorithms: WAIT[:PATTERN[:CHUNK[:BUFFER]]]. WAIT is spin or block (both, if nothing is said), or "
+        "sum: to\n"
+        "spin, and to add up what comes, so that it is an allreduce. PATTERN is exchange, halving, ring or "
+        "direct,\n"
+        "CHUNK the longest send and recv in bytes, as 256Ki (0: no limit), and BUFFER the size of socket "
+        "buffers,\n"
+        "0 (the kernel's own) or 4Mi. With WAIT alone, the fastest of them for each size. Collectives: "
+        "allreduce and\n"
+        "barrier; of sum only allreduce.\n",
     .starts_ranks = true,
 };
 
@@ -58,18 +69,19 @@ typedef struct raw_state {
     raw_pattern one; /* a single transfer */
     uint64_t chunk;
     uint64_t bytes;
-    unsigned char *in, *out;
+    unsigned char *in, *out, *hot;
     unsigned char token[2];
+    bool sum; /* what comes is added up */
 } raw_state;
 
 static bool run(void *self) {
     raw_state *s = self;
-    return raw_move(s->mesh, &s->pattern, s->in, s->out, s->chunk);
+    return raw_move(s->mesh, &s->pattern, s->in, s->out, s->hot, s->chunk);
 }
 
 static bool barrier(void *self) {
     raw_state *s = self;
-    return raw_move(s->mesh, &s->barrier, &s->token[0], &s->token[1], CHUNK_UNLIMITED);
+    return raw_move(s->mesh, &s->barrier, &s->token[0], &s->token[1], NULL, CHUNK_UNLIMITED);
 }
 
 /* One block of numbers to or from a rank. */
@@ -78,7 +90,7 @@ static bool pass(raw_state *s, uint32_t peer, bool send, double *values, uint32_
     one->steps = 1;
     one->ends[0] = 1;
     one->transfers[0] = (raw_transfer){.peer = peer, .send = send, .bytes = count * sizeof *values};
-    return raw_move(s->mesh, one, (unsigned char *)values, (unsigned char *)values, CHUNK_UNLIMITED);
+    return raw_move(s->mesh, one, (unsigned char *)values, (unsigned char *)values, NULL, CHUNK_UNLIMITED);
 }
 
 /* By way of rank 0. */
@@ -102,43 +114,15 @@ static bool max(void *self, double *values, uint32_t count) {
     return good;
 }
 
-/* ---- The check: every byte of the output is what was sent last to that place
- * -------------------------------- */
-
-static unsigned char input_byte(uint32_t rank, uint64_t at) {
-    return (unsigned char)(rank * 37 + at * 7 + (at >> 8) * 3);
-}
-
 static void fill(void *self) {
     raw_state *s = self;
-    memset(s->out, 0xa5, s->bytes);
-    for (uint64_t i = 0; i < s->bytes; i++) {
-        s->in[i] = input_byte(s->mesh->rank, i);
-    }
+    raw_fill(s->mesh->rank, s->sum, s->in, s->out, s->bytes);
 }
 
-/* What was passed on is taken as it is: it came to the one who passed it on from an input. */
 static uint64_t count_wrong(void *self) {
     const raw_state *s = self;
-    const raw_pattern *p = &s->pattern;
-    unsigned char *expected = malloc(s->bytes + 1);
-    uint64_t wrong = 0;
-    if (expected == NULL) {
-        cli_complain("out of memory for a check of %" PRIu64 " bytes", s->bytes);
-        return 1;
-    }
-    memset(expected, 0xa5, s->bytes);
-    for (uint32_t n = 0; n < p->ends[p->steps]; n++) {
-        const raw_transfer *t = &p->transfers[n];
-        for (uint64_t i = 0; !t->send && i < t->bytes; i++) {
-            expected[t->at + i] = t->from_output ? s->out[t->at + i] : input_byte(t->peer, t->from + i);
-        }
-    }
-    for (uint64_t i = 0; i < s->bytes; i++) {
-        wrong += s->out[i] != expected[i];
-    }
-    free(expected);
-    return wrong;
+    return s->sum ? raw_wrong_sums(s->mesh->size, s->out, s->bytes)
+                  : raw_wrong_bytes(&s->pattern, s->out, s->bytes);
 }
 
 /* ---- The fastest pattern and chunk for a size
@@ -151,14 +135,26 @@ static uint64_t count_wrong(void *self) {
 #define RING             2u
 /* Shorter ones fit into any socket's buffer. */
 #define SHORTEST_TUNED (16u << 10)
-#define TRIAL_CALLS    5u
-#define TRIAL_BATCHES  40u
-#define TRIAL_US       20000.0
+/* What long vectors' patterns are compared by: unlimited calls leave the cache. */
+#define FIRST_CHUNK   262144u
+#define TRIAL_CALLS   5u
+#define TRIAL_BATCHES 40u
+#define TRIAL_US      20000.0
 
 static bool make(raw_state *s, uint32_t which) {
     bool useful = which == 0 ? s->mesh->size == 2 || s->bytes <= LONGEST_EXCHANGE
                              : which != RING || s->bytes >= SHORTEST_RING;
-    return useful && raw_pattern_make(which, s->mesh->rank, s->mesh->size, s->bytes, &s->pattern);
+    return useful && raw_pattern_make(which, s->mesh->rank, s->mesh->size, s->bytes, s->sum, &s->pattern);
+}
+
+/* A sum has none for some numbers of ranks and bytes. */
+static bool any_pattern(raw_state *s) {
+    for (uint32_t w = 0; w < RAW_PATTERNS; w++) {
+        if (make(s, w)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Which of all that can be chosen. */
@@ -222,9 +218,10 @@ static bool try_and_sort(raw_state *s, const peer_job *job, const peer_call *cal
 static bool search(raw_state *s, const peer_job *job, const peer_call *call, raw_setting *best) {
     raw_setting settings[SETTINGS_MOST];
     uint32_t count = 0;
+    uint64_t first = s->bytes > FIRST_CHUNK ? FIRST_CHUNK : CHUNK_UNLIMITED;
     for (uint32_t w = 0; w < RAW_PATTERNS; w++) {
         if (make(s, w)) {
-            settings[count++] = (raw_setting){.which = w, .chunk = CHUNK_UNLIMITED};
+            settings[count++] = (raw_setting){.which = w, .chunk = first};
         }
     }
     if (!try_and_sort(s, job, call, settings, 0, count)) {
@@ -232,9 +229,10 @@ static bool search(raw_state *s, const peer_job *job, const peer_call *call, raw
     }
     uint32_t which = settings[0].which;
     uint32_t patterns = count;
-    for (uint32_t i = 1; s->bytes > SHORTEST_TUNED && i < BUFFERS * CHUNKS; i++) {
+    for (uint32_t i = 0; s->bytes > SHORTEST_TUNED && i < BUFFERS * CHUNKS; i++) {
         uint64_t chunk = chunks[i % CHUNKS];
-        if (chunk == CHUNK_UNLIMITED || chunk < s->bytes) {
+        bool tried = chunk == first && i < CHUNKS;
+        if (!tried && (chunk == CHUNK_UNLIMITED || chunk < s->bytes)) {
             settings[count++] = (raw_setting){.which = which, .chunk = chunk, .buffer = i / CHUNKS};
         }
     }
@@ -250,7 +248,7 @@ static bool search(raw_state *s, const peer_job *job, const peer_call *call, raw
 
 /* "spin[:PATTERN[:CHUNK[:BUFFER]]]", as the flag has it. */
 typedef struct raw_choice {
-    bool spin, block;
+    bool spin, block, sum;
     raw_setting setting; /* which == RAW_PATTERNS: the fastest */
 } raw_choice;
 
@@ -298,11 +296,12 @@ static bool parse_choice(const char *text, raw_choice *choice) {
     size_t length = strcspn(text, ":");
     choice->spin = length == 4 && memcmp(text, "spin", 4) == 0;
     choice->block = length == 5 && memcmp(text, "block", 5) == 0;
-    bool named = choice->spin || choice->block;
+    choice->sum = length == 3 && memcmp(text, "sum", 3) == 0;
+    bool named = choice->spin || choice->block || choice->sum;
     if (named && (text[length] == '\0' || parse_setting(text + length + 1, &choice->setting))) {
         return true;
     }
-    return cli_bad("--algorithm", text, "what --help says, as spin or block:ring:256Ki:4Mi");
+    return cli_bad("--algorithm", text, "what --help says, as spin, block:ring:256Ki:4Mi or sum");
 }
 
 /* As the flag takes it, behind "spin:" or "block:". */
@@ -320,7 +319,9 @@ static void name_of(const raw_state *s, char *name, size_t bytes) {
 
 static bool measure(raw_state *s, const peer_job *job, const raw_choice *choice) {
     char name[64];
-    peer_call call = {.program = s->mesh->spin ? "raw_spin" : "raw_block",
+    peer_call call = {.program = s->sum          ? "raw_sum"
+                                 : s->mesh->spin ? "raw_spin"
+                                                 : "raw_block",
                       .collective = s->options->collective,
                       .bytes = s->bytes,
                       .in = s->in,
@@ -336,12 +337,17 @@ static bool measure(raw_state *s, const peer_job *job, const raw_choice *choice)
     call.run = run;
     raw_setting setting = choice->setting;
     fill(s); /* pages are touched before anything is timed */
+    if (setting.which == RAW_PATTERNS && !any_pattern(s)) {
+        cli_complain("no sum of %" PRIu64 " bytes by %u ranks: no power of two, and no equal parts", s->bytes,
+                     s->mesh->size);
+        return true;
+    }
     if (setting.which == RAW_PATTERNS && !search(s, job, &call, &setting)) {
         return false;
     }
     s->chunk = setting.chunk;
     s->mesh = &s->meshes[setting.buffer];
-    if (!raw_pattern_make(setting.which, s->mesh->rank, s->mesh->size, s->bytes, &s->pattern)) {
+    if (!raw_pattern_make(setting.which, s->mesh->rank, s->mesh->size, s->bytes, s->sum, &s->pattern)) {
         cli_complain("%s is not for %u ranks and %" PRIu64 " bytes", raw_pattern_names[setting.which],
                      s->mesh->size, s->bytes);
         return false;
@@ -377,35 +383,60 @@ static bool connect_all(raw_state *s) {
         }
     }
     s->mesh = &s->meshes[0];
-    return raw_pattern_make(0, s->mesh->rank, s->mesh->size, 1, &s->barrier);
+    return raw_pattern_make(0, s->mesh->rank, s->mesh->size, 1, false, &s->barrier);
 }
 
-static void wait_by(raw_state *s, bool spin) {
+static bool measure_by(raw_state *s, const peer_job *job, const raw_choice *choice, bool spin, bool sum) {
     for (size_t b = 0; b < BUFFERS; b++) {
         s->meshes[b].spin = spin;
     }
+    s->sum = sum;
+    return measure_sizes(s, job, choice);
 }
 
 static int one_rank(const peer_options *options) {
     raw_choice choice;
     raw_state *s = calloc(1, sizeof *s);
-    if (s == NULL) {
+    unsigned char *hot = aligned_alloc(64, RAW_HOT_BYTES);
+    if (s == NULL || hot == NULL) {
+        free(s);
+        free(hot);
         return PEER_FAILED;
     }
     s->options = options;
+    s->hot = hot;
     bool good = parse_choice(options->algorithm, &choice) && connect_all(s);
     peer_job job = {.rank = options->rank, .size = options->size, .self = s, .barrier = barrier, .max = max};
-    for (int spin = 1; good && spin >= 0; spin--) {
-        wait_by(s, spin == 1);
-        if (spin == 1 ? choice.spin : choice.block) {
-            good = measure_sizes(s, &job, &choice);
-        }
+    if (good && choice.spin) {
+        good = measure_by(s, &job, &choice, true, false);
+    }
+    if (good && choice.block) {
+        good = measure_by(s, &job, &choice, false, false);
+    }
+    if (good && choice.sum) {
+        good = measure_by(s, &job, &choice, true, true);
     }
     for (size_t b = 0; b < BUFFERS; b++) {
         raw_close(&s->meshes[b]);
     }
+    free(hot);
     free(s);
     return good ? PEER_OK : PEER_FAILED;
+}
+
+static bool may_be_summed(const peer_options *options, const raw_choice *choice) {
+    if (choice->sum && options->collective != PEER_ALLREDUCE) {
+        cli_complain("--algorithm sum: only allreduce");
+        return false;
+    }
+    for (size_t i = 0; choice->sum && i < options->sizes.count; i++) {
+        if (options->sizes.values[i] % sizeof(float) != 0) {
+            cli_complain("--bytes %" PRIu64 ": --algorithm sum adds up float32, of 4 bytes each",
+                         options->sizes.values[i]);
+            return false;
+        }
+    }
+    return true;
 }
 
 int main(int argc, char **argv) {
@@ -422,7 +453,7 @@ int main(int argc, char **argv) {
         cli_complain("%u ranks: at most 1024", options.size);
     } else if (options.collective != PEER_ALLREDUCE && options.collective != PEER_BARRIER) {
         cli_complain("--collective: only allreduce and barrier");
-    } else if (parse_choice(options.algorithm, &choice)) {
+    } else if (parse_choice(options.algorithm, &choice) && may_be_summed(&options, &choice)) {
         status = peer_launch(&options, one_rank);
     }
     peer_options_free(&options);

@@ -15,16 +15,47 @@ typedef struct flow {
     bool send;
     unsigned char *at;
     uint64_t left;
+    const unsigned char *addend; /* of what is reduced: what is added to it; else NULL */
+    bool behind;
+    unsigned char carry[sizeof(float)]; /* the first bytes of an element */
+    size_t carried;
 } flow;
 
-/* Moves what the socket takes or has. -1: has been said. 0: nothing now. */
-static ssize_t move_once(flow *f, uint64_t chunk, int flags) {
-    size_t bytes = f->left < chunk ? f->left : chunk;
-    ssize_t moved =
-        f->send ? send(f->fd, f->at, bytes, flags | MSG_NOSIGNAL) : recv(f->fd, f->at, bytes, flags);
+static void add_floats(float *restrict out, const float *a, const float *restrict b, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        out[i] = a[i] + b[i];
+    }
+}
+
+/* Reduces the whole elements of what was carried and has come behind it, in `hot`. */
+static void reduce(flow *f, unsigned char *hot, size_t come) {
+    size_t bytes = f->carried + come;
+    size_t whole = bytes / sizeof(float) * sizeof(float);
+    add_floats((float *)(void *)f->at, (const float *)(const void *)f->addend, (const float *)(void *)hot,
+               whole / sizeof(float));
+    f->at += whole;
+    f->addend += whole;
+    f->carried = bytes - whole;
+    memcpy(f->carry, hot + whole, f->carried);
+}
+
+/* Moves what the socket takes or has, at most `most`. -1: has been said. 0: nothing now. */
+static ssize_t move_once(flow *f, uint64_t most, unsigned char *hot, int flags) {
+    size_t bytes = f->left < most ? f->left : most;
+    unsigned char *at = f->at;
+    if (f->addend != NULL) {
+        bytes = bytes < RAW_HOT_BYTES - f->carried ? bytes : RAW_HOT_BYTES - f->carried;
+        memcpy(hot, f->carry, f->carried);
+        at = hot + f->carried;
+    }
+    ssize_t moved = f->send ? send(f->fd, at, bytes, flags | MSG_NOSIGNAL) : recv(f->fd, at, bytes, flags);
     if (moved > 0) {
-        f->at += moved;
         f->left -= (uint64_t)moved;
+        if (f->addend != NULL) {
+            reduce(f, hot, (size_t)moved);
+        } else {
+            f->at += moved;
+        }
         return moved;
     }
     if (moved < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -52,17 +83,23 @@ typedef struct step {
     uint64_t chunk;
     uint64_t lead; /* what may be sent before as much has come in */
     uint64_t sent, received, expected;
+    unsigned char *hot;
 } step;
 
-static bool may_move(const step *s, const flow *f) {
-    return !f->send || s->sent < s->received + s->lead;
+/* How much of it may be moved now, in one call. */
+static uint64_t room(const step *s, const flow *f) {
+    if (f->send) {
+        return s->sent < s->received + s->lead ? s->chunk : 0;
+    }
+    uint64_t sent_more = s->sent - s->received;
+    return f->behind && s->sent < s->expected && sent_more < s->chunk ? sent_more : s->chunk;
 }
 
 static bool wait_for_any(const step *s) {
     struct pollfd fds[2 * 1024];
     for (uint32_t i = 0; i < s->count; i++) {
         const flow *f = &s->flows[i];
-        fds[i] = (struct pollfd){.fd = may_move(s, f) ? f->fd : -1, .events = f->send ? POLLOUT : POLLIN};
+        fds[i] = (struct pollfd){.fd = room(s, f) > 0 ? f->fd : -1, .events = f->send ? POLLOUT : POLLIN};
     }
     if (poll(fds, s->count, POLL_LIMIT_MS) == 0) {
         cli_complain("nothing moved for %d s", POLL_LIMIT_MS / 1000);
@@ -76,10 +113,11 @@ static bool look_at_all(step *s, bool spin, bool *moved_any, bool *done_any) {
     *moved_any = *done_any = false;
     for (uint32_t i = 0; i < s->count; i++) {
         flow *f = &s->flows[i];
-        if (!may_move(s, f)) {
+        uint64_t most = room(s, f);
+        if (most == 0) {
             continue;
         }
-        ssize_t moved = move_once(f, s->chunk, s->count == 1 && !spin ? 0 : MSG_DONTWAIT);
+        ssize_t moved = move_once(f, most, s->hot, s->count == 1 && !spin ? 0 : MSG_DONTWAIT);
         if (moved < 0) {
             return false;
         }
@@ -115,19 +153,27 @@ static bool move_all(const raw_mesh *mesh, step *s) {
 }
 
 bool raw_move(const raw_mesh *mesh, const raw_pattern *pattern, const unsigned char *in, unsigned char *out,
-              uint64_t chunk) {
+              unsigned char *hot, uint64_t chunk) {
     step s;
     uint32_t next = 0;
+    s.hot = hot;
+    s.chunk = chunk;
+    if (pattern->own_bytes > 0) {
+        memcpy(out + pattern->own_at, in + pattern->own_at, pattern->own_bytes);
+    }
     for (uint32_t number = 0; number < pattern->steps; number++) {
         s.count = 0;
-        s.chunk = chunk;
         s.lead = 2 * chunk;
         s.sent = s.received = s.expected = 0;
         for (; next < pattern->ends[number]; next++) {
             const raw_transfer *t = &pattern->transfers[next];
             unsigned char *base = t->send && !t->from_output ? (unsigned char *)(uintptr_t)in : out;
-            s.flows[s.count++] =
-                (flow){.fd = mesh->fds[t->peer], .send = t->send, .at = base + t->at, .left = t->bytes};
+            s.flows[s.count++] = (flow){.fd = mesh->fds[t->peer],
+                                        .send = t->send,
+                                        .at = base + t->at,
+                                        .left = t->bytes,
+                                        .addend = t->reduce ? (t->from_output ? out : in) + t->at : NULL,
+                                        .behind = t->behind};
             s.expected += t->send ? 0 : t->bytes;
         }
         if (!move_all(mesh, &s)) {

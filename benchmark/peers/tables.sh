@@ -67,7 +67,7 @@ draw() { # JSON-FILE SVG-FILE
         complain "no picture: wants the Debian package gnuplot-nox"
         return
     }
-    local panels p names='["gcoll","gcoll_best","raw_spin","raw_block","openmpi_tcp","openmpi","mpich","gloo_best"]'
+    local panels p names='["gcoll","gcoll_best","raw_spin","raw_block","openmpi_tcp","openmpi","mpich","gloo_best","raw_sum"]'
     mapfile -t panels < <(jq -r '[.summary[] | select(.collective == "allreduce") | .ranks] | unique[]' "$1")
     [ ${#panels[@]} -gt 0 ] || return
     for p in "${panels[@]}"; do
@@ -95,6 +95,7 @@ plot file using 1:2 with linespoints lw 3 pt 7 ps 0.5 lc rgb "#d62728" title "gc
  file using 1:3 with lines lw 2 dt 2 lc rgb "#d62728" title "gcoll, best fixed", \
  file using 1:4 with lines lw 2 lc rgb "#000000" title "raw sockets, spinning", \
  file using 1:5 with lines lw 2 dt 2 lc rgb "#000000" title "raw sockets, blocking", \
+ file using 1:10 with lines lw 2 dt 3 lc rgb "#000000" title "raw sockets and the sum", \
  file using 1:6 with lines lw 2 lc rgb "#1f77b4" title "Open MPI, TCP", \
  file using 1:7 with lines lw 2 dt 2 lc rgb "#1f77b4" title "Open MPI, shared memory", \
  file using 1:8 with lines lw 2 dt 2 lc rgb "#2ca02c" title "MPICH, shared memory", \
