@@ -327,6 +327,66 @@ TEST(Tcp, SpinningEndsInBlocking) {
     two.check();
 }
 
+// Two ranks of which rank 1 has read so many messages directly that libuv does not poll its socket any more.
+struct Unwatched : Two {
+    Unwatched() : Two([](gcoll_endpoint_options &o) { o.spin_us = 1000000; }) {
+        EXPECT_TRUE(meet());
+        for (uint32_t i = 0; i < 200 && tcp(1)->unwatched == nullptr; i++) {
+            ranks[1]->receive(0, 1, i, 100);
+            ranks[0]->send(1, 1, i, 100);
+            EXPECT_TRUE(turn([&] { return all_done(); }));
+        }
+        EXPECT_EQ(tcp(1)->unwatched, pair(1)->socket);
+        EXPECT_EQ(pair(1)->posted, 0u);
+    }
+    gcoll_tcp *tcp(uint32_t r) { return gcoll_tcp_of(ranks[r]->endpoint); }
+};
+
+TEST(Tcp, ASocketThatIsReadDirectlyIsNotPolled) {
+    Unwatched two;
+    for (uint32_t i = 0; i < 1000; i++) { // and stays so while that goes on
+        two[1].receive(0, 2, i, 100);
+        two[0].send(1, 2, i, 100);
+        ASSERT_TRUE(two.turn([&] { return two.all_done(); }));
+        ASSERT_EQ(two.tcp(1)->unwatched, two.pair(1)->socket) << i;
+    }
+    two.check();
+}
+
+TEST(Tcp, WhatNoReceiveWaitsForIsSeenThoughTheSocketWasNotPolled) {
+    Unwatched two;
+    kTcp->probe(two[0].endpoint, 1);
+    EXPECT_TRUE(two.turn([&] { return !two[0].answered.empty(); }));
+    EXPECT_EQ(two.tcp(1)->unwatched, nullptr);
+    two.check();
+}
+
+TEST(Tcp, APeerThatLeavesIsNoticedThoughTheSocketWasNotPolled) {
+    for (bool awaited : {false, true}) {
+        Unwatched two;
+        if (awaited)
+            two[1].receive(0, 3, 0, 100);
+        two[0].close();
+        EXPECT_TRUE(two.turn([&] { return two[1].departed.size() == 1; })) << awaited;
+        EXPECT_EQ(two.tcp(1)->unwatched, nullptr);
+    }
+}
+
+TEST(Tcp, ASleeperIsWokenByASocketThatWasNotPolled) {
+    Unwatched two;
+    two[1].receive(0, 3, 0, 100);
+    two[1].progress(0);
+    ASSERT_NE(two.tcp(1)->unwatched, nullptr);
+    two[0].send(1, 3, 0, 100);
+    kTcp->flush(two[0].endpoint);
+    auto begun = Clock::now();
+    gcoll_tcp_block(two.tcp(1), 20000000);
+    EXPECT_LT(Clock::now() - begun, std::chrono::seconds(10));
+    EXPECT_EQ(two.tcp(1)->unwatched, nullptr);
+    EXPECT_TRUE(two.turn([&] { return two.all_done(); }));
+    two.check();
+}
+
 // A thread that is held up between setting its alarm and polling must not wait for good.
 TEST(Tcp, AnAlarmThatIsDueAlreadyEndsTheWait) {
     Two two;

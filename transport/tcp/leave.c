@@ -26,6 +26,7 @@
 /* No done, no event and no access to user memory from now on, but for the rests of cut frames. */
 static void forget_messages(gcoll_tcp *tcp) {
     tcp->leaving = true;
+    gcoll_tcp_watch_all(tcp);
     tcp->completed = tcp->last_completed = NULL;
     for (uint32_t i = 0; i < tcp->size; i++) {
         if (tcp->pairs[i] != NULL) {

@@ -301,7 +301,7 @@ static ssize_t pull(gcoll_tcp_pair *pair, size_t *asked) {
     return got;
 }
 
-void gcoll_tcp_read(gcoll_tcp_pair *pair, size_t budget) {
+bool gcoll_tcp_read(gcoll_tcp_pair *pair, size_t budget) {
     size_t total = 0;
 
     while (pair->state == GCOLL_TCP_CONNECTED && total < budget) {
@@ -309,17 +309,18 @@ void gcoll_tcp_read(gcoll_tcp_pair *pair, size_t budget) {
         ssize_t got = pull(pair, &asked);
 
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            return;
+            return total > 0;
         }
         if (got <= 0) {
             lost(pair, got < 0 ? errno : 0);
-            return;
+            return total > 0;
         }
         pair->tcp->busy = true;
         parse(pair);
         if ((size_t)got < asked) {
-            return; /* there was no more */
+            return true; /* there was no more */
         }
         total += (size_t)got;
     }
+    return total > 0;
 }

@@ -63,10 +63,41 @@ gcoll_tcp_socket *gcoll_tcp_socket_take(gcoll_tcp *tcp, uv_tcp_t *handle) {
     return own >= 0 ? gcoll_tcp_socket_new(tcp, own) : NULL;
 }
 
+static void leave_unwatched(gcoll_tcp_socket *socket) {
+    gcoll_tcp *tcp = socket->poll.loop->data;
+    gcoll_tcp_socket **at = &tcp->unwatched;
+
+    if (!socket->unwatched) {
+        return;
+    }
+    while (*at != socket) {
+        at = &(*at)->next_unwatched;
+    }
+    *at = socket->next_unwatched;
+    socket->unwatched = false;
+}
+
+void gcoll_tcp_socket_unwatch(gcoll_tcp_socket *socket) {
+    gcoll_tcp *tcp = socket->poll.loop->data;
+
+    uv_poll_stop(&socket->poll);
+    socket->unwatched = true;
+    socket->next_unwatched = tcp->unwatched;
+    tcp->unwatched = socket;
+}
+
+void gcoll_tcp_watch_all(gcoll_tcp *tcp) {
+    while (tcp->unwatched != NULL) {
+        gcoll_tcp_socket_poll(tcp->unwatched);
+    }
+    tcp->streak = 0;
+}
+
 void gcoll_tcp_socket_poll(gcoll_tcp_socket *socket) {
     bool listens = socket->pair == NULL || socket->pair->state == GCOLL_TCP_CONNECTED;
     int events = (listens ? UV_READABLE : 0) | (socket->wants_write ? UV_WRITABLE : 0);
 
+    leave_unwatched(socket);
     if (events != 0) {
         uv_poll_start(&socket->poll, events, on_ready);
     } else {
@@ -80,6 +111,7 @@ static void on_closed(uv_handle_t *poll) {
 
 void gcoll_tcp_socket_close(gcoll_tcp_socket *socket) {
     if (socket != NULL) {
+        leave_unwatched(socket);
         uv_close((uv_handle_t *)&socket->poll, on_closed);
         close(socket->fd); /* allowed as soon as the poll is closing */
     }

@@ -71,15 +71,18 @@ typedef struct gcoll_tcp gcoll_tcp;
 typedef struct gcoll_tcp_pair gcoll_tcp_pair;
 typedef struct gcoll_tcp_link gcoll_tcp_link;
 typedef struct gcoll_tcp_dial gcoll_tcp_dial;
+typedef struct gcoll_tcp_socket gcoll_tcp_socket;
 
 /* An established connection. Belongs to a link while hands are shaken, then to a pair. */
-typedef struct gcoll_tcp_socket {
+struct gcoll_tcp_socket {
     uv_poll_t poll;
     int fd;
     bool wants_write; /* polled for being writable too */
+    bool unwatched;   /* in the list of that name */
+    gcoll_tcp_socket *next_unwatched;
     gcoll_tcp_link *link;
     gcoll_tcp_pair *pair;
-} gcoll_tcp_socket;
+};
 
 typedef enum gcoll_tcp_link_role {
     GCOLL_TCP_STRANGER, /* accepted; its greeting is not complete */
@@ -224,6 +227,8 @@ struct gcoll_tcp {
     gcoll_tcp_pair *outputs;
     gcoll_tcp_pair *hot; /* connected, with posted receives */
     uint32_t hot_count;
+    gcoll_tcp_socket *unwatched; /* not polled by libuv, as they are read directly; their pairs are hot */
+    uint32_t streak;             /* direct reads that found something since libuv last had all sockets */
     gcoll_tcp_pair *verdicts, *last_verdict;
     gcoll_message *completed, *last_completed;
     gcoll_tcp_link *strangers;
@@ -291,6 +296,9 @@ gcoll_tcp_socket *gcoll_tcp_socket_new(gcoll_tcp *tcp, int fd);
 gcoll_tcp_socket *gcoll_tcp_socket_take(gcoll_tcp *tcp, uv_tcp_t *handle);
 /* Tells libuv what to wait for: bytes, as long as we listen to the peer, and room if wants_write. */
 void gcoll_tcp_socket_poll(gcoll_tcp_socket *socket);
+/* Lets libuv not wait for it any more. Of a socket that is polled. */
+void gcoll_tcp_socket_unwatch(gcoll_tcp_socket *socket);
+void gcoll_tcp_watch_all(gcoll_tcp *tcp);
 void gcoll_tcp_socket_close(gcoll_tcp_socket *socket);
 
 /* handshake.c */
@@ -336,8 +344,8 @@ void gcoll_tcp_finish_recv(gcoll_tcp_pair *pair, gcoll_slot *slot);
 uint64_t gcoll_tcp_credit_step(const gcoll_tcp_pair *pair);
 
 /* read.c */
-/* Reads what there is, at most `budget` bytes. */
-void gcoll_tcp_read(gcoll_tcp_pair *pair, size_t budget);
+/* Reads what there is, at most `budget` bytes. Whether there was anything. */
+bool gcoll_tcp_read(gcoll_tcp_pair *pair, size_t budget);
 /* Hands bytes of a message to its `consume`. bytes NULL: they are in the hot buffer, after slot->carry. */
 void gcoll_tcp_consume(gcoll_tcp_pair *pair, gcoll_slot *slot, const uint8_t *bytes, uint64_t count);
 
