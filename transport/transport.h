@@ -53,6 +53,23 @@ struct gcoll_message {
     void *region; /* of registered memory */
 };
 
+/* Memory of this rank that peers may access by themselves; address and key are what they need for it. */
+typedef struct gcoll_exposed {
+    void *handle; /* the transport's */
+    uint64_t address;
+    uint32_t key;
+} gcoll_exposed;
+
+/* An access to memory that a peer has exposed. The caller's, as a message is. */
+typedef struct gcoll_direct gcoll_direct;
+struct gcoll_direct {
+    gcoll_message message; /* data, bytes (1 and more), done, owner: of this side */
+    bool gets;             /* else it puts */
+    uint64_t address;      /* of the first byte there */
+    uint32_t key;
+    gcoll_direct *next; /* the transport's */
+};
+
 /* Why an operation died, as told to everybody. */
 typedef struct gcoll_note {
     int32_t status;                 /* gcoll_status */
@@ -129,6 +146,19 @@ typedef struct gcoll_transport {
     void (*set_concern)(gcoll_endpoint *endpoint, uint64_t stream,
                         const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]);
     void (*set_spin)(gcoll_endpoint *endpoint, int64_t spin_us);
+    /* Both, or NULL: this transport registers nothing. Keeps `bytes` at data registered until they are detached,
+     * for messages of at most `largest` bytes; is_written: received ones too. *handle is NULL if messages of
+     * that size need no registration. Whoever sends and receives without it pays for it each time. */
+    gcoll_status (*attach)(gcoll_endpoint *endpoint, void *data, uint64_t bytes, bool is_written,
+                           uint64_t largest, void **handle);
+    void (*detach)(gcoll_endpoint *endpoint, void *handle);
+    /* All three, or NULL: this transport cannot reach a peer's memory. Lets peers access it until it is
+     * concealed, or the endpoint aborts or closes. */
+    gcoll_status (*expose)(gcoll_endpoint *endpoint, void *data, uint64_t bytes, gcoll_exposed *exposed);
+    void (*conceal)(gcoll_endpoint *endpoint, gcoll_exposed *exposed);
+    /* Is done when the bytes are there (a put: in the peer's memory). Messages that are posted to that peer
+     * afterwards arrive after what is put. The owner has no part in it, and sees nothing of it. */
+    void (*access)(gcoll_endpoint *endpoint, uint32_t peer, gcoll_direct *direct);
     /* Tells every connected peer, and drops all posted messages: no byte of theirs is read or written from
      * now on, and no `done` follows. Takes at most limit_ms. */
     void (*abort)(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t limit_ms);

@@ -1,10 +1,13 @@
 /*
- * gcoll/core/access.c - puts and gets by messages: for transports that cannot reach a peer's memory.
+ * gcoll/core/access.c - puts and gets: by the transport, or by messages where it cannot reach a peer's
+ * memory.
  *
- * An access is a stream of its own, with one message in each direction. The one of who asks carries, where
- * operations carry their fingerprint, what is wanted: 32 bytes. The owner of the region posts what belongs to
- * it when it sees them: a put is received straight into the region and answered by an empty message, a get is
- * an empty message answered from the region. So bytes move from memory to memory as those of any message.
+ * What the transport does by itself needs no word of the owner's, but for a notification: that is a put of no
+ * bytes, which is posted behind the access and so arrives after it. By messages an access is a stream of its
+ * own, with one message in each direction. The one of who asks carries, where operations carry their
+ * fingerprint, what is wanted: 32 bytes. The owner of the region posts what belongs to it when it sees them:
+ * a put is received straight into the region and answered by an empty message, a get is an empty message
+ * answered from the region. So bytes move from memory to memory as those of any message.
  *
  * A rank has at most WINDOW accesses under way at one peer; more wait in a queue. An owner holds a few times
  * as many for a peer, as it may see the end of one later than the peer does, and takes more for an attack.
@@ -31,6 +34,8 @@ struct gcoll_access {
     uint8_t wanted[GCOLL_FINGERPRINT_BYTES];
     uint64_t stream;
     gcoll_message send, recv;
+    gcoll_direct direct; /* if it is one */
+    bool is_direct, by_messages;
     gcoll_access *next, **link; /* in context->accesses, or (next) context->spare_accesses */
     gcoll_access *later;        /* in a queue */
 };
@@ -114,14 +119,18 @@ void gcoll_accesses_free(gcoll_context *context) {
 
 static void post_both(gcoll_access *access) {
     gcoll_context *context = access->context;
-    access->pending = 2;
     context->transport->post_recv(context->endpoint, access->peer, &access->recv);
     context->transport->post_send(context->endpoint, access->peer, &access->send);
 }
 
 static void launch(struct gcoll_traffic *traffic, gcoll_access *access) {
+    gcoll_context *context = access->context;
     traffic->out++;
-    post_both(access);
+    access->pending = (access->is_direct ? 1U : 0U) + (access->by_messages ? 2U : 0U);
+    if (access->is_direct)
+        context->transport->access(context->endpoint, access->peer, &access->direct);
+    if (access->by_messages)
+        post_both(access);
 }
 
 static void on_answered(gcoll_message *message) {
@@ -141,7 +150,20 @@ static void on_answered(gcoll_message *message) {
     launch(traffic, held);
 }
 
+static void fill_direct(gcoll_access *access, const gcoll_access_wanted *wanted) {
+    access->is_direct = true;
+    access->direct = (gcoll_direct){.message = {.granule = 1,
+                                                .data = wanted->data,
+                                                .bytes = wanted->bytes,
+                                                .done = on_answered,
+                                                .owner = access},
+                                    .gets = !wanted->is_put,
+                                    .address = wanted->address,
+                                    .key = wanted->key};
+}
+
 static void fill(gcoll_access *access, const gcoll_access_wanted *wanted) {
+    access->by_messages = true;
     access->wanted[AT_KIND] = wanted->is_put ? KIND_PUT : KIND_GET;
     access->wanted[AT_NOTIFY] = wanted->notify;
     put64(access->wanted + AT_REGION, wanted->region);
@@ -166,7 +188,13 @@ gcoll_status gcoll_access_start(gcoll_context *context, uint32_t peer, const gco
         return GCOLL_ERR_NO_MEMORY;
     access->request = request;
     access->stream = GCOLL_STREAM_ACCESS | traffic->asked++;
-    fill(access, wanted);
+    gcoll_access_wanted told = *wanted;
+    if (wanted->is_direct) {
+        fill_direct(access, wanted);
+        told.bytes = 0;
+    }
+    if (!wanted->is_direct || wanted->notify)
+        fill(access, &told);
     if (traffic->out < WINDOW) {
         launch(traffic, access);
         return GCOLL_OK;
@@ -230,11 +258,11 @@ static void serve(gcoll_access *access) {
     moves->data = access->region->data + get64(access->wanted + AT_OFFSET);
     moves->bytes = get64(access->wanted + AT_BYTES);
     access->region->uses++;
+    access->pending = 2;
     if (!is_put) {
         post_both(access);
         return;
     }
-    access->pending = 2;
     access->recv.done = answer_put;
     context->transport->post_recv(context->endpoint, access->peer, &access->recv);
 }

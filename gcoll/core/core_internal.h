@@ -122,12 +122,25 @@ gcoll_status gcoll_arguments_shape(gcoll_call *call, gcoll_context *context, gco
 bool gcoll_collective_has_root(gcoll_collective collective);
 bool gcoll_collective_has_blocks(gcoll_collective collective);
 
+/* ---- Memory that stays registered with the transport (attach.c) ---------------------------- */
+
+typedef struct gcoll_attachment gcoll_attachment;
+
+/* What messages of the entry's plan touch of the buffers, and of scratch: NULL for what is not to be attached.
+ * *attachment is NULL if there is nothing to attach, or the transport has no use for it. */
+gcoll_status gcoll_attach(gcoll_context *context, const gcoll_cache_entry *entry, const gcoll_buffers *buffers,
+                          const void *scratch, gcoll_attachment **attachment);
+/* NULL is fine. Before the memory is freed; also after the endpoint is closed. */
+void gcoll_detach(gcoll_attachment *attachment);
+
 /* ---- Runs: a plan bound to buffers, and its state while it is in flight (engine.c) -------- */
 
 gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, gcoll_run **run);
 void gcoll_run_destroy(gcoll_run *run);
 /* Sets where IN and OUT are and the reduction. Not while in flight. */
 void gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_user_op *user_op);
+/* Keeps the buffers that it was bound to registered as long as it lives. Once. */
+gcoll_status gcoll_run_attach(gcoll_run *run, const gcoll_buffers *buffers);
 /* Takes the next sequence number and starts. May already be finished on return. */
 gcoll_status gcoll_run_start(gcoll_run *run);
 bool gcoll_run_finished(const gcoll_run *run);
@@ -494,7 +507,7 @@ struct gcoll_region {
 typedef struct gcoll_access_wanted {
     bool is_put, notify;
     uint64_t region, offset, bytes;
-    void *data; /* that a put only reads */
+    void *data;     /* that a put only reads */
     bool is_direct; /* the transport reaches the memory: */
     uint64_t address;
     uint32_t key;

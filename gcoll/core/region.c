@@ -14,7 +14,9 @@ struct key {
     uint32_t zero;
     uint64_t region;
     uint64_t bytes;
-    uint8_t rest[16];
+    uint64_t address; /* for a transport that reaches it */
+    uint32_t key;
+    uint32_t is_exposed;
 };
 _Static_assert(sizeof(struct key) == GCOLL_REGION_KEY_BYTES, "a key is all that is copied");
 
@@ -27,6 +29,14 @@ gcoll_region *gcoll_region_find(const gcoll_context *context, uint64_t id) {
     while (region && region->id != id)
         region = region->next;
     return region;
+}
+
+static gcoll_status expose(const gcoll_context *context, gcoll_region *region, void *data, uint64_t bytes) {
+    if (!context->endpoint || !context->transport->expose)
+        return GCOLL_OK;
+    gcoll_status status = context->transport->expose(context->endpoint, data, bytes, &region->exposed);
+    region->is_exposed = status == GCOLL_OK;
+    return status;
 }
 
 /* The shell is not the context's memory, as that of an operation is not. */
@@ -44,6 +54,8 @@ gcoll_status gcoll_region_create(gcoll_context *context, void *data, uint64_t by
     gcoll_status status = gcoll_context_settle(context);
     if (status == GCOLL_OK)
         status = gcoll_random_bytes(&region->id, sizeof region->id);
+    if (status == GCOLL_OK)
+        status = expose(context, region, data, bytes);
     if (status == GCOLL_OK) {
         region->context = context;
         region->data = data;
@@ -72,8 +84,13 @@ gcoll_status gcoll_region_export(const gcoll_region *region, gcoll_region_key *o
         status = gcoll_error(GCOLL_ERR_INVALID, "key: is NULL");
     if (status != GCOLL_OK)
         return status;
-    struct key key = {
-        .magic = KEY_MAGIC, .rank = region->context->rank, .region = region->id, .bytes = region->bytes};
+    struct key key = {.magic = KEY_MAGIC,
+                      .rank = region->context->rank,
+                      .region = region->id,
+                      .bytes = region->bytes,
+                      .address = region->exposed.address,
+                      .key = region->exposed.key,
+                      .is_exposed = region->is_exposed};
     memcpy(key.group, region->context->endpoint_options.group, sizeof key.group);
     memcpy(out->bytes, &key, sizeof key);
     return GCOLL_OK;
@@ -96,6 +113,8 @@ void gcoll_region_destroy(gcoll_region *region) {
             gcoll_break(context, GCOLL_ERR_STATE, context->rank,
                         "rank %u destroyed a region that %u accesses are using", context->rank, region->uses);
         gcoll_context_settle(context);
+        if (region->is_exposed)
+            context->transport->conceal(context->endpoint, &region->exposed);
         unlink_region(context, region);
     }
     gcoll_leave(context);
@@ -233,6 +252,9 @@ static gcoll_status start(gcoll_context *context, const gcoll_region_key *given,
     if (status != GCOLL_OK)
         return status;
     wanted->region = key.region;
+    wanted->is_direct = key.is_exposed && context->transport->access && wanted->bytes > 0;
+    wanted->address = key.address + wanted->offset;
+    wanted->key = key.key;
     gcoll_enter(context);
     status = begin(context, key.rank, wanted, request);
     gcoll_leave(context);

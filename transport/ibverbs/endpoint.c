@@ -188,6 +188,27 @@ static void ib_set_spin(gcoll_endpoint *endpoint, int64_t spin_us) {
     gcoll_ib_of(endpoint)->patience.spin_ns = spin_ns(spin_us);
 }
 
+/* ---- Memory that stays registered ------------------------------------------------------------------ */
+
+static gcoll_status ib_attach(gcoll_endpoint *endpoint, void *data, uint64_t bytes, bool is_written,
+                              uint64_t largest, void **handle) {
+    gcoll_ib *ib = gcoll_ib_of(endpoint);
+    gcoll_ib_region *region = NULL;
+
+    if (largest > ib->eager_bytes) {
+        region = gcoll_ib_register(ib, data, bytes, is_written ? GCOLL_IB_GRANTABLE : GCOLL_IB_OWN);
+        if (region == NULL) {
+            return GCOLL_ERR_NO_MEMORY;
+        }
+    }
+    *handle = region;
+    return GCOLL_OK;
+}
+
+static void ib_detach(gcoll_endpoint *endpoint, void *handle) {
+    gcoll_ib_unregister(gcoll_ib_of(endpoint), handle);
+}
+
 void gcoll_ib_get_counters(gcoll_endpoint *endpoint, gcoll_ib_counters *counters) {
     *counters = gcoll_ib_of(endpoint)->counters;
 }
@@ -208,6 +229,11 @@ const gcoll_transport gcoll_transport_ibverbs = {
     .set_position = ib_set_position,
     .set_concern = ib_set_concern,
     .set_spin = ib_set_spin,
+    .attach = ib_attach,
+    .detach = ib_detach,
+    .expose = gcoll_ib_expose,
+    .conceal = gcoll_ib_conceal,
+    .access = gcoll_ib_access,
     .abort = gcoll_ib_abort,
     .close = gcoll_ib_close,
 };

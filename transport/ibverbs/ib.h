@@ -12,7 +12,7 @@
  *   frame.c     the bytes of a frame              queue.c posting to the queue pair, credit for its slots
  *   send.c      when a message may go             recv.c  which receive a message belongs to
  *   pieces.c    large messages: grants, writes into granted memory
- *   memory.c    registration
+ *   memory.c    registration      direct.c  memory that peers access by themselves
  *   complete.c  completions, failures             progress.c  polling, waiting, calling back
  *   leave.c     abort, close
  *
@@ -96,10 +96,17 @@ typedef struct gcoll_ib_place {
 
 /* ---- Memory ---------------------------------------------------------------------------------------- */
 
+/* What a registration allows; each allows what those before it do. */
+typedef enum gcoll_ib_use {
+    GCOLL_IB_OWN,       /* reading by this rank's device */
+    GCOLL_IB_GRANTABLE, /* writing, also by a peer that is granted it */
+    GCOLL_IB_SHARED     /* reading by peers. Is not kept when nobody uses it. */
+} gcoll_ib_use;
+
 struct gcoll_ib_region {
     const uint8_t *begin;
     uint64_t bytes;
-    bool writable; /* by the device */
+    gcoll_ib_use use;
     struct ibv_mr *mr;
     uint32_t users;
     gcoll_ib_region *next, *previous; /* from latest to oldest used */
@@ -256,6 +263,7 @@ struct gcoll_ib_pair {
     uint32_t promised, asked;
     uint64_t credit;
     gcoll_message *head, *tail; /* small ones that may be sent */
+    gcoll_direct *directs, *last_direct;
     gcoll_ib_target targets[GCOLL_IB_PIECES];
     uint32_t writes[GCOLL_IB_PIECES]; /* handles of targets to be written, a queue */
     uint32_t write_head, write_count;
@@ -294,6 +302,7 @@ struct gcoll_ib {
     uint32_t cq_entries, cq_promised, cq_most;
     bool armed;
     gcoll_ib_memory memory;
+    uint32_t exposed_count;
     gcoll_ib_counters counters;
 
     gcoll_ib_pair **pairs; /* by rank; NULL until needed */
@@ -413,9 +422,16 @@ void gcoll_ib_leave_list(gcoll_ib_pair *pair, gcoll_slot *slot);
 
 /* memory.c */
 /* A registration that covers the range; NULL with the last error set. Counted: to be released. */
-gcoll_ib_region *gcoll_ib_register(gcoll_ib *ib, const void *data, uint64_t bytes, bool writable);
+gcoll_ib_region *gcoll_ib_register(gcoll_ib *ib, const void *data, uint64_t bytes, gcoll_ib_use use);
 void gcoll_ib_unregister(gcoll_ib *ib, gcoll_ib_region *region); /* NULL is fine */
 void gcoll_ib_memory_clear(gcoll_ib *ib);
+
+/* direct.c */
+gcoll_status gcoll_ib_expose(gcoll_endpoint *endpoint, void *data, uint64_t bytes, gcoll_exposed *exposed);
+void gcoll_ib_conceal(gcoll_endpoint *endpoint, gcoll_exposed *exposed);
+void gcoll_ib_access(gcoll_endpoint *endpoint, uint32_t peer, gcoll_direct *direct);
+/* Fills in the work request for the next part of the oldest access, and returns its bytes. */
+uint32_t gcoll_ib_next_direct(gcoll_ib_pair *pair, struct ibv_send_wr *work);
 
 /* complete.c */
 /* Takes what is in the completion queue; returns how many. */

@@ -38,6 +38,7 @@ void gcoll_ib_abort(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t li
 /* What is not in a send queue yet will not be sent. */
 static void say_goodbye(gcoll_ib_pair *pair) {
     pair->head = pair->tail = NULL;
+    pair->directs = pair->last_direct = NULL;
     pair->write_count = 0;
     pair->control.begin = pair->control.end = 0;
     pair->says_goodbye = pair->state == GCOLL_IB_CONNECTED && pair->qp != NULL && !pair->told;

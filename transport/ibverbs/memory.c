@@ -41,9 +41,9 @@ static void link_latest(gcoll_ib_memory *memory, gcoll_ib_region *region) {
     memory->latest = region;
 }
 
-static bool covers(const gcoll_ib_region *region, const uint8_t *begin, uint64_t bytes, bool writable) {
+static bool covers(const gcoll_ib_region *region, const uint8_t *begin, uint64_t bytes, gcoll_ib_use use) {
     return begin >= region->begin && (uint64_t)(begin - region->begin) <= region->bytes &&
-           bytes <= region->bytes - (uint64_t)(begin - region->begin) && (region->writable || !writable);
+           bytes <= region->bytes - (uint64_t)(begin - region->begin) && region->use >= use;
 }
 
 static void forget(gcoll_ib *ib, gcoll_ib_region *region) {
@@ -90,8 +90,9 @@ static void explain(const gcoll_ib *ib, uint64_t bytes, int error) {
     }
 }
 
-static gcoll_ib_region *add(gcoll_ib *ib, const uint8_t *begin, uint64_t bytes, bool writable) {
-    int access = writable ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ : 0;
+static gcoll_ib_region *add(gcoll_ib *ib, const uint8_t *begin, uint64_t bytes, gcoll_ib_use use) {
+    int access = (use >= GCOLL_IB_GRANTABLE ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0) |
+                 (use >= GCOLL_IB_SHARED ? IBV_ACCESS_REMOTE_READ : 0);
     gcoll_ib_region *region = calloc(1, sizeof *region);
 
     if (region == NULL) {
@@ -110,21 +111,21 @@ static gcoll_ib_region *add(gcoll_ib *ib, const uint8_t *begin, uint64_t bytes, 
     }
     region->begin = begin;
     region->bytes = bytes;
-    region->writable = writable;
+    region->use = use;
     ib->memory.registered_bytes += bytes;
     ib->counters.registrations++;
     link_latest(&ib->memory, region);
     return region;
 }
 
-gcoll_ib_region *gcoll_ib_register(gcoll_ib *ib, const void *data, uint64_t bytes, bool writable) {
+gcoll_ib_region *gcoll_ib_register(gcoll_ib *ib, const void *data, uint64_t bytes, gcoll_ib_use use) {
     gcoll_ib_region *region = ib->memory.latest;
 
-    while (region != NULL && !covers(region, data, bytes, writable)) {
+    while (region != NULL && !covers(region, data, bytes, use)) {
         region = region->next;
     }
     if (region == NULL) {
-        region = add(ib, data, bytes, writable);
+        region = add(ib, data, bytes, use);
     } else {
         ib->memory.idle_bytes -= region->users == 0 ? region->bytes : 0;
         unlink_region(&ib->memory, region);
@@ -138,6 +139,10 @@ gcoll_ib_region *gcoll_ib_register(gcoll_ib *ib, const void *data, uint64_t byte
 
 void gcoll_ib_unregister(gcoll_ib *ib, gcoll_ib_region *region) {
     if (region == NULL || --region->users > 0) {
+        return;
+    }
+    if (region->use == GCOLL_IB_SHARED) { /* peers know the key */
+        forget(ib, region);
         return;
     }
     ib->memory.idle_bytes += region->bytes;

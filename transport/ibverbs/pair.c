@@ -44,7 +44,7 @@ static bool exposes_memory(const gcoll_ib_pair *pair) {
             return true;
         }
     }
-    return pair->writes_posted != pair->writes_finished;
+    return pair->ib->exposed_count > 0 || pair->writes_posted != pair->writes_finished;
 }
 
 static void drop_sends(gcoll_ib_pair *pair) {
@@ -64,6 +64,10 @@ static void drop_sends(gcoll_ib_pair *pair) {
     pair->write_head = pair->write_count = 0;
     pair->promised = pair->asked = 0;
     pair->head = pair->tail = NULL;
+    for (gcoll_direct *direct = pair->directs; direct != NULL; direct = direct->next) {
+        release_message(pair, &direct->message);
+    }
+    pair->directs = pair->last_direct = NULL;
     free(pair->control.bytes);
     memset(&pair->control, 0, sizeof pair->control);
 }

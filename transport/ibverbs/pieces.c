@@ -45,7 +45,7 @@ static bool make_ring(gcoll_ib_pair *pair) {
     }
     if (pair->ring_region == NULL) {
         memset(pair->ring, 0, bytes);
-        pair->ring_region = gcoll_ib_register(ib, pair->ring, bytes, true);
+        pair->ring_region = gcoll_ib_register(ib, pair->ring, bytes, GCOLL_IB_GRANTABLE);
     }
     if (pair->ring_region == NULL) {
         gcoll_ib_problem(ib, GCOLL_ERR_NO_MEMORY);
@@ -100,7 +100,7 @@ static bool grant_piece(gcoll_ib_pair *pair, gcoll_slot *slot) {
                             .offset = message->moved};
 
     if (message->consume == NULL && message->region == NULL) {
-        message->region = gcoll_ib_register(pair->ib, message->data, message->bytes, true);
+        message->region = gcoll_ib_register(pair->ib, message->data, message->bytes, GCOLL_IB_GRANTABLE);
         if (message->region == NULL) {
             gcoll_ib_problem(pair->ib, GCOLL_ERR_NO_MEMORY);
             return false;
@@ -194,7 +194,7 @@ static void write_target(gcoll_ib_pair *pair, gcoll_slot *slot, uint32_t handle)
     gcoll_message *message = slot->message;
 
     if (message->region == NULL) {
-        message->region = gcoll_ib_register(pair->ib, message->data, message->bytes, false);
+        message->region = gcoll_ib_register(pair->ib, message->data, message->bytes, GCOLL_IB_OWN);
     }
     if (message->region == NULL) {
         gcoll_ib_problem(pair->ib, GCOLL_ERR_NO_MEMORY);

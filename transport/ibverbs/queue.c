@@ -102,7 +102,7 @@ static gcoll_status initialise(gcoll_ib_pair *pair) {
     struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_INIT,
                                      .pkey_index = ib->place.pkey_index,
                                      .port_num = ib->place.port,
-                                     .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+                                     .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
     int error = ib->verbs.modify_qp(pair->qp, &attributes,
                                     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 
@@ -129,7 +129,7 @@ gcoll_status gcoll_ib_queue_create(gcoll_ib_pair *pair) {
     }
     if (status == GCOLL_OK) {
         memset(pair->memory, 0, bytes);
-        pair->region = gcoll_ib_register(ib, pair->memory, bytes, true);
+        pair->region = gcoll_ib_register(ib, pair->memory, bytes, GCOLL_IB_GRANTABLE);
         status = pair->region != NULL ? GCOLL_OK : GCOLL_ERR_NO_MEMORY;
     }
     if (status == GCOLL_OK) {
@@ -179,8 +179,13 @@ static uint32_t in_queue(const gcoll_ib_pair *pair) {
     return pair->posted_sends - pair->finished_sends;
 }
 
+/* Also in the peer's receive queue. */
+static bool has_place(const gcoll_ib_pair *pair, const batch *b) {
+    return b->count < GCOLL_IB_BATCH && in_queue(pair) < GCOLL_IB_DEPTH;
+}
+
 static bool has_room(const gcoll_ib_pair *pair, const batch *b, uint32_t slots_kept) {
-    return b->count < GCOLL_IB_BATCH && in_queue(pair) < GCOLL_IB_DEPTH && pair->slots > slots_kept;
+    return has_place(pair, b) && pair->slots > slots_kept;
 }
 
 /* The next work request, to be filled in. `message` is done with it. */
@@ -192,7 +197,6 @@ static struct ibv_send_wr *add_work(gcoll_ib_pair *pair, batch *b, gcoll_message
     pair->sent[place] = message;
     pair->is_write[place] = false;
     pair->posted_sends++;
-    pair->slots--;
     pair->unsignalled++;
     work->wr_id = GCOLL_IB_WORK_ID(pair->rank, GCOLL_IB_WORK_SEND, pair->posted_sends);
     work->sg_list = &b->pieces[b->count];
@@ -213,6 +217,7 @@ static void add_frame(gcoll_ib_pair *pair, batch *b, uint32_t bytes) {
     uint8_t *at = send_slot(pair, pair->posted_sends % GCOLL_IB_DEPTH);
     struct ibv_send_wr *work = add_work(pair, b, NULL);
 
+    pair->slots--;
     work->opcode = IBV_WR_SEND;
     work->sg_list->addr = (uintptr_t)at;
     work->sg_list->length = bytes;
@@ -247,8 +252,8 @@ static bool owes_much(const gcoll_ib_pair *pair) {
 
 bool gcoll_ib_has_output(const gcoll_ib_pair *pair) {
     return pair->state == GCOLL_IB_CONNECTED && pair->qp != NULL &&
-           (pair->head != NULL || pair->write_count > 0 || pair->control.begin < pair->control.end ||
-            owes_much(pair) || pair->says_goodbye);
+           (pair->head != NULL || pair->directs != NULL || pair->write_count > 0 ||
+            pair->control.begin < pair->control.end || owes_much(pair) || pair->says_goodbye);
 }
 
 void gcoll_ib_enqueue(gcoll_ib_pair *pair, gcoll_message *message) {
@@ -310,6 +315,17 @@ static void add_controls(gcoll_ib_pair *pair, batch *b) {
     }
 }
 
+/* The work request moves a part of the caller's memory. */
+static void set_part(gcoll_ib_pair *pair, struct ibv_send_wr *work, const gcoll_message *message,
+                     uint64_t offset, uint32_t bytes) {
+    pair->is_write[(pair->posted_sends - 1) % GCOLL_IB_DEPTH] = true;
+    pair->writes_posted++;
+    work->sg_list->addr = (uintptr_t)message->data + offset;
+    work->sg_list->length = bytes;
+    work->sg_list->lkey = ((gcoll_ib_region *)message->region)->mr->lkey;
+    pair->ib->counters.bytes_written += bytes;
+}
+
 /* Pieces of large messages: from the caller's memory to the peer's caller's. */
 static void add_writes(gcoll_ib_pair *pair, batch *b) {
     while (pair->write_count > 0 && has_room(pair, b, SLOTS_KEPT)) {
@@ -321,22 +337,31 @@ static void add_writes(gcoll_ib_pair *pair, batch *b) {
 
         pair->write_head = (pair->write_head + 1) % GCOLL_IB_PIECES;
         pair->write_count--;
-        pair->is_write[(pair->posted_sends - 1) % GCOLL_IB_DEPTH] = true;
-        pair->writes_posted++;
+        pair->slots--;
         work->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
         work->imm_data = htobe32(handle);
-        work->sg_list->addr = (uintptr_t)message->data + target->offset;
-        work->sg_list->length = target->bytes;
-        work->sg_list->lkey = ((gcoll_ib_region *)message->region)->mr->lkey;
         work->wr.rdma.remote_addr = target->address;
         work->wr.rdma.rkey = target->rkey;
-        pair->ib->counters.bytes_written += target->bytes;
+        set_part(pair, work, message, target->offset, target->bytes);
         if (message->flags & GCOLL_IB_FOLLOWS) {
             message->flags &= ~(uint32_t)GCOLL_IB_FOLLOWS;
             pair->asked--;
         }
         message->moved += target->bytes;
         target->used = false;
+    }
+}
+
+/* These use no slot of the peer's. */
+static void add_directs(gcoll_ib_pair *pair, batch *b) {
+    while (pair->directs != NULL && has_place(pair, b)) {
+        const bool is_last =
+            pair->directs->message.bytes - pair->directs->message.moved <= pair->ib->place.message_max;
+        struct ibv_send_wr *work = add_work(pair, b, is_last ? &pair->directs->message : NULL);
+
+        pair->is_write[(pair->posted_sends - 1) % GCOLL_IB_DEPTH] = true;
+        pair->writes_posted++;
+        pair->ib->counters.bytes_written += gcoll_ib_next_direct(pair, work);
     }
 }
 
@@ -390,6 +415,7 @@ static void add_lonely(gcoll_ib_pair *pair, batch *b, gcoll_ib_kind kind) {
 static void build(gcoll_ib_pair *pair, batch *b) {
     b->count = 0;
     add_controls(pair, b);
+    add_directs(pair, b);
     add_writes(pair, b);
     add_messages(pair, b);
     if (owes_much(pair) && has_room(pair, b, 0)) {

@@ -1,0 +1,77 @@
+/*
+ * transport/ibverbs/direct.c - memory that peers write and read by themselves: RDMA WRITE and RDMA READ.
+ *
+ * Exposed memory is registered for remote writing and reading until it is concealed, whatever the cache
+ * keeps. Who accesses it posts a work request; the owner's software sees nothing of it. Accesses use no slot,
+ * and stand ahead of small messages in the send queue: a message that is posted after an access arrives after
+ * it.
+ */
+#include "transport/ibverbs/ib.h"
+
+gcoll_status gcoll_ib_expose(gcoll_endpoint *endpoint, void *data, uint64_t bytes, gcoll_exposed *exposed) {
+    gcoll_ib *ib = gcoll_ib_of(endpoint);
+    gcoll_ib_region *region = gcoll_ib_register(ib, data, bytes, GCOLL_IB_SHARED);
+
+    if (region == NULL) {
+        return GCOLL_ERR_NO_MEMORY;
+    }
+    ib->exposed_count++;
+    *exposed = (gcoll_exposed){.handle = region, .address = (uintptr_t)data, .key = region->mr->rkey};
+    return GCOLL_OK;
+}
+
+void gcoll_ib_conceal(gcoll_endpoint *endpoint, gcoll_exposed *exposed) {
+    gcoll_ib *ib = gcoll_ib_of(endpoint);
+
+    gcoll_ib_unregister(ib, exposed->handle);
+    ib->exposed_count--;
+}
+
+void gcoll_ib_access(gcoll_endpoint *endpoint, uint32_t peer, gcoll_direct *direct) {
+    gcoll_ib *ib = gcoll_ib_of(endpoint);
+    gcoll_ib_pair *pair = ib->leaving ? NULL : gcoll_ib_pair_of(ib, peer);
+    gcoll_message *message = &direct->message;
+
+    if (pair == NULL || pair->state >= GCOLL_IB_DEPARTED) {
+        return;
+    }
+    gcoll_ib_meet(pair);
+    message->moved = 0;
+    message->flags = 0;
+    message->region = gcoll_ib_register(ib, message->data, message->bytes,
+                                        direct->gets ? GCOLL_IB_GRANTABLE : GCOLL_IB_OWN);
+    if (message->region == NULL) {
+        gcoll_ib_problem(ib, GCOLL_ERR_NO_MEMORY);
+        return;
+    }
+    direct->next = NULL;
+    if (pair->last_direct != NULL) {
+        pair->last_direct->next = direct;
+    } else {
+        pair->directs = direct;
+    }
+    pair->last_direct = direct;
+    gcoll_ib_want_output(pair);
+}
+
+uint32_t gcoll_ib_next_direct(gcoll_ib_pair *pair, struct ibv_send_wr *work) {
+    gcoll_direct *direct = pair->directs;
+    gcoll_message *message = &direct->message;
+    uint64_t left = message->bytes - message->moved;
+    uint32_t bytes = left < pair->ib->place.message_max ? (uint32_t)left : pair->ib->place.message_max;
+
+    work->opcode = direct->gets ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+    work->sg_list->addr = (uintptr_t)message->data + message->moved;
+    work->sg_list->length = bytes;
+    work->sg_list->lkey = ((gcoll_ib_region *)message->region)->mr->lkey;
+    work->wr.rdma.remote_addr = direct->address + message->moved;
+    work->wr.rdma.rkey = direct->key;
+    message->moved += bytes;
+    if (message->moved == message->bytes) {
+        pair->directs = direct->next;
+        if (pair->directs == NULL) {
+            pair->last_direct = NULL;
+        }
+    }
+    return bytes;
+}
