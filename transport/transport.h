@@ -18,6 +18,7 @@
 #define GCOLL_TRANSPORT_H
 
 #include "gcoll/base/base.h"
+#include "gcoll/device.h"
 
 #define GCOLL_FINGERPRINT_BYTES 32
 #define GCOLL_ADDRESS_MAX       4096
@@ -113,6 +114,8 @@ typedef struct gcoll_endpoint_options {
 typedef struct gcoll_transport {
     const char *name;
     bool yields; /* progress that polls lets others have its core: more ranks than cores may poll */
+    /* What it sees on this machine; or why it cannot be used. NULL: nothing to tell. */
+    void (*list)(gcoll_device_fn fn, void *arg);
     /* Starts listening. Errors: INVALID names the option (unknown interface, port range full), IO. */
     gcoll_status (*open)(const gcoll_endpoint_options *options, const gcoll_events *events,
                          gcoll_endpoint **endpoint);
@@ -146,9 +149,10 @@ typedef struct gcoll_transport {
     void (*set_concern)(gcoll_endpoint *endpoint, uint64_t stream,
                         const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]);
     void (*set_spin)(gcoll_endpoint *endpoint, int64_t spin_us);
-    /* Both, or NULL: this transport registers nothing. Keeps `bytes` at data registered until they are detached,
-     * for messages of at most `largest` bytes; is_written: received ones too. *handle is NULL if messages of
-     * that size need no registration. Whoever sends and receives without it pays for it each time. */
+    /* Both, or NULL: this transport registers nothing. Keeps `bytes` at data registered until they are
+     * detached, for messages of at most `largest` bytes; is_written: received ones too. *handle is NULL if
+     * messages of that size need no registration. Whoever sends and receives without it pays for it each
+     * time. */
     gcoll_status (*attach)(gcoll_endpoint *endpoint, void *data, uint64_t bytes, bool is_written,
                            uint64_t largest, void **handle);
     void (*detach)(gcoll_endpoint *endpoint, void *handle);

@@ -299,6 +299,7 @@ void gcoll_context_destroy(gcoll_context *context) {
         gcoll_rendezvous_leave(context);
     if (context->endpoint)
         context->transport->close(context->endpoint, CLOSE_LIMIT_MS);
+    context->endpoint = NULL;
     gcoll_operations_orphan(context);
     gcoll_requests_free(context);
     gcoll_accesses_free(context);

@@ -126,10 +126,10 @@ bool gcoll_collective_has_blocks(gcoll_collective collective);
 
 typedef struct gcoll_attachment gcoll_attachment;
 
-/* What messages of the entry's plan touch of the buffers, and of scratch: NULL for what is not to be attached.
- * *attachment is NULL if there is nothing to attach, or the transport has no use for it. */
-gcoll_status gcoll_attach(gcoll_context *context, const gcoll_cache_entry *entry, const gcoll_buffers *buffers,
-                          const void *scratch, gcoll_attachment **attachment);
+/* What messages of the entry's plan touch of the buffers, and of scratch: NULL for what is not to be
+ * attached. *attachment is NULL if there is nothing to attach, or the transport has no use for it. */
+gcoll_status gcoll_attach(gcoll_context *context, const gcoll_cache_entry *entry,
+                          const gcoll_buffers *buffers, const void *scratch, gcoll_attachment **attachment);
 /* NULL is fine. Before the memory is freed; also after the endpoint is closed. */
 void gcoll_detach(gcoll_attachment *attachment);
 

@@ -50,6 +50,7 @@ struct gcoll_run {
 
     char *scratch;
     uint64_t scratch_bytes, memory_bytes;
+    gcoll_attachment *attached, *scratch_attached;
     void *memory;
     gcoll_run *next;
 };
@@ -134,6 +135,10 @@ void gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_us
         if (bound->message)
             bound->message->data = receives ? bound->dst : (char *)(uintptr_t)bound->a;
     }
+}
+
+gcoll_status gcoll_run_attach(gcoll_run *run, const gcoll_buffers *buffers) {
+    return gcoll_attach(run->context, run->entry, buffers, NULL, &run->attached);
 }
 
 /* ---- Life --------------------------------------------------------------------------------- */
@@ -238,7 +243,9 @@ gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, 
     }
     if (run->scratch_bytes > 0 && !(run->scratch = gcoll_allocate(context, run->scratch_bytes)))
         goto fail_memory;
-    status = prepare_steps(run, messages);
+    status = gcoll_attach(context, entry, NULL, run->scratch, &run->scratch_attached);
+    if (status == GCOLL_OK)
+        status = prepare_steps(run, messages);
     if (status != GCOLL_OK)
         goto fail_scratch;
     entry->users++;
@@ -246,6 +253,7 @@ gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, 
     return GCOLL_OK;
 
 fail_scratch:
+    gcoll_detach(run->scratch_attached);
     gcoll_release(context, run->scratch, run->scratch_bytes);
 fail_memory:
     gcoll_release(context, run->memory, run->memory_bytes);
@@ -258,6 +266,8 @@ void gcoll_run_destroy(gcoll_run *run) {
     if (!run)
         return;
     gcoll_run_drop(run);
+    gcoll_detach(run->attached);
+    gcoll_detach(run->scratch_attached);
     gcoll_cache_put(run->entry);
     gcoll_release(run->context, run->scratch, run->scratch_bytes);
     gcoll_release(run->context, run->memory, run->memory_bytes);

@@ -25,6 +25,12 @@ gcoll_status gcoll_operation_create(gcoll_context *context, const gcoll_argument
         return status;
     }
     gcoll_run_bind(operation->request.run, &arguments->buffers, arguments->user_op);
+    status = gcoll_run_attach(operation->request.run, &arguments->buffers);
+    if (status != GCOLL_OK) {
+        gcoll_run_destroy(operation->request.run);
+        free(operation);
+        return status;
+    }
     operation->link = &context->operations;
     operation->next = context->operations;
     if (operation->next)

@@ -18,5 +18,16 @@ void gcoll_ib_get_counters(gcoll_endpoint *endpoint, gcoll_ib_counters *counters
     memset(counters, 0, sizeof *counters);
 }
 
+static void absent_list(gcoll_device_fn fn, void *arg) {
+    gcoll_device none = {.transport = "ibverbs",
+                         .name = "",
+                         .gid_index = -1,
+                         .address = "",
+                         .kind = "",
+                         .state = "this gcoll was built without it (GCOLL_IBVERBS, libibverbs-dev)"};
+
+    fn(arg, &none);
+}
+
 /* Nothing else is called, as there is no endpoint. */
-const gcoll_transport gcoll_transport_ibverbs = {.name = "ibverbs", .open = absent_open};
+const gcoll_transport gcoll_transport_ibverbs = {.name = "ibverbs", .list = absent_list, .open = absent_open};

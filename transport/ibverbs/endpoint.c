@@ -216,6 +216,7 @@ void gcoll_ib_get_counters(gcoll_endpoint *endpoint, gcoll_ib_counters *counters
 const gcoll_transport gcoll_transport_ibverbs = {
     .name = "ibverbs",
     .yields = true,
+    .list = gcoll_ib_list,
     .open = ib_open,
     .address = ib_address,
     .connect = ib_connect,

@@ -7,6 +7,7 @@
  *
  *   verbs.c     the library           options.c   defaults and the environment
  *   device.c    which device, port and GID        gids.c  reading a port's table of GIDs
+ *   list.c      what there is, for gcoll_devices
  *   endpoint.c  the table of operations, opening  pair.c  what the endpoint knows of one peer, dropping it
  *   side.c      events of the side channel        hello.c exchanging what queue pairs need, connecting them
  *   frame.c     the bytes of a frame              queue.c posting to the queue pair, credit for its slots
@@ -338,6 +339,9 @@ uint32_t gcoll_ib_read_gids(const gcoll_verbs *verbs, struct ibv_context *contex
 /* Chooses by options and the addresses of the side channel, and opens it: place, context. */
 gcoll_status gcoll_ib_open_device(gcoll_ib *ib, const gcoll_address *own);
 uint32_t gcoll_ib_mtu_bytes(enum ibv_mtu mtu);
+
+/* list.c */
+void gcoll_ib_list(gcoll_device_fn fn, void *arg);
 
 /* pair.c */
 gcoll_ib_pair *gcoll_ib_pair_of(gcoll_ib *ib, uint32_t rank);
