@@ -51,6 +51,8 @@ typedef struct bench_options {
     const char *transport; /* its name, and never "auto" */
     bool inproc;           /* it is that one */
     const char *interface;
+    gcoll_ibverbs_options ibverbs;
+    bool has_ibverbs; /* one of its flags was given */
     int64_t timeout_ms;
 
     const char *collective; /* as given */
@@ -82,7 +84,7 @@ typedef struct bench_options {
     const char *output; /* NULL: standard output */
     bool verbose;
     bool resources;
-    bool help, version; /* asked for: nothing is run */
+    bool help, version, list_devices; /* asked for: nothing is run */
 } bench_options;
 
 /* One rank, and what it shares with others. */
@@ -131,6 +133,11 @@ int bench_single_rank(const bench_options *options, FILE *output);
 
 /* Joins the job and measures every case at every size. */
 int bench_run_rank(const bench_rank *self);
+
+/* ---- devices.c ------------------------------------------------------------------------------------ */
+
+/* Returns the exit status. */
+int bench_list_devices(FILE *output);
 
 /* ---- resources.c ---------------------------------------------------------------------------------- */
 

@@ -161,6 +161,45 @@ static bool set_time(bench_options *o, const char *flag, const char *text) {
     return true;
 }
 
+static bool set_ib_device(bench_options *o, const char *flag, const char *text) {
+    (void)flag;
+    o->ibverbs.device = text; /* the library knows which there are */
+    return o->has_ibverbs = true;
+}
+
+static bool set_ib_port(bench_options *o, const char *flag, const char *text) {
+    o->has_ibverbs = true;
+    return cli_whole32(flag, text, 1, UINT8_MAX, &o->ibverbs.port);
+}
+
+static bool set_ib_gid_index(bench_options *o, const char *flag, const char *text) {
+    uint32_t index;
+    o->has_ibverbs = true;
+    if (!cli_whole32(flag, text, 0, UINT8_MAX, &index)) {
+        return false;
+    }
+    o->ibverbs.gid_index = (int32_t)index;
+    return true;
+}
+
+static bool set_ib_mtu(bench_options *o, const char *flag, const char *text) {
+    o->has_ibverbs = true;
+    for (uint32_t mtu = 256; mtu <= 4096; mtu *= 2) {
+        char name[8];
+        (void)snprintf(name, sizeof name, "%u", mtu);
+        if (strcmp(text, name) == 0) {
+            o->ibverbs.mtu = mtu;
+            return true;
+        }
+    }
+    return cli_bad(flag, text, "256, 512, 1024, 2048, 4096");
+}
+
+static bool set_list_devices(bench_options *o, const char *flag, const char *text) {
+    (void)flag, (void)text;
+    return o->list_devices = true;
+}
+
 static bool set_no_check(bench_options *o, const char *flag, const char *text) {
     (void)flag, (void)text;
     return o->no_check = true;
@@ -252,7 +291,14 @@ static const flag_row flags[] = {
     {{"--store", "URL", "where they meet: file:DIR or redis://host[:port][/db]"}, set_store},
     {{"--job", "ID", "name of the job in the store (gcoll_bench)"}, set_job},
     {{"--transport", "NAME", "auto, tcp, ibverbs, or inproc: threads of one process (auto)"}, set_transport},
-    {{"--interface", "WHICH", "tcp: interface name, address or subnet (all)"}, set_interface},
+    {{"--interface", "WHICH", "tcp, ibverbs: interface name, address or subnet (all)"}, set_interface},
+    {{"--ib-device", "NAME", "ibverbs: device (the first active one with an address of this host)"},
+     set_ib_device},
+    {{"--ib-port", "N", "ibverbs: its port (the first active one)"}, set_ib_port},
+    {{"--ib-gid-index", "N", "ibverbs: which of the port's GIDs (found by type, RoCE v2, and address)"},
+     set_ib_gid_index},
+    {{"--ib-mtu", "BYTES", "ibverbs: 256 to 4096 (the port's)"}, set_ib_mtu},
+    {{"--list-devices", NULL, "print what each transport sees on this machine"}, set_list_devices},
     {{"--timeout", "MS", "limit of each call of the library (30000)"}, set_timeout},
     {{NULL, NULL, "What"}, NULL},
     {{"--collective", "NAME", "allreduce, reduce_scatter, ... (see below), or all (allreduce)"},

@@ -36,6 +36,8 @@ int main(int argc, char **argv) {
             status = BENCH_OK;
         } else if ((output = open_output(&options)) == NULL) {
             status = BENCH_FAILED;
+        } else if (options.list_devices) {
+            status = bench_list_devices(output);
         } else {
             status = run(&options, output);
         }

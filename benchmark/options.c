@@ -43,6 +43,10 @@ static bool check_ranks(bench_options *o) {
                      "--interface");
         return false;
     }
+    if (o->has_ibverbs && strcmp(o->transport, "ibverbs") != 0) {
+        cli_complain("--ib-device, --ib-port, --ib-gid-index, --ib-mtu: are for --transport ibverbs");
+        return false;
+    }
     if (o->root >= o->size) {
         cli_complain("--root: found %u; allowed with %u ranks: 0 to %u", o->root, o->size, o->size - 1);
         return false;
@@ -321,10 +325,11 @@ bool bench_options_parse(bench_options *options, int argc, char **argv) {
                                .op = GCOLL_SUM,
                                .inputs = 1,
                                .warmup = DEFAULT_WARMUP};
+    gcoll_ibverbs_options_init(&options->ibverbs);
     if (!bench_flags_parse(options, argc, argv)) {
         return false;
     }
-    if (options->help || options->version) {
+    if (options->help || options->version || options->list_devices) {
         return true;
     }
     return set_defaults(options) && check_ranks(options) && check_op(options) && check_repeats(options) &&

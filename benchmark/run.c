@@ -24,6 +24,7 @@ static bool join(const bench_rank *self, bench_state *state) {
     how.transport = self->options->transport;
     how.hub = self->hub;
     how.interface = self->options->interface;
+    how.ibverbs = self->options->has_ibverbs ? &self->options->ibverbs : NULL;
     how.timeout_ms = bench_timeout_ms(self->options);
     how.tuning = self->options->tune != NULL ? "fit" : self->options->tuning;
     if (self->options->verbose) {

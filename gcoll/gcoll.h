@@ -26,6 +26,7 @@
 
 #include "gcoll/collectives.h"
 #include "gcoll/context.h"
+#include "gcoll/device.h"
 #include "gcoll/ibverbs.h"
 #include "gcoll/operations.h"
 #include "gcoll/plan.h"

@@ -242,6 +242,7 @@ static void tcp_set_spin(gcoll_endpoint *endpoint, int64_t spin_us) {
 const gcoll_transport gcoll_transport_tcp = {
     .name = "tcp",
     .yields = true,
+    .list = gcoll_tcp_list,
     .open = tcp_open,
     .address = tcp_address,
     .connect = gcoll_tcp_connect,

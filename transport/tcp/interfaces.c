@@ -21,7 +21,7 @@ static uint32_t count_bits(const void *mask, size_t bytes) {
     return bits;
 }
 
-static void convert(const uv_interface_address_t *from, gcoll_host_address *to) {
+void gcoll_tcp_convert_address(const uv_interface_address_t *from, gcoll_host_address *to) {
     memset(to, 0, sizeof *to);
     snprintf(to->interface, sizeof to->interface, "%s", from->name);
     if (from->address.address4.sin_family == AF_INET) {
@@ -187,7 +187,7 @@ gcoll_status gcoll_tcp_find_interfaces(gcoll_tcp *tcp, const char *interface, co
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %d network interfaces", count);
     }
     for (int i = 0; i < count; i++) {
-        convert(&found[i], &all[i]);
+        gcoll_tcp_convert_address(&found[i], &all[i]);
     }
     uv_free_interface_addresses(found, count);
     *everywhere = interface == NULL;

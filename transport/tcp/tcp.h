@@ -18,6 +18,7 @@
  *   progress.c    polling, waiting, calling back
  *   patience.c    whether a wait polls, yields or sleeps
  *   leave.c       abort, close
+ *   list.c        interfaces, for gcoll_devices
  *   side.c        for a transport that uses an endpoint beside its own means
  *
  * Callbacks (`done` and events) are called from progress alone: posting and flushing only mark what there is
@@ -270,7 +271,11 @@ void gcoll_tcp_pair_release(gcoll_tcp_pair *pair);
 /* Frees all of it. NULL is fine. */
 void gcoll_tcp_pair_destroy(gcoll_tcp_pair *pair);
 
+/* list.c */
+void gcoll_tcp_list(gcoll_device_fn fn, void *arg);
+
 /* interfaces.c */
+void gcoll_tcp_convert_address(const uv_interface_address_t *from, gcoll_host_address *to);
 /* Fills tcp->address.hosts, and the one address to bind to; *everywhere if it is the wildcard. */
 gcoll_status gcoll_tcp_find_interfaces(gcoll_tcp *tcp, const char *interface, const char *route_to,
                                        gcoll_host_address *bind_to, bool *everywhere);
