@@ -1,0 +1,164 @@
+// test/ibverbs_test.cc - what the transport ibverbs does with its device, by counts. Needs a device.
+#include "transport_harness.h"
+
+extern "C" {
+#include "transport/ibverbs/counters.h"
+}
+
+using namespace harness;
+
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+const gcoll_transport *const kIbverbs = &gcoll_transport_ibverbs;
+
+gcoll_ib_counters counters(Rank &rank) {
+    gcoll_ib_counters found;
+    gcoll_ib_get_counters(rank.endpoint, &found);
+    return found;
+}
+
+class Ibverbs : public testing::Test {
+  protected:
+    void SetUp() override {
+        gcoll_endpoint_options options = {};
+        gcoll_events events = {};
+        gcoll_endpoint *endpoint = nullptr;
+        options.size = 1;
+        if (kIbverbs->open(&options, &events, &endpoint) == GCOLL_ERR_UNSUPPORTED)
+            GTEST_SKIP() << gcoll_last_error();
+        ASSERT_NE(endpoint, nullptr) << gcoll_last_error();
+        kIbverbs->close(endpoint, 0);
+    }
+};
+
+// Two ranks whose queue pairs stand.
+class Two : public Group {
+  public:
+    Two() : Group(kIbverbs, 2) {
+        connect(0, 1);
+        for (uint32_t r = 0; r < 2; r++) {
+            (*this)[r].send(1 - r, 99, 0, 8);
+            (*this)[r].receive(1 - r, 99, 0, 8);
+        }
+        EXPECT_TRUE(turn_until_done());
+    }
+};
+
+TEST_F(Ibverbs, AnEagerMessageIsOneWorkRequest) {
+    for (uint64_t bytes : {0u, 8u, 64u, 1000u, 8000u}) {
+        Two two;
+        gcoll_ib_counters before = counters(two[0]);
+        for (uint32_t i = 0; i < 10; i++) {
+            two[1].receive(0, 1, i, bytes);
+            two[0].send(1, 1, i, bytes);
+            EXPECT_TRUE(two.turn_until_done());
+        }
+        EXPECT_EQ(counters(two[0]).work_requests - before.work_requests, 10u) << bytes;
+        EXPECT_EQ(counters(two[0]).bytes_copied - before.bytes_copied, 10 * bytes);
+        two[1].check();
+    }
+}
+
+TEST_F(Ibverbs, MessagesThatArePostedTogetherShareADoorbell) {
+    Two two;
+    gcoll_ib_counters before = counters(two[0]);
+    for (uint32_t i = 0; i < 10; i++)
+        two[0].send(1, 1, i, 100);
+    kIbverbs->flush(two[0].endpoint);
+    gcoll_ib_counters after = counters(two[0]);
+    EXPECT_EQ(after.work_requests - before.work_requests, 10u);
+    EXPECT_EQ(after.doorbells - before.doorbells, 1u);
+    for (uint32_t i = 0; i < 10; i++)
+        two[1].receive(0, 1, i, 100);
+    EXPECT_TRUE(two.turn_until_done());
+    EXPECT_LE(counters(two[0]).completions - before.completions, 2u) << "not each asks for one";
+    two[1].check();
+}
+
+TEST_F(Ibverbs, ALargeMessageIsNotCopied) {
+    for (bool late : {false, true}) {
+        Two two;
+        gcoll_ib_counters before[2] = {counters(two[0]), counters(two[1])};
+        if (late)
+            two[0].send(1, 1, 0, 4 * kMiB);
+        else
+            two[1].receive(0, 1, 0, 4 * kMiB);
+        two.turn([&, i = 0]() mutable { return i++ == 50; });
+        if (late)
+            two[1].receive(0, 1, 0, 4 * kMiB);
+        else
+            two[0].send(1, 1, 0, 4 * kMiB);
+        EXPECT_TRUE(two.turn_until_done());
+        for (uint32_t r = 0; r < 2; r++) {
+            gcoll_ib_counters after = counters(two[r]);
+            EXPECT_EQ(after.bytes_copied - before[r].bytes_copied, 0u);
+            EXPECT_EQ(after.bytes_written - before[r].bytes_written, 4 * kMiB);
+            EXPECT_EQ(after.registrations - before[r].registrations, 1u);
+            EXPECT_EQ(after.deregistrations - before[r].deregistrations, 1u)
+                << "it stays no longer than the message";
+        }
+        two[1].check();
+    }
+}
+
+// What is reduced as it comes needs no copy either: it is consumed where the device put it.
+TEST_F(Ibverbs, ConsumedBytesComeByTheRing) {
+    Two two;
+    two[1].receive(0, 1, 0, 3 * kMiB, 12);
+    two[0].send(1, 1, 0, 3 * kMiB);
+    EXPECT_TRUE(two.turn_until_done());
+    gcoll_ib_counters before = counters(two[1]);
+    two[1].receive(0, 1, 1, 3 * kMiB, 12);
+    two[0].send(1, 1, 1, 3 * kMiB);
+    EXPECT_TRUE(two.turn_until_done());
+    EXPECT_EQ(counters(two[1]).bytes_copied - before.bytes_copied, 0u);
+    EXPECT_EQ(counters(two[1]).registrations - before.registrations, 0u) << "the ring stays";
+    two[1].check();
+}
+
+TEST_F(Ibverbs, AttachedMemoryIsRegisteredOnce) {
+    Two two;
+    std::vector<uint8_t> data[2];
+    void *handles[2];
+    for (uint32_t r = 0; r < 2; r++) {
+        data[r].assign(kMiB, static_cast<uint8_t>(r));
+        ASSERT_EQ(kIbverbs->attach(two[r].endpoint, data[r].data(), kMiB, r == 1, kMiB, &handles[r]),
+                  GCOLL_OK);
+        EXPECT_NE(handles[r], nullptr);
+    }
+    gcoll_ib_counters before[2] = {counters(two[0]), counters(two[1])};
+    for (uint32_t i = 0; i < 6; i++) {
+        uint32_t part = i % 2;
+        int done = 0;
+        gcoll_message messages[2] = {};
+        for (uint32_t r = 0; r < 2; r++) {
+            messages[r].stream = 7;
+            messages[r].index = i;
+            messages[r].bytes = kMiB / 2;
+            messages[r].data = data[r].data() + part * kMiB / 2;
+            messages[r].owner = &done;
+            messages[r].done = [](gcoll_message *m) { ++*static_cast<int *>(m->owner); };
+        }
+        kIbverbs->post_recv(two[1].endpoint, 0, &messages[1]);
+        kIbverbs->post_send(two[0].endpoint, 1, &messages[0]);
+        EXPECT_TRUE(two.turn([&] { return done == 2; }));
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        EXPECT_EQ(counters(two[r]).registrations - before[r].registrations, 0u);
+        EXPECT_EQ(data[r], std::vector<uint8_t>(kMiB, 0));
+        kIbverbs->detach(two[r].endpoint, handles[r]);
+        EXPECT_EQ(counters(two[r]).deregistrations - before[r].deregistrations, 1u);
+    }
+}
+
+TEST_F(Ibverbs, WhatNoLargeMessageUsesIsNotAttached) {
+    Two two;
+    std::vector<uint8_t> data(kMiB);
+    void *handle = &data;
+    ASSERT_EQ(kIbverbs->attach(two[0].endpoint, data.data(), kMiB, true, 4096, &handle), GCOLL_OK);
+    EXPECT_EQ(handle, nullptr);
+    kIbverbs->detach(two[0].endpoint, handle);
+}
+
+} // namespace
