@@ -30,6 +30,12 @@ static void linear_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     *cost = (gcoll_cost){peers, peers * (double)gcoll_largest_block(problem), 0, 0};
 }
 
+static void linear_load(const gcoll_problem *problem, gcoll_load *load) {
+    const double peers = problem->size - 1.0;
+    *load =
+        (gcoll_load){.hops = 1, .messages = problem->size * peers, .sent = peers * (double)problem->count};
+}
+
 const gcoll_algorithm gcoll_allgather_linear_algorithm = {
     .name = "linear",
     .collective = GCOLL_ALLGATHER,
@@ -37,4 +43,5 @@ const gcoll_algorithm gcoll_allgather_linear_algorithm = {
     .source = "MPI libraries; Proficz 2018, table 1",
     .plan = linear_plan,
     .cost = linear_cost,
+    .load = linear_load,
 };

@@ -46,6 +46,11 @@ static void one_port_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     *cost = (gcoll_cost){peers, peers * block, 0, 0};
 }
 
+static void linear_load(const gcoll_problem *problem, gcoll_load *load) {
+    const double size = problem->size, peers = size - 1;
+    *load = (gcoll_load){.hops = 1, .messages = size * peers, .sent = peers * (double)problem->count};
+}
+
 const gcoll_algorithm gcoll_alltoall_pairwise_algorithm = {
     .name = "pairwise",
     .collective = GCOLL_ALLTOALL,
@@ -62,4 +67,5 @@ const gcoll_algorithm gcoll_alltoall_linear_algorithm = {
     .source = "Thakur, Rabenseifner and Gropp 2005, all-to-all",
     .plan = linear_plan,
     .cost = one_port_cost,
+    .load = linear_load,
 };

@@ -21,6 +21,10 @@ static void all_to_all_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     *cost = (gcoll_cost){problem->size - 1, 0, 0, 0}; /* one after the other at each port */
 }
 
+static void all_to_all_load(const gcoll_problem *problem, gcoll_load *load) {
+    *load = (gcoll_load){.hops = 1, .messages = problem->size * (problem->size - 1.0)};
+}
+
 const gcoll_algorithm gcoll_barrier_all_to_all_algorithm = {
     .name = "all_to_all",
     .collective = GCOLL_BARRIER,
@@ -28,4 +32,5 @@ const gcoll_algorithm gcoll_barrier_all_to_all_algorithm = {
     .source = "Gloo, docs/algorithms.md, barrier_all_to_all",
     .plan = all_to_all_plan,
     .cost = all_to_all_cost,
+    .load = all_to_all_load,
 };

@@ -29,6 +29,10 @@ static void all_to_one_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     *cost = (gcoll_cost){2.0 * (problem->size - 1), 0, 0, 0}; /* one after the other at the port of rank 0 */
 }
 
+static void all_to_one_load(const gcoll_problem *problem, gcoll_load *load) {
+    *load = (gcoll_load){.hops = 2, .messages = 2 * (problem->size - 1.0)};
+}
+
 const gcoll_algorithm gcoll_barrier_all_to_one_algorithm = {
     .name = "all_to_one",
     .collective = GCOLL_BARRIER,
@@ -36,4 +40,5 @@ const gcoll_algorithm gcoll_barrier_all_to_one_algorithm = {
     .source = "Gloo, docs/algorithms.md, barrier_all_to_one",
     .plan = all_to_one_plan,
     .cost = all_to_one_cost,
+    .load = all_to_one_load,
 };

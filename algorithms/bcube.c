@@ -120,4 +120,5 @@ const gcoll_algorithm gcoll_allreduce_bcube_algorithm = {
     .plan = bcube_plan,
     .claims = gcoll_bcube_claims,
     .cost = gcoll_bcube_cost,
+    .load = gcoll_bcube_load,
 };

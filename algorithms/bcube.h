@@ -18,5 +18,6 @@ uint64_t gcoll_cube_inbox(const gcoll_cube *c, uint64_t n);
 extern const gcoll_option gcoll_bcube_options[];
 uint32_t gcoll_bcube_claims(const gcoll_problem *problem);
 void gcoll_bcube_cost(const gcoll_problem *problem, gcoll_cost *cost);
+void gcoll_bcube_load(const gcoll_problem *problem, gcoll_load *load);
 
 #endif

@@ -1,6 +1,8 @@
 /* algorithms/bcube_cost.c - the shape of a bcube, what it claims and costs, and its options. */
 #include "algorithms/bcube.h"
 
+#include "algorithms/load.h"
+
 #define MAX_BASE 256
 
 const gcoll_option gcoll_bcube_options[] = {
@@ -65,4 +67,15 @@ void gcoll_bcube_cost(const gcoll_problem *problem, gcoll_cost *cost) {
         messages += c.radix[i] - 1;
     *cost = (gcoll_cost){2 * messages, 2 * (parts + folds * n), parts + folds * n,
                          (double)gcoll_cube_inbox(&c, problem->count)};
+}
+
+void gcoll_bcube_load(const gcoll_problem *problem, gcoll_load *load) {
+    const gcoll_cube c = gcoll_cube_of(problem);
+    const double n = (double)problem->count, parts = n - n / c.places;
+    double messages = 0;
+    for (uint32_t i = 0; i < c.steps; i++)
+        messages += c.radix[i] - 1;
+    *load = gcoll_load_folded(
+        problem, c.places,
+        (gcoll_load){.hops = 2.0 * c.steps, .messages = 2 * messages, .sent = 2 * parts, .reduced = parts});
 }

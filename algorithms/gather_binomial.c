@@ -117,6 +117,13 @@ static void binomial_cost(const gcoll_problem *p, gcoll_cost *cost) {
     *cost = (gcoll_cost){gcoll_log2_ceil(p->size), (double)(p->count - own), 0, (double)scratch};
 }
 
+/* All subtrees travel over the links that they hang on. */
+static void binomial_load(const gcoll_problem *p, gcoll_load *load) {
+    *load = (gcoll_load){.hops = gcoll_log2_ceil(p->size), .messages = p->size - 1.0};
+    for (uint32_t place = 1; place < p->size; place++)
+        load->sent += (double)elements_of(p, place);
+}
+
 const gcoll_algorithm gcoll_gather_binomial_algorithm = {
     .name = "binomial",
     .collective = GCOLL_GATHER,
@@ -124,6 +131,7 @@ const gcoll_algorithm gcoll_gather_binomial_algorithm = {
     .source = "Thakur, Rabenseifner and Gropp 2005, gather",
     .plan = gather_plan,
     .cost = binomial_cost,
+    .load = binomial_load,
 };
 
 const gcoll_algorithm gcoll_scatter_binomial_algorithm = {
@@ -133,4 +141,5 @@ const gcoll_algorithm gcoll_scatter_binomial_algorithm = {
     .source = "Thakur, Rabenseifner and Gropp 2005, scatter",
     .plan = scatter_plan,
     .cost = binomial_cost,
+    .load = binomial_load,
 };

@@ -47,6 +47,11 @@ static void linear_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     *cost = (gcoll_cost){problem->size - 1, (double)(problem->count - own), 0, 0};
 }
 
+static void linear_load(const gcoll_problem *problem, gcoll_load *load) {
+    const uint64_t own = gcoll_block_count(problem, problem->root);
+    *load = (gcoll_load){.hops = 1, .messages = problem->size - 1.0, .sent = (double)(problem->count - own)};
+}
+
 const gcoll_algorithm gcoll_gather_linear_algorithm = {
     .name = "linear",
     .collective = GCOLL_GATHER,
@@ -54,6 +59,7 @@ const gcoll_algorithm gcoll_gather_linear_algorithm = {
     .source = "Pjesivac-Grbovic et al. 2007, linear",
     .plan = gather_plan,
     .cost = linear_cost,
+    .load = linear_load,
 };
 
 const gcoll_algorithm gcoll_scatter_linear_algorithm = {
@@ -63,4 +69,5 @@ const gcoll_algorithm gcoll_scatter_linear_algorithm = {
     .source = "Pjesivac-Grbovic et al. 2007, linear",
     .plan = scatter_plan,
     .cost = linear_cost,
+    .load = linear_load,
 };

@@ -1,4 +1,5 @@
-/* algorithms/load.h - what all ranks do together, of algorithms that go along the edges of a tree. */
+/* algorithms/load.h - what all ranks do together, of algorithms that go along the edges of a tree, and of
+ * such that fold. */
 #ifndef GCOLL_ALGORITHMS_LOAD_H
 #define GCOLL_ALGORITHMS_LOAD_H
 
@@ -14,6 +15,16 @@ static inline gcoll_load gcoll_load_tree(const gcoll_problem *problem, double pa
                         .messages = ways * edges * parts,
                         .sent = ways * edges * n,
                         .reduced = reduces ? edges * n : 0};
+}
+
+/* An allreduce of `places` ranks, which do what `each` says; the others hand their vector to one of these
+ * first, and get the result in the end. */
+static inline gcoll_load gcoll_load_folded(const gcoll_problem *problem, double places, gcoll_load each) {
+    const double folded = problem->size - places, n = (double)problem->count;
+    return (gcoll_load){.hops = each.hops + (folded > 0 ? 2 : 0),
+                        .messages = places * each.messages + 2 * folded,
+                        .sent = places * each.sent + 2 * folded * n,
+                        .reduced = places * each.reduced + folded * n};
 }
 
 #endif

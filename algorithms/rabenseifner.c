@@ -15,6 +15,7 @@
  * Restrictions: none. */
 #include "algorithms/binary_blocks.h"
 #include "algorithms/fold.h"
+#include "algorithms/load.h"
 
 /* What the place has left before a step. */
 static gcoll_elements range_at(const gcoll_problem *problem, uint32_t place, uint32_t step) {
@@ -65,6 +66,14 @@ static void rabenseifner_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     *cost = (gcoll_cost){2 * (steps + folds), 2 * (halved + folds * n), halved + folds * n, 0};
 }
 
+static void rabenseifner_load(const gcoll_problem *problem, gcoll_load *load) {
+    const uint32_t steps = gcoll_log2_floor(problem->size), places = UINT32_C(1) << steps;
+    const double n = (double)problem->count, halved = n - n / places;
+    *load = gcoll_load_folded(
+        problem, places,
+        (gcoll_load){.hops = 2.0 * steps, .messages = 2.0 * steps, .sent = 2 * halved, .reduced = halved});
+}
+
 const gcoll_algorithm gcoll_allreduce_rabenseifner_algorithm = {
     .name = "rabenseifner",
     .collective = GCOLL_ALLREDUCE,
@@ -73,4 +82,5 @@ const gcoll_algorithm gcoll_allreduce_rabenseifner_algorithm = {
     .plan = rabenseifner_plan,
     .claims = gcoll_fold_claims,
     .cost = rabenseifner_cost,
+    .load = rabenseifner_load,
 };

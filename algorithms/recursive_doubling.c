@@ -11,6 +11,7 @@
  * Restrictions: none. Scratch: n elements for what comes in while the own vector goes out. */
 #include "algorithms/blocks.h"
 #include "algorithms/fold.h"
+#include "algorithms/load.h"
 
 static void recursive_doubling_plan(const gcoll_problem *problem, gcoll_builder *b) {
     const uint32_t steps = gcoll_log2_floor(problem->size);
@@ -41,6 +42,14 @@ static void recursive_doubling_cost(const gcoll_problem *problem, gcoll_cost *co
                          problem->size > 1 ? n : 0};
 }
 
+static void recursive_doubling_load(const gcoll_problem *problem, gcoll_load *load) {
+    const uint32_t steps = gcoll_log2_floor(problem->size);
+    const double n = (double)problem->count;
+    *load = gcoll_load_folded(
+        problem, UINT32_C(1) << steps,
+        (gcoll_load){.hops = steps, .messages = steps, .sent = steps * n, .reduced = steps * n});
+}
+
 const gcoll_algorithm gcoll_allreduce_recursive_doubling_algorithm = {
     .name = "recursive_doubling",
     .collective = GCOLL_ALLREDUCE,
@@ -49,4 +58,5 @@ const gcoll_algorithm gcoll_allreduce_recursive_doubling_algorithm = {
     .plan = recursive_doubling_plan,
     .claims = gcoll_fold_claims,
     .cost = recursive_doubling_cost,
+    .load = recursive_doubling_load,
 };
