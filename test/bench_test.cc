@@ -22,6 +22,19 @@ TEST(Bench, HelpAndVersion) {
     EXPECT_EQ(version.out.rfind("gcoll_bench ", 0), 0u);
 }
 
+// The loopback interface is everywhere; devices, or why there are none, follow.
+TEST(Bench, ListDevices) {
+    outcome list = run({"--list-devices"});
+    EXPECT_EQ(list.status, 0) << list.err;
+    const size_t tcp = list.out.find("tcp\n"), ibverbs = list.out.find("\nibverbs\n");
+    ASSERT_EQ(tcp, 0u) << list.out;
+    ASSERT_NE(ibverbs, std::string::npos) << list.out;
+    const std::string interfaces = list.out.substr(0, ibverbs), devices = list.out.substr(ibverbs);
+    EXPECT_TRUE(contains(interfaces, " 127.0.0.1 ")) << list.out;
+    EXPECT_TRUE(contains(interfaces, "loopback")) << list.out;
+    EXPECT_TRUE(contains(devices, " port 1 ") || contains(devices, "  none: ")) << list.out;
+}
+
 TEST(Bench, BadFlagsSayWhatIsAllowed) {
     const struct {
         strings arguments;
@@ -65,6 +78,10 @@ TEST(Bench, BadFlagsSayWhatIsAllowed) {
         {{"--time=1", "--iterations=3"}, "one or the other"},
         {{"--format=xml"}, "allowed: table, json, csv"},
         {{"--timeout=-1"}, "from 1 to 86400000"},
+        {{"--ib-port=1"}, "are for --transport ibverbs"},
+        {{"--transport=ibverbs", "--ib-port=0"}, "from 1 to 255"},
+        {{"--transport=ibverbs", "--ib-gid-index=-1"}, "from 0 to 255"},
+        {{"--transport=ibverbs", "--ib-mtu=1500"}, "allowed: 256, 512, 1024, 2048, 4096"},
     };
     for (const auto &row : table) {
         outcome result = run(row.arguments);
