@@ -85,7 +85,7 @@ static uint32_t read_all_sysfs(const char *device, uint32_t port, uint32_t lengt
 
 static uint32_t read_table(const gcoll_verbs *verbs, struct ibv_context *context, uint32_t port,
                            uint32_t length, gcoll_ib_gid *gids) {
-    struct ibv_gid_entry *entries = calloc(length, sizeof *entries);
+    struct ibv_gid_entry *entries = calloc(length > 0 ? length : 1, sizeof *entries);
     ssize_t found = -1;
     uint32_t count = 0;
 
@@ -110,7 +110,7 @@ uint32_t gcoll_ib_read_gids(const gcoll_verbs *verbs, struct ibv_context *contex
     uint32_t count = 0;
 
     *gids = calloc(length > 0 ? length : 1, sizeof **gids);
-    if (*gids != NULL && verbs->query_gid_table != NULL) {
+    if (*gids != NULL && length > 0 && verbs->query_gid_table != NULL) {
         count = read_table(verbs, context, port, length, *gids);
     }
     if (*gids != NULL && count == 0) {

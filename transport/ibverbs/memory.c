@@ -46,12 +46,16 @@ static bool covers(const gcoll_ib_region *region, const uint8_t *begin, uint64_t
            bytes <= region->bytes - (uint64_t)(begin - region->begin) && region->use >= use;
 }
 
-static void forget(gcoll_ib *ib, gcoll_ib_region *region) {
-    unlink_region(&ib->memory, region);
+static void discard(gcoll_ib *ib, gcoll_ib_region *region) {
     ib->memory.registered_bytes -= region->bytes;
     ib->counters.deregistrations++;
     ib->verbs.dereg_mr(region->mr);
     free(region);
+}
+
+static void forget(gcoll_ib *ib, gcoll_ib_region *region) {
+    unlink_region(&ib->memory, region);
+    discard(ib, region);
 }
 
 /* Gives up what nobody uses, the oldest first, until at most `most` bytes of it remain. */
@@ -150,8 +154,14 @@ void gcoll_ib_unregister(gcoll_ib *ib, gcoll_ib_region *region) {
 }
 
 void gcoll_ib_memory_clear(gcoll_ib *ib) {
-    while (ib->memory.latest != NULL) {
-        forget(ib, ib->memory.latest);
-    }
+    gcoll_ib_region *region = ib->memory.latest;
+
+    ib->memory.latest = ib->memory.oldest = NULL;
     ib->memory.idle_bytes = 0;
+    while (region != NULL) {
+        gcoll_ib_region *next = region->next;
+
+        discard(ib, region);
+        region = next;
+    }
 }

@@ -421,7 +421,7 @@ static void build(gcoll_ib_pair *pair, batch *b) {
     if (owes_much(pair) && has_room(pair, b, 0)) {
         add_lonely(pair, b, GCOLL_IB_CREDIT);
     }
-    if (pair->says_goodbye && has_room(pair, b, SLOTS_KEPT)) {
+    if (pair->says_goodbye && has_room(pair, b, 0)) { /* nothing follows it */
         add_lonely(pair, b, GCOLL_IB_GOODBYE);
         b->work[b->count - 1].send_flags |= IBV_SEND_SIGNALED;
         pair->says_goodbye = false;
