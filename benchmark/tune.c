@@ -45,22 +45,24 @@ static bool make_field(const bench_state *state, gcoll_collective collective, ui
     return true;
 }
 
-/* What was taken before stands first if it is as good as the first. */
-static void prefer(bench_field *field, const char *taken) {
+/* What was taken before stands first if it is as good as the first; whether that moved it there. */
+static bool prefer(bench_field *field, const char *taken) {
     for (size_t i = 1; i < field->count && taken[0] != '\0'; i++) {
         bench_candidate *c = &field->at[i];
         if (strcmp(c->name, taken) == 0 && c->rounds == field->at[0].rounds && c->ratio.median <= NEAR) {
             bench_candidate swap = *c;
             memmove(&field->at[1], &field->at[0], i * sizeof swap);
             field->at[0] = swap;
-            return;
+            return true;
         }
     }
+    return false;
 }
 
 typedef struct writer {
     char *text;
     size_t used;
+    bool overflown;
 } writer;
 
 __attribute__((format(printf, 2, 3))) static void put(writer *w, const char *format, ...) {
@@ -68,14 +70,30 @@ __attribute__((format(printf, 2, 3))) static void put(writer *w, const char *for
     va_start(arguments, format);
     const int length = vsnprintf(w->text + w->used, SECTION_BYTES - w->used, format, arguments);
     va_end(arguments);
-    const size_t room = SECTION_BYTES - w->used - 1;
-    w->used += length < 0 ? 0 : (size_t)length < room ? (size_t)length : room;
+    if (length < 0 || (size_t)length >= SECTION_BYTES - w->used) {
+        w->text[w->used] = '\0';
+        w->overflown = true;
+    } else {
+        w->used += (size_t)length;
+    }
+}
+
+/* As it is read: 64Ki and not 65536. */
+static const char *size_text(uint64_t bytes, char text[24]) {
+    static const char *const units[] = {"", "Ki", "Mi", "Gi"};
+    size_t unit = 0;
+    while (unit < 3 && bytes > 0 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        unit++;
+    }
+    (void)snprintf(text, 24, "%llu%s", (unsigned long long)bytes, units[unit]);
+    return text;
 }
 
 static void put_rule(writer *w, gcoll_collective collective, uint64_t from, const char *to,
                      const char *alternatives) {
-    put(w, "choose %s %llu %s%s\n", gcoll_collective_name(collective), (unsigned long long)from, to,
-        alternatives);
+    char text[24];
+    put(w, "choose %s %s %s%s\n", gcoll_collective_name(collective), size_text(from, text), to, alternatives);
 }
 
 static void list(const bench_field *field, char *text, size_t bytes) {
@@ -86,18 +104,22 @@ static void list(const bench_field *field, char *text, size_t bytes) {
     }
 }
 
-static void report(const bench_state *state, const bench_field *field, uint64_t bytes) {
+static void report(const bench_state *state, const bench_field *field, uint64_t bytes, bool kept) {
+    const bench_candidate *second = field->count > 1 ? &field->at[1] : NULL;
+    char text[24];
     if (state->rank == 0) {
-        cli_complain("%s of %llu bytes: %s, %.1f us; then %s, x%.3f",
-                     gcoll_collective_name(field->at[0].what.collective), (unsigned long long)bytes,
-                     field->at[0].name, field->at[0].us, field->count > 1 ? field->at[1].name : "none",
-                     field->count > 1 ? field->at[1].ratio.median : 0);
+        cli_complain("%s of %s bytes: %s, %.1f us%s; then %s, x%.3f",
+                     gcoll_collective_name(field->at[0].what.collective), size_text(bytes, text),
+                     field->at[0].name, field->at[0].us, kept ? ", kept as it is as good as the fastest" : "",
+                     second != NULL ? second->name : "none",
+                     second != NULL ? bench_ratio_of(second, &field->at[0]).median : 0);
     }
 }
 
-/* The geometric mean. */
+/* The geometric mean: never `a` itself, for which another is the best. */
 static uint64_t middle(uint64_t a, uint64_t b) {
-    return (uint64_t)sqrt((double)a * (double)b);
+    const uint64_t mean = (uint64_t)llround(sqrt((double)a * (double)b));
+    return mean > a ? mean : b;
 }
 
 /* One collective at all sizes: a rule for each run of sizes at which the same is the best. */
@@ -115,15 +137,13 @@ static bool tune_collective(bench_state *state, gcoll_collective collective, wri
         good = make_field(state, collective, bytes, &before, &field) && field.count > 0 &&
                bench_field_race(state, &field, bytes) && field.at[0].rounds > 0;
         if (good) {
-            prefer(&field, taken);
-            report(state, &field, bytes);
+            report(state, &field, bytes, prefer(&field, taken));
         }
         if (good && strcmp(taken, field.at[0].name) != 0) {
             /* The crossing lies between two sizes that were measured: in the middle, on their scale. */
             const uint64_t edge = i == 0 ? 0 : middle(previous, bytes);
-            (void)snprintf(to, sizeof to, "%llu", (unsigned long long)edge);
             if (i > 0) {
-                put_rule(w, collective, from, to, alternatives);
+                put_rule(w, collective, from, size_text(edge, to), alternatives);
             }
             from = edge;
             list(&field, alternatives, sizeof alternatives);
@@ -151,7 +171,7 @@ static bool has_case(const bench_options *o, int collective) {
 
 bool bench_tune(bench_state *state) {
     const bench_options *o = state->options;
-    writer w = {calloc(1, SECTION_BYTES), 0};
+    writer w = {calloc(1, SECTION_BYTES), 0, false};
     bool good = w.text != NULL && bench_settle(state);
     if (good) {
         good = gcoll_context_tuning(state->context, w.text, SECTION_BYTES) == GCOLL_OK;
@@ -161,6 +181,12 @@ bool bench_tune(bench_state *state) {
         if (has_case(o, c)) {
             good = tune_collective(state, (gcoll_collective)c, &w);
         }
+    }
+    if (good && w.overflown) {
+        good = false;
+        cli_complain("--tune: the section of %u ranks has more than %u bytes; measure fewer sizes or "
+                     "collectives",
+                     o->size, SECTION_BYTES - 1);
     }
     if (good && state->rank == 0) {
         good = bench_tune_write(o->tune, w.text);

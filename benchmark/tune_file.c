@@ -41,9 +41,11 @@ static char *read_all(const char *path) {
     return text;
 }
 
-/* Writes the lines of what was there, but for the section that begins with the same line as `section`. */
-static void copy_others(FILE *file, const char *text, const char *section) {
+/* Writes the lines of what was there, but for the section that begins with the same line as `section`, unless
+ * file is NULL. Returns their bytes. */
+static size_t copy_others(FILE *file, const char *text, const char *section) {
     const size_t head = strcspn(section, "\n");
+    size_t bytes = 0;
     bool same = false;
     while (*text != '\0') {
         const size_t length = strcspn(text, "\n");
@@ -51,15 +53,36 @@ static void copy_others(FILE *file, const char *text, const char *section) {
             same = length == head && strncmp(text, section, head) == 0;
         }
         if (!same) {
+            bytes += length + 1;
+        }
+        if (!same && file != NULL) {
             (void)fprintf(file, "%.*s\n", (int)length, text);
         }
         text += length + (text[length] == '\n' ? 1 : 0);
     }
+    return bytes;
+}
+
+/* Together they must stay what contexts can load. */
+static bool fits(const char *path, const char *text, const char *section) {
+    const size_t bytes = copy_others(NULL, text, section) + strlen(section);
+    char what[160];
+    if (bytes <= MOST_BYTES) {
+        return true;
+    }
+    (void)snprintf(what, sizeof what,
+                   "would have %zu bytes; allowed: up to %u; take another file for some numbers of ranks",
+                   bytes, MOST_BYTES);
+    return complain(path, what);
 }
 
 /* Beside the file first, so that nobody ever reads half of one. */
 bool bench_tune_write(const char *path, const char *section) {
     char *text = read_all(path);
+    if (text != NULL && !fits(path, text, section)) {
+        free(text);
+        return false;
+    }
     const size_t room = strlen(path) + 32;
     char *beside = malloc(room);
     FILE *file = NULL;

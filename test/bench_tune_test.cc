@@ -47,6 +47,7 @@ TEST(BenchTune, WritesWhatContextsThenGoBy) {
     ASSERT_EQ(second.status, 0) << second.err;
     outcome third = tune({"--local=3", "--transport=inproc", "--collective=allreduce", "--algorithm=linear"});
     ASSERT_EQ(third.status, 0) << third.err;
+    EXPECT_TRUE(contains(third.err, "allreduce of 4Ki bytes: linear, ")) << third.err;
     text = file_text(path);
     EXPECT_EQ(count_of(text, "for transport="), 2u) << text;
     EXPECT_TRUE(contains(text, "for transport=tcp ranks=2 local=2\n")) << text;
@@ -67,6 +68,19 @@ TEST(BenchTune, WritesWhatContextsThenGoBy) {
                          "--tuning=" + path, "--algorithm=linear,ring"});
     EXPECT_EQ(check.status, 0) << check.err;
     EXPECT_TRUE(contains(check.out, "# 1 points: auto within 5 %")) << check.out;
+}
+
+// What contexts would refuse is not written.
+TEST(BenchTune, TheFileStaysWhatContextsLoad) {
+    folder here;
+    const std::string path = here.path + "/full";
+    const std::string full = "gcoll-tuning 1\nfor transport=tcp ranks=900\n" + std::string(61350, '#') + "\n";
+    std::ofstream(path) << full;
+    outcome refused = run({"--tune=" + path, "--local=2", "--collective=allreduce", "--algorithm=linear",
+                           "--bytes=4", "--iterations=2"});
+    EXPECT_EQ(refused.status, 1) << refused.err;
+    EXPECT_TRUE(contains(refused.err, "bytes; allowed: up to 61440")) << refused.err;
+    EXPECT_EQ(file_text(path), full);
 }
 
 TEST(BenchTune, RefusesWhatItCannotDo) {

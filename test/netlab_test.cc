@@ -20,6 +20,7 @@ class Netlab : public testing::Test {
             GTEST_SKIP() << check.err;
         }
         ASSERT_EQ(check.status, 0) << check.err;
+        EXPECT_EQ(check.out, "netlab: a lab can be made here\n");
     }
 
     // Labs' folders are made in it; none may stay.

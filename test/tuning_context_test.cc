@@ -8,6 +8,11 @@
 #include <mutex>
 #include <set>
 
+extern "C" {
+#include "algorithms/tuning.h"
+#include "gcoll/base/base.h"
+}
+
 namespace {
 
 using namespace collective_support;
@@ -127,6 +132,33 @@ TEST(File, DecidesWhereItKnowsTheShape) {
             EXPECT_NE(std::string(text).find("of line 3 of '"), std::string::npos) << text;
         }
         gcoll_context_destroy(other);
+    });
+}
+
+// What is told is what is done, also of an algorithm that looks at which ranks share a host: this one serves
+// only while that is not known.
+TEST(File, IsExplainedAsItIsDone) {
+    Folder folder;
+    std::string path = file_in(folder, "gcoll-tuning 1\n"
+                                       "for transport=inproc ranks=4\n"
+                                       "choose allreduce 0 - blind ring\n");
+    static gcoll_algorithm blind = *gcoll_registry_find(nullptr, GCOLL_ALLREDUCE, "hierarchical");
+    blind.name = "blind";
+    blind.applies = [](const gcoll_problem *problem) {
+        return problem->node == nullptr ? GCOLL_OK : gcoll_error(GCOLL_ERR_UNSUPPORTED, "sees hosts");
+    };
+    run_threads(job_of(4, "inproc", path.c_str()), [&](uint32_t, gcoll_context *context) {
+        ASSERT_GCOLL_OK(gcoll_context_register(context, &blind));
+        EXPECT_EQ(explained(context, 1000).rfind("allreduce of 1000 float32 by 4 ranks: ring\n", 0), 0u)
+            << explained(context, 1000);
+        float data[1000] = {};
+        gcoll_operation *operation = nullptr;
+        ASSERT_GCOLL_OK(gcoll_allreduce_create(context, nullptr, data, 1000, GCOLL_FLOAT32, GCOLL_SUM,
+                                               nullptr, &operation));
+        EXPECT_STREQ(gcoll_operation_algorithm(operation), "ring");
+        EXPECT_EQ(basis(context, 1000), "chosen by line 3 of '" + path + "'\n");
+        gcoll_operation_destroy(operation);
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr)); // hosts can be asked for while all are there
     });
 }
 

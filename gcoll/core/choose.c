@@ -119,16 +119,29 @@ static gcoll_status find_hosts(gcoll_context *context, const gcoll_algorithm *al
     return status;
 }
 
-/* By a rule or by cost. A rule's algorithm was measured by name, so it sees the hosts as it does then. */
+/* The rule for the problem and what it takes, or NULL, and *choice stays. A rule's algorithm was measured by
+ * name, so it sees the hosts as it does then. */
+static gcoll_status apply_rule(gcoll_context *context, const gcoll_needs *needs, size_t type_bytes,
+                               gcoll_problem *problem, gcoll_problem *common, gcoll_choice *choice,
+                               const gcoll_tuning_rule **rule) {
+    gcoll_status status = GCOLL_OK;
+    gcoll_choice found = {0};
+    *rule = look_up(context, common, type_bytes, needs, &found);
+    if (*rule && found.algorithm->uses_node) {
+        status = find_hosts(context, found.algorithm, problem, common);
+        *rule = status == GCOLL_OK ? look_up(context, common, type_bytes, needs, &found) : NULL;
+    }
+    if (*rule)
+        *choice = found;
+    return status;
+}
+
+/* By a rule or by cost. */
 static gcoll_status choose_unnamed(gcoll_context *context, const gcoll_needs *needs, size_t type_bytes,
                                    gcoll_problem *problem, gcoll_problem *common, gcoll_choice *choice) {
-    gcoll_status status = GCOLL_OK;
-    bool by_rule = look_up(context, common, type_bytes, needs, choice) != NULL;
-    if (by_rule && choice->algorithm->uses_node) {
-        status = find_hosts(context, choice->algorithm, problem, common);
-        by_rule = status == GCOLL_OK && look_up(context, common, type_bytes, needs, choice) != NULL;
-    }
-    if (status != GCOLL_OK || by_rule)
+    const gcoll_tuning_rule *rule;
+    gcoll_status status = apply_rule(context, needs, type_bytes, problem, common, choice, &rule);
+    if (status != GCOLL_OK || rule)
         return status;
     return gcoll_choose(&context->registry, common, type_bytes, needs, &context->basis->cost, choice, NULL,
                         NULL);
@@ -271,8 +284,12 @@ gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective coll
     text[0] = '\0';
     status = gcoll_choose(&context->registry, &problem, type_bytes, &needs, &context->basis->cost, &choice,
                           note_candidate, &e);
-    const gcoll_tuning_rule *rule =
-        status == GCOLL_OK ? look_up(context, &problem, type_bytes, &needs, &choice) : NULL;
+    const gcoll_tuning_rule *rule = NULL;
+    gcoll_problem common = problem;
+    gcoll_enter(context); /* hosts are looked up */
+    if (status == GCOLL_OK)
+        status = apply_rule(context, &needs, type_bytes, &problem, &common, &choice, &rule);
+    gcoll_leave(context);
     if (e.short_of_memory)
         status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %zu algorithms", e.count);
     else
