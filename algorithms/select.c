@@ -9,7 +9,7 @@
 
 /* Messages that a rank has to do with at once, beyond which it is reckoned as if they came one by one: it
  * needs a connection for each. */
-#define MOST_AT_ONCE 8
+#define MOST_AT_ONCE 15
 /* Ranks on a processor with which a turn of all of them takes as long as a message; with more, most of them
  * sleep. Measured: a hop more costs a quarter to a half of a message with 2, and one with 4. */
 #define FULL_TURN 4
