@@ -1,6 +1,7 @@
 # The transport ibverbs. On a machine without a device only the guest's run of these shows anything.
 gcoll_test(ibverbs_test LAYERS gcoll_base gcoll_transport SOURCES ibverbs_test.cc)
 if(gcoll_has_ibverbs)
+  gcoll_test(ibverbs_frame_test LAYERS gcoll_base gcoll_transport SOURCES ibverbs_frame_test.cc)
   gcoll_rdma_test(rdma_transport TIMEOUT 150 SUITE
     "counts 60 $<TARGET_FILE:ibverbs_test> --gtest_brief=1"
     "transport 100 GCOLL_TEST_TRANSPORTS=ibverbs $<TARGET_FILE:transport_test> --gtest_brief=1 --gtest_filter='*ibverbs*'")

@@ -11,12 +11,10 @@
 
 #include "transport/ibverbs/ib.h"
 
-#define RNR_TIMER       12 /* 0.64 ms; never needed */
-#define HOP_LIMIT       64
-#define PACKET_NUMBER   0xffffffU
-#define INDEX_HELLO     0
-#define INDEX_READY     1
-#define GLOBAL_ROUTE_TO 0xfe /* the first byte of a link-local GID is 0xfe, and the second 0x80 */
+#define RNR_TIMER   12 /* 0.64 ms; never needed */
+#define HOP_LIMIT   64
+#define INDEX_HELLO 0
+#define INDEX_READY 1
 
 static const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES] = "gcoll ibverbs hello";
 
