@@ -1,5 +1,7 @@
-// Ranks that die, stop, stay away or leave: the others are told who, in time, and end cleanly. Over TCP, with
-// ranks that are processes.
+// Ranks that die, stop, stay away or leave: the others are told who, in time, and end cleanly. Ranks are
+// processes. The environment may say how many (GCOLL_TEST_RANKS, 4 or 5), how much they reduce
+// (GCOLL_TEST_ELEMENTS), how often one is killed (GCOLL_TEST_KILLS), and within which time the others have to
+// know (GCOLL_TEST_TOLD_MS), for machines that are slow.
 #include "harness.h"
 
 #include <signal.h>
@@ -24,10 +26,16 @@ using gcoll_test::Shared;
 using gcoll_test::told;
 using Flag = std::atomic<uint32_t>;
 
-constexpr uint32_t kRanks = 5;
-constexpr int64_t kToldMs = 1000;    // from a death to everybody's error
-constexpr int64_t kDestroyMs = 2000; // "at most about a second", on a busy machine
-constexpr uint64_t kCount = 1000000;
+uint32_t setting(const char *name, uint32_t usual) {
+    const char *given = getenv(name);
+    return given ? static_cast<uint32_t>(strtoul(given, nullptr, 10)) : usual;
+}
+
+constexpr uint32_t kMostRanks = 5;
+const uint32_t kRanks = std::clamp(setting("GCOLL_TEST_RANKS", kMostRanks), 4u, kMostRanks);
+const int64_t kToldMs = setting("GCOLL_TEST_TOLD_MS", 1000); // from a death to everybody's error
+constexpr int64_t kDestroyMs = 2000;                         // "at most about a second", on a busy machine
+const uint64_t kCount = setting("GCOLL_TEST_ELEMENTS", 1000000);
 
 // What a rank was told, and when.
 struct Report {
@@ -39,8 +47,8 @@ struct Report {
 
 struct Board {
     Flag joined, go;
-    Flag rounds[kRanks];
-    Report reports[kRanks];
+    Flag rounds[kMostRanks];
+    Report reports[kMostRanks];
 };
 
 Job job_of(int64_t timeout_ms) {
@@ -133,13 +141,12 @@ int64_t kill_one(uint32_t victim, uint32_t rounds, uint32_t microseconds) {
 }
 
 TEST(Killed, TheOthersNameIt) {
-    const char *wanted = getenv("GCOLL_TEST_KILLS");
-    int kills = wanted ? atoi(wanted) : 20;
+    const uint32_t kills = setting("GCOLL_TEST_KILLS", 20);
     std::random_device device;
     uint32_t seed = device();
     std::mt19937 random(seed);
     std::vector<int64_t> latencies;
-    for (int i = 0; i < kills && !HasFailure(); i++) {
+    for (uint32_t i = 0; i < kills && !HasFailure(); i++) {
         uint32_t victim = random() % kRanks, rounds = random() % 4, microseconds = random() % 20000;
         SCOPED_TRACE("kill " + std::to_string(i) + " of seed " + std::to_string(seed) + ": rank " +
                      std::to_string(victim) + " after " + std::to_string(rounds) + " rounds and " +
@@ -201,8 +208,7 @@ TEST(Stopped, AShortStopIsNoFailure) {
     ranks.expect_success(30000);
 }
 
-// ---- Elsewhere
-// ----------------------------------------------------------------------------------------------
+// ---- Elsewhere --------------------------------------------------------------------------------------------
 
 TEST(Absent, ARankThatNeverCallsIsNamed) {
     constexpr int64_t kTimeout = 2000;
@@ -235,7 +241,7 @@ TEST(Absent, ARankThatNeverCallsIsNamed) {
 }
 
 TEST(Absent, ARankThatLeavesEarlyIsNamed) {
-    for (uint32_t leaver : {0u, 4u}) {
+    for (uint32_t leaver : {0u, kRanks - 1}) {
         Folder folder;
         Shared<Board> board;
         Processes ranks(kRanks, [&](uint32_t rank) {
