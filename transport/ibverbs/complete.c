@@ -193,6 +193,7 @@ static void explain(gcoll_ib_pair *pair, const struct ibv_wc *wc) {
         if (pair->state == GCOLL_IB_CONNECTED) {
             gcoll_ib_doubt(pair, "lost its queue pair (requests were flushed without a cause)");
             pair->only_flushed = true;
+            begin_doubt(pair, GCOLL_IB_FLUSHED_MS);
         }
         return;
     case IBV_WC_RETRY_EXC_ERR:

@@ -70,6 +70,8 @@
 #define GCOLL_IB_STREAM (UINT64_C(3) << 61)
 /* A queue pair that broke waits so long for the side channel to say why. */
 #define GCOLL_IB_DOUBT_MS 100
+/* The same where requests were only flushed: the other end has the cause, and tells after its own doubt. */
+#define GCOLL_IB_FLUSHED_MS 1000
 /* A peer that left: so long its last messages may take to show. */
 #define GCOLL_IB_LINGER_MS 1000
 
