@@ -6,12 +6,14 @@
  *   join.<rank>              a nonce: "I am here", written by each rank but 0
  *   welcome.<rank>.<nonce>   the generation, a space and the size of the job, written by rank 0 in answer
  *   <generation>/addr.<rank> the rank's address, its host's id and its processors' id, with spaces between;
- * or what broke the rank once it has left for that <generation>/hosts.<n>   how many ranks share processors,
- * by rank 0 before it says go (rendezvous_hosts.c) <generation>/go          "go", by rank 0 when all
- * addresses are there; or "!", a status, a space and why there will be no go, by any rank <generation>/agreed
- * what rank 0 decided afterwards (tuning.c); or why there will be no go. Most ranks wait for this one only,
- * so that they wake up once <generation>/left        counts the ranks that left; the last one removes what is
- * common
+ *                            or what broke the rank, once it has left for that
+ *   <generation>/hosts.<n>   how many ranks share processors, by rank 0 before it says go
+ *                            (rendezvous_hosts.c)
+ *   <generation>/go          "go", by rank 0 when all addresses are there; or "!", a status, a space and why
+ *                            there will be no go, by any rank
+ *   <generation>/agreed      what rank 0 decided afterwards (tuning.c), or why there will be no go. Most
+ *                            ranks wait for this one only, so that they wake up once
+ *   <generation>/left        counts the ranks that left; the last one removes what is common
  *
  * A crashed run may leave a join behind, which rank 0 answers in vain: the new process of that rank
  * overwrites it with another nonce, which rank 0 looks for until all are here. Nothing else is found by a

@@ -79,7 +79,7 @@ gcoll_status gcoll_rendezvous_count_shared(gcoll_context *context, uint32_t *ran
     if (!text)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the hosts of %u ranks", context->size);
     snprintf(id, sizeof id, "%016" PRIx64, gcoll_processors_identity());
-    for (uint32_t part = 0; status == GCOLL_OK && found == 0; part++) {
+    for (uint32_t part = 0; status == GCOLL_OK && found == 0 && part < context->size; part++) {
         gcoll_rendezvous_key(context, key, "%s/hosts.%u", context->generation, part);
         status = gcoll_store_get(context->store, key, text, GCOLL_STORE_VALUE_MAX, &bytes);
         text[status == GCOLL_OK ? bytes : 0] = '\0';
@@ -94,7 +94,7 @@ gcoll_status gcoll_rendezvous_remove_shared(gcoll_context *context) {
     char key[GCOLL_STORE_KEY_MAX + 1], some[1];
     gcoll_status status = GCOLL_OK;
     size_t bytes;
-    for (uint32_t part = 0; status == GCOLL_OK; part++) {
+    for (uint32_t part = 0; status == GCOLL_OK && part < context->size; part++) {
         gcoll_rendezvous_key(context, key, "%s/hosts.%u", context->generation, part);
         status = gcoll_store_get(context->store, key, some, sizeof some, &bytes);
         if (status == GCOLL_OK || status == GCOLL_ERR_INVALID) /* it is longer than that: it is there */

@@ -9,9 +9,11 @@
  *   nobody took the last yield       polls, and yields once in a while to see whether that is still so
  *   somebody took it                 yields after each poll that finds nothing: ranks of one core take turns
  *   somebody takes one after another naps, seldom: a nap's end is not the work of a peer, so the scheduler
- * looks for an idle core then, and not for the waker's it was taken for a millisecond   a busy stranger's: a
- * sleeper that is woken comes before it, a yielder after it, so the next waits sleep at once; more of them
- * each time it happens again nothing came for spin_ns         sleeps
+ *                                    looks for an idle core then, and not for the waker's
+ *   it was taken for a millisecond   a busy stranger's: a sleeper that is woken comes before it, a yielder
+ *                                    after it, so the next waits sleep at once; more of them each time it
+ *                                    happens again
+ *   nothing came for spin_ns         sleeps
  *
  * Pure decisions, without clock or system call, so that they can be tested by counts.
  */
