@@ -278,6 +278,24 @@ static bool check_memory(const bench_options *o) {
     return true;
 }
 
+static int smaller_first(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a;
+    const uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* A tuner goes from size to size: upwards, and each once. */
+static void order_sizes(bench_options *o) {
+    size_t kept = 0;
+    qsort(o->sizes.values, o->sizes.count, sizeof *o->sizes.values, smaller_first);
+    for (size_t i = 0; i < o->sizes.count; i++) {
+        if (kept == 0 || o->sizes.values[i] > o->sizes.values[kept - 1]) {
+            o->sizes.values[kept++] = o->sizes.values[i];
+        }
+    }
+    o->sizes.count = kept;
+}
+
 static bool read_sizes(bench_options *o) {
     if (!cli_parse_list("--bytes", o->bytes, &o->sizes)) {
         return false;
@@ -291,6 +309,9 @@ static bool read_sizes(bench_options *o) {
                          o->sizes.values[i], element, gcoll_type_name(o->type), o->sizes.values[i] - odd);
         }
         o->sizes.values[i] -= odd;
+    }
+    if (o->tune != NULL) {
+        order_sizes(o);
     }
     return check_memory(o);
 }

@@ -70,6 +70,25 @@ TEST(BenchTune, WritesWhatContextsThenGoBy) {
     EXPECT_TRUE(contains(check.out, "# 1 points: auto within 5 %")) << check.out;
 }
 
+// However they are given: rules lie between one size and the next.
+TEST(BenchTune, TakesSizesUpwardsAndEachOnce) {
+    folder here;
+    const std::string path = here.path + "/my.tuning";
+    outcome tuned = run({"--tune=" + path, "--local=2", "--transport=inproc", "--collective=allreduce",
+                         "--algorithm=linear,ring", "--bytes=4Ki,64,4Ki,66,1Ki", "--iterations=2"});
+    ASSERT_EQ(tuned.status, 0) << tuned.err;
+    EXPECT_EQ(count_of(tuned.err, "allreduce of "), 3u) << tuned.err;
+    const size_t first = tuned.err.find("allreduce of 64 bytes"),
+                 second = tuned.err.find("allreduce of 1Ki bytes"),
+                 third = tuned.err.find("allreduce of 4Ki bytes");
+    EXPECT_NE(third, std::string::npos) << tuned.err;
+    EXPECT_LT(first, second) << tuned.err;
+    EXPECT_LT(second, third) << tuned.err;
+    outcome used =
+        run({"--local=2", "--transport=inproc", "--bytes=4Ki", "--iterations=2", "--tuning=" + path});
+    EXPECT_EQ(used.status, 0) << used.err;
+}
+
 // What contexts would refuse is not written.
 TEST(BenchTune, TheFileStaysWhatContextsLoad) {
     folder here;
