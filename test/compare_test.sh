@@ -105,6 +105,11 @@ for text in '' '{' '{}' '[1]' '{"summary":[{}],"failures":[],"missing":[],"machi
     refused "--tables: found '.*/other.json'; allowed: a compare.json as this program writes it, whole" --tables "$work/other.json"
 done
 
+# Where no exchange applies there is no figure, and one line says so.
+none=$("$programs/peers/gcoll_peer_raw" --local 3 --bytes 4Mi --iterations 1 --algorithm spin 2>"$work/err") || fail "status $?: $(cat "$work/err")"
+[ -z "$none" ] || fail "three ranks have no equal parts of 4 MiB: $none"
+[ "$(cat "$work/err")" = "gcoll_peer_raw: raw_spin: nothing for 4194304 bytes and 3 ranks: no power of two, and no equal parts" ] || fail "$(cat "$work/err")"
+
 # Groups; duplicates count once; what stands before --quick wins over it. With raw alone nothing is compared with gcoll.
 compare() { "$source/benchmark/compare" --programs "$work/programs" --output "$work/out" "$@" >"$work/text" 2>"$work/err"; }
 compare --bytes 8,4,8,4:8:x2 --rounds 1 --collectives all --block-bytes 64 --ranks 2,2 --time .005 --quick --only raw_block,raw,gloo || fail "status $?: $(cat "$work/err")"

@@ -125,8 +125,7 @@ static uint64_t count_wrong(void *self) {
                   : raw_wrong_bytes(&s->pattern, s->out, s->bytes);
 }
 
-/* ---- The fastest pattern and chunk for a size
- * --------------------------------------------------------------- */
+/* ---- The fastest pattern and chunk for a size ------------------------------------------------------ */
 
 /* Longer vectors are not exchanged whole by more than two ranks: that would take very long. In shorter ones
  * the steps count that an allreduce must do one after the other, which a stream leaves out. */
@@ -147,7 +146,7 @@ static bool make(raw_state *s, uint32_t which) {
     return useful && raw_pattern_make(which, s->mesh->rank, s->mesh->size, s->bytes, s->sum, &s->pattern);
 }
 
-/* A sum has none for some numbers of ranks and bytes. */
+/* There is none for some numbers of ranks and bytes. */
 static bool any_pattern(raw_state *s) {
     for (uint32_t w = 0; w < RAW_PATTERNS; w++) {
         if (make(s, w)) {
@@ -243,8 +242,7 @@ static bool search(raw_state *s, const peer_job *job, const peer_call *call, raw
     return good;
 }
 
-/* ---- One size, all sizes
- * ------------------------------------------------------------------------------------ */
+/* ---- One size, all sizes --------------------------------------------------------------------------- */
 
 /* "spin[:PATTERN[:CHUNK[:BUFFER]]]", as the flag has it. */
 typedef struct raw_choice {
@@ -338,8 +336,11 @@ static bool measure(raw_state *s, const peer_job *job, const raw_choice *choice)
     raw_setting setting = choice->setting;
     fill(s); /* pages are touched before anything is timed */
     if (setting.which == RAW_PATTERNS && !any_pattern(s)) {
-        cli_complain("no sum of %" PRIu64 " bytes by %u ranks: no power of two, and no equal parts", s->bytes,
-                     s->mesh->size);
+        if (s->mesh->rank == 0) {
+            cli_complain("%s: nothing for %" PRIu64
+                         " bytes and %u ranks: no power of two, and no equal parts",
+                         call.program, s->bytes, s->mesh->size);
+        }
         return true;
     }
     if (setting.which == RAW_PATTERNS && !search(s, job, &call, &setting)) {

@@ -21,9 +21,15 @@ typedef struct flow {
     size_t carried;
 } flow;
 
-static void add_floats(float *restrict out, const float *a, const float *restrict b, size_t count) {
+static void add_floats(float *restrict out, const float *restrict a, const float *restrict b, size_t count) {
     for (size_t i = 0; i < count; i++) {
         out[i] = a[i] + b[i];
+    }
+}
+
+static void add_floats_to(float *restrict out, const float *restrict b, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        out[i] += b[i];
     }
 }
 
@@ -31,8 +37,13 @@ static void add_floats(float *restrict out, const float *a, const float *restric
 static void reduce(flow *f, unsigned char *hot, size_t come) {
     size_t bytes = f->carried + come;
     size_t whole = bytes / sizeof(float) * sizeof(float);
-    add_floats((float *)(void *)f->at, (const float *)(const void *)f->addend, (const float *)(void *)hot,
-               whole / sizeof(float));
+    float *out = (float *)(void *)f->at;
+    const float *come_in = (const float *)(void *)hot;
+    if (f->addend == f->at) {
+        add_floats_to(out, come_in, whole / sizeof(float));
+    } else {
+        add_floats(out, (const float *)(const void *)f->addend, come_in, whole / sizeof(float));
+    }
     f->at += whole;
     f->addend += whole;
     f->carried = bytes - whole;
