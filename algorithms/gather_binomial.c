@@ -117,10 +117,22 @@ static void binomial_cost(const gcoll_problem *p, gcoll_cost *cost) {
     *cost = (gcoll_cost){gcoll_log2_ceil(p->size), (double)(p->count - own), 0, (double)scratch};
 }
 
-/* All subtrees travel over the links that they hang on. */
+/* The links that all blocks travel together: a place's block as many as its number has bits set. */
+static double all_links(uint32_t size) {
+    double links = 0;
+    for (uint64_t bit = 1; bit < size; bit *= 2) { /* places that have it come in runs, the last one cut */
+        const uint64_t whole = size / (2 * bit) * bit, rest = size % (2 * bit);
+        links += (double)(whole + (rest > bit ? rest - bit : 0));
+    }
+    return links;
+}
+
+/* Equal blocks are not gone through: they may be a million. */
 static void binomial_load(const gcoll_problem *p, gcoll_load *load) {
     *load = (gcoll_load){.hops = gcoll_log2_ceil(p->size), .messages = p->size - 1.0};
-    for (uint32_t place = 1; place < p->size; place++)
+    if (p->offsets == NULL)
+        load->sent = (double)p->count / p->size * all_links(p->size);
+    for (uint32_t place = 1; place < p->size && p->offsets != NULL; place++)
         load->sent += (double)elements_of(p, place);
 }
 
