@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "gcoll/core/core_internal.h"
+#include "gcoll/core/rendezvous.h"
 
 /* What blocks of an alltoall whose sizes are each rank's own are taken for. */
 #define GUESSED_BLOCK_BYTES UINT64_C(65536)

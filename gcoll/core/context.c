@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gcoll/core/core_internal.h"
+#include "gcoll/core/rendezvous.h"
 
 #define DEFAULT_TIMEOUT_MS INT64_C(30000)
 #define LONGEST_TIMEOUT_MS INT64_C(86400000) /* a day */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gcoll/core/core_internal.h"
+#include "gcoll/core/rendezvous.h"
 
 static gcoll_status split_table(gcoll_context *context, const char *table, uint32_t row) {
     context->addresses = calloc(context->size, sizeof *context->addresses);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "gcoll/core/core_internal.h"
+#include "gcoll/core/rendezvous.h"
 
 #define PROBES_PER_TIMEOUT 8      /* so that a suspect's name travels several hops before the deadline */
 #define SLICE_US           100000 /* the longest sleep: bounds how late a deadline is noticed */

@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include "gcoll/core/core_internal.h"
+#include "gcoll/core/rendezvous.h"
 
 #define NONCE_TEXT       33
 #define FIRST_PAUSE_MS   1 /* rank 0 looks for joins and addresses at intervals that grow while none come */

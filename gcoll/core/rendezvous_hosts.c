@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "gcoll/core/core_internal.h"
+#include "gcoll/core/rendezvous.h"
 
 #define ID_DIGITS      16
 #define LINE_MAX_BYTES 28 /* an id, a space, ten digits, a newline */

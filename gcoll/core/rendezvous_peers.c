@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gcoll/core/core_internal.h"
+#include "gcoll/core/rendezvous.h"
 
 #define HOST_TEXT 17 /* 16 hex digits */
 

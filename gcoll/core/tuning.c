@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "gcoll/core/core_internal.h"
+#include "gcoll/core/rendezvous.h"
 
 #define VARIABLE     "GCOLL_TUNING"
 #define FIT          "fit"
