@@ -152,6 +152,21 @@ TEST_F(Ibverbs, AttachedMemoryIsRegisteredOnce) {
     }
 }
 
+// Who leaves still gets frames until its goodbye is acknowledged, and does not answer them.
+TEST_F(Ibverbs, NothingFollowsAGoodbye) {
+    Two two;
+    gcoll_ib_counters before = counters(two[1]);
+    for (uint32_t i = 0; i < 28; i++)
+        two[1].send(0, 1, i, 100);
+    // All but the last few are in the other's completion queue when the third completion is in ours.
+    EXPECT_TRUE(two[1].until([&] { return counters(two[1]).completions - before.completions >= 3; }));
+    two[0].close();
+    EXPECT_TRUE(two[1].until([&] { return !two[1].departed.empty() || !two[1].failed.empty(); }));
+    EXPECT_EQ(two[1].departed.size(), 1u);
+    for (const Failed &failed : two[1].failed)
+        ADD_FAILURE() << failed.text;
+}
+
 TEST_F(Ibverbs, WhatNoLargeMessageUsesIsNotAttached) {
     Two two;
     std::vector<uint8_t> data(kMiB);

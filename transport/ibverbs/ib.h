@@ -271,7 +271,7 @@ struct gcoll_ib_pair {
     uint32_t writes[GCOLL_IB_PIECES]; /* handles of targets to be written, a queue */
     uint32_t write_head, write_count;
     gcoll_ib_control control;
-    bool says_goodbye;
+    bool says_goodbye, said_goodbye;
 
     /* How it ends. */
     bool told;         /* an abort came from it */

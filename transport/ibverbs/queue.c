@@ -246,8 +246,10 @@ void gcoll_ib_want_output(gcoll_ib_pair *pair) {
     }
 }
 
+/* After a goodbye, frames still come while its acknowledgement is awaited; they are not answered. */
 static bool owes_much(const gcoll_ib_pair *pair) {
-    return pair->slots_owed >= SLOTS_STEP || (pair->owed > 0 && pair->owed >= gcoll_ib_credit_step(pair));
+    return !pair->said_goodbye &&
+           (pair->slots_owed >= SLOTS_STEP || (pair->owed > 0 && pair->owed >= gcoll_ib_credit_step(pair)));
 }
 
 bool gcoll_ib_has_output(const gcoll_ib_pair *pair) {
@@ -425,6 +427,7 @@ static void build(gcoll_ib_pair *pair, batch *b) {
         add_lonely(pair, b, GCOLL_IB_GOODBYE);
         b->work[b->count - 1].send_flags |= IBV_SEND_SIGNALED;
         pair->says_goodbye = false;
+        pair->said_goodbye = true;
     }
 }
 
