@@ -152,6 +152,26 @@ TEST_F(Ibverbs, AttachedMemoryIsRegisteredOnce) {
     }
 }
 
+// A key is worth nothing once its memory is concealed, whatever else is registered there.
+TEST_F(Ibverbs, ExposedMemoryIsRegisteredByItself) {
+    Two two;
+    std::vector<uint8_t> data(kMiB);
+    gcoll_exposed first, second;
+    void *handle;
+    gcoll_endpoint *endpoint = two[0].endpoint;
+    gcoll_ib_counters before = counters(two[0]);
+    ASSERT_EQ(kIbverbs->expose(endpoint, data.data(), kMiB, &first), GCOLL_OK);
+    ASSERT_EQ(kIbverbs->expose(endpoint, data.data(), kMiB, &second), GCOLL_OK);
+    ASSERT_EQ(kIbverbs->attach(endpoint, data.data(), kMiB, true, kMiB, &handle), GCOLL_OK);
+    EXPECT_NE(first.key, second.key);
+    EXPECT_EQ(counters(two[0]).registrations - before.registrations, 3u);
+    for (gcoll_exposed *exposed : {&first, &second})
+        kIbverbs->conceal(endpoint, exposed);
+    EXPECT_EQ(counters(two[0]).deregistrations - before.deregistrations, 2u);
+    kIbverbs->detach(endpoint, handle);
+    EXPECT_EQ(counters(two[0]).deregistrations - before.deregistrations, 3u);
+}
+
 // Who leaves still gets frames until its goodbye is acknowledged, and does not answer them.
 TEST_F(Ibverbs, NothingFollowsAGoodbye) {
     Two two;

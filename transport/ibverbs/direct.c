@@ -10,7 +10,7 @@
 
 gcoll_status gcoll_ib_expose(gcoll_endpoint *endpoint, void *data, uint64_t bytes, gcoll_exposed *exposed) {
     gcoll_ib *ib = gcoll_ib_of(endpoint);
-    gcoll_ib_region *region = gcoll_ib_register(ib, data, bytes, GCOLL_IB_SHARED);
+    gcoll_ib_region *region = gcoll_ib_register_for_long(ib, data, bytes, GCOLL_IB_SHARED);
 
     if (region == NULL) {
         return GCOLL_ERR_NO_MEMORY;

@@ -196,7 +196,7 @@ static gcoll_status ib_attach(gcoll_endpoint *endpoint, void *data, uint64_t byt
     gcoll_ib_region *region = NULL;
 
     if (largest > ib->eager_bytes) {
-        region = gcoll_ib_register(ib, data, bytes, is_written ? GCOLL_IB_GRANTABLE : GCOLL_IB_OWN);
+        region = gcoll_ib_register_for_long(ib, data, bytes, is_written ? GCOLL_IB_GRANTABLE : GCOLL_IB_OWN);
         if (region == NULL) {
             return GCOLL_ERR_NO_MEMORY;
         }

@@ -429,6 +429,9 @@ void gcoll_ib_leave_list(gcoll_ib_pair *pair, gcoll_slot *slot);
 /* memory.c */
 /* A registration that covers the range; NULL with the last error set. Counted: to be released. */
 gcoll_ib_region *gcoll_ib_register(gcoll_ib *ib, const void *data, uint64_t bytes, gcoll_ib_use use);
+/* The same for longer than a message. Exposed memory gets a registration of its own, which nothing but
+ * messages uses too: when it is concealed, the key that peers have is good for nothing. */
+gcoll_ib_region *gcoll_ib_register_for_long(gcoll_ib *ib, const void *data, uint64_t bytes, gcoll_ib_use use);
 void gcoll_ib_unregister(gcoll_ib *ib, gcoll_ib_region *region); /* NULL is fine */
 void gcoll_ib_memory_clear(gcoll_ib *ib);
 

@@ -122,12 +122,21 @@ static gcoll_ib_region *add(gcoll_ib *ib, const uint8_t *begin, uint64_t bytes, 
     return region;
 }
 
-gcoll_ib_region *gcoll_ib_register(gcoll_ib *ib, const void *data, uint64_t bytes, gcoll_ib_use use) {
+static gcoll_ib_region *find(const gcoll_ib *ib, const uint8_t *begin, uint64_t bytes, gcoll_ib_use use,
+                             bool lasts) {
     gcoll_ib_region *region = ib->memory.latest;
 
-    while (region != NULL && !covers(region, data, bytes, use)) {
+    while (region != NULL &&
+           (!covers(region, begin, bytes, use) || (lasts && region->use == GCOLL_IB_SHARED))) {
         region = region->next;
     }
+    return region;
+}
+
+static gcoll_ib_region *use_region(gcoll_ib *ib, const void *data, uint64_t bytes, gcoll_ib_use use,
+                                   bool lasts) {
+    gcoll_ib_region *region = find(ib, data, bytes, use, lasts);
+
     if (region == NULL) {
         region = add(ib, data, bytes, use);
     } else {
@@ -139,6 +148,15 @@ gcoll_ib_region *gcoll_ib_register(gcoll_ib *ib, const void *data, uint64_t byte
         region->users++;
     }
     return region;
+}
+
+gcoll_ib_region *gcoll_ib_register(gcoll_ib *ib, const void *data, uint64_t bytes, gcoll_ib_use use) {
+    return use_region(ib, data, bytes, use, false);
+}
+
+gcoll_ib_region *gcoll_ib_register_for_long(gcoll_ib *ib, const void *data, uint64_t bytes,
+                                            gcoll_ib_use use) {
+    return use_region(ib, data, bytes, use, true);
 }
 
 void gcoll_ib_unregister(gcoll_ib *ib, gcoll_ib_region *region) {
