@@ -51,7 +51,7 @@ GCOLL_PRINTF(2, 3) static void note(search *s, const char *format, ...) {
 /* ---- GIDs ------------------------------------------------------------------------------------------ */
 
 static uint32_t rank_of_gid(const search *s, const gcoll_ib_gid *gid) {
-    if (!gid->roce_v2) {
+    if (!gid->roce_v2 || gid->index > UINT8_MAX) { /* queue pairs name it by eight bits */
         return RANK_NONE;
     }
     for (uint32_t i = 0; i < s->own->count; i++) {

@@ -224,8 +224,11 @@ void gcoll_ib_on_piece(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
             return;
         }
         slot->flags = GCOLL_IB_PIECES_WAIT;
+        slot->total = frame->total;
     }
-    if (target->used || frame->offset != slot->received || (slot->flags & GCOLL_IB_PROMISED)) {
+    if (target->used || frame->offset != slot->received || (slot->flags & GCOLL_IB_PROMISED) ||
+        ((slot->flags & GCOLL_IB_PIECES_WAIT) && slot->total != frame->total) ||
+        frame->total <= pair->peer.eager_bytes) {
         gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a piece that does not fit its message)");
         return;
     }
