@@ -206,6 +206,9 @@ TEST(RegionErrors, NameTheArgument) {
         wrong.bytes[8] ^= 1;
         expect_error(gcoll_get_start(context, &wrong, 0, data, 8, &request), GCOLL_ERR_INVALID,
                      "another context");
+        wrong = keys[rank];
+        wrong.bytes[41] ^= 1; // 256 more bytes than there are
+        expect_error(gcoll_put(context, &wrong, 93, data, 8, 0), GCOLL_ERR_INVALID, "more bytes");
         EXPECT_EQ(gcoll_region_notified(region, nullptr), GCOLL_ERR_INVALID);
         EXPECT_EQ(gcoll_region_notified(nullptr, &count), GCOLL_ERR_INVALID);
         EXPECT_GCOLL_OK(gcoll_context_health(context));
@@ -250,6 +253,7 @@ TEST_P(Regions, OneThatIsGone) {
             rank == 0 ? gcoll_get(context, &keys[1], 0, data, 8) : gcoll_barrier(context, nullptr);
         if (std::string("ibverbs") == GetParam()) { // the device sees it, and not the owner
             expect_error(status, GCOLL_ERR_PEER, "remote access error");
+            EXPECT_EQ(gcoll_context_culprit(context), 1);
             return;
         }
         expect_error(status, GCOLL_ERR_PROTOCOL, "rank 0 gets from a region that rank 1 does not have");

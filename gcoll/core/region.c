@@ -209,6 +209,8 @@ static gcoll_status access_own(gcoll_context *context, const gcoll_access_wanted
     gcoll_region *region = gcoll_region_find(context, wanted->region);
     if (!region)
         return gcoll_error(GCOLL_ERR_INVALID, "key: is of a region of this rank that was destroyed");
+    if (wanted->bytes > region->bytes || wanted->offset > region->bytes - wanted->bytes)
+        return gcoll_error(GCOLL_ERR_INVALID, "key: says more bytes than its region has");
     uint8_t *there = region->data + wanted->offset;
     if (wanted->bytes > 0 && wanted->is_put)
         memmove(there, wanted->data, wanted->bytes);
