@@ -48,7 +48,7 @@ class Two : public Group {
 TEST_F(Ibverbs, AnEagerMessageIsOneWorkRequest) {
     for (uint64_t bytes : {0u, 8u, 64u, 1000u, 8000u}) {
         Two two;
-        gcoll_ib_counters before = counters(two[0]);
+        gcoll_ib_counters before = counters(two[0]), before_there = counters(two[1]);
         for (uint32_t i = 0; i < 10; i++) {
             two[1].receive(0, 1, i, bytes);
             two[0].send(1, 1, i, bytes);
@@ -56,6 +56,8 @@ TEST_F(Ibverbs, AnEagerMessageIsOneWorkRequest) {
         }
         EXPECT_EQ(counters(two[0]).work_requests - before.work_requests, 10u) << bytes;
         EXPECT_EQ(counters(two[0]).bytes_copied - before.bytes_copied, 10 * bytes);
+        EXPECT_EQ(counters(two[1]).completions - before_there.completions, 10u);
+        EXPECT_EQ(counters(two[1]).bytes_copied - before_there.bytes_copied, 10 * bytes);
         two[1].check();
     }
 }
@@ -92,6 +94,8 @@ TEST_F(Ibverbs, ALargeMessageIsNotCopied) {
         EXPECT_TRUE(two.turn_until_done());
         for (uint32_t r = 0; r < 2; r++) {
             gcoll_ib_counters after = counters(two[r]);
+            EXPECT_EQ(after.work_requests - before[r].work_requests, late && r == 0 ? 2u : 1u)
+                << "an offer if it was not granted, a write; a grant";
             EXPECT_EQ(after.bytes_copied - before[r].bytes_copied, 0u);
             EXPECT_EQ(after.bytes_written - before[r].bytes_written, 4 * kMiB);
             EXPECT_EQ(after.registrations - before[r].registrations, 1u);
@@ -105,15 +109,19 @@ TEST_F(Ibverbs, ALargeMessageIsNotCopied) {
 // What is reduced as it comes needs no copy either: it is consumed where the device put it.
 TEST_F(Ibverbs, ConsumedBytesComeByTheRing) {
     Two two;
-    two[1].receive(0, 1, 0, 3 * kMiB, 12);
+    two[1].receive(0, 1, 0, 3 * kMiB, 4);
     two[0].send(1, 1, 0, 3 * kMiB);
     EXPECT_TRUE(two.turn_until_done());
-    gcoll_ib_counters before = counters(two[1]);
-    two[1].receive(0, 1, 1, 3 * kMiB, 12);
+    gcoll_ib_counters before = counters(two[1]), before_there = counters(two[0]);
+    two[1].receive(0, 1, 1, 3 * kMiB, 4);
     two[0].send(1, 1, 1, 3 * kMiB);
     EXPECT_TRUE(two.turn_until_done());
     EXPECT_EQ(counters(two[1]).bytes_copied - before.bytes_copied, 0u);
     EXPECT_EQ(counters(two[1]).registrations - before.registrations, 0u) << "the ring stays";
+    EXPECT_EQ(counters(two[1]).work_requests - before.work_requests, 24u) << "a grant for each chunk";
+    EXPECT_GE(counters(two[0]).work_requests - before_there.work_requests, 24u);
+    EXPECT_LE(counters(two[0]).work_requests - before_there.work_requests, 26u)
+        << "a write for each, and the word that the grants' slots are free";
     two[1].check();
 }
 
