@@ -9,8 +9,8 @@ namespace {
 using namespace collective_support;
 using gcoll_test::algorithms;
 using gcoll_test::run_threads;
-using gcoll_test::transports;
 using gcoll_test::told;
+using gcoll_test::transports;
 
 enum Form { kBlocking, kStarted, kPersistent };
 
@@ -386,9 +386,7 @@ TEST_P(Blocks, LargeOnes) {
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, Blocks,
-                         testing::Combine(testing::Values(1u, 2u, 3u, 5u, 8u),
-                                          transports()),
+INSTANTIATE_TEST_SUITE_P(Sizes, Blocks, testing::Combine(testing::Values(1u, 2u, 3u, 5u, 8u), transports()),
                          place_name);
 
 } // namespace

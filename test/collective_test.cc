@@ -199,8 +199,7 @@ TEST_P(Types, EveryOperationOfEveryType) {
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(Some, Types,
-                         testing::Combine(testing::Values(1u, 2u, 5u, 8u), transports()),
+INSTANTIATE_TEST_SUITE_P(Some, Types, testing::Combine(testing::Values(1u, 2u, 5u, 8u), transports()),
                          place_name);
 
 // ---- Several buffers of a process -------------------------------------------------------------------------
@@ -307,8 +306,7 @@ TEST_P(Buffers, BroadcastFillsAll) {
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(Some, Buffers,
-                         testing::Combine(testing::Values(1u, 2u, 4u, 5u), transports()),
+INSTANTIATE_TEST_SUITE_P(Some, Buffers, testing::Combine(testing::Values(1u, 2u, 4u, 5u), transports()),
                          place_name);
 
 // ---- Millions of elements
@@ -356,8 +354,6 @@ TEST_P(Large, EveryAlgorithm) {
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(Some, Large,
-                         testing::Combine(testing::Values(2u, 5u), transports()),
-                         place_name);
+INSTANTIATE_TEST_SUITE_P(Some, Large, testing::Combine(testing::Values(2u, 5u), transports()), place_name);
 
 } // namespace

@@ -13,8 +13,8 @@ namespace {
 using gcoll_test::Group;
 using gcoll_test::Job;
 using gcoll_test::run_threads;
-using gcoll_test::transports;
 using gcoll_test::told;
+using gcoll_test::transports;
 
 uint64_t sum_of(gcoll_context *context, uint64_t value) {
     EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, &value, 1, GCOLL_UINT64, GCOLL_SUM, nullptr));

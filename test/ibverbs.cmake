@@ -2,7 +2,11 @@
 gcoll_test(ibverbs_test LAYERS gcoll_base gcoll_transport SOURCES ibverbs_test.cc)
 if(gcoll_has_ibverbs)
   gcoll_test(ibverbs_frame_test LAYERS gcoll_base gcoll_transport SOURCES ibverbs_frame_test.cc)
-  gcoll_rdma_test(rdma_transport TIMEOUT 150 SUITE
+  set(filter "*ibverbs*")
+  if(gcoll_rdma_sanitized)
+    set(filter "*ibverbs*:-*RandomTraffic*:*EverySize*")
+  endif()
+  gcoll_rdma_test(rdma_transport TIMEOUT 170 SUITE
     "counts 60 $<TARGET_FILE:ibverbs_test> --gtest_brief=1"
-    "transport 100 GCOLL_TEST_TRANSPORTS=ibverbs $<TARGET_FILE:transport_test> --gtest_brief=1 --gtest_filter='*ibverbs*'")
+    "transport 100 GCOLL_TEST_TRANSPORTS=ibverbs $<TARGET_FILE:transport_test> --gtest_brief=1 --gtest_filter='${filter}'")
 endif()

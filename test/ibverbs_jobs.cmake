@@ -1,15 +1,38 @@
-# Jobs over ibverbs that fail, run long, or span two machines. What needs a device runs in the guest alone.
-if(gcoll_has_ibverbs)
-  gcoll_test(ibverbs_failure_test LAYERS ${core_layers} SOURCES ibverbs_failure_test.cc ibverbs_job_test.cc harness.cc)
-  set(failures "$<TARGET_FILE:failure_test> --gtest_brief=1")
-  set(over "GCOLL_TEST_TRANSPORTS=ibverbs GCOLL_TEST_RANKS=4 GCOLL_TEST_TOLD_MS=8000")
-  gcoll_rdma_test(rdma_failures TIMEOUT 200 SUITE
-    "queue_pairs_keys_leftovers 60 $<TARGET_FILE:ibverbs_failure_test> --gtest_brief=1"
-    "killed 90 ${over} GCOLL_TEST_KILLS=3 GCOLL_TEST_ELEMENTS=4194304 ${failures} --gtest_filter=Killed.TheOthersNameIt"
-    "stopped_absent 60 ${over} GCOLL_TEST_ELEMENTS=100000 ${failures} --gtest_filter=-Killed.TheOthersNameIt"
-    "soak 60 GCOLL_TEST_TRANSPORTS=ibverbs GCOLL_TEST_SOAK=300 $<TARGET_FILE:soak_test> --gtest_brief=1")
-  if(TARGET gcoll_bench)
-    gcoll_rdma_test(rdma_two_machines TIMEOUT 120 GUESTS 2 COMMAND
-      bash -c "$<TARGET_FILE:gcoll_bench> --rank $GUEST --size 2 --store file:$GUEST_SHARED --transport ibverbs --algorithm all --bytes 4,4Ki,256Ki --iterations 1 --warmup 0")
-  endif()
+# Jobs over ibverbs: collectives, jobs that fail, run long, or span two machines. What needs a device runs in the guest
+# alone.
+if(NOT gcoll_has_ibverbs)
+  return()
+endif()
+gcoll_test(ibverbs_failure_test LAYERS ${core_layers} SOURCES ibverbs_failure_test.cc ibverbs_job_test.cc harness.cc)
+
+set(broken "queue_pairs_keys_leftovers 60 $<TARGET_FILE:ibverbs_failure_test> --gtest_brief=1")
+if(gcoll_rdma_sanitized)
+  gcoll_rdma_test(rdma_failures TIMEOUT 120 SUITE "${broken}")
+  return()
+endif()
+
+set(failures "$<TARGET_FILE:failure_test> --gtest_brief=1")
+set(over "GCOLL_TEST_TRANSPORTS=ibverbs GCOLL_TEST_RANKS=4 GCOLL_TEST_TOLD_MS=8000")
+gcoll_rdma_test(rdma_failures TIMEOUT 200 SUITE
+  "${broken}"
+  "killed 90 ${over} GCOLL_TEST_KILLS=3 GCOLL_TEST_ELEMENTS=4194304 ${failures} --gtest_filter=Killed.TheOthersNameIt"
+  "stopped_absent 60 ${over} GCOLL_TEST_ELEMENTS=100000 ${failures} --gtest_filter=-Killed.TheOthersNameIt"
+  "soak 60 GCOLL_TEST_TRANSPORTS=ibverbs GCOLL_TEST_SOAK=300 $<TARGET_FILE:soak_test> --gtest_brief=1")
+
+# What the tests of the core do over the other transports; of collectives, a part.
+set(over "GCOLL_TEST_TRANSPORTS=ibverbs")
+set(core)
+foreach(test context operation request region mismatch)
+  list(APPEND core "${test} 60 ${over} $<TARGET_FILE:${test}_test> --gtest_brief=1 --gtest_filter='*ibverbs*'")
+endforeach()
+gcoll_rdma_test(rdma_core TIMEOUT 240 MEMORY 2048 SUITE
+  ${core}
+  "sums 60 ${over} $<TARGET_FILE:collective_test> --gtest_brief=1 --gtest_filter='*Sums/*_5'"
+  "blocks 60 ${over} $<TARGET_FILE:block_collective_test> --gtest_brief=1 --gtest_filter='*_3'")
+
+if(TARGET gcoll_bench)
+  set(all "$<TARGET_FILE:gcoll_bench> --transport ibverbs --algorithm all --iterations 1 --warmup 0")
+  gcoll_rdma_test(rdma_bench TIMEOUT 120 SUITE "bench 90 ${all} --local 4 --bytes 0,4,4Ki,256Ki")
+  gcoll_rdma_test(rdma_two_machines TIMEOUT 120 GUESTS 2 COMMAND
+    bash -c "${all} --rank $GUEST --size 2 --store file:$GUEST_SHARED --bytes 4,4Ki,256Ki")
 endif()

@@ -16,8 +16,8 @@ namespace {
 using gcoll_test::Job;
 using gcoll_test::now_ms;
 using gcoll_test::run_threads;
-using gcoll_test::transports;
 using gcoll_test::told;
+using gcoll_test::transports;
 
 gcoll_status sum_float(gcoll_context *context, std::vector<float> &data, const char *algorithm = nullptr) {
     gcoll_allreduce_options options;
@@ -155,8 +155,7 @@ TEST_P(Mismatches, EveryRankIsToldBothSides) {
         });
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Mismatches,
-                         testing::Combine(testing::Range<size_t>(0, 14), transports()),
+INSTANTIATE_TEST_SUITE_P(Kinds, Mismatches, testing::Combine(testing::Range<size_t>(0, 14), transports()),
                          [](const testing::TestParamInfo<MismatchParam> &row) {
                              return std::string(mismatches()[std::get<0>(row.param)].name) + "_" +
                                     std::get<1>(row.param);

@@ -9,8 +9,8 @@ namespace {
 using gcoll_test::Group;
 using gcoll_test::Job;
 using gcoll_test::run_threads;
-using gcoll_test::transports;
 using gcoll_test::told;
+using gcoll_test::transports;
 
 // What element i holds on a rank, in a round and a slot; sums stay exact in float.
 float value(uint32_t rank, uint64_t round, uint64_t slot, uint64_t i) {

@@ -9,8 +9,8 @@ using namespace collective_support;
 using gcoll_test::Group;
 using gcoll_test::Job;
 using gcoll_test::run_threads;
-using gcoll_test::transports;
 using gcoll_test::told;
+using gcoll_test::transports;
 
 gcoll_pair *pair_to(gcoll_context *context, uint32_t peer) {
     gcoll_pair *pair = nullptr;

@@ -10,8 +10,8 @@ using namespace collective_support;
 using gcoll_test::Group;
 using gcoll_test::Job;
 using gcoll_test::run_threads;
-using gcoll_test::transports;
 using gcoll_test::told;
+using gcoll_test::transports;
 
 class Threads : public testing::TestWithParam<const char *> {
   protected:

@@ -5,8 +5,8 @@ namespace {
 
 using namespace collective_support;
 using gcoll_test::run_threads;
-using gcoll_test::transports;
 using gcoll_test::told;
+using gcoll_test::transports;
 
 // ---- Operations of the user's own ------------------------------------------------------------------------
 
@@ -181,9 +181,7 @@ TEST_P(UserOp, OrderHoldsInReduceAndReduceScatter) {
     EXPECT_EQ(called.elements.load() > 0, size > 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Some, UserOp,
-                         testing::Combine(testing::Values(1u, 2u, 3u, 5u, 8u),
-                                          transports()),
+INSTANTIATE_TEST_SUITE_P(Some, UserOp, testing::Combine(testing::Values(1u, 2u, 3u, 5u, 8u), transports()),
                          place_name);
 
 // ---- Bits that all ranks share ----------------------------------------------------------------------------
