@@ -362,6 +362,9 @@ bool bench_tune(bench_state *state);
 /* --tune-check: auto beside the best. */
 bool bench_tune_check(bench_state *state, FILE *output);
 
+/* Whether it can be: the file is one, or can be made. Asked before anything is measured. False has been said.
+ */
+bool bench_tune_ready(const char *path);
 /* Puts the section in place of what the file has for the same transport and ranks. False has been said. */
 bool bench_tune_write(const char *path, const char *section);
 

@@ -76,6 +76,32 @@ static bool fits(const char *path, const char *text, const char *section) {
     return complain(path, what);
 }
 
+/* A file beside it, whose name goes to *name (to be freed) and which is then put in its place. NULL: errno
+ * says why. */
+static FILE *open_beside(const char *path, char **name) {
+    const size_t room = strlen(path) + 32;
+    *name = malloc(room);
+    if (*name == NULL) {
+        return NULL;
+    }
+    (void)snprintf(*name, room, "%s.%llx", path, (unsigned long long)bench_now_ns());
+    return fopen(*name, "wxe");
+}
+
+bool bench_tune_ready(const char *path) {
+    char *text = read_all(path), *beside = NULL;
+    FILE *file = text != NULL ? open_beside(path, &beside) : NULL;
+    if (file != NULL) {
+        (void)fclose(file);
+        (void)remove(beside);
+    } else if (text != NULL) {
+        (void)complain(path, strerror(errno));
+    }
+    free(beside);
+    free(text);
+    return file != NULL;
+}
+
 /* Beside the file first, so that nobody ever reads half of one. */
 bool bench_tune_write(const char *path, const char *section) {
     char *text = read_all(path);
@@ -83,15 +109,9 @@ bool bench_tune_write(const char *path, const char *section) {
         free(text);
         return false;
     }
-    const size_t room = strlen(path) + 32;
-    char *beside = malloc(room);
-    FILE *file = NULL;
-    bool good = text != NULL && beside != NULL;
-    if (good) {
-        (void)snprintf(beside, room, "%s.%llx", path, (unsigned long long)bench_now_ns());
-        file = fopen(beside, "wxe");
-        good = file != NULL;
-    }
+    char *beside = NULL;
+    FILE *file = text != NULL ? open_beside(path, &beside) : NULL;
+    bool good = file != NULL;
     if (file != NULL) {
         copy_others(file, text, section);
         good = fputs(section, file) >= 0;

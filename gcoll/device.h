@@ -13,7 +13,7 @@ typedef struct gcoll_device {
     uint32_t port;     /* of a device, from 1; 0 for an interface */
     int32_t gid_index; /* of the address in the port's table; -1 for an interface */
     const char *address; /* "10.0.0.7", "fe80::1%eth0"; "" if it has none */
-    const char *kind;    /* "Ethernet", "RoCE v2", "RoCE v1", "InfiniBand"; "" if not known */
+    const char *kind;    /* "loopback", "RoCE v2", "RoCE v1", "InfiniBand"; "" if not known */
     const char *state;   /* "up", "active", "down", ...; where name is "", why the transport cannot be used */
     uint64_t bits_per_second; /* 0: not known */
     uint32_t mtu;             /* bytes; 0: not known */

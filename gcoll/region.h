@@ -12,6 +12,8 @@
  *     gcoll_allgather(context, &key, keys, sizeof key, GCOLL_UINT8, NULL);
  *     gcoll_put(context, &keys[peer], offset, data, bytes, GCOLL_PUT_NOTIFY);
  *     gcoll_region_wait(region, 1);      and here is what a peer has put
+ *     gcoll_barrier(context, NULL);      nobody uses it any more
+ *     gcoll_region_destroy(region);
  *
  * The same calls work over every transport. What moves the bytes differs: where the hardware can, it does so
  * by itself; else the owner does, whenever its thread is inside a gcoll call on the context, or all the
@@ -41,7 +43,8 @@ GCOLL_API gcoll_status gcoll_region_create(gcoll_context *context, void *data, u
                                            gcoll_region **region);
 GCOLL_API gcoll_status gcoll_region_export(const gcoll_region *region, gcoll_region_key *key);
 /* When no peer will use it any more; a barrier after the last access sees to that. One that is being used
- * breaks the context, and so does the access of a peer that comes later. NULL is fine. */
+ * breaks the context, and so does the access of a peer that comes later: by a device with a "remote access
+ * error" at who accesses, else with an error of the owner's that names it. NULL is fine. */
 GCOLL_API void gcoll_region_destroy(gcoll_region *region);
 
 /* Notifies the owner when the bytes are there. */
@@ -56,7 +59,8 @@ GCOLL_API gcoll_status gcoll_put(gcoll_context *context, const gcoll_region_key 
 GCOLL_API gcoll_status gcoll_get(gcoll_context *context, const gcoll_region_key *key, uint64_t offset,
                                  void *data, uint64_t bytes);
 
-/* The same without waiting; requests end like others (gcoll/context.h). */
+/* The same without waiting; ended by gcoll_request_wait, gcoll_request_test or gcoll_wait_any
+ * (gcoll/context.h). */
 GCOLL_API gcoll_status gcoll_put_start(gcoll_context *context, const gcoll_region_key *key, uint64_t offset,
                                        const void *data, uint64_t bytes, uint32_t flags,
                                        gcoll_request **request);

@@ -204,7 +204,9 @@ static void explain(gcoll_ib_pair *pair, const struct ibv_wc *wc) {
         gcoll_ib_doubt(pair, "has no receive posted (receiver not ready, %u retries)", ib->options.rnr_retry);
         return;
     case IBV_WC_REM_ACCESS_ERR:
-        gcoll_ib_doubt(pair, "refused access to its memory (remote access error)");
+        gcoll_ib_doubt(
+            pair,
+            "refused access to its memory (remote access error; a region that is gone, or a wrong key)");
         return;
     case IBV_WC_REM_INV_REQ_ERR:
     case IBV_WC_REM_OP_ERR:

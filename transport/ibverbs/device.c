@@ -213,8 +213,8 @@ gcoll_status gcoll_ib_open_device(gcoll_ib *ib, const gcoll_address *own) {
                            "/dev/infiniband there?)");
     }
     if (s.context == NULL && ib->options.device != NULL) {
-        return gcoll_error(GCOLL_ERR_INVALID, "ibverbs.device: '%s' cannot be used: %s", ib->options.device,
-                           s.seen);
+        return gcoll_error(GCOLL_ERR_INVALID, "ibverbs.device: '%s' is not there, or cannot be used: %s",
+                           ib->options.device, s.seen);
     }
     if (s.context == NULL) {
         return gcoll_error(GCOLL_ERR_UNSUPPORTED, "ibverbs: no device can be used: %s", s.seen);
