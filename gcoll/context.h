@@ -68,7 +68,8 @@ typedef struct gcoll_context_options {
     int64_t timeout_ms;   /* limit of each blocking call, the rendezvous included; 0: 30000; at most 86400000.
                            * A call fails by then, or a quarter later if all ranks answer and yet nothing
                            * moves: that long it waits for a better informed rank to name the one at fault. A
-                           * store's own timeout may add to it where a call visits the store. */
+                           * store's own timeout may add to it where a call visits the store;
+                           * creation may take an eighth longer, if the last rank comes late. */
     uint64_t eager_bytes; /* 0: default. Messages up to this size go without waiting for the receiver. */
     uint64_t
         eager_pool_bytes; /* 0: default. Most bytes held for one peer that no operation here waits for yet. */

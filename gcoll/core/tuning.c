@@ -22,6 +22,9 @@
 #include "gcoll/core/core_internal.h"
 #include "gcoll/core/rendezvous.h"
 
+/* The measurement has what the rendezvous has left of the limit; and where the last rank came late, at least
+ * this part of it, as it takes milliseconds and all are there. */
+#define LEAST_PART   8
 #define VARIABLE     "GCOLL_TUNING"
 #define FIT          "fit"
 #define BUILT_IN     "default"
@@ -330,12 +333,14 @@ static bool differ(const gcoll_cost_parameters *a, const gcoll_cost_parameters *
 gcoll_status gcoll_tuning_agree(gcoll_context *context, uint32_t local_ranks, int64_t deadline_ms) {
     const gcoll_cost_parameters mine = context->basis->cost;
     const bool given = context->basis->kind == GCOLL_BASIS_GIVEN;
-    const int64_t timeout_ms = context->timeout_ms, left = deadline_ms - gcoll_now_ms();
+    const int64_t timeout_ms = context->timeout_ms, least = timeout_ms / LEAST_PART;
+    const int64_t left = deadline_ms - gcoll_now_ms();
     context->basis->local_ranks = local_ranks;
     if (context->size == 1)
         return decide(context, local_ranks);
-    context->timeout_ms = left > 1 ? left : 1; /* the measurement has what is left of the rendezvous */
-    gcoll_status status = context->rank == 0 ? lead(context, local_ranks) : follow(context, deadline_ms);
+    context->timeout_ms = left > least ? left : least + 1;
+    gcoll_status status =
+        context->rank == 0 ? lead(context, local_ranks) : follow(context, deadline_ms + least);
     context->timeout_ms = timeout_ms;
     if (status == GCOLL_OK && given && differ(&mine, &context->basis->cost)) {
         gcoll_break(context, GCOLL_ERR_MISMATCH, context->rank,
