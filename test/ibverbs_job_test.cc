@@ -3,12 +3,17 @@
 #include "harness.h"
 #include "ibverbs_support.h"
 
+extern "C" {
+#include "ibverbs_peek.h"
+}
+
 #include <linux/capability.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -31,6 +36,60 @@ Job job_of(uint32_t size) {
 }
 
 class IbverbsJobs : public ibverbs_support::NeedsDevice {};
+
+// ---- Registration
+// ------------------------------------------------------------------------------------------
+
+constexpr uint64_t kElements = 300000;
+
+// Runs `once` with a sum of the ranks' numbers several times. The first may register memory, later ones not.
+void only_the_first_registers(gcoll_context *context, std::vector<float> &data,
+                              const std::function<gcoll_status()> &once) {
+    const uint32_t ranks = gcoll_context_size(context);
+    uint64_t registered = 0;
+    for (int turn = 0; turn < 4; turn++) {
+        std::fill(data.begin(), data.end(), static_cast<float>(gcoll_context_rank(context) + 1));
+        EXPECT_GCOLL_OK(once());
+        EXPECT_EQ(data, std::vector<float>(kElements, static_cast<float>(ranks * (ranks + 1) / 2)));
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        const uint64_t now = ibverbs_counters_of(context).registrations;
+        if (turn > 0) {
+            EXPECT_EQ(now, registered) << "turn " << turn;
+        }
+        registered = now;
+    }
+    EXPECT_GT(registered, 0u);
+}
+
+TEST_F(IbverbsJobs, ASecondRunOfAPreparedPlanRegistersNothing) {
+    for (const char *algorithm : {"ring", "recursive_doubling", "halving_doubling"})
+        gcoll_test::run_threads(job_of(3), [&](uint32_t, gcoll_context *context) {
+            std::vector<float> data(kElements);
+            gcoll_operation *operation = nullptr;
+            gcoll_allreduce_options options;
+            gcoll_allreduce_options_init(&options);
+            options.algorithm = algorithm;
+            ASSERT_GCOLL_OK(gcoll_allreduce_create(context, nullptr, data.data(), kElements, GCOLL_FLOAT32,
+                                                   GCOLL_SUM, &options, &operation));
+            only_the_first_registers(context, data, [&] { return gcoll_operation_run(operation); });
+            gcoll_operation_destroy(operation);
+        });
+}
+
+TEST_F(IbverbsJobs, WithACacheNorDoesASecondCall) {
+    gcoll_ibverbs_options ibverbs;
+    gcoll_ibverbs_options_init(&ibverbs);
+    ibverbs.cache_bytes = 64 << 20;
+    Job job = job_of(3);
+    job.adjust = [&](uint32_t, gcoll_context_options *options) { options->ibverbs = &ibverbs; };
+    gcoll_test::run_threads(job, [](uint32_t, gcoll_context *context) {
+        std::vector<float> data(kElements);
+        only_the_first_registers(context, data, [&] {
+            return gcoll_allreduce(context, nullptr, data.data(), kElements, GCOLL_FLOAT32, GCOLL_SUM,
+                                   nullptr);
+        });
+    });
+}
 
 // ---- Keys -------------------------------------------------------------------------------------------------
 
