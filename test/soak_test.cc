@@ -2,6 +2,7 @@
 // loops. GCOLL_TEST_SOAK in the environment: how many; GCOLL_TEST_SEED: of what.
 #include "harness.h"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -130,10 +131,10 @@ class Flight {
         output_.assign(output_elements() * bytes_ + 1, kBeyond);
         write(input_);
         if (call.kind == kBroadcast && rank == call.root)
-            memcpy(output_.data(), input_.data(), input_.size());
+            std::copy(input_.begin(), input_.end(), output_.begin());
         in_place_ = call.in_place && (call.kind == kAllreduce || call.kind == kReduce);
         if (in_place_ && !output_.empty() && output_elements() > 0)
-            memcpy(output_.data(), input_.data(), input_.size());
+            std::copy(input_.begin(), input_.end(), output_.begin());
     }
 
     gcoll_status start(gcoll_context *context, const std::string &algorithm) {
