@@ -18,6 +18,7 @@
  * The same calls work over every transport. What moves the bytes differs: where the hardware can, it does so
  * by itself; else the owner does, whenever its thread is inside a gcoll call on the context, or all the
  * time if the context has a progress thread. So owners without one must not stay away for long.
+ * (That thread is then at work whenever the rank has regions, and each call waits for it to step back.)
  *
  * Order: accesses are independent of one another, also those of one rank to one region. A notification comes
  * after the bytes of its own put. What several ranks put to the same place at once is undefined, byte by

@@ -1,4 +1,5 @@
 // test/ibverbs_test.cc - what the transport ibverbs does with its device, by counts. Needs a device.
+#include "ibverbs_support.h"
 #include "transport_harness.h"
 
 extern "C" {
@@ -18,19 +19,7 @@ gcoll_ib_counters counters(Rank &rank) {
     return found;
 }
 
-class Ibverbs : public testing::Test {
-  protected:
-    void SetUp() override {
-        gcoll_endpoint_options options = {};
-        gcoll_events events = {};
-        gcoll_endpoint *endpoint = nullptr;
-        options.size = 1;
-        if (kIbverbs->open(&options, &events, &endpoint) == GCOLL_ERR_UNSUPPORTED)
-            GTEST_SKIP() << gcoll_last_error();
-        ASSERT_NE(endpoint, nullptr) << gcoll_last_error();
-        kIbverbs->close(endpoint, 0);
-    }
-};
+class Ibverbs : public ibverbs_support::NeedsDevice {};
 
 // Two ranks whose queue pairs stand.
 class Two : public Group {

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gcoll/base/bytes.h"
 #include "gcoll/core/core_internal.h"
 
 #define WINDOW  64
@@ -46,18 +47,6 @@ struct gcoll_traffic {
     uint32_t out, in;
     gcoll_access *held, **held_end; /* beyond the window */
 };
-
-static void put64(uint8_t *at, uint64_t value) {
-    for (int i = 0; i < 8; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t get64(const uint8_t *at) {
-    uint64_t value = 0;
-    for (int i = 0; i < 8; i++)
-        value |= (uint64_t)at[i] << (8 * i);
-    return value;
-}
 
 /* ---- Life --------------------------------------------------------------------------------- */
 
@@ -166,9 +155,9 @@ static void fill(gcoll_access *access, const gcoll_access_wanted *wanted) {
     access->by_messages = true;
     access->wanted[AT_KIND] = wanted->is_put ? KIND_PUT : KIND_GET;
     access->wanted[AT_NOTIFY] = wanted->notify;
-    put64(access->wanted + AT_REGION, wanted->region);
-    put64(access->wanted + AT_OFFSET, wanted->offset);
-    put64(access->wanted + AT_BYTES, wanted->bytes);
+    gcoll_put_le(access->wanted + AT_REGION, wanted->region, 8);
+    gcoll_put_le(access->wanted + AT_OFFSET, wanted->offset, 8);
+    gcoll_put_le(access->wanted + AT_BYTES, wanted->bytes, 8);
     const gcoll_message message = {
         .stream = access->stream, .granule = 1, .done = on_answered, .owner = access};
     access->send = message;
@@ -227,7 +216,8 @@ static void answer_put(gcoll_message *message) {
 /* An empty text: there is nothing against it. */
 static void object(const gcoll_access *access, char *text, size_t size) {
     const uint8_t *wanted = access->wanted;
-    const unsigned long long offset = get64(wanted + AT_OFFSET), bytes = get64(wanted + AT_BYTES);
+    const unsigned long long offset = gcoll_get_le(wanted + AT_OFFSET, 8),
+                             bytes = gcoll_get_le(wanted + AT_BYTES, 8);
     text[0] = '\0';
     if (wanted[AT_KIND] != KIND_PUT && wanted[AT_KIND] != KIND_GET)
         snprintf(text, size, "asks for access of a kind %u that there is not", wanted[AT_KIND]);
@@ -242,7 +232,7 @@ static void object(const gcoll_access *access, char *text, size_t size) {
 static void serve(gcoll_access *access) {
     gcoll_context *context = access->context;
     char text[128];
-    access->region = gcoll_region_find(context, get64(access->wanted + AT_REGION));
+    access->region = gcoll_region_find(context, gcoll_get_le(access->wanted + AT_REGION, 8));
     object(access, text, sizeof text);
     if (text[0]) {
         gcoll_break(context, GCOLL_ERR_PROTOCOL, access->peer, "rank %u %s", access->peer, text);
@@ -255,8 +245,8 @@ static void serve(gcoll_access *access) {
     access->send.index = ANSWER;
     access->recv = message;
     gcoll_message *moves = is_put ? &access->recv : &access->send;
-    moves->data = access->region->data + get64(access->wanted + AT_OFFSET);
-    moves->bytes = get64(access->wanted + AT_BYTES);
+    moves->data = access->region->data + gcoll_get_le(access->wanted + AT_OFFSET, 8);
+    moves->bytes = gcoll_get_le(access->wanted + AT_BYTES, 8);
     access->region->uses++;
     access->pending = 2;
     if (!is_put) {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gcoll/base/bytes.h"
 #include "gcoll/core/core_internal.h"
 
 /* Byte offsets; numbers are little-endian. */
@@ -31,18 +32,6 @@ enum {
     FLAG_HOSTS = 8,   /* planned by which ranks share a host */
     FLAG_FOR_YOU = 16 /* the count is that of the sender's block for the receiver */
 };
-
-static void put(uint8_t *at, uint64_t value, int bytes) {
-    for (int i = 0; i < bytes; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t get(const uint8_t *at, int bytes) {
-    uint64_t value = 0;
-    for (int i = 0; i < bytes; i++)
-        value |= (uint64_t)at[i] << (8 * i);
-    return value;
-}
 
 static uint64_t hash_text(const char *text) {
     uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
@@ -77,8 +66,8 @@ static void put_count(uint8_t *bytes, const gcoll_context *context, const gcoll_
         extra = own ? 0 : call->blocks_hash ^ call->blocks_hash >> 32;
     bytes[AT_FLAGS] = (uint8_t)((call->commutative ? 0 : FLAG_ORDERED) | (unequal ? FLAG_BLOCKS : 0) |
                                 (each ? FLAG_EACH : 0));
-    put(bytes + AT_COUNT, own ? 0 : each ? call->count / context->size : call->count, 8);
-    put(bytes + AT_EXTRA, extra, 4);
+    gcoll_put_le(bytes + AT_COUNT, own ? 0 : each ? call->count / context->size : call->count, 8);
+    gcoll_put_le(bytes + AT_EXTRA, extra, 4);
 }
 
 void gcoll_fingerprint_make(const gcoll_context *context, const gcoll_call *call, const gcoll_choice *choice,
@@ -90,9 +79,10 @@ void gcoll_fingerprint_make(const gcoll_context *context, const gcoll_call *call
     bytes[AT_COLLECTIVE] = (uint8_t)call->collective;
     bytes[AT_TYPE] = (uint8_t)call->type;
     bytes[AT_OP] = (uint8_t)call->op;
-    put(bytes + AT_ROOT, call->collective == GCOLL_PAIRWISE_EXCHANGE ? call->exchanges : call->root, 4);
-    put(bytes + AT_PLAN, hash_text(text), 8);
-    put(bytes + AT_ALGORITHM, index_of(choice->algorithm), 4);
+    gcoll_put_le(bytes + AT_ROOT, call->collective == GCOLL_PAIRWISE_EXCHANGE ? call->exchanges : call->root,
+                 4);
+    gcoll_put_le(bytes + AT_PLAN, hash_text(text), 8);
+    gcoll_put_le(bytes + AT_ALGORITHM, index_of(choice->algorithm), 4);
     put_count(bytes, context, call);
     if (by_hosts)
         bytes[AT_FLAGS] |= FLAG_HOSTS;
@@ -102,11 +92,11 @@ void gcoll_fingerprint_for_peer(const gcoll_fingerprint *fingerprint, uint64_t c
                                 gcoll_fingerprint *sent) {
     *sent = *fingerprint;
     sent->bytes[AT_FLAGS] |= FLAG_FOR_YOU;
-    put(sent->bytes + AT_COUNT, count, 8);
+    gcoll_put_le(sent->bytes + AT_COUNT, count, 8);
 }
 
 static const char *algorithm_of(const uint8_t *bytes) {
-    uint64_t index = get(bytes + AT_ALGORITHM, 4);
+    uint64_t index = gcoll_get_le(bytes + AT_ALGORITHM, 4);
     return index < algorithm_count()    ? gcoll_algorithms[index]->name
            : index == algorithm_count() ? "a registered algorithm"
                                         : "an unknown algorithm";
@@ -117,7 +107,8 @@ void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text
     const uint8_t *bytes = fingerprint->bytes;
     const gcoll_collective collective = (gcoll_collective)bytes[AT_COLLECTIVE];
     const bool blocks = bytes[AT_FLAGS] & FLAG_BLOCKS, each = bytes[AT_FLAGS] & FLAG_EACH;
-    const unsigned long long count = get(bytes + AT_COUNT, 8), root = get(bytes + AT_ROOT, 4);
+    const unsigned long long count = gcoll_get_le(bytes + AT_COUNT, 8),
+                             root = gcoll_get_le(bytes + AT_ROOT, 4);
     const char *name = gcoll_collective_name(collective), *type = gcoll_type_name((gcoll_type)bytes[AT_TYPE]);
     char what[64] = "", where[48] = "", how[24] = "";
     if ((unsigned)collective >= GCOLL_COLLECTIVE_COUNT) {
@@ -144,7 +135,8 @@ void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text
 static const char *hidden_difference(const uint8_t *theirs, const uint8_t *ours) {
     if (memcmp(theirs, ours, GCOLL_FINGERPRINT_BYTES) == 0)
         return "";
-    if ((ours[AT_FLAGS] & FLAG_BLOCKS) && get(theirs + AT_EXTRA, 4) != get(ours + AT_EXTRA, 4))
+    if ((ours[AT_FLAGS] & FLAG_BLOCKS) &&
+        gcoll_get_le(theirs + AT_EXTRA, 4) != gcoll_get_le(ours + AT_EXTRA, 4))
         return " (counts of single ranks differ)";
     if ((theirs[AT_FLAGS] ^ ours[AT_FLAGS]) & FLAG_HOSTS)
         return " (named on one of them, chosen by auto on the other)";
@@ -168,11 +160,11 @@ static void compare_block(gcoll_context *context, uint32_t peer, gcoll_begun *ou
 static void compare(gcoll_context *context, uint32_t peer, gcoll_fingerprint theirs, gcoll_begun *begun) {
     const gcoll_fingerprint *ours = &begun->fingerprint;
     const uint64_t sequence = begun->sequence;
-    const uint64_t sent = get(theirs.bytes + AT_COUNT, 8);
+    const uint64_t sent = gcoll_get_le(theirs.bytes + AT_COUNT, 8);
     const bool has_block = begun->entry && (theirs.bytes[AT_FLAGS] & FLAG_FOR_YOU);
     if (has_block) {
         theirs.bytes[AT_FLAGS] &= (uint8_t)~FLAG_FOR_YOU;
-        put(theirs.bytes + AT_COUNT, 0, 8);
+        gcoll_put_le(theirs.bytes + AT_COUNT, 0, 8);
     }
     if (memcmp(&theirs, ours, sizeof *ours) == 0) {
         if (has_block)

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "gcoll/base/bytes.h"
 #include "gcoll/core/core_internal.h"
 
 #define TAG           UINT32_MAX
@@ -63,18 +64,6 @@ static int64_t busy_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static void put32(uint8_t *at, uint32_t value) {
-    for (int i = 0; i < REQUEST_BYTES; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint32_t get32(const uint8_t *at) {
-    uint32_t value = 0;
-    for (int i = 0; i < REQUEST_BYTES; i++)
-        value |= (uint32_t)at[i] << (8 * i);
-    return value;
-}
-
 /* ---- The partner's side ------------------------------------------------------------------- */
 
 gcoll_status gcoll_fit_serve(gcoll_context *context) {
@@ -85,7 +74,7 @@ gcoll_status gcoll_fit_serve(gcoll_context *context) {
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %u bytes", LARGE_BYTES);
     for (uint32_t asked = 1; status == GCOLL_OK; asked++) {
         status = gcoll_pair_recv(pair, TAG, request, sizeof request);
-        uint32_t bytes = status == GCOLL_OK ? get32(request) : 0;
+        uint32_t bytes = status == GCOLL_OK ? (uint32_t)gcoll_get_le(request, REQUEST_BYTES) : 0;
         if (bytes == 0)
             break; /* it has seen enough */
         if (asked == MOST_REQUESTS)
@@ -114,7 +103,7 @@ static gcoll_status ping(const struct link *link, uint32_t bytes, struct sample 
     uint8_t request[REQUEST_BYTES];
     const int64_t left = link->end_ms - gcoll_now_ms();
     link->context->timeout_ms = left > 1 ? left : 1;
-    put32(request, bytes);
+    gcoll_put_le(request, bytes, REQUEST_BYTES);
     const int64_t start = gcoll_now_ns(), busy = busy_ns();
     gcoll_status status =
         gcoll_pair_sendrecv(link->pair, TAG, request, sizeof request, link->pair, TAG, link->data, bytes);

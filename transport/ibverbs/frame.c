@@ -2,6 +2,7 @@
  * checked as far as it can be without the pair. */
 #include <string.h>
 
+#include "gcoll/base/bytes.h"
 #include "transport/ibverbs/ib.h"
 
 #define VERSION      1
@@ -10,21 +11,6 @@
 #define ETHERNET_BIT 1U
 
 static const uint8_t hello_magic[8] = {'g', 'c', 'o', 'l', 'l', 'I', 'B', VERSION};
-
-static void put(uint8_t *bytes, uint64_t value, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        bytes[i] = (uint8_t)(value >> (8 * i));
-    }
-}
-
-static uint64_t get(const uint8_t *bytes, size_t count) {
-    uint64_t value = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        value |= (uint64_t)bytes[i] << (8 * i);
-    }
-    return value;
-}
 
 uint32_t gcoll_ib_frame_bytes(const gcoll_ib_frame *frame) {
     bool has_extra = frame->kind == GCOLL_IB_PIECE || (frame->flags & GCOLL_IB_OPEN);
@@ -35,18 +21,18 @@ uint32_t gcoll_ib_frame_bytes(const gcoll_ib_frame *frame) {
 uint32_t gcoll_ib_put_frame(uint8_t *bytes, const gcoll_ib_frame *frame) {
     bytes[0] = (uint8_t)(frame->kind | frame->flags);
     bytes[1] = VERSION;
-    put(bytes + 2, frame->slots, 2);
-    put(bytes + 4, frame->index, 4);
-    put(bytes + 8, frame->stream, 8);
-    put(bytes + 16, frame->total, 8);
-    put(bytes + 24, frame->credit, 4);
-    put(bytes + 28, frame->handle, 4);
+    gcoll_put_le(bytes + 2, frame->slots, 2);
+    gcoll_put_le(bytes + 4, frame->index, 4);
+    gcoll_put_le(bytes + 8, frame->stream, 8);
+    gcoll_put_le(bytes + 16, frame->total, 8);
+    gcoll_put_le(bytes + 24, frame->credit, 4);
+    gcoll_put_le(bytes + 28, frame->handle, 4);
     if (frame->kind == GCOLL_IB_PIECE) {
-        put(bytes + 32, frame->offset, 8);
-        put(bytes + 40, frame->bytes, 8);
-        put(bytes + 48, frame->address, 8);
-        put(bytes + 56, frame->rkey, 4);
-        put(bytes + 60, 0, 4);
+        gcoll_put_le(bytes + 32, frame->offset, 8);
+        gcoll_put_le(bytes + 40, frame->bytes, 8);
+        gcoll_put_le(bytes + 48, frame->address, 8);
+        gcoll_put_le(bytes + 56, frame->rkey, 4);
+        gcoll_put_le(bytes + 60, 0, 4);
     }
     return gcoll_ib_frame_bytes(frame);
 }
@@ -56,8 +42,8 @@ uint32_t gcoll_ib_copy_frame(uint8_t *to, const uint8_t *from, const gcoll_ib_fr
     uint32_t bytes = gcoll_ib_frame_bytes(&kind);
 
     memcpy(to, from, bytes);
-    put(to + 2, owed->slots, 2);
-    put(to + 24, owed->credit, 4);
+    gcoll_put_le(to + 2, owed->slots, 2);
+    gcoll_put_le(to + 24, owed->credit, 4);
     return bytes;
 }
 
@@ -93,12 +79,12 @@ const char *gcoll_ib_get_frame(const uint8_t *bytes, uint32_t count, gcoll_ib_fr
     }
     frame->kind = bytes[0] & KIND_MASK;
     frame->flags = (uint8_t)(bytes[0] & ~KIND_MASK);
-    frame->slots = (uint16_t)get(bytes + 2, 2);
-    frame->index = (uint32_t)get(bytes + 4, 4);
-    frame->stream = get(bytes + 8, 8);
-    frame->total = get(bytes + 16, 8);
-    frame->credit = (uint32_t)get(bytes + 24, 4);
-    frame->handle = (uint32_t)get(bytes + 28, 4);
+    frame->slots = (uint16_t)gcoll_get_le(bytes + 2, 2);
+    frame->index = (uint32_t)gcoll_get_le(bytes + 4, 4);
+    frame->stream = gcoll_get_le(bytes + 8, 8);
+    frame->total = gcoll_get_le(bytes + 16, 8);
+    frame->credit = (uint32_t)gcoll_get_le(bytes + 24, 4);
+    frame->handle = (uint32_t)gcoll_get_le(bytes + 28, 4);
     if (frame->kind == 0 || frame->kind >= GCOLL_IB_KINDS) {
         return "a frame of unknown kind";
     }
@@ -113,10 +99,10 @@ const char *gcoll_ib_get_frame(const uint8_t *bytes, uint32_t count, gcoll_ib_fr
     if (frame->kind != GCOLL_IB_PIECE) {
         return NULL;
     }
-    frame->offset = get(bytes + 32, 8);
-    frame->bytes = get(bytes + 40, 8);
-    frame->address = get(bytes + 48, 8);
-    frame->rkey = (uint32_t)get(bytes + 56, 4);
+    frame->offset = gcoll_get_le(bytes + 32, 8);
+    frame->bytes = gcoll_get_le(bytes + 40, 8);
+    frame->address = gcoll_get_le(bytes + 48, 8);
+    frame->rkey = (uint32_t)gcoll_get_le(bytes + 56, 4);
     return check_piece(frame);
 }
 
@@ -125,15 +111,15 @@ const char *gcoll_ib_get_frame(const uint8_t *bytes, uint32_t count, gcoll_ib_fr
 void gcoll_ib_put_hello(uint8_t *bytes, const gcoll_ib_hello *hello) {
     memset(bytes, 0, GCOLL_IB_HELLO_BYTES);
     memcpy(bytes, hello_magic, sizeof hello_magic);
-    put(bytes + 8, hello->qpn, 4);
-    put(bytes + 12, hello->psn, 4);
-    put(bytes + 16, hello->lid, 2);
+    gcoll_put_le(bytes + 8, hello->qpn, 4);
+    gcoll_put_le(bytes + 12, hello->psn, 4);
+    gcoll_put_le(bytes + 16, hello->lid, 2);
     bytes[18] = (uint8_t)hello->mtu;
     bytes[19] = hello->ethernet ? ETHERNET_BIT : 0;
-    put(bytes + 20, hello->depth, 4);
-    put(bytes + 24, hello->piece_max, 4);
-    put(bytes + 32, hello->eager_bytes, 8);
-    put(bytes + 40, hello->pool_bytes, 8);
+    gcoll_put_le(bytes + 20, hello->depth, 4);
+    gcoll_put_le(bytes + 24, hello->piece_max, 4);
+    gcoll_put_le(bytes + 32, hello->eager_bytes, 8);
+    gcoll_put_le(bytes + 40, hello->pool_bytes, 8);
     memcpy(bytes + 48, hello->gid.raw, sizeof hello->gid.raw);
 }
 
@@ -166,15 +152,15 @@ const char *gcoll_ib_get_hello(const uint8_t *bytes, gcoll_ib_hello *hello) {
     if (memcmp(bytes, hello_magic, sizeof hello_magic) != 0) {
         return "a hello of another version";
     }
-    hello->qpn = (uint32_t)get(bytes + 8, 4);
-    hello->psn = (uint32_t)get(bytes + 12, 4);
-    hello->lid = (uint16_t)get(bytes + 16, 2);
+    hello->qpn = (uint32_t)gcoll_get_le(bytes + 8, 4);
+    hello->psn = (uint32_t)gcoll_get_le(bytes + 12, 4);
+    hello->lid = (uint16_t)gcoll_get_le(bytes + 16, 2);
     hello->mtu = (enum ibv_mtu)bytes[18];
     hello->ethernet = (bytes[19] & ETHERNET_BIT) != 0;
-    hello->depth = (uint32_t)get(bytes + 20, 4);
-    hello->piece_max = (uint32_t)get(bytes + 24, 4);
-    hello->eager_bytes = get(bytes + 32, 8);
-    hello->pool_bytes = get(bytes + 40, 8);
+    hello->depth = (uint32_t)gcoll_get_le(bytes + 20, 4);
+    hello->piece_max = (uint32_t)gcoll_get_le(bytes + 24, 4);
+    hello->eager_bytes = gcoll_get_le(bytes + 32, 8);
+    hello->pool_bytes = gcoll_get_le(bytes + 40, 8);
     memcpy(hello->gid.raw, bytes + 48, sizeof hello->gid.raw);
     return check_hello(hello);
 }
