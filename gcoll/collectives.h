@@ -37,6 +37,7 @@ typedef struct gcoll_collective_options {
     const gcoll_user_op *user_op; /* for GCOLL_USER. Copied, but its arg must live as long as the operation */
     uint64_t memory_limit_bytes;  /* most scratch that the algorithm may need on any rank, 0: any amount. auto
                                    * obeys; a named algorithm that needs more is refused */
+    const gcoll_memory *memory;   /* NULL: where the buffers lie is looked up (gcoll/memory.h) */
 } gcoll_collective_options;
 
 typedef struct gcoll_allreduce_options {
@@ -52,6 +53,7 @@ typedef struct gcoll_allreduce_options {
     void *const *outputs;
     uint32_t buffers;            /* number of inputs (and outputs); 0: use input and output; at most 1024 */
     uint64_t memory_limit_bytes; /* as in gcoll_collective_options */
+    const gcoll_memory *memory;  /* as in gcoll_collective_options */
 } gcoll_allreduce_options;
 
 typedef struct gcoll_broadcast_options {
@@ -61,6 +63,7 @@ typedef struct gcoll_broadcast_options {
     void *const *buffers;
     uint32_t buffer_count;       /* 0: use `data` */
     uint64_t memory_limit_bytes; /* as in gcoll_collective_options */
+    const gcoll_memory *memory;  /* as in gcoll_collective_options */
 } gcoll_broadcast_options;
 
 typedef struct gcoll_barrier_options {

@@ -17,6 +17,7 @@
 #define GCOLL_CONTEXT_H
 
 #include "gcoll/ibverbs.h"
+#include "gcoll/memory.h"
 #include "gcoll/plan.h"
 #include "gcoll/status.h"
 #include "gcoll/store.h"
@@ -95,6 +96,10 @@ typedef struct gcoll_context_options {
                                         * GCOLL_TUNING says, or "fit". Not beside `cost`. Errors: IO, INVALID (file, line and
                                         * field); PEER with the same text on the other ranks. */
     const gcoll_ibverbs_options *ibverbs; /* ibverbs only; NULL: defaults (gcoll/ibverbs.h). Copied. */
+    const char *accelerator; /* whose memory buffers may lie in (gcoll/memory.h): "none"; "cuda", UNSUPPORTED
+                              * where it is missing; NULL, "auto": cuda, if this process has opened it before
+                              * it creates the context */
+    int accelerator_times;   /* 1: devices time what they do, for gcoll_context_device_times; costs events */
 } gcoll_context_options;
 
 /* Fills in defaults. Always call it first: later versions add fields. */

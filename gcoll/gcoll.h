@@ -28,6 +28,7 @@
 #include "gcoll/context.h"
 #include "gcoll/device.h"
 #include "gcoll/ibverbs.h"
+#include "gcoll/memory.h"
 #include "gcoll/operations.h"
 #include "gcoll/plan.h"
 #include "gcoll/region.h"

@@ -71,6 +71,31 @@ GCOLL_API gcoll_status gcoll_collective_parse(const char *name, gcoll_collective
 #define GCOLL_MAX_RANKS        1048576u
 #define GCOLL_MAX_BUFFERS      1024u
 
+/* ---- Memories ---------------------------------------------------------------------------------------
+ * A plan's messages and the host's reductions touch host memory only. Buffers in the memory of a device are
+ * staged by a pass over the plan: before its first use a range is copied to scratch, which lies in (pinned)
+ * host memory, after its last write back from there. */
+
+#define GCOLL_HOST_MEMORY           0u
+#define GCOLL_DEVICE_MEMORY(device) ((device) + 1u) /* of device number `device` */
+#define GCOLL_MAX_DEVICES           1024u
+
+/* Where several buffers of one process are reduced before, and spread after, the messages. */
+typedef enum gcoll_local {
+    GCOLL_LOCAL_AUTO = 0,   /* by cost; in a plan that is made by itself: on the device */
+    GCOLL_LOCAL_HOST = 1,   /* every buffer is copied to the host and reduced there */
+    GCOLL_LOCAL_DEVICE = 2, /* each device reduces its own buffers; the host what the devices have come to */
+    GCOLL_LOCAL_PEER = 3,   /* one device reduces all of them, reading the memory of the others */
+    GCOLL_LOCAL_COUNT = 4
+} gcoll_local;
+
+typedef struct gcoll_staging {
+    gcoll_local local;
+    bool whole;             /* all is staged before the first message and unstaged after the last one; else
+                             * range by range, as messages need them */
+    uint64_t segment_bytes; /* of an algorithm's row: the option `segment` where it is not given; 0: none */
+} gcoll_staging;
+
 /* What is to be done: the shape of an operation, seen by one rank. All zero, then filled in. Every rank has
  * the same but for rank, in_place, buffers (the same, too, for an average), and count and offsets of an
  * alltoall with offsets. Arrays must outlive gcoll_plan_create, no longer. */
@@ -96,7 +121,11 @@ typedef struct gcoll_problem {
     const uint32_t *node; /* NULL, or the number of each rank's host: size entries. Equal numbers, one host */
     const int64_t *arrival_ns; /* NULL: all together; or when each rank is expected to enter: size entries */
     int64_t segment_ns;        /* with arrival_ns: the time to move and reduce one P-th of the vector */
-    int64_t option[GCOLL_MAX_OPTIONS]; /* as the algorithm's option table orders them */
+    const uint32_t *in_memory, *out_memory; /* NULL: in the host's; or which memory IN[k] and OUT[k] lie in:
+                                             * `buffers` entries, see GCOLL_HOST_MEMORY. In place both are the
+                                             * same, or one is NULL */
+    gcoll_staging staging;                  /* of buffers that lie in a device's memory */
+    int64_t option[GCOLL_MAX_OPTIONS];      /* as the algorithm's option table orders them */
 } gcoll_problem;
 
 /* Chunk c of `parts` is elements [c*n/parts, (c+1)*n/parts) rounded down. */
@@ -267,6 +296,9 @@ typedef struct gcoll_algorithm {
     /* By formula, after `cost`. NULL: every step is a hop, and all ranks are as busy as the busiest. What it
      * leaves 0 is taken so, too. */
     void (*load)(const gcoll_problem *problem, gcoll_load *load);
+    /* NULL, or how buffers in device memory are staged: then it is for such buffers only, and never chosen by
+     * cost. Without it any algorithm takes them, staged as the problem says. */
+    const gcoll_staging *staging;
 } gcoll_algorithm;
 
 /* Sets the last error and returns GCOLL_ERR_UNSUPPORTED. */

@@ -83,7 +83,8 @@ static gcoll_status read_options(const gcoll_given *given, struct options *optio
         return status;
     }
     gcoll_collective_options own = {0};
-    gcoll_status status = gcoll_options_read(&own, sizeof own, sizeof own, given->options);
+    gcoll_status status =
+        gcoll_options_read(&own, sizeof own, offsetof(gcoll_collective_options, memory), given->options);
     *options = (struct options){
         .algorithm = own.algorithm, .user_op = own.user_op, .memory_limit_bytes = own.memory_limit_bytes};
     return status;
@@ -411,7 +412,8 @@ gcoll_status gcoll_arguments_shape(gcoll_call *call, gcoll_context *context, gco
     if ((unsigned)collective >= GCOLL_COLLECTIVE_COUNT)
         return gcoll_error(GCOLL_ERR_INVALID, "collective: is %u; allowed are 0 to %u", (unsigned)collective,
                            GCOLL_COLLECTIVE_COUNT - 1u);
-    gcoll_status status = gcoll_options_read(&own, sizeof own, sizeof own, given);
+    gcoll_status status =
+        gcoll_options_read(&own, sizeof own, offsetof(gcoll_collective_options, memory), given);
     const struct options options = {.user_op = own.user_op, .memory_limit_bytes = own.memory_limit_bytes};
     const gcoll_given shape = {.collective = collective,
                                .count = collective == GCOLL_BARRIER ? 0 : count,

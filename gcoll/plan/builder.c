@@ -150,8 +150,8 @@ static bool note_accesses(gcoll_builder *b, const gcoll_step *s) {
 
 /* ---- Checks -------------------------------------------------------------------------------------- */
 
-static const char *const kind_names[GCOLL_STEP_KIND_COUNT] = {"send",   "receive", "receive and reduce",
-                                                              "reduce", "copy",    "divide"};
+static const char *const kind_names[GCOLL_STEP_KIND_COUNT] = {
+    "send", "receive", "receive and reduce", "reduce", "copy", "divide", "fold"};
 static const char *const space_names[] = {"IN", "OUT", "SCRATCH"};
 
 static bool check_ref(gcoll_builder *b, const gcoll_step *s, gcoll_ref ref, bool written) {

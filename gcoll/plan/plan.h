@@ -15,16 +15,24 @@ typedef enum gcoll_step_kind {
     GCOLL_STEP_REDUCE,      /* dst = a op b */
     GCOLL_STEP_COPY,        /* dst = a; count 0 is a fence */
     GCOLL_STEP_DIVIDE,      /* dst = dst / plan->divisor, for averages */
+    GCOLL_STEP_FOLD, /* dst = x[0] op x[1] op ..., by a device, where x[i] is a with its index replaced by
+                      * plan->operands[first_operand + i]; dst may be one of them */
     GCOLL_STEP_KIND_COUNT
 } gcoll_step_kind;
 
 typedef struct gcoll_step {
-    uint8_t kind;          /* gcoll_step_kind */
-    bool received_first;   /* RECV_REDUCE: the received operand stands on the left */
-    uint32_t peer;         /* SEND, RECV, RECV_REDUCE */
-    uint32_t message;      /* index among this rank's messages to (SEND) or from (RECV*) peer, from 0 */
-    uint32_t round;        /* never falls from step to step */
-    uint32_t dependencies; /* how many steps must be done first */
+    uint8_t kind;        /* gcoll_step_kind */
+    bool received_first; /* RECV_REDUCE: the received operand stands on the left */
+    union {
+        uint32_t peer;          /* SEND, RECV, RECV_REDUCE */
+        uint32_t operand_count; /* FOLD: 2 and more */
+    };
+    union {
+        uint32_t message;       /* index among this rank's messages to (SEND) or from (RECV*) peer, from 0 */
+        uint32_t first_operand; /* FOLD */
+    };
+    uint32_t round;                       /* never falls from step to step */
+    uint32_t dependencies;                /* how many steps must be done first */
     uint32_t first_successor, successors; /* plan->successors[first .. first + successors) wait for it */
     uint64_t count;
     gcoll_ref dst, a, b;
@@ -40,7 +48,10 @@ struct gcoll_plan {
     uint64_t scratch; /* elements of SCRATCH */
     gcoll_step *steps;
     uint32_t *successors;
-    uint64_t *offsets; /* what problem.offsets and recv_offsets point into; NULL if they are */
+    uint64_t *offsets;  /* what problem.offsets and recv_offsets point into; NULL if they are */
+    uint32_t *memory;   /* what problem.in_memory and out_memory point into; NULL if they are */
+    uint16_t *operands; /* of FOLD steps: numbers of buffers; NULL if there are none */
+    uint32_t operand_count;
 };
 
 /* In place, IN and OUT of index k are one memory, which steps name OUT[k]: the larger of both, in which IN
@@ -53,6 +64,21 @@ uint64_t gcoll_problem_space_count(const gcoll_problem *problem, uint16_t space)
 static inline uint64_t gcoll_problem_offset_entries(const gcoll_problem *p) {
     return ((p->offsets ? UINT64_C(1) : 0) + (p->recv_offsets ? 1 : 0)) * (p->size + UINT64_C(1));
 }
+/* Entries of in_memory and out_memory together. */
+static inline uint64_t gcoll_problem_memory_entries(const gcoll_problem *p) {
+    return ((p->in_memory ? UINT64_C(1) : 0) + (p->out_memory ? 1 : 0)) * p->buffers;
+}
+/* The memory that a place lies in, GCOLL_HOST_MEMORY or a device's. SCRATCH is the host's. */
+static inline uint32_t gcoll_problem_memory(const gcoll_problem *p, gcoll_ref ref) {
+    const uint32_t *memory = ref.space == GCOLL_IN && !p->in_place ? p->in_memory : p->out_memory;
+    if (p->in_place && !memory)
+        memory = p->in_memory;
+    return ref.space == GCOLL_SCRATCH || !memory ? GCOLL_HOST_MEMORY : memory[ref.index];
+}
+/* Whether some buffer of this rank lies in device memory. */
+bool gcoll_problem_is_staged(const gcoll_problem *problem);
+/* Whether a step touches device memory, so that a device has to do it. */
+bool gcoll_step_is_on_device(const gcoll_plan *plan, const gcoll_step *step);
 /* GCOLL_ERR_INVALID names the field. */
 gcoll_status gcoll_problem_check(const gcoll_problem *problem);
 
@@ -80,6 +106,15 @@ gcoll_status gcoll_pass_buffers(const gcoll_plan *plan, uint32_t buffers, gcoll_
 
 /* Appends the division by `divisor` that makes a sum an average. */
 gcoll_status gcoll_pass_average(const gcoll_plan *plan, uint32_t divisor, gcoll_plan **averaged);
+
+/* Makes the plan of one buffer in host memory into one of the buffers of `problem`, some of which lie in
+ * device memory, staged as problem->staging says: takes the place of gcoll_pass_buffers. Cut the plan before:
+ * copies follow its steps. stage.c has the rules. */
+gcoll_status gcoll_pass_stage(const gcoll_plan *plan, const gcoll_problem *problem, gcoll_plan **staged);
+
+/* The most scratch that staging adds, elements: the vector once a buffer of this process, for one that is
+ * read and one that is written. */
+uint64_t gcoll_staging_bound(const gcoll_problem *problem);
 
 /* Appends the plan of a sub-group to what `b` has: its rank i is ranks[i], its IN and OUT begin at `in` and
  * `out` (a plan in place has all in `out`), its scratch is reserved anew, its rounds follow those of b, its

@@ -29,8 +29,8 @@ static void print_operands(FILE *f, const gcoll_step *s) {
 }
 
 static void print_what(FILE *f, const gcoll_plan *plan, const gcoll_step *s) {
-    static const char *const names[GCOLL_STEP_KIND_COUNT] = {"send",   "receive", "receive and reduce",
-                                                             "reduce", "copy",    "divide"};
+    static const char *const names[GCOLL_STEP_KIND_COUNT] = {
+        "send", "receive", "receive and reduce", "reduce", "copy", "divide", "fold"};
     if (s->kind >= GCOLL_STEP_KIND_COUNT) {
         fprintf(f, "kind %u", s->kind);
         return;

@@ -88,6 +88,23 @@ uint64_t gcoll_problem_space_count(const gcoll_problem *p, uint16_t space) {
     return space == GCOLL_IN ? in : out;
 }
 
+bool gcoll_problem_is_staged(const gcoll_problem *p) {
+    for (uint32_t k = 0; k < p->buffers; k++)
+        if (gcoll_problem_memory(p, gcoll_in(k, 0)) != GCOLL_HOST_MEMORY ||
+            gcoll_problem_memory(p, gcoll_out(k, 0)) != GCOLL_HOST_MEMORY)
+            return true;
+    return false;
+}
+
+bool gcoll_step_is_on_device(const gcoll_plan *plan, const gcoll_step *s) {
+    const gcoll_problem *p = &plan->problem;
+    if (s->count == 0 ||
+        (s->kind != GCOLL_STEP_COPY && s->kind != GCOLL_STEP_DIVIDE && s->kind != GCOLL_STEP_FOLD))
+        return false;
+    return gcoll_problem_memory(p, s->dst) != GCOLL_HOST_MEMORY ||
+           (s->kind == GCOLL_STEP_COPY && gcoll_problem_memory(p, s->a) != GCOLL_HOST_MEMORY);
+}
+
 uint32_t gcoll_problem_exchanges(const gcoll_problem *p) {
     uint32_t log = 0;
     while ((UINT64_C(1) << log) < p->size)

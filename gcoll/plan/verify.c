@@ -39,6 +39,7 @@ const char *gcoll_verify_describe(const gcoll_step *step, char text[GCOLL_VERIFY
         [GCOLL_STEP_REDUCE] = "reduce",
         [GCOLL_STEP_COPY] = "copy",
         [GCOLL_STEP_DIVIDE] = "divide",
+        [GCOLL_STEP_FOLD] = "fold",
     };
     const char *plural = step->count == 1 ? "" : "s";
     if (step->kind >= GCOLL_STEP_KIND_COUNT)

@@ -1,0 +1,106 @@
+/*
+ * cuda/accelerator.h - devices with memory of their own: what the engine asks of them.
+ *
+ * An accelerator knows bytes and element types; it knows no collective, plan or peer. Everything that it is
+ * given to do (a copy, a reduction, a division) is begun at once, done in whatever order its lanes take, and
+ * asked for by its ticket: nothing here waits, but gcoll_accelerator_table.drain. The order between things
+ * given is the engine's business: it begins nothing before what it depends on is done.
+ *
+ * One accelerator serves one context, under that context's lock.
+ */
+#ifndef GCOLL_ACCELERATOR_H
+#define GCOLL_ACCELERATOR_H
+
+#include "gcoll/base/base.h"
+#include "gcoll/memory.h"
+
+typedef struct gcoll_accelerator gcoll_accelerator;
+typedef struct gcoll_ticket gcoll_ticket; /* something that was begun */
+typedef struct gcoll_gate gcoll_gate;     /* what a stream of the caller's had been given at some moment */
+
+/* Memories are numbered as in plans: 0 is the host's, d + 1 that of device d. */
+
+/* Where an address lies. */
+typedef struct gcoll_place {
+    gcoll_memory_kind kind; /* HOST, PINNED, MANAGED or DEVICE; never FIND */
+    uint32_t device;        /* MANAGED, DEVICE: whose; else 0 */
+} gcoll_place;
+
+/* How a reduction of buffers on several devices reaches those of the others. */
+typedef enum gcoll_reach { GCOLL_REACH_PEER = 0, GCOLL_REACH_NCCL = 1 } gcoll_reach;
+
+typedef struct gcoll_fold {
+    uint32_t device;             /* that does it, and that dst is on */
+    void *dst;                   /* may be one of the operands, and overlaps them in no other way */
+    const void *const *operands; /* count elements each, dst = operands[0] op operands[1] op ... */
+    const uint32_t *devices;     /* of each operand */
+    uint32_t operand_count;      /* 2 and more */
+    uint64_t count;
+    gcoll_type type;
+    gcoll_op op; /* never USER; AVG adds */
+    gcoll_reach reach;
+} gcoll_fold;
+
+/* Nanoseconds by the device's own clock, where it has one and times were asked for; else 0. */
+typedef struct gcoll_ticket_time {
+    int64_t ns;
+} gcoll_ticket_time;
+
+typedef struct gcoll_accelerator_options {
+    bool times; /* measure how long each thing takes on the device */
+} gcoll_accelerator_options;
+
+/* Every gcoll_status that is not GCOLL_OK comes with a text that has the driver's call and its own words. */
+typedef struct gcoll_accelerator_table {
+    const char *name; /* "cuda" */
+
+    gcoll_status (*open)(const gcoll_accelerator_options *options, gcoll_accelerator **accelerator);
+    /* All tickets must have been found done, or drained. */
+    void (*close)(gcoll_accelerator *accelerator);
+    uint32_t (*device_count)(const gcoll_accelerator *accelerator);
+
+    gcoll_status (*locate)(gcoll_accelerator *accelerator, const void *address, gcoll_place *place);
+    /* GCOLL_OK if kernels of device `from` can read the memory of device `to`; else UNSUPPORTED with the
+     * reason. reach NCCL: whether that library is there and joins the two. */
+    gcoll_status (*reaches)(gcoll_accelerator *accelerator, gcoll_reach reach, uint32_t from, uint32_t to);
+
+    /* Host memory that devices copy from and to at full speed; aligned to 64 bytes, from a pool. */
+    gcoll_status (*pin)(gcoll_accelerator *accelerator, uint64_t bytes, void **memory);
+    void (*unpin)(gcoll_accelerator *accelerator, void *memory, uint64_t bytes);
+
+    /* All that `stream` (the caller's, of that device; NULL: the default one) has been given until now. What
+     * is begun behind the gate waits for that, on the device. Put back when nothing will be begun behind it
+     * any more. */
+    gcoll_status (*make_gate)(gcoll_accelerator *accelerator, uint32_t device, void *stream,
+                              gcoll_gate **gate);
+    void (*put_gate)(gcoll_accelerator *accelerator, gcoll_gate *gate);
+
+    /* Begins. `gates` are waited for first. *ticket is set on success, and gone once it was found done, or
+     * failed. */
+    gcoll_status (*copy)(gcoll_accelerator *accelerator, void *dst, uint32_t dst_memory, const void *src,
+                         uint32_t src_memory, uint64_t bytes, gcoll_gate *const *gates, uint32_t gate_count,
+                         gcoll_ticket **ticket);
+    gcoll_status (*fold)(gcoll_accelerator *accelerator, const gcoll_fold *fold, gcoll_gate *const *gates,
+                         uint32_t gate_count, gcoll_ticket **ticket);
+    /* data[i] /= divisor, as gcoll_divide does. */
+    gcoll_status (*divide)(gcoll_accelerator *accelerator, uint32_t device, void *data, uint64_t count,
+                           gcoll_type type, uint32_t divisor, gcoll_gate *const *gates, uint32_t gate_count,
+                           gcoll_ticket **ticket);
+
+    /* Whether it is done; then the ticket is gone, also on an error of what it stood for. */
+    gcoll_status (*test)(gcoll_accelerator *accelerator, gcoll_ticket *ticket, bool *done,
+                         gcoll_ticket_time *time);
+    /* Waits until all that was begun has ended, for `timeout_ms` at most, and forgets all tickets. For the
+     * end of a context that broke: memory may be freed after it. GCOLL_ERR_TIMEOUT: it may not. */
+    gcoll_status (*drain)(gcoll_accelerator *accelerator, int64_t timeout_ms);
+} gcoll_accelerator_table;
+
+/* The accelerator "cuda". Without the toolkit at build time, or a driver at run time, `open` fails with
+ * GCOLL_ERR_UNSUPPORTED and says what is missing. */
+extern const gcoll_accelerator_table gcoll_accelerator_cuda;
+
+/* Whether this process has a CUDA driver open already, so that there may be buffers in device memory. Cheap,
+ * opens nothing. */
+bool gcoll_cuda_is_in_use(void);
+
+#endif
