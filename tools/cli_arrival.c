@@ -1,0 +1,215 @@
+/* tools/cli_arrival.c - when the ranks of a job enter an operation, as command lines say it. */
+#include "tools/cli_arrival.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_MS      1e9
+#define MOST_NUMBERS (UINT64_C(1) << 24) /* of a trace: 128 MB */
+#define DEFAULT_SEED 1
+#define BLANKS       " \t\r\n"
+
+/* ---- Traces -------------------------------------------------------------------------------------------- */
+
+typedef struct trace {
+    const char *flag, *path;
+    double *numbers;
+    size_t count, room;
+    size_t columns; /* of the first line that has any */
+    uint64_t line;
+} trace;
+
+static bool append(trace *t, double number) {
+    if (t->count == MOST_NUMBERS) {
+        cli_complain("%s: %s:%" PRIu64 ": more than %" PRIu64 " numbers", t->flag, t->path, t->line,
+                     MOST_NUMBERS);
+        return false;
+    }
+    if (t->count == t->room) {
+        size_t room = t->room == 0 ? 1024 : 2 * t->room;
+        double *numbers = realloc(t->numbers, room * sizeof *numbers);
+        if (numbers == NULL) {
+            cli_complain("out of memory for %zu numbers of %s", room, t->path);
+            return false;
+        }
+        t->numbers = numbers;
+        t->room = room;
+    }
+    t->numbers[t->count++] = number;
+    return true;
+}
+
+/* The numbers of a line, whose end is cut off and which is written to. */
+static bool take_line(trace *t, char *line) {
+    size_t columns = 0;
+    line[strcspn(line, "#")] = '\0';
+    for (char *rest = NULL, *word = strtok_r(line, BLANKS, &rest); word != NULL;
+         word = strtok_r(NULL, BLANKS, &rest)) {
+        char *end;
+        double number = strtod(word, &end);
+        if (end == word || *end != '\0' || !isfinite(number) || number < 0 || number > MOST_MS) {
+            cli_complain("%s: %s:%" PRIu64 ": found '%.40s'; allowed: numbers from 0 to %g", t->flag, t->path,
+                         t->line, word, MOST_MS);
+            return false;
+        }
+        if (!append(t, number)) {
+            return false;
+        }
+        columns++;
+    }
+    if (columns > 0 && t->columns == 0) {
+        t->columns = columns;
+    }
+    if (columns > 0 && columns != t->columns) {
+        cli_complain("%s: %s:%" PRIu64 ": found %zu numbers; allowed: %zu, as on the line before", t->flag,
+                     t->path, t->line, columns, t->columns);
+        return false;
+    }
+    return true;
+}
+
+static bool take_lines(trace *t, FILE *file) {
+    char *line = NULL;
+    size_t room = 0;
+    bool good = true;
+    for (ssize_t length = 0; good && (length = getline(&line, &room, file)) >= 0;) {
+        t->line++;
+        if (memchr(line, '\0', (size_t)length) != NULL) {
+            cli_complain("%s: %s:%" PRIu64 ": is no text", t->flag, t->path, t->line);
+            good = false;
+        } else {
+            good = take_line(t, line);
+        }
+    }
+    free(line);
+    if (good && ferror(file)) {
+        cli_complain("%s: cannot read %s: %s", t->flag, t->path, strerror(errno));
+        good = false;
+    }
+    if (good && t->count == 0) {
+        cli_complain("%s: %s: has no numbers; allowed: a line an operation, a number a rank", t->flag,
+                     t->path);
+        good = false;
+    }
+    return good;
+}
+
+static bool read_trace(const char *flag, const char *path, cli_arrival *arrival) {
+    trace t = {.flag = flag, .path = path};
+    FILE *file = fopen(path, "r");
+    if (file == NULL) {
+        cli_complain("%s: cannot open %s: %s", flag, path, strerror(errno));
+        return false;
+    }
+    bool good = take_lines(&t, file);
+    (void)fclose(file);
+    if (!good) {
+        free(t.numbers);
+        return false;
+    }
+    arrival->trace_ms = t.numbers;
+    arrival->trace_ranks = t.columns;
+    arrival->trace_lines = t.count / t.columns;
+    return true;
+}
+
+/* ---- Reading the text ---------------------------------------------------------------------------------- */
+
+typedef struct word {
+    const char *text;
+    cli_arrival_kind kind;
+} word;
+
+static const word words[] = {{"one-late:", CLI_ARRIVAL_ONE_LATE},
+                             {"rand-late:", CLI_ARRIVAL_RAND_LATE},
+                             {"linear:", CLI_ARRIVAL_LINEAR},
+                             {"trace:", CLI_ARRIVAL_TRACE}};
+
+/* "MS", or "MS:RANK" and "MS:SEED" for those who have these. */
+static bool read_numbers(const char *flag, const char *text, const char *ms, cli_arrival *arrival) {
+    char number[32] = "";
+    size_t length = strcspn(ms, ":");
+    bool more = ms[length] == ':';
+    if (length == 0 || length >= sizeof number || (more && arrival->kind == CLI_ARRIVAL_LINEAR)) {
+        return cli_bad(flag, text, CLI_ARRIVAL_ALLOWED);
+    }
+    memcpy(number, ms, length);
+    if (!cli_real(flag, number, 0, MOST_MS, &arrival->ms)) {
+        return false;
+    }
+    if (!more) {
+        return true;
+    }
+    arrival->late_given = arrival->kind == CLI_ARRIVAL_ONE_LATE;
+    return arrival->late_given ? cli_whole32(flag, ms + length + 1, 0, GCOLL_MAX_RANKS - 1, &arrival->late)
+                               : cli_whole(flag, ms + length + 1, 0, UINT64_MAX, &arrival->seed);
+}
+
+bool cli_arrival_parse(const char *flag, const char *text, cli_arrival *arrival) {
+    cli_arrival made = {.seed = DEFAULT_SEED};
+    const char *rest = NULL;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        size_t length = strlen(words[i].text);
+        if (strncmp(text, words[i].text, length) == 0) {
+            made.kind = words[i].kind;
+            rest = text + length;
+        }
+    }
+    if (rest == NULL && strcmp(text, "none") != 0) {
+        return cli_bad(flag, text, CLI_ARRIVAL_ALLOWED);
+    }
+    if (made.kind == CLI_ARRIVAL_TRACE ? !read_trace(flag, rest, &made)
+                                       : rest != NULL && !read_numbers(flag, text, rest, &made)) {
+        return false;
+    }
+    *arrival = made;
+    return true;
+}
+
+/* ---- Delays -------------------------------------------------------------------------------------------- */
+
+bool cli_arrival_fits(const char *flag, const cli_arrival *arrival, uint32_t size) {
+    const char *plural = size == 1 ? "" : "s";
+    if (arrival->kind == CLI_ARRIVAL_ONE_LATE && arrival->late_given && arrival->late >= size) {
+        cli_complain("%s: found rank %u; allowed with %u rank%s: 0 to %u", flag, arrival->late, size, plural,
+                     size - 1);
+        return false;
+    }
+    if (arrival->kind == CLI_ARRIVAL_TRACE && arrival->trace_ranks != size) {
+        cli_complain("%s: found a trace of %zu ranks; allowed with %u rank%s: %u numbers on a line", flag,
+                     arrival->trace_ranks, size, plural, size);
+        return false;
+    }
+    return true;
+}
+
+/* The splitmix64 generator of Steele, Lea and Flood: good enough, and the same everywhere. In [0, 1). */
+static double random_of(uint64_t seed, uint64_t index) {
+    uint64_t x = seed + (index + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (double)((x ^ (x >> 31)) >> 11) * 0x1p-53;
+}
+
+double cli_arrival_ms(const cli_arrival *arrival, uint32_t size, uint32_t rank, uint64_t operation) {
+    switch (arrival->kind) {
+    case CLI_ARRIVAL_ONE_LATE:
+        return rank == (arrival->late_given ? arrival->late : size / 2) ? arrival->ms : 0;
+    case CLI_ARRIVAL_RAND_LATE:
+        return arrival->ms * random_of(arrival->seed, operation * size + rank);
+    case CLI_ARRIVAL_LINEAR:
+        return size > 1 ? arrival->ms * rank / (size - 1) : 0;
+    case CLI_ARRIVAL_TRACE:
+        return arrival->trace_ms[operation % arrival->trace_lines * arrival->trace_ranks + rank];
+    default:
+        return 0;
+    }
+}
+
+void cli_arrival_free(cli_arrival *arrival) {
+    free(arrival->trace_ms);
+    *arrival = (cli_arrival){0};
+}
