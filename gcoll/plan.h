@@ -347,6 +347,9 @@ typedef struct gcoll_verify_report {
     uint64_t reduced_max;  /* elements reduced by the rank that reduces most */
     uint64_t scratch_max;  /* elements */
     uint64_t messages_max; /* messages sent by the rank that sends most */
+    /* Elements, each of the rank that has most: copied from devices to the host and from there to devices,
+     * and reduced by devices. */
+    uint64_t copied_in_max, copied_out_max, folded_max;
     uint32_t claims;       /* GCOLL_CLAIM_* that hold */
 } gcoll_verify_report;
 

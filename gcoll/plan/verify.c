@@ -47,6 +47,9 @@ const char *gcoll_verify_describe(const gcoll_step *step, char text[GCOLL_VERIFY
     else if (gcoll_verify_is_message(step))
         snprintf(text, GCOLL_VERIFY_TEXT, "%s %u, %" PRIu64 " element%s", kinds[step->kind], step->peer,
                  step->count, plural);
+    else if (step->kind == GCOLL_STEP_FOLD)
+        snprintf(text, GCOLL_VERIFY_TEXT, "fold of %u, %" PRIu64 " element%s", step->operand_count,
+                 step->count, plural);
     else
         snprintf(text, GCOLL_VERIFY_TEXT, "%s, %" PRIu64 " element%s", kinds[step->kind], step->count,
                  plural);
@@ -64,18 +67,31 @@ gcoll_status gcoll_verify_fail(const gcoll_verifier *v, uint32_t rank, uint32_t 
                        gcoll_verify_describe(&v->plans[rank]->steps[step], name), what);
 }
 
-uint32_t gcoll_verify_accesses(const gcoll_step *step, gcoll_verify_access access[3]) {
-    uint32_t n = 0;
-    bool reads_a = step->kind != GCOLL_STEP_RECV && step->kind != GCOLL_STEP_DIVIDE;
-    if (step->count == 0)
+static uint32_t reads(const gcoll_step *step) {
+    switch ((gcoll_step_kind)step->kind) {
+    case GCOLL_STEP_RECV:
+    case GCOLL_STEP_DIVIDE: /* of what it writes */
         return 0;
-    if (reads_a)
-        access[n++] = (gcoll_verify_access){step->a, false};
-    if (step->kind == GCOLL_STEP_REDUCE)
-        access[n++] = (gcoll_verify_access){step->b, false};
-    if (step->kind != GCOLL_STEP_SEND)
-        access[n++] = (gcoll_verify_access){step->dst, true};
-    return n;
+    case GCOLL_STEP_REDUCE:
+        return 2;
+    case GCOLL_STEP_FOLD:
+        return step->operand_count;
+    default:
+        return 1;
+    }
+}
+
+uint32_t gcoll_verify_access_count(const gcoll_step *step) {
+    return step->count == 0 ? 0 : reads(step) + (step->kind != GCOLL_STEP_SEND ? 1 : 0);
+}
+
+gcoll_verify_access gcoll_verify_access_at(const gcoll_plan *plan, const gcoll_step *step, uint32_t k) {
+    if (k == reads(step))
+        return (gcoll_verify_access){step->dst, true};
+    gcoll_verify_access access = {k == 0 || step->kind == GCOLL_STEP_FOLD ? step->a : step->b, false};
+    if (step->kind == GCOLL_STEP_FOLD)
+        access.ref.index = plan->operands[step->first_operand + k];
+    return access;
 }
 
 const char *gcoll_verify_memory_name(const gcoll_problem *problem, uint32_t index,

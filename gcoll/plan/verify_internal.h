@@ -3,6 +3,7 @@
  *
  * gcoll_verify (verify.c) runs the phases in this order, each relying on the ones before it:
  *   verify_structure.c  every plan by itself: kinds, bounds, rounds, edges
+ *   verify_spaces.c     ... and which memories its steps touch
  *   verify_messages.c   pairs each send with its receive
  *   verify_races.c      conflicting steps of a rank are ordered
  *   verify_run.c        runs all ranks to the end, or names the deadlock; calls the next two as steps end
@@ -123,12 +124,14 @@ static inline bool gcoll_verify_is_message(const gcoll_step *step) {
     return step->kind == GCOLL_STEP_SEND || gcoll_verify_is_recv(step);
 }
 
-/* What a step touches: up to two ranges that it reads, then the one that it writes. */
+/* What a step touches: the ranges that it reads, then the one that it writes. */
 typedef struct gcoll_verify_access {
     gcoll_ref ref;
     bool write;
 } gcoll_verify_access;
-uint32_t gcoll_verify_accesses(const gcoll_step *step, gcoll_verify_access access[3]);
+uint32_t gcoll_verify_access_count(const gcoll_step *step);
+/* The k-th of them. The operands of a fold must be within the plan's. */
+gcoll_verify_access gcoll_verify_access_at(const gcoll_plan *plan, const gcoll_step *step, uint32_t k);
 
 /* The distinct memories of a rank: IN[k] (and OUT[k], in place), then OUT[k] (out of place), then SCRATCH. */
 static inline uint32_t gcoll_verify_memory_count(const gcoll_problem *problem) {
@@ -150,6 +153,8 @@ const char *gcoll_verify_memory_name(const gcoll_problem *problem, uint32_t inde
                                      char text[GCOLL_VERIFY_TEXT]);
 
 gcoll_status gcoll_verify_structure(const gcoll_plan *const *plans, uint32_t size);
+/* Of a rank whose steps are within bounds. */
+gcoll_status gcoll_verify_spaces(const gcoll_verifier *v, uint32_t rank);
 gcoll_status gcoll_verify_messages(gcoll_verifier *v);
 gcoll_status gcoll_verify_races(const gcoll_verifier *v);
 gcoll_status gcoll_verify_run(gcoll_verifier *v);

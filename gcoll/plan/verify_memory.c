@@ -166,6 +166,22 @@ static gcoll_status divide(gcoll_verifier *v, uint32_t rank, uint32_t step) {
     return status;
 }
 
+/* list[2] = the operands, from the first to the last. */
+static gcoll_status fold(gcoll_verifier *v, uint32_t rank, uint32_t step) {
+    const gcoll_plan *plan = v->plans[rank];
+    const gcoll_step *s = &plan->steps[step];
+    gcoll_status status = load(v, rank, step, gcoll_verify_access_at(plan, s, 0).ref, &v->list[2]);
+    for (uint32_t i = 1; i < s->operand_count && !status; i++) {
+        const pieces_t left = v->list[2];
+        v->list[2] = v->list[0];
+        v->list[0] = left;
+        status = load(v, rank, step, gcoll_verify_access_at(plan, s, i).ref, &v->list[1]);
+        if (!status)
+            status = combine(v, rank, step);
+    }
+    return status;
+}
+
 gcoll_status gcoll_verify_apply(gcoll_verifier *v, uint32_t rank, uint32_t step) {
     const gcoll_step *s = &v->plans[rank]->steps[step];
     gcoll_status status;
@@ -173,6 +189,8 @@ gcoll_status gcoll_verify_apply(gcoll_verifier *v, uint32_t rank, uint32_t step)
         status = divide(v, rank, step);
     } else if (s->kind == GCOLL_STEP_COPY) {
         status = load(v, rank, step, s->a, &v->list[2]);
+    } else if (s->kind == GCOLL_STEP_FOLD) {
+        status = fold(v, rank, step);
     } else {
         status = load(v, rank, step, s->a, &v->list[0]);
         if (!status)

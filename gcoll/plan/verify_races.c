@@ -164,10 +164,10 @@ static gcoll_status collect(races *x) {
         line->count = 1;
     }
     for (uint32_t i = 0; i < plan->step_count; i++) {
-        gcoll_verify_access access[3];
-        uint32_t n = gcoll_verify_accesses(&plan->steps[i], access);
+        const gcoll_step *step = &plan->steps[i];
+        uint32_t n = gcoll_verify_access_count(step);
         for (uint32_t k = 0; k < n; k++) {
-            gcoll_status status = sweep(x, i, access[k]);
+            gcoll_status status = sweep(x, i, gcoll_verify_access_at(plan, step, k));
             if (status)
                 return status;
         }
@@ -177,12 +177,12 @@ static gcoll_status collect(races *x) {
 
 /* Whether and where two steps conflict. */
 static bool conflict(const races *x, uint32_t from, uint32_t to, uint32_t *memory, uint64_t *element) {
-    gcoll_verify_access a[3], b[3];
     const gcoll_problem *problem = &x->plan->problem;
     const gcoll_step *first = &x->plan->steps[from], *second = &x->plan->steps[to];
-    uint32_t n = gcoll_verify_accesses(first, a), m = gcoll_verify_accesses(second, b);
+    const uint32_t n = gcoll_verify_access_count(first), m = gcoll_verify_access_count(second);
     for (uint32_t k = 0; k < n * m; k++) {
-        gcoll_verify_access p = a[k / m], q = b[k % m];
+        gcoll_verify_access p = gcoll_verify_access_at(x->plan, first, k / m);
+        gcoll_verify_access q = gcoll_verify_access_at(x->plan, second, k % m);
         *memory = gcoll_verify_memory_index(problem, p.ref);
         *element = p.ref.offset > q.ref.offset ? p.ref.offset : q.ref.offset;
         if ((p.write || q.write) && gcoll_verify_memory_index(problem, q.ref) == *memory &&

@@ -99,6 +99,25 @@ static gcoll_status check_output(result *x, uint32_t rank, uint32_t k) {
     return GCOLL_OK;
 }
 
+static void raise_to(uint64_t *most, uint64_t value) {
+    *most = *most < value ? value : *most;
+}
+
+/* Between the host and devices, and by devices. */
+static void add_up_devices(const gcoll_plan *plan, gcoll_verify_report *report) {
+    uint64_t in = 0, out = 0, folded = 0;
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const gcoll_step *step = &plan->steps[i];
+        bool copies = step->kind == GCOLL_STEP_COPY && gcoll_step_is_on_device(plan, step);
+        in += copies && !gcoll_problem_memory(&plan->problem, step->dst) ? step->count : 0;
+        out += copies && !gcoll_problem_memory(&plan->problem, step->a) ? step->count : 0;
+        folded += step->kind == GCOLL_STEP_FOLD ? step->count * (step->operand_count - 1) : 0;
+    }
+    raise_to(&report->copied_in_max, in);
+    raise_to(&report->copied_out_max, out);
+    raise_to(&report->folded_max, folded);
+}
+
 static void add_up(const gcoll_plan *plan, gcoll_verify_report *report) {
     uint64_t sent = 0, reduced = 0, messages = 0;
     for (uint32_t i = 0; i < plan->step_count; i++) {
@@ -110,10 +129,11 @@ static void add_up(const gcoll_plan *plan, gcoll_verify_report *report) {
         reduced += reduces ? step->count : 0;
     }
     report->sent_total += sent;
-    report->sent_max = sent > report->sent_max ? sent : report->sent_max;
-    report->reduced_max = reduced > report->reduced_max ? reduced : report->reduced_max;
-    report->messages_max = messages > report->messages_max ? messages : report->messages_max;
-    report->scratch_max = plan->scratch > report->scratch_max ? plan->scratch : report->scratch_max;
+    raise_to(&report->sent_max, sent);
+    raise_to(&report->reduced_max, reduced);
+    raise_to(&report->messages_max, messages);
+    raise_to(&report->scratch_max, plan->scratch);
+    add_up_devices(plan, report);
 }
 
 gcoll_status gcoll_verify_result(gcoll_verifier *v, gcoll_verify_report *report) {

@@ -35,6 +35,8 @@ static gcoll_status check_problem(const gcoll_plan *plan, const gcoll_plan *firs
         return bad_plan(rank, "step count", plan->step_count, "but there are no steps");
     if (plan->successor_count > 0 && !plan->successors)
         return bad_plan(rank, "successor count", plan->successor_count, "but there are no successors");
+    if (plan->operand_count > 0 && !plan->operands)
+        return bad_plan(rank, "operand count", plan->operand_count, "but there are no operands");
     return GCOLL_OK;
 }
 
@@ -65,20 +67,40 @@ static gcoll_status check_ref(const gcoll_verifier *v, uint32_t rank, uint32_t i
 
 /* A step may write what it reads (dst is a), but not next to it: kernels walk both from the start. A
  * copy may not even do that: memcpy forbids it, and it would do nothing. */
-static gcoll_status check_overlap(const gcoll_verifier *v, uint32_t rank, uint32_t i,
-                                  const gcoll_verify_access *access, uint32_t n) {
-    const gcoll_problem *problem = &v->plans[rank]->problem;
-    const gcoll_step *step = &v->plans[rank]->steps[i];
-    const gcoll_ref dst = access[n - 1].ref;
+static gcoll_status check_overlap(const gcoll_verifier *v, uint32_t rank, uint32_t i) {
+    const gcoll_plan *plan = v->plans[rank];
+    const gcoll_step *step = &plan->steps[i];
+    const uint32_t n = gcoll_verify_access_count(step);
+    const gcoll_ref dst = step->dst;
     for (uint32_t k = 0; k + 1 < n; k++) {
-        gcoll_ref a = access[k].ref;
-        if (gcoll_verify_memory_index(problem, a) != gcoll_verify_memory_index(problem, dst))
+        gcoll_ref a = gcoll_verify_access_at(plan, step, k).ref;
+        if (gcoll_verify_memory_index(&plan->problem, a) != gcoll_verify_memory_index(&plan->problem, dst))
             continue;
         uint64_t apart = a.offset > dst.offset ? a.offset - dst.offset : dst.offset - a.offset;
         if (apart < step->count && (apart > 0 || step->kind == GCOLL_STEP_COPY))
             return gcoll_verify_fail(v, rank, i, "writes elements that it reads elsewhere in the same range");
     }
     return GCOLL_OK;
+}
+
+static gcoll_status check_operands(const gcoll_verifier *v, uint32_t rank, uint32_t i) {
+    const gcoll_plan *plan = v->plans[rank];
+    const gcoll_step *step = &plan->steps[i];
+    if (step->operand_count < 2)
+        return gcoll_verify_fail(v, rank, i, "a fold has at least 2 operands");
+    if (step->operand_count > plan->operand_count ||
+        step->first_operand > plan->operand_count - step->operand_count)
+        return gcoll_verify_fail(v, rank, i, "its operands lie outside the plan's %u", plan->operand_count);
+    return GCOLL_OK;
+}
+
+static gcoll_status check_accesses(const gcoll_verifier *v, uint32_t rank, uint32_t i) {
+    const gcoll_step *step = &v->plans[rank]->steps[i];
+    gcoll_status status = GCOLL_OK;
+    const uint32_t n = gcoll_verify_access_count(step);
+    for (uint32_t k = 0; k < n && !status; k++)
+        status = check_ref(v, rank, i, gcoll_verify_access_at(v->plans[rank], step, k));
+    return status || step->kind == GCOLL_STEP_SEND ? status : check_overlap(v, rank, i);
 }
 
 static gcoll_status check_step(const gcoll_verifier *v, uint32_t rank, uint32_t i) {
@@ -94,14 +116,8 @@ static gcoll_status check_step(const gcoll_verifier *v, uint32_t rank, uint32_t 
     bool may_be_empty = step->kind <= GCOLL_STEP_RECV || step->kind == GCOLL_STEP_COPY; /* signal, fence */
     if (step->count == 0 && !may_be_empty)
         return gcoll_verify_fail(v, rank, i, "has no elements");
-    gcoll_verify_access access[3];
-    uint32_t n = gcoll_verify_accesses(step, access);
-    for (uint32_t k = 0; k < n; k++) {
-        gcoll_status status = check_ref(v, rank, i, access[k]);
-        if (status)
-            return status;
-    }
-    return n > 0 && access[n - 1].write ? check_overlap(v, rank, i, access, n) : GCOLL_OK;
+    gcoll_status status = step->kind == GCOLL_STEP_FOLD ? check_operands(v, rank, i) : GCOLL_OK;
+    return status ? status : check_accesses(v, rank, i);
 }
 
 /* Edges point forward, so the graph has no cycle and index order is an order of execution; and each step
@@ -152,7 +168,7 @@ static gcoll_status check_plan(const gcoll_verifier *v, uint32_t rank) {
         return GCOLL_ERR_NO_MEMORY;
     gcoll_status status = check_edges(v, rank, incoming);
     free(incoming);
-    return status;
+    return status ? status : gcoll_verify_spaces(v, rank);
 }
 
 gcoll_status gcoll_verify_structure(const gcoll_plan *const *plans, uint32_t size) {
