@@ -40,16 +40,19 @@ static gcoll_status replace(gcoll_plan **plan, gcoll_status status, gcoll_plan *
     return GCOLL_OK;
 }
 
-/* Divided once and then copied; cut last, so that all of it is pipelined. */
+/* Divided once and then copied; cut last, so that all of it is pipelined, and staged as it was cut. */
 static gcoll_status run_passes(const gcoll_problem *problem, gcoll_plan **plan) {
     gcoll_plan *made = NULL;
     gcoll_status status = GCOLL_OK;
     if (problem->average)
         status = replace(plan, gcoll_pass_average(*plan, problem->size * problem->buffers, &made), &made);
-    if (status == GCOLL_OK && problem->buffers > 1)
+    const bool staged = gcoll_problem_is_staged(problem);
+    if (status == GCOLL_OK && problem->buffers > 1 && !staged)
         status = replace(plan, gcoll_pass_buffers(*plan, problem->buffers, &made), &made);
     if (status == GCOLL_OK && problem->segment > 0)
         status = replace(plan, gcoll_pass_split(*plan, problem->segment, &made), &made);
+    if (status == GCOLL_OK && staged)
+        status = replace(plan, gcoll_pass_stage(*plan, problem, &made), &made);
     return status;
 }
 
@@ -63,7 +66,10 @@ gcoll_status gcoll_plan_create(const gcoll_algorithm *algorithm, const gcoll_pro
     gcoll_status status = check(algorithm, problem);
     if (status != GCOLL_OK)
         return status;
-    gcoll_problem plain = *problem; /* what the planner sees; the passes add the rest */
+    gcoll_problem whole = *problem, plain = *problem; /* what the planner sees; the passes add the rest */
+    if (algorithm->staging != NULL)
+        whole.staging = *algorithm->staging;
+    plain.in_memory = plain.out_memory = NULL;
     plain.buffers = 1;
     plain.segment = 0;
     plain.average = false;
@@ -75,7 +81,7 @@ gcoll_status gcoll_plan_create(const gcoll_algorithm *algorithm, const gcoll_pro
     algorithm->plan(&plain, builder);
     status = gcoll_builder_finish(builder, &made);
     if (status == GCOLL_OK)
-        status = run_passes(problem, &made);
+        status = run_passes(&whole, &made);
     if (status != GCOLL_OK) {
         gcoll_plan_destroy(made);
         return status;

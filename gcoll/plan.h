@@ -296,9 +296,12 @@ typedef struct gcoll_algorithm {
     /* By formula, after `cost`. NULL: every step is a hop, and all ranks are as busy as the busiest. What it
      * leaves 0 is taken so, too. */
     void (*load)(const gcoll_problem *problem, gcoll_load *load);
-    /* NULL, or how buffers in device memory are staged: then it is for such buffers only, and never chosen by
-     * cost. Without it any algorithm takes them, staged as the problem says. */
+    /* NULL: buffers in device memory are staged as the problem says; or how this one stages them, whatever the
+     * problem says. Such a row is another one with a way of staging: on buffers in host memory, where there is
+     * nothing to stage, it is that other one, and selection by cost leaves it out. */
     const gcoll_staging *staging;
+    bool uses_arrival; /* it makes use of the problem's `arrival_ns`, which a context with a monitor finds out
+                        * for it (gcoll/arrival.h); without it all ranks are taken to come together */
 } gcoll_algorithm;
 
 /* Sets the last error and returns GCOLL_ERR_UNSUPPORTED. */

@@ -23,6 +23,9 @@ struct gcoll_builder {
     gcoll_spans *maps; /* OUT[k], then SCRATCH; IN is never written unless it is OUT */
     uint64_t scratch;
     uint64_t *offsets; /* what problem.offsets points to */
+    uint32_t *memory;  /* what problem.in_memory and out_memory point to */
+    uint16_t *operands;
+    uint32_t operand_count, operand_capacity;
     uint32_t round, window;
     uint32_t fence; /* the last fence's step, or GCOLL_NO_STEP */
 };
@@ -58,6 +61,27 @@ static bool own_offsets(gcoll_builder *b) {
     return true;
 }
 
+static uint32_t *own_list(const uint32_t **list, uint32_t entries, uint32_t *to) {
+    if (*list == NULL)
+        return to;
+    memcpy(to, *list, entries * sizeof *to);
+    *list = to;
+    return to + entries;
+}
+
+/* The same of the memories. */
+static bool own_memory(gcoll_builder *b) {
+    gcoll_problem *p = &b->problem;
+    const uint64_t entries = gcoll_problem_memory_entries(p);
+    if (entries == 0)
+        return true;
+    b->memory = malloc(entries * sizeof *b->memory);
+    if (b->memory == NULL)
+        return false;
+    own_list(&p->out_memory, p->buffers, own_list(&p->in_memory, p->buffers, b->memory));
+    return true;
+}
+
 gcoll_status gcoll_builder_create(const gcoll_problem *problem, gcoll_builder **builder) {
     gcoll_status status = gcoll_problem_check(problem);
     if (status != GCOLL_OK)
@@ -67,9 +91,11 @@ gcoll_status gcoll_builder_create(const gcoll_problem *problem, gcoll_builder **
         b->maps = calloc(problem->buffers + 1u, sizeof *b->maps);
     if (b != NULL)
         b->problem = *problem;
-    if (b == NULL || b->maps == NULL || !own_offsets(b)) {
-        if (b != NULL)
+    if (b == NULL || b->maps == NULL || !own_offsets(b) || !own_memory(b)) {
+        if (b != NULL) {
             free(b->maps);
+            free(b->offsets);
+        }
         free(b);
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "plan: out of memory for a builder");
     }
@@ -90,6 +116,8 @@ void gcoll_builder_destroy(gcoll_builder *b) {
     free(b->waiter);
     free(b->steps);
     free(b->offsets);
+    free(b->memory);
+    free(b->operands);
     free(b);
 }
 
@@ -136,9 +164,25 @@ static bool note_read(gcoll_builder *b, const gcoll_step *s, gcoll_ref ref, bool
     return gcoll_spans_read(map, b, ref.offset, ref.offset + s->count, b->step_count);
 }
 
+/* Of a FOLD: its i-th operand. */
+static gcoll_ref operand(const gcoll_builder *b, const gcoll_step *s, uint32_t i) {
+    gcoll_ref ref = s->a;
+    ref.index = b->operands[s->first_operand + i];
+    return ref;
+}
+
+static bool note_operands(gcoll_builder *b, const gcoll_step *s) {
+    for (uint32_t i = 0; i < s->operand_count; i++)
+        if (!note_read(b, s, operand(b, s, i), true))
+            return false;
+    return true;
+}
+
 static bool note_accesses(gcoll_builder *b, const gcoll_step *s) {
     bool writes = s->kind != GCOLL_STEP_SEND,
-         reads = s->kind != GCOLL_STEP_RECV && s->kind != GCOLL_STEP_DIVIDE;
+         reads = s->kind != GCOLL_STEP_RECV && s->kind != GCOLL_STEP_DIVIDE && s->kind != GCOLL_STEP_FOLD;
+    if (s->kind == GCOLL_STEP_FOLD && !note_operands(b, s))
+        return false;
     if (reads && !note_read(b, s, s->a, writes))
         return false;
     if (s->kind == GCOLL_STEP_REDUCE && !note_read(b, s, s->b, writes))
@@ -187,6 +231,13 @@ static bool check_overlap(gcoll_builder *b, const gcoll_step *s, gcoll_ref ref) 
     return false;
 }
 
+static bool check_operands(gcoll_builder *b, const gcoll_step *s) {
+    for (uint32_t i = 0; i < s->operand_count; i++)
+        if (!check_ref(b, s, operand(b, s, i), false) || !check_overlap(b, s, operand(b, s, i)))
+            return false;
+    return true;
+}
+
 static bool check_step(gcoll_builder *b, const gcoll_step *s) {
     if (s->kind <= GCOLL_STEP_RECV_REDUCE && (s->peer >= b->problem.size || s->peer == b->problem.rank)) {
         fail(b, gcoll_error(GCOLL_ERR_INTERNAL, "plan: step %u (%s) of rank %u: peer is %u of %u ranks",
@@ -195,6 +246,8 @@ static bool check_step(gcoll_builder *b, const gcoll_step *s) {
     }
     if (s->kind != GCOLL_STEP_SEND && !check_ref(b, s, s->dst, true))
         return false;
+    if (s->kind == GCOLL_STEP_FOLD)
+        return check_operands(b, s);
     if (s->kind == GCOLL_STEP_RECV || s->kind == GCOLL_STEP_DIVIDE)
         return true;
     if (!check_ref(b, s, s->a, false) || (s->kind == GCOLL_STEP_REDUCE && !check_ref(b, s, s->b, false)))
@@ -418,6 +471,11 @@ gcoll_status gcoll_builder_finish(gcoll_builder *b, gcoll_plan **plan) {
     b->steps = NULL;
     p->offsets = b->offsets;
     b->offsets = NULL;
+    p->memory = b->memory;
+    b->memory = NULL;
+    p->operands = b->operands;
+    p->operand_count = b->operand_count;
+    b->operands = NULL;
     *plan = p;
 out:
     gcoll_builder_destroy(b);
@@ -440,6 +498,40 @@ uint32_t gcoll_builder_next_round(const gcoll_builder *b) {
     return b->step_count == 0 ? b->round : b->round + 1;
 }
 
+static bool reserve_operands(gcoll_builder *b, uint32_t more) {
+    if (more <= b->operand_capacity - b->operand_count)
+        return true;
+    uint32_t capacity = 2 * b->operand_capacity + more;
+    uint16_t *operands = realloc(b->operands, capacity * sizeof *operands);
+    if (operands == NULL) {
+        fail_memory(b);
+        return false;
+    }
+    b->operands = operands;
+    b->operand_capacity = capacity;
+    return true;
+}
+
+void gcoll_builder_fold(gcoll_builder *b, gcoll_ref dst, gcoll_ref a, const uint16_t *operands,
+                        uint32_t operand_count, uint64_t count) {
+    if (count == 0 || b->status != GCOLL_OK || !reserve_operands(b, operand_count))
+        return;
+    /* Segments of one fold have the same operands. */
+    uint32_t first = b->operand_count - operand_count;
+    if (b->operand_count < operand_count ||
+        memcmp(b->operands + first, operands, operand_count * sizeof *operands) != 0) {
+        first = b->operand_count;
+        memcpy(b->operands + first, operands, operand_count * sizeof *operands);
+        b->operand_count += operand_count;
+    }
+    emit(b, (gcoll_step){.kind = GCOLL_STEP_FOLD,
+                         .operand_count = operand_count,
+                         .first_operand = first,
+                         .count = count,
+                         .dst = dst,
+                         .a = a});
+}
+
 void gcoll_builder_emit(gcoll_builder *b, const gcoll_step *step, uint64_t from, uint64_t count) {
     gcoll_plan_round_at_least(b, step->round);
     if (count == 0 && step->kind == GCOLL_STEP_COPY) {
@@ -447,6 +539,10 @@ void gcoll_builder_emit(gcoll_builder *b, const gcoll_step *step, uint64_t from,
         return;
     }
     gcoll_step s = *step;
+    if (s.kind == GCOLL_STEP_FOLD) {
+        gcoll_plan_refuse(b, GCOLL_ERR_INTERNAL, "plan: a plan that is staged can be changed by no pass");
+        return;
+    }
     s.dependencies = s.first_successor = s.successors = 0;
     s.count = count;
     s.dst.offset += from;

@@ -63,6 +63,11 @@ void gcoll_spans_clear(gcoll_spans *spans);
  * In place, its places are named as finished plans name them. */
 void gcoll_builder_emit(gcoll_builder *builder, const gcoll_step *step, uint64_t from, uint64_t count);
 
+/* dst = x[0] op x[1] op ..., x[i] being a with the index operands[i]. Places are named as finished plans name
+ * them. */
+void gcoll_builder_fold(gcoll_builder *builder, gcoll_ref dst, gcoll_ref a, const uint16_t *operands,
+                        uint32_t operand_count, uint64_t count);
+
 /* The round after the present one, or the present one if it is the first and has no step. */
 uint32_t gcoll_builder_next_round(const gcoll_builder *builder);
 

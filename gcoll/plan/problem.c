@@ -183,6 +183,23 @@ static gcoll_status check_ranks(const gcoll_problem *p) {
     return GCOLL_OK;
 }
 
+static gcoll_status check_memory(const gcoll_problem *p) {
+    if ((unsigned)p->staging.local >= GCOLL_LOCAL_COUNT)
+        return gcoll_error(GCOLL_ERR_INVALID, "staging.local is %u, allowed are 0 to %u",
+                           (unsigned)p->staging.local, GCOLL_LOCAL_COUNT - 1u);
+    for (uint32_t k = 0; k < p->buffers; k++) {
+        uint32_t in = p->in_memory ? p->in_memory[k] : 0, out = p->out_memory ? p->out_memory[k] : 0;
+        if (in > GCOLL_MAX_DEVICES || out > GCOLL_MAX_DEVICES)
+            return gcoll_error(GCOLL_ERR_INVALID, "%s_memory[%u] is %u, allowed are 0 to %u",
+                               in > GCOLL_MAX_DEVICES ? "in" : "out", k, in > out ? in : out,
+                               GCOLL_MAX_DEVICES);
+        if (p->in_place && p->in_memory && p->out_memory && in != out)
+            return gcoll_error(GCOLL_ERR_INVALID,
+                               "in_memory[%u] is %u and out_memory %u, but in_place is set", k, in, out);
+    }
+    return GCOLL_OK;
+}
+
 gcoll_status gcoll_problem_check(const gcoll_problem *p) {
     gcoll_status status = check_ranks(p);
     if (status != GCOLL_OK)
@@ -206,5 +223,6 @@ gcoll_status gcoll_problem_check(const gcoll_problem *p) {
     if (p->collective == GCOLL_ALLTOALL && !gcoll_mul_u64(p->count, p->size, &received))
         return gcoll_error(GCOLL_ERR_INVALID, "count is %" PRIu64 ", too many for %u ranks", p->count,
                            p->size);
-    return check_blocks(p);
+    status = check_memory(p);
+    return status == GCOLL_OK ? check_blocks(p) : status;
 }

@@ -1,0 +1,84 @@
+/* gcoll/plan/stage_ranges.c - which step uses an element first, and which one writes it last. */
+#include <stdlib.h>
+
+#include "gcoll/plan/stage_internal.h"
+
+static int by_value(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Where accesses begin and end, sorted, each once, from 0 to count. */
+static uint64_t *boundaries(const gcoll_plan *plan, uint64_t count, gcoll_touched_fn touched, const void *arg,
+                            uint32_t *found) {
+    uint64_t *at = malloc((6 * (size_t)plan->step_count + 2) * sizeof *at);
+    size_t used = 0;
+    if (at == NULL)
+        return NULL;
+    at[used++] = 0;
+    at[used++] = count;
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const gcoll_touched t = touched(arg, &plan->steps[i]);
+        for (uint32_t k = 0; k < t.reads + t.writes; k++) {
+            at[used++] = t.begin[k];
+            at[used++] = t.end[k];
+        }
+    }
+    qsort(at, used, sizeof *at, by_value);
+    size_t kept = 1;
+    for (size_t i = 1; i < used; i++)
+        if (at[i] != at[kept - 1])
+            at[kept++] = at[i];
+    *found = (uint32_t)kept;
+    return at;
+}
+
+uint32_t gcoll_ranges_find(const gcoll_ranges *ranges, uint64_t offset) {
+    uint32_t low = 0, high = ranges->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (ranges->at[middle].end <= offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void note(gcoll_ranges *ranges, uint64_t begin, uint64_t end, uint32_t step, bool writes) {
+    for (uint32_t r = gcoll_ranges_find(ranges, begin); r < ranges->count && ranges->at[r].begin < end; r++) {
+        gcoll_range *range = &ranges->at[r];
+        if (range->first == GCOLL_NO_STEP) {
+            range->first = step;
+            range->reads = !writes;
+        }
+        if (writes)
+            range->last = step;
+    }
+}
+
+bool gcoll_ranges_create(const gcoll_plan *plan, uint64_t count, gcoll_touched_fn touched, const void *arg,
+                         gcoll_ranges *ranges) {
+    uint32_t found = 0;
+    uint64_t *at = boundaries(plan, count, touched, arg, &found);
+    ranges->count = found > 0 ? found - 1 : 0;
+    ranges->at = at ? malloc((found + (size_t)1) * sizeof *ranges->at) : NULL;
+    if (ranges->at == NULL) {
+        free(at);
+        return false;
+    }
+    for (uint32_t r = 0; r < ranges->count; r++)
+        ranges->at[r] = (gcoll_range){at[r], at[r + 1], GCOLL_NO_STEP, GCOLL_NO_STEP, false};
+    free(at);
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const gcoll_touched t = touched(arg, &plan->steps[i]);
+        for (uint32_t k = 0; k < t.reads + t.writes; k++)
+            note(ranges, t.begin[k], t.end[k], i, k == t.reads);
+    }
+    return true;
+}
+
+void gcoll_ranges_destroy(gcoll_ranges *ranges) {
+    free(ranges->at);
+    *ranges = (gcoll_ranges){0};
+}
