@@ -136,6 +136,7 @@ const gcoll_algorithm gcoll_allreduce_sorted_linear_tree_algorithm = {
     .plan = slt_plan,
     .claims = slt_claims,
     .cost = slt_cost,
+    .uses_arrival = true,
 };
 
 const gcoll_algorithm gcoll_allreduce_pre_reduced_ring_algorithm = {
@@ -146,4 +147,5 @@ const gcoll_algorithm gcoll_allreduce_pre_reduced_ring_algorithm = {
     .plan = prr_plan,
     .claims = ring_claims,
     .cost = ring_cost,
+    .uses_arrival = true,
 };

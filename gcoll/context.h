@@ -100,6 +100,8 @@ typedef struct gcoll_context_options {
                               * where it is missing; NULL, "auto": cuda, if this process has opened it before
                               * it creates the context */
     int accelerator_times;   /* 1: devices time what they do, for gcoll_context_device_times; costs events */
+    int monitor; /* 1, the same on every rank: watches when ranks enter collectives, and heeds who is late
+                  * (gcoll/arrival.h). GCOLL_ERR_MISMATCH if rank 0 has it otherwise */
 } gcoll_context_options;
 
 /* Fills in defaults. Always call it first: later versions add fields. */

@@ -19,11 +19,12 @@
  * Read on in: gcoll/status.h (errors), gcoll/types.h (types and operations), gcoll/store.h (rendezvous),
  * gcoll/context.h (contexts, requests, pairs), gcoll/collectives.h (blocking collectives, algorithms by
  * name), gcoll/operations.h (started and persistent ones), gcoll/region.h (one-sided access), gcoll/plan.h
- * (writing algorithms), gcoll/simulate.h (what plans would cost).
+ * (writing algorithms), gcoll/simulate.h (what plans would cost), gcoll/arrival.h (ranks that are late).
  */
 #ifndef GCOLL_H
 #define GCOLL_H
 
+#include "gcoll/arrival.h"
 #include "gcoll/collectives.h"
 #include "gcoll/context.h"
 #include "gcoll/device.h"
