@@ -21,7 +21,8 @@ foreach(library gcoll gcoll_static)
   set_target_properties(${library} PROPERTIES LINKER_LANGUAGE C)
   target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                                $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_link_libraries(${library} PRIVATE PkgConfig::libuv PkgConfig::hiredis Threads::Threads m)
+  target_link_libraries(${library} PRIVATE PkgConfig::libuv PkgConfig::hiredis Threads::Threads
+                                           ${CMAKE_DL_LIBS} m ${gcoll_cuda_libraries})
 endforeach()
 
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
@@ -49,5 +50,10 @@ install(FILES ${PROJECT_BINARY_DIR}/gcollConfig.cmake ${PROJECT_BINARY_DIR}/gcol
 
 # The .pc file finds its prefix from its own place, so that an installed tree can be moved.
 file(RELATIVE_PATH gcoll_pc_prefix /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
+set(gcoll_pc_cuda "")
+if(gcoll_has_cuda)
+  cmake_path(GET CUDA_cudart_static_LIBRARY PARENT_PATH cudart_dir)
+  set(gcoll_pc_cuda " -L${cudart_dir} -lcudart_static -lrt -ldl")
+endif()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/gcoll.pc.in ${PROJECT_BINARY_DIR}/gcoll.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/gcoll.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,15 @@
+/* cuda/in_use.c - whether this process has a CUDA driver open. Part of every build. */
+#include <dlfcn.h>
+#include <stddef.h>
+
+#include "cuda/accelerator.h"
+
+bool gcoll_cuda_is_in_use(void) {
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+
+    if (driver == NULL) {
+        return false;
+    }
+    dlclose(driver); /* gives back what RTLD_NOLOAD has counted; the driver stays */
+    return true;
+}
