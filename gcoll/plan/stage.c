@@ -90,8 +90,9 @@ static void move_ranges(gcoll_stage *s, const gcoll_home *home, uint32_t first, 
     const gcoll_ranges *ranges = &home->ranges;
     uint64_t begin = 0, behind = 0;
     for (uint32_t r = first; r < ranges->count && ranges->at[r].begin < end; r++) {
-        if (!wanted(s, home, &ranges->at[r], step))
+        if (!wanted(s, home, &ranges->at[r], step) || (move == gcoll_stage_load && ranges->at[r].is_loaded))
             continue;
+        ranges->at[r].is_loaded = true; /* what is unloaded has been */
         if (ranges->at[r].begin != behind && behind > begin)
             move(s, home, begin, behind);
         if (ranges->at[r].begin != behind || behind == begin)

@@ -11,6 +11,7 @@ typedef struct gcoll_range {
     uint32_t first; /* the step that uses it first, or GCOLL_NO_STEP */
     uint32_t last;  /* the step that writes it last, or GCOLL_NO_STEP */
     bool reads;     /* its first use is a read, so it must be there by then */
+    bool is_loaded; /* to begin with, it is not */
 } gcoll_range;
 
 /* Ranges side by side, that cover a buffer; no step's access ends inside of one. */

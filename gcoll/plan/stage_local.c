@@ -172,7 +172,7 @@ static uint32_t source_of(const gcoll_stage *s, uint32_t k) {
 void gcoll_stage_unload(gcoll_stage *s, uint64_t begin, uint64_t end) {
     const gcoll_problem *p = s->problem;
     const gcoll_ref home = gcoll_ref_add(s->out.base, begin);
-    const bool has_it = p->collective == GCOLL_BROADCAST && p->rank == p->root; /* in OUT[0] */
+    const bool has_it = p->collective == GCOLL_BROADCAST && p->in_place && p->rank == p->root; /* in OUT[0] */
     for (uint32_t k = has_it ? 1 : 0; k < p->buffers; k++) {
         const uint32_t source = source_of(s, k);
         copy(s, gcoll_out(k, begin), source == k ? home : gcoll_out(source, begin), end - begin);

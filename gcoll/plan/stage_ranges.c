@@ -68,7 +68,7 @@ bool gcoll_ranges_create(const gcoll_plan *plan, uint64_t count, gcoll_touched_f
         return false;
     }
     for (uint32_t r = 0; r < ranges->count; r++)
-        ranges->at[r] = (gcoll_range){at[r], at[r + 1], GCOLL_NO_STEP, GCOLL_NO_STEP, false};
+        ranges->at[r] = (gcoll_range){at[r], at[r + 1], GCOLL_NO_STEP, GCOLL_NO_STEP, false, false};
     free(at);
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const gcoll_touched t = touched(arg, &plan->steps[i]);
