@@ -93,13 +93,15 @@ template <class T> class Runner {
         }
     }
 
-    // In place, inputs are read from `out`.
+    // In place, inputs are read from `out`. What the host does to a device's memory is an error.
     bool Run() {
         std::vector<std::pair<uint32_t, uint32_t>> open; // rank, step
         for (uint32_t rank = 0; rank < plans.size(); rank++)
             for (uint32_t i = 0; i < plans[rank]->step_count; i++) {
                 const gcoll_step &s = plans[rank]->steps[i];
                 open.emplace_back(rank, i);
+                if (s.count > 0 && Strays(rank, s))
+                    error = "a step that reaches into the wrong memory";
                 if (s.kind == GCOLL_STEP_RECV || s.kind == GCOLL_STEP_RECV_REDUCE)
                     receives[{s.peer, rank, s.message}] = i;
             }
@@ -141,6 +143,43 @@ template <class T> class Runner {
         return true;
     }
 
+    // Whether a step that the host does names the memory of a device, or a fold any other.
+    bool Strays(uint32_t rank, const gcoll_step &s) const {
+        const gcoll_problem &p = plans[rank]->problem;
+        const bool device = gcoll_problem_memory(&p, s.dst) != GCOLL_HOST_MEMORY;
+        switch (s.kind) {
+        case GCOLL_STEP_SEND:
+            return gcoll_problem_memory(&p, s.a) != GCOLL_HOST_MEMORY;
+        case GCOLL_STEP_RECV:
+            return device;
+        case GCOLL_STEP_RECV_REDUCE:
+            return device || gcoll_problem_memory(&p, s.a) != GCOLL_HOST_MEMORY;
+        case GCOLL_STEP_REDUCE:
+            return device || gcoll_problem_memory(&p, s.a) != GCOLL_HOST_MEMORY ||
+                   gcoll_problem_memory(&p, s.b) != GCOLL_HOST_MEMORY;
+        case GCOLL_STEP_FOLD:
+            for (uint32_t i = 0; i < s.operand_count; i++)
+                if (gcoll_problem_memory(&p, Operand(rank, s, i)) == GCOLL_HOST_MEMORY)
+                    return true;
+            return !device;
+        default:
+            return false;
+        }
+    }
+
+    gcoll_ref Operand(uint32_t rank, const gcoll_step &s, uint32_t i) const {
+        gcoll_ref ref = s.a;
+        ref.index = plans[rank]->operands[s.first_operand + i];
+        return ref;
+    }
+
+    T Fold(uint32_t rank, const gcoll_step &s, uint64_t e) {
+        T value = At(rank, Operand(rank, s, 0), e);
+        for (uint32_t i = 1; i < s.operand_count; i++)
+            value = op(value, At(rank, Operand(rank, s, i), e));
+        return value;
+    }
+
     T &At(uint32_t rank, gcoll_ref ref, uint64_t e) {
         if (ref.space == GCOLL_SCRATCH)
             return scratch[rank].at(ref.offset + e);
@@ -168,6 +207,8 @@ template <class T> class Runner {
                 At(rank, s.dst, e) = op(At(rank, s.a, e), At(rank, s.b, e));
             else if (s.kind == GCOLL_STEP_COPY)
                 At(rank, s.dst, e) = At(rank, s.a, e);
+            else if (s.kind == GCOLL_STEP_FOLD)
+                At(rank, s.dst, e) = Fold(rank, s, e);
             else
                 At(rank, s.dst, e) = divide(At(rank, s.dst, e), plans[rank]->divisor);
         }

@@ -107,6 +107,7 @@ struct Live {
     uint32_t missing = 0;
     bool taken = false; // operands are copied out
     Data a, b;
+    std::vector<Data> more; // of a fold: operands after the first
 };
 
 class Machine {
@@ -245,13 +246,28 @@ class Machine {
         live.taken = true;
         if (s.kind == GCOLL_STEP_DIVIDE)
             live.a = read(rank, s.dst, s.count);
+        else if (s.kind == GCOLL_STEP_FOLD)
+            take_operands(rank, s, live);
         else if (s.kind != GCOLL_STEP_RECV && s.count > 0)
             live.a = read(rank, s.a, s.count);
         if (s.kind == GCOLL_STEP_REDUCE)
             live.b = read(rank, s.b, s.count);
         for (const Data *data : {&live.a, &live.b})
-            for (const Element &x : *data)
-                read_rubbish_ = read_rubbish_ || x.rubbish;
+            look_at(*data);
+        for (const Data &data : live.more)
+            look_at(data);
+    }
+
+    void take_operands(uint32_t rank, const gcoll_step &s, Live &live) const {
+        for (gcoll_ref place : job_[rank].places_of(s))
+            live.more.push_back(read(rank, place, s.count));
+        live.a = live.more.front();
+        live.more.erase(live.more.begin());
+    }
+
+    void look_at(const Data &data) {
+        for (const Element &x : data)
+            read_rubbish_ = read_rubbish_ || x.rubbish;
     }
 
     void start(uint32_t rank, uint32_t i) {
@@ -296,6 +312,8 @@ class Machine {
                 result[e] = reduce(live.a[e], live.b[e]);
             else if (s.kind == GCOLL_STEP_DIVIDE)
                 result[e] = divide(result[e]);
+            for (const Data &next : live.more)
+                result[e] = reduce(result[e], next[e]);
         }
         if (s.kind != GCOLL_STEP_SEND && s.count > 0)
             write(rank, s.dst, result);

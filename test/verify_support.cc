@@ -12,6 +12,13 @@ Plan Plan::of(const gcoll_plan &plan) {
     made.window = plan.window;
     made.divisor = plan.divisor;
     made.scratch = plan.scratch;
+    if (plan.operands)
+        made.operands.assign(plan.operands, plan.operands + plan.operand_count);
+    if (plan.problem.in_memory)
+        made.in_memory.assign(plan.problem.in_memory, plan.problem.in_memory + plan.problem.buffers);
+    if (plan.problem.out_memory)
+        made.out_memory.assign(plan.problem.out_memory, plan.problem.out_memory + plan.problem.buffers);
+    made.problem.in_memory = made.problem.out_memory = nullptr;
     made.steps.assign(plan.steps, plan.steps + plan.step_count);
     for (const gcoll_step &step : made.steps)
         made.next.emplace_back(plan.successors + step.first_successor,
@@ -82,6 +89,44 @@ uint32_t Plan::divide(gcoll_ref dst, uint64_t count, const std::vector<uint32_t>
     return add(step, after);
 }
 
+uint32_t Plan::fold(gcoll_ref dst, gcoll_ref a, const std::vector<uint16_t> &of, uint64_t count,
+                    const std::vector<uint32_t> &after) {
+    gcoll_step step = make_step(GCOLL_STEP_FOLD, 0, count);
+    step.dst = dst;
+    step.a = a;
+    uint32_t number = add(step, after);
+    set_operands(number, of);
+    return number;
+}
+
+void Plan::set_operands(uint32_t step, const std::vector<uint16_t> &of) {
+    steps[step].first_operand = static_cast<uint32_t>(operands.size());
+    steps[step].operand_count = static_cast<uint32_t>(of.size());
+    operands.insert(operands.end(), of.begin(), of.end());
+}
+
+std::vector<uint16_t> Plan::operands_of(const gcoll_step &step) const {
+    auto first = operands.begin() + step.first_operand;
+    return {first, first + step.operand_count};
+}
+
+std::vector<gcoll_ref> Plan::places_of(const gcoll_step &step) const {
+    std::vector<gcoll_ref> made;
+    for (uint16_t index : operands_of(step)) {
+        made.push_back(step.a);
+        made.back().index = index;
+    }
+    return made;
+}
+
+uint32_t Plan::memory(gcoll_ref ref) const {
+    if (ref.space == GCOLL_SCRATCH)
+        return GCOLL_HOST_MEMORY;
+    const bool input = problem.in_place ? out_memory.empty() : ref.space == GCOLL_IN;
+    const std::vector<uint32_t> &list = input ? in_memory : out_memory;
+    return ref.index < list.size() ? list[ref.index] : GCOLL_HOST_MEMORY;
+}
+
 void Plan::drop(uint32_t step) {
     const std::vector<uint32_t> heirs = next[step];
     for (std::vector<uint32_t> &list : next) {
@@ -147,7 +192,9 @@ Job make_job(gcoll_collective collective, uint32_t size, uint64_t count, bool in
     return job;
 }
 
-Flat::Flat(const Job &job) : plans_(job.size()), steps_(job.size()), successors_(job.size()) {
+Flat::Flat(const Job &job)
+    : plans_(job.size()), steps_(job.size()), successors_(job.size()), operands_(job.size()),
+      in_memory_(job.size()), out_memory_(job.size()) {
     for (size_t r = 0; r < job.size(); r++) {
         std::vector<gcoll_step> &steps = steps_[r] = job[r].steps;
         for (gcoll_step &step : steps)
@@ -170,6 +217,13 @@ Flat::Flat(const Job &job) : plans_(job.size()), steps_(job.size()), successors_
         plan.scratch = job[r].scratch;
         plan.steps = steps.data();
         plan.successors = successors_[r].data();
+        operands_[r] = job[r].operands;
+        plan.operands = operands_[r].empty() ? nullptr : operands_[r].data();
+        plan.operand_count = static_cast<uint32_t>(operands_[r].size());
+        in_memory_[r] = job[r].in_memory;
+        out_memory_[r] = job[r].out_memory;
+        plan.problem.in_memory = in_memory_[r].empty() ? nullptr : in_memory_[r].data();
+        plan.problem.out_memory = out_memory_[r].empty() ? nullptr : out_memory_[r].data();
     }
 }
 
@@ -208,6 +262,9 @@ std::vector<Range> ranges_of(const Plan &plan, const gcoll_step &step) {
         touch(step.a, false);
     if (step.kind == GCOLL_STEP_REDUCE)
         touch(step.b, false);
+    if (step.kind == GCOLL_STEP_FOLD)
+        for (gcoll_ref place : plan.places_of(step))
+            touch(place, false);
     if (step.kind != GCOLL_STEP_SEND)
         touch(step.dst, true);
     return made;
@@ -221,7 +278,64 @@ bool conflict(const Plan &plan, const gcoll_step &x, const gcoll_step &y) {
     return false;
 }
 
+// What a step of this kind may not touch.
+bool step_strays(const Plan &plan, const gcoll_step &s) {
+    const bool peer = plan.problem.staging.local == GCOLL_LOCAL_PEER;
+    const uint32_t a = plan.memory(s.a), b = plan.memory(s.b), dst = plan.memory(s.dst);
+    if (s.count == 0)
+        return false;
+    switch (s.kind) {
+    case GCOLL_STEP_SEND:
+        return a != GCOLL_HOST_MEMORY;
+    case GCOLL_STEP_RECV:
+        return dst != GCOLL_HOST_MEMORY;
+    case GCOLL_STEP_RECV_REDUCE:
+        return (a | dst) != GCOLL_HOST_MEMORY;
+    case GCOLL_STEP_REDUCE:
+        return (a | b | dst) != GCOLL_HOST_MEMORY;
+    case GCOLL_STEP_COPY:
+        return a != GCOLL_HOST_MEMORY && dst != GCOLL_HOST_MEMORY && a != dst && !peer;
+    case GCOLL_STEP_FOLD:
+        for (gcoll_ref place : plan.places_of(s))
+            if (plan.memory(place) == GCOLL_HOST_MEMORY || (plan.memory(place) != dst && !peer))
+                return true;
+        return dst == GCOLL_HOST_MEMORY;
+    default:
+        return false;
+    }
+}
+
 } // namespace
+
+bool strays(const Job &job) {
+    for (const Plan &plan : job)
+        for (const gcoll_step &step : plan.steps)
+            if (step_strays(plan, step))
+                return true;
+    return false;
+}
+
+bool crosses_twice(const Job &job) {
+    for (const Plan &plan : job) {
+        std::map<std::pair<uint32_t, uint64_t>, int> in, out; // memory and element: how often
+        int most = 0;
+        for (const gcoll_step &s : plan.steps) {
+            if (s.kind != GCOLL_STEP_COPY)
+                continue;
+            const bool from_host = plan.memory(s.a) == GCOLL_HOST_MEMORY;
+            const bool to_host = plan.memory(s.dst) == GCOLL_HOST_MEMORY;
+            for (uint64_t e = 0; e < s.count; e++) {
+                if (to_host && !from_host)
+                    most = std::max(most, ++in[{memory_of(plan.problem, s.a), s.a.offset + e}]);
+                if (from_host && !to_host)
+                    most = std::max(most, ++out[{memory_of(plan.problem, s.dst), s.dst.offset + e}]);
+            }
+        }
+        if (most > 1)
+            return true;
+    }
+    return false;
+}
 
 bool has_race(const Job &job) {
     for (const Plan &plan : job) {

@@ -24,6 +24,8 @@ struct Plan {
     uint32_t window = GCOLL_WINDOW_UNBOUNDED;
     uint32_t divisor = 1;
     uint64_t scratch = 0;
+    std::vector<uint16_t> operands;              // of folds
+    std::vector<uint32_t> in_memory, out_memory; // as the problem's, whose pointers are not used; or empty
 
     static Plan of(const gcoll_plan &plan);
 
@@ -37,6 +39,15 @@ struct Plan {
                     const std::vector<uint32_t> &after = {});
     uint32_t copy(gcoll_ref dst, gcoll_ref a, uint64_t count, const std::vector<uint32_t> &after = {});
     uint32_t divide(gcoll_ref dst, uint64_t count, const std::vector<uint32_t> &after = {});
+    uint32_t fold(gcoll_ref dst, gcoll_ref a, const std::vector<uint16_t> &of, uint64_t count,
+                  const std::vector<uint32_t> &after = {});
+    // Gives a fold other operands.
+    void set_operands(uint32_t step, const std::vector<uint16_t> &of);
+    std::vector<uint16_t> operands_of(const gcoll_step &step) const;
+    // Where the operands of a fold are.
+    std::vector<gcoll_ref> places_of(const gcoll_step &step) const;
+    // GCOLL_HOST_MEMORY, or which device's.
+    uint32_t memory(gcoll_ref ref) const;
 
     // Takes a step out; what waited for it waits for what it waited for.
     void drop(uint32_t step);
@@ -65,6 +76,8 @@ class Flat {
     std::vector<gcoll_plan> plans_;
     std::vector<std::vector<gcoll_step>> steps_;
     std::vector<std::vector<uint32_t>> successors_;
+    std::vector<std::vector<uint16_t>> operands_;
+    std::vector<std::vector<uint32_t>> in_memory_, out_memory_;
 };
 
 // "" if the verifier accepts the job, else the text of its error.
@@ -73,6 +86,10 @@ std::string verdict(const Job &job, gcoll_verify_report *report = nullptr);
 // Which memory of a rank ref is in: SCRATCH is 0, then come IN and OUT, which are one if in place.
 uint32_t memory_of(const gcoll_problem &problem, gcoll_ref ref);
 
+// A step of the host that touches the memory of a device, or one of a device that reaches too far.
+bool strays(const Job &job);
+// An element of a buffer in device memory that is copied to the host twice, or from there.
+bool crosses_twice(const Job &job);
 // Two conflicting steps that no path joins: looked for pair by pair.
 bool has_race(const Job &job);
 
