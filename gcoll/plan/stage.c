@@ -116,7 +116,8 @@ static bool is_unloaded_after(const gcoll_stage *s, const gcoll_home *home, cons
 
 static bool is_loaded(const gcoll_stage *s, const gcoll_home *home, const gcoll_range *range, uint32_t step) {
     (void)step;
-    return needs_load(s, home, range) || (range->first == GCOLL_NO_STEP && needs_unload(s, range));
+    const bool passes = home == &s->out && range->first == GCOLL_NO_STEP; /* through, untouched by steps */
+    return needs_load(s, home, range) || (passes && needs_unload(s, range));
 }
 
 static bool is_unloaded(const gcoll_stage *s, const gcoll_home *home, const gcoll_range *range,
@@ -285,6 +286,8 @@ gcoll_status gcoll_pass_stage(const gcoll_plan *plan, const gcoll_problem *probl
         status = gcoll_error(GCOLL_ERR_NO_MEMORY, "plan: out of memory for %u buffers", problem->buffers);
     } else {
         find_groups(&s);
+        if (problem->staging.local == GCOLL_LOCAL_AUTO && gcoll_stage_check_local(&s) != GCOLL_OK)
+            s.local = GCOLL_LOCAL_HOST; /* where devices have nothing to reduce into */
         status = emit_all(&s);
     }
     free(s.groups);
