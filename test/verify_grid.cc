@@ -63,6 +63,36 @@ void Operation::use_blocks() {
     }
 }
 
+// In place, one of the two lists says it all.
+void Operation::use_layout(Layout chosen) {
+    layout = chosen;
+    for (uint32_t rank = 0; rank < problem.size; rank++) {
+        const gcoll_problem p = of(rank);
+        std::vector<uint32_t> in, out;
+        for (uint32_t k = 0; k < p.buffers; k++) {
+            const uint32_t first = GCOLL_DEVICE_MEMORY(0), second = GCOLL_DEVICE_MEMORY(1);
+            const uint32_t by_layout[layout_count] = {
+                GCOLL_HOST_MEMORY,
+                first,
+                k < p.buffers / 2 ? first : second,
+                k % 2 ? second : first,
+                k % 2 ? uint32_t{GCOLL_HOST_MEMORY} : first,
+                first,
+                first,
+                rank % 2 ? GCOLL_DEVICE_MEMORY(rank) : uint32_t{GCOLL_HOST_MEMORY},
+            };
+            in.push_back(by_layout[static_cast<int>(chosen)]);
+            out.push_back(in.back());
+        }
+        if (chosen == Layout::outputs || (p.in_place && rank % 2))
+            in.clear();
+        else if (chosen == Layout::inputs || p.in_place)
+            out.clear();
+        in_memory_.push_back(in);
+        out_memory_.push_back(out);
+    }
+}
+
 gcoll_problem Operation::of(uint32_t rank) const {
     gcoll_problem p = problem;
     bool one_sided =
@@ -78,9 +108,23 @@ gcoll_problem Operation::of(uint32_t rank) const {
         p.recv_offsets = recv_offsets_[rank].data();
         p.count = offsets_[rank].back();
     }
+    if (layout != Layout::host && rank < in_memory_.size()) {
+        p.in_memory = in_memory_[rank].empty() ? nullptr : in_memory_[rank].data();
+        p.out_memory = out_memory_[rank].empty() ? nullptr : out_memory_[rank].data();
+    }
     p.node = node.empty() ? nullptr : node.data();
     p.arrival_ns = arrival.empty() ? nullptr : arrival.data();
     return p;
+}
+
+std::string Operation::describe_layout() const {
+    const char *const layouts[layout_count] = {"",       "device", "halves",  "spread",
+                                               "shared", "inputs", "outputs", "ranks"};
+    const char *const locals[GCOLL_LOCAL_COUNT] = {"auto", "host", "device", "peer"};
+    if (layout == Layout::host)
+        return "";
+    return std::string(" memory=") + layouts[static_cast<int>(layout)] +
+           " local=" + locals[problem.staging.local] + (problem.staging.whole ? " whole" : "");
 }
 
 std::string Operation::describe(const gcoll_algorithm &algorithm) const {
@@ -89,12 +133,13 @@ std::string Operation::describe(const gcoll_algorithm &algorithm) const {
     std::string text = std::string(gcoll_collective_name(p.collective)) + " " + algorithm.name;
     for (int i = 0; algorithm.options && algorithm.options[i].name; i++)
         text += std::string(":") + algorithm.options[i].name + "=" + std::to_string(p.option[i]);
-    text +=
-        " P=" + std::to_string(p.size) + " n=" + std::to_string(p.count) + places[static_cast<int>(place)] +
-        " root=" + std::to_string(p.root) + " exchanges=" + std::to_string(p.exchanges) +
-        " buffers=" + (mixed_buffers ? "mixed" : std::to_string(p.buffers)) + (p.average ? " average" : "") +
-        " segment=" + std::to_string(p.segment) + list("blocks", blocks) + list("node", node) +
-        list("arrival", arrival) + (arrival.empty() ? "" : " segment_ns=" + std::to_string(p.segment_ns));
+    text += " P=" + std::to_string(p.size) + " n=" + std::to_string(p.count) +
+            places[static_cast<int>(place)] + " root=" + std::to_string(p.root) +
+            " exchanges=" + std::to_string(p.exchanges) +
+            " buffers=" + (mixed_buffers ? "mixed" : std::to_string(p.buffers)) +
+            (p.average ? " average" : "") + " segment=" + std::to_string(p.segment) + describe_layout() +
+            list("blocks", blocks) + list("node", node) + list("arrival", arrival) +
+            (arrival.empty() ? "" : " segment_ns=" + std::to_string(p.segment_ns));
     for (const std::vector<uint64_t> &row : pairs)
         text += list("to", row);
     return text;
@@ -147,6 +192,10 @@ uint64_t Plans::largest_step() const {
         for (uint32_t i = 0; i < plan->step_count; i++)
             most = std::max(most, plan->steps[i].count);
     return most;
+}
+
+uint64_t Plans::scratch(uint32_t rank) const {
+    return plans_[rank]->scratch;
 }
 
 uint64_t Plans::most_received() const {
