@@ -44,7 +44,7 @@ static void pass_on(const walk *w, uint32_t s, uint32_t hops) {
 /* Each position handles the segments counting down modulo P, twice, from the last one that starts here or
  * before; on each link this is one order of messages for both ends. A segment is sent in one round and comes
  * in by the same round, so that a round holds one message a link. */
-static void plan_walk(const gcoll_problem *problem, gcoll_builder *b, const gcoll_ring_seat *seats) {
+void gcoll_ring_walk(const gcoll_problem *problem, gcoll_builder *b, const gcoll_ring_seat *seats) {
     const uint32_t size = problem->size;
     uint32_t position = 0;
     while (seats[position].rank != problem->rank)
@@ -78,7 +78,7 @@ static void plan_ring(const gcoll_problem *problem, gcoll_builder *b, gcoll_ring
     if (seats == NULL)
         gcoll_plan_refuse(b, GCOLL_ERR_NO_MEMORY, "ring: out of memory for %u positions", problem->size);
     else
-        plan_walk(problem, b, seats);
+        gcoll_ring_walk(problem, b, seats);
     free(seats);
 }
 

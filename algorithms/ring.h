@@ -21,4 +21,11 @@ typedef struct gcoll_ring_seat {
 /* problem->size seats, for free(); NULL: out of memory. */
 gcoll_ring_seat *gcoll_ring_seats(const gcoll_problem *problem, gcoll_ring_order order);
 
+/* Fills in `start` from the leads: size - 1 - i at most at position i, none less than that of the next
+ * position. */
+void gcoll_ring_find_starts(gcoll_ring_seat *seats, uint32_t size);
+
+/* What problem->rank, which sits somewhere, does. At least two ranks. */
+void gcoll_ring_walk(const gcoll_problem *problem, gcoll_builder *b, const gcoll_ring_seat *seats);
+
 #endif

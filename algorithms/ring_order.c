@@ -41,7 +41,7 @@ static void lead_by_arrival(gcoll_ring_seat *seats, uint32_t size, int64_t segme
     }
 }
 
-static void find_starts(gcoll_ring_seat *seats, uint32_t size) {
+void gcoll_ring_find_starts(gcoll_ring_seat *seats, uint32_t size) {
     for (uint32_t segment = 0, i = 0; segment < size; segment++) {
         while (i + seats[i].lead < segment)
             i++;
@@ -57,6 +57,6 @@ gcoll_ring_seat *gcoll_ring_seats(const gcoll_problem *problem, gcoll_ring_order
         lead_all(seats, problem->size);
     if (order == GCOLL_RING_PRE_REDUCED)
         lead_by_arrival(seats, problem->size, problem->segment_ns);
-    find_starts(seats, problem->size);
+    gcoll_ring_find_starts(seats, problem->size);
     return seats;
 }

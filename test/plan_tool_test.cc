@@ -56,7 +56,7 @@ TEST(CommandLine, MistakesAreNamed) {
              row{{"show", "--ranks=3,4"}, "show takes one number of --ranks"},
              row{{"draw", "--ranks=65"}, "draw takes one number of --ranks, up to 64"},
              row{{"simulate", "--ranks=4", "--arrival=late"},
-                 "allowed: none, one-late:MS[:RANK], rand-late:MS[:SEED]"},
+                 "allowed: none, one-late:MS[:RANK], rand-late:MS[:SEED], linear:MS, trace:FILE"},
              row{{"simulate", "--ranks=4", "--arrival=one-late:5:4"},
                  "found rank 4; allowed with 4 ranks: 0 to 3"},
              row{{"simulate", "--ranks=4", "--arrival=one-late:5:x"}, "found 'x'"},
@@ -71,8 +71,8 @@ TEST(CommandLine, MistakesAreNamed) {
                  "--plot: found 'x.pdf'; allowed: a file that ends in .svg"},
              row{{"compare", "--ranks=4", "--plot=x\ny.svg"}, "whose name has no control characters"},
              row{{"stats", "--ranks=4", "--algorithm=ring,circulant"},
-                 "--algorithm: found 'ring,circulant'; allowed: one of them; only verify and compare take a "
-                 "list"},
+                 "--algorithm: found 'ring,circulant'; allowed: one of them; only verify, compare "
+                 "and arrival take a list"},
              row{{"stats", "--ranks=4", "--algorithm=all"}, "--algorithm: found 'all'; allowed: one of them"},
              row{{"stats", "--ranks=4", "--collective=reduce", "--inputs=3"},
                  "--inputs: found 3; allowed for reduce: 1"},
@@ -109,11 +109,11 @@ TEST(CommandLine, MistakesAreNamed) {
 TEST(CommandLine, HelpIsOfTheSubcommand) {
     EXPECT_TRUE(contains(plan({"--help"}).out, "  compare    all algorithms"));
     for (const char *command :
-         {"list", "verify", "stats", "show", "draw", "explain", "simulate", "compare"}) {
+         {"list", "verify", "stats", "show", "draw", "explain", "simulate", "compare", "arrival"}) {
         outcome o = plan({command, "--help"});
         EXPECT_EQ(o.status, 0);
         EXPECT_TRUE(contains(o.out, "--load FILE.so")) << o.out;
-        EXPECT_EQ(contains(o.out, "--arrival"), contains("stats show draw simulate compare", command))
+        EXPECT_EQ(contains(o.out, "--arrival"), contains("stats show draw simulate compare arrival", command))
             << command;
     }
 }

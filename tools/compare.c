@@ -73,13 +73,13 @@ static void print_head(const tool_comparison *c, FILE *file, tool_point at) {
         fprintf(file, " of %" PRIu64 " bytes", at.bytes);
     fprintf(file, ", %u rank%s, by %s\n#%13s %9s", at.ranks, tool_plural(at.ranks),
             o->by_formula ? "formula" : "simulation", "us", "to best");
-    if (o->arrival != TOOL_TOGETHER)
+    if (o->arrival.kind != CLI_ARRIVAL_NONE)
         fprintf(file, " %14s", "mean own us");
     fputs("  algorithm\n", file);
 }
 
 static void print_table(const tool_comparison *c, FILE *file, size_t point, const size_t *order) {
-    const bool late = c->options->arrival != TOOL_TOGETHER; /* else a rank's own time tells nothing new */
+    const bool late = c->options->arrival.kind != CLI_ARRIVAL_NONE; /* else a rank's own time tells nothing new */
     const double best = time_at(c, point, order[0])->seconds;
     print_head(c, file, c->points[point]);
     for (size_t i = 0; i < c->targets.count; i++) {

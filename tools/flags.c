@@ -4,10 +4,12 @@
 
 #include "tools/plan_tool.h"
 
-#define MOST_COUNT   (UINT64_C(1) << 40)
-#define MOST_TIME    1e9
-#define MOST_JOBS    1024u
-#define DEFAULT_SEED 1
+#define MOST_COUNT (UINT64_C(1) << 40)
+#define MOST_TIME  1e9
+#define MOST_JOBS  1024u
+
+#define MOST_OPERATIONS 1000000
+#define MOST_TRIES      1000000000
 
 /* The library's own guess of a network that nobody has measured. */
 #define DEFAULT_ALPHA_US 6.0
@@ -178,26 +180,21 @@ static bool set_memory_limit(tool_options *o, const char *flag, const char *text
            (o->memory_limit_bytes > 0 || cli_bad(flag, text, "at least 1 byte"));
 }
 
-/* "none", "one-late:MS[:RANK]", "rand-late:MS[:SEED]" */
 static bool set_arrival(tool_options *o, const char *flag, const char *text) {
-    static const char allowed[] = "none, one-late:MS[:RANK], rand-late:MS[:SEED]";
-    char number[32] = "";
-    bool one = strncmp(text, "one-late:", 9) == 0, many = strncmp(text, "rand-late:", 10) == 0;
-    o->arrival = one ? TOOL_ONE_LATE : many ? TOOL_RAND_LATE : TOOL_TOGETHER;
-    if (!one && !many)
-        return strcmp(text, "none") == 0 || cli_bad(flag, text, allowed);
-    const char *ms = strchr(text, ':') + 1;
-    size_t length = strcspn(ms, ":");
-    if (length == 0 || length >= sizeof number)
-        return cli_bad(flag, text, allowed);
-    memcpy(number, ms, length);
-    if (!cli_real(flag, number, 0, MOST_TIME, &o->arrival_ms))
-        return false;
-    if (ms[length] == '\0')
-        return true;
-    o->late_given = one;
-    return one ? cli_whole32(flag, ms + length + 1, 0, GCOLL_MAX_RANKS - 1, &o->late)
-               : cli_whole(flag, ms + length + 1, 0, UINT64_MAX, &o->seed);
+    cli_arrival_free(&o->arrival);
+    return cli_arrival_parse(flag, text, &o->arrival);
+}
+
+static bool set_error(tool_options *o, const char *flag, const char *text) {
+    return cli_real(flag, text, 0, MOST_TIME, &o->error_ms);
+}
+
+static bool set_operations(tool_options *o, const char *flag, const char *text) {
+    return cli_whole(flag, text, 1, MOST_OPERATIONS, &o->operations);
+}
+
+static bool set_tries(tool_options *o, const char *flag, const char *text) {
+    return cli_whole(flag, text, 0, MOST_TRIES, &o->tries);
 }
 
 static bool set_surprise(tool_options *o, const char *flag, const char *text) {
@@ -230,9 +227,19 @@ static bool set_help(tool_options *o, const char *flag, const char *text) {
 /* ---- The table ------------------------------------------------------------------------------------------
  */
 
-enum { LIST = 1, VERIFY = 2, STATS = 4, SHOW = 8, DRAW = 16, EXPLAIN = 32, SIMULATE = 64, COMPARE = 128 };
-#define TIMED (DRAW | SIMULATE | COMPARE)
-#define ALL   255u
+enum {
+    LIST = 1,
+    VERIFY = 2,
+    STATS = 4,
+    SHOW = 8,
+    DRAW = 16,
+    EXPLAIN = 32,
+    SIMULATE = 64,
+    COMPARE = 128,
+    ARRIVAL = 256
+};
+#define TIMED (DRAW | SIMULATE | COMPARE | ARRIVAL)
+#define ALL   511u
 
 typedef struct flag_row {
     cli_flag flag;
@@ -245,7 +252,9 @@ static const flag_row flags[] = {
     {{"--collective", "NAME", "allreduce, broadcast, ... (allreduce)"},
      set_collective,
      ALL & ~(uint32_t)(LIST | VERIFY)},
-    {{"--algorithm", "LIST", "NAME[:key=value]...[,NAME...], or all (all)"}, set_algorithm, VERIFY | COMPARE},
+    {{"--algorithm", "LIST", "NAME[:key=value]...[,NAME...], or all (all)"},
+     set_algorithm,
+     VERIFY | COMPARE | ARRIVAL},
     {{"--algorithm", "NAME", "NAME[:key=value]..., or auto (auto)"},
      set_algorithm,
      STATS | SHOW | DRAW | SIMULATE},
@@ -253,11 +262,13 @@ static const flag_row flags[] = {
     {{"--ranks", "LIST", "must be given: 1-64,100,127 or a sweep 2:1Ki:x2"},
      set_ranks,
      STATS | EXPLAIN | SIMULATE | COMPARE},
-    {{"--ranks", "N", "must be given: how many there are"}, set_ranks, SHOW | DRAW},
+    {{"--ranks", "N", "must be given: how many there are"}, set_ranks, SHOW | DRAW | ARRIVAL},
     {{"--count", "LIST", "elements (0,1,63,1000)"}, set_count, VERIFY},
     {{"--count", "LIST", "elements (as many as ranks)"}, set_count, STATS},
     {{"--count", "N", "elements (as many as ranks)"}, set_count, SHOW | DRAW},
-    {{"--bytes", "LIST", "1Mi or a sweep 4:64Mi:x4 (1Mi)"}, set_bytes, EXPLAIN | SIMULATE | COMPARE},
+    {{"--bytes", "LIST", "1Mi or a sweep 4:64Mi:x4 (1Mi)"},
+     set_bytes,
+     EXPLAIN | SIMULATE | COMPARE | ARRIVAL},
     {{"--type", "NAME", "type of the elements (float32)"}, set_type, ALL & ~(uint32_t)LIST},
     {{"--root", "WHICH", "some (0, middle, last), all, or a rank (some)"}, set_roots, VERIFY},
     {{"--root", "R", "of broadcast, reduce, gather, scatter (0)"}, set_root, STATS | SHOW | EXPLAIN | TIMED},
@@ -276,9 +287,12 @@ static const flag_row flags[] = {
     {{"--host-alpha-us", "T", "inside a host (as between hosts)"}, set_host_alpha, TIMED},
     {{"--host-beta-ns", "T", "inside a host (as between hosts)"}, set_host_beta, TIMED},
     {{"--node-ports", "N", "of a host, each way (no limit)"}, set_node_ports, TIMED},
-    {{"--arrival", "HOW", "none, one-late:MS[:RANK], rand-late:MS[:SEED] (none)"},
-     set_arrival,
-     STATS | SHOW | TIMED},
+    {{"--arrival", "HOW", CLI_ARRIVAL_ALLOWED " (none)"}, set_arrival, STATS | SHOW | TIMED},
+    {{"--error-ms", "T", "planners are told arrivals wrong by a random part of it (0)"}, set_error, TIMED},
+    {{"--operations", "N", "the mean of so many, each with its own arrivals (1)"}, set_operations, ARRIVAL},
+    {{"--tries", "N", "simulations in search of a better order of an allreduce's ring; 0: none (0)"},
+     set_tries,
+     ARRIVAL},
     {{"--surprise", NULL, "planners are not told who will be late"}, set_surprise, TIMED},
     {{"--rank-identical", NULL, "ask for the same bits on every rank"}, set_rank_identical, EXPLAIN},
     {{"--ordered", NULL, "ask for rank order: the operation does not commute"}, set_ordered, EXPLAIN},
@@ -314,7 +328,8 @@ static bool check_formula(const tool_options *o) {
     const struct {
         const char *flag;
         bool given;
-    } others[] = {{"--arrival", o->arrival != TOOL_TOGETHER},
+    } others[] = {{"--arrival", o->arrival.kind != CLI_ARRIVAL_NONE},
+                  {"--error-ms", o->error_ms > 0},
                   {"--surprise", o->surprise},
                   {"--ports", o->ports > 0},
                   {"--overhead-us", o->overhead_us >= 0},
@@ -380,7 +395,8 @@ static void round_bytes(tool_options *o) {
 static bool check_algorithm(const tool_options *o) {
     if (strcmp(o->algorithm, "all") != 0 && strchr(o->algorithm, ',') == NULL)
         return true;
-    return cli_bad("--algorithm", o->algorithm, "one of them; only verify and compare take a list, or all");
+    return cli_bad("--algorithm", o->algorithm,
+                   "one of them; only verify, compare and arrival take a list, or all");
 }
 
 static bool add_defaults(tool_options *o, uint32_t command) {
@@ -388,8 +404,8 @@ static bool add_defaults(tool_options *o, uint32_t command) {
     if (o->collective == NULL)
         o->collective = bit & (LIST | VERIFY) ? "all" : "allreduce";
     if (o->algorithm == NULL)
-        o->algorithm = bit & (VERIFY | COMPARE) ? "all" : "auto";
-    if (!(bit & (VERIFY | COMPARE)) && !check_algorithm(o))
+        o->algorithm = bit & (VERIFY | COMPARE | ARRIVAL) ? "all" : "auto";
+    if (!(bit & (VERIFY | COMPARE | ARRIVAL)) && !check_algorithm(o))
         return false;
     if (strcmp(o->collective, "all") == 0 && !(bit & (LIST | VERIFY)))
         return cli_bad("--collective", o->collective, "one of them; only list and verify take all");
@@ -421,7 +437,8 @@ bool tool_flags_parse(tool_options *options, uint32_t command, int argc, char **
                               .overhead_us = -1,
                               .host_alpha_us = -1,
                               .host_beta_ns = -1,
-                              .seed = DEFAULT_SEED};
+                              .arrival = {.seed = 1},
+                              .operations = 1};
     while (cli_next(&reader, &flag, &text))
         if (!((const flag_row *)flag)->set(options, flag->name, text))
             return false;

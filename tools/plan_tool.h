@@ -3,7 +3,7 @@
  *
  *   main.c -> flags.c, plugin.c -> one file a subcommand:
  *     list.c  verify.c (variants.c, workers.c)  stats.c  show.c  draw.c  explain.c  simulate.c (timeline.c)
- *     compare.c (plot.c)
+ *     compare.c (plot.c)  arrival.c (search.c)
  *   job.c makes the plans of all ranks; words.c puts things in words
  *
  * Subcommands return an exit status and have said what was wrong.
@@ -14,6 +14,7 @@
 #include "algorithms/algorithms.h"
 #include "gcoll/simulate.h"
 #include "tools/cli.h"
+#include "tools/cli_arrival.h"
 
 /* Exit statuses; CLI_USAGE besides. */
 #define TOOL_OK     0
@@ -26,8 +27,6 @@
 
 typedef enum tool_format { TOOL_TABLE = 0, TOOL_JSON = 1 } tool_format;
 
-typedef enum tool_arrival { TOOL_TOGETHER = 0, TOOL_ONE_LATE = 1, TOOL_RAND_LATE = 2 } tool_arrival;
-
 typedef struct tool_options {
     const char *collective; /* a name, or "all" */
     const char *algorithm;  /* a choice, or "all", or a list */
@@ -39,11 +38,12 @@ typedef struct tool_options {
 
     double alpha_us, beta_ns, gamma_ns, overhead_us; /* overhead_us < 0: all of alpha */
     double host_alpha_us, host_beta_ns;              /* < 0: as between hosts */
-    double arrival_ms;
-    uint64_t eager_bytes, seed, memory_limit_bytes;
+    double error_ms; /* planners are told arrivals that are wrong by a random part of this */
+    uint64_t eager_bytes, memory_limit_bytes;
+    uint64_t operation;         /* whose arrivals are meant, from 0 */
+    uint64_t operations, tries; /* arrival */
     uint32_t ports, node_ports, ranks_per_node;
-    tool_arrival arrival;
-    uint32_t late; /* the rank that is, else the middle one */
+    cli_arrival arrival;
 
     gcoll_type type;
     tool_format format;
@@ -53,8 +53,8 @@ typedef struct tool_options {
     uint32_t plugin_count;
     bool roots_all, root_given; /* verify */
     bool in_place, average;
-    bool late_given, surprise; /* surprise: planners do not know who is late */
-    bool by_formula;           /* compare */
+    bool surprise;   /* planners do not know who is late */
+    bool by_formula; /* compare */
     bool help;
 } tool_options;
 
@@ -81,6 +81,7 @@ int tool_draw(const tool_options *options);
 int tool_simulate(const tool_options *options);
 int tool_compare(const tool_options *options);
 int tool_explain(const tool_options *options);
+int tool_arrival(const tool_options *options);
 
 /* ---- Plugins (plugin.c) ----------------------------------------------------------------------------------
  */
@@ -138,8 +139,8 @@ void tool_shape_free(tool_shape *shape);
 bool tool_problem_of(const tool_options *options, uint32_t size, uint64_t count, tool_shape *shape);
 /* All plans; NULL plans: it has been said what is wrong. */
 bool tool_job_of(const tool_shape *shape, tool_job *job);
-/* When each rank enters, in seconds: `size` of them, freed by the caller. *arrival is NULL for all together.
- * False: out of memory, which has been said. */
+/* When each rank enters options->operation, in seconds: `size` of them, freed by the caller. *arrival is NULL
+ * for all together. False: it has been said. */
 bool tool_arrivals(const tool_options *options, uint32_t size, double **arrival);
 /* --bytes in elements. */
 uint64_t tool_elements(const tool_options *options, uint64_t bytes);

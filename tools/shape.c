@@ -21,54 +21,46 @@ uint64_t tool_elements(const tool_options *o, uint64_t bytes) {
 /* ---- When ranks enter ------------------------------------------------------------------------------------
  */
 
-/* The splitmix64 generator of Steele, Lea and Flood: good enough, and the same everywhere. */
-static double random_of(uint64_t seed, uint32_t index) {
-    uint64_t x = seed + (index + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (double)((x ^ (x >> 31)) >> 11) * 0x1p-53;
-}
-
 bool tool_arrivals(const tool_options *o, uint32_t size, double **arrival) {
     *arrival = NULL;
-    if (o->arrival == TOOL_TOGETHER)
+    if (o->arrival.kind == CLI_ARRIVAL_NONE)
         return true;
-    if (o->late_given && o->late >= size) {
-        cli_complain("--arrival: found rank %u; allowed with %u rank%s: 0 to %u", o->late, size,
-                     tool_plural(size), size - 1);
+    if (!cli_arrival_fits("--arrival", &o->arrival, size))
         return false;
-    }
     double *made = calloc(size, sizeof *made);
     if (made == NULL) {
         cli_complain("out of memory for %u ranks", size);
         return false;
     }
-    if (o->arrival == TOOL_ONE_LATE)
-        made[o->late_given ? o->late : size / 2] = o->arrival_ms * MS;
-    for (uint32_t r = 0; r < size && o->arrival == TOOL_RAND_LATE; r++)
-        made[r] = o->arrival_ms * MS * random_of(o->seed, r);
+    for (uint32_t r = 0; r < size; r++)
+        made[r] = MS * cli_arrival_ms(&o->arrival, size, r, o->operation);
     *arrival = made;
     return true;
 }
 
 static void say_lateness(const tool_options *o, tool_shape *shape) {
-    const uint32_t late = o->late_given ? o->late : shape->problem.size / 2;
+    const cli_arrival *a = &o->arrival;
+    const uint32_t late = a->late_given ? a->late : shape->problem.size / 2;
     char *text = shape->lateness;
     const char *told = o->surprise ? ", which planners are not told" : "";
-    if (o->arrival == TOOL_ONE_LATE)
-        snprintf(text, sizeof shape->lateness, "rank %u late by %g ms%s", late, o->arrival_ms, told);
-    else if (o->arrival == TOOL_RAND_LATE)
-        snprintf(text, sizeof shape->lateness, "arriving at random within %g ms%s", o->arrival_ms, told);
+    if (a->kind == CLI_ARRIVAL_ONE_LATE)
+        snprintf(text, sizeof shape->lateness, "rank %u late by %g ms%s", late, a->ms, told);
+    else if (a->kind == CLI_ARRIVAL_RAND_LATE)
+        snprintf(text, sizeof shape->lateness, "arriving at random within %g ms%s", a->ms, told);
+    else if (a->kind == CLI_ARRIVAL_LINEAR)
+        snprintf(text, sizeof shape->lateness, "arriving in turn within %g ms%s", a->ms, told);
+    else if (a->kind == CLI_ARRIVAL_TRACE)
+        snprintf(text, sizeof shape->lateness, "arriving as in a trace%s", told);
 }
 
-/* Planners are told what the simulator will do, unless it is a surprise. */
+/* Planners are told what the simulator will do, unless it is a surprise, and but for an error. */
 static bool add_arrivals(const tool_options *o, tool_shape *shape) {
     gcoll_problem *p = &shape->problem;
     double *arrival;
     if (!tool_arrivals(o, p->size, &arrival))
         return false;
     say_lateness(o, shape);
-    if (arrival == NULL || o->surprise) {
+    if ((arrival == NULL && o->error_ms == 0) || o->surprise) {
         free(arrival);
         return true;
     }
@@ -78,8 +70,13 @@ static bool add_arrivals(const tool_options *o, tool_shape *shape) {
         free(arrival);
         return false;
     }
-    for (uint32_t r = 0; r < p->size; r++)
-        shape->arrival_ns[r] = (int64_t)(arrival[r] / NS);
+    const cli_arrival error = {.kind = CLI_ARRIVAL_RAND_LATE, .seed = ~o->arrival.seed, .ms = o->error_ms};
+    for (uint32_t r = 0; r < p->size; r++) {
+        double told = arrival != NULL ? arrival[r] : 0;
+        if (o->error_ms > 0)
+            told += MS * cli_arrival_ms(&error, p->size, r, o->operation);
+        shape->arrival_ns[r] = (int64_t)(told / NS);
+    }
     double part = (double)p->count * (double)gcoll_type_size(o->type) / p->size;
     p->arrival_ns = shape->arrival_ns;
     double segment_ns = 1e3 * o->alpha_us + (o->beta_ns + o->gamma_ns) * part;
