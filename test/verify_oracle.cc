@@ -20,22 +20,28 @@ struct Element {
     uint64_t sum, tree, word, power;
     bool rubbish;
     uint64_t parts; // a bit a contribution, by rank and buffer, as long as there are few
+    uint64_t index; // in its buffer of IN
 };
 
 // Element `index` of a buffer of a rank's IN.
 Element contribution(uint64_t rank, uint64_t buffer, uint64_t index) {
     uint64_t x = mix(mix(mix(rank) + buffer) + index);
-    return {x, mix(x + 1), mix(x + 2), mix(x + 3) | 1, false, uint64_t{1} << (rank * 4 + buffer) % 64};
+    return {x, mix(x + 1), mix(x + 2), mix(x + 3) | 1, false, uint64_t{1} << (rank * 4 + buffer) % 64, index};
 }
 
 Element combine(const Element &l, const Element &r) {
-    return {l.sum + r.sum,     mix(l.tree + r.tree),   l.word * r.power + r.word,
-            l.power * r.power, l.rubbish || r.rubbish, l.parts | r.parts};
+    return {l.sum + r.sum,
+            mix(l.tree + r.tree),
+            l.word * r.power + r.word,
+            l.power * r.power,
+            l.rubbish || r.rubbish,
+            l.parts | r.parts,
+            l.index};
 }
 
 // Any one-to-one function shows whether it was applied once.
 Element divided(const Element &x) {
-    return {x.sum * 3 + 1, mix(x.tree ^ 5), x.word, x.power, x.rubbish, x.parts};
+    return {x.sum * 3 + 1, mix(x.tree ^ 5), x.word, x.power, x.rubbish, x.parts, x.index};
 }
 
 // ---- What the collectives are, in plain words, apart from the library's own
@@ -131,6 +137,7 @@ class Machine {
     bool read_rubbish() const { return read_rubbish_; }
     bool reduced_twice() const { return reduced_twice_; }
     bool divided_early() const { return divided_early_; }
+    bool misplaced() const { return misplaced_; }
     const Data &output(uint32_t rank, uint32_t k) const {
         return memory_[rank][memory_of(job_[rank].problem, gcoll_out(k, 0))];
     }
@@ -183,7 +190,7 @@ class Machine {
     Data rubbish(uint64_t count) {
         Data made(static_cast<size_t>(count));
         for (Element &x : made)
-            x = {random_(), random_(), random_(), random_(), true, 0};
+            x = {random_(), random_(), random_(), random_(), true, 0, 0};
         return made;
     }
 
@@ -283,6 +290,7 @@ class Machine {
     // As a step does it, noting what should not be.
     Element reduce(const Element &l, const Element &r) {
         reduced_twice_ = reduced_twice_ || (l.parts & r.parts) != 0;
+        misplaced_ = misplaced_ || l.index != r.index;
         return combine(l, r);
     }
 
@@ -337,7 +345,7 @@ class Machine {
     std::vector<std::vector<int64_t>> partners_;
     std::vector<std::pair<uint32_t, uint32_t>> active_; // rank and step: dependencies done, itself not
     std::vector<uint32_t> oldest_;                      // by rank: the first step that is not done
-    bool read_rubbish_ = false, reduced_twice_ = false, divided_early_ = false;
+    bool read_rubbish_ = false, reduced_twice_ = false, divided_early_ = false, misplaced_ = false;
     uint64_t all_parts_ = 0;
 };
 
@@ -434,7 +442,8 @@ Outcome execute(const Job &job, uint32_t seed, Buffering buffering) {
                     true,
                     machine.read_rubbish(),
                     machine.reduced_twice(),
-                    machine.divided_early()};
+                    machine.divided_early(),
+                    machine.misplaced()};
     bool folded = true, paired = true;
     for (uint32_t r = 0; r < job.size(); r++) {
         const gcoll_problem &p = job[r].problem;

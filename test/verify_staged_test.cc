@@ -2,6 +2,9 @@
 // devices.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
 #include "test/verify_jobs.h"
 
 namespace verify_test {
@@ -213,6 +216,62 @@ TEST(VerifyStaged, FoldsReadAllTheirOperands) {
         job[0].next[sum].erase(job[0].next[sum].begin() + victim - 1);
         EXPECT_REJECTED(job, "races with step 0 (fold of 5, 2 elements)");
     }
+}
+
+// Fields of a fold and of copies at random: nothing may crash (the sanitizers watch), and what is accepted
+// must work.
+TEST(VerifyStaged, Rubbish) {
+    std::mt19937_64 random(12);
+    auto any = [&]() -> uint64_t {
+        const uint64_t some[] = {0, 1, 2, 3, 4, 5, 65535, UINT32_MAX - 1, UINT32_MAX, UINT64_MAX};
+        return some[random() % (sizeof some / sizeof some[0])];
+    };
+    int accepted = 0;
+    for (int i = 0; i < 5000; i++) {
+        const Job job = staged();
+        Flat flat(job);
+        for (uint64_t changes = 1 + random() % 2; changes > 0; changes--) {
+            gcoll_plan &plan = flat.plan(random() % 2);
+            gcoll_step &step = plan.steps[random() % 2 ? kFold : random() % 7];
+            const uint64_t value = any();
+            switch (random() % 8) {
+            case 0:
+                step.kind = static_cast<uint8_t>(value);
+                break;
+            case 1:
+                step.operand_count = static_cast<uint32_t>(value);
+                break;
+            case 2:
+                step.first_operand = static_cast<uint32_t>(value);
+                break;
+            case 3:
+                step.a.space = static_cast<uint16_t>(value);
+                break;
+            case 4:
+                step.a.index = static_cast<uint16_t>(value); // of no meaning in a fold
+                break;
+            case 5:
+                step.dst.space = static_cast<uint16_t>(value);
+                break;
+            case 6:
+                plan.operands[random() % 2] = static_cast<uint16_t>(value);
+                break;
+            default:
+                plan.operand_count = static_cast<uint32_t>(value % 3);
+                break;
+            }
+        }
+        if (flat.verify() != GCOLL_OK)
+            continue;
+        Job found;
+        for (uint32_t r = 0; r < 2; r++)
+            found.push_back(Plan::of(flat.plan(r)));
+        EXPECT_TRUE(execute(found, 3, Buffering::some).right);
+        EXPECT_FALSE(strays(found));
+        accepted++;
+    }
+    EXPECT_GT(accepted, 100);
+    EXPECT_LT(accepted, 4000);
 }
 
 } // namespace

@@ -103,6 +103,7 @@ struct Outcome {
     bool reduced_twice =
         false; // a step, of use or not, added what was in already (up to 16 ranks of 4 buffers)
     bool divided_early = false; // a step, of use or not, divided what was not the sum of all (as above)
+    bool misplaced = false;     // a step, of use or not, reduced elements of different places
 };
 
 // Which sends end before their receive has started.
