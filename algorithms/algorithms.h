@@ -30,8 +30,14 @@ const gcoll_algorithm *gcoll_registry_find(const gcoll_registry *registry, gcoll
 /* GCOLL_CLAIM_*, also of rows that leave it to the default. */
 uint32_t gcoll_algorithm_claims(const gcoll_algorithm *algorithm, const gcoll_problem *problem);
 
+/* Bytes: the option `segment` where it is not given. */
+static inline uint64_t gcoll_algorithm_segment(const gcoll_algorithm *algorithm) {
+    return algorithm->staging ? algorithm->staging->segment_bytes : 0;
+}
+
 /* A choice of algorithm and options, as parsed from "name[:key=value]...". Besides its own, every
- * algorithm has the option `segment` in bytes (with suffixes Ki, Mi, Gi), 0 for none. */
+ * algorithm has the option `segment` in bytes (with suffixes Ki, Mi, Gi), 0 for none; without it, its row's.
+ */
 typedef struct gcoll_choice {
     const gcoll_algorithm *algorithm; /* NULL: auto */
     uint64_t segment_bytes;
@@ -83,7 +89,8 @@ typedef struct gcoll_candidate {
     char reason[128];
 } gcoll_candidate;
 
-/* The cheapest algorithm for the problem that serves the needs; options that are "chosen by cost"
+/* The cheapest algorithm for the problem that serves the needs, of those that leave staging to the problem;
+ * options that are "chosen by cost"
  * (group_butterfly's r = -1) come out resolved. Depends only on what is the same on every rank. type_bytes is
  * the element's size. `considered`, if not NULL, is called once an algorithm, in table order. */
 typedef void (*gcoll_considered_fn)(void *arg, const gcoll_candidate *candidate);

@@ -175,6 +175,7 @@ gcoll_status gcoll_choice_parse(const gcoll_registry *registry, const char *text
     if (result.algorithm == NULL)
         return unknown_algorithm(registry, part, collective);
     const gcoll_option *options = result.algorithm->options;
+    result.segment_bytes = gcoll_algorithm_segment(result.algorithm);
     for (uint32_t i = 0; options != NULL && options[i].name != NULL; i++)
         result.option[i] = options[i].fallback;
     while (part.text[part.length] == ':') {
@@ -192,7 +193,7 @@ gcoll_status gcoll_choice_parse(const gcoll_registry *registry, const char *text
 static void append_bytes(writer *w, uint64_t bytes) {
     static const char *const suffixes[] = {"", "Ki", "Mi", "Gi"};
     unsigned unit = 0;
-    while (unit < 3 && bytes % 1024 == 0) {
+    while (unit < 3 && bytes > 0 && bytes % 1024 == 0) {
         bytes /= 1024;
         unit++;
     }
@@ -213,6 +214,6 @@ void gcoll_choice_format(const gcoll_choice *choice, char *text, size_t bytes) {
         else
             append(&w, ":%s=%lld", options[i].name, (long long)choice->option[i]);
     }
-    if (choice->segment_bytes != 0)
+    if (choice->segment_bytes != gcoll_algorithm_segment(choice->algorithm))
         append_bytes(&w, choice->segment_bytes);
 }

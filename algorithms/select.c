@@ -148,6 +148,8 @@ gcoll_status gcoll_choose(const gcoll_registry *registry, const gcoll_problem *p
     gcoll_candidate best = {.status = GCOLL_ERR_UNSUPPORTED};
     const gcoll_algorithm *a;
     for (uint32_t k = 0; (a = gcoll_registry_at(registry, problem->collective, k)) != NULL; k++) {
+        if (a->staging != NULL) /* another row in a different guise */
+            continue;
         search s = make_search(problem, type_bytes, needs, parameters);
         gcoll_choice tried = {.algorithm = a};
         for (uint32_t i = 0; a->options != NULL && a->options[i].name != NULL; i++)

@@ -49,6 +49,7 @@ struct options {
     const void *const *inputs;
     void *const *outputs;
     uint32_t buffers;
+    const gcoll_memory *memory;
 };
 
 static gcoll_status read_allreduce(const void *given, struct options *options) {
@@ -56,7 +57,7 @@ static gcoll_status read_allreduce(const void *given, struct options *options) {
     gcoll_status status =
         gcoll_options_read(&own, sizeof own, offsetof(gcoll_allreduce_options, memory_limit_bytes), given);
     *options = (struct options){own.algorithm, own.user_op, own.rank_identical, own.memory_limit_bytes,
-                                own.inputs,    own.outputs, own.buffers};
+                                own.inputs,    own.outputs, own.buffers,        own.memory};
     return status;
 }
 
@@ -67,7 +68,8 @@ static gcoll_status read_broadcast(const void *given, struct options *options) {
     *options = (struct options){.algorithm = own.algorithm,
                                 .memory_limit_bytes = own.memory_limit_bytes,
                                 .outputs = own.buffers,
-                                .buffers = own.buffer_count};
+                                .buffers = own.buffer_count,
+                                .memory = own.memory};
     return status;
 }
 
@@ -85,8 +87,10 @@ static gcoll_status read_options(const gcoll_given *given, struct options *optio
     gcoll_collective_options own = {0};
     gcoll_status status =
         gcoll_options_read(&own, sizeof own, offsetof(gcoll_collective_options, memory), given->options);
-    *options = (struct options){
-        .algorithm = own.algorithm, .user_op = own.user_op, .memory_limit_bytes = own.memory_limit_bytes};
+    *options = (struct options){.algorithm = own.algorithm,
+                                .user_op = own.user_op,
+                                .memory_limit_bytes = own.memory_limit_bytes,
+                                .memory = own.memory};
     return status;
 }
 
@@ -401,7 +405,9 @@ gcoll_status gcoll_arguments_read(gcoll_arguments *arguments, gcoll_context *con
         arguments->buffers.out = &arguments->out;
     }
     problem.in_place = arguments->call.in_place != 0;
-    return status == GCOLL_OK ? check_buffers(arguments, &problem) : status;
+    if (status == GCOLL_OK)
+        status = check_buffers(arguments, &problem);
+    return status == GCOLL_OK ? gcoll_memory_read(arguments, context, options.memory) : status;
 }
 
 gcoll_status gcoll_arguments_shape(gcoll_call *call, gcoll_context *context, gcoll_collective collective,

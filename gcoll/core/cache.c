@@ -12,10 +12,10 @@
 static uint64_t hash_call(const gcoll_call *call) {
     uint64_t hash =
         UINT64_C(0xcbf29ce484222325); /* FNV-1a over the fields, not byte by byte: the text is mostly empty */
-    const uint64_t fields[] = {call->collective,  call->type,       call->op,          call->root,
-                               call->exchanges,   call->buffers,    call->in_place,    call->needs,
-                               call->commutative, call->registered, call->blocks_hash, call->count,
-                               call->memory_limit};
+    const uint64_t fields[] = {call->collective,   call->type,       call->op,          call->root,
+                               call->exchanges,    call->buffers,    call->in_place,    call->needs,
+                               call->commutative,  call->registered, call->blocks_hash, call->count,
+                               call->memory_limit, call->local,      call->places};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         hash = (hash ^ fields[i]) * UINT64_C(0x100000001b3);
     for (const char *at = call->algorithm; *at; at++)
@@ -27,12 +27,18 @@ static bool same_offsets(const uint64_t *a, const uint64_t *b, uint32_t size) {
     return !a == !b && (!a || memcmp(a, b, (size + (size_t)1) * sizeof *a) == 0);
 }
 
+static bool same_memory(const uint32_t *a, const uint32_t *b, uint32_t buffers) {
+    return !a == !b && (!a || memcmp(a, b, buffers * sizeof *a) == 0);
+}
+
 static bool matches(const gcoll_cache_entry *entry, uint64_t hash, const gcoll_call *call,
                     const gcoll_blocks *blocks) {
     const gcoll_problem *problem = &entry->plan->problem;
     return entry->hash == hash && memcmp(&entry->call, call, sizeof *call) == 0 &&
            same_offsets(problem->offsets, blocks->offsets, problem->size) &&
-           same_offsets(problem->recv_offsets, blocks->recv_offsets, problem->size);
+           same_offsets(problem->recv_offsets, blocks->recv_offsets, problem->size) &&
+           same_memory(problem->in_memory, blocks->in_memory, problem->buffers) &&
+           same_memory(problem->out_memory, blocks->out_memory, problem->buffers);
 }
 
 /* ---- Planning ----------------------------------------------------------------------------- */

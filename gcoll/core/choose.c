@@ -2,7 +2,8 @@
  * gcoll/core/choose.c - from a call to its algorithm, and what auto thinks of all of them.
  *
  * Every rank chooses by itself, so only what is the same on all of them may enter: not the rank, nor what it
- * does in place, nor how many buffers it has, nor, in an alltoall, the sizes of its blocks.
+ * does in place, nor how many buffers it has and where they lie, nor, in an alltoall, the sizes of its
+ * blocks.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,7 +29,10 @@ gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call 
                            .average = call->op == GCOLL_AVG && gcoll_collective_reduces(collective),
                            .count = call->count,
                            .offsets = blocks->offsets,
-                           .recv_offsets = blocks->recv_offsets};
+                           .recv_offsets = blocks->recv_offsets,
+                           .in_memory = blocks->in_memory,
+                           .out_memory = blocks->out_memory,
+                           .staging = {.local = (gcoll_local)call->local}};
 }
 
 /* ---- What all ranks have in common -------------------------------------------------------- */
@@ -41,6 +45,7 @@ static gcoll_status make_common(const gcoll_problem *problem, size_t type_bytes,
     common->rank = 0;
     common->in_place = false;
     common->buffers = 1;
+    common->in_memory = common->out_memory = NULL;
     if (!problem->recv_offsets)
         return GCOLL_OK;
     uint64_t *offsets = malloc((problem->size + (size_t)1) * sizeof *offsets);

@@ -52,7 +52,7 @@ static gcoll_status run_inside(gcoll_context *context, const gcoll_given *given)
     if (status != GCOLL_OK)
         return status;
     status = gcoll_run_start(run);
-    if (status == GCOLL_OK && context->endpoint)
+    if (status == GCOLL_OK && (context->endpoint || !gcoll_run_finished(run)))
         status = gcoll_context_wait_run(context, run);
     status = gcoll_run_result(context, run, status);
     gcoll_run_return(run);

@@ -262,6 +262,8 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
     context->transport = transport;
     status = gcoll_basis_create(known.cost, &context->basis);
     if (status == GCOLL_OK)
+        status = gcoll_memory_open(context, known.accelerator, known.accelerator_times != 0);
+    if (status == GCOLL_OK)
         status = context->size > 1 ? join(context, known.tuning) : join_alone(context, known.tuning);
     if (status == GCOLL_OK && context->size > 1 && known.progress_thread)
         status = gcoll_thread_start(context);
@@ -308,6 +310,7 @@ void gcoll_context_destroy(gcoll_context *context) {
     if (!context->broken)
         gcoll_rendezvous_leave(context);
     gcoll_cache_clear(context);
+    gcoll_memory_close(context);
     gcoll_fingerprint_forget(context);
     for (uint32_t peer = 0; context->peers && peer < context->size; peer++) {
         gcoll_pair_destroy(context->peers[peer].pair);

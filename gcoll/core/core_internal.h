@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "algorithms/tuning.h"
+#include "cuda/accelerator.h"
 #include "gcoll/gcoll.h"
 #include "gcoll/plan/plan.h"
 #include "transport/transport.h"
@@ -36,6 +37,8 @@ typedef struct gcoll_call {
     uint32_t in_place;
     uint32_t commutative;
     uint32_t registered;   /* algorithms that the context had been given: with more, auto chooses anew */
+    uint32_t local;        /* gcoll_local, of buffers in device memory; never AUTO where there are several */
+    uint32_t places;       /* a hash of where the buffers lie; 0: all in host memory */
     uint64_t count;        /* of the problem: all blocks */
     uint64_t memory_limit; /* bytes of scratch; 0: any */
     uint64_t blocks_hash;  /* of the blocks; 0 if they are equal */
@@ -47,9 +50,11 @@ static inline bool gcoll_call_has_own_blocks(const gcoll_call *call) {
     return call->collective == GCOLL_ALLTOALL && call->blocks_hash != 0;
 }
 
-/* Where blocks of different sizes lie, as gcoll_problem has it; NULL if they are equal. */
+/* Where blocks of different sizes lie, as gcoll_problem has it; NULL if they are equal. And the memories that
+ * buffers lie in; NULL if that is the host's. */
 typedef struct gcoll_blocks {
     const uint64_t *offsets, *recv_offsets;
+    const uint32_t *in_memory, *out_memory;
 } gcoll_blocks;
 
 /* A plan by its call, shared by operations; holds one idle run for calls that come and go. */
@@ -86,6 +91,8 @@ typedef struct gcoll_buffers {
     /* entry->call.buffers pointers each. In place, `in` is not read and `out` is the larger of both. */
     const void *const *in;
     void *const *out;
+    void *const *streams; /* of the caller, one a buffer, or NULL; only for buffers in device memory */
+    gcoll_reach reach;
 } gcoll_buffers;
 
 /* What a public call was given. What does not belong to its collective is zero. */
@@ -160,6 +167,38 @@ const gcoll_cache_entry *gcoll_run_entry(const gcoll_run *run);
 gcoll_run *gcoll_run_next(const gcoll_run *run);
 /* Takes it off the context's list, finished or not. */
 void gcoll_run_drop(gcoll_run *run);
+
+/* ---- Device memory (memory.c) -------------------------------------------------------------- */
+
+/* A context's devices. */
+typedef struct gcoll_acceleration {
+    const gcoll_accelerator_table *table;
+    gcoll_accelerator_options options;
+    gcoll_accelerator *accelerator;
+    uint32_t in_flight; /* steps that devices have begun */
+    uint32_t idle;      /* looks in a row that found none of them done */
+    bool is_stuck;      /* something never ended: memory that devices may still touch is not freed */
+    gcoll_device_times times;
+    uint32_t memory[2 * GCOLL_MAX_BUFFERS]; /* of the inputs, then the outputs of the call at hand */
+} gcoll_acceleration;
+
+/* As options.accelerator says: NULL, "auto", "none", "cuda". */
+gcoll_status gcoll_memory_open(gcoll_context *context, const char *name, bool times);
+/* By an accelerator of any kind. A context has one at most. */
+gcoll_status gcoll_context_accelerate(gcoll_context *context, const gcoll_accelerator_table *table,
+                                      const gcoll_accelerator_options *options);
+/* After all runs are gone. */
+void gcoll_memory_close(gcoll_context *context);
+/* Looks up where the buffers lie, and compares that with what the caller says of it, if he does. */
+gcoll_status gcoll_memory_read(gcoll_arguments *arguments, gcoll_context *context, const gcoll_memory *given);
+gcoll_status gcoll_memory_pin(gcoll_context *context, uint64_t bytes, char **memory);
+void gcoll_memory_unpin(gcoll_context *context, char *memory, uint64_t bytes);
+/* Whether devices are in the middle of something, which nobody wakes this thread for. */
+static inline bool gcoll_memory_is_busy(const gcoll_acceleration *acceleration) {
+    return acceleration && acceleration->in_flight > 0;
+}
+/* Gives the processor away for a moment, longer the longer nothing was done. */
+void gcoll_memory_rest(gcoll_acceleration *acceleration);
 
 /* ---- Peers -------------------------------------------------------------------------------- */
 
@@ -338,6 +377,8 @@ struct gcoll_context {
     gcoll_registry registry; /* the caller's algorithms */
     uint64_t *offsets; /* 2 * (size + 1) entries for the blocks of the call at hand; NULL until needed */
     uint32_t *node;    /* the number of each rank's host; NULL until an algorithm asks */
+
+    gcoll_acceleration *acceleration; /* NULL: buffers lie in host memory */
 
     gcoll_log_fn log;
     void *log_arg;

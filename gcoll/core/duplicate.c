@@ -107,6 +107,9 @@ static gcoll_status duplicate(gcoll_context *parent, gcoll_context **out) {
         return fall_out(parent, status);
     context->transport = parent->transport;
     context->basis = gcoll_basis_hold(parent->basis);
+    if (parent->acceleration)
+        status =
+            gcoll_context_accelerate(context, parent->acceleration->table, &parent->acceleration->options);
     for (uint32_t i = 0; i < parent->registry.count && status == GCOLL_OK; i++)
         status = gcoll_registry_add(&context->registry, parent->registry.added[i]);
     if (status != GCOLL_OK) {

@@ -12,48 +12,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-#include "gcoll/core/core_internal.h"
-
-/* What a step is once offsets have become addresses. */
-typedef struct bound_step {
-    gcoll_run *run;
-    const gcoll_step *step;
-    char *dst;
-    const char *a, *b;
-    uint32_t slot; /* of the peer, in run->opened */
-    bool posted;   /* its message is in flight */
-    gcoll_message *message;
-} bound_step;
-
-struct gcoll_run {
-    gcoll_context *context;
-    gcoll_cache_entry *entry;
-    const gcoll_plan *plan;
-    size_t type_bytes;
-    gcoll_kernel kernel;
-    gcoll_user_op user;
-    bool in_flight;
-    uint64_t sequence;
-
-    bound_step *steps;
-    gcoll_message *messages; /* one for each SEND, RECV, RECV_REDUCE */
-    uint32_t *waiting;       /* dependencies not yet done; of a step that is done, and between runs, all */
-    uint32_t *ready;         /* a queue: each step enters it once */
-    uint32_t *round_left;    /* unfinished steps of each round; NULL if the window holds all rounds */
-    uint64_t *opened;        /* by slot: the latest sequence of which the fingerprint went to that peer */
-    gcoll_fingerprint *told; /* by slot: what goes to that peer; NULL: the entry's goes to all */
-    uint32_t slots;
-    uint32_t ready_head, ready_tail;
-    uint32_t unfinished;
-    uint32_t oldest_round;
-    uint32_t released; /* steps before this one are within the window */
-
-    char *scratch;
-    uint64_t scratch_bytes, memory_bytes;
-    gcoll_attachment *attached, *scratch_attached;
-    void *memory;
-    gcoll_run *next;
-};
+#include "gcoll/core/run.h"
 
 static bool is_message(const gcoll_step *step) {
     return step->kind <= GCOLL_STEP_RECV_REDUCE;
@@ -117,13 +76,16 @@ void gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_us
     const gcoll_call *call = &run->entry->call;
     if (user_op)
         run->user = *user_op;
+    if (run->work)
+        gcoll_device_work_bind(run, buffers);
     run->kernel =
         call->op == GCOLL_USER ? NULL : gcoll_kernel_find((gcoll_type)call->type, (gcoll_op)call->op);
     for (uint32_t i = 0; i < run->plan->step_count; i++) {
         bound_step *bound = &run->steps[i];
         const gcoll_step *step = bound->step;
         bool receives = step->kind == GCOLL_STEP_RECV || step->kind == GCOLL_STEP_RECV_REDUCE;
-        bool reads = step->kind != GCOLL_STEP_RECV && step->kind != GCOLL_STEP_DIVIDE;
+        bool reads = step->kind != GCOLL_STEP_RECV && step->kind != GCOLL_STEP_DIVIDE &&
+                     step->kind != GCOLL_STEP_FOLD; /* whose operands are engine_device.c's affair */
         if (step->count == 0)
             continue;
         if (step->kind != GCOLL_STEP_SEND)
@@ -216,6 +178,23 @@ static gcoll_status prepare_steps(gcoll_run *run, uint32_t messages) {
     return GCOLL_OK;
 }
 
+/* Devices copy from and to pinned memory. */
+static gcoll_status allocate_scratch(gcoll_run *run) {
+    if (run->scratch_bytes == 0)
+        return GCOLL_OK;
+    if (run->work)
+        return gcoll_memory_pin(run->context, run->scratch_bytes, &run->scratch);
+    run->scratch = gcoll_allocate(run->context, run->scratch_bytes);
+    return run->scratch ? GCOLL_OK : GCOLL_ERR_NO_MEMORY;
+}
+
+static void release_scratch(gcoll_run *run) {
+    if (run->work)
+        gcoll_memory_unpin(run->context, run->scratch, run->scratch_bytes);
+    else
+        gcoll_release(run->context, run->scratch, run->scratch_bytes);
+}
+
 gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, gcoll_run **out) {
     const gcoll_plan *plan = entry->plan;
     gcoll_run *run = gcoll_allocate(context, sizeof *run);
@@ -241,8 +220,14 @@ gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, 
                              (unsigned long long)plan->scratch);
         goto fail_memory;
     }
-    if (run->scratch_bytes > 0 && !(run->scratch = gcoll_allocate(context, run->scratch_bytes)))
-        goto fail_memory;
+    if (gcoll_problem_is_staged(&plan->problem)) {
+        status = gcoll_device_work_create(run);
+        if (status != GCOLL_OK)
+            goto fail_memory;
+    }
+    status = allocate_scratch(run);
+    if (status != GCOLL_OK)
+        goto fail_work;
     status = gcoll_attach(context, entry, NULL, run->scratch, &run->scratch_attached);
     if (status == GCOLL_OK)
         status = prepare_steps(run, messages);
@@ -254,7 +239,9 @@ gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, 
 
 fail_scratch:
     gcoll_detach(run->scratch_attached);
-    gcoll_release(context, run->scratch, run->scratch_bytes);
+    release_scratch(run);
+fail_work:
+    gcoll_device_work_destroy(run);
 fail_memory:
     gcoll_release(context, run->memory, run->memory_bytes);
 fail_run:
@@ -269,7 +256,8 @@ void gcoll_run_destroy(gcoll_run *run) {
     gcoll_detach(run->attached);
     gcoll_detach(run->scratch_attached);
     gcoll_cache_put(run->entry);
-    gcoll_release(run->context, run->scratch, run->scratch_bytes);
+    release_scratch(run);
+    gcoll_device_work_destroy(run);
     gcoll_release(run->context, run->memory, run->memory_bytes);
     gcoll_release(run->context, run, sizeof *run);
 }
@@ -291,9 +279,11 @@ static void release_rounds(gcoll_run *run) {
     }
 }
 
-static void finish_step(gcoll_run *run, uint32_t index) {
+void gcoll_run_finish_step(gcoll_run *run, uint32_t index) {
     const gcoll_plan *plan = run->plan;
     const gcoll_step *step = &plan->steps[index];
+    if (run->work && run->steps[index].posted)
+        gcoll_device_work_messages(run, -1);
     run->steps[index].posted = false;
     run->waiting[index] = step->dependencies; /* for the next run: in this one all of them are done */
     run->unfinished--;
@@ -301,6 +291,8 @@ static void finish_step(gcoll_run *run, uint32_t index) {
     for (uint32_t i = 0; i < step->successors; i++)
         if (--run->waiting[successor[i]] == 0 && successor[i] < run->released)
             push_ready(run, successor[i]);
+    if (run->work && run->unfinished == 0)
+        gcoll_device_work_end(run);
     if (!run->round_left || --run->round_left[step->round] > 0)
         return;
     while (run->oldest_round < plan->rounds && run->round_left[run->oldest_round] == 0)
@@ -310,7 +302,7 @@ static void finish_step(gcoll_run *run, uint32_t index) {
 
 static void message_done(gcoll_message *message) {
     bound_step *bound = message->owner;
-    finish_step(bound->run, (uint32_t)(bound - bound->run->steps));
+    gcoll_run_finish_step(bound->run, (uint32_t)(bound - bound->run->steps));
 }
 
 /* False if the context broke. */
@@ -321,6 +313,8 @@ static bool post(gcoll_run *run, bound_step *bound) {
         return false;
     gcoll_message *message = bound->message;
     bound->posted = true;
+    if (run->work)
+        gcoll_device_work_messages(run, 1);
     message->stream = run->sequence;
     if (step->kind != GCOLL_STEP_SEND) {
         context->transport->post_recv(context->endpoint, step->peer, message);
@@ -352,19 +346,26 @@ static void run_local(gcoll_run *run, bound_step *bound) {
     }
 }
 
+/* False if the context broke. */
+static bool start_step(gcoll_run *run, uint32_t index) {
+    bound_step *bound = &run->steps[index];
+    if (bound->message)
+        return post(run, bound);
+    if (run->work && gcoll_step_is_on_device(run->plan, bound->step))
+        return gcoll_device_work_begin(run, index);
+    run_local(run, bound);
+    gcoll_run_finish_step(run, index);
+    return true;
+}
+
 void gcoll_run_advance(gcoll_run *run) {
+    if (run->work)
+        gcoll_device_work_poll(run);
     if (run->ready_head == run->ready_tail)
         return;
-    while (run->ready_head < run->ready_tail) {
-        uint32_t index = run->ready[run->ready_head++];
-        bound_step *bound = &run->steps[index];
-        if (!bound->message) {
-            run_local(run, bound);
-            finish_step(run, index);
-        } else if (!post(run, bound)) {
+    while (run->ready_head < run->ready_tail)
+        if (!start_step(run, run->ready[run->ready_head++]))
             return;
-        }
-    }
 }
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -381,6 +382,8 @@ static gcoll_status check_buffers(const gcoll_run *run) {
     for (uint32_t i = 0; i < run->plan->step_count && status == GCOLL_OK; i++) {
         const bound_step *bound = &run->steps[i];
         const uint64_t bytes = bound->step->count * run->type_bytes;
+        if (gcoll_step_is_on_device(run->plan, bound->step))
+            continue;
         status = check_piece(bound->dst, bytes);
         if (status == GCOLL_OK)
             status = check_piece(bound->a, bytes);
@@ -403,6 +406,8 @@ gcoll_status gcoll_run_start(gcoll_run *run) {
     gcoll_context *context = run->context;
     const gcoll_plan *plan = run->plan;
     gcoll_status status = check_buffers(run);
+    if (status == GCOLL_OK && run->work)
+        status = gcoll_device_work_start(run);
     if (status != GCOLL_OK)
         return status;
     run->unfinished = plan->step_count;
@@ -436,6 +441,8 @@ void gcoll_run_drop(gcoll_run *run) {
     if (!run->in_flight)
         return;
     run->in_flight = false;
+    if (run->work)
+        gcoll_device_work_end(run);
     gcoll_run **link = &run->context->runs;
     while (*link != run)
         link = &(*link)->next;

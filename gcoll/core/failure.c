@@ -300,18 +300,25 @@ static void advance_all(gcoll_context *context) {
         context->transport->flush(context->endpoint);
 }
 
+/* Devices wake nobody, so while one of them is at work nobody sleeps for long. A rank by itself waits for
+ * devices only. */
 static void progress(gcoll_context *context, int64_t wait_us) {
+    const bool busy = gcoll_memory_is_busy(context->acceleration);
     bool moved = false;
-    gcoll_status status = context->transport->progress(context->endpoint, wait_us, &moved);
+    gcoll_status status = GCOLL_OK;
+    if (context->endpoint)
+        status = context->transport->progress(context->endpoint, busy ? 0 : wait_us, &moved);
     if (status != GCOLL_OK)
         gcoll_break_operation(context, status, GCOLL_NO_RANK, "%s", gcoll_last_error());
+    else if (busy && !moved && wait_us > 0)
+        gcoll_memory_rest(context->acceleration);
 }
 
 gcoll_status gcoll_context_drive(gcoll_context *context, int64_t wait_us) {
     heed_abort(context);
     if (!context->broken)
         advance_all(context);
-    if (!context->broken && context->endpoint)
+    if (!context->broken)
         progress(context, wait_us);
     if (!context->broken)
         advance_all(context);
@@ -336,6 +343,14 @@ struct watch {
 static void watch_over(gcoll_context *context, struct watch *watch, int64_t now) {
     int64_t interval = probe_interval_ms(context);
     int64_t waited = now - watch->started_ms;
+    if (waited >= context->timeout_ms && gcoll_memory_is_busy(context->acceleration)) {
+        gcoll_break_operation(context, GCOLL_ERR_TIMEOUT, context->rank,
+                              "timed out after %lld ms: a device of rank %u has not done what it was given",
+                              (long long)waited, context->rank);
+        return;
+    }
+    if (!context->endpoint)
+        return;
     if (context->doubt_ms != 0 && now >= context->doubt_ms)
         settle_doubt(context);
     /* Who was asked only just now, or not at all because this thread was held up, may still answer. */
