@@ -13,7 +13,7 @@ namespace {
 constexpr uint32_t kHost = GCOLL_HOST_MEMORY;
 constexpr uint32_t kFirst = GCOLL_DEVICE_MEMORY(0), kSecond = GCOLL_DEVICE_MEMORY(1);
 
-enum { kFold, kIn, kSend, kRecv, kReduce, kOut, kSpread };
+enum Step : uint32_t { kFold, kIn, kSend, kRecv, kReduce, kOut, kSpread };
 
 // exchange(), of two buffers each, all on device 0: fold, copy to the host, exchange there, reduce, copy
 // back, spread.
@@ -232,7 +232,7 @@ TEST(VerifyStaged, Rubbish) {
         Flat flat(job);
         for (uint64_t changes = 1 + random() % 2; changes > 0; changes--) {
             gcoll_plan &plan = flat.plan(random() % 2);
-            gcoll_step &step = plan.steps[random() % 2 ? kFold : random() % 7];
+            gcoll_step &step = plan.steps[random() % 2 * (random() % 7)];
             const uint64_t value = any();
             switch (random() % 8) {
             case 0:
