@@ -6,6 +6,8 @@
  * becomes infinity, and a NaN keeps the payload bits that fit. Rounding makes a NaN quiet; widening leaves
  * that to the arithmetic that follows. The 16-bit values are the low bits of a uint32_t, the others being
  * zero.
+ *
+ * nvcc compiles them for the host and for devices.
  */
 #ifndef GCOLL_BASE_HALF_H
 #define GCOLL_BASE_HALF_H
@@ -13,13 +15,19 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t gcoll_float_bits(float value) {
+#if defined(__CUDACC__)
+#define GCOLL_HALF_FUNCTION static inline __host__ __device__
+#else
+#define GCOLL_HALF_FUNCTION static inline
+#endif
+
+GCOLL_HALF_FUNCTION uint32_t gcoll_float_bits(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
 
-static inline float gcoll_float_of_bits(uint32_t bits) {
+GCOLL_HALF_FUNCTION float gcoll_float_of_bits(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
@@ -29,7 +37,7 @@ static inline float gcoll_float_of_bits(uint32_t bits) {
  * and 127 - 15 to go from one bias to the other. */
 #define GCOLL_HALF_REBIAS ((uint32_t)(127 - 15) << 23)
 
-static inline float gcoll_half_widen(uint32_t half) {
+GCOLL_HALF_FUNCTION float gcoll_half_widen(uint32_t half) {
     uint32_t sign = (half & 0x8000) << 16;
     uint32_t shifted = (half & 0x7fff) << 13;
     uint32_t normal = shifted + GCOLL_HALF_REBIAS;
@@ -42,7 +50,7 @@ static inline float gcoll_half_widen(uint32_t half) {
     return gcoll_float_of_bits(sign | bits);
 }
 
-static inline uint32_t gcoll_half_round(float value) {
+GCOLL_HALF_FUNCTION uint32_t gcoll_half_round(float value) {
     uint32_t bits = gcoll_float_bits(value);
     uint32_t sign = (bits >> 16) & 0x8000;
     uint32_t magnitude = bits & 0x7fffffff;
@@ -58,11 +66,11 @@ static inline uint32_t gcoll_half_round(float value) {
     return sign | half;
 }
 
-static inline float gcoll_bfloat16_widen(uint32_t value) {
+GCOLL_HALF_FUNCTION float gcoll_bfloat16_widen(uint32_t value) {
     return gcoll_float_of_bits(value << 16);
 }
 
-static inline uint32_t gcoll_bfloat16_round(float value) {
+GCOLL_HALF_FUNCTION uint32_t gcoll_bfloat16_round(float value) {
     uint32_t bits = gcoll_float_bits(value);
     uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     uint32_t nan = (bits >> 16) | 0x0040;
@@ -71,7 +79,7 @@ static inline uint32_t gcoll_bfloat16_round(float value) {
 
 /* The same for what arithmetic on widened values gave: a NaN among these is quiet, and nothing but zeros
  * stands in its lower half, so that rounding carries nothing into the upper one and no test is needed. */
-static inline uint32_t gcoll_bfloat16_round_result(float value) {
+GCOLL_HALF_FUNCTION uint32_t gcoll_bfloat16_round_result(float value) {
     uint32_t bits = gcoll_float_bits(value);
     return (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
 }
