@@ -39,6 +39,17 @@ typedef struct gcoll_simulate_link {
     double latency; /* s, 0 to alpha: the part of alpha that holds no port */
 } gcoll_simulate_link;
 
+/* What steps in the memory of devices take: the copies and reductions of staged plans. A device does one copy
+ * to the host, one from there, and one step within its memory at a time, each in the order in which its rank
+ * begins them; the rank's processor and ports are free meanwhile. Devices belong to one rank: those of ranks
+ * that share a host are not the same. */
+typedef struct gcoll_simulate_device {
+    double alpha;   /* s, of each step, from when it is begun */
+    double in, out; /* s per byte copied to the host, and from there */
+    double within; /* s per byte read or written by a step within devices: 2 a byte copied or divided, k + 1 a
+                    * byte that k buffers are reduced to */
+} gcoll_simulate_device;
+
 /* Zero is the default of every field. Numbers are finite and not negative. */
 typedef struct gcoll_simulate_options {
     size_t struct_size;          /* set by gcoll_simulate_options_init */
@@ -62,6 +73,7 @@ typedef struct gcoll_simulate_options {
                              * its messages (but for their latency), by the slower of the two ends */
     const double *arrival;  /* NULL: all at 0; or by rank, when it enters, s */
     bool timeline;          /* fill in `events` */
+    gcoll_simulate_device device; /* `slowness` does not slow it down */
 } gcoll_simulate_options;
 
 GCOLL_API void gcoll_simulate_options_init(gcoll_simulate_options *options);
@@ -74,7 +86,13 @@ typedef enum gcoll_simulate_kind {
     GCOLL_SIMULATE_REDUCE = 3,  /* received or local data are reduced */
     GCOLL_SIMULATE_COPY = 4,    /* also: a message is taken out of the buffer for early ones */
     GCOLL_SIMULATE_DIVIDE = 5,
-    GCOLL_SIMULATE_KIND_COUNT = 6
+    /* By devices: */
+    GCOLL_SIMULATE_COPY_IN = 6,  /* from a device to the host */
+    GCOLL_SIMULATE_COPY_OUT = 7, /* from the host to a device */
+    GCOLL_SIMULATE_FOLD = 8,     /* buffers are reduced */
+    GCOLL_SIMULATE_DEVICE_COPY = 9,
+    GCOLL_SIMULATE_DEVICE_DIVIDE = 10,
+    GCOLL_SIMULATE_KIND_COUNT = 11
 } gcoll_simulate_kind;
 
 /* Why something began when it did, and no earlier. */
@@ -85,7 +103,8 @@ typedef enum gcoll_simulate_reason {
     GCOLL_SIMULATE_BY_PEER = 3,       /* the other end was ready */
     GCOLL_SIMULATE_BY_PORT = 4,       /* another message freed a port */
     GCOLL_SIMULATE_BY_PROCESSOR = 5,  /* the rank's processor was free */
-    GCOLL_SIMULATE_REASON_COUNT = 6
+    GCOLL_SIMULATE_BY_DEVICE = 6,     /* the device had done what it was given before, of the same kind */
+    GCOLL_SIMULATE_REASON_COUNT = 7
 } gcoll_simulate_reason;
 
 /* "send", ..., and "dependency", ...; "?" for a number that is none. */
@@ -99,6 +118,7 @@ typedef struct gcoll_simulate_event {
     uint32_t rank, step; /* step: as gcoll_plan_print numbers them */
     uint32_t peer;       /* SEND, RECV; else GCOLL_SIMULATE_NOBODY */
     uint32_t port;       /* of the rank, from 0, SEND, RECV; else GCOLL_SIMULATE_NOBODY */
+    uint32_t device;     /* of COPY_IN and those that follow it; else GCOLL_SIMULATE_NOBODY */
     gcoll_simulate_kind kind;
 } gcoll_simulate_event;
 

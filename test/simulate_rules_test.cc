@@ -166,6 +166,9 @@ void CheckDurations(const Timeline &t) {
                 const gcoll_simulate_event &work = *t.work[r][i];
                 ASSERT_NEAR(t.Slowness(r) * o.gamma * bytes, work.end - work.begin, kTick);
                 ASSERT_LE(work.ready, work.begin + kTick);
+            } else if (t.work[r][i] && t.work[r][i]->kind == GCOLL_SIMULATE_COPY_OUT) {
+                const gcoll_simulate_event &work = *t.work[r][i];
+                ASSERT_NEAR(o.device.alpha + o.device.out * bytes, work.end - work.begin, kTick);
             }
         }
 }
@@ -184,7 +187,10 @@ void CheckPorts(const Timeline &t) {
         }
         if (e.begin == e.end) // holds nothing
             continue;
-        double &since = free[{e.rank, moves ? int(e.kind) : -1, moves ? e.port : 0}];
+        bool by_device = e.device != GCOLL_SIMULATE_NOBODY;
+        ASSERT_EQ(by_device, e.kind >= GCOLL_SIMULATE_COPY_IN);
+        int lane = moves ? e.kind : !by_device ? -1 : std::min<int>(e.kind, GCOLL_SIMULATE_FOLD);
+        double &since = free[{e.rank, lane, moves ? e.port : by_device ? e.device : 0}];
         ASSERT_GE(e.begin, since) << "rank " << e.rank << " step " << e.step;
         since = std::max(since, e.end);
     }
@@ -346,6 +352,7 @@ void MakeUp(std::mt19937 &random, uint32_t size, Given *given) {
     o.network.latency = o.network.alpha * pick({0, 0, 0.25, 1});
     o.gamma = pick({0, 1e-9, 2.5e-10});
     o.copy = pick({0, 0, 4e-10});
+    o.device = {pick({0, 2e-6}), pick({0, 8e-10}), pick({0, 5e-10}), pick({0, 1e-11})};
     o.type_bytes = 4;
     o.ports = uint32_t(pick({0, 1, 2, 5}));
     o.eager_bytes = uint64_t(pick({0, 0, 64, 1e9}));
@@ -374,6 +381,12 @@ TEST(SimulateRules, HoldForEveryAlgorithm) {
             problem.count = a.collective == GCOLL_BARRIER ? 0 : problem.count;
             problem.segment = random() % 3 ? 0 : random() % 2 ? 100 : 400;
             SetFallbacks(&problem, &a);
+            const uint32_t memory[] = {GCOLL_DEVICE_MEMORY(0), GCOLL_DEVICE_MEMORY(uint32_t(random() % 2))};
+            if (random() % 2)
+                problem.in_memory = problem.out_memory = memory;
+            problem.staging.whole = random() % 2;
+            if (problem.in_memory && (a.collective == GCOLL_ALLREDUCE || a.collective == GCOLL_BROADCAST))
+                problem.buffers = 2;
             if (a.applies && a.applies(&problem) != GCOLL_OK)
                 continue;
             std::vector<Plan> plans = CreateAll(a, problem);

@@ -44,6 +44,15 @@ static gcoll_status check_link(const char *name, const gcoll_simulate_link *link
     return GCOLL_OK;
 }
 
+static gcoll_status check_device(const gcoll_simulate_device *device) {
+    const double values[] = {device->alpha, device->in, device->out, device->within};
+    static const char *const fields[] = {"device.alpha", "device.in", "device.out", "device.within"};
+    gcoll_status status = GCOLL_OK;
+    for (size_t i = 0; i < 4 && !status; i++)
+        status = check_seconds(fields[i], values[i]);
+    return status;
+}
+
 static gcoll_status check_ports(const char *name, uint32_t ports) {
     if (ports <= GCOLL_SIMULATE_MAX_PORTS)
         return GCOLL_OK;
@@ -79,6 +88,8 @@ static gcoll_status read_options(gcoll_sim *sim, const gcoll_simulate_options *o
         status = check_seconds("gamma", o->gamma);
     if (!status)
         status = check_seconds("copy", o->copy);
+    if (!status)
+        status = check_device(&o->device);
     if (!status)
         status = check_ports("ports", o->ports);
     if (!status)
@@ -172,10 +183,13 @@ static gcoll_status prepare(gcoll_sim *sim) {
         status = gcoll_sim_pieces(sim);
     if (!status)
         status = gcoll_sim_nodes(sim);
+    if (!status)
+        status = gcoll_sim_lanes(sim);
     return status ? status : gcoll_sim_ports_create(sim);
 }
 
 static void clean_up(gcoll_sim *sim) {
+    free(sim->lanes);
     free(sim->slots);
     free(sim->ports);
     free(sim->candidates.at);

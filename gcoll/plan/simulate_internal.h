@@ -1,12 +1,13 @@
 /*
  * gcoll/plan/simulate_internal.h - what the files of the simulator share.
  *
- *   simulate.c        the entry: options, memory, results
- *   simulate_nodes.c  who shares a host, and what a message takes
- *   simulate_heap.c   a heap of what is to come
- *   simulate_run.c    events and ranks: the engine's rules in virtual time
- *   simulate_ports.c  which message gets which port when
- *   simulate_path.c   the critical path and the timeline, from what the run noted
+ *   simulate.c          the entry: options, memory, results
+ *   simulate_nodes.c    who shares a host, and what a message takes
+ *   simulate_heap.c     a heap of what is to come
+ *   simulate_run.c      events and ranks: the engine's rules in virtual time
+ *   simulate_ports.c    which message gets which port when
+ *   simulate_devices.c  what the devices of a rank do, and what that takes
+ *   simulate_path.c     the critical path and the timeline, from what the run noted
  *
  * Time counts in picoseconds, so that equal times are equal whatever they were added up from: what happens
  * at one instant is handled together, and who is first does not hang on rounding.
@@ -57,6 +58,7 @@ typedef struct gcoll_sim_step {
     uint32_t port_cause;  /* SEND that started after it was matched: the message that freed the port */
     uint32_t work_cause;  /* the step that kept the processor until `work`; NONE if none did */
     uint32_t port;        /* SEND, RECV, RECV_REDUCE */
+    uint32_t lane;        /* of steps that a device does: in sim->lanes; else NONE */
     uint32_t whole; /* SEND: the first, by place, of the pieces of one message; itself if there is one */
     uint8_t reason; /* gcoll_simulate_reason of `posted` */
     uint8_t state;
@@ -97,6 +99,13 @@ typedef struct gcoll_sim_ports {
     uint32_t listed;  /* the waiting message that they stand in sim->candidates with; NONE */
 } gcoll_sim_ports;
 
+/* What a device does one at a time: copies to the host, copies from there, or steps within its memory. */
+typedef struct gcoll_sim_lane {
+    gcoll_sim_list waiting;
+    uint32_t current; /* the step that it is at; NONE */
+    uint32_t latest;  /* the last one that took it any time; NONE */
+} gcoll_sim_lane;
+
 /* What a message takes. */
 typedef struct gcoll_sim_price {
     int64_t latency, hold;
@@ -117,6 +126,8 @@ typedef struct gcoll_sim {
     gcoll_sim_list matched;    /* messages that were matched now */
     gcoll_sim_ports *ports;    /* ranks' send, ranks' receive, nodes' send, nodes' receive */
     gcoll_sim_slot *slots;
+    gcoll_sim_lane *lanes; /* three a device */
+    uint64_t lane_count, lane_room;
     int64_t now;
     uint64_t pushed; /* events so far */
 } gcoll_sim;
@@ -176,6 +187,16 @@ gcoll_status gcoll_sim_price_message(const gcoll_sim *sim, uint32_t send, gcoll_
 /* What a step takes of its rank's processor, once moved if it is a message. */
 gcoll_status gcoll_sim_price_work(const gcoll_sim *sim, uint32_t id, int64_t *ps);
 
+/* ---- simulate_devices.c -------------------------------------------------------------------------- */
+
+/* Fills in lanes, and the steps'. */
+gcoll_status gcoll_sim_lanes(gcoll_sim *sim);
+/* What a step that a device does is, and whose. */
+gcoll_simulate_kind gcoll_sim_device_kind(const gcoll_sim *sim, uint32_t id);
+uint32_t gcoll_sim_device(const gcoll_sim *sim, uint32_t id);
+/* What it takes of its lane. */
+gcoll_status gcoll_sim_price_device(const gcoll_sim *sim, uint32_t id, int64_t *ps);
+
 /* ---- simulate_run.c, simulate_ports.c --------------------------------------------------------------- */
 
 enum {
@@ -184,6 +205,7 @@ enum {
     GCOLL_SIM_CAME,   /* ... and come to its receiver */
     GCOLL_SIM_FREED,  /* the receive ports of a message can be had again, by messages of the other latency */
     GCOLL_SIM_WORKED, /* id is the step that its processor has done */
+    GCOLL_SIM_STAGED, /* id is the step that a device has done */
 };
 
 /* An event `after` from now; not later than the limit. */

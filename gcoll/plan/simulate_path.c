@@ -8,10 +8,11 @@
 
 #include "gcoll/plan/simulate_internal.h"
 
-static const char *const kind_names[GCOLL_SIMULATE_KIND_COUNT] = {"arrival", "send", "recv",
-                                                                  "reduce",  "copy", "divide"};
-static const char *const reason_names[GCOLL_SIMULATE_REASON_COUNT] = {"arrival", "dependency", "window",
-                                                                      "peer",    "port",       "processor"};
+static const char *const kind_names[GCOLL_SIMULATE_KIND_COUNT] = {
+    "arrival",        "send", "recv",           "reduce",          "copy", "divide", "copy to host",
+    "copy to device", "fold", "copy on device", "divide on device"};
+static const char *const reason_names[GCOLL_SIMULATE_REASON_COUNT] = {
+    "arrival", "dependency", "window", "peer", "port", "processor", "device"};
 
 const char *gcoll_simulate_kind_name(gcoll_simulate_kind kind) {
     return (unsigned)kind < GCOLL_SIMULATE_KIND_COUNT ? kind_names[kind] : "?";
@@ -22,8 +23,10 @@ const char *gcoll_simulate_reason_name(gcoll_simulate_reason reason) {
 }
 
 /* What a step does when it works, by its kind. */
-static gcoll_simulate_kind work_kind(const gcoll_step *step) {
-    switch ((gcoll_step_kind)step->kind) {
+static gcoll_simulate_kind work_kind(const gcoll_sim *sim, uint32_t id) {
+    if (sim->steps[id].lane != GCOLL_SIM_NONE)
+        return gcoll_sim_device_kind(sim, id);
+    switch ((gcoll_step_kind)gcoll_sim_plan_step(sim, id)->kind) {
     case GCOLL_STEP_RECV_REDUCE:
     case GCOLL_STEP_REDUCE:
         return GCOLL_SIMULATE_REDUCE;
@@ -121,10 +124,10 @@ static bool pass_step(walk *w) {
     gcoll_simulate_reason reason = GCOLL_SIMULATE_BY_DEPENDENCY;
     bool message = gcoll_verify_is_message(s), early = message && gcoll_sim_is_early(step);
     if (step->work_cause != GCOLL_SIM_NONE)
-        reason = GCOLL_SIMULATE_BY_PROCESSOR;
+        reason = step->lane != GCOLL_SIM_NONE ? GCOLL_SIMULATE_BY_DEVICE : GCOLL_SIMULATE_BY_PROCESSOR;
     else if (early || !message)
         reason = (gcoll_simulate_reason)step->reason;
-    add(w, step->work, piece_of(sim, id, work_kind(s), reason));
+    add(w, step->work, piece_of(sim, id, work_kind(sim, id), reason));
     if (step->work_cause != GCOLL_SIM_NONE) {
         w->step = step->work_cause;
         return true;
@@ -156,16 +159,17 @@ static gcoll_simulate_event event_of(const gcoll_sim *sim, uint32_t id, gcoll_si
                                      int64_t ready, int64_t begin, int64_t end) {
     bool message = kind == GCOLL_SIMULATE_SEND || kind == GCOLL_SIMULATE_RECV;
     const gcoll_sim_step *step = &sim->steps[id];
-    return (gcoll_simulate_event){.ready = gcoll_sim_seconds(ready),
-                                  .begin = gcoll_sim_seconds(begin),
-                                  .end = gcoll_sim_seconds(end),
-                                  .bytes = gcoll_sim_bytes(sim, id),
-                                  .rank = step->rank,
-                                  .step = gcoll_sim_local(sim, id),
-                                  .peer =
-                                      message ? gcoll_sim_plan_step(sim, id)->peer : GCOLL_SIMULATE_NOBODY,
-                                  .port = message ? step->port : GCOLL_SIMULATE_NOBODY,
-                                  .kind = kind};
+    return (gcoll_simulate_event){
+        .ready = gcoll_sim_seconds(ready),
+        .begin = gcoll_sim_seconds(begin),
+        .end = gcoll_sim_seconds(end),
+        .bytes = gcoll_sim_bytes(sim, id),
+        .rank = step->rank,
+        .step = gcoll_sim_local(sim, id),
+        .peer = message ? gcoll_sim_plan_step(sim, id)->peer : GCOLL_SIMULATE_NOBODY,
+        .port = message ? step->port : GCOLL_SIMULATE_NOBODY,
+        .device = step->lane != GCOLL_SIM_NONE ? gcoll_sim_device(sim, id) : GCOLL_SIMULATE_NOBODY,
+        .kind = kind};
 }
 
 /* Up to two events: a message, and work. */
@@ -188,7 +192,7 @@ static uint32_t events_of(const gcoll_sim *sim, uint32_t id, gcoll_simulate_even
         return n;
     }
     int64_t ready = n == 0 ? step->ready : gcoll_sim_is_early(step) ? step->posted : step->moved;
-    events[n++] = event_of(sim, id, work_kind(s), ready, step->work, step->end);
+    events[n++] = event_of(sim, id, work_kind(sim, id), ready, step->work, step->end);
     return n;
 }
 

@@ -118,6 +118,36 @@ static gcoll_status take_up(gcoll_sim *sim, gcoll_sim_rank *rank, uint32_t id) {
     return gcoll_sim_push(sim, ps, GCOLL_SIM_WORKED, id);
 }
 
+/* Gives a lane what waits for it, until it has something to do. */
+static gcoll_status run_lane(gcoll_sim *sim, gcoll_sim_lane *lane) {
+    while (lane->current == GCOLL_SIM_NONE && lane->waiting.head != GCOLL_SIM_NONE) {
+        const uint32_t id = gcoll_sim_take(sim, &lane->waiting);
+        gcoll_sim_step *step = &sim->steps[id];
+        int64_t ps = 0;
+        gcoll_status status = gcoll_sim_price_device(sim, id, &ps);
+        if (status)
+            return status;
+        step->work = sim->now;
+        if (step->work > step->posted) /* the lane was at another one, which ended now */
+            step->work_cause = lane->latest;
+        if (ps == 0) {
+            finish(sim, id);
+            continue;
+        }
+        lane->current = lane->latest = id;
+        return gcoll_sim_push(sim, ps, GCOLL_SIM_STAGED, id);
+    }
+    return GCOLL_OK;
+}
+
+static gcoll_status staged(gcoll_sim *sim, uint32_t id) {
+    gcoll_sim_lane *lane = &sim->lanes[sim->steps[id].lane];
+    lane->current = GCOLL_SIM_NONE;
+    finish(sim, id);
+    wake(sim, sim->steps[id].rank);
+    return run_lane(sim, lane);
+}
+
 static gcoll_status begin(gcoll_sim *sim, gcoll_sim_rank *rank, uint32_t id) {
     gcoll_sim_step *step = &sim->steps[id];
     step->state = GCOLL_SIM_POSTED;
@@ -125,6 +155,10 @@ static gcoll_status begin(gcoll_sim *sim, gcoll_sim_rank *rank, uint32_t id) {
     if (step->posted > step->ready) { /* the processor has been busy since, and the last one ended now */
         step->cause = rank->latest;
         step->reason = GCOLL_SIMULATE_BY_PROCESSOR;
+    }
+    if (step->lane != GCOLL_SIM_NONE) {
+        gcoll_sim_append(sim, &sim->lanes[step->lane].waiting, id);
+        return run_lane(sim, &sim->lanes[step->lane]);
     }
     if (!gcoll_verify_is_message(gcoll_sim_plan_step(sim, id)))
         return take_up(sim, rank, id);
@@ -190,6 +224,9 @@ static gcoll_status handle(gcoll_sim *sim, gcoll_sim_entry event) {
         break;
     case GCOLL_SIM_FREED:
         status = gcoll_sim_ports_freed(sim, event.id, true);
+        break;
+    case GCOLL_SIM_STAGED:
+        status = staged(sim, event.id);
         break;
     default: /* GCOLL_SIM_WORKED */
         sim->ranks[sim->steps[event.id].rank].current = GCOLL_SIM_NONE;
