@@ -160,6 +160,10 @@ static gcoll_status find_all(gcoll_arguments *arguments, gcoll_acceleration *acc
             status = find(acceleration, given, arguments->buffers.in[k], "input", k, &in[k]);
         if (status != GCOLL_OK)
             return status;
+        if (!arguments->buffers.out[k]) /* a buffer that is not there is nowhere else */
+            out[k] = in[k];
+        else if (!call->in_place && !arguments->buffers.in[k])
+            in[k] = out[k];
         *found = *found || in[k] != GCOLL_HOST_MEMORY || out[k] != GCOLL_HOST_MEMORY;
         hash = (hash * 31 + in[k]) * 31 + out[k];
     }
