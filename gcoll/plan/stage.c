@@ -181,13 +181,16 @@ static void emit_by_ranges(gcoll_stage *s) {
     for (uint32_t begin = 0, end; begin < plan->step_count; before = begin, begin = end) {
         end = round_end(plan, begin);
         gcoll_plan_round_at_least(s->builder, plan->steps[begin].round);
+        for (; loaded < end; loaded++)
+            load_for(s, loaded);
+        for (uint32_t i = begin; i < end; i++)
+            emit_step(s, i);
+        /* Behind the messages: these are to be on their way first. */
         const uint32_t ahead = end < plan->step_count ? round_end(plan, end) : end;
         for (; loaded < ahead; loaded++)
             load_for(s, loaded);
         for (uint32_t i = before; i < begin; i++)
             unload_after(s, i);
-        for (uint32_t i = begin; i < end; i++)
-            emit_step(s, i);
     }
     for (uint32_t i = before; i < plan->step_count; i++)
         unload_after(s, i);
