@@ -66,6 +66,11 @@ build_by_hand static "${static[@]}"
 "$CC" "$source/examples/allreduce.c" "${compile[@]}" "${shared[@]}" -Wl,-rpath,"$lib" -o "$place/allreduce"
 bash "$source/test/package/example.sh" "$place/allreduce"
 
+# The larger example, as its README says to build it.
+"$CC" -O3 "$source"/examples/train/*.c "${compile[@]}" "${shared[@]}" -Wl,-rpath,"$lib" -lm -o "$place/train"
+"$place/train" --channels 4 --images 32 --test-images 0 --epochs 1 >/dev/null || fail "examples/train"
+echo "good: train"
+
 [ "$(find "$prefix/include" -type f | wc -l)" -eq "$(find "$source/gcoll" -maxdepth 1 -name '*.h' | wc -l)" ] ||
     fail "not every public header is installed"
 if [ -x "$prefix/bin/gcoll_bench" ]; then

@@ -1,0 +1,137 @@
+/* checkpoint.c - header, weights, velocity. */
+#include "checkpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char magic[16] = "gcoll train 1\n";
+
+checkpoint checkpoint_new(const train_options *options, uint64_t parameters) {
+    checkpoint self;
+    memset(&self, 0, sizeof self); /* gaps too, as all bytes are hashed */
+    memcpy(self.magic, magic, sizeof magic);
+    self.seed = options->seed;
+    self.images = options->images;
+    self.batch = options->batch;
+    self.ranks = options->size;
+    self.channels = options->channels;
+    self.parameters = parameters;
+    self.rate = options->rate;
+    (void)snprintf(self.algorithm, sizeof self.algorithm, "%s", options->algorithm);
+    return self;
+}
+
+static bool fail(char *what, size_t bytes, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(what, bytes, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bool checkpoint_matches(const checkpoint *self, const checkpoint *other, char *what, size_t bytes) {
+    const struct {
+        const char *name;
+        double own, others;
+    } rows[] = {
+        {"ranks", (double)self->ranks, (double)other->ranks},
+        {"--seed", (double)self->seed, (double)other->seed},
+        {"--images", (double)self->images, (double)other->images},
+        {"--batch", (double)self->batch, (double)other->batch},
+        {"--channels", (double)self->channels, (double)other->channels},
+        {"--rate", self->rate, other->rate},
+        {"parameters", (double)self->parameters, (double)other->parameters},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        if (rows[r].own != rows[r].others) {
+            return fail(what, bytes, "%s: %.15g here, %.15g there", rows[r].name, rows[r].own,
+                        rows[r].others);
+        }
+    }
+    return true;
+}
+
+static uint64_t hash_of(checkpoint header, const float *weights, const float *velocity) {
+    const uint64_t bytes = header.parameters * sizeof(float);
+    header.hash = 0;
+    return hash_bytes(hash_bytes(hash_bytes(HASH_BEGIN, &header, sizeof header), weights, bytes), velocity,
+                      bytes);
+}
+
+static bool write_file(const char *path, const checkpoint *header, const float *weights,
+                       const float *velocity) {
+    FILE *file = fopen(path, "wb");
+    if (file == NULL) {
+        return false;
+    }
+    bool good = fwrite(header, sizeof *header, 1, file) == 1 &&
+                fwrite(weights, sizeof(float), header->parameters, file) == header->parameters &&
+                fwrite(velocity, sizeof(float), header->parameters, file) == header->parameters &&
+                fflush(file) == 0 && fsync(fileno(file)) == 0;
+    return fclose(file) == 0 && good;
+}
+
+/* So that the new name of the file outlasts a loss of power. Not every file system can do it. */
+static void keep_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
+    const int descriptor = folder != NULL ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (descriptor >= 0) {
+        (void)fsync(descriptor);
+        (void)close(descriptor);
+    }
+    free(folder);
+}
+
+bool checkpoint_write(const char *path, const checkpoint *self, const float *weights, const float *velocity,
+                      char *what, size_t bytes) {
+    char temporary[4096];
+    checkpoint header = *self;
+    header.hash = hash_of(header, weights, velocity);
+    if ((size_t)snprintf(temporary, sizeof temporary, "%s.new", path) >= sizeof temporary) {
+        return fail(what, bytes, "the name of the checkpoint is too long");
+    }
+    if (!write_file(temporary, &header, weights, velocity) || rename(temporary, path) != 0) {
+        const int error = errno;
+        (void)unlink(temporary);
+        return fail(what, bytes, "writing the checkpoint %s: %s", path, strerror(error));
+    }
+    keep_name(path);
+    return true;
+}
+
+static bool read_file(FILE *file, const char *path, checkpoint *self, float *weights, float *velocity,
+                      char *what, size_t bytes) {
+    checkpoint found;
+    char difference[100];
+    if (fread(&found, sizeof found, 1, file) != 1 || memcmp(found.magic, magic, sizeof magic) != 0) {
+        return fail(what, bytes, "%s is not a checkpoint of this program", path);
+    }
+    if (!checkpoint_matches(self, &found, difference, sizeof difference)) {
+        return fail(what, bytes, "%s is of another training: %s", path, difference);
+    }
+    const size_t count = self->parameters;
+    if (fread(weights, sizeof(float), count, file) != count ||
+        fread(velocity, sizeof(float), count, file) != count || fgetc(file) != EOF ||
+        found.hash != hash_of(found, weights, velocity)) {
+        return fail(what, bytes, "%s is damaged", path);
+    }
+    *self = found;
+    return true;
+}
+
+bool checkpoint_read(const char *path, checkpoint *self, float *weights, float *velocity, char *what,
+                     size_t bytes) {
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        return fail(what, bytes, "reading the checkpoint %s: %s", path, strerror(errno));
+    }
+    const bool good = read_file(file, path, self, weights, velocity, what, bytes);
+    (void)fclose(file);
+    return good;
+}
