@@ -248,7 +248,7 @@ TEST(Stage, RowsThatSayHowAreStagedSo) {
     const Steps ring = Program("cuda_ring", problem);
     EXPECT_EQ((Steps{"copy H D0.in0 10", "copy H D0.in1 10", "reduce H H H 10", "fence"}),
               Steps(ring.begin(), ring.begin() + 4));
-    problem.staging.local = GCOLL_LOCAL_HOST;
+    problem.staging.local = GCOLL_LOCAL_PEER;
     EXPECT_EQ("fold D0.out0 D0.in0 D0.in1 10", Program("cuda_halving_doubling", problem).at(0));
     const Steps pipelined = Program("cuda_halving_doubling_pipelined", problem);
     EXPECT_EQ("fold D0.out0 D0.in0 D0.in1 5", pipelined.at(0)); // the half that is sent first
