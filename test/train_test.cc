@@ -1,0 +1,210 @@
+// examples/train: it learns, by one rank and by several alike, and goes on where it was.
+#include <pty.h>
+
+#include "test/train_support.h"
+
+namespace {
+
+using namespace train_test;
+
+TEST(Train, Learns) {
+    const outcome o = train({"--channels", "8", "--images", "600", "--test-images", "200", "--epochs", "8",
+                             "--batch", "4", "--algorithm", "ring"});
+    expect_good(o);
+    EXPECT_NEAR(losses_of(o, 1).training, 2.3, 0.2); // the logarithm of ten: knows nothing yet
+    EXPECT_GT(accuracy(o), 50);                      // of 200 images that it has not seen; chance is 10
+}
+
+// The mean over ranks of gradients is the gradient of all their images, also where 50 images in steps of 12
+// leave 2.
+TEST(Train, SeveralRanksLearnWhatOneDoes) {
+    std::map<int, losses> found;
+    for (int ranks : {1, 2, 3}) {
+        const outcome o = train(small(
+            {"--local", std::to_string(ranks), "--batch", std::to_string(12 / ranks), "--epochs", "3"}));
+        expect_good(o);
+        found[ranks] = losses_of(o, 3);
+    }
+    for (int ranks : {2, 3}) {
+        EXPECT_NEAR(found[ranks].training, found[1].training, 2e-4) << ranks;
+        EXPECT_NEAR(found[ranks].test, found[1].test, 2e-4) << ranks;
+    }
+}
+
+TEST(Train, ImagesAreSharedEvenly) {
+    const outcome o = train(small({"--local", "3"}));
+    expect_good(o);
+    EXPECT_TRUE(contains(o.out, "     0        16 ")) << o.out; // 4 steps of 12 images, one of 2
+    EXPECT_TRUE(contains(o.out, "     1        17 ")) << o.out;
+    EXPECT_TRUE(contains(o.out, "     2        17 ")) << o.out;
+    EXPECT_EQ(result(o, 2), "5");
+}
+
+TEST(Train, MoreRanksThanImages) {
+    const outcome o = train(small({"--local", "4", "--images", "3", "--test-images", "0"}));
+    expect_good(o);
+    EXPECT_EQ(result(o, 2), "1");
+}
+
+TEST(Train, ResultsDependOnTheSeedAlone) {
+    const outcome first = train(small({"--local", "3", "--algorithm", "ring"}));
+    const outcome again = train(small({"--local", "3", "--algorithm", "ring"}));
+    const outcome other =
+        train(small({"--local", "3", "--algorithm", "ring", "--seed", "18446744073709551615"}));
+    EXPECT_EQ(weights(first), weights(again));
+    EXPECT_NE(weights(first), weights(other));
+    EXPECT_EQ(algorithm(first), "ring");
+}
+
+TEST(Train, AlgorithmsThatGiveRanksTheSameBits) {
+    for (const char *name :
+         {"sorted_linear_tree", "pre_reduced_ring", "recursive_doubling", "linear", "circulant"}) {
+        const outcome o = train(small({"--local", "3", "--algorithm", name}));
+        expect_good(o);
+        EXPECT_EQ(algorithm(o).substr(0, std::strlen(name)), name);
+    }
+}
+
+TEST(Train, AlgorithmsThatDoNotAreRefused) {
+    const outcome o = train(small({"--local", "3", "--algorithm", "ring_full"}));
+    EXPECT_EQ(o.status, 1);
+    EXPECT_TRUE(contains(o.err, "ring_full")) << o.err;
+    EXPECT_FALSE(contains(o.out, "epoch")) << o.out;
+}
+
+// ---- Checkpoints -----------------------------------------------------------------------------------------
+
+TEST(TrainCheckpoint, ResumedRunEndsWithTheSameBits) {
+    for (const char *name : {"auto", "pre_reduced_ring"}) {
+        folder place;
+        const std::string file = place.path + "/checkpoint";
+        const outcome whole =
+            train(small({"--local", "3", "--epochs", "4", "--algorithm", name, "--checkpoint", file}));
+        const outcome half = train(
+            small({"--local", "3", "--epochs", "2", "--algorithm", algorithm(whole), "--checkpoint", file}));
+        const outcome rest =
+            train(small({"--local", "3", "--epochs", "4", "--checkpoint", file, "--resume"}));
+        expect_good(half);
+        expect_good(rest);
+        EXPECT_TRUE(contains(rest.out, "goes on after epoch 2")) << rest.out;
+        EXPECT_FALSE(contains(rest.out, "epoch 2/4")) << rest.out;
+        EXPECT_NE(weights(half), weights(whole));
+        EXPECT_EQ(weights(rest), weights(whole));
+        EXPECT_EQ(algorithm(rest), algorithm(whole)); // auto keeps to what the checkpoint says
+        EXPECT_EQ(losses_of(rest, 4).training, losses_of(whole, 4).training);
+        EXPECT_FALSE(std::filesystem::exists(file + ".new"));
+    }
+}
+
+TEST(TrainCheckpoint, NothingLeftToDo) {
+    folder place;
+    const strings arguments = small({"--checkpoint", place.path + "/checkpoint"});
+    strings again = arguments;
+    again.push_back("--resume");
+    const outcome first = train(arguments), second = train(again);
+    expect_good(second);
+    EXPECT_EQ(weights(first), weights(second));
+    EXPECT_EQ(result(second, 2), "0");
+}
+
+struct damaged {
+    folder place;
+    std::string file = place.path + "/checkpoint";
+    std::string good;
+    damaged() {
+        expect_good(train(small({"--checkpoint", file})));
+        good = program_test::file_text(file);
+    }
+    std::string resume(const std::string &text, const strings &more = {}) {
+        std::ofstream(file, std::ios::binary) << text;
+        strings arguments = {"--checkpoint", file, "--resume"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const outcome o = train(small(arguments));
+        EXPECT_EQ(o.status, 1) << o.out << o.err;
+        EXPECT_TRUE(contains(o.err, "rank 1: ")) << o.err; // the others are told as well
+        EXPECT_EQ(program_test::file_text(file), text);    // and the file is left alone
+        return o.err;
+    }
+};
+
+TEST(TrainCheckpoint, DamagedOnesAreRefused) {
+    damaged d;
+    std::string flipped = d.good, longer = d.good + "x", header = d.good;
+    flipped[d.good.size() - 5] ^= 1;
+    header[16 + 7 * 8] ^= 1; // of the epoch
+    EXPECT_TRUE(contains(d.resume(flipped), "is damaged"));
+    EXPECT_TRUE(contains(d.resume(longer), "is damaged"));
+    EXPECT_TRUE(contains(d.resume(header), "is damaged"));
+    EXPECT_TRUE(contains(d.resume(d.good.substr(0, d.good.size() - 1)), "is damaged"));
+    EXPECT_TRUE(contains(d.resume(d.good.substr(0, 20)), "is not a checkpoint"));
+    EXPECT_TRUE(contains(d.resume(""), "is not a checkpoint"));
+    EXPECT_TRUE(contains(d.resume("x" + d.good.substr(1)), "is not a checkpoint"));
+}
+
+TEST(TrainCheckpoint, ThoseOfAnotherTrainingAreRefused) {
+    damaged d;
+    EXPECT_TRUE(
+        contains(d.resume(d.good, {"--batch", "5"}), "is of another training: --batch: 5 here, 4 there"));
+    EXPECT_TRUE(contains(d.resume(d.good, {"--local", "3"}), "ranks: 3 here, 2 there"));
+    EXPECT_TRUE(contains(d.resume(d.good, {"--channels", "5"}), "--channels: 5 here, 4 there"));
+    EXPECT_TRUE(contains(d.resume(d.good, {"--rate", "0.02"}), "--rate: 0.02 here, 0.005 there"));
+}
+
+TEST(TrainCheckpoint, PlacesThatAreNotThere) {
+    folder place;
+    const std::string file = place.path + "/missing/checkpoint";
+    const outcome read = train(small({"--checkpoint", file, "--resume"}));
+    EXPECT_EQ(read.status, 1);
+    EXPECT_TRUE(contains(read.err, file + ": No such file or directory")) << read.err;
+    const outcome write = train(small({"--checkpoint", file}));
+    EXPECT_EQ(write.status, 1);
+    EXPECT_TRUE(contains(write.err, file + ": No such file or directory")) << write.err;
+}
+
+// ---- What is shown, and what is left behind ---------------------------------------------------------------
+
+TEST(Train, LeavesNothingBehind) {
+    folder place;
+    expect_good(train(small({"--local", "3"}), {"TMPDIR=" + place.path}));
+    EXPECT_TRUE(std::filesystem::is_empty(place.path));
+}
+
+TEST(Train, ShowsABarOnATerminalOnly) {
+    int terminal = -1, side = -1;
+    ASSERT_EQ(openpty(&terminal, &side, nullptr, nullptr, nullptr), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        dup2(side, 2);
+        FILE *nowhere = std::freopen("/dev/null", "w", stdout);
+        alarm(nowhere != nullptr ? program_test::limit_s : 1);
+        execl(TRAIN, TRAIN, "--channels", "4", "--images", "40", "--epochs", "1", "--step-ms", "50", nullptr);
+        _exit(127);
+    }
+    close(side);
+    std::string shown;
+    char part[1000];
+    for (ssize_t got; (got = read(terminal, part, sizeof part)) > 0;)
+        shown.append(part, static_cast<size_t>(got));
+    close(terminal);
+    int how = 0;
+    EXPECT_EQ(waitpid(pid, &how, 0), pid);
+    EXPECT_EQ(how, 0);
+    EXPECT_TRUE(contains(shown, "epoch 1/1  [")) << shown;
+    EXPECT_TRUE(contains(shown, "loss ")) << shown;
+}
+
+// A slow rank computes for longer; what a sleep lasts at least is certain.
+TEST(Train, SlowRanksAreSlow) {
+    const outcome o = train(small({"--local", "2", "--images", "40", "--step-ms", "20", "--slow", "1:100"}));
+    expect_good(o);
+    double compute[2] = {0, 0};
+    for (const std::string &line : lines(o.out)) {
+        const strings row = words(line);
+        if (row.size() == 4 && (row[0] == "0" || row[0] == "1"))
+            compute[row[0] == "1"] = std::atof(row[2].c_str());
+    }
+    EXPECT_GE(compute[0], 5 * 0.020);
+    EXPECT_GE(compute[1], 5 * 0.040);
+}
+
+} // namespace
