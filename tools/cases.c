@@ -153,8 +153,9 @@ bool tool_cases_create(const tool_options *options, const tool_target *target, u
     c.combinations = calloc(c.axis[COMBINATION], sizeof *c.combinations);
     c.nodes = calloc((size_t)size * TOOL_SURROUNDINGS, sizeof *c.nodes);
     c.arrivals_ns = calloc(size, sizeof *c.arrivals_ns);
+    c.memory = calloc(options->inputs, sizeof *c.memory);
     *cases = c;
-    if (c.combinations == NULL || c.nodes == NULL || c.arrivals_ns == NULL)
+    if (c.combinations == NULL || c.nodes == NULL || c.arrivals_ns == NULL || c.memory == NULL)
         return false;
     combine(&set, c.combinations);
     fill_surroundings(&c);
@@ -167,6 +168,7 @@ bool tool_cases_create(const tool_options *options, const tool_target *target, u
 }
 
 void tool_cases_free(tool_cases *cases) {
+    free(cases->memory);
     free(cases->arrivals_ns);
     free(cases->nodes);
     free(cases->combinations);
@@ -197,4 +199,5 @@ void tool_cases_at(const tool_cases *c, uint64_t index, tool_shape *shape) {
         p->segment = 1;
     memcpy(p->option, shape->choice.option, sizeof p->option);
     surround(c, (uint32_t)at[SURROUNDINGS], shape);
+    tool_place_buffers(o, shape->choice.algorithm, p, c->memory);
 }

@@ -1,5 +1,8 @@
 /* tools/draw.c - a picture of a job: ranks from top to bottom, simulated time from left to right, an arrow
- * from where a message leaves to where it has come in. */
+ * from where a message leaves to where it has come in.
+ *
+ * Where devices take part, each rank has lanes below its line, on which bars show when its devices and ports
+ * are busy: what overlaps stands one above the other. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -25,15 +28,31 @@
 #define MESSAGE     96.0 /* pixels that the shortest message should have */
 #define WIDTH_LEAST 520.0
 #define WIDTH_MOST  6000.0
+#define LANE_HEIGHT 11.0 /* of the lanes of devices and ports */
+#define LANE_BAR    8.0
+#define LANE_LEFT   90.0  /* pixels for their names */
+#define LANES_WIDTH 960.0 /* least, and what the shortest message should have then */
+#define LANES_SHORT 24.0
+#define MOST_LANES  16u
 
 #define INK      "#222222"
 #define GREY     "#b8b8b8"
 #define FAINT    "#eeeeee"
+#define SHADE    "#f5f5f5" /* of a lane */
 #define COPY     "#8a8a8a"
 #define MOVED    "#1f6fb4" /* data that overwrite or are new */
 #define REDUCED  "#c8501e" /* data that are reduced */
 #define SIGNALED "#6a8f3c"
 #define ARRIVED  "#8040a0"
+#define TO_HOST  "#2f9e74"
+#define TO_DEV   "#7b61b5"
+#define WITHIN   "#c9a227"
+
+/* A kind of lane that some rank needs. */
+typedef struct lane {
+    gcoll_simulate_kind kind; /* SEND, RECV, COPY_IN, COPY_OUT; FOLD: whatever is done within a device */
+    uint32_t device;
+} lane;
 
 typedef struct picture {
     FILE *file;
@@ -41,17 +60,25 @@ typedef struct picture {
     const gcoll_simulation *simulation;
     const gcoll_simulate_event **sends; /* by position of their receive among the events */
     double *arrival;                    /* by rank, seconds; NULL: all at 0 */
+    double span;                        /* seconds that the width stands for */
     double scale;                       /* pixels a second */
-    double top, right;                  /* of the first rank's line; of the picture's drawn part */
+    double left, top, right;            /* of time 0; of the first rank's line; of the drawn part */
     uint64_t messages;
+    lane lanes[MOST_LANES]; /* of each rank, from top to bottom; none without devices */
+    uint32_t lane_count;
 } picture;
 
 static double x_of(const picture *p, double seconds) {
-    return LEFT + seconds * p->scale;
+    return p->left + seconds * p->scale;
 }
 
 static double y_of(const picture *p, uint32_t rank) {
-    return p->top + LANE * rank;
+    return p->top + (LANE + LANE_HEIGHT * p->lane_count) * rank;
+}
+
+/* The middle of a lane. */
+static double lane_y(const picture *p, uint32_t rank, uint32_t index) {
+    return y_of(p, rank) + 14 + LANE_HEIGHT * index;
 }
 
 static const gcoll_step *step_of(const picture *p, const gcoll_simulate_event *e) {
@@ -99,6 +126,99 @@ static bool match(picture *p) {
     return ends != NULL && p->sends != NULL;
 }
 
+/* ---- Lanes ----------------------------------------------------------------------------------------------
+ */
+
+static gcoll_simulate_kind lane_kind(gcoll_simulate_kind kind) {
+    return kind > GCOLL_SIMULATE_FOLD ? GCOLL_SIMULATE_FOLD : kind;
+}
+
+/* The lane of an event; lane_count: it has none. */
+static uint32_t lane_of(const picture *p, const gcoll_simulate_event *e) {
+    uint32_t i = 0;
+    while (i < p->lane_count && (p->lanes[i].kind != lane_kind(e->kind) || p->lanes[i].device != e->device))
+        i++;
+    return i;
+}
+
+/* In the order in which data pass through them. */
+static uint32_t lane_place(const lane *l) {
+    switch (l->kind) {
+    case GCOLL_SIMULATE_FOLD:
+        return 0;
+    case GCOLL_SIMULATE_COPY_IN:
+        return 1;
+    case GCOLL_SIMULATE_COPY_OUT:
+        return 4;
+    default:
+        return l->kind == GCOLL_SIMULATE_SEND ? 2 : 3;
+    }
+}
+
+static void add_lane(picture *p, gcoll_simulate_kind kind, uint32_t device) {
+    const lane added = {kind, device};
+    uint32_t at = p->lane_count++;
+    for (; at > 0 && (lane_place(&p->lanes[at - 1]) > lane_place(&added) ||
+                      (p->lanes[at - 1].kind == kind && p->lanes[at - 1].device > device));
+         at--)
+        p->lanes[at] = p->lanes[at - 1];
+    p->lanes[at] = added;
+}
+
+/* False: there are too many. */
+static bool find_lanes(picture *p) {
+    const gcoll_simulation *s = p->simulation;
+    for (uint64_t i = 0; i < s->event_count; i++) {
+        const gcoll_simulate_event *e = &s->events[i];
+        if (e->device == GCOLL_SIMULATE_NOBODY || lane_of(p, e) < p->lane_count)
+            continue;
+        if (p->lane_count + 3 > MOST_LANES)
+            return false;
+        add_lane(p, lane_kind(e->kind), e->device);
+    }
+    p->left = p->lane_count > 0 ? LANE_LEFT : LEFT;
+    if (p->lane_count > 0 && p->messages > 0) {
+        add_lane(p, GCOLL_SIMULATE_SEND, GCOLL_SIMULATE_NOBODY);
+        add_lane(p, GCOLL_SIMULATE_RECV, GCOLL_SIMULATE_NOBODY);
+    }
+    return true;
+}
+
+static void name_lanes(const picture *p, uint32_t rank) {
+    bool several = false;
+    for (uint32_t i = 1; i < p->lane_count; i++)
+        several = several || p->lanes[i].kind == p->lanes[i - 1].kind;
+    for (uint32_t i = 0; i < p->lane_count; i++) {
+        const gcoll_simulate_kind kind = p->lanes[i].kind;
+        const char *name = kind == GCOLL_SIMULATE_COPY_IN    ? "to host"
+                           : kind == GCOLL_SIMULATE_COPY_OUT ? "from host"
+                           : kind == GCOLL_SIMULATE_FOLD     ? "on device"
+                           : kind == GCOLL_SIMULATE_SEND     ? "sends"
+                                                             : "receives";
+        const double y = lane_y(p, rank, i);
+        char text[48];
+        if (several && p->lanes[i].device != GCOLL_SIMULATE_NOBODY)
+            snprintf(text, sizeof text, "%s, %u", name, p->lanes[i].device);
+        else
+            snprintf(text, sizeof text, "%s", name);
+        svg_box(p->file, p->left, y - LANE_BAR / 2, p->right - p->left, LANE_BAR, SHADE);
+        svg_text(p->file, p->left - 8, y + 3, 9, "end", COPY, text);
+    }
+}
+
+static void draw_bar(const picture *p, const gcoll_simulate_event *e, uint32_t index) {
+    const double x = x_of(p, e->begin), width = x_of(p, e->end) - x, gap = width > 3 ? 0.7 : 0;
+    const char *color = e->kind == GCOLL_SIMULATE_COPY_IN    ? TO_HOST
+                        : e->kind == GCOLL_SIMULATE_COPY_OUT ? TO_DEV
+                        : e->kind >= GCOLL_SIMULATE_FOLD     ? WITHIN
+                                                             : MOVED;
+    const gcoll_step *s = &p->job->plans[e->rank]->steps[e->step];
+    if (e->kind == GCOLL_SIMULATE_RECV && s->kind == GCOLL_STEP_RECV_REDUCE)
+        color = REDUCED;
+    svg_box(p->file, x, lane_y(p, e->rank, index) - LANE_BAR / 2, width > 1 ? width - gap : 1, LANE_BAR,
+            color);
+}
+
 /* ---- Drawing --------------------------------------------------------------------------------------------
  */
 
@@ -133,6 +253,12 @@ static void draw_message(const picture *p, const gcoll_simulate_event *send, con
     double x1 = x_of(p, send->begin), x2 = x_of(p, recv->end), y1 = y_of(p, send->rank),
            y2 = y_of(p, recv->rank);
     char text[96];
+    if (p->lane_count > 0) { /* the bars are the message: the arrow says whose */
+        y1 = lane_y(p, send->rank, lane_of(p, send));
+        y2 = lane_y(p, recv->rank, lane_of(p, recv));
+        svg_line(p->file, x1, y1, x2, y2, color, 0.5);
+        return;
+    }
     if (!labels) {
         svg_arrow(p->file, x1, y1, x2, y2, color, 1.5);
         if (s->kind == GCOLL_STEP_RECV_REDUCE)
@@ -150,15 +276,19 @@ static void draw_events(const picture *p) {
     for (uint64_t i = 0; i < s->event_count; i++) {
         const gcoll_simulate_event *e = &s->events[i];
         double width = x_of(p, e->end) - x_of(p, e->begin), y = y_of(p, e->rank);
-        bool computes = e->kind >= GCOLL_SIMULATE_REDUCE;
+        bool computes = e->kind >= GCOLL_SIMULATE_REDUCE && e->device == GCOLL_SIMULATE_NOBODY;
         const char *color = e->kind == GCOLL_SIMULATE_REDUCE ? REDUCED : COPY;
         if (computes)
             svg_box(p->file, x_of(p, e->begin) - 2, y - 4, width > 4 ? width : 4, 8, color);
     }
-    for (int labels = 0; labels < (p->messages <= MOST_LABELS ? 2 : 1); labels++) /* over all arrows */
+    const int passes = p->messages <= MOST_LABELS && p->lane_count == 0 ? 2 : 1;
+    for (int labels = 0; labels < passes; labels++) /* over all arrows */
         for (uint64_t i = 0; i < s->event_count; i++)
             if (s->events[i].kind == GCOLL_SIMULATE_RECV && p->sends[i] != NULL)
                 draw_message(p, p->sends[i], &s->events[i], labels == 1);
+    for (uint64_t i = 0; i < s->event_count; i++)
+        if (lane_of(p, &s->events[i]) < p->lane_count)
+            draw_bar(p, &s->events[i], lane_of(p, &s->events[i]));
 }
 
 /* A round number of microseconds, so that there are 4 to 10 ticks. */
@@ -172,20 +302,21 @@ static double tick_of(double span_us) {
 /* Its line, which is thin until it arrives, and strokes where it arrives late and where it is done. */
 static void draw_rank(const picture *p, uint32_t r) {
     const double y = y_of(p, r), done = x_of(p, p->simulation->finish[r]);
-    const double came = p->arrival != NULL ? x_of(p, p->arrival[r]) : LEFT;
+    const double came = p->arrival != NULL ? x_of(p, p->arrival[r]) : p->left;
     char text[64];
     snprintf(text, sizeof text, "rank %u", r);
-    svg_text(p->file, LEFT - 12, y + 4, 12, "end", INK, text);
-    if (came > LEFT)
-        svg_line(p->file, LEFT, y, came, y, FAINT, 1);
+    svg_text(p->file, p->left - 12, y + 4, 12, "end", INK, text);
+    name_lanes(p, r);
+    if (came > p->left)
+        svg_line(p->file, p->left, y, came, y, FAINT, 1);
     svg_line(p->file, came, y, p->right, y, GREY, 1);
-    if (came > LEFT)
+    if (came > p->left)
         svg_line(p->file, came, y - 8, came, y + 8, ARRIVED, 2.5);
     svg_line(p->file, done, y - 6, done, y + 6, INK, 1.5);
 }
 
 static void draw_axes(const picture *p) {
-    const double bottom = y_of(p, p->simulation->size - 1) + 16, span_us = US * p->simulation->time;
+    const double bottom = y_of(p, p->simulation->size) - LANE + 16, span_us = US * p->span;
     char text[64];
     for (double us = 0, tick = tick_of(span_us); span_us > 0 && us <= span_us * 1.0001; us += tick) {
         double x = x_of(p, us / US);
@@ -193,9 +324,7 @@ static void draw_axes(const picture *p) {
         snprintf(text, sizeof text, "%g", us);
         svg_text(p->file, x, p->top - 20, 10, "middle", COPY, text);
     }
-    svg_text(p->file, LEFT - 12, p->top - 20, 10, "end", COPY, "us");
-    for (uint32_t r = 0; r < p->simulation->size; r++)
-        draw_rank(p, r);
+    svg_text(p->file, p->left - 12, p->top - 20, 10, "end", COPY, "us");
 }
 
 static void draw_legend(const picture *p, double y) {
@@ -217,6 +346,24 @@ static void draw_legend(const picture *p, double y) {
         return;
     svg_line(f, LEFT + 340, y + 14, LEFT + 340, y + 30, ARRIVED, 2.5);
     svg_text(f, LEFT + 348, y + 26, 11, "start", INK, "arrives");
+}
+
+/* Lanes have names, but not all colours do. */
+static void draw_lane_legend(const picture *p, double y) {
+    FILE *f = p->file;
+    const double x = p->left;
+    svg_box(f, x, y - 4, 16, LANE_BAR, MOVED);
+    svg_text(f, x + 22, y + 4, 11, "start", INK, "moved");
+    svg_box(f, x + 80, y - 4, 16, LANE_BAR, REDUCED);
+    svg_text(f, x + 102, y + 4, 11, "start", INK, "to be reduced; on a rank's own line: it reduces");
+    svg_box(f, x + 370, y - 4, 16, LANE_BAR, COPY);
+    svg_text(f, x + 392, y + 4, 11, "start", INK, "it copies, divides");
+    svg_line(f, x + 510, y - 6, x + 510, y + 6, INK, 1.5);
+    svg_text(f, x + 518, y + 4, 11, "start", INK, "it is done");
+    if (p->arrival == NULL)
+        return;
+    svg_line(f, x + 600, y - 8, x + 600, y + 8, ARRIVED, 2.5);
+    svg_text(f, x + 608, y + 4, 11, "start", INK, "it arrives");
 }
 
 /* Draws the title, in as many lines as it needs, broken at spaces; returns how many. With NULL for a file it
@@ -252,9 +399,10 @@ static double scale_of(const picture *p) {
         if (p->sends[i] != NULL && s->events[i].end > p->sends[i]->begin &&
             s->events[i].end - p->sends[i]->begin < shortest)
             shortest = s->events[i].end - p->sends[i]->begin;
-    double width = shortest > 0 ? MESSAGE * s->time / shortest : WIDTH_LEAST;
-    width = width < WIDTH_LEAST ? WIDTH_LEAST : width > WIDTH_MOST ? WIDTH_MOST : width;
-    return s->time > 0 ? width / s->time : 0;
+    const double least = p->lane_count > 0 ? LANES_WIDTH : WIDTH_LEAST;
+    double width = shortest > 0 ? (p->lane_count > 0 ? LANES_SHORT : MESSAGE) * p->span / shortest : least;
+    width = width < least ? least : width > WIDTH_MOST ? WIDTH_MOST : width;
+    return p->span > 0 ? width / p->span : 0;
 }
 
 static bool draw(const tool_options *o, const tool_shape *shape, picture *p) {
@@ -270,23 +418,33 @@ static bool draw(const tool_options *o, const tool_shape *shape, picture *p) {
                      MOST_MESSAGES);
         return false;
     }
+    if (!find_lanes(p)) {
+        cli_complain("--devices: found more than a picture has lanes for; allowed: %u", (MOST_LANES - 2) / 3);
+        return false;
+    }
     p->file = tool_open_output(o);
     if (p->file == NULL)
         return false;
+    p->span = p->simulation->time < o->span_us / US ? o->span_us / US : p->simulation->time;
     p->scale = scale_of(p);
-    const double drawn = p->simulation->time * p->scale;
-    p->right = LEFT + (drawn > WIDTH_LEAST ? drawn : WIDTH_LEAST) + 8;
+    const double drawn = p->span * p->scale;
+    p->right = p->left + (drawn > WIDTH_LEAST ? drawn : WIDTH_LEAST) + 8;
     gcoll_choice_format(&shape->choice, algorithm, sizeof algorithm);
     tool_shape_text(shape, NULL, what);
     snprintf(title, sizeof title, "%s by %s: %s", o->collective, algorithm, what);
     const double room = p->right + RIGHT - LEFT;
     p->top = TOP + TITLE_LINE * draw_title(NULL, title, room);
-    const double bottom = y_of(p, p->simulation->size - 1) + 44;
+    const double bottom = y_of(p, p->simulation->size);
     svg_begin(p->file, p->right + RIGHT, bottom + LEGEND);
     draw_title(p->file, title, room);
     draw_axes(p);
+    for (uint32_t r = 0; r < p->simulation->size; r++)
+        draw_rank(p, r);
     draw_events(p);
-    draw_legend(p, bottom);
+    if (p->lane_count > 0)
+        draw_lane_legend(p, bottom);
+    else
+        draw_legend(p, bottom);
     svg_end(p->file);
     return tool_close_output(o, p->file);
 }

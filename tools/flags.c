@@ -150,6 +150,10 @@ static bool set_host_alpha(tool_options *o, const char *flag, const char *text) 
     return cli_real(flag, text, 0, MOST_TIME, &o->host_alpha_us);
 }
 
+static bool set_span(tool_options *o, const char *flag, const char *text) {
+    return cli_real(flag, text, 0, MOST_TIME, &o->span_us);
+}
+
 static bool set_host_beta(tool_options *o, const char *flag, const char *text) {
     return cli_real(flag, text, 0, MOST_TIME, &o->host_beta_ns);
 }
@@ -274,6 +278,18 @@ static const flag_row flags[] = {
     {{"--root", "R", "of broadcast, reduce, gather, scatter (0)"}, set_root, STATS | SHOW | EXPLAIN | TIMED},
     {{"--in-place", NULL, "input and output are one buffer"}, set_in_place, STATS | SHOW | DRAW | SIMULATE},
     {{"--inputs", "N", "buffers of each rank (1)"}, set_inputs, VERIFY | STATS | SHOW | TIMED},
+    {{"--memory", "WHERE", "of the buffers: host or device (device for cuda_..., else host)"},
+     tool_set_memory,
+     VERIFY | STATS | SHOW | TIMED},
+    {{"--devices", "N", "of each rank, which its buffers are dealt out to (1)"},
+     tool_set_devices,
+     VERIFY | STATS | SHOW | TIMED},
+    {{"--local", "WHERE", "auto, host, device or peer: where they are reduced (auto)"},
+     tool_set_local,
+     VERIFY | STATS | SHOW | TIMED},
+    {{"--whole", NULL, "all is staged before the first message, unstaged after the last"},
+     tool_set_whole,
+     VERIFY | STATS | SHOW | TIMED},
     {{"--average", NULL, "divide by the number of contributions"}, set_average, VERIFY | STATS | SHOW},
     {{"--rank", "R", "whose program, or all (0)"}, set_rank, SHOW},
     {{"--jobs", "N", "processes (the number of processors)"}, set_jobs, VERIFY},
@@ -287,6 +303,10 @@ static const flag_row flags[] = {
     {{"--host-alpha-us", "T", "inside a host (as between hosts)"}, set_host_alpha, TIMED},
     {{"--host-beta-ns", "T", "inside a host (as between hosts)"}, set_host_beta, TIMED},
     {{"--node-ports", "N", "of a host, each way (no limit)"}, set_node_ports, TIMED},
+    {{"--device-alpha-us", "T", "of each step of a device (0)"}, tool_set_device_alpha, TIMED},
+    {{"--device-in-ns", "T", "of a byte copied from a device to the host (0)"}, tool_set_device_in, TIMED},
+    {{"--device-out-ns", "T", "of a byte copied from the host to a device (0)"}, tool_set_device_out, TIMED},
+    {{"--device-within-ns", "T", "of a byte read or written by a device (0)"}, tool_set_device_within, TIMED},
     {{"--arrival", "HOW", CLI_ARRIVAL_ALLOWED " (none)"}, set_arrival, STATS | SHOW | TIMED},
     {{"--error-ms", "T", "planners are told arrivals wrong by a random part of it (0)"}, set_error, TIMED},
     {{"--operations", "N", "the mean of so many, each with its own arrivals (1)"}, set_operations, ARRIVAL},
@@ -298,6 +318,7 @@ static const flag_row flags[] = {
     {{"--ordered", NULL, "ask for rank order: the operation does not commute"}, set_ordered, EXPLAIN},
     {{"--memory-limit", "SIZE", "most bytes of scratch"}, set_memory_limit, EXPLAIN},
     {{"--by", "WHAT", "simulation or formula (simulation)"}, set_by, COMPARE},
+    {{"--span-us", "T", "time that the width stands for (until all are done, or longer)"}, set_span, DRAW},
     {{"--timeline", "FILE", "write a Chrome trace (chrome://tracing, Perfetto)"}, set_timeline, SIMULATE},
     {{"--plot", "FILE", "draw the times into an .svg or .png, by gnuplot"}, set_plot, COMPARE},
     {{"--format", "NAME", "table or json (table)"}, set_format, ALL & ~(uint32_t)(SHOW | DRAW)},
@@ -336,7 +357,11 @@ static bool check_formula(const tool_options *o) {
                   {"--eager-bytes", o->eager_bytes > 0},
                   {"--host-alpha-us", o->host_alpha_us >= 0},
                   {"--host-beta-ns", o->host_beta_ns >= 0},
-                  {"--node-ports", o->node_ports > 0}};
+                  {"--node-ports", o->node_ports > 0},
+                  {"--device-alpha-us", o->device_alpha_us > 0},
+                  {"--device-in-ns", o->device_in_ns > 0},
+                  {"--device-out-ns", o->device_out_ns > 0},
+                  {"--device-within-ns", o->device_within_ns > 0}};
     for (size_t i = 0; i < sizeof others / sizeof others[0] && o->by_formula; i++)
         if (others[i].given) {
             cli_complain("%s: found with --by formula, which does not know of it; allowed: --by simulation",
@@ -361,6 +386,10 @@ static bool check(const tool_options *o) {
     }
     if (o->node_ports > 0 && o->ranks_per_node == 0) {
         cli_complain("--node-ports: there are no hosts of several ranks; give --ranks-per-node");
+        return false;
+    }
+    if (o->devices > o->inputs) {
+        cli_complain("--devices: found %u; allowed: 1 to --inputs, %u", o->devices, o->inputs);
         return false;
     }
     return check_formula(o);

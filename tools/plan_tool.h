@@ -4,7 +4,7 @@
  *   main.c -> flags.c, plugin.c -> one file a subcommand:
  *     list.c  verify.c (variants.c, workers.c)  stats.c  show.c  draw.c  explain.c  simulate.c (timeline.c)
  *     compare.c (plot.c)  arrival.c (search.c)
- *   job.c makes the plans of all ranks; words.c puts things in words
+ *   job.c makes the plans of all ranks; memory.c lays buffers out on devices; words.c puts things in words
  *
  * Subcommands return an exit status and have said what was wrong.
  */
@@ -27,6 +27,12 @@
 
 typedef enum tool_format { TOOL_TABLE = 0, TOOL_JSON = 1 } tool_format;
 
+typedef enum tool_memory {
+    TOOL_MEMORY_BY_ROW = 0, /* not given: as the algorithm likes */
+    TOOL_HOST_MEMORY = 1,
+    TOOL_DEVICE_MEMORY = 2
+} tool_memory;
+
 typedef struct tool_options {
     const char *collective; /* a name, or "all" */
     const char *algorithm;  /* a choice, or "all", or a list */
@@ -38,6 +44,8 @@ typedef struct tool_options {
 
     double alpha_us, beta_ns, gamma_ns, overhead_us; /* overhead_us < 0: all of alpha */
     double host_alpha_us, host_beta_ns;              /* < 0: as between hosts */
+    double span_us;                                  /* draw */
+    double device_alpha_us, device_in_ns, device_out_ns, device_within_ns;
     double error_ms; /* planners are told arrivals that are wrong by a random part of this */
     uint64_t eager_bytes, memory_limit_bytes;
     uint64_t operation;         /* whose arrivals are meant, from 0 */
@@ -48,11 +56,15 @@ typedef struct tool_options {
     gcoll_type type;
     tool_format format;
     uint32_t root, inputs;
+    uint32_t devices; /* 0: not given */
+    tool_memory memory;
+    gcoll_local local;
     uint32_t jobs;   /* 0: as many as there are processors */
     uint32_t claims; /* that explain asks for */
     uint32_t plugin_count;
     bool roots_all, root_given; /* verify */
     bool in_place, average;
+    bool local_given, whole;
     bool surprise;   /* planners do not know who is late */
     bool by_formula; /* compare */
     bool help;
@@ -90,6 +102,25 @@ int tool_arrival(const tool_options *options);
 bool tool_load(tool_options *options, const char *flag, const char *path);
 void tool_unload(tool_options *options);
 
+/* ---- Buffers in the memory of devices (memory.c)
+ * -----------------------------------------------------------
+ */
+
+bool tool_set_memory(tool_options *options, const char *flag, const char *text);
+bool tool_set_devices(tool_options *options, const char *flag, const char *text);
+bool tool_set_local(tool_options *options, const char *flag, const char *text);
+bool tool_set_whole(tool_options *options, const char *flag, const char *text);
+bool tool_set_device_alpha(tool_options *options, const char *flag, const char *text);
+bool tool_set_device_in(tool_options *options, const char *flag, const char *text);
+bool tool_set_device_out(tool_options *options, const char *flag, const char *text);
+bool tool_set_device_within(tool_options *options, const char *flag, const char *text);
+
+/* False: the flags about devices mean nothing for this algorithm, which has been said. */
+bool tool_memory_fits(const tool_options *options, const gcoll_algorithm *algorithm);
+/* Where the buffers of every rank lie, into `memory`, an entry a buffer, and how they are staged. */
+void tool_place_buffers(const tool_options *options, const gcoll_algorithm *algorithm, gcoll_problem *problem,
+                        uint32_t *memory);
+
 /* ---- Jobs (job.c) ---------------------------------------------------------------------------------------
  */
 
@@ -107,6 +138,7 @@ typedef struct tool_shape {
     tool_blocks blocks;
     uint32_t *node; /* what problem.node and arrival_ns point to, NULL if they are */
     int64_t *arrival_ns;
+    uint32_t *memory;  /* the same of in_memory and out_memory */
     char lateness[80]; /* in words; "": all enter together */
 } tool_shape;
 

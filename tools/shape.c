@@ -151,8 +151,24 @@ bool tool_problem_of(const tool_options *o, uint32_t size, uint64_t count, tool_
 void tool_shape_free(tool_shape *shape) {
     free(shape->node);
     free(shape->arrival_ns);
+    free(shape->memory);
     shape->node = NULL;
     shape->arrival_ns = NULL;
+    shape->memory = NULL;
+}
+
+/* The algorithm is known by now. */
+static bool add_memory(const tool_options *o, tool_shape *shape) {
+    gcoll_problem *p = &shape->problem;
+    if (!tool_memory_fits(o, shape->choice.algorithm))
+        return false;
+    shape->memory = calloc(p->buffers, sizeof *shape->memory);
+    if (shape->memory == NULL) {
+        cli_complain("out of memory for %u buffers", p->buffers);
+        return false;
+    }
+    tool_place_buffers(o, shape->choice.algorithm, p, shape->memory);
+    return true;
 }
 
 bool tool_shape_of(const tool_options *o, const char *algorithm, uint32_t size, uint64_t count,
@@ -170,8 +186,9 @@ bool tool_shape_of(const tool_options *o, const char *algorithm, uint32_t size, 
     } else if (status == GCOLL_OK) {
         gcoll_choice_resolve(p, type_bytes, &needs, &parameters, &shape->choice);
     }
-    if (status != GCOLL_OK) {
+    if (status != GCOLL_OK)
         cli_complain("--algorithm: %s", gcoll_last_error());
+    if (status != GCOLL_OK || !add_memory(o, shape)) {
         tool_shape_free(shape);
         return false;
     }

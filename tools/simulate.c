@@ -25,6 +25,8 @@ gcoll_simulation *tool_run_job(const tool_options *o, const tool_job *job, bool 
     if (o->host_beta_ns >= 0)
         options.host.beta = o->host_beta_ns * 1e-9;
     options.gamma = o->gamma_ns * 1e-9;
+    options.device = (gcoll_simulate_device){o->device_alpha_us / US, o->device_in_ns * 1e-9,
+                                             o->device_out_ns * 1e-9, o->device_within_ns * 1e-9};
     options.type_bytes = (uint32_t)gcoll_type_size(o->type);
     options.ports = o->ports;
     options.eager_bytes = o->eager_bytes;

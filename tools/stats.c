@@ -10,6 +10,7 @@ typedef struct record {
     uint64_t count;
     gcoll_verify_report report;
     bool verified;
+    bool staged; /* buffers lie in device memory */
 } record;
 
 static void print_json(FILE *file, const record *r) {
@@ -26,6 +27,11 @@ static void print_json(FILE *file, const record *r) {
     json_object_object_add(object, "reduced_max", json_object_new_uint64(p->reduced_max));
     json_object_object_add(object, "scratch_max", json_object_new_uint64(p->scratch_max));
     json_object_object_add(object, "messages_max", json_object_new_uint64(p->messages_max));
+    if (r->staged) {
+        json_object_object_add(object, "copied_in_max", json_object_new_uint64(p->copied_in_max));
+        json_object_object_add(object, "copied_out_max", json_object_new_uint64(p->copied_out_max));
+        json_object_object_add(object, "folded_max", json_object_new_uint64(p->folded_max));
+    }
     json_object_object_add(object, "verified", json_object_new_boolean(r->verified));
     json_object_object_add(object, "rank_identical", json_object_new_boolean(r->verified && identical));
     fprintf(file, "%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
@@ -41,6 +47,11 @@ static void print_row(FILE *file, const record *r) {
             r->ranks, r->count, p->steps, p->sent_max, p->sent_total, p->reduced_max, p->scratch_max,
             p->messages_max, r->verified ? "yes" : "NO", r->verified && identical ? "yes" : "no",
             r->algorithm);
+    if (r->staged)
+        fprintf(file,
+                "# copied to the host: %" PRIu64 ", from there: %" PRIu64 ", reduced by devices: %" PRIu64
+                "\n",
+                p->copied_in_max, p->copied_out_max, p->folded_max);
 }
 
 static void print_head(FILE *file, const char *collective) {
@@ -60,7 +71,8 @@ static int measure(const tool_options *o, FILE *file, uint32_t size, uint64_t co
     int status = TOOL_FAILED;
     if (tool_job_of(&shape, &job)) {
         gcoll_choice_format(&shape.choice, text, sizeof text);
-        record r = {o->collective, text, size, shape.problem.count, {0}, false};
+        record r = {o->collective, text, size, shape.problem.count, {0}, false, false};
+        r.staged = shape.problem.in_memory != NULL;
         r.verified = tool_job_verify(&job, &r.report) == GCOLL_OK;
         status = r.verified ? TOOL_OK : TOOL_FAILED;
         tool_shape_text(&shape, NULL, what);

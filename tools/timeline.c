@@ -1,6 +1,6 @@
-/* tools/timeline.c - a simulation as Chrome trace JSON: a process a rank, a lane for what it computes and one
- * for each port, an arrow a message. Written as it goes, as there may be millions of events; all texts are
- * ours. */
+/* tools/timeline.c - a simulation as Chrome trace JSON: a process a rank, a lane for what it computes, one
+ * for each port and three for each device, an arrow a message. Written as it goes, as there may be millions
+ * of events; all texts are ours. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -11,18 +11,39 @@
 #define SEND_LANE 1u
 #define RECV_LANE (SEND_LANE + GCOLL_SIMULATE_MAX_PORTS)
 #define PROCESSOR 0u
+#define DEVICES   (RECV_LANE + GCOLL_SIMULATE_MAX_PORTS) /* three lanes each */
 
 static uint32_t lane_of(const gcoll_simulate_event *e) {
     if (e->kind == GCOLL_SIMULATE_SEND)
         return SEND_LANE + (e->port == GCOLL_SIMULATE_NOBODY ? 0 : e->port);
     if (e->kind == GCOLL_SIMULATE_RECV)
         return RECV_LANE + (e->port == GCOLL_SIMULATE_NOBODY ? 0 : e->port);
-    return PROCESSOR;
+    if (e->device == GCOLL_SIMULATE_NOBODY)
+        return PROCESSOR;
+    return DEVICES + 3 * e->device +
+           (e->kind == GCOLL_SIMULATE_COPY_IN    ? 0
+            : e->kind == GCOLL_SIMULATE_COPY_OUT ? 1
+                                                 : 2);
 }
 
 static void name_lane(FILE *f, uint32_t rank, uint32_t lane, const char *name) {
     fprintf(f, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":\"%s\"}}",
             rank, lane, name);
+}
+
+/* Those of the devices that some buffer of the rank lies on. */
+static void name_devices(FILE *f, const gcoll_problem *p) {
+    static const char *const does[] = {"to host", "from host", "within"};
+    char name[64];
+    for (uint32_t k = 0; k < p->buffers && p->in_memory != NULL; k++) {
+        if (p->in_memory[k] == GCOLL_HOST_MEMORY || (k > 0 && p->in_memory[k] == p->in_memory[k - 1]))
+            continue;
+        const uint32_t device = p->in_memory[k] - 1;
+        for (uint32_t i = 0; i < 3; i++) {
+            snprintf(name, sizeof name, "device %u: %s", device, does[i]);
+            name_lane(f, p->rank, DEVICES + 3 * device + i, name);
+        }
+    }
 }
 
 static void print_event(FILE *f, const tool_job *job, const gcoll_simulate_event *e) {
@@ -62,6 +83,7 @@ bool tool_write_timeline(const char *path, const tool_job *job, const gcoll_simu
         name_lane(f, r, PROCESSOR, "processor");
         name_lane(f, r, SEND_LANE, "sends");
         name_lane(f, r, RECV_LANE, "receives");
+        name_devices(f, &job->plans[r]->problem);
     }
     for (uint64_t i = 0; i < s->event_count; i++)
         print_event(f, job, &s->events[i]);

@@ -66,6 +66,7 @@ const char *tool_plural(uint64_t count) {
 
 void tool_shape_text(const tool_shape *shape, const char *type, char text[TOOL_TEXT]) {
     static const char *const blocks[TOOL_BLOCKS_COUNT] = {"", ", uneven blocks", ", one block has all"};
+    static const char *const locals[GCOLL_LOCAL_COUNT] = {"", "the host", "each device", "one device"};
     const gcoll_problem *p = &shape->problem;
     text[0] = '\0';
     append(text, "%u rank%s", p->size, tool_plural(p->size));
@@ -79,6 +80,13 @@ void tool_shape_text(const tool_shape *shape, const char *type, char text[TOOL_T
     append(text, "%s%s", p->in_place ? ", in place" : "", blocks[shape->blocks]);
     if (p->buffers > 1)
         append(text, ", %u inputs", p->buffers);
+    if (p->in_memory != NULL && p->in_memory[p->buffers - 1] > p->in_memory[0])
+        append(text, ", on %u devices", p->in_memory[p->buffers - 1] - p->in_memory[0] + 1);
+    else if (p->in_memory != NULL)
+        append(text, ", in device memory");
+    if (p->in_memory != NULL && shape->choice.algorithm != NULL && shape->choice.algorithm->staging == NULL)
+        append(text, "%s%s%s", p->staging.local ? ", reduced by " : "", locals[p->staging.local],
+               p->staging.whole ? ", staged as a whole" : "");
     append(text, "%s%s%s", p->average ? ", average" : "", shape->lateness[0] ? ", " : "", shape->lateness);
     for (uint32_t r = 0; p->node != NULL && r < p->size && r < SHOWN_NODES; r++)
         append(text, "%s%u%s", r ? " " : ", on hosts ", p->node[r],

@@ -6,25 +6,39 @@
 
 typedef unsigned long long ull;
 
-static void print_ref(FILE *f, gcoll_ref r, uint64_t count) {
+static void print_ref(FILE *f, const gcoll_plan *plan, gcoll_ref r, uint64_t count) {
+    const uint32_t memory = gcoll_problem_memory(&plan->problem, r);
     uint64_t end = r.offset + count;
     if (r.space == GCOLL_SCRATCH)
         fprintf(f, "scratch[%llu, %llu)", (ull)r.offset, (ull)end);
     else
         fprintf(f, "%s%u[%llu, %llu)", r.space == GCOLL_IN ? "in" : "out", r.index, (ull)r.offset, (ull)end);
+    if (memory != GCOLL_HOST_MEMORY)
+        fprintf(f, " on device %u", memory - 1);
 }
 
-static void print_operands(FILE *f, const gcoll_step *s) {
+static void print_folded(FILE *f, const gcoll_plan *plan, const gcoll_step *s) {
+    for (uint32_t i = 0; i < s->operand_count; i++) {
+        gcoll_ref operand = s->a;
+        operand.index = plan->operands[s->first_operand + i];
+        fputs(i ? " op " : " = ", f);
+        print_ref(f, plan, operand, s->count);
+    }
+}
+
+static void print_operands(FILE *f, const gcoll_plan *plan, const gcoll_step *s) {
     bool receives = s->kind == GCOLL_STEP_RECV_REDUCE;
-    if (s->kind == GCOLL_STEP_RECV || s->kind == GCOLL_STEP_DIVIDE)
+    if (s->kind == GCOLL_STEP_FOLD)
+        print_folded(f, plan, s);
+    if (s->kind == GCOLL_STEP_RECV || s->kind == GCOLL_STEP_DIVIDE || s->kind == GCOLL_STEP_FOLD)
         return;
     fputs(receives && s->received_first ? " = received op " : " = ", f);
-    print_ref(f, s->a, s->count);
+    print_ref(f, plan, s->a, s->count);
     if (receives && !s->received_first)
         fputs(" op received", f);
     if (s->kind == GCOLL_STEP_REDUCE) {
         fputs(" op ", f);
-        print_ref(f, s->b, s->count);
+        print_ref(f, plan, s->b, s->count);
     }
 }
 
@@ -39,9 +53,9 @@ static void print_what(FILE *f, const gcoll_plan *plan, const gcoll_step *s) {
         fputs(s->kind == GCOLL_STEP_SEND ? "signal" : s->kind == GCOLL_STEP_RECV ? "await" : "fence", f);
     } else {
         fprintf(f, "%s ", names[s->kind]);
-        print_ref(f, s->kind == GCOLL_STEP_SEND ? s->a : s->dst, s->count);
+        print_ref(f, plan, s->kind == GCOLL_STEP_SEND ? s->a : s->dst, s->count);
         if (s->kind != GCOLL_STEP_SEND)
-            print_operands(f, s);
+            print_operands(f, plan, s);
         if (s->kind == GCOLL_STEP_DIVIDE)
             fprintf(f, " by %u", plan->divisor);
     }
