@@ -67,8 +67,11 @@ gcoll_status gcoll_plan_create(const gcoll_algorithm *algorithm, const gcoll_pro
     if (status != GCOLL_OK)
         return status;
     gcoll_problem whole = *problem, plain = *problem; /* what the planner sees; the passes add the rest */
-    if (algorithm->staging != NULL)
+    if (algorithm->staging != NULL) {
         whole.staging = *algorithm->staging;
+        if (problem->staging.local == GCOLL_LOCAL_HOST) /* which may be the only one that can */
+            whole.staging.local = GCOLL_LOCAL_HOST;
+    }
     plain.in_memory = plain.out_memory = NULL;
     plain.buffers = 1;
     plain.segment = 0;
