@@ -74,8 +74,7 @@ static gcoll_status enable(gcoll_cuda_device *device, uint32_t from, uint32_t to
     if (error == cudaErrorPeerAccessAlreadyEnabled) {
         (void)cudaGetLastError(); /* by the caller, which is as good */
     } else if (error != cudaSuccess) {
-        (void)gcoll_cuda_failed(error, "cudaDeviceEnablePeerAccess(%u) on device %u", to, from);
-        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "%s", gcoll_last_error());
+        return gcoll_cuda_failed(error, "cudaDeviceEnablePeerAccess(%u) on device %u", to, from);
     }
     device->reads[to] = true;
     return GCOLL_OK;

@@ -16,6 +16,8 @@ static gcoll_status status_of(cudaError_t error) {
     case cudaErrorStubLibrary:
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorNotSupported:
+    case cudaErrorPeerAccessUnsupported:
+    case cudaErrorTooManyPeers:
         return GCOLL_ERR_UNSUPPORTED;
     case cudaErrorInvalidValue:
     case cudaErrorInvalidDevice:
