@@ -15,3 +15,7 @@ if(GCOLL_BENCHMARK OR GCOLL_TOOLS)
   target_compile_definitions(train_test PRIVATE TRAIN="$<TARGET_FILE:example_train>")
   add_dependencies(train_test example_train)
 endif()
+
+add_test(NAME train.compare COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/train_compare_test.sh
+         ${PROJECT_SOURCE_DIR}/examples/train/compare $<TARGET_FILE:example_train>)
+set_tests_properties(train.compare PROPERTIES TIMEOUT 60)

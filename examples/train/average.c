@@ -23,6 +23,14 @@ static bool settle(average *self) {
     return true;
 }
 
+/* The first call makes connections, which belongs to no step. The gradients are all 0 still. */
+static bool warm_up(average *self) {
+    const bool good = average_begin(self) && average_gradients(self);
+    self->steps = 0;
+    self->compute_s = self->elapsed_s = 0;
+    return good;
+}
+
 bool average_make(average *self, train_job *job, const char *algorithm, float *gradients, uint64_t count) {
     *self = (average){.job = job, .gradients = gradients, .count = count};
     gcoll_allreduce_options_init(&self->options);
@@ -32,7 +40,7 @@ bool average_make(average *self, train_job *job, const char *algorithm, float *g
         return false;
     }
     self->options.algorithm = self->algorithm;
-    return true;
+    return warm_up(self);
 }
 
 bool average_begin(average *self) {
