@@ -59,20 +59,25 @@ Operation any_operation(const gcoll_algorithm &algorithm, uint32_t size, Draw &d
     return operation;
 }
 
+// Some rows say it themselves.
+gcoll_local local_of(const gcoll_algorithm &algorithm, const Operation &operation) {
+    return algorithm.staging ? algorithm.staging->local : operation.problem.staging.local;
+}
+
 // Devices refuse that have not what they are to reduce, or nothing to reduce it into. The host never does.
-bool may_be_refused(const Operation &operation) {
+bool may_be_refused(const gcoll_algorithm &algorithm, const Operation &operation) {
     const bool several = operation.problem.buffers > 1 || operation.mixed_buffers;
-    const gcoll_local local = operation.problem.staging.local;
+    const gcoll_local local = local_of(algorithm, operation);
     return several && (local == GCOLL_LOCAL_DEVICE || local == GCOLL_LOCAL_PEER) &&
            operation.layout != Layout::device;
 }
 
 // One rank's buffers are reduced one after the other, unless several devices reduce theirs by themselves:
 // then the tree is another one, and where they take turns, so is the order.
-uint32_t claims_kept(const Operation &operation) {
+uint32_t claims_kept(const gcoll_algorithm &algorithm, const Operation &operation) {
     const Layout layout = operation.layout;
     uint32_t kept = GCOLL_CLAIM_ALL;
-    const gcoll_local local = operation.problem.staging.local;
+    const gcoll_local local = local_of(algorithm, operation);
     const bool several = (operation.problem.buffers > 1 || operation.mixed_buffers) &&
                          (local == GCOLL_LOCAL_AUTO || local == GCOLL_LOCAL_DEVICE);
     if (several && (layout == Layout::halves || layout == Layout::spread || layout == Layout::shared))
@@ -94,7 +99,8 @@ void check_scratch(const gcoll_algorithm &algorithm, const Operation &operation,
 }
 
 // What crosses: no more than the buffers hold.
-void check_report(const Operation &operation, const gcoll_verify_report &report) {
+void check_report(const gcoll_algorithm &algorithm, const Operation &operation,
+                  const gcoll_verify_report &report) {
     uint64_t in = 0, out = 0;
     for (uint32_t r = 0; r < operation.problem.size; r++) {
         const gcoll_problem p = operation.of(r);
@@ -103,7 +109,7 @@ void check_report(const Operation &operation, const gcoll_verify_report &report)
     }
     EXPECT_LE(report.copied_in_max, in);
     EXPECT_LE(report.copied_out_max, 2 * in);
-    if (operation.problem.staging.local == GCOLL_LOCAL_HOST) {
+    if (local_of(algorithm, operation) == GCOLL_LOCAL_HOST) {
         EXPECT_EQ(report.folded_max, 0u);
     }
 }
@@ -116,7 +122,7 @@ bool check(const gcoll_algorithm &algorithm, const Operation &operation) {
         return false;
     Plans plans(algorithm, operation);
     if (plans.status() == GCOLL_ERR_UNSUPPORTED) {
-        EXPECT_TRUE(may_be_refused(operation)) << gcoll_last_error();
+        EXPECT_TRUE(may_be_refused(algorithm, operation)) << gcoll_last_error();
         EXPECT_EQ(std::strncmp(gcoll_last_error(), "local: ", 7), 0) << gcoll_last_error();
         return false;
     }
@@ -124,9 +130,11 @@ bool check(const gcoll_algorithm &algorithm, const Operation &operation) {
     EXPECT_EQ(plans.verify(&report), GCOLL_OK) << gcoll_last_error();
     if (::testing::Test::HasFailure())
         return true;
-    EXPECT_EQ(gcoll_algorithm_claims(&algorithm, &problem) & claims_kept(operation) & ~report.claims, 0u);
+    EXPECT_EQ(gcoll_algorithm_claims(&algorithm, &problem) & claims_kept(algorithm, operation) &
+                  ~report.claims,
+              0u);
     check_scratch(algorithm, operation, plans);
-    check_report(operation, report);
+    check_report(algorithm, operation, report);
     return true;
 }
 
