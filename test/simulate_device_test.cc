@@ -105,6 +105,16 @@ TEST(SimulateDevice, SegmentsOverlap) {
     EXPECT_NEAR(Time(whole, o), (5 + 20) + (10 + 40) + (5 + 28), 1e-5);
 }
 
+// What is sent and what is reduced with what comes are wanted together: after two copies the first message is
+// on its way, not after all that are sent.
+TEST(SimulateDevice, BothEndsGetTheirFirstSegmentFirst) {
+    const std::vector<uint32_t> one{kFirst};
+    Job job("halving_doubling", GCOLL_ALLREDUCE, 2, 80, one, one, {}, 10);
+    gcoll_simulate_options o = Options(10e-6, 1e-6);
+    o.device = {5e-6, 0.5e-6, 0.7e-6, 0};
+    EXPECT_NEAR(Time(job, o), 2 * (5 + 5) + 2 * 4 * (10 + 10) + (5 + 7), 1e-5);
+}
+
 TEST(SimulateDevice, TheProcessorIsFreeMeanwhile) {
     // A slow rank has slow messages and a slow processor, but not slow devices.
     const std::vector<uint32_t> one{kFirst};

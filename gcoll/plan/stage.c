@@ -182,13 +182,13 @@ static void emit_by_ranges(gcoll_stage *s) {
         end = round_end(plan, begin);
         gcoll_plan_round_at_least(s->builder, plan->steps[begin].round);
         for (; loaded < end; loaded++)
-            load_for(s, loaded);
+            load_for(s, s->order[loaded]);
         for (uint32_t i = begin; i < end; i++)
             emit_step(s, i);
         /* Behind the messages: these are to be on their way first. */
         const uint32_t ahead = end < plan->step_count ? round_end(plan, end) : end;
         for (; loaded < ahead; loaded++)
-            load_for(s, loaded);
+            load_for(s, s->order[loaded]);
         for (uint32_t i = before; i < begin; i++)
             unload_after(s, i);
     }
@@ -285,7 +285,8 @@ gcoll_status gcoll_pass_stage(const gcoll_plan *plan, const gcoll_problem *probl
         return status;
     s.groups = malloc(problem->buffers * sizeof *s.groups);
     s.operands = malloc(problem->buffers * sizeof *s.operands);
-    if (s.groups == NULL || s.operands == NULL) {
+    s.order = gcoll_stage_order(plan);
+    if (s.groups == NULL || s.operands == NULL || s.order == NULL) {
         status = gcoll_error(GCOLL_ERR_NO_MEMORY, "plan: out of memory for %u buffers", problem->buffers);
     } else {
         find_groups(&s);
@@ -295,6 +296,7 @@ gcoll_status gcoll_pass_stage(const gcoll_plan *plan, const gcoll_problem *probl
     }
     free(s.groups);
     free(s.operands);
+    free(s.order);
     gcoll_ranges_destroy(&s.in.ranges);
     gcoll_ranges_destroy(&s.out.ranges);
     if (status != GCOLL_OK) {

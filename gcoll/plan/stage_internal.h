@@ -33,6 +33,11 @@ typedef gcoll_touched (*gcoll_touched_fn)(const void *arg, const gcoll_step *ste
 bool gcoll_ranges_create(const gcoll_plan *plan, uint64_t count, gcoll_touched_fn touched, const void *arg,
                          gcoll_ranges *ranges);
 void gcoll_ranges_destroy(gcoll_ranges *ranges);
+/* The steps of a plan in the order in which what they use is loaded: round by round, and the first segment of
+ * every message of a round before the second of any. A message moves when both of its ends have what they
+ * need, so what is sent and what is reduced with what is received are needed together. NULL: out of memory.
+ */
+uint32_t *gcoll_stage_order(const gcoll_plan *plan);
 /* The first range that ends behind offset. */
 uint32_t gcoll_ranges_find(const gcoll_ranges *ranges, uint64_t offset);
 
@@ -53,6 +58,7 @@ typedef struct gcoll_stage {
     gcoll_local local; /* never AUTO */
     bool is_joint;     /* IN and OUT have one home: out's */
     gcoll_home in, out;
+    uint32_t *order;      /* of loading: gcoll_stage_order */
     gcoll_ref slots;      /* the vector once for each further source */
     uint16_t *operands;   /* of a fold at hand: `buffers` entries */
     uint32_t *groups;     /* by group: the memory, in order of first appearance */

@@ -1,4 +1,5 @@
-/* gcoll/plan/stage_ranges.c - which step uses an element first, and which one writes it last. */
+/* gcoll/plan/stage_ranges.c - which step uses an element first, and which one writes it last; in which order
+ * the steps of a round get what they use. */
 #include <stdlib.h>
 
 #include "gcoll/plan/stage_internal.h"
@@ -56,6 +57,45 @@ static void note(gcoll_ranges *ranges, uint64_t begin, uint64_t end, uint32_t st
             range->last = step;
     }
 }
+
+/* ---- Order -------------------------------------------------------------------------------------------- */
+
+/* A step, and the how manieth it is of those of its round that stand together and go the same way. */
+typedef struct placed {
+    uint32_t round, place, step;
+} placed;
+
+static int by_place(const void *a, const void *b) {
+    const placed *x = a, *y = b;
+    if (x->round != y->round)
+        return x->round < y->round ? -1 : 1;
+    if (x->place != y->place)
+        return x->place < y->place ? -1 : 1;
+    return x->step < y->step ? -1 : x->step > y->step;
+}
+
+uint32_t *gcoll_stage_order(const gcoll_plan *plan) {
+    placed *all = malloc((plan->step_count + (size_t)1) * sizeof *all);
+    uint32_t *order = malloc((plan->step_count + (size_t)1) * sizeof *order);
+    for (uint32_t i = 0; i < plan->step_count && all != NULL; i++) {
+        const gcoll_step *step = &plan->steps[i], *before = i > 0 ? step - 1 : NULL;
+        const bool goes_on = before && before->round == step->round && before->kind == step->kind &&
+                             before->peer == step->peer;
+        all[i] = (placed){step->round, goes_on ? all[i - 1].place + 1 : 0, i};
+    }
+    if (all != NULL)
+        qsort(all, plan->step_count, sizeof *all, by_place);
+    for (uint32_t i = 0; i < plan->step_count && all != NULL && order != NULL; i++)
+        order[i] = all[i].step;
+    if (all == NULL) {
+        free(order);
+        order = NULL;
+    }
+    free(all);
+    return order;
+}
+
+/* ---- Ranges ------------------------------------------------------------------------------------------- */
 
 bool gcoll_ranges_create(const gcoll_plan *plan, uint64_t count, gcoll_touched_fn touched, const void *arg,
                          gcoll_ranges *ranges) {
