@@ -25,6 +25,13 @@ using Bytes = std::vector<unsigned char>;
 const uint32_t kDivisors[] = {1,   2,     3,     7,          10,          127,         128,        255,
                               256, 65504, 65535, 0x7fffffff, 0x80000000u, 0x80000001u, 0xffffffffu};
 
+// Under a sanitizer, where this takes twenty times as long, some of the values of 16 bits stand for all.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+const Bits kStep = 61;
+#else
+const Bits kStep = 1;
+#endif
+
 gcoll_type type_of(int type) {
     return static_cast<gcoll_type>(type);
 }
@@ -183,9 +190,9 @@ TEST_P(CudaElements, EveryOperandOfSixteenBits) {
     for (gcoll_type type : {GCOLL_FLOAT16, GCOLL_BFLOAT16}) {
         if (gcoll_kernel_find(type, op) == nullptr)
             continue;
-        std::vector<Bits> all(65536);
-        for (size_t i = 0; i < all.size(); i++)
-            all[i] = i;
+        std::vector<Bits> all;
+        for (Bits x = 0; x <= mask(type); x += kStep)
+            all.push_back(x);
         const Bytes every = pack(type, all);
         for (Bits special : special_values(type)) {
             const Bytes one = pack(type, std::vector<Bits>(all.size(), special));
@@ -233,7 +240,7 @@ TEST(CudaElement, Division) {
         std::vector<Bits> values = special_values(type);
         for (Bits x : random_values(type, 2000, 3))
             values.push_back(x);
-        for (Bits x = 0; shape_of(type).bytes <= 2 && x <= mask(type); x++)
+        for (Bits x = 0; shape_of(type).bytes <= 2 && x <= mask(type); x += kStep)
             values.push_back(x);
         for (uint32_t divisor : kDivisors) {
             Bytes got = pack(type, values), wanted = got;

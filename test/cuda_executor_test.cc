@@ -337,8 +337,6 @@ TEST_F(CudaExecutor, LocatesWhateverItIsGiven) {
     EXPECT_EQ(place.kind, GCOLL_MEMORY_HOST);
     EXPECT_EQ(cuda.locate(a, fake_cuda::allocate(7, 8), &place), GCOLL_ERR_UNSUPPORTED);
     expect_text("says device 7, of 3 devices");
-    EXPECT_EQ(cuda.locate(a, fake_cuda::allocate(0, 8, static_cast<cudaMemoryType>(9)), &place),
-              GCOLL_ERR_UNSUPPORTED);
 }
 
 TEST_F(CudaExecutor, PinnedMemoryIsKeptWithinItsBound) {
