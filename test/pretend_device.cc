@@ -20,7 +20,7 @@ const char *const kCalls[] = {"pretendInit",
                               "pretendLaunchKernel(divide)",
                               "pretendEventQuery"};
 
-using Range = gcoll_ticket::Range;
+using pretend::Range;
 
 Range range_of(const void *begin, uint64_t bytes) {
     const auto at = reinterpret_cast<uintptr_t>(begin);
@@ -31,19 +31,6 @@ bool overlap(const Range &a, const Range &b) {
     return a.begin < b.end && b.begin < a.end;
 }
 
-// Each of a thing's accesses against each of another's, one of them a write.
-bool conflict(const gcoll_ticket &a, const gcoll_ticket &b) {
-    if (overlap(a.written, b.written))
-        return true;
-    for (const Range &read : a.read)
-        if (overlap(read, b.written))
-            return true;
-    for (const Range &read : b.read)
-        if (overlap(read, a.written))
-            return true;
-    return false;
-}
-
 std::string hex(uintptr_t number) {
     char text[20];
     snprintf(text, sizeof text, "0x%zx", static_cast<size_t>(number));
@@ -51,6 +38,26 @@ std::string hex(uintptr_t number) {
 }
 
 } // namespace
+
+namespace pretend {
+
+void Accesses::remove(const Range &range) {
+    for (auto at = begins_.lower_bound(range.begin); at != begins_.end(); ++at)
+        if (at->second == range.end) {
+            begins_.erase(at);
+            return;
+        }
+}
+
+bool Accesses::overlap(const Range &range) const {
+    for (auto at = begins_.lower_bound(range.begin - std::min(range.begin, longest_));
+         at != begins_.end() && at->first < range.end; ++at)
+        if (at->second > range.begin)
+            return true;
+    return false;
+}
+
+} // namespace pretend
 
 gcoll_accelerator::gcoll_accelerator(Machine &machine, const gcoll_accelerator_options &options,
                                      uint64_t seed)
@@ -97,6 +104,11 @@ void gcoll_accelerator::hold(bool held) {
         ticket->lane->ring();
 }
 
+std::vector<Copied> gcoll_accelerator::copied(size_t from) const {
+    std::lock_guard<std::mutex> guard(log_lock_);
+    return std::vector<Copied>(copied_.begin() + static_cast<std::ptrdiff_t>(from), copied_.end());
+}
+
 gcoll_status gcoll_accelerator::enter(Call call) {
     const auto kind = static_cast<size_t>(call);
     calls_[kind]++;
@@ -130,15 +142,18 @@ void gcoll_accelerator::unpin(void *memory, uint64_t bytes) {
         refuse("unpin of " + std::to_string(bytes) + " bytes that were not pinned so");
         return;
     }
-    gcoll_ticket all;
-    all.written = range_of(memory, bytes);
+    const Range all = range_of(memory, bytes);
     sweep();
-    for (const auto *tickets : {&live_, &forgotten_})
-        for (const gcoll_ticket *ticket : *tickets)
-            if (conflict(all, *ticket)) {
-                refuse("unpinned under what is under way");
-                return; // what is under way must have it
-            }
+    bool is_used = reads_.overlap(all) || writes_.overlap(all);
+    for (const gcoll_ticket *ticket : forgotten_) {
+        is_used = is_used || overlap(all, ticket->written);
+        for (const Range &read : ticket->read)
+            is_used = is_used || overlap(all, read);
+    }
+    if (is_used) {
+        refuse("unpinned under what is under way");
+        return; // what is under way must have it
+    }
     pins_.erase(pin);
     statistics_.pinned_bytes -= bytes;
     machine_.free(memory);
@@ -187,19 +202,18 @@ gcoll_status gcoll_accelerator::check_place(const char *what, const void *addres
 }
 
 // The engine begins nothing before what it depends on is done, whatever order the lanes happen to keep.
-gcoll_status gcoll_accelerator::check_order(const gcoll_ticket &wanted) {
-    for (const gcoll_ticket *ticket : live_)
-        if (conflict(wanted, *ticket))
-            return refuse("what writes " + hex(wanted.written.begin) +
-                          " was begun while something under way reads or writes the same");
-    return GCOLL_OK;
+bool gcoll_accelerator::is_in_the_way(const gcoll_ticket &wanted) const {
+    bool found = reads_.overlap(wanted.written) || writes_.overlap(wanted.written);
+    for (const Range &read : wanted.read)
+        found = found || writes_.overlap(read);
+    return found;
 }
 
 gcoll_status gcoll_accelerator::begin(std::unique_ptr<gcoll_ticket> wanted, pretend::Lane &lane,
                                       gcoll_gate *const *gates, uint32_t gate_count, gcoll_ticket **ticket) {
-    const gcoll_status status = check_order(*wanted);
-    if (status != GCOLL_OK)
-        return status;
+    if (is_in_the_way(*wanted))
+        return refuse("what writes " + hex(wanted->written.begin) +
+                      " was begun while something under way reads or writes the same");
     for (uint32_t i = 0; i < gate_count; i++) {
         if (gates_.count(gates[i]) == 0)
             return refuse("begun behind what is no gate");
@@ -216,6 +230,9 @@ gcoll_status gcoll_accelerator::begin(std::unique_ptr<gcoll_ticket> wanted, pret
     wanted->lane = &lane;
     *ticket = wanted.release();
     live_.insert(*ticket);
+    writes_.add((*ticket)->written);
+    for (const Range &read : (*ticket)->read)
+        reads_.add(read);
     statistics_.tickets++;
     lane.push(&(*ticket)->task);
     return GCOLL_OK;
@@ -255,6 +272,7 @@ gcoll_status gcoll_accelerator::copy(const Copied &wanted, void *dst, gcoll_gate
         return status;
     (in ? statistics_.in_bytes : (out ? statistics_.out_bytes : statistics_.local_bytes)) += wanted.bytes;
     statistics_.copies++;
+    std::lock_guard<std::mutex> guard(log_lock_);
     copied_.push_back(wanted);
     return GCOLL_OK;
 }
@@ -337,13 +355,20 @@ gcoll_status gcoll_accelerator::divide(uint32_t device, void *data, uint64_t cou
 
 // ---- Ending --------------------------------------------------------------------------------------------
 
+void gcoll_accelerator::end(gcoll_ticket *ticket) {
+    live_.erase(ticket);
+    writes_.remove(ticket->written);
+    for (const Range &read : ticket->read)
+        reads_.remove(read);
+    statistics_.tickets--;
+}
+
 gcoll_status gcoll_accelerator::test(gcoll_ticket *ticket, bool *done, gcoll_ticket_time *time) {
     if (live_.count(ticket) == 0)
         return refuse("test of what is no ticket, or not one any more");
     const gcoll_status status = enter(Call::kTest);
     if (status != GCOLL_OK) {
-        live_.erase(ticket);
-        statistics_.tickets--;
+        end(ticket);
         forgotten_.insert(ticket);
         return status;
     }
@@ -355,8 +380,7 @@ gcoll_status gcoll_accelerator::test(gcoll_ticket *ticket, bool *done, gcoll_tic
     }
     if (time)
         time->ns = options_.times ? ticket->task.ns : 0;
-    live_.erase(ticket);
-    statistics_.tickets--;
+    end(ticket);
     delete ticket;
     return GCOLL_OK;
 }
@@ -375,12 +399,14 @@ bool gcoll_accelerator::sweep() {
 }
 
 gcoll_status gcoll_accelerator::drain(int64_t timeout_ms) {
-    const int64_t end = gcoll_now_ms() + timeout_ms;
-    forgotten_.insert(live_.begin(), live_.end());
-    live_.clear();
-    statistics_.tickets = 0;
+    const int64_t limit = gcoll_now_ms() + timeout_ms;
+    while (!live_.empty()) {
+        gcoll_ticket *ticket = *live_.begin();
+        end(ticket);
+        forgotten_.insert(ticket);
+    }
     while (!sweep()) {
-        if (gcoll_now_ms() >= end)
+        if (gcoll_now_ms() >= limit)
             return gcoll_error(GCOLL_ERR_TIMEOUT, "pretendEventQuery: %zu things have not ended in %lld ms",
                                forgotten_.size(), static_cast<long long>(timeout_ms));
         std::this_thread::sleep_for(std::chrono::microseconds(100));

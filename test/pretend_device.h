@@ -68,6 +68,8 @@ class Stream {
     void push(std::function<void()> kernel);
     // The latest that was pushed, or NULL.
     const Task *latest();
+    // Until all that was pushed is done.
+    void wait();
 
   private:
     const uint32_t device_;
@@ -168,14 +170,33 @@ struct gcoll_gate {
     uint32_t device;
 };
 
+namespace pretend {
+
+struct Range {
+    uintptr_t begin, end;
+};
+
+// What things under way read and write.
+class Accesses {
+  public:
+    void add(const Range &range) {
+        begins_.emplace(range.begin, range.end), longest_ = std::max(longest_, range.end - range.begin);
+    }
+    void remove(const Range &range);
+    bool overlap(const Range &range) const;
+
+  private:
+    std::multimap<uintptr_t, uintptr_t> begins_; // and ends
+    uintptr_t longest_ = 0;
+};
+
+} // namespace pretend
+
 struct gcoll_ticket {
-    struct Range {
-        uintptr_t begin, end;
-    };
     pretend::Task task;
     pretend::Lane *lane = nullptr;
-    Range written{};
-    std::vector<Range> read;
+    pretend::Range written{};
+    std::vector<pretend::Range> read;
 };
 
 // One that was opened. The methods are for tests, on the thread that uses the context.
@@ -191,7 +212,8 @@ struct gcoll_accelerator {
     // Whether what was begun is kept from running.
     void hold(bool held);
     const pretend::Statistics &statistics() const { return statistics_; }
-    const std::vector<pretend::Copied> &copied() const { return copied_; }
+    // All copies but the first `from`, in the order of their beginning. From any thread.
+    std::vector<pretend::Copied> copied(size_t from = 0) const;
     uint64_t calls(pretend::Call call) const { return calls_[static_cast<size_t>(call)]; }
 
     // ---- For the table
@@ -216,20 +238,23 @@ struct gcoll_accelerator {
     gcoll_status check_place(const char *what, const void *address, uint64_t bytes, uint32_t memory,
                              pretend::Machine::Found *found);
     gcoll_status check_operands(const gcoll_fold &fold, uint64_t bytes, std::vector<const uint8_t *> *places);
-    gcoll_status check_order(const gcoll_ticket &wanted);
+    bool is_in_the_way(const gcoll_ticket &wanted) const;
     gcoll_status begin(std::unique_ptr<gcoll_ticket> wanted, pretend::Lane &lane, gcoll_gate *const *gates,
                        uint32_t gate_count, gcoll_ticket **ticket);
+    void end(gcoll_ticket *ticket);
     bool sweep();
 
     pretend::Machine &machine_;
     const gcoll_accelerator_options options_;
     pretend::Random random_;
     pretend::Statistics statistics_;
+    mutable std::mutex log_lock_; // guards copied_
     std::vector<pretend::Copied> copied_;
     std::array<uint64_t, static_cast<size_t>(pretend::Call::kCount)> calls_{};
     std::array<int64_t, static_cast<size_t>(pretend::Call::kCount)> fail_;
     int64_t stick_ = -1;
-    std::unordered_set<gcoll_ticket *> live_, forgotten_;
+    std::unordered_set<gcoll_ticket *> live_, forgotten_; // the latter still run, but nobody asks
+    pretend::Accesses reads_, writes_;                    // of live ones
     std::unordered_set<gcoll_gate *> gates_;
     std::map<uintptr_t, uint64_t> pins_;
     std::atomic<uint32_t> polls_{0};

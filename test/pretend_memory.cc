@@ -269,6 +269,12 @@ const Task *Stream::latest() {
     return tasks_.empty() ? nullptr : &tasks_.back();
 }
 
+void Stream::wait() {
+    const Task *last = latest();
+    while (last && !last->done.load(std::memory_order_acquire))
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
 Stream *Machine::new_stream(uint32_t device) {
     std::lock_guard<std::mutex> guard(lock_);
     return &streams_.emplace_back(device, kit_.seed * 193 + ++seeds_);

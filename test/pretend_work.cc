@@ -17,7 +17,7 @@ namespace pretend {
 namespace {
 
 constexpr int64_t kUnripeNs = 100 * 1000; // until a lane looks again by itself
-constexpr int64_t kIdleNs = 20 * 1000 * 1000;
+constexpr int64_t kIdleNs = 2 * 1000 * 1000;
 
 } // namespace
 
@@ -54,12 +54,15 @@ void Lane::push(Task *task) {
 
 void Lane::ring() {
     bell_.fetch_add(1, std::memory_order_relaxed);
-    syscall(SYS_futex, &bell_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+    if (asleep_.load(std::memory_order_relaxed)) // if that is missed, it wakes by itself
+        syscall(SYS_futex, &bell_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
 void Lane::sleep(uint32_t seen, int64_t ns) {
     const timespec limit = {0, ns};
+    asleep_.store(true, std::memory_order_relaxed);
     syscall(SYS_futex, &bell_, FUTEX_WAIT_PRIVATE, seen, &limit, nullptr, 0);
+    asleep_.store(false, std::memory_order_relaxed);
 }
 
 void Lane::serve() {

@@ -65,6 +65,7 @@ class Lane {
     std::unique_ptr<std::atomic<Task *>[]> slots_;
     std::atomic<uint64_t> tail_{0};
     std::atomic<uint32_t> bell_{0};
+    std::atomic<bool> asleep_{false};
     std::atomic<bool> closing_{false};
     Random random_;
     std::thread thread_;

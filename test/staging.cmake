@@ -1,3 +1,5 @@
 # Devices that are not there, and the staging of buffers that lie in their memory.
 set(pretend pretend_work.cc pretend_memory.cc pretend_device.cc)
 gcoll_test(pretend_device_test THREADS LAYERS gcoll_base SOURCES pretend_device_test.cc ${pretend})
+set(staged ${pretend} staging_calls.cc staging_values.cc)
+gcoll_test(staging_grid_test THREADS LAYERS ${core_layers} SOURCES staging_grid_test.cc ${staged} harness.cc)
