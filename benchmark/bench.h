@@ -3,6 +3,7 @@
  *
  *   main.c -> options.c (flags.c) -> launch.c (processes, threads) -> run.c (one rank)
  *          -> measure.c (one line of the table) -> call.c, check.c, rounding.c, shape.c, values.c, report.c
+ *   buffers.c (buffers_cuda.c or buffers_absent.c) is where the buffers are
  *
  * Functions that can fail say why on standard error and return false (or an exit status).
  */
@@ -49,10 +50,14 @@ typedef struct bench_options {
     const char *store;     /* NULL: a folder of our own */
     const char *job;       /* NULL: default */
     const char *transport; /* its name, and never "auto" */
-    bool inproc;           /* it is that one */
     const char *interface;
     gcoll_ibverbs_options ibverbs;
-    bool has_ibverbs; /* one of its flags was given */
+    bool inproc;                        /* transport is that one */
+    bool has_ibverbs;                   /* one of its flags was given */
+    bool on_device;                     /* buffers lie in the memory of CUDA devices */
+    const char *device;                 /* as given; NULL: host */
+    cli_list devices;                   /* on_device: their numbers; empty: all */
+    gcoll_memory_local local_reduction; /* on_device */
     int64_t timeout_ms;
 
     const char *collective; /* as given */
@@ -134,6 +139,43 @@ int bench_single_rank(const bench_options *options, FILE *output);
 /* Joins the job and measures every case at every size. */
 int bench_run_rank(const bench_rank *self);
 
+/* ---- buffers.c, buffers_cuda.c or buffers_absent.c ------------------------------------------------ */
+
+typedef struct bench_state bench_state;
+
+/* A kind of memory. The functions return false when they have said what is wrong. */
+typedef struct bench_memory {
+    /* How many devices have such memory: 1 and more. */
+    bool (*count)(uint32_t *devices);
+    /* Aligned to a page; bytes: a multiple of one. */
+    bool (*allocate)(uint32_t device, uint64_t bytes, void **buffer);
+    void (*release)(uint32_t device, void *buffer); /* NULL is fine */
+    /* NULL where the host reaches the memory itself. A copy is ordered by the stream, and done on return. */
+    bool (*open_stream)(uint32_t device, void **stream);
+    void (*close_stream)(uint32_t device, void *stream);
+    bool (*upload)(uint32_t device, void *stream, void *to, const void *from, uint64_t bytes);
+    bool (*download)(uint32_t device, void *stream, void *to, const void *from, uint64_t bytes);
+} bench_memory;
+
+extern const bench_memory bench_host_memory, bench_cuda_memory;
+
+const bench_memory *bench_memory_of(const bench_options *options);
+/* Reads what --device says. False has been said. */
+bool bench_device_parse(bench_options *options, const char *flag, const char *text);
+/* Whether the devices that were asked for are there. Asked before any rank is started. False has been said.
+ */
+bool bench_devices_ready(const bench_options *options);
+
+/* False has been said. bench_buffers_close: also after that. */
+bool bench_buffers_open(bench_state *state);
+void bench_buffers_close(bench_state *state);
+/* Where the host writes what is to be in a buffer, and then has it put there. The next use of any buffer ends
+ * it. `buffer`: any place in buffer k. */
+unsigned char *bench_draft(const bench_state *state, void *buffer);
+bool bench_commit(const bench_state *state, uint32_t k, void *buffer, uint64_t bytes);
+/* What is in it, until the next use of any buffer. NULL: has been said. */
+const unsigned char *bench_read(const bench_state *state, uint32_t k, const void *buffer, uint64_t bytes);
+
 /* ---- devices.c ------------------------------------------------------------------------------------ */
 
 /* Returns the exit status. */
@@ -197,6 +239,17 @@ typedef struct bench_statistics {
 /* Sorts times_us. count >= 1. Percentiles by nearest rank. */
 void bench_statistics_of(double *times_us, size_t count, bench_statistics *statistics);
 
+/* What the timed calls of all ranks had to do with devices (docs/benchmark.md). Shares are of the calls'
+ * time. */
+typedef struct bench_device_figures {
+    bool any; /* else the rest is of no meaning */
+    double copy, reduce, network;
+    double overlap;                        /* of what it could be at most; negative: there was nothing to */
+    double copy_event_us, reduce_event_us; /* of a call of a rank */
+    double copy_GBps;                      /* negative: nothing was copied */
+    uint64_t pinned_bytes;
+} bench_device_figures;
+
 /* One line of the table. */
 typedef struct bench_result {
     gcoll_collective collective;
@@ -208,6 +261,7 @@ typedef struct bench_result {
     uint64_t wrong;
     bool has_rounding;
     double rounding; /* --rounding */
+    bench_device_figures devices;
 } bench_result;
 
 /* Decimal GB/s by the median. The second is times what bench_bus_factor says. */
@@ -218,11 +272,12 @@ typedef struct bench_report {
     FILE *file; /* NULL: not rank 0, nothing is printed */
     const bench_options *options;
     bool progress;               /* standard error is a terminal */
+    bool has_devices;            /* some rank's buffers are in the memory of one */
     gcoll_collective collective; /* of the last line */
     uint64_t wrong, lines;
 } bench_report;
 
-void bench_report_begin(bench_report *report, const bench_options *options, FILE *file);
+void bench_report_begin(bench_report *report, const bench_options *options, bool has_devices, FILE *file);
 /* False if it could not be written. */
 bool bench_report_add(bench_report *report, const bench_result *result);
 bool bench_report_end(bench_report *report);
@@ -230,20 +285,25 @@ bool bench_report_end(bench_report *report);
 void bench_report_progress(bench_report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* ---- run.c, measure.c, call.c, shape.c, check.c, rounding.c
- * ------------------------------------------------------------- */
+/* ---- run.c, measure.c, call.c, shape.c, check.c, rounding.c --------------------------------------- */
 
 /* What one rank works with. */
-typedef struct bench_state {
+struct bench_state {
     const bench_options *options;
     gcoll_context *context;
     gcoll_operation *barrier; /* lines the ranks up before an iteration */
     uint32_t rank;
     void **in; /* options->inputs buffers each, of the largest size */
     void **out;
+    const bench_memory *memory; /* that they lie in */
+    uint32_t *devices;          /* where buffer k is */
+    void **streams;             /* by which it is written and read; NULL: by the host */
+    unsigned char *mirror;      /* NULL: the host reaches the buffers */
+    gcoll_memory where;         /* what the library is told of them, if there is a mirror */
+    bool has_devices;           /* some rank's buffers are in the memory of one */
     bench_report report;
     uint64_t deals; /* how often ranks were dealt out to cores */
-} bench_state;
+};
 
 typedef enum bench_outcome {
     BENCH_DONE = 0,
@@ -299,10 +359,11 @@ double bench_bus_factor(gcoll_collective collective, uint32_t ranks);
 /* Elements of the vector: `count` or, where all blocks must be equal, the next multiple of ranks below. */
 uint64_t bench_round_count(gcoll_collective collective, uint64_t count, uint32_t ranks);
 
-/* Inputs as they should be, outputs as they must not stay. */
-void bench_check_prepare(const bench_call *call, bench_values *values);
-/* The number of elements of this rank that are wrong; says where. */
-uint64_t bench_check_results(const bench_call *call, bench_values *values);
+/* Inputs as they should be, outputs as they must not stay. False has been said. */
+bool bench_check_prepare(const bench_call *call, bench_values *values);
+/* Adds the number of elements of this rank that are wrong; says where. False: they could not be read, has
+ * been said. */
+bool bench_check_results(const bench_call *call, bench_values *values, uint64_t *wrong);
 /* Runs on random floating-point inputs: *largest is the largest difference of any result on any rank from the
  * sum in double precision, relative to the sum of magnitudes. False has been said. */
 bool bench_rounding(bench_call *call, double *largest);
@@ -313,6 +374,13 @@ bool bench_check_barrier(bench_call *call, uint64_t *wrong);
 /* Checks, times, checks again, reports. Adds what was wrong on any rank to *wrong. bytes: 0 for a barrier. */
 bench_outcome bench_measure(bench_state *state, const bench_case *what, bench_values *values, uint64_t bytes,
                             uint64_t *wrong);
+
+/* ---- device_times.c -------------------------------------------------------------------------------- */
+
+/* Around timed calls; the second is collective. Nothing where no rank has buffers on a device. False has been
+ * said. */
+bool bench_device_begin(const bench_state *state);
+bool bench_device_end(bench_state *state, bench_device_figures *figures);
 
 /* ---- tune.c, tune_race.c, tune_file.c, tune_check.c ----------------------------------------------- */
 

@@ -30,10 +30,16 @@ void *bench_output_of(const bench_call *call, uint32_t k) {
                                                                                : out;
 }
 
+/* NULL: host memory, which the library finds out by itself. */
+static const gcoll_memory *memory_of(const bench_state *state) {
+    return state->mirror != NULL ? &state->where : NULL;
+}
+
 static void prepare_allreduce(bench_call *call) {
     bench_state *state = call->state;
     gcoll_allreduce_options_init(&call->allreduce);
     call->allreduce.algorithm = call->what->algorithm;
+    call->allreduce.memory = memory_of(state);
     if (state->options->inputs > 1) {
         call->allreduce.buffers = state->options->inputs;
         call->allreduce.inputs = (const void *const *)(call->in_place ? state->out : state->in);
@@ -47,6 +53,7 @@ static void prepare_broadcast(bench_call *call) {
     bench_state *state = call->state;
     gcoll_broadcast_options_init(&call->broadcast);
     call->broadcast.algorithm = call->what->algorithm;
+    call->broadcast.memory = memory_of(state);
     if (state->options->inputs > 1) {
         call->broadcast.buffers = state->out;
         call->broadcast.buffer_count = state->options->inputs;
@@ -87,6 +94,7 @@ static bool prepare(bench_call *call, bool in_place) {
     call->output = call->out_count > 0 ? bench_output_of(call, 0) : NULL;
     gcoll_collective_options_init(&call->common);
     call->common.algorithm = call->what->algorithm;
+    call->common.memory = memory_of(state);
     gcoll_barrier_options_init(&call->barrier);
     call->barrier.algorithm = call->what->algorithm;
     prepare_allreduce(call);
@@ -167,8 +175,9 @@ static gcoll_status call_once(const bench_call *call) {
 }
 
 static void complain(const bench_call *call, gcoll_status status) {
-    /* Every rank is told the same of an algorithm that does not apply; one voice is enough. */
-    if (status == GCOLL_ERR_UNSUPPORTED && call->state->rank != 0) {
+    /* Every rank is told the same of an algorithm that does not apply; one voice is enough. Devices differ.
+     */
+    if (status == GCOLL_ERR_UNSUPPORTED && call->state->rank != 0 && !call->state->options->on_device) {
         return;
     }
     const char *name = gcoll_collective_name(call->what->collective);

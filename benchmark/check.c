@@ -8,18 +8,25 @@
 #define BARRIER_ROUNDS  8u
 #define BARRIER_LATE_NS 200000
 
-void bench_check_prepare(const bench_call *call, bench_values *values) {
+bool bench_check_prepare(const bench_call *call, bench_values *values) {
+    const bench_state *state = call->state;
     const size_t element = values->element_bytes;
-    for (uint32_t k = 0; k < call->state->options->inputs; k++) {
-        unsigned char *input = bench_input_of(call, k);
-        memset(bench_output_of(call, k), BENCH_POISON, call->out_count * element);
-        for (uint64_t at = 0; at < call->in_count;) {
+    bool good = true;
+    for (uint32_t k = 0; k < state->options->inputs && good; k++) {
+        void *input = bench_input_of(call, k);
+        void *output = bench_output_of(call, k);
+        memset(bench_draft(state, output), BENCH_POISON, call->out_count * element);
+        good = bench_commit(state, k, output, call->out_count * element);
+        unsigned char *draft = bench_draft(state, input);
+        for (uint64_t at = 0; at < call->in_count && good;) {
             bench_piece piece = bench_input_piece(call, k, at);
-            bench_fill(input + at * element, bench_values_of(values, piece.owner), element, piece.position,
+            bench_fill(draft + at * element, bench_values_of(values, piece.owner), element, piece.position,
                        piece.count);
             at += piece.count;
         }
+        good = good && bench_commit(state, k, input, call->in_count * element);
     }
+    return good;
 }
 
 /* What is wrong with elements [at, at + piece->count) of a buffer. */
@@ -38,21 +45,29 @@ static uint64_t check_piece(const bench_call *call, const char *which, uint32_t 
     return wrong;
 }
 
-uint64_t bench_check_results(const bench_call *call, bench_values *values) {
-    uint64_t wrong = 0;
-    for (uint32_t k = 0; k < call->state->options->inputs; k++) {
-        for (uint64_t at = 0; at < call->out_count;) {
+bool bench_check_results(const bench_call *call, bench_values *values, uint64_t *wrong) {
+    const bench_state *state = call->state;
+    const size_t element = values->element_bytes;
+    for (uint32_t k = 0; k < state->options->inputs; k++) {
+        const unsigned char *data = bench_read(state, k, bench_output_of(call, k), call->out_count * element);
+        for (uint64_t at = 0; at < call->out_count && data != NULL;) {
             bench_piece piece = bench_output_piece(call, at);
-            wrong += check_piece(call, "output", k, bench_output_of(call, k), at, &piece, values);
+            *wrong += check_piece(call, "output", k, data, at, &piece, values);
             at += piece.count;
         }
-        for (uint64_t at = 0; at < call->in_count && !call->in_place;) {
+        if (data != NULL && !call->in_place) {
+            data = bench_read(state, k, bench_input_of(call, k), call->in_count * element);
+        }
+        for (uint64_t at = 0; at < call->in_count && !call->in_place && data != NULL;) {
             bench_piece piece = bench_input_piece(call, k, at);
-            wrong += check_piece(call, "input", k, bench_input_of(call, k), at, &piece, values);
+            *wrong += check_piece(call, "input", k, data, at, &piece, values);
             at += piece.count;
+        }
+        if (data == NULL) {
+            return false;
         }
     }
-    return wrong;
+    return true;
 }
 
 static void pass_time(int64_t ns) {

@@ -143,6 +143,13 @@ static bool set_inputs(bench_options *o, const char *flag, const char *text) {
     return cli_whole32(flag, text, 1, MOST_INPUTS, &o->inputs);
 }
 
+static bool set_local_reduction(bench_options *o, const char *flag, const char *text) {
+    if (gcoll_memory_local_parse(text, &o->local_reduction) != GCOLL_OK) {
+        return cli_bad(flag, text, "auto, host, device, peer, nccl");
+    }
+    return true;
+}
+
 static bool set_warmup(bench_options *o, const char *flag, const char *text) {
     return cli_whole32(flag, text, 0, MOST_REPEATS, &o->warmup);
 }
@@ -309,6 +316,10 @@ static const flag_row flags[] = {
     {{"--type", "NAME", "type of the elements (float32)"}, set_type},
     {{"--op", "NAME", "sum, product, min, max, avg, band, bor, bxor (sum)"}, set_op},
     {{"--inputs", "N", "allreduce, broadcast: buffers of each rank (1)"}, set_inputs},
+    {{"--device", "WHICH", "where buffers are: host, or in turn on cuda[:N[,N]...], cuda:all (host)"},
+     bench_device_parse},
+    {{"--local-reduction", "HOW", "of several on devices: auto, host, device, peer, nccl (auto)"},
+     set_local_reduction},
     {{"--root", "R", "broadcast, reduce, gather, scatter: the root (0)"}, set_root},
     {{NULL, NULL, "How"}, NULL},
     {{"--warmup", "N", "calls before the timed ones (5)"}, set_warmup},

@@ -38,6 +38,8 @@ int main(int argc, char **argv) {
             status = BENCH_FAILED;
         } else if (options.list_devices) {
             status = bench_list_devices(output);
+        } else if (!bench_devices_ready(&options)) {
+            status = BENCH_FAILED;
         } else if (options.tune != NULL && options.rank <= 0 && !bench_tune_ready(options.tune)) {
             status = BENCH_FAILED;
         } else {

@@ -97,12 +97,8 @@ static bool time_all(bench_call *call, double **times_us, uint32_t *count) {
 
 /* Fills, runs once and compares. */
 static bool check_run(bench_call *call, bench_values *values, uint64_t *wrong) {
-    bench_check_prepare(call, values);
-    if (!bench_call_run(call)) {
-        return false;
-    }
-    *wrong += bench_check_results(call, values);
-    return true;
+    return bench_check_prepare(call, values) && bench_call_run(call) &&
+           bench_check_results(call, values, wrong);
 }
 
 /* The placement that is not timed: in place if the timed one is out of place, and the reverse. */
@@ -134,11 +130,8 @@ static bool check_before(bench_call *call, bench_values *values, uint64_t *wrong
     if (other_placement(call) && !check_other_placement(call, values, wrong)) {
         return false;
     }
-    if (!check_run(call, values, wrong)) {
-        return false;
-    }
-    bench_check_prepare(call, values); /* so that what is checked afterwards is the work of timed runs */
-    return true;
+    /* Prepared again, so that what is checked afterwards is the work of timed runs. */
+    return check_run(call, values, wrong) && bench_check_prepare(call, values);
 }
 
 static bool check_after(bench_call *call, bench_values *values, uint64_t *wrong) {
@@ -148,8 +141,7 @@ static bool check_after(bench_call *call, bench_values *values, uint64_t *wrong)
     if (timed_in_place(call)) {
         return check_run(call, values, wrong); /* each timed run began with the result of the one before */
     }
-    *wrong += bench_check_results(call, values);
-    return true;
+    return bench_check_results(call, values, wrong);
 }
 
 /* Barriers are checked by a clock that all ranks share; and are wrong on all ranks alike. */
@@ -172,7 +164,8 @@ static bool has_rounding(const bench_call *call) {
            (o->type == GCOLL_FLOAT32 || o->type == GCOLL_FLOAT64);
 }
 
-static bool report(bench_call *call, uint32_t iterations, double *times_us, bool checked, uint64_t wrong) {
+static bool report(bench_call *call, uint32_t iterations, double *times_us, bool checked, uint64_t wrong,
+                   const bench_device_figures *devices) {
     bench_state *state = call->state;
     bench_result result = {.collective = call->what->collective,
                            .algorithm = gcoll_operation_algorithm(call->operation),
@@ -181,7 +174,8 @@ static bool report(bench_call *call, uint32_t iterations, double *times_us, bool
                            .iterations = iterations,
                            .checked = checked,
                            .wrong = wrong,
-                           .has_rounding = has_rounding(call)};
+                           .has_rounding = has_rounding(call),
+                           .devices = *devices};
     if (result.has_rounding && !bench_rounding(call, &result.rounding)) {
         return false;
     }
@@ -198,13 +192,15 @@ static bool measure(bench_call *call, bench_values *values, uint64_t *wrong) {
     uint64_t wrong_here = 0;
     uint32_t iterations = 0;
     double *times_us = NULL;
+    bench_device_figures devices = {.any = false};
     bool good = !checked || check_before(call, values, &wrong_here);
     for (uint32_t i = 0; good && i < options->warmup; i++) {
         good = bench_call_run(call);
     }
-    good = good && time_all(call, &times_us, &iterations) &&
-           (!checked || check_after(call, values, &wrong_here)) && gather_wrong(call, checked, &wrong_here) &&
-           report(call, iterations, times_us, checked, wrong_here);
+    good = good && bench_device_begin(call->state) && time_all(call, &times_us, &iterations) &&
+           bench_device_end(call->state, &devices) && (!checked || check_after(call, values, &wrong_here)) &&
+           gather_wrong(call, checked, &wrong_here) &&
+           report(call, iterations, times_us, checked, wrong_here, &devices);
     *wrong += wrong_here;
     free(times_us);
     return good;

@@ -97,7 +97,9 @@ static bool add_case(bench_options *o, gcoll_collective collective, const char *
 static bool add_all(bench_options *o, gcoll_collective collective) {
     const char *name;
     for (uint32_t i = 0; (name = bench_algorithm_at(o, collective, i)) != NULL; i++) {
-        if (!add_case(o, collective, name, true)) {
+        /* In host memory these are what others are. */
+        const bool is_other = !o->on_device && strncmp(name, "cuda_", 5) == 0;
+        if (!is_other && !add_case(o, collective, name, true)) {
             return false;
         }
     }
@@ -253,10 +255,15 @@ bool bench_needs_input(const bench_options *options) {
     return !options->in_place || !options->no_check; /* checks use both placements */
 }
 
+/* Of those on devices, what is in one and what is staged, which may be more. */
+static uint64_t host_buffers(const bench_options *o) {
+    return o->on_device ? 2 : (uint64_t)o->inputs * (bench_needs_input(o) ? 2 : 1);
+}
+
 uint64_t bench_buffer_bytes(const bench_options *options) {
     uint64_t bytes;
-    uint64_t buffers = (uint64_t)options->inputs * (bench_needs_input(options) ? 2 : 1);
-    return __builtin_mul_overflow(bench_largest_size(options), buffers, &bytes) ? UINT64_MAX : bytes;
+    return __builtin_mul_overflow(bench_largest_size(options), host_buffers(options), &bytes) ? UINT64_MAX
+                                                                                              : bytes;
 }
 
 static bool check_memory(const bench_options *o) {
@@ -269,7 +276,7 @@ static bool check_memory(const bench_options *o) {
     }
     uint64_t allowed = (uint64_t)pages * (uint64_t)page_bytes / MEMORY_SHARE / ranks;
     if (each > allowed) {
-        uint64_t most = allowed / (o->inputs * (bench_needs_input(o) ? 2u : 1u));
+        uint64_t most = allowed / host_buffers(o);
         cli_complain("--bytes: found %" PRIu64 "; allowed on this machine with %" PRIu64
                      " ranks here and %u inputs each: up to %" PRIu64 " (half of the memory)",
                      bench_largest_size(o), ranks, o->inputs, most);
@@ -327,6 +334,15 @@ static bool set_defaults(bench_options *o) {
         cli_complain("--tuning: found with --tune, which measures by itself");
         return false;
     }
+    if (o->on_device && tunes) {
+        cli_complain("%s: found with --device %s; it is about buffers in host memory",
+                     o->tune != NULL ? "--tune" : "--tune-check", o->device);
+        return false;
+    }
+    if (!o->on_device && o->local_reduction != GCOLL_MEMORY_LOCAL_AUTO) {
+        cli_complain("--local-reduction: is for buffers on devices (--device)");
+        return false;
+    }
     if (o->collective == NULL) {
         o->collective = o->tune != NULL ? "all" : gcoll_collective_name(GCOLL_ALLREDUCE);
     }
@@ -364,5 +380,6 @@ void bench_options_free(bench_options *options) {
     }
     free(options->cases);
     free(options->sizes.values);
+    free(options->devices.values);
     bench_unload(options);
 }

@@ -15,7 +15,12 @@ typedef struct cell {
     char text[160];
 } cell;
 
-#define CELLS_MAX 20
+#define CELLS_MAX 30
+
+/* Columns of devices in a table, and their units. */
+#define DEVICE_HEAD   "   copy reduce    net   both copies ev reduce ev    pinned"
+#define DEVICE_UNITS  "      %      %      %      %        us        us       MiB"
+#define BYTES_PER_MIB 1048576.0
 
 typedef struct cells {
     cell cell[CELLS_MAX];
@@ -61,6 +66,25 @@ static void add_rounding(cells *row, const bench_report *report, const bench_res
     }
 }
 
+/* As with rounding; a negative figure does not apply. */
+static void add_devices(cells *row, const bench_report *report, const bench_result *result) {
+    const bench_options *o = report->options;
+    const bench_device_figures *d = &result->devices;
+    if (!report->has_devices) {
+        return;
+    }
+    add_text(row, "device", o->on_device ? o->device : "host");
+    add_text(row, "local_reduction", d->any ? gcoll_memory_local_name(o->local_reduction) : "");
+    add_real(row, "copy_share", d->any, d->copy, 4);
+    add_real(row, "reduce_share", d->any, d->reduce, 4);
+    add_real(row, "network_share", d->any, d->network, 4);
+    add_real(row, "overlap", d->any && d->overlap >= 0, d->overlap, 4);
+    add_real(row, "copy_event_us", d->any, d->copy_event_us, 2);
+    add_real(row, "reduce_event_us", d->any, d->reduce_event_us, 2);
+    add_real(row, "copy_GBps", d->any && d->copy_GBps >= 0, d->copy_GBps, 6);
+    add_count(row, "pinned_bytes", d->any, d->pinned_bytes);
+}
+
 static void fill_cells(const bench_report *report, const bench_result *result, cells *row) {
     const bench_options *options = report->options;
     bool data = result->collective != GCOLL_BARRIER;
@@ -86,6 +110,7 @@ static void fill_cells(const bench_report *report, const bench_result *result, c
     add_real(row, "busbw_GBps", data, bench_busbw(result, options->size), 6);
     add_count(row, "wrong", result->checked, result->wrong);
     add_rounding(row, report, result);
+    add_devices(row, report, result);
 }
 
 static struct json_object *json_of(const cell *c) {
@@ -116,8 +141,10 @@ static bool print_json(FILE *file, const cells *row) {
 
 static void print_csv(FILE *file, const cells *row, bool header) {
     for (size_t i = 0; i < row->count; i++) {
-        /* No text of ours holds a comma or a quotation mark. */
-        (void)fprintf(file, "%s%s", i > 0 ? "," : "", header ? row->cell[i].key : row->cell[i].text);
+        const char *text = header ? row->cell[i].key : row->cell[i].text;
+        /* A list of devices holds commas. No text of ours holds a quotation mark. */
+        const char *quote = strchr(text, ',') != NULL ? "\"" : "";
+        (void)fprintf(file, "%s%s%s%s", i > 0 ? "," : "", quote, text, quote);
     }
     (void)fputc('\n', file);
 }
@@ -142,11 +169,40 @@ static void print_table_head(const bench_report *report, const bench_result *res
     if (result->collective != GCOLL_BARRIER && options->inputs > 1) {
         (void)fprintf(file, ", %u inputs a rank", options->inputs);
     }
-    (void)fprintf(file, "\n#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s %6s%s  %s\n", "bytes", "count", "iters",
-                  "min", "p50", "p95", "p99", "max", "algbw", "busbw", "wrong",
-                  options->rounding ? "  rounding" : "", "algorithm");
-    (void)fprintf(file, "#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s\n", "", "", "", "us", "us", "us", "us",
+    if (report->has_devices && result->collective != GCOLL_BARRIER) {
+        (void)fprintf(file, ", %s, reduced there by %s", options->on_device ? options->device : "host",
+                      gcoll_memory_local_name(options->local_reduction));
+    }
+    (void)fprintf(file, "\n#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s %6s%s%s  %s\n", "bytes", "count",
+                  "iters", "min", "p50", "p95", "p99", "max", "algbw", "busbw", "wrong",
+                  options->rounding ? "  rounding" : "", report->has_devices ? DEVICE_HEAD : "", "algorithm");
+    (void)fprintf(file, "#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s", "", "", "", "us", "us", "us", "us",
                   "us", "GB/s", "GB/s");
+    if (report->has_devices) {
+        (void)fprintf(file, " %6s%s%s", "", options->rounding ? "          " : "", DEVICE_UNITS);
+    }
+    (void)fputc('\n', file);
+}
+
+static void print_percent(FILE *file, bool applies, double value) {
+    if (applies && value >= 0) {
+        (void)fprintf(file, " %6.1f", 100 * value);
+    } else {
+        (void)fprintf(file, " %6s", "-");
+    }
+}
+
+static void print_devices(FILE *file, const bench_device_figures *d) {
+    print_percent(file, d->any, d->copy);
+    print_percent(file, d->any, d->reduce);
+    print_percent(file, d->any, d->network);
+    print_percent(file, d->any, d->overlap);
+    if (d->any) {
+        (void)fprintf(file, " %9.1f %9.1f %9.2f", d->copy_event_us, d->reduce_event_us,
+                      (double)d->pinned_bytes / BYTES_PER_MIB);
+    } else {
+        (void)fprintf(file, " %9s %9s %9s", "-", "-", "-");
+    }
 }
 
 static void print_table(const bench_report *report, const bench_result *result) {
@@ -175,6 +231,9 @@ static void print_table(const bench_report *report, const bench_result *result) 
     } else if (report->options->rounding) {
         (void)fprintf(file, " %9s", "-");
     }
+    if (report->has_devices) {
+        print_devices(file, &result->devices);
+    }
     (void)fprintf(file, "  %s\n", result->algorithm);
 }
 
@@ -187,10 +246,11 @@ static bool written(bench_report *report) {
     return false;
 }
 
-void bench_report_begin(bench_report *report, const bench_options *options, FILE *file) {
+void bench_report_begin(bench_report *report, const bench_options *options, bool has_devices, FILE *file) {
     memset(report, 0, sizeof *report);
     report->file = file;
     report->options = options;
+    report->has_devices = has_devices;
     report->progress = file != NULL && isatty(STDERR_FILENO) != 0;
     if (file != NULL && options->format == BENCH_TABLE) {
         (void)fprintf(file, "# gcoll_bench %s\n", gcoll_version());

@@ -24,17 +24,20 @@ static double load(const unsigned char *at, gcoll_type type) {
     return value;
 }
 
-static void fill(const bench_call *call, gcoll_type type) {
+static bool fill(const bench_call *call, gcoll_type type) {
     const size_t element = gcoll_type_size(type);
-    for (uint32_t k = 0; k < call->state->options->inputs; k++) {
-        unsigned char *input = bench_input_of(call, k);
+    bool good = true;
+    for (uint32_t k = 0; k < call->state->options->inputs && good; k++) {
+        unsigned char *input = bench_draft(call->state, bench_input_of(call, k));
         const uint64_t g = (uint64_t)call->state->rank * call->state->options->inputs + k;
         for (uint64_t i = 0; i < call->in_count; i++) {
             double value = drawn(g, i % BENCH_PERIOD);
             float single = (float)value;
             memcpy(input + i * element, type == GCOLL_FLOAT32 ? (void *)&single : (void *)&value, element);
         }
+        good = bench_commit(call->state, k, bench_input_of(call, k), call->in_count * element);
     }
+    return good;
 }
 
 /* Sums of all contributions and of their magnitudes, by position. The parts that a double loses are of order
@@ -54,14 +57,17 @@ bool bench_rounding(bench_call *call, double *largest) {
     const size_t element = gcoll_type_size(options->type);
     double sum[BENCH_PERIOD], magnitude[BENCH_PERIOD];
     add_up((uint64_t)options->size * options->inputs, sum, magnitude);
-    fill(call, options->type);
-    if (!bench_call_run(call)) {
+    if (!fill(call, options->type) || !bench_call_run(call)) {
         return false;
     }
     const double divisor = options->op == GCOLL_AVG ? (double)options->size * options->inputs : 1;
     *largest = 0;
     for (uint32_t k = 0; k < options->inputs; k++) {
-        const unsigned char *output = bench_output_of(call, k);
+        const unsigned char *output =
+            bench_read(call->state, k, bench_output_of(call, k), call->out_count * element);
+        if (output == NULL) {
+            return false;
+        }
         uint64_t position = call->out_count > 0 ? bench_output_piece(call, 0).position : 0;
         for (uint64_t i = 0; i < call->out_count; i++) {
             uint64_t at = (position + i) % BENCH_PERIOD;

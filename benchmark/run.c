@@ -1,10 +1,6 @@
 /* benchmark/run.c - one rank: joins the job and measures every case at every size. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "bench.h"
-
-#define PAGE_BYTES 4096u
+#include <stdlib.h>
 
 static void log_line(void *arg, gcoll_log_level level, const char *text) {
     static const char *const names[] = {"error", "warning", "info", "debug"};
@@ -27,6 +23,10 @@ static bool join(const bench_rank *self, bench_state *state) {
     how.ibverbs = self->options->has_ibverbs ? &self->options->ibverbs : NULL;
     how.timeout_ms = bench_timeout_ms(self->options);
     how.tuning = self->options->tune != NULL ? "fit" : self->options->tuning;
+    if (self->options->on_device) {
+        how.accelerator = "cuda";
+        how.accelerator_times = 1;
+    }
     if (self->options->verbose) {
         how.log = log_line;
         how.log_arg = (void *)(uintptr_t)self;
@@ -45,38 +45,13 @@ static bool join(const bench_rank *self, bench_state *state) {
     return true;
 }
 
-static void free_buffers(void **buffers, uint32_t count) {
-    for (uint32_t k = 0; buffers != NULL && k < count; k++) {
-        free(buffers[k]);
-    }
-    free((void *)buffers);
-}
-
-/* Touched, so that no timed run meets a page for the first time. */
-static void **allocate_buffers(uint32_t count, uint64_t bytes) {
-    void **buffers = calloc(count, sizeof *buffers);
-    uint64_t rounded = (bytes / PAGE_BYTES + 1) * PAGE_BYTES;
-    for (uint32_t k = 0; buffers != NULL && k < count; k++) {
-        buffers[k] = aligned_alloc(PAGE_BYTES, rounded);
-        if (buffers[k] == NULL) {
-            free_buffers(buffers, count);
-            return NULL;
-        }
-        memset(buffers[k], 0, rounded);
-    }
-    return buffers;
-}
-
-static bool allocate(const bench_rank *self, bench_state *state) {
-    const bench_options *options = self->options;
-    uint64_t bytes = bench_largest_size(options);
-    state->in = allocate_buffers(options->inputs, bench_needs_input(options) ? bytes : 0);
-    state->out = state->in != NULL ? allocate_buffers(options->inputs, bytes) : NULL;
-    if (state->out == NULL) {
-        cli_complain("rank %u: out of memory for buffers of %llu bytes", self->rank,
-                     (unsigned long long)bench_buffer_bytes(options));
+/* Ranks that were started one by one may have been told different things. */
+static bool share_devices(bench_state *state) {
+    uint8_t any = state->options->on_device ? 1 : 0;
+    if (state->options->local == 0 && !bench_gather(state, &any, 1, GCOLL_UINT8, GCOLL_MAX)) {
         return false;
     }
+    state->has_devices = any != 0;
     return true;
 }
 
@@ -119,13 +94,13 @@ int bench_run_rank(const bench_rank *self) {
     if (good && options->resources) {
         bench_resources_joined(&resources, self->started_ns);
     }
-    good = good && allocate(self, &state);
+    good = good && share_devices(&state) && bench_buffers_open(&state);
     if (good && options->tune != NULL) {
         good = bench_tune(&state);
     } else if (good && options->tune_check) {
         good = bench_tune_check(&state, self->output);
     } else if (good) {
-        bench_report_begin(&state.report, options, self->rank == 0 ? self->output : NULL);
+        bench_report_begin(&state.report, options, state.has_devices, self->rank == 0 ? self->output : NULL);
         for (size_t i = 0; i < options->case_count && good; i++) {
             good = run_case(&state, &options->cases[i], &wrong);
         }
@@ -134,8 +109,7 @@ int bench_run_rank(const bench_rank *self) {
     good = good && (!options->resources || bench_resources_report(&resources, state.context));
     gcoll_operation_destroy(state.barrier);
     gcoll_context_destroy(state.context);
-    free_buffers(state.out, options->inputs);
-    free_buffers(state.in, options->inputs);
+    bench_buffers_close(&state);
     return good && wrong == 0 ? BENCH_OK : BENCH_FAILED;
 }
 
