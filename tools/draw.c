@@ -30,7 +30,8 @@
 #define WIDTH_MOST  6000.0
 #define LANE_HEIGHT 11.0 /* of the lanes of devices and ports */
 #define LANE_BAR    8.0
-#define LANE_LEFT   90.0  /* pixels for their names */
+#define LANE_LEFT   90.0 /* pixels for their names */
+#define LANE_LEGEND 24.0
 #define LANES_WIDTH 960.0 /* least, and what the shortest message should have then */
 #define LANES_SHORT 24.0
 #define MOST_LANES  16u
@@ -435,7 +436,7 @@ static bool draw(const tool_options *o, const tool_shape *shape, picture *p) {
     const double room = p->right + RIGHT - LEFT;
     p->top = TOP + TITLE_LINE * draw_title(NULL, title, room);
     const double bottom = y_of(p, p->simulation->size);
-    svg_begin(p->file, p->right + RIGHT, bottom + LEGEND);
+    svg_begin(p->file, p->right + RIGHT, bottom + (p->lane_count > 0 ? LANE_LEGEND : LEGEND));
     draw_title(p->file, title, room);
     draw_axes(p);
     for (uint32_t r = 0; r < p->simulation->size; r++)
