@@ -359,8 +359,9 @@ typedef struct gcoll_verify_report {
 /* Runs all plans (plans[r] is rank r's; same size, collective and count) symbolically by the rules
  * above, in the hardest model. GCOLL_OK if every output element of every rank holds what the collective
  * promises; else GCOLL_ERR_INVALID with a text that names rank and step: a message without partner or of
- * another size, an access out of bounds, two unordered steps on the same elements, a deadlock, uninitialised
- * or written input, a contribution missing or twice. */
+ * another size, an access out of bounds or to memory that cannot be reached, an element copied between host
+ * and device twice, two unordered steps on the same elements, a deadlock, uninitialised or written input, a
+ * contribution missing or twice. */
 GCOLL_API gcoll_status gcoll_verify(const gcoll_plan *const *plans, uint32_t size,
                                     gcoll_verify_report *report);
 
