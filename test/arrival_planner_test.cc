@@ -75,6 +75,29 @@ TEST_F(Patterns, AllgatherIsTheRingIfNobodyIsLateEnough) {
     Expect("arrival_ring", GCOLL_ALLGATHER, {0, 0.4, 0, 0}, {1.15, 1.15, 1.15, 1.15});
 }
 
+// Why group_butterfly has no order of its own: wherever the late rank stands, everybody is done as long after
+// it as all take that come together. So no other place could be better.
+TEST_F(Patterns, WhereTheLateRankStandsMakesNoDifferenceToTheButterfly) {
+    const gcoll_algorithm &butterfly = *Algorithm("group_butterfly");
+    for (uint32_t size : {4u, 6u, 7u, 8u, 16u})
+        for (int64_t r : {0, 1, 4})
+            for (uint32_t late_rank = 0; late_rank < size; late_rank++) {
+                Times late(size);
+                Arrive(GCOLL_ALLREDUCE, late);
+                SetFallbacks(&problem_, &butterfly);
+                problem_.option[0] = r;
+                const std::vector<Plan> plans = CreateAll(butterfly, problem_);
+                gcoll_simulate_options options = Options(0.01, 1 / double(size));
+                const double together = Simulate(plans, options)->time;
+                late[late_rank] = 10;
+                options.arrival = late.data();
+                Simulation run = Simulate(plans, options);
+                for (uint32_t k = 0; k < size; k++)
+                    EXPECT_NEAR(run->finish[k], 10 + together, 1e-9)
+                        << "rank " << k << " of " << size << ", r=" << r << ", late: " << late_rank;
+            }
+}
+
 // Every row that looks at arrivals makes plans that prove, and claims no more than they hold, whoever is late
 // and whatever is said of segments.
 TEST_F(Patterns, AThousandRandomOnesAreProved) {
