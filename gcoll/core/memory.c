@@ -313,6 +313,12 @@ static gcoll_status check_given(const gcoll_memory *given, const gcoll_accelerat
     return GCOLL_OK;
 }
 
+/* Of an alltoall_v, a rank may send nothing and yet receive something. */
+static bool is_empty(const gcoll_arguments *arguments, uint32_t size) {
+    const uint64_t *received = arguments->blocks.recv_offsets;
+    return arguments->call.count == 0 && (!received || received[size] == 0);
+}
+
 gcoll_status gcoll_memory_read(gcoll_arguments *arguments, gcoll_context *context,
                                const gcoll_memory *memory) {
     gcoll_acceleration *acceleration = context->acceleration;
@@ -324,7 +330,7 @@ gcoll_status gcoll_memory_read(gcoll_arguments *arguments, gcoll_context *contex
     if (status != GCOLL_OK)
         return gcoll_error(status, "options.memory: %s", gcoll_last_error());
     status = check_given(&given, acceleration);
-    if (status != GCOLL_OK || !acceleration || arguments->call.count == 0)
+    if (status != GCOLL_OK || !acceleration || is_empty(arguments, context->size))
         return status;
     bool found;
     status = find_all(arguments, acceleration, &given, &found);
