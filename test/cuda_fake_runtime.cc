@@ -82,7 +82,7 @@ struct Runtime {
     }
 };
 
-std::unique_ptr<Runtime> runtime;
+thread_local std::unique_ptr<Runtime> runtime; // where ranks are threads, each has one of its own
 
 Runtime &rt() {
     return *runtime;
