@@ -170,8 +170,10 @@ static void print_table_head(const bench_report *report, const bench_result *res
         (void)fprintf(file, ", %u inputs a rank", options->inputs);
     }
     if (report->has_devices && result->collective != GCOLL_BARRIER) {
-        (void)fprintf(file, ", %s, reduced there by %s", options->on_device ? options->device : "host",
-                      gcoll_memory_local_name(options->local_reduction));
+        (void)fprintf(file, ", %s", options->on_device ? options->device : "host");
+    }
+    if (options->on_device && bench_takes_inputs(result->collective) && options->inputs > 1) {
+        (void)fprintf(file, ", local reduction %s", gcoll_memory_local_name(options->local_reduction));
     }
     (void)fprintf(file, "\n#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s %6s%s%s  %s\n", "bytes", "count",
                   "iters", "min", "p50", "p95", "p99", "max", "algbw", "busbw", "wrong",
