@@ -128,4 +128,5 @@ const gcoll_algorithm gcoll_allgather_arrival_ring_algorithm = {
     .source = "after Patarasuk and Yuan 2009, section 3; Proficz 2018, section 7",
     .plan = ring_plan,
     .cost = ring_cost,
+    .uses_arrival = true,
 };

@@ -126,4 +126,5 @@ const gcoll_algorithm gcoll_broadcast_arrival_tree_algorithm = {
     .plan = tree_plan,
     .cost = tree_cost,
     .load = tree_load,
+    .uses_arrival = true,
 };

@@ -136,4 +136,5 @@ const gcoll_algorithm gcoll_reduce_arrival_tree_algorithm = {
     .claims = tree_claims,
     .cost = tree_cost,
     .load = tree_load,
+    .uses_arrival = true,
 };

@@ -13,28 +13,29 @@
  *         gcoll_allreduce(context, ...);
  *     }
  *
- * What is watched. Blocking collectives whose algorithm is auto, by *site*: the calls that agree in
- * collective, type, operation, count, blocks, root, what they ask of the result, and the number set by
- * gcoll_arrival_site. Every rank must make the same watched calls in the same order, as it must anyway, and
- * in the same form: a collective that blocks on one rank must block on all. Started and persistent
- * collectives take the ordinary choice. There are 64 sites at most, the first ones; further calls are
- * ordinary.
+ * What is watched. Blocking allreduce, reduce, reduce_scatter, broadcast, allgather and barrier whose
+ * algorithm is auto, by *site*: the calls that agree in collective, type, operation, count, blocks, root,
+ * what they ask of the result, and the number set by gcoll_arrival_site. Every rank must make the same
+ * watched calls in the same order, as it must anyway, and in the same form: a collective that blocks on one
+ * rank must block on all. Started and persistent collectives take the ordinary choice. There are 64 sites at
+ * most, the first ones; further calls are ordinary.
  *
  * What is assumed of time. No clocks of two ranks are ever compared. Each rank measures with its own
  * monotonic clock how long after the end of the previous *meeting* it enters a collective: a meeting is the
- * last blocking barrier, allreduce, allgather or alltoall of equal blocks, which nobody leaves before
- * everybody has come. Ranks do not leave a meeting at once: what one calls its start may be later than what
- * another does by up to the time that the meeting takes after its last rank has come. So differences between
- * ranks that are smaller than an operation are not trusted, and the least imbalance that is heeded grows with
- * what an operation takes.
+ * last blocking barrier, allreduce or allgather of equal blocks, which nobody leaves before everybody has
+ * come. Ranks do not leave a meeting at once: what one calls its end may be later than what another does by
+ * up to the time that the meeting takes after its last rank has come. So differences between ranks that are
+ * small beside an operation are not trusted, and the least imbalance that is heeded grows with what an
+ * operation takes.
  *
- * Who decides. Rank 0 gathers reports and announces to all ranks what each site does from a given call on:
- * the algorithm, and for each rank when it is expected. A rank that reaches such a call waits for the
+ * Who decides. Rank 0 gathers reports and announces to all ranks what a site does from a given call on: the
+ * algorithm, and for each rank when it is expected. A rank that reaches such a call waits for the
  * announcement, so all ranks run one plan; between announcements no message is sent. A report that is late or
  * lost changes nothing but the numbers that rank 0 goes by. A rank 0 that is dead or stuck is like any rank
- * that is: the call fails within the context's timeout and names it. Rank 0 sends an announcement by the time
- * it begins the call before; only where ranks report edges it may come later, and then a rank that has
- * arrived and lacks it asks for it, which takes a message to rank 0 and back.
+ * that is: the call fails within the context's timeout and names it. Rank 0 sends an announcement when it has
+ * ended the last call but one before, so it is mostly there long before it is needed. Only where ranks report
+ * edges it comes later, before the call itself; a rank that has arrived and lacks it asks for it, which takes
+ * a message to rank 0 and back.
  *
  * What it costs. Two readings of the clock and some arithmetic in each watched call; a small message from and
  * to each rank every 4 to 1024 calls of a site; rank 0 has a connection to every rank.
@@ -43,8 +44,9 @@
  * change the order of a sum, so two runs of a program may differ in the last bits where ranks are late
  * differently: who needs the same bits in each run names an algorithm, or leaves the monitor off.
  *
- * The algorithms: those whose row says `uses_arrival` (gcoll/plan.h). At least three ranks, or there is
- * nothing to choose.
+ * The algorithms: those whose row says `uses_arrival` (gcoll/plan.h). They are compared by the simulator,
+ * with the costs that auto reckons with, whenever the ranks are late in a new way; that takes rank 0 up to
+ * some 50 ms, and is done for 3 to 64 ranks. Other contexts have the statistics only.
  */
 #ifndef GCOLL_ARRIVAL_H
 #define GCOLL_ARRIVAL_H

@@ -161,6 +161,8 @@ static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call
     gcoll_status status = gcoll_choice_parse(&context->registry, text, problem->collective, choice);
     if (status != GCOLL_OK)
         return status;
+    if (!choice->algorithm && call->arrival > 0)
+        gcoll_arrival_take(context, problem, common, choice);
     if (!choice->algorithm) {
         status = choose_unnamed(context, &needs, type_bytes, problem, common, choice);
     } else {

@@ -45,8 +45,11 @@ void gcoll_run_return(gcoll_run *run) {
 
 static gcoll_status run_inside(gcoll_context *context, const gcoll_given *given) {
     gcoll_arguments arguments = {0};
+    gcoll_arrival_visit visit = {0};
     gcoll_run *run = NULL;
     gcoll_status status = gcoll_arguments_read(&arguments, context, given);
+    if (status == GCOLL_OK && context->arrival)
+        status = gcoll_arrival_enter(context, &arguments.call, &visit);
     if (status == GCOLL_OK)
         status = gcoll_run_borrow(context, &arguments, &run);
     if (status != GCOLL_OK)
@@ -55,6 +58,8 @@ static gcoll_status run_inside(gcoll_context *context, const gcoll_given *given)
     if (status == GCOLL_OK && (context->endpoint || !gcoll_run_finished(run)))
         status = gcoll_context_wait_run(context, run);
     status = gcoll_run_result(context, run, status);
+    if (status == GCOLL_OK && context->arrival)
+        gcoll_arrival_leave(context, &visit, run);
     gcoll_run_return(run);
     return status;
 }

@@ -166,6 +166,7 @@ gcoll_status gcoll_context_allocate(const gcoll_context_options *o, gcoll_contex
     context->timeout_ms = o->timeout_ms ? o->timeout_ms : DEFAULT_TIMEOUT_MS;
     context->spin_us = o->spin_us;
     context->store = o->store;
+    context->monitor = o->monitor != 0;
     snprintf(context->job, sizeof context->job, "%s", o->job ? o->job : "default");
     context->suspect = GCOLL_NO_RANK;
     context->cause.culprit = GCOLL_NO_RANK;
@@ -265,6 +266,8 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
         status = gcoll_memory_open(context, known.accelerator, known.accelerator_times != 0);
     if (status == GCOLL_OK)
         status = context->size > 1 ? join(context, known.tuning) : join_alone(context, known.tuning);
+    if (status == GCOLL_OK && context->monitor)
+        status = gcoll_arrival_create(context);
     if (status == GCOLL_OK && context->size > 1 && known.progress_thread)
         status = gcoll_thread_start(context);
     if (status != GCOLL_OK) {
@@ -290,6 +293,7 @@ void gcoll_context_destroy(gcoll_context *context) {
     if (!context)
         return;
     gcoll_thread_stop(context);
+    gcoll_arrival_print(context);
     if (gcoll_requests_in_flight(context)) /* each run that is not done has one */
         gcoll_break(context, GCOLL_ERR_PEER, context->rank,
                     "rank %u destroyed its context with work in flight", context->rank);
@@ -306,6 +310,7 @@ void gcoll_context_destroy(gcoll_context *context) {
     gcoll_operations_orphan(context);
     gcoll_requests_free(context);
     gcoll_accesses_free(context);
+    gcoll_arrival_destroy(context);
     gcoll_regions_orphan(context);
     if (!context->broken)
         gcoll_rendezvous_leave(context);

@@ -24,6 +24,8 @@ typedef struct gcoll_fingerprint {
 typedef struct gcoll_run gcoll_run;
 typedef struct gcoll_thread gcoll_thread;
 typedef struct gcoll_access gcoll_access;
+typedef struct gcoll_arrival gcoll_arrival;
+typedef struct gcoll_site gcoll_site;
 typedef struct gcoll_cache_entry gcoll_cache_entry;
 
 /* ---- Calls and plans ---------------------------------------------------------------------- */
@@ -42,6 +44,7 @@ typedef struct gcoll_call {
     uint64_t count;        /* of the problem: all blocks */
     uint64_t memory_limit; /* bytes of scratch; 0: any */
     uint64_t blocks_hash;  /* of the blocks; 0 if they are equal */
+    uint64_t arrival;      /* the plan by arrival (arrival.c); 0: none */
     char algorithm[GCOLL_ALGORITHM_TEXT_MAX]; /* "" is auto */
 } gcoll_call;
 
@@ -341,8 +344,9 @@ struct gcoll_context {
     int64_t spin_us;
     gcoll_store *store;
     char job[72];
-    char generation[33]; /* random hex, the same on every rank of this run of the job */
-    bool joined;         /* keys of ours are in the store */
+    char generation[33];          /* random hex, the same on every rank of this run of the job */
+    bool joined;                  /* keys of ours are in the store */
+    bool monitor, rank_0_monitor; /* options.monitor */
     char **addresses; /* records of every rank, in a duplicate; else NULL: they are looked up in the store */
 
     const gcoll_transport *transport;
@@ -391,7 +395,39 @@ struct gcoll_context {
     gcoll_access *accesses; /* of ours and of peers, under way */
     gcoll_access *arrived;  /* of peers, to be served */
     gcoll_access *spare_accesses;
+    gcoll_arrival *arrival; /* the monitor, or NULL */
+    bool arrival_calls;     /* it has something to do */
 };
+
+/* ---- The monitor (arrival.c) --------------------------------------------------------------- */
+
+/* A blocking call as the monitor sees it. */
+typedef struct gcoll_arrival_visit {
+    gcoll_site *site; /* NULL: it is not watched */
+    int64_t entered_ns, since_ns;
+    bool is_meeting;
+} gcoll_arrival_visit;
+
+gcoll_status gcoll_arrival_create(gcoll_context *context);
+/* The endpoint must be closed. Nothing if there is none. */
+void gcoll_arrival_destroy(gcoll_context *context);
+/* Writes what was seen to standard error, if the environment asks for it. */
+void gcoll_arrival_print(gcoll_context *context);
+/* Around each blocking call, if there is a monitor; leave only after one that ended well. enter may wait for
+ * an announcement, and says in the call how it is to be planned. */
+gcoll_status gcoll_arrival_enter(gcoll_context *context, gcoll_call *call, gcoll_arrival_visit *visit);
+void gcoll_arrival_leave(gcoll_context *context, const gcoll_arrival_visit *visit, const gcoll_run *run);
+/* Where the context makes progress, if context->arrival_calls. */
+void gcoll_arrival_tend(gcoll_context *context);
+/* Whether this rank waits for an announcement of rank 0. */
+bool gcoll_arrival_waits(const gcoll_context *context);
+/* For the progress thread. */
+bool gcoll_arrival_has_work(const gcoll_context *context);
+/* The choice and the arrivals of a call whose `arrival` is not 0. */
+void gcoll_arrival_take(const gcoll_context *context, gcoll_problem *problem, gcoll_problem *common,
+                        gcoll_choice *choice);
+/* What tells it apart in fingerprints; 0 of an ordinary call. */
+uint64_t gcoll_arrival_mark(const gcoll_context *context, const gcoll_call *call);
 
 /* ---- The context's own thread (thread.c) -------------------------------------------------- */
 
@@ -489,8 +525,9 @@ void gcoll_fingerprint_arrived(gcoll_context *context, uint32_t peer, uint64_t s
 
 /* ---- Streams: operations by their sequence, pairs by their tag ---------------------------- */
 
-#define GCOLL_STREAM_TAG    (UINT64_C(1) << 63)
-#define GCOLL_STREAM_ACCESS (UINT64_C(1) << 62) /* and the number of the access */
+#define GCOLL_STREAM_TAG     (UINT64_C(1) << 63)
+#define GCOLL_STREAM_ACCESS  (UINT64_C(1) << 62) /* and the number of the access */
+#define GCOLL_STREAM_ARRIVAL (UINT64_C(1) << 61) /* of the monitor */
 
 void gcoll_pair_destroy(gcoll_pair *pair);
 

@@ -87,6 +87,7 @@ static gcoll_status duplicate(gcoll_context *parent, gcoll_context **out) {
     options.size = parent->size;
     options.job = parent->job;
     options.timeout_ms = parent->timeout_ms;
+    options.monitor = parent->monitor;
     options.spin_us = parent->spin_us;
     options.interface = parent->interface;
     options.port_min = parent->endpoint_options.port_min;
@@ -117,6 +118,8 @@ static gcoll_status duplicate(gcoll_context *parent, gcoll_context **out) {
     } else if (context->size > 1) {
         status = meet(parent, context);
     }
+    if (status == GCOLL_OK && context->monitor)
+        status = gcoll_arrival_create(context);
     if (status == GCOLL_OK && parent->thread)
         status = gcoll_thread_start(context);
     if (status != GCOLL_OK) {

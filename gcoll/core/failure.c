@@ -286,6 +286,8 @@ static void settle_doubt(gcoll_context *context) {
 /* ---- Waiting ------------------------------------------------------------------------------ */
 
 static void advance_all(gcoll_context *context) {
+    if (context->arrival_calls)
+        gcoll_arrival_tend(context);
     if (context->arrived)
         gcoll_accesses_serve(context);
     gcoll_run *run = context->runs;

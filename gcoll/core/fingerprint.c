@@ -81,7 +81,7 @@ void gcoll_fingerprint_make(const gcoll_context *context, const gcoll_call *call
     bytes[AT_OP] = (uint8_t)call->op;
     gcoll_put_le(bytes + AT_ROOT, call->collective == GCOLL_PAIRWISE_EXCHANGE ? call->exchanges : call->root,
                  4);
-    gcoll_put_le(bytes + AT_PLAN, hash_text(text), 8);
+    gcoll_put_le(bytes + AT_PLAN, hash_text(text) ^ gcoll_arrival_mark(context, call), 8);
     gcoll_put_le(bytes + AT_ALGORITHM, index_of(choice->algorithm), 4);
     put_count(bytes, context, call);
     if (by_hosts)

@@ -210,6 +210,8 @@ void gcoll_requests_each_waited(gcoll_context *context, bool (*fn)(void *arg, ui
     for (const gcoll_request *request = context->requests; request; request = request->next)
         if (!request->run && !request->done && !fn(arg, request->peer))
             return;
+    if (gcoll_arrival_waits(context) && !fn(arg, 0))
+        return;
     for (uint32_t i = 0; context->any && i < context->any->count; i++)
         if (!context->peers[context->any->peers[i]].departed && !fn(arg, context->any->peers[i]))
             return;
@@ -220,5 +222,5 @@ bool gcoll_requests_wait_for(const gcoll_context *context, uint32_t peer) {
     for (const gcoll_request *request = context->requests; request; request = request->next)
         if (!request->run && !request->done && request->peer == peer)
             return true;
-    return false;
+    return peer == 0 && gcoll_arrival_waits(context);
 }

@@ -30,7 +30,8 @@ struct gcoll_thread {
 
 /* Something is in flight, or peers may access a region at any time. */
 static bool has_work(const gcoll_context *context) {
-    return context->regions || context->accesses || gcoll_requests_in_flight(context);
+    return context->regions || context->accesses || gcoll_requests_in_flight(context) ||
+           gcoll_arrival_has_work(context);
 }
 
 void gcoll_thread_enter(gcoll_thread *thread) {

@@ -6,7 +6,8 @@
  * below "gcoll/<job>/<generation>/", both written by rank 0:
  *   tuning   before it has announced itself: "set", "given", "fit", or "file", a space, the file's name, a
  *            newline and all that the file holds
- *   agreed   after "go": ranks on rank 0's host, and the numbers, as the hexadecimal digits of their bits; or
+ *   agreed   after "go": ranks on rank 0's host, the numbers, as the hexadecimal digits of their bits, and
+ *            options.monitor, 0 or 1; or
  *            "!", a status, a space and why there will be none (rendezvous.c)
  */
 #include <errno.h>
@@ -217,6 +218,7 @@ static gcoll_status lead(gcoll_context *context, uint32_t local_ranks) {
         memcpy(&bits, numbers[i], sizeof bits);
         used += snprintf(text + used, sizeof text - (size_t)used, " %016" PRIx64, bits);
     }
+    used += snprintf(text + used, sizeof text - (size_t)used, " %d", context->monitor);
     char key[GCOLL_STORE_KEY_MAX + 1];
     key_of(context, key, "agreed");
     return gcoll_store_set(context->store, key, text, (size_t)used);
@@ -261,7 +263,8 @@ static gcoll_status get_tuning(gcoll_context *context) {
     return status;
 }
 
-static gcoll_status read_agreed(gcoll_basis *basis, const char *text) {
+static gcoll_status read_agreed(gcoll_basis *basis, const char *text, bool *monitor) {
+    unsigned watches = 0;
     double *numbers[NUMBERS];
     int at = 0, read = 0;
     if (text[0] == '!')
@@ -277,6 +280,9 @@ static gcoll_status read_agreed(gcoll_basis *basis, const char *text) {
         if (!(*numbers[i] >= 0 && isfinite(*numbers[i])))
             return nonsense("agreed");
     }
+    if (sscanf(text + at, " %1u", &watches) != 1)
+        return nonsense("agreed");
+    *monitor = watches == 1;
     return GCOLL_OK;
 }
 
@@ -294,7 +300,7 @@ static gcoll_status await_agreed(gcoll_context *context, int64_t deadline_ms) {
     if (status != GCOLL_OK)
         return status;
     value[bytes] = '\0';
-    return read_agreed(context->basis, value);
+    return read_agreed(context->basis, value, &context->rank_0_monitor);
 }
 
 /* A partner whose measurement failed: rank 0 may be gone, and others need not wait for it. What rank 0 has
@@ -342,6 +348,12 @@ gcoll_status gcoll_tuning_agree(gcoll_context *context, uint32_t local_ranks, in
     gcoll_status status =
         context->rank == 0 ? lead(context, local_ranks) : follow(context, deadline_ms + least);
     context->timeout_ms = timeout_ms;
+    if (status == GCOLL_OK && context->rank != 0 && context->monitor != context->rank_0_monitor) {
+        gcoll_break(context, GCOLL_ERR_MISMATCH, context->rank,
+                    "options.monitor: is %d on rank %u and %d on rank 0; allowed is one value for all ranks",
+                    context->monitor, context->rank, context->rank_0_monitor);
+        return gcoll_context_settle(context);
+    }
     if (status == GCOLL_OK && given && differ(&mine, &context->basis->cost)) {
         gcoll_break(context, GCOLL_ERR_MISMATCH, context->rank,
                     "options.cost: rank %u has alpha %g, beta %g, gamma %g, and rank 0 goes by others",

@@ -1,0 +1,162 @@
+/* gcoll/core/arrival_stats.c - what the monitor saw, for programs and for people. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/core/arrival_internal.h"
+
+#define VARIABLE "GCOLL_ARRIVAL_STATS"
+/* Of the table: a line for each site, and for so many ranks of it, the latest ones. */
+#define LINE_BYTES  160
+#define SHOWN_RANKS 8
+
+static double us(double ns) {
+    return ns / 1e3;
+}
+
+static gcoll_site_stats stats_of(const gcoll_site *site, uint32_t size) {
+    gcoll_site_stats stats = {.struct_size = sizeof stats,
+                              .number = site->number,
+                              .collective = (gcoll_collective)site->key.collective,
+                              .type = (gcoll_type)site->key.type,
+                              .op = (gcoll_op)site->key.op,
+                              .root = site->key.root,
+                              .count = site->key.count,
+                              .calls = site->calls,
+                              .heeded = site->heeded,
+                              .announcements = site->announcements,
+                              .changes = site->changes,
+                              .waited_us = us((double)site->waited_ns),
+                              .threshold_us = us((double)site->threshold_ns)};
+    if (site->calls > 0)
+        stats.elapsed_us = us((double)site->elapsed_sum_ns) / (double)site->calls;
+    for (uint32_t rank = 0; rank < size; rank++)
+        if (us((double)site->now.arrival_ns[rank]) > stats.imbalance_us)
+            stats.imbalance_us = us((double)site->now.arrival_ns[rank]);
+    snprintf(stats.algorithm, sizeof stats.algorithm, "%s", site->algorithm);
+    return stats;
+}
+
+static gcoll_rank_stats rank_stats_of(const gcoll_site *site, uint32_t rank) {
+    gcoll_rank_stats stats = {.expected_us = us((double)site->now.arrival_ns[rank])};
+    if (!site->views || site->views[rank].compared == 0)
+        return stats;
+    const gcoll_arrival_view *view = &site->views[rank];
+    stats.calls = view->compared;
+    stats.late = view->late;
+    stats.last = view->last;
+    stats.mean_late_us = us(view->late_sum_ns) / (double)view->compared;
+    stats.max_late_us = us((double)view->late_most_ns);
+    return stats;
+}
+
+gcoll_status gcoll_context_stats(gcoll_context *context, uint32_t index, gcoll_site_stats *stats,
+                                 gcoll_rank_stats *ranks) {
+    if (!context || !stats)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", context ? "stats" : "context");
+    if (stats->struct_size == 0 || stats->struct_size > sizeof *stats)
+        return gcoll_error(GCOLL_ERR_INVALID, "stats->struct_size: is %zu; allowed are 1 to %zu",
+                           stats->struct_size, sizeof *stats);
+    if (!context->arrival)
+        return gcoll_error(GCOLL_ERR_STATE, "context: was created without options.monitor");
+    gcoll_enter(context);
+    const gcoll_arrival *arrival = context->arrival;
+    const bool is_there = index < arrival->site_count;
+    if (is_there) {
+        const size_t known = stats->struct_size;
+        gcoll_site_stats all = stats_of(&arrival->sites[index], context->size);
+        all.struct_size = known;
+        memcpy(stats, &all, known);
+    }
+    for (uint32_t rank = 0; is_there && ranks && rank < context->size; rank++)
+        ranks[rank] = rank_stats_of(&arrival->sites[index], rank);
+    gcoll_leave(context);
+    return is_there ? GCOLL_OK
+                    : gcoll_error(GCOLL_ERR_NOT_FOUND, "index: is %u; there are %u sites", index,
+                                  arrival->site_count);
+}
+
+/* ---- In words ----------------------------------------------------------------------------- */
+
+struct writer {
+    char *text;
+    size_t bytes, used;
+};
+
+GCOLL_PRINTF(2, 3) static void append(struct writer *w, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int written = vsnprintf(w->text + w->used, w->bytes - w->used, format, arguments);
+    va_end(arguments);
+    if (written > 0)
+        w->used += (size_t)written < w->bytes - w->used ? (size_t)written : w->bytes - w->used - 1;
+}
+
+/* The one with the largest mean, of those that stand behind (mean, rank) in this order; size: none. */
+static uint32_t next_latest(const gcoll_site *site, uint32_t size, double mean, uint32_t after) {
+    uint32_t found = size;
+    double most = 0;
+    for (uint32_t rank = 0; rank < size; rank++) {
+        const gcoll_rank_stats stats = rank_stats_of(site, rank);
+        const bool behind = stats.mean_late_us < mean || (stats.mean_late_us == mean && rank > after);
+        if (stats.late > 0 && behind && (found == size || stats.mean_late_us > most)) {
+            found = rank;
+            most = stats.mean_late_us;
+        }
+    }
+    return found;
+}
+
+static void append_ranks(struct writer *w, const gcoll_site *site, uint32_t size) {
+    uint32_t rank = next_latest(site, size, 1e300, 0);
+    if (rank == size && site->views && site->views[0].compared > 0)
+        append(w, "    no rank was late in the %llu calls that were compared\n",
+               (unsigned long long)site->views[0].compared);
+    for (uint32_t shown = 0; rank < size && shown < SHOWN_RANKS; shown++) {
+        const gcoll_rank_stats stats = rank_stats_of(site, rank);
+        append(w, "    rank %-5u late in %llu of %llu, the last in %llu; mean %.1f us, most %.1f us\n", rank,
+               (unsigned long long)stats.late, (unsigned long long)stats.calls,
+               (unsigned long long)stats.last, stats.mean_late_us, stats.max_late_us);
+        rank = next_latest(site, size, stats.mean_late_us, rank);
+    }
+}
+
+static void append_site(struct writer *w, const gcoll_site *site, uint32_t size) {
+    const gcoll_site_stats stats = stats_of(site, size);
+    append(w, "%s of %llu %s", gcoll_collective_name(stats.collective), (unsigned long long)stats.count,
+           gcoll_type_name(stats.type));
+    if (stats.number > 0)
+        append(w, ", site %u", stats.number);
+    append(w, ": %llu calls, %llu by arrival; mean %.1f us; imbalance %.1f us; %s\n",
+           (unsigned long long)stats.calls, (unsigned long long)stats.heeded, stats.elapsed_us,
+           stats.imbalance_us, stats.algorithm);
+    append_ranks(w, site, size);
+}
+
+gcoll_status gcoll_context_stats_text(gcoll_context *context, char *text, size_t bytes) {
+    if (!context || !text || bytes == 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s",
+                           context ? "text: is NULL or of 0 bytes" : "context: is NULL");
+    if (!context->arrival)
+        return gcoll_error(GCOLL_ERR_STATE, "context: was created without options.monitor");
+    struct writer w = {text, bytes, 0};
+    text[0] = '\0';
+    gcoll_enter(context);
+    append(&w, "arrivals seen by rank %u of %u in job '%s'\n", context->rank, context->size, context->job);
+    for (uint32_t i = 0; i < context->arrival->site_count; i++)
+        append_site(&w, &context->arrival->sites[i], context->size);
+    gcoll_leave(context);
+    return GCOLL_OK;
+}
+
+void gcoll_arrival_print(gcoll_context *context) {
+    const char *wanted = getenv(VARIABLE);
+    if (!context->arrival || context->rank != 0 || !wanted || strcmp(wanted, "1") != 0)
+        return;
+    const size_t bytes = (size_t)LINE_BYTES * (1 + context->arrival->site_count * (1 + SHOWN_RANKS));
+    char *text = malloc(bytes);
+    if (text && gcoll_context_stats_text(context, text, bytes) == GCOLL_OK)
+        fputs(text, stderr);
+    free(text);
+}
