@@ -68,7 +68,7 @@ gcoll_status gcoll_cuda_fold(gcoll_accelerator *accelerator, const gcoll_fold *f
     gcoll_status status = check_operands(accelerator, fold);
 
     if (status == GCOLL_OK)
-        status = by_nccl ? gcoll_cuda_nccl_load(accelerator) : check_reach(accelerator, fold);
+        status = by_nccl ? gcoll_cuda_nccl_prepare(accelerator, fold) : check_reach(accelerator, fold);
     if (status == GCOLL_OK)
         status = gcoll_cuda_begin(accelerator, fold->device, GCOLL_CUDA_WITHIN, gates, gate_count, &begun,
                                   &before);

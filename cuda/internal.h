@@ -106,9 +106,11 @@ gcoll_status gcoll_cuda_pin(gcoll_accelerator *accelerator, uint64_t bytes, void
 void gcoll_cuda_unpin(gcoll_accelerator *accelerator, void *memory, uint64_t bytes);
 void gcoll_cuda_close_pool(gcoll_accelerator *accelerator);
 
-/* libnccl, opened when it is first asked for. The fold's operands are on one device each, and one of them on
- * fold->device, which is current. */
+/* libnccl, opened when it is first asked for. */
 gcoll_status gcoll_cuda_nccl_load(gcoll_accelerator *accelerator);
+/* Whether it can do that fold: then what it needs for it is there. */
+gcoll_status gcoll_cuda_nccl_prepare(gcoll_accelerator *accelerator, const gcoll_fold *fold);
+/* fold->device is current. */
 gcoll_status gcoll_cuda_nccl_fold(gcoll_accelerator *accelerator, const gcoll_fold *fold,
                                   gcoll_gate *const *gates, uint32_t gate_count);
 void gcoll_cuda_close_nccl(gcoll_accelerator *accelerator);

@@ -163,6 +163,12 @@ static bool joins(const clique *c, const gcoll_fold *fold) {
     return true;
 }
 
+/* NCCL makes devices current as it needs them. */
+static void restore(const gcoll_fold *fold) {
+    if (cudaSetDevice((int)fold->device) != cudaSuccess)
+        (void)cudaGetLastError();
+}
+
 static gcoll_status new_clique(const gcoll_cuda_nccl *nccl, const gcoll_fold *fold, clique **made) {
     nccl_result result = 0;
     clique *c = calloc(1, sizeof *c);
@@ -180,6 +186,7 @@ static gcoll_status new_clique(const gcoll_cuda_nccl *nccl, const gcoll_fold *fo
     for (uint32_t i = 0; i < c->count; i++)
         c->devices[i] = (int)fold->devices[i];
     result = nccl->call.comm_init_all(c->comms, (int)c->count, c->devices);
+    restore(fold);
     if (result != 0) {
         free_clique(c);
         return failed(nccl, result, "ncclCommInitAll");
@@ -259,13 +266,34 @@ static gcoll_status reduce(gcoll_accelerator *accelerator, const gcoll_fold *fol
     if (result != 0)
         return failed(nccl, result, "ncclGroupStart");
     for (uint32_t i = 0; i < fold->operand_count && result == 0; i++)
-        result = nccl->call.reduce(fold->operands[i], fold->dst, (size_t)fold->count, nccl_types[fold->type],
-                                   op, root, c->comms[i],
+        result = nccl->call.reduce(fold->operands[i], i == (uint32_t)root ? fold->dst : NULL,
+                                   (size_t)fold->count, nccl_types[fold->type], op, root, c->comms[i],
                                    accelerator->devices[fold->devices[i]].lanes[GCOLL_CUDA_WITHIN]);
     ended = nccl->call.group_end();
+    restore(fold);
     if (result != 0)
         return failed(nccl, result, "ncclReduce");
     return ended == 0 ? GCOLL_OK : failed(nccl, ended, "ncclGroupEnd after ncclReduce");
+}
+
+/* Before anything has begun, as making communicators takes long. */
+gcoll_status gcoll_cuda_nccl_prepare(gcoll_accelerator *accelerator, const gcoll_fold *fold) {
+    int root = 0, op = 0, before = 0;
+    clique *c = NULL;
+    gcoll_status status = gcoll_cuda_nccl_load(accelerator);
+
+    if (status == GCOLL_OK)
+        status = find_root(fold, &root);
+    if (status == GCOLL_OK && !nccl_op(fold->op, &op))
+        status =
+            gcoll_error(GCOLL_ERR_UNSUPPORTED, "cuda: NCCL has no operation '%s'", gcoll_op_name(fold->op));
+    if (status == GCOLL_OK)
+        status = gcoll_cuda_enter(accelerator, fold->device, &before);
+    if (status != GCOLL_OK)
+        return status;
+    status = find_clique(accelerator->nccl, fold, &c);
+    gcoll_cuda_leave(accelerator, fold->device, before);
+    return status;
 }
 
 gcoll_status gcoll_cuda_nccl_fold(gcoll_accelerator *accelerator, const gcoll_fold *fold,
@@ -274,13 +302,11 @@ gcoll_status gcoll_cuda_nccl_fold(gcoll_accelerator *accelerator, const gcoll_fo
     clique *c = NULL;
     gcoll_status status = find_root(fold, &root);
 
-    if (status == GCOLL_OK && !nccl_op(fold->op, &op))
-        status =
-            gcoll_error(GCOLL_ERR_UNSUPPORTED, "cuda: NCCL has no operation '%s'", gcoll_op_name(fold->op));
-    if (status == GCOLL_OK)
-        status = prepare_others(accelerator, fold, gates, gate_count);
+    (void)nccl_op(fold->op, &op);
     if (status == GCOLL_OK)
         status = find_clique(accelerator->nccl, fold, &c);
+    if (status == GCOLL_OK)
+        status = prepare_others(accelerator, fold, gates, gate_count);
     if (status == GCOLL_OK)
         status = reduce(accelerator, fold, c, op, root);
     return status == GCOLL_OK ? join(accelerator, fold) : status;

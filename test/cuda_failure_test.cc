@@ -131,7 +131,7 @@ class CudaNccl : public CudaFailure {
         for (int d = 0; d < kDevices; d++)
             buffers.push_back(device_array<int>(d, {d + 1, 10 * (d + 1)}));
     }
-    // On device 1, of all three, into its own.
+    // On device 1, of all three, into its own. Device 0 is the caller's, and stays.
     Fold fold_of_all() {
         Fold fold(1, buffers[1], 2, GCOLL_REACH_NCCL);
         for (uint32_t d : {2u, 1u, 0u})
@@ -141,6 +141,7 @@ class CudaNccl : public CudaFailure {
     gcoll_status run(Fold fold, gcoll_gate *g = nullptr) {
         gcoll_ticket *ticket = nullptr;
         gcoll_status status = cuda.fold(a, fold.get(), &g, g ? 1 : 0, &ticket);
+        EXPECT_EQ(fake_cuda::current_device(), 0);
         return status == GCOLL_OK ? finish(ticket) : status;
     }
     std::vector<int *> buffers;
@@ -151,9 +152,9 @@ TEST_F(CudaNccl, ReducesToOneDeviceWithCommunicatorsThatAreKept) {
     ASSERT_EQ(run(fold_of_all()), GCOLL_OK) << gcoll_last_error();
     EXPECT_EQ(values_of(buffers[1], 2), (std::vector<int>{6, 60}));
     EXPECT_EQ(values_of(buffers[0], 2), (std::vector<int>{1, 10}));
-    Fold largest = fold_of_all();
-    largest.fold.op = GCOLL_MIN;
-    ASSERT_EQ(run(largest), GCOLL_OK) << gcoll_last_error();
+    Fold smallest = fold_of_all();
+    smallest.fold.op = GCOLL_MIN;
+    ASSERT_EQ(run(smallest), GCOLL_OK) << gcoll_last_error();
     EXPECT_EQ(values_of(buffers[1], 2), (std::vector<int>{1, 10}));
     EXPECT_EQ(fake_cuda::calls("ncclCommInitAll"), 1);
     Fold pair(0, buffers[0], 2, GCOLL_REACH_NCCL);

@@ -44,6 +44,7 @@ EXPORTED int ncclCommInitAll(struct ncclComm **comms, int count, const int *devi
     for (int i = 0; i < count && result == 0; i++) {
         comms[i] = malloc(sizeof **comms);
         *comms[i] = (struct ncclComm){.device = devices[i], .count = count};
+        (void)cudaSetDevice(devices[i]); /* and leaves it so */
     }
     return result;
 }
