@@ -296,9 +296,9 @@ typedef struct gcoll_algorithm {
     /* By formula, after `cost`. NULL: every step is a hop, and all ranks are as busy as the busiest. What it
      * leaves 0 is taken so, too. */
     void (*load)(const gcoll_problem *problem, gcoll_load *load);
-    /* NULL: buffers in device memory are staged as the problem says; or how this one stages them, whatever the
-     * problem says. Such a row is another one with a way of staging: on buffers in host memory, where there is
-     * nothing to stage, it is that other one, and selection by cost leaves it out. */
+    /* NULL: buffers in device memory are staged as the problem says; or how this one stages them, whatever
+     * the problem says. Such a row is another one with a way of staging: on buffers in host memory, where
+     * there is nothing to stage, it is that other one, and selection by cost leaves it out. */
     const gcoll_staging *staging;
     bool uses_arrival; /* it makes use of the problem's `arrival_ns`, which a context with a monitor finds out
                         * for it (gcoll/arrival.h); without it all ranks are taken to come together */
@@ -353,7 +353,7 @@ typedef struct gcoll_verify_report {
     /* Elements, each of the rank that has most: copied from devices to the host and from there to devices,
      * and reduced by devices. */
     uint64_t copied_in_max, copied_out_max, folded_max;
-    uint32_t claims;       /* GCOLL_CLAIM_* that hold */
+    uint32_t claims; /* GCOLL_CLAIM_* that hold */
 } gcoll_verify_report;
 
 /* Runs all plans (plans[r] is rank r's; same size, collective and count) symbolically by the rules
