@@ -104,6 +104,12 @@ void gcoll_accelerator::hold(bool held) {
         ticket->lane->ring();
 }
 
+void gcoll_accelerator::hurry(const void *slow, uint32_t asks) {
+    hurries_ = true;
+    slow_ = reinterpret_cast<uintptr_t>(slow);
+    slow_asks_ = asks;
+}
+
 std::vector<Copied> gcoll_accelerator::copied(size_t from) const {
     std::lock_guard<std::mutex> guard(log_lock_);
     return std::vector<Copied>(copied_.begin() + static_cast<std::ptrdiff_t>(from), copied_.end());
@@ -209,6 +215,11 @@ bool gcoll_accelerator::is_in_the_way(const gcoll_ticket &wanted) const {
     return found;
 }
 
+bool gcoll_accelerator::is_slow(const gcoll_ticket &wanted) const {
+    return slow_ != 0 &&
+           (wanted.written.begin == slow_ || (!wanted.read.empty() && wanted.read[0].begin == slow_));
+}
+
 gcoll_status gcoll_accelerator::begin(std::unique_ptr<gcoll_ticket> wanted, pretend::Lane &lane,
                                       gcoll_gate *const *gates, uint32_t gate_count, gcoll_ticket **ticket) {
     if (is_in_the_way(*wanted))
@@ -218,15 +229,16 @@ gcoll_status gcoll_accelerator::begin(std::unique_ptr<gcoll_ticket> wanted, pret
         if (gates_.count(gates[i]) == 0)
             return refuse("begun behind what is no gate");
         if (gates[i]->after)
-            wanted->task.ripeness.behind.push_back(&gates[i]->after->done);
+            wanted->task.behind.push_back(&gates[i]->after->done);
     }
-    pretend::Ripeness &ripeness = wanted->task.ripeness;
-    ripeness.held = &held_;
-    ripeness.polls = &polls_;
-    ripeness.polls_begin = polls_.load(std::memory_order_relaxed);
-    ripeness.polls_needed =
-        static_cast<uint32_t>(random_() % 8 == 0 ? 20 + random_() % 200 : 1 + random_() % 6);
-    ripeness.at_ns = gcoll_now_ns() + 200000 + static_cast<int64_t>(random_() % 800) * 1000;
+    pretend::Task &task = wanted->task;
+    task.held = &held_;
+    task.asks_needed = static_cast<uint32_t>(random_() % 8 == 0 ? 20 + random_() % 50 : 1 + random_() % 6);
+    task.at_ns = gcoll_now_ns() + 200000 + static_cast<int64_t>(random_() % 800) * 1000;
+    if (hurries_) {
+        task.asks_needed = is_slow(*wanted) ? slow_asks_ : 0;
+        task.at_ns = INT64_MAX;
+    }
     wanted->lane = &lane;
     *ticket = wanted.release();
     live_.insert(*ticket);
@@ -234,7 +246,12 @@ gcoll_status gcoll_accelerator::begin(std::unique_ptr<gcoll_ticket> wanted, pret
     for (const Range &read : (*ticket)->read)
         reads_.add(read);
     statistics_.tickets++;
-    lane.push(&(*ticket)->task);
+    if (!hurries_ || (*ticket)->task.asks_needed > 0 || !(*ticket)->task.is_ripe()) {
+        lane.push(&(*ticket)->task);
+        return GCOLL_OK;
+    }
+    (*ticket)->task.work(random_);
+    (*ticket)->task.done.store(true, std::memory_order_relaxed);
     return GCOLL_OK;
 }
 
@@ -372,7 +389,7 @@ gcoll_status gcoll_accelerator::test(gcoll_ticket *ticket, bool *done, gcoll_tic
         forgotten_.insert(ticket);
         return status;
     }
-    polls_.fetch_add(1, std::memory_order_relaxed);
+    ticket->task.asked.fetch_add(1, std::memory_order_relaxed);
     *done = ticket->task.done.load(std::memory_order_acquire);
     if (!*done) {
         ticket->lane->ring();
@@ -403,6 +420,8 @@ gcoll_status gcoll_accelerator::drain(int64_t timeout_ms) {
     while (!live_.empty()) {
         gcoll_ticket *ticket = *live_.begin();
         end(ticket);
+        ticket->task.asked.store(UINT32_MAX, std::memory_order_relaxed); // time passes
+        ticket->lane->ring();
         forgotten_.insert(ticket);
     }
     while (!sweep()) {

@@ -211,6 +211,9 @@ struct gcoll_accelerator {
     void let_go();
     // Whether what was begun is kept from running.
     void hold(bool held);
+    // From now on everything is done as soon as it is begun, but for what reads or writes first of all
+    // `slow`: that is not done before it was asked for so often.
+    void hurry(const void *slow = nullptr, uint32_t asks = 0);
     const pretend::Statistics &statistics() const { return statistics_; }
     // All copies but the first `from`, in the order of their beginning. From any thread.
     std::vector<pretend::Copied> copied(size_t from = 0) const;
@@ -239,6 +242,7 @@ struct gcoll_accelerator {
                              pretend::Machine::Found *found);
     gcoll_status check_operands(const gcoll_fold &fold, uint64_t bytes, std::vector<const uint8_t *> *places);
     bool is_in_the_way(const gcoll_ticket &wanted) const;
+    bool is_slow(const gcoll_ticket &wanted) const;
     gcoll_status begin(std::unique_ptr<gcoll_ticket> wanted, pretend::Lane &lane, gcoll_gate *const *gates,
                        uint32_t gate_count, gcoll_ticket **ticket);
     void end(gcoll_ticket *ticket);
@@ -257,7 +261,9 @@ struct gcoll_accelerator {
     pretend::Accesses reads_, writes_;                    // of live ones
     std::unordered_set<gcoll_gate *> gates_;
     std::map<uintptr_t, uint64_t> pins_;
-    std::atomic<uint32_t> polls_{0};
+    bool hurries_ = false;
+    uintptr_t slow_ = 0;
+    uint32_t slow_asks_ = 0;
     std::atomic<bool> held_{false};
 };
 

@@ -259,8 +259,8 @@ void Stream::push(std::function<void()> kernel) {
         lane_ = std::make_unique<Lane>(seed_ + 1);
     Task &task = tasks_.emplace_back();
     task.work = [kernel = std::move(kernel)](Random &) { kernel(); };
-    task.ripeness.held = &held_;
-    task.ripeness.at_ns = gcoll_now_ns() + static_cast<int64_t>(random_() % 200) * 1000;
+    task.held = &held_;
+    task.at_ns = gcoll_now_ns() + static_cast<int64_t>(random_() % 200) * 1000;
     lane_->push(&task);
 }
 

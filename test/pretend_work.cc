@@ -21,13 +21,13 @@ constexpr int64_t kIdleNs = 2 * 1000 * 1000;
 
 } // namespace
 
-bool Ripeness::is_reached() const {
+bool Task::is_ripe() const {
     for (const std::atomic<bool> *earlier : behind)
         if (!earlier->load(std::memory_order_acquire))
             return false;
     if (held && held->load(std::memory_order_acquire))
         return false;
-    if (polls && polls->load(std::memory_order_relaxed) - polls_begin >= polls_needed)
+    if (asked.load(std::memory_order_relaxed) >= asks_needed)
         return true;
     return gcoll_now_ns() >= at_ns;
 }
@@ -70,7 +70,7 @@ void Lane::serve() {
         const uint32_t seen = bell_.load(std::memory_order_relaxed);
         std::atomic<Task *> &slot = slots_[head % kSlots];
         Task *task = slot.load(std::memory_order_acquire);
-        if (!task || task->stuck.load(std::memory_order_acquire) || !task->ripeness.is_reached()) {
+        if (!task || task->stuck.load(std::memory_order_acquire) || !task->is_ripe()) {
             sleep(seen, task ? kUnripeNs : kIdleNs);
             continue;
         }

@@ -25,21 +25,17 @@ using Random = std::mt19937_64;
 // What was not written yet. As an element of any type it is far from the small numbers that tests use.
 constexpr uint8_t kPoison = 0xdb;
 
-// When a task may begin: behind others, while nobody holds it, and not before somebody has asked often enough
-// or some time has passed.
-struct Ripeness {
-    std::vector<const std::atomic<bool> *> behind; // done flags
-    const std::atomic<bool> *held = nullptr;
-    const std::atomic<uint32_t> *polls = nullptr;
-    uint32_t polls_begin = 0, polls_needed = 0;
-    int64_t at_ns = 0;
-
-    bool is_reached() const;
-};
-
 struct Task {
     std::function<void(Random &)> work;
-    Ripeness ripeness;
+    // When it may begin: behind others, while nobody holds it, and not before somebody has asked for it often
+    // enough or some time has passed.
+    std::vector<const std::atomic<bool> *> behind; // done flags
+    const std::atomic<bool> *held = nullptr;
+    uint32_t asks_needed = UINT32_MAX;
+    int64_t at_ns = 0;
+    bool is_ripe() const;
+
+    std::atomic<uint32_t> asked{0};
     std::atomic<bool> stuck{false};
     std::atomic<bool> done{false};
     int64_t ns = 0; // that it took

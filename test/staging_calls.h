@@ -141,6 +141,8 @@ class Flight {
     gcoll_status start(gcoll_context *context, const std::string &algorithm);
     // Ends, and compares.
     gcoll_status finish();
+    // Of one that is persistent and was started, without waiting or comparing.
+    gcoll_operation *operation() const { return operation_; }
     // Once more, if it is persistent.
     gcoll_status restart();
     std::string told() const;
@@ -150,6 +152,8 @@ class Flight {
     // That every byte of device memory was copied at most once each way, and all of them as many as it says.
     void expect_staged_once(const gcoll_accelerator &accelerator, size_t copied_before) const;
     void check() const;
+    // What is wrong with the k-th output, or "".
+    std::string fault(uint32_t k) const;
 
   private:
     void prepare();
@@ -157,7 +161,6 @@ class Flight {
     gcoll_status call(gcoll_context *context);
     gcoll_status call_blocks(gcoll_context *context);
     pretend::Stream *stream(uint32_t k) const;
-    void compare(uint32_t k) const;
 
     Problem &problem_;
     const Call &call_;
