@@ -26,6 +26,8 @@ TEST(TrainOptions, BadOnesAreNamed) {
         {{"--slow", "-1:10"}, "--slow: found '-1:10'"},
         {{"--slow", "0:nan"}, "--slow: found '0:nan'"},
         {{"--slow", "2:10"}, "--slow: found rank 2; allowed: below the number of ranks, 2"},
+        {{"--monitor", "maybe"}, "--monitor: found 'maybe'; allowed: off, on, edges"},
+        {{"--monitor", "on", "--algorithm", "ring"}, "--monitor on: it is auto that heeds arrivals"},
         {{"--local", "0"}, "--local: found '0'"},
         {{"--local", "2", "--rank", "0"}, "--local starts all ranks"},
         {{"--rank", "0"}, "--rank, --size and --store need one another"},
@@ -102,9 +104,11 @@ TEST(TrainRanks, StartedWithOtherOptions) {
     }
 }
 
-TEST(TrainRanks, TheLossOfOneEndsTheOthers) {
+struct TrainMonitored : testing::TestWithParam<const char *> {};
+
+TEST_P(TrainMonitored, TheLossOfOneEndsTheOthers) {
     folder place;
-    const strings endless = {"--epochs", "1000000"};
+    const strings endless = {"--epochs", "1000000", "--monitor", GetParam()};
     rank_process first(place, 0, 3, endless), second(place, 1, 3, endless), third(place, 2, 3, endless);
     while (!contains(program_test::file_text(first.out), "epoch 1/") &&
            waitpid(first.pid, nullptr, WNOHANG) == 0)
@@ -117,6 +121,8 @@ TEST(TrainRanks, TheLossOfOneEndsTheOthers) {
         EXPECT_TRUE(contains(o.err, "rank 1")) << o.err;
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Monitor, TrainMonitored, testing::Values("off", "on", "edges"));
 
 TEST(TrainRanks, OneThatNeverComes) {
     folder place;

@@ -72,6 +72,46 @@ TEST(Train, AlgorithmsThatDoNotAreRefused) {
     EXPECT_FALSE(contains(o.out, "epoch")) << o.out;
 }
 
+// ---- The monitor of arrivals
+// ---------------------------------------------------------------------------------
+
+// What is chosen may change from step to step; the ranks agree all the same, and say so themselves.
+TEST(TrainMonitor, RanksAgree) {
+    for (const char *monitor : {"on", "edges"})
+        for (const char *ranks : {"1", "2", "4"}) {
+            const outcome o =
+                train(small({"--local", ranks, "--images", "200", "--batch", "2", "--epochs", "2",
+                             "--channels", "8", "--step-ms", "4", "--slow", "0:100", "--monitor", monitor}));
+            expect_good(o);
+            EXPECT_EQ(result(o, 1), monitor);
+            EXPECT_TRUE(contains(o.out, "late ranks were heeded in ")) << o.out;
+            EXPECT_NE(algorithm(o), "auto"); // but what it was
+        }
+}
+
+// It learns the same, but for the last bits.
+TEST(TrainMonitor, LearnsTheSame) {
+    const strings arguments = {"--local", "3", "--epochs", "3"};
+    strings with = arguments;
+    with.insert(with.end(), {"--monitor", "edges"});
+    const outcome without = train(small(arguments)), watched = train(small(with));
+    expect_good(watched);
+    EXPECT_NEAR(losses_of(watched, 3).training, losses_of(without, 3).training, 2e-4);
+    EXPECT_NEAR(losses_of(watched, 3).test, losses_of(without, 3).test, 2e-4);
+}
+
+// The checkpoint's algorithm is for runs without a monitor.
+TEST(TrainMonitor, GoesOnFromACheckpoint) {
+    folder place;
+    const std::string file = place.path + "/checkpoint";
+    expect_good(train(small({"--local", "3", "--checkpoint", file, "--algorithm", "ring"})));
+    const outcome o =
+        train(small({"--local", "3", "--checkpoint", file, "--resume", "--epochs", "2", "--monitor", "on"}));
+    expect_good(o);
+    EXPECT_TRUE(contains(o.out, "images a step each, auto")) << o.out;
+    EXPECT_TRUE(contains(o.out, "goes on after epoch 1")) << o.out;
+}
+
 // ---- Checkpoints -----------------------------------------------------------------------------------------
 
 TEST(TrainCheckpoint, ResumedRunEndsWithTheSameBits) {

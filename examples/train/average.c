@@ -31,12 +31,14 @@ static bool warm_up(average *self) {
     return good;
 }
 
-bool average_make(average *self, train_job *job, const char *algorithm, float *gradients, uint64_t count) {
-    *self = (average){.job = job, .gradients = gradients, .count = count};
+bool average_make(average *self, train_job *job, const char *algorithm, monitoring monitor, float *gradients,
+                  uint64_t count) {
+    *self = (average){.job = job, .monitor = monitor, .gradients = gradients, .count = count};
     gcoll_allreduce_options_init(&self->options);
     self->options.rank_identical = 1;
     self->options.algorithm = algorithm;
-    if (!settle(self)) {
+    (void)snprintf(self->algorithm, sizeof self->algorithm, "%s", algorithm);
+    if (monitor == MONITOR_OFF && !settle(self)) {
         return false;
     }
     self->options.algorithm = self->algorithm;
@@ -45,11 +47,19 @@ bool average_make(average *self, train_job *job, const char *algorithm, float *g
 
 bool average_begin(average *self) {
     self->begun_at = clock_now();
-    return true;
+    return self->monitor == MONITOR_OFF || job_good(self->job, gcoll_arrival_begin(self->job->context));
+}
+
+bool average_part(average *self, double fraction) {
+    return self->monitor != MONITOR_EDGES ||
+           job_good(self->job, gcoll_arrival_edge(self->job->context, fraction));
 }
 
 bool average_gradients(average *self) {
     const double arrived_at = clock_now();
+    if (self->monitor != MONITOR_OFF && !job_good(self->job, gcoll_arrival_finish(self->job->context))) {
+        return false;
+    }
     if (!job_good(self->job, gcoll_allreduce(self->job->context, NULL, self->gradients, self->count,
                                              GCOLL_FLOAT32, GCOLL_AVG, &self->options))) {
         return false;
@@ -57,5 +67,21 @@ bool average_gradients(average *self) {
     self->steps++;
     self->compute_s += arrived_at - self->begun_at;
     self->elapsed_s += clock_now() - arrived_at;
+    return true;
+}
+
+bool average_look(average *self, uint64_t *heeded) {
+    gcoll_site_stats site = {.struct_size = sizeof site};
+    *heeded = 0;
+    for (uint32_t s = 0; self->monitor != MONITOR_OFF; s++) {
+        if (!job_good(self->job, gcoll_context_stats(self->job->context, s, &site, NULL))) {
+            return false;
+        }
+        if (site.collective == GCOLL_ALLREDUCE && site.type == GCOLL_FLOAT32) {
+            *heeded = site.heeded;
+            (void)snprintf(self->algorithm, sizeof self->algorithm, "%s", site.algorithm);
+            break;
+        }
+    }
     return true;
 }

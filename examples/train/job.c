@@ -21,6 +21,8 @@ bool job_open(train_job *self, const train_options *options) {
     context.size = options->size;
     context.job = options->job;
     context.timeout_ms = (int64_t)options->timeout_s * 1000;
+    context.monitor = options->monitor != MONITOR_OFF;
+    context.progress_thread = options->monitor == MONITOR_EDGES; /* passes on what edges say */
     if (!job_good(self, gcoll_store_open(options->store, context.timeout_ms, &self->store))) {
         return false;
     }

@@ -19,7 +19,7 @@ void complain(const char *format, ...) {
     (void)fprintf(stderr, "train: %s\n", text);
 }
 
-typedef enum kind { HEADING, WHOLE, WHOLE64, REAL, TEXT, SWITCH, SET, SLOW } kind;
+typedef enum kind { HEADING, WHOLE, WHOLE64, REAL, TEXT, MONITOR, SET, SLOW } kind;
 
 typedef struct flag {
     const char *name; /* or the heading */
@@ -52,6 +52,7 @@ static const flag flags[] = {
     {"--resume", SET, AT(resume), 0, 0, NULL, "go on from the checkpoint"},
     {.name = "How gradients are averaged"},
     {"--algorithm", TEXT, AT(algorithm), 0, 0, "auto", "of the allreduce"},
+    {"--monitor", MONITOR, AT(monitor), 0, 0, "off", "on, off, edges: lets auto heed who comes late"},
     {"--timeout", WHOLE, AT(timeout_s), 1, 86400, "30", "seconds that a rank waits for others"},
     {.name = "For measurements"},
     {"--slow", SLOW, 0, 0, 1000, NULL, "RANK:PERCENT; its computation takes so much longer"},
@@ -103,9 +104,19 @@ static bool read_slow(const flag *f, const char *text, train_options *self) {
     return true;
 }
 
-static bool read_switch(const flag *f, const char *text, bool *to) {
-    *to = strcmp(text, "on") == 0;
-    return *to || strcmp(text, "off") == 0 || bad(f, text, "on, off");
+const char *monitoring_name(monitoring monitor) {
+    static const char *const names[] = {"off", "on", "edges"};
+    return names[monitor];
+}
+
+static bool read_monitor(const flag *f, const char *text, monitoring *to) {
+    for (int m = MONITOR_OFF; m <= MONITOR_EDGES; m++) {
+        if (strcmp(text, monitoring_name(m)) == 0) {
+            *to = (monitoring)m;
+            return true;
+        }
+    }
+    return bad(f, text, "off, on, edges");
 }
 
 static bool read_value(const flag *f, const char *text, train_options *self) {
@@ -114,8 +125,8 @@ static bool read_value(const flag *f, const char *text, train_options *self) {
     case TEXT:
         *(const char **)to = text;
         return text[0] != '\0' || bad(f, text, "a text that is not empty");
-    case SWITCH:
-        return read_switch(f, text, to);
+    case MONITOR:
+        return read_monitor(f, text, to);
     case SLOW:
         return read_slow(f, text, self);
     case WHOLE64:
@@ -171,6 +182,11 @@ static bool check(train_options *self, bool has_rank) {
     if (self->slow_rank >= self->size) {
         complain("--slow: found rank %u; allowed: below the number of ranks, %u", self->slow_rank,
                  self->size);
+        return false;
+    }
+    if (self->monitor != MONITOR_OFF && strcmp(self->algorithm, "auto") != 0) {
+        complain("--monitor %s: it is auto that heeds arrivals, not --algorithm %s",
+                 monitoring_name(self->monitor), self->algorithm);
         return false;
     }
     if (self->resume && self->checkpoint == NULL) {

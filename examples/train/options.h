@@ -5,6 +5,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+typedef enum monitoring {
+    MONITOR_OFF,
+    MONITOR_ON,   /* gcoll goes by when ranks arrived before */
+    MONITOR_EDGES /* and by what each says of the step that it is in */
+} monitoring;
+
 /* Exit statuses. */
 #define TRAIN_GOOD   0
 #define TRAIN_FAILED 1
@@ -22,7 +28,7 @@ typedef struct train_options {
     bool resume;
     /* How gradients are averaged. */
     const char *algorithm;
-    bool monitor;
+    monitoring monitor;
     uint32_t timeout_s;
     /* For measurements. */
     uint32_t slow_rank;
@@ -32,6 +38,9 @@ typedef struct train_options {
 
 /* False: the program ends with *status. What is wrong has been said. */
 bool options_read(int argc, char **argv, train_options *self, int *status);
+
+/* As on the command line. */
+const char *monitoring_name(monitoring monitor);
 
 /* "train: ..." to standard error, in one piece. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -5,6 +5,6 @@
 #include "train.h"
 
 /* Rank 0 prints two tables: of the ranks, and of the whole. */
-bool report(const trainer *self);
+bool report(trainer *self);
 
 #endif

@@ -41,6 +41,10 @@ static bool compute_gradients(trainer *self, uint32_t first, uint32_t count, tal
         net_backward(&self->net, label, scale);
         count_image(counts, loss, right);
         pace_keep(&self->pace, begun_at);
+        if (i + 1 == (begin + end) / 2 &&
+            !average_part(&self->average, (double)(i + 1 - begin) / (double)(end - begin))) {
+            return false;
+        }
     }
     self->images += end - begin;
     return true;

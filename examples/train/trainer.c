@@ -20,7 +20,7 @@ static bool make_state(trainer *self, char *reason) {
                          REASON_BYTES)) {
         return false;
     }
-    if (strcmp(o->algorithm, "auto") != 0) {
+    if (strcmp(o->algorithm, "auto") != 0 || o->monitor != MONITOR_OFF) {
         (void)snprintf(self->state.algorithm, sizeof self->state.algorithm, "%s", o->algorithm);
     }
     return true;
@@ -57,8 +57,8 @@ bool trainer_make(trainer *self, train_job *job, const train_options *options) {
     self->state = checkpoint_new(options, self->net.count);
     self->pace.least = options->step_ms / 1000 / options->batch;
     self->pace.slow = job->rank == options->slow_rank ? options->slow_percent / 100 : 0;
-    if (!share_state(self) ||
-        !average_make(&self->average, job, self->state.algorithm, self->net.gradients, self->net.count)) {
+    if (!share_state(self) || !average_make(&self->average, job, self->state.algorithm, options->monitor,
+                                            self->net.gradients, self->net.count)) {
         return false;
     }
     (void)snprintf(self->state.algorithm, sizeof self->state.algorithm, "%s", self->average.algorithm);
