@@ -192,71 +192,6 @@ static bool note_accesses(gcoll_builder *b, const gcoll_step *s) {
     return gcoll_spans_write(map_of(b, s->dst), b, s->dst.offset, s->dst.offset + s->count, b->step_count);
 }
 
-/* ---- Checks -------------------------------------------------------------------------------------- */
-
-static const char *const kind_names[GCOLL_STEP_KIND_COUNT] = {
-    "send", "receive", "receive and reduce", "reduce", "copy", "divide", "fold"};
-static const char *const space_names[] = {"IN", "OUT", "SCRATCH"};
-
-static bool check_ref(gcoll_builder *b, const gcoll_step *s, gcoll_ref ref, bool written) {
-    uint64_t limit =
-        ref.space == GCOLL_SCRATCH ? b->scratch : gcoll_problem_space_count(&b->problem, ref.space);
-    uint32_t buffers = ref.space == GCOLL_SCRATCH ? 1 : b->problem.buffers;
-    if (ref.space > GCOLL_SCRATCH)
-        fail(b, gcoll_error(GCOLL_ERR_INTERNAL, "plan: step %u: space %u is none", b->step_count, ref.space));
-    else if (ref.index >= buffers || s->count > limit || ref.offset > limit - s->count)
-        fail(b, gcoll_error(GCOLL_ERR_INTERNAL,
-                            "plan: step %u (%s) of rank %u: %s[%u] elements %llu + %llu are outside of %u "
-                            "buffers of %llu elements",
-                            b->step_count, kind_names[s->kind], b->problem.rank, space_names[ref.space],
-                            ref.index, (unsigned long long)ref.offset, (unsigned long long)s->count, buffers,
-                            (unsigned long long)limit));
-    else if (written && ref.space == GCOLL_IN)
-        fail(b, gcoll_error(GCOLL_ERR_INTERNAL, "plan: step %u (%s) of rank %u writes to IN", b->step_count,
-                            kind_names[s->kind], b->problem.rank));
-    return b->status == GCOLL_OK;
-}
-
-/* An operand is what is written or apart from it: kernels take no other overlap. */
-static bool check_overlap(gcoll_builder *b, const gcoll_step *s, gcoll_ref ref) {
-    if (ref.space != s->dst.space || ref.index != s->dst.index || ref.offset == s->dst.offset)
-        return true;
-    uint64_t low = ref.offset < s->dst.offset ? ref.offset : s->dst.offset;
-    uint64_t high = ref.offset < s->dst.offset ? s->dst.offset : ref.offset;
-    if (high - low >= s->count)
-        return true;
-    fail(b, gcoll_error(GCOLL_ERR_INTERNAL,
-                        "plan: step %u (%s) of rank %u: an operand overlaps the result in part",
-                        b->step_count, kind_names[s->kind], b->problem.rank));
-    return false;
-}
-
-static bool check_operands(gcoll_builder *b, const gcoll_step *s) {
-    for (uint32_t i = 0; i < s->operand_count; i++)
-        if (!check_ref(b, s, operand(b, s, i), false) || !check_overlap(b, s, operand(b, s, i)))
-            return false;
-    return true;
-}
-
-static bool check_step(gcoll_builder *b, const gcoll_step *s) {
-    if (s->kind <= GCOLL_STEP_RECV_REDUCE && (s->peer >= b->problem.size || s->peer == b->problem.rank)) {
-        fail(b, gcoll_error(GCOLL_ERR_INTERNAL, "plan: step %u (%s) of rank %u: peer is %u of %u ranks",
-                            b->step_count, kind_names[s->kind], b->problem.rank, s->peer, b->problem.size));
-        return false;
-    }
-    if (s->kind != GCOLL_STEP_SEND && !check_ref(b, s, s->dst, true))
-        return false;
-    if (s->kind == GCOLL_STEP_FOLD)
-        return check_operands(b, s);
-    if (s->kind == GCOLL_STEP_RECV || s->kind == GCOLL_STEP_DIVIDE)
-        return true;
-    if (!check_ref(b, s, s->a, false) || (s->kind == GCOLL_STEP_REDUCE && !check_ref(b, s, s->b, false)))
-        return false;
-    if (s->kind == GCOLL_STEP_SEND)
-        return true;
-    return check_overlap(b, s, s->a) && (s->kind != GCOLL_STEP_REDUCE || check_overlap(b, s, s->b));
-}
-
 /* ---- Emission ------------------------------------------------------------------------------------ */
 
 static bool reserve_step(gcoll_builder *b) {
@@ -283,7 +218,12 @@ static bool reserve_step(gcoll_builder *b) {
 
 /* The step is a copy; its round, message and dependencies are set here. */
 static void emit(gcoll_builder *b, gcoll_step s) {
-    if (b->status != GCOLL_OK || !check_step(b, &s) || !reserve_step(b))
+    if (b->status != GCOLL_OK)
+        return;
+    const gcoll_status status = gcoll_step_check(&b->problem, &s, b->step_count, b->scratch, b->operands);
+    if (status != GCOLL_OK)
+        fail(b, status);
+    if (status != GCOLL_OK || !reserve_step(b))
         return;
     s.round = b->round;
     if (s.kind <= GCOLL_STEP_RECV_REDUCE && !gcoll_peer_counts_number(&b->peers, &s)) {

@@ -9,6 +9,12 @@
 /* A plan of more steps is refused: it is some gigabytes of plan, and a segment far too small. */
 #define GCOLL_MAX_STEPS (UINT32_C(1) << 24)
 
+/* ---- What steps must keep to (builder_check.c) ----------------------------------------------------- */
+
+/* Step `number` of a rank with so much scratch; operands are those of its folds. GCOLL_ERR_INTERNAL. */
+gcoll_status gcoll_step_check(const gcoll_problem *problem, const gcoll_step *step, uint32_t number,
+                              uint64_t scratch, const uint16_t *operands);
+
 /* ---- Which steps a step waits for (builder.c) ---------------------------------------------------- */
 
 /* Appends `from` to what the step under construction waits for; duplicates are dropped. */
