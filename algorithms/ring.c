@@ -106,6 +106,18 @@ static uint32_t slt_claims(const gcoll_problem *problem) {
     return GCOLL_CLAIM_ALL; /* ranks arrive in their order: a left fold */
 }
 
+/* With ahead=1 it may become a chain, and this in rank order; by the formula of the paper it never is one. */
+static uint32_t prr_claims(const gcoll_problem *problem) {
+    if (problem->option[0] == 0 || problem->size == 1)
+        return ring_claims(problem);
+    gcoll_ring_seat *seats = gcoll_ring_seats(problem, GCOLL_RING_PRE_REDUCED);
+    bool fold = seats != NULL && seats[0].lead == problem->size - 1;
+    for (uint32_t i = 0; fold && i < problem->size; i++)
+        fold = seats[i].rank == i;
+    free(seats);
+    return fold ? GCOLL_CLAIM_ALL : ring_claims(problem);
+}
+
 /* PRR too, as if all arrived together: waiting for the late is no rank's work. */
 static void ring_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     double hops = problem->size - 1, chunk = (double)problem->count / problem->size;
@@ -139,13 +151,19 @@ const gcoll_algorithm gcoll_allreduce_sorted_linear_tree_algorithm = {
     .uses_arrival = true,
 };
 
+static const gcoll_option prr_options[] = {
+    {"ahead", "segments by which early ranks lead beyond what the paper grants, if somebody is late", 0, 0, 1,
+     NULL, false},
+    {NULL, NULL, 0, 0, 0, NULL, false}};
+
 const gcoll_algorithm gcoll_allreduce_pre_reduced_ring_algorithm = {
     .name = "pre_reduced_ring",
     .collective = GCOLL_ALLREDUCE,
     .summary = "ring in order of arrival, whose early ranks begin without the late ones",
     .source = "Proficz 2018, section 4.2",
+    .options = prr_options,
     .plan = prr_plan,
-    .claims = ring_claims,
+    .claims = prr_claims,
     .cost = ring_cost,
     .uses_arrival = true,
 };

@@ -32,12 +32,16 @@ static void lead_all(gcoll_ring_seat *seats, uint32_t size) {
         seats[i].lead = size - 1 - i;
 }
 
-/* As many segments ahead as there is time for before the last rank comes. */
-static void lead_by_arrival(gcoll_ring_seat *seats, uint32_t size, int64_t segment_ns) {
+/* As many segments ahead as there is time for before the last rank comes; and, where it is late at all,
+ * `ahead` more: the last rank then starts no segment of its own, which would take it twice round from its
+ * arrival. */
+static void lead_by_arrival(gcoll_ring_seat *seats, uint32_t size, int64_t segment_ns, uint64_t ahead) {
     const uint64_t tau = segment_ns > 0 ? (uint64_t)segment_ns : 1; /* else the ring would not be one */
+    if (((uint64_t)seats[size - 1].arrival_ns - (uint64_t)seats[0].arrival_ns) / tau == 0)
+        ahead = 0;
     for (uint32_t i = size - 1; i-- > 0;) {
         uint64_t wait_ns = (uint64_t)seats[size - 1].arrival_ns - (uint64_t)seats[i + 1].arrival_ns;
-        seats[i].lead = seats[i + 1].lead + (wait_ns / tau > seats[i + 1].lead ? 1 : 0);
+        seats[i].lead = seats[i + 1].lead + (wait_ns / tau >= seats[i + 1].lead + 1 - ahead ? 1 : 0);
     }
 }
 
@@ -56,7 +60,7 @@ gcoll_ring_seat *gcoll_ring_seats(const gcoll_problem *problem, gcoll_ring_order
     if (order == GCOLL_RING_CHAIN)
         lead_all(seats, problem->size);
     if (order == GCOLL_RING_PRE_REDUCED)
-        lead_by_arrival(seats, problem->size, problem->segment_ns);
+        lead_by_arrival(seats, problem->size, problem->segment_ns, (uint64_t)problem->option[0]);
     gcoll_ring_find_starts(seats, problem->size);
     return seats;
 }

@@ -75,6 +75,30 @@ TEST_F(Patterns, AllgatherIsTheRingIfNobodyIsLateEnough) {
     Expect("arrival_ring", GCOLL_ALLGATHER, {0, 0.4, 0, 0}, {1.15, 1.15, 1.15, 1.15});
 }
 
+// Four ranks, one late by 2 s, a segment takes 1/4 s. By the paper's formula the leads are 2 1 0 0, from the
+// first position on: one segment starts at the late rank and goes twice round from its arrival. With ahead=1
+// they are 3 2 1 0, which is a chain: the late rank takes in four segments and passes them on one after the
+// other.
+TEST_F(Patterns, AheadByOneNoSegmentStartsAtTheLateRank) {
+    const gcoll_algorithm &ring = *Algorithm("pre_reduced_ring");
+    const Times late = {2, 0, 0, 0};
+    Arrive(GCOLL_ALLREDUCE, late);
+    gcoll_simulate_options options = Options(0, 0.25);
+    options.arrival = late.data();
+    const std::vector<Plan> paper = CreateAll(ring, problem_);
+    problem_.option[0] = 1;
+    const std::vector<Plan> ahead = CreateAll(ring, problem_);
+    const std::vector<Plan> chain = CreateAll(*Algorithm("sorted_linear_tree"), problem_);
+    const Simulation one = Simulate(ahead, options), same = Simulate(chain, options);
+    EXPECT_NEAR(Simulate(paper, options)->time, 2 + 6 * 0.25, 1e-9);
+    for (int r = 0; r < 4; r++)
+        EXPECT_NEAR(one->finish[r], same->finish[r], 1e-9) << r;
+    EXPECT_NEAR(one->finish[0], 2 + 5 * 0.25, 1e-9); // in four, and the last one out
+    EXPECT_NEAR(one->time, 2 + 7 * 0.25, 1e-9);
+    problem_.arrival_ns = nullptr; // nobody is late: it is the ring
+    EXPECT_NEAR(Simulate(CreateAll(ring, problem_), Options(0, 0.25))->mean_elapsed, 6 * 0.25, 1e-9);
+}
+
 // Why group_butterfly has no order of its own: wherever the late rank stands, everybody is done as long after
 // it as all take that come together. So no other place could be better.
 TEST_F(Patterns, WhereTheLateRankStandsMakesNoDifferenceToTheButterfly) {
@@ -119,6 +143,8 @@ TEST_F(Patterns, AThousandRandomOnesAreProved) {
         problem_.segment_ns = static_cast<int64_t>(random() >> (random() % 64));
         problem_.root = row.second == GCOLL_ALLGATHER || row.second == GCOLL_ALLREDUCE ? 0 : random() % size;
         problem_.count = random() % 40;
+        if (algorithm.options && pattern % 2)
+            problem_.option[0] = algorithm.options[0].max;
         std::vector<Plan> plans = CreateAll(algorithm, problem_);
         std::vector<const gcoll_plan *> all;
         for (const Plan &plan : plans)

@@ -208,9 +208,17 @@ static bool climb(search *s) {
 
 /* From what the planners would do. */
 static bool begin(search *s, const gcoll_problem *told) {
-    static const gcoll_ring_order orders[] = {GCOLL_RING_BY_RANK, GCOLL_RING_CHAIN, GCOLL_RING_PRE_REDUCED};
+    static const struct {
+        gcoll_ring_order order;
+        int64_t ahead;
+    } orders[] = {{GCOLL_RING_BY_RANK, 0},
+                  {GCOLL_RING_CHAIN, 0},
+                  {GCOLL_RING_PRE_REDUCED, 0},
+                  {GCOLL_RING_PRE_REDUCED, 1}};
+    gcoll_problem like = *told;
     for (size_t k = 0; k < sizeof orders / sizeof orders[0] && s->left > 0; k++, s->left--) {
-        gcoll_ring_seat *seats = gcoll_ring_seats(told, orders[k]);
+        like.option[0] = orders[k].ahead;
+        gcoll_ring_seat *seats = gcoll_ring_seats(&like, orders[k].order);
         if (seats == NULL) {
             cli_complain("out of memory for %u ranks", told->size);
             return false;
