@@ -94,6 +94,8 @@ typedef struct gcoll_staging {
     bool whole;             /* all is staged before the first message and unstaged after the last one; else
                              * range by range, as messages need them */
     uint64_t segment_bytes; /* of an algorithm's row: the option `segment` where it is not given; 0: none */
+    bool direct; /* the network reads and writes the memory of devices by itself: what reduces nothing is not
+                  * staged, if all its buffers that are on a device are on the same one */
 } gcoll_staging;
 
 /* What is to be done: the shape of an operation, seen by one rank. All zero, then filled in. Every rank has

@@ -77,6 +77,8 @@ static inline uint32_t gcoll_problem_memory(const gcoll_problem *p, gcoll_ref re
 }
 /* Whether some buffer of this rank lies in device memory. */
 bool gcoll_problem_is_staged(const gcoll_problem *problem);
+/* Whether its messages go from and to device memory, as problem->staging says. */
+bool gcoll_problem_is_direct(const gcoll_problem *problem);
 /* Whether a step touches device memory, so that a device has to do it. */
 bool gcoll_step_is_on_device(const gcoll_plan *plan, const gcoll_step *step);
 /* GCOLL_ERR_INVALID names the field. */

@@ -96,6 +96,19 @@ bool gcoll_problem_is_staged(const gcoll_problem *p) {
     return false;
 }
 
+bool gcoll_problem_is_direct(const gcoll_problem *p) {
+    uint32_t device = GCOLL_HOST_MEMORY;
+    if (!p->staging.direct || gcoll_collective_reduces(p->collective))
+        return false;
+    for (uint32_t i = 0; i < 2 * p->buffers; i++) {
+        const uint32_t memory = gcoll_problem_memory(p, i % 2 ? gcoll_out(i / 2, 0) : gcoll_in(i / 2, 0));
+        if (memory != GCOLL_HOST_MEMORY && device != GCOLL_HOST_MEMORY && memory != device)
+            return false;
+        device = memory != GCOLL_HOST_MEMORY ? memory : device;
+    }
+    return device != GCOLL_HOST_MEMORY;
+}
+
 bool gcoll_step_is_on_device(const gcoll_plan *plan, const gcoll_step *s) {
     const gcoll_problem *p = &plan->problem;
     if (s->count == 0 ||

@@ -11,6 +11,9 @@
  * Copies must not stop the rounds of a plan with a window, nor wait for them. So a range is loaded in the
  * round before the one that uses it, and unloaded in the one after.
  *
+ * Where messages go from and to device memory by themselves (gcoll_staging.direct), buffers have no home: the
+ * steps stay as they are, and the device does those that copy.
+ *
  * Several buffers are reduced while they are loaded, and spread while they are unloaded (stage_local.c).
  */
 #include <stdlib.h>
@@ -228,15 +231,16 @@ static gcoll_status settle(gcoll_stage *s) {
     const gcoll_problem *p = s->problem;
     const bool in_host = gcoll_problem_memory(p, gcoll_in(0, 0)) == GCOLL_HOST_MEMORY;
     const bool out_host = gcoll_problem_memory(p, gcoll_out(0, 0)) == GCOLL_HOST_MEMORY;
+    const bool is_direct = gcoll_problem_is_direct(p); /* then steps touch what is on the device itself */
     s->is_joint = p->collective == GCOLL_ALLREDUCE && (p->buffers > 1 || !in_host);
-    s->in.is_active = !s->is_joint && !p->in_place && !in_host;
+    s->in.is_active = !s->is_joint && !p->in_place && !in_host && !is_direct;
     s->in.count = gcoll_problem_space_count(p, GCOLL_IN);
-    s->out.is_active = s->is_joint || !out_host || p->buffers > 1;
+    s->out.is_active = s->is_joint || (!out_host && !is_direct) || p->buffers > 1;
     s->out.count = gcoll_problem_space_count(p, GCOLL_OUT);
     if (s->in.is_active)
         s->in.base = gcoll_plan_scratch(s->builder, s->in.count);
     if (s->out.is_active)
-        s->out.base = out_host ? gcoll_out(0, 0) : gcoll_plan_scratch(s->builder, s->out.count);
+        s->out.base = out_host || is_direct ? gcoll_out(0, 0) : gcoll_plan_scratch(s->builder, s->out.count);
     const uint32_t slots = gcoll_stage_slots(s);
     uint64_t elements;
     if (!gcoll_mul_u64(slots, s->out.count, &elements))

@@ -13,14 +13,16 @@ static uint32_t memory_of(const gcoll_plan *plan, gcoll_ref ref) {
     return gcoll_problem_memory(&plan->problem, ref);
 }
 
-/* What the host does itself. */
+/* What the host does itself, and messages, which the network may carry without it. */
 static gcoll_status check_host_step(const gcoll_verifier *v, uint32_t rank, uint32_t i) {
     const gcoll_plan *plan = v->plans[rank];
     const gcoll_step *step = &plan->steps[i];
     const uint32_t n = gcoll_verify_access_count(step);
+    const bool is_carried = (step->kind == GCOLL_STEP_SEND || step->kind == GCOLL_STEP_RECV) &&
+                            gcoll_problem_is_direct(&plan->problem);
     for (uint32_t k = 0; k < n; k++) {
         uint32_t memory = memory_of(plan, gcoll_verify_access_at(plan, step, k).ref);
-        if (memory != GCOLL_HOST_MEMORY)
+        if (memory != GCOLL_HOST_MEMORY && !is_carried)
             return gcoll_verify_fail(
                 v, rank, i, "touches the memory of device %u, which the host cannot reach", memory - 1);
     }
