@@ -46,6 +46,13 @@ typedef struct gcoll_ticket_time {
     int64_t ns;
 } gcoll_ticket_time;
 
+/* How the driver of a network's device is told of memory of a device. */
+typedef struct gcoll_shared {
+    int dmabuf;      /* a file descriptor, to be closed by whoever asked; -1: there is none */
+    uint64_t offset; /* in it, of the first byte */
+    void *pages;     /* without one: the address by which the kernel may know the memory */
+} gcoll_shared;
+
 typedef struct gcoll_accelerator_options {
     bool times; /* measure how long each thing takes on the device */
 } gcoll_accelerator_options;
@@ -74,6 +81,8 @@ typedef struct gcoll_accelerator_table {
     gcoll_status (*make_gate)(gcoll_accelerator *accelerator, uint32_t device, void *stream,
                               gcoll_gate **gate);
     void (*put_gate)(gcoll_accelerator *accelerator, gcoll_gate *gate);
+    /* Whether all that the gate stands for is done, for what no device begins: messages. */
+    gcoll_status (*test_gate)(gcoll_accelerator *accelerator, gcoll_gate *gate, bool *done);
 
     /* Begins. `gates` are waited for first. *ticket is set on success, and gone once it was found done, or
      * failed. */
@@ -90,6 +99,14 @@ typedef struct gcoll_accelerator_table {
     /* Whether it is done; then the ticket is gone, also on an error of what it stood for. */
     gcoll_status (*test)(gcoll_accelerator *accelerator, gcoll_ticket *ticket, bool *done,
                          gcoll_ticket_time *time);
+    /* Makes memory of a device known to a network's device, which then reads and writes it by itself.
+     * UNSUPPORTED, with the reason, for memory that cannot be. */
+    gcoll_status (*share)(gcoll_accelerator *accelerator, const void *address, uint64_t bytes,
+                          gcoll_shared *shared);
+    /* What a network's device was seen to have written to the memory of `device` is there for all that
+     * anybody begins on that device from now on. */
+    gcoll_status (*arrived)(gcoll_accelerator *accelerator, uint32_t device);
+
     /* Waits until all that was begun has ended, for `timeout_ms` at most, and forgets all tickets. For the
      * end of a context that broke: memory may be freed after it. GCOLL_ERR_TIMEOUT: it may not. */
     gcoll_status (*drain)(gcoll_accelerator *accelerator, int64_t timeout_ms);

@@ -36,6 +36,7 @@ struct gcoll_gate {
 
 typedef struct gcoll_cuda_device {
     bool is_set_up;
+    bool needs_flush; /* for kernels to see what a network's device has written */
     uint32_t processors;
     cudaStream_t lanes[GCOLL_CUDA_LANES];
     cudaEvent_t joined; /* what another device's lane waits for; each record is waited for at once */
@@ -85,6 +86,7 @@ gcoll_status gcoll_cuda_wait_for_gates(cudaStream_t stream, gcoll_gate *const *g
 gcoll_status gcoll_cuda_make_gate(gcoll_accelerator *accelerator, uint32_t device, void *stream,
                                   gcoll_gate **gate);
 void gcoll_cuda_put_gate(gcoll_accelerator *accelerator, gcoll_gate *gate);
+gcoll_status gcoll_cuda_test_gate(gcoll_accelerator *accelerator, gcoll_gate *gate, bool *done);
 gcoll_status gcoll_cuda_test(gcoll_accelerator *accelerator, gcoll_ticket *ticket, bool *done,
                              gcoll_ticket_time *time);
 gcoll_status gcoll_cuda_drain(gcoll_accelerator *accelerator, int64_t timeout_ms);
@@ -101,6 +103,10 @@ gcoll_status gcoll_cuda_divide(gcoll_accelerator *accelerator, uint32_t device, 
 gcoll_status gcoll_cuda_locate(gcoll_accelerator *accelerator, const void *address, gcoll_place *place);
 gcoll_status gcoll_cuda_reaches(gcoll_accelerator *accelerator, gcoll_reach reach, uint32_t from,
                                 uint32_t to);
+
+gcoll_status gcoll_cuda_share(gcoll_accelerator *accelerator, const void *address, uint64_t bytes,
+                              gcoll_shared *shared);
+gcoll_status gcoll_cuda_arrived(gcoll_accelerator *accelerator, uint32_t device);
 
 gcoll_status gcoll_cuda_pin(gcoll_accelerator *accelerator, uint64_t bytes, void **memory);
 void gcoll_cuda_unpin(gcoll_accelerator *accelerator, void *memory, uint64_t bytes);

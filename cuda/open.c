@@ -157,9 +157,12 @@ const gcoll_accelerator_table gcoll_accelerator_cuda = {
     .unpin = gcoll_cuda_unpin,
     .make_gate = gcoll_cuda_make_gate,
     .put_gate = gcoll_cuda_put_gate,
+    .test_gate = gcoll_cuda_test_gate,
     .copy = gcoll_cuda_copy,
     .fold = gcoll_cuda_fold,
     .divide = gcoll_cuda_divide,
     .test = gcoll_cuda_test,
+    .share = gcoll_cuda_share,
+    .arrived = gcoll_cuda_arrived,
     .drain = gcoll_cuda_drain,
 };

@@ -82,6 +82,20 @@ void gcoll_cuda_put_gate(gcoll_accelerator *accelerator, gcoll_gate *gate) {
     accelerator->devices[gate->device].spare_gates = gate;
 }
 
+gcoll_status gcoll_cuda_test_gate(gcoll_accelerator *accelerator, gcoll_gate *gate, bool *done) {
+    cudaError_t error = cudaEventQuery(gate->event);
+
+    (void)accelerator;
+    *done = error == cudaSuccess;
+    if (error == cudaSuccess)
+        return GCOLL_OK;
+    if (error == cudaErrorNotReady) {
+        (void)cudaGetLastError();
+        return GCOLL_OK;
+    }
+    return gcoll_cuda_failed(error, "cudaEventQuery for the caller's stream of device %u", gate->device);
+}
+
 gcoll_status gcoll_cuda_wait_for_gates(cudaStream_t stream, gcoll_gate *const *gates, uint32_t gate_count) {
     for (uint32_t i = 0; i < gate_count; i++) {
         cudaError_t error = cudaStreamWaitEvent(stream, gates[i]->event, 0);

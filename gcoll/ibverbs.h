@@ -14,6 +14,12 @@
 
 GCOLL_BEGIN_DECLS
 
+typedef enum gcoll_ib_device_memory {
+    GCOLL_IB_DEVICE_MEMORY_NEVER = 0,    /* staged through host memory */
+    GCOLL_IB_DEVICE_MEMORY_POSSIBLE = 1, /* where buffers can be registered, else staged; the log says why */
+    GCOLL_IB_DEVICE_MEMORY_REQUIRED = 2  /* a call whose buffers cannot be is GCOLL_ERR_UNSUPPORTED */
+} gcoll_ib_device_memory;
+
 typedef struct gcoll_ibverbs_options {
     size_t struct_size; /* set by gcoll_ibverbs_options_init */
     const char *device; /* GCOLL_IB_DEVICE: name ("mlx5_0"); NULL: the first one with an active port that has
@@ -29,11 +35,14 @@ typedef struct gcoll_ibverbs_options {
     uint32_t retry_count; /* GCOLL_IB_RETRY: so often; 1 to 7; 0: 6. With 7 some devices never give up, and a
                            * dead host is noticed by nothing but the context's timeout. */
     uint32_t rnr_retry; /* GCOLL_IB_RNR_RETRY: 1 to 7 (7: for ever); 0: 6. Never needed: sends have credit. */
-    uint64_t cache_bytes; /* GCOLL_IB_CACHE: so much memory stays registered after the operation that needed
-                           * it, for the next one; 0: none. Only for programs that do not unmap memory which
-                           * an operation has used: if it is mapped again at the same address, the device
-                           * would go on with the old pages. Persistent operations (gcoll_*_create) need no
-                           * cache: their buffers stay registered until they are destroyed. */
+    uint64_t cache_bytes;   /* GCOLL_IB_CACHE: so much memory stays registered after the operation that needed
+                             * it, for the next one; 0: none. Only for programs that do not unmap memory which
+                             * an operation has used: if it is mapped again at the same address, the device
+                             * would go on with the old pages. Persistent operations (gcoll_*_create) need no
+                             * cache: their buffers stay registered until they are destroyed. */
+    uint32_t device_memory; /* GCOLL_IB_DEVICE_MEMORY: whether the device reads and writes the memory of GPUs
+                             * itself, in collectives that reduce nothing: a gcoll_ib_device_memory. The same
+                             * on all ranks, but for which of the last two; docs/ibverbs.md */
 } gcoll_ibverbs_options;
 
 /* Fills in defaults. Always call it first: later versions add fields. */

@@ -8,6 +8,14 @@ add_library(ibverbs_peek OBJECT ibverbs_peek.c) # C, and so without the precompi
 target_link_libraries(ibverbs_peek PRIVATE gcoll_flags)
 target_sources(ibverbs_failure_test PRIVATE $<TARGET_OBJECTS:ibverbs_peek>)
 
+# Messages from and to the memory of devices that are not there.
+list(APPEND computing_tests ibverbs_device_test)
+gcoll_test(ibverbs_device_test LAYERS ${core_layers}
+           SOURCES ibverbs_device_test.cc pretend_work.cc pretend_memory.cc pretend_device.cc harness.cc)
+target_sources(ibverbs_device_test PRIVATE $<TARGET_OBJECTS:ibverbs_peek>)
+gcoll_rdma_test(rdma_device_memory TIMEOUT 150 SUITE
+  "device_memory 120 $<TARGET_FILE:ibverbs_device_test> --gtest_brief=1")
+
 set(broken "queue_pairs_keys_leftovers 60 $<TARGET_FILE:ibverbs_failure_test> --gtest_brief=1")
 if(gcoll_rdma_sanitized)
   gcoll_rdma_test(rdma_failures TIMEOUT 120 SUITE "${broken}")

@@ -1,6 +1,8 @@
 // What is begun on pretend devices, and what must not be.
 #include "pretend_device.h"
 
+#include <fcntl.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,7 +20,8 @@ const char *const kCalls[] = {"pretendInit",
                               "pretendMemcpyAsync",
                               "pretendLaunchKernel(fold)",
                               "pretendLaunchKernel(divide)",
-                              "pretendEventQuery"};
+                              "pretendEventQuery",
+                              "pretendMemGetHandle"};
 
 using pretend::Range;
 
@@ -189,6 +192,37 @@ void gcoll_accelerator::put_gate(gcoll_gate *gate) {
     }
     statistics_.gates--;
     delete gate;
+}
+
+gcoll_status gcoll_accelerator::test_gate(gcoll_gate *gate, bool *done) {
+    if (gates_.count(gate) == 0)
+        return refuse("test_gate of what is no gate");
+    *done = !gate->after || gate->after->done.load(std::memory_order_acquire);
+    return GCOLL_OK;
+}
+
+// ---- For a network's device ----------------------------------------------------------------------------
+
+// It is told where the bytes really are. The host's addresses of them stay as they were: protected.
+gcoll_status gcoll_accelerator::share(const void *address, uint64_t bytes, gcoll_shared *shared) {
+    const gcoll_status status = enter(Call::kShare);
+    if (status != GCOLL_OK)
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "pretendMemGetHandle: not this time, as it was told to");
+    const Machine::Found found = machine_.find(address, bytes);
+    if (!found.is_of_device || !found.is_whole)
+        return refuse("share of what is not memory of a device");
+    if (found.kind != GCOLL_MEMORY_DEVICE)
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "pretendMemGetHandle: not of managed memory");
+    *shared = {machine_.kit().has_dmabufs ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1, 0, found.bytes};
+    statistics_.shares++;
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_accelerator::arrived(uint32_t device) {
+    if (device >= machine_.kit().devices)
+        return refuse("arrived: there is no device " + std::to_string(device));
+    statistics_.arrivals++;
+    return GCOLL_OK;
 }
 
 // ---- Beginning -----------------------------------------------------------------------------------------

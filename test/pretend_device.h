@@ -29,7 +29,7 @@ extern "C" {
 namespace pretend {
 
 // What can be told to fail.
-enum class Call { kOpen, kLocate, kPin, kMakeGate, kCopy, kFold, kDivide, kTest, kCount };
+enum class Call { kOpen, kLocate, kPin, kMakeGate, kCopy, kFold, kDivide, kTest, kShare, kCount };
 
 // What a machine has.
 struct Kit {
@@ -39,6 +39,8 @@ struct Kit {
     uint64_t device_bytes = uint64_t{256} << 20; // of addresses; memory is taken as it is allocated
     bool peers = true;                           // kernels read the memory of other devices
     bool nccl = false;
+    bool has_dmabufs = false; // a file that is none stands for each
+    uint64_t alignment = 256; // of memory. 4096: a network's device may be told of it (share)
 };
 
 struct Copied {
@@ -50,7 +52,7 @@ struct Copied {
 struct Statistics {
     uint64_t in_bytes = 0, out_bytes = 0; // from devices to the host, from the host to devices
     uint64_t local_bytes = 0;             // copied within and between devices
-    uint64_t copies = 0, folds = 0, divides = 0, gates_made = 0;
+    uint64_t copies = 0, folds = 0, divides = 0, gates_made = 0, shares = 0, arrivals = 0;
     uint64_t pinned_bytes = 0, most_pinned_bytes = 0;
     // Now:
     uint64_t tickets = 0, gates = 0, open = 0;
@@ -232,6 +234,9 @@ struct gcoll_accelerator {
                       gcoll_ticket **ticket);
     gcoll_status divide(uint32_t device, void *data, uint64_t count, gcoll_type type, uint32_t divisor,
                         gcoll_gate *const *gates, uint32_t gate_count, gcoll_ticket **ticket);
+    gcoll_status test_gate(gcoll_gate *gate, bool *done);
+    gcoll_status share(const void *address, uint64_t bytes, gcoll_shared *shared);
+    gcoll_status arrived(uint32_t device);
     gcoll_status test(gcoll_ticket *ticket, bool *done, gcoll_ticket_time *time);
     gcoll_status drain(int64_t timeout_ms);
     void close();

@@ -13,7 +13,6 @@ namespace pretend {
 
 namespace {
 
-constexpr uint64_t kAlignment = 256;
 constexpr size_t kFences = 256;
 
 // ---- Protected addresses, for the signal handler -------------------------------------------------------
@@ -88,9 +87,9 @@ size_t put_fence(const void *base, uint64_t bytes, uint32_t device) {
     abort();
 }
 
-uint8_t *poisoned(uint64_t bytes) {
-    const uint64_t whole = (bytes + kAlignment) / kAlignment * kAlignment; // and at least one
-    auto *memory = static_cast<uint8_t *>(aligned_alloc(kAlignment, whole));
+uint8_t *poisoned(uint64_t bytes, uint64_t alignment) {
+    const uint64_t whole = (bytes + alignment) / alignment * alignment; // and at least one
+    auto *memory = static_cast<uint8_t *>(aligned_alloc(alignment, whole));
     if (!memory)
         abort();
     memset(memory, kPoison, whole);
@@ -139,7 +138,7 @@ void *Machine::allocate(uint32_t device, uint64_t bytes, gcoll_memory_kind kind)
     Block block;
     block.bytes = bytes;
     block.kind = kind;
-    block.secret = poisoned(bytes);
+    block.secret = poisoned(bytes, kit_.alignment);
     std::lock_guard<std::mutex> guard(lock_);
     if (kind == GCOLL_MEMORY_PINNED) {
         pinned_[reinterpret_cast<uintptr_t>(block.secret)] = block;
@@ -147,11 +146,13 @@ void *Machine::allocate(uint32_t device, uint64_t bytes, gcoll_memory_kind kind)
     }
     // Addresses are used again only when all others were, so that a stale one is found out.
     Arena &arena = arenas_.at(device);
-    const uint64_t whole = (bytes + 2 * kAlignment - 1) / kAlignment * kAlignment; // none touches the next
+    const uint64_t whole =
+        (bytes + 2 * kit_.alignment - 1) / kit_.alignment * kit_.alignment; // none touches the next
     for (int lap = 0; lap < 2; lap++) {
         auto at = arena.blocks.lower_bound(arena.next);
         for (; at != arena.blocks.end() && at->first - arena.next < whole; ++at)
-            arena.next = (at->first + at->second.bytes + 2 * kAlignment - 1) / kAlignment * kAlignment;
+            arena.next =
+                (at->first + at->second.bytes + 2 * kit_.alignment - 1) / kit_.alignment * kit_.alignment;
         if (arena.next + whole <= kit_.device_bytes)
             break;
         arena.next = 0;
@@ -353,6 +354,8 @@ void Statistics::add(const Statistics &other) {
     folds += other.folds;
     divides += other.divides;
     gates_made += other.gates_made;
+    shares += other.shares;
+    arrivals += other.arrivals;
     pinned_bytes += other.pinned_bytes;
     most_pinned_bytes += other.most_pinned_bytes;
     tickets += other.tickets;
@@ -425,6 +428,7 @@ const gcoll_accelerator_table table = {
         return a->make_gate(device, stream, gate);
     },
     [](gcoll_accelerator *a, gcoll_gate *gate) { a->put_gate(gate); },
+    [](gcoll_accelerator *a, gcoll_gate *gate, bool *done) { return a->test_gate(gate, done); },
     table_copy,
     [](gcoll_accelerator *a, const gcoll_fold *fold, gcoll_gate *const *gates, uint32_t gate_count,
        gcoll_ticket **ticket) { return a->fold(*fold, gates, gate_count, ticket); },
@@ -435,6 +439,10 @@ const gcoll_accelerator_table table = {
     [](gcoll_accelerator *a, gcoll_ticket *ticket, bool *done, gcoll_ticket_time *time) {
         return a->test(ticket, done, time);
     },
+    [](gcoll_accelerator *a, const void *address, uint64_t bytes, gcoll_shared *shared) {
+        return a->share(address, bytes, shared);
+    },
+    [](gcoll_accelerator *a, uint32_t device) { return a->arrived(device); },
     [](gcoll_accelerator *a, int64_t timeout_ms) { return a->drain(timeout_ms); },
 };
 

@@ -42,6 +42,8 @@ struct gcoll_message {
     gcoll_consume_fn consume; /* receive: NULL, or is given the bytes while they are hot */
     void *consume_arg;
     const uint8_t *open; /* send: NULL, or GCOLL_FINGERPRINT_BYTES that travel ahead of it */
+    bool by_device;      /* the data may lie in the memory of a device: the network's device moves them, the
+                          * host never touches them. The same on both sides */
     bool announced;      /* send: the peer may peek for it, so it is told of it even while it has to wait */
     void (*done)(gcoll_message *message);
     void *owner; /* the caller's */
@@ -53,6 +55,15 @@ struct gcoll_message {
     uint32_t flags;
     void *region; /* of registered memory */
 };
+
+/* Memory of a device, and how the driver of a network's device is told of it. */
+typedef struct gcoll_foreign_memory {
+    void *data; /* as messages name it */
+    uint64_t bytes;
+    int dmabuf;      /* a file descriptor, which stays the caller's; -1: none */
+    uint64_t offset; /* of data in it */
+    void *pages;     /* without one: the address by which the kernel may know the memory */
+} gcoll_foreign_memory;
 
 /* Memory of this rank that peers may access by themselves; address and key are what they need for it. */
 typedef struct gcoll_exposed {
@@ -156,6 +167,14 @@ typedef struct gcoll_transport {
     gcoll_status (*attach)(gcoll_endpoint *endpoint, void *data, uint64_t bytes, bool is_written,
                            uint64_t largest, void **handle);
     void (*detach)(gcoll_endpoint *endpoint, void *handle);
+    /* Both, or NULL: no message of this transport goes from or to device memory. Whether they may, as the
+     * options say: 0 never, 1 where it is possible, 2 always, and what cannot is an error. If not never,
+     * messages are by_device wherever one end of them may be. */
+    uint32_t (*device_memory)(const gcoll_endpoint *endpoint);
+    /* As attach, of memory that the host cannot touch: it must be attached while messages use it. UNSUPPORTED
+     * says what the device, its driver or the library lacks. */
+    gcoll_status (*attach_device)(gcoll_endpoint *endpoint, const gcoll_foreign_memory *memory,
+                                  bool is_written, void **handle);
     /* All three, or NULL: this transport cannot reach a peer's memory. Lets peers access it until it is
      * concealed, or the endpoint aborts or closes. */
     gcoll_status (*expose)(gcoll_endpoint *endpoint, void *data, uint64_t bytes, gcoll_exposed *exposed);

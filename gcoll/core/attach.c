@@ -6,8 +6,9 @@
  * transport's, and need nothing here.
  */
 #include <string.h>
+#include <unistd.h>
 
-#include "gcoll/core/core_internal.h"
+#include "gcoll/core/run.h"
 
 /* What messages touch of one buffer. */
 struct extent {
@@ -46,6 +47,24 @@ static struct extent find_extent(const gcoll_plan *plan, gcoll_space space, uint
     return extent;
 }
 
+/* Memory that the host cannot touch: whoever has it says how to reach it. */
+static gcoll_status attach_device(gcoll_attachment *attachment, const struct extent *extent, void *data,
+                                  uint64_t bytes, void **handle) {
+    gcoll_context *context = attachment->context;
+    gcoll_acceleration *devices = context->acceleration;
+    gcoll_shared shared = {.dmabuf = -1};
+    gcoll_status status = devices->table->share(devices->accelerator, data, bytes, &shared);
+    if (status != GCOLL_OK)
+        return status;
+    const gcoll_foreign_memory memory = {data, bytes, shared.dmabuf, shared.offset, shared.pages};
+    status = context->transport->attach_device(context->endpoint, &memory, extent->is_written, handle);
+    if (shared.dmabuf >= 0)
+        close(shared.dmabuf); /* the registration has it */
+    devices->has_no_direct =
+        status != GCOLL_OK && gcoll_memory_direct(context) != GCOLL_IB_DEVICE_MEMORY_REQUIRED;
+    return status;
+}
+
 static gcoll_status attach_one(gcoll_attachment *attachment, const gcoll_plan *plan, size_t type_bytes,
                                gcoll_space space, uint32_t index, const void *base) {
     gcoll_context *context = attachment->context;
@@ -53,9 +72,13 @@ static gcoll_status attach_one(gcoll_attachment *attachment, const gcoll_plan *p
     void *handle = NULL;
     if (extent.end == 0 || !base)
         return GCOLL_OK;
-    gcoll_status status = context->transport->attach(
-        context->endpoint, (char *)(uintptr_t)base + extent.begin * type_bytes,
-        (extent.end - extent.begin) * type_bytes, extent.is_written, extent.largest * type_bytes, &handle);
+    char *data = (char *)(uintptr_t)base + extent.begin * type_bytes;
+    const uint64_t bytes = (extent.end - extent.begin) * type_bytes;
+    gcoll_status status =
+        gcoll_problem_memory(&plan->problem, gcoll_ref_make(space, index, 0)) != GCOLL_HOST_MEMORY
+            ? attach_device(attachment, &extent, data, bytes, &handle)
+            : context->transport->attach(context->endpoint, data, bytes, extent.is_written,
+                                         extent.largest * type_bytes, &handle);
     if (status == GCOLL_OK && handle)
         attachment->handles[attachment->count++] = handle;
     return status;
@@ -98,4 +121,13 @@ void gcoll_detach(gcoll_attachment *attachment) {
     for (uint32_t i = 0; i < attachment->count && context->endpoint; i++) /* closing has forgotten them all */
         context->transport->detach(context->endpoint, attachment->handles[i]);
     gcoll_release(context, attachment, attachment->bytes);
+}
+
+gcoll_status gcoll_run_attach(gcoll_run *run, const gcoll_buffers *buffers) {
+    return gcoll_attach(run->context, run->entry, buffers, NULL, &run->attached);
+}
+
+void gcoll_run_detach(gcoll_run *run) {
+    gcoll_detach(run->attached);
+    run->attached = NULL;
 }

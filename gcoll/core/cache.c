@@ -15,7 +15,8 @@ static uint64_t hash_call(const gcoll_call *call) {
     const uint64_t fields[] = {call->collective,   call->type,       call->op,          call->root,
                                call->exchanges,    call->buffers,    call->in_place,    call->needs,
                                call->commutative,  call->registered, call->blocks_hash, call->count,
-                               call->memory_limit, call->local,      call->places,      call->arrival};
+                               call->memory_limit, call->local,      call->places,      call->arrival,
+                               call->direct};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         hash = (hash ^ fields[i]) * UINT64_C(0x100000001b3);
     for (const char *at = call->algorithm; *at; at++)

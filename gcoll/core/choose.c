@@ -32,7 +32,7 @@ gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call 
                            .recv_offsets = blocks->recv_offsets,
                            .in_memory = blocks->in_memory,
                            .out_memory = blocks->out_memory,
-                           .staging = {.local = (gcoll_local)call->local}};
+                           .staging = {.local = (gcoll_local)call->local, .direct = call->direct != 0}};
 }
 
 /* ---- What all ranks have in common -------------------------------------------------------- */

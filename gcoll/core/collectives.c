@@ -13,11 +13,10 @@
 
 /* ---- Runs that come and go ---------------------------------------------------------------- */
 
-gcoll_status gcoll_run_borrow(gcoll_context *context, const gcoll_arguments *arguments, gcoll_run **out) {
+static gcoll_status borrow(gcoll_context *context, const gcoll_call *call, const gcoll_arguments *arguments,
+                           gcoll_run **out) {
     gcoll_cache_entry *entry;
-    gcoll_status status = gcoll_context_settle(context);
-    if (status == GCOLL_OK)
-        status = gcoll_cache_get(context, &arguments->call, &arguments->blocks, &entry);
+    gcoll_status status = gcoll_cache_get(context, call, &arguments->blocks, &entry);
     if (status != GCOLL_OK)
         return status;
     gcoll_run *run = entry->idle;
@@ -28,13 +27,31 @@ gcoll_status gcoll_run_borrow(gcoll_context *context, const gcoll_arguments *arg
     if (status != GCOLL_OK)
         return status;
     gcoll_run_bind(run, &arguments->buffers, arguments->user_op);
+    if (gcoll_problem_is_direct(&entry->plan->problem))
+        status = gcoll_run_attach(run, &arguments->buffers);
+    if (status != GCOLL_OK) {
+        gcoll_run_return(run);
+        return status;
+    }
     *out = run;
     return GCOLL_OK;
+}
+
+gcoll_status gcoll_run_borrow(gcoll_context *context, const gcoll_arguments *arguments, gcoll_run **out) {
+    gcoll_status status = gcoll_context_settle(context);
+    if (status == GCOLL_OK)
+        status = borrow(context, &arguments->call, arguments, out);
+    if (status == GCOLL_OK || !gcoll_memory_gives_way(context, &arguments->call, status))
+        return status;
+    gcoll_call staged = arguments->call;
+    staged.direct = 0;
+    return borrow(context, &staged, arguments, out);
 }
 
 void gcoll_run_return(gcoll_run *run) {
     gcoll_cache_entry *entry = gcoll_run_cache_entry(run);
     gcoll_run_drop(run);
+    gcoll_run_detach(run);
     if (!entry->idle && gcoll_run_memory_bytes(run) <= KEPT_BYTES)
         entry->idle = run;
     else

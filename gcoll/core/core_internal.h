@@ -40,6 +40,7 @@ typedef struct gcoll_call {
     uint32_t commutative;
     uint32_t registered;   /* algorithms that the context had been given: with more, auto chooses anew */
     uint32_t local;        /* gcoll_local, of buffers in device memory; never AUTO where there are several */
+    uint32_t direct;       /* the network is to read and write the memory of devices by itself */
     uint32_t places;       /* a hash of where the buffers lie; 0: all in host memory */
     uint64_t count;        /* of the problem: all blocks */
     uint64_t memory_limit; /* bytes of scratch; 0: any */
@@ -137,7 +138,8 @@ bool gcoll_collective_has_blocks(gcoll_collective collective);
 typedef struct gcoll_attachment gcoll_attachment;
 
 /* What messages of the entry's plan touch of the buffers, and of scratch: NULL for what is not to be
- * attached. *attachment is NULL if there is nothing to attach, or the transport has no use for it. */
+ * attached. *attachment is NULL if there is nothing to attach, or the transport has no use for it. Where
+ * messages go from and to device memory, buffers must be attached; UNSUPPORTED says why one cannot be. */
 gcoll_status gcoll_attach(gcoll_context *context, const gcoll_cache_entry *entry,
                           const gcoll_buffers *buffers, const void *scratch, gcoll_attachment **attachment);
 /* NULL is fine. Before the memory is freed; also after the endpoint is closed. */
@@ -149,7 +151,7 @@ gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, 
 void gcoll_run_destroy(gcoll_run *run);
 /* Sets where IN and OUT are and the reduction. Not while in flight. */
 void gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_user_op *user_op);
-/* Keeps the buffers that it was bound to registered as long as it lives. Once. */
+/* Keeps the buffers that it was bound to registered as long as it lives, or until it is returned. Once. */
 gcoll_status gcoll_run_attach(gcoll_run *run, const gcoll_buffers *buffers);
 /* Takes the next sequence number and starts. May already be finished on return. */
 gcoll_status gcoll_run_start(gcoll_run *run);
@@ -170,6 +172,8 @@ const gcoll_cache_entry *gcoll_run_entry(const gcoll_run *run);
 gcoll_run *gcoll_run_next(const gcoll_run *run);
 /* Takes it off the context's list, finished or not. */
 void gcoll_run_drop(gcoll_run *run);
+/* Attached buffers no longer are. */
+void gcoll_run_detach(gcoll_run *run);
 
 /* ---- Device memory (memory.c) -------------------------------------------------------------- */
 
@@ -180,6 +184,8 @@ typedef struct gcoll_acceleration {
     gcoll_accelerator *accelerator;
     uint32_t in_flight; /* steps that devices have begun */
     uint32_t idle;      /* looks in a row that found none of them done */
+    bool has_no_direct; /* the network's device was found not to read and write the devices' memory */
+    bool was_told;      /* the log says that something was staged, and why */
     bool is_stuck;      /* something never ended: memory that devices may still touch is not freed */
     gcoll_device_times times;
     uint32_t memory[2 * GCOLL_MAX_BUFFERS]; /* of the inputs, then the outputs of the call at hand */
@@ -194,6 +200,10 @@ gcoll_status gcoll_context_accelerate(gcoll_context *context, const gcoll_accele
 void gcoll_memory_close(gcoll_context *context);
 /* Looks up where the buffers lie, and compares that with what the caller says of it, if he does. */
 gcoll_status gcoll_memory_read(gcoll_arguments *arguments, gcoll_context *context, const gcoll_memory *given);
+/* How the network may use device memory: GCOLL_IB_DEVICE_MEMORY_... */
+static inline uint32_t gcoll_memory_direct(const gcoll_context *context);
+/* The plan of a call cannot run for this reason, the last error: whether it is to be staged instead. */
+bool gcoll_memory_gives_way(gcoll_context *context, const gcoll_call *call, gcoll_status status);
 gcoll_status gcoll_memory_pin(gcoll_context *context, uint64_t bytes, char **memory);
 void gcoll_memory_unpin(gcoll_context *context, char *memory, uint64_t bytes);
 /* Whether devices are in the middle of something, which nobody wakes this thread for. */
@@ -428,6 +438,12 @@ void gcoll_arrival_take(const gcoll_context *context, gcoll_problem *problem, gc
                         gcoll_choice *choice);
 /* What tells it apart in fingerprints; 0 of an ordinary call. */
 uint64_t gcoll_arrival_mark(const gcoll_context *context, const gcoll_call *call);
+
+static inline uint32_t gcoll_memory_direct(const gcoll_context *context) {
+    return context->endpoint && context->transport->device_memory
+               ? context->transport->device_memory(context->endpoint)
+               : GCOLL_IB_DEVICE_MEMORY_NEVER;
+}
 
 /* ---- The context's own thread (thread.c) -------------------------------------------------- */
 

@@ -99,10 +99,6 @@ void gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_us
     }
 }
 
-gcoll_status gcoll_run_attach(gcoll_run *run, const gcoll_buffers *buffers) {
-    return gcoll_attach(run->context, run->entry, buffers, NULL, &run->attached);
-}
-
 /* ---- Life --------------------------------------------------------------------------------- */
 
 static void message_done(gcoll_message *message);
@@ -149,6 +145,8 @@ static gcoll_status prepare_steps(gcoll_run *run, uint32_t messages) {
     if (!peers)
         return GCOLL_ERR_NO_MEMORY;
     uint32_t used = 0;
+    const bool by_device = gcoll_memory_direct(run->context) != GCOLL_IB_DEVICE_MEMORY_NEVER &&
+                           !gcoll_collective_reduces(plan->problem.collective);
     for (uint32_t i = 0; i < plan->step_count; i++) {
         bound_step *bound = &run->steps[i];
         const gcoll_step *step = &plan->steps[i];
@@ -167,6 +165,7 @@ static gcoll_status prepare_steps(gcoll_run *run, uint32_t messages) {
         message->index = step->message;
         message->bytes = step->count * run->type_bytes;
         message->granule = (uint32_t)run->type_bytes;
+        message->by_device = by_device;
         message->done = message_done;
         message->owner = bound;
         if (step->kind == GCOLL_STEP_RECV_REDUCE) {
@@ -253,7 +252,7 @@ void gcoll_run_destroy(gcoll_run *run) {
     if (!run)
         return;
     gcoll_run_drop(run);
-    gcoll_detach(run->attached);
+    gcoll_run_detach(run);
     gcoll_detach(run->scratch_attached);
     gcoll_cache_put(run->entry);
     release_scratch(run);
@@ -302,6 +301,8 @@ void gcoll_run_finish_step(gcoll_run *run, uint32_t index) {
 
 static void message_done(gcoll_message *message) {
     bound_step *bound = message->owner;
+    if (bound->run->work && !gcoll_device_work_arrived(bound->run, bound->step))
+        return;
     gcoll_run_finish_step(bound->run, (uint32_t)(bound - bound->run->steps));
 }
 
@@ -359,6 +360,12 @@ static bool start_step(gcoll_run *run, uint32_t index) {
 }
 
 void gcoll_run_advance(gcoll_run *run) {
+    if (run->is_gated) {
+        if (!gcoll_device_work_is_open(run))
+            return;
+        run->is_gated = false;
+        release_rounds(run);
+    }
     if (run->work)
         gcoll_device_work_poll(run);
     if (run->ready_head == run->ready_tail)
@@ -432,7 +439,9 @@ gcoll_status gcoll_run_start(gcoll_run *run) {
         gcoll_publish_position(context);
         gcoll_fingerprint_begin(context, run->sequence, run->entry);
     }
-    release_rounds(run);
+    run->is_gated = run->work && plan->step_count > 0 && gcoll_problem_is_direct(&plan->problem);
+    if (!run->is_gated)
+        release_rounds(run);
     gcoll_run_advance(run);
     return GCOLL_OK;
 }
@@ -466,35 +475,4 @@ const gcoll_cache_entry *gcoll_run_entry(const gcoll_run *run) {
 }
 gcoll_run *gcoll_run_next(const gcoll_run *run) {
     return run->next;
-}
-
-/* ---- What a run waits for, for error texts and probes ------------------------------------- */
-
-bool gcoll_run_blocked_step(const gcoll_run *run, uint32_t peer, uint32_t *step) {
-    bool found = false;
-    for (uint32_t i = 0; i < run->plan->step_count; i++) {
-        if (!run->steps[i].posted)
-            continue;
-        if (run->plan->steps[i].peer == peer) {
-            *step = i;
-            return true;
-        }
-        if (!found)
-            *step = i;
-        found = true;
-    }
-    return found;
-}
-
-void gcoll_run_each_waited(const gcoll_run *run, bool (*fn)(void *arg, uint32_t peer), void *arg) {
-    for (uint32_t i = 0; i < run->plan->step_count; i++)
-        if (run->steps[i].posted && !fn(arg, run->plan->steps[i].peer))
-            return;
-}
-
-bool gcoll_run_waits_for(const gcoll_run *run, uint32_t peer) {
-    for (uint32_t i = 0; i < run->plan->step_count; i++)
-        if (run->steps[i].posted && run->plan->steps[i].peer == peer)
-            return true;
-    return false;
 }

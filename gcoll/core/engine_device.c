@@ -27,6 +27,8 @@ struct gcoll_device_work {
     void **streams;     /* of buffer k */
     gcoll_gate **gates; /* different ones: those of this run */
     uint32_t gate_count;
+    uint32_t gates_done;   /* of them, if messages wait for them */
+    bool is_gated;         /* and some are not: counted as something in flight */
     uint32_t *gate_of;     /* of bases; NO_GATE: in host memory */
     gcoll_gate **behind;   /* of the step at hand */
     const void **operands; /* of the fold at hand, and their devices */
@@ -209,10 +211,48 @@ gcoll_status gcoll_device_work_start(gcoll_run *run) {
         put_gates(run);
         return status;
     }
+    work->gates_done = 0;
     work->is_counting = true;
     work->copies = work->reductions = work->messages = 0;
     work->started_ns = work->noted_ns = gcoll_now_ns();
     return GCOLL_OK;
+}
+
+bool gcoll_device_work_is_open(gcoll_run *run) {
+    gcoll_device_work *work = run->work;
+    gcoll_acceleration *devices = run->context->acceleration;
+    bool done = true;
+    while (work->gates_done < work->gate_count && done) {
+        gcoll_status status =
+            devices->table->test_gate(devices->accelerator, work->gates[work->gates_done], &done);
+        if (status != GCOLL_OK) {
+            gcoll_break_operation(run->context, status, run->context->rank,
+                                  "rank %u, what a stream was given before: %s", run->context->rank,
+                                  gcoll_last_error());
+            return false;
+        }
+        work->gates_done += done;
+    }
+    if (!done && !work->is_gated)
+        devices->in_flight++;
+    if (done && work->is_gated) {
+        devices->in_flight--;
+        devices->idle = 0;
+    }
+    work->is_gated = !done;
+    return done;
+}
+
+bool gcoll_device_work_arrived(gcoll_run *run, const gcoll_step *step) {
+    gcoll_acceleration *devices = run->context->acceleration;
+    const uint32_t memory = gcoll_problem_memory(&run->plan->problem, step->dst);
+    if (step->kind != GCOLL_STEP_RECV || step->count == 0 || memory == GCOLL_HOST_MEMORY)
+        return true;
+    gcoll_status status = devices->table->arrived(devices->accelerator, memory - 1);
+    if (status != GCOLL_OK)
+        gcoll_break_operation(run->context, status, run->context->rank, "rank %u, receiving to a device: %s",
+                              run->context->rank, gcoll_last_error());
+    return status == GCOLL_OK;
 }
 
 static void stand_behind(gcoll_device_work *work, gcoll_ref ref, uint32_t *count) {
@@ -331,8 +371,10 @@ static void drain(gcoll_context *context) {
                   context->rank, gcoll_last_error());
     }
     for (gcoll_run *run = context->runs; run; run = run->next)
-        if (run->work)
+        if (run->work) {
             run->work->begun_count = 0;
+            run->work->is_gated = false;
+        }
     devices->in_flight = 0;
 }
 
@@ -341,6 +383,8 @@ void gcoll_device_work_end(gcoll_run *run) {
     gcoll_device_times *times = &run->context->acceleration->times;
     if (work->begun_count > 0)
         drain(run->context);
+    run->context->acceleration->in_flight -= work->is_gated ? 1 : 0;
+    work->is_gated = false;
     put_gates(run);
     if (!work->is_counting)
         return;

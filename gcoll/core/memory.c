@@ -337,7 +337,23 @@ gcoll_status gcoll_memory_read(gcoll_arguments *arguments, gcoll_context *contex
     if (status != GCOLL_OK || !found)
         return status;
     arguments->buffers.streams = given.streams;
+    arguments->call.direct = gcoll_memory_direct(context) != GCOLL_IB_DEVICE_MEMORY_NEVER &&
+                             !acceleration->has_no_direct &&
+                             !gcoll_collective_reduces((gcoll_collective)arguments->call.collective);
     return choose_local(arguments, acceleration, given.local);
+}
+
+bool gcoll_memory_gives_way(gcoll_context *context, const gcoll_call *call, gcoll_status status) {
+    gcoll_acceleration *acceleration = context->acceleration;
+    if (status != GCOLL_ERR_UNSUPPORTED || !call->direct ||
+        gcoll_memory_direct(context) != GCOLL_IB_DEVICE_MEMORY_POSSIBLE)
+        return false;
+    if (!acceleration->was_told)
+        gcoll_log(context, GCOLL_LOG_WARNING,
+                  "rank %u stages buffers in device memory, as the network cannot reach them: %s",
+                  context->rank, gcoll_last_error());
+    acceleration->was_told = true;
+    return true;
 }
 
 /* ---- Times -------------------------------------------------------------------------------- */

@@ -3,6 +3,28 @@
 
 #include "gcoll/core/core_internal.h"
 
+/* A run of its own, bound and attached. */
+static gcoll_status create_run(gcoll_context *context, const gcoll_call *call,
+                               const gcoll_arguments *arguments, gcoll_run **out) {
+    gcoll_cache_entry *entry;
+    gcoll_run *run = NULL;
+    gcoll_status status = gcoll_cache_get(context, call, &arguments->blocks, &entry);
+    if (status != GCOLL_OK)
+        return status;
+    status = gcoll_run_create(context, entry, &run);
+    gcoll_cache_put(entry); /* the run holds it */
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_run_bind(run, &arguments->buffers, arguments->user_op);
+    status = gcoll_run_attach(run, &arguments->buffers);
+    if (status != GCOLL_OK) {
+        gcoll_run_destroy(run);
+        return status;
+    }
+    *out = run;
+    return GCOLL_OK;
+}
+
 /* The shell is not the context's memory: it may be destroyed after the context, which is a mistake of the
  * caller's that shall be harmless. */
 gcoll_status gcoll_operation_create(gcoll_context *context, const gcoll_arguments *arguments,
@@ -12,22 +34,14 @@ gcoll_status gcoll_operation_create(gcoll_context *context, const gcoll_argument
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an operation");
     operation->request.context = context;
     operation->request.kept = true;
-    gcoll_cache_entry *entry;
+    gcoll_call staged = arguments->call;
+    staged.direct = 0;
     gcoll_status status = gcoll_context_settle(context);
     if (status == GCOLL_OK)
-        status = gcoll_cache_get(context, &arguments->call, &arguments->blocks, &entry);
-    if (status == GCOLL_OK) {
-        status = gcoll_run_create(context, entry, &operation->request.run);
-        gcoll_cache_put(entry); /* the run holds it */
-    }
+        status = create_run(context, &arguments->call, arguments, &operation->request.run);
+    if (status != GCOLL_OK && gcoll_memory_gives_way(context, &arguments->call, status))
+        status = create_run(context, &staged, arguments, &operation->request.run);
     if (status != GCOLL_OK) {
-        free(operation);
-        return status;
-    }
-    gcoll_run_bind(operation->request.run, &arguments->buffers, arguments->user_op);
-    status = gcoll_run_attach(operation->request.run, &arguments->buffers);
-    if (status != GCOLL_OK) {
-        gcoll_run_destroy(operation->request.run);
         free(operation);
         return status;
     }

@@ -41,6 +41,7 @@ struct gcoll_run {
     uint32_t ready_head, ready_tail;
     uint32_t unfinished;
     uint32_t oldest_round;
+    bool is_gated;     /* nothing starts before what the caller's streams were given is done */
     uint32_t released; /* steps before this one are within the window */
 
     char *scratch;
@@ -66,6 +67,11 @@ gcoll_status gcoll_device_work_start(gcoll_run *run);
 bool gcoll_device_work_begin(gcoll_run *run, uint32_t index);
 /* Finishes the steps that are done. */
 void gcoll_device_work_poll(gcoll_run *run);
+/* Whether all is done that the caller's streams were given before the run: no device waits for it in the
+ * place of a message. False, too, if the context broke. */
+bool gcoll_device_work_is_open(gcoll_run *run);
+/* A message has come to a buffer on a device. False if the context broke. */
+bool gcoll_device_work_arrived(gcoll_run *run, const gcoll_step *step);
 /* `more` (or, negative, less) messages are under way. */
 void gcoll_device_work_messages(gcoll_run *run, int32_t more);
 /* The run has finished, or is given up: then it waits for what devices are in the middle of. */

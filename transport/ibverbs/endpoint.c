@@ -209,6 +209,17 @@ static void ib_detach(gcoll_endpoint *endpoint, void *handle) {
     gcoll_ib_unregister(gcoll_ib_of(endpoint), handle);
 }
 
+static uint32_t ib_device_memory(const gcoll_endpoint *endpoint) {
+    return ((const gcoll_ib *)(const void *)endpoint)->options.device_memory;
+}
+
+static gcoll_status ib_attach_device(gcoll_endpoint *endpoint, const gcoll_foreign_memory *memory,
+                                     bool is_written, void **handle) {
+    *handle = gcoll_ib_register_device(gcoll_ib_of(endpoint), memory,
+                                       is_written ? GCOLL_IB_GRANTABLE : GCOLL_IB_OWN);
+    return *handle != NULL ? GCOLL_OK : GCOLL_ERR_UNSUPPORTED;
+}
+
 void gcoll_ib_get_counters(gcoll_endpoint *endpoint, gcoll_ib_counters *counters) {
     *counters = gcoll_ib_of(endpoint)->counters;
 }
@@ -232,6 +243,8 @@ const gcoll_transport gcoll_transport_ibverbs = {
     .set_spin = ib_set_spin,
     .attach = ib_attach,
     .detach = ib_detach,
+    .device_memory = ib_device_memory,
+    .attach_device = ib_attach_device,
     .expose = gcoll_ib_expose,
     .conceal = gcoll_ib_conceal,
     .access = gcoll_ib_access,

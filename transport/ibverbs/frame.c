@@ -5,10 +5,11 @@
 #include "gcoll/base/bytes.h"
 #include "transport/ibverbs/ib.h"
 
-#define VERSION      1
-#define KIND_MASK    0x0fU
-#define NUMBER_MAX   UINT32_C(0xffffff) /* of queue pairs and packets: 24 bits */
-#define ETHERNET_BIT 1U
+#define VERSION       1
+#define KIND_MASK     0x0fU
+#define NUMBER_MAX    UINT32_C(0xffffff) /* of queue pairs and packets: 24 bits */
+#define ETHERNET_BIT  1U
+#define BY_DEVICE_BIT 2U
 
 static const uint8_t hello_magic[8] = {'g', 'c', 'o', 'l', 'l', 'I', 'B', VERSION};
 
@@ -115,7 +116,7 @@ void gcoll_ib_put_hello(uint8_t *bytes, const gcoll_ib_hello *hello) {
     gcoll_put_le(bytes + 12, hello->psn, 4);
     gcoll_put_le(bytes + 16, hello->lid, 2);
     bytes[18] = (uint8_t)hello->mtu;
-    bytes[19] = hello->ethernet ? ETHERNET_BIT : 0;
+    bytes[19] = (uint8_t)((hello->ethernet ? ETHERNET_BIT : 0) | (hello->by_device ? BY_DEVICE_BIT : 0));
     gcoll_put_le(bytes + 20, hello->depth, 4);
     gcoll_put_le(bytes + 24, hello->piece_max, 4);
     gcoll_put_le(bytes + 32, hello->eager_bytes, 8);
@@ -157,6 +158,7 @@ const char *gcoll_ib_get_hello(const uint8_t *bytes, gcoll_ib_hello *hello) {
     hello->lid = (uint16_t)gcoll_get_le(bytes + 16, 2);
     hello->mtu = (enum ibv_mtu)bytes[18];
     hello->ethernet = (bytes[19] & ETHERNET_BIT) != 0;
+    hello->by_device = (bytes[19] & BY_DEVICE_BIT) != 0;
     hello->depth = (uint32_t)gcoll_get_le(bytes + 20, 4);
     hello->piece_max = (uint32_t)gcoll_get_le(bytes + 24, 4);
     hello->eager_bytes = gcoll_get_le(bytes + 32, 8);

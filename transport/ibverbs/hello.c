@@ -99,6 +99,10 @@ static const char *check(const gcoll_ib_pair *pair) {
     if (pair->peer.eager_bytes != ib->eager_bytes) {
         return "runs with another eager_bytes, or another pool";
     }
+    if (pair->peer.by_device != (ib->options.device_memory != GCOLL_IB_DEVICE_MEMORY_NEVER)) {
+        return pair->peer.by_device ? "runs with ibverbs.device_memory, and this rank without"
+                                    : "runs without ibverbs.device_memory, and this rank with it";
+    }
     return NULL;
 }
 
@@ -147,6 +151,7 @@ static void say_hello(gcoll_ib_pair *pair) {
                             .psn = pair->psn,
                             .lid = ib->place.lid,
                             .ethernet = ib->place.ethernet,
+                            .by_device = ib->options.device_memory != GCOLL_IB_DEVICE_MEMORY_NEVER,
                             .gid = ib->place.gid,
                             .mtu = ib->place.mtu,
                             .depth = GCOLL_IB_DEPTH,

@@ -112,6 +112,7 @@ struct gcoll_ib_region {
     gcoll_ib_use use;
     struct ibv_mr *mr;
     uint32_t users;
+    bool is_foreign;                  /* memory of a device. Is not kept when nobody uses it */
     gcoll_ib_region *next, *previous; /* from latest to oldest used */
 };
 
@@ -205,6 +206,7 @@ typedef struct gcoll_ib_hello {
     uint32_t qpn, psn;
     uint16_t lid;
     bool ethernet;
+    bool by_device; /* options.device_memory is not never */
     union ibv_gid gid;
     enum ibv_mtu mtu;
     uint32_t depth;
@@ -364,6 +366,12 @@ extern const gcoll_events gcoll_ib_side_events; /* arg to be set */
 /* Lets the side channel have its turn: 0, or waits. */
 void gcoll_ib_side_look(gcoll_ib *ib, int64_t wait_us);
 
+/* Whether the receiver grants memory for it, which the sender's device writes: by its size, or because the
+ * host must not touch the data. */
+static inline bool gcoll_ib_is_granted(const gcoll_ib *ib, const gcoll_message *message) {
+    return message->bytes > ib->eager_bytes || (message->by_device && message->bytes > 0);
+}
+
 /* frame.c */
 /* Returns how many bytes it is, without payload; a fingerprint is left to the caller. */
 uint32_t gcoll_ib_put_frame(uint8_t *bytes, const gcoll_ib_frame *frame);
@@ -432,6 +440,8 @@ gcoll_ib_region *gcoll_ib_register(gcoll_ib *ib, const void *data, uint64_t byte
 /* The same for longer than a message. Exposed memory gets a registration of its own, which nothing but
  * messages uses too: when it is concealed, the key that peers have is good for nothing. */
 gcoll_ib_region *gcoll_ib_register_for_long(gcoll_ib *ib, const void *data, uint64_t bytes, gcoll_ib_use use);
+/* Memory of a device; it is found by the other two then. */
+gcoll_ib_region *gcoll_ib_register_device(gcoll_ib *ib, const gcoll_foreign_memory *memory, gcoll_ib_use use);
 void gcoll_ib_unregister(gcoll_ib *ib, gcoll_ib_region *region); /* NULL is fine */
 void gcoll_ib_memory_clear(gcoll_ib *ib);
 

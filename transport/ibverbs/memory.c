@@ -94,9 +94,23 @@ static void explain(const gcoll_ib *ib, uint64_t bytes, int error) {
     }
 }
 
+static void enter(gcoll_ib *ib, gcoll_ib_region *region, const uint8_t *begin, uint64_t bytes,
+                  gcoll_ib_use use) {
+    region->begin = begin;
+    region->bytes = bytes;
+    region->use = use;
+    ib->memory.registered_bytes += bytes;
+    ib->counters.registrations++;
+    link_latest(&ib->memory, region);
+}
+
+static int access_for(gcoll_ib_use use) {
+    return (use >= GCOLL_IB_GRANTABLE ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0) |
+           (use >= GCOLL_IB_SHARED ? IBV_ACCESS_REMOTE_READ : 0);
+}
+
 static gcoll_ib_region *add(gcoll_ib *ib, const uint8_t *begin, uint64_t bytes, gcoll_ib_use use) {
-    int access = (use >= GCOLL_IB_GRANTABLE ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0) |
-                 (use >= GCOLL_IB_SHARED ? IBV_ACCESS_REMOTE_READ : 0);
+    int access = access_for(use);
     gcoll_ib_region *region = calloc(1, sizeof *region);
 
     if (region == NULL) {
@@ -113,14 +127,57 @@ static gcoll_ib_region *add(gcoll_ib *ib, const uint8_t *begin, uint64_t bytes, 
         free(region);
         return NULL;
     }
-    region->begin = begin;
-    region->bytes = bytes;
-    region->use = use;
-    ib->memory.registered_bytes += bytes;
-    ib->counters.registrations++;
-    link_latest(&ib->memory, region);
+    enter(ib, region, begin, bytes, use);
     return region;
 }
+
+/* ---- Memory of devices ----------------------------------------------------------------------------- */
+
+static struct ibv_mr *register_pages(gcoll_ib *ib, const gcoll_foreign_memory *memory, int access) {
+    const uint64_t address = (uintptr_t)memory->data;
+
+    if (memory->dmabuf >= 0 && ib->verbs.reg_dmabuf_mr == NULL) {
+        (gcoll_error)(GCOLL_ERR_UNSUPPORTED, "ibverbs: the library of rdma-core has no ibv_reg_dmabuf_mr");
+        return NULL;
+    }
+    if (memory->dmabuf < 0 && memory->pages != memory->data && ib->verbs.reg_mr_at == NULL) {
+        (gcoll_error)(GCOLL_ERR_UNSUPPORTED, "ibverbs: the library of rdma-core has no ibv_reg_mr_iova");
+        return NULL;
+    }
+    struct ibv_mr *mr = memory->dmabuf >= 0 ? ib->verbs.reg_dmabuf_mr(ib->pd, memory->offset, memory->bytes,
+                                                                      address, memory->dmabuf, access)
+                        : memory->pages == memory->data
+                            ? ib->verbs.reg_mr(ib->pd, memory->data, memory->bytes, access)
+                            : ib->verbs.reg_mr_at(ib->pd, memory->pages, memory->bytes, address, access);
+    if (mr == NULL) {
+        (gcoll_error)(
+            GCOLL_ERR_UNSUPPORTED, "ibverbs: %s does not take %" PRIu64 " bytes of device memory%s: %s",
+            ib->place.name, memory->bytes,
+            memory->dmabuf >= 0 ? " by dma-buf" : " by their address (nvidia-peermem)", strerror(errno));
+    }
+    return mr;
+}
+
+gcoll_ib_region *gcoll_ib_register_device(gcoll_ib *ib, const gcoll_foreign_memory *memory,
+                                          gcoll_ib_use use) {
+    gcoll_ib_region *region = calloc(1, sizeof *region);
+
+    if (region == NULL) {
+        (gcoll_error)(GCOLL_ERR_NO_MEMORY, "ibverbs: no memory for a registration");
+        return NULL;
+    }
+    region->mr = register_pages(ib, memory, access_for(use));
+    if (region->mr == NULL) {
+        free(region);
+        return NULL;
+    }
+    region->is_foreign = true;
+    region->users = 1;
+    enter(ib, region, memory->data, memory->bytes, use);
+    return region;
+}
+
+/* ---- Finding and using ----------------------------------------------------------------------------- */
 
 static gcoll_ib_region *find(const gcoll_ib *ib, const uint8_t *begin, uint64_t bytes, gcoll_ib_use use,
                              bool lasts) {
@@ -163,7 +220,7 @@ void gcoll_ib_unregister(gcoll_ib *ib, gcoll_ib_region *region) {
     if (region == NULL || --region->users > 0) {
         return;
     }
-    if (region->use == GCOLL_IB_SHARED) { /* peers know the key */
+    if (region->use == GCOLL_IB_SHARED || region->is_foreign) { /* peers know the key; or it may be freed */
         forget(ib, region);
         return;
     }

@@ -39,7 +39,7 @@ typedef struct number {
     int64_t value;
 } number;
 
-enum { PORT, GID_INDEX, MTU, PKEY, SL, TC, TIME, RETRIES, RNR, CACHE, NUMBERS };
+enum { PORT, GID_INDEX, MTU, PKEY, SL, TC, TIME, RETRIES, RNR, CACHE, DEVICE_MEMORY, NUMBERS };
 
 static gcoll_status read_numbers(number numbers[NUMBERS]) {
     for (int i = 0; i < NUMBERS; i++) {
@@ -91,6 +91,8 @@ gcoll_status gcoll_ib_options_read(const gcoll_ibverbs_options *given, gcoll_ibv
         [RNR] = {"rnr_retry", "GCOLL_IB_RNR_RETRY", 0, 0, 7, o.rnr_retry},
         [CACHE] = {"cache_bytes", "GCOLL_IB_CACHE", 0, 0, (int64_t)CACHE_MOST,
                    (int64_t)(o.cache_bytes < CACHE_MOST ? o.cache_bytes : CACHE_MOST)},
+        [DEVICE_MEMORY] = {"device_memory", "GCOLL_IB_DEVICE_MEMORY", 0, 0, GCOLL_IB_DEVICE_MEMORY_REQUIRED,
+                           o.device_memory},
     };
     status = read_numbers(numbers);
     if (status == GCOLL_OK) {
@@ -109,6 +111,7 @@ gcoll_status gcoll_ib_options_read(const gcoll_ibverbs_options *given, gcoll_ibv
     o.retry_count = numbers[RETRIES].value > 0 ? (uint32_t)numbers[RETRIES].value : RETRY;
     o.rnr_retry = numbers[RNR].value > 0 ? (uint32_t)numbers[RNR].value : RETRY;
     o.cache_bytes = (uint64_t)numbers[CACHE].value;
+    o.device_memory = (uint32_t)numbers[DEVICE_MEMORY].value;
     *options = o;
     return GCOLL_OK;
 }

@@ -213,7 +213,8 @@ void gcoll_ib_on_piece(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
     gcoll_ib_target *target = &pair->targets[frame->handle];
     gcoll_slot *slot = gcoll_match_find(&pair->outgoing, frame->stream, frame->index);
 
-    if (slot != NULL && slot->message != NULL && slot->message->bytes != frame->total) {
+    if (slot != NULL && slot->message != NULL &&
+        (slot->message->bytes != frame->total || !gcoll_ib_is_granted(pair->ib, slot->message))) {
         gcoll_ib_offer(pair, slot); /* the receiver shall say what is wrong */
         return;
     }
@@ -228,7 +229,7 @@ void gcoll_ib_on_piece(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
     }
     if (target->used || frame->offset != slot->received || (slot->flags & GCOLL_IB_PROMISED) ||
         ((slot->flags & GCOLL_IB_PIECES_WAIT) && slot->total != frame->total) ||
-        frame->total <= pair->peer.eager_bytes) {
+        (frame->total <= pair->peer.eager_bytes && !pair->peer.by_device)) {
         gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a piece that does not fit its message)");
         return;
     }

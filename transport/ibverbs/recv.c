@@ -29,10 +29,15 @@ void gcoll_ib_mismatch(gcoll_ib_pair *pair, uint64_t sent, uint64_t expected) {
                   (unsigned long long)sent, (unsigned long long)expected);
 }
 
+/* The host would have to touch what only devices may. */
+static void mismatch_of_ways(gcoll_ib_pair *pair) {
+    gcoll_ib_fail(pair, GCOLL_ERR_MISMATCH, "sent a message whose memory is granted as if it were not");
+}
+
 /* ---- Grants ---------------------------------------------------------------------------------------- */
 
 static bool is_large(const gcoll_ib_pair *pair, const gcoll_message *message) {
-    return message->bytes > pair->ib->eager_bytes;
+    return gcoll_ib_is_granted(pair->ib, message);
 }
 
 static bool wants_grant(const gcoll_ib_pair *pair, const gcoll_slot *slot) {
@@ -116,6 +121,10 @@ static void post_to_known(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *
     }
     if (slot->total != message->bytes) {
         gcoll_ib_mismatch(pair, slot->total, message->bytes);
+        return;
+    }
+    if ((slot->flags & GCOLL_IB_STARTED) && is_large(pair, message)) {
+        mismatch_of_ways(pair);
         return;
     }
     slot->message = message;
@@ -240,6 +249,10 @@ static bool may_start(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const gc
     }
     if (mismatches) {
         gcoll_ib_mismatch(pair, frame->total, slot->message->bytes);
+        return false;
+    }
+    if (slot != NULL && slot->message != NULL && is_large(pair, slot->message)) {
+        mismatch_of_ways(pair);
         return false;
     }
     return true;

@@ -12,7 +12,7 @@ static uint64_t cost(uint64_t bytes) {
 }
 
 static bool is_large(const gcoll_ib_pair *pair, const gcoll_message *message) {
-    return message->bytes > pair->peer.eager_bytes;
+    return gcoll_ib_is_granted(pair->ib, message);
 }
 
 static bool has_credit(const gcoll_ib_pair *pair, const gcoll_message *message) {

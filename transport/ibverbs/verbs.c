@@ -43,6 +43,8 @@ static const entry entries[] = {
     ENTRY(wc_status_str),
     ENTRY(port_state_str),
     {"_ibv_query_gid_table", offsetof(gcoll_verbs, query_gid_table), false},
+    {"ibv_reg_dmabuf_mr", offsetof(gcoll_verbs, reg_dmabuf_mr), false},
+    {"ibv_reg_mr_iova", offsetof(gcoll_verbs, reg_mr_at), false},
 };
 
 gcoll_status gcoll_verbs_load(gcoll_verbs *verbs) {

@@ -48,6 +48,10 @@ typedef struct gcoll_verbs {
     /* NULL in libraries before version 32 of rdma-core. */
     ssize_t (*query_gid_table)(struct ibv_context *context, struct ibv_gid_entry *entries, size_t most,
                                uint32_t flags, size_t entry_bytes);
+    /* NULL in libraries before versions 34 and 20. */
+    struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes, uint64_t iova, int fd,
+                                    int access);
+    struct ibv_mr *(*reg_mr_at)(struct ibv_pd *pd, void *address, size_t bytes, uint64_t iova, int access);
 } gcoll_verbs;
 
 /* UNSUPPORTED says what is missing. The library stays loaded: what it has opened cannot be unloaded. */
