@@ -7,3 +7,4 @@ gcoll_test(staging_broken_test LAYERS ${core_layers} SOURCES staging_broken_test
 add_library(staging_peek OBJECT staging_peek.c) # C, and so without the precompiled headers of the tests
 target_link_libraries(staging_peek PRIVATE gcoll_flags)
 target_sources(staging_broken_test PRIVATE $<TARGET_OBJECTS:staging_peek>)
+gcoll_test(staging_failure_test LAYERS ${core_layers} SOURCES staging_failure_test.cc ${staged} harness.cc)

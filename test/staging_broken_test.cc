@@ -164,11 +164,6 @@ class Scene {
     }
 
   private:
-    static pretend::Kit kit() {
-        pretend::Kit kit;
-        return kit;
-    }
-
     static Job job() {
         Job job;
         job.size = kRanks;

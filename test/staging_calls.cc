@@ -296,9 +296,14 @@ gcoll_status Flight::restart() {
     return gcoll_operation_start(operation_);
 }
 
+gcoll_status Flight::turn() {
+    int done = 0;
+    return request_ ? gcoll_request_test(&request_, &done) : GCOLL_OK;
+}
+
 gcoll_status Flight::finish() {
     gcoll_status status = GCOLL_OK;
-    if (form_ == kStarted)
+    if (form_ == kStarted && request_)
         status = gcoll_request_wait(&request_);
     if (form_ == kPersistent)
         status = gcoll_operation_wait(operation_);

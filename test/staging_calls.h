@@ -141,6 +141,8 @@ class Flight {
     gcoll_status start(gcoll_context *context, const std::string &algorithm);
     // Ends, and compares.
     gcoll_status finish();
+    // Some progress with one that was started; an error ends it.
+    gcoll_status turn();
     // Of one that is persistent and was started, without waiting or comparing.
     gcoll_operation *operation() const { return operation_; }
     // Once more, if it is persistent.
