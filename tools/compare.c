@@ -79,7 +79,8 @@ static void print_head(const tool_comparison *c, FILE *file, tool_point at) {
 }
 
 static void print_table(const tool_comparison *c, FILE *file, size_t point, const size_t *order) {
-    const bool late = c->options->arrival.kind != CLI_ARRIVAL_NONE; /* else a rank's own time tells nothing new */
+    const bool late =
+        c->options->arrival.kind != CLI_ARRIVAL_NONE; /* else a rank's own time tells nothing new */
     const double best = time_at(c, point, order[0])->seconds;
     print_head(c, file, c->points[point]);
     for (size_t i = 0; i < c->targets.count; i++) {
