@@ -22,7 +22,7 @@
 /* Plans of so many ranks are simulated in some 50 ms. With more the choice is ordinary. */
 #define MOST_RANKS 64
 /* What reports and announcements may take, of the time from call to call: 1/COST_PART. */
-#define COST_PART 200
+#define COST_PART 1000
 /* Announcements are at least so frequent where they cost next to nothing. */
 #define USUAL_INTERVAL 8
 /* Calls for which a rank that reported an edge is expected to do so again. */
