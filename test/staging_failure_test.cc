@@ -205,4 +205,19 @@ TEST(StagingDeclared, WhatIsNotTrueIsRefused) {
     });
 }
 
+// What could not be asked after may still be under way: it has ended before the call returns.
+TEST(StagingEnds, WhenNobodyKnowsWhetherItWasDone) {
+    pretend::Machine machine;
+    Job job;
+    job.size = 1;
+    run_staged(job, machine, [&](uint32_t, gcoll_context *context, gcoll_accelerator *accelerator) {
+        void *device = machine.allocate(0, 16);
+        int32_t host[4] = {};
+        accelerator->fail_at(pretend::Call::kTest, 0);
+        expect_told(gcoll_allreduce(context, device, host, 4, GCOLL_INT32, GCOLL_SUM, nullptr), GCOLL_ERR_IO,
+                    "pretendEventQuery: call 1 fails");
+        machine.free(device);
+    });
+}
+
 } // namespace

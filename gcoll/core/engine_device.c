@@ -365,7 +365,7 @@ void gcoll_device_work_poll(gcoll_run *run) {
 /* Everything that devices do for this context ends with it, also what other runs began: it is broken. */
 static void drain(gcoll_context *context) {
     gcoll_acceleration *devices = context->acceleration;
-    if (devices->table->drain(devices->accelerator, DRAIN_LIMIT_MS) != GCOLL_OK) {
+    if (!devices->is_stuck && devices->table->drain(devices->accelerator, DRAIN_LIMIT_MS) != GCOLL_OK) {
         devices->is_stuck = true;
         gcoll_log(context, GCOLL_LOG_ERROR, "rank %u gives up memory that a device may still use: %s",
                   context->rank, gcoll_last_error());
@@ -381,7 +381,9 @@ static void drain(gcoll_context *context) {
 void gcoll_device_work_end(gcoll_run *run) {
     gcoll_device_work *work = run->work;
     gcoll_device_times *times = &run->context->acceleration->times;
-    if (work->begun_count > 0)
+    /* Also without a ticket something may be under way: what was begun and then got none, or was lost with
+     * it. */
+    if (work->begun_count > 0 || (work->is_counting && run->unfinished > 0))
         drain(run->context);
     run->context->acceleration->in_flight -= work->is_gated ? 1 : 0;
     work->is_gated = false;
