@@ -220,4 +220,38 @@ TEST(StagingEnds, WhenNobodyKnowsWhetherItWasDone) {
     });
 }
 
+// Before anything begins: what a device refuses then breaks the context.
+TEST(StagingDeclared, WhatNcclCannotDoIsRefused) {
+    Kit kit;
+    kit.devices = 2;
+    kit.nccl = true;
+    pretend::Machine machine(kit);
+    Job job;
+    job.size = 1;
+    run_staged(job, machine, [&](uint32_t, gcoll_context *context, gcoll_accelerator *) {
+        const int32_t values[2][4] = {{1, 2, 3, 4}, {5, 6, 7, 8}};
+        void *data[2] = {machine.allocate(0, 16), machine.allocate(1, 16)};
+        for (int k = 0; k < 2; k++)
+            machine.write(data[k], values[k], 16);
+        gcoll_memory memory;
+        gcoll_memory_init(&memory);
+        memory.local = GCOLL_MEMORY_LOCAL_NCCL;
+        gcoll_allreduce_options options;
+        gcoll_allreduce_options_init(&options);
+        options.memory = &memory;
+        options.inputs = data;
+        options.buffers = 2;
+        for (gcoll_op op : {GCOLL_BAND, GCOLL_BOR, GCOLL_BXOR})
+            expect_told(gcoll_allreduce(context, nullptr, nullptr, 4, GCOLL_INT32, op, &options),
+                        GCOLL_ERR_UNSUPPORTED, "memory.local: is nccl: it has no operation");
+        EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, nullptr, 4, GCOLL_INT32, GCOLL_MAX, &options));
+        for (void *each : data) {
+            int32_t found[4];
+            machine.read(each, found, 16);
+            EXPECT_EQ(memcmp(found, values[1], 16), 0);
+            machine.free(each);
+        }
+    });
+}
+
 } // namespace

@@ -261,6 +261,10 @@ static gcoll_local cheapest(gcoll_acceleration *acceleration, const gcoll_argume
     return GCOLL_LOCAL_PEER;
 }
 
+static bool is_bitwise(gcoll_op op) {
+    return op == GCOLL_BAND || op == GCOLL_BOR || op == GCOLL_BXOR;
+}
+
 /* Of a reduction by a function of the caller's, only the host can do anything. */
 static gcoll_status choose_local(gcoll_arguments *arguments, gcoll_acceleration *acceleration,
                                  gcoll_memory_local local) {
@@ -284,6 +288,9 @@ static gcoll_status choose_local(gcoll_arguments *arguments, gcoll_acceleration 
     gcoll_status status = GCOLL_OK;
     if (by_nccl && call->buffers > 1 && !count(arguments).is_separate)
         status = gcoll_error(GCOLL_ERR_UNSUPPORTED, "each buffer must be on a device of its own");
+    if (by_nccl && call->buffers > 1 && call->collective == GCOLL_ALLREDUCE && is_bitwise((gcoll_op)call->op))
+        status =
+            gcoll_error(GCOLL_ERR_UNSUPPORTED, "it has no operation '%s'", gcoll_op_name((gcoll_op)call->op));
     if (status == GCOLL_OK)
         status = check_reach(acceleration, arguments, by_nccl ? GCOLL_REACH_NCCL : GCOLL_REACH_PEER);
     arguments->buffers.reach = by_nccl ? GCOLL_REACH_NCCL : GCOLL_REACH_PEER;
