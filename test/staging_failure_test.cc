@@ -254,4 +254,24 @@ TEST(StagingDeclared, WhatNcclCannotDoIsRefused) {
     });
 }
 
+// All ranks must agree on what is refused, wherever their buffers lie.
+TEST(StagingDeclared, WhatStagingNeedsIsBeyondTheLimitOfMemory) {
+    pretend::Machine machine;
+    Job job;
+    job.size = 1;
+    run_staged(job, machine, [&](uint32_t, gcoll_context *context, gcoll_accelerator *accelerator) {
+        void *device = machine.allocate(0, 16);
+        gcoll_memory memory;
+        gcoll_memory_init(&memory);
+        memory.local = GCOLL_MEMORY_LOCAL_HOST;
+        gcoll_allreduce_options options;
+        gcoll_allreduce_options_init(&options);
+        options.memory = &memory;
+        options.memory_limit_bytes = 4;
+        EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, device, 4, GCOLL_INT32, GCOLL_SUM, &options));
+        EXPECT_GE(accelerator->statistics().most_pinned_bytes, 16u);
+        machine.free(device);
+    });
+}
+
 } // namespace

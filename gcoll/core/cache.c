@@ -44,17 +44,24 @@ static bool matches(const gcoll_cache_entry *entry, uint64_t hash, const gcoll_c
 
 /* ---- Planning ----------------------------------------------------------------------------- */
 
+/* Without what staging adds: that is each rank's own affair, and all must agree on what is refused. */
+static uint64_t scratch_of(const gcoll_plan *plan) {
+    const uint64_t staging =
+        gcoll_problem_is_staged(&plan->problem) ? gcoll_staging_bound(&plan->problem) : 0;
+    return plan->scratch > staging ? plan->scratch - staging : 0;
+}
+
 /* Costs promise the scratch that selection goes by; an algorithm of the user's may promise too little. */
 static gcoll_status check_limit(const gcoll_cache_entry *entry) {
     const gcoll_call *call = &entry->call;
+    const uint64_t scratch = scratch_of(entry->plan);
     uint64_t bytes;
-    if (call->memory_limit == 0 ||
-        (gcoll_mul_u64(entry->plan->scratch, gcoll_type_size((gcoll_type)call->type), &bytes) &&
-         bytes <= call->memory_limit))
+    if (call->memory_limit == 0 || (gcoll_mul_u64(scratch, gcoll_type_size((gcoll_type)call->type), &bytes) &&
+                                    bytes <= call->memory_limit))
         return GCOLL_OK;
     return gcoll_error(GCOLL_ERR_UNSUPPORTED,
                        "algorithm: %s needs %llu elements of scratch, but options.memory_limit_bytes is %llu",
-                       entry->choice.algorithm->name, (unsigned long long)entry->plan->scratch,
+                       entry->choice.algorithm->name, (unsigned long long)scratch,
                        (unsigned long long)call->memory_limit);
 }
 
