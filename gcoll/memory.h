@@ -6,7 +6,7 @@
  * a device, another in host memory.
  *
  * A context does so if options.accelerator of gcoll_context_options says so. Each call then looks up where
- * its buffers lie, unless the caller says it in a gcoll_memory.
+ * its buffers lie, and compares that with what the caller says of it in a gcoll_memory, if he does.
  *
  * Order with the caller's streams: what a stream had been given before the call is done before gcoll reads or
  * writes that buffer. When a call (or gcoll_request_wait, ...) has returned, outputs are complete, so
