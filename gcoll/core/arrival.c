@@ -68,8 +68,7 @@ static bool is_meeting(const gcoll_call *call) {
 }
 
 static gcoll_call key_of(const gcoll_call *call) {
-    gcoll_call key;
-    memset(&key, 0, sizeof key); /* compared byte by byte */
+    gcoll_call key = {0};
     key.collective = call->collective;
     key.type = call->type;
     key.op = call->op;
@@ -80,6 +79,12 @@ static gcoll_call key_of(const gcoll_call *call) {
     key.memory_limit = call->memory_limit;
     key.blocks_hash = call->blocks_hash;
     return key;
+}
+
+static bool is_same_key(const gcoll_call *a, const gcoll_call *b) {
+    return a->collective == b->collective && a->type == b->type && a->op == b->op && a->root == b->root &&
+           a->needs == b->needs && a->commutative == b->commutative && a->count == b->count &&
+           a->memory_limit == b->memory_limit && a->blocks_hash == b->blocks_hash;
 }
 
 static uint64_t hash_key(const gcoll_call *key, uint32_t number) {
@@ -123,8 +128,7 @@ static gcoll_status find_site(gcoll_arrival *arrival, const gcoll_call *call, gc
         const uint32_t at =
             (arrival->guess + i) % arrival->site_count; /* mostly the latest, or the one after it */
         gcoll_site *tried = &arrival->sites[at];
-        if (tried->hash != hash || tried->number != arrival->number ||
-            memcmp(&tried->key, &key, sizeof key) != 0)
+        if (tried->hash != hash || tried->number != arrival->number || !is_same_key(&tried->key, &key))
             continue;
         arrival->guess = at;
         *site = tried;
@@ -278,8 +282,7 @@ static void note_call(gcoll_arrival *arrival, const gcoll_arrival_visit *visit, 
     site->heeded += entry->call.arrival > 0;
     if (strcmp(site->algorithm, entry->algorithm) != 0)
         memcpy(site->algorithm, entry->algorithm, sizeof site->algorithm);
-    if (memcmp(&site->latest, &entry->call, sizeof site->latest) != 0)
-        site->latest = entry->call;
+    site->latest = entry->call;
     if (arrival->began) {
         arrival->phase_site = (uint32_t)(site - arrival->sites);
         site->tail_ns = arrival->finished_ns > 0 ? visit->entered_ns - arrival->finished_ns : 0;
