@@ -3,7 +3,8 @@
  *
  *   main.c -> options.c (flags.c) -> launch.c (processes, threads) -> run.c (one rank)
  *          -> measure.c (one line of the table) -> call.c, check.c, rounding.c, shape.c, values.c, report.c
- *   buffers.c (buffers_cuda.c or buffers_absent.c) is where the buffers are
+ *   arrival.c is what ranks do between calls; buffers.c (buffers_cuda.c or buffers_absent.c) is where the
+ * buffers are
  *
  * Functions that can fail say why on standard error and return false (or an exit status).
  */
@@ -17,6 +18,7 @@
 
 #include "gcoll/gcoll.h"
 #include "tools/cli.h"
+#include "tools/cli_arrival.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,6 +28,12 @@ extern "C" {
 #define BENCH_OK     0
 #define BENCH_FAILED 1 /* wrong results, an error of the library, a lost rank */
 #define BENCH_USAGE  CLI_USAGE
+
+typedef enum bench_monitor {
+    BENCH_MONITOR_OFF = 0,
+    BENCH_MONITOR_ON = 1,
+    BENCH_MONITOR_EDGES = 2 /* and is told how far computations are */
+} bench_monitor;
 
 typedef enum bench_format { BENCH_TABLE = 0, BENCH_JSON = 1, BENCH_CSV = 2 } bench_format;
 
@@ -80,6 +88,12 @@ typedef struct bench_options {
     bool in_place;
     bool one_shot;
     bool back_to_back;
+
+    bool paced; /* ranks compute before each call, as the next four say */
+    cli_arrival arrival;
+    const char *arrival_text; /* as given; NULL: none */
+    double compute_ms;
+    bench_monitor monitor;
 
     const char *tuning; /* of the context: "fit", "default", a file; NULL: the library's own choice */
     const char *tune;   /* the file that --tune writes; NULL: not asked for */
@@ -250,6 +264,15 @@ typedef struct bench_device_figures {
     uint64_t pinned_bytes;
 } bench_device_figures;
 
+/* Of paced calls; means over calls (docs/benchmark.md). */
+typedef struct bench_arrival_figures {
+    bool any; /* else the rest is of no meaning */
+    double elapsed_us, from_mean_us, from_last_us;
+    double imbalance_us, message_us; /* message_us: 0: there is none */
+    bool watched;                    /* by the monitor */
+    uint64_t heeded;                 /* watched: timed calls whose algorithm was chosen by arrival */
+} bench_arrival_figures;
+
 /* One line of the table. */
 typedef struct bench_result {
     gcoll_collective collective;
@@ -262,6 +285,7 @@ typedef struct bench_result {
     bool has_rounding;
     double rounding; /* --rounding */
     bench_device_figures devices;
+    bench_arrival_figures arrivals;
 } bench_result;
 
 /* Decimal GB/s by the median. The second is times what bench_bus_factor says. */
@@ -374,6 +398,31 @@ bool bench_check_barrier(bench_call *call, uint64_t *wrong);
 /* Checks, times, checks again, reports. Adds what was wrong on any rank to *wrong. bytes: 0 for a barrier. */
 bench_outcome bench_measure(bench_state *state, const bench_case *what, bench_values *values, uint64_t bytes,
                             uint64_t *wrong);
+
+/* ---- arrival.c ------------------------------------------------------------------------------------- */
+
+/* Timed calls of this rank. */
+typedef struct bench_times {
+    double *us;
+    double *entered_us; /* paced: after this rank has left the barriers before. Else NULL */
+    uint32_t count;
+} bench_times;
+
+/* Read what the flags say. Those functions here that return bool have said what is wrong. */
+bool bench_arrival_parse(bench_options *options, const char *flag, const char *text);
+bool bench_compute_parse(bench_options *options, const char *flag, const char *text);
+bool bench_monitor_parse(bench_options *options, const char *flag, const char *text);
+bool bench_arrival_check(bench_options *options);
+const char *bench_monitor_name(bench_monitor monitor);
+/* Barriers, and then this rank's computation. *zero_ns: when it had left them. */
+bool bench_arrive(bench_state *state, uint64_t operation, int64_t *zero_ns);
+/* Collective. Nothing where calls are not paced. */
+bool bench_arrival_figures_of(bench_call *call, const bench_times *times, bench_arrival_figures *figures);
+/* Calls that follow are others to the monitor: 0 the timed ones, 1 those before. */
+bool bench_monitor_site(const bench_state *state, uint32_t number);
+/* What the monitor has seen of the timed call. False: it does not watch it. */
+bool bench_monitor_look(const bench_call *call, gcoll_site_stats *stats);
+void bench_monitor_print(const bench_state *state);
 
 /* ---- device_times.c -------------------------------------------------------------------------------- */
 

@@ -2,8 +2,8 @@
  * benchmark/measure.c - one line of the table: check, warm up, time, check again.
  *
  * Before each timed iteration the ranks are lined up by a barrier, as in the OSU micro-benchmarks (with
- * --back-to-back they are not, as in nccl-tests). Each rank takes the time of its own call; the time of an
- * iteration is that of the slowest rank.
+ * --back-to-back they are not, as in nccl-tests), or by what arrival.c does. Each rank takes the time of its
+ * own call; the time of an iteration is that of the slowest rank.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,32 +28,47 @@ bool bench_gather(bench_state *state, void *data, uint64_t count, gcoll_type typ
     return true;
 }
 
-/* Of this rank, in microseconds. */
-static bool time_calls(bench_call *call, uint32_t iterations, double *times_us) {
+static bool line_up(const bench_call *call) {
     bench_state *state = call->state;
-    bool line_up = !state->options->back_to_back && call->what->collective != GCOLL_BARRIER;
+    if (state->options->back_to_back || call->what->collective == GCOLL_BARRIER ||
+        gcoll_operation_run(state->barrier) == GCOLL_OK) {
+        return true;
+    }
+    cli_complain("rank %u: barrier before an iteration: %s", state->rank, gcoll_last_error());
+    return false;
+}
+
+static bool time_calls(bench_call *call, uint32_t iterations, bench_times *times) {
     for (uint32_t i = 0; i < iterations; i++) {
-        if (line_up && gcoll_operation_run(state->barrier) != GCOLL_OK) {
-            cli_complain("rank %u: barrier before an iteration: %s", state->rank, gcoll_last_error());
+        int64_t zero = 0;
+        if (times->entered_us != NULL ? !bench_arrive(call->state, times->count, &zero) : !line_up(call)) {
             return false;
         }
         int64_t start = bench_now_ns();
         if (!bench_call_run(call)) {
             return false;
         }
-        times_us[i] = (double)(bench_now_ns() - start) / 1e3;
+        times->us[times->count] = (double)(bench_now_ns() - start) / 1e3;
+        if (times->entered_us != NULL) {
+            times->entered_us[times->count] = (double)(start - zero) / 1e3;
+        }
+        times->count++;
     }
     return true;
 }
 
-/* Room for `more` times after the first `count`. */
-static bool grow(bench_call *call, double **times_us, uint32_t count, uint32_t more) {
-    double *grown = realloc(*times_us, ((size_t)count + more) * sizeof *grown);
-    if (grown == NULL) {
-        cli_complain("rank %u: out of memory for %u times", call->state->rank, count + more);
-        return false;
+/* Room for `more` times. */
+static bool grow(bench_call *call, bench_times *times, uint32_t more) {
+    double **lists[] = {&times->us, &times->entered_us};
+    const size_t used = call->state->options->paced ? 2 : 1;
+    for (size_t i = 0; i < used; i++) {
+        double *grown = realloc(*lists[i], ((size_t)times->count + more) * sizeof *grown);
+        if (grown == NULL) {
+            cli_complain("rank %u: out of memory for %u times", call->state->rank, times->count + more);
+            return false;
+        }
+        *lists[i] = grown;
     }
-    *times_us = grown;
     return true;
 }
 
@@ -66,21 +81,19 @@ static uint32_t next_batch(double seconds, double elapsed_s, uint32_t count) {
 }
 
 /* As many calls as asked for, or as fit into the time; the same number on every rank. */
-static bool time_all(bench_call *call, double **times_us, uint32_t *count) {
+static bool time_all(bench_call *call, bench_times *times) {
     bench_state *state = call->state;
     uint32_t batch = state->options->iterations > 0 ? state->options->iterations : FEWEST_ITERATIONS;
     double elapsed_s = 0;
-    *count = 0;
     for (;;) {
-        if (!grow(call, times_us, *count, batch)) {
+        if (!grow(call, times, batch)) {
             return false;
         }
         int64_t start = bench_now_ns();
-        if (!time_calls(call, batch, *times_us + *count)) {
+        if (!time_calls(call, batch, times)) {
             return false;
         }
         elapsed_s += (double)(bench_now_ns() - start) / 1e9;
-        *count += batch;
         if (state->options->iterations > 0) {
             return true;
         }
@@ -88,10 +101,10 @@ static bool time_all(bench_call *call, double **times_us, uint32_t *count) {
         if (!bench_gather(state, &elapsed_s, 1, GCOLL_FLOAT64, GCOLL_MAX)) {
             return false;
         }
-        if (elapsed_s >= state->options->seconds || *count >= MOST_ITERATIONS) {
+        if (elapsed_s >= state->options->seconds || times->count >= MOST_ITERATIONS) {
             return true;
         }
-        batch = next_batch(state->options->seconds, elapsed_s, *count);
+        batch = next_batch(state->options->seconds, elapsed_s, times->count);
     }
 }
 
@@ -164,45 +177,73 @@ static bool has_rounding(const bench_call *call) {
            (o->type == GCOLL_FLOAT32 || o->type == GCOLL_FLOAT64);
 }
 
-static bool report(bench_call *call, uint32_t iterations, double *times_us, bool checked, uint64_t wrong,
-                   const bench_device_figures *devices) {
+/* What becomes a line. */
+typedef struct measured {
+    bench_times times;
+    bool checked;
+    uint64_t wrong;
+    gcoll_site_stats site; /* of before the timed calls, then of after them */
+    bench_device_figures devices;
+    bench_arrival_figures arrivals;
+} measured;
+
+static bool report(bench_call *call, measured *m) {
     bench_state *state = call->state;
     bench_result result = {.collective = call->what->collective,
-                           .algorithm = gcoll_operation_algorithm(call->operation),
+                           .algorithm = m->arrivals.watched ? m->site.algorithm
+                                                            : gcoll_operation_algorithm(call->operation),
                            .bytes = call->bytes,
                            .count = call->count,
-                           .iterations = iterations,
-                           .checked = checked,
-                           .wrong = wrong,
+                           .iterations = m->times.count,
+                           .checked = m->checked,
+                           .wrong = m->wrong,
                            .has_rounding = has_rounding(call),
-                           .devices = *devices};
+                           .devices = m->devices};
     if (result.has_rounding && !bench_rounding(call, &result.rounding)) {
         return false;
     }
-    if (!bench_gather(state, times_us, iterations, GCOLL_FLOAT64, GCOLL_MAX)) {
+    if (!bench_arrival_figures_of(call, &m->times, &m->arrivals) ||
+        !bench_gather(state, m->times.us, m->times.count, GCOLL_FLOAT64, GCOLL_MAX)) {
         return false;
     }
-    bench_statistics_of(times_us, iterations, &result.time);
+    result.arrivals = m->arrivals;
+    bench_statistics_of(m->times.us, m->times.count, &result.time);
     return bench_report_add(&state->report, &result);
+}
+
+static bool warm_up(bench_call *call) {
+    const bench_options *o = call->state->options;
+    bool good = true;
+    for (uint32_t i = 0; good && i < o->warmup; i++) {
+        int64_t zero;
+        good = (!o->paced || bench_arrive(call->state, i, &zero)) && bench_call_run(call);
+    }
+    return good;
+}
+
+/* Around what the monitor is to be asked about. */
+static bool time_watched(bench_call *call, measured *m) {
+    const uint64_t before = bench_monitor_look(call, &m->site) ? m->site.heeded : 0;
+    if (!time_all(call, &m->times)) {
+        return false;
+    }
+    m->arrivals.watched = bench_monitor_look(call, &m->site);
+    m->arrivals.heeded = m->site.heeded - before;
+    return true;
 }
 
 static bool measure(bench_call *call, bench_values *values, uint64_t *wrong) {
     const bench_options *options = call->state->options;
-    bool checked = !options->no_check && (call->what->collective != GCOLL_BARRIER || options->local > 0);
-    uint64_t wrong_here = 0;
-    uint32_t iterations = 0;
-    double *times_us = NULL;
-    bench_device_figures devices = {.any = false};
-    bool good = !checked || check_before(call, values, &wrong_here);
-    for (uint32_t i = 0; good && i < options->warmup; i++) {
-        good = bench_call_run(call);
-    }
-    good = good && bench_device_begin(call->state) && time_all(call, &times_us, &iterations) &&
-           bench_device_end(call->state, &devices) && (!checked || check_after(call, values, &wrong_here)) &&
-           gather_wrong(call, checked, &wrong_here) &&
-           report(call, iterations, times_us, checked, wrong_here, &devices);
-    *wrong += wrong_here;
-    free(times_us);
+    measured m = {.checked =
+                      !options->no_check && (call->what->collective != GCOLL_BARRIER || options->local > 0)};
+    bool good = bench_monitor_site(call->state, 1) && (!m.checked || check_before(call, values, &m.wrong)) &&
+                bench_monitor_site(call->state, 0) && warm_up(call) && bench_device_begin(call->state) &&
+                time_watched(call, &m) && bench_device_end(call->state, &m.devices) &&
+                (!m.checked || check_after(call, values, &m.wrong)) && bench_monitor_site(call->state, 1) &&
+                gather_wrong(call, m.checked, &m.wrong) && report(call, &m);
+    *wrong += m.wrong;
+    free(m.times.us);
+    free(m.times.entered_us);
     return good;
 }
 

@@ -371,7 +371,7 @@ bool bench_options_parse(bench_options *options, int argc, char **argv) {
     }
     return set_defaults(options) && check_ranks(options) && check_op(options) && check_repeats(options) &&
            read_algorithms(options) && check_meaning(options) && drop_single_inputs(options) &&
-           read_sizes(options);
+           read_sizes(options) && bench_arrival_check(options);
 }
 
 void bench_options_free(bench_options *options) {
@@ -381,5 +381,6 @@ void bench_options_free(bench_options *options) {
     free(options->cases);
     free(options->sizes.values);
     free(options->devices.values);
+    cli_arrival_free(&options->arrival);
     bench_unload(options);
 }

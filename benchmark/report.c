@@ -15,11 +15,14 @@ typedef struct cell {
     char text[160];
 } cell;
 
-#define CELLS_MAX 30
+#define CELLS_MAX 42
 
 /* Columns of devices in a table, and their units. */
-#define DEVICE_HEAD   "   copy reduce    net   both copies ev reduce ev    pinned"
-#define DEVICE_UNITS  "      %      %      %      %        us        us       MiB"
+#define DEVICE_HEAD  "   copy reduce    net   both copies ev reduce ev    pinned"
+#define DEVICE_UNITS "      %      %      %      %        us        us       MiB"
+/* The same of paced calls. */
+#define ARRIVAL_HEAD  "   elapsed from mean from last imbalance"
+#define ARRIVAL_UNITS "        us        us        us   message"
 #define BYTES_PER_MIB 1048576.0
 
 typedef struct cells {
@@ -85,6 +88,28 @@ static void add_devices(cells *row, const bench_report *report, const bench_resu
     add_count(row, "pinned_bytes", d->any, d->pinned_bytes);
 }
 
+static bool has_imbalance(const bench_arrival_figures *f) {
+    return f->any && f->message_us > 0;
+}
+
+static void add_arrivals(cells *row, const bench_report *report, const bench_result *result) {
+    const bench_options *o = report->options;
+    const bench_arrival_figures *f = &result->arrivals;
+    if (!o->paced) {
+        return;
+    }
+    add_text(row, "arrival", o->arrival_text != NULL ? o->arrival_text : "none");
+    add_real(row, "compute_ms", true, o->compute_ms, 3);
+    add_text(row, "monitor", bench_monitor_name(o->monitor));
+    add_count(row, "heeded", f->watched, f->heeded);
+    add_real(row, "elapsed_us", f->any, f->elapsed_us, 2);
+    add_real(row, "from_mean_us", f->any, f->from_mean_us, 2);
+    add_real(row, "from_last_us", f->any, f->from_last_us, 2);
+    add_real(row, "imbalance_us", f->any, f->imbalance_us, 2);
+    add_real(row, "message_us", has_imbalance(f), f->message_us, 2);
+    add_real(row, "imbalance", has_imbalance(f), f->imbalance_us / f->message_us, 3);
+}
+
 static void fill_cells(const bench_report *report, const bench_result *result, cells *row) {
     const bench_options *options = report->options;
     bool data = result->collective != GCOLL_BARRIER;
@@ -111,6 +136,7 @@ static void fill_cells(const bench_report *report, const bench_result *result, c
     add_count(row, "wrong", result->checked, result->wrong);
     add_rounding(row, report, result);
     add_devices(row, report, result);
+    add_arrivals(row, report, result);
 }
 
 static struct json_object *json_of(const cell *c) {
@@ -175,13 +201,20 @@ static void print_table_head(const bench_report *report, const bench_result *res
     if (options->on_device && bench_takes_inputs(result->collective) && options->inputs > 1) {
         (void)fprintf(file, ", local reduction %s", gcoll_memory_local_name(options->local_reduction));
     }
-    (void)fprintf(file, "\n#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s %6s%s%s  %s\n", "bytes", "count",
+    if (options->paced) {
+        (void)fprintf(file, ", arrival %s, compute %g ms, monitor %s",
+                      options->arrival_text != NULL ? options->arrival_text : "none", options->compute_ms,
+                      bench_monitor_name(options->monitor));
+    }
+    (void)fprintf(file, "\n#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s %6s%s%s%s  %s\n", "bytes", "count",
                   "iters", "min", "p50", "p95", "p99", "max", "algbw", "busbw", "wrong",
-                  options->rounding ? "  rounding" : "", report->has_devices ? DEVICE_HEAD : "", "algorithm");
+                  options->rounding ? "  rounding" : "", report->has_devices ? DEVICE_HEAD : "",
+                  options->paced ? ARRIVAL_HEAD : "", "algorithm");
     (void)fprintf(file, "#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s", "", "", "", "us", "us", "us", "us",
                   "us", "GB/s", "GB/s");
-    if (report->has_devices) {
-        (void)fprintf(file, " %6s%s%s", "", options->rounding ? "          " : "", DEVICE_UNITS);
+    if (report->has_devices || options->paced) {
+        (void)fprintf(file, " %6s%s%s%s", "", options->rounding ? "          " : "",
+                      report->has_devices ? DEVICE_UNITS : "", options->paced ? ARRIVAL_UNITS : "");
     }
     (void)fputc('\n', file);
 }
@@ -204,6 +237,15 @@ static void print_devices(FILE *file, const bench_device_figures *d) {
                       (double)d->pinned_bytes / BYTES_PER_MIB);
     } else {
         (void)fprintf(file, " %9s %9s %9s", "-", "-", "-");
+    }
+}
+
+static void print_arrivals(FILE *file, const bench_arrival_figures *f) {
+    (void)fprintf(file, " %9.1f %9.1f %9.1f", f->elapsed_us, f->from_mean_us, f->from_last_us);
+    if (has_imbalance(f)) {
+        (void)fprintf(file, " %9.2f", f->imbalance_us / f->message_us);
+    } else {
+        (void)fprintf(file, " %9s", "-");
     }
 }
 
@@ -235,6 +277,9 @@ static void print_table(const bench_report *report, const bench_result *result) 
     }
     if (report->has_devices) {
         print_devices(file, &result->devices);
+    }
+    if (report->options->paced) {
+        print_arrivals(file, &result->arrivals);
     }
     (void)fprintf(file, "  %s\n", result->algorithm);
 }

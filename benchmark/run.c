@@ -23,6 +23,8 @@ static bool join(const bench_rank *self, bench_state *state) {
     how.ibverbs = self->options->has_ibverbs ? &self->options->ibverbs : NULL;
     how.timeout_ms = bench_timeout_ms(self->options);
     how.tuning = self->options->tune != NULL ? "fit" : self->options->tuning;
+    how.monitor = self->options->monitor != BENCH_MONITOR_OFF;
+    how.progress_thread = self->options->monitor == BENCH_MONITOR_EDGES; /* passes on what edges say */
     if (self->options->on_device) {
         how.accelerator = "cuda";
         how.accelerator_times = 1;
@@ -105,6 +107,9 @@ int bench_run_rank(const bench_rank *self) {
             good = run_case(&state, &options->cases[i], &wrong);
         }
         good = good && bench_report_end(&state.report);
+        if (good) {
+            bench_monitor_print(&state);
+        }
     }
     good = good && (!options->resources || bench_resources_report(&resources, state.context));
     gcoll_operation_destroy(state.barrier);

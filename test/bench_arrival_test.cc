@@ -1,0 +1,182 @@
+// test/bench_arrival_test.cc - gcoll_bench with ranks that come late: --arrival, --compute, --monitor.
+#include <gtest/gtest.h>
+#include <json-c/json.h>
+
+#include <chrono>
+#include <fstream>
+
+#include "bench_support.h"
+
+namespace {
+
+using namespace bench_test;
+
+const char *const keys[] = {"arrival",      "compute_ms",   "monitor",      "heeded",     "elapsed_us",
+                            "from_mean_us", "from_last_us", "imbalance_us", "message_us", "imbalance"};
+
+bool has(const json &object, const char *key) {
+    return json_object_object_get_ex(object.get(), key, nullptr) != 0;
+}
+
+// One line of JSON, whose figures agree with one another.
+json measure(strings arguments) {
+    arguments.insert(arguments.end(), {"--format=json", "--type=int32"});
+    outcome result = run(arguments);
+    EXPECT_EQ(result.status, 0) << result.err;
+    json object = parse(result.out);
+    if (object == nullptr) {
+        ADD_FAILURE() << result.out;
+        return object;
+    }
+    for (const char *key : keys) {
+        EXPECT_TRUE(has(object, key)) << key;
+    }
+    EXPECT_EQ(text(object, "wrong"), "0");
+    const double round = 0.05; // figures have two digits
+    EXPECT_GT(number(object, "elapsed_us"), 0);
+    EXPECT_LE(number(object, "elapsed_us"), number(object, "from_mean_us") + round);
+    EXPECT_LE(number(object, "elapsed_us"), number(object, "mean_us") + round);
+    EXPECT_LE(number(object, "from_last_us"), number(object, "from_mean_us") + round);
+    EXPECT_GE(number(object, "from_last_us"), 0);
+    EXPECT_GE(number(object, "imbalance_us"),
+              number(object, "from_mean_us") - number(object, "from_last_us") - round);
+    return object;
+}
+
+// Of two ranks the mean arrival is half way.
+void expect_half_way(const json &object) {
+    EXPECT_NEAR(number(object, "from_mean_us") - number(object, "from_last_us"),
+                number(object, "imbalance_us") / 2, 0.1);
+}
+
+TEST(BenchArrival, OneIsLate) {
+    json object = measure({"--local=2", "--algorithm=ring", "--bytes=4Ki", "--iterations=3", "--warmup=0",
+                           "--arrival=one-late:200:0"});
+    expect_half_way(object);
+    EXPECT_EQ(text(object, "arrival"), "one-late:200:0");
+    EXPECT_EQ(text(object, "monitor"), "off");
+    EXPECT_EQ(text(object, "heeded"), "null");
+    EXPECT_EQ(text(object, "algorithm"), "ring");
+    EXPECT_GT(number(object, "imbalance_us"), 100e3);
+    EXPECT_GT(number(object, "elapsed_us"), 50e3) << "nobody waits for the late rank";
+    EXPECT_GT(number(object, "message_us"), 0);
+    EXPECT_NEAR(number(object, "imbalance") * number(object, "message_us") / number(object, "imbalance_us"),
+                1, 0.01);
+}
+
+TEST(BenchArrival, ThreadsInTurn) {
+    json object = measure({"--local=5", "--transport=inproc", "--algorithm=ring", "--bytes=4Ki",
+                           "--iterations=2", "--warmup=0", "--arrival", "linear:300"});
+    EXPECT_GT(number(object, "imbalance_us"), 150e3);
+    EXPECT_GT(number(object, "from_mean_us") - number(object, "from_last_us"), 75e3);
+}
+
+TEST(BenchArrival, TimedCallsBeginATrace) {
+    folder place;
+    const std::string path = place.path + "/trace";
+    std::ofstream(path) << "0 200\n250 0\n0 0\n";
+    json object = measure({"--local=2", "--algorithm=ring", "--bytes=4Ki", "--iterations=2", "--warmup=1",
+                           "--arrival=trace:" + path});
+    expect_half_way(object);
+    EXPECT_GT(number(object, "imbalance_us"), 175e3)
+        << "one line of them has 0, the other two a mean of 225 ms";
+}
+
+TEST(BenchArrival, ComputationTakesTime) {
+    const auto start = std::chrono::steady_clock::now();
+    json object = measure(
+        {"--local=2", "--algorithm=ring", "--bytes=4Ki", "--iterations=5", "--warmup=2", "--compute=50"});
+    EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(350));
+    EXPECT_EQ(text(object, "arrival"), "none");
+    EXPECT_EQ(number(object, "compute_ms"), 50);
+}
+
+TEST(BenchArrival, NothingIsSentByOne) {
+    json object = measure({"--local=1", "--bytes=4Ki", "--iterations=2", "--warmup=0", "--arrival=none"});
+    EXPECT_EQ(text(object, "message_us"), "null");
+    EXPECT_EQ(text(object, "imbalance"), "null");
+    EXPECT_EQ(number(object, "imbalance_us"), 0);
+}
+
+TEST(BenchArrival, EveryCollective) {
+    outcome result =
+        run({"--local=3", "--transport=inproc", "--collective=all", "--bytes=12Ki", "--iterations=2",
+             "--warmup=1", "--arrival=rand-late:3", "--monitor=on", "--format=json"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    const strings found = lines(result.out);
+    EXPECT_EQ(found.size(), 10u) << result.out;
+    for (const std::string &line : found) {
+        json object = parse(line);
+        ASSERT_NE(object, nullptr) << line;
+        EXPECT_TRUE(contains("0 null", text(object, "wrong"))) << line;
+        const std::string collective = text(object, "collective");
+        const bool watched = collective != "gather" && collective != "scatter" && collective != "alltoall" &&
+                             collective != "pairwise_exchange";
+        EXPECT_EQ(text(object, "heeded") != "null", watched) << line;
+    }
+}
+
+class Monitor : public testing::TestWithParam<const char *> {};
+
+TEST_P(Monitor, HeedsWhoIsLate) {
+    strings arguments = {
+        "--local=4",    "--bytes=1Mi",      "--iterations=4", "--warmup=12", "--arrival=one-late:150",
+        "--compute=10", "--tuning=default", "--type=int32",   "--verbose",   "--format=json",
+        "--monitor",    GetParam()};
+    outcome result = run(arguments);
+    ASSERT_EQ(result.status, 0) << result.err;
+    json object = parse(result.out);
+    ASSERT_NE(object, nullptr) << result.out;
+    EXPECT_EQ(text(object, "monitor"), GetParam());
+    EXPECT_EQ(text(object, "wrong"), "0");
+    EXPECT_EQ(number(object, "heeded"), 4) << result.out << result.err;
+    EXPECT_TRUE(contains(result.err, "arrivals seen by rank 0 of 4")) << result.err;
+    EXPECT_TRUE(contains(result.err, "rank 2     late in ")) << result.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(, Monitor, testing::Values("on", "edges"));
+
+TEST(BenchArrival, TableAndCsv) {
+    const strings arguments = {"--local=2", "--bytes=4Ki", "--iterations=2", "--warmup=0",
+                               "--arrival=linear:5"};
+    outcome table = run(arguments);
+    EXPECT_EQ(table.status, 0) << table.err;
+    EXPECT_TRUE(contains(table.out, ", arrival linear:5, compute 0 ms, monitor off\n")) << table.out;
+    EXPECT_TRUE(contains(table.out, " elapsed from mean from last imbalance  algorithm\n")) << table.out;
+    strings as_csv = arguments;
+    as_csv.push_back("--format=csv");
+    outcome csv = run(as_csv);
+    EXPECT_TRUE(contains(csv.out, ",wrong,arrival,compute_ms,monitor,heeded,elapsed_us,from_mean_us,from_"
+                                  "last_us,imbalance_us,message_us,imbalance\n"))
+        << csv.out;
+    EXPECT_TRUE(contains(csv.out, ",0,linear:5,0.000,off,,")) << csv.out;
+}
+
+TEST(BenchArrival, BadFlags) {
+    folder place;
+    const std::string path = place.path + "/trace";
+    std::ofstream(path) << "0 1 2\n";
+    const struct {
+        strings arguments;
+        const char *says;
+    } table[] = {
+        {{"--arrival=late"}, "--arrival: found 'late'; allowed: none, one-late:MS[:RANK]"},
+        {{"--arrival=one-late:5:2"}, "--arrival: found rank 2; allowed with 2 ranks: 0 to 1"},
+        {{"--arrival=trace:" + path}, "found a trace of 3 ranks"},
+        {{"--arrival=trace:/nonexist"}, "cannot open /nonexist"},
+        {{"--arrival=none", "--back-to-back"}, "--arrival: found with --back-to-back"},
+        {{"--compute=1", "--tune-check"}, "--compute: found with --tune-check"},
+        {{"--monitor=on", "--tune=/tmp/x"}, "--monitor: found with --tune"},
+        {{"--compute=-1"}, "--compute: found '-1'"},
+        {{"--monitor=yes"}, "--monitor: found 'yes'; allowed: on, off, edges"},
+        {{"--monitor=edges", "--algorithm=ring"}, "--monitor edges: found with --algorithm ring; it is auto"},
+    };
+    for (const auto &row : table) {
+        outcome result = run(row.arguments);
+        EXPECT_EQ(result.status, 2) << row.says;
+        EXPECT_EQ(result.out, "") << row.says;
+        EXPECT_TRUE(contains(result.err, row.says)) << "wanted: " << row.says << "\nfound: " << result.err;
+    }
+}
+
+} // namespace
