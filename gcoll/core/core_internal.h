@@ -41,13 +41,15 @@ typedef struct gcoll_call {
     uint32_t registered;   /* algorithms that the context had been given: with more, auto chooses anew */
     uint32_t local;        /* gcoll_local, of buffers in device memory; never AUTO where there are several */
     uint32_t direct;       /* the network is to read and write the memory of devices by itself */
-    uint32_t places;       /* a hash of where the buffers lie; 0: all in host memory */
+    uint64_t places;       /* a hash of where the buffers lie; 0: all in host memory */
     uint64_t count;        /* of the problem: all blocks */
     uint64_t memory_limit; /* bytes of scratch; 0: any */
     uint64_t blocks_hash;  /* of the blocks; 0 if they are equal */
     uint64_t arrival;      /* the plan by arrival (arrival.c); 0: none */
     char algorithm[GCOLL_ALGORITHM_TEXT_MAX]; /* "" is auto */
 } gcoll_call;
+_Static_assert(sizeof(gcoll_call) == 12 * sizeof(uint32_t) + 5 * sizeof(uint64_t) + GCOLL_ALGORITHM_TEXT_MAX,
+               "there is no padding, which would not compare equal");
 
 /* An alltoall_v: each rank has sizes of its own. */
 static inline bool gcoll_call_has_own_blocks(const gcoll_call *call) {
