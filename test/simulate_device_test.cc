@@ -47,7 +47,7 @@ double Time(const Job &job, const gcoll_simulate_options &o) {
 TEST(SimulateDevice, OneStepAfterTheOther) {
     const std::vector<uint32_t> one{kFirst}, three{kFirst, kFirst, kFirst};
     // Root: to the host; the message; the other: to the device.
-    Job job("one_to_all", GCOLL_BROADCAST, 2, 10, one, one, {GCOLL_LOCAL_AUTO, true, 0});
+    Job job("one_to_all", GCOLL_BROADCAST, 2, 10, one, one, {GCOLL_LOCAL_AUTO, true, 0, false});
     EXPECT_NEAR(Time(job, Microseconds()), (100 + 2 * 10) + (10 + 10) + (100 + 4 * 10), 1e-5);
     // Alone: three are read and one written; then two copies, each of which reads and writes.
     Job alone("ring", GCOLL_ALLREDUCE, 1, 8, three, three);
@@ -60,7 +60,7 @@ TEST(SimulateDevice, OneStepAfterTheOther) {
 TEST(SimulateDevice, ByDefaultTheyTakeNoTime) {
     const std::vector<uint32_t> two{kFirst, kSecond};
     for (bool whole : {false, true}) {
-        Job job("halving_doubling", GCOLL_ALLREDUCE, 4, 64, two, two, {GCOLL_LOCAL_PEER, whole, 0});
+        Job job("halving_doubling", GCOLL_ALLREDUCE, 4, 64, two, two, {GCOLL_LOCAL_PEER, whole, 0, false});
         gcoll_problem plain = job.problem;
         plain.in_memory = plain.out_memory = nullptr;
         plain.buffers = 1;
@@ -72,7 +72,7 @@ TEST(SimulateDevice, ByDefaultTheyTakeNoTime) {
 
 // Copies to the host stand in one queue, those from there in another: each device has its own two.
 TEST(SimulateDevice, EachLaneDoesOneThingAtATime) {
-    const gcoll_staging by_host = {GCOLL_LOCAL_HOST, false, 0};
+    const gcoll_staging by_host = {GCOLL_LOCAL_HOST, false, 0, false};
     const double in = 100 + 2 * 10, out = 100 + 4 * 10, reduction = 3 * 10;
     Job same("ring", GCOLL_ALLREDUCE, 1, 10, {kFirst, kFirst}, {kFirst, kFirst}, by_host);
     EXPECT_NEAR(Time(same, Microseconds()), 2 * in + reduction + 2 * out, 1e-5);
@@ -118,14 +118,14 @@ TEST(SimulateDevice, BothEndsGetTheirFirstSegmentFirst) {
 TEST(SimulateDevice, TheProcessorIsFreeMeanwhile) {
     // A slow rank has slow messages and a slow processor, but not slow devices.
     const std::vector<uint32_t> one{kFirst};
-    Job job("one_to_all", GCOLL_BROADCAST, 2, 10, one, one, {GCOLL_LOCAL_AUTO, true, 0});
+    Job job("one_to_all", GCOLL_BROADCAST, 2, 10, one, one, {GCOLL_LOCAL_AUTO, true, 0, false});
     gcoll_simulate_options o = Microseconds();
     const std::vector<double> slow{3, 3};
     o.slowness = slow.data();
     EXPECT_NEAR(Time(job, o), (100 + 2 * 10) + 3 * (10 + 10) + (100 + 4 * 10), 1e-5);
     // The host reduces the first two of three buffers while the third one is copied.
     Job three("ring", GCOLL_ALLREDUCE, 1, 10, {kFirst, kFirst, kFirst}, {kHost, kHost, kHost},
-              {GCOLL_LOCAL_HOST, false, 0});
+              {GCOLL_LOCAL_HOST, false, 0, false});
     o = Microseconds();
     o.device = {0, 2e-6, 0, 0};
     EXPECT_NEAR(Time(three, o), 2 * 20 + 2 * 30, 1e-5) << "the first reduction outlasts the third copy";
