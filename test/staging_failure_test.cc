@@ -1,6 +1,8 @@
 // Devices that fail, ranks that die and jobs that are aborted in the middle of staging; wrong declarations.
 #include "staging_calls.h"
 
+#include <future>
+
 extern "C" {
 #include "transport/inproc/inproc.h"
 }
@@ -119,6 +121,42 @@ TEST(StagingHangs, AndIsGivenUpWithItsMemory) {
     EXPECT_GT(machine.statistics().pinned_bytes, 0u);
     stuck->let_go();
     EXPECT_EQ(stuck->drain(10000), GCOLL_OK);
+}
+
+// Two operations: one waits for a rank that does not come, the other for a device.
+TEST(StagingHangs, AndIsNotBlamedForARankThatDoes) {
+    pretend::Machine machine;
+    gcoll_accelerator *stuck = nullptr;
+    std::promise<void> is_over;
+    std::future<void> over = is_over.get_future();
+    void *device = machine.allocate(0, 16);
+    int32_t host[2][4] = {}; // outlives the contexts
+    Job job = job_of(2000);
+    job.size = 2;
+    gcoll_test::run_threads(job, [&](uint32_t rank, gcoll_context *context) {
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        if (rank == 1) {
+            over.wait();
+            return;
+        }
+        stuck = accelerate(context, machine);
+        stuck->stick_at(0);
+        gcoll_request *first = nullptr, *second = nullptr;
+        EXPECT_GCOLL_OK(
+            gcoll_allreduce_start(context, nullptr, host[0], 4, GCOLL_INT32, GCOLL_SUM, nullptr, &first));
+        EXPECT_GCOLL_OK(
+            gcoll_allreduce_start(context, device, host[1], 4, GCOLL_INT32, GCOLL_SUM, nullptr, &second));
+        EXPECT_EQ(gcoll_request_wait(&first), GCOLL_ERR_TIMEOUT);
+        EXPECT_NE(std::string(gcoll_last_error()).find("rank 1 does not answer"), std::string::npos)
+            << gcoll_last_error();
+        EXPECT_EQ(gcoll_context_culprit(context), 1);
+        EXPECT_EQ(gcoll_request_wait(&second), GCOLL_ERR_TIMEOUT);
+        is_over.set_value();
+    });
+    EXPECT_EQ(machine.violations(), std::vector<std::string>());
+    stuck->let_go();
+    EXPECT_EQ(stuck->drain(10000), GCOLL_OK);
+    machine.free(device);
 }
 
 // Rank 1 makes so much progress, and then meets its end.

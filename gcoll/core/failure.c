@@ -342,10 +342,16 @@ struct watch {
     bool probed;
 };
 
+/* A peer that does not answer is: a device may be at work all the time, for other operations. */
+static bool device_is_to_blame(gcoll_context *context) {
+    return gcoll_memory_is_busy(context->acceleration) &&
+           (!context->endpoint || find_suspects(context).silent == GCOLL_NO_RANK);
+}
+
 static void watch_over(gcoll_context *context, struct watch *watch, int64_t now) {
     int64_t interval = probe_interval_ms(context);
     int64_t waited = now - watch->started_ms;
-    if (waited >= context->timeout_ms && gcoll_memory_is_busy(context->acceleration)) {
+    if (waited >= context->timeout_ms && device_is_to_blame(context)) {
         gcoll_break_operation(context, GCOLL_ERR_TIMEOUT, context->rank,
                               "timed out after %lld ms: a device of rank %u has not done what it was given",
                               (long long)waited, context->rank);
