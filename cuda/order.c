@@ -83,17 +83,21 @@ void gcoll_cuda_put_gate(gcoll_accelerator *accelerator, gcoll_gate *gate) {
 }
 
 gcoll_status gcoll_cuda_test_gate(gcoll_accelerator *accelerator, gcoll_gate *gate, bool *done) {
-    cudaError_t error = cudaEventQuery(gate->event);
+    int before = 0;
+    gcoll_status status = gcoll_cuda_enter(accelerator, gate->device, &before);
 
-    (void)accelerator;
+    *done = false;
+    if (status != GCOLL_OK)
+        return status;
+    cudaError_t error = cudaEventQuery(gate->event);
     *done = error == cudaSuccess;
-    if (error == cudaSuccess)
-        return GCOLL_OK;
-    if (error == cudaErrorNotReady) {
-        (void)cudaGetLastError();
-        return GCOLL_OK;
-    }
-    return gcoll_cuda_failed(error, "cudaEventQuery for the caller's stream of device %u", gate->device);
+    if (error == cudaErrorNotReady)
+        (void)cudaGetLastError(); /* no error of anybody's */
+    else if (error != cudaSuccess)
+        status =
+            gcoll_cuda_failed(error, "cudaEventQuery for the caller's stream of device %u", gate->device);
+    gcoll_cuda_leave(accelerator, gate->device, before);
+    return status;
 }
 
 gcoll_status gcoll_cuda_wait_for_gates(cudaStream_t stream, gcoll_gate *const *gates, uint32_t gate_count) {

@@ -162,6 +162,34 @@ TEST_F(CudaExecutor, GatesStandForTheirMoment) {
     cuda.put_gate(a, nullptr);
 }
 
+TEST_F(CudaExecutor, GatesAreAskedWhetherTheyAreOpen) {
+    ASSERT_EQ(cudaSetDevice(2), cudaSuccess);
+    int *x = device_array<int>(1, {0});
+    cudaStream_t caller = fake_cuda::make_stream(1);
+    fake_cuda::hold(caller, true);
+    fake_cuda::enqueue(1, caller, [x] { *x = 7; });
+    gcoll_gate *g = gate(1, caller);
+    bool done = true;
+    for (int i = 0; i < 20; i++) {
+        EXPECT_EQ(cuda.test_gate(a, g, &done), GCOLL_OK);
+        EXPECT_FALSE(done);
+        EXPECT_EQ(fake_cuda::pending_error(), cudaSuccess);
+    }
+    fake_cuda::hold(caller, false);
+    fake_cuda::run_all();
+    fake_cuda::fail("cudaEventQuery", cudaErrorIllegalAddress);
+    EXPECT_EQ(cuda.test_gate(a, g, &done), GCOLL_ERR_IO);
+    EXPECT_FALSE(done);
+    EXPECT_NE(std::string(gcoll_last_error()).find("cudaEventQuery"), std::string::npos)
+        << gcoll_last_error();
+    EXPECT_EQ(cuda.test_gate(a, g, &done), GCOLL_OK);
+    EXPECT_TRUE(done);
+    EXPECT_EQ(*x, 7);
+    EXPECT_EQ(fake_cuda::current_device(), 2);
+    EXPECT_EQ(fake_cuda::touched().count(0), 0u) << "asking is about device 1";
+    cuda.put_gate(a, g);
+}
+
 TEST_F(CudaExecutor, TicketsAndGatesComeFromPools) {
     int *x = device_array<int>(0, {1, 2, 3, 4}), *host = static_cast<int *>(pin(4 * sizeof(int)));
     size_t events = 0;
