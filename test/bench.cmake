@@ -31,4 +31,11 @@ add_dependencies(netlab_test gcoll_bench gcoll_bench_faulty)
 add_test(NAME compare_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/compare_test.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/benchmark)
 set_tests_properties(compare_test PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
 
+# benchmark/arrival but for what it measures.
+if(GCOLL_TOOLS)
+  add_test(NAME arrival_script_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/arrival_script_test.sh ${PROJECT_SOURCE_DIR} $<TARGET_FILE:gcoll_bench>
+                                            $<TARGET_FILE:gcoll_plan_tool>)
+  set_tests_properties(arrival_script_test PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77)
+endif()
+
 include(bench_device.cmake)

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# benchmark/arrival: what it refuses, and the tables that it makes of lines that are given. Usage: arrival_script_test.sh SOURCE BENCH PLAN
+# Exit status 77: what it needs is not here. That it measures is not tested here: test/netlab_test.cc has gcoll_bench in a lab.
+set -uo pipefail
+source=$1 bench=$2 plan=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+command -v jq >/dev/null || {
+    echo "skipped: needs jq (scripts/packages test installs it)"
+    exit 77
+}
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+mkdir "$work/programs" "$work/out"
+ln -s "$bench" "$work/programs/gcoll_bench"
+ln -s "$plan" "$work/programs/gcoll_plan"
+arrival() { "$source/benchmark/arrival" --programs "$work/programs" --output "$work/out" "$@" >"$work/text" 2>"$work/err"; }
+
+# refused MESSAGE ARGUMENT...: status 2, and this on one line
+refused() {
+    local message=$1 status
+    shift
+    arrival "$@"
+    status=$?
+    [ $status -eq 2 ] || fail "$*: status $status: $(cat "$work/err")"
+    grep -qFx -- "benchmark/arrival: $message" "$work/err" || fail "$*: found '$(cat "$work/err")'; expected '$message'"
+}
+refused "--fast: no such option; see --help" --fast
+refused "--rounds: a value is missing" --rounds
+refused "--rounds: found '0'; allowed: 1 to 999" --rounds 0
+refused "--hosts: found '1'; allowed: 2 to 250" --hosts 1
+refused "--rate: found '100'; allowed: as 100mbit, 1gbit" --rate 100
+refused "--sizes: found '64'; allowed: of 128 512 1024 2048 4096 8192" --sizes 512,64
+refused "--delays: found '*'; allowed: of 0 1 5 10 50 100 500 1000" --delays '*'
+refused "--modes: found ''; allowed: of one-late rand-late" --modes ''
+refused "--report: nothing was measured in $work/out" --report
+
+# line ROUND CONTESTANT ALGORITHM ELAPSED-US
+line() {
+    echo "{\"algorithm\":\"$3\",\"ranks\":8,\"bytes\":462848,\"iterations\":2,\"elapsed_us\":$4,\"message_us\":40000,\"contestant\":\"$2\",\"mode\":\"one-late\",\"kfloats\":1024,\"delay\":50,\"round\":$1,\"rate\":\"100mbit\"}"
+}
+{
+    line 1 ring ring 110000 && line 1 monitor pre_reduced_ring 100000
+    line 2 ring ring 100000 && line 2 monitor pre_reduced_ring:ahead=0 80000
+    line 3 ring ring 120000 && line 3 monitor ring 120000
+} >"$work/out/measured.json"
+arrival --report || fail "status $?: $(cat "$work/err")"
+cat "$work/text"
+[ ! -s "$work/err" ] || fail "$(cat "$work/err")"
+diff "$work/text" "$work/out/tables.md" || fail "what is printed is what is written"
+grep -q '^8 hosts, links of 100mbit, 3 rounds; a message: 20 us and 86.4.* ns a byte\.$' "$work/text" || fail "the heading"
+grep -Eq '^\| `ring`, ms \| 110.0 \(100.0 to 120.0\) / 1[01][0-9]\.[0-9] / 115.9 \|$' "$work/text" || fail "the ring of table 3"
+grep -Eq '^\| auto, monitor \| 1.10 \(1.00 to 1.25\) / 1\.[01][0-9] / 1.15 `pre_reduced_ring` \|$' "$work/text" || fail "auto in table 3"
+grep -Eq '^\| 1024 \(452\) \| 1.10 \(1.00 to 1.25\) / 1\.[01][0-9] / 1.14 `pre_reduced_ring` \|$' "$work/text" || fail "table 4"
