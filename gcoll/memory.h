@@ -10,7 +10,8 @@
  *
  * Order with the caller's streams: what a stream had been given before the call is done before gcoll reads or
  * writes that buffer. When a call (or gcoll_request_wait, ...) has returned, outputs are complete, so
- * whatever is queued on any stream after it finds them. No device or context is ever synchronised as a whole.
+ * whatever is queued on any stream after it finds them; but where nothing is to be done, as by one rank in
+ * place, it waits for no stream. No device or context is ever synchronised as a whole.
  */
 #ifndef GCOLL_MEMORY_H
 #define GCOLL_MEMORY_H

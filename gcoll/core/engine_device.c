@@ -376,6 +376,8 @@ static void drain(gcoll_context *context) {
             run->work->is_gated = false;
         }
     devices->in_flight = 0;
+    if (context->broken) /* which is what the caller is told of */
+        gcoll_error((gcoll_status)context->cause.status, "%s", context->cause.text);
 }
 
 void gcoll_device_work_end(gcoll_run *run) {
