@@ -356,7 +356,8 @@ TEST(Explain, NamesTheChoiceAndItsRunnersUp) {
                                                   text, sizeof text));
             std::string all = text, first = all.substr(0, all.find('\n'));
             for (const std::string &name : gcoll_test::algorithms(gcoll_collective_name(what)))
-                EXPECT_NE(all.find("\n  " + name), std::string::npos) << name << " is missing in " << all;
+                EXPECT_EQ(all.find("\n  " + name) == std::string::npos, name.rfind("cuda_", 0) == 0)
+                    << name << " (other rows under another name are left out) in " << all;
             // The first line names what stands below it.
             std::string choice = first.substr(first.rfind(' ') + 1);
             EXPECT_EQ(all.find("\n  " + choice), first.size()) << all;
