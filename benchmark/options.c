@@ -257,7 +257,8 @@ bool bench_needs_input(const bench_options *options) {
 
 /* Of those on devices, what is in one and what is staged, which may be more. */
 static uint64_t host_buffers(const bench_options *o) {
-    return o->on_device ? 2 : (uint64_t)o->inputs * (bench_needs_input(o) ? 2 : 1);
+    const uint64_t messages = o->paced ? 2 : 0; /* arrival.c times some */
+    return messages + (o->on_device ? 2 : (uint64_t)o->inputs * (bench_needs_input(o) ? 2 : 1));
 }
 
 uint64_t bench_buffer_bytes(const bench_options *options) {
