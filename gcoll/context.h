@@ -98,7 +98,8 @@ typedef struct gcoll_context_options {
     const gcoll_ibverbs_options *ibverbs; /* ibverbs only; NULL: defaults (gcoll/ibverbs.h). Copied. */
     const char *accelerator; /* whose memory buffers may lie in (gcoll/memory.h): "none"; "cuda", UNSUPPORTED
                               * where it is missing; NULL, "auto": cuda, if this process has opened it before
-                              * it creates the context */
+                              * it creates the context, and it works. Without one, pointers to device memory
+                              * are taken for pointers to the host's, and crash */
     int accelerator_times;   /* 1: devices time what they do, for gcoll_context_device_times; costs events */
     int monitor; /* 1, the same on every rank: watches when ranks enter collectives, and heeds who is late
                   * (gcoll/arrival.h). GCOLL_ERR_MISMATCH if rank 0 has it otherwise */

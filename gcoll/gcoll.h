@@ -18,8 +18,9 @@
  *
  * Read on in: gcoll/status.h (errors), gcoll/types.h (types and operations), gcoll/store.h (rendezvous),
  * gcoll/context.h (contexts, requests, pairs), gcoll/collectives.h (blocking collectives, algorithms by
- * name), gcoll/operations.h (started and persistent ones), gcoll/region.h (one-sided access), gcoll/plan.h
- * (writing algorithms), gcoll/simulate.h (what plans would cost), gcoll/arrival.h (ranks that are late).
+ * name), gcoll/operations.h (started and persistent ones), gcoll/memory.h (buffers on GPUs), gcoll/region.h
+ * (one-sided access), gcoll/plan.h (writing algorithms), gcoll/simulate.h (what plans would cost),
+ * gcoll/arrival.h (ranks that are late).
  */
 #ifndef GCOLL_H
 #define GCOLL_H

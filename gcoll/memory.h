@@ -9,8 +9,9 @@
  * its buffers lie, and compares that with what the caller says of it in a gcoll_memory, if he does.
  *
  * Order with the caller's streams: what a stream had been given before the call is done before gcoll reads or
- * writes that buffer. When a call (or gcoll_request_wait, ...) has returned, outputs are complete, so
- * whatever is queued on any stream after it finds them; but where nothing is to be done, as by one rank in
+ * writes a buffer on a device. Host memory, pinned too, is read and written from the call on: who fills it by
+ * a stream waits for that first. When a call (or gcoll_request_wait, ...) has returned, outputs are complete,
+ * so whatever is queued on any stream after it finds them; but where nothing is to be done, as by one rank in
  * place, it waits for no stream. No device or context is ever synchronised as a whole.
  */
 #ifndef GCOLL_MEMORY_H
@@ -47,14 +48,15 @@ typedef enum gcoll_memory_local {
     GCOLL_MEMORY_LOCAL_COUNT = 5
 } gcoll_memory_local;
 
-/* What a caller says of the buffers of a call, in the call's options. All zero (but for struct_size) is the
- * default. Copied. */
+/* What a caller says of the buffers of a call, in the call's options. gcoll_memory_init fills in the
+ * defaults: call it first. Copied. */
 typedef struct gcoll_memory {
     size_t struct_size;
     gcoll_memory_kind kind; /* of all buffers. What turns out not to be true is GCOLL_ERR_INVALID */
     int device;             /* of MANAGED and DEVICE memory: its number, or GCOLL_ANY_DEVICE (default) */
-    void *const *streams;   /* cudaStream_t. NULL: each device's default stream; or one a buffer: whoever
-                             * writes input k or uses output k. NULL among them: the default one */
+    void *const *streams;   /* cudaStream_t, each as a void *. NULL: each device's default stream; or one a
+                             * buffer: whoever writes input k or uses output k. NULL among them: the default
+                             * one, and all that is allowed for a buffer in host memory */
     gcoll_memory_local local;
 } gcoll_memory;
 

@@ -164,7 +164,14 @@ static gcoll_status find_all(gcoll_arguments *arguments, gcoll_acceleration *acc
             out[k] = in[k];
         else if (!call->in_place && !arguments->buffers.in[k])
             in[k] = out[k];
-        *found = *found || in[k] != GCOLL_HOST_MEMORY || out[k] != GCOLL_HOST_MEMORY;
+        const bool is_on_device = in[k] != GCOLL_HOST_MEMORY || out[k] != GCOLL_HOST_MEMORY;
+        const bool is_there = arguments->buffers.out[k] || (!call->in_place && arguments->buffers.in[k]);
+        if (given->streams && given->streams[k] && is_there && !is_on_device)
+            return gcoll_error(GCOLL_ERR_INVALID,
+                               "options.memory.streams[%u]: is a stream, but the buffer lies in host memory, "
+                               "which is read and written from the call on; wait for it, and pass NULL",
+                               k);
+        *found = *found || is_on_device;
         hash = (hash * 31 + in[k]) * 31 + out[k];
     }
     if (!*found)
@@ -312,11 +319,16 @@ static gcoll_status check_given(const gcoll_memory *given, const gcoll_accelerat
     if (given->device < GCOLL_ANY_DEVICE)
         return gcoll_error(GCOLL_ERR_INVALID, "options.memory.device: is %d; allowed are -1 and more",
                            given->device);
-    if (!acceleration && given->kind >= GCOLL_MEMORY_MANAGED)
+    const bool asks = given->kind >= GCOLL_MEMORY_MANAGED || given->streams || given->device >= 0 ||
+                      given->local >= GCOLL_MEMORY_LOCAL_PEER;
+    if (!acceleration && asks)
         return gcoll_error(GCOLL_ERR_INVALID,
-                           "options.memory.kind: is %s, but this context takes host memory only "
-                           "(gcoll_context_options.accelerator)",
-                           gcoll_memory_kind_name(given->kind));
+                           "options.memory.%s: is set for memory of devices, but this context takes host "
+                           "memory only (gcoll_context_options.accelerator)",
+                           given->kind >= GCOLL_MEMORY_MANAGED ? "kind"
+                           : given->streams                    ? "streams"
+                           : given->device >= 0                ? "device"
+                                                               : "local");
     return GCOLL_OK;
 }
 
