@@ -39,6 +39,22 @@ TEST(DeviceMemory, MistakesAreNamed) {
                  "--local: cuda_ring says by itself how it stages"},
              row{{"stats", "--ranks=4", "--memory=device", "--inputs=2", "--devices=3"},
                  "--devices: found 3; allowed: 1 to --inputs, 2"},
+             row{{"verify", "--algorithm=ring", "--ranks=3", "--devices=2", "--inputs=2"},
+                 "--devices: there are no buffers in device memory; give --memory device"},
+             row{{"verify", "--algorithm=ring", "--ranks=3", "--local=peer"},
+                 "--local: there are no buffers in device memory; give --memory device"},
+             row{{"verify", "--algorithm=ring", "--ranks=3", "--whole"},
+                 "--whole: there are no buffers in device memory; give --memory device"},
+             row{{"verify", "--ranks=3", "--whole"},
+                 "--whole: there are no buffers in device memory; give --memory device"},
+             row{{"verify", "--algorithm=ring,cuda_ring", "--ranks=3", "--memory=device", "--whole"},
+                 "--whole: cuda_ring says by itself how it stages; allowed for all others"},
+             row{{"compare", "--algorithm=cuda_ring", "--ranks=3", "--memory=device", "--local=host"},
+                 "--local: cuda_ring says by itself how it stages; allowed for all others"},
+             row{{"compare", "--ranks=3", "--local=peer"},
+                 "--local: there are no buffers in device memory; give --memory device"},
+             row{{"arrival", "--algorithm=ring", "--ranks=3", "--whole"},
+                 "--whole: there are no buffers in device memory; give --memory device"},
              row{{"compare", "--ranks=4", "--by=formula", "--device-in-ns=1"},
                  "--device-in-ns: found with --by formula, which does not know of it"},
          }) {
@@ -98,6 +114,23 @@ TEST(DeviceMemory, VerifyProvesRowsThatStage) {
     EXPECT_EQ(proved.count("allreduce cuda_ring_chunked"), 1u);
     EXPECT_EQ(proved.count("broadcast cuda_broadcast_one_to_all"), 1u);
     EXPECT_EQ(proved.count("allgather ring"), 1u);
+}
+
+TEST(DeviceMemory, AllMeansThoseThatLeaveStagingToFlags) {
+    for (const strings &arguments : std::vector<strings>{
+             {"verify", "--collective=allreduce", "--ranks=2", "--count=4", "--memory=device"},
+             {"compare", "--ranks=2", "--bytes=16", "--memory=device"},
+             {"arrival", "--ranks=2", "--bytes=16", "--memory=device"}})
+        for (const char *flag : {"", "--local=peer", "--whole"}) {
+            strings all = arguments;
+            all.push_back("--format=json");
+            if (*flag)
+                all.push_back(flag);
+            outcome o = plan(all);
+            ASSERT_EQ(o.status, 0) << arguments[0] << " " << flag << ": " << o.err;
+            EXPECT_TRUE(contains(o.out, "\"ring_full\"")) << o.out;
+            EXPECT_EQ(contains(o.out, "\"cuda_ring\""), *flag == 0) << arguments[0] << " " << flag;
+        }
 }
 
 double time_of(strings arguments) {

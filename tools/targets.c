@@ -31,11 +31,15 @@ static bool add(tool_targets *t, const gcoll_choice *choice, uint32_t given) {
     return true;
 }
 
+/* Of "all", rows that say by themselves how they stage are left out where it is asked for in another way. */
 static bool add_all(const tool_options *o, gcoll_collective c, tool_targets *t) {
     const gcoll_algorithm *a;
     for (uint32_t i = 0; (a = gcoll_registry_at(&o->registry, c, i)) != NULL; i++) {
         gcoll_choice choice;
-        if (gcoll_choice_parse(&o->registry, a->name, c, &choice) != GCOLL_OK || !add(t, &choice, 0))
+        if (a->staging != NULL && (o->local_given || o->whole))
+            continue;
+        if (gcoll_choice_parse(&o->registry, a->name, c, &choice) != GCOLL_OK || !tool_memory_fits(o, a) ||
+            !add(t, &choice, 0))
             return false;
     }
     return true;
@@ -57,10 +61,12 @@ static bool add_part(const tool_options *o, const char *part, tool_targets *t) {
         if (!wanted(o, (gcoll_collective)c) || !(all || names_one(o, part, (gcoll_collective)c)))
             continue;
         named = true;
-        bool good = all ? add_all(o, (gcoll_collective)c, t)
-                        : gcoll_choice_parse(&o->registry, part, (gcoll_collective)c, &choice) == GCOLL_OK;
+        if (all && !add_all(o, (gcoll_collective)c, t))
+            return false;
+        bool good = !all && gcoll_choice_parse(&o->registry, part, (gcoll_collective)c, &choice) == GCOLL_OK;
         known = known || good;
-        if (good && !all && !add(t, &choice, given_in(part, choice.algorithm)))
+        if (good &&
+            !(tool_memory_fits(o, choice.algorithm) && add(t, &choice, given_in(part, choice.algorithm))))
             return false;
     }
     if (!known && named)
