@@ -454,8 +454,13 @@ int tool_draw(const tool_options *options) {
     tool_shape shape;
     tool_job job;
     int status = TOOL_FAILED;
-    if (options->ranks.count != 1 || options->count.count > 1 || options->ranks.values[0] > MOST_RANKS) {
-        cli_complain("draw takes one number of --ranks, up to %u, and one of --count", MOST_RANKS);
+    if (options->ranks.count != 1 || options->count.count > 1) {
+        cli_complain("draw takes one number of --ranks, and one of --count");
+        return CLI_USAGE;
+    }
+    if (options->ranks.values[0] > MOST_RANKS) {
+        cli_complain("--ranks: found %" PRIu64 "; allowed for draw: 1 to %u", options->ranks.values[0],
+                     MOST_RANKS);
         return CLI_USAGE;
     }
     uint32_t size = (uint32_t)options->ranks.values[0];
