@@ -1,7 +1,10 @@
 /* cuda/copy.c - copies between host and devices, within a device, and from one to another. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "cuda/internal.h"
+
+#define WORDS 32 /* "device 4294967295" */
 
 /* The device whose lane a copy takes, and which of them. Host is memory 0. */
 static uint32_t lane_of(uint32_t dst_memory, uint32_t src_memory, gcoll_cuda_lane *lane) {
@@ -17,6 +20,14 @@ static uint32_t lane_of(uint32_t dst_memory, uint32_t src_memory, gcoll_cuda_lan
     return src_memory - 1;
 }
 
+/* A memory in words, in `text` unless it is the host's. */
+static const char *words_of(uint32_t memory, char text[WORDS]) {
+    if (memory == 0)
+        return "host memory";
+    (void)snprintf(text, WORDS, "device %u", memory - 1);
+    return text;
+}
+
 static const enum cudaMemcpyKind kinds[GCOLL_CUDA_LANES] = {
     [GCOLL_CUDA_INTO_HOST] = cudaMemcpyDeviceToHost,
     [GCOLL_CUDA_OUT_OF_HOST] = cudaMemcpyHostToDevice,
@@ -26,6 +37,7 @@ static const enum cudaMemcpyKind kinds[GCOLL_CUDA_LANES] = {
 gcoll_status gcoll_cuda_copy(gcoll_accelerator *accelerator, void *dst, uint32_t dst_memory, const void *src,
                              uint32_t src_memory, uint64_t bytes, gcoll_gate *const *gates,
                              uint32_t gate_count, gcoll_ticket **ticket) {
+    char from[WORDS], to[WORDS];
     int before = 0;
     gcoll_cuda_lane lane = GCOLL_CUDA_WITHIN;
     gcoll_ticket *begun = NULL;
@@ -34,8 +46,8 @@ gcoll_status gcoll_cuda_copy(gcoll_accelerator *accelerator, void *dst, uint32_t
     if (dst_memory == 0 && src_memory == 0)
         return gcoll_error(GCOLL_ERR_INVALID, "cuda: a copy from host memory to host memory");
     if (dst_memory > accelerator->device_count || src_memory > accelerator->device_count)
-        return gcoll_error(GCOLL_ERR_INVALID, "cuda: a copy from memory %u to memory %u, of %u devices",
-                           src_memory, dst_memory, accelerator->device_count);
+        return gcoll_error(GCOLL_ERR_INVALID, "cuda: a copy from %s to %s, of %u devices",
+                           words_of(src_memory, from), words_of(dst_memory, to), accelerator->device_count);
     const uint32_t device = lane_of(dst_memory, src_memory, &lane);
     gcoll_status status = gcoll_cuda_begin(accelerator, device, lane, gates, gate_count, &begun, &before);
     if (status != GCOLL_OK)
@@ -46,9 +58,9 @@ gcoll_status gcoll_cuda_copy(gcoll_accelerator *accelerator, void *dst, uint32_t
     else if (bytes > 0)
         error = cudaMemcpyAsync(dst, src, bytes, kinds[lane], stream);
     if (error != cudaSuccess)
-        status = gcoll_cuda_failed(error, "%s of %" PRIu64 " bytes from memory %u to memory %u",
+        status = gcoll_cuda_failed(error, "%s of %" PRIu64 " bytes from %s to %s",
                                    lane == GCOLL_CUDA_ACROSS ? "cudaMemcpyPeerAsync" : "cudaMemcpyAsync",
-                                   bytes, src_memory, dst_memory);
+                                   bytes, words_of(src_memory, from), words_of(dst_memory, to));
     status = gcoll_cuda_end(accelerator, lane, status, &begun, before);
     if (status == GCOLL_OK)
         *ticket = begun;

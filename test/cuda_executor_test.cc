@@ -71,14 +71,14 @@ TEST_F(CudaExecutor, RefusesMemoriesThatAreNone) {
     gcoll_ticket *ticket = nullptr;
     EXPECT_EQ(cuda.copy(a, &host, 0, &host, 0, 4, nullptr, 0, &ticket), GCOLL_ERR_INVALID);
     EXPECT_EQ(cuda.copy(a, &host, 0, d0, 4, 4, nullptr, 0, &ticket), GCOLL_ERR_INVALID);
-    expect_text("of 3 devices");
+    expect_text("a copy from device 3 to host memory, of 3 devices");
     EXPECT_EQ(cuda.divide(a, 3, d0, 1, GCOLL_INT32, 2, nullptr, 0, &ticket), GCOLL_ERR_INVALID);
     EXPECT_EQ(cuda.divide(a, 0, d0, 1, GCOLL_INT32, 0, nullptr, 0, &ticket), GCOLL_ERR_INVALID);
     gcoll_gate *gate = nullptr;
     EXPECT_EQ(cuda.make_gate(a, 3, nullptr, &gate), GCOLL_ERR_INVALID);
     // What is said to be device memory and is not, the runtime finds out.
     EXPECT_EQ(cuda.copy(a, pin(4), 0, &host, 1, 4, nullptr, 0, &ticket), GCOLL_ERR_INVALID);
-    expect_text("cudaMemcpyAsync of 4 bytes from memory 1 to memory 0");
+    expect_text("cudaMemcpyAsync of 4 bytes from device 0 to host memory");
     EXPECT_EQ(ticket, nullptr);
 }
 
