@@ -2,9 +2,31 @@
 # All checks that need a GPU: builds, tests, runs the toolkit's sanitizer, measures, and prints a table.
 # Usage: cuda/check.sh [BUILD]   (build/cuda)
 # Needs nvcc, a GPU, and what scripts/packages test installs, and jq. Takes some minutes.
-# Exit status: 0 if all holds; 1 if something does not; 77 where there is no GPU, and says so.
+# Exit status: 0 if all holds; 1 if something does not; 2 for a bad command line; 77 where there is no GPU, and
+# says so.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+usage() {
+    cat <<'END'
+Usage: cuda/check.sh [BUILD]
+Builds into BUILD (build/cuda), tests, runs the toolkit's sanitizer, measures, and prints a table.
+Needs nvcc, a GPU, and what scripts/packages test installs, and jq. Takes some minutes.
+Exit status: 0 if all holds; 1 if something does not; 2 for a bad command line; 77 where there is no GPU.
+END
+}
+
+case ${1:-} in
+    --help)
+        usage
+        exit 0
+        ;;
+    -*)
+        echo "cuda/check.sh: found '$1'; allowed: --help, or a folder to build in" >&2
+        exit 2
+        ;;
+esac
+
 build=${1:-build/cuda}
 log=$build/check.log
 size=$((64 << 20)) # of the vectors that are staged in a pipeline
@@ -59,8 +81,10 @@ done
 mkdir -p "$build"
 : >"$log"
 nvidia-smi -L | tee -a "$log"
-cmake --preset release -B "$build" -DGCOLL_CUDA=ON >>"$log"
-cmake --build "$build" --parallel "$(nproc)" >>"$log"
+if ! { cmake --preset release -B "$build" -DGCOLL_CUDA=ON && cmake --build "$build" --parallel "$(nproc)"; } >>"$log" 2>&1; then
+    echo "cuda/check.sh: build failed; see $log" >&2
+    exit 1
+fi
 
 # A table of checks that were skipped would say nothing.
 try "kernels, copies and gates (cuda_gpu_test)" "$build/test/cuda_gpu_test" --gtest_brief=1
