@@ -287,8 +287,8 @@ gcoll_status gcoll_pass_stage(const gcoll_plan *plan, const gcoll_problem *probl
     gcoll_status status = gcoll_builder_create_like(plan, problem, &s.builder);
     if (status != GCOLL_OK)
         return status;
-    s.groups = malloc(problem->buffers * sizeof *s.groups);
-    s.operands = malloc(problem->buffers * sizeof *s.operands);
+    s.groups = calloc(problem->buffers, sizeof *s.groups);
+    s.operands = calloc(problem->buffers, sizeof *s.operands);
     s.order = gcoll_stage_order(plan);
     if (s.groups == NULL || s.operands == NULL || s.order == NULL) {
         status = gcoll_error(GCOLL_ERR_NO_MEMORY, "plan: out of memory for %u buffers", problem->buffers);
