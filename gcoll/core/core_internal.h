@@ -24,6 +24,7 @@ typedef struct gcoll_fingerprint {
 typedef struct gcoll_run gcoll_run;
 typedef struct gcoll_thread gcoll_thread;
 typedef struct gcoll_access gcoll_access;
+typedef struct gcoll_acceleration gcoll_acceleration;
 typedef struct gcoll_arrival gcoll_arrival;
 typedef struct gcoll_site gcoll_site;
 typedef struct gcoll_cache_entry gcoll_cache_entry;
@@ -176,44 +177,6 @@ gcoll_run *gcoll_run_next(const gcoll_run *run);
 void gcoll_run_drop(gcoll_run *run);
 /* Attached buffers no longer are. */
 void gcoll_run_detach(gcoll_run *run);
-
-/* ---- Device memory (memory.c) -------------------------------------------------------------- */
-
-/* A context's devices. */
-typedef struct gcoll_acceleration {
-    const gcoll_accelerator_table *table;
-    gcoll_accelerator_options options;
-    gcoll_accelerator *accelerator;
-    uint32_t in_flight; /* steps that devices have begun */
-    uint32_t idle;      /* looks in a row that found none of them done */
-    bool has_no_direct; /* the network's device was found not to read and write the devices' memory */
-    bool was_told;      /* the log says that something was staged, and why */
-    bool is_stuck;      /* something never ended: memory that devices may still touch is not freed */
-    gcoll_device_times times;
-    uint32_t memory[2 * GCOLL_MAX_BUFFERS]; /* of the inputs, then the outputs of the call at hand */
-} gcoll_acceleration;
-
-/* As options.accelerator says: NULL, "auto", "none", "cuda". */
-gcoll_status gcoll_memory_open(gcoll_context *context, const char *name, bool times);
-/* By an accelerator of any kind. A context has one at most. */
-gcoll_status gcoll_context_accelerate(gcoll_context *context, const gcoll_accelerator_table *table,
-                                      const gcoll_accelerator_options *options);
-/* After all runs are gone. */
-void gcoll_memory_close(gcoll_context *context);
-/* Looks up where the buffers lie, and compares that with what the caller says of it, if he does. */
-gcoll_status gcoll_memory_read(gcoll_arguments *arguments, gcoll_context *context, const gcoll_memory *given);
-/* How the network may use device memory: GCOLL_IB_DEVICE_MEMORY_... */
-static inline uint32_t gcoll_memory_direct(const gcoll_context *context);
-/* The plan of a call cannot run for this reason, the last error: whether it is to be staged instead. */
-bool gcoll_memory_gives_way(gcoll_context *context, const gcoll_call *call, gcoll_status status);
-gcoll_status gcoll_memory_pin(gcoll_context *context, uint64_t bytes, char **memory);
-void gcoll_memory_unpin(gcoll_context *context, char *memory, uint64_t bytes);
-/* Whether devices are in the middle of something, which nobody wakes this thread for. */
-static inline bool gcoll_memory_is_busy(const gcoll_acceleration *acceleration) {
-    return acceleration && acceleration->in_flight > 0;
-}
-/* Gives the processor away for a moment, longer the longer nothing was done. */
-void gcoll_memory_rest(gcoll_acceleration *acceleration);
 
 /* ---- Peers -------------------------------------------------------------------------------- */
 
@@ -411,42 +374,6 @@ struct gcoll_context {
     bool arrival_calls;     /* it has something to do */
 };
 
-/* ---- The monitor (arrival.c) --------------------------------------------------------------- */
-
-/* A blocking call as the monitor sees it. */
-typedef struct gcoll_arrival_visit {
-    gcoll_site *site; /* NULL: it is not watched */
-    int64_t entered_ns, since_ns;
-    bool is_meeting;
-} gcoll_arrival_visit;
-
-gcoll_status gcoll_arrival_create(gcoll_context *context);
-/* The endpoint must be closed. Nothing if there is none. */
-void gcoll_arrival_destroy(gcoll_context *context);
-/* Writes what was seen to standard error, if the environment asks for it. */
-void gcoll_arrival_print(gcoll_context *context);
-/* Around each blocking call, if there is a monitor; leave only after one that ended well. enter may wait for
- * an announcement, and says in the call how it is to be planned. */
-gcoll_status gcoll_arrival_enter(gcoll_context *context, gcoll_call *call, gcoll_arrival_visit *visit);
-void gcoll_arrival_leave(gcoll_context *context, const gcoll_arrival_visit *visit, const gcoll_run *run);
-/* Where the context makes progress, if context->arrival_calls. */
-void gcoll_arrival_tend(gcoll_context *context);
-/* Whether this rank waits for an announcement of rank 0. */
-bool gcoll_arrival_waits(const gcoll_context *context);
-/* For the progress thread. */
-bool gcoll_arrival_has_work(const gcoll_context *context);
-/* The choice and the arrivals of a call whose `arrival` is not 0. */
-void gcoll_arrival_take(const gcoll_context *context, gcoll_problem *problem, gcoll_problem *common,
-                        gcoll_choice *choice);
-/* What tells it apart in fingerprints; 0 of an ordinary call. */
-uint64_t gcoll_arrival_mark(const gcoll_context *context, const gcoll_call *call);
-
-static inline uint32_t gcoll_memory_direct(const gcoll_context *context) {
-    return context->endpoint && context->transport->device_memory
-               ? context->transport->device_memory(context->endpoint)
-               : GCOLL_IB_DEVICE_MEMORY_NEVER;
-}
-
 /* ---- The context's own thread (thread.c) -------------------------------------------------- */
 
 gcoll_status gcoll_thread_start(gcoll_context *context);
@@ -486,6 +413,8 @@ gcoll_status gcoll_context_allocate(const gcoll_context_options *options, gcoll_
 /* ---- Peers and failure (peers.c, failure.c) ----------------------------------------------- */
 
 extern const gcoll_events gcoll_context_events; /* arg to be set */
+/* A peer that was asked whether it is alive answers with what it publishes. */
+void gcoll_peer_answered(void *arg, uint32_t peer, uint64_t position);
 /* Breaks the context with the cause that another rank had. */
 void gcoll_break_reported(gcoll_context *context, const gcoll_note *note, uint32_t from);
 
@@ -549,41 +478,9 @@ void gcoll_fingerprint_arrived(gcoll_context *context, uint32_t peer, uint64_t s
 
 void gcoll_pair_destroy(gcoll_pair *pair);
 
-/* ---- Regions (region.c) and accesses to them (access.c) ----------------------------------- */
-
-struct gcoll_region {
-    gcoll_context *context; /* NULL: it is gone */
-    uint64_t id;            /* random */
-    uint8_t *data;
-    uint64_t bytes;
-    uint64_t notified;
-    uint32_t uses; /* accesses of peers under way, as far as they are served by messages */
-    bool is_exposed;
-    gcoll_exposed exposed;
-    gcoll_region *next;
-};
-
-typedef struct gcoll_access_wanted {
-    bool is_put, notify;
-    uint64_t region, offset, bytes;
-    void *data;     /* that a put only reads */
-    bool is_direct; /* the transport reaches the memory: */
-    uint64_t address;
-    uint32_t key;
-} gcoll_access_wanted;
-
-/* NULL if there is none. */
-gcoll_region *gcoll_region_find(const gcoll_context *context, uint64_t id);
-void gcoll_regions_orphan(gcoll_context *context);
-/* Begins one at another rank, which ends the request. */
-gcoll_status gcoll_access_start(gcoll_context *context, uint32_t peer, const gcoll_access_wanted *wanted,
-                                gcoll_request *request);
-/* A peer asks for access to a region of ours. */
-void gcoll_access_arrived(gcoll_context *context, uint32_t peer, uint64_t stream,
-                          const uint8_t wanted[GCOLL_FINGERPRINT_BYTES]);
-/* Posts what those that arrived need. */
-void gcoll_accesses_serve(gcoll_context *context);
-/* The endpoint must be closed. */
-void gcoll_accesses_free(gcoll_context *context);
+/* Parts of the core with a header of their own. */
+#include "gcoll/core/core_access.h"
+#include "gcoll/core/core_arrival.h"
+#include "gcoll/core/core_memory.h"
 
 #endif
