@@ -43,17 +43,17 @@ class Arrival {
 class File {
   public:
     explicit File(const std::string &text) {
-        const int fd = mkstemp(path_);
+        const int fd = mkstemp(path_.data());
         EXPECT_GE(fd, 0);
         close(fd);
         std::ofstream(path_, std::ios::binary) << text;
     }
-    ~File() { unlink(path_); }
+    ~File() { unlink(path_.c_str()); }
     File(const File &) = delete;
-    std::string arrival() const { return std::string("trace:") + path_; }
+    std::string arrival() const { return "trace:" + path_; }
 
   private:
-    char path_[32] = "/tmp/gcoll-trace-XXXXXX";
+    std::string path_ = testing::TempDir() + "gcoll-trace-XXXXXX";
 };
 
 TEST(Arrival, TextsStandForDelays) {
