@@ -104,6 +104,21 @@ TEST(TrainRanks, StartedWithOtherOptions) {
     }
 }
 
+// These count as rank 0 has them: each rank tests its share of 20 images, and none goes on for longer.
+TEST(TrainRanks, EpochsAndTestsAreThoseOfRankZero) {
+    folder place;
+    const strings few = {"--algorithm", "ring", "--epochs", "2"};
+    const strings many = {"--algorithm", "linear", "--epochs", "3", "--test-images", "10"};
+    rank_process first(place, 0, 2, few), second(place, 1, 2, many);
+    const outcome a = first.wait(), b = second.wait();
+    expect_good(a);
+    expect_good(b);
+    const outcome alike = train(small({"--local", "2", "--algorithm", "ring", "--epochs", "2"}));
+    EXPECT_EQ(weights(a), weights(alike));
+    EXPECT_EQ(losses_of(a, 2).test, losses_of(alike, 2).test);
+    EXPECT_EQ(accuracy(a), accuracy(alike));
+}
+
 struct TrainMonitored : testing::TestWithParam<const char *> {};
 
 TEST_P(TrainMonitored, TheLossOfOneEndsTheOthers) {

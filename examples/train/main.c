@@ -6,7 +6,7 @@
 
 static void introduce(const trainer *t) {
     (void)printf("%zu parameters, %u rank%s, %u images a step each, %s\n", t->net.count, t->job->size,
-                 t->job->size == 1 ? "" : "s", t->options->batch, t->average.algorithm);
+                 t->job->size == 1 ? "" : "s", t->options.batch, t->average.algorithm);
     if (t->state.epoch > 0) {
         (void)printf("goes on after epoch %u\n", (unsigned)t->state.epoch);
     }

@@ -32,7 +32,7 @@ static void print_whole(const trainer *t, const rank_report *ranks, double steps
     (void)printf("\n%-24s  %7s  %6s  %10s  %10s  %13s  %10s  %16s\n", "algorithm", "monitor", "steps",
                  "total s", "compute s", "allreduce ms", "accuracy %", "weights");
     (void)printf("%-24s  %7s  %6.0f  %10.3f  %10.3f  %13.3f  %10.1f  %016" PRIx64 "\n", t->average.algorithm,
-                 monitoring_name(t->options->monitor), (double)t->average.steps, total_s, mean.compute_s,
+                 monitoring_name(t->options.monitor), (double)t->average.steps, total_s, mean.compute_s,
                  1000 * mean.allreduce_s / steps, t->accuracy, t->weights);
 }
 
@@ -50,7 +50,7 @@ bool report(trainer *t) {
     good = good && average_look(&t->average, &heeded);
     if (good && t->job->rank == 0) {
         print_ranks(ranks, t->job->size, steps);
-        if (t->options->monitor != MONITOR_OFF) {
+        if (t->options.monitor != MONITOR_OFF) {
             (void)printf("\nlate ranks were heeded in %" PRIu64 " steps\n", heeded);
         }
         print_whole(t, ranks, steps);

@@ -25,7 +25,7 @@ static uint64_t share_begins(const train_job *job, uint64_t count, uint32_t rank
 }
 
 static bool compute_gradients(trainer *self, uint32_t first, uint32_t count, tally *counts) {
-    const uint64_t seed = self->options->seed;
+    const uint64_t seed = self->options.seed;
     const uint64_t begin = share_begins(self->job, count, self->job->rank);
     const uint64_t end = share_begins(self->job, count, self->job->rank + 1);
     /* The mean over ranks divides by their number; the mean over images is wanted. */
@@ -51,7 +51,7 @@ static bool compute_gradients(trainer *self, uint32_t first, uint32_t count, tal
 }
 
 static void update_weights(trainer *self) {
-    const float rate = (float)self->options->rate;
+    const float rate = (float)self->options.rate;
     for (size_t i = 0; i < self->net.count; i++) {
         self->velocity[i] = MOMENTUM * self->velocity[i] - rate * self->net.gradients[i];
         self->net.parameters[i] += self->velocity[i];
@@ -59,14 +59,14 @@ static void update_weights(trainer *self) {
 }
 
 bool train_epoch(trainer *self, tally *counts) {
-    const uint32_t images = self->options->images;
-    const uint64_t batch = (uint64_t)self->options->batch * self->job->size;
+    const uint32_t images = self->options.images;
+    const uint64_t batch = (uint64_t)self->options.batch * self->job->size;
     const uint32_t steps = (uint32_t)((images + batch - 1) / batch);
     const double begun_at = clock_now();
     progress bar =
-        progress_begin(self->job->rank == 0, (uint32_t)self->state.epoch + 1, self->options->epochs, steps);
+        progress_begin(self->job->rank == 0, (uint32_t)self->state.epoch + 1, self->options.epochs, steps);
     bool good = true;
-    data_order(self->options->seed, (uint32_t)self->state.epoch, images, self->order);
+    data_order(self->options.seed, (uint32_t)self->state.epoch, images, self->order);
     for (uint32_t s = 0; good && s < steps; s++) {
         const uint64_t first = s * batch;
         const uint64_t count = images - first < batch ? images - first : batch;
@@ -84,14 +84,14 @@ bool train_epoch(trainer *self, tally *counts) {
 }
 
 void train_test(trainer *self, tally *counts) {
-    const uint64_t count = self->options->test_images;
+    const uint64_t count = self->options.test_images;
     const uint64_t begin = share_begins(self->job, count, self->job->rank);
     const uint64_t end = share_begins(self->job, count, self->job->rank + 1);
     real pixels[IMAGE_PIXELS];
     for (uint64_t i = begin; i < end; i++) {
         const uint64_t number = DATA_TEST + i;
         bool right;
-        data_image(self->options->seed, number, pixels);
+        data_image(self->options.seed, number, pixels);
         const double loss = net_forward(&self->net, pixels, data_class(number), &right);
         count_image(counts, loss, right);
     }

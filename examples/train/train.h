@@ -8,7 +8,7 @@
 #include "pace.h"
 
 typedef struct trainer {
-    const train_options *options;
+    train_options options; /* in what concerns all ranks, those of rank 0 */
     train_job *job;
     net net;
     float *velocity; /* of each parameter */

@@ -11,7 +11,7 @@
 
 /* Rank 0's state, from the checkpoint if it goes on from one. */
 static bool make_state(trainer *self, char *reason) {
-    const train_options *o = self->options;
+    const train_options *o = &self->options;
     net_initialise(&self->net, o->seed);
     if (!o->resume) {
         return true;
@@ -26,14 +26,32 @@ static bool make_state(trainer *self, char *reason) {
     return true;
 }
 
+/* What rank 0 tells the others before anything is trained. */
+typedef struct announcement {
+    checkpoint state;
+    uint32_t epochs, test_images;
+} announcement;
+
+static bool share_header(trainer *self) {
+    announcement all = {
+        .state = self->state, .epochs = self->options.epochs, .test_images = self->options.test_images};
+    if (!job_share(self->job, &all, sizeof all)) {
+        return false;
+    }
+    self->state = all.state;
+    self->options.epochs = all.epochs;
+    self->options.test_images = all.test_images;
+    return true;
+}
+
 /* All ranks get rank 0's. One that was started with other options ends the job. */
 static bool share_state(trainer *self) {
-    checkpoint own = self->state;
+    const checkpoint own = self->state;
     char reason[REASON_BYTES], difference[100];
     if (self->job->rank == 0 && !make_state(self, reason)) {
         job_stop(self->job, reason);
     }
-    if (!job_share(self->job, &self->state, sizeof self->state)) {
+    if (!share_header(self)) {
         return false;
     }
     if (!checkpoint_matches(&own, &self->state, difference, sizeof difference)) {
@@ -46,7 +64,7 @@ static bool share_state(trainer *self) {
 }
 
 bool trainer_make(trainer *self, train_job *job, const train_options *options) {
-    *self = (trainer){.job = job, .options = options};
+    *self = (trainer){.job = job, .options = *options};
     const bool made = net_make(&self->net, options->channels);
     self->velocity = calloc(self->net.count, sizeof(float));
     self->order = calloc(options->images, sizeof(uint32_t));
@@ -83,7 +101,7 @@ static bool tell(trainer *self, const tally *training, const tally *testing, dou
     if (self->job->rank == 0) {
         (void)printf("epoch %" PRIu64
                      "/%u   training: loss %.4f, %5.1f %% right   test: loss %.4f, %5.1f %% right   %.2f s\n",
-                     self->state.epoch, self->options->epochs, sums[0] / sums[2], 100 * sums[1] / sums[2],
+                     self->state.epoch, self->options.epochs, sums[0] / sums[2], 100 * sums[1] / sums[2],
                      sums[3] / fmax(sums[5], 1), self->accuracy, seconds);
         (void)fflush(stdout);
     }
@@ -92,8 +110,8 @@ static bool tell(trainer *self, const tally *training, const tally *testing, dou
 
 static void keep(trainer *self) {
     char reason[REASON_BYTES];
-    if (self->job->rank == 0 && self->options->checkpoint != NULL &&
-        !checkpoint_write(self->options->checkpoint, &self->state, self->net.parameters, self->velocity,
+    if (self->job->rank == 0 && self->options.checkpoint != NULL &&
+        !checkpoint_write(self->options.checkpoint, &self->state, self->net.parameters, self->velocity,
                           reason, sizeof reason)) {
         job_stop(self->job, reason);
     }
@@ -101,7 +119,7 @@ static void keep(trainer *self) {
 
 bool trainer_run(trainer *self) {
     const uint64_t bytes = self->net.count * sizeof(float);
-    while (self->state.epoch < self->options->epochs) {
+    while (self->state.epoch < self->options.epochs) {
         tally training = {0}, testing = {0};
         const double before = self->train_s;
         if (!train_epoch(self, &training)) {
