@@ -104,6 +104,18 @@ TEST(TrainRanks, StartedWithOtherOptions) {
     }
 }
 
+// All 64 bits of a seed are compared.
+TEST(TrainRanks, StartedWithSeedsThatDifferInTheLastBit) {
+    folder place;
+    rank_process first(place, 0, 2, {"--seed", "18446744073709551615"});
+    rank_process second(place, 1, 2, {"--seed", "18446744073709551614"});
+    for (const outcome &o : {first.wait(), second.wait()}) {
+        EXPECT_EQ(o.status, 1);
+        EXPECT_TRUE(contains(o.err, "--seed: 18446744073709551614 here, 18446744073709551615 there"))
+            << o.err;
+    }
+}
+
 // These count as rank 0 has them: each rank tests its share of 20 images, and none goes on for longer.
 TEST(TrainRanks, EpochsAndTestsAreThoseOfRankZero) {
     folder place;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,23 +38,23 @@ static bool fail(char *what, size_t bytes, const char *format, ...) {
 bool checkpoint_matches(const checkpoint *self, const checkpoint *other, char *what, size_t bytes) {
     const struct {
         const char *name;
-        double own, others;
+        uint64_t own, others;
     } rows[] = {
-        {"ranks", (double)self->ranks, (double)other->ranks},
-        {"--seed", (double)self->seed, (double)other->seed},
-        {"--images", (double)self->images, (double)other->images},
-        {"--batch", (double)self->batch, (double)other->batch},
-        {"--channels", (double)self->channels, (double)other->channels},
-        {"--rate", self->rate, other->rate},
-        {"parameters", (double)self->parameters, (double)other->parameters},
+        {"ranks", self->ranks, other->ranks},
+        {"--seed", self->seed, other->seed},
+        {"--images", self->images, other->images},
+        {"--batch", self->batch, other->batch},
+        {"--channels", self->channels, other->channels},
+        {"parameters", self->parameters, other->parameters},
     };
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         if (rows[r].own != rows[r].others) {
-            return fail(what, bytes, "%s: %.15g here, %.15g there", rows[r].name, rows[r].own,
+            return fail(what, bytes, "%s: %" PRIu64 " here, %" PRIu64 " there", rows[r].name, rows[r].own,
                         rows[r].others);
         }
     }
-    return true;
+    return self->rate == other->rate ||
+           fail(what, bytes, "--rate: %.15g here, %.15g there", self->rate, other->rate);
 }
 
 static uint64_t hash_of(checkpoint header, const float *weights, const float *velocity) {
