@@ -3,6 +3,10 @@
 
 #include "test/train_support.h"
 
+extern "C" {
+#include "examples/train/local.h"
+}
+
 namespace {
 
 using namespace train_test;
@@ -53,17 +57,14 @@ TEST(TrainOptions, Help) {
         EXPECT_TRUE(contains(o.out, flag));
 }
 
-// One rank of several, its output in a file.
-struct rank_process {
+// In the background, its output in a file.
+struct process {
     pid_t pid;
     std::FILE *err = std::tmpfile();
     std::string out;
 
-    rank_process(const folder &place, int rank, int size, const strings &more)
-        : out(place.path + "/out" + std::to_string(rank)) {
-        strings arguments = small({"--rank", std::to_string(rank), "--size", std::to_string(size), "--store",
-                                   "file:" + place.path + "/store"});
-        arguments.insert(arguments.end(), more.begin(), more.end());
+    process(const std::string &output, const strings &more, int ignored = 0) : out(output) {
+        strings arguments = small(more);
         std::vector<char *> argv = {const_cast<char *>(TRAIN)};
         for (std::string &argument : arguments)
             argv.push_back(argument.data());
@@ -72,16 +73,37 @@ struct rank_process {
         if (pid == 0) {
             FILE *opened = std::freopen(out.c_str(), "w", stdout);
             dup2(fileno(err), 2);
+            if (ignored != 0)
+                (void)std::signal(ignored, SIG_IGN);
             alarm(opened != nullptr ? program_test::limit_s : 1);
             execv(TRAIN, argv.data());
             _exit(127);
         }
+    }
+    void wait_for(const char *text) const {
+        siginfo_t ended;
+        ended.si_pid = 0;
+        while (!contains(program_test::file_text(out), text) && ended.si_pid == 0 &&
+               waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOHANG | WNOWAIT) == 0)
+            usleep(10000);
     }
     outcome wait() {
         int how = 0;
         EXPECT_EQ(waitpid(pid, &how, 0), pid);
         return {WIFEXITED(how) ? WEXITSTATUS(how) : -WTERMSIG(how), program_test::file_text(out),
                 program_test::read_all(err)};
+    }
+};
+
+// One rank of several.
+struct rank_process : process {
+    rank_process(const folder &place, int rank, int size, const strings &more)
+        : process(place.path + "/out" + std::to_string(rank), arguments(place, rank, size, more)) {}
+    static strings arguments(const folder &place, int rank, int size, const strings &more) {
+        strings all = {"--rank",  std::to_string(rank),           "--size", std::to_string(size),
+                       "--store", "file:" + place.path + "/store"};
+        all.insert(all.end(), more.begin(), more.end());
+        return all;
     }
 };
 
@@ -137,9 +159,7 @@ TEST_P(TrainMonitored, TheLossOfOneEndsTheOthers) {
     folder place;
     const strings endless = {"--epochs", "1000000", "--monitor", GetParam()};
     rank_process first(place, 0, 3, endless), second(place, 1, 3, endless), third(place, 2, 3, endless);
-    while (!contains(program_test::file_text(first.out), "epoch 1/") &&
-           waitpid(first.pid, nullptr, WNOHANG) == 0)
-        usleep(10000);
+    first.wait_for("epoch 1/");
     kill(second.pid, SIGKILL);
     EXPECT_EQ(second.wait().status, -SIGKILL);
     for (rank_process *each : {&first, &third}) {
@@ -156,6 +176,70 @@ TEST(TrainRanks, OneThatNeverComes) {
     const outcome o = rank_process(place, 0, 2, {"--timeout", "1"}).wait();
     EXPECT_EQ(o.status, 1);
     EXPECT_TRUE(contains(o.err, "1 of 2 ranks did not join within 1000 ms: 1")) << o.err;
+}
+
+// ---- All ranks on this machine ----------------------------------------------------------------------------
+
+TEST(TrainLocal, StatusIsThatOfAnyThatFails) {
+    folder place;
+    const outcome o = train(small({"--local", "3", "--checkpoint", place.path + "/missing", "--resume"}));
+    EXPECT_EQ(o.status, 1);
+    for (const char *rank : {"rank 0: ", "rank 1: ", "rank 2: "})
+        EXPECT_TRUE(contains(o.err, rank)) << o.err;
+}
+
+// nohup: what was to be ignored when it began does not end it.
+TEST(TrainLocal, AHangupThatIsIgnoredDoesNotEndIt) {
+    folder place;
+    process job(place.path + "/out", {"--local", "2", "--epochs", "4", "--step-ms", "20"}, SIGHUP);
+    job.wait_for("epoch 1/");
+    kill(job.pid, SIGHUP);
+    const outcome o = job.wait();
+    expect_good(o);
+    EXPECT_TRUE(contains(o.out, "epoch 4/4")) << o.out;
+}
+
+TEST(TrainLocal, SignalsEndAllRanks) {
+    for (int number : {SIGHUP, SIGINT, SIGTERM}) {
+        folder place;
+        process job(place.path + "/out", {"--local", "2", "--epochs", "1000000"});
+        job.wait_for("epoch 1/");
+        kill(job.pid, number);
+        EXPECT_EQ(job.wait().status, -number);
+    }
+}
+
+// Whoever ignores the end of children hands that down.
+TEST(TrainLocal, EndsWhereTheEndOfChildrenWasIgnored) {
+    folder place;
+    expect_good(process(place.path + "/out", {"--local", "2"}, SIGCHLD).wait());
+}
+
+// It may have children that are no ranks: what the shell began that it took the place of.
+TEST(TrainLocal, OtherChildrenAreNoRanks) {
+    strings arguments = {"-c", "(exit 3) & exec \"$0\" \"$@\"", TRAIN};
+    const strings rest = small({"--local", "2"});
+    arguments.insert(arguments.end(), rest.begin(), rest.end());
+    expect_good(program_test::run("/bin/sh", arguments));
+}
+
+int fails_or_waits_for_ever(const train_options *options) {
+    while (options->rank != 0)
+        pause();
+    return TRAIN_FAILED;
+}
+
+TEST(TrainLocal, RanksThatDoNotEndAreEnded) {
+    train_options options = {};
+    options.local = options.size = 2;
+    options.timeout_s = 1;
+    EXPECT_EXIT(exit(local_run(&options, fails_or_waits_for_ever)), testing::ExitedWithCode(TRAIN_FAILED),
+                "rank 1 .process [0-9]+. has not ended after 1 s, and is killed");
+}
+
+TEST(TrainLocal, FoldersThatCannotBeMadeAreNamed) {
+    EXPECT_TRUE(contains(train(small({}), {"TMPDIR=/nowhere"}).err, "ranks to meet in, /nowhere/train-"));
+    EXPECT_TRUE(contains(train(small({}), {"TMPDIR=/" + std::string(2000, 'x')}).err, "TMPDIR: is of more"));
 }
 
 } // namespace

@@ -19,7 +19,7 @@ bool job_open(train_job *self, const train_options *options) {
     *self = (train_job){.rank = options->rank, .size = options->size};
     context.rank = options->rank;
     context.size = options->size;
-    context.job = options->job;
+    context.job = options->job != NULL ? options->job : "train";
     context.timeout_ms = (int64_t)options->timeout_s * 1000;
     context.monitor = options->monitor != MONITOR_OFF;
     context.progress_thread = options->monitor == MONITOR_EDGES; /* passes on what edges say */

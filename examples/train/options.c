@@ -39,7 +39,7 @@ static const flag flags[] = {
     {"--rank", WHOLE, AT(rank), 0, MANY, NULL, "or: this one is the rank of this number; also needs"},
     {"--size", WHOLE, AT(size), 1, MANY, NULL, "  the number of ranks, and"},
     {"--store", TEXT, AT(store), 0, 0, NULL, "  where they meet, as file:DIR or redis://HOST"},
-    {"--job", TEXT, AT(job), 0, 0, "train", "name of the job in the store"},
+    {"--job", TEXT, AT(job), 0, 0, NULL, "name of the job in the store (train)"},
     {.name = "What is trained"},
     {"--epochs", WHOLE, AT(epochs), 1, 1000000, "5", "how often each image is used"},
     {"--images", WHOLE, AT(images), 1, 100000000, "2000", "to train with"},

@@ -19,7 +19,7 @@ typedef enum monitoring {
 typedef struct train_options {
     /* Who takes part. local: so many ranks, started here; 0: this is `rank` of `size`. */
     uint32_t local, rank, size;
-    const char *store, *job;
+    const char *store, *job; /* NULL: not given */
     /* What is trained. */
     uint32_t epochs, batch, images, test_images, channels;
     uint64_t seed;
