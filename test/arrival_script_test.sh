@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# benchmark/arrival: what it refuses, and the tables that it makes of lines that are given. Usage: arrival_script_test.sh SOURCE BENCH PLAN
+# benchmark/arrival: what it refuses, and the tables and the picture that it makes of lines that are given. Usage: arrival_script_test.sh SOURCE BENCH PLAN
 # Exit status 77: what it needs is not here. That it measures is not tested here: test/netlab_test.cc has gcoll_bench in a lab.
 set -uo pipefail
 source=$1 bench=$2 plan=$3
@@ -38,11 +38,12 @@ refused "--rate: found '100'; allowed: as 100mbit, 1gbit" --rate 100
 refused "--sizes: found '64'; allowed: of 128 512 1024 2048 4096 8192" --sizes 512,64
 refused "--delays: found '*'; allowed: of 0 1 5 10 50 100 500 1000" --delays '*'
 refused "--modes: found ''; allowed: of one-late rand-late" --modes ''
+refused "--congestion: found 'a b'; allowed: letters, digits, - and _" --congestion 'a b'
 refused "--report: nothing was measured in $work/out" --report
 
 # line ROUND CONTESTANT ALGORITHM ELAPSED-US
 line() {
-    echo "{\"algorithm\":\"$3\",\"ranks\":8,\"bytes\":462848,\"iterations\":2,\"elapsed_us\":$4,\"message_us\":40000,\"contestant\":\"$2\",\"mode\":\"one-late\",\"kfloats\":1024,\"delay\":50,\"round\":$1,\"rate\":\"100mbit\"}"
+    echo "{\"algorithm\":\"$3\",\"ranks\":8,\"bytes\":462848,\"iterations\":2,\"elapsed_us\":$4,\"message_us\":40000,\"contestant\":\"$2\",\"mode\":\"one-late\",\"kfloats\":1024,\"delay\":50,\"round\":$1,\"rate\":\"100mbit\",\"congestion\":\"reno\"}"
 }
 {
     line 1 ring ring 110000 && line 1 monitor pre_reduced_ring 100000
@@ -51,9 +52,26 @@ line() {
 } >"$work/out/measured.json"
 arrival --report || fail "status $?: $(cat "$work/err")"
 cat "$work/text"
-[ ! -s "$work/err" ] || fail "$(cat "$work/err")"
+[ ! -s "$work/err" ] || grep -qFx "benchmark/arrival: no gnuplot, no picture" "$work/err" || fail "$(cat "$work/err")"
 diff "$work/text" "$work/out/tables.md" || fail "what is printed is what is written"
-grep -q '^8 hosts, links of 100mbit, 3 rounds; a message: 50 us and 86.313 ns a byte\.$' "$work/text" || fail "the heading"
+grep -q '^8 hosts, links of 100mbit, reno, 3 rounds; a message: 50 us and 86.313 ns a byte\.$' "$work/text" || fail "the heading"
 grep -Eq '^\| `ring`, ms \| 110.0 \(100.0 to 120.0\) / 1[01][0-9]\.[0-9] / 115.9 \|$' "$work/text" || fail "the ring of table 3"
 grep -Eq '^\| auto, monitor \| 1.10 \(1.00 to 1.25\) / 1\.[01][0-9] / 1.15 `pre_reduced_ring` \|$' "$work/text" || fail "auto in table 3"
 grep -Eq '^\| 1024 \(452\) \| 1.10 \(1.00 to 1.25\) / 1\.[01][0-9] / 1.14 `pre_reduced_ring` \|$' "$work/text" || fail "table 4"
+
+# One round more of the ring, and of nobody late one alone: such cells say of how many rounds they are.
+{
+    line 4 ring ring 100000
+    line 1 ring ring 99000 | sed 's/"delay":50/"delay":0/'
+    line 1 monitor ring 90000 | sed 's/"delay":50/"delay":0/'
+} >>"$work/out/measured.json"
+arrival --report || fail "status $?: $(cat "$work/err")"
+grep -q ', reno, 4 rounds;' "$work/text" || fail "the heading: $(cat "$work/text")"
+grep -Eq '^\| 1024 \(452\) \| 1.10 \(1.10 to 1.10, 1 round\) / 1.00 / 0.96 `ring` \| 1.10 \(1.00 to 1.25, 3 rounds\) /' "$work/text" ||
+    fail "the numbers of rounds: $(cat "$work/text")"
+if command -v gnuplot >/dev/null; then
+    grep -q '1024 Ki floats (452 KiB here), one late' "$work/out/arrival.svg" || fail "no picture of this size"
+    cp "$work/out/arrival.svg" "$work/before.svg"
+    arrival --report || fail "status $?: $(cat "$work/err")"
+    cmp "$work/before.svg" "$work/out/arrival.svg" || fail "the picture is another one each time"
+fi
