@@ -181,6 +181,54 @@ TEST(TrainCheckpoint, DamagedOnesAreRefused) {
     EXPECT_TRUE(contains(d.resume("x" + d.good.substr(1)), "is not a checkpoint"));
 }
 
+// A checkpoint with its hash made good again: 64 bits, the last of the header.
+std::string rehashed(std::string text) {
+    const size_t at = 16 + 8 * 8 + 128;
+    std::memset(&text[at], 0, 8);
+    uint64_t hash = 0xcbf29ce484222325;
+    for (char each : text)
+        hash = (hash ^ static_cast<unsigned char>(each)) * 0x100000001b3;
+    std::memcpy(&text[at], &hash, 8);
+    return text;
+}
+
+// Whoever forges one gets no further.
+TEST(TrainCheckpoint, AlgorithmsWithoutEndAreRefused) {
+    damaged d;
+    std::string endless = d.good;
+    endless.replace(16 + 8 * 8, 128, std::string(128, 'x'));
+    EXPECT_EQ(rehashed(d.good), d.good);
+    EXPECT_TRUE(contains(d.resume(rehashed(endless)), "is damaged"));
+    std::string other = d.good;
+    other.replace(16 + 8 * 8, 6, std::string("bogus\0", 6));
+    EXPECT_TRUE(contains(d.resume(rehashed(other)), "algorithm 'bogus'"));
+}
+
+// A limit of the size of files is as good as a disk that is full: 4 KB where it takes 21.
+TEST(TrainCheckpoint, IsKeptIfTheNextOneCannotBeWritten) {
+    damaged d;
+    strings arguments = {"-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\"", TRAIN};
+    const strings rest = small({"--checkpoint", d.file, "--resume", "--epochs", "2"});
+    arguments.insert(arguments.end(), rest.begin(), rest.end());
+    const outcome o = program_test::run("/bin/sh", arguments);
+    EXPECT_EQ(o.status, 1);
+    EXPECT_TRUE(contains(o.err, "rank 0: ")) << o.err;
+    EXPECT_TRUE(contains(o.err, "writing the checkpoint " + d.file + ": File too large")) << o.err;
+    EXPECT_EQ(program_test::file_text(d.file), d.good);
+    EXPECT_FALSE(std::filesystem::exists(d.file + ".new"));
+}
+
+// Weights of 1e30 are too large to go on with. What is left is no checkpoint of weights that are no numbers.
+TEST(TrainCheckpoint, IsKeptIfWeightsGrowWithoutEnd) {
+    damaged d;
+    std::string large = d.good;
+    const float weight = 1e30F;
+    for (size_t i = 216; i < (large.size() + 216) / 2; i += sizeof weight)
+        std::memcpy(&large[i], &weight, sizeof weight);
+    EXPECT_TRUE(contains(d.resume(rehashed(large), {"--epochs", "2"}),
+                         "rank 0: after epoch 2 weights are no numbers any more; a smaller --rate"));
+}
+
 TEST(TrainCheckpoint, ThoseOfAnotherTrainingAreRefused) {
     damaged d;
     EXPECT_TRUE(

@@ -119,6 +119,7 @@ static bool read_file(FILE *file, const char *path, checkpoint *self, float *wei
     const size_t count = self->parameters;
     if (fread(weights, sizeof(float), count, file) != count ||
         fread(velocity, sizeof(float), count, file) != count || fgetc(file) != EOF ||
+        memchr(found.algorithm, '\0', sizeof found.algorithm) == NULL ||
         found.hash != hash_of(found, weights, velocity)) {
         return fail(what, bytes, "%s is damaged", path);
     }

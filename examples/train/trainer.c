@@ -39,6 +39,7 @@ static bool share_header(trainer *self) {
         return false;
     }
     self->state = all.state;
+    self->state.algorithm[sizeof self->state.algorithm - 1] = '\0';
     self->options.epochs = all.epochs;
     self->options.test_images = all.test_images;
     return true;
@@ -117,6 +118,19 @@ static void keep(trainer *self) {
     }
 }
 
+/* Too high a rate lets them grow without end. All ranks have the same, so all of them find it. */
+static bool weights_are_numbers(const trainer *self) {
+    for (size_t i = 0; i < self->net.count; i++) {
+        if (!isfinite(self->net.parameters[i])) {
+            complain("rank %u: after epoch %" PRIu64
+                     " weights are no numbers any more; a smaller --rate than %g may help",
+                     self->job->rank, self->state.epoch, self->options.rate);
+            return false;
+        }
+    }
+    return true;
+}
+
 bool trainer_run(trainer *self) {
     const uint64_t bytes = self->net.count * sizeof(float);
     while (self->state.epoch < self->options.epochs) {
@@ -126,6 +140,9 @@ bool trainer_run(trainer *self) {
             return false;
         }
         self->state.epoch++;
+        if (!weights_are_numbers(self)) {
+            return false;
+        }
         train_test(self, &testing);
         if (!tell(self, &training, &testing, self->train_s - before) ||
             !job_agree(self->job, self->net.parameters, bytes, &self->weights)) {
