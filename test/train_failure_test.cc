@@ -29,6 +29,8 @@ TEST(TrainOptions, BadOnesAreNamed) {
         {{"--slow", "1:10x"}, "--slow: found '1:10x'"},
         {{"--slow", "-1:10"}, "--slow: found '-1:10'"},
         {{"--slow", "0:nan"}, "--slow: found '0:nan'"},
+        {{"--slow", " 0:1"}, "--slow: found ' 0:1'"},
+        {{"--slow", "0:1001"}, "--slow: found '0:1001'"},
         {{"--slow", "2:10"}, "--slow: found rank 2; allowed: below the number of ranks, 2"},
         {{"--monitor", "maybe"}, "--monitor: found 'maybe'; allowed: off, on, edges"},
         {{"--monitor", "on", "--algorithm", "ring"}, "--monitor on: it is auto that heeds arrivals"},
@@ -40,6 +42,8 @@ TEST(TrainOptions, BadOnesAreNamed) {
          "--rank: found 2; allowed: below --size, 2"},
         {{"--resume"}, "--resume: needs --checkpoint"},
         {{"--checkpoint", ""}, "--checkpoint: found ''"},
+        {{"--algorithm", "ring:segment=" + std::string(115, '0') + "8"},
+         "--algorithm: found 129 bytes; allowed: up to 127"},
         {{"--algorithm", "bogus"}, "--algorithm: algorithm 'bogus' is none of allreduce"},
     };
     for (const auto &[arguments, text] : rows) {

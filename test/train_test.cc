@@ -44,6 +44,8 @@ TEST(Train, MoreRanksThanImages) {
     const outcome o = train(small({"--local", "4", "--images", "3", "--test-images", "0"}));
     expect_good(o);
     EXPECT_EQ(result(o, 2), "1");
+    EXPECT_EQ(result(o, 6), "-"); // nothing was tested, so nothing is said of it
+    EXPECT_FALSE(contains(o.out, "test:")) << o.out;
 }
 
 TEST(Train, ResultsDependOnTheSeedAlone) {
@@ -145,6 +147,7 @@ TEST(TrainCheckpoint, NothingLeftToDo) {
     expect_good(second);
     EXPECT_EQ(weights(first), weights(second));
     EXPECT_EQ(result(second, 2), "0");
+    EXPECT_EQ(result(second, 6), "-");
 }
 
 struct damaged {
@@ -244,6 +247,13 @@ TEST(TrainCheckpoint, PlacesThatAreNotThere) {
     const outcome read = train(small({"--checkpoint", file, "--resume"}));
     EXPECT_EQ(read.status, 1);
     EXPECT_TRUE(contains(read.err, file + ": No such file or directory")) << read.err;
+    const std::string far = place.path + "/" + std::string(200, 'x') + "/" + std::string(60, 'y');
+    const outcome deep = train(small({"--checkpoint", far}));
+    EXPECT_EQ(deep.status, 1);
+    EXPECT_TRUE(contains(deep.err, std::string(60, 'y') + ": No such file or directory")) << deep.err;
+    const outcome longer = train(small({"--checkpoint", std::string(4092, 'x')}));
+    EXPECT_EQ(longer.status, 1);
+    EXPECT_TRUE(contains(longer.err, "has 4092 bytes; allowed: up to 4091")) << longer.err;
     const outcome write = train(small({"--checkpoint", file}));
     EXPECT_EQ(write.status, 1);
     EXPECT_TRUE(contains(write.err, file + ": No such file or directory")) << write.err;
@@ -255,6 +265,15 @@ TEST(Train, LeavesNothingBehind) {
     folder place;
     expect_good(train(small({"--local", "3"}), {"TMPDIR=" + place.path}));
     EXPECT_TRUE(std::filesystem::is_empty(place.path));
+}
+
+TEST(Train, OutputThatIsLostIsSaid) {
+    strings arguments = {"-c", "exec \"$0\" \"$@\" >/dev/full", TRAIN};
+    const strings rest = small({});
+    arguments.insert(arguments.end(), rest.begin(), rest.end());
+    const outcome o = program_test::run("/bin/sh", arguments);
+    EXPECT_EQ(o.status, 1);
+    EXPECT_TRUE(contains(o.err, "rank 0: writing the results: No space left on device")) << o.err;
 }
 
 TEST(Train, ShowsABarOnATerminalOnly) {

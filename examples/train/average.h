@@ -4,8 +4,6 @@
 
 #include "job.h"
 
-#define ALGORITHM_BYTES 128
-
 typedef struct average {
     train_job *job;
     gcoll_allreduce_options options;

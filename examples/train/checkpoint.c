@@ -57,6 +57,14 @@ bool checkpoint_matches(const checkpoint *self, const checkpoint *other, char *w
            fail(what, bytes, "--rate: %.15g here, %.15g there", self->rate, other->rate);
 }
 
+/* Messages are short: of a long path its end, and what is behind it is still said. */
+#define SHOWN_BYTES 100
+
+static const char *shown(const char *path) {
+    const size_t length = strlen(path);
+    return length > SHOWN_BYTES ? path + length - SHOWN_BYTES : path;
+}
+
 static uint64_t hash_of(checkpoint header, const float *weights, const float *velocity) {
     const uint64_t bytes = header.parameters * sizeof(float);
     header.hash = 0;
@@ -95,12 +103,13 @@ bool checkpoint_write(const char *path, const checkpoint *self, const float *wei
     checkpoint header = *self;
     header.hash = hash_of(header, weights, velocity);
     if ((size_t)snprintf(temporary, sizeof temporary, "%s.new", path) >= sizeof temporary) {
-        return fail(what, bytes, "the name of the checkpoint is too long");
+        return fail(what, bytes, "the name of the checkpoint has %zu bytes; allowed: up to %zu", strlen(path),
+                    sizeof temporary - sizeof ".new");
     }
     if (!write_file(temporary, &header, weights, velocity) || rename(temporary, path) != 0) {
         const int error = errno;
         (void)unlink(temporary);
-        return fail(what, bytes, "writing the checkpoint %s: %s", path, strerror(error));
+        return fail(what, bytes, "writing the checkpoint %s: %s", shown(path), strerror(error));
     }
     keep_name(path);
     return true;
@@ -111,17 +120,17 @@ static bool read_file(FILE *file, const char *path, checkpoint *self, float *wei
     checkpoint found;
     char difference[100];
     if (fread(&found, sizeof found, 1, file) != 1 || memcmp(found.magic, magic, sizeof magic) != 0) {
-        return fail(what, bytes, "%s is not a checkpoint of this program", path);
+        return fail(what, bytes, "%s is not a checkpoint of this program", shown(path));
     }
     if (!checkpoint_matches(self, &found, difference, sizeof difference)) {
-        return fail(what, bytes, "%s is of another training: %s", path, difference);
+        return fail(what, bytes, "%s is of another training: %s", shown(path), difference);
     }
     const size_t count = self->parameters;
     if (fread(weights, sizeof(float), count, file) != count ||
         fread(velocity, sizeof(float), count, file) != count || fgetc(file) != EOF ||
         memchr(found.algorithm, '\0', sizeof found.algorithm) == NULL ||
         found.hash != hash_of(found, weights, velocity)) {
-        return fail(what, bytes, "%s is damaged", path);
+        return fail(what, bytes, "%s is damaged", shown(path));
     }
     *self = found;
     return true;
@@ -131,7 +140,7 @@ bool checkpoint_read(const char *path, checkpoint *self, float *weights, float *
                      size_t bytes) {
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
-        return fail(what, bytes, "reading the checkpoint %s: %s", path, strerror(errno));
+        return fail(what, bytes, "reading the checkpoint %s: %s", shown(path), strerror(errno));
     }
     const bool good = read_file(file, path, self, weights, velocity, what, bytes);
     (void)fclose(file);

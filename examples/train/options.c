@@ -95,7 +95,8 @@ static bool read_slow(const flag *f, const char *text, train_options *self) {
     unsigned rank;
     double percent;
     int used = 0;
-    if (sscanf(text, "%9u:%lf%n", &rank, &percent, &used) != 2 || text[used] != '\0' || text[0] == '-' ||
+    if (strspn(text, "0123456789.:") != strlen(text) ||
+        sscanf(text, "%9u:%lf%n", &rank, &percent, &used) != 2 || text[used] != '\0' ||
         !(percent >= f->least && percent <= f->most)) {
         return bad(f, text, "RANK:PERCENT, 0 to 1000 percent, as 1:10");
     }
@@ -191,6 +192,11 @@ static bool check(train_options *self, bool has_rank) {
     }
     if (self->resume && self->checkpoint == NULL) {
         complain("--resume: needs --checkpoint FILE to go on from");
+        return false;
+    }
+    if (strlen(self->algorithm) >= ALGORITHM_BYTES) {
+        complain("--algorithm: found %zu bytes; allowed: up to %d", strlen(self->algorithm),
+                 ALGORITHM_BYTES - 1);
         return false;
     }
     if (strcmp(self->algorithm, "auto") != 0 &&

@@ -16,6 +16,8 @@ typedef enum monitoring {
 #define TRAIN_FAILED 1
 #define TRAIN_USAGE  2
 
+#define ALGORITHM_BYTES 128 /* of the name of an algorithm with its options, and the zero behind it */
+
 typedef struct train_options {
     /* Who takes part. local: so many ranks, started here; 0: this is `rank` of `size`. */
     uint32_t local, rank, size;

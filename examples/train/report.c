@@ -2,10 +2,12 @@
  * an allreduce takes from a rank's own arrival, and the time of the training. */
 #include "report.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct rank_report {
     double images, train_s, compute_s, allreduce_s;
@@ -31,9 +33,13 @@ static void print_whole(const trainer *t, const rank_report *ranks, double steps
     }
     (void)printf("\n%-24s  %7s  %6s  %10s  %10s  %13s  %10s  %16s\n", "algorithm", "monitor", "steps",
                  "total s", "compute s", "allreduce ms", "accuracy %", "weights");
-    (void)printf("%-24s  %7s  %6.0f  %10.3f  %10.3f  %13.3f  %10.1f  %016" PRIx64 "\n", t->average.algorithm,
+    char accuracy[16] = "-"; /* nothing was tested */
+    if (t->tested) {
+        (void)snprintf(accuracy, sizeof accuracy, "%.1f", t->accuracy);
+    }
+    (void)printf("%-24s  %7s  %6.0f  %10.3f  %10.3f  %13.3f  %10s  %016" PRIx64 "\n", t->average.algorithm,
                  monitoring_name(t->options.monitor), (double)t->average.steps, total_s, mean.compute_s,
-                 1000 * mean.allreduce_s / steps, t->accuracy, t->weights);
+                 1000 * mean.allreduce_s / steps, accuracy, t->weights);
 }
 
 bool report(trainer *t) {
@@ -56,5 +62,9 @@ bool report(trainer *t) {
         print_whole(t, ranks, steps);
     }
     free(ranks);
+    if (good && (fflush(stdout) != 0 || ferror(stdout))) {
+        complain("rank %u: writing the results: %s", t->job->rank, strerror(errno));
+        good = false;
+    }
     return good;
 }

@@ -20,7 +20,8 @@ typedef struct trainer {
     double train_s;   /* in steps */
     uint64_t images;  /* used in steps */
     uint64_t weights; /* their hash after the latest epoch */
-    double accuracy;  /* of all ranks' images for testing after the latest epoch, in percent */
+    bool tested;      /* there are images for testing, and was an epoch */
+    double accuracy;  /* if tested: of all ranks' images after the latest epoch, in percent */
 } trainer;
 
 /* What is counted over images. */

@@ -98,12 +98,15 @@ static bool tell(trainer *self, const tally *training, const tally *testing, dou
                                              GCOLL_FLOAT64, GCOLL_SUM, NULL))) {
         return false;
     }
+    self->tested = sums[5] > 0;
     self->accuracy = 100 * sums[4] / fmax(sums[5], 1);
     if (self->job->rank == 0) {
-        (void)printf("epoch %" PRIu64
-                     "/%u   training: loss %.4f, %5.1f %% right   test: loss %.4f, %5.1f %% right   %.2f s\n",
-                     self->state.epoch, self->options.epochs, sums[0] / sums[2], 100 * sums[1] / sums[2],
-                     sums[3] / fmax(sums[5], 1), self->accuracy, seconds);
+        (void)printf("epoch %" PRIu64 "/%u   training: loss %.4f, %5.1f %% right", self->state.epoch,
+                     self->options.epochs, sums[0] / sums[2], 100 * sums[1] / sums[2]);
+        if (self->tested) {
+            (void)printf("   test: loss %.4f, %5.1f %% right", sums[3] / sums[5], self->accuracy);
+        }
+        (void)printf("   %.2f s\n", seconds);
         (void)fflush(stdout);
     }
     return true;
