@@ -11,8 +11,8 @@ target_link_libraries(train_gradient_test PRIVATE train_double)
 
 if(GCOLL_BENCHMARK OR GCOLL_TOOLS)
   # What starts ranks is linked too, to be given ranks that misbehave.
-  add_library(train_starts OBJECT ${PROJECT_SOURCE_DIR}/examples/train/local.c ${PROJECT_SOURCE_DIR}/examples/train/options.c
-              ${PROJECT_SOURCE_DIR}/examples/train/pace.c)
+  add_library(train_starts OBJECT ${PROJECT_SOURCE_DIR}/examples/train/local.c ${PROJECT_SOURCE_DIR}/examples/train/job.c
+              ${PROJECT_SOURCE_DIR}/examples/train/options.c ${PROJECT_SOURCE_DIR}/examples/train/pace.c)
   target_link_libraries(train_starts PRIVATE gcoll_flags gcoll)
   gcoll_test(train_test SOURCES train_test.cc train_failure_test.cc)
   target_link_libraries(train_test PRIVATE train_starts gcoll PkgConfig::json_c util)

@@ -1,9 +1,11 @@
 // examples/train: what it says when it cannot.
+#include <cmath>
 #include <csignal>
 
 #include "test/train_support.h"
 
 extern "C" {
+#include "examples/train/job.h"
 #include "examples/train/local.h"
 }
 
@@ -225,6 +227,27 @@ TEST(TrainLocal, OtherChildrenAreNoRanks) {
     const strings rest = small({"--local", "2"});
     arguments.insert(arguments.end(), rest.begin(), rest.end());
     expect_good(program_test::run("/bin/sh", arguments));
+}
+
+// Rank 2 has one bit that the others have not.
+int compares_weights(const train_options *options) {
+    train_job job;
+    float weights[3] = {1, 2, options->rank == 2 ? std::nextafter(3.0F, 4.0F) : 3};
+    uint64_t hash = 0;
+    const bool opened = job_open(&job, options);
+    const bool agree = opened && job_agree(&job, weights, sizeof weights - sizeof weights[2], &hash);
+    const bool differ = opened && !job_agree(&job, weights, sizeof weights, &hash);
+    job_close(&job);
+    return agree && differ && hash == hash_bytes(HASH_BEGIN, weights, sizeof weights) ? 7 : TRAIN_FAILED;
+}
+
+// That they would be found if they did: trainings have no such weights to show it with.
+TEST(TrainLocal, WeightsThatDifferInABitAreFoundByAllRanks) {
+    train_options options = {};
+    options.local = options.size = 3;
+    options.timeout_s = 30;
+    EXPECT_EXIT(exit(local_run(&options, compares_weights)), testing::ExitedWithCode(7),
+                "the weights of rank 2 .[0-9a-f]+. are not those of rank 0 .[0-9a-f]+.");
 }
 
 int fails_or_waits_for_ever(const train_options *options) {
