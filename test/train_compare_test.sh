@@ -25,6 +25,20 @@ grep -qF '| 1.000 (1.000 to 1.000) | 1.000 (1.000 to 1.000) |' "$place/table" ||
 ratio=$(awk '$2 != "balanced" {t[$1 $3] = $7} END {a = t["1ring"] / t["1linear"]; b = t["2ring"] / t["2linear"]; printf "%.3f", (a + b) / 2}' "$place/raw")
 grep -F '| slow 2:50 % | linear |' "$place/table" | grep -qF "| $ratio (" || fail "the speedup is not $ratio: $(cat "$place/table" "$place/raw")"
 
+# A round that was broken off counts for nothing, and the next ones go on.
+awk 'NR <= 3 { $1 = 3; $7 = 9999; print }' "$place/raw" >"$place/broken"
+cat "$place/broken" >>"$place/raw"
+"$compare" --program "$program" --rounds 1 --ranks 3 --slow 2:50 --only ring,linear --raw "$place/raw" -- \
+    --channels 4 --images 24 --epochs 1 --batch 2 >"$place/table" || fail "after a round that was broken off"
+[ "$(grep -c '^4 ' "$place/raw")" -eq 4 ] || fail "no fourth round: $(cat "$place/raw")"
+[ "$(wc -l <"$place/table")" -eq 6 ] || fail "not six lines: $(cat "$place/table")"
+! grep -qE '9999|inf|nan' "$place/table" || fail "the round that was broken off counts: $(cat "$place/table")"
+
+# One rank sends nothing: 0 ms by 0 ms is no fault.
+"$compare" --program "$program" --rounds 1 --ranks 1 --slow 0:10 --only ring,linear -- --channels 1 --images 2 --epochs 1 >"$place/table" ||
+    fail "one rank"
+[ "$(wc -l <"$place/table")" -eq 6 ] || fail "one rank: $(cat "$place/table")"
+
 refused() { # TEXT FLAG...
     local text=$1 status=0
     shift
