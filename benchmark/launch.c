@@ -45,12 +45,19 @@ static void remove_folder(const char *path) {
     (void)nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
+/* One that was to be ignored when the program began, as SIGHUP under nohup, stays so: blocked, it would come
+ * all the same. */
 static void signals_of_parent(sigset_t *set) {
+    static const int stop[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction found;
     (void)sigemptyset(set);
+    for (size_t i = 0; i < sizeof stop / sizeof stop[0]; i++) {
+        if (sigaction(stop[i], NULL, &found) == 0 && found.sa_handler != SIG_IGN) {
+            (void)sigaddset(set, stop[i]);
+        }
+    }
+    (void)signal(SIGCHLD, SIG_DFL); /* ignored, it would never come, and nobody's end be known */
     (void)sigaddset(set, SIGCHLD);
-    (void)sigaddset(set, SIGINT);
-    (void)sigaddset(set, SIGTERM);
-    (void)sigaddset(set, SIGHUP);
 }
 
 /* In the child, before anything else. False: the parent has gone. */

@@ -91,6 +91,27 @@ TEST_P(Stop, CleansUp) {
     close(from);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Stop, testing::Values(SIGINT, SIGTERM));
+INSTANTIATE_TEST_SUITE_P(All, Stop, testing::Values(SIGINT, SIGTERM, SIGHUP));
+
+// nohup: what was to be ignored when it began does not end it.
+TEST(Bench, AHangupThatIsIgnoredDoesNotEndIt) {
+    folder place;
+    std::string fifo = place.path + "/output";
+    ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+    int from = open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
+    process p(GCOLL_BENCH, {"--local=2", "--bytes=4", "--iterations=10", "--compute=50", "--output", fifo},
+              {}, SIGHUP);
+    struct pollfd head = {from, POLLIN, 0};
+    ASSERT_EQ(poll(&head, 1, limit_s * 1000), 1);
+    kill(p.pid, SIGHUP);
+    EXPECT_EQ(p.wait(), 0) << read_all(p.err);
+    close(from);
+}
+
+// Whoever ignores the end of children hands that down.
+TEST(Bench, EndsWhereTheEndOfChildrenWasIgnored) {
+    process p(GCOLL_BENCH, {"--local=2", "--bytes=4", "--iterations=2"}, {}, SIGCHLD);
+    EXPECT_EQ(p.wait(), 0) << read_all(p.err);
+}
 
 } // namespace

@@ -4,6 +4,8 @@
 
 #include "test/program.h"
 
+#include <csignal>
+
 namespace bench_test {
 
 using program_test::contains;
@@ -31,7 +33,8 @@ struct process {
     std::FILE *out = std::tmpfile();
     std::FILE *err = std::tmpfile();
 
-    process(const char *program, strings arguments, const strings &environment = {}) {
+    // ignored: a signal that it is begun with ignored.
+    process(const char *program, strings arguments, const strings &environment = {}, int ignored = 0) {
         std::vector<char *> argv = {const_cast<char *>(program)};
         for (std::string &argument : arguments) {
             argv.push_back(argument.data());
@@ -44,6 +47,9 @@ struct process {
             dup2(fileno(err), 2);
             for (const std::string &setting : environment) {
                 putenv(strdup(setting.c_str()));
+            }
+            if (ignored != 0) {
+                signal(ignored, SIG_IGN);
             }
             alarm(limit_s);
             execv(program, argv.data());
