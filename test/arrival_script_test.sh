@@ -34,6 +34,8 @@ refused "--fast: no such option; see --help" --fast
 refused "--rounds: a value is missing" --rounds
 refused "--rounds: found '0'; allowed: 1 to 999" --rounds 0
 refused "--hosts: found '1'; allowed: 2 to 250" --hosts 1
+refused "--rounds: found '08'; allowed: 1 to 999" --rounds 08
+refused "--rate: found '0mbit'; allowed: as 100mbit, 1gbit" --rate 0mbit
 refused "--rate: found '100'; allowed: as 100mbit, 1gbit" --rate 100
 refused "--sizes: found '64'; allowed: of 128 512 1024 2048 4096 8192" --sizes 512,64
 refused "--delays: found '*'; allowed: of 0 1 5 10 50 100 500 1000" --delays '*'
@@ -50,6 +52,9 @@ line() {
     line 2 ring ring 100000 && line 2 monitor pre_reduced_ring:ahead=0 80000
     line 3 ring ring 120000 && line 3 monitor ring 120000
 } >"$work/out/measured.json"
+arrival --report || fail "status $?: $(cat "$work/err")"
+refused "--output: found in $work/out: 8 hosts, 100mbit; allowed: what --hosts and --rate say, 4 hosts, 100mbit" --report --hosts 4
+refused "--output: found in $work/out: 8 hosts, 100mbit; allowed: what --hosts and --rate say, 8 hosts, 1gbit" --rate 1gbit
 arrival --report || fail "status $?: $(cat "$work/err")"
 cat "$work/text"
 [ ! -s "$work/err" ] || grep -qFx "benchmark/arrival: no gnuplot, no picture" "$work/err" || fail "$(cat "$work/err")"
