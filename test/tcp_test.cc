@@ -387,6 +387,31 @@ TEST(Tcp, ASleeperIsWokenByASocketThatWasNotPolled) {
     two.check();
 }
 
+// What nobody waits for comes all the same, while others are waited for and while the thread sleeps.
+TEST(Tcp, AReceiveInTheBackgroundCostsNoPolls) {
+    Unwatched two;
+    for (uint32_t i = 0; i < 10; i++) {
+        two[1].receive(0, 4, i, 100, 0, true);
+        EXPECT_EQ(two.pair(1)->posted, 0u);
+        two[1].progress(0);
+        EXPECT_EQ(two.tcp(1)->hot_count, 0u);
+        two[0].send(1, 4, i, 100);
+        kTcp->flush(two[0].endpoint);
+        if (i % 2 == 0)
+            gcoll_tcp_block(two.tcp(1), 20000000);
+        EXPECT_TRUE(two.turn([&] { return two.all_done(); }));
+        EXPECT_EQ(two.pair(1)->posted, 0u);
+    }
+    two[1].receive(0, 4, 10, 100, 0, true);
+    two[1].receive(0, 5, 0, 100);
+    EXPECT_EQ(two.pair(1)->posted, 1u);
+    two[0].send(1, 4, 10, 100);
+    two[0].send(1, 5, 0, 100);
+    EXPECT_TRUE(two.turn([&] { return two.all_done(); }));
+    EXPECT_EQ(two.pair(1)->posted, 0u);
+    two.check();
+}
+
 // A thread that is held up between setting its alarm and polling must not wait for good.
 TEST(Tcp, AnAlarmThatIsDueAlreadyEndsTheWait) {
     Two two;

@@ -135,9 +135,11 @@ class Rank {
     }
 
     // granule 0: into memory; else by consume.
-    Message &receive(uint32_t peer, uint64_t stream, uint32_t index, uint64_t bytes, uint32_t granule = 0) {
+    Message &receive(uint32_t peer, uint64_t stream, uint32_t index, uint64_t bytes, uint32_t granule = 0,
+                     bool background = false) {
         Message &message = make(peer, stream, index, bytes);
         message.m.granule = granule;
+        message.m.background = background;
         if (granule) {
             message.m.data = nullptr;
             message.m.consume = on_consume;
@@ -393,7 +395,7 @@ inline void post_traffic(Rank &rank, std::vector<Traffic> traffic, uint64_t seed
         if (t.from == rank.rank)
             rank.send(t.to, t.stream, t.index, t.bytes, t.open);
         if (t.to == rank.rank)
-            rank.receive(t.from, t.stream, t.index, t.bytes, t.granule);
+            rank.receive(t.from, t.stream, t.index, t.bytes, t.granule, random() % 4 == 0);
         if (progress && random() % 4 == 0)
             rank.progress(0);
     }

@@ -45,6 +45,7 @@ struct gcoll_message {
     bool by_device;      /* the data may lie in the memory of a device: the network's device moves them, the
                           * host never touches them. The same on both sides */
     bool announced;      /* send: the peer may peek for it, so it is told of it even while it has to wait */
+    bool background;     /* receive: nobody waits for it, so it is not looked for as often as the others */
     void (*done)(gcoll_message *message);
     void *owner; /* the caller's */
 

@@ -96,7 +96,7 @@ static uint64_t hash_key(const gcoll_call *key, uint32_t number) {
     return hash;
 }
 
-static gcoll_status make_site(gcoll_arrival *arrival, const gcoll_call *key, uint64_t hash) {
+static gcoll_status make_site(gcoll_arrival *arrival, const gcoll_call *call) {
     const uint32_t size = arrival->context->size;
     gcoll_site *site = &arrival->sites[arrival->site_count];
     memset(site, 0, sizeof *site);
@@ -110,8 +110,8 @@ static gcoll_status make_site(gcoll_arrival *arrival, const gcoll_call *key, uin
         free(site->views);
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "the monitor: no memory for a site of %u ranks", size);
     }
-    site->key = *key;
-    site->hash = hash;
+    site->key = key_of(call);
+    site->hash = hash_key(&site->key, arrival->number);
     site->number = arrival->number;
     site->next = size > 1 ? GCOLL_ARRIVAL_FIRST : GCOLL_ARRIVAL_NEVER;
     site->now.unit_ns = 1;
@@ -121,14 +121,12 @@ static gcoll_status make_site(gcoll_arrival *arrival, const gcoll_call *key, uin
 
 /* *site is NULL if there are too many, on every rank alike. */
 static gcoll_status find_site(gcoll_arrival *arrival, const gcoll_call *call, gcoll_site **site) {
-    const gcoll_call key = key_of(call);
-    const uint64_t hash = hash_key(&key, arrival->number);
     *site = NULL;
     for (uint32_t i = 0; i < arrival->site_count; i++) {
         const uint32_t at =
             (arrival->guess + i) % arrival->site_count; /* mostly the latest, or the one after it */
         gcoll_site *tried = &arrival->sites[at];
-        if (tried->hash != hash || tried->number != arrival->number || !is_same_key(&tried->key, &key))
+        if (tried->number != arrival->number || !is_same_key(&tried->key, call))
             continue;
         arrival->guess = at;
         *site = tried;
@@ -136,7 +134,7 @@ static gcoll_status find_site(gcoll_arrival *arrival, const gcoll_call *call, gc
     }
     if (arrival->site_count == GCOLL_ARRIVAL_SITES)
         return GCOLL_OK;
-    gcoll_status status = make_site(arrival, &key, hash);
+    gcoll_status status = make_site(arrival, call);
     if (status == GCOLL_OK)
         *site = &arrival->sites[arrival->site_count - 1];
     return status;

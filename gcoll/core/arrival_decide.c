@@ -25,6 +25,9 @@
 #define COST_PART 1000
 /* Announcements are at least so frequent where they cost next to nothing. */
 #define USUAL_INTERVAL 8
+/* As long as nothing changes they need not come more often than this. A message between two short calls costs
+ * more than itself: ranks that share processors fall out of step, which takes some 0.6 ms to mend. */
+#define STEADY_NS 100e6
 /* Calls for which a rank that reported an edge is expected to do so again. */
 #define EDGE_CALLS 4
 /* Segments by which a rank may be later than the first and still be told apart. */
@@ -203,11 +206,11 @@ static double round_ns(const gcoll_site *site) {
     return count > 0 ? sum / count : 0;
 }
 
-/* So many calls that messages take little of them. */
+/* So many calls that a report from and an announcement to each rank take little of them. */
 static uint32_t least_interval(const gcoll_context *context, const gcoll_site *site) {
     const gcoll_basis *basis = context->basis;
     const double message = basis->sharing.message > 0 ? basis->sharing.message : basis->cost.alpha;
-    const double cost_ns = 1e9 * message * (context->size - 1.0) * COST_PART, round = round_ns(site);
+    const double cost_ns = 1e9 * message * 2 * (context->size - 1.0) * COST_PART, round = round_ns(site);
     const double calls = round > 0 ? cost_ns / round : USUAL_INTERVAL;
     return calls < GCOLL_ARRIVAL_FEWEST ? GCOLL_ARRIVAL_FEWEST
            : calls < GCOLL_ARRIVAL_MOST ? (uint32_t)calls
@@ -220,8 +223,10 @@ static uint32_t interval_of(const gcoll_context *context, const gcoll_site *site
     const uint32_t least = least_interval(context, site);
     if (is_changed || site->now.interval < GCOLL_ARRIVAL_FEWEST)
         return least;
-    const uint32_t most = least > USUAL_INTERVAL ? least : USUAL_INTERVAL;
-    const uint32_t doubled = 2 * site->now.interval;
+    const double round = round_ns(site), calls = round > 0 ? STEADY_NS / round : USUAL_INTERVAL;
+    const uint32_t steady = calls < GCOLL_ARRIVAL_MOST ? (uint32_t)calls : GCOLL_ARRIVAL_MOST;
+    const uint32_t usual = least > USUAL_INTERVAL ? least : USUAL_INTERVAL;
+    const uint32_t most = steady > usual ? steady : usual, doubled = 2 * site->now.interval;
     return doubled < most ? doubled : most;
 }
 

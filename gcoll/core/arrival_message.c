@@ -265,6 +265,7 @@ static void await_next(gcoll_arrival *arrival) {
                                                     .granule = 1,
                                                     .bytes = announcement_bytes(context),
                                                     .data = arrival->announcement.bytes,
+                                                    .background = true,
                                                     .done = announcement_came,
                                                     .owner = arrival};
     context->transport->post_recv(context->endpoint, 0, &arrival->announcement.message);
@@ -342,6 +343,7 @@ void gcoll_arrival_open(gcoll_arrival *arrival) {
                                        .granule = 1,
                                        .bytes = REPORT_BYTES,
                                        .data = box->bytes,
+                                       .background = true,
                                        .done = report_came,
                                        .owner = box};
         context->transport->post_recv(context->endpoint, peer, &box->message);

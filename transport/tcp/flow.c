@@ -272,7 +272,7 @@ void gcoll_tcp_finish_recv(gcoll_tcp_pair *pair, gcoll_slot *slot) {
         }
     }
     gcoll_match_remove(&pair->incoming, slot);
-    pair->posted--;
+    pair->posted -= !message->background;
     gcoll_tcp_complete(pair->tcp, message);
 }
 
@@ -294,6 +294,14 @@ static void take_held(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     }
 }
 
+/* Each poll reads the sockets of pairs that somebody waits for. */
+static void count_posted(gcoll_tcp_pair *pair, const gcoll_message *message) {
+    if (!message->background) {
+        pair->posted++;
+        gcoll_tcp_make_hot(pair);
+    }
+}
+
 static void post_to_known(gcoll_tcp_pair *pair, gcoll_slot *slot, gcoll_message *message) {
     if (slot->message != NULL) {
         gcoll_tcp_fail(pair, GCOLL_ERR_INTERNAL, "was asked twice for message (%llu, %u)",
@@ -305,8 +313,7 @@ static void post_to_known(gcoll_tcp_pair *pair, gcoll_slot *slot, gcoll_message 
         return;
     }
     slot->message = message;
-    pair->posted++;
-    gcoll_tcp_make_hot(pair);
+    count_posted(pair, message);
     if (slot->flags & GCOLL_TCP_STARTED) {
         take_held(pair, slot);
         return;
@@ -346,8 +353,7 @@ void gcoll_tcp_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message 
     slot->message = message;
     slot->flags = GCOLL_TCP_UNGRANTED;
     gcoll_slot_append(&pair->ungranted, slot);
-    pair->posted++;
-    gcoll_tcp_make_hot(pair);
+    count_posted(pair, message);
     if (wants_grant(pair, slot)) {
         grant(pair, slot);
     }

@@ -172,7 +172,7 @@ struct gcoll_tcp_pair {
     /* Incoming. */
     gcoll_match incoming;
     gcoll_slot_list ungranted; /* posted, not started, not granted */
-    uint32_t posted;           /* posted receives that are not done */
+    uint32_t posted;           /* receives that somebody waits for */
     uint32_t granted;          /* grants that no message has answered */
     uint32_t offered;          /* offers of the peer that no message has followed */
     bool starved;              /* some grant waits for `granted` to fall */
@@ -226,7 +226,7 @@ struct gcoll_tcp {
 
     gcoll_tcp_pair **pairs; /* by rank; NULL until needed */
     gcoll_tcp_pair *outputs;
-    gcoll_tcp_pair *hot; /* connected, with posted receives */
+    gcoll_tcp_pair *hot; /* connected, and somebody waits for something of theirs */
     uint32_t hot_count;
     gcoll_tcp_socket *unwatched; /* not polled by libuv, as they are read directly; their pairs are hot */
     uint32_t streak;             /* direct reads that found something since libuv last had all sockets */

@@ -1,0 +1,160 @@
+/*
+ * benchmark/monitor_cost.c - what the monitor costs ranks that are never late.
+ *
+ * Differences of a few percent drown in what a machine does between two runs. So each rank has three
+ * contexts, one with the monitor and two without, and they take turns, some milliseconds each, in an order
+ * that changes from round to round. What counts are the ratios of each round; that of the two contexts
+ * without is the error.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <gcoll/gcoll.h>
+
+enum { MONITOR, PLAIN, PLAIN_AGAIN, KINDS };
+
+typedef struct setting {
+    uint32_t rank, size, calls, rounds;
+    uint64_t bytes;
+    const char *store;
+} setting;
+
+static const char usage[] =
+    "monitor_cost RANK SIZE STORE BYTES [CALLS [ROUNDS]] - what the monitor costs ranks that are never late\n"
+    "Rank RANK of SIZE ranks, which meet in STORE (file:DIR or redis://host), makes CALLS allreduces (200) "
+    "of BYTES\n"
+    "bytes of float32 with the monitor, without, and without again, in turn, ROUNDS times (101). Rank 0 "
+    "prints.\n";
+
+static void check(gcoll_status status) {
+    if (status != GCOLL_OK) {
+        (void)fprintf(stderr, "monitor_cost: %s: %s\n", gcoll_status_text(status), gcoll_last_error());
+        exit(1);
+    }
+}
+
+static double now_us(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static int by_value(const void *left, const void *right) {
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static void print(const char *what, double *values, uint32_t count) {
+    qsort(values, count, sizeof *values, by_value);
+    printf("%-22s %9.3f   (quartiles %.3f, %.3f)\n", what, values[count / 2], values[count / 4],
+           values[count - 1 - count / 4]);
+}
+
+static gcoll_context *open_context(const setting *s, int kind, gcoll_store *store) {
+    static const char *const jobs[KINDS] = {"monitor", "plain", "plain-again"};
+    gcoll_context *context;
+    gcoll_context_options options;
+    gcoll_context_options_init(&options);
+    options.rank = s->rank;
+    options.size = s->size;
+    options.store = store;
+    options.job = jobs[kind];
+    options.tuning = "default"; /* so that all three choose alike */
+    options.monitor = kind == MONITOR;
+    check(gcoll_context_create(&options, &context));
+    return context;
+}
+
+/* Microseconds a call. */
+static double time_calls(gcoll_context *context, float *data, const setting *s) {
+    const uint64_t count = s->bytes / sizeof *data;
+    const double begin = now_us();
+    for (uint32_t i = 0; i < s->calls; i++)
+        check(gcoll_allreduce(context, NULL, data, count, GCOLL_FLOAT32, GCOLL_MAX, NULL));
+    return (now_us() - begin) / s->calls;
+}
+
+static void report(double *us, const setting *s) {
+    double *const ratio = us + (size_t)KINDS * s->rounds;
+    printf("%u ranks, %" PRIu64 " bytes, %u calls a turn, %u rounds\n", s->size, s->bytes, s->calls,
+           s->rounds);
+    static const char *const names[] = {"monitor / without", "", "without / without"};
+    for (int kind = MONITOR; kind < KINDS; kind += PLAIN_AGAIN) {
+        for (uint32_t i = 0; i < s->rounds; i++)
+            ratio[i] = us[(size_t)kind * s->rounds + i] / us[(size_t)PLAIN * s->rounds + i];
+        print(names[kind], ratio, s->rounds);
+    }
+    print("monitor, us", us, s->rounds);
+    print("without, us", us + s->rounds, s->rounds);
+}
+
+static void run(const setting *s) {
+    gcoll_store *store;
+    gcoll_context *contexts[KINDS];
+    check(gcoll_store_open(s->store, 30000, &store));
+    for (int kind = 0; kind < KINDS; kind++)
+        contexts[kind] = open_context(s, kind, store);
+    float *data = calloc(s->bytes / sizeof *data, sizeof *data);
+    double *us = calloc((size_t)s->rounds * (KINDS + 1), sizeof *us);
+    if (!data || !us) {
+        (void)fprintf(stderr, "monitor_cost: no memory for %" PRIu64 " bytes\n", s->bytes);
+        exit(1);
+    }
+    for (int kind = 0; kind < KINDS; kind++)
+        (void)time_calls(contexts[kind], data, s);
+    for (uint32_t i = 0; i < s->rounds; i++)
+        for (uint32_t turn = 0; turn < KINDS; turn++) {
+            const uint32_t kind = i % 2 ? (i / 2 + turn) % KINDS : (i / 2 + KINDS - turn) % KINDS;
+            us[(size_t)kind * s->rounds + i] = time_calls(contexts[kind], data, s);
+        }
+    if (s->rank == 0)
+        report(us, s);
+    for (int kind = 0; kind < KINDS; kind++)
+        gcoll_context_destroy(contexts[kind]);
+    gcoll_store_destroy(store);
+    free(data);
+    free(us);
+}
+
+static bool read_number(const char *name, const char *text, uint64_t least, uint64_t most, uint64_t *value) {
+    char *end;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    if (errno == 0 && *end == '\0' && text[0] >= '0' && text[0] <= '9' && *value >= least && *value <= most)
+        return true;
+    (void)fprintf(stderr, "monitor_cost: %s: is %s; allowed are numbers from %" PRIu64 " to %" PRIu64 "\n",
+                  name, text, least, most);
+    return false;
+}
+
+static bool read_setting(int argc, char **argv, setting *s) {
+    uint64_t rank, size, calls, rounds;
+    if (argc < 5 || argc > 7) {
+        (void)fputs(usage, stderr);
+        return false;
+    }
+    if (!read_number("SIZE", argv[2], 1, 1000, &size) || !read_number("RANK", argv[1], 0, size - 1, &rank) ||
+        !read_number("BYTES", argv[4], 4, 1 << 30, &s->bytes) ||
+        !read_number("CALLS", argc > 5 ? argv[5] : "200", 1, 1000000, &calls) ||
+        !read_number("ROUNDS", argc > 6 ? argv[6] : "101", 1, 10000, &rounds))
+        return false;
+    *s = (setting){.rank = (uint32_t)rank,
+                   .size = (uint32_t)size,
+                   .calls = (uint32_t)calls,
+                   .rounds = (uint32_t)rounds,
+                   .bytes = s->bytes,
+                   .store = argv[3]};
+    return true;
+}
+
+int main(int argc, char **argv) {
+    setting s = {0};
+    if (!read_setting(argc, argv, &s))
+        return 2;
+    run(&s);
+    return 0;
+}
