@@ -65,8 +65,8 @@ TEST(Faults, LostReportsAreNotMissed) {
 }
 
 // To a reduce of rank 0, nothing but announcements comes from rank 0. The one that rank 2 does not get is as
-// bad as any message that is lost: an error, and no result that is wrong. Rank 2 waits for rank 0, and others
-// for rank 2, and all of them answer; so whoever runs out of time first names whom it waits for.
+// bad as any message that is lost: an error, and no result that is wrong. Rank 2 waits for rank 0, which has
+// gone on, as if it made no such call.
 TEST(Faults, ALostAnnouncementEndsInAnError) {
     Job job = watched(4, "inproc");
     job.timeout_ms = 1500;
@@ -86,10 +86,42 @@ TEST(Faults, ALostAnnouncementEndsInAnError) {
         }
         EXPECT_NE(status, GCOLL_OK);
         if (rank == 2) {
-            EXPECT_EQ(status, GCOLL_ERR_TIMEOUT) << told(status);
+            EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
             EXPECT_EQ(call, 5); /* the first that an announcement is waited for */
         }
     });
+}
+
+// Rank 0 makes the others' calls in another form, so that it has nothing to announce. It is told as soon as
+// it is asked whether it is alive, long before time is out.
+TEST(Faults, ADeciderThatCallsInAnotherFormIsTold) {
+    for (bool named : {false, true}) {
+        Job job = watched(3, "tcp");
+        job.timeout_ms = 4000;
+        run_threads(job, [&](uint32_t rank, gcoll_context *context) {
+            gcoll_status status = GCOLL_OK;
+            for (uint32_t call = 0; call < 8 && status == GCOLL_OK; call++) {
+                const gcoll_allreduce_options options =
+                    collective_support::by("ring"); // which auto takes, too
+                float one = 1;
+                gcoll_request *request = nullptr;
+                if (rank != 0 || named) {
+                    status = gcoll_allreduce(context, nullptr, &one, 1, GCOLL_FLOAT32, GCOLL_SUM,
+                                             rank == 0 ? &options : nullptr);
+                    continue;
+                }
+                status = gcoll_allreduce_start(context, nullptr, &one, 1, GCOLL_FLOAT32, GCOLL_SUM, nullptr,
+                                               &request);
+                if (status == GCOLL_OK)
+                    status = gcoll_request_wait(&request);
+            }
+            EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+            EXPECT_NE(told(status).find("rank 0 does not block in it, or names an algorithm"),
+                      std::string::npos)
+                << told(status);
+            EXPECT_EQ(gcoll_context_culprit(context), 0);
+        });
+    }
 }
 
 // A wrong byte in an announcement is found, and rank 0 named.
@@ -108,6 +140,32 @@ TEST(Faults, AnAnnouncementWithoutSenseIsRefused) {
                 EXPECT_TRUE(status == GCOLL_ERR_PROTOCOL || status == GCOLL_ERR_MISMATCH) << told(status);
                 EXPECT_NE(told(status).find("the monitor"), std::string::npos) << told(status);
             }
+        });
+    }
+}
+
+// The edge that rank 1 reports before call 6 is changed into one before a call that nobody will come to. Who
+// reports no more edges is asked for none: announcements get rare again.
+TEST(Faults, AReportOfACallFarAwayIsIgnored) {
+    for (uint64_t byte : {23, 39}) { // the last of the call, and of the latest one
+        Agreement agreement;
+        Job job = watched(3, "inproc", true);
+        job.prepare = [byte](gcoll_hub *hub) {
+            for (uint32_t index = 0; index < 4; index++)
+                ASSERT_GCOLL_OK(gcoll_inproc_corrupt(hub, 1, 0, (UINT64_C(1) << 61) | 1, index, byte));
+        };
+        run_threads(job, [&](uint32_t rank, gcoll_context *context) {
+            for (uint32_t call = 0; call < 60; call++) {
+                if (rank == 1 && call < 10) {
+                    ASSERT_GCOLL_OK(gcoll_arrival_begin(context));
+                    ASSERT_GCOLL_OK(gcoll_arrival_edge(context, 0.5));
+                }
+                ASSERT_GCOLL_OK(sum(context, 100, call));
+                ASSERT_GCOLL_OK(gcoll_barrier(context, nullptr));
+            }
+            const gcoll_site_stats seen = stats(context);
+            agreement.add(common(seen));
+            EXPECT_LT(seen.announcements, 30u) << byte;
         });
     }
 }
@@ -159,6 +217,42 @@ TEST(Faults, ADeciderThatStopsForAWhileIsWaitedFor) {
             ASSERT_GCOLL_OK(sum(context, 500, call));
         }
         agreement.add(common(stats(context)));
+    });
+}
+
+// Rank 3 sends to rank 2 in each reduce, and leaves. Rank 0 comes later, announces to it in vain, and goes on
+// with rank 1.
+TEST(Faults, WhoHasLeftADuplicateNeedsNoAnnouncement) {
+    std::atomic<uint32_t> left{0};
+    Job job;
+    job.size = 4;
+    job.transport = "tcp";
+    job.adjust = [](uint32_t, gcoll_context_options *options) {
+        static const gcoll_cost_parameters costs = {6e-6, 0.25e-9, 0.1e-9}; // by which it is a binomial tree
+        options->monitor = 1;
+        options->cost = &costs;
+    };
+    run_threads(job, [&](uint32_t rank, gcoll_context *context) {
+        gcoll_context *other = nullptr;
+        ASSERT_GCOLL_OK(gcoll_context_duplicate(context, &other));
+        if (rank == 0) {
+            EXPECT_TRUE(gcoll_test::await(left, 1));
+        }
+        for (int32_t call = 0; call < 3; call++) {
+            int32_t total = -1;
+            EXPECT_GCOLL_OK(gcoll_reduce(other, &call, &total, 1, GCOLL_INT32, GCOLL_SUM, 0, nullptr));
+        }
+        gcoll_pair *pair = nullptr;
+        if (rank < 2) {
+            EXPECT_GCOLL_OK(gcoll_context_pair(other, 1 - rank, &pair));
+        }
+        for (int32_t i = 0; pair && i < 20; i++) {
+            int32_t got = -1;
+            EXPECT_GCOLL_OK(gcoll_pair_sendrecv(pair, 1, &i, sizeof i, pair, 1, &got, sizeof got));
+            usleep(5000); // what comes of the attempt comes meanwhile
+        }
+        gcoll_context_destroy(other);
+        left += rank == 3;
     });
 }
 

@@ -157,7 +157,12 @@ static void read_report(gcoll_arrival *arrival, uint32_t peer, const uint8_t *by
         gcoll_get_le(bytes + REPORT_HASH, 8) != arrival->sites[index].hash)
         return; /* of a site that this rank has not come to yet */
     gcoll_site *site = &arrival->sites[index];
-    const uint64_t latest = gcoll_get_le(bytes + REPORT_LATEST, 8);
+    const uint64_t latest = gcoll_get_le(bytes + REPORT_LATEST, 8),
+                   call = gcoll_get_le(bytes + REPORT_CALL, 8);
+    /* No rank gets past an announcement that this one has not made, nor far past the latest. */
+    const uint64_t farthest = site->next + (site->has_pending ? site->pending.interval : 0);
+    if (latest > farthest || call > farthest)
+        return;
     for (uint32_t i = GCOLL_ARRIVAL_SAMPLES; i-- > 0;) {
         const uint8_t *at = bytes + REPORT_SAMPLES + (size_t)i * SAMPLE_BYTES;
         const gcoll_arrival_sample sample = {latest - i, (int64_t)gcoll_get_le(at, 8),
@@ -167,8 +172,7 @@ static void read_report(gcoll_arrival *arrival, uint32_t peer, const uint8_t *by
     }
     const int64_t expected_ns = (int64_t)gcoll_get_le(bytes + REPORT_EXPECTED, 8);
     if (kind != GCOLL_ARRIVAL_HISTORY && is_time(expected_ns))
-        gcoll_arrival_note_expected(arrival, site, peer, (gcoll_arrival_report)kind,
-                                    gcoll_get_le(bytes + REPORT_CALL, 8), expected_ns);
+        gcoll_arrival_note_expected(arrival, site, peer, (gcoll_arrival_report)kind, call, expected_ns);
 }
 
 static void report_came(gcoll_message *message) {

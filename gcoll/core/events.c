@@ -29,9 +29,12 @@ static bool is_needed(const gcoll_context *context, uint32_t peer) {
 }
 
 /* What the store says of a rank that cannot be reached. Where nobody needs it, it is given the moment between
- * closing its door and taking its address away. */
+ * closing its door and taking its address away. Addresses of a duplicate are not in the store, so nobody
+ * takes them away: who is not needed is taken to have left. */
 static gcoll_status ask_store(gcoll_context *context, uint32_t peer, gcoll_note *cause) {
     char address[GCOLL_ADDRESS_MAX];
+    if (context->addresses && !is_needed(context, peer))
+        return GCOLL_ERR_NOT_FOUND;
     gcoll_status found = gcoll_rendezvous_lookup(context, peer, address, sizeof address, cause);
     for (int i = 0; i < LEAVING_LOOKS && found == GCOLL_OK && !is_needed(context, peer); i++) {
         usleep(LEAVING_PAUSE_MS * 1000);

@@ -249,6 +249,15 @@ static void probe_round(gcoll_context *context, bool first) {
     each_waited(context, ask, context);
 }
 
+/* Rank 0 announces what a call does before it begins it. So if it had begun more than this rank when it last
+ * answered, an interval ago, there is no announcement on its way: it did not make the call that this rank
+ * waits in, or not in this form. */
+static bool announces_nothing(const gcoll_context *context) {
+    const gcoll_peer *first = &context->peers[0];
+    return gcoll_arrival_waits(context) && first->asked == context->probe_round && first->answered &&
+           first->position > context->sequence;
+}
+
 static void give_up(gcoll_context *context, int64_t waited_ms) {
     struct suspicion suspicion = find_suspects(context);
     if (suspicion.silent != GCOLL_NO_RANK)
@@ -373,6 +382,13 @@ static void watch_over(gcoll_context *context, struct watch *watch, int64_t now)
                 ? 0ULL
                 : (unsigned long long)context->peers[suspicion.waited].position);
     }
+    if (!context->broken && watch->probed && now >= watch->next_probe_ms && announces_nothing(context))
+        gcoll_break_operation(
+            context, GCOLL_ERR_MISMATCH, 0,
+            "the monitor: rank 0 has begun %llu operations, rank %u waits to begin #%llu; rank "
+            "0 does not block in it, or names an algorithm, or calls something else",
+            (unsigned long long)context->peers[0].position, context->rank,
+            (unsigned long long)context->sequence + 1);
     if (!context->broken && now >= watch->next_probe_ms) {
         probe_round(context, !watch->probed);
         watch->probed = true;
