@@ -19,12 +19,11 @@ do for [column = 5:9] {
 set multiplot layout n,2 margins 0.085,0.985,56 / height,1 - 68 / height spacing 0.03,58 / height
 set logscale x
 set xrange [none / 1.35:most * 1.35]
-set yrange [floor(low * 20) / 20.0:ceil(top * 20) / 20.0]
+set yrange [floor(low * 20 - 0.4) / 20.0:ceil(top * 20 + 0.4) / 20.0]
 set xtics ("0" none)
 do for [d in delays] { if (d > 0) { set xtics add (d d + 0) } }
 set ytics 0.1
 set grid lc rgb "#cccccc" lw 1
-set bars 0.6
 set arrow from graph 0, first 1 to graph 1, first 1 nohead lc rgb "#808080" lw 1.5 back
 set arrow from first sqrt(none * least), graph 0 to first sqrt(none * least), graph 1 nohead lc rgb "#808080" dt 3 back
 unset key
@@ -38,13 +37,14 @@ do for [i = 1:n] {
         set xlabel (i == n ? "late by, ms (0 apart)" : "") offset 0,0.3
         set ylabel (left ? "time of ring / auto's" : "") offset 1.2,0
         set format y (left ? "%.1f" : "")
-        # joined from the least delay on; the measured last, above the others
-        plot data using (here(mode, k) && $4 > 0 ? $4 : NaN):9 with linespoints lc rgb "#555555" dt 3 lw 2 pt 8 ps 0.8 notitle, \
-            "" using (here(mode, k) && $4 == 0 ? none : NaN):9 with points lc rgb "#555555" lw 2 pt 8 ps 0.8 notitle, \
-            "" using (here(mode, k) && $4 > 0 ? $4 : NaN):8 with linespoints lc rgb "#D55E00" dt 2 lw 2 pt 4 ps 0.7 notitle, \
-            "" using (here(mode, k) && $4 == 0 ? none : NaN):8 with points lc rgb "#D55E00" lw 2 pt 4 ps 0.7 notitle, \
+        # joined from the least delay on; the bars are vectors, as those of yerrorbars blank out what lies below
+        plot data using (here(mode, k) && $4 > 0 ? $4 : NaN):9 with linespoints lc rgb "#555555" dt 3 lw 2 pt 8 ps 1 notitle, \
+            "" using (here(mode, k) && $4 == 0 ? none : NaN):9 with points lc rgb "#555555" lw 2 pt 8 ps 1 notitle, \
+            "" using (here(mode, k) && $4 > 0 ? $4 : NaN):8 with linespoints lc rgb "#D55E00" dt 2 lw 2 pt 4 ps 0.9 notitle, \
+            "" using (here(mode, k) && $4 == 0 ? none : NaN):8 with points lc rgb "#D55E00" lw 2 pt 4 ps 0.9 notitle, \
             "" using (here(mode, k) && $4 > 0 ? $4 : NaN):5 with lines lc rgb "#0072B2" lw 2.5 notitle, \
-            "" using (here(mode, k) ? ($4 > 0 ? $4 : none) : NaN):5:6:7 with yerrorbars lc rgb "#0072B2" lw 1.5 pt 7 ps 0.6 notitle
+            "" using (here(mode, k) ? ($4 > 0 ? $4 : none) : NaN):6:(0):($7 - $6) with vectors heads size screen 0.004,90 lc rgb "#0072B2" lw 1.5 notitle, \
+            "" using (here(mode, k) ? ($4 > 0 ? $4 : none) : NaN):5 with points lc rgb "#0072B2" pt 7 ps 0.5 notitle
     }
 }
 
@@ -52,7 +52,7 @@ do for [i = 1:n] {
 set margins at screen 0, at screen 1, at screen 1 - 50 / height, at screen 1
 unset title; unset xlabel; unset ylabel; unset arrow; unset grid; unset tics; unset border
 set key center top horizontal maxrows 1 Left reverse samplen 3 width 2
-plot NaN with linespoints lc rgb "#555555" dt 3 lw 2 pt 8 ps 0.8 title "published", \
-    NaN with linespoints lc rgb "#D55E00" dt 2 lw 2 pt 4 ps 0.7 title "simulated", \
-    NaN with linespoints lc rgb "#0072B2" lw 2.5 pt 7 ps 0.6 title "measured"
+plot NaN with linespoints lc rgb "#555555" dt 3 lw 2 pt 8 ps 1 title "published", \
+    NaN with linespoints lc rgb "#D55E00" dt 2 lw 2 pt 4 ps 0.9 title "simulated", \
+    NaN with linespoints lc rgb "#0072B2" lw 2.5 pt 7 ps 0.5 title "measured"
 unset multiplot

@@ -51,6 +51,7 @@ line() {
     line 1 ring ring 110000 && line 1 monitor pre_reduced_ring 100000
     line 2 ring ring 100000 && line 2 monitor pre_reduced_ring:ahead=0 80000
     line 3 ring ring 120000 && line 3 monitor ring 120000
+    { line 1 ring ring 99000 && line 1 monitor ring 99000; } | sed 's/"kfloats":1024/"kfloats":512/'
 } >"$work/out/measured.json"
 arrival --report || fail "status $?: $(cat "$work/err")"
 refused "--output: found in $work/out: 8 hosts, 100mbit; allowed: what --hosts and --rate say, 4 hosts, 100mbit" --report --hosts 4
