@@ -101,6 +101,19 @@ TEST(Arrival, TracesAreReadLineByLineAndBeginAgain) {
               std::string::npos);
 }
 
+TEST(Arrival, TheMostThatAnybodyIsLate) {
+    const File file("0 1.5 3\n4 7 7\n0 0 0\n");
+    const std::pair<std::string, std::pair<double, uint32_t>> rows[] = {
+        {"none", {0, 0}},     {"one-late:5", {5, 1}},    {"one-late:4:2", {4, 2}},
+        {"linear:6", {6, 2}}, {"rand-late:9:7", {9, 0}}, {file.arrival(), {7, 1}}};
+    for (const auto &[text, most] : rows) {
+        const Arrival a(text);
+        uint32_t rank = 9;
+        EXPECT_EQ(cli_arrival_most_ms(&a.it, 3, &rank), most.first) << text;
+        EXPECT_EQ(rank, most.second) << text;
+    }
+}
+
 TEST(Arrival, LateRanksMustExist) {
     EXPECT_EQ(Arrival("one-late:1:3").fits(4), "");
     EXPECT_EQ(Arrival("one-late:1").fits(1), "");
@@ -110,13 +123,14 @@ TEST(Arrival, LateRanksMustExist) {
 
 TEST(Arrival, OtherTextsAreRefused) {
     for (const char *text : {"", "late", "none:", "one-late", "one-late:", "rand-late::1", "linear:1:2",
-                             "one-late:00000000000000000000000000000000001"}) {
+                             "trace:", "one-late:00000000000000000000000000000000001"}) {
         const Arrival a(text);
         EXPECT_FALSE(a.good) << text;
         EXPECT_NE(a.said.find("allowed: " CLI_ARRIVAL_ALLOWED), std::string::npos) << a.said;
     }
     for (const char *text : {"one-late:-1", "one-late:1:x", "one-late:1:-2", "rand-late:1:", "linear:nan",
-                             "rand-late:1:99999999999999999999", "one-late:1:1048576", "linear:2e9"}) {
+                             "rand-late:1:99999999999999999999", "one-late:1:1048576", "linear:2e9",
+                             "one-late: 5", "one-late:5 ", "rand-late:1: 2"}) {
         const Arrival a(text);
         EXPECT_FALSE(a.good) << text;
         EXPECT_NE(a.said.find("--arrival: found "), std::string::npos) << a.said;

@@ -1,6 +1,7 @@
 /* tools/cli.c - one table drives reading the flags, the help and the messages. */
 #include "tools/cli.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -123,7 +124,8 @@ bool cli_whole32(const char *flag, const char *text, uint32_t min, uint32_t max,
 bool cli_real(const char *flag, const char *text, double min, double max, double *value) {
     char *end = NULL;
     double number = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(number) || number < min || number > max) {
+    if (end == text || *end != '\0' || isspace((unsigned char)text[0]) || !isfinite(number) || number < min ||
+        number > max) {
         char allowed[80];
         (void)snprintf(allowed, sizeof allowed, "a number from %g to %g", min, max);
         return cli_bad(flag, text, allowed);

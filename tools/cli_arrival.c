@@ -161,6 +161,9 @@ bool cli_arrival_parse(const char *flag, const char *text, cli_arrival *arrival)
     if (rest == NULL && strcmp(text, "none") != 0) {
         return cli_bad(flag, text, CLI_ARRIVAL_ALLOWED);
     }
+    if (made.kind == CLI_ARRIVAL_TRACE && rest[0] == '\0') {
+        return cli_bad(flag, text, CLI_ARRIVAL_ALLOWED);
+    }
     if (made.kind == CLI_ARRIVAL_TRACE ? !read_trace(flag, rest, &made)
                                        : rest != NULL && !read_numbers(flag, text, rest, &made)) {
         return false;
@@ -207,6 +210,22 @@ double cli_arrival_ms(const cli_arrival *arrival, uint32_t size, uint32_t rank, 
     default:
         return 0;
     }
+}
+
+double cli_arrival_most_ms(const cli_arrival *arrival, uint32_t size, uint32_t *rank) {
+    double most = arrival->kind == CLI_ARRIVAL_RAND_LATE ? arrival->ms : 0;
+    const uint64_t operations = arrival->kind == CLI_ARRIVAL_TRACE ? arrival->trace_lines : 1;
+    *rank = 0;
+    for (uint64_t i = 0; i < operations; i++) {
+        for (uint32_t r = 0; r < size; r++) {
+            const double ms = cli_arrival_ms(arrival, size, r, i);
+            if (ms > most) {
+                most = ms;
+                *rank = r;
+            }
+        }
+    }
+    return most;
 }
 
 void cli_arrival_free(cli_arrival *arrival) {

@@ -60,6 +60,10 @@ bool cli_arrival_fits(const char *flag, const cli_arrival *arrival, uint32_t siz
 /* How late `rank` enters the operation with this number, in ms. It fits `size` ranks. */
 double cli_arrival_ms(const cli_arrival *arrival, uint32_t size, uint32_t rank, uint64_t operation);
 
+/* The most that any rank is late in any operation, in ms (of a random delay what it stays below), and the
+ * first such rank. It fits `size` ranks. */
+double cli_arrival_most_ms(const cli_arrival *arrival, uint32_t size, uint32_t *rank);
+
 void cli_arrival_free(cli_arrival *arrival);
 
 #ifdef __cplusplus
