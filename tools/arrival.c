@@ -12,7 +12,7 @@
 #define US          1e6
 #define SHOWN_RANKS 64u
 
-#define FOUND "best_found"
+#define FOUND "best_ring_found"
 
 typedef struct finding {
     char name[256];
