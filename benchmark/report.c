@@ -23,6 +23,8 @@ typedef struct cell {
 /* The same of paced calls. */
 #define ARRIVAL_HEAD  "   elapsed from mean from last imbalance"
 #define ARRIVAL_UNITS "        us        us        us   message"
+/* The same with the monitor: timed calls that were heeded, of all. */
+#define HEEDED_HEAD   "     heeded"
 #define BYTES_PER_MIB 1048576.0
 
 typedef struct cells {
@@ -108,6 +110,10 @@ static void add_arrivals(cells *row, const bench_report *report, const bench_res
     add_real(row, "imbalance_us", f->any, f->imbalance_us, 2);
     add_real(row, "message_us", has_imbalance(f), f->message_us, 2);
     add_real(row, "imbalance", has_imbalance(f), f->imbalance_us / f->message_us, 3);
+}
+
+static bool has_monitor(const bench_options *o) {
+    return o->monitor != BENCH_MONITOR_OFF;
 }
 
 static void fill_cells(const bench_report *report, const bench_result *result, cells *row) {
@@ -206,10 +212,10 @@ static void print_table_head(const bench_report *report, const bench_result *res
                       options->arrival_text != NULL ? options->arrival_text : "none", options->compute_ms,
                       bench_monitor_name(options->monitor));
     }
-    (void)fprintf(file, "\n#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s %6s%s%s%s  %s\n", "bytes", "count",
+    (void)fprintf(file, "\n#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s %6s%s%s%s%s  %s\n", "bytes", "count",
                   "iters", "min", "p50", "p95", "p99", "max", "algbw", "busbw", "wrong",
                   options->rounding ? "  rounding" : "", report->has_devices ? DEVICE_HEAD : "",
-                  options->paced ? ARRIVAL_HEAD : "", "algorithm");
+                  options->paced ? ARRIVAL_HEAD : "", has_monitor(options) ? HEEDED_HEAD : "", "algorithm");
     (void)fprintf(file, "#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s", "", "", "", "us", "us", "us", "us",
                   "us", "GB/s", "GB/s");
     if (report->has_devices || options->paced) {
@@ -249,6 +255,14 @@ static void print_arrivals(FILE *file, const bench_arrival_figures *f) {
     }
 }
 
+static void print_heeded(FILE *file, const bench_result *result) {
+    char text[48] = "-"; /* the monitor does not watch it */
+    if (result->arrivals.watched) {
+        (void)snprintf(text, sizeof text, "%" PRIu64 "/%u", result->arrivals.heeded, result->iterations);
+    }
+    (void)fprintf(file, " %10s", text);
+}
+
 static void print_table(const bench_report *report, const bench_result *result) {
     FILE *file = report->file;
     const bench_statistics *t = &result->time;
@@ -280,6 +294,9 @@ static void print_table(const bench_report *report, const bench_result *result) 
     }
     if (report->options->paced) {
         print_arrivals(file, &result->arrivals);
+    }
+    if (has_monitor(report->options)) {
+        print_heeded(file, result);
     }
     (void)fprintf(file, "  %s\n", result->algorithm);
 }
