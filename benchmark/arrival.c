@@ -18,6 +18,10 @@
 #define BARRIERS        2
 #define MESSAGES        4 /* the first of them only makes connections */
 #define EDGE            0.5
+/* The ranks with which the monitor heeds who is late (gcoll/arrival.h). */
+#define FEWEST_HEEDED 3u
+#define MOST_HEEDED   64u
+#define LATE_SHOWN    8 /* of the late ranks of a site */
 
 /* ---- What was asked for ---------------------------------------------------------------------------------
  */
@@ -56,6 +60,54 @@ bool bench_monitor_parse(bench_options *options, const char *flag, const char *t
     return cli_bad(flag, text, "on, off, edges");
 }
 
+/* Ranks wait for the last one, for as long as calls may take. */
+static bool check_times(const bench_options *o) {
+    const long long limit_ms = (long long)bench_timeout_ms(o);
+    uint32_t rank = 0;
+    const double late_ms = cli_arrival_most_ms(&o->arrival, o->size, &rank);
+    if (late_ms >= (double)limit_ms) {
+        cli_complain("--arrival: rank %u is late by %s%.15g ms; allowed: less than --timeout, %lld ms", rank,
+                     o->arrival.kind == CLI_ARRIVAL_RAND_LATE ? "up to " : "", late_ms, limit_ms);
+        return false;
+    }
+    if (o->compute_ms >= (double)limit_ms) {
+        cli_complain("--compute: found %.15g ms; allowed: less than --timeout, %lld ms", o->compute_ms,
+                     limit_ms);
+        return false;
+    }
+    return true;
+}
+
+/* What is allowed, and yet not what somebody may think. Said once a job. */
+static void warn(const bench_options *o) {
+    const bool monitors = o->monitor != BENCH_MONITOR_OFF;
+    if (o->rank > 0) {
+        return;
+    }
+    for (size_t i = 0; i < o->case_count && (monitors || o->arrival.kind != CLI_ARRIVAL_NONE); i++) {
+        if (bench_uses_arrival(o, o->cases[i].collective, o->cases[i].algorithm)) {
+            cli_complain("%s by %s: it is not told who is late, and runs as if all ranks came together; "
+                         "auto with --monitor on is told",
+                         gcoll_collective_name(o->cases[i].collective), o->cases[i].algorithm);
+            break;
+        }
+    }
+    if (monitors && (o->size < FEWEST_HEEDED || o->size > MOST_HEEDED)) {
+        cli_complain("--monitor %s: found with %u rank%s; who is late is heeded with %u to %u",
+                     bench_monitor_name(o->monitor), o->size, o->size == 1 ? "" : "s", FEWEST_HEEDED,
+                     MOST_HEEDED);
+    }
+}
+
+static bool has_auto(const bench_options *o) {
+    for (size_t i = 0; i < o->case_count; i++) {
+        if (strcmp(o->cases[i].algorithm, "auto") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool bench_arrival_check(bench_options *options) {
     const char *flag = options->arrival_text != NULL           ? "--arrival"
                        : options->monitor != BENCH_MONITOR_OFF ? "--monitor"
@@ -72,17 +124,17 @@ bool bench_arrival_check(bench_options *options) {
         cli_complain("%s: found with --back-to-back; arrivals are counted from a barrier", flag);
         return false;
     }
-    bool has_auto = false;
-    for (size_t i = 0; i < options->case_count; i++) {
-        has_auto = has_auto || strcmp(options->cases[i].algorithm, "auto") == 0;
-    }
-    if (options->monitor != BENCH_MONITOR_OFF && !has_auto) {
+    if (options->monitor != BENCH_MONITOR_OFF && !has_auto(options)) {
         cli_complain("--monitor %s: found with --algorithm %s; it is auto that heeds arrivals",
                      bench_monitor_name(options->monitor), options->algorithm);
         return false;
     }
     options->one_shot = options->one_shot || options->monitor != BENCH_MONITOR_OFF;
-    return cli_arrival_fits("--arrival", &options->arrival, options->size);
+    if (!cli_arrival_fits("--arrival", &options->arrival, options->size) || !check_times(options)) {
+        return false;
+    }
+    warn(options);
+    return true;
 }
 
 /* ---- Before a call --------------------------------------------------------------------------------------
@@ -118,13 +170,19 @@ static bool compute(const bench_state *state, int64_t begin_ns, int64_t end_ns) 
     return !edges || good(state, gcoll_arrival_finish(state->context), "the end of the computation");
 }
 
+static bool meet(const bench_state *state) {
+    bool met = true;
+    for (int i = 0; met && i < BARRIERS; i++) {
+        /* One that blocks: to the monitor it is where ranks meet. */
+        met = good(state, gcoll_barrier(state->context, NULL), "barrier before a computation");
+    }
+    return met && bench_monitor_site(state, BENCH_SITE_TIMED);
+}
+
 bool bench_arrive(bench_state *state, uint64_t operation, int64_t *zero_ns) {
     const bench_options *o = state->options;
-    for (int i = 0; i < BARRIERS; i++) {
-        /* One that blocks: to the monitor it is where ranks meet. */
-        if (!good(state, gcoll_barrier(state->context, NULL), "barrier before a computation")) {
-            return false;
-        }
+    if (!meet(state)) {
+        return false;
     }
     *zero_ns = bench_now_ns();
     const double ms = o->compute_ms + cli_arrival_ms(&o->arrival, o->size, state->rank, operation);
@@ -212,9 +270,9 @@ bool bench_arrival_figures_of(bench_call *call, const bench_times *times, bench_
 /* ---- The monitor ----------------------------------------------------------------------------------------
  */
 
-bool bench_monitor_site(const bench_state *state, uint32_t number) {
+bool bench_monitor_site(const bench_state *state, bench_site site) {
     return state->options->monitor == BENCH_MONITOR_OFF ||
-           good(state, gcoll_arrival_site(state->context, number), "the monitor");
+           good(state, gcoll_arrival_site(state->context, (uint32_t)site), "the monitor");
 }
 
 bool bench_monitor_look(const bench_call *call, gcoll_site_stats *stats) {
@@ -228,7 +286,7 @@ bool bench_monitor_look(const bench_call *call, gcoll_site_stats *stats) {
         if (gcoll_context_stats(call->state->context, i, stats, NULL) != GCOLL_OK) {
             return false;
         }
-        if (stats->number == 0 && stats->collective == c &&
+        if (stats->number == BENCH_SITE_TIMED && stats->collective == c &&
             (c == GCOLL_BARRIER || (stats->type == o->type && stats->count == call->count)) &&
             (!bench_reduces(c) || stats->op == o->op) && (!bench_has_root(c) || stats->root == o->root)) {
             return true;
@@ -236,10 +294,63 @@ bool bench_monitor_look(const bench_call *call, gcoll_site_stats *stats) {
     }
 }
 
-void bench_monitor_print(const bench_state *state) {
-    char text[16384];
-    if (state->options->monitor != BENCH_MONITOR_OFF && state->options->verbose && state->rank == 0 &&
-        gcoll_context_stats_text(state->context, text, sizeof text) == GCOLL_OK) {
-        (void)fputs(text, stderr);
+/* Late ranks of a site, the latest first. What was printed is no longer late. */
+static void print_late(gcoll_rank_stats *ranks, uint32_t size) {
+    uint64_t compared = 0;
+    for (uint32_t shown = 0; shown < LATE_SHOWN; shown++) {
+        uint32_t latest = size;
+        for (uint32_t r = 0; r < size; r++) {
+            compared = ranks[r].calls > compared ? ranks[r].calls : compared;
+            if (ranks[r].late > 0 && (latest == size || ranks[r].mean_late_us > ranks[latest].mean_late_us)) {
+                latest = r;
+            }
+        }
+        if (latest == size) {
+            if (shown == 0) {
+                (void)fprintf(stderr, "    no rank was late in the %llu calls that were compared\n",
+                              (unsigned long long)compared);
+            }
+            return;
+        }
+        gcoll_rank_stats *rank = &ranks[latest];
+        (void)fprintf(stderr,
+                      "    rank %-5u late in %llu of %llu, the last in %llu; mean %.1f us, most %.1f us\n",
+                      latest, (unsigned long long)rank->late, (unsigned long long)rank->calls,
+                      (unsigned long long)rank->last, rank->mean_late_us, rank->max_late_us);
+        rank->late = 0;
     }
+}
+
+static void print_site(const gcoll_site_stats *site) {
+    (void)fprintf(stderr, "  %s", gcoll_collective_name(site->collective));
+    if (site->collective != GCOLL_BARRIER) {
+        (void)fprintf(stderr, " of %llu %s", (unsigned long long)site->count, gcoll_type_name(site->type));
+    }
+    (void)fprintf(stderr,
+                  ": %llu of %llu calls heeded; imbalance %.1f us; heeded beyond %.1f us; at last %s\n",
+                  (unsigned long long)site->heeded, (unsigned long long)site->calls, site->imbalance_us,
+                  site->threshold_us, site->algorithm);
+}
+
+void bench_monitor_print(const bench_state *state) {
+    const bench_options *o = state->options;
+    if (o->monitor == BENCH_MONITOR_OFF || !o->verbose || state->rank != 0) {
+        return;
+    }
+    gcoll_rank_stats *ranks = calloc(o->size, sizeof *ranks);
+    if (ranks == NULL) {
+        cli_complain("out of memory for what the monitor saw of %u ranks", o->size);
+        return;
+    }
+    (void)fputs("what the monitor saw of the timed calls and those before that warmed up; late: after the "
+                "first rank, by more than what is heeded\n",
+                stderr);
+    gcoll_site_stats site = {.struct_size = sizeof site};
+    for (uint32_t i = 0; gcoll_context_stats(state->context, i, &site, ranks) == GCOLL_OK; i++) {
+        if (site.number == BENCH_SITE_TIMED) {
+            print_site(&site);
+            print_late(ranks, o->size);
+        }
+    }
+    free(ranks);
 }

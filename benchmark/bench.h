@@ -121,8 +121,9 @@ typedef struct bench_rank {
 
 /* The index-th algorithm of a collective: the library's, then those of plugins; NULL past the end. */
 const char *bench_algorithm_at(const bench_options *options, gcoll_collective collective, uint32_t index);
-/* Whether the text may name an algorithm of the collective: if not, the last error says why. */
+/* Whether the text may name one of them (else the last error says why); whether that heeds arrivals. */
 bool bench_algorithm_known(const bench_options *options, gcoll_collective collective, const char *text);
+bool bench_uses_arrival(const bench_options *options, gcoll_collective collective, const char *text);
 bool bench_load(bench_options *options, const char *flag, const char *path);
 void bench_unload(bench_options *options);
 /* Makes them known to a context. False has been said. */
@@ -418,8 +419,9 @@ const char *bench_monitor_name(bench_monitor monitor);
 bool bench_arrive(bench_state *state, uint64_t operation, int64_t *zero_ns);
 /* Collective. Nothing where calls are not paced. */
 bool bench_arrival_figures_of(bench_call *call, const bench_times *times, bench_arrival_figures *figures);
-/* Calls that follow are others to the monitor: 0 the timed ones, 1 those before. */
-bool bench_monitor_site(const bench_state *state, uint32_t number);
+/* To the monitor calls that follow are those that are timed or warm up, or the benchmark's own. */
+typedef enum bench_site { BENCH_SITE_TIMED = 0, BENCH_SITE_OWN = 1 } bench_site;
+bool bench_monitor_site(const bench_state *state, bench_site site);
 /* What the monitor has seen of the timed call. False: it does not watch it. */
 bool bench_monitor_look(const bench_call *call, gcoll_site_stats *stats);
 void bench_monitor_print(const bench_state *state);

@@ -49,6 +49,9 @@ static bool time_calls(bench_call *call, uint32_t iterations, bench_times *times
             return false;
         }
         times->us[times->count] = (double)(bench_now_ns() - start) / 1e3;
+        if (!bench_monitor_site(call->state, BENCH_SITE_OWN)) {
+            return false;
+        }
         if (times->entered_us != NULL) {
             times->entered_us[times->count] = (double)(start - zero) / 1e3;
         }
@@ -216,7 +219,8 @@ static bool warm_up(bench_call *call) {
     bool good = true;
     for (uint32_t i = 0; good && i < o->warmup; i++) {
         int64_t zero;
-        good = (!o->paced || bench_arrive(call->state, i, &zero)) && bench_call_run(call);
+        good = (!o->paced || bench_arrive(call->state, i, &zero)) && bench_call_run(call) &&
+               bench_monitor_site(call->state, BENCH_SITE_OWN);
     }
     return good;
 }
@@ -236,10 +240,10 @@ static bool measure(bench_call *call, bench_values *values, uint64_t *wrong) {
     const bench_options *options = call->state->options;
     measured m = {.checked =
                       !options->no_check && (call->what->collective != GCOLL_BARRIER || options->local > 0)};
-    bool good = bench_monitor_site(call->state, 1) && (!m.checked || check_before(call, values, &m.wrong)) &&
-                bench_monitor_site(call->state, 0) && warm_up(call) && bench_device_begin(call->state) &&
-                time_watched(call, &m) && bench_device_end(call->state, &m.devices) &&
-                (!m.checked || check_after(call, values, &m.wrong)) && bench_monitor_site(call->state, 1) &&
+    bool good = (!m.checked || check_before(call, values, &m.wrong)) && warm_up(call) &&
+                bench_device_begin(call->state) && time_watched(call, &m) &&
+                bench_device_end(call->state, &m.devices) &&
+                (!m.checked || check_after(call, values, &m.wrong)) &&
                 gather_wrong(call, m.checked, &m.wrong) && report(call, &m);
     *wrong += m.wrong;
     free(m.times.us);

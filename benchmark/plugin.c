@@ -70,13 +70,43 @@ const char *bench_algorithm_at(const bench_options *options, gcoll_collective co
     return added != NULL ? added->name : NULL;
 }
 
-bool bench_algorithm_known(const bench_options *options, gcoll_collective collective, const char *text) {
-    size_t length = strcspn(text, ":");
+/* Whether the text is this name, perhaps with options. */
+static bool names(const char *text, const char *name) {
+    const size_t length = strcspn(text, ":");
+    return strlen(name) == length && memcmp(name, text, length) == 0;
+}
+
+static const gcoll_algorithm *added_by_name(const bench_options *options, gcoll_collective collective,
+                                            const char *text) {
     const gcoll_algorithm *added = NULL;
     for (uint32_t i = 0; (added = added_at(options, collective, i)) != NULL; i++) {
-        if (strlen(added->name) == length && memcmp(added->name, text, length) == 0) {
-            return true; /* its options are checked when it is called */
+        if (names(text, added->name)) {
+            return added;
         }
     }
-    return gcoll_algorithm_check(gcoll_collective_name(collective), text) == GCOLL_OK;
+    return NULL;
+}
+
+bool bench_algorithm_known(const bench_options *options, gcoll_collective collective, const char *text) {
+    return added_by_name(options, collective, text) != NULL || /* its options are checked when it is called */
+           gcoll_algorithm_check(gcoll_collective_name(collective), text) == GCOLL_OK;
+}
+
+/* The library's rows are not public; a test compares. */
+static const struct {
+    gcoll_collective collective;
+    const char *name;
+} by_arrival[] = {
+    {GCOLL_ALLREDUCE, "pre_reduced_ring"}, {GCOLL_ALLREDUCE, "sorted_linear_tree"},
+    {GCOLL_REDUCE, "arrival_tree"},        {GCOLL_BROADCAST, "arrival_tree"},
+    {GCOLL_ALLGATHER, "arrival_ring"},
+};
+
+bool bench_uses_arrival(const bench_options *options, gcoll_collective collective, const char *text) {
+    const gcoll_algorithm *added = added_by_name(options, collective, text);
+    bool uses = added != NULL && added->uses_arrival;
+    for (size_t i = 0; i < sizeof by_arrival / sizeof by_arrival[0]; i++) {
+        uses = uses || (by_arrival[i].collective == collective && names(text, by_arrival[i].name));
+    }
+    return uses;
 }

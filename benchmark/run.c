@@ -37,7 +37,7 @@ static bool join(const bench_rank *self, bench_state *state) {
         cli_complain("rank %u: joining the job: %s", self->rank, gcoll_last_error());
         return false;
     }
-    if (!bench_register(self->options, state->context)) {
+    if (!bench_register(self->options, state->context) || !bench_monitor_site(state, BENCH_SITE_OWN)) {
         return false;
     }
     if (gcoll_barrier_create(state->context, NULL, &state->barrier) != GCOLL_OK) {

@@ -16,7 +16,7 @@ gcoll_test(bench_test THREADS SOURCES bench_test.cc bench_failure_test.cc bench_
 target_link_libraries(bench_test PRIVATE gcoll PkgConfig::json_c)
 target_compile_definitions(bench_test PRIVATE GCOLL_BENCH="$<TARGET_FILE:gcoll_bench>"
                                               GCOLL_BENCH_FAULTY="$<TARGET_FILE:gcoll_bench_faulty>"
-                                              GCOLL_PLANNER="$<TARGET_FILE:example_planner>")
+                                              GCOLL_PLANNER="$<TARGET_FILE:example_planner>" SOURCE="${PROJECT_SOURCE_DIR}")
 add_dependencies(bench_test gcoll_bench gcoll_bench_faulty example_planner)
 
 # Several hosts on one machine. The script makes them; gcoll_bench is what runs there.

@@ -2,8 +2,12 @@
 #include <gtest/gtest.h>
 #include <json-c/json.h>
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
+#include <regex>
+#include <set>
 
 #include "bench_support.h"
 
@@ -132,8 +136,16 @@ TEST_P(Monitor, HeedsWhoIsLate) {
     // On a busy machine not in all 4 calls; where each is decided upon as it comes, perhaps in none.
     EXPECT_GE(number(object, "heeded"), GetParam() == std::string("on") ? 1 : 0) << result.out << result.err;
     EXPECT_LE(number(object, "heeded"), 4) << result.out;
-    EXPECT_TRUE(contains(result.err, "arrivals seen by rank 0 of 4")) << result.err;
+    // Of the benchmark's own calls there is nothing.
+    EXPECT_TRUE(contains(result.err, "what the monitor saw of the timed calls")) << result.err;
+    EXPECT_TRUE(contains(result.err, "\n  allreduce of 262144 int32: ")) << result.err;
+    EXPECT_TRUE(contains(result.err, " of 16 calls heeded; imbalance ")) << result.err;
     EXPECT_TRUE(contains(result.err, "rank 2     late in ")) << result.err;
+    const strings seen = lines(result.err.substr(result.err.find("what the monitor saw")));
+    EXPECT_EQ(std::count_if(seen.begin(), seen.end(),
+                            [](const std::string &line) { return contains(line, " calls heeded; "); }),
+              1)
+        << result.err;
 }
 
 INSTANTIATE_TEST_SUITE_P(, Monitor, testing::Values("on", "edges"));
@@ -154,6 +166,78 @@ TEST(BenchArrival, TableAndCsv) {
     EXPECT_TRUE(contains(csv.out, ",0,linear:5,0.000,off,,")) << csv.out;
 }
 
+// How often late ranks were heeded, where the monitor watches.
+TEST(BenchArrival, TableWithTheMonitor) {
+    const strings arguments = {"--transport=inproc", "--local=3",    "--collective=all", "--bytes=12",
+                               "--iterations=2",     "--monitor=on", "--type=int32",     "--warmup=0"};
+    outcome table = run(arguments);
+    EXPECT_EQ(table.status, 0) << table.err;
+    EXPECT_TRUE(contains(table.out, " imbalance     heeded  algorithm\n")) << table.out;
+    int watched = 0, others = 0;
+    for (const std::string &line : lines(table.out)) {
+        watched += std::regex_search(line, std::regex("  [0-2]/2  [a-z_]+"));
+        others += std::regex_search(line, std::regex("   -  [a-z_]+"));
+    }
+    EXPECT_EQ(watched, 6) << table.out;
+    EXPECT_EQ(others, 4) << table.out;
+    EXPECT_EQ(table.err, "");
+}
+
+// Of rows that go by arrival: the collective and the name, as they stand in the planners.
+std::set<std::pair<std::string, std::string>> rows_by_arrival() {
+    std::set<std::pair<std::string, std::string>> found;
+    static const std::regex name("\\.name = \"([a-z_]+)\"");
+    static const std::regex collective("\\.collective = GCOLL_([A-Z_]+)");
+    static const std::string begin = "\nconst gcoll_algorithm gcoll_";
+    for (const auto &entry : std::filesystem::directory_iterator(SOURCE "/algorithms")) {
+        const std::string text = program_test::file_text(entry.path());
+        for (size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at + 1)) {
+            const std::string row = text.substr(at, text.find("\n};", at) - at);
+            std::smatch n, c;
+            if (!contains(row, ".uses_arrival = true") || !std::regex_search(row, n, name) ||
+                !std::regex_search(row, c, collective)) {
+                continue;
+            }
+            std::string lower = c[1];
+            for (char &each : lower) {
+                each = static_cast<char>(std::tolower(each));
+            }
+            found.emplace(lower, n[1]);
+        }
+    }
+    return found;
+}
+
+// One that would go by arrival is told of none but by auto; that is said once, and of no other.
+TEST(BenchArrival, NamedOnesAreNotToldWhoIsLate) {
+    const auto rows = rows_by_arrival();
+    EXPECT_GE(rows.size(), 5u);
+    for (const auto &[collective, name] : rows) {
+        outcome result = run({"--transport=inproc", "--local=3", "--collective=" + collective, "--bytes=12",
+                              "--iterations=1", "--warmup=0", "--arrival=one-late:1",
+                              "--algorithm=auto," + name + "," + name});
+        const std::string says = collective + " by " + name + ": it is not told who is late";
+        EXPECT_EQ(result.status, 0) << result.err;
+        const size_t at = result.err.find(says);
+        EXPECT_NE(at, std::string::npos) << says << "\n" << result.err;
+        EXPECT_EQ(result.err.find(says, at + 1), std::string::npos) << result.err;
+    }
+    outcome all = run({"--transport=inproc", "--local=3", "--collective=all", "--algorithm=all", "--bytes=12",
+                       "--iterations=1", "--warmup=0"});
+    EXPECT_FALSE(contains(all.err, "told who is late")) << all.err;
+}
+
+TEST(BenchArrival, SaysWithHowManyRanksNobodyIsHeeded) {
+    for (int ranks : {2, 3, 65}) {
+        outcome result = run({"--transport=inproc", "--local=" + std::to_string(ranks), "--bytes=4",
+                              "--iterations=1", "--warmup=0", "--monitor=on"});
+        EXPECT_EQ(result.status, 0) << result.err;
+        const std::string says = "gcoll_bench: --monitor on: found with " + std::to_string(ranks) +
+                                 " ranks; who is late is heeded with 3 to 64\n";
+        EXPECT_EQ(result.err, ranks == 3 ? "" : says);
+    }
+}
+
 TEST(BenchArrival, BadFlags) {
     folder place;
     const std::string path = place.path + "/trace";
@@ -170,6 +254,14 @@ TEST(BenchArrival, BadFlags) {
         {{"--compute=1", "--tune-check"}, "--compute: found with --tune-check"},
         {{"--monitor=on", "--tune=/tmp/x"}, "--monitor: found with --tune"},
         {{"--compute=-1"}, "--compute: found '-1'"},
+        {{"--compute= 1"}, "--compute: found ' 1'"},
+        {{"--compute=30000"}, "--compute: found 30000 ms; allowed: less than --timeout, 30000 ms"},
+        {{"--arrival=one-late:1e9"},
+         "--arrival: rank 1 is late by 1000000000 ms; allowed: less than --timeout, 30000 ms"},
+        {{"--arrival=one-late:500:0", "--timeout=500"},
+         "--arrival: rank 0 is late by 500 ms; allowed: less than --timeout, 500 ms"},
+        {{"--arrival=rand-late:600", "--timeout=500"}, "is late by up to 600 ms; allowed: less than"},
+        {{"--arrival=trace:" + path, "--timeout=2", "--local=3"}, "rank 2 is late by 2 ms"},
         {{"--monitor=yes"}, "--monitor: found 'yes'; allowed: on, off, edges"},
         {{"--monitor=edges", "--algorithm=ring"}, "--monitor edges: found with --algorithm ring; it is auto"},
     };
