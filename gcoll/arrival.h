@@ -98,7 +98,10 @@ typedef struct gcoll_site_stats {
     double waited_us;       /* on this rank, in all, for announcements */
     double imbalance_us;    /* from the first rank to the last one, as the last announcement expects it */
     double threshold_us;    /* up to which the choice is ordinary; rank 0, else 0 */
-    char algorithm[128];    /* of the last call */
+    double gain; /* what the best plan by arrival was predicted to spare of the ordinary one's mean time but
+                  * for the wait for the last rank, at the last announcement; below 0.03 it is not taken. 0:
+                  * the imbalance was below the threshold, or this is not rank 0 */
+    char algorithm[128]; /* of the last call */
 } gcoll_site_stats;
 
 /* Of one rank at one site. Lateness is counted from the rank that came first in that call. */
@@ -106,9 +109,10 @@ typedef struct gcoll_rank_stats {
     uint64_t calls;      /* that were compared: of the latest 8 before each report. Rank 0; else 0 */
     uint64_t late;       /* of these, with a lateness beyond the threshold */
     uint64_t last;       /* of these, as the last one, so */
-    double mean_late_us; /* of these */
+    double mean_late_us; /* of all that were compared */
     double max_late_us;  /* of these */
-    double expected_us;  /* the lateness that the last announcement goes by; any rank */
+    double expected_us;  /* the lateness that the last announcement goes by; any rank. Rounded, and no more
+                          * than 8 P segments of 1/P of the vector: beyond that plans are the same */
 } gcoll_rank_stats;
 
 /* The index-th site, in the order of their first calls. stats->struct_size is set by the caller; ranks is

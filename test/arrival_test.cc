@@ -274,6 +274,51 @@ TEST(Edges, RanksAgreeOnEachStep) {
     }
 }
 
+// Plans by arrival come and go, and leave no memory behind.
+TEST(Edges, PlansOfThePastAreForgotten) {
+    struct Count {
+        size_t now = 0, most = 0;
+    };
+    static const auto allocate = [](void *arg, size_t bytes, size_t alignment) {
+        auto *count = static_cast<Count *>(arg);
+        count->now += bytes;
+        count->most = std::max(count->most, count->now);
+        return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    };
+    static const auto release = [](void *arg, void *memory, size_t bytes) {
+        static_cast<Count *>(arg)->now -= bytes;
+        free(memory);
+    };
+    const uint64_t count = 100000;
+    std::vector<Count> counts(4);
+    std::vector<gcoll_allocator> allocators;
+    for (Count &each : counts)
+        allocators.push_back({allocate, release, &each});
+    Job job = watched(4, "inproc", true);
+    job.adjust = [&](uint32_t rank, gcoll_context_options *options) {
+        options->monitor = 1;
+        options->cost = &kCosts;
+        options->progress_thread = 1;
+        options->allocator = &allocators[rank];
+    };
+    run_threads(job, [&](uint32_t rank, gcoll_context *context) {
+        for (uint32_t call = 0; call < 60; call++) {
+            const int64_t us = rank * 4000 * (call % 4) + (3 - rank) * 4000 * (call % 3);
+            ASSERT_GCOLL_OK(gcoll_arrival_begin(context));
+            compute_us(us / 2);
+            ASSERT_GCOLL_OK(gcoll_arrival_edge(context, 0.5));
+            compute_us(us / 2);
+            ASSERT_GCOLL_OK(gcoll_arrival_finish(context));
+            ASSERT_GCOLL_OK(sum(context, count, call));
+        }
+        const gcoll_site_stats seen = stats(context);
+        EXPECT_GT(seen.changes, 10u);
+        EXPECT_LT(counts[rank].most, 40000u) << seen.changes; // some 3000 bytes a plan
+    });
+    for (const Count &each : counts)
+        EXPECT_EQ(each.now, 0u);
+}
+
 // Only some ranks report edges, and one of them not each time.
 TEST(Edges, OfSomeRanksAreEnough) {
     Agreement agreement;

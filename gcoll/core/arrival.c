@@ -247,6 +247,8 @@ static gcoll_status adopt(gcoll_arrival *arrival, gcoll_site *site, uint64_t cal
     site->pending = before; /* its memory */
     site->has_pending = site->is_warm = false;
     site->next = call + site->now.interval;
+    if (before.id != 0 && before.id != site->now.id) /* plans come and go, and each holds memory */
+        gcoll_cache_forget(arrival->context, before.id);
     gcoll_arrival_place(arrival); /* what this one was in the way of */
     return arrival->context->broken ? gcoll_context_settle(arrival->context) : GCOLL_OK;
 }

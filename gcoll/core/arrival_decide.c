@@ -19,8 +19,6 @@
 #define OPERATION_PART 16
 /* and beyond what a busy machine makes of any call. */
 #define LEAST_NS INT64_C(50000)
-/* Plans of so many ranks are simulated in some 50 ms. With more the choice is ordinary. */
-#define MOST_RANKS 64
 /* What reports and announcements may take, of the time from call to call: 1/COST_PART. */
 #define COST_PART 1000
 /* Announcements are at least so frequent where they cost next to nothing. */
@@ -294,13 +292,16 @@ gcoll_status gcoll_arrival_decide(gcoll_arrival *arrival, gcoll_site *site) {
     const bool known = expect(arrival, site, decision->arrival_ns, &imbalance);
     /* What is heeded already goes on being so until it is clearly over. */
     const int64_t threshold = site->now.id > 0 ? site->threshold_ns / 4 * 3 : site->threshold_ns;
-    const bool is_heeded = known && imbalance > threshold && context->size > 2 &&
-                           context->size <= MOST_RANKS && site->key.blocks_hash == 0;
+    const bool is_heeded = known && imbalance > threshold && context->size >= GCOLL_ARRIVAL_LEAST_RANKS &&
+                           context->size <= GCOLL_ARRIVAL_MOST_RANKS && site->key.blocks_hash == 0 &&
+                           gcoll_arrival_has_plans((gcoll_collective)site->key.collective);
+    site->is_predicted = is_heeded;
     gcoll_status status = choose(arrival, site, is_heeded);
     if (status != GCOLL_OK) { /* without memory, or a plan: as if nobody were late */
         decision->algorithm = NULL;
         decision->id = decision->hash = 0;
     }
+    decision->imbalance_ns = known ? imbalance : 0;
     const bool is_changed = decision->id != site->now.id;
     decision->interval = interval_of(context, site, is_changed || !known);
     return gcoll_arrival_announce(arrival, site);

@@ -23,6 +23,9 @@
 #define GCOLL_ARRIVAL_MOST   1024
 #define GCOLL_ARRIVAL_NEVER  UINT64_MAX
 #define GCOLL_NO_SITE        UINT32_MAX
+/* Two ranks have no order to change. With more than the most, plans would take too long to simulate. */
+#define GCOLL_ARRIVAL_LEAST_RANKS 3
+#define GCOLL_ARRIVAL_MOST_RANKS  64
 
 typedef struct gcoll_arrival_sample {
     uint64_t call;      /* of the site, from 1; 0: none */
@@ -38,7 +41,9 @@ typedef struct gcoll_arrival_decision {
     uint32_t interval;                /* calls until the next announcement */
     int64_t segment_ns;               /* as in gcoll_problem */
     int64_t unit_ns;                  /* of which arrivals are multiples */
-    int64_t *arrival_ns; /* by rank, from the first one on; expected also where nothing is done about it */
+    int64_t imbalance_ns;             /* from the first rank to the last one, as expected */
+    int64_t *arrival_ns; /* by rank, from the first one on, rounded, and no farther than what a plan can heed;
+                          * also where nothing is done about it */
 } gcoll_arrival_decision;
 
 /* What rank 0 knows of a rank at a site. */
@@ -76,6 +81,8 @@ struct gcoll_site {
     int64_t operation_ns;      /* from the last entry to the end, about; 0: not known */
     int64_t threshold_ns;
     bool is_ripe;                 /* the announcement is to be made */
+    bool is_predicted;            /* the latest imbalance was large enough for it */
+    double gain;                  /* what the best plan by arrival was predicted to spare; then, or before */
     gcoll_arrival_decision tried; /* the latest that was predicted; arrival_ns NULL: none */
 };
 
@@ -163,10 +170,15 @@ void gcoll_arrival_note_expected(gcoll_arrival *arrival, gcoll_site *site, uint3
 void gcoll_arrival_ripen(gcoll_arrival *arrival, gcoll_site *site);
 /* Fills in site->pending, and announces it. */
 gcoll_status gcoll_arrival_decide(gcoll_arrival *arrival, gcoll_site *site);
+/* A plan by arrival must be predicted to spare so much of the ordinary one's time, but for what is waiting
+ * for the last rank, which is no algorithm's fault: the model is not exact, and a new plan is not free. */
+#define GCOLL_ARRIVAL_GAIN 0.03
 /* The decision with the least mean time from a rank's arrival to its end, of those that serve; what it has of
  * arrivals stands in *decision, with algorithm NULL. */
 gcoll_status gcoll_arrival_predict(gcoll_arrival *arrival, gcoll_site *site,
                                    gcoll_arrival_decision *decision);
+/* Whether there is an algorithm of it that heeds arrivals. */
+bool gcoll_arrival_has_plans(gcoll_collective collective);
 /* Of the algorithm and the arrivals. */
 uint64_t gcoll_arrival_hash(const gcoll_arrival_decision *decision, uint32_t size);
 uint32_t gcoll_arrival_row(const gcoll_algorithm *algorithm);

@@ -39,7 +39,8 @@ enum {
     ANNOUNCE_INTERVAL = 32,
     ANNOUNCE_SEGMENT = 40,
     ANNOUNCE_UNIT = 48,
-    ANNOUNCE_ARRIVALS = 56 /* 4 bytes a rank: units */
+    ANNOUNCE_IMBALANCE = 56,
+    ANNOUNCE_ARRIVALS = 64 /* 4 bytes a rank: units */
 };
 
 #define LONGEST_NS INT64_C(1000000000000000) /* of a time that a rank may report: 11 days */
@@ -219,6 +220,7 @@ static void write_announcement(const gcoll_arrival *arrival, const gcoll_site *s
     gcoll_put_le(bytes + ANNOUNCE_INTERVAL, decision->interval, 4);
     gcoll_put_le(bytes + ANNOUNCE_SEGMENT, (uint64_t)decision->segment_ns, 8);
     gcoll_put_le(bytes + ANNOUNCE_UNIT, (uint64_t)decision->unit_ns, 8);
+    gcoll_put_le(bytes + ANNOUNCE_IMBALANCE, (uint64_t)decision->imbalance_ns, 8);
     for (uint32_t rank = 0; rank < arrival->context->size; rank++)
         gcoll_put_le(bytes + ANNOUNCE_ARRIVALS + 4 * (size_t)rank,
                      (uint64_t)(decision->arrival_ns[rank] / decision->unit_ns), 4);
@@ -286,9 +288,10 @@ static bool reads(const gcoll_context *context, const gcoll_site *site, const ui
     decision->interval = (uint32_t)gcoll_get_le(bytes + ANNOUNCE_INTERVAL, 4);
     decision->segment_ns = (int64_t)gcoll_get_le(bytes + ANNOUNCE_SEGMENT, 8);
     decision->unit_ns = (int64_t)gcoll_get_le(bytes + ANNOUNCE_UNIT, 8);
+    decision->imbalance_ns = (int64_t)gcoll_get_le(bytes + ANNOUNCE_IMBALANCE, 8);
     if (gcoll_get_le(bytes + ANNOUNCE_CALL, 8) != site->next || (row >= rows && row != UINT32_MAX) ||
         !decision->algorithm != (decision->id == 0) || !is_time(decision->segment_ns) ||
-        decision->unit_ns < 1 || decision->unit_ns > LONGEST_NS ||
+        !is_time(decision->imbalance_ns) || decision->unit_ns < 1 || decision->unit_ns > LONGEST_NS ||
         (decision->interval != 1 &&
          (decision->interval < GCOLL_ARRIVAL_FEWEST || decision->interval > GCOLL_ARRIVAL_MOST)) ||
         (decision->algorithm && (!decision->algorithm->uses_arrival ||

@@ -5,20 +5,28 @@
  * over ranks of the time from a rank's arrival to its end, as in the paper: J. Proficz, Improving all-reduce
  * collective operations for imbalanced process arrival patterns, J. Supercomput. 74 (2018).
  */
+#include <math.h>
 #include <stdlib.h>
 
 #include "gcoll/core/arrival_internal.h"
 #include "gcoll/simulate.h"
-
-/* Waiting for the last rank is no algorithm's fault. Of the rest a plan of its own must be expected to spare
- * so much: the model is not exact, and a new plan is not free. */
-#define GAIN 0.03
 
 uint32_t gcoll_arrival_row(const gcoll_algorithm *algorithm) {
     for (uint32_t row = 0; gcoll_algorithms[row]; row++)
         if (gcoll_algorithms[row] == algorithm)
             return row;
     return UINT32_MAX;
+}
+
+static bool heeds_arrival(const gcoll_algorithm *algorithm, gcoll_collective collective) {
+    return algorithm->uses_arrival && !algorithm->staging && algorithm->collective == collective;
+}
+
+bool gcoll_arrival_has_plans(gcoll_collective collective) {
+    bool has = false;
+    for (uint32_t row = 0; gcoll_algorithms[row]; row++)
+        has = has || heeds_arrival(gcoll_algorithms[row], collective);
+    return has;
 }
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
@@ -99,19 +107,24 @@ gcoll_status gcoll_arrival_predict(gcoll_arrival *arrival, gcoll_site *site,
     for (uint32_t rank = 0; rank < size; rank++)
         waits += (last - arrivals[rank]) / size;
     gcoll_status status = mean_of(arrival, site, NULL, arrivals, &least);
-    least -= GAIN * (least - waits);
+    const double ordinary = least, algorithms = ordinary - waits;
+    double best = INFINITY;
+    least -= GCOLL_ARRIVAL_GAIN * algorithms;
     for (uint32_t row = 0; status == GCOLL_OK && gcoll_algorithms[row]; row++) {
         gcoll_arrival_decision candidate = *decision;
         double mean;
         candidate.algorithm = gcoll_algorithms[row];
         candidate.id = arrival->ids + 1;
-        if (!candidate.algorithm->uses_arrival || candidate.algorithm->staging ||
-            candidate.algorithm->collective != (gcoll_collective)site->key.collective ||
-            mean_of(arrival, site, &candidate, arrivals, &mean) != GCOLL_OK || mean >= least)
+        if (!heeds_arrival(candidate.algorithm, (gcoll_collective)site->key.collective) ||
+            mean_of(arrival, site, &candidate, arrivals, &mean) != GCOLL_OK)
             continue; /* also one that does not serve */
+        best = mean < best ? mean : best;
+        if (mean >= least)
+            continue;
         least = mean;
         *decision = candidate;
     }
+    site->gain = best < INFINITY && algorithms > 0 ? (ordinary - best) / algorithms : 0;
     if (status == GCOLL_OK && decision->algorithm) {
         arrival->ids++;
         decision->hash = gcoll_arrival_hash(decision, size);

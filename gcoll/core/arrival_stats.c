@@ -7,7 +7,7 @@
 #include "gcoll/core/arrival_internal.h"
 
 #define VARIABLE "GCOLL_ARRIVAL_STATS"
-/* Of the table: a line for each site, and for so many ranks of it, the latest ones. */
+/* Of the table: two lines for each site, and one for so many ranks of it, the latest ones. */
 #define LINE_BYTES  160
 #define SHOWN_RANKS 8
 
@@ -15,7 +15,7 @@ static double us(double ns) {
     return ns / 1e3;
 }
 
-static gcoll_site_stats stats_of(const gcoll_site *site, uint32_t size) {
+static gcoll_site_stats stats_of(const gcoll_site *site) {
     gcoll_site_stats stats = {.struct_size = sizeof stats,
                               .number = site->number,
                               .collective = (gcoll_collective)site->key.collective,
@@ -28,12 +28,11 @@ static gcoll_site_stats stats_of(const gcoll_site *site, uint32_t size) {
                               .announcements = site->announcements,
                               .changes = site->changes,
                               .waited_us = us((double)site->waited_ns),
-                              .threshold_us = us((double)site->threshold_ns)};
+                              .imbalance_us = us((double)site->now.imbalance_ns),
+                              .threshold_us = us((double)site->threshold_ns),
+                              .gain = site->is_predicted ? site->gain : 0};
     if (site->calls > 0)
         stats.elapsed_us = us((double)site->elapsed_sum_ns) / (double)site->calls;
-    for (uint32_t rank = 0; rank < size; rank++)
-        if (us((double)site->now.arrival_ns[rank]) > stats.imbalance_us)
-            stats.imbalance_us = us((double)site->now.arrival_ns[rank]);
     snprintf(stats.algorithm, sizeof stats.algorithm, "%s", site->algorithm);
     return stats;
 }
@@ -65,7 +64,7 @@ gcoll_status gcoll_context_stats(gcoll_context *context, uint32_t index, gcoll_s
     const bool is_there = index < arrival->site_count;
     if (is_there) {
         const size_t known = stats->struct_size;
-        gcoll_site_stats all = stats_of(&arrival->sites[index], context->size);
+        gcoll_site_stats all = stats_of(&arrival->sites[index]);
         all.struct_size = known;
         memcpy(stats, &all, known);
     }
@@ -108,8 +107,28 @@ static uint32_t next_latest(const gcoll_site *site, uint32_t size, double mean, 
     return found;
 }
 
+/* Why late ranks were heeded at the latest announcement, or not. */
+static void append_reason(struct writer *w, const gcoll_site *site, uint32_t size) {
+    if (size < GCOLL_ARRIVAL_LEAST_RANKS || size > GCOLL_ARRIVAL_MOST_RANKS)
+        append(w, "    not heeded: that is done with %d to %d ranks\n", GCOLL_ARRIVAL_LEAST_RANKS,
+               GCOLL_ARRIVAL_MOST_RANKS);
+    else if (!gcoll_arrival_has_plans((gcoll_collective)site->key.collective) || site->key.blocks_hash != 0)
+        append(w, "    not heeded: no algorithm of these calls does\n");
+    else if (!site->is_predicted)
+        append(w, "    an imbalance of less than %.1f us is not heeded\n", us((double)site->threshold_ns));
+    else if (site->gain <= 0)
+        append(w, "    not heeded: no plan by arrival takes less time than the ordinary one\n");
+    else
+        append(w,
+               "    the best plan by arrival spares %.1f %% of the ordinary one's time (heeded from %.0f %% "
+               "on)\n",
+               100 * site->gain, 100 * GCOLL_ARRIVAL_GAIN);
+}
+
 static void append_ranks(struct writer *w, const gcoll_site *site, uint32_t size) {
     uint32_t rank = next_latest(site, size, 1e300, 0);
+    if (rank < size)
+        append_reason(w, site, size);
     if (rank == size && site->views && site->views[0].compared > 0)
         append(w, "    no rank was late in the %llu calls that were compared\n",
                (unsigned long long)site->views[0].compared);
@@ -123,7 +142,7 @@ static void append_ranks(struct writer *w, const gcoll_site *site, uint32_t size
 }
 
 static void append_site(struct writer *w, const gcoll_site *site, uint32_t size) {
-    const gcoll_site_stats stats = stats_of(site, size);
+    const gcoll_site_stats stats = stats_of(site);
     append(w, "%s of %llu %s", gcoll_collective_name(stats.collective), (unsigned long long)stats.count,
            gcoll_type_name(stats.type));
     if (stats.number > 0)
@@ -143,7 +162,10 @@ gcoll_status gcoll_context_stats_text(gcoll_context *context, char *text, size_t
     struct writer w = {text, bytes, 0};
     text[0] = '\0';
     gcoll_enter(context);
-    append(&w, "arrivals seen by rank %u of %u in job '%s'\n", context->rank, context->size, context->job);
+    append(&w,
+           "arrivals seen by rank %u of %u in job '%s'; of a site: the mean time of a call on this rank, the "
+           "imbalance that was expected last\n",
+           context->rank, context->size, context->job);
     for (uint32_t i = 0; i < context->arrival->site_count; i++)
         append_site(&w, &context->arrival->sites[i], context->size);
     gcoll_leave(context);
@@ -154,7 +176,7 @@ void gcoll_arrival_print(gcoll_context *context) {
     const char *wanted = getenv(VARIABLE);
     if (!context->arrival || context->rank != 0 || !wanted || strcmp(wanted, "1") != 0)
         return;
-    const size_t bytes = (size_t)LINE_BYTES * (1 + context->arrival->site_count * (1 + SHOWN_RANKS));
+    const size_t bytes = (size_t)LINE_BYTES * (1 + context->arrival->site_count * (2 + SHOWN_RANKS));
     char *text = malloc(bytes);
     if (text && gcoll_context_stats_text(context, text, bytes) == GCOLL_OK)
         fputs(text, stderr);

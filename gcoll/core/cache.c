@@ -148,6 +148,20 @@ void gcoll_cache_put(gcoll_cache_entry *entry) {
     entry->users--;
 }
 
+void gcoll_cache_forget(gcoll_context *context, uint64_t arrival) {
+    gcoll_cache_entry **link = &context->cache;
+    while (*link) {
+        gcoll_cache_entry *entry = *link;
+        if (entry->call.arrival != arrival || entry->users != (entry->idle ? 1u : 0u)) {
+            link = &entry->next;
+            continue;
+        }
+        *link = entry->next;
+        context->cache_count--;
+        drop(context, entry);
+    }
+}
+
 void gcoll_cache_clear(gcoll_context *context) {
     while (context->cache) {
         gcoll_cache_entry *entry = context->cache;

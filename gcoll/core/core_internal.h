@@ -83,6 +83,8 @@ struct gcoll_cache_entry {
 gcoll_status gcoll_cache_get(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
                              gcoll_cache_entry **entry);
 void gcoll_cache_put(gcoll_cache_entry *entry);
+/* Drops what nobody uses of a plan by arrival. */
+void gcoll_cache_forget(gcoll_context *context, uint64_t arrival);
 void gcoll_cache_clear(gcoll_context *context);
 
 /* The problem that a call makes, without algorithm options. */
