@@ -41,6 +41,9 @@ refused "--sizes: found '64'; allowed: of 128 512 1024 2048 4096 8192" --sizes 5
 refused "--delays: found '*'; allowed: of 0 1 5 10 50 100 500 1000" --delays '*'
 refused "--modes: found ''; allowed: of one-late rand-late" --modes ''
 refused "--congestion: found 'a b'; allowed: letters, digits, - and _" --congestion 'a b'
+refused "--programs: no gcoll_bench in /nonexist" --programs /nonexist
+mkdir "$work/half" && ln -s "$bench" "$work/half/gcoll_bench"
+refused "--programs: no gcoll_plan in $work/half" --programs "$work/half"
 refused "--report: nothing was measured in $work/out" --report
 
 # line ROUND CONTESTANT ALGORITHM ELAPSED-US
