@@ -1,9 +1,9 @@
 /* gcoll/core/arrival_stats.c - what the monitor saw, for programs and for people. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "gcoll/base/text.h"
 #include "gcoll/core/arrival_internal.h"
 
 #define VARIABLE "GCOLL_ARRIVAL_STATS"
@@ -78,20 +78,6 @@ gcoll_status gcoll_context_stats(gcoll_context *context, uint32_t index, gcoll_s
 
 /* ---- In words ----------------------------------------------------------------------------- */
 
-struct writer {
-    char *text;
-    size_t bytes, used;
-};
-
-GCOLL_PRINTF(2, 3) static void append(struct writer *w, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    int written = vsnprintf(w->text + w->used, w->bytes - w->used, format, arguments);
-    va_end(arguments);
-    if (written > 0)
-        w->used += (size_t)written < w->bytes - w->used ? (size_t)written : w->bytes - w->used - 1;
-}
-
 /* The one with the largest mean, of those that stand behind (mean, rank) in this order; size: none. */
 static uint32_t next_latest(const gcoll_site *site, uint32_t size, double mean, uint32_t after) {
     uint32_t found = size;
@@ -108,49 +94,52 @@ static uint32_t next_latest(const gcoll_site *site, uint32_t size, double mean, 
 }
 
 /* Why late ranks were heeded at the latest announcement, or not. */
-static void append_reason(struct writer *w, const gcoll_site *site, uint32_t size) {
+static void add_reason(gcoll_text *to, const gcoll_site *site, uint32_t size) {
     if (size < GCOLL_ARRIVAL_LEAST_RANKS || size > GCOLL_ARRIVAL_MOST_RANKS)
-        append(w, "    not heeded: that is done with %d to %d ranks\n", GCOLL_ARRIVAL_LEAST_RANKS,
-               GCOLL_ARRIVAL_MOST_RANKS);
+        gcoll_text_add(to, "    not heeded: that is done with %d to %d ranks\n", GCOLL_ARRIVAL_LEAST_RANKS,
+                       GCOLL_ARRIVAL_MOST_RANKS);
     else if (!gcoll_arrival_has_plans((gcoll_collective)site->key.collective) || site->key.blocks_hash != 0)
-        append(w, "    not heeded: no algorithm of these calls does\n");
+        gcoll_text_add(to, "    not heeded: no algorithm of these calls does\n");
     else if (!site->is_predicted)
-        append(w, "    an imbalance of less than %.1f us is not heeded\n", us((double)site->threshold_ns));
+        gcoll_text_add(to, "    an imbalance of less than %.1f us is not heeded\n",
+                       us((double)site->threshold_ns));
     else if (site->gain <= 0)
-        append(w, "    not heeded: no plan by arrival takes less time than the ordinary one\n");
+        gcoll_text_add(to, "    not heeded: no plan by arrival takes less time than the ordinary one\n");
     else
-        append(w,
-               "    the best plan by arrival spares %.1f %% of the ordinary one's time (heeded from %.0f %% "
-               "on)\n",
-               100 * site->gain, 100 * GCOLL_ARRIVAL_GAIN);
+        gcoll_text_add(
+            to,
+            "    the best plan by arrival spares %.1f %% of the ordinary one's time (heeded from %.0f %% "
+            "on)\n",
+            100 * site->gain, 100 * GCOLL_ARRIVAL_GAIN);
 }
 
-static void append_ranks(struct writer *w, const gcoll_site *site, uint32_t size) {
+static void add_ranks(gcoll_text *to, const gcoll_site *site, uint32_t size) {
     uint32_t rank = next_latest(site, size, 1e300, 0);
     if (rank < size)
-        append_reason(w, site, size);
+        add_reason(to, site, size);
     if (rank == size && site->views && site->views[0].compared > 0)
-        append(w, "    no rank was late in the %llu calls that were compared\n",
-               (unsigned long long)site->views[0].compared);
+        gcoll_text_add(to, "    no rank was late in the %llu calls that were compared\n",
+                       (unsigned long long)site->views[0].compared);
     for (uint32_t shown = 0; rank < size && shown < SHOWN_RANKS; shown++) {
         const gcoll_rank_stats stats = rank_stats_of(site, rank);
-        append(w, "    rank %-5u late in %llu of %llu, the last in %llu; mean %.1f us, most %.1f us\n", rank,
-               (unsigned long long)stats.late, (unsigned long long)stats.calls,
-               (unsigned long long)stats.last, stats.mean_late_us, stats.max_late_us);
+        gcoll_text_add(to,
+                       "    rank %-5u late in %llu of %llu, the last in %llu; mean %.1f us, most %.1f us\n",
+                       rank, (unsigned long long)stats.late, (unsigned long long)stats.calls,
+                       (unsigned long long)stats.last, stats.mean_late_us, stats.max_late_us);
         rank = next_latest(site, size, stats.mean_late_us, rank);
     }
 }
 
-static void append_site(struct writer *w, const gcoll_site *site, uint32_t size) {
+static void add_site(gcoll_text *to, const gcoll_site *site, uint32_t size) {
     const gcoll_site_stats stats = stats_of(site);
-    append(w, "%s of %llu %s", gcoll_collective_name(stats.collective), (unsigned long long)stats.count,
-           gcoll_type_name(stats.type));
+    gcoll_text_add(to, "%s of %llu %s", gcoll_collective_name(stats.collective),
+                   (unsigned long long)stats.count, gcoll_type_name(stats.type));
     if (stats.number > 0)
-        append(w, ", site %u", stats.number);
-    append(w, ": %llu calls, %llu by arrival; mean %.1f us; imbalance %.1f us; %s\n",
-           (unsigned long long)stats.calls, (unsigned long long)stats.heeded, stats.elapsed_us,
-           stats.imbalance_us, stats.algorithm);
-    append_ranks(w, site, size);
+        gcoll_text_add(to, ", site %u", stats.number);
+    gcoll_text_add(to, ": %llu calls, %llu by arrival; mean %.1f us; imbalance %.1f us; %s\n",
+                   (unsigned long long)stats.calls, (unsigned long long)stats.heeded, stats.elapsed_us,
+                   stats.imbalance_us, stats.algorithm);
+    add_ranks(to, site, size);
 }
 
 gcoll_status gcoll_context_stats_text(gcoll_context *context, char *text, size_t bytes) {
@@ -159,15 +148,16 @@ gcoll_status gcoll_context_stats_text(gcoll_context *context, char *text, size_t
                            context ? "text: is NULL or of 0 bytes" : "context: is NULL");
     if (!context->arrival)
         return gcoll_error(GCOLL_ERR_STATE, "context: was created without options.monitor");
-    struct writer w = {text, bytes, 0};
+    gcoll_text to = {text, bytes, 0};
     text[0] = '\0';
     gcoll_enter(context);
-    append(&w,
-           "arrivals seen by rank %u of %u in job '%s'; of a site: the mean time of a call on this rank, the "
-           "imbalance that was expected last\n",
-           context->rank, context->size, context->job);
+    gcoll_text_add(
+        &to,
+        "arrivals seen by rank %u of %u in job '%s'; of a site: the mean time of a call on this rank, the "
+        "imbalance that was expected last\n",
+        context->rank, context->size, context->job);
     for (uint32_t i = 0; i < context->arrival->site_count; i++)
-        append_site(&w, &context->arrival->sites[i], context->size);
+        add_site(&to, &context->arrival->sites[i], context->size);
     gcoll_leave(context);
     return GCOLL_OK;
 }

@@ -5,11 +5,10 @@
  * does in place, nor how many buffers it has and where they lie, nor, in an alltoall, the sizes of its
  * blocks.
  */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "gcoll/base/text.h"
 #include "gcoll/core/core_internal.h"
 #include "gcoll/core/rendezvous.h"
 
@@ -207,8 +206,7 @@ struct explanation {
     gcoll_candidate *candidates;
     size_t count, capacity;
     bool short_of_memory;
-    char *text;
-    size_t bytes, used;
+    gcoll_text said;
 };
 
 static void note_candidate(void *arg, const gcoll_candidate *candidate) {
@@ -242,35 +240,28 @@ static void sort(gcoll_candidate *candidates, size_t count) {
         }
 }
 
-GCOLL_PRINTF(2, 3) static void append(struct explanation *e, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    int written = vsnprintf(e->text + e->used, e->bytes - e->used, format, arguments);
-    va_end(arguments);
-    if (written > 0)
-        e->used += (size_t)written < e->bytes - e->used ? (size_t)written : e->bytes - e->used - 1;
-}
-
 static void describe(struct explanation *e, const gcoll_call *call, const gcoll_context *context,
                      const gcoll_choice *choice, const gcoll_tuning_rule *rule, gcoll_status status) {
     char name[GCOLL_ALGORITHM_TEXT_MAX], basis[BASIS_BYTES];
     gcoll_choice_format(choice, name, sizeof name);
-    append(e, "%s of %llu %s by %u ranks: %s\n", gcoll_collective_name((gcoll_collective)call->collective),
-           (unsigned long long)call->count, gcoll_type_name((gcoll_type)call->type), context->size,
-           status == GCOLL_OK ? name : gcoll_last_error());
+    gcoll_text_add(&e->said, "%s of %llu %s by %u ranks: %s\n",
+                   gcoll_collective_name((gcoll_collective)call->collective), (unsigned long long)call->count,
+                   gcoll_type_name((gcoll_type)call->type), context->size,
+                   status == GCOLL_OK ? name : gcoll_last_error());
     sort(e->candidates, e->count);
     for (size_t i = 0; i < e->count; i++) {
         const gcoll_candidate *candidate = &e->candidates[i];
         gcoll_choice_format(&candidate->choice, name, sizeof name);
         if (candidate->status == GCOLL_OK)
-            append(e, "  %-28s %10.1f us  messages %.0f, sent %.0f, reduced %.0f, scratch %.0f\n", name,
-                   candidate->seconds * 1e6, candidate->cost.steps, candidate->cost.sent,
-                   candidate->cost.reduced, candidate->cost.scratch);
+            gcoll_text_add(&e->said,
+                           "  %-28s %10.1f us  messages %.0f, sent %.0f, reduced %.0f, scratch %.0f\n", name,
+                           candidate->seconds * 1e6, candidate->cost.steps, candidate->cost.sent,
+                           candidate->cost.reduced, candidate->cost.scratch);
         else
-            append(e, "  %-28s no: %s\n", name, candidate->reason);
+            gcoll_text_add(&e->said, "  %-28s no: %s\n", name, candidate->reason);
     }
     gcoll_basis_describe(context, rule, basis, sizeof basis);
-    append(e, "%s", basis);
+    gcoll_text_add(&e->said, "%s", basis);
 }
 
 gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective collective, uint64_t count,
@@ -288,7 +279,7 @@ gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective coll
     gcoll_problem problem = gcoll_call_problem(context, &call, &(gcoll_blocks){0});
     problem.rank = 0;
     gcoll_choice choice = {0};
-    struct explanation e = {.text = text, .bytes = bytes};
+    struct explanation e = {.said = {text, bytes, 0}};
     text[0] = '\0';
     status = gcoll_choose(&context->registry, &problem, type_bytes, &needs, &context->basis->cost, &choice,
                           note_candidate, &e);
