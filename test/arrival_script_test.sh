@@ -59,6 +59,7 @@ line() {
 arrival --report || fail "status $?: $(cat "$work/err")"
 refused "--output: found in $work/out: 8 hosts, 100mbit; allowed: what --hosts and --rate say, 4 hosts, 100mbit" --report --hosts 4
 refused "--output: found in $work/out: 8 hosts, 100mbit; allowed: what --hosts and --rate say, 8 hosts, 1gbit" --rate 1gbit
+refused "--output: found in $work/out: TCP by reno; allowed: what --congestion says, bbr" --congestion bbr
 arrival --report || fail "status $?: $(cat "$work/err")"
 cat "$work/text"
 [ ! -s "$work/err" ] || grep -qFx "benchmark/arrival: no gnuplot, no picture" "$work/err" || fail "$(cat "$work/err")"
