@@ -54,4 +54,5 @@ refused 'is not there' --program /nowhere
 status=0
 "$compare" --program "$program" --rounds 1 --only ring_full -- --images 8 >"$place/out" 2>"$place/err" || status=$?
 [ $status -eq 1 ] && grep -qF 'ring_full has failed' "$place/err" || fail "a training that fails gives $status"
+grep -qF 'ring_full' "$place/err" && ! grep -qF 'No such file' "$place/err" || fail "a training that fails says $(cat "$place/err")"
 echo "good: compare"
