@@ -1,6 +1,7 @@
 // examples/train: what it says when it cannot.
 #include <cmath>
 #include <csignal>
+#include <regex>
 
 #include "test/train_support.h"
 
@@ -262,6 +263,47 @@ TEST(TrainLocal, RanksThatDoNotEndAreEnded) {
     options.timeout_s = 1;
     EXPECT_EXIT(exit(local_run(&options, fails_or_waits_for_ever)), testing::ExitedWithCode(TRAIN_FAILED),
                 "rank 1 .process [0-9]+. has not ended after 1 s, and is killed");
+}
+
+int ends_well_or_waits_for_ever(const train_options *options) {
+    while (options->rank != 0)
+        pause();
+    return TRAIN_GOOD;
+}
+
+TEST(TrainLocal, RanksThatOutlastTheOthersAreEnded) {
+    train_options options = {};
+    options.local = options.size = 2;
+    options.timeout_s = 1;
+    EXPECT_EXIT(exit(local_run(&options, ends_well_or_waits_for_ever)), testing::ExitedWithCode(TRAIN_FAILED),
+                "rank 1 .process [0-9]+. has not ended after 2 s, and is killed");
+}
+
+pid_t child_of(pid_t parent, int index) {
+    const std::string number = std::to_string(parent);
+    std::ifstream children("/proc/" + number + "/task/" + number + "/children");
+    pid_t pid = 0;
+    for (int i = 0; i <= index; i++)
+        children >> pid;
+    return children ? pid : 0;
+}
+
+TEST(TrainLocal, ARankThatIsStoppedIsNamedAndEnded) {
+    folder place;
+    process job(place.path + "/out", {"--local", "3", "--epochs", "1000000", "--timeout", "2"});
+    job.wait_for("epoch 1/");
+    const pid_t second = child_of(job.pid, 1);
+    if (second == 0) {
+        kill(job.pid, SIGTERM);
+        job.wait();
+        GTEST_SKIP() << "the kernel does not list children";
+    }
+    kill(second, SIGSTOP);
+    const outcome o = job.wait();
+    EXPECT_EQ(o.status, 1);
+    EXPECT_TRUE(contains(o.err, "rank 1 (process " + std::to_string(second) + ") has not ended after 2 s"))
+        << o.err;
+    EXPECT_TRUE(std::regex_search(o.err, std::regex("train: rank [02]: .*rank 1"))) << o.err;
 }
 
 TEST(TrainLocal, FoldersThatCannotBeMadeAreNamed) {

@@ -19,13 +19,18 @@
 
 #include "pace.h"
 
+/* The library takes about a second to tell the others of a loss, once they are in a call. */
+#define MOST_GRACE_S 5
+
 typedef struct family {
     pid_t *pids; /* 0: ended */
     uint32_t size, alive;
-    double grace_s;  /* from the loss of the first to the end of the last, which is killed then */
-    double deadline; /* clock_now() when that is; 0: none is lost */
-    int status;      /* the program's to be: of the first that failed */
-    int stopped;     /* the signal that the user ended it by, SIGKILL if it was ended here; 0: neither */
+    double timeout_s; /* of a call */
+    double grace_s;   /* from the loss of the first to the end of the last, which is killed then */
+    double deadline;  /* clock_now() when the last is killed; 0: none has ended */
+    double allowed_s; /* from when that was settled */
+    int status;       /* the program's to be: of the first that failed */
+    int stopped;      /* the signal that the user ended it by, SIGKILL if it was ended here; 0: neither */
 } family;
 
 static int remove_entry(const char *path, const struct stat *about, int type, struct FTW *where) {
@@ -66,11 +71,23 @@ static void stop_all(const family *f) {
     }
 }
 
+static void set_deadline(family *f, double seconds) {
+    f->allowed_s = seconds;
+    f->deadline = clock_now() + seconds;
+}
+
 static void note_end(family *f, uint32_t rank, int how) {
     const pid_t pid = f->pids[rank];
     f->pids[rank] = 0;
     f->alive--;
-    if (f->stopped != 0 || (WIFEXITED(how) && WEXITSTATUS(how) == TRAIN_GOOD)) {
+    if (f->stopped != 0) {
+        return;
+    }
+    if (WIFEXITED(how) && WEXITSTATUS(how) == TRAIN_GOOD) {
+        /* The last call is of all ranks, so the others are done, or find out by their own time limit. */
+        if (f->deadline == 0) {
+            set_deadline(f, f->timeout_s + f->grace_s);
+        }
         return;
     }
     if (WIFSIGNALED(how)) {
@@ -79,7 +96,7 @@ static void note_end(family *f, uint32_t rank, int how) {
     } /* else it has said why itself */
     if (f->status == TRAIN_GOOD) {
         f->status = WIFSIGNALED(how) ? TRAIN_FAILED : WEXITSTATUS(how);
-        f->deadline = clock_now() + f->grace_s;
+        set_deadline(f, f->grace_s);
     }
 }
 
@@ -115,11 +132,12 @@ static void wait_for_all(family *f, const sigset_t *set) {
             for (uint32_t r = 0; r < f->size; r++) {
                 if (f->pids[r] > 0) {
                     complain("rank %u (process %d) has not ended after %g s, and is killed", r,
-                             (int)f->pids[r], f->grace_s);
+                             (int)f->pids[r], f->allowed_s);
                 }
             }
             stop_all(f);
             f->stopped = SIGKILL; /* how they end now is no news */
+            f->status = f->status == TRAIN_GOOD ? TRAIN_FAILED : f->status;
             f->deadline = 0;
         } else if (number > 0 && number != SIGCHLD) {
             f->stopped = number;
@@ -171,7 +189,10 @@ int local_run(const train_options *given, rank_function *run) {
     const pid_t parent = getpid();
     sigset_t set, mask;
     uint32_t rank;
-    family f = {.size = given->local, .grace_s = given->timeout_s, .status = TRAIN_GOOD};
+    family f = {.size = given->local,
+                .timeout_s = given->timeout_s,
+                .grace_s = fmin(given->timeout_s, MOST_GRACE_S),
+                .status = TRAIN_GOOD};
     f.pids = calloc(f.size, sizeof *f.pids);
     if (f.pids == NULL) {
         complain("no memory for %u ranks", f.size);
