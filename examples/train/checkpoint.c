@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char magic[16] = "gcoll train 1\n";
@@ -97,14 +98,40 @@ static void keep_name(const char *path) {
     free(folder);
 }
 
+#define NAME_BYTES 4096
+
+/* Of the new file beside the old one. */
+static bool name_new(const char *path, char name[NAME_BYTES], char *what, size_t bytes) {
+    return snprintf(name, NAME_BYTES, "%s.new", path) < NAME_BYTES ||
+           fail(what, bytes, "the name of the checkpoint has %zu bytes; allowed: up to %zu", strlen(path),
+                NAME_BYTES - sizeof ".new");
+}
+
+bool checkpoint_can_be_written(const char *path, char *what, size_t bytes) {
+    char temporary[NAME_BYTES];
+    struct stat found;
+    if (!name_new(path, temporary, what, bytes)) {
+        return false;
+    }
+    if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) {
+        return fail(what, bytes, "writing the checkpoint %s: %s", shown(path), strerror(EISDIR));
+    }
+    const int descriptor = open(temporary, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (descriptor < 0) {
+        return fail(what, bytes, "writing the checkpoint %s: %s", shown(path), strerror(errno));
+    }
+    (void)close(descriptor);
+    (void)unlink(temporary);
+    return true;
+}
+
 bool checkpoint_write(const char *path, const checkpoint *self, const float *weights, const float *velocity,
                       char *what, size_t bytes) {
-    char temporary[4096];
+    char temporary[NAME_BYTES];
     checkpoint header = *self;
     header.hash = hash_of(header, weights, velocity);
-    if ((size_t)snprintf(temporary, sizeof temporary, "%s.new", path) >= sizeof temporary) {
-        return fail(what, bytes, "the name of the checkpoint has %zu bytes; allowed: up to %zu", strlen(path),
-                    sizeof temporary - sizeof ".new");
+    if (!name_new(path, temporary, what, bytes)) {
+        return false;
     }
     if (!write_file(temporary, &header, weights, velocity) || rename(temporary, path) != 0) {
         const int error = errno;

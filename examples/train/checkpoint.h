@@ -29,6 +29,9 @@ bool checkpoint_matches(const checkpoint *self, const checkpoint *other, char *w
 bool checkpoint_write(const char *path, const checkpoint *self, const float *weights, const float *velocity,
                       char *what, size_t bytes);
 
+/* Asked before anything is trained, so that it fails then. */
+bool checkpoint_can_be_written(const char *path, char *what, size_t bytes);
+
 /* Reads a file of the same training as *self, and replaces all three. */
 bool checkpoint_read(const char *path, checkpoint *self, float *weights, float *velocity, char *what,
                      size_t bytes);

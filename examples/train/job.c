@@ -7,7 +7,12 @@
 #include <stdlib.h>
 
 bool job_good(const train_job *self, gcoll_status status) {
-    if (status != GCOLL_OK) {
+    if (status == GCOLL_ERR_ABORTED && self->stopped) {
+        return false; /* job_stop has said why */
+    }
+    if (status == GCOLL_ERR_ABORTED) { /* the message begins with the rank, and that it has aborted */
+        complain("rank %u: %s", self->rank, gcoll_last_error());
+    } else if (status != GCOLL_OK) {
         complain("rank %u: %s: %s", self->rank, gcoll_status_text(status), gcoll_last_error());
     }
     return status == GCOLL_OK;
@@ -36,6 +41,8 @@ void job_close(train_job *self) {
 }
 
 void job_stop(train_job *self, const char *reason) {
+    complain("rank %u: %s", self->rank, reason);
+    self->stopped = true;
     gcoll_context_abort(self->context, reason);
 }
 

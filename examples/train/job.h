@@ -12,6 +12,7 @@ typedef struct train_job {
     uint32_t rank, size;
     gcoll_store *store;
     gcoll_context *context;
+    bool stopped; /* by job_stop here */
 } train_job;
 
 /* Returns when all ranks are there. False: has been said, and job_close is due in any case. */
@@ -21,7 +22,7 @@ void job_close(train_job *self);
 /* False: the call has failed, and has said why. */
 bool job_good(const train_job *self, gcoll_status status);
 
-/* Ends the job on all ranks, which say the reason when they are next in a call. */
+/* Says the reason and ends the job on all ranks; the others say it when they are next in a call. */
 void job_stop(train_job *self, const char *reason);
 
 /* Rank 0's `bytes` bytes to all ranks. */

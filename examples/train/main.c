@@ -1,10 +1,20 @@
 /* main.c - data-parallel training of a small network over gcoll. README.md says what it shows. */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "local.h"
 #include "report.h"
 
+/* The ranks with which gcoll heeds who is late: gcoll/arrival.h. */
+#define FEWEST_HEEDED 3u
+#define MOST_HEEDED   64u
+
 static void introduce(const trainer *t) {
+    if (t->options.monitor != MONITOR_OFF && (t->job->size < FEWEST_HEEDED || t->job->size > MOST_HEEDED)) {
+        complain("--monitor %s: found with %u rank%s; who is late is heeded with %u to %u",
+                 monitoring_name(t->options.monitor), t->job->size, t->job->size == 1 ? "" : "s",
+                 FEWEST_HEEDED, MOST_HEEDED);
+    }
     (void)printf("%zu parameters, %u rank%s, %u images a step each, %s\n", t->net.count, t->job->size,
                  t->job->size == 1 ? "" : "s", t->options.batch, t->average.algorithm);
     if (t->state.epoch > 0) {
@@ -19,10 +29,14 @@ static int run_rank(const train_options *options) {
     bool good = job_open(&job, options);
     if (good) {
         good = trainer_make(&t, &job, options);
-        if (good && job.rank == 0) {
+        const bool is_done = good && t.state.epoch >= t.options.epochs;
+        if (good && job.rank == 0 && is_done) {
+            (void)printf("nothing left to do: %" PRIu64 " of %u epochs are done\n", t.state.epoch,
+                         t.options.epochs);
+        } else if (good && job.rank == 0) {
             introduce(&t);
         }
-        good = good && trainer_run(&t) && report(&t);
+        good = good && trainer_run(&t) && (is_done || report(&t));
         trainer_free(&t);
     }
     job_close(&job);

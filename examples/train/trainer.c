@@ -14,7 +14,7 @@ static bool make_state(trainer *self, char *reason) {
     const train_options *o = &self->options;
     net_initialise(&self->net, o->seed);
     if (!o->resume) {
-        return true;
+        return o->checkpoint == NULL || checkpoint_can_be_written(o->checkpoint, reason, REASON_BYTES);
     }
     if (!checkpoint_read(o->checkpoint, &self->state, self->net.parameters, self->velocity, reason,
                          REASON_BYTES)) {
@@ -23,7 +23,7 @@ static bool make_state(trainer *self, char *reason) {
     if (strcmp(o->algorithm, "auto") != 0 || o->monitor != MONITOR_OFF) {
         (void)snprintf(self->state.algorithm, sizeof self->state.algorithm, "%s", o->algorithm);
     }
-    return true;
+    return self->state.epoch >= o->epochs || checkpoint_can_be_written(o->checkpoint, reason, REASON_BYTES);
 }
 
 /* What rank 0 tells the others before anything is trained. */
