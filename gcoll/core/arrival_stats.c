@@ -7,7 +7,7 @@
 #include "gcoll/core/arrival_internal.h"
 
 #define VARIABLE "GCOLL_ARRIVAL_STATS"
-/* Of the table: two lines for each site, and one for so many ranks of it, the latest ones. */
+/* Of the table: two lines above it, two for each site, and one for so many ranks of it, the latest ones. */
 #define LINE_BYTES  160
 #define SHOWN_RANKS 8
 
@@ -166,7 +166,7 @@ void gcoll_arrival_print(gcoll_context *context) {
     const char *wanted = getenv(VARIABLE);
     if (!context->arrival || context->rank != 0 || !wanted || strcmp(wanted, "1") != 0)
         return;
-    const size_t bytes = (size_t)LINE_BYTES * (1 + context->arrival->site_count * (2 + SHOWN_RANKS));
+    const size_t bytes = (size_t)LINE_BYTES * (2 + context->arrival->site_count * (2 + SHOWN_RANKS));
     char *text = malloc(bytes);
     if (text && gcoll_context_stats_text(context, text, bytes) == GCOLL_OK)
         fputs(text, stderr);
