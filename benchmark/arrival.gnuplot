@@ -2,6 +2,7 @@
 # Given with -e: data and into, files; sizes and delays, lists in words, with a delay of 0 or without; kib(i), of the ith size, in the list kib.
 least = 1e9; most = 0
 do for [d in delays] { if (d > 0) { least = d < least ? d + 0 : least; most = d > most ? d + 0 : most } }
+if (most == 0) { least = 1; most = 1 } # there is nothing yet but those with nobody late
 none = least / 2.5 # where those stand that are not late
 n = words(sizes)
 height = 105.0 + 205 * n
@@ -13,7 +14,7 @@ set datafile missing "-"
 low = 1; top = 1
 do for [column = 5:9] {
     stats data using column nooutput
-    if (STATS_records > 0) { low = STATS_min < low ? STATS_min : low; top = STATS_max > top ? STATS_max : top }
+    if (exists("STATS_records") && STATS_records > 0) { low = STATS_min < low ? STATS_min : low; top = STATS_max > top ? STATS_max : top }
 }
 
 set multiplot layout n,2 margins 0.085,0.985,56 / height,1 - 68 / height spacing 0.03,58 / height

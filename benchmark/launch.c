@@ -170,6 +170,7 @@ static void look_after(family *f, const sigset_t *set) {
             kill_rest(f);
         } else if (number == SIGINT || number == SIGTERM || number == SIGHUP) {
             f->stop_signal = number;
+            f->status = BENCH_FAILED; /* counts if it is blocked, so that it cannot be handed on */
             signal_all(f, SIGTERM);
             set_deadline(f, GRACE_AFTER_STOP_MS);
         }
@@ -209,7 +210,12 @@ static bool make_meeting_place(const bench_options *options, char *folder, size_
     const char *base = getenv("TMPDIR");
     int length = snprintf(folder, folder_bytes, "%s/gcoll_bench-XXXXXX",
                           base != NULL && base[0] == '/' ? base : "/tmp");
-    if (length < 0 || (size_t)length >= folder_bytes || mkdtemp(folder) == NULL) {
+    if (length < 0 || (size_t)length >= folder_bytes) {
+        cli_complain("TMPDIR: is of more than %zu bytes", folder_bytes - sizeof "/gcoll_bench-XXXXXX");
+        folder[0] = '\0';
+        return false;
+    }
+    if (mkdtemp(folder) == NULL) {
         cli_complain("making a folder for the ranks to meet in, %s: %s", folder, strerror(errno));
         folder[0] = '\0';
         return false;
@@ -228,9 +234,13 @@ int bench_local_processes(const bench_options *options, FILE *output) {
                 .timeout_ms = bench_timeout_ms(options)};
     sigset_t set;
     sigset_t old_mask;
+    if (f.pids == NULL) {
+        cli_complain("no memory for %u ranks", f.size);
+        return BENCH_FAILED;
+    }
     signals_of_parent(&set);
     (void)sigprocmask(SIG_BLOCK, &set, &old_mask); /* from here on nothing is left behind */
-    if (f.pids == NULL || !make_meeting_place(options, folder, sizeof folder, url, sizeof url)) {
+    if (!make_meeting_place(options, folder, sizeof folder, url, sizeof url)) {
         free(f.pids);
         return BENCH_FAILED;
     }

@@ -38,4 +38,7 @@ if(GCOLL_TOOLS)
   set_tests_properties(arrival_script_test PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77)
 endif()
 
+add_test(NAME monitor_cost_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/monitor_cost_test.sh $<TARGET_FILE:monitor_cost>)
+set_tests_properties(monitor_cost_test PROPERTIES TIMEOUT 60)
+
 include(bench_device.cmake)

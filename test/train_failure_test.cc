@@ -290,8 +290,9 @@ pid_t child_of(pid_t parent, int index) {
 
 TEST(TrainLocal, ARankThatIsStoppedIsNamedAndEnded) {
     folder place;
-    process job(place.path + "/out", {"--local", "3", "--epochs", "1000000", "--timeout", "2"});
+    process job(place.path + "/out", {"--local", "3", "--epochs", "1000000", "--timeout", "5"});
     job.wait_for("epoch 1/");
+    ASSERT_TRUE(contains(program_test::file_text(job.out), "epoch 1/")) << job.wait().err;
     const pid_t second = child_of(job.pid, 1);
     if (second == 0) {
         kill(job.pid, SIGTERM);
@@ -301,7 +302,7 @@ TEST(TrainLocal, ARankThatIsStoppedIsNamedAndEnded) {
     kill(second, SIGSTOP);
     const outcome o = job.wait();
     EXPECT_EQ(o.status, 1);
-    EXPECT_TRUE(contains(o.err, "rank 1 (process " + std::to_string(second) + ") has not ended after 2 s"))
+    EXPECT_TRUE(contains(o.err, "rank 1 (process " + std::to_string(second) + ") has not ended after 5 s"))
         << o.err;
     EXPECT_TRUE(std::regex_search(o.err, std::regex("train: rank [02]: .*rank 1"))) << o.err;
 }

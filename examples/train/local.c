@@ -141,6 +141,7 @@ static void wait_for_all(family *f, const sigset_t *set) {
             f->deadline = 0;
         } else if (number > 0 && number != SIGCHLD) {
             f->stopped = number;
+            f->deadline = 0;
             f->status = TRAIN_FAILED;
             stop_all(f);
         }
