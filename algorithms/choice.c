@@ -1,9 +1,8 @@
 /* algorithms/choice.c - a choice of algorithm as text: "name[:key=value]...". */
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "algorithms/algorithms.h"
+#include "gcoll/base/text.h"
 
 /* A piece of the text, not terminated. */
 typedef struct piece {
@@ -15,23 +14,6 @@ static bool same(piece p, const char *word) {
     return strlen(word) == p.length && memcmp(word, p.text, p.length) == 0;
 }
 
-/* Text of limited size that grows at its end; what does not fit is dropped. */
-typedef struct writer {
-    char *text;
-    size_t bytes, used;
-} writer;
-
-GCOLL_PRINTF(2, 3) static void append(writer *w, const char *format, ...) {
-    if (w->bytes == 0)
-        return;
-    va_list arguments;
-    va_start(arguments, format);
-    int written = vsnprintf(w->text + w->used, w->bytes - w->used, format, arguments);
-    va_end(arguments);
-    if (written > 0)
-        w->used += (size_t)written < w->bytes - w->used ? (size_t)written : w->bytes - w->used - 1;
-}
-
 /* What an error says about text: its beginning will do. */
 #define SHOWN(p) (int)((p).length < 64 ? (p).length : 64), (p).text
 
@@ -40,19 +22,19 @@ GCOLL_PRINTF(2, 3) static void append(writer *w, const char *format, ...) {
 static gcoll_status unknown_algorithm(const gcoll_registry *registry, piece name,
                                       gcoll_collective collective) {
     char list[768] = "";
-    writer w = {list, sizeof list, 0};
+    gcoll_text to = {list, sizeof list, 0};
     const gcoll_algorithm *a;
     for (uint32_t i = 0; (a = gcoll_registry_at(registry, collective, i)) != NULL; i++)
-        append(&w, ", %s", a->name);
+        gcoll_text_add(&to, ", %s", a->name);
     return gcoll_error(GCOLL_ERR_INVALID, "algorithm '%.*s' is none of %s; allowed are auto%s", SHOWN(name),
                        gcoll_collective_name(collective), list);
 }
 
 static gcoll_status unknown_option(piece key, const gcoll_algorithm *algorithm) {
     char list[512] = "";
-    writer w = {list, sizeof list, 0};
+    gcoll_text to = {list, sizeof list, 0};
     for (const gcoll_option *o = algorithm->options; o != NULL && o->name != NULL; o++)
-        append(&w, "%s, ", o->name);
+        gcoll_text_add(&to, "%s, ", o->name);
     return gcoll_error(GCOLL_ERR_INVALID, "%s has no option '%.*s'; allowed are %ssegment", algorithm->name,
                        SHOWN(key), list);
 }
@@ -94,13 +76,13 @@ static gcoll_status parse_bytes(const gcoll_algorithm *algorithm, piece p, uint6
 static gcoll_status parse_word(const gcoll_algorithm *algorithm, const gcoll_option *option, piece p,
                                int64_t *value) {
     char list[512] = "";
-    writer w = {list, sizeof list, 0};
+    gcoll_text to = {list, sizeof list, 0};
     for (int64_t i = 0; option->words[i] != NULL; i++) {
         if (same(p, option->words[i])) {
             *value = i;
             return GCOLL_OK;
         }
-        append(&w, "%s%s", i ? ", " : "", option->words[i]);
+        gcoll_text_add(&to, "%s%s", i ? ", " : "", option->words[i]);
     }
     return gcoll_error(GCOLL_ERR_INVALID, "%s: option %s is '%.*s', allowed are %s", algorithm->name,
                        option->name, SHOWN(p), list);
@@ -190,19 +172,19 @@ gcoll_status gcoll_choice_parse(const gcoll_registry *registry, const char *text
 
 /* ---- Formatting ---------------------------------------------------------------------------------- */
 
-static void append_bytes(writer *w, uint64_t bytes) {
+static void append_bytes(gcoll_text *to, uint64_t bytes) {
     static const char *const suffixes[] = {"", "Ki", "Mi", "Gi"};
     unsigned unit = 0;
     while (unit < 3 && bytes > 0 && bytes % 1024 == 0) {
         bytes /= 1024;
         unit++;
     }
-    append(w, ":segment=%llu%s", (unsigned long long)bytes, suffixes[unit]);
+    gcoll_text_add(to, ":segment=%llu%s", (unsigned long long)bytes, suffixes[unit]);
 }
 
 void gcoll_choice_format(const gcoll_choice *choice, char *text, size_t bytes) {
-    writer w = {text, bytes, 0};
-    append(&w, "%s", choice->algorithm ? choice->algorithm->name : "auto");
+    gcoll_text to = {text, bytes, 0};
+    gcoll_text_add(&to, "%s", choice->algorithm ? choice->algorithm->name : "auto");
     if (choice->algorithm == NULL)
         return;
     const gcoll_option *options = choice->algorithm->options;
@@ -210,10 +192,10 @@ void gcoll_choice_format(const gcoll_choice *choice, char *text, size_t bytes) {
         if (choice->option[i] == options[i].fallback)
             continue;
         if (options[i].words != NULL)
-            append(&w, ":%s=%s", options[i].name, options[i].words[choice->option[i]]);
+            gcoll_text_add(&to, ":%s=%s", options[i].name, options[i].words[choice->option[i]]);
         else
-            append(&w, ":%s=%lld", options[i].name, (long long)choice->option[i]);
+            gcoll_text_add(&to, ":%s=%lld", options[i].name, (long long)choice->option[i]);
     }
     if (choice->segment_bytes != gcoll_algorithm_segment(choice->algorithm))
-        append_bytes(&w, choice->segment_bytes);
+        append_bytes(&to, choice->segment_bytes);
 }

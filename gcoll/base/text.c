@@ -5,6 +5,8 @@
 #include <stdio.h>
 
 void gcoll_text_add(gcoll_text *to, const char *format, ...) {
+    if (to->bytes == 0)
+        return;
     va_list arguments;
     va_start(arguments, format);
     int written = vsnprintf(to->text + to->used, to->bytes - to->used, format, arguments);

@@ -8,7 +8,7 @@
 
 typedef struct gcoll_text {
     char *text;
-    size_t bytes; /* at least 1; with the terminator */
+    size_t bytes; /* with the terminator; 0: nothing is written */
     size_t used;  /* without */
 } gcoll_text;
 
