@@ -8,7 +8,7 @@ if(NOT gcoll_has_cuda)
   return()
 endif()
 
-add_executable(gcoll_bench_fake ${PROJECT_SOURCE_DIR}/benchmark/main.c bench_device_runtime.cc cuda_fake_runtime.cc
+add_executable(gcoll_bench_fake ${PROJECT_SOURCE_DIR}/benchmark/main.c bench_device_runtime.cc cuda_fake_runtime.cc cuda_fake_kernels.cc
                $<TARGET_OBJECTS:gcoll_bench_cuda>)
 foreach(layer IN LISTS core_layers)
   if(layer STREQUAL gcoll_cuda)

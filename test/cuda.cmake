@@ -24,7 +24,7 @@ set(nccl_dir ${CMAKE_CURRENT_BINARY_DIR}/fake_nccl)
 set_target_properties(cuda_fake_nccl PROPERTIES PREFIX "" OUTPUT_NAME libnccl SUFFIX .so.2 LIBRARY_OUTPUT_DIRECTORY ${nccl_dir})
 
 gcoll_test(cuda_executor_test LAYERS gcoll_base cuda_executor
-           SOURCES cuda_executor_test.cc cuda_failure_test.cc cuda_fake_runtime.cc)
+           SOURCES cuda_executor_test.cc cuda_failure_test.cc cuda_fake_runtime.cc cuda_fake_kernels.cc)
 add_dependencies(cuda_executor_test cuda_fake_nccl)
 target_include_directories(cuda_executor_test SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(cuda_executor_test PRIVATE ${CMAKE_DL_LIBS})

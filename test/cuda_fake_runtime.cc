@@ -7,11 +7,10 @@
 #include <memory>
 #include <random>
 
-#include "cuda/kernels.h"
+#include "test/cuda_fake_internal.h"
 
-extern "C" {
-#include "gcoll/base/base.h"
-}
+using fake_cuda::is_of_device;
+using fake_cuda::note;
 
 namespace {
 
@@ -88,30 +87,6 @@ Runtime &rt() {
     return *runtime;
 }
 
-cudaError_t note(cudaError_t error) {
-    if (error != cudaSuccess)
-        rt().last_error = error;
-    return error;
-}
-
-// True: the call is to fail with *error.
-bool fails(const char *call, cudaError_t *error) {
-    rt().calls[call]++;
-    auto found = rt().failures.find(call);
-    if (found == rt().failures.end() || found->second.skip-- > 0)
-        return false;
-    *error = note(found->second.error);
-    rt().failures.erase(found);
-    return true;
-}
-
-#define FAKE_CALL(name)                                                                                      \
-    do {                                                                                                     \
-        cudaError_t injected = cudaSuccess;                                                                  \
-        if (fails(name, &injected))                                                                          \
-            return injected;                                                                                 \
-    } while (0)
-
 cudaStream_t resolve(cudaStream_t stream) {
     return stream ? stream : rt().streams[static_cast<size_t>(rt().current)].get();
 }
@@ -135,6 +110,27 @@ const Allocation *find(const void *address, size_t bytes) {
     return at + bytes <= found->first + found->second.bytes ? &found->second : nullptr;
 }
 
+} // namespace
+
+namespace fake_cuda {
+
+cudaError_t note(cudaError_t error) {
+    if (error != cudaSuccess)
+        rt().last_error = error;
+    return error;
+}
+
+// True: the call is to fail with *error.
+bool fails(const char *call, cudaError_t *error) {
+    rt().calls[call]++;
+    auto found = rt().failures.find(call);
+    if (found == rt().failures.end() || found->second.skip-- > 0)
+        return false;
+    *error = note(found->second.error);
+    rt().failures.erase(found);
+    return true;
+}
+
 bool is_of_device(const void *address, size_t bytes, int device) {
     const Allocation *a = find(address, bytes);
     return a && a->type != cudaMemoryTypeHost && a->device == device;
@@ -150,9 +146,23 @@ void check_access(const void *address, size_t bytes, int device) {
                                   " touches memory that is not its");
 }
 
-} // namespace
+int device_of(cudaStream_t stream) {
+    return stream->device;
+}
 
-namespace fake_cuda {
+void violate(const std::string &text) {
+    rt().violations.push_back(text);
+}
+
+int next_nccl_result(const char *name) {
+    rt().calls[name]++;
+    auto found = rt().nccl_failures.find(name);
+    return found == rt().nccl_failures.end() ? 0 : found->second;
+}
+
+void fail_nccl(const std::string &call, int result) {
+    rt().nccl_failures[call] = result;
+}
 
 void reset(int devices, unsigned seed) {
     runtime = std::make_unique<Runtime>();
@@ -259,49 +269,9 @@ std::vector<std::string> violations() {
     return rt().violations;
 }
 
-void fail_nccl(const std::string &call, int result) {
-    rt().nccl_failures[call] = result;
-}
-
 } // namespace fake_cuda
 
 extern "C" {
-
-// What the library that stands for NCCL calls.
-int fake_nccl_called(const char *name) {
-    rt().calls[name]++;
-    auto found = rt().nccl_failures.find(name);
-    return found == rt().nccl_failures.end() ? 0 : found->second;
-}
-
-// Reduces when all of the streams have come to it, which the last of them finds out.
-void fake_nccl_reduce(const void *const *send, void *recv, size_t count, int type, int op, int n,
-                      const int *devices, int root, cudaStream_t *streams) {
-    static const gcoll_type types[] = {GCOLL_INT8,    GCOLL_UINT8,   GCOLL_INT32,   GCOLL_UINT32,
-                                       GCOLL_INT64,   GCOLL_UINT64,  GCOLL_FLOAT16, GCOLL_FLOAT32,
-                                       GCOLL_FLOAT64, GCOLL_BFLOAT16};
-    static const gcoll_op ops[] = {GCOLL_SUM, GCOLL_PRODUCT, GCOLL_MAX, GCOLL_MIN};
-    const gcoll_type element = types[type];
-    const size_t bytes = count * gcoll_type_size(element);
-    std::vector<const void *> from(send, send + n);
-    auto arrived = std::make_shared<int>(0);
-    auto work = [=] {
-        if (++*arrived < n)
-            return;
-        std::vector<unsigned char> sum(bytes);
-        memcpy(sum.data(), from[0], bytes);
-        for (size_t i = 1; i < from.size(); i++)
-            gcoll_kernel_find(element, ops[op])(sum.data(), sum.data(), from[i], count);
-        memcpy(recv, sum.data(), bytes);
-    };
-    for (int i = 0; i < n; i++) {
-        if (!is_of_device(send[i], bytes, devices[i]) || streams[i]->device != devices[i])
-            rt().violations.push_back("NCCL: operand or stream of another device");
-        streams[i]->items.push_back({work, nullptr});
-    }
-    if (!is_of_device(recv, bytes, devices[root]))
-        rt().violations.push_back("NCCL: the root receives into memory that is not its");
-}
 
 // What the executor calls, in the order of the toolkit's header.
 
@@ -480,43 +450,6 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
     FAKE_CALL("cudaDeviceEnablePeerAccess");
     if (!rt().peers.insert({rt().current, peer}).second)
         return note(cudaErrorPeerAccessAlreadyEnabled);
-    return cudaSuccess;
-}
-
-// And of kernels.cu, a launch of which needs its stream's device to be current.
-
-cudaError_t gcoll_cuda_launch_fold(void *dst, const void *const *operands, uint32_t operand_count,
-                                   uint64_t count, gcoll_type type, gcoll_op op, uint32_t processors,
-                                   cudaStream_t stream) {
-    FAKE_CALL("cudaLaunchKernel");
-    gcoll_kernel kernel = gcoll_kernel_find(type, op);
-    const size_t bytes = count * gcoll_type_size(type);
-    if (stream->device != rt().current)
-        return note(cudaErrorInvalidResourceHandle);
-    if (!kernel || operand_count < 1 || operand_count > GCOLL_CUDA_OPERANDS || processors != 4 || count == 0)
-        return note(cudaErrorInvalidValue);
-    std::vector<const void *> list(operands, operands + operand_count);
-    for (const void *p : list)
-        check_access(p, bytes, stream->device);
-    check_access(dst, bytes, stream->device);
-    stream->items.push_back({[=] {
-                                 std::vector<unsigned char> sum(bytes);
-                                 memcpy(sum.data(), list[0], bytes);
-                                 for (size_t i = 1; i < list.size(); i++)
-                                     kernel(sum.data(), sum.data(), list[i], count);
-                                 memcpy(dst, sum.data(), bytes);
-                             },
-                             nullptr});
-    return cudaSuccess;
-}
-
-cudaError_t gcoll_cuda_launch_divide(void *data, uint64_t count, gcoll_type type, uint32_t divisor, uint32_t,
-                                     cudaStream_t stream) {
-    FAKE_CALL("cudaLaunchKernel");
-    if (stream->device != rt().current)
-        return note(cudaErrorInvalidResourceHandle);
-    check_access(data, count * gcoll_type_size(type), stream->device);
-    stream->items.push_back({[=] { gcoll_divide(data, count, type, divisor); }, nullptr});
     return cudaSuccess;
 }
 
