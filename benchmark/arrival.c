@@ -21,7 +21,6 @@
 /* The ranks with which the monitor heeds who is late (gcoll/arrival.h). */
 #define FEWEST_HEEDED 3u
 #define MOST_HEEDED   64u
-#define LATE_SHOWN    8 /* of the late ranks of a site */
 
 /* ---- What was asked for ---------------------------------------------------------------------------------
  */
@@ -289,63 +288,21 @@ bool bench_monitor_look(const bench_call *call, gcoll_site_stats *stats) {
     }
 }
 
-/* Late ranks of a site, the latest first. What was printed is no longer late. */
-static void print_late(gcoll_rank_stats *ranks, uint32_t size) {
-    uint64_t compared = 0;
-    for (uint32_t shown = 0; shown < LATE_SHOWN; shown++) {
-        uint32_t latest = size;
-        for (uint32_t r = 0; r < size; r++) {
-            compared = ranks[r].calls > compared ? ranks[r].calls : compared;
-            if (ranks[r].late > 0 && (latest == size || ranks[r].mean_late_us > ranks[latest].mean_late_us)) {
-                latest = r;
-            }
-        }
-        if (latest == size) {
-            if (shown == 0) {
-                (void)fprintf(stderr, "    no rank was late in the %llu calls that were compared\n",
-                              (unsigned long long)compared);
-            }
-            return;
-        }
-        gcoll_rank_stats *rank = &ranks[latest];
-        (void)fprintf(stderr,
-                      "    rank %-5u late in %llu of %llu, the last in %llu; mean %.1f us, most %.1f us\n",
-                      latest, (unsigned long long)rank->late, (unsigned long long)rank->calls,
-                      (unsigned long long)rank->last, rank->mean_late_us, rank->max_late_us);
-        rank->late = 0;
-    }
-}
-
-static void print_site(const gcoll_site_stats *site) {
-    (void)fprintf(stderr, "  %s", gcoll_collective_name(site->collective));
-    if (site->collective != GCOLL_BARRIER) {
-        (void)fprintf(stderr, " of %llu %s", (unsigned long long)site->count, gcoll_type_name(site->type));
-    }
-    (void)fprintf(stderr,
-                  ": %llu of %llu calls heeded; imbalance %.1f us; heeded beyond %.1f us; at last %s\n",
-                  (unsigned long long)site->heeded, (unsigned long long)site->calls, site->imbalance_us,
-                  site->threshold_us, site->algorithm);
-}
-
 void bench_monitor_print(const bench_state *state) {
     const bench_options *o = state->options;
+    char text[2048];
     if (o->monitor == BENCH_MONITOR_OFF || !o->verbose || state->rank != 0) {
         return;
     }
-    gcoll_rank_stats *ranks = calloc(o->size, sizeof *ranks);
-    if (ranks == NULL) {
-        cli_complain("out of memory for what the monitor saw of %u ranks", o->size);
-        return;
-    }
-    (void)fputs("what the monitor saw of the timed calls and those before that warmed up; late: after the "
-                "first rank, by more than what is heeded\n",
+    (void)fputs("what the monitor saw of the timed calls and those before that warmed up: the mean time of a "
+                "call on rank 0, the "
+                "imbalance that was expected last\n",
                 stderr);
     gcoll_site_stats site = {.struct_size = sizeof site};
-    for (uint32_t i = 0; gcoll_context_stats(state->context, i, &site, ranks) == GCOLL_OK; i++) {
-        if (site.number == BENCH_SITE_TIMED) {
-            print_site(&site);
-            print_late(ranks, o->size);
+    for (uint32_t i = 0; gcoll_context_stats(state->context, i, &site, NULL) == GCOLL_OK; i++) {
+        if (site.number == BENCH_SITE_TIMED &&
+            gcoll_context_site_text(state->context, i, text, sizeof text) == GCOLL_OK) {
+            (void)fputs(text, stderr);
         }
     }
-    free(ranks);
 }

@@ -121,7 +121,12 @@ typedef struct gcoll_rank_stats {
 GCOLL_API gcoll_status gcoll_context_stats(gcoll_context *context, uint32_t index, gcoll_site_stats *stats,
                                            gcoll_rank_stats *ranks);
 
-/* The same of all sites as a table for people, cut to `bytes`, its terminator included. Rank 0 writes it to
+/* The same of one site in words: a line for it, and below it why late ranks are heeded or not, and up to 8 of
+ * them, the latest first; cut to `bytes`, the terminator included. Errors: as above. */
+GCOLL_API gcoll_status gcoll_context_site_text(gcoll_context *context, uint32_t index, char *text,
+                                               size_t bytes);
+
+/* And of all sites as a table for people, cut to `bytes`, its terminator included. Rank 0 writes it to
  * standard error when the context is destroyed if the environment variable GCOLL_ARRIVAL_STATS is 1. */
 GCOLL_API gcoll_status gcoll_context_stats_text(gcoll_context *context, char *text, size_t bytes);
 

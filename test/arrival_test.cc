@@ -44,6 +44,14 @@ TEST_P(Watched, OneThatIsAlwaysLateIsHeeded) {
         if (rank == 0) {
             EXPECT_GT(ranks[size - 1].last, 0u);
             EXPECT_GT(ranks[size - 1].mean_late_us, 5000);
+            char one[2048] = "", all[16384] = "";
+            EXPECT_GCOLL_OK(gcoll_context_site_text(context, 1, one, sizeof one));
+            EXPECT_GCOLL_OK(gcoll_context_stats_text(context, all, sizeof all));
+            EXPECT_EQ(strncmp(one, "allreduce of 100000 float32: 14 calls, ", 39), 0) << one;
+            EXPECT_NE(std::string(one).find("\n    rank " + std::to_string(size - 1) + " "),
+                      std::string::npos)
+                << one;
+            EXPECT_NE(std::string(all).find(one), std::string::npos) << all;
         }
     });
 }
@@ -241,6 +249,9 @@ TEST(Monitor, SaysWhatIsWrongWithArguments) {
         EXPECT_EQ(gcoll_context_stats_text(context, nullptr, 8), GCOLL_ERR_INVALID);
         EXPECT_GCOLL_OK(gcoll_context_stats_text(context, text, sizeof text));
         EXPECT_EQ(strlen(text), sizeof text - 1);
+        EXPECT_EQ(gcoll_context_site_text(context, 0, nullptr, 8), GCOLL_ERR_INVALID);
+        EXPECT_EQ(gcoll_context_site_text(context, 0, text, 0), GCOLL_ERR_INVALID);
+        EXPECT_EQ(gcoll_context_site_text(context, 1000, text, sizeof text), GCOLL_ERR_NOT_FOUND);
     });
     run_threads(2, "inproc", [](uint32_t, gcoll_context *context) {
         for (gcoll_status status : {gcoll_arrival_begin(context), gcoll_arrival_finish(context),

@@ -138,12 +138,12 @@ TEST_P(Monitor, HeedsWhoIsLate) {
     EXPECT_LE(number(object, "heeded"), 4) << result.out;
     // Of the benchmark's own calls there is nothing.
     EXPECT_TRUE(contains(result.err, "what the monitor saw of the timed calls")) << result.err;
-    EXPECT_TRUE(contains(result.err, "\n  allreduce of 262144 int32: ")) << result.err;
-    EXPECT_TRUE(contains(result.err, " of 16 calls heeded; imbalance ")) << result.err;
+    EXPECT_TRUE(contains(result.err, "\nallreduce of 262144 int32: 16 calls, ")) << result.err;
+    EXPECT_TRUE(contains(result.err, " by arrival; mean ")) << result.err;
     EXPECT_TRUE(contains(result.err, "rank 2     late in ")) << result.err;
     const strings seen = lines(result.err.substr(result.err.find("what the monitor saw")));
     EXPECT_EQ(std::count_if(seen.begin(), seen.end(),
-                            [](const std::string &line) { return contains(line, " calls heeded; "); }),
+                            [](const std::string &line) { return contains(line, " by arrival; "); }),
               1)
         << result.err;
 }

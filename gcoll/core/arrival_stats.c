@@ -50,6 +50,10 @@ static gcoll_rank_stats rank_stats_of(const gcoll_site *site, uint32_t rank) {
     return stats;
 }
 
+static gcoll_status no_site(const gcoll_arrival *arrival, uint32_t index) {
+    return gcoll_error(GCOLL_ERR_NOT_FOUND, "index: is %u; there are %u sites", index, arrival->site_count);
+}
+
 gcoll_status gcoll_context_stats(gcoll_context *context, uint32_t index, gcoll_site_stats *stats,
                                  gcoll_rank_stats *ranks) {
     if (!context || !stats)
@@ -71,9 +75,7 @@ gcoll_status gcoll_context_stats(gcoll_context *context, uint32_t index, gcoll_s
     for (uint32_t rank = 0; is_there && ranks && rank < context->size; rank++)
         ranks[rank] = rank_stats_of(&arrival->sites[index], rank);
     gcoll_leave(context);
-    return is_there ? GCOLL_OK
-                    : gcoll_error(GCOLL_ERR_NOT_FOUND, "index: is %u; there are %u sites", index,
-                                  arrival->site_count);
+    return is_there ? GCOLL_OK : no_site(arrival, index);
 }
 
 /* ---- In words ----------------------------------------------------------------------------- */
@@ -142,12 +144,34 @@ static void add_site(gcoll_text *to, const gcoll_site *site, uint32_t size) {
     add_ranks(to, site, size);
 }
 
-gcoll_status gcoll_context_stats_text(gcoll_context *context, char *text, size_t bytes) {
+static gcoll_status check_text(const gcoll_context *context, const char *text, size_t bytes) {
     if (!context || !text || bytes == 0)
         return gcoll_error(GCOLL_ERR_INVALID, "%s",
                            context ? "text: is NULL or of 0 bytes" : "context: is NULL");
-    if (!context->arrival)
-        return gcoll_error(GCOLL_ERR_STATE, "context: was created without options.monitor");
+    return context->arrival ? GCOLL_OK
+                            : gcoll_error(GCOLL_ERR_STATE, "context: was created without options.monitor");
+}
+
+gcoll_status gcoll_context_site_text(gcoll_context *context, uint32_t index, char *text, size_t bytes) {
+    gcoll_status status = check_text(context, text, bytes);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_text to = {text, bytes, 0};
+    text[0] = '\0';
+    gcoll_enter(context);
+    const gcoll_arrival *arrival = context->arrival;
+    if (index < arrival->site_count)
+        add_site(&to, &arrival->sites[index], context->size);
+    else
+        status = no_site(arrival, index);
+    gcoll_leave(context);
+    return status;
+}
+
+gcoll_status gcoll_context_stats_text(gcoll_context *context, char *text, size_t bytes) {
+    gcoll_status status = check_text(context, text, bytes);
+    if (status != GCOLL_OK)
+        return status;
     gcoll_text to = {text, bytes, 0};
     text[0] = '\0';
     gcoll_enter(context);
