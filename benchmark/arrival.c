@@ -18,9 +18,6 @@
 #define BARRIERS        2
 #define MESSAGES        4 /* the first of them only makes connections */
 #define EDGE            0.5
-/* The ranks with which the monitor heeds who is late (gcoll/arrival.h). */
-#define FEWEST_HEEDED 3u
-#define MOST_HEEDED   64u
 
 /* ---- What was asked for ---------------------------------------------------------------------------------
  */
@@ -86,10 +83,10 @@ static void warn(const bench_options *o) {
             break;
         }
     }
-    if (monitors && (o->size < FEWEST_HEEDED || o->size > MOST_HEEDED)) {
+    if (monitors && (o->size < GCOLL_ARRIVAL_LEAST_RANKS || o->size > GCOLL_ARRIVAL_MOST_RANKS)) {
         cli_complain("--monitor %s: found with %u rank%s; who is late is heeded with %u to %u",
-                     bench_monitor_name(o->monitor), o->size, o->size == 1 ? "" : "s", FEWEST_HEEDED,
-                     MOST_HEEDED);
+                     bench_monitor_name(o->monitor), o->size, o->size == 1 ? "" : "s",
+                     GCOLL_ARRIVAL_LEAST_RANKS, GCOLL_ARRIVAL_MOST_RANKS);
     }
 }
 

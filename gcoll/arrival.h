@@ -55,6 +55,11 @@
 
 GCOLL_BEGIN_DECLS
 
+/* Ranks of a context that heeds who is late. Two have no order to change; with more than the most, plans
+ * would take too long to simulate. */
+#define GCOLL_ARRIVAL_LEAST_RANKS 3u
+#define GCOLL_ARRIVAL_MOST_RANKS  64u
+
 /* ---- What the computation tells ----------------------------------------------------------------------
  * For patterns that change from phase to phase, and so cannot be known from the past. Each rank calls begin
  * where its computation starts, edge once it has done a part of it, and finish at its end, right before the

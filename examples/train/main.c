@@ -5,15 +5,12 @@
 #include "local.h"
 #include "report.h"
 
-/* The ranks with which gcoll heeds who is late: gcoll/arrival.h. */
-#define FEWEST_HEEDED 3u
-#define MOST_HEEDED   64u
-
 static void introduce(const trainer *t) {
-    if (t->options.monitor != MONITOR_OFF && (t->job->size < FEWEST_HEEDED || t->job->size > MOST_HEEDED)) {
+    if (t->options.monitor != MONITOR_OFF &&
+        (t->job->size < GCOLL_ARRIVAL_LEAST_RANKS || t->job->size > GCOLL_ARRIVAL_MOST_RANKS)) {
         complain("--monitor %s: found with %u rank%s; who is late is heeded with %u to %u",
                  monitoring_name(t->options.monitor), t->job->size, t->job->size == 1 ? "" : "s",
-                 FEWEST_HEEDED, MOST_HEEDED);
+                 GCOLL_ARRIVAL_LEAST_RANKS, GCOLL_ARRIVAL_MOST_RANKS);
     }
     (void)printf("%zu parameters, %u rank%s, %u images a step each, %s\n", t->net.count, t->job->size,
                  t->job->size == 1 ? "" : "s", t->options.batch, t->average.algorithm);

@@ -23,9 +23,6 @@
 #define GCOLL_ARRIVAL_MOST   1024
 #define GCOLL_ARRIVAL_NEVER  UINT64_MAX
 #define GCOLL_NO_SITE        UINT32_MAX
-/* Two ranks have no order to change. With more than the most, plans would take too long to simulate. */
-#define GCOLL_ARRIVAL_LEAST_RANKS 3
-#define GCOLL_ARRIVAL_MOST_RANKS  64
 
 typedef struct gcoll_arrival_sample {
     uint64_t call;      /* of the site, from 1; 0: none */

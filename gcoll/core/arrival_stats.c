@@ -98,7 +98,7 @@ static uint32_t next_latest(const gcoll_site *site, uint32_t size, double mean, 
 /* Why late ranks were heeded at the latest announcement, or not. */
 static void add_reason(gcoll_text *to, const gcoll_site *site, uint32_t size) {
     if (size < GCOLL_ARRIVAL_LEAST_RANKS || size > GCOLL_ARRIVAL_MOST_RANKS)
-        gcoll_text_add(to, "    not heeded: that is done with %d to %d ranks\n", GCOLL_ARRIVAL_LEAST_RANKS,
+        gcoll_text_add(to, "    not heeded: that is done with %u to %u ranks\n", GCOLL_ARRIVAL_LEAST_RANKS,
                        GCOLL_ARRIVAL_MOST_RANKS);
     else if (!gcoll_arrival_has_plans((gcoll_collective)site->key.collective) || site->key.blocks_hash != 0)
         gcoll_text_add(to, "    not heeded: no algorithm of these calls does\n");
