@@ -1,4 +1,4 @@
-# Tests of arrival patterns: how they are written, and the algorithms that go by them.
+# Tests of arrival patterns: how they are written, and what the tools and documents say of them.
 if(TARGET gcoll_cli)
   gcoll_test(cli_arrival_test LAYERS gcoll_base SOURCES cli_arrival_test.cc)
   target_link_libraries(cli_arrival_test PRIVATE gcoll_cli)
@@ -11,6 +11,3 @@ if(GCOLL_TOOLS)
     add_dependencies(${test} gcoll_plan_tool)
   endforeach()
 endif()
-foreach(test proficz_test arrival_planner_test)
-  gcoll_test(${test} LAYERS ${plan_layers} SOURCES ${test}.cc)
-endforeach()

@@ -12,7 +12,8 @@ target_link_libraries(gcoll_bench_faulty PRIVATE gcoll_bench_parts gcoll_bench_c
 target_link_options(gcoll_bench_faulty PRIVATE
   -Wl,--wrap=gcoll_context_create,--wrap=gcoll_allreduce_create,--wrap=gcoll_operation_run)
 
-gcoll_test(bench_test THREADS SOURCES bench_test.cc bench_failure_test.cc bench_tune_test.cc bench_arrival_test.cc)
+gcoll_test(bench_test PLAIN THREADS SOURCES bench_test.cc bench_failure_test.cc bench_tune_test.cc bench_arrival_test.cc
+           TIMED SHARDS 4 COST 6)
 target_link_libraries(bench_test PRIVATE gcoll PkgConfig::json_c)
 target_compile_definitions(bench_test PRIVATE GCOLL_BENCH="$<TARGET_FILE:gcoll_bench>"
                                               GCOLL_BENCH_FAULTY="$<TARGET_FILE:gcoll_bench_faulty>"
@@ -20,7 +21,7 @@ target_compile_definitions(bench_test PRIVATE GCOLL_BENCH="$<TARGET_FILE:gcoll_b
 add_dependencies(bench_test gcoll_bench gcoll_bench_faulty example_planner)
 
 # Several hosts on one machine. The script makes them; gcoll_bench is what runs there.
-gcoll_test(netlab_test SOURCES netlab_test.cc)
+gcoll_test(netlab_test PLAIN SOURCES netlab_test.cc TIMED SHARDS 2 COST 6)
 target_link_libraries(netlab_test PRIVATE PkgConfig::json_c)
 target_compile_definitions(netlab_test PRIVATE NETLAB="${CMAKE_CURRENT_SOURCE_DIR}/netlab"
                                                GCOLL_BENCH="$<TARGET_FILE:gcoll_bench>"

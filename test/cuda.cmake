@@ -1,7 +1,7 @@
 # Buffers in the memory of CUDA devices. What elements become is proved on any machine; the executor against a runtime of
 # the tests' own, where the toolkit's headers are; and what needs a device says so where there is none.
 list(APPEND computing_tests cuda_elements_test)
-gcoll_test(cuda_elements_test LAYERS gcoll_base SOURCES cuda_elements_test.cc)
+gcoll_test(cuda_elements_test PLAIN LAYERS gcoll_base SOURCES cuda_elements_test.cc)
 gcoll_test(cuda_open_test LAYERS gcoll_base gcoll_cuda SOURCES cuda_open_test.cc)
 target_link_libraries(cuda_open_test PRIVATE ${CMAKE_DL_LIBS})
 target_compile_definitions(cuda_open_test PRIVATE GCOLL_HAS_CUDA=$<BOOL:${gcoll_has_cuda}>)
@@ -32,5 +32,5 @@ set_target_properties(cuda_executor_test PROPERTIES ENABLE_EXPORTS ON BUILD_RPAT
 target_link_options(cuda_executor_test PRIVATE LINKER:--disable-new-dtags) # also before LD_LIBRARY_PATH
 
 # Those that need a GPU.
-gcoll_test(cuda_gpu_test LAYERS gcoll_base gcoll_cuda SOURCES cuda_gpu_test.cc LABEL gpu TIMEOUT 300)
+gcoll_test(cuda_gpu_test LAYERS gcoll_base gcoll_cuda SOURCES cuda_gpu_test.cc LABELS gpu TIMEOUT 300)
 target_include_directories(cuda_gpu_test SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})

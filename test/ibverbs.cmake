@@ -6,7 +6,7 @@ if(gcoll_has_ibverbs)
   if(gcoll_rdma_sanitized)
     set(filter "*ibverbs*:-*RandomTraffic*:*EverySize*")
   endif()
-  gcoll_rdma_test(rdma_transport TIMEOUT 170 SUITE
-    "counts 60 $<TARGET_FILE:ibverbs_test> --gtest_brief=1"
-    "transport 100 GCOLL_TEST_TRANSPORTS=ibverbs $<TARGET_FILE:transport_test> --gtest_brief=1 --gtest_filter='${filter}'")
+  gcoll_rdma(QUICK "counts 60 $<TARGET_FILE:ibverbs_test> --gtest_brief=1")
+  gcoll_rdma(REST
+    "transport 120 GCOLL_TEST_TRANSPORTS=ibverbs $<TARGET_FILE:transport_test> --gtest_brief=1 --gtest_filter='${filter}'")
 endif()

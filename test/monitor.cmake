@@ -1,4 +1,3 @@
 # Tests of the monitor, and of what it decides.
-foreach(test arrival_test arrival_fault_test)
-  gcoll_test(${test} THREADS LAYERS ${core_layers} SOURCES ${test}.cc harness.cc)
-endforeach()
+gcoll_test(arrival_test THREADS LAYERS ${core_layers} SOURCES arrival_test.cc arrival_fault_test.cc harness.cc
+           TIMED SHARDS 3 COST 6)

@@ -2,9 +2,10 @@
 set(pretend pretend_work.cc pretend_memory.cc pretend_device.cc)
 gcoll_test(pretend_device_test THREADS LAYERS gcoll_base SOURCES pretend_device_test.cc ${pretend})
 set(staged ${pretend} staging_calls.cc staging_values.cc)
-gcoll_test(staging_grid_test THREADS LAYERS ${core_layers} SOURCES staging_grid_test.cc ${staged} harness.cc)
+gcoll_test(staging_grid_test PLAIN THREADS LAYERS ${core_layers} SOURCES staging_grid_test.cc ${staged} harness.cc
+           SHARDS 2 COST 6)
 gcoll_test(staging_broken_test LAYERS ${core_layers} SOURCES staging_broken_test.cc ${staged} harness.cc)
 add_library(staging_peek OBJECT staging_peek.c) # C, and so without the precompiled headers of the tests
 target_link_libraries(staging_peek PRIVATE gcoll_flags)
 target_sources(staging_broken_test PRIVATE $<TARGET_OBJECTS:staging_peek>)
-gcoll_test(staging_failure_test LAYERS ${core_layers} SOURCES staging_failure_test.cc ${staged} harness.cc)
+gcoll_test(staging_failure_test LAYERS ${core_layers} SOURCES staging_failure_test.cc ${staged} harness.cc TIMED SHARDS 2 COST 4)

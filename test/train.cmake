@@ -14,7 +14,7 @@ if(GCOLL_BENCHMARK OR GCOLL_TOOLS)
   add_library(train_starts OBJECT ${PROJECT_SOURCE_DIR}/examples/train/local.c ${PROJECT_SOURCE_DIR}/examples/train/job.c
               ${PROJECT_SOURCE_DIR}/examples/train/options.c ${PROJECT_SOURCE_DIR}/examples/train/pace.c)
   target_link_libraries(train_starts PRIVATE gcoll_flags gcoll)
-  gcoll_test(train_test SOURCES train_test.cc train_failure_test.cc)
+  gcoll_test(train_test SOURCES train_test.cc train_failure_test.cc TIMED SHARDS 4 COST 9)
   target_link_libraries(train_test PRIVATE train_starts gcoll PkgConfig::json_c util)
   target_compile_definitions(train_test PRIVATE TRAIN="$<TARGET_FILE:example_train>")
   add_dependencies(train_test example_train)
