@@ -12,7 +12,8 @@ target_link_libraries(gcoll_bench_faulty PRIVATE gcoll_bench_parts gcoll_bench_c
 target_link_options(gcoll_bench_faulty PRIVATE
   -Wl,--wrap=gcoll_context_create,--wrap=gcoll_allreduce_create,--wrap=gcoll_operation_run)
 
-gcoll_test(bench_test PLAIN THREADS SOURCES bench_test.cc bench_failure_test.cc bench_tune_test.cc bench_arrival_test.cc
+gcoll_test(bench_test PLAIN THREADS *Transport.*/1
+           SOURCES bench_test.cc bench_failure_test.cc bench_tune_test.cc bench_arrival_test.cc
            TIMED SHARDS 4 COST 6)
 target_link_libraries(bench_test PRIVATE gcoll PkgConfig::json_c)
 target_compile_definitions(bench_test PRIVATE GCOLL_BENCH="$<TARGET_FILE:gcoll_bench>"

@@ -2,7 +2,8 @@
 set(pretend pretend_work.cc pretend_memory.cc pretend_device.cc)
 gcoll_test(pretend_device_test THREADS LAYERS gcoll_base SOURCES pretend_device_test.cc ${pretend})
 set(staged ${pretend} staging_calls.cc staging_values.cc)
-gcoll_test(staging_grid_test PLAIN THREADS LAYERS ${core_layers} SOURCES staging_grid_test.cc ${staged} harness.cc
+gcoll_test(staging_grid_test PLAIN THREADS *thread *inproc_2
+           LAYERS ${core_layers} SOURCES staging_grid_test.cc ${staged} harness.cc
            SHARDS 2 COST 6)
 gcoll_test(staging_broken_test LAYERS ${core_layers} SOURCES staging_broken_test.cc ${staged} harness.cc)
 add_library(staging_peek OBJECT staging_peek.c) # C, and so without the precompiled headers of the tests
