@@ -1,4 +1,5 @@
-// test/main.cc - main of all test programs, and what ThreadSanitizer must know about libraries that it does not see into.
+// test/main.cc - main of all test programs, and what ThreadSanitizer must know about libraries that it does
+// not see into.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -10,8 +11,8 @@ extern "C" __attribute__((visibility("default"))) const char *__tsan_default_sup
     return "called_from_lib:libuv.so\n";
 }
 
-// Exit status 77, which ctest shows as skipped: every selected case was skipped. A misspelt flag, and a filter that
-// selects nothing, are errors: they must not look like a success.
+// Exit status 77, which ctest shows as skipped: every selected case was skipped. A misspelt flag, and a
+// filter that selects nothing, are errors: they must not look like a success.
 int main(int argc, char **argv) {
     testing::InitGoogleTest(&argc, argv);
     if (argc > 1) {
