@@ -53,9 +53,6 @@ static void sum_stream(void *dst, const void *a, const void *b, uint64_t count) 
         LANES_STREAM(d + i, LANES_LOAD(p + i) + LANES_LOAD(q + i));
     _mm_sfence();
 }
-#else
-#define triad_stream NULL
-#define sum_stream   NULL
 #endif
 
 /* Types and operators cannot stand in parentheses.
@@ -107,8 +104,10 @@ NARROW_LOOPS_OF(half, gcoll_half_widen, gcoll_half_round)
 
 const kernel_loops LOOPS = {
     .triad = triad,
+#if defined(__SSE2__)
     .triad_stream = triad_stream,
     .sum_stream = sum_stream,
+#endif
     .plain =
         {
             [GCOLL_UINT8] = LOOP_ROW(i8),

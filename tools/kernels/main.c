@@ -101,11 +101,11 @@ static void print_head(const options *o) {
            "plain", "plain-v3", "/triad", "/plain", "/plain-v3");
 }
 
-static void print_speed(const measure_result *r, size_t which) {
+static void print_speed(const measure_result *r, size_t which, int width) {
     if (r->speed[which] > 0)
-        printf(" %8.2f", r->speed[which]);
+        printf(" %*.2f", width, r->speed[which]);
     else
-        printf(" %8s", "-");
+        printf(" %*s", width, "-");
 }
 
 static void print_ratio(const measure_result *r, size_t which) {
@@ -133,7 +133,7 @@ static bool print_case(const options *o, measure_buffers *buffers, gcoll_type ty
     measure_kernel(buffers, &c, &r);
     printf("%-9s %10" PRIu64, gcoll_type_name(type), bytes);
     for (size_t i = 0; i < MEASURE_COUNT; i++)
-        print_speed(&r, i);
+        print_speed(&r, i, 8);
     print_ratio(&r, MEASURE_TRIAD);
     print_ratio(&r, MEASURE_PLAIN);
     print_ratio(&r, MEASURE_PLAIN_V3);
@@ -164,7 +164,9 @@ static void print_chunks(const options *o, measure_buffers *buffers) {
         measure_result r;
         uint64_t chunk = o->chunks.values[i];
         measure_chunks(buffers, chunk, o->rounds, &r);
-        printf("%10" PRIu64 " %10.2f %10.2f", chunk, r.speed[0], r.speed[1]);
+        printf("%10" PRIu64, chunk);
+        print_speed(&r, 0, 10);
+        print_speed(&r, 1, 10);
         print_ratio(&r, 1);
         printf("\n");
     }
