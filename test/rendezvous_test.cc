@@ -69,18 +69,18 @@ Job job_of(uint32_t size, const char *name = nullptr, int64_t timeout_ms = 20000
 struct Timed {
     gcoll_status status;
     std::string text;
-    int64_t ms;
+    int64_t ms; // since before the first of them began: rank 0 tells the others when its own time is over
 };
 
 // Creates contexts for the ranks that are there, in threads, and gives what each was told.
 std::vector<Timed> create_without(const Job &job, const std::vector<uint32_t> &ranks, gcoll_store *store) {
     std::vector<Timed> results(ranks.size());
     std::vector<std::thread> threads;
+    const int64_t before = gcoll_test::now_ms();
     for (size_t k = 0; k < ranks.size(); k++)
         threads.emplace_back([&, k] {
             gcoll_context_options options = gcoll_test::options_of(job, ranks[k], store, nullptr);
             gcoll_context *context = nullptr;
-            int64_t before = gcoll_test::now_ms();
             gcoll_status status = gcoll_context_create(&options, &context);
             results[k] = {status, gcoll_last_error(), gcoll_test::now_ms() - before};
             EXPECT_EQ(context, nullptr);
