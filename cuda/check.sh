@@ -92,8 +92,8 @@ if grep 'no GPU was found' "$log" >/dev/null; then
     echo "cuda/check.sh: nvidia-smi lists a GPU, but the CUDA runtime finds none; see $log" >&2
     exit 77
 fi
-try "tests without a GPU (cuda_*, staging, pretend devices)" ctest --test-dir "$build" --output-on-failure -j "$(nproc)" \
-    -R '^(cuda_|stage|staging|pretend|verify_stag)'
+try "tests without a GPU (cuda_*, staging, pretend devices, plans)" ctest --test-dir "$build" --output-on-failure -j "$(nproc)" \
+    -R '^(cuda_|staging|pretend|plan_test|verify_(grid_)?test)'
 
 if command -v compute-sanitizer >/dev/null; then
     some='*Rounds*:*Copies*:*Gates*:*Divides*'
