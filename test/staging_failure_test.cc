@@ -17,13 +17,13 @@ using pretend::Kit;
 constexpr uint32_t kRanks = 3;
 constexpr int64_t kEndsMs = 15000; // far more than the limits within which a context gives up
 
-Call sum(const char *algorithm, uint32_t buffers) {
+Call sum(const char *algorithm, uint32_t buffers, Form form = kStarted) {
     Call call;
     call.size = kRanks;
     call.counts = {100};
     call.buffers.assign(kRanks, buffers);
     call.algorithm = algorithm;
-    call.form = kStarted;
+    call.form = form;
     return call;
 }
 
@@ -45,8 +45,9 @@ struct Result {
 using Meddle = std::function<void(gcoll_accelerator *accelerator)>;
 std::vector<Result> reduce_with(
     pretend::Machine &machine, const Job &job, uint32_t buffers, const Meddle &meddle,
-    const std::function<void()> &then = [] {}) { // while buffers are still there
-    Problem problem(sum("ring", buffers));
+    const std::function<void()> &then = [] {}, // while buffers are still there
+    Form form = kStarted) {
+    Problem problem(sum("ring", buffers, form));
     std::vector<std::unique_ptr<Flight>> flights; // outlive the contexts
     for (uint32_t rank = 0; rank < kRanks; rank++)
         flights.push_back(std::make_unique<Flight>(problem, rank, on_devices(buffers), machine));
@@ -82,14 +83,16 @@ struct Failing {
     const char *told;
 };
 
-class StagingFails : public testing::TestWithParam<Failing> {};
+class StagingFails : public testing::TestWithParam<std::tuple<Failing, Form>> {};
 
 TEST_P(StagingFails, WithTheWordsOfTheDevice) {
-    const Failing failing = GetParam();
+    const auto [failing, form] = GetParam();
+    const pretend::Call call = failing.call;
+    const uint64_t nth = failing.nth;
     pretend::Machine machine;
-    const std::vector<Result> results =
-        reduce_with(machine, job_of(5000), 2,
-                    [&](gcoll_accelerator *accelerator) { accelerator->fail_at(failing.call, failing.nth); });
+    const std::vector<Result> results = reduce_with(
+        machine, job_of(5000), 2, [&](gcoll_accelerator *accelerator) { accelerator->fail_at(call, nth); },
+        [] {}, form);
     EXPECT_EQ(results[1].status, GCOLL_ERR_IO) << results[1].text;
     EXPECT_NE(results[1].text.find(failing.told), std::string::npos) << results[1].text;
     for (uint32_t rank : {0u, 2u}) {
@@ -101,14 +104,16 @@ TEST_P(StagingFails, WithTheWordsOfTheDevice) {
 
 INSTANTIATE_TEST_SUITE_P(
     Calls, StagingFails,
-    testing::Values(Failing{pretend::Call::kCopy, 0, "pretendMemcpyAsync: call 1 fails"},
-                    Failing{pretend::Call::kCopy, 3, "pretendMemcpyAsync: call 4 fails"},
-                    Failing{pretend::Call::kFold, 0, "pretendLaunchKernel(fold): call 1"},
-                    Failing{pretend::Call::kTest, 0, "pretendEventQuery: call 1 fails"},
-                    Failing{pretend::Call::kTest, 9, "pretendEventQuery: call 10 fails"},
-                    Failing{pretend::Call::kPin, 0, "pretendHostAlloc: call 1 fails"},
-                    Failing{pretend::Call::kMakeGate, 0, "pretendEventRecord: call 1 fails"},
-                    Failing{pretend::Call::kLocate, 0, "pretendPointerGetAttributes: call 1"}));
+    testing::Combine(testing::Values(Failing{pretend::Call::kCopy, 0, "pretendMemcpyAsync: call 1 fails"},
+                                     Failing{pretend::Call::kCopy, 3, "pretendMemcpyAsync: call 4 fails"},
+                                     Failing{pretend::Call::kFold, 0, "pretendLaunchKernel(fold): call 1"},
+                                     Failing{pretend::Call::kTest, 0, "pretendEventQuery: call 1 fails"},
+                                     Failing{pretend::Call::kTest, 9, "pretendEventQuery: call 10 fails"},
+                                     Failing{pretend::Call::kPin, 0, "pretendHostAlloc: call 1 fails"},
+                                     Failing{pretend::Call::kMakeGate, 0, "pretendEventRecord: call 1 fails"},
+                                     Failing{pretend::Call::kLocate, 0,
+                                             "pretendPointerGetAttributes: call 1"}),
+                     testing::Values(kBlocking, kStarted, kPersistent)));
 
 // Memory that a device may still touch is not freed: unpinning it would be noted.
 TEST(StagingHangs, AndIsGivenUpWithItsMemory) {

@@ -72,7 +72,11 @@ static gcoll_status run_inside(gcoll_context *context, const gcoll_given *given)
     if (status != GCOLL_OK)
         return status;
     status = gcoll_run_start(run);
-    if (status == GCOLL_OK && (context->endpoint || !gcoll_run_finished(run)))
+    if (status != GCOLL_OK) { /* it has no steps under way, and must not count as finished */
+        gcoll_run_return(run);
+        return status;
+    }
+    if (context->endpoint || !gcoll_run_finished(run))
         status = gcoll_context_wait_run(context, run);
     status = gcoll_run_result(context, run, status);
     if (status == GCOLL_OK && context->arrival)
