@@ -18,6 +18,34 @@
 
 const char cli_program[] = "gcoll_bench";
 
+/* What launchers tell the processes that they start. */
+static const struct launcher {
+    const char *name, *start, *rank, *size;
+} launchers[] = {
+    {"mpirun", "mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"mpiexec", "mpiexec", "PMI_RANK", "PMI_SIZE"},
+    {"srun", "srun", "SLURM_PROCID", "SLURM_NTASKS"},
+    {"torchrun", "torchrun --no-python", "RANK", "WORLD_SIZE"},
+};
+
+/* Each process that a launcher started would start ranks of its own: several jobs that look like one. */
+static bool check_launcher(void) {
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        const struct launcher *l = &launchers[i];
+        const char *rank = getenv(l->rank), *size = getenv(l->size);
+        if (rank != NULL && size != NULL && strcmp(size, "1") != 0) {
+            cli_complain(
+                "started by %s: %s is '%.20s', %s is '%.20s'. Each process would run a job of its own. For "
+                "one job, "
+                "type: %s sh -c 'gcoll_bench --rank $%s --size $%s --store file:/a/folder/that/all/share'; "
+                "for a job of this process alone, type --local N",
+                l->name, l->rank, rank, l->size, size, l->start, l->rank, l->size);
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool check_ranks(bench_options *o) {
     if (o->local > 0 && (o->rank >= 0 || o->size > 0)) {
         cli_complain(
@@ -26,6 +54,9 @@ static bool check_ranks(bench_options *o) {
         return false;
     }
     if (o->rank < 0 && o->size == 0) {
+        if (o->local == 0 && !check_launcher()) {
+            return false;
+        }
         o->size = o->local = o->local > 0 ? o->local : DEFAULT_LOCAL;
     } else if (o->rank < 0 || o->size == 0 || o->store == NULL) {
         cli_complain("a job on several hosts needs --rank, --size and --store; %s is missing",

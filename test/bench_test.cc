@@ -113,6 +113,30 @@ void expect_json(const json &object) {
     EXPECT_EQ(number(object, "iterations"), 6);
 }
 
+// Under a launcher each process would start ranks of its own, and several jobs would look like one.
+TEST(Bench, UnderALauncherRanksOfItsOwnMustBeAskedFor) {
+    const char *const rows[][3] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"},
+                                   {"PMI_RANK", "PMI_SIZE", "mpiexec"},
+                                   {"SLURM_PROCID", "SLURM_NTASKS", "srun"},
+                                   {"RANK", "WORLD_SIZE", "torchrun"}};
+    const strings quick = {"--bytes=4", "--iterations=1", "--warmup=0"};
+    for (const auto &[rank, size, launcher] : rows) {
+        const strings one_of_two = {std::string(rank) + "=1", std::string(size) + "=2"};
+        const outcome refused = run(quick, one_of_two);
+        EXPECT_EQ(refused.status, 2) << launcher;
+        EXPECT_EQ(refused.out, "") << launcher;
+        const std::string told =
+            std::string("started by ") + launcher + ": " + rank + " is '1', " + size + " is '2'";
+        EXPECT_NE(refused.err.find(told), std::string::npos) << refused.err;
+        const std::string advice = std::string("--rank $") + rank + " --size $" + size + " --store file:";
+        EXPECT_NE(refused.err.find(advice), std::string::npos) << refused.err;
+        EXPECT_EQ(run({"--local=2", "--bytes=4", "--iterations=1", "--warmup=0"}, one_of_two).status, 0)
+            << launcher;
+        EXPECT_EQ(run(quick, {std::string(rank) + "=0", std::string(size) + "=1"}).status, 0) << launcher;
+        EXPECT_EQ(run({"--help"}, one_of_two).status, 0) << launcher;
+    }
+}
+
 class Transport : public testing::TestWithParam<const char *> {};
 
 // 2(P-1)/P, (P-1)/P or 1, for P = 3.
