@@ -473,13 +473,38 @@ TEST(Draw, WhoIsLateIsSaidAndMarked) {
     EXPECT_EQ(occurrences(random, mark), 4u + 1);
 }
 
+double width_of(const std::string &svg) {
+    return std::stod(svg.substr(svg.find("width=\"") + 7));
+}
+
+// To scale, the short messages among these would want some 6000 pixels.
+TEST(Draw, APictureFitsAPage) {
+    const double page = 1400;
+    const std::string told = "time is not to scale";
+    for (const strings &shape : {strings{"--algorithm=group_butterfly:r=0", "--ranks=5", "--count=5"},
+                                 strings{"--algorithm=group_butterfly:r=0", "--ranks=7", "--count=7"},
+                                 strings{"--algorithm=ring_chunked", "--ranks=16", "--count=1000"}}) {
+        strings all = {"draw"};
+        all.insert(all.end(), shape.begin(), shape.end());
+        outcome o = plan(all);
+        ASSERT_EQ(o.status, 0) << o.err;
+        EXPECT_EQ(flaw(o.out), "");
+        EXPECT_LE(width_of(o.out), page) << shape[0];
+        EXPECT_EQ(occurrences(o.out, told), 1u) << shape[0];
+    }
+    outcome o = plan({"draw", "--algorithm=ring", "--ranks=5", "--count=5"});
+    ASSERT_EQ(o.status, 0) << o.err;
+    EXPECT_LE(width_of(o.out), page);
+    EXPECT_EQ(occurrences(o.out, told), 0u) << "its steps are alike, and fit";
+}
+
 // Letters of a sans-serif font of 16 pixels are 8 wide on average, and seldom more than 9.
 TEST(Draw, TitlesFitThePicture) {
     outcome o =
         plan({"draw", "--collective=broadcast", "--algorithm=binomial", "--ranks=16", "--root=3",
               "--in-place", "--inputs=2", "--ranks-per-node=4", "--arrival=one-late:4", "--count=1000"});
     ASSERT_EQ(o.status, 0) << o.err;
-    const double width = std::stod(o.out.substr(o.out.find("width=\"") + 7));
+    const double width = width_of(o.out);
     const std::string size = "font-size=\"16\"";
     std::string title;
     for (size_t at = o.out.find(size); at != std::string::npos; at = o.out.find(size, at + 1)) {

@@ -27,8 +27,9 @@
 #define LEGEND      64.0
 #define MESSAGE     96.0 /* pixels that the shortest message should have */
 #define WIDTH_LEAST 520.0
-#define WIDTH_MOST  6000.0
-#define LANE_HEIGHT 11.0 /* of the lanes of devices and ports */
+#define WIDTH_MOST  1280.0 /* what fits a page; where time to scale does not, it goes in equal columns */
+#define TICK_LEAST  44.0   /* pixels from one label of a column to the next */
+#define LANE_HEIGHT 11.0   /* of the lanes of devices and ports */
 #define LANE_BAR    8.0
 #define LANE_LEFT   90.0 /* pixels for their names */
 #define LANE_LEGEND 24.0
@@ -62,15 +63,35 @@ typedef struct picture {
     const gcoll_simulate_event **sends; /* by position of their receive among the events */
     double *arrival;                    /* by rank, seconds; NULL: all at 0 */
     double span;                        /* seconds that the width stands for */
-    double scale;                       /* pixels a second */
-    double left, top, right;            /* of time 0; of the first rank's line; of the drawn part */
+    double scale;                       /* pixels a second; in columns: pixels a column */
+    double *columns; /* NULL: to scale; else the times at which they begin, of which the first is 0 */
+    uint64_t column_count;
+    double left, top, right; /* of time 0; of the first rank's line; of the drawn part */
     uint64_t messages;
     lane lanes[MOST_LANES]; /* of each rank, from top to bottom; none without devices */
     uint32_t lane_count;
 } picture;
 
+/* The last column that begins at this time or before. */
+static uint64_t column_of(const picture *p, double seconds) {
+    uint64_t low = 0, high = p->column_count;
+    while (high - low > 1) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (p->columns[middle] <= seconds)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 static double x_of(const picture *p, double seconds) {
-    return p->left + seconds * p->scale;
+    if (p->columns == NULL)
+        return p->left + seconds * p->scale;
+    const uint64_t i = column_of(p, seconds);
+    const double begin = p->columns[i], end = i + 1 < p->column_count ? p->columns[i + 1] : p->span;
+    const double part = end > begin && seconds > begin ? (seconds - begin) / (end - begin) : 0;
+    return p->left + ((double)i + (part < 1 ? part : 1)) * p->scale;
 }
 
 static double y_of(const picture *p, uint32_t rank) {
@@ -316,16 +337,30 @@ static void draw_rank(const picture *p, uint32_t r) {
     svg_line(p->file, done, y - 6, done, y + 6, INK, 1.5);
 }
 
-static void draw_axes(const picture *p) {
-    const double bottom = y_of(p, p->simulation->size) - LANE + 16, span_us = US * p->span;
+static void draw_tick(const picture *p, double us) {
+    const double bottom = y_of(p, p->simulation->size) - LANE + 16, x = x_of(p, us / US);
     char text[64];
-    for (double us = 0, tick = tick_of(span_us); span_us > 0 && us <= span_us * 1.0001; us += tick) {
-        double x = x_of(p, us / US);
-        svg_line(p->file, x, p->top - 16, x, bottom, FAINT, 1);
-        snprintf(text, sizeof text, "%g", us);
-        svg_text(p->file, x, p->top - 20, 10, "middle", COPY, text);
-    }
+    svg_line(p->file, x, p->top - 16, x, bottom, FAINT, 1);
+    snprintf(text, sizeof text, p->columns == NULL ? "%g" : "%.6g", us);
+    svg_text(p->file, x, p->top - 20, 10, "middle", COPY, text);
+}
+
+static void draw_axes(const picture *p) {
+    const double span_us = US * p->span;
     svg_text(p->file, p->left - 12, p->top - 20, 10, "end", COPY, "us");
+    if (p->columns != NULL) {
+        double last = p->left - TICK_LEAST;
+        for (uint64_t i = 0; i < p->column_count; i++) {
+            const double x = p->left + (double)i * p->scale;
+            if (x - last < TICK_LEAST)
+                continue;
+            draw_tick(p, US * p->columns[i]);
+            last = x;
+        }
+        return;
+    }
+    for (double us = 0, tick = tick_of(span_us); span_us > 0 && us <= span_us * 1.0001; us += tick)
+        draw_tick(p, us);
 }
 
 static void draw_legend(const picture *p, double y) {
@@ -337,6 +372,8 @@ static void draw_legend(const picture *p, double y) {
     svg_text(f, LEFT + 134, y + 4, 11, "start", INK, "reduced on arrival");
     svg_arrow(f, LEFT + 248, y, LEFT + 282, y, SIGNALED, 1.5);
     svg_text(f, LEFT + 288, y + 4, 11, "start", INK, "signal");
+    if (p->columns != NULL)
+        svg_text(f, LEFT + 340, y + 4, 11, "start", INK, "time is not to scale");
     svg_box(f, LEFT, y + 18, 16, 8, REDUCED);
     svg_text(f, LEFT + 22, y + 26, 11, "start", INK, "reduces");
     svg_box(f, LEFT + 90, y + 18, 16, 8, COPY);
@@ -392,6 +429,39 @@ static uint32_t draw_title(FILE *file, const char *title, double width) {
     return lines;
 }
 
+static int compare_times(const void *x, const void *y) {
+    const double a = *(const double *)x, b = *(const double *)y;
+    return a < b ? -1 : a > b;
+}
+
+/* A column begins wherever a message begins or has come in, and where the picture ends. */
+static bool find_columns(picture *p) {
+    const gcoll_simulation *s = p->simulation;
+    uint64_t count = 0, distinct = 1;
+    double *times = calloc(2 * p->messages + 2, sizeof *times);
+    if (times == NULL)
+        return false;
+    times[count++] = 0;
+    for (uint64_t i = 0; i < s->event_count; i++)
+        if (p->sends[i] != NULL) {
+            times[count++] = p->sends[i]->begin;
+            times[count++] = s->events[i].end;
+        }
+    times[count++] = p->span;
+    qsort(times, count, sizeof *times, compare_times);
+    for (uint64_t i = 1; i < count; i++)
+        if (times[i] > times[distinct - 1])
+            times[distinct++] = times[i];
+    p->columns = times;
+    p->column_count = distinct;
+    const double all = MESSAGE * (double)(distinct - 1);
+    p->scale = (all < WIDTH_LEAST  ? WIDTH_LEAST
+                : all > WIDTH_MOST ? WIDTH_MOST
+                                   : all) /
+               (double)(distinct - 1);
+    return true;
+}
+
 /* So that the shortest message is seen. */
 static double scale_of(const picture *p) {
     const gcoll_simulation *s = p->simulation;
@@ -402,7 +472,7 @@ static double scale_of(const picture *p) {
             shortest = s->events[i].end - p->sends[i]->begin;
     const double least = p->lane_count > 0 ? LANES_WIDTH : WIDTH_LEAST;
     double width = shortest > 0 ? (p->lane_count > 0 ? LANES_SHORT : MESSAGE) * p->span / shortest : least;
-    width = width < least ? least : width > WIDTH_MOST ? WIDTH_MOST : width;
+    width = width < least ? least : width;
     return p->span > 0 ? width / p->span : 0;
 }
 
@@ -423,12 +493,22 @@ static bool draw(const tool_options *o, const tool_shape *shape, picture *p) {
         cli_complain("--devices: found more than a picture has lanes for; allowed: %u", (MOST_LANES - 2) / 3);
         return false;
     }
+    p->span = p->simulation->time < o->span_us / US ? o->span_us / US : p->simulation->time;
+    p->scale = scale_of(p);
+    double drawn = p->span * p->scale;
+    if (drawn > WIDTH_MOST && p->lane_count > 0) { /* bars tell how long, and stay to scale */
+        drawn = WIDTH_MOST;
+        p->scale = drawn / p->span;
+    } else if (drawn > WIDTH_MOST) {
+        if (!find_columns(p)) {
+            cli_complain("out of memory");
+            return false;
+        }
+        drawn = (double)(p->column_count - 1) * p->scale;
+    }
     p->file = tool_open_output(o);
     if (p->file == NULL)
         return false;
-    p->span = p->simulation->time < o->span_us / US ? o->span_us / US : p->simulation->time;
-    p->scale = scale_of(p);
-    const double drawn = p->span * p->scale;
     p->right = p->left + (drawn > WIDTH_LEAST ? drawn : WIDTH_LEAST) + 8;
     gcoll_choice_format(&shape->choice, algorithm, sizeof algorithm);
     tool_shape_text(shape, NULL, what);
@@ -472,6 +552,7 @@ int tool_draw(const tool_options *options) {
         picture p = {.job = &job, .simulation = simulation};
         if (simulation != NULL && draw(options, &shape, &p))
             status = TOOL_OK;
+        free(p.columns);
         free(p.arrival);
         free(p.sends);
         gcoll_simulation_destroy(simulation);
