@@ -79,6 +79,7 @@ typedef struct bench_options {
     gcoll_op op;
     uint32_t root;
     uint32_t inputs;
+    uint32_t exchanges; /* pairwise_exchange; 0: as many as ranks can be doubled up to size */
 
     uint32_t warmup;
     uint32_t iterations; /* 0: as many as fit into seconds */
@@ -379,6 +380,7 @@ bool bench_reduces(gcoll_collective collective);
 bool bench_has_root(gcoll_collective collective);
 bool bench_has_blocks(gcoll_collective collective);
 bool bench_takes_inputs(gcoll_collective collective); /* more than one a rank */
+bool bench_has_exchanges(gcoll_collective collective);
 bool bench_takes_in_place(gcoll_collective collective);
 double bench_bus_factor(gcoll_collective collective, uint32_t ranks);
 /* Elements of the vector: `count` or, where all blocks must be equal, the next multiple of ranks below. */

@@ -136,8 +136,8 @@ static gcoll_status create(bench_call *call) {
         return gcoll_alltoall_create(context, call->input, call->output, call->count / o->size, o->type,
                                      &call->common, operation);
     case GCOLL_PAIRWISE_EXCHANGE:
-        return gcoll_pairwise_exchange_create(context, call->input, call->output, call->count, o->type, 0,
-                                              &call->common, operation);
+        return gcoll_pairwise_exchange_create(context, call->input, call->output, call->count, o->type,
+                                              o->exchanges, &call->common, operation);
     default:
         return gcoll_barrier_create(context, &call->barrier, operation);
     }
@@ -167,7 +167,7 @@ static gcoll_status call_once(const bench_call *call) {
         return gcoll_alltoall(context, call->input, call->output, call->count / o->size, o->type,
                               &call->common);
     case GCOLL_PAIRWISE_EXCHANGE:
-        return gcoll_pairwise_exchange(context, call->input, call->output, call->count, o->type, 0,
+        return gcoll_pairwise_exchange(context, call->input, call->output, call->count, o->type, o->exchanges,
                                        &call->common);
     default:
         return gcoll_barrier(context, &call->barrier);

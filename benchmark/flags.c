@@ -143,6 +143,10 @@ static bool set_inputs(bench_options *o, const char *flag, const char *text) {
     return cli_whole32(flag, text, 1, MOST_INPUTS, &o->inputs);
 }
 
+static bool set_exchanges(bench_options *o, const char *flag, const char *text) {
+    return cli_whole32(flag, text, 1, GCOLL_MAX_EXCHANGES, &o->exchanges);
+}
+
 static bool set_local_reduction(bench_options *o, const char *flag, const char *text) {
     if (gcoll_memory_local_parse(text, &o->local_reduction) != GCOLL_OK) {
         return cli_bad(flag, text, "auto, host, device, peer, nccl");
@@ -321,6 +325,8 @@ static const flag_row flags[] = {
     {{"--local-reduction", "HOW", "of several on devices: auto, host, device, peer, nccl (auto)"},
      set_local_reduction},
     {{"--root", "R", "broadcast, reduce, gather, scatter: the root (0)"}, set_root},
+    {{"--exchanges", "N", "pairwise_exchange: chunks, of which c goes to rank XOR 2^c (log2 of the ranks)"},
+     set_exchanges},
     {{NULL, NULL, "How"}, NULL},
     {{"--warmup", "N", "calls before the timed ones (5)"}, set_warmup},
     {{"--iterations", "N", "timed calls for each size"}, set_iterations},

@@ -226,6 +226,7 @@ static bool check_meaning(const bench_options *o) {
         {o->op != GCOLL_SUM, bench_reduces, "--op", "reduces"},
         {o->rounding, bench_reduces, "--rounding", "reduces"},
         {o->in_place, bench_takes_in_place, "--in-place", "works in place"},
+        {o->exchanges > 0, bench_has_exchanges, "--exchanges", "has a number of exchanges"},
         {o->inputs > 1, bench_takes_inputs, "--inputs", "takes more than one input a rank"},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {

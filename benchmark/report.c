@@ -198,6 +198,9 @@ static void print_table_head(const bench_report *report, const bench_result *res
     if (bench_has_root(result->collective)) {
         (void)fprintf(file, ", root %u", options->root);
     }
+    if (bench_has_exchanges(result->collective) && options->exchanges > 0) {
+        (void)fprintf(file, ", %u exchange%s", options->exchanges, options->exchanges == 1 ? "" : "s");
+    }
     if (result->collective != GCOLL_BARRIER && options->inputs > 1) {
         (void)fprintf(file, ", %u inputs a rank", options->inputs);
     }

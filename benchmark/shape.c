@@ -19,6 +19,10 @@ bool bench_takes_inputs(gcoll_collective c) {
     return c == GCOLL_ALLREDUCE || c == GCOLL_BROADCAST;
 }
 
+bool bench_has_exchanges(gcoll_collective c) {
+    return c == GCOLL_PAIRWISE_EXCHANGE;
+}
+
 bool bench_takes_in_place(gcoll_collective c) {
     return c != GCOLL_ALLTOALL && c != GCOLL_PAIRWISE_EXCHANGE && c != GCOLL_BARRIER;
 }
@@ -67,8 +71,9 @@ bench_piece bench_input_piece(const bench_call *call, uint32_t k, uint64_t at) {
 }
 
 static bench_piece exchanged_piece(const bench_call *call, uint64_t at) {
-    uint32_t rank = call->state->rank, size = call->state->options->size, chunks = 0;
-    while (UINT64_C(1) << chunks < size) {
+    uint32_t rank = call->state->rank, size = call->state->options->size;
+    uint32_t chunks = call->state->options->exchanges;
+    while (call->state->options->exchanges == 0 && UINT64_C(1) << chunks < size) {
         chunks++;
     }
     if (chunks == 0) {

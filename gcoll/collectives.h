@@ -145,7 +145,8 @@ GCOLL_API gcoll_status gcoll_alltoall_v(gcoll_context *context, const void *inpu
                                         gcoll_type type, const gcoll_collective_options *options);
 
 /* input, output: count elements, cut in `exchanges` chunks (0: as many as ranks can be doubled up to size; at
- * most 32). Chunk c goes to output of rank XOR 2^c, or stays here where there is no such rank. Not in place.
+ * most GCOLL_MAX_EXCHANGES). Chunk c goes to output of rank XOR 2^c, or stays here where there is no such
+ * rank. Not in place.
  */
 GCOLL_API gcoll_status gcoll_pairwise_exchange(gcoll_context *context, const void *input, void *output,
                                                uint64_t count, gcoll_type type, uint32_t exchanges,

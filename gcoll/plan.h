@@ -70,6 +70,7 @@ GCOLL_API gcoll_status gcoll_collective_parse(const char *name, gcoll_collective
 #define GCOLL_WINDOW_UNBOUNDED UINT32_MAX
 #define GCOLL_MAX_RANKS        1048576u
 #define GCOLL_MAX_BUFFERS      1024u
+#define GCOLL_MAX_EXCHANGES    32u /* of a pairwise_exchange: ranks are less than 2^32 */
 
 /* ---- Memories ---------------------------------------------------------------------------------------
  * A plan's messages and the host's reductions touch host memory only. Buffers in the memory of a device are

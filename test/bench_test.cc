@@ -285,6 +285,25 @@ TEST(Bench, SocketsByTheLogarithmOfTheRanks) {
     }
 }
 
+// Chunks of which the last goes to nobody, one for all, and as many as there can be.
+TEST(Bench, ExchangesOfAnyNumber) {
+    const strings common = {"--local=5", "--collective=pairwise_exchange", "--bytes=0,4,1200",
+                            "--iterations=2", "--warmup=0"};
+    for (const char *exchanges : {"1", "2", "4", "32"}) {
+        strings arguments = common;
+        arguments.push_back(std::string("--exchanges=") + exchanges);
+        outcome result = run(arguments);
+        EXPECT_EQ(result.status, 0) << exchanges << result.err;
+        EXPECT_NE(result.out.find(std::string(", ") + exchanges + " exchange"), std::string::npos)
+            << result.out;
+    }
+    outcome refused = run({"--local=2", "--exchanges=2"});
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_NE(refused.err.find("--exchanges: found, but nothing that --collective allreduce stands for has"),
+              std::string::npos)
+        << refused.err;
+}
+
 // All there is, with blocks that 5 ranks do not divide and blocks that are empty. ThreadSanitizer looks at
 // each byte of each copy, which are the same for any length: it gets what several messages a block need.
 #if defined(__SANITIZE_THREAD__)

@@ -91,6 +91,10 @@ static bool set_inputs(tool_options *o, const char *flag, const char *text) {
     return cli_whole32(flag, text, 1, GCOLL_MAX_BUFFERS, &o->inputs);
 }
 
+static bool set_exchanges(tool_options *o, const char *flag, const char *text) {
+    return cli_whole32(flag, text, 1, GCOLL_MAX_EXCHANGES, &o->exchanges);
+}
+
 static bool set_rank(tool_options *o, const char *flag, const char *text) {
     uint32_t rank = 0;
     bool all = strcmp(text, "all") == 0;
@@ -276,6 +280,9 @@ static const flag_row flags[] = {
     {{"--type", "NAME", "type of the elements (float32)"}, set_type, ALL & ~(uint32_t)LIST},
     {{"--root", "WHICH", "some (0, middle, last), all, or a rank (some)"}, set_roots, VERIFY},
     {{"--root", "R", "of broadcast, reduce, gather, scatter (0)"}, set_root, STATS | SHOW | EXPLAIN | TIMED},
+    {{"--exchanges", "N", "of pairwise_exchange (log2 of the ranks)"},
+     set_exchanges,
+     STATS | SHOW | EXPLAIN | TIMED},
     {{"--in-place", NULL, "input and output are one buffer"}, set_in_place, STATS | SHOW | DRAW | SIMULATE},
     {{"--inputs", "N", "buffers of each rank (1)"}, set_inputs, VERIFY | STATS | SHOW | TIMED},
     {{"--memory", "WHERE", "of the buffers: host or device (device for cuda_..., else host)"},

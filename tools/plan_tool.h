@@ -56,7 +56,8 @@ typedef struct tool_options {
     gcoll_type type;
     tool_format format;
     uint32_t root, inputs;
-    uint32_t devices; /* 0: not given */
+    uint32_t exchanges; /* pairwise_exchange; 0: as many as ranks can be doubled up to size */
+    uint32_t devices;   /* 0: not given */
     tool_memory memory;
     gcoll_local local;
     uint32_t jobs;   /* 0: as many as there are processors */

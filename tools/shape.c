@@ -110,6 +110,8 @@ bool tool_flags_fit(const tool_options *o, gcoll_collective c) {
         cli_complain("--root: found %u, but %s has no root", o->root, name);
     else if (o->inputs > 1 && !several)
         cli_complain("--inputs: found %u; allowed for %s: 1", o->inputs, name);
+    else if (o->exchanges > 0 && c != GCOLL_PAIRWISE_EXCHANGE)
+        cli_complain("--exchanges: found %u, but %s has no number of exchanges", o->exchanges, name);
     else if (o->average && !gcoll_collective_reduces(c))
         cli_complain("--average: %s reduces nothing, so there is nothing to divide", name);
     else
@@ -120,6 +122,7 @@ bool tool_flags_fit(const tool_options *o, gcoll_collective c) {
 bool tool_problem_of(const tool_options *o, uint32_t size, uint64_t count, tool_shape *shape) {
     *shape = (tool_shape){.problem = {.size = size,
                                       .root = o->root,
+                                      .exchanges = o->exchanges,
                                       .count = count,
                                       .buffers = o->inputs,
                                       .in_place = o->in_place,

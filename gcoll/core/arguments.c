@@ -8,8 +8,6 @@
 
 #include "gcoll/core/core_internal.h"
 
-#define MAX_EXCHANGES 32 /* ranks are less than 2^32 */
-
 /* ---- Collectives -------------------------------------------------------------------------- */
 
 bool gcoll_collective_has_root(gcoll_collective collective) {
@@ -359,9 +357,9 @@ static gcoll_status check_given(const gcoll_context *context, const gcoll_given 
     if (gcoll_collective_has_root(given->collective) && given->root >= context->size)
         return gcoll_error(GCOLL_ERR_INVALID, "root: is %u; allowed are 0 to %u", given->root,
                            context->size - 1);
-    if (given->exchanges > MAX_EXCHANGES)
-        return gcoll_error(GCOLL_ERR_INVALID, "exchanges: is %u; allowed are 0 to %d", given->exchanges,
-                           MAX_EXCHANGES);
+    if (given->exchanges > GCOLL_MAX_EXCHANGES)
+        return gcoll_error(GCOLL_ERR_INVALID, "exchanges: is %u; allowed are 0 to %u", given->exchanges,
+                           GCOLL_MAX_EXCHANGES);
     return GCOLL_OK;
 }
 

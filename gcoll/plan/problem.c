@@ -227,9 +227,9 @@ gcoll_status gcoll_problem_check(const gcoll_problem *p) {
         return gcoll_error(GCOLL_ERR_INVALID, "%s computes no average", name);
     if (p->in_place && !takes_in_place(p))
         return gcoll_error(GCOLL_ERR_INVALID, "in_place is set, but %s has none on rank %u", name, p->rank);
-    if (p->exchanges > 32 || (p->exchanges > 0 && p->collective != GCOLL_PAIRWISE_EXCHANGE))
+    if (p->exchanges > GCOLL_MAX_EXCHANGES || (p->exchanges > 0 && p->collective != GCOLL_PAIRWISE_EXCHANGE))
         return gcoll_error(GCOLL_ERR_INVALID, "exchanges is %u, allowed are 0 to %u for %s", p->exchanges,
-                           p->collective == GCOLL_PAIRWISE_EXCHANGE ? 32u : 0u, name);
+                           p->collective == GCOLL_PAIRWISE_EXCHANGE ? GCOLL_MAX_EXCHANGES : 0u, name);
     if (p->collective == GCOLL_BARRIER && p->count != 0)
         return gcoll_error(GCOLL_ERR_INVALID, "count is %" PRIu64 ", allowed is 0 for barrier", p->count);
     uint64_t received;
