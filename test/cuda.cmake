@@ -2,6 +2,10 @@
 # the tests' own, where the toolkit's headers are; and what needs a device says so where there is none.
 list(APPEND computing_tests cuda_elements_test)
 gcoll_test(cuda_elements_test PLAIN LAYERS gcoll_base SOURCES cuda_elements_test.cc)
+# UBSan looks at the library, not at the tests: but what the kernels compute with is a header that only C++ and CUDA include.
+if(CMAKE_C_FLAGS MATCHES "undefined")
+  target_compile_options(cuda_elements_test PRIVATE -fsanitize=undefined -fno-sanitize-recover=all)
+endif()
 gcoll_test(cuda_open_test LAYERS gcoll_base gcoll_cuda SOURCES cuda_open_test.cc)
 target_link_libraries(cuda_open_test PRIVATE ${CMAKE_DL_LIBS})
 target_compile_definitions(cuda_open_test PRIVATE GCOLL_HAS_CUDA=$<BOOL:${gcoll_has_cuda}>)
