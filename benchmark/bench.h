@@ -52,20 +52,19 @@ typedef struct bench_plugin {
 } bench_plugin;
 
 typedef struct bench_options {
-    uint32_t local;        /* ranks started here; 0: this process is one rank of a job on several hosts */
     int64_t rank;          /* -1: not given */
+    uint32_t local;        /* ranks started here; 0: this process is one rank of a job on several hosts */
     uint32_t size;         /* ranks of the job, with --local too */
     const char *store;     /* NULL: a folder of our own */
     const char *job;       /* NULL: default */
     const char *transport; /* its name, and never "auto" */
     const char *interface;
     gcoll_ibverbs_options ibverbs;
-    bool inproc;                        /* transport is that one */
-    bool has_ibverbs;                   /* one of its flags was given */
-    bool on_device;                     /* buffers lie in the memory of CUDA devices */
-    const char *device;                 /* as given; NULL: host */
-    cli_list devices;                   /* on_device: their numbers; empty: all */
-    gcoll_memory_local local_reduction; /* on_device */
+    bool inproc;        /* transport is that one */
+    bool has_ibverbs;   /* one of its flags was given */
+    bool on_device;     /* buffers lie in the memory of CUDA devices */
+    const char *device; /* as given; NULL: host */
+    cli_list devices;   /* on_device: their numbers; empty: all */
     int64_t timeout_ms;
 
     const char *collective; /* as given */
@@ -77,6 +76,7 @@ typedef struct bench_options {
     cli_list sizes; /* from bytes; multiples of the size of the type */
     gcoll_type type;
     gcoll_op op;
+    gcoll_memory_local local_reduction; /* on_device */
     uint32_t root;
     uint32_t inputs;
     uint32_t exchanges; /* pairwise_exchange; 0: as many as ranks can be doubled up to size */
