@@ -301,6 +301,7 @@ TEST_P(Calls, SmallMessagesAreOneCallEach) {
     const uint64_t messages = kRuns * (std::string(what()->name) == "broadcast" ? 1 : 2);
     EXPECT_EQ(got.sends, messages);
     EXPECT_EQ(got.receives, messages);
+    EXPECT_LE(got.refused, messages / 10) << "no call only to learn that there is nothing more";
     EXPECT_EQ(got.sent_bytes, got.received_bytes);
     EXPECT_LE(got.sent_bytes, kRuns * c.what->payload(c.count, c.job.size) + messages * kHeaderBytes);
 }

@@ -1,8 +1,11 @@
 // test/transport_test.cc - what transport.h promises, held against every transport.
 #include <algorithm>
 #include <atomic>
+#include <fstream>
 #include <map>
 #include <set>
+#include <string>
+#include <unistd.h>
 
 #include "transport_harness.h"
 
@@ -248,6 +251,32 @@ TEST_P(Transport, WakeEndsAWait) {
         waiter.join();
         EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
     }
+}
+
+// Whether the kernel says that this thread of ours sleeps.
+bool sleeps(pid_t thread) {
+    std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    const size_t name_end = text.rfind(')');
+    return name_end != std::string::npos && text.compare(name_end, 3, ") S") == 0;
+}
+
+// A wake that comes before the wait is kept by a flag; this one finds the waiter asleep.
+TEST_P(Transport, OneWakeEndsAWaitThatSleeps) {
+    Group group(GetParam(), 2);
+    GetParam()->set_spin(group[0].endpoint, 0);
+    std::atomic<pid_t> thread{0};
+    std::thread waiter([&] {
+        thread = gettid();
+        group[0].progress(15000000);
+    });
+    for (int seen = 0; seen < 100; seen = thread != 0 && sleeps(thread) ? seen + 1 : 0)
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+    auto start = Clock::now();
+    GetParam()->wake(group[0].endpoint);
+    waiter.join();
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
 }
 
 // Each waits far longer than all of it may take: one wake-up that is lost fails it.

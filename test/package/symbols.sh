@@ -13,6 +13,15 @@ exported=$(nm -D --defined-only "$shared" | awk '{print $NF}' | sort)
     echo "FAILED: found too few declarations: $declared" >&2
     exit 1
 }
+# Functions without the macro would be missing on both sides. Comments and lines of the preprocessor go, then a declaration
+# is what ends with ; or begins a block.
+hidden=$(cat "$headers"/*.h | sed -e ':more; /\\$/ { N; s/\\\n/ /; b more }' -e '/^ *#/d' | tr '\n' ' ' |
+    sed -E 's@/\*([^*]|\*+[^*/])*\*+/@ @g' | tr ';{}' '\n\n\n' |
+    grep -E '^[^(=]*[ *]gcoll_[a-z0-9_]+ *\([^*]' | grep -vE '\b(GCOLL_API|typedef|static|inline|return)\b' || true)
+[ -z "$hidden" ] || {
+    echo "FAILED: declared without GCOLL_API: $hidden" >&2
+    exit 1
+}
 diff <(echo "$declared") <(echo "$exported") || {
     echo "FAILED: declared (<) and exported (>) differ" >&2
     exit 1
