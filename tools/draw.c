@@ -341,7 +341,7 @@ static void draw_tick(const picture *p, double us) {
     const double bottom = y_of(p, p->simulation->size) - LANE + 16, x = x_of(p, us / US);
     char text[64];
     svg_line(p->file, x, p->top - 16, x, bottom, FAINT, 1);
-    snprintf(text, sizeof text, p->columns == NULL ? "%g" : "%.6g", us);
+    snprintf(text, sizeof text, "%g", us);
     svg_text(p->file, x, p->top - 20, 10, "middle", COPY, text);
 }
 
