@@ -1,21 +1,22 @@
-/* algorithms/algorithms.h - the table of algorithms, and choosing from it. A new algorithm is one file and
- * one row of the table (algorithms/table.h). */
+/* algorithms/algorithms.h - the table of algorithms, and the choice among them. */
 #ifndef GCOLL_ALGORITHMS_H
 #define GCOLL_ALGORITHMS_H
 
-#include "gcoll/plan/plan.h"
+#include <math.h>
 
-/* All rows of the table, ended by NULL. */
+#include "gcoll/plan/steps.h"
+
+/* All rows of the table, and NULL. */
 extern const gcoll_algorithm *const gcoll_algorithms[];
 
-/* Algorithms of the user's, besides those of the table. All zero is none. */
+/* Algorithms that users add to those of the table. All zero is none. */
 typedef struct gcoll_registry {
     const gcoll_algorithm **added;
     uint32_t count;
 } gcoll_registry;
 
-/* Checks the row: GCOLL_ERR_INVALID names the field, also for a name that the collective has already. The row
- * is not copied. */
+/* Adds the row, which is not copied. GCOLL_ERR_INVALID names the field at fault, also for a name that the
+ * collective has already. */
 gcoll_status gcoll_registry_add(gcoll_registry *registry, const gcoll_algorithm *algorithm);
 void gcoll_registry_clear(gcoll_registry *registry);
 
@@ -27,10 +28,15 @@ const gcoll_algorithm *gcoll_registry_at(const gcoll_registry *registry, gcoll_c
 const gcoll_algorithm *gcoll_registry_find(const gcoll_registry *registry, gcoll_collective collective,
                                            const char *name);
 
-/* GCOLL_CLAIM_*, also of rows that leave it to the default. */
+/* GCOLL_CLAIM_*; all of them for a row without a function for it. */
 uint32_t gcoll_algorithm_claims(const gcoll_algorithm *algorithm, const gcoll_problem *problem);
 
-/* Bytes: the option `segment` where it is not given. */
+/* Whether the cost could not be computed for want of memory. */
+static inline bool gcoll_cost_is_unknown(const gcoll_cost *cost) {
+    return isnan(cost->steps) && isnan(cost->sent) && isnan(cost->reduced) && isnan(cost->scratch);
+}
+
+/* The value of the option `segment`, in bytes, where it is not given. */
 static inline uint64_t gcoll_algorithm_segment(const gcoll_algorithm *algorithm) {
     return algorithm->staging ? algorithm->staging->segment_bytes : 0;
 }
@@ -51,56 +57,58 @@ gcoll_status gcoll_choice_parse(const gcoll_registry *registry, const char *text
 /* The choice as text, with the options that differ from their fallbacks. Truncates. */
 void gcoll_choice_format(const gcoll_choice *choice, char *text, size_t bytes);
 
-/* What messages and bytes cost where ranks share processors. With one for each rank, an operation takes the
- * way of the busiest rank:
+/* The cost of messages and bytes where ranks share processors. With a processor for each rank, an operation
+ * takes the time of the busiest rank:
  *
- *   way     alpha steps - latency (steps - hops) + beta sent + gamma reduced
+ *   way     alpha turns - latency (turns - steps) + beta sent + gamma reduced
  *
  * Where they share, it takes that or, if it is more, with P ranks and p = P / crowd processors
  *
  *   work    (message messages + byte sent + gamma reduced, of all ranks) / p
- *           + (message steps + byte sent + gamma reduced, of the busiest one) (1 - 1/p) + turn hops
+ *           + (message turns + byte sent + gamma reduced, of the busiest one) (1 - 1/p) + wait steps
  *
- * where of the busiest rank's messages that do not wait for one another only one end counts, and a turn is
- * what a hop waits for others on the same processor: message crowd / 4, but no more than a message.
+ * Here turns are gcoll_cost.steps, and steps are gcoll_load.hops. Of messages of the busiest rank that do not
+ * wait for one another only one end counts. A wait is the time of a step until other ranks on the processor
+ * have run: message crowd / 4, but no more than a message.
  *
  * Seconds. All zero is the plain alpha-beta-gamma model. */
 typedef struct gcoll_sharing {
-    double latency; /* what of alpha a message is spared that waits for no other; up to alpha */
-    double message; /* of processors, at both ends together */
+    double latency; /* the part of alpha that a message does not take if it waits for no other; up to alpha */
+    double message; /* processor time of a message, at both ends together */
     double byte;    /* the same */
-    double crowd;   /* ranks a processor, where rank 0 is; up to 1: each has one of its own */
+    double crowd;   /* ranks a processor, on the host of rank 0; up to 1: each has one of its own */
 } gcoll_sharing;
 
-/* What the caller asks of an algorithm, and where it will run. */
+/* Requirements of an algorithm, and where it will run. */
 typedef struct gcoll_needs {
     uint32_t claims;              /* GCOLL_CLAIM_* */
     uint64_t scratch_limit;       /* most elements of scratch on any rank; 0: any number */
     const gcoll_sharing *sharing; /* NULL: ranks share nothing */
 } gcoll_needs;
 
-/* What selection found of one algorithm, with the best of its options. */
+/* The result of judging one algorithm, with the best of its options. */
 typedef struct gcoll_candidate {
     gcoll_choice choice;
     gcoll_cost cost;
     gcoll_load load;
     double seconds;
-    gcoll_status status; /* not GCOLL_OK: it does not serve, and why */
+    gcoll_status status; /* not GCOLL_OK: it cannot be used, and why */
     char reason[128];
 } gcoll_candidate;
 
-/* The cheapest algorithm for the problem that serves the needs, of those that leave staging to the problem;
- * options that are "chosen by cost"
- * (group_butterfly's r = -1) come out resolved. Depends only on what is the same on every rank. type_bytes is
- * the element's size. `considered`, if not NULL, is called once an algorithm, in table order. */
+/* The cheapest algorithm for the problem that meets the needs, among those that leave staging to the problem.
+ * Options that are chosen by cost (r = -1 of group_butterfly) get their values. The result depends only on
+ * input that is the same on every rank. type_bytes is the size of an element. `considered`, if not NULL, is
+ * called for each algorithm, in the order of the table. */
 typedef void (*gcoll_considered_fn)(void *arg, const gcoll_candidate *candidate);
 gcoll_status gcoll_choose(const gcoll_registry *registry, const gcoll_problem *problem, size_t type_bytes,
                           const gcoll_needs *needs, const gcoll_cost_parameters *parameters,
                           gcoll_choice *choice, gcoll_considered_fn considered, void *arg);
 
-/* Replaces options that are to be chosen by cost in a given choice (algorithm not NULL), among the values
- * that serve the needs; none does: the choice stays as it is. */
-void gcoll_choice_resolve(const gcoll_problem *problem, size_t type_bytes, const gcoll_needs *needs,
-                          const gcoll_cost_parameters *parameters, gcoll_choice *choice);
+/* Gives the options of a choice (algorithm not NULL) that are left to cost their values, among those that
+ * meet the needs. If none does, the choice stays as it is. GCOLL_ERR_NO_MEMORY: could not be found out, as in
+ * the other functions. */
+gcoll_status gcoll_choice_resolve(const gcoll_problem *problem, size_t type_bytes, const gcoll_needs *needs,
+                                  const gcoll_cost_parameters *parameters, gcoll_choice *choice);
 
 #endif

@@ -1,20 +1,20 @@
-/* algorithms/cuda_staged.c - the algorithms of Gloo's that are named after CUDA: each is another row with a
- * way of staging buffers that lie in device memory. All other rows take such buffers as well, staged range by
- * range and reduced where that is cheapest; these say how, as Gloo does.
+/* algorithms/cuda_staged.c - the algorithms that Gloo names after CUDA.
  *
- * On a rank whose buffers lie in host memory there is nothing to stage, and they are what they stand on:
- * ranks of one job may differ.
+ * Each is another row of the table together with a way of staging buffers in device memory. All other rows
+ * take such buffers as well: these are staged range by range, and reduced where that is cheapest. On a rank
+ * whose buffers are in host memory nothing is staged, and the algorithm is the other row: ranks of one job
+ * may differ.
  *
  * Source: Gloo, docs/algorithms.md, cuda_allreduce_ring, ..., and gloo/cuda_*.cc for bcube and broadcast.
  *
- * Steps, elements, claims: as what they stand on. Scratch: n elements more (cuda_ring: n for each buffer of
+ * Steps, elements, claims: those of the other row. Scratch: n elements more (cuda_ring: n for each buffer of
  * the process), in host memory. */
-#include "algorithms/bcube.h"
+#include "algorithms/allreduce/allreduce_bcube.h"
 #include "algorithms/planners.h"
 
 #define MIB (UINT64_C(1) << 20)
 
-/* What stands on row `base`: its functions are called through, as a constant cannot be made from another. */
+/* Defines functions that call those of row `base`: a constant cannot be made from another one. */
 #define STAND_ON(name, base)                                                                                 \
     static void name##_plan(const gcoll_problem *problem, gcoll_builder *b) {                                \
         gcoll_##base##_algorithm.plan(problem, b);                                                           \
@@ -33,7 +33,7 @@
         return gcoll_##base##_algorithm.applies ? gcoll_##base##_algorithm.applies(problem) : GCOLL_OK;      \
     }
 
-/* The functions of a row that STAND_ON has made. */
+/* The functions that STAND_ON has defined. */
 #define STOOD_ON(name)                                                                                       \
     .plan = name##_plan, .claims = name##_claims, .cost = name##_cost, .applies = name##_applies,            \
     .load = name##_load

@@ -1,6 +1,12 @@
-/* algorithms/table.h - the table of algorithms: a row each. ROW(x) stands for `const gcoll_algorithm
- * gcoll_x_algorithm`, which the algorithm's file defines. Where costs are equal, selection takes the row that
- * stands first. Included more than once, with ROW defined anew. */
+/* algorithms/table.h - the table of algorithms: a row each.
+ *
+ * ROW(x) stands for `const gcoll_algorithm gcoll_x_algorithm`. The file of row COLLECTIVE_NAME is
+ * COLLECTIVE/COLLECTIVE_NAME.c. Some files have several rows: allreduce_ring.c sorted_linear_tree and
+ * pre_reduced_ring, reduce_scatter_ring.c reduce_ring, alltoall_pairwise.c alltoall_linear, gather_scatter/
+ * both collectives, cuda_staged.c all rows with cuda_ in their names.
+ *
+ * Where costs are equal, selection takes the first row. This file is included more than once, with ROW
+ * defined anew. */
 ROW(allreduce_ring)
 ROW(allreduce_group_butterfly)
 ROW(allreduce_circulant)

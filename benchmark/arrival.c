@@ -11,49 +11,24 @@
 #include <string.h>
 #include <time.h>
 
-#include "bench.h"
+#include "benchmark/arrival.h"
+#include "benchmark/clock.h"
+#include "benchmark/plugin.h"
+#include "benchmark/shape.h"
 
-#define NS_PER_MS       1e6
-#define MOST_COMPUTE_MS 1e6
-#define BARRIERS        2
-#define MESSAGES        4 /* the first of them only makes connections */
-#define EDGE            0.5
+#define NS_PER_MS 1e6
+#define BARRIERS  2
+#define MESSAGES  4 /* the first of them only makes connections */
+#define EDGE      0.5
 
 /* ---- What was asked for ---------------------------------------------------------------------------------
  */
 
-bool bench_arrival_parse(bench_options *options, const char *flag, const char *text) {
-    cli_arrival arrival;
-    if (!cli_arrival_parse(flag, text, &arrival)) {
-        return false;
-    }
-    cli_arrival_free(&options->arrival);
-    options->arrival = arrival;
-    options->arrival_text = text;
-    return options->paced = true;
-}
-
-bool bench_compute_parse(bench_options *options, const char *flag, const char *text) {
-    options->paced = true;
-    return cli_real(flag, text, 0, MOST_COMPUTE_MS, &options->compute_ms);
-}
-
-static const char *const monitor_names[] = {
-    [BENCH_MONITOR_OFF] = "off", [BENCH_MONITOR_ON] = "on", [BENCH_MONITOR_EDGES] = "edges"};
+const cli_word bench_monitors[] = {
+    {"off", BENCH_MONITOR_OFF}, {"on", BENCH_MONITOR_ON}, {"edges", BENCH_MONITOR_EDGES}, {NULL, 0}};
 
 const char *bench_monitor_name(bench_monitor monitor) {
-    return monitor_names[monitor];
-}
-
-bool bench_monitor_parse(bench_options *options, const char *flag, const char *text) {
-    for (int m = BENCH_MONITOR_OFF; m <= BENCH_MONITOR_EDGES; m++) {
-        if (strcmp(text, monitor_names[m]) == 0) {
-            options->monitor = (bench_monitor)m;
-            options->paced = options->paced || m != BENCH_MONITOR_OFF;
-            return true;
-        }
-    }
-    return cli_bad(flag, text, "on, off, edges");
+    return bench_monitors[monitor].text;
 }
 
 /* Ranks wait for the last one, for as long as calls may take. */
@@ -62,8 +37,8 @@ static bool check_times(const bench_options *o) {
     uint32_t rank = 0;
     const double late_ms = cli_arrival_most_ms(&o->arrival, o->size, &rank);
     if (late_ms >= (double)limit_ms) {
-        cli_complain("--arrival: rank %u is late by %s%.15g ms; allowed: less than --timeout, %lld ms", rank,
-                     o->arrival.kind == CLI_ARRIVAL_RAND_LATE ? "up to " : "", late_ms, limit_ms);
+        cli_complain("--arrival: rank %u is late by %s%.15g ms; allowed is less than --timeout, %lld ms",
+                     rank, o->arrival.kind == CLI_ARRIVAL_RAND_LATE ? "up to " : "", late_ms, limit_ms);
         return false;
     }
     return true;
@@ -100,7 +75,7 @@ static bool has_auto(const bench_options *o) {
 }
 
 bool bench_arrival_check(bench_options *options) {
-    const char *flag = options->arrival_text != NULL           ? "--arrival"
+    const char *flag = options->arrival.text != NULL           ? "--arrival"
                        : options->monitor != BENCH_MONITOR_OFF ? "--monitor"
                                                                : "--compute";
     if (!options->paced) {
@@ -279,7 +254,8 @@ bool bench_monitor_look(const bench_call *call, gcoll_site_stats *stats) {
         }
         if (stats->number == BENCH_SITE_TIMED && stats->collective == c &&
             (c == GCOLL_BARRIER || (stats->type == o->type && stats->count == call->count)) &&
-            (!bench_reduces(c) || stats->op == o->op) && (!bench_has_root(c) || stats->root == o->root)) {
+            (!gcoll_collective_reduces(c) || stats->op == o->op) &&
+            (!gcoll_collective_has_root(c) || stats->root == o->root)) {
             return true;
         }
     }

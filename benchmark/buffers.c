@@ -11,7 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "benchmark/buffers.h"
+#include "benchmark/state.h"
 
 #define PAGE_BYTES 4096u
 
@@ -32,8 +33,9 @@ static bool is_list(const char *text) {
     }
 }
 
-bool bench_device_parse(bench_options *o, const char *flag, const char *text) {
-    static const char allowed[] = "host, cuda, cuda:N[,N]... (each once, from 0 to 1023), cuda:all";
+bool bench_read_device(const cli_flag *flag, const char *text, void *options) {
+    static const char allowed[] = "one of host, cuda, cuda:N[,N]... (each once, from 0 to 1023), cuda:all";
+    bench_options *o = options;
     const char *list = strncmp(text, "cuda:", 5) == 0 ? text + 5 : "0";
     o->device = text;
     o->on_device = strcmp(text, "host") != 0;
@@ -43,7 +45,7 @@ bool bench_device_parse(bench_options *o, const char *flag, const char *text) {
         return true;
     }
     if ((list == text + 5 || strcmp(text, "cuda") == 0) && is_list(list)) {
-        if (!cli_parse_list(flag, list, &o->devices)) {
+        if (!cli_parse_list(flag->name, list, 0, UINT64_MAX, &o->devices)) {
             return false;
         }
         bool good = true;
@@ -57,7 +59,7 @@ bool bench_device_parse(bench_options *o, const char *flag, const char *text) {
             return true;
         }
     }
-    return cli_bad(flag, text, allowed);
+    return cli_bad(flag->name, text, allowed);
 }
 
 const bench_memory *bench_memory_of(const bench_options *options) {
@@ -71,7 +73,7 @@ static bool devices_are_there(const bench_options *o) {
     }
     for (size_t i = 0; i < o->devices.count; i++) {
         if (o->devices.values[i] >= found) {
-            cli_complain("--device: found '%s'; allowed on this machine: devices from 0 to %u", o->device,
+            cli_complain("--device: is '%s'; allowed on this machine are devices from 0 to %u", o->device,
                          found - 1);
             return false;
         }

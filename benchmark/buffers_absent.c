@@ -1,5 +1,6 @@
 /* benchmark/buffers_absent.c - the memory of CUDA devices, in a build without the CUDA toolkit. */
-#include "bench.h"
+#include "benchmark/memory.h"
+#include "tools/cli_value.h"
 
 static bool count(uint32_t *devices) {
     *devices = 0;

@@ -2,7 +2,8 @@
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
 
-#include "bench.h"
+#include "benchmark/memory.h"
+#include "tools/cli_value.h"
 
 static bool is_done(cudaError_t error, const char *call, uint32_t device) {
     if (error == cudaSuccess) {

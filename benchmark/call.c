@@ -2,7 +2,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "bench.h"
+#include "benchmark/call.h"
+#include "benchmark/shape.h"
 
 /* ---- Where things are --------------------------------------------------------------------------------- */
 
@@ -35,6 +36,21 @@ static const gcoll_memory *memory_of(const bench_state *state) {
     return state->mirror != NULL ? &state->where : NULL;
 }
 
+/* Of all collectives without options of their own. In place the library finds the outputs in the inputs. */
+static void prepare_common(bench_call *call) {
+    bench_state *state = call->state;
+    gcoll_collective_options_init(&call->common);
+    call->common.algorithm = call->what->algorithm;
+    call->common.memory = memory_of(state);
+    if (state->options->inputs > 1 && call->what->collective == GCOLL_REDUCE_SCATTER) {
+        call->common.buffers = state->options->inputs;
+        call->common.inputs = (const void *const *)(call->in_place ? state->out : state->in);
+        call->common.outputs = call->in_place ? NULL : state->out;
+        call->input = NULL;
+        call->output = NULL;
+    }
+}
+
 static void prepare_allreduce(bench_call *call) {
     bench_state *state = call->state;
     gcoll_allreduce_options_init(&call->allreduce);
@@ -64,7 +80,7 @@ static void prepare_broadcast(bench_call *call) {
 /* Blocks of a vector that the ranks do not divide. */
 static bool prepare_counts(bench_call *call) {
     const uint32_t size = call->state->options->size;
-    if (!bench_has_blocks(call->what->collective) || call->count % size == 0) {
+    if (!gcoll_collective_has_blocks(call->what->collective) || call->count % size == 0) {
         return true;
     }
     call->counts = calloc(size, sizeof *call->counts);
@@ -87,14 +103,12 @@ static bool prepare(bench_call *call, bool in_place) {
                                  .count = call->count};
     call->in_count = gcoll_problem_in_count(&shape);
     call->out_count = gcoll_problem_out_count(&shape);
-    bool one_sided = bench_has_root(call->what->collective) && call->what->collective != GCOLL_BROADCAST;
-    call->in_place = in_place && bench_takes_in_place(call->what->collective) &&
-                     (one_sided ? state->rank == state->options->root : true);
+    const gcoll_traits traits = gcoll_collective_traits(call->what->collective);
+    call->in_place = in_place && traits.takes_in_place &&
+                     (!traits.in_place_at_root || state->rank == state->options->root);
     call->input = call->in_count > 0 ? bench_input_of(call, 0) : NULL;
     call->output = call->out_count > 0 ? bench_output_of(call, 0) : NULL;
-    gcoll_collective_options_init(&call->common);
-    call->common.algorithm = call->what->algorithm;
-    call->common.memory = memory_of(state);
+    prepare_common(call);
     gcoll_barrier_options_init(&call->barrier);
     call->barrier.algorithm = call->what->algorithm;
     prepare_allreduce(call);

@@ -2,7 +2,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "bench.h"
+#include "benchmark/buffers.h"
+#include "benchmark/check.h"
+#include "benchmark/clock.h"
+#include "benchmark/shape.h"
 
 /* Rounds of the check of a barrier, and how late the late one is. */
 #define BARRIER_ROUNDS  8u

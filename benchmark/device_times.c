@@ -1,5 +1,5 @@
 /* benchmark/device_times.c - what the timed calls of all ranks had to do with devices. */
-#include "bench.h"
+#include "benchmark/device_times.h"
 
 static bool take(const bench_state *state, gcoll_device_times *times) {
     times->struct_size = sizeof *times;

@@ -2,7 +2,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "bench.h"
+#include "benchmark/devices.h"
+#include "benchmark/options.h"
 
 #define BITS_PER_GIGABIT 1e9
 

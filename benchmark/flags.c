@@ -1,373 +1,169 @@
 /* benchmark/flags.c - the flags: a table of what each sets. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "benchmark/arrival.h"
+#include "benchmark/buffers.h"
+#include "benchmark/flags.h"
+#include "benchmark/plugin.h"
+#include "tools/cli_types.h"
 
 #define MOST_LOCAL      4096u
 #define MOST_RANKS      1048576u
 #define MOST_INPUTS     1024u
 #define MOST_REPEATS    10000000u
-#define MOST_SECONDS    86400.0
-#define MOST_TIMEOUT_MS 86400000u
-#define JOB_NAME_MAX    64u
+#define LEAST_SECONDS   1e-9
+#define MOST_SECONDS    86400
+#define MOST_TIMEOUT_MS 86400e3
+#define MOST_COMPUTE_MS 1e6
 
-/* Applies `text` (NULL for a flag without value). False has been said. */
-typedef bool (*setter)(bench_options *options, const char *flag, const char *text);
+#define CLI_OPTIONS bench_options
 
-static bool set_local(bench_options *o, const char *flag, const char *text) {
-    return cli_whole32(flag, text, 1, MOST_LOCAL, &o->local);
-}
+/* ---- Readers of single flags -------------------------------------------------------------------------- */
 
-static bool set_rank(bench_options *o, const char *flag, const char *text) {
-    uint64_t rank;
-    if (!cli_whole(flag, text, 0, MOST_RANKS - 1, &rank)) {
+static bool read_rank(const cli_flag *flag, const char *text, void *to) {
+    uint32_t rank;
+    if (!cli_whole32(flag->name, text, 0, MOST_RANKS - 1, &rank)) {
         return false;
     }
-    o->rank = (int64_t)rank;
+    *(int64_t *)to = rank;
     return true;
 }
 
-static bool set_size(bench_options *o, const char *flag, const char *text) {
-    return cli_whole32(flag, text, 1, MOST_RANKS, &o->size);
-}
-
-static bool set_store(bench_options *o, const char *flag, const char *text) {
-    if (strncmp(text, "file:", 5) != 0 && strncmp(text, "redis://", 8) != 0) {
-        return cli_bad(flag, text, "file:DIR, redis://[user:password@]host[:port][/db]");
+static bool read_store(const cli_flag *flag, const char *text, void *to) {
+    if (strncmp(text, "file:", 5) != 0 && strncmp(text, "tcp://", 6) != 0 &&
+        strncmp(text, "redis://", 8) != 0) {
+        return cli_bad(flag->name, text,
+                       "file:DIR, tcp://host:port or redis://[user:password@]host[:port][/db]");
     }
-    o->store = text;
-    return true;
+    return cli_read_text(flag, text, to);
 }
 
-static bool set_job(bench_options *o, const char *flag, const char *text) {
-    size_t good = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
-    if (good == 0 || text[good] != '\0' || good > JOB_NAME_MAX) {
-        return cli_bad(flag, text, "1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-'");
-    }
-    o->job = text;
-    return true;
-}
-
-static bool set_transport(bench_options *o, const char *flag, const char *text) {
+static bool read_transport(const cli_flag *flag, const char *text, void *options) {
     static const char *const names[] = {"tcp", "inproc", "ibverbs"};
-    o->transport = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(text, names[i]) == 0) {
-            o->transport = names[i];
-        }
+    static const cli_word words[] = {{"auto", 0}, {"tcp", 0}, {"inproc", 1}, {"ibverbs", 2}, {NULL, 0}};
+    bench_options *o = options;
+    int which;
+    if (!cli_word_of(flag->name, text, words, &which)) {
+        return false;
     }
-    if (o->transport == NULL && strcmp(text, "auto") == 0) {
-        o->transport = "tcp";
-    }
-    if (o->transport == NULL) {
-        return cli_bad(flag, text, "auto, tcp, inproc, ibverbs");
-    }
+    o->transport = names[which];
     o->inproc = strcmp(o->transport, "inproc") == 0;
     return true;
 }
 
-static bool set_interface(bench_options *o, const char *flag, const char *text) {
-    (void)flag;
-    o->interface = text;
-    return true;
-}
-
-static bool set_timeout(bench_options *o, const char *flag, const char *text) {
-    uint64_t ms;
-    if (!cli_whole(flag, text, 1, MOST_TIMEOUT_MS, &ms)) {
-        return false;
-    }
-    o->timeout_ms = (int64_t)ms;
-    return true;
-}
-
-static bool set_collective(bench_options *o, const char *flag, const char *text) {
+static bool read_collective(const cli_flag *flag, const char *text, void *to) {
     gcoll_collective collective;
     if (strcmp(text, "all") != 0 && gcoll_collective_parse(text, &collective) != GCOLL_OK) {
-        char allowed[300] = "all";
+        char allowed[300] = "one of all";
         size_t used = strlen(allowed);
         for (unsigned c = 0; c < GCOLL_COLLECTIVE_COUNT; c++) { /* about 120 bytes */
             used += (size_t)snprintf(allowed + used, sizeof allowed - used, ", %s",
                                      gcoll_collective_name((gcoll_collective)c));
         }
-        return cli_bad(flag, text, allowed);
+        return cli_bad(flag->name, text, allowed);
     }
-    o->collective = text;
-    return true;
+    return cli_read_text(flag, text, to);
 }
 
-static bool set_algorithm(bench_options *o, const char *flag, const char *text) {
-    (void)flag;
-    o->algorithm = text; /* read when the collective is known */
-    return true;
+static bool read_local_reduction(const cli_flag *flag, const char *text, void *to) {
+    return gcoll_memory_local_parse(text, to) == GCOLL_OK ||
+           cli_bad(flag->name, text, "one of auto, host, device, peer, nccl");
 }
 
-static bool set_load(bench_options *o, const char *flag, const char *text) {
-    return bench_load(o, flag, text);
-}
+/* ---- The table ---------------------------------------------------------------------------------------- */
 
-static bool set_bytes(bench_options *o, const char *flag, const char *text) {
-    (void)flag;
-    o->bytes = text; /* read when the type is known */
-    return true;
-}
+static const cli_word mtus[] = {{"256", 256},   {"512", 512},   {"1024", 1024},
+                                {"2048", 2048}, {"4096", 4096}, {NULL, 0}};
+static const cli_word formats[] = {
+    {"table", BENCH_TABLE}, {"json", BENCH_JSON}, {"csv", BENCH_CSV}, {NULL, 0}};
 
-static bool set_type(bench_options *o, const char *flag, const char *text) {
-    if (gcoll_type_parse(text, &o->type) != GCOLL_OK) {
-        cli_complain("%s: %s", flag, gcoll_last_error());
-        return false;
-    }
-    return true;
-}
-
-static bool set_op(bench_options *o, const char *flag, const char *text) {
-    gcoll_op op;
-    if (gcoll_op_parse(text, &op) != GCOLL_OK) {
-        cli_complain("%s: %s", flag, gcoll_last_error());
-        return false;
-    }
-    if (op == GCOLL_USER) {
-        return cli_bad(flag, text, "the built-in operations; one of your own needs a function");
-    }
-    o->op = op;
-    return true;
-}
-
-static bool set_root(bench_options *o, const char *flag, const char *text) {
-    return cli_whole32(flag, text, 0, MOST_RANKS - 1, &o->root);
-}
-
-static bool set_inputs(bench_options *o, const char *flag, const char *text) {
-    return cli_whole32(flag, text, 1, MOST_INPUTS, &o->inputs);
-}
-
-static bool set_exchanges(bench_options *o, const char *flag, const char *text) {
-    return cli_whole32(flag, text, 1, GCOLL_MAX_EXCHANGES, &o->exchanges);
-}
-
-static bool set_local_reduction(bench_options *o, const char *flag, const char *text) {
-    if (gcoll_memory_local_parse(text, &o->local_reduction) != GCOLL_OK) {
-        return cli_bad(flag, text, "auto, host, device, peer, nccl");
-    }
-    return true;
-}
-
-static bool set_warmup(bench_options *o, const char *flag, const char *text) {
-    return cli_whole32(flag, text, 0, MOST_REPEATS, &o->warmup);
-}
-
-static bool set_iterations(bench_options *o, const char *flag, const char *text) {
-    return cli_whole32(flag, text, 1, MOST_REPEATS, &o->iterations);
-}
-
-static bool set_time(bench_options *o, const char *flag, const char *text) {
-    char *end = NULL;
-    double seconds = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(seconds) || seconds <= 0 || seconds > MOST_SECONDS) {
-        return cli_bad(flag, text, "a number of seconds above 0 and up to 86400");
-    }
-    o->seconds = seconds;
-    return true;
-}
-
-static bool set_ib_device(bench_options *o, const char *flag, const char *text) {
-    (void)flag;
-    o->ibverbs.device = text; /* the library knows which there are */
-    return o->has_ibverbs = true;
-}
-
-static bool set_ib_port(bench_options *o, const char *flag, const char *text) {
-    o->has_ibverbs = true;
-    return cli_whole32(flag, text, 1, UINT8_MAX, &o->ibverbs.port);
-}
-
-static bool set_ib_gid_index(bench_options *o, const char *flag, const char *text) {
-    uint32_t index;
-    o->has_ibverbs = true;
-    if (!cli_whole32(flag, text, 0, UINT8_MAX, &index)) {
-        return false;
-    }
-    o->ibverbs.gid_index = (int32_t)index;
-    return true;
-}
-
-static bool set_ib_mtu(bench_options *o, const char *flag, const char *text) {
-    o->has_ibverbs = true;
-    for (uint32_t mtu = 256; mtu <= 4096; mtu *= 2) {
-        char name[8];
-        (void)snprintf(name, sizeof name, "%u", mtu);
-        if (strcmp(text, name) == 0) {
-            o->ibverbs.mtu = mtu;
-            return true;
-        }
-    }
-    return cli_bad(flag, text, "256, 512, 1024, 2048, 4096");
-}
-
-static bool set_list_devices(bench_options *o, const char *flag, const char *text) {
-    (void)flag, (void)text;
-    return o->list_devices = true;
-}
-
-static bool set_no_check(bench_options *o, const char *flag, const char *text) {
-    (void)flag, (void)text;
-    return o->no_check = true;
-}
-
-static bool set_rounding(bench_options *o, const char *flag, const char *text) {
-    (void)flag, (void)text;
-    return o->rounding = true;
-}
-
-static bool set_in_place(bench_options *o, const char *flag, const char *text) {
-    (void)flag, (void)text;
-    return o->in_place = true;
-}
-
-static bool set_one_shot(bench_options *o, const char *flag, const char *text) {
-    (void)flag, (void)text;
-    return o->one_shot = true;
-}
-
-static bool set_back_to_back(bench_options *o, const char *flag, const char *text) {
-    (void)flag, (void)text;
-    return o->back_to_back = true;
-}
-
-static bool set_format(bench_options *o, const char *flag, const char *text) {
-    static const char *const names[] = {[BENCH_TABLE] = "table", [BENCH_JSON] = "json", [BENCH_CSV] = "csv"};
-    for (int f = BENCH_TABLE; f <= BENCH_CSV; f++) {
-        if (strcmp(text, names[f]) == 0) {
-            o->format = (bench_format)f;
-            return true;
-        }
-    }
-    return cli_bad(flag, text, "table, json, csv");
-}
-
-static bool set_tuning(bench_options *o, const char *flag, const char *text) {
-    (void)flag;
-    o->tuning = text; /* read by the library */
-    return true;
-}
-
-static bool set_tune(bench_options *o, const char *flag, const char *text) {
-    (void)flag;
-    o->tune = text;
-    return true;
-}
-
-static bool set_tune_check(bench_options *o, const char *flag, const char *text) {
-    (void)flag, (void)text;
-    return o->tune_check = true;
-}
-
-static bool set_output(bench_options *o, const char *flag, const char *text) {
-    (void)flag;
-    o->output = text;
-    return true;
-}
-
-static bool set_resources(bench_options *o, const char *flag, const char *text) {
-    (void)flag, (void)text;
-    return o->resources = true;
-}
-static bool set_verbose(bench_options *o, const char *flag, const char *text) {
-    (void)flag, (void)text;
-    return o->verbose = true;
-}
-
-static bool set_version(bench_options *o, const char *flag, const char *text) {
-    (void)flag, (void)text;
-    return o->version = true;
-}
-
-static bool set_help(bench_options *o, const char *flag, const char *text) {
-    (void)flag, (void)text;
-    return o->help = true;
-}
-
-typedef struct flag_row {
-    cli_flag flag;
-    setter set;
-} flag_row;
-
-static const flag_row flags[] = {
-    {{NULL, NULL, "Where"}, NULL},
-    {{"--local", "N", "start N ranks on this machine (2, unless --rank is given)"}, set_local},
-    {{"--rank", "R", "this process is rank R of a job on several hosts"}, set_rank},
-    {{"--size", "N", "ranks of that job; the same on every host"}, set_size},
-    {{"--store", "URL", "where they meet: file:DIR or redis://host[:port][/db]"}, set_store},
-    {{"--job", "ID", "name of the job in the store (gcoll_bench)"}, set_job},
-    {{"--transport", "NAME", "auto, tcp, ibverbs, or inproc: threads of one process (auto)"}, set_transport},
-    {{"--interface", "WHICH", "tcp, ibverbs: interface name, address or subnet (all)"}, set_interface},
-    {{"--ib-device", "NAME", "ibverbs: device (the first active one with an address of this host)"},
-     set_ib_device},
-    {{"--ib-port", "N", "ibverbs: its port (the first active one)"}, set_ib_port},
-    {{"--ib-gid-index", "N", "ibverbs: which of the port's GIDs (found by type, RoCE v2, and address)"},
-     set_ib_gid_index},
-    {{"--ib-mtu", "BYTES", "ibverbs: 256 to 4096 (the port's)"}, set_ib_mtu},
-    {{"--list-devices", NULL, "print what each transport sees on this machine"}, set_list_devices},
-    {{"--timeout", "MS", "limit of each call of the library (30000)"}, set_timeout},
-    {{NULL, NULL, "What"}, NULL},
-    {{"--collective", "NAME", "allreduce, reduce_scatter, ... (see below), or all (allreduce)"},
-     set_collective},
-    {{"--algorithm", "LIST", "NAME[:key=value]...[,NAME...], all, or auto (auto)"}, set_algorithm},
-    {{"--load", "FILE.so", "algorithms of your own (gcoll/plan.h); may be repeated"}, set_load},
-    {{"--bytes", "LIST", "sizes and sweeps: 4,1Ki or 4:64Mi:x4 or 0:1Ki:+256 (4:64Mi:x4)"}, set_bytes},
-    {{"--type", "NAME", "type of the elements (float32)"}, set_type},
-    {{"--op", "NAME", "sum, product, min, max, avg, band, bor, bxor (sum)"}, set_op},
-    {{"--inputs", "N", "allreduce, broadcast: buffers of each rank (1)"}, set_inputs},
-    {{"--device", "WHICH", "where buffers are: host, or in turn on cuda[:N[,N]...], cuda:all (host)"},
-     bench_device_parse},
-    {{"--local-reduction", "HOW", "of several on devices: auto, host, device, peer, nccl (auto)"},
-     set_local_reduction},
-    {{"--root", "R", "broadcast, reduce, gather, scatter: the root (0)"}, set_root},
-    {{"--exchanges", "N", "pairwise_exchange: chunks, of which c goes to rank XOR 2^c (log2 of the ranks)"},
-     set_exchanges},
-    {{NULL, NULL, "How"}, NULL},
-    {{"--warmup", "N", "calls before the timed ones (5)"}, set_warmup},
-    {{"--iterations", "N", "timed calls for each size"}, set_iterations},
-    {{"--time", "SECONDS", "instead: as many as fit, at least 5, at most 100000 (0.5)"}, set_time},
-    {{"--in-place", NULL, "time in place instead of out of place"}, set_in_place},
-    {{"--one-shot", NULL, "time gcoll_allreduce etc. instead of a prepared operation"}, set_one_shot},
-    {{"--back-to-back", NULL, "no barrier before each timed call"}, set_back_to_back},
-    {{"--arrival", "PATTERN", CLI_ARRIVAL_ALLOWED}, bench_arrival_parse},
-    {{"--compute", "MS", "ranks compute (sleep) so long before each call (0)"}, bench_compute_parse},
-    {{"--monitor", "WHAT",
-      "on, off, edges: auto heeds who is late of 3 to 64 ranks, and is told at half time (off)"},
-     bench_monitor_parse},
-    {{"--no-check", NULL, "do not check results"}, set_no_check},
-    {{"--rounding", NULL, "also the largest rounding error of sums of random numbers"}, set_rounding},
-    {{NULL, NULL, "Choosing"}, NULL},
-    {{"--tuning", "WHAT", "what auto goes by: fit, default, or a tuning file (GCOLL_TUNING, or fit)"},
-     set_tuning},
-    {{"--tune", "FILE", "find the best of --algorithm (all) for --collective (all), and write that to FILE"},
-     set_tune},
-    {{"--tune-check", NULL, "compare auto with the best of --algorithm (all)"}, set_tune_check},
-    {{NULL, NULL, "Output"}, NULL},
-    {{"--format", "NAME", "table, json (one object a line) or csv (table)"}, set_format},
-    {{"--output", "FILE", "write results there instead of to standard output"}, set_output},
-    {{"--resources", NULL, "say what a rank cost: start-up, memory, sockets, processor time"}, set_resources},
-    {{"--verbose", NULL, "say more on standard error"}, set_verbose},
-    {{"--version", NULL, "print the version"}, set_version},
-    {{"--help", NULL, "print this"}, set_help},
+static const cli_flag rows[] = {
+    {.help = "Where"},
+    {"--local", "N", "start N ranks on this machine (2, unless --rank is given)", NULL,
+     CLI_WHOLE32(local, 1, MOST_LOCAL)},
+    {"--rank", "R", "this process is rank R of a job on several hosts", NULL, CLI_OTHER(read_rank, rank)},
+    {"--size", "N", "ranks of that job; the same on every host", NULL, CLI_WHOLE32(size, 1, MOST_RANKS)},
+    {"--store", "URL", "where they meet: file:DIR, tcp://host:port of a rank, or redis://host[:port][/db]",
+     NULL, CLI_OTHER(read_store, store)},
+    {"--job", "ID", "name of the job in the store (gcoll_bench)", NULL, CLI_OTHER(cli_read_name, job)},
+    {"--transport", "NAME", "auto, tcp, ibverbs, or inproc: threads of one process", "auto",
+     .read = read_transport},
+    {"--interface", "WHICH", "tcp, ibverbs: interface name, address or subnet (all)", NULL,
+     CLI_TEXT(interface)},
+    {"--ib-device", "NAME", "ibverbs: device (the first active one with an address of this host)", NULL,
+     CLI_TEXT(ibverbs.device), CLI_GIVEN(has_ibverbs)},
+    {"--ib-port", "N", "ibverbs: its port (the first active one)", NULL,
+     CLI_WHOLE32(ibverbs.port, 1, UINT8_MAX), CLI_GIVEN(has_ibverbs)},
+    {"--ib-gid-index", "N", "ibverbs: which of the port's GIDs (found by type, RoCE v2, and address)", NULL,
+     CLI_INT(ibverbs.gid_index, 0, UINT8_MAX), CLI_GIVEN(has_ibverbs)},
+    {"--ib-mtu", "BYTES", "ibverbs: 256 to 4096 (the port's)", NULL, CLI_WORD(ibverbs.mtu, mtus),
+     CLI_GIVEN(has_ibverbs)},
+    {"--list-devices", NULL, "print what each transport sees on this machine", NULL,
+     CLI_SWITCH(list_devices)},
+    {"--timeout", "TIME", "limit of each call of the library", "30s",
+     CLI_TIME(timeout_ms, CLI_MS, 1, MOST_TIMEOUT_MS)},
+    {"--checksum", NULL, "tcp, inproc: messages carry a CRC32C, which is checked", NULL,
+     CLI_SWITCH(checksum)},
+    {.help = "What"},
+    {"--collective", "NAME", "allreduce, reduce_scatter, ... (see below), or all (allreduce)", NULL,
+     CLI_OTHER(read_collective, collective)},
+    {"--algorithm", "LIST", "NAME[:key=value]...[,NAME...], all, or auto (auto)", NULL, CLI_TEXT(algorithm)},
+    {"--same", "WHERE", "ranks, runs, nowhere: where sums must be the same bits (ranks; of a name: nowhere)",
+     NULL, CLI_WORD(same, cli_same_words)},
+    {"--load", "FILE.so", "algorithms of your own (gcoll/plan.h); may be repeated", NULL, .read = bench_load},
+    {"--bytes", "LIST", "sizes and sweeps: 4,1Ki or 4:64Mi:x4 or 0:1Ki:+256 (4:64Mi:x4)", NULL,
+     CLI_LIST(sizes, 0, CLI_MOST_SIZE)},
+    {"--type", "NAME", "type of the elements", "float32", CLI_OTHER(cli_read_type, type)},
+    {"--op", "NAME", "sum, product, min, max, avg, band, bor, bxor", "sum", CLI_OTHER(cli_read_op, op)},
+    {"--inputs", "N", "allreduce, reduce_scatter, broadcast: buffers of each rank", "1",
+     CLI_WHOLE32(inputs, 1, MOST_INPUTS)},
+    {"--device", "WHICH", "where buffers are: host, or in turn on cuda[:N[,N]...], cuda:all (host)", NULL,
+     .read = bench_read_device},
+    {"--local-reduction", "HOW", "of several on devices: auto, host, device, peer, nccl", "auto",
+     CLI_OTHER(read_local_reduction, local_reduction)},
+    {"--root", "R", "broadcast, reduce, gather, scatter: the root", "0",
+     CLI_WHOLE32(root, 0, MOST_RANKS - 1)},
+    {"--exchanges", "N", "pairwise_exchange: chunks, of which c goes to rank XOR 2^c (0: log2 of the ranks)",
+     NULL, CLI_WHOLE32(exchanges, 0, GCOLL_MAX_EXCHANGES)},
+    {.help = "How"},
+    {"--warmup", "N", "calls before the timed ones", "5", CLI_WHOLE32(warmup, 0, MOST_REPEATS)},
+    {"--iterations", "N", "timed calls for each size", NULL, CLI_WHOLE32(iterations, 1, MOST_REPEATS)},
+    {"--time", "TIME", "instead: as many as fit, at least 5, at most 100000", "0.5s",
+     CLI_TIME(seconds, CLI_S, LEAST_SECONDS, MOST_SECONDS), CLI_GIVEN(time_given)},
+    {"--in-place", NULL, "time in place instead of out of place", NULL, CLI_SWITCH(in_place)},
+    {"--one-shot", NULL, "time gcoll_allreduce etc. instead of a prepared operation", NULL,
+     CLI_SWITCH(one_shot)},
+    {"--back-to-back", NULL, "no barrier before each timed call", NULL, CLI_SWITCH(back_to_back)},
+    {"--arrival", "PATTERN", CLI_ARRIVAL_ALLOWED, NULL, CLI_OTHER(cli_read_arrival, arrival),
+     CLI_GIVEN(paced)},
+    {"--compute", "TIME", "ranks compute (sleep) so long before each call (0)", NULL,
+     CLI_TIME(compute_ms, CLI_MS, 0, MOST_COMPUTE_MS), CLI_GIVEN(paced)},
+    {"--monitor", "WHAT", "on, off, edges: auto heeds who is late of 3 to 64 ranks, and is told at half time",
+     "off", CLI_WORD(monitor, bench_monitors)},
+    {"--no-check", NULL, "do not check results", NULL, CLI_SWITCH(no_check)},
+    {"--rounding", NULL, "also the largest rounding error of sums of random numbers", NULL,
+     CLI_SWITCH(rounding)},
+    {.help = "Choosing"},
+    {"--tuning", "WHAT", "what auto goes by: fit, default, or a tuning file (GCOLL_TUNING, or fit)", NULL,
+     CLI_TEXT(tuning)},
+    {"--tune", "FILE", "find the best of --algorithm (all) for --collective (all), and write that to FILE",
+     NULL, CLI_TEXT(tune)},
+    {"--tune-check", NULL, "compare auto with the best of --algorithm (all)", NULL, CLI_SWITCH(tune_check)},
+    {.help = "Output"},
+    {"--format", "NAME", "table, json (one object a line) or csv", "table", CLI_WORD(format, formats)},
+    {"--output", "FILE", "write results there instead of to standard output", NULL, CLI_TEXT(output)},
+    {"--resources", NULL, "say what a rank cost: start-up, memory, sockets, processor time", NULL,
+     CLI_SWITCH(resources)},
+    {"--verbose", NULL, "say more on standard error", NULL, CLI_SWITCH(verbose)},
+    {"--version", NULL, "print the version", NULL, CLI_SWITCH(version)},
+    {"--help", NULL, "print this", NULL, CLI_SWITCH(help)},
 };
 
-static const cli_flags table = {&flags[0].flag, sizeof flags / sizeof flags[0], sizeof flags[0]};
+static const cli_flags flags = {.rows = rows, .count = sizeof rows / sizeof rows[0]};
 
 bool bench_flags_parse(bench_options *options, int argc, char **argv) {
-    cli_reader reader = cli_read(table, argc, argv);
-    const cli_flag *flag;
-    const char *text;
-    while (cli_next(&reader, &flag, &text)) {
-        if (!((const flag_row *)flag)->set(options, flag->name, text)) {
-            return false;
-        }
-    }
-    return !reader.failed;
+    return cli_parse(&flags, argc, argv, options);
 }
 
 static void print_algorithms(FILE *file) {
@@ -385,7 +181,7 @@ static void print_algorithms(FILE *file) {
 
 void bench_print_help(FILE *file) {
     (void)fputs("gcoll_bench - times and checks collective operations of gcoll\n", file);
-    cli_print_flags(file, table);
+    cli_print_flags(file, &flags);
     print_algorithms(file);
     (void)fputs(
         "\nExamples:\n"

@@ -2,7 +2,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "bench.h"
+#include "benchmark/buffers.h"
+#include "benchmark/devices.h"
+#include "benchmark/flags.h"
+#include "benchmark/launch.h"
+#include "benchmark/run.h"
+#include "benchmark/tune_file.h"
 
 static int run(const bench_options *options, FILE *output) {
     if (options->local == 0) {

@@ -7,26 +7,17 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "bench.h"
+#include "benchmark/arrival.h"
+#include "benchmark/check.h"
+#include "benchmark/clock.h"
+#include "benchmark/device_times.h"
+#include "benchmark/measure.h"
+#include "benchmark/rounding.h"
+#include "benchmark/shape.h"
 
 #define FEWEST_ITERATIONS 5u
 #define MOST_ITERATIONS   100000u
-
-int64_t bench_now_ns(void) {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-bool bench_gather(bench_state *state, void *data, uint64_t count, gcoll_type type, gcoll_op op) {
-    if (gcoll_allreduce(state->context, NULL, data, count, type, op, NULL) != GCOLL_OK) {
-        cli_complain("rank %u: gathering figures: %s", state->rank, gcoll_last_error());
-        return false;
-    }
-    return true;
-}
 
 static bool line_up(const bench_call *call) {
     bench_state *state = call->state;
@@ -132,7 +123,8 @@ static bool check_other_placement(const bench_call *timed, bench_values *values,
 
 /* The same on every rank, whether or not it can do it in place itself. */
 static bool other_placement(const bench_call *call) {
-    return call->what->collective != GCOLL_BROADCAST && bench_takes_in_place(call->what->collective);
+    return call->what->collective != GCOLL_BROADCAST &&
+           gcoll_collective_takes_in_place(call->what->collective);
 }
 
 static bool timed_in_place(const bench_call *call) {
@@ -176,7 +168,7 @@ static bool gather_wrong(bench_call *call, bool checked, uint64_t *wrong) {
 
 static bool has_rounding(const bench_call *call) {
     const bench_options *o = call->state->options;
-    return o->rounding && bench_reduces(call->what->collective) &&
+    return o->rounding && gcoll_collective_reduces(call->what->collective) &&
            (o->type == GCOLL_FLOAT32 || o->type == GCOLL_FLOAT64);
 }
 
@@ -258,8 +250,9 @@ static void explain(const bench_call *call) {
     if (!o->verbose || call->state->rank != 0 || strcmp(call->what->algorithm, "auto") != 0) {
         return;
     }
-    uint64_t count = bench_has_blocks(call->what->collective) ? call->count / o->size : call->count;
-    uint32_t root = bench_has_root(call->what->collective) ? o->root : 0;
+    uint64_t count =
+        gcoll_collective_has_blocks(call->what->collective) ? call->count / o->size : call->count;
+    uint32_t root = gcoll_collective_has_root(call->what->collective) ? o->root : 0;
     if (gcoll_context_explain(call->state->context, call->what->collective, count, o->type, o->op, root,
                               &call->common, text, sizeof text) == GCOLL_OK) {
         (void)fputs(text, stderr);

@@ -1,17 +1,19 @@
 /* benchmark/options.c - what the flags mean together. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "benchmark/arrival.h"
+#include "benchmark/flags.h"
+#include "benchmark/options.h"
+#include "benchmark/plugin.h"
+#include "benchmark/shape.h"
 
-#define DEFAULT_LOCAL      2u
-#define DEFAULT_BYTES      "4:64Mi:x4"
-#define TUNED_BYTES        "4:16Mi:x4"
-#define DEFAULT_SECONDS    0.5
-#define DEFAULT_WARMUP     5u
-#define DEFAULT_TIMEOUT_MS 30000
+#define DEFAULT_LOCAL 2u
+#define DEFAULT_BYTES "4:64Mi:x4"
+#define TUNED_BYTES   "4:16Mi:x4"
 /* Buffers of all ranks of this machine may take 1 part in so many of its memory: algorithms and sockets need
  * some, too. */
 #define MEMORY_SHARE 2u
@@ -65,7 +67,7 @@ static bool check_ranks(bench_options *o) {
                                     : "--store");
         return false;
     } else if (o->rank >= (int64_t)o->size) {
-        cli_complain("--rank: found %" PRId64 "; allowed with --size %u: 0 to %u", o->rank, o->size,
+        cli_complain("--rank: is %" PRId64 "; allowed with --size %u is 0 to %u", o->rank, o->size,
                      o->size - 1);
         return false;
     }
@@ -79,7 +81,7 @@ static bool check_ranks(bench_options *o) {
         return false;
     }
     if (o->root >= o->size) {
-        cli_complain("--root: found %u; allowed with %u ranks: 0 to %u", o->root, o->size, o->size - 1);
+        cli_complain("--root: is %u; allowed with %u ranks is 0 to %u", o->root, o->size, o->size - 1);
         return false;
     }
     return true;
@@ -91,20 +93,17 @@ static bool check_op(const bench_options *o) {
                 o->type == GCOLL_FLOAT64;
     if (bits && real) {
         cli_complain(
-            "--op: found '%s' with --type %s; allowed: sum, product, min, max, avg, or an integer type",
+            "--op: is '%s' with --type %s; allowed are sum, product, min, max, avg, or an integer type",
             gcoll_op_name(o->op), gcoll_type_name(o->type));
         return false;
     }
     return true;
 }
 
-static bool check_repeats(bench_options *o) {
-    if (o->iterations > 0 && o->seconds > 0) {
+static bool check_repeats(const bench_options *o) {
+    if (o->iterations > 0 && o->time_given) {
         cli_complain("--iterations and --time: give one or the other");
         return false;
-    }
-    if (o->seconds <= 0) {
-        o->seconds = DEFAULT_SECONDS;
     }
     return true;
 }
@@ -159,7 +158,7 @@ static bool wanted(const bench_options *o, int collective) {
 static bool check_parts(const bench_options *o, char *parts) {
     size_t length = strlen(parts);
     if (parts[0] == ',' || (length > 0 && parts[length - 1] == ',') || strstr(parts, ",,") != NULL) {
-        cli_complain("--algorithm: found '%s'; a name is missing beside a comma", parts);
+        cli_complain("--algorithm: is '%s'; a name is missing beside a comma", parts);
         return false;
     }
     char *rest = NULL;
@@ -197,7 +196,7 @@ static bool read_algorithms(bench_options *o) {
     }
     free(parts);
     if (good && o->case_count == 0) {
-        cli_complain("--algorithm: found '%s'; allowed: all, auto, or names joined by commas (see --help)",
+        cli_complain("--algorithm: is '%s'; allowed is all, auto, or names joined by commas (see --help)",
                      o->algorithm);
         return false;
     }
@@ -222,26 +221,27 @@ static bool check_meaning(const bench_options *o) {
         has_fn has;
         const char *flag, *what;
     } flags[] = {
-        {o->root > 0, bench_has_root, "--root", "has a root"},
-        {o->op != GCOLL_SUM, bench_reduces, "--op", "reduces"},
-        {o->rounding, bench_reduces, "--rounding", "reduces"},
-        {o->in_place, bench_takes_in_place, "--in-place", "works in place"},
+        {o->root > 0, gcoll_collective_has_root, "--root", "has a root"},
+        {o->op != GCOLL_SUM, gcoll_collective_reduces, "--op", "reduces"},
+        {o->rounding, gcoll_collective_reduces, "--rounding", "reduces"},
+        {o->in_place, gcoll_collective_takes_in_place, "--in-place", "works in place"},
         {o->exchanges > 0, bench_has_exchanges, "--exchanges", "has a number of exchanges"},
-        {o->inputs > 1, bench_takes_inputs, "--inputs", "takes more than one input a rank"},
+        {o->inputs > 1, gcoll_collective_takes_buffers, "--inputs", "takes more than one input a rank"},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         if (flags[i].given && !any_case(o, flags[i].has)) {
-            cli_complain("%s: found, but nothing that --collective %s stands for %s", flags[i].flag,
+            cli_complain("%s: is set with --collective %s; allowed is a collective that %s", flags[i].flag,
                          o->collective, flags[i].what);
             return false;
         }
     }
     if (o->rounding && o->type != GCOLL_FLOAT32 && o->type != GCOLL_FLOAT64) {
-        cli_complain("--rounding: found with --type %s; allowed: float32, float64", gcoll_type_name(o->type));
+        cli_complain("--rounding: found with --type %s; allowed are float32, float64",
+                     gcoll_type_name(o->type));
         return false;
     }
     if (o->rounding && o->op != GCOLL_SUM && o->op != GCOLL_AVG) {
-        cli_complain("--rounding: found with --op %s; allowed: sum, avg", gcoll_op_name(o->op));
+        cli_complain("--rounding: found with --op %s; allowed are sum, avg", gcoll_op_name(o->op));
         return false;
     }
     return true;
@@ -252,7 +252,7 @@ static bool drop_single_inputs(bench_options *o) {
     size_t kept = 0;
     for (size_t i = 0; i < o->case_count; i++) {
         gcoll_collective c = o->cases[i].collective;
-        if (o->inputs == 1 || c == GCOLL_BARRIER || bench_takes_inputs(c)) {
+        if (o->inputs == 1 || c == GCOLL_BARRIER || gcoll_collective_takes_buffers(c)) {
             o->cases[kept++] = o->cases[i];
             continue;
         }
@@ -280,7 +280,7 @@ uint64_t bench_largest_size(const bench_options *options) {
 }
 
 int64_t bench_timeout_ms(const bench_options *options) {
-    return options->timeout_ms > 0 ? options->timeout_ms : DEFAULT_TIMEOUT_MS;
+    return (int64_t)ceil(options->timeout_ms);
 }
 
 bool bench_needs_input(const bench_options *options) {
@@ -310,8 +310,8 @@ static bool check_memory(const bench_options *o) {
     uint64_t allowed = (uint64_t)pages * (uint64_t)page_bytes / MEMORY_SHARE / ranks;
     if (each > allowed) {
         uint64_t most = allowed / host_buffers(o);
-        cli_complain("--bytes: found %" PRIu64 "; allowed on this machine with %" PRIu64
-                     " ranks here and %u inputs each: up to %" PRIu64 " (half of the memory)",
+        cli_complain("--bytes: is %" PRIu64 "; allowed on this machine with %" PRIu64
+                     " ranks here and %u inputs each is up to %" PRIu64 " (half of the memory)",
                      bench_largest_size(o), ranks, o->inputs, most);
         return false;
     }
@@ -337,7 +337,8 @@ static void order_sizes(bench_options *o) {
 }
 
 static bool read_sizes(bench_options *o) {
-    if (!cli_parse_list("--bytes", o->bytes, &o->sizes)) {
+    const char *initial = o->tune != NULL ? TUNED_BYTES : DEFAULT_BYTES;
+    if (o->sizes.count == 0 && !cli_parse_list("--bytes", initial, 0, UINT64_MAX, &o->sizes)) {
         return false;
     }
     size_t element = gcoll_type_size(o->type);
@@ -359,6 +360,7 @@ static bool read_sizes(bench_options *o) {
 /* A tuner looks at everything, up to where choices have long been the same. */
 static bool set_defaults(bench_options *o) {
     const bool tunes = o->tune != NULL || o->tune_check;
+    o->paced = o->paced || o->monitor != BENCH_MONITOR_OFF;
     if (o->tune != NULL && o->tune_check) {
         cli_complain("--tune and --tune-check: give one or the other");
         return false;
@@ -382,19 +384,20 @@ static bool set_defaults(bench_options *o) {
     if (o->algorithm == NULL) {
         o->algorithm = tunes ? "all" : "auto";
     }
-    if (o->bytes == NULL) {
-        o->bytes = o->tune != NULL ? TUNED_BYTES : DEFAULT_BYTES;
-    }
     return true;
 }
 
+gcoll_same bench_same(const bench_options *options) {
+    const bool tunes =
+        options->tune != NULL || options->tune_check; /* for calls that leave it to the default */
+    const bool is_named = strcmp(options->algorithm, "auto") != 0 && !tunes;
+    return options->same >= 0 ? (gcoll_same)options->same
+           : is_named         ? GCOLL_SAME_NOWHERE
+                              : GCOLL_SAME_ON_RANKS;
+}
+
 bool bench_options_parse(bench_options *options, int argc, char **argv) {
-    *options = (bench_options){.rank = -1,
-                               .transport = "tcp",
-                               .type = GCOLL_FLOAT32,
-                               .op = GCOLL_SUM,
-                               .inputs = 1,
-                               .warmup = DEFAULT_WARMUP};
+    *options = (bench_options){.rank = -1, .same = -1};
     gcoll_ibverbs_options_init(&options->ibverbs);
     if (!bench_flags_parse(options, argc, argv)) {
         return false;

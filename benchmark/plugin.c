@@ -2,15 +2,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "benchmark/plugin.h"
+#include "tools/cli_plugin.h"
 
-bool bench_load(bench_options *options, const char *flag, const char *path) {
+/* A shared object of algorithms. */
+struct bench_plugin {
+    const gcoll_algorithm *const *algorithms; /* ended by NULL */
+    void *object;
+    bench_plugin *next;
+};
+
+bool bench_load(const cli_flag *flag, const char *path, void *to) {
+    bench_options *options = to;
     bench_plugin *plugin = calloc(1, sizeof *plugin);
     if (plugin == NULL) {
         cli_complain("out of memory");
         return false;
     }
-    plugin->algorithms = cli_load(flag, path, &plugin->object);
+    plugin->algorithms = cli_load(flag->name, path, &plugin->object);
     if (plugin->algorithms == NULL) {
         free(plugin);
         return false;

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "benchmark/arrival.h"
+#include "benchmark/report.h"
+#include "benchmark/shape.h"
 
 /* What a line holds, in the order of its columns. A text of NULL does not apply. */
 typedef struct cell {
@@ -31,6 +33,17 @@ typedef struct cells {
     cell cell[CELLS_MAX];
     size_t count;
 } cells;
+
+double bench_algbw(const bench_result *result) {
+    if (result->bytes == 0 || !(result->time.p50_us > 0)) {
+        return 0;
+    }
+    return (double)result->bytes / (result->time.p50_us * 1e-6) / 1e9;
+}
+
+double bench_busbw(const bench_result *result, uint32_t ranks) {
+    return bench_algbw(result) * bench_bus_factor(result->collective, ranks);
+}
 
 static cell *add(cells *row, const char *key, bool is_text) {
     cell *c = &row->cell[row->count++];
@@ -100,7 +113,7 @@ static void add_arrivals(cells *row, const bench_report *report, const bench_res
     if (!o->paced) {
         return;
     }
-    add_text(row, "arrival", o->arrival_text != NULL ? o->arrival_text : "none");
+    add_text(row, "arrival", o->arrival.text != NULL ? o->arrival.text : "none");
     add_real(row, "compute_ms", true, o->compute_ms, 3);
     add_text(row, "monitor", bench_monitor_name(o->monitor));
     add_count(row, "heeded", f->watched, f->heeded);
@@ -119,7 +132,7 @@ static bool has_monitor(const bench_options *o) {
 static void fill_cells(const bench_report *report, const bench_result *result, cells *row) {
     const bench_options *options = report->options;
     bool data = result->collective != GCOLL_BARRIER;
-    bool reduces = bench_reduces(result->collective);
+    bool reduces = gcoll_collective_reduces(result->collective);
     row->count = 0;
     add_text(row, "collective", gcoll_collective_name(result->collective));
     add_text(row, "algorithm", result->algorithm);
@@ -143,6 +156,9 @@ static void fill_cells(const bench_report *report, const bench_result *result, c
     add_rounding(row, report, result);
     add_devices(row, report, result);
     add_arrivals(row, report, result);
+    if (options->checksum) {
+        add_text(row, "checksum", "crc32c");
+    }
 }
 
 static struct json_object *json_of(const cell *c) {
@@ -186,16 +202,19 @@ static void print_table_head(const bench_report *report, const bench_result *res
     FILE *file = report->file;
     (void)fprintf(file, "#\n# %s: %u rank%s, %s", gcoll_collective_name(result->collective), options->size,
                   options->size == 1 ? "" : "s", options->transport);
+    if (options->checksum) {
+        (void)fprintf(file, ", checksum");
+    }
     if (result->collective != GCOLL_BARRIER) {
         (void)fprintf(file, ", %s", gcoll_type_name(options->type));
     }
-    if (bench_reduces(result->collective)) {
+    if (gcoll_collective_reduces(result->collective)) {
         (void)fprintf(file, ", %s", gcoll_op_name(options->op));
     }
-    if (result->collective != GCOLL_BROADCAST && bench_takes_in_place(result->collective)) {
+    if (result->collective != GCOLL_BROADCAST && gcoll_collective_takes_in_place(result->collective)) {
         (void)fprintf(file, ", %s", options->in_place ? "in place" : "out of place");
     }
-    if (bench_has_root(result->collective)) {
+    if (gcoll_collective_has_root(result->collective)) {
         (void)fprintf(file, ", root %u", options->root);
     }
     if (bench_has_exchanges(result->collective) && options->exchanges > 0) {
@@ -207,13 +226,16 @@ static void print_table_head(const bench_report *report, const bench_result *res
     if (report->has_devices && result->collective != GCOLL_BARRIER) {
         (void)fprintf(file, ", %s", options->on_device ? options->device : "host");
     }
-    if (options->on_device && bench_takes_inputs(result->collective) && options->inputs > 1) {
+    if (options->on_device && gcoll_collective_takes_buffers(result->collective) && options->inputs > 1) {
         (void)fprintf(file, ", local reduction %s", gcoll_memory_local_name(options->local_reduction));
     }
     if (options->paced) {
         (void)fprintf(file, ", arrival %s, compute %g ms, monitor %s",
-                      options->arrival_text != NULL ? options->arrival_text : "none", options->compute_ms,
+                      options->arrival.text != NULL ? options->arrival.text : "none", options->compute_ms,
                       bench_monitor_name(options->monitor));
+    }
+    if (gcoll_collective_reduces(result->collective) && bench_same(options) != GCOLL_SAME_ON_RANKS) {
+        (void)fprintf(file, ", same %s", bench_same(options) == GCOLL_SAME_IN_RUNS ? "in runs" : "nowhere");
     }
     (void)fprintf(file, "\n#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s %6s%s%s%s%s  %s\n", "bytes", "count",
                   "iters", "min", "p50", "p95", "p99", "max", "algbw", "busbw", "wrong",

@@ -6,12 +6,15 @@
  * /proc/self/smaps_rollup. The benchmark's own buffers are part of what is found at the end.
  */
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "benchmark/clock.h"
+#include "benchmark/resources.h"
+#include "tools/cli_value.h"
 
 enum { STARTUP_US, JOINED_DIRTY, JOINED_PSS, JOINED_SOCKETS, DIRTY, PSS, SOCKETS, CPU_US, SWITCHES, FIGURES };
 

@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "benchmark/buffers.h"
+#include "benchmark/rounding.h"
+#include "benchmark/shape.h"
+#include "benchmark/values.h"
 
 /* A multiple of 2^-24 in [-1, 1), the same on every machine; contributor g at position i. */
 static double drawn(uint64_t g, uint64_t i) {

@@ -1,5 +1,13 @@
 /* benchmark/run.c - one rank: joins the job and measures every case at every size. */
-#include "bench.h"
+#include "benchmark/run.h"
+#include "benchmark/arrival.h"
+#include "benchmark/buffers.h"
+#include "benchmark/clock.h"
+#include "benchmark/measure.h"
+#include "benchmark/plugin.h"
+#include "benchmark/resources.h"
+#include "benchmark/shape.h"
+#include "benchmark/tune.h"
 #include <stdlib.h>
 
 static void log_line(void *arg, gcoll_log_level level, const char *text) {
@@ -20,9 +28,11 @@ static bool join(const bench_rank *self, bench_state *state) {
     how.transport = self->options->transport;
     how.hub = self->hub;
     how.interface = self->options->interface;
+    how.checksum = self->options->checksum;
     how.ibverbs = self->options->has_ibverbs ? &self->options->ibverbs : NULL;
     how.timeout_ms = bench_timeout_ms(self->options);
     how.tuning = self->options->tune != NULL ? "fit" : self->options->tuning;
+    how.same = (int)bench_same(self->options);
     how.monitor = self->options->monitor != BENCH_MONITOR_OFF;
     how.progress_thread = self->options->monitor == BENCH_MONITOR_EDGES; /* passes on what edges say */
     if (self->options->on_device) {
@@ -60,7 +70,7 @@ static bool share_devices(bench_state *state) {
 static bool make_values(const bench_state *state, const bench_case *what, bench_values *values) {
     const bench_options *options = state->options;
     return bench_values_create(options->type, options->op, (uint64_t)options->size * options->inputs,
-                               bench_reduces(what->collective), values);
+                               gcoll_collective_reduces(what->collective), values);
 }
 
 /* All sizes of one case. False: give up. */

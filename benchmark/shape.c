@@ -1,30 +1,10 @@
 /* benchmark/shape.c - what each collective is: who has which elements before, and who must have which after.
  */
-#include "bench.h"
-
-bool bench_reduces(gcoll_collective c) {
-    return c == GCOLL_ALLREDUCE || c == GCOLL_REDUCE || c == GCOLL_REDUCE_SCATTER;
-}
-
-bool bench_has_root(gcoll_collective c) {
-    return c == GCOLL_BROADCAST || c == GCOLL_REDUCE || c == GCOLL_GATHER || c == GCOLL_SCATTER;
-}
-
-bool bench_has_blocks(gcoll_collective c) {
-    return c == GCOLL_REDUCE_SCATTER || c == GCOLL_ALLGATHER || c == GCOLL_GATHER || c == GCOLL_SCATTER ||
-           c == GCOLL_ALLTOALL;
-}
-
-bool bench_takes_inputs(gcoll_collective c) {
-    return c == GCOLL_ALLREDUCE || c == GCOLL_BROADCAST;
-}
+#include "benchmark/shape.h"
+#include "benchmark/values.h"
 
 bool bench_has_exchanges(gcoll_collective c) {
     return c == GCOLL_PAIRWISE_EXCHANGE;
-}
-
-bool bench_takes_in_place(gcoll_collective c) {
-    return c != GCOLL_ALLTOALL && c != GCOLL_PAIRWISE_EXCHANGE && c != GCOLL_BARRIER;
 }
 
 double bench_bus_factor(gcoll_collective c, uint32_t ranks) {
@@ -32,7 +12,7 @@ double bench_bus_factor(gcoll_collective c, uint32_t ranks) {
     if (c == GCOLL_ALLREDUCE) {
         return 2 * others;
     }
-    return bench_has_blocks(c) ? others : 1;
+    return gcoll_collective_has_blocks(c) ? others : 1;
 }
 
 uint64_t bench_round_count(gcoll_collective c, uint64_t count, uint32_t ranks) {
@@ -64,6 +44,7 @@ bench_piece bench_input_piece(const bench_call *call, uint32_t k, uint64_t at) {
     case GCOLL_GATHER:
         return (bench_piece){rest, gcoll_chunk_begin(call->count, options->size, rank) + at, rank};
     case GCOLL_ALLREDUCE:
+    case GCOLL_REDUCE_SCATTER:
         return (bench_piece){rest, at, (int64_t)rank * options->inputs + k};
     default:
         return (bench_piece){rest, at, rank};

@@ -1,7 +1,7 @@
 /* benchmark/statistics.c - times to figures. */
 #include <stdlib.h>
 
-#include "bench.h"
+#include "benchmark/statistics.h"
 
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a;
@@ -27,15 +27,4 @@ void bench_statistics_of(double *times_us, size_t count, bench_statistics *stati
     statistics->p99_us = percentile(times_us, count, 99);
     statistics->max_us = times_us[count - 1];
     statistics->mean_us = sum / (double)count;
-}
-
-double bench_algbw(const bench_result *result) {
-    if (result->bytes == 0 || !(result->time.p50_us > 0)) {
-        return 0;
-    }
-    return (double)result->bytes / (result->time.p50_us * 1e-6) / 1e9;
-}
-
-double bench_busbw(const bench_result *result, uint32_t ranks) {
-    return bench_algbw(result) * bench_bus_factor(result->collective, ranks);
 }

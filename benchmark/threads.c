@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "benchmark/clock.h"
+#include "benchmark/launch.h"
+#include "benchmark/run.h"
 
 typedef struct thread_rank {
     bench_rank self;

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "benchmark/tune.h"
+#include "benchmark/tune_file.h"
+#include "benchmark/tune_race.h"
 
 #define NEAR          1.02
 #define HOPELESS      2.5 /* times the fastest at the size before: not run at large sizes */

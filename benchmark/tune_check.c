@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "benchmark/tune.h"
+#include "benchmark/tune_race.h"
 
 #define FEWEST_ROUNDS 9
 #define FIXED_ROUNDS  9     /* where the number of calls is given */

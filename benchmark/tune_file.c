@@ -1,9 +1,12 @@
 /* benchmark/tune_file.c - the tuning file: a section for each transport and number of ranks, others stay. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "benchmark/clock.h"
+#include "benchmark/tune_file.h"
+#include "tools/cli_value.h"
 
 #define FIRST_LINE "gcoll-tuning 1\n"
 #define MOST_BYTES 61440u /* that the library takes */
@@ -71,7 +74,7 @@ static bool fits(const char *path, const char *text, const char *section) {
         return true;
     }
     (void)snprintf(what, sizeof what,
-                   "would have %zu bytes; allowed: up to %u; take another file for some numbers of ranks",
+                   "would have %zu bytes; allowed are up to %u; take another file for some numbers of ranks",
                    bytes, MOST_BYTES);
     return complain(path, what);
 }

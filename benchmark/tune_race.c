@@ -19,7 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "benchmark/call.h"
+#include "benchmark/clock.h"
+#include "benchmark/tune_race.h"
 
 #define FIRST_CALLS   5
 #define SLICE_US      3000.0 /* of a candidate, each round */

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "benchmark/values.h"
+#include "tools/cli_value.h"
 
 /* A product stays below 2^6, which int8 holds with either sign. */
 #define PRODUCT_TWOS 6u

@@ -1,4 +1,4 @@
-/* cuda/absent.c - the accelerator "cuda" in a build without the CUDA toolkit. */
+/* cuda/absent.c - stands in for the accelerator "cuda" in a build without the CUDA toolkit. */
 #include "cuda/accelerator.h"
 
 static gcoll_status absent_open(const gcoll_accelerator_options *options, gcoll_accelerator **accelerator) {

@@ -1,10 +1,10 @@
 /*
- * cuda/accelerator.h - devices with memory of their own: what the engine asks of them.
+ * cuda/accelerator.h - the interface of an accelerator: devices with memory of their own.
  *
- * An accelerator knows bytes and element types; it knows no collective, plan or peer. Everything that it is
- * given to do (a copy, a reduction, a division) is begun at once, done in whatever order its lanes take, and
- * asked for by its ticket: nothing here waits, but gcoll_accelerator_table.drain. The order between things
- * given is the engine's business: it begins nothing before what it depends on is done.
+ * An accelerator knows bytes and element types; it knows no collective, plan or peer. It begins each copy,
+ * reduction or division at once and gives a ticket for it. The caller tests the ticket; only
+ * gcoll_accelerator_table.drain waits. Work is done in any order, so the engine begins nothing before its
+ * dependencies are done.
  *
  * One accelerator serves one context, under that context's lock.
  */
@@ -15,8 +15,8 @@
 #include "gcoll/memory.h"
 
 typedef struct gcoll_accelerator gcoll_accelerator;
-typedef struct gcoll_ticket gcoll_ticket; /* something that was begun */
-typedef struct gcoll_gate gcoll_gate;     /* what a stream of the caller's had been given at some moment */
+typedef struct gcoll_ticket gcoll_ticket; /* a copy, reduction or division that was begun */
+typedef struct gcoll_gate gcoll_gate;     /* the work in a stream of the caller's at some moment */
 
 /* Memories are numbered as in plans: 0 is the host's, d + 1 that of device d. */
 
@@ -46,7 +46,7 @@ typedef struct gcoll_ticket_time {
     int64_t ns;
 } gcoll_ticket_time;
 
-/* How the driver of a network's device is told of memory of a device. */
+/* Memory of a device, described so that the driver of a network adapter can register it. */
 typedef struct gcoll_shared {
     int dmabuf;      /* a file descriptor, to be closed by whoever asked; -1: there is none */
     uint64_t offset; /* in it, of the first byte */
@@ -81,11 +81,11 @@ typedef struct gcoll_accelerator_table {
     gcoll_status (*make_gate)(gcoll_accelerator *accelerator, uint32_t device, void *stream,
                               gcoll_gate **gate);
     void (*put_gate)(gcoll_accelerator *accelerator, gcoll_gate *gate);
-    /* Whether all that the gate stands for is done, for what no device begins: messages. */
+    /* Whether all work behind the gate is done. For messages, which no device begins. */
     gcoll_status (*test_gate)(gcoll_accelerator *accelerator, gcoll_gate *gate, bool *done);
 
-    /* Begins. `gates` are waited for first. *ticket is set on success, and gone once it was found done, or
-     * failed. */
+    /* Begins a copy or a fold; it waits for `gates` first, on the device. *ticket is set on success, and gone
+     * once it was found done, or failed. */
     gcoll_status (*copy)(gcoll_accelerator *accelerator, void *dst, uint32_t dst_memory, const void *src,
                          uint32_t src_memory, uint64_t bytes, gcoll_gate *const *gates, uint32_t gate_count,
                          gcoll_ticket **ticket);
@@ -96,7 +96,7 @@ typedef struct gcoll_accelerator_table {
                            gcoll_type type, uint32_t divisor, gcoll_gate *const *gates, uint32_t gate_count,
                            gcoll_ticket **ticket);
 
-    /* Whether it is done; then the ticket is gone, also on an error of what it stood for. */
+    /* Whether the work is done. If so the ticket is gone, also if the work failed. */
     gcoll_status (*test)(gcoll_accelerator *accelerator, gcoll_ticket *ticket, bool *done,
                          gcoll_ticket_time *time);
     /* Makes memory of a device known to a network's device, which then reads and writes it by itself.

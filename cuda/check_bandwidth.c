@@ -1,5 +1,5 @@
 /*
- * cuda/check_bandwidth.c - how fast a GPU's reductions of gcoll are beside its copies.
+ * cuda/check_bandwidth.c - compares the bandwidth of gcoll's reductions on a GPU with that of copies.
  *
  * Prints a table, and at its end the rates of copies between host and device, which cuda/check.sh reads. All
  * of them are those of gcoll's executor, by the device's own events. A reduction of N buffers moves (N + 1) n
@@ -35,7 +35,6 @@ static int compare(const void *a, const void *b) {
 static double time_of(const bench *b, gcoll_status begun, gcoll_ticket *ticket) {
     bool done = false;
     gcoll_ticket_time time = {.ns = 0};
-
     while (begun == GCOLL_OK && !done)
         begun = cuda->test(b->accelerator, ticket, &done, &time);
     if (begun != GCOLL_OK) {
@@ -56,7 +55,6 @@ static double once(const bench *b, const job *j) {
     gcoll_ticket *ticket = NULL;
     gcoll_status status = GCOLL_OK;
     static const uint32_t devices[MOST_BUFFERS];
-
     if (j->inputs == 0) {
         status = cuda->copy(b->accelerator, j->to == 0 ? b->pinned : b->buffers[MOST_BUFFERS], j->to,
                             j->from == 0 ? b->pinned : b->buffers[0], j->from, j->bytes, NULL, 0, &ticket);
@@ -75,10 +73,9 @@ static double once(const bench *b, const job *j) {
 
 /* Bytes moved in a nanosecond (GB/s), the median; 0 on an error. */
 static double rate(const bench *b, const job *j, double moved) {
-    double times[ROUNDS];
-
     if (once(b, j) <= 0)
         return 0;
+    double times[ROUNDS];
     for (int i = 0; i < ROUNDS; i++) {
         times[i] = once(b, j);
         if (times[i] <= 0)
@@ -90,7 +87,6 @@ static double rate(const bench *b, const job *j, double moved) {
 
 static int open_all(bench *b) {
     const gcoll_accelerator_options options = {.times = true};
-
     if (cuda->open(&options, &b->accelerator) != GCOLL_OK) {
         (void)fprintf(stderr, "check_bandwidth: no GPU was found: %s\n", gcoll_last_error());
         return NO_GPU;
@@ -113,10 +109,10 @@ static int open_all(bench *b) {
 }
 
 static void close_all(bench *b) {
-    if (b->accelerator == NULL)
+    if (!b->accelerator)
         return;
     (void)cuda->drain(b->accelerator, 60000);
-    if (b->pinned != NULL)
+    if (b->pinned)
         cuda->unpin(b->accelerator, b->pinned, staged_bytes);
     cuda->close(b->accelerator);
     for (int i = 0; i <= MOST_BUFFERS; i++)
@@ -133,7 +129,6 @@ static int measure(const bench *b) {
               out = {.to = 1, .from = 0, .bytes = staged_bytes};
     const double device = rate(b, &copy, 2.0 * (double)buffer_bytes);
     int status = 0;
-
     if (device <= 0)
         return 2;
     printf("%-10s %6s %10s %8s\n", "type", "inputs", "GB/s", "of copy");
@@ -159,7 +154,6 @@ static int measure(const bench *b) {
 int main(void) {
     bench b = {.accelerator = NULL};
     int status = open_all(&b);
-
     if (status == 0)
         status = measure(&b);
     close_all(&b);

@@ -37,14 +37,14 @@ static const enum cudaMemcpyKind kinds[GCOLL_CUDA_LANES] = {
 gcoll_status gcoll_cuda_copy(gcoll_accelerator *accelerator, void *dst, uint32_t dst_memory, const void *src,
                              uint32_t src_memory, uint64_t bytes, gcoll_gate *const *gates,
                              uint32_t gate_count, gcoll_ticket **ticket) {
-    char from[WORDS], to[WORDS];
     int before = 0;
     gcoll_cuda_lane lane = GCOLL_CUDA_WITHIN;
     gcoll_ticket *begun = NULL;
     cudaError_t error = cudaSuccess;
-
     if (dst_memory == 0 && src_memory == 0)
         return gcoll_error(GCOLL_ERR_INVALID, "cuda: a copy from host memory to host memory");
+    char from[WORDS];
+    char to[WORDS];
     if (dst_memory > accelerator->device_count || src_memory > accelerator->device_count)
         return gcoll_error(GCOLL_ERR_INVALID, "cuda: a copy from %s to %s, of %u devices",
                            words_of(src_memory, from), words_of(dst_memory, to), accelerator->device_count);

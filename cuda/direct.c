@@ -1,5 +1,5 @@
 /*
- * cuda/direct.c - memory of devices that a network's device reads and writes by itself (GPUDirect RDMA).
+ * cuda/direct.c - GPUDirect RDMA: device memory that a network adapter reads and writes by itself.
  *
  * A dma-buf is asked for first. Where the driver has none to give, the kernel may know the memory by its
  * address, if the module nvidia-peermem is loaded: that is for the network's driver to find out.
@@ -21,16 +21,14 @@ typedef CUresult (*flush_fn)(CUflushGPUDirectRDMAWritesTarget target, CUflushGPU
 /* `function` points to a pointer to one; it is NULL where the driver has none of that name. */
 static void look_up(const char *name, void *function) {
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    void *found = driver != NULL ? dlsym(driver, name) : NULL;
-
+    void *found = driver ? dlsym(driver, name) : NULL;
     memcpy(function, &found, sizeof found);
-    if (driver != NULL)
+    if (driver)
         dlclose(driver); /* the runtime keeps it */
 }
 
 static gcoll_status read_attribute(uint32_t device, enum cudaDeviceAttr which, const char *name, int *value) {
     cudaError_t error = cudaDeviceGetAttribute(value, which, (int)device);
-
     if (error == cudaSuccess)
         return GCOLL_OK;
     (void)gcoll_cuda_failed(error, "cudaDeviceGetAttribute(%s) of device %u", name, device);
@@ -42,7 +40,6 @@ static gcoll_status check_order(gcoll_accelerator *accelerator, uint32_t device)
     int ordering = 0, options = 0;
     gcoll_status status = read_attribute(device, cudaDevAttrGPUDirectRDMAWritesOrdering,
                                          "GPUDirectRDMAWritesOrdering", &ordering);
-
     if (status == GCOLL_OK)
         status = read_attribute(device, cudaDevAttrGPUDirectRDMAFlushWritesOptions,
                                 "GPUDirectRDMAFlushWritesOptions", &options);
@@ -64,9 +61,8 @@ static CUresult make_dmabuf(const void *address, uint64_t bytes, gcoll_shared *s
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     handle_fn get_handle = NULL;
     int file = -1;
-
     look_up("cuMemGetHandleForAddressRange", &get_handle);
-    if (get_handle != NULL)
+    if (get_handle)
         result = get_handle(&file, (CUdeviceptr)begin, end - begin, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
     if (result == CUDA_SUCCESS) {
         shared->dmabuf = file;
@@ -80,7 +76,6 @@ gcoll_status gcoll_cuda_share(gcoll_accelerator *accelerator, const void *addres
     gcoll_place place;
     int before = 0, has_peers = 0;
     gcoll_status status = gcoll_cuda_locate(accelerator, address, &place);
-
     if (status != GCOLL_OK)
         return status;
     if (place.kind != GCOLL_MEMORY_DEVICE)
@@ -112,14 +107,13 @@ gcoll_status gcoll_cuda_arrived(gcoll_accelerator *accelerator, uint32_t device)
     flush_fn flush = NULL;
     int before = 0;
     gcoll_status status = GCOLL_OK;
-
     if (device < accelerator->device_count && !accelerator->devices[device].needs_flush)
         return GCOLL_OK;
     status = gcoll_cuda_enter(accelerator, device, &before);
     if (status != GCOLL_OK)
         return status;
     look_up("cuFlushGPUDirectRDMAWrites", &flush);
-    if (flush != NULL)
+    if (flush)
         result = flush(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
                        CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
     gcoll_cuda_leave(accelerator, device, before);

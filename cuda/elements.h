@@ -1,6 +1,5 @@
 /*
- * cuda/elements.h - what operations and division do to single elements, in C++ for devices and the host
- * alike.
+ * cuda/elements.h - operations and division on single elements, in C++ for devices and the host.
  *
  * Bit for bit what the kernels of gcoll/base do, but for which NaN a NaN is. A test on the host compares the
  * two for every type and operation; no device is needed for that.

@@ -20,7 +20,6 @@ static gcoll_status check_reach(gcoll_accelerator *accelerator, const gcoll_fold
  * later ones. */
 static gcoll_status check_operands(const gcoll_accelerator *accelerator, const gcoll_fold *fold) {
     gcoll_status status = gcoll_op_check(fold->type, fold->op);
-
     if (status != GCOLL_OK)
         return status;
     if (fold->op == GCOLL_USER)
@@ -41,10 +40,9 @@ static gcoll_status check_operands(const gcoll_accelerator *accelerator, const g
 
 static gcoll_status launch(gcoll_accelerator *accelerator, const gcoll_fold *fold) {
     const gcoll_cuda_device *device = &accelerator->devices[fold->device];
-    const void *list[GCOLL_CUDA_OPERANDS];
     uint32_t taken = 0;
-
     while (taken < fold->operand_count) {
+        const void *list[GCOLL_CUDA_OPERANDS];
         uint32_t count = 0;
         if (taken > 0)
             list[count++] = fold->dst;
@@ -66,7 +64,6 @@ gcoll_status gcoll_cuda_fold(gcoll_accelerator *accelerator, const gcoll_fold *f
     gcoll_ticket *begun = NULL;
     const bool by_nccl = fold->reach == GCOLL_REACH_NCCL;
     gcoll_status status = check_operands(accelerator, fold);
-
     if (status == GCOLL_OK)
         status = by_nccl ? gcoll_cuda_nccl_prepare(accelerator, fold) : check_reach(accelerator, fold);
     if (status == GCOLL_OK)
@@ -89,7 +86,6 @@ gcoll_status gcoll_cuda_divide(gcoll_accelerator *accelerator, uint32_t device, 
     int before = 0;
     gcoll_ticket *begun = NULL;
     gcoll_status status = GCOLL_OK;
-
     if (divisor == 0 || (unsigned)type >= GCOLL_TYPE_COUNT)
         return gcoll_error(GCOLL_ERR_INVALID, "cuda: a division of type %u by %u", (unsigned)type, divisor);
     status = gcoll_cuda_begin(accelerator, device, GCOLL_CUDA_WITHIN, gates, gate_count, &begun, &before);

@@ -1,4 +1,4 @@
-/* cuda/in_use.c - whether this process has a CUDA driver open. Part of every build. */
+/* cuda/in_use.c - finds out whether this process has a CUDA driver open. Part of every build. */
 #include <dlfcn.h>
 #include <stddef.h>
 
@@ -6,10 +6,8 @@
 
 bool gcoll_cuda_is_in_use(void) {
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-
-    if (driver == NULL) {
+    if (!driver)
         return false;
-    }
     dlclose(driver); /* gives back what RTLD_NOLOAD has counted; the driver stays */
     return true;
 }

@@ -1,5 +1,5 @@
 /*
- * cuda/internal.h - what the files of the accelerator "cuda" share.
+ * cuda/internal.h - structures and functions that the files of the accelerator "cuda" share.
  *
  * A device is set up when it is first named: asking the runtime to make a device current gives this process
  * some hundred megabytes of that device's memory. Each has a stream of gcoll's own (a lane) for each
@@ -36,7 +36,7 @@ struct gcoll_gate {
 
 typedef struct gcoll_cuda_device {
     bool is_set_up;
-    bool needs_flush; /* for kernels to see what a network's device has written */
+    bool needs_flush; /* before kernels see the bytes that a network adapter has written */
     uint32_t processors;
     cudaStream_t lanes[GCOLL_CUDA_LANES];
     cudaEvent_t joined; /* what another device's lane waits for; each record is waited for at once */
@@ -59,7 +59,7 @@ struct gcoll_accelerator {
     uint32_t home; /* the device that was named last: host memory is pinned while it is current */
     bool has_home;
     gcoll_cuda_device *devices;
-    gcoll_ticket *tickets; /* of what has begun, and was not found done */
+    gcoll_ticket *tickets; /* begun, and not found done yet */
     gcoll_cuda_pool pool;
     gcoll_cuda_nccl *nccl; /* NULL before it is asked for */
 };

@@ -1,4 +1,4 @@
-/* cuda/locate.c - where an address lies, and which devices read each other's memory. */
+/* cuda/locate.c - finds the memory that an address lies in, and which devices read each other's memory. */
 #include "cuda/internal.h"
 
 static const gcoll_place on_host = {.kind = GCOLL_MEMORY_HOST, .device = 0};
@@ -6,7 +6,6 @@ static const gcoll_place on_host = {.kind = GCOLL_MEMORY_HOST, .device = 0};
 static gcoll_status place_of(const gcoll_accelerator *accelerator, const struct cudaPointerAttributes *found,
                              const void *address, gcoll_place *place) {
     gcoll_memory_kind kind = GCOLL_MEMORY_HOST;
-
     switch (found->type) {
     case cudaMemoryTypeUnregistered:
         break;
@@ -40,8 +39,7 @@ gcoll_status gcoll_cuda_locate(gcoll_accelerator *accelerator, const void *addre
     struct cudaPointerAttributes found = {.type = cudaMemoryTypeUnregistered};
     gcoll_place where = on_host;
     gcoll_status status = GCOLL_OK;
-    cudaError_t error = address != NULL ? cudaPointerGetAttributes(&found, address) : cudaSuccess;
-
+    cudaError_t error = address ? cudaPointerGetAttributes(&found, address) : cudaSuccess;
     if (error == cudaErrorInvalidValue) { /* a driver that has never seen it */
         (void)cudaGetLastError();
         found.type = cudaMemoryTypeUnregistered;
@@ -63,7 +61,6 @@ gcoll_status gcoll_cuda_locate(gcoll_accelerator *accelerator, const void *addre
 static gcoll_status enable(gcoll_cuda_device *device, uint32_t from, uint32_t to) {
     int can = 0;
     cudaError_t error = cudaDeviceCanAccessPeer(&can, (int)from, (int)to);
-
     if (error != cudaSuccess)
         return gcoll_cuda_failed(error, "cudaDeviceCanAccessPeer(%u, %u)", from, to);
     if (can == 0)
@@ -71,11 +68,10 @@ static gcoll_status enable(gcoll_cuda_device *device, uint32_t from, uint32_t to
                            "cuda: cudaDeviceCanAccessPeer(%u, %u): device %u cannot read the memory of %u",
                            from, to, from, to);
     error = cudaDeviceEnablePeerAccess((int)to, 0);
-    if (error == cudaErrorPeerAccessAlreadyEnabled) {
+    if (error == cudaErrorPeerAccessAlreadyEnabled)
         (void)cudaGetLastError(); /* by the caller, which is as good */
-    } else if (error != cudaSuccess) {
+    else if (error != cudaSuccess)
         return gcoll_cuda_failed(error, "cudaDeviceEnablePeerAccess(%u) on device %u", to, from);
-    }
     device->reads[to] = true;
     return GCOLL_OK;
 }
@@ -84,7 +80,6 @@ gcoll_status gcoll_cuda_reaches(gcoll_accelerator *accelerator, gcoll_reach reac
                                 uint32_t to) {
     int before = 0;
     gcoll_status status = GCOLL_OK;
-
     if (from >= accelerator->device_count || to >= accelerator->device_count)
         return gcoll_error(GCOLL_ERR_INVALID, "cuda: devices %u and %u, of %u", from, to,
                            accelerator->device_count);

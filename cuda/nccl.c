@@ -93,12 +93,11 @@ static gcoll_status failed(const gcoll_cuda_nccl *nccl, nccl_result result, cons
 static gcoll_status look_up(functions *call) {
     int version = 0;
     void *library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-
-    if (library == NULL)
+    if (!library)
         return gcoll_error(GCOLL_ERR_UNSUPPORTED, "cuda: NCCL cannot be loaded: %s", dlerror());
     for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
         void *found = dlsym(library, entries[i].name);
-        if (found == NULL) {
+        if (!found) {
             dlclose(library);
             return gcoll_error(GCOLL_ERR_UNSUPPORTED, "cuda: %s has no function %s", library_name,
                                entries[i].name);
@@ -115,11 +114,10 @@ static gcoll_status look_up(functions *call) {
 gcoll_status gcoll_cuda_nccl_load(gcoll_accelerator *accelerator) {
     gcoll_cuda_nccl *nccl = NULL;
     gcoll_status status = GCOLL_OK;
-
-    if (accelerator->nccl != NULL)
+    if (accelerator->nccl)
         return GCOLL_OK;
     nccl = calloc(1, sizeof *nccl);
-    if (nccl == NULL)
+    if (!nccl)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "cuda: out of memory for NCCL");
     status = look_up(&nccl->call);
     if (status != GCOLL_OK) {
@@ -172,14 +170,13 @@ static void restore(const gcoll_fold *fold) {
 static gcoll_status new_clique(const gcoll_cuda_nccl *nccl, const gcoll_fold *fold, clique **made) {
     nccl_result result = 0;
     clique *c = calloc(1, sizeof *c);
-
-    if (c != NULL) {
+    if (c) {
         c->count = fold->operand_count;
         c->comms = calloc(c->count, sizeof(nccl_comm));
         c->devices = calloc(c->count, sizeof *c->devices);
     }
-    if (c == NULL || c->comms == NULL || c->devices == NULL) {
-        if (c != NULL)
+    if (!c || !c->comms || !c->devices) {
+        if (c)
             free_clique(c);
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "cuda: out of memory for NCCL");
     }
@@ -198,10 +195,9 @@ static gcoll_status new_clique(const gcoll_cuda_nccl *nccl, const gcoll_fold *fo
 static gcoll_status find_clique(gcoll_cuda_nccl *nccl, const gcoll_fold *fold, clique **found) {
     gcoll_status status = GCOLL_OK;
     clique *c = nccl->cliques;
-
-    while (c != NULL && !joins(c, fold))
+    while (c && !joins(c, fold))
         c = c->next;
-    if (c == NULL) {
+    if (!c) {
         status = new_clique(nccl, fold, &c);
         if (status != GCOLL_OK)
             return status;
@@ -235,7 +231,6 @@ static gcoll_status prepare_others(gcoll_accelerator *accelerator, const gcoll_f
 /* The fold's lane waits for the others: its ticket stands for them all. */
 static gcoll_status join(gcoll_accelerator *accelerator, const gcoll_fold *fold) {
     cudaStream_t own = accelerator->devices[fold->device].lanes[GCOLL_CUDA_WITHIN];
-
     for (uint32_t i = 0; i < fold->operand_count; i++) {
         const uint32_t number = fold->devices[i];
         const gcoll_cuda_device *device = &accelerator->devices[number];
@@ -262,7 +257,6 @@ static gcoll_status reduce(gcoll_accelerator *accelerator, const gcoll_fold *fol
                            int root) {
     const gcoll_cuda_nccl *nccl = accelerator->nccl;
     nccl_result result = nccl->call.group_start(), ended = 0;
-
     if (result != 0)
         return failed(nccl, result, "ncclGroupStart");
     for (uint32_t i = 0; i < fold->operand_count && result == 0; i++)
@@ -281,7 +275,6 @@ gcoll_status gcoll_cuda_nccl_prepare(gcoll_accelerator *accelerator, const gcoll
     int root = 0, op = 0, before = 0;
     clique *c = NULL;
     gcoll_status status = gcoll_cuda_nccl_load(accelerator);
-
     if (status == GCOLL_OK)
         status = find_root(fold, &root);
     if (status == GCOLL_OK && !nccl_op(fold->op, &op))
@@ -301,7 +294,6 @@ gcoll_status gcoll_cuda_nccl_fold(gcoll_accelerator *accelerator, const gcoll_fo
     int root = 0, op = 0;
     clique *c = NULL;
     gcoll_status status = find_root(fold, &root);
-
     (void)nccl_op(fold->op, &op);
     if (status == GCOLL_OK)
         status = find_clique(accelerator->nccl, fold, &c);
@@ -314,15 +306,13 @@ gcoll_status gcoll_cuda_nccl_fold(gcoll_accelerator *accelerator, const gcoll_fo
 
 void gcoll_cuda_close_nccl(gcoll_accelerator *accelerator) {
     gcoll_cuda_nccl *nccl = accelerator->nccl;
-
-    if (nccl == NULL)
+    if (!nccl)
         return;
-    for (clique *c = nccl->cliques, *next = NULL; c != NULL; c = next) {
+    for (clique *c = nccl->cliques, *next = NULL; c; c = next) {
         next = c->next;
         for (uint32_t i = 0; i < c->count; i++) {
             /* Destroying waits for what is under way. */
-            (void)(accelerator->tickets == NULL ? nccl->call.comm_destroy
-                                                : nccl->call.comm_abort)(c->comms[i]);
+            (void)(!accelerator->tickets ? nccl->call.comm_destroy : nccl->call.comm_abort)(c->comms[i]);
         }
         free_clique(c);
     }

@@ -29,10 +29,9 @@ static gcoll_status status_of(cudaError_t error) {
 }
 
 gcoll_status gcoll_cuda_failed(cudaError_t error, const char *call, ...) {
-    char text[256];
     va_list arguments;
-
     va_start(arguments, call);
+    char text[256];
     (void)vsnprintf(text, sizeof text, call, arguments);
     va_end(arguments);
     (void)cudaGetLastError();
@@ -45,12 +44,11 @@ static gcoll_status set_up(gcoll_accelerator *accelerator, uint32_t number) {
     gcoll_cuda_device *device = &accelerator->devices[number];
     int processors = 0;
     cudaError_t error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, (int)number);
-
     if (error != cudaSuccess)
         return gcoll_cuda_failed(error, "cudaDeviceGetAttribute of device %u", number);
     device->processors = processors > 0 ? (uint32_t)processors : 1;
     for (int lane = 0; lane < GCOLL_CUDA_LANES; lane++) {
-        if (device->lanes[lane] != NULL)
+        if (device->lanes[lane])
             continue;
         error = cudaStreamCreateWithFlags(&device->lanes[lane], cudaStreamNonBlocking);
         if (error != cudaSuccess) {
@@ -58,16 +56,16 @@ static gcoll_status set_up(gcoll_accelerator *accelerator, uint32_t number) {
             return gcoll_cuda_failed(error, "cudaStreamCreateWithFlags on device %u", number);
         }
     }
-    if (device->joined == NULL) {
+    if (!device->joined) {
         error = cudaEventCreateWithFlags(&device->joined, cudaEventDisableTiming);
         if (error != cudaSuccess) {
             device->joined = NULL;
             return gcoll_cuda_failed(error, "cudaEventCreateWithFlags on device %u", number);
         }
     }
-    if (device->reads == NULL) {
+    if (!device->reads) {
         device->reads = calloc(accelerator->device_count, sizeof *device->reads);
-        if (device->reads == NULL)
+        if (!device->reads)
             return gcoll_error(GCOLL_ERR_NO_MEMORY, "cuda: out of memory for a device");
         device->reads[number] = true;
     }
@@ -78,7 +76,6 @@ static gcoll_status set_up(gcoll_accelerator *accelerator, uint32_t number) {
 gcoll_status gcoll_cuda_enter(gcoll_accelerator *accelerator, uint32_t device, int *before) {
     gcoll_status status = GCOLL_OK;
     cudaError_t error = cudaSuccess;
-
     if (device >= accelerator->device_count)
         return gcoll_error(GCOLL_ERR_INVALID, "cuda: device %u of %u devices", device,
                            accelerator->device_count);
@@ -110,7 +107,6 @@ static gcoll_status open_cuda(const gcoll_accelerator_options *options, gcoll_ac
     int count = 0;
     gcoll_accelerator *a = NULL;
     cudaError_t error = cudaGetDeviceCount(&count);
-
     if (error != cudaSuccess) {
         (void)gcoll_cuda_failed(error, "cudaGetDeviceCount");
         return gcoll_error(GCOLL_ERR_UNSUPPORTED, "%s", gcoll_last_error());
@@ -118,20 +114,20 @@ static gcoll_status open_cuda(const gcoll_accelerator_options *options, gcoll_ac
     if (count <= 0)
         return gcoll_error(GCOLL_ERR_UNSUPPORTED, "cuda: cudaGetDeviceCount: there is no device");
     a = calloc(1, sizeof *a);
-    if (a != NULL)
+    if (a)
         a->devices = calloc((size_t)count, sizeof *a->devices);
-    if (a == NULL || a->devices == NULL) {
+    if (!a || !a->devices) {
         free(a);
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "cuda: out of memory for %d devices", count);
     }
-    a->times = options != NULL && options->times;
+    a->times = options && options->times;
     a->device_count = (uint32_t)count;
     *accelerator = a;
     return GCOLL_OK;
 }
 
 static void close_cuda(gcoll_accelerator *accelerator) {
-    if (accelerator == NULL)
+    if (!accelerator)
         return;
     gcoll_cuda_close_nccl(accelerator);
     gcoll_cuda_close_pool(accelerator);

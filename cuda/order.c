@@ -1,5 +1,4 @@
-/* cuda/order.c - gates and tickets: what is waited for on devices, and how it is known that something is
- * done. */
+/* cuda/order.c - gates and tickets: waiting on devices, and testing whether work is done. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -7,7 +6,6 @@
 
 static gcoll_status new_event(uint32_t device, bool times, cudaEvent_t *event) {
     cudaError_t error = cudaEventCreateWithFlags(event, times ? cudaEventDefault : cudaEventDisableTiming);
-
     if (error != cudaSuccess) {
         *event = NULL;
         return gcoll_cuda_failed(error, "cudaEventCreateWithFlags on device %u", device);
@@ -16,7 +14,7 @@ static gcoll_status new_event(uint32_t device, bool times, cudaEvent_t *event) {
 }
 
 static void drop_event(cudaEvent_t event) {
-    if (event != NULL && cudaEventDestroy(event) != cudaSuccess)
+    if (event && cudaEventDestroy(event) != cudaSuccess)
         (void)cudaGetLastError();
 }
 
@@ -31,14 +29,13 @@ static void free_gate(gcoll_gate *gate) {
 static gcoll_status take_gate(gcoll_accelerator *accelerator, uint32_t device, gcoll_gate **gate) {
     gcoll_gate *g = accelerator->devices[device].spare_gates;
     gcoll_status status = GCOLL_OK;
-
-    if (g != NULL) {
+    if (g) {
         accelerator->devices[device].spare_gates = g->next;
         *gate = g;
         return GCOLL_OK;
     }
     g = calloc(1, sizeof *g);
-    if (g == NULL)
+    if (!g)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "cuda: out of memory for a gate");
     g->device = device;
     status = new_event(device, false, &g->event);
@@ -55,7 +52,6 @@ gcoll_status gcoll_cuda_make_gate(gcoll_accelerator *accelerator, uint32_t devic
     int before = 0;
     gcoll_gate *made = NULL;
     gcoll_status status = gcoll_cuda_enter(accelerator, device, &before);
-
     if (status != GCOLL_OK)
         return status;
     status = take_gate(accelerator, device, &made);
@@ -76,7 +72,7 @@ gcoll_status gcoll_cuda_make_gate(gcoll_accelerator *accelerator, uint32_t devic
 /* Streams that wait for a gate wait for what it stood for when they were told: the event can be used again.
  */
 void gcoll_cuda_put_gate(gcoll_accelerator *accelerator, gcoll_gate *gate) {
-    if (gate == NULL)
+    if (!gate)
         return;
     gate->next = accelerator->devices[gate->device].spare_gates;
     accelerator->devices[gate->device].spare_gates = gate;
@@ -85,7 +81,6 @@ void gcoll_cuda_put_gate(gcoll_accelerator *accelerator, gcoll_gate *gate) {
 gcoll_status gcoll_cuda_test_gate(gcoll_accelerator *accelerator, gcoll_gate *gate, bool *done) {
     int before = 0;
     gcoll_status status = gcoll_cuda_enter(accelerator, gate->device, &before);
-
     *done = false;
     if (status != GCOLL_OK)
         return status;
@@ -120,10 +115,9 @@ static void free_ticket(gcoll_ticket *ticket) {
 
 static void put_ticket(gcoll_accelerator *accelerator, gcoll_ticket *ticket) {
     gcoll_cuda_device *device = &accelerator->devices[ticket->device];
-
-    if (ticket->back != NULL) {
+    if (ticket->back) {
         *ticket->back = ticket->next;
-        if (ticket->next != NULL)
+        if (ticket->next)
             ticket->next->back = ticket->back;
     }
     ticket->back = NULL;
@@ -135,14 +129,13 @@ static void put_ticket(gcoll_accelerator *accelerator, gcoll_ticket *ticket) {
 static gcoll_status take_ticket(gcoll_accelerator *accelerator, uint32_t device, gcoll_ticket **ticket) {
     gcoll_ticket *t = accelerator->devices[device].spare_tickets;
     gcoll_status status = GCOLL_OK;
-
-    if (t != NULL) {
+    if (t) {
         accelerator->devices[device].spare_tickets = t->next;
         *ticket = t;
         return GCOLL_OK;
     }
     t = calloc(1, sizeof *t);
-    if (t == NULL)
+    if (!t)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "cuda: out of memory for a ticket");
     t->device = device;
     status = new_event(device, accelerator->times, &t->ended);
@@ -161,7 +154,6 @@ gcoll_status gcoll_cuda_begin(gcoll_accelerator *accelerator, uint32_t device, g
                               int *before) {
     gcoll_ticket *t = NULL;
     gcoll_status status = gcoll_cuda_enter(accelerator, device, before);
-
     if (status != GCOLL_OK)
         return status;
     cudaStream_t stream = accelerator->devices[device].lanes[lane];
@@ -174,7 +166,7 @@ gcoll_status gcoll_cuda_begin(gcoll_accelerator *accelerator, uint32_t device, g
             status = gcoll_cuda_failed(error, "cudaEventRecord on device %u", device);
     }
     if (status != GCOLL_OK) {
-        if (t != NULL)
+        if (t)
             put_ticket(accelerator, t);
         gcoll_cuda_leave(accelerator, device, *before);
         return status;
@@ -186,7 +178,6 @@ gcoll_status gcoll_cuda_begin(gcoll_accelerator *accelerator, uint32_t device, g
 gcoll_status gcoll_cuda_end(gcoll_accelerator *accelerator, gcoll_cuda_lane lane, gcoll_status status,
                             gcoll_ticket **ticket, int before) {
     gcoll_ticket *t = *ticket;
-
     if (status == GCOLL_OK) {
         cudaError_t error = cudaEventRecord(t->ended, accelerator->devices[t->device].lanes[lane]);
         if (error != cudaSuccess)
@@ -200,7 +191,7 @@ gcoll_status gcoll_cuda_end(gcoll_accelerator *accelerator, gcoll_cuda_lane lane
     }
     t->next = accelerator->tickets;
     t->back = &accelerator->tickets;
-    if (t->next != NULL)
+    if (t->next)
         t->next->back = &t->next;
     accelerator->tickets = t;
     return GCOLL_OK;
@@ -210,7 +201,6 @@ gcoll_status gcoll_cuda_end(gcoll_accelerator *accelerator, gcoll_cuda_lane lane
 static gcoll_status elapsed(const gcoll_ticket *ticket, int64_t *ns) {
     float ms = 0;
     cudaError_t error = cudaEventElapsedTime(&ms, ticket->begun, ticket->ended);
-
     if (error != cudaSuccess)
         return gcoll_cuda_failed(error, "cudaEventElapsedTime on device %u", ticket->device);
     *ns = (int64_t)((double)ms * 1e6);
@@ -224,7 +214,6 @@ gcoll_status gcoll_cuda_test(gcoll_accelerator *accelerator, gcoll_ticket *ticke
     int64_t ns = 0;
     gcoll_status status = gcoll_cuda_enter(accelerator, device, &before);
     cudaError_t error = cudaSuccess;
-
     if (status == GCOLL_OK) {
         error = cudaEventQuery(ticket->ended);
         if (error == cudaErrorNotReady)
@@ -243,7 +232,7 @@ gcoll_status gcoll_cuda_test(gcoll_accelerator *accelerator, gcoll_ticket *ticke
     if (status != GCOLL_OK)
         return status;
     *done = true;
-    if (time != NULL)
+    if (time)
         time->ns = ns;
     return GCOLL_OK;
 }
@@ -251,11 +240,10 @@ gcoll_status gcoll_cuda_test(gcoll_accelerator *accelerator, gcoll_ticket *ticke
 /* Whether nothing is under way on any lane. What failed has ended. */
 static bool is_idle(gcoll_accelerator *accelerator) {
     bool idle = true;
-
     for (uint32_t d = 0; d < accelerator->device_count; d++) {
         const gcoll_cuda_device *device = &accelerator->devices[d];
         for (int lane = 0; lane < GCOLL_CUDA_LANES; lane++) {
-            if (device->lanes[lane] == NULL)
+            if (!device->lanes[lane])
                 continue;
             cudaError_t error = cudaStreamQuery(device->lanes[lane]);
             if (error != cudaSuccess)
@@ -276,7 +264,6 @@ gcoll_status gcoll_cuda_drain(gcoll_accelerator *accelerator, int64_t timeout_ms
     bool entered =
         accelerator->has_home && gcoll_cuda_enter(accelerator, accelerator->home, &before) == GCOLL_OK;
     bool idle = is_idle(accelerator);
-
     while (!idle && gcoll_now_ms() < end) {
         (void)nanosleep(&pause, NULL);
         pause.tv_nsec = pause.tv_nsec < 500000 ? 2 * pause.tv_nsec : 1000000;
@@ -287,32 +274,30 @@ gcoll_status gcoll_cuda_drain(gcoll_accelerator *accelerator, int64_t timeout_ms
     if (!idle)
         return gcoll_error(GCOLL_ERR_TIMEOUT, "cuda: what was begun has not ended after %lld ms",
                            (long long)timeout_ms);
-    while (accelerator->tickets != NULL)
+    while (accelerator->tickets)
         put_ticket(accelerator, accelerator->tickets);
     return GCOLL_OK;
 }
 
 void gcoll_cuda_close_device(gcoll_accelerator *accelerator, uint32_t number) {
     gcoll_cuda_device *device = &accelerator->devices[number];
-
-    for (gcoll_ticket *t = accelerator->tickets, *next = NULL; t != NULL; t = next) {
+    for (gcoll_ticket *t = accelerator->tickets, *next = NULL; t; t = next) {
         next = t->next;
         if (t->device == number)
             put_ticket(accelerator, t);
     }
-    for (gcoll_ticket *t = device->spare_tickets, *next = NULL; t != NULL; t = next) {
+    for (gcoll_ticket *t = device->spare_tickets, *next = NULL; t; t = next) {
         next = t->next;
         free_ticket(t);
     }
-    for (gcoll_gate *g = device->spare_gates, *next = NULL; g != NULL; g = next) {
+    for (gcoll_gate *g = device->spare_gates, *next = NULL; g; g = next) {
         next = g->next;
         free_gate(g);
     }
     drop_event(device->joined);
-    for (int lane = 0; lane < GCOLL_CUDA_LANES; lane++) {
-        if (device->lanes[lane] != NULL && cudaStreamDestroy(device->lanes[lane]) != cudaSuccess)
+    for (int lane = 0; lane < GCOLL_CUDA_LANES; lane++)
+        if (device->lanes[lane] && cudaStreamDestroy(device->lanes[lane]) != cudaSuccess)
             (void)cudaGetLastError();
-    }
     free(device->reads);
     *device = (gcoll_cuda_device){.is_set_up = false};
 }

@@ -1,5 +1,5 @@
 /*
- * cuda/pinned.c - pinned host memory, kept for the next one who asks.
+ * cuda/pinned.c - a pool of pinned host memory.
  *
  * Pinning takes about as long as copying the memory once, and pinning and unpinning may wait for devices. So
  * blocks are kept; but never more of them, used and idle together, than the larger of KEPT_BYTES and what was
@@ -39,13 +39,10 @@ static void free_block(gcoll_cuda_block *block) {
 /* The smallest idle block that is large enough, and not more than twice as large as asked for. */
 static gcoll_cuda_block *take_idle(gcoll_cuda_pool *pool, uint64_t bytes) {
     gcoll_cuda_block **best = NULL;
-
-    for (gcoll_cuda_block **b = &pool->idle; *b != NULL; b = &(*b)->next) {
-        if ((*b)->bytes >= bytes && (*b)->bytes / 2 <= bytes &&
-            (best == NULL || (*b)->bytes < (*best)->bytes))
+    for (gcoll_cuda_block **b = &pool->idle; *b; b = &(*b)->next)
+        if ((*b)->bytes >= bytes && (*b)->bytes / 2 <= bytes && (!best || (*b)->bytes < (*best)->bytes))
             best = b;
-    }
-    if (best == NULL)
+    if (!best)
         return NULL;
     gcoll_cuda_block *block = *best;
     *best = block->next;
@@ -55,9 +52,9 @@ static gcoll_cuda_block *take_idle(gcoll_cuda_pool *pool, uint64_t bytes) {
 
 /* Frees idle blocks, the oldest first, until no more than `bytes` of them are left. */
 static void trim(gcoll_cuda_pool *pool, uint64_t bytes) {
-    while (pool->idle != NULL && pool->idle_bytes > bytes) {
+    while (pool->idle && pool->idle_bytes > bytes) {
         gcoll_cuda_block **last = &pool->idle;
-        for (gcoll_cuda_block *b = pool->idle->next; b != NULL; b = b->next)
+        for (gcoll_cuda_block *b = pool->idle->next; b; b = b->next)
             last = &(*last)->next;
         gcoll_cuda_block *block = *last;
         *last = NULL;
@@ -69,8 +66,7 @@ static void trim(gcoll_cuda_pool *pool, uint64_t bytes) {
 static gcoll_status new_block(uint64_t bytes, gcoll_cuda_block **block) {
     gcoll_cuda_block *b = calloc(1, sizeof *b);
     cudaError_t error = cudaSuccess;
-
-    if (b == NULL)
+    if (!b)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "cuda: out of memory for a block of host memory");
     error = cudaHostAlloc(&b->memory, bytes, cudaHostAllocPortable);
     if (error != cudaSuccess) {
@@ -86,7 +82,6 @@ static gcoll_status new_block(uint64_t bytes, gcoll_cuda_block **block) {
 static uint64_t bound(const gcoll_cuda_pool *pool, uint64_t bytes) {
     const uint64_t used = pool->used_bytes + bytes;
     const uint64_t most = used > pool->most_used_bytes ? used : pool->most_used_bytes;
-
     return most > KEPT_BYTES ? most : KEPT_BYTES;
 }
 
@@ -96,24 +91,23 @@ gcoll_status gcoll_cuda_pin(gcoll_accelerator *accelerator, uint64_t bytes, void
     gcoll_status status = GCOLL_OK;
     int before = 0;
     bool entered = false;
-
     if (bytes > UINT64_MAX / 4)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "cuda: %" PRIu64 " bytes of pinned memory", bytes);
     bytes = (bytes + GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES;
     bytes = bytes > 0 ? bytes : GRAIN_BYTES;
     block = take_idle(pool, bytes);
-    if (block == NULL) {
+    if (!block) {
         status = enter_home(accelerator, &entered, &before);
         if (status != GCOLL_OK)
             return status;
         trim(pool, bound(pool, bytes) - pool->used_bytes - bytes);
         status = new_block(bytes, &block);
-        if (block == NULL && pool->idle != NULL) {
+        if (!block && pool->idle) {
             trim(pool, 0);
             status = new_block(bytes, &block);
         }
         leave_home(accelerator, entered, before);
-        if (block == NULL)
+        if (!block)
             return status;
     }
     block->next = pool->used;
@@ -127,9 +121,8 @@ gcoll_status gcoll_cuda_pin(gcoll_accelerator *accelerator, uint64_t bytes, void
 
 void gcoll_cuda_unpin(gcoll_accelerator *accelerator, void *memory, uint64_t bytes) {
     gcoll_cuda_pool *pool = &accelerator->pool;
-
     (void)bytes; /* the block knows */
-    for (gcoll_cuda_block **b = &pool->used; *b != NULL; b = &(*b)->next) {
+    for (gcoll_cuda_block **b = &pool->used; *b; b = &(*b)->next) {
         gcoll_cuda_block *block = *b;
         if (block->memory != memory)
             continue;
@@ -147,9 +140,8 @@ void gcoll_cuda_close_pool(gcoll_accelerator *accelerator) {
     gcoll_cuda_pool *pool = &accelerator->pool;
     const bool is_written = accelerator->tickets != NULL;
     gcoll_cuda_block *lists[] = {pool->idle, pool->used};
-
     for (int i = 0; i < 2; i++) {
-        for (gcoll_cuda_block *block = lists[i], *next = NULL; block != NULL; block = next) {
+        for (gcoll_cuda_block *block = lists[i], *next = NULL; block; block = next) {
             next = block->next;
             if (is_written)
                 free(block);

@@ -122,17 +122,15 @@ GCOLL_BOTH Vector fold_vectors(const Operands &operands, unsigned operand_count,
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-        for (unsigned j = 0; j < at_once; j++) {
+        for (unsigned j = 0; j < at_once; j++)
             if (k + j < operand_count)
                 next[j] = *reinterpret_cast<const Vector *>(operands.at[k + j] + offset);
-        }
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-        for (unsigned j = 0; j < at_once; j++) {
+        for (unsigned j = 0; j < at_once; j++)
             if (k + j < operand_count)
                 result = apply_lanes<Operation>(result, next[j]);
-        }
     }
     return result;
 }

@@ -17,7 +17,7 @@ int main(int argc, char **argv) {
     gcoll_context_options_init(&options);
     options.rank = argc > 1 ? (uint32_t)atoi(argv[1]) : 0;
     options.size = argc > 2 ? (uint32_t)atoi(argv[2]) : 1;
-    check(gcoll_store_open(argc > 3 ? argv[3] : "file:/tmp/gcoll-example", 30000, &store));
+    check(gcoll_store_open(argc > 3 ? argv[3] : "file:gcoll-example", 30000, &store));
     options.store = store;
     check(gcoll_context_create(&options, &context)); /* returns when all ranks are there */
 

@@ -1,24 +1,31 @@
 /*
- * gcoll/collectives.h - the collective operations.
+ * gcoll/collectives.h - the collective operations, in the form that blocks.
  *
  * Every rank of a context calls the same operations in the same order, with equal arguments except for the
- * buffers. Calls that differ are reported as GCOLL_ERR_MISMATCH, naming both sides. count may be 0.
+ * buffers. Calls that differ are reported as GCOLL_ERR_MISMATCH with both sides. A count may be 0.
  *
- * The calls here block: they return when this rank's part is done and its buffers may be used again. Each has
- * two more forms, in gcoll/operations.h: NAME_start begins and gives a request, NAME_create makes an
- * operation that runs many times.
+ * A call returns when this rank's part is done and its buffers may be used again. Each collective has two
+ * more forms, in gcoll/operations.h: NAME_start begins it and gives a request; NAME_create makes an operation
+ * that runs many times.
  *
- * Counts are elements. Where the vector is made of one block a rank (reduce_scatter, allgather, gather,
- * scatter, alltoall), `count` is that of one block, and the forms that end in _v take `counts`: one entry a
- * rank, the same on every rank, blocks lying one after the other in rank order.
+ * Counts are in elements. If a vector has one block for each rank (reduce_scatter, allgather, gather,
+ * scatter, alltoall), `count` is the size of one block. The forms that end in _v take `counts` instead: one
+ * entry for each rank, the same on every rank. Blocks lie one after the other in rank order.
  *
- * In place: where input and output have the same size, they may be the same buffer. Where one of them is a
- * block of the other, it may lie in the larger one, exactly where this rank's block is there. alltoall and
- * pairwise_exchange have no such form. Any other overlap is an error. A buffer that a rank does not need (not
- * being the root) is not looked at and may be NULL.
+ * In place. If input and output have the same size, they may be the same buffer. If one of them is a block of
+ * the other, it may lie in the larger one, exactly where this rank's block is. alltoall and pairwise_exchange
+ * have no form in place. Any other overlap is an error. A buffer that a rank does not need, because it is not
+ * the root, is ignored and may be NULL.
  *
- * Algorithms are chosen by name: "ring", "group_butterfly:r=2", "ring:segment=256Ki"; NULL or "auto" takes
- * the cheapest by size and ranks. All ranks must name the same.
+ * Algorithms are named by text: "ring", "group_butterfly:r=2", "ring:segment=256Ki". NULL or "auto" takes the
+ * cheapest for the size and the number of ranks. All ranks must name the same.
+ *
+ * Results are the same on every rank, bit by bit, unless options.same (of the call or the context) says
+ * otherwise. GCOLL_SAME_NOWHERE lets auto take algorithms that are faster for some shapes. A named algorithm
+ * that cannot do what `same` asks for is refused with GCOLL_ERR_UNSUPPORTED. All ranks must ask for the same.
+ *
+ * Errors of every collective: INVALID (names the argument), UNSUPPORTED (names what the algorithm, transport
+ * or build lacks), and what breaks a context: TIMEOUT, PEER, MISMATCH, IO, NO_MEMORY, PROTOCOL, ABORTED.
  */
 #ifndef GCOLL_COLLECTIVES_H
 #define GCOLL_COLLECTIVES_H
@@ -28,47 +35,73 @@
 
 GCOLL_BEGIN_DECLS
 
-/* ---- Options ---------------------------------------------------------------------------------------- */
+/* ---- Options ----------------------------------------------------------------------------------------
+ * NULL in place of options means the defaults. The *_init functions fill in defaults; call them first. */
 
-/* Of all collectives that have no options of their own. All zero (but for struct_size) is the default. */
+/* Options of every collective that has no struct of its own below. */
 typedef struct gcoll_collective_options {
-    size_t struct_size;
+    size_t struct_size;           /* set by gcoll_collective_options_init */
     const char *algorithm;        /* NULL: auto */
-    const gcoll_user_op *user_op; /* for GCOLL_USER. Copied, but its arg must live as long as the operation */
-    uint64_t memory_limit_bytes;  /* most scratch that the algorithm may need on any rank, 0: any amount. auto
-                                   * obeys; a named algorithm that needs more is refused */
-    const gcoll_memory *memory;   /* NULL: where the buffers lie is looked up (gcoll/memory.h) */
-} gcoll_collective_options;
+    const gcoll_user_op *user_op; /* for GCOLL_USER; copied, but its arg must live as long as the operation */
 
-typedef struct gcoll_allreduce_options {
-    size_t struct_size;
-    const char *algorithm;        /* NULL: auto */
-    const gcoll_user_op *user_op; /* for GCOLL_USER. Copied, but its arg must live as long as the operation */
-    int rank_identical; /* 1: refuse (or for auto, avoid) algorithms whose results may differ in the last bits
-                         * between ranks */
-    /* Several buffers of this process, all of `count` elements; then input and output of the call are NULL.
-     * The result is the reduction over all buffers of all ranks and is written to each of outputs. outputs
-     * NULL, or equal to inputs pointer by pointer: in place. */
+    /* Most scratch that the algorithm may need on any rank; 0: any amount. auto keeps to it; a named
+     * algorithm that needs more is refused. */
+    uint64_t memory_limit_bytes;
+    const gcoll_memory *memory; /* NULL: gcoll finds out where the buffers lie (gcoll/memory.h) */
+
+    /* Several buffers of this process, for reduce_scatter and reduce_scatter_v only; others refuse them.
+     * input and output of the call are then NULL. Each of `inputs` is a whole vector. The reduction is over
+     * all buffers of all ranks, and this rank's block of it is written to each of `outputs`. In place:
+     * outputs is NULL, or each output is this rank's block of its input; the rest of the inputs does not
+     * change. Ranks may have different numbers of buffers, except for GCOLL_AVG. The sum of a rank's buffers
+     * takes scratch of the size of a vector, which memory_limit_bytes does not count. */
     const void *const *inputs;
     void *const *outputs;
-    uint32_t buffers;            /* number of inputs (and outputs); 0: use input and output; at most 1024 */
+    uint32_t buffers; /* number of inputs, and of outputs, at most 1024; 0: use input and output */
+
+    /* Time limit of this call on this rank, in ms, from the wait or the first test on: 1 to 86400000, whether
+     * data move or not. 0: the context's timeout, which counts only the time in which nothing moves. -1: no
+     * limit. A call that exceeds it breaks the context, because ranks are out of step. Ranks may differ in
+     * it. Connecting, when a connection is first needed, has the context's timeout in any case. */
+    int64_t timeout_ms;
+    int same; /* gcoll_same, for calls that reduce; 0: as the context's options say */
+} gcoll_collective_options;
+
+/* Options of allreduce. */
+typedef struct gcoll_allreduce_options {
+    size_t struct_size;           /* set by gcoll_allreduce_options_init */
+    const char *algorithm;        /* NULL: auto */
+    const gcoll_user_op *user_op; /* for GCOLL_USER; copied, but its arg must live as long as the operation */
+    int same;                     /* gcoll_same; 0: as the context's options say */
+
+    /* Several buffers of this process, all of `count` elements. input and output of the call are then NULL.
+     * The reduction is over all buffers of all ranks, and is written to each of `outputs`. In place: outputs
+     * is NULL, or equal to inputs pointer by pointer. */
+    const void *const *inputs;
+    void *const *outputs;
+    uint32_t buffers;            /* number of inputs, and of outputs, at most 1024; 0: use input and output */
     uint64_t memory_limit_bytes; /* as in gcoll_collective_options */
     const gcoll_memory *memory;  /* as in gcoll_collective_options */
+    int64_t timeout_ms;          /* as in gcoll_collective_options */
 } gcoll_allreduce_options;
 
+/* Options of broadcast. */
 typedef struct gcoll_broadcast_options {
-    size_t struct_size;
+    size_t struct_size;    /* set by gcoll_broadcast_options_init */
     const char *algorithm; /* NULL: auto */
-    /* Several buffers of this process: the root's buffers[0] is written to all the others, on all ranks. */
+    /* Several buffers of this process: the root's buffers[0] is written to all other buffers of all ranks. */
     void *const *buffers;
-    uint32_t buffer_count;       /* 0: use `data` */
+    uint32_t buffer_count;       /* number of buffers; 0: use `data` */
     uint64_t memory_limit_bytes; /* as in gcoll_collective_options */
     const gcoll_memory *memory;  /* as in gcoll_collective_options */
+    int64_t timeout_ms;          /* as in gcoll_collective_options */
 } gcoll_broadcast_options;
 
+/* Options of barrier. */
 typedef struct gcoll_barrier_options {
-    size_t struct_size;
+    size_t struct_size;    /* set by gcoll_barrier_options_init */
     const char *algorithm; /* NULL: auto */
+    int64_t timeout_ms;    /* as in gcoll_collective_options */
 } gcoll_barrier_options;
 
 GCOLL_API void gcoll_collective_options_init(gcoll_collective_options *options);
@@ -76,78 +109,89 @@ GCOLL_API void gcoll_allreduce_options_init(gcoll_allreduce_options *options);
 GCOLL_API void gcoll_broadcast_options_init(gcoll_broadcast_options *options);
 GCOLL_API void gcoll_barrier_options_init(gcoll_barrier_options *options);
 
-/* ---- Reductions --------------------------------------------------------------------------------------
- * Over ranks in rank order: a rank's elements stand left of those of higher ranks. An operation that does not
- * commute (gcoll_user_op) is served only by algorithms that keep that order. GCOLL_AVG is for allreduce,
- * reduce and reduce_scatter alike. options may be NULL everywhere. */
+/* ---- Reductions -------------------------------------------------------------------------------------
+ * A reduction is in rank order: the elements of a rank stand left of those of higher ranks. An operation that
+ * does not commute (gcoll_user_op) is served only by algorithms that keep that order. GCOLL_AVG is for
+ * allreduce, reduce and reduce_scatter. */
 
-/* output[i] = input[i] of rank 0 op ... op input[i] of rank size-1. count elements each. In place: input NULL
- * or equal to output. */
+/* Reduces the vectors of all ranks and gives the result to every rank:
+ * output[i] = input[i] of rank 0 op ... op input[i] of rank size-1.
+ * input, output: count elements. In place: input is NULL or equal to output. */
 GCOLL_API gcoll_status gcoll_allreduce(gcoll_context *context, const void *input, void *output,
                                        uint64_t count, gcoll_type type, gcoll_op op,
                                        const gcoll_allreduce_options *options);
 
-/* The same, but only rank `root` gets the result; output is not looked at elsewhere. In place at the root:
- * input NULL or equal to output. */
+/* Reduces the vectors of all ranks and gives the result to rank `root`.
+ * input: count elements. output: count elements at the root, ignored elsewhere. In place at the root: input
+ * is NULL or equal to output. */
 GCOLL_API gcoll_status gcoll_reduce(gcoll_context *context, const void *input, void *output, uint64_t count,
                                     gcoll_type type, gcoll_op op, uint32_t root,
                                     const gcoll_collective_options *options);
 
-/* input: count * size elements. output: count elements, block `rank` of the reduction. In place: output is
- * input + rank * count elements; the rest of input is left as it was. */
+/* Reduces the vectors of all ranks and gives block r of the result to rank r.
+ * input: count * size elements. output: count elements. In place: output is input + rank * count elements;
+ * the rest of input does not change. Several buffers a rank: options.inputs and options.outputs. */
 GCOLL_API gcoll_status gcoll_reduce_scatter(gcoll_context *context, const void *input, void *output,
                                             uint64_t count, gcoll_type type, gcoll_op op,
                                             const gcoll_collective_options *options);
-/* counts[r]: elements of rank r's block. */
+/* The same with blocks of different sizes: counts[r] elements for rank r. */
 GCOLL_API gcoll_status gcoll_reduce_scatter_v(gcoll_context *context, const void *input, void *output,
                                               const uint64_t *counts, gcoll_type type, gcoll_op op,
                                               const gcoll_collective_options *options);
 
-/* ---- Data movement ----------------------------------------------------------------------------------- */
+/* ---- Data movement ---------------------------------------------------------------------------------- */
 
-/* data of rank `root` to data of every rank. count elements. The root may return before others have it. */
+/* Copies data of rank `root` to data of every rank. data: count elements. The root may return before the
+ * other ranks have them. */
 GCOLL_API gcoll_status gcoll_broadcast(gcoll_context *context, void *data, uint64_t count, gcoll_type type,
                                        uint32_t root, const gcoll_broadcast_options *options);
 
-/* input: this rank's block, count elements. output: count * size elements, the blocks of all ranks. In place:
- * input is output + rank * count elements. */
+/* Gives the blocks of all ranks to every rank.
+ * input: this rank's block, count elements. output: count * size elements, in rank order. In place: input is
+ * output + rank * count elements. */
 GCOLL_API gcoll_status gcoll_allgather(gcoll_context *context, const void *input, void *output,
                                        uint64_t count, gcoll_type type,
                                        const gcoll_collective_options *options);
+/* The same with blocks of different sizes: counts[r] elements of rank r. */
 GCOLL_API gcoll_status gcoll_allgather_v(gcoll_context *context, const void *input, void *output,
                                          const uint64_t *counts, gcoll_type type,
                                          const gcoll_collective_options *options);
 
-/* As allgather, but only rank `root` gets the blocks; output is not looked at elsewhere. */
+/* Gives the blocks of all ranks to rank `root`. Like allgather, but output is ignored on the other ranks. */
 GCOLL_API gcoll_status gcoll_gather(gcoll_context *context, const void *input, void *output, uint64_t count,
                                     gcoll_type type, uint32_t root, const gcoll_collective_options *options);
+/* The same with blocks of different sizes: counts[r] elements of rank r. */
 GCOLL_API gcoll_status gcoll_gather_v(gcoll_context *context, const void *input, void *output,
                                       const uint64_t *counts, gcoll_type type, uint32_t root,
                                       const gcoll_collective_options *options);
 
-/* The reverse: block r of the root's input (count * size elements, not looked at elsewhere) to output of rank
- * r, count elements. In place at the root: output is input + root * count elements. */
+/* Gives block r of the root's input to rank r.
+ * input: count * size elements at the root, ignored elsewhere. output: count elements. In place at the root:
+ * output is input + root * count elements. */
 GCOLL_API gcoll_status gcoll_scatter(gcoll_context *context, const void *input, void *output, uint64_t count,
                                      gcoll_type type, uint32_t root, const gcoll_collective_options *options);
+/* The same with blocks of different sizes: counts[r] elements for rank r. */
 GCOLL_API gcoll_status gcoll_scatter_v(gcoll_context *context, const void *input, void *output,
                                        const uint64_t *counts, gcoll_type type, uint32_t root,
                                        const gcoll_collective_options *options);
 
-/* input: count * size elements, block j for rank j. output: as many; block j is from rank j. Not in place. */
+/* Gives block j of every rank's input to rank j.
+ * input: count * size elements, block j for rank j. output: as many; block j comes from rank j. Not in place.
+ */
 GCOLL_API gcoll_status gcoll_alltoall(gcoll_context *context, const void *input, void *output, uint64_t count,
                                       gcoll_type type, const gcoll_collective_options *options);
-/* send_counts[j]: elements for rank j; recv_counts[j]: from rank j, equal to rank j's send_counts for this
- * rank. Each rank has its own; a pair that does not agree is reported where the message arrives (to a rank
- * that expects none, by a later call), or, where none is sent, by the timeout. auto knows no sizes but this
- * rank's, so it chooses as for equal blocks of 64 KiB. */
+/* The same with blocks of different sizes. send_counts[j]: elements for rank j. recv_counts[j]: elements from
+ * rank j, equal to rank j's send_counts for this rank. Each rank has its own arrays. Counts that do not agree
+ * are reported when the message arrives (to a rank that expects no message, by a later call), or by the
+ * timeout if no message is sent. auto knows only this rank's sizes, so it chooses as for equal blocks of 64
+ * KiB. */
 GCOLL_API gcoll_status gcoll_alltoall_v(gcoll_context *context, const void *input, void *output,
                                         const uint64_t *send_counts, const uint64_t *recv_counts,
                                         gcoll_type type, const gcoll_collective_options *options);
 
-/* input, output: count elements, cut in `exchanges` chunks (0: as many as ranks can be doubled up to size; at
- * most GCOLL_MAX_EXCHANGES). Chunk c goes to output of rank XOR 2^c, or stays here where there is no such
- * rank. Not in place.
- */
+/* Swaps chunk c of the vector with rank XOR 2^c, for each of `exchanges` chunks. A chunk without such a rank
+ * stays here. input, output: count elements. exchanges: 0 (as many as ranks can be doubled up to size) to
+ * GCOLL_MAX_EXCHANGES. Not in place. */
 GCOLL_API gcoll_status gcoll_pairwise_exchange(gcoll_context *context, const void *input, void *output,
                                                uint64_t count, gcoll_type type, uint32_t exchanges,
                                                const gcoll_collective_options *options);
@@ -155,36 +199,37 @@ GCOLL_API gcoll_status gcoll_pairwise_exchange(gcoll_context *context, const voi
 /* Returns when every rank has called it. */
 GCOLL_API gcoll_status gcoll_barrier(gcoll_context *context, const gcoll_barrier_options *options);
 
-/* ---- Algorithms ---------------------------------------------------------------------------------------- */
+/* ---- Algorithms ------------------------------------------------------------------------------------- */
 
-/* Lists the algorithms of a collective ("allreduce", "broadcast", ...): name and one-line summary of the
- * index-th, GCOLL_ERR_NOT_FOUND past the end. The texts are constant. Those of the library, not registered
- * ones. */
+/* Gives the name and a one-line summary of the index-th algorithm of a collective ("allreduce", "broadcast",
+ * ...). GCOLL_ERR_NOT_FOUND past the end. The texts are constant. Lists the algorithms of the library, not
+ * registered ones. */
 GCOLL_API gcoll_status gcoll_algorithm_at(const char *collective, uint32_t index, const char **name,
                                           const char **summary);
 
-/* Checks an algorithm's text ("ring:segment=1Mi") for a collective without running it. */
+/* Checks the text of an algorithm ("ring:segment=1Mi") for a collective without running it. */
 GCOLL_API gcoll_status gcoll_algorithm_check(const char *collective, const char *text);
 
-/* Adds an algorithm of the caller's (gcoll/plan.h) to this context, for calls that name it and for auto. All
- * ranks add the same, in the same order, before the first operation that may use it. Not copied: it must
- * outlive the context and its duplicates, which have it too. GCOLL_ERR_INVALID names the field at fault, also
- * for a name that the collective has already. */
+/* Adds an algorithm of the caller (gcoll/plan.h) to this context, for calls that name it and for auto. All
+ * ranks add the same algorithms in the same order, before the first operation that may use them. The struct
+ * is not copied: it must outlive the context and its duplicates, which have it too. GCOLL_ERR_INVALID names
+ * the field at fault, also if the collective already has an algorithm of that name. */
 GCOLL_API gcoll_status gcoll_context_register(gcoll_context *context, const gcoll_algorithm *algorithm);
 
-/* Writes into text (of `bytes` bytes, terminated, cut if it is longer) which algorithm auto takes for such a
- * call on this context, and below it a line for each algorithm, cheapest first: predicted time, messages on
- * the critical path, elements sent and reduced there, scratch; or why it does not serve. `count` is as in the
- * call, op is for the collectives that reduce, root for those that have one. options may be NULL; a named
- * algorithm in it is ignored. Nothing is sent. */
+/* Writes which algorithm auto takes for such a call on this context. Below it the text has one line for each
+ * algorithm, cheapest first: predicted time; turns (messages one after the other on the critical path, queues
+ * for a port included); elements sent and reduced there; scratch; or the reason why it cannot be used. count
+ * is as in the call, op for the collectives that reduce, root for those that have one. options may be NULL; a
+ * named algorithm and several buffers in it are ignored, as auto does not use them. text has room for `bytes`
+ * bytes; longer text is cut. Sends nothing. */
 GCOLL_API gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective collective,
                                              uint64_t count, gcoll_type type, gcoll_op op, uint32_t root,
                                              const gcoll_collective_options *options, char *text,
                                              size_t bytes);
 
-/* What this context goes by, as the first two lines of a section of a tuning file (docs/tuning.md): "for"
- * with transport and ranks, "cost" with the costs of messages and bytes. The same on every rank. Truncates.
- * GCOLL_ERR_INVALID: an argument is NULL. */
+/* Writes what auto goes by on this context, as the first two lines of a section of a tuning file
+ * (docs/tuning.md): "for" with transport and ranks, "cost" with the costs of messages and bytes. The same on
+ * every rank. text has room for `bytes` bytes; longer text is cut. GCOLL_ERR_INVALID: an argument is NULL. */
 GCOLL_API gcoll_status gcoll_context_tuning(const gcoll_context *context, char *text, size_t bytes);
 
 GCOLL_END_DECLS

@@ -1,17 +1,38 @@
 /*
- * gcoll/context.h - a context: a group of ranks that run collectives together.
+ * gcoll/context.h - contexts: groups of ranks that run collectives together; requests; messages of two ranks.
  *
- * A context belongs to one job of `size` ranks. Each rank creates it with the same job id, size and
- * store; creation is the rendezvous and returns when all ranks are there, or names those that are not.
- * Connections are made later, when an operation first needs them.
+ * A context belongs to one job of `size` ranks. Each rank creates it with the same job name, size and store.
+ * Creation is a rendezvous: it returns when all ranks have joined, or names the ranks that have not. Each
+ * visit to the store has a time limit, set by gcoll_store_set_timeout and reset afterwards. Connections are
+ * made later, when an operation first needs them.
  *
- * Threads: a context is used by one thread at a time; different contexts share nothing and may be used by
- * different threads at once. gcoll_context_abort may be called from any thread. Work is done by the thread
- * that calls, or also, if options.progress_thread says so, by a thread of the context's own between calls.
+ * Threads. One thread at a time uses a context. Contexts share nothing, so different threads may use
+ * different contexts at once. gcoll_context_abort may be called from any thread. The work is done by the
+ * thread that calls and, with options.progress_thread, by a thread of the context between calls. These calls
+ * are refused with GCOLL_ERR_STATE and do nothing:
  *
- * Failure: when anything goes wrong between ranks, the context is broken for good: the call that
- * noticed and every later one return the same cause, the ranks that it is connected to are told at once and
- * pass it on, and gcoll_context_destroy still returns in bounded time. Errors in arguments break nothing.
+ *   - a call while another thread is inside a call on the same context;
+ *   - a call by a callback (user operation, log, allocator, store) on the context that called it, except
+ *     gcoll_context_abort, gcoll_context_health and gcoll_context_culprit.
+ *
+ * A function without a result then leaves the object as it is, and gcoll_last_error gives the reason.
+ *
+ * Forks. A context belongs to the process that created it. In a forked child every call on it, or on its
+ * pairs, requests, operations and regions, is GCOLL_ERR_STATE with a text that names that process. The child
+ * may create contexts of its own. It has no copies of the sockets, so peers notice when the parent dies while
+ * the child lives. The child may destroy the objects: that frees memory, and no peer notices it. These are
+ * left as they are: a context that another thread was using at the fork, memory of devices, and memory of the
+ * ibverbs library. A callback that forks must not return in the child. Programs that are started by fork and
+ * exec, vfork or posix_spawn are not affected. A process made by a bare clone system call is not recognised
+ * as a child.
+ *
+ * Failures. An error between ranks breaks the context for good. A call whose part is not done yet, and every
+ * later call, return the same cause. A call that notices the error when its own part is already done returns
+ * GCOLL_OK, because its buffers are right; the log and gcoll_context_health have the cause at once. The
+ * connected ranks are told at once and pass it on. gcoll_context_destroy still returns in bounded time. An
+ * error in an argument breaks nothing. A rank that runs out of memory or descriptors in a collective breaks
+ * the context too, because the others wait for it: every rank then gets GCOLL_ERR_NO_MEMORY, and the rank
+ * that ran out is the culprit.
  */
 #ifndef GCOLL_CONTEXT_H
 #define GCOLL_CONTEXT_H
@@ -34,160 +55,263 @@ typedef enum gcoll_log_level {
     GCOLL_LOG_DEBUG = 3
 } gcoll_log_level;
 
-/* Called on the context's thread. text is one line without a newline. Must not call gcoll. */
+/* Receives a log message: one line without a newline. Called on the thread that drives the context. Must not
+ * call gcoll. */
 typedef void (*gcoll_log_fn)(void *arg, gcoll_log_level level, const char *text);
 
-/* malloc/free of the caller's own, for memory that grows with messages and plans: scratch and plans' run
- * state. alignment is a power of two. Must be usable from the context's thread. */
+/* Functions that allocate the memory which grows with messages and plans: scratch, and the state of runs.
+ * alignment is a power of two. Called on the thread that drives the context. */
 typedef struct gcoll_allocator {
     void *(*allocate)(void *arg, size_t bytes, size_t alignment);
     void (*release)(void *arg, void *memory, size_t bytes);
     void *arg;
 } gcoll_allocator;
 
-/* For transport "inproc": what connects the ranks of one process. Shared by `size` contexts, in one or
- * several threads, and destroyed after them. */
+/* Connects the ranks of one process, for transport "inproc". Shared by `size` contexts, in one thread or
+ * several. Destroy it after them. */
 typedef struct gcoll_hub gcoll_hub;
 GCOLL_API gcoll_status gcoll_hub_create(uint32_t size, gcoll_hub **hub);
 GCOLL_API void gcoll_hub_destroy(gcoll_hub *hub);
 
+/* Options of gcoll_context_create. Call gcoll_context_options_init first; then rank, size and store are
+ * enough. Texts and structs are copied, except where "borrowed" is said. */
 typedef struct gcoll_context_options {
     size_t struct_size; /* set by gcoll_context_options_init */
     uint32_t rank;      /* 0 .. size-1 */
     uint32_t size;      /* ranks of the job, >= 1 */
     gcoll_store *store; /* borrowed while the context lives; may be NULL if size is 1 */
-    const char *job; /* name of this job in the store, [A-Za-z0-9._-]{1,64}; NULL is "default". Two contexts
-                      * that live at the same time on one store need different names. */
-    const char
-        *transport; /* "tcp" (NULL, "auto" are tcp), "ibverbs" (RDMA devices, with TCP beside) or "inproc" */
-    gcoll_hub *hub; /* inproc only */
-    const char *interface; /* tcp, ibverbs: NULL, or interface name, address or subnet ("10.0.0.0/8"). By
-                            * default the addresses of all interfaces are offered, and a peer on the same host
-                            * is reached by loopback, any other never. */
-    uint16_t port_min,
-        port_max;         /* tcp, ibverbs: 0,0 for any free port, else listen in this range, inclusive */
-    int64_t timeout_ms;   /* limit of each blocking call, the rendezvous included; 0: 30000; at most 86400000.
-                           * A call fails by then, or a quarter later if all ranks answer and yet nothing
-                           * moves: that long it waits for a better informed rank to name the one at fault. A
-                           * store's own timeout may add to it where a call visits the store;
-                           * creation may take an eighth longer, if the last rank comes late. */
-    uint64_t eager_bytes; /* 0: default. Messages up to this size go without waiting for the receiver. */
-    uint64_t
-        eager_pool_bytes; /* 0: default. Most bytes held for one peer that no operation here waits for yet. */
-    int64_t spin_us;  /* how long a waiting call polls before it sleeps; 0: default (200 over tcp, which lets
-                       * others have its core meanwhile; inproc: never if ranks outnumber cores), -1: never */
-    gcoll_log_fn log; /* NULL: silent */
+
+    /* Name of this job in the store, [A-Za-z0-9._-]{1,64}; NULL is "default". Two jobs that start at the same
+     * time on one store need different names, or launches (see `launch`). A rank that two processes claim is
+     * GCOLL_ERR_MISMATCH on all ranks. */
+    const char *job;
+
+    /* "tcp" (also NULL and "auto"), "ibverbs" (RDMA devices, with TCP beside them) or "inproc". */
+    const char *transport;
+    gcoll_hub *hub; /* inproc only; borrowed while the context lives */
+
+    /* tcp, ibverbs: interface name, address or subnet ("10.0.0.0/8"). NULL: the addresses of all interfaces
+     * are offered; a peer on the same host is reached by loopback, a peer on another host never. */
+    const char *interface;
+    /* tcp, ibverbs: listen on a port of this range, inclusive; 0,0: any free port. */
+    uint16_t port_min, port_max;
+
+    /* Timeout of a blocking call in ms, counted from the last progress: 1 to 86400000; 0: 30000. The call
+     * fails if one of these lasts for so long:
+     *   - a rank that it waits for has sent nothing, not even an answer to a probe;
+     *   - all ranks answer, but no data moves at any of the ranks that this rank waits for, directly or
+     *     through others. The call then waits a quarter longer, so that a better informed rank can name the
+     *     culprit.
+     *
+     * A transfer that moves never times out, however slow the network. A call that meets a rank for the first
+     * time asks the store for its address, and may take as long again if the store does not answer.
+     *
+     * It is also the limit of connecting and of creation. Creation may take half a second longer, in which
+     * rank 0 tells the others which ranks are missing; three quarters of a second longer if the store stops
+     * answering; and an eighth of the limit longer if the last rank comes late. The store's own timeout is in
+     * none of these. */
+    int64_t timeout_ms;
+
+    /* tcp, ibverbs: messages up to this size are sent before the receiver asks, but none that fills half of
+     * the pool; up to 1 GiB; 0: default. */
+    uint64_t eager_bytes;
+    uint64_t eager_pool_bytes; /* most bytes held for one peer that no operation waits for yet; 0: default */
+
+    /* How long a waiting call polls before it sleeps, in us. 0: default, which is 200 over tcp (the call
+     * yields its core meanwhile), and over inproc never if ranks outnumber cores. -1: never polls. */
+    int64_t spin_us;
+    gcoll_log_fn log; /* NULL: no log */
     void *log_arg;
-    const gcoll_allocator *allocator; /* NULL: malloc. Copied. */
-    int progress_thread; /* 1: a thread of the context's own makes progress with what is in flight while the
-                          * caller computes, and answers peers that ask whether this rank is alive. It calls
-                          * log, allocator, store and user operations too, but never while a gcoll call is
-                          * under way on this context; so store must be this context's alone, or one for
-                          * several threads. A call that finds the thread at work waits for it to step back,
-                          * some 20 us; with nothing in flight no call does. 0: there is none, and no lock is
-                          * taken. */
-    const gcoll_cost_parameters *cost; /* what auto reckons with, the same on every rank, or rank 0 alone;
-                                        * NULL: as `tuning` says. Copied. */
-    const char *tuning;                /* what auto goes by; rank 0's counts, and all ranks get it from there.
-                                        * "fit": costs of messages and bytes, measured between a few ranks at creation, which
-                                        * takes some milliseconds and makes their connections; "default": 6 us a message,
-                                        * 0.25 ns a byte, 0.1 ns a byte reduced; else the path of a tuning file, as
-                                        * gcoll_bench --tune writes it (docs/tuning.md). NULL: what the environment variable
-                                        * GCOLL_TUNING says, or "fit". Not beside `cost`. Errors: IO, INVALID (file, line and
-                                        * field); PEER with the same text on the other ranks. */
-    const gcoll_ibverbs_options *ibverbs; /* ibverbs only; NULL: defaults (gcoll/ibverbs.h). Copied. */
-    const char *accelerator; /* whose memory buffers may lie in (gcoll/memory.h): "none"; "cuda", UNSUPPORTED
-                              * where it is missing; NULL, "auto": cuda, if this process has opened it before
-                              * it creates the context, and it works. Without one, pointers to device memory
-                              * are taken for pointers to the host's, and crash */
-    int accelerator_times;   /* 1: devices time what they do, for gcoll_context_device_times; costs events */
-    int monitor; /* 1, the same on every rank: watches when ranks enter collectives, and heeds who is late
-                  * (gcoll/arrival.h). GCOLL_ERR_MISMATCH if rank 0 has it otherwise */
+    const gcoll_allocator *allocator; /* NULL: malloc */
+
+    /* 1: a thread of the context makes progress with what is in flight while the caller computes, and answers
+     * probes of peers. It also calls log, allocator, store and user operations, but never while a gcoll call
+     * is under way on this context. So the store must be used by this context only, or be one for several
+     * threads. A call that finds the thread at work waits some 20 us until it steps back; with nothing in
+     * flight no call waits. 0: no thread, and no lock is taken. */
+    int progress_thread;
+
+    /* Costs of messages and bytes that auto uses: the same on every rank, or given on rank 0 only. NULL: as
+     * `tuning` says. */
+    const gcoll_cost_parameters *cost;
+    /* What auto goes by. Rank 0's value counts, and all ranks get it from there. Not together with `cost`.
+     *   "fit"      costs measured between a few ranks at creation: some milliseconds, and their connections
+     *   "default"  6 us a message, 0.25 ns a byte, 0.1 ns a byte reduced
+     *   a path     a tuning file, as gcoll_bench --tune writes it (docs/tuning.md)
+     *   NULL       the environment variable GCOLL_TUNING, or else "fit"
+     * Errors: IO, INVALID (file, line and field); on the other ranks PEER with the same text. */
+    const char *tuning;
+
+    const gcoll_ibverbs_options *ibverbs; /* ibverbs only; NULL: defaults (gcoll/ibverbs.h) */
+
+    /* Whose memory buffers may lie in (gcoll/memory.h). "none"; "cuda", which is UNSUPPORTED if it is
+     * missing; NULL or "auto": cuda, if it works and this process has opened it before it creates the
+     * context. Without an accelerator, pointers to device memory are taken for pointers to host memory, and
+     * crash. */
+    const char *accelerator;
+    int accelerator_times; /* 1: devices time their work for gcoll_context_device_times; costs events */
+
+    /* 1, the same on every rank: the context learns when ranks enter collectives, and auto takes that into
+     * account (gcoll/arrival.h). GCOLL_ERR_MISMATCH if it differs from rank 0's. */
+    int monitor;
+
+    /* Identity of this launch of the job, the same on every rank, up to 255 bytes. Launches with different
+     * identities do not see each other, so one may start while an earlier one of the same job is dying.
+     *   NULL  the environment variable GCOLL_LAUNCH; or the launcher's identity, if it started exactly the
+     *         ranks of this job: srun's (SLURM_JOB_ID, SLURM_STEP_ID and SLURM_RESTART_COUNT, if SLURM_NTASKS
+     *         is `size`) or Open MPI's (PMIX_NAMESPACE, if OMPI_COMM_WORLD_SIZE is)
+     *   ""    none, whatever these variables say
+     * Without an identity launches are still kept apart: rank 0 claims the job and each rank its number, and
+     * all ranks are told if one is claimed twice. So that two launches at once are noticed, rank 0 then waits
+     * when all ranks have joined: as long as they took to arrive, at least 200 ms and at most 1 s; not if all
+     * ranks are threads of one process. Launches at once whose ranks arrive further apart may still mix, and
+     * should have an identity. */
+    const char *launch;
+
+    /* tcp, ibverbs: a call fails if the host of a rank that it waits for acknowledges nothing for so long,
+     * although data is sent again and again. That host or network is gone; the host of a rank that is stopped
+     * or busy still acknowledges. In ms: 500 to 86400000; 0: 5000; -1: only timeout_ms counts. Checked during
+     * blocking calls, at intervals of a fifth of it. The call fails at the last check within that time: by
+     * default after 4 to 5 s. */
+    int64_t silence_ms;
+
+    /* 1, the same on every rank: everything that ranks send each other carries a CRC32C, which is checked
+     * before use. Data that were changed on the way break the context: GCOLL_ERR_IO names the rank that sent
+     * them, and no rank is the culprit. Both sides read each byte once more (docs/checksum.md). 0: only the
+     * network's own checksums. Ranks that differ get GCOLL_ERR_MISMATCH when they first connect, which may be
+     * in gcoll_context_create. GCOLL_ERR_UNSUPPORTED over ibverbs, whose devices check packets themselves. */
+    int checksum;
+
+    /* gcoll_same, the same on every rank: where results are the same, for calls that do not say it. 0: on
+     * every rank. */
+    int same;
 } gcoll_context_options;
 
 /* Fills in defaults. Always call it first: later versions add fields. */
 GCOLL_API void gcoll_context_options_init(gcoll_context_options *options);
 
-/* Joins the job and returns when all ranks have. Blocking, up to options->timeout_ms.
- * Errors: INVALID (names the field), TIMEOUT (names the missing ranks, or rank 0), IO (store, sockets). */
+/* Joins the job, and returns when all ranks have joined. Blocks up to options->timeout_ms. Errors:
+ *   INVALID   names the field
+ *   TIMEOUT   names the ranks that did not join
+ *   PEER      a rank died while it joined, which is noticed within a second on the same host, and after 3 s
+ *             without a sign of life on another; or a rank could not join, with its reason
+ *   MISMATCH  two processes claim one rank (the text names both), or the sizes differ
+ *   IO        store, sockets
+ *
+ * The next launch of the same name takes over from a launch that died while it joined. Ranks of the old
+ * launch that still wait end with an error.
+ *
+ * Keys that a crashed job leaves in the store have a lifetime of a day. A context that lives renews them
+ * about hourly, in calls that wait, in gcoll_request_test, gcoll_operation_test and gcoll_request_wait_for,
+ * and in its progress thread. A context that makes no such call for a day may seem to have left. */
 GCOLL_API gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_context **context);
 
-/* A second context for the same ranks by means of the first one's connections, with no visit to the store.
- * Collective: every rank calls it in the same order as other operations on `parent`. It has a sequence,
- * listener and pairs of its own and may go to another thread. timeout and other options are the parent's. The
- * parent may be destroyed first. */
+/* Creates a second context for the same ranks over the first one's connections, without the store.
+ * Collective: every rank calls it in the same order as other operations on `parent`. The new context has its
+ * own sequence, listener and pairs, and may be used by another thread. It takes its timeout and other options
+ * from the parent. The parent may be destroyed first. */
 GCOLL_API gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_context **context);
 
+/* Return this rank, and the number of ranks. For NULL: UINT32_MAX, and 0; gcoll_last_error then says so. */
 GCOLL_API uint32_t gcoll_context_rank(const gcoll_context *context);
 GCOLL_API uint32_t gcoll_context_size(const gcoll_context *context);
 
-/* GCOLL_OK while the context works; else the status it broke with, and sets gcoll_last_error to the cause. */
+/* Returns GCOLL_OK while the context works; else the status that it broke with, and sets gcoll_last_error to
+ * the cause. GCOLL_ERR_STATE in a forked child; GCOLL_ERR_INVALID for NULL. */
 GCOLL_API gcoll_status gcoll_context_health(const gcoll_context *context);
 
-/* The rank that broke the context, or -1: not broken, or nobody's fault. */
+/* Returns the rank that broke the context, or -1 if the context is not broken or no rank is at fault. If
+ * nothing arrives from a rank any more, that rank is the culprit. But if a third rank still hears from it,
+ * the network between two ranks is at fault: the result is -1, and gcoll_last_error names both. -1 for NULL.
+ */
 GCOLL_API int64_t gcoll_context_culprit(const gcoll_context *context);
 
 /* Breaks the context on every rank: calls that wait return GCOLL_ERR_ABORTED with `reason` (up to 200 bytes).
- * From any thread, until gcoll_context_destroy is called. Does not wait: the ranks learn of it from the
- * thread that drives this context, when it is next in a gcoll call (one that waits notices at once). */
+ * May be called from any thread until gcoll_context_destroy is called. Does not wait: the other ranks learn
+ * of it from the thread that drives this context, when it is next in a gcoll call; a call that waits notices
+ * at once. */
 GCOLL_API void gcoll_context_abort(gcoll_context *context, const char *reason);
 
-/* Leaves the job. NULL is fine. Takes at most about a second, also when peers are gone, and longer only if
- * the store does not answer. Operations, requests and pairs of the context must have been destroyed before.
+/* Leaves the job and frees the context. Destroy its operations, requests and pairs first. NULL is allowed.
+ * Does nothing while a thread is inside a call on the context. Takes at most about a second, even if peers
+ * are gone or the store does not answer; keys that it must leave there have a lifetime of a day. It takes
+ * longer, up to half a minute, while data that this rank has sent still arrive at peers over a slow network.
  */
 GCOLL_API void gcoll_context_destroy(gcoll_context *context);
 
-/* ---- Requests: what was begun and not waited for ----------------------------------------------------
- * Of messages (gcoll_pair_send_start, gcoll_pair_recv_start) and of collectives (gcoll/operations.h) alike. A
- * request belongs to its context, and is ended by whoever waits for it or sees it done: exactly once. The
- * calls that end it set the caller's pointer to NULL, so that ending it twice is GCOLL_ERR_STATE. What is not
- * ended is freed with the context, which says so in the log; one that is destroyed with requests in flight
- * breaks on all ranks.
+/* ---- Requests ---------------------------------------------------------------------------------------
+ * A request stands for a message (gcoll_pair_send_start, gcoll_pair_recv_start) or a collective
+ * (gcoll/operations.h) that has begun. It belongs to its context. The call that waits for it, or sees it
+ * done, ends it, exactly once, and sets the caller's pointer to NULL; ending it twice is GCOLL_ERR_STATE.
+ * Requests that are never ended are freed with the context, which logs it. Destroying a context with requests
+ * in flight breaks it on all ranks.
  */
 
 typedef struct gcoll_request gcoll_request;
 
-/* Waits up to the context's timeout, and ends the request, successful or not. A timeout breaks the context,
- * as it leaves ranks out of step. */
+/* Waits for the request and ends it, whether it succeeds or not. The timeout is that of the request's
+ * operation or pair, or else the context's. A timeout breaks the context, because ranks are out of step. */
 GCOLL_API gcoll_status gcoll_request_wait(gcoll_request **request);
-/* Makes progress without waiting. *done is 1 when it has finished; that, and any error of the request, ends
- * it. */
+/* Makes progress without waiting. *done is 1 if the request has finished. That, and any error of the request,
+ * ends it. The request's timeout counts for tests, too: from the eighth test that finds it unfinished, and at
+ * most a quarter of the timeout between two tests, because a rank that computes between tests does not wait.
+ * About eight times within the timeout a test takes up to a millisecond. */
 GCOLL_API gcoll_status gcoll_request_test(gcoll_request **request, int *done);
-/* Waits until one of the requests has finished and gives the index of the first such, which
- * gcoll_request_wait then ends at once; nothing is ended here. All are of one context; NULL ones are passed
- * over, so a list can be worked off in place. GCOLL_ERR_STATE if all are NULL. If the context breaks before
- * one has finished, its cause is returned, and so it is by each request. */
+/* Waits for at most wait_ms, 0 (like one test) to 86400000. If the request has not finished by then, the
+ * result is GCOLL_ERR_TIMEOUT: this ends nothing and breaks nothing, and *request stays. The request's own
+ * timeout counts meanwhile; when it passes, the context is broken, the request ended and *request NULL. */
+GCOLL_API gcoll_status gcoll_request_wait_for(gcoll_request **request, int64_t wait_ms);
+/* Cancels a receive (gcoll_pair_recv_start) whose message is not on its way yet, and ends the request. The
+ * buffer is the caller's again. The next receive of that tag from that rank takes its place, so no message is
+ * lost. Does not wait. GCOLL_ERR_STATE, and the request goes on, if
+ *   - it is no such receive;
+ *   - its message has come or begun to come, or the sender is known to wait for it;
+ *   - the sender has been told that it may send. Over tcp and ibverbs that happens at once for messages too
+ *     large to be sent unasked (options.eager_bytes).
+ * If the context is broken, the result is its cause, and the request is ended. */
+GCOLL_API gcoll_status gcoll_request_cancel(gcoll_request **request);
+/* Waits until one of `count` requests has finished, and gives the index of the first such. Ends nothing:
+ * gcoll_request_wait then ends that request at once. All requests are of one context. NULL entries are
+ * skipped, so a list can be worked off in place; GCOLL_ERR_STATE if all are NULL. If the context breaks
+ * first, the result is its cause, for this call and for each request. */
 GCOLL_API gcoll_status gcoll_wait_any(gcoll_request *const *requests, uint32_t count, uint32_t *index);
 
-/* ---- Pair: an ordered two-way channel to one peer, to write algorithms of your own on ------------- */
+/* ---- Pairs: messages between two ranks -------------------------------------------------------------- */
 
+/* An ordered two-way channel to one peer, to build algorithms of your own on. */
 typedef struct gcoll_pair gcoll_pair;
 
-/* The pair to `peer` (not this rank). Owned by the context. Connects when first used. */
+/* Gives the pair to `peer`, which is another rank. The context owns it. It connects when it is first used. */
 GCOLL_API gcoll_status gcoll_context_pair(gcoll_context *context, uint32_t peer, gcoll_pair **pair);
 
-/* Sends or receives `bytes` bytes. Messages of the same tag between the same two ranks match in order, and
- * sizes must be equal. Blocking, up to the context's timeout; gcoll_pair_send returns when data may be
+/* Sets the timeout of later sends and receives on this pair, in ms: 1 to 86400000 as timeout_ms in
+ * gcoll_collective_options; 0, the default: the context's; -1: none. It concerns this rank only, and no
+ * message that has begun. A message that exceeds it breaks the context. gcoll_context_recv_any takes the
+ * shortest timeout of its pairs. */
+GCOLL_API gcoll_status gcoll_pair_set_timeout(gcoll_pair *pair, int64_t timeout_ms);
+
+/* Send or receive a message of `bytes` bytes. Messages of one tag between the same two ranks match in order,
+ * and their sizes must be equal. Block up to the pair's timeout. gcoll_pair_send returns when data may be
  * reused. */
 GCOLL_API gcoll_status gcoll_pair_send(gcoll_pair *pair, uint32_t tag, const void *data, uint64_t bytes);
 GCOLL_API gcoll_status gcoll_pair_recv(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes);
 
-/* Both at once, to and from one peer or two: ranks that all do it wait for one another in no circle. */
+/* Sends and receives at once, with one peer or two. Ranks that all call it in a circle do not deadlock. */
 GCOLL_API gcoll_status gcoll_pair_sendrecv(gcoll_pair *to, uint32_t send_tag, const void *send,
                                            uint64_t send_bytes, gcoll_pair *from, uint32_t recv_tag,
                                            void *recv, uint64_t recv_bytes);
 
-/* The same as send and recv without waiting. data must stay until the request has ended. */
+/* Begin a send or a receive and give its request. data must stay until the request has ended. */
 GCOLL_API gcoll_status gcoll_pair_send_start(gcoll_pair *pair, uint32_t tag, const void *data, uint64_t bytes,
                                              gcoll_request **request);
 GCOLL_API gcoll_status gcoll_pair_recv_start(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes,
                                              gcoll_request **request);
 
-/* Receives from whichever of `peers` (`count` ranks, not this one) has its next message of that tag here
- * first; of several, the one that stands first in the list. *source is its rank. The others' messages stay
- * for later receives. Of a rank that has sent 65536 small messages which nobody took, nothing more is seen
- * until some are. A rank that has left and sent nothing is passed over; if that is all of them:
- * GCOLL_ERR_PEER. Blocking, up to the context's timeout. */
+/* Receives from the first of several ranks whose next message of that tag has arrived. peers: `count` ranks
+ * other than this one; if several have sent, the first in the list is taken. *source: the rank. Messages of
+ * the other ranks stay for later receives. If a rank has sent 65536 small messages that were not received,
+ * later ones are seen only after some have been. A rank that has left and sent nothing is skipped;
+ * GCOLL_ERR_PEER if all have. Blocks up to the timeout. */
 GCOLL_API gcoll_status gcoll_context_recv_any(gcoll_context *context, const uint32_t *peers, uint32_t count,
                                               uint32_t tag, void *data, uint64_t bytes, uint32_t *source);
 

@@ -1,4 +1,4 @@
-/* gcoll/export.h - visibility of public symbols. Included by every public header. */
+/* gcoll/export.h - the macros that export public functions and make headers usable from C++. */
 #ifndef GCOLL_EXPORT_H
 #define GCOLL_EXPORT_H
 

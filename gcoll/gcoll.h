@@ -16,11 +16,21 @@
  *     gcoll_context_destroy(context);
  *     gcoll_store_destroy(store);
  *
- * Read on in: gcoll/status.h (errors), gcoll/types.h (types and operations), gcoll/store.h (rendezvous),
- * gcoll/context.h (contexts, requests, pairs), gcoll/collectives.h (blocking collectives, algorithms by
- * name), gcoll/operations.h (started and persistent ones), gcoll/memory.h (buffers on GPUs), gcoll/region.h
- * (one-sided access), gcoll/plan.h (writing algorithms), gcoll/simulate.h (what plans would cost),
- * gcoll/arrival.h (ranks that are late).
+ * Read on, from simple to advanced:
+ *
+ *     gcoll/status.h       status codes and error texts
+ *     gcoll/types.h        element types and reduction operations
+ *     gcoll/store.h        stores, by which ranks find each other
+ *     gcoll/context.h      contexts, requests, messages between two ranks
+ *     gcoll/collectives.h  collectives that block; algorithms by name
+ *     gcoll/operations.h   collectives that do not block, and collectives that are prepared once
+ *     gcoll/memory.h       buffers in the memory of GPUs
+ *     gcoll/region.h       one-sided access: put and get
+ *     gcoll/arrival.h      ranks that are late
+ *     gcoll/device.h       interfaces and devices of this machine
+ *     gcoll/ibverbs.h      options for InfiniBand and RoCE
+ *     gcoll/plan.h         writing and verifying algorithms
+ *     gcoll/simulate.h     what a plan would cost
  */
 #ifndef GCOLL_H
 #define GCOLL_H

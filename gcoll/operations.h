@@ -1,16 +1,17 @@
 /*
- * gcoll/operations.h - collectives that do not block, and collectives that are planned once and run often.
+ * gcoll/operations.h - collectives that do not block (started), and collectives that are prepared once and
+ * run many times (persistent).
  *
- * NAME_start begins a collective and gives a request (gcoll/context.h), which is waited for by
- * gcoll_request_wait, gcoll_request_test or gcoll_wait_any. Any number may be in flight on a context, beside
- * blocking calls and requests of pairs; every rank starts the same collectives in the same order, and may end
- * them in any. Progress is made inside gcoll calls on this context, or by its own thread if the context has
- * one. Buffers belong to gcoll until the request has ended. Arguments are those of the blocking calls; arrays
- * of counts, of buffers, and options may go when the call returns.
+ * NAME_start begins a collective and gives a request (gcoll/context.h). End it by gcoll_request_wait,
+ * gcoll_request_test or gcoll_request_wait_for. Any number may be in flight on a context, beside blocking
+ * calls and messages of pairs. Every rank starts the same collectives in the same order, and may end them in
+ * any order. Progress is made inside gcoll calls on this context, and by its progress thread if it has one.
+ * Buffers belong to gcoll until the request has ended. The arguments are those of the blocking calls; arrays
+ * of counts and of buffers, and options, are copied.
  *
- * NAME_create makes an operation: a plan bound to buffers, which must stay while it lives. Each run is one
- * collective call, in the order of starts on every rank. Several operations may be in flight; one operation
- * only once at a time. Creation is not collective: nothing is sent.
+ * NAME_create makes an operation: a plan bound to buffers, which must stay while the operation lives. Each
+ * run is one collective call; every rank starts the runs in the same order. Several operations may be in
+ * flight, but each of them only once at a time. Creation is not collective and sends nothing.
  */
 #ifndef GCOLL_OPERATIONS_H
 #define GCOLL_OPERATIONS_H
@@ -19,7 +20,7 @@
 
 GCOLL_BEGIN_DECLS
 
-/* ---- Started, not waited for ------------------------------------------------------------------------- */
+/* ---- Started collectives ---------------------------------------------------------------------------- */
 
 GCOLL_API gcoll_status gcoll_allreduce_start(gcoll_context *context, const void *input, void *output,
                                              uint64_t count, gcoll_type type, gcoll_op op,
@@ -73,7 +74,7 @@ GCOLL_API gcoll_status gcoll_pairwise_exchange_start(gcoll_context *context, con
 GCOLL_API gcoll_status gcoll_barrier_start(gcoll_context *context, const gcoll_barrier_options *options,
                                            gcoll_request **request);
 
-/* ---- Planned and bound once, run many times ---------------------------------------------------------- */
+/* ---- Persistent operations -------------------------------------------------------------------------- */
 
 typedef struct gcoll_operation gcoll_operation;
 
@@ -136,22 +137,64 @@ GCOLL_API gcoll_status gcoll_pairwise_exchange_create(gcoll_context *context, co
 GCOLL_API gcoll_status gcoll_barrier_create(gcoll_context *context, const gcoll_barrier_options *options,
                                             gcoll_operation **operation);
 
-/* start and wait in one. */
+/* ---- Any collective, by a struct ----------------------------------------------------------------------
+ * The calls above and those of gcoll/collectives.h are forms of these three. For bindings, and for programs
+ * to which the collective is data. What a collective has no use for is not looked at. */
+
+typedef struct gcoll_collective_call {
+    size_t struct_size;
+    gcoll_collective collective;
+    const void *input;
+    void *output;   /* broadcast: data */
+    uint64_t count; /* as the call by name counts: of the vector, or of a block */
+    /* Not NULL: the form _v, with elements for each rank; count must be 0. recv_counts is for alltoall, whose
+     * send_counts are counts. */
+    const uint64_t *counts, *recv_counts;
+    gcoll_type type;
+    gcoll_op op;
+    uint32_t root;
+    uint32_t exchanges;    /* of a pairwise exchange */
+    const char *algorithm; /* NULL: as options say */
+    /* Of any collective, or NULL. inputs, outputs and buffers are for allreduce, reduce_scatter and
+     * broadcast, whose buffers are outputs. */
+    const gcoll_collective_options *options;
+    int64_t timeout_ms; /* as in gcoll_collective_options; 0: as options say */
+} gcoll_collective_call;
+
+GCOLL_API void gcoll_collective_call_init(gcoll_collective_call *call);
+/* Blocks, as gcoll_NAME does. GCOLL_ERR_INVALID names the field at fault. */
+GCOLL_API gcoll_status gcoll_call_run(gcoll_context *context, const gcoll_collective_call *call);
+/* Begins, as gcoll_NAME_start does. The struct may go when it returns. */
+GCOLL_API gcoll_status gcoll_call_start(gcoll_context *context, const gcoll_collective_call *call,
+                                        gcoll_request **request);
+/* Plans, as gcoll_NAME_create does. The struct may go when it returns. */
+GCOLL_API gcoll_status gcoll_call_create(gcoll_context *context, const gcoll_collective_call *call,
+                                         gcoll_operation **operation);
+
+/* ---- Operations --------------------------------------------------------------------------------------- */
+
+/* Runs the operation once: starts it and waits for it. */
 GCOLL_API gcoll_status gcoll_operation_run(gcoll_operation *operation);
-/* Begins; buffers belong to gcoll until wait returns or test says done. GCOLL_ERR_STATE if it is in flight.
- */
+/* Starts a run. Buffers belong to gcoll until wait returns or test gives done. GCOLL_ERR_STATE if a run is in
+ * flight. */
 GCOLL_API gcoll_status gcoll_operation_start(gcoll_operation *operation);
-/* Waits up to the context's timeout. GCOLL_ERR_STATE if it was not started. */
+/* Waits for the run, up to options.timeout_ms or else the context's timeout. GCOLL_ERR_STATE if no run was
+ * started. */
 GCOLL_API gcoll_status gcoll_operation_wait(gcoll_operation *operation);
-/* Makes progress without waiting; *done is 1 when finished (then no wait is due). */
+/* Makes progress without waiting. *done is 1 if the run has finished; then do not wait for it. The timeout
+ * counts as in gcoll_request_test. */
 GCOLL_API gcoll_status gcoll_operation_test(gcoll_operation *operation, int *done);
-/* The operation's request, to stand in a list for gcoll_wait_any or be ended like any other: that ends the
- * run, as gcoll_operation_wait does. The same for every run; it belongs to the operation and goes with it.
- * NULL for NULL. */
+/* Returns the operation's request, for gcoll_request_wait_for, gcoll_wait_any and the other functions of
+ * requests. Ending it ends the run, as gcoll_operation_wait does. It is the same for every run, belongs to
+ * the operation and is freed with it. NULL for NULL. */
 GCOLL_API gcoll_request *gcoll_operation_request(gcoll_operation *operation);
-/* The algorithm with its options, as "group_butterfly:r=2". Valid until destroy. */
+/* Returns the algorithm with its options, as "group_butterfly:r=2". Valid until the operation is destroyed.
+ */
 GCOLL_API const char *gcoll_operation_algorithm(const gcoll_operation *operation);
-/* NULL is fine. One that is in flight breaks its context. One whose context is gone can only be destroyed. */
+/* Frees the operation. NULL is allowed. Destroying it while a run is in flight breaks its context. After the
+ * context was destroyed, only this call is allowed. Does nothing while a thread is inside a call on its
+ * context.
+ */
 GCOLL_API void gcoll_operation_destroy(gcoll_operation *operation);
 
 GCOLL_END_DECLS

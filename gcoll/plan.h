@@ -1,21 +1,20 @@
 /*
- * gcoll/plan.h - writing algorithms: problems, plans, and what proves and prices them.
+ * gcoll/plan.h - writing algorithms: problems, planners, plans, and the verifier.
  *
- * A planner is a pure function: it reads a problem (rank, size, count, ...) and writes down, step by step,
- * what this one rank does. It does no I/O, reads no clock and sees no user data. From its steps the builder
- * infers which must wait for which, by the elements that they touch, so a program written step by step
- * overlaps by itself. The engine, the verifier, the simulator and the drawing all run the same plan by the
- * same rules:
+ * A planner is a pure function. It reads a problem (rank, size, count, ...) and writes the steps of one rank,
+ * one after the other. It does no I/O, reads no clock and sees no user data. The builder finds out which step
+ * must wait for which, from the elements that they read and write, so steps that are independent overlap. The
+ * engine, the verifier, the simulator and the drawing run the same plan by the same rules:
  *
- *   1. A step may start when every step that it depends on is done, and its round is at most `window`
- *      rounds newer than the oldest round on this rank with an unfinished step.
- *   2. The i-th message from A to B in A's plan is the i-th from A in B's plan.
- *      They may start in any order and carry the same count.
- *   3. A send may complete only when its receive has started (the hardest transport); a receive when
- *      all bytes are there (and reduced).
+ *   1. A step may start when every step that it depends on is done, and its round is at most `window` rounds
+ *      newer than the oldest round on this rank with an unfinished step.
+ *   2. The i-th message from A to B in A's plan is the i-th message from A in B's plan. Both have the same
+ * count. Messages may start in any order.
+ *   3. A send may complete only after its receive has started, as over the hardest transport. A receive
+ * completes when all its bytes have arrived and are reduced.
  *
- * Offsets and counts are in elements, so a plan does not know the element's type. A planner looks neither at
- * `in_place` nor at `buffers`, `average` and `segment`: passes over the finished plan add what they ask for.
+ * Offsets and counts are in elements, so a plan does not know the element type. A planner ignores `in_place`,
+ * `buffers`, `average` and `segment`: passes over the finished plan do what these ask for.
  *
  *     static void plan_chain(const gcoll_problem *p, gcoll_builder *b) { ... gcoll_plan_send(b, ...); ... }
  *     static const gcoll_algorithm chain = {.name = "chain", .collective = GCOLL_ALLREDUCE, .plan =
@@ -35,7 +34,7 @@ GCOLL_BEGIN_DECLS
 
 /* ---- Problems --------------------------------------------------------------------------------------- */
 
-/* P ranks; n = count. What IN and OUT hold, per rank:
+/* The collectives. With P ranks and n = count, IN and OUT of a rank hold:
  *                          IN                        OUT
  *   allreduce              n                         n: the reduction over all ranks
  *   reduce                 n                         n at the root, else 0
@@ -61,10 +60,55 @@ typedef enum gcoll_collective {
     GCOLL_COLLECTIVE_COUNT = 10
 } gcoll_collective;
 
-/* "allreduce", ...; "?" for a number that is none. */
+/* Returns the name: "allreduce", ...; "?" for any other number. */
 GCOLL_API const char *gcoll_collective_name(gcoll_collective collective);
-/* The reverse. GCOLL_ERR_INVALID lists the allowed names. */
+/* Finds a collective by its name. GCOLL_ERR_INVALID, whose text lists the allowed names. */
 GCOLL_API gcoll_status gcoll_collective_parse(const char *name, gcoll_collective *collective);
+
+/* Properties of a collective, by the table above. */
+typedef struct gcoll_traits {
+    bool has_root;         /* one rank is the root */
+    bool has_blocks;       /* the vector is made of one block a rank, which may be unequal */
+    bool reduces;          /* takes an operation, averages included */
+    bool takes_buffers;    /* a process may have several buffers */
+    bool takes_in_place;   /* input and output may share memory */
+    bool in_place_at_root; /* but on the root only: the others have either IN or OUT */
+} gcoll_traits;
+
+/* All false for a number that is no collective. */
+static inline gcoll_traits gcoll_collective_traits(gcoll_collective collective) {
+    static const gcoll_traits traits[GCOLL_COLLECTIVE_COUNT + 1] = {
+        /* root, blocks, reduces, buffers, in place, at the root only */
+        {false, false, true, true, true, false},    /* allreduce */
+        {true, false, false, true, true, false},    /* broadcast */
+        {false, false, false, false, false, false}, /* barrier */
+        {true, false, true, false, true, true},     /* reduce */
+        {false, true, true, true, true, false},     /* reduce_scatter */
+        {false, true, false, false, true, false},   /* allgather */
+        {true, true, false, false, true, true},     /* gather */
+        {true, true, false, false, true, true},     /* scatter */
+        {false, true, false, false, false, false},  /* alltoall */
+        {false, false, false, false, false, false}, /* pairwise_exchange */
+        {false, false, false, false, false, false}, /* none */
+    };
+    return traits[(unsigned)collective < GCOLL_COLLECTIVE_COUNT ? (unsigned)collective
+                                                                : (unsigned)GCOLL_COLLECTIVE_COUNT];
+}
+static inline bool gcoll_collective_has_root(gcoll_collective collective) {
+    return gcoll_collective_traits(collective).has_root;
+}
+static inline bool gcoll_collective_has_blocks(gcoll_collective collective) {
+    return gcoll_collective_traits(collective).has_blocks;
+}
+static inline bool gcoll_collective_reduces(gcoll_collective collective) {
+    return gcoll_collective_traits(collective).reduces;
+}
+static inline bool gcoll_collective_takes_buffers(gcoll_collective collective) {
+    return gcoll_collective_traits(collective).takes_buffers;
+}
+static inline bool gcoll_collective_takes_in_place(gcoll_collective collective) {
+    return gcoll_collective_traits(collective).takes_in_place;
+}
 
 #define GCOLL_MAX_OPTIONS      8
 #define GCOLL_WINDOW_UNBOUNDED UINT32_MAX
@@ -73,57 +117,58 @@ GCOLL_API gcoll_status gcoll_collective_parse(const char *name, gcoll_collective
 #define GCOLL_MAX_EXCHANGES    32u /* of a pairwise_exchange: ranks are less than 2^32 */
 
 /* ---- Memories ---------------------------------------------------------------------------------------
- * A plan's messages and the host's reductions touch host memory only. Buffers in the memory of a device are
- * staged by a pass over the plan: before its first use a range is copied to scratch, which lies in (pinned)
- * host memory, after its last write back from there. */
+ * Messages and the host's reductions touch host memory only. A pass over the plan stages buffers in the
+ * memory of a device: it copies a range to scratch in pinned host memory before its first use, and back after
+ * its last write. */
 
 #define GCOLL_HOST_MEMORY           0u
 #define GCOLL_DEVICE_MEMORY(device) ((device) + 1u) /* of device number `device` */
 #define GCOLL_MAX_DEVICES           1024u
 
-/* Where several buffers of one process are reduced before, and spread after, the messages. */
+/* Who reduces several buffers of one process before the messages, and copies the result to them after. */
 typedef enum gcoll_local {
-    GCOLL_LOCAL_AUTO = 0,   /* by cost; in a plan that is made by itself: on the device */
-    GCOLL_LOCAL_HOST = 1,   /* every buffer is copied to the host and reduced there */
-    GCOLL_LOCAL_DEVICE = 2, /* each device reduces its own buffers; the host what the devices have come to */
-    GCOLL_LOCAL_PEER = 3,   /* one device reduces all of them, reading the memory of the others */
+    GCOLL_LOCAL_AUTO = 0,   /* by cost; in a plan made without a context: the device */
+    GCOLL_LOCAL_HOST = 1,   /* the host: every buffer is copied there and reduced */
+    GCOLL_LOCAL_DEVICE = 2, /* each device reduces its own buffers; the host reduces their results */
+    GCOLL_LOCAL_PEER = 3,   /* one device, which reads the memory of the others */
     GCOLL_LOCAL_COUNT = 4
 } gcoll_local;
 
+/* How buffers in device memory are staged. */
 typedef struct gcoll_staging {
     gcoll_local local;
-    bool whole;             /* all is staged before the first message and unstaged after the last one; else
-                             * range by range, as messages need them */
-    uint64_t segment_bytes; /* of an algorithm's row: the option `segment` where it is not given; 0: none */
-    bool direct; /* the network reads and writes the memory of devices by itself: what reduces nothing is not
-                  * staged, if all its buffers that are on a device are on the same one */
+    bool whole; /* copy everything before the first message, and back after the last one; else range
+                 * by range, as messages need them */
+    uint64_t segment_bytes; /* in an algorithm's row: the default of the option `segment`; 0: none */
+    bool direct; /* the network reads and writes device memory by itself. Collectives that reduce nothing are
+                  * then not staged, if all buffers that are on a device are on the same one */
 } gcoll_staging;
 
-/* What is to be done: the shape of an operation, seen by one rank. All zero, then filled in. Every rank has
- * the same but for rank, in_place, buffers (the same, too, for an average), and count and offsets of an
- * alltoall with offsets. Arrays must outlive gcoll_plan_create, no longer. */
+/* A problem: the shape of an operation, seen by one rank. Zero it, then fill it in. All fields are the same
+ * on every rank, except rank, in_place, buffers (the same for an average), and count and offsets of an
+ * alltoall with offsets. Arrays must live until gcoll_plan_create returns. */
 typedef struct gcoll_problem {
     gcoll_collective collective;
     uint32_t rank, size;
     uint32_t root;      /* broadcast, reduce, gather, scatter; else 0 */
-    uint32_t exchanges; /* pairwise_exchange: the vector is cut in this many chunks (0: ceil(log2 P)); chunk c
-                         * is swapped with rank ^ 2^c, or stays where there is no such rank. Else 0 */
-    uint32_t buffers;   /* buffers of this process, >= 1: IN[k] and OUT[k]; more than 1 for allreduce and
-                         * broadcast only */
-    bool in_place;      /* allreduce, broadcast, and reduce at the root: OUT[k] is IN[k]. Else the smaller of
-                         * IN and OUT lies in the larger one, where this rank's block is. Never for alltoall and
-                         * pairwise_exchange, nor where IN or OUT is empty by the table above */
-    bool average;       /* allreduce, reduce, reduce_scatter: divide the result by the contributions */
-    uint64_t count;     /* n, elements */
-    uint64_t segment;   /* 0, or the most elements one message or step carries (the splitting pass) */
+    uint32_t exchanges; /* pairwise_exchange: number of chunks of the vector (0: ceil(log2 P)); chunk c is
+                         * swapped with rank ^ 2^c, or stays if there is no such rank. Else 0 */
+    uint32_t buffers;   /* buffers of this process, >= 1: IN[k] and OUT[k]; more than 1 for allreduce,
+                         * reduce_scatter and broadcast only */
+    bool in_place;    /* allreduce, broadcast, and reduce at the root: OUT[k] is IN[k]. Other collectives: the
+                       * smaller of IN and OUT lies in the larger one, where this rank's block is. Never true
+                       * for alltoall and pairwise_exchange, nor if IN or OUT is empty by the table above */
+    bool average;     /* allreduce, reduce, reduce_scatter: divide the result by the contributions */
+    uint64_t count;   /* n, elements */
+    uint64_t segment; /* most elements of one message or step, for the pass that splits; 0: no limit */
     const uint64_t
         *offsets; /* NULL: block r is chunk r of n, see gcoll_chunk_begin. Else size + 1 entries that
                    * never fall, from 0 to n: block r is elements [offsets[r], offsets[r+1]) */
     const uint64_t *recv_offsets; /* alltoall with offsets: where in OUT the block from each rank lies;
                                    * size + 1 entries; NULL for all else */
-    const uint32_t *node; /* NULL, or the number of each rank's host: size entries. Equal numbers, one host */
-    const int64_t *arrival_ns; /* NULL: all together; or when each rank is expected to enter: size entries */
-    int64_t segment_ns;        /* with arrival_ns: the time to move and reduce one P-th of the vector */
+    const uint32_t *node; /* NULL, or the number of each rank's host: size entries. Equal number, same host */
+    const int64_t *arrival_ns; /* when each rank is expected to enter: size entries; NULL: all at once */
+    int64_t segment_ns;        /* with arrival_ns: time to move and reduce 1/P of the vector */
     const uint32_t *in_memory, *out_memory; /* NULL: in the host's; or which memory IN[k] and OUT[k] lie in:
                                              * `buffers` entries, see GCOLL_HOST_MEMORY. In place both are the
                                              * same, or one is NULL */
@@ -154,18 +199,18 @@ static inline uint64_t gcoll_recv_count(const gcoll_problem *p, uint32_t r) {
     return gcoll_recv_begin(p, r + 1) - gcoll_recv_begin(p, r);
 }
 
-/* Elements of IN and OUT on this rank, by the table above. */
+/* Return the elements of IN and OUT on this rank, by the table above. */
 GCOLL_API uint64_t gcoll_problem_in_count(const gcoll_problem *problem);
 GCOLL_API uint64_t gcoll_problem_out_count(const gcoll_problem *problem);
 
-/* Exchanges of a pairwise_exchange: `exchanges`, or ceil(log2 size) if that is 0. */
+/* Returns the exchanges of a pairwise_exchange: `exchanges`, or ceil(log2 size) if that is 0. */
 GCOLL_API uint32_t gcoll_problem_exchanges(const gcoll_problem *problem);
 
 /* ---- Places ----------------------------------------------------------------------------------------- */
 
 typedef enum gcoll_space { GCOLL_IN = 0, GCOLL_OUT = 1, GCOLL_SCRATCH = 2 } gcoll_space;
 
-/* Element `offset` of IN[index], OUT[index] or SCRATCH (index 0). A planner uses index 0 only. */
+/* A place: element `offset` of IN[index], OUT[index] or SCRATCH (index 0). A planner uses index 0 only. */
 typedef struct gcoll_ref {
     uint16_t space;
     uint16_t index;
@@ -193,94 +238,104 @@ static inline gcoll_ref gcoll_ref_add(gcoll_ref ref, uint64_t elements) {
     return ref;
 }
 
-/* ---- What a planner writes with --------------------------------------------------------------------- */
+/* ---- Steps: the functions of a planner -------------------------------------------------------------- */
 
-/* Errors stick: after the first, every call does nothing and the plan is not made.
- * Data steps of count 0 are dropped (both sides know the count); signal and await are messages of 0
- * elements that are kept. A copy onto itself is dropped. IN is never written. */
+/* Collects the steps of a plan. Errors stick: after the first, every call does nothing and no plan is made.
+ * Steps of count 0 are dropped, on both sides; signal and await are messages of 0 elements that are kept. A
+ * copy onto itself is dropped. A planner never writes to IN. */
 typedef struct gcoll_builder gcoll_builder;
 
+/* Sends `count` elements from a to rank `peer`. */
 GCOLL_API void gcoll_plan_send(gcoll_builder *b, uint32_t peer, gcoll_ref a, uint64_t count);
+/* Receives `count` elements from rank `peer` into dst. */
 GCOLL_API void gcoll_plan_recv(gcoll_builder *b, uint32_t peer, gcoll_ref dst, uint64_t count);
-/* dst = a op received. */
+/* Receives and reduces: dst = a op received. */
 GCOLL_API void gcoll_plan_recv_reduce(gcoll_builder *b, uint32_t peer, gcoll_ref dst, gcoll_ref a,
                                       uint64_t count);
-/* dst = received op a: the sender's ranks stand before this rank's. */
+/* The same in the other order: dst = received op a. For contributions of ranks before this rank's. */
 GCOLL_API void gcoll_plan_recv_reduce_left(gcoll_builder *b, uint32_t peer, gcoll_ref dst, gcoll_ref a,
                                            uint64_t count);
-/* dst = a op x. */
+/* Reduces: dst = a op x. */
 GCOLL_API void gcoll_plan_reduce(gcoll_builder *b, gcoll_ref dst, gcoll_ref a, gcoll_ref x, uint64_t count);
+/* Copies: dst = a. */
 GCOLL_API void gcoll_plan_copy(gcoll_builder *b, gcoll_ref dst, gcoll_ref a, uint64_t count);
+/* Send and receive an empty message. */
 GCOLL_API void gcoll_plan_signal(gcoll_builder *b, uint32_t peer);
 GCOLL_API void gcoll_plan_await(gcoll_builder *b, uint32_t peer);
-/* What follows belongs to the next round. */
+/* Begins the next round: later steps belong to it. */
 GCOLL_API void gcoll_plan_round(gcoll_builder *b);
-/* What follows belongs to `round`, unless a later one has begun. */
+/* Begins round `round`, unless a later round has begun. */
 GCOLL_API void gcoll_plan_round_at_least(gcoll_builder *b, uint32_t round);
-/* Every later step waits for every earlier one. */
+/* Makes every later step wait for every earlier step. */
 GCOLL_API void gcoll_plan_fence(gcoll_builder *b);
-/* Reserves scratch and returns its start. */
+/* Reserves `count` elements of scratch and returns their place. */
 GCOLL_API gcoll_ref gcoll_plan_scratch(gcoll_builder *b, uint64_t count);
+/* Sets how many rounds a step may be ahead of the oldest unfinished one. 0: strict rounds.
+ * GCOLL_WINDOW_UNBOUNDED, the default: only dependencies count. */
 GCOLL_API void gcoll_plan_window(gcoll_builder *b, uint32_t window);
-/* Ends planning with this error. Shapes that the algorithm does not do are for `applies` to refuse. */
+/* Ends planning with this error. Refuse shapes that the algorithm cannot do in `applies`, not here. */
 GCOLL_API void gcoll_plan_refuse(gcoll_builder *b, gcoll_status status, const char *format, ...);
 
 /* ---- Algorithms ------------------------------------------------------------------------------------- */
 
-#define GCOLL_BY_COST (-1) /* of an option whose min it is: the cheapest value is to be found */
+#define GCOLL_BY_COST (-1) /* as min of an option: find the cheapest value */
 
 /* An option of an algorithm, as in "group_butterfly:r=2:group=cyclic". */
 typedef struct gcoll_option {
     const char *name;
     const char *help; /* not NULL */
     int64_t fallback; /* the value when it is not given; one of those allowed */
-    int64_t min, max; /* allowed, inclusive; ignored with words. min GCOLL_BY_COST: selection tries the
-                       * values from 0 to max, which is 4096 at most unless they double; a planner takes it as
-                       * a value of its own choice */
+    int64_t min, max; /* allowed values, inclusive; ignored with words. min GCOLL_BY_COST: selection tries the
+                       * values from 0 to max, which is at most 4096 unless they double; a planner that gets
+                       * GCOLL_BY_COST chooses by itself */
     const char *const *words; /* NULL, or allowed words, NULL-terminated: the value is the index */
     bool doubling;            /* selection tries 1, 2, 4, ... instead of all values */
 } gcoll_option;
 
-/* What an algorithm claims for a problem; the verifier finds out, and the two must agree. */
-#define GCOLL_CLAIM_RANK_IDENTICAL 1u /* every rank that gets a result gets the same bits */
-#define GCOLL_CLAIM_ORDERED        2u /* keeps rank order: good for operations that do not commute */
-#define GCOLL_CLAIM_RUN_IDENTICAL  4u /* same inputs, same bits, however messages are timed */
+/* Claims: properties that an algorithm guarantees for a problem. The verifier computes them, and both must
+ * agree.
+ */
+#define GCOLL_CLAIM_RANK_IDENTICAL 1u /* all ranks that get a result get the same bits */
+#define GCOLL_CLAIM_ORDERED        2u /* keeps rank order, as operations that do not commute need */
+#define GCOLL_CLAIM_RUN_IDENTICAL  4u /* same inputs, same bits, in whatever order messages arrive */
 #define GCOLL_CLAIM_P_INDEPENDENT                                                                            \
     8u /* every element is built by one tree, and more ranks that contribute nothing (the operation's        \
         * neutral element) would not change a bit: a left fold over the ranks, or the tree that pairs        \
         * neighbours */
-#define GCOLL_CLAIM_ALL 15u /* what collectives that reduce nothing have */
+#define GCOLL_CLAIM_ALL 15u /* all of them; collectives that reduce nothing have them */
+/* The only value of `claims` if there was no memory to compute them. The call then fails, because all ranks
+ * must judge alike. */
+#define GCOLL_CLAIM_UNKNOWN 0x80000000u
 
-/* What holds of whatever reduces, to begin `claims` with: a plan has no races, so it is run-identical, and at
- * the small ends, where a planner is called like anywhere else, there is more.
+/* Returns the claims that every algorithm has, as a start for `claims`. A plan has no races, so it is
+ * run-identical. Small problems have more:
  *
- * One rank: its result is its input, so the plan is a copy from IN to OUT, which is dropped in place. There
- * is nobody to send to. Every claim holds.
- *
- * Two ranks: an element is 0 op 1 or 1 op 0, which is one tree, so GCOLL_CLAIM_P_INDEPENDENT holds. The
- * others are the algorithm's own affair.
- *
- * Count 0: data steps of 0 elements are dropped, as those of an empty block are, so a planner need not look;
- * a signal and an await stay. Every claim holds. */
+ *   one rank   the plan is a copy from IN to OUT, which is dropped in place. Every claim holds.
+ *   count 0    steps of 0 elements are dropped; signals and awaits stay. Every claim holds.
+ *   two ranks  an element is 0 op 1 or 1 op 0, which is one tree, so GCOLL_CLAIM_P_INDEPENDENT holds. */
 static inline uint32_t gcoll_trivial_claims(const gcoll_problem *problem) {
     if (problem->size == 1 || problem->count == 0)
         return GCOLL_CLAIM_ALL;
     return GCOLL_CLAIM_RUN_IDENTICAL | (problem->size == 2 ? GCOLL_CLAIM_P_INDEPENDENT : 0u);
 }
 
-/* What the busiest rank does in the alpha-beta-gamma model with one port: messages one after the other,
- * elements sent (or received, if more) on that way, elements reduced; and the most scratch of any rank. */
+/* The cost of the busiest rank in the alpha-beta-gamma model with one port: messages one after the other,
+ * elements sent (or received, if more), elements reduced; and the most scratch of any rank, in elements. */
 typedef struct gcoll_cost {
-    double steps, sent, reduced, scratch;
+    double steps; /* turns, as docs/algorithms.md calls them: the steps of gcoll_verify_report, plus the
+                   * messages that queue for a port in each of them */
+    double sent, reduced, scratch;
 } gcoll_cost;
 
-/* What counts besides where ranks share processors, or where messages follow one another without waiting. */
+/* More of the cost, for ranks that share processors and for messages that follow one another without waiting.
+ */
 typedef struct gcoll_load {
-    double hops;                    /* the longest chain of messages each of which waits for the one before */
+    double hops;                    /* the longest chain of messages in which each waits for the one before */
     double messages, sent, reduced; /* of all ranks together; sent and reduced in elements */
 } gcoll_load;
 
-/* Constant, and to live as long as whatever it is registered with. */
+/* An algorithm: a row of the table. Constant; it must live as long as the contexts that it is registered
+ * with. */
 typedef struct gcoll_algorithm {
     const char *name;
     gcoll_collective collective;
@@ -289,36 +344,37 @@ typedef struct gcoll_algorithm {
     const gcoll_option *options; /* at most GCOLL_MAX_OPTIONS, ended by name NULL; or NULL */
     void (*plan)(const gcoll_problem *problem, gcoll_builder *builder);
     uint32_t (*claims)(const gcoll_problem *problem);             /* GCOLL_CLAIM_*; NULL: GCOLL_CLAIM_ALL */
-    void (*cost)(const gcoll_problem *problem, gcoll_cost *cost); /* by formula, no plan built */
-    /* NULL, or what is asked of a problem beyond its table: GCOLL_ERR_UNSUPPORTED, by gcoll_unsupported. Of a
-     * problem that is refused nothing else is asked. Refusals belong here, not in `plan`: who chooses or
-     * compares asks this, and builds no plan for it. */
+    void (*cost)(const gcoll_problem *problem, gcoll_cost *cost); /* by formula, without a plan; all NaN
+                                                                   * if there was no memory for it */
+    /* Refuses problems that the algorithm cannot do, by gcoll_unsupported. NULL: none. Refuse here and not in
+     * `plan`, because selection asks this and builds no plan. No other function is called for a refused
+     * problem. */
     gcoll_status (*applies)(const gcoll_problem *problem);
-    bool uses_node; /* it makes use of the problem's `node`, which a context finds out for an algorithm that
-                     * is asked for by name or by a tuning file, and leaves NULL when it chooses by cost */
-    /* By formula, after `cost`. NULL: every step is a hop, and all ranks are as busy as the busiest. What it
-     * leaves 0 is taken so, too. */
+    bool uses_node; /* uses the problem's `node`, which a context finds out for an algorithm that is named or
+                     * comes from a tuning file, and leaves NULL when it chooses by cost */
+    /* By formula, called after `cost`. NULL, and for each field that it leaves 0: every step is a hop, and
+     * all ranks are as busy as the busiest. */
     void (*load)(const gcoll_problem *problem, gcoll_load *load);
-    /* NULL: buffers in device memory are staged as the problem says; or how this one stages them, whatever
-     * the problem says. Such a row is another one with a way of staging: on buffers in host memory, where
-     * there is nothing to stage, it is that other one, and selection by cost leaves it out. */
+    /* How this algorithm stages buffers in device memory, whatever the problem says. NULL: as the problem
+     * says. A row with a staging repeats another row; for buffers in host memory they are the same, so
+     * selection by cost leaves it out. */
     const gcoll_staging *staging;
-    bool uses_arrival; /* it makes use of the problem's `arrival_ns`, which a context with a monitor finds out
-                        * for it (gcoll/arrival.h); without it all ranks are taken to come together */
+    bool uses_arrival; /* uses the problem's `arrival_ns`, which a context with a monitor sets
+                        * (gcoll/arrival.h); without it all ranks are assumed to come together */
 } gcoll_algorithm;
 
-/* Sets the last error and returns GCOLL_ERR_UNSUPPORTED. */
+/* Sets the last error, printf-like, and returns GCOLL_ERR_UNSUPPORTED. */
 GCOLL_API gcoll_status gcoll_unsupported(const char *format, ...);
 
-/* Seconds. alpha per message, beta per byte sent, gamma per byte reduced. */
+/* Costs in seconds: alpha per message, beta per byte sent, gamma per byte reduced. */
 typedef struct gcoll_cost_parameters {
     double alpha, beta, gamma;
 } gcoll_cost_parameters;
 
-/* What a shared object of algorithms exports, by GCOLL_PLUGIN(list), as gcoll_plugin_table. */
+/* A plug-in: a shared object of algorithms exports it as gcoll_plugin_table, by GCOLL_PLUGIN(list). */
 typedef struct gcoll_plugin {
     uint32_t version_major,
-        version_minor; /* of the header that it was compiled with; must be the library's */
+        version_minor; /* of the header that it was compiled with; must equal the library's */
     const gcoll_algorithm *const *algorithms; /* ended by NULL */
 } gcoll_plugin;
 
@@ -328,43 +384,45 @@ typedef struct gcoll_plugin {
 
 /* ---- Plans ------------------------------------------------------------------------------------------ */
 
-/* Immutable, hence shared and cached; holds no pointers to user data. */
+/* A plan: the steps of one rank. Immutable; holds no pointers to user data. */
 typedef struct gcoll_plan gcoll_plan;
 
-/* The plan of problem->rank: the planner's, then passes for average, buffers and segment as the problem asks.
- * Errors: INVALID (names the field), UNSUPPORTED (the algorithm's reason), NO_MEMORY; INTERNAL: the planner
- * broke a rule of the builder (an access out of bounds, a peer that is no other rank, ...). */
+/* Makes the plan of problem->rank: calls the planner, then the passes for average, buffers and segment that
+ * the problem asks for. Errors: INVALID (names the field), UNSUPPORTED (the algorithm's reason), NO_MEMORY,
+ * INTERNAL (the planner broke a rule: an access out of bounds, a peer that is no other rank, ...). */
 GCOLL_API gcoll_status gcoll_plan_create(const gcoll_algorithm *algorithm, const gcoll_problem *problem,
                                          gcoll_plan **plan);
 GCOLL_API void gcoll_plan_destroy(gcoll_plan *plan);
 
-/* Bytes that the plan itself occupies. */
+/* Returns the bytes of memory that the plan occupies. */
 GCOLL_API uint64_t gcoll_plan_memory_bytes(const gcoll_plan *plan);
 
-/* One line a step, in plain words, to `file` (a FILE *, void here to keep stdio out of planners). */
+/* Prints the plan, one line a step, to `file`, which is a FILE *. */
 GCOLL_API void gcoll_plan_print(const gcoll_plan *plan, void *file);
 
-/* ---- Verifier (needs every rank's plan) --------------------------------------------------------------- */
+/* ---- Verifier --------------------------------------------------------------------------------------- */
 
+/* What the verifier counts over the plans of all ranks. */
 typedef struct gcoll_verify_report {
-    uint32_t steps;        /* the longest chain of messages */
-    uint64_t sent_max;     /* elements sent by the rank that sends most */
-    uint64_t sent_total;   /* elements, all ranks */
-    uint64_t reduced_max;  /* elements reduced by the rank that reduces most */
+    uint32_t steps;        /* the longest chain of messages in which each waits for the one before */
+    uint64_t sent_max;     /* elements sent by the rank that sends the most */
+    uint64_t sent_total;   /* elements sent by all ranks */
+    uint64_t reduced_max;  /* elements reduced by the rank that reduces the most */
     uint64_t scratch_max;  /* elements */
-    uint64_t messages_max; /* messages sent by the rank that sends most */
-    /* Elements, each of the rank that has most: copied from devices to the host and from there to devices,
-     * and reduced by devices. */
+    uint64_t messages_max; /* messages sent by the rank that sends the most */
+    /* Elements copied from devices to the host, copied from the host to devices, and reduced by devices; each
+     * of the rank with the most. */
     uint64_t copied_in_max, copied_out_max, folded_max;
     uint32_t claims; /* GCOLL_CLAIM_* that hold */
 } gcoll_verify_report;
 
-/* Runs all plans (plans[r] is rank r's; same size, collective and count) symbolically by the rules
- * above, in the hardest model. GCOLL_OK if every output element of every rank holds what the collective
- * promises; else GCOLL_ERR_INVALID with a text that names rank and step: a message without partner or of
- * another size, an access out of bounds or to memory that cannot be reached, an element copied between host
- * and device twice, two unordered steps on the same elements, a deadlock, uninitialised or written input, a
- * contribution missing or twice. */
+/* Verifies the plans of all ranks: runs them symbolically by the rules above, over the hardest transport that
+ * is allowed. plans[r] is the plan of rank r; all have the same size, collective and count. GCOLL_OK if every
+ * output element of every rank holds what the collective promises. Else GCOLL_ERR_INVALID, with a text that
+ * names rank and step: a message without a partner or of another size, an access out of bounds or to memory
+ * that cannot be reached, an element copied between host and device twice, two unordered steps on the same
+ * elements, a deadlock, an element that was never written, an input that was, a contribution that is missing
+ * or comes twice. */
 GCOLL_API gcoll_status gcoll_verify(const gcoll_plan *const *plans, uint32_t size,
                                     gcoll_verify_report *report);
 

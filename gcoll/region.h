@@ -1,9 +1,9 @@
 /*
- * gcoll/region.h - one-sided access: memory of a rank that its peers write and read by themselves.
+ * gcoll/region.h - one-sided access: a rank's memory that its peers write (put) and read (get).
  *
- * A rank makes a region of some of its memory, exports a key, and gives the key to its peers by whatever
- * means it likes (an allgather of keys, for one). With it a peer puts bytes into the region and gets bytes
- * out of it, while the owner calls nothing for it.
+ * A rank makes a region of some of its memory, exports a key, and sends the key to its peers, for example by
+ * an allgather. With the key a peer puts bytes into the region and gets bytes out of it. The owner makes no
+ * matching call.
  *
  *     gcoll_region *region;
  *     gcoll_region_key key, keys[P];
@@ -11,18 +11,18 @@
  *     gcoll_region_export(region, &key);
  *     gcoll_allgather(context, &key, keys, sizeof key, GCOLL_UINT8, NULL);
  *     gcoll_put(context, &keys[peer], offset, data, bytes, GCOLL_PUT_NOTIFY);
- *     gcoll_region_wait(region, 1);      and here is what a peer has put
- *     gcoll_barrier(context, NULL);      nobody uses it any more
+ *     gcoll_region_wait(region, 1);      here are the bytes that a peer has put
+ *     gcoll_barrier(context, NULL);      no peer uses the region any more
  *     gcoll_region_destroy(region);
  *
- * The same calls work over every transport. What moves the bytes differs: where the hardware can, it does so
- * by itself; else the owner does, whenever its thread is inside a gcoll call on the context, or all the
- * time if the context has a progress thread. So owners without one must not stay away for long.
- * (That thread is then at work whenever the rank has regions, and each call waits for it to step back.)
+ * The calls work over every transport. RDMA devices move the bytes by themselves. Over the other transports
+ * the owner moves them, while its thread is inside a gcoll call on the context, or at any time if the context
+ * has a progress thread. So an owner without that thread must call gcoll often. With it, the thread is at
+ * work as long as the rank has regions, and each call waits until it steps back.
  *
- * Order: accesses are independent of one another, also those of one rank to one region. A notification comes
- * after the bytes of its own put. What several ranks put to the same place at once is undefined, byte by
- * byte.
+ * Order. Accesses are independent of each other, also those of one rank to one region. A notification arrives
+ * after the bytes of its own put. If several ranks put to the same place at once, the bytes there are
+ * undefined.
  */
 #ifndef GCOLL_REGION_H
 #define GCOLL_REGION_H
@@ -33,45 +33,48 @@ GCOLL_BEGIN_DECLS
 
 typedef struct gcoll_region gcoll_region;
 
-/* To be passed on as it is, to ranks of the same context only. */
+/* Names a region to a peer. Pass it on unchanged, to ranks of the same context only. */
 #define GCOLL_REGION_KEY_BYTES 64
 typedef struct gcoll_region_key {
     uint8_t bytes[GCOLL_REGION_KEY_BYTES];
 } gcoll_region_key;
 
-/* data: `bytes` bytes, 1 and more, that stay until the region is destroyed. Not collective. */
+/* Makes a region of `bytes` bytes at data, at least 1. The memory must stay until the region is destroyed.
+ * Not collective. */
 GCOLL_API gcoll_status gcoll_region_create(gcoll_context *context, void *data, uint64_t bytes,
                                            gcoll_region **region);
+/* Gives the key of a region. */
 GCOLL_API gcoll_status gcoll_region_export(const gcoll_region *region, gcoll_region_key *key);
-/* When no peer will use it any more; a barrier after the last access sees to that. One that is being used
- * breaks the context, and so does the access of a peer that comes later: by a device with a "remote access
- * error" at who accesses, else with an error of the owner's that names it. NULL is fine. */
+/* Frees the region. Call it when no peer uses the region any more, for example after a barrier. Destroying a
+ * region that is in use breaks the context. So does a later access of a peer: over an RDMA device by a
+ * "remote access error" at that peer, else by an error of the owner that names the peer. NULL is allowed.
+ * Does nothing while a thread is inside a call on its context. */
 GCOLL_API void gcoll_region_destroy(gcoll_region *region);
 
-/* Notifies the owner when the bytes are there. */
+/* Flag of a put: notify the owner when the bytes have arrived. */
 #define GCOLL_PUT_NOTIFY 1u
 
-/* Writes `bytes` bytes at byte `offset` of the region. Returns when they are there, and data may be
- * reused. flags: 0 or GCOLL_PUT_NOTIFY; a put of 0 bytes may notify, too. The region may be this rank's own.
- * Errors: INVALID (a key of another context, a range beyond the region), and what breaks contexts. */
+/* Writes `bytes` bytes to the region, from byte `offset` on. Returns when they have arrived; then data may be
+ * reused. flags: 0 or GCOLL_PUT_NOTIFY. A put of 0 bytes may notify, too. The region may be this rank's own.
+ * Errors: INVALID (a key of another context, a range beyond the region), and what breaks a context. */
 GCOLL_API gcoll_status gcoll_put(gcoll_context *context, const gcoll_region_key *key, uint64_t offset,
                                  const void *data, uint64_t bytes, uint32_t flags);
-/* Reads `bytes` bytes from byte `offset` of the region. */
+/* Reads `bytes` bytes from the region, from byte `offset` on. Errors as of gcoll_put. */
 GCOLL_API gcoll_status gcoll_get(gcoll_context *context, const gcoll_region_key *key, uint64_t offset,
                                  void *data, uint64_t bytes);
 
-/* The same without waiting; ended by gcoll_request_wait, gcoll_request_test or gcoll_wait_any
- * (gcoll/context.h). */
+/* Begin a put or a get and give its request. End it by gcoll_request_wait, gcoll_request_test or
+ * gcoll_request_wait_for (gcoll/context.h). data must stay until then. */
 GCOLL_API gcoll_status gcoll_put_start(gcoll_context *context, const gcoll_region_key *key, uint64_t offset,
                                        const void *data, uint64_t bytes, uint32_t flags,
                                        gcoll_request **request);
 GCOLL_API gcoll_status gcoll_get_start(gcoll_context *context, const gcoll_region_key *key, uint64_t offset,
                                        void *data, uint64_t bytes, gcoll_request **request);
 
-/* How many notifications the region has had since it was made. Makes progress, without waiting. */
+/* Gives the number of notifications since the region was made. Makes progress without waiting. */
 GCOLL_API gcoll_status gcoll_region_notified(gcoll_region *region, uint64_t *count);
-/* Waits until there have been at least `count`. GCOLL_ERR_TIMEOUT, with the numbers, after the
- * context's timeout: that alone breaks nothing. */
+/* Waits until there have been at least `count` notifications. GCOLL_ERR_TIMEOUT, with both numbers, after the
+ * context's timeout; this breaks nothing. */
 GCOLL_API gcoll_status gcoll_region_wait(gcoll_region *region, uint64_t count);
 
 GCOLL_END_DECLS

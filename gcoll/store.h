@@ -1,14 +1,47 @@
 /*
- * gcoll/store.h - where the ranks of a job find one another: a small key-value store.
+ * gcoll/store.h - stores: small key-value stores in which the ranks of a job find each other.
  *
- * Keys are text of 1 to GCOLL_STORE_KEY_MAX bytes from [A-Za-z0-9._-] and '/' between parts; values
- * are 0 to GCOLL_STORE_VALUE_MAX bytes. A store handle is used by one thread at a time unless its
- * constructor says otherwise. Every wait has a deadline. URLs:
+ * A key is text of 1 to GCOLL_STORE_KEY_MAX bytes from [A-Za-z0-9._-], with '/' between parts. A value is 0
+ * to GCOLL_STORE_VALUE_MAX bytes. One thread at a time uses a store handle, unless its constructor allows
+ * more. Every wait has a time limit. A process that forks after opening a store must not use it in the child.
  *
- *   file:DIR                                  a folder that all ranks see (made if missing)
+ * URLs:
+ *
+ *   file:DIR[?shared=1]                       a folder that all ranks see; it is created if it is missing
+ *   tcp://host:port[?serve=auto|yes|no]       a server that one of the ranks runs; needs nothing else
  *   redis://[user:password@]host[:port][/db]  a Redis server (not a cluster); port 6379, db 0 by default
  *
- * A process that forks after opening a store must not use it in the child.
+ * The server of a tcp store. The first process on that host which opens the store serves, in a thread of its
+ * own, and all others connect to it, with patience until it is there. So every rank gives the same URL.
+ * `serve=auto` is that: a process serves if an address of the host is one of its own host and nobody has the
+ * port; of several that try at once, one serves. `serve=yes` serves or fails, and where the host is no
+ * address of its own (behind an address translation) it listens at all addresses. `serve=no` only connects. A
+ * server keeps any number of jobs apart by their keys, holds at most GCOLL_STORE_SERVER_KEYS_MAX keys and
+ * GCOLL_STORE_SERVER_BYTES_MAX bytes in all (then a set fails with GCOLL_ERR_NO_MEMORY), and needs a file
+ * descriptor for each client. The keys live and die with it: it ends when the handle that serves is
+ * destroyed, which takes up to GCOLL_STORE_LINGER_MS while other clients still have it open, or with its
+ * process. Then requests of clients, waits that have begun too, end at once with GCOLL_ERR_IO: "the store's
+ * server at host:port is gone". So the rank that serves should destroy its handle with the others or after
+ * them, or a process that outlives the jobs should serve. There is no password: whoever reaches the port
+ * decides where ranks connect.
+ *
+ * Trust in the folder of a file store. A process that can write the folder decides where ranks connect. So a
+ * folder is accepted in two cases only:
+ *
+ *   - it belongs to the user of this process, and neither group nor others can write it;
+ *   - it has the sticky bit, as /tmp, and belongs to this user or root; then each file in it must be this
+ *     user's.
+ *
+ * Every request checks the open folder and file, not their names. A folder or file of another user is refused
+ * with GCOLL_ERR_IO and a text with its owner and mode. Symbolic links to the folder are followed when the
+ * store is opened, and never later; their target is checked. A parent folder that everybody can write without
+ * the sticky bit is refused when the store is opened. Users who can write a parent in another way, such as a
+ * group, can remove the folder, but cannot give the ranks a folder of their own.
+ *
+ * "?shared=1" switches these checks off: every user who can write the folder is trusted. Use it for ranks of
+ * several users, whose umask must let them read and write each other's files, and for file systems that show
+ * other owners: NFS that maps root to nobody, containers and virtual machines that map users. Parameters
+ * follow the last '?'. To name a folder that has a '?' in its name, add another '?' at the end.
  */
 #ifndef GCOLL_STORE_H
 #define GCOLL_STORE_H
@@ -24,42 +57,66 @@ GCOLL_BEGIN_DECLS
 #define GCOLL_STORE_KEY_MAX   255
 #define GCOLL_STORE_VALUE_MAX 65536
 
+/* Of the server of a tcp store: how much it holds, and how long the destruction of its handle waits for
+ * clients that have not closed theirs. */
+#define GCOLL_STORE_SERVER_KEYS_MAX  1048576
+#define GCOLL_STORE_SERVER_BYTES_MAX 268435456
+#define GCOLL_STORE_LINGER_MS        1000
+
 typedef struct gcoll_store gcoll_store;
 
-/* A store of the caller's own. Each function gets `self` as given to gcoll_store_create, and keys and
- * sizes already checked. Errors: any status; the text is set with gcoll_store_error. */
+/* The operations of a store of the caller. Each function gets the `self` of gcoll_store_create, and keys and
+ * sizes that are already checked. A function may return any status, and sets the text by gcoll_store_error.
+ */
 typedef struct gcoll_store_ops {
     size_t struct_size; /* sizeof(gcoll_store_ops) */
     const char *name;   /* for messages: "file", "redis", ... */
-    /* Create or replace; atomic for readers, and wakes waiters. */
+    /* Creates or replaces the value. Readers see the old or the new value, never a part. Wakes waiters. */
     gcoll_status (*set)(void *self, const char *key, const void *value, size_t bytes);
-    /* Copies the value to `value` (room for `capacity`), its true size to *bytes. GCOLL_ERR_NOT_FOUND if
-     * absent; GCOLL_ERR_INVALID if it does not fit. Never waits for the key. */
+    /* Copies the value to `value`, which has room for `capacity` bytes, and its size to *bytes. Does not wait
+     * for the key. GCOLL_ERR_NOT_FOUND if there is no such key; GCOLL_ERR_INVALID if the value does not fit.
+     */
     gcoll_status (*get)(void *self, const char *key, void *value, size_t capacity, size_t *bytes);
-    /* Returns when the key exists; GCOLL_ERR_TIMEOUT after timeout_ms (>= 0). */
+    /* Waits until the key exists. GCOLL_ERR_TIMEOUT after timeout_ms (>= 0). */
     gcoll_status (*wait)(void *self, const char *key, int64_t timeout_ms);
-    /* Atomically adds to the decimal counter at key (0 if absent) and gives the new value. */
+    /* Atomically adds delta to the decimal counter at key (0 if there is none). *value: the new value. */
     gcoll_status (*add)(void *self, const char *key, int64_t delta, int64_t *value);
-    /* Deletes; absent is success. */
+    /* Removes the key. It is success if there is none. */
     gcoll_status (*remove)(void *self, const char *key);
     /* Releases self. May be NULL. */
     void (*destroy)(void *self);
+
+    /* The functions below may be NULL, or beyond struct_size in tables of callers that do not know them. */
+
+    /* Like set, but only if the key does not exist; else GCOLL_ERR_STATE. Atomic among all users of the
+     * store. If it is NULL, gcoll_store_set_new uses add instead. */
+    gcoll_status (*set_new)(void *self, const char *key, const void *value, size_t bytes);
+    /* Limits later requests of this handle to timeout_ms (>= 0), or to the store's own timeout again (-1). If
+     * several threads use the handle, the limit must hold for the calling thread only, because the limits of
+     * two contexts differ; or the function is NULL. If it is NULL, gcoll_store_set_timeout does nothing. */
+    gcoll_status (*set_timeout)(void *self, int64_t timeout_ms);
+    /* Gives the key a lifetime: the store may drop it in ttl_ms (>= 1), unless it is kept again before.
+     * GCOLL_ERR_NOT_FOUND if there is no such key. If it is NULL, keys last. */
+    gcoll_status (*keep)(void *self, const char *key, int64_t ttl_ms);
 } gcoll_store_ops;
 
-/* Opens a store by URL. timeout_ms bounds connecting, and every later request to a server (a wait adds
- * its own). The password of a URL never appears in an error text. */
+/* Opens a store by URL. timeout_ms limits connecting and every later request to a server; a wait adds its own
+ * limit. The password of a URL never appears in an error text. Errors: INVALID (the URL), IO, TIMEOUT. */
 GCOLL_API gcoll_status gcoll_store_open(const char *url, int64_t timeout_ms, gcoll_store **store);
 
-/* A store in this process's memory, for ranks that are threads. May be used from any number of threads at
- * once, with one handle shared by all of them. */
+/* Creates a store in the memory of this process, for ranks that are threads. Any number of threads may share
+ * the handle and use it at once. */
 GCOLL_API gcoll_status gcoll_store_memory_create(gcoll_store **store);
 
-/* A view of `base` in which every key k is base's "prefix/k". Does not own base, which must outlive it. */
+/* Creates a view of `base`, in which key k stands for key "prefix/k" of base. Does not own base, which must
+ * outlive the view. */
 GCOLL_API gcoll_status gcoll_store_prefix_create(gcoll_store *base, const char *prefix, gcoll_store **store);
 
-/* A store by the caller's own functions. ops must stay valid as long as the store. */
+/* Creates a store from functions of the caller. ops must stay valid as long as the store. */
 GCOLL_API gcoll_status gcoll_store_create(const gcoll_store_ops *ops, void *self, gcoll_store **store);
 
+/* Set, get, wait, add and remove do what the functions of the same name in gcoll_store_ops say. Errors:
+ * INVALID (key or size), IO (the store), TIMEOUT (the store does not answer, or a wait is over). */
 GCOLL_API gcoll_status gcoll_store_set(gcoll_store *store, const char *key, const void *value, size_t bytes);
 GCOLL_API gcoll_status gcoll_store_get(gcoll_store *store, const char *key, void *value, size_t capacity,
                                        size_t *bytes);
@@ -67,10 +124,42 @@ GCOLL_API gcoll_status gcoll_store_wait(gcoll_store *store, const char *key, int
 GCOLL_API gcoll_status gcoll_store_add(gcoll_store *store, const char *key, int64_t delta, int64_t *value);
 GCOLL_API gcoll_status gcoll_store_remove(gcoll_store *store, const char *key);
 
-/* Sets this thread's gcoll_last_error() and returns status, for the functions of a caller's own store. */
+/* Sets a key that does not exist yet. If it exists, the result is GCOLL_ERR_STATE and nothing changes. If
+ * several callers try at once, on any hosts, one succeeds. Readers never see a part of the value. If the
+ * answer of a server is lost, the outcome is unknown and the error says so: the key then holds this value,
+ * the value of another caller, or none.
+ *
+ * If the store's table of operations has no set_new, the counter "<key>.new" decides. Then a key has at most
+ * GCOLL_STORE_KEY_MAX - 4 bytes, and gcoll_store_remove removes this counter too. A caller that dies between
+ * the counter and the value leaves a key that is taken and has no value until it is removed. A remove at the
+ * same time may let two callers succeed. */
+GCOLL_API gcoll_status gcoll_store_set_new(gcoll_store *store, const char *key, const void *value,
+                                           size_t bytes);
+
+/* Sets the time limit of later requests of this handle, and of prefix views of it, in place of the store's
+ * own timeout. It covers connecting again and waiting for a lock or an answer. 0: a request that would wait
+ * fails. -1: the store's own timeout again. A gcoll_store_wait takes the smaller of this and its own limit.
+ * Stores that never wait ignore it: memory, and tables of operations without set_timeout. It cannot end a
+ * request that the kernel does not end, such as one to a network file system whose server is gone. */
+GCOLL_API gcoll_status gcoll_store_set_timeout(gcoll_store *store, int64_t timeout_ms);
+
+/* Gives the key a lifetime: the store may drop it ttl_ms (1 or more) from now, unless it is kept again
+ * before. GCOLL_ERR_NOT_FOUND if there is no such key. A later set or add of the key starts its lifetime
+ * again and does not shorten it. To make a key last again, remove it first.
+ *
+ *   redis    drops the key at the end of its lifetime. Keys that were never kept last.
+ *   file     drops keys that have a part "gcoll", as all keys of contexts do, a day after they were last set,
+ *            added to or kept, or later if they were kept for longer. It does so when a process opens the
+ *            folder, and also with keys that were never kept. Other keys last.
+ *   tcp      as redis.
+ *   memory   drops nothing; neither do tables of operations without keep. */
+GCOLL_API gcoll_status gcoll_store_keep(gcoll_store *store, const char *key, int64_t ttl_ms);
+
+/* Sets gcoll_last_error() of this thread and returns status. For the functions of a gcoll_store_ops. */
 GCOLL_API gcoll_status gcoll_store_error(gcoll_status status, const char *text);
 
-/* NULL is fine. Keys stay. */
+/* Closes the store. The keys stay, but for those of a tcp store whose server this handle runs: see above.
+ * NULL is allowed. */
 GCOLL_API void gcoll_store_destroy(gcoll_store *store);
 
 GCOLL_END_DECLS

@@ -1,7 +1,7 @@
 /*
  * gcoll/types.h - element types and reduction operations.
  *
- * Semantics that hold for every algorithm and transport:
+ * These rules hold for every algorithm and transport:
  *  - Integers wrap modulo 2^bits in sum and product (signed ones too: two's complement).
  *  - float16 and bfloat16 are widened to float32 for each application of the operation and rounded
  *    back to nearest-even; a NaN stays a NaN.
@@ -45,30 +45,45 @@ typedef enum gcoll_op {
     GCOLL_BAND = 5,
     GCOLL_BOR = 6,
     GCOLL_BXOR = 7,
-    GCOLL_USER = 8, /* a function of the caller's, see gcoll_user_op */
+    GCOLL_USER = 8, /* a function of the caller, see gcoll_user_op */
     GCOLL_OP_COUNT = 9
 } gcoll_op;
 
-/* dst[i] = a[i] op b[i] for i in [0, count). dst may be a or b, and overlaps them in no other way.
- * For an operation that does not commute, a stands for lower ranks than b. Must not call gcoll. */
+/* A reduction: computes dst[i] = a[i] op b[i] for i in [0, count). count is in elements. dst may be a or b,
+ * and overlaps them in no other way. If the operation does not commute, a comes from lower ranks than b. It
+ * must not call gcoll. */
 typedef void (*gcoll_reduce_fn)(void *dst, const void *a, const void *b, uint64_t count, gcoll_type type,
                                 void *arg);
 
-/* A reduction of the caller's own, for op = GCOLL_USER. It must be associative. */
+/* A reduction function of the caller, for op = GCOLL_USER. It must be associative. */
 typedef struct gcoll_user_op {
     gcoll_reduce_fn reduce;
-    void *arg;       /* handed to reduce as it is */
-    int commutative; /* 0: only algorithms that keep rank order are allowed */
+    void *arg;       /* passed to reduce unchanged */
+    int commutative; /* 0: only algorithms that keep rank order are used */
 } gcoll_user_op;
 
-/* Bytes of one element; 0 if type is none. */
+/* Where the result of a reduction is the same, bit by bit. This matters for sums, products and averages of
+ * floating-point numbers, whose last bits depend on the order of the operations, and for operations of the
+ * caller. Minima, maxima and all operations on integers give the same bits in any order. The payload of a NaN
+ * may differ in any case. */
+typedef enum gcoll_same {
+    GCOLL_SAME_DEFAULT = 0,  /* of a call: as its context's options say; of a context: on every rank */
+    GCOLL_SAME_ON_RANKS = 1, /* on every rank */
+    GCOLL_SAME_IN_RUNS = 2,  /* also in every run with the same calls, inputs and number of ranks. auto then
+                              * uses neither measured costs nor the lateness of ranks, only the call,
+                              * options.cost and a tuning file */
+    GCOLL_SAME_NOWHERE = 3   /* nowhere: any algorithm may be used, and ranks may get sums that differ in the
+                              * last bits */
+} gcoll_same;
+
+/* Returns the bytes of one element; 0 for a number that is no type. */
 GCOLL_API size_t gcoll_type_size(gcoll_type type);
 
-/* "float32", "sum", ...; "?" for a number that is none. */
+/* Return the name: "float32", ... or "sum", ...; "?" for any other number. */
 GCOLL_API const char *gcoll_type_name(gcoll_type type);
 GCOLL_API const char *gcoll_op_name(gcoll_op op);
 
-/* The reverse, by the same names. GCOLL_ERR_INVALID lists the allowed names. */
+/* Find a type or an operation by its name. GCOLL_ERR_INVALID, whose text lists the allowed names. */
 GCOLL_API gcoll_status gcoll_type_parse(const char *name, gcoll_type *type);
 GCOLL_API gcoll_status gcoll_op_parse(const char *name, gcoll_op *op);
 

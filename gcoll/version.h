@@ -10,7 +10,7 @@
 
 GCOLL_BEGIN_DECLS
 
-/* The version of the library in use, as "0.1.0". */
+/* Returns the version of the library that is loaded, as "0.1.0". */
 GCOLL_API const char *gcoll_version(void);
 
 GCOLL_END_DECLS

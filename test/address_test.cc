@@ -84,6 +84,17 @@ TEST(Address, TheLargestRecordFitsItsText) {
     EXPECT_EQ(parsed(text).count, static_cast<uint32_t>(GCOLL_ADDRESS_HOSTS));
 }
 
+TEST(Address, ItSaysWhetherFramesHaveChecksums) {
+    for (const char *sum : {"", ";sum=crc32c"}) {
+        std::string text = kHead + sum + ";a=10.0.0.7/24";
+        gcoll_address address = parsed(text);
+        EXPECT_EQ(address.checksum, *sum != 0);
+        char back[GCOLL_ADDRESS_MAX];
+        ASSERT_EQ(gcoll_address_format(&address, back, sizeof back), GCOLL_OK);
+        EXPECT_EQ(back, text);
+    }
+}
+
 TEST(Address, KeysOfLaterVersionsAreSkipped) {
     EXPECT_EQ(parsed(kHead + ";rdma=abc;a=10.0.0.7/24;x=").count, 1u);
 }
@@ -110,6 +121,7 @@ TEST(Address, WrongTextsAreRefused) {
                                     kHead + ";token=00",
                                     kHead + ";token=g00102030405060708090a0b0c0d0e0f",
                                     kHead + ";word",
+                                    kHead + ";sum=md5",
                                     kHead + ";a=fe80::1%",
                                     kHead + ";a=fe80::1%" + std::string(200, 'x'),
                                     kHead + ";" + std::string(5000, 'x') + "=",
@@ -119,11 +131,15 @@ TEST(Address, WrongTextsAreRefused) {
         gcoll_address address;
         std::memset(&address, 0x5a, sizeof address);
         gcoll_address before = address;
-        EXPECT_EQ(gcoll_address_parse(text.c_str(), &address), GCOLL_ERR_INVALID) << text;
+        EXPECT_EQ(gcoll_address_parse(text.c_str(), &address), GCOLL_ERR_PROTOCOL) << text;
         EXPECT_EQ(std::memcmp(&before, &address, sizeof address), 0) << text;
     }
     gcoll_address address;
-    EXPECT_EQ(gcoll_address_parse(nullptr, &address), GCOLL_ERR_INVALID);
+    EXPECT_EQ(gcoll_address_parse(nullptr, &address), GCOLL_ERR_PROTOCOL);
+    EXPECT_EQ(gcoll_address_parse(many.c_str(), &address), GCOLL_ERR_PROTOCOL);
+    EXPECT_STREQ(
+        gcoll_last_error(),
+        ("address: has more than " + std::to_string(GCOLL_ADDRESS_HOSTS) + " addresses of its host").c_str());
 }
 
 TEST(Address, MutilatedTextsNeverCrash) {

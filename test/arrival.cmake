@@ -1,7 +1,7 @@
 # Tests of arrival patterns: how they are written, and what the tools and documents say of them.
 if(TARGET gcoll_cli)
-  gcoll_test(cli_arrival_test LAYERS gcoll_base SOURCES cli_arrival_test.cc)
-  target_link_libraries(cli_arrival_test PRIVATE gcoll_cli)
+  gcoll_test(cli_test LAYERS gcoll_base SOURCES cli_arrival_test.cc cli_test.cc)
+  target_link_libraries(cli_test PRIVATE gcoll_cli)
 endif()
 if(GCOLL_TOOLS)
   foreach(test plan_tool_arrival_test arrival_docs_test)

@@ -32,15 +32,17 @@ refused() {
 }
 refused "--fast: no such option; see --help" --fast
 refused "--rounds: a value is missing" --rounds
-refused "--rounds: found '0'; allowed: 1 to 999" --rounds 0
-refused "--hosts: found '1'; allowed: 2 to 250" --hosts 1
-refused "--rounds: found '08'; allowed: 1 to 999" --rounds 08
-refused "--rate: found '0mbit'; allowed: as 100mbit, 1gbit" --rate 0mbit
-refused "--rate: found '100'; allowed: as 100mbit, 1gbit" --rate 100
-refused "--sizes: found '64'; allowed: of 128 512 1024 2048 4096 8192" --sizes 512,64
-refused "--delays: found '*'; allowed: of 0 1 5 10 50 100 500 1000" --delays '*'
-refused "--modes: found ''; allowed: of one-late rand-late" --modes ''
-refused "--congestion: found 'a b'; allowed: letters, digits, - and _" --congestion 'a b'
+refused "--rounds: is '0'; allowed is 1 to 999" --rounds 0
+refused "--hosts: is '1'; allowed is 2 to 250" --hosts 1
+refused "--rounds: is '08'; allowed is 1 to 999" --rounds 08
+refused "--rate: is '0mbit'; allowed is a rate, as 100mbit, 1gbit" --rate 0mbit
+refused "--rate: is '100'; allowed is a rate, as 100mbit, 1gbit" --rate 100
+refused "--count: is '64Ki'; allowed are 128Ki 512Ki 1024Ki 2048Ki 4096Ki 8192Ki" --count 512Ki,64Ki
+refused "--delays: is '*'; allowed are 0ms 1ms 5ms 10ms 50ms 100ms 500ms 1000ms" --delays '*'
+refused "--delays: is '5'; allowed are 0ms 1ms 5ms 10ms 50ms 100ms 500ms 1000ms" --delays 5
+refused "--limit: is '120'; allowed is a time with its unit, as 90s, 10m or 2h" --limit 120
+refused "--modes: is ''; allowed are one-late rand-late" --modes ''
+refused "--congestion: is 'a b'; allowed are letters, digits, - and _" --congestion 'a b'
 refused "--programs: no gcoll_bench in /nonexist" --programs /nonexist
 mkdir "$work/half" && ln -s "$bench" "$work/half/gcoll_bench"
 refused "--programs: no gcoll_plan in $work/half" --programs "$work/half"
@@ -57,9 +59,9 @@ line() {
     { line 1 ring ring 99000 && line 1 monitor ring 99000; } | sed 's/"kfloats":1024/"kfloats":512/'
 } >"$work/out/measured.json"
 arrival --report || fail "status $?: $(cat "$work/err")"
-refused "--output: found in $work/out: 8 hosts, 100mbit; allowed: what --hosts and --rate say, 4 hosts, 100mbit" --report --hosts 4
-refused "--output: found in $work/out: 8 hosts, 100mbit; allowed: what --hosts and --rate say, 8 hosts, 1gbit" --rate 1gbit
-refused "--output: found in $work/out: TCP by reno; allowed: what --congestion says, bbr" --congestion bbr
+refused "--output: found in $work/out: 8 hosts, 100mbit; allowed is what --hosts and --rate say, 4 hosts, 100mbit" --report --hosts 4
+refused "--output: found in $work/out: 8 hosts, 100mbit; allowed is what --hosts and --rate say, 8 hosts, 1gbit" --rate 1gbit
+refused "--output: found in $work/out: TCP by reno; allowed is what --congestion says, bbr" --congestion bbr
 arrival --report || fail "status $?: $(cat "$work/err")"
 cat "$work/text"
 [ ! -s "$work/err" ] || grep -qFx "benchmark/arrival: no gnuplot, no picture" "$work/err" || fail "$(cat "$work/err")"

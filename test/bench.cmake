@@ -22,16 +22,19 @@ target_compile_definitions(bench_test PRIVATE GCOLL_BENCH="$<TARGET_FILE:gcoll_b
 add_dependencies(bench_test gcoll_bench gcoll_bench_faulty example_planner)
 
 # Several hosts on one machine. The script makes them; gcoll_bench is what runs there.
-gcoll_test(netlab_test PLAIN SOURCES netlab_test.cc TIMED SHARDS 2 COST 6)
+add_executable(netlab_rank netlab_rank.c)
+target_link_libraries(netlab_rank PRIVATE gcoll_flags gcoll)
+gcoll_test(netlab_test PLAIN SOURCES netlab_test.cc netlab_failure_test.cc TIMED SHARDS 4 COST 18)
 target_link_libraries(netlab_test PRIVATE PkgConfig::json_c)
 target_compile_definitions(netlab_test PRIVATE NETLAB="${CMAKE_CURRENT_SOURCE_DIR}/netlab"
+                                               NETLAB_RANK="$<TARGET_FILE:netlab_rank>"
                                                GCOLL_BENCH="$<TARGET_FILE:gcoll_bench>"
                                                GCOLL_BENCH_FAULTY="$<TARGET_FILE:gcoll_bench_faulty>")
-add_dependencies(netlab_test gcoll_bench gcoll_bench_faulty)
+add_dependencies(netlab_test gcoll_bench gcoll_bench_faulty netlab_rank)
 
 # benchmark/compare with gcoll and plain sockets: the other libraries are not needed.
 add_test(NAME compare_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/compare_test.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/benchmark)
-set_tests_properties(compare_test PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
+set_tests_properties(compare_test PROPERTIES TIMEOUT 120 COST 8 SKIP_RETURN_CODE 77)
 
 # benchmark/arrival but for what it measures.
 if(GCOLL_TOOLS)

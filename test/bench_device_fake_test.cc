@@ -52,7 +52,7 @@ TEST_P(Grid, EveryAlgorithmOfEveryCollective) {
                             "--inputs=" + std::to_string(inputs)};
     for (int c = 0; c < GCOLL_COLLECTIVE_COUNT; c++) {
         const char *collective = gcoll_collective_name(static_cast<gcoll_collective>(c));
-        const bool takes_inputs = c == GCOLL_ALLREDUCE || c == GCOLL_BROADCAST;
+        const bool takes_inputs = c == GCOLL_ALLREDUCE || c == GCOLL_BROADCAST || c == GCOLL_REDUCE_SCATTER;
         if (inputs > 1 && !takes_inputs)
             continue;
         SCOPED_TRACE(collective);
@@ -217,7 +217,7 @@ TEST(BenchDevice, DevicesThatAreNotThere) {
     EXPECT_TRUE(contains(none.err, "--device: cudaGetDeviceCount: there is no device")) << none.err;
     outcome fewer = run({"--device=cuda:0,3", "--local=4"}, {"FAKE_CUDA_DEVICES=3"});
     EXPECT_EQ(fewer.status, 1);
-    EXPECT_TRUE(contains(fewer.err, "found 'cuda:0,3'; allowed on this machine: devices from 0 to 2"))
+    EXPECT_TRUE(contains(fewer.err, "is 'cuda:0,3'; allowed on this machine are devices from 0 to 2"))
         << fewer.err;
     EXPECT_EQ(lines(none.err).size() + lines(fewer.err).size(), 2u);
     EXPECT_EQ(none.out + fewer.out, "");

@@ -31,7 +31,7 @@ class Fault : public testing::TestWithParam<fault_row> {};
 
 TEST_P(Fault, IsReportedAndEndsTheRun) {
     folder temporary;
-    process p(GCOLL_BENCH_FAULTY, {"--local=3", "--bytes=4,64Ki", "--iterations=20", "--timeout=1500"},
+    process p(GCOLL_BENCH_FAULTY, {"--local=3", "--bytes=4,64Ki", "--iterations=20", "--timeout=1500ms"},
               {"TMPDIR=" + temporary.path, std::string("GCOLL_BENCH_FAULT=") + GetParam().fault});
     EXPECT_EQ(p.wait(), 1);
     std::string err = read_all(p.err);
@@ -99,7 +99,7 @@ TEST(Bench, AHangupThatIsIgnoredDoesNotEndIt) {
     std::string fifo = place.path + "/output";
     ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
     int from = open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
-    process p(GCOLL_BENCH, {"--local=2", "--bytes=4", "--iterations=10", "--compute=50", "--output", fifo},
+    process p(GCOLL_BENCH, {"--local=2", "--bytes=4", "--iterations=10", "--compute=50ms", "--output", fifo},
               {}, SIGHUP);
     struct pollfd head = {from, POLLIN, 0};
     ASSERT_EQ(poll(&head, 1, limit_s * 1000), 1);

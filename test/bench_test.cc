@@ -40,48 +40,55 @@ TEST(Bench, BadFlagsSayWhatIsAllowed) {
         strings arguments;
         const char *says;
     } table[] = {
-        {{"--loca", "2"}, "unknown argument '--loca'; allowed: --local"},
+        {{"--loca", "2"}, "unknown argument '--loca'; allowed are --local"},
         {{"2"}, "unknown argument '2'"},
         {{"--local"}, "--local: needs a value"},
-        {{"--no-check=1"}, "--no-check: found '1'; it takes no value"},
-        {{"--local", "0"}, "found '0'; allowed: a whole number from 1 to"},
-        {{"--local", "2x"}, "found '2x'"},
+        {{"--no-check=1"}, "--no-check: is '1'; the flag takes no value"},
+        {{"--local", "0"}, "is '0'; allowed is a whole number from 1 to"},
+        {{"--local", "2x"}, "is '2x'"},
         {{"--local=2", "--rank=0"}, "give one or the other"},
         {{"--rank=0", "--size=2"}, "--store is missing"},
         {{"--size=2", "--store=file:/tmp/x"}, "--rank is missing"},
-        {{"--rank=2", "--size=2", "--store=file:/tmp/x"}, "allowed with --size 2: 0 to 1"},
-        {{"--store=http://x"}, "allowed: file:DIR, redis://"},
-        {{"--job=a/b"}, "allowed: 1 to 64"},
-        {{"--transport=rdma"}, "allowed: auto, tcp, inproc, ibverbs"},
+        {{"--rank=2", "--size=2", "--store=file:/tmp/x"}, "allowed with --size 2 is 0 to 1"},
+        {{"--store=http://x"}, "allowed is file:DIR, tcp://host:port or redis://"},
+        {{"--job=a/b"}, "allowed is 1 to 64"},
+        {{"--transport=rdma"}, "allowed is one of auto, tcp, inproc, ibverbs"},
         {{"--transport=inproc", "--store=file:/tmp/x"}, "no --store"},
-        {{"--collective=reduc"}, "found 'reduc'; allowed: all, allreduce, broadcast, barrier, reduce, "},
+        {{"--collective=reduc"},
+         "is 'reduc'; allowed is one of all, allreduce, broadcast, barrier, reduce, "},
         {{"--algorithm=rang"}, "ring"},
         {{"--algorithm=ring:speed=9"}, "speed"},
-        {{"--algorithm=,"}, "--algorithm: found ','"},
+        {{"--algorithm=,"}, "--algorithm: is ','"},
         {{"--algorithm=ring,"}, "a name is missing"},
-        {{"--root=1"}, "--root: found, but nothing that --collective allreduce stands for has a root"},
-        {{"--collective=broadcast", "--op=max"}, "--op: found, but nothing"},
-        {{"--collective=alltoall", "--in-place"}, "--in-place: found, but nothing"},
-        {{"--collective=reduce", "--inputs=2"}, "--inputs: found, but nothing"},
-        {{"--rounding", "--type=int32"}, "allowed: float32, float64"},
-        {{"--rounding", "--op=max"}, "allowed: sum, avg"},
+        {{"--root=1"}, "--root: is set with --collective allreduce; allowed is a collective that has a root"},
+        {{"--collective=broadcast", "--op=max"},
+         "--op: is set with --collective broadcast; allowed is a collective that reduces"},
+        {{"--collective=alltoall", "--in-place"}, "--in-place: is set with --collective alltoall"},
+        {{"--collective=reduce", "--inputs=2"}, "--inputs: is set with --collective reduce"},
+        {{"--rounding", "--type=int32"}, "allowed are float32, float64"},
+        {{"--rounding", "--op=max"}, "allowed are sum, avg"},
         {{"--collective=broadcast", "--algorithm=ring"}, "binomial"},
-        {{"--bytes=4k"}, "--bytes: found '4k'; allowed: a size"},
+        {{"--bytes=4k"}, "--bytes: is '4k'; allowed is a size"},
         {{"--bytes=1Gi:9000000Gi:x2"}, "half of the memory"},
         {{"--type=float"}, "float32"},
         {{"--op=plus"}, "product"},
         {{"--op=user"}, "built-in"},
-        {{"--op=band"}, "found 'band' with --type float32"},
+        {{"--op=band"}, "is 'band' with --type float32"},
         {{"--inputs=0"}, "from 1 to 1024"},
-        {{"--collective=reduce", "--root=2"}, "allowed with 2 ranks: 0 to 1"},
-        {{"--time=nan"}, "a number of seconds"},
-        {{"--time=1", "--iterations=3"}, "one or the other"},
-        {{"--format=xml"}, "allowed: table, json, csv"},
-        {{"--timeout=-1"}, "from 1 to 86400000"},
+        {{"--collective=reduce", "--root=2"}, "allowed with 2 ranks is 0 to 1"},
+        {{"--time=nan"}, "--time: is 'nan'; allowed is a time with its unit"},
+        {{"--time=2d"}, "allowed is a time with its unit, as 500ms, 3s or 2m"},
+        {{"--time=0s"}, "--time: is '0s'; allowed is a time from 1ns to 24h"},
+        {{"--time=1s", "--iterations=3"}, "one or the other"},
+        {{"--format=xml"}, "allowed is one of table, json, csv"},
+        {{"--timeout", "3"}, "--timeout: is '3'; allowed is a time with its unit, as 500ms, 3s or 2m\n"},
+        {{"--timeout=-1s"}, "allowed is a time with its unit"},
+        {{"--timeout=25h"}, "--timeout: is '25h'; allowed is a time from 1ms to 24h"},
+        {{"--timeout=0.5ms"}, "allowed is a time from 1ms to 24h"},
         {{"--ib-port=1"}, "are for --transport ibverbs"},
         {{"--transport=ibverbs", "--ib-port=0"}, "from 1 to 255"},
         {{"--transport=ibverbs", "--ib-gid-index=-1"}, "from 0 to 255"},
-        {{"--transport=ibverbs", "--ib-mtu=1500"}, "allowed: 256, 512, 1024, 2048, 4096"},
+        {{"--transport=ibverbs", "--ib-mtu=1500"}, "allowed is one of 256, 512, 1024, 2048, 4096"},
     };
     for (const auto &row : table) {
         outcome result = run(row.arguments);
@@ -197,11 +204,29 @@ TEST_P(Transport, SeveralInputs) {
                           "--inputs=2", "--iterations=6", "--format=json"});
     EXPECT_EQ(result.status, 0) << result.err;
     strings all = lines(result.out);
-    ASSERT_EQ(all.size(), 3u); // allreduce, broadcast, barrier
+    ASSERT_EQ(all.size(), 4u); // allreduce, broadcast, reduce_scatter, barrier
     EXPECT_EQ(number(parse(all[0]), "inputs"), 2);
-    for (const char *one : {"reduce", "reduce_scatter", "allgather", "gather", "scatter", "alltoall"}) {
+    for (const char *one : {"reduce", "allgather", "gather", "scatter", "alltoall"}) {
         EXPECT_TRUE(contains(result.err, std::string(one) + " by auto takes one input and is left out"))
             << result.err;
+    }
+    EXPECT_FALSE(contains(result.err, "reduce_scatter by")) << result.err;
+}
+
+// Blocks that are alike, differ or are empty; results and inputs are checked.
+TEST_P(Transport, SeveralInputsOfAReduceScatter) {
+    for (const char *mode : {"--in-place", "--one-shot", "--op=avg"}) {
+        outcome result =
+            run({"--local=3", "--transport", GetParam(), "--collective=reduce_scatter", "--algorithm=all",
+                 "--bytes=0,4,1200,40004", "--inputs=3", "--iterations=2", "--format=json", mode});
+        EXPECT_EQ(result.status, 0) << mode << ": " << result.err;
+        const strings all = lines(result.out);
+        EXPECT_EQ(all.size() % 4, 0u);
+        EXPECT_GE(all.size(), 12u);
+        for (const std::string &line : all) {
+            EXPECT_EQ(number(parse(line), "inputs"), 3);
+            EXPECT_EQ(text(parse(line), "wrong"), "0") << line;
+        }
     }
 }
 
@@ -285,6 +310,36 @@ TEST(Bench, SocketsByTheLogarithmOfTheRanks) {
     }
 }
 
+// Each with --help behind it, so that the command line is read, and nothing runs for minutes.
+TEST(Bench, ExamplesOfTheHelpAreUnderstood) {
+    const std::string help = run({"--help"}).out;
+    std::istringstream words(help.substr(help.find("\nExamples:")));
+    std::vector<strings> examples;
+    bool is_command = false;
+    for (std::string line; std::getline(words, line);) {
+        if (line.compare(0, 13, "  gcoll_bench") != 0)
+            continue;
+        std::istringstream parts(line);
+        for (std::string word; parts >> word;) {
+            if (word == "gcoll_bench") {
+                examples.emplace_back();
+                is_command = true;
+            } else if (word == "&&" || word == "on") {
+                is_command = false;
+            } else if (is_command) {
+                examples.back().push_back(word);
+            }
+        }
+    }
+    EXPECT_EQ(examples.size(), 7u);
+    for (strings example : examples) {
+        example.push_back("--help");
+        const outcome read = run(example);
+        EXPECT_EQ(read.status, 0) << example[0] << " " << example[1] << ": " << read.err;
+    }
+    EXPECT_EQ(run({"--local", "4", "--rank-identical", "--help"}).status, 2);
+}
+
 // Chunks of which the last goes to nobody, one for all, and as many as there can be.
 TEST(Bench, ExchangesOfAnyNumber) {
     const strings common = {"--local=5", "--collective=pairwise_exchange", "--bytes=0,4,1200",
@@ -297,10 +352,14 @@ TEST(Bench, ExchangesOfAnyNumber) {
         EXPECT_NE(result.out.find(std::string(", ") + exchanges + " exchange"), std::string::npos)
             << result.out;
     }
+    strings chosen = common; // as many as ranks can be doubled, as in the C call
+    chosen.push_back("--exchanges=0");
+    EXPECT_EQ(run(chosen).status, 0);
     outcome refused = run({"--local=2", "--exchanges=2"});
     EXPECT_EQ(refused.status, 2);
-    EXPECT_NE(refused.err.find("--exchanges: found, but nothing that --collective allreduce stands for has"),
-              std::string::npos)
+    EXPECT_NE(
+        refused.err.find("--exchanges: is set with --collective allreduce; allowed is a collective that has"),
+        std::string::npos)
         << refused.err;
 }
 
@@ -359,8 +418,32 @@ TEST(Bench, EveryTypeAndOperation) {
     }
 }
 
+// What is named runs, and the head of its table says what that means, unless --same asks for more.
+TEST(Bench, SameSaysWhatResultsMustBeLike) {
+    const strings common = {"--local=3", "--transport=inproc", "--bytes=64", "--iterations=2"};
+    const auto with = [&](const strings &more) {
+        strings all = common;
+        all.insert(all.end(), more.begin(), more.end());
+        return run(all);
+    };
+    outcome result = with({"--algorithm=ring_full"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_TRUE(contains(result.out, ", same nowhere\n")) << result.out;
+    result = with({"--algorithm=ring_full", "--same=ranks"});
+    EXPECT_NE(result.status, 0);
+    EXPECT_TRUE(contains(result.err, "options.same = GCOLL_SAME_NOWHERE")) << result.err;
+    result = with({});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_FALSE(contains(result.out, ", same")) << result.out;
+    result = with({"--same=runs"});
+    EXPECT_TRUE(contains(result.out, ", same in runs\n")) << result.out;
+    result = with({"--same=sometimes"});
+    EXPECT_EQ(result.status, 2);
+    EXPECT_TRUE(contains(result.err, "ranks, runs, nowhere")) << result.err;
+}
+
 TEST(Bench, TableForPeople) {
-    outcome result = run({"--local=2", "--bytes=4,64Ki", "--time=0.02"});
+    outcome result = run({"--local=2", "--bytes=4,64Ki", "--time=0.02s"});
     EXPECT_EQ(result.status, 0) << result.err;
     EXPECT_TRUE(contains(result.out, "allreduce: 2 ranks, tcp, float32, sum, out of place")) << result.out;
     EXPECT_TRUE(contains(result.out, "every element of every result was right"));
@@ -369,6 +452,21 @@ TEST(Bench, TableForPeople) {
         rows += line.empty() || line[0] == '#' ? 0 : 1;
     }
     EXPECT_EQ(rows, 2u);
+}
+
+TEST(Bench, ChecksumsAreSaid) {
+    for (const char *transport : {"tcp", "inproc"}) {
+        const strings common = {"--local=2",  "--bytes=4,1Mi", "--iterations=3",
+                                "--checksum", "--transport",   transport};
+        strings flags = common;
+        outcome table = run(flags);
+        EXPECT_EQ(table.status, 0) << table.err;
+        EXPECT_TRUE(contains(table.out, std::string(transport) + ", checksum, float32")) << table.out;
+        flags.push_back("--format=json");
+        outcome json = run(flags);
+        EXPECT_EQ(json.status, 0) << json.err;
+        EXPECT_TRUE(contains(json.out, "\"checksum\":\"crc32c\"")) << json.out;
+    }
 }
 
 TEST(Bench, OutputFile) {
@@ -415,9 +513,20 @@ TEST(Bench, RanksStartedOneByOne) {
     EXPECT_EQ(read_all(zero.err) + read_all(one.err) + read_all(two.err), "");
 }
 
+// The ranks that one starts belong to no other, even if both were told the same name.
+TEST(Bench, TwoThatStartRanksOfOneJobOnOneStoreBothRun) {
+    folder place;
+    const strings arguments{"--local=3", "--store=file:" + place.path, "--job=same", "--collective=barrier",
+                            "--iterations=2"};
+    const strings environment{"GCOLL_LAUNCH=both-inherit-this"};
+    process one(GCOLL_BENCH, arguments, environment), two(GCOLL_BENCH, arguments, environment);
+    EXPECT_EQ(one.wait(), 0) << read_all(one.err);
+    EXPECT_EQ(two.wait(), 0) << read_all(two.err);
+}
+
 TEST(Bench, ARankThatNobodyJoinsTimesOut) {
     folder place;
-    outcome result = run({"--rank=0", "--size=2", "--store=file:" + place.path, "--timeout=300"});
+    outcome result = run({"--rank=0", "--size=2", "--store=file:" + place.path, "--timeout=300ms"});
     EXPECT_EQ(result.status, 1);
     EXPECT_TRUE(contains(result.err, "rank 0: joining the job")) << result.err;
 }

@@ -98,7 +98,7 @@ TEST(BenchTune, TheFileStaysWhatContextsLoad) {
     outcome refused = run({"--tune=" + path, "--local=2", "--collective=allreduce", "--algorithm=linear",
                            "--bytes=4", "--iterations=2"});
     EXPECT_EQ(refused.status, 1) << refused.err;
-    EXPECT_TRUE(contains(refused.err, "bytes; allowed: up to 61440")) << refused.err;
+    EXPECT_TRUE(contains(refused.err, "bytes; allowed are up to 61440")) << refused.err;
     EXPECT_EQ(file_text(path), full);
 }
 

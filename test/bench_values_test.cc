@@ -8,7 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "benchmark/bench.h"
+extern "C" {
+#include "benchmark/report.h"
+#include "benchmark/shape.h"
+#include "benchmark/values.h"
+}
 
 namespace {
 
@@ -370,7 +374,7 @@ TEST(BenchShape, EveryCollective) {
             for (uint64_t given : {0u, 1u, 7u, 40u, 43u}) {
                 uint64_t count = collective == GCOLL_BARRIER ? 0 : bench_round_count(collective, given, size);
                 for (uint32_t rank = 0; rank < size; rank++) {
-                    uint32_t root = bench_has_root(collective) ? size / 2 : 0;
+                    uint32_t root = gcoll_collective_has_root(collective) ? size / 2 : 0;
                     Shape shape(collective, size, rank, root, count);
                     SCOPED_TRACE(std::string(gcoll_collective_name(collective)) + " rank " +
                                  std::to_string(rank) + " of " + std::to_string(size) + " count " +
@@ -387,7 +391,7 @@ TEST(BenchShape, EveryCollective) {
 
 std::vector<uint64_t> sizes_of(const char *text) {
     cli_list sizes = {nullptr, 0};
-    if (!cli_parse_list("--bytes", text, &sizes)) {
+    if (!cli_parse_list("--bytes", text, 0, UINT64_MAX, &sizes)) {
         return {77777};
     }
     std::vector<uint64_t> result(sizes.values, sizes.values + sizes.count);

@@ -6,7 +6,7 @@
 #include "allreduce_oracle.h"
 
 extern "C" {
-#include "algorithms/circulant.h"
+#include "algorithms/shared/circulant.h"
 }
 
 namespace gcoll_test {

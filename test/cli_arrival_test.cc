@@ -58,14 +58,14 @@ class File {
 
 TEST(Arrival, TextsStandForDelays) {
     EXPECT_EQ(Arrival("none").ms(4, 3), 0);
-    const Arrival one("one-late:2.5");
+    const Arrival one("one-late:2.5ms");
     EXPECT_EQ(one.ms(5, 2), 2.5);
     EXPECT_EQ(one.ms(5, 1) + one.ms(5, 3), 0);
     EXPECT_EQ(one.ms(1, 0), 2.5);
-    const Arrival named("one-late:4:0");
+    const Arrival named("one-late:4ms:0");
     EXPECT_EQ(named.ms(5, 0), 4);
     EXPECT_EQ(named.ms(5, 2), 0);
-    const Arrival linear("linear:6");
+    const Arrival linear("linear:6ms");
     for (uint32_t r = 0; r < 4; r++)
         EXPECT_EQ(linear.ms(4, r), 2 * r);
     EXPECT_EQ(linear.ms(1, 0), 0);
@@ -73,7 +73,7 @@ TEST(Arrival, TextsStandForDelays) {
 
 // The first outputs of splitmix64 from seed 1 are 910a2dec89025cc1 and beeb8da1658eec67 (hexadecimal).
 TEST(Arrival, RandomOnesAreSplitmixAndGoOnFromOperationToOperation) {
-    const Arrival random("rand-late:1000"), same("rand-late:1000:1"), other("rand-late:1000:2");
+    const Arrival random("rand-late:1000ms"), same("rand-late:1000ms:1"), other("rand-late:1000ms:2");
     EXPECT_DOUBLE_EQ(random.ms(3, 0), 1000 * (0x910a2dec89025cc1 / 18446744073709551616.0));
     EXPECT_DOUBLE_EQ(random.ms(3, 1), 1000 * (0xbeeb8da1658eec67 / 18446744073709551616.0));
     EXPECT_EQ(random.ms(2, 1, 3), same.ms(4, 3, 1)); // both the eighth
@@ -97,15 +97,15 @@ TEST(Arrival, TracesAreReadLineByLineAndBeginAgain) {
     for (uint64_t i = 0; i < 5; i++)
         for (uint32_t r = 0; r < 3; r++)
             EXPECT_EQ(trace.ms(3, r, i), expected[i % 2][r]);
-    EXPECT_NE(trace.fits(4).find("found a trace of 3 ranks; allowed with 4 ranks: 4 numbers"),
+    EXPECT_NE(trace.fits(4).find("has a trace of 3 ranks; allowed with 4 ranks are 4 numbers"),
               std::string::npos);
 }
 
 TEST(Arrival, TheMostThatAnybodyIsLate) {
     const File file("0 1.5 3\n4 7 7\n0 0 0\n");
     const std::pair<std::string, std::pair<double, uint32_t>> rows[] = {
-        {"none", {0, 0}},     {"one-late:5", {5, 1}},    {"one-late:4:2", {4, 2}},
-        {"linear:6", {6, 2}}, {"rand-late:9:7", {9, 0}}, {file.arrival(), {7, 1}}};
+        {"none", {0, 0}},       {"one-late:5ms", {5, 1}},    {"one-late:4ms:2", {4, 2}},
+        {"linear:6ms", {6, 2}}, {"rand-late:9ms:7", {9, 0}}, {file.arrival(), {7, 1}}};
     for (const auto &[text, most] : rows) {
         const Arrival a(text);
         uint32_t rank = 9;
@@ -115,25 +115,26 @@ TEST(Arrival, TheMostThatAnybodyIsLate) {
 }
 
 TEST(Arrival, LateRanksMustExist) {
-    EXPECT_EQ(Arrival("one-late:1:3").fits(4), "");
-    EXPECT_EQ(Arrival("one-late:1").fits(1), "");
-    EXPECT_NE(Arrival("one-late:1:4").fits(4).find("found rank 4; allowed with 4 ranks: 0 to 3"),
+    EXPECT_EQ(Arrival("one-late:1ms:3").fits(4), "");
+    EXPECT_EQ(Arrival("one-late:1ms").fits(1), "");
+    EXPECT_NE(Arrival("one-late:1ms:4").fits(4).find("has rank 4; allowed with 4 ranks is 0 to 3"),
               std::string::npos);
 }
 
 TEST(Arrival, OtherTextsAreRefused) {
-    for (const char *text : {"", "late", "none:", "one-late", "one-late:", "rand-late::1", "linear:1:2",
-                             "trace:", "one-late:00000000000000000000000000000000001"}) {
+    for (const char *text : {"", "late", "none:", "one-late", "one-late:", "rand-late::1", "linear:1ms:2",
+                             "trace:", "one-late:00000000000000000000000000000000001ms"}) {
         const Arrival a(text);
         EXPECT_FALSE(a.good) << text;
-        EXPECT_NE(a.said.find("allowed: " CLI_ARRIVAL_ALLOWED), std::string::npos) << a.said;
+        EXPECT_NE(a.said.find("allowed is one of " CLI_ARRIVAL_ALLOWED), std::string::npos) << a.said;
     }
-    for (const char *text : {"one-late:-1", "one-late:1:x", "one-late:1:-2", "rand-late:1:", "linear:nan",
-                             "rand-late:1:99999999999999999999", "one-late:1:1048576", "linear:2e9",
-                             "one-late: 5", "one-late:5 ", "rand-late:1: 2"}) {
+    for (const char *text :
+         {"one-late:-1", "one-late:1ms:x", "one-late:1ms:-2", "rand-late:1ms:", "linear:nan",
+          "rand-late:1ms:99999999999999999999", "one-late:1ms:1048576", "linear:2e9ms", "linear:5",
+          "one-late: 5ms", "one-late:5ms ", "rand-late:1ms: 2"}) {
         const Arrival a(text);
         EXPECT_FALSE(a.good) << text;
-        EXPECT_NE(a.said.find("--arrival: found "), std::string::npos) << a.said;
+        EXPECT_NE(a.said.find("--arrival: is "), std::string::npos) << a.said;
     }
 }
 
@@ -148,11 +149,11 @@ TEST(Arrival, OtherTracesAreRefusedWithTheirLine) {
         std::string text, said;
     } const rows[] = {{"", "has no numbers"},
                       {"# 1 2\n\n", "has no numbers"},
-                      {"1 2\n# x\n1\n", ":3: found 1 numbers; allowed: 2"},
-                      {"1 2\n1 2 3\n", ":2: found 3 numbers; allowed: 2"},
-                      {"1 -2\n", ":1: found '-2'; allowed: numbers from 0"},
-                      {"1 inf\n", ":1: found 'inf'"},
-                      {"1,2\n", ":1: found '1,2'"},
+                      {"1 2\n# x\n1\n", ":3: has 1 numbers; allowed are 2"},
+                      {"1 2\n1 2 3\n", ":2: has 3 numbers; allowed are 2"},
+                      {"1 -2\n", ":1: has '-2'; allowed are numbers from 0"},
+                      {"1 inf\n", ":1: has 'inf'"},
+                      {"1,2\n", ":1: has '1,2'"},
                       {std::string("1\0 2\n", 5), ":1: is no text"}};
     for (const auto &row : rows) {
         const File file(row.text);

@@ -38,7 +38,7 @@ case "$*" in *65536*) sleep 100 ;; esac
 END
 chmod +x "$work"/bin/* "$work"/programs/peers/*
 
-PATH=$work/bin:$PATH "$source/benchmark/compare" --quick --collectives allreduce --limit 20 --only gcoll,gcoll_best,raw,mpich,gloo_ring \
+PATH=$work/bin:$PATH "$source/benchmark/compare" --quick --collective allreduce --limit 20s --only gcoll,gcoll_best,raw,mpich,gloo_ring \
     --programs "$work/programs" --output "$work/out" >"$work/text" 2>"$work/err" || fail "status $?: $(cat "$work/err")"
 cat "$work/text"
 
@@ -60,7 +60,7 @@ grep -q ' failed' "$work/text" || fail "the table does not say that MPICH failed
 [ -s "$work/out/compare.md" ] || fail "no Markdown"
 
 # One that hangs at a size keeps what it had, is ended, and is asked for no more than that in the next round.
-PATH=$work/bin:$PATH "$source/benchmark/compare" --quick --collectives allreduce --limit 2 --only raw_spin,openmpi --time 0.005 \
+PATH=$work/bin:$PATH "$source/benchmark/compare" --quick --collective allreduce --limit 2s --only raw_spin,openmpi --time 5ms \
     --programs "$work/programs" --output "$work/out" >"$work/text" 2>"$work/err" || fail "status $?: $(cat "$work/err")"
 expect "the time limit is named, once" '[.failures[] | [.contestant, .round, .bytes, .reason]] == [["openmpi", 1, [65536], "status 124: took longer than 2 s"]]'
 expect "what it could do goes on" '[.samples[] | select(.contestant == "openmpi") | [.round, .bytes]] == [[1, 4], [2, 4]]'
@@ -76,33 +76,35 @@ refused() {
     [ "$(wc -l <"$work/err")" -eq 1 ] || fail "$*: more than one line: $(cat "$work/err")"
     [ ! -e "$work/untouched" ] || fail "$*: something was written"
 }
-refused "--only: found 'nobody'; allowed: all, or of gcoll,.*raw_spin,.*,gloo, or the groups raw, mpi, gloo" --only gcoll,nobody
-refused "--only: found '\*'; allowed: .*" --only '*'
-refused "--only: found ''; allowed: all, .*" --only ''
-refused "--collectives: found 'raw'; allowed: all, or of allreduce,.*,barrier" --collectives raw
-refused "--collectives: found ''; allowed: .*" --collectives ''
-refused "--ranks: found ''; allowed: whole numbers, .*" --ranks ''
-refused "--ranks: found '2,,4'; allowed: .*" --ranks 2,,4
-refused "--ranks: found '0'; allowed: .*" --ranks 2,0
-refused "--bytes: found ''; allowed: 4, 1Ki, .*" --bytes ''
-refused "--bytes: found '4,'; allowed: .*" --bytes 4,
-refused "--block-bytes: found '1K'; allowed: .*" --block-bytes 1K
-refused "--bytes: found '4x:64:x4'; allowed: .*" --bytes 4x:64:x4
-refused "--bytes: found '64:4:x4'; allowed: .*the smaller end first" --bytes 64:4:x4
-refused "--time: found '0.0'; allowed: seconds above 0, .*" --time 0.0
-refused "--rounds: found ''; allowed: whole numbers .*" --rounds ''
-refused "--interface: found ''; allowed: .*not empty.*" --interface ''
+refused "--only: is 'nobody'; allowed is all, or of gcoll,.*raw_spin,.*,gloo, or the groups raw, mpi, gloo" --only gcoll,nobody
+refused "--only: is '\*'; allowed is .*" --only '*'
+refused "--only: is ''; allowed is all, .*" --only ''
+refused "--collective: is 'raw'; allowed is all, or of allreduce,.*,barrier" --collective raw
+refused "--collective: is ''; allowed is .*" --collective ''
+refused "--ranks: is ''; allowed is whole numbers, .*" --ranks ''
+refused "--ranks: is '2,,4'; allowed is .*" --ranks 2,,4
+refused "--ranks: is '0'; allowed is .*" --ranks 2,0
+refused "--bytes: is ''; allowed is 4, 1Ki, .*" --bytes ''
+refused "--bytes: is '4,'; allowed is .*" --bytes 4,
+refused "--block-bytes: is '1K'; allowed is .*" --block-bytes 1K
+refused "--bytes: is '4x:64:x4'; allowed is .*" --bytes 4x:64:x4
+refused "--bytes: is '64:4:x4'; allowed is .*the smaller end first" --bytes 64:4:x4
+refused "--time: is '0.0s'; allowed is a time above 0 with its unit, .*" --time 0.0s
+refused "--time: is '0.1'; allowed is a time above 0 with its unit, .*" --time 0.1
+refused "--limit: is '30'; allowed is a time with its unit, as 90s, 10m or 2h" --limit 30
+refused "--rounds: is ''; allowed is whole numbers .*" --rounds ''
+refused "--interface: is ''; allowed is .*not empty.*" --interface ''
 refused "'extra': unexpected argument; try --help" --quick extra
 refused "--fast: unknown flag; try --help" --fast 2
 refused "--only: needs a value; try --help" --only
 refused "--only: needs a value; try --help" --only --quick
-refused "--only: found 'gloo_ring'; allowed: at least one .*" --only gloo_ring --collectives barrier
-refused "--tables: found '/nonexist'; allowed: a compare.json that can be read" --tables /nonexist
+refused "--only: is 'gloo_ring'; allowed is at least one .*" --only gloo_ring --collective barrier
+refused "--tables: is '/nonexist'; allowed is a compare.json that can be read" --tables /nonexist
 echo "no marks" >"$work/page.md"
-refused "--into: found '.*/page.md'; allowed: .*" --into "$work/page.md"
+refused "--into: is '.*/page.md'; allowed is .*" --into "$work/page.md"
 for text in '' '{' '{}' '[1]' '{"summary":[{}],"failures":[],"missing":[],"machine":{"versions":{}},"settings":{}}'; do
     echo "$text" >"$work/other.json"
-    refused "--tables: found '.*/other.json'; allowed: a compare.json as this program writes it, whole" --tables "$work/other.json"
+    refused "--tables: is '.*/other.json'; allowed is a compare.json as this program writes it, whole" --tables "$work/other.json"
 done
 
 # Where no exchange applies there is no figure, and one line says so.
@@ -112,11 +114,11 @@ none=$("$programs/peers/gcoll_peer_raw" --local 3 --bytes 4Mi --iterations 1 --a
 
 # Groups; duplicates count once; what stands before --quick wins over it. With raw alone nothing is compared with gcoll.
 compare() { "$source/benchmark/compare" --programs "$work/programs" --output "$work/out" "$@" >"$work/text" 2>"$work/err"; }
-compare --bytes 8,4,8,4:8:x2 --rounds 1 --collectives all --block-bytes 64 --ranks 2,2 --time .005 --quick --only raw_block,raw,gloo || fail "status $?: $(cat "$work/err")"
+compare --bytes 8,4,8,4:8:x2 --rounds 1 --collective all --block-bytes 64 --ranks 2,2 --time .005s --quick --only raw_block,raw,gloo || fail "status $?: $(cat "$work/err")"
 expect "the flags before --quick, and each size once" '[.samples[] | [.contestant, .round, .ranks, .bytes // 0]] | sort == [(["raw_block", "raw_spin"][] as $c | (0, 4, 8) as $b | [$c, 1, 2, $b]), ((4, 8) as $b | ["raw_sum", 1, 2, $b])]'
 expect "the group of Gloo is all of it" '[.missing[] | sub(":.*"; "")] == ["gloo_ring", "gloo_ring_chunked", "gloo_halving_doubling", "gloo_bcube", "gloo_new_ring", "gloo_new_bcube", "gloo"]'
 ! grep -q 'gcoll over it\|p99/p50' "$work/text" || fail "ratios without gcoll: $(cat "$work/text")"
-compare --quick --bytes 4 --rounds 1 --only gcoll --time 0.005 || fail "status $?: $(cat "$work/err")"
+compare --quick --bytes 4 --rounds 1 --only gcoll --time 5ms || fail "status $?: $(cat "$work/err")"
 expect "allreduce and barrier" '[.summary[] | [.collective, .bytes]] == [["allreduce", 4], ["barrier", 0]]'
 ! grep -q 'gcoll over it\|raw_spin ' "$work/text" || fail "ratios to nobody: $(cat "$work/text")"
 grep -qx '| bytes | gcoll `auto`, us | p99/p50 |' "$work/out/compare.md" || fail "columns of nobody: $(cat "$work/out/compare.md")"
@@ -130,4 +132,10 @@ grep -q '^compare: nobody is left to be measured$' "$work/err" || fail "it is no
 jq '.summary[0].results.gcoll.median_us = "x"' "$work/out/compare.json" >"$work/other.json"
 compare --tables "$work/other.json" && fail "tables of a bad file"
 cmp -s "$work/before" "$work/out/compare.txt" || fail "tables were overwritten with nothing"
+# The picture of ratios has a line for each library and number of ranks.
+printf '#!/bin/sh\ncat "$1" >>"%s/plots"\n' "$work" >"$work/bin/gnuplot"
+chmod +x "$work/bin/gnuplot"
+PATH=$work/bin:$PATH compare --quick --collective allreduce --bytes 4 --rounds 1 --only gcoll,openmpi_tcp --time 5ms || fail "status $?: $(cat "$work/err")"
+grep -q '^set output .*/ratios\.svg' "$work/plots" || fail "no picture of ratios: $(cat "$work/plots")"
+grep -q 'plot 1 .*using 1:2 .*title "Open MPI, 2 ranks"' "$work/plots" || fail "Open MPI is not in the picture: $(cat "$work/plots")"
 echo "all as it must be"

@@ -351,6 +351,22 @@ void chat(gcoll_context *context, uint32_t to, uint32_t from) {
     }
 }
 
+// A call without elements waits for nobody, so the ranks may make it one after the other, and leave.
+TEST_P(Contexts, EmptyCallsNeedNobody) {
+    gcoll_allreduce_options options;
+    gcoll_allreduce_options_init(&options);
+    for (const char *algorithm : {"hierarchical", "ring", "auto"}) {
+        options.algorithm = algorithm;
+        Group group(job(3));
+        for (uint32_t rank = 0; rank < group.size(); rank++) {
+            gcoll_status status =
+                gcoll_allreduce(group[rank], nullptr, nullptr, 0, GCOLL_FLOAT32, GCOLL_SUM, &options);
+            EXPECT_EQ(status, GCOLL_OK) << algorithm << ", rank " << rank << ": " << gcoll_last_error();
+            group.leave(rank);
+        }
+    }
+}
+
 // The root of a broadcast may be gone, and known to be, before another rank asks for the data.
 TEST_P(Contexts, RootMayLeaveAfterItsBroadcast) {
     constexpr uint32_t kRanks = 5;
@@ -429,6 +445,9 @@ TEST(ContextOptions, BadOnesAreNamed) {
     const gcoll_cost_parameters backwards = {1e-6, -1e-9, 0}, endless = {HUGE_VAL, 0, 0};
     const std::vector<Bad> bad = {
         {"struct_size", [](gcoll_context_options &o) { o.struct_size = 0; }},
+        {"silence_ms", [](gcoll_context_options &o) { o.silence_ms = -2; }},
+        {"silence_ms", [](gcoll_context_options &o) { o.silence_ms = 499; }},
+        {"silence_ms", [](gcoll_context_options &o) { o.silence_ms = 86400001; }},
         {"struct_size", [](gcoll_context_options &o) { o.struct_size = sizeof o + 8; }},
         {"size", [](gcoll_context_options &o) { o.size = 0; }},
         {"size", [](gcoll_context_options &o) { o.size = UINT32_MAX; }},
@@ -446,6 +465,17 @@ TEST(ContextOptions, BadOnesAreNamed) {
         {"allocator", [&](gcoll_context_options &o) { o.allocator = &half; }},
         {"cost", [&](gcoll_context_options &o) { o.cost = &backwards; }},
         {"cost", [&](gcoll_context_options &o) { o.cost = &endless; }},
+        {"options.monitor: is 9; allowed are 0 and 1", [](gcoll_context_options &o) { o.monitor = 9; }},
+        {"options.progress_thread: is -3; allowed are 0 and 1",
+         [](gcoll_context_options &o) { o.progress_thread = -3; }},
+        {"options.accelerator_times: is 2; allowed are 0 and 1",
+         [](gcoll_context_options &o) { o.accelerator_times = 2; }},
+        {"options.checksum: is 2; allowed are 0 and 1", [](gcoll_context_options &o) { o.checksum = 2; }},
+        {"options.eager_bytes: is 18446744073709551615; allowed are 0 (default) to 1073741824",
+         [](gcoll_context_options &o) { o.eager_bytes = UINT64_MAX; }},
+        {"options.eager_pool_bytes: is 1; allowed are 0 (default) and",
+         [](gcoll_context_options &o) { o.size = 2, o.eager_pool_bytes = 1; }},
+        {"options.hub: is NULL", [](gcoll_context_options &o) { o.size = 2, o.transport = "inproc"; }},
     };
     for (const Bad &each : bad) {
         gcoll_context_options options = good;

@@ -32,7 +32,7 @@ limit() {
 
 # What gcc 12 made at -O2, and 10%: enough for another compiler's taste, and not for another pass over anything.
 limit 1 inproc 4 365
-limit 2 inproc 4 6800
-limit 2 tcp 4 6150
+limit 2 inproc 4 6650
+limit 2 tcp 4 6000
 limit 4 tcp 4 23300
 exit $failed

@@ -192,6 +192,57 @@ TEST(Stopped, TheOthersNameItWhenTimeIsOut) {
     }
 }
 
+// A ring, in which each rank waits for its neighbours only, by each form of a call.
+TEST(Stopped, IsNamedInEachFormOfACall) {
+    constexpr int64_t kTimeout = 1000;
+    constexpr uint32_t kVictim = 2;
+    for (int form = 0; form < 3; form++) {
+        SCOPED_TRACE(form == 0 ? "blocking" : form == 1 ? "started" : "persistent");
+        Folder folder;
+        Shared<Board> board;
+        Processes ranks(4, [&](uint32_t rank) {
+            gcoll_store *store = nullptr;
+            EXPECT_GCOLL_OK(gcoll_store_open(folder.url().c_str(), 10000, &store));
+            Job job = job_of(kTimeout);
+            job.size = 4;
+            gcoll_context *context = gcoll_test::join(store, job, rank);
+            std::vector<float> data(kCount, 0);
+            gcoll_allreduce_options options;
+            gcoll_allreduce_options_init(&options);
+            options.algorithm = "ring";
+            gcoll_operation *operation = nullptr;
+            gcoll_status status = gcoll_allreduce_create(context, nullptr, data.data(), kCount, GCOLL_FLOAT32,
+                                                         GCOLL_SUM, &options, &operation);
+            while (status == GCOLL_OK) {
+                if (form == 0) {
+                    status = gcoll_allreduce(context, nullptr, data.data(), kCount, GCOLL_FLOAT32, GCOLL_SUM,
+                                             &options);
+                } else if (form == 1) {
+                    gcoll_request *request = nullptr;
+                    status = gcoll_allreduce_start(context, nullptr, data.data(), kCount, GCOLL_FLOAT32,
+                                                   GCOLL_SUM, &options, &request);
+                    status = status == GCOLL_OK ? gcoll_request_wait(&request) : status;
+                } else {
+                    status = gcoll_operation_run(operation);
+                }
+                board->rounds[rank]++;
+            }
+            gcoll_operation_destroy(operation);
+            file_report(board->reports[rank], context, status);
+            gcoll_store_destroy(store);
+            return 0;
+        });
+        EXPECT_TRUE(await(board->rounds[kVictim], 2, 20000));
+        int64_t stopped = now_ms();
+        ranks.signal(kVictim, SIGSTOP);
+        for (uint32_t rank : {0u, 1u, 3u}) {
+            EXPECT_EQ(ranks.wait(rank, 10000).code, 0) << "rank " << rank;
+            expect_report(board->reports[rank], rank, kVictim, GCOLL_ERR_TIMEOUT);
+            EXPECT_LE(board->reports[rank].told_ms - stopped, kTimeout * 5 / 4 + 500) << "rank " << rank;
+        }
+    }
+}
+
 TEST(Stopped, AShortStopIsNoFailure) {
     Folder folder;
     Shared<Board> board;

@@ -15,6 +15,10 @@ namespace gcoll_test {
 
 namespace {
 
+// What a test program starts belongs together, and does not wait for a second launch to show itself. Tests of
+// just that take the name away.
+const bool kNamed = setenv("GCOLL_LAUNCH", ("test-" + std::to_string(getpid())).c_str(), 1) == 0;
+
 constexpr int kThreadsLimit = 100; // seconds; ctest's own limit is a little longer
 constexpr auto kNap = std::chrono::microseconds(200);
 
@@ -126,7 +130,10 @@ gcoll_context_options options_of(const Job &job, uint32_t rank, gcoll_store *sto
     options.job = job.name;
     options.transport = job.transport;
     options.timeout_ms = job.timeout_ms;
+    options.same = job.same;
     options.tuning = "default"; // what is chosen does not hang on what this machine measures
+    const char *checksum = getenv("GCOLL_TEST_CHECKSUM");
+    options.checksum = checksum && std::string(checksum) == "1";
     if (job.adjust)
         job.adjust(rank, &options);
     if (options.cost) // says all
@@ -202,6 +209,14 @@ void run_threads(uint32_t size, const char *transport, const Body &body) {
     job.size = size;
     job.transport = transport;
     run_threads(job, body);
+}
+
+NoLaunch::NoLaunch() : name_(getenv("GCOLL_LAUNCH")) {
+    unsetenv("GCOLL_LAUNCH");
+}
+
+NoLaunch::~NoLaunch() {
+    setenv("GCOLL_LAUNCH", name_.c_str(), 1);
 }
 
 // ---- Processes ------------------------------------------------------------------------------------------

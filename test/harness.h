@@ -79,7 +79,8 @@ struct Job {
     uint32_t size = 1;
     const char *transport = "inproc";
     int64_t timeout_ms = 20000;
-    const char *name = nullptr;                                                // of the job
+    const char *name = nullptr;           // of the job
+    gcoll_same same = GCOLL_SAME_NOWHERE; // so that tests may name any algorithm; same_test.cc has the others
     std::function<void(uint32_t rank, gcoll_context_options *options)> adjust; // may be empty
     std::function<void(gcoll_hub *hub)> prepare; // before ranks attach; may be empty
 };
@@ -120,6 +121,18 @@ class Group {
     gcoll_store *store_ = nullptr;
     gcoll_hub *hub_ = nullptr;
     std::vector<gcoll_context *> contexts_;
+};
+
+// Takes the name of the launch away, which the ranks of a test program have in common (harness.cc).
+class NoLaunch {
+  public:
+    NoLaunch();
+    ~NoLaunch();
+    NoLaunch(const NoLaunch &) = delete;
+    NoLaunch &operator=(const NoLaunch &) = delete;
+
+  private:
+    std::string name_;
 };
 
 // How a process ended.

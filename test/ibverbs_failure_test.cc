@@ -3,7 +3,7 @@
 #include "transport_harness.h"
 
 extern "C" {
-#include "transport/ibverbs/ib.h"
+#include "transport/ibverbs/pair.h"
 }
 
 using namespace harness;

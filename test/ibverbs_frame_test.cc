@@ -8,6 +8,7 @@
 #include <string>
 
 extern "C" {
+#include "transport/ibverbs/frame.h"
 #include "transport/ibverbs/ib.h"
 }
 
@@ -50,7 +51,7 @@ std::string refusal(gcoll_ib_frame frame, int more = 0,
 TEST(IbverbsFrame, WhatIsPutIsGot) {
     for (int kind = 1; kind < GCOLL_IB_KINDS; kind++)
         for (uint8_t flags : {0u, GCOLL_IB_OPEN, GCOLL_IB_CREDITED, GCOLL_IB_OPEN | GCOLL_IB_CREDITED}) {
-            bool may_open = kind == GCOLL_IB_DATA || kind == GCOLL_IB_OFFER;
+            bool may_open = kind == GCOLL_IB_DATA || kind == GCOLL_IB_OFFER || kind == GCOLL_IB_CREDIT;
             bool allowed = (!(flags & GCOLL_IB_OPEN) || may_open) &&
                            (!(flags & GCOLL_IB_CREDITED) || kind == GCOLL_IB_DATA);
             gcoll_ib_frame frame = frame_of(static_cast<gcoll_ib_kind>(kind), flags);

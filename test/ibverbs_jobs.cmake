@@ -41,5 +41,5 @@ gcoll_rdma(REST
 if(TARGET gcoll_bench)
   set(all "$<TARGET_FILE:gcoll_bench> --transport ibverbs --algorithm all --iterations 1 --warmup 0")
   gcoll_rdma(REST "bench 90 ${all} --local 4 --bytes 0,4,4Ki,256Ki")
-  gcoll_rdma(PAIR "two_machines 90 ${all} --rank $GUEST --size 2 --store file:$GUEST_SHARED --bytes 4,4Ki,256Ki")
+  gcoll_rdma(PAIR "two_machines 90 ${all} --rank $GUEST --size 2 --store file:$GUEST_SHARED?shared=1 --bytes 4,4Ki,256Ki")
 endif()

@@ -1,7 +1,7 @@
 /* test/ibverbs_peek.c - what tests of jobs see of the transport under a context. */
 #include "ibverbs_peek.h"
 
-#include "gcoll/core/core_internal.h"
+#include "gcoll/context/context.h"
 
 gcoll_ib_counters ibverbs_counters_of(const gcoll_context *context) {
     gcoll_ib_counters counters;

@@ -25,7 +25,7 @@ TEST_F(Match, EmptyHoldsNothing) {
     EXPECT_EQ(gcoll_match_find(&match, 0, 0), nullptr);
     gcoll_match_clear(&match);
     gcoll_match_clear(&match);
-    EXPECT_EQ(match.count, 0u);
+    EXPECT_EQ(match.slots.count, 0u);
 }
 
 TEST_F(Match, NewSlotsAreZeroed) {
@@ -65,7 +65,7 @@ TEST_F(Match, AgreesWithAMapUnderRandomUse) {
             gcoll_match_remove(&match, found);
             oracle.erase(known);
         }
-        ASSERT_EQ(match.count, oracle.size());
+        ASSERT_EQ(match.slots.count, oracle.size());
         most = std::max(most, oracle.size());
     }
     EXPECT_GT(most, 2000u);
@@ -82,9 +82,9 @@ TEST_F(Match, ChosenKeysDoNotShareABucket) {
             ASSERT_NE(gcoll_match_add(&match, 7 - factor * i, i), nullptr);
         }
         size_t longest = 0;
-        for (uint32_t i = 0; i <= match.mask; i++) {
+        for (uint32_t i = 0; i <= match.slots.mask; i++) {
             size_t length = 0;
-            for (gcoll_slot *slot = match.buckets[i]; slot; slot = slot->chain)
+            for (gcoll_map_item *item = match.slots.buckets[i]; item; item = item->next)
                 length++;
             longest = std::max(longest, length);
         }
@@ -112,7 +112,7 @@ TEST_F(Match, VisitSeesEverySlotOnceAndMayRemoveIt) {
     EXPECT_EQ(visit.seen.size(), 1000u);
     for (auto &each : visit.seen)
         EXPECT_EQ(each.second, 1);
-    EXPECT_EQ(match.count, 500u);
+    EXPECT_EQ(match.slots.count, 500u);
     for (uint32_t i = 0; i < 1000; i++)
         EXPECT_EQ(gcoll_match_find(&match, i % 7, i) != nullptr, i % 2 == 0) << i;
 }

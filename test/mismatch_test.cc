@@ -370,7 +370,8 @@ TEST(Strangers, DisturbNobody) {
     gcoll_test::Watchdog watchdog(60);
     Spy spy;
     ASSERT_GCOLL_OK(gcoll_store_memory_create(&spy.base));
-    gcoll_store_ops ops = {sizeof ops, "spy", Spy::set, Spy::get, Spy::wait, Spy::add, Spy::remove, nullptr};
+    gcoll_store_ops ops = {sizeof ops,  "spy",   Spy::set, Spy::get, Spy::wait, Spy::add,
+                           Spy::remove, nullptr, nullptr,  nullptr,  nullptr};
     gcoll_store *stores[kRanks] = {};
     std::atomic<uint32_t> joined{0}, intruded{0};
     std::vector<std::thread> threads;

@@ -1,5 +1,5 @@
 // test/netlab: hosts on one machine, what runs on them, and that nothing of them stays.
-#include "test/bench_support.h"
+#include "test/netlab_support.h"
 
 #include <net/if.h>
 #include <signal.h>
@@ -9,32 +9,7 @@
 
 namespace {
 
-using namespace bench_test;
-
-// Where no lab can be made, tests say why and are skipped.
-class Netlab : public testing::Test {
-  protected:
-    void SetUp() override {
-        outcome check = run({"check"}, {}, NETLAB);
-        if (check.status == 69) {
-            GTEST_SKIP() << check.err;
-        }
-        ASSERT_EQ(check.status, 0) << check.err;
-        EXPECT_EQ(check.out, "netlab: a lab can be made here\n");
-    }
-
-    // Labs' folders are made in it; none may stay.
-    folder temporary;
-
-    strings environment() const { return {"TMPDIR=" + temporary.path}; }
-    outcome lab(const strings &arguments) const { return run(arguments, environment(), NETLAB); }
-};
-
-// What one rank said.
-std::string said(const folder &place, int rank, const char *kind = "out") {
-    std::ifstream file(place.path + "/" + std::to_string(rank) + "." + kind);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
+using namespace netlab_test;
 
 // Processes that have the text in their environment.
 int processes_with(const std::string &text) {
@@ -78,22 +53,25 @@ TEST(NetlabFlags, MistakesAreNamed) {
         strings arguments;
         const char *says;
     } rows[] = {
-        {{"--hosts", "0", "true"}, "--hosts: found '0'"},
-        {{"--hosts", "251", "true"}, "--hosts: found '251'"},
-        {{"--hosts", "two", "true"}, "--hosts: found 'two'"},
-        {{"--rate", "abc", "true"}, "--rate: found 'abc'"},
-        {{"--rate", "1kbit", "true"}, "--rate: found '1kbit'"},
-        {{"--delay", "soon", "true"}, "--delay: found 'soon'"},
-        {{"--mtu", "100", "true"}, "--mtu: found '100'"},
-        {{"--burst", "2000", "true"}, "--burst: found '2000'"},
-        {{"--ranks-per-host", "-1", "true"}, "--ranks-per-host: found '-1'"},
-        {{"--limit", "", "true"}, "--limit: found ''"},
+        {{"--hosts", "0", "true"}, "--hosts: is '0'"},
+        {{"--hosts", "251", "true"}, "--hosts: is '251'"},
+        {{"--hosts", "two", "true"}, "--hosts: is 'two'"},
+        {{"--rate", "abc", "true"}, "--rate: is 'abc'"},
+        {{"--rate", "1kbit", "true"}, "--rate: is '1kbit'"},
+        {{"--delay", "soon", "true"}, "--delay: is 'soon'"},
+        {{"--mtu", "100", "true"}, "--mtu: is '100'"},
+        {{"--burst", "2000", "true"}, "--burst: is '2000'"},
+        {{"--ranks-per-host", "-1", "true"}, "--ranks-per-host: is '-1'"},
+        {{"--limit", "", "true"}, "--limit: is ''"},
+        {{"--limit", "60", "true"}, "--limit: is '60'; allowed is a time with its unit, as 90s, 10m or 2h"},
+        {{"--limit", "25h", "true"}, "--limit: is '25h'; allowed are 0s to 86400s"},
         {{"--hosts"}, "--hosts: a value is missing"},
         {{"--speed", "1", "true"}, "--speed: no such option"},
         {{"--once", "--output", "x", "true"}, "--once"},
         {{"--hosts", "2"}, "COMMAND: missing"},
         {{"each", "true"}, "each: is for commands within a lab"},
         {{"on", "0", "true"}, "on: is for commands within a lab"},
+        {{"path", "0", "1", "down"}, "path: is for commands within a lab"},
         {{"check", "it"}, "check: takes no arguments"},
     };
     for (const auto &row : rows) {
@@ -191,7 +169,7 @@ TEST_F(Netlab, OnceStartsOthers) {
     EXPECT_EQ(o.out, "host2\nhost1\nhost0\n");
     o = lab({"--once", "sh", "-c", "$NETLAB on 2 true"});
     EXPECT_EQ(o.status, 2);
-    EXPECT_TRUE(contains(o.err, "HOST: found '2'; allowed: 0 to 1")) << o.err;
+    EXPECT_TRUE(contains(o.err, "HOST: is '2'; allowed is 0 to 1")) << o.err;
 }
 
 TEST_F(Netlab, SeesNothingOfTheMachine) {
@@ -276,8 +254,8 @@ TEST_F(Netlab, TwoLabsKnowNothingOfEachOther) {
 
 TEST_F(Netlab, AKilledRankIsNamedByTheOthers) {
     folder place;
-    strings arguments = bench({"--hosts", "4", "--rate", "100mbit", "--limit", "40", "--output", place.path},
-                              "--bytes 4 --iterations 50 --timeout 5000", GCOLL_BENCH_FAULTY);
+    strings arguments = bench({"--hosts", "4", "--rate", "100mbit", "--limit", "40s", "--output", place.path},
+                              "--bytes 4 --iterations 50 --timeout 5s", GCOLL_BENCH_FAULTY);
     outcome o = run(arguments, {"TMPDIR=" + temporary.path, "GCOLL_BENCH_FAULT=kill"}, NETLAB);
     EXPECT_EQ(o.status, 1) << o.err;
     EXPECT_TRUE(contains(o.err, "rank 1, on host 1: killed by SIGKILL")) << o.err;
@@ -290,10 +268,10 @@ TEST_F(Netlab, AKilledRankIsNamedByTheOthers) {
 TEST_F(Netlab, ARankWhoseCableIsPulledIsNamedByTheOthers) {
     folder place;
     std::string script = "set -e; $NETLAB each --output '" + place.path + "' -- sh -c '" + one_rank +
-                         "--bytes 64Ki --time 30 --timeout 2000' & "
+                         "--bytes 64Ki --time 30s --timeout 2s' & "
                          "until grep -q gcoll_bench '" +
                          place.path + "/0.out'; do sleep 0.02; done; $NETLAB link 2 down; wait $!";
-    outcome o = run({"--hosts", "4", "--rate", "100mbit", "--limit", "40", "--once", "sh", "-c", script},
+    outcome o = run({"--hosts", "4", "--rate", "100mbit", "--limit", "40s", "--once", "sh", "-c", script},
                     {"TMPDIR=" + temporary.path, std::string("BENCH=") + GCOLL_BENCH}, NETLAB);
     EXPECT_EQ(o.status, 1) << o.err;
     for (int rank : {0, 1, 3}) {
@@ -306,7 +284,7 @@ TEST_F(Netlab, ARankWhoseCableIsPulledIsNamedByTheOthers) {
 // --------------------------------------------------------------------------------------------------
 
 TEST_F(Netlab, TheLimitEndsIt) {
-    outcome o = lab({"--hosts", "2", "--limit", "1", "sleep", "1000"});
+    outcome o = lab({"--hosts", "2", "--limit", "1s", "sleep", "1000"});
     EXPECT_EQ(o.status, 124);
     EXPECT_TRUE(contains(o.err, "--limit: not done within 1 s")) << o.err;
     EXPECT_TRUE(temporary.empty());

@@ -46,15 +46,28 @@ void Check(const std::string &algorithm, const gcoll_problem &problem, const std
     ASSERT_TRUE(run.Run()) << run.error;
     std::vector<int64_t> expected = Expected(problem);
     for (uint32_t rank = 0; rank < problem.size; rank++)
-        for (uint32_t k = 0; k < problem.buffers; k++)
-            ASSERT_EQ(expected, run.out[rank][k]) << "rank " << rank << " buffer " << k;
+        for (uint32_t k = 0; k < problem.buffers; k++) {
+            gcoll_problem mine = problem;
+            mine.rank = rank;
+            // Of what a block is written to, the rest must still be as it was: in place the input.
+            std::vector<int64_t> want = expected;
+            if (problem.collective == GCOLL_REDUCE_SCATTER) {
+                const uint64_t begin = gcoll_block_begin(&mine, rank), count = gcoll_block_count(&mine, rank);
+                const uint64_t at = gcoll_problem_out_shift(&mine);
+                for (uint64_t e = 0; e < problem.count; e++)
+                    want[e] = e >= at && e < at + count ? expected[begin + e - at]
+                              : problem.in_place        ? Value(rank, k, e)
+                                                        : run.out[rank][k][e];
+            }
+            ASSERT_EQ(want, run.out[rank][k]) << "rank " << rank << " buffer " << k;
+        }
 }
 
 TEST(Passes, ResultsOfEveryCombination) {
     uint32_t seed = 0;
     for (const gcoll_algorithm *const *row = gcoll_algorithms; *row; row++) {
         const gcoll_algorithm *a = *row;
-        if (a->collective != GCOLL_ALLREDUCE && a->collective != GCOLL_BROADCAST)
+        if (!gcoll_collective_takes_buffers(a->collective))
             continue;
         for (uint32_t size : {1u, 2u, 3u, 4u, 7u})
             for (uint64_t count : {0u, 1u, 5u, 29u})
@@ -65,7 +78,7 @@ TEST(Passes, ResultsOfEveryCombination) {
                         problem.segment = segment;
                         problem.buffers = buffers;
                         problem.in_place = ++seed % 2;
-                        problem.average = a->collective == GCOLL_ALLREDUCE && seed % 3 == 0;
+                        problem.average = a->collective != GCOLL_BROADCAST && seed % 3 == 0;
                         SetFallbacks(&problem, a);
                         if (a->options && std::string(a->options[0].name) == "r")
                             problem.option[0] = seed % 4;
@@ -209,14 +222,15 @@ TEST(Passes, ArgumentsAreChecked) {
     EXPECT_EQ(GCOLL_ERR_INVALID, gcoll_pass_split(plan.get(), 0, &made));
     EXPECT_EQ(GCOLL_ERR_UNSUPPORTED, gcoll_pass_split(plan.get(), 1, &made));
     EXPECT_NE(nullptr, strstr(gcoll_last_error(), "larger")) << gcoll_last_error();
-    EXPECT_EQ(GCOLL_ERR_INVALID, gcoll_pass_buffers(plan.get(), 0, &made));
-    EXPECT_EQ(GCOLL_ERR_INVALID, gcoll_pass_buffers(plan.get(), GCOLL_MAX_BUFFERS + 1, &made));
+    EXPECT_EQ(GCOLL_ERR_INVALID, gcoll_pass_buffers(plan.get(), 0, false, &made));
+    EXPECT_EQ(GCOLL_ERR_INVALID, gcoll_pass_buffers(plan.get(), GCOLL_MAX_BUFFERS + 1, false, &made));
     EXPECT_EQ(GCOLL_ERR_INVALID, gcoll_pass_average(plan.get(), 0, &made));
     EXPECT_EQ(nullptr, made);
-    ASSERT_EQ(GCOLL_OK, gcoll_pass_buffers(plan.get(), 3, &made));
+    EXPECT_EQ(GCOLL_ERR_INVALID, gcoll_pass_buffers(plan.get(), 3, true, &made)); // planned out of place
+    ASSERT_EQ(GCOLL_OK, gcoll_pass_buffers(plan.get(), 3, false, &made));
     Plan multi(made);
     gcoll_plan *again = nullptr;
-    EXPECT_EQ(GCOLL_ERR_INVALID, gcoll_pass_buffers(multi.get(), 3, &again));
+    EXPECT_EQ(GCOLL_ERR_INVALID, gcoll_pass_buffers(multi.get(), 3, false, &again));
     EXPECT_EQ(nullptr, again);
 }
 

@@ -1,6 +1,6 @@
 // test/plan_runner.h - runs the plans of all ranks on plain vectors, naively, by the rules in
-// gcoll/plan/plan.h and in the hardest order they allow: a message moves only when both ends may start, ready
-// steps run in random order.
+// gcoll/plan/steps.h and in the hardest order they allow: a message moves only when both ends may start,
+// ready steps run in random order.
 #ifndef GCOLL_TEST_PLAN_RUNNER_H
 #define GCOLL_TEST_PLAN_RUNNER_H
 

@@ -22,5 +22,5 @@ endforeach()
 
 gcoll_test(plan_tool_test SOURCES plan_tool_test.cc plan_tool_verify_test.cc plan_tool_device_test.cc)
 target_link_libraries(plan_tool_test PRIVATE PkgConfig::json_c)
-target_compile_definitions(plan_tool_test PRIVATE ${plan_tool_definitions})
+target_compile_definitions(plan_tool_test PRIVATE ${plan_tool_definitions} SOURCE="${PROJECT_SOURCE_DIR}")
 add_dependencies(plan_tool_test gcoll_plan_tool example_planner ${plan_tool_plugins})

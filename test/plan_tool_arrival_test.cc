@@ -13,9 +13,9 @@ outcome arrival(int ranks, const strings &more) {
     strings all = {"arrival",
                    "--ranks=" + std::to_string(ranks),
                    "--bytes=" + std::to_string(4 * ranks),
-                   "--alpha-us=0",
-                   "--beta-ns=250000",
-                   "--gamma-ns=0",
+                   "--alpha=0us",
+                   "--beta=250000ns",
+                   "--gamma=0ns",
                    "--format=json",
                    "--algorithm=ring,sorted_linear_tree,pre_reduced_ring"};
     all.insert(all.end(), more.begin(), more.end());
@@ -35,7 +35,7 @@ std::map<std::string, Row> rows(const outcome &o) {
 
 // Two ranks, one late by 5 ms: both exchange halves when it has come, twice.
 TEST(Arrival, MeasuresFromOwnMeanAndLastArrival) {
-    auto found = rows(arrival(2, {"--arrival=one-late:5:1"}));
+    auto found = rows(arrival(2, {"--arrival=one-late:5ms:1"}));
     EXPECT_NEAR(found["ring"]["elapsed_us"], (7 + 2) / 2., 1e-6);
     EXPECT_NEAR(found["ring"]["from_mean_us"], 7 - 2.5, 1e-6);
     EXPECT_NEAR(found["ring"]["from_last_us"], 2, 1e-6);
@@ -49,7 +49,8 @@ TEST(Arrival, TheSearchFindsTheKnownBestOfFewRanks) {
         int ranks;
         const char *how;
         double best_ms;
-    } known[] = {{2, "one-late:5:1", 4.5}, {3, "one-late:3:2", 3 * 2 / 3. + 4}, {4, "one-late:2:0", 7.25}};
+    } known[] = {
+        {2, "one-late:5ms:1", 4.5}, {3, "one-late:3ms:2", 3 * 2 / 3. + 4}, {4, "one-late:2ms:0", 7.25}};
     for (const auto &k : known)
         for (const char *tries : {"--tries=2000", "--tries=60"}) { // all; some, where all are more than that
             auto found = rows(arrival(k.ranks, {std::string("--arrival=") + k.how, tries}));
@@ -61,7 +62,7 @@ TEST(Arrival, TheSearchFindsTheKnownBestOfFewRanks) {
 
 // Whatever the pattern, what is found is no worse than what the search began with, and the same each time.
 TEST(Arrival, TheSearchIsNeverWorseThanThePlannersAndRepeats) {
-    for (const char *how : {"rand-late:4:1", "rand-late:9:2", "linear:6"}) {
+    for (const char *how : {"rand-late:4ms:1", "rand-late:9ms:2", "linear:6ms"}) {
         const strings flags = {std::string("--arrival=") + how, "--tries=300", "--operations=2"};
         const outcome o = arrival(6, flags);
         auto found = rows(o);
@@ -93,7 +94,7 @@ TEST(Arrival, OperationsAreAveraged) {
 // What planners are told wrong costs those that listen, and the ring does not.
 TEST(Arrival, ErrorsAreToldToPlannersOnly) {
     auto right = rows(arrival(8, {"--arrival=none"}));
-    auto wrong = rows(arrival(8, {"--arrival=none", "--error-ms=5"}));
+    auto wrong = rows(arrival(8, {"--arrival=none", "--error=5ms"}));
     EXPECT_EQ(right["ring"], wrong["ring"]);
     EXPECT_EQ(right["ring"], right["pre_reduced_ring"]);
     EXPECT_GT(wrong["pre_reduced_ring"]["elapsed_us"], right["pre_reduced_ring"]["elapsed_us"] + 0.9);
@@ -106,8 +107,8 @@ TEST(Arrival, MistakesAreNamed) {
     } mistakes[] = {
         {{"--ranks=2,3"}, "arrival takes one number of --ranks"},
         {{"--tries=5", "--collective=reduce", "--algorithm=binomial"}, "--tries: what is searched"},
-        {{"--operations=0"}, "--operations: found '0'"},
-        {{"--arrival=one-late:1:9"}, "found rank 9; allowed with 4 ranks: 0 to 3"}};
+        {{"--operations=0"}, "--operations: is '0'"},
+        {{"--arrival=one-late:1ms:9"}, "has rank 9; allowed with 4 ranks is 0 to 3"}};
     for (const auto &m : mistakes) {
         const outcome o = arrival(4, m.flags);
         EXPECT_EQ(o.status, 2) << m.said;
@@ -116,7 +117,7 @@ TEST(Arrival, MistakesAreNamed) {
 }
 
 TEST(Arrival, TheTableHasTheRing) {
-    const outcome o = arrival(4, {"--arrival=one-late:2:0", "--tries=2000", "--format=table"});
+    const outcome o = arrival(4, {"--arrival=one-late:2ms:0", "--tries=2000", "--format=table"});
     EXPECT_TRUE(contains(o.out, "# best of all rings:\n#   order 1 2 3 0\n#   lead  1 1 0 0\n")) << o.out;
     EXPECT_TRUE(contains(o.out, "       7.2500        7.5000        6.0000    1.000  best_ring_found"))
         << o.out;

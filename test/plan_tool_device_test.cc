@@ -25,38 +25,40 @@ TEST(DeviceMemory, MistakesAreNamed) {
         const char *said;
     };
     for (const row &x : {
-             row{{"stats", "--ranks=4", "--memory=gpu"}, "--memory: found 'gpu'; allowed: host, device"},
-             row{{"stats", "--ranks=4", "--local=gpu"},
-                 "--local: found 'gpu'; allowed: auto, host, device, peer"},
+             row{{"stats", "--ranks=4", "--memory=gpu"},
+                 "--memory: is 'gpu'; allowed is one of host, device"},
+             row{{"stats", "--ranks=4", "--local-reduction=gpu"},
+                 "--local-reduction: is 'gpu'; allowed is one of auto, host, device, peer"},
              row{{"stats", "--ranks=4", "--algorithm=ring", "--whole"},
                  "--whole: there are no buffers in device memory; give --memory device"},
-             row{{"stats", "--ranks=4", "--algorithm=ring", "--local=peer"},
-                 "--local: there are no buffers in device memory; give --memory device"},
+             row{{"stats", "--ranks=4", "--algorithm=ring", "--local-reduction=peer"},
+                 "--local-reduction: there are no buffers in device memory; give --memory device"},
              row{{"stats", "--ranks=4", "--algorithm=cuda_ring", "--memory=host", "--inputs=2",
                   "--devices=2"},
                  "--devices: there are no buffers in device memory; give --memory device"},
-             row{{"stats", "--ranks=4", "--algorithm=cuda_ring", "--local=device"},
-                 "--local: cuda_ring says by itself how it stages"},
+             row{{"stats", "--ranks=4", "--algorithm=cuda_ring", "--local-reduction=device"},
+                 "--local-reduction: cuda_ring says by itself how it stages"},
              row{{"stats", "--ranks=4", "--memory=device", "--inputs=2", "--devices=3"},
-                 "--devices: found 3; allowed: 1 to --inputs, 2"},
+                 "--devices: is 3; allowed is 1 to --inputs, 2"},
              row{{"verify", "--algorithm=ring", "--ranks=3", "--devices=2", "--inputs=2"},
                  "--devices: there are no buffers in device memory; give --memory device"},
-             row{{"verify", "--algorithm=ring", "--ranks=3", "--local=peer"},
-                 "--local: there are no buffers in device memory; give --memory device"},
+             row{{"verify", "--algorithm=ring", "--ranks=3", "--local-reduction=peer"},
+                 "--local-reduction: there are no buffers in device memory; give --memory device"},
              row{{"verify", "--algorithm=ring", "--ranks=3", "--whole"},
                  "--whole: there are no buffers in device memory; give --memory device"},
              row{{"verify", "--ranks=3", "--whole"},
                  "--whole: there are no buffers in device memory; give --memory device"},
              row{{"verify", "--algorithm=ring,cuda_ring", "--ranks=3", "--memory=device", "--whole"},
                  "--whole: cuda_ring says by itself how it stages; allowed for all others"},
-             row{{"compare", "--algorithm=cuda_ring", "--ranks=3", "--memory=device", "--local=host"},
-                 "--local: cuda_ring says by itself how it stages; allowed for all others"},
-             row{{"compare", "--ranks=3", "--local=peer"},
-                 "--local: there are no buffers in device memory; give --memory device"},
+             row{{"compare", "--algorithm=cuda_ring", "--ranks=3", "--memory=device",
+                  "--local-reduction=host"},
+                 "--local-reduction: cuda_ring says by itself how it stages; allowed for all others"},
+             row{{"compare", "--ranks=3", "--local-reduction=peer"},
+                 "--local-reduction: there are no buffers in device memory; give --memory device"},
              row{{"arrival", "--algorithm=ring", "--ranks=3", "--whole"},
                  "--whole: there are no buffers in device memory; give --memory device"},
-             row{{"compare", "--ranks=4", "--by=formula", "--device-in-ns=1"},
-                 "--device-in-ns: found with --by formula, which does not know of it"},
+             row{{"compare", "--ranks=4", "--by=formula", "--device-in=1ns"},
+                 "--device-in: found with --by formula, which does not know of it"},
          }) {
         outcome o = plan(x.arguments);
         EXPECT_EQ(o.status, 2) << o.err;
@@ -70,9 +72,10 @@ TEST(DeviceMemory, StatsCountWhatCrosses) {
         int in, out, folded, reduced;
     };
     // Four buffers of 12, a ring of three that reduces 8 of the 12 elements on each rank.
-    for (const row &x : {row{{"--local=host"}, 48, 48, 0, 8 + 36},
-                         row{{"--local=device"}, 24, 24, 24, 8 + 12}, row{{"--local=peer"}, 12, 12, 36, 8},
-                         row{{}, 24, 24, 24, 8 + 12}, row{{"--local=peer", "--whole"}, 12, 12, 36, 8}}) {
+    for (const row &x : {row{{"--local-reduction=host"}, 48, 48, 0, 8 + 36},
+                         row{{"--local-reduction=device"}, 24, 24, 24, 8 + 12},
+                         row{{"--local-reduction=peer"}, 12, 12, 36, 8}, row{{}, 24, 24, 24, 8 + 12},
+                         row{{"--local-reduction=peer", "--whole"}, 12, 12, 36, 8}}) {
         strings all = {"stats",      "--algorithm=ring", "--ranks=3",       "--count=12",
                        "--inputs=4", "--devices=2",      "--memory=device", "--format=json"};
         all.insert(all.end(), x.more.begin(), x.more.end());
@@ -121,7 +124,7 @@ TEST(DeviceMemory, AllMeansThoseThatLeaveStagingToFlags) {
              {"verify", "--collective=allreduce", "--ranks=2", "--count=4", "--memory=device"},
              {"compare", "--ranks=2", "--bytes=16", "--memory=device"},
              {"arrival", "--ranks=2", "--bytes=16", "--memory=device"}})
-        for (const char *flag : {"", "--local=peer", "--whole"}) {
+        for (const char *flag : {"", "--local-reduction=peer", "--whole"}) {
             strings all = arguments;
             all.push_back("--format=json");
             if (*flag)
@@ -134,7 +137,7 @@ TEST(DeviceMemory, AllMeansThoseThatLeaveStagingToFlags) {
 }
 
 double time_of(strings arguments) {
-    const strings common = {"simulate", "--format=json", "--alpha-us=10", "--beta-ns=1", "--gamma-ns=0"};
+    const strings common = {"simulate", "--format=json", "--alpha=10us", "--beta=1ns", "--gamma=0ns"};
     arguments.insert(arguments.begin(), common.begin(), common.end());
     outcome o = plan(arguments);
     EXPECT_EQ(o.status, 0) << o.err;
@@ -147,18 +150,18 @@ TEST(DeviceMemory, TheSimulatorHasItsNumbers) {
                    "--algorithm=cuda_broadcast_one_to_all",
                    "--ranks=2",
                    "--bytes=10000",
-                   "--device-alpha-us=5",
-                   "--device-in-ns=2",
-                   "--device-out-ns=3"};
+                   "--device-alpha=5us",
+                   "--device-in=2ns",
+                   "--device-out=3ns"};
     EXPECT_NEAR(time_of(one), (5 + 20) + (10 + 10) + (5 + 30), 1e-6);
     // Two buffers are read and one is written; then one copy reads one and writes one.
     strings alone = {"--algorithm=cuda_halving_doubling", "--ranks=1", "--bytes=10000", "--inputs=2",
-                     "--device-within-ns=1"};
+                     "--device-within=1ns"};
     EXPECT_NEAR(time_of(alone), 30 + 20, 1e-6);
     // Of two variants the pipelined one is faster.
     auto variant = [](const char *name) {
         return time_of(
-            {"--algorithm", name, "--ranks=4", "--bytes=16Mi", "--device-in-ns=0.5", "--device-out-ns=0.5"});
+            {"--algorithm", name, "--ranks=4", "--bytes=16Mi", "--device-in=0.5ns", "--device-out=0.5ns"});
     };
     EXPECT_LT(variant("cuda_halving_doubling_pipelined"), 0.8 * variant("cuda_halving_doubling"));
 }
@@ -194,7 +197,7 @@ TEST(DeviceMemory, TheTimelineHasLanesOfDevices) {
 
 TEST(DeviceMemory, PicturesHaveLanes) {
     const strings common = {
-        "draw", "--ranks=4", "--count=4Ki", "--device-in-ns=1", "--device-out-ns=1", "--device-within-ns=1"};
+        "draw", "--ranks=4", "--count=4Ki", "--device-in=1ns", "--device-out=1ns", "--device-within=1ns"};
     auto with = [&](const strings &more) {
         strings all = common;
         all.insert(all.end(), more.begin(), more.end());
@@ -219,12 +222,13 @@ TEST(DeviceMemory, PicturesHaveLanes) {
     // The width stands for as long as is asked, or for all there is.
     const std::string plain = with({"--algorithm=ring", "--memory=device"});
     EXPECT_FALSE(contains(plain, ">100000<"));
-    EXPECT_TRUE(contains(with({"--algorithm=ring", "--memory=device", "--span-us=100000"}), ">100000<"));
-    EXPECT_EQ(with({"--algorithm=ring", "--memory=device", "--span-us=1"}), plain);
+    EXPECT_TRUE(contains(with({"--algorithm=ring", "--memory=device", "--span=100000us"}), ">100000<"));
+    EXPECT_EQ(with({"--algorithm=ring", "--memory=device", "--span=1us"}), plain);
     outcome o =
         plan({"draw", "--algorithm=ring", "--memory=device", "--inputs=12", "--devices=6", "--ranks=2"});
     EXPECT_EQ(o.status, 1);
-    EXPECT_TRUE(contains(o.err, "--devices: found more than a picture has lanes for; allowed: 4")) << o.err;
+    EXPECT_TRUE(contains(o.err, "--devices: is more than a picture has lanes for; allowed is up to 4"))
+        << o.err;
 }
 
 } // namespace

@@ -1,8 +1,10 @@
 // gcoll_plan as its users run it: what it prints and draws, and what it says of bad command lines.
 #include "test/program.h"
 
+#include <filesystem>
 #include <map>
 #include <set>
+#include <sstream>
 
 namespace {
 
@@ -22,16 +24,16 @@ TEST(CommandLine, MistakesAreNamed) {
     };
     for (const row &x : {
              row{{"frob"},
-                 "unknown subcommand 'frob'; allowed: list, verify, stats, show, draw, explain, simulate"},
+                 "unknown subcommand 'frob'; allowed are list, verify, stats, show, draw, explain, simulate"},
              row{{"stats", "--rank=1"},
-                 "unknown argument '--rank'; allowed: --collective, --algorithm, --ranks"},
-             row{{"stats"}, "--ranks: is missing; allowed: 1 to 1048576"},
+                 "unknown argument '--rank'; allowed are --collective, --algorithm, --ranks"},
+             row{{"stats"}, "--ranks: is missing; allowed is 1 to 1048576"},
              row{{"stats", "--ranks"}, "--ranks: needs a value: --ranks LIST"},
-             row{{"stats", "--ranks=0"}, "--ranks: found 0 in '0'; allowed: 1 to 1048576"},
-             row{{"stats", "--ranks=5-3"}, "--ranks: found '5-3'; allowed: a size"},
-             row{{"stats", "--ranks=4", "--in-place=yes"}, "--in-place: found 'yes'; it takes no value"},
+             row{{"stats", "--ranks=0"}, "--ranks: has 0; allowed is 1 to 1048576"},
+             row{{"stats", "--ranks=5-3"}, "--ranks: is '5-3'; allowed is a size"},
+             row{{"stats", "--ranks=4", "--in-place=yes"}, "--in-place: is 'yes'; the flag takes no value"},
              row{{"stats", "--ranks=4", "--collective=all"},
-                 "--collective: found 'all'; allowed: one of them"},
+                 "--collective: is 'all'; allowed is one of them"},
              row{{"list", "--collective=sum"}, "collective: is 'sum'; allowed are allreduce, broadcast,"},
              row{{"stats", "--ranks=4", "--algorithm=rung"},
                  "--algorithm: algorithm 'rung' is none of allreduce; allowed"},
@@ -40,69 +42,71 @@ TEST(CommandLine, MistakesAreNamed) {
              row{{"stats", "--ranks=4", "--algorithm=group_butterfly:r=21"},
                  "option r is '21', allowed are -1 to 20"},
              row{{"stats", "--ranks=4", "--type=float"}, "--type: type \"float\" is none of"},
-             row{{"stats", "--ranks=4", "--format=xml"}, "--format: found 'xml'; allowed: table, json"},
-             row{{"stats", "--ranks=4", "--root=1"}, "--root: found 1, but allreduce has no root"},
+             row{{"stats", "--ranks=4", "--format=xml"}, "--format: is 'xml'; allowed is one of table, json"},
+             row{{"stats", "--ranks=4", "--root=1"}, "--root: is 1, but allreduce has no root"},
              row{{"stats", "--ranks=4", "--exchanges=2"},
-                 "--exchanges: found 2, but allreduce has no number of exchanges"},
+                 "--exchanges: is 2, but allreduce has no number of exchanges"},
              row{{"stats", "--ranks=4", "--collective=pairwise_exchange", "--exchanges=33"},
-                 "--exchanges: found '33'; allowed: a whole number from 1 to 32"},
+                 "--exchanges: is '33'; allowed is a whole number from 0 to 32"},
              row{{"stats", "--ranks=4", "--collective=broadcast", "--root=4"},
-                 "allowed with 4 ranks: 0 to 3"},
+                 "allowed with 4 ranks is 0 to 3"},
              row{{"stats", "--ranks=4", "--collective=alltoall", "--in-place"},
                  "--in-place: alltoall has none"},
-             row{{"verify", "--algorithm=rung"},
-                 "--algorithm: found 'rung', which is none of any collective"},
+             row{{"verify", "--algorithm=rung"}, "--algorithm: is 'rung', which is none of any collective"},
              row{{"verify", "--algorithm=ring:x=1"}, "--algorithm: ring has no option 'x'"},
-             row{{"verify", "--root=most"}, "--root: found 'most'; allowed: some, all, or a rank"},
-             row{{"verify", "--ranks=2,3", "--root=2"}, "--root: found 2; allowed with 2 ranks: 0 to 1"},
-             row{{"verify", "--jobs=0"}, "--jobs: found '0'; allowed: a whole number from 1 to"},
-             row{{"show", "--ranks=3", "--rank=3"}, "--rank: found 3; allowed with 3 ranks: 0 to 2, all"},
+             row{{"verify", "--root=most"}, "--root: is 'most'; allowed is one of some, all, or a rank"},
+             row{{"verify", "--ranks=2,3", "--root=2"}, "--root: is 2; allowed with 2 ranks is 0 to 1"},
+             row{{"verify", "--jobs=0"}, "--jobs: is '0'; allowed is a whole number from 1 to"},
+             row{{"show", "--ranks=3", "--rank=3"}, "--rank: is 3; allowed with 3 ranks is 0 to 2, all"},
              row{{"show", "--ranks=3,4"}, "show takes one number of --ranks"},
-             row{{"draw", "--ranks=65"}, "--ranks: found 65; allowed for draw: 1 to 64"},
+             row{{"draw", "--ranks=65"}, "--ranks: is 65; allowed for draw is 1 to 64"},
              row{{"draw", "--ranks=3,4"}, "draw takes one number of --ranks"},
              row{{"simulate", "--ranks=4", "--arrival=late"},
-                 "allowed: none, one-late:MS[:RANK], rand-late:MS[:SEED], linear:MS, trace:FILE"},
-             row{{"simulate", "--ranks=4", "--arrival=one-late:5:4"},
-                 "found rank 4; allowed with 4 ranks: 0 to 3"},
-             row{{"simulate", "--ranks=4", "--arrival=one-late:5:x"}, "found 'x'"},
-             row{{"simulate", "--ranks=4", "--alpha-us=-1"},
-                 "--alpha-us: found '-1'; allowed: a number from 0 to"},
-             row{{"simulate", "--ranks=4", "--alpha-us=5", "--overhead-us=6"},
-                 "--overhead-us: found 6; allowed: 0 to"},
-             row{{"simulate", "--ranks=4", "--node-ports=1"},
-                 "--node-ports: there are no hosts of several ranks"},
+                 "allowed is one of none, one-late:TIME[:RANK], rand-late:TIME[:SEED], linear:TIME, "
+                 "trace:FILE"},
+             row{{"simulate", "--ranks=4", "--arrival=one-late:5ms:4"},
+                 "has rank 4; allowed with 4 ranks is 0 to 3"},
+             row{{"simulate", "--ranks=4", "--arrival=one-late:5ms:x"}, "is 'x'"},
+             row{{"simulate", "--ranks=4", "--alpha=-1us"},
+                 "--alpha: is '-1us'; allowed is a time with its unit, as 500ms, 3s or 2m"},
+             row{{"simulate", "--ranks=4", "--alpha=6"}, "--alpha: is '6'; allowed is a time with its unit"},
+             row{{"simulate", "--ranks=4", "--alpha=1e6s"},
+                 "--alpha: is '1e6s'; allowed is a time from 0s to"},
+             row{{"simulate", "--ranks=4", "--alpha=5us", "--overhead=6us"},
+                 "--overhead: is 6; allowed is 0 to"},
+             row{{"simulate", "--ranks=4", "--host-ports=1"},
+                 "--host-ports: there are no hosts of several ranks"},
              row{{"simulate", "--ranks=4,5", "--timeline=/dev/null"}, "--timeline: is of one case"},
              row{{"compare", "--ranks=4", "--plot=x.pdf"},
-                 "--plot: found 'x.pdf'; allowed: a file that ends in .svg"},
+                 "--plot: is 'x.pdf'; allowed is a file that ends in .svg"},
              row{{"compare", "--ranks=4", "--plot=x\ny.svg"}, "whose name has no control characters"},
              row{{"stats", "--ranks=4", "--algorithm=ring,circulant"},
-                 "--algorithm: found 'ring,circulant'; allowed: one of them; only verify, compare "
+                 "--algorithm: is 'ring,circulant'; allowed is one of them; only verify, compare "
                  "and arrival take a list"},
-             row{{"stats", "--ranks=4", "--algorithm=all"}, "--algorithm: found 'all'; allowed: one of them"},
+             row{{"stats", "--ranks=4", "--algorithm=all"}, "--algorithm: is 'all'; allowed is one of them"},
              row{{"stats", "--ranks=4", "--collective=reduce", "--inputs=3"},
-                 "--inputs: found 3; allowed for reduce: 1"},
-             row{{"verify", "--collective=reduce", "--inputs=3"}, "--inputs: found 3; allowed for reduce: 1"},
-             row{{"verify", "--collective=broadcast", "--average"}, "--average: broadcast reduces nothing"},
-             row{{"verify", "--collective=allreduce", "--root=1"},
-                 "--root: found 1, but allreduce has no root"},
-             row{{"explain", "--ranks=4", "--ranks-per-node=2"}, "unknown argument '--ranks-per-node'"},
-             row{{"compare", "--ranks=4", "--by=formula", "--arrival=one-late:1"},
+                 "--inputs: is 3; allowed for reduce is 1"},
+             row{{"verify", "--collective=reduce", "--inputs=3"}, "--inputs: is 3; allowed for reduce is 1"},
+             row{{"verify", "--collective=broadcast", "--op=avg"}, "--op: broadcast reduces nothing"},
+             row{{"verify", "--collective=allreduce", "--root=1"}, "--root: is 1, but allreduce has no root"},
+             row{{"explain", "--ranks=4", "--ranks-per-host=2"}, "unknown argument '--ranks-per-host'"},
+             row{{"compare", "--ranks=4", "--by=formula", "--arrival=one-late:1ms"},
                  "--arrival: found with --by formula"},
              row{{"compare", "--ranks=4", "--by=formula", "--surprise"},
                  "--surprise: found with --by formula"},
              row{{"compare", "--ranks=4", "--by=formula", "--ports=2"}, "--ports: found with --by formula"},
-             row{{"compare", "--ranks=4", "--by=formula", "--overhead-us=2"},
-                 "--overhead-us: found with --by formula"},
+             row{{"compare", "--ranks=4", "--by=formula", "--overhead=2us"},
+                 "--overhead: found with --by formula"},
              row{{"compare", "--ranks=4", "--by=formula", "--eager-bytes=2"},
                  "--eager-bytes: found with --by formula"},
-             row{{"compare", "--ranks=4", "--by=formula", "--ranks-per-node=2", "--host-alpha-us=2"},
-                 "--host-alpha-us: found with --by formula"},
-             row{{"compare", "--ranks=4", "--by=formula", "--ranks-per-node=2", "--host-beta-ns=2"},
-                 "--host-beta-ns: found with --by formula"},
-             row{{"compare", "--ranks=4", "--by=formula", "--ranks-per-node=2", "--node-ports=2"},
-                 "--node-ports: found with --by formula"},
+             row{{"compare", "--ranks=4", "--by=formula", "--ranks-per-host=2", "--host-alpha=2us"},
+                 "--host-alpha: found with --by formula"},
+             row{{"compare", "--ranks=4", "--by=formula", "--ranks-per-host=2", "--host-beta=2ns"},
+                 "--host-beta: found with --by formula"},
+             row{{"compare", "--ranks=4", "--by=formula", "--ranks-per-host=2", "--host-ports=2"},
+                 "--host-ports: found with --by formula"},
              row{{"explain", "--ranks=4", "--memory-limit=2"},
-                 "--memory-limit: found 2; allowed: at least an element"},
+                 "--memory-limit: is 2; allowed is at least an element"},
          }) {
         outcome o = plan(x.arguments);
         EXPECT_EQ(o.status, 2) << x.said;
@@ -121,6 +125,44 @@ TEST(CommandLine, HelpIsOfTheSubcommand) {
         EXPECT_EQ(contains(o.out, "--arrival"), contains("stats show draw simulate compare arrival", command))
             << command;
     }
+}
+
+// The words of each line "  gcoll_plan ..." below "Example" in a help.
+std::vector<strings> examples_of(const std::string &help) {
+    std::vector<strings> found;
+    std::istringstream lines(help.substr(help.find("Example")));
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream words(line);
+        std::string word;
+        words >> word;
+        if (word != "gcoll_plan" || line.compare(0, 2, "  ") != 0)
+            continue;
+        found.emplace_back();
+        while (words >> word)
+            found.back().push_back(word);
+    }
+    return found;
+}
+
+TEST(CommandLine, ExamplesOfTheHelpsRun) {
+    const std::vector<strings> all = examples_of(plan({"--help"}).out);
+    EXPECT_EQ(all.size(), 9u);
+    char folder[] = "/tmp/gcoll-plan-examples-XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    const std::string before = std::filesystem::current_path();
+    std::filesystem::current_path(folder); // where some write pictures
+    for (const strings &example : all) {
+        strings arguments = example;
+        for (std::string &word : arguments)
+            if (word == "1-64,100,127") // of verify, which takes a minute
+                word = "1-3";
+        outcome o = plan(arguments);
+        const bool cannot_plot = contains(o.err, "there is no gnuplot here"); // which is optional
+        EXPECT_EQ(o.status, cannot_plot ? 1 : 0) << example[0] << ": " << o.err;
+        EXPECT_EQ(examples_of(plan({example[0], "--help"}).out), std::vector<strings>{example});
+    }
+    std::filesystem::current_path(before);
+    std::filesystem::remove_all(folder);
 }
 
 TEST(CommandLine, OutputThatCannotBeWritten) {
@@ -176,7 +218,7 @@ TEST(Show, ARingOfThree) {
 
 TEST(Explain, TheChosenOneIsTheCheapestThatServes) {
     for (const char *bytes : {"64", "1Mi"}) {
-        outcome o = plan({"explain", "--ranks=24", "--bytes", bytes, "--rank-identical", "--format=json"});
+        outcome o = plan({"explain", "--ranks=24", "--bytes", bytes, "--format=json"});
         ASSERT_EQ(o.status, 0) << o.err;
         std::vector<json> found = records(o);
         ASSERT_GE(found.size(), 3u);
@@ -197,7 +239,7 @@ TEST(Explain, TheChosenOneIsTheCheapestThatServes) {
 
 // The formula of the ring, by hand: 14 messages of an eighth of 8000 bytes, half of them reduced.
 TEST(Explain, CostsOfTheRing) {
-    outcome o = plan({"explain", "--ranks=8", "--bytes=8000", "--alpha-us=10", "--beta-ns=2", "--gamma-ns=1",
+    outcome o = plan({"explain", "--ranks=8", "--bytes=8000", "--alpha=10us", "--beta=2ns", "--gamma=1ns",
                       "--format=json"});
     ASSERT_EQ(o.status, 0) << o.err;
     bool found = false;
@@ -205,11 +247,32 @@ TEST(Explain, CostsOfTheRing) {
         if (text(r, "algorithm") == "ring") {
             found = true;
             EXPECT_NEAR(number(r, "time_us"), 14 * (10 + 2.0) + 7 * 1.0, 1e-9);
-            EXPECT_EQ(number(r, "steps"), 14);
+            EXPECT_EQ(number(r, "turns"), 14);
             EXPECT_EQ(number(r, "sent_bytes"), 14000);
             EXPECT_EQ(number(r, "reduced_bytes"), 7000);
         }
     EXPECT_TRUE(found);
+}
+
+// auto keeps the bits as the library does by default; what is named does as it can.
+TEST(Explain, SameSaysWhatAutoMayTake) {
+    const auto chosen = [](const char *same) {
+        strings command = {"explain", "--ranks=5", "--bytes=64", "--format=json"};
+        if (same)
+            command.push_back(std::string("--same=") + same);
+        return text(records(plan(command)).at(0), "algorithm");
+    };
+    EXPECT_EQ(chosen(nullptr), "recursive_doubling");
+    EXPECT_EQ(chosen("ranks"), chosen(nullptr));
+    EXPECT_EQ(chosen("runs"), chosen(nullptr));
+    EXPECT_EQ(chosen("nowhere"), "group_butterfly:r=3");
+    EXPECT_EQ(plan({"stats", "--algorithm=ring_full", "--ranks=5"}).status, 0);
+    outcome o = plan({"stats", "--algorithm=ring_full", "--ranks=5", "--same=ranks"});
+    EXPECT_NE(o.status, 0);
+    EXPECT_TRUE(contains(o.err, "--same: sums of ring_full by 5 ranks may differ")) << o.err;
+    o = plan({"explain", "--ranks=5", "--same=always"});
+    EXPECT_EQ(o.status, 2);
+    EXPECT_TRUE(contains(o.err, "ranks, runs, nowhere")) << o.err;
 }
 
 TEST(Explain, MemoryLimitRulesOut) {
@@ -226,8 +289,8 @@ TEST(Explain, MemoryLimitRulesOut) {
 // --------------------------------------------------------------------------------------------
 
 TEST(Simulate, TheRingTakesWhatItsFormulaSays) {
-    outcome o = plan({"simulate", "--algorithm=ring", "--ranks=4", "--bytes=4000", "--alpha-us=10",
-                      "--beta-ns=1", "--gamma-ns=0.5", "--format=json"});
+    outcome o = plan({"simulate", "--algorithm=ring", "--ranks=4", "--bytes=4000", "--alpha=10us",
+                      "--beta=1ns", "--gamma=0.5ns", "--format=json"});
     ASSERT_EQ(o.status, 0) << o.err;
     json r = records(o).at(0);
     const double time_us = 6 * (10 + 1) + 3 * 0.5;
@@ -242,7 +305,7 @@ TEST(Simulate, TheRingTakesWhatItsFormulaSays) {
 
 TEST(Simulate, ALateRankIsWaitedFor) {
     outcome o = plan({"simulate", "--collective=barrier", "--algorithm=dissemination", "--ranks=4",
-                      "--alpha-us=10", "--arrival=one-late:1", "--format=json"});
+                      "--alpha=10us", "--arrival=one-late:1ms", "--format=json"});
     ASSERT_EQ(o.status, 0) << o.err;
     json r = records(o).at(0);
     EXPECT_NEAR(number(r, "time_us"), 1020, 1e-6) << "two rounds after the late one";
@@ -252,9 +315,9 @@ TEST(Simulate, ALateRankIsWaitedFor) {
     EXPECT_NEAR(number(r, "mean_elapsed_us"), (sum - 1000) / 4, 1e-6);
     strings random = {"simulate", "--ranks=9", "--algorithm=ring", "--format=json", "--arrival"};
     strings same = random, other = random;
-    random.push_back("rand-late:5:7");
-    same.push_back("rand-late:5:7");
-    other.push_back("rand-late:5:8");
+    random.push_back("rand-late:5ms:7");
+    same.push_back("rand-late:5ms:7");
+    other.push_back("rand-late:5ms:8");
     EXPECT_EQ(plan(random).out, plan(same).out);
     EXPECT_NE(plan(random).out, plan(other).out);
 }
@@ -292,13 +355,13 @@ TEST(Compare, HasAllAlgorithmsTheFastestFirst) {
         if (i % algorithms > 0 && field(found[i], "time_us") != nullptr) {
             EXPECT_GE(number(found[i], "time_us"), number(found[i - 1], "time_us"));
         }
-    o = plan({"compare", "--algorithm=ring", "--ranks=8", "--bytes=8000", "--by=formula", "--alpha-us=10",
-              "--beta-ns=2", "--gamma-ns=1", "--format=json"});
+    o = plan({"compare", "--algorithm=ring", "--ranks=8", "--bytes=8000", "--by=formula", "--alpha=10us",
+              "--beta=2ns", "--gamma=1ns", "--format=json"});
     EXPECT_NEAR(number(records(o).at(0), "time_us"), 14 * 12 + 7, 1e-9);
 }
 
 TEST(Compare, ALateRankAddsTheMeanOfTheirOwnTimes) {
-    const strings common = {"--algorithm=ring", "--ranks=4", "--bytes=4000", "--arrival=one-late:1"};
+    const strings common = {"--algorithm=ring", "--ranks=4", "--bytes=4000", "--arrival=one-late:1ms"};
     strings compare = {"compare"}, simulate = {"simulate", "--format=json"};
     compare.insert(compare.end(), common.begin(), common.end());
     simulate.insert(simulate.end(), common.begin(), common.end());
@@ -316,7 +379,7 @@ TEST(Bytes, AreThoseOfWholeElements) {
     for (const char *command : {"simulate", "compare", "explain"}) {
         outcome o = plan({command, "--ranks=4", "--bytes=3,8,9", "--format=json"});
         EXPECT_EQ(o.status, 0);
-        EXPECT_TRUE(contains(o.err, "--bytes: found 3, and an element of float32 has 4: rounded down to 0, "
+        EXPECT_TRUE(contains(o.err, "--bytes: has 3, and an element of float32 has 4: rounded down to 0, "
                                     "and 1 more of them"))
             << o.err;
         std::set<double> seen;
@@ -330,11 +393,11 @@ TEST(Bytes, AreThoseOfWholeElements) {
 TEST(Stats, HostsAndLateRanksAreToldToPlanners) {
     const strings hosts = {"stats", "--algorithm=hierarchical", "--ranks=8", "--format=json"};
     strings paired = hosts;
-    paired.push_back("--ranks-per-node=4");
+    paired.push_back("--ranks-per-host=4");
     EXPECT_NE(number(records(plan(hosts)).at(0), "steps"), number(records(plan(paired)).at(0), "steps"));
     const strings show = {"show", "--algorithm=pre_reduced_ring", "--ranks=4", "--rank=all"};
     strings late = show;
-    late.push_back("--arrival=one-late:50:2");
+    late.push_back("--arrival=one-late:50ms:2");
     EXPECT_NE(plan(show).out, plan(late).out);
     EXPECT_EQ(plan(late).status, 0);
 }
@@ -358,7 +421,7 @@ TEST(Words, OneIsNotSeveralAndABarrierHasNoBytes) {
 TEST(Simulate, AutoIsWhatAContextTakes) {
     for (const char *ranks : {"--ranks=12", "--ranks=24", "--ranks=48"}) {
         const strings common = {ranks, "--bytes=64Ki", "--format=json"};
-        strings explain = {"explain"}, simulate = {"simulate", "--ranks-per-node=6"};
+        strings explain = {"explain"}, simulate = {"simulate", "--ranks-per-host=6"};
         explain.insert(explain.end(), common.begin(), common.end());
         simulate.insert(simulate.end(), common.begin(), common.end());
         EXPECT_EQ(text(records(plan(simulate)).at(0), "algorithm"),
@@ -438,6 +501,35 @@ size_t occurrences(const std::string &text, const std::string &part) {
     return count;
 }
 
+// docs/gcoll_plan.md shows what the commands below its pictures draw, and nothing else lies beside them.
+TEST(Draw, MakesThePicturesOfItsPage) {
+    const std::string page = file_text(SOURCE "/docs/gcoll_plan.md"), pictures = SOURCE "/docs/gcoll_plan";
+    folder f;
+    std::set<std::string> made, there;
+    for (const std::string &line : lines(page)) {
+        std::istringstream words(line);
+        strings arguments;
+        for (std::string word; words >> word;)
+            arguments.push_back(word);
+        if (line.rfind("    gcoll_plan draw ", 0) != 0 || arguments.size() < 3 ||
+            arguments[arguments.size() - 2] != "--output")
+            continue;
+        const std::string name = arguments.back();
+        arguments.erase(arguments.begin());
+        arguments.back() = f.path + "/" + name;
+        const outcome o = plan(arguments);
+        EXPECT_EQ(o.status, 0) << line << ": " << o.err;
+        EXPECT_TRUE(file_text(arguments.back()) == file_text(pictures + "/" + name))
+            << name << " is not what is drawn now: scripts/reproduce draw";
+        EXPECT_TRUE(contains(page, "](gcoll_plan/" + name + ")")) << name << " is not shown";
+        made.insert(name);
+    }
+    for (const auto &entry : std::filesystem::directory_iterator(pictures))
+        there.insert(entry.path().filename());
+    EXPECT_EQ(made, there);
+    EXPECT_GE(made.size(), 5u);
+}
+
 TEST(Draw, AnArrowAMessageAndADotAReduction) {
     const size_t legend_arrows = 3, legend_dots = 1;
     for (size_t ranks : {2, 5, 16}) {
@@ -469,11 +561,11 @@ TEST(Draw, WhoIsLateIsSaidAndMarked) {
     };
     const std::string mark = "stroke=\"#8040a0\"";
     EXPECT_EQ(occurrences(with({}), mark), 0u);
-    std::string one = with({"--arrival=one-late:4:1"});
+    std::string one = with({"--arrival=one-late:4ms:1"});
     EXPECT_TRUE(contains(one, "rank 1 late by 4 ms")) << one;
     EXPECT_EQ(occurrences(one, mark), 1u + 1) << "the rank's and the legend's";
     EXPECT_TRUE(contains(one, ">arrives<"));
-    std::string random = with({"--arrival=rand-late:4", "--surprise"});
+    std::string random = with({"--arrival=rand-late:4ms", "--surprise"});
     EXPECT_TRUE(contains(random, "arriving at random within 4 ms, which planners are not told"));
     EXPECT_EQ(occurrences(random, mark), 4u + 1);
 }
@@ -507,7 +599,7 @@ TEST(Draw, APictureFitsAPage) {
 TEST(Draw, TitlesFitThePicture) {
     outcome o =
         plan({"draw", "--collective=broadcast", "--algorithm=binomial", "--ranks=16", "--root=3",
-              "--in-place", "--inputs=2", "--ranks-per-node=4", "--arrival=one-late:4", "--count=1000"});
+              "--in-place", "--inputs=2", "--ranks-per-host=4", "--arrival=one-late:4ms", "--count=1000"});
     ASSERT_EQ(o.status, 0) << o.err;
     const double width = width_of(o.out);
     const std::string size = "font-size=\"16\"";

@@ -10,7 +10,7 @@
 #include "simulate_support.h"
 
 extern "C" {
-#include "algorithms/ring.h"
+#include "algorithms/allreduce/allreduce_ring.h"
 }
 
 namespace gcoll_test {

@@ -93,6 +93,29 @@ struct Reply {
     }
 };
 
+// CRC32C by its definition.
+inline uint32_t crc32c(const Bytes &bytes) {
+    uint32_t crc = ~0u;
+    for (uint8_t byte : bytes) {
+        crc ^= byte;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc & 1 ? crc >> 1 ^ 0x82F63B78u : crc >> 1;
+    }
+    return ~crc;
+}
+
+inline constexpr uint8_t kChecked = 0x20;
+
+// A whole frame with checksums. extra: a fingerprint, or the text of an abort.
+inline Bytes checked(Bytes header, const Bytes &extra = {}, const Bytes &payload = {}) {
+    header[3] |= kChecked;
+    put(header, crc32c(payload), 4);
+    put(header, crc32c(extra), 4);
+    put(header, 0, 4);
+    put(header, crc32c(header), 4);
+    return header + extra + payload;
+}
+
 inline gcoll_endpoint_options options_of(uint32_t rank, uint32_t size) {
     gcoll_endpoint_options options = {};
     options.rank = rank;
@@ -174,7 +197,8 @@ class Raw {
 
 // Rank 0 of two is real; rank 1 is ours to play.
 struct Stage {
-    Stage() : rank(kTcp, options_of(0, 2)), address(rank.address()) {}
+    Stage() : Stage(options_of(0, 2)) {}
+    explicit Stage(const gcoll_endpoint_options &options) : rank(kTcp, options), address(rank.address()) {}
 
     // Shakes hands as rank 1.
     std::unique_ptr<Raw> peer() {

@@ -1,9 +1,12 @@
 // Sixty-four ranks on one machine: they find one another soon, and everything still works.
 #include "harness.h"
 
+#include <arpa/inet.h>
 #include <cstdio>
+#include <netinet/in.h>
 #include <string>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace {
@@ -47,13 +50,17 @@ int64_t processor_us() {
            usage.ru_stime.tv_usec;
 }
 
-TEST(Scale, SixtyFourProcesses) {
+// Sixty-four processes that meet at this URL and compute.
+void sixty_four_processes(const char *kind, const std::string &url) {
+    constexpr int64_t kLimitMs = 60000;
     Shared<Times> times;
     int64_t start = now_ms();
-    gcoll_test::run_processes(kRanks, 60000, [&](uint32_t rank, gcoll_store *store) {
+    gcoll_test::Processes processes(kRanks, [&](uint32_t rank) {
+        gcoll_store *store = nullptr;
+        EXPECT_GCOLL_OK(gcoll_store_open(url.c_str(), kLimitMs, &store));
         Job job;
         job.size = kRanks;
-        gcoll_context *context = gcoll_test::join(store, job, rank);
+        gcoll_context *context = store ? gcoll_test::join(store, job, rank) : nullptr;
         if (!context)
             return gcoll_test::kFailed;
         times->joined[rank] = now_ms();
@@ -61,18 +68,38 @@ TEST(Scale, SixtyFourProcesses) {
         times->through[rank] = now_ms();
         sums(rank, context);
         gcoll_context_destroy(context);
+        gcoll_store_destroy(store);
         return 0;
     });
+    processes.expect_success(kLimitMs);
     int64_t ended = now_ms(), joined = 0, through = 0;
     for (uint32_t rank = 0; rank < kRanks; rank++) {
         joined = std::max(joined, times->joined[rank].load());
         through = std::max(through, times->through[rank].load());
     }
-    printf("64 processes: all joined after %lld ms, through the first barrier after %lld ms, gone after %lld "
-           "ms\n",
-           static_cast<long long>(joined - start), static_cast<long long>(through - start),
+    printf("64 processes, %s store: all joined after %lld ms, through the first barrier after %lld ms, gone "
+           "after %lld ms\n",
+           kind, static_cast<long long>(joined - start), static_cast<long long>(through - start),
            static_cast<long long>(ended - start));
     EXPECT_LT(through - start, kStartMs);
+}
+
+TEST(Scale, SixtyFourProcesses) {
+    gcoll_test::Folder folder;
+    sixty_four_processes("file", folder.url());
+    EXPECT_EQ(folder.files(), std::vector<std::string>()) << "left behind in the store";
+}
+
+TEST(Scale, SixtyFourProcessesOfWhichOneServes) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); // for a port that is free
+    ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr *>(&address), size), 0);
+    ASSERT_EQ(getsockname(fd, reinterpret_cast<sockaddr *>(&address), &size), 0);
+    close(fd);
+    sixty_four_processes("tcp", "tcp://127.0.0.1:" + std::to_string(ntohs(address.sin_port)));
 }
 
 TEST(Scale, SixtyFourThreads) {

@@ -122,7 +122,8 @@ Layout random_layout(std::mt19937 &random, const Call &call, uint32_t rank, cons
     const bool hosts =
         std::any_of(layout.in.begin(), layout.in.end(), [](const Place &p) { return !p.is_on_device(); }) ||
         std::any_of(layout.out.begin(), layout.out.end(), [](const Place &p) { return !p.is_on_device(); });
-    const bool by_host = (call.op == GCOLL_USER && call.reduces()) || !can_reduce(layout);
+    const bool by_host = (call.op == GCOLL_USER && call.reduces()) || !can_reduce(layout) ||
+                         (call.scatters_reduced() && call.buffers[rank] > 1);
     static const gcoll_memory_local locals[] = {GCOLL_MEMORY_LOCAL_AUTO, GCOLL_MEMORY_LOCAL_HOST,
                                                 GCOLL_MEMORY_LOCAL_DEVICE, GCOLL_MEMORY_LOCAL_PEER};
     layout.local = locals[pick(random, by_host ? 2 : (hosts || !kit.peers ? 3 : 4))];
@@ -245,7 +246,7 @@ void Flight::prepare() {
     for (uint32_t k = 0; k < out_.size(); k++) {
         const bool has_input = in_bytes_ > 0 && (call_.kind != kBroadcast || k == 0);
         const Bytes input =
-            has_input ? problem_.input(call_.kind == kAllreduce ? first + k : rank_, run_) : Bytes();
+            has_input ? problem_.input(call_.reduces_buffers() ? first + k : rank_, run_) : Bytes();
         if (layout_.in_place) {
             fill(*out_[k], in_shift_, input, stream(k));
             continue;
@@ -359,8 +360,14 @@ gcoll_status Flight::call_blocks(gcoll_context *context) {
     options.algorithm = algorithm_.c_str();
     options.user_op = call_.op == GCOLL_USER && call_.reduces() ? &user_ : nullptr;
     options.memory = &memory_;
-    const void *input = ins_[0];
-    void *output = outs_[0];
+    const bool is_several = out_.size() > 1 && call_.scatters_reduced();
+    if (is_several) {
+        options.inputs = ins_.data();
+        options.outputs = outs_.data();
+        options.buffers = static_cast<uint32_t>(out_.size());
+    }
+    const void *input = is_several ? nullptr : ins_[0];
+    void *output = is_several ? nullptr : outs_[0];
     const uint64_t *counts = call_.counts.data();
     switch (call_.kind) {
     case kReduce:
@@ -427,7 +434,7 @@ void Flight::check() const {
         EXPECT_TRUE(in_[k]->is_intact()) << told() << ": written beyond input " << k;
         if (in_bytes_ > 0) {
             EXPECT_EQ(in_[k]->read(0, in_bytes_),
-                      problem_.input(call_.kind == kAllreduce ? first + k : rank_, run_))
+                      problem_.input(call_.reduces_buffers() ? first + k : rank_, run_))
                 << told() << ": input " << k << " changed";
         }
     }

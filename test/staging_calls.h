@@ -66,6 +66,8 @@ struct Call {
     // Alltoall: what `from` has for `to`.
     uint64_t sent(uint32_t from, uint32_t to) const;
     bool reduces() const { return kind <= kReduceScatterV; }
+    bool scatters_reduced() const { return kind == kReduceScatter || kind == kReduceScatterV; }
+    bool reduces_buffers() const { return kind == kAllreduce || scatters_reduced(); } // of each rank
     bool has_root() const;
     uint32_t contributions() const;
     std::string told() const;

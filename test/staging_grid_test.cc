@@ -64,9 +64,9 @@ Call draw(std::mt19937 &random, uint32_t number, uint32_t size, Kind kind, const
     if (call.total() >= kLarge)
         several = std::min(several, 2u);
     for (uint32_t rank = 0; rank < size; rank++) // equal for an average
-        call.buffers.push_back(kind != kAllreduce && kind != kBroadcast ? 1
-                               : call.op == GCOLL_AVG                   ? several
-                                                                        : (several + rank - 1) % several + 1);
+        call.buffers.push_back(!call.reduces_buffers() && kind != kBroadcast ? 1
+                               : call.op == GCOLL_AVG                        ? several
+                                                      : (several + rank - 1) % several + 1);
     if (algorithm != "auto" && pick(random, 2))
         call.algorithm += call.total() >= kLarge ? ":segment=20Ki"
                           : pick(random, 2)      ? ":segment=100"

@@ -1,11 +1,10 @@
 /* test/staging_peek.c - what tests of broken staging reach into. */
 #include "staging_peek.h"
 
-#include "gcoll/core/core_internal.h"
+#include "gcoll/run/run.h"
 
 gcoll_plan *staging_plan_of(gcoll_context *context) {
-    gcoll_cache_entry *entry = context->cache;
-    gcoll_run_destroy(entry->idle); /* it knows what the plan was */
-    entry->idle = NULL;
+    gcoll_cache_entry *entry = context->calls->cache;
+    gcoll_run_destroy(gcoll_cache_take_idle(entry)); /* it knows what the plan was */
     return entry->plan;
 }

@@ -3,7 +3,7 @@
 #define GCOLL_TEST_STAGING_PEEK_H
 
 #include "gcoll/gcoll.h"
-#include "gcoll/plan/plan.h"
+#include "gcoll/plan/steps.h"
 
 /* The plan of the context's latest new call, to be spoiled before that call is made again. No operation of it
  * may exist. */

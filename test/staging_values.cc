@@ -111,7 +111,7 @@ bool Call::has_root() const {
 }
 
 uint32_t Call::contributions() const {
-    return kind == kAllreduce ? std::accumulate(buffers.begin(), buffers.end(), 0u) : size;
+    return reduces_buffers() ? std::accumulate(buffers.begin(), buffers.end(), 0u) : size;
 }
 
 std::string Call::told() const {
@@ -169,7 +169,7 @@ uint64_t Problem::output_elements(uint32_t rank) const {
 // ---- Values --------------------------------------------------------------------------------------------
 
 Bytes Problem::input(uint32_t contribution, uint32_t run) const {
-    uint64_t elements = call.kind == kAllreduce ? call.total() : input_elements(contribution);
+    uint64_t elements = call.reduces_buffers() ? call.total() : input_elements(contribution);
     Writer writer(call.type, elements);
     for (uint64_t i = 0; i < elements; i++)
         writer.put(value(call, contribution, i, run));

@@ -174,6 +174,45 @@ TEST(StoreFile, AHeldLockEndsInTimeAndADeadHolderIsNoHolder) {
     close(locked[1]);
 }
 
+// Everything else than the store's own timeout: a rank that leaves must not wait for long.
+TEST(StoreFile, ATimeoutOfTheHandleBoundsWaitingForAStoppedHolderOfTheLock) {
+    TemporaryFolder folder;
+    Store store = open_store("file:" + folder.path(), 60000);
+    int64_t sum = 0;
+    ASSERT_EQ(gcoll_store_add(store.get(), "n", 1, &sum), GCOLL_OK);
+    std::string name = lock_file_of(folder);
+    pid_t holder = fork();
+    if (holder == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        struct flock whole = {};
+        whole.l_type = F_WRLCK;
+        int fd = open(name.c_str(), O_RDWR | O_CLOEXEC);
+        if (fcntl(fd, F_OFD_SETLK, &whole) == 0)
+            raise(SIGSTOP);
+        _exit(1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(holder, &status, WUNTRACED), holder);
+    ASSERT_TRUE(WIFSTOPPED(status));
+    ASSERT_EQ(gcoll_store_set_timeout(store.get(), 100), GCOLL_OK);
+    for (int i = 0; i < 2; i++) {
+        auto began = Clock::now();
+        EXPECT_EQ(i == 0 ? gcoll_store_add(store.get(), "n", 1, &sum) : gcoll_store_remove(store.get(), "n"),
+                  GCOLL_ERR_TIMEOUT);
+        EXPECT_GE(ms_since(began), 100);
+        EXPECT_LT(ms_since(began), 100 + kLateMs);
+        EXPECT_TRUE(last_error_has("for 100 ms")) << gcoll_last_error();
+    }
+    ASSERT_EQ(gcoll_store_set_timeout(store.get(), 0), GCOLL_OK);
+    EXPECT_EQ(gcoll_store_add(store.get(), "n", 1, &sum), GCOLL_ERR_TIMEOUT);
+    EXPECT_EQ(gcoll_store_add(store.get(), "free", 1, &sum), GCOLL_OK) << "nobody holds that one";
+    kill(holder, SIGKILL);
+    waitpid(holder, nullptr, 0);
+    EXPECT_EQ(gcoll_store_add(store.get(), "n", 1, &sum), GCOLL_OK) << gcoll_last_error();
+    ASSERT_EQ(gcoll_store_set_timeout(store.get(), -1), GCOLL_OK);
+    EXPECT_EQ(gcoll_store_remove(store.get(), "n"), GCOLL_OK);
+}
+
 // How many descriptors of this process are open on the file that has this name now.
 int open_count(const std::string &path) {
     int count = 0;

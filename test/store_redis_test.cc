@@ -341,6 +341,184 @@ TEST_F(StoreRedis, ASilentOrDrippingServerEndsInTime) {
     refuses(dripping.url(), GCOLL_ERR_TIMEOUT, {dripping.name(), "did not answer in time"}, 150);
 }
 
+// ---- Deadlines of a handle ----
+
+// Each request, the connection that it makes anew included.
+void all_end_in(gcoll_store *store, int64_t timeout_ms) {
+    int64_t sum;
+    for (int i = 0; i < 7; i++) {
+        auto began = Clock::now();
+        const int64_t own_ms = i == 6 ? 100 : 0;
+        gcoll_status status = i == 0   ? set(store, "k", "v")
+                              : i == 1 ? gcoll_store_add(store, "k", 1, &sum)
+                              : i == 2 ? gcoll_store_remove(store, "k")
+                              : i == 3 ? gcoll_store_set_new(store, "k", "v", 1)
+                              : i == 4 ? gcoll_store_keep(store, "k", 1000)
+                                       : gcoll_store_wait(store, "k", own_ms);
+        EXPECT_TRUE(status == GCOLL_ERR_TIMEOUT || status == GCOLL_ERR_IO) << i << ": " << gcoll_last_error();
+        EXPECT_LT(ms_since(began), static_cast<double>(timeout_ms + own_ms) + kLateMs) << i;
+    }
+    auto began = Clock::now();
+    EXPECT_EQ(get(store, "k")[0], '<');
+    EXPECT_LT(ms_since(began), static_cast<double>(timeout_ms) + kLateMs);
+}
+
+TEST_F(StoreRedis, ATimeoutOfTheHandleBoundsRequestsToAFrozenServer) {
+    RedisServer server;
+    ASSERT_TRUE(server.running());
+    Store store = open_store(server.url(), 60000);
+    ASSERT_EQ(set(store.get(), "k", "5"), GCOLL_OK);
+    ASSERT_EQ(kill(server.pid(), SIGSTOP), 0);
+    ASSERT_EQ(gcoll_store_set_timeout(store.get(), 150), GCOLL_OK);
+    all_end_in(store.get(), 150);
+    gcoll_store *other = nullptr;
+    auto began = Clock::now();
+    EXPECT_EQ(gcoll_store_open(server.url().c_str(), 300, &other), GCOLL_ERR_TIMEOUT)
+        << "it accepts, and is silent";
+    EXPECT_GE(ms_since(began), 299);
+    EXPECT_LT(ms_since(began), 300 + kLateMs);
+    // The name has two addresses, of which the server has one at most: they share the time.
+    began = Clock::now();
+    EXPECT_NE(gcoll_store_open(("redis://localhost:" + std::to_string(server.port())).c_str(), 300, &other),
+              GCOLL_OK);
+    EXPECT_LT(ms_since(began), 300 + kLateMs);
+    ASSERT_EQ(kill(server.pid(), SIGCONT), 0);
+    ASSERT_EQ(gcoll_store_set_timeout(store.get(), -1), GCOLL_OK);
+    EXPECT_EQ(set(store.get(), "again", "v"), GCOLL_OK) << gcoll_last_error();
+    EXPECT_EQ(get(store.get(), "again"), "v");
+}
+
+TEST_F(StoreRedis, ATimeoutOfTheHandleBoundsRequestsToADeadServer) {
+    RedisServer server;
+    ASSERT_TRUE(server.running());
+    Store store = open_store(server.url(), 60000);
+    ASSERT_EQ(set(store.get(), "k", "5"), GCOLL_OK);
+    server.stop();
+    ASSERT_EQ(gcoll_store_set_timeout(store.get(), 150), GCOLL_OK);
+    all_end_in(store.get(), 150);
+}
+
+// A host that drops what it is sent, as far as a client can tell: nobody accepts, and there is no room to
+// wait in.
+TEST_F(StoreRedis, ConnectingToWhatDropsPacketsEndsInTime) {
+    uint16_t port;
+    int listener = listen_any(&port);
+    ASSERT_EQ(listen(listener, 0), 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(port);
+    std::vector<int> crowd;
+    for (bool full = false; !full && crowd.size() < 64;) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)!connect(fd, reinterpret_cast<sockaddr *>(&address), sizeof address);
+        pollfd item = {fd, POLLOUT, 0};
+        full = poll(&item, 1, 100) == 0;
+        crowd.push_back(fd);
+    }
+    ASSERT_LT(crowd.size(), 64u);
+    gcoll_store *store = nullptr;
+    auto began = Clock::now();
+    EXPECT_EQ(gcoll_store_open(("redis://127.0.0.1:" + std::to_string(port)).c_str(), 300, &store),
+              GCOLL_ERR_TIMEOUT)
+        << gcoll_last_error();
+    EXPECT_GE(ms_since(began), 299);
+    EXPECT_LT(ms_since(began), 300 + kLateMs);
+    for (int fd : crowd)
+        close(fd);
+    close(listener);
+}
+
+// ---- Claims and lifetimes ----
+
+TEST_F(StoreRedis, ASetNewWhoseAnswerIsLostIsNotSentTwice) {
+    std::atomic<int> asked{0};
+    FakeServer server([&](int fd, int) {
+        FakeServer::converse(fd, [&](const std::string &request) -> std::string {
+            if (has_word(request, "PING"))
+                return "+PONG\r\n";
+            asked++;
+            return "";
+        });
+    });
+    Store store = open_store(server.url(), 5000);
+    auto began = Clock::now();
+    EXPECT_EQ(gcoll_store_set_new(store.get(), "the-key", "v", 1), GCOLL_ERR_IO);
+    EXPECT_TRUE(last_error_has("unknown") && last_error_has("the-key")) << gcoll_last_error();
+    EXPECT_EQ(asked, 1);
+    EXPECT_LT(ms_since(began), kLateMs);
+}
+
+// What the server says of a key's lifetime and of its mark's: both, or neither.
+int64_t lifetime(const RedisServer &server, const std::string &key) {
+    std::string value = server.ask("PTTL " + key), mark = server.ask("PTTL " + key + "!");
+    int64_t ms = atoll(value.c_str() + 1), other = atoll(mark.c_str() + 1);
+    EXPECT_EQ(ms > 0, other > 0) << value << mark;
+    EXPECT_LE(std::abs(ms - other), 5000);
+    return ms;
+}
+
+TEST_F(StoreRedis, AKeptKeyEndsWithItsMark) {
+    RedisServer server;
+    ASSERT_TRUE(server.running());
+    Store store = open_store(server.url());
+    for (bool made_new : {false, true}) {
+        ASSERT_EQ(made_new ? gcoll_store_set_new(store.get(), "k", "v", 1) : set(store.get(), "k", "v"),
+                  GCOLL_OK);
+        EXPECT_EQ(lifetime(server, "k"), -1) << "keys last, unless they are kept";
+        ASSERT_EQ(gcoll_store_keep(store.get(), "k", 60000), GCOLL_OK);
+        EXPECT_GT(lifetime(server, "k"), 30000);
+        ASSERT_EQ(gcoll_store_keep(store.get(), "k", 50), GCOLL_OK);
+        for (auto began = Clock::now(); get(store.get(), "k") == "v" && ms_since(began) < 10000;)
+            std::this_thread::yield();
+        EXPECT_EQ(get(store.get(), "k"), "<not found>");
+        EXPECT_EQ(gcoll_store_wait(store.get(), "k", 0), GCOLL_ERR_TIMEOUT);
+        EXPECT_EQ(gcoll_store_keep(store.get(), "k", 1000), GCOLL_ERR_NOT_FOUND);
+        EXPECT_EQ(server.ask("DBSIZE"), ":0\r\n");
+    }
+}
+
+// Whatever is done to a kept key, it does not last for ever, nor end before its time.
+TEST_F(StoreRedis, AKeptKeyKeepsItsLifetime) {
+    RedisServer server;
+    ASSERT_TRUE(server.running());
+    Store store = open_store(server.url());
+    int64_t sum = 0;
+    ASSERT_EQ(set(store.get(), "k", "1"), GCOLL_OK);
+    ASSERT_EQ(gcoll_store_keep(store.get(), "k", 600000), GCOLL_OK);
+    // The server forgets most of the lifetime: what begins it anew shows.
+    const auto nearly_over = [&] {
+        ASSERT_EQ(server.ask("PEXPIRE k 60000"), ":1\r\n");
+        ASSERT_EQ(server.ask("PEXPIRE k! 60000"), ":1\r\n");
+    };
+    nearly_over();
+    ASSERT_EQ(set(store.get(), "k", "2"), GCOLL_OK);
+    EXPECT_GT(lifetime(server, "k"), 300000) << "set";
+    nearly_over();
+    ASSERT_EQ(gcoll_store_add(store.get(), "k", 1, &sum), GCOLL_OK);
+    EXPECT_EQ(sum, 3);
+    EXPECT_GT(lifetime(server, "k"), 300000) << "add";
+    ASSERT_EQ(gcoll_store_wait(store.get(), "k", 1000), GCOLL_OK);
+    EXPECT_GT(lifetime(server, "k"), 300000) << "a wait moves the mark";
+    EXPECT_EQ(gcoll_store_set_new(store.get(), "k", "x", 1), GCOLL_ERR_STATE);
+    EXPECT_GT(lifetime(server, "k"), 300000) << "set_new";
+    ASSERT_EQ(gcoll_store_remove(store.get(), "k"), GCOLL_OK);
+    ASSERT_EQ(set(store.get(), "k", "1"), GCOLL_OK);
+    EXPECT_EQ(lifetime(server, "k"), -1) << "removed, it begins without one";
+    // A waiter that blocks when the key comes, and is served after its lifetime was set.
+    ASSERT_EQ(gcoll_store_keep(store.get(), "k", 600000), GCOLL_OK);
+    ASSERT_EQ(server.ask("DEL k!"), ":1\r\n");
+    std::thread waiter([&] {
+        Store mine = open_store(server.url());
+        EXPECT_EQ(gcoll_store_wait(mine.get(), "k", 20000), GCOLL_OK);
+    });
+    while (server.ask("INFO clients").find("blocked_clients:1") == std::string::npos)
+        std::this_thread::yield();
+    ASSERT_EQ(gcoll_store_keep(store.get(), "k", 600000), GCOLL_OK);
+    waiter.join();
+    EXPECT_GT(lifetime(server, "k"), 300000);
+}
+
 TEST_F(StoreRedis, ServersThatRefuseWritesSayWhy) {
     RedisServer full({"--maxmemory", "1", "--maxmemory-policy", "noeviction"});
     RedisServer replica({"--replicaof", "127.0.0.1", "1"});

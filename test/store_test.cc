@@ -4,6 +4,7 @@
 #include "store_user.h"
 
 #include <climits>
+#include <cstddef>
 #include <map>
 #include <mutex>
 #include <random>
@@ -35,6 +36,11 @@ class StoreKinds : public testing::TestWithParam<const char *> {
             server_ = std::make_unique<RedisServer>();
             ASSERT_TRUE(server_->running());
         }
+        if (kind_ == "tcp") {
+            url_ = "tcp://127.0.0.1:" + std::to_string(closed_port());
+            ASSERT_EQ(gcoll_store_open((url_ + "?serve=yes").c_str(), 10000, &store), GCOLL_OK)
+                << gcoll_last_error();
+        }
         shared_ = Store(store);
         if (kind_ == "prefix") {
             ASSERT_EQ(gcoll_store_prefix_create(shared_.get(), "job-1/gen_2", &store), GCOLL_OK);
@@ -46,6 +52,8 @@ class StoreKinds : public testing::TestWithParam<const char *> {
             return open_store("file:" + folder_.path());
         if (kind_ == "redis")
             return open_store(server_->url());
+        if (kind_ == "tcp")
+            return open_store(url_);
         return Handle(kind_ == "prefix" ? view_.get() : shared_.get(), [](gcoll_store *) {});
     }
     size_t key_max() const { return GCOLL_STORE_KEY_MAX - (kind_ == "prefix" ? strlen("job-1/gen_2/") : 0); }
@@ -55,6 +63,7 @@ class StoreKinds : public testing::TestWithParam<const char *> {
   private:
     TemporaryFolder folder_;
     std::unique_ptr<RedisServer> server_;
+    std::string url_;
     Store shared_, view_; // the view goes first
 };
 
@@ -189,6 +198,96 @@ TEST_P(StoreKinds, CountersAreExactToSixtyFourBits) {
         EXPECT_EQ(gcoll_store_add(store, "the-key", 1, &sum), GCOLL_ERR_INVALID) << text;
         EXPECT_TRUE(last_error_has("the-key")) << gcoll_last_error();
         EXPECT_EQ(get(store, "the-key"), text);
+    }
+}
+
+// Also where the table of operations has none: "user".
+TEST_P(StoreKinds, SetNewTakesAbsentKeysOnly) {
+    Handle handle_ = handle();
+    gcoll_store *store = handle_.get();
+    auto set_new = [&](const std::string &key, const std::string &value) {
+        return gcoll_store_set_new(store, key.c_str(), value.data(), value.size());
+    };
+    EXPECT_EQ(set_new("a/key", "first"), GCOLL_OK) << gcoll_last_error();
+    EXPECT_EQ(get(store, "a/key"), "first");
+    EXPECT_EQ(gcoll_store_wait(store, "a/key", 0), GCOLL_OK);
+    EXPECT_EQ(set_new("a/key", "second"), GCOLL_ERR_STATE);
+    EXPECT_TRUE(last_error_has("a/key")) << gcoll_last_error();
+    EXPECT_EQ(get(store, "a/key"), "first");
+    ASSERT_EQ(set(store, "set", ""), GCOLL_OK);
+    EXPECT_EQ(set_new("set", "x"), GCOLL_ERR_STATE) << "an empty value is one";
+    EXPECT_EQ(get(store, "set"), "");
+    int64_t sum;
+    ASSERT_EQ(gcoll_store_add(store, "added", 1, &sum), GCOLL_OK);
+    EXPECT_EQ(set_new("added", "x"), GCOLL_ERR_STATE);
+    ASSERT_EQ(gcoll_store_remove(store, "a/key"), GCOLL_OK);
+    EXPECT_EQ(get(store, "a/key"), "<not found>");
+    EXPECT_EQ(set_new("a/key", std::string(GCOLL_STORE_VALUE_MAX, 'v')), GCOLL_OK) << gcoll_last_error();
+    ASSERT_EQ(set(store, "a/key", "5"), GCOLL_OK) << "a set replaces it";
+    EXPECT_EQ(gcoll_store_add(store, "a/key", 1, &sum), GCOLL_OK);
+    EXPECT_EQ(sum, 6);
+    EXPECT_EQ(gcoll_store_set_new(store, "b", nullptr, 0), GCOLL_OK);
+    EXPECT_EQ(gcoll_store_set_new(store, "c", nullptr, 1), GCOLL_ERR_INVALID);
+    EXPECT_EQ(set_new("c", std::string(GCOLL_STORE_VALUE_MAX + 1, 'v')), GCOLL_ERR_INVALID);
+    EXPECT_EQ(set_new("c d", "v"), GCOLL_ERR_INVALID);
+}
+
+TEST_P(StoreKinds, SetNewHasOneWinner) {
+    constexpr int kThreads = 6, kRounds = 25;
+    std::atomic<int> won[kRounds] = {}, lost[kRounds] = {};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; i++) {
+        threads.emplace_back([&, i] {
+            Handle store = handle();
+            std::string mine(static_cast<size_t>(1 + i * 1000), static_cast<char>('a' + i));
+            for (int round = 0; round < kRounds; round++) {
+                std::string key = "claim." + std::to_string(round);
+                gcoll_status status = gcoll_store_set_new(store.get(), key.c_str(), mine.data(), mine.size());
+                won[round] += status == GCOLL_OK;
+                lost[round] += status == GCOLL_ERR_STATE;
+                ASSERT_EQ(gcoll_store_wait(store.get(), key.c_str(), 20000), GCOLL_OK);
+                std::string value = get(store.get(), key);
+                EXPECT_EQ(value == mine, status == GCOLL_OK) << "round " << round;
+                ASSERT_FALSE(value.empty());
+                EXPECT_EQ(value, std::string(1 + static_cast<size_t>(value[0] - 'a') * 1000, value[0]))
+                    << "torn";
+            }
+        });
+    }
+    for (std::thread &thread : threads)
+        thread.join();
+    for (int round = 0; round < kRounds; round++) {
+        EXPECT_EQ(won[round], 1) << "round " << round;
+        EXPECT_EQ(lost[round], kThreads - 1) << "round " << round;
+    }
+}
+
+TEST_P(StoreKinds, KeptKeysStayWhileTheyAreKept) {
+    Handle handle_ = handle();
+    gcoll_store *store = handle_.get();
+    EXPECT_EQ(gcoll_store_keep(store, "absent", 1000), kind_ == "user" ? GCOLL_OK : GCOLL_ERR_NOT_FOUND);
+    ASSERT_EQ(set(store, "k", "v"), GCOLL_OK);
+    EXPECT_EQ(gcoll_store_keep(store, "k", 0), GCOLL_ERR_INVALID);
+    EXPECT_EQ(gcoll_store_keep(store, "k k", 1), GCOLL_ERR_INVALID);
+    for (int64_t ttl : {int64_t(3600 * 1000), int64_t(30) * 86400 * 1000, INT64_MAX}) {
+        EXPECT_EQ(gcoll_store_keep(store, "k", ttl), GCOLL_OK) << gcoll_last_error();
+        EXPECT_EQ(get(store, "k"), "v");
+        EXPECT_EQ(gcoll_store_wait(store, "k", 0), GCOLL_OK);
+    }
+    EXPECT_EQ(gcoll_store_remove(store, "k"), GCOLL_OK);
+    EXPECT_EQ(gcoll_store_wait(store, "k", 0), GCOLL_ERR_TIMEOUT);
+}
+
+TEST_P(StoreKinds, ATimeoutIsTakenAndGivenBack) {
+    Handle handle_ = handle();
+    gcoll_store *store = handle_.get();
+    EXPECT_EQ(gcoll_store_set_timeout(store, -2), GCOLL_ERR_INVALID);
+    for (int64_t timeout : {int64_t(2000), INT64_MAX, int64_t(-1)}) {
+        EXPECT_EQ(gcoll_store_set_timeout(store, timeout), GCOLL_OK) << gcoll_last_error();
+        int64_t sum;
+        EXPECT_EQ(gcoll_store_add(store, "n", 1, &sum), GCOLL_OK) << gcoll_last_error();
+        EXPECT_EQ(gcoll_store_wait(store, "n", 1000), GCOLL_OK);
+        EXPECT_EQ(gcoll_store_wait(store, "absent", 1), GCOLL_ERR_TIMEOUT);
     }
 }
 
@@ -331,7 +430,7 @@ TEST_P(StoreKinds, RemovingIsFinal) {
     EXPECT_EQ(sum, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, StoreKinds, testing::Values("memory", "prefix", "file", "redis", "user"),
+INSTANTIATE_TEST_SUITE_P(All, StoreKinds, testing::Values("memory", "prefix", "file", "redis", "tcp", "user"),
                          [](const auto &kind) { return std::string(kind.param); });
 
 // ---- Arguments ----
@@ -351,6 +450,10 @@ TEST(StoreArguments, NullIsNamed) {
     size_t bytes;
     EXPECT_EQ(gcoll_store_set(store, nullptr, "v", 1), GCOLL_ERR_INVALID);
     EXPECT_EQ(gcoll_store_set(store, "k", nullptr, 1), GCOLL_ERR_INVALID);
+    EXPECT_EQ(gcoll_store_set_new(nullptr, "k", "v", 1), GCOLL_ERR_INVALID);
+    EXPECT_EQ(gcoll_store_set_new(store, nullptr, "v", 1), GCOLL_ERR_INVALID);
+    EXPECT_EQ(gcoll_store_set_timeout(nullptr, 1), GCOLL_ERR_INVALID);
+    EXPECT_EQ(gcoll_store_keep(nullptr, "k", 1), GCOLL_ERR_INVALID);
     EXPECT_EQ(gcoll_store_get(store, "k", nullptr, 1, &bytes), GCOLL_ERR_INVALID);
     EXPECT_EQ(gcoll_store_get(store, "k", &bytes, 1, nullptr), GCOLL_ERR_INVALID);
     int64_t sum;
@@ -362,7 +465,7 @@ TEST(StoreArguments, NullIsNamed) {
 TEST(StoreArguments, AnIncompleteTableOfOperationsIsRefused) {
     gcoll_store *store = nullptr;
     gcoll_store_ops ops = user_ops;
-    ops.struct_size--;
+    ops.struct_size = offsetof(gcoll_store_ops, set_new) - 1;
     EXPECT_EQ(gcoll_store_create(&ops, nullptr, &store), GCOLL_ERR_INVALID);
     ops = user_ops;
     ops.wait = nullptr;
@@ -378,6 +481,70 @@ TEST(StoreArguments, AnIncompleteTableOfOperationsIsRefused) {
     EXPECT_EQ(set(store, "k", "v"), GCOLL_OK);
     gcoll_store_destroy(store);
     EXPECT_EQ(self.values["k"], "v");
+}
+
+// A program that was built before set_new, set_timeout and keep gives a shorter table; what lies behind it is
+// not read.
+TEST(StoreArguments, ATableOfTheFirstVersionStillWorks) {
+    gcoll_store_ops ops = user_ops;
+    ops.struct_size = offsetof(gcoll_store_ops, set_new);
+    ops.set_new = [](void *, const char *, const void *, size_t) {
+        abort();
+        return GCOLL_OK;
+    };
+    ops.set_timeout = [](void *, int64_t) {
+        abort();
+        return GCOLL_OK;
+    };
+    ops.keep = [](void *, const char *, int64_t) {
+        abort();
+        return GCOLL_OK;
+    };
+    gcoll_store *made = nullptr;
+    ASSERT_EQ(gcoll_store_create(&ops, new UserStore, &made), GCOLL_OK) << gcoll_last_error();
+    Store store(made);
+    EXPECT_EQ(gcoll_store_set_new(made, "k", "v", 1), GCOLL_OK) << gcoll_last_error();
+    EXPECT_EQ(gcoll_store_set_new(made, "k", "w", 1), GCOLL_ERR_STATE);
+    EXPECT_EQ(get(made, "k"), "v");
+    EXPECT_EQ(gcoll_store_set_timeout(made, 1), GCOLL_OK);
+    EXPECT_EQ(gcoll_store_keep(made, "k", 1), GCOLL_OK);
+    EXPECT_EQ(gcoll_store_remove(made, "k"), GCOLL_OK);
+    EXPECT_EQ(gcoll_store_set_new(made, "k", "w", 1), GCOLL_OK) << "a remove frees the key";
+}
+
+TEST(StoreArguments, OperationsThatCameLaterAreUsedWhereTheyAre) {
+    gcoll_store_ops ops = user_ops;
+    ops.set_new = [](void *, const char *, const void *, size_t) { return GCOLL_ERR_STATE; };
+    ops.set_timeout = [](void *, int64_t timeout_ms) {
+        return timeout_ms == -1 ? GCOLL_OK : GCOLL_ERR_ABORTED;
+    };
+    ops.keep = [](void *, const char *, int64_t ttl_ms) {
+        return ttl_ms == 7 ? GCOLL_OK : GCOLL_ERR_ABORTED;
+    };
+    gcoll_store *made = nullptr, *view = nullptr;
+    ASSERT_EQ(gcoll_store_create(&ops, new UserStore, &made), GCOLL_OK);
+    Store store(made);
+    ASSERT_EQ(gcoll_store_prefix_create(made, "p", &view), GCOLL_OK);
+    Store prefix(view);
+    for (gcoll_store *each : {made, view}) {
+        EXPECT_EQ(gcoll_store_set_new(each, "k", "v", 1), GCOLL_ERR_STATE);
+        EXPECT_EQ(gcoll_store_set_timeout(each, -1), GCOLL_OK);
+        EXPECT_EQ(gcoll_store_set_timeout(each, 5), GCOLL_ERR_ABORTED);
+        EXPECT_EQ(gcoll_store_keep(each, "k", 7), GCOLL_OK);
+        EXPECT_EQ(gcoll_store_keep(each, "k", 8), GCOLL_ERR_ABORTED);
+    }
+}
+
+TEST(StoreArguments, SetNewWithoutAnOperationOfItsOwnNeedsRoomForACounter) {
+    gcoll_store *made = nullptr;
+    ASSERT_EQ(gcoll_store_create(&user_ops, new UserStore, &made), GCOLL_OK);
+    Store store(made);
+    std::string longest(GCOLL_STORE_KEY_MAX - 4, 'k');
+    EXPECT_EQ(gcoll_store_set_new(made, longest.c_str(), "v", 1), GCOLL_OK) << gcoll_last_error();
+    EXPECT_EQ(gcoll_store_set_new(made, (longest + "k").c_str(), "v", 1), GCOLL_ERR_INVALID);
+    EXPECT_TRUE(last_error_has("251")) << gcoll_last_error();
+    EXPECT_EQ(set(made, longest + "k", "v"), GCOLL_OK);
+    EXPECT_EQ(gcoll_store_remove(made, (longest + "k").c_str()), GCOLL_OK);
 }
 
 TEST(StoreArguments, AUsersStatusAndTextComeThrough) {

@@ -84,8 +84,17 @@ inline void user_destroy(void *self) {
     delete static_cast<UserStore *>(self);
 }
 
-inline const gcoll_store_ops user_ops = {
-    sizeof(gcoll_store_ops), "user", user_set, user_get, user_wait, user_add, user_remove, user_destroy};
+inline const gcoll_store_ops user_ops = {sizeof(gcoll_store_ops),
+                                         "user",
+                                         user_set,
+                                         user_get,
+                                         user_wait,
+                                         user_add,
+                                         user_remove,
+                                         user_destroy,
+                                         nullptr,
+                                         nullptr,
+                                         nullptr};
 
 } // namespace store_support
 

@@ -29,7 +29,7 @@ TEST(TcpPeer, GarbageIsCalledSo) {
     bad = frame(kData | kCredited, 1, 0, 4, 4);
     bad[2] = 2;
     garbage("bad version", {bad});
-    garbage("unknown kind", {frame(10)});
+    garbage("unknown kind", {frame(15)});
     garbage("unknown flag", {frame(kData | 0x20, 1, 0, 4, 4)});
     garbage("http", {Bytes(100, 'G')});
     garbage("fragment over its limit", {frame(kData | kCredited, 1, 0, UINT64_MAX, (1u << 20) + 1)});

@@ -11,7 +11,8 @@
 #include "transport_harness.h"
 
 extern "C" {
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/connect.h"
+#include "transport/tcp/pair.h"
 }
 
 namespace harness {

@@ -92,7 +92,7 @@ TEST(Tcp, OffersStayWithinTheirLimit) {
     ASSERT_TRUE(two.turn([&] { return two.pair(1)->offered == first || !two[1].failed.empty(); }));
     for (uint32_t i = 0; i < first; i++)
         two[1].receive(0, 1, i, 2);
-    while (two.pair(0)->output.head == nullptr) { // until some are granted
+    while (two.pair(0)->output.messages.first == nullptr) { // until some are granted
         kTcp->flush(two[1].endpoint);
         gcoll_tcp_read(two.pair(0), SIZE_MAX);
     }
@@ -189,8 +189,8 @@ void flood(uint64_t pool, uint64_t largest, uint32_t count, uint64_t seed) {
     for (uint32_t r = 0; r < 2; r++) { // nothing is remembered that is over
         two.turn([&] { return two.pair(r)->promised == 0; });
         EXPECT_EQ(two.pair(r)->held, 0u);
-        EXPECT_EQ(two.pair(r)->incoming.count, 0u);
-        EXPECT_EQ(two.pair(r)->outgoing.count, 0u);
+        EXPECT_EQ(two.pair(r)->incoming.slots.count, 0u);
+        EXPECT_EQ(two.pair(r)->outgoing.slots.count, 0u);
         EXPECT_EQ(two.pair(r)->granted, 0u);
         EXPECT_EQ(two.pair(r)->offered, 0u);
         EXPECT_EQ(two.pair(r)->asked, 0u);
@@ -274,6 +274,33 @@ TEST(Tcp, AFingerprintOfAMessageThatMustWaitTravelsAhead) {
     ASSERT_TRUE(two.turn([&] { return two.all_done(); }));
     EXPECT_EQ(two[1].opened.size(), 1u); // once
     two.check();
+}
+
+// As many messages wait as may be offered. One more is not offered, but what it opens is told.
+TEST(Tcp, FingerprintsTravelAheadBeyondTheLimitOfOffers) {
+    Two two;
+    ASSERT_TRUE(two.meet());
+    std::vector<uint8_t> bytes(kMiB);
+    std::vector<gcoll_message> waiting(GCOLL_TCP_PROMISES_MAX);
+    for (uint32_t i = 0; i < GCOLL_TCP_PROMISES_MAX; i++) {
+        waiting[i] = {};
+        waiting[i].stream = 4;
+        waiting[i].index = i;
+        waiting[i].bytes = bytes.size();
+        waiting[i].data = bytes.data();
+        kTcp->post_send(two[0].endpoint, 1, &waiting[i]);
+    }
+    two[0].send(1, 5, 0, kMiB, true);
+    Message &later = two[0].send(1, 5, 1, kMiB);
+    EXPECT_TRUE(two.turn([&] { return two[1].opened.size() == 1; }));
+    Message &taken = two[1].receive(0, 5, 1, kMiB);
+    EXPECT_TRUE(two.turn([&] { return taken.dones == 1 && later.dones == 1; }));
+    EXPECT_EQ(two[1].opened.size(), 1u);
+    Message &opening = two[1].receive(0, 5, 0, kMiB);
+    EXPECT_TRUE(two.turn([&] { return opening.dones == 1; }));
+    EXPECT_TRUE(opening.m.opened);
+    for (auto &each : two.ranks)
+        each->close(); // before the memory goes
 }
 
 TEST(Tcp, SmallMessagesOvertakeALargeOne) {
@@ -410,6 +437,110 @@ TEST(Tcp, AReceiveInTheBackgroundCostsNoPolls) {
     EXPECT_TRUE(two.turn([&] { return two.all_done(); }));
     EXPECT_EQ(two.pair(1)->posted, 0u);
     two.check();
+}
+
+// What the peer's kernel takes is no sign of life of a peer that was asked and does not answer.
+TEST(Tcp, WhatIsAcknowledgedBehindAProbeDoesNotCount) {
+    Two two;
+    ASSERT_TRUE(two.meet());
+    gcoll_endpoint *endpoint = two[0].endpoint;
+    const gcoll_tcp_pair *pair = gcoll_tcp_of(endpoint)->pairs[1];
+    auto all_taken = [&] { // by the kernel of a peer that reads nothing
+        kTcp->moves(endpoint);
+        return pair->output.messages.first == nullptr && pair->alive.taken == pair->output.data_end;
+    };
+    gcoll_sight first, later, answered;
+    two[0].send(1, 5, 0, 1000);
+    ASSERT_TRUE(two[0].until(all_taken));
+    kTcp->look(endpoint, 1, &first);
+    kTcp->probe(endpoint, 1);
+    two[0].progress(0);
+    for (uint32_t i = 1; i < 3; i++) {
+        uint32_t moves = kTcp->moves(endpoint);
+        two[0].send(1, 5, i, 1000);
+        ASSERT_TRUE(two[0].until(all_taken));
+        EXPECT_NE(kTcp->moves(endpoint), moves) << "it moves all the same";
+        kTcp->look(endpoint, 1, &later);
+        EXPECT_EQ(later.heard, first.heard);
+        EXPECT_LE(later.taken, first.taken + 100) << "up to the probe";
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        two[1].receive(0, 5, i, 1000);
+    EXPECT_TRUE(two.turn([&] { return two[0].answered.size() == 1; }));
+    kTcp->look(endpoint, 1, &answered);
+    EXPECT_GT(answered.heard, later.heard);
+    EXPECT_GE(answered.taken, first.taken + 2000);
+}
+
+// Rank 0 asks rank 2 about rank 1, which answers rank 2 and is then asked no more.
+TEST(Tcp, AThirdRankTellsWhoIsAlive) {
+    Group group(kTcp, 3);
+    for (uint32_t r = 0; r < 3; r++)
+        group.connect(group[r]);
+    for (uint32_t r = 0; r < 3; r++)
+        for (uint32_t peer = 0; peer < 3; peer++)
+            if (peer != r) {
+                group[r].send(peer, 1, 0, 10);
+                group[r].receive(peer, 1, 0, 10);
+            }
+    ASSERT_TRUE(group.turn_until_done());
+    kTcp->set_doubt(group[0].endpoint, 1);
+    kTcp->probe(group[0].endpoint, 1); // is not asked about itself
+    ASSERT_TRUE(group.turn([&] {
+        kTcp->probe(group[0].endpoint, 2);
+        return !group[0].witnessed.empty();
+    }));
+    EXPECT_EQ(group[0].witnessed[0].peer, 2u);
+    EXPECT_EQ(group[0].witnessed[0].about, 1u);
+    EXPECT_GE(group[0].witnessed[0].ago_ms, 0);
+    EXPECT_FALSE(group[0].answered.empty());
+    kTcp->set_doubt(group[0].endpoint, UINT32_MAX);
+    group[0].answered.clear();
+    ASSERT_TRUE(group.turn([&] { // what was asked before is answered before
+        kTcp->probe(group[0].endpoint, 2);
+        return group[0].answered.size() >= 3;
+    }));
+    size_t told = group[0].witnessed.size();
+    group[0].answered.clear();
+    ASSERT_TRUE(group.turn([&] {
+        kTcp->probe(group[0].endpoint, 2);
+        return group[0].answered.size() >= 3;
+    }));
+    EXPECT_EQ(group[0].witnessed.size(), told);
+}
+
+// A line of ranks, of which 1 and 2 pass on what rank 0 asks about rank 4, and what rank 3 knows.
+TEST(Tcp, AQuestionIsPassedOn) {
+    Group group(kTcp, 5);
+    for (uint32_t r = 0; r < 4; r++) {
+        group.connect(r, r + 1);
+        group[r].send(r + 1, 1, 0, 10);
+        group[r + 1].receive(r, 1, 0, 10);
+    }
+    ASSERT_TRUE(group.turn_until_done());
+    kTcp->set_doubt(group[0].endpoint, 4);
+    ASSERT_TRUE(group.turn([&] {
+        kTcp->probe(group[0].endpoint, 1);
+        return !group[0].witnessed.empty();
+    }));
+    EXPECT_EQ(group[0].witnessed[0].peer, 3u);
+    EXPECT_EQ(group[0].witnessed[0].about, 4u);
+    group[4].close(); // nobody knows it any more
+    ASSERT_TRUE(group.turn([&] { return group[3].departed.size() == 1; }));
+    kTcp->set_doubt(group[0].endpoint, UINT32_MAX);
+    for (int rounds = 0; rounds < 2; rounds++) { // all that was under way has come
+        group[0].answered.clear();
+        kTcp->probe(group[0].endpoint, 1);
+        ASSERT_TRUE(group.turn([&] { return !group[0].answered.empty(); }));
+    }
+    kTcp->set_doubt(group[0].endpoint, 4);
+    group[0].witnessed.clear();
+    for (int rounds = 0; rounds < 5; rounds++) {
+        group[0].answered.clear();
+        kTcp->probe(group[0].endpoint, 1);
+        ASSERT_TRUE(group.turn([&] { return !group[0].answered.empty(); }));
+    }
+    EXPECT_TRUE(group[0].witnessed.empty());
 }
 
 // A thread that is held up between setting its alarm and polling must not wait for good.

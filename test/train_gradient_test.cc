@@ -1,19 +1,15 @@
-// What examples/train computes, in double: products and losses beside plain loops, gradients beside finite
-// differences, and the images.
+// The network of examples/train, in double: losses beside plain loops, gradients beside finite differences,
+// and the images.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <random>
-#include <set>
 #include <vector>
 
 extern "C" {
-#include "examples/train/data.h"
-#include "examples/train/matrix.h"
-#include "examples/train/net.h"
+#include "examples/train/network.h"
 }
 
 namespace {
@@ -31,26 +27,26 @@ numbers random_numbers(size_t count, unsigned seed) {
     return result;
 }
 
-struct network {
-    net parts;
-    explicit network(size_t channels, uint64_t seed = 7) {
-        EXPECT_TRUE(net_make(&parts, channels));
-        net_initialise(&parts, seed);
+struct net {
+    network parts;
+    explicit net(size_t channels, uint32_t seed = 7) {
+        EXPECT_TRUE(network_make(&parts, channels));
+        network_initialise(&parts, seed);
         // Biases too, which begin as 0, so that nothing hides behind that.
         numbers noise = random_numbers(parts.count, 3);
         for (size_t i = 0; i < parts.count; i++)
             parts.parameters[i] += 0.1 * noise[i];
     }
-    ~network() { net_free(&parts); }
+    ~net() { network_free(&parts); }
     double loss(const numbers &image, uint32_t label) {
         bool right;
-        return net_forward(&parts, image.data(), label, &right);
+        return network_forward(&parts, image.data(), label, &right);
     }
 };
 
-numbers image_of(uint64_t number, uint64_t seed = 1) {
+numbers image_of(uint64_t number, uint32_t seed = 1) {
     numbers pixels(IMAGE_PIXELS);
-    data_image(seed, number, pixels.data());
+    image_make(seed, number, pixels.data());
     return pixels;
 }
 
@@ -113,34 +109,14 @@ double plain_loss(const numbers &image, int channels, const double *parameters, 
     return std::log(sum) - x[label];
 }
 
-TEST(TrainMatrix, ProductsAreThoseOfPlainLoops) {
-    for (size_t m : {1, 3, 4, 5, 9})
-        for (size_t n : {1, 3, 4, 8, 10, 17})
-            for (size_t k : {1, 2, 7}) {
-                const numbers a = random_numbers(m * k, 1), b = random_numbers(k * n, 2);
-                for (bool transposed : {false, true}) {
-                    numbers c = random_numbers(m * n, 3), expected = c;
-                    const matrix left = transposed ? matrix{a.data(), 1, m} : matrix{a.data(), k, 1};
-                    matrix_multiply_add(m, n, k, left, b.data(), c.data());
-                    for (size_t i = 0; i < m; i++)
-                        for (size_t j = 0; j < n; j++) {
-                            for (size_t p = 0; p < k; p++)
-                                expected[i * n + j] += a[transposed ? p * m + i : i * k + p] * b[p * n + j];
-                            EXPECT_NEAR(c[i * n + j], expected[i * n + j], 1e-13)
-                                << m << ' ' << n << ' ' << k;
-                        }
-                }
-            }
-}
-
 TEST(TrainNet, HasTheParametersOfThePaper) {
-    network n(32);
+    net n(32);
     EXPECT_EQ(n.parts.count, 145578U);
 }
 
 TEST(TrainNet, LossIsThatOfPlainLoops) {
     for (int channels : {1, 3, 8}) {
-        network n(static_cast<size_t>(channels));
+        net n(static_cast<size_t>(channels));
         for (uint32_t i = 0; i < 3; i++) {
             const numbers image = image_of(i);
             EXPECT_NEAR(n.loss(image, 3 * i), plain_loss(image, channels, n.parts.parameters, 3 * i), 1e-11);
@@ -149,13 +125,13 @@ TEST(TrainNet, LossIsThatOfPlainLoops) {
 }
 
 TEST(TrainNet, RightIsTheMostLikely) {
-    network n(3);
+    net n(3);
     const numbers image = image_of(4);
     std::vector<double> losses;
     std::vector<bool> rights;
     for (uint32_t label = 0; label < CLASSES; label++) {
         bool right;
-        losses.push_back(net_forward(&n.parts, image.data(), label, &right));
+        losses.push_back(network_forward(&n.parts, image.data(), label, &right));
         rights.push_back(right);
     }
     const double least = *std::min_element(losses.begin(), losses.end());
@@ -170,14 +146,14 @@ TEST(TrainNet, RightIsTheMostLikely) {
 // Every one of them. The loss has kinks, where a sum passes zero or another one of its four; a step of 1e-6
 // is short enough to meet none of them here.
 TEST(TrainNet, GradientsAreThoseOfFiniteDifferences) {
-    network n(3);
+    net n(3);
     const double h = 1e-6;
     const numbers images[2] = {image_of(12), image_of(25)};
     const uint32_t labels[2] = {2, 5};
     const double scales[2] = {1, 0.5}; // the gradients of several images add up, each with its scale
     for (int i = 0; i < 2; i++) {
         n.loss(images[i], labels[i]);
-        net_backward(&n.parts, labels[i], scales[i]);
+        network_backward(&n.parts, labels[i], scales[i]);
     }
     double largest = 0;
     for (size_t p = 0; p < n.parts.count; p++) {
@@ -203,16 +179,7 @@ TEST(TrainData, ImagesDependOnSeedAndNumberAlone) {
     EXPECT_EQ(image, image_of(5));
     EXPECT_NE(image, image_of(15)); // of the same class
     EXPECT_NE(image, image_of(5, 2));
-    EXPECT_NE(image, image_of(DATA_TEST + 5));
-}
-
-TEST(TrainData, ClassesAreEquallyOften) {
-    std::vector<int> seen(CLASSES);
-    for (uint64_t i = 0; i < 100; i++) {
-        seen[data_class(i)]++;
-        seen[data_class(DATA_TEST + i)]++;
-    }
-    EXPECT_EQ(seen, std::vector<int>(CLASSES, 20));
+    EXPECT_NE(image, image_of(FIRST_TEST_IMAGE + 5));
 }
 
 // Neither a colour nor any pixel tells the class: their means over a class are those over all, but for
@@ -226,23 +193,11 @@ TEST(TrainData, ClassesDifferInNoMean) {
         double mean = 0;
         for (double pixel : image)
             mean += pixel / IMAGE_PIXELS;
-        of_class[data_class(i)] += mean / (images / CLASSES);
+        of_class[image_class(i)] += mean / (images / CLASSES);
         squares += mean * mean / images;
     }
     for (double mean : of_class)
         EXPECT_LT(std::fabs(mean), 4 * std::sqrt(squares / (images / CLASSES)));
-}
-
-TEST(TrainData, AnEpochHasEveryImageOnceInAnOrderOfItsOwn) {
-    std::vector<uint32_t> first(100), again(100), second(100);
-    data_order(1, 0, 100, first.data());
-    data_order(1, 0, 100, again.data());
-    data_order(1, 1, 100, second.data());
-    EXPECT_EQ(first, again);
-    EXPECT_NE(first, second);
-    EXPECT_EQ(std::set<uint32_t>(first.begin(), first.end()).size(), 100U);
-    EXPECT_EQ(*std::max_element(first.begin(), first.end()), 99U);
-    EXPECT_FALSE(std::is_sorted(first.begin(), first.end()));
 }
 
 } // namespace

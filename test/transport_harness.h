@@ -51,6 +51,12 @@ inline std::vector<const gcoll_transport *> transports_to_test(const std::string
     return found;
 }
 
+// Whether all endpoints are to have checksums, as GCOLL_TEST_CHECKSUM=1 in the environment says.
+inline bool with_checksum() {
+    const char *wanted = std::getenv("GCOLL_TEST_CHECKSUM");
+    return wanted && std::string(wanted) == "1";
+}
+
 // What byte `offset` of a message must be; differs between messages and positions.
 inline uint8_t pattern(uint32_t from, uint32_t to, uint64_t stream, uint32_t index, uint64_t offset) {
     uint64_t x = stream * 0x9E3779B97F4A7C15u + from * 0x1000193u + to * 0x10001F3u + index * 0x5BD1E995u;
@@ -94,13 +100,20 @@ struct Aborted {
 struct Answered {
     uint32_t peer;
     uint64_t position;
+    gcoll_answer answer;
+};
+
+struct Witnessed {
+    uint32_t peer, about;
+    int64_t ago_ms;
 };
 
 class Rank {
   public:
     Rank(const gcoll_transport *operations, const gcoll_endpoint_options &options)
         : transport(operations), rank(options.rank) {
-        gcoll_events events = {this, on_opened, on_failed, on_departed, on_aborted, on_answered};
+        gcoll_events events = {this,       on_opened,   on_failed,    on_departed,
+                               on_aborted, on_answered, on_witnessed, on_changed};
         EXPECT_EQ(transport->open(&options, &events, &endpoint), GCOLL_OK) << gcoll_last_error();
     }
     ~Rank() { close(); }
@@ -183,9 +196,11 @@ class Rank {
     size_t done = 0;
     std::vector<Opened> opened;
     std::vector<Failed> failed;
+    std::vector<Failed> changed;
     std::vector<uint32_t> departed;
     std::vector<Aborted> aborted;
     std::vector<Answered> answered;
+    std::vector<Witnessed> witnessed;
     std::function<void(const std::string &)> log; // hears of every callback, in order
 
   private:
@@ -260,6 +275,11 @@ class Rank {
         self.failed.push_back({peer, status, text});
         self.say("failed", peer, status, 0);
     }
+    static void on_changed(void *arg, uint32_t peer, const char *text) {
+        auto &self = *static_cast<Rank *>(arg);
+        self.changed.push_back({peer, GCOLL_ERR_IO, text});
+        self.say("changed", peer, 0, 0);
+    }
     static void on_departed(void *arg, uint32_t peer) {
         auto &self = *static_cast<Rank *>(arg);
         self.departed.push_back(peer);
@@ -270,10 +290,15 @@ class Rank {
         self.aborted.push_back({from, *note});
         self.say("aborted", from, 0, 0);
     }
-    static void on_answered(void *arg, uint32_t peer, uint64_t position) {
+    static void on_answered(void *arg, uint32_t peer, const gcoll_answer *answer) {
         auto &self = *static_cast<Rank *>(arg);
-        self.answered.push_back({peer, position});
-        self.say("answered", peer, position, 0);
+        self.answered.push_back({peer, answer->position, *answer});
+        self.say("answered", peer, answer->position, 0);
+    }
+    static void on_witnessed(void *arg, uint32_t peer, uint32_t about, int64_t ago_ms) {
+        auto &self = *static_cast<Rank *>(arg);
+        self.witnessed.push_back({peer, about, ago_ms});
+        self.say("witnessed", peer, about, 0);
     }
 };
 
@@ -290,6 +315,7 @@ class Group {
         options_.size = size;
         options_.connect_timeout_ms = 10000;
         options_.eager_pool_bytes = 256 * 1024; // small, so that tests run into it
+        options_.checksum = with_checksum();
         options_.hub = std::strcmp(transport->name, "inproc") == 0 ? hub_ : nullptr;
         for (uint32_t r = 0; r < size; r++) {
             options_.rank = r;

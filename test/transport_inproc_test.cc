@@ -244,6 +244,28 @@ TEST(InprocShuffle, MessagesOvertakeOneAnother) {
     EXPECT_EQ(orders.size(), 6u); // every order of three
 }
 
+TEST(InprocShuffle, FingerprintsAreNotOvertaken) {
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        Group group(kInproc, 2, [&](gcoll_hub *hub) { gcoll_inproc_shuffle(hub, seed); });
+        group.connect(0, 1);
+        size_t unheard = 0;
+        for (uint64_t stream = 1; stream <= 4; stream++)
+            for (uint32_t i = 0; i < 4; i++)
+                group[1].receive(0, stream, i, 16).then = [&](Message &message) {
+                    unheard +=
+                        std::none_of(group[1].opened.begin(), group[1].opened.end(),
+                                     [&](const Opened &opened) { return opened.stream == message.m.stream; });
+                };
+        for (uint64_t stream = 1; stream <= 4; stream++)
+            for (uint32_t i = 0; i < 4; i++)
+                group[0].send(1, stream, 3 - i, 16, i == 0);
+        EXPECT_TRUE(group.turn_until_done());
+        EXPECT_EQ(unheard, 0u) << "seed " << seed;
+        for (const auto &message : group[1].messages)
+            EXPECT_EQ(message->m.opened, message->m.index == 3);
+    }
+}
+
 TEST(InprocShuffle, ThreadsAndWaitsWorkAsWell) {
     for (uint64_t seed = 0; seed < 6; seed++) {
         Group group(kInproc, 3, [&](gcoll_hub *hub) { gcoll_inproc_shuffle(hub, seed); });

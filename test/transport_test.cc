@@ -221,6 +221,28 @@ TEST_P(Transport, FingerprintComesBeforeItsMessageIsDone) {
     }
 }
 
+// What was posted after the message that carries it: small or large, and whichever receive is posted first.
+TEST_P(Transport, FingerprintComesBeforeLaterMessagesAreDone) {
+    const uint64_t sizes[] = {16, kMiB};
+    for (uint64_t first : sizes)
+        for (uint64_t second : sizes) {
+            SCOPED_TRACE(std::to_string(first) + ", then " + std::to_string(second));
+            Group group(GetParam(), 2);
+            Message &later = group[1].receive(0, 5, 0, second); // may be granted ahead
+            bool came = false;
+            later.then = [&](Message &) { came = !group[1].opened.empty(); };
+            group.connect(1, 0);
+            group[0].send(1, 5, 1, first, true);
+            group[0].send(1, 5, 0, second);
+            Message &opening = group[1].receive(0, 5, 1, first);
+            EXPECT_TRUE(group.turn_until_done());
+            group[1].check();
+            EXPECT_TRUE(came);
+            EXPECT_TRUE(opening.m.opened);
+            EXPECT_FALSE(later.m.opened);
+        }
+}
+
 TEST_P(Transport, ProgressWaitsUpToItsLimit) {
     for (int64_t spin_us : {0, 5000, 1000000}) {
         Group group(GetParam(), 2);
@@ -395,6 +417,38 @@ TEST_P(Transport, ProbeIsAnsweredByProgressOnly) {
     GetParam()->probe(group[0].endpoint, 1);
     EXPECT_TRUE(group.turn([&] { return group[0].answered.size() == 2; }));
     EXPECT_EQ(group[0].answered[1].position, 6u);
+}
+
+// What long waits go by: anything that comes is heard, and data that moves is counted, and told.
+TEST_P(Transport, WhatMovesIsCountedAndTold) {
+    const gcoll_transport *transport = GetParam();
+    Group group(transport, 2);
+    group.connect(0, 1);
+    group[0].send(1, 1, 0, 8);
+    group[1].receive(0, 1, 0, 8);
+    ASSERT_TRUE(group.turn_until_done());
+    gcoll_sight before, after;
+    transport->look(group[1].endpoint, 0, &before);
+    uint32_t moves = transport->moves(group[1].endpoint);
+    transport->probe(group[1].endpoint, 0); // an answer is heard, and moves nothing
+    ASSERT_TRUE(group.turn([&] { return group[1].answered.size() == 1; }));
+    transport->look(group[1].endpoint, 0, &after);
+    EXPECT_GT(after.heard, before.heard);
+    EXPECT_EQ(after.mute_ms, 0);
+    EXPECT_EQ(group[1].answered[0].answer.news_of, UINT32_MAX);
+    if (std::strcmp(transport->name, "ibverbs") != 0) { // which may have credit on its way
+        EXPECT_EQ(transport->moves(group[1].endpoint), moves);
+    }
+    group[0].send(1, 1, 1, 100000);
+    group[1].receive(0, 1, 1, 100000);
+    ASSERT_TRUE(group.turn_until_done());
+    EXPECT_NE(transport->moves(group[1].endpoint), moves);
+    transport->set_news(group[0].endpoint, 0, 12345);
+    transport->probe(group[1].endpoint, 0);
+    ASSERT_TRUE(group.turn([&] { return group[1].answered.size() == 2; }));
+    EXPECT_NE(group[1].answered[1].answer.moves, group[1].answered[0].answer.moves);
+    EXPECT_EQ(group[1].answered[1].answer.news_of, 0u);
+    EXPECT_EQ(group[1].answered[1].answer.news, 12345u);
 }
 
 TEST_P(Transport, SizesThatDifferBreakThePairAtTheReceiver) {

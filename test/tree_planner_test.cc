@@ -9,7 +9,7 @@
 #include "plan_runner.h"
 
 extern "C" {
-#include "algorithms/tree.h"
+#include "algorithms/shared/tree.h"
 #include "gcoll/simulate.h"
 }
 

@@ -9,7 +9,7 @@
 #include <set>
 
 extern "C" {
-#include "algorithms/tuning.h"
+#include "algorithms/select/tuning_file.h"
 #include "gcoll/base/base.h"
 }
 
@@ -247,8 +247,11 @@ TEST(Failure, OfTheFileIsToldOnEveryRank) {
                  {"/dev/zero", "is no regular file"}};
     for (const auto &row : table)
         for (uint32_t size : {1u, 3u}) {
+            std::atomic<uint32_t> here{0};
             auto outcomes = create_all(size, "inproc", [&](uint32_t, gcoll_context_options *options) {
                 options->tuning = row.path.c_str();
+                here++; // rank 0 does not wait for long for others that are to hear of it
+                EXPECT_TRUE(gcoll_test::await(here, size));
             });
             for (const auto &outcome : outcomes)
                 EXPECT_NE(outcome.second.find(row.says), std::string::npos)

@@ -6,7 +6,7 @@
 #include "plan_runner.h"
 
 extern "C" {
-#include "algorithms/tuning.h"
+#include "algorithms/select/tuning_file.h"
 }
 
 namespace gcoll_test {
@@ -181,7 +181,8 @@ TEST(TuningRule, TheFirstThatServesIsTaken) {
         gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, 5, 1000);
         const gcoll_needs needs = {row.claims, row.scratch, nullptr};
         gcoll_choice choice;
-        ASSERT_TRUE(gcoll_tuning_take(&tuning.rules[0], nullptr, &problem, 4, &needs, &parameters, &choice));
+        ASSERT_EQ(GCOLL_OK,
+                  gcoll_tuning_take(&tuning.rules[0], nullptr, &problem, 4, &needs, &parameters, &choice));
         EXPECT_STREQ(choice.algorithm->name, row.takes) << row.claims << " " << row.scratch;
         EXPECT_EQ(choice.segment_bytes, strcmp(row.takes, "ring") == 0 ? 65536u : 0u);
     }
@@ -189,7 +190,8 @@ TEST(TuningRule, TheFirstThatServesIsTaken) {
     gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, 5, 1000);
     const gcoll_needs ordered = {GCOLL_CLAIM_ORDERED, 0, nullptr};
     gcoll_choice choice;
-    EXPECT_FALSE(gcoll_tuning_take(&none.rules[0], nullptr, &problem, 4, &ordered, &parameters, &choice));
+    EXPECT_EQ(GCOLL_ERR_NOT_FOUND,
+              gcoll_tuning_take(&none.rules[0], nullptr, &problem, 4, &ordered, &parameters, &choice));
 }
 
 // Names that "auto" begins with are names.

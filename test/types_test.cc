@@ -1,4 +1,5 @@
-// Names, sizes and checks of types and operations; the clock, random bytes and the last error.
+// Names, sizes and checks of types, operations and collectives; hashes, sizes in texts, the clock, random
+// bytes and the last error.
 #include <gtest/gtest.h>
 
 #include <climits>
@@ -9,6 +10,9 @@
 
 extern "C" {
 #include "gcoll/base/base.h"
+#include "gcoll/base/hash.h"
+#include "gcoll/base/text.h"
+#include "gcoll/plan.h"
 }
 
 namespace {
@@ -175,6 +179,87 @@ TEST(Sizes, MultiplyChecksOverflow) {
     EXPECT_TRUE(gcoll_mul_u64(UINT64_C(0xffffffff), UINT64_C(0xffffffff), &product));
     EXPECT_EQ(product, UINT64_C(0xfffffffe00000001));
     EXPECT_FALSE(gcoll_mul_u64(UINT64_C(1) << 32, UINT64_C(1) << 32, &product));
+}
+
+// The vectors that the authors of FNV publish.
+TEST(Hash, IsFnv1a) {
+    EXPECT_EQ(UINT64_C(0xcbf29ce484222325), gcoll_hash_text(GCOLL_HASH_START, ""));
+    EXPECT_EQ(UINT64_C(0xaf63dc4c8601ec8c), gcoll_hash_text(GCOLL_HASH_START, "a"));
+    EXPECT_EQ(UINT64_C(0x85944171f73967e8), gcoll_hash_text(GCOLL_HASH_START, "foobar"));
+    EXPECT_EQ(UINT64_C(0x85944171f73967e8), gcoll_hash_bytes(GCOLL_HASH_START, "foobarx", 6));
+}
+
+// Ranks and multiples of large powers of two fill a table of twice their number without long runs.
+TEST(Hash, MixSpreadsNumbersOverSlots) {
+    for (unsigned shift : {0u, 12u, 32u, 48u}) {
+        std::set<uint64_t> slots;
+        for (uint64_t number = 0; number < 1024; number++)
+            slots.insert(gcoll_hash_mix(number << shift) & 2047);
+        EXPECT_GE(slots.size(), 640u) << shift;
+    }
+}
+
+TEST(Text, ParsesSizes) {
+    const struct {
+        const char *text;
+        uint64_t most;
+        bool good;
+        uint64_t value;
+    } cases[] = {
+        {"0", 10, true, 0},
+        {"64", 64, true, 64},
+        {"64", 63, false, 0},
+        {"4Ki", UINT64_MAX, true, 4096},
+        {"4Ki", 4096, true, 4096},
+        {"4Ki", 4095, false, 0},
+        {"3Mi", UINT64_MAX, true, UINT64_C(3) << 20},
+        {"2Gi", UINT64_MAX, true, UINT64_C(2) << 30},
+        {"18446744073709551615", UINT64_MAX, true, UINT64_MAX},
+        {"18446744073709551616", UINT64_MAX, false, 0},
+        {"17179869184Gi", UINT64_MAX, false, 0},
+        {"17179869183Gi", UINT64_MAX, true, UINT64_C(17179869183) << 30},
+        {"", 10, false, 0},
+        {"Ki", 10, false, 0},
+        {"1Ti", UINT64_MAX, false, 0},
+        {"1ki", UINT64_MAX, false, 0},
+        {"1K", UINT64_MAX, false, 0},
+        {"-1", UINT64_MAX, false, 0},
+        {" 1", UINT64_MAX, false, 0},
+        {"1x", UINT64_MAX, false, 0},
+    };
+    for (const auto &c : cases) {
+        uint64_t value = 7;
+        EXPECT_EQ(c.good, gcoll_text_parse_size(c.text, strlen(c.text), c.most, &value)) << c.text;
+        EXPECT_EQ(c.good ? c.value : 7, value) << c.text;
+    }
+    uint64_t value = 7;
+    EXPECT_TRUE(gcoll_text_parse_size("12Ki:r=1", 4, UINT64_MAX, &value)); // as many bytes as are given
+    EXPECT_EQ(12288u, value);
+    EXPECT_FALSE(gcoll_text_parse_size("1\0i", 3, UINT64_MAX, &value));
+}
+
+std::set<gcoll_collective> With(bool (*trait)(gcoll_collective)) {
+    std::set<gcoll_collective> found;
+    for (int c = -1; c <= GCOLL_COLLECTIVE_COUNT; c++)
+        if (trait(static_cast<gcoll_collective>(c)))
+            found.insert(static_cast<gcoll_collective>(c));
+    return found;
+}
+
+TEST(Collectives, HaveTheTraitsThatTheirDefinitionsGiveThem) {
+    using Set = std::set<gcoll_collective>;
+    EXPECT_EQ((Set{GCOLL_BROADCAST, GCOLL_REDUCE, GCOLL_GATHER, GCOLL_SCATTER}),
+              With(gcoll_collective_has_root));
+    EXPECT_EQ((Set{GCOLL_REDUCE_SCATTER, GCOLL_ALLGATHER, GCOLL_GATHER, GCOLL_SCATTER, GCOLL_ALLTOALL}),
+              With(gcoll_collective_has_blocks));
+    EXPECT_EQ((Set{GCOLL_ALLREDUCE, GCOLL_REDUCE, GCOLL_REDUCE_SCATTER}), With(gcoll_collective_reduces));
+    EXPECT_EQ((Set{GCOLL_ALLREDUCE, GCOLL_BROADCAST, GCOLL_REDUCE_SCATTER}),
+              With(gcoll_collective_takes_buffers));
+    EXPECT_EQ((Set{GCOLL_ALLREDUCE, GCOLL_BROADCAST, GCOLL_REDUCE, GCOLL_REDUCE_SCATTER, GCOLL_ALLGATHER,
+                   GCOLL_GATHER, GCOLL_SCATTER}),
+              With(gcoll_collective_takes_in_place));
+    EXPECT_EQ((Set{GCOLL_REDUCE, GCOLL_GATHER, GCOLL_SCATTER}),
+              With([](gcoll_collective c) { return gcoll_collective_traits(c).in_place_at_root; }));
 }
 
 } // namespace

@@ -192,10 +192,12 @@ TEST(RankIdentical, HoldsOrIsRefused) {
     std::vector<std::string> texts = allreduce_texts(kRanks);
     std::vector<std::vector<std::vector<float>>> results(texts.size(),
                                                          std::vector<std::vector<float>>(kRanks));
-    run_threads(kRanks, "inproc", [&](uint32_t rank, gcoll_context *context) {
+    gcoll_test::Job job;
+    job.size = kRanks;
+    job.same = GCOLL_SAME_ON_RANKS;
+    run_threads(job, [&](uint32_t rank, gcoll_context *context) {
         for (size_t t = 0; t < texts.size(); t++) {
             gcoll_allreduce_options options = by(texts[t].c_str());
-            options.rank_identical = 1;
             std::vector<float> data(kCount);
             for (uint64_t i = 0; i < kCount; i++)
                 data[i] = static_cast<float>(mix(rank * 100 + i) >> 40) * 1.1f; // rounding differs by order

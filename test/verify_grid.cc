@@ -17,7 +17,7 @@ bool has_blocks(gcoll_collective c) {
 }
 
 bool has_buffers(gcoll_collective c) {
-    return c == GCOLL_ALLREDUCE || c == GCOLL_BROADCAST;
+    return c == GCOLL_ALLREDUCE || c == GCOLL_BROADCAST || c == GCOLL_REDUCE_SCATTER;
 }
 
 bool has_in_place(gcoll_collective c) {

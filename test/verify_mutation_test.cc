@@ -78,7 +78,9 @@ verify_grid::Operation make_operation(gcoll_collective collective, uint32_t size
             made.pairs.back().push_back((from + 2 * to) % 3);
     }
     made.use_blocks();
-    made.problem.staging.local = shape.local;
+    // Devices have no room for what several buffers of a reduce_scatter come to.
+    const bool has_room = collective != GCOLL_REDUCE_SCATTER || made.problem.buffers == 1;
+    made.problem.staging.local = has_room ? shape.local : GCOLL_LOCAL_HOST;
     made.problem.staging.whole = shape.whole;
     made.use_layout(shape.layout);
     return made;

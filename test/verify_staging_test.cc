@@ -69,7 +69,7 @@ bool may_be_refused(const gcoll_algorithm &algorithm, const Operation &operation
     const bool several = operation.problem.buffers > 1 || operation.mixed_buffers;
     const gcoll_local local = local_of(algorithm, operation);
     return several && (local == GCOLL_LOCAL_DEVICE || local == GCOLL_LOCAL_PEER) &&
-           operation.layout != Layout::device;
+           (operation.layout != Layout::device || operation.problem.collective == GCOLL_REDUCE_SCATTER);
 }
 
 // One rank's buffers are reduced one after the other, unless several devices reduce theirs by themselves:

@@ -11,7 +11,7 @@
 #include <vector>
 
 extern "C" {
-#include "gcoll/plan/plan.h"
+#include "gcoll/plan/steps.h"
 }
 
 namespace verify_test {

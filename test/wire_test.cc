@@ -76,6 +76,30 @@ TEST(Wire, EverySoundHeaderIsReadBack) {
     }
 }
 
+TEST(Wire, ChecksumsAreReadBackAndFindEachFlippedBit) {
+    const gcoll_wire_header header = data_header(1000, 500);
+    const gcoll_wire_sums sums = {0x01020304u, 0x05060708u};
+    Bytes bytes = encoded(header);
+    bytes.resize(GCOLL_WIRE_HEADER_BYTES + GCOLL_WIRE_CHECK_BYTES);
+    gcoll_wire_put_sums(bytes.data(), gcoll_crc32c_plain, &sums);
+    const Bytes expected = {4, 3, 2, 1, 8, 7, 6, 5, 0, 0, 0, 0};
+    EXPECT_EQ(Bytes(bytes.begin() + 32, bytes.begin() + 44), expected);
+    EXPECT_FALSE(is_sound(bytes)) << "without checksums nobody expects the flag";
+    gcoll_wire_header read = {};
+    gcoll_wire_sums found = {};
+    ASSERT_TRUE(gcoll_wire_is_intact(bytes.data(), gcoll_crc32c_plain));
+    ASSERT_EQ(gcoll_wire_get_checked(bytes.data(), &read, &found), nullptr);
+    EXPECT_EQ(read.fragment_bytes, 500u);
+    EXPECT_EQ(read.flags, 0);
+    EXPECT_EQ(found.payload, sums.payload);
+    EXPECT_EQ(found.extra, sums.extra);
+    for (size_t bit = 0; bit < 8 * bytes.size(); bit++) {
+        Bytes bad = bytes;
+        bad[bit / 8] = static_cast<uint8_t>(bad[bit / 8] ^ 1u << bit % 8);
+        EXPECT_FALSE(gcoll_wire_is_intact(bad.data(), gcoll_crc32c_plain)) << "bit " << bit;
+    }
+}
+
 TEST(Wire, EachWrongFieldIsRefused) {
     Bytes good = encoded(data_header(100, 50));
     EXPECT_TRUE(is_sound(good));

@@ -1,8 +1,12 @@
 /* tools/arrival.c - algorithms when ranks arrive at different times, by the measure of Proficz: the mean over
  * the ranks of the time from their own arrival. */
 #include "tools/arrival.h"
+#include "tools/commands.h"
 #include "tools/json.h"
+#include "tools/output.h"
+#include "tools/simulate.h"
 #include "tools/verify.h"
+#include "tools/words.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -2,7 +2,8 @@
 #ifndef GCOLL_PLAN_TOOL_ARRIVAL_H
 #define GCOLL_PLAN_TOOL_ARRIVAL_H
 
-#include "tools/plan_tool.h"
+#include "gcoll/simulate.h"
+#include "tools/shape.h"
 
 /* Seconds. */
 typedef struct tool_lateness {

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algorithms/ring.h"
+#include "algorithms/allreduce/allreduce_ring.h"
 #include "tools/arrival.h"
+#include "tools/simulate.h"
 
 #define PATIENCE 16u /* tries a rank without gain before the search returns to the best */
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/memory.h"
 #include "tools/verify.h"
 
 enum { PLACEMENT = 0, COUNT, BLOCKS, ROOT, EXCHANGES, SURROUNDINGS, COMBINATION, AXES };
@@ -121,7 +122,7 @@ static void surround(const tool_cases *c, uint32_t kind, tool_shape *shape) {
  */
 
 static uint64_t root_count(const tool_cases *c, gcoll_collective collective) {
-    if (!tool_has_root(collective) || c->options->root_given)
+    if (!gcoll_collective_has_root(collective) || c->options->root_given)
         return 1;
     if (c->options->roots_all)
         return c->size;
@@ -129,7 +130,7 @@ static uint64_t root_count(const tool_cases *c, gcoll_collective collective) {
 }
 
 static uint32_t root_at(const tool_cases *c, gcoll_collective collective, uint64_t index) {
-    if (!tool_has_root(collective))
+    if (!gcoll_collective_has_root(collective))
         return 0;
     if (c->options->root_given)
         return c->options->root;
@@ -143,9 +144,9 @@ bool tool_cases_create(const tool_options *options, const tool_target *target, u
     const gcoll_collective collective = target->choice.algorithm->collective;
     const option_set set = options_of(target);
     tool_cases c = {.options = options, .target = target, .size = size};
-    c.axis[PLACEMENT] = tool_takes_in_place(collective, true) ? 2 : 1;
+    c.axis[PLACEMENT] = gcoll_collective_takes_in_place(collective) ? 2 : 1;
     c.axis[COUNT] = collective == GCOLL_BARRIER ? 1 : options->count.count;
-    c.axis[BLOCKS] = tool_has_blocks(collective) ? TOOL_BLOCKS_COUNT : 1;
+    c.axis[BLOCKS] = gcoll_collective_has_blocks(collective) ? TOOL_BLOCKS_COUNT : 1;
     c.axis[ROOT] = root_count(&c, collective);
     c.axis[EXCHANGES] = collective == GCOLL_PAIRWISE_EXCHANGE ? MOST_EXCHANGES : 1;
     c.axis[SURROUNDINGS] = TOOL_SURROUNDINGS;
@@ -182,7 +183,6 @@ void tool_cases_at(const tool_cases *c, uint64_t index, tool_shape *shape) {
         at[i] = index % c->axis[i];
         index /= c->axis[i];
     }
-    bool several = collective == GCOLL_ALLREDUCE || collective == GCOLL_BROADCAST;
     *shape = (tool_shape){.choice = c->target->choice, .blocks = (tool_blocks)at[BLOCKS]};
     memcpy(shape->choice.option, c->combinations[at[COMBINATION]], sizeof shape->choice.option);
     gcoll_problem *p = &shape->problem;
@@ -190,7 +190,7 @@ void tool_cases_at(const tool_cases *c, uint64_t index, tool_shape *shape) {
     p->size = c->size;
     p->root = root_at(c, collective, at[ROOT]);
     p->exchanges = (uint32_t)at[EXCHANGES];
-    p->buffers = several ? o->inputs : 1;
+    p->buffers = gcoll_collective_takes_buffers(collective) ? o->inputs : 1;
     p->in_place = at[PLACEMENT] > 0;
     p->average = o->average && gcoll_collective_reduces(collective);
     p->count = collective == GCOLL_BARRIER ? 0 : o->count.values[at[COUNT]];

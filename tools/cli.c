@@ -1,38 +1,81 @@
 /* tools/cli.c - one table drives reading the flags, the help and the messages. */
 #include "tools/cli.h"
 
-#include <ctype.h>
-#include <errno.h>
-#include <inttypes.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
-void cli_complain(const char *format, ...) {
-    char text[2000];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    (void)fprintf(stderr, "%s: %s\n", cli_program, text);
+#define NAME_MAX_BYTES 64u
+
+/* ---- Readers ------------------------------------------------------------------------------------------ */
+
+bool cli_read_switch(const cli_flag *flag, const char *text, void *to) {
+    (void)flag, (void)text;
+    return *(bool *)to = true;
 }
 
-/* ---- Flags -------------------------------------------------------------------------------------------- */
-
-static const cli_flag *flag_at(const cli_flags *flags, size_t index) {
-    return (const cli_flag *)(const void *)((const char *)flags->first + index * flags->row_bytes);
+bool cli_read_text(const cli_flag *flag, const char *text, void *to) {
+    (void)flag;
+    *(const char **)to = text;
+    return true;
 }
 
-cli_reader cli_read(cli_flags flags, int argc, char **argv) {
-    return (cli_reader){.flags = flags, .argc = argc, .at = 1, .argv = argv};
+bool cli_read_name(const cli_flag *flag, const char *text, void *to) {
+    size_t good = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+    if (good == 0 || text[good] != '\0' || good > NAME_MAX_BYTES) {
+        return cli_bad(flag->name, text, "1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-'");
+    }
+    return cli_read_text(flag, text, to);
+}
+
+bool cli_read_int(const cli_flag *flag, const char *text, void *to) {
+    uint32_t value;
+    if (!cli_whole32(flag->name, text, (uint32_t)flag->least, (uint32_t)flag->most, &value)) {
+        return false;
+    }
+    *(int *)to = (int)value;
+    return true;
+}
+
+bool cli_read_whole32(const cli_flag *flag, const char *text, void *to) {
+    return cli_whole32(flag->name, text, (uint32_t)flag->least, (uint32_t)flag->most, to);
+}
+
+bool cli_read_whole(const cli_flag *flag, const char *text, void *to) {
+    return cli_whole(flag->name, text, (uint64_t)flag->least, (uint64_t)flag->most, to);
+}
+
+bool cli_read_size(const cli_flag *flag, const char *text, void *to) {
+    return cli_size(flag->name, text, (uint64_t)flag->least, (uint64_t)flag->most, to);
+}
+
+bool cli_read_list(const cli_flag *flag, const char *text, void *to) {
+    return cli_parse_list(flag->name, text, (uint64_t)flag->least, (uint64_t)flag->most, to);
+}
+
+bool cli_read_time(const cli_flag *flag, const char *text, void *to) {
+    return cli_time(flag->name, text, flag->unit_ns, flag->least, flag->most, to);
+}
+
+bool cli_read_word(const cli_flag *flag, const char *text, void *to) {
+    int value;
+    if (!cli_word_of(flag->name, text, flag->words, &value)) {
+        return false;
+    }
+    memcpy(to, &value, sizeof value); /* or an enum of this size */
+    return true;
+}
+
+/* ---- Tables ------------------------------------------------------------------------------------------- */
+
+static bool takes(const cli_flags *flags, const cli_flag *row) {
+    return row->commands == 0 || (row->commands & flags->command) != 0;
 }
 
 static const cli_flag *find(const cli_flags *flags, const char *name, size_t length) {
     for (size_t f = 0; f < flags->count; f++) {
-        const cli_flag *flag = flag_at(flags, f);
-        if (flag->name != NULL && strlen(flag->name) == length && memcmp(flag->name, name, length) == 0) {
-            return flag;
+        const cli_flag *row = &flags->rows[f];
+        if (row->name != NULL && takes(flags, row) && strlen(row->name) == length &&
+            memcmp(row->name, name, length) == 0) {
+            return row;
         }
     }
     return NULL;
@@ -42,94 +85,77 @@ static void complain_unknown(const cli_flags *flags, const char *argument, size_
     char allowed[1000] = "";
     size_t used = 0;
     for (size_t f = 0; f < flags->count; f++) {
-        const char *name = flag_at(flags, f)->name;
-        if (name != NULL && used < sizeof allowed) {
+        const char *name = flags->rows[f].name;
+        if (name != NULL && takes(flags, &flags->rows[f]) && used < sizeof allowed) {
             used +=
                 (size_t)snprintf(allowed + used, sizeof allowed - used, "%s%s", used > 0 ? ", " : "", name);
         }
     }
-    cli_complain("unknown argument '%.*s'; allowed: %s", (int)length, argument, allowed);
+    cli_complain("unknown argument '%.*s'; allowed are %s", (int)length, argument, allowed);
 }
 
-bool cli_next(cli_reader *reader, const cli_flag **flag, const char **text) {
-    if (reader->at >= reader->argc) {
-        return false;
-    }
-    const char *argument = reader->argv[reader->at++];
+static bool read_row(const cli_flag *row, const char *text, void *options) {
+    return row->read(row, text, (char *)options + row->at);
+}
+
+/* One flag; takes the next argument, too, where that is its text. */
+static bool read_argument(const cli_flags *flags, int argc, char **argv, int *at, void *options) {
+    const char *argument = argv[(*at)++];
     size_t length = strcspn(argument, "=");
-    *flag = find(&reader->flags, argument, length);
-    *text = argument[length] == '=' ? argument + length + 1 : NULL;
-    reader->failed = true;
-    if (*flag == NULL) {
-        complain_unknown(&reader->flags, argument, length);
+    const cli_flag *row = find(flags, argument, length);
+    const char *text = argument[length] == '=' ? argument + length + 1 : NULL;
+    if (row == NULL) {
+        complain_unknown(flags, argument, length);
         return false;
     }
-    if ((*flag)->value == NULL && *text != NULL) {
-        cli_complain("%s: found '%s'; it takes no value", (*flag)->name, *text);
+    if (row->value == NULL && text != NULL) {
+        cli_complain("%s: is '%s'; the flag takes no value", row->name, text);
         return false;
     }
-    if ((*flag)->value != NULL && *text == NULL) {
-        if (reader->at == reader->argc) {
-            cli_complain("%s: needs a value: %s %s", (*flag)->name, (*flag)->name, (*flag)->value);
+    if (row->value != NULL && text == NULL) {
+        if (*at == argc) {
+            cli_complain("%s: needs a value: %s %s", row->name, row->name, row->value);
             return false;
         }
-        *text = reader->argv[reader->at++];
+        text = argv[(*at)++];
     }
-    reader->failed = false;
+    if (row->given != 0) {
+        *(bool *)((char *)options + row->given) = true;
+    }
+    return read_row(row, text, options);
+}
+
+bool cli_parse(const cli_flags *flags, int argc, char **argv, void *options) {
+    for (size_t f = 0; f < flags->count; f++) {
+        const cli_flag *row = &flags->rows[f];
+        if (row->initial != NULL && !read_row(row, row->initial, options)) {
+            return false;
+        }
+    }
+    for (int at = 1; at < argc;) {
+        if (!read_argument(flags, argc, argv, &at, options)) {
+            return false;
+        }
+    }
     return true;
 }
 
-void cli_print_flags(FILE *file, cli_flags flags) {
-    for (size_t f = 0; f < flags.count; f++) {
-        const cli_flag *flag = flag_at(&flags, f);
-        if (flag->name == NULL) {
-            (void)fprintf(file, "\n%s (defaults in parentheses):\n", flag->help);
+void cli_print_flags(FILE *file, const cli_flags *flags) {
+    for (size_t f = 0; f < flags->count; f++) {
+        const cli_flag *row = &flags->rows[f];
+        char left[40];
+        if (!takes(flags, row)) {
             continue;
         }
-        char left[40];
-        (void)snprintf(left, sizeof left, "%s %s", flag->name, flag->value != NULL ? flag->value : "");
-        (void)fprintf(file, "  %-20s %s\n", left, flag->help);
+        if (row->name == NULL) {
+            (void)fprintf(file, "\n%s (defaults in parentheses):\n", row->help);
+            continue;
+        }
+        (void)snprintf(left, sizeof left, "%s %s", row->name, row->value != NULL ? row->value : "");
+        (void)fprintf(file, "  %-20s %s", left, row->help);
+        if (row->initial != NULL) {
+            (void)fprintf(file, " (%s)", row->initial);
+        }
+        (void)fputc('\n', file);
     }
-}
-
-/* ---- Values ------------------------------------------------------------------------------------------ */
-
-bool cli_bad(const char *flag, const char *text, const char *allowed) {
-    cli_complain("%s: found '%s'; allowed: %s", flag, text, allowed);
-    return false;
-}
-
-bool cli_whole(const char *flag, const char *text, uint64_t min, uint64_t max, uint64_t *value) {
-    char *end = NULL;
-    errno = 0;
-    uint64_t number = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || number < min || number > max) {
-        char allowed[80];
-        (void)snprintf(allowed, sizeof allowed, "a whole number from %" PRIu64 " to %" PRIu64, min, max);
-        return cli_bad(flag, text, allowed);
-    }
-    *value = number;
-    return true;
-}
-
-bool cli_whole32(const char *flag, const char *text, uint32_t min, uint32_t max, uint32_t *value) {
-    uint64_t number;
-    if (!cli_whole(flag, text, min, max, &number)) {
-        return false;
-    }
-    *value = (uint32_t)number;
-    return true;
-}
-
-bool cli_real(const char *flag, const char *text, double min, double max, double *value) {
-    char *end = NULL;
-    double number = strtod(text, &end);
-    if (end == text || *end != '\0' || isspace((unsigned char)text[0]) || !isfinite(number) || number < min ||
-        number > max) {
-        char allowed[80];
-        (void)snprintf(allowed, sizeof allowed, "a number from %g to %g", min, max);
-        return cli_bad(flag, text, allowed);
-    }
-    *value = number;
-    return true;
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gcoll/plan.h"
+
 #define MOST_MS      1e9
 #define MOST_NUMBERS (UINT64_C(1) << 24) /* of a trace: 128 MB */
 #define DEFAULT_SEED 1
@@ -51,8 +53,8 @@ static bool take_line(trace *t, char *line) {
         char *end;
         double number = strtod(word, &end);
         if (end == word || *end != '\0' || !isfinite(number) || number < 0 || number > MOST_MS) {
-            cli_complain("%s: %s:%" PRIu64 ": found '%.40s'; allowed: numbers from 0 to %g", t->flag, t->path,
-                         t->line, word, MOST_MS);
+            cli_complain("%s: %s:%" PRIu64 ": has '%.40s'; allowed are numbers from 0 to %g", t->flag,
+                         t->path, t->line, word, MOST_MS);
             return false;
         }
         if (!append(t, number)) {
@@ -64,7 +66,7 @@ static bool take_line(trace *t, char *line) {
         t->columns = columns;
     }
     if (columns > 0 && columns != t->columns) {
-        cli_complain("%s: %s:%" PRIu64 ": found %zu numbers; allowed: %zu, as on the line before", t->flag,
+        cli_complain("%s: %s:%" PRIu64 ": has %zu numbers; allowed are %zu, as on the line before", t->flag,
                      t->path, t->line, columns, t->columns);
         return false;
     }
@@ -90,7 +92,7 @@ static bool take_lines(trace *t, FILE *file) {
         good = false;
     }
     if (good && t->count == 0) {
-        cli_complain("%s: %s: has no numbers; allowed: a line an operation, a number a rank", t->flag,
+        cli_complain("%s: %s: has no numbers; allowed is a line an operation, a number a rank", t->flag,
                      t->path);
         good = false;
     }
@@ -128,28 +130,28 @@ static const word words[] = {{"one-late:", CLI_ARRIVAL_ONE_LATE},
                              {"linear:", CLI_ARRIVAL_LINEAR},
                              {"trace:", CLI_ARRIVAL_TRACE}};
 
-/* "MS", or "MS:RANK" and "MS:SEED" for those who have these. */
-static bool read_numbers(const char *flag, const char *text, const char *ms, cli_arrival *arrival) {
-    char number[32] = "";
-    size_t length = strcspn(ms, ":");
-    bool more = ms[length] == ':';
-    if (length == 0 || length >= sizeof number || (more && arrival->kind == CLI_ARRIVAL_LINEAR)) {
-        return cli_bad(flag, text, CLI_ARRIVAL_ALLOWED);
+/* "TIME", or "TIME:RANK" and "TIME:SEED" for those who have these. */
+static bool read_numbers(const char *flag, const char *text, const char *rest, cli_arrival *arrival) {
+    char time[32] = "";
+    size_t length = strcspn(rest, ":");
+    bool more = rest[length] == ':';
+    if (length == 0 || length >= sizeof time || (more && arrival->kind == CLI_ARRIVAL_LINEAR)) {
+        return cli_bad(flag, text, "one of " CLI_ARRIVAL_ALLOWED);
     }
-    memcpy(number, ms, length);
-    if (!cli_real(flag, number, 0, MOST_MS, &arrival->ms)) {
+    memcpy(time, rest, length);
+    if (!cli_time(flag, time, CLI_MS, 0, MOST_MS, &arrival->ms)) {
         return false;
     }
     if (!more) {
         return true;
     }
     arrival->late_given = arrival->kind == CLI_ARRIVAL_ONE_LATE;
-    return arrival->late_given ? cli_whole32(flag, ms + length + 1, 0, GCOLL_MAX_RANKS - 1, &arrival->late)
-                               : cli_whole(flag, ms + length + 1, 0, UINT64_MAX, &arrival->seed);
+    return arrival->late_given ? cli_whole32(flag, rest + length + 1, 0, GCOLL_MAX_RANKS - 1, &arrival->late)
+                               : cli_whole(flag, rest + length + 1, 0, UINT64_MAX, &arrival->seed);
 }
 
 bool cli_arrival_parse(const char *flag, const char *text, cli_arrival *arrival) {
-    cli_arrival made = {.seed = DEFAULT_SEED};
+    cli_arrival made = {.text = text, .seed = DEFAULT_SEED};
     const char *rest = NULL;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         size_t length = strlen(words[i].text);
@@ -159,10 +161,10 @@ bool cli_arrival_parse(const char *flag, const char *text, cli_arrival *arrival)
         }
     }
     if (rest == NULL && strcmp(text, "none") != 0) {
-        return cli_bad(flag, text, CLI_ARRIVAL_ALLOWED);
+        return cli_bad(flag, text, "one of " CLI_ARRIVAL_ALLOWED);
     }
     if (made.kind == CLI_ARRIVAL_TRACE && rest[0] == '\0') {
-        return cli_bad(flag, text, CLI_ARRIVAL_ALLOWED);
+        return cli_bad(flag, text, "one of " CLI_ARRIVAL_ALLOWED);
     }
     if (made.kind == CLI_ARRIVAL_TRACE ? !read_trace(flag, rest, &made)
                                        : rest != NULL && !read_numbers(flag, text, rest, &made)) {
@@ -172,17 +174,27 @@ bool cli_arrival_parse(const char *flag, const char *text, cli_arrival *arrival)
     return true;
 }
 
+bool cli_read_arrival(const cli_flag *flag, const char *text, void *to) {
+    cli_arrival made;
+    if (!cli_arrival_parse(flag->name, text, &made)) {
+        return false;
+    }
+    cli_arrival_free(to);
+    *(cli_arrival *)to = made;
+    return true;
+}
+
 /* ---- Delays -------------------------------------------------------------------------------------------- */
 
 bool cli_arrival_fits(const char *flag, const cli_arrival *arrival, uint32_t size) {
     const char *plural = size == 1 ? "" : "s";
     if (arrival->kind == CLI_ARRIVAL_ONE_LATE && arrival->late_given && arrival->late >= size) {
-        cli_complain("%s: found rank %u; allowed with %u rank%s: 0 to %u", flag, arrival->late, size, plural,
+        cli_complain("%s: has rank %u; allowed with %u rank%s is 0 to %u", flag, arrival->late, size, plural,
                      size - 1);
         return false;
     }
     if (arrival->kind == CLI_ARRIVAL_TRACE && arrival->trace_ranks != size) {
-        cli_complain("%s: found a trace of %zu ranks; allowed with %u rank%s: %u numbers on a line", flag,
+        cli_complain("%s: has a trace of %zu ranks; allowed with %u rank%s are %u numbers on a line", flag,
                      arrival->trace_ranks, size, plural, size);
         return false;
     }

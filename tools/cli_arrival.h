@@ -2,9 +2,9 @@
  * tools/cli_arrival.h - when the ranks of a job enter an operation, as command lines say it.
  *
  *   none                  all together
- *   one-late:MS[:RANK]    one rank late by MS; the middle one (P/2), if none is named
- *   rand-late:MS[:SEED]   each by a random part of MS, anew for each operation
- *   linear:MS             rank r by r/(P-1) of MS
+ *   one-late:TIME[:RANK]  one rank late by TIME; the middle one (P/2), if none is named
+ *   rand-late:TIME[:SEED] each by a random part of TIME, anew for each operation
+ *   linear:TIME           rank r by r/(P-1) of TIME
  *   trace:FILE            as FILE says: a line an operation, on it a number for each rank: how late it is, in
  *                         ms. Numbers are separated by blanks; what follows # is a comment; empty lines are
  *                         none. Operations beyond the last line begin again with the first.
@@ -37,10 +37,11 @@ typedef enum cli_arrival_kind {
 } cli_arrival_kind;
 
 /* What users are told is allowed. */
-#define CLI_ARRIVAL_ALLOWED "none, one-late:MS[:RANK], rand-late:MS[:SEED], linear:MS, trace:FILE"
+#define CLI_ARRIVAL_ALLOWED "none, one-late:TIME[:RANK], rand-late:TIME[:SEED], linear:TIME, trace:FILE"
 
 /* All zero is `none`, and need not be freed. */
 typedef struct cli_arrival {
+    const char *text; /* as given; NULL: not given */
     cli_arrival_kind kind;
     bool late_given;
     uint32_t late;      /* one-late: the rank, if given */
@@ -51,8 +52,11 @@ typedef struct cli_arrival {
     size_t trace_lines;
 } cli_arrival;
 
-/* Reads the text, and the file that it names. On success *arrival is replaced, what it held is not freed. */
+/* Reads the text, which must outlive the arrival, and the file that the text names. On success *arrival is
+ * replaced; what it held is not freed. */
 bool cli_arrival_parse(const char *flag, const char *text, cli_arrival *arrival);
+/* The same for a row of flags; what the arrival held is freed. */
+cli_reader cli_read_arrival;
 
 /* Whether it can be meant for so many ranks: the late one is one of them, the trace has as many columns. */
 bool cli_arrival_fits(const char *flag, const cli_arrival *arrival, uint32_t size);

@@ -1,43 +1,17 @@
-/* tools/cli_list.c - sizes, and lists, sweeps and ranges of them. */
+/* tools/cli_list.c - lists, sweeps and ranges of sizes. */
+#include "tools/cli_list.h"
+
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cli.h"
+#include "tools/cli_value.h"
 
 #define MOST_VALUES 4096u /* a sweep that is longer is a slip of the pen */
 
-bool cli_parse_size(const char *text, size_t length, uint64_t *value) {
-    static const struct {
-        const char *suffix;
-        unsigned shift;
-    } suffixes[] = {{"", 0}, {"Ki", 10}, {"Mi", 20}, {"Gi", 30}};
-    size_t digits = 0;
-    uint64_t number = 0;
-    while (digits < length && text[digits] >= '0' && text[digits] <= '9') {
-        if (__builtin_mul_overflow(number, 10u, &number) ||
-            __builtin_add_overflow(number, (uint64_t)(text[digits] - '0'), &number)) {
-            return false;
-        }
-        digits++;
-    }
-    if (digits == 0) {
-        return false;
-    }
-    for (size_t s = 0; s < sizeof suffixes / sizeof suffixes[0]; s++) {
-        const char *suffix = suffixes[s].suffix;
-        if (length - digits == strlen(suffix) && memcmp(text + digits, suffix, length - digits) == 0) {
-            if (number > UINT64_MAX >> suffixes[s].shift) {
-                return false;
-            }
-            *value = number << suffixes[s].shift;
-            return true;
-        }
-    }
-    return false;
-}
-
 typedef struct parser {
     const char *flag;
+    uint64_t least, most;
     cli_list list;
 } parser;
 
@@ -46,13 +20,18 @@ static bool append(parser *p, uint64_t value) {
         cli_complain("%s: more than %u values", p->flag, MOST_VALUES);
         return false;
     }
+    if (value < p->least || value > p->most) {
+        cli_complain("%s: has %" PRIu64 "; allowed is %" PRIu64 " to %" PRIu64, p->flag, value, p->least,
+                     p->most);
+        return false;
+    }
     p->list.values[p->list.count++] = value;
     return true;
 }
 
 static bool bad_part(const parser *p, const char *part, size_t length) {
     cli_complain(
-        "%s: found '%.*s'; allowed: a size (64, 4Ki, 1Mi, 2Gi), a sweep by a factor (4:64Mi:x4) or by "
+        "%s: is '%.*s'; allowed is a size (64, 4Ki, 1Mi, 2Gi), a sweep by a factor (4:64Mi:x4) or by "
         "a step (0:1Ki:+256), a range (1-64), and lists of them (4,1Ki,4Mi)",
         p->flag, (int)length, part);
     return false;
@@ -74,7 +53,7 @@ static bool sweep(parser *p, const char *part, size_t length) {
     }
     bool multiply = second[1] == 'x';
     if (first > last || (multiply ? by < 2 || first == 0 : by == 0)) {
-        cli_complain("%s: the sweep '%.*s' does not advance; allowed: first <= last, a factor of at least "
+        cli_complain("%s: the sweep '%.*s' does not advance; allowed are first <= last, a factor of at least "
                      "2 from a size that is not 0, or a step that is not 0",
                      p->flag, (int)length, part);
         return false;
@@ -122,8 +101,8 @@ static bool parse_part(parser *p, const char *part, size_t length) {
     return cli_parse_size(part, length, &value) ? append(p, value) : bad_part(p, part, length);
 }
 
-bool cli_parse_list(const char *flag, const char *text, cli_list *list) {
-    parser p = {flag, {calloc(MOST_VALUES, sizeof *p.list.values), 0}};
+bool cli_parse_list(const char *flag, const char *text, uint64_t least, uint64_t most, cli_list *list) {
+    parser p = {flag, least, most, {calloc(MOST_VALUES, sizeof *p.list.values), 0}};
     if (p.list.values == NULL) {
         cli_complain("out of memory");
         return false;

@@ -1,8 +1,11 @@
 /* tools/cli_plugin.c - shared objects of algorithms, as gcoll/plan.h describes them. */
+#include "tools/cli_plugin.h"
+
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "tools/cli.h"
+#include "tools/cli_value.h"
 
 static bool check(const char *flag, const char *path, const gcoll_plugin *table) {
     if (table == NULL) {
@@ -11,8 +14,8 @@ static bool check(const char *flag, const char *path, const gcoll_plugin *table)
         return false;
     }
     if (table->version_major != GCOLL_VERSION_MAJOR || table->version_minor != GCOLL_VERSION_MINOR) {
-        cli_complain("%s: %s was compiled with gcoll %u.%u; allowed: %d.%d", flag, path, table->version_major,
-                     table->version_minor, GCOLL_VERSION_MAJOR, GCOLL_VERSION_MINOR);
+        cli_complain("%s: %s was compiled with gcoll %u.%u; allowed is %d.%d", flag, path,
+                     table->version_major, table->version_minor, GCOLL_VERSION_MAJOR, GCOLL_VERSION_MINOR);
         return false;
     }
     if (table->algorithms == NULL || table->algorithms[0] == NULL) {
@@ -27,7 +30,7 @@ const gcoll_algorithm *const *cli_load(const char *flag, const char *path, void 
     /* A bare name would be looked for in the system's folders. */
     int length = snprintf(here, sizeof here, "%s%s", strchr(path, '/') ? "" : "./", path);
     if (length < 0 || (size_t)length >= sizeof here) {
-        cli_complain("%s: found a path of %d bytes; allowed: up to %zu", flag, length, sizeof here - 1);
+        cli_complain("%s: has %d bytes; allowed are up to %zu", flag, length, sizeof here - 1);
         return NULL;
     }
     void *opened = dlopen(here, RTLD_NOW | RTLD_LOCAL);

@@ -1,6 +1,9 @@
 /* tools/compare.c - the times of several algorithms over a range of sizes or of numbers of ranks. */
 #include "tools/compare.h"
+#include "tools/commands.h"
 #include "tools/json.h"
+#include "tools/output.h"
+#include "tools/words.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -139,7 +142,7 @@ static bool compare(const tool_comparison *c, FILE *file) {
 int tool_compare(const tool_options *options) {
     tool_comparison c = {.options = options};
     if (options->plot != NULL && options->ranks.count > 1 && options->bytes.count > 1) {
-        cli_complain("--plot: draws over --bytes or over --ranks; allowed: a list for one of them");
+        cli_complain("--plot: draws over --bytes or over --ranks; allowed is a list for one of them");
         return CLI_USAGE;
     }
     if (!tool_find_targets(options, &c.targets))

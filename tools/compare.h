@@ -2,6 +2,7 @@
 #ifndef GCOLL_PLAN_TOOL_COMPARE_H
 #define GCOLL_PLAN_TOOL_COMPARE_H
 
+#include "tools/simulate.h"
 #include "tools/verify.h"
 
 typedef struct tool_point {

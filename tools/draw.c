@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/plan_tool.h"
+#include "tools/commands.h"
+#include "tools/output.h"
+#include "tools/simulate.h"
 #include "tools/svg.h"
+#include "tools/words.h"
 
 #define US            1e6
 #define MOST_RANKS    64u
@@ -485,12 +488,13 @@ static bool draw(const tool_options *o, const tool_shape *shape, picture *p) {
         return false;
     }
     if (p->messages > MOST_MESSAGES) {
-        cli_complain("found %" PRIu64 " messages; allowed in a picture: up to %u", p->messages,
+        cli_complain("found %" PRIu64 " messages; allowed in a picture are up to %u", p->messages,
                      MOST_MESSAGES);
         return false;
     }
     if (!find_lanes(p)) {
-        cli_complain("--devices: found more than a picture has lanes for; allowed: %u", (MOST_LANES - 2) / 3);
+        cli_complain("--devices: is more than a picture has lanes for; allowed is up to %u",
+                     (MOST_LANES - 2) / 3);
         return false;
     }
     p->span = p->simulation->time < o->span_us / US ? o->span_us / US : p->simulation->time;
@@ -539,7 +543,7 @@ int tool_draw(const tool_options *options) {
         return CLI_USAGE;
     }
     if (options->ranks.values[0] > MOST_RANKS) {
-        cli_complain("--ranks: found %" PRIu64 "; allowed for draw: 1 to %u", options->ranks.values[0],
+        cli_complain("--ranks: is %" PRIu64 "; allowed for draw is 1 to %u", options->ranks.values[0],
                      MOST_RANKS);
         return CLI_USAGE;
     }

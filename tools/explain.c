@@ -2,8 +2,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "tools/commands.h"
 #include "tools/json.h"
-#include "tools/plan_tool.h"
+#include "tools/output.h"
+#include "tools/words.h"
 
 typedef struct field {
     gcoll_candidate *at;
@@ -47,7 +49,7 @@ static void print_table(const tool_options *o, FILE *file, const tool_shape *sha
                         uint64_t bytes) {
     char text[TOOL_TEXT], needs[TOOL_TEXT];
     tool_shape_text(shape, gcoll_type_name(o->type), text);
-    tool_claims_text(o->claims, needs);
+    tool_claims_text(o->claims | tool_same_claims(o, false), needs);
     fprintf(file, "# %s", o->collective);
     if (shape->problem.collective != GCOLL_BARRIER)
         fprintf(file, ", %" PRIu64 " bytes", bytes);
@@ -55,9 +57,9 @@ static void print_table(const tool_options *o, FILE *file, const tool_shape *sha
     if (o->memory_limit_bytes > 0)
         fprintf(file, ", scratch of up to %" PRIu64 " bytes", o->memory_limit_bytes);
     fprintf(file,
-            "\n# time = alpha steps + beta sent + gamma reduced; alpha %g us, beta %g ns, gamma %g ns\n",
+            "\n# time = alpha turns + beta sent + gamma reduced; alpha %g us, beta %g ns, gamma %g ns\n",
             o->alpha_us, o->beta_ns, o->gamma_ns);
-    fprintf(file, "#%13s %9s %7s %13s %13s %13s  %s\n", "us", "to best", "steps", "bytes sent",
+    fprintf(file, "#%13s %9s %7s %13s %13s %13s  %s\n", "us", "to best", "turns", "bytes sent",
             "bytes reduced", "scratch bytes", "algorithm");
     const double element = (double)gcoll_type_size(o->type);
     for (size_t i = 0; i < f->count; i++) {
@@ -90,7 +92,7 @@ static void print_json(const tool_options *o, FILE *file, const tool_shape *shap
         json_object_object_add(object, "chosen", json_object_new_boolean(i == 0 && serves));
         json_object_object_add(object, "reason", serves ? NULL : json_object_new_string(c->reason));
         json_object_object_add(object, "time_us", serves ? tool_json_number(1e6 * c->seconds) : NULL);
-        json_object_object_add(object, "steps", serves ? tool_json_number(c->cost.steps) : NULL);
+        json_object_object_add(object, "turns", serves ? tool_json_number(c->cost.steps) : NULL);
         json_object_object_add(object, "sent_bytes",
                                serves ? tool_json_number(element * c->cost.sent) : NULL);
         json_object_object_add(object, "reduced_bytes",
@@ -105,11 +107,12 @@ static void print_json(const tool_options *o, FILE *file, const tool_shape *shap
 static int explain(const tool_options *o, FILE *file, uint32_t size, uint64_t bytes) {
     const gcoll_cost_parameters parameters = tool_cost_parameters(o);
     const size_t element = gcoll_type_size(o->type);
-    gcoll_needs needs = {.claims = o->claims, .scratch_limit = o->memory_limit_bytes / element};
+    gcoll_needs needs = {.claims = o->claims | tool_same_claims(o, false),
+                         .scratch_limit = o->memory_limit_bytes / element};
     field f = {0};
     tool_shape shape;
     if (o->memory_limit_bytes > 0 && needs.scratch_limit == 0) {
-        cli_complain("--memory-limit: found %" PRIu64 "; allowed: at least an element of %s, %zu bytes",
+        cli_complain("--memory-limit: is %" PRIu64 "; allowed is at least an element of %s, %zu bytes",
                      o->memory_limit_bytes, gcoll_type_name(o->type), element);
         return CLI_USAGE;
     }

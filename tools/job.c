@@ -1,31 +1,8 @@
 /* tools/job.c - the plans of all ranks of a job. */
 #include <stdlib.h>
 
-#include "tools/plan_tool.h"
-
-bool tool_has_root(gcoll_collective c) {
-    return c == GCOLL_BROADCAST || c == GCOLL_REDUCE || c == GCOLL_GATHER || c == GCOLL_SCATTER;
-}
-
-bool tool_has_blocks(gcoll_collective c) {
-    return c == GCOLL_REDUCE_SCATTER || c == GCOLL_ALLGATHER || c == GCOLL_GATHER || c == GCOLL_SCATTER ||
-           c == GCOLL_ALLTOALL;
-}
-
-bool tool_takes_in_place(gcoll_collective c, bool at_root) {
-    switch (c) {
-    case GCOLL_ALLTOALL:
-    case GCOLL_PAIRWISE_EXCHANGE:
-    case GCOLL_BARRIER: /* nothing lies anywhere */
-        return false;
-    case GCOLL_REDUCE:
-    case GCOLL_GATHER:
-    case GCOLL_SCATTER:
-        return at_root;
-    default:
-        return true;
-    }
-}
+#include "tools/job.h"
+#include "tools/words.h"
 
 /* ---- Uneven blocks ---------------------------------------------------------------------------------------
  */
@@ -83,13 +60,14 @@ gcoll_status tool_job_create(const tool_shape *shape, tool_job *job, uint32_t *r
     uint64_t *offsets = calloc(2 * ((size_t)size + 1), sizeof *offsets);
     tool_job made = {size, calloc(size, sizeof(gcoll_plan *))};
     gcoll_status status = GCOLL_OK;
+    const gcoll_traits traits = gcoll_collective_traits(shape->problem.collective);
     *rank = 0;
     if (offsets == NULL || made.plans == NULL)
         status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %u plans", size);
     for (uint32_t r = 0; r < size && status == GCOLL_OK; r++) {
         gcoll_problem p = shape->problem;
         p.rank = *rank = r;
-        p.in_place = p.in_place && tool_takes_in_place(p.collective, r == p.root);
+        p.in_place = p.in_place && traits.takes_in_place && (!traits.in_place_at_root || r == p.root);
         if (shape->blocks != TOOL_EVEN)
             cut_blocks(shape, &p, offsets);
         status = gcoll_plan_create(shape->choice.algorithm, &p, &made.plans[r]);

@@ -2,7 +2,9 @@
 #include <json-c/json.h>
 #include <string.h>
 
-#include "tools/plan_tool.h"
+#include "tools/commands.h"
+#include "tools/output.h"
+#include "tools/words.h"
 
 /* Claims are shown for these: a prime and a power of two. */
 static const uint32_t samples[] = {7, 8};

@@ -2,7 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/plan_tool.h"
+#include "tools/commands.h"
+#include "tools/flags.h"
+#include "tools/plugin.h"
+#include "tools/words.h"
 
 const char cli_program[] = "gcoll_plan";
 
@@ -17,13 +20,13 @@ const tool_command tool_commands[] = {
     {"draw", tool_draw, "a picture of all ranks and messages",
      "draw --collective allreduce --algorithm ring --ranks 5 --count 5 --output ring.svg"},
     {"explain", tool_explain, "what auto picks for a shape, and why",
-     "explain --collective allreduce --ranks 48 --bytes 4Mi --rank-identical"},
+     "explain --collective allreduce --ranks 48 --bytes 4Mi --same ranks"},
     {"simulate", tool_simulate, "time by simulation of every rank and message",
-     "simulate --collective allreduce --algorithm ring --ranks 48 --bytes 4Mi --arrival one-late:10"},
+     "simulate --collective allreduce --algorithm ring --ranks 48 --bytes 4Mi --arrival one-late:10ms"},
     {"compare", tool_compare, "all algorithms over a range of sizes or ranks",
      "compare --collective allreduce --ranks 16 --bytes 4:64Mi:x16 --plot allreduce.svg"},
     {"arrival", tool_arrival, "algorithms when ranks arrive at different times, and the best order found",
-     "arrival --ranks 8 --bytes 1Mi --arrival one-late:1 --tries 2000"},
+     "arrival --ranks 8 --bytes 1Mi --arrival one-late:1ms --tries 2000"},
 };
 const uint32_t tool_command_count = sizeof tool_commands / sizeof tool_commands[0];
 
@@ -52,7 +55,7 @@ static int unknown_command(const char *name) {
     for (uint32_t c = 0; c < tool_command_count; c++)
         used += (size_t)snprintf(allowed + used, sizeof allowed - used, "%s%s", c ? ", " : "",
                                  tool_commands[c].name);
-    cli_complain("unknown subcommand '%.60s'; allowed: %s", name, allowed);
+    cli_complain("unknown subcommand '%.60s'; allowed are %s", name, allowed);
     fputs("gcoll_plan: try --help\n", stderr);
     return CLI_USAGE;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tools/compare.h"
+#include "tools/words.h"
 
 #define MOST_LINES 12u /* more nobody can tell apart */
 #define COLORS     8u  /* that gnuplot has before it begins again; then lines are dashed */

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/job.h"
 #include "tools/verify.h"
+#include "tools/words.h"
 
 /* ---- Plans that were seen -------------------------------------------------------------------------------
  */

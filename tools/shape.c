@@ -2,7 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/plan_tool.h"
+#include "tools/memory.h"
+#include "tools/shape.h"
+#include "tools/words.h"
 
 #define US 1e-6
 #define NS 1e-9
@@ -105,15 +107,14 @@ static bool add_nodes(const tool_options *o, tool_shape *shape) {
 
 bool tool_flags_fit(const tool_options *o, gcoll_collective c) {
     const char *name = gcoll_collective_name(c);
-    bool several = c == GCOLL_ALLREDUCE || c == GCOLL_BROADCAST;
-    if (o->root_given && !tool_has_root(c))
-        cli_complain("--root: found %u, but %s has no root", o->root, name);
-    else if (o->inputs > 1 && !several)
-        cli_complain("--inputs: found %u; allowed for %s: 1", o->inputs, name);
+    if (o->root_given && !gcoll_collective_has_root(c))
+        cli_complain("--root: is %u, but %s has no root", o->root, name);
+    else if (o->inputs > 1 && !gcoll_collective_takes_buffers(c))
+        cli_complain("--inputs: is %u; allowed for %s is 1", o->inputs, name);
     else if (o->exchanges > 0 && c != GCOLL_PAIRWISE_EXCHANGE)
-        cli_complain("--exchanges: found %u, but %s has no number of exchanges", o->exchanges, name);
+        cli_complain("--exchanges: is %u, but %s has no number of exchanges", o->exchanges, name);
     else if (o->average && !gcoll_collective_reduces(c))
-        cli_complain("--average: %s reduces nothing, so there is nothing to divide", name);
+        cli_complain("--op: %s reduces nothing, so there is nothing to divide", name);
     else
         return true;
     return false;
@@ -137,11 +138,11 @@ bool tool_problem_of(const tool_options *o, uint32_t size, uint64_t count, tool_
     if (!tool_flags_fit(o, p->collective))
         return false;
     if (p->root >= size) {
-        cli_complain("--root: found %u; allowed with %u rank%s: 0 to %u", p->root, size, tool_plural(size),
+        cli_complain("--root: is %u; allowed with %u rank%s is 0 to %u", p->root, size, tool_plural(size),
                      size - 1);
         return false;
     }
-    if (p->in_place && !tool_takes_in_place(p->collective, true)) {
+    if (p->in_place && !gcoll_collective_takes_in_place(p->collective)) {
         cli_complain("--in-place: %s has none", o->collective);
         return false;
     }
@@ -174,10 +175,38 @@ static bool add_memory(const tool_options *o, tool_shape *shape) {
     return true;
 }
 
+uint32_t tool_same_claims(const tool_options *o, bool is_named) {
+    const bool is_rounded = o->type == GCOLL_FLOAT16 || o->type == GCOLL_BFLOAT16 ||
+                            o->type == GCOLL_FLOAT32 || o->type == GCOLL_FLOAT64;
+    const int by_default = is_named ? GCOLL_SAME_NOWHERE : GCOLL_SAME_ON_RANKS;
+    const int same = o->same >= 0 ? o->same : by_default;
+    gcoll_collective collective = GCOLL_BARRIER;
+    if (!is_rounded || same == GCOLL_SAME_NOWHERE ||
+        gcoll_collective_parse(o->collective, &collective) != GCOLL_OK ||
+        !gcoll_collective_reduces(collective))
+        return 0;
+    return (collective == GCOLL_ALLREDUCE ? GCOLL_CLAIM_RANK_IDENTICAL : 0) |
+           (same == GCOLL_SAME_IN_RUNS ? GCOLL_CLAIM_RUN_IDENTICAL : 0);
+}
+
+/* Of a choice with its options: whether it keeps what --same asks for. */
+static bool keeps_bits(const tool_shape *shape, uint32_t claims) {
+    gcoll_problem problem = shape->problem;
+    if (shape->choice.algorithm == NULL) /* auto, which obeys */
+        return true;
+    memcpy(problem.option, shape->choice.option, sizeof problem.option);
+    if ((claims & ~gcoll_algorithm_claims(shape->choice.algorithm, &problem)) == 0)
+        return true;
+    cli_complain("--same: sums of %s by %u ranks may differ in the last bits; allowed is nowhere",
+                 shape->choice.algorithm->name, problem.size);
+    return false;
+}
+
 bool tool_shape_of(const tool_options *o, const char *algorithm, uint32_t size, uint64_t count,
                    tool_shape *shape) {
     const gcoll_cost_parameters parameters = tool_cost_parameters(o);
-    const gcoll_needs needs = {0};
+    const bool is_named = algorithm != NULL && strcmp(algorithm, "auto") != 0;
+    const gcoll_needs needs = {.claims = tool_same_claims(o, is_named)};
     const size_t type_bytes = gcoll_type_size(o->type);
     if (!tool_problem_of(o, size, count, shape))
         return false;
@@ -187,11 +216,11 @@ bool tool_shape_of(const tool_options *o, const char *algorithm, uint32_t size, 
         p->node = NULL; /* as in a context, which has not asked who shares a host when it chooses */
         status = gcoll_choose(&o->registry, p, type_bytes, &needs, &parameters, &shape->choice, NULL, NULL);
     } else if (status == GCOLL_OK) {
-        gcoll_choice_resolve(p, type_bytes, &needs, &parameters, &shape->choice);
+        status = gcoll_choice_resolve(p, type_bytes, &needs, &parameters, &shape->choice);
     }
     if (status != GCOLL_OK)
         cli_complain("--algorithm: %s", gcoll_last_error());
-    if (status != GCOLL_OK || !add_memory(o, shape)) {
+    if (status != GCOLL_OK || !keeps_bits(shape, needs.claims) || !add_memory(o, shape)) {
         tool_shape_free(shape);
         return false;
     }

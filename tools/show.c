@@ -1,5 +1,8 @@
 /* tools/show.c - what a rank does, in words. */
-#include "tools/plan_tool.h"
+#include "tools/commands.h"
+#include "tools/job.h"
+#include "tools/output.h"
+#include "tools/words.h"
 
 static void print_ranks(const tool_options *o, const tool_job *job, FILE *file) {
     for (uint32_t r = 0; r < job->size; r++)
@@ -18,7 +21,7 @@ int tool_show(const tool_options *options) {
     }
     uint32_t size = (uint32_t)options->ranks.values[0];
     if (options->rank >= (int64_t)size) {
-        cli_complain("--rank: found %lld; allowed with %u rank%s: 0 to %u, all", (long long)options->rank,
+        cli_complain("--rank: is %lld; allowed with %u rank%s is 0 to %u, all", (long long)options->rank,
                      size, tool_plural(size), size - 1);
         return CLI_USAGE;
     }

@@ -2,8 +2,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "tools/commands.h"
 #include "tools/json.h"
-#include "tools/plan_tool.h"
+#include "tools/output.h"
+#include "tools/simulate.h"
+#include "tools/timeline.h"
+#include "tools/words.h"
 
 #define US          1e6 /* microseconds in a second */
 #define SHOWN_PATH  24u /* pieces of the critical path that the table shows */
@@ -179,7 +183,7 @@ static int simulate(const tool_options *o, FILE *file, uint32_t size, uint64_t b
 
 int tool_simulate(const tool_options *options) {
     if (options->timeline != NULL && options->ranks.count * options->bytes.count != 1) {
-        cli_complain("--timeline: is of one case; allowed: one number of --ranks and one of --bytes");
+        cli_complain("--timeline: is of one case; allowed is one number of --ranks and one of --bytes");
         return CLI_USAGE;
     }
     FILE *file = tool_open_output(options);

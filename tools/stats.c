@@ -2,7 +2,10 @@
 #include <inttypes.h>
 #include <json-c/json.h>
 
-#include "tools/plan_tool.h"
+#include "tools/commands.h"
+#include "tools/job.h"
+#include "tools/output.h"
+#include "tools/words.h"
 
 typedef struct record {
     const char *collective, *algorithm;

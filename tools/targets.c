@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/memory.h"
 #include "tools/verify.h"
 
 static bool wanted(const tool_options *o, gcoll_collective c) {
@@ -73,7 +74,7 @@ static bool add_part(const tool_options *o, const char *part, tool_targets *t) {
         cli_complain("--algorithm: %s", gcoll_last_error());
     else if (!known)
         cli_complain(
-            "--algorithm: found '%s', which is none of %s; allowed: all, or names as printed by list", part,
+            "--algorithm: is '%s', which is none of %s; allowed are all, or names as printed by list", part,
             strcmp(o->collective, "all") == 0 ? "any collective" : o->collective);
     return known;
 }
@@ -87,7 +88,7 @@ bool tool_find_targets(const tool_options *o, tool_targets *targets) {
         good = add_part(o, part, &found);
     free(parts);
     if (good && found.count == 0) {
-        cli_complain("--algorithm: found '%s'; allowed: all, or names as printed by list, joined by commas",
+        cli_complain("--algorithm: is '%s'; allowed are all, or names as printed by list, joined by commas",
                      o->algorithm);
         good = false;
     }

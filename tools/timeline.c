@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "tools/plan_tool.h"
+#include "tools/timeline.h"
 
 #define US        1e6
 #define SEND_LANE 1u

@@ -6,7 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tools/commands.h"
+#include "tools/output.h"
 #include "tools/verify.h"
+#include "tools/words.h"
 
 /* Units are (target, number of ranks), the targets in order, of one target the most ranks first. */
 typedef struct grid {
@@ -152,7 +155,7 @@ int tool_verify(const tool_options *options) {
     if (one && !tool_flags_fit(options, named)) {
         status = CLI_USAGE;
     } else if (options->root_given && options->root >= fewest) {
-        cli_complain("--root: found %u; allowed with %u rank%s: 0 to %u", options->root, fewest,
+        cli_complain("--root: is %u; allowed with %u rank%s is 0 to %u", options->root, fewest,
                      tool_plural(fewest), fewest - 1);
     } else if (tool_find_targets(options, &g.targets)) {
         status = TOOL_FAILED;

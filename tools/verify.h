@@ -2,7 +2,7 @@
 #ifndef GCOLL_PLAN_TOOL_VERIFY_H
 #define GCOLL_PLAN_TOOL_VERIFY_H
 
-#include "tools/plan_tool.h"
+#include "tools/shape.h"
 
 /* ---- Algorithms to look at (targets.c) --------------------------------------------------------------------
  */

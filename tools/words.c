@@ -1,10 +1,9 @@
-/* tools/words.c - things in words, and where they are written to. */
-#include <errno.h>
+/* tools/words.c - things of plans in words. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
 
-#include "tools/plan_tool.h"
+#include "tools/words.h"
 
 #define SHOWN_NODES 16u
 
@@ -73,7 +72,7 @@ void tool_shape_text(const tool_shape *shape, const char *type, char text[TOOL_T
     if (p->collective != GCOLL_BARRIER)
         append(text, ", %" PRIu64 " element%s%s%s", p->count, tool_plural(p->count), type ? " of " : "",
                type ? type : "");
-    if (tool_has_root(p->collective))
+    if (gcoll_collective_has_root(p->collective))
         append(text, ", root %u", p->root);
     if (p->exchanges > 0)
         append(text, ", %u exchange%s", p->exchanges, tool_plural(p->exchanges));
@@ -91,22 +90,4 @@ void tool_shape_text(const tool_shape *shape, const char *type, char text[TOOL_T
     for (uint32_t r = 0; p->node != NULL && r < p->size && r < SHOWN_NODES; r++)
         append(text, "%s%u%s", r ? " " : ", on hosts ", p->node[r],
                r + 1 == SHOWN_NODES && p->size > SHOWN_NODES ? " ..." : "");
-}
-
-FILE *tool_open_output(const tool_options *o) {
-    if (o->output == NULL)
-        return stdout;
-    FILE *file = fopen(o->output, "we");
-    if (file == NULL)
-        cli_complain("--output: %s: %s", o->output, strerror(errno));
-    return file;
-}
-
-bool tool_close_output(const tool_options *o, FILE *file) {
-    bool good = fflush(file) == 0 && !ferror(file);
-    if (file != stdout)
-        good = fclose(file) == 0 && good;
-    if (!good)
-        cli_complain("--output: %s: %s", o->output ? o->output : "standard output", strerror(errno));
-    return good;
 }

@@ -1,9 +1,10 @@
 /*
- * transport/address.h - the text by which a rank says where it can be reached.
+ * transport/address.h - the address text that a rank publishes, so that its peers can connect.
  *
  * One word: "tcp1;host=<16 hex>;token=<32 hex>;port=4711;a=10.0.0.7/24;a=fe80::1%eth0/64". host tells
  * machines (or network namespaces) apart; token is random and must be shown by whoever connects; each a= is
- * an address of an interface with the length of its subnet's prefix, the preferred one first.
+ * an address of an interface with the length of its subnet's prefix, the preferred one first. ";sum=crc32c"
+ * says that frames carry checksums.
  */
 #ifndef GCOLL_ADDRESS_H
 #define GCOLL_ADDRESS_H
@@ -31,12 +32,13 @@ typedef struct gcoll_address {
     uint16_t port;
     uint32_t count;
     gcoll_host_address hosts[GCOLL_ADDRESS_HOSTS];
+    bool checksum; /* frames carry checksums */
 } gcoll_address;
 
 /* INVALID if it does not fit. */
 gcoll_status gcoll_address_format(const gcoll_address *address, char *text, size_t bytes);
 
-/* INVALID says what is wrong with the text. Trusts nothing in it. */
+/* Parses a text, which may come from anybody. PROTOCOL says what is wrong with it. */
 gcoll_status gcoll_address_parse(const char *text, gcoll_address *address);
 
 /* Which of peer's addresses to try, best first, as seen from a host with the addresses `own`: loopback

@@ -1,23 +1,25 @@
 /*
- * transport/match.h - finds what belongs to a message by (stream, index): one table a peer and direction.
+ * transport/match.h - matching: a table of messages by (stream, index), one for each peer and direction.
  *
- * A slot is what one side knows about one message: a posted gcoll_message, bytes that arrived before it,
- * a promise of the peer. What its fields mean is the transport's affair; the table only finds, adds and
- * removes. Slots do not move, and come from a free list: steady traffic allocates nothing.
+ * A slot holds all that one side knows about one message: a posted gcoll_message, bytes that arrived before
+ * it, a promise of the peer. The transport gives its fields a meaning; the table only finds, adds and
+ * removes. Slots do not move. They come from a free list, so steady traffic allocates nothing.
  */
 #ifndef GCOLL_MATCH_H
 #define GCOLL_MATCH_H
 
+#include "gcoll/base/map.h"
 #include "transport/transport.h"
 
 /* Largest element of a receive with consume; a part of one is carried between pieces. */
 #define GCOLL_GRANULE_MAX 16
 
-/* So much of a message that comes before its receive is held in the slot itself. */
+/* A message up to this size that comes before its receive is held in the slot itself. */
 #define GCOLL_SLOT_NEAR_BYTES 64
 
 typedef struct gcoll_slot gcoll_slot;
 struct gcoll_slot {
+    gcoll_map_item item; /* of the table; the first member */
     uint64_t stream;
     uint32_t index;
     uint32_t flags;
@@ -25,8 +27,7 @@ struct gcoll_slot {
     uint8_t *held; /* bytes of a message that is not posted yet; given back with the slot */
     uint64_t total;
     uint64_t received;
-    gcoll_slot *chain; /* of the table */
-    gcoll_slot *newer; /* of a gcoll_slot_list */
+    gcoll_slot *newer; /* of a gcoll_slot_list, or of the table's free slots */
     gcoll_slot *older;
     uint8_t carry[GCOLL_GRANULE_MAX];
     uint32_t carried;
@@ -49,10 +50,8 @@ void gcoll_slot_unlink(gcoll_slot_list *list, gcoll_slot *slot);
 
 /* Zeroed is empty and owns nothing. */
 typedef struct gcoll_match {
-    gcoll_slot **buckets;
-    uint32_t mask;
-    uint32_t count;
-    uint64_t secrets[3]; /* of the hash; made with the first buckets */
+    gcoll_map slots;
+    uint64_t secrets[3]; /* of the hash; made with the first slot */
     gcoll_slot *spare;
     void *chunks;
 } gcoll_match;

@@ -1,23 +1,24 @@
 /*
- * transport/transport.h - what a transport is: a const table of operations on an endpoint.
+ * transport/transport.h - the interface of a transport: a const table of operations on an endpoint.
  *
  * An endpoint is one rank's end of a group: it listens, connects to peers when asked, and moves
  * messages. It knows bytes and peers; it knows no collective, no plan and no store. It is driven by one
- * thread at a time (only `wake` may be called from another). All events and `done` calls happen inside a call
- * of that thread.
+ * thread at a time; only `wake` may be called from another thread. Events and `done` are called from inside
+ * an operation, on the thread that drives the endpoint.
  *
- * A message is matched by (peer, stream, index): each pair of those is used once in each direction.
- * Streams are chosen by the caller (an operation's number, or a user's tag). Messages may be posted and
- * arrive in any order.
+ * A message is matched by (peer, stream, index): each such key is used once in each direction of a pair of
+ * ranks. Streams are chosen by the caller (an operation's number, or a user's tag). Messages may be posted
+ * and arrive in any order.
  *
- * Flow control is the transport's: bytes that no receive waits for are bounded (eager_pool_bytes a peer),
- * larger messages wait at the sender until the receiver has posted; no order of posting deadlocks as long as
+ * The transport does flow control. It bounds the bytes that no receive waits for (eager_pool_bytes a peer).
+ * Larger messages wait at the sender until the receiver has posted. No order of posting deadlocks, as long as
  * each message that a rank waits for is eventually posted on both sides.
  */
 #ifndef GCOLL_TRANSPORT_H
 #define GCOLL_TRANSPORT_H
 
 #include "gcoll/base/base.h"
+#include "gcoll/base/map.h"
 #include "gcoll/device.h"
 
 #define GCOLL_FINGERPRINT_BYTES 32
@@ -27,7 +28,8 @@
 typedef struct gcoll_endpoint gcoll_endpoint;
 typedef struct gcoll_message gcoll_message;
 
-/* Takes `bytes` received bytes at byte `offset` of the message; bytes is a multiple of the granule. */
+/* Consumes `bytes` received bytes, which start at byte `offset` of the message. bytes is a multiple of the
+ * granule. */
 typedef void (*gcoll_consume_fn)(void *arg, uint64_t offset, const void *data, uint64_t bytes);
 
 /* A posted send or receive. The caller owns it and its data; from post to `done` (or close) neither may
@@ -41,23 +43,27 @@ struct gcoll_message {
     void *data;               /* send: source. receive: destination, unless consume is set */
     gcoll_consume_fn consume; /* receive: NULL, or is given the bytes while they are hot */
     void *consume_arg;
-    const uint8_t *open; /* send: NULL, or GCOLL_FINGERPRINT_BYTES that travel ahead of it */
-    bool by_device;      /* the data may lie in the memory of a device: the network's device moves them, the
-                          * host never touches them. The same on both sides */
-    bool announced;      /* send: the peer may peek for it, so it is told of it even while it has to wait */
-    bool background;     /* receive: nobody waits for it, so it is not looked for as often as the others */
+    const uint8_t *open; /* send: NULL, or GCOLL_FINGERPRINT_BYTES that travel ahead of the data */
+    bool by_device;      /* the data may lie in device memory: the network adapter moves them, the host never
+                          * touches them. The same on both sides */
+    bool announced;  /* send: the peer may peek for it, so the sender tells of it even while it has to wait */
+    bool background; /* receive: nobody waits for it, so progress looks for it less often */
     void (*done)(gcoll_message *message);
     void *owner; /* the caller's */
 
     /* The transport's own, between post and done. */
-    gcoll_message *next;
-    gcoll_message *previous;
+    gcoll_message *next;  /* in a queue */
+    gcoll_map_item item;  /* in a table */
+    gcoll_message *match; /* of a receive: the send that it is to take, where both are at hand */
     uint64_t moved;
     uint32_t flags;
-    void *region; /* of registered memory */
+    uint32_t peer; /* the other rank, where messages of several share a queue */
+    void *region;  /* of registered memory */
+
+    bool opened; /* receive: set before done: the peer's send had `open`, and `opened` was called with it */
 };
 
-/* Memory of a device, and how the driver of a network's device is told of it. */
+/* Memory of an accelerator, described so that the driver of a network adapter can register it. */
 typedef struct gcoll_foreign_memory {
     void *data; /* as messages name it */
     uint64_t bytes;
@@ -66,45 +72,70 @@ typedef struct gcoll_foreign_memory {
     void *pages;     /* without one: the address by which the kernel may know the memory */
 } gcoll_foreign_memory;
 
-/* Memory of this rank that peers may access by themselves; address and key are what they need for it. */
+/* Memory of this rank that peers may read and write by one-sided access. A peer needs address and key. */
 typedef struct gcoll_exposed {
     void *handle; /* the transport's */
     uint64_t address;
     uint32_t key;
 } gcoll_exposed;
 
-/* An access to memory that a peer has exposed. The caller's, as a message is. */
-typedef struct gcoll_direct gcoll_direct;
-struct gcoll_direct {
-    gcoll_message message; /* data, bytes (1 and more), done, owner: of this side */
+/* A one-sided access: a put to, or a get from, memory that a peer has exposed. The caller owns it, as it owns
+ * a message. */
+typedef struct gcoll_remote_access gcoll_remote_access;
+struct gcoll_remote_access {
+    gcoll_message message; /* the first member: data, bytes (1 and more), done, owner are of this side */
     bool gets;             /* else it puts */
     uint64_t address;      /* of the first byte there */
     uint32_t key;
-    gcoll_direct *next; /* the transport's */
 };
 
-/* Why an operation died, as told to everybody. */
+/* The cause of an abort, as it is sent to all peers. */
 typedef struct gcoll_note {
     int32_t status;                 /* gcoll_status */
     uint32_t culprit;               /* the rank at fault, UINT32_MAX if none */
     char text[GCOLL_NOTE_TEXT_MAX]; /* NUL-terminated, printable */
 } gcoll_note;
 
+/* The answer to a probe. */
+typedef struct gcoll_answer {
+    uint64_t position; /* as set */
+    uint32_t moves;    /* counts how often data of messages moved there, modulo 2^32: see `moves` */
+    uint32_t news_of;  /* as set: another rank, or UINT32_MAX */
+    uint32_t news;     /* and its moves */
+} gcoll_answer;
+
+/* Signs of life of a peer that this host can see without asking the peer. */
+typedef struct gcoll_sight {
+    uint64_t heard;   /* grows with everything that comes from the peer */
+    uint64_t taken;   /* grows with the data of messages that the peer's host acknowledges, as long as a probe
+                       * is still on its way behind them */
+    int64_t mute_ms;  /* how long the peer's host has acknowledged nothing, though what is due was sent again
+                       * and again; 0: it does, or nothing is due */
+    uint32_t repeats; /* how often it was sent again, if mute_ms is not 0 */
+} gcoll_sight;
+
 typedef struct gcoll_events {
     void *arg;
-    /* A fingerprint arrived with the first message of `stream` from peer (also before any receive is posted).
-     */
+    /* A fingerprint arrived with a message of `stream` from peer (also before any receive is posted). It
+     * comes before `consume` and `done` of that message, and of every message of the stream that peer posted
+     * after it. */
     void (*opened)(void *arg, uint32_t peer, uint64_t stream,
                    const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]);
-    /* The pair broke; nothing more will happen on it. text: "closed the connection", "sent garbage (...)",
-     * "refused the connection at 10.0.0.7:4711", without the rank. */
+    /* The connection to the peer broke, and no more events of it follow. text, without the rank: "closed the
+     * connection", "sent garbage (...)", "refused the connection at 10.0.0.7:4711". NO_MEMORY: the peer is
+     * not at fault; text says what this rank has run out of: "no memory for messages of rank 3". */
     void (*failed)(void *arg, uint32_t peer, gcoll_status status, const char *text);
     /* The peer closed its endpoint in good order, after all that it had to say. */
     void (*departed)(void *arg, uint32_t peer);
     /* A peer aborted. */
     void (*aborted)(void *arg, uint32_t from, const gcoll_note *note);
-    /* The answer to `probe`: the peer's thread is driving its endpoint, and says `position`. */
-    void (*answered)(void *arg, uint32_t peer, uint64_t position);
+    /* The answer to `probe`: the peer's thread is driving its endpoint. */
+    void (*answered)(void *arg, uint32_t peer, const gcoll_answer *answer);
+    /* The rank `by` says that the rank of `set_doubt` was alive ago_ms ago. NULL: never called. */
+    void (*witnessed)(void *arg, uint32_t by, uint32_t about, int64_t ago_ms);
+    /* Called instead of `failed` by an endpoint with checksums: data was changed on its way, and neither rank
+     * is at fault. text: "a payload that does not have its checksum". */
+    void (*changed)(void *arg, uint32_t peer, const char *text);
 } gcoll_events;
 
 typedef struct gcoll_endpoint_options {
@@ -121,30 +152,35 @@ typedef struct gcoll_endpoint_options {
     int64_t spin_us; /* progress polls this long before it blocks; 0: never spins */
     void *hub;       /* inproc: the gcoll_hub; else NULL */
     const struct gcoll_ibverbs_options *ibverbs; /* NULL: defaults. Used by open only. */
+    bool checksum; /* data that was changed on its way is detected before it is used. The same on every rank,
+                    * or connect gives MISMATCH. open gives UNSUPPORTED if the transport has no checksums */
 } gcoll_endpoint_options;
 
 typedef struct gcoll_transport {
     const char *name;
     bool yields; /* progress that polls lets others have its core: more ranks than cores may poll */
-    /* What it sees on this machine; or why it cannot be used. NULL: nothing to tell. */
+    /* Lists the devices that it could use on this machine, or says why it has none. NULL: it has no devices.
+     */
     void (*list)(gcoll_device_fn fn, void *arg);
     /* Starts listening. Errors: INVALID names the option (unknown interface, port range full), IO. */
     gcoll_status (*open)(const gcoll_endpoint_options *options, const gcoll_events *events,
                          gcoll_endpoint **endpoint);
-    /* What peers need to connect: printable text without spaces of at most GCOLL_ADDRESS_MAX - 1 bytes. */
+    /* The address that peers need to connect: printable text without spaces of at most GCOLL_ADDRESS_MAX - 1
+     * bytes. */
     gcoll_status (*address)(gcoll_endpoint *endpoint, char *text, size_t bytes);
     /* Starts connecting to a peer by its address text (which is checked, not trusted). At once; the
      * outcome is known by messages moving or by `failed`. A second call for a peer does nothing, as does one
      * for a peer that connected to us first. */
     gcoll_status (*connect)(gcoll_endpoint *endpoint, uint32_t peer, const char *address);
-    /* Never block. May be posted before the pair is connected. On a broken pair nothing happens. Sends
-     * may be held back until the next flush, progress or post. */
+    /* Post a message. They never block, may be called before the pair is connected, and do nothing on a
+     * broken pair. Sends may be held back until the next flush, progress or post. */
     void (*post_send)(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
     void (*post_recv)(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
-    /* Writes what post_send held back. */
+    /* Writes the sends that were held back. */
     void (*flush)(gcoll_endpoint *endpoint);
-    /* Moves what can be moved. wait_us > 0: if nothing moved, waits for something up to that long (spinning
-     * for spin_us, then blocked). Sets *moved if any done or event was called. */
+    /* Moves all messages that can be moved. wait_us > 0: if none can, waits up to that long (spins for
+     * spin_us, then blocks). Sets *moved if any `done` or event was called. An error is this rank's own: it
+     * has run out of something (NO_MEMORY), or its device is broken. */
     gcoll_status (*progress)(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved);
     /* Whether the message (stream, index) from peer, with no receive posted for it, has come or begun to
      * come, or is known to wait at the peer. If not, the next progress returns with *moved as soon as any
@@ -154,10 +190,11 @@ typedef struct gcoll_transport {
     void (*wake)(gcoll_endpoint *endpoint);
     /* Asks whether the peer's thread is alive; `answered` follows, or nothing. */
     void (*probe)(gcoll_endpoint *endpoint, uint32_t peer);
-    /* What this rank answers to probes. */
+    /* Sets the position that this rank answers to probes. */
     void (*set_position)(gcoll_endpoint *endpoint, uint64_t position);
-    /* What probes carry from now on: the peer gets it as `opened`. Copied; NULL for nothing. So that ranks
-     * which wait for one another in different operations, and never send, learn of it. */
+    /* Sets the fingerprint that probes carry from now on; the peer gets it as `opened`. It is copied; NULL:
+     * none. By it, ranks that wait for one another in different operations, and never send, learn of the
+     * mismatch. */
     void (*set_concern)(gcoll_endpoint *endpoint, uint64_t stream,
                         const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]);
     void (*set_spin)(gcoll_endpoint *endpoint, int64_t spin_us);
@@ -182,13 +219,30 @@ typedef struct gcoll_transport {
     void (*conceal)(gcoll_endpoint *endpoint, gcoll_exposed *exposed);
     /* Is done when the bytes are there (a put: in the peer's memory). Messages that are posted to that peer
      * afterwards arrive after what is put. The owner has no part in it, and sees nothing of it. */
-    void (*access)(gcoll_endpoint *endpoint, uint32_t peer, gcoll_direct *direct);
+    void (*access)(gcoll_endpoint *endpoint, uint32_t peer, gcoll_remote_access *access);
     /* Tells every connected peer, and drops all posted messages: no byte of theirs is read or written from
      * now on, and no `done` follows. Takes at most limit_ms. */
     void (*abort)(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t limit_ms);
     /* Says goodbye, lets what was sent arrive (at most limit_ms), closes, frees. Posted messages are dropped.
      */
     void (*close)(gcoll_endpoint *endpoint, int64_t limit_ms);
+    /* The four that follow serve long waits, and may cost system calls. Counts how often data of messages
+     * moved: was received, or handed to the system, or was found acknowledged by a peer's host. */
+    uint32_t (*moves)(gcoll_endpoint *endpoint);
+    void (*look)(gcoll_endpoint *endpoint, uint32_t peer, gcoll_sight *sight);
+    /* Sets what answers to probes tell about another rank; UINT32_MAX: about none. */
+    void (*set_news)(gcoll_endpoint *endpoint, uint32_t rank, uint32_t moves);
+    /* Or NULL: nobody can tell. Probes ask from now on when that rank was last known to be alive, and
+     * `witnessed` may follow; UINT32_MAX: they do not ask. */
+    void (*set_doubt)(gcoll_endpoint *endpoint, uint32_t rank);
+    /* Takes back a posted receive that nothing belongs to yet: the message is the caller's again, and `done`
+     * does not follow. False if its bytes have come or begun to come, if it is known to wait at the peer, or
+     * if the peer has been told that it may send: then all stays as it was. */
+    bool (*take_back)(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
+    /* Instead of close, in a process that was forked from the one that opened the endpoint: frees what can be
+     * freed without touching anything that the two share. Nobody hears of it. No thread was inside the
+     * endpoint when the process forked. */
+    void (*abandon)(gcoll_endpoint *endpoint);
 } gcoll_transport;
 
 extern const gcoll_transport gcoll_transport_tcp;

@@ -1,7 +1,9 @@
-/* transport/wire.c - encoding and checked decoding, see wire.h. */
+/* transport/wire.c - encodes frames, and checks and decodes them; see wire.h. */
 #include "transport/wire.h"
 
 #include <string.h>
+
+#include "gcoll/base/text.h"
 
 /* The two bytes "cg" on the wire. */
 #define MAGIC 0x6763U
@@ -52,39 +54,31 @@ void gcoll_wire_put_header(uint8_t *bytes, const gcoll_wire_header *header) {
 }
 
 static const char *check_data(const gcoll_wire_header *header) {
-    if (header->fragment_bytes > GCOLL_WIRE_FRAGMENT_MAX) {
+    if (header->fragment_bytes > GCOLL_WIRE_FRAGMENT_MAX)
         return "a fragment larger than allowed";
-    }
-    if (header->fragment_bytes > header->total_bytes) {
+    if (header->fragment_bytes > header->total_bytes)
         return "a fragment larger than its message";
-    }
-    if (header->fragment_bytes == 0 && header->total_bytes > 0) {
+    if (header->fragment_bytes == 0 && header->total_bytes > 0)
         return "an empty fragment";
-    }
     return NULL;
 }
 
 static const char *check_control(const gcoll_wire_header *header) {
-    if (header->flags & GCOLL_WIRE_CREDITED) {
+    if (header->flags & GCOLL_WIRE_CREDITED)
         return "a flag that its kind of frame does not have";
-    }
     if ((header->flags & GCOLL_WIRE_OPEN) && header->kind != GCOLL_WIRE_OFFER &&
-        header->kind != GCOLL_WIRE_PING) {
+        header->kind != GCOLL_WIRE_PING)
         return "a flag that its kind of frame does not have";
-    }
-    if (header->kind == GCOLL_WIRE_ABORT) {
+    if (header->kind == GCOLL_WIRE_ABORT)
         return header->fragment_bytes < GCOLL_NOTE_TEXT_MAX ? NULL : "an abort with too long a text";
-    }
     return header->fragment_bytes == 0 ? NULL : "a control frame with a payload";
 }
 
 const char *gcoll_wire_get_header(const uint8_t *bytes, gcoll_wire_header *header) {
-    if (get16(bytes) != MAGIC) {
+    if (get16(bytes) != MAGIC)
         return "a frame without its magic number";
-    }
-    if (bytes[2] != GCOLL_WIRE_VERSION) {
+    if (bytes[2] != GCOLL_WIRE_VERSION)
         return "a frame of another version";
-    }
     header->kind = bytes[3] & KIND_MASK;
     header->flags = (uint8_t)(bytes[3] & ~KIND_MASK);
     header->index = get32(bytes + 4);
@@ -92,13 +86,37 @@ const char *gcoll_wire_get_header(const uint8_t *bytes, gcoll_wire_header *heade
     header->total_bytes = get64(bytes + 16);
     header->fragment_bytes = get32(bytes + 24);
     header->credit = get32(bytes + 28);
-    if (header->kind == 0 || header->kind >= GCOLL_WIRE_KINDS) {
+    if (header->kind == 0 || header->kind >= GCOLL_WIRE_KINDS)
         return "a frame of unknown kind";
-    }
-    if (header->flags & ~(GCOLL_WIRE_OPEN | GCOLL_WIRE_CREDITED)) {
+    if (header->flags & ~(GCOLL_WIRE_OPEN | GCOLL_WIRE_CREDITED))
         return "an unknown flag";
-    }
     return header->kind == GCOLL_WIRE_DATA ? check_data(header) : check_control(header);
+}
+
+void gcoll_wire_put_sums(uint8_t *bytes, gcoll_crc32c_fn crc, const gcoll_wire_sums *sums) {
+    bytes[3] |= GCOLL_WIRE_CHECKED;
+    put32(bytes + 32, sums->payload);
+    put32(bytes + 36, sums->extra);
+    put32(bytes + 40, 0);
+    put32(bytes + 44, crc(0, bytes, 44));
+}
+
+bool gcoll_wire_is_intact(const uint8_t *bytes, gcoll_crc32c_fn crc) {
+    return get32(bytes + 44) == crc(0, bytes, 44);
+}
+
+const char *gcoll_wire_get_checked(const uint8_t *bytes, gcoll_wire_header *header, gcoll_wire_sums *sums) {
+    if (!(bytes[3] & GCOLL_WIRE_CHECKED))
+        return "a frame without its checksums";
+    uint8_t plain[GCOLL_WIRE_HEADER_BYTES];
+    memcpy(plain, bytes, sizeof plain);
+    plain[3] &= (uint8_t)~GCOLL_WIRE_CHECKED;
+    const char *wrong = gcoll_wire_get_header(plain, header);
+    if (!wrong && header->fragment_bytes > GCOLL_WIRE_CHECKED_MAX)
+        wrong = "a fragment larger than allowed";
+    sums->payload = get32(bytes + 32);
+    sums->extra = get32(bytes + 36);
+    return wrong;
 }
 
 void gcoll_wire_put_hello(uint8_t *bytes, const gcoll_wire_hello *hello) {
@@ -118,9 +136,8 @@ bool gcoll_wire_may_be_hello(const uint8_t *bytes, size_t count) {
 }
 
 const char *gcoll_wire_get_hello(const uint8_t *bytes, gcoll_wire_hello *hello) {
-    if (memcmp(bytes, hello_magic, sizeof hello_magic) != 0) {
+    if (memcmp(bytes, hello_magic, sizeof hello_magic) != 0)
         return "no greeting";
-    }
     hello->version = get32(bytes + 8);
     hello->from = get32(bytes + 12);
     hello->to = get32(bytes + 16);
@@ -144,9 +161,8 @@ void gcoll_wire_put_reply(uint8_t *bytes, const gcoll_wire_reply *reply) {
 }
 
 const char *gcoll_wire_get_reply(const uint8_t *bytes, gcoll_wire_reply *reply) {
-    if (memcmp(bytes, reply_magic, sizeof reply_magic) != 0) {
+    if (memcmp(bytes, reply_magic, sizeof reply_magic) != 0)
         return "no answer to a greeting";
-    }
     reply->verdict = get32(bytes + 8);
     reply->version = get32(bytes + 12);
     reply->from = get32(bytes + 16);
@@ -154,38 +170,33 @@ const char *gcoll_wire_get_reply(const uint8_t *bytes, gcoll_wire_reply *reply) 
     memcpy(reply->group, bytes + 24, sizeof reply->group);
     reply->eager_bytes = get64(bytes + 40);
     reply->pool_bytes = get64(bytes + 48);
-    if (reply->verdict >= GCOLL_WIRE_VERDICTS) {
+    if (reply->verdict >= GCOLL_WIRE_VERDICTS)
         return "an unknown answer to a greeting";
-    }
     return NULL;
 }
 
 size_t gcoll_wire_extra_bytes(const gcoll_wire_header *header) {
-    if (header->kind == GCOLL_WIRE_ABORT) {
+    if (header->kind == GCOLL_WIRE_ABORT)
         return header->fragment_bytes;
-    }
     return (header->flags & GCOLL_WIRE_OPEN) ? GCOLL_FINGERPRINT_BYTES : 0;
 }
 
 void gcoll_wire_get_note(const gcoll_wire_header *header, const uint8_t *text, gcoll_note *note) {
     size_t bytes = header->fragment_bytes < GCOLL_NOTE_TEXT_MAX ? header->fragment_bytes
                                                                 : (uint32_t)GCOLL_NOTE_TEXT_MAX - 1;
-
     note->status = GCOLL_ERR_ABORTED;
-    if (header->stream > GCOLL_OK && header->stream <= GCOLL_ERR_INTERNAL) {
+    if (header->stream > GCOLL_OK && header->stream <= GCOLL_ERR_INTERNAL)
         note->status = (int32_t)header->stream;
-    }
     note->culprit = header->index;
     memset(note->text, 0, sizeof note->text);
-    for (size_t i = 0; i < bytes && text[i] != 0; i++) {
-        note->text[i] = (char)(text[i] >= 0x20 && text[i] < 0x7f ? text[i] : '?');
-    }
+    if (bytes > 0) /* else there need be no text */
+        memcpy(note->text, text, strnlen((const char *)text, bytes));
+    gcoll_text_clean(note->text);
 }
 
 size_t gcoll_wire_put_note(uint8_t *bytes, const gcoll_note *note) {
     size_t length = strnlen(note->text, GCOLL_NOTE_TEXT_MAX - 1);
     gcoll_wire_header header;
-
     memset(&header, 0, sizeof header);
     header.kind = GCOLL_WIRE_ABORT;
     header.index = note->culprit;

@@ -5,12 +5,17 @@
  * a reply (welcome or refusal); frames follow in both directions. A frame is a header of 32 bytes, a
  * fingerprint of 32 bytes if the OPEN flag is set, and fragment_bytes of payload (DATA and ABORT only).
  *
+ * Between endpoints with checksums every frame has the CHECKED flag, and 16 bytes behind its header: the
+ * CRC32C of a DATA frame's payload, that of a fingerprint or an ABORT's text, 0, and that of the header and
+ * these 12 bytes.
+ *
  * Decoders check each field that can be checked without knowing the state of the connection, and never read
  * beyond the fixed size of their input.
  */
 #ifndef GCOLL_WIRE_H
 #define GCOLL_WIRE_H
 
+#include "gcoll/base/crc32c.h"
 #include "transport/transport.h"
 
 #define GCOLL_WIRE_VERSION      1
@@ -23,6 +28,11 @@
  * fragment takes less than a millisecond. */
 #define GCOLL_WIRE_FRAGMENT_MAX (UINT32_C(1) << 20)
 
+/* With checksums a payload is used when all of it has come, so the receiver keeps it until then: in the
+ * second-level cache, between the look at its checksum and its use. */
+#define GCOLL_WIRE_CHECKED_MAX (UINT32_C(128) << 10)
+#define GCOLL_WIRE_CHECK_BYTES 16
+
 typedef enum gcoll_wire_kind {
     GCOLL_WIRE_DATA = 1,    /* a fragment of message (stream, index) of total_bytes */
     GCOLL_WIRE_OFFER = 2,   /* the message is posted and waits for a grant (or for credit) */
@@ -31,13 +41,19 @@ typedef enum gcoll_wire_kind {
     GCOLL_WIRE_CREDIT = 5,  /* only gives credit back */
     GCOLL_WIRE_ABORT = 6,   /* index: culprit, stream: status, payload: text */
     GCOLL_WIRE_GOODBYE = 7, /* the last frame */
-    GCOLL_WIRE_PING = 8,    /* stream: of the fingerprint, if there is one */
-    GCOLL_WIRE_PONG = 9,    /* stream: position */
-    GCOLL_WIRE_KINDS = 10
+    GCOLL_WIRE_PING = 8,    /* stream: of the fingerprint, if there is one; index: a rank that is asked about,
+                             * and 1 (0: none); total_bytes: number of the PING and, in the upper half, how many
+                             * ranks may pass the question on */
+    GCOLL_WIRE_PONG = 9,    /* stream: position; index: see gcoll_wire_pong_index; total_bytes: moves of this
+                             * rank    and, in the lower half, of the one that there is news of */
+    GCOLL_WIRE_WITNESS = 10, /* index: a rank that was asked about; stream: it was alive so many ms ago;
+                              * total_bytes: the rank that it answered then */
+    GCOLL_WIRE_KINDS = 11
 } gcoll_wire_kind;
 
 #define GCOLL_WIRE_OPEN     0x80U /* a fingerprint follows the header; DATA, OFFER and PING */
 #define GCOLL_WIRE_CREDITED 0x40U /* DATA: the message uses credit, not a grant */
+#define GCOLL_WIRE_CHECKED  0x20U /* checksums follow the header */
 
 typedef struct gcoll_wire_header {
     uint8_t kind;
@@ -48,6 +64,11 @@ typedef struct gcoll_wire_header {
     uint32_t fragment_bytes;
     uint32_t credit; /* bytes of the receiver's pool that the peer may use again */
 } gcoll_wire_header;
+
+typedef struct gcoll_wire_sums {
+    uint32_t payload; /* of DATA */
+    uint32_t extra;   /* of what gcoll_wire_extra_bytes counts */
+} gcoll_wire_sums;
 
 typedef struct gcoll_wire_hello {
     uint32_t version;
@@ -75,8 +96,15 @@ typedef struct gcoll_wire_reply {
 } gcoll_wire_reply;
 
 void gcoll_wire_put_header(uint8_t *bytes, const gcoll_wire_header *header);
-/* NULL if the header makes sense by itself; else a constant text that says what does not. */
+/* Decodes and checks a header by itself. Returns NULL, or a constant text that names the field at fault. */
 const char *gcoll_wire_get_header(const uint8_t *bytes, gcoll_wire_header *header);
+
+/* Makes the header at `bytes` one of a frame with checksums, and puts GCOLL_WIRE_CHECK_BYTES behind it. */
+void gcoll_wire_put_sums(uint8_t *bytes, gcoll_crc32c_fn crc, const gcoll_wire_sums *sums);
+/* Whether a header and the checksums behind it arrived unchanged. */
+bool gcoll_wire_is_intact(const uint8_t *bytes, gcoll_crc32c_fn crc);
+/* As gcoll_wire_get_header, of a header with checksums that is intact. */
+const char *gcoll_wire_get_checked(const uint8_t *bytes, gcoll_wire_header *header, gcoll_wire_sums *sums);
 
 void gcoll_wire_put_hello(uint8_t *bytes, const gcoll_wire_hello *hello);
 /* Whether `count` bytes can be the beginning of one. */
@@ -85,6 +113,18 @@ const char *gcoll_wire_get_hello(const uint8_t *bytes, gcoll_wire_hello *hello);
 
 void gcoll_wire_put_reply(uint8_t *bytes, const gcoll_wire_reply *reply);
 const char *gcoll_wire_get_reply(const uint8_t *bytes, gcoll_wire_reply *reply);
+
+/* The index of a PONG: which rank there is news of, and the number of the PING that it answers, in as many
+ * bits as are left. */
+#define GCOLL_WIRE_NEWS_BITS 21 /* holds GCOLL_MAX_RANKS and 1 */
+#define GCOLL_WIRE_PING_MASK (UINT32_MAX >> GCOLL_WIRE_NEWS_BITS)
+static inline uint32_t gcoll_wire_pong_index(uint32_t news_of, uint32_t ping) {
+    return ping << GCOLL_WIRE_NEWS_BITS | ((news_of + 1) & ((UINT32_C(1) << GCOLL_WIRE_NEWS_BITS) - 1));
+}
+/* UINT32_MAX: none. */
+static inline uint32_t gcoll_wire_pong_news_of(uint32_t index) {
+    return (index & ((UINT32_C(1) << GCOLL_WIRE_NEWS_BITS) - 1)) - 1;
+}
 
 /* How many bytes beyond the header must be in memory before the frame can be acted on. */
 size_t gcoll_wire_extra_bytes(const gcoll_wire_header *header);

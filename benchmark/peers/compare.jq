@@ -102,3 +102,7 @@ def markdown: ([.[].results | keys[]] | unique) as $have |
 # For the picture: bytes and a column for each name.
 def curves($ranks; $names): [.[] | select(.collective == "allreduce" and .ranks == $ranks)] | sort_by(.bytes)[] |
     [.bytes] + [$names[] as $n | .results[$n].median_us // "-"] | @tsv;
+
+# For the picture of ratios: bytes, and how many times as long as gcoll Open MPI over TCP and the best algorithm of Gloo take.
+def ratio_curves($ranks): [.[] | select(.collective == "allreduce" and .ranks == $ranks)] | sort_by(.bytes)[] |
+    [.bytes] + [("openmpi_tcp", "gloo_best") as $n | .ratios[$n].median | if . then 1 / . else "-" end] | @tsv;

@@ -78,17 +78,17 @@ run() {
     if [ -n "$bytes" ] && ((${bytes%%,*} > long)); then
         flags+=(--iterations 3 --warmup 1)
     else
-        flags+=(--time "$seconds")
+        flags+=(--time "$time")
     fi
     [ -z "$bytes" ] || flags+=(--bytes "$bytes")
     case $name in
     gcoll) ranks_of "$programs/gcoll_bench" "$p" "${flags[@]}" --format json ;;
     gcoll_best) run_best "$p" "${flags[@]}" ;;
-    raw_*) ranks_of "$programs/peers/gcoll_peer_raw" "$p" "${flags[@]}" --algorithm "${name#raw_}${quick:+:exchange}" --limit "$limit" ;;
-    openmpi*) mpi "$name" "$p" "$programs/peers/gcoll_peer_openmpi" "${flags[@]}" --limit "$limit" ;;
-    mpich) mpi "$name" "$p" "$programs/peers/gcoll_peer_mpich" "${flags[@]}" --limit "$limit" ;;
-    gloo) ranks_of "$programs/peers/gcoll_peer_gloo" "$p" "${flags[@]}" --limit "$limit" ;;
-    gloo_*) ranks_of "$programs/peers/gcoll_peer_gloo" "$p" "${flags[@]}" --algorithm "${name#gloo_}" --limit "$limit" ;;
+    raw_*) ranks_of "$programs/peers/gcoll_peer_raw" "$p" "${flags[@]}" --algorithm "${name#raw_}${quick:+:exchange}" --limit "${limit}s" ;;
+    openmpi*) mpi "$name" "$p" "$programs/peers/gcoll_peer_openmpi" "${flags[@]}" --limit "${limit}s" ;;
+    mpich) mpi "$name" "$p" "$programs/peers/gcoll_peer_mpich" "${flags[@]}" --limit "${limit}s" ;;
+    gloo) ranks_of "$programs/peers/gcoll_peer_gloo" "$p" "${flags[@]}" --limit "${limit}s" ;;
+    gloo_*) ranks_of "$programs/peers/gcoll_peer_gloo" "$p" "${flags[@]}" --algorithm "${name#gloo_}" --limit "${limit}s" ;;
     esac
 }
 

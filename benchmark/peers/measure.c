@@ -5,19 +5,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "benchmark/clock.h"
 #include "peer.h"
 
 #define FEWEST_ITERATIONS 5u
 #define MOST_ITERATIONS   100000u
 #define VALUE_PERIOD      1021u /* a prime: a block in the wrong place is found */
-
-int64_t peer_now_ns(void) {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 uint64_t peer_round_bytes(peer_collective collective, uint64_t bytes, uint32_t ranks) {
     bool blocks =
@@ -113,11 +107,11 @@ static bool time_calls(const peer_job *job, const peer_call *call, uint32_t call
         if (call->collective != PEER_BARRIER && !job->barrier(job->self)) {
             return false;
         }
-        int64_t start = peer_now_ns();
+        int64_t start = bench_now_ns();
         if (!call->run(call->self)) {
             return false;
         }
-        times_us[i] = (double)(peer_now_ns() - start) / 1e3;
+        times_us[i] = (double)(bench_now_ns() - start) / 1e3;
     }
     return true;
 }
@@ -141,11 +135,11 @@ static bool time_all(const peer_job *job, const peer_options *options, const pee
             return false;
         }
         *times_us = grown;
-        int64_t start = peer_now_ns();
+        int64_t start = bench_now_ns();
         if (!time_calls(job, call, batch, *times_us + *count)) {
             return false;
         }
-        elapsed_s += (double)(peer_now_ns() - start) / 1e9;
+        elapsed_s += (double)(bench_now_ns() - start) / 1e9;
         *count += batch;
         if (options->iterations > 0) {
             return true;
@@ -196,11 +190,11 @@ static bool print(const peer_job *job, const peer_call *call, double *times_us, 
 static bool warm_up(const peer_job *job, const peer_options *options, const peer_call *call) {
     double elapsed_s = 0;
     for (uint32_t i = 0; i < options->warmup && elapsed_s < options->seconds; i++) {
-        int64_t start = peer_now_ns();
+        int64_t start = bench_now_ns();
         if (!call->run(call->self)) {
             return false;
         }
-        elapsed_s += (double)(peer_now_ns() - start) / 1e9;
+        elapsed_s += (double)(bench_now_ns() - start) / 1e9;
         if (!job->max(job->self, &elapsed_s, 1)) { /* so that all decide alike */
             return false;
         }

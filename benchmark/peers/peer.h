@@ -4,7 +4,7 @@
  *
  *   raw.c, mpi.c, gloo.cc -> options.c, launch.c (processes of this machine), measure.c (one line of JSON)
  *
- * None of it uses gcoll: only the reader of command lines of tools/cli.h is the same.
+ * None of it uses gcoll: only tools/cli.h, which reads command lines, and benchmark/processes.h are the same.
  * Functions that can fail say why on standard error and return false (or an exit status).
  */
 #ifndef GCOLL_PEER_H
@@ -51,7 +51,7 @@ typedef struct peer_options {
     uint32_t warmup;
     uint32_t iterations; /* 0: as many as fit into seconds */
     double seconds;
-    uint32_t limit_s; /* the program is ended after so long */
+    double limit_s; /* the program is ended after so long */
     bool help;
 } peer_options;
 
@@ -74,11 +74,12 @@ void peer_print_help(const peer_program *program);
 typedef int (*peer_rank)(const peer_options *options);
 
 /* Runs this process's rank, or with --local all of them as processes that meet in a temporary folder. When
- * one fails the others are killed. All end by the time limit. Returns the exit status. */
+ * one fails the others are killed. All end by the time limit. Returns the exit status, in every process of a
+ * rank, too. */
 int peer_launch(const peer_options *options, peer_rank rank);
 
 /* From here on the process ends with a message when the time limit has passed, wherever it hangs. */
-void peer_limit(uint32_t seconds);
+void peer_limit(double seconds);
 
 /* ---- measure.c ------------------------------------------------------------------------------------------
  */
@@ -113,8 +114,6 @@ bool peer_measure(const peer_job *job, const peer_options *options, const peer_c
 
 /* The same number of calls on every rank; the slowest rank's median. For trying things out. */
 bool peer_try(const peer_job *job, const peer_call *call, uint32_t calls, double *median_us);
-
-int64_t peer_now_ns(void);
 
 #ifdef __cplusplus
 }

@@ -24,13 +24,13 @@ align() {
 # check_tables FILE: whether it is what this program writes.
 check_tables() {
     if [ ! -f "$1" ] || [ ! -r "$1" ]; then
-        complain "--tables: found '$1'; allowed: a compare.json that can be read"
+        complain "--tables: is '$1'; allowed is a compare.json that can be read"
         return 1
     fi
     jq -es 'length == 1 and (.[0] | (.summary | type == "array" and all(.[]; (.results | type) == "object" and (.ratios | type) == "object"
             and (.collective | type) == "string" and (.ranks | type) == "number" and (.bytes | type) == "number"))
         and ([.failures, .missing] | all(type == "array")) and ([.machine, .machine.versions, .settings] | all(type == "object")))' "$1" >/dev/null 2>&1 || {
-        complain "--tables: found '$1'; allowed: a compare.json as this program writes it, whole"
+        complain "--tables: is '$1'; allowed is a compare.json as this program writes it, whole"
         return 1
     }
 }
@@ -38,7 +38,7 @@ check_tables() {
 check_into() {
     if [[ $into != *.md || ! -f $into || ! -w $into ]] ||
         ! awk '/^<!-- compare -->$/ && !open { open = 1 } /^<!-- \/compare -->$/ && open { good = 1 } END { exit !good }' "$into"; then
-        complain "--into: found '$into'; allowed: a file .md with a line <!-- compare --> and <!-- /compare --> below"
+        complain "--into: is '$into'; allowed is a file .md with a line <!-- compare --> and <!-- /compare --> below"
         return 1
     fi
 }
@@ -47,7 +47,7 @@ heading() {
     jq -r '"\(.machine.cpu), \(.machine.cores) cores, L2 \(.machine.l2), L3 \(.machine.l3), \(.machine.memory)" +
         (if .machine.virtual != "" then ", virtual (\(.machine.virtual))" else "" end) + "; \(.machine.kernel), congestion control \(.machine.tcp_congestion_control)",
         "gcoll \(.machine.versions.gcoll); Open MPI \(.machine.versions.openmpi); MPICH \(.machine.versions.mpich); Gloo \(.machine.versions.gloo)",
-        "\(.settings.rounds) rounds, contestants in turn; \(.settings.seconds) s for each size and round up to 1 MiB, 3 calls above; float32, sum" +
+        "\(.settings.rounds) rounds, contestants in turn; \(.settings.time // "\(.settings.seconds) s") for each size and round up to 1 MiB, 3 calls above; float32, sum" +
         (if .settings.on != "" then "; one rank a host: \(.settings.on)" else "" end),
         (.missing[] | "not compared: " + .)' "$1"
 }
@@ -107,10 +107,41 @@ GNUPLOT
     gnuplot "$work/plot" 2>"$work/err" || complain "gnuplot failed: $(tail -1 "$work/err")"
 }
 
+# The small picture of README.md: how many times as long as gcoll the others take over TCP, a line a library and number of ranks.
+draw_ratios() { # JSON-FILE SVG-FILE
+    local panels p i=0 blue=("#9ecae1" "#4292c6" "#08519c") orange=("#fdae6b" "#f16913" "#a63603") lines=()
+    command -v gnuplot >/dev/null || return 0 # draw says so
+    mapfile -t panels < <(jq -r '[.summary[] | select(.collective == "allreduce" and (.ratios | has("openmpi_tcp") or has("gloo_best"))) | .ranks] | unique[]' "$1")
+    [ ${#panels[@]} -gt 0 ] || return 0
+    for p in "${panels[@]}"; do
+        figures -r --argjson p "$p" 'include "compare"; .summary | ratio_curves($p)' "$1" >"$work/ratios.$p"
+        lines+=(", \"$work/ratios.$p\" using 1:3 with linespoints lw 2 pt 7 ps 0.4 lc rgb \"${orange[i % 3]}\" title \"Gloo, $p ranks\"")
+        lines+=(", \"$work/ratios.$p\" using 1:2 with linespoints lw 2 pt 7 ps 0.4 lc rgb \"${blue[i % 3]}\" title \"Open MPI, $p ranks\"")
+        i=$((i + 1))
+    done
+    cat >"$work/plot" <<GNUPLOT
+set terminal svg size 760,330 noenhanced font "sans-serif,13" background "white"
+set output "$2"
+set logscale x 4
+set logscale y 2
+set format x "%.0b%B"
+set yrange [0.5:*]
+set xlabel "bytes of the vector"
+set ylabel "time / time of gcoll"
+set title "allreduce over TCP, one machine: how many times as long as gcoll"
+set grid lc rgb "#dddddd"
+set key outside right top
+set datafile missing "-"
+plot 1 with lines lw 3 lc rgb "#d62728" title "gcoll"${lines[@]}
+GNUPLOT
+    gnuplot "$work/plot" 2>"$work/err" || complain "gnuplot failed: $(tail -1 "$work/err")"
+}
+
 insert() {
     local folder=${into%.md} name
     name=$(basename "$folder")
     mkdir -p "$folder" && cp "$output/compare.svg" "$output/compare.txt" "$folder/" || return
+    [ ! -f "$output/ratios.svg" ] || cp "$output/ratios.svg" "$folder/" || return
     {
         cat "$output/compare.md"
         printf '\n![allreduce over TCP: gcoll, other libraries, raw sockets](%s/compare.svg)\n\nAll figures: [compare.txt](%s/compare.txt)\n' "$name" "$name"
@@ -127,6 +158,7 @@ write_all() { # JSON-FILE
     fi
     cp "$work/compare.txt" "$work/compare.md" "$output/" || return
     draw "$1" "$output/compare.svg"
+    draw_ratios "$1" "$output/ratios.svg"
     [ -z "$into" ] || insert || return
     cat "$output/compare.txt"
 }

@@ -1,4 +1,4 @@
-/* gcoll/base/base.h - what every layer may use: errors, checked sizes, time, reduction kernels. */
+/* gcoll/base/base.h - the common base of all layers: errors, checked sizes, time, reduction kernels. */
 #ifndef GCOLL_BASE_H
 #define GCOLL_BASE_H
 
@@ -23,6 +23,15 @@ gcoll_status gcoll_error(gcoll_status status, const char *format, ...) GCOLL_PRI
 #define gcoll_error(status, ...) ((void)(gcoll_error)(status, __VA_ARGS__), (status))
 #endif
 
+/* Whether an error number says that this process or host has run out of something: descriptors, memory. */
+bool gcoll_is_shortage(int error);
+/* The status of a system call's error number: GCOLL_ERR_NO_MEMORY for a shortage, else GCOLL_ERR_IO. */
+gcoll_status gcoll_status_of_errno(int error);
+/* The text of strerror. For a shortage it adds what is short, the limit, and how to raise it. Returns text.
+ */
+#define GCOLL_ERRNO_TEXT_MAX 112
+const char *gcoll_errno_text(int error, char text[GCOLL_ERRNO_TEXT_MAX]);
+
 /* *product = a * b, or false on overflow. */
 static inline bool gcoll_mul_u64(uint64_t a, uint64_t b, uint64_t *product) {
     return !__builtin_mul_overflow(a, b, product);
@@ -33,6 +42,9 @@ int64_t gcoll_now_ns(void);
 static inline int64_t gcoll_now_ms(void) {
     return gcoll_now_ns() / 1000000;
 }
+/* The same, as it was at the latest tick, up to some milliseconds ago: costs less, and never a system call.
+ */
+int64_t gcoll_now_coarse_ms(void);
 
 /* 64 bits that differ between processes, hosts and calls (getrandom). */
 gcoll_status gcoll_random_bytes(void *buffer, size_t bytes);

@@ -2,19 +2,20 @@
 #ifndef GCOLL_BASE_BYTES_H
 #define GCOLL_BASE_BYTES_H
 
+#include <endian.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 static inline void gcoll_put_le(uint8_t *at, uint64_t value, size_t bytes) {
-    for (size_t i = 0; i < bytes; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
+    value = htole64(value);
+    memcpy(at, &value, bytes); /* one store, where the compiler knows how many */
 }
 
 static inline uint64_t gcoll_get_le(const uint8_t *at, size_t bytes) {
     uint64_t value = 0;
-    for (size_t i = 0; i < bytes; i++)
-        value |= (uint64_t)at[i] << (8 * i);
-    return value;
+    memcpy(&value, at, bytes);
+    return le64toh(value);
 }
 
 #endif

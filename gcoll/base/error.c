@@ -1,19 +1,21 @@
-/* gcoll/base/error.c - statuses, and the last error of a thread: the only state that is not in a handle. */
+/* gcoll/base/error.c - texts of statuses, and the last error of a thread, the only state outside handles. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "gcoll/base/base.h"
+#include "gcoll/base/text.h"
 #include "gcoll/version.h"
 
 static _Thread_local char last_error[1024];
 
 gcoll_status(gcoll_error)(gcoll_status status, const char *format, ...) {
-    char text[sizeof last_error]; /* not in place: an argument may be last_error itself */
     va_list arguments;
     va_start(arguments, format);
+    char text[sizeof last_error]; /* not in place: an argument may be last_error itself */
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    gcoll_text_make_line(text); /* it may repeat what the caller or another program gave */
     memcpy(last_error, text, sizeof text);
     return status;
 }
@@ -26,7 +28,7 @@ const char *gcoll_status_text(gcoll_status status) {
     static const char *const texts[] = {
         [GCOLL_OK] = "success",
         [GCOLL_ERR_INVALID] = "invalid argument",
-        [GCOLL_ERR_NO_MEMORY] = "out of memory",
+        [GCOLL_ERR_NO_MEMORY] = "out of memory or descriptors",
         [GCOLL_ERR_UNSUPPORTED] = "not supported",
         [GCOLL_ERR_TIMEOUT] = "timed out",
         [GCOLL_ERR_IO] = "input or output failed",

@@ -10,7 +10,7 @@ static inline __m512 half_load(const void *halves) {
 }
 
 static inline void half_store(void *halves, __m512 values) {
-    _mm256_storeu_si256((__m256i *)halves, _mm512_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT));
+    _mm256_storeu_si256((__m256i *)halves, _mm512_maskz_cvtps_ph(0xffff, values, _MM_FROUND_TO_NEAREST_INT));
 }
 
 #include "gcoll/base/kernel_loops.h"

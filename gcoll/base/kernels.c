@@ -1,4 +1,4 @@
-/* gcoll/base/kernels.c - which kernels this processor can run, and the best of them. */
+/* gcoll/base/kernels.c - finds the best reduction kernel that this processor can run. */
 #include "gcoll/base/kernels.h"
 
 #include <string.h>
@@ -68,10 +68,9 @@ static const gcoll_kernel_table *best_table(void) {
 }
 
 const gcoll_kernel_table *gcoll_kernel_table_of(const char *set) {
-    for (size_t i = 0; gcoll_kernel_sets[i]; i++) {
+    for (size_t i = 0; gcoll_kernel_sets[i]; i++)
         if (strcmp(set, gcoll_kernel_sets[i]) == 0)
             return sets[i].available() ? sets[i].table : NULL;
-    }
     return NULL;
 }
 

@@ -26,7 +26,7 @@ extern const gcoll_kernel_table gcoll_kernels_avx512;
 extern const gcoll_kernel_table gcoll_kernels_neon;
 #endif
 
-/* The table of a set by name; NULL if there is none such in this build or this processor lacks it. */
+/* The table of a set by name. NULL if this build has no such set, or this processor lacks it. */
 const gcoll_kernel_table *gcoll_kernel_table_of(const char *set);
 
 #endif

@@ -12,6 +12,12 @@ int64_t gcoll_now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+int64_t gcoll_now_coarse_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 gcoll_status gcoll_random_bytes(void *buffer, size_t bytes) {
     unsigned char *next = buffer;
     while (bytes > 0) {

@@ -1,4 +1,4 @@
-/* gcoll/base/types.c - names and sizes of types and operations, and which go together. */
+/* gcoll/base/types.c - names and sizes of element types, names of operations, and which go together. */
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef GCOLL_PLAN_BUILDER_INTERNAL_H
 #define GCOLL_PLAN_BUILDER_INTERNAL_H
 
-#include "gcoll/plan/plan.h"
+#include "gcoll/plan/steps.h"
 
 #define GCOLL_NO_STEP UINT32_MAX
 

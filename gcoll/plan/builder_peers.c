@@ -1,6 +1,7 @@
 /* gcoll/plan/builder_peers.c - messages are numbered by peer: how many went to and came from each so far. */
 #include <stdlib.h>
 
+#include "gcoll/base/hash.h"
 #include "gcoll/plan/builder_internal.h"
 
 struct gcoll_peer_count {
@@ -9,8 +10,7 @@ struct gcoll_peer_count {
 };
 
 static gcoll_peer_count *find(gcoll_peer_count *entries, uint32_t capacity, uint32_t peer) {
-    uint32_t slot = peer * UINT32_C(2654435769); /* Fibonacci hashing */
-    slot ^= slot >> 16;
+    uint32_t slot = (uint32_t)gcoll_hash_mix(peer);
     while (entries[slot & (capacity - 1)].peer_plus_1 != 0 &&
            entries[slot & (capacity - 1)].peer_plus_1 != peer + 1)
         slot++;

@@ -87,6 +87,11 @@ static gcoll_ref out_for_in(gcoll_ref ref) {
     return ref;
 }
 
+static void sum_inputs(gcoll_builder *b, gcoll_ref sum, uint32_t buffers, uint64_t n) {
+    for (uint32_t k = 1; k < buffers; k++)
+        gcoll_plan_reduce(b, sum, k == 1 ? gcoll_in(0, 0) : sum, gcoll_in(k, 0), n);
+}
+
 /* All that reads IN[0] reads OUT[0], which holds the sum of this process's buffers by then. Right for every
  * planner, as each must allow IN and OUT to be one. */
 static void emit_on_out(gcoll_builder *b, const gcoll_plan *plan) {
@@ -99,29 +104,62 @@ static void emit_on_out(gcoll_builder *b, const gcoll_plan *plan) {
     }
 }
 
-gcoll_status gcoll_pass_buffers(const gcoll_plan *plan, uint32_t buffers, gcoll_plan **multi) {
+/* The sum of a process's buffers lies in the first n elements of scratch, the plan's own scratch behind it:
+ * so the sum has each element at the offset that it has in IN, and is cut side by side with what it is made
+ * of. */
+static gcoll_ref moved(const gcoll_problem *made, gcoll_ref ref) {
+    if (ref.space == GCOLL_SCRATCH)
+        ref.offset += made->count;
+    else if (ref.space == GCOLL_IN)
+        ref.space = GCOLL_SCRATCH;
+    else
+        ref.offset += gcoll_problem_out_shift(made);
+    return ref;
+}
+
+static void emit_on_scratch(gcoll_builder *b, const gcoll_plan *plan, const gcoll_problem *made) {
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        gcoll_step s = plan->steps[i];
+        s.dst = moved(made, s.dst);
+        s.a = moved(made, s.a);
+        s.b = moved(made, s.b);
+        gcoll_builder_emit(b, &s, 0, s.count);
+    }
+}
+
+static gcoll_status check_buffers(const gcoll_plan *plan, const gcoll_problem *made) {
+    const gcoll_problem *p = &plan->problem;
+    if (p->buffers != 1)
+        return gcoll_error(GCOLL_ERR_INVALID, "the plan has %u buffers already, allowed is 1", p->buffers);
+    if (p->in_place != (made->in_place && !gcoll_problem_sums_in_scratch(made)))
+        return gcoll_error(GCOLL_ERR_INVALID, "the plan is %sin place, and of %u buffers it must%s be",
+                           p->in_place ? "" : "not ", made->buffers, p->in_place ? " not" : "");
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_pass_buffers(const gcoll_plan *plan, uint32_t buffers, bool in_place, gcoll_plan **multi) {
     gcoll_problem problem = plan->problem;
-    if (problem.buffers != 1)
-        return gcoll_error(GCOLL_ERR_INVALID, "the plan has %u buffers already, allowed is 1",
-                           problem.buffers);
     problem.buffers = buffers;
+    problem.in_place = in_place;
     gcoll_builder *b = NULL;
-    gcoll_status status = gcoll_builder_create_like(plan, &problem, &b);
+    gcoll_status status = check_buffers(plan, &problem);
+    if (status == GCOLL_OK)
+        status = gcoll_builder_create_like(plan, &problem, &b);
     if (status != GCOLL_OK)
         return status;
-    const uint64_t n = problem.count;
-    if (problem.collective == GCOLL_ALLREDUCE) {
-        for (uint32_t k = 1; k < buffers; k++)
-            gcoll_plan_reduce(b, gcoll_out(0, 0), k == 1 ? gcoll_in(0, 0) : gcoll_out(0, 0), gcoll_in(k, 0),
-                              n);
-        if (buffers > 1)
-            emit_on_out(b, plan);
-    }
-    if (problem.collective != GCOLL_ALLREDUCE || buffers == 1)
+    if (gcoll_problem_sums_in_scratch(&problem)) {
+        gcoll_plan_scratch(b, problem.count);
+        sum_inputs(b, gcoll_scratch(0), buffers, problem.count);
+        emit_on_scratch(b, plan, &problem);
+    } else if (problem.collective == GCOLL_ALLREDUCE && buffers > 1) {
+        sum_inputs(b, gcoll_out(0, 0), buffers, problem.count);
+        emit_on_out(b, plan);
+    } else {
         for (uint32_t i = 0; i < plan->step_count; i++)
             gcoll_builder_emit(b, &plan->steps[i], 0, plan->steps[i].count);
+    }
     for (uint32_t k = 1; k < buffers; k++)
-        gcoll_plan_copy(b, gcoll_out(k, 0), gcoll_out(0, 0), n);
+        gcoll_plan_copy(b, gcoll_out(k, 0), gcoll_out(0, 0), gcoll_problem_out_count(&problem));
     status = gcoll_builder_finish(b, multi);
     if (status == GCOLL_OK)
         (*multi)->divisor = plan->divisor;

@@ -1,7 +1,7 @@
 /* gcoll/plan/plan.c - what a plan is besides its making: its size and its end. */
 #include <stdlib.h>
 
-#include "gcoll/plan/plan.h"
+#include "gcoll/plan/steps.h"
 
 void gcoll_plan_destroy(gcoll_plan *plan) {
     if (plan == NULL)

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gcoll/plan/plan.h"
+#include "gcoll/plan/steps.h"
 
 typedef unsigned long long ull;
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gcoll/plan/plan.h"
+#include "gcoll/plan/steps.h"
 
 static const char *const names[GCOLL_COLLECTIVE_COUNT] = {
     [GCOLL_ALLREDUCE] = "allreduce",
@@ -136,23 +136,12 @@ gcoll_status gcoll_unsupported(const char *format, ...) {
 
 /* ---- Checks --------------------------------------------------------------------------------------- */
 
-static bool has_root(gcoll_collective collective) {
-    return collective == GCOLL_BROADCAST || collective == GCOLL_REDUCE || collective == GCOLL_GATHER ||
-           collective == GCOLL_SCATTER;
-}
-
-static bool has_blocks(gcoll_collective collective) {
-    return collective == GCOLL_REDUCE_SCATTER || collective == GCOLL_ALLGATHER ||
-           collective == GCOLL_GATHER || collective == GCOLL_SCATTER || collective == GCOLL_ALLTOALL;
-}
-
-/* Whether this rank may do it in place. */
+/* Whether this rank may do it in place. A barrier may: it has no buffers. */
 static bool takes_in_place(const gcoll_problem *p) {
-    if (p->collective == GCOLL_ALLTOALL || p->collective == GCOLL_PAIRWISE_EXCHANGE)
-        return false;
-    bool one_sided =
-        p->collective == GCOLL_REDUCE || p->collective == GCOLL_GATHER || p->collective == GCOLL_SCATTER;
-    return !one_sided || p->rank == p->root;
+    const gcoll_traits traits = gcoll_collective_traits(p->collective);
+    if (p->collective == GCOLL_BARRIER)
+        return true;
+    return traits.takes_in_place && (!traits.in_place_at_root || p->rank == p->root);
 }
 
 static gcoll_status check_offsets(const gcoll_problem *p, const uint64_t *offsets, const char *name) {
@@ -167,7 +156,7 @@ static gcoll_status check_offsets(const gcoll_problem *p, const uint64_t *offset
 
 static gcoll_status check_blocks(const gcoll_problem *p) {
     const char *name = gcoll_collective_name(p->collective);
-    if (p->offsets != NULL && !has_blocks(p->collective))
+    if (p->offsets != NULL && !gcoll_collective_has_blocks(p->collective))
         return gcoll_error(GCOLL_ERR_INVALID, "offsets are given, but %s has no blocks", name);
     if ((p->recv_offsets != NULL) != (p->offsets != NULL && p->collective == GCOLL_ALLTOALL))
         return gcoll_error(GCOLL_ERR_INVALID,
@@ -190,7 +179,7 @@ static gcoll_status check_ranks(const gcoll_problem *p) {
         return gcoll_error(GCOLL_ERR_INVALID, "size is %u, allowed are 1 to %u", p->size, GCOLL_MAX_RANKS);
     if (p->rank >= p->size)
         return gcoll_error(GCOLL_ERR_INVALID, "rank is %u, allowed are 0 to %u", p->rank, p->size - 1);
-    uint32_t last_root = has_root(p->collective) ? p->size - 1 : 0;
+    uint32_t last_root = gcoll_collective_has_root(p->collective) ? p->size - 1 : 0;
     if (p->root > last_root)
         return gcoll_error(GCOLL_ERR_INVALID, "root is %u, allowed are 0 to %u", p->root, last_root);
     return GCOLL_OK;
@@ -218,8 +207,7 @@ gcoll_status gcoll_problem_check(const gcoll_problem *p) {
     if (status != GCOLL_OK)
         return status;
     const char *name = gcoll_collective_name(p->collective);
-    bool several = p->collective == GCOLL_ALLREDUCE || p->collective == GCOLL_BROADCAST;
-    uint32_t most = several ? GCOLL_MAX_BUFFERS : 1;
+    uint32_t most = gcoll_collective_takes_buffers(p->collective) ? GCOLL_MAX_BUFFERS : 1;
     if (p->buffers < 1 || p->buffers > most)
         return gcoll_error(GCOLL_ERR_INVALID, "buffers is %u, allowed are 1 to %u for %s", p->buffers, most,
                            name);

@@ -1,5 +1,5 @@
 /*
- * gcoll/plan/simulate_run.c - events and ranks: the engine's rules (gcoll/core/engine.c) in virtual time.
+ * gcoll/plan/simulate_run.c - events and ranks: the engine's rules (gcoll/run/engine.c) in virtual time.
  *
  * All that happens at one instant is handled in three strokes: events first, then the ranks that they woke,
  * then the messages that may start. So a message does not get a port before another of the same instant only

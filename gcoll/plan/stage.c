@@ -15,6 +15,7 @@
  * steps stay as they are, and the device does those that copy.
  *
  * Several buffers are reduced while they are loaded, and spread while they are unloaded (stage_local.c).
+ * Where an output is but a block of an input, their sum has a home of its own, as all of IN has.
  */
 #include <stdlib.h>
 
@@ -232,18 +233,22 @@ static gcoll_status settle(gcoll_stage *s) {
     const bool in_host = gcoll_problem_memory(p, gcoll_in(0, 0)) == GCOLL_HOST_MEMORY;
     const bool out_host = gcoll_problem_memory(p, gcoll_out(0, 0)) == GCOLL_HOST_MEMORY;
     const bool is_direct = gcoll_problem_is_direct(p); /* then steps touch what is on the device itself */
+    const bool in_scratch = gcoll_problem_sums_in_scratch(p); /* then the plan at hand is not in place */
     s->is_joint = p->collective == GCOLL_ALLREDUCE && (p->buffers > 1 || !in_host);
-    s->in.is_active = !s->is_joint && !p->in_place && !in_host && !is_direct;
+    s->sums = s->is_joint || in_scratch;
+    s->in.is_active = in_scratch || (!s->is_joint && !p->in_place && !in_host && !is_direct);
     s->in.count = gcoll_problem_space_count(p, GCOLL_IN);
     s->out.is_active = s->is_joint || (!out_host && !is_direct) || p->buffers > 1;
-    s->out.count = gcoll_problem_space_count(p, GCOLL_OUT);
+    s->out.count = in_scratch ? gcoll_problem_out_count(p) : gcoll_problem_space_count(p, GCOLL_OUT);
+    s->out_shift = in_scratch ? gcoll_problem_out_shift(p) : 0;
     if (s->in.is_active)
         s->in.base = gcoll_plan_scratch(s->builder, s->in.count);
     if (s->out.is_active)
-        s->out.base = out_host || is_direct ? gcoll_out(0, 0) : gcoll_plan_scratch(s->builder, s->out.count);
+        s->out.base =
+            out_host || is_direct ? gcoll_out(0, s->out_shift) : gcoll_plan_scratch(s->builder, s->out.count);
     const uint32_t slots = gcoll_stage_slots(s);
     uint64_t elements;
-    if (!gcoll_mul_u64(slots, s->out.count, &elements))
+    if (!gcoll_mul_u64(slots, s->is_joint ? s->out.count : s->in.count, &elements))
         return gcoll_error(GCOLL_ERR_INVALID, "count is %llu, too many for %u buffers in device memory",
                            (unsigned long long)p->count, p->buffers);
     s->slots = gcoll_plan_scratch(s->builder, elements);
@@ -317,5 +322,7 @@ uint64_t gcoll_staging_bound(const gcoll_problem *p) {
     const uint64_t in = gcoll_problem_space_count(p, GCOLL_IN), out = gcoll_problem_space_count(p, GCOLL_OUT);
     if (p->collective == GCOLL_ALLREDUCE)
         return p->count * p->buffers;
+    if (gcoll_problem_sums_in_scratch(p))
+        return p->count * p->buffers + gcoll_problem_out_count(p);
     return p->in_place ? out : in + out;
 }

@@ -73,6 +73,11 @@ gcoll_status gcoll_stage_check_local(const gcoll_stage *s) {
         if (in_memory(s, k) == GCOLL_HOST_MEMORY || out_memory(s, k) == GCOLL_HOST_MEMORY)
             return gcoll_error(GCOLL_ERR_UNSUPPORTED,
                                "local: is peer, but buffer %u lies in host memory; take device or host", k);
+    if (gcoll_problem_sums_in_scratch(p))
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                           "local: is %s, but %s has no output with room for what devices reduce; take host",
+                           s->local == GCOLL_LOCAL_PEER ? "peer" : "device",
+                           gcoll_collective_name(p->collective));
     for (uint32_t g = 0; g < count_groups(s) && p->collective == GCOLL_ALLREDUCE; g++) {
         uint32_t target, count = members(s, g);
         if (count > 1 && in_memory(s, s->operands[0]) != GCOLL_HOST_MEMORY && !find_target(s, count, &target))
@@ -86,7 +91,7 @@ gcoll_status gcoll_stage_check_local(const gcoll_stage *s) {
 
 uint32_t gcoll_stage_slots(const gcoll_stage *s) {
     uint32_t slots = 0;
-    if (s->problem->collective != GCOLL_ALLREDUCE)
+    if (!s->sums)
         return 0;
     for (uint32_t g = 1; g < count_groups(s); g++) /* the first one's place is the home */
         slots += in_memory(s, members(s, g) ? s->operands[0] : 0) != GCOLL_HOST_MEMORY;
@@ -126,8 +131,9 @@ static gcoll_ref reduce_group(gcoll_stage *s, uint32_t group, gcoll_ref home, co
     return result;
 }
 
-/* The reduction of all inputs. Whatever is gathered is on its way before the first of it is reduced. */
-static void load_reduced(gcoll_stage *s, gcoll_ref home, uint64_t at, uint64_t n) {
+/* The reduction of all inputs, each a `vector` of elements. Whatever is gathered is on its way before the
+ * first of it is reduced. */
+static void load_reduced(gcoll_stage *s, gcoll_ref home, uint64_t vector, uint64_t at, uint64_t n) {
     const uint32_t groups = count_groups(s);
     gcoll_ref slot = gcoll_ref_add(s->slots, at), sum = home;
     for (uint32_t g = 0; g < groups; g++) {
@@ -135,7 +141,7 @@ static void load_reduced(gcoll_stage *s, gcoll_ref home, uint64_t at, uint64_t n
         const bool is_device = in_memory(s, members(s, g) ? s->operands[0] : 0) != GCOLL_HOST_MEMORY;
         gather_group(s, g, place, at, n);
         if (g > 0 && is_device)
-            slot = gcoll_ref_add(slot, s->out.count);
+            slot = gcoll_ref_add(slot, vector);
     }
     slot = gcoll_ref_add(s->slots, at);
     for (uint32_t g = 0; g < groups; g++) {
@@ -144,15 +150,15 @@ static void load_reduced(gcoll_stage *s, gcoll_ref home, uint64_t at, uint64_t n
         const gcoll_ref gathered = !is_device ? input(s, first, at) : g == 0 ? home : slot;
         sum = reduce_group(s, g, home, g == 0 ? NULL : &sum, gathered, at, n);
         if (g > 0 && is_device)
-            slot = gcoll_ref_add(slot, s->out.count);
+            slot = gcoll_ref_add(slot, vector);
     }
     copy(s, home, sum, n); /* a single input in host memory; else they are one place */
 }
 
 void gcoll_stage_load(gcoll_stage *s, const gcoll_home *home, uint64_t begin, uint64_t end) {
     const gcoll_ref at = gcoll_ref_add(home->base, begin);
-    if (home == &s->out && s->is_joint)
-        load_reduced(s, at, begin, end - begin);
+    if (s->sums && home == (s->is_joint ? &s->out : &s->in))
+        load_reduced(s, at, home->count, begin, end - begin);
     else
         copy(s, at, home == &s->in ? gcoll_in(0, begin) : gcoll_out(0, begin), end - begin);
 }
@@ -175,7 +181,8 @@ void gcoll_stage_unload(gcoll_stage *s, uint64_t begin, uint64_t end) {
     const bool has_it = p->collective == GCOLL_BROADCAST && p->in_place && p->rank == p->root; /* in OUT[0] */
     for (uint32_t k = has_it ? 1 : 0; k < p->buffers; k++) {
         const uint32_t source = source_of(s, k);
-        copy(s, gcoll_out(k, begin), source == k ? home : gcoll_out(source, begin), end - begin);
+        copy(s, gcoll_out(k, s->out_shift + begin),
+             source == k ? home : gcoll_out(source, s->out_shift + begin), end - begin);
     }
 }
 

@@ -15,7 +15,7 @@
 #ifndef GCOLL_VERIFY_INTERNAL_H
 #define GCOLL_VERIFY_INTERNAL_H
 
-#include "gcoll/plan/plan.h"
+#include "gcoll/plan/steps.h"
 
 /* ---- A hash table from 64 bits to 32 (verify_map.c) --------------------------------------------- */
 

@@ -1,19 +1,13 @@
 /* gcoll/plan/verify_map.c - a hash table from 64 bits to 32: open addressing, linear probing. */
 #include <stdlib.h>
 
+#include "gcoll/base/hash.h"
 #include "gcoll/plan/verify_internal.h"
 
 #define FIRST_SIZE 1024u /* entries; a power of two */
 
-/* Multiplying by 2^64 / golden ratio spreads keys that count up; the fold brings high bits down. */
-static uint64_t mix(uint64_t key) {
-    key ^= key >> 32;
-    key *= 0x9e3779b97f4a7c15u;
-    return key ^ (key >> 29);
-}
-
 static gcoll_verify_entry *probe(const gcoll_verify_map *map, uint64_t key) {
-    uint64_t i = mix(key) & map->mask;
+    uint64_t i = gcoll_hash_mix(key) & map->mask;
     while (map->entries[i].value != 0 && map->entries[i].key != key)
         i = (i + 1) & map->mask;
     return &map->entries[i];

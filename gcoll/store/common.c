@@ -1,4 +1,4 @@
-/* gcoll/store/common.c - deadlines, back-off and counters, which several kinds of stores need. */
+/* gcoll/store/common.c - deadlines, back-off and counters for the kinds of stores. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -65,9 +65,10 @@ static bool parse_counter(const char *text, size_t bytes, int64_t *number) {
 
 gcoll_status gcoll_store_counter_add(const char *where, const void *value, size_t bytes, int64_t delta,
                                      int64_t *sum) {
-    int64_t number, result;
+    int64_t number;
     if (!parse_counter(value, bytes, &number))
         return gcoll_error(GCOLL_ERR_INVALID, "%s: the value is not a decimal number of 64 bits", where);
+    int64_t result;
     if (__builtin_add_overflow(number, delta, &result))
         return gcoll_error(GCOLL_ERR_INVALID, "%s: %" PRId64 " plus %" PRId64 " does not fit 64 bits", where,
                            number, delta);

@@ -12,7 +12,11 @@
  * meets an add to the same key may be overwritten by it.
  *
  * Once all keys are removed the folder is empty; only a rank that is killed in the middle of a set leaves a
- * file.
+ * file. What crashed jobs leave is swept a day later, when somebody opens the folder (file_sweep.c).
+ *
+ * A file's time of change is when its key was last set or kept, or later, if it is kept for more than a day.
+ *
+ * Each look checks whose the folder and the file are (file_trust.c), unless the store is shared.
  *
  * NFS clients remember for seconds that a name is absent, unless the folder is opened anew, by its path: that
  * makes them ask the server. So every look opens the folder. It also makes a folder that was made again just
@@ -26,21 +30,28 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "gcoll/base/base.h"
+#include "gcoll/base/hash.h"
+#include "gcoll/store/file_folder.h"
 #include "gcoll/store/store_internal.h"
 
-#define FIRST_DELAY_NS 50000   /* a rank on this host may well be that close behind */
-#define MAX_DELAY_NS   5000000 /* bounds both the lateness of a wake-up and the load on a file server */
-#define FOLDER_MODE    0700    /* what a rank reads here it trusts */
-#define FILE_MODE      0600
-#define OWN_NAME_MAX   32 /* ".lock+" or ".tmp+" and 16 hexadecimal digits */
-#define STALE_RETRIES  10 /* a file replaced while NFS reads it is read again that often */
+#define FIRST_DELAY_NS     50000   /* a rank on this host may well be that close behind */
+#define MAX_DELAY_NS       5000000 /* bounds both the lateness of a wake-up and the load on a file server */
+#define FOLDER_MODE        0700    /* what a rank reads here it trusts */
+#define LOCK_MODE          0600
+#define SHARED_LOCK_MODE   0666 /* less the umask */
+#define MS_PER_SEC         1000
+#define LONGEST_LIFETIME_S (INT64_C(366) * 86400) /* longer ones are as good, and times stay in range */
+#define STALE_RETRIES      10 /* a file replaced while NFS reads it is read again that often */
 
 typedef struct file_store {
     char *folder;
-    int64_t timeout_ms;
+    bool shared;                                    /* whoever can write the folder is trusted */
+    int64_t timeout_ms;                             /* of waiting for a lock, as the store was opened */
+    int64_t limit_ms;                               /* in its place, or -1 */
     unsigned char value[GCOLL_STORE_VALUE_MAX + 1]; /* one more, to tell a file that is too long */
 } file_store;
 
@@ -53,13 +64,47 @@ typedef struct request {
 } request;
 
 static gcoll_status fail(const request *r, const char *what, int error) {
+    char text[GCOLL_ERRNO_TEXT_MAX];
+    gcoll_errno_text(error, text);
+    if (gcoll_is_shortage(error)) /* first what other ranks must get to read: they are told a short text */
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "%s (file store %.300s, %s \"%s\": cannot %s)", text,
+                           r->store->folder, r->verb, r->key, what);
     return gcoll_error(GCOLL_ERR_IO, "file store %.300s, %s \"%s\": cannot %s: %s", r->store->folder, r->verb,
-                       r->key, what, strerror(error));
+                       r->key, what, text);
+}
+
+/* How the messages of file_trust.c begin. */
+#define WHERE_MAX (GCOLL_STORE_KEY_MAX + 350)
+static const char *heading(const request *r, char text[WHERE_MAX]) {
+    snprintf(text, WHERE_MAX, "file store %.300s, %s \"%s\"", r->store->folder, r->verb, r->key);
+    return text;
+}
+
+/* What is in the folder under this name, or would be put there. */
+static gcoll_status check_file(const request *r, const char *name, const struct stat *info) {
+    char text[WHERE_MAX];
+    return r->store->shared || gcoll_file_trusted(info) ? GCOLL_OK
+                                                        : gcoll_file_refuse(heading(r, text), name, info);
+}
+
+/* A failure at a file: if it is a stranger's, that is why. */
+static gcoll_status fail_at(const request *r, const char *name, const char *what, int error) {
+    struct stat info;
+    gcoll_status status = GCOLL_OK;
+    if (fstatat(r->folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0)
+        status = check_file(r, name, &info);
+    return status != GCOLL_OK ? status : fail(r, what, error);
 }
 
 static gcoll_status open_folder(request *r) {
-    r->folder = open(r->store->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return r->folder < 0 ? fail(r, "open the folder", errno) : GCOLL_OK;
+    r->folder = open(r->store->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat info;
+    if (r->folder < 0 || fstat(r->folder, &info) != 0)
+        return fail(r, "open the folder", errno);
+    char text[WHERE_MAX];
+    return r->store->shared || gcoll_folder_trusted(&info)
+               ? GCOLL_OK
+               : gcoll_folder_refuse(heading(r, text), r->store->folder, &info);
 }
 
 static void close_folder(request *r) {
@@ -76,7 +121,10 @@ static gcoll_status begin(request *r, file_store *store, const char *verb, const
     for (; key[i] != '\0'; i++)
         r->name[i] = key[i] == '/' ? '+' : i == 0 && key[i] == '.' ? ',' : key[i];
     r->name[i] = '\0';
-    return open_folder(r);
+    gcoll_status status = open_folder(r);
+    if (status != GCOLL_OK) /* it may be open, and refused */
+        close_folder(r);
+    return status;
 }
 
 /* ---- Reading ------------------------------------------------------------------------------------ */
@@ -95,21 +143,21 @@ static ssize_t read_all(int fd, unsigned char *data, size_t capacity) {
     return (ssize_t)done;
 }
 
-/* One try to read the key's file into the store's buffer. *error is 0 or an errno. */
-static ssize_t read_once(const request *r, int *error) {
+/* One try to read the key's file into the store's buffer. *error is 0 or an errno; *info is the file's where
+ * that is 0 or EISDIR. */
+static ssize_t read_once(const request *r, struct stat *info, int *error) {
     /* O_NONBLOCK: a pipe that someone put here must not block us. */
     int fd = openat(r->folder, r->name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-    struct stat info;
     ssize_t got = -1;
     *error = 0;
     if (fd < 0) {
         *error = errno;
         return -1;
     }
-    if (fstat(fd, &info) != 0 ||
-        (S_ISREG(info.st_mode) && (got = read_all(fd, r->store->value, sizeof r->store->value)) < 0))
+    if (fstat(fd, info) != 0 ||
+        (S_ISREG(info->st_mode) && (got = read_all(fd, r->store->value, sizeof r->store->value)) < 0))
         *error = errno;
-    else if (!S_ISREG(info.st_mode))
+    else if (!S_ISREG(info->st_mode))
         *error = EISDIR;
     close(fd);
     return got;
@@ -119,16 +167,20 @@ static ssize_t read_once(const request *r, int *error) {
 static gcoll_status read_value(const request *r, size_t *bytes) {
     int error = ESTALE;
     ssize_t got = -1;
+    struct stat info;
     for (int i = 0; i < STALE_RETRIES && error == ESTALE; i++)
-        got = read_once(r, &error);
+        got = read_once(r, &info, &error);
     if (error == ENOENT)
         return gcoll_error(GCOLL_ERR_NOT_FOUND, "file store %.300s, %s \"%s\": no such key", r->store->folder,
                            r->verb, r->key);
+    gcoll_status status = error == 0 || error == EISDIR ? check_file(r, r->name, &info) : GCOLL_OK;
+    if (status != GCOLL_OK)
+        return status;
     if (error == EISDIR)
         return gcoll_error(GCOLL_ERR_IO, "file store %.300s, %s \"%s\": %s is not a regular file",
                            r->store->folder, r->verb, r->key, r->name);
     if (error != 0)
-        return fail(r, "read its file", error);
+        return fail_at(r, r->name, "read its file", error);
     if (got > GCOLL_STORE_VALUE_MAX)
         return gcoll_error(GCOLL_ERR_IO,
                            "file store %.300s, %s \"%s\": file %s is longer than a value may be (%d)",
@@ -157,8 +209,8 @@ static gcoll_status file_get(void *self, const char *key, void *value, size_t ca
 
 static gcoll_status file_wait(void *self, const char *key, int64_t timeout_ms) {
     int64_t deadline = gcoll_store_deadline(timeout_ms), delay = FIRST_DELAY_NS;
-    request r;
     for (;;) {
+        request r;
         gcoll_status status = begin(&r, self, "wait", key);
         if (status != GCOLL_OK)
             return status;
@@ -166,7 +218,7 @@ static gcoll_status file_wait(void *self, const char *key, int64_t timeout_ms) {
         int error = fstatat(r.folder, r.name, &info, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
         close_folder(&r);
         if (error == 0)
-            return GCOLL_OK;
+            return check_file(&r, r.name, &info);
         if (error != ENOENT && error != ESTALE)
             return fail(&r, "look for its file", error);
         if (!gcoll_store_pause(deadline, &delay, MAX_DELAY_NS))
@@ -178,19 +230,13 @@ static gcoll_status file_wait(void *self, const char *key, int64_t timeout_ms) {
 
 /* ---- Writing ------------------------------------------------------------------------------------ */
 
-/* A new file of a name that no one else has. */
-static gcoll_status create_temporary(const request *r, char name[OWN_NAME_MAX], int *fd) {
-    uint64_t random;
-    gcoll_status status = gcoll_random_bytes(&random, sizeof random);
-    if (status != GCOLL_OK)
-        return status;
-    snprintf(name, OWN_NAME_MAX, ".tmp+%016" PRIx64, random);
-    *fd = openat(r->folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
+static gcoll_status create_temporary(const request *r, char name[GCOLL_FILE_OWN_MAX], int *fd) {
+    *fd = gcoll_file_create_temporary(r->folder, r->store->shared, name);
     return *fd < 0 ? fail(r, "create a file", errno) : GCOLL_OK;
 }
 
-/* Writes the value to a temporary file, closes it, and puts it in the key's place. On failure it is gone. */
-static gcoll_status replace(const request *r, const char *name, int fd, const void *value, size_t bytes) {
+/* 0 or an errno. */
+static int write_value(int fd, const void *value, size_t bytes) {
     const unsigned char *data = value;
     size_t done = 0;
     int error = 0;
@@ -201,19 +247,41 @@ static gcoll_status replace(const request *r, const char *name, int fd, const vo
         else if (errno != EINTR)
             error = errno;
     }
-    /* NFS may report a full disk only here. */
-    if (close(fd) != 0 && errno != EINTR && error == 0)
-        error = errno;
-    if (error == 0 && renameat(r->folder, name, r->folder, r->name) == 0)
-        return GCOLL_OK;
-    gcoll_status status =
-        error != 0 ? fail(r, "write the value", error) : fail(r, "rename its file into place", errno);
-    unlinkat(r->folder, name, 0);
+    return error;
+}
+
+/* Gives `error`, or else what closing finds: NFS may report a full disk only there. */
+static int close_written(int fd, int error) {
+    return close(fd) != 0 && errno != EINTR && error == 0 ? errno : error;
+}
+
+/* A lifetime beyond a day stands in the time of the key's old file: the new one takes it over. 0 or an errno.
+ */
+static int take_over_lifetime(int fd, const struct stat *old) {
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, old->st_mtim};
+    return old->st_mtim.tv_sec <= time(NULL) || futimens(fd, times) == 0 ? 0 : errno;
+}
+
+/* Writes the value to a temporary file, and puts it in the key's place. On failure it is gone. */
+static gcoll_status replace(const request *r, const char *name, int fd, const void *value, size_t bytes) {
+    struct stat old;
+    const bool is_there = fstatat(r->folder, r->name, &old, AT_SYMLINK_NOFOLLOW) == 0;
+    gcoll_status status = is_there ? check_file(r, r->name, &old) : GCOLL_OK;
+    int error = status == GCOLL_OK ? write_value(fd, value, bytes) : 0;
+    if (is_there && status == GCOLL_OK && error == 0)
+        error = take_over_lifetime(fd, &old);
+    error = close_written(fd, error);
+    if (error != 0)
+        status = fail(r, "write the value", error);
+    else if (status == GCOLL_OK && renameat(r->folder, name, r->folder, r->name) != 0)
+        status = fail_at(r, r->name, "rename its file into place", errno);
+    if (status != GCOLL_OK)
+        unlinkat(r->folder, name, 0);
     return status;
 }
 
 static gcoll_status file_set(void *self, const char *key, const void *value, size_t bytes) {
-    char name[OWN_NAME_MAX];
+    char name[GCOLL_FILE_OWN_MAX];
     request r;
     int fd = -1;
     gcoll_status status = begin(&r, self, "set", key);
@@ -225,13 +293,97 @@ static gcoll_status file_set(void *self, const char *key, const void *value, siz
     return status;
 }
 
+/* Whether the temporary file has two names: over NFS, a link may be made though it is said to exist, when the
+ * answer was lost and the client asked again. */
+static bool linked(const request *r, const char *name) {
+    struct stat info;
+    return fstatat(r->folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && info.st_nlink == 2;
+}
+
+/* Of a key that a set_new found there. */
+static gcoll_status exists(const request *r) {
+    struct stat info;
+    gcoll_status status = GCOLL_OK;
+    if (fstatat(r->folder, r->name, &info, AT_SYMLINK_NOFOLLOW) == 0)
+        status = check_file(r, r->name, &info);
+    return status != GCOLL_OK
+               ? status
+               : gcoll_error(GCOLL_ERR_STATE, "file store %.300s, %s \"%s\": the key exists already",
+                             r->store->folder, r->verb, r->key);
+}
+
+/* EPERM, EOPNOTSUPP: file systems without hard links say this. */
+static const char *cannot_link(int error) {
+    return error == EPERM || error == EOPNOTSUPP ? "link its file (the file system must support hard links)"
+                                                 : "link its file";
+}
+
+/* As replace, but the file gets the key's name only where nothing has it: link, unlike rename, refuses. */
+static gcoll_status add_name(const request *r, const char *name, int fd, const void *value, size_t bytes) {
+    int error = close_written(fd, write_value(fd, value, bytes));
+    gcoll_status status = error != 0 ? fail(r, "write the value", error) : GCOLL_OK;
+    if (error == 0 && linkat(r->folder, name, r->folder, r->name, 0) != 0) {
+        error = errno;
+        if (error != EEXIST)
+            status = fail(r, cannot_link(error), error);
+        else if (!linked(r, name))
+            status = exists(r);
+    }
+    unlinkat(r->folder, name, 0);
+    return status;
+}
+
+static gcoll_status file_set_new(void *self, const char *key, const void *value, size_t bytes) {
+    char name[GCOLL_FILE_OWN_MAX];
+    request r;
+    int fd = -1;
+    gcoll_status status = begin(&r, self, "set_new", key);
+    if (status == GCOLL_OK)
+        status = create_temporary(&r, name, &fd);
+    if (status == GCOLL_OK)
+        status = add_name(&r, name, fd, value, bytes);
+    close_folder(&r);
+    return status;
+}
+
+/* ---- Lifetimes ----------------------------------------------------------------------------------- */
+
+/* A key's lifetime ends a day after its file's time of change, so that a set begins it anew. */
+static gcoll_status file_keep(void *self, const char *key, int64_t ttl_ms) {
+    request r;
+    gcoll_status status = begin(&r, self, "keep", key);
+    if (status != GCOLL_OK)
+        return status;
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
+    if (ttl_ms / MS_PER_SEC > GCOLL_FILE_LIFETIME_S) {
+        int64_t more = ttl_ms / MS_PER_SEC + 1 - GCOLL_FILE_LIFETIME_S;
+        times[1].tv_sec = time(NULL) + (time_t)(more < LONGEST_LIFETIME_S ? more : LONGEST_LIFETIME_S);
+        times[1].tv_nsec = 0;
+    }
+    struct stat info;
+    int error = fstatat(r.folder, r.name, &info, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
+    status = error == 0 ? check_file(&r, r.name, &info) : GCOLL_OK;
+    if (status == GCOLL_OK && error == 0 && utimensat(r.folder, r.name, times, AT_SYMLINK_NOFOLLOW) != 0)
+        error = errno;
+    if (status == GCOLL_OK && error == ENOENT)
+        status = gcoll_error(GCOLL_ERR_NOT_FOUND, "file store %.300s, keep \"%s\": no such key",
+                             r.store->folder, key);
+    else if (status == GCOLL_OK && error != 0)
+        status = fail(&r, "set its file's time", error);
+    close_folder(&r);
+    return status;
+}
+
 /* ---- Locks -------------------------------------------------------------------------------------- */
 
-static void lock_name(const char *key, char name[OWN_NAME_MAX]) {
-    uint64_t hash = 14695981039346656037u; /* FNV-1a; a collision only makes two keys share a lock */
-    for (; *key != '\0'; key++)
-        hash = (hash ^ (unsigned char)*key) * 1099511628211u;
-    snprintf(name, OWN_NAME_MAX, ".lock+%016" PRIx64, hash);
+static void lock_name(const char *key, char name[GCOLL_FILE_OWN_MAX]) {
+    const uint64_t hash = gcoll_hash_text(GCOLL_HASH_START, key); /* keys that collide share a lock */
+    snprintf(name, GCOLL_FILE_OWN_MAX, GCOLL_FILE_LOCK "%016" PRIx64, hash);
+}
+
+/* How long a request may wait for a lock. */
+static int64_t request_ms(const file_store *self) {
+    return self->limit_ms >= 0 ? self->limit_ms : self->timeout_ms;
 }
 
 /* Waits for the lock on an open file. */
@@ -244,7 +396,7 @@ static gcoll_status lock_file(const request *r, int fd, int64_t deadline) {
         if (!gcoll_store_pause(deadline, &delay, MAX_DELAY_NS))
             return gcoll_error(GCOLL_ERR_TIMEOUT,
                                "file store %.300s, %s \"%s\": another rank held its lock for %" PRId64 " ms",
-                               r->store->folder, r->verb, r->key, r->store->timeout_ms);
+                               r->store->folder, r->verb, r->key, request_ms(r->store));
     }
     return GCOLL_OK;
 }
@@ -256,18 +408,37 @@ static bool still_named(const request *r, const char *name, int fd) {
            ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
+/* Opens the key's lock file. Without `create`, *fd is -1 where there is none. */
+static gcoll_status open_lock(const request *r, const char *name, bool create, int *fd) {
+    int file = openat(r->folder, name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC | (create ? O_CREAT : 0),
+                      r->store->shared ? SHARED_LOCK_MODE : LOCK_MODE);
+    if (file < 0 && (create || errno != ENOENT))
+        return fail_at(r, name, "open its lock file", errno);
+    gcoll_status status = GCOLL_OK;
+    struct stat info;
+    if (file >= 0)
+        status =
+            fstat(file, &info) == 0 ? check_file(r, name, &info) : fail(r, "look at its lock file", errno);
+    if (status == GCOLL_OK)
+        *fd = file;
+    else
+        close(file);
+    return status;
+}
+
 /* Takes the lock of the request's key; closing *fd releases it. Without `create`, *fd is -1 where there is no
  * lock file. */
 static gcoll_status lock(const request *r, bool create, int64_t deadline, int *fd) {
-    char name[OWN_NAME_MAX];
+    char name[GCOLL_FILE_OWN_MAX];
     lock_name(r->key, name);
     int64_t delay = FIRST_DELAY_NS;
     for (;;) {
-        int file =
-            openat(r->folder, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | (create ? O_CREAT : 0), FILE_MODE);
-        if (file < 0 && (create || errno != ENOENT))
-            return fail(r, "open its lock file", errno);
-        gcoll_status status = file < 0 ? GCOLL_OK : lock_file(r, file, deadline);
+        int file = -1;
+        gcoll_status status = open_lock(r, name, create, &file);
+        if (status != GCOLL_OK)
+            return status;
+        if (file >= 0)
+            status = lock_file(r, file, deadline);
         if (status == GCOLL_OK && (file < 0 || still_named(r, name, file))) {
             *fd = file;
             return GCOLL_OK;
@@ -278,20 +449,20 @@ static gcoll_status lock(const request *r, bool create, int64_t deadline, int *f
         if (!gcoll_store_pause(deadline, &delay, MAX_DELAY_NS))
             return gcoll_error(GCOLL_ERR_TIMEOUT,
                                "file store %.300s, %s \"%s\": its lock file was replaced for %" PRId64 " ms",
-                               r->store->folder, r->verb, r->key, r->store->timeout_ms);
+                               r->store->folder, r->verb, r->key, request_ms(r->store));
     }
 }
 
 /* The lock must be held: no one else then trusts a lock file of this name that is not ours. */
 static void remove_lock(const request *r) {
-    char name[OWN_NAME_MAX];
+    char name[GCOLL_FILE_OWN_MAX];
     lock_name(r->key, name);
     unlinkat(r->folder, name, 0);
 }
 
 /* Reads, adds, sets. The lock is held. */
 static gcoll_status add_locked(const request *r, int64_t delta, int64_t *value) {
-    char name[OWN_NAME_MAX], text[GCOLL_STORE_COUNTER_TEXT], where[GCOLL_STORE_KEY_MAX + 32];
+    char name[GCOLL_FILE_OWN_MAX];
     int fd = -1;
     /* First, as making a file has an NFS client look at the folder anew: we must read the newest value. */
     gcoll_status status = create_temporary(r, name, &fd);
@@ -301,6 +472,7 @@ static gcoll_status add_locked(const request *r, int64_t delta, int64_t *value) 
     int64_t sum = delta;
     status = read_value(r, &bytes);
     if (status == GCOLL_OK) {
+        char where[GCOLL_STORE_KEY_MAX + 32];
         snprintf(where, sizeof where, "file store, add \"%s\"", r->key);
         status = gcoll_store_counter_add(where, r->store->value, bytes, delta, &sum);
     } else if (status == GCOLL_ERR_NOT_FOUND) {
@@ -311,6 +483,7 @@ static gcoll_status add_locked(const request *r, int64_t delta, int64_t *value) 
         unlinkat(r->folder, name, 0);
         return status;
     }
+    char text[GCOLL_STORE_COUNTER_TEXT];
     int length = snprintf(text, sizeof text, "%" PRId64, sum);
     status = replace(r, name, fd, text, (size_t)length);
     if (status == GCOLL_OK)
@@ -324,7 +497,7 @@ static gcoll_status file_add(void *self, const char *key, int64_t delta, int64_t
     gcoll_status status = begin(&r, self, "add", key);
     if (status != GCOLL_OK)
         return status;
-    status = lock(&r, true, gcoll_store_deadline(r.store->timeout_ms), &locked);
+    status = lock(&r, true, gcoll_store_deadline(request_ms(r.store)), &locked);
     if (status == GCOLL_OK) {
         status = add_locked(&r, delta, value);
         if (status != GCOLL_OK)
@@ -342,11 +515,11 @@ static gcoll_status file_remove(void *self, const char *key) {
     gcoll_status status = begin(&r, self, "remove", key);
     if (status != GCOLL_OK)
         return status;
-    int64_t deadline = gcoll_store_deadline(r.store->timeout_ms);
+    int64_t deadline = gcoll_store_deadline(request_ms(r.store));
     status = lock(&r, false, deadline, &locked);
     while (status == GCOLL_OK) {
         if (unlinkat(r.folder, r.name, 0) != 0 && errno != ENOENT)
-            status = fail(&r, "remove its file", errno);
+            status = fail_at(&r, r.name, "remove its file", errno);
         if (locked >= 0 || status != GCOLL_OK)
             break;
         /* An add may have made the lock meanwhile, and read the value that is gone now: go after it. */
@@ -370,7 +543,7 @@ static int make_folders(const char *path) {
     if (stat(path, &info) == 0)
         return S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
     char *part = strdup(path);
-    if (part == NULL)
+    if (!part)
         return ENOMEM;
     int error = 0;
     for (char *p = part + 1; error == 0 && *part != '\0'; p++) {
@@ -391,6 +564,12 @@ static int make_folders(const char *path) {
     return error != 0 || S_ISDIR(info.st_mode) ? error : ENOTDIR;
 }
 
+static gcoll_status file_set_timeout(void *handle, int64_t timeout_ms) {
+    file_store *self = handle;
+    self->limit_ms = timeout_ms;
+    return GCOLL_OK;
+}
+
 static void file_destroy(void *handle) {
     file_store *self = handle;
     free(self->folder);
@@ -406,34 +585,59 @@ static const gcoll_store_ops file_ops = {
     .add = file_add,
     .remove = file_remove,
     .destroy = file_destroy,
+    .set_new = file_set_new,
+    .set_timeout = file_set_timeout,
+    .keep = file_keep,
 };
 
-gcoll_status gcoll_store_file_create(const char *folder, int64_t timeout_ms, gcoll_store **store) {
+static gcoll_status cannot_open(const char *what, const char *folder, int error) {
+    char text[GCOLL_ERRNO_TEXT_MAX];
+    return gcoll_error(gcoll_status_of_errno(error), "gcoll_store_open: cannot %s folder %.600s: %s", what,
+                       folder, gcoll_errno_text(error, text));
+}
+
+/* The folder is there: is it one to trust, and what have crashed jobs left in it? */
+static gcoll_status enter(const file_store *self) {
+    static const char text[] = "gcoll_store_open";
+    struct stat info;
+    gcoll_status status = GCOLL_OK;
+    int fd = open(self->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &info) != 0)
+        status = cannot_open("open", self->folder, errno);
+    else if (!self->shared && !gcoll_folder_trusted(&info))
+        status = gcoll_folder_refuse(text, self->folder, &info);
+    else if (!self->shared)
+        status = gcoll_folder_check_parents(text, self->folder);
+    if (status == GCOLL_OK)
+        gcoll_folder_sweep(fd, self->shared);
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+gcoll_status gcoll_store_file_create(const char *folder, bool shared, int64_t timeout_ms,
+                                     gcoll_store **store) {
     int error = make_folders(folder);
     if (error != 0)
-        return gcoll_error(GCOLL_ERR_IO, "gcoll_store_open: cannot make or open folder %.600s: %s", folder,
-                           strerror(error));
+        return cannot_open("make or open", folder, error);
     file_store *self = malloc(sizeof *self);
-    if (self == NULL)
+    if (!self)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "gcoll_store_open: no memory");
+    self->shared = shared;
     self->timeout_ms = timeout_ms;
+    self->limit_ms = -1;
     /* Absolute, as the process may change its working directory. */
     self->folder = realpath(folder, NULL);
     gcoll_status status = GCOLL_ERR_IO;
-    if (self->folder == NULL) {
-        gcoll_error(status, "gcoll_store_open: cannot resolve folder %.600s: %s", folder, strerror(errno));
+    if (!self->folder) {
+        status = cannot_open("resolve", folder, errno);
         goto free_self;
     }
-    int fd = open(self->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) {
-        gcoll_error(status, "gcoll_store_open: cannot open folder %.600s: %s", folder, strerror(errno));
-        goto free_folder;
-    }
-    close(fd);
-    status = gcoll_store_create(&file_ops, self, store);
+    status = enter(self);
+    if (status == GCOLL_OK)
+        status = gcoll_store_create(&file_ops, self, store);
     if (status == GCOLL_OK)
         return GCOLL_OK;
-free_folder:
     free(self->folder);
 free_self:
     free(self);

@@ -1,7 +1,7 @@
 /*
  * gcoll/store/memory.c - a store in this process's memory, shared by threads.
  *
- * A chained hash table under one lock. Each waiter brings a condition of its own, so that a set wakes
+ * A hash table under one lock. Each waiter brings a condition of its own, so that a set wakes
  * those that wait for its key and no one else, however many threads there are.
  */
 #include <inttypes.h>
@@ -12,14 +12,14 @@
 #include <time.h>
 
 #include "gcoll/base/base.h"
+#include "gcoll/base/hash.h"
+#include "gcoll/base/map.h"
 #include "gcoll/store/store_internal.h"
 
-#define FIRST_BUCKETS 64 /* a power of two, as the growth below doubles */
-#define NS_PER_SEC    1000000000
+#define NS_PER_SEC 1000000000
 
 typedef struct entry {
-    struct entry *next;
-    uint64_t hash;
+    gcoll_map_item item; /* the first member */
     size_t bytes;
     char *value; /* behind key, in the same allocation */
     char key[];
@@ -34,64 +34,42 @@ typedef struct waiter {
 
 typedef struct memory_store {
     pthread_mutex_t lock; /* guards all below */
-    entry **buckets;
-    size_t bucket_count; /* a power of two */
-    size_t entry_count;
+    gcoll_map entries;
     waiter *waiters;
 } memory_store;
 
-/* FNV-1a: short keys, no adversary inside one's own process. */
-static uint64_t hash_key(const char *key) {
-    uint64_t hash = 14695981039346656037u;
-    for (; *key != '\0'; key++)
-        hash = (hash ^ (unsigned char)*key) * 1099511628211u;
-    return hash;
+static entry *entry_of(gcoll_map_item *item) {
+    return (entry *)(void *)item;
 }
 
-/* The link that points at the entry of key, or at NULL where it would go. */
-static entry **find(memory_store *self, const char *key, uint64_t hash) {
-    entry **link = &self->buckets[hash & (self->bucket_count - 1)];
-    while (*link != NULL && ((*link)->hash != hash || strcmp((*link)->key, key) != 0))
-        link = &(*link)->next;
-    return link;
+/* The entry of the key, or NULL. */
+static entry *find(const memory_store *self, const char *key, uint64_t hash) {
+    gcoll_map_item *item = gcoll_map_first(&self->entries, hash);
+    while (item && strcmp(entry_of(item)->key, key) != 0)
+        item = gcoll_map_next(item);
+    return item ? entry_of(item) : NULL;
 }
 
-static void grow(memory_store *self) {
-    size_t count = self->bucket_count * 2;
-    entry **buckets = calloc(count, sizeof(entry *));
-    if (buckets == NULL)
-        return; /* longer chains, no harm */
-    for (size_t i = 0; i < self->bucket_count; i++) {
-        for (entry *item = self->buckets[i], *next; item != NULL; item = next) {
-            next = item->next;
-            item->next = buckets[item->hash & (count - 1)];
-            buckets[item->hash & (count - 1)] = item;
-        }
-    }
-    free(self->buckets);
-    self->buckets = buckets;
-    self->bucket_count = count;
+static void drop(memory_store *self, entry *old) {
+    if (old)
+        gcoll_map_remove(&self->entries, &old->item);
+    free(old);
 }
 
 /* Creates or replaces, and wakes. The lock is held. false: no memory. */
 static bool put(memory_store *self, const char *key, const void *value, size_t bytes) {
     size_t key_bytes = strlen(key) + 1;
     entry *made = malloc(sizeof *made + key_bytes + bytes);
-    if (made == NULL)
+    if (!made)
         return false;
-    made->hash = hash_key(key);
     made->bytes = bytes;
     made->value = made->key + key_bytes;
     memcpy(made->key, key, key_bytes);
     memcpy(made->value, value, bytes);
-    entry **link = find(self, key, made->hash);
-    entry *old = *link;
-    made->next = old == NULL ? NULL : old->next;
-    *link = made;
-    free(old);
-    if (old == NULL && ++self->entry_count > self->bucket_count)
-        grow(self);
-    for (waiter *w = self->waiters; w != NULL; w = w->next) {
+    const uint64_t hash = gcoll_hash_text(GCOLL_HASH_START, key);
+    drop(self, find(self, key, hash));
+    gcoll_map_add(&self->entries, &made->item, hash); /* there are buckets */
+    for (waiter *w = self->waiters; w; w = w->next) {
         if (!w->woken && strcmp(w->key, key) == 0) {
             w->woken = true;
             pthread_cond_signal(&w->wake);
@@ -111,12 +89,25 @@ static gcoll_status memory_set(void *handle, const char *key, const void *value,
     return GCOLL_OK;
 }
 
+static gcoll_status memory_set_new(void *handle, const char *key, const void *value, size_t bytes) {
+    memory_store *self = handle;
+    gcoll_status status = GCOLL_OK;
+    pthread_mutex_lock(&self->lock);
+    if (find(self, key, gcoll_hash_text(GCOLL_HASH_START, key)))
+        status = gcoll_error(GCOLL_ERR_STATE, "memory store, set_new \"%s\": the key exists already", key);
+    else if (!put(self, key, value, bytes))
+        status = gcoll_error(GCOLL_ERR_NO_MEMORY, "memory store, set_new \"%s\": no memory for %zu bytes",
+                             key, bytes);
+    pthread_mutex_unlock(&self->lock);
+    return status;
+}
+
 static gcoll_status memory_get(void *handle, const char *key, void *value, size_t capacity, size_t *bytes) {
     memory_store *self = handle;
     gcoll_status status = GCOLL_OK;
     pthread_mutex_lock(&self->lock);
-    const entry *item = *find(self, key, hash_key(key));
-    if (item == NULL) {
+    const entry *item = find(self, key, gcoll_hash_text(GCOLL_HASH_START, key));
+    if (!item) {
         status = gcoll_error(GCOLL_ERR_NOT_FOUND, "memory store, get \"%s\": no such key", key);
     } else if (item->bytes > capacity) {
         status = gcoll_error(GCOLL_ERR_INVALID,
@@ -131,9 +122,9 @@ static gcoll_status memory_get(void *handle, const char *key, void *value, size_
 }
 
 static gcoll_status waiter_init(waiter *w, const char *key) {
-    pthread_condattr_t attributes;
     w->key = key;
     w->woken = false;
+    pthread_condattr_t attributes;
     if (pthread_condattr_init(&attributes) != 0)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "memory store, wait \"%s\": no memory", key);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -165,7 +156,7 @@ static gcoll_status memory_wait(void *handle, const char *key, int64_t timeout_m
     if (status != GCOLL_OK)
         return status;
     pthread_mutex_lock(&self->lock);
-    w.woken = *find(self, key, hash_key(key)) != NULL;
+    w.woken = find(self, key, gcoll_hash_text(GCOLL_HASH_START, key)) != NULL;
     w.next = self->waiters;
     self->waiters = &w;
     for (int64_t left; !w.woken && (left = gcoll_store_left_ns(deadline)) > 0;)
@@ -184,15 +175,16 @@ static gcoll_status memory_wait(void *handle, const char *key, int64_t timeout_m
 
 static gcoll_status memory_add(void *handle, const char *key, int64_t delta, int64_t *value) {
     memory_store *self = handle;
-    char where[GCOLL_STORE_KEY_MAX + 32], text[GCOLL_STORE_COUNTER_TEXT];
+    char where[GCOLL_STORE_KEY_MAX + 32];
     int64_t sum = delta;
     gcoll_status status = GCOLL_OK;
     snprintf(where, sizeof where, "memory store, add \"%s\"", key);
     pthread_mutex_lock(&self->lock);
-    const entry *item = *find(self, key, hash_key(key));
-    if (item != NULL)
+    const entry *item = find(self, key, gcoll_hash_text(GCOLL_HASH_START, key));
+    if (item)
         status = gcoll_store_counter_add(where, item->value, item->bytes, delta, &sum);
     if (status == GCOLL_OK) {
+        char text[GCOLL_STORE_COUNTER_TEXT];
         int length = snprintf(text, sizeof text, "%" PRId64, sum);
         if (!put(self, key, text, (size_t)length))
             status = gcoll_error(GCOLL_ERR_NO_MEMORY, "%s: no memory", where);
@@ -206,26 +198,30 @@ static gcoll_status memory_add(void *handle, const char *key, int64_t delta, int
 static gcoll_status memory_remove(void *handle, const char *key) {
     memory_store *self = handle;
     pthread_mutex_lock(&self->lock);
-    entry **link = find(self, key, hash_key(key));
-    entry *item = *link;
-    if (item != NULL) {
-        *link = item->next;
-        self->entry_count--;
-    }
+    drop(self, find(self, key, gcoll_hash_text(GCOLL_HASH_START, key)));
     pthread_mutex_unlock(&self->lock);
-    free(item);
     return GCOLL_OK;
+}
+
+/* The store goes with the process, and so do its keys: none is ever dropped. */
+static gcoll_status memory_keep(void *handle, const char *key, int64_t ttl_ms) {
+    memory_store *self = handle;
+    (void)ttl_ms;
+    pthread_mutex_lock(&self->lock);
+    bool there = find(self, key, gcoll_hash_text(GCOLL_HASH_START, key)) != NULL;
+    pthread_mutex_unlock(&self->lock);
+    return there ? GCOLL_OK : gcoll_error(GCOLL_ERR_NOT_FOUND, "memory store, keep \"%s\": no such key", key);
+}
+
+static void free_entry(void *arg, gcoll_map_item *item) {
+    (void)arg;
+    free(entry_of(item));
 }
 
 static void memory_destroy(void *handle) {
     memory_store *self = handle;
-    for (size_t i = 0; i < self->bucket_count; i++) {
-        for (entry *item = self->buckets[i], *next; item != NULL; item = next) {
-            next = item->next;
-            free(item);
-        }
-    }
-    free(self->buckets);
+    gcoll_map_visit(&self->entries, free_entry, NULL);
+    gcoll_map_free(&self->entries);
     pthread_mutex_destroy(&self->lock);
     free(self);
 }
@@ -239,25 +235,25 @@ static const gcoll_store_ops memory_ops = {
     .add = memory_add,
     .remove = memory_remove,
     .destroy = memory_destroy,
+    .set_new = memory_set_new,
+    .keep = memory_keep,
 };
 
 gcoll_status gcoll_store_memory_create(gcoll_store **store) {
-    if (store == NULL)
+    if (!store)
         return gcoll_error(GCOLL_ERR_INVALID, "gcoll_store_memory_create: store is NULL");
     gcoll_status status = GCOLL_ERR_NO_MEMORY;
     memory_store *self = calloc(1, sizeof *self);
-    if (self == NULL)
+    if (!self)
         goto no_memory;
-    self->bucket_count = FIRST_BUCKETS;
-    self->buckets = calloc(FIRST_BUCKETS, sizeof(entry *));
-    if (self->buckets == NULL || pthread_mutex_init(&self->lock, NULL) != 0)
+    if (!gcoll_map_grow(&self->entries) || pthread_mutex_init(&self->lock, NULL) != 0)
         goto free_self;
     status = gcoll_store_create(&memory_ops, self, store);
     if (status != GCOLL_OK)
         memory_destroy(self);
     return status;
 free_self:
-    free(self->buckets);
+    gcoll_map_free(&self->entries);
     free(self);
 no_memory:
     return gcoll_error(status, "gcoll_store_memory_create: no memory");

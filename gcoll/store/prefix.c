@@ -61,6 +61,26 @@ static gcoll_status prefix_remove(void *self, const char *key) {
     return status != GCOLL_OK ? status : gcoll_store_remove(view->base, full);
 }
 
+static gcoll_status prefix_set_new(void *self, const char *key, const void *value, size_t bytes) {
+    const prefix_store *view = self;
+    char full[GCOLL_STORE_KEY_MAX + 1];
+    gcoll_status status = full_key(view, key, full);
+    return status != GCOLL_OK ? status : gcoll_store_set_new(view->base, full, value, bytes);
+}
+
+/* The base has one timeout for all its views. */
+static gcoll_status prefix_set_timeout(void *self, int64_t timeout_ms) {
+    const prefix_store *view = self;
+    return gcoll_store_set_timeout(view->base, timeout_ms);
+}
+
+static gcoll_status prefix_keep(void *self, const char *key, int64_t ttl_ms) {
+    const prefix_store *view = self;
+    char full[GCOLL_STORE_KEY_MAX + 1];
+    gcoll_status status = full_key(view, key, full);
+    return status != GCOLL_OK ? status : gcoll_store_keep(view->base, full, ttl_ms);
+}
+
 static const gcoll_store_ops prefix_ops = {
     .struct_size = sizeof(gcoll_store_ops),
     .name = "prefix",
@@ -70,12 +90,15 @@ static const gcoll_store_ops prefix_ops = {
     .add = prefix_add,
     .remove = prefix_remove,
     .destroy = free,
+    .set_new = prefix_set_new,
+    .set_timeout = prefix_set_timeout,
+    .keep = prefix_keep,
 };
 
 gcoll_status gcoll_store_prefix_create(gcoll_store *base, const char *prefix, gcoll_store **store) {
-    if (base == NULL || store == NULL)
+    if (!base || !store)
         return gcoll_error(GCOLL_ERR_INVALID, "gcoll_store_prefix_create: %s is NULL",
-                           base == NULL ? "base" : "store");
+                           !base ? "base" : "store");
     gcoll_status status = gcoll_store_key_check("gcoll_store_prefix_create: prefix", prefix);
     if (status != GCOLL_OK)
         return status;
@@ -86,7 +109,7 @@ gcoll_status gcoll_store_prefix_create(gcoll_store *base, const char *prefix, gc
                            "gcoll_store_prefix_create: prefix has %zu bytes; at most %d leave room for a key",
                            bytes, GCOLL_STORE_KEY_MAX - 2);
     prefix_store *self = calloc(1, sizeof *self);
-    if (self == NULL)
+    if (!self)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "gcoll_store_prefix_create: no memory");
     self->base = base;
     self->bytes = (size_t)snprintf(self->prefix, sizeof self->prefix, "%s/", prefix);

@@ -7,9 +7,12 @@
  * none: BRPOPLPUSH, which servers old and new have, leaves it there for the next waiter, and costs a few
  * bytes however long the value is. A short script changes both keys as one. '!' is in no key of ours.
  *
- * A lost connection is made anew, with back-off, until the time of the request is over. set, get, wait and
- * remove may safely be sent twice. An add may not: if its answer is lost, its outcome is unknown, and said to
- * be.
+ * The mark's element is "1", or "ttl" and milliseconds for a key with a lifetime: whatever replaces the key
+ * gives it that lifetime anew, so that a kept key never lasts by mistake. Both Redis keys end together.
+ *
+ * A lost connection is made anew, with back-off, until the time of the request is over. set, get, wait, keep
+ * and remove may safely be sent twice. An add or a set_new may not: if its answer is lost, its outcome is
+ * unknown, and said to be.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -27,17 +30,31 @@
 #define WORDS    6
 #define MS_MAX   (INT64_C(366) * 86400 * 1000) /* longer timeouts are as good, and sums stay in range */
 
-#define SET_SCRIPT                                                                                           \
-    "redis.call('SET',KEYS[1],ARGV[1]) redis.call('DEL',KEYS[2]) redis.call('RPUSH',KEYS[2],'1') return 1"
-/* As text: a script's numbers have 53 bits. INCRBY comes first, as it may refuse. */
+/* Of the scripts: KEYS are the key and its mark. READ_MARK is first: a key of another program may stand where
+ * the mark should be, and is no mark. WRITE_MARK wakes those who wait. */
+#define READ_MARK                                                                                            \
+    "local mark=redis.pcall('LINDEX',KEYS[2],0) "                                                            \
+    "local ttl=type(mark)=='string' and string.match(mark,'^ttl(%d+)$') "
+#define WRITE_MARK                                                                                           \
+    "redis.call('DEL',KEYS[2]) redis.call('RPUSH',KEYS[2],ttl and mark or '1') "                             \
+    "if ttl then redis.call('PEXPIRE',KEYS[1],ttl) redis.call('PEXPIRE',KEYS[2],ttl) end "
+#define SET_SCRIPT READ_MARK "redis.call('SET',KEYS[1],ARGV[1]) " WRITE_MARK "return 1"
+/* Asked before the mark is read: a key that is gone has no lifetime left to take over. */
+#define SET_NEW_SCRIPT                                                                                       \
+    "if redis.call('EXISTS',KEYS[1])==1 then return 0 end "                                                  \
+    "local ttl,mark=false,false redis.call('SET',KEYS[1],ARGV[1]) " WRITE_MARK "return 1"
+/* As text: a script's numbers have 53 bits. INCRBY comes first of what changes anything, as it may refuse. */
 #define ADD_SCRIPT                                                                                           \
-    "redis.call('INCRBY',KEYS[1],ARGV[1]) redis.call('DEL',KEYS[2]) redis.call('RPUSH',KEYS[2],'1') "        \
-    "return redis.call('GET',KEYS[1])"
+    READ_MARK "redis.call('INCRBY',KEYS[1],ARGV[1]) " WRITE_MARK "return redis.call('GET',KEYS[1])"
+#define KEEP_SCRIPT                                                                                          \
+    "if redis.call('EXISTS',KEYS[1])==0 then return 0 end "                                                  \
+    "local ttl=ARGV[1] local mark='ttl'..ttl " WRITE_MARK "return 1"
 
 typedef struct redis_store {
     gcoll_redis_address address;
     gcoll_redis_link link;
-    int64_t timeout_ms;
+    int64_t timeout_ms; /* of a request, as the store was opened */
+    int64_t limit_ms;   /* in its place, or -1 */
     bool whole_seconds; /* a server before Redis 6, which blocks for whole seconds only */
 } redis_store;
 
@@ -95,7 +112,6 @@ static gcoll_status strange(const redis_store *self, const command *c, const red
 static gcoll_status attempt(redis_store *self, command *c, int64_t deadline_ns, gcoll_redis_fault *fault,
                             redisReply **reply) {
     redisReply *answer = NULL;
-    char text[GCOLL_REDIS_QUOTE];
     gcoll_status status =
         gcoll_redis_call(&self->link, c->count, c->words, c->lengths, deadline_ns, fault, &answer);
     if (status != GCOLL_OK)
@@ -104,10 +120,11 @@ static gcoll_status attempt(redis_store *self, command *c, int64_t deadline_ns, 
         *reply = answer;
         return GCOLL_OK;
     }
+    char text[GCOLL_REDIS_QUOTE];
     gcoll_redis_quote(answer, text);
     freeReplyObject(answer);
     fault->transient = starts_with(text, "LOADING ");
-    bool counter = strstr(text, "value is not an integer") != NULL || strstr(text, "would overflow") != NULL;
+    bool counter = strstr(text, "value is not an integer") || strstr(text, "would overflow");
     if (starts_with(text, "ERR timeout is not an integer") && !self->whole_seconds) {
         self->whole_seconds = true;
         fault->transient = true;
@@ -117,9 +134,13 @@ static gcoll_status attempt(redis_store *self, command *c, int64_t deadline_ns, 
     return status;
 }
 
-/* Tries until the store's timeout is over. */
+static int64_t request_ms(const redis_store *self) {
+    return self->limit_ms >= 0 ? self->limit_ms : self->timeout_ms;
+}
+
+/* Tries until the time of a request is over. */
 static gcoll_status request(redis_store *self, command *c, redisReply **reply) {
-    int64_t deadline = gcoll_store_deadline(self->timeout_ms), delay = FIRST_DELAY_NS;
+    int64_t deadline = gcoll_store_deadline(request_ms(self)), delay = FIRST_DELAY_NS;
     for (;;) {
         gcoll_redis_fault fault;
         gcoll_status status = attempt(self, c, deadline, &fault, reply);
@@ -134,10 +155,10 @@ static gcoll_status request(redis_store *self, command *c, redisReply **reply) {
 static gcoll_status redis_set(void *handle, const char *key, const void *value, size_t bytes) {
     redis_store *self = handle;
     command c;
-    redisReply *reply;
     script_init(&c, "set", key, SET_SCRIPT);
     c.words[c.count] = value;
     c.lengths[c.count++] = bytes;
+    redisReply *reply;
     gcoll_status status = request(self, &c, &reply);
     if (status != GCOLL_OK)
         return status;
@@ -147,13 +168,33 @@ static gcoll_status redis_set(void *handle, const char *key, const void *value, 
     return status;
 }
 
+static gcoll_status redis_set_new(void *handle, const char *key, const void *value, size_t bytes) {
+    redis_store *self = handle;
+    command c;
+    script_init(&c, "set_new", key, SET_NEW_SCRIPT);
+    c.words[c.count] = value;
+    c.lengths[c.count++] = bytes;
+    c.repeatable = false; /* the second would find the value of the first */
+    redisReply *reply;
+    gcoll_status status = request(self, &c, &reply);
+    if (status != GCOLL_OK)
+        return status;
+    if (reply->type != REDIS_REPLY_INTEGER)
+        status = strange(self, &c, reply);
+    else if (reply->integer == 0)
+        status = gcoll_error(GCOLL_ERR_STATE, "redis store %.300s, set_new \"%s\": the key exists already",
+                             self->address.name, key);
+    freeReplyObject(reply);
+    return status;
+}
+
 static gcoll_status redis_get(void *handle, const char *key, void *value, size_t capacity, size_t *bytes) {
     redis_store *self = handle;
     command c;
-    redisReply *reply;
     command_init(&c, "get", key);
     word(&c, "GET");
     word(&c, key);
+    redisReply *reply;
     gcoll_status status = request(self, &c, &reply);
     if (status != GCOLL_OK)
         return status;
@@ -178,18 +219,18 @@ static gcoll_status redis_get(void *handle, const char *key, void *value, size_t
 static gcoll_status redis_add(void *handle, const char *key, int64_t delta, int64_t *value) {
     redis_store *self = handle;
     command c;
-    redisReply *reply;
-    char where[GCOLL_STORE_KEY_MAX + 32];
     script_init(&c, "add", key, ADD_SCRIPT);
     snprintf(c.number, sizeof c.number, "%" PRId64, delta);
     word(&c, c.number);
     c.repeatable = false;
+    redisReply *reply;
     gcoll_status status = request(self, &c, &reply);
     if (status != GCOLL_OK)
         return status;
     if (reply->type != REDIS_REPLY_STRING) {
         status = strange(self, &c, reply);
     } else {
+        char where[GCOLL_STORE_KEY_MAX + 32];
         snprintf(where, sizeof where, "redis store, add \"%s\"", key);
         status = gcoll_store_counter_add(where, reply->str, (size_t)reply->len, 0, value);
     }
@@ -200,11 +241,11 @@ static gcoll_status redis_add(void *handle, const char *key, int64_t delta, int6
 static gcoll_status redis_remove(void *handle, const char *key) {
     redis_store *self = handle;
     command c;
-    redisReply *reply;
     command_init(&c, "remove", key);
     word(&c, "DEL");
     word(&c, key);
     word(&c, c.mark);
+    redisReply *reply;
     gcoll_status status = request(self, &c, &reply);
     if (status != GCOLL_OK)
         return status;
@@ -214,15 +255,39 @@ static gcoll_status redis_remove(void *handle, const char *key) {
     return status;
 }
 
+static gcoll_status redis_keep(void *handle, const char *key, int64_t ttl_ms) {
+    redis_store *self = handle;
+    command c;
+    script_init(&c, "keep", key, KEEP_SCRIPT);
+    snprintf(c.number, sizeof c.number, "%" PRId64, ttl_ms < MS_MAX ? ttl_ms : MS_MAX);
+    word(&c, c.number);
+    redisReply *reply;
+    gcoll_status status = request(self, &c, &reply);
+    if (status != GCOLL_OK)
+        return status;
+    if (reply->type != REDIS_REPLY_INTEGER)
+        status = strange(self, &c, reply);
+    else if (reply->integer == 0)
+        status = gcoll_error(GCOLL_ERR_NOT_FOUND, "redis store %.300s, keep \"%s\": no such key",
+                             self->address.name, key);
+    freeReplyObject(reply);
+    return status;
+}
+
+static gcoll_status redis_set_timeout(void *handle, int64_t timeout_ms) {
+    redis_store *self = handle;
+    self->limit_ms = timeout_ms < MS_MAX ? timeout_ms : MS_MAX;
+    return GCOLL_OK;
+}
+
 /* ---- Wait --------------------------------------------------------------------------------------- */
 
 /* One question: blocks in the server for up to left_ms, or with 0 only looks. *found is written on success.
  */
 static gcoll_status ask(redis_store *self, command *c, int64_t left_ms, int64_t deadline_ns,
                         gcoll_redis_fault *fault, bool *found) {
-    redisReply *reply;
     int64_t slice = left_ms < SLICE_MS ? left_ms : SLICE_MS;
-    int64_t answer_by = gcoll_store_deadline(slice + self->timeout_ms);
+    int64_t answer_by = gcoll_store_deadline(slice + request_ms(self));
     c->count = 0;
     if (slice == 0) {
         word(c, "EXISTS");
@@ -240,6 +305,7 @@ static gcoll_status ask(redis_store *self, command *c, int64_t left_ms, int64_t 
         }
         c->lengths[c->count++] = strlen(c->number);
     }
+    redisReply *reply;
     gcoll_status status = attempt(self, c, answer_by < deadline_ns ? answer_by : deadline_ns, fault, &reply);
     if (status != GCOLL_OK)
         return status;
@@ -255,11 +321,12 @@ static gcoll_status ask(redis_store *self, command *c, int64_t left_ms, int64_t 
 
 static gcoll_status redis_wait(void *handle, const char *key, int64_t timeout_ms) {
     redis_store *self = handle;
-    int64_t wanted_by = gcoll_store_deadline(timeout_ms), delay = FIRST_DELAY_NS, deadline;
+    int64_t wanted_by = gcoll_store_deadline(timeout_ms), delay = FIRST_DELAY_NS;
     command c;
     command_init(&c, "wait", key);
     /* The server's answer, and a restart on the way, get the time that every request has. */
-    if (__builtin_add_overflow(wanted_by, gcoll_store_deadline(self->timeout_ms) - gcoll_now_ns(), &deadline))
+    int64_t deadline;
+    if (__builtin_add_overflow(wanted_by, gcoll_store_deadline(request_ms(self)) - gcoll_now_ns(), &deadline))
         deadline = INT64_MAX;
     for (;;) {
         gcoll_redis_fault fault;
@@ -272,11 +339,10 @@ static gcoll_status redis_wait(void *handle, const char *key, int64_t timeout_ms
             return gcoll_error(GCOLL_ERR_TIMEOUT,
                                "redis store %.300s, wait \"%s\": not set within %" PRId64 " ms",
                                self->address.name, key, timeout_ms);
-        if (status == GCOLL_OK) {
+        if (status == GCOLL_OK)
             delay = FIRST_DELAY_NS;
-        } else if (!fault.transient || !gcoll_store_pause(deadline, &delay, MAX_DELAY_NS)) {
+        else if (!fault.transient || !gcoll_store_pause(deadline, &delay, MAX_DELAY_NS))
             return explain(&c, status, false);
-        }
     }
 }
 
@@ -298,27 +364,31 @@ static const gcoll_store_ops redis_ops = {
     .add = redis_add,
     .remove = redis_remove,
     .destroy = redis_destroy,
+    .set_new = redis_set_new,
+    .set_timeout = redis_set_timeout,
+    .keep = redis_keep,
 };
 
 gcoll_status gcoll_store_redis_create(gcoll_redis_address *address, int64_t timeout_ms, gcoll_store **store) {
     redis_store *self = calloc(1, sizeof *self);
-    if (self == NULL) {
+    if (!self) {
         gcoll_redis_address_release(address);
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "gcoll_store_open: no memory");
     }
     self->address = *address;
     self->timeout_ms = timeout_ms < MS_MAX ? timeout_ms : MS_MAX;
+    self->limit_ms = -1;
     self->link.address = &self->address;
     self->link.fd = -1;
     int64_t deadline = gcoll_store_deadline(self->timeout_ms), delay = FIRST_DELAY_NS;
-    gcoll_redis_fault fault;
     redisReply *reply = NULL;
-    gcoll_status status;
     command ping;
     command_init(&ping, "open", "");
     word(&ping, "PING");
     /* A server that reads its data is worth waiting for (it answers, and the connection stays); one that is
      * not there is more likely a mistake. */
+    gcoll_redis_fault fault;
+    gcoll_status status;
     do {
         status = attempt(self, &ping, deadline, &fault, &reply);
     } while (status != GCOLL_OK && fault.transient && self->link.fd >= 0 &&

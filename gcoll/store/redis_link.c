@@ -1,5 +1,5 @@
 /*
- * gcoll/store/redis_link.c - requests and answers on one connection.
+ * gcoll/store/redis_link.c - sends requests and reads answers on one connection to a Redis server.
  *
  * Only the protocol is hiredis's (its formatter and reader); the socket is ours, so that one deadline covers
  * a request as a whole and not each read of it, and so that we know whether a lost request had been sent.
@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "gcoll/base/base.h"
+#include "gcoll/base/text.h"
+#include "gcoll/store/connect.h"
 #include "gcoll/store/redis_link.h"
 
 /* Longest answer that is read: a value of full length and its framing, or an error with a long text. */
@@ -25,7 +27,7 @@
 void gcoll_redis_close(gcoll_redis_link *link) {
     if (link->fd >= 0)
         close(link->fd);
-    if (link->reader != NULL)
+    if (link->reader)
         redisReaderFree(link->reader);
     link->fd = -1;
     link->reader = NULL;
@@ -33,9 +35,9 @@ void gcoll_redis_close(gcoll_redis_link *link) {
 
 const char *gcoll_redis_quote(const redisReply *reply, char text[GCOLL_REDIS_QUOTE]) {
     size_t length = (size_t)reply->len < GCOLL_REDIS_QUOTE - 1 ? (size_t)reply->len : GCOLL_REDIS_QUOTE - 1;
-    for (size_t i = 0; i < length; i++)
-        text[i] = reply->str[i] >= ' ' && reply->str[i] <= '~' ? reply->str[i] : '?';
+    memcpy(text, reply->str, length);
     text[length] = '\0';
+    gcoll_text_clean(text);
     return text;
 }
 
@@ -63,9 +65,9 @@ static gcoll_status nonsense(const gcoll_redis_link *link, const char *what) {
 /* Whether an idle connection may be used again: the server has neither closed it nor sent what no one asked
  * for. Then an add on it can still be sent safely elsewhere. */
 static bool usable(const gcoll_redis_link *link) {
-    char byte;
     if (link->fd < 0)
         return false;
+    char byte;
     return recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
@@ -78,7 +80,7 @@ static gcoll_status send_all(gcoll_redis_link *link, const char *data, size_t by
             data += sent;
             bytes -= (size_t)sent;
         } else if (errno == EAGAIN) {
-            if (gcoll_redis_poll(link->fd, POLLOUT, deadline_ns) != GCOLL_OK)
+            if (gcoll_store_poll(link->fd, POLLOUT, deadline_ns) != GCOLL_OK)
                 return late(link, fault);
         } else if (errno != EINTR) {
             return lost(link, strerror(errno), fault);
@@ -93,7 +95,7 @@ static bool plausible(const char *chunk, size_t bytes, size_t before, char *firs
     for (size_t i = 0; i < bytes && before + i < 2; i++) {
         if (before + i == 0) {
             *first = chunk[i];
-            if (chunk[i] == '\0' || strchr("+-:$*", chunk[i]) == NULL)
+            if (chunk[i] == '\0' || !strchr("+-:$*", chunk[i]))
                 return false;
         } else if (*first == '*' && chunk[i] != '-') {
             return false;
@@ -105,9 +107,9 @@ static bool plausible(const char *chunk, size_t bytes, size_t before, char *firs
 /* One recv into the reader. *total counts the bytes of the answer. */
 static gcoll_status receive_some(gcoll_redis_link *link, int64_t deadline_ns, size_t *total, char *first,
                                  gcoll_redis_fault *fault) {
-    char chunk[CHUNK];
-    if (gcoll_redis_poll(link->fd, POLLIN, deadline_ns) != GCOLL_OK)
+    if (gcoll_store_poll(link->fd, POLLIN, deadline_ns) != GCOLL_OK)
         return late(link, fault);
+    char chunk[CHUNK];
     ssize_t got = recv(link->fd, chunk, sizeof chunk, MSG_DONTWAIT);
     if (got == 0)
         return lost(link, "the server closed it", fault);
@@ -136,7 +138,7 @@ static gcoll_status receive(gcoll_redis_link *link, int64_t deadline_ns, gcoll_r
             return status;
         if (redisReaderGetReply(link->reader, &found) != REDIS_OK)
             return nonsense(link, link->reader->errstr);
-        if (found == NULL)
+        if (!found)
             continue;
         if (link->reader->pos != link->reader->len) {
             freeReplyObject(found);
@@ -157,7 +159,7 @@ static gcoll_status exchange(gcoll_redis_link *link, int argc, const char **argv
                              int64_t deadline_ns, gcoll_redis_fault *fault, redisReply **reply) {
     char *text = NULL;
     long long bytes = redisFormatCommandArgv(&text, argc, argv, lengths);
-    if (bytes < 0 || text == NULL) {
+    if (bytes < 0 || !text) {
         gcoll_error(GCOLL_ERR_NO_MEMORY, "redis store %.300s: no memory for a request", link->address->name);
         return GCOLL_ERR_NO_MEMORY;
     }
@@ -179,10 +181,9 @@ static gcoll_status exchange(gcoll_redis_link *link, int argc, const char **argv
  * the words of a command that they do not know. */
 static bool shows(const char *text, const char *password) {
     size_t length = strlen(password), run = length < SECRET_RUN ? length : SECRET_RUN;
-    for (size_t i = 0; length > 0 && i + run <= length; i++) {
-        if (memmem(text, strlen(text), password + i, run) != NULL)
+    for (size_t i = 0; length > 0 && i + run <= length; i++)
+        if (memmem(text, strlen(text), password + i, run))
             return true;
-    }
     return false;
 }
 
@@ -201,17 +202,17 @@ static void keep_code(char *text) {
 static gcoll_status step(gcoll_redis_link *link, const char *what, int argc, const char **argv,
                          int64_t deadline_ns, gcoll_redis_fault *fault) {
     size_t lengths[3];
-    redisReply *reply;
     char text[GCOLL_REDIS_QUOTE] = "";
     for (int i = 0; i < argc; i++)
         lengths[i] = strlen(argv[i]);
+    redisReply *reply;
     gcoll_status status = exchange(link, argc, argv, lengths, deadline_ns, fault, &reply);
     if (status != GCOLL_OK)
         return status;
     if (reply->type == REDIS_REPLY_ERROR) {
         gcoll_redis_quote(reply, text);
         fault->transient = strncmp(text, "LOADING ", 8) == 0;
-        if (link->address->password != NULL && shows(text, link->address->password))
+        if (link->address->password && shows(text, link->address->password))
             keep_code(text);
         status = gcoll_error(GCOLL_ERR_IO, "redis store %.300s: the server refused %s: %s",
                              link->address->name, what, text);
@@ -224,19 +225,33 @@ static gcoll_status step(gcoll_redis_link *link, const char *what, int argc, con
 static gcoll_status log_in(gcoll_redis_link *link, int64_t deadline_ns, gcoll_redis_fault *fault) {
     const gcoll_redis_address *address = link->address;
     gcoll_status status = GCOLL_OK;
-    if (address->password != NULL) {
+    if (address->password) {
         const char *words[3] = {"AUTH", address->user, address->password};
-        if (address->user == NULL)
+        if (!address->user)
             words[1] = address->password;
-        status = step(link, "user or password", address->user == NULL ? 2 : 3, words, deadline_ns, fault);
+        status = step(link, "user or password", address->user ? 3 : 2, words, deadline_ns, fault);
     }
     if (status == GCOLL_OK && address->db != 0) {
-        char what[32], number[16];
+        char number[16];
         const char *words[2] = {"SELECT", number};
         snprintf(number, sizeof number, "%u", (unsigned)address->db);
+        char what[32];
         snprintf(what, sizeof what, "database %s", number);
         status = step(link, what, 2, words, deadline_ns, fault);
     }
+    return status;
+}
+
+static gcoll_status connect_to(const gcoll_redis_address *address, int64_t deadline_ns,
+                               gcoll_redis_fault *fault, int *fd) {
+    const gcoll_store_place place = {
+        .kind = "redis", .host = address->host, .name = address->name, .port = address->port};
+    struct addrinfo *list = NULL;
+    gcoll_status status = gcoll_store_resolve(&place, deadline_ns, &fault->transient, &list);
+    if (status != GCOLL_OK)
+        return status;
+    status = gcoll_store_connect(&place, list, deadline_ns, &fault->transient, NULL, fd);
+    freeaddrinfo(list);
     return status;
 }
 
@@ -246,12 +261,12 @@ gcoll_status gcoll_redis_call(gcoll_redis_link *link, int argc, const char **arg
     memset(fault, 0, sizeof *fault);
     if (!usable(link)) {
         gcoll_redis_close(link);
-        status = gcoll_redis_connect(link->address, deadline_ns, fault, &link->fd);
+        status = connect_to(link->address, deadline_ns, fault, &link->fd);
         if (status != GCOLL_OK)
             return status;
         memset(fault, 0, sizeof *fault);
         link->reader = redisReaderCreate();
-        if (link->reader == NULL) {
+        if (!link->reader) {
             gcoll_redis_close(link);
             return gcoll_error(GCOLL_ERR_NO_MEMORY, "redis store %.300s: no memory", link->address->name);
         }

@@ -1,4 +1,4 @@
-/* gcoll/store/redis_link.h - one connection to a Redis server, on which every step has a deadline. */
+/* gcoll/store/redis_link.h - one connection to a Redis server; every step has a deadline. */
 #ifndef GCOLL_STORE_REDIS_LINK_H
 #define GCOLL_STORE_REDIS_LINK_H
 
@@ -20,13 +20,6 @@ typedef struct gcoll_redis_link {
     int fd;                             /* -1: not connected */
     redisReader *reader;                /* NULL: not connected */
 } gcoll_redis_link;
-
-/* A socket connected to address->host and port. Bounds the look-up of the name too. */
-gcoll_status gcoll_redis_connect(const gcoll_redis_address *address, int64_t deadline_ns,
-                                 gcoll_redis_fault *fault, int *fd);
-
-/* GCOLL_OK when fd is ready for `events` of poll; GCOLL_ERR_TIMEOUT at the deadline, with no text set. */
-gcoll_status gcoll_redis_poll(int fd, short events, int64_t deadline_ns);
 
 /* Sends a command and gives its answer, connecting first (with login and choice of database) if there is no
  * connection or the server closed it. The answer may be of type REDIS_REPLY_ERROR; the caller frees it.

@@ -1,10 +1,12 @@
 /* gcoll/store/store.c - the public calls: checks arguments once for all kinds of stores, then dispatches. */
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gcoll/base/base.h"
+#include "gcoll/base/text.h"
 #include "gcoll/store/store_internal.h"
 
 struct gcoll_store {
@@ -12,15 +14,27 @@ struct gcoll_store {
     void *self;
 };
 
+/* The table as its first version had it: set_new and what follows came later. */
+#define FIRST_OPS_BYTES offsetof(gcoll_store_ops, set_new)
+
+/* Whether a table has an operation that came later, and it is not NULL. */
+#define HAS(ops, operation)                                                                                  \
+    ((ops)->struct_size >= offsetof(gcoll_store_ops, operation) + sizeof(ops)->operation &&                  \
+     (ops)->operation != NULL)
+
+#define ERROR_MAX 1024 /* what gcoll_error keeps of a text */
+
+/* Where there is no set_new, a counter of this name decides who was first. */
+#define NEW_SUFFIX ".new"
+
 /* Longest piece of a rejected key that a message quotes. */
 #define QUOTE_MAX 48
 
 /* Copies a rejected key for a message: cut, and free of bytes that would upset a terminal or a log. */
 static const char *quote(const char *key, char text[QUOTE_MAX + 4]) {
-    size_t i = 0;
-    for (; i < QUOTE_MAX && key[i] != '\0'; i++)
-        text[i] = key[i] >= ' ' && key[i] <= '~' ? key[i] : '?';
-    memcpy(text + i, key[i] == '\0' ? "" : "...", key[i] == '\0' ? 1 : 4);
+    snprintf(text, QUOTE_MAX + 4, "%.*s%s", QUOTE_MAX, key,
+             strnlen(key, QUOTE_MAX + 1) > QUOTE_MAX ? "..." : "");
+    gcoll_text_clean(text);
     return text;
 }
 
@@ -30,13 +44,13 @@ static bool key_byte(char c) {
 }
 
 gcoll_status gcoll_store_key_check(const char *what, const char *key) {
-    char text[QUOTE_MAX + 4];
-    if (key == NULL)
+    if (!key)
         return gcoll_error(GCOLL_ERR_INVALID, "%s is NULL", what);
     size_t length = strnlen(key, GCOLL_STORE_KEY_MAX + 1);
     if (length == 0)
         return gcoll_error(GCOLL_ERR_INVALID, "%s is empty; 1 to %d bytes are allowed", what,
                            GCOLL_STORE_KEY_MAX);
+    char text[QUOTE_MAX + 4];
     if (length > GCOLL_STORE_KEY_MAX)
         return gcoll_error(GCOLL_ERR_INVALID, "%s \"%s\" is too long; 1 to %d bytes are allowed", what,
                            quote(key, text), GCOLL_STORE_KEY_MAX);
@@ -56,22 +70,22 @@ gcoll_status gcoll_store_key_check(const char *what, const char *key) {
 }
 
 gcoll_status gcoll_store_create(const gcoll_store_ops *ops, void *self, gcoll_store **store) {
-    if (store == NULL)
+    if (!store)
         return gcoll_error(GCOLL_ERR_INVALID, "gcoll_store_create: store is NULL");
-    if (ops == NULL)
+    if (!ops)
         return gcoll_error(GCOLL_ERR_INVALID, "gcoll_store_create: ops is NULL");
-    if (ops->struct_size < sizeof *ops)
-        return gcoll_error(GCOLL_ERR_INVALID,
-                           "gcoll_store_create: ops->struct_size is %zu; it must be at least "
-                           "sizeof(gcoll_store_ops), %zu",
-                           ops->struct_size, sizeof *ops);
-    if (ops->name == NULL || ops->set == NULL || ops->get == NULL || ops->wait == NULL || ops->add == NULL ||
-        ops->remove == NULL)
+    if (ops->struct_size < FIRST_OPS_BYTES)
+        return gcoll_error(
+            GCOLL_ERR_INVALID,
+            "gcoll_store_create: ops->struct_size is %zu; it must be sizeof(gcoll_store_ops), %zu, "
+            "or that of an earlier version, at least %zu",
+            ops->struct_size, sizeof *ops, FIRST_OPS_BYTES);
+    if (!ops->name || !ops->set || !ops->get || !ops->wait || !ops->add || !ops->remove)
         return gcoll_error(
             GCOLL_ERR_INVALID,
             "gcoll_store_create: name, set, get, wait, add and remove of ops must not be NULL");
     gcoll_store *made = malloc(sizeof *made);
-    if (made == NULL)
+    if (!made)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "gcoll_store_create: no memory for a %s store", ops->name);
     made->ops = ops;
     made->self = self;
@@ -80,16 +94,16 @@ gcoll_status gcoll_store_create(const gcoll_store_ops *ops, void *self, gcoll_st
 }
 
 void gcoll_store_destroy(gcoll_store *store) {
-    if (store == NULL)
+    if (!store)
         return;
-    if (store->ops->destroy != NULL)
+    if (store->ops->destroy)
         store->ops->destroy(store->self);
     free(store);
 }
 
 /* Store and key, as every request takes them. `what` is "gcoll_store_get: key". */
 static gcoll_status check(const gcoll_store *store, const char *what, const char *key) {
-    if (store == NULL)
+    if (!store)
         return gcoll_error(GCOLL_ERR_INVALID, "%s cannot be used: store is NULL", what);
     gcoll_status status = gcoll_store_key_check(what, key);
     if (status != GCOLL_OK)
@@ -97,19 +111,29 @@ static gcoll_status check(const gcoll_store *store, const char *what, const char
     return GCOLL_OK;
 }
 
-gcoll_status gcoll_store_set(gcoll_store *store, const char *key, const void *value, size_t bytes) {
-    gcoll_status status = check(store, "gcoll_store_set: key", key);
+/* Store, key and value, as set and set_new take them. `call` is the function's name. */
+static gcoll_status check_value(const gcoll_store *store, const char *call, const char *key,
+                                const void *value, size_t bytes) {
+    char what[64];
+    snprintf(what, sizeof what, "%s: key", call);
+    gcoll_status status = check(store, what, key);
     if (status != GCOLL_OK)
         return status;
-    if (value == NULL && bytes > 0)
-        return gcoll_error(GCOLL_ERR_INVALID, "gcoll_store_set: %s store, key \"%s\": value is NULL",
+    if (!value && bytes > 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: %s store, key \"%s\": value is NULL", call,
                            store->ops->name, key);
     if (bytes > GCOLL_STORE_VALUE_MAX)
-        return gcoll_error(
-            GCOLL_ERR_INVALID,
-            "gcoll_store_set: %s store, key \"%s\": value of %zu bytes; at most %d are allowed",
-            store->ops->name, key, bytes, GCOLL_STORE_VALUE_MAX);
-    return store->ops->set(store->self, key, value == NULL ? "" : value, bytes);
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "%s: %s store, key \"%s\": value of %zu bytes; at most %d are allowed", call,
+                           store->ops->name, key, bytes, GCOLL_STORE_VALUE_MAX);
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_store_set(gcoll_store *store, const char *key, const void *value, size_t bytes) {
+    gcoll_status status = check_value(store, "gcoll_store_set", key, value, bytes);
+    if (status != GCOLL_OK)
+        return status;
+    return store->ops->set(store->self, key, value ? value : "", bytes);
 }
 
 gcoll_status gcoll_store_get(gcoll_store *store, const char *key, void *value, size_t capacity,
@@ -117,12 +141,12 @@ gcoll_status gcoll_store_get(gcoll_store *store, const char *key, void *value, s
     gcoll_status status = check(store, "gcoll_store_get: key", key);
     if (status != GCOLL_OK)
         return status;
-    if ((value == NULL && capacity > 0) || bytes == NULL)
+    if ((!value && capacity > 0) || !bytes)
         return gcoll_error(GCOLL_ERR_INVALID, "gcoll_store_get: %s store, key \"%s\": %s is NULL",
-                           store->ops->name, key, bytes == NULL ? "bytes" : "value");
+                           store->ops->name, key, bytes ? "value" : "bytes");
     char nothing = 0;
     size_t found = 0;
-    status = store->ops->get(store->self, key, value == NULL ? &nothing : value, capacity, &found);
+    status = store->ops->get(store->self, key, value ? value : &nothing, capacity, &found);
     if (status != GCOLL_OK)
         return status;
     if (found > capacity)
@@ -153,16 +177,99 @@ gcoll_status gcoll_store_add(gcoll_store *store, const char *key, int64_t delta,
         return status;
     int64_t sum = 0;
     status = store->ops->add(store->self, key, delta, &sum);
-    if (status == GCOLL_OK && value != NULL)
+    if (status == GCOLL_OK && value)
         *value = sum;
     return status;
 }
 
+/* The name of the counter that stands in for set_new. false: it would be too long for a key. */
+static bool counter_of(const char *key, char counter[GCOLL_STORE_KEY_MAX + 1]) {
+    size_t bytes = strlen(key);
+    if (bytes + sizeof NEW_SUFFIX > GCOLL_STORE_KEY_MAX + 1)
+        return false;
+    memcpy(counter, key, bytes);
+    memcpy(counter + bytes, NEW_SUFFIX, sizeof NEW_SUFFIX);
+    return true;
+}
+
+/* The key first: while its counter is there, nobody else can set it anew. */
 gcoll_status gcoll_store_remove(gcoll_store *store, const char *key) {
     gcoll_status status = check(store, "gcoll_store_remove: key", key);
-    return status != GCOLL_OK ? status : store->ops->remove(store->self, key);
+    if (status == GCOLL_OK)
+        status = store->ops->remove(store->self, key);
+    char counter[GCOLL_STORE_KEY_MAX + 1];
+    if (status == GCOLL_OK && !HAS(store->ops, set_new) && counter_of(key, counter))
+        status = store->ops->remove(store->self, counter);
+    return status;
+}
+
+static gcoll_status taken(const gcoll_store *store, const char *key) {
+    return gcoll_error(GCOLL_ERR_STATE, "gcoll_store_set_new: %s store, key \"%s\" exists already",
+                       store->ops->name, key);
+}
+
+/* set_new of a store that has only the operations of the first version: the counter's first user sets the
+ * key. A key that somebody set without it is looked for first. */
+static gcoll_status set_by_counter(gcoll_store *store, const char *key, const void *value, size_t bytes) {
+    char counter[GCOLL_STORE_KEY_MAX + 1];
+    int64_t number = 0;
+    if (!counter_of(key, counter))
+        return gcoll_error(
+            GCOLL_ERR_INVALID,
+            "gcoll_store_set_new: %s store, key \"%s\" is too long; at most %zu bytes are allowed "
+            "in a store without set_new",
+            store->ops->name, key, GCOLL_STORE_KEY_MAX + 1 - sizeof NEW_SUFFIX);
+    gcoll_status status = store->ops->wait(store->self, key, 0);
+    if (status != GCOLL_ERR_TIMEOUT)
+        return status == GCOLL_OK ? taken(store, key) : status;
+    status = store->ops->add(store->self, counter, 1, &number);
+    if (status != GCOLL_OK)
+        return status;
+    if (number != 1)
+        return taken(store, key);
+    status = store->ops->set(store->self, key, value, bytes);
+    if (status != GCOLL_OK) {
+        char text[ERROR_MAX];
+        snprintf(text, sizeof text, "%s", gcoll_last_error());
+        store->ops->remove(store->self, counter); /* the key shall not stay taken for nothing */
+        gcoll_error(status, "%s", text);
+    }
+    return status;
+}
+
+gcoll_status gcoll_store_set_new(gcoll_store *store, const char *key, const void *value, size_t bytes) {
+    gcoll_status status = check_value(store, "gcoll_store_set_new", key, value, bytes);
+    if (status != GCOLL_OK)
+        return status;
+    if (!value)
+        value = "";
+    return HAS(store->ops, set_new) ? store->ops->set_new(store->self, key, value, bytes)
+                                    : set_by_counter(store, key, value, bytes);
+}
+
+gcoll_status gcoll_store_set_timeout(gcoll_store *store, int64_t timeout_ms) {
+    if (!store)
+        return gcoll_error(GCOLL_ERR_INVALID, "gcoll_store_set_timeout: store is NULL");
+    if (timeout_ms < -1)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "gcoll_store_set_timeout: %s store: timeout_ms is %" PRId64
+                           "; it must be 0 or more, or -1 for the store's own",
+                           store->ops->name, timeout_ms);
+    return HAS(store->ops, set_timeout) ? store->ops->set_timeout(store->self, timeout_ms) : GCOLL_OK;
+}
+
+gcoll_status gcoll_store_keep(gcoll_store *store, const char *key, int64_t ttl_ms) {
+    gcoll_status status = check(store, "gcoll_store_keep: key", key);
+    if (status != GCOLL_OK)
+        return status;
+    if (ttl_ms < 1)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "gcoll_store_keep: %s store, key \"%s\": ttl_ms is %" PRId64
+                           "; it must be 1 or more",
+                           store->ops->name, key, ttl_ms);
+    return HAS(store->ops, keep) ? store->ops->keep(store->self, key, ttl_ms) : GCOLL_OK;
 }
 
 gcoll_status gcoll_store_error(gcoll_status status, const char *text) {
-    return gcoll_error(status, "%s", text == NULL ? "" : text);
+    return gcoll_error(status, "%s", text ? text : "");
 }

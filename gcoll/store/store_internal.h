@@ -1,4 +1,4 @@
-/* gcoll/store/store_internal.h - what the kinds of stores share. */
+/* gcoll/store/store_internal.h - functions that the kinds of stores share. */
 #ifndef GCOLL_STORE_INTERNAL_H
 #define GCOLL_STORE_INTERNAL_H
 
@@ -28,11 +28,22 @@ void gcoll_redis_address_release(gcoll_redis_address *address);
  * anywhere in a URL that is malformed. */
 gcoll_status gcoll_redis_address_parse(const char *text, gcoll_redis_address *address);
 
-/* Makes the folder if it is missing. timeout_ms bounds the wait for another rank's add. */
-gcoll_status gcoll_store_file_create(const char *folder, int64_t timeout_ms, gcoll_store **store);
+/* Makes the folder if it is missing. `shared`: whoever can write it is trusted. timeout_ms bounds the wait
+ * for another rank's add. */
+gcoll_status gcoll_store_file_create(const char *folder, bool shared, int64_t timeout_ms,
+                                     gcoll_store **store);
 
 /* Connects. Takes over what address holds, also on failure. */
 gcoll_status gcoll_store_redis_create(gcoll_redis_address *address, int64_t timeout_ms, gcoll_store **store);
+
+/* Whether the process that opens a tcp store serves: if the host is its own and nobody else does; never;
+ * always. */
+typedef enum gcoll_store_serve { GCOLL_SERVE_AUTO, GCOLL_SERVE_NO, GCOLL_SERVE_YES } gcoll_store_serve;
+
+/* Serves or connects, with patience until the server is there. Takes over host and name ("host:port"), also
+ * on failure. */
+gcoll_status gcoll_store_tcp_create(char *host, char *name, uint16_t port, gcoll_store_serve serve,
+                                    int64_t timeout_ms, gcoll_store **store);
 
 /* GCOLL_OK, or GCOLL_ERR_INVALID saying what is wrong with `key`. `what` names the call and argument. */
 gcoll_status gcoll_store_key_check(const char *what, const char *key);

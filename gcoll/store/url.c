@@ -1,5 +1,6 @@
 /*
- * gcoll/store/url.c - opens a store by URL: file:DIR or redis://[user:password@]host[:port][/db].
+ * gcoll/store/url.c - opens a store by URL: file:DIR[?shared=1], tcp://host:port[?serve=auto|yes|no] or
+ * redis://[user:password@]host[:port][/db].
  *
  * No message quotes a redis URL or a part of it: where a URL is malformed, any part may be the password.
  */
@@ -8,10 +9,13 @@
 #include <string.h>
 
 #include "gcoll/base/base.h"
+#include "gcoll/base/text.h"
 #include "gcoll/store/store_internal.h"
 
 #define REDIS_PORT 6379
-#define FORMS      "file:DIR and redis://[user:password@]host[:port][/db]"
+#define QUOTE_MAX  64 /* of a piece of a URL in a message, with the NUL */
+#define FORMS                                                                                                \
+    "file:DIR[?shared=1], tcp://host:port[?serve=auto|yes|no] and redis://[user:password@]host[:port][/db]"
 
 static gcoll_status bad(const char *what) {
     return gcoll_error(
@@ -26,7 +30,7 @@ static gcoll_status no_memory(void) {
 }
 
 void gcoll_redis_address_release(gcoll_redis_address *address) {
-    if (address->password != NULL)
+    if (address->password)
         explicit_bzero(address->password, strlen(address->password));
     free(address->password);
     free(address->user);
@@ -46,7 +50,7 @@ static int hex_digit(char c) {
 /* Text of `bytes` bytes with %xx decoded, in memory of its own. */
 static gcoll_status decode(const char *text, size_t bytes, char **decoded) {
     char *out = malloc(bytes + 1);
-    if (out == NULL)
+    if (!out)
         return no_memory();
     size_t length = 0;
     for (size_t i = 0; i < bytes; i++) {
@@ -72,7 +76,7 @@ static gcoll_status decode(const char *text, size_t bytes, char **decoded) {
 /* "user:password", or ":password" for servers without user names. */
 static gcoll_status parse_login(const char *text, size_t bytes, gcoll_redis_address *address) {
     const char *colon = memchr(text, ':', bytes);
-    if (colon == NULL || bytes == 1)
+    if (!colon || bytes == 1)
         return bad("what stands before the last @ must be user:password or :password");
     size_t user_bytes = (size_t)(colon - text);
     if (user_bytes > 0) {
@@ -104,42 +108,67 @@ static bool host_bytes(const char *text, size_t bytes, const char *extra) {
     for (size_t i = 0; i < bytes; i++) {
         char c = text[i];
         bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (c == '\0' || (!plain && strchr(extra, c) == NULL))
+        if (c == '\0' || (!plain && !strchr(extra, c)))
             return false;
     }
     return bytes > 0;
 }
 
-/* "host", "host:port", "[::1]" or "[::1]:port". */
-static gcoll_status parse_host(const char *text, const char *end, gcoll_redis_address *address) {
+/* A server's host and port. The strings are owned. */
+typedef struct endpoint {
+    char *host; /* without brackets */
+    char *name; /* "host:port" */
+    uint16_t port;
+} endpoint;
+
+/* "host", "host:port", "[::1]" or "[::1]:port". NULL, or what is wrong, which quotes nothing. default_port 0:
+ * there must be a port. Sets no host where there is no memory. */
+static const char *parse_endpoint(const char *text, const char *end, uint16_t default_port, endpoint *to) {
     const char *host = text, *host_end, *colon;
     bool bracket = text < end && *text == '[';
     if (bracket) {
         host = text + 1;
         host_end = memchr(host, ']', (size_t)(end - host));
         if (host_end == NULL)
-            return bad("the ] after an IPv6 address is missing");
+            return "the ] after an IPv6 address is missing";
         colon = host_end + 1;
     } else {
         colon = memchr(text, ':', (size_t)(end - text));
-        if (colon == NULL)
+        if (!colon)
             colon = end;
         host_end = colon;
     }
     size_t bytes = (size_t)(host_end - host);
     if (!host_bytes(host, bytes, bracket ? ".:%_-" : "._-"))
-        return bad("the host is missing or has a byte that no host name has (an IPv6 address stands in [ ])");
-    uint32_t port = REDIS_PORT;
+        return "the host is missing or has a byte that no host name has (an IPv6 address stands in [ ])";
+    uint32_t port = default_port;
     if (colon < end && (*colon != ':' || !parse_number(colon + 1, end, UINT16_MAX, &port) || port == 0))
-        return bad("the port after host: must be a number of 1 to 65535");
-    address->port = (uint16_t)port;
+        return "the port after host: must be a number of 1 to 65535";
+    if (port == 0)
+        return "the port is missing";
+    to->port = (uint16_t)port;
     size_t name_bytes = bytes + sizeof "[]:65535";
-    address->host = strndup(host, bytes);
-    address->name = malloc(name_bytes);
-    if (address->host == NULL || address->name == NULL)
-        return no_memory();
-    snprintf(address->name, name_bytes, bracket ? "[%s]:%u" : "%s:%u", address->host, (unsigned)port);
-    return GCOLL_OK;
+    to->host = strndup(host, bytes);
+    to->name = malloc(name_bytes);
+    if (to->host == NULL || to->name == NULL) {
+        free(to->host);
+        free(to->name);
+        to->host = to->name = NULL;
+        return NULL;
+    }
+    snprintf(to->name, name_bytes, bracket ? "[%s]:%u" : "%s:%u", to->host, (unsigned)port);
+    return NULL;
+}
+
+static gcoll_status parse_host(const char *text, const char *end, gcoll_redis_address *address) {
+    endpoint parsed = {NULL, NULL, 0};
+    const char *wrong = parse_endpoint(text, end, REDIS_PORT, &parsed);
+    if (wrong != NULL)
+        return bad(wrong);
+    address->host = parsed.host;
+    address->name = parsed.name;
+    address->port = parsed.port;
+    return parsed.host == NULL ? no_memory() : GCOLL_OK;
 }
 
 gcoll_status gcoll_redis_address_parse(const char *text, gcoll_redis_address *address) {
@@ -147,14 +176,14 @@ gcoll_status gcoll_redis_address_parse(const char *text, gcoll_redis_address *ad
     gcoll_status status = GCOLL_OK;
     /* The last @, as hosts and numbers hold none: a password with a bare @ or / still parses as meant. */
     const char *at = strrchr(text, '@');
-    if (at != NULL)
+    if (at)
         status = parse_login(text, (size_t)(at - text), address);
-    const char *host = at == NULL ? text : at + 1;
+    const char *host = at ? at + 1 : text;
     const char *slash = strchr(host, '/');
     const char *end = host + strlen(host);
     if (status == GCOLL_OK)
-        status = parse_host(host, slash == NULL ? end : slash, address);
-    if (status == GCOLL_OK && slash != NULL && slash + 1 < end &&
+        status = parse_host(host, slash ? slash : end, address);
+    if (status == GCOLL_OK && slash && slash + 1 < end &&
         !parse_number(slash + 1, end, INT32_MAX, &address->db))
         status = bad("the database after / must be a number of 0 to 2147483647");
     if (status != GCOLL_OK)
@@ -166,18 +195,101 @@ static bool starts_with(const char *text, const char *start) {
     return strncmp(text, start, strlen(start)) == 0;
 }
 
+/* A piece of a URL for a message. */
+static const char *quote(const char *text, size_t bytes, char room[QUOTE_MAX]) {
+    snprintf(room, QUOTE_MAX, "%.*s", (int)(bytes < QUOTE_MAX ? bytes : QUOTE_MAX), text);
+    gcoll_text_clean(room);
+    return room;
+}
+
+/* One "name=value" of a file URL. */
+static gcoll_status parse_file_parameter(const char *text, size_t bytes, bool *shared) {
+    char room[QUOTE_MAX];
+    if (bytes == strlen("shared=1") && (starts_with(text, "shared=1") || starts_with(text, "shared=0"))) {
+        *shared = text[bytes - 1] == '1';
+        return GCOLL_OK;
+    }
+    return gcoll_error(
+        GCOLL_ERR_INVALID,
+        "gcoll_store_open: unknown parameter '%s' in a file: URL; allowed behind the last ? are "
+        "shared=1 and shared=0 (a folder with a ? in its name is given with another at the end)",
+        quote(text, bytes, room));
+}
+
+/* "DIR", "DIR?" or "DIR?name=value&name=value". What stands behind the last ? is no part of the folder's
+ * name. */
+static gcoll_status open_file(const char *text, int64_t timeout_ms, gcoll_store **store) {
+    const char *mark = strrchr(text, '?');
+    const size_t folder_bytes = mark ? (size_t)(mark - text) : strlen(text);
+    gcoll_status status = GCOLL_OK;
+    bool shared = false;
+    if (folder_bytes == 0)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "gcoll_store_open: url \"file:\" names no folder; allowed are " FORMS);
+    for (const char *at = mark ? mark + 1 : ""; *at != '\0' && status == GCOLL_OK;) {
+        size_t bytes = strcspn(at, "&");
+        status = parse_file_parameter(at, bytes, &shared);
+        at += bytes + (at[bytes] == '&');
+    }
+    if (status != GCOLL_OK)
+        return status;
+    char *folder = strndup(text, folder_bytes);
+    if (!folder)
+        return no_memory();
+    status = gcoll_store_file_create(folder, shared, timeout_ms, store);
+    free(folder);
+    return status;
+}
+
+/* "host:port" or "host:port?serve=..." */
+static gcoll_status open_tcp(const char *text, int64_t timeout_ms, gcoll_store **store) {
+    static const struct {
+        const char *text;
+        gcoll_store_serve serve;
+    } choices[] = {
+        {"serve=auto", GCOLL_SERVE_AUTO}, {"serve=yes", GCOLL_SERVE_YES}, {"serve=no", GCOLL_SERVE_NO}};
+    char room[QUOTE_MAX];
+    const char *mark = strchr(text, '?');
+    const char *end = mark == NULL ? text + strlen(text) : mark;
+    gcoll_store_serve serve = GCOLL_SERVE_AUTO;
+    endpoint parsed = {NULL, NULL, 0};
+    const char *wrong = parse_endpoint(text, end, 0, &parsed);
+    bool is_known = mark == NULL || mark[1] == '\0';
+
+    for (size_t i = 0; !is_known && i < sizeof choices / sizeof choices[0]; i++) {
+        is_known = strcmp(mark + 1, choices[i].text) == 0;
+        serve = choices[i].serve;
+    }
+    if (wrong == NULL && parsed.host == NULL) {
+        return no_memory();
+    }
+    if (wrong == NULL && is_known) {
+        return gcoll_store_tcp_create(parsed.host, parsed.name, parsed.port, serve, timeout_ms, store);
+    }
+    free(parsed.host);
+    free(parsed.name);
+    if (wrong != NULL) {
+        return gcoll_error(
+            GCOLL_ERR_INVALID,
+            "gcoll_store_open: bad url 'tcp://%s': %s; allowed is tcp://host:port[?serve=auto|yes|no]",
+            quote(text, strlen(text), room), wrong);
+    }
+    return gcoll_error(GCOLL_ERR_INVALID,
+                       "gcoll_store_open: unknown parameter '%s' in a tcp:// URL; allowed behind the ? are "
+                       "serve=auto, serve=yes and serve=no",
+                       quote(mark + 1, strlen(mark + 1), room));
+}
+
 gcoll_status gcoll_store_open(const char *url, int64_t timeout_ms, gcoll_store **store) {
-    if (url == NULL || store == NULL)
-        return gcoll_error(GCOLL_ERR_INVALID, "gcoll_store_open: %s is NULL", url == NULL ? "url" : "store");
+    if (!url || !store)
+        return gcoll_error(GCOLL_ERR_INVALID, "gcoll_store_open: %s is NULL", url ? "store" : "url");
     if (timeout_ms <= 0)
         return gcoll_error(GCOLL_ERR_INVALID, "gcoll_store_open: timeout_ms is %lld; it must be 1 or more",
                            (long long)timeout_ms);
-    if (starts_with(url, "file:")) {
-        if (url[strlen("file:")] == '\0')
-            return gcoll_error(GCOLL_ERR_INVALID, "gcoll_store_open: url \"file:\" names no folder; allowed "
-                                                  "are " FORMS);
-        return gcoll_store_file_create(url + strlen("file:"), timeout_ms, store);
-    }
+    if (starts_with(url, "file:"))
+        return open_file(url + strlen("file:"), timeout_ms, store);
+    if (starts_with(url, "tcp://"))
+        return open_tcp(url + strlen("tcp://"), timeout_ms, store);
     if (starts_with(url, "rediss:"))
         return gcoll_error(
             GCOLL_ERR_UNSUPPORTED,
@@ -186,7 +298,7 @@ gcoll_status gcoll_store_open(const char *url, int64_t timeout_ms, gcoll_store *
     if (!starts_with(url, "redis://"))
         return gcoll_error(
             GCOLL_ERR_INVALID,
-            "gcoll_store_open: url starts with neither file: nor redis://; allowed are " FORMS);
+            "gcoll_store_open: url starts with none of file:, tcp:// and redis://; allowed are " FORMS);
     gcoll_redis_address address;
     gcoll_status status = gcoll_redis_address_parse(url + strlen("redis://"), &address);
     return status != GCOLL_OK ? status : gcoll_store_redis_create(&address, timeout_ms, store);

@@ -2,8 +2,9 @@
 # rdma. Where there can be no such machine they are skipped, and say what is missing; not so if GCOLL_RDMA_REQUIRED is
 # set in the environment: then they fail.
 #
-# gcoll_rdma(QUICK|REST|PAIR "NAME SECONDS COMMAND"...) adds commands, each with a limit of its own; generator expressions
-# are allowed. All commands of a kind become one test, and run one after the other in one guest (see suite):
+# gcoll_rdma(QUICK|REST|PAIR "NAME SECONDS COMMAND"...) adds commands, each with the time that it may take on a machine
+# that does nothing else; generator expressions are allowed. Its limit is twice that, as other tests run beside it, and six
+# times with sanitizers. All commands of a kind become one test, and run one after the other in one guest (see suite):
 #   QUICK  rdma_quick, which the gate runs whatever has changed
 #   REST   rdma_rest, with the label rdma_full: the gate runs it when what it tests has changed
 #   PAIR   rdma_pair, rdma_full as well: two guests with a wire between them run each command at once
@@ -11,7 +12,7 @@
 set(gcoll_rdma_folder ${CMAKE_CURRENT_LIST_DIR})
 # Sanitizers make an emulated processor slower still, so with them only a part is tested: whoever adds tests decides by
 # gcoll_rdma_sanitized.
-set(gcoll_rdma_memory 2048)
+set(gcoll_rdma_memory 2Gi)
 set(gcoll_rdma_sanitized FALSE)
 if(CMAKE_C_FLAGS MATCHES "sanitize")
   set(gcoll_rdma_sanitized TRUE)
@@ -22,8 +23,13 @@ function(gcoll_rdma kind)
     if(NOT line MATCHES "^[a-z_]+ ([0-9]+) .")
       message(FATAL_ERROR "gcoll_rdma(${kind}): found '${line}'; allowed: NAME SECONDS COMMAND")
     endif()
+    math(EXPR limit "2 * ${CMAKE_MATCH_1}")
+    if(gcoll_rdma_sanitized)
+      math(EXPR limit "6 * ${CMAKE_MATCH_1}")
+    endif()
+    string(REGEX REPLACE "^([a-z_]+) [0-9]+ " "\\1 ${limit} " line "${line}")
     set_property(GLOBAL APPEND_STRING PROPERTY gcoll_rdma_${kind} "${line}\n")
-    set_property(GLOBAL APPEND PROPERTY gcoll_rdma_${kind}_seconds ${CMAKE_MATCH_1})
+    set_property(GLOBAL APPEND PROPERTY gcoll_rdma_${kind}_seconds ${limit})
   endforeach()
 endfunction()
 
@@ -42,9 +48,12 @@ function(gcoll_rdma_test kind name guests)
     math(EXPR timeout "${timeout} + ${each}")
   endforeach()
   math(EXPR limit "${timeout} + 30")
-  add_test(NAME ${name} COMMAND ${gcoll_rdma_folder}/run-in-guest --timeout ${timeout} --guests ${guests}
+  # A guest has two processors and mostly needs one; a test that asked for two places would wait until the
+  # end. One guest at a time: emulated ranks of two would be too slow for the time limits of their tests.
+  add_test(NAME ${name} COMMAND ${gcoll_rdma_folder}/run-in-guest --limit ${timeout}s --guests ${guests}
            --memory ${gcoll_rdma_memory} -- ${gcoll_rdma_folder}/suite ${list})
-  set_tests_properties(${name} PROPERTIES LABELS "rdma;${ARGN}" TIMEOUT ${limit} SKIP_RETURN_CODE 77 PROCESSORS 2 COST ${timeout}
+  set_tests_properties(${name} PROPERTIES LABELS "rdma;${ARGN}" TIMEOUT ${limit} SKIP_RETURN_CODE 77 PROCESSORS ${guests} COST ${timeout}
+                       RESOURCE_LOCK rdma_guest
                        FIXTURES_REQUIRED rdma_kernel)
 endfunction()
 
@@ -58,7 +67,7 @@ function(gcoll_rdma_tests)
   if(NOT gcoll_rdma_sanitized)
     add_test(NAME rdma_guest_ends COMMAND ${gcoll_rdma_folder}/guest_test endings)
     set_tests_properties(rdma_guest_ends PROPERTIES LABELS "rdma;rdma_full" TIMEOUT 150 SKIP_RETURN_CODE 77 PROCESSORS 2
-                         FIXTURES_REQUIRED rdma_kernel)
+                         RESOURCE_LOCK rdma_guest FIXTURES_REQUIRED rdma_kernel)
   endif()
 endfunction()
 

@@ -11,31 +11,10 @@
 #include <string.h>
 
 #include "tools/cli.h"
+#include "tools/cli_types.h"
 #include "tools/kernels/measure.h"
 
 const char cli_program[] = "gcoll_kernels";
-
-enum { HELP, SET, TYPE, OP, BYTES, ROUNDS, IN_PLACE, CHUNKS };
-
-typedef struct flag_row {
-    cli_flag flag;
-    int id;
-} flag_row;
-
-static const flag_row rows[] = {
-    {{NULL, NULL, "Flags"}, -1},
-    {{"--set", "NAME", "kernels of this instruction set (the best)"}, SET},
-    {{"--type", "NAME", "one type (all)"}, TYPE},
-    {{"--op", "NAME", "one operation (sum)"}, OP},
-    {{"--bytes", "LIST", "bytes of each of the three buffers (8Ki,128Ki,4Mi,64Mi)"}, BYTES},
-    {{"--rounds", "N", "rounds (9)"}, ROUNDS},
-    {{"--in-place", NULL, "the result goes where the first operand is"}, IN_PLACE},
-    {{"--chunks", "LIST", "float32 sum by chunks, each read once after: ordinary and non-temporal stores"},
-     CHUNKS},
-    {{"--help", NULL, "this"}, HELP},
-};
-
-static const cli_flags flags = {&rows[0].flag, sizeof rows / sizeof rows[0], sizeof rows[0]};
 
 typedef struct options {
     const char *set;
@@ -46,50 +25,29 @@ typedef struct options {
     bool in_place, help;
 } options;
 
-static bool take_type(options *o, const char *flag, const char *text) {
-    gcoll_type type;
-    if (gcoll_type_parse(text, &type) != GCOLL_OK)
-        return cli_bad(flag, text, "the name of a type, as in gcoll/types.h");
-    o->type = (int)type;
-    return true;
+static bool read_set(const cli_flag *flag, const char *text, void *to) {
+    if (!gcoll_kernel_table_of(text))
+        return cli_bad(flag->name, text, "a set of this build that this processor has");
+    return cli_read_text(flag, text, to);
 }
 
-static bool take(options *o, const flag_row *row, const char *text) {
-    const char *name = row->flag.name;
-    switch (row->id) {
-    case SET:
-        if (!gcoll_kernel_table_of(text))
-            return cli_bad(name, text, "a set of this build that this processor has");
-        o->set = text;
-        return true;
-    case TYPE:
-        return take_type(o, name, text);
-    case OP:
-        return gcoll_op_parse(text, &o->op) == GCOLL_OK || cli_bad(name, text, "the name of an operation");
-    case BYTES:
-        return cli_parse_list(name, text, &o->bytes);
-    case ROUNDS:
-        return cli_whole32(name, text, 1, MEASURE_ROUNDS_MAX, &o->rounds);
-    case IN_PLACE:
-        o->in_place = true;
-        return true;
-    case CHUNKS:
-        return cli_parse_list(name, text, &o->chunks);
-    default:
-        o->help = true;
-        return true;
-    }
-}
+#define CLI_OPTIONS options
 
-static bool read_flags(options *o, int argc, char **argv) {
-    cli_reader reader = cli_read(flags, argc, argv);
-    const cli_flag *flag;
-    const char *text;
-    while (cli_next(&reader, &flag, &text))
-        if (!take(o, (const flag_row *)(const void *)flag, text))
-            return false;
-    return !reader.failed;
-}
+static const cli_flag rows[] = {
+    {.help = "Flags"},
+    {"--set", "NAME", "kernels of this instruction set (the best)", NULL, CLI_OTHER(read_set, set)},
+    {"--type", "NAME", "one type (all)", NULL, CLI_OTHER(cli_read_type, type)},
+    {"--op", "NAME", "one operation", "sum", CLI_OTHER(cli_read_op, op)},
+    {"--bytes", "LIST", "bytes of each of the three buffers", "8Ki,128Ki,4Mi,64Mi",
+     CLI_LIST(bytes, 0, CLI_MOST_SIZE)},
+    {"--rounds", "N", "rounds", "9", CLI_WHOLE32(rounds, 1, MEASURE_ROUNDS_MAX)},
+    {"--in-place", NULL, "the result goes where the first operand is", NULL, CLI_SWITCH(in_place)},
+    {"--chunks", "LIST", "float32 sum by chunks, each read once after: ordinary and non-temporal stores",
+     NULL, CLI_LIST(chunks, 0, CLI_MOST_SIZE)},
+    {"--help", NULL, "print this", NULL, CLI_SWITCH(help)},
+};
+
+static const cli_flags flags = {.rows = rows, .count = sizeof rows / sizeof rows[0]};
 
 /* ---- The table --------------------------------------------------------------------------------------- */
 
@@ -176,7 +134,7 @@ static bool sizes_fit(const char *flag, const cli_list *list, uint64_t *largest)
     for (size_t i = 0; i < list->count; i++) {
         uint64_t bytes = list->values[i];
         if (bytes < MEASURE_BYTES_MIN || bytes > MEASURE_BYTES_MAX || bytes % MEASURE_BYTES_MIN != 0) {
-            cli_complain("%s: found %" PRIu64 "; allowed: multiples of %d up to 1Gi", flag, bytes,
+            cli_complain("%s: is %" PRIu64 "; allowed are multiples of %d up to 1Gi", flag, bytes,
                          MEASURE_BYTES_MIN);
             return false;
         }
@@ -205,15 +163,15 @@ static int run(const options *o) {
 }
 
 int main(int argc, char **argv) {
-    options o = {.type = -1, .op = GCOLL_SUM, .rounds = 9};
+    options o = {.type = -1};
     int status = CLI_USAGE;
     o.set = gcoll_kernel_sets[0];
     for (size_t i = 0; !gcoll_kernel_table_of(o.set); i++)
         o.set = gcoll_kernel_sets[i];
-    if (cli_parse_list("--bytes", "8Ki,128Ki,4Mi,64Mi", &o.bytes) && read_flags(&o, argc, argv)) {
+    if (cli_parse(&flags, argc, argv, &o)) {
         if (o.help) {
             printf("gcoll_kernels - measures the reduction kernels beside a triad and plain loops\n");
-            cli_print_flags(stdout, flags);
+            cli_print_flags(stdout, &flags);
             status = 0;
         } else {
             status = run(&o);

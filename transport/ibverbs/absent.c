@@ -1,4 +1,4 @@
-/* transport/ibverbs/absent.c - the transport in a build without the headers of rdma-core. */
+/* transport/ibverbs/absent.c - stands in for the transport in a build without the headers of rdma-core. */
 #include <string.h>
 
 #include "transport/ibverbs/counters.h"
@@ -25,7 +25,6 @@ static void absent_list(gcoll_device_fn fn, void *arg) {
                          .address = "",
                          .kind = "",
                          .state = "this gcoll was built without it (GCOLL_IBVERBS, libibverbs-dev)"};
-
     fn(arg, &none);
 }
 

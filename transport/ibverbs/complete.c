@@ -1,16 +1,17 @@
 /*
- * transport/ibverbs/complete.c - completions, and what they mean when they are errors.
+ * transport/ibverbs/complete.c - takes completions, and turns failed ones into a verdict on the peer.
  *
- * The first error of a queue pair is the cause; what was posted behind it is flushed, which says nothing.
- * Mostly the side channel knows better: the peer aborted and said why, closed, or its process died. So a
- * queue pair's error is kept for a moment, in doubt, and reported if nothing better comes.
+ * The first error of a queue pair is the cause. Requests behind it are flushed, which says nothing about the
+ * cause. Mostly the side channel knows better: the peer aborted and said why, closed, or its process died. So
+ * the error of a queue pair is held in doubt for a moment, and reported if the side channel brings no better
+ * cause.
  */
 #include <endian.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "transport/ibverbs/ib.h"
+#include "transport/ibverbs/pair.h"
 
 /* Completions taken before others have their turn. */
 #define POLL_BUDGET 128
@@ -18,23 +19,12 @@
 /* ---- Verdicts -------------------------------------------------------------------------------------- */
 
 void gcoll_ib_complete(gcoll_ib *ib, gcoll_message *message) {
-    message->next = NULL;
-    if (ib->last_completed != NULL) {
-        ib->last_completed->next = message;
-    } else {
-        ib->completed = message;
-    }
-    ib->last_completed = message;
+    gcoll_message_push(&ib->completed, message);
 }
 
 void gcoll_ib_report_completed(gcoll_ib *ib) {
-    while (ib->completed != NULL) {
-        gcoll_message *message = ib->completed;
-
-        ib->completed = message->next;
-        if (ib->completed == NULL) {
-            ib->last_completed = NULL;
-        }
+    while (ib->completed.first) {
+        gcoll_message *message = gcoll_message_pop(&ib->completed);
         ib->moved = true;
         message->done(message);
     }
@@ -56,37 +46,31 @@ static void begin_doubt(gcoll_ib_pair *pair, int64_t ms) {
 }
 
 static void leave_state(gcoll_ib_pair *pair, gcoll_ib_state state) {
-    if (pair->state == GCOLL_IB_MEETING) {
+    if (pair->state == GCOLL_IB_MEETING)
         pair->ib->meeting_count--;
-    }
     pair->state = state;
 }
 
 static void list_verdict(gcoll_ib_pair *pair) {
     gcoll_ib *ib = pair->ib;
-
-    if (pair->in_verdicts) {
+    if (pair->in_verdicts)
         return; /* a departure that is not reported yet, and turns out to be worse */
-    }
     pair->in_verdicts = true;
     pair->next_verdict = NULL;
-    if (ib->last_verdict != NULL) {
+    if (ib->last_verdict)
         ib->last_verdict->next_verdict = pair;
-    } else {
+    else
         ib->verdicts = pair;
-    }
     ib->last_verdict = pair;
 }
 
 void gcoll_ib_fail(gcoll_ib_pair *pair, gcoll_status status, const char *format, ...) {
     bool still_matters = status == GCOLL_ERR_MISMATCH || status == GCOLL_ERR_INTERNAL;
-    va_list arguments;
-
     if ((pair->state == GCOLL_IB_FAILED && !pair->in_doubt) ||
-        (pair->state == GCOLL_IB_DEPARTED && !still_matters)) {
+        (pair->state == GCOLL_IB_DEPARTED && !still_matters))
         return;
-    }
     end_doubt(pair);
+    va_list arguments;
     va_start(arguments, format);
     vsnprintf(pair->verdict_text, sizeof pair->verdict_text, format, arguments);
     va_end(arguments);
@@ -96,11 +80,9 @@ void gcoll_ib_fail(gcoll_ib_pair *pair, gcoll_status status, const char *format,
 }
 
 void gcoll_ib_doubt(gcoll_ib_pair *pair, const char *format, ...) {
-    va_list arguments;
-
-    if (pair->state >= GCOLL_IB_DEPARTED && !(pair->in_doubt && pair->only_flushed)) {
+    if (pair->state >= GCOLL_IB_DEPARTED && !(pair->in_doubt && pair->only_flushed))
         return;
-    }
+    va_list arguments;
     va_start(arguments, format);
     vsnprintf(pair->verdict_text, sizeof pair->verdict_text, format, arguments);
     va_end(arguments);
@@ -116,10 +98,8 @@ void gcoll_ib_linger(gcoll_ib_pair *pair) {
 
 void gcoll_ib_depart(gcoll_ib_pair *pair) {
     bool has_left = pair->state == GCOLL_IB_DEPARTED || (pair->state == GCOLL_IB_FAILED && !pair->in_doubt);
-
-    if (has_left) {
+    if (has_left)
         return;
-    }
     end_doubt(pair);
     leave_state(pair, GCOLL_IB_DEPARTED);
     pair->verdict = GCOLL_OK;
@@ -128,11 +108,9 @@ void gcoll_ib_depart(gcoll_ib_pair *pair) {
 
 void gcoll_ib_settle_doubts(gcoll_ib *ib) {
     int64_t now = gcoll_now_ms();
-
-    for (gcoll_ib_pair *pair = ib->known; pair != NULL && ib->doubt_count > 0; pair = pair->next_known) {
-        if (!pair->in_doubt || (now < pair->until_ms && !(pair->side_closed && pair->goodbye))) {
+    for (gcoll_ib_pair *pair = ib->known; pair && ib->doubt_count > 0; pair = pair->next_known) {
+        if (!pair->in_doubt || (now < pair->until_ms && !(pair->side_closed && pair->goodbye)))
             continue;
-        }
         if (pair->side_closed) {
             gcoll_ib_depart(pair);
         } else {
@@ -151,31 +129,25 @@ void gcoll_ib_problem(gcoll_ib *ib, gcoll_status status) {
 
 static void announce(gcoll_ib_pair *pair) {
     const gcoll_events *events = &pair->ib->events;
-
-    if (pair->ib->leaving || (pair->told && pair->verdict == GCOLL_ERR_PEER)) {
+    if (pair->ib->leaving || (pair->told && pair->verdict == GCOLL_ERR_PEER))
         return; /* or it said why it would go */
-    }
     pair->ib->moved = true;
-    if (pair->verdict == GCOLL_OK) {
+    if (pair->verdict == GCOLL_OK)
         events->departed(events->arg, pair->rank);
-    } else {
+    else
         events->failed(events->arg, pair->rank, pair->verdict, pair->verdict_text);
-    }
 }
 
 /* Messages that were complete before a pair broke are reported before the break. */
 void gcoll_ib_report(gcoll_ib *ib) {
     for (;;) {
         gcoll_ib_pair *pair = ib->verdicts;
-
         gcoll_ib_report_completed(ib);
-        if (pair == NULL) {
+        if (!pair)
             return;
-        }
         ib->verdicts = pair->next_verdict;
-        if (ib->verdicts == NULL) {
+        if (!ib->verdicts)
             ib->last_verdict = NULL;
-        }
         pair->in_verdicts = false;
         gcoll_ib_pair_release(pair);
         announce(pair);
@@ -187,7 +159,6 @@ void gcoll_ib_report(gcoll_ib *ib) {
 static void explain(gcoll_ib_pair *pair, const struct ibv_wc *wc) {
     const gcoll_ib *ib = pair->ib;
     double timeout_ms = 4.096e-3 * (double)(UINT64_C(1) << ib->options.timeout);
-
     switch (wc->status) {
     case IBV_WC_WR_FLUSH_ERR:
         if (pair->state == GCOLL_IB_CONNECTED) {
@@ -223,17 +194,14 @@ static void explain(gcoll_ib_pair *pair, const struct ibv_wc *wc) {
 
 static void on_frame(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *extra) {
     gcoll_ib *ib = pair->ib;
-
-    if (frame->credit > 0) {
+    if (frame->credit > 0)
         gcoll_ib_on_credit(pair, frame->credit);
-    }
     if (frame->flags & GCOLL_IB_OPEN) {
         ib->moved = true;
         ib->events.opened(ib->events.arg, pair->rank, frame->stream, extra);
     }
-    if (pair->state != GCOLL_IB_CONNECTED) {
+    if (pair->state != GCOLL_IB_CONNECTED)
         return;
-    }
     switch (frame->kind) {
     case GCOLL_IB_DATA:
         gcoll_ib_on_data(pair, frame, frame->flags & GCOLL_IB_OPEN ? extra + GCOLL_IB_EXTRA_BYTES : extra);
@@ -261,45 +229,37 @@ static void on_frame(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uin
 static void take_frame(gcoll_ib_pair *pair, const uint8_t *bytes, uint32_t count) {
     gcoll_ib_frame frame;
     const char *wrong = gcoll_ib_get_frame(bytes, count, &frame);
-
-    if (wrong == NULL && pair->goodbye) {
+    if (!wrong && pair->goodbye)
         wrong = "a frame after its goodbye";
-    }
-    if (wrong == NULL && frame.slots > GCOLL_IB_DEPTH - pair->slots) {
+    if (!wrong && frame.slots > GCOLL_IB_DEPTH - pair->slots)
         wrong = "more slots than there are";
-    }
-    if (wrong != NULL) {
+    if (wrong) {
         gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)", wrong);
         return;
     }
     pair->slots += frame.slots;
-    if (pair->ib->leaving) {
+    if (pair->ib->leaving)
         return;
-    }
-    if (frame.slots > 0) {
+    if (frame.slots > 0)
         gcoll_ib_want_output(pair);
-    }
     on_frame(pair, &frame, bytes + GCOLL_IB_HEADER_BYTES);
 }
 
 static void on_received(gcoll_ib_pair *pair, const struct ibv_wc *wc) {
     uint32_t slot = (uint32_t)wc->wr_id;
-
+    pair->heard++;
     if (pair->state == GCOLL_IB_MEETING) { /* who sends, receives */
         pair->meeting->peer_ready = true;
         gcoll_ib_connect_if_ready(pair);
     }
-    if (pair->state != GCOLL_IB_CONNECTED) {
+    if (pair->state != GCOLL_IB_CONNECTED)
         return;
-    }
-    if (wc->opcode == IBV_WC_RECV) {
+    if (wc->opcode == IBV_WC_RECV)
         take_frame(pair, pair->memory + (size_t)slot * pair->ib->slot_bytes, wc->byte_len);
-    } else if (!pair->ib->leaving) {
+    else if (!pair->ib->leaving)
         gcoll_ib_on_written(pair, be32toh(wc->imm_data), wc->byte_len);
-    }
-    if (pair->state != GCOLL_IB_CONNECTED) {
+    if (pair->state != GCOLL_IB_CONNECTED)
         return;
-    }
     if (!gcoll_ib_queue_receive(pair, slot)) {
         gcoll_ib_doubt(pair, "cannot be received from any more (posting failed)");
         return;
@@ -311,40 +271,35 @@ static void on_received(gcoll_ib_pair *pair, const struct ibv_wc *wc) {
 static void on_completion(gcoll_ib *ib, const struct ibv_wc *wc) {
     gcoll_ib_pair *pair = ib->pairs[wc->wr_id >> 33];
     bool is_send = ((wc->wr_id >> 32) & 1) == GCOLL_IB_WORK_SEND;
-
-    if (pair->qp == NULL) {
+    if (!pair->qp)
         return; /* of a queue pair that is gone */
-    }
-    if (wc->status != IBV_WC_SUCCESS) {
+    if (wc->status != IBV_WC_SUCCESS)
         explain(pair, wc);
-    } else if (is_send) {
+    else if (is_send)
         gcoll_ib_queue_finished(pair, (uint32_t)wc->wr_id);
-    } else {
+    else
         on_received(pair, wc);
-    }
 }
 
 uint32_t gcoll_ib_poll(gcoll_ib *ib) {
-    struct ibv_wc completions[GCOLL_IB_BATCH];
     uint32_t total = 0;
     int count;
-
     do {
+        struct ibv_wc completions[GCOLL_IB_BATCH];
         count = ibv_poll_cq(ib->cq, GCOLL_IB_BATCH, completions);
         if (count < 0) {
             gcoll_ib_problem(ib, gcoll_error(GCOLL_ERR_IO, "ibverbs: the completion queue of %s is broken",
                                              ib->place.name));
             return total;
         }
-        for (int i = 0; i < count; i++) {
+        for (int i = 0; i < count; i++)
             on_completion(ib, &completions[i]);
-        }
         total += (uint32_t)count;
-        if (count > 0 && !ib->leaving) {
+        if (count > 0 && !ib->leaving)
             gcoll_ib_flush_all(ib); /* grants go out while there is more to take */
-        }
     } while (count == GCOLL_IB_BATCH && total < POLL_BUDGET);
     ib->counters.completions += total;
+    *ib->moves += total > 0;
     ib->busy = ib->busy || total > 0;
     return total;
 }

@@ -1,10 +1,10 @@
-/* transport/ibverbs/counters.h - what an endpoint has done, for tests and for gcoll_bench. */
+/* transport/ibverbs/counters.h - counters of an endpoint's work, for tests and for gcoll_bench. */
 #ifndef GCOLL_IB_COUNTERS_H
 #define GCOLL_IB_COUNTERS_H
 
 #include "transport/transport.h"
 
-/* All since the endpoint was opened. */
+/* All count from the opening of the endpoint. */
 typedef struct gcoll_ib_counters {
     uint64_t work_requests; /* sends and writes posted */
     uint64_t doorbells;     /* calls that posted them */

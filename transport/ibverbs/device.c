@@ -1,5 +1,5 @@
 /*
- * transport/ibverbs/device.c - which device, port and GID to use.
+ * transport/ibverbs/device.c - chooses the device, port and GID, and opens the device.
  *
  * Every active port that the options allow is a candidate. The best is the one that has a GID with an address
  * which the side channel publishes, in the order in which it does; peers reach that address, so they reach
@@ -38,7 +38,6 @@ uint32_t gcoll_ib_mtu_bytes(enum ibv_mtu mtu) {
 GCOLL_PRINTF(2, 3) static void note(search *s, const char *format, ...) {
     size_t used = strlen(s->seen);
     va_list arguments;
-
     va_start(arguments, format);
     if (used > 0 && used < sizeof s->seen - 2) {
         snprintf(s->seen + used, sizeof s->seen - used, "; ");
@@ -51,14 +50,11 @@ GCOLL_PRINTF(2, 3) static void note(search *s, const char *format, ...) {
 /* ---- GIDs ------------------------------------------------------------------------------------------ */
 
 static uint32_t rank_of_gid(const search *s, const gcoll_ib_gid *gid) {
-    if (!gid->roce_v2 || gid->index > UINT8_MAX) { /* queue pairs name it by eight bits */
+    if (!gid->roce_v2 || gid->index > UINT8_MAX) /* queue pairs name it by eight bits */
         return RANK_NONE;
-    }
-    for (uint32_t i = 0; i < s->own->count; i++) {
-        if (gcoll_host_address_equal(&s->own->hosts[i], &gid->address)) {
+    for (uint32_t i = 0; i < s->own->count; i++)
+        if (gcoll_host_address_equal(&s->own->hosts[i], &gid->address))
             return i;
-        }
-    }
     return RANK_ANYWHERE;
 }
 
@@ -70,13 +66,10 @@ static uint32_t choose_gid(const search *s, struct ibv_context *context, const s
     gcoll_ib_gid *gids;
     uint32_t count = gcoll_ib_read_gids(&s->ib->verbs, context, place->name, place->port,
                                         (uint32_t)port->gid_tbl_len, &gids);
-
     for (uint32_t i = 0; i < count; i++) {
         uint32_t rank = rank_of_gid(s, &gids[i]);
-
-        if (wanted >= 0) { /* of whatever type it is */
+        if (wanted >= 0) /* of whatever type it is */
             rank = gids[i].index == wanted ? 0 : RANK_NONE;
-        }
         if (rank < best) {
             best = rank;
             place->gid_index = gids[i].index;
@@ -90,11 +83,9 @@ static uint32_t choose_gid(const search *s, struct ibv_context *context, const s
 static gcoll_status find_pkey(search *s, struct ibv_context *context, const struct ibv_port_attr *port,
                               gcoll_ib_place *place) {
     uint32_t wanted = s->ib->options.pkey;
-
     place->pkey_index = 0;
     for (uint32_t i = 0; wanted > 0 && i < port->pkey_tbl_len; i++) {
         __be16 found = 0;
-
         if (s->ib->verbs.query_pkey(context, place->port, (int)i, &found) == 0 &&
             (be16toh(found) & PKEY_MEMBER) == (wanted & PKEY_MEMBER)) {
             place->pkey_index = (uint16_t)i;
@@ -112,10 +103,8 @@ static gcoll_status find_pkey(search *s, struct ibv_context *context, const stru
 
 static enum ibv_mtu choose_mtu(const search *s, const struct ibv_port_attr *port) {
     enum ibv_mtu mtu = port->active_mtu;
-
-    while (mtu > IBV_MTU_256 && s->ib->options.mtu > 0 && gcoll_ib_mtu_bytes(mtu) > s->ib->options.mtu) {
+    while (mtu > IBV_MTU_256 && s->ib->options.mtu > 0 && gcoll_ib_mtu_bytes(mtu) > s->ib->options.mtu)
         mtu = (enum ibv_mtu)(mtu - 1);
-    }
     return mtu;
 }
 
@@ -124,7 +113,6 @@ static uint32_t rank_of_port(search *s, struct ibv_context *context, gcoll_ib_pl
     struct ibv_port_attr port;
     uint32_t rank = RANK_INFINIBAND;
     int error = gcoll_verbs_query_port(verbs, context, place->port, &port);
-
     if (error != 0) {
         note(s, "%s port %u cannot be asked (%s)", place->name, place->port, strerror(error));
         return RANK_NONE;
@@ -139,86 +127,68 @@ static uint32_t rank_of_port(search *s, struct ibv_context *context, gcoll_ib_pl
     place->mtu = choose_mtu(s, &port);
     place->message_max = port.max_msg_sz < GCOLL_IB_PIECE_MAX ? port.max_msg_sz : GCOLL_IB_PIECE_MAX;
     place->gid_index = 0;
-    if (place->ethernet) {
+    if (place->ethernet)
         rank = choose_gid(s, context, &port, place);
-    }
-    if (rank == RANK_NONE) {
+    if (rank == RANK_NONE)
         note(s, "%s port %u has no such GID, or none of type RoCE v2", place->name, place->port);
-    }
-    if (rank != RANK_NONE && find_pkey(s, context, &port, place) != GCOLL_OK) {
+    if (rank != RANK_NONE && find_pkey(s, context, &port, place) != GCOLL_OK)
         return RANK_NONE;
-    }
     return rank;
 }
 
 static void try_device(search *s, struct ibv_device *device) {
     const gcoll_verbs *verbs = &s->ib->verbs;
     const char *name = verbs->get_device_name(device);
-    struct ibv_device_attr attributes;
-    struct ibv_context *context;
-
-    if (s->ib->options.device != NULL && strcmp(s->ib->options.device, name) != 0) {
+    if (s->ib->options.device && strcmp(s->ib->options.device, name) != 0) {
         note(s, "%s is there", name);
         return;
     }
-    context = verbs->open_device(device);
-    if (context == NULL || verbs->query_device(context, &attributes) != 0) {
+    struct ibv_context *context = verbs->open_device(device);
+    struct ibv_device_attr attributes;
+    if (!context || verbs->query_device(context, &attributes) != 0) {
         note(s, "%s cannot be opened (%s)", name, strerror(errno));
-        if (context != NULL) {
+        if (context)
             verbs->close_device(context);
-        }
         return;
     }
-    if (s->ib->options.port > attributes.phys_port_cnt) {
+    if (s->ib->options.port > attributes.phys_port_cnt)
         note(s, "%s has %u ports", name, attributes.phys_port_cnt);
-    }
     for (uint32_t port = 1; port <= attributes.phys_port_cnt; port++) {
         gcoll_ib_place place = {.port = (uint8_t)port};
-        uint32_t rank;
-
-        if (s->ib->options.port > 0 && s->ib->options.port != port) {
+        if (s->ib->options.port > 0 && s->ib->options.port != port)
             continue;
-        }
         snprintf(place.name, sizeof place.name, "%s", name);
-        rank = rank_of_port(s, context, &place);
+        uint32_t rank = rank_of_port(s, context, &place);
         if (rank < s->best) {
-            if (s->context != NULL && s->context != context) {
+            if (s->context && s->context != context)
                 verbs->close_device(s->context);
-            }
             s->best = rank;
             s->place = place;
             s->context = context;
             s->ib->cq_most = (uint32_t)attributes.max_cqe;
         }
     }
-    if (s->context != context) {
+    if (s->context != context)
         verbs->close_device(context);
-    }
 }
 
 gcoll_status gcoll_ib_open_device(gcoll_ib *ib, const gcoll_address *own) {
     search s = {.ib = ib, .own = own, .best = RANK_NONE};
     int count = 0;
     struct ibv_device **list = ib->verbs.get_device_list(&count);
-
-    for (int i = 0; list != NULL && i < count; i++) {
+    for (int i = 0; list && i < count; i++)
         try_device(&s, list[i]);
-    }
-    if (list != NULL) {
+    if (list)
         ib->verbs.free_device_list(list);
-    }
-    if (count == 0 || list == NULL) {
+    if (count == 0 || !list)
         return gcoll_error(GCOLL_ERR_UNSUPPORTED,
                            "ibverbs: this host has no device (is its kernel module loaded, and "
                            "/dev/infiniband there?)");
-    }
-    if (s.context == NULL && ib->options.device != NULL) {
+    if (!s.context && ib->options.device)
         return gcoll_error(GCOLL_ERR_INVALID, "ibverbs.device: '%s' is not there, or cannot be used: %s",
                            ib->options.device, s.seen);
-    }
-    if (s.context == NULL) {
+    if (!s.context)
         return gcoll_error(GCOLL_ERR_UNSUPPORTED, "ibverbs: no device can be used: %s", s.seen);
-    }
     ib->place = s.place;
     ib->context = s.context;
     return GCOLL_OK;

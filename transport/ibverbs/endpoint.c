@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/ibverbs/ib.h"
+#include "transport/ibverbs/pair.h"
 #include "transport/tcp/side.h"
 
 #define NS_PER_US     INT64_C(1000)
@@ -24,14 +24,12 @@ static int64_t spin_ns(int64_t spin_us) {
 static gcoll_status set_limits(gcoll_ib *ib, const gcoll_endpoint_options *options) {
     uint64_t pool = options->eager_pool_bytes > 0 ? options->eager_pool_bytes : GCOLL_IB_POOL_BYTES;
     uint64_t eager = options->eager_bytes > 0 ? options->eager_bytes : GCOLL_IB_EAGER_BYTES;
-    uint64_t most;
-
-    if (pool < GCOLL_IB_POOL_MIN || pool > GCOLL_IB_POOL_MAX) {
-        return gcoll_error(GCOLL_ERR_INVALID, "eager_pool_bytes: %llu; allowed are %llu to %llu",
+    if (pool < GCOLL_IB_POOL_MIN || pool > GCOLL_IB_POOL_MAX)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.eager_pool_bytes: is %llu; allowed are 0 (default) and %llu to %llu",
                            (unsigned long long)pool, (unsigned long long)GCOLL_IB_POOL_MIN,
                            (unsigned long long)GCOLL_IB_POOL_MAX);
-    }
-    most = pool / 2 - GCOLL_IB_OVERHEAD_BYTES; /* as in tcp: less than half the pool */
+    uint64_t most = pool / 2 - GCOLL_IB_OVERHEAD_BYTES; /* as in tcp: less than half the pool */
     most = most < GCOLL_IB_EAGER_MAX ? most : GCOLL_IB_EAGER_MAX;
     ib->pool_bytes = pool;
     ib->eager_bytes = eager < most ? eager : most;
@@ -44,60 +42,83 @@ static gcoll_status set_limits(gcoll_ib *ib, const gcoll_endpoint_options *optio
 static gcoll_status open_side(gcoll_ib *ib, const gcoll_endpoint_options *options) {
     gcoll_endpoint_options side = *options;
     gcoll_events events = gcoll_ib_side_events;
-
     events.arg = ib;
     side.spin_us = 0;
     side.eager_bytes = 0;
     side.eager_pool_bytes = 0;
-    return gcoll_transport_tcp.open(&side, &events, &ib->side);
+    gcoll_status status = gcoll_transport_tcp.open(&side, &events, &ib->side);
+    if (status == GCOLL_OK)
+        ib->moves = gcoll_tcp_moves_counter(ib->side);
+    return status;
 }
 
 static gcoll_status refused(const gcoll_ib *ib, const char *what) {
-    return gcoll_error(GCOLL_ERR_IO, "ibverbs: %s refuses to make a %s: %s", ib->place.name, what,
-                       strerror(errno));
+    const int error = errno;
+    char text[GCOLL_ERRNO_TEXT_MAX];
+    return gcoll_error(gcoll_status_of_errno(error), "ibverbs: %s refuses to make a %s: %s", ib->place.name,
+                       what, gcoll_errno_text(error, text));
+}
+
+/* Opens the device as gcoll_ib_open_device does, and enters its descriptors. */
+static gcoll_status open_device(gcoll_ib *ib) {
+    gcoll_fork_hold();
+    gcoll_status status = gcoll_ib_open_device(ib, gcoll_tcp_own_address(ib->side));
+    if (status == GCOLL_OK) {
+        gcoll_descriptor_enter(&ib->commands, ib->context->cmd_fd);
+        gcoll_descriptor_enter(&ib->async_events, ib->context->async_fd);
+    }
+    gcoll_fork_release();
+    return status;
+}
+
+static void make_channel(gcoll_ib *ib) {
+    gcoll_fork_hold();
+    ib->channel = ib->verbs.create_comp_channel(ib->context);
+    if (ib->channel)
+        gcoll_descriptor_enter(&ib->completions, ib->channel->fd);
+    gcoll_fork_release();
 }
 
 static gcoll_status make_queues(gcoll_ib *ib) {
-    int flags;
-
     ib->pd = ib->verbs.alloc_pd(ib->context);
-    if (ib->pd == NULL) {
+    if (!ib->pd)
         return refused(ib, "protection domain");
-    }
-    ib->channel = ib->verbs.create_comp_channel(ib->context);
-    if (ib->channel == NULL) {
+    make_channel(ib);
+    if (!ib->channel)
         return refused(ib, "completion channel");
-    }
-    flags = fcntl(ib->channel->fd, F_GETFL);
-    if (flags < 0 || fcntl(ib->channel->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+    int flags = fcntl(ib->channel->fd, F_GETFL);
+    if (flags < 0 || fcntl(ib->channel->fd, F_SETFL, flags | O_NONBLOCK) < 0)
         return refused(ib, "completion channel that does not block");
-    }
     ib->cq_entries = CQ_FIRST < ib->cq_most ? CQ_FIRST : ib->cq_most;
     ib->cq = ib->verbs.create_cq(ib->context, (int)ib->cq_entries, ib, ib->channel, 0);
-    if (ib->cq == NULL) {
+    if (!ib->cq)
         return refused(ib, "completion queue");
-    }
     return gcoll_tcp_watch(ib->side, ib->channel->fd);
 }
 
-static gcoll_status open_all(gcoll_ib *ib, const gcoll_endpoint_options *options) {
-    gcoll_status status = set_limits(ib, options);
+/* Large messages are written by the device, which looks at the checksum of each packet itself. */
+static gcoll_status check_checksum(const gcoll_endpoint_options *options) {
+    if (!options->checksum)
+        return GCOLL_OK;
+    return gcoll_error(
+        GCOLL_ERR_UNSUPPORTED,
+        "options.checksum: is 1; allowed is 0 over ibverbs, whose devices check packets themselves");
+}
 
-    if (status == GCOLL_OK) {
+static gcoll_status open_all(gcoll_ib *ib, const gcoll_endpoint_options *options) {
+    gcoll_status status = check_checksum(options);
+    if (status == GCOLL_OK)
+        status = set_limits(ib, options);
+    if (status == GCOLL_OK)
         status = gcoll_ib_options_read(options->ibverbs, &ib->options);
-    }
-    if (status == GCOLL_OK) {
+    if (status == GCOLL_OK)
         status = gcoll_verbs_load(&ib->verbs);
-    }
-    if (status == GCOLL_OK) {
+    if (status == GCOLL_OK)
         status = open_side(ib, options);
-    }
-    if (status == GCOLL_OK) {
-        status = gcoll_ib_open_device(ib, gcoll_tcp_own_address(ib->side));
-    }
-    if (status == GCOLL_OK) {
+    if (status == GCOLL_OK)
+        status = open_device(ib);
+    if (status == GCOLL_OK)
         status = make_queues(ib);
-    }
     ib->memory.cache_bytes = ib->options.cache_bytes;
     ib->options.device = NULL; /* the caller's memory */
     return status;
@@ -107,11 +128,9 @@ static gcoll_status ib_open(const gcoll_endpoint_options *options, const gcoll_e
                             gcoll_endpoint **endpoint) {
     gcoll_ib *ib = calloc(1, sizeof *ib);
     gcoll_status status = GCOLL_OK;
-
-    if (ib != NULL) {
+    if (ib)
         ib->pairs = calloc(options->size > 0 ? options->size : 1, sizeof(gcoll_ib_pair *));
-    }
-    if (ib == NULL || ib->pairs == NULL) {
+    if (!ib || !ib->pairs) {
         free(ib);
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an endpoint");
     }
@@ -120,7 +139,7 @@ static gcoll_status ib_open(const gcoll_endpoint_options *options, const gcoll_e
     ib->events = *events;
     status = open_all(ib, options);
     if (status != GCOLL_OK) {
-        if (ib->side != NULL) {
+        if (ib->side) {
             gcoll_tcp_unwatch(ib->side);
             gcoll_transport_tcp.close(ib->side, 0);
         }
@@ -137,34 +156,27 @@ static gcoll_status ib_address(gcoll_endpoint *endpoint, char *text, size_t byte
     const size_t ahead = sizeof prefix - 1;
     char side[GCOLL_ADDRESS_MAX];
     gcoll_status status = gcoll_transport_tcp.address(gcoll_ib_of(endpoint)->side, side, sizeof side);
-
-    if (status != GCOLL_OK) {
+    if (status != GCOLL_OK)
         return status;
-    }
-    if (ahead + strlen(side) >= bytes) {
+    if (ahead + strlen(side) >= bytes)
         return gcoll_error(GCOLL_ERR_INVALID, "address: needs %zu bytes, and there are %zu",
                            ahead + strlen(side) + 1, bytes);
-    }
     snprintf(text, bytes, "%s%s", prefix, side);
     return GCOLL_OK;
 }
 
 static gcoll_status ib_connect(gcoll_endpoint *endpoint, uint32_t peer, const char *address) {
-    if (strncmp(address, prefix, sizeof prefix - 1) != 0) {
-        return gcoll_error(GCOLL_ERR_INVALID, "address: '%.40s' is none of transport ibverbs", address);
-    }
+    if (strncmp(address, prefix, sizeof prefix - 1) != 0)
+        return gcoll_error(GCOLL_ERR_PROTOCOL, "address: '%.40s' is none of transport ibverbs", address);
     return gcoll_transport_tcp.connect(gcoll_ib_of(endpoint)->side, peer, address + sizeof prefix - 1);
 }
 
 static void ib_flush(gcoll_endpoint *endpoint) {
     gcoll_ib *ib = gcoll_ib_of(endpoint);
-
-    if (ib->outputs != NULL) {
+    if (ib->outputs)
         gcoll_ib_flush_all(ib);
-    }
-    if (ib->meeting_count > 0) {
+    if (ib->meeting_count > 0)
         gcoll_transport_tcp.flush(ib->side);
-    }
 }
 
 static void ib_wake(gcoll_endpoint *endpoint) {
@@ -184,6 +196,30 @@ static void ib_set_concern(gcoll_endpoint *endpoint, uint64_t stream,
     gcoll_transport_tcp.set_concern(gcoll_ib_of(endpoint)->side, stream, fingerprint);
 }
 
+static void ib_set_news(gcoll_endpoint *endpoint, uint32_t rank, uint32_t moves) {
+    gcoll_transport_tcp.set_news(gcoll_ib_of(endpoint)->side, rank, moves);
+}
+
+static void ib_set_doubt(gcoll_endpoint *endpoint, uint32_t rank) {
+    gcoll_transport_tcp.set_doubt(gcoll_ib_of(endpoint)->side, rank);
+}
+
+static uint32_t ib_moves(gcoll_endpoint *endpoint) {
+    return gcoll_transport_tcp.moves(gcoll_ib_of(endpoint)->side);
+}
+
+/* Work requests end when the peer's device has acknowledged them. Whether its host still does is seen by the
+ * side channel, which the probes go by. */
+static void ib_look(gcoll_endpoint *endpoint, uint32_t peer, gcoll_sight *sight) {
+    const gcoll_ib *ib = gcoll_ib_of(endpoint);
+    const gcoll_ib_pair *pair = ib->pairs[peer];
+    gcoll_transport_tcp.look(ib->side, peer, sight);
+    if (pair) {
+        sight->heard += pair->heard;
+        sight->taken += pair->finished_sends;
+    }
+}
+
 static void ib_set_spin(gcoll_endpoint *endpoint, int64_t spin_us) {
     gcoll_ib_of(endpoint)->patience.spin_ns = spin_ns(spin_us);
 }
@@ -194,12 +230,10 @@ static gcoll_status ib_attach(gcoll_endpoint *endpoint, void *data, uint64_t byt
                               uint64_t largest, void **handle) {
     gcoll_ib *ib = gcoll_ib_of(endpoint);
     gcoll_ib_region *region = NULL;
-
     if (largest > ib->eager_bytes) {
         region = gcoll_ib_register_for_long(ib, data, bytes, is_written ? GCOLL_IB_GRANTABLE : GCOLL_IB_OWN);
-        if (region == NULL) {
+        if (!region)
             return GCOLL_ERR_NO_MEMORY;
-        }
     }
     *handle = region;
     return GCOLL_OK;
@@ -217,7 +251,7 @@ static gcoll_status ib_attach_device(gcoll_endpoint *endpoint, const gcoll_forei
                                      bool is_written, void **handle) {
     *handle = gcoll_ib_register_device(gcoll_ib_of(endpoint), memory,
                                        is_written ? GCOLL_IB_GRANTABLE : GCOLL_IB_OWN);
-    return *handle != NULL ? GCOLL_OK : GCOLL_ERR_UNSUPPORTED;
+    return *handle ? GCOLL_OK : GCOLL_ERR_UNSUPPORTED;
 }
 
 void gcoll_ib_get_counters(gcoll_endpoint *endpoint, gcoll_ib_counters *counters) {
@@ -250,4 +284,10 @@ const gcoll_transport gcoll_transport_ibverbs = {
     .access = gcoll_ib_access,
     .abort = gcoll_ib_abort,
     .close = gcoll_ib_close,
+    .moves = ib_moves,
+    .look = ib_look,
+    .set_news = ib_set_news,
+    .set_doubt = ib_set_doubt,
+    .take_back = gcoll_ib_take_back,
+    .abandon = gcoll_ib_abandon,
 };

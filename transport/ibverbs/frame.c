@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "gcoll/base/bytes.h"
-#include "transport/ibverbs/ib.h"
+#include "transport/ibverbs/frame.h"
 
 #define VERSION       1
 #define KIND_MASK     0x0fU
@@ -15,7 +15,6 @@ static const uint8_t hello_magic[8] = {'g', 'c', 'o', 'l', 'l', 'I', 'B', VERSIO
 
 uint32_t gcoll_ib_frame_bytes(const gcoll_ib_frame *frame) {
     bool has_extra = frame->kind == GCOLL_IB_PIECE || (frame->flags & GCOLL_IB_OPEN);
-
     return has_extra ? GCOLL_IB_FIXED_BYTES : GCOLL_IB_HEADER_BYTES;
 }
 
@@ -41,7 +40,6 @@ uint32_t gcoll_ib_put_frame(uint8_t *bytes, const gcoll_ib_frame *frame) {
 uint32_t gcoll_ib_copy_frame(uint8_t *to, const uint8_t *from, const gcoll_ib_frame *owed) {
     gcoll_ib_frame kind = {.kind = from[0] & KIND_MASK, .flags = (uint8_t)(from[0] & ~KIND_MASK)};
     uint32_t bytes = gcoll_ib_frame_bytes(&kind);
-
     memcpy(to, from, bytes);
     gcoll_put_le(to + 2, owed->slots, 2);
     gcoll_put_le(to + 24, owed->credit, 4);
@@ -49,35 +47,28 @@ uint32_t gcoll_ib_copy_frame(uint8_t *to, const uint8_t *from, const gcoll_ib_fr
 }
 
 static const char *check_piece(const gcoll_ib_frame *frame) {
-    if (frame->handle >= GCOLL_IB_PIECES) {
+    if (frame->handle >= GCOLL_IB_PIECES)
         return "a piece with an impossible handle";
-    }
     if (frame->bytes == 0 || frame->bytes > GCOLL_IB_PIECE_MAX || frame->offset > frame->total ||
-        frame->bytes > frame->total - frame->offset) {
+        frame->bytes > frame->total - frame->offset)
         return "a piece beyond its message";
-    }
     return NULL;
 }
 
 static const char *check_flags(const gcoll_ib_frame *frame) {
-    bool may_open = frame->kind == GCOLL_IB_DATA || frame->kind == GCOLL_IB_OFFER;
-
+    bool may_open = frame->kind == GCOLL_IB_DATA || frame->kind == GCOLL_IB_OFFER ||
+                    frame->kind == GCOLL_IB_CREDIT; /* of a message that could not be offered */
     if (((frame->flags & GCOLL_IB_OPEN) && !may_open) ||
         ((frame->flags & GCOLL_IB_CREDITED) && frame->kind != GCOLL_IB_DATA) ||
-        (frame->flags & ~(GCOLL_IB_OPEN | GCOLL_IB_CREDITED))) {
+        (frame->flags & ~(GCOLL_IB_OPEN | GCOLL_IB_CREDITED)))
         return "a flag that its kind of frame does not have";
-    }
     return NULL;
 }
 
 const char *gcoll_ib_get_frame(const uint8_t *bytes, uint32_t count, gcoll_ib_frame *frame) {
-    const char *wrong;
-    uint32_t fixed;
-
     memset(frame, 0, sizeof *frame);
-    if (count < GCOLL_IB_HEADER_BYTES || bytes[1] != VERSION) {
+    if (count < GCOLL_IB_HEADER_BYTES || bytes[1] != VERSION)
         return "a frame of another version";
-    }
     frame->kind = bytes[0] & KIND_MASK;
     frame->flags = (uint8_t)(bytes[0] & ~KIND_MASK);
     frame->slots = (uint16_t)gcoll_get_le(bytes + 2, 2);
@@ -86,20 +77,16 @@ const char *gcoll_ib_get_frame(const uint8_t *bytes, uint32_t count, gcoll_ib_fr
     frame->total = gcoll_get_le(bytes + 16, 8);
     frame->credit = (uint32_t)gcoll_get_le(bytes + 24, 4);
     frame->handle = (uint32_t)gcoll_get_le(bytes + 28, 4);
-    if (frame->kind == 0 || frame->kind >= GCOLL_IB_KINDS) {
+    if (frame->kind == 0 || frame->kind >= GCOLL_IB_KINDS)
         return "a frame of unknown kind";
-    }
-    wrong = check_flags(frame);
-    if (wrong != NULL) {
+    const char *wrong = check_flags(frame);
+    if (wrong)
         return wrong;
-    }
-    fixed = gcoll_ib_frame_bytes(frame);
-    if (count < fixed || (frame->kind == GCOLL_IB_DATA ? frame->total != count - fixed : count != fixed)) {
+    uint32_t fixed = gcoll_ib_frame_bytes(frame);
+    if (count < fixed || (frame->kind == GCOLL_IB_DATA ? frame->total != count - fixed : count != fixed))
         return "a frame of another length than it says";
-    }
-    if (frame->kind != GCOLL_IB_PIECE) {
+    if (frame->kind != GCOLL_IB_PIECE)
         return NULL;
-    }
     frame->offset = gcoll_get_le(bytes + 32, 8);
     frame->bytes = gcoll_get_le(bytes + 40, 8);
     frame->address = gcoll_get_le(bytes + 48, 8);
@@ -126,33 +113,26 @@ void gcoll_ib_put_hello(uint8_t *bytes, const gcoll_ib_hello *hello) {
 
 static const char *check_hello(const gcoll_ib_hello *hello) {
     static const uint8_t no_gid[sizeof hello->gid.raw];
-
-    if (hello->qpn > NUMBER_MAX || hello->psn > NUMBER_MAX) {
+    if (hello->qpn > NUMBER_MAX || hello->psn > NUMBER_MAX)
         return "a queue pair that cannot be";
-    }
-    if (hello->mtu < IBV_MTU_256 || hello->mtu > IBV_MTU_4096) {
+    if (hello->mtu < IBV_MTU_256 || hello->mtu > IBV_MTU_4096)
         return "an MTU that cannot be";
-    }
-    if (hello->ethernet ? memcmp(hello->gid.raw, no_gid, sizeof no_gid) == 0 : hello->lid == 0) {
+    if (hello->ethernet ? memcmp(hello->gid.raw, no_gid, sizeof no_gid) == 0 : hello->lid == 0)
         return "no address of its port";
-    }
     if (hello->depth != GCOLL_IB_DEPTH || hello->piece_max < GCOLL_IB_CHUNK_BYTES ||
-        hello->piece_max > GCOLL_IB_PIECE_MAX) {
+        hello->piece_max > GCOLL_IB_PIECE_MAX)
         return "queues of another depth";
-    }
     if (hello->eager_bytes > GCOLL_IB_EAGER_MAX || hello->pool_bytes < GCOLL_IB_POOL_MIN ||
         hello->pool_bytes > GCOLL_IB_POOL_MAX ||
-        hello->eager_bytes > hello->pool_bytes / 2 - GCOLL_IB_OVERHEAD_BYTES) {
+        hello->eager_bytes > hello->pool_bytes / 2 - GCOLL_IB_OVERHEAD_BYTES)
         return "limits that cannot be";
-    }
     return NULL;
 }
 
 const char *gcoll_ib_get_hello(const uint8_t *bytes, gcoll_ib_hello *hello) {
     memset(hello, 0, sizeof *hello);
-    if (memcmp(bytes, hello_magic, sizeof hello_magic) != 0) {
+    if (memcmp(bytes, hello_magic, sizeof hello_magic) != 0)
         return "a hello of another version";
-    }
     hello->qpn = (uint32_t)gcoll_get_le(bytes + 8, 4);
     hello->psn = (uint32_t)gcoll_get_le(bytes + 12, 4);
     hello->lid = (uint16_t)gcoll_get_le(bytes + 16, 2);

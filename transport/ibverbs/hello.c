@@ -1,5 +1,5 @@
 /*
- * transport/ibverbs/hello.c - two ranks tell one another of their queue pairs, and connect them.
+ * transport/ibverbs/hello.c - the exchange of hellos by which two ranks connect their queue pairs.
  *
  * Each side sends a hello over the side channel, with `open` set so that the other hears of it unasked, and
  * posts receives for two messages: the peer's hello, and its word that its queue pair receives. Nothing is
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/ibverbs/ib.h"
+#include "transport/ibverbs/pair.h"
 
 #define RNR_TIMER   12 /* 0.64 ms; never needed */
 #define HOP_LIMIT   64
@@ -42,7 +42,6 @@ static int receive_from(gcoll_ib_pair *pair) {
                                      .rq_psn = peer->psn,
                                      .max_dest_rd_atomic = 1,
                                      .min_rnr_timer = RNR_TIMER};
-
     set_address(ib, peer, &attributes.ah_attr);
     return ib->verbs.modify_qp(pair->qp, &attributes,
                                IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
@@ -57,7 +56,6 @@ static int send_to(gcoll_ib_pair *pair) {
                                      .rnr_retry = (uint8_t)ib->options.rnr_retry,
                                      .sq_psn = pair->psn,
                                      .max_rd_atomic = 1};
-
     return ib->verbs.modify_qp(pair->qp, &attributes,
                                IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                                    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
@@ -70,9 +68,8 @@ static void on_said(gcoll_message *message) {
 }
 
 void gcoll_ib_connect_if_ready(gcoll_ib_pair *pair) {
-    if (pair->state != GCOLL_IB_MEETING || !pair->meeting->ready || !pair->meeting->peer_ready) {
+    if (pair->state != GCOLL_IB_MEETING || !pair->meeting->ready || !pair->meeting->peer_ready)
         return;
-    }
     pair->state = GCOLL_IB_CONNECTED;
     pair->ib->meeting_count--;
     pair->slots = GCOLL_IB_DEPTH;
@@ -84,31 +81,25 @@ void gcoll_ib_connect_if_ready(gcoll_ib_pair *pair) {
 
 static void on_ready(gcoll_message *message) {
     gcoll_ib_pair *pair = message->owner;
-
     pair->meeting->peer_ready = true;
     gcoll_ib_connect_if_ready(pair);
 }
 
 static const char *check(const gcoll_ib_pair *pair) {
     const gcoll_ib *ib = pair->ib;
-
-    if (pair->peer.ethernet != ib->place.ethernet) {
+    if (pair->peer.ethernet != ib->place.ethernet)
         return pair->peer.ethernet ? "is on Ethernet, and this rank on InfiniBand"
                                    : "is on InfiniBand, and this rank on Ethernet";
-    }
-    if (pair->peer.eager_bytes != ib->eager_bytes) {
+    if (pair->peer.eager_bytes != ib->eager_bytes)
         return "runs with another eager_bytes, or another pool";
-    }
-    if (pair->peer.by_device != (ib->options.device_memory != GCOLL_IB_DEVICE_MEMORY_NEVER)) {
+    if (pair->peer.by_device != (ib->options.device_memory != GCOLL_IB_DEVICE_MEMORY_NEVER))
         return pair->peer.by_device ? "runs with ibverbs.device_memory, and this rank without"
                                     : "runs without ibverbs.device_memory, and this rank with it";
-    }
     return NULL;
 }
 
 static void say_ready(gcoll_ib_pair *pair) {
     gcoll_ib_meeting *meeting = pair->meeting;
-
     meeting->ready = true;
     meeting->say_ready =
         (gcoll_message){.stream = GCOLL_IB_STREAM, .index = INDEX_READY, .done = on_said, .owner = pair};
@@ -118,23 +109,19 @@ static void say_ready(gcoll_ib_pair *pair) {
 
 static void on_hello(gcoll_message *message) {
     gcoll_ib_pair *pair = message->owner;
-    const char *wrong;
-    int error;
-
-    if (pair->state != GCOLL_IB_MEETING) {
+    if (pair->state != GCOLL_IB_MEETING)
         return;
-    }
-    wrong = gcoll_ib_get_hello(pair->meeting->heard, &pair->peer);
-    if (wrong != NULL) {
+    const char *wrong = gcoll_ib_get_hello(pair->meeting->heard, &pair->peer);
+    if (wrong) {
         gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)", wrong);
         return;
     }
     wrong = check(pair);
-    if (wrong != NULL) {
+    if (wrong) {
         gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "%s", wrong);
         return;
     }
-    error = receive_from(pair);
+    int error = receive_from(pair);
     error = error == 0 ? send_to(pair) : error;
     if (error != 0) {
         gcoll_ib_fail(pair, GCOLL_ERR_PEER, "cannot be reached by %s port %u (%s)", pair->ib->place.name,
@@ -158,7 +145,6 @@ static void say_hello(gcoll_ib_pair *pair) {
                             .piece_max = ib->place.message_max,
                             .eager_bytes = ib->eager_bytes,
                             .pool_bytes = ib->pool_bytes};
-
     gcoll_ib_put_hello(meeting->said, &hello);
     meeting->hear = (gcoll_message){.stream = GCOLL_IB_STREAM,
                                     .index = INDEX_HELLO,
@@ -181,19 +167,16 @@ static void say_hello(gcoll_ib_pair *pair) {
 }
 
 void gcoll_ib_meet(gcoll_ib_pair *pair) {
-    gcoll_status status;
-
-    if (pair->state != GCOLL_IB_IDLE) {
+    if (pair->state != GCOLL_IB_IDLE)
         return;
-    }
     pair->state = GCOLL_IB_MEETING;
     pair->ib->meeting_count++;
     pair->meeting = calloc(1, sizeof *pair->meeting);
-    if (pair->meeting == NULL) {
+    if (!pair->meeting) {
         gcoll_ib_out_of_memory(pair);
         return;
     }
-    status = gcoll_ib_queue_create(pair);
+    gcoll_status status = gcoll_ib_queue_create(pair);
     if (status != GCOLL_OK) {
         gcoll_ib_problem(pair->ib, status);
         return;

@@ -1,4 +1,4 @@
-/* transport/ibverbs/options.c - defaults, and what the environment says. */
+/* transport/ibverbs/options.c - completes the caller's options from the environment and by defaults. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,17 +18,13 @@ void gcoll_ibverbs_options_init(gcoll_ibverbs_options *options) {
 /* A number from the environment, if it is there and *value is still `unset`. */
 static gcoll_status read_number(const char *variable, int64_t unset, int64_t *value) {
     const char *text = getenv(variable);
-    char *end;
-    long long found;
-
-    if (*value != unset || text == NULL || text[0] == 0) {
+    if (*value != unset || !text || text[0] == 0)
         return GCOLL_OK;
-    }
     errno = 0;
-    found = strtoll(text, &end, 0);
-    if (errno != 0 || end == text || *end != 0) {
+    char *end;
+    long long found = strtoll(text, &end, 0);
+    if (errno != 0 || end == text || *end != 0)
         return gcoll_error(GCOLL_ERR_INVALID, "%s: '%.40s' is no number", variable, text);
-    }
     *value = found;
     return GCOLL_OK;
 }
@@ -45,39 +41,32 @@ static gcoll_status read_numbers(number numbers[NUMBERS]) {
     for (int i = 0; i < NUMBERS; i++) {
         number *each = &numbers[i];
         gcoll_status status = read_number(each->variable, each->unset, &each->value);
-
-        if (status != GCOLL_OK) {
+        if (status != GCOLL_OK)
             return status;
-        }
-        if (each->value != each->unset && (each->value < each->least || each->value > each->most)) {
+        if (each->value != each->unset && (each->value < each->least || each->value > each->most))
             return gcoll_error(GCOLL_ERR_INVALID, "ibverbs.%s (%s): is %lld; allowed are %lld to %lld",
                                each->field, each->variable, (long long)each->value, (long long)each->least,
                                (long long)each->most);
-        }
     }
     return GCOLL_OK;
 }
 
 static gcoll_status check_mtu(int64_t mtu) {
-    if (mtu != 0 && mtu != 256 && mtu != 512 && mtu != 1024 && mtu != 2048 && mtu != 4096) {
+    if (mtu != 0 && mtu != 256 && mtu != 512 && mtu != 1024 && mtu != 2048 && mtu != 4096)
         return gcoll_error(GCOLL_ERR_INVALID,
                            "ibverbs.mtu (GCOLL_IB_MTU): is %lld; allowed are 256, 512, 1024, 2048, 4096",
                            (long long)mtu);
-    }
     return GCOLL_OK;
 }
 
 gcoll_status gcoll_ib_options_read(const gcoll_ibverbs_options *given, gcoll_ibverbs_options *options) {
     gcoll_ibverbs_options o;
-    gcoll_status status;
-
     gcoll_ibverbs_options_init(&o);
-    if (given != NULL) {
+    if (given)
         o = *given;
-    }
-    if (o.device == NULL) {
+    if (!o.device) {
         o.device = getenv("GCOLL_IB_DEVICE");
-        o.device = o.device != NULL && o.device[0] != 0 ? o.device : NULL;
+        o.device = o.device && o.device[0] != 0 ? o.device : NULL;
     }
     number numbers[NUMBERS] = {
         [PORT] = {"port", "GCOLL_IB_PORT", 0, 0, 255, o.port},
@@ -94,13 +83,11 @@ gcoll_status gcoll_ib_options_read(const gcoll_ibverbs_options *given, gcoll_ibv
         [DEVICE_MEMORY] = {"device_memory", "GCOLL_IB_DEVICE_MEMORY", 0, 0, GCOLL_IB_DEVICE_MEMORY_REQUIRED,
                            o.device_memory},
     };
-    status = read_numbers(numbers);
-    if (status == GCOLL_OK) {
+    gcoll_status status = read_numbers(numbers);
+    if (status == GCOLL_OK)
         status = check_mtu(numbers[MTU].value);
-    }
-    if (status != GCOLL_OK) {
+    if (status != GCOLL_OK)
         return status;
-    }
     o.port = (uint32_t)numbers[PORT].value;
     o.gid_index = (int32_t)numbers[GID_INDEX].value;
     o.mtu = (uint32_t)numbers[MTU].value;

@@ -1,24 +1,23 @@
-/* transport/ibverbs/pair.c - what the endpoint knows of one peer: made when needed, dropped in steps. */
+/* transport/ibverbs/pair.c - the state for one peer: makes it when it is needed, drops it in steps. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/ibverbs/ib.h"
+#include "transport/ibverbs/pair.h"
 
 gcoll_ib_pair *gcoll_ib_pair_of(gcoll_ib *ib, uint32_t rank) {
-    gcoll_ib_pair *pair;
-
-    if (rank >= ib->size || rank == ib->rank) {
+    if (rank >= ib->size || rank == ib->rank)
         return NULL;
-    }
-    pair = ib->pairs[rank];
-    if (pair == NULL) {
+    gcoll_ib_pair *pair = ib->pairs[rank];
+    if (!pair) {
         pair = calloc(1, sizeof *pair);
-        if (pair != NULL) {
+        if (pair) {
             pair->ib = ib;
             pair->rank = rank;
             pair->next_known = ib->known;
             ib->known = pair;
             ib->pairs[rank] = pair;
+        } else {
+            gcoll_ib_problem(ib, gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for messages of rank %u", rank));
         }
     }
     return pair;
@@ -27,7 +26,7 @@ gcoll_ib_pair *gcoll_ib_pair_of(gcoll_ib *ib, uint32_t rank) {
 /* ---- Dropping -------------------------------------------------------------------------------------- */
 
 static void release_message(gcoll_ib_pair *pair, gcoll_message *message) {
-    if (message != NULL && message->region != NULL) {
+    if (message && message->region) {
         gcoll_ib_unregister(pair->ib, message->region);
         message->region = NULL;
     }
@@ -39,20 +38,16 @@ static void release_slot(void *arg, gcoll_slot *slot) {
 
 /* Whether the device may still touch memory of the caller's for this pair. */
 static bool exposes_memory(const gcoll_ib_pair *pair) {
-    for (uint32_t i = 0; i < GCOLL_IB_PIECES; i++) {
-        if (pair->pieces[i].slot != NULL && pair->pieces[i].chunk == GCOLL_IB_CHUNKS) {
+    for (uint32_t i = 0; i < GCOLL_IB_PIECES; i++)
+        if (pair->pieces[i].slot && pair->pieces[i].chunk == GCOLL_IB_CHUNKS)
             return true;
-        }
-    }
     return pair->ib->exposed_count > 0 || pair->writes_posted != pair->writes_finished;
 }
 
 static void drop_sends(gcoll_ib_pair *pair) {
-    for (uint32_t i = 0; i < GCOLL_IB_PIECES; i++) {
-        if (pair->targets[i].used) {
+    for (uint32_t i = 0; i < GCOLL_IB_PIECES; i++)
+        if (pair->targets[i].used)
             release_message(pair, pair->targets[i].message);
-        }
-    }
     for (uint32_t i = 0; i < GCOLL_IB_DEPTH; i++) {
         release_message(pair, pair->sent[i]);
         pair->sent[i] = NULL;
@@ -63,11 +58,10 @@ static void drop_sends(gcoll_ib_pair *pair) {
     memset(pair->targets, 0, sizeof pair->targets);
     pair->write_head = pair->write_count = 0;
     pair->promised = pair->asked = 0;
-    pair->head = pair->tail = NULL;
-    for (gcoll_direct *direct = pair->directs; direct != NULL; direct = direct->next) {
-        release_message(pair, &direct->message);
-    }
-    pair->directs = pair->last_direct = NULL;
+    gcoll_message_queue_clear(&pair->messages);
+    for (gcoll_message *access = pair->accesses.first; access; access = access->next)
+        release_message(pair, access);
+    gcoll_message_queue_clear(&pair->accesses);
     free(pair->control.bytes);
     memset(&pair->control, 0, sizeof pair->control);
 }
@@ -82,9 +76,8 @@ static void forget_pieces(gcoll_ib_pair *pair) {
 }
 
 void gcoll_ib_pair_drop(gcoll_ib_pair *pair) {
-    if (exposes_memory(pair)) {
+    if (exposes_memory(pair))
         gcoll_ib_queue_destroy(pair);
-    }
     drop_sends(pair);
     gcoll_match_visit(&pair->incoming, release_slot, pair);
     gcoll_match_clear(&pair->incoming);
@@ -95,17 +88,14 @@ void gcoll_ib_pair_drop(gcoll_ib_pair *pair) {
 /* A receive that is posted, or a message that is only known of, will never be complete. */
 static void drop_if_hopeless(void *arg, gcoll_slot *slot) {
     gcoll_ib_pair *pair = arg;
-
-    if (slot->message == NULL && (slot->flags & GCOLL_IB_STARTED)) {
+    if (!slot->message && (slot->flags & GCOLL_IB_STARTED))
         return; /* small ones come whole */
-    }
     release_message(pair, slot->message);
     gcoll_match_remove(&pair->incoming, slot);
 }
 
 void gcoll_ib_pair_release(gcoll_ib_pair *pair) {
     bool keeps_queue = pair->verdict == GCOLL_ERR_PROTOCOL || pair->verdict == GCOLL_ERR_MISMATCH;
-
     if (pair->state == GCOLL_IB_DEPARTED) {
         gcoll_ib_queue_destroy(pair);
         drop_sends(pair);
@@ -113,14 +103,13 @@ void gcoll_ib_pair_release(gcoll_ib_pair *pair) {
         forget_pieces(pair);
         return;
     }
-    if (!keeps_queue) { /* else the peer, which did not notice, is to be told why by an abort */
+    if (!keeps_queue) /* else the peer, which did not notice, is to be told why by an abort */
         gcoll_ib_queue_destroy(pair);
-    }
     gcoll_ib_pair_drop(pair);
 }
 
 void gcoll_ib_pair_destroy(gcoll_ib_pair *pair) {
-    if (pair != NULL) {
+    if (pair) {
         gcoll_ib_queue_destroy(pair);
         gcoll_match_clear(&pair->incoming);
         gcoll_match_clear(&pair->outgoing);

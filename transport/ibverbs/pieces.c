@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/ibverbs/ib.h"
+#include "transport/ibverbs/pair.h"
 
 #define RING_ALIGNMENT 4096
 #define ALL_CHUNKS     ((1U << GCOLL_IB_CHUNKS) - 1)
@@ -24,32 +24,29 @@
 /* ---- Receiving ------------------------------------------------------------------------------------- */
 
 void gcoll_ib_leave_list(gcoll_ib_pair *pair, gcoll_slot *slot) {
-    if (slot->flags & GCOLL_IB_IN_UNGRANTED) {
+    if (slot->flags & GCOLL_IB_IN_UNGRANTED)
         gcoll_slot_unlink(&pair->ungranted, slot);
-    } else if (slot->flags & GCOLL_IB_IN_AHEAD) {
+    else if (slot->flags & GCOLL_IB_IN_AHEAD)
         gcoll_slot_unlink(&pair->ahead, slot);
-    } else if (slot->flags & GCOLL_IB_IN_WANTED) {
+    else if (slot->flags & GCOLL_IB_IN_WANTED)
         gcoll_slot_unlink(&pair->wanted, slot);
-    }
     slot->flags &= ~(uint32_t)GCOLL_IB_IN_ANY;
 }
 
 static bool make_ring(gcoll_ib_pair *pair) {
     gcoll_ib *ib = pair->ib;
     size_t bytes = (size_t)GCOLL_IB_CHUNKS * GCOLL_IB_CHUNK_BYTES;
-
-    if (pair->ring == NULL && posix_memalign((void **)&pair->ring, RING_ALIGNMENT, bytes) != 0) {
+    if (!pair->ring && posix_memalign((void **)&pair->ring, RING_ALIGNMENT, bytes) != 0) {
         pair->ring = NULL;
         gcoll_ib_problem(ib, gcoll_error(GCOLL_ERR_NO_MEMORY, "ibverbs: no memory for %zu bytes", bytes));
         return false;
     }
-    if (pair->ring_region == NULL) {
+    if (!pair->ring_region) {
         memset(pair->ring, 0, bytes);
         pair->ring_region = gcoll_ib_register(ib, pair->ring, bytes, GCOLL_IB_GRANTABLE);
     }
-    if (pair->ring_region == NULL) {
+    if (!pair->ring_region)
         gcoll_ib_problem(ib, GCOLL_ERR_NO_MEMORY);
-    }
     return pair->ring_region != NULL;
 }
 
@@ -58,11 +55,9 @@ static bool place_piece(gcoll_ib_pair *pair, const gcoll_message *message, gcoll
                         gcoll_ib_piece *piece) {
     uint64_t left = message->bytes - message->moved;
     uint32_t most = pair->ib->place.message_max;
-
-    if (message->consume != NULL) {
-        if (pair->chunks_used == ALL_CHUNKS || !make_ring(pair)) {
+    if (message->consume) {
+        if (pair->chunks_used == ALL_CHUNKS || !make_ring(pair))
             return false;
-        }
         most = GCOLL_IB_CHUNK_BYTES - GCOLL_IB_CHUNK_BYTES % message->granule;
         piece->chunk = (uint32_t)__builtin_ctz(~pair->chunks_used);
         pair->chunks_used |= 1U << piece->chunk;
@@ -80,10 +75,8 @@ static bool place_piece(gcoll_ib_pair *pair, const gcoll_message *message, gcoll
 
 static uint32_t free_handle(const gcoll_ib_pair *pair) {
     uint32_t handle = 0;
-
-    while (pair->pieces[handle].slot != NULL) {
+    while (pair->pieces[handle].slot)
         handle++;
-    }
     return handle;
 }
 
@@ -98,17 +91,15 @@ static bool grant_piece(gcoll_ib_pair *pair, gcoll_slot *slot) {
                             .total = message->bytes,
                             .handle = handle,
                             .offset = message->moved};
-
-    if (message->consume == NULL && message->region == NULL) {
+    if (!message->consume && !message->region) {
         message->region = gcoll_ib_register(pair->ib, message->data, message->bytes, GCOLL_IB_GRANTABLE);
-        if (message->region == NULL) {
+        if (!message->region) {
             gcoll_ib_problem(pair->ib, GCOLL_ERR_NO_MEMORY);
             return false;
         }
     }
-    if (!place_piece(pair, message, &frame, piece)) {
+    if (!place_piece(pair, message, &frame, piece))
         return false;
-    }
     piece->slot = slot;
     piece->offset = message->moved;
     piece->bytes = (uint32_t)frame.bytes;
@@ -120,18 +111,15 @@ static bool grant_piece(gcoll_ib_pair *pair, gcoll_slot *slot) {
 
 static void grant_list(gcoll_ib_pair *pair, gcoll_slot_list *list, uint32_t most_pieces, int most_chunks) {
     gcoll_slot *slot = list->oldest;
-
-    while (slot != NULL && pair->piece_count < most_pieces) {
+    while (slot && pair->piece_count < most_pieces) {
         gcoll_slot *newer = slot->newer;
         const gcoll_message *message = slot->message;
-
         while (message->moved < message->bytes && pair->piece_count < most_pieces &&
-               (message->consume == NULL || __builtin_popcount(pair->chunks_used) < most_chunks) &&
+               (!message->consume || __builtin_popcount(pair->chunks_used) < most_chunks) &&
                grant_piece(pair, slot)) {
         }
-        if (message->moved == message->bytes) {
+        if (message->moved == message->bytes)
             gcoll_ib_leave_list(pair, slot);
-        }
         slot = newer;
     }
 }
@@ -145,7 +133,6 @@ void gcoll_ib_grant_pieces(gcoll_ib_pair *pair) {
 
 void gcoll_ib_want_pieces(gcoll_ib_pair *pair, gcoll_slot *slot) {
     bool is_certain = (slot->flags & (GCOLL_IB_OFFERED | GCOLL_IB_STARTED)) != 0;
-
     gcoll_ib_leave_list(pair, slot);
     slot->flags |= is_certain ? GCOLL_IB_IN_WANTED : GCOLL_IB_IN_AHEAD;
     gcoll_slot_append(is_certain ? &pair->wanted : &pair->ahead, slot);
@@ -160,9 +147,8 @@ static void consume_chunk(gcoll_ib_pair *pair, const gcoll_message *message, con
 
 void gcoll_ib_on_written(gcoll_ib_pair *pair, uint32_t handle, uint32_t bytes) {
     gcoll_ib_piece *piece = handle < GCOLL_IB_PIECES ? &pair->pieces[handle] : NULL;
-    gcoll_slot *slot = piece != NULL ? piece->slot : NULL;
-
-    if (slot == NULL || piece->bytes != bytes || piece->offset != slot->received) {
+    gcoll_slot *slot = piece ? piece->slot : NULL;
+    if (!slot || piece->bytes != bytes || piece->offset != slot->received) {
         gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a write that was not granted)");
         return;
     }
@@ -170,19 +156,17 @@ void gcoll_ib_on_written(gcoll_ib_pair *pair, uint32_t handle, uint32_t bytes) {
         slot->total = slot->message->bytes;
         gcoll_ib_start(pair, slot, false);
     }
-    if (piece->chunk < GCOLL_IB_CHUNKS) {
+    if (piece->chunk < GCOLL_IB_CHUNKS)
         consume_chunk(pair, slot->message, piece);
-    } else {
+    else
         pair->ib->counters.bytes_written += bytes;
-    }
     slot->received += bytes;
     piece->slot = NULL;
     pair->piece_count--;
-    if (slot->received == slot->total) {
+    if (slot->received == slot->total)
         gcoll_ib_finish_recv(pair, slot);
-    } else if (slot->flags & GCOLL_IB_IN_AHEAD) {
+    else if (slot->flags & GCOLL_IB_IN_AHEAD)
         gcoll_ib_want_pieces(pair, slot);
-    }
     gcoll_ib_grant_pieces(pair);
 }
 
@@ -192,35 +176,31 @@ void gcoll_ib_on_written(gcoll_ib_pair *pair, uint32_t handle, uint32_t bytes) {
 static void write_target(gcoll_ib_pair *pair, gcoll_slot *slot, uint32_t handle) {
     gcoll_ib_target *target = &pair->targets[handle];
     gcoll_message *message = slot->message;
-
-    if (message->region == NULL) {
+    if (!message->region)
         message->region = gcoll_ib_register(pair->ib, message->data, message->bytes, GCOLL_IB_OWN);
-    }
-    if (message->region == NULL) {
+    if (!message->region) {
         gcoll_ib_problem(pair->ib, GCOLL_ERR_NO_MEMORY);
         return;
     }
     target->message = message;
     pair->writes[(pair->write_head + pair->write_count) % GCOLL_IB_PIECES] = handle;
     pair->write_count++;
-    if (target->offset + target->bytes == message->bytes) {
+    if (target->offset + target->bytes == message->bytes)
         gcoll_ib_stop_waiting(pair, slot);
-    }
     gcoll_ib_want_output(pair);
 }
 
 void gcoll_ib_on_piece(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
     gcoll_ib_target *target = &pair->targets[frame->handle];
     gcoll_slot *slot = gcoll_match_find(&pair->outgoing, frame->stream, frame->index);
-
-    if (slot != NULL && slot->message != NULL &&
+    if (slot && slot->message &&
         (slot->message->bytes != frame->total || !gcoll_ib_is_granted(pair->ib, slot->message))) {
         gcoll_ib_offer(pair, slot); /* the receiver shall say what is wrong */
         return;
     }
-    if (slot == NULL) {
+    if (!slot) {
         slot = gcoll_match_add(&pair->outgoing, frame->stream, frame->index);
-        if (slot == NULL) {
+        if (!slot) {
             gcoll_ib_out_of_memory(pair);
             return;
         }
@@ -242,22 +222,18 @@ void gcoll_ib_on_piece(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
                                 .address = frame->address,
                                 .rkey = frame->rkey,
                                 .total = frame->total};
-    if (slot->message != NULL) {
+    if (slot->message)
         write_target(pair, slot, frame->handle);
-    }
 }
 
 /* The handle of the message's piece at `offset`; GCOLL_IB_PIECES if it was not granted. */
 static uint32_t find_target(const gcoll_ib_pair *pair, const gcoll_message *message, uint64_t offset) {
     uint32_t handle = 0;
-
     for (; handle < GCOLL_IB_PIECES; handle++) {
         const gcoll_ib_target *each = &pair->targets[handle];
-
-        if (each->used && each->message == NULL && each->stream == message->stream &&
-            each->index == message->index && each->offset == offset) {
+        if (each->used && !each->message && each->stream == message->stream &&
+            each->index == message->index && each->offset == offset)
             break;
-        }
     }
     return handle;
 }
@@ -266,28 +242,21 @@ void gcoll_ib_take_targets(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message 
     uint64_t granted = slot->received;
     uint64_t offset = 0;
     bool fits = true;
-
     slot->flags &= ~(uint32_t)GCOLL_IB_PIECES_WAIT;
-    if (message->open != NULL) {
+    if (message->open)
         gcoll_ib_offer(pair, slot);
-    }
     while (offset < granted) { /* the last one may end the slot */
         uint32_t handle = find_target(pair, message, offset);
-        gcoll_ib_target *target;
-
-        if (handle == GCOLL_IB_PIECES) {
+        if (handle == GCOLL_IB_PIECES)
             return;
-        }
-        target = &pair->targets[handle];
+        gcoll_ib_target *target = &pair->targets[handle];
         offset += target->bytes;
         fits = target->total == message->bytes;
-        if (fits) {
+        if (fits)
             write_target(pair, slot, handle);
-        } else {
+        else
             target->used = false;
-        }
     }
-    if (!fits) {
+    if (!fits)
         gcoll_ib_offer(pair, slot);
-    }
 }

@@ -8,7 +8,7 @@
 #include <sched.h>
 #include <time.h>
 
-#include "transport/ibverbs/ib.h"
+#include "transport/ibverbs/pair.h"
 #include "transport/tcp/side.h"
 
 #define NS_PER_US INT64_C(1000)
@@ -20,7 +20,7 @@
 #define DOUBT_SLEEP_US INT64_C(10000)
 
 static bool is_time_to_look(gcoll_ib *ib) {
-    return ib->meeting_count > 0 || ib->doubt_count > 0 || ib->known == NULL || ++ib->polls >= POLLS_PER_LOOK;
+    return ib->meeting_count > 0 || ib->doubt_count > 0 || !ib->known || ++ib->polls >= POLLS_PER_LOOK;
 }
 
 static void poll_once(gcoll_ib *ib) {
@@ -33,26 +33,23 @@ static void poll_once(gcoll_ib *ib) {
         gcoll_ib_disarm(ib);
         gcoll_ib_report(ib);
     }
-    if (ib->outputs != NULL) {
+    if (ib->outputs) {
         gcoll_ib_flush_all(ib);
         gcoll_ib_report(ib);
     }
 }
 
 bool gcoll_ib_arm(gcoll_ib *ib) {
-    if (!ib->armed) {
+    if (!ib->armed)
         ib->armed = ibv_req_notify_cq(ib->cq, 0) == 0;
-    }
     return ib->armed;
 }
 
 void gcoll_ib_disarm(gcoll_ib *ib) {
+    if (!gcoll_tcp_was_watched(ib->side))
+        return;
     struct ibv_cq *cq;
     void *arg;
-
-    if (!gcoll_tcp_was_watched(ib->side)) {
-        return;
-    }
     while (ib->verbs.get_cq_event(ib->channel, &cq, &arg) == 0) {
         ib->verbs.ack_cq_events(cq, 1);
         ib->armed = false;
@@ -64,12 +61,10 @@ static void sleep_once(gcoll_ib *ib, int64_t left_us) {
     gcoll_ib_arm(ib);
     gcoll_ib_poll(ib);
     gcoll_ib_report(ib);
-    if (ib->moved || ib->busy || ib->problem != GCOLL_OK) {
+    if (ib->moved || ib->busy || ib->problem != GCOLL_OK)
         return;
-    }
-    if (ib->doubt_count > 0 && left_us > DOUBT_SLEEP_US) {
+    if (ib->doubt_count > 0 && left_us > DOUBT_SLEEP_US)
         left_us = DOUBT_SLEEP_US;
-    }
     ib->counters.sleeps++;
     gcoll_ib_side_look(ib, left_us);
     gcoll_ib_disarm(ib);
@@ -81,7 +76,6 @@ static void sleep_once(gcoll_ib *ib, int64_t left_us) {
 
 static void pause_once(gcoll_ib *ib, gcoll_patience_step step, int64_t now) {
     const struct timespec shortest = {.tv_sec = 0, .tv_nsec = 1};
-
     if (step == GCOLL_PATIENCE_YIELD) {
         sched_yield();
         gcoll_patience_yielded(&ib->patience, gcoll_now_ns() - now);
@@ -95,20 +89,16 @@ static void wait_for_report(gcoll_ib *ib, int64_t wait_us) {
     int64_t begun = gcoll_now_ns();
     int64_t idle_since = begun;
     int64_t now = begun;
-
     gcoll_patience_begin(&ib->patience);
     while (!ib->moved && ib->problem == GCOLL_OK && !gcoll_tcp_was_woken(ib->side)) {
         int64_t left_us = wait_us - (now - begun) / NS_PER_US;
         gcoll_patience_step step = GCOLL_PATIENCE_POLL;
-
-        if (left_us <= 0) {
+        if (left_us <= 0)
             return;
-        }
-        if (ib->busy) {
+        if (ib->busy)
             idle_since = now;
-        } else {
+        else
             step = gcoll_patience_next(&ib->patience, now - idle_since);
-        }
         if (step == GCOLL_PATIENCE_SLEEP) {
             sleep_once(ib, left_us);
         } else {
@@ -121,7 +111,6 @@ static void wait_for_report(gcoll_ib *ib, int64_t wait_us) {
 
 gcoll_status gcoll_ib_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved) {
     gcoll_ib *ib = gcoll_ib_of(endpoint);
-
     ib->moved = false;
     ib->polls += wait_us > 0 ? 0 : POLLS_PER_CALL;
     poll_once(ib);

@@ -1,12 +1,12 @@
 /*
- * transport/ibverbs/recv.c - which receive a small message belongs to, and what the peer is granted.
+ * transport/ibverbs/recv.c - matches small messages to receives, and grants sends to the peer.
  *
  * As in transport/tcp/flow.c, frame for frame. A small message that a receive waits for is copied from its
  * slot to its place; any other is kept until one is posted, within the pool.
  */
 #include <string.h>
 
-#include "transport/ibverbs/ib.h"
+#include "transport/ibverbs/pair.h"
 
 static uint64_t cost(uint64_t bytes) {
     return bytes + GCOLL_IB_OVERHEAD_BYTES;
@@ -21,7 +21,7 @@ static bool is_crowded(const gcoll_ib_pair *pair) {
 }
 
 void gcoll_ib_out_of_memory(gcoll_ib_pair *pair) {
-    gcoll_ib_fail(pair, GCOLL_ERR_NO_MEMORY, "cannot be served: no memory");
+    gcoll_ib_fail(pair, GCOLL_ERR_NO_MEMORY, "no memory for messages of rank %u", pair->rank);
 }
 
 void gcoll_ib_mismatch(gcoll_ib_pair *pair, uint64_t sent, uint64_t expected) {
@@ -48,7 +48,6 @@ static bool wants_grant(const gcoll_ib_pair *pair, const gcoll_slot *slot) {
 static void grant(gcoll_ib_pair *pair, gcoll_slot *slot) {
     gcoll_ib_frame frame = {
         .kind = GCOLL_IB_GRANT, .stream = slot->stream, .index = slot->index, .total = slot->message->bytes};
-
     if (pair->granted == GCOLL_IB_PROMISES_MAX) {
         pair->starved = true;
         return;
@@ -61,13 +60,10 @@ static void grant(gcoll_ib_pair *pair, gcoll_slot *slot) {
 
 static void grant_those_who_want(gcoll_ib_pair *pair) {
     gcoll_slot *slot = pair->ungranted.oldest;
-
-    while (slot != NULL) {
+    while (slot) {
         gcoll_slot *newer = slot->newer;
-
-        if (wants_grant(pair, slot)) {
+        if (wants_grant(pair, slot))
             grant(pair, slot);
-        }
         slot = newer;
     }
 }
@@ -80,41 +76,37 @@ static void await(gcoll_ib_pair *pair, gcoll_slot *slot) {
     }
     slot->flags |= GCOLL_IB_IN_UNGRANTED;
     gcoll_slot_append(&pair->ungranted, slot);
-    if (wants_grant(pair, slot)) {
+    if (wants_grant(pair, slot))
         grant(pair, slot);
-    }
 }
 
 /* ---- Posting --------------------------------------------------------------------------------------- */
 
 static void hand_over(const gcoll_message *message, const uint8_t *bytes) {
-    if (message->bytes == 0) {
+    if (message->bytes == 0)
         return;
-    }
-    if (message->consume != NULL) {
+    if (message->consume)
         message->consume(message->consume_arg, 0, bytes, message->bytes);
-    } else {
+    else
         memcpy(message->data, bytes, (size_t)message->bytes);
-    }
 }
 
 void gcoll_ib_finish_recv(gcoll_ib_pair *pair, gcoll_slot *slot) {
     gcoll_message *message = slot->message;
-
     if (slot->flags & GCOLL_IB_USES_POOL) {
         pair->owed += cost(slot->total);
-        if (pair->owed >= gcoll_ib_credit_step(pair)) {
+        if (pair->owed >= gcoll_ib_credit_step(pair))
             gcoll_ib_want_output(pair);
-        }
     }
     gcoll_ib_unregister(pair->ib, message->region);
     message->region = NULL;
+    message->opened = (slot->flags & GCOLL_IB_HAS_OPEN) != 0;
     gcoll_match_remove(&pair->incoming, slot);
     gcoll_ib_complete(pair->ib, message);
 }
 
 static void post_to_known(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *message) {
-    if (slot->message != NULL) {
+    if (slot->message) {
         gcoll_ib_fail(pair, GCOLL_ERR_INTERNAL, "was asked twice for message (%llu, %u)",
                       (unsigned long long)message->stream, message->index);
         return;
@@ -130,7 +122,7 @@ static void post_to_known(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *
     slot->message = message;
     if (slot->flags & GCOLL_IB_STARTED) { /* small, and complete */
         hand_over(message, slot->held);
-        pair->ib->counters.bytes_copied += message->consume == NULL ? message->bytes : 0;
+        pair->ib->counters.bytes_copied += message->consume ? 0 : message->bytes;
         gcoll_slot_let_go(slot);
         pair->held -= slot->total;
         gcoll_ib_finish_recv(pair, slot);
@@ -142,29 +134,25 @@ static void post_to_known(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *
 void gcoll_ib_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
     gcoll_ib *ib = gcoll_ib_of(endpoint);
     gcoll_ib_pair *pair = ib->leaving ? NULL : gcoll_ib_pair_of(ib, peer);
-    gcoll_slot *slot;
-
-    if (pair == NULL || pair->state == GCOLL_IB_FAILED) {
+    if (!pair || pair->state == GCOLL_IB_FAILED)
         return;
-    }
     message->moved = 0;
     message->flags = 0;
     message->region = NULL;
-    if (message->consume != NULL && (message->granule == 0 || message->granule > GCOLL_GRANULE_MAX)) {
+    if (message->consume && (message->granule == 0 || message->granule > GCOLL_GRANULE_MAX)) {
         gcoll_ib_fail(pair, GCOLL_ERR_INTERNAL, "was asked for elements of %u bytes", message->granule);
         return;
     }
-    slot = gcoll_match_find(&pair->incoming, message->stream, message->index);
-    if (slot != NULL) {
+    gcoll_slot *slot = gcoll_match_find(&pair->incoming, message->stream, message->index);
+    if (slot) {
         post_to_known(pair, slot, message);
         return;
     }
-    if (pair->state == GCOLL_IB_DEPARTED) {
+    if (pair->state == GCOLL_IB_DEPARTED)
         return;
-    }
     gcoll_ib_meet(pair);
     slot = gcoll_match_add(&pair->incoming, message->stream, message->index);
-    if (slot == NULL) {
+    if (!slot) {
         gcoll_ib_out_of_memory(pair);
         return;
     }
@@ -175,75 +163,85 @@ void gcoll_ib_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *
 bool gcoll_ib_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index) {
     gcoll_ib *ib = gcoll_ib_of(endpoint);
     const gcoll_ib_pair *pair = peer < ib->size ? ib->pairs[peer] : NULL;
-    const gcoll_slot *slot = pair != NULL ? gcoll_match_find(&pair->incoming, stream, index) : NULL;
-    bool found = slot != NULL && slot->message == NULL;
-
-    if (!found) {
+    const gcoll_slot *slot = pair ? gcoll_match_find(&pair->incoming, stream, index) : NULL;
+    bool found = slot && !slot->message;
+    if (!found)
         ib->curious = true;
-    }
     return found;
+}
+
+/* A grant cannot be taken back: the peer may be sending on it, or its device writing into the memory. */
+bool gcoll_ib_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
+    gcoll_ib *ib = gcoll_ib_of(endpoint);
+    gcoll_ib_pair *pair = ib->pairs[peer];
+    gcoll_slot *slot = pair ? gcoll_match_find(&pair->incoming, message->stream, message->index) : NULL;
+    if (!slot || slot->message != message)
+        return !gcoll_message_is_queued(&ib->completed,
+                                        message); /* else it was forgotten with all of a peer that left */
+    if ((slot->flags & (GCOLL_IB_STARTED | GCOLL_IB_GRANTED | GCOLL_IB_OFFERED)) || message->moved > 0)
+        return false;
+    gcoll_ib_leave_list(pair, slot);
+    gcoll_ib_unregister(ib, message->region);
+    message->region = NULL;
+    gcoll_match_remove(&pair->incoming, slot);
+    return true;
 }
 
 /* ---- What comes ------------------------------------------------------------------------------------ */
 
 /* Something came that no receive waits for. */
 static void notice(gcoll_ib_pair *pair, const gcoll_slot *slot) {
-    if (slot->message == NULL && pair->ib->curious) {
+    if (!slot->message && pair->ib->curious)
         pair->ib->moved = true;
-    }
 }
 
 void gcoll_ib_on_offer(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
     gcoll_slot *slot = gcoll_match_find(&pair->incoming, frame->stream, frame->index);
-
     if (pair->offered == GCOLL_IB_PROMISES_MAX ||
-        (slot != NULL && (slot->flags & (GCOLL_IB_STARTED | GCOLL_IB_OFFERED)))) {
+        (slot && (slot->flags & (GCOLL_IB_STARTED | GCOLL_IB_OFFERED)))) {
         gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)",
-                      slot != NULL ? "an offer of a message that has come" : "too many offers");
+                      slot ? "an offer of a message that has come" : "too many offers");
         return;
     }
-    if (slot != NULL && slot->message->bytes != frame->total) {
+    if (slot && slot->message->bytes != frame->total) {
         gcoll_ib_mismatch(pair, frame->total, slot->message->bytes);
         return;
     }
-    if (slot == NULL) {
+    if (!slot) {
         slot = gcoll_match_add(&pair->incoming, frame->stream, frame->index);
-        if (slot == NULL) {
+        if (!slot) {
             gcoll_ib_out_of_memory(pair);
             return;
         }
     }
     slot->total = frame->total;
-    slot->flags |= GCOLL_IB_OFFERED;
+    slot->flags |= GCOLL_IB_OFFERED | (frame->flags & GCOLL_IB_OPEN ? GCOLL_IB_HAS_OPEN : 0U);
     notice(pair, slot);
     pair->offered++;
-    if (slot->flags & GCOLL_IB_IN_UNGRANTED) {
+    if (slot->flags & GCOLL_IB_IN_UNGRANTED)
         grant(pair, slot);
-    } else if (slot->flags & GCOLL_IB_IN_AHEAD) {
+    else if (slot->flags & GCOLL_IB_IN_AHEAD)
         gcoll_ib_want_pieces(pair, slot);
-    }
 }
 
 /* Whether the peer may send this small message now. */
 static bool may_start(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const gcoll_slot *slot) {
     const gcoll_ib *ib = pair->ib;
-    bool mismatches = slot != NULL && slot->message != NULL && slot->message->bytes != frame->total;
+    bool mismatches = slot && slot->message && slot->message->bytes != frame->total;
     const char *wrong = NULL;
-
-    if (slot != NULL && (slot->flags & GCOLL_IB_STARTED)) {
+    if (slot && (slot->flags & GCOLL_IB_STARTED))
         wrong = "a message twice";
-    } else if (!(frame->flags & GCOLL_IB_CREDITED)) {
-        wrong = slot == NULL || !(slot->flags & GCOLL_IB_GRANTED) ? "a message that was not granted" : NULL;
-    } else if (mismatches) {
+    else if (!(frame->flags & GCOLL_IB_CREDITED))
+        wrong = !slot || !(slot->flags & GCOLL_IB_GRANTED) ? "a message that was not granted" : NULL;
+    else if (mismatches)
         wrong = NULL; /* the better diagnosis */
-    } else if (frame->total > ib->eager_bytes) {
+    else if (frame->total > ib->eager_bytes)
         wrong = "a message too large for credit";
-    } else if (cost(frame->total) > ib->pool_bytes - pair->used) {
+    else if (cost(frame->total) > ib->pool_bytes - pair->used)
         wrong = "more messages than it had credit for";
-    } else if (slot != NULL && (slot->flags & GCOLL_IB_OFFERED) && slot->total != frame->total) {
+    else if (slot && (slot->flags & GCOLL_IB_OFFERED) && slot->total != frame->total)
         wrong = "a message of another size than offered";
-    }
-    if (wrong != NULL) {
+    if (wrong) {
         gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)", wrong);
         return false;
     }
@@ -251,7 +249,7 @@ static bool may_start(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const gc
         gcoll_ib_mismatch(pair, frame->total, slot->message->bytes);
         return false;
     }
-    if (slot != NULL && slot->message != NULL && is_large(pair, slot->message)) {
+    if (slot && slot->message && is_large(pair, slot->message)) {
         mismatch_of_ways(pair);
         return false;
     }
@@ -260,23 +258,19 @@ static bool may_start(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const gc
 
 void gcoll_ib_start(gcoll_ib_pair *pair, gcoll_slot *slot, bool on_credit) {
     bool was_crowded = is_crowded(pair);
-
-    if (slot->flags & GCOLL_IB_OFFERED) {
+    if (slot->flags & GCOLL_IB_OFFERED)
         pair->offered--;
-    }
     if (slot->flags & GCOLL_IB_GRANTED) {
         pair->granted--;
         if (on_credit) {
             gcoll_ib_frame frame = {.kind = GCOLL_IB_REVOKE, .stream = slot->stream, .index = slot->index};
-
             gcoll_ib_append_control(pair, &frame, NULL);
         }
     }
-    slot->flags &= GCOLL_IB_IN_ANY;
+    slot->flags &= GCOLL_IB_IN_ANY | GCOLL_IB_HAS_OPEN;
     slot->flags |= GCOLL_IB_STARTED | (on_credit ? GCOLL_IB_USES_POOL : 0);
-    if (on_credit) {
+    if (on_credit)
         pair->used += cost(slot->total);
-    }
     if ((is_crowded(pair) && !was_crowded) || (pair->starved && pair->granted <= GCOLL_IB_PROMISES_MAX / 2)) {
         pair->starved = false;
         grant_those_who_want(pair);
@@ -285,28 +279,26 @@ void gcoll_ib_start(gcoll_ib_pair *pair, gcoll_slot *slot, bool on_credit) {
 
 void gcoll_ib_on_data(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *payload) {
     gcoll_slot *slot = gcoll_match_find(&pair->incoming, frame->stream, frame->index);
-
-    if (!may_start(pair, frame, slot)) {
+    if (!may_start(pair, frame, slot))
         return;
-    }
-    if (slot == NULL) {
+    if (!slot)
         slot = gcoll_match_add(&pair->incoming, frame->stream, frame->index);
-    }
-    if (slot == NULL || (slot->message == NULL && !gcoll_slot_hold(slot, frame->total))) {
+    if (!slot || (!slot->message && !gcoll_slot_hold(slot, frame->total))) {
         gcoll_ib_out_of_memory(pair);
         return;
     }
     slot->total = slot->received = frame->total;
+    slot->flags |= frame->flags & GCOLL_IB_OPEN ? GCOLL_IB_HAS_OPEN : 0U;
     gcoll_ib_leave_list(pair, slot);
     gcoll_ib_start(pair, slot, (frame->flags & GCOLL_IB_CREDITED) != 0);
     notice(pair, slot);
-    if (slot->message == NULL) {
+    if (!slot->message) {
         memcpy(slot->held, payload, (size_t)frame->total);
         pair->held += frame->total;
         pair->ib->counters.bytes_copied += frame->total;
         return;
     }
     hand_over(slot->message, payload);
-    pair->ib->counters.bytes_copied += slot->message->consume == NULL ? frame->total : 0;
+    pair->ib->counters.bytes_copied += slot->message->consume ? 0 : frame->total;
     gcoll_ib_finish_recv(pair, slot);
 }

@@ -1,11 +1,11 @@
 /*
- * transport/ibverbs/send.c - when a message may go.
+ * transport/ibverbs/send.c - decides when a message may be sent.
  *
  * As in transport/tcp/flow.c: small messages go on the pool's credit, or by a grant; large ones wait until
  * the receiver has granted memory for them (pieces.c). What waits and is large, opens an operation or is
  * announced says so by an offer.
  */
-#include "transport/ibverbs/ib.h"
+#include "transport/ibverbs/pair.h"
 
 static uint64_t cost(uint64_t bytes) {
     return bytes + GCOLL_IB_OVERHEAD_BYTES;
@@ -28,26 +28,35 @@ static void send_on_credit(gcoll_ib_pair *pair, gcoll_message *message) {
 
 gcoll_message *gcoll_ib_stop_waiting(gcoll_ib_pair *pair, gcoll_slot *slot) {
     gcoll_message *message = slot->message;
-
-    if (slot->flags & GCOLL_IB_LISTED) {
+    if (slot->flags & GCOLL_IB_LISTED)
         gcoll_slot_unlink(&pair->waiting, slot);
-    }
-    if (slot->flags & GCOLL_IB_ASKED) {
+    if (slot->flags & GCOLL_IB_ASKED)
         message->flags |= GCOLL_IB_FOLLOWS;
-    }
     gcoll_match_remove(&pair->outgoing, slot);
     return message;
+}
+
+/* The fingerprint of a message that may not be offered goes in a frame of its own, so that it stays ahead of
+ * later messages of its stream. A large message has no other place for it. */
+static void open_by_credit(gcoll_ib_pair *pair, gcoll_message *message) {
+    gcoll_ib_frame frame = {.kind = GCOLL_IB_CREDIT, .flags = GCOLL_IB_OPEN, .stream = message->stream};
+    if (message->open && !(message->flags & GCOLL_IB_OPENED)) {
+        gcoll_ib_append_control(pair, &frame, message->open);
+        message->flags |= is_large(pair, message) ? GCOLL_IB_OPENED : 0U;
+    }
 }
 
 void gcoll_ib_offer(gcoll_ib_pair *pair, gcoll_slot *slot) {
     gcoll_message *message = slot->message;
     gcoll_ib_frame frame = {
         .kind = GCOLL_IB_OFFER, .stream = message->stream, .index = message->index, .total = message->bytes};
-
-    if (pair->asked == GCOLL_IB_PROMISES_MAX || (slot->flags & GCOLL_IB_ASKED)) {
+    if (slot->flags & GCOLL_IB_ASKED)
+        return;
+    if (pair->asked == GCOLL_IB_PROMISES_MAX) {
+        open_by_credit(pair, message);
         return;
     }
-    if (message->open != NULL && !(message->flags & GCOLL_IB_OPENED)) {
+    if (message->open && !(message->flags & GCOLL_IB_OPENED)) {
         frame.flags = GCOLL_IB_OPEN;
         message->flags |= GCOLL_IB_OPENED;
     }
@@ -57,14 +66,13 @@ void gcoll_ib_offer(gcoll_ib_pair *pair, gcoll_slot *slot) {
 }
 
 static bool is_told_of(const gcoll_message *message) {
-    return message->open != NULL || message->announced;
+    return message->open || message->announced;
 }
 
 static void wait_for_permission(gcoll_ib_pair *pair, gcoll_message *message) {
     gcoll_slot *slot = gcoll_match_add(&pair->outgoing, message->stream, message->index);
     bool is_connected = pair->state == GCOLL_IB_CONNECTED;
-
-    if (slot == NULL) {
+    if (!slot) {
         gcoll_ib_out_of_memory(pair);
         return;
     }
@@ -73,9 +81,8 @@ static void wait_for_permission(gcoll_ib_pair *pair, gcoll_message *message) {
         slot->flags = GCOLL_IB_LISTED;
         gcoll_slot_append(&pair->waiting, slot);
     }
-    if (is_connected && (is_large(pair, message) || is_told_of(message))) {
+    if (is_connected && (is_large(pair, message) || is_told_of(message)))
         gcoll_ib_offer(pair, slot);
-    }
 }
 
 /* The slot was made by a grant. */
@@ -87,51 +94,43 @@ static void send_promised(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *
     }
     gcoll_match_remove(&pair->outgoing, slot);
     pair->promised--;
-    if (is_large(pair, message)) { /* the receiver expects another size: it learns of it by the offer */
+    if (is_large(pair, message)) /* the receiver expects another size: it learns of it by the offer */
         wait_for_permission(pair, message);
-    } else {
+    else
         gcoll_ib_enqueue(pair, message);
-    }
 }
 
 void gcoll_ib_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
     gcoll_ib *ib = gcoll_ib_of(endpoint);
     gcoll_ib_pair *pair = ib->leaving ? NULL : gcoll_ib_pair_of(ib, peer);
-    gcoll_slot *slot;
-
-    if (pair == NULL || pair->state >= GCOLL_IB_DEPARTED) {
+    if (!pair || pair->state >= GCOLL_IB_DEPARTED)
         return;
-    }
     gcoll_ib_meet(pair);
     message->moved = 0;
     message->flags = 0;
     message->region = NULL;
-    slot = gcoll_match_find(&pair->outgoing, message->stream, message->index);
-    if (slot != NULL && slot->message != NULL) {
+    gcoll_slot *slot = gcoll_match_find(&pair->outgoing, message->stream, message->index);
+    if (slot && slot->message)
         gcoll_ib_fail(pair, GCOLL_ERR_INTERNAL, "was sent two messages (%llu, %u)",
                       (unsigned long long)message->stream, message->index);
-    } else if (slot != NULL) {
+    else if (slot)
         send_promised(pair, slot, message);
-    } else if (pair->waiting.oldest == NULL && has_credit(pair, message)) {
+    else if (!pair->waiting.oldest && has_credit(pair, message))
         send_on_credit(pair, message);
-    } else {
+    else
         wait_for_permission(pair, message);
-    }
 }
 
 /* Sends small messages in the order of posting while there is credit. */
 static void send_waiting(gcoll_ib_pair *pair) {
-    while (pair->waiting.oldest != NULL && has_credit(pair, pair->waiting.oldest->message)) {
+    while (pair->waiting.oldest && has_credit(pair, pair->waiting.oldest->message))
         send_on_credit(pair, gcoll_ib_stop_waiting(pair, pair->waiting.oldest));
-    }
 }
 
 void gcoll_ib_send_start(gcoll_ib_pair *pair) {
     gcoll_slot *slot = pair->waiting.oldest;
-
-    while (slot != NULL) {
+    while (slot) {
         gcoll_slot *newer = slot->newer;
-
         if (is_large(pair, slot->message)) {
             gcoll_slot_unlink(&pair->waiting, slot);
             slot->flags &= ~(uint32_t)GCOLL_IB_LISTED;
@@ -140,11 +139,9 @@ void gcoll_ib_send_start(gcoll_ib_pair *pair) {
         slot = newer;
     }
     send_waiting(pair);
-    for (slot = pair->waiting.oldest; slot != NULL; slot = slot->newer) {
-        if (is_told_of(slot->message)) {
+    for (slot = pair->waiting.oldest; slot; slot = slot->newer)
+        if (is_told_of(slot->message))
             gcoll_ib_offer(pair, slot);
-        }
-    }
 }
 
 void gcoll_ib_on_credit(gcoll_ib_pair *pair, uint32_t credit) {
@@ -159,22 +156,20 @@ void gcoll_ib_on_credit(gcoll_ib_pair *pair, uint32_t credit) {
 
 void gcoll_ib_on_grant(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
     gcoll_slot *slot = gcoll_match_find(&pair->outgoing, frame->stream, frame->index);
-
-    if (slot != NULL && slot->message != NULL) {
-        if (is_large(pair, slot->message)) {
+    if (slot && slot->message) {
+        if (is_large(pair, slot->message))
             return; /* has been offered: the receiver will see that it expects another size */
-        }
         gcoll_ib_enqueue(pair, gcoll_ib_stop_waiting(pair, slot));
         send_waiting(pair); /* it may have been the one that held up others */
         return;
     }
-    if (slot != NULL || pair->promised == GCOLL_IB_PROMISES_MAX) {
+    if (slot || pair->promised == GCOLL_IB_PROMISES_MAX) {
         gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)",
-                      slot != NULL ? "a grant twice" : "too many grants");
+                      slot ? "a grant twice" : "too many grants");
         return;
     }
     slot = gcoll_match_add(&pair->outgoing, frame->stream, frame->index);
-    if (slot == NULL) {
+    if (!slot) {
         gcoll_ib_out_of_memory(pair);
         return;
     }
@@ -184,8 +179,7 @@ void gcoll_ib_on_grant(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
 
 void gcoll_ib_on_revoke(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
     gcoll_slot *slot = gcoll_match_find(&pair->outgoing, frame->stream, frame->index);
-
-    if (slot == NULL || slot->message != NULL || !(slot->flags & GCOLL_IB_PROMISED)) {
+    if (!slot || slot->message || !(slot->flags & GCOLL_IB_PROMISED)) {
         gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a revoke without a grant)");
         return;
     }

@@ -1,4 +1,4 @@
-/* transport/ibverbs/verbs.c - opening libibverbs. */
+/* transport/ibverbs/verbs.c - opens libibverbs and finds its functions. */
 #include "transport/ibverbs/verbs.h"
 
 #include <dlfcn.h>
@@ -49,15 +49,12 @@ static const entry entries[] = {
 
 gcoll_status gcoll_verbs_load(gcoll_verbs *verbs) {
     void *library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-
-    if (library == NULL) {
+    if (!library)
         return gcoll_error(GCOLL_ERR_UNSUPPORTED, "ibverbs: the library of rdma-core cannot be loaded: %s",
                            dlerror());
-    }
     for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
         void *found = dlsym(library, entries[i].name);
-
-        if (found == NULL && entries[i].is_needed) {
+        if (!found && entries[i].is_needed) {
             dlclose(library);
             return gcoll_error(GCOLL_ERR_UNSUPPORTED, "ibverbs: %s has no function %s", library_name,
                                entries[i].name);
@@ -71,10 +68,8 @@ gcoll_status gcoll_verbs_load(gcoll_verbs *verbs) {
 int gcoll_verbs_query_port(const gcoll_verbs *verbs, struct ibv_context *context, uint8_t port,
                            struct ibv_port_attr *attributes) {
     struct verbs_context *extended = verbs_get_ctx_op(context, query_port);
-
     memset(attributes, 0, sizeof *attributes);
-    if (extended != NULL) {
+    if (extended)
         return extended->query_port(context, port, attributes, sizeof *attributes);
-    }
     return verbs->query_port(context, port, (struct _compat_ibv_port_attr *)(void *)attributes);
 }

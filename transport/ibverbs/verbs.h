@@ -1,5 +1,5 @@
 /*
- * transport/ibverbs/verbs.h - libibverbs, found when it is asked for.
+ * transport/ibverbs/verbs.h - the functions of libibverbs, which is opened at run time.
  *
  * The headers are needed to compile; the library is opened at run time, so that a program runs where it is
  * not installed. What the headers define inline (posting, polling, arming) goes through the device's own

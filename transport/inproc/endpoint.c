@@ -21,48 +21,56 @@
 static gcoll_status inproc_open(const gcoll_endpoint_options *options, const gcoll_events *events,
                                 gcoll_endpoint **endpoint) {
     gcoll_hub *hub = options->hub;
-    gcoll_status status;
     if (!hub)
-        return gcoll_error(GCOLL_ERR_INVALID, "hub is NULL; transport \"inproc\" needs one");
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.hub: is NULL; transport \"inproc\" needs the hub of its ranks");
     if (options->size != hub->size)
-        return gcoll_error(GCOLL_ERR_INVALID, "size is %u, but the hub was made for %u ranks", options->size,
-                           hub->size);
+        return gcoll_error(GCOLL_ERR_INVALID, "options.size: is %u, but options.hub was made for %u ranks",
+                           options->size, hub->size);
     if (options->rank >= hub->size)
         return gcoll_error(GCOLL_ERR_INVALID, "rank is %u; allowed are 0 to %u", options->rank,
                            hub->size - 1);
     gcoll_endpoint *made = calloc(1, sizeof *made);
     uint8_t *peers = calloc(hub->size, sizeof *peers);
-    if (!made || !peers) {
+    uint64_t *heard = calloc(hub->size, sizeof *heard);
+    gcoll_status status;
+    if (!made || !peers || !heard) {
         status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an endpoint to %u ranks", hub->size);
         goto failed;
     }
-    status = gcoll_room_attach(hub, options->group, options->rank, &made->room);
+    status = gcoll_inproc_room_attach(hub, options->group, options->rank, &made->room);
     if (status)
         goto failed;
     made->seat = &made->room->seats[options->rank];
     made->rank = options->rank;
     made->events = *events;
     made->peers = peers;
+    made->heard = heard;
+    made->answer.news_of = UINT32_MAX;
     made->spin_us = options->spin_us;
+    made->crc = options->checksum ? gcoll_crc32c_find() : NULL;
     made->random = hub->seed ^ (((uint64_t)made->room->number << 32) | options->rank);
     made->again = true;
     *endpoint = made;
     return GCOLL_OK;
 
 failed:
+    free(heard);
     free(peers);
     free(made);
     return status;
 }
 
-/* Names hub and rank, so that an address of another hub or process is told apart. */
-static void write_address(const gcoll_hub *hub, uint32_t rank, char text[64]) {
-    snprintf(text, 64, "inproc:%ld:%" PRIxPTR ":%" PRIu32, (long)getpid(), (uintptr_t)hub, rank);
+/* Names hub and rank, so that an address of another hub or process is told apart, and whether copies are
+ * checked. */
+static void write_address(const gcoll_hub *hub, uint32_t rank, bool checksum, char text[64]) {
+    snprintf(text, 64, "inproc:%ld:%" PRIxPTR ":%" PRIu32 "%s", (long)getpid(), (uintptr_t)hub, rank,
+             checksum ? ":crc32c" : "");
 }
 
 static gcoll_status inproc_address(gcoll_endpoint *endpoint, char *text, size_t bytes) {
     char address[64];
-    write_address(endpoint->room->hub, endpoint->rank, address);
+    write_address(endpoint->room->hub, endpoint->rank, endpoint->crc != NULL, address);
     if (strlen(address) >= bytes)
         return gcoll_error(GCOLL_ERR_INVALID, "an address of %zu bytes does not fit into %zu",
                            strlen(address) + 1, bytes);
@@ -71,40 +79,45 @@ static gcoll_status inproc_address(gcoll_endpoint *endpoint, char *text, size_t 
 }
 
 /* What a rank that connects to this seat learns at once. The seat's lock is held. */
-static uint32_t greeting(const gcoll_seat *seat) {
-    uint32_t signs = seat->noted ? GCOLL_SIGN_ABORTED : 0;
-    if (seat->state == GCOLL_SEAT_DEAD)
-        return GCOLL_SIGN_REFUSED;
-    if (seat->state == GCOLL_SEAT_CLOSED)
-        signs |= GCOLL_SIGN_DEPARTED;
+static uint32_t greeting(const gcoll_inproc_seat *seat) {
+    uint32_t signs = seat->noted ? GCOLL_INPROC_SIGN_ABORTED : 0;
+    if (seat->state == GCOLL_INPROC_SEAT_DEAD)
+        return GCOLL_INPROC_SIGN_REFUSED;
+    if (seat->state == GCOLL_INPROC_SEAT_CLOSED)
+        signs |= GCOLL_INPROC_SIGN_DEPARTED;
     return signs;
 }
 
 static gcoll_status inproc_connect(gcoll_endpoint *endpoint, uint32_t peer, const char *address) {
-    gcoll_room *room = endpoint->room;
-    char expected[64];
-    uint32_t answer;
+    gcoll_inproc_room *room = endpoint->room;
     if (peer >= room->size || peer == endpoint->rank)
         return gcoll_error(GCOLL_ERR_INVALID, "rank %u cannot connect to rank %u of %u", endpoint->rank, peer,
                            room->size);
-    write_address(room->hub, peer, expected);
+    char expected[64];
+    write_address(room->hub, peer, !endpoint->crc, expected);
+    if (strcmp(address, expected) == 0)
+        return gcoll_error(
+            GCOLL_ERR_MISMATCH,
+            "options.checksum: is %d on rank %u and %d on rank %u; allowed is one value for all ranks",
+            endpoint->crc != NULL, endpoint->rank, !endpoint->crc, peer);
+    write_address(room->hub, peer, endpoint->crc != NULL, expected);
     if (strcmp(address, expected) != 0)
         return gcoll_error(GCOLL_ERR_INVALID, "the address of rank %u is not of this hub (%s)", peer,
                            expected);
-    if (endpoint->peers[peer] != GCOLL_PEER_APART || endpoint->seat->state == GCOLL_SEAT_DEAD)
+    if (endpoint->peers[peer] != GCOLL_INPROC_PEER_APART || endpoint->seat->state == GCOLL_INPROC_SEAT_DEAD)
         return GCOLL_OK;
-    gcoll_seat *theirs = &room->seats[peer];
+    gcoll_inproc_seat *theirs = &room->seats[peer];
     pthread_mutex_lock(&endpoint->seat->lock);
-    gcoll_link_of(room, endpoint->rank, peer)->joined = true;
+    gcoll_inproc_link_of(room, endpoint->rank, peer)->joined = true;
     pthread_mutex_unlock(&endpoint->seat->lock);
     pthread_mutex_lock(&theirs->lock);
-    gcoll_link_of(room, peer, endpoint->rank)->joined = true;
-    answer = greeting(theirs);
-    gcoll_seat_sign_locked(room, peer, endpoint->rank, GCOLL_SIGN_CONNECT, 0);
+    gcoll_inproc_link_of(room, peer, endpoint->rank)->joined = true;
+    uint32_t answer = greeting(theirs);
+    gcoll_inproc_seat_sign_locked(room, peer, endpoint->rank, GCOLL_INPROC_SIGN_CONNECT);
     pthread_mutex_unlock(&theirs->lock);
     gcoll_inproc_join(endpoint, peer);
     if (answer)
-        gcoll_seat_sign(room, endpoint->rank, peer, answer, 0);
+        gcoll_inproc_seat_sign(room, endpoint->rank, peer, answer);
     return GCOLL_OK;
 }
 
@@ -115,34 +128,34 @@ static void perhaps_move(gcoll_endpoint *endpoint) {
 }
 
 static void inproc_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
-    if (endpoint->seat->state != GCOLL_SEAT_OPEN || endpoint->peers[peer] == GCOLL_PEER_BROKEN)
+    if (endpoint->seat->state != GCOLL_INPROC_SEAT_OPEN || endpoint->peers[peer] == GCOLL_INPROC_PEER_BROKEN)
         return;
     message->moved = 0;
-    message->flags = peer;
-    if (endpoint->peers[peer] == GCOLL_PEER_APART)
-        gcoll_queue_push(&endpoint->held, message);
+    message->peer = peer;
+    if (endpoint->peers[peer] == GCOLL_INPROC_PEER_APART)
+        gcoll_message_push(&endpoint->held, message);
     else
         gcoll_inproc_offer(endpoint, peer, message);
     perhaps_move(endpoint);
 }
 
 static void inproc_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
-    gcoll_seat *seat = endpoint->seat;
-    if (endpoint->peers[peer] == GCOLL_PEER_BROKEN)
+    gcoll_inproc_seat *seat = endpoint->seat;
+    if (endpoint->peers[peer] == GCOLL_INPROC_PEER_BROKEN)
         return;
     message->moved = 0;
-    message->flags = peer;
+    message->peer = peer;
     pthread_mutex_lock(&seat->lock);
-    if (seat->state != GCOLL_SEAT_OPEN) {
+    if (seat->state != GCOLL_INPROC_SEAT_OPEN) {
         pthread_mutex_unlock(&seat->lock);
         return;
     }
-    message->previous = gcoll_table_take(&seat->offers, peer, message->stream, message->index);
-    if (message->previous) {
-        gcoll_queue_push(&seat->ready, message);
-        gcoll_seat_ring(seat);
+    message->match = gcoll_inproc_table_take(&seat->offers, peer, message->stream, message->index);
+    if (message->match) {
+        gcoll_message_push(&seat->ready, message);
+        gcoll_inproc_seat_ring(seat);
     } else {
-        gcoll_table_put(&seat->receives, message);
+        gcoll_inproc_table_put(&seat->receives, message);
     }
     pthread_mutex_unlock(&seat->lock);
     perhaps_move(endpoint);
@@ -161,13 +174,13 @@ static void pause_processor(void) {
 }
 
 /* Whether something has come since `stamp`, or a wake. */
-static bool rung(gcoll_seat *seat, uint32_t stamp) {
+static bool rung(gcoll_inproc_seat *seat, uint32_t stamp) {
     return atomic_load_explicit(&seat->stamp, memory_order_acquire) != stamp ||
            atomic_load_explicit(&seat->woken, memory_order_acquire);
 }
 
 /* Waits until the seat is rung or the deadline has come; polls until spin_until. */
-static void wait(gcoll_seat *seat, uint32_t stamp, int64_t spin_until, int64_t deadline) {
+static void wait(gcoll_inproc_seat *seat, uint32_t stamp, int64_t spin_until, int64_t deadline) {
     struct timespec when = {.tv_sec = deadline / 1000000000, .tv_nsec = deadline % 1000000000};
     while (!rung(seat, stamp) && gcoll_now_ns() < spin_until)
         pause_processor();
@@ -184,7 +197,7 @@ static void wait(gcoll_seat *seat, uint32_t stamp, int64_t spin_until, int64_t d
 
 /* What inproc_progress does, but for curiosity. */
 static void move_or_wait(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved) {
-    gcoll_seat *seat = endpoint->seat;
+    gcoll_inproc_seat *seat = endpoint->seat;
     uint32_t stamp = atomic_load_explicit(&seat->stamp, memory_order_acquire);
     *moved = gcoll_inproc_move(endpoint);
     if (*moved || wait_us <= 0)
@@ -213,16 +226,26 @@ static gcoll_status inproc_progress(gcoll_endpoint *endpoint, int64_t wait_us, b
 }
 
 static bool inproc_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index) {
-    gcoll_seat *seat = endpoint->seat;
+    gcoll_inproc_seat *seat = endpoint->seat;
     pthread_mutex_lock(&seat->lock);
-    bool found = gcoll_table_has(&seat->offers, peer, stream, index);
+    bool found = gcoll_inproc_table_find(&seat->offers, peer, stream, index);
     pthread_mutex_unlock(&seat->lock);
     endpoint->curious |= !found;
     return found;
 }
 
+static bool inproc_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
+    gcoll_inproc_seat *seat = endpoint->seat;
+    if (endpoint->peers[peer] == GCOLL_INPROC_PEER_BROKEN)
+        return true; /* it was forgotten with all of that peer */
+    pthread_mutex_lock(&seat->lock);
+    gcoll_message *taken = gcoll_inproc_table_take(&seat->receives, peer, message->stream, message->index);
+    pthread_mutex_unlock(&seat->lock);
+    return taken != NULL;
+}
+
 static void inproc_wake(gcoll_endpoint *endpoint) {
-    gcoll_seat *seat = endpoint->seat;
+    gcoll_inproc_seat *seat = endpoint->seat;
     pthread_mutex_lock(&seat->lock);
     atomic_store_explicit(&seat->woken, true, memory_order_release);
     if (seat->sleeping)
@@ -231,17 +254,18 @@ static void inproc_wake(gcoll_endpoint *endpoint) {
 }
 
 static void inproc_probe(gcoll_endpoint *endpoint, uint32_t peer) {
-    if (endpoint->peers[peer] == GCOLL_PEER_CONNECTED && endpoint->seat->state != GCOLL_SEAT_DEAD)
-        gcoll_seat_sign(endpoint->room, peer, endpoint->rank, GCOLL_SIGN_PROBE, 0);
+    if (endpoint->peers[peer] == GCOLL_INPROC_PEER_CONNECTED &&
+        endpoint->seat->state != GCOLL_INPROC_SEAT_DEAD)
+        gcoll_inproc_seat_sign(endpoint->room, peer, endpoint->rank, GCOLL_INPROC_SIGN_PROBE);
 }
 
 static void inproc_set_position(gcoll_endpoint *endpoint, uint64_t position) {
-    endpoint->position = position;
+    endpoint->answer.position = position;
 }
 
 static void inproc_set_concern(gcoll_endpoint *endpoint, uint64_t stream,
                                const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]) {
-    gcoll_seat *seat = endpoint->seat;
+    gcoll_inproc_seat *seat = endpoint->seat;
     pthread_mutex_lock(&seat->lock);
     seat->concerned = fingerprint != NULL;
     seat->concern_stream = stream;
@@ -250,47 +274,69 @@ static void inproc_set_concern(gcoll_endpoint *endpoint, uint64_t stream,
     pthread_mutex_unlock(&seat->lock);
 }
 
+static uint32_t inproc_moves(gcoll_endpoint *endpoint) {
+    return endpoint->answer.moves;
+}
+
+static void inproc_look(gcoll_endpoint *endpoint, uint32_t peer, gcoll_sight *sight) {
+    *sight = (gcoll_sight){.heard = endpoint->heard[peer]};
+}
+
+static void inproc_set_news(gcoll_endpoint *endpoint, uint32_t rank, uint32_t moves) {
+    endpoint->answer.news_of = rank;
+    endpoint->answer.news = moves;
+}
+
 static void inproc_set_spin(gcoll_endpoint *endpoint, int64_t spin_us) {
     endpoint->spin_us = spin_us;
 }
 
 /* Drops all messages, takes back what others may still read, and tells `sign` to everyone who is joined. */
-static void retire(gcoll_endpoint *endpoint, gcoll_seat_state state, uint32_t sign, const gcoll_note *note) {
-    gcoll_room *room = endpoint->room;
-    gcoll_seat *seat = endpoint->seat;
+static void retire(gcoll_endpoint *endpoint, gcoll_inproc_seat_state state, uint32_t sign,
+                   const gcoll_note *note) {
+    gcoll_inproc_room *room = endpoint->room;
+    gcoll_inproc_seat *seat = endpoint->seat;
     pthread_mutex_lock(&seat->lock);
-    bool dead = seat->state == GCOLL_SEAT_DEAD;
+    bool dead = seat->state == GCOLL_INPROC_SEAT_DEAD;
     if (!dead)
-        gcoll_seat_end(room, endpoint->rank, state);
+        gcoll_inproc_seat_end(room, endpoint->rank, state);
     if (note) {
         seat->note = *note;
         seat->note.text[sizeof seat->note.text - 1] = '\0';
         seat->noted = true;
     }
-    gcoll_seat_clear(seat);
+    gcoll_inproc_seat_clear(seat);
     atomic_store_explicit(&seat->stop, true, memory_order_relaxed);
     pthread_mutex_unlock(&seat->lock);
-    endpoint->held = (gcoll_queue){NULL, NULL};
+    gcoll_message_queue_clear(&endpoint->held);
 
     for (uint32_t peer = 0; peer < room->size; peer++)
-        if (endpoint->peers[peer] != GCOLL_PEER_APART)
-            gcoll_seat_withdraw(room, peer, endpoint->rank);
+        if (endpoint->peers[peer] != GCOLL_INPROC_PEER_APART)
+            gcoll_inproc_seat_withdraw(room, peer, endpoint->rank);
     if (!dead)
-        gcoll_seat_tell(room, endpoint->rank, sign);
+        gcoll_inproc_seat_tell(room, endpoint->rank, sign);
 }
 
 static void inproc_abort(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t limit_ms) {
     (void)limit_ms; /* waits for a piece of a copy at most */
-    if (endpoint->seat->state == GCOLL_SEAT_OPEN)
-        retire(endpoint, GCOLL_SEAT_ABORTED, GCOLL_SIGN_ABORTED, note);
+    if (endpoint->seat->state == GCOLL_INPROC_SEAT_OPEN)
+        retire(endpoint, GCOLL_INPROC_SEAT_ABORTED, GCOLL_INPROC_SIGN_ABORTED, note);
 }
 
 static void inproc_close(gcoll_endpoint *endpoint, int64_t limit_ms) {
     (void)limit_ms; /* what was done has arrived, as nothing is buffered */
     if (!endpoint)
         return;
-    retire(endpoint, GCOLL_SEAT_CLOSED, GCOLL_SIGN_DEPARTED, NULL);
-    gcoll_room_detach(endpoint->room);
+    retire(endpoint, GCOLL_INPROC_SEAT_CLOSED, GCOLL_INPROC_SIGN_DEPARTED, NULL);
+    gcoll_inproc_room_detach(endpoint->room);
+    free(endpoint->heard);
+    free(endpoint->peers);
+    free(endpoint);
+}
+
+/* The room is the hub's, and threads that the child does not have may hold its locks. */
+static void inproc_abandon(gcoll_endpoint *endpoint) {
+    free(endpoint->heard);
     free(endpoint->peers);
     free(endpoint);
 }
@@ -312,4 +358,9 @@ const gcoll_transport gcoll_transport_inproc = {
     .set_spin = inproc_set_spin,
     .abort = inproc_abort,
     .close = inproc_close,
+    .moves = inproc_moves,
+    .look = inproc_look,
+    .set_news = inproc_set_news,
+    .take_back = inproc_take_back,
+    .abandon = inproc_abandon,
 };

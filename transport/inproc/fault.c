@@ -1,4 +1,4 @@
-/* transport/inproc/fault.c - the faults that tests ask for. */
+/* transport/inproc/fault.c - injects the faults that tests ask for. */
 #include <stdlib.h>
 
 #include "transport/inproc/internal.h"
@@ -17,10 +17,10 @@ static gcoll_status check_pair(const gcoll_hub *hub, uint32_t from, uint32_t to)
 /* What held things back has changed: every rank looks again. */
 static void ring_all(gcoll_hub *hub) {
     pthread_mutex_lock(&hub->lock);
-    for (gcoll_room *room = hub->rooms; room; room = room->next)
+    for (gcoll_inproc_room *room = hub->rooms; room; room = room->next)
         for (uint32_t rank = 0; rank < room->size; rank++) {
             pthread_mutex_lock(&room->seats[rank].lock);
-            gcoll_seat_ring(&room->seats[rank]);
+            gcoll_inproc_seat_ring(&room->seats[rank]);
             pthread_mutex_unlock(&room->seats[rank].lock);
         }
     pthread_mutex_unlock(&hub->lock);
@@ -40,18 +40,18 @@ gcoll_status gcoll_inproc_shuffle(gcoll_hub *hub, uint64_t seed) {
     return status;
 }
 
-static void kill_in(gcoll_room *room, uint32_t rank) {
-    gcoll_seat *seat = &room->seats[rank];
+static void kill_in(gcoll_inproc_room *room, uint32_t rank) {
+    gcoll_inproc_seat *seat = &room->seats[rank];
     pthread_mutex_lock(&seat->lock);
-    bool alive = seat->state == GCOLL_SEAT_OPEN || seat->state == GCOLL_SEAT_ABORTED;
+    bool alive = seat->state == GCOLL_INPROC_SEAT_OPEN || seat->state == GCOLL_INPROC_SEAT_ABORTED;
     if (alive) {
-        gcoll_seat_end(room, rank, GCOLL_SEAT_DEAD);
-        gcoll_seat_clear(seat);
+        gcoll_inproc_seat_end(room, rank, GCOLL_INPROC_SEAT_DEAD);
+        gcoll_inproc_seat_clear(seat);
         atomic_store_explicit(&seat->stop, true, memory_order_relaxed);
     }
     pthread_mutex_unlock(&seat->lock);
     if (alive)
-        gcoll_seat_tell(room, rank, GCOLL_SIGN_FAILED);
+        gcoll_inproc_seat_tell(room, rank, GCOLL_INPROC_SIGN_FAILED);
 }
 
 gcoll_status gcoll_inproc_kill(gcoll_hub *hub, uint32_t rank) {
@@ -59,7 +59,7 @@ gcoll_status gcoll_inproc_kill(gcoll_hub *hub, uint32_t rank) {
     if (status)
         return status;
     pthread_mutex_lock(&hub->lock);
-    for (gcoll_room *room = hub->rooms; room; room = room->next)
+    for (gcoll_inproc_room *room = hub->rooms; room; room = room->next)
         kill_in(room, rank);
     pthread_mutex_unlock(&hub->lock);
     return GCOLL_OK;
@@ -76,11 +76,11 @@ gcoll_status gcoll_inproc_stall(gcoll_hub *hub, uint32_t rank, bool stopped) {
 
 /* ---- Rules ------------------------------------------------------------------------------------------- */
 
-static gcoll_status add_rule(gcoll_hub *hub, const gcoll_rule *rule) {
+static gcoll_status add_rule(gcoll_hub *hub, const gcoll_inproc_rule *rule) {
     gcoll_status status = check_pair(hub, rule->from, rule->to);
     if (status)
         return status;
-    gcoll_rule *made = malloc(sizeof *made);
+    gcoll_inproc_rule *made = malloc(sizeof *made);
     if (!made)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a fault");
     *made = *rule;
@@ -92,19 +92,21 @@ static gcoll_status add_rule(gcoll_hub *hub, const gcoll_rule *rule) {
     return GCOLL_OK;
 }
 
-static bool is_cut(const gcoll_rule *rule, uint32_t from, uint32_t to) {
-    return rule->kind == GCOLL_RULE_CUT &&
+static bool is_cut(const gcoll_inproc_rule *rule, uint32_t from, uint32_t to) {
+    return rule->kind == GCOLL_INPROC_RULE_CUT &&
            ((rule->from == from && rule->to == to) || (rule->from == to && rule->to == from));
 }
 
 gcoll_status gcoll_inproc_partition(gcoll_hub *hub, uint32_t a, uint32_t b, bool cut) {
     gcoll_status status = check_pair(hub, a, b);
     if (status || cut)
-        return status ? status : add_rule(hub, &(gcoll_rule){.kind = GCOLL_RULE_CUT, .from = a, .to = b});
+        return status
+                   ? status
+                   : add_rule(hub, &(gcoll_inproc_rule){.kind = GCOLL_INPROC_RULE_CUT, .from = a, .to = b});
     pthread_mutex_lock(&hub->rules_lock);
-    gcoll_rule **slot = &hub->rules;
+    gcoll_inproc_rule **slot = &hub->rules;
     while (*slot) {
-        gcoll_rule *rule = *slot;
+        gcoll_inproc_rule *rule = *slot;
         if (is_cut(rule, a, b)) {
             *slot = rule->next;
             free(rule);
@@ -118,57 +120,58 @@ gcoll_status gcoll_inproc_partition(gcoll_hub *hub, uint32_t a, uint32_t b, bool
 }
 
 gcoll_status gcoll_inproc_drop(gcoll_hub *hub, uint32_t from, uint32_t to, uint64_t n) {
-    return add_rule(hub, &(gcoll_rule){.kind = GCOLL_RULE_DROP, .from = from, .to = to, .number = n});
+    return add_rule(
+        hub, &(gcoll_inproc_rule){.kind = GCOLL_INPROC_RULE_DROP, .from = from, .to = to, .number = n});
 }
 
 gcoll_status gcoll_inproc_corrupt(gcoll_hub *hub, uint32_t from, uint32_t to, uint64_t stream, uint32_t index,
                                   uint64_t byte) {
-    return add_rule(hub, &(gcoll_rule){.kind = GCOLL_RULE_CORRUPT,
-                                       .from = from,
-                                       .to = to,
-                                       .stream = stream,
-                                       .index = index,
-                                       .number = byte});
+    return add_rule(hub, &(gcoll_inproc_rule){.kind = GCOLL_INPROC_RULE_CORRUPT,
+                                              .from = from,
+                                              .to = to,
+                                              .stream = stream,
+                                              .index = index,
+                                              .number = byte});
 }
 
-bool gcoll_rule_cuts(gcoll_hub *hub, uint32_t from, uint32_t to) {
+bool gcoll_inproc_rule_cuts(gcoll_hub *hub, uint32_t from, uint32_t to) {
     bool cut = false;
     pthread_mutex_lock(&hub->rules_lock);
-    for (const gcoll_rule *rule = hub->rules; rule && !cut; rule = rule->next)
+    for (const gcoll_inproc_rule *rule = hub->rules; rule && !cut; rule = rule->next)
         cut = is_cut(rule, from, to);
     pthread_mutex_unlock(&hub->rules_lock);
     return cut;
 }
 
-bool gcoll_rule_drops(gcoll_hub *hub, uint32_t from, uint32_t to, uint64_t number) {
+bool gcoll_inproc_rule_drops(gcoll_hub *hub, uint32_t from, uint32_t to, uint64_t number) {
     bool drops = false;
     if (!atomic_load_explicit(&hub->faulty, memory_order_relaxed))
         return false;
     pthread_mutex_lock(&hub->rules_lock);
-    for (const gcoll_rule *rule = hub->rules; rule && !drops; rule = rule->next)
-        drops =
-            rule->kind == GCOLL_RULE_DROP && rule->from == from && rule->to == to && rule->number == number;
+    for (const gcoll_inproc_rule *rule = hub->rules; rule && !drops; rule = rule->next)
+        drops = rule->kind == GCOLL_INPROC_RULE_DROP && rule->from == from && rule->to == to &&
+                rule->number == number;
     pthread_mutex_unlock(&hub->rules_lock);
     return drops;
 }
 
-static bool spoils(const gcoll_rule *rule, uint32_t from, uint32_t to, const gcoll_message *message) {
-    if (rule->kind != GCOLL_RULE_CORRUPT || rule->from != from || rule->to != to ||
+static bool spoils(const gcoll_inproc_rule *rule, uint32_t from, uint32_t to, const gcoll_message *message) {
+    if (rule->kind != GCOLL_INPROC_RULE_CORRUPT || rule->from != from || rule->to != to ||
         rule->number >= message->bytes)
         return false;
     return rule->stream == GCOLL_INPROC_ANY_STREAM ||
            (rule->stream == message->stream && rule->index == message->index);
 }
 
-bool gcoll_rule_corrupts(gcoll_hub *hub, uint32_t from, uint32_t to, const gcoll_message *message,
-                         uint64_t *byte) {
+bool gcoll_inproc_rule_corrupts(gcoll_hub *hub, uint32_t from, uint32_t to, const gcoll_message *message,
+                                uint64_t *byte) {
     bool found = false;
     pthread_mutex_lock(&hub->rules_lock);
-    gcoll_rule **slot = &hub->rules;
+    gcoll_inproc_rule **slot = &hub->rules;
     while (*slot && !spoils(*slot, from, to, message))
         slot = &(*slot)->next;
     if (*slot) {
-        gcoll_rule *rule = *slot;
+        gcoll_inproc_rule *rule = *slot;
         *byte = rule->number;
         *slot = rule->next;
         free(rule);
@@ -178,9 +181,9 @@ bool gcoll_rule_corrupts(gcoll_hub *hub, uint32_t from, uint32_t to, const gcoll
     return found;
 }
 
-void gcoll_rules_free(gcoll_hub *hub) {
+void gcoll_inproc_rules_free(gcoll_hub *hub) {
     while (hub->rules) {
-        gcoll_rule *rule = hub->rules;
+        gcoll_inproc_rule *rule = hub->rules;
         hub->rules = rule->next;
         free(rule);
     }

@@ -1,4 +1,4 @@
-/* transport/inproc/hub.c - the hub, its rooms, and who is attached to them. */
+/* transport/inproc/hub.c - creates hubs and rooms, and attaches ranks to them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 gcoll_status gcoll_hub_create(uint32_t size, gcoll_hub **hub) {
     if (!hub)
-        return gcoll_error(GCOLL_ERR_INVALID, "hub is NULL");
+        return gcoll_error(GCOLL_ERR_INVALID, "hub: is NULL");
     if (size == 0 || size > HUB_SIZE_MAX)
         return gcoll_error(GCOLL_ERR_INVALID, "size of a hub is %u; allowed are 1 to %d", size, HUB_SIZE_MAX);
     gcoll_hub *made = calloc(1, sizeof *made);
@@ -36,20 +36,20 @@ no_memory:
     return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a hub of %u ranks", size);
 }
 
-static void seat_destroy(gcoll_seat *seat) {
-    gcoll_table_free(&seat->offers);
-    gcoll_table_free(&seat->receives);
+static void seat_destroy(gcoll_inproc_seat *seat) {
+    gcoll_map_free(&seat->offers);
+    gcoll_map_free(&seat->receives);
     pthread_cond_destroy(&seat->idle);
     pthread_cond_destroy(&seat->wake);
     pthread_mutex_destroy(&seat->lock);
 }
 
-static bool seat_create(gcoll_seat *seat) {
-    pthread_condattr_t monotonic;
-    seat->copying_from = NOBODY;
-    seat->sign_first = NOBODY;
+static bool seat_create(gcoll_inproc_seat *seat) {
+    seat->copying_from = GCOLL_INPROC_NOBODY;
+    seat->sign_first = GCOLL_INPROC_NOBODY;
     if (pthread_mutex_init(&seat->lock, NULL))
         return false;
+    pthread_condattr_t monotonic;
     if (pthread_condattr_init(&monotonic))
         goto no_attribute;
     if (pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) || pthread_cond_init(&seat->wake, &monotonic))
@@ -68,7 +68,7 @@ no_attribute:
     return false;
 }
 
-static void room_destroy(gcoll_room *room) {
+static void room_destroy(gcoll_inproc_room *room) {
     for (uint32_t rank = 0; rank < room->size; rank++)
         seat_destroy(&room->seats[rank]);
     free(room->links);
@@ -76,9 +76,9 @@ static void room_destroy(gcoll_room *room) {
     free(room);
 }
 
-static gcoll_room *room_create(gcoll_hub *hub, const uint8_t group[16]) {
+static gcoll_inproc_room *room_create(gcoll_hub *hub, const uint8_t group[16]) {
     uint32_t seats = 0;
-    gcoll_room *made = calloc(1, sizeof *made);
+    gcoll_inproc_room *made = calloc(1, sizeof *made);
     if (!made)
         goto no_memory;
     made->seats = calloc(hub->size, sizeof *made->seats);
@@ -109,8 +109,8 @@ no_memory:
 
 /* The room of this group, made if it is the first of its ranks that comes; NULL without memory. hub->lock is
  * held. */
-static gcoll_room *find_room(gcoll_hub *hub, const uint8_t group[16]) {
-    gcoll_room *room = hub->rooms;
+static gcoll_inproc_room *find_room(gcoll_hub *hub, const uint8_t group[16]) {
+    gcoll_inproc_room *room = hub->rooms;
     while (room && memcmp(room->group, group, sizeof room->group) != 0)
         room = room->next;
     if (room)
@@ -125,26 +125,26 @@ static gcoll_room *find_room(gcoll_hub *hub, const uint8_t group[16]) {
 }
 
 /* Sits down. The seat's lock is held. */
-static gcoll_status take_seat(gcoll_seat *seat, uint32_t rank) {
-    gcoll_status status;
-    if (seat->state != GCOLL_SEAT_EMPTY)
+static gcoll_status take_seat(gcoll_inproc_seat *seat, uint32_t rank) {
+    if (seat->state != GCOLL_INPROC_SEAT_EMPTY)
         return gcoll_error(GCOLL_ERR_INVALID, "rank %u has been attached to this hub already", rank);
-    status = gcoll_table_init(&seat->offers);
+    gcoll_status status = gcoll_inproc_table_init(&seat->offers);
     if (status)
         return status;
-    status = gcoll_table_init(&seat->receives);
+    status = gcoll_inproc_table_init(&seat->receives);
     if (status) {
-        gcoll_table_free(&seat->offers);
+        gcoll_map_free(&seat->offers);
         return status;
     }
-    seat->state = GCOLL_SEAT_OPEN;
+    seat->state = GCOLL_INPROC_SEAT_OPEN;
     return GCOLL_OK;
 }
 
-gcoll_status gcoll_room_attach(gcoll_hub *hub, const uint8_t group[16], uint32_t rank, gcoll_room **room) {
-    gcoll_status status;
+gcoll_status gcoll_inproc_room_attach(gcoll_hub *hub, const uint8_t group[16], uint32_t rank,
+                                      gcoll_inproc_room **room) {
     pthread_mutex_lock(&hub->lock);
-    gcoll_room *found = find_room(hub, group);
+    gcoll_inproc_room *found = find_room(hub, group);
+    gcoll_status status;
     if (!found) {
         status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a group of %u ranks", hub->size);
         goto out;
@@ -164,12 +164,12 @@ out:
 
 /* A room stays until the last of all its ranks has left, so that one that comes late still learns who has
  * gone; what never fills up is freed with the hub. */
-void gcoll_room_detach(gcoll_room *room) {
+void gcoll_inproc_room_detach(gcoll_inproc_room *room) {
     gcoll_hub *hub = room->hub;
     pthread_mutex_lock(&hub->lock);
     room->attached--;
     if (room->attached == 0 && room->attached_ever == room->size) {
-        gcoll_room **slot = &hub->rooms;
+        gcoll_inproc_room **slot = &hub->rooms;
         while (*slot != room)
             slot = &(*slot)->next;
         *slot = room->next;
@@ -182,11 +182,11 @@ void gcoll_hub_destroy(gcoll_hub *hub) {
     if (!hub)
         return;
     while (hub->rooms) {
-        gcoll_room *room = hub->rooms;
+        gcoll_inproc_room *room = hub->rooms;
         hub->rooms = room->next;
         room_destroy(room);
     }
-    gcoll_rules_free(hub);
+    gcoll_inproc_rules_free(hub);
     pthread_mutex_destroy(&hub->rules_lock);
     pthread_mutex_destroy(&hub->lock);
     free((void *)hub->stalled);

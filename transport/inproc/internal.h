@@ -19,173 +19,178 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "gcoll/base/crc32c.h"
 #include "transport/inproc/inproc.h"
+#include "transport/queue.h"
 
-#define NOBODY UINT32_MAX
+#define GCOLL_INPROC_NOBODY UINT32_MAX
 
-/* A message under the transport's care uses: next - its queue or bucket; previous - of a matched receive, the
- * send; moved - of a receive, bytes so far; flags - the other rank, as seen by the owner of the queue. */
-typedef struct gcoll_queue {
-    gcoll_message *first, *last;
-} gcoll_queue;
+/* The fields of a message that this transport uses: next in a queue, or item in a table; peer is the other
+ * rank, as seen by the owner of the queue or table; match of a receive is its send; moved of a receive counts
+ * bytes. */
 
-/* Messages by (peer, stream, index). */
-typedef struct gcoll_table {
-    gcoll_message **buckets;
-    size_t bucket_count; /* a power of two */
-    size_t count;
-} gcoll_table;
-
-typedef enum gcoll_seat_state {
-    GCOLL_SEAT_EMPTY = 0, /* its rank is still to come; takes offers and signs */
-    GCOLL_SEAT_OPEN,
-    GCOLL_SEAT_ABORTED, /* takes and gives signs only */
-    GCOLL_SEAT_DEAD,    /* killed: takes and gives nothing */
-    GCOLL_SEAT_CLOSED
-} gcoll_seat_state;
+typedef enum gcoll_inproc_seat_state {
+    GCOLL_INPROC_SEAT_EMPTY = 0, /* its rank is still to come; takes offers and signs */
+    GCOLL_INPROC_SEAT_OPEN,
+    GCOLL_INPROC_SEAT_ABORTED, /* takes and gives signs only */
+    GCOLL_INPROC_SEAT_DEAD,    /* killed: takes and gives nothing */
+    GCOLL_INPROC_SEAT_CLOSED
+} gcoll_inproc_seat_state;
 
 /* What one rank has to tell another; bits, so that telling needs no memory. */
-#define GCOLL_SIGN_CONNECT  1u
-#define GCOLL_SIGN_PROBE    2u
-#define GCOLL_SIGN_ANSWER   4u
-#define GCOLL_SIGN_ABORTED  8u
-#define GCOLL_SIGN_FAILED   16u
-#define GCOLL_SIGN_REFUSED  32u
-#define GCOLL_SIGN_DEPARTED 64u
+#define GCOLL_INPROC_SIGN_CONNECT  1u
+#define GCOLL_INPROC_SIGN_PROBE    2u
+#define GCOLL_INPROC_SIGN_ANSWER   4u
+#define GCOLL_INPROC_SIGN_ABORTED  8u
+#define GCOLL_INPROC_SIGN_FAILED   16u
+#define GCOLL_INPROC_SIGN_REFUSED  32u
+#define GCOLL_INPROC_SIGN_DEPARTED 64u
 
 /* One direction of a pair, at the receiving seat and under its lock. */
-typedef struct gcoll_link {
-    uint64_t position; /* with GCOLL_SIGN_ANSWER */
-    uint64_t offered;  /* messages so far */
-    uint32_t next;     /* queue of links with signs: a rank or NOBODY */
-    uint32_t signs;    /* queued while not 0 */
-    bool joined;       /* either rank has connected */
-    bool tell;         /* it was joined when this seat's rank aborted, was killed or closed */
-} gcoll_link;
+typedef struct gcoll_inproc_link {
+    gcoll_answer answer; /* with GCOLL_INPROC_SIGN_ANSWER */
+    uint64_t offered;    /* messages so far */
+    uint32_t next;       /* queue of links with signs: a rank or GCOLL_INPROC_NOBODY */
+    uint32_t signs;      /* queued while not 0 */
+    bool joined;         /* either rank has connected */
+    bool tell;           /* it was joined when this seat's rank aborted, was killed or closed */
+} gcoll_inproc_link;
 
-typedef struct gcoll_seat {
-    pthread_mutex_t lock;   /* guards what follows; the atomics are written under it and read without */
-    pthread_cond_t wake;    /* its rank sleeps here */
-    pthread_cond_t idle;    /* those that withdraw wait here for a copy to stop */
-    _Atomic uint32_t state; /* gcoll_seat_state */
-    _Atomic uint32_t stamp; /* changes with everything that is left here */
-    _Atomic bool woken;     /* by wake, until a waiting progress has returned */
-    _Atomic bool stop;      /* the copy under way must stop at the next piece */
-    bool sleeping;          /* its rank waits for `wake` to be signalled */
-    uint32_t copying_from;  /* whose memory its rank reads right now, or NOBODY */
-    uint32_t sign_first;    /* links with signs, a rank or NOBODY */
-    gcoll_queue arrivals;   /* sends on offer, not looked at yet */
-    gcoll_queue ready;      /* receives with their send */
-    gcoll_queue completed;  /* sends of its rank that are done */
-    gcoll_table offers;     /* sends on offer without a receive */
-    gcoll_table receives;   /* receives without an offer */
-    bool noted;             /* its rank aborted, with: */
+typedef struct gcoll_inproc_seat {
+    pthread_mutex_t lock;         /* guards what follows; the atomics are written under it and read without */
+    pthread_cond_t wake;          /* its rank sleeps here */
+    pthread_cond_t idle;          /* those that withdraw wait here for a copy to stop */
+    _Atomic uint32_t state;       /* gcoll_inproc_seat_state */
+    _Atomic uint32_t stamp;       /* changes with everything that is left here */
+    _Atomic bool woken;           /* by wake, until a waiting progress has returned */
+    _Atomic bool stop;            /* the copy under way must stop at the next piece */
+    bool sleeping;                /* its rank waits for `wake` to be signalled */
+    uint32_t copying_from;        /* whose memory its rank reads right now, or GCOLL_INPROC_NOBODY */
+    uint32_t sign_first;          /* links with signs, a rank or GCOLL_INPROC_NOBODY */
+    gcoll_message_queue arrivals; /* sends on offer, not looked at yet */
+    gcoll_message_queue ready;    /* receives with their send */
+    gcoll_message_queue completed; /* sends of its rank that are done */
+    gcoll_map offers;              /* sends on offer without a receive */
+    gcoll_map receives;            /* receives without an offer */
+    bool noted;                    /* its rank aborted, with: */
     gcoll_note note;
     bool concerned; /* its rank's probes carry: */
     uint64_t concern_stream;
     uint8_t concern[GCOLL_FINGERPRINT_BYTES];
-} gcoll_seat;
+} gcoll_inproc_seat;
 
-typedef struct gcoll_room {
-    struct gcoll_room *next;
+typedef struct gcoll_inproc_room {
+    struct gcoll_inproc_room *next;
     gcoll_hub *hub;
     uint8_t group[16];
     uint32_t number; /* rooms of this hub before it */
     uint32_t attached, attached_ever;
     uint32_t size;
-    gcoll_seat *seats; /* [rank] */
-    gcoll_link *links; /* [to * size + from] */
-} gcoll_room;
+    gcoll_inproc_seat *seats; /* [rank] */
+    gcoll_inproc_link *links; /* [to * size + from] */
+} gcoll_inproc_room;
 
-typedef enum gcoll_rule_kind { GCOLL_RULE_CUT, GCOLL_RULE_DROP, GCOLL_RULE_CORRUPT } gcoll_rule_kind;
+typedef enum gcoll_inproc_rule_kind {
+    GCOLL_INPROC_RULE_CUT,
+    GCOLL_INPROC_RULE_DROP,
+    GCOLL_INPROC_RULE_CORRUPT
+} gcoll_inproc_rule_kind;
 
-typedef struct gcoll_rule {
-    struct gcoll_rule *next;
-    gcoll_rule_kind kind;
+typedef struct gcoll_inproc_rule {
+    struct gcoll_inproc_rule *next;
+    gcoll_inproc_rule_kind kind;
     uint32_t from, to;
     uint64_t stream; /* CORRUPT */
     uint32_t index;  /* CORRUPT */
     uint64_t number; /* DROP: which message. CORRUPT: which byte */
-} gcoll_rule;
+} gcoll_inproc_rule;
 
 struct gcoll_hub {
     pthread_mutex_t lock; /* guards rooms, who is attached to them, seed and shuffled */
     uint32_t size;
     uint32_t rooms_made;
-    gcoll_room *rooms;
+    gcoll_inproc_room *rooms;
     bool shuffled; /* does not change once there is a room, so is read without the lock */
     uint64_t seed;
     _Atomic bool faulty;        /* any fault was ever asked for */
     _Atomic bool *stalled;      /* [rank] */
     pthread_mutex_t rules_lock; /* guards rules */
-    gcoll_rule *rules;
+    gcoll_inproc_rule *rules;
 };
 
-typedef enum gcoll_peer_state {
-    GCOLL_PEER_APART = 0,
-    GCOLL_PEER_CONNECTED,
-    GCOLL_PEER_BROKEN /* failed or departed, and said so */
-} gcoll_peer_state;
+typedef enum gcoll_inproc_peer_state {
+    GCOLL_INPROC_PEER_APART = 0,
+    GCOLL_INPROC_PEER_CONNECTED,
+    GCOLL_INPROC_PEER_BROKEN /* failed or departed, and said so */
+} gcoll_inproc_peer_state;
 
 /* Touched by its own thread only. */
 struct gcoll_endpoint {
-    gcoll_room *room;
-    gcoll_seat *seat;
+    gcoll_inproc_room *room;
+    gcoll_inproc_seat *seat;
     uint32_t rank;
     gcoll_events events;
-    uint8_t *peers;   /* [rank], gcoll_peer_state */
-    gcoll_queue held; /* sends to peers that are not connected yet */
-    uint64_t position;
+    uint8_t *peers;           /* [rank], gcoll_inproc_peer_state */
+    gcoll_message_queue held; /* sends to peers that are not connected yet */
+    gcoll_answer answer;      /* to probes */
+    uint64_t *heard;          /* [rank]: how often something came from it */
     int64_t spin_us;
     uint32_t seen; /* seat->stamp when there was nothing left to do */
     bool again;    /* there is more to do all the same: it was held back, or too much for one call */
     bool moving;   /* inside gcoll_inproc_move */
     bool curious;  /* an offer without a receive counts as something that moved, until progress returns */
     uint64_t random;
+    gcoll_crc32c_fn crc; /* NULL: copies are not checked */
 };
 
 /* queue.c */
-void gcoll_queue_push(gcoll_queue *queue, gcoll_message *message);
 /* Takes out *slot; before is the message ahead of it, or NULL. */
-gcoll_message *gcoll_queue_take(gcoll_queue *queue, gcoll_message **slot, gcoll_message *before);
-bool gcoll_queue_has(const gcoll_queue *queue, uint32_t peer);
+gcoll_message *gcoll_inproc_queue_take(gcoll_message_queue *queue, gcoll_message **slot,
+                                       gcoll_message *before);
+bool gcoll_inproc_queue_has(const gcoll_message_queue *queue, uint32_t peer);
 /* Forgets the messages with `peer`. */
-void gcoll_queue_drop(gcoll_queue *queue, uint32_t peer);
-gcoll_status gcoll_table_init(gcoll_table *table);
-void gcoll_table_free(gcoll_table *table);
-void gcoll_table_put(gcoll_table *table, gcoll_message *message);
-/* Takes out the message of that key, or gives NULL. */
-gcoll_message *gcoll_table_take(gcoll_table *table, uint32_t peer, uint64_t stream, uint32_t index);
-bool gcoll_table_has(const gcoll_table *table, uint32_t peer, uint64_t stream, uint32_t index);
-void gcoll_table_drop(gcoll_table *table, uint32_t peer);
-void gcoll_table_clear(gcoll_table *table);
+void gcoll_inproc_queue_drop(gcoll_message_queue *queue, uint32_t peer);
+/* Tables of messages by (peer, stream, index). After init, put cannot fail. */
+gcoll_status gcoll_inproc_table_init(gcoll_map *table);
+void gcoll_inproc_table_put(gcoll_map *table, gcoll_message *message);
+/* The message of that key, or NULL. */
+gcoll_message *gcoll_inproc_table_find(const gcoll_map *table, uint32_t peer, uint64_t stream,
+                                       uint32_t index);
+/* The same, and takes it out. */
+gcoll_message *gcoll_inproc_table_take(gcoll_map *table, uint32_t peer, uint64_t stream, uint32_t index);
+void gcoll_inproc_table_drop(gcoll_map *table, uint32_t peer);
 
 /* hub.c */
-static inline gcoll_link *gcoll_link_of(const gcoll_room *room, uint32_t to, uint32_t from) {
+static inline gcoll_inproc_link *gcoll_inproc_link_of(const gcoll_inproc_room *room, uint32_t to,
+                                                      uint32_t from) {
     return &room->links[(size_t)to * room->size + from];
 }
-gcoll_status gcoll_room_attach(gcoll_hub *hub, const uint8_t group[16], uint32_t rank, gcoll_room **room);
-void gcoll_room_detach(gcoll_room *room);
+gcoll_status gcoll_inproc_room_attach(gcoll_hub *hub, const uint8_t group[16], uint32_t rank,
+                                      gcoll_inproc_room **room);
+void gcoll_inproc_room_detach(gcoll_inproc_room *room);
 
 /* seat.c */
 /* Tells the seat's rank that there is something; the lock is held. */
-void gcoll_seat_ring(gcoll_seat *seat);
+void gcoll_inproc_seat_ring(gcoll_inproc_seat *seat);
 /* Leaves signs of `from` at the seat of `to`. */
-void gcoll_seat_sign(gcoll_room *room, uint32_t to, uint32_t from, uint32_t signs, uint64_t position);
+void gcoll_inproc_seat_sign(gcoll_inproc_room *room, uint32_t to, uint32_t from, uint32_t signs);
 /* The same with the seat's lock held. */
-void gcoll_seat_sign_locked(gcoll_room *room, uint32_t to, uint32_t from, uint32_t signs, uint64_t position);
+void gcoll_inproc_seat_sign_locked(gcoll_inproc_room *room, uint32_t to, uint32_t from, uint32_t signs);
+/* Leaves the answer to a probe. */
+void gcoll_inproc_seat_answer(gcoll_inproc_room *room, uint32_t to, uint32_t from,
+                              const gcoll_answer *answer);
 /* Forgets all messages between the seat's rank and `peer`; the lock is held. */
-void gcoll_seat_drop(gcoll_seat *seat, uint32_t peer);
+void gcoll_inproc_seat_drop(gcoll_inproc_seat *seat, uint32_t peer);
 /* Forgets all messages; the lock is held. */
-void gcoll_seat_clear(gcoll_seat *seat);
+void gcoll_inproc_seat_clear(gcoll_inproc_seat *seat);
 /* Takes back everything that `from` offers at the seat of `at`; afterwards none of its bytes is read. Waits
  * for a copy to stop, which is a piece of it at most. */
-void gcoll_seat_withdraw(gcoll_room *room, uint32_t at, uint32_t from);
+void gcoll_inproc_seat_withdraw(gcoll_inproc_room *room, uint32_t at, uint32_t from);
 
 /* Changes the seat's state to one that takes no messages, and marks whom to tell; the lock is held. */
-void gcoll_seat_end(gcoll_room *room, uint32_t rank, gcoll_seat_state state);
+void gcoll_inproc_seat_end(gcoll_inproc_room *room, uint32_t rank, gcoll_inproc_seat_state state);
 /* Leaves `sign` with those that were marked. */
-void gcoll_seat_tell(gcoll_room *room, uint32_t rank, uint32_t sign);
+void gcoll_inproc_seat_tell(gcoll_inproc_room *room, uint32_t rank, uint32_t sign);
 
 /* move.c */
 /* Delivers what can be delivered. True if any `done` or event was called. */
@@ -201,11 +206,11 @@ void gcoll_inproc_offer(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *
 void gcoll_inproc_join(gcoll_endpoint *endpoint, uint32_t peer);
 
 /* fault.c */
-bool gcoll_rule_cuts(gcoll_hub *hub, uint32_t from, uint32_t to);
-bool gcoll_rule_drops(gcoll_hub *hub, uint32_t from, uint32_t to, uint64_t number);
+bool gcoll_inproc_rule_cuts(gcoll_hub *hub, uint32_t from, uint32_t to);
+bool gcoll_inproc_rule_drops(gcoll_hub *hub, uint32_t from, uint32_t to, uint64_t number);
 /* Whether, and at which byte, a message is to be corrupted; the rule is used up. */
-bool gcoll_rule_corrupts(gcoll_hub *hub, uint32_t from, uint32_t to, const gcoll_message *message,
-                         uint64_t *byte);
-void gcoll_rules_free(gcoll_hub *hub);
+bool gcoll_inproc_rule_corrupts(gcoll_hub *hub, uint32_t from, uint32_t to, const gcoll_message *message,
+                                uint64_t *byte);
+void gcoll_inproc_rules_free(gcoll_hub *hub);
 
 #endif

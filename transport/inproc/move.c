@@ -1,5 +1,5 @@
 /*
- * transport/inproc/move.c - what progress does: completions, arrivals, copies and signs, one at a time.
+ * transport/inproc/move.c - progress: delivers completions, arrivals, copies and signs, one at a time.
  *
  * Each kind of delivery is a function that is called with the seat locked, returns with it locked and
  * unlocks it while bytes are copied or a caller's function runs. It gives false if there was nothing.
@@ -42,7 +42,7 @@ static bool passes(gcoll_endpoint *endpoint, uint32_t peer) {
     gcoll_hub *hub = endpoint->room->hub;
     if (!atomic_load_explicit(&hub->faulty, memory_order_relaxed))
         return true;
-    if (gcoll_rule_cuts(hub, peer, endpoint->rank))
+    if (gcoll_inproc_rule_cuts(hub, peer, endpoint->rank))
         return false;
     if (!hub->shuffled)
         return true;
@@ -53,46 +53,64 @@ static bool passes(gcoll_endpoint *endpoint, uint32_t peer) {
     return false;
 }
 
-static gcoll_message *take(gcoll_endpoint *endpoint, gcoll_queue *queue) {
+static gcoll_message *take(gcoll_endpoint *endpoint, gcoll_message_queue *queue) {
     gcoll_message *before = NULL;
     for (gcoll_message **slot = &queue->first; *slot; slot = &before->next) {
-        if (passes(endpoint, (*slot)->flags))
-            return gcoll_queue_take(queue, slot, before);
+        if (passes(endpoint, (*slot)->peer))
+            return gcoll_inproc_queue_take(queue, slot, before);
+        before = *slot;
+    }
+    return NULL;
+}
+
+/* Whether an earlier message of the queue opens the stream of this one. */
+static bool overtakes(const gcoll_message_queue *queue, const gcoll_message *message) {
+    for (const gcoll_message *earlier = queue->first; earlier != message; earlier = earlier->next)
+        if (earlier->open && earlier->peer == message->peer && earlier->stream == message->stream)
+            return true;
+    return false;
+}
+
+/* The contract keeps fingerprints ahead of what was posted after them. */
+static gcoll_message *take_arrival(gcoll_endpoint *endpoint, gcoll_message_queue *queue) {
+    gcoll_message *before = NULL;
+    for (gcoll_message **slot = &queue->first; *slot; slot = &before->next) {
+        if (passes(endpoint, (*slot)->peer) && !overtakes(queue, *slot))
+            return gcoll_inproc_queue_take(queue, slot, before);
         before = *slot;
     }
     return NULL;
 }
 
 void gcoll_inproc_offer(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
-    gcoll_room *room = endpoint->room;
-    gcoll_seat *seat = &room->seats[peer];
-    gcoll_link *link = gcoll_link_of(room, peer, endpoint->rank);
-    bool lost;
+    gcoll_inproc_room *room = endpoint->room;
+    gcoll_inproc_seat *seat = &room->seats[peer];
+    gcoll_inproc_link *link = gcoll_inproc_link_of(room, peer, endpoint->rank);
     pthread_mutex_lock(&seat->lock);
-    lost = gcoll_rule_drops(room->hub, endpoint->rank, peer, link->offered++);
-    if (!lost && (seat->state == GCOLL_SEAT_OPEN || seat->state == GCOLL_SEAT_EMPTY)) {
-        message->flags = endpoint->rank;
-        gcoll_queue_push(&seat->arrivals, message);
-        gcoll_seat_ring(seat);
+    bool lost = gcoll_inproc_rule_drops(room->hub, endpoint->rank, peer, link->offered++);
+    if (!lost && (seat->state == GCOLL_INPROC_SEAT_OPEN || seat->state == GCOLL_INPROC_SEAT_EMPTY)) {
+        message->peer = endpoint->rank;
+        gcoll_message_push(&seat->arrivals, message);
+        gcoll_inproc_seat_ring(seat);
     }
     pthread_mutex_unlock(&seat->lock);
     if (!lost)
         return;
     pthread_mutex_lock(&endpoint->seat->lock);
-    gcoll_queue_push(&endpoint->seat->completed, message);
-    gcoll_seat_ring(endpoint->seat);
+    gcoll_message_push(&endpoint->seat->completed, message);
+    gcoll_inproc_seat_ring(endpoint->seat);
     pthread_mutex_unlock(&endpoint->seat->lock);
 }
 
 void gcoll_inproc_join(gcoll_endpoint *endpoint, uint32_t peer) {
     gcoll_message *before = NULL;
     gcoll_message **slot = &endpoint->held.first;
-    if (endpoint->peers[peer] != GCOLL_PEER_APART)
+    if (endpoint->peers[peer] != GCOLL_INPROC_PEER_APART)
         return;
-    endpoint->peers[peer] = GCOLL_PEER_CONNECTED;
+    endpoint->peers[peer] = GCOLL_INPROC_PEER_CONNECTED;
     while (*slot) {
-        if ((*slot)->flags == peer) {
-            gcoll_inproc_offer(endpoint, peer, gcoll_queue_take(&endpoint->held, slot, before));
+        if ((*slot)->peer == peer) {
+            gcoll_inproc_offer(endpoint, peer, gcoll_inproc_queue_take(&endpoint->held, slot, before));
         } else {
             before = *slot;
             slot = &before->next;
@@ -102,11 +120,11 @@ void gcoll_inproc_join(gcoll_endpoint *endpoint, uint32_t peer) {
 
 /* The pair is over: what either side still had is forgotten. The lock is not held. */
 static void part(gcoll_endpoint *endpoint, uint32_t peer) {
-    endpoint->peers[peer] = GCOLL_PEER_BROKEN;
-    gcoll_queue_drop(&endpoint->held, peer);
-    gcoll_seat_withdraw(endpoint->room, peer, endpoint->rank);
+    endpoint->peers[peer] = GCOLL_INPROC_PEER_BROKEN;
+    gcoll_inproc_queue_drop(&endpoint->held, peer);
+    gcoll_inproc_seat_withdraw(endpoint->room, peer, endpoint->rank);
     pthread_mutex_lock(&endpoint->seat->lock);
-    gcoll_seat_drop(endpoint->seat, peer);
+    gcoll_inproc_seat_drop(endpoint->seat, peer);
     pthread_mutex_unlock(&endpoint->seat->lock);
 }
 
@@ -116,6 +134,8 @@ static bool complete(gcoll_endpoint *endpoint, bool *moved) {
     gcoll_message *send = take(endpoint, &endpoint->seat->completed);
     if (!send)
         return false;
+    endpoint->heard[send->peer]++;
+    endpoint->answer.moves++;
     pthread_mutex_unlock(&endpoint->seat->lock);
     *moved = true;
     send->done(send);
@@ -126,25 +146,26 @@ static bool complete(gcoll_endpoint *endpoint, bool *moved) {
 /* ---- Arrivals: sends to us, announced and matched -------------------------------------------------- */
 
 static bool arrive(gcoll_endpoint *endpoint, bool *moved) {
-    uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES];
-    gcoll_seat *seat = endpoint->seat;
-    gcoll_message *send = take(endpoint, &seat->arrivals);
+    gcoll_inproc_seat *seat = endpoint->seat;
+    gcoll_message *send = take_arrival(endpoint, &seat->arrivals);
     if (!send)
         return false;
-    uint32_t peer = send->flags;
+    uint32_t peer = send->peer;
     uint64_t stream = send->stream;
     bool opens = send->open != NULL;
-    if (endpoint->peers[peer] == GCOLL_PEER_BROKEN)
+    endpoint->heard[peer]++;
+    if (endpoint->peers[peer] == GCOLL_INPROC_PEER_BROKEN)
         return true; /* it was killed while it posted */
+    uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES];
     if (opens)
         memcpy(fingerprint, send->open, sizeof fingerprint);
     /* Into a queue before the lock is given up, where the sender can withdraw it. */
-    gcoll_message *receive = gcoll_table_take(&seat->receives, peer, stream, send->index);
+    gcoll_message *receive = gcoll_inproc_table_take(&seat->receives, peer, stream, send->index);
     if (receive) {
-        receive->previous = send;
-        gcoll_queue_push(&seat->ready, receive);
+        receive->match = send;
+        gcoll_message_push(&seat->ready, receive);
     } else {
-        gcoll_table_put(&seat->offers, send);
+        gcoll_inproc_table_put(&seat->offers, send);
         *moved |= endpoint->curious;
     }
     if (opens) {
@@ -166,65 +187,85 @@ static void put(gcoll_message *receive, const uint8_t *source, uint64_t bytes) {
     receive->moved += bytes;
 }
 
-/* A piece that ends after the byte to flip goes through a buffer. */
-static void put_spoilt(gcoll_message *receive, const uint8_t *source, uint64_t bytes, uint64_t byte) {
+/* Whether two pieces, of the sender's memory and of what the receiver is to have, have one checksum. What is
+ * consumed from the sender's memory is not copied. */
+static bool is_intact(const gcoll_endpoint *endpoint, const uint8_t *sent, const uint8_t *came,
+                      uint64_t bytes) {
+    return !endpoint->crc || sent == came ||
+           endpoint->crc(0, sent, (size_t)bytes) == endpoint->crc(0, came, (size_t)bytes);
+}
+
+/* A piece that ends after the byte to flip goes through a buffer. False if that is noticed. */
+static bool put_spoilt(const gcoll_endpoint *endpoint, gcoll_message *receive, const uint8_t *source,
+                       uint64_t bytes, uint64_t byte) {
     uint8_t spoilt[SPOILT_BYTES];
     memcpy(spoilt, source, (size_t)bytes);
     if (byte >= receive->moved && byte - receive->moved < bytes)
         spoilt[byte - receive->moved] ^= 1;
+    if (!is_intact(endpoint, source, spoilt, bytes))
+        return false;
     put(receive, spoilt, bytes);
+    return true;
 }
 
-/* Moves up to `pieces` pieces of `piece` bytes, less if the seat is told to stop. */
-static void copy(gcoll_seat *seat, gcoll_message *receive, const gcoll_message *send, uint64_t piece,
-                 uint32_t pieces) {
+/* Moves up to `pieces` pieces of `piece` bytes, less if the seat is told to stop. False if a copy differs. */
+static bool copy(const gcoll_endpoint *endpoint, gcoll_message *receive, const gcoll_message *send,
+                 uint64_t piece, uint32_t pieces) {
     for (uint32_t i = 0; i < pieces && receive->moved < receive->bytes; i++) {
-        uint64_t rest = receive->bytes - receive->moved;
-        if (atomic_load_explicit(&seat->stop, memory_order_relaxed))
-            return;
-        put(receive, (const uint8_t *)send->data + receive->moved, rest < piece ? rest : piece);
+        uint64_t rest = receive->bytes - receive->moved, bytes = rest < piece ? rest : piece;
+        const uint8_t *source = (const uint8_t *)send->data + receive->moved;
+        if (atomic_load_explicit(&endpoint->seat->stop, memory_order_relaxed))
+            return true;
+        const uint8_t *came = receive->consume ? source : (const uint8_t *)receive->data + receive->moved;
+        put(receive, source, bytes);
+        if (endpoint->crc && !is_intact(endpoint, source, came, bytes))
+            return false;
     }
+    return true;
 }
 
-/* Moves all of a message that is to be corrupted. */
-static void copy_spoilt(gcoll_seat *seat, gcoll_message *receive, const gcoll_message *send, uint64_t granule,
-                        uint64_t byte) {
+/* Moves all of a message that is to be corrupted. False if that is noticed. */
+static bool copy_spoilt(const gcoll_endpoint *endpoint, gcoll_message *receive, const gcoll_message *send,
+                        uint64_t granule, uint64_t byte) {
     uint64_t piece = SPOILT_BYTES - SPOILT_BYTES % granule;
     while (receive->moved < receive->bytes) {
         uint64_t rest = receive->bytes - receive->moved;
-        if (atomic_load_explicit(&seat->stop, memory_order_relaxed))
-            return;
-        put_spoilt(receive, (const uint8_t *)send->data + receive->moved, rest < piece ? rest : piece, byte);
+        if (atomic_load_explicit(&endpoint->seat->stop, memory_order_relaxed))
+            return true;
+        if (!put_spoilt(endpoint, receive, (const uint8_t *)send->data + receive->moved,
+                        rest < piece ? rest : piece, byte))
+            return false;
     }
+    return true;
 }
 
-static void copy_some(gcoll_endpoint *endpoint, gcoll_message *receive, const gcoll_message *send) {
+/* False if checksums tell that what came is not what was sent. */
+static bool copy_some(gcoll_endpoint *endpoint, gcoll_message *receive, const gcoll_message *send) {
     gcoll_hub *hub = endpoint->room->hub;
     uint64_t granule = receive->granule ? receive->granule : 1;
     uint64_t piece = PIECE_BYTES - PIECE_BYTES % granule;
     uint32_t pieces = PORTION_PIECES;
     uint64_t byte;
     if (atomic_load_explicit(&hub->faulty, memory_order_relaxed)) {
-        if (receive->moved == 0 && gcoll_rule_corrupts(hub, receive->flags, endpoint->rank, send, &byte)) {
-            copy_spoilt(endpoint->seat, receive, send, granule, byte);
-            return;
-        }
+        if (receive->moved == 0 &&
+            gcoll_inproc_rule_corrupts(hub, receive->peer, endpoint->rank, send, &byte))
+            return copy_spoilt(endpoint, receive, send, granule, byte);
         if (hub->shuffled) {
             piece = granule * (1 + gcoll_inproc_random(endpoint) % (piece / granule));
             pieces = (uint32_t)(1 + gcoll_inproc_random(endpoint) % PORTION_PIECES);
         }
     }
-    copy(endpoint->seat, receive, send, piece, pieces);
+    return copy(endpoint, receive, send, piece, pieces);
 }
 
 /* Leaves a send at its own rank's seat; afterwards it may be gone. */
 static void report(gcoll_endpoint *endpoint, uint32_t sender, gcoll_message *send) {
-    gcoll_seat *seat = &endpoint->room->seats[sender];
+    gcoll_inproc_seat *seat = &endpoint->room->seats[sender];
     pthread_mutex_lock(&seat->lock);
-    if (seat->state == GCOLL_SEAT_OPEN) {
-        send->flags = endpoint->rank;
-        gcoll_queue_push(&seat->completed, send);
-        gcoll_seat_ring(seat);
+    if (seat->state == GCOLL_INPROC_SEAT_OPEN) {
+        send->peer = endpoint->rank;
+        gcoll_message_push(&seat->completed, send);
+        gcoll_inproc_seat_ring(seat);
     }
     pthread_mutex_unlock(&seat->lock);
 }
@@ -239,12 +280,12 @@ static void refuse(gcoll_endpoint *endpoint, uint32_t peer, uint64_t sent, uint6
 }
 
 static bool transfer(gcoll_endpoint *endpoint, bool *moved) {
-    gcoll_seat *seat = endpoint->seat;
+    gcoll_inproc_seat *seat = endpoint->seat;
     gcoll_message *receive = take(endpoint, &seat->ready);
     if (!receive)
         return false;
-    gcoll_message *send = receive->previous;
-    uint32_t peer = receive->flags;
+    gcoll_message *send = receive->match;
+    uint32_t peer = receive->peer;
     if (send->bytes != receive->bytes) {
         uint64_t sent = send->bytes;
         pthread_mutex_unlock(&seat->lock);
@@ -253,24 +294,35 @@ static bool transfer(gcoll_endpoint *endpoint, bool *moved) {
         pthread_mutex_lock(&seat->lock);
         return true;
     }
+    endpoint->heard[peer]++;
+    endpoint->answer.moves++;
     seat->copying_from = peer;
     atomic_store_explicit(&seat->stop, false, memory_order_relaxed);
     pthread_mutex_unlock(&seat->lock);
 
-    copy_some(endpoint, receive, send);
-    bool all = receive->moved == receive->bytes;
+    receive->opened = send->open != NULL;
+    bool intact = copy_some(endpoint, receive, send);
+    bool all = intact && receive->moved == receive->bytes;
     if (all)
         report(endpoint, peer, send);
 
     pthread_mutex_lock(&seat->lock);
     bool stopped = atomic_load_explicit(&seat->stop, memory_order_relaxed);
-    seat->copying_from = NOBODY;
+    seat->copying_from = GCOLL_INPROC_NOBODY;
     pthread_cond_broadcast(&seat->idle);
-    if (seat->state != GCOLL_SEAT_OPEN)
+    if (seat->state != GCOLL_INPROC_SEAT_OPEN)
         return true;
+    if (!intact) {
+        pthread_mutex_unlock(&seat->lock);
+        *moved = true;
+        part(endpoint, peer);
+        endpoint->events.changed(endpoint->events.arg, peer, "a payload that does not have its checksum");
+        pthread_mutex_lock(&seat->lock);
+        return true;
+    }
     if (!all) {
         if (!stopped)
-            gcoll_queue_push(&seat->ready, receive);
+            gcoll_message_push(&seat->ready, receive);
         return true;
     }
     pthread_mutex_unlock(&seat->lock);
@@ -283,78 +335,81 @@ static bool transfer(gcoll_endpoint *endpoint, bool *moved) {
 /* ---- Signs ------------------------------------------------------------------------------------------- */
 
 static void hear_abort(gcoll_endpoint *endpoint, uint32_t peer) {
-    gcoll_seat *theirs = &endpoint->room->seats[peer];
-    gcoll_note note;
+    gcoll_inproc_seat *theirs = &endpoint->room->seats[peer];
     pthread_mutex_lock(&theirs->lock);
-    note = theirs->note;
+    gcoll_note note = theirs->note;
     pthread_mutex_unlock(&theirs->lock);
     endpoint->events.aborted(endpoint->events.arg, peer, &note);
 }
 
 /* A probe tells what it is about, as it is when the probe is heard. */
 static void hear_probe(gcoll_endpoint *endpoint, uint32_t peer, bool *moved) {
-    gcoll_seat *theirs = &endpoint->room->seats[peer];
-    uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES];
+    gcoll_inproc_seat *theirs = &endpoint->room->seats[peer];
     pthread_mutex_lock(&theirs->lock);
     bool concerned = theirs->concerned;
     uint64_t stream = theirs->concern_stream;
+    uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES];
     memcpy(fingerprint, theirs->concern, sizeof fingerprint);
     pthread_mutex_unlock(&theirs->lock);
     if (concerned) {
         *moved = true;
         endpoint->events.opened(endpoint->events.arg, peer, stream, fingerprint);
     }
-    gcoll_seat_sign(endpoint->room, peer, endpoint->rank, GCOLL_SIGN_ANSWER, endpoint->position);
+    gcoll_inproc_seat_answer(endpoint->room, peer, endpoint->rank, &endpoint->answer);
 }
 
 /* The lock is not held. */
-static void hear(gcoll_endpoint *endpoint, uint32_t peer, uint32_t signs, uint64_t position, bool *moved) {
+static void hear(gcoll_endpoint *endpoint, uint32_t peer, uint32_t signs, const gcoll_answer *answer,
+                 bool *moved) {
     const gcoll_events *events = &endpoint->events;
-    if (endpoint->peers[peer] == GCOLL_PEER_BROKEN)
+    if (endpoint->peers[peer] == GCOLL_INPROC_PEER_BROKEN)
         return;
-    if (signs & GCOLL_SIGN_CONNECT)
+    if (signs & GCOLL_INPROC_SIGN_CONNECT)
         gcoll_inproc_join(endpoint, peer);
-    if (signs & GCOLL_SIGN_PROBE)
+    if (signs & GCOLL_INPROC_SIGN_PROBE)
         hear_probe(endpoint, peer, moved);
-    if (signs & ~(GCOLL_SIGN_CONNECT | GCOLL_SIGN_PROBE))
+    if (signs & ~(GCOLL_INPROC_SIGN_CONNECT | GCOLL_INPROC_SIGN_PROBE))
         *moved = true;
-    if (signs & GCOLL_SIGN_ANSWER)
-        events->answered(events->arg, peer, position);
-    if (signs & GCOLL_SIGN_ABORTED)
+    if (signs & GCOLL_INPROC_SIGN_ANSWER)
+        events->answered(events->arg, peer, answer);
+    if (signs & GCOLL_INPROC_SIGN_ABORTED)
         hear_abort(endpoint, peer);
-    if (!(signs & (GCOLL_SIGN_FAILED | GCOLL_SIGN_REFUSED | GCOLL_SIGN_DEPARTED)))
+    if (!(signs & (GCOLL_INPROC_SIGN_FAILED | GCOLL_INPROC_SIGN_REFUSED | GCOLL_INPROC_SIGN_DEPARTED)))
         return;
     part(endpoint, peer);
-    if (signs & GCOLL_SIGN_DEPARTED)
+    if (signs & GCOLL_INPROC_SIGN_DEPARTED)
         events->departed(events->arg, peer);
     else
         events->failed(events->arg, peer, GCOLL_ERR_PEER,
-                       signs & GCOLL_SIGN_REFUSED ? "refused the connection" : "closed the connection");
+                       signs & GCOLL_INPROC_SIGN_REFUSED ? "refused the connection"
+                                                         : "closed the connection");
 }
 
 /* Whether the signs of `peer` may be heard: a departure comes after all that the peer took from us. */
-static bool audible(gcoll_endpoint *endpoint, uint32_t peer, const gcoll_link *link) {
-    if ((link->signs & GCOLL_SIGN_DEPARTED) && gcoll_queue_has(&endpoint->seat->completed, peer))
+static bool audible(gcoll_endpoint *endpoint, uint32_t peer, const gcoll_inproc_link *link) {
+    if ((link->signs & GCOLL_INPROC_SIGN_DEPARTED) &&
+        gcoll_inproc_queue_has(&endpoint->seat->completed, peer))
         return false;
     return passes(endpoint, peer);
 }
 
 static bool hear_next(gcoll_endpoint *endpoint, bool *moved) {
-    gcoll_seat *seat = endpoint->seat;
+    gcoll_inproc_seat *seat = endpoint->seat;
     uint32_t *slot = &seat->sign_first;
-    while (*slot != NOBODY) {
+    while (*slot != GCOLL_INPROC_NOBODY) {
         uint32_t peer = *slot;
-        gcoll_link *link = gcoll_link_of(endpoint->room, endpoint->rank, peer);
+        gcoll_inproc_link *link = gcoll_inproc_link_of(endpoint->room, endpoint->rank, peer);
         if (!audible(endpoint, peer, link)) {
             slot = &link->next;
             continue;
         }
         uint32_t signs = link->signs;
-        uint64_t position = link->position;
+        gcoll_answer answer = link->answer;
         *slot = link->next;
         link->signs = 0;
         pthread_mutex_unlock(&seat->lock);
-        hear(endpoint, peer, signs, position, moved);
+        endpoint->heard[peer]++;
+        hear(endpoint, peer, signs, &answer, moved);
         pthread_mutex_lock(&seat->lock);
         return true;
     }
@@ -381,7 +436,7 @@ static bool step(gcoll_endpoint *endpoint, bool *moved) {
 }
 
 bool gcoll_inproc_move(gcoll_endpoint *endpoint) {
-    gcoll_seat *seat = endpoint->seat;
+    gcoll_inproc_seat *seat = endpoint->seat;
     uint32_t steps = 0;
     bool moved = false;
     if (endpoint->moving || gcoll_inproc_stalled(endpoint))
@@ -391,7 +446,7 @@ bool gcoll_inproc_move(gcoll_endpoint *endpoint) {
     endpoint->moving = true;
     endpoint->again = false;
     pthread_mutex_lock(&seat->lock);
-    while (seat->state != GCOLL_SEAT_DEAD && steps < STEPS_MAX && step(endpoint, &moved))
+    while (seat->state != GCOLL_INPROC_SEAT_DEAD && steps < STEPS_MAX && step(endpoint, &moved))
         steps++;
     endpoint->seen = atomic_load_explicit(&seat->stamp, memory_order_relaxed);
     endpoint->again |= steps == STEPS_MAX;

@@ -1,5 +1,5 @@
 /*
- * transport/tcp/dial.c - connecting to a peer.
+ * transport/tcp/dial.c - connects to a peer.
  *
  * The peer's addresses are tried in turn, each with its share of the time that is left. The kernel accepts
  * connections for a peer that is busy computing, which will answer when it comes back to its endpoint; but
@@ -10,12 +10,14 @@
  * libuv runs timers before it polls: when the caller comes back from a long computation, a timer may be over
  * although what it waited for has long been here. So at the end of a time we look once more.
  */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/connect.h"
+#include "transport/tcp/pair.h"
 
 /* Least time for one address. */
 #define SHARE_MIN_MS 250
@@ -24,12 +26,15 @@
 #define RETRY_DOUBLES  7
 /* Long enough for one poll to come between two timers. */
 #define LOOK_AGAIN_MS 1
+/* Room that the problem of one more address needs. */
+#define LEAST_PROBLEM_BYTES 80
 
 /* Lives until libuv has closed it, which may be after its dial. */
 typedef struct attempt {
     uv_tcp_t handle;
     uv_connect_t request;
     gcoll_tcp_dial *dial; /* NULL once given up */
+    gcoll_descriptor descriptor;
 } attempt;
 
 struct gcoll_tcp_dial {
@@ -45,7 +50,9 @@ struct gcoll_tcp_dial {
     gcoll_tcp_link *link;  /* has greeted */
     gcoll_tcp_link *mutes; /* have greeted, and their share is over */
     char where[GCOLL_ADDRESS_NAME_MAX];
-    char problem[GCOLL_TCP_VERDICT_TEXT];
+    char problem[GCOLL_TCP_VERDICT_TEXT]; /* the problems of the addresses, the last one from `kept` on, */
+    size_t kept;
+    uint32_t noted; /* which is of this address */
 };
 
 static void try_next(gcoll_tcp_dial *dial);
@@ -56,9 +63,12 @@ static void on_attempt_closed(uv_handle_t *handle) {
 }
 
 static void give_up_attempt(gcoll_tcp_dial *dial) {
-    if (dial->attempt != NULL) {
+    if (dial->attempt) {
         dial->attempt->dial = NULL;
+        gcoll_fork_hold();
+        gcoll_descriptor_leave(&dial->attempt->descriptor);
         uv_close((uv_handle_t *)&dial->attempt->handle, on_attempt_closed);
+        gcoll_fork_release();
         dial->attempt = NULL;
     }
 }
@@ -69,18 +79,15 @@ static void on_timer_closed(uv_handle_t *timer) {
 
 void gcoll_tcp_dial_end(gcoll_tcp_pair *pair) {
     gcoll_tcp_dial *dial = pair->dial;
-
-    if (dial == NULL) {
+    if (!dial)
         return;
-    }
     pair->dial = NULL;
     dial->pair = NULL;
     give_up_attempt(dial);
     gcoll_tcp_link_drop(dial->link);
     dial->link = NULL;
-    while (dial->mutes != NULL) {
+    while (dial->mutes) {
         gcoll_tcp_link *mute = dial->mutes;
-
         dial->mutes = mute->next;
         gcoll_tcp_link_drop(mute);
     }
@@ -88,19 +95,17 @@ void gcoll_tcp_dial_end(gcoll_tcp_pair *pair) {
 }
 
 bool gcoll_tcp_dial_has_greeted(const gcoll_tcp_dial *dial) {
-    return dial->link != NULL || dial->mutes != NULL;
+    return dial->link || dial->mutes;
 }
 
 void gcoll_tcp_dial_look(gcoll_tcp_dial *dial) {
     gcoll_tcp_link *next;
-
-    for (gcoll_tcp_link *mute = dial->mutes; mute != NULL && dial->pair != NULL; mute = next) {
+    for (gcoll_tcp_link *mute = dial->mutes; mute && dial->pair; mute = next) {
         next = mute->next;
         gcoll_tcp_link_ready(mute);
     }
-    if (dial->pair != NULL && dial->link != NULL) {
+    if (dial->pair && dial->link)
         gcoll_tcp_link_ready(dial->link);
-    }
 }
 
 static void start_timer(gcoll_tcp_dial *dial, uv_timer_cb callback, int64_t ms) {
@@ -116,19 +121,25 @@ static int64_t left_ms(const gcoll_tcp_dial *dial) {
 /* The other side's connection, if it holds one for us, is as good as ours. */
 static void give_up(gcoll_tcp_dial *dial, gcoll_status status) {
     gcoll_tcp_pair *pair = dial->pair;
-
-    if (gcoll_tcp_adopt_reserve(pair)) {
+    if (gcoll_tcp_adopt_reserve(pair))
         return;
-    }
     gcoll_tcp_fail(pair, status, "%s", dial->problem);
     gcoll_tcp_dial_end(pair);
 }
 
+/* Of each address the last problem, and of more addresses than there is room for the first ones and the last.
+ */
 GCOLL_PRINTF(2, 3) static void note_problem(gcoll_tcp_dial *dial, const char *format, ...) {
+    const uint32_t address = dial->next < dial->count ? dial->next : dial->count - 1;
+    const size_t used = strlen(dial->problem);
+    if (address < dial->noted)
+        dial->kept = 0; /* all are tried anew */
+    else if (address > dial->noted && used > 0 && used + LEAST_PROBLEM_BYTES < sizeof dial->problem)
+        dial->kept = used + (size_t)snprintf(dial->problem + used, sizeof dial->problem - used, "; ");
+    dial->noted = address;
     va_list arguments;
-
     va_start(arguments, format);
-    vsnprintf(dial->problem, sizeof dial->problem, format, arguments);
+    vsnprintf(dial->problem + dial->kept, sizeof dial->problem - dial->kept, format, arguments);
     va_end(arguments);
 }
 
@@ -136,25 +147,21 @@ GCOLL_PRINTF(2, 3) static void note_problem(gcoll_tcp_dial *dial, const char *fo
 static int64_t share_ms(const gcoll_tcp_dial *dial, uint32_t parts) {
     int64_t left = left_ms(dial);
     int64_t share = left / parts;
-
-    if (share < SHARE_MIN_MS) {
+    if (share < SHARE_MIN_MS)
         share = left > 0 && left < SHARE_MIN_MS ? left : SHARE_MIN_MS;
-    }
     return share;
 }
 
 /* The address that is next has its time from now on. */
 static void begin_share(gcoll_tcp_dial *dial) {
     uint32_t candidates = dial->count - dial->next;
-
     dial->retries = 0;
     dial->share_until_ms = gcoll_now_ms() + share_ms(dial, candidates > 0 ? candidates : 1);
 }
 
 static void go_on(gcoll_tcp_dial *dial) {
-    if (dial->next < dial->count) {
+    if (dial->next < dial->count)
         dial->next++;
-    }
     begin_share(dial);
     try_next(dial);
 }
@@ -167,27 +174,24 @@ static bool looks_again(gcoll_tcp_dial *dial) {
         return true;
     }
     gcoll_tcp_dial_look(dial);
-    return dial->pair == NULL || !dial->looked_again; /* a timer was started for what is next */
+    return !dial->pair || !dial->looked_again; /* a timer was started for what is next */
 }
 
 static void on_share_over(uv_timer_t *timer) {
     gcoll_tcp_dial *dial = timer->data;
-
-    if (looks_again(dial)) {
+    if (looks_again(dial))
         return;
-    }
     if (left_ms(dial) <= 0) {
         note_problem(dial, "did not answer within %lld ms at %s",
                      (long long)dial->pair->tcp->connect_timeout_ms, dial->where);
         give_up(dial, GCOLL_ERR_PEER);
         return;
     }
-    if (gcoll_tcp_adopt_reserve(dial->pair)) {
+    if (gcoll_tcp_adopt_reserve(dial->pair))
         return;
-    }
     note_problem(dial, "did not answer at %s", dial->where);
     give_up_attempt(dial);
-    if (dial->link != NULL) {
+    if (dial->link) {
         dial->link->next = dial->mutes;
         dial->mutes = dial->link;
         dial->link = NULL;
@@ -199,6 +203,14 @@ static void on_retry(uv_timer_t *timer) {
     try_next(timer->data);
 }
 
+/* This rank lacks what a connection takes: no other address helps, and the peer has no part in it. */
+static void run_short(gcoll_tcp_dial *dial, int error) {
+    char text[GCOLL_ERRNO_TEXT_MAX];
+    note_problem(dial, "cannot connect to rank %u: %s", dial->pair->rank, gcoll_errno_text(-error, text));
+    give_up_attempt(dial);
+    give_up(dial, GCOLL_ERR_NO_MEMORY);
+}
+
 /* This address is no good. */
 static void skip(gcoll_tcp_dial *dial) {
     give_up_attempt(dial);
@@ -206,22 +218,22 @@ static void skip(gcoll_tcp_dial *dial) {
 }
 
 static void refused(gcoll_tcp_dial *dial, int error) {
-    if (error == UV_ECONNREFUSED) {
-        note_problem(dial, "refused the connection at %s", dial->where);
-    } else {
-        note_problem(dial, "cannot be reached at %s (%s)", dial->where, uv_strerror(error));
+    if (gcoll_is_shortage(-error)) {
+        run_short(dial, error);
+        return;
     }
+    if (error == UV_ECONNREFUSED)
+        note_problem(dial, "refused the connection at %s", dial->where);
+    else
+        note_problem(dial, "cannot be reached at %s (%s)", dial->where, uv_strerror(error));
     skip(dial);
 }
 
 static void on_connect(uv_connect_t *request, int status) {
     attempt *each = request->data;
     gcoll_tcp_dial *dial = each->dial;
-    gcoll_tcp_socket *socket;
-
-    if (dial == NULL) {
+    if (!dial)
         return;
-    }
     if (dial->pair->state != GCOLL_TCP_DIALING) { /* it failed otherwise, which is yet to be reported */
         gcoll_tcp_dial_end(dial->pair);
         return;
@@ -230,33 +242,40 @@ static void on_connect(uv_connect_t *request, int status) {
         refused(dial, status);
         return;
     }
-    socket = gcoll_tcp_socket_take(dial->pair->tcp, &each->handle);
-    if (socket != NULL) {
+    errno = 0;
+    gcoll_tcp_socket *socket = gcoll_tcp_socket_take(dial->pair->tcp, &each->handle);
+    int error = errno;
+    if (socket)
         dial->link = gcoll_tcp_link_new(dial->pair->tcp, socket, GCOLL_TCP_DIALER);
-    }
-    if (dial->link == NULL) {
-        refused(dial, UV_ENOMEM);
+    if (!dial->link) {
+        refused(dial, !socket && gcoll_is_shortage(error) ? -error : UV_ENOMEM);
         return;
     }
     give_up_attempt(dial);
     dial->link->pair = dial->pair;
     start_timer(dial, on_share_over, share_ms(dial, dial->count - dial->next + 1));
-    if (!gcoll_tcp_send_hello(dial->link, dial->peer.token)) {
+    if (!gcoll_tcp_send_hello(dial->link, dial->peer.token))
         gcoll_tcp_dial_answered(dial, dial->link, NULL, NULL);
-    }
+}
+
+/* With a socket, which it enters. Returns 0 or a libuv error. */
+static int init_attempt(gcoll_tcp_dial *dial, attempt *each, int family) {
+    gcoll_fork_hold();
+    int error = uv_tcp_init_ex(dial->timer.loop, &each->handle, (unsigned)family);
+    uv_os_fd_t fd;
+    if (error == 0 && uv_fileno((uv_handle_t *)&each->handle, &fd) == 0)
+        gcoll_descriptor_enter(&each->descriptor, fd);
+    gcoll_fork_release();
+    return error;
 }
 
 static int start_attempt(gcoll_tcp_dial *dial, const gcoll_host_address *host) {
     attempt *each = calloc(1, sizeof *each);
-    struct sockaddr_storage where;
-    uv_os_fd_t fd;
-    int error;
-
-    if (each == NULL) {
+    if (!each)
         return UV_ENOMEM;
-    }
+    struct sockaddr_storage where;
     gcoll_host_address_at_port(host, dial->peer.port, &where);
-    error = uv_tcp_init_ex(dial->timer.loop, &each->handle, where.ss_family);
+    int error = init_attempt(dial, each, where.ss_family);
     if (error != 0) {
         free(each);
         return error;
@@ -265,10 +284,9 @@ static int start_attempt(gcoll_tcp_dial *dial, const gcoll_host_address *host) {
     each->request.data = each;
     each->dial = dial;
     dial->attempt = each;
-    if (dial->peer.host == dial->pair->tcp->address.host &&
-        uv_fileno((uv_handle_t *)&each->handle, &fd) == 0) {
+    uv_os_fd_t fd;
+    if (dial->peer.host == dial->pair->tcp->address.host && uv_fileno((uv_handle_t *)&each->handle, &fd) == 0)
         gcoll_tcp_local_dial(fd);
-    }
     return uv_tcp_connect(&each->request, &each->handle, (struct sockaddr *)&where, on_connect);
 }
 
@@ -276,12 +294,14 @@ static int start_attempt(gcoll_tcp_dial *dial, const gcoll_host_address *host) {
 static void try_next(gcoll_tcp_dial *dial) {
     while (dial->next < dial->count) {
         const gcoll_host_address *host = &dial->peer.hosts[dial->order[dial->next]];
-        int error;
-
         gcoll_host_address_name(host, dial->peer.port, dial->where, sizeof dial->where);
-        error = start_attempt(dial, host);
+        int error = start_attempt(dial, host);
         if (error == 0) {
             start_timer(dial, on_share_over, dial->share_until_ms - gcoll_now_ms());
+            return;
+        }
+        if (gcoll_is_shortage(-error)) {
+            run_short(dial, error);
             return;
         }
         note_problem(dial, "cannot be reached at %s (%s)", dial->where, uv_strerror(error));
@@ -289,7 +309,7 @@ static void try_next(gcoll_tcp_dial *dial) {
         dial->next++;
         begin_share(dial);
     }
-    if (dial->mutes != NULL) {
+    if (dial->mutes) {
         start_timer(dial, on_share_over, share_ms(dial, 2)); /* then a reserve may be there */
         return;
     }
@@ -299,10 +319,8 @@ static void try_next(gcoll_tcp_dial *dial) {
 /* The connection was closed before the answer. */
 static void retry(gcoll_tcp_dial *dial) {
     gcoll_tcp_pair *pair = dial->pair;
-
-    if (gcoll_tcp_adopt_reserve(pair)) {
+    if (gcoll_tcp_adopt_reserve(pair))
         return;
-    }
     if (gcoll_now_ms() >= dial->share_until_ms) {
         skip(dial);
         return;
@@ -313,17 +331,15 @@ static void retry(gcoll_tcp_dial *dial) {
 
 static void forget_mute(gcoll_tcp_dial *dial, gcoll_tcp_link *mute) {
     gcoll_tcp_link **at = &dial->mutes;
-
-    while (*at != mute) {
+    while (*at != mute)
         at = &(*at)->next;
-    }
     *at = mute->next;
     gcoll_tcp_link_drop(mute);
 }
 
 /* A mute connection has ended. If it was the last hope, all addresses are tried anew. */
 static void mute_ended(gcoll_tcp_dial *dial) {
-    if (dial->mutes == NULL && dial->next == dial->count) {
+    if (!dial->mutes && dial->next == dial->count) {
         dial->next = 0;
         begin_share(dial);
         retry(dial);
@@ -334,7 +350,7 @@ void gcoll_tcp_dial_answered(gcoll_tcp_dial *dial, gcoll_tcp_link *link, const g
                              const char *garbage) {
     if (link != dial->link) {
         forget_mute(dial, link);
-        if (garbage != NULL || reply == NULL || reply->verdict == GCOLL_WIRE_REFUSE_DUPLICATE) {
+        if (garbage || !reply || reply->verdict == GCOLL_WIRE_REFUSE_DUPLICATE) {
             mute_ended(dial);
             return;
         }
@@ -342,21 +358,20 @@ void gcoll_tcp_dial_answered(gcoll_tcp_dial *dial, gcoll_tcp_link *link, const g
         gcoll_tcp_link_drop(link);
         dial->link = NULL;
     }
-    if (garbage != NULL) {
+    if (garbage) {
         note_problem(dial, "sent garbage (%s) at %s", garbage, dial->where);
         skip(dial);
         return;
     }
-    if (reply == NULL) {
+    if (!reply) {
         note_problem(dial, "closed the connection before it answered at %s", dial->where);
         retry(dial);
         return;
     }
     switch (reply->verdict) {
     case GCOLL_WIRE_REFUSE_DUPLICATE: /* the other connection is on its way to us */
-        if (!gcoll_tcp_adopt_reserve(dial->pair)) {
+        if (!gcoll_tcp_adopt_reserve(dial->pair))
             start_timer(dial, on_share_over, left_ms(dial));
-        }
         return;
     case GCOLL_WIRE_REFUSE_VERSION:
         note_problem(dial, "speaks version %u of the protocol, and this rank version %d", reply->version,
@@ -377,8 +392,7 @@ void gcoll_tcp_dial_answered(gcoll_tcp_dial *dial, gcoll_tcp_link *link, const g
 static gcoll_status start_dial(gcoll_tcp_pair *pair, const gcoll_address *peer) {
     gcoll_tcp *tcp = pair->tcp;
     gcoll_tcp_dial *dial = calloc(1, sizeof *dial);
-
-    if (dial == NULL || uv_timer_init(&tcp->loop, &dial->timer) != 0) {
+    if (!dial || uv_timer_init(&tcp->loop, &dial->timer) != 0) {
         free(dial);
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "connect: no memory for %zu bytes", sizeof *dial);
     }
@@ -388,7 +402,8 @@ static gcoll_status start_dial(gcoll_tcp_pair *pair, const gcoll_address *peer) 
     gcoll_address_localize(&tcp->address, &dial->peer);
     dial->count = gcoll_address_choose(&tcp->address, &dial->peer, dial->order);
     dial->until_ms = gcoll_now_ms() + tcp->connect_timeout_ms;
-    note_problem(dial, "offers no address%s",
+    if (dial->count == 0)
+        snprintf(dial->problem, sizeof dial->problem, "offers no address%s",
                  peer->count > 0 ? " but loopback, and is on another host" : " to connect to");
     pair->dial = dial;
     pair->state = GCOLL_TCP_DIALING;
@@ -401,21 +416,20 @@ gcoll_status gcoll_tcp_connect(gcoll_endpoint *endpoint, uint32_t peer, const ch
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
     gcoll_address record;
     gcoll_status status = gcoll_address_parse(address, &record);
-    gcoll_tcp_pair *pair;
-
-    if (status != GCOLL_OK) {
+    if (status != GCOLL_OK)
         return status;
-    }
-    if (peer >= tcp->size || peer == tcp->rank) {
+    if (peer >= tcp->size || peer == tcp->rank)
         return gcoll_error(GCOLL_ERR_INVALID, "connect: rank %u; allowed are 0 to %u without %u", peer,
                            tcp->size - 1, tcp->rank);
-    }
-    pair = gcoll_tcp_pair_of(tcp, peer);
-    if (pair == NULL) {
+    if (record.checksum != (tcp->crc != NULL))
+        return gcoll_error(
+            GCOLL_ERR_MISMATCH,
+            "options.checksum: is %d on rank %u and %d on rank %u; allowed is one value for all ranks",
+            tcp->crc != NULL, tcp->rank, record.checksum, peer);
+    gcoll_tcp_pair *pair = gcoll_tcp_pair_of(tcp, peer);
+    if (!pair)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "connect: no memory for a pair");
-    }
-    if (tcp->leaving || pair->state != GCOLL_TCP_IDLE) {
+    if (tcp->leaving || pair->state != GCOLL_TCP_IDLE)
         return GCOLL_OK;
-    }
     return start_dial(pair, &record);
 }

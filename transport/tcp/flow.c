@@ -1,5 +1,5 @@
 /*
- * transport/tcp/flow.c - when a message may move, and which receive it belongs to.
+ * transport/tcp/flow.c - flow control and matching: when a message may move, and to which receive.
  *
  * The receiver rules. It has a pool of pool_bytes for messages that no receive waits for; the peer starts
  * with that much credit. A message of at most eager_bytes goes at once if there is credit for its bytes and
@@ -20,16 +20,17 @@
  * at most as many grants as the receiver counts as open, and the receiver opens at most
  * GCOLL_TCP_PROMISES_MAX.
  *
- * Offers. A send that has to wait and is large, or carries a fingerprint, says so in an offer. It lets the
- * receiver see fingerprints and wrong sizes of messages that would otherwise wait in silence, and a receiver
- * grants what has been offered. So does one of which the sender says that the receiver may peek for it.
+ * Offers. A send that has to wait and is large, or carries a fingerprint, says so in an offer. By it the
+ * receiver sees fingerprints and wrong sizes of messages that would otherwise wait in silence. A receiver
+ * grants every offered message that it posts. A send that the receiver may peek for (`announced`) is offered
+ * too.
  *
- * Failures found while posting are reported by the next progress.
+ * A failure that is found while posting is reported by the next progress.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/pair.h"
 
 static uint64_t cost(uint64_t bytes) {
     return bytes + GCOLL_TCP_OVERHEAD_BYTES;
@@ -44,7 +45,16 @@ static bool is_crowded(const gcoll_tcp_pair *pair) {
 }
 
 static void out_of_memory(gcoll_tcp_pair *pair) {
-    gcoll_tcp_fail(pair, GCOLL_ERR_NO_MEMORY, "cannot be served: no memory");
+    gcoll_tcp_fail(pair, GCOLL_ERR_NO_MEMORY, "no memory for messages of rank %u", pair->rank);
+}
+
+/* The pair for a message that is posted; NULL: the message is dropped, as the endpoint leaves, the peer is
+ * none, or there is a problem. */
+static inline gcoll_tcp_pair *pair_for(gcoll_tcp *tcp, uint32_t peer) {
+    gcoll_tcp_pair *pair = tcp->leaving ? NULL : gcoll_tcp_pair_of(tcp, peer);
+    if (!pair && !tcp->leaving && peer < tcp->size && peer != tcp->rank)
+        gcoll_tcp_problem(tcp, GCOLL_ERR_NO_MEMORY, "no memory for messages of rank %u", peer);
+    return pair;
 }
 
 /* ---- Sending --------------------------------------------------------------------------------------- */
@@ -62,31 +72,41 @@ static void send_on_credit(gcoll_tcp_pair *pair, gcoll_message *message) {
 /* Takes a waiting send out of the table. */
 static gcoll_message *stop_waiting(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     gcoll_message *message = slot->message;
-
-    if (slot->flags & GCOLL_TCP_LISTED) {
+    if (slot->flags & GCOLL_TCP_LISTED)
         gcoll_slot_unlink(&pair->waiting, slot);
-    }
-    if (slot->flags & GCOLL_TCP_ASKED) {
+    if (slot->flags & GCOLL_TCP_ASKED)
         message->flags |= GCOLL_TCP_FOLLOWS;
-    }
     gcoll_match_remove(&pair->outgoing, slot);
     return message;
+}
+
+/* The fingerprint of a message that may not be offered goes in a probe, so that it stays ahead of later
+ * messages of its stream. */
+static void open_by_probe(gcoll_tcp_pair *pair, gcoll_message *message) {
+    uint8_t bytes[GCOLL_TCP_FIXED_HEADERS];
+    gcoll_wire_header header = {.kind = GCOLL_WIRE_PING, .flags = GCOLL_WIRE_OPEN, .stream = message->stream};
+    gcoll_wire_put_header(bytes, &header);
+    memcpy(bytes + GCOLL_WIRE_HEADER_BYTES, message->open, GCOLL_FINGERPRINT_BYTES);
+    gcoll_tcp_append_control(pair, bytes, GCOLL_WIRE_HEADER_BYTES + GCOLL_FINGERPRINT_BYTES);
 }
 
 /* Says that the message waits. Beyond the limit it waits in silence, which costs only early diagnosis. */
 static void offer(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     gcoll_message *message = slot->message;
-    uint8_t bytes[GCOLL_TCP_FIXED_HEADERS];
     gcoll_wire_header header = {.kind = GCOLL_WIRE_OFFER,
                                 .index = message->index,
                                 .stream = message->stream,
                                 .total_bytes = message->bytes};
     size_t count = GCOLL_WIRE_HEADER_BYTES;
-
-    if (pair->asked == GCOLL_TCP_PROMISES_MAX || (slot->flags & GCOLL_TCP_ASKED)) {
+    if (slot->flags & GCOLL_TCP_ASKED)
+        return;
+    if (pair->asked == GCOLL_TCP_PROMISES_MAX) {
+        if (message->open)
+            open_by_probe(pair, message);
         return;
     }
-    if (message->open != NULL) {
+    uint8_t bytes[GCOLL_TCP_FIXED_HEADERS];
+    if (message->open) {
         header.flags = GCOLL_WIRE_OPEN;
         memcpy(bytes + count, message->open, GCOLL_FINGERPRINT_BYTES);
         count += GCOLL_FINGERPRINT_BYTES;
@@ -100,15 +120,14 @@ static void offer(gcoll_tcp_pair *pair, gcoll_slot *slot) {
 
 /* Small messages that wait for credit are not offered without a reason. */
 static bool is_told_of(const gcoll_message *message) {
-    return message->open != NULL || message->announced;
+    return message->open || message->announced;
 }
 
 static void wait_for_permission(gcoll_tcp_pair *pair, gcoll_message *message) {
     gcoll_slot *slot = gcoll_match_add(&pair->outgoing, message->stream, message->index);
     bool is_connected = pair->state == GCOLL_TCP_CONNECTED;
     bool is_large = message->bytes > pair->peer_eager;
-
-    if (slot == NULL) {
+    if (!slot) {
         out_of_memory(pair);
         return;
     }
@@ -117,30 +136,26 @@ static void wait_for_permission(gcoll_tcp_pair *pair, gcoll_message *message) {
         slot->flags = GCOLL_TCP_LISTED;
         gcoll_slot_append(&pair->waiting, slot);
     }
-    if (is_connected && (is_large || is_told_of(message))) {
+    if (is_connected && (is_large || is_told_of(message)))
         offer(pair, slot);
-    }
 }
 
 void gcoll_tcp_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
-    gcoll_tcp_pair *pair = tcp->leaving ? NULL : gcoll_tcp_pair_of(tcp, peer);
-    gcoll_slot *slot;
-
-    if (pair == NULL || pair->state >= GCOLL_TCP_DEPARTED) {
+    gcoll_tcp_pair *pair = pair_for(tcp, peer);
+    if (!pair || pair->state >= GCOLL_TCP_DEPARTED)
         return;
-    }
     message->moved = 0;
     message->flags = 0;
-    slot = gcoll_match_find(&pair->outgoing, message->stream, message->index);
-    if (slot != NULL && slot->message != NULL) {
+    gcoll_slot *slot = gcoll_match_find(&pair->outgoing, message->stream, message->index);
+    if (slot && slot->message) {
         gcoll_tcp_fail(pair, GCOLL_ERR_INTERNAL, "was sent two messages (%llu, %u)",
                        (unsigned long long)message->stream, message->index);
-    } else if (slot != NULL) {
+    } else if (slot) {
         gcoll_match_remove(&pair->outgoing, slot);
         pair->promised--;
         gcoll_tcp_enqueue(pair, message);
-    } else if (pair->waiting.oldest == NULL && has_credit(pair, message->bytes)) {
+    } else if (!pair->waiting.oldest && has_credit(pair, message->bytes)) {
         send_on_credit(pair, message);
     } else {
         wait_for_permission(pair, message);
@@ -149,17 +164,14 @@ void gcoll_tcp_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message 
 
 /* Sends small messages in the order of posting while there is credit. */
 static void send_waiting(gcoll_tcp_pair *pair) {
-    while (pair->waiting.oldest != NULL && has_credit(pair, pair->waiting.oldest->message->bytes)) {
+    while (pair->waiting.oldest && has_credit(pair, pair->waiting.oldest->message->bytes))
         send_on_credit(pair, stop_waiting(pair, pair->waiting.oldest));
-    }
 }
 
 void gcoll_tcp_flow_start(gcoll_tcp_pair *pair) {
     gcoll_slot *slot = pair->waiting.oldest;
-
-    while (slot != NULL) {
+    while (slot) {
         gcoll_slot *newer = slot->newer;
-
         if (slot->message->bytes > pair->peer_eager) {
             gcoll_slot_unlink(&pair->waiting, slot);
             slot->flags &= ~(uint32_t)GCOLL_TCP_LISTED;
@@ -168,11 +180,9 @@ void gcoll_tcp_flow_start(gcoll_tcp_pair *pair) {
         slot = newer;
     }
     send_waiting(pair);
-    for (slot = pair->waiting.oldest; slot != NULL; slot = slot->newer) {
-        if (is_told_of(slot->message)) {
+    for (slot = pair->waiting.oldest; slot; slot = slot->newer)
+        if (is_told_of(slot->message))
             offer(pair, slot);
-        }
-    }
 }
 
 void gcoll_tcp_on_credit(gcoll_tcp_pair *pair, uint32_t credit) {
@@ -187,19 +197,18 @@ void gcoll_tcp_on_credit(gcoll_tcp_pair *pair, uint32_t credit) {
 
 void gcoll_tcp_on_grant(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
     gcoll_slot *slot = gcoll_match_find(&pair->outgoing, header->stream, header->index);
-
-    if (slot != NULL && slot->message != NULL) {
+    if (slot && slot->message) {
         gcoll_tcp_enqueue(pair, stop_waiting(pair, slot));
         send_waiting(pair); /* it may have been the one that held up others */
         return;
     }
-    if (slot != NULL || pair->promised == GCOLL_TCP_PROMISES_MAX) {
+    if (slot || pair->promised == GCOLL_TCP_PROMISES_MAX) {
         gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)",
-                       slot != NULL ? "a grant twice" : "too many grants");
+                       slot ? "a grant twice" : "too many grants");
         return;
     }
     slot = gcoll_match_add(&pair->outgoing, header->stream, header->index);
-    if (slot == NULL) {
+    if (!slot) {
         out_of_memory(pair);
         return;
     }
@@ -209,8 +218,7 @@ void gcoll_tcp_on_grant(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
 
 void gcoll_tcp_on_revoke(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
     gcoll_slot *slot = gcoll_match_find(&pair->outgoing, header->stream, header->index);
-
-    if (slot == NULL || slot->message != NULL) {
+    if (!slot || slot->message) {
         gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a revoke without a grant)");
         return;
     }
@@ -246,13 +254,10 @@ static void grant(gcoll_tcp_pair *pair, gcoll_slot *slot) {
 
 static void grant_those_who_want(gcoll_tcp_pair *pair) {
     gcoll_slot *slot = pair->ungranted.oldest;
-
-    while (slot != NULL) {
+    while (slot) {
         gcoll_slot *newer = slot->newer;
-
-        if (wants_grant(pair, slot)) {
+        if (wants_grant(pair, slot))
             grant(pair, slot);
-        }
         slot = newer;
     }
 }
@@ -264,13 +269,12 @@ static void mismatch(gcoll_tcp_pair *pair, uint64_t sent, uint64_t expected) {
 
 void gcoll_tcp_finish_recv(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     gcoll_message *message = slot->message;
-
     if (slot->flags & GCOLL_TCP_CREDITED) {
         pair->owed += cost(slot->total);
-        if (pair->owed >= gcoll_tcp_credit_step(pair)) {
+        if (pair->owed >= gcoll_tcp_credit_step(pair))
             gcoll_tcp_want_output(pair);
-        }
     }
+    message->opened = (slot->flags & GCOLL_TCP_HAS_OPEN) != 0;
     gcoll_match_remove(&pair->incoming, slot);
     pair->posted -= !message->background;
     gcoll_tcp_complete(pair->tcp, message);
@@ -280,8 +284,7 @@ void gcoll_tcp_finish_recv(gcoll_tcp_pair *pair, gcoll_slot *slot) {
 static void take_held(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     gcoll_message *message = slot->message;
     uint64_t early = slot->received;
-
-    if (message->consume != NULL) {
+    if (message->consume) {
         slot->received = 0;
         gcoll_tcp_consume(pair, slot, slot->held, early);
     } else if (early > 0) {
@@ -289,9 +292,8 @@ static void take_held(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     }
     gcoll_slot_let_go(slot);
     pair->held -= slot->total;
-    if (slot->received == slot->total) {
+    if (slot->received == slot->total)
         gcoll_tcp_finish_recv(pair, slot);
-    }
 }
 
 /* Each poll reads the sockets of pairs that somebody waits for. */
@@ -303,7 +305,7 @@ static void count_posted(gcoll_tcp_pair *pair, const gcoll_message *message) {
 }
 
 static void post_to_known(gcoll_tcp_pair *pair, gcoll_slot *slot, gcoll_message *message) {
-    if (slot->message != NULL) {
+    if (slot->message) {
         gcoll_tcp_fail(pair, GCOLL_ERR_INTERNAL, "was asked twice for message (%llu, %u)",
                        (unsigned long long)message->stream, message->index);
         return;
@@ -325,28 +327,24 @@ static void post_to_known(gcoll_tcp_pair *pair, gcoll_slot *slot, gcoll_message 
 
 void gcoll_tcp_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
-    gcoll_tcp_pair *pair = tcp->leaving ? NULL : gcoll_tcp_pair_of(tcp, peer);
-    gcoll_slot *slot;
-
-    if (pair == NULL || pair->state == GCOLL_TCP_FAILED) {
+    gcoll_tcp_pair *pair = pair_for(tcp, peer);
+    if (!pair || pair->state == GCOLL_TCP_FAILED)
         return;
-    }
     message->moved = 0;
     message->flags = 0;
-    if (message->consume != NULL && (message->granule == 0 || message->granule > GCOLL_GRANULE_MAX)) {
+    if (message->consume && (message->granule == 0 || message->granule > GCOLL_GRANULE_MAX)) {
         gcoll_tcp_fail(pair, GCOLL_ERR_INTERNAL, "was asked for elements of %u bytes", message->granule);
         return;
     }
-    slot = gcoll_match_find(&pair->incoming, message->stream, message->index);
-    if (slot != NULL) {
+    gcoll_slot *slot = gcoll_match_find(&pair->incoming, message->stream, message->index);
+    if (slot) {
         post_to_known(pair, slot, message);
         return;
     }
-    if (pair->state == GCOLL_TCP_DEPARTED) {
+    if (pair->state == GCOLL_TCP_DEPARTED)
         return;
-    }
     slot = gcoll_match_add(&pair->incoming, message->stream, message->index);
-    if (slot == NULL) {
+    if (!slot) {
         out_of_memory(pair);
         return;
     }
@@ -354,82 +352,90 @@ void gcoll_tcp_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message 
     slot->flags = GCOLL_TCP_UNGRANTED;
     gcoll_slot_append(&pair->ungranted, slot);
     count_posted(pair, message);
-    if (wants_grant(pair, slot)) {
+    if (wants_grant(pair, slot))
         grant(pair, slot);
-    }
 }
 
 /* Something came that no receive waits for. */
 static void notice(gcoll_tcp_pair *pair, const gcoll_slot *slot) {
-    if (slot->message == NULL && pair->tcp->curious) {
+    if (!slot->message && pair->tcp->curious)
         pair->tcp->moved = true;
-    }
 }
 
 bool gcoll_tcp_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
     const gcoll_tcp_pair *pair = tcp->pairs[peer];
-    const gcoll_slot *slot = pair != NULL ? gcoll_match_find(&pair->incoming, stream, index) : NULL;
-    bool found = slot != NULL && slot->message == NULL;
-
-    if (!found) {
+    const gcoll_slot *slot = pair ? gcoll_match_find(&pair->incoming, stream, index) : NULL;
+    bool found = slot && !slot->message;
+    if (!found)
         tcp->curious = true;
-    }
     return found;
+}
+
+/* A grant cannot be taken back: the peer may be sending on it. */
+bool gcoll_tcp_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
+    gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
+    gcoll_tcp_pair *pair = tcp->pairs[peer];
+    gcoll_slot *slot = pair ? gcoll_match_find(&pair->incoming, message->stream, message->index) : NULL;
+    if (!slot || slot->message != message)
+        return !gcoll_message_is_queued(&tcp->completed,
+                                        message); /* else it was forgotten with all of a peer that left */
+    if (slot->flags & (GCOLL_TCP_STARTED | GCOLL_TCP_GRANTED | GCOLL_TCP_OFFERED))
+        return false;
+    leave_ungranted(pair, slot);
+    gcoll_match_remove(&pair->incoming, slot);
+    pair->posted -= !message->background;
+    return true;
 }
 
 void gcoll_tcp_on_offer(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
     gcoll_slot *slot = gcoll_match_find(&pair->incoming, header->stream, header->index);
-
     if (pair->offered == GCOLL_TCP_PROMISES_MAX ||
-        (slot != NULL && (slot->flags & (GCOLL_TCP_STARTED | GCOLL_TCP_OFFERED)))) {
+        (slot && (slot->flags & (GCOLL_TCP_STARTED | GCOLL_TCP_OFFERED)))) {
         gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)",
-                       slot != NULL ? "an offer of a message that has come" : "too many offers");
+                       slot ? "an offer of a message that has come" : "too many offers");
         return;
     }
-    if (slot != NULL && slot->message->bytes != header->total_bytes) {
+    if (slot && slot->message->bytes != header->total_bytes) {
         mismatch(pair, header->total_bytes, slot->message->bytes);
         return;
     }
-    if (slot == NULL) {
+    if (!slot) {
         slot = gcoll_match_add(&pair->incoming, header->stream, header->index);
-        if (slot == NULL) {
+        if (!slot) {
             out_of_memory(pair);
             return;
         }
     }
     slot->total = header->total_bytes;
-    slot->flags |= GCOLL_TCP_OFFERED;
+    slot->flags |= GCOLL_TCP_OFFERED | (header->flags & GCOLL_WIRE_OPEN ? GCOLL_TCP_HAS_OPEN : 0U);
     notice(pair, slot);
     pair->offered++;
-    if (slot->flags & GCOLL_TCP_UNGRANTED) {
+    if (slot->flags & GCOLL_TCP_UNGRANTED)
         grant(pair, slot);
-    }
 }
 
 /* Whether the peer may send this message now. */
 static bool may_start(gcoll_tcp_pair *pair, const gcoll_wire_header *header, const gcoll_slot *slot) {
     const gcoll_tcp *tcp = pair->tcp;
     const char *wrong = NULL;
-
-    if (!(header->flags & GCOLL_WIRE_CREDITED)) {
-        wrong = slot == NULL || !(slot->flags & GCOLL_TCP_GRANTED) ? "a message that was not granted" : NULL;
-    } else if (slot != NULL && slot->message != NULL && slot->message->bytes != header->total_bytes) {
+    if (!(header->flags & GCOLL_WIRE_CREDITED))
+        wrong = !slot || !(slot->flags & GCOLL_TCP_GRANTED) ? "a message that was not granted" : NULL;
+    else if (slot && slot->message && slot->message->bytes != header->total_bytes)
         wrong = NULL; /* a mismatch is the better diagnosis */
-    } else if (header->total_bytes > tcp->eager_bytes) {
+    else if (header->total_bytes > tcp->eager_bytes)
         wrong = "a message too large for credit";
-    } else if (cost(header->total_bytes) > tcp->pool_bytes - pair->used) {
+    else if (cost(header->total_bytes) > tcp->pool_bytes - pair->used)
         wrong = "more messages than it had credit for";
-    }
-    if (wrong != NULL) {
+    if (wrong) {
         gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)", wrong);
         return false;
     }
-    if (slot != NULL && slot->message != NULL && slot->message->bytes != header->total_bytes) {
+    if (slot && slot->message && slot->message->bytes != header->total_bytes) {
         mismatch(pair, header->total_bytes, slot->message->bytes);
         return false;
     }
-    if (slot != NULL && (slot->flags & GCOLL_TCP_OFFERED) && slot->total != header->total_bytes) {
+    if (slot && (slot->flags & GCOLL_TCP_OFFERED) && slot->total != header->total_bytes) {
         gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a message of another size than offered)");
         return false;
     }
@@ -439,21 +445,18 @@ static bool may_start(gcoll_tcp_pair *pair, const gcoll_wire_header *header, con
 /* Books that an expected or unexpected message starts. */
 static void start(gcoll_tcp_pair *pair, gcoll_slot *slot, bool on_credit) {
     bool was_crowded = is_crowded(pair);
-
     leave_ungranted(pair, slot);
-    if (slot->flags & GCOLL_TCP_OFFERED) {
+    if (slot->flags & GCOLL_TCP_OFFERED)
         pair->offered--;
-    }
     if (slot->flags & GCOLL_TCP_GRANTED) {
         pair->granted--;
-        if (on_credit) {
+        if (on_credit)
             gcoll_tcp_send_control(pair, GCOLL_WIRE_REVOKE, slot->stream, slot->index);
-        }
     }
-    slot->flags = GCOLL_TCP_STARTED | (on_credit ? GCOLL_TCP_CREDITED : 0);
-    if (on_credit) {
+    slot->flags =
+        (slot->flags & GCOLL_TCP_HAS_OPEN) | GCOLL_TCP_STARTED | (on_credit ? GCOLL_TCP_CREDITED : 0U);
+    if (on_credit)
         pair->used += cost(slot->total);
-    }
     if ((is_crowded(pair) && !was_crowded) ||
         (pair->starved && pair->granted <= GCOLL_TCP_PROMISES_MAX / 2)) {
         pair->starved = false;
@@ -462,20 +465,18 @@ static void start(gcoll_tcp_pair *pair, gcoll_slot *slot, bool on_credit) {
 }
 
 static gcoll_slot *first_fragment(gcoll_tcp_pair *pair, const gcoll_wire_header *header, gcoll_slot *slot) {
-    if (!may_start(pair, header, slot)) {
+    if (!may_start(pair, header, slot))
         return NULL;
-    }
-    if (slot == NULL) {
+    if (!slot)
         slot = gcoll_match_add(&pair->incoming, header->stream, header->index);
-    }
-    if (slot == NULL || (slot->message == NULL && !gcoll_slot_hold(slot, header->total_bytes))) {
+    if (!slot || (!slot->message && !gcoll_slot_hold(slot, header->total_bytes))) {
         out_of_memory(pair);
         return NULL;
     }
     slot->total = header->total_bytes;
-    if (slot->message == NULL) {
+    slot->flags |= header->flags & GCOLL_WIRE_OPEN ? GCOLL_TCP_HAS_OPEN : 0U;
+    if (!slot->message)
         pair->held += slot->total;
-    }
     start(pair, slot, (header->flags & GCOLL_WIRE_CREDITED) != 0);
     notice(pair, slot);
     return slot;
@@ -484,10 +485,8 @@ static gcoll_slot *first_fragment(gcoll_tcp_pair *pair, const gcoll_wire_header 
 gcoll_slot *gcoll_tcp_on_data(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
     gcoll_slot *slot = gcoll_match_find(&pair->incoming, header->stream, header->index);
     bool on_credit = (header->flags & GCOLL_WIRE_CREDITED) != 0;
-
-    if (slot == NULL || !(slot->flags & GCOLL_TCP_STARTED)) {
+    if (!slot || !(slot->flags & GCOLL_TCP_STARTED))
         return first_fragment(pair, header, slot);
-    }
     if (header->total_bytes != slot->total || header->fragment_bytes > slot->total - slot->received ||
         on_credit != ((slot->flags & GCOLL_TCP_CREDITED) != 0) || slot->received == slot->total) {
         gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a fragment that does not fit its message)");

@@ -1,5 +1,5 @@
 /*
- * transport/tcp/handshake.c - HELLO, its answer, and which of two crossing connections stays.
+ * transport/tcp/handshake.c - the greeting on a new connection, and the choice between two that cross.
  *
  * The side that connects greets with the group's id, both ranks and the token from the other's address
  * text. Who lacks group or token is dropped without a word. The other side answers "welcome" or a reason, and
@@ -15,12 +15,12 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/connect.h"
+#include "transport/tcp/pair.h"
 
 gcoll_tcp_link *gcoll_tcp_link_new(gcoll_tcp *tcp, gcoll_tcp_socket *socket, gcoll_tcp_link_role role) {
     gcoll_tcp_link *link = calloc(1, sizeof *link);
-
-    if (link == NULL) {
+    if (!link) {
         gcoll_tcp_socket_close(socket);
         return NULL;
     }
@@ -32,14 +32,12 @@ gcoll_tcp_link *gcoll_tcp_link_new(gcoll_tcp *tcp, gcoll_tcp_socket *socket, gco
 }
 
 void gcoll_tcp_link_drop(gcoll_tcp_link *link) {
-    if (link == NULL) {
+    if (!link)
         return;
-    }
-    if (link->role == GCOLL_TCP_STRANGER) {
+    if (link->role == GCOLL_TCP_STRANGER)
         gcoll_tcp_forget_stranger(link);
-    } else if (link->role == GCOLL_TCP_RESERVE) {
+    else if (link->role == GCOLL_TCP_RESERVE)
         link->pair->reserve = NULL;
-    }
     gcoll_tcp_socket_close(link->socket);
     free(link);
 }
@@ -47,7 +45,6 @@ void gcoll_tcp_link_drop(gcoll_tcp_link *link) {
 /* Handshakes fit the buffer of a fresh socket: a short write means that it is dead. */
 static bool send_all(gcoll_tcp_link *link, const uint8_t *bytes, size_t count) {
     ssize_t sent;
-
     do {
         sent = send(link->socket->fd, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
@@ -56,30 +53,28 @@ static bool send_all(gcoll_tcp_link *link, const uint8_t *bytes, size_t count) {
 
 bool gcoll_tcp_send_hello(gcoll_tcp_link *link, const uint8_t token[GCOLL_WIRE_TOKEN_BYTES]) {
     const gcoll_tcp *tcp = link->tcp;
-    uint8_t bytes[GCOLL_WIRE_HELLO_BYTES];
     gcoll_wire_hello hello = {.version = GCOLL_WIRE_VERSION,
                               .from = tcp->rank,
                               .to = link->pair->rank,
                               .eager_bytes = tcp->eager_bytes,
                               .pool_bytes = tcp->pool_bytes};
-
     memcpy(hello.group, tcp->group, sizeof hello.group);
     memcpy(hello.token, token, sizeof hello.token);
+    uint8_t bytes[GCOLL_WIRE_HELLO_BYTES];
     gcoll_wire_put_hello(bytes, &hello);
     return send_all(link, bytes, sizeof bytes);
 }
 
 static bool reply(gcoll_tcp_link *link, gcoll_wire_verdict verdict, uint32_t to) {
     const gcoll_tcp *tcp = link->tcp;
-    uint8_t bytes[GCOLL_WIRE_REPLY_BYTES];
     gcoll_wire_reply answer = {.verdict = (uint32_t)verdict,
                                .version = GCOLL_WIRE_VERSION,
                                .from = tcp->rank,
                                .to = to,
                                .eager_bytes = tcp->eager_bytes,
                                .pool_bytes = tcp->pool_bytes};
-
     memcpy(answer.group, tcp->group, sizeof answer.group);
+    uint8_t bytes[GCOLL_WIRE_REPLY_BYTES];
     gcoll_wire_put_reply(bytes, &answer);
     return send_all(link, bytes, sizeof bytes);
 }
@@ -95,14 +90,25 @@ static bool is_sound(uint64_t eager_bytes, uint64_t pool_bytes) {
            eager_bytes <= pool_bytes / 2 - GCOLL_TCP_OVERHEAD_BYTES;
 }
 
+static bool make_input(gcoll_tcp_pair *pair) {
+    gcoll_tcp_input *in = &pair->input;
+    if (posix_memalign((void **)&in->bytes, 64, GCOLL_TCP_INPUT_BYTES) != 0) {
+        in->bytes = NULL;
+        return false;
+    }
+    if (pair->tcp->crc && posix_memalign((void **)&in->fragment, 64, GCOLL_WIRE_CHECKED_MAX) != 0) {
+        in->fragment = NULL;
+        return false;
+    }
+    return true;
+}
+
 void gcoll_tcp_connected(gcoll_tcp_pair *pair, gcoll_tcp_socket *socket, uint64_t peer_eager,
                          uint64_t peer_pool) {
     gcoll_tcp *tcp = pair->tcp;
-
     gcoll_tcp_dial_end(pair);
-    if (pair->reserve != NULL) {
+    if (pair->reserve)
         refuse(pair->reserve, GCOLL_WIRE_REFUSE_DUPLICATE, pair->rank);
-    }
     socket->link = NULL;
     socket->pair = pair;
     pair->socket = socket;
@@ -110,27 +116,23 @@ void gcoll_tcp_connected(gcoll_tcp_pair *pair, gcoll_tcp_socket *socket, uint64_
     pair->peer_eager = peer_eager;
     pair->peer_pool = peer_pool;
     pair->credit = peer_pool;
-    if (posix_memalign((void **)&pair->input.bytes, 64, GCOLL_TCP_INPUT_BYTES) != 0) {
-        pair->input.bytes = NULL;
-        gcoll_tcp_fail(pair, GCOLL_ERR_NO_MEMORY, "cannot be served: no memory");
+    if (!make_input(pair)) {
+        gcoll_tcp_fail(pair, GCOLL_ERR_NO_MEMORY, "no memory for a connection with rank %u", pair->rank);
         return;
     }
     if (tcp->has_note) {
         uint8_t bytes[GCOLL_WIRE_HEADER_BYTES + GCOLL_NOTE_TEXT_MAX];
-
         gcoll_tcp_append_control(pair, bytes, gcoll_wire_put_note(bytes, &tcp->note));
     }
     gcoll_tcp_flow_start(pair);
     gcoll_tcp_want_output(pair); /* grants may have been waiting */
-    if (pair->posted > 0) {
+    if (pair->posted > 0)
         gcoll_tcp_make_hot(pair);
-    }
 }
 
 /* Welcomes the link that greeted with `hello`. */
 static bool adopt(gcoll_tcp_link *link, gcoll_tcp_pair *pair, const gcoll_wire_hello *hello) {
     gcoll_tcp_socket *socket = link->socket;
-
     if (!reply(link, GCOLL_WIRE_WELCOME, pair->rank)) {
         gcoll_tcp_link_drop(link);
         return false;
@@ -142,19 +144,15 @@ static bool adopt(gcoll_tcp_link *link, gcoll_tcp_pair *pair, const gcoll_wire_h
 }
 
 bool gcoll_tcp_adopt_reserve(gcoll_tcp_pair *pair) {
-    gcoll_wire_hello hello;
-
-    if (pair->reserve == NULL || pair->state != GCOLL_TCP_DIALING) {
+    if (!pair->reserve || pair->state != GCOLL_TCP_DIALING)
         return false;
-    }
-    hello = pair->reserve->hello;
+    gcoll_wire_hello hello = pair->reserve->hello;
     return adopt(pair->reserve, pair, &hello);
 }
 
 /* Whether the other side has closed the connection after its greeting: it has given it up for another. */
 static bool is_abandoned(const gcoll_tcp_link *link) {
     uint8_t byte;
-
     return recv(link->socket->fd, &byte, sizeof byte, MSG_DONTWAIT | MSG_PEEK) == 0;
 }
 
@@ -162,15 +160,20 @@ static bool is_abandoned(const gcoll_tcp_link *link) {
 static void settle(gcoll_tcp_link *link, const gcoll_wire_hello *hello) {
     gcoll_tcp *tcp = link->tcp;
     gcoll_tcp_pair *pair = gcoll_tcp_pair_of(tcp, hello->from);
-
     if (is_abandoned(link)) {
         gcoll_tcp_link_drop(link);
         return;
     }
-    if (pair != NULL && pair->state == GCOLL_TCP_DIALING) {
+    if (pair && pair->state == GCOLL_TCP_DIALING)
         gcoll_tcp_dial_look(pair->dial); /* the peer may have welcomed ours meanwhile */
+    if (!pair)
+        gcoll_tcp_problem(tcp, GCOLL_ERR_NO_MEMORY, "no memory for a connection with rank %u", hello->from);
+    if (!pair || (pair->state == GCOLL_TCP_FAILED && pair->verdict == GCOLL_ERR_NO_MEMORY)) {
+        gcoll_tcp_link_drop(
+            link); /* this rank is about to break, and the peer, which tries again, to hear why */
+        return;
     }
-    if (pair == NULL || pair->state >= GCOLL_TCP_DEPARTED) {
+    if (pair->state >= GCOLL_TCP_DEPARTED) {
         refuse(link, GCOLL_WIRE_REFUSE_BROKEN, hello->from);
         return;
     }
@@ -193,18 +196,15 @@ static void settle(gcoll_tcp_link *link, const gcoll_wire_hello *hello) {
 /* Takes the same time for all tokens, so that none can be found byte by byte. */
 static bool is_token(const uint8_t *shown, const uint8_t *ours) {
     uint32_t differs = 0;
-
-    for (size_t i = 0; i < GCOLL_WIRE_TOKEN_BYTES; i++) {
+    for (size_t i = 0; i < GCOLL_WIRE_TOKEN_BYTES; i++)
         differs |= (uint32_t)(shown[i] ^ ours[i]);
-    }
     return differs == 0;
 }
 
 static void greeted(gcoll_tcp_link *link) {
     const gcoll_tcp *tcp = link->tcp;
     gcoll_wire_hello hello;
-
-    if (gcoll_wire_get_hello(link->bytes, &hello) != NULL ||
+    if (gcoll_wire_get_hello(link->bytes, &hello) ||
         memcmp(hello.group, tcp->group, sizeof hello.group) != 0 ||
         !is_token(hello.token, tcp->address.token)) {
         gcoll_tcp_link_drop(link);
@@ -227,18 +227,13 @@ static void answered(gcoll_tcp_link *link) {
     gcoll_tcp_pair *pair = link->pair;
     gcoll_wire_reply answer;
     const char *wrong = gcoll_wire_get_reply(link->bytes, &answer);
-
-    if (wrong == NULL && (memcmp(answer.group, tcp->group, sizeof answer.group) != 0 ||
-                          answer.from != pair->rank || answer.to != tcp->rank)) {
+    if (!wrong && (memcmp(answer.group, tcp->group, sizeof answer.group) != 0 || answer.from != pair->rank ||
+                   answer.to != tcp->rank))
         wrong = "an answer for somebody else";
-    }
-    if (wrong == NULL && answer.verdict == GCOLL_WIRE_WELCOME &&
-        !is_sound(answer.eager_bytes, answer.pool_bytes)) {
+    if (!wrong && answer.verdict == GCOLL_WIRE_WELCOME && !is_sound(answer.eager_bytes, answer.pool_bytes))
         wrong = "a welcome with impossible limits";
-    }
-    if (wrong == NULL && answer.verdict == GCOLL_WIRE_WELCOME) {
+    if (!wrong && answer.verdict == GCOLL_WIRE_WELCOME) {
         gcoll_tcp_socket *socket = link->socket;
-
         link->socket = NULL; /* the link itself ends with the dial */
         gcoll_tcp_connected(pair, socket, answer.eager_bytes, answer.pool_bytes);
         return;
@@ -248,32 +243,28 @@ static void answered(gcoll_tcp_link *link) {
 
 /* The other side closed, or sent more than it may. */
 static void link_ended(gcoll_tcp_link *link) {
-    if (link->role == GCOLL_TCP_DIALER) {
+    if (link->role == GCOLL_TCP_DIALER)
         gcoll_tcp_dial_answered(link->pair->dial, link, NULL, NULL);
-    } else {
+    else
         gcoll_tcp_link_drop(link);
-    }
 }
 
 void gcoll_tcp_link_ready(gcoll_tcp_link *link) {
     size_t wanted = link->role == GCOLL_TCP_DIALER ? GCOLL_WIRE_REPLY_BYTES : GCOLL_WIRE_HELLO_BYTES;
-    uint8_t excess;
-    ssize_t got;
-
     if (link->role == GCOLL_TCP_DIALER && link->pair->state != GCOLL_TCP_DIALING) {
         gcoll_tcp_dial_end(link->pair); /* it failed otherwise, which is yet to be reported */
         return;
     }
+    ssize_t got;
     do {
-        if (link->role == GCOLL_TCP_RESERVE) { /* must be silent until it is welcomed */
+        uint8_t excess;
+        if (link->role == GCOLL_TCP_RESERVE) /* must be silent until it is welcomed */
             got = recv(link->socket->fd, &excess, sizeof excess, MSG_DONTWAIT);
-        } else {
+        else
             got = recv(link->socket->fd, link->bytes + link->have, wanted - link->have, MSG_DONTWAIT);
-        }
     } while (got < 0 && errno == EINTR);
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return;
-    }
     if (got <= 0 || link->role == GCOLL_TCP_RESERVE) {
         link_ended(link);
         return;
@@ -283,7 +274,6 @@ void gcoll_tcp_link_ready(gcoll_tcp_link *link) {
         gcoll_tcp_link_drop(link);
         return;
     }
-    if (link->have == wanted) {
+    if (link->have == wanted)
         link->role == GCOLL_TCP_DIALER ? answered(link) : greeted(link);
-    }
 }

@@ -6,7 +6,9 @@
  * to go for a crowd of others sees its connection closed before the answer, and tries again.
  *
  * The listener is a descriptor of ours: where descriptors or memory run out, libuv's own accept can spin
- * without end. Here connections then wait in the kernel, and we look again a little later.
+ * without end. Here connections then wait in the kernel, and we look again a little later. Nobody can tell
+ * whether a peer or a stranger waits there, so that alone breaks nothing: once this rank needs the peer, it
+ * connects itself, and finds out what it lacks (dial.c).
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -14,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/connect.h"
 
 #define SWEEP_MS 1000
 /* Accepted at one go before others have their turn. */
@@ -24,10 +26,8 @@
 
 void gcoll_tcp_forget_stranger(gcoll_tcp_link *link) {
     gcoll_tcp_link **at = &link->tcp->strangers;
-
-    while (*at != NULL && *at != link) {
+    while (*at && *at != link)
         at = &(*at)->next;
-    }
     if (*at == link) {
         *at = link->next;
         link->next = NULL;
@@ -37,13 +37,10 @@ void gcoll_tcp_forget_stranger(gcoll_tcp_link *link) {
 
 static void add_stranger(gcoll_tcp *tcp, gcoll_tcp_link *link) {
     gcoll_tcp_link **at = &tcp->strangers;
-
-    if (tcp->stranger_count == GCOLL_TCP_STRANGERS_MAX) {
+    if (tcp->stranger_count == GCOLL_TCP_STRANGERS_MAX)
         gcoll_tcp_link_drop(tcp->strangers);
-    }
-    while (*at != NULL) {
+    while (*at)
         at = &(*at)->next;
-    }
     *at = link;
     tcp->stranger_count++;
     link->until_ms = gcoll_now_ms() + GCOLL_TCP_STRANGER_MS;
@@ -52,27 +49,20 @@ static void add_stranger(gcoll_tcp *tcp, gcoll_tcp_link *link) {
 static void sweep(uv_timer_t *sweeper) {
     gcoll_tcp *tcp = sweeper->data;
     int64_t now = gcoll_now_ms();
-
-    while (tcp->strangers != NULL && tcp->strangers->until_ms <= now) {
+    while (tcp->strangers && tcp->strangers->until_ms <= now) {
         gcoll_tcp_link *oldest = tcp->strangers;
-
         gcoll_tcp_link_ready(oldest); /* timers run before polls: its greeting may be here */
-        if (tcp->strangers == oldest) {
+        if (tcp->strangers == oldest)
             gcoll_tcp_link_drop(oldest);
-        }
     }
-    if (tcp->strangers == NULL) {
+    if (!tcp->strangers)
         uv_timer_stop(&tcp->sweeper);
-    }
 }
 
-static void welcome_stranger(gcoll_tcp *tcp, int fd) {
-    gcoll_tcp_socket *socket = gcoll_tcp_socket_new(tcp, fd);
-    gcoll_tcp_link *link = socket != NULL ? gcoll_tcp_link_new(tcp, socket, GCOLL_TCP_STRANGER) : NULL;
-
-    if (link == NULL) {
+static void welcome_stranger(gcoll_tcp *tcp, gcoll_tcp_socket *socket) {
+    gcoll_tcp_link *link = socket ? gcoll_tcp_link_new(tcp, socket, GCOLL_TCP_STRANGER) : NULL;
+    if (!link)
         return;
-    }
     add_stranger(tcp, link);
     if (!uv_is_active((uv_handle_t *)&tcp->sweeper)) {
         uv_update_time(&tcp->loop);
@@ -85,7 +75,6 @@ static void on_connections(uv_poll_t *listener, int status, int events);
 
 static void on_pause_over(uv_timer_t *pause) {
     gcoll_tcp *tcp = pause->data;
-
     uv_poll_start(&tcp->listener, UV_READABLE, on_connections);
 }
 
@@ -102,20 +91,31 @@ static bool is_passing(int error) {
            error == EHOSTUNREACH || error == EOPNOTSUPP || error == ENETUNREACH;
 }
 
+/* False if there is nobody, or an error, which errno says. *socket is NULL if there is no memory for it. */
+static bool accept_one(gcoll_tcp *tcp, gcoll_tcp_socket **socket) {
+    gcoll_fork_hold();
+    int fd = accept4(tcp->listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int error = errno;
+    if (fd >= 0) {
+        gcoll_tcp_local_accepted(tcp, fd);
+        *socket = gcoll_tcp_socket_new(tcp, fd);
+    }
+    gcoll_fork_release();
+    errno = error;
+    return fd >= 0;
+}
+
 static void on_connections(uv_poll_t *listener, int status, int events) {
     gcoll_tcp *tcp = listener->data;
-
     (void)events;
     if (status < 0) {
         pause_listening(tcp);
         return;
     }
     for (int i = 0; i < ACCEPTS_MAX; i++) {
-        int fd = accept4(tcp->listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-        if (fd >= 0) {
-            gcoll_tcp_local_accepted(tcp, fd);
-            welcome_stranger(tcp, fd);
+        gcoll_tcp_socket *socket;
+        if (accept_one(tcp, &socket)) {
+            welcome_stranger(tcp, socket);
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return;
         } else if (!is_passing(errno)) {
@@ -128,11 +128,9 @@ static void on_connections(uv_poll_t *listener, int status, int events) {
 static uint16_t port_of(int fd) {
     struct sockaddr_storage name;
     socklen_t length = sizeof name;
-
     memset(&name, 0, sizeof name);
-    if (getsockname(fd, (struct sockaddr *)&name, &length) != 0) {
+    if (getsockname(fd, (struct sockaddr *)&name, &length) != 0)
         return 0;
-    }
     return ntohs(name.ss_family == AF_INET ? ((struct sockaddr_in *)&name)->sin_port
                                            : ((struct sockaddr_in6 *)&name)->sin6_port);
 }
@@ -141,26 +139,20 @@ static uint16_t port_of(int fd) {
 static int bind_and_listen(int fd, const struct sockaddr_storage *where) {
     socklen_t length = where->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
     int off = 0, on = 1;
-
     /* Without it a port of a range could not be used again for a minute. */
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         (where->ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
-        bind(fd, (const struct sockaddr *)where, length) != 0 || listen(fd, GCOLL_TCP_BACKLOG) != 0) {
+        bind(fd, (const struct sockaddr *)where, length) != 0 || listen(fd, GCOLL_TCP_BACKLOG) != 0)
         return uv_translate_sys_error(errno);
-    }
     return 0;
 }
 
-/* One try. Returns 0 or a libuv error. */
-static int listen_at(gcoll_tcp *tcp, const struct sockaddr_storage *where) {
+static int listen_held(gcoll_tcp *tcp, const struct sockaddr_storage *where) {
     int fd = socket(where->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    int error;
-
-    if (fd < 0) {
+    if (fd < 0)
         return uv_translate_sys_error(errno);
-    }
     gcoll_tcp_local_listen(tcp, fd);
-    error = bind_and_listen(fd, where);
+    int error = bind_and_listen(fd, where);
     if (error == 0) {
         tcp->address.port = port_of(fd);
         error = tcp->address.port == 0 ? UV_EINVAL : uv_poll_init(&tcp->loop, &tcp->listener, fd);
@@ -171,49 +163,49 @@ static int listen_at(gcoll_tcp *tcp, const struct sockaddr_storage *where) {
     }
     tcp->listener.data = tcp;
     tcp->listener_fd = fd;
+    gcoll_descriptor_enter(&tcp->listener_descriptor, fd);
     tcp->listens = true;
     return uv_poll_start(&tcp->listener, UV_READABLE, on_connections);
 }
 
+/* One try. Returns 0 or a libuv error. */
+static int listen_at(gcoll_tcp *tcp, const struct sockaddr_storage *where) {
+    gcoll_fork_hold();
+    int error = listen_held(tcp, where);
+    gcoll_fork_release();
+    return error;
+}
+
 static void keep_ipv4_only(gcoll_address *address) {
     uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < address->count; i++) {
-        if (address->hosts[i].where.ss_family == AF_INET) {
+    for (uint32_t i = 0; i < address->count; i++)
+        if (address->hosts[i].where.ss_family == AF_INET)
             address->hosts[kept++] = address->hosts[i];
-        }
-    }
     address->count = kept;
 }
 
 /* The wildcard of both families, or of IPv4 on a host without IPv6. */
 static int listen_everywhere(gcoll_tcp *tcp, uint16_t port) {
     struct sockaddr_storage where;
-    int error;
-
     memset(&where, 0, sizeof where);
     ((struct sockaddr_in6 *)&where)->sin6_family = AF_INET6;
     ((struct sockaddr_in6 *)&where)->sin6_port = htons(port);
-    error = listen_at(tcp, &where);
-    if (error != UV_EAFNOSUPPORT && error != UV_EADDRNOTAVAIL) {
+    int error = listen_at(tcp, &where);
+    if (error != UV_EAFNOSUPPORT && error != UV_EADDRNOTAVAIL)
         return error;
-    }
     memset(&where, 0, sizeof where);
     ((struct sockaddr_in *)&where)->sin_family = AF_INET;
     ((struct sockaddr_in *)&where)->sin_port = htons(port);
     error = listen_at(tcp, &where);
-    if (error == 0) {
+    if (error == 0)
         keep_ipv4_only(&tcp->address);
-    }
     return error;
 }
 
 static int listen_on_port(gcoll_tcp *tcp, const gcoll_host_address *bind_to, bool everywhere, uint16_t port) {
-    struct sockaddr_storage where;
-
-    if (everywhere) {
+    if (everywhere)
         return listen_everywhere(tcp, port);
-    }
+    struct sockaddr_storage where;
     gcoll_host_address_at_port(bind_to, port, &where);
     return listen_at(tcp, &where);
 }
@@ -222,40 +214,39 @@ gcoll_status gcoll_tcp_listen(gcoll_tcp *tcp, const gcoll_endpoint_options *opti
                               const gcoll_host_address *bind_to, bool everywhere) {
     uint32_t span = (uint32_t)options->port_max - options->port_min + 1;
     int error = UV_EADDRINUSE;
-
-    if (options->port_min == 0 && options->port_max == 0) {
+    if (options->port_min == 0 && options->port_max == 0)
         span = 1;
-    } else if (options->port_min == 0 || options->port_min > options->port_max) {
+    else if (options->port_min == 0 || options->port_min > options->port_max)
         return gcoll_error(GCOLL_ERR_INVALID,
                            "port range: %u to %u; allowed are 0 to 0 (any), or 1 <= first <= last",
                            options->port_min, options->port_max);
-    }
     /* Ranks of one host start at different ports, so that they rarely try the same one. */
     for (uint32_t i = 0; i < span && (error == UV_EADDRINUSE || error == UV_EACCES); i++) {
         uint16_t port = (uint16_t)(options->port_min + (options->rank % span + i) % span);
-
         error = listen_on_port(tcp, bind_to, everywhere, port);
     }
-    if (error == 0) {
+    if (error == 0)
         return GCOLL_OK;
-    }
     if (span > 1 || options->port_min != 0) {
-        if (error == UV_EADDRINUSE || error == UV_EACCES) {
+        if (error == UV_EADDRINUSE || error == UV_EACCES)
             return gcoll_error(GCOLL_ERR_INVALID, "port range: no free port in %u to %u (%s)",
                                options->port_min, options->port_max, uv_strerror(error));
-        }
     }
-    return gcoll_error(GCOLL_ERR_IO, "cannot listen for TCP connections: %s", uv_strerror(error));
+    char text[GCOLL_ERRNO_TEXT_MAX];
+    return gcoll_error(gcoll_status_of_errno(-error), "cannot listen for TCP connections: %s",
+                       gcoll_errno_text(-error, text));
 }
 
 void gcoll_tcp_stop_listening(gcoll_tcp *tcp) {
     if (tcp->listens) {
         uv_timer_stop(&tcp->pause);
         uv_close((uv_handle_t *)&tcp->listener, NULL);
+        gcoll_fork_hold();
+        gcoll_descriptor_leave(&tcp->listener_descriptor);
         close(tcp->listener_fd); /* allowed as soon as the poll is closing */
+        gcoll_fork_release();
         tcp->listens = false;
     }
-    while (tcp->strangers != NULL) {
+    while (tcp->strangers)
         gcoll_tcp_link_drop(tcp->strangers);
-    }
 }

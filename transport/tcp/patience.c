@@ -1,59 +1,48 @@
-/* transport/tcp/patience.c - how a wait passes its time. */
+/* transport/tcp/patience.c - decides whether a wait polls, yields or sleeps; see patience.h. */
 #include "transport/tcp/patience.h"
 
 void gcoll_patience_begin(gcoll_patience *patience) {
-    if (patience->sleepy > 0) {
+    if (patience->sleepy > 0)
         patience->sleepy--;
-    } else if (patience->calm < GCOLL_PATIENCE_CALM) {
+    else if (patience->calm < GCOLL_PATIENCE_CALM)
         patience->calm++;
-    }
 }
 
 static bool is_time_to_nap(gcoll_patience *patience) {
-    if (patience->nap == 0) {
+    if (patience->nap == 0)
         patience->nap = GCOLL_PATIENCE_NAP_FIRST;
-    }
-    if (patience->taken < patience->nap) {
+    if (patience->taken < patience->nap)
         return false;
-    }
     patience->taken = 1; /* the core is still shared, for all that is known */
-    if (patience->nap < GCOLL_PATIENCE_NAP_MOST) {
+    if (patience->nap < GCOLL_PATIENCE_NAP_MOST)
         patience->nap *= 2;
-    }
     return true;
 }
 
 gcoll_patience_step gcoll_patience_next(gcoll_patience *patience, int64_t idle_ns) {
-    if (idle_ns >= patience->spin_ns || patience->sleepy > 0) {
+    if (idle_ns >= patience->spin_ns || patience->sleepy > 0)
         return GCOLL_PATIENCE_SLEEP;
-    }
-    if (patience->taken > 0) {
+    if (patience->taken > 0)
         return is_time_to_nap(patience) ? GCOLL_PATIENCE_NAP : GCOLL_PATIENCE_YIELD;
-    }
-    if (++patience->empty < GCOLL_PATIENCE_POLLS) {
+    if (++patience->empty < GCOLL_PATIENCE_POLLS)
         return GCOLL_PATIENCE_POLL;
-    }
     patience->empty = 0;
     return GCOLL_PATIENCE_YIELD;
 }
 
 static uint32_t sleepy_waits(uint32_t thefts) {
     uint32_t waits = GCOLL_PATIENCE_SLEEPY_FIRST;
-
-    for (; thefts > 1 && waits < GCOLL_PATIENCE_SLEEPY_MOST; thefts--) {
+    for (; thefts > 1 && waits < GCOLL_PATIENCE_SLEEPY_MOST; thefts--)
         waits *= 2;
-    }
     return waits;
 }
 
 void gcoll_patience_yielded(gcoll_patience *patience, int64_t lasted_ns) {
-    if (lasted_ns < patience->bare_ns || patience->bare_ns == 0) {
+    if (lasted_ns < patience->bare_ns || patience->bare_ns == 0)
         patience->bare_ns = lasted_ns < GCOLL_PATIENCE_BARE_NS ? lasted_ns : GCOLL_PATIENCE_BARE_NS;
-    }
     patience->taken = lasted_ns > 2 * patience->bare_ns ? patience->taken + 1 : 0;
-    if (lasted_ns < GCOLL_PATIENCE_STOLEN_NS) {
+    if (lasted_ns < GCOLL_PATIENCE_STOLEN_NS)
         return;
-    }
     patience->thefts = patience->calm < GCOLL_PATIENCE_CALM ? patience->thefts + 1 : 1;
     patience->sleepy = sleepy_waits(patience->thefts);
     patience->calm = 0;

@@ -1,5 +1,5 @@
 /*
- * transport/tcp/patience.h - how a wait passes its time: it polls, yields its core, or sleeps in the kernel.
+ * transport/tcp/patience.h - decides how a wait passes its time: polling, yielding its core, or sleeping.
  *
  * Sleeping costs a switch and a wake-up: tens of microseconds where the core has gone idle. Polling costs
  * nothing while this thread has its core to itself, but takes the time of whoever shares it, and that may be

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/connect.h"
+#include "transport/tcp/pair.h"
 
 /* A read that finds nothing costs about a third of asking epoll about all. */
 #define HOT_MAX 3
@@ -24,23 +25,12 @@
 #define US_PER_MS INT64_C(1000)
 
 void gcoll_tcp_complete(gcoll_tcp *tcp, gcoll_message *message) {
-    message->next = NULL;
-    if (tcp->last_completed != NULL) {
-        tcp->last_completed->next = message;
-    } else {
-        tcp->completed = message;
-    }
-    tcp->last_completed = message;
+    gcoll_message_push(&tcp->completed, message);
 }
 
 void gcoll_tcp_report_completed(gcoll_tcp *tcp) {
-    while (tcp->completed != NULL) {
-        gcoll_message *message = tcp->completed;
-
-        tcp->completed = message->next;
-        if (tcp->completed == NULL) {
-            tcp->last_completed = NULL;
-        }
+    while (tcp->completed.first) {
+        gcoll_message *message = gcoll_message_pop(&tcp->completed);
         tcp->moved = true;
         message->done(message);
     }
@@ -48,35 +38,40 @@ void gcoll_tcp_report_completed(gcoll_tcp *tcp) {
 
 static void set_verdict(gcoll_tcp_pair *pair, gcoll_status status) {
     gcoll_tcp *tcp = pair->tcp;
-
     pair->verdict = status;
-    if (pair->in_verdicts) {
+    if (pair->in_verdicts)
         return; /* a departure that is not reported yet, and turns out to be worse */
-    }
     pair->in_verdicts = true;
     pair->next_verdict = NULL;
-    if (tcp->last_verdict != NULL) {
+    if (tcp->last_verdict)
         tcp->last_verdict->next_verdict = pair;
-    } else {
+    else
         tcp->verdicts = pair;
-    }
     tcp->last_verdict = pair;
 }
 
 void gcoll_tcp_fail(gcoll_tcp_pair *pair, gcoll_status status, const char *format, ...) {
-    va_list arguments;
-
     /* What the caller finds in messages of a peer that has departed concerns the caller all the same. */
     bool still_matters = status == GCOLL_ERR_MISMATCH || status == GCOLL_ERR_INTERNAL;
-
-    if (pair->state == GCOLL_TCP_FAILED || (pair->state == GCOLL_TCP_DEPARTED && !still_matters)) {
+    if (pair->state == GCOLL_TCP_FAILED || (pair->state == GCOLL_TCP_DEPARTED && !still_matters))
         return;
-    }
+    va_list arguments;
     va_start(arguments, format);
     vsnprintf(pair->verdict_text, sizeof pair->verdict_text, format, arguments);
     va_end(arguments);
     pair->state = GCOLL_TCP_FAILED;
     set_verdict(pair, status);
+}
+
+void gcoll_tcp_problem(gcoll_tcp *tcp, gcoll_status status, const char *format, ...) {
+    if (tcp->problem != GCOLL_OK)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(tcp->problem_text, sizeof tcp->problem_text, format, arguments);
+    va_end(arguments);
+    tcp->problem = status;
+    tcp->moved = true; /* ends a wait */
 }
 
 void gcoll_tcp_depart(gcoll_tcp_pair *pair) {
@@ -97,19 +92,17 @@ void gcoll_tcp_make_hot(gcoll_tcp_pair *pair) {
 
 static void announce(gcoll_tcp_pair *pair) {
     const gcoll_events *events = &pair->tcp->events;
-
-    if (pair->tcp->leaving) {
+    if (pair->tcp->leaving)
         return;
-    }
-    if (pair->told && pair->verdict == GCOLL_ERR_PEER) {
+    if (pair->told && pair->verdict == GCOLL_ERR_PEER)
         return; /* it said why it would go */
-    }
     pair->tcp->moved = true;
     if (pair->verdict == GCOLL_OK) {
-        if (events->departed != NULL) {
+        if (events->departed)
             events->departed(events->arg, pair->rank);
-        }
-    } else if (events->failed != NULL) {
+    } else if (pair->changed && events->changed) {
+        events->changed(events->arg, pair->rank, pair->verdict_text);
+    } else if (events->failed) {
         events->failed(events->arg, pair->rank, pair->verdict, pair->verdict_text);
     }
 }
@@ -118,15 +111,12 @@ static void announce(gcoll_tcp_pair *pair) {
 static void report(gcoll_tcp *tcp) {
     for (;;) {
         gcoll_tcp_pair *pair = tcp->verdicts;
-
         gcoll_tcp_report_completed(tcp);
-        if (pair == NULL) {
+        if (!pair)
             return;
-        }
         tcp->verdicts = pair->next_verdict;
-        if (tcp->verdicts == NULL) {
+        if (!tcp->verdicts)
             tcp->last_verdict = NULL;
-        }
         pair->in_verdicts = false;
         gcoll_tcp_pair_release(pair);
         announce(pair);
@@ -136,25 +126,20 @@ static void report(gcoll_tcp *tcp) {
 /* As long as a socket is polled, the kernel tells epoll of each arrival, over loopback in the sender's call:
  * 0.2 us a message, for nothing while this thread reads the socket anyway. */
 static void read_directly(gcoll_tcp *tcp, gcoll_tcp_pair *pair) {
-    if (!gcoll_tcp_read(pair, GCOLL_TCP_READ_BUDGET) || ++tcp->streak < STREAK) {
+    if (!gcoll_tcp_read(pair, GCOLL_TCP_READ_BUDGET) || ++tcp->streak < STREAK)
         return;
-    }
-    if (pair->state == GCOLL_TCP_CONNECTED && !pair->socket->unwatched && !pair->socket->wants_write) {
+    if (pair->state == GCOLL_TCP_CONNECTED && !pair->socket->unwatched && !pair->socket->wants_write)
         gcoll_tcp_socket_unwatch(pair->socket);
-    }
 }
 
 /* Reads from the pairs that wait for something; drops the others from the list. */
 static void read_hot(gcoll_tcp *tcp) {
     gcoll_tcp_pair **at = &tcp->hot;
-
-    while (*at != NULL) {
+    while (*at) {
         gcoll_tcp_pair *pair = *at;
-
         if (pair->posted > 0 && pair->state == GCOLL_TCP_CONNECTED) {
-            if (tcp->hot_count <= HOT_MAX) {
+            if (tcp->hot_count <= HOT_MAX)
                 read_directly(tcp, pair);
-            }
             at = &pair->next_hot;
         } else {
             *at = pair->next_hot;
@@ -167,10 +152,8 @@ static void read_hot(gcoll_tcp *tcp) {
 /* Those that nobody reads directly any more are libuv's again. */
 static void watch_the_others(gcoll_tcp *tcp) {
     gcoll_tcp_socket *socket = tcp->unwatched;
-
-    while (socket != NULL) {
+    while (socket) {
         gcoll_tcp_socket *next = socket->next_unwatched;
-
         if (!socket->pair->in_hot || tcp->hot_count > HOT_MAX) {
             gcoll_tcp_socket_poll(socket);
             tcp->streak = 0;
@@ -187,24 +170,22 @@ static void look(gcoll_tcp *tcp) {
 
 /* With few pairs that wait for something, libuv has its look only now and then. */
 static bool is_time_to_look(gcoll_tcp *tcp) {
-    if (tcp->hot == NULL) {
+    if (!tcp->hot)
         return !tcp->moved || ++tcp->polls >= POLLS_PER_LOOK;
-    }
     return tcp->hot_count > HOT_MAX || ++tcp->polls >= POLLS_PER_LOOK;
 }
 
 static void poll_once(gcoll_tcp *tcp) {
     tcp->busy = false;
-    if (tcp->outputs != NULL) {
+    if (tcp->outputs)
         gcoll_tcp_flush_all(tcp);
-    }
     read_hot(tcp);
     report(tcp);
     if (is_time_to_look(tcp)) {
         look(tcp);
         report(tcp);
     }
-    if (tcp->outputs != NULL) {
+    if (tcp->outputs) {
         gcoll_tcp_flush_all(tcp);
         report(tcp);
     }
@@ -216,10 +197,9 @@ static void on_alarm(uv_timer_t *alarm) {
 
 /* Asks to hear when the pairs with pending output can take more. */
 static void poll_for_writing(gcoll_tcp *tcp) {
-    for (gcoll_tcp_pair *pair = tcp->outputs; pair != NULL; pair = pair->next_output) {
+    for (gcoll_tcp_pair *pair = tcp->outputs; pair; pair = pair->next_output) {
         gcoll_tcp_socket *socket = pair->socket;
-
-        if (socket != NULL && !socket->wants_write && gcoll_tcp_has_output(pair)) {
+        if (socket && !socket->wants_write && gcoll_tcp_has_output(pair)) {
             socket->wants_write = true;
             gcoll_tcp_socket_poll(socket);
         }
@@ -243,7 +223,6 @@ void gcoll_tcp_block(gcoll_tcp *tcp, int64_t wait_us) {
  * send, which would place this thread beside that peer. */
 static void pause_once(gcoll_tcp *tcp, gcoll_patience_step step, int64_t now) {
     const struct timespec shortest = {.tv_sec = 0, .tv_nsec = 1};
-
     if (step == GCOLL_PATIENCE_YIELD) {
         sched_yield();
         gcoll_patience_yielded(&tcp->patience, gcoll_now_ns() - now);
@@ -257,20 +236,16 @@ static void wait_for_report(gcoll_tcp *tcp, int64_t wait_us) {
     int64_t begun = gcoll_now_ns();
     int64_t idle_since = begun;
     int64_t now = begun;
-
     gcoll_patience_begin(&tcp->patience);
     while (!tcp->moved && !tcp->woken && !tcp->side.seen) {
         int64_t left_us = wait_us - (now - begun) / NS_PER_US;
         gcoll_patience_step step = GCOLL_PATIENCE_POLL;
-
-        if (left_us <= 0) {
+        if (left_us <= 0)
             return;
-        }
-        if (tcp->busy) {
+        if (tcp->busy)
             idle_since = now;
-        } else {
+        else
             step = gcoll_patience_next(&tcp->patience, now - idle_since);
-        }
         if (step == GCOLL_PATIENCE_SLEEP) {
             gcoll_tcp_block(tcp, left_us);
             report(tcp);
@@ -279,19 +254,17 @@ static void wait_for_report(gcoll_tcp *tcp, int64_t wait_us) {
             pause_once(tcp, step, now);
             poll_once(tcp);
         }
-        if (tcp->moved) {
+        if (tcp->moved)
             return;
-        }
         now = gcoll_now_ns();
     }
 }
 
 gcoll_status gcoll_tcp_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
-
     tcp->moved = false;
     poll_once(tcp);
-    if (!tcp->moved && wait_us > 0) {
+    if (!tcp->moved && wait_us > 0 && tcp->problem == GCOLL_OK) {
         wait_for_report(tcp, gcoll_tcp_bounded(wait_us));
         tcp->side.woken = tcp->woken;
         tcp->woken = false;
@@ -299,7 +272,8 @@ gcoll_status gcoll_tcp_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool 
     }
     tcp->curious = false;
     *moved = tcp->moved;
-    return GCOLL_OK;
+    return tcp->problem == GCOLL_OK || tcp->leaving ? GCOLL_OK
+                                                    : gcoll_error(tcp->problem, "%s", tcp->problem_text);
 }
 
 void gcoll_tcp_wake(gcoll_endpoint *endpoint) {

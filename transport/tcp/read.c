@@ -1,5 +1,5 @@
 /*
- * transport/tcp/read.c - bytes from the socket to messages.
+ * transport/tcp/read.c - reads frames from the socket, and payloads into messages.
  *
  * While the payload of a posted receive is coming, one system call reads the rest of it straight into user
  * memory and what follows into the input buffer. Between payloads the input buffer takes all: many small
@@ -10,7 +10,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/connect.h"
+#include "transport/tcp/pair.h"
 
 /* After a payload of at least BULK_BYTES mostly another follows: then only its header should land in the
  * input buffer, as all the rest would be copied. */
@@ -32,10 +33,8 @@ static bool is_aligned(const uint8_t *bytes, uint32_t granule) {
 static void hand_over(gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
     gcoll_message *message = slot->message;
     uint32_t rest = (uint32_t)(count % message->granule);
-
-    if (count > rest) {
+    if (count > rest)
         message->consume(message->consume_arg, slot->received - slot->carried, bytes, count - rest);
-    }
     slot->received += count - slot->carried;
     slot->carried = rest;
     memcpy(slot->carry, bytes + count - rest, rest);
@@ -43,14 +42,12 @@ static void hand_over(gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
 
 void gcoll_tcp_consume(gcoll_tcp_pair *pair, gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
     uint8_t *hot = pair->tcp->hot_bytes;
-
-    if (bytes == NULL) {
+    if (!bytes) {
         hand_over(slot, hot, slot->carried + count);
         return;
     }
     while (count > 0) {
         uint64_t piece = GCOLL_TCP_HOT_BYTES - slot->carried;
-
         if (slot->carried == 0 && is_aligned(bytes, slot->message->granule)) {
             hand_over(slot, bytes, count);
             return;
@@ -69,47 +66,45 @@ static uint8_t *target(gcoll_tcp_pair *pair, size_t *count) {
     gcoll_tcp_input *in = &pair->input;
     gcoll_slot *slot = in->slot;
     uint8_t *hot = pair->tcp->hot_bytes;
-
+    if (pair->tcp->crc)
+        return gcoll_tcp_checked_target(pair, count);
     *count = in->remaining < GCOLL_TCP_HOT_BYTES ? (size_t)in->remaining : GCOLL_TCP_HOT_BYTES;
-    if (slot == NULL) {
+    if (!slot)
         return hot;
-    }
-    if (slot->message != NULL && slot->message->consume != NULL) {
-        if (*count > GCOLL_TCP_HOT_BYTES - slot->carried) {
+    if (slot->message && slot->message->consume) {
+        if (*count > GCOLL_TCP_HOT_BYTES - slot->carried)
             *count = GCOLL_TCP_HOT_BYTES - slot->carried;
-        }
         memcpy(hot, slot->carry, slot->carried);
         return hot + slot->carried;
     }
     *count = (size_t)in->remaining;
-    return (slot->message != NULL ? (uint8_t *)slot->message->data : slot->held) + slot->received;
+    return (slot->message ? (uint8_t *)slot->message->data : slot->held) + slot->received;
 }
 
 /* `count` bytes of the current payload are here: at `bytes`, or (NULL) where target() said. */
 static void accept_payload(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count) {
     gcoll_tcp_input *in = &pair->input;
     gcoll_slot *slot = in->slot;
-
-    in->remaining -= count;
-    if (in->remaining == 0) {
-        in->slot = NULL;
-    }
-    if (slot == NULL) {
+    pair->tcp->moves++;
+    if (pair->tcp->crc) {
+        gcoll_tcp_checked_accept(pair, bytes, count);
         return;
     }
-    if (slot->message != NULL && slot->message->consume != NULL) {
+    in->remaining -= count;
+    if (in->remaining == 0)
+        in->slot = NULL;
+    if (!slot)
+        return;
+    if (slot->message && slot->message->consume) {
         gcoll_tcp_consume(pair, slot, bytes, count);
     } else {
-        uint8_t *base = slot->message != NULL ? slot->message->data : slot->held;
-
-        if (bytes != NULL && count > 0) {
+        uint8_t *base = slot->message ? slot->message->data : slot->held;
+        if (bytes && count > 0)
             memcpy(base + slot->received, bytes, count);
-        }
         slot->received += count;
     }
-    if (slot->received == slot->total && slot->message != NULL) {
+    if (slot->received == slot->total && slot->message)
         gcoll_tcp_finish_recv(pair, slot);
-    }
 }
 
 /* ---- Frames ---------------------------------------------------------------------------------------- */
@@ -117,40 +112,28 @@ static void accept_payload(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t co
 static void on_abort(gcoll_tcp_pair *pair, const gcoll_wire_header *header, const uint8_t *text) {
     gcoll_tcp *tcp = pair->tcp;
     gcoll_note note;
-
     gcoll_wire_get_note(header, text, &note);
-    if (pair->told) {
+    if (pair->told)
         return; /* a second one says nothing new */
-    }
     pair->told = true;
-    if (!tcp->leaving && tcp->events.aborted != NULL) {
+    if (!tcp->leaving && tcp->events.aborted) {
         gcoll_tcp_report_completed(tcp);
         tcp->moved = true;
         tcp->events.aborted(tcp->events.arg, pair->rank, &note);
     }
 }
 
-static void on_pong(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
-    gcoll_tcp *tcp = pair->tcp;
-
-    if (!tcp->leaving && tcp->events.answered != NULL) {
-        tcp->moved = true;
-        tcp->events.answered(tcp->events.arg, pair->rank, header->stream);
-    }
-}
-
 static void on_data(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
     gcoll_tcp_input *in = &pair->input;
-
     in->slot = NULL;
-    if (!pair->tcp->leaving) {
+    if (!pair->tcp->leaving)
         in->slot = gcoll_tcp_on_data(pair, header);
-    }
     in->remaining = header->fragment_bytes;
     in->bulk = header->fragment_bytes >= BULK_BYTES;
-    if (in->remaining == 0) {
+    if (pair->tcp->crc)
+        gcoll_tcp_checked_begin(pair);
+    if (in->remaining == 0)
         accept_payload(pair, NULL, 0);
-    }
 }
 
 /* Frames that still mean something while we abort or close. */
@@ -166,11 +149,13 @@ static bool on_any_time(gcoll_tcp_pair *pair, const gcoll_wire_header *header, c
         pair->input.goodbye = true;
         return true;
     case GCOLL_WIRE_PING:
-        pair->output.pong = true;
-        gcoll_tcp_want_output(pair);
+        gcoll_tcp_on_ping(pair, header);
         return true;
     case GCOLL_WIRE_PONG:
-        on_pong(pair, header);
+        gcoll_tcp_on_pong(pair, header);
+        return true;
+    case GCOLL_WIRE_WITNESS:
+        gcoll_tcp_on_witness(pair, header);
         return true;
     default:
         return pair->tcp->leaving;
@@ -179,21 +164,18 @@ static bool on_any_time(gcoll_tcp_pair *pair, const gcoll_wire_header *header, c
 
 static void on_frame(gcoll_tcp_pair *pair, const gcoll_wire_header *header, const uint8_t *extra) {
     gcoll_tcp *tcp = pair->tcp;
-
     if (pair->input.goodbye) {
         garbage(pair, "a frame after its goodbye");
         return;
     }
-    if (header->credit > 0 && !tcp->leaving) {
+    if (header->credit > 0 && !tcp->leaving)
         gcoll_tcp_on_credit(pair, header->credit);
-    }
-    if ((header->flags & GCOLL_WIRE_OPEN) && !tcp->leaving && tcp->events.opened != NULL) {
+    if ((header->flags & GCOLL_WIRE_OPEN) && !tcp->leaving && tcp->events.opened) {
         tcp->moved = true;
         tcp->events.opened(tcp->events.arg, pair->rank, header->stream, extra);
     }
-    if (pair->state != GCOLL_TCP_CONNECTED || on_any_time(pair, header, extra)) {
+    if (pair->state != GCOLL_TCP_CONNECTED || on_any_time(pair, header, extra))
         return;
-    }
     switch (header->kind) {
     case GCOLL_WIRE_GRANT:
         gcoll_tcp_on_grant(pair, header);
@@ -209,62 +191,85 @@ static void on_frame(gcoll_tcp_pair *pair, const gcoll_wire_header *header, cons
     }
 }
 
+/* Reads the header of a frame with checksums, of which `have` bytes are at `at`. False if more bytes are
+ * needed, or if that failed the pair. */
+static bool read_checked(gcoll_tcp_pair *pair, const uint8_t *at, size_t have, gcoll_wire_header *header) {
+    const size_t head = GCOLL_WIRE_HEADER_BYTES + GCOLL_WIRE_CHECK_BYTES;
+    const gcoll_crc32c_fn crc = pair->tcp->crc;
+    gcoll_wire_sums *sums = &pair->input.sums;
+    if (have < head)
+        return false;
+    if (!gcoll_wire_is_intact(at, crc)) {
+        gcoll_tcp_changed(pair, "a header that does not have its checksum");
+        return false;
+    }
+    const char *wrong = gcoll_wire_get_checked(at, header, sums);
+    if (wrong) {
+        garbage(pair, wrong);
+        return false;
+    }
+    size_t extra = gcoll_wire_extra_bytes(header);
+    if (have >= head + extra && crc(0, at + head, extra) != sums->extra) {
+        gcoll_tcp_changed(pair, "a fingerprint or text that does not have its checksum");
+        return false;
+    }
+    return true;
+}
+
+static bool read_header(gcoll_tcp_pair *pair, const uint8_t *at, size_t have, gcoll_wire_header *header) {
+    if (have < GCOLL_WIRE_HEADER_BYTES)
+        return false;
+    const char *wrong = gcoll_wire_get_header(at, header);
+    if (wrong)
+        garbage(pair, wrong);
+    return !wrong;
+}
+
 /* One frame, or a piece of payload, from the input buffer. false if more bytes are needed. */
 static bool parse_one(gcoll_tcp_pair *pair) {
     gcoll_tcp_input *in = &pair->input;
     size_t have = in->end - in->begin;
     const uint8_t *at = in->bytes + in->begin;
-    gcoll_wire_header header;
-    const char *wrong;
-    size_t extra;
-
     if (in->remaining > 0) {
         size_t count = have < in->remaining ? have : (size_t)in->remaining;
-
         in->begin += count;
-        if (count > 0) {
+        if (count > 0)
             accept_payload(pair, at, count);
-        }
         return count > 0;
     }
-    if (have < GCOLL_WIRE_HEADER_BYTES) {
+    gcoll_wire_header header;
+    if (!pair->tcp->crc ? !read_header(pair, at, have, &header) : !read_checked(pair, at, have, &header))
         return false;
-    }
-    wrong = gcoll_wire_get_header(at, &header);
-    if (wrong != NULL) {
-        garbage(pair, wrong);
+    size_t head = GCOLL_WIRE_HEADER_BYTES + (!pair->tcp->crc ? 0U : GCOLL_WIRE_CHECK_BYTES);
+    size_t extra = gcoll_wire_extra_bytes(&header);
+    if (have < head + extra)
         return false;
-    }
-    extra = gcoll_wire_extra_bytes(&header);
-    if (have < GCOLL_WIRE_HEADER_BYTES + extra) {
-        return false;
-    }
-    in->begin += GCOLL_WIRE_HEADER_BYTES + extra;
-    on_frame(pair, &header, at + GCOLL_WIRE_HEADER_BYTES);
+    in->begin += head + extra;
+    on_frame(pair, &header, at + head);
     return true;
 }
 
 static void parse(gcoll_tcp_pair *pair) {
     gcoll_tcp_input *in = &pair->input;
-
     while (pair->state == GCOLL_TCP_CONNECTED && in->begin < in->end && parse_one(pair)) {
     }
-    if (in->begin < in->end && in->begin > 0) {
+    if (in->begin < in->end && in->begin > 0)
         memmove(in->bytes, in->bytes + in->begin, in->end - in->begin);
-    }
     in->end -= in->begin;
     in->begin = 0;
 }
 
 /* The connection ended. */
 static void lost(gcoll_tcp_pair *pair, int error) {
-    if (pair->input.goodbye) {
+    if (pair->input.goodbye)
         gcoll_tcp_depart(pair);
-    } else if (error == 0 || error == ECONNRESET || error == EPIPE) {
+    else if (error == 0 || error == ECONNRESET || error == EPIPE)
         gcoll_tcp_fail(pair, GCOLL_ERR_PEER, "closed the connection");
-    } else {
+    else if (gcoll_is_shortage(error))
+        gcoll_tcp_fail(pair, GCOLL_ERR_NO_MEMORY, "cannot read what rank %u sends: %s", pair->rank,
+                       strerror(error));
+    else
         gcoll_tcp_fail(pair, GCOLL_ERR_PEER, "cannot be reached any more (%s)", strerror(error));
-    }
 }
 
 /* One system call. Returns what recvmsg does; *asked is the most that it could have returned. */
@@ -272,27 +277,24 @@ static ssize_t pull(gcoll_tcp_pair *pair, size_t *asked) {
     gcoll_tcp_input *in = &pair->input;
     struct iovec pieces[2];
     struct msghdr header = {.msg_iov = pieces, .msg_iovlen = 2};
-    size_t direct = 0;
-    ssize_t got;
+    size_t wanted = 0;
     int fd = pair->socket->fd;
-
     pieces[1].iov_base = in->bytes + in->end;
     pieces[1].iov_len = in->bulk ? BULK_AHEAD : GCOLL_TCP_INPUT_BYTES - in->end;
     if (in->remaining > 0) {
-        pieces[0].iov_base = target(pair, &direct);
-        pieces[0].iov_len = direct;
-        if (direct < in->remaining) {
+        pieces[0].iov_base = target(pair, &wanted);
+        pieces[0].iov_len = wanted;
+        if (wanted < in->remaining)
             header.msg_iovlen = 1; /* what follows is payload too */
-        }
     }
-    *asked = direct + (header.msg_iovlen == 2 ? pieces[1].iov_len : 0);
+    *asked = wanted + (header.msg_iovlen == 2 ? pieces[1].iov_len : 0);
+    ssize_t got;
     do {
-        got = direct > 0 ? recvmsg(fd, &header, MSG_DONTWAIT)
+        got = wanted > 0 ? recvmsg(fd, &header, MSG_DONTWAIT)
                          : recv(fd, pieces[1].iov_base, pieces[1].iov_len, MSG_DONTWAIT);
     } while (got < 0 && errno == EINTR);
-    if (got > 0 && direct > 0) {
-        size_t placed = (size_t)got < direct ? (size_t)got : direct;
-
+    if (got > 0 && wanted > 0) {
+        size_t placed = (size_t)got < wanted ? (size_t)got : wanted;
         accept_payload(pair, NULL, placed);
         in->end += (size_t)got - placed;
     } else if (got > 0) {
@@ -303,23 +305,20 @@ static ssize_t pull(gcoll_tcp_pair *pair, size_t *asked) {
 
 bool gcoll_tcp_read(gcoll_tcp_pair *pair, size_t budget) {
     size_t total = 0;
-
     while (pair->state == GCOLL_TCP_CONNECTED && total < budget) {
         size_t asked;
         ssize_t got = pull(pair, &asked);
-
-        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return total > 0;
-        }
         if (got <= 0) {
             lost(pair, got < 0 ? errno : 0);
             return total > 0;
         }
         pair->tcp->busy = true;
+        pair->heard += (uint64_t)got;
         parse(pair);
-        if ((size_t)got < asked) {
+        if ((size_t)got < asked)
             return true; /* there was no more */
-        }
         total += (size_t)got;
     }
     return total > 0;

@@ -1,11 +1,10 @@
-/* transport/tcp/side.c - a TCP endpoint as the side channel of another transport. */
+/* transport/tcp/side.c - lets another transport use a TCP endpoint as its side channel; see side.h. */
 #include "transport/tcp/side.h"
 
 #include "transport/tcp/tcp.h"
 
 static void on_readable(uv_poll_t *poll, int status, int events) {
     gcoll_tcp *tcp = poll->data;
-
     (void)status;
     (void)events;
     tcp->side.seen = true;
@@ -14,21 +13,19 @@ static void on_readable(uv_poll_t *poll, int status, int events) {
 gcoll_status gcoll_tcp_watch(gcoll_endpoint *endpoint, int fd) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
     int error = uv_poll_init(&tcp->loop, &tcp->side.poll, fd);
-
     if (error == 0) {
         tcp->side.poll.data = tcp;
         error = uv_poll_start(&tcp->side.poll, UV_READABLE, on_readable);
     }
-    if (error != 0) {
-        return gcoll_error(GCOLL_ERR_IO, "cannot wait for a descriptor: %s", uv_strerror(error));
-    }
+    if (error != 0)
+        return gcoll_error(gcoll_status_of_errno(-error), "cannot wait for a descriptor: %s",
+                           uv_strerror(error));
     tcp->side.watches = true;
     return GCOLL_OK;
 }
 
 void gcoll_tcp_unwatch(gcoll_endpoint *endpoint) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
-
     if (tcp->side.watches) {
         uv_poll_stop(&tcp->side.poll); /* it is closed with the loop */
         tcp->side.watches = false;
@@ -38,7 +35,6 @@ void gcoll_tcp_unwatch(gcoll_endpoint *endpoint) {
 bool gcoll_tcp_was_watched(gcoll_endpoint *endpoint) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
     bool seen = tcp->side.seen;
-
     tcp->side.seen = false;
     return seen;
 }
@@ -46,10 +42,13 @@ bool gcoll_tcp_was_watched(gcoll_endpoint *endpoint) {
 bool gcoll_tcp_was_woken(gcoll_endpoint *endpoint) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
     bool woken = tcp->woken || tcp->side.woken;
-
     tcp->woken = false;
     tcp->side.woken = false;
     return woken;
+}
+
+uint32_t *gcoll_tcp_moves_counter(gcoll_endpoint *endpoint) {
+    return &gcoll_tcp_of(endpoint)->moves;
 }
 
 const gcoll_address *gcoll_tcp_own_address(const gcoll_endpoint *endpoint) {

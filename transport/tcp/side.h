@@ -18,6 +18,9 @@ void gcoll_tcp_unwatch(gcoll_endpoint *endpoint);
 bool gcoll_tcp_was_watched(gcoll_endpoint *endpoint);
 bool gcoll_tcp_was_woken(gcoll_endpoint *endpoint);
 
+/* The counter of `moves`, for the other transport to add what it moved. Lives as long as the endpoint. */
+uint32_t *gcoll_tcp_moves_counter(gcoll_endpoint *endpoint);
+
 /* What the endpoint publishes: the preferred address first. */
 const gcoll_address *gcoll_tcp_own_address(const gcoll_endpoint *endpoint);
 

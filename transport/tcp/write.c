@@ -1,5 +1,5 @@
 /*
- * transport/tcp/write.c - messages to the socket.
+ * transport/tcp/write.c - writes messages and control frames to the socket.
  *
  * A batch is what one sendmsg is given: the rest of a frame that was cut last time, control frames, then
  * data frames. Headers and small payloads are copied one behind another into a staging area, so
@@ -12,13 +12,12 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/connect.h"
+#include "transport/tcp/pair.h"
 
 #define STAGE_BYTES 16384
 #define FRAMES_MAX  64
 #define PIECES_MAX  16
-/* Enough for one system call; beyond it the socket's buffer is full anyway. */
-#define BATCH_BYTES (2U << 20)
 /* Written at one go before other pairs have their turn. */
 #define WRITE_BUDGET (8U << 20)
 /* A control buffer this large gets no more control frames that can wait. */
@@ -47,14 +46,13 @@ typedef struct batch {
 
 bool gcoll_tcp_has_output(const gcoll_tcp_pair *pair) {
     const gcoll_tcp_output *out = &pair->output;
-
-    return !out->dead && (out->head != NULL || out->begin < out->end || out->cut.begin < out->cut.end ||
+    return !out->dead && (out->messages.first || out->begin < out->end || out->cut.begin < out->cut.end ||
                           out->cut.payload_bytes > 0 || out->ping || out->pong ||
                           (pair->owed > 0 && pair->owed >= gcoll_tcp_credit_step(pair)));
 }
 
 void gcoll_tcp_want_output(gcoll_tcp_pair *pair) {
-    if (!pair->in_outputs && pair->socket != NULL) {
+    if (!pair->in_outputs && pair->socket) {
         pair->in_outputs = true;
         pair->next_output = pair->tcp->outputs;
         pair->tcp->outputs = pair;
@@ -62,22 +60,14 @@ void gcoll_tcp_want_output(gcoll_tcp_pair *pair) {
 }
 
 void gcoll_tcp_enqueue(gcoll_tcp_pair *pair, gcoll_message *message) {
-    message->next = NULL;
-    if (pair->output.tail != NULL) {
-        pair->output.tail->next = message;
-    } else {
-        pair->output.head = message;
-    }
-    pair->output.tail = message;
+    gcoll_message_push(&pair->output.messages, message);
     gcoll_tcp_want_output(pair);
 }
 
-void gcoll_tcp_append_control(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count) {
+static void append(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count) {
     gcoll_tcp_output *out = &pair->output;
-
-    if (out->begin == out->end) {
+    if (out->begin == out->end)
         out->begin = out->end = 0;
-    }
     if (out->capacity - out->end < count && out->begin > 0) {
         memmove(out->control, out->control + out->begin, out->end - out->begin);
         out->end -= out->begin;
@@ -86,9 +76,8 @@ void gcoll_tcp_append_control(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t
     if (out->capacity - out->end < count) {
         size_t capacity = out->capacity < CONTROL_STEP ? CONTROL_STEP : out->capacity * 2;
         uint8_t *more = realloc(out->control, capacity);
-
-        if (more == NULL) {
-            gcoll_tcp_fail(pair, GCOLL_ERR_NO_MEMORY, "cannot be told anything: no memory");
+        if (!more) {
+            gcoll_tcp_fail(pair, GCOLL_ERR_NO_MEMORY, "no memory for messages of rank %u", pair->rank);
             return;
         }
         out->control = more;
@@ -99,22 +88,39 @@ void gcoll_tcp_append_control(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t
     gcoll_tcp_want_output(pair);
 }
 
+/* The frame, with checksums behind its header. */
+static void append_checked(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count) {
+    uint8_t checked[GCOLL_WIRE_HEADER_BYTES + GCOLL_WIRE_CHECK_BYTES + GCOLL_NOTE_TEXT_MAX];
+    const gcoll_crc32c_fn crc = pair->tcp->crc;
+    const uint8_t *extra = bytes + GCOLL_WIRE_HEADER_BYTES;
+    const size_t extra_bytes = count - GCOLL_WIRE_HEADER_BYTES;
+    const gcoll_wire_sums sums = {.extra = crc(0, extra, extra_bytes)};
+    memcpy(checked, bytes, GCOLL_WIRE_HEADER_BYTES);
+    gcoll_wire_put_sums(checked, crc, &sums);
+    memcpy(checked + GCOLL_WIRE_HEADER_BYTES + GCOLL_WIRE_CHECK_BYTES, extra, extra_bytes);
+    append(pair, checked, GCOLL_WIRE_CHECK_BYTES + count);
+}
+
+void gcoll_tcp_append_control(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count) {
+    if (!pair->tcp->crc)
+        append(pair, bytes, count);
+    else
+        append_checked(pair, bytes, count);
+}
+
 void gcoll_tcp_send_control(gcoll_tcp_pair *pair, gcoll_wire_kind kind, uint64_t stream, uint32_t index) {
     uint8_t bytes[GCOLL_WIRE_HEADER_BYTES];
     gcoll_wire_header header = {.kind = (uint8_t)kind, .stream = stream, .index = index};
-
     gcoll_wire_put_header(bytes, &header);
     gcoll_tcp_append_control(pair, bytes, sizeof bytes);
 }
 
 static void add_piece(batch *b, const void *bytes, size_t count) {
     struct iovec *last = b->piece_count > 0 ? &b->pieces[b->piece_count - 1] : NULL;
-
-    if (count == 0) {
+    if (count == 0)
         return;
-    }
     b->total += count;
-    if (last != NULL && (const uint8_t *)last->iov_base + last->iov_len == bytes) {
+    if (last && (const uint8_t *)last->iov_base + last->iov_len == bytes) {
         last->iov_len += count;
         return;
     }
@@ -128,52 +134,37 @@ static void give_back(gcoll_tcp_pair *pair, uint64_t credit) {
     pair->used -= credit;
 }
 
-static void send_ping(gcoll_tcp_pair *pair) {
-    const gcoll_tcp *tcp = pair->tcp;
-    uint8_t bytes[GCOLL_WIRE_HEADER_BYTES + GCOLL_FINGERPRINT_BYTES];
-    gcoll_wire_header header = {.kind = GCOLL_WIRE_PING};
-    size_t count = GCOLL_WIRE_HEADER_BYTES;
-
-    if (tcp->concerned) {
-        header.flags = GCOLL_WIRE_OPEN;
-        header.stream = tcp->concern_stream;
-        memcpy(bytes + count, tcp->concern, GCOLL_FINGERPRINT_BYTES);
-        count += GCOLL_FINGERPRINT_BYTES;
-    }
-    gcoll_wire_put_header(bytes, &header);
-    gcoll_tcp_append_control(pair, bytes, count);
-}
-
 /* The answers and credits that wait to be said become control frames. */
 static void encode_pending(gcoll_tcp_pair *pair) {
     gcoll_tcp_output *out = &pair->output;
-
-    if (out->end - out->begin >= CONTROL_STEP) {
+    if (out->end - out->begin >= CONTROL_STEP)
         return;
-    }
-    if (out->ping) {
-        out->ping = false;
-        send_ping(pair);
-    }
-    if (out->pong) {
-        out->pong = false;
-        gcoll_tcp_send_control(pair, GCOLL_WIRE_PONG, pair->tcp->position, 0);
-    }
+    if (out->ping)
+        gcoll_tcp_say_ping(pair);
+    if (out->pong)
+        gcoll_tcp_say_pong(pair);
     if (pair->owed > 0 && pair->owed >= gcoll_tcp_credit_step(pair)) {
         uint8_t bytes[GCOLL_WIRE_HEADER_BYTES];
         gcoll_wire_header header = {.kind = GCOLL_WIRE_CREDIT, .credit = (uint32_t)pair->owed};
-
         gcoll_wire_put_header(bytes, &header);
         give_back(pair, pair->owed);
         gcoll_tcp_append_control(pair, bytes, sizeof bytes);
     }
 }
 
+static void add_sums(frame *f, uint8_t *at, gcoll_crc32c_fn crc, const uint8_t *payload) {
+    const gcoll_wire_sums sums = {.payload = crc(0, payload, f->fragment),
+                                  .extra = f->opens ? crc(0, f->message->open, GCOLL_FINGERPRINT_BYTES) : 0};
+    gcoll_wire_put_sums(at, crc, &sums);
+    f->staged_bytes += GCOLL_WIRE_CHECK_BYTES;
+}
+
 /* Adds the message's next fragment. The first one carries the credit that is owed. */
 static void add_frame(gcoll_tcp_pair *pair, batch *b, gcoll_message *message) {
     frame *f = &b->frames[b->frame_count];
     uint64_t left = message->bytes - message->moved;
-    uint32_t fragment = left < GCOLL_WIRE_FRAGMENT_MAX ? (uint32_t)left : GCOLL_WIRE_FRAGMENT_MAX;
+    uint32_t most = pair->tcp->fragment_max;
+    uint32_t fragment = left < most ? (uint32_t)left : most;
     const uint8_t *payload = (const uint8_t *)message->data + message->moved;
     uint8_t *at = b->stage + b->staged;
     gcoll_wire_header header = {.kind = GCOLL_WIRE_DATA,
@@ -181,18 +172,19 @@ static void add_frame(gcoll_tcp_pair *pair, batch *b, gcoll_message *message) {
                                 .stream = message->stream,
                                 .total_bytes = message->bytes,
                                 .fragment_bytes = fragment};
-
     memset(f, 0, sizeof *f);
     f->message = message;
     f->staged = at;
     f->staged_bytes = GCOLL_WIRE_HEADER_BYTES;
     f->fragment = fragment;
-    f->opens = message->open != NULL && !(message->flags & GCOLL_TCP_OPENED);
+    f->opens = message->open && !(message->flags & GCOLL_TCP_OPENED);
     f->credit = b->frame_count == 0 ? (uint32_t)pair->owed : 0;
     header.credit = f->credit;
     header.flags = (uint8_t)((message->flags & GCOLL_TCP_ON_CREDIT ? GCOLL_WIRE_CREDITED : 0) |
                              (f->opens ? GCOLL_WIRE_OPEN : 0));
     gcoll_wire_put_header(at, &header);
+    if (pair->tcp->crc)
+        add_sums(f, at, pair->tcp->crc, payload);
     if (f->opens) {
         memcpy(at + f->staged_bytes, message->open, GCOLL_FINGERPRINT_BYTES);
         f->staged_bytes += GCOLL_FINGERPRINT_BYTES;
@@ -212,53 +204,45 @@ static void add_frame(gcoll_tcp_pair *pair, batch *b, gcoll_message *message) {
 
 static void build(gcoll_tcp_pair *pair, batch *b) {
     gcoll_tcp_output *out = &pair->output;
-
     b->piece_count = b->total = b->frame_count = b->staged = 0;
     encode_pending(pair);
     add_piece(b, out->cut.bytes + out->cut.begin, out->cut.end - out->cut.begin);
     add_piece(b, out->cut.payload, out->cut.payload_bytes);
     add_piece(b, out->control + out->begin, out->end - out->begin);
-    for (gcoll_message *message = out->head; message != NULL; message = message->next) {
-        bool last_fragment = message->bytes - message->moved <= GCOLL_WIRE_FRAGMENT_MAX;
-
-        if (b->total >= BATCH_BYTES || b->frame_count == FRAMES_MAX || b->piece_count > PIECES_MAX - 2 ||
-            STAGE_BYTES - b->staged < sizeof out->cut.bytes) {
+    for (gcoll_message *message = out->messages.first; message; message = message->next) {
+        bool last_fragment = message->bytes - message->moved <= pair->tcp->fragment_max;
+        if (b->total >= pair->tcp->batch_bytes || b->frame_count == FRAMES_MAX ||
+            b->piece_count > PIECES_MAX - 2 || STAGE_BYTES - b->staged < sizeof out->cut.bytes)
             return;
-        }
         add_frame(pair, b, message);
-        if (!last_fragment) {
+        if (!last_fragment)
             return;
-        }
     }
 }
 
 /* The bytes of `count` that the kernel took from something of `size` bytes. */
 static uint64_t take(uint64_t *count, uint64_t size) {
     uint64_t taken = *count < size ? *count : size;
-
     *count -= taken;
     return taken;
 }
 
 /* A fragment of the message is in the kernel. */
 static void fragment_sent(gcoll_tcp_pair *pair, gcoll_message *message) {
-    if (message->moved == message->bytes) {
+    if (message->moved == message->bytes)
         gcoll_tcp_complete(pair->tcp, message);
-    } else {
+    else
         gcoll_tcp_enqueue(pair, message); /* others have their turn */
-    }
 }
 
 static void settle_cut(gcoll_tcp_pair *pair, uint64_t *count) {
     gcoll_tcp_cut *cut = &pair->output.cut;
     gcoll_message *message = cut->message;
-    uint64_t taken;
-
     cut->begin += take(count, cut->end - cut->begin);
-    taken = take(count, cut->payload_bytes);
+    uint64_t taken = take(count, cut->payload_bytes);
     cut->payload += cut->payload_bytes > 0 ? taken : 0;
     cut->payload_bytes -= taken;
-    if (message != NULL && cut->begin == cut->end && cut->payload_bytes == 0) {
+    if (message && cut->begin == cut->end && cut->payload_bytes == 0) {
         cut->message = NULL;
         fragment_sent(pair, message);
     }
@@ -267,59 +251,56 @@ static void settle_cut(gcoll_tcp_pair *pair, uint64_t *count) {
 static void settle_frame(gcoll_tcp_pair *pair, const frame *f, uint64_t *count) {
     gcoll_tcp_output *out = &pair->output;
     gcoll_message *message = f->message;
-    uint64_t staged, payload;
-
-    if (*count == 0) {
+    if (*count == 0)
         return;
-    }
-    staged = take(count, f->staged_bytes);
-    payload = take(count, f->payload_bytes);
+    uint64_t staged = take(count, f->staged_bytes);
+    uint64_t payload = take(count, f->payload_bytes);
     give_back(pair, f->credit);
-    out->head = message->next;
-    if (out->head == NULL) {
-        out->tail = NULL;
-    }
-    message->next = NULL;
+    gcoll_message_pop(&out->messages);
     if (message->flags & GCOLL_TCP_FOLLOWS) { /* later offers cannot overtake it any more */
         message->flags &= ~(uint32_t)GCOLL_TCP_FOLLOWS;
         pair->asked--;
     }
     message->moved += f->fragment;
-    if (f->opens) {
+    if (f->opens)
         message->flags |= GCOLL_TCP_OPENED;
-    }
     out->cut.begin = 0;
     out->cut.end = f->staged_bytes - staged;
     memcpy(out->cut.bytes, f->staged + staged, out->cut.end);
     out->cut.payload_bytes = f->payload_bytes - payload;
     out->cut.payload = f->payload_bytes > 0 ? f->payload + payload : NULL;
-    if (out->cut.payload_bytes > 0) {
+    if (out->cut.payload_bytes > 0)
         out->cut.message = message;
-    } else {
+    else
         fragment_sent(pair, message);
-    }
 }
 
 static void settle(gcoll_tcp_pair *pair, const batch *b, uint64_t count) {
     gcoll_tcp_output *out = &pair->output;
-
+    const uint64_t sent = count;
     settle_cut(pair, &count);
-    out->begin += take(&count, out->end - out->begin);
-    for (size_t i = 0; i < b->frame_count; i++) {
-        settle_frame(pair, &b->frames[i], &count);
+    if (count != sent) {
+        out->data_end = out->written + sent - count;
+        pair->tcp->moves++;
     }
+    out->begin += take(&count, out->end - out->begin);
+    out->written += sent;
+    if (count > 0) {
+        out->data_end = out->written;
+        pair->tcp->moves++;
+    }
+    for (size_t i = 0; i < b->frame_count; i++)
+        settle_frame(pair, &b->frames[i], &count);
 }
 
 static ssize_t push(int fd, batch *b) {
     struct msghdr header = {.msg_iov = b->pieces, .msg_iovlen = b->piece_count};
     ssize_t sent;
-
     do {
-        if (b->piece_count == 1) {
+        if (b->piece_count == 1)
             sent = send(fd, b->pieces[0].iov_base, b->pieces[0].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
-        } else {
+        else
             sent = sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
-        }
     } while (sent < 0 && errno == EINTR);
     return sent;
 }
@@ -332,57 +313,46 @@ static bool is_full(int error) {
  * anything else ends the pair now, because reading would not find it. */
 static void refused(gcoll_tcp_pair *pair, int error) {
     pair->output.dead = true;
-    if (error == EPIPE || error == ECONNRESET) {
+    if (error == EPIPE || error == ECONNRESET)
         return;
-    }
-    if (error == EFAULT) {
+    if (error == EFAULT)
         gcoll_tcp_fail(pair, GCOLL_ERR_INVALID, "was to be sent memory that cannot be read (%s)",
                        strerror(error));
-    } else {
+    else
         gcoll_tcp_fail(pair, GCOLL_ERR_PEER, "cannot be sent anything any more (%s)", strerror(error));
-    }
 }
 
 void gcoll_tcp_write(gcoll_tcp_pair *pair) {
     uint64_t budget = WRITE_BUDGET;
-    batch b;
-
-    while (budget > 0 && pair->socket != NULL && gcoll_tcp_has_output(pair)) {
-        ssize_t sent;
-
+    while (budget > 0 && pair->socket && gcoll_tcp_has_output(pair)) {
+        batch b;
         build(pair, &b);
-        if (b.total == 0) {
+        if (b.total == 0)
             return; /* the pair failed for want of memory */
-        }
-        sent = push(pair->socket->fd, &b);
+        ssize_t sent = push(pair->socket->fd, &b);
         if (sent < 0) {
-            if (!is_full(errno)) {
+            if (!is_full(errno))
                 refused(pair, errno);
-            }
             return;
         }
         pair->tcp->busy = true;
         settle(pair, &b, (uint64_t)sent);
-        if ((size_t)sent < b.total) {
+        if ((size_t)sent < b.total)
             return;
-        }
         budget -= budget < b.total ? budget : b.total;
     }
 }
 
 void gcoll_tcp_flush_all(gcoll_tcp *tcp) {
     gcoll_tcp_pair *pair = tcp->outputs;
-
     tcp->outputs = NULL;
-    while (pair != NULL) {
+    while (pair) {
         gcoll_tcp_pair *next = pair->next_output;
-
         pair->in_outputs = false;
-        if (pair->socket != NULL) {
+        if (pair->socket) {
             gcoll_tcp_write(pair);
-            if (gcoll_tcp_has_output(pair)) {
+            if (gcoll_tcp_has_output(pair))
                 gcoll_tcp_want_output(pair);
-            }
         }
         pair = next;
     }

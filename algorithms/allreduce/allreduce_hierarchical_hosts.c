@@ -1,0 +1,116 @@
+/* algorithms/allreduce/allreduce_hierarchical_hosts.c - sorts the ranks by host, whatever numbers the hosts
+ * have. */
+#include "algorithms/allreduce/allreduce_hierarchical_hosts.h"
+
+#include <stdlib.h>
+
+#include "gcoll/base/hash.h"
+
+#define FREE UINT32_MAX
+
+/* A hash table from the hosts' numbers to their indices; never more than half full. */
+typedef struct numbers {
+    uint32_t *slots; /* an index into `first`, or FREE */
+    uint32_t *first; /* by host: its lowest rank */
+    uint32_t mask;
+} numbers;
+
+static uint32_t index_of(numbers *n, const uint32_t *node, uint32_t rank, uint32_t *hosts) {
+    uint32_t slot = (uint32_t)gcoll_hash_mix(node[rank]) & n->mask;
+    while (n->slots[slot] != FREE && node[n->first[n->slots[slot]]] != node[rank])
+        slot = (slot + 1) & n->mask;
+    if (n->slots[slot] == FREE) {
+        n->first[*hosts] = rank;
+        n->slots[slot] = (*hosts)++;
+    }
+    return n->slots[slot];
+}
+
+/* index[r]: the host of rank r; returns how many there are, 0 for want of memory. */
+static uint32_t number_hosts(const gcoll_problem *p, uint32_t *index) {
+    uint32_t size = UINT32_C(2) << gcoll_log2_ceil(p->size), hosts = 0;
+    numbers n = {malloc(size * sizeof(uint32_t)), malloc(p->size * sizeof(uint32_t)), size - 1};
+    if (n.slots != NULL && n.first != NULL) {
+        for (uint32_t i = 0; i < size; i++)
+            n.slots[i] = FREE;
+        for (uint32_t rank = 0; rank < p->size; rank++)
+            index[rank] = index_of(&n, p->node, rank, &hosts);
+    }
+    free(n.first);
+    free(n.slots);
+    return hosts;
+}
+
+/* Sorts the ranks by host; `begin` has room for one entry more than it needs. */
+static void list_ranks(gcoll_hierarchy *h, const uint32_t *index, uint32_t size) {
+    uint32_t *next = h->begin + 1; /* where host i's next rank goes; in the end where host i + 1 begins */
+    for (uint32_t i = 0; i <= h->count + 1; i++)
+        h->begin[i] = 0;
+    for (uint32_t rank = 0; rank < size; rank++)
+        h->begin[index[rank] + 2]++;
+    for (uint32_t i = 0; i < h->count; i++)
+        next[i + 1] += next[i];
+    for (uint32_t rank = 0; rank < size; rank++)
+        h->ranks[next[index[rank]]++] = rank;
+}
+
+static void measure(gcoll_hierarchy *h, const uint32_t *index, const gcoll_problem *p) {
+    h->fewest = p->size;
+    for (uint32_t i = 0; i < h->count; i++) {
+        uint32_t size = gcoll_host_size(h, i);
+        h->fewest = size < h->fewest ? size : h->fewest;
+        h->most = size > h->most ? size : h->most;
+    }
+    h->in_rows = true;
+    for (uint32_t i = 0; i < p->size; i++)
+        h->in_rows = h->in_rows && h->ranks[i] == i;
+    h->host = index[p->rank];
+    while (h->ranks[h->begin[h->host] + h->place] != p->rank)
+        h->place++;
+}
+
+/* A share for each of the first `fewest` places, and nothing for the others. */
+static void share_out(gcoll_hierarchy *h) {
+    for (uint32_t place = 0; place <= h->most; place++)
+        h->shares[place] =
+            place < h->fewest ? gcoll_chunk_begin(h->problem->count, h->fewest, place) : h->problem->count;
+    for (uint32_t host = 0; host < h->count && h->place < h->fewest; host++)
+        h->peers[host] = h->ranks[h->begin[host] + h->place];
+}
+
+static gcoll_status make(gcoll_hierarchy *h, uint32_t *index) {
+    const gcoll_problem *p = h->problem;
+    if (index != NULL && p->node != NULL)
+        h->count = number_hosts(p, index);
+    if (index == NULL || h->count == 0)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "hierarchical: out of memory for %u ranks", p->size);
+    h->begin = malloc((h->count + (size_t)2) * sizeof(uint32_t));
+    h->ranks = malloc(p->size * sizeof(uint32_t));
+    h->peers = malloc(h->count * sizeof(uint32_t));
+    h->shares = malloc((p->size + (size_t)1) * sizeof(uint64_t));
+    if (!h->begin || !h->ranks || !h->peers || !h->shares)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "hierarchical: out of memory for %u ranks", p->size);
+    list_ranks(h, index, p->size);
+    measure(h, index, p);
+    share_out(h);
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_hierarchy_make(const gcoll_problem *problem, gcoll_hierarchy *hierarchy) {
+    gcoll_hierarchy h = {.problem = problem, .count = 1};
+    uint32_t *index = calloc(problem->size, sizeof(uint32_t)); /* all on host 0 */
+    gcoll_status status = make(&h, index);
+    free(index);
+    if (status == GCOLL_OK)
+        *hierarchy = h;
+    else
+        gcoll_hierarchy_destroy(&h);
+    return status;
+}
+
+void gcoll_hierarchy_destroy(gcoll_hierarchy *h) {
+    free(h->shares);
+    free(h->peers);
+    free(h->ranks);
+    free(h->begin);
+}

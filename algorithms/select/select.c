@@ -1,0 +1,231 @@
+/* algorithms/select/select.c - finds the cheapest algorithm in the alpha-beta-gamma model, or the one of a
+ * tuning file.
+ *
+ * Costs come from formulas, without a plan, so choosing takes microseconds at any size. Every rank chooses by
+ * itself, so only input that is the same on all ranks may be used. */
+#include <math.h>
+#include <stdio.h>
+
+#include "algorithms/select/tuning_file.h"
+
+/* A rank that has more messages than this at once is charged as if they came one by one: it needs a
+ * connection for each. */
+#define MOST_AT_ONCE 15
+/* With this many ranks on a processor, waiting for all of them takes as long as a message; with more, most of
+ * them sleep. Measured: a hop costs a quarter to a half of a message more with 2, and one with 4. */
+#define FULL_WAIT 4
+
+typedef struct search {
+    size_t type_bytes;
+    const gcoll_needs *needs;
+    const gcoll_cost_parameters *parameters;
+    gcoll_problem problem; /* with the options that are being tried */
+    gcoll_candidate best;  /* best options of the present algorithm; status not GCOLL_OK: none so far, for the
+                              latest reason */
+    bool short_of_memory;  /* memory ran out while judging an algorithm */
+} search;
+
+/* ---- The model -------------------------------------------------------------------------------------- */
+
+static double or_else(double value, double otherwise) {
+    return value > 0 ? value : otherwise;
+}
+
+gcoll_load gcoll_load_of(const gcoll_algorithm *algorithm, const gcoll_problem *problem,
+                         const gcoll_cost *cost) {
+    const double ranks = problem->size;
+    gcoll_load load = {0};
+    if (algorithm->load != NULL)
+        algorithm->load(problem, &load);
+    return (gcoll_load){.hops = or_else(load.hops, cost->steps),
+                        .messages = or_else(load.messages, ranks * cost->steps),
+                        .sent = or_else(load.sent, ranks * cost->sent),
+                        .reduced = or_else(load.reduced, ranks * cost->reduced)};
+}
+
+/* The time where ranks share processors. It is all work, spread over all processors; the part that waits for
+ * other work, which no second processor shortens (R. P. Brent, The parallel evaluation of general arithmetic
+ * expressions, J. ACM 21 (1974)); and in each step the wait until the other ranks of the processor have run.
+ */
+static double shared_seconds(const search *s, const gcoll_cost *cost, const gcoll_load *load) {
+    const gcoll_sharing *sharing = s->needs->sharing;
+    const double bytes = (double)s->type_bytes, reduction = bytes * s->parameters->gamma;
+    const double processors = s->problem.size / sharing->crowd;
+    const bool many = cost->steps > MOST_AT_ONCE * load->hops;
+    const double hops = many ? cost->steps : load->hops;
+    /* Of messages that one rank has at once, only its own end counts. */
+    const double ends = cost->steps > hops ? (1 + hops / cost->steps) / 2 : 1;
+    const double way = ends * (sharing->message * cost->steps + bytes * sharing->byte * cost->sent) +
+                       reduction * cost->reduced;
+    const double work =
+        sharing->message * load->messages + bytes * sharing->byte * load->sent + reduction * load->reduced;
+    const double wait = sharing->message * fmin(sharing->crowd / FULL_WAIT, 1);
+    return work / processors + way * (1 - 1 / processors) + wait * hops;
+}
+
+static double seconds_of(const search *s, const gcoll_cost *cost, const gcoll_load *load) {
+    const gcoll_cost_parameters *p = s->parameters;
+    const gcoll_sharing *sharing = s->needs->sharing;
+    const double bytes = (double)s->type_bytes;
+    double way = p->alpha * cost->steps + bytes * (p->beta * cost->sent + p->gamma * cost->reduced);
+    if (sharing == NULL || !(way < HUGE_VAL)) /* an algorithm with infinite cost is never chosen */
+        return way < HUGE_VAL ? way : HUGE_VAL;
+    way -= sharing->latency * (cost->steps - load->hops);
+    return sharing->crowd > 1 ? fmax(way, shared_seconds(s, cost, load)) : way;
+}
+
+/* ---- Judging ---------------------------------------------------------------------------------------- */
+
+static gcoll_status refuse(gcoll_candidate *candidate, gcoll_status status, const char *reason) {
+    candidate->status = status;
+    snprintf(candidate->reason, sizeof candidate->reason, "%s", reason);
+    return status;
+}
+
+/* Without memory to judge one algorithm, none is chosen: ranks that have the memory could choose another one.
+ */
+static gcoll_status run_short(search *s, gcoll_candidate *candidate) {
+    s->short_of_memory = true;
+    return refuse(candidate, GCOLL_ERR_NO_MEMORY, "no memory to find out");
+}
+
+/* Whether the algorithm may be taken with the options being tried; fills in the cost. */
+static gcoll_status judge(search *s, const gcoll_algorithm *algorithm, gcoll_candidate *candidate) {
+    if (algorithm->applies != NULL) {
+        gcoll_status status = algorithm->applies(&s->problem);
+        if (status == GCOLL_ERR_NO_MEMORY)
+            return run_short(s, candidate);
+        if (status != GCOLL_OK)
+            return refuse(candidate, status, gcoll_last_error());
+    }
+    const uint32_t claims = gcoll_algorithm_claims(algorithm, &s->problem);
+    if (claims & GCOLL_CLAIM_UNKNOWN)
+        return run_short(s, candidate);
+    uint32_t lacking = s->needs->claims & ~claims;
+    if (lacking & GCOLL_CLAIM_ORDERED)
+        return refuse(candidate, GCOLL_ERR_UNSUPPORTED, "does not keep rank order");
+    if (lacking & GCOLL_CLAIM_RANK_IDENTICAL)
+        return refuse(candidate, GCOLL_ERR_UNSUPPORTED, "results may differ between ranks in the last bits");
+    if (lacking & GCOLL_CLAIM_RUN_IDENTICAL)
+        return refuse(candidate, GCOLL_ERR_UNSUPPORTED,
+                      "results may differ from run to run in the last bits");
+    if (lacking)
+        return refuse(candidate, GCOLL_ERR_UNSUPPORTED, "results depend on the number of ranks");
+    algorithm->cost(&s->problem, &candidate->cost);
+    if (gcoll_cost_is_unknown(&candidate->cost))
+        return run_short(s, candidate);
+    if (s->needs->scratch_limit > 0 && candidate->cost.scratch > (double)s->needs->scratch_limit)
+        return refuse(candidate, GCOLL_ERR_UNSUPPORTED, "needs more scratch than the memory limit");
+    candidate->load = gcoll_load_of(algorithm, &s->problem, &candidate->cost);
+    candidate->seconds = seconds_of(s, &candidate->cost, &candidate->load);
+    return GCOLL_OK;
+}
+
+static void consider(search *s, const gcoll_choice *choice) {
+    gcoll_candidate candidate = {.choice = *choice};
+    gcoll_status status = judge(s, choice->algorithm, &candidate);
+    for (uint32_t i = 0; i < GCOLL_MAX_OPTIONS; i++)
+        candidate.choice.option[i] = s->problem.option[i];
+    bool first = s->best.choice.algorithm == NULL;
+    bool better = status == GCOLL_OK && (s->best.status != GCOLL_OK || candidate.seconds < s->best.seconds);
+    if (first || better)
+        s->best = candidate;
+}
+
+/* Tries the choice with every value of each option, from the index-th on, that it leaves to cost. */
+static void try_options(search *s, const gcoll_choice *choice, uint32_t index) {
+    const gcoll_option *options = choice->algorithm->options;
+    if (options == NULL || options[index].name == NULL) {
+        consider(s, choice);
+        return;
+    }
+    const gcoll_option *o = &options[index];
+    s->problem.option[index] = choice->option[index];
+    if (o->words != NULL || o->min != GCOLL_BY_COST || choice->option[index] != GCOLL_BY_COST) {
+        try_options(s, choice, index + 1);
+        return;
+    }
+    for (int64_t value = o->doubling ? 1 : 0; value <= o->max;) {
+        s->problem.option[index] = value;
+        try_options(s, choice, index + 1);
+        if (__builtin_add_overflow(value, o->doubling ? value : 1, &value))
+            break;
+    }
+}
+
+static search make_search(const gcoll_problem *problem, size_t type_bytes, const gcoll_needs *needs,
+                          const gcoll_cost_parameters *parameters) {
+    search s = {.type_bytes = type_bytes, .needs = needs, .parameters = parameters, .problem = *problem};
+    for (uint32_t i = 0; i < GCOLL_MAX_OPTIONS; i++)
+        s.problem.option[i] = 0;
+    return s;
+}
+
+static gcoll_status no_memory(const gcoll_algorithm *algorithm, const gcoll_problem *problem) {
+    return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory to judge %s for %u ranks", algorithm->name,
+                       problem->size);
+}
+
+gcoll_status gcoll_choose(const gcoll_registry *registry, const gcoll_problem *problem, size_t type_bytes,
+                          const gcoll_needs *needs, const gcoll_cost_parameters *parameters,
+                          gcoll_choice *choice, gcoll_considered_fn considered, void *arg) {
+    gcoll_candidate best = {.status = GCOLL_ERR_UNSUPPORTED};
+    const gcoll_algorithm *a;
+    for (uint32_t k = 0; (a = gcoll_registry_at(registry, problem->collective, k)) != NULL; k++) {
+        if (a->staging != NULL) /* the same algorithm as another row, staged */
+            continue;
+        search s = make_search(problem, type_bytes, needs, parameters);
+        gcoll_choice tried = {.algorithm = a};
+        for (uint32_t i = 0; a->options != NULL && a->options[i].name != NULL; i++)
+            tried.option[i] = a->options[i].fallback;
+        try_options(&s, &tried, 0);
+        if (s.short_of_memory)
+            return no_memory(a, problem);
+        if (considered != NULL)
+            considered(arg, &s.best);
+        /* Of equal ones the first, on every rank. */
+        if (s.best.status == GCOLL_OK && (best.status != GCOLL_OK || s.best.seconds < best.seconds))
+            best = s.best;
+    }
+    if (best.status != GCOLL_OK)
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "no algorithm for %s of %u ranks is%s%s%s%s",
+                           gcoll_collective_name(problem->collective), problem->size,
+                           needs->claims & GCOLL_CLAIM_RANK_IDENTICAL ? " rank-identical" : "",
+                           needs->claims & GCOLL_CLAIM_RUN_IDENTICAL ? " run-identical" : "",
+                           needs->claims & GCOLL_CLAIM_ORDERED ? " ordered" : "",
+                           needs->scratch_limit ? " within the memory limit" : "");
+    *choice = best.choice;
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_choice_resolve(const gcoll_problem *problem, size_t type_bytes, const gcoll_needs *needs,
+                                  const gcoll_cost_parameters *parameters, gcoll_choice *choice) {
+    search s = make_search(problem, type_bytes, needs, parameters);
+    try_options(&s, choice, 0);
+    if (s.short_of_memory)
+        return no_memory(choice->algorithm, problem);
+    if (s.best.status ==
+        GCOLL_OK) /* else no option serves, which the caller finds when it compares the claims */
+        *choice = s.best.choice;
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_tuning_take(const gcoll_tuning_rule *rule, const gcoll_registry *registry,
+                               const gcoll_problem *problem, size_t type_bytes, const gcoll_needs *needs,
+                               const gcoll_cost_parameters *parameters, gcoll_choice *choice) {
+    for (uint32_t i = 0; i < rule->count; i++) {
+        gcoll_choice tried;
+        if (gcoll_choice_parse(registry, rule->choice[i], problem->collective, &tried) != GCOLL_OK)
+            continue; /* not registered on this rank */
+        search s = make_search(problem, type_bytes, needs, parameters);
+        try_options(&s, &tried, 0);
+        if (s.short_of_memory)
+            return no_memory(tried.algorithm, problem);
+        if (s.best.status == GCOLL_OK) {
+            *choice = s.best.choice;
+            return GCOLL_OK;
+        }
+    }
+    return gcoll_error(GCOLL_ERR_NOT_FOUND, "line %u of the tuning file names no algorithm that serves",
+                       rule->line);
+}

@@ -1,0 +1,30 @@
+/* benchmark/state.h - what one rank works with. */
+#ifndef GCOLL_BENCH_STATE_H
+#define GCOLL_BENCH_STATE_H
+
+#include "benchmark/memory.h"
+#include "benchmark/options.h"
+#include "benchmark/report.h"
+
+/* What one rank works with. */
+typedef struct bench_state {
+    const bench_options *options;
+    gcoll_context *context;
+    gcoll_operation *barrier; /* lines the ranks up before an iteration */
+    uint32_t rank;
+    void **in; /* options->inputs buffers each, of the largest size */
+    void **out;
+    const bench_memory *memory; /* that they lie in */
+    uint32_t *devices;          /* where buffer k is */
+    void **streams;             /* by which it is written and read; NULL: by the host */
+    unsigned char *mirror;      /* NULL: the host reaches the buffers */
+    gcoll_memory where;         /* what the library is told of them, if there is a mirror */
+    bool has_devices;           /* some rank's buffers are in the memory of one */
+    bench_report report;
+    uint64_t deals; /* how often ranks were dealt out to cores */
+} bench_state;
+
+/* Combines figures of all ranks, in place. False has been said. */
+bool bench_gather(bench_state *state, void *data, uint64_t count, gcoll_type type, gcoll_op op);
+
+#endif

@@ -1,0 +1,41 @@
+/* gcoll/base/shortage.c - explains errors of resources that have run out, and how to raise their limits. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "gcoll/base/base.h"
+
+bool gcoll_is_shortage(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
+gcoll_status gcoll_status_of_errno(int error) {
+    return gcoll_is_shortage(error) ? GCOLL_ERR_NO_MEMORY : GCOLL_ERR_IO;
+}
+
+const char *gcoll_errno_text(int error, char text[GCOLL_ERRNO_TEXT_MAX]) {
+    struct rlimit limit = {0, 0};
+    switch (error) {
+    case EMFILE:
+        getrlimit(RLIMIT_NOFILE, &limit);
+        snprintf(text, GCOLL_ERRNO_TEXT_MAX,
+                 "no file descriptors left (RLIMIT_NOFILE is %" PRIu64 "): raise it by ulimit -n",
+                 (uint64_t)limit.rlim_cur);
+        break;
+    case ENFILE:
+        snprintf(text, GCOLL_ERRNO_TEXT_MAX,
+                 "no file descriptors left on this host: raise it by sysctl fs.file-max");
+        break;
+    case ENOMEM:
+        snprintf(text, GCOLL_ERRNO_TEXT_MAX, "no memory");
+        break;
+    case ENOBUFS:
+        snprintf(text, GCOLL_ERRNO_TEXT_MAX, "no memory for sockets left on this host");
+        break;
+    default:
+        snprintf(text, GCOLL_ERRNO_TEXT_MAX, "%s", strerror(error));
+    }
+    return text;
+}

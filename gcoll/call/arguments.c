@@ -1,0 +1,517 @@
+/*
+ * gcoll/call/arguments.c - the arguments of public calls: checked, and made into what plans and runs are made
+ * from.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/base/hash.h"
+#include "gcoll/call/call.h"
+
+/* ---- Collectives -------------------------------------------------------------------------- */
+
+/* Its output is a block of what its input holds. */
+static bool output_is_smaller(gcoll_collective collective) {
+    return collective == GCOLL_REDUCE_SCATTER || collective == GCOLL_SCATTER;
+}
+
+/* ---- Options ------------------------------------------------------------------------------ */
+
+#define OPTIONS_INIT(name)                                                                                   \
+    void gcoll_##name##_options_init(gcoll_##name##_options *options) {                                      \
+        memset(options, 0, sizeof *options);                                                                 \
+        options->struct_size = sizeof *options;                                                              \
+    }
+OPTIONS_INIT(collective)
+OPTIONS_INIT(allreduce)
+OPTIONS_INIT(broadcast)
+OPTIONS_INIT(barrier)
+
+/* What the collectives' types of options have among them. */
+struct options {
+    const char *algorithm;
+    const gcoll_user_op *user_op;
+    int same;
+    uint64_t memory_limit_bytes;
+    const void *const *inputs;
+    void *const *outputs;
+    uint32_t buffers;
+    const gcoll_memory *memory;
+    int64_t timeout_ms;
+};
+
+static gcoll_status read_allreduce(const void *given, struct options *options) {
+    gcoll_allreduce_options own = {0};
+    gcoll_status status =
+        gcoll_options_read(&own, sizeof own, offsetof(gcoll_allreduce_options, memory_limit_bytes), given);
+    *options = (struct options){own.algorithm, own.user_op, own.same,   own.memory_limit_bytes, own.inputs,
+                                own.outputs,   own.buffers, own.memory, own.timeout_ms};
+    return status;
+}
+
+static gcoll_status read_broadcast(const void *given, struct options *options) {
+    gcoll_broadcast_options own = {0};
+    gcoll_status status =
+        gcoll_options_read(&own, sizeof own, offsetof(gcoll_broadcast_options, memory_limit_bytes), given);
+    *options = (struct options){.algorithm = own.algorithm,
+                                .memory_limit_bytes = own.memory_limit_bytes,
+                                .outputs = own.buffers,
+                                .buffers = own.buffer_count,
+                                .memory = own.memory,
+                                .timeout_ms = own.timeout_ms};
+    return status;
+}
+
+/* Of those whose own type says more, too. */
+static gcoll_status read_general(const gcoll_given *given, bool takes_several, struct options *options) {
+    gcoll_collective_options own = {0};
+    gcoll_status status =
+        gcoll_options_read(&own, sizeof own, offsetof(gcoll_collective_options, memory), given->options);
+    if (status == GCOLL_OK && !takes_several && (own.buffers > 0 || own.inputs || own.outputs))
+        return gcoll_error(GCOLL_ERR_INVALID, "options.%s: is set, but %s takes one buffer a rank",
+                           own.buffers > 0 ? "buffers"
+                           : own.inputs    ? "inputs"
+                                           : "outputs",
+                           gcoll_collective_name(given->collective));
+    *options = (struct options){.algorithm = given->algorithm ? given->algorithm : own.algorithm,
+                                .user_op = own.user_op,
+                                .same = own.same,
+                                .memory_limit_bytes = own.memory_limit_bytes,
+                                .inputs = own.inputs,
+                                .outputs = own.outputs,
+                                .buffers = own.buffers,
+                                .memory = own.memory,
+                                .timeout_ms = given->timeout_ms != 0 ? given->timeout_ms : own.timeout_ms};
+    return status;
+}
+
+static gcoll_status read_options(const gcoll_given *given, struct options *options) {
+    if (given->is_general)
+        return read_general(given,
+                            given->collective == GCOLL_ALLREDUCE || given->collective == GCOLL_BROADCAST ||
+                                given->collective == GCOLL_REDUCE_SCATTER,
+                            options);
+    if (given->collective == GCOLL_ALLREDUCE)
+        return read_allreduce(given->options, options);
+    if (given->collective == GCOLL_BROADCAST)
+        return read_broadcast(given->options, options);
+    if (given->collective == GCOLL_BARRIER) {
+        gcoll_barrier_options own = {0};
+        gcoll_status status =
+            gcoll_options_read(&own, sizeof own, offsetof(gcoll_barrier_options, timeout_ms), given->options);
+        *options = (struct options){.algorithm = own.algorithm, .timeout_ms = own.timeout_ms};
+        return status;
+    }
+    return read_general(given, given->collective == GCOLL_REDUCE_SCATTER, options);
+}
+
+gcoll_status gcoll_same_check(int same) {
+    if (same >= GCOLL_SAME_DEFAULT && same <= GCOLL_SAME_NOWHERE)
+        return GCOLL_OK;
+    return gcoll_error(GCOLL_ERR_INVALID, "options.same: is %d; allowed are 0 (default) to %d (nowhere)",
+                       same, (int)GCOLL_SAME_NOWHERE);
+}
+
+bool gcoll_order_matters(gcoll_type type, gcoll_op op) {
+    const bool is_rounded =
+        type == GCOLL_FLOAT16 || type == GCOLL_BFLOAT16 || type == GCOLL_FLOAT32 || type == GCOLL_FLOAT64;
+    return op == GCOLL_USER || (is_rounded && (op == GCOLL_SUM || op == GCOLL_PRODUCT || op == GCOLL_AVG));
+}
+
+/* Only an allreduce has a result on several ranks; runs may differ in any that reduces. */
+static gcoll_status set_same(gcoll_call *call, const gcoll_context *context, int given) {
+    const gcoll_same same = given != GCOLL_SAME_DEFAULT ? (gcoll_same)given : context->settings.same;
+    gcoll_status status = gcoll_same_check(given);
+    if (status != GCOLL_OK || same == GCOLL_SAME_NOWHERE ||
+        !gcoll_collective_reduces((gcoll_collective)call->collective) ||
+        !gcoll_order_matters((gcoll_type)call->type, (gcoll_op)call->op))
+        return status;
+    if (call->collective == GCOLL_ALLREDUCE)
+        call->needs |= GCOLL_CLAIM_RANK_IDENTICAL;
+    if (same == GCOLL_SAME_IN_RUNS)
+        call->needs |= GCOLL_CLAIM_RUN_IDENTICAL;
+    return GCOLL_OK;
+}
+
+static gcoll_status set_algorithm(gcoll_call *call, const char *text) {
+    if (!text)
+        return GCOLL_OK;
+    if (!text[0])
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.algorithm: is ''; allowed are NULL and auto, which leave it to gcoll, or "
+                           "the name of an algorithm");
+    if (strlen(text) >= sizeof call->algorithm)
+        return gcoll_error(GCOLL_ERR_INVALID, "options.algorithm: has %zu bytes; allowed are up to %zu",
+                           strlen(text), sizeof call->algorithm - 1);
+    snprintf(call->algorithm, sizeof call->algorithm, "%s", text);
+    return GCOLL_OK;
+}
+
+static gcoll_status set_user_op(gcoll_arguments *arguments, const struct options *options) {
+    gcoll_call *call = &arguments->call;
+    if (!gcoll_collective_reduces((gcoll_collective)call->collective))
+        return GCOLL_OK;
+    if (call->op != GCOLL_USER)
+        return gcoll_op_check((gcoll_type)call->type, (gcoll_op)call->op);
+    if (!options->user_op || !options->user_op->reduce)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.user_op: is NULL or has no function, but op is GCOLL_USER");
+    arguments->user_op = options->user_op;
+    call->commutative = options->user_op->commutative ? 1 : 0;
+    if (!call->commutative)
+        call->needs |= GCOLL_CLAIM_ORDERED;
+    return GCOLL_OK;
+}
+
+/* ---- Sizes -------------------------------------------------------------------------------- */
+
+static gcoll_status check_bytes(uint64_t count, size_t type_bytes) {
+    uint64_t bytes;
+    if (!gcoll_mul_u64(count, type_bytes, &bytes) || bytes > PTRDIFF_MAX)
+        return gcoll_error(GCOLL_ERR_INVALID, "count: is %llu; %zu-byte elements exceed the address space",
+                           (unsigned long long)count, type_bytes);
+    return GCOLL_OK;
+}
+
+/* Sums up counts into offsets, and mixes them into the hash. */
+static gcoll_status set_offsets(const uint64_t *counts, const char *name, uint32_t size, uint64_t *offsets,
+                                uint64_t *hash) {
+    if (!counts)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", name);
+    offsets[0] = 0;
+    for (uint32_t rank = 0; rank < size; rank++) {
+        if (__builtin_add_overflow(offsets[rank], counts[rank], &offsets[rank + 1]))
+            return gcoll_error(GCOLL_ERR_INVALID, "%s[%u]: is %llu; with those before it exceeds 64 bits",
+                               name, rank, (unsigned long long)counts[rank]);
+        *hash = gcoll_hash_word(*hash, counts[rank]);
+        *hash ^= *hash >> 29;
+    }
+    return GCOLL_OK;
+}
+
+static bool all_equal(const uint64_t *counts, uint32_t size) {
+    for (uint32_t rank = 1; rank < size; rank++)
+        if (counts[rank] != counts[0])
+            return false;
+    return true;
+}
+
+/* Blocks that are equal make the same call as the form without counts, but for alltoall, where another rank's
+ * may not be. */
+static gcoll_status set_blocks(gcoll_arguments *arguments, gcoll_context *context, const gcoll_given *given) {
+    const uint32_t size = context->size;
+    const bool two = given->collective == GCOLL_ALLTOALL;
+    const size_t entries = (size_t)size + 1;
+    gcoll_call *call = &arguments->call;
+    uint64_t hash = GCOLL_HASH_START;
+    if (!context->calls->offsets &&
+        !(context->calls->offsets = malloc(2 * entries * sizeof *context->calls->offsets)))
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "counts: no memory for the blocks of %u ranks", size);
+    uint64_t *offsets = context->calls->offsets, *recv_offsets = context->calls->offsets + entries;
+    gcoll_status status = set_offsets(given->counts, two ? "send_counts" : "counts", size, offsets, &hash);
+    if (status == GCOLL_OK && two)
+        status = set_offsets(given->recv_counts, "recv_counts", size, recv_offsets, &hash);
+    if (status == GCOLL_OK && two && given->counts[context->rank] != given->recv_counts[context->rank])
+        status = gcoll_error(GCOLL_ERR_INVALID,
+                             "recv_counts[%u]: is %llu, but send_counts[%u] is %llu; what this rank sends to "
+                             "itself it receives",
+                             context->rank, (unsigned long long)given->recv_counts[context->rank],
+                             context->rank, (unsigned long long)given->counts[context->rank]);
+    if (status == GCOLL_OK && two)
+        status = check_bytes(recv_offsets[size], gcoll_type_size((gcoll_type)call->type));
+    if (status != GCOLL_OK)
+        return status;
+    call->count = offsets[size];
+    if (!two && all_equal(given->counts, size))
+        return GCOLL_OK;
+    call->blocks_hash = hash ? hash : 1;
+    arguments->blocks.offsets = offsets;
+    arguments->blocks.recv_offsets = two ? recv_offsets : NULL;
+    return GCOLL_OK;
+}
+
+static gcoll_status set_count(gcoll_arguments *arguments, gcoll_context *context, const gcoll_given *given) {
+    gcoll_call *call = &arguments->call;
+    const size_t type_bytes = gcoll_type_size((gcoll_type)call->type);
+    gcoll_status status = GCOLL_OK;
+    if (given->has_counts)
+        status = set_blocks(arguments, context, given);
+    else if (!gcoll_mul_u64(given->count, gcoll_collective_has_blocks(given->collective) ? context->size : 1,
+                            &call->count))
+        status = gcoll_error(GCOLL_ERR_INVALID, "count: is %llu; for %u ranks that exceeds 64 bits",
+                             (unsigned long long)given->count, context->size);
+    return status == GCOLL_OK ? check_bytes(call->count, type_bytes) : status;
+}
+
+/* ---- Buffers ------------------------------------------------------------------------------ */
+
+struct range {
+    uintptr_t begin, end;
+};
+
+/* The argument that a buffer was given by: one of its own, or an entry of a list. */
+struct place {
+    const char *single, *list;
+    bool is_listed;
+    uint32_t index;
+};
+
+static int by_begin(const void *a, const void *b) {
+    uintptr_t x = ((const struct range *)a)->begin, y = ((const struct range *)b)->begin;
+    return (x > y) - (x < y);
+}
+
+/* How callers call a buffer: "input", or "options.inputs[3]". */
+typedef struct buffer_name {
+    char text[40];
+} buffer_name;
+
+static buffer_name name_buffer(const struct place *place) {
+    buffer_name name;
+    if (place->is_listed)
+        snprintf(name.text, sizeof name.text, "%s[%u]", place->list, place->index);
+    else
+        snprintf(name.text, sizeof name.text, "%s", place->single);
+    return name;
+}
+
+static gcoll_status check_buffer(const void *buffer, const struct place *place, uint64_t bytes,
+                                 size_t alignment, struct range *range) {
+    if (!buffer && bytes > 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL, but count is not 0", name_buffer(place).text);
+    if ((uintptr_t)buffer % alignment != 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: %p is not aligned to its element, %zu bytes",
+                           name_buffer(place).text, buffer, alignment);
+    if (bytes > UINTPTR_MAX - (uintptr_t)buffer)
+        return gcoll_error(GCOLL_ERR_INVALID, "count: %s would end beyond the address space",
+                           name_buffer(place).text);
+    range->begin = (uintptr_t)buffer;
+    range->end = (uintptr_t)buffer + bytes;
+    return GCOLL_OK;
+}
+
+static gcoll_status check_overlap(struct range *ranges, size_t used) {
+    if (used > 2) {
+        qsort(ranges, used, sizeof *ranges, by_begin);
+    } else if (used == 2 && by_begin(&ranges[0], &ranges[1]) > 0) { /* nearly every call: saves its sort */
+        const struct range first = ranges[1];
+        ranges[1] = ranges[0];
+        ranges[0] = first;
+    }
+    uintptr_t end = 0;
+    for (size_t i = 0; i < used; i++) {
+        if (ranges[i].begin == ranges[i].end)
+            continue; /* nothing cannot overlap */
+        if (ranges[i].begin < end)
+            return gcoll_error(GCOLL_ERR_INVALID,
+                               "buffers: two of them overlap at %p; an input may equal its own output in all "
+                               "buffers or in none (or, of different sizes, lie where this rank's block is), "
+                               "and nothing else may overlap",
+                               (void *)ranges[i].begin);
+        end = ranges[i].end;
+    }
+    return GCOLL_OK;
+}
+
+/* Outputs (and inputs unless in place) must not overlap one another: steps on them run in any order. */
+static gcoll_status check_buffers(const gcoll_arguments *arguments, const gcoll_problem *problem,
+                                  const gcoll_given *given, bool is_listed) {
+    const gcoll_call *call = &arguments->call;
+    const size_t alignment = gcoll_type_size((gcoll_type)call->type);
+    const uint64_t in_bytes = gcoll_problem_in_count(problem) * alignment;
+    const uint64_t out_bytes = gcoll_problem_space_count(problem, GCOLL_OUT) * alignment;
+    struct place in = {.single = "input", .list = "options.inputs", .is_listed = is_listed};
+    struct place out = {.single = "output", .list = "options.outputs", .is_listed = is_listed};
+    if (problem->collective == GCOLL_BROADCAST && !given->is_general)
+        out.single = "data", out.list = "options.buffers";
+    else if (call->in_place && output_is_smaller(problem->collective))
+        out = in;
+    struct range few[4], *ranges = few;
+    size_t used = 0;
+    if (call->buffers > 2 && !(ranges = malloc(2 * call->buffers * sizeof *ranges)))
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "options.buffers: no memory to check %u", call->buffers);
+    gcoll_status status = GCOLL_OK;
+    for (uint32_t k = 0; k < call->buffers && status == GCOLL_OK; k++) {
+        in.index = out.index = k;
+        status = check_buffer(arguments->buffers.out[k], &out, out_bytes, alignment, &ranges[used++]);
+        if (status == GCOLL_OK && !call->in_place)
+            status = check_buffer(arguments->buffers.in[k], &in, in_bytes, alignment, &ranges[used++]);
+    }
+    if (status == GCOLL_OK)
+        status = check_overlap(ranges, used);
+    if (ranges != few)
+        free(ranges);
+    return status;
+}
+
+/* Whether the smaller of input and output lies in the larger one where this rank's block is. */
+static bool lies_inside(const void *input, const void *output, gcoll_problem problem, size_t type_bytes) {
+    problem.in_place = true;
+    return (uintptr_t)input + gcoll_problem_out_shift(&problem) * type_bytes ==
+           (uintptr_t)output + gcoll_problem_in_shift(&problem) * type_bytes;
+}
+
+/* Buffers as lists, of allreduce, reduce_scatter and broadcast. */
+static gcoll_status set_lists(gcoll_arguments *arguments, const gcoll_given *given,
+                              const struct options *options, const gcoll_problem *problem) {
+    gcoll_call *call = &arguments->call;
+    const bool broadcasts = given->collective == GCOLL_BROADCAST;
+    const bool counts_its_own = broadcasts && !given->is_general;
+    const char *count_name = counts_its_own ? "options.buffer_count" : "options.buffers";
+    if (options->buffers > GCOLL_MAX_BUFFERS)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is %u; allowed are 0 to %u", count_name, options->buffers,
+                           GCOLL_MAX_BUFFERS);
+    if (given->input || given->output)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: must be NULL, as %s is %u",
+                           broadcasts ? "data" : "input, output", count_name, options->buffers);
+    if (broadcasts ? !options->outputs : !options->inputs)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL, but %s is %u",
+                           counts_its_own ? "options.buffers"
+                           : broadcasts   ? "options.outputs"
+                                          : "options.inputs",
+                           count_name, options->buffers);
+    call->buffers = options->buffers;
+    call->in_place = 1;
+    arguments->buffers.in = options->inputs;
+    /* In place means that the inputs are written; the caller who gives no outputs says so. */
+    arguments->buffers.out = options->outputs ? options->outputs : (void *const *)(uintptr_t)options->inputs;
+    for (uint32_t k = 0; !broadcasts && options->outputs && k < options->buffers; k++)
+        if (!lies_inside(options->inputs[k], options->outputs[k], *problem,
+                         gcoll_type_size((gcoll_type)call->type)))
+            call->in_place = 0;
+    if (call->in_place && output_is_smaller(given->collective)) /* it is written where it lies in the input */
+        arguments->buffers.out = (void *const *)(uintptr_t)options->inputs;
+    return GCOLL_OK;
+}
+
+/* Sets in and out of a call with one buffer each, and whether it is in place. */
+static gcoll_status set_pair(gcoll_arguments *arguments, const gcoll_given *given,
+                             const gcoll_problem *problem) {
+    gcoll_call *call = &arguments->call;
+    const gcoll_collective collective = given->collective;
+    const bool here = !gcoll_collective_has_root(collective) || problem->rank == problem->root;
+    const void *input = given->input;
+    if (collective == GCOLL_REDUCE && here && !input)
+        input = given->output;
+    bool inside = lies_inside(input, given->output, *problem, gcoll_type_size((gcoll_type)call->type));
+    arguments->in = input;
+    arguments->out = given->output;
+    switch (collective) {
+    case GCOLL_ALLREDUCE:
+        call->in_place = !input || input == given->output;
+        break;
+    case GCOLL_BROADCAST:
+    case GCOLL_BARRIER:
+        call->in_place = 1;
+        break;
+    case GCOLL_ALLTOALL:
+    case GCOLL_PAIRWISE_EXCHANGE:
+        if (input && input == given->output && problem->count > 0)
+            return gcoll_error(GCOLL_ERR_INVALID,
+                               "input, output: are the same buffer, %p; %s is not done in place", input,
+                               gcoll_collective_name(collective));
+        break;
+    case GCOLL_REDUCE_SCATTER:
+        call->in_place = inside;
+        break;
+    default: /* what a rank that is not the root does not need is not looked at */
+        call->in_place = here && inside;
+        if (!here && collective == GCOLL_SCATTER)
+            arguments->in = NULL;
+        if (!here && (collective == GCOLL_REDUCE || collective == GCOLL_GATHER))
+            arguments->out = NULL;
+    }
+    if (call->in_place && output_is_smaller(collective)) /* it is written where it lies in the input */
+        arguments->out = (void *)(uintptr_t)input;
+    return GCOLL_OK;
+}
+
+/* ---- Together ----------------------------------------------------------------------------- */
+
+static gcoll_status check_given(const gcoll_context *context, const gcoll_given *given) {
+    if (gcoll_type_size(given->type) == 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "type: is %d; allowed are 0 to %d", (int)given->type,
+                           GCOLL_TYPE_COUNT - 1);
+    if (gcoll_collective_has_root(given->collective) && given->root >= context->size)
+        return gcoll_error(GCOLL_ERR_INVALID, "root: is %u; allowed are 0 to %u", given->root,
+                           context->size - 1);
+    if (given->exchanges > GCOLL_MAX_EXCHANGES)
+        return gcoll_error(GCOLL_ERR_INVALID, "exchanges: is %u; allowed are 0 to %u", given->exchanges,
+                           GCOLL_MAX_EXCHANGES);
+    return GCOLL_OK;
+}
+
+static gcoll_status set_call(gcoll_arguments *arguments, gcoll_context *context, const gcoll_given *given,
+                             const struct options *options) {
+    gcoll_call *call = &arguments->call;
+    call->collective = (uint32_t)given->collective;
+    call->type = (uint32_t)given->type;
+    call->op = (uint32_t)given->op;
+    call->root = given->root;
+    call->exchanges = given->exchanges;
+    call->buffers = 1;
+    call->commutative = 1;
+    call->registered = context->calls->registry.count;
+    call->memory_limit = options->memory_limit_bytes;
+    gcoll_status status = set_same(call, context, options->same);
+    if (status == GCOLL_OK)
+        status = set_count(arguments, context, given);
+    if (status == GCOLL_OK)
+        status = set_algorithm(call, options->algorithm);
+    return status == GCOLL_OK ? set_user_op(arguments, options) : status;
+}
+
+gcoll_status gcoll_arguments_read(gcoll_arguments *arguments, gcoll_context *context,
+                                  const gcoll_given *given) {
+    struct options options = {0};
+    if (!context)
+        return gcoll_error(GCOLL_ERR_INVALID, "context: is NULL");
+    gcoll_status status = read_options(given, &options);
+    if (status == GCOLL_OK)
+        status = gcoll_timeout_check("options.timeout_ms", options.timeout_ms);
+    if (status == GCOLL_OK)
+        status = check_given(context, given);
+    if (status == GCOLL_OK)
+        status = set_call(arguments, context, given, &options);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_problem problem = gcoll_call_problem(context, &arguments->call, &arguments->blocks);
+    if (options.buffers > 0) {
+        status = set_lists(arguments, given, &options, &problem);
+    } else {
+        status = set_pair(arguments, given, &problem);
+        arguments->buffers.in = &arguments->in;
+        arguments->buffers.out = &arguments->out;
+    }
+    problem.in_place = arguments->call.in_place != 0;
+    arguments->timeout_ms = options.timeout_ms;
+    if (status == GCOLL_OK)
+        status = check_buffers(arguments, &problem, given, options.buffers > 0);
+    return status == GCOLL_OK ? gcoll_memory_read(arguments, context, options.memory) : status;
+}
+
+gcoll_status gcoll_arguments_shape(gcoll_call *call, gcoll_context *context, gcoll_collective collective,
+                                   uint64_t count, gcoll_type type, gcoll_op op, uint32_t root,
+                                   const gcoll_collective_options *given) {
+    gcoll_arguments arguments = {0};
+    gcoll_collective_options own = {0};
+    if ((unsigned)collective >= GCOLL_COLLECTIVE_COUNT)
+        return gcoll_error(GCOLL_ERR_INVALID, "collective: is %u; allowed are 0 to %u", (unsigned)collective,
+                           GCOLL_COLLECTIVE_COUNT - 1u);
+    gcoll_status status =
+        gcoll_options_read(&own, sizeof own, offsetof(gcoll_collective_options, memory), given);
+    const struct options options = {
+        .user_op = own.user_op, .same = own.same, .memory_limit_bytes = own.memory_limit_bytes};
+    const gcoll_given shape = {.collective = collective,
+                               .count = collective == GCOLL_BARRIER ? 0 : count,
+                               .type = type,
+                               .op = op,
+                               .root = gcoll_collective_has_root(collective) ? root : 0};
+    if (status == GCOLL_OK)
+        status = check_given(context, &shape);
+    if (status == GCOLL_OK)
+        status = set_call(&arguments, context, &shape, &options);
+    *call = arguments.call;
+    return status;
+}

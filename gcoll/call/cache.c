@@ -1,0 +1,184 @@
+/*
+ * gcoll/call/cache.c - from a call to its plan: choice of the algorithm, planning, and the cache of both by
+ * shape.
+ *
+ * The list is kept with the latest used first, so that a loop over a few operations finds each after a few
+ * comparisons of hashes. What nobody holds is dropped from the end when the list is full.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/base/hash.h"
+#include "gcoll/call/call.h"
+
+static uint64_t hash_call(const gcoll_call *call) {
+    const uint64_t fields[] = {call->collective,   call->type,       call->op,          call->root,
+                               call->exchanges,    call->buffers,    call->in_place,    call->needs,
+                               call->commutative,  call->registered, call->blocks_hash, call->count,
+                               call->memory_limit, call->local,      call->places,      call->arrival,
+                               call->direct};
+    /* By fields, not all bytes of the struct: the text is mostly empty. */
+    const uint64_t hash = gcoll_hash_words(GCOLL_HASH_START, fields, sizeof fields / sizeof fields[0]);
+    return gcoll_hash_text(hash, call->algorithm);
+}
+
+static bool same_offsets(const uint64_t *a, const uint64_t *b, uint32_t size) {
+    return !a == !b && (!a || memcmp(a, b, (size + (size_t)1) * sizeof *a) == 0);
+}
+
+static bool same_memory(const uint32_t *a, const uint32_t *b, uint32_t buffers) {
+    return !a == !b && (!a || memcmp(a, b, buffers * sizeof *a) == 0);
+}
+
+static bool matches(const gcoll_cache_entry *entry, uint64_t hash, const gcoll_call *call,
+                    const gcoll_blocks *blocks) {
+    const gcoll_problem *problem = &entry->plan->problem;
+    return entry->hash == hash && memcmp(&entry->call, call, sizeof *call) == 0 &&
+           same_offsets(problem->offsets, blocks->offsets, problem->size) &&
+           same_offsets(problem->recv_offsets, blocks->recv_offsets, problem->size) &&
+           same_memory(problem->in_memory, blocks->in_memory, problem->buffers) &&
+           same_memory(problem->out_memory, blocks->out_memory, problem->buffers);
+}
+
+/* ---- Planning ----------------------------------------------------------------------------- */
+
+/* Without what staging adds: that is each rank's own affair, and all must agree on what is refused. */
+static uint64_t scratch_of(const gcoll_plan *plan) {
+    const uint64_t staging =
+        gcoll_problem_is_staged(&plan->problem) ? gcoll_staging_bound(&plan->problem) : 0;
+    return plan->scratch > staging ? plan->scratch - staging : 0;
+}
+
+/* Costs promise the scratch that selection goes by; an algorithm of the user's may promise too little. */
+static gcoll_status check_limit(const gcoll_cache_entry *entry) {
+    const gcoll_call *call = &entry->call;
+    const uint64_t scratch = scratch_of(entry->plan);
+    uint64_t bytes;
+    if (call->memory_limit == 0 || (gcoll_mul_u64(scratch, gcoll_type_size((gcoll_type)call->type), &bytes) &&
+                                    bytes <= call->memory_limit))
+        return GCOLL_OK;
+    return gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                       "algorithm: %s needs %llu elements of scratch, but options.memory_limit_bytes is %llu",
+                       entry->choice.algorithm->name, (unsigned long long)scratch,
+                       (unsigned long long)call->memory_limit);
+}
+
+static gcoll_status plan(gcoll_context *context, gcoll_cache_entry *entry, const gcoll_blocks *blocks) {
+    const gcoll_call *call = &entry->call;
+    gcoll_problem problem = gcoll_call_problem(context, call, blocks);
+    gcoll_planned planned = {.choice = &entry->choice};
+    gcoll_status status = gcoll_call_choose(context, call, &problem, &entry->choice, &planned.mark);
+    if (status != GCOLL_OK)
+        return status;
+    status = gcoll_plan_create(entry->choice.algorithm, &problem, &entry->plan);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_choice_format(&entry->choice, entry->algorithm, sizeof entry->algorithm);
+    planned.by_hosts = problem.node != NULL;
+    gcoll_fingerprint_make(context, call, &planned, &entry->fingerprint);
+    gcoll_log(context, GCOLL_LOG_INFO, "%s of %llu %s: %s%s, %u steps",
+              gcoll_collective_name(problem.collective), (unsigned long long)call->count,
+              gcoll_type_name((gcoll_type)call->type), entry->algorithm,
+              call->algorithm[0] && strcmp(call->algorithm, "auto") != 0 ? "" : " (chosen by auto)",
+              entry->plan->step_count);
+    return check_limit(entry);
+}
+
+/* ---- The cache ---------------------------------------------------------------------------- */
+
+static void drop(gcoll_context *context, gcoll_cache_entry *entry) {
+    gcoll_run *idle = gcoll_cache_take_idle(entry);
+    if (idle)
+        context->calls->destroy_run(idle);
+    gcoll_plan_destroy(entry->plan);
+    gcoll_release(context, entry, sizeof *entry);
+}
+
+/* Frees the entry used longest ago that only its idle run holds. */
+static void make_room(gcoll_context *context) {
+    gcoll_cache_entry **victim = NULL;
+    for (gcoll_cache_entry **link = &context->calls->cache; *link; link = &(*link)->next)
+        if ((*link)->users == ((*link)->idle ? 1u : 0u))
+            victim = link;
+    if (!victim)
+        return;
+    gcoll_cache_entry *entry = *victim;
+    *victim = entry->next;
+    context->calls->cache_count--;
+    drop(context, entry);
+}
+
+gcoll_status gcoll_cache_get(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
+                             gcoll_cache_entry **out) {
+    uint64_t hash = hash_call(call);
+    for (gcoll_cache_entry **link = &context->calls->cache; *link; link = &(*link)->next) {
+        gcoll_cache_entry *entry = *link;
+        if (!matches(entry, hash, call, blocks))
+            continue;
+        *link = entry->next;
+        entry->next = context->calls->cache;
+        context->calls->cache = entry;
+        entry->users++;
+        *out = entry;
+        return GCOLL_OK;
+    }
+    gcoll_cache_entry *entry = gcoll_allocate(context, sizeof *entry);
+    if (!entry)
+        return GCOLL_ERR_NO_MEMORY;
+    memset(entry, 0, sizeof *entry);
+    entry->call = *call;
+    entry->hash = hash;
+    gcoll_status status = plan(context, entry, blocks);
+    if (status != GCOLL_OK) {
+        gcoll_plan_destroy(entry->plan);
+        gcoll_release(context, entry, sizeof *entry);
+        return status;
+    }
+    if (context->calls->cache_count >= GCOLL_CACHE_ENTRIES)
+        make_room(context);
+    entry->next = context->calls->cache;
+    context->calls->cache = entry;
+    context->calls->cache_count++;
+    entry->users = 1;
+    *out = entry;
+    return GCOLL_OK;
+}
+
+void gcoll_cache_forget(gcoll_context *context, uint64_t arrival) {
+    gcoll_cache_entry **link = &context->calls->cache;
+    while (*link) {
+        gcoll_cache_entry *entry = *link;
+        if (entry->call.arrival != arrival || entry->users != (entry->idle ? 1u : 0u)) {
+            link = &entry->next;
+            continue;
+        }
+        *link = entry->next;
+        context->calls->cache_count--;
+        drop(context, entry);
+    }
+}
+
+/* ---- Life --------------------------------------------------------------------------------- */
+
+void gcoll_calls_create(gcoll_context *context, void (*destroy_run)(gcoll_run *run)) {
+    context->calls->destroy_run = destroy_run;
+}
+
+gcoll_status gcoll_calls_duplicate(gcoll_context *context, const gcoll_context *parent) {
+    const gcoll_registry *registry = &parent->calls->registry;
+    gcoll_status status = GCOLL_OK;
+    for (uint32_t i = 0; i < registry->count && status == GCOLL_OK; i++)
+        status = gcoll_registry_add(&context->calls->registry, registry->added[i]);
+    return status;
+}
+
+void gcoll_calls_free(gcoll_context *context) {
+    gcoll_calls *calls = context->calls;
+    while (calls->cache) {
+        gcoll_cache_entry *entry = calls->cache;
+        calls->cache = entry->next;
+        drop(context, entry);
+    }
+    free(calls->offsets);
+    gcoll_registry_clear(&calls->registry);
+}

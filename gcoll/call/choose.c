@@ -1,0 +1,364 @@
+/*
+ * gcoll/call/choose.c - from a call to its algorithm, and what auto thinks of all of them.
+ *
+ * Every rank chooses by itself, so only what is the same on all of them may enter: not the rank, nor what it
+ * does in place, nor how many buffers it has and where they lie, nor, in an alltoall, the sizes of its
+ * blocks.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/base/text.h"
+#include "gcoll/call/call.h"
+#include "gcoll/context/hooks.h"
+#include "gcoll/live/live.h"
+#include "gcoll/rendezvous/rendezvous.h"
+#include "gcoll/tuning/tuning.h"
+
+/* What blocks of an alltoall whose sizes are each rank's own are taken for. */
+#define GUESSED_BLOCK_BYTES UINT64_C(65536)
+
+gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call *call,
+                                 const gcoll_blocks *blocks) {
+    const gcoll_collective collective = (gcoll_collective)call->collective;
+    return (gcoll_problem){.collective = collective,
+                           .rank = context->rank,
+                           .size = context->size,
+                           .root = call->root,
+                           .exchanges = call->exchanges,
+                           .buffers = call->buffers,
+                           .in_place = call->in_place != 0,
+                           .average = call->op == GCOLL_AVG && gcoll_collective_reduces(collective),
+                           .count = call->count,
+                           .offsets = blocks->offsets,
+                           .recv_offsets = blocks->recv_offsets,
+                           .in_memory = blocks->in_memory,
+                           .out_memory = blocks->out_memory,
+                           .staging = {.local = (gcoll_local)call->local, .direct = call->direct != 0}};
+}
+
+/* ---- What all ranks have in common -------------------------------------------------------- */
+
+/* The problem as all ranks see it. *guessed, to be freed, is what its offsets point to, or NULL. */
+static gcoll_status make_common(const gcoll_problem *problem, size_t type_bytes, gcoll_problem *common,
+                                uint64_t **guessed) {
+    *common = *problem;
+    *guessed = NULL;
+    common->rank = 0;
+    common->in_place = false;
+    common->buffers = 1;
+    common->in_memory = common->out_memory = NULL;
+    if (!problem->recv_offsets)
+        return GCOLL_OK;
+    uint64_t *offsets = malloc((problem->size + (size_t)1) * sizeof *offsets);
+    if (!offsets)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "counts: no memory for the blocks of %u ranks",
+                           problem->size);
+    for (uint32_t rank = 0; rank <= problem->size; rank++)
+        offsets[rank] = rank * (GUESSED_BLOCK_BYTES / type_bytes);
+    common->offsets = common->recv_offsets = *guessed = offsets;
+    common->count = offsets[problem->size];
+    return GCOLL_OK;
+}
+
+/* What a choice goes by, besides the problem. */
+struct rates {
+    gcoll_needs needs;
+    gcoll_cost_parameters cost;
+    gcoll_sharing sharing; /* which the needs point to */
+};
+
+static void set_rates(const gcoll_context *context, const gcoll_call *call, size_t type_bytes,
+                      struct rates *rates) {
+    uint64_t limit = call->memory_limit / type_bytes;
+    if (call->memory_limit > 0 && limit == 0)
+        limit = 1; /* 0 would be any number; what needs one element is refused once it is planned */
+    gcoll_basis_numbers(context->basis, gcoll_call_is_fixed(call), &rates->cost, &rates->sharing);
+    rates->needs = (gcoll_needs){.claims = call->needs, .scratch_limit = limit, .sharing = &rates->sharing};
+}
+
+/* ---- Choosing ----------------------------------------------------------------------------- */
+
+static gcoll_status check_claims(const gcoll_call *call, const gcoll_choice *choice,
+                                 const gcoll_problem *common) {
+    const uint32_t claims = gcoll_algorithm_claims(choice->algorithm, common);
+    const uint32_t lacking = call->needs & ~claims;
+    if (claims & GCOLL_CLAIM_UNKNOWN)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "algorithm: no memory to judge %s", choice->algorithm->name);
+    if (lacking & GCOLL_CLAIM_ORDERED)
+        return gcoll_error(
+            GCOLL_ERR_UNSUPPORTED,
+            "algorithm: %s does not keep rank order, which an operation that does not commute needs; "
+            "take auto",
+            choice->algorithm->name);
+    if (lacking & GCOLL_CLAIM_RANK_IDENTICAL)
+        return gcoll_error(
+            GCOLL_ERR_UNSUPPORTED,
+            "algorithm: results of %s with these options may differ between ranks in the last bits; take "
+            "auto or another one, or give up that they are the same by options.same = GCOLL_SAME_NOWHERE",
+            choice->algorithm->name);
+    if (lacking & GCOLL_CLAIM_RUN_IDENTICAL)
+        return gcoll_error(
+            GCOLL_ERR_UNSUPPORTED,
+            "algorithm: results of %s may differ from run to run in the last bits; take auto or another one, "
+            "or give up that they are the same by options.same = GCOLL_SAME_ON_RANKS or _NOWHERE",
+            choice->algorithm->name);
+    return GCOLL_OK;
+}
+
+static gcoll_status check_scratch(const gcoll_call *call, const gcoll_choice *choice, size_t type_bytes,
+                                  const gcoll_problem *common) {
+    gcoll_cost cost = {0};
+    if (call->memory_limit == 0)
+        return GCOLL_OK;
+    choice->algorithm->cost(common, &cost);
+    if (gcoll_cost_is_unknown(&cost))
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "algorithm: no memory to judge %s", choice->algorithm->name);
+    if (cost.scratch * (double)type_bytes <= (double)call->memory_limit)
+        return GCOLL_OK;
+    return gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                       "algorithm: %s needs %.0f bytes of scratch, but options.memory_limit_bytes is %llu",
+                       choice->algorithm->name, cost.scratch * (double)type_bytes,
+                       (unsigned long long)call->memory_limit);
+}
+
+/* What the tuning file says of the shape, if it knows it and what it says serves; else *rule is NULL, and
+ * *choice is not set. */
+static gcoll_status look_up(const gcoll_context *context, const gcoll_problem *common, size_t type_bytes,
+                            const struct rates *rates, gcoll_choice *choice, const gcoll_tuning_rule **rule) {
+    const gcoll_tuning_rule *found =
+        gcoll_basis_rule_for(context->basis, common->collective, common->count * type_bytes);
+    *rule = NULL;
+    if (!found)
+        return GCOLL_OK;
+    gcoll_status status = gcoll_tuning_take(found, &context->calls->registry, common, type_bytes,
+                                            &rates->needs, &rates->cost, choice);
+    *rule = status == GCOLL_OK ? found : NULL;
+    return status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;
+}
+
+/* Finding out which ranks share a host takes a look-up for each rank, so it is done once an algorithm is
+ * asked for that makes use of it. Not for a call without elements: it waits for nobody, so a rank may have
+ * made it and left, and taken its record away. */
+static gcoll_status find_hosts(gcoll_context *context, const gcoll_algorithm *algorithm,
+                               gcoll_problem *problem, gcoll_problem *common) {
+    gcoll_note cause;
+    uint32_t missing;
+    const uint32_t *node;
+    if (!algorithm->uses_node || common->count == 0)
+        return GCOLL_OK;
+    gcoll_status status = gcoll_rendezvous_hosts(context, &node, &missing, &cause);
+    problem->node = common->node = node;
+    return missing == GCOLL_NO_RANK ? status : gcoll_peer_is_missing(context, missing, status, &cause);
+}
+
+/* The rule for the problem and what it takes, or NULL, and *choice stays. A rule's algorithm was measured by
+ * name, so it sees the hosts as it does then. */
+static gcoll_status apply_rule(gcoll_context *context, const struct rates *rates, size_t type_bytes,
+                               gcoll_problem *problem, gcoll_problem *common, gcoll_choice *choice,
+                               const gcoll_tuning_rule **rule) {
+    gcoll_choice found = {0};
+    gcoll_status status = look_up(context, common, type_bytes, rates, &found, rule);
+    if (*rule && found.algorithm->uses_node) {
+        status = find_hosts(context, found.algorithm, problem, common);
+        if (status == GCOLL_OK)
+            status = look_up(context, common, type_bytes, rates, &found, rule);
+    }
+    if (status == GCOLL_OK && *rule)
+        *choice = found;
+    return status;
+}
+
+/* By a rule or by cost. */
+static gcoll_status choose_unnamed(gcoll_context *context, const struct rates *rates, size_t type_bytes,
+                                   gcoll_problem *problem, gcoll_problem *common, gcoll_choice *choice) {
+    const gcoll_tuning_rule *rule;
+    gcoll_status status = apply_rule(context, rates, type_bytes, problem, common, choice, &rule);
+    if (status != GCOLL_OK || rule)
+        return status;
+    return gcoll_choose(&context->calls->registry, common, type_bytes, &rates->needs, &rates->cost, choice,
+                        NULL, NULL);
+}
+
+static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
+                                  gcoll_problem *common, gcoll_choice *choice, uint64_t *mark) {
+    const size_t type_bytes = gcoll_type_size((gcoll_type)call->type);
+    struct rates rates;
+    const char *text = call->algorithm[0] ? call->algorithm : NULL;
+    gcoll_status status = gcoll_choice_parse(&context->calls->registry, text, problem->collective, choice);
+    if (status != GCOLL_OK)
+        return status;
+    set_rates(context, call, type_bytes, &rates);
+    *mark = 0;
+    if (!choice->algorithm && call->arrival > 0)
+        context->hooks->choose(context, problem, common, choice, mark);
+    if (!choice->algorithm) {
+        status = choose_unnamed(context, &rates, type_bytes, problem, common, choice);
+    } else {
+        memcpy(common->option, choice->option, sizeof common->option);
+        status = find_hosts(context, choice->algorithm, problem, common);
+        if (status == GCOLL_OK)
+            status = gcoll_choice_resolve(common, type_bytes, &rates.needs, &rates.cost, choice);
+    }
+    if (status != GCOLL_OK)
+        return status;
+    memcpy(common->option, choice->option, sizeof common->option);
+    memcpy(problem->option, choice->option, sizeof problem->option);
+    problem->segment = choice->segment_bytes / type_bytes;
+    if (choice->segment_bytes > 0 && problem->segment == 0)
+        problem->segment = 1; /* less than an element: an element */
+
+    /* Of a problem that is refused nothing else is asked. */
+    if (choice->algorithm->applies)
+        status = choice->algorithm->applies(common);
+    if (status == GCOLL_OK)
+        status = check_claims(call, choice, common);
+    return status == GCOLL_OK ? check_scratch(call, choice, type_bytes, common) : status;
+}
+
+gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
+                               gcoll_choice *choice, uint64_t *mark) {
+    gcoll_problem common;
+    uint64_t *guessed;
+    gcoll_status status = make_common(problem, gcoll_type_size((gcoll_type)call->type), &common, &guessed);
+    if (status == GCOLL_OK)
+        status = choose_common(context, call, problem, &common, choice, mark);
+    free(guessed);
+    return status;
+}
+
+/* ---- Explaining --------------------------------------------------------------------------- */
+
+#define CANDIDATES_FIRST 16
+#define BASIS_BYTES      768
+
+struct explanation {
+    gcoll_candidate *candidates;
+    size_t count, capacity;
+    bool short_of_memory;
+    gcoll_text said;
+};
+
+static void note_candidate(void *arg, const gcoll_candidate *candidate) {
+    struct explanation *e = arg;
+    if (e->count == e->capacity) {
+        size_t capacity = e->capacity ? 2 * e->capacity : CANDIDATES_FIRST;
+        gcoll_candidate *more = realloc(e->candidates, capacity * sizeof *more);
+        if (!more) {
+            e->short_of_memory = true;
+            return;
+        }
+        e->candidates = more;
+        e->capacity = capacity;
+    }
+    e->candidates[e->count++] = *candidate;
+}
+
+/* Those that serve first, the cheapest first; others in the order of the table. */
+static bool comes_before(const gcoll_candidate *a, const gcoll_candidate *b) {
+    if (a->status != GCOLL_OK || b->status != GCOLL_OK)
+        return a->status == GCOLL_OK && b->status != GCOLL_OK;
+    return a->seconds < b->seconds;
+}
+
+static void sort(gcoll_candidate *candidates, size_t count) {
+    for (size_t i = 1; i < count; i++) /* a stable sort of a few */
+        for (size_t k = i; k > 0 && comes_before(&candidates[k], &candidates[k - 1]); k--) {
+            gcoll_candidate swap = candidates[k];
+            candidates[k] = candidates[k - 1];
+            candidates[k - 1] = swap;
+        }
+}
+
+/* What holds of the result, whatever is taken. */
+static void describe_sameness(struct explanation *e, const gcoll_call *call) {
+    static const char *const words[] = {
+        [GCOLL_SAME_ON_RANKS] = "the same bits on every rank (options.same: on ranks)",
+        [GCOLL_SAME_IN_RUNS] = "the same bits on every rank and in every run (options.same: in runs)",
+        [GCOLL_SAME_NOWHERE] = "bits may differ between ranks and runs (options.same: nowhere)"};
+    const gcoll_collective collective = (gcoll_collective)call->collective;
+    if (!gcoll_collective_reduces(collective))
+        return;
+    const bool on_one = collective != GCOLL_ALLREDUCE;
+    const char *text = words[gcoll_call_same(call)];
+    if (!gcoll_order_matters((gcoll_type)call->type, (gcoll_op)call->op))
+        text = "the same bits in any order of evaluation";
+    else if (on_one && !gcoll_call_is_fixed(call))
+        text = "each element is on one rank; bits may differ between runs";
+    else if (on_one)
+        text = "each element is on one rank, with the same bits in every run (options.same: in runs)";
+    gcoll_text_add(&e->said, "result: %s\n", text);
+}
+
+static void describe(struct explanation *e, const gcoll_call *call, const gcoll_context *context,
+                     const gcoll_choice *choice, const gcoll_tuning_rule *rule, gcoll_status status) {
+    char name[GCOLL_ALGORITHM_TEXT_MAX], basis[BASIS_BYTES];
+    gcoll_choice_format(choice, name, sizeof name);
+    gcoll_text_add(&e->said, "%s of %llu %s by %u ranks: %s\n",
+                   gcoll_collective_name((gcoll_collective)call->collective), (unsigned long long)call->count,
+                   gcoll_type_name((gcoll_type)call->type), context->size,
+                   status == GCOLL_OK ? name : gcoll_last_error());
+    sort(e->candidates, e->count);
+    for (size_t i = 0; i < e->count; i++) {
+        const gcoll_candidate *candidate = &e->candidates[i];
+        gcoll_choice_format(&candidate->choice, name, sizeof name);
+        if (candidate->status == GCOLL_OK)
+            gcoll_text_add(&e->said, "  %-28s %10.1f us  turns %.0f, sent %.0f, reduced %.0f, scratch %.0f\n",
+                           name, candidate->seconds * 1e6, candidate->cost.steps, candidate->cost.sent,
+                           candidate->cost.reduced, candidate->cost.scratch);
+        else
+            gcoll_text_add(&e->said, "  %-28s no: %s\n", name, candidate->reason);
+    }
+    gcoll_basis_describe(context, rule, gcoll_call_is_fixed(call), basis, sizeof basis);
+    describe_sameness(e, call);
+    gcoll_text_add(&e->said, "%s", basis);
+}
+
+gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective collective, uint64_t count,
+                                   gcoll_type type, gcoll_op op, uint32_t root,
+                                   const gcoll_collective_options *options, char *text, size_t bytes) {
+    gcoll_call call = {0};
+    if (!context || !text || bytes == 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s",
+                           context ? "text: is NULL or of 0 bytes" : "context: is NULL");
+    gcoll_status status = gcoll_enter(context); /* hosts are looked up */
+    if (status != GCOLL_OK)
+        return status;
+    status = gcoll_arguments_shape(&call, context, collective, count, type, op, root, options);
+    if (status != GCOLL_OK) {
+        gcoll_leave(context);
+        return status;
+    }
+    const size_t type_bytes = gcoll_type_size(type);
+    struct rates rates;
+    set_rates(context, &call, type_bytes, &rates);
+    gcoll_problem problem = gcoll_call_problem(context, &call, &(gcoll_blocks){0});
+    problem.rank = 0;
+    gcoll_choice choice = {0};
+    struct explanation e = {.said = {text, bytes, 0}};
+    text[0] = '\0';
+    status = gcoll_choose(&context->calls->registry, &problem, type_bytes, &rates.needs, &rates.cost, &choice,
+                          note_candidate, &e);
+    const gcoll_tuning_rule *rule = NULL;
+    gcoll_problem common = problem;
+    if (status == GCOLL_OK)
+        status = apply_rule(context, &rates, type_bytes, &problem, &common, &choice, &rule);
+    if (e.short_of_memory)
+        status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %zu algorithms", e.count);
+    else
+        describe(&e, &call, context, &choice, rule, status);
+    free(e.candidates);
+    gcoll_leave(context);
+    return status == GCOLL_ERR_UNSUPPORTED ? GCOLL_OK : status; /* which the text tells */
+}
+
+gcoll_status gcoll_context_register(gcoll_context *context, const gcoll_algorithm *algorithm) {
+    if (!context)
+        return gcoll_error(GCOLL_ERR_INVALID, "context: is NULL");
+    gcoll_status status = gcoll_enter(context);
+    if (status != GCOLL_OK)
+        return status;
+    status = gcoll_registry_add(&context->calls->registry, algorithm);
+    gcoll_leave(context);
+    return status;
+}

@@ -1,0 +1,174 @@
+/* gcoll/call/fingerprint.c - says in 32 bytes what an operation is, so that ranks that call different ones
+ * are told. Who compares them is run/openings.c. */
+#include <stdio.h>
+#include <string.h>
+
+#include "gcoll/base/bytes.h"
+#include "gcoll/base/hash.h"
+#include "gcoll/call/call.h"
+
+/* Byte offsets; numbers are little-endian. */
+enum {
+    AT_COLLECTIVE = 0,
+    AT_TYPE = 1,
+    AT_OP = 2,
+    AT_FLAGS = 3,
+    AT_ROOT = 4, /* of a pairwise exchange, the number of exchanges */
+    AT_COUNT = 8,
+    AT_PLAN = 16,
+    AT_ALGORITHM = 24,
+    AT_EXTRA = 28 /* of an average over several buffers, their number; of blocks, a hash of their sizes */
+};
+
+/* Flags. */
+enum {
+    FLAG_ORDERED = 1,   /* the operation does not commute */
+    FLAG_BLOCKS = 2,    /* of different sizes */
+    FLAG_EACH = 4,      /* the count is that of one block */
+    FLAG_HOSTS = 8,     /* planned by which ranks share a host */
+    FLAG_FOR_YOU = 16,  /* the count is that of the sender's block for the receiver */
+    FLAG_ON_RANKS = 32, /* results are to be the same on ranks, */
+    FLAG_IN_RUNS = 64   /* and in runs */
+};
+
+static uint32_t algorithm_count(void) {
+    uint32_t count = 0;
+    while (gcoll_algorithms[count])
+        count++;
+    return count;
+}
+
+/* The number in the table; what users added has none. */
+static uint32_t index_of(const gcoll_algorithm *algorithm) {
+    uint32_t index = 0;
+    while (gcoll_algorithms[index] && gcoll_algorithms[index] != algorithm)
+        index++;
+    return index;
+}
+
+/* The blocks of an alltoall are each rank's own, so neither they nor their sum are compared. What one rank
+ * has for another is said in the fingerprint that goes there. */
+static void put_count(uint8_t *bytes, const gcoll_context *context, const gcoll_call *call) {
+    const bool unequal = call->blocks_hash != 0;
+    const bool own = gcoll_call_has_own_blocks(call);
+    const bool each = !unequal && gcoll_collective_has_blocks((gcoll_collective)call->collective);
+    uint64_t extra = call->op == GCOLL_AVG ? call->buffers : 0; /* its divisor counts them */
+    if (unequal)
+        extra = own ? 0 : (call->blocks_hash ^ call->blocks_hash >> 32) + extra;
+    bytes[AT_FLAGS] = (uint8_t)((call->commutative ? 0 : FLAG_ORDERED) | (unequal ? FLAG_BLOCKS : 0) |
+                                (each ? FLAG_EACH : 0));
+    gcoll_put_le(bytes + AT_COUNT, own ? 0 : each ? call->count / context->size : call->count, 8);
+    gcoll_put_le(bytes + AT_EXTRA, extra, 4);
+}
+
+void gcoll_fingerprint_make(const gcoll_context *context, const gcoll_call *call,
+                            const gcoll_planned *planned, gcoll_fingerprint *fingerprint) {
+    char text[GCOLL_ALGORITHM_TEXT_MAX];
+    gcoll_choice_format(planned->choice, text, sizeof text);
+    uint8_t *bytes = fingerprint->bytes;
+    memset(bytes, 0, sizeof fingerprint->bytes);
+    bytes[AT_COLLECTIVE] = (uint8_t)call->collective;
+    bytes[AT_TYPE] = (uint8_t)call->type;
+    bytes[AT_OP] = (uint8_t)call->op;
+    gcoll_put_le(bytes + AT_ROOT, call->collective == GCOLL_PAIRWISE_EXCHANGE ? call->exchanges : call->root,
+                 4);
+    gcoll_put_le(bytes + AT_PLAN, gcoll_hash_text(GCOLL_HASH_START, text) ^ planned->mark, 8);
+    gcoll_put_le(bytes + AT_ALGORITHM, index_of(planned->choice->algorithm), 4);
+    put_count(bytes, context, call);
+    if (planned->by_hosts)
+        bytes[AT_FLAGS] |= FLAG_HOSTS;
+    if (call->needs & GCOLL_CLAIM_RANK_IDENTICAL)
+        bytes[AT_FLAGS] |= FLAG_ON_RANKS;
+    if (gcoll_call_is_fixed(call))
+        bytes[AT_FLAGS] |= FLAG_IN_RUNS;
+}
+
+void gcoll_fingerprint_for_peer(const gcoll_fingerprint *fingerprint, uint64_t count,
+                                gcoll_fingerprint *sent) {
+    *sent = *fingerprint;
+    sent->bytes[AT_FLAGS] |= FLAG_FOR_YOU;
+    gcoll_put_le(sent->bytes + AT_COUNT, count, 8);
+}
+
+bool gcoll_fingerprint_for_all(gcoll_fingerprint *fingerprint, uint64_t *count) {
+    uint8_t *bytes = fingerprint->bytes;
+    if (!(bytes[AT_FLAGS] & FLAG_FOR_YOU))
+        return false;
+    *count = gcoll_get_le(bytes + AT_COUNT, 8);
+    bytes[AT_FLAGS] &= (uint8_t)~FLAG_FOR_YOU;
+    gcoll_put_le(bytes + AT_COUNT, 0, 8);
+    return true;
+}
+
+static const char *algorithm_of(const uint8_t *bytes) {
+    uint64_t index = gcoll_get_le(bytes + AT_ALGORITHM, 4);
+    return index < algorithm_count()    ? gcoll_algorithms[index]->name
+           : index == algorithm_count() ? "a registered algorithm"
+                                        : "an unknown algorithm";
+}
+
+/* "allgather_v of 100 float32 from rank 3, sum, by ring": what it has of these. */
+void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text, size_t size) {
+    const uint8_t *bytes = fingerprint->bytes;
+    const gcoll_collective collective = (gcoll_collective)bytes[AT_COLLECTIVE];
+    const bool blocks = bytes[AT_FLAGS] & FLAG_BLOCKS, each = bytes[AT_FLAGS] & FLAG_EACH;
+    const unsigned long long count = gcoll_get_le(bytes + AT_COUNT, 8),
+                             root = gcoll_get_le(bytes + AT_ROOT, 4);
+    const char *name = gcoll_collective_name(collective), *type = gcoll_type_name((gcoll_type)bytes[AT_TYPE]);
+    char what[64] = "", where[48] = "", how[24] = "";
+    if ((unsigned)collective >= GCOLL_COLLECTIVE_COUNT) {
+        snprintf(text, size, "an unknown collective");
+        return;
+    }
+    if (collective == GCOLL_ALLTOALL && blocks)
+        snprintf(what, sizeof what, "_v of %s", type);
+    else if (collective != GCOLL_BARRIER)
+        snprintf(what, sizeof what, "%s of %llu %s%s", blocks ? "_v" : "", count, type,
+                 each ? " a rank" : "");
+    if (collective == GCOLL_REDUCE || collective == GCOLL_GATHER)
+        snprintf(where, sizeof where, " to rank %llu", root);
+    else if (gcoll_collective_has_root(collective))
+        snprintf(where, sizeof where, " from rank %llu", root);
+    else if (collective == GCOLL_PAIRWISE_EXCHANGE && root > 0)
+        snprintf(where, sizeof where, " in %llu exchanges", root);
+    if (gcoll_collective_reduces(collective))
+        snprintf(how, sizeof how, ", %s,", gcoll_op_name((gcoll_op)bytes[AT_OP]));
+    snprintf(text, size, "%s%s%s%s by %s", name, what, where, how, algorithm_of(bytes));
+}
+
+/* Where a call asks for the same bits. Only an allreduce has its result on several ranks. */
+static const char *same_of(const uint8_t *bytes) {
+    if (bytes[AT_FLAGS] & FLAG_IN_RUNS)
+        return "in runs";
+    if (bytes[AT_COLLECTIVE] != GCOLL_ALLREDUCE)
+        return "not in runs";
+    return bytes[AT_FLAGS] & FLAG_ON_RANKS ? "on ranks" : "nowhere";
+}
+
+void gcoll_fingerprint_hint(const gcoll_fingerprint *their, const gcoll_fingerprint *our, uint32_t peer,
+                            uint32_t rank, bool reads_the_same, char *text, size_t size) {
+    const uint8_t *theirs = their->bytes, *ours = our->bytes;
+    const unsigned flags = (unsigned)ours[AT_FLAGS] ^ theirs[AT_FLAGS];
+    const uint32_t their_extra = (uint32_t)gcoll_get_le(theirs + AT_EXTRA, 4);
+    const uint32_t our_extra = (uint32_t)gcoll_get_le(ours + AT_EXTRA, 4);
+    const bool same_sum = theirs[AT_COLLECTIVE] == ours[AT_COLLECTIVE] && theirs[AT_TYPE] == ours[AT_TYPE] &&
+                          theirs[AT_OP] == ours[AT_OP]; /* others may not depend on the order */
+    if (same_sum && (flags & (FLAG_ON_RANKS | FLAG_IN_RUNS)))
+        snprintf(text, size, " (options.same: rank %u %s, rank %u %s)", peer, same_of(theirs), rank,
+                 same_of(ours));
+    else if (!reads_the_same || memcmp(theirs, ours, GCOLL_FINGERPRINT_BYTES) == 0)
+        snprintf(text, size, "%s", "");
+    else if (their_extra != our_extra && (ours[AT_FLAGS] & FLAG_BLOCKS))
+        snprintf(text, size, " (counts of single ranks%s differ)",
+                 ours[AT_OP] == GCOLL_AVG ? ", or numbers of buffers," : "");
+    else if (their_extra != our_extra)
+        snprintf(text, size, " (an average: rank %u of %u buffers, rank %u of %u)", peer, their_extra, rank,
+                 our_extra);
+    else if (flags & FLAG_ORDERED)
+        snprintf(text, size, " (options.user_op->commutative: rank %u %d, rank %u %d)", peer,
+                 theirs[AT_FLAGS] & FLAG_ORDERED ? 0 : 1, rank, ours[AT_FLAGS] & FLAG_ORDERED ? 0 : 1);
+    else if (flags & FLAG_HOSTS)
+        snprintf(text, size, " (named on one of them, chosen by auto on the other)");
+    else
+        snprintf(text, size, " (the algorithm's options differ)");
+}

@@ -1,0 +1,129 @@
+/*
+ * gcoll/context/health.c - how a context breaks: once, for one cause, and for good.
+ *
+ * The cause is recorded where it is noticed (often inside an event of the transport), and the peers are told
+ * when the transport can be called again. They pass it on, so that it reaches ranks that have no connection
+ * to the one at fault.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gcoll/base/text.h"
+#include "gcoll/context/context.h"
+
+#define TELL_LIMIT_MS 300 /* for telling peers of a failure; they normally read at once */
+
+void gcoll_break(gcoll_context *context, gcoll_status status, uint32_t culprit, const char *format, ...) {
+    gcoll_health *health = &context->health;
+    if (health->broken)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(health->cause.text, sizeof health->cause.text, format, arguments);
+    va_end(arguments);
+    gcoll_text_make_line(health->cause.text);
+    health->broken = true;
+    health->cause.status = (int32_t)status;
+    health->cause.culprit = culprit;
+    gcoll_log(context, GCOLL_LOG_ERROR, "%s", health->cause.text);
+}
+
+void gcoll_break_reported(gcoll_context *context, const gcoll_note *note, uint32_t from) {
+    uint32_t culprit = note->culprit < context->size ? note->culprit : GCOLL_NO_RANK;
+    gcoll_status status = note->status > GCOLL_OK && note->status <= GCOLL_ERR_INTERNAL
+                              ? (gcoll_status)note->status
+                              : GCOLL_ERR_PEER;
+    bool passed_on = strstr(note->text, "(reported by rank ") != NULL;
+    if (passed_on || context->health.broken)
+        gcoll_break(context, status, culprit, "%s", note->text);
+    else
+        gcoll_break(context, status, culprit, "%.220s (reported by rank %u)", note->text, from);
+}
+
+gcoll_status gcoll_run_out(gcoll_context *context, gcoll_status status) {
+    if (status == GCOLL_ERR_NO_MEMORY && context->size > 1)
+        gcoll_break(context, status, context->rank, "rank %u: %s", context->rank, gcoll_last_error());
+    return status;
+}
+
+/* ---- Telling ------------------------------------------------------------------------------ */
+
+gcoll_status gcoll_context_tell(gcoll_context *context) {
+    gcoll_health *health = &context->health;
+    if (!health->told) {
+        health->told = true;
+        if (context->endpoint)
+            context->transport->abort(context->endpoint, &health->cause, TELL_LIMIT_MS);
+        /* Who is not connected yet finds the cause where it looks for the address. Other causes are left
+         * there on leaving, which is soon; a rank that was aborted, or ran out of something, may live on. */
+        const bool ran_out =
+            health->cause.status == GCOLL_ERR_NO_MEMORY && health->cause.culprit == context->rank;
+        if (health->cause.status == GCOLL_ERR_ABORTED || ran_out)
+            health->leave_cause(context);
+    }
+    return gcoll_error((gcoll_status)health->cause.status, "%s", health->cause.text);
+}
+
+/* ---- The caller's own word ---------------------------------------------------------------- */
+
+void gcoll_context_take_abort(gcoll_context *context) {
+    gcoll_break(context, GCOLL_ERR_ABORTED, context->rank, "rank %u aborted: %s", context->rank,
+                context->health.abort_reason);
+}
+
+void gcoll_context_abort(gcoll_context *context, const char *reason) {
+    int free_state = 0;
+    if (!context || gcoll_is_forked(context) ||
+        !atomic_compare_exchange_strong(&context->health.abort_state, &free_state, 1))
+        return;
+    snprintf(context->health.abort_reason, sizeof context->health.abort_reason, "%.200s",
+             reason ? reason : "no reason given");
+    atomic_store_explicit(&context->health.abort_state, 2, memory_order_release);
+    if (context->endpoint)
+        context->transport->wake(context->endpoint);
+}
+
+/* ---- Asking ------------------------------------------------------------------------------- */
+
+static gcoll_status look(const gcoll_context *context) {
+    const gcoll_health *health = &context->health;
+    if (health->broken)
+        return gcoll_error((gcoll_status)health->cause.status, "%s", health->cause.text);
+    if (atomic_load_explicit(&health->abort_state, memory_order_acquire) == 2)
+        return gcoll_error(GCOLL_ERR_ABORTED, "rank %u aborted: %s", context->rank, health->abort_reason);
+    return GCOLL_OK;
+}
+
+/* These two only read, and may be called by callbacks too; a driver of the context is kept from writing. */
+gcoll_status gcoll_context_health(const gcoll_context *context) {
+    if (!context)
+        return gcoll_error(GCOLL_ERR_INVALID, "context: is NULL");
+    gcoll_driver *driver = context->guard.driver;
+    if (gcoll_is_forked(context))
+        return gcoll_refuse_call(context);
+    if (driver)
+        driver->enter(driver);
+    gcoll_status status = look(context);
+    if (driver)
+        driver->leave(driver);
+    return status;
+}
+
+int64_t gcoll_context_culprit(const gcoll_context *context) {
+    if (!context) {
+        gcoll_error(GCOLL_ERR_INVALID, "context: is NULL");
+        return -1;
+    }
+    gcoll_driver *driver = context->guard.driver;
+    if (gcoll_is_forked(context))
+        return -1;
+    if (driver)
+        driver->enter(driver);
+    const gcoll_health *health = &context->health;
+    const bool known = health->broken && health->cause.culprit != GCOLL_NO_RANK;
+    const int64_t culprit = known ? (int64_t)health->cause.culprit : -1;
+    if (driver)
+        driver->leave(driver);
+    return culprit;
+}

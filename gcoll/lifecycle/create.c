@@ -1,0 +1,207 @@
+/* gcoll/lifecycle/create.c - creation of a context: memory, rendezvous, endpoint, and what was agreed. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "gcoll/accelerate/accelerate.h"
+#include "gcoll/lifecycle/lifecycle.h"
+#include "gcoll/monitor/monitor.h"
+#include "gcoll/oneside/oneside.h"
+#include "gcoll/rendezvous/rendezvous.h"
+#include "gcoll/run/run.h"
+
+#define SPIN_US 200 /* longer than a small collective takes, shorter than anyone notices */
+
+/* ---- Memory ------------------------------------------------------------------------------- */
+
+/* A context and what its modules keep, in one piece. */
+struct whole {
+    gcoll_context context;
+    gcoll_rendezvous rendezvous;
+    gcoll_live live;
+    gcoll_calls calls;
+    gcoll_runs runs;
+    gcoll_oneside oneside;
+};
+
+static gcoll_context *make_whole(void) {
+    struct whole *whole = calloc(1, sizeof *whole);
+    if (!whole)
+        return NULL;
+    whole->context.rendezvous = &whole->rendezvous;
+    whole->context.live = &whole->live;
+    whole->context.calls = &whole->calls;
+    whole->context.runs = &whole->runs;
+    whole->context.oneside = &whole->oneside;
+    return &whole->context;
+}
+
+/* All kinds of work that a context may have in flight. */
+static gcoll_status list_work(gcoll_context *context) {
+    const gcoll_activity *all[GCOLL_ACTIVITIES] = {NULL};
+    const gcoll_activity *const kinds[] = {gcoll_monitor_linked.activity, &gcoll_oneside_activity,
+                                           &gcoll_run_activity, &gcoll_request_activity};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (kinds[i])
+            all[kinds[i]->order] = kinds[i];
+    return gcoll_live_create(context, all);
+}
+
+gcoll_status gcoll_context_allocate(const gcoll_context_options *o, gcoll_context **out) {
+    gcoll_status status = gcoll_fork_watch();
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_context *context = make_whole();
+    if (!context)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a context");
+    context->guard.forks = gcoll_forks;
+    context->guard.process = (long)getpid();
+    context->health.cause.culprit = GCOLL_NO_RANK;
+    context->health.leave_cause = gcoll_rendezvous_leave_cause;
+    context->rank = o->rank;
+    context->size = o->size;
+    gcoll_rendezvous_create(context);
+    status = gcoll_settings_copy(&context->settings, o);
+    gcoll_calls_create(context, gcoll_run_destroy);
+    if (status == GCOLL_OK)
+        status = list_work(context);
+    if (status == GCOLL_OK)
+        status = gcoll_runs_create(context);
+    if (status != GCOLL_OK) {
+        gcoll_context_destroy(context);
+        return status;
+    }
+    *out = context;
+    return GCOLL_OK;
+}
+
+/* ---- Steps that duplicates take, too ------------------------------------------------------- */
+
+gcoll_status gcoll_context_open(gcoll_context *context) {
+    gcoll_events events = gcoll_context_events;
+    events.arg = context;
+    gcoll_generation_bytes(context, context->settings.endpoint.group);
+    return context->transport->open(&context->settings.endpoint, &events, &context->endpoint);
+}
+
+/* Polling pays while each rank has a core. Where ranks share cores it burns the time that the peer needs,
+ * unless each poll that finds nothing gives the core away. */
+void gcoll_context_tune_spin(gcoll_context *context, uint32_t local_ranks) {
+    if (context->settings.spin_us == 0)
+        context->settings.spin_us =
+            context->transport->yields || local_ranks <= gcoll_host_cores() ? SPIN_US : -1;
+    int64_t spin_us = context->settings.spin_us < 0 ? 0 : context->settings.spin_us;
+    context->settings.endpoint.spin_us = spin_us;
+    context->transport->set_spin(context->endpoint, spin_us);
+}
+
+gcoll_status gcoll_context_finish(gcoll_context *context, bool with_thread) {
+    gcoll_status status = GCOLL_OK;
+    if (context->settings.monitor)
+        status = gcoll_monitor_linked.create(context);
+    if (status == GCOLL_OK && context->size > 1 && with_thread)
+        status = gcoll_thread_start(context);
+    return status;
+}
+
+/* ---- Joining ------------------------------------------------------------------------------ */
+
+/* Opens the endpoint and claims the rank, in a launch that waits for it. */
+static gcoll_status enter(gcoll_context *context, const char *tuning, int64_t deadline_ms,
+                          char address[GCOLL_ADDRESS_MAX]) {
+    gcoll_status status;
+    bool again = false;
+    do {
+        if (context->endpoint)
+            context->transport->close(context->endpoint, 0);
+        context->endpoint = NULL;
+        status = gcoll_rendezvous_begin(context, deadline_ms);
+        if (status == GCOLL_OK)
+            status = gcoll_context_open(context);
+        if (status == GCOLL_OK)
+            status = gcoll_tuning_begin(context, tuning);
+        if (status == GCOLL_OK)
+            status = context->transport->address(context->endpoint, address, GCOLL_ADDRESS_MAX);
+        if (status == GCOLL_OK)
+            status = gcoll_rendezvous_claim(context, deadline_ms, &again);
+    } while (status == GCOLL_OK && again);
+    return status;
+}
+
+static gcoll_status meet(gcoll_context *context, const char *tuning) {
+    char address[GCOLL_ADDRESS_MAX];
+    uint32_t local_ranks = 1;
+    int64_t deadline_ms = gcoll_now_ms() + context->settings.timeout_ms;
+    gcoll_status status = enter(context, tuning, deadline_ms, address);
+    if (status == GCOLL_OK)
+        status = gcoll_rendezvous_finish(context, address, gcoll_fit_by_pairs.asks(context), deadline_ms,
+                                         &local_ranks);
+    if (status != GCOLL_OK) {
+        char cause[1024];
+        snprintf(cause, sizeof cause, "%s", gcoll_last_error());
+        if (context->endpoint) /* its descriptors may be those that it takes to tell the others */
+            context->transport->close(context->endpoint, 0);
+        context->endpoint = NULL;
+        gcoll_error(status, "%s", cause);
+        gcoll_rendezvous_refuse(context, status);
+        return status;
+    }
+    gcoll_context_tune_spin(context, local_ranks);
+    return gcoll_tuning_agree(context, &gcoll_fit_by_pairs, local_ranks, deadline_ms);
+}
+
+static gcoll_status join(gcoll_context *context, const char *tuning, const char *launch) {
+    gcoll_status status = gcoll_meeting_create(context, launch);
+    if (status == GCOLL_OK)
+        status = meet(context, tuning);
+    gcoll_rendezvous_end(context, status);
+    if (status != GCOLL_OK && gcoll_rendezvous_is_complete(context)) /* others may count on it already */
+        gcoll_break(context, status, GCOLL_NO_RANK, "%s", gcoll_last_error());
+    return status;
+}
+
+/* One rank needs nobody, but a file that cannot be read is an error all the same. */
+static gcoll_status join_alone(gcoll_context *context, const char *tuning) {
+    gcoll_status status = gcoll_tuning_begin(context, tuning);
+    return status == GCOLL_OK ? gcoll_tuning_agree(context, &gcoll_fit_by_pairs, 1, 0) : status;
+}
+
+gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_context **out) {
+    if (!options || !out)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", options ? "context" : "options");
+    gcoll_context_options known = {0};
+    gcoll_status status =
+        gcoll_options_read(&known, sizeof known, offsetof(gcoll_context_options, progress_thread), options);
+    if (status == GCOLL_OK)
+        status = gcoll_context_options_check(&known);
+    const gcoll_transport *transport = NULL;
+    if (status == GCOLL_OK)
+        status = gcoll_transport_find(known.transport, &transport);
+    gcoll_context *context = NULL;
+    if (status == GCOLL_OK)
+        status = gcoll_context_allocate(&known, &context);
+    if (status != GCOLL_OK)
+        return status;
+    context->transport = transport;
+    status = gcoll_basis_create(known.cost, &context->basis);
+    if (status == GCOLL_OK)
+        status = gcoll_memory_open(context, known.accelerator, known.accelerator_times != 0);
+    if (status == GCOLL_OK)
+        status =
+            context->size > 1 ? join(context, known.tuning, known.launch) : join_alone(context, known.tuning);
+    if (status == GCOLL_OK)
+        status = gcoll_context_finish(context, known.progress_thread != 0);
+    if (status != GCOLL_OK) {
+        char text[1024];
+        snprintf(text, sizeof text, "%s", gcoll_last_error());
+        /* The others may have gone on, and shall hear why this rank did not. */
+        if (gcoll_rendezvous_has_joined(context))
+            gcoll_run_out(context, status);
+        gcoll_context_destroy(context);
+        return gcoll_error(status, "%s", text);
+    }
+    gcoll_log(context, GCOLL_LOG_INFO, "rank %u of %u joined job '%s' over %s", context->rank, context->size,
+              context->settings.job, transport->name);
+    *out = context;
+    return GCOLL_OK;
+}

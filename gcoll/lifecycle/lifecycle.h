@@ -1,0 +1,44 @@
+/* gcoll/lifecycle/lifecycle.h - how contexts come and go: options.c, create.c, duplicate.c, destroy.c, the
+ * progress thread (thread.c), and what the transport tells (events.c). This folder alone knows all modules.
+ */
+#ifndef GCOLL_LIFECYCLE_LIFECYCLE_H
+#define GCOLL_LIFECYCLE_LIFECYCLE_H
+
+#include "gcoll/context/context.h"
+#include "gcoll/tuning/tuning.h"
+
+/* ---- Options (options.c) -------------------------------------------------------------------- */
+
+/* Errors name the option. */
+gcoll_status gcoll_context_options_check(const gcoll_context_options *options);
+/* As options.transport says. */
+gcoll_status gcoll_transport_find(const char *name, const gcoll_transport **transport);
+/* Fills them in, with defaults. */
+gcoll_status gcoll_settings_copy(gcoll_settings *settings, const gcoll_context_options *options);
+void gcoll_settings_free(gcoll_settings *settings);
+
+/* ---- Creation (create.c) -------------------------------------------------------------------- */
+
+/* With all modules, and no endpoint yet. */
+gcoll_status gcoll_context_allocate(const gcoll_context_options *options, gcoll_context **context);
+/* Opens the endpoint of a context whose generation is known. */
+gcoll_status gcoll_context_open(gcoll_context *context);
+/* How long a wait polls, by the ranks and cores of this host, where the caller did not say. */
+void gcoll_context_tune_spin(gcoll_context *context, uint32_t local_ranks);
+/* What comes last: the monitor, if settings want it, and the thread. */
+gcoll_status gcoll_context_finish(gcoll_context *context, bool with_thread);
+
+/* ---- The progress thread (thread.c) --------------------------------------------------------- */
+
+gcoll_status gcoll_thread_start(gcoll_context *context);
+/* Waits until it has ended. Nothing if there is none. */
+void gcoll_thread_stop(gcoll_context *context);
+/* In a forked child, where it does not run: frees it. False if it was at work when the process forked. */
+bool gcoll_thread_abandon(gcoll_context *context);
+
+/* ---- Others --------------------------------------------------------------------------------- */
+
+extern const gcoll_events gcoll_context_events; /* arg to be set (events.c) */
+extern const gcoll_fit gcoll_fit_by_pairs;      /* fit.c */
+
+#endif

@@ -1,0 +1,168 @@
+/* gcoll/lifecycle/options.c - the options of a context: checked, and made into its settings. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/call/call.h"
+#include "gcoll/lifecycle/lifecycle.h"
+
+#define DEFAULT_TIMEOUT_MS INT64_C(30000)
+#define DEFAULT_SILENCE_MS INT64_C(5000) /* several repetitions by the kernel, also of a host far away */
+#define LEAST_SILENCE_MS   INT64_C(500)
+#define MOST_EAGER_BYTES   (UINT64_C(1) << 30) /* half of the largest pool */
+#define LONGEST_SPIN_US    INT64_C(10000000)
+
+void gcoll_context_options_init(gcoll_context_options *options) {
+    memset(options, 0, sizeof *options);
+    options->struct_size = sizeof *options;
+    options->size = 1;
+}
+
+static gcoll_status check_job(const char *job) {
+    const char *allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    size_t length = strlen(job);
+    if (length == 0 || length > 64 || strspn(job, allowed) != length)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.job: is '%.80s'; allowed are 1 to 64 of A-Z a-z 0-9 . _ -", job);
+    return GCOLL_OK;
+}
+
+/* Options that are on or off. */
+static gcoll_status check_switches(const gcoll_context_options *o) {
+    const struct {
+        const char *name;
+        int value;
+    } switches[] = {{"progress_thread", o->progress_thread},
+                    {"accelerator_times", o->accelerator_times},
+                    {"monitor", o->monitor},
+                    {"checksum", o->checksum}};
+    for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++)
+        if (switches[i].value != 0 && switches[i].value != 1)
+            return gcoll_error(GCOLL_ERR_INVALID, "options.%s: is %d; allowed are 0 and 1", switches[i].name,
+                               switches[i].value);
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_context_options_check(const gcoll_context_options *o) {
+    if (o->size < 1 || o->size > GCOLL_MAX_RANKS)
+        return gcoll_error(GCOLL_ERR_INVALID, "options.size: is %u; allowed are 1 to %u", o->size,
+                           GCOLL_MAX_RANKS);
+    if (o->rank >= o->size)
+        return gcoll_error(GCOLL_ERR_INVALID, "options.rank: is %u; allowed are 0 to %u", o->rank,
+                           o->size - 1);
+    if (o->size > 1 && !o->store)
+        return gcoll_error(GCOLL_ERR_INVALID, "options.store: is NULL; %u ranks need one to find each other",
+                           o->size);
+    if (o->timeout_ms < 0 || o->timeout_ms > GCOLL_TIMEOUT_MAX_MS)
+        return gcoll_error(GCOLL_ERR_INVALID, "options.timeout_ms: is %lld; allowed are 0 (default) to %lld",
+                           (long long)o->timeout_ms, (long long)GCOLL_TIMEOUT_MAX_MS);
+    if (o->silence_ms != -1 && o->silence_ms != 0 &&
+        (o->silence_ms < LEAST_SILENCE_MS || o->silence_ms > GCOLL_TIMEOUT_MAX_MS))
+        return gcoll_error(
+            GCOLL_ERR_INVALID,
+            "options.silence_ms: is %lld; allowed are -1 (never), 0 (default) and %lld to %lld",
+            (long long)o->silence_ms, (long long)LEAST_SILENCE_MS, (long long)GCOLL_TIMEOUT_MAX_MS);
+    if (o->spin_us < -1 || o->spin_us > LONGEST_SPIN_US)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.spin_us: is %lld; allowed are -1 (never), 0 (default) and up to %lld",
+                           (long long)o->spin_us, (long long)LONGEST_SPIN_US);
+    if ((o->port_min == 0) != (o->port_max == 0) || o->port_min > o->port_max)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.port_min, port_max: are %u and %u; allowed are 0 and 0, or a range",
+                           o->port_min, o->port_max);
+    if (o->cost && !(isfinite(o->cost->alpha) && o->cost->alpha >= 0 && isfinite(o->cost->beta) &&
+                     o->cost->beta >= 0 && isfinite(o->cost->gamma) && o->cost->gamma >= 0))
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.cost: is alpha %g, beta %g, gamma %g; allowed are finite numbers "
+                           "from 0",
+                           o->cost->alpha, o->cost->beta, o->cost->gamma);
+    if (o->cost && o->tuning)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.tuning: is '%.80s' beside options.cost; allowed is one", o->tuning);
+    if (o->eager_bytes > MOST_EAGER_BYTES)
+        return gcoll_error(GCOLL_ERR_INVALID, "options.eager_bytes: is %llu; allowed are 0 (default) to %llu",
+                           (unsigned long long)o->eager_bytes, (unsigned long long)MOST_EAGER_BYTES);
+    gcoll_status status = check_switches(o);
+    if (status == GCOLL_OK)
+        status = gcoll_same_check(o->same);
+    if (status != GCOLL_OK)
+        return status;
+    if (o->allocator && (!o->allocator->allocate || !o->allocator->release))
+        return gcoll_error(GCOLL_ERR_INVALID, "options.allocator: allocate or release is NULL");
+    return check_job(o->job ? o->job : "default");
+}
+
+gcoll_status gcoll_transport_find(const char *name, const gcoll_transport **transport) {
+    const char *wanted = !name || strcmp(name, "auto") == 0 ? "tcp" : name;
+    char list[128] = "auto";
+    for (const gcoll_transport *const *at = gcoll_transports; *at; at++) {
+        if (strcmp((*at)->name, wanted) == 0) {
+            *transport = *at;
+            return GCOLL_OK;
+        }
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, ", %s", (*at)->name);
+    }
+    return gcoll_error(GCOLL_ERR_INVALID, "options.transport: is '%.40s'; allowed are %s", wanted, list);
+}
+
+/* ---- Settings ----------------------------------------------------------------------------- */
+
+static char *copy_text(const char *text) {
+    return text ? strdup(text) : NULL;
+}
+
+static gcoll_status copy_ibverbs(gcoll_settings *settings, const gcoll_ibverbs_options *given) {
+    gcoll_ibverbs_options *own = &settings->ibverbs;
+    if (!given)
+        return GCOLL_OK;
+    gcoll_ibverbs_options_init(own);
+    gcoll_status status =
+        gcoll_options_read_named(own, sizeof *own, sizeof *own, given, "options.ibverbs->struct_size");
+    if (status != GCOLL_OK)
+        return status;
+    settings->ib_device = copy_text(own->device);
+    if (own->device && !settings->ib_device)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "options.ibverbs: no memory for the name of a device");
+    own->device = settings->ib_device;
+    settings->endpoint.ibverbs = own;
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_settings_copy(gcoll_settings *settings, const gcoll_context_options *o) {
+    const int64_t timeout_ms = o->timeout_ms ? o->timeout_ms : DEFAULT_TIMEOUT_MS;
+    *settings =
+        (gcoll_settings){.timeout_ms = timeout_ms,
+                         .silence_ms = o->silence_ms < 0    ? 0
+                                       : o->silence_ms == 0 ? DEFAULT_SILENCE_MS
+                                                            : o->silence_ms,
+                         .spin_us = o->spin_us,
+                         .store = o->store,
+                         .monitor = o->monitor != 0,
+                         .same = o->same == GCOLL_SAME_DEFAULT ? GCOLL_SAME_ON_RANKS : (gcoll_same)o->same,
+                         .log = o->log,
+                         .log_arg = o->log_arg,
+                         .allocator = o->allocator ? *o->allocator : gcoll_default_allocator,
+                         .interface = copy_text(o->interface)};
+    snprintf(settings->job, sizeof settings->job, "%s", o->job ? o->job : "default");
+    settings->endpoint = (gcoll_endpoint_options){.rank = o->rank,
+                                                  .size = o->size,
+                                                  .interface = settings->interface,
+                                                  .port_min = o->port_min,
+                                                  .port_max = o->port_max,
+                                                  .eager_bytes = o->eager_bytes,
+                                                  .eager_pool_bytes = o->eager_pool_bytes,
+                                                  .connect_timeout_ms = timeout_ms,
+                                                  .spin_us = 0,
+                                                  .hub = o->hub,
+                                                  .checksum = o->checksum != 0};
+    if (o->interface && !settings->interface)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "options.interface: no memory for its name");
+    return copy_ibverbs(settings, o->ibverbs);
+}
+
+void gcoll_settings_free(gcoll_settings *settings) {
+    free(settings->interface);
+    free(settings->ib_device);
+}

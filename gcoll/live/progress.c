@@ -1,0 +1,91 @@
+/*
+ * gcoll/live/progress.c - progress with all that a context has in flight, and waiting.
+ *
+ * Whoever waits drives the transport on its own thread. Most waits end before the clock is looked at again;
+ * long ones are watched over (watch.c).
+ */
+#include "gcoll/accelerate/accelerate.h"
+#include "gcoll/live/watch.h"
+#include "gcoll/rendezvous/rendezvous.h"
+
+#define SLICE_US 100000 /* the longest sleep: bounds how late a deadline is noticed */
+
+/* All kinds of work that have something to do. */
+static void advance(gcoll_context *context) {
+    for (uint32_t due = context->live->due; due && !context->health.broken; due &= due - 1)
+        context->live->activities[__builtin_ctz(due)]->advance(context);
+    gcoll_progress_flush(context);
+}
+
+/* Devices wake nobody, so while one of them is at work nobody sleeps for long. A rank by itself waits for
+ * devices only. Returns whether there may be more to advance. */
+static bool drive(gcoll_context *context, int64_t wait_us) {
+    const bool busy = gcoll_memory_is_busy(context->acceleration);
+    bool moved = false;
+    gcoll_status status = GCOLL_OK;
+    if (context->endpoint)
+        status = context->transport->progress(context->endpoint, busy ? 0 : wait_us, &moved);
+    if (status != GCOLL_OK)
+        gcoll_break_operation(context, status, context->rank, "rank %u: %s", context->rank,
+                              gcoll_last_error());
+    else if (busy && !moved && wait_us > 0)
+        gcoll_memory_rest(context->acceleration);
+    return moved || busy;
+}
+
+gcoll_status gcoll_progress(gcoll_context *context, int64_t wait_us) {
+    gcoll_context_heed_abort(context);
+    if (!context->health.broken) {
+        advance(context);
+        if (!context->health.broken && drive(context, wait_us) && !context->health.broken)
+            advance(context);
+        if (gcoll_peer_is_doubted(context) && !context->health.broken)
+            gcoll_peer_settle_doubt(context, gcoll_now_ms());
+    }
+    return gcoll_context_settle(context);
+}
+
+/* ---- Waiting ------------------------------------------------------------------------------ */
+
+static int64_t sleep_us(const gcoll_context *context, const gcoll_watch *watch, int64_t now_ms) {
+    const int64_t doubt_ms = context->live->doubt_ms;
+    int64_t next_ms = watch->next_probe_ms;
+    if (doubt_ms != 0 && doubt_ms < next_ms)
+        next_ms = doubt_ms;
+    int64_t until = (next_ms - now_ms) * 1000 + 500;
+    return until < 500 ? 500 : until < SLICE_US ? until : SLICE_US;
+}
+
+gcoll_status gcoll_progress_wait(gcoll_context *context, const gcoll_wait *wait) {
+    int64_t now = gcoll_now_ms();
+    gcoll_watch watch = {.started_ms = now,
+                         .last_ms = now,
+                         .wait = wait,
+                         .timeout_ms = wait->timeout_ms,
+                         .used_ms = -GCOLL_WATCH_CLOCK_MS,
+                         .age_ms = -GCOLL_WATCH_CLOCK_MS};
+    context->live->watcher->limit_ms = gcoll_timeout_of(context, wait->timeout_ms);
+    watch.next_probe_ms = now + gcoll_watch_interval_ms(context) / GCOLL_WATCH_FIRST_PART;
+    for (bool first = true;; first = false) {
+        gcoll_context_heed_abort(context);
+        if (!context->health.broken)
+            advance(context);
+        if (context->health.broken || wait->done(wait->arg))
+            break;
+        if (!first) { /* most waits are over by now, without another look at the clock */
+            now = gcoll_now_ms();
+            if (gcoll_peer_is_doubted(context))
+                gcoll_peer_settle_doubt(context, now);
+            if (now >= watch.next_probe_ms && !context->health.broken)
+                gcoll_watch_over(context, &watch, now);
+        }
+        if (!context->health.broken)
+            drive(context, sleep_us(context, &watch, now));
+    }
+    if (gcoll_rendezvous_is_due(context, now) && !context->health.broken)
+        gcoll_rendezvous_keep(context);
+    if (watch.probed)
+        gcoll_watch_keep(context, &watch);
+    gcoll_watch_end(context);
+    return gcoll_context_settle(context);
+}

@@ -1,0 +1,557 @@
+/*
+ * gcoll/live/watch.c - watching over a long wait, and who is blamed when it is too long.
+ *
+ * A rank that waits long asks those whom it waits for whether they are alive. Who does not answer is stuck,
+ * and is named to whoever asks: so the name of a stopped rank runs down the chain of ranks that wait for one
+ * another, and when time is out the right one is blamed.
+ *
+ * Time is out when nothing has moved for so long. A peer is alive if anything has come from it since it was
+ * asked; it need not be the answer, which may stand behind much else. And a rank that waits for another which
+ * is busy with a third is told so: answers say how much has moved at a rank, or at one that it heard of.
+ *
+ * A host that is gone is found earlier. The kernel knows whether what it sends is acknowledged, which it is
+ * also by the host of a rank that is stopped.
+ */
+#include "gcoll/live/watch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/accelerate/accelerate.h"
+#include "gcoll/rendezvous/rendezvous.h"
+
+#define LONGEST_RUMOUR 6     /* hops that a suspect's name travels; more would let it go round in a circle */
+#define COARSE_MS      10    /* by which the coarse clock may be ahead: its tick, at 100 a second */
+#define HEAR_US        1000  /* a short wait reads all that has come */
+#define KEEP_WITHIN_MS 60000 /* a wait this long may visit the store; others do so after it */
+
+gcoll_status gcoll_watcher_create(gcoll_context *context) {
+    gcoll_watcher *watcher = calloc(1, sizeof *watcher);
+    if (!watcher)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a context");
+    watcher->limit_ms = context->settings.timeout_ms;
+    watcher->doubted = GCOLL_NO_RANK;
+    context->live->watcher = watcher;
+    return GCOLL_OK;
+}
+
+void gcoll_watcher_free(gcoll_context *context) {
+    gcoll_watcher *watcher = context->live->watcher;
+    if (watcher)
+        gcoll_release(context, watcher->vitals, context->size * sizeof *watcher->vitals);
+    free(watcher);
+}
+
+/* ---- Signs of life ------------------------------------------------------------------------ */
+
+/* Whatever came from the peer since the last look is a sign of life. */
+static gcoll_sight look_at(gcoll_context *context, uint32_t peer) {
+    gcoll_vitals *life = &context->live->watcher->vitals[peer];
+    gcoll_sight sight;
+    context->transport->look(context->endpoint, peer, &sight);
+    if (sight.heard != life->heard || sight.taken != life->taken)
+        life->since_ms = context->live->watcher->watched_ms;
+    life->heard = sight.heard;
+    life->taken = sight.taken;
+    return sight;
+}
+
+/* Also of a peer that this rank waits for only now: then its silence begins. */
+static bool ask(void *arg, uint32_t peer) {
+    gcoll_context *context = arg;
+    gcoll_watcher *watcher = context->live->watcher;
+    gcoll_vitals *life = &watcher->vitals[peer];
+    if (life->asked == watcher->probe_round)
+        return true;
+    look_at(context, peer);
+    if (life->asked + 1 != watcher->probe_round)
+        life->since_ms = watcher->watched_ms;
+    life->asked = watcher->probe_round;
+    life->answered = false;
+    context->transport->probe(context->endpoint, peer);
+    return true;
+}
+
+static void publish_rumour(gcoll_context *context, uint32_t suspect, uint32_t hops) {
+    gcoll_live *live = context->live;
+    live->suspect = suspect;
+    live->rumour =
+        (uint64_t)hops << GCOLL_SUSPECT_BITS | (suspect == GCOLL_NO_RANK ? 0 : suspect + UINT64_C(1));
+    gcoll_watch_publish(context, live->position);
+}
+
+/* Probes say in which operation this rank waits: who waits in a different one may never send anything that
+ * would show it. */
+static void publish_concern(gcoll_context *context) {
+    const uint8_t *fingerprint = NULL;
+    uint64_t stream = 0;
+    for (uint32_t i = 0; i < GCOLL_ACTIVITIES && !fingerprint; i++) {
+        const gcoll_activity *activity = context->live->activities[i];
+        if (activity && activity->concern)
+            fingerprint = activity->concern(context, &stream);
+    }
+    context->transport->set_concern(context->endpoint, stream, fingerprint);
+}
+
+/* Data has moved at a rank since this one heard of it last. Whoever asks this rank is told, so the news runs
+ * up chains of waiting ranks; no rank takes the same news twice, so it does not run in circles. */
+static void heed_news(gcoll_context *context, uint32_t rank, uint32_t moves) {
+    gcoll_vitals *life = &context->live->watcher->vitals[rank];
+    if (life->moves_known && (int32_t)(moves - life->moves) <= 0)
+        return;
+    life->moves_known = true;
+    life->moves = moves;
+    context->live->watcher->news++;
+    context->transport->set_news(context->endpoint, rank, moves);
+}
+
+void gcoll_watch_answered(void *arg, uint32_t peer, const gcoll_answer *answer) {
+    gcoll_context *context = arg;
+    gcoll_watcher *watcher = context->live->watcher;
+    uint64_t suspect = answer->position & ((UINT64_C(1) << GCOLL_SUSPECT_BITS) - 1);
+    if (!watcher->vitals) /* nobody was asked */
+        return;
+    gcoll_vitals *life = &watcher->vitals[peer];
+    if ((int32_t)(life->told - watcher->first_round) < 0) { /* what moved before this wait does not count */
+        life->moves_known = true;
+        life->moves = answer->moves;
+    }
+    life->told = watcher->probe_round;
+    heed_news(context, peer, answer->moves);
+    if (answer->news_of < context->size && answer->news_of != context->rank)
+        heed_news(context, answer->news_of, answer->news);
+    life->answered = true;
+    life->position = answer->position >> (GCOLL_SUSPECT_BITS + GCOLL_HOP_BITS);
+    life->suspect_hops = (uint32_t)(answer->position >> GCOLL_SUSPECT_BITS) & ((1U << GCOLL_HOP_BITS) - 1);
+    life->suspect = suspect == 0 || suspect > context->size ? GCOLL_NO_RANK : (uint32_t)suspect - 1;
+    if (life->suspect != GCOLL_NO_RANK && life->suspect != context->rank)
+        ask(context, life->suspect); /* it may have recovered, or be stuck only for the other */
+}
+
+void gcoll_watch_witnessed(void *arg, uint32_t by, uint32_t about, int64_t ago_ms) {
+    gcoll_context *context = arg;
+    const int64_t alive_ms = gcoll_now_ms() - ago_ms;
+    if (about != context->live->watcher->doubted || alive_ms <= context->live->watcher->witness_ms)
+        return;
+    context->live->watcher->witness = by;
+    context->live->watcher->witness_ms = alive_ms;
+}
+
+struct suspicion {
+    gcoll_context *context;
+    uint32_t waited;  /* a peer that is waited for */
+    uint32_t silent;  /* the one from which nothing has come for the longest time */
+    uint32_t hearsay; /* one that an answering peer says is stuck */
+    uint32_t teller;  /* that peer */
+    uint32_t mute;    /* the one whose host has acknowledged nothing for the longest time */
+    int64_t silent_ms, mute_ms;
+    uint32_t repeats; /* to the mute one */
+};
+
+/* Nobody is silent before there was time for an answer. */
+static bool is_silent(const gcoll_context *context, uint32_t peer) {
+    const gcoll_watcher *watcher = context->live->watcher;
+    const gcoll_vitals *life = &watcher->vitals[peer];
+    return life->asked == watcher->probe_round &&
+           watcher->watched_ms - life->since_ms >= gcoll_watch_interval_ms(context) / 2;
+}
+
+/* Whether the one that `teller` says is stuck can be taken for so: not this rank, nor one that it hears. */
+static bool is_credible(gcoll_context *context, const gcoll_vitals *teller) {
+    if (teller->suspect == GCOLL_NO_RANK || teller->suspect == context->rank ||
+        teller->suspect_hops >= LONGEST_RUMOUR)
+        return false;
+    look_at(context, teller->suspect);
+    return !context->live->watcher->vitals[teller->suspect].answered && is_silent(context, teller->suspect);
+}
+
+static bool suspect_peer(void *arg, uint32_t peer) {
+    struct suspicion *suspicion = arg;
+    gcoll_context *context = suspicion->context;
+    const gcoll_watcher *watcher = context->live->watcher;
+    const gcoll_vitals *life = &watcher->vitals[peer];
+    suspicion->waited = peer;
+    if (life->asked != watcher->probe_round)
+        return true;
+    const gcoll_sight sight = look_at(context, peer);
+    const int64_t silent_ms = watcher->watched_ms - life->since_ms;
+    if (is_silent(context, peer) && silent_ms > suspicion->silent_ms) {
+        suspicion->silent = peer;
+        suspicion->silent_ms = silent_ms;
+    }
+    /* The kernel counts from the last word of the peer, which may be long before anything was due. */
+    const int64_t mute_ms = sight.mute_ms < silent_ms ? sight.mute_ms : silent_ms;
+    if (mute_ms > suspicion->mute_ms) {
+        suspicion->mute = peer;
+        suspicion->mute_ms = mute_ms;
+        suspicion->repeats = sight.repeats;
+    }
+    if (life->answered && suspicion->hearsay == GCOLL_NO_RANK && is_credible(context, life)) {
+        suspicion->hearsay = life->suspect;
+        suspicion->teller = peer;
+    }
+    return true;
+}
+
+static struct suspicion no_suspects(gcoll_context *context) {
+    return (struct suspicion){.context = context,
+                              .waited = GCOLL_NO_RANK,
+                              .silent = GCOLL_NO_RANK,
+                              .hearsay = GCOLL_NO_RANK,
+                              .teller = GCOLL_NO_RANK,
+                              .mute = GCOLL_NO_RANK};
+}
+
+/* Among all that this rank waits for. */
+static struct suspicion find_suspects(gcoll_context *context) {
+    struct suspicion suspicion = no_suspects(context);
+    gcoll_live_each_waited(context, suspect_peer, &suspicion);
+    return suspicion;
+}
+
+/* The others are asked whether they know the rank to be alive. */
+static void set_doubt(gcoll_context *context, uint32_t rank) {
+    gcoll_watcher *watcher = context->live->watcher;
+    if (rank == watcher->doubted)
+        return;
+    watcher->doubted = rank;
+    watcher->witness_ms = 0;
+    if (context->transport->set_doubt)
+        context->transport->set_doubt(context->endpoint, rank);
+}
+
+/* Asks every connected rank about the doubted one: a rank that this one does not wait for may have heard it.
+ */
+static void ask_witnesses(gcoll_context *context) {
+    const uint32_t doubted = context->live->watcher->doubted;
+    if (doubted == GCOLL_NO_RANK || !context->transport->set_doubt)
+        return;
+    for (uint32_t peer = 0; peer < context->size; peer++)
+        if (peer != context->rank && peer != doubted && !gcoll_peer_has_departed(context, peer))
+            context->transport->probe(context->endpoint, peer);
+}
+
+/* Who is silent is suspected; then the next round of probes is sent. */
+static void probe_round(gcoll_context *context, const struct suspicion *suspicion) {
+    gcoll_watcher *watcher = context->live->watcher;
+    const bool by_hearsay = suspicion->silent == GCOLL_NO_RANK && suspicion->hearsay != GCOLL_NO_RANK;
+    set_doubt(context, suspicion->silent);
+    if (by_hearsay)
+        publish_rumour(context, suspicion->hearsay, watcher->vitals[suspicion->teller].suspect_hops + 1);
+    else
+        publish_rumour(context, suspicion->silent, 0);
+    publish_concern(context);
+    watcher->probe_round++;
+    gcoll_live_each_waited(context, ask, context);
+    ask_witnesses(context);
+}
+
+/* Whether another rank knows it to be alive, long after this one heard from it. */
+static bool is_alive_elsewhere(const gcoll_context *context, uint32_t peer, int64_t silent_ms) {
+    return peer == context->live->watcher->doubted && context->live->watcher->witness_ms != 0 &&
+           gcoll_now_ms() - context->live->watcher->witness_ms < silent_ms / 2;
+}
+
+/* No rank is at fault: each may be well, and the caller may not be told to do without one of them. */
+static void blame_network(gcoll_context *context, gcoll_status status, uint32_t peer, int64_t silent_ms) {
+    gcoll_break_operation(context, status, GCOLL_NO_RANK,
+                          "nothing has arrived from rank %u for %lld ms, but it has answered rank %u since: "
+                          "the network between ranks %u and %u is at fault",
+                          peer, (long long)silent_ms, context->live->watcher->witness,
+                          context->rank < peer ? context->rank : peer,
+                          context->rank < peer ? peer : context->rank);
+}
+
+static void blame_host(gcoll_context *context, const struct suspicion *suspicion) {
+    if (is_alive_elsewhere(context, suspicion->mute, suspicion->mute_ms))
+        blame_network(context, GCOLL_ERR_PEER, suspicion->mute, suspicion->mute_ms);
+    else
+        gcoll_break_operation(context, GCOLL_ERR_PEER, suspicion->mute,
+                              "rank %u cannot be reached any more: its host has acknowledged nothing for "
+                              "%lld ms, sent %u times; the host or the network between may be down",
+                              suspicion->mute, (long long)suspicion->mute_ms, suspicion->repeats + 1);
+}
+
+static void blame_silent(gcoll_context *context, const struct suspicion *suspicion, int64_t quiet_ms) {
+    const int64_t ms = quiet_ms > suspicion->silent_ms ? quiet_ms : suspicion->silent_ms;
+    if (is_alive_elsewhere(context, suspicion->silent, suspicion->silent_ms))
+        blame_network(context, GCOLL_ERR_TIMEOUT, suspicion->silent, suspicion->silent_ms);
+    else
+        gcoll_break_operation(
+            context, GCOLL_ERR_TIMEOUT, suspicion->silent,
+            "timed out after %lld ms: rank %u does not answer, nothing arrives from it any more; it may be "
+            "stopped, or not in a gcoll call, or the network between may be cut",
+            (long long)ms, suspicion->silent);
+}
+
+/* All answer, so somebody else knows better who is at fault: its word had time to arrive. */
+static void blame_waited(gcoll_context *context, const struct suspicion *suspicion, int64_t quiet_ms) {
+    gcoll_break_operation(
+        context, GCOLL_ERR_TIMEOUT, suspicion->waited,
+        "timed out after %lld ms waiting for rank %u, which answers and has begun %llu operations",
+        (long long)quiet_ms, suspicion->waited,
+        suspicion->waited == GCOLL_NO_RANK
+            ? 0ULL
+            : (unsigned long long)context->live->watcher->vitals[suspicion->waited].position);
+}
+
+/* A limit of the call's own is for all of it; the context's is for the time in which nothing moves, here or
+ * at those that this rank waits for. */
+static bool has_own_limit(const gcoll_watch *watch) {
+    return watch->timeout_ms > 0;
+}
+
+static void count(gcoll_watch *watch, int64_t passed_ms, bool moved) {
+    watch->age_ms += passed_ms;
+    watch->used_ms = moved && !has_own_limit(watch) ? 0 : watch->used_ms + passed_ms;
+}
+
+/* Suspects only ranks that the current wait needs: when its time is over, no other rank is blamed. */
+static struct suspicion find_suspects_at_hand(gcoll_context *context, const gcoll_watch *watch) {
+    struct suspicion suspicion = no_suspects(context);
+    if (!context->endpoint)
+        return suspicion;
+    if (!watch->wait || !watch->wait->each_waited)
+        return find_suspects(context);
+    watch->wait->each_waited(watch->wait->arg, suspect_peer, &suspicion);
+    return suspicion;
+}
+
+/* Whether anything has moved since this was asked: here, at a device, or as the answers of peers tell. */
+static bool has_moved(gcoll_context *context, gcoll_watch *watch) {
+    const uint32_t moves = context->endpoint ? context->transport->moves(context->endpoint) : 0;
+    const uint32_t ended = gcoll_memory_ended(context->acceleration);
+    const bool moved =
+        moves != watch->moves || ended != watch->ended || context->live->watcher->news != watch->news;
+    watch->moves = moves;
+    watch->ended = ended;
+    watch->news = context->live->watcher->news;
+    if (moved) {
+        watch->movements++;
+        watch->moved_ms = context->live->watcher->watched_ms;
+    }
+    return moved;
+}
+
+/* The limit of the call is over, and yet data moves: nobody is at fault. */
+static void blame_limit(gcoll_context *context, const struct suspicion *suspicion, int64_t waited_ms) {
+    gcoll_break_operation(
+        context, GCOLL_ERR_TIMEOUT, GCOLL_NO_RANK,
+        "timed out after %lld ms, the limit of this call, while it waited for rank %u and data "
+        "still moved",
+        (long long)waited_ms, suspicion->waited);
+}
+
+/* An eighth of the limit: so long a silence is, and within so long a movement is news. */
+static int64_t part_of_limit(const gcoll_context *context) {
+    return context->live->watcher->limit_ms / GCOLL_PROBES_PER_TIMEOUT + 1;
+}
+
+/* The time of the wait at hand is over. Blames a silent peer before a device: a device may be at work all the
+ * time, for other operations. */
+static void blame_somebody(gcoll_context *context, const gcoll_watch *watch) {
+    const struct suspicion suspicion = find_suspects_at_hand(context, watch);
+    const int64_t used_ms = watch->used_ms, part_ms = part_of_limit(context);
+    const bool is_over = used_ms >= context->live->watcher->limit_ms;
+    if (suspicion.silent != GCOLL_NO_RANK && (suspicion.silent_ms >= context->live->watcher->limit_ms ||
+                                              (is_over && suspicion.silent_ms >= part_ms)))
+        blame_silent(context, &suspicion, used_ms);
+    else if (is_over && gcoll_memory_is_busy(context->acceleration))
+        gcoll_break_operation(context, GCOLL_ERR_TIMEOUT, context->rank,
+                              "timed out after %lld ms: a device of rank %u has not done what it was given",
+                              (long long)used_ms, context->rank);
+    else if (is_over && suspicion.hearsay != GCOLL_NO_RANK)
+        gcoll_break_operation(context, GCOLL_ERR_TIMEOUT, suspicion.hearsay,
+                              "timed out after %lld ms: rank %u waits for rank %u, which does not answer",
+                              (long long)used_ms, suspicion.teller, suspicion.hearsay);
+    else if (is_over && context->endpoint && context->live->watcher->watched_ms - watch->moved_ms < part_ms)
+        blame_limit(context, &suspicion, used_ms);
+    else if (context->endpoint && used_ms >= context->live->watcher->limit_ms + 2 * part_ms)
+        blame_waited(context, &suspicion, used_ms);
+}
+
+/* all: among all that this rank waits for. */
+static void give_up(gcoll_context *context, const gcoll_watch *watch, const struct suspicion *all) {
+    const int64_t mute_ms = context->settings.silence_ms - gcoll_watch_interval_ms(context);
+    if (context->settings.silence_ms > 0 && all->mute != GCOLL_NO_RANK && all->mute_ms >= mute_ms)
+        blame_host(context, all);
+    else if (watch->used_ms >= context->live->watcher->limit_ms ||
+             (watch->age_ms >= context->live->watcher->limit_ms &&
+              all->silent_ms >= context->live->watcher->limit_ms))
+        blame_somebody(context, watch);
+}
+
+/* The time until the next look: that of a probe, or a deadline that comes before. */
+static int64_t next_look_ms(const gcoll_context *context, const gcoll_watch *watch,
+                            const struct suspicion *suspicion) {
+    const int64_t limit_ms = context->live->watcher->limit_ms;
+    const int64_t left[] = {limit_ms - watch->used_ms, limit_ms + 2 * part_of_limit(context) - watch->used_ms,
+                            limit_ms - suspicion->silent_ms};
+    int64_t next = gcoll_watch_interval_ms(context);
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++)
+        if (left[i] > 0 && left[i] < next)
+            next = left[i];
+    return next;
+}
+
+static void begin_watch(gcoll_context *context, gcoll_watch *watch) {
+    gcoll_watcher *watcher = context->live->watcher;
+    if (!watcher->vitals && context->endpoint) {
+        watcher->vitals = gcoll_allocate_zeroed(context, context->size * sizeof *watcher->vitals);
+        if (!watcher->vitals) {
+            gcoll_break(context, GCOLL_ERR_NO_MEMORY, context->rank, "rank %u, to watch over a wait: %s",
+                        context->rank, gcoll_last_error());
+            return;
+        }
+    }
+    has_moved(context, watch);
+    watch->moved_ms = watch->announced_ms = watcher->watched_ms;
+    watcher->first_round = ++watcher->probe_round + 1; /* so that nobody was asked in the round before */
+}
+
+/* An announcer says what a call does before it begins it. So if it has begun more than this rank, and nothing
+ * comes from it for a while, there is no announcement on its way: it did not make the call that this rank
+ * waits in, or not in this form. */
+static bool announces_nothing(const gcoll_context *context, const gcoll_activity *activity) {
+    const gcoll_watcher *watcher = context->live->watcher;
+    const uint32_t rank = activity->announcer(context);
+    if (rank == GCOLL_NO_RANK)
+        return false;
+    const gcoll_vitals *life = &watcher->vitals[rank];
+    return life->asked == watcher->probe_round && life->answered && life->position > context->live->position;
+}
+
+static void heed_announcements(gcoll_context *context, gcoll_watch *watch) {
+    const gcoll_watcher *watcher = context->live->watcher;
+    const gcoll_activity *waits = NULL;
+    for (uint32_t i = 0; i < GCOLL_ACTIVITIES && !waits; i++) {
+        const gcoll_activity *activity = context->live->activities[i];
+        if (activity && activity->announcer && announces_nothing(context, activity))
+            waits = activity;
+    }
+    if (!waits) {
+        watch->announced_ms = watcher->watched_ms;
+        return;
+    }
+    const int64_t since_ms = watch->moved_ms > watch->announced_ms ? watch->moved_ms : watch->announced_ms;
+    if (watcher->watched_ms - since_ms >= context->settings.timeout_ms / GCOLL_PROBES_PER_TIMEOUT)
+        waits->not_announced(context, watcher->vitals[waits->announcer(context)].position);
+}
+
+/* What counts of a time that has passed: no absence as a whole, as nobody may be blamed for what this thread
+ * has not looked for. */
+static int64_t time_that_counts(const gcoll_context *context, int64_t passed_ms) {
+    const int64_t most_ms = 2 * gcoll_watch_interval_ms(context);
+    return passed_ms < 0 ? 0 : passed_ms < most_ms ? passed_ms : most_ms;
+}
+
+static int64_t pass_time(gcoll_context *context, gcoll_watch *watch, int64_t now) {
+    const int64_t passed_ms = time_that_counts(context, now - watch->last_ms);
+    context->live->watcher->watched_ms += passed_ms;
+    watch->last_ms = now;
+    return passed_ms;
+}
+
+/* Once in an interval of probes, or when the time of the wait at hand is over. */
+static void look_around(gcoll_context *context, gcoll_watch *watch, int64_t now) {
+    struct suspicion suspicion = no_suspects(context);
+    if (watch->probed && context->endpoint)
+        suspicion = find_suspects(context);
+    if (watch->probed)
+        give_up(context, watch, &suspicion);
+    if (!context->health.broken && watch->probed)
+        heed_announcements(context, watch);
+    if (!context->health.broken && context->endpoint)
+        probe_round(context, &suspicion);
+    if (!context->health.broken && gcoll_rendezvous_is_due(context, now) &&
+        now - watch->started_ms >= KEEP_WITHIN_MS)
+        gcoll_rendezvous_keep(context);
+    watch->probed = true;
+    watch->next_probe_ms = now + next_look_ms(context, watch, &suspicion);
+}
+
+void gcoll_watch_over(gcoll_context *context, gcoll_watch *watch, int64_t now) {
+    const int64_t passed_ms = pass_time(context, watch, now);
+    if (!watch->probed)
+        begin_watch(context, watch);
+    count(watch, passed_ms, !watch->probed || has_moved(context, watch));
+    if (!context->health.broken)
+        look_around(context, watch, now);
+}
+
+void gcoll_watch_keep(gcoll_context *context, const gcoll_watch *watch) {
+    context->live->watcher->tested = *watch;
+    context->live->watcher->tested.wait = NULL;
+}
+
+/* Others may still wait for it, so the question whether it is alive goes on with them. */
+void gcoll_watch_forget(gcoll_context *context) {
+    publish_rumour(context, GCOLL_NO_RANK, 0);
+    if (!gcoll_live_in_flight(context))
+        set_doubt(context, GCOLL_NO_RANK);
+}
+
+/* ---- What is tested ----------------------------------------------------------------------- */
+
+/* Each has a count of its own, as it may be tested more often than others, or less. */
+static void count_tested(gcoll_context *context, gcoll_watch *watch, gcoll_tested *tested, int64_t now) {
+    const bool is_first = tested->looked_ms == 0;
+    const int64_t passed_ms = is_first ? -COARSE_MS : time_that_counts(context, now - tested->looked_ms);
+    const bool moved = !is_first && tested->movements != watch->movements;
+    watch->used_ms = tested->used_ms;
+    watch->age_ms = tested->age_ms;
+    count(watch, passed_ms, moved);
+    tested->used_ms = watch->used_ms;
+    tested->age_ms = watch->age_ms;
+    tested->movements = watch->movements;
+    tested->looked_ms = now;
+}
+
+/* Whether its time has just become over, at the limit or where the last patience with it ends. */
+static bool is_just_over(const gcoll_context *context, int64_t before_ms, int64_t used_ms) {
+    const int64_t limit_ms = context->live->watcher->limit_ms,
+                  last_ms = limit_ms + 2 * part_of_limit(context);
+    return (before_ms < limit_ms && used_ms >= limit_ms) || (before_ms < last_ms && used_ms >= last_ms);
+}
+
+/* Whether it is time to look around. */
+static bool is_due(gcoll_context *context, gcoll_watch *watch, gcoll_tested *tested, bool is_new,
+                   int64_t now) {
+    const int64_t before_ms = tested->used_ms, interval = gcoll_watch_interval_ms(context);
+    pass_time(context, watch, now);
+    if (watch->probed)
+        has_moved(context, watch);
+    count_tested(context, watch, tested, now);
+    if (is_new && watch->next_probe_ms <= now) /* most requests are done before the first probe */
+        watch->next_probe_ms = now + interval / GCOLL_WATCH_FIRST_PART;
+    if (watch->next_probe_ms > now + interval) /* of one that has more time */
+        watch->next_probe_ms = now + interval;
+    return now >= watch->next_probe_ms || is_just_over(context, before_ms, tested->used_ms);
+}
+
+gcoll_status gcoll_watch_look(gcoll_context *context, gcoll_tested *tested, const gcoll_wait *wait,
+                              bool is_alone) {
+    const int64_t now = gcoll_now_coarse_ms();
+    gcoll_watcher *watcher = context->live->watcher;
+    gcoll_watch *watch = &watcher->tested;
+    if (now == tested->looked_ms)
+        return GCOLL_OK;
+    if (gcoll_rendezvous_is_due(context, now) && !context->health.broken)
+        gcoll_rendezvous_keep(context);
+    watch->wait = wait;
+    watch->timeout_ms = wait->timeout_ms;
+    watcher->limit_ms = gcoll_timeout_of(context, wait->timeout_ms);
+    if (!is_due(context, watch, tested, tested->looked_ms == 0 && is_alone, now))
+        return GCOLL_OK;
+    /* A poll may pass by what has come from peers of which nothing is expected; nobody shall be blamed for
+     * that. */
+    gcoll_status status = gcoll_progress(context, HEAR_US);
+    if (status != GCOLL_OK || wait->done(wait->arg))
+        return status;
+    watch->started_ms = now;
+    if (!watch->probed)
+        begin_watch(context, watch);
+    if (!context->health.broken)
+        look_around(context, watch, now);
+    return gcoll_progress(context, 0); /* sends what it asks */
+}

@@ -1,0 +1,334 @@
+/* gcoll/oneside/region.c - regions and their keys, and the calls that put and get. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/oneside/access.h"
+#include "gcoll/run/run.h"
+
+#define WAIT_SLICE_US 100000
+
+/* What a key holds. Ranks of one context run on machines of one byte order, as their data does. */
+struct key {
+    uint64_t magic;
+    uint8_t group[16];
+    uint32_t rank;
+    uint32_t zero;
+    uint64_t region;
+    uint64_t bytes;
+    uint64_t address; /* for a transport that reaches it */
+    uint32_t key;
+    uint32_t is_exposed;
+};
+_Static_assert(sizeof(struct key) == GCOLL_REGION_KEY_BYTES, "a key is all that is copied");
+
+#define KEY_MAGIC UINT64_C(0x314b4c4f43474b31)
+
+/* ---- Regions ------------------------------------------------------------------------------ */
+
+gcoll_region *gcoll_region_find(const gcoll_context *context, uint64_t id) {
+    gcoll_region *region = context->oneside->regions;
+    while (region && region->id != id)
+        region = region->next;
+    return region;
+}
+
+static gcoll_status expose(const gcoll_context *context, gcoll_region *region, void *data, uint64_t bytes) {
+    if (!context->endpoint || !context->transport->expose)
+        return GCOLL_OK;
+    gcoll_status status = context->transport->expose(context->endpoint, data, bytes, &region->exposed);
+    region->is_exposed = status == GCOLL_OK;
+    return status;
+}
+
+/* The shell is not the context's memory, as that of an operation is not. */
+gcoll_status gcoll_region_create(gcoll_context *context, void *data, uint64_t bytes, gcoll_region **out) {
+    if (!context || !data || !out)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", !context ? "context" : data ? "region" : "data");
+    if (bytes == 0 || bytes > UINT64_MAX - (uintptr_t)data)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "bytes: is %llu; allowed are 1 and more, up to the end of memory",
+                           (unsigned long long)bytes);
+    gcoll_region *region = calloc(1, sizeof *region);
+    if (!region)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a region");
+    gcoll_status status = gcoll_enter(context);
+    if (status != GCOLL_OK) {
+        free(region);
+        return status;
+    }
+    status = gcoll_context_settle(context);
+    if (status == GCOLL_OK)
+        status = gcoll_random_bytes(&region->id, sizeof region->id);
+    if (status == GCOLL_OK)
+        status = expose(context, region, data, bytes);
+    if (status == GCOLL_OK) {
+        region->context = context;
+        region->data = data;
+        region->bytes = bytes;
+        region->next = context->oneside->regions;
+        context->oneside->regions = region;
+        *out = region;
+    }
+    gcoll_leave(context);
+    if (status != GCOLL_OK)
+        free(region);
+    return status;
+}
+
+/* Enters its context. */
+static gcoll_status enter(const gcoll_region *region) {
+    if (!region)
+        return gcoll_error(GCOLL_ERR_INVALID, "region: is NULL");
+    if (!region->context)
+        return gcoll_error(GCOLL_ERR_STATE, "region: its context was destroyed");
+    return gcoll_enter(region->context);
+}
+
+gcoll_status gcoll_region_export(const gcoll_region *region, gcoll_region_key *out) {
+    if (region && !out)
+        return gcoll_error(GCOLL_ERR_INVALID, "key: is NULL");
+    gcoll_status status = enter(region);
+    if (status != GCOLL_OK)
+        return status;
+    struct key key = {.magic = KEY_MAGIC,
+                      .rank = region->context->rank,
+                      .region = region->id,
+                      .bytes = region->bytes,
+                      .address = region->exposed.address,
+                      .key = region->exposed.key,
+                      .is_exposed = region->is_exposed};
+    memcpy(key.group, region->context->settings.endpoint.group, sizeof key.group);
+    memcpy(out->bytes, &key, sizeof key);
+    gcoll_leave(region->context);
+    return GCOLL_OK;
+}
+
+static void unlink_region(gcoll_context *context, gcoll_region *region) {
+    gcoll_region **at = &context->oneside->regions;
+    while (*at != region)
+        at = &(*at)->next;
+    *at = region->next;
+}
+
+static void destroy_inside(gcoll_context *context, gcoll_region *region) {
+    if (region->uses > 0) /* no byte of it may be touched from now on */
+        gcoll_break(context, GCOLL_ERR_STATE, context->rank,
+                    "rank %u destroyed a region that %u accesses are using", context->rank, region->uses);
+    gcoll_context_settle(context);
+    if (region->is_exposed)
+        context->transport->conceal(context->endpoint, &region->exposed);
+    unlink_region(context, region);
+}
+
+/* In a forked child it is freed with its context. One of a context that is in use stays. */
+void gcoll_region_destroy(gcoll_region *region) {
+    if (!region)
+        return;
+    gcoll_context *context = region->context;
+    if (context && gcoll_enter(context) != GCOLL_OK) {
+        region->is_unwanted |= gcoll_is_forked(context);
+        return;
+    }
+    if (context) {
+        destroy_inside(context, region);
+        gcoll_leave(context);
+    }
+    free(region);
+}
+
+void gcoll_regions_orphan(gcoll_context *context) {
+    while (context->oneside->regions) {
+        gcoll_region *region = context->oneside->regions;
+        context->oneside->regions = region->next;
+        region->context = NULL;
+        region->next = NULL;
+        if (region->is_unwanted)
+            free(region);
+    }
+}
+
+/* ---- Notifications ------------------------------------------------------------------------ */
+
+gcoll_status gcoll_region_notified(gcoll_region *region, uint64_t *count) {
+    if (region && !count)
+        return gcoll_error(GCOLL_ERR_INVALID, "count: is NULL");
+    gcoll_status status = enter(region);
+    if (status != GCOLL_OK)
+        return status;
+    status = gcoll_progress(region->context, 0);
+    *count = region->notified;
+    gcoll_leave(region->context);
+    return status;
+}
+
+static gcoll_status wait_for(gcoll_region *region, uint64_t count) {
+    gcoll_context *context = region->context;
+    const int64_t deadline_ms = gcoll_now_ms() + context->settings.timeout_ms;
+    while (region->notified < count) {
+        const int64_t left_us = (deadline_ms - gcoll_now_ms()) * 1000;
+        if (left_us <= 0)
+            return gcoll_error(GCOLL_ERR_TIMEOUT, "timed out after %lld ms: %llu of %llu notifications came",
+                               (long long)context->settings.timeout_ms, (unsigned long long)region->notified,
+                               (unsigned long long)count);
+        if (!context->endpoint)
+            return gcoll_error(GCOLL_ERR_STATE, "count: is %llu, and %llu came; this rank is alone",
+                               (unsigned long long)count, (unsigned long long)region->notified);
+        gcoll_status status = gcoll_progress(context, left_us < WAIT_SLICE_US ? left_us : WAIT_SLICE_US);
+        if (status != GCOLL_OK && region->notified < count)
+            return status;
+    }
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_region_wait(gcoll_region *region, uint64_t count) {
+    gcoll_status status = enter(region);
+    if (status != GCOLL_OK)
+        return status;
+    status = wait_for(region, count);
+    gcoll_leave(region->context);
+    return status;
+}
+
+/* ---- Put and get -------------------------------------------------------------------------- */
+
+static gcoll_status read_key(const gcoll_context *context, const gcoll_region_key *given, struct key *key) {
+    memcpy(key, given->bytes, sizeof *key);
+    if (key->magic != KEY_MAGIC)
+        return gcoll_error(GCOLL_ERR_INVALID, "key: is none that gcoll_region_export has given");
+    if (memcmp(key->group, context->settings.endpoint.group, sizeof key->group) != 0 ||
+        key->rank >= context->size)
+        return gcoll_error(GCOLL_ERR_INVALID, "key: is of a region of another context");
+    return GCOLL_OK;
+}
+
+static gcoll_status check_access(const gcoll_context *context, const gcoll_region_key *given,
+                                 const gcoll_access_wanted *wanted, uint32_t flags, struct key *key) {
+    if (!context || !given)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", context ? "key" : "context");
+    if (!wanted->data && wanted->bytes > 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "data: is NULL, but bytes is %llu",
+                           (unsigned long long)wanted->bytes);
+    if (flags & ~GCOLL_PUT_NOTIFY)
+        return gcoll_error(GCOLL_ERR_INVALID, "flags: is %#x; allowed are 0 and GCOLL_PUT_NOTIFY", flags);
+    gcoll_status status = read_key(context, given, key);
+    if (status == GCOLL_OK && (wanted->bytes > key->bytes || wanted->offset > key->bytes - wanted->bytes))
+        status = gcoll_error(GCOLL_ERR_INVALID,
+                             "offset, bytes: are %llu and %llu; the region of rank %u has %llu bytes",
+                             (unsigned long long)wanted->offset, (unsigned long long)wanted->bytes, key->rank,
+                             (unsigned long long)key->bytes);
+    return status;
+}
+
+/* Of a region of this rank's own. */
+static gcoll_status access_own(gcoll_context *context, const gcoll_access_wanted *wanted) {
+    gcoll_region *region = gcoll_region_find(context, wanted->region);
+    if (!region)
+        return gcoll_error(GCOLL_ERR_INVALID, "key: is of a region of this rank that was destroyed");
+    if (wanted->bytes > region->bytes || wanted->offset > region->bytes - wanted->bytes)
+        return gcoll_error(GCOLL_ERR_INVALID, "key: says more bytes than its region has");
+    uint8_t *there = region->data + wanted->offset;
+    if (wanted->bytes > 0 && wanted->is_put)
+        memmove(there, wanted->data, wanted->bytes);
+    else if (wanted->bytes > 0)
+        memmove(wanted->data, there, wanted->bytes);
+    region->notified += wanted->notify;
+    return GCOLL_OK;
+}
+
+static gcoll_status begin(gcoll_context *context, uint32_t peer, const gcoll_access_wanted *wanted,
+                          gcoll_request **out) {
+    gcoll_request *request = NULL;
+    gcoll_status status = gcoll_context_settle(context);
+    if (status == GCOLL_OK && peer != context->rank && !gcoll_peer_need(context, peer, true))
+        status = gcoll_context_settle(context);
+    if (status == GCOLL_OK)
+        status = gcoll_request_create(context, peer, &request);
+    if (status != GCOLL_OK)
+        return status;
+    if (peer == context->rank) {
+        status = access_own(context, wanted);
+        gcoll_request_set_done(request);
+    } else {
+        status = gcoll_access_start(context, peer, wanted, request);
+        context->transport->flush(context->endpoint);
+    }
+    if (status == GCOLL_OK)
+        *out = request;
+    else
+        gcoll_request_end(request);
+    return status;
+}
+
+/* Enters the context, if the access is allowed. *peer: where the region is. */
+static gcoll_status prepare(gcoll_context *context, const gcoll_region_key *given,
+                            gcoll_access_wanted *wanted, uint32_t flags, uint32_t *peer) {
+    struct key key;
+    gcoll_status status = check_access(context, given, wanted, flags, &key);
+    if (status != GCOLL_OK)
+        return status;
+    wanted->region = key.region;
+    wanted->is_direct = key.is_exposed && context->transport->access && wanted->bytes > 0;
+    wanted->address = key.address + wanted->offset;
+    wanted->key = key.key;
+    *peer = key.rank;
+    return gcoll_enter(context);
+}
+
+static gcoll_status start(gcoll_context *context, const gcoll_region_key *key, gcoll_access_wanted *wanted,
+                          uint32_t flags, gcoll_request **request) {
+    uint32_t peer;
+    if (context && key && !request)
+        return gcoll_error(GCOLL_ERR_INVALID, "request: is NULL");
+    gcoll_status status = prepare(context, key, wanted, flags, &peer);
+    if (status != GCOLL_OK)
+        return status;
+    status = begin(context, peer, wanted, request);
+    gcoll_leave(context);
+    return status;
+}
+
+static gcoll_status finish(gcoll_context *context, const gcoll_region_key *key, gcoll_access_wanted *wanted,
+                           uint32_t flags) {
+    gcoll_request *request = NULL;
+    uint32_t peer;
+    gcoll_status status = prepare(context, key, wanted, flags, &peer);
+    if (status != GCOLL_OK)
+        return status;
+    status = begin(context, peer, wanted, &request);
+    if (status == GCOLL_OK)
+        status = gcoll_request_finish(&request);
+    gcoll_leave(context);
+    return status;
+}
+
+gcoll_status gcoll_put_start(gcoll_context *context, const gcoll_region_key *key, uint64_t offset,
+                             const void *data, uint64_t bytes, uint32_t flags, gcoll_request **request) {
+    gcoll_access_wanted wanted = {.is_put = true,
+                                  .notify = flags & GCOLL_PUT_NOTIFY,
+                                  .offset = offset,
+                                  .data = (void *)(uintptr_t)data,
+                                  .bytes = bytes};
+    return start(context, key, &wanted, flags, request);
+}
+
+gcoll_status gcoll_get_start(gcoll_context *context, const gcoll_region_key *key, uint64_t offset, void *data,
+                             uint64_t bytes, gcoll_request **request) {
+    gcoll_access_wanted wanted = {.offset = offset, .data = data, .bytes = bytes};
+    return start(context, key, &wanted, 0, request);
+}
+
+gcoll_status gcoll_put(gcoll_context *context, const gcoll_region_key *key, uint64_t offset, const void *data,
+                       uint64_t bytes, uint32_t flags) {
+    gcoll_access_wanted wanted = {.is_put = true,
+                                  .notify = flags & GCOLL_PUT_NOTIFY,
+                                  .offset = offset,
+                                  .data = (void *)(uintptr_t)data,
+                                  .bytes = bytes};
+    return finish(context, key, &wanted, flags);
+}
+
+gcoll_status gcoll_get(gcoll_context *context, const gcoll_region_key *key, uint64_t offset, void *data,
+                       uint64_t bytes) {
+    gcoll_access_wanted wanted = {.offset = offset, .data = data, .bytes = bytes};
+    return finish(context, key, &wanted, 0);
+}

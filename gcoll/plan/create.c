@@ -1,0 +1,96 @@
+/* gcoll/plan/create.c - from an algorithm and a problem to a plan. */
+#include "gcoll/plan/steps.h"
+
+static gcoll_status check_options(const gcoll_algorithm *algorithm, const gcoll_problem *problem) {
+    for (uint32_t i = 0; algorithm->options != NULL && algorithm->options[i].name != NULL; i++) {
+        const gcoll_option *o = &algorithm->options[i];
+        if (i == GCOLL_MAX_OPTIONS)
+            return gcoll_error(GCOLL_ERR_INVALID, "%s: has more than %d options", algorithm->name,
+                               GCOLL_MAX_OPTIONS);
+        int64_t max = o->max, value = problem->option[i];
+        if (o->words != NULL)
+            for (max = -1; o->words[max + 1] != NULL;)
+                max++;
+        if (value < (o->words ? 0 : o->min) || value > max)
+            return gcoll_error(GCOLL_ERR_INVALID, "%s: option %s is %lld, allowed are %lld to %lld",
+                               algorithm->name, o->name, (long long)value, (long long)(o->words ? 0 : o->min),
+                               (long long)max);
+    }
+    return GCOLL_OK;
+}
+
+static gcoll_status check(const gcoll_algorithm *algorithm, const gcoll_problem *problem) {
+    if (algorithm->collective != problem->collective)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s is no algorithm for %s", algorithm->name,
+                           gcoll_collective_name(problem->collective));
+    gcoll_status status = gcoll_problem_check(problem);
+    if (status == GCOLL_OK)
+        status = check_options(algorithm, problem);
+    if (status == GCOLL_OK && algorithm->applies != NULL)
+        status = algorithm->applies(problem);
+    return status;
+}
+
+/* Puts what a pass made of *plan in its place. */
+static gcoll_status replace(gcoll_plan **plan, gcoll_status status, gcoll_plan *const *made) {
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_plan_destroy(*plan);
+    *plan = *made;
+    return GCOLL_OK;
+}
+
+/* Divided once and then copied; cut last, so that all of it is pipelined, and staged as it was cut. */
+static gcoll_status run_passes(const gcoll_problem *problem, gcoll_plan **plan) {
+    gcoll_plan *made = NULL;
+    gcoll_status status = GCOLL_OK;
+    if (problem->average)
+        status = replace(plan, gcoll_pass_average(*plan, problem->size * problem->buffers, &made), &made);
+    const bool staged = gcoll_problem_is_staged(problem);
+    if (status == GCOLL_OK && problem->buffers > 1 && !staged)
+        status = replace(plan, gcoll_pass_buffers(*plan, problem->buffers, problem->in_place, &made), &made);
+    if (status == GCOLL_OK && problem->segment > 0)
+        status = replace(plan, gcoll_pass_split(*plan, problem->segment, &made), &made);
+    if (status == GCOLL_OK && staged)
+        status = replace(plan, gcoll_pass_stage(*plan, problem, &made), &made);
+    return status;
+}
+
+gcoll_status gcoll_plan_create(const gcoll_algorithm *algorithm, const gcoll_problem *problem,
+                               gcoll_plan **plan) {
+    if (algorithm == NULL || problem == NULL || plan == NULL)
+        return gcoll_error(GCOLL_ERR_INVALID, "gcoll_plan_create: %s is NULL",
+                           algorithm == NULL ? "algorithm"
+                           : problem == NULL ? "problem"
+                                             : "plan");
+    gcoll_status status = check(algorithm, problem);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_problem whole = *problem, plain = *problem; /* what the planner sees; the passes add the rest */
+    if (algorithm->staging != NULL) {
+        whole.staging = *algorithm->staging;
+        if (problem->staging.local == GCOLL_LOCAL_HOST) /* which may be the only one that can */
+            whole.staging.local = GCOLL_LOCAL_HOST;
+    }
+    plain.in_memory = plain.out_memory = NULL;
+    plain.buffers = 1;
+    plain.segment = 0;
+    plain.average = false;
+    if (gcoll_problem_sums_in_scratch(problem)) /* so that what it reads of IN can be told from OUT */
+        plain.in_place = false;
+    gcoll_builder *builder = NULL;
+    gcoll_plan *made = NULL;
+    status = gcoll_builder_create(&plain, &builder);
+    if (status != GCOLL_OK)
+        return status;
+    algorithm->plan(&plain, builder);
+    status = gcoll_builder_finish(builder, &made);
+    if (status == GCOLL_OK)
+        status = run_passes(&whole, &made);
+    if (status != GCOLL_OK) {
+        gcoll_plan_destroy(made);
+        return status;
+    }
+    *plan = made;
+    return GCOLL_OK;
+}

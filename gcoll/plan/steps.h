@@ -1,0 +1,130 @@
+/*
+ * gcoll/plan/steps.h - what a plan is made of, and the passes over it. gcoll/plan.h, which is public, has the
+ * rules.
+ */
+#ifndef GCOLL_PLAN_INTERNAL_H
+#define GCOLL_PLAN_INTERNAL_H
+
+#include "gcoll/base/base.h"
+#include "gcoll/plan.h"
+
+typedef enum gcoll_step_kind {
+    GCOLL_STEP_SEND = 0,    /* a -> peer; count 0 is a bare signal */
+    GCOLL_STEP_RECV,        /* peer -> dst */
+    GCOLL_STEP_RECV_REDUCE, /* dst = a op received (received op a if `received_first`) */
+    GCOLL_STEP_REDUCE,      /* dst = a op b */
+    GCOLL_STEP_COPY,        /* dst = a; count 0 is a fence */
+    GCOLL_STEP_DIVIDE,      /* dst = dst / plan->divisor, for averages */
+    GCOLL_STEP_FOLD, /* dst = x[0] op x[1] op ..., by a device, where x[i] is a with its index replaced by
+                      * plan->operands[first_operand + i]; dst may be one of them */
+    GCOLL_STEP_KIND_COUNT
+} gcoll_step_kind;
+
+typedef struct gcoll_step {
+    uint8_t kind;        /* gcoll_step_kind */
+    bool received_first; /* RECV_REDUCE: the received operand stands on the left */
+    union {
+        uint32_t peer;          /* SEND, RECV, RECV_REDUCE */
+        uint32_t operand_count; /* FOLD: 2 and more */
+    };
+    union {
+        uint32_t message;       /* index among this rank's messages to (SEND) or from (RECV*) peer, from 0 */
+        uint32_t first_operand; /* FOLD */
+    };
+    uint32_t round;                       /* never falls from step to step */
+    uint32_t dependencies;                /* how many steps must be done first */
+    uint32_t first_successor, successors; /* plan->successors[first .. first + successors) wait for it */
+    uint64_t count;
+    gcoll_ref dst, a, b;
+} gcoll_step;
+
+struct gcoll_plan {
+    gcoll_problem problem; /* its offsets are the plan's own; node and arrival_ns are NULL */
+    uint32_t step_count;
+    uint32_t successor_count;
+    uint32_t rounds; /* the last step's round + 1; 0 if empty */
+    uint32_t window; /* GCOLL_WINDOW_UNBOUNDED: pure data flow */
+    uint32_t divisor;
+    uint64_t scratch; /* elements of SCRATCH */
+    gcoll_step *steps;
+    uint32_t *successors;
+    uint64_t *offsets;  /* what problem.offsets and recv_offsets point into; NULL if they are */
+    uint32_t *memory;   /* what problem.in_memory and out_memory point into; NULL if they are */
+    uint16_t *operands; /* of FOLD steps: numbers of buffers; NULL if there are none */
+    uint32_t operand_count;
+};
+
+/* In place, IN and OUT of index k are one memory, which steps name OUT[k]: the larger of both, in which IN
+ * begins at gcoll_problem_in_shift and OUT at gcoll_problem_out_shift (one of them is 0). */
+uint64_t gcoll_problem_in_shift(const gcoll_problem *problem);
+uint64_t gcoll_problem_out_shift(const gcoll_problem *problem);
+/* Elements of the memory that refs of this space other than SCRATCH point into. */
+uint64_t gcoll_problem_space_count(const gcoll_problem *problem, uint16_t space);
+/* Entries of offsets and recv_offsets together. */
+static inline uint64_t gcoll_problem_offset_entries(const gcoll_problem *p) {
+    return ((p->offsets ? UINT64_C(1) : 0) + (p->recv_offsets ? 1 : 0)) * (p->size + UINT64_C(1));
+}
+/* Entries of in_memory and out_memory together. */
+static inline uint64_t gcoll_problem_memory_entries(const gcoll_problem *p) {
+    return ((p->in_memory ? UINT64_C(1) : 0) + (p->out_memory ? 1 : 0)) * p->buffers;
+}
+/* The memory that a place lies in, GCOLL_HOST_MEMORY or a device's. SCRATCH is the host's. */
+static inline uint32_t gcoll_problem_memory(const gcoll_problem *p, gcoll_ref ref) {
+    const uint32_t *memory = ref.space == GCOLL_IN && !p->in_place ? p->in_memory : p->out_memory;
+    if (p->in_place && !memory)
+        memory = p->in_memory;
+    return ref.space == GCOLL_SCRATCH || !memory ? GCOLL_HOST_MEMORY : memory[ref.index];
+}
+/* Whether some buffer of this rank lies in device memory. */
+bool gcoll_problem_is_staged(const gcoll_problem *problem);
+/* Whether its messages go from and to device memory, as problem->staging says. */
+bool gcoll_problem_is_direct(const gcoll_problem *problem);
+/* Whether a step touches device memory, so that a device has to do it. */
+bool gcoll_step_is_on_device(const gcoll_plan *plan, const gcoll_step *step);
+/* Whether several inputs are summed in scratch, because no output has room for a whole vector. */
+static inline bool gcoll_problem_sums_in_scratch(const gcoll_problem *p) {
+    return p->buffers > 1 && p->collective == GCOLL_REDUCE_SCATTER;
+}
+/* GCOLL_ERR_INVALID names the field. */
+gcoll_status gcoll_problem_check(const gcoll_problem *problem);
+
+void gcoll_plan_divide(gcoll_builder *b, gcoll_ref dst, uint64_t count);
+
+gcoll_status gcoll_builder_create(const gcoll_problem *problem, gcoll_builder **builder);
+/* Consumes the builder, also on failure. */
+gcoll_status gcoll_builder_finish(gcoll_builder *builder, gcoll_plan **plan);
+void gcoll_builder_destroy(gcoll_builder *builder);
+
+/* ---- Passes: plan in, new plan out; the input is unchanged --------------------------------------- */
+
+/* Cuts every step into segments of at most `segment` elements (a multiple for every step, so both sides of
+ * a message cut alike) and infers dependencies anew. Rounds are kept. */
+gcoll_status gcoll_pass_split(const gcoll_plan *plan, uint64_t segment, gcoll_plan **split);
+
+/* Makes a plan of one buffer into one of `buffers`: reduces IN[0..] first, into OUT[0], or into scratch where
+ * an output is but a block of an input (gcoll_problem_sums_in_scratch), and copies OUT[0] to the others last.
+ * For broadcast: the root's buffer 0 goes to every buffer of every rank. `in_place` is that of the made plan;
+ * where inputs are summed in scratch, the given one must not be in place, else both are. */
+gcoll_status gcoll_pass_buffers(const gcoll_plan *plan, uint32_t buffers, bool in_place, gcoll_plan **multi);
+
+/* Appends the division by `divisor` that makes a sum an average. */
+gcoll_status gcoll_pass_average(const gcoll_plan *plan, uint32_t divisor, gcoll_plan **averaged);
+
+/* Makes the plan of one buffer in host memory into one of the buffers of `problem`, some of which lie in
+ * device memory, staged as problem->staging says: takes the place of gcoll_pass_buffers, and wants as that
+ * does a plan that is not in place where inputs are summed in scratch. Cut the plan before: copies follow its
+ * steps. stage.c has the rules. */
+gcoll_status gcoll_pass_stage(const gcoll_plan *plan, const gcoll_problem *problem, gcoll_plan **staged);
+
+/* The most scratch that staging adds, elements: the vector once a buffer of this process, for one that is
+ * read and one that is written. */
+uint64_t gcoll_staging_bound(const gcoll_problem *problem);
+
+/* Appends the plan of a sub-group to what `b` has: its rank i is ranks[i], its IN and OUT begin at `in` and
+ * `out` (a plan in place has all in `out`), its scratch is reserved anew, its rounds follow those of b, its
+ * window is ignored. Elements that it shares with earlier steps order the two, so sub-groups overlap where
+ * they can. */
+void gcoll_plan_append(gcoll_builder *b, const gcoll_plan *plan, const uint32_t *ranks, gcoll_ref in,
+                       gcoll_ref out);
+
+#endif

@@ -1,0 +1,571 @@
+/*
+ * gcoll/rendezvous/claims.c - who is which rank of which launch: claims in the store, each of which one
+ * process gets.
+ *
+ * Keys below "gcoll/<job>/", or "gcoll/<job>/l.<hash>/" where the launch has an identity:
+ *   launch                     rank 0's claim: the generation, the size of the job and who rank 0 is. It
+ * stands while ranks may join, that is, until rank 0 says go or that there will be none <generation>/rank.<r>
+ * rank r's claim: who it is; or "!", once it has failed to join and left <generation>/rank.<r>.<n>  the claim
+ * of who took the rank over from a dead claimant of nonce n <generation>/heir          the launch of the rank
+ * 0 that took over from a dead one
+ *
+ * A claim is made by set_new, so that of two only one gets it. A living claimant is never disturbed: who
+ * finds the rank claimed by one ends the launch, with an error that names both. A dead one is taken over by a
+ * claim to its succession, which again only one gets; so two heirs do not end up in one seat.
+ *
+ * A rank that has claimed looks once more whether the launch stands, and only then tells its address, which
+ * rank 0 waits for. Rank 0 takes the launch away before it says go. So whoever was held up between finding a
+ * launch and claiming a rank of it, for however long, finds out that it comes too late.
+ *
+ * A rank never goes from one generation to another. It joins a launch only if its rank 0 is seen to live: by
+ * its process on the same host; on another one, by its lease, unless the launch has an identity, for then
+ * nothing of an earlier one can be found.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gcoll/base/text.h"
+#include "gcoll/rendezvous/meeting.h"
+
+#define FIRST_PAUSE_MS   1
+#define LONGEST_PAUSE_MS 50
+#define HIDDEN_MS        5
+#define ENDED_MS         2000 /* a launch that has a verdict is taken away sooner, or never */
+#define ENDING_MS        1000 /* so long a process that was killed may take to end */
+#define LAUNCH_TEXT      (GCOLL_CLAIMANT_TEXT + 48)
+
+#define CLAIM_TEXT (GCOLL_CLAIMANT_TEXT + 1)
+
+/* What a key "launch" or "heir" says. */
+typedef struct launch {
+    char generation[GCOLL_GENERATION_TEXT];
+    uint32_t size;
+    gcoll_claimant lead;
+} launch;
+
+void gcoll_rendezvous_key(const gcoll_context *context, char key[GCOLL_STORE_KEY_MAX + 1], const char *format,
+                          ...) {
+    int at = snprintf(key, GCOLL_STORE_KEY_MAX + 1, "gcoll/%s/%s", context->settings.job,
+                      context->rendezvous->meeting ? context->rendezvous->meeting->launch : "");
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(key + at, GCOLL_STORE_KEY_MAX + 1 - (size_t)at, format, arguments);
+    va_end(arguments);
+}
+
+void gcoll_rendezvous_key_of(const gcoll_context *context, char key[GCOLL_STORE_KEY_MAX + 1],
+                             const char *name) {
+    gcoll_rendezvous_key(context, key, "%s/%s", context->rendezvous->generation, name);
+}
+
+static gcoll_status nonsense(const char *key) {
+    return gcoll_error(GCOLL_ERR_PROTOCOL, "the store's key '%s' makes no sense; another program's?", key);
+}
+
+static int64_t remaining(int64_t deadline_ms) {
+    int64_t left = deadline_ms - gcoll_now_ms();
+    return left > 0 ? left : 0;
+}
+
+/* Sleeps, longer each time. */
+static void rest(int64_t *pause_ms, int64_t deadline_ms) {
+    const int64_t left = remaining(deadline_ms);
+    usleep((useconds_t)((*pause_ms < left ? *pause_ms : left) * 1000));
+    *pause_ms = *pause_ms < LONGEST_PAUSE_MS / 2 ? *pause_ms * 2 : LONGEST_PAUSE_MS;
+}
+
+/* ---- Verdicts ----------------------------------------------------------------------------- */
+
+/* The text comes from the store: another program may have written it. */
+gcoll_status gcoll_rendezvous_verdict(const char *text) {
+    char *end = NULL, said[GCOLL_VERDICT_MAX];
+    long status = text[0] == '!' ? strtol(text + 1, &end, 10) : 0;
+    if (status <= GCOLL_OK || status > GCOLL_ERR_INTERNAL || *end != ' ')
+        end = NULL;
+    snprintf(said, sizeof said, "%.*s", (int)sizeof said - 1, end ? end + 1 : text);
+    gcoll_text_clean(said);
+    if (!end)
+        return gcoll_error(GCOLL_ERR_PROTOCOL,
+                           "the store's verdict for all ranks is '%.40s'; allowed is '!', a status and a "
+                           "text; another program's?",
+                           said);
+    return gcoll_error((gcoll_status)status, "%s", said);
+}
+
+gcoll_status gcoll_verdict_tell(gcoll_context *context, const char *generation, gcoll_status status,
+                                bool *passed) {
+    char key[GCOLL_STORE_KEY_MAX + 1], cause[GCOLL_VERDICT_MAX];
+    char verdict[GCOLL_VERDICT_MAX + 8], there[GCOLL_VERDICT_MAX + 8];
+    snprintf(cause, sizeof cause, "%s", gcoll_last_error());
+    snprintf(verdict, sizeof verdict, "!%d %.500s", (int)status, cause);
+    gcoll_rendezvous_key(context, key, "%s/go", generation);
+    gcoll_status found = gcoll_visit_set_new(context, key, verdict);
+    *passed = false;
+    if (found == GCOLL_ERR_STATE && gcoll_visit_text(context, key, there, sizeof there) == GCOLL_OK) {
+        *passed = strcmp(there, "go") == 0;
+        if (!*passed)
+            return gcoll_rendezvous_verdict(there);
+    }
+    gcoll_rendezvous_key(context, key, "%s/agreed", generation); /* what most ranks wait for */
+    if (found == GCOLL_OK)
+        gcoll_visit_set_new(context, key, verdict);
+    return gcoll_error(status, "%s", cause); /* the store may have left a text of its own */
+}
+
+/* The rank is this one's, and somebody else's, in a launch that waits. *passed: it waits no more, and ended
+ * for another reason, if for any. */
+static gcoll_status claimed_twice(gcoll_context *context, const char *generation, const gcoll_claimant *other,
+                                  bool *passed) {
+    char mine[GCOLL_CLAIMANT_SAID], others[GCOLL_CLAIMANT_SAID];
+    gcoll_claimant_say(&context->rendezvous->meeting->self, mine);
+    gcoll_claimant_say(other, others);
+    gcoll_status status = gcoll_error(
+        GCOLL_ERR_MISMATCH,
+        "job '%s'%s: rank %u is claimed twice, by %s and by %s; two launches at once need names of "
+        "their own (options.launch, options.job)",
+        context->settings.job, context->rendezvous->meeting->launch_said, context->rank, others, mine);
+    status = gcoll_verdict_tell(context, generation, status, passed);
+    *passed = *passed || status != GCOLL_ERR_MISMATCH;
+    return status;
+}
+
+/* ---- Launches ----------------------------------------------------------------------------- */
+
+static bool parse_launch(const char *text, launch *found) {
+    int at = 0;
+    *found = (launch){.size = 0};
+    if (strspn(text, "0123456789abcdef") != GCOLL_GENERATION_TEXT - 1 ||
+        sscanf(text, "%32s %7" SCNu32 " %n", found->generation, &found->size, &at) != 2 || at == 0)
+        return false;
+    return found->size >= 1 && found->size <= GCOLL_MAX_RANKS && gcoll_claimant_read(text + at, &found->lead);
+}
+
+static gcoll_status get_launch(gcoll_context *context, const char *key, launch *found) {
+    char text[LAUNCH_TEXT];
+    gcoll_status status = gcoll_visit_text(context, key, text, sizeof text);
+    if (status != GCOLL_OK)
+        return status;
+    return parse_launch(text, found) ? GCOLL_OK : nonsense(key);
+}
+
+/* Whether the launch of this rank's generation still stands. */
+static gcoll_status launch_stands(gcoll_context *context, bool *stands) {
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    launch found;
+    gcoll_rendezvous_key(context, key, "launch");
+    gcoll_status status = get_launch(context, key, &found);
+    *stands = status == GCOLL_OK && strcmp(found.generation, context->rendezvous->generation) == 0;
+    return status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;
+}
+
+static void pass_by(gcoll_context *context, const char *generation) {
+    snprintf(context->rendezvous->meeting->passed, sizeof context->rendezvous->meeting->passed, "%s",
+             generation);
+}
+
+/* Another size is an error of all, unless the launch has gone on without this rank and is none of its own. */
+static gcoll_status join_launch(gcoll_context *context, const launch *found, bool *joined) {
+    char key[GCOLL_STORE_KEY_MAX + 1], word[4];
+    size_t bytes = 0;
+    *joined = true;
+    memcpy(context->rendezvous->generation, found->generation, sizeof context->rendezvous->generation);
+    context->rendezvous->meeting->lead = found->lead;
+    context->rendezvous->meeting->belongs = found->size == context->size;
+    if (context->rendezvous->meeting->belongs)
+        return GCOLL_OK;
+    gcoll_rendezvous_key(context, key, "%s/go", context->rendezvous->generation);
+    gcoll_status status = gcoll_visit_get(context, key, word, sizeof word, &bytes);
+    if (status == GCOLL_OK) { /* said, and short: "go" */
+        *joined = false;
+        pass_by(context, found->generation);
+        context->rendezvous->generation[0] = '\0';
+        return GCOLL_OK;
+    }
+    return gcoll_error(GCOLL_ERR_MISMATCH, "options.size: is %u on rank %u, but %u on rank 0", context->size,
+                       context->rank, found->size);
+}
+
+static gcoll_status no_launch(gcoll_context *context, const gcoll_claimant *dead) {
+    char said[GCOLL_CLAIMANT_SAID];
+    if (dead->pid == 0)
+        return gcoll_error(GCOLL_ERR_TIMEOUT, "job '%s'%s: rank 0 did not join within %" PRId64 " ms",
+                           context->settings.job, context->rendezvous->meeting->launch_said,
+                           context->settings.timeout_ms);
+    gcoll_claimant_say(dead, said);
+    return gcoll_error(
+        GCOLL_ERR_TIMEOUT,
+        "job '%s'%s: rank 0 did not join within %" PRId64 " ms; the one that had begun, %s, died",
+        context->settings.job, context->rendezvous->meeting->launch_said, context->settings.timeout_ms, said);
+}
+
+gcoll_status gcoll_launch_find(gcoll_context *context, int64_t deadline_ms) {
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    gcoll_meeting *meeting = context->rendezvous->meeting;
+    gcoll_claimant dead = {0};
+    gcoll_pulse pulse = {0};
+    launch found, watched = {.size = 0};
+    int64_t pause_ms = FIRST_PAUSE_MS;
+    gcoll_rendezvous_key(context, key, "launch");
+    for (;;) {
+        const int64_t left = remaining(deadline_ms);
+        gcoll_status status = left > 0 ? get_launch(context, key, &found) : GCOLL_ERR_TIMEOUT;
+        bool joined = false;
+        if (status == GCOLL_OK && strcmp(found.generation, meeting->passed) != 0) {
+            if (strcmp(found.generation, watched.generation) != 0)
+                pulse = (gcoll_pulse){.seen = false};
+            watched = found;
+            gcoll_life life = meeting->launch[0]
+                                  ? gcoll_claimant_life(&meeting->self, &found.lead)
+                                  : gcoll_lease_life(context, found.generation, 0, &found.lead, &pulse);
+            if (life == GCOLL_LIFE_DEAD)
+                dead = found.lead;
+            else if (life == GCOLL_LIFE_ALIVE || meeting->launch[0])
+                status = join_launch(context, &found, &joined);
+        }
+        if (joined)
+            return status;
+        if (status == GCOLL_ERR_NOT_FOUND)
+            status = gcoll_visit_wait(context, key, left);
+        else if (status == GCOLL_OK)
+            rest(&pause_ms, deadline_ms);
+        if (status == GCOLL_ERR_TIMEOUT && !meeting->store_stuck)
+            return no_launch(context, &dead);
+        if (status != GCOLL_OK)
+            return status;
+    }
+}
+
+/* The launch that counts: the latest of those that took over one after the other. */
+static gcoll_status find_heir(gcoll_context *context, launch *latest) {
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    launch next;
+    gcoll_rendezvous_key(context, key, "launch");
+    gcoll_status status = get_launch(context, key, latest);
+    while (status == GCOLL_OK) {
+        gcoll_rendezvous_key(context, key, "%s/heir", latest->generation);
+        status = get_launch(context, key, &next);
+        if (status == GCOLL_ERR_NOT_FOUND)
+            return GCOLL_OK;
+        if (status == GCOLL_OK)
+            *latest = next;
+    }
+    return status;
+}
+
+/* Takes over from a dead rank 0. STATE: another one has. */
+static gcoll_status inherit(gcoll_context *context, const launch *from, const char *record) {
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    gcoll_rendezvous_key(context, key, "%s/heir", from->generation);
+    gcoll_status status = gcoll_visit_set_new(context, key, record);
+    gcoll_rendezvous_key(context, key, "launch");
+    return status == GCOLL_OK ? gcoll_visit_set(context, key, record, strlen(record)) : status;
+}
+
+/* Another launch stands. Takes over if its rank 0 is dead, or lives and has left a launch behind that cannot
+ * go on; ends it, and this one, if it lives and waits. STATE: look again after a while. */
+static gcoll_status meet_other(gcoll_context *context, const launch *other, const char *record,
+                               gcoll_pulse *pulse, int64_t since_ms) {
+    char key[GCOLL_STORE_KEY_MAX + 1], word[4];
+    size_t bytes = 0;
+    bool passed = false;
+    gcoll_life life = gcoll_lease_life(context, other->generation, 0, &other->lead, pulse);
+    if (life == GCOLL_LIFE_DEAD)
+        return inherit(context, other, record);
+    if (gcoll_now_ms() - since_ms < ENDING_MS &&
+        gcoll_claimant_is_ending(&context->rendezvous->meeting->self, &other->lead))
+        return GCOLL_ERR_STATE;
+    gcoll_rendezvous_key(context, key, "%s/go", other->generation);
+    gcoll_status ends = gcoll_visit_get(context, key, word, sizeof word, &bytes);
+    if (ends == GCOLL_ERR_INVALID && gcoll_now_ms() - since_ms >= ENDED_MS) /* longer than "go": a verdict */
+        return inherit(context, other, record);
+    if (ends == GCOLL_OK || ends == GCOLL_ERR_INVALID ||
+        life == GCOLL_LIFE_UNKNOWN) /* it is on its way out */
+        return GCOLL_ERR_STATE;
+    if (ends != GCOLL_ERR_NOT_FOUND)
+        return ends;
+    gcoll_status status = claimed_twice(context, other->generation, &other->lead, &passed);
+    return passed ? GCOLL_ERR_STATE : status;
+}
+
+static gcoll_status never_ended(gcoll_context *context, const launch *other) {
+    char key[GCOLL_STORE_KEY_MAX + 1], said[GCOLL_CLAIMANT_SAID];
+    if (other->size == 0) {
+        gcoll_rendezvous_key(context, key, "launch");
+        return gcoll_error(GCOLL_ERR_TIMEOUT,
+                           "job '%s'%s: the store's key '%s' was taken, but had no value, for %" PRId64 " ms",
+                           context->settings.job, context->rendezvous->meeting->launch_said, key,
+                           context->settings.timeout_ms);
+    }
+    gcoll_claimant_say(&other->lead, said);
+    return gcoll_error(GCOLL_ERR_TIMEOUT,
+                       "job '%s'%s: an earlier launch, whose rank 0 is %s, did not end within %" PRId64 " ms",
+                       context->settings.job, context->rendezvous->meeting->launch_said, said,
+                       context->settings.timeout_ms);
+}
+
+/* Whether the launch `other` was claimed twice, this one's launch being one of the two: its rank 0 took it
+ * away for that while this one looked on. Then MISMATCH. Not where this process has been told, and tries
+ * again. verdict: what was heard of the launch before, or "". */
+static gcoll_status hear_of_two(gcoll_context *context, const launch *other,
+                                char verdict[GCOLL_VERDICT_MAX + 8]) {
+    char key[GCOLL_STORE_KEY_MAX + 1], said[GCOLL_CLAIMANT_SAID];
+    const gcoll_claimant *self = &context->rendezvous->meeting->self;
+    launch now;
+    if (other->size == 0 || gcoll_claimant_is_process(&other->lead, self))
+        return GCOLL_OK;
+    gcoll_rendezvous_key(context, key, "launch");
+    gcoll_status status = get_launch(context, key, &now);
+    if (status == GCOLL_OK && strcmp(now.generation, other->generation) == 0) { /* it stands */
+        gcoll_rendezvous_key(context, key, "%s/go", other->generation);
+        gcoll_visit_text(context, key, verdict, GCOLL_VERDICT_MAX + 8);
+        return GCOLL_OK;
+    }
+    gcoll_claimant_say(self, said);
+    if (verdict[0] != '!' || strstr(verdict, said))
+        return GCOLL_OK;
+    return gcoll_rendezvous_verdict(verdict) == GCOLL_ERR_MISMATCH ? GCOLL_ERR_MISMATCH : GCOLL_OK;
+}
+
+gcoll_status gcoll_launch_claim(gcoll_context *context, int64_t deadline_ms) {
+    char key[GCOLL_STORE_KEY_MAX + 1], who[GCOLL_CLAIMANT_TEXT], record[LAUNCH_TEXT];
+    gcoll_meeting *meeting = context->rendezvous->meeting;
+    char verdict[GCOLL_VERDICT_MAX + 8] = ""; /* of `watched` */
+    launch other = {.size = 0}, watched = {.size = 0};
+    gcoll_pulse pulse = {0};
+    int64_t since_ms = gcoll_now_ms(); /* `watched` is, and so long */
+    int64_t pause_ms = FIRST_PAUSE_MS;
+    gcoll_claimant_write(&meeting->self, who);
+    snprintf(record, sizeof record, "%s %u %s", context->rendezvous->generation, context->size, who);
+    for (;;) {
+        gcoll_status status = hear_of_two(context, &watched, verdict);
+        gcoll_rendezvous_key(context, key, "launch");
+        if (status == GCOLL_OK)
+            status = gcoll_visit_set_new(context, key, record);
+        if (status == GCOLL_ERR_STATE) {
+            status = find_heir(context, &other);
+            if (strcmp(other.generation, watched.generation) != 0) {
+                pulse = (gcoll_pulse){.seen = false};
+                since_ms = gcoll_now_ms();
+                verdict[0] = '\0';
+            }
+            watched = other;
+            if (status == GCOLL_OK && strcmp(other.generation, context->rendezvous->generation) == 0)
+                status = gcoll_visit_set(context, key, record, strlen(record)); /* an answer was lost */
+            else if (status == GCOLL_OK)
+                status = meet_other(context, &other, record, &pulse, since_ms);
+            else if (status == GCOLL_ERR_NOT_FOUND) /* it has ended just now */
+                status = GCOLL_ERR_STATE;
+        }
+        if (status == GCOLL_OK) {
+            meeting->leads = meeting->has_led = true;
+            meeting->lead = meeting->self;
+            return GCOLL_OK;
+        }
+        if (status != GCOLL_ERR_STATE) {
+            meeting->unsure = status != GCOLL_ERR_MISMATCH; /* a store's answer may be lost */
+            return status;
+        }
+        rest(&pause_ms, deadline_ms);
+        if (remaining(deadline_ms) == 0) /* as then the store may not be asked again */
+            return never_ended(context, &other);
+    }
+}
+
+gcoll_status gcoll_launch_check(gcoll_context *context) {
+    char key[GCOLL_STORE_KEY_MAX + 1], said[GCOLL_CLAIMANT_SAID];
+    launch heir;
+    gcoll_rendezvous_key(context, key, "%s/heir", context->rendezvous->generation);
+    gcoll_status status = get_launch(context, key, &heir);
+    if (status != GCOLL_OK)
+        return status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;
+    context->rendezvous->meeting->leads = false;
+    gcoll_claimant_say(&heir.lead, said);
+    return gcoll_error(GCOLL_ERR_MISMATCH,
+                       "job '%s'%s: rank 0 showed no life for a while, and %s has taken its place",
+                       context->settings.job, context->rendezvous->meeting->launch_said, said);
+}
+
+gcoll_status gcoll_launch_end(gcoll_context *context) {
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    if (!context->rendezvous->meeting->leads)
+        return GCOLL_OK;
+    context->rendezvous->meeting->leads = false;
+    gcoll_rendezvous_key(context, key, "launch");
+    return gcoll_visit_remove(context, key);
+}
+
+/* ---- Ranks -------------------------------------------------------------------------------- */
+
+static void rank_key(const gcoll_context *context, char key[GCOLL_STORE_KEY_MAX + 1], uint32_t rank,
+                     const gcoll_claimant *after) {
+    if (after)
+        gcoll_rendezvous_key(context, key, "%s/rank.%u.%016" PRIx64, context->rendezvous->generation, rank,
+                             after->nonce);
+    else
+        gcoll_rendezvous_key(context, key, "%s/rank.%u", context->rendezvous->generation, rank);
+}
+
+/* NOT_FOUND, and *found is who it was, also if the claimant has left. */
+static gcoll_status get_claim(gcoll_context *context, const char *key, gcoll_claimant *found) {
+    char text[CLAIM_TEXT];
+    *found = (gcoll_claimant){.pid = 0};
+    gcoll_status status = gcoll_visit_text(context, key, text, sizeof text);
+    if (status != GCOLL_OK)
+        return status;
+    const bool left = text[0] == GCOLL_LEFT_MARK;
+    if (!gcoll_claimant_read(text + left, found))
+        return nonsense(key);
+    return left ? GCOLL_ERR_NOT_FOUND : GCOLL_OK;
+}
+
+gcoll_status gcoll_rank_holder(gcoll_context *context, uint32_t rank, gcoll_claimant *holder) {
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    gcoll_claimant next;
+    rank_key(context, key, rank, NULL);
+    gcoll_status status = get_claim(context, key, holder);
+    while (status == GCOLL_OK) {
+        rank_key(context, key, rank, holder);
+        status = get_claim(context, key, &next);
+        if (status == GCOLL_ERR_NOT_FOUND)
+            return GCOLL_OK;
+        if (status == GCOLL_OK)
+            *holder = next;
+    }
+    return status;
+}
+
+/* The rank is claimed by another: OK if that one is dead, and may be succeeded. */
+static gcoll_status meet_holder(gcoll_context *context, const gcoll_claimant *holder, int64_t deadline_ms,
+                                bool *again) {
+    gcoll_pulse pulse = {0};
+    const int64_t patience_ms = gcoll_now_ms() + ENDING_MS;
+    int64_t pause_ms = FIRST_PAUSE_MS;
+    for (;;) {
+        bool stands = true;
+        gcoll_status status = launch_stands(context, &stands);
+        *again = status == GCOLL_OK && !stands;
+        if (status != GCOLL_OK || *again)
+            return status;
+        gcoll_life life =
+            gcoll_lease_life(context, context->rendezvous->generation, context->rank, holder, &pulse);
+        if (life == GCOLL_LIFE_DEAD)
+            return GCOLL_OK;
+        const bool is_ending = gcoll_now_ms() < patience_ms &&
+                               gcoll_claimant_is_ending(&context->rendezvous->meeting->self, holder);
+        if ((life == GCOLL_LIFE_ALIVE && !is_ending) || remaining(deadline_ms) == 0) {
+            status = claimed_twice(context, context->rendezvous->generation, holder, again);
+            context->rendezvous->meeting->told = !*again; /* of the next launch nothing is told yet */
+            return *again ? GCOLL_OK : status;
+        }
+        rest(&pause_ms, deadline_ms);
+    }
+}
+
+/* Who had the rank has failed to join, and left. This rank waits for the next launch, as it may be the same
+ * one that tries again. But that a rank was claimed twice is told to all that come meanwhile: it may be
+ * theirs. */
+static gcoll_status meet_leaver(gcoll_context *context, const gcoll_claimant *leaver, bool *again) {
+    char key[GCOLL_STORE_KEY_MAX + 1], text[GCOLL_VERDICT_MAX + 8];
+    gcoll_status status = GCOLL_OK;
+    *again = true;
+    if (leaver->pid == 0 || gcoll_claimant_is_process(leaver, &context->rendezvous->meeting->self))
+        return GCOLL_OK;
+    gcoll_rendezvous_key(context, key, "%s/go", context->rendezvous->generation);
+    status = gcoll_visit_text(context, key, text, sizeof text);
+    if (status != GCOLL_OK || text[0] != '!')
+        return status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;
+    status = gcoll_rendezvous_verdict(text);
+    *again = status != GCOLL_ERR_MISMATCH;
+    context->rendezvous->meeting->told = !*again;
+    return *again ? GCOLL_OK : status;
+}
+
+/* Makes the first claim that is free. */
+static gcoll_status claim_free(gcoll_context *context, int64_t deadline_ms, char key[GCOLL_STORE_KEY_MAX + 1],
+                               bool *again) {
+    char who[GCOLL_CLAIMANT_TEXT];
+    gcoll_claimant holder;
+    gcoll_status status;
+    int64_t pause_ms = FIRST_PAUSE_MS;
+    context->rendezvous->meeting->self.waited_ms =
+        (uint64_t)(gcoll_now_ms() - context->rendezvous->meeting->began_ms);
+    gcoll_claimant_write(&context->rendezvous->meeting->self, who);
+    rank_key(context, key, context->rank, NULL);
+    while ((status = gcoll_visit_set_new(context, key, who)) == GCOLL_ERR_STATE && !*again) {
+        status = get_claim(context, key, &holder);
+        if (status == GCOLL_ERR_NOT_FOUND) /* it left, well or not: this launch is over, or about to be */
+            return meet_leaver(context, &holder, again);
+        if (status == GCOLL_OK)
+            status = meet_holder(context, &holder, deadline_ms, again);
+        if (status != GCOLL_OK)
+            return status;
+        if (*again)
+            return GCOLL_OK;
+        context->rendezvous->meeting->inherited = true;
+        rank_key(context, key, context->rank, &holder);
+        rest(&pause_ms, deadline_ms);
+    }
+    return status;
+}
+
+gcoll_status gcoll_rank_claim(gcoll_context *context, int64_t deadline_ms, bool *again) {
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    bool stands = true;
+    *again = false;
+    gcoll_status status = claim_free(context, deadline_ms, key, again);
+    if (status == GCOLL_OK && !*again) {
+        context->rendezvous->joined = true;
+        status = launch_stands(context, &stands);
+        if (status == GCOLL_OK && !stands) { /* a file store's sweep hides an old key for a moment */
+            usleep(HIDDEN_MS * 1000);
+            status = launch_stands(context, &stands);
+        }
+    }
+    if (status == GCOLL_OK && !stands) {
+        *again = true;
+        context->rendezvous->joined = false;
+        status = gcoll_visit_remove(context, key);
+    }
+    if (*again)
+        pass_by(context, context->rendezvous->generation);
+    return status;
+}
+
+gcoll_status gcoll_rank_check(gcoll_context *context) {
+    char key[GCOLL_STORE_KEY_MAX + 1], said[GCOLL_CLAIMANT_SAID];
+    gcoll_claimant heir;
+    rank_key(context, key, context->rank, &context->rendezvous->meeting->self);
+    gcoll_status status = get_claim(context, key, &heir);
+    if (status != GCOLL_OK)
+        return status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;
+    gcoll_claimant_say(&heir, said);
+    return gcoll_error(GCOLL_ERR_MISMATCH,
+                       "job '%s'%s: rank %u showed no life for a while, and %s has taken its place",
+                       context->settings.job, context->rendezvous->meeting->launch_said, context->rank, said);
+}
+
+gcoll_status gcoll_rank_leave(gcoll_context *context) {
+    char key[GCOLL_STORE_KEY_MAX + 1], mark[CLAIM_TEXT] = {GCOLL_LEFT_MARK};
+    gcoll_meeting *meeting = context->rendezvous->meeting;
+    gcoll_claimant before;
+    gcoll_status status = GCOLL_OK;
+    if (context->rank == 0)
+        return GCOLL_OK;
+    rank_key(context, key, context->rank, NULL);
+    gcoll_claimant_write(&meeting->self, mark + 1);
+    if (!meeting->complete) /* who comes back at once sees that this launch is not for it */
+        return context->rendezvous->joined ? gcoll_visit_set(context, key, mark, strlen(mark))
+                                           : gcoll_visit_set_new(context, key, mark);
+    while (status == GCOLL_OK && meeting->inherited) { /* from the first one on */
+        status = get_claim(context, key, &before);
+        if (status != GCOLL_OK || before.nonce == meeting->self.nonce)
+            break;
+        status = gcoll_visit_remove(context, key);
+        rank_key(context, key, context->rank, &before);
+    }
+    return gcoll_visit_remove(context, key);
+}

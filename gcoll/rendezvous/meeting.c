@@ -1,0 +1,668 @@
+/*
+ * gcoll/rendezvous/meeting.c - how the ranks of one launch of a job meet in a store: rank 0 waits for the
+ * addresses of all, and says go; or somebody says why there will be no go.
+ *
+ * Keys below "gcoll/<job>/<generation>/" (with the launch between, where it has an identity), beside those of
+ * claims.c:
+ *   addr.<rank>  the rank's address, its host's id, its processors' id and its claimant, with spaces between;
+ * or what broke the rank, once it has left for that alive.<rank> changes while the rank waits (leases.c)
+ *   hosts.<n>    how many ranks share processors, by rank 0 before it says go (hosts.c)
+ *   go           "go", by rank 0 when all addresses are there; or "!", a status, a space and why there will
+ * be no go, by any rank. The first word stands agreed       what rank 0 decided afterwards (tuning.c), or why
+ * there will be no go. Most ranks wait for this one only, so that they wake up once left         counts the
+ * ranks that left; the last one removes what is common
+ *
+ * Nothing is found by a name that an earlier run could have used, because the generation is random. Which
+ * generation a rank belongs to is settled by claims. Two launches of one name at once are found out when both
+ * claim the same rank; so that the second one has the time to, rank 0 waits for a moment when all are there
+ * (settling), unless the launch has an identity or is all in one process.
+ *
+ * While they wait, rank 0 watches all others, and they watch it. Whoever dies after it has claimed its rank
+ * is named; only who never claimed one "did not join".
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gcoll/rendezvous/meeting.h"
+
+#define FIRST_PAUSE_MS    1 /* rank 0 looks for addresses at intervals that grow while none come */
+#define LONGEST_PAUSE_MS  50
+#define MISSING_LISTED    8   /* missing ranks named in an error */
+#define GO_GRACE_MS       500 /* other ranks wait this much longer than rank 0, which says who is missing */
+#define WATCH_MS          100 /* rank 0 looks so often whether those that it sees live */
+#define LATE_MS           250 /* ranks that come this much later than an error hear of it */
+#define LATE_PAUSE_MS     5
+#define RESTART_MS        200  /* a dead rank may be started again and take over */
+#define REPLACED_MS       1000 /* nobody is taken for dead sooner who may live (leases.c) */
+#define SETTLE_LEAST_MS   200
+#define SETTLE_LONGEST_MS 1000
+
+void gcoll_rendezvous_create(gcoll_context *context) {
+    context->rendezvous->keep_ms = INT64_MAX; /* no keys are in the store */
+}
+
+gcoll_status gcoll_generation_make(char generation[GCOLL_GENERATION_TEXT]) {
+    uint8_t random[16];
+    gcoll_status status = gcoll_random_bytes(random, sizeof random);
+    for (size_t i = 0; status == GCOLL_OK && i < sizeof random; i++)
+        snprintf(generation + 2 * i, 3, "%02x", random[i]);
+    return status;
+}
+
+void gcoll_generation_set(gcoll_context *context, const char generation[GCOLL_GENERATION_TEXT]) {
+    memcpy(context->rendezvous->generation, generation, GCOLL_GENERATION_TEXT);
+    context->rendezvous->generation[GCOLL_GENERATION_TEXT - 1] = '\0';
+}
+
+void gcoll_generation_bytes(const gcoll_context *context, uint8_t bytes[16]) {
+    const char *generation = context->rendezvous->generation;
+    for (size_t i = 0; i < 16; i++) {
+        unsigned byte = 0;
+        sscanf(generation + 2 * i, "%2x", &byte);
+        bytes[i] = (uint8_t)byte;
+    }
+}
+
+static int64_t remaining(int64_t deadline_ms) {
+    int64_t left = deadline_ms - gcoll_now_ms();
+    return left > 0 ? left : 0;
+}
+
+static gcoll_status nonsense(const char *key) {
+    return gcoll_error(GCOLL_ERR_PROTOCOL, "the store's key '%s' makes no sense; another program's?", key);
+}
+
+/* ---- Telling all -------------------------------------------------------------------------- */
+
+/* Ends the launch for the reason in the last error, or gives the reason that it had ended for before.
+ * *passed: neither; rank 0 has said go. */
+static gcoll_status end_unless_passed(gcoll_context *context, gcoll_status status, bool *passed) {
+    *passed = false;
+    if (!context->rendezvous->meeting->told)
+        status = gcoll_verdict_tell(context, context->rendezvous->generation, status, passed);
+    context->rendezvous->meeting->told = true;
+    return status;
+}
+
+static gcoll_status end_launch(gcoll_context *context, gcoll_status status) {
+    bool passed;
+    return end_unless_passed(context, status, &passed);
+}
+
+/* A text that stands at "go" in place of go: its error. OK if it is "go". */
+static gcoll_status heed(gcoll_context *context, const char *text) {
+    if (strcmp(text, "go") == 0)
+        return GCOLL_OK;
+    context->rendezvous->meeting->told = true;
+    return gcoll_rendezvous_verdict(text);
+}
+
+/* How far a rank has come that has not told its address. */
+enum progress { ABSENT, CLAIMED, ANNOUNCED };
+
+static gcoll_status find_progress(gcoll_context *context, uint32_t rank, enum progress *progress,
+                                  gcoll_claimant *who) {
+    char key[GCOLL_STORE_KEY_MAX + 1], some[1];
+    size_t bytes;
+    gcoll_rendezvous_key(context, key, "%s/addr.%u", context->rendezvous->generation, rank);
+    gcoll_status status = gcoll_visit_get(context, key, some, sizeof some, &bytes);
+    *progress = ANNOUNCED;
+    if (status == GCOLL_ERR_INVALID) /* it is longer than that: it is there */
+        status = GCOLL_OK;
+    if (status == GCOLL_ERR_NOT_FOUND) {
+        *progress = CLAIMED;
+        status = gcoll_rank_holder(context, rank, who);
+    }
+    if (status == GCOLL_ERR_NOT_FOUND) /* one that left takes its address away */
+        *progress = who->pid == 0 ? ABSENT : ANNOUNCED;
+    return status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;
+}
+
+/* Time is out: who is missing. A store that fails knows better, and asking on takes long. */
+static gcoll_status name_missing(gcoll_context *context) {
+    char list[128] = "", said[GCOLL_CLAIMANT_SAID];
+    uint32_t missing = 0, slow = 0;
+    gcoll_claimant who, slow_one = {0};
+    const gcoll_meeting *meeting = context->rendezvous->meeting;
+    for (uint32_t rank = 1; rank < context->size; rank++) {
+        enum progress progress;
+        const size_t used = strlen(list);
+        gcoll_status status = find_progress(context, rank, &progress, &who);
+        if (status != GCOLL_OK)
+            return status;
+        if (progress == CLAIMED && slow == 0) {
+            slow = rank;
+            slow_one = who;
+        }
+        if (progress == ABSENT && missing++ < MISSING_LISTED)
+            snprintf(list + used, sizeof list - used, "%s%u", used ? ", " : "", rank);
+    }
+    if (missing > 0)
+        return gcoll_error(GCOLL_ERR_TIMEOUT,
+                           "job '%s'%s: %u of %u ranks did not join within %" PRId64 " ms: %s%s",
+                           context->settings.job, meeting->launch_said, missing, context->size,
+                           context->settings.timeout_ms, list, missing > MISSING_LISTED ? ", ..." : "");
+    gcoll_claimant_say(slow > 0 ? &slow_one : &meeting->lead, said);
+    return gcoll_error(
+        GCOLL_ERR_TIMEOUT,
+        slow > 0 ? "job '%s'%s: rank %u, %s, joined, but did not tell its address within %" PRId64 " ms"
+                 : "job '%s'%s: rank %u, %s, did not go on within %" PRId64 " ms, though all ranks joined",
+        context->settings.job, meeting->launch_said, slow, said, context->settings.timeout_ms);
+}
+
+static gcoll_status died(gcoll_context *context, uint32_t rank, const gcoll_claimant *who) {
+    char said[GCOLL_CLAIMANT_SAID];
+    gcoll_claimant_say(who, said);
+    return gcoll_error(GCOLL_ERR_PEER, "job '%s'%s: rank %u, %s, died while it joined", context->settings.job,
+                       context->rendezvous->meeting->launch_said, rank, said);
+}
+
+/* ---- Rank 0 ------------------------------------------------------------------------------- */
+
+/* What rank 0 knows of another rank. */
+typedef struct seat {
+    gcoll_claimant who;
+    bool claimed;
+    gcoll_pulse pulse;
+    int64_t dead_ms; /* when it was first found dead; 0: it lives */
+} seat;
+
+/* What rank 0 knows of the ranks while they come. */
+struct gathering {
+    seat *seats;
+    uint64_t *processors;      /* of the ranks below `there` */
+    uint32_t there;            /* the first rank whose address is not there yet */
+    bool came;                 /* somebody has since the last look */
+    int64_t first_ms, last_ms; /* of the arrivals */
+    int64_t next_watch_ms;
+};
+
+static void gathering_free(struct gathering *g) {
+    free(g->seats);
+    free(g->processors);
+}
+
+static gcoll_status gathering_create(struct gathering *g, const gcoll_context *context) {
+    const int64_t now = gcoll_now_ms();
+    *g = (struct gathering){.seats = calloc(context->size, sizeof *g->seats),
+                            .processors = calloc(context->size, sizeof *g->processors),
+                            .came = true,
+                            .first_ms = context->rendezvous->meeting->began_ms,
+                            .last_ms = now,
+                            .next_watch_ms = now + WATCH_MS};
+    if (g->seats && g->processors) {
+        g->seats[0].who = context->rendezvous->meeting->self;
+        return GCOLL_OK;
+    }
+    gathering_free(g);
+    return gcoll_error(GCOLL_ERR_NO_MEMORY, "size: no memory for %u ranks", context->size);
+}
+
+/* The claimant at the end of a record: after the address, the host and the processors. */
+static bool read_claimant(const char *record, gcoll_claimant *who) {
+    for (int words = 0; record && words < 3; words++) {
+        record = strchr(record, ' ');
+        record = record ? record + 1 : NULL;
+    }
+    return record && gcoll_claimant_read(record, who);
+}
+
+/* Somebody has the rank now, or somebody else. */
+static void seat_claimant(struct gathering *g, uint32_t rank, const gcoll_claimant *who) {
+    seat *s = &g->seats[rank];
+    if (s->claimed && s->who.nonce == who->nonce)
+        return;
+    *s = (seat){.who = *who, .claimed = true};
+    g->last_ms = gcoll_now_ms();
+    const int64_t waited_ms =
+        who->waited_ms < SETTLE_LONGEST_MS ? (int64_t)who->waited_ms : SETTLE_LONGEST_MS;
+    if (g->last_ms - waited_ms < g->first_ms)
+        g->first_ms = g->last_ms - waited_ms;
+    g->there = rank < g->there ? rank : g->there; /* the address there was another's */
+}
+
+/* Whether the address is that of who has the rank: one that was taken over may have an old one. */
+static gcoll_status check_seat(gcoll_context *context, struct gathering *g, uint32_t rank,
+                               const gcoll_claimant *who, bool *is_current) {
+    gcoll_claimant holder;
+    *is_current = true;
+    if (rank == 0 || !g->seats[rank].claimed || g->seats[rank].who.nonce == who->nonce)
+        return GCOLL_OK;
+    gcoll_status status = gcoll_rank_holder(context, rank, &holder);
+    *is_current = status == GCOLL_OK && holder.nonce == who->nonce;
+    return status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;
+}
+
+/* Raises g->there to the first rank whose address is not there yet. */
+static gcoll_status count_addresses(gcoll_context *context, struct gathering *g) {
+    char key[GCOLL_STORE_KEY_MAX + 1], record[GCOLL_RECORD_MAX];
+    gcoll_claimant who;
+    bool is_current = true;
+    while (g->there < context->size) {
+        const uint32_t rank = g->there;
+        gcoll_lease_renew(context); /* in large jobs on slow stores the round takes longer than a lease */
+        gcoll_rendezvous_key(context, key, "%s/addr.%u", context->rendezvous->generation, rank);
+        gcoll_status status = gcoll_visit_text(context, key, record, sizeof record);
+        if (status == GCOLL_ERR_NOT_FOUND || (status == GCOLL_OK && record[0] == '!'))
+            return GCOLL_OK; /* one that has broken says so at "go", too */
+        if (status == GCOLL_OK && !read_claimant(record, &who))
+            status = nonsense(key);
+        if (status == GCOLL_OK)
+            status = check_seat(context, g, rank, &who, &is_current);
+        if (status != GCOLL_OK || !is_current)
+            return status;
+        seat_claimant(g, rank, &who);
+        g->processors[rank] = gcoll_rendezvous_processors(record);
+        g->there = rank + 1;
+    }
+    return GCOLL_OK;
+}
+
+/* One that is dead is named, unless it is started again soon. */
+static gcoll_status watch_dead(gcoll_context *context, struct gathering *g, uint32_t rank, int64_t now) {
+    seat *s = &g->seats[rank];
+    gcoll_claimant holder;
+    if (s->dead_ms == 0)
+        s->dead_ms = now;
+    gcoll_status status = gcoll_rank_holder(context, rank, &holder);
+    if (status == GCOLL_OK)
+        seat_claimant(g, rank, &holder);
+    if (status != GCOLL_OK && status != GCOLL_ERR_NOT_FOUND)
+        return status;
+    return s->dead_ms != 0 && now - s->dead_ms >= RESTART_MS
+               ? end_launch(context, died(context, rank, &s->who))
+               : GCOLL_OK;
+}
+
+/* Looks at those that have claimed a rank. */
+static gcoll_status watch(gcoll_context *context, struct gathering *g) {
+    const int64_t now = gcoll_now_ms(), interval = context->size > WATCH_MS ? context->size : WATCH_MS;
+    gcoll_status status = GCOLL_OK;
+    if (now < g->next_watch_ms)
+        return GCOLL_OK;
+    g->next_watch_ms = now + interval;
+    for (uint32_t rank = 1; rank < context->size && status == GCOLL_OK; rank++) {
+        seat *s = &g->seats[rank];
+        gcoll_claimant holder;
+        gcoll_lease_renew(context);
+        if (!s->claimed) {
+            status = gcoll_rank_holder(context, rank, &holder);
+            if (status == GCOLL_OK)
+                seat_claimant(g, rank, &holder);
+            status = status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;
+        }
+        if (status != GCOLL_OK || !s->claimed)
+            continue;
+        if (gcoll_lease_life(context, context->rendezvous->generation, rank, &s->who, &s->pulse) ==
+            GCOLL_LIFE_DEAD)
+            status = watch_dead(context, g, rank, now);
+        else
+            s->dead_ms = 0;
+    }
+    return status;
+}
+
+/* How long rank 0 waits, with all there, for a second launch of the same name to show itself. */
+static int64_t settling_ms(const gcoll_context *context, const struct gathering *g) {
+    int64_t spread = g->last_ms - g->first_ms;
+    bool one_process = true;
+    for (uint32_t rank = 1; rank < context->size && one_process; rank++)
+        one_process = gcoll_claimant_is_process(&g->seats[rank].who, &context->rendezvous->meeting->self);
+    if (one_process || context->rendezvous->meeting->launch[0])
+        return 0;
+    spread = spread < SETTLE_LEAST_MS ? SETTLE_LEAST_MS : spread;
+    return remaining(g->last_ms + (spread < SETTLE_LONGEST_MS ? spread : SETTLE_LONGEST_MS));
+}
+
+/* Before go: the first rank whose process is seen to be dead, or 0. Not where all came in no time: who dies
+ * in it may as well die after go. */
+static uint32_t find_dead(const gcoll_context *context, const struct gathering *g) {
+    if (gcoll_now_ms() - g->first_ms < WATCH_MS)
+        return 0;
+    for (uint32_t rank = 1; rank < context->size; rank++)
+        if (gcoll_claimant_life(&context->rendezvous->meeting->self, &g->seats[rank].who) == GCOLL_LIFE_DEAD)
+            return rank;
+    return 0;
+}
+
+static gcoll_status say_go(gcoll_context *context, struct gathering *g) {
+    char key[GCOLL_STORE_KEY_MAX + 1], text[GCOLL_VERDICT_MAX + 8];
+    gcoll_status status = gcoll_launch_check(context);
+    if (status != GCOLL_OK)
+        return end_launch(context, status);
+    status = gcoll_rendezvous_publish_shared(context, g->processors);
+    if (status == GCOLL_OK)
+        status = gcoll_launch_end(context);
+    gcoll_rendezvous_key_of(context, key, "go");
+    if (status == GCOLL_OK)
+        status = gcoll_visit_set_new(context, key, "go");
+    if (status != GCOLL_ERR_STATE)
+        return status;
+    status = gcoll_visit_text(context, key, text, sizeof text);
+    return status == GCOLL_OK ? heed(context, text) : status;
+}
+
+/* Waits for somebody's word that there will be no go. TIMEOUT, and nothing told: nobody has said so. */
+static gcoll_status listen(gcoll_context *context, int64_t wait_ms) {
+    char key[GCOLL_STORE_KEY_MAX + 1], text[GCOLL_VERDICT_MAX + 8];
+    gcoll_rendezvous_key_of(context, key, "go");
+    gcoll_status status = gcoll_visit_wait(context, key, wait_ms);
+    if (status == GCOLL_OK)
+        status = gcoll_visit_text(context, key, text, sizeof text);
+    if (status != GCOLL_OK)
+        return status;
+    status = heed(context, text);
+    return status == GCOLL_OK ? nonsense(key) : status; /* only this rank may say go */
+}
+
+/* Waits for all addresses and says go, or hears or finds out why it cannot. */
+static gcoll_status gather(gcoll_context *context, int64_t deadline_ms, struct gathering *g) {
+    int64_t pause_ms = FIRST_PAUSE_MS;
+    for (;;) {
+        const uint32_t before = g->there;
+        const int64_t left = remaining(deadline_ms);
+        gcoll_lease_renew(context);
+        gcoll_status status = count_addresses(context, g);
+        if (status == GCOLL_OK)
+            status = watch(context, g);
+        if (status != GCOLL_OK)
+            return status;
+        const bool all = g->there == context->size;
+        const int64_t settling = all ? settling_ms(context, g) : 0;
+        const bool ready = all && (settling == 0 || left == 0);
+        const uint32_t dead = ready ? find_dead(context, g) : 0;
+        if (ready && dead == 0)
+            return say_go(context, g);
+        if (left == 0)
+            return end_launch(context,
+                              dead > 0 ? died(context, dead, &g->seats[dead].who) : name_missing(context));
+        pause_ms = g->there > before                 ? FIRST_PAUSE_MS
+                   : pause_ms < LONGEST_PAUSE_MS / 2 ? pause_ms * 2
+                                                     : LONGEST_PAUSE_MS;
+        pause_ms = settling > 0 && settling < pause_ms ? settling : pause_ms;
+        status = listen(context, left < pause_ms ? left : pause_ms);
+        if (status != GCOLL_ERR_TIMEOUT || context->rendezvous->meeting->told)
+            return status;
+    }
+}
+
+/* Whether a rank belongs to the launch for good: it has told its address, or has left since. A claim alone is
+ * not enough, as a rank looks once more after it whether the launch stands. */
+static gcoll_status has_joined(gcoll_context *context, uint32_t rank, bool *joined) {
+    char key[GCOLL_STORE_KEY_MAX + 1], text[GCOLL_CLAIMANT_TEXT + 1];
+    size_t bytes;
+    *joined = true;
+    gcoll_rendezvous_key(context, key, "%s/addr.%u", context->rendezvous->generation, rank);
+    gcoll_status status = gcoll_visit_get(context, key, text, 1, &bytes);
+    if (status == GCOLL_OK || status == GCOLL_ERR_INVALID) /* which says that there is more than that */
+        return GCOLL_OK;
+    if (status != GCOLL_ERR_NOT_FOUND)
+        return status;
+    gcoll_rendezvous_key(context, key, "%s/rank.%u", context->rendezvous->generation, rank);
+    status = gcoll_visit_text(context, key, text, sizeof text);
+    *joined = status == GCOLL_OK && text[0] == GCOLL_LEFT_MARK;
+    return status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;
+}
+
+static gcoll_status find_all_joined(gcoll_context *context, uint32_t *first, bool *all) {
+    gcoll_status status = GCOLL_OK;
+    bool joined = true;
+    while (*first < context->size && status == GCOLL_OK && joined) {
+        status = has_joined(context, *first, &joined);
+        *first += status == GCOLL_OK && joined;
+    }
+    *all = *first == context->size;
+    return status;
+}
+
+/* Keeps the reason of the failure in the store for a moment, so that ranks that come a little later read it
+ * too; if a rank was claimed twice, also the ranks of the other launch. */
+static void answer_the_late(gcoll_context *context, gcoll_status why) {
+    const int64_t end_ms = gcoll_now_ms() + (why == GCOLL_ERR_MISMATCH ? GO_GRACE_MS : LATE_MS);
+    uint32_t first = 1;
+    bool all = false;
+    gcoll_status status = GCOLL_OK;
+    gcoll_visits_until(context, end_ms + LATE_MS);
+    while (status == GCOLL_OK && gcoll_now_ms() < end_ms) {
+        gcoll_lease_renew(context);
+        if (why != GCOLL_ERR_MISMATCH)
+            status = find_all_joined(context, &first, &all);
+        if (all)
+            return;
+        usleep(LATE_PAUSE_MS * 1000);
+    }
+}
+
+/* ---- Both --------------------------------------------------------------------------------- */
+
+gcoll_status gcoll_rendezvous_begin(gcoll_context *context, int64_t deadline_ms) {
+    context->rendezvous->generation[0] = '\0';
+    gcoll_visits_until(context, deadline_ms);
+    if (context->rank != 0) {
+        gcoll_status status = gcoll_launch_find(context, deadline_ms);
+        gcoll_visits_until(context, deadline_ms + GO_GRACE_MS); /* there is a rank 0, which counts the time */
+        return status;
+    }
+    context->rendezvous->joined = true; /* also if what follows fails half-way */
+    return gcoll_generation_make(context->rendezvous->generation);
+}
+
+gcoll_status gcoll_rendezvous_claim(gcoll_context *context, int64_t deadline_ms, bool *again) {
+    *again = false;
+    if (context->rank != 0)
+        return gcoll_rank_claim(context, deadline_ms, again);
+    gcoll_status status = gcoll_launch_claim(context, deadline_ms);
+    context->rendezvous->meeting->told =
+        status != GCOLL_OK && !context->rendezvous->meeting->unsure; /* nobody can know of it */
+    return status;
+}
+
+void gcoll_rendezvous_record(const char *address, char record[GCOLL_RECORD_MAX]) {
+    snprintf(record, GCOLL_RECORD_MAX, "%s %016" PRIx64 " %016" PRIx64, address, gcoll_host_identity(),
+             gcoll_processors_identity());
+}
+
+static gcoll_status announce(gcoll_context *context, const char *address) {
+    char key[GCOLL_STORE_KEY_MAX + 1], *record = context->rendezvous->meeting->record,
+                                       who[GCOLL_CLAIMANT_TEXT];
+    gcoll_rendezvous_key(context, key, "%s/addr.%u", context->rendezvous->generation, context->rank);
+    gcoll_claimant_write(&context->rendezvous->meeting->self, who);
+    int bytes = snprintf(record, GCOLL_RECORD_MAX, "%s %016" PRIx64 " %016" PRIx64 " %s", address,
+                         context->rendezvous->meeting->self.host, gcoll_processors_identity(), who);
+    return gcoll_visit_set(context, key, record, (size_t)bytes);
+}
+
+void gcoll_rendezvous_refuse(gcoll_context *context, gcoll_status status) {
+    gcoll_meeting *meeting = context->rendezvous->meeting;
+    char cause[GCOLL_VERDICT_MAX];
+    if (context->rendezvous->generation[0] == '\0' || meeting->complete)
+        return;
+    snprintf(cause, sizeof cause, "%s", gcoll_last_error());
+    gcoll_visits_until(context, gcoll_now_ms() + GO_GRACE_MS);
+    if (!meeting->told && !meeting->store_stuck) {
+        if (context->rank == 0 && !meeting->has_led &&
+            gcoll_launch_claim(context, meeting->limit_ms) != GCOLL_OK)
+            meeting->told = true;
+        gcoll_error(GCOLL_ERR_PEER, "job '%s'%s: rank %u could not join: %.300s", context->settings.job,
+                    meeting->launch_said, context->rank, cause);
+        end_launch(context, GCOLL_ERR_PEER);
+    }
+    if (!meeting->store_stuck && !context->rendezvous->joined &&
+        meeting->belongs) /* the last to leave tidies up */
+        context->rendezvous->joined = gcoll_rank_leave(context) == GCOLL_OK;
+    if (meeting->leads && !meeting->store_stuck && status != GCOLL_ERR_TIMEOUT)
+        answer_the_late(context, status);
+    if (meeting->leads && !meeting->store_stuck && gcoll_launch_check(context) == GCOLL_OK)
+        gcoll_launch_end(context);
+    gcoll_error(status, "%s", cause);
+}
+
+static gcoll_status rank_0_died(gcoll_context *context, bool gone_on) {
+    char key[GCOLL_STORE_KEY_MAX + 1], verdict[GCOLL_VERDICT_MAX];
+    gcoll_status status = died(context, 0, &context->rendezvous->meeting->lead);
+    if (!gone_on)
+        return end_launch(context, status);
+    gcoll_rendezvous_key_of(context, key, "agreed");
+    snprintf(verdict, sizeof verdict, "!%d %.480s", (int)status, gcoll_last_error());
+    gcoll_visit_set_new(context, key, verdict);
+    context->rendezvous->meeting->told = true;
+    return gcoll_rendezvous_verdict(verdict);
+}
+
+/* What a rank that waits sees between: a word that there will be no go, or the end of rank 0. TIMEOUT, and
+ * nothing told: neither. After go, rank 0 shows by its process alone that it lives. */
+static gcoll_status look_around(gcoll_context *context, const char *name, gcoll_pulse *pulse) {
+    char key[GCOLL_STORE_KEY_MAX + 1], text[GCOLL_VERDICT_MAX + 8], some[1];
+    const gcoll_claimant *lead = &context->rendezvous->meeting->lead;
+    size_t bytes;
+    gcoll_rendezvous_key_of(context, key, "go");
+    gcoll_status status = gcoll_visit_text(context, key, text, sizeof text);
+    const bool gone_on = status == GCOLL_OK;
+    if (status == GCOLL_OK)
+        status = heed(context, text);
+    if (status != GCOLL_OK && status != GCOLL_ERR_NOT_FOUND)
+        return status;
+    gcoll_life life = gone_on ? gcoll_claimant_life(&context->rendezvous->meeting->self, lead)
+                              : gcoll_lease_life(context, context->rendezvous->generation, 0, lead, pulse);
+    if (life != GCOLL_LIFE_DEAD)
+        return GCOLL_ERR_TIMEOUT;
+    gcoll_rendezvous_key_of(context, key, name); /* it may have done its part, and ended */
+    status = gcoll_visit_get(context, key, some, sizeof some, &bytes);
+    if (status == GCOLL_ERR_INVALID) /* it is longer than that: it is there */
+        return GCOLL_OK;
+    return status == GCOLL_ERR_NOT_FOUND ? rank_0_died(context, gone_on) : status;
+}
+
+gcoll_status gcoll_rendezvous_await(gcoll_context *context, const char *name, int64_t limit_ms, char *text,
+                                    size_t size) {
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    const int64_t interval = gcoll_lease_interval_ms(context);
+    gcoll_pulse pulse = {0};
+    gcoll_status status = GCOLL_ERR_TIMEOUT;
+    gcoll_rendezvous_key_of(context, key, name);
+    while (status == GCOLL_ERR_TIMEOUT) {
+        const int64_t left = remaining(limit_ms);
+        gcoll_lease_renew(context);
+        status = gcoll_visit_wait(context, key, left < interval ? left : interval);
+        if (status == GCOLL_ERR_TIMEOUT && left <= interval)
+            return status;
+        if (status == GCOLL_ERR_TIMEOUT)
+            status = look_around(context, name, &pulse);
+        if (status == GCOLL_ERR_TIMEOUT && context->rendezvous->meeting->told)
+            return status; /* with the text of that word */
+    }
+    return status == GCOLL_OK ? gcoll_visit_text(context, key, text, size) : status;
+}
+
+/* Rank 0 has gone on, and measures after the deadline, as the last rank came just before it. TIMEOUT, and
+ * nothing told: it has not (*gone_on), or takes longer. */
+static gcoll_status await_late(gcoll_context *context, int64_t deadline_ms, bool *gone_on) {
+    const int64_t limit_ms = deadline_ms + context->settings.timeout_ms / GCOLL_FIT_LEAST_PART + GO_GRACE_MS;
+    char key[GCOLL_STORE_KEY_MAX + 1], text[GCOLL_VERDICT_MAX + 8];
+    gcoll_visits_until(context, limit_ms + GO_GRACE_MS / 2);
+    gcoll_rendezvous_key_of(context, key, "go");
+    gcoll_status status = gcoll_visit_text(context, key, text, sizeof text);
+    if (status == GCOLL_OK)
+        status = heed(context, text);
+    *gone_on = status == GCOLL_OK;
+    if (status == GCOLL_OK)
+        return gcoll_rendezvous_await(context, "agreed", limit_ms, context->rendezvous->meeting->agreed,
+                                      GCOLL_AGREED_MAX);
+    return status == GCOLL_ERR_NOT_FOUND ? GCOLL_ERR_TIMEOUT : status;
+}
+
+/* Time is out for what rank 0 says. OK: it was said in the last moment. */
+static gcoll_status give_up(gcoll_context *context, bool asked, int64_t deadline_ms) {
+    bool gone_on = false, passed = false;
+    gcoll_status status = asked ? GCOLL_ERR_TIMEOUT : await_late(context, deadline_ms, &gone_on);
+    if (status != GCOLL_ERR_TIMEOUT || context->rendezvous->meeting->told)
+        return status;
+    gcoll_visits_until(context, gcoll_now_ms() + GO_GRACE_MS / 2);
+    status = end_unless_passed(context, name_missing(context), &passed);
+    if (!passed || gone_on)
+        return status;
+    context->rendezvous->meeting->told = false;
+    status = asked ? GCOLL_OK : await_late(context, deadline_ms, &gone_on);
+    return status == GCOLL_ERR_TIMEOUT && !context->rendezvous->meeting->told ? name_missing(context)
+                                                                              : status;
+}
+
+/* Waits for what rank 0 says; ranks that are told of a failure give the text that it was found with. */
+static gcoll_status await_go(gcoll_context *context, bool asked, int64_t deadline_ms) {
+    char word[GCOLL_VERDICT_MAX + 8] = "", *text = asked ? word : context->rendezvous->meeting->agreed;
+    gcoll_status status = gcoll_rendezvous_await(context, asked ? "go" : "agreed", deadline_ms + GO_GRACE_MS,
+                                                 text, asked ? sizeof word : GCOLL_AGREED_MAX);
+    if (status == GCOLL_ERR_TIMEOUT && !context->rendezvous->meeting->told)
+        status = give_up(context, asked, deadline_ms);
+    if (status == GCOLL_OK && text[0] == '!')
+        return heed(context, text);
+    return status; /* what was agreed is read by tuning.c */
+}
+
+static gcoll_status lead(gcoll_context *context, int64_t deadline_ms) {
+    struct gathering g;
+    gcoll_status status = gathering_create(&g, context);
+    if (status != GCOLL_OK)
+        return status;
+    status = gather(context, deadline_ms, &g);
+    gathering_free(&g);
+    return status;
+}
+
+/* Whether the rank is this one's still. What another one has made of it is left alone, as is its launch. */
+static gcoll_status check_place(gcoll_context *context) {
+    gcoll_meeting *meeting = context->rendezvous->meeting;
+    gcoll_status status = context->rank == 0 ? GCOLL_OK : gcoll_rank_check(context);
+    if (status == GCOLL_ERR_MISMATCH) {
+        context->rendezvous->joined = meeting->belongs = false;
+        meeting->told = true;
+    }
+    return status;
+}
+
+gcoll_status gcoll_rendezvous_finish(gcoll_context *context, const char *address, bool has_part,
+                                     int64_t deadline_ms, uint32_t *local_ranks) {
+    const gcoll_meeting *meeting = context->rendezvous->meeting;
+    const int64_t claimed_ms = meeting->began_ms + (int64_t)meeting->self.waited_ms; /* or later */
+    gcoll_status status = GCOLL_OK;
+    gcoll_visits_until(context, deadline_ms + GO_GRACE_MS);
+    if (gcoll_now_ms() - claimed_ms >= REPLACED_MS) /* not over the address of who has its place now */
+        status = check_place(context);
+    if (status == GCOLL_OK)
+        status = announce(context, address);
+    if (status == GCOLL_OK)
+        status = context->rank == 0 ? lead(context, deadline_ms) : await_go(context, has_part, deadline_ms);
+    if (status == GCOLL_OK)
+        status = check_place(context);
+    context->rendezvous->meeting->complete = status == GCOLL_OK;
+    return status == GCOLL_OK ? gcoll_rendezvous_count_shared(context, local_ranks) : status;
+}
+
+bool gcoll_rendezvous_was_told(const gcoll_context *context) {
+    return context->rendezvous->meeting->told;
+}
+
+const char *gcoll_rendezvous_agreed(const gcoll_context *context) {
+    return context->rendezvous->meeting->agreed;
+}
+
+void gcoll_rendezvous_end(gcoll_context *context, gcoll_status status) {
+    gcoll_rendezvous *rendezvous = context->rendezvous;
+    rendezvous->meeting->creating = false;
+    gcoll_visits_end(context);
+    if (status == GCOLL_OK) /* its address may be as old as the meeting */
+        rendezvous->keep_ms = rendezvous->meeting->began_ms + GCOLL_KEEP_AGAIN_MS;
+}
+
+bool gcoll_rendezvous_has_joined(const gcoll_context *context) {
+    return context->rendezvous->joined;
+}
+
+bool gcoll_rendezvous_is_complete(const gcoll_context *context) {
+    return context->rendezvous->joined && context->rendezvous->meeting->complete;
+}

@@ -1,0 +1,109 @@
+/*
+ * gcoll/rendezvous/visits.c - requests to the store, within one limit of time for all that belong to one
+ * call.
+ *
+ * Each request gets what is left of the limit in place of the store's own timeout, so that a store which does
+ * not answer costs a call no more than the call may take. Each key that is written is given a lifetime: if
+ * the job crashes, the store may drop what it left.
+ */
+#include <string.h>
+
+#include "gcoll/rendezvous/meeting.h"
+
+#define STUCK_WAIT_MS   1000 /* a wait that ends so late was not waiting for its key */
+#define LEAST_ANSWER_MS 100
+#define STUCK_MS        200 /* a request that fails after so long is not tried again */
+
+void gcoll_visits_until(gcoll_context *context, int64_t limit_ms) {
+    context->rendezvous->meeting->limit_ms = limit_ms;
+}
+
+void gcoll_visits_end(gcoll_context *context) {
+    gcoll_store_set_timeout(context->settings.store, -1);
+}
+
+static gcoll_status begin(gcoll_context *context) {
+    const int64_t now = gcoll_now_ms(), left = context->rendezvous->meeting->limit_ms - now;
+    context->rendezvous->meeting->visit_ms = now;
+    if (left <= 0)
+        return gcoll_error(context->rendezvous->meeting->store_stuck ? GCOLL_ERR_IO : GCOLL_ERR_TIMEOUT,
+                           "job '%s': %s", context->settings.job,
+                           context->rendezvous->meeting->store_stuck ? "the store did not answer in time"
+                                                                     : "no time is left to ask the store");
+    return gcoll_store_set_timeout(context->settings.store, left);
+}
+
+static gcoll_status end(gcoll_context *context, gcoll_status status) {
+    if ((status == GCOLL_ERR_IO || status == GCOLL_ERR_TIMEOUT) &&
+        gcoll_now_ms() - context->rendezvous->meeting->visit_ms >= STUCK_MS)
+        context->rendezvous->meeting->store_stuck = true;
+    return status;
+}
+
+gcoll_status gcoll_visit_get(gcoll_context *context, const char *key, void *value, size_t capacity,
+                             size_t *bytes) {
+    gcoll_status status = begin(context);
+    return status != GCOLL_OK
+               ? status
+               : end(context, gcoll_store_get(context->settings.store, key, value, capacity, bytes));
+}
+
+gcoll_status gcoll_visit_text(gcoll_context *context, const char *key, char *text, size_t size) {
+    size_t bytes = 0;
+    gcoll_status status = gcoll_visit_get(context, key, text, size - 1, &bytes);
+    if (status == GCOLL_ERR_INVALID) /* it is longer than anything that belongs there */
+        return gcoll_error(GCOLL_ERR_PROTOCOL, "the store's key '%s' makes no sense; another program's?",
+                           key);
+    text[status == GCOLL_OK ? bytes : 0] = '\0';
+    return status;
+}
+
+/* A store that cannot keep a key has said so, or will at the next request. */
+static gcoll_status keep(gcoll_context *context, const char *key, gcoll_status status) {
+    if (status == GCOLL_OK && begin(context) == GCOLL_OK) /* within what the request has left */
+        gcoll_store_keep(context->settings.store, key, GCOLL_KEEP_MS);
+    return end(context, status);
+}
+
+gcoll_status gcoll_visit_set(gcoll_context *context, const char *key, const void *value, size_t bytes) {
+    gcoll_status status = begin(context);
+    return status != GCOLL_OK
+               ? status
+               : keep(context, key, gcoll_store_set(context->settings.store, key, value, bytes));
+}
+
+gcoll_status gcoll_visit_set_new(gcoll_context *context, const char *key, const char *text) {
+    gcoll_status status = begin(context);
+    return status != GCOLL_OK
+               ? status
+               : keep(context, key, gcoll_store_set_new(context->settings.store, key, text, strlen(text)));
+}
+
+gcoll_status gcoll_visit_wait(gcoll_context *context, const char *key, int64_t timeout_ms) {
+    gcoll_status status = begin(context);
+    if (status == GCOLL_OK) { /* a store's own time counts beside that of the wait */
+        const int64_t left =
+            context->rendezvous->meeting->limit_ms - context->rendezvous->meeting->visit_ms - timeout_ms;
+        status =
+            gcoll_store_set_timeout(context->settings.store, left > LEAST_ANSWER_MS ? left : LEAST_ANSWER_MS);
+    }
+    if (status == GCOLL_OK)
+        status = gcoll_store_wait(context->settings.store, key, timeout_ms);
+    if (status != GCOLL_ERR_TIMEOUT)
+        return end(context, status);
+    if (gcoll_now_ms() - context->rendezvous->meeting->visit_ms >= timeout_ms + STUCK_WAIT_MS)
+        context->rendezvous->meeting->store_stuck = true;
+    return status;
+}
+
+gcoll_status gcoll_visit_add(gcoll_context *context, const char *key, int64_t delta, int64_t *value) {
+    gcoll_status status = begin(context);
+    return status != GCOLL_OK
+               ? status
+               : keep(context, key, gcoll_store_add(context->settings.store, key, delta, value));
+}
+
+gcoll_status gcoll_visit_remove(gcoll_context *context, const char *key) {
+    gcoll_status status = begin(context);
+    return status != GCOLL_OK ? status : end(context, gcoll_store_remove(context->settings.store, key));
+}

@@ -1,0 +1,312 @@
+/* gcoll/run/collectives.c - the collective calls, each in three forms: blocking, started, persistent. */
+#include <string.h>
+
+#include "gcoll/context/hooks.h"
+#include "gcoll/run/engine.h"
+#include "gcoll/run/request.h"
+
+/* ---- The three forms ---------------------------------------------------------------------- */
+
+/* The call did not begin. Without memory it never will, and the other ranks are in it already or soon. */
+static gcoll_status give_up(gcoll_context *context, gcoll_status status) {
+    if (context->size == 1 || context->health.broken)
+        return status;
+    gcoll_run_out(context, status);
+    return gcoll_context_settle(context);
+}
+
+static bool run_finished(const void *arg) {
+    return gcoll_run_is_finished(arg);
+}
+
+static void run_each_waited(const void *arg, gcoll_waited_fn fn, void *fn_arg) {
+    gcoll_run_each_waited(arg, fn, fn_arg);
+}
+
+gcoll_status gcoll_collective_run(gcoll_context *context, const gcoll_given *given) {
+    gcoll_arguments arguments = {0};
+    gcoll_visit visit = {0};
+    gcoll_run *run = NULL;
+    gcoll_status status = gcoll_arguments_read(&arguments, context, given);
+    visit.timeout_ms = arguments.timeout_ms;
+    if (status == GCOLL_OK && context->hooks)
+        status = context->hooks->enter(context, &arguments.call, &visit);
+    if (status == GCOLL_OK)
+        status = gcoll_run_obtain(context, &arguments, false, &run);
+    if (status != GCOLL_OK)
+        return status;
+    status = gcoll_run_begin(run);
+    if (status != GCOLL_OK) { /* it has no steps under way, and must not count as finished */
+        gcoll_run_return(run);
+        return status;
+    }
+    if (context->endpoint || !gcoll_run_is_finished(run)) {
+        const gcoll_wait wait = {run_finished, run_each_waited, run, arguments.timeout_ms};
+        status = gcoll_progress_wait(context, &wait);
+    }
+    status = gcoll_run_result(context, run, status);
+    if (status == GCOLL_OK && context->hooks)
+        context->hooks->leave(context, &visit, run);
+    gcoll_run_return(run);
+    return status;
+}
+
+static gcoll_status start_inside(gcoll_context *context, const gcoll_given *given, gcoll_request **out) {
+    gcoll_arguments arguments = {0};
+    gcoll_request *request = NULL;
+    gcoll_run *run = NULL;
+    gcoll_status status = gcoll_arguments_read(&arguments, context, given);
+    if (status == GCOLL_OK && !out)
+        status = gcoll_error(GCOLL_ERR_INVALID, "request: is NULL");
+    if (status == GCOLL_OK)
+        status = gcoll_run_obtain(context, &arguments, false, &run);
+    if (status != GCOLL_OK)
+        return status;
+    status = gcoll_request_create(context, GCOLL_NO_RANK, &request);
+    if (status != GCOLL_OK) {
+        gcoll_run_return(run);
+        return status;
+    }
+    request->run = run;
+    request->timeout_ms = arguments.timeout_ms;
+    status = gcoll_run_begin(run);
+    if (status != GCOLL_OK) {
+        gcoll_request_end(request);
+        return status;
+    }
+    *out = request;
+    return GCOLL_OK;
+}
+
+static gcoll_status create_inside(gcoll_context *context, const gcoll_given *given, gcoll_operation **out) {
+    gcoll_arguments arguments = {0};
+    gcoll_status status = gcoll_arguments_read(&arguments, context, given);
+    if (status == GCOLL_OK && !out)
+        status = gcoll_error(GCOLL_ERR_INVALID, "operation: is NULL");
+    return status == GCOLL_OK ? gcoll_operation_create(context, &arguments, out) : status;
+}
+
+static gcoll_status enter(gcoll_context *context) {
+    return context ? gcoll_enter(context) : gcoll_error(GCOLL_ERR_INVALID, "context: is NULL");
+}
+
+static gcoll_status run_blocking(gcoll_context *context, const gcoll_given *given) {
+    gcoll_status status = enter(context);
+    if (status != GCOLL_OK)
+        return status;
+    status = gcoll_collective_run(context, given);
+    if (status == GCOLL_ERR_NO_MEMORY)
+        status = give_up(context, status);
+    gcoll_leave(context);
+    return status;
+}
+
+static gcoll_status start(gcoll_context *context, const gcoll_given *given, gcoll_request **request) {
+    gcoll_status status = enter(context);
+    if (status != GCOLL_OK)
+        return status;
+    status = start_inside(context, given, request);
+    if (status == GCOLL_ERR_NO_MEMORY)
+        status = give_up(context, status);
+    gcoll_leave(context);
+    return status;
+}
+
+static gcoll_status create(gcoll_context *context, const gcoll_given *given, gcoll_operation **operation) {
+    gcoll_status status = enter(context);
+    if (status != GCOLL_OK)
+        return status;
+    status = create_inside(context, given, operation);
+    gcoll_leave(context);
+    return status;
+}
+
+#define LIST(...) __VA_ARGS__
+/* Defines the three forms; what follows the parameters fills in a gcoll_given. */
+#define FORMS(name, parameters, ...)                                                                         \
+    gcoll_status gcoll_##name(LIST parameters) {                                                             \
+        return run_blocking(context, &(const gcoll_given){__VA_ARGS__});                                     \
+    }                                                                                                        \
+    gcoll_status gcoll_##name##_start(LIST parameters, gcoll_request **request) {                            \
+        return start(context, &(const gcoll_given){__VA_ARGS__}, request);                                   \
+    }                                                                                                        \
+    gcoll_status gcoll_##name##_create(LIST parameters, gcoll_operation **operation) {                       \
+        return create(context, &(const gcoll_given){__VA_ARGS__}, operation);                                \
+    }
+
+FORMS(allreduce,
+      (gcoll_context * context, const void *input, void *output, uint64_t count, gcoll_type type, gcoll_op op,
+       const gcoll_allreduce_options *options),
+      .collective = GCOLL_ALLREDUCE, .input = input, .output = output, .count = count, .type = type, .op = op,
+      .options = options)
+
+FORMS(reduce,
+      (gcoll_context * context, const void *input, void *output, uint64_t count, gcoll_type type, gcoll_op op,
+       uint32_t root, const gcoll_collective_options *options),
+      .collective = GCOLL_REDUCE, .input = input, .output = output, .count = count, .type = type, .op = op,
+      .root = root, .options = options)
+
+FORMS(reduce_scatter,
+      (gcoll_context * context, const void *input, void *output, uint64_t count, gcoll_type type, gcoll_op op,
+       const gcoll_collective_options *options),
+      .collective = GCOLL_REDUCE_SCATTER, .input = input, .output = output, .count = count, .type = type,
+      .op = op, .options = options)
+
+FORMS(reduce_scatter_v,
+      (gcoll_context * context, const void *input, void *output, const uint64_t *counts, gcoll_type type,
+       gcoll_op op, const gcoll_collective_options *options),
+      .collective = GCOLL_REDUCE_SCATTER, .input = input, .output = output, .has_counts = true,
+      .counts = counts, .type = type, .op = op, .options = options)
+
+FORMS(broadcast,
+      (gcoll_context * context, void *data, uint64_t count, gcoll_type type, uint32_t root,
+       const gcoll_broadcast_options *options),
+      .collective = GCOLL_BROADCAST, .output = data, .count = count, .type = type, .root = root,
+      .options = options)
+
+FORMS(allgather,
+      (gcoll_context * context, const void *input, void *output, uint64_t count, gcoll_type type,
+       const gcoll_collective_options *options),
+      .collective = GCOLL_ALLGATHER, .input = input, .output = output, .count = count, .type = type,
+      .options = options)
+
+FORMS(allgather_v,
+      (gcoll_context * context, const void *input, void *output, const uint64_t *counts, gcoll_type type,
+       const gcoll_collective_options *options),
+      .collective = GCOLL_ALLGATHER, .input = input, .output = output, .has_counts = true, .counts = counts,
+      .type = type, .options = options)
+
+FORMS(gather,
+      (gcoll_context * context, const void *input, void *output, uint64_t count, gcoll_type type,
+       uint32_t root, const gcoll_collective_options *options),
+      .collective = GCOLL_GATHER, .input = input, .output = output, .count = count, .type = type,
+      .root = root, .options = options)
+
+FORMS(gather_v,
+      (gcoll_context * context, const void *input, void *output, const uint64_t *counts, gcoll_type type,
+       uint32_t root, const gcoll_collective_options *options),
+      .collective = GCOLL_GATHER, .input = input, .output = output, .has_counts = true, .counts = counts,
+      .type = type, .root = root, .options = options)
+
+FORMS(scatter,
+      (gcoll_context * context, const void *input, void *output, uint64_t count, gcoll_type type,
+       uint32_t root, const gcoll_collective_options *options),
+      .collective = GCOLL_SCATTER, .input = input, .output = output, .count = count, .type = type,
+      .root = root, .options = options)
+
+FORMS(scatter_v,
+      (gcoll_context * context, const void *input, void *output, const uint64_t *counts, gcoll_type type,
+       uint32_t root, const gcoll_collective_options *options),
+      .collective = GCOLL_SCATTER, .input = input, .output = output, .has_counts = true, .counts = counts,
+      .type = type, .root = root, .options = options)
+
+FORMS(alltoall,
+      (gcoll_context * context, const void *input, void *output, uint64_t count, gcoll_type type,
+       const gcoll_collective_options *options),
+      .collective = GCOLL_ALLTOALL, .input = input, .output = output, .count = count, .type = type,
+      .options = options)
+
+FORMS(alltoall_v,
+      (gcoll_context * context, const void *input, void *output, const uint64_t *send_counts,
+       const uint64_t *recv_counts, gcoll_type type, const gcoll_collective_options *options),
+      .collective = GCOLL_ALLTOALL, .input = input, .output = output, .has_counts = true,
+      .counts = send_counts, .recv_counts = recv_counts, .type = type, .options = options)
+
+FORMS(pairwise_exchange,
+      (gcoll_context * context, const void *input, void *output, uint64_t count, gcoll_type type,
+       uint32_t exchanges, const gcoll_collective_options *options),
+      .collective = GCOLL_PAIRWISE_EXCHANGE, .input = input, .output = output, .count = count, .type = type,
+      .exchanges = exchanges, .options = options)
+
+FORMS(barrier, (gcoll_context * context, const gcoll_barrier_options *options), .collective = GCOLL_BARRIER,
+      .type = GCOLL_UINT8, .options = options)
+
+/* ---- By a struct --------------------------------------------------------------------------- */
+
+void gcoll_collective_call_init(gcoll_collective_call *call) {
+    memset(call, 0, sizeof *call);
+    call->struct_size = sizeof *call;
+}
+
+static gcoll_status read_call(const gcoll_collective_call *call, gcoll_given *given) {
+    gcoll_collective_call known = {0};
+    if (!call)
+        return gcoll_error(GCOLL_ERR_INVALID, "call: is NULL");
+    gcoll_status status = gcoll_options_read(&known, sizeof known, sizeof known, call);
+    if (status != GCOLL_OK)
+        return gcoll_error(status,
+                           "call.struct_size: is %zu; allowed is %zu (call gcoll_collective_call_init)",
+                           call->struct_size, sizeof *call);
+    if ((unsigned)known.collective >= GCOLL_COLLECTIVE_COUNT)
+        return gcoll_error(GCOLL_ERR_INVALID, "call.collective: is %u; allowed are 0 to %u",
+                           (unsigned)known.collective, GCOLL_COLLECTIVE_COUNT - 1u);
+    const bool has_counts = known.counts || known.recv_counts;
+    if (has_counts && !gcoll_collective_has_blocks(known.collective))
+        return gcoll_error(GCOLL_ERR_INVALID, "call.counts: is set, but %s has no blocks",
+                           gcoll_collective_name(known.collective));
+    if (has_counts && known.count != 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "call.count: is %llu beside call.counts; allowed is 0",
+                           (unsigned long long)known.count);
+    const bool is_barrier = known.collective == GCOLL_BARRIER;
+    *given = (gcoll_given){.collective = known.collective,
+                           .input = known.collective == GCOLL_BROADCAST || is_barrier ? NULL : known.input,
+                           .output = is_barrier ? NULL : known.output,
+                           .count = is_barrier ? 0 : known.count,
+                           .has_counts = has_counts,
+                           .counts = known.counts,
+                           .recv_counts = known.recv_counts,
+                           .type = is_barrier ? GCOLL_UINT8 : known.type,
+                           .op = gcoll_collective_reduces(known.collective) ? known.op : 0,
+                           .root = gcoll_collective_has_root(known.collective) ? known.root : 0,
+                           .exchanges = known.collective == GCOLL_PAIRWISE_EXCHANGE ? known.exchanges : 0,
+                           .options = known.options,
+                           .is_general = true,
+                           .algorithm = known.algorithm,
+                           .timeout_ms = known.timeout_ms};
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_call_run(gcoll_context *context, const gcoll_collective_call *call) {
+    gcoll_given given;
+    gcoll_status status = read_call(call, &given);
+    return status == GCOLL_OK ? run_blocking(context, &given) : status;
+}
+
+gcoll_status gcoll_call_start(gcoll_context *context, const gcoll_collective_call *call,
+                              gcoll_request **request) {
+    gcoll_given given;
+    gcoll_status status = read_call(call, &given);
+    return status == GCOLL_OK ? start(context, &given, request) : status;
+}
+
+gcoll_status gcoll_call_create(gcoll_context *context, const gcoll_collective_call *call,
+                               gcoll_operation **operation) {
+    gcoll_given given;
+    gcoll_status status = read_call(call, &given);
+    return status == GCOLL_OK ? create(context, &given, operation) : status;
+}
+
+/* ---- Algorithms by name ------------------------------------------------------------------- */
+
+gcoll_status gcoll_algorithm_at(const char *collective, uint32_t index, const char **name,
+                                const char **summary) {
+    gcoll_collective wanted = GCOLL_ALLREDUCE;
+    gcoll_status status = gcoll_collective_parse(collective, &wanted);
+    if (status != GCOLL_OK)
+        return status;
+    const gcoll_algorithm *row = gcoll_registry_at(NULL, wanted, index);
+    if (!row)
+        return gcoll_error(GCOLL_ERR_NOT_FOUND, "index: %s has no more algorithms", collective);
+    if (name)
+        *name = row->name;
+    if (summary)
+        *summary = row->summary;
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_algorithm_check(const char *collective, const char *text) {
+    gcoll_collective wanted = GCOLL_ALLREDUCE;
+    gcoll_choice choice;
+    gcoll_status status = gcoll_collective_parse(collective, &wanted);
+    return status == GCOLL_OK ? gcoll_choice_parse(NULL, text, wanted, &choice) : status;
+}

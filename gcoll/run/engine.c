@@ -1,0 +1,479 @@
+/*
+ * gcoll/run/engine.c - runs a plan over a transport.
+ *
+ * A run is a plan bound to buffers. A step starts when all that it depends on is done and its round lies
+ * within the plan's window; starting a local step executes it, starting a message posts it. What becomes
+ * ready is queued and not called, so a chain of a thousand local steps uses no stack. Nothing is allocated
+ * after gcoll_run_create.
+ */
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
+#include "gcoll/run/engine.h"
+
+static bool is_message(const gcoll_step *step) {
+    return step->kind <= GCOLL_STEP_RECV_REDUCE;
+}
+
+static bool is_receive(const gcoll_step *step) {
+    return step->kind == GCOLL_STEP_RECV || step->kind == GCOLL_STEP_RECV_REDUCE;
+}
+
+/* ---- Binding ------------------------------------------------------------------------------ */
+
+static char *resolve(const gcoll_run *run, gcoll_ref ref, const gcoll_buffers *buffers) {
+    uint64_t bytes = ref.offset * run->type_bytes;
+    if (ref.space == GCOLL_SCRATCH)
+        return run->scratch + bytes;
+    /* Dropping const: a plan never writes IN, which the verifier proves and in-place plans do not name. */
+    const void *base = ref.space == GCOLL_IN ? buffers->in[ref.index] : buffers->out[ref.index];
+    return base ? (char *)(uintptr_t)base + bytes : NULL;
+}
+
+/* Reduces where element alignment cannot be had: bytes from a stream start anywhere. */
+static void reduce_unaligned(const bound_step *bound, char *dst, const char *a, const char *data,
+                             uint64_t bytes) {
+    const gcoll_run *run = bound->run;
+    _Alignas(64) char aligned[4096];
+    while (bytes > 0) {
+        uint64_t part = bytes < sizeof aligned ? bytes : sizeof aligned;
+        memcpy(aligned, data, part);
+        const char *left = bound->step->received_first ? aligned : a;
+        const char *right = bound->step->received_first ? a : aligned;
+        if (run->kernel)
+            run->kernel(dst, left, right, part / run->type_bytes);
+        else
+            run->user.reduce(dst, left, right, part / run->type_bytes, (gcoll_type)run->entry->call.type,
+                             run->user.arg);
+        dst += part;
+        a += part;
+        data += part;
+        bytes -= part;
+    }
+}
+
+static void reduce(const gcoll_run *run, char *dst, const char *a, const char *b, uint64_t count) {
+    if (run->kernel)
+        run->kernel(dst, a, b, count);
+    else
+        run->user.reduce(dst, a, b, count, (gcoll_type)run->entry->call.type, run->user.arg);
+}
+
+/* RECV_REDUCE: received bytes are reduced as they come, while they are in cache. */
+static void consume(void *arg, uint64_t offset, const void *data, uint64_t bytes) {
+    const bound_step *bound = arg;
+    const gcoll_run *run = bound->run;
+    char *dst = bound->dst + offset;
+    const char *a = bound->a + offset;
+    if ((uintptr_t)data % run->type_bytes != 0)
+        reduce_unaligned(bound, dst, a, data, bytes);
+    else if (bound->step->received_first)
+        reduce(run, dst, data, a, bytes / run->type_bytes);
+    else
+        reduce(run, dst, a, data, bytes / run->type_bytes);
+}
+
+void gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_user_op *user_op) {
+    const gcoll_call *call = &run->entry->call;
+    if (user_op)
+        run->user = *user_op;
+    if (run->work)
+        gcoll_device_work_bind(run, buffers);
+    run->kernel =
+        call->op == GCOLL_USER ? NULL : gcoll_kernel_find((gcoll_type)call->type, (gcoll_op)call->op);
+    for (uint32_t i = 0; i < run->plan->step_count; i++) {
+        bound_step *bound = &run->steps[i];
+        const gcoll_step *step = bound->step;
+        bool receives = is_receive(step);
+        bool reads = step->kind != GCOLL_STEP_RECV && step->kind != GCOLL_STEP_DIVIDE &&
+                     step->kind != GCOLL_STEP_FOLD; /* whose operands are device_work.c's affair */
+        if (step->count == 0)
+            continue;
+        if (step->kind != GCOLL_STEP_SEND)
+            bound->dst = resolve(run, step->dst, buffers);
+        if (reads)
+            bound->a = resolve(run, step->a, buffers);
+        if (step->kind == GCOLL_STEP_REDUCE)
+            bound->b = resolve(run, step->b, buffers);
+        if (bound->message)
+            bound->message->data = receives ? bound->dst : (char *)(uintptr_t)bound->a;
+    }
+}
+
+/* ---- Life --------------------------------------------------------------------------------- */
+
+static inline void message_done(gcoll_message *message);
+static void receive_done(gcoll_message *message);
+
+static uint32_t slot_of(uint32_t *peers, uint32_t *slots, uint32_t peer) {
+    for (uint32_t i = *slots; i-- > 0;) /* the latest peer is the likeliest */
+        if (peers[i] == peer)
+            return i;
+    peers[*slots] = peer;
+    return (*slots)++;
+}
+
+/* Everything of a run lies in one block; this lays it out, or only measures it when base is NULL. */
+static uint64_t lay_out(gcoll_run *run, char *base, uint32_t messages) {
+    const gcoll_plan *plan = run->plan;
+    const bool own_blocks = gcoll_call_has_own_blocks(&run->entry->call);
+    uint64_t at = 0;
+    uint64_t steps = plan->step_count;
+    uint64_t sizes[] = {steps * sizeof *run->steps,
+                        messages * sizeof *run->messages,
+                        steps * sizeof *run->waiting,
+                        steps * sizeof *run->ready,
+                        messages * sizeof *run->opened,
+                        plan->rounds * sizeof *run->round_left,
+                        own_blocks ? messages * sizeof *run->told : 0,
+                        messages * sizeof *run->heard};
+    char *parts[8];
+    for (size_t i = 0; i < 8; i++) {
+        parts[i] = base ? base + at : NULL;
+        at += (sizes[i] + 63) & ~UINT64_C(63);
+    }
+    run->steps = (void *)parts[0];
+    run->messages = (void *)parts[1];
+    run->waiting = (void *)parts[2];
+    run->ready = (void *)parts[3];
+    run->opened = (void *)parts[4];
+    run->round_left = (uint64_t)plan->window + 1 >= plan->rounds ? NULL : (void *)parts[5];
+    run->told = own_blocks ? (void *)parts[6] : NULL;
+    run->heard = (void *)parts[7];
+    return at;
+}
+
+static gcoll_status prepare_steps(gcoll_run *run, uint32_t messages) {
+    const gcoll_plan *plan = run->plan;
+    uint32_t *peers = gcoll_allocate(run->context, (uint64_t)(messages + 1) * sizeof *peers);
+    if (!peers)
+        return GCOLL_ERR_NO_MEMORY;
+    uint32_t used = 0;
+    const bool by_device = gcoll_memory_direct(run->context) != GCOLL_IB_DEVICE_MEMORY_NEVER &&
+                           !gcoll_collective_reduces(plan->problem.collective);
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        bound_step *bound = &run->steps[i];
+        const gcoll_step *step = &plan->steps[i];
+        bound->run = run;
+        bound->step = step;
+        run->waiting[i] = step->dependencies;
+        if (!is_message(step))
+            continue;
+        gcoll_message *message = &run->messages[used++];
+        bound->message = message;
+        bound->slot = slot_of(peers, &run->slots, step->peer);
+        if (run->told)
+            gcoll_fingerprint_for_peer(&run->entry->fingerprint,
+                                       gcoll_block_count(&plan->problem, step->peer),
+                                       &run->told[bound->slot]);
+        message->index = step->message;
+        message->bytes = step->count * run->type_bytes;
+        message->granule = (uint32_t)run->type_bytes;
+        message->by_device = by_device;
+        message->done = is_receive(step) ? receive_done : message_done;
+        message->owner = bound;
+        if (step->kind == GCOLL_STEP_RECV_REDUCE) {
+            message->consume = consume;
+            message->consume_arg = bound;
+        }
+    }
+    gcoll_release(run->context, peers, (uint64_t)(messages + 1) * sizeof *peers);
+    return GCOLL_OK;
+}
+
+/* Devices copy from and to pinned memory. */
+static gcoll_status allocate_scratch(gcoll_run *run) {
+    if (run->scratch_bytes == 0)
+        return GCOLL_OK;
+    if (run->work)
+        return gcoll_memory_pin(run->context, run->scratch_bytes, &run->scratch);
+    run->scratch = gcoll_allocate(run->context, run->scratch_bytes);
+    return run->scratch ? GCOLL_OK : GCOLL_ERR_NO_MEMORY;
+}
+
+static void release_scratch(gcoll_run *run) {
+    if (run->work)
+        gcoll_memory_unpin(run->context, run->scratch, run->scratch_bytes);
+    else
+        gcoll_release(run->context, run->scratch, run->scratch_bytes);
+}
+
+gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, gcoll_run **out) {
+    const gcoll_plan *plan = entry->plan;
+    gcoll_run *run = gcoll_allocate(context, sizeof *run);
+    if (!run)
+        return GCOLL_ERR_NO_MEMORY;
+    memset(run, 0, sizeof *run);
+    run->context = context;
+    run->entry = entry;
+    run->plan = plan;
+    run->type_bytes = gcoll_type_size((gcoll_type)entry->call.type);
+    uint32_t messages = 0;
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        messages += is_message(&plan->steps[i]);
+    gcoll_status status = GCOLL_ERR_NO_MEMORY;
+    run->memory_bytes = lay_out(run, NULL, messages);
+    run->memory = gcoll_allocate(context, run->memory_bytes);
+    if (!run->memory)
+        goto fail_run;
+    memset(run->memory, 0, run->memory_bytes);
+    lay_out(run, run->memory, messages);
+    if (!gcoll_mul_u64(plan->scratch, run->type_bytes, &run->scratch_bytes)) {
+        status = gcoll_error(GCOLL_ERR_INVALID, "count: scratch of %llu elements exceeds the address space",
+                             (unsigned long long)plan->scratch);
+        goto fail_memory;
+    }
+    if (gcoll_problem_is_staged(&plan->problem)) {
+        status = gcoll_device_work_create(run);
+        if (status != GCOLL_OK)
+            goto fail_memory;
+    }
+    status = allocate_scratch(run);
+    if (status != GCOLL_OK)
+        goto fail_work;
+    status = gcoll_attach(context, entry, NULL, run->scratch, &run->scratch_attached);
+    if (status == GCOLL_OK)
+        status = prepare_steps(run, messages);
+    if (status != GCOLL_OK)
+        goto fail_scratch;
+    gcoll_cache_hold(entry);
+    *out = run;
+    return GCOLL_OK;
+
+fail_scratch:
+    gcoll_detach(run->scratch_attached);
+    release_scratch(run);
+fail_work:
+    gcoll_device_work_destroy(run);
+fail_memory:
+    gcoll_release(context, run->memory, run->memory_bytes);
+fail_run:
+    gcoll_release(context, run, sizeof *run);
+    return status;
+}
+
+void gcoll_run_destroy(gcoll_run *run) {
+    if (!run)
+        return;
+    gcoll_run_drop(run);
+    gcoll_run_detach(run);
+    gcoll_detach(run->scratch_attached);
+    gcoll_cache_put(run->entry);
+    release_scratch(run);
+    gcoll_device_work_destroy(run);
+    gcoll_release(run->context, run->memory, run->memory_bytes);
+    gcoll_release(run->context, run, sizeof *run);
+}
+
+/* ---- Running ------------------------------------------------------------------------------ */
+
+static void push_ready(gcoll_run *run, uint32_t index) {
+    run->ready[run->ready_tail++] = index;
+}
+
+/* Lets the steps of all rounds within the window start. */
+static void release_rounds(gcoll_run *run) {
+    const gcoll_plan *plan = run->plan;
+    uint64_t limit = (uint64_t)run->oldest_round + plan->window;
+    while (run->released < plan->step_count && plan->steps[run->released].round <= limit) {
+        if (run->waiting[run->released] == 0)
+            push_ready(run, run->released);
+        run->released++;
+    }
+}
+
+static void break_unopened(const gcoll_run *run, uint32_t peer) {
+    gcoll_break(run->context, GCOLL_ERR_PROTOCOL, peer,
+                "rank %u sent data for %s #%llu without saying what operation it belongs to", peer,
+                gcoll_collective_name((gcoll_collective)run->entry->call.collective),
+                (unsigned long long)run->sequence);
+}
+
+/* Whether a peer's data may be used: it must have said what operation they belong to. False if that broke the
+ * context. Of a peer that has run far ahead this may not be known yet; then the run ends with the question.
+ */
+static bool hear(gcoll_run *run, const bound_step *bound) {
+    const uint32_t peer = bound->step->peer;
+    const gcoll_opening opening = gcoll_opening_of(run->context, peer, run->sequence);
+    if (opening == GCOLL_OPENING_MISSING) {
+        break_unopened(run, peer);
+        return false;
+    }
+    if (opening == GCOLL_OPENING_CAME)
+        run->heard[bound->slot] = run->sequence;
+    else
+        run->is_doubtful = true;
+    return true;
+}
+
+/* All messages have come. False if no message of one of the peers said what operation it belongs to, which
+ * breaks the context. */
+static bool settle_doubt(const gcoll_run *run) {
+    for (uint32_t i = 0; i < run->plan->step_count; i++) {
+        const bound_step *bound = &run->steps[i];
+        if (!is_receive(bound->step) || run->heard[bound->slot] == run->sequence)
+            continue;
+        break_unopened(run, bound->step->peer);
+        return false;
+    }
+    return true;
+}
+
+void gcoll_run_finish_step(gcoll_run *run, uint32_t index) {
+    const gcoll_plan *plan = run->plan;
+    const gcoll_step *step = &plan->steps[index];
+    if (run->work && run->steps[index].posted)
+        gcoll_device_work_messages(run, -1);
+    run->steps[index].posted = false;
+    run->waiting[index] = step->dependencies; /* for the next run: in this one all of them are done */
+    if (--run->unfinished == 0 && run->is_doubtful && !settle_doubt(run))
+        run->unfinished = 1; /* it must not count as finished */
+    const uint32_t *successor = plan->successors + step->first_successor;
+    for (uint32_t i = 0; i < step->successors; i++)
+        if (--run->waiting[successor[i]] == 0 && successor[i] < run->released)
+            push_ready(run, successor[i]);
+    if (run->work && run->unfinished == 0)
+        gcoll_device_work_end(run);
+    if (!run->round_left || --run->round_left[step->round] > 0)
+        return;
+    while (run->oldest_round < plan->rounds && run->round_left[run->oldest_round] == 0)
+        run->oldest_round++;
+    release_rounds(run);
+}
+
+static inline void message_done(gcoll_message *message) {
+    bound_step *bound = message->owner;
+    if (bound->run->work && !gcoll_device_work_arrived(bound->run, bound->step))
+        return;
+    gcoll_run_finish_step(bound->run, (uint32_t)(bound - bound->run->steps));
+}
+
+static void receive_done(gcoll_message *message) {
+    const bound_step *bound = message->owner;
+    gcoll_run *run = bound->run;
+    if (message->opened)
+        run->heard[bound->slot] = run->sequence;
+    else if (run->heard[bound->slot] != run->sequence && !hear(run, bound))
+        return;
+    message_done(message);
+}
+
+/* False if the context broke. */
+static bool post(gcoll_run *run, bound_step *bound) {
+    gcoll_context *context = run->context;
+    const gcoll_step *step = bound->step;
+    if (!gcoll_peer_need(context, step->peer, step->kind == GCOLL_STEP_SEND))
+        return false;
+    gcoll_message *message = bound->message;
+    bound->posted = true;
+    if (run->work)
+        gcoll_device_work_messages(run, 1);
+    message->stream = run->sequence;
+    if (step->kind != GCOLL_STEP_SEND) {
+        context->transport->post_recv(context->endpoint, step->peer, message);
+        return true;
+    }
+    const gcoll_fingerprint *told = run->told ? &run->told[bound->slot] : &run->entry->fingerprint;
+    message->open = run->opened[bound->slot] == run->sequence ? NULL : told->bytes;
+    run->opened[bound->slot] = run->sequence;
+    context->transport->post_send(context->endpoint, step->peer, message);
+    return true;
+}
+
+static void run_local(gcoll_run *run, bound_step *bound) {
+    const gcoll_step *step = bound->step;
+    if (step->count == 0) /* a fence */
+        return;
+    switch ((gcoll_step_kind)step->kind) {
+    case GCOLL_STEP_REDUCE:
+        reduce(run, bound->dst, bound->a, bound->b, step->count);
+        break;
+    case GCOLL_STEP_COPY:
+        memmove(bound->dst, bound->a, step->count * run->type_bytes);
+        break;
+    case GCOLL_STEP_DIVIDE:
+        gcoll_divide(bound->dst, step->count, (gcoll_type)run->entry->call.type, run->plan->divisor);
+        break;
+    default:
+        break;
+    }
+}
+
+/* False if the context broke. */
+static bool start_step(gcoll_run *run, uint32_t index) {
+    bound_step *bound = &run->steps[index];
+    if (bound->message)
+        return post(run, bound);
+    if (run->work && gcoll_step_is_on_device(run->plan, bound->step))
+        return gcoll_device_work_begin(run, index);
+    run_local(run, bound);
+    gcoll_run_finish_step(run, index);
+    return true;
+}
+
+void gcoll_run_advance(gcoll_run *run) {
+    if (run->is_gated) {
+        if (!gcoll_device_work_is_open(run))
+            return;
+        run->is_gated = false;
+        release_rounds(run);
+    }
+    if (run->work)
+        gcoll_device_work_poll(run);
+    if (run->ready_head == run->ready_tail)
+        return;
+    while (run->ready_head < run->ready_tail)
+        if (!start_step(run, run->ready[run->ready_head++]))
+            return;
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+static gcoll_status check_piece(const void *at, uint64_t bytes) {
+    if (!at || bytes == 0 || !__asan_region_is_poisoned((void *)(uintptr_t)at, bytes))
+        return GCOLL_OK;
+    return gcoll_error(GCOLL_ERR_STATE, "buffers: the %llu bytes at %p are not, or no longer, the caller's",
+                       (unsigned long long)bytes, at);
+}
+
+gcoll_status gcoll_run_check_buffers(const gcoll_run *run) {
+    gcoll_status status = GCOLL_OK;
+    for (uint32_t i = 0; i < run->plan->step_count && status == GCOLL_OK; i++) {
+        const bound_step *bound = &run->steps[i];
+        const uint64_t bytes = bound->step->count * run->type_bytes;
+        if (gcoll_step_is_on_device(run->plan, bound->step))
+            continue;
+        status = check_piece(bound->dst, bytes);
+        if (status == GCOLL_OK)
+            status = check_piece(bound->a, bytes);
+        if (status == GCOLL_OK)
+            status = check_piece(bound->b, bytes);
+    }
+    return status;
+}
+#endif
+
+/* A run that finishes leaves `waiting` and `posted` as it found them, and where one does not, the context is
+ * broken and nothing starts again. So they need not be set here, which would touch all of the run's memory.
+ */
+void gcoll_run_start(gcoll_run *run) {
+    const gcoll_plan *plan = run->plan;
+    run->unfinished = plan->step_count;
+    run->ready_head = run->ready_tail = 0;
+    run->oldest_round = 0;
+    run->released = 0;
+    run->is_doubtful = false;
+    if (run->round_left) {
+        memset(run->round_left, 0, plan->rounds * sizeof *run->round_left);
+        for (uint32_t i = 0; i < plan->step_count; i++)
+            run->round_left[plan->steps[i].round]++;
+        while (run->oldest_round < plan->rounds && run->round_left[run->oldest_round] == 0)
+            run->oldest_round++;
+    }
+    run->is_gated = run->work && plan->step_count > 0 && gcoll_problem_is_direct(&plan->problem);
+    if (!run->is_gated)
+        release_rounds(run);
+    gcoll_run_advance(run);
+}

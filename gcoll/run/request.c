@@ -1,0 +1,411 @@
+/*
+ * gcoll/run/request.c - requests: what was begun, and how it is waited for.
+ *
+ * A request stands for a message of a pair or for a run of a collective. Its memory stays with the context
+ * until that is destroyed, so a pointer to one that has ended is told apart from a live one as long as
+ * nothing new has taken its place.
+ */
+#include <string.h>
+
+#include "gcoll/rendezvous/rendezvous.h"
+#include "gcoll/run/engine.h"
+#include "gcoll/run/request.h"
+
+#define FREE_LOOKS 8   /* tests that find nothing and do not look at the clock */
+#define SLICE_MS   100 /* the longest sleep while a request is waited for with a limit */
+#define KEEP_MADE  16  /* messages begun between two looks at whether keys in the store are to be kept */
+
+static inline bool is_finished(const gcoll_request *request) {
+    return request->run ? gcoll_run_is_finished(request->run) : request->done;
+}
+
+static bool request_finished(const void *arg) {
+    return is_finished(arg);
+}
+
+static void request_each_waited(const void *arg, gcoll_waited_fn fn, void *fn_arg) {
+    const gcoll_request *request = arg;
+    if (request->run)
+        gcoll_run_each_waited(request->run, fn, fn_arg);
+    else
+        fn(fn_arg, request->peer);
+}
+
+static gcoll_wait wait_of(const gcoll_request *request) {
+    return (gcoll_wait){request_finished, request_each_waited, request, request->timeout_ms};
+}
+
+/* ---- Life --------------------------------------------------------------------------------- */
+
+void gcoll_request_begin(gcoll_request *request) {
+    gcoll_runs *runs = request->context->runs;
+    request->state = GCOLL_REQUEST_LIVE;
+    request->tested.looked_ms = request->tested.used_ms = request->tested.age_ms = 0;
+    request->free_looks = 0;
+    request->link = &runs->requests;
+    request->next = runs->requests;
+    if (request->next)
+        request->next->link = &request->next;
+    runs->requests = request;
+}
+
+gcoll_status gcoll_request_create(gcoll_context *context, uint32_t peer, gcoll_request **out) {
+    gcoll_runs *runs = context->runs;
+    gcoll_request *request = runs->spare_requests;
+    if (request)
+        runs->spare_requests = request->next;
+    else
+        request = gcoll_allocate(context, sizeof *request);
+    if (!request)
+        return GCOLL_ERR_NO_MEMORY;
+    memset(request, 0, sizeof *request);
+    request->context = context;
+    request->peer = peer;
+    if (++runs->requests_made % KEEP_MADE == 0)
+        gcoll_rendezvous_keep_if_due(context);
+    gcoll_request_begin(request);
+    *out = request;
+    return GCOLL_OK;
+}
+
+void gcoll_request_set_done(gcoll_request *request) {
+    request->done = true;
+}
+
+static inline void take_out(gcoll_request *request) {
+    *request->link = request->next;
+    if (request->next)
+        request->next->link = request->link;
+    request->state = GCOLL_REQUEST_IDLE;
+}
+
+/* It becomes a spare one. */
+static void recycle(gcoll_request *request) {
+    gcoll_runs *runs = request->context->runs;
+    if (request->run)
+        gcoll_run_return(request->run);
+    request->run = NULL;
+    request->next = runs->spare_requests;
+    runs->spare_requests = request;
+}
+
+void gcoll_request_end(gcoll_request *request) {
+    take_out(request);
+    if (!request->kept)
+        recycle(request);
+}
+
+void gcoll_requests_free(gcoll_context *context) {
+    gcoll_runs *runs = context->runs;
+    if (runs->requests)
+        gcoll_log(context, GCOLL_LOG_WARNING, "rank %u destroyed its context with requests that nobody ended",
+                  context->rank);
+    while (runs->requests)
+        gcoll_request_end(runs->requests);
+    while (runs->spare_requests) {
+        gcoll_request *request = runs->spare_requests;
+        runs->spare_requests = request->next;
+        gcoll_release(context, request, sizeof *request);
+    }
+}
+
+/* ---- Ending them -------------------------------------------------------------------------- */
+
+/* What it came to, with the status of the context after it made progress. */
+static gcoll_status end(gcoll_request **request, gcoll_status status) {
+    gcoll_request *ended = *request;
+    if (ended->run)
+        status = gcoll_run_result(ended->context, ended->run, status);
+    else if (ended->done)
+        status = GCOLL_OK; /* it finished before the context broke */
+    *request = NULL;
+    take_out(ended);
+    if (!ended->kept)
+        recycle(ended);
+    return status;
+}
+
+/* Before its context is entered: whether there is one. */
+static gcoll_status check(gcoll_request *const *request) {
+    if (!request)
+        return gcoll_error(GCOLL_ERR_INVALID, "request: is NULL");
+    if (!*request)
+        return gcoll_error(GCOLL_ERR_STATE, "request: has ended already, or was never begun");
+    if (!(*request)->context)
+        return gcoll_error(GCOLL_ERR_STATE, "request: its context was destroyed");
+    return GCOLL_OK;
+}
+
+static gcoll_status check_live(const gcoll_request *request) {
+    if (request->state != GCOLL_REQUEST_LIVE)
+        return gcoll_error(GCOLL_ERR_STATE, "request: %s",
+                           request->kept ? "its operation was not started" : "has ended already");
+    return GCOLL_OK;
+}
+
+/* Enters the context of a live one. */
+static gcoll_status enter(gcoll_request *const *request) {
+    gcoll_status status = check(request);
+    if (status == GCOLL_OK)
+        status = gcoll_enter((*request)->context);
+    if (status != GCOLL_OK)
+        return status;
+    status = check_live(*request);
+    if (status != GCOLL_OK)
+        gcoll_leave((*request)->context);
+    return status;
+}
+
+gcoll_status gcoll_request_finish(gcoll_request **request) {
+    gcoll_context *context = (*request)->context;
+    gcoll_status status = GCOLL_OK;
+    if (!is_finished(*request)) {
+        const gcoll_wait wait = wait_of(*request);
+        status = gcoll_progress_wait(context, &wait);
+    }
+    return end(request, status);
+}
+
+gcoll_status gcoll_request_wait(gcoll_request **request) {
+    gcoll_status status = enter(request);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_context *context = (*request)->context;
+    status = gcoll_request_finish(request);
+    gcoll_leave(context);
+    return status;
+}
+
+/* It has finished, or the context is broken. */
+static inline gcoll_status conclude(gcoll_request **request, gcoll_status status, int *done) {
+    gcoll_watch_end((*request)->context);
+    status = end(request, status);
+    if (status == GCOLL_OK)
+        *done = 1;
+    return status;
+}
+
+/* After progress, with its status. Ends it if it has finished, or failed. */
+static gcoll_status look(gcoll_request **request, gcoll_status status, int *done) {
+    if (status == GCOLL_OK && !is_finished(*request)) {
+        if ((*request)->free_looks < FREE_LOOKS) { /* most have finished by then, and the clock costs */
+            (*request)->free_looks++;
+            *done = 0;
+            return GCOLL_OK;
+        }
+        const gcoll_wait wait = wait_of(*request);
+        const bool is_alone = (*request)->context->runs->requests == *request && !(*request)->next;
+        status = gcoll_watch_look((*request)->context, &(*request)->tested, &wait, is_alone);
+    }
+    if (status == GCOLL_OK && !is_finished(*request)) {
+        *done = 0;
+        return GCOLL_OK;
+    }
+    return conclude(request, status, done);
+}
+
+gcoll_status gcoll_request_look(gcoll_request **request, int *done) {
+    if (!is_finished(*request)) {
+        const gcoll_status status = gcoll_progress((*request)->context, 0);
+        if (status != GCOLL_OK || !is_finished(*request))
+            return look(request, status, done);
+    }
+    return conclude(request, GCOLL_OK, done);
+}
+
+gcoll_status gcoll_request_test(gcoll_request **request, int *done) {
+    gcoll_status status = check(request);
+    if (status == GCOLL_OK && !done)
+        status = gcoll_error(GCOLL_ERR_INVALID, "done: is NULL");
+    if (status == GCOLL_OK)
+        status = enter(request);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_context *context = (*request)->context;
+    status = gcoll_request_look(request, done);
+    gcoll_leave(context);
+    return status;
+}
+
+/* Until it has ended, or the time is over: then GCOLL_OK, with *done 0. */
+static gcoll_status wait_for(gcoll_request **request, int64_t wait_ms, int *done) {
+    gcoll_context *context = (*request)->context;
+    const int64_t end_ms = gcoll_now_ms() + wait_ms;
+    (*request)->free_looks = FREE_LOOKS;
+    gcoll_status status = gcoll_request_look(request, done);
+    while (status == GCOLL_OK && !*done) {
+        gcoll_rendezvous_keep_if_due(context); /* it may wait for a day */
+        const int64_t left_ms = end_ms - gcoll_now_ms();
+        if (left_ms <= 0)
+            break;
+        status = gcoll_progress(context, left_ms < SLICE_MS ? left_ms * 1000 : SLICE_MS * 1000);
+        status = look(request, status, done);
+    }
+    return status;
+}
+
+gcoll_status gcoll_request_wait_for(gcoll_request **request, int64_t wait_ms) {
+    int done = 0;
+    gcoll_status status = check(request);
+    if (status == GCOLL_OK && (wait_ms < 0 || wait_ms > GCOLL_TIMEOUT_MAX_MS))
+        status = gcoll_error(GCOLL_ERR_INVALID, "wait_ms: is %lld; allowed are 0 to %lld", (long long)wait_ms,
+                             (long long)GCOLL_TIMEOUT_MAX_MS);
+    if (status == GCOLL_OK)
+        status = enter(request);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_context *context = (*request)->context;
+    status = wait_for(request, wait_ms, &done);
+    gcoll_leave(context);
+    if (status == GCOLL_OK && !done)
+        status = gcoll_error(GCOLL_ERR_TIMEOUT, "request: has not finished within %lld ms, and goes on",
+                             (long long)wait_ms);
+    return status;
+}
+
+static gcoll_status cancel(gcoll_request **request) {
+    gcoll_request *cancelled = *request;
+    if (!cancelled->receives_from)
+        return gcoll_error(GCOLL_ERR_STATE,
+                           "request: is not a receive from a pair; nothing else can be cancelled");
+    if (cancelled->done)
+        return gcoll_error(GCOLL_ERR_STATE, "request: its message has come from rank %u", cancelled->peer);
+    gcoll_status status = gcoll_context_settle(cancelled->context);
+    if (status != GCOLL_OK)
+        return end(request, status);
+    status = gcoll_pair_cancel(cancelled);
+    if (status != GCOLL_OK)
+        return status;
+    *request = NULL;
+    gcoll_request_end(cancelled);
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_request_cancel(gcoll_request **request) {
+    gcoll_status status = enter(request);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_context *context = (*request)->context;
+    status = cancel(request);
+    gcoll_leave(context);
+    return status;
+}
+
+/* ---- The first of several ----------------------------------------------------------------- */
+
+struct several {
+    gcoll_request *const *requests;
+    uint32_t count;
+};
+
+static bool find_finished(const struct several *several, uint32_t *index) {
+    for (uint32_t i = 0; i < several->count; i++)
+        if (several->requests[i] && is_finished(several->requests[i])) {
+            *index = i;
+            return true;
+        }
+    return false;
+}
+
+static bool any_finished(const void *arg) {
+    uint32_t index;
+    return find_finished(arg, &index);
+}
+
+/* The context that all of them have. */
+static gcoll_status find_common(const struct several *several, gcoll_context **context) {
+    *context = NULL;
+    for (uint32_t i = 0; i < several->count; i++) {
+        if (!several->requests[i])
+            continue;
+        gcoll_status status = check(&several->requests[i]);
+        if (status != GCOLL_OK)
+            return gcoll_error(status, "requests[%u]: %s", i, gcoll_last_error());
+        if (*context && several->requests[i]->context != *context)
+            return gcoll_error(GCOLL_ERR_INVALID,
+                               "requests[%u]: is of another context than those before it; allowed is one", i);
+        *context = several->requests[i]->context;
+    }
+    return *context
+               ? GCOLL_OK
+               : gcoll_error(GCOLL_ERR_STATE, "requests: none of %u is to be waited for", several->count);
+}
+
+/* The context that all of them have, which is entered. */
+static gcoll_status enter_common(const struct several *several, gcoll_context **context) {
+    gcoll_status status = find_common(several, context);
+    if (status == GCOLL_OK)
+        status = gcoll_enter(*context);
+    if (status != GCOLL_OK)
+        return status;
+    for (uint32_t i = 0; i < several->count && status == GCOLL_OK; i++) {
+        status = several->requests[i] ? check_live(several->requests[i]) : GCOLL_OK;
+        if (status != GCOLL_OK)
+            status = gcoll_error(status, "requests[%u]: %s", i, gcoll_last_error());
+    }
+    if (status != GCOLL_OK)
+        gcoll_leave(*context);
+    return status;
+}
+
+/* The timeout of the one with the least time. */
+static int64_t shortest_timeout(const gcoll_context *context, const struct several *several) {
+    int64_t shortest = -1;
+    for (uint32_t i = 0; i < several->count; i++)
+        if (several->requests[i])
+            shortest = gcoll_shorter_timeout(context, shortest, several->requests[i]->timeout_ms);
+    return shortest;
+}
+
+gcoll_status gcoll_wait_any(gcoll_request *const *requests, uint32_t count, uint32_t *index) {
+    const struct several several = {requests, count};
+    gcoll_context *context = NULL;
+    if (!index || (!requests && count > 0))
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", index ? "requests" : "index");
+    gcoll_status status = enter_common(&several, &context);
+    if (status != GCOLL_OK)
+        return status;
+    if (!find_finished(&several, index)) {
+        const gcoll_wait wait = {any_finished, NULL, &several, shortest_timeout(context, &several)};
+        status = gcoll_progress_wait(context, &wait);
+        if (find_finished(&several, index))
+            status = GCOLL_OK;
+    }
+    gcoll_leave(context);
+    return status;
+}
+
+/* ---- As waiting and failing see them ------------------------------------------------------ */
+
+static void each_waited(gcoll_context *context, gcoll_waited_fn fn, void *arg) {
+    const gcoll_any *any = context->runs->any;
+    for (const gcoll_request *request = context->runs->requests; request; request = request->next)
+        if (!request->run && !request->done && !fn(arg, request->peer))
+            return;
+    for (uint32_t i = 0; any && i < any->count; i++)
+        if (!gcoll_peer_has_departed(context, any->peers[i]) && !fn(arg, any->peers[i]))
+            return;
+}
+
+/* What comes from any of several comes as well when one of them has left. */
+static bool needs(const gcoll_context *context, uint32_t peer) {
+    for (const gcoll_request *request = context->runs->requests; request; request = request->next)
+        if (!request->run && !request->done && request->peer == peer)
+            return true;
+    return false;
+}
+
+static bool is_any_in_flight(const gcoll_context *context) {
+    for (const gcoll_request *request = context->runs->requests; request; request = request->next)
+        if (!is_finished(request))
+            return true;
+    return false;
+}
+
+const gcoll_activity gcoll_request_activity = {
+    .order = 3,
+    .in_flight = is_any_in_flight,
+    .has_work = is_any_in_flight,
+    .each_waited = each_waited,
+    .needs = needs,
+};

@@ -1,0 +1,245 @@
+/*
+ * gcoll/run/runs.c - runs from the cache to the end: obtained, begun, in flight, and given back.
+ *
+ * A call that blocks or starts takes the idle run of its plan, so a repeated call allocates nothing, unless
+ * its run needs so much memory that keeping it for every shape would hurt more than getting it anew.
+ */
+#include <stdio.h>
+
+#include "gcoll/rendezvous/rendezvous.h"
+#include "gcoll/run/engine.h"
+#include "gcoll/run/request.h"
+
+#define KEEP_LOOKS 16 /* operations between two looks at whether keys in the store are to be kept */
+#define KEPT_BYTES                                                                                           \
+    (UINT64_C(4) << 20) /* of a run; what moves through it takes far longer than the allocation */
+
+/* ---- Getting one -------------------------------------------------------------------------- */
+
+static gcoll_status obtain(gcoll_context *context, const gcoll_call *call, const gcoll_arguments *arguments,
+                           bool is_own, gcoll_run **out) {
+    gcoll_cache_entry *entry;
+    gcoll_status status = gcoll_cache_get(context, call, &arguments->blocks, &entry);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_run *run = is_own ? NULL : gcoll_cache_take_idle(entry);
+    if (!run)
+        status = gcoll_run_create(context, entry, &run);
+    gcoll_cache_put(entry); /* the run holds it */
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_run_bind(run, &arguments->buffers, arguments->user_op);
+    if (is_own || gcoll_problem_is_direct(&entry->plan->problem))
+        status = gcoll_run_attach(run, &arguments->buffers);
+    if (status != GCOLL_OK) {
+        gcoll_run_return(run);
+        return status;
+    }
+    *out = run;
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_run_obtain(gcoll_context *context, const gcoll_arguments *arguments, bool is_own,
+                              gcoll_run **out) {
+    gcoll_status status = gcoll_context_settle(context);
+    if (status == GCOLL_OK)
+        status = obtain(context, &arguments->call, arguments, is_own, out);
+    if (status == GCOLL_OK || !gcoll_memory_gives_way(context, &arguments->call, status))
+        return status;
+    gcoll_call staged = arguments->call;
+    staged.direct = 0;
+    return obtain(context, &staged, arguments, is_own, out);
+}
+
+void gcoll_run_return(gcoll_run *run) {
+    gcoll_run_drop(run);
+    gcoll_run_detach(run);
+    if (gcoll_run_memory_bytes(run) > KEPT_BYTES || !gcoll_cache_keep_idle(run->entry, run))
+        gcoll_run_destroy(run);
+}
+
+/* ---- In flight ---------------------------------------------------------------------------- */
+
+gcoll_status gcoll_run_begin(gcoll_run *run) {
+    gcoll_context *context = run->context;
+    gcoll_runs *runs = context->runs;
+    gcoll_status status = gcoll_run_check_buffers(run);
+    if (status == GCOLL_OK && run->work)
+        status = gcoll_device_work_start(run);
+    if (status != GCOLL_OK)
+        return status;
+    run->sequence = ++runs->sequence;
+    run->in_flight = true;
+    run->next = NULL;
+    gcoll_run **tail = &runs->first;
+    while (*tail)
+        tail = &(*tail)->next;
+    *tail = run;
+    gcoll_live_due(context, &gcoll_run_activity);
+    if (context->endpoint) {
+        if (run->sequence % KEEP_LOOKS == 0)
+            gcoll_rendezvous_keep_if_due(context);
+        gcoll_watch_publish(context, run->sequence);
+        gcoll_opening_begin(context, run->sequence, run->entry);
+    }
+    gcoll_run_start(run);
+    gcoll_progress_flush(context);
+    return GCOLL_OK;
+}
+
+void gcoll_run_drop(gcoll_run *run) {
+    if (!run->in_flight)
+        return;
+    run->in_flight = false;
+    if (run->work)
+        gcoll_device_work_end(run);
+    gcoll_run **link = &run->context->runs->first;
+    while (*link != run)
+        link = &(*link)->next;
+    *link = run->next;
+}
+
+gcoll_status gcoll_run_result(gcoll_context *context, gcoll_run *run, gcoll_status status) {
+    const bool is_finished = gcoll_run_is_finished(run);
+    gcoll_run_drop(run);
+    if (is_finished && (!context->health.broken || !gcoll_opening_mismatched(context, run->sequence)))
+        return GCOLL_OK; /* also if the context broke afterwards */
+    return status != GCOLL_OK ? status : gcoll_context_settle(context);
+}
+
+const gcoll_cache_entry *gcoll_run_entry(const gcoll_run *run) {
+    return run->entry;
+}
+
+void gcoll_run_each_waited(const gcoll_run *run, gcoll_waited_fn fn, void *arg) {
+    for (uint32_t i = 0; i < run->plan->step_count; i++)
+        if (run->steps[i].posted && !fn(arg, run->plan->steps[i].peer))
+            return;
+}
+
+/* ---- As waiting and failing see them ------------------------------------------------------ */
+
+static void advance(gcoll_context *context) {
+    gcoll_run *run = context->runs->first;
+    if (!run)
+        gcoll_live_not_due(context, &gcoll_run_activity);
+    while (run && !context->health.broken) {
+        gcoll_run *next = run->next;
+        if (gcoll_run_has_ready(run))
+            gcoll_run_advance(run);
+        if (gcoll_run_is_finished(run))
+            gcoll_run_drop(run);
+        run = next;
+    }
+}
+
+static void each_waited(gcoll_context *context, gcoll_waited_fn fn, void *arg) {
+    for (const gcoll_run *run = context->runs->first; run; run = run->next)
+        gcoll_run_each_waited(run, fn, arg);
+}
+
+static bool waits_for(const gcoll_run *run, uint32_t peer) {
+    for (uint32_t i = 0; i < run->plan->step_count; i++)
+        if (run->steps[i].posted && run->plan->steps[i].peer == peer)
+            return true;
+    return false;
+}
+
+static bool needs(const gcoll_context *context, uint32_t peer) {
+    for (const gcoll_run *run = context->runs->first; run; run = run->next)
+        if (waits_for(run, peer))
+            return true;
+    return false;
+}
+
+/* The oldest run that waits for peer, else the oldest unfinished one. */
+static const gcoll_run *find_waiting(const gcoll_context *context, uint32_t peer) {
+    const gcoll_run *oldest = NULL;
+    for (const gcoll_run *run = context->runs->first; run; run = run->next) {
+        if (waits_for(run, peer))
+            return run;
+        if (!oldest && !gcoll_run_is_finished(run))
+            oldest = run;
+    }
+    return oldest;
+}
+
+/* The first step in flight that involves peer, or the first in flight if there is none; NULL if no step is.
+ */
+static const gcoll_step *find_blocked_step(const gcoll_run *run, uint32_t peer) {
+    const gcoll_step *found = NULL;
+    for (uint32_t i = 0; i < run->plan->step_count; i++) {
+        if (!run->steps[i].posted)
+            continue;
+        if (run->plan->steps[i].peer == peer)
+            return &run->plan->steps[i];
+        if (!found)
+            found = &run->plan->steps[i];
+    }
+    return found;
+}
+
+static void name(const gcoll_context *context, uint32_t peer, char *text, size_t size) {
+    const gcoll_run *run = find_waiting(context, peer);
+    if (!run && context->runs->sequence == 0) {
+        snprintf(text, size, "before the first operation");
+        return;
+    }
+    if (!run) {
+        snprintf(text, size, "after operation #%llu", (unsigned long long)context->runs->sequence);
+        return;
+    }
+    const gcoll_step *step = find_blocked_step(run, peer);
+    const int used = snprintf(text, size, "%s #%llu, %s",
+                              gcoll_collective_name((gcoll_collective)run->entry->call.collective),
+                              (unsigned long long)run->sequence, run->entry->algorithm);
+    if (step && used > 0 && (size_t)used < size)
+        snprintf(text + used, size - (size_t)used, ", step %u of %u", step->round + 1, run->plan->rounds);
+}
+
+static const uint8_t *concern(const gcoll_context *context, uint64_t *stream) {
+    const gcoll_run *run = context->runs->first;
+    while (run && gcoll_run_is_finished(run))
+        run = run->next;
+    if (!run)
+        return NULL;
+    *stream = run->sequence;
+    return run->entry->fingerprint.bytes;
+}
+
+/* That one is in flight, its request says. */
+const gcoll_activity gcoll_run_activity = {
+    .order = 2,
+    .advance = advance,
+    .each_waited = each_waited,
+    .needs = needs,
+    .name = name,
+    .concern = concern,
+};
+
+/* ---- Life --------------------------------------------------------------------------------- */
+
+gcoll_status gcoll_runs_create(gcoll_context *context) {
+    return gcoll_openings_create(context);
+}
+
+void gcoll_runs_stop(gcoll_context *context) {
+    while (context->runs->first)
+        gcoll_run_drop(context->runs->first);
+}
+
+void gcoll_runs_orphan(gcoll_context *context) {
+    gcoll_operations_orphan(context);
+    gcoll_requests_free(context);
+}
+
+void gcoll_runs_free(gcoll_context *context) {
+    gcoll_openings_free(context);
+    gcoll_pairs_free(context);
+}
+
+/* Runs hold no plan of devices any more: they end as if nothing had begun. */
+void gcoll_runs_forget_devices(gcoll_context *context) {
+    for (gcoll_run *run = context->runs->first; run; run = run->next)
+        gcoll_device_work_forget(run);
+}

@@ -1,0 +1,427 @@
+/*
+ * gcoll/tuning/tuning.c - what auto goes by, agreed by all ranks when a context is created.
+ *
+ * Rank 0 decides: by the caller's numbers, a tuning file, a measurement (lifecycle/fit.c) or what is built
+ * in. Others hear of it by the store, so what they have is the same to the bit, and no file need lie anywhere
+ * else. Keys below "gcoll/<job>/<generation>/", both written by rank 0: tuning   before it has announced
+ * itself: "set", "given", "fit", or "file", a space, the file's name, a newline and all that the file holds
+ *   agreed   after "go": ranks on rank 0's host, the numbers, as the hexadecimal digits of their bits, and
+ *            options.monitor, 0 or 1; or
+ *            "!", a status, a space and why there will be none (meeting.c)
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "gcoll/base/text.h"
+#include "gcoll/rendezvous/rendezvous.h"
+#include "gcoll/tuning/basis.h"
+
+#define VARIABLE     "GCOLL_TUNING"
+#define FIT          "fit"
+#define BUILT_IN     "default"
+#define VALUE_MAX    GCOLL_STORE_VALUE_MAX
+#define AGREED_MAX   768
+#define NUMBERS      7
+#define GRACE_MS     500 /* rank 0 has so long to say why it failed */
+#define REASON_BYTES 400
+
+/* Of loopback TCP on a server of 2023. Only ratios matter. */
+#define DEFAULT_ALPHA_S 6e-6    /* a message */
+#define DEFAULT_BETA_S  2.5e-10 /* a byte: 4 GB/s */
+#define DEFAULT_GAMMA_S 1e-10   /* a byte reduced: 10 GB/s */
+
+static const gcoll_cost_parameters built_in = {DEFAULT_ALPHA_S, DEFAULT_BETA_S, DEFAULT_GAMMA_S};
+
+/* ---- The basis, which duplicates share ---------------------------------------------------- */
+
+gcoll_basis *gcoll_basis_hold(gcoll_basis *basis) {
+    atomic_fetch_add(&basis->users, 1);
+    return basis;
+}
+
+void gcoll_basis_drop(gcoll_basis *basis) {
+    if (!basis || atomic_fetch_sub(&basis->users, 1) > 1)
+        return;
+    gcoll_tuning_free(&basis->tuning);
+    free(basis->text);
+    free(basis);
+}
+
+gcoll_status gcoll_basis_create(const gcoll_cost_parameters *given, gcoll_basis **basis) {
+    gcoll_basis *made = calloc(1, sizeof *made);
+    if (!made)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a context");
+    made->users = 1;
+    made->kind = given ? GCOLL_BASIS_GIVEN : GCOLL_BASIS_BUILT_IN;
+    made->cost = given ? *given : built_in;
+    *basis = made;
+    return GCOLL_OK;
+}
+
+void gcoll_basis_numbers(const gcoll_basis *basis, bool is_fixed, gcoll_cost_parameters *cost,
+                         gcoll_sharing *sharing) {
+    *cost = is_fixed && basis->kind == GCOLL_BASIS_FITTED ? built_in : basis->cost;
+    /* How many ranks share a processor depends on where they happen to run. */
+    *sharing = is_fixed ? (gcoll_sharing){0} : basis->sharing;
+}
+
+/* ---- Rank 0, before all are there --------------------------------------------------------- */
+
+static gcoll_status cannot(const char *path, const char *what, int error) {
+    char text[GCOLL_ERRNO_TEXT_MAX];
+    return gcoll_error(gcoll_status_of_errno(error), "tuning file '%.200s': %s: %s", path, what,
+                       gcoll_errno_text(error, text));
+}
+
+/* All of a regular file, which is not waited for whatever it is. One byte too many tells that it is too long.
+ */
+static gcoll_status read_file(const char *path, char *text, size_t *bytes) {
+    struct stat about;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0)
+        return cannot(path, "cannot be opened", errno);
+    gcoll_status status = GCOLL_OK;
+    ssize_t got = 1;
+    *bytes = 0;
+    if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode))
+        status = gcoll_error(GCOLL_ERR_INVALID, "tuning file '%.200s': is no regular file", path);
+    while (status == GCOLL_OK && got > 0 && *bytes <= GCOLL_TUNING_BYTES_MAX) {
+        got = read(file, text + *bytes, GCOLL_TUNING_BYTES_MAX + 1 - *bytes);
+        if (got < 0 && errno == EINTR)
+            got = 1;
+        else if (got < 0)
+            status = cannot(path, "cannot be read", errno);
+        else
+            *bytes += (size_t)got;
+    }
+    close(file);
+    return status;
+}
+
+static gcoll_status parse(gcoll_basis *basis, const char *path, const char *text, size_t bytes) {
+    char name[GCOLL_BASIS_NAME_MAX + 24];
+    snprintf(basis->name, sizeof basis->name, "%s", path);
+    snprintf(name, sizeof name, "tuning file '%s'", basis->name);
+    basis->kind = GCOLL_BASIS_FILE;
+    return gcoll_tuning_parse(text, bytes, name, &basis->tuning);
+}
+
+/* Reads the file into basis->text as it goes to the others. */
+static gcoll_status load(gcoll_basis *basis, const char *path) {
+    if (strchr(path, '\n')) /* which ends the name in what the others get */
+        return gcoll_error(GCOLL_ERR_INVALID, "tuning file '%.200s': has more than one line for a name",
+                           path);
+    basis->text = malloc(VALUE_MAX);
+    if (!basis->text)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "tuning file '%.200s': no memory", path);
+    size_t head = (size_t)snprintf(basis->text, VALUE_MAX, "file %.*s\n", GCOLL_BASIS_NAME_MAX - 1, path);
+    size_t bytes = 0;
+    gcoll_status status = read_file(path, basis->text + head, &bytes);
+    if (status == GCOLL_OK)
+        status = parse(basis, path, basis->text + head, bytes);
+    basis->text_bytes = head + bytes;
+    return status;
+}
+
+gcoll_status gcoll_tuning_begin(gcoll_context *context, const char *option) {
+    gcoll_basis *basis = context->basis;
+    const char *wanted = option && option[0] ? option : getenv(VARIABLE);
+    gcoll_status status = GCOLL_OK;
+    if (context->rank != 0)
+        return GCOLL_OK;
+    if (!wanted || !wanted[0])
+        wanted = FIT;
+    if (basis->kind != GCOLL_BASIS_GIVEN && strcmp(wanted, FIT) == 0)
+        basis->kind = context->size > 1 ? GCOLL_BASIS_FITTED : GCOLL_BASIS_BUILT_IN;
+    else if (basis->kind != GCOLL_BASIS_GIVEN && strcmp(wanted, BUILT_IN) != 0)
+        status = load(basis, wanted);
+    if (status != GCOLL_OK || context->size == 1)
+        return status;
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    gcoll_rendezvous_key_of(context, key, "tuning");
+    if (basis->kind == GCOLL_BASIS_FILE) {
+        status = gcoll_visit_set(context, key, basis->text, basis->text_bytes);
+        free(basis->text); /* nobody asks this rank again */
+        basis->text = NULL;
+        return status;
+    }
+    const char *word = basis->kind == GCOLL_BASIS_FITTED  ? "fit"
+                       : basis->kind == GCOLL_BASIS_GIVEN ? "given"
+                                                          : "set";
+    return gcoll_visit_set(context, key, word, strlen(word));
+}
+
+/* ---- Once all are there ------------------------------------------------------------------- */
+
+static void numbers_of(gcoll_basis *basis, double *numbers[NUMBERS]) {
+    double *const all[NUMBERS] = {&basis->cost.alpha,      &basis->cost.beta,       &basis->cost.gamma,
+                                  &basis->sharing.latency, &basis->sharing.message, &basis->sharing.byte,
+                                  &basis->sharing.crowd};
+    memcpy(numbers, all, sizeof all);
+}
+
+/* Where the file's costs come from, and whether its rules hold. The same on every rank. */
+static void find_section(gcoll_context *context) {
+    gcoll_basis *basis = context->basis;
+    basis->section = gcoll_tuning_section_for(&basis->tuning, context->transport->name, context->size,
+                                              basis->local_ranks, &basis->exact);
+}
+
+static gcoll_status decide(gcoll_context *context, const gcoll_fit *fit, uint32_t local_ranks) {
+    gcoll_basis *basis = context->basis;
+    gcoll_status status = GCOLL_OK;
+    basis->local_ranks = local_ranks;
+    if (basis->kind == GCOLL_BASIS_FITTED)
+        status = fit->measure(context, &basis->cost, &basis->sharing);
+    if (basis->kind == GCOLL_BASIS_FILE) {
+        find_section(context);
+        if (basis->section && basis->section->cost_line > 0) {
+            basis->cost = basis->section->cost;
+            basis->sharing = basis->section->sharing;
+        }
+    }
+    if (basis->kind == GCOLL_BASIS_FITTED || basis->kind == GCOLL_BASIS_FILE)
+        basis->sharing.crowd = (double)local_ranks / gcoll_host_cores();
+    return status;
+}
+
+static void publish(gcoll_context *context, const char *text) {
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    gcoll_rendezvous_key_of(context, key, "agreed");
+    gcoll_visit_set_new(context, key, text); /* the first word stands: ranks may go by it already */
+}
+
+/* The last error stays: the store may have one of its own. */
+static gcoll_status publish_failure(gcoll_context *context, gcoll_status status) {
+    char text[AGREED_MAX], reason[REASON_BYTES];
+    snprintf(reason, sizeof reason, "%s", gcoll_last_error());
+    snprintf(text, sizeof text, "!%d rank %u: %s", (int)status, context->rank, reason);
+    publish(context, text);
+    return gcoll_error(status, "%s", reason);
+}
+
+static gcoll_status lead(gcoll_context *context, const gcoll_fit *fit, uint32_t local_ranks) {
+    char text[AGREED_MAX];
+    double *numbers[NUMBERS];
+    gcoll_status status = decide(context, fit, local_ranks);
+    if (status != GCOLL_OK)
+        return publish_failure(context, status);
+    int used = snprintf(text, sizeof text, "%u", local_ranks);
+    numbers_of(context->basis, numbers);
+    for (size_t i = 0; i < NUMBERS; i++) {
+        uint64_t bits;
+        memcpy(&bits, numbers[i], sizeof bits);
+        used += snprintf(text + used, sizeof text - (size_t)used, " %016" PRIx64, bits);
+    }
+    snprintf(text + used, sizeof text - (size_t)used, " %d", context->settings.monitor);
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    gcoll_rendezvous_key_of(context, key, "agreed");
+    status = gcoll_visit_set_new(context, key, text);
+    if (status != GCOLL_ERR_STATE)
+        return status;
+    status = gcoll_visit_text(context, key, text, sizeof text); /* why a partner could not go on */
+    return status == GCOLL_OK ? gcoll_rendezvous_verdict(text) : status;
+}
+
+/* ---- The others --------------------------------------------------------------------------- */
+
+static gcoll_status nonsense(gcoll_context *context, const char *name) {
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    gcoll_rendezvous_key_of(context, key, name);
+    return gcoll_error(GCOLL_ERR_PROTOCOL, "the store's key '%s' makes no sense; another program's?", key);
+}
+
+/* "file NAME\n..." */
+static gcoll_status read_tuning(gcoll_context *context, char *value, size_t bytes) {
+    gcoll_basis *basis = context->basis;
+    char *newline = memchr(value, '\n', bytes);
+    if (strcmp(value, "fit") == 0)
+        basis->kind = GCOLL_BASIS_FITTED;
+    else if (strcmp(value, "set") == 0)
+        basis->kind = GCOLL_BASIS_BUILT_IN;
+    else if (strcmp(value, "given") == 0)
+        basis->kind = GCOLL_BASIS_GIVEN;
+    else if (bytes > 5 && memcmp(value, "file ", 5) == 0 && newline) {
+        *newline = '\0';
+        gcoll_text_clean(value + 5); /* messages name the file */
+        return parse(basis, value + 5, newline + 1, bytes - (size_t)(newline + 1 - value));
+    } else
+        return nonsense(context, "tuning");
+    return GCOLL_OK;
+}
+
+static gcoll_status get_tuning(gcoll_context *context) {
+    char key[GCOLL_STORE_KEY_MAX + 1], *value = malloc(VALUE_MAX + 1);
+    size_t bytes = 0;
+    if (!value)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a tuning file");
+    gcoll_rendezvous_key_of(context, key, "tuning");
+    gcoll_status status = gcoll_visit_get(context, key, value, VALUE_MAX, &bytes);
+    if (status == GCOLL_OK) {
+        value[bytes] = '\0';
+        status = read_tuning(context, value, bytes);
+    }
+    free(value);
+    return status;
+}
+
+static gcoll_status read_agreed(gcoll_context *context, const char *text, bool *monitor) {
+    gcoll_basis *basis = context->basis;
+    unsigned watches = 0;
+    double *numbers[NUMBERS];
+    int at = 0, read = 0;
+    if (text[0] == '!')
+        return gcoll_rendezvous_verdict(text);
+    if (sscanf(text, "%7" SCNu32 "%n", &basis->local_ranks, &at) != 1)
+        return nonsense(context, "agreed");
+    numbers_of(basis, numbers);
+    for (size_t i = 0; i < NUMBERS; i++, at += read) {
+        uint64_t bits;
+        if (sscanf(text + at, " %16" SCNx64 "%n", &bits, &read) != 1)
+            return nonsense(context, "agreed");
+        memcpy(numbers[i], &bits, sizeof bits);
+        if (!(*numbers[i] >= 0 && isfinite(*numbers[i])))
+            return nonsense(context, "agreed");
+    }
+    if (sscanf(text + at, " %1u", &watches) != 1)
+        return nonsense(context, "agreed");
+    *monitor = watches == 1;
+    return GCOLL_OK;
+}
+
+static gcoll_status await_agreed(gcoll_context *context, int64_t deadline_ms, bool *monitor) {
+    char value[AGREED_MAX + 1];
+    const char *agreed = gcoll_rendezvous_agreed(context);
+    if (agreed[0])
+        return read_agreed(context, agreed, monitor);
+    gcoll_status status =
+        gcoll_rendezvous_await(context, "agreed", deadline_ms + GRACE_MS, value, sizeof value);
+    if (status == GCOLL_ERR_TIMEOUT && !gcoll_rendezvous_was_told(context))
+        return gcoll_error(status, "job '%s': rank 0 did not say within %" PRId64 " ms what messages cost",
+                           context->settings.job, context->settings.timeout_ms);
+    if (status != GCOLL_OK)
+        return status;
+    return read_agreed(context, value, monitor);
+}
+
+/* A partner whose measurement failed: rank 0 may be gone, and others need not wait for it. What rank 0 has
+ * said stands: ranks may go by it already. */
+static gcoll_status report(gcoll_context *context, gcoll_status status) {
+    char key[GCOLL_STORE_KEY_MAX + 1], value[AGREED_MAX + 1], reason[REASON_BYTES];
+    size_t bytes;
+    snprintf(reason, sizeof reason, "%s", gcoll_last_error());
+    gcoll_rendezvous_key_of(context, key, "agreed");
+    gcoll_status there = gcoll_visit_get(context, key, value, AGREED_MAX, &bytes);
+    gcoll_error(status, "%s", reason);
+    return there == GCOLL_ERR_NOT_FOUND ? publish_failure(context, status) : status;
+}
+
+static gcoll_status follow(gcoll_context *context, const gcoll_fit *fit, int64_t deadline_ms, bool *monitor) {
+    const bool is_asked = fit->asks(context);
+    gcoll_status status = is_asked ? get_tuning(context) : GCOLL_OK;
+    if (status == GCOLL_OK && is_asked && context->basis->kind == GCOLL_BASIS_FITTED) {
+        status = fit->serve(context);
+        if (status != GCOLL_OK)
+            return report(context, status);
+    }
+    if (status == GCOLL_OK)
+        status = await_agreed(context, deadline_ms, monitor);
+    if (status == GCOLL_OK && !is_asked) /* only now: rank 0 may have said why there is none */
+        status = get_tuning(context);
+    if (status == GCOLL_OK && context->basis->kind == GCOLL_BASIS_FILE)
+        find_section(context);
+    return status;
+}
+
+static bool differ(const gcoll_cost_parameters *a, const gcoll_cost_parameters *b) {
+    return a->alpha != b->alpha || a->beta != b->beta || a->gamma != b->gamma;
+}
+
+gcoll_status gcoll_tuning_agree(gcoll_context *context, const gcoll_fit *fit, uint32_t local_ranks,
+                                int64_t deadline_ms) {
+    const gcoll_cost_parameters mine = context->basis->cost;
+    const bool given = context->basis->kind == GCOLL_BASIS_GIVEN;
+    const int64_t timeout_ms = context->settings.timeout_ms, least = timeout_ms / GCOLL_FIT_LEAST_PART;
+    const int64_t left = deadline_ms - gcoll_now_ms();
+    bool monitor = context->settings.monitor; /* rank 0's */
+    context->basis->local_ranks = local_ranks;
+    if (context->size == 1)
+        return decide(context, fit, local_ranks);
+    context->settings.timeout_ms = left > least ? left : least + 1;
+    gcoll_visits_until(context, deadline_ms + least + GRACE_MS +
+                                    GRACE_MS / 2); /* those of measuring are bounded, too */
+    gcoll_status status = context->rank == 0 ? lead(context, fit, local_ranks)
+                                             : follow(context, fit, deadline_ms + least, &monitor);
+    context->settings.timeout_ms = timeout_ms;
+    if (status == GCOLL_OK && context->rank != 0 && context->settings.monitor != monitor) {
+        gcoll_break(context, GCOLL_ERR_MISMATCH, context->rank,
+                    "options.monitor: is %d on rank %u and %d on rank 0; allowed is one value for all ranks",
+                    context->settings.monitor, context->rank, monitor);
+        return gcoll_context_settle(context);
+    }
+    if (status == GCOLL_OK && given && differ(&mine, &context->basis->cost)) {
+        gcoll_break(context, GCOLL_ERR_MISMATCH, context->rank,
+                    "options.cost: rank %u has alpha %g, beta %g, gamma %g, and rank 0 goes by others",
+                    context->rank, mine.alpha, mine.beta, mine.gamma);
+        status = gcoll_context_settle(context);
+    }
+    return status;
+}
+
+/* ---- In words ----------------------------------------------------------------------------- */
+
+const gcoll_tuning_rule *gcoll_basis_rule_for(const gcoll_basis *basis, gcoll_collective collective,
+                                              uint64_t bytes) {
+    return basis->exact ? gcoll_tuning_rule_for(&basis->tuning, basis->section, collective, bytes) : NULL;
+}
+
+void gcoll_basis_describe(const gcoll_context *context, const gcoll_tuning_rule *rule, bool is_fixed,
+                          char *text, size_t bytes) {
+    const gcoll_basis *b = context->basis;
+    const gcoll_basis_kind kind = is_fixed && b->kind == GCOLL_BASIS_FITTED ? GCOLL_BASIS_BUILT_IN : b->kind;
+    gcoll_cost_parameters cost;
+    gcoll_sharing sharing;
+    static const char *const kinds[] = {[GCOLL_BASIS_BUILT_IN] = "built in",
+                                        [GCOLL_BASIS_GIVEN] = "given by options.cost",
+                                        [GCOLL_BASIS_FITTED] = "fitted when the context was created",
+                                        [GCOLL_BASIS_FILE] = "built in"};
+    char from[GCOLL_BASIS_NAME_MAX + 128];
+    if (rule) {
+        snprintf(text, bytes, "chosen by line %u of '%s'\n", rule->line, b->name);
+        return;
+    }
+    gcoll_basis_numbers(b, is_fixed, &cost, &sharing);
+    snprintf(from, sizeof from, "%s", kinds[kind]);
+    if (b->section && b->section->cost_line > 0)
+        snprintf(from, sizeof from, "of line %u of '%s', for %u ranks, %u on a host", b->section->cost_line,
+                 b->name, b->section->ranks, b->section->local);
+    char shared[128] = "";
+    if (sharing.crowd > 0)
+        snprintf(shared, sizeof shared,
+                 "of alpha without waiting %.2f us; of processors %.2f us, %.3f ns; %.2f ranks a core; ",
+                 (cost.alpha - sharing.latency) * 1e6, sharing.message * 1e6, sharing.byte * 1e9,
+                 sharing.crowd);
+    snprintf(text, bytes, "chosen by cost: alpha %.2f us, beta %.3f ns, gamma %.3f ns; %s%s\n",
+             cost.alpha * 1e6, cost.beta * 1e9, cost.gamma * 1e9, shared, from);
+}
+
+gcoll_status gcoll_context_tuning(const gcoll_context *context, char *text, size_t bytes) {
+    if (!context || !text || bytes == 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s",
+                           context ? "text: is NULL or of 0 bytes" : "context: is NULL");
+    const gcoll_basis *b = context->basis;
+    snprintf(text, bytes,
+             "for transport=%s ranks=%u local=%u\n"
+             "cost alpha_ns=%.0f beta_ps=%.0f gamma_ps=%.0f latency_ns=%.0f message_ns=%.0f byte_ps=%.0f\n",
+             context->transport->name, context->size, b->local_ranks, b->cost.alpha * 1e9,
+             b->cost.beta * 1e12, b->cost.gamma * 1e12, b->sharing.latency * 1e9, b->sharing.message * 1e9,
+             b->sharing.byte * 1e12);
+    return GCOLL_OK;
+}

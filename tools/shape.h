@@ -1,0 +1,44 @@
+/* tools/shape.h - what all ranks are to do. */
+#ifndef GCOLL_TOOL_SHAPE_H
+#define GCOLL_TOOL_SHAPE_H
+
+#include "tools/options.h"
+
+typedef enum tool_blocks {
+    TOOL_EVEN = 0,   /* as the library cuts */
+    TOOL_UNEVEN = 1, /* of several sizes, some empty */
+    TOOL_ONE = 2,    /* one rank has all */
+    TOOL_BLOCKS_COUNT = 3
+} tool_blocks;
+
+/* What all ranks are to do. */
+typedef struct tool_shape {
+    gcoll_choice choice;   /* its algorithm is not NULL */
+    gcoll_problem problem; /* in_place: of the ranks that may; offsets: see blocks */
+    tool_blocks blocks;
+    uint32_t *node; /* what problem.node and arrival_ns point to, NULL if they are */
+    int64_t *arrival_ns;
+    uint32_t *memory;  /* the same of in_memory and out_memory */
+    char lateness[80]; /* in words; "": all enter together */
+} tool_shape;
+
+/* False: --root, --inputs or --op mean nothing for this collective, which has been said. */
+bool tool_flags_fit(const tool_options *options, gcoll_collective collective);
+
+/* From the flags, for one algorithm as text; "auto" chooses, and options that are left to cost are found by
+ * the model. False: it has been said, and there is nothing to free. */
+bool tool_shape_of(const tool_options *options, const char *algorithm, uint32_t size, uint64_t count,
+                   tool_shape *shape);
+void tool_shape_free(tool_shape *shape);
+/* The same without an algorithm, for all of them to be looked at. */
+bool tool_problem_of(const tool_options *options, uint32_t size, uint64_t count, tool_shape *shape);
+/* What --same asks of the collective: by default the library's own, but nothing of a named algorithm. */
+uint32_t tool_same_claims(const tool_options *options, bool is_named);
+/* When each rank enters options->operation, in seconds: `size` of them, freed by the caller. *arrival is NULL
+ * for all together. False: it has been said. */
+bool tool_arrivals(const tool_options *options, uint32_t size, double **arrival);
+/* --bytes in elements. */
+uint64_t tool_elements(const tool_options *options, uint64_t bytes);
+gcoll_cost_parameters tool_cost_parameters(const tool_options *options);
+
+#endif

@@ -1,0 +1,436 @@
+/*
+ * transport/ibverbs/queue_pair.c - the queue pair of a pair: its slots, its send queue, its credit.
+ *
+ * Slots. Each side posts GCOLL_IB_DEPTH receives; a send or a write with immediate data takes one at the
+ * peer. What was taken is posted again as soon as it is read, and the peer learns of it by the next frame,
+ * or by one of its own when half of them are owed. The last slot is kept for that frame. So it can always be
+ * sent: the side that has no slot left has used the last one for such a frame, which gave half of the slots
+ * to the other; and that one, once it has read all that came, owes more than half and gives it back.
+ *
+ * The send queue is a ring; the work request in place i sends from slot i of its half of the memory. It can
+ * not overrun: what is posted and not known to be finished is counted. A completion is asked for every few
+ * requests, and where one ends a message whose memory the device reads; as they finish in order, one
+ * completion says that all before it have. Those need nothing of the peer's software, since a request is only
+ * posted with a slot for it.
+ *
+ * The completion queue is made larger before a queue pair is made, so that it holds all that can come.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/ibverbs/pair.h"
+
+#define ALIGNMENT 4096
+/* Slots that are owed and worth a frame of their own. */
+#define SLOTS_STEP (GCOLL_IB_DEPTH / 2)
+/* Messages of its own need more than the last slot. */
+#define SLOTS_KEPT    1
+#define CONTROL_FIRST 16
+
+typedef struct batch {
+    struct ibv_send_wr work[GCOLL_IB_BATCH];
+    struct ibv_sge pieces[GCOLL_IB_BATCH];
+    uint32_t count;
+} batch;
+
+static uint8_t *receive_slot(const gcoll_ib_pair *pair, uint32_t slot) {
+    return pair->memory + (size_t)slot * pair->ib->slot_bytes;
+}
+
+static uint8_t *send_slot(const gcoll_ib_pair *pair, uint32_t slot) {
+    return receive_slot(pair, GCOLL_IB_DEPTH + slot);
+}
+
+/* ---- Making and destroying ------------------------------------------------------------------------- */
+
+/* Room for all completions of one more queue pair. */
+static gcoll_status promise_completions(gcoll_ib *ib) {
+    uint32_t needed = ib->cq_promised + 2 * GCOLL_IB_DEPTH;
+    uint32_t wanted = ib->cq_entries;
+    while (wanted < needed)
+        wanted *= 2;
+    if (wanted > ib->cq_most)
+        wanted = ib->cq_most;
+    if (needed > wanted)
+        return gcoll_error(
+            GCOLL_ERR_UNSUPPORTED,
+            "ibverbs: %s has completion queues of %u entries, which is not enough for %u peers",
+            ib->place.name, ib->cq_most, ib->cq_promised / (2 * GCOLL_IB_DEPTH) + 1);
+    if (wanted > ib->cq_entries) {
+        int error = ib->verbs.resize_cq(ib->cq, (int)wanted);
+        if (error != 0)
+            return gcoll_error(gcoll_status_of_errno(error),
+                               "ibverbs: cannot make the completion queue %u long: %s", wanted,
+                               strerror(error));
+        ib->cq_entries = wanted;
+    }
+    ib->cq_promised = needed;
+    return GCOLL_OK;
+}
+
+/* As much inline as the device takes. */
+static gcoll_status make_queue_pair(gcoll_ib_pair *pair) {
+    static const uint32_t inline_sizes[] = {256, 128, GCOLL_IB_FIXED_BYTES, 0};
+    gcoll_ib *ib = pair->ib;
+    for (size_t i = 0; i < sizeof inline_sizes / sizeof inline_sizes[0] && !pair->qp; i++) {
+        struct ibv_qp_init_attr attributes = {.send_cq = ib->cq,
+                                              .recv_cq = ib->cq,
+                                              .qp_type = IBV_QPT_RC,
+                                              .cap = {.max_send_wr = GCOLL_IB_DEPTH,
+                                                      .max_recv_wr = GCOLL_IB_DEPTH,
+                                                      .max_send_sge = 1,
+                                                      .max_recv_sge = 1,
+                                                      .max_inline_data = inline_sizes[i]}};
+        pair->qp = ib->verbs.create_qp(ib->pd, &attributes);
+        pair->inline_bytes = inline_sizes[i];
+    }
+    const int error = errno;
+    return pair->qp ? GCOLL_OK
+                    : gcoll_error(gcoll_status_of_errno(error), "ibverbs: cannot make a queue pair on %s: %s",
+                                  ib->place.name, strerror(error));
+}
+
+static gcoll_status initialise(gcoll_ib_pair *pair) {
+    gcoll_ib *ib = pair->ib;
+    struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_INIT,
+                                     .pkey_index = ib->place.pkey_index,
+                                     .port_num = ib->place.port,
+                                     .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
+    int error = ib->verbs.modify_qp(pair->qp, &attributes,
+                                    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    if (error != 0)
+        return gcoll_error(GCOLL_ERR_IO, "ibverbs: cannot initialise a queue pair on %s port %u: %s",
+                           ib->place.name, ib->place.port, strerror(error));
+    for (uint32_t slot = 0; slot < GCOLL_IB_DEPTH; slot++)
+        if (!gcoll_ib_queue_receive(pair, slot))
+            return gcoll_error(GCOLL_ERR_IO, "ibverbs: cannot post a receive: %s", strerror(errno));
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_ib_queue_create(gcoll_ib_pair *pair) {
+    gcoll_ib *ib = pair->ib;
+    size_t bytes = (size_t)2 * GCOLL_IB_DEPTH * ib->slot_bytes;
+    gcoll_status status = promise_completions(ib);
+    if (status == GCOLL_OK && posix_memalign((void **)&pair->memory, ALIGNMENT, bytes) != 0) {
+        pair->memory = NULL;
+        status = gcoll_error(GCOLL_ERR_NO_MEMORY, "ibverbs: no memory for %zu bytes", bytes);
+    }
+    if (status == GCOLL_OK) {
+        memset(pair->memory, 0, bytes);
+        pair->region = gcoll_ib_register(ib, pair->memory, bytes, GCOLL_IB_GRANTABLE);
+        status = pair->region ? GCOLL_OK : GCOLL_ERR_NO_MEMORY;
+    }
+    if (status == GCOLL_OK)
+        status = make_queue_pair(pair);
+    if (status == GCOLL_OK) {
+        status = gcoll_random_bytes(&pair->psn, sizeof pair->psn);
+        pair->psn &= 0xffffffU;
+    }
+    if (status == GCOLL_OK)
+        status = initialise(pair);
+    return status;
+}
+
+void gcoll_ib_queue_destroy(gcoll_ib_pair *pair) {
+    gcoll_ib *ib = pair->ib;
+    if (pair->qp) {
+        ib->verbs.destroy_qp(pair->qp);
+        pair->qp = NULL;
+    }
+    gcoll_ib_unregister(ib, pair->region);
+    gcoll_ib_unregister(ib, pair->ring_region);
+    pair->region = pair->ring_region = NULL;
+    free(pair->memory);
+    free(pair->ring);
+    pair->memory = pair->ring = NULL;
+    pair->chunks_used = 0;
+}
+
+/* ---- Posting --------------------------------------------------------------------------------------- */
+
+bool gcoll_ib_queue_receive(gcoll_ib_pair *pair, uint32_t slot) {
+    struct ibv_sge piece = {.addr = (uintptr_t)receive_slot(pair, slot),
+                            .length = pair->ib->slot_bytes,
+                            .lkey = pair->region->mr->lkey};
+    struct ibv_recv_wr work = {
+        .wr_id = GCOLL_IB_WORK_ID(pair->rank, GCOLL_IB_WORK_RECEIVE, slot), .sg_list = &piece, .num_sge = 1};
+    struct ibv_recv_wr *bad;
+    errno = ibv_post_recv(pair->qp, &work, &bad);
+    return errno == 0;
+}
+
+static uint32_t in_queue(const gcoll_ib_pair *pair) {
+    return pair->posted_sends - pair->finished_sends;
+}
+
+/* Also in the peer's receive queue. */
+static bool has_place(const gcoll_ib_pair *pair, const batch *b) {
+    return b->count < GCOLL_IB_BATCH && in_queue(pair) < GCOLL_IB_DEPTH;
+}
+
+static bool has_room(const gcoll_ib_pair *pair, const batch *b, uint32_t slots_kept) {
+    return has_place(pair, b) && pair->slots > slots_kept;
+}
+
+/* The next work request, to be filled in. `message` is done with it. */
+static struct ibv_send_wr *add_work(gcoll_ib_pair *pair, batch *b, gcoll_message *message) {
+    uint32_t place = pair->posted_sends % GCOLL_IB_DEPTH;
+    struct ibv_send_wr *work = &b->work[b->count];
+    memset(work, 0, sizeof *work);
+    pair->sent[place] = message;
+    pair->is_write[place] = false;
+    pair->posted_sends++;
+    pair->unsignalled++;
+    work->wr_id = GCOLL_IB_WORK_ID(pair->rank, GCOLL_IB_WORK_SEND, pair->posted_sends);
+    work->sg_list = &b->pieces[b->count];
+    work->num_sge = 1;
+    if (message || pair->unsignalled >= GCOLL_IB_SIGNAL_EVERY) {
+        work->send_flags = IBV_SEND_SIGNALED;
+        pair->unsignalled = 0;
+    }
+    if (b->count > 0)
+        b->work[b->count - 1].next = work;
+    b->count++;
+    return work;
+}
+
+/* A frame of `bytes` bytes that lies in the send slot which is next. */
+static void add_frame(gcoll_ib_pair *pair, batch *b, uint32_t bytes) {
+    uint8_t *at = send_slot(pair, pair->posted_sends % GCOLL_IB_DEPTH);
+    struct ibv_send_wr *work = add_work(pair, b, NULL);
+    pair->slots--;
+    work->opcode = IBV_WR_SEND;
+    work->sg_list->addr = (uintptr_t)at;
+    work->sg_list->length = bytes;
+    work->sg_list->lkey = pair->region->mr->lkey;
+    if (bytes <= pair->inline_bytes)
+        work->send_flags |= IBV_SEND_INLINE;
+}
+
+/* What is owed travels with every frame. */
+static void give_back(gcoll_ib_pair *pair, gcoll_ib_frame *frame) {
+    frame->slots = (uint16_t)pair->slots_owed;
+    frame->credit = (uint32_t)pair->owed;
+    pair->used -= pair->owed;
+    pair->owed = 0;
+    pair->slots_owed = 0;
+}
+
+/* ---- What there is to send ------------------------------------------------------------------------- */
+
+void gcoll_ib_want_output(gcoll_ib_pair *pair) {
+    if (!pair->in_outputs && pair->state == GCOLL_IB_CONNECTED) {
+        pair->in_outputs = true;
+        pair->next_output = pair->ib->outputs;
+        pair->ib->outputs = pair;
+    }
+}
+
+/* After a goodbye, frames still come while its acknowledgement is awaited; they are not answered. */
+static bool owes_much(const gcoll_ib_pair *pair) {
+    return !pair->said_goodbye &&
+           (pair->slots_owed >= SLOTS_STEP || (pair->owed > 0 && pair->owed >= gcoll_ib_credit_step(pair)));
+}
+
+bool gcoll_ib_has_output(const gcoll_ib_pair *pair) {
+    return pair->state == GCOLL_IB_CONNECTED && pair->qp &&
+           (pair->messages.first || pair->accesses.first || pair->write_count > 0 ||
+            pair->control.begin < pair->control.end || owes_much(pair) || pair->says_goodbye);
+}
+
+void gcoll_ib_enqueue(gcoll_ib_pair *pair, gcoll_message *message) {
+    gcoll_message_push(&pair->messages, message);
+    gcoll_ib_want_output(pair);
+}
+
+void gcoll_ib_append_control(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *fingerprint) {
+    gcoll_ib_control *control = &pair->control;
+    if (control->begin == control->end) {
+        control->begin = control->end = 0;
+    } else if (control->end == control->capacity && control->begin > 0) {
+        memmove(control->bytes, control->bytes + control->begin * GCOLL_IB_FIXED_BYTES,
+                (control->end - control->begin) * GCOLL_IB_FIXED_BYTES);
+        control->end -= control->begin;
+        control->begin = 0;
+    }
+    if (control->end == control->capacity) {
+        size_t capacity = control->capacity > 0 ? control->capacity * 2 : CONTROL_FIRST;
+        uint8_t *more = realloc(control->bytes, capacity * GCOLL_IB_FIXED_BYTES);
+        if (!more) {
+            gcoll_ib_out_of_memory(pair);
+            return;
+        }
+        control->bytes = more;
+        control->capacity = capacity;
+    }
+    uint8_t *at = control->bytes + control->end * GCOLL_IB_FIXED_BYTES;
+    gcoll_ib_put_frame(at, frame);
+    if (fingerprint)
+        memcpy(at + GCOLL_IB_HEADER_BYTES, fingerprint, GCOLL_FINGERPRINT_BYTES);
+    control->end++;
+    gcoll_ib_want_output(pair);
+}
+
+/* ---- Building a batch ------------------------------------------------------------------------------ */
+
+static void add_controls(gcoll_ib_pair *pair, batch *b) {
+    gcoll_ib_control *control = &pair->control;
+    while (control->begin < control->end && has_room(pair, b, SLOTS_KEPT)) {
+        uint8_t *at = send_slot(pair, pair->posted_sends % GCOLL_IB_DEPTH);
+        const uint8_t *from = control->bytes + control->begin * GCOLL_IB_FIXED_BYTES;
+        gcoll_ib_frame owed;
+        give_back(pair, &owed);
+        control->begin++;
+        add_frame(pair, b, gcoll_ib_copy_frame(at, from, &owed));
+    }
+}
+
+/* The work request moves a part of the caller's memory. */
+static void set_part(gcoll_ib_pair *pair, struct ibv_send_wr *work, const gcoll_message *message,
+                     uint64_t offset, uint32_t bytes) {
+    pair->is_write[(pair->posted_sends - 1) % GCOLL_IB_DEPTH] = true;
+    pair->writes_posted++;
+    work->sg_list->addr = (uintptr_t)message->data + offset;
+    work->sg_list->length = bytes;
+    work->sg_list->lkey = ((gcoll_ib_region *)message->region)->mr->lkey;
+    pair->ib->counters.bytes_written += bytes;
+}
+
+/* Pieces of large messages: from the caller's memory to the peer's caller's. */
+static void add_writes(gcoll_ib_pair *pair, batch *b) {
+    while (pair->write_count > 0 && has_room(pair, b, SLOTS_KEPT)) {
+        uint32_t handle = pair->writes[pair->write_head];
+        gcoll_ib_target *target = &pair->targets[handle];
+        gcoll_message *message = target->message;
+        bool is_last = target->offset + target->bytes == message->bytes;
+        struct ibv_send_wr *work = add_work(pair, b, is_last ? message : NULL);
+        pair->write_head = (pair->write_head + 1) % GCOLL_IB_PIECES;
+        pair->write_count--;
+        pair->slots--;
+        work->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+        work->imm_data = htobe32(handle);
+        work->wr.rdma.remote_addr = target->address;
+        work->wr.rdma.rkey = target->rkey;
+        set_part(pair, work, message, target->offset, target->bytes);
+        if (message->flags & GCOLL_IB_FOLLOWS) {
+            message->flags &= ~(uint32_t)GCOLL_IB_FOLLOWS;
+            pair->asked--;
+        }
+        message->moved += target->bytes;
+        target->used = false;
+    }
+}
+
+/* These use no slot of the peer's. */
+static void add_accesses(gcoll_ib_pair *pair, batch *b) {
+    while (pair->accesses.first && has_place(pair, b)) {
+        gcoll_message *message = pair->accesses.first;
+        const bool is_last = message->bytes - message->moved <= pair->ib->place.message_max;
+        struct ibv_send_wr *work = add_work(pair, b, is_last ? message : NULL);
+        pair->is_write[(pair->posted_sends - 1) % GCOLL_IB_DEPTH] = true;
+        pair->writes_posted++;
+        pair->ib->counters.bytes_written += gcoll_ib_next_access(pair, work);
+    }
+}
+
+static void add_message(gcoll_ib_pair *pair, batch *b, gcoll_message *message) {
+    uint8_t *at = send_slot(pair, pair->posted_sends % GCOLL_IB_DEPTH);
+    bool opens = message->open && !(message->flags & GCOLL_IB_OPENED);
+    gcoll_ib_frame frame = {
+        .kind = GCOLL_IB_DATA, .stream = message->stream, .index = message->index, .total = message->bytes};
+    frame.flags = (uint8_t)((message->flags & GCOLL_IB_ON_CREDIT ? GCOLL_IB_CREDITED : 0) |
+                            (opens ? GCOLL_IB_OPEN : 0));
+    give_back(pair, &frame);
+    uint32_t bytes = gcoll_ib_put_frame(at, &frame);
+    if (opens)
+        memcpy(at + GCOLL_IB_HEADER_BYTES, message->open, GCOLL_FINGERPRINT_BYTES);
+    if (message->bytes > 0)
+        memcpy(at + bytes, message->data, (size_t)message->bytes);
+    pair->ib->counters.bytes_copied += message->bytes;
+    if (message->flags & GCOLL_IB_FOLLOWS) {
+        message->flags &= ~(uint32_t)GCOLL_IB_FOLLOWS;
+        pair->asked--;
+    }
+    add_frame(pair, b, bytes + (uint32_t)message->bytes);
+}
+
+/* Small messages are done as soon as they are copied. */
+static void add_messages(gcoll_ib_pair *pair, batch *b) {
+    while (pair->messages.first && has_room(pair, b, SLOTS_KEPT)) {
+        gcoll_message *message = gcoll_message_pop(&pair->messages);
+        add_message(pair, b, message);
+        gcoll_ib_complete(pair->ib, message);
+    }
+}
+
+static void add_lonely(gcoll_ib_pair *pair, batch *b, gcoll_ib_kind kind) {
+    uint8_t *at = send_slot(pair, pair->posted_sends % GCOLL_IB_DEPTH);
+    gcoll_ib_frame frame = {.kind = (uint8_t)kind};
+    give_back(pair, &frame);
+    add_frame(pair, b, gcoll_ib_put_frame(at, &frame));
+}
+
+static void build(gcoll_ib_pair *pair, batch *b) {
+    b->count = 0;
+    add_controls(pair, b);
+    add_accesses(pair, b);
+    add_messages(pair, b); /* one may carry the fingerprint of an operation that writes belong to */
+    add_writes(pair, b);
+    if (owes_much(pair) && has_room(pair, b, 0))
+        add_lonely(pair, b, GCOLL_IB_CREDIT);
+    if (pair->says_goodbye && has_room(pair, b, 0)) { /* nothing follows it */
+        add_lonely(pair, b, GCOLL_IB_GOODBYE);
+        b->work[b->count - 1].send_flags |= IBV_SEND_SIGNALED;
+        pair->says_goodbye = false;
+        pair->said_goodbye = true;
+    }
+}
+
+void gcoll_ib_pump(gcoll_ib_pair *pair) {
+    gcoll_ib *ib = pair->ib;
+    while (gcoll_ib_has_output(pair)) {
+        batch b;
+        build(pair, &b);
+        if (b.count == 0)
+            return;
+        ib->busy = true;
+        ib->counters.work_requests += b.count;
+        ib->counters.doorbells++;
+        struct ibv_send_wr *bad;
+        int error = ibv_post_send(pair->qp, b.work, &bad);
+        if (error != 0) {
+            gcoll_ib_doubt(pair, "cannot be sent anything any more (posting failed: %s)", strerror(error));
+            return;
+        }
+    }
+}
+
+void gcoll_ib_flush_all(gcoll_ib *ib) {
+    gcoll_ib_pair *pair = ib->outputs;
+    ib->outputs = NULL;
+    while (pair) {
+        gcoll_ib_pair *next = pair->next_output;
+        pair->in_outputs = false;
+        gcoll_ib_pump(pair);
+        if (gcoll_ib_has_output(pair))
+            gcoll_ib_want_output(pair);
+        pair = next;
+    }
+}
+
+void gcoll_ib_queue_finished(gcoll_ib_pair *pair, uint32_t count) {
+    while ((int32_t)(count - pair->finished_sends) > 0) {
+        uint32_t place = pair->finished_sends % GCOLL_IB_DEPTH;
+        gcoll_message *message = pair->sent[place];
+        pair->finished_sends++;
+        pair->writes_finished += pair->is_write[place] ? 1 : 0;
+        pair->sent[place] = NULL;
+        if (message) {
+            gcoll_ib_unregister(pair->ib, message->region);
+            message->region = NULL;
+            gcoll_ib_complete(pair->ib, message);
+        }
+    }
+    gcoll_ib_want_output(pair);
+}

@@ -1,0 +1,98 @@
+/*
+ * transport/tcp/checked.c - receives payloads on connections with checksums.
+ *
+ * The sender cuts messages in fragments of at most GCOLL_WIRE_CHECKED_MAX bytes, each with its CRC32C. The
+ * receiver uses no byte of a fragment before all of it is here and has its checksum. So a slot's `received`
+ * counts checked bytes only. The bytes of a fragment that is on its way lie in the pair's fragment buffer,
+ * or, if a receive without `consume` is posted, in the caller's memory, where they do not count before
+ * `done`.
+ */
+#include <string.h>
+
+#include "transport/tcp/pair.h"
+
+void gcoll_tcp_changed(gcoll_tcp_pair *pair, const char *what) {
+    if (pair->state == GCOLL_TCP_CONNECTED) {
+        pair->changed = true;
+        gcoll_tcp_fail(pair, GCOLL_ERR_IO, "%s", what);
+    }
+}
+
+void gcoll_tcp_checked_begin(gcoll_tcp_pair *pair) {
+    gcoll_tcp_input *in = &pair->input;
+    const gcoll_message *message = in->slot ? in->slot->message : NULL;
+    in->arrived = 0;
+    in->sum = 0;
+    in->in_place = message && !message->consume;
+}
+
+uint8_t *gcoll_tcp_checked_target(gcoll_tcp_pair *pair, size_t *count) {
+    gcoll_tcp_input *in = &pair->input;
+    gcoll_slot *slot = in->slot;
+    *count = (size_t)in->remaining;
+    if (!slot) {
+        *count = *count < GCOLL_TCP_HOT_BYTES ? *count : GCOLL_TCP_HOT_BYTES;
+        return pair->tcp->hot_bytes;
+    }
+    if (in->in_place)
+        return (uint8_t *)slot->message->data + slot->received + in->arrived;
+    return in->fragment + in->arrived;
+}
+
+/* All of the fragment is at `bytes`, or (NULL) in the caller's memory, and is what was sent. */
+static void deliver(gcoll_tcp_pair *pair, const uint8_t *bytes, uint64_t count) {
+    gcoll_slot *slot = pair->input.slot;
+    gcoll_message *message = slot->message;
+    pair->input.slot = NULL;
+    if (message && message->consume) {
+        gcoll_tcp_consume(pair, slot, bytes, count);
+    } else {
+        uint8_t *base = message ? message->data : slot->held;
+        if (bytes && count > 0)
+            memcpy(base + slot->received, bytes, (size_t)count);
+        slot->received += count;
+    }
+    if (slot->received == slot->total && message)
+        gcoll_tcp_finish_recv(pair, slot);
+}
+
+static bool is_intact(gcoll_tcp_pair *pair, uint32_t sum) {
+    if (sum != pair->input.sums.payload) {
+        gcoll_tcp_changed(pair, "a payload that does not have its checksum");
+        return false;
+    }
+    return true;
+}
+
+/* Takes a part of the fragment to where the rest of it comes. */
+static void gather(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count) {
+    gcoll_tcp_input *in = &pair->input;
+    size_t room;
+    uint8_t *at = gcoll_tcp_checked_target(pair, &room);
+    if (bytes)
+        memcpy(at, bytes, count);
+    if (in->in_place)
+        in->sum = pair->tcp->crc(in->sum, at, count); /* while it is in cache */
+    in->arrived += count;
+    in->remaining -= count;
+}
+
+void gcoll_tcp_checked_accept(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count) {
+    gcoll_tcp_input *in = &pair->input;
+    const gcoll_crc32c_fn crc = pair->tcp->crc;
+    if (!in->slot) {
+        in->remaining -= count;
+        return;
+    }
+    if (bytes && in->arrived == 0 && count == in->remaining) {
+        in->remaining = 0;
+        if (is_intact(pair, crc(0, bytes, count)))
+            deliver(pair, bytes, count);
+        return;
+    }
+    gather(pair, bytes, count);
+    if (in->remaining > 0)
+        return;
+    if (is_intact(pair, in->in_place ? in->sum : crc(0, in->fragment, in->arrived)))
+        deliver(pair, in->in_place ? NULL : in->fragment, in->arrived);
+}
