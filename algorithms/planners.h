@@ -38,7 +38,7 @@ static inline uint64_t gcoll_largest_chunk(uint64_t n, uint32_t parts) {
 
 /* Elements of the largest block of a problem whose blocks are the same on every rank. */
 static inline uint64_t gcoll_largest_block(const gcoll_problem *problem) {
-    if (problem->offsets == NULL)
+    if (!problem->offsets)
         return gcoll_largest_chunk(problem->count, problem->size);
     uint64_t largest = 0;
     for (uint32_t r = 0; r < problem->size; r++)

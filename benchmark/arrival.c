@@ -47,9 +47,8 @@ static bool check_times(const bench_options *o) {
 /* What is allowed, and yet not what somebody may think. Said once a job. */
 static void warn(const bench_options *o) {
     const bool monitors = o->monitor != BENCH_MONITOR_OFF;
-    if (o->rank > 0) {
+    if (o->rank > 0)
         return;
-    }
     for (size_t i = 0; i < o->case_count && (monitors || o->arrival.kind != CLI_ARRIVAL_NONE); i++) {
         if (bench_uses_arrival(o, o->cases[i].collective, o->cases[i].algorithm)) {
             cli_complain("%s by %s: it is not told who is late, and runs as if all ranks came together; "
@@ -66,22 +65,19 @@ static void warn(const bench_options *o) {
 }
 
 static bool has_auto(const bench_options *o) {
-    for (size_t i = 0; i < o->case_count; i++) {
-        if (strcmp(o->cases[i].algorithm, "auto") == 0) {
+    for (size_t i = 0; i < o->case_count; i++)
+        if (strcmp(o->cases[i].algorithm, "auto") == 0)
             return true;
-        }
-    }
     return false;
 }
 
 bool bench_arrival_check(bench_options *options) {
-    const char *flag = options->arrival.text != NULL           ? "--arrival"
+    const char *flag = options->arrival.text                   ? "--arrival"
                        : options->monitor != BENCH_MONITOR_OFF ? "--monitor"
                                                                : "--compute";
-    if (!options->paced) {
+    if (!options->paced)
         return true;
-    }
-    if (options->tune != NULL || options->tune_check) {
+    if (options->tune || options->tune_check) {
         cli_complain("%s: found with %s, which has ranks begin together", flag,
                      options->tune_check ? "--tune-check" : "--tune");
         return false;
@@ -96,9 +92,8 @@ bool bench_arrival_check(bench_options *options) {
         return false;
     }
     options->one_shot = options->one_shot || options->monitor != BENCH_MONITOR_OFF;
-    if (!cli_arrival_fits("--arrival", &options->arrival, options->size) || !check_times(options)) {
+    if (!cli_arrival_fits("--arrival", &options->arrival, options->size) || !check_times(options))
         return false;
-    }
     warn(options);
     return true;
 }
@@ -113,26 +108,22 @@ static void sleep_until(int64_t at_ns) {
 }
 
 static bool good(const bench_state *state, gcoll_status status, const char *what) {
-    if (status != GCOLL_OK) {
+    if (status != GCOLL_OK)
         cli_complain("rank %u: %s: %s", state->rank, what, gcoll_last_error());
-    }
     return status == GCOLL_OK;
 }
 
 static bool compute(const bench_state *state, int64_t begin_ns, int64_t end_ns) {
     const bool edges = state->options->monitor == BENCH_MONITOR_EDGES;
     if (edges) {
-        if (!good(state, gcoll_arrival_begin(state->context), "the computation begins")) {
+        if (!good(state, gcoll_arrival_begin(state->context), "the computation begins"))
             return false;
-        }
         sleep_until(begin_ns + (int64_t)(EDGE * (double)(end_ns - begin_ns)));
-        if (!good(state, gcoll_arrival_edge(state->context, EDGE), "half of the computation")) {
+        if (!good(state, gcoll_arrival_edge(state->context, EDGE), "half of the computation"))
             return false;
-        }
     }
-    if (end_ns > begin_ns) {
+    if (end_ns > begin_ns)
         sleep_until(end_ns);
-    }
     return !edges || good(state, gcoll_arrival_finish(state->context), "the end of the computation");
 }
 
@@ -147,9 +138,8 @@ static bool meet(const bench_state *state) {
 
 bool bench_arrive(bench_state *state, uint64_t operation, int64_t *zero_ns) {
     const bench_options *o = state->options;
-    if (!meet(state)) {
+    if (!meet(state))
         return false;
-    }
     *zero_ns = bench_now_ns();
     const double ms = o->compute_ms + cli_arrival_ms(&o->arrival, o->size, state->rank, operation);
     return compute(state, *zero_ns, *zero_ns + (int64_t)llround(ms * NS_PER_MS));
@@ -162,7 +152,7 @@ bool bench_arrive(bench_state *state, uint64_t operation, int64_t *zero_ns) {
  * carry both directions at once. 0: there is no other rank, or nothing to send. */
 static bool time_message(bench_state *state, uint64_t bytes, double *us) {
     unsigned char *data = calloc(2, bytes > 0 ? (size_t)bytes : 1);
-    bool fine = data != NULL;
+    bool fine = data;
     *us = 0;
     if (!fine) {
         cli_complain("rank %u: out of memory for messages of %llu bytes", state->rank,
@@ -177,9 +167,8 @@ static bool time_message(bench_state *state, uint64_t bytes, double *us) {
                     "a message");
         double took = (double)(bench_now_ns() - start) / 1e3;
         fine = fine && bench_gather(state, &took, 1, GCOLL_FLOAT64, GCOLL_MAX);
-        if (i == 1 || (i > 1 && took < *us)) {
+        if (i == 1 || (i > 1 && took < *us))
             *us = took;
-        }
     }
     free(data);
     return fine;
@@ -215,20 +204,18 @@ static void average(const double *rows, size_t n, double ranks, bench_arrival_fi
 
 bool bench_arrival_figures_of(bench_call *call, const bench_times *times, bench_arrival_figures *figures) {
     bench_state *state = call->state;
-    if (!state->options->paced) {
+    if (!state->options->paced)
         return true;
-    }
     figures->any = true;
     double *rows = calloc(5 * (size_t)times->count, sizeof *rows);
-    if (rows == NULL) {
+    if (!rows) {
         cli_complain("rank %u: out of memory for %u times", state->rank, times->count);
         return false;
     }
     const bool fine =
         gather_rows(state, times, rows) && time_message(state, call->bytes, &figures->message_us);
-    if (fine) {
+    if (fine)
         average(rows, times->count, state->options->size, figures);
-    }
     free(rows);
     return fine;
 }
@@ -244,38 +231,32 @@ bool bench_monitor_site(const bench_state *state, bench_site site) {
 bool bench_monitor_look(const bench_call *call, gcoll_site_stats *stats) {
     const bench_options *o = call->state->options;
     const gcoll_collective c = call->what->collective;
-    if (o->monitor == BENCH_MONITOR_OFF || strcmp(call->what->algorithm, "auto") != 0) {
+    if (o->monitor == BENCH_MONITOR_OFF || strcmp(call->what->algorithm, "auto") != 0)
         return false;
-    }
     for (uint32_t i = 0;; i++) {
         *stats = (gcoll_site_stats){.struct_size = sizeof *stats};
-        if (gcoll_context_stats(call->state->context, i, stats, NULL) != GCOLL_OK) {
+        if (gcoll_context_stats(call->state->context, i, stats, NULL) != GCOLL_OK)
             return false;
-        }
         if (stats->number == BENCH_SITE_TIMED && stats->collective == c &&
             (c == GCOLL_BARRIER || (stats->type == o->type && stats->count == call->count)) &&
             (!gcoll_collective_reduces(c) || stats->op == o->op) &&
-            (!gcoll_collective_has_root(c) || stats->root == o->root)) {
+            (!gcoll_collective_has_root(c) || stats->root == o->root))
             return true;
-        }
     }
 }
 
 void bench_monitor_print(const bench_state *state) {
     const bench_options *o = state->options;
     char text[2048];
-    if (o->monitor == BENCH_MONITOR_OFF || !o->verbose || state->rank != 0) {
+    if (o->monitor == BENCH_MONITOR_OFF || !o->verbose || state->rank != 0)
         return;
-    }
     (void)fputs("what the monitor saw of the timed calls and those before that warmed up: the mean time of a "
                 "call on rank 0, the "
                 "imbalance that was expected last\n",
                 stderr);
     gcoll_site_stats site = {.struct_size = sizeof site};
-    for (uint32_t i = 0; gcoll_context_stats(state->context, i, &site, NULL) == GCOLL_OK; i++) {
+    for (uint32_t i = 0; gcoll_context_stats(state->context, i, &site, NULL) == GCOLL_OK; i++)
         if (site.number == BENCH_SITE_TIMED &&
-            gcoll_context_site_text(state->context, i, text, sizeof text) == GCOLL_OK) {
+            gcoll_context_site_text(state->context, i, text, sizeof text) == GCOLL_OK)
             (void)fputs(text, stderr);
-        }
-    }
 }

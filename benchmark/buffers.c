@@ -22,13 +22,11 @@
 static bool is_list(const char *text) {
     for (;;) {
         const size_t digits = strspn(text, "0123456789");
-        if (digits == 0 || digits > 4) {
+        if (digits == 0 || digits > 4)
             return false;
-        }
         text += digits;
-        if (*text != ',') {
+        if (*text != ',')
             return *text == '\0';
-        }
         text++;
     }
 }
@@ -41,23 +39,19 @@ bool bench_read_device(const cli_flag *flag, const char *text, void *options) {
     o->on_device = strcmp(text, "host") != 0;
     free(o->devices.values);
     o->devices = (cli_list){0};
-    if (!o->on_device || strcmp(text, "cuda:all") == 0) {
+    if (!o->on_device || strcmp(text, "cuda:all") == 0)
         return true;
-    }
     if ((list == text + 5 || strcmp(text, "cuda") == 0) && is_list(list)) {
-        if (!cli_parse_list(flag->name, list, 0, UINT64_MAX, &o->devices)) {
+        if (!cli_parse_list(flag->name, list, 0, UINT64_MAX, &o->devices))
             return false;
-        }
         bool good = true;
         for (size_t i = 0; i < o->devices.count; i++) {
             good = good && o->devices.values[i] < GCOLL_MAX_DEVICES;
-            for (size_t j = 0; j < i; j++) {
+            for (size_t j = 0; j < i; j++)
                 good = good && o->devices.values[i] != o->devices.values[j];
-            }
         }
-        if (good) {
+        if (good)
             return true;
-        }
     }
     return cli_bad(flag->name, text, allowed);
 }
@@ -68,9 +62,8 @@ const bench_memory *bench_memory_of(const bench_options *options) {
 
 static bool devices_are_there(const bench_options *o) {
     uint32_t found = 0;
-    if (!bench_memory_of(o)->count(&found)) {
+    if (!bench_memory_of(o)->count(&found))
         return false;
-    }
     for (size_t i = 0; i < o->devices.count; i++) {
         if (o->devices.values[i] >= found) {
             cli_complain("--device: is '%s'; allowed on this machine are devices from 0 to %u", o->device,
@@ -84,9 +77,8 @@ static bool devices_are_there(const bench_options *o) {
 /* By a process of its own: one that has opened a driver cannot hand it on to its children, which the ranks
  * are. */
 bool bench_devices_ready(const bench_options *options) {
-    if (!options->on_device) {
+    if (!options->on_device)
         return true;
-    }
     int how = 0;
     (void)fflush(NULL);
     pid_t pid = fork();
@@ -117,41 +109,36 @@ static bool deal_out(bench_state *state) {
     const bench_options *o = state->options;
     const uint64_t first = (uint64_t)state->rank * o->inputs;
     uint32_t found = 0;
-    if (!state->memory->count(&found)) {
+    if (!state->memory->count(&found))
         return false;
-    }
     for (uint32_t k = 0; k < o->inputs; k++) {
         const size_t named = o->devices.count;
         state->devices[k] =
             named > 0 ? (uint32_t)o->devices.values[(first + k) % named] : (uint32_t)((first + k) % found);
         /* A stream for each device: that of the first buffer on it. */
         uint32_t j = 0;
-        while (state->devices[j] != state->devices[k]) {
+        while (state->devices[j] != state->devices[k])
             j++;
-        }
         state->streams[k] = state->streams[j];
-        if (j == k && !state->memory->open_stream(state->devices[k], &state->streams[k])) {
+        if (j == k && !state->memory->open_stream(state->devices[k], &state->streams[k]))
             return false;
-        }
     }
     return true;
 }
 
 static bool set_up_devices(bench_state *state, uint64_t bytes) {
     const uint32_t count = state->options->inputs;
-    if (state->memory->upload == NULL) {
+    if (!state->memory->upload)
         return true;
-    }
     state->streams = calloc(count, sizeof *state->streams);
     state->mirror = calloc(1, bytes > 0 ? bytes : 1);
-    if (state->streams == NULL || state->mirror == NULL) {
+    if (!state->streams || !state->mirror) {
         cli_complain("rank %u: out of memory for what is in a buffer of %" PRIu64 " bytes", state->rank,
                      bytes);
         return false;
     }
-    if (!deal_out(state)) {
+    if (!deal_out(state))
         return false;
-    }
     gcoll_memory_init(&state->where);
     state->where.kind = GCOLL_MEMORY_DEVICE;
     state->where.streams = state->streams;
@@ -168,9 +155,8 @@ static bool allocate_all(bench_state *state, void **buffers, uint64_t bytes) {
                          state->options->inputs, rounded);
             return false;
         }
-        if (!bench_commit(state, k, buffers[k], bytes)) { /* zeros */
+        if (!bench_commit(state, k, buffers[k], bytes)) /* zeros */
             return false;
-        }
     }
     return true;
 }
@@ -182,7 +168,7 @@ bool bench_buffers_open(bench_state *state) {
     state->in = calloc(o->inputs, sizeof *state->in);
     state->out = calloc(o->inputs, sizeof *state->out);
     state->devices = calloc(o->inputs, sizeof *state->devices);
-    if (state->in == NULL || state->out == NULL || state->devices == NULL) {
+    if (!state->in || !state->out || !state->devices) {
         cli_complain("rank %u: out of memory for %u buffers", state->rank, o->inputs);
         return false;
     }
@@ -191,18 +177,16 @@ bool bench_buffers_open(bench_state *state) {
 }
 
 void bench_buffers_close(bench_state *state) {
-    const bool any = state->in != NULL && state->out != NULL && state->devices != NULL;
+    const bool any = state->in && state->out && state->devices;
     for (uint32_t k = 0; any && k < state->options->inputs; k++) {
         const uint32_t device = state->devices[k];
         state->memory->release(device, state->in[k]);
         state->memory->release(device, state->out[k]);
-        bool is_own = state->streams != NULL && state->streams[k] != NULL;
-        for (uint32_t j = 0; j < k && is_own; j++) {
+        bool is_own = state->streams && state->streams[k];
+        for (uint32_t j = 0; j < k && is_own; j++)
             is_own = state->streams[j] != state->streams[k];
-        }
-        if (is_own) {
+        if (is_own)
             state->memory->close_stream(device, state->streams[k]);
-        }
     }
     free((void *)state->in);
     free((void *)state->out);
@@ -212,18 +196,17 @@ void bench_buffers_close(bench_state *state) {
 }
 
 unsigned char *bench_draft(const bench_state *state, void *buffer) {
-    return state->memory->upload != NULL ? state->mirror : buffer;
+    return state->memory->upload ? state->mirror : buffer;
 }
 
 bool bench_commit(const bench_state *state, uint32_t k, void *buffer, uint64_t bytes) {
-    return state->memory->upload == NULL || bytes == 0 ||
+    return !state->memory->upload || bytes == 0 ||
            state->memory->upload(state->devices[k], state->streams[k], buffer, state->mirror, bytes);
 }
 
 const unsigned char *bench_read(const bench_state *state, uint32_t k, const void *buffer, uint64_t bytes) {
-    if (state->memory->download == NULL) {
+    if (!state->memory->download)
         return buffer;
-    }
     const bool good = bytes == 0 || state->memory->download(state->devices[k], state->streams[k],
                                                             state->mirror, buffer, bytes);
     return good ? state->mirror : NULL;
@@ -240,10 +223,9 @@ static bool count_host(uint32_t *devices) {
 static bool allocate_host(uint32_t device, uint64_t bytes, void **buffer) {
     (void)device;
     *buffer = aligned_alloc(PAGE_BYTES, bytes);
-    if (*buffer != NULL) {
+    if (*buffer)
         memset(*buffer, 0, bytes);
-    }
-    return *buffer != NULL;
+    return *buffer;
 }
 
 static void release_host(uint32_t device, void *buffer) {

@@ -6,9 +6,8 @@
 #include "tools/cli_value.h"
 
 static bool is_done(cudaError_t error, const char *call, uint32_t device) {
-    if (error == cudaSuccess) {
+    if (error == cudaSuccess)
         return true;
-    }
     cli_complain("device %u: %s: %s (%s)", device, call, cudaGetErrorString(error), cudaGetErrorName(error));
     (void)cudaGetLastError(); /* which would be found by whoever asks next */
     return false;
@@ -36,34 +35,30 @@ static bool enter(uint32_t device) {
 
 static bool allocate(uint32_t device, uint64_t bytes, void **buffer) {
     void *memory = NULL;
-    if (!enter(device) || !is_done(cudaMalloc(&memory, bytes), "cudaMalloc", device)) {
+    if (!enter(device) || !is_done(cudaMalloc(&memory, bytes), "cudaMalloc", device))
         return false;
-    }
     *buffer = memory;
     return true;
 }
 
 static void release(uint32_t device, void *buffer) {
-    if (buffer != NULL && enter(device)) {
+    if (buffer && enter(device))
         (void)is_done(cudaFree(buffer), "cudaFree", device);
-    }
 }
 
 /* That the default stream does not wait for, nor it for the default one: order is the library's business. */
 static bool open_stream(uint32_t device, void **stream) {
     cudaStream_t made = NULL;
     if (!enter(device) || !is_done(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking),
-                                   "cudaStreamCreateWithFlags", device)) {
+                                   "cudaStreamCreateWithFlags", device))
         return false;
-    }
     *stream = made;
     return true;
 }
 
 static void close_stream(uint32_t device, void *stream) {
-    if (enter(device)) {
+    if (enter(device))
         (void)is_done(cudaStreamDestroy(stream), "cudaStreamDestroy", device);
-    }
 }
 
 static bool move(uint32_t device, void *stream, void *to, const void *from, uint64_t bytes,

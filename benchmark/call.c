@@ -17,9 +17,8 @@ static size_t block_bytes(const bench_call *call) {
 /* In place the smaller of both lies in the larger one, which is output buffer 0. */
 void *bench_input_of(const bench_call *call, uint32_t k) {
     unsigned char *in = call->state->in[k], *out = call->state->out[k];
-    if (!call->in_place) {
+    if (!call->in_place)
         return in;
-    }
     gcoll_collective c = call->what->collective;
     return c == GCOLL_ALLGATHER || c == GCOLL_GATHER ? out + block_bytes(call) : out;
 }
@@ -33,7 +32,7 @@ void *bench_output_of(const bench_call *call, uint32_t k) {
 
 /* NULL: host memory, which the library finds out by itself. */
 static const gcoll_memory *memory_of(const bench_state *state) {
-    return state->mirror != NULL ? &state->where : NULL;
+    return state->mirror ? &state->where : NULL;
 }
 
 /* Of all collectives without options of their own. In place the library finds the outputs in the inputs. */
@@ -80,17 +79,15 @@ static void prepare_broadcast(bench_call *call) {
 /* Blocks of a vector that the ranks do not divide. */
 static bool prepare_counts(bench_call *call) {
     const uint32_t size = call->state->options->size;
-    if (!gcoll_collective_has_blocks(call->what->collective) || call->count % size == 0) {
+    if (!gcoll_collective_has_blocks(call->what->collective) || call->count % size == 0)
         return true;
-    }
     call->counts = calloc(size, sizeof *call->counts);
-    if (call->counts == NULL) {
+    if (!call->counts) {
         cli_complain("rank %u: out of memory for %u counts", call->state->rank, size);
         return false;
     }
-    for (uint32_t r = 0; r < size; r++) {
+    for (uint32_t r = 0; r < size; r++)
         call->counts[r] = gcoll_chunk_count(call->count, size, r);
-    }
     return true;
 }
 
@@ -120,7 +117,7 @@ static bool prepare(bench_call *call, bool in_place) {
 
 /* NAME or NAME_v with their arguments, in the form that SUFFIX and the last argument say. */
 #define BLOCKS(NAME, SUFFIX, ...)                                                                            \
-    (call->counts != NULL                                                                                    \
+    (call->counts                                                                                            \
          ? gcoll_##NAME##_v##SUFFIX(context, call->input, call->output, call->counts, __VA_ARGS__)           \
          : gcoll_##NAME##SUFFIX(context, call->input, call->output, call->count / o->size, __VA_ARGS__))
 
@@ -191,9 +188,8 @@ static gcoll_status call_once(const bench_call *call) {
 static void complain(const bench_call *call, gcoll_status status) {
     /* Every rank is told the same of an algorithm that does not apply; one voice is enough. Devices differ.
      */
-    if (status == GCOLL_ERR_UNSUPPORTED && call->state->rank != 0 && !call->state->options->on_device) {
+    if (status == GCOLL_ERR_UNSUPPORTED && call->state->rank != 0 && !call->state->options->on_device)
         return;
-    }
     const char *name = gcoll_collective_name(call->what->collective);
     if (call->what->collective == GCOLL_BARRIER) {
         cli_complain("rank %u: %s by %s: %s", call->state->rank, name, call->what->algorithm,
@@ -210,17 +206,14 @@ bench_outcome bench_call_create(bench_call *call, bench_state *state, const benc
     *call = (bench_call){.state = state, .what = what};
     call->count = bench_round_count(what->collective, bytes / element, state->options->size);
     call->bytes = call->count * element;
-    if (!prepare(call, in_place)) {
+    if (!prepare(call, in_place))
         return BENCH_BROKEN;
-    }
     gcoll_status status = create(call);
-    if (status == GCOLL_OK) {
+    if (status == GCOLL_OK)
         return BENCH_DONE;
-    }
     free(call->counts);
-    if (status == GCOLL_ERR_UNSUPPORTED && what->optional) {
+    if (status == GCOLL_ERR_UNSUPPORTED && what->optional)
         return BENCH_SKIPPED;
-    }
     complain(call, status);
     return BENCH_BROKEN;
 }
@@ -228,9 +221,8 @@ bench_outcome bench_call_create(bench_call *call, bench_state *state, const benc
 bool bench_call_run(bench_call *call) {
     gcoll_status status =
         call->state->options->one_shot ? call_once(call) : gcoll_operation_run(call->operation);
-    if (status != GCOLL_OK) {
+    if (status != GCOLL_OK)
         complain(call, status);
-    }
     return status == GCOLL_OK;
 }
 

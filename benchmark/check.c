@@ -53,22 +53,20 @@ bool bench_check_results(const bench_call *call, bench_values *values, uint64_t 
     const size_t element = values->element_bytes;
     for (uint32_t k = 0; k < state->options->inputs; k++) {
         const unsigned char *data = bench_read(state, k, bench_output_of(call, k), call->out_count * element);
-        for (uint64_t at = 0; at < call->out_count && data != NULL;) {
+        for (uint64_t at = 0; at < call->out_count && data;) {
             bench_piece piece = bench_output_piece(call, at);
             *wrong += check_piece(call, "output", k, data, at, &piece, values);
             at += piece.count;
         }
-        if (data != NULL && !call->in_place) {
+        if (data && !call->in_place)
             data = bench_read(state, k, bench_input_of(call, k), call->in_count * element);
-        }
-        for (uint64_t at = 0; at < call->in_count && !call->in_place && data != NULL;) {
+        for (uint64_t at = 0; at < call->in_count && !call->in_place && data;) {
             bench_piece piece = bench_input_piece(call, k, at);
             *wrong += check_piece(call, "input", k, data, at, &piece, values);
             at += piece.count;
         }
-        if (data == NULL) {
+        if (!data)
             return false;
-        }
     }
     return true;
 }
@@ -84,24 +82,19 @@ bool bench_check_barrier(bench_call *call, uint64_t *wrong) {
     int64_t entered[BARRIER_ROUNDS];
     int64_t left[BARRIER_ROUNDS];
     for (uint32_t round = 0; round < BARRIER_ROUNDS; round++) {
-        if (round % state->options->size == state->rank) {
+        if (round % state->options->size == state->rank)
             pass_time(BARRIER_LATE_NS);
-        }
         entered[round] = bench_now_ns();
-        if (!bench_call_run(call)) {
+        if (!bench_call_run(call))
             return false;
-        }
         left[round] = bench_now_ns();
     }
     /* One clock for all ranks, as they are on one host. */
     if (!bench_gather(state, entered, BARRIER_ROUNDS, GCOLL_INT64, GCOLL_MAX) ||
-        !bench_gather(state, left, BARRIER_ROUNDS, GCOLL_INT64, GCOLL_MIN)) {
+        !bench_gather(state, left, BARRIER_ROUNDS, GCOLL_INT64, GCOLL_MIN))
         return false;
-    }
-    for (uint32_t round = 0; round < BARRIER_ROUNDS; round++) {
-        if (left[round] < entered[round]) {
+    for (uint32_t round = 0; round < BARRIER_ROUNDS; round++)
+        if (left[round] < entered[round])
             (*wrong)++;
-        }
-    }
     return true;
 }

@@ -3,9 +3,8 @@
 
 static bool take(const bench_state *state, gcoll_device_times *times) {
     times->struct_size = sizeof *times;
-    if (gcoll_context_device_times(state->context, times) == GCOLL_OK) {
+    if (gcoll_context_device_times(state->context, times) == GCOLL_OK)
         return true;
-    }
     cli_complain("rank %u: %s", state->rank, gcoll_last_error());
     return false;
 }
@@ -24,12 +23,10 @@ bool bench_device_end(bench_state *state, bench_device_figures *figures) {
     enum { CALLS, ELAPSED, COPY, REDUCE, NETWORK, OVERLAP, COPY_EVENT, REDUCE_EVENT, COPIED, SUMS };
     gcoll_device_times t;
     *figures = (bench_device_figures){.any = false};
-    if (!state->has_devices) {
+    if (!state->has_devices)
         return true;
-    }
-    if (!take(state, &t)) {
+    if (!take(state, &t))
         return false;
-    }
     double sums[SUMS] = {[CALLS] = (double)t.operations,
                          [ELAPSED] = (double)t.elapsed_ns,
                          [COPY] = (double)t.copy_ns,
@@ -41,12 +38,10 @@ bool bench_device_end(bench_state *state, bench_device_figures *figures) {
                          [COPIED] = (double)t.copied_in_bytes + (double)t.copied_out_bytes};
     uint64_t pinned = t.pinned_bytes;
     if (!bench_gather(state, sums, SUMS, GCOLL_FLOAT64, GCOLL_SUM) ||
-        !bench_gather(state, &pinned, 1, GCOLL_UINT64, GCOLL_MAX)) {
+        !bench_gather(state, &pinned, 1, GCOLL_UINT64, GCOLL_MAX))
         return false;
-    }
-    if (!(sums[ELAPSED] > 0)) {
+    if (!(sums[ELAPSED] > 0))
         return true;
-    }
     const double device = sums[COPY] + sums[REDUCE];
     *figures = (bench_device_figures){
         .any = true,

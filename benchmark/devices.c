@@ -24,19 +24,16 @@ static void print(void *arg, const gcoll_device *device) {
         return;
     }
     (void)snprintf(name, sizeof name, "%s", device->name);
-    if (device->port > 0) {
+    if (device->port > 0)
         (void)snprintf(name, sizeof name, "%s port %u", device->name, device->port);
-    }
-    if (device->gid_index >= 0) {
+    if (device->gid_index >= 0)
         (void)snprintf(gid, sizeof gid, "GID %" PRId32, device->gid_index);
-    }
     if (device->bits_per_second > 0) {
         (void)snprintf(speed, sizeof speed, "%.3g Gbit/s",
                        (double)device->bits_per_second / BITS_PER_GIGABIT);
     }
-    if (device->mtu > 0) {
+    if (device->mtu > 0)
         (void)snprintf(mtu, sizeof mtu, "MTU %" PRIu32, device->mtu);
-    }
     (void)fprintf(l->output, "  %-16s %-8s %-40s %-10s %-12s %-9s %s\n", name, gid, device->address,
                   device->kind, speed, mtu, device->state);
 }

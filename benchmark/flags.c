@@ -23,9 +23,8 @@
 
 static bool read_rank(const cli_flag *flag, const char *text, void *to) {
     uint32_t rank;
-    if (!cli_whole32(flag->name, text, 0, MOST_RANKS - 1, &rank)) {
+    if (!cli_whole32(flag->name, text, 0, MOST_RANKS - 1, &rank))
         return false;
-    }
     *(int64_t *)to = rank;
     return true;
 }
@@ -44,9 +43,8 @@ static bool read_transport(const cli_flag *flag, const char *text, void *options
     static const cli_word words[] = {{"auto", 0}, {"tcp", 0}, {"inproc", 1}, {"ibverbs", 2}, {NULL, 0}};
     bench_options *o = options;
     int which;
-    if (!cli_word_of(flag->name, text, words, &which)) {
+    if (!cli_word_of(flag->name, text, words, &which))
         return false;
-    }
     o->transport = names[which];
     o->inproc = strcmp(o->transport, "inproc") == 0;
     return true;
@@ -173,9 +171,8 @@ static void print_algorithms(FILE *file) {
         const char *summary;
         for (uint32_t i = 0;
              gcoll_algorithm_at(gcoll_collective_name((gcoll_collective)c), i, &name, &summary) == GCOLL_OK;
-             i++) {
+             i++)
             (void)fprintf(file, "  %-20s %s\n", name, summary);
-        }
     }
 }
 

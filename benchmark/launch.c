@@ -25,18 +25,16 @@ static int run_child(void *arg, uint32_t rank, const char *folder, int64_t start
     const bench_options *options = self->options;
     gcoll_store *store;
     char url[1100];
-    if (folder != NULL) {
+    if (folder)
         (void)snprintf(url, sizeof url, "file:%s", folder);
-    }
-    if (gcoll_store_open(folder != NULL ? url : options->store, bench_timeout_ms(options), &store) !=
-        GCOLL_OK) {
+    if (gcoll_store_open(folder ? url : options->store, bench_timeout_ms(options), &store) != GCOLL_OK) {
         cli_complain("rank %u: %s", rank, gcoll_last_error());
         return BENCH_FAILED;
     }
     bench_rank child = {.options = options,
                         .rank = rank,
                         .store = store,
-                        .job = options->job != NULL ? options->job : self->job,
+                        .job = options->job ? options->job : self->job,
                         .output = self->output,
                         .started_ns = started_ns};
     int status = bench_run_rank(&child);
@@ -69,7 +67,7 @@ int bench_local_processes(const bench_options *options, FILE *output) {
     /* The last call is collective: when one is done, the others are, or will hear of it by their own time
      * limit. */
     const bench_processes processes = {.count = options->local,
-                                       .makes_folder = options->store == NULL,
+                                       .makes_folder = !options->store,
                                        .after_end_ms = bench_timeout_ms(options) + GRACE_AFTER_LOSS_MS,
                                        .after_loss_ms = GRACE_AFTER_LOSS_MS,
                                        .run = run_child,

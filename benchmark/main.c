@@ -10,21 +10,18 @@
 #include "benchmark/tune_file.h"
 
 static int run(const bench_options *options, FILE *output) {
-    if (options->local == 0) {
+    if (options->local == 0)
         return bench_single_rank(options, output);
-    }
     return options->inproc ? bench_local_threads(options, output) : bench_local_processes(options, output);
 }
 
 /* Opened here, so that it fails before anything is started. Only rank 0 prints. */
 static FILE *open_output(const bench_options *options) {
-    if (options->output == NULL || options->rank > 0) {
+    if (!options->output || options->rank > 0)
         return stdout;
-    }
     FILE *output = fopen(options->output, "we");
-    if (output == NULL) {
+    if (!output)
         cli_complain("--output: %s: %s", options->output, strerror(errno));
-    }
     return output;
 }
 
@@ -39,18 +36,18 @@ int main(int argc, char **argv) {
         } else if (options.version) {
             (void)printf("gcoll_bench %s\n", gcoll_version());
             status = BENCH_OK;
-        } else if ((output = open_output(&options)) == NULL) {
+        } else if (!(output = open_output(&options))) {
             status = BENCH_FAILED;
         } else if (options.list_devices) {
             status = bench_list_devices(output);
         } else if (!bench_devices_ready(&options)) {
             status = BENCH_FAILED;
-        } else if (options.tune != NULL && options.rank <= 0 && !bench_tune_ready(options.tune)) {
+        } else if (options.tune && options.rank <= 0 && !bench_tune_ready(options.tune)) {
             status = BENCH_FAILED;
         } else {
             status = run(&options, output);
         }
-        if (output != NULL && output != stdout && fclose(output) != 0 && status == BENCH_OK) {
+        if (output && output != stdout && fclose(output) != 0 && status == BENCH_OK) {
             cli_complain("--output: %s: %s", options.output, strerror(errno));
             status = BENCH_FAILED;
         }

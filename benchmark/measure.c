@@ -22,9 +22,8 @@
 static bool line_up(const bench_call *call) {
     bench_state *state = call->state;
     if (state->options->back_to_back || call->what->collective == GCOLL_BARRIER ||
-        gcoll_operation_run(state->barrier) == GCOLL_OK) {
+        gcoll_operation_run(state->barrier) == GCOLL_OK)
         return true;
-    }
     cli_complain("rank %u: barrier before an iteration: %s", state->rank, gcoll_last_error());
     return false;
 }
@@ -32,20 +31,16 @@ static bool line_up(const bench_call *call) {
 static bool time_calls(bench_call *call, uint32_t iterations, bench_times *times) {
     for (uint32_t i = 0; i < iterations; i++) {
         int64_t zero = 0;
-        if (times->entered_us != NULL ? !bench_arrive(call->state, times->count, &zero) : !line_up(call)) {
+        if (times->entered_us ? !bench_arrive(call->state, times->count, &zero) : !line_up(call))
             return false;
-        }
         int64_t start = bench_now_ns();
-        if (!bench_call_run(call)) {
+        if (!bench_call_run(call))
             return false;
-        }
         times->us[times->count] = (double)(bench_now_ns() - start) / 1e3;
-        if (!bench_monitor_site(call->state, BENCH_SITE_OWN)) {
+        if (!bench_monitor_site(call->state, BENCH_SITE_OWN))
             return false;
-        }
-        if (times->entered_us != NULL) {
+        if (times->entered_us)
             times->entered_us[times->count] = (double)(start - zero) / 1e3;
-        }
         times->count++;
     }
     return true;
@@ -57,7 +52,7 @@ static bool grow(bench_call *call, bench_times *times, uint32_t more) {
     const size_t used = call->state->options->paced ? 2 : 1;
     for (size_t i = 0; i < used; i++) {
         double *grown = realloc(*lists[i], ((size_t)times->count + more) * sizeof *grown);
-        if (grown == NULL) {
+        if (!grown) {
             cli_complain("rank %u: out of memory for %u times", call->state->rank, times->count + more);
             return false;
         }
@@ -80,24 +75,19 @@ static bool time_all(bench_call *call, bench_times *times) {
     uint32_t batch = state->options->iterations > 0 ? state->options->iterations : FEWEST_ITERATIONS;
     double elapsed_s = 0;
     for (;;) {
-        if (!grow(call, times, batch)) {
+        if (!grow(call, times, batch))
             return false;
-        }
         int64_t start = bench_now_ns();
-        if (!time_calls(call, batch, times)) {
+        if (!time_calls(call, batch, times))
             return false;
-        }
         elapsed_s += (double)(bench_now_ns() - start) / 1e9;
-        if (state->options->iterations > 0) {
+        if (state->options->iterations > 0)
             return true;
-        }
         /* What the slowest rank has seen, so that all decide alike. */
-        if (!bench_gather(state, &elapsed_s, 1, GCOLL_FLOAT64, GCOLL_MAX)) {
+        if (!bench_gather(state, &elapsed_s, 1, GCOLL_FLOAT64, GCOLL_MAX))
             return false;
-        }
-        if (elapsed_s >= state->options->seconds || times->count >= MOST_ITERATIONS) {
+        if (elapsed_s >= state->options->seconds || times->count >= MOST_ITERATIONS)
             return true;
-        }
         batch = next_batch(state->options->seconds, elapsed_s, times->count);
     }
 }
@@ -113,9 +103,8 @@ static bool check_other_placement(const bench_call *timed, bench_values *values,
     bench_call other;
     bench_outcome outcome =
         bench_call_create(&other, timed->state, timed->what, timed->bytes, !timed->state->options->in_place);
-    if (outcome != BENCH_DONE) {
+    if (outcome != BENCH_DONE)
         return outcome == BENCH_SKIPPED;
-    }
     bool good = check_run(&other, values, wrong);
     bench_call_destroy(&other);
     return good;
@@ -132,35 +121,29 @@ static bool timed_in_place(const bench_call *call) {
 }
 
 static bool check_before(bench_call *call, bench_values *values, uint64_t *wrong) {
-    if (call->what->collective == GCOLL_BARRIER) {
+    if (call->what->collective == GCOLL_BARRIER)
         return bench_check_barrier(call, wrong);
-    }
-    if (other_placement(call) && !check_other_placement(call, values, wrong)) {
+    if (other_placement(call) && !check_other_placement(call, values, wrong))
         return false;
-    }
     /* Prepared again, so that what is checked afterwards is the work of timed runs. */
     return check_run(call, values, wrong) && bench_check_prepare(call, values);
 }
 
 static bool check_after(bench_call *call, bench_values *values, uint64_t *wrong) {
-    if (call->what->collective == GCOLL_BARRIER) {
+    if (call->what->collective == GCOLL_BARRIER)
         return bench_check_barrier(call, wrong);
-    }
-    if (timed_in_place(call)) {
+    if (timed_in_place(call))
         return check_run(call, values, wrong); /* each timed run began with the result of the one before */
-    }
     return bench_check_results(call, values, wrong);
 }
 
 /* Barriers are checked by a clock that all ranks share; and are wrong on all ranks alike. */
 static bool gather_wrong(bench_call *call, bool checked, uint64_t *wrong) {
-    if (!checked || call->what->collective == GCOLL_BARRIER) {
+    if (!checked || call->what->collective == GCOLL_BARRIER)
         return true;
-    }
     uint64_t here = *wrong;
-    if (!bench_gather(call->state, wrong, 1, GCOLL_UINT64, GCOLL_SUM)) {
+    if (!bench_gather(call->state, wrong, 1, GCOLL_UINT64, GCOLL_SUM))
         return false;
-    }
     /* A library that adds wrongly must not hide what this rank has seen. */
     *wrong = *wrong > here ? *wrong : here;
     return true;
@@ -194,13 +177,11 @@ static bool report(bench_call *call, measured *m) {
                            .wrong = m->wrong,
                            .has_rounding = has_rounding(call),
                            .devices = m->devices};
-    if (result.has_rounding && !bench_rounding(call, &result.rounding)) {
+    if (result.has_rounding && !bench_rounding(call, &result.rounding))
         return false;
-    }
     if (!bench_arrival_figures_of(call, &m->times, &m->arrivals) ||
-        !bench_gather(state, m->times.us, m->times.count, GCOLL_FLOAT64, GCOLL_MAX)) {
+        !bench_gather(state, m->times.us, m->times.count, GCOLL_FLOAT64, GCOLL_MAX))
         return false;
-    }
     result.arrivals = m->arrivals;
     bench_statistics_of(m->times.us, m->times.count, &result.time);
     return bench_report_add(&state->report, &result);
@@ -220,9 +201,8 @@ static bool warm_up(bench_call *call) {
 /* Around what the monitor is to be asked about. */
 static bool time_watched(bench_call *call, measured *m) {
     const uint64_t before = bench_monitor_look(call, &m->site) ? m->site.heeded : 0;
-    if (!time_all(call, &m->times)) {
+    if (!time_all(call, &m->times))
         return false;
-    }
     m->arrivals.watched = bench_monitor_look(call, &m->site);
     m->arrivals.heeded = m->site.heeded - before;
     return true;
@@ -247,16 +227,14 @@ static bool measure(bench_call *call, bench_values *values, uint64_t *wrong) {
 static void explain(const bench_call *call) {
     const bench_options *o = call->state->options;
     char text[8192];
-    if (!o->verbose || call->state->rank != 0 || strcmp(call->what->algorithm, "auto") != 0) {
+    if (!o->verbose || call->state->rank != 0 || strcmp(call->what->algorithm, "auto") != 0)
         return;
-    }
     uint64_t count =
         gcoll_collective_has_blocks(call->what->collective) ? call->count / o->size : call->count;
     uint32_t root = gcoll_collective_has_root(call->what->collective) ? o->root : 0;
     if (gcoll_context_explain(call->state->context, call->what->collective, count, o->type, o->op, root,
-                              &call->common, text, sizeof text) == GCOLL_OK) {
+                              &call->common, text, sizeof text) == GCOLL_OK)
         (void)fputs(text, stderr);
-    }
 }
 
 bench_outcome bench_measure(bench_state *state, const bench_case *what, bench_values *values, uint64_t bytes,
@@ -265,13 +243,11 @@ bench_outcome bench_measure(bench_state *state, const bench_case *what, bench_va
     bool in_place = state->options->in_place || what->collective == GCOLL_BROADCAST;
     bench_call call;
     bench_outcome outcome = bench_call_create(&call, state, what, bytes, in_place);
-    if (outcome != BENCH_DONE) {
+    if (outcome != BENCH_DONE)
         return outcome;
-    }
     explain(&call);
-    if (!measure(&call, values, wrong)) {
+    if (!measure(&call, values, wrong))
         outcome = BENCH_BROKEN;
-    }
     bench_call_destroy(&call);
     return outcome;
 }

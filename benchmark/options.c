@@ -35,7 +35,7 @@ static bool check_launcher(void) {
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         const struct launcher *l = &launchers[i];
         const char *rank = getenv(l->rank), *size = getenv(l->size);
-        if (rank != NULL && size != NULL && strcmp(size, "1") != 0) {
+        if (rank && size && strcmp(size, "1") != 0) {
             cli_complain(
                 "started by %s: %s is '%.20s', %s is '%.20s'. Each process would run a job of its own. For "
                 "one job, "
@@ -56,11 +56,10 @@ static bool check_ranks(bench_options *o) {
         return false;
     }
     if (o->rank < 0 && o->size == 0) {
-        if (o->local == 0 && !check_launcher()) {
+        if (o->local == 0 && !check_launcher())
             return false;
-        }
         o->size = o->local = o->local > 0 ? o->local : DEFAULT_LOCAL;
-    } else if (o->rank < 0 || o->size == 0 || o->store == NULL) {
+    } else if (o->rank < 0 || o->size == 0 || !o->store) {
         cli_complain("a job on several hosts needs --rank, --size and --store; %s is missing",
                      o->rank < 0    ? "--rank"
                      : o->size == 0 ? "--size"
@@ -71,7 +70,7 @@ static bool check_ranks(bench_options *o) {
                      o->size - 1);
         return false;
     }
-    if (o->inproc && (o->local == 0 || o->store != NULL || o->interface != NULL)) {
+    if (o->inproc && (o->local == 0 || o->store || o->interface)) {
         cli_complain("--transport inproc runs threads of this process: give --local N, and no --store or "
                      "--interface");
         return false;
@@ -110,13 +109,13 @@ static bool check_repeats(const bench_options *o) {
 
 static bool add_case(bench_options *o, gcoll_collective collective, const char *algorithm, bool optional) {
     bench_case *cases = realloc(o->cases, (o->case_count + 1) * sizeof *cases);
-    if (cases == NULL) {
+    if (!cases) {
         cli_complain("out of memory");
         return false;
     }
     o->cases = cases;
     char *copy = strdup(algorithm);
-    if (copy == NULL) {
+    if (!copy) {
         cli_complain("out of memory");
         return false;
     }
@@ -126,12 +125,11 @@ static bool add_case(bench_options *o, gcoll_collective collective, const char *
 
 static bool add_all(bench_options *o, gcoll_collective collective) {
     const char *name;
-    for (uint32_t i = 0; (name = bench_algorithm_at(o, collective, i)) != NULL; i++) {
+    for (uint32_t i = 0; (name = bench_algorithm_at(o, collective, i)); i++) {
         /* In host memory these are what others are. */
         const bool is_other = !o->on_device && strncmp(name, "cuda_", 5) == 0;
-        if (!is_other && !add_case(o, collective, name, true)) {
+        if (!is_other && !add_case(o, collective, name, true))
             return false;
-        }
     }
     return true;
 }
@@ -142,9 +140,8 @@ static bool add_part(bench_options *o, gcoll_collective collective, const char *
         *known = true;
         return add_all(o, collective);
     }
-    if (!bench_algorithm_known(o, collective, part)) {
+    if (!bench_algorithm_known(o, collective, part))
         return true;
-    }
     *known = true;
     return add_case(o, collective, part, false);
 }
@@ -157,16 +154,15 @@ static bool wanted(const bench_options *o, int collective) {
 /* Every part must be known to one of the collectives at least. */
 static bool check_parts(const bench_options *o, char *parts) {
     size_t length = strlen(parts);
-    if (parts[0] == ',' || (length > 0 && parts[length - 1] == ',') || strstr(parts, ",,") != NULL) {
+    if (parts[0] == ',' || (length > 0 && parts[length - 1] == ',') || strstr(parts, ",,")) {
         cli_complain("--algorithm: is '%s'; a name is missing beside a comma", parts);
         return false;
     }
     char *rest = NULL;
-    for (char *part = strtok_r(parts, ",", &rest); part != NULL; part = strtok_r(NULL, ",", &rest)) {
+    for (char *part = strtok_r(parts, ",", &rest); part; part = strtok_r(NULL, ",", &rest)) {
         bool known = strcmp(part, "all") == 0;
-        for (int c = 0; c < GCOLL_COLLECTIVE_COUNT && !known; c++) {
+        for (int c = 0; c < GCOLL_COLLECTIVE_COUNT && !known; c++)
             known = wanted(o, c) && bench_algorithm_known(o, (gcoll_collective)c, part);
-        }
         if (!known) {
             cli_complain("--algorithm: %s", gcoll_last_error());
             return false;
@@ -177,18 +173,15 @@ static bool check_parts(const bench_options *o, char *parts) {
 
 static bool read_algorithms(bench_options *o) {
     char *parts = strdup(o->algorithm);
-    bool good = parts != NULL && check_parts(o, parts);
+    bool good = parts && check_parts(o, parts);
     for (int c = 0; c < GCOLL_COLLECTIVE_COUNT && good; c++) {
-        if (!wanted(o, c)) {
+        if (!wanted(o, c))
             continue;
-        }
         bool any = false;
         memcpy(parts, o->algorithm, strlen(o->algorithm) + 1);
         char *rest = NULL;
-        for (char *part = strtok_r(parts, ",", &rest); part != NULL && good;
-             part = strtok_r(NULL, ",", &rest)) {
+        for (char *part = strtok_r(parts, ",", &rest); part && good; part = strtok_r(NULL, ",", &rest))
             good = add_part(o, (gcoll_collective)c, part, &any);
-        }
         if (good && !any) {
             cli_complain("--algorithm %s names none of %s, which is left out", o->algorithm,
                          gcoll_collective_name((gcoll_collective)c));
@@ -206,11 +199,9 @@ static bool read_algorithms(bench_options *o) {
 typedef bool (*has_fn)(gcoll_collective collective);
 
 static bool any_case(const bench_options *o, has_fn has) {
-    for (size_t i = 0; i < o->case_count; i++) {
-        if (has(o->cases[i].collective)) {
+    for (size_t i = 0; i < o->case_count; i++)
+        if (has(o->cases[i].collective))
             return true;
-        }
-    }
     return false;
 }
 
@@ -267,15 +258,12 @@ static bool drop_single_inputs(bench_options *o) {
 uint64_t bench_largest_size(const bench_options *options) {
     uint64_t largest = 0;
     bool moves_data = false;
-    for (size_t i = 0; i < options->case_count; i++) {
+    for (size_t i = 0; i < options->case_count; i++)
         moves_data = moves_data || options->cases[i].collective != GCOLL_BARRIER;
-    }
-    if (!moves_data) {
+    if (!moves_data)
         return 0;
-    }
-    for (size_t i = 0; i < options->sizes.count; i++) {
+    for (size_t i = 0; i < options->sizes.count; i++)
         largest = options->sizes.values[i] > largest ? options->sizes.values[i] : largest;
-    }
     return largest;
 }
 
@@ -304,9 +292,8 @@ static bool check_memory(const bench_options *o) {
     uint64_t each = bench_buffer_bytes(o);
     long pages = sysconf(_SC_PHYS_PAGES);
     long page_bytes = sysconf(_SC_PAGESIZE);
-    if (pages <= 0 || page_bytes <= 0) {
+    if (pages <= 0 || page_bytes <= 0)
         return true;
-    }
     uint64_t allowed = (uint64_t)pages * (uint64_t)page_bytes / MEMORY_SHARE / ranks;
     if (each > allowed) {
         uint64_t most = allowed / host_buffers(o);
@@ -328,19 +315,16 @@ static int smaller_first(const void *a, const void *b) {
 static void order_sizes(bench_options *o) {
     size_t kept = 0;
     qsort(o->sizes.values, o->sizes.count, sizeof *o->sizes.values, smaller_first);
-    for (size_t i = 0; i < o->sizes.count; i++) {
-        if (kept == 0 || o->sizes.values[i] > o->sizes.values[kept - 1]) {
+    for (size_t i = 0; i < o->sizes.count; i++)
+        if (kept == 0 || o->sizes.values[i] > o->sizes.values[kept - 1])
             o->sizes.values[kept++] = o->sizes.values[i];
-        }
-    }
     o->sizes.count = kept;
 }
 
 static bool read_sizes(bench_options *o) {
-    const char *initial = o->tune != NULL ? TUNED_BYTES : DEFAULT_BYTES;
-    if (o->sizes.count == 0 && !cli_parse_list("--bytes", initial, 0, UINT64_MAX, &o->sizes)) {
+    const char *initial = o->tune ? TUNED_BYTES : DEFAULT_BYTES;
+    if (o->sizes.count == 0 && !cli_parse_list("--bytes", initial, 0, UINT64_MAX, &o->sizes))
         return false;
-    }
     size_t element = gcoll_type_size(o->type);
     for (size_t i = 0; i < o->sizes.count; i++) {
         uint64_t odd = o->sizes.values[i] % element;
@@ -351,45 +335,41 @@ static bool read_sizes(bench_options *o) {
         }
         o->sizes.values[i] -= odd;
     }
-    if (o->tune != NULL) {
+    if (o->tune)
         order_sizes(o);
-    }
     return check_memory(o);
 }
 
 /* A tuner looks at everything, up to where choices have long been the same. */
 static bool set_defaults(bench_options *o) {
-    const bool tunes = o->tune != NULL || o->tune_check;
+    const bool tunes = o->tune || o->tune_check;
     o->paced = o->paced || o->monitor != BENCH_MONITOR_OFF;
-    if (o->tune != NULL && o->tune_check) {
+    if (o->tune && o->tune_check) {
         cli_complain("--tune and --tune-check: give one or the other");
         return false;
     }
-    if (o->tune != NULL && o->tuning != NULL) {
+    if (o->tune && o->tuning) {
         cli_complain("--tuning: found with --tune, which measures by itself");
         return false;
     }
     if (o->on_device && tunes) {
         cli_complain("%s: found with --device %s; it is about buffers in host memory",
-                     o->tune != NULL ? "--tune" : "--tune-check", o->device);
+                     o->tune ? "--tune" : "--tune-check", o->device);
         return false;
     }
     if (!o->on_device && o->local_reduction != GCOLL_MEMORY_LOCAL_AUTO) {
         cli_complain("--local-reduction: is for buffers on devices (--device)");
         return false;
     }
-    if (o->collective == NULL) {
-        o->collective = o->tune != NULL ? "all" : gcoll_collective_name(GCOLL_ALLREDUCE);
-    }
-    if (o->algorithm == NULL) {
+    if (!o->collective)
+        o->collective = o->tune ? "all" : gcoll_collective_name(GCOLL_ALLREDUCE);
+    if (!o->algorithm)
         o->algorithm = tunes ? "all" : "auto";
-    }
     return true;
 }
 
 gcoll_same bench_same(const bench_options *options) {
-    const bool tunes =
-        options->tune != NULL || options->tune_check; /* for calls that leave it to the default */
+    const bool tunes = options->tune || options->tune_check; /* for calls that leave it to the default */
     const bool is_named = strcmp(options->algorithm, "auto") != 0 && !tunes;
     return options->same >= 0 ? (gcoll_same)options->same
            : is_named         ? GCOLL_SAME_NOWHERE
@@ -399,21 +379,18 @@ gcoll_same bench_same(const bench_options *options) {
 bool bench_options_parse(bench_options *options, int argc, char **argv) {
     *options = (bench_options){.rank = -1, .same = -1};
     gcoll_ibverbs_options_init(&options->ibverbs);
-    if (!bench_flags_parse(options, argc, argv)) {
+    if (!bench_flags_parse(options, argc, argv))
         return false;
-    }
-    if (options->help || options->version || options->list_devices) {
+    if (options->help || options->version || options->list_devices)
         return true;
-    }
     return set_defaults(options) && check_ranks(options) && check_op(options) && check_repeats(options) &&
            read_algorithms(options) && check_meaning(options) && drop_single_inputs(options) &&
            read_sizes(options) && bench_arrival_check(options);
 }
 
 void bench_options_free(bench_options *options) {
-    for (size_t i = 0; i < options->case_count; i++) {
+    for (size_t i = 0; i < options->case_count; i++)
         free(options->cases[i].algorithm);
-    }
     free(options->cases);
     free(options->sizes.values);
     free(options->devices.values);

@@ -15,25 +15,24 @@ struct bench_plugin {
 bool bench_load(const cli_flag *flag, const char *path, void *to) {
     bench_options *options = to;
     bench_plugin *plugin = calloc(1, sizeof *plugin);
-    if (plugin == NULL) {
+    if (!plugin) {
         cli_complain("out of memory");
         return false;
     }
     plugin->algorithms = cli_load(flag->name, path, &plugin->object);
-    if (plugin->algorithms == NULL) {
+    if (!plugin->algorithms) {
         free(plugin);
         return false;
     }
     bench_plugin **last = &options->plugins;
-    while (*last != NULL) {
+    while (*last)
         last = &(*last)->next;
-    }
     *last = plugin;
     return true;
 }
 
 void bench_unload(bench_options *options) {
-    while (options->plugins != NULL) {
+    while (options->plugins) {
         bench_plugin *plugin = options->plugins;
         options->plugins = plugin->next;
         cli_unload(plugin->object);
@@ -42,8 +41,8 @@ void bench_unload(bench_options *options) {
 }
 
 bool bench_register(const bench_options *options, gcoll_context *context) {
-    for (const bench_plugin *plugin = options->plugins; plugin != NULL; plugin = plugin->next) {
-        for (const gcoll_algorithm *const *a = plugin->algorithms; *a != NULL; a++) {
+    for (const bench_plugin *plugin = options->plugins; plugin; plugin = plugin->next) {
+        for (const gcoll_algorithm *const *a = plugin->algorithms; *a; a++) {
             if (gcoll_context_register(context, *a) != GCOLL_OK) {
                 cli_complain("--load: %s", gcoll_last_error());
                 return false;
@@ -56,12 +55,10 @@ bool bench_register(const bench_options *options, gcoll_context *context) {
 /* The index-th of the plugins' algorithms for a collective. */
 static const gcoll_algorithm *added_at(const bench_options *options, gcoll_collective collective,
                                        uint32_t index) {
-    for (const bench_plugin *plugin = options->plugins; plugin != NULL; plugin = plugin->next) {
-        for (const gcoll_algorithm *const *a = plugin->algorithms; *a != NULL; a++) {
-            if ((*a)->collective == collective && index-- == 0) {
+    for (const bench_plugin *plugin = options->plugins; plugin; plugin = plugin->next) {
+        for (const gcoll_algorithm *const *a = plugin->algorithms; *a; a++)
+            if ((*a)->collective == collective && index-- == 0)
                 return *a;
-            }
-        }
     }
     return NULL;
 }
@@ -70,13 +67,11 @@ const char *bench_algorithm_at(const bench_options *options, gcoll_collective co
     const char *name = NULL;
     const char *summary = NULL;
     uint32_t own = 0;
-    while (gcoll_algorithm_at(gcoll_collective_name(collective), own, &name, &summary) == GCOLL_OK) {
-        if (own++ == index) {
+    while (gcoll_algorithm_at(gcoll_collective_name(collective), own, &name, &summary) == GCOLL_OK)
+        if (own++ == index)
             return name;
-        }
-    }
     const gcoll_algorithm *added = added_at(options, collective, index - own);
-    return added != NULL ? added->name : NULL;
+    return added ? added->name : NULL;
 }
 
 /* Whether the text is this name, perhaps with options. */
@@ -88,16 +83,14 @@ static bool names(const char *text, const char *name) {
 static const gcoll_algorithm *added_by_name(const bench_options *options, gcoll_collective collective,
                                             const char *text) {
     const gcoll_algorithm *added = NULL;
-    for (uint32_t i = 0; (added = added_at(options, collective, i)) != NULL; i++) {
-        if (names(text, added->name)) {
+    for (uint32_t i = 0; (added = added_at(options, collective, i)); i++)
+        if (names(text, added->name))
             return added;
-        }
-    }
     return NULL;
 }
 
 bool bench_algorithm_known(const bench_options *options, gcoll_collective collective, const char *text) {
-    return added_by_name(options, collective, text) != NULL || /* its options are checked when it is called */
+    return added_by_name(options, collective, text) || /* its options are checked when it is called */
            gcoll_algorithm_check(gcoll_collective_name(collective), text) == GCOLL_OK;
 }
 
@@ -113,9 +106,8 @@ static const struct {
 
 bool bench_uses_arrival(const bench_options *options, gcoll_collective collective, const char *text) {
     const gcoll_algorithm *added = added_by_name(options, collective, text);
-    bool uses = added != NULL && added->uses_arrival;
-    for (size_t i = 0; i < sizeof by_arrival / sizeof by_arrival[0]; i++) {
+    bool uses = added && added->uses_arrival;
+    for (size_t i = 0; i < sizeof by_arrival / sizeof by_arrival[0]; i++)
         uses = uses || (by_arrival[i].collective == collective && names(text, by_arrival[i].name));
-    }
     return uses;
 }

@@ -50,20 +50,17 @@ static void signals_of_parent(sigset_t *set) {
     static const int stop[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction found;
     (void)sigemptyset(set);
-    for (size_t i = 0; i < sizeof stop / sizeof stop[0]; i++) {
-        if (sigaction(stop[i], NULL, &found) == 0 && found.sa_handler != SIG_IGN) {
+    for (size_t i = 0; i < sizeof stop / sizeof stop[0]; i++)
+        if (sigaction(stop[i], NULL, &found) == 0 && found.sa_handler != SIG_IGN)
             (void)sigaddset(set, stop[i]);
-        }
-    }
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, it would never come, and nobody's end be known */
     (void)sigaddset(set, SIGCHLD);
 }
 
 /* In the child, before anything else. False: the parent has gone. */
 static bool become_child(pid_t parent, const sigset_t *old_mask) {
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         return false;
-    }
     /* Ctrl-C reaches the whole group of processes; it is the parent who answers it. */
     (void)signal(SIGINT, SIG_IGN);
     (void)sigprocmask(SIG_SETMASK, old_mask, NULL);
@@ -71,32 +68,27 @@ static bool become_child(pid_t parent, const sigset_t *old_mask) {
 }
 
 static void signal_all(const family *f, int number) {
-    for (uint32_t r = 0; r < f->how->count; r++) {
-        if (f->pids[r] > 0) {
+    for (uint32_t r = 0; r < f->how->count; r++)
+        if (f->pids[r] > 0)
             (void)kill(f->pids[r], number);
-        }
-    }
 }
 
 /* The rest has so long. An earlier deadline stands. */
 static void set_deadline(family *f, int64_t ms) {
     int64_t deadline = bench_now_ns() + ms * 1000000;
-    if (f->deadline == 0 || deadline < f->deadline) {
+    if (f->deadline == 0 || deadline < f->deadline)
         f->deadline = deadline;
-    }
 }
 
 static void note_end(family *f, uint32_t rank, int how) {
     pid_t pid = f->pids[rank];
     f->pids[rank] = 0;
     f->alive--;
-    if (f->stop_signal != 0) {
+    if (f->stop_signal != 0)
         return;
-    }
     if (WIFEXITED(how) && WEXITSTATUS(how) == EXIT_SUCCESS) {
-        if (f->how->after_end_ms > 0) {
+        if (f->how->after_end_ms > 0)
             set_deadline(f, f->how->after_end_ms);
-        }
         return;
     }
     if (WIFSIGNALED(how)) {
@@ -113,20 +105,16 @@ static void reap(family *f) {
     int how;
     pid_t pid;
     while ((pid = waitpid(-1, &how, WNOHANG)) > 0) {
-        for (uint32_t r = 0; r < f->how->count; r++) {
-            if (f->pids[r] == pid) {
+        for (uint32_t r = 0; r < f->how->count; r++)
+            if (f->pids[r] == pid)
                 note_end(f, r, how);
-            }
-        }
     }
 }
 
 static void kill_rest(family *f) {
-    for (uint32_t r = 0; r < f->how->count && f->stop_signal == 0; r++) {
-        if (f->pids[r] > 0) {
+    for (uint32_t r = 0; r < f->how->count && f->stop_signal == 0; r++)
+        if (f->pids[r] > 0)
             cli_complain("rank %u (process %d) did not end and is killed", r, (int)f->pids[r]);
-        }
-    }
     f->stop_signal = f->stop_signal != 0 ? f->stop_signal : SIGKILL; /* what follows is no news */
     f->status = EXIT_FAILURE;
     signal_all(f, SIGKILL);
@@ -135,9 +123,8 @@ static void kill_rest(family *f) {
 
 /* Waits for a signal, at most until the deadline. 0: the deadline has passed. */
 static int next_signal(const family *f, const sigset_t *set) {
-    if (f->deadline == 0) {
+    if (f->deadline == 0)
         return sigwaitinfo(set, NULL);
-    }
     int64_t left = f->deadline - bench_now_ns();
     left = left > 0 ? left : 0;
     struct timespec limit = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
@@ -184,18 +171,16 @@ static bool start_all(family *f, uint32_t *rank) {
 /* Empty where none is wanted. */
 static bool make_folder(const bench_processes *how, char *folder, size_t bytes) {
     folder[0] = '\0';
-    if (!how->makes_folder) {
+    if (!how->makes_folder)
         return true;
-    }
     const char *base = getenv("TMPDIR");
-    int length =
-        snprintf(folder, bytes, "%s/%s-XXXXXX", base != NULL && base[0] == '/' ? base : "/tmp", cli_program);
+    int length = snprintf(folder, bytes, "%s/%s-XXXXXX", base && base[0] == '/' ? base : "/tmp", cli_program);
     if (length < 0 || (size_t)length >= bytes) {
         cli_complain("TMPDIR: is of more than %zu bytes", bytes - strlen(cli_program) - sizeof "/-XXXXXX");
         folder[0] = '\0';
         return false;
     }
-    if (mkdtemp(folder) == NULL) {
+    if (!mkdtemp(folder)) {
         cli_complain("making a folder for the ranks to meet in, %s: %s", folder, strerror(errno));
         folder[0] = '\0';
         return false;
@@ -209,7 +194,7 @@ int bench_processes_run(const bench_processes *processes) {
     family f = {.how = processes, .pids = calloc(processes->count, sizeof(pid_t))};
     sigset_t set;
     sigset_t old_mask;
-    if (f.pids == NULL) {
+    if (!f.pids) {
         cli_complain("no memory for %u ranks", processes->count);
         return EXIT_FAILURE;
     }
@@ -220,9 +205,8 @@ int bench_processes_run(const bench_processes *processes) {
         return EXIT_FAILURE;
     }
     (void)fflush(NULL);
-    if (processes->limit_ms > 0) {
+    if (processes->limit_ms > 0)
         set_deadline(&f, processes->limit_ms);
-    }
     uint32_t rank = 0;
     if (!start_all(&f, &rank)) {
         free(f.pids);
@@ -231,13 +215,11 @@ int bench_processes_run(const bench_processes *processes) {
                    : EXIT_FAILURE;
     }
     look_after(&f, &set);
-    if (folder[0] != '\0') {
+    if (folder[0] != '\0')
         remove_folder(folder);
-    }
     free(f.pids);
     (void)sigprocmask(SIG_SETMASK, &old_mask, NULL);
-    if (f.stop_signal != 0 && f.stop_signal != SIGKILL) {
+    if (f.stop_signal != 0 && f.stop_signal != SIGKILL)
         (void)raise(f.stop_signal); /* so that a shell sees how it ended */
-    }
     return f.status;
 }

@@ -35,9 +35,8 @@ typedef struct cells {
 } cells;
 
 double bench_algbw(const bench_result *result) {
-    if (result->bytes == 0 || !(result->time.p50_us > 0)) {
+    if (result->bytes == 0 || !(result->time.p50_us > 0))
         return 0;
-    }
     return (double)result->bytes / (result->time.p50_us * 1e-6) / 1e9;
 }
 
@@ -61,36 +60,31 @@ static void add_text(cells *row, const char *key, const char *text) {
 
 static void add_count(cells *row, const char *key, bool applies, uint64_t value) {
     cell *c = add(row, key, false);
-    if (applies) {
+    if (applies)
         (void)snprintf(c->text, sizeof c->text, "%" PRIu64, value);
-    }
 }
 
 static void add_real(cells *row, const char *key, bool applies, double value, int digits) {
     cell *c = add(row, key, false);
-    if (applies) {
+    if (applies)
         (void)snprintf(c->text, sizeof c->text, "%.*f", digits, value);
-    }
 }
 
 /* A column of its own only where it was asked for. */
 static void add_rounding(cells *row, const bench_report *report, const bench_result *result) {
-    if (!report->options->rounding) {
+    if (!report->options->rounding)
         return;
-    }
     cell *c = add(row, "rounding", false);
-    if (result->has_rounding) {
+    if (result->has_rounding)
         (void)snprintf(c->text, sizeof c->text, "%.3e", result->rounding);
-    }
 }
 
 /* As with rounding; a negative figure does not apply. */
 static void add_devices(cells *row, const bench_report *report, const bench_result *result) {
     const bench_options *o = report->options;
     const bench_device_figures *d = &result->devices;
-    if (!report->has_devices) {
+    if (!report->has_devices)
         return;
-    }
     add_text(row, "device", o->on_device ? o->device : "host");
     add_text(row, "local_reduction", d->any ? gcoll_memory_local_name(o->local_reduction) : "");
     add_real(row, "copy_share", d->any, d->copy, 4);
@@ -110,10 +104,9 @@ static bool has_imbalance(const bench_arrival_figures *f) {
 static void add_arrivals(cells *row, const bench_report *report, const bench_result *result) {
     const bench_options *o = report->options;
     const bench_arrival_figures *f = &result->arrivals;
-    if (!o->paced) {
+    if (!o->paced)
         return;
-    }
-    add_text(row, "arrival", o->arrival.text != NULL ? o->arrival.text : "none");
+    add_text(row, "arrival", o->arrival.text ? o->arrival.text : "none");
     add_real(row, "compute_ms", true, o->compute_ms, 3);
     add_text(row, "monitor", bench_monitor_name(o->monitor));
     add_count(row, "heeded", f->watched, f->heeded);
@@ -156,33 +149,27 @@ static void fill_cells(const bench_report *report, const bench_result *result, c
     add_rounding(row, report, result);
     add_devices(row, report, result);
     add_arrivals(row, report, result);
-    if (options->checksum) {
+    if (options->checksum)
         add_text(row, "checksum", "crc32c");
-    }
 }
 
 static struct json_object *json_of(const cell *c) {
-    if (c->text[0] == '\0') {
+    if (c->text[0] == '\0')
         return NULL; /* json-c's null */
-    }
-    if (c->is_text) {
+    if (c->is_text)
         return json_object_new_string(c->text);
-    }
-    if (strchr(c->text, '.') != NULL) {
+    if (strchr(c->text, '.'))
         return json_object_new_double_s(strtod(c->text, NULL), c->text);
-    }
     return json_object_new_uint64(strtoull(c->text, NULL, 10));
 }
 
 static bool print_json(FILE *file, const cells *row) {
     struct json_object *object = json_object_new_object();
-    bool good = object != NULL;
-    for (size_t i = 0; good && i < row->count; i++) {
+    bool good = object;
+    for (size_t i = 0; good && i < row->count; i++)
         good = json_object_object_add(object, row->cell[i].key, json_of(&row->cell[i])) == 0;
-    }
-    if (good) {
+    if (good)
         (void)fprintf(file, "%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
-    }
     json_object_put(object);
     return good;
 }
@@ -191,7 +178,7 @@ static void print_csv(FILE *file, const cells *row, bool header) {
     for (size_t i = 0; i < row->count; i++) {
         const char *text = header ? row->cell[i].key : row->cell[i].text;
         /* A list of devices holds commas. No text of ours holds a quotation mark. */
-        const char *quote = strchr(text, ',') != NULL ? "\"" : "";
+        const char *quote = strchr(text, ',') ? "\"" : "";
         (void)fprintf(file, "%s%s%s%s", i > 0 ? "," : "", quote, text, quote);
     }
     (void)fputc('\n', file);
@@ -202,41 +189,31 @@ static void print_table_head(const bench_report *report, const bench_result *res
     FILE *file = report->file;
     (void)fprintf(file, "#\n# %s: %u rank%s, %s", gcoll_collective_name(result->collective), options->size,
                   options->size == 1 ? "" : "s", options->transport);
-    if (options->checksum) {
+    if (options->checksum)
         (void)fprintf(file, ", checksum");
-    }
-    if (result->collective != GCOLL_BARRIER) {
+    if (result->collective != GCOLL_BARRIER)
         (void)fprintf(file, ", %s", gcoll_type_name(options->type));
-    }
-    if (gcoll_collective_reduces(result->collective)) {
+    if (gcoll_collective_reduces(result->collective))
         (void)fprintf(file, ", %s", gcoll_op_name(options->op));
-    }
-    if (result->collective != GCOLL_BROADCAST && gcoll_collective_takes_in_place(result->collective)) {
+    if (result->collective != GCOLL_BROADCAST && gcoll_collective_takes_in_place(result->collective))
         (void)fprintf(file, ", %s", options->in_place ? "in place" : "out of place");
-    }
-    if (gcoll_collective_has_root(result->collective)) {
+    if (gcoll_collective_has_root(result->collective))
         (void)fprintf(file, ", root %u", options->root);
-    }
-    if (bench_has_exchanges(result->collective) && options->exchanges > 0) {
+    if (bench_has_exchanges(result->collective) && options->exchanges > 0)
         (void)fprintf(file, ", %u exchange%s", options->exchanges, options->exchanges == 1 ? "" : "s");
-    }
-    if (result->collective != GCOLL_BARRIER && options->inputs > 1) {
+    if (result->collective != GCOLL_BARRIER && options->inputs > 1)
         (void)fprintf(file, ", %u inputs a rank", options->inputs);
-    }
-    if (report->has_devices && result->collective != GCOLL_BARRIER) {
+    if (report->has_devices && result->collective != GCOLL_BARRIER)
         (void)fprintf(file, ", %s", options->on_device ? options->device : "host");
-    }
-    if (options->on_device && gcoll_collective_takes_buffers(result->collective) && options->inputs > 1) {
+    if (options->on_device && gcoll_collective_takes_buffers(result->collective) && options->inputs > 1)
         (void)fprintf(file, ", local reduction %s", gcoll_memory_local_name(options->local_reduction));
-    }
     if (options->paced) {
         (void)fprintf(file, ", arrival %s, compute %g ms, monitor %s",
-                      options->arrival.text != NULL ? options->arrival.text : "none", options->compute_ms,
+                      options->arrival.text ? options->arrival.text : "none", options->compute_ms,
                       bench_monitor_name(options->monitor));
     }
-    if (gcoll_collective_reduces(result->collective) && bench_same(options) != GCOLL_SAME_ON_RANKS) {
+    if (gcoll_collective_reduces(result->collective) && bench_same(options) != GCOLL_SAME_ON_RANKS)
         (void)fprintf(file, ", same %s", bench_same(options) == GCOLL_SAME_IN_RUNS ? "in runs" : "nowhere");
-    }
     (void)fprintf(file, "\n#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s %6s%s%s%s%s  %s\n", "bytes", "count",
                   "iters", "min", "p50", "p95", "p99", "max", "algbw", "busbw", "wrong",
                   options->rounding ? "  rounding" : "", report->has_devices ? DEVICE_HEAD : "",
@@ -251,11 +228,10 @@ static void print_table_head(const bench_report *report, const bench_result *res
 }
 
 static void print_percent(FILE *file, bool applies, double value) {
-    if (applies && value >= 0) {
+    if (applies && value >= 0)
         (void)fprintf(file, " %6.1f", 100 * value);
-    } else {
+    else
         (void)fprintf(file, " %6s", "-");
-    }
 }
 
 static void print_devices(FILE *file, const bench_device_figures *d) {
@@ -273,18 +249,16 @@ static void print_devices(FILE *file, const bench_device_figures *d) {
 
 static void print_arrivals(FILE *file, const bench_arrival_figures *f) {
     (void)fprintf(file, " %9.1f %9.1f %9.1f", f->elapsed_us, f->from_mean_us, f->from_last_us);
-    if (has_imbalance(f)) {
+    if (has_imbalance(f))
         (void)fprintf(file, " %9.2f", f->imbalance_us / f->message_us);
-    } else {
+    else
         (void)fprintf(file, " %9s", "-");
-    }
 }
 
 static void print_heeded(FILE *file, const bench_result *result) {
     char text[48] = "-"; /* the monitor does not watch it */
-    if (result->arrivals.watched) {
+    if (result->arrivals.watched)
         (void)snprintf(text, sizeof text, "%" PRIu64 "/%u", result->arrivals.heeded, result->iterations);
-    }
     (void)fprintf(file, " %10s", text);
 }
 
@@ -292,46 +266,38 @@ static void print_table(const bench_report *report, const bench_result *result) 
     FILE *file = report->file;
     const bench_statistics *t = &result->time;
     bool data = result->collective != GCOLL_BARRIER;
-    if (data) {
+    if (data)
         (void)fprintf(file, "%12" PRIu64 " %11" PRIu64, result->bytes, result->count);
-    } else {
+    else
         (void)fprintf(file, "%12s %11s", "-", "-");
-    }
     (void)fprintf(file, " %7u %9.1f %9.1f %9.1f %9.1f %9.1f", result->iterations, t->min_us, t->p50_us,
                   t->p95_us, t->p99_us, t->max_us);
-    if (data) {
+    if (data)
         (void)fprintf(file, " %7.3f %7.3f", bench_algbw(result), bench_busbw(result, report->options->size));
-    } else {
+    else
         (void)fprintf(file, " %7s %7s", "-", "-");
-    }
-    if (result->checked) {
+    if (result->checked)
         (void)fprintf(file, " %6" PRIu64, result->wrong);
-    } else {
+    else
         (void)fprintf(file, " %6s", "N/A");
-    }
-    if (result->has_rounding) {
+    if (result->has_rounding)
         (void)fprintf(file, " %9.2e", result->rounding);
-    } else if (report->options->rounding) {
+    else if (report->options->rounding)
         (void)fprintf(file, " %9s", "-");
-    }
-    if (report->has_devices) {
+    if (report->has_devices)
         print_devices(file, &result->devices);
-    }
-    if (report->options->paced) {
+    if (report->options->paced)
         print_arrivals(file, &result->arrivals);
-    }
-    if (has_monitor(report->options)) {
+    if (has_monitor(report->options))
         print_heeded(file, result);
-    }
     (void)fprintf(file, "  %s\n", result->algorithm);
 }
 
 static bool written(bench_report *report) {
-    if (fflush(report->file) == 0 && !ferror(report->file)) {
+    if (fflush(report->file) == 0 && !ferror(report->file))
         return true;
-    }
     cli_complain("the results could not be written to %s",
-                 report->options->output != NULL ? report->options->output : "standard output");
+                 report->options->output ? report->options->output : "standard output");
     return false;
 }
 
@@ -340,8 +306,8 @@ void bench_report_begin(bench_report *report, const bench_options *options, bool
     report->file = file;
     report->options = options;
     report->has_devices = has_devices;
-    report->progress = file != NULL && isatty(STDERR_FILENO) != 0;
-    if (file != NULL && options->format == BENCH_TABLE) {
+    report->progress = file && isatty(STDERR_FILENO) != 0;
+    if (file && options->format == BENCH_TABLE) {
         (void)fprintf(file, "# gcoll_bench %s\n", gcoll_version());
         (void)fflush(file); /* says that all ranks have joined */
     }
@@ -349,9 +315,8 @@ void bench_report_begin(bench_report *report, const bench_options *options, bool
 
 bool bench_report_add(bench_report *report, const bench_result *result) {
     report->wrong += result->wrong;
-    if (report->file == NULL) {
+    if (!report->file)
         return true;
-    }
     bench_report_progress(report, "%s", "");
     bool good = true;
     cells row;
@@ -365,9 +330,8 @@ bool bench_report_add(bench_report *report, const bench_result *result) {
     } else if (report->options->format == BENCH_JSON) {
         good = print_json(report->file, &row);
     } else {
-        if (report->lines == 0) {
+        if (report->lines == 0)
             print_csv(report->file, &row, true);
-        }
         print_csv(report->file, &row, false);
     }
     report->lines++;
@@ -375,23 +339,20 @@ bool bench_report_add(bench_report *report, const bench_result *result) {
 }
 
 bool bench_report_end(bench_report *report) {
-    if (report->file == NULL || report->options->format != BENCH_TABLE) {
+    if (!report->file || report->options->format != BENCH_TABLE)
         return true;
-    }
-    if (report->options->no_check) {
+    if (report->options->no_check)
         (void)fprintf(report->file, "#\n# results were not checked (--no-check)\n");
-    } else if (report->wrong == 0) {
+    else if (report->wrong == 0)
         (void)fprintf(report->file, "#\n# every element of every result was right\n");
-    } else {
+    else
         (void)fprintf(report->file, "#\n# %" PRIu64 " WRONG elements\n", report->wrong);
-    }
     return written(report);
 }
 
 void bench_report_progress(bench_report *report, const char *format, ...) {
-    if (!report->progress) {
+    if (!report->progress)
         return;
-    }
     char text[160];
     va_list arguments;
     va_start(arguments, format);

@@ -37,14 +37,13 @@ static uint64_t count_sockets(void) {
     DIR *folder = opendir("/proc/self/fd");
     uint64_t count = 0;
     struct dirent *entry;
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+    while (folder && (entry = readdir(folder))) {
         char target[16] = "";
         ssize_t bytes = readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1);
         count += bytes > 0 && strncmp(target, "socket:", 7) == 0;
     }
-    if (folder != NULL) {
+    if (folder)
         (void)closedir(folder);
-    }
     return count;
 }
 
@@ -53,16 +52,13 @@ static void read_memory(uint64_t *dirty, uint64_t *pss) {
     FILE *file = fopen("/proc/self/smaps_rollup", "re");
     char line[128];
     *dirty = *pss = 0;
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        if (strncmp(line, "Private_Dirty:", 14) == 0) {
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, "Private_Dirty:", 14) == 0)
             *dirty = strtoull(line + 14, NULL, 10);
-        } else if (strncmp(line, "Pss:", 4) == 0) {
+        else if (strncmp(line, "Pss:", 4) == 0)
             *pss = strtoull(line + 4, NULL, 10);
-        }
-    }
-    if (file != NULL) {
+    if (file)
         (void)fclose(file);
-    }
 }
 
 static void read_usage(uint64_t *cpu_us, uint64_t *switches) {
@@ -104,7 +100,7 @@ bool bench_resources_report(const bench_resources *r, gcoll_context *context) {
     bool root = gcoll_context_rank(context) == 0;
     uint64_t *all = root ? calloc((size_t)size * FIGURES, sizeof *all) : NULL;
     uint64_t *column = root ? calloc(size, sizeof *column) : NULL;
-    bool good = !root || (all != NULL && column != NULL);
+    bool good = !root || (all && column);
     if (!good) {
         cli_complain("out of memory for the resources of %u ranks", size);
     } else if (gcoll_gather(context, mine, all, FIGURES, GCOLL_UINT64, 0, NULL) != GCOLL_OK) {
@@ -114,9 +110,8 @@ bool bench_resources_report(const bench_resources *r, gcoll_context *context) {
     if (good && root) {
         (void)fprintf(stderr, "# %-32s %12s %12s %12s\n", "a rank's", "least", "median", "greatest");
         for (size_t i = 0; i < FIGURES; i++) {
-            for (uint32_t rank = 0; rank < size; rank++) {
+            for (uint32_t rank = 0; rank < size; rank++)
                 column[rank] = all[(size_t)rank * FIGURES + i];
-            }
             print_figure(figures[i].name, figures[i].unit, column, size);
         }
     }

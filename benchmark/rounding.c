@@ -60,29 +60,25 @@ bool bench_rounding(bench_call *call, double *largest) {
     const size_t element = gcoll_type_size(options->type);
     double sum[BENCH_PERIOD], magnitude[BENCH_PERIOD];
     add_up((uint64_t)options->size * options->inputs, sum, magnitude);
-    if (!fill(call, options->type) || !bench_call_run(call)) {
+    if (!fill(call, options->type) || !bench_call_run(call))
         return false;
-    }
     const double divisor = options->op == GCOLL_AVG ? (double)options->size * options->inputs : 1;
     *largest = 0;
     for (uint32_t k = 0; k < options->inputs; k++) {
         const unsigned char *output =
             bench_read(call->state, k, bench_output_of(call, k), call->out_count * element);
-        if (output == NULL) {
+        if (!output)
             return false;
-        }
         uint64_t position = call->out_count > 0 ? bench_output_piece(call, 0).position : 0;
         for (uint64_t i = 0; i < call->out_count; i++) {
             uint64_t at = (position + i) % BENCH_PERIOD;
             double off = fabs(load(output + i * element, options->type) * divisor - sum[at]) / magnitude[at];
-            if (!(off <= *largest)) {
+            if (!(off <= *largest))
                 *largest = isnan(off) ? INFINITY : off;
-            }
         }
     }
-    if (!bench_gather(call->state, largest, 1, GCOLL_FLOAT64, GCOLL_MAX)) {
+    if (!bench_gather(call->state, largest, 1, GCOLL_FLOAT64, GCOLL_MAX))
         return false;
-    }
     if (isinf(*largest)) {
         cli_complain("rank %u: %s by %s: a sum of random numbers in [-1, 1) is infinite or no number",
                      call->state->rank, gcoll_collective_name(call->what->collective), call->what->algorithm);

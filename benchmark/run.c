@@ -13,9 +13,8 @@
 static void log_line(void *arg, gcoll_log_level level, const char *text) {
     static const char *const names[] = {"error", "warning", "info", "debug"};
     const bench_rank *self = arg;
-    if (level <= GCOLL_LOG_INFO) {
+    if (level <= GCOLL_LOG_INFO)
         cli_complain("rank %u: %s: %s", self->rank, names[level], text);
-    }
 }
 
 static bool join(const bench_rank *self, bench_state *state) {
@@ -31,7 +30,7 @@ static bool join(const bench_rank *self, bench_state *state) {
     how.checksum = self->options->checksum;
     how.ibverbs = self->options->has_ibverbs ? &self->options->ibverbs : NULL;
     how.timeout_ms = bench_timeout_ms(self->options);
-    how.tuning = self->options->tune != NULL ? "fit" : self->options->tuning;
+    how.tuning = self->options->tune ? "fit" : self->options->tuning;
     how.same = (int)bench_same(self->options);
     how.monitor = self->options->monitor != BENCH_MONITOR_OFF;
     how.progress_thread = self->options->monitor == BENCH_MONITOR_EDGES; /* passes on what edges say */
@@ -47,9 +46,8 @@ static bool join(const bench_rank *self, bench_state *state) {
         cli_complain("rank %u: joining the job: %s", self->rank, gcoll_last_error());
         return false;
     }
-    if (!bench_register(self->options, state->context) || !bench_monitor_site(state, BENCH_SITE_OWN)) {
+    if (!bench_register(self->options, state->context) || !bench_monitor_site(state, BENCH_SITE_OWN))
         return false;
-    }
     if (gcoll_barrier_create(state->context, NULL, &state->barrier) != GCOLL_OK) {
         cli_complain("rank %u: %s", self->rank, gcoll_last_error());
         return false;
@@ -60,9 +58,8 @@ static bool join(const bench_rank *self, bench_state *state) {
 /* Ranks that were started one by one may have been told different things. */
 static bool share_devices(bench_state *state) {
     uint8_t any = state->options->on_device ? 1 : 0;
-    if (state->options->local == 0 && !bench_gather(state, &any, 1, GCOLL_UINT8, GCOLL_MAX)) {
+    if (state->options->local == 0 && !bench_gather(state, &any, 1, GCOLL_UINT8, GCOLL_MAX))
         return false;
-    }
     state->has_devices = any != 0;
     return true;
 }
@@ -79,9 +76,8 @@ static bool run_case(bench_state *state, const bench_case *what, uint64_t *wrong
     const char *collective = gcoll_collective_name(what->collective);
     size_t sizes = what->collective == GCOLL_BARRIER ? 1 : options->sizes.count;
     bench_values values;
-    if (!make_values(state, what, &values)) {
+    if (!make_values(state, what, &values))
         return false;
-    }
     bench_outcome outcome = BENCH_DONE;
     for (size_t i = 0; i < sizes && outcome == BENCH_DONE; i++) {
         uint64_t bytes = what->collective == GCOLL_BARRIER ? 0 : options->sizes.values[i];
@@ -90,9 +86,8 @@ static bool run_case(bench_state *state, const bench_case *what, uint64_t *wrong
         outcome = bench_measure(state, what, &values, bytes, wrong);
     }
     bench_report_progress(&state->report, "%s", "");
-    if (outcome == BENCH_SKIPPED && state->rank == 0) {
+    if (outcome == BENCH_SKIPPED && state->rank == 0)
         cli_complain("%s by %s is left out: %s", collective, what->algorithm, gcoll_last_error());
-    }
     bench_values_free(&values);
     return outcome != BENCH_BROKEN;
 }
@@ -103,23 +98,20 @@ int bench_run_rank(const bench_rank *self) {
     uint64_t wrong = 0;
     bench_resources resources;
     bool good = join(self, &state);
-    if (good && options->resources) {
+    if (good && options->resources)
         bench_resources_joined(&resources, self->started_ns);
-    }
     good = good && share_devices(&state) && bench_buffers_open(&state);
-    if (good && options->tune != NULL) {
+    if (good && options->tune) {
         good = bench_tune(&state);
     } else if (good && options->tune_check) {
         good = bench_tune_check(&state, self->output);
     } else if (good) {
         bench_report_begin(&state.report, options, state.has_devices, self->rank == 0 ? self->output : NULL);
-        for (size_t i = 0; i < options->case_count && good; i++) {
+        for (size_t i = 0; i < options->case_count && good; i++)
             good = run_case(&state, &options->cases[i], &wrong);
-        }
         good = good && bench_report_end(&state.report);
-        if (good) {
+        if (good)
             bench_monitor_print(&state);
-        }
     }
     good = good && (!options->resources || bench_resources_report(&resources, state.context));
     gcoll_operation_destroy(state.barrier);
@@ -137,7 +129,7 @@ int bench_single_rank(const bench_options *options, FILE *output) {
     bench_rank self = {.options = options,
                        .rank = (uint32_t)options->rank,
                        .store = store,
-                       .job = options->job != NULL ? options->job : "gcoll_bench",
+                       .job = options->job ? options->job : "gcoll_bench",
                        .output = output,
                        .started_ns = bench_now_ns()};
     int status = bench_run_rank(&self);

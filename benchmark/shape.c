@@ -9,9 +9,8 @@ bool bench_has_exchanges(gcoll_collective c) {
 
 double bench_bus_factor(gcoll_collective c, uint32_t ranks) {
     double others = (double)(ranks - 1) / ranks;
-    if (c == GCOLL_ALLREDUCE) {
+    if (c == GCOLL_ALLREDUCE)
         return 2 * others;
-    }
     return gcoll_collective_has_blocks(c) ? others : 1;
 }
 
@@ -24,11 +23,10 @@ static uint32_t chunk_at(uint64_t count, uint32_t parts, uint64_t at) {
     uint32_t low = 0, high = parts;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (gcoll_chunk_begin(count, parts, middle) <= at) {
+        if (gcoll_chunk_begin(count, parts, middle) <= at)
             low = middle;
-        } else {
+        else
             high = middle;
-        }
     }
     return low;
 }
@@ -54,12 +52,10 @@ bench_piece bench_input_piece(const bench_call *call, uint32_t k, uint64_t at) {
 static bench_piece exchanged_piece(const bench_call *call, uint64_t at) {
     uint32_t rank = call->state->rank, size = call->state->options->size;
     uint32_t chunks = call->state->options->exchanges;
-    while (call->state->options->exchanges == 0 && UINT64_C(1) << chunks < size) {
+    while (call->state->options->exchanges == 0 && UINT64_C(1) << chunks < size)
         chunks++;
-    }
-    if (chunks == 0) {
+    if (chunks == 0)
         return (bench_piece){call->count - at, at, rank};
-    }
     uint32_t c = chunk_at(call->count, chunks, at);
     uint64_t partner = rank ^ UINT64_C(1) << c;
     return (bench_piece){gcoll_chunk_begin(call->count, chunks, c + 1) - at, at,

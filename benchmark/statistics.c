@@ -18,9 +18,8 @@ static double percentile(const double *sorted, size_t count, unsigned percent) {
 void bench_statistics_of(double *times_us, size_t count, bench_statistics *statistics) {
     qsort(times_us, count, sizeof *times_us, ascending);
     double sum = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         sum += times_us[i];
-    }
     statistics->min_us = times_us[0];
     statistics->p50_us = percentile(times_us, count, 50);
     statistics->p95_us = percentile(times_us, count, 95);

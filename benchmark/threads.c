@@ -42,9 +42,8 @@ static int run_all(const bench_options *options, FILE *output, gcoll_store *stor
     }
     for (uint32_t r = 0; r < started; r++) {
         (void)pthread_join(ranks[r].thread, NULL);
-        if (ranks[r].status != BENCH_OK) {
+        if (ranks[r].status != BENCH_OK)
             status = BENCH_FAILED;
-        }
     }
     return status;
 }
@@ -54,15 +53,14 @@ int bench_local_threads(const bench_options *options, FILE *output) {
     gcoll_store *store = NULL;
     gcoll_hub *hub = NULL;
     thread_rank *ranks = calloc(options->local, sizeof *ranks);
-    if (ranks == NULL) {
+    if (!ranks) {
         cli_complain("out of memory for %u ranks", options->local);
         return BENCH_FAILED;
     }
-    if (gcoll_store_memory_create(&store) != GCOLL_OK || gcoll_hub_create(options->local, &hub) != GCOLL_OK) {
+    if (gcoll_store_memory_create(&store) != GCOLL_OK || gcoll_hub_create(options->local, &hub) != GCOLL_OK)
         cli_complain("%s", gcoll_last_error());
-    } else {
+    else
         status = run_all(options, output, store, hub, ranks);
-    }
     gcoll_hub_destroy(hub);
     gcoll_store_destroy(store);
     free(ranks);

@@ -40,9 +40,8 @@ static bool make_field(const bench_state *state, gcoll_collective collective, ui
                                     before->at[k].us > HOPELESS * before->at[0].us);
         }
         if (o->cases[i].collective == collective && !hopeless &&
-            !bench_field_add(field, collective, o->cases[i].algorithm)) {
+            !bench_field_add(field, collective, o->cases[i].algorithm))
             return false;
-        }
     }
     return true;
 }
@@ -101,9 +100,8 @@ static void put_rule(writer *w, gcoll_collective collective, uint64_t from, cons
 static void list(const bench_field *field, char *text, size_t bytes) {
     size_t used = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < field->count && i < WRITTEN && field->at[i].rounds > 0; i++) {
+    for (size_t i = 0; i < field->count && i < WRITTEN && field->at[i].rounds > 0; i++)
         used += (size_t)snprintf(text + used, bytes - used, " %s", field->at[i].name);
-    }
 }
 
 static void report(const bench_state *state, const bench_field *field, uint64_t bytes, bool kept) {
@@ -113,8 +111,8 @@ static void report(const bench_state *state, const bench_field *field, uint64_t 
         cli_complain("%s of %s bytes: %s, %.1f us%s; then %s, x%.3f",
                      gcoll_collective_name(field->at[0].what.collective), size_text(bytes, text),
                      field->at[0].name, field->at[0].us, kept ? ", kept as it is as good as the fastest" : "",
-                     second != NULL ? second->name : "none",
-                     second != NULL ? bench_ratio_of(second, &field->at[0]).median : 0);
+                     second ? second->name : "none",
+                     second ? bench_ratio_of(second, &field->at[0]).median : 0);
     }
 }
 
@@ -138,15 +136,13 @@ static bool tune_collective(bench_state *state, gcoll_collective collective, wri
         bench_field field = {0};
         good = make_field(state, collective, bytes, &before, &field) && field.count > 0 &&
                bench_field_race(state, &field, bytes) && field.at[0].rounds > 0;
-        if (good) {
+        if (good)
             report(state, &field, bytes, prefer(&field, taken));
-        }
         if (good && strcmp(taken, field.at[0].name) != 0) {
             /* The crossing lies between two sizes that were measured: in the middle, on their scale. */
             const uint64_t edge = i == 0 ? 0 : middle(previous, bytes);
-            if (i > 0) {
+            if (i > 0)
                 put_rule(w, collective, from, size_text(edge, to), alternatives);
-            }
             from = edge;
             list(&field, alternatives, sizeof alternatives);
             (void)snprintf(taken, sizeof taken, "%s", field.at[0].name);
@@ -156,43 +152,37 @@ static bool tune_collective(bench_state *state, gcoll_collective collective, wri
         before = field;
     }
     bench_field_free(&before);
-    if (good) {
+    if (good)
         put_rule(w, collective, from, "-", alternatives);
-    }
     return good;
 }
 
 static bool has_case(const bench_options *o, int collective) {
-    for (size_t i = 0; i < o->case_count; i++) {
-        if ((int)o->cases[i].collective == collective) {
+    for (size_t i = 0; i < o->case_count; i++)
+        if ((int)o->cases[i].collective == collective)
             return true;
-        }
-    }
     return false;
 }
 
 bool bench_tune(bench_state *state) {
     const bench_options *o = state->options;
     writer w = {calloc(1, SECTION_BYTES), 0, false};
-    bool good = w.text != NULL && bench_settle(state);
+    bool good = w.text && bench_settle(state);
     if (good) {
         good = gcoll_context_tuning(state->context, w.text, SECTION_BYTES) == GCOLL_OK;
         w.used = strlen(w.text);
     }
-    for (int c = 0; c < GCOLL_COLLECTIVE_COUNT && good; c++) {
-        if (has_case(o, c)) {
+    for (int c = 0; c < GCOLL_COLLECTIVE_COUNT && good; c++)
+        if (has_case(o, c))
             good = tune_collective(state, (gcoll_collective)c, &w);
-        }
-    }
     if (good && w.overflown) {
         good = false;
         cli_complain("--tune: the section of %u ranks has more than %u bytes; measure fewer sizes or "
                      "collectives",
                      o->size, SECTION_BYTES - 1);
     }
-    if (good && state->rank == 0) {
+    if (good && state->rank == 0)
         good = bench_tune_write(o->tune, w.text);
-    }
     free(w.text);
     return good;
 }

@@ -27,9 +27,8 @@ static double apart(double ratio) {
 /* Both runs of auto in a round stand beside the best's, one before and one after it. */
 static bench_ratio ratio_of(const bench_field *three) {
     bench_candidate both = three->at[0];
-    for (uint32_t i = 0; i < both.rounds; i++) {
+    for (uint32_t i = 0; i < both.rounds; i++)
         both.round_us[i] = (both.round_us[i] + three->at[2].round_us[i]) / 2;
-    }
     return bench_ratio_of(&both, &three->at[1]);
 }
 
@@ -44,18 +43,16 @@ static bool print_point(FILE *file, const bench_field *three, uint64_t bytes, ta
     t->noise_5 += noise <= 1.05;
     t->noise_15 += noise <= 1.15;
     t->same += strcmp(automatic->name, best->name) == 0;
-    return file == NULL ||
-           fprintf(file, "%-16s %12llu %10.1f %10.1f %8.3f %6.3f %8.3f %6u  %s%s%s\n",
-                   gcoll_collective_name(best->what.collective), (unsigned long long)bytes, automatic->us,
-                   best->us, ratio.median, 2 * ratio.error, noise, automatic->rounds, automatic->name,
-                   strcmp(automatic->name, best->name) ? ", not " : "",
-                   strcmp(automatic->name, best->name) ? best->name : "") > 0;
+    return !file || fprintf(file, "%-16s %12llu %10.1f %10.1f %8.3f %6.3f %8.3f %6u  %s%s%s\n",
+                            gcoll_collective_name(best->what.collective), (unsigned long long)bytes,
+                            automatic->us, best->us, ratio.median, 2 * ratio.error, noise, automatic->rounds,
+                            automatic->name, strcmp(automatic->name, best->name) ? ", not " : "",
+                            strcmp(automatic->name, best->name) ? best->name : "") > 0;
 }
 
 static bool goes_on(const bench_options *options, const bench_field *three, uint32_t round) {
-    if (options->iterations > 0) {
+    if (options->iterations > 0)
         return round < FIXED_ROUNDS;
-    }
     return round < FEWEST_ROUNDS || (round < BENCH_MOST_ROUNDS && bench_field_spent(three) < DUEL_US);
 }
 
@@ -65,18 +62,15 @@ static bool check_point(bench_state *state, gcoll_collective collective, uint64_
     bench_field field = {0};
     bench_field three = {0};
     bool good = true;
-    for (size_t i = 0; i < o->case_count && good; i++) {
-        if (o->cases[i].collective == collective) {
+    for (size_t i = 0; i < o->case_count && good; i++)
+        if (o->cases[i].collective == collective)
             good = bench_field_add(&field, collective, o->cases[i].algorithm);
-        }
-    }
     good = good && bench_field_race(state, &field, bytes) && field.at[0].rounds > 0 &&
            bench_field_add(&three, collective, "auto") &&
            bench_field_add(&three, collective, field.at[0].name) &&
            bench_field_add(&three, collective, "auto");
-    for (uint32_t round = 0; good && goes_on(o, &three, round); round++) {
+    for (uint32_t round = 0; good && goes_on(o, &three, round); round++)
         good = bench_field_round(state, &three, bytes, round % 2 != 0);
-    }
     good = good && print_point(file, &three, bytes, t);
     bench_field_free(&three);
     bench_field_free(&field);
@@ -87,21 +81,19 @@ bool bench_tune_check(bench_state *state, FILE *output) {
     const bench_options *o = state->options;
     FILE *file = state->rank == 0 ? output : NULL;
     tally t = {0};
-    bool good =
-        file == NULL || fprintf(file, "#%-15s %12s %10s %10s %8s %6s %8s %6s  %s\n", "collective", "bytes",
-                                "auto us", "best us", "ratio", "+-", "A/A", "rounds", "auto") > 0;
+    bool good = !file || fprintf(file, "#%-15s %12s %10s %10s %8s %6s %8s %6s  %s\n", "collective", "bytes",
+                                 "auto us", "best us", "ratio", "+-", "A/A", "rounds", "auto") > 0;
     good = good && bench_settle(state);
     for (int c = 0; c < GCOLL_COLLECTIVE_COUNT && good; c++) {
         bool any = false;
-        for (size_t i = 0; i < o->case_count; i++) {
+        for (size_t i = 0; i < o->case_count; i++)
             any = any || (int)o->cases[i].collective == c;
-        }
         for (size_t i = 0; any && good && i < bench_tune_sizes(o, (gcoll_collective)c); i++) {
             good =
                 check_point(state, (gcoll_collective)c, bench_tune_size(o, (gcoll_collective)c, i), file, &t);
         }
     }
-    if (good && file != NULL && t.points > 0) {
+    if (good && file && t.points > 0) {
         good =
             fprintf(file,
                     "# %u points: auto within 5 %% of the best at %u, within 15 %% at %u; it takes the best "

@@ -19,12 +19,12 @@ static bool complain(const char *path, const char *what) {
 /* All of a file, or the first line of a new one. NULL has been said. */
 static char *read_all(const char *path) {
     char *text = calloc(1, MOST_BYTES + 2);
-    FILE *file = text != NULL ? fopen(path, "re") : NULL;
-    if (file == NULL && text != NULL && errno == ENOENT) {
+    FILE *file = text ? fopen(path, "re") : NULL;
+    if (!file && text && errno == ENOENT) {
         memcpy(text, FIRST_LINE, sizeof FIRST_LINE);
         return text;
     }
-    if (file == NULL) {
+    if (!file) {
         (void)complain(path, strerror(errno));
         free(text);
         return NULL;
@@ -38,9 +38,8 @@ static char *read_all(const char *path) {
         free(text);
         return NULL;
     }
-    if (bytes == 0) {
+    if (bytes == 0)
         memcpy(text, FIRST_LINE, sizeof FIRST_LINE);
-    }
     return text;
 }
 
@@ -52,15 +51,12 @@ static size_t copy_others(FILE *file, const char *text, const char *section) {
     bool same = false;
     while (*text != '\0') {
         const size_t length = strcspn(text, "\n");
-        if (strncmp(text, "for ", 4) == 0) {
+        if (strncmp(text, "for ", 4) == 0)
             same = length == head && strncmp(text, section, head) == 0;
-        }
-        if (!same) {
+        if (!same)
             bytes += length + 1;
-        }
-        if (!same && file != NULL) {
+        if (!same && file)
             (void)fprintf(file, "%.*s\n", (int)length, text);
-        }
         text += length + (text[length] == '\n' ? 1 : 0);
     }
     return bytes;
@@ -70,9 +66,8 @@ static size_t copy_others(FILE *file, const char *text, const char *section) {
 static bool fits(const char *path, const char *text, const char *section) {
     const size_t bytes = copy_others(NULL, text, section) + strlen(section);
     char what[160];
-    if (bytes <= MOST_BYTES) {
+    if (bytes <= MOST_BYTES)
         return true;
-    }
     (void)snprintf(what, sizeof what,
                    "would have %zu bytes; allowed are up to %u; take another file for some numbers of ranks",
                    bytes, MOST_BYTES);
@@ -84,48 +79,45 @@ static bool fits(const char *path, const char *text, const char *section) {
 static FILE *open_beside(const char *path, char **name) {
     const size_t room = strlen(path) + 32;
     *name = malloc(room);
-    if (*name == NULL) {
+    if (!*name)
         return NULL;
-    }
     (void)snprintf(*name, room, "%s.%llx", path, (unsigned long long)bench_now_ns());
     return fopen(*name, "wxe");
 }
 
 bool bench_tune_ready(const char *path) {
     char *text = read_all(path), *beside = NULL;
-    FILE *file = text != NULL ? open_beside(path, &beside) : NULL;
-    if (file != NULL) {
+    FILE *file = text ? open_beside(path, &beside) : NULL;
+    if (file) {
         (void)fclose(file);
         (void)remove(beside);
-    } else if (text != NULL) {
+    } else if (text) {
         (void)complain(path, strerror(errno));
     }
     free(beside);
     free(text);
-    return file != NULL;
+    return file;
 }
 
 /* Beside the file first, so that nobody ever reads half of one. */
 bool bench_tune_write(const char *path, const char *section) {
     char *text = read_all(path);
-    if (text != NULL && !fits(path, text, section)) {
+    if (text && !fits(path, text, section)) {
         free(text);
         return false;
     }
     char *beside = NULL;
-    FILE *file = text != NULL ? open_beside(path, &beside) : NULL;
-    bool good = file != NULL;
-    if (file != NULL) {
+    FILE *file = text ? open_beside(path, &beside) : NULL;
+    bool good = file;
+    if (file) {
         copy_others(file, text, section);
         good = fputs(section, file) >= 0;
         good = fclose(file) == 0 && good && rename(beside, path) == 0;
     }
-    if (!good && text != NULL) {
+    if (!good && text)
         (void)complain(path, strerror(errno));
-    }
-    if (!good && file != NULL) {
+    if (!good && file)
         (void)remove(beside);
-    }
     free(beside);
     free(text);
     return good;

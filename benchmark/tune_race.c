@@ -46,12 +46,10 @@ static const struct {
 
 /* As many as fill a slice of time by what is known of the candidate, the same on every rank. */
 static uint32_t calls_of(const bench_options *options, const bench_candidate *c) {
-    if (options->iterations > 0) {
+    if (options->iterations > 0)
         return options->iterations;
-    }
-    if (c->rounds == 0) {
+    if (c->rounds == 0)
         return FIRST_CALLS;
-    }
     const double fit = SLICE_US / (c->us > 1 ? c->us : 1);
     return fit < 1 ? 1 : fit > MOST_CALLS ? MOST_CALLS : (uint32_t)fit;
 }
@@ -71,7 +69,7 @@ static double median(double *values, uint32_t count) {
 static bool time_call(bench_call *call, uint32_t calls, double *us) {
     bench_state *state = call->state;
     double *times = calloc(calls, sizeof *times);
-    bool good = times != NULL && bench_call_run(call);
+    bool good = times && bench_call_run(call);
     for (uint32_t i = 0; i < calls && good; i++) {
         good = gcoll_operation_run(state->barrier) == GCOLL_OK;
         const int64_t start = bench_now_ns();
@@ -79,9 +77,8 @@ static bool time_call(bench_call *call, uint32_t calls, double *us) {
         times[i] = (double)(bench_now_ns() - start) / 1e3;
     }
     good = good && bench_gather(state, times, calls, GCOLL_FLOAT64, GCOLL_MAX);
-    if (good) {
+    if (good)
         *us = median(times, calls);
-    }
     free(times);
     return good;
 }
@@ -89,9 +86,8 @@ static bool time_call(bench_call *call, uint32_t calls, double *us) {
 static bool run_candidate(bench_state *state, bench_candidate *c, uint64_t bytes) {
     bench_call call;
     double sorted[BENCH_MOST_ROUNDS];
-    if (c->rounds == BENCH_MOST_ROUNDS) {
+    if (c->rounds == BENCH_MOST_ROUNDS)
         return true;
-    }
     bench_outcome outcome = bench_call_create(&call, state, &c->what, bytes, false);
     if (outcome != BENCH_DONE) {
         c->alive = false;
@@ -130,14 +126,12 @@ typedef cpu_set_t cores;
 
 /* Deals ranks of one host out to the cores that they may run on. False: they stay where they are. */
 static bool deal(const bench_state *state, uint64_t seed, cores *allowed) {
-    if (state->options->local == 0 || sched_getaffinity(0, sizeof *allowed, allowed) != 0) {
+    if (state->options->local == 0 || sched_getaffinity(0, sizeof *allowed, allowed) != 0)
         return false;
-    }
     uint32_t wanted = place_of(state->rank, state->options->size, seed) % (uint32_t)CPU_COUNT(allowed);
     size_t core = 0;
-    while (!CPU_ISSET(core, allowed) || wanted-- > 0) {
+    while (!CPU_ISSET(core, allowed) || wanted-- > 0)
         core++;
-    }
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(core, &one);
@@ -169,33 +163,28 @@ bool bench_field_round(bench_state *state, bench_field *field, uint64_t bytes, b
         bench_candidate *c = &field->at[backwards ? field->count - 1 - i : i];
         good = !c->alive || run_candidate(state, c, bytes);
     }
-    if (dealt) {
+    if (dealt)
         release(&allowed);
-    }
     return good;
 }
 
 double bench_field_spent(const bench_field *field) {
     double us = 0;
-    for (size_t i = 0; i < field->count; i++) {
+    for (size_t i = 0; i < field->count; i++)
         us += field->at[i].spent_us;
-    }
     return us;
 }
 
 bench_ratio bench_ratio_of(const bench_candidate *a, const bench_candidate *b) {
     double values[BENCH_MOST_ROUNDS];
     const uint32_t count = a->rounds < b->rounds ? a->rounds : b->rounds;
-    if (count == 0) {
+    if (count == 0)
         return (bench_ratio){.median = INFINITY};
-    }
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++)
         values[i] = b->round_us[i] > 0 ? a->round_us[i] / b->round_us[i] : 1;
-    }
     const double middle = median(values, count);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++)
         values[i] = fabs(values[i] - middle);
-    }
     /* The median's standard error, from the median deviation: 1.2533 x 1.4826 of it, of normal values. */
     return (bench_ratio){middle, 1.858 * median(values, count) / sqrt(count)};
 }
@@ -205,9 +194,8 @@ bench_ratio bench_ratio_of(const bench_candidate *a, const bench_candidate *b) {
 static int faster(const void *a, const void *b) {
     const bench_candidate *x = a;
     const bench_candidate *y = b;
-    if (x->rounds != y->rounds) { /* who went further was faster */
+    if (x->rounds != y->rounds) /* who went further was faster */
         return (x->rounds < y->rounds) - (x->rounds > y->rounds);
-    }
     const double left = x->rounds > 0 ? x->ratio.median : INFINITY;
     const double right = y->rounds > 0 ? y->ratio.median : INFINITY;
     return left != right ? (left > right) - (left < right) : strcmp(x->what.algorithm, y->what.algorithm);
@@ -219,15 +207,13 @@ static void rank(bench_field *field) {
     const bench_candidate *first = NULL;
     for (size_t i = 0; i < field->count; i++) {
         const bench_candidate *c = &field->at[i];
-        first = c->alive && c->rounds > 0 && (first == NULL || c->us < first->us) ? c : first;
+        first = c->alive && c->rounds > 0 && (!first || c->us < first->us) ? c : first;
     }
-    for (int pass = 0; pass < 2 && first != NULL; pass++) {
+    for (int pass = 0; pass < 2 && first; pass++) {
         const bench_candidate leader = *first;
-        for (size_t i = 0; i < field->count; i++) {
-            if (field->at[i].alive) {
+        for (size_t i = 0; i < field->count; i++)
+            if (field->at[i].alive)
                 field->at[i].ratio = bench_ratio_of(&field->at[i], &leader);
-            }
-        }
         qsort(field->at, field->count, sizeof *field->at, faster);
         first = &field->at[0];
     }
@@ -255,8 +241,8 @@ static bool cut(bench_field *field, uint32_t rounds) {
 bool bench_field_add(bench_field *field, gcoll_collective collective, const char *algorithm) {
     bench_candidate *more = realloc(field->at, (field->count + 1) * sizeof *more);
     char *copy = strdup(algorithm);
-    field->at = more != NULL ? more : field->at;
-    if (more == NULL || copy == NULL) {
+    field->at = more ? more : field->at;
+    if (!more || !copy) {
         cli_complain("out of memory");
         free(copy);
         return false;
@@ -274,9 +260,8 @@ static bool add_segments(bench_field *field, uint64_t bytes) {
     for (size_t i = 0; i < whole; i++) {
         for (size_t k = 0; k < sizeof sizes / sizeof sizes[0] && good; k++) {
             char text[192];
-            if (!field->at[i].alive || 2 * values[k] > bytes || strchr(field->at[i].name, '=') != NULL) {
+            if (!field->at[i].alive || 2 * values[k] > bytes || strchr(field->at[i].name, '='))
                 continue;
-            }
             (void)snprintf(text, sizeof text, "%s:segment=%s", field->at[i].name, sizes[k]);
             good = bench_field_add(field, field->at[i].what.collective, text);
         }
@@ -286,9 +271,8 @@ static bool add_segments(bench_field *field, uint64_t bytes) {
 
 /* Whether another round follows. */
 static bool goes_on(const bench_state *state, const bench_field *field, uint32_t rounds, bool open) {
-    if (state->options->iterations > 0) {
+    if (state->options->iterations > 0)
         return rounds < FIXED_ROUNDS;
-    }
     return rounds < FEWEST_ROUNDS ||
            (open && rounds < BENCH_MOST_ROUNDS && bench_field_spent(field) < RACE_US);
 }
@@ -297,9 +281,8 @@ bool bench_field_race(bench_state *state, bench_field *field, uint64_t bytes) {
     bool good = bench_field_round(state, field, bytes, false);
     const size_t whole = field->count;
     bool open = true;
-    if (good) {
+    if (good)
         (void)cut(field, 1);
-    }
     if (good && bytes > LARGE_BYTES) {
         good = add_segments(field, bytes);
         bench_field latecomers = {field->at + whole, field->count - whole};
@@ -314,9 +297,8 @@ bool bench_field_race(bench_state *state, bench_field *field, uint64_t bytes) {
 }
 
 void bench_field_free(bench_field *field) {
-    for (size_t i = 0; i < field->count; i++) {
+    for (size_t i = 0; i < field->count; i++)
         free(field->at[i].what.algorithm);
-    }
     free(field->at);
     *field = (bench_field){0};
 }

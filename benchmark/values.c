@@ -67,9 +67,8 @@ static int64_t within(const recipe *r, uint64_t most, uint64_t g, uint64_t i) {
 
 static int64_t sum_value(const recipe *r, uint64_t g, uint64_t i) {
     uint64_t budget = smaller(r->total, r->range.limit);
-    if (!chosen(r, budget, g, i)) {
+    if (!chosen(r, budget, g, i))
         return 0;
-    }
     return within(r, smaller(r->range.limit / budget, LARGEST_VALUE), g, i);
 }
 
@@ -87,18 +86,15 @@ static int64_t average_value(const recipe *r, uint64_t g, uint64_t i) {
         uint64_t most = smaller(limit / total - 1, LARGEST_VALUE);
         int64_t average = 1 + (int64_t)(draw(UINT32_MAX, i) % most);
         int64_t more = (int64_t)(draw(g / 2, i) & 1);
-        if (g == total - 1 && total % 2 == 1) {
+        if (g == total - 1 && total % 2 == 1)
             more = 0;
-        }
         return average + (g % 2 == 0 ? more : -more);
     }
-    if (total <= limit) { /* one gives it all */
+    if (total <= limit) /* one gives it all */
         return draw(UINT32_MAX, i) % total == g && (draw(UINT32_MAX, i) >> 63) ? (int64_t)total : 0;
-    }
     /* One gives 1, and one takes it back where the type can; otherwise the division truncates it away. */
-    if (i % total == g) {
+    if (i % total == g)
         return 1;
-    }
     return r->range.is_signed && (i + 1) % total == g ? -1 : 0;
 }
 
@@ -142,9 +138,8 @@ static int64_t combine(gcoll_op op, int64_t a, int64_t b) {
 
 static int64_t expected(const recipe *r, uint64_t i) {
     int64_t result = contribution(r, 0, i);
-    for (uint64_t g = 1; g < r->total; g++) {
+    for (uint64_t g = 1; g < r->total; g++)
         result = combine(r->op, result, contribution(r, g, i));
-    }
     return r->op == GCOLL_AVG ? result / (int64_t)r->total : result;
 }
 
@@ -152,13 +147,11 @@ static int64_t expected(const recipe *r, uint64_t i) {
 static uint16_t half_of(float value, bool bfloat16) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    if (bfloat16) {
+    if (bfloat16)
         return (uint16_t)(bits >> 16);
-    }
     uint32_t sign = bits >> 16 & 0x8000u;
-    if ((bits & 0x7fffffffu) == 0) {
+    if ((bits & 0x7fffffffu) == 0)
         return (uint16_t)sign;
-    }
     uint32_t exponent = (bits >> 23 & 0xffu) - 127u + 15u; /* the two biases */
     return (uint16_t)(sign | exponent << 10 | (bits >> 13 & 0x3ffu));
 }
@@ -201,22 +194,20 @@ bool bench_values_create(gcoll_type type, gcoll_op op, uint64_t total, bool redu
         .type = type, .op = reduces ? op : GCOLL_MAX, .total = total, .element_bytes = element};
     values->contributor = calloc(BENCH_PERIOD, element);
     values->result = reduces ? calloc(BENCH_PERIOD, element) : NULL;
-    if (values->contributor == NULL || (reduces && values->result == NULL)) {
+    if (!values->contributor || (reduces && !values->result)) {
         cli_complain("out of memory for values");
         bench_values_free(values);
         return false;
     }
     recipe r = {ranges[type], values->op, total};
-    for (uint32_t i = 0; i < BENCH_PERIOD && reduces; i++) {
+    for (uint32_t i = 0; i < BENCH_PERIOD && reduces; i++)
         store(values->result + i * element, type, expected(&r, i));
-    }
     return true;
 }
 
 const unsigned char *bench_values_of(bench_values *values, int64_t owner) {
-    if (owner == BENCH_RESULT) {
+    if (owner == BENCH_RESULT)
         return values->result;
-    }
     if (owner == BENCH_GARBAGE) {
         memset(values->contributor, BENCH_POISON, BENCH_PERIOD * values->element_bytes);
         return values->contributor;
@@ -262,12 +253,10 @@ uint64_t bench_count_wrong(const void *data, const unsigned char *pattern, size_
         const unsigned char *here = from + at * element_bytes;
         const unsigned char *right = pattern + (position + at) % BENCH_PERIOD * element_bytes;
         bool same = memcmp(here, right, block * element_bytes) == 0;
-        for (size_t i = 0; i < block && !same; i++) {
+        for (size_t i = 0; i < block && !same; i++)
             if (memcmp(here + i * element_bytes, right + i * element_bytes, element_bytes) != 0 &&
-                wrong++ == 0) {
+                wrong++ == 0)
                 *first = at + i;
-            }
-        }
         at += block;
     }
     return wrong;

@@ -138,7 +138,7 @@ void gcoll_cuda_unpin(gcoll_accelerator *accelerator, void *memory, uint64_t byt
 /* Where something may still be under way, the memory that it may write is left alone for good. */
 void gcoll_cuda_close_pool(gcoll_accelerator *accelerator) {
     gcoll_cuda_pool *pool = &accelerator->pool;
-    const bool is_written = accelerator->tickets != NULL;
+    const bool is_written = accelerator->tickets;
     gcoll_cuda_block *lists[] = {pool->idle, pool->used};
     for (int i = 0; i < 2; i++) {
         for (gcoll_cuda_block *block = lists[i], *next = NULL; block; block = next) {

@@ -155,9 +155,8 @@ TEST(GroupButterfly, BoundsOfThePaper) {
             Totals totals = Count(*plan);
             EXPECT_EQ(2 * log - r, plan->rounds);
             EXPECT_LE(totals.sent, 2 * (size - 1) + ((1u << r) - 1) * (log - 1));
-            if (log > 1) { // two ranks and one step: each reduces all it has
+            if (log > 1) // two ranks and one step: each reduces all it has
                 EXPECT_LE(totals.reduced, size - 1 + ((1u << r) - 1) * (2 * log - 2));
-            }
             if (r == 0) {
                 EXPECT_EQ(2 * (size - 1), totals.sent);
                 EXPECT_EQ(size - 1, totals.reduced);

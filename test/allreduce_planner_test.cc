@@ -337,9 +337,8 @@ TEST(Arrivals, LateRanksKeepOthersLessThanInTheRing) {
             EXPECT_EQ(2 * size - 2 + delay, ring.last);
             EXPECT_EQ(ring.last, prr.last);
             EXPECT_LT(prr.elapsed, ring.elapsed);
-            if (size == 48 && delay == size) {
+            if (size == 48 && delay == size)
                 EXPECT_GT(double(ring.elapsed) / double(prr.elapsed), 1.15);
-            }
             EXPECT_LE(Play("sorted_linear_tree", problem).last, ring.last + size);
             gcoll_verify_report report{};
             ASSERT_NO_FATAL_FAILURE(Verify("pre_reduced_ring", problem, &report));

@@ -207,45 +207,50 @@ void refuse_several(gcoll_context *c, float *data) {
 
 // Callers that were compiled before there was a limit of memory say so by the size of their options.
 TEST(Arguments, OlderOptionsAreTaken) {
-    run_threads(2, "inproc", [](uint32_t, gcoll_context *context) {
-        float data = 1;
-        gcoll_allreduce_options options = by("ring");
-        options.struct_size = offsetof(gcoll_allreduce_options, memory_limit_bytes);
-        options.memory_limit_bytes = 1; // beyond the struct that is announced
-        EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, &data, 1, GCOLL_FLOAT32, GCOLL_SUM, &options));
-        EXPECT_EQ(data, 2.0f);
-        gcoll_broadcast_options older;
-        gcoll_broadcast_options_init(&older);
-        older.struct_size = offsetof(gcoll_broadcast_options, memory_limit_bytes);
-        EXPECT_GCOLL_OK(gcoll_broadcast(context, &data, 1, GCOLL_FLOAT32, 0, &older));
-        gcoll_collective_options common;
-        gcoll_collective_options_init(&common);
-        common.struct_size = offsetof(gcoll_collective_options, inputs);
-        common.buffers = 7; // beyond it
-        common.outputs = reinterpret_cast<void **>(&data);
-        float sums[2] = {3, 4}, sum = 0;
-        EXPECT_GCOLL_OK(gcoll_reduce_scatter(context, sums, &sum, 1, GCOLL_FLOAT32, GCOLL_SUM, &common));
-        EXPECT_EQ(sum, gcoll_context_rank(context) == 0 ? 6.0f : 8.0f);
-        EXPECT_GCOLL_OK(gcoll_allgather(context, &sum, sums, 1, GCOLL_FLOAT32, &common));
-    });
+    run_threads(
+        2, "inproc",
+        [](uint32_t, gcoll_context *context) {
+            float data = 1;
+            gcoll_allreduce_options options = by("ring");
+            options.struct_size = offsetof(gcoll_allreduce_options, memory_limit_bytes);
+            options.memory_limit_bytes = 1; // beyond the struct that is announced
+            EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, &data, 1, GCOLL_FLOAT32, GCOLL_SUM, &options));
+            EXPECT_EQ(data, 2.0f);
+            gcoll_broadcast_options older;
+            gcoll_broadcast_options_init(&older);
+            older.struct_size = offsetof(gcoll_broadcast_options, memory_limit_bytes);
+            EXPECT_GCOLL_OK(gcoll_broadcast(context, &data, 1, GCOLL_FLOAT32, 0, &older));
+            gcoll_collective_options common;
+            gcoll_collective_options_init(&common);
+            common.struct_size = offsetof(gcoll_collective_options, inputs);
+            common.buffers = 7; // beyond it
+            common.outputs = reinterpret_cast<void **>(&data);
+            float sums[2] = {3, 4}, sum = 0;
+            EXPECT_GCOLL_OK(gcoll_reduce_scatter(context, sums, &sum, 1, GCOLL_FLOAT32, GCOLL_SUM, &common));
+            EXPECT_EQ(sum, gcoll_context_rank(context) == 0 ? 6.0f : 8.0f);
+            EXPECT_GCOLL_OK(gcoll_allgather(context, &sum, sums, 1, GCOLL_FLOAT32, &common));
+        });
 }
 
 TEST(Arguments, BadOnesAreNamedAndBreakNothing) {
-    run_threads(3, "tcp", [](uint32_t rank, gcoll_context *context) {
-        std::vector<float> data(32, 1.0f);
-        for (int repeat = 0; repeat < 2; repeat++) {
-            if (repeat > 0 || rank != 1) // also while others are in step with nobody
-                refuse_buffers(context, data.data());
-            refuse_the_rest(context, data.data());
-            refuse_blocks(context, data.data());
-            refuse_several(context, data.data());
-            EXPECT_EQ(gcoll_context_health(context), GCOLL_OK);
-            EXPECT_EQ(gcoll_context_culprit(context), -1);
-            float one = 1;
-            EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, &one, 1, GCOLL_FLOAT32, GCOLL_SUM, nullptr));
-            EXPECT_EQ(one, 3.0f);
-        }
-    });
+    run_threads(
+        3, "tcp",
+        [](uint32_t rank, gcoll_context *context) {
+            std::vector<float> data(32, 1.0f);
+            for (int repeat = 0; repeat < 2; repeat++) {
+                if (repeat > 0 || rank != 1) // also while others are in step with nobody
+                    refuse_buffers(context, data.data());
+                refuse_the_rest(context, data.data());
+                refuse_blocks(context, data.data());
+                refuse_several(context, data.data());
+                EXPECT_EQ(gcoll_context_health(context), GCOLL_OK);
+                EXPECT_EQ(gcoll_context_culprit(context), -1);
+                float one = 1;
+                EXPECT_GCOLL_OK(
+                    gcoll_allreduce(context, nullptr, &one, 1, GCOLL_FLOAT32, GCOLL_SUM, nullptr));
+                EXPECT_EQ(one, 3.0f);
+            }
+        });
 }
 
 TEST(Algorithms, ListsAndChecks) {

@@ -28,9 +28,8 @@ TEST(Faults, RanksAgreeInAnyOrderOfMessages) {
                 ASSERT_GCOLL_OK(gcoll_arrival_begin(context));
                 if (collective_support::mix(seed * 1000 + call / 8) % job.size == rank)
                     compute_us(1000);
-                if (seed % 3 == 0 && (rank + call) % 2 == 0) {
+                if (seed % 3 == 0 && (rank + call) % 2 == 0)
                     ASSERT_GCOLL_OK(gcoll_arrival_edge(context, 0.5));
-                }
                 ASSERT_GCOLL_OK(sum(context, 2000 + call % 2, call));
                 int32_t token = rank == 1 ? 7 : 0;
                 ASSERT_GCOLL_OK(gcoll_broadcast(context, &token, 1, GCOLL_INT32, 1, nullptr));
@@ -78,9 +77,8 @@ TEST(Faults, ALostAnnouncementEndsInAnError) {
             const int32_t mine = call;
             int32_t total = -1;
             status = gcoll_reduce(context, &mine, &total, 1, GCOLL_INT32, GCOLL_SUM, 0, nullptr);
-            if (status == GCOLL_OK && rank == 0) {
+            if (status == GCOLL_OK && rank == 0)
                 EXPECT_EQ(total, 4 * call);
-            }
             if (status == GCOLL_OK && call % 4 == 3)
                 status = gcoll_barrier(context, nullptr);
         }

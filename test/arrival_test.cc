@@ -87,12 +87,10 @@ TEST(Monitor, RanksThatRunAheadAgree) {
                 std::vector<int32_t> total(data.size());
                 ASSERT_GCOLL_OK(gcoll_reduce(context, data.data(), total.data(), data.size(), GCOLL_INT32,
                                              GCOLL_SUM, 2, nullptr));
-                if (rank == 2) {
+                if (rank == 2)
                     EXPECT_EQ(total, std::vector<int32_t>(data.size(), 4 * call));
-                }
-                if (call % 7 == 0) {
+                if (call % 7 == 0)
                     ASSERT_GCOLL_OK(sum(context, 50, static_cast<uint32_t>(call)));
-                }
             }
             ASSERT_GCOLL_OK(gcoll_barrier(context, nullptr));
             std::string all;
@@ -117,9 +115,8 @@ void all_kinds(gcoll_context *context, int32_t call, uint32_t late) {
     compute();
     ASSERT_GCOLL_OK(
         gcoll_reduce(context, data.data(), total.data(), block, GCOLL_INT32, GCOLL_SUM, 0, nullptr));
-    if (rank == 0) {
+    if (rank == 0)
         EXPECT_EQ(total, std::vector<int32_t>(block, call * static_cast<int32_t>(size)));
-    }
     data.assign(block, static_cast<int32_t>(rank) + call);
     ASSERT_GCOLL_OK(gcoll_barrier(context, nullptr));
     compute();
@@ -166,46 +163,52 @@ TEST(Monitor, CallsBeyondTheLastSiteAreOrdinary) {
 }
 
 TEST(Monitor, NumbersTellSitesApart) {
-    run_threads(watched(3, "inproc"), [&](uint32_t, gcoll_context *context) {
-        for (uint32_t call = 0; call < 12; call++) {
-            ASSERT_GCOLL_OK(gcoll_arrival_site(context, call % 3));
-            ASSERT_GCOLL_OK(sum(context, 30));
-        }
-        for (uint32_t site = 0; site < 3; site++) {
-            EXPECT_EQ(stats(context, site).number, site);
-            EXPECT_EQ(stats(context, site).calls, 4u);
-        }
-    });
+    run_threads(
+        watched(3, "inproc"),
+        [&](uint32_t, gcoll_context *context) {
+            for (uint32_t call = 0; call < 12; call++) {
+                ASSERT_GCOLL_OK(gcoll_arrival_site(context, call % 3));
+                ASSERT_GCOLL_OK(sum(context, 30));
+            }
+            for (uint32_t site = 0; site < 3; site++) {
+                EXPECT_EQ(stats(context, site).number, site);
+                EXPECT_EQ(stats(context, site).calls, 4u);
+            }
+        });
 }
 
 // An algorithm that is named, and calls that do not block, are as without a monitor.
 TEST(Monitor, LeavesAloneWhatItDoesNotWatch) {
-    run_threads(watched(3, "inproc"), [&](uint32_t, gcoll_context *context) {
-        const gcoll_allreduce_options ring = collective_support::by("ring");
-        for (uint32_t call = 0; call < 12; call++) {
-            ASSERT_GCOLL_OK(sum(context, 30, call, &ring));
-            gcoll_request *request = nullptr;
-            int32_t one = 1;
-            ASSERT_GCOLL_OK(
-                gcoll_allreduce_start(context, nullptr, &one, 1, GCOLL_INT32, GCOLL_SUM, nullptr, &request));
-            ASSERT_GCOLL_OK(gcoll_request_wait(&request));
-            EXPECT_EQ(one, 3);
-        }
-        gcoll_site_stats seen = {};
-        seen.struct_size = sizeof seen;
-        EXPECT_EQ(gcoll_context_stats(context, 0, &seen, nullptr), GCOLL_ERR_NOT_FOUND);
-    });
+    run_threads(
+        watched(3, "inproc"),
+        [&](uint32_t, gcoll_context *context) {
+            const gcoll_allreduce_options ring = collective_support::by("ring");
+            for (uint32_t call = 0; call < 12; call++) {
+                ASSERT_GCOLL_OK(sum(context, 30, call, &ring));
+                gcoll_request *request = nullptr;
+                int32_t one = 1;
+                ASSERT_GCOLL_OK(gcoll_allreduce_start(context, nullptr, &one, 1, GCOLL_INT32, GCOLL_SUM,
+                                                      nullptr, &request));
+                ASSERT_GCOLL_OK(gcoll_request_wait(&request));
+                EXPECT_EQ(one, 3);
+            }
+            gcoll_site_stats seen = {};
+            seen.struct_size = sizeof seen;
+            EXPECT_EQ(gcoll_context_stats(context, 0, &seen, nullptr), GCOLL_ERR_NOT_FOUND);
+        });
 }
 
 TEST(Monitor, ADuplicateHasOneOfItsOwn) {
-    run_threads(watched(3, "tcp"), [&](uint32_t, gcoll_context *context) {
-        gcoll_context *other = nullptr;
-        ASSERT_GCOLL_OK(gcoll_context_duplicate(context, &other));
-        for (uint32_t call = 0; call < 12; call++)
-            EXPECT_GCOLL_OK(sum(other, 40, call));
-        EXPECT_EQ(stats(other).calls, 12u);
-        gcoll_context_destroy(other);
-    });
+    run_threads(
+        watched(3, "tcp"),
+        [&](uint32_t, gcoll_context *context) {
+            gcoll_context *other = nullptr;
+            ASSERT_GCOLL_OK(gcoll_context_duplicate(context, &other));
+            for (uint32_t call = 0; call < 12; call++)
+                EXPECT_GCOLL_OK(sum(other, 40, call));
+            EXPECT_EQ(stats(other).calls, 12u);
+            gcoll_context_destroy(other);
+        });
 }
 
 // Claims are kept by what is chosen, whoever is late.
@@ -253,27 +256,29 @@ TEST(Monitor, ResultsThatAreTheSameInRunsHeedNobody) {
 }
 
 TEST(Monitor, SaysWhatIsWrongWithArguments) {
-    run_threads(watched(3, "inproc"), [&](uint32_t, gcoll_context *context) {
-        gcoll_site_stats seen = {};
-        EXPECT_EQ(gcoll_context_stats(context, 0, &seen, nullptr), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_context_stats(nullptr, 0, &seen, nullptr), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_context_stats(context, 0, nullptr, nullptr), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_arrival_begin(nullptr), GCOLL_ERR_INVALID);
-        EXPECT_GCOLL_OK(gcoll_arrival_begin(context));
-        EXPECT_GCOLL_OK(gcoll_arrival_finish(context));
-        for (double fraction : {0.0, 1.0, -1.0, 2.0, static_cast<double>(NAN)})
-            EXPECT_EQ(gcoll_arrival_edge(context, fraction), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_arrival_edge(context, 0.5), GCOLL_ERR_STATE);
-        EXPECT_NE(std::string(gcoll_last_error()).find("options.progress_thread"), std::string::npos)
-            << gcoll_last_error();
-        char text[8] = "";
-        EXPECT_EQ(gcoll_context_stats_text(context, nullptr, 8), GCOLL_ERR_INVALID);
-        EXPECT_GCOLL_OK(gcoll_context_stats_text(context, text, sizeof text));
-        EXPECT_EQ(strlen(text), sizeof text - 1);
-        EXPECT_EQ(gcoll_context_site_text(context, 0, nullptr, 8), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_context_site_text(context, 0, text, 0), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_context_site_text(context, 1000, text, sizeof text), GCOLL_ERR_NOT_FOUND);
-    });
+    run_threads(
+        watched(3, "inproc"),
+        [&](uint32_t, gcoll_context *context) {
+            gcoll_site_stats seen = {};
+            EXPECT_EQ(gcoll_context_stats(context, 0, &seen, nullptr), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_context_stats(nullptr, 0, &seen, nullptr), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_context_stats(context, 0, nullptr, nullptr), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_arrival_begin(nullptr), GCOLL_ERR_INVALID);
+            EXPECT_GCOLL_OK(gcoll_arrival_begin(context));
+            EXPECT_GCOLL_OK(gcoll_arrival_finish(context));
+            for (double fraction : {0.0, 1.0, -1.0, 2.0, static_cast<double>(NAN)})
+                EXPECT_EQ(gcoll_arrival_edge(context, fraction), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_arrival_edge(context, 0.5), GCOLL_ERR_STATE);
+            EXPECT_NE(std::string(gcoll_last_error()).find("options.progress_thread"), std::string::npos)
+                << gcoll_last_error();
+            char text[8] = "";
+            EXPECT_EQ(gcoll_context_stats_text(context, nullptr, 8), GCOLL_ERR_INVALID);
+            EXPECT_GCOLL_OK(gcoll_context_stats_text(context, text, sizeof text));
+            EXPECT_EQ(strlen(text), sizeof text - 1);
+            EXPECT_EQ(gcoll_context_site_text(context, 0, nullptr, 8), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_context_site_text(context, 0, text, 0), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_context_site_text(context, 1000, text, sizeof text), GCOLL_ERR_NOT_FOUND);
+        });
     run_threads(2, "inproc", [](uint32_t, gcoll_context *context) {
         for (gcoll_status status : {gcoll_arrival_begin(context), gcoll_arrival_finish(context),
                                     gcoll_arrival_edge(context, 0.5), gcoll_arrival_site(context, 1)}) {

@@ -32,9 +32,8 @@ json measure(strings arguments) {
         ADD_FAILURE() << result.out;
         return object;
     }
-    for (const char *key : keys) {
+    for (const char *key : keys)
         EXPECT_TRUE(has(object, key)) << key;
-    }
     EXPECT_EQ(text(object, "wrong"), "0");
     const double round = 0.05; // figures have two digits
     EXPECT_GT(number(object, "elapsed_us"), 0);
@@ -203,13 +202,11 @@ std::set<std::pair<std::string, std::string>> rows_by_arrival() {
             const std::string row = text.substr(at, text.find("\n};", at) - at);
             std::smatch n, c;
             if (!contains(row, ".uses_arrival = true") || !std::regex_search(row, n, name) ||
-                !std::regex_search(row, c, collective)) {
+                !std::regex_search(row, c, collective))
                 continue;
-            }
             std::string lower = c[1];
-            for (char &each : lower) {
+            for (char &each : lower)
                 each = static_cast<char>(std::tolower(each));
-            }
             found.emplace(lower, n[1]);
         }
     }

@@ -56,23 +56,18 @@ gcoll_status __wrap_gcoll_allreduce_create(gcoll_context *context, const void *i
 
 gcoll_status __wrap_gcoll_operation_run(gcoll_operation *operation) {
     const char *fault = getenv("GCOLL_BENCH_FAULT");
-    int due = fault != NULL && this_rank == FAULT_RANK && ++calls == FAULT_CALL;
-    if (due && strcmp(fault, "kill") == 0) {
+    int due = fault && this_rank == FAULT_RANK && ++calls == FAULT_CALL;
+    if (due && strcmp(fault, "kill") == 0)
         (void)raise(SIGKILL);
-    } else if (due && strcmp(fault, "exit") == 0) {
+    else if (due && strcmp(fault, "exit") == 0)
         _exit(0);
-    } else if (due && strcmp(fault, "hang") == 0) {
-        for (;;) {
+    else if (due && strcmp(fault, "hang") == 0)
+        for (;;)
             (void)pause();
-        }
-    }
     gcoll_status status = __real_gcoll_operation_run(operation);
-    if (fault != NULL && strcmp(fault, "wrong") == 0 && this_rank == FAULT_RANK &&
-        operation == writes_result) {
+    if (fault && strcmp(fault, "wrong") == 0 && this_rank == FAULT_RANK && operation == writes_result)
         result[0] ^= 1;
-    }
-    if (fault != NULL && strcmp(fault, "nan") == 0 && this_rank == FAULT_RANK && operation == writes_result) {
+    if (fault && strcmp(fault, "nan") == 0 && this_rank == FAULT_RANK && operation == writes_result)
         memset(result, 0xff, sizeof(float));
-    }
     return status;
 }

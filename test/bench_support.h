@@ -21,9 +21,8 @@ struct folder : program_test::folder {
 inline std::string read_all(std::FILE *file) {
     std::string text;
     std::rewind(file);
-    for (int c; (c = std::fgetc(file)) != EOF;) {
+    for (int c; (c = std::fgetc(file)) != EOF;)
         text += static_cast<char>(c);
-    }
     return text;
 }
 
@@ -36,21 +35,18 @@ struct process {
     // ignored: a signal that it is begun with ignored.
     process(const char *program, strings arguments, const strings &environment = {}, int ignored = 0) {
         std::vector<char *> argv = {const_cast<char *>(program)};
-        for (std::string &argument : arguments) {
+        for (std::string &argument : arguments)
             argv.push_back(argument.data());
-        }
         argv.push_back(nullptr);
         pid = fork();
         if (pid == 0) {
             setpgid(0, 0);
             dup2(fileno(out), 1);
             dup2(fileno(err), 2);
-            for (const std::string &setting : environment) {
+            for (const std::string &setting : environment)
                 putenv(strdup(setting.c_str()));
-            }
-            if (ignored != 0) {
+            if (ignored != 0)
                 signal(ignored, SIG_IGN);
-            }
             alarm(limit_s);
             execv(program, argv.data());
             _exit(127);

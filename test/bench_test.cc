@@ -14,9 +14,8 @@ using namespace bench_test;
 TEST(Bench, HelpAndVersion) {
     outcome help = run({"--help"});
     EXPECT_EQ(help.status, 0);
-    for (const char *part : {"--local", "--back-to-back", "Examples", "  ring ", "  dissemination "}) {
+    for (const char *part : {"--local", "--back-to-back", "Examples", "  ring ", "  dissemination "})
         EXPECT_TRUE(contains(help.out, part)) << part;
-    }
     outcome version = run({"--version"});
     EXPECT_EQ(version.status, 0);
     EXPECT_EQ(version.out.rfind("gcoll_bench ", 0), 0u);
@@ -148,9 +147,8 @@ class Transport : public testing::TestWithParam<const char *> {};
 
 // 2(P-1)/P, (P-1)/P or 1, for P = 3.
 double bus_factor(const std::string &collective) {
-    if (collective == "allreduce") {
+    if (collective == "allreduce")
         return 4.0 / 3;
-    }
     bool moves_once =
         collective == "broadcast" || collective == "reduce" || collective == "pairwise_exchange";
     return moves_once ? 1.0 : 2.0 / 3;
@@ -175,9 +173,8 @@ TEST_P(Transport, JsonOfEveryCollective) {
         SCOPED_TRACE(collective);
         if (collective == "barrier") {
             ASSERT_EQ(objects.size(), 1u);
-            for (const char *key : {"inputs", "bytes", "count", "type", "op", "algbw_GBps", "busbw_GBps"}) {
+            for (const char *key : {"inputs", "bytes", "count", "type", "op", "algbw_GBps", "busbw_GBps"})
                 EXPECT_EQ(text(objects[0], key), "null") << key;
-            }
             continue;
         }
         ASSERT_EQ(objects.size(), 3u);
@@ -244,9 +241,8 @@ TEST(Bench, RoundingErrors) {
         for (const std::string &line : all) {
             double rounding = number(parse(line), "rounding");
             EXPECT_LE(rounding, 5 * unit) << line;
-            if (unit > 1e-10) {
+            if (unit > 1e-10)
                 EXPECT_GT(rounding, unit / 8) << line; // in double precision this sum may be exact
-            }
         }
     }
 }
@@ -448,9 +444,8 @@ TEST(Bench, TableForPeople) {
     EXPECT_TRUE(contains(result.out, "allreduce: 2 ranks, tcp, float32, sum, out of place")) << result.out;
     EXPECT_TRUE(contains(result.out, "every element of every result was right"));
     size_t rows = 0;
-    for (const std::string &line : lines(result.out)) {
+    for (const std::string &line : lines(result.out))
         rows += line.empty() || line[0] == '#' ? 0 : 1;
-    }
     EXPECT_EQ(rows, 2u);
 }
 

@@ -17,9 +17,8 @@ std::string file_text(const std::string &path) {
 
 size_t count_of(const std::string &text, const std::string &part) {
     size_t found = 0;
-    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
         found++;
-    }
     return found;
 }
 
@@ -56,9 +55,8 @@ TEST(BenchTune, WritesWhatContextsThenGoBy) {
 
     for (const bool by_variable : {false, true}) {
         strings arguments = {"--local=3", "--transport=inproc", "--bytes=4Ki", "--iterations=2", "--verbose"};
-        if (!by_variable) {
+        if (!by_variable)
             arguments.push_back("--tuning=" + path);
-        }
         outcome used = run(arguments, by_variable ? strings{"GCOLL_TUNING=" + path} : strings{});
         EXPECT_EQ(used.status, 0) << used.err;
         EXPECT_TRUE(contains(used.err, "3 ranks: linear\n")) << used.err;

@@ -149,11 +149,10 @@ void expect_exact(gcoll_type type, gcoll_op op, uint32_t total) {
     for (uint32_t i = 0; i < BENCH_PERIOD; i += stride) {
         partials p = combine(v, type, op, total, i);
         ASSERT_TRUE(p.exact) << "an input is not held at " << i;
-        if (op == GCOLL_SUM || op == GCOLL_AVG) {
+        if (op == GCOLL_SUM || op == GCOLL_AVG)
             ASSERT_TRUE(holds(type, p.positive) && holds(type, p.negative)) << "at " << i;
-        } else if (op == GCOLL_PRODUCT) {
+        else if (op == GCOLL_PRODUCT)
             ASSERT_LE(std::fabs(p.result), 64);
-        }
         if (op == GCOLL_AVG) {
             p.result = is_integer(type) ? std::trunc(p.result / total) : p.result / total;
             ASSERT_EQ(p.result, std::trunc(p.result)) << "the average is no integer at " << i;
@@ -190,9 +189,8 @@ TEST_P(Values, BitOperations) {
     for (gcoll_op op : {GCOLL_BAND, GCOLL_BOR, GCOLL_BXOR}) {
         for (uint32_t total : totals) {
             SCOPED_TRACE(std::string(gcoll_op_name(op)) + " of " + std::to_string(total));
-            if (is_integer(type)) {
+            if (is_integer(type))
                 expect_bits(type, op, total);
-            }
         }
     }
 }
@@ -230,9 +228,8 @@ TEST(BenchValues, CountsAndLocatesWrongElements) {
         std::vector<int32_t> data(5000);
         bench_fill(data.data(), v.result, sizeof(int32_t), position, data.size());
         uint64_t first = 0;
-        for (size_t at : {4999u, 1021u, 3000u}) {
+        for (size_t at : {4999u, 1021u, 3000u})
             data[at] ^= 1;
-        }
         EXPECT_EQ(bench_count_wrong(data.data(), v.result, sizeof(int32_t), position, data.size(), &first),
                   3u);
         EXPECT_EQ(first, 1021u);
@@ -287,10 +284,12 @@ struct Shape {
         call.out_count = gcoll_problem_out_count(&problem);
     }
     std::vector<Element> input() const {
-        return elements(call.in_count, [this](uint64_t at) { return bench_input_piece(&call, 0, at); });
+        return elements(
+            call.in_count, [this](uint64_t at) { return bench_input_piece(&call, 0, at); });
     }
     std::vector<Element> output() const {
-        return elements(call.out_count, [this](uint64_t at) { return bench_output_piece(&call, at); });
+        return elements(
+            call.out_count, [this](uint64_t at) { return bench_output_piece(&call, at); });
     }
 
   private:
@@ -300,12 +299,10 @@ struct Shape {
             bench_piece piece = piece_at(all.size());
             EXPECT_GT(piece.count, 0u);
             EXPECT_LE(piece.count, count - all.size());
-            if (piece.count == 0) {
+            if (piece.count == 0)
                 break;
-            }
-            for (uint64_t i = 0; i < piece.count; i++) {
+            for (uint64_t i = 0; i < piece.count; i++)
                 all.emplace_back(piece.owner, piece.position + i);
-            }
         }
         return all;
     }
@@ -318,9 +315,8 @@ std::vector<Element> defined(gcoll_collective c, uint32_t size, uint32_t rank, u
     std::vector<Element> out;
     auto begin = [&](uint32_t r) { return count * r / size; };
     auto add = [&](int64_t owner, uint64_t from, uint64_t to) {
-        for (uint64_t i = from; i < to; i++) {
+        for (uint64_t i = from; i < to; i++)
             out.emplace_back(owner, i);
-        }
     };
     switch (c) {
     case GCOLL_ALLREDUCE:
@@ -340,20 +336,17 @@ std::vector<Element> defined(gcoll_collective c, uint32_t size, uint32_t rank, u
         break;
     case GCOLL_GATHER:
     case GCOLL_ALLGATHER:
-        for (uint32_t r = 0; r < size && (c == GCOLL_ALLGATHER || rank == root); r++) {
+        for (uint32_t r = 0; r < size && (c == GCOLL_ALLGATHER || rank == root); r++)
             add(r, begin(r), begin(r + 1));
-        }
         break;
     case GCOLL_ALLTOALL:
-        for (uint32_t r = 0; r < size; r++) {
+        for (uint32_t r = 0; r < size; r++)
             add(r, begin(rank), begin(rank + 1));
-        }
         break;
     case GCOLL_PAIRWISE_EXCHANGE: {
         uint32_t chunks = 0;
-        while ((1u << chunks) < size) {
+        while ((1u << chunks) < size)
             chunks++;
-        }
         for (uint32_t k = 0; k < chunks; k++) {
             uint32_t partner = rank ^ (1u << k);
             add(partner < size ? partner : rank, count * k / chunks, count * (k + 1) / chunks);
@@ -380,9 +373,8 @@ TEST(BenchShape, EveryCollective) {
                                  std::to_string(rank) + " of " + std::to_string(size) + " count " +
                                  std::to_string(count));
                     EXPECT_EQ(shape.output(), defined(collective, size, rank, root, count));
-                    for (const Element &e : shape.input()) {
+                    for (const Element &e : shape.input())
                         EXPECT_TRUE(e.first == rank || (e.first == BENCH_GARBAGE && rank != root));
-                    }
                 }
             }
         }
@@ -391,9 +383,8 @@ TEST(BenchShape, EveryCollective) {
 
 std::vector<uint64_t> sizes_of(const char *text) {
     cli_list sizes = {nullptr, 0};
-    if (!cli_parse_list("--bytes", text, 0, UINT64_MAX, &sizes)) {
+    if (!cli_parse_list("--bytes", text, 0, UINT64_MAX, &sizes))
         return {77777};
-    }
     std::vector<uint64_t> result(sizes.values, sizes.values + sizes.count);
     free(sizes.values);
     return result;
@@ -436,16 +427,14 @@ TEST(BenchSizes, NonsenseIsRefused) {
 
                              "18446744073709551616",
                              "18014398509481984Ki",
-                             "0:1Gi:+1"}) {
+                             "0:1Gi:+1"})
         EXPECT_EQ(sizes_of(text), std::vector<uint64_t>({77777})) << "'" << text << "'";
-    }
 }
 
 TEST(BenchStatistics, NearestRank) {
     std::vector<double> times;
-    for (int i = 100; i >= 1; i--) {
+    for (int i = 100; i >= 1; i--)
         times.push_back(i);
-    }
     bench_statistics s;
     bench_statistics_of(times.data(), times.size(), &s);
     EXPECT_EQ(s.min_us, 1);

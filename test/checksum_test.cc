@@ -147,9 +147,8 @@ gcoll_status sum(uint32_t rank, gcoll_context *context) {
     options.algorithm = "ring";
     gcoll_status status =
         gcoll_allreduce(context, nullptr, data.data(), data.size(), GCOLL_FLOAT32, GCOLL_SUM, &options);
-    if (status == GCOLL_OK) {
+    if (status == GCOLL_OK)
         EXPECT_EQ(data, std::vector<float>(kElements, 3.0f)) << "a wrong result is told to be right";
-    }
     return status;
 }
 
@@ -172,9 +171,8 @@ TEST(Checksums, FlippedBitsOfABroadcastAreNoticed) {
                 std::vector<float> data(kElements, rank == 0 ? 7.0f : 0.0f);
                 gcoll_status status =
                     gcoll_broadcast(context, data.data(), data.size(), GCOLL_FLOAT32, 0, nullptr);
-                if (status == GCOLL_OK) {
+                if (status == GCOLL_OK)
                     EXPECT_EQ(data, std::vector<float>(kElements, 7.0f));
-                }
                 return status;
             },
             false, offset, 6);

@@ -102,9 +102,8 @@ TEST(Choice, FormatTruncates) {
         std::vector<char> text(bytes + 1, '#');
         gcoll_choice_format(&choice, text.data(), bytes);
         EXPECT_EQ('#', text[bytes]);
-        if (bytes > 0) {
+        if (bytes > 0)
             EXPECT_EQ(whole.substr(0, bytes - 1), text.data());
-        }
     }
 }
 

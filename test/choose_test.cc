@@ -348,48 +348,50 @@ TEST(Hosts, OfRanksThatLeftAreMissedByName) {
 // ---- What it says ---------------------------------------------------------------------------------------
 
 TEST(Explain, NamesTheChoiceAndItsRunnersUp) {
-    run_threads(4, "inproc", [](uint32_t, gcoll_context *context) {
-        for (int c = 0; c < GCOLL_COLLECTIVE_COUNT; c++) {
-            auto what = static_cast<gcoll_collective>(c);
-            char text[8192];
-            ASSERT_GCOLL_OK(gcoll_context_explain(context, what, 1000, GCOLL_FLOAT32, GCOLL_SUM, 1, nullptr,
-                                                  text, sizeof text));
+    run_threads(
+        4, "inproc",
+        [](uint32_t, gcoll_context *context) {
+            for (int c = 0; c < GCOLL_COLLECTIVE_COUNT; c++) {
+                auto what = static_cast<gcoll_collective>(c);
+                char text[8192];
+                ASSERT_GCOLL_OK(gcoll_context_explain(context, what, 1000, GCOLL_FLOAT32, GCOLL_SUM, 1,
+                                                      nullptr, text, sizeof text));
+                std::string all = text, first = all.substr(0, all.find('\n'));
+                for (const std::string &name : gcoll_test::algorithms(gcoll_collective_name(what)))
+                    EXPECT_EQ(all.find("\n  " + name) == std::string::npos, name.rfind("cuda_", 0) == 0)
+                        << name << " (other rows under another name are left out) in " << all;
+                // The first line names what stands below it.
+                std::string choice = first.substr(first.rfind(' ') + 1);
+                EXPECT_EQ(all.find("\n  " + choice), first.size()) << all;
+                EXPECT_EQ(first.rfind(gcoll_collective_name(what), 0), 0u) << first;
+            }
+            char text[8192], tiny[10];
+            ASSERT_GCOLL_OK(gcoll_context_explain(context, GCOLL_ALLREDUCE, 50, GCOLL_FLOAT32, GCOLL_SUM, 0,
+                                                  nullptr, text, sizeof text));
             std::string all = text, first = all.substr(0, all.find('\n'));
-            for (const std::string &name : gcoll_test::algorithms(gcoll_collective_name(what)))
-                EXPECT_EQ(all.find("\n  " + name) == std::string::npos, name.rfind("cuda_", 0) == 0)
-                    << name << " (other rows under another name are left out) in " << all;
-            // The first line names what stands below it.
-            std::string choice = first.substr(first.rfind(' ') + 1);
-            EXPECT_EQ(all.find("\n  " + choice), first.size()) << all;
-            EXPECT_EQ(first.rfind(gcoll_collective_name(what), 0), 0u) << first;
-        }
-        char text[8192], tiny[10];
-        ASSERT_GCOLL_OK(gcoll_context_explain(context, GCOLL_ALLREDUCE, 50, GCOLL_FLOAT32, GCOLL_SUM, 0,
-                                              nullptr, text, sizeof text));
-        std::string all = text, first = all.substr(0, all.find('\n'));
-        EXPECT_EQ(first.substr(first.rfind(' ') + 1), taken(context, nullptr)) << "what is run";
-        ASSERT_GCOLL_OK(gcoll_context_explain(context, GCOLL_ALLREDUCE, 50, GCOLL_FLOAT32, GCOLL_SUM, 0,
-                                              nullptr, tiny, sizeof tiny));
-        EXPECT_EQ(std::string(tiny), all.substr(0, 9));
-        // An operation that does not commute rules some out, and the text says why.
-        gcoll_user_op op = {[](void *, const void *, const void *, uint64_t, gcoll_type, void *) {}, nullptr,
-                            0};
-        gcoll_collective_options options;
-        gcoll_collective_options_init(&options);
-        options.user_op = &op;
-        ASSERT_GCOLL_OK(gcoll_context_explain(context, GCOLL_ALLREDUCE, 50, GCOLL_FLOAT32, GCOLL_USER, 0,
-                                              &options, text, sizeof text));
-        EXPECT_NE(std::string(text).find("no: does not keep rank order"), std::string::npos) << text;
-        EXPECT_EQ(gcoll_context_explain(context, GCOLL_ALLREDUCE, 50, GCOLL_FLOAT32, GCOLL_SUM, 0, nullptr,
-                                        nullptr, 10),
-                  GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_context_explain(context, GCOLL_COLLECTIVE_COUNT, 50, GCOLL_FLOAT32, GCOLL_SUM, 0,
-                                        nullptr, text, sizeof text),
-                  GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_context_explain(context, GCOLL_REDUCE, 50, GCOLL_FLOAT32, GCOLL_SUM, 4, nullptr, text,
-                                        sizeof text),
-                  GCOLL_ERR_INVALID);
-    });
+            EXPECT_EQ(first.substr(first.rfind(' ') + 1), taken(context, nullptr)) << "what is run";
+            ASSERT_GCOLL_OK(gcoll_context_explain(context, GCOLL_ALLREDUCE, 50, GCOLL_FLOAT32, GCOLL_SUM, 0,
+                                                  nullptr, tiny, sizeof tiny));
+            EXPECT_EQ(std::string(tiny), all.substr(0, 9));
+            // An operation that does not commute rules some out, and the text says why.
+            gcoll_user_op op = {[](void *, const void *, const void *, uint64_t, gcoll_type, void *) {},
+                                nullptr, 0};
+            gcoll_collective_options options;
+            gcoll_collective_options_init(&options);
+            options.user_op = &op;
+            ASSERT_GCOLL_OK(gcoll_context_explain(context, GCOLL_ALLREDUCE, 50, GCOLL_FLOAT32, GCOLL_USER, 0,
+                                                  &options, text, sizeof text));
+            EXPECT_NE(std::string(text).find("no: does not keep rank order"), std::string::npos) << text;
+            EXPECT_EQ(gcoll_context_explain(context, GCOLL_ALLREDUCE, 50, GCOLL_FLOAT32, GCOLL_SUM, 0,
+                                            nullptr, nullptr, 10),
+                      GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_context_explain(context, GCOLL_COLLECTIVE_COUNT, 50, GCOLL_FLOAT32, GCOLL_SUM, 0,
+                                            nullptr, text, sizeof text),
+                      GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_context_explain(context, GCOLL_REDUCE, 50, GCOLL_FLOAT32, GCOLL_SUM, 4, nullptr,
+                                            text, sizeof text),
+                      GCOLL_ERR_INVALID);
+        });
 }
 
 struct Log {

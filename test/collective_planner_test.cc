@@ -227,9 +227,8 @@ TEST(CollectivePlanners, StepsAndElementsAsPublished) {
                 EXPECT_EQ(log, report.steps);
                 EXPECT_EQ(log, report.messages_max);
                 EXPECT_LE(report.sent_max, log * job.count / 2);
-                if (power) {
+                if (power)
                     EXPECT_EQ(log * job.count / 2, report.sent_max);
-                }
             } else if (name == "halving_doubling" && power) {
                 EXPECT_EQ(log + (log > 1), report.steps);
                 EXPECT_EQ(others + (log > 1 ? job.block : 0), report.sent_max);
@@ -240,12 +239,10 @@ TEST(CollectivePlanners, StepsAndElementsAsPublished) {
                 EXPECT_EQ(others, report.sent_max);
             }
             if (Reduces(row.collective) && name != "binomial" && (power || name != "halving_doubling") &&
-                (power || name != "reduce_scatter_gather")) {
+                (power || name != "reduce_scatter_gather"))
                 EXPECT_EQ(others, report.reduced_max);
-            }
-            if (!Reduces(row.collective)) {
+            if (!Reduces(row.collective))
                 EXPECT_EQ(0u, report.reduced_max);
-            }
         }
 }
 

@@ -32,12 +32,14 @@ class Contexts : public testing::TestWithParam<const char *> {
 };
 
 TEST_P(Contexts, SayRankAndSize) {
-    run_threads(3, GetParam(), [](uint32_t rank, gcoll_context *context) {
-        EXPECT_EQ(gcoll_context_rank(context), rank);
-        EXPECT_EQ(gcoll_context_size(context), 3u);
-        EXPECT_EQ(gcoll_context_health(context), GCOLL_OK);
-        EXPECT_EQ(gcoll_context_culprit(context), -1);
-    });
+    run_threads(
+        3, GetParam(),
+        [](uint32_t rank, gcoll_context *context) {
+            EXPECT_EQ(gcoll_context_rank(context), rank);
+            EXPECT_EQ(gcoll_context_size(context), 3u);
+            EXPECT_EQ(gcoll_context_health(context), GCOLL_OK);
+            EXPECT_EQ(gcoll_context_culprit(context), -1);
+        });
 }
 
 // Four jobs of three ranks, each rank in its own thread, all at once.
@@ -88,25 +90,27 @@ TEST_P(Contexts, OneThreadInSeveralJobsOfOneStore) {
 // ---- Duplicates -----------------------------------------------------------------------------------------
 
 TEST_P(Contexts, DuplicateWorksBesideItsParent) {
-    run_threads(job(4), [](uint32_t rank, gcoll_context *parent) {
-        gcoll_context *child = nullptr, *grandchild = nullptr;
-        ASSERT_GCOLL_OK(gcoll_context_duplicate(parent, &child));
-        EXPECT_EQ(gcoll_context_rank(child), rank);
-        EXPECT_EQ(gcoll_context_size(child), 4u);
-        std::thread busy([child] { // the child in another thread, at the same time, out of step
-            for (uint64_t round = 0; round < 300; round++)
-                ASSERT_EQ(sum_of(child, round), 4 * round);
+    run_threads(
+        job(4),
+        [](uint32_t rank, gcoll_context *parent) {
+            gcoll_context *child = nullptr, *grandchild = nullptr;
+            ASSERT_GCOLL_OK(gcoll_context_duplicate(parent, &child));
+            EXPECT_EQ(gcoll_context_rank(child), rank);
+            EXPECT_EQ(gcoll_context_size(child), 4u);
+            std::thread busy([child] { // the child in another thread, at the same time, out of step
+                for (uint64_t round = 0; round < 300; round++)
+                    ASSERT_EQ(sum_of(child, round), 4 * round);
+            });
+            for (uint64_t round = 0; round < 200; round++)
+                ASSERT_EQ(sum_of(parent, round + rank), 4 * round + 6);
+            busy.join();
+            ASSERT_GCOLL_OK(gcoll_context_duplicate(child, &grandchild));
+            EXPECT_EQ(sum_of(grandchild, 2), 8u);
+            gcoll_context_destroy(child);
+            EXPECT_EQ(sum_of(grandchild, 3), 12u);
+            gcoll_context_destroy(grandchild);
+            EXPECT_EQ(sum_of(parent, 1), 4u);
         });
-        for (uint64_t round = 0; round < 200; round++)
-            ASSERT_EQ(sum_of(parent, round + rank), 4 * round + 6);
-        busy.join();
-        ASSERT_GCOLL_OK(gcoll_context_duplicate(child, &grandchild));
-        EXPECT_EQ(sum_of(grandchild, 2), 8u);
-        gcoll_context_destroy(child);
-        EXPECT_EQ(sum_of(grandchild, 3), 12u);
-        gcoll_context_destroy(grandchild);
-        EXPECT_EQ(sum_of(parent, 1), 4u);
-    });
 }
 
 TEST_P(Contexts, ParentMayGoFirst) {
@@ -126,23 +130,25 @@ TEST_P(Contexts, ParentMayGoFirst) {
 }
 
 TEST_P(Contexts, AbortOfADuplicateLeavesTheParentAlone) {
-    run_threads(job(3), [](uint32_t rank, gcoll_context *parent) {
-        gcoll_context *child = nullptr;
-        ASSERT_GCOLL_OK(gcoll_context_duplicate(parent, &child));
-        EXPECT_EQ(sum_of(child, 1), 3u);
-        EXPECT_GCOLL_OK(gcoll_barrier(parent, nullptr)); // all are through with that
-        if (rank == 1)
-            gcoll_context_abort(child, "enough of this one");
-        uint64_t word = 0;
-        gcoll_status status = gcoll_allreduce(child, nullptr, &word, 1, GCOLL_UINT64, GCOLL_SUM, nullptr);
-        EXPECT_EQ(status, GCOLL_ERR_ABORTED) << told(status);
-        EXPECT_EQ(sum_of(parent, 5), 15u);
-        gcoll_context *refused = nullptr;
-        EXPECT_EQ(gcoll_context_duplicate(child, &refused), GCOLL_ERR_ABORTED);
-        EXPECT_EQ(refused, nullptr);
-        gcoll_context_destroy(child);
-        EXPECT_EQ(sum_of(parent, 6), 18u);
-    });
+    run_threads(
+        job(3),
+        [](uint32_t rank, gcoll_context *parent) {
+            gcoll_context *child = nullptr;
+            ASSERT_GCOLL_OK(gcoll_context_duplicate(parent, &child));
+            EXPECT_EQ(sum_of(child, 1), 3u);
+            EXPECT_GCOLL_OK(gcoll_barrier(parent, nullptr)); // all are through with that
+            if (rank == 1)
+                gcoll_context_abort(child, "enough of this one");
+            uint64_t word = 0;
+            gcoll_status status = gcoll_allreduce(child, nullptr, &word, 1, GCOLL_UINT64, GCOLL_SUM, nullptr);
+            EXPECT_EQ(status, GCOLL_ERR_ABORTED) << told(status);
+            EXPECT_EQ(sum_of(parent, 5), 15u);
+            gcoll_context *refused = nullptr;
+            EXPECT_EQ(gcoll_context_duplicate(child, &refused), GCOLL_ERR_ABORTED);
+            EXPECT_EQ(refused, nullptr);
+            gcoll_context_destroy(child);
+            EXPECT_EQ(sum_of(parent, 6), 18u);
+        });
 }
 
 TEST(ContextsAlone, DuplicateOfOneRank) {
@@ -398,17 +404,19 @@ TEST_P(Contexts, RootMayLeaveAfterItsBroadcast) {
 // Each collective may be the last one: whoever is done leaves at once.
 TEST_P(Contexts, LeavingRightAfterTheLastCall) {
     for (int repeat = 0; repeat < 20; repeat++)
-        run_threads(job(5), [repeat](uint32_t rank, gcoll_context *context) {
-            if (repeat % 3 == 0) {
-                EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
-            } else if (repeat % 3 == 1) {
-                EXPECT_EQ(sum_of(context, rank), 10u);
-            } else {
-                uint32_t word = rank == 2 ? 9 : 0;
-                EXPECT_GCOLL_OK(gcoll_broadcast(context, &word, 1, GCOLL_UINT32, 2, nullptr));
-                EXPECT_EQ(word, 9u);
-            }
-        });
+        run_threads(
+            job(5),
+            [repeat](uint32_t rank, gcoll_context *context) {
+                if (repeat % 3 == 0) {
+                    EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+                } else if (repeat % 3 == 1) {
+                    EXPECT_EQ(sum_of(context, rank), 10u);
+                } else {
+                    uint32_t word = rank == 2 ? 9 : 0;
+                    EXPECT_GCOLL_OK(gcoll_broadcast(context, &word, 1, GCOLL_UINT32, 2, nullptr));
+                    EXPECT_EQ(word, 9u);
+                }
+            });
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Contexts, transports(),
@@ -511,10 +519,9 @@ TEST(ContextOptions, ARankThatCannotListenIsNamedByAll) {
             EXPECT_EQ(status, rank == 1 ? GCOLL_ERR_INVALID : GCOLL_ERR_PEER) << told(status);
             EXPECT_NE(std::string(gcoll_last_error()).find("nosuchcard0"), std::string::npos)
                 << gcoll_last_error();
-            if (rank != 1) {
+            if (rank != 1)
                 EXPECT_NE(std::string(gcoll_last_error()).find("rank 1"), std::string::npos)
                     << gcoll_last_error();
-            }
         });
     for (std::thread &thread : threads)
         thread.join();

@@ -128,13 +128,12 @@ __attribute__((constructor)) static void find_move(void) {
 static void *move_slowly(void *to, const void *from, size_t bytes) {
     volatile char *d = to;
     const volatile char *s = from;
-    if ((uintptr_t)d <= (uintptr_t)s) {
+    if ((uintptr_t)d <= (uintptr_t)s)
         for (size_t i = 0; i < bytes; i++)
             d[i] = s[i];
-    } else {
+    else
         for (size_t i = bytes; i-- > 0;)
             d[i] = s[i];
-    }
     return to;
 }
 

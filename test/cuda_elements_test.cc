@@ -126,12 +126,14 @@ bool fold(gcoll_type type, gcoll_op op, unsigned char *dst,
 }
 
 bool divide(gcoll_type type, unsigned char *data, uint64_t count, uint32_t divisor, uint64_t threads) {
-    return gcoll_cuda::visit_quotient(type, [&](auto quotient) {
-        using Quotient = decltype(quotient);
-        const Cut c = gcoll_cuda::cut_divide(count, sizeof(typename Quotient::Element), data);
-        for (uint64_t t = 0; t < threads; t++)
-            gcoll_cuda::divide_thread<Quotient>(data, divisor, c, t, threads);
-    });
+    return gcoll_cuda::visit_quotient(
+        type,
+        [&](auto quotient) {
+            using Quotient = decltype(quotient);
+            const Cut c = gcoll_cuda::cut_divide(count, sizeof(typename Quotient::Element), data);
+            for (uint64_t t = 0; t < threads; t++)
+                gcoll_cuda::divide_thread<Quotient>(data, divisor, c, t, threads);
+        });
 }
 
 // The same by the plain kernels, two operands at a time from the left.

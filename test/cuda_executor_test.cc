@@ -92,7 +92,8 @@ TEST_F(CudaExecutor, GatesOrderWhatIsBegunAfterTheCallersStreams) {
             int *x = device_array<int>(1, {0}), *y = device_array<int>(1, {0});
             cudaStream_t caller = fake_cuda::make_stream(1);
             for (int i = 1; i <= 5; i++) {
-                fake_cuda::enqueue(1, caller, [x, i] { *x = i; });
+                fake_cuda::enqueue(
+                    1, caller, [x, i] { *x = i; });
                 fake_cuda::enqueue(1, nullptr, [y, i] { *y = 10 * i; });
             }
             std::vector<gcoll_gate *> gates;
@@ -122,7 +123,8 @@ TEST_F(CudaExecutor, GatesOrderFoldsAndDivisionsToo) {
         begin(seed, false);
         int *x = device_array<int>(1, {0}), *y = device_array<int>(1, {7}), *z = device_array<int>(1, {0});
         cudaStream_t caller = fake_cuda::make_stream(1);
-        fake_cuda::enqueue(1, caller, [x] { *x = 1; });
+        fake_cuda::enqueue(
+            1, caller, [x] { *x = 1; });
         fake_cuda::enqueue(1, caller, [x, z] { *x = 13, *z = 90; });
         gcoll_gate *g = gate(1, caller);
         Fold fold(1, x, 1);

@@ -175,7 +175,8 @@ TEST_F(CudaNccl, IsOrderedOnEveryDevice) {
             buffers.push_back(device_array<int>(d, {0, 0}));
         cudaStream_t caller = fake_cuda::make_stream(0);
         std::vector<int *> all = buffers;
-        fake_cuda::enqueue(0, caller, [all] { all[0][0] = 1; });
+        fake_cuda::enqueue(
+            0, caller, [all] { all[0][0] = 1; });
         fake_cuda::enqueue(0, caller, [all] { all[2][1] = 4; });
         gcoll_gate *g = gate(0, caller);
         ASSERT_EQ(run(fold_of_all(), g), GCOLL_OK);

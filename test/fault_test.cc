@@ -101,9 +101,8 @@ void kill_after(uint32_t victim, int turns, const char *algorithm) {
     }
     for (int turn = 0; turn < turns; turn++) {
         uint32_t rank = static_cast<uint32_t>(turn) % kRanks;
-        if (!done[rank]) {
+        if (!done[rank])
             EXPECT_GCOLL_OK(gcoll_operation_test(all[rank], &done[rank]));
-        }
     }
     ASSERT_GCOLL_OK(gcoll_inproc_kill(group.hub(), victim));
     bool waiting = true;
@@ -124,9 +123,8 @@ void kill_after(uint32_t victim, int turns, const char *algorithm) {
     }
     EXPECT_FALSE(waiting) << "somebody is never told";
     for (uint32_t rank = 0; rank < kRanks; rank++)
-        if (rank != victim && done[rank] == 1) {
+        if (rank != victim && done[rank] == 1)
             EXPECT_EQ(data[rank][99], kRanks) << "who was done has a result";
-        }
     for (gcoll_operation *operation : all)
         gcoll_operation_destroy(operation);
 }
@@ -153,9 +151,8 @@ void expect_timeout(gcoll_context *context, int64_t culprit, int64_t timeout_ms)
     }
     EXPECT_EQ(status, GCOLL_ERR_TIMEOUT) << told(status);
     EXPECT_LE(now_ms() - before, timeout_ms * 5 / 4 + 500) << gcoll_last_error();
-    if (culprit >= 0) {
+    if (culprit >= 0)
         EXPECT_EQ(gcoll_context_culprit(context), culprit) << gcoll_last_error();
-    }
 }
 
 TEST(StalledInProcess, IsNamedAcrossAChainOfRanks) {
@@ -169,9 +166,8 @@ TEST(StalledInProcess, IsNamedAcrossAChainOfRanks) {
         std::vector<float> data(10, 1);
         EXPECT_GCOLL_OK(sum_float(context, data, "ring"));
         EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
-        if (rank == kVictim) {
+        if (rank == kVictim)
             EXPECT_GCOLL_OK(gcoll_inproc_stall(hub, kVictim, true));
-        }
         if (rank == kVictim) { // makes no call, as a stopped process would
             EXPECT_TRUE(gcoll_test::await(named, kRanks - 1));
             EXPECT_GCOLL_OK(gcoll_inproc_stall(hub, kVictim, false));
@@ -194,9 +190,8 @@ TEST(CutInProcess, EndsInATimeoutForAll) {
     job.prepare = [&hub](gcoll_hub *made) { hub = made; };
     run_threads(job, [&](uint32_t rank, gcoll_context *context) {
         EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
-        if (rank == 0) {
+        if (rank == 0)
             EXPECT_GCOLL_OK(gcoll_inproc_partition(hub, 0, 1, true));
-        }
         expect_timeout(context, -1, kTimeout);
     });
 }

@@ -137,15 +137,17 @@ struct Rank {
 
 // The child calls all it can while the others go on.
 void children_are_refused(bool thread) {
-    gcoll_test::run_processes(kRanks, kLimitMs, [thread](uint32_t number, gcoll_store *store) {
-        Rank rank(store, number, thread);
-        rank.sum(3);
-        if (number == kForker)
-            in_child([&] { rank.expect_refused(); });
-        rank.sum(30);
-        rank.finish();
-        return 0;
-    });
+    gcoll_test::run_processes(
+        kRanks, kLimitMs,
+        [thread](uint32_t number, gcoll_store *store) {
+            Rank rank(store, number, thread);
+            rank.sum(3);
+            if (number == kForker)
+                in_child([&] { rank.expect_refused(); });
+            rank.sum(30);
+            rank.finish();
+            return 0;
+        });
 }
 
 TEST(Forks, AChildIsRefusedAndSumsStayRight) {
@@ -158,59 +160,65 @@ TEST(Forks, AChildIsRefusedBesideAThread) {
 
 // The child tidies up as any process would. Requests in flight, too: nobody is told.
 TEST(Forks, AChildThatDestroysTellsNobody) {
-    gcoll_test::run_processes(kRanks, kLimitMs, [](uint32_t number, gcoll_store *store) {
-        Rank rank(store, number);
-        rank.sum(3);
-        if (number == kForker) {
-            in_child([&] {
-                gcoll_operation_destroy(rank.operation);
-                gcoll_region_destroy(rank.region);
-                gcoll_context_destroy(rank.context);
-            });
-            in_child([&] { gcoll_context_destroy(rank.context); });
-        }
-        rank.sum(30);
-        rank.finish();
-        return 0;
-    });
+    gcoll_test::run_processes(
+        kRanks, kLimitMs,
+        [](uint32_t number, gcoll_store *store) {
+            Rank rank(store, number);
+            rank.sum(3);
+            if (number == kForker) {
+                in_child([&] {
+                    gcoll_operation_destroy(rank.operation);
+                    gcoll_region_destroy(rank.region);
+                    gcoll_context_destroy(rank.context);
+                });
+                in_child([&] { gcoll_context_destroy(rank.context); });
+            }
+            rank.sum(30);
+            rank.finish();
+            return 0;
+        });
 }
 
 // A rank that forks before anything is connected: the child has the listener, and no more.
 TEST(Forks, AChildOfAFreshContext) {
-    gcoll_test::run_processes(kRanks, kLimitMs, [](uint32_t number, gcoll_store *store) {
-        Job job;
-        job.size = kRanks;
-        gcoll_context *context = join(store, job, number);
-        in_child([&] {
-            EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_STATE);
+    gcoll_test::run_processes(
+        kRanks, kLimitMs,
+        [](uint32_t number, gcoll_store *store) {
+            Job job;
+            job.size = kRanks;
+            gcoll_context *context = join(store, job, number);
+            in_child([&] {
+                EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_STATE);
+                gcoll_context_destroy(context);
+            });
+            EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
             gcoll_context_destroy(context);
+            return 0;
         });
-        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
-        gcoll_context_destroy(context);
-        return 0;
-    });
 }
 
 // Beside a thread that may be at work the child leaves the context as it is, or frees it; it never waits.
 TEST(Forks, AChildDestroysBesideAThread) {
-    gcoll_test::run_processes(kRanks, kLimitMs, [](uint32_t number, gcoll_store *store) {
-        Rank rank(store, number, true);
-        rank.sum(3);
-        for (int i = 0; number == kForker && i < 5; i++) {
-            pid_t child = fork();
-            if (child == 0) {
-                alarm(20);
-                gcoll_context_destroy(rank.context);
-                _exit(0); // leaks are allowed
+    gcoll_test::run_processes(
+        kRanks, kLimitMs,
+        [](uint32_t number, gcoll_store *store) {
+            Rank rank(store, number, true);
+            rank.sum(3);
+            for (int i = 0; number == kForker && i < 5; i++) {
+                pid_t child = fork();
+                if (child == 0) {
+                    alarm(20);
+                    gcoll_context_destroy(rank.context);
+                    _exit(0); // leaks are allowed
+                }
+                int ended = 0;
+                EXPECT_EQ(waitpid(child, &ended, 0), child);
+                EXPECT_EQ(ended, 0);
             }
-            int ended = 0;
-            EXPECT_EQ(waitpid(child, &ended, 0), child);
-            EXPECT_EQ(ended, 0);
-        }
-        rank.sum(30);
-        rank.finish();
-        return 0;
-    });
+            rank.sum(30);
+            rank.finish();
+            return 0;
+        });
 }
 
 TEST(Forks, AChildMayMakeAContextOfItsOwn) {
@@ -240,29 +248,31 @@ TEST(Forks, AChildMayMakeAContextOfItsOwn) {
 
 // Programs that are started get nothing, and disturb nothing.
 TEST(Forks, ProgramsAreStartedAsEver) {
-    gcoll_test::run_processes(kRanks, kLimitMs, [](uint32_t number, gcoll_store *store) {
-        Rank rank(store, number);
-        rank.sum(1);
-        char name[] = "true";
-        char *const arguments[] = {name, nullptr};
-        char *const none[] = {nullptr};
-        int ended = -1;
-        pid_t spawned = 0, forked = 0;
-        EXPECT_EQ(posix_spawnp(&spawned, name, nullptr, nullptr, arguments, none), 0);
-        EXPECT_EQ(waitpid(spawned, &ended, 0), spawned);
-        EXPECT_EQ(ended, 0);
-        forked = fork();
-        if (forked == 0) {
-            execvp(name, arguments);
-            _exit(1);
-        }
-        EXPECT_EQ(waitpid(forked, &ended, 0), forked);
-        EXPECT_EQ(ended, 0);
-        EXPECT_EQ(system("exit 0"), 0);
-        rank.sum(10);
-        rank.finish();
-        return 0;
-    });
+    gcoll_test::run_processes(
+        kRanks, kLimitMs,
+        [](uint32_t number, gcoll_store *store) {
+            Rank rank(store, number);
+            rank.sum(1);
+            char name[] = "true";
+            char *const arguments[] = {name, nullptr};
+            char *const none[] = {nullptr};
+            int ended = -1;
+            pid_t spawned = 0, forked = 0;
+            EXPECT_EQ(posix_spawnp(&spawned, name, nullptr, nullptr, arguments, none), 0);
+            EXPECT_EQ(waitpid(spawned, &ended, 0), spawned);
+            EXPECT_EQ(ended, 0);
+            forked = fork();
+            if (forked == 0) {
+                execvp(name, arguments);
+                _exit(1);
+            }
+            EXPECT_EQ(waitpid(forked, &ended, 0), forked);
+            EXPECT_EQ(ended, 0);
+            EXPECT_EQ(system("exit 0"), 0);
+            rank.sum(10);
+            rank.finish();
+            return 0;
+        });
 }
 
 // In one process, where the child has copies of all ranks.

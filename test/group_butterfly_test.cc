@@ -76,9 +76,8 @@ TEST(GroupButterfly, BoundsOnEveryRank) {
                 Totals totals = Count(*plan);
                 ASSERT_EQ(2 * log - r, plan->rounds) << "P=" << size << " r=" << r;
                 ASSERT_LE(totals.sent, 2 * (size - 1) + saved * (log - 1)) << "P=" << size << " r=" << r;
-                if (log > 1) { // two ranks and one step: each reduces all it has
+                if (log > 1) // two ranks and one step: each reduces all it has
                     ASSERT_LE(totals.reduced, size - 1 + saved * (2 * log - 2)) << "P=" << size << " r=" << r;
-                }
                 ASSERT_LE(plan->scratch, r == 0 ? 0 : 2 * size);
             }
         }
@@ -143,9 +142,8 @@ TEST(GroupButterflyXor, IsRecursiveHalvingAndDoublingMoveForMove) {
                 for (uint32_t rank = 0; rank < size; rank++) {
                     Messages expected = HalvingAndDoubling(rank, size, n, r), got = MessagesOf(*plans[rank]);
                     ASSERT_EQ(expected.sent, got.sent) << "P=" << size << " r=" << r << " rank " << rank;
-                    if (r == 0) { // else what comes in waits in scratch
+                    if (r == 0) // else what comes in waits in scratch
                         ASSERT_EQ(expected.received, got.received) << "P=" << size << " rank " << rank;
-                    }
                     ASSERT_EQ(expected.received.size(), got.received.size());
                     for (size_t i = 0; i < got.received.size(); i++) {
                         ASSERT_EQ(expected.received[i][1], got.received[i][1]);

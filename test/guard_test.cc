@@ -101,21 +101,23 @@ TEST_P(Guards, AUserOperationThatCallsIsRefusedBesideAThread) {
 
 // The context's own thread reduces while nobody calls.
 TEST_P(Guards, AUserOperationOnTheContextsThreadIsRefused) {
-    run_threads(job(2, true), [](uint32_t rank, gcoll_context *context) {
-        Calling calling = {};
-        calling.context = context;
-        const gcoll_user_op op = {add_and_call, &calling, 1};
-        gcoll_allreduce_options options = by("ring");
-        options.user_op = &op;
-        std::vector<int64_t> data(kCount, rank + 1);
-        gcoll_request *request = nullptr;
-        ASSERT_GCOLL_OK(gcoll_allreduce_start(context, nullptr, data.data(), kCount, GCOLL_INT64, GCOLL_USER,
-                                              &options, &request));
-        EXPECT_TRUE(gcoll_test::await(calling.refused, 1)) << calling.allowed;
-        EXPECT_GCOLL_OK(gcoll_request_wait(&request));
-        EXPECT_EQ(data, std::vector<int64_t>(kCount, 3));
-        EXPECT_EQ(calling.allowed, 0u);
-    });
+    run_threads(
+        job(2, true),
+        [](uint32_t rank, gcoll_context *context) {
+            Calling calling = {};
+            calling.context = context;
+            const gcoll_user_op op = {add_and_call, &calling, 1};
+            gcoll_allreduce_options options = by("ring");
+            options.user_op = &op;
+            std::vector<int64_t> data(kCount, rank + 1);
+            gcoll_request *request = nullptr;
+            ASSERT_GCOLL_OK(gcoll_allreduce_start(context, nullptr, data.data(), kCount, GCOLL_INT64,
+                                                  GCOLL_USER, &options, &request));
+            EXPECT_TRUE(gcoll_test::await(calling.refused, 1)) << calling.allowed;
+            EXPECT_GCOLL_OK(gcoll_request_wait(&request));
+            EXPECT_EQ(data, std::vector<int64_t>(kCount, 3));
+            EXPECT_EQ(calling.allowed, 0u);
+        });
 }
 
 void *allocate_and_call(void *arg, size_t bytes, size_t alignment) {
@@ -280,10 +282,12 @@ TEST_P(Guards, ASecondThreadIsRefusedBesideTheContextsOwn) {
 }
 
 TEST_P(Guards, ThreadsMayTakeTurns) {
-    run_threads(job(2), [](uint32_t, gcoll_context *context) {
-        for (int i = 0; i < 5; i++)
-            std::thread([&] { EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr)); }).join();
-    });
+    run_threads(
+        job(2),
+        [](uint32_t, gcoll_context *context) {
+            for (int i = 0; i < 5; i++)
+                std::thread([&] { EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr)); }).join();
+        });
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Guards, transports(),

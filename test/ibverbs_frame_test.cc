@@ -93,9 +93,8 @@ TEST(IbverbsFrame, ACopyHasWhatIsOwedByThen) {
 
 TEST(IbverbsFrame, LengthsMustFit) {
     for (int kind = 1; kind < GCOLL_IB_KINDS; kind++)
-        for (int more : {-1, 1}) {
+        for (int more : {-1, 1})
             EXPECT_NE(refusal(frame_of(static_cast<gcoll_ib_kind>(kind)), more), "") << kind << " " << more;
-        }
     gcoll_ib_frame got;
     uint8_t bytes[GCOLL_IB_HEADER_BYTES] = {GCOLL_IB_CREDIT, 1};
     for (uint32_t count = 0; count < GCOLL_IB_HEADER_BYTES; count++)
@@ -121,7 +120,10 @@ TEST(IbverbsFrame, PiecesMustLieInTheirMessage) {
 TEST(IbverbsFrame, KindAndVersionAreChecked) {
     EXPECT_NE(refusal(frame_of(GCOLL_IB_CREDIT), 0, [](uint8_t *b) { b[1]++; }), "");
     for (uint8_t kind : {0, int{GCOLL_IB_KINDS}, 15})
-        EXPECT_NE(refusal(frame_of(GCOLL_IB_CREDIT), 0, [=](uint8_t *b) { b[0] = kind; }), "") << int{kind};
+        EXPECT_NE(refusal(
+                      frame_of(GCOLL_IB_CREDIT), 0, [=](uint8_t *b) { b[0] = kind; }),
+                  "")
+            << int{kind};
     EXPECT_NE(refusal(frame_of(GCOLL_IB_CREDIT), 0, [](uint8_t *b) { b[0] |= 0x20; }), "");
 }
 
@@ -135,9 +137,8 @@ TEST(IbverbsFrame, NoiseIsReadWithinItsBounds) {
         if (count > 1 && i % 2)
             bytes[0] &= 0x87, bytes[1] = 1;
         gcoll_ib_frame got;
-        if (!gcoll_ib_get_frame(bytes.get(), count, &got)) {
+        if (!gcoll_ib_get_frame(bytes.get(), count, &got))
             EXPECT_LT(got.kind, GCOLL_IB_KINDS);
-        }
     }
 }
 

@@ -53,9 +53,8 @@ void only_the_first_registers(gcoll_context *context, std::vector<float> &data,
         EXPECT_EQ(data, std::vector<float>(kElements, static_cast<float>(ranks * (ranks + 1) / 2)));
         EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
         const uint64_t now = ibverbs_counters_of(context).registrations;
-        if (turn > 0) {
+        if (turn > 0)
             EXPECT_EQ(now, registered) << "turn " << turn;
-        }
         registered = now;
     }
     EXPECT_GT(registered, 0u);
@@ -63,17 +62,20 @@ void only_the_first_registers(gcoll_context *context, std::vector<float> &data,
 
 TEST_F(IbverbsJobs, ASecondRunOfAPreparedPlanRegistersNothing) {
     for (const char *algorithm : {"ring", "recursive_doubling", "halving_doubling"})
-        gcoll_test::run_threads(job_of(3), [&](uint32_t, gcoll_context *context) {
-            std::vector<float> data(kElements);
-            gcoll_operation *operation = nullptr;
-            gcoll_allreduce_options options;
-            gcoll_allreduce_options_init(&options);
-            options.algorithm = algorithm;
-            ASSERT_GCOLL_OK(gcoll_allreduce_create(context, nullptr, data.data(), kElements, GCOLL_FLOAT32,
-                                                   GCOLL_SUM, &options, &operation));
-            only_the_first_registers(context, data, [&] { return gcoll_operation_run(operation); });
-            gcoll_operation_destroy(operation);
-        });
+        gcoll_test::run_threads(
+            job_of(3),
+            [&](uint32_t, gcoll_context *context) {
+                std::vector<float> data(kElements);
+                gcoll_operation *operation = nullptr;
+                gcoll_allreduce_options options;
+                gcoll_allreduce_options_init(&options);
+                options.algorithm = algorithm;
+                ASSERT_GCOLL_OK(gcoll_allreduce_create(context, nullptr, data.data(), kElements,
+                                                       GCOLL_FLOAT32, GCOLL_SUM, &options, &operation));
+                only_the_first_registers(
+                    context, data, [&] { return gcoll_operation_run(operation); });
+                gcoll_operation_destroy(operation);
+            });
 }
 
 TEST_F(IbverbsJobs, WithACacheNorDoesASecondCall) {
@@ -97,33 +99,35 @@ TEST_F(IbverbsJobs, WithACacheNorDoesASecondCall) {
 constexpr size_t kAddressAt = 48, kRkeyAt = 56;
 
 void with_forged_key(size_t at, uint64_t change, bool gets) {
-    gcoll_test::run_threads(job_of(3), [&](uint32_t rank, gcoll_context *context) {
-        std::vector<uint8_t> memory(4096), data(64);
-        gcoll_region *region = nullptr;
-        gcoll_region_key own = {}, keys[3];
-        EXPECT_GCOLL_OK(gcoll_region_create(context, memory.data(), memory.size(), &region));
-        EXPECT_GCOLL_OK(gcoll_region_export(region, &own));
-        EXPECT_GCOLL_OK(gcoll_allgather(context, &own, keys, sizeof own, GCOLL_UINT8, nullptr));
-        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
-        uint32_t found;
-        memcpy(&found, keys[1].bytes + at, sizeof found);
-        found += static_cast<uint32_t>(change);
-        memcpy(keys[1].bytes + at, &found, sizeof found);
-        const int64_t begun = now_ms();
-        gcoll_status status = gcoll_barrier(context, nullptr);
-        if (status == GCOLL_OK && rank == 0)
-            status = gets ? gcoll_get(context, &keys[1], 0, data.data(), data.size())
-                          : gcoll_put(context, &keys[1], 0, data.data(), data.size(), 0);
-        else if (status == GCOLL_OK)
-            status = gcoll_barrier(context, nullptr);
-        const std::string text = gcoll_last_error();
-        EXPECT_LT(now_ms() - begun, kSoonMs);
-        EXPECT_EQ(status, GCOLL_ERR_PEER) << text;
-        EXPECT_NE(text.find("remote access error"), std::string::npos) << text;
-        EXPECT_NE(text.find("rank 1"), std::string::npos) << text;
-        EXPECT_EQ(memory, std::vector<uint8_t>(4096)) << "nobody wrote";
-        gcoll_region_destroy(region);
-    });
+    gcoll_test::run_threads(
+        job_of(3),
+        [&](uint32_t rank, gcoll_context *context) {
+            std::vector<uint8_t> memory(4096), data(64);
+            gcoll_region *region = nullptr;
+            gcoll_region_key own = {}, keys[3];
+            EXPECT_GCOLL_OK(gcoll_region_create(context, memory.data(), memory.size(), &region));
+            EXPECT_GCOLL_OK(gcoll_region_export(region, &own));
+            EXPECT_GCOLL_OK(gcoll_allgather(context, &own, keys, sizeof own, GCOLL_UINT8, nullptr));
+            EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+            uint32_t found;
+            memcpy(&found, keys[1].bytes + at, sizeof found);
+            found += static_cast<uint32_t>(change);
+            memcpy(keys[1].bytes + at, &found, sizeof found);
+            const int64_t begun = now_ms();
+            gcoll_status status = gcoll_barrier(context, nullptr);
+            if (status == GCOLL_OK && rank == 0)
+                status = gets ? gcoll_get(context, &keys[1], 0, data.data(), data.size())
+                              : gcoll_put(context, &keys[1], 0, data.data(), data.size(), 0);
+            else if (status == GCOLL_OK)
+                status = gcoll_barrier(context, nullptr);
+            const std::string text = gcoll_last_error();
+            EXPECT_LT(now_ms() - begun, kSoonMs);
+            EXPECT_EQ(status, GCOLL_ERR_PEER) << text;
+            EXPECT_NE(text.find("remote access error"), std::string::npos) << text;
+            EXPECT_NE(text.find("rank 1"), std::string::npos) << text;
+            EXPECT_EQ(memory, std::vector<uint8_t>(4096)) << "nobody wrote";
+            gcoll_region_destroy(region);
+        });
 }
 
 TEST_F(IbverbsJobs, AWrongRemoteKeyIsRefused) {
@@ -149,27 +153,29 @@ void limit_locked_memory(uint64_t bytes) {
 
 TEST_F(IbverbsJobs, TooLittleLockedMemoryIsToldWithTheNumbers) {
     for (uint64_t limit : {64u << 10, 2u << 20}) // not even for a queue pair; not for what is sent
-        gcoll_test::run_processes(2, 20000, [&](uint32_t rank, gcoll_store *store) {
-            gcoll_context_options options = gcoll_test::options_of(job_of(2), rank, store, nullptr);
-            gcoll_context *context = nullptr;
-            if (rank == 1)
-                limit_locked_memory(limit);
-            EXPECT_GCOLL_OK(gcoll_context_create(&options, &context));
-            std::vector<float> data(1 << 20, 1);
-            const int64_t begun = now_ms();
-            const gcoll_status status = gcoll_allreduce(context, nullptr, data.data(), data.size(),
-                                                        GCOLL_FLOAT32, GCOLL_SUM, nullptr);
-            const std::string text = gcoll_last_error();
-            EXPECT_LT(now_ms() - begun, kSoonMs);
-            EXPECT_NE(status, GCOLL_OK);
-            EXPECT_EQ(text.find("reported by rank 1") != std::string::npos, rank == 0) << text;
-            EXPECT_NE(text.find("cannot register"), std::string::npos) << text;
-            EXPECT_NE(text.find("bytes of locked memory, and its limit is " + std::to_string(limit)),
-                      std::string::npos)
-                << text;
-            gcoll_context_destroy(context);
-            return 0;
-        });
+        gcoll_test::run_processes(
+            2, 20000,
+            [&](uint32_t rank, gcoll_store *store) {
+                gcoll_context_options options = gcoll_test::options_of(job_of(2), rank, store, nullptr);
+                gcoll_context *context = nullptr;
+                if (rank == 1)
+                    limit_locked_memory(limit);
+                EXPECT_GCOLL_OK(gcoll_context_create(&options, &context));
+                std::vector<float> data(1 << 20, 1);
+                const int64_t begun = now_ms();
+                const gcoll_status status = gcoll_allreduce(context, nullptr, data.data(), data.size(),
+                                                            GCOLL_FLOAT32, GCOLL_SUM, nullptr);
+                const std::string text = gcoll_last_error();
+                EXPECT_LT(now_ms() - begun, kSoonMs);
+                EXPECT_NE(status, GCOLL_OK);
+                EXPECT_EQ(text.find("reported by rank 1") != std::string::npos, rank == 0) << text;
+                EXPECT_NE(text.find("cannot register"), std::string::npos) << text;
+                EXPECT_NE(text.find("bytes of locked memory, and its limit is " + std::to_string(limit)),
+                          std::string::npos)
+                    << text;
+                gcoll_context_destroy(context);
+                return 0;
+            });
 }
 
 // ---- What is left -----------------------------------------------------------------------------------------

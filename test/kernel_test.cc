@@ -215,10 +215,9 @@ TEST_P(Kernels, SpecialValues) {
 TEST_P(SmallKernels, EveryValue) {
     Random random(31 + type);
     std::vector<Bits> partners = random.elements(type, 6);
-    if (shape_of(type).bytes == 1) {
+    if (shape_of(type).bytes == 1)
         for (Bits x = 0; x < 256; x++)
             partners.push_back(x);
-    }
     std::vector<Bits> all(mask(type) + 1);
     for (size_t i = 0; i < all.size(); i++)
         all[i] = i;

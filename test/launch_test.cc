@@ -1021,9 +1021,8 @@ TEST_F(Stores, KeysAreKeptByTestsAndBoundedWaits) {
                 ASSERT_EQ(gcoll_barrier_start(context, nullptr, &request), GCOLL_OK);
                 for (int done = 0; tests && !done;)
                     ASSERT_EQ(gcoll_request_test(&request, &done), GCOLL_OK);
-                if (!tests) {
+                if (!tests)
                     ASSERT_EQ(gcoll_request_wait_for(&request, 20000), GCOLL_OK);
-                }
             }
             EXPECT_EQ(store.kept, 1) << (tests ? "tested" : "waited for");
         }

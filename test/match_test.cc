@@ -78,9 +78,8 @@ TEST_F(Match, ChosenKeysDoNotShareABucket) {
     const uint64_t factors[] = {0x632be59bd9b4e019, 0x9e3779b97f4a7c15, 1, uint64_t(1) << 32,
                                 uint64_t(1) << 63};
     for (uint64_t factor : factors) {
-        for (uint32_t i = 0; i < 20000; i++) {
+        for (uint32_t i = 0; i < 20000; i++)
             ASSERT_NE(gcoll_match_add(&match, 7 - factor * i, i), nullptr);
-        }
         size_t longest = 0;
         for (uint32_t i = 0; i <= match.slots.mask; i++) {
             size_t length = 0;

@@ -174,9 +174,8 @@ TEST_P(Aborts, DataOfAnotherTypeIsNeverReturnedAsSuccess) {
             EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
             gcoll_type type = rank == 0 ? GCOLL_FLOAT32 : GCOLL_INT32;
             gcoll_status status = gcoll_broadcast(context, &word, 1, type, 0, nullptr);
-            if (rank == 1) {
+            if (rank == 1)
                 EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
-            }
         });
     }
 }
@@ -188,18 +187,16 @@ TEST_P(Aborts, NorIsThatOfSeveralInFlight) {
         int32_t words[4] = {1, 1, 1, 1};
         gcoll_request *requests[4] = {};
         EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
-        if (rank == 0) {
+        if (rank == 0)
             EXPECT_TRUE(gcoll_test::await(begun, 1)); // so that the other has begun them all
-        }
         const gcoll_type type = rank == 0 ? GCOLL_FLOAT32 : GCOLL_INT32;
         for (int i = 0; i < 4; i++)
             EXPECT_GCOLL_OK(gcoll_broadcast_start(context, &words[i], 1, type, 0, nullptr, &requests[i]));
         begun++;
         for (int i = 3; i >= 0; i--) {
             gcoll_status status = gcoll_request_wait(&requests[i]);
-            if (rank == 1) {
+            if (rank == 1)
                 EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
-            }
         }
     });
 }
@@ -208,30 +205,31 @@ TEST_P(Aborts, NorIsThatOfSeveralInFlight) {
 TEST_P(Aborts, WhatAlltoallSendsIsWhatIsExpected) {
     const std::pair<uint64_t, uint64_t> pairs[] = {{5, 0}, {100, 90}, {90, 100}}; // sent, expected
     for (const auto &pair : pairs) {
-        run_threads(2, GetParam(), [&](uint32_t rank, gcoll_context *context) {
-            std::vector<int32_t> in(100, 1), out(100);
-            uint64_t sent[2] = {0, 0}, expected[2] = {0, 0};
-            if (rank == 0)
-                sent[1] = pair.first;
-            else
-                expected[0] = pair.second;
-            gcoll_collective_options options;
-            gcoll_collective_options_init(&options);
-            options.algorithm = "linear:segment=40";
-            gcoll_status status =
-                gcoll_alltoall_v(context, in.data(), out.data(), sent, expected, GCOLL_INT32, &options);
-            if (rank == 1 && pair.second > 0) {
+        run_threads(
+            2, GetParam(),
+            [&](uint32_t rank, gcoll_context *context) {
+                std::vector<int32_t> in(100, 1), out(100);
+                uint64_t sent[2] = {0, 0}, expected[2] = {0, 0};
+                if (rank == 0)
+                    sent[1] = pair.first;
+                else
+                    expected[0] = pair.second;
+                gcoll_collective_options options;
+                gcoll_collective_options_init(&options);
+                options.algorithm = "linear:segment=40";
+                gcoll_status status =
+                    gcoll_alltoall_v(context, in.data(), out.data(), sent, expected, GCOLL_INT32, &options);
+                if (rank == 1 && pair.second > 0)
+                    EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+                for (int i = 0; i < 3 && status == GCOLL_OK; i++) // who expects nothing hears of it later
+                    status = gcoll_barrier(context, nullptr);
                 EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
-            }
-            for (int i = 0; i < 3 && status == GCOLL_OK; i++) // who expects nothing hears of it later
-                status = gcoll_barrier(context, nullptr);
-            EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
-            const std::string text = gcoll_last_error();
-            const std::string what = "rank 0 sends " + std::to_string(pair.first) +
-                                     " elements to rank 1, whose recv_counts[0] is " +
-                                     std::to_string(pair.second);
-            EXPECT_NE(text.find(what), std::string::npos) << text;
-        });
+                const std::string text = gcoll_last_error();
+                const std::string what = "rank 0 sends " + std::to_string(pair.first) +
+                                         " elements to rank 1, whose recv_counts[0] is " +
+                                         std::to_string(pair.second);
+                EXPECT_NE(text.find(what), std::string::npos) << text;
+            });
     }
 }
 
@@ -387,9 +385,8 @@ TEST(Strangers, DisturbNobody) {
                 std::vector<float> data(100, 1);
                 ASSERT_GCOLL_OK(sum_float(context, data));
                 ASSERT_EQ(data[50], 3.0f);
-                if (round == 0 || round == 1000) {
+                if (round == 0 || round == 1000)
                     EXPECT_TRUE(gcoll_test::await(intruded, round / 1000 + 1));
-                }
             }
             gcoll_context_destroy(context);
         });

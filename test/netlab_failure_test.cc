@@ -68,9 +68,8 @@ class NetlabFailure : public Netlab {
     }
 
     void expect_ok(const Plan &plan) {
-        for (const Ending &ending : run_ranks(plan)) {
+        for (const Ending &ending : run_ranks(plan))
             EXPECT_TRUE(ending.ok) << ending.text;
-        }
     }
 
     // All but one are told of it, with these words, after a time of that range.
@@ -78,9 +77,8 @@ class NetlabFailure : public Netlab {
                      const std::string &words, int least_ms, int most_ms) {
         for (int rank = 0; rank < static_cast<int>(endings.size()); rank++) {
             const Ending &ending = endings[static_cast<size_t>(rank)];
-            if (rank == except) {
+            if (rank == except)
                 continue;
-            }
             EXPECT_EQ(ending.status, status) << rank << ": " << ending.text;
             EXPECT_EQ(ending.culprit, culprit) << rank << ": " << ending.text;
             EXPECT_TRUE(contains(ending.text, words)) << rank << ": " << ending.text;

@@ -35,7 +35,7 @@ typedef struct job {
 
 static long setting(const char *name) {
     const char *text = getenv(name);
-    if (text == NULL) {
+    if (!text) {
         fprintf(stderr, "%s is not set\n", name);
         exit(2);
     }

@@ -24,9 +24,8 @@ int processes_with(const std::string &text) {
 
 template <class Condition> bool comes_true(Condition condition) {
     for (int turn = 0; turn < 2000; turn++) {
-        if (condition()) {
+        if (condition())
             return true;
-        }
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     return false;
@@ -39,9 +38,8 @@ const char one_rank[] =
 strings bench(const strings &lab, const std::string &flags, const char *program = GCOLL_BENCH) {
     strings all = lab;
     for (const std::string &word : {std::string("--"), std::string("env"), std::string("BENCH=") + program,
-                                    std::string("sh"), std::string("-c"), one_rank + flags}) {
+                                    std::string("sh"), std::string("-c"), one_rank + flags})
         all.push_back(word);
-    }
     return all;
 }
 
@@ -87,9 +85,8 @@ TEST(NetlabFlags, HelpIsThere) {
     EXPECT_EQ(o.status, 0);
     EXPECT_EQ(o.err, "");
     for (const char *word : {"--hosts", "--ranks-per-host", "--rate", "--delay", "--burst", "--mtu",
-                             "--limit", "--output", "--once", "NETLAB_ADDRESS", "netlab link"}) {
+                             "--limit", "--output", "--once", "NETLAB_ADDRESS", "netlab link"})
         EXPECT_TRUE(contains(o.out, word)) << word;
-    }
 }
 
 TEST(NetlabFlags, AMissingToolIsNamed) {
@@ -99,9 +96,8 @@ TEST(NetlabFlags, AMissingToolIsNamed) {
         for (const char *where : {"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"}) {
             std::filesystem::path path = where + std::string(tool);
             std::error_code error;
-            if (std::filesystem::exists(path)) {
+            if (std::filesystem::exists(path))
                 std::filesystem::create_symlink(path, tools.path + "/" + tool, error);
-            }
         }
     }
     outcome o = run({"true"}, {"PATH=" + tools.path}, NETLAB);
@@ -115,9 +111,8 @@ TEST_F(Netlab, MissingRightsAreTold) {
     outcome o = run({"--user", "--map-root-user", "sh", "-c",
                      "echo 0 >/proc/sys/user/max_net_namespaces && exec " NETLAB " true"},
                     {}, "/usr/bin/unshare");
-    if (o.err.rfind("unshare:", 0) == 0) {
+    if (o.err.rfind("unshare:", 0) == 0)
         GTEST_SKIP() << "no user namespaces here: " << o.err;
-    }
     EXPECT_EQ(o.status, 69) << o.err;
     EXPECT_TRUE(contains(o.err, "no rights to make network namespaces")) << o.err;
 }
@@ -210,9 +205,8 @@ TEST_F(Netlab, HostsAreHostsToGcoll) {
     for (const std::string &line : lines(said(place, 1))) {
         unsigned long long received = 0;
         size_t colon = line.find(':');
-        if (colon != std::string::npos && colon < 8) {
+        if (colon != std::string::npos && colon < 8)
             received = std::stoull(line.substr(colon + 1));
-        }
         if (contains(line, "lo:")) {
             seen++;
             EXPECT_EQ(received, 0u) << line;
@@ -259,9 +253,8 @@ TEST_F(Netlab, AKilledRankIsNamedByTheOthers) {
     outcome o = run(arguments, {"TMPDIR=" + temporary.path, "GCOLL_BENCH_FAULT=kill"}, NETLAB);
     EXPECT_EQ(o.status, 1) << o.err;
     EXPECT_TRUE(contains(o.err, "rank 1, on host 1: killed by SIGKILL")) << o.err;
-    for (int rank : {0, 2, 3}) {
+    for (int rank : {0, 2, 3})
         EXPECT_TRUE(contains(said(place, rank, "err"), "rank 1")) << rank << ": " << said(place, rank, "err");
-    }
     EXPECT_TRUE(temporary.empty());
 }
 
@@ -274,9 +267,8 @@ TEST_F(Netlab, ARankWhoseCableIsPulledIsNamedByTheOthers) {
     outcome o = run({"--hosts", "4", "--rate", "100mbit", "--limit", "40s", "--once", "sh", "-c", script},
                     {"TMPDIR=" + temporary.path, std::string("BENCH=") + GCOLL_BENCH}, NETLAB);
     EXPECT_EQ(o.status, 1) << o.err;
-    for (int rank : {0, 1, 3}) {
+    for (int rank : {0, 1, 3})
         EXPECT_TRUE(contains(said(place, rank, "err"), "rank 2")) << rank << ": " << said(place, rank, "err");
-    }
     EXPECT_TRUE(temporary.empty());
 }
 
@@ -300,9 +292,8 @@ TEST_P(NetlabSignal, LeavesNothing) {
               {"--hosts", "3", "--output", place.path, "sh", "-c",
                "test $NETLAB_RANK = 1 && trap '' TERM INT HUP; echo started; setsid sleep 1000 & sleep 1000"},
               environment());
-    for (int rank = 0; rank < 3; rank++) {
+    for (int rank = 0; rank < 3; rank++)
         ASSERT_TRUE(comes_true([&] { return said(place, rank) == "started\n"; })) << rank;
-    }
     EXPECT_GE(processes_with(temporary.path), 6);
     kill(p.pid, GetParam());
     int status = p.wait();

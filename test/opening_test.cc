@@ -77,9 +77,8 @@ void run_ahead(uint64_t muted, const std::function<void(uint64_t done, gcoll_sta
         const uint64_t before = opening_sequence(context);
         if (rank == 0 && muted)
             opening_mute(context, before + muted, 1);
-        if (rank == 1) {
+        if (rank == 1)
             ASSERT_TRUE(gcoll_test::await(sent, 1));
-        }
         for (uint64_t i = 1; i <= kAhead; i++) {
             std::fill(data.begin(), data.end(), rank == 0 ? static_cast<float>(i) : 0.0f);
             gcoll_status status =
@@ -98,22 +97,26 @@ void run_ahead(uint64_t muted, const std::function<void(uint64_t done, gcoll_sta
 }
 
 TEST(OpeningsAhead, ARankFarAheadIsNotBlamed) {
-    run_ahead(0, [](uint64_t done, gcoll_status status) {
-        EXPECT_GCOLL_OK(status);
-        EXPECT_EQ(done, kAhead);
-    });
+    run_ahead(
+        0,
+        [](uint64_t done, gcoll_status status) {
+            EXPECT_GCOLL_OK(status);
+            EXPECT_EQ(done, kAhead);
+        });
 }
 
 // Of the first ones nobody knows any more whether their fingerprints came; of the last ones it is known.
 TEST(OpeningsAhead, ItsMessagesAreCheckedToo) {
     for (uint64_t muted : {uint64_t(1), uint64_t(100), kAhead - 8, kAhead})
-        run_ahead(muted, [muted](uint64_t done, gcoll_status status) {
-            EXPECT_EQ(status, GCOLL_ERR_PROTOCOL) << told(status);
-            EXPECT_EQ(done, muted);
-            EXPECT_NE(std::string(gcoll_last_error()).find("rank 0 sent data for broadcast #"),
-                      std::string::npos)
-                << gcoll_last_error();
-        });
+        run_ahead(
+            muted,
+            [muted](uint64_t done, gcoll_status status) {
+                EXPECT_EQ(status, GCOLL_ERR_PROTOCOL) << told(status);
+                EXPECT_EQ(done, muted);
+                EXPECT_NE(std::string(gcoll_last_error()).find("rank 0 sent data for broadcast #"),
+                          std::string::npos)
+                    << gcoll_last_error();
+            });
 }
 
 } // namespace

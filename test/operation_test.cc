@@ -49,79 +49,87 @@ gcoll_operation *sum(gcoll_context *context, std::vector<float> &data, const cha
 class Operations : public testing::TestWithParam<const char *> {};
 
 TEST_P(Operations, RunsManyTimes) {
-    run_threads(4, GetParam(), [](uint32_t rank, gcoll_context *context) {
-        std::vector<float> data(1003);
-        gcoll_operation *operation = sum(context, data, "group_butterfly:r=1");
-        EXPECT_STREQ(gcoll_operation_algorithm(operation), "group_butterfly:r=1");
-        for (uint64_t round = 0; round < 500; round++) {
-            fill(data, rank, round, 0);
-            ASSERT_GCOLL_OK(gcoll_operation_run(operation));
-            ASSERT_EQ(wrong(data, 4, round, 0), 0u) << "round " << round;
-        }
-        gcoll_operation_destroy(operation);
-    });
+    run_threads(
+        4, GetParam(),
+        [](uint32_t rank, gcoll_context *context) {
+            std::vector<float> data(1003);
+            gcoll_operation *operation = sum(context, data, "group_butterfly:r=1");
+            EXPECT_STREQ(gcoll_operation_algorithm(operation), "group_butterfly:r=1");
+            for (uint64_t round = 0; round < 500; round++) {
+                fill(data, rank, round, 0);
+                ASSERT_GCOLL_OK(gcoll_operation_run(operation));
+                ASSERT_EQ(wrong(data, 4, round, 0), 0u) << "round " << round;
+            }
+            gcoll_operation_destroy(operation);
+        });
 }
 
 TEST_P(Operations, StartedAndTested) {
-    run_threads(3, GetParam(), [](uint32_t rank, gcoll_context *context) {
-        std::vector<float> data(50000);
-        gcoll_operation *operation = sum(context, data);
-        for (uint64_t round = 0; round < 20; round++) {
-            fill(data, rank, round, 1);
-            ASSERT_GCOLL_OK(gcoll_operation_start(operation));
-            int done = 0;
-            while (!done) {
-                ASSERT_GCOLL_OK(gcoll_operation_test(operation, &done));
-                std::this_thread::yield();
+    run_threads(
+        3, GetParam(),
+        [](uint32_t rank, gcoll_context *context) {
+            std::vector<float> data(50000);
+            gcoll_operation *operation = sum(context, data);
+            for (uint64_t round = 0; round < 20; round++) {
+                fill(data, rank, round, 1);
+                ASSERT_GCOLL_OK(gcoll_operation_start(operation));
+                int done = 0;
+                while (!done) {
+                    ASSERT_GCOLL_OK(gcoll_operation_test(operation, &done));
+                    std::this_thread::yield();
+                }
+                ASSERT_EQ(wrong(data, 3, round, 1), 0u);
             }
-            ASSERT_EQ(wrong(data, 3, round, 1), 0u);
-        }
-        gcoll_operation_destroy(operation);
-    });
+            gcoll_operation_destroy(operation);
+        });
 }
 
 TEST_P(Operations, BroadcastAndBarrierToo) {
-    run_threads(3, GetParam(), [](uint32_t rank, gcoll_context *context) {
-        uint64_t word = 0;
-        gcoll_operation *broadcast = nullptr, *barrier = nullptr;
-        ASSERT_GCOLL_OK(gcoll_broadcast_create(context, &word, 1, GCOLL_UINT64, 2, nullptr, &broadcast));
-        ASSERT_GCOLL_OK(gcoll_barrier_create(context, nullptr, &barrier));
-        for (uint64_t round = 1; round < 50; round++) {
-            word = rank == 2 ? round : 0;
-            EXPECT_GCOLL_OK(gcoll_operation_run(broadcast));
-            EXPECT_EQ(word, round);
-            EXPECT_GCOLL_OK(gcoll_operation_run(barrier));
-        }
-        gcoll_operation_destroy(barrier);
-        gcoll_operation_destroy(broadcast);
-    });
+    run_threads(
+        3, GetParam(),
+        [](uint32_t rank, gcoll_context *context) {
+            uint64_t word = 0;
+            gcoll_operation *broadcast = nullptr, *barrier = nullptr;
+            ASSERT_GCOLL_OK(gcoll_broadcast_create(context, &word, 1, GCOLL_UINT64, 2, nullptr, &broadcast));
+            ASSERT_GCOLL_OK(gcoll_barrier_create(context, nullptr, &barrier));
+            for (uint64_t round = 1; round < 50; round++) {
+                word = rank == 2 ? round : 0;
+                EXPECT_GCOLL_OK(gcoll_operation_run(broadcast));
+                EXPECT_EQ(word, round);
+                EXPECT_GCOLL_OK(gcoll_operation_run(barrier));
+            }
+            gcoll_operation_destroy(barrier);
+            gcoll_operation_destroy(broadcast);
+        });
 }
 
 TEST_P(Operations, MisuseIsNamedAndBreaksNothing) {
-    run_threads(2, GetParam(), [](uint32_t rank, gcoll_context *context) {
-        std::vector<float> data(10);
-        fill(data, rank, 0, 0);
-        gcoll_operation *operation = sum(context, data);
-        int done = 7;
-        EXPECT_EQ(gcoll_operation_wait(operation), GCOLL_ERR_STATE);
-        EXPECT_EQ(gcoll_operation_test(operation, &done), GCOLL_ERR_STATE);
-        EXPECT_EQ(done, 7) << "outputs are written on success only";
-        EXPECT_GCOLL_OK(gcoll_operation_start(operation));
-        EXPECT_EQ(gcoll_operation_start(operation), GCOLL_ERR_STATE);
-        EXPECT_EQ(gcoll_operation_run(operation), GCOLL_ERR_STATE);
-        EXPECT_EQ(gcoll_operation_test(operation, nullptr), GCOLL_ERR_INVALID);
-        EXPECT_GCOLL_OK(gcoll_operation_wait(operation));
-        EXPECT_EQ(wrong(data, 2, 0, 0), 0u);
-        EXPECT_EQ(gcoll_operation_wait(operation), GCOLL_ERR_STATE);
-        EXPECT_EQ(gcoll_operation_start(nullptr), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_operation_wait(nullptr), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_allreduce_create(context, nullptr, data.data(), 10, GCOLL_FLOAT32, GCOLL_SUM, nullptr,
-                                         nullptr),
-                  GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_context_health(context), GCOLL_OK);
-        gcoll_operation_destroy(operation);
-        gcoll_operation_destroy(nullptr);
-    });
+    run_threads(
+        2, GetParam(),
+        [](uint32_t rank, gcoll_context *context) {
+            std::vector<float> data(10);
+            fill(data, rank, 0, 0);
+            gcoll_operation *operation = sum(context, data);
+            int done = 7;
+            EXPECT_EQ(gcoll_operation_wait(operation), GCOLL_ERR_STATE);
+            EXPECT_EQ(gcoll_operation_test(operation, &done), GCOLL_ERR_STATE);
+            EXPECT_EQ(done, 7) << "outputs are written on success only";
+            EXPECT_GCOLL_OK(gcoll_operation_start(operation));
+            EXPECT_EQ(gcoll_operation_start(operation), GCOLL_ERR_STATE);
+            EXPECT_EQ(gcoll_operation_run(operation), GCOLL_ERR_STATE);
+            EXPECT_EQ(gcoll_operation_test(operation, nullptr), GCOLL_ERR_INVALID);
+            EXPECT_GCOLL_OK(gcoll_operation_wait(operation));
+            EXPECT_EQ(wrong(data, 2, 0, 0), 0u);
+            EXPECT_EQ(gcoll_operation_wait(operation), GCOLL_ERR_STATE);
+            EXPECT_EQ(gcoll_operation_start(nullptr), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_operation_wait(nullptr), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_allreduce_create(context, nullptr, data.data(), 10, GCOLL_FLOAT32, GCOLL_SUM,
+                                             nullptr, nullptr),
+                      GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_context_health(context), GCOLL_OK);
+            gcoll_operation_destroy(operation);
+            gcoll_operation_destroy(nullptr);
+        });
 }
 
 // Ranks start the same operations in the same order but finish them from opposite ends.
@@ -150,17 +158,21 @@ void opposite_ends(uint32_t rank, gcoll_context *context, uint32_t operations, u
 }
 
 TEST_P(Operations, TwoInFlightEndInAnyOrder) {
-    run_threads(4, GetParam(), [](uint32_t rank, gcoll_context *context) {
-        opposite_ends(rank, context, 2, 7, 100);
-        opposite_ends(rank, context, 2, 300000, 3);
-    });
+    run_threads(
+        4, GetParam(),
+        [](uint32_t rank, gcoll_context *context) {
+            opposite_ends(rank, context, 2, 7, 100);
+            opposite_ends(rank, context, 2, 300000, 3);
+        });
 }
 
 TEST_P(Operations, TwentyInFlightEndInAnyOrder) {
-    run_threads(5, GetParam(), [](uint32_t rank, gcoll_context *context) {
-        opposite_ends(rank, context, 20, 100, 20);
-        opposite_ends(rank, context, 20, 20000, 2);
-    });
+    run_threads(
+        5, GetParam(),
+        [](uint32_t rank, gcoll_context *context) {
+            opposite_ends(rank, context, 20, 100, 20);
+            opposite_ends(rank, context, 20, 20000, 2);
+        });
 }
 
 TEST_P(Operations, TwentyInFlightWithTinyPools) {
@@ -180,22 +192,24 @@ TEST_P(Operations, TwentyInFlightWithTinyPools) {
 }
 
 TEST_P(Operations, BlockingCallsAmongStartedOnes) {
-    run_threads(3, GetParam(), [](uint32_t rank, gcoll_context *context) {
-        std::vector<float> data(40000), other(10);
-        gcoll_operation *operation = sum(context, data);
-        for (uint64_t round = 0; round < 10; round++) {
-            fill(data, rank, round, 0);
-            ASSERT_GCOLL_OK(gcoll_operation_start(operation));
-            fill(other, rank, round, 1);
-            ASSERT_GCOLL_OK(gcoll_allreduce(context, nullptr, other.data(), other.size(), GCOLL_FLOAT32,
-                                            GCOLL_SUM, nullptr));
-            EXPECT_EQ(wrong(other, 3, round, 1), 0u);
-            ASSERT_GCOLL_OK(gcoll_barrier(context, nullptr));
-            ASSERT_GCOLL_OK(gcoll_operation_wait(operation));
-            EXPECT_EQ(wrong(data, 3, round, 0), 0u);
-        }
-        gcoll_operation_destroy(operation);
-    });
+    run_threads(
+        3, GetParam(),
+        [](uint32_t rank, gcoll_context *context) {
+            std::vector<float> data(40000), other(10);
+            gcoll_operation *operation = sum(context, data);
+            for (uint64_t round = 0; round < 10; round++) {
+                fill(data, rank, round, 0);
+                ASSERT_GCOLL_OK(gcoll_operation_start(operation));
+                fill(other, rank, round, 1);
+                ASSERT_GCOLL_OK(gcoll_allreduce(context, nullptr, other.data(), other.size(), GCOLL_FLOAT32,
+                                                GCOLL_SUM, nullptr));
+                EXPECT_EQ(wrong(other, 3, round, 1), 0u);
+                ASSERT_GCOLL_OK(gcoll_barrier(context, nullptr));
+                ASSERT_GCOLL_OK(gcoll_operation_wait(operation));
+                EXPECT_EQ(wrong(data, 3, round, 0), 0u);
+            }
+            gcoll_operation_destroy(operation);
+        });
 }
 
 // The root may run far ahead: what nobody waits for yet is held or held back, in bounded memory.
@@ -212,9 +226,8 @@ void far_ahead(uint64_t count, const Job &job) {
             ASSERT_GCOLL_OK(
                 gcoll_broadcast_create(context, data[k].data(), count, GCOLL_UINT32, 0, nullptr, &all[k]));
         }
-        if (rank != 0) {
+        if (rank != 0)
             EXPECT_TRUE(gcoll_test::await(started, 1));
-        }
         for (gcoll_operation *operation : all)
             ASSERT_GCOLL_OK(gcoll_operation_start(operation));
         started = 1;

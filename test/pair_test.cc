@@ -80,11 +80,13 @@ void tags_out_of_order(uint32_t rank, gcoll_context *context, uint64_t unit) {
 }
 
 TEST_P(Pairs, TagsOutOfOrder) {
-    run_threads(2, GetParam(), [](uint32_t rank, gcoll_context *context) {
-        tags_out_of_order(rank, context, 1);
-        tags_out_of_order(rank, context, 500);
-        tags_out_of_order(rank, context, 9000);
-    });
+    run_threads(
+        2, GetParam(),
+        [](uint32_t rank, gcoll_context *context) {
+            tags_out_of_order(rank, context, 1);
+            tags_out_of_order(rank, context, 500);
+            tags_out_of_order(rank, context, 9000);
+        });
 }
 
 TEST_P(Pairs, TagsOutOfOrderWithTinyPools) {
@@ -125,10 +127,9 @@ TEST_P(Pairs, AllToAllByHand) {
                     requests.pop_back();
             }
             for (uint32_t from = 0; from < kRanks; from++)
-                if (from != rank) {
+                if (from != rank)
                     EXPECT_TRUE(in[from] == message_of(from * kRanks + rank, bytes))
                         << from << " to " << rank;
-                }
         }
     });
 }
@@ -161,62 +162,68 @@ TEST_P(Pairs, RingAllreduceByHandAmongCollectives) {
 
 TEST_P(Pairs, SizesThatDifferAreNamed) {
     for (uint64_t sent : {100u, 1000000u})
-        run_threads(2, GetParam(), [sent](uint32_t rank, gcoll_context *context) {
-            std::vector<uint8_t> data(sent + 4, 1);
-            gcoll_pair *pair = pair_to(context, 1 - rank);
-            if (rank == 0) {
-                gcoll_pair_send(pair, 3, data.data(), sent); // may have been handed over by then
-                gcoll_status status = gcoll_pair_recv(pair, 4, data.data(), 1);
-                EXPECT_TRUE(status == GCOLL_ERR_MISMATCH || status == GCOLL_ERR_PEER) << told(status);
-                EXPECT_GE(gcoll_context_culprit(context), 0);
-                return;
-            }
-            gcoll_status status = gcoll_pair_recv(pair, 3, data.data(), sent + 4);
-            EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
-            EXPECT_EQ(gcoll_context_culprit(context), 0);
-            std::string text = gcoll_last_error();
-            EXPECT_NE(text.find(std::to_string(sent)), std::string::npos) << text;
-            EXPECT_NE(text.find(std::to_string(sent + 4)), std::string::npos) << text;
-            EXPECT_NE(text.find("rank 0"), std::string::npos) << text;
-            EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_MISMATCH) << "the cause stays";
-            EXPECT_EQ(gcoll_last_error(), text);
-        });
+        run_threads(
+            2, GetParam(),
+            [sent](uint32_t rank, gcoll_context *context) {
+                std::vector<uint8_t> data(sent + 4, 1);
+                gcoll_pair *pair = pair_to(context, 1 - rank);
+                if (rank == 0) {
+                    gcoll_pair_send(pair, 3, data.data(), sent); // may have been handed over by then
+                    gcoll_status status = gcoll_pair_recv(pair, 4, data.data(), 1);
+                    EXPECT_TRUE(status == GCOLL_ERR_MISMATCH || status == GCOLL_ERR_PEER) << told(status);
+                    EXPECT_GE(gcoll_context_culprit(context), 0);
+                    return;
+                }
+                gcoll_status status = gcoll_pair_recv(pair, 3, data.data(), sent + 4);
+                EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+                EXPECT_EQ(gcoll_context_culprit(context), 0);
+                std::string text = gcoll_last_error();
+                EXPECT_NE(text.find(std::to_string(sent)), std::string::npos) << text;
+                EXPECT_NE(text.find(std::to_string(sent + 4)), std::string::npos) << text;
+                EXPECT_NE(text.find("rank 0"), std::string::npos) << text;
+                EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_MISMATCH) << "the cause stays";
+                EXPECT_EQ(gcoll_last_error(), text);
+            });
 }
 
 TEST_P(Pairs, BadArgumentsBreakNothing) {
-    run_threads(2, GetParam(), [](uint32_t rank, gcoll_context *context) {
-        gcoll_pair *pair = nullptr;
-        gcoll_request *request = nullptr;
-        EXPECT_EQ(gcoll_context_pair(context, rank, &pair), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_context_pair(context, 2, &pair), GCOLL_ERR_INVALID);
-        EXPECT_NE(std::string(gcoll_last_error()).find("peer"), std::string::npos);
-        EXPECT_EQ(pair, nullptr);
-        EXPECT_EQ(gcoll_context_pair(context, 1 - rank, nullptr), GCOLL_ERR_INVALID);
-        pair = pair_to(context, 1 - rank);
-        EXPECT_EQ(pair, pair_to(context, 1 - rank)) << "there is one";
-        EXPECT_EQ(gcoll_pair_send(pair, 0, nullptr, 1), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_pair_recv_start(pair, 0, nullptr, 0, nullptr), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_pair_send(nullptr, 0, &request, 1), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_request_wait(nullptr), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_context_health(context), GCOLL_OK);
-        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
-    });
+    run_threads(
+        2, GetParam(),
+        [](uint32_t rank, gcoll_context *context) {
+            gcoll_pair *pair = nullptr;
+            gcoll_request *request = nullptr;
+            EXPECT_EQ(gcoll_context_pair(context, rank, &pair), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_context_pair(context, 2, &pair), GCOLL_ERR_INVALID);
+            EXPECT_NE(std::string(gcoll_last_error()).find("peer"), std::string::npos);
+            EXPECT_EQ(pair, nullptr);
+            EXPECT_EQ(gcoll_context_pair(context, 1 - rank, nullptr), GCOLL_ERR_INVALID);
+            pair = pair_to(context, 1 - rank);
+            EXPECT_EQ(pair, pair_to(context, 1 - rank)) << "there is one";
+            EXPECT_EQ(gcoll_pair_send(pair, 0, nullptr, 1), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_pair_recv_start(pair, 0, nullptr, 0, nullptr), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_pair_send(nullptr, 0, &request, 1), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_request_wait(nullptr), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_context_health(context), GCOLL_OK);
+            EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        });
 }
 
 TEST_P(Pairs, RequestsLeftInFlightBreakTheContextCleanly) {
-    run_threads(2, GetParam(), [](uint32_t rank, gcoll_context *context) {
-        std::vector<uint8_t> data(100);
-        gcoll_request *request = nullptr;
-        gcoll_pair *pair = pair_to(context, 1 - rank);
-        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
-        if (rank == 0) {
-            EXPECT_GCOLL_OK(gcoll_pair_recv_start(pair, 0, data.data(), data.size(), &request));
-            return; // destroyed with the request in flight
-        }
-        gcoll_status status = gcoll_pair_recv(pair, 0, data.data(), data.size());
-        EXPECT_EQ(status, GCOLL_ERR_PEER) << told(status);
-        EXPECT_EQ(gcoll_context_culprit(context), 0);
-    });
+    run_threads(
+        2, GetParam(),
+        [](uint32_t rank, gcoll_context *context) {
+            std::vector<uint8_t> data(100);
+            gcoll_request *request = nullptr;
+            gcoll_pair *pair = pair_to(context, 1 - rank);
+            EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+            if (rank == 0) {
+                EXPECT_GCOLL_OK(gcoll_pair_recv_start(pair, 0, data.data(), data.size(), &request));
+                return; // destroyed with the request in flight
+            }
+            gcoll_status status = gcoll_pair_recv(pair, 0, data.data(), data.size());
+            EXPECT_EQ(status, GCOLL_ERR_PEER) << told(status);
+            EXPECT_EQ(gcoll_context_culprit(context), 0);
+        });
 }
 
 // The last messages of a rank that has left are still received; what it never sent is not waited for.
@@ -237,9 +244,8 @@ TEST_P(Pairs, WhatWasSentBeforeLeavingArrives) {
     });
     uint64_t word = 0;
     EXPECT_GCOLL_OK(gcoll_barrier(group[1], nullptr));
-    if (buffered) {
+    if (buffered)
         EXPECT_TRUE(gcoll_test::await(left, 1));
-    }
     EXPECT_GCOLL_OK(gcoll_pair_recv(pair_to(group[1], 0), 0, &word, sizeof word));
     EXPECT_EQ(word, 4711u);
     sender.join();

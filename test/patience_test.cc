@@ -49,9 +49,8 @@ Counts wait(gcoll_patience *p, int polls, int64_t yield_ns) {
 // Waits that sleep at once, until one does not.
 int sleepy(gcoll_patience *p) {
     int waits = 0;
-    while (wait(p, 1, kBare).sleeps > 0) {
+    while (wait(p, 1, kBare).sleeps > 0)
         waits++;
-    }
     return waits;
 }
 
@@ -70,9 +69,8 @@ TEST(Patience, OneThatHasItsCoreToItselfHardlyYields) {
 TEST(Patience, ShortWaitsYieldAsSeldomAsALongOne) {
     gcoll_patience p = ready();
     int yields = 0;
-    for (int i = 0; i < 100 * GCOLL_PATIENCE_POLLS; i++) {
+    for (int i = 0; i < 100 * GCOLL_PATIENCE_POLLS; i++)
         yields += wait(&p, 1, kBare).yields;
-    }
     EXPECT_EQ(yields, 100);
 }
 
@@ -146,9 +144,8 @@ TEST(Patience, TheftsThatFollowOneAnotherCostMoreAndMoreAndAreForgottenInTheEnd)
         steal(&p);
         EXPECT_EQ(sleepy(&p), GCOLL_PATIENCE_SLEEPY_MOST - 1);
     }
-    for (int i = 0; i < GCOLL_PATIENCE_CALM; i++) {
+    for (int i = 0; i < GCOLL_PATIENCE_CALM; i++)
         wait(&p, 1, kBare);
-    }
     steal(&p);
     EXPECT_EQ(sleepy(&p), GCOLL_PATIENCE_SLEEPY_FIRST - 1);
 }

@@ -202,7 +202,7 @@ template <class T> class Runner {
             Send(rank, i);
             return;
         }
-        for (uint64_t e = 0; e < s.count; e++) {
+        for (uint64_t e = 0; e < s.count; e++)
             if (s.kind == GCOLL_STEP_REDUCE)
                 At(rank, s.dst, e) = op(At(rank, s.a, e), At(rank, s.b, e));
             else if (s.kind == GCOLL_STEP_COPY)
@@ -211,7 +211,6 @@ template <class T> class Runner {
                 At(rank, s.dst, e) = Fold(rank, s, e);
             else
                 At(rank, s.dst, e) = divide(At(rank, s.dst, e), plans[rank]->divisor);
-        }
         Finish(rank, i);
     }
 

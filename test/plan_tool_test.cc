@@ -227,9 +227,8 @@ TEST(Explain, TheChosenOneIsTheCheapestThatServes) {
             EXPECT_FALSE(truth(found[i], "chosen"));
             bool serves = field(found[i], "reason") == nullptr;
             EXPECT_EQ(serves, field(found[i], "time_us") != nullptr);
-            if (serves) {
+            if (serves)
                 EXPECT_GE(number(found[i], "time_us"), number(found[0], "time_us"));
-            }
         }
         outcome stats =
             plan({"stats", "--algorithm", text(found[0], "algorithm"), "--ranks=24", "--format=json"});
@@ -279,9 +278,8 @@ TEST(Explain, MemoryLimitRulesOut) {
     outcome o = plan({"explain", "--ranks=8", "--bytes=1Mi", "--memory-limit=4Ki", "--format=json"});
     ASSERT_EQ(o.status, 0) << o.err;
     for (const json &r : records(o))
-        if (field(r, "reason") == nullptr) {
+        if (field(r, "reason") == nullptr)
             EXPECT_LE(number(r, "scratch_bytes"), 4096) << text(r, "algorithm");
-        }
     EXPECT_TRUE(contains(o.out, "needs more scratch than the memory limit"));
 }
 
@@ -352,9 +350,8 @@ TEST(Compare, HasAllAlgorithmsTheFastestFirst) {
     std::vector<json> found = records(o);
     ASSERT_EQ(found.size(), 4 * algorithms);
     for (size_t i = 0; i < found.size(); i++)
-        if (i % algorithms > 0 && field(found[i], "time_us") != nullptr) {
+        if (i % algorithms > 0 && field(found[i], "time_us") != nullptr)
             EXPECT_GE(number(found[i], "time_us"), number(found[i - 1], "time_us"));
-        }
     o = plan({"compare", "--algorithm=ring", "--ranks=8", "--bytes=8000", "--by=formula", "--alpha=10us",
               "--beta=2ns", "--gamma=1ns", "--format=json"});
     EXPECT_NEAR(number(records(o).at(0), "time_us"), 14 * 12 + 7, 1e-9);

@@ -30,9 +30,8 @@ class Pretend : public testing::Test {
             return;
         EXPECT_EQ(table.drain(a_, kPatienceMs), GCOLL_OK);
         table.close(a_);
-        if (misuse_ == 0) {
+        if (misuse_ == 0)
             EXPECT_EQ(machine_->violations(), std::vector<std::string>());
-        }
         EXPECT_EQ(machine_->violations().size(), misuse_);
         const pretend::Statistics left = machine_->statistics();
         EXPECT_EQ(left.tickets + left.gates + left.open + left.pinned_bytes, 0u);

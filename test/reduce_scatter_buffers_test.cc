@@ -118,11 +118,10 @@ template <class T> bool check(const Call &call, uint32_t rank, gcoll_context *co
     EXPECT_EQ(status, GCOLL_OK) << call.describe(rank) << ": " << told(status);
     for (uint32_t k = 0; k < in.size() && status == GCOLL_OK; k++) {
         std::vector<T> input = before[k];
-        if (call.outputs == kApart) {
+        if (call.outputs == kApart)
             EXPECT_TRUE(out[k] == want) << call.describe(rank) << ", output " << k;
-        } else { // the rest of the input stays
+        else // the rest of the input stays
             std::copy_n(want.begin() + kGuard, own, input.begin() + static_cast<std::ptrdiff_t>(at));
-        }
         EXPECT_TRUE(in[k] == input) << call.describe(rank) << ", input " << k;
     }
     return true;
@@ -257,32 +256,34 @@ INSTANTIATE_TEST_SUITE_P(Some, ReduceScatterBuffers,
 // ones.
 TEST(ReduceScatterBuffersAlone, AveragesOverDifferentNumbersAreTold) {
     for (bool even : {true, false})
-        run_threads(2, "tcp", [&](uint32_t rank, gcoll_context *context) {
-            std::vector<float> data[3];
-            const void *inputs[3];
-            for (uint32_t k = 0; k < 3; k++) {
-                data[k].assign(8, 1);
-                inputs[k] = data[k].data();
-            }
-            const uint64_t counts[2] = {5, 3};
-            gcoll_collective_options options;
-            gcoll_collective_options_init(&options);
-            options.inputs = inputs;
-            options.buffers = 2 + rank;
-            const gcoll_status status =
-                even ? gcoll_reduce_scatter(context, nullptr, nullptr, 4, GCOLL_FLOAT32, GCOLL_AVG, &options)
-                     : gcoll_reduce_scatter_v(context, nullptr, nullptr, counts, GCOLL_FLOAT32, GCOLL_AVG,
-                                              &options);
-            EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
-            const std::string text = gcoll_last_error();
-            if (even)
-                EXPECT_TRUE(text.find("(an average: rank 1 of 3 buffers, rank 0 of 2)") != text.npos ||
-                            text.find("(an average: rank 0 of 2 buffers, rank 1 of 3)") != text.npos)
-                    << text;
-            else
-                EXPECT_NE(text.find("(counts of single ranks, or numbers of buffers, differ)"), text.npos)
-                    << text;
-        });
+        run_threads(
+            2, "tcp",
+            [&](uint32_t rank, gcoll_context *context) {
+                std::vector<float> data[3];
+                const void *inputs[3];
+                for (uint32_t k = 0; k < 3; k++) {
+                    data[k].assign(8, 1);
+                    inputs[k] = data[k].data();
+                }
+                const uint64_t counts[2] = {5, 3};
+                gcoll_collective_options options;
+                gcoll_collective_options_init(&options);
+                options.inputs = inputs;
+                options.buffers = 2 + rank;
+                const gcoll_status status = even ? gcoll_reduce_scatter(context, nullptr, nullptr, 4,
+                                                                        GCOLL_FLOAT32, GCOLL_AVG, &options)
+                                                 : gcoll_reduce_scatter_v(context, nullptr, nullptr, counts,
+                                                                          GCOLL_FLOAT32, GCOLL_AVG, &options);
+                EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+                const std::string text = gcoll_last_error();
+                if (even)
+                    EXPECT_TRUE(text.find("(an average: rank 1 of 3 buffers, rank 0 of 2)") != text.npos ||
+                                text.find("(an average: rank 0 of 2 buffers, rank 1 of 3)") != text.npos)
+                        << text;
+                else
+                    EXPECT_NE(text.find("(counts of single ranks, or numbers of buffers, differ)"), text.npos)
+                        << text;
+            });
 }
 
 } // namespace

@@ -290,18 +290,22 @@ TEST(Leftovers, AnotherProgramsValueIsNamed) {
 // ---- Again and again, and side by side ------------------------------------------------------------------
 
 TEST(Rendezvous, TheSameJobTenTimesInARow) {
-    gcoll_test::run_processes(4, 30000, [](uint32_t rank, gcoll_store *store) {
-        for (int repeat = 0; repeat < 10; repeat++)
-            if (life(store, job_of(4, "once-more"), rank) != 0)
-                return gcoll_test::kFailed;
-        return 0;
-    });
+    gcoll_test::run_processes(
+        4, 30000,
+        [](uint32_t rank, gcoll_store *store) {
+            for (int repeat = 0; repeat < 10; repeat++)
+                if (life(store, job_of(4, "once-more"), rank) != 0)
+                    return gcoll_test::kFailed;
+            return 0;
+        });
 }
 
 TEST(Rendezvous, TwoJobsOnOneStore) {
-    gcoll_test::run_processes(6, 30000, [](uint32_t rank, gcoll_store *store) {
-        return life(store, job_of(3, rank < 3 ? "left" : "left.right"), rank % 3);
-    });
+    gcoll_test::run_processes(
+        6, 30000,
+        [](uint32_t rank, gcoll_store *store) {
+            return life(store, job_of(3, rank < 3 ? "left" : "left.right"), rank % 3);
+        });
 }
 
 TEST(Rendezvous, RanksThatComeLate) {
@@ -316,13 +320,15 @@ TEST(Rendezvous, RanksThatComeLate) {
 }
 
 TEST(Rendezvous, StoreMayBeUsedByTheCallerToo) {
-    gcoll_test::run_processes(3, 30000, [](uint32_t rank, gcoll_store *store) {
-        gcoll_store *view = nullptr;
-        EXPECT_GCOLL_OK(gcoll_store_prefix_create(store, "mine/and-only", &view));
-        int code = life(view, job_of(3), rank);
-        gcoll_store_destroy(view);
-        return code;
-    });
+    gcoll_test::run_processes(
+        3, 30000,
+        [](uint32_t rank, gcoll_store *store) {
+            gcoll_store *view = nullptr;
+            EXPECT_GCOLL_OK(gcoll_store_prefix_create(store, "mine/and-only", &view));
+            int code = life(view, job_of(3), rank);
+            gcoll_store_destroy(view);
+            return code;
+        });
 }
 
 // ---- Redis

@@ -101,121 +101,129 @@ void by_test(Round &round) {
 }
 
 TEST_P(Requests, ManyKindsEndInAnyOrder) {
-    run_threads(4, GetParam(), [](uint32_t rank, gcoll_context *context) {
-        for (uint64_t count : {kCount, uint64_t{40000}})
-            for (uint64_t round = 0; round < (count == kCount ? 30 : 3); round++) {
-                Round one, two; // both at once
-                one.fill(rank, 4, 2 * round, count);
-                two.fill(rank, 4, 2 * round + 1, count);
-                one.start(rank, 4, context, count);
-                two.start(rank, 4, context, count);
-                if ((round + rank) % 3 == 0)
-                    by_wait_any(two);
-                else if ((round + rank) % 3 == 1)
-                    by_test(two);
-                else
-                    for (size_t i = 5; i-- > 0;)
-                        ASSERT_GCOLL_OK(gcoll_request_wait(&two.requests[i]));
-                by_wait_any(one);
-                one.check(rank, 4, 2 * round, count);
-                two.check(rank, 4, 2 * round + 1, count);
-            }
-    });
+    run_threads(
+        4, GetParam(),
+        [](uint32_t rank, gcoll_context *context) {
+            for (uint64_t count : {kCount, uint64_t{40000}})
+                for (uint64_t round = 0; round < (count == kCount ? 30 : 3); round++) {
+                    Round one, two; // both at once
+                    one.fill(rank, 4, 2 * round, count);
+                    two.fill(rank, 4, 2 * round + 1, count);
+                    one.start(rank, 4, context, count);
+                    two.start(rank, 4, context, count);
+                    if ((round + rank) % 3 == 0)
+                        by_wait_any(two);
+                    else if ((round + rank) % 3 == 1)
+                        by_test(two);
+                    else
+                        for (size_t i = 5; i-- > 0;)
+                            ASSERT_GCOLL_OK(gcoll_request_wait(&two.requests[i]));
+                    by_wait_any(one);
+                    one.check(rank, 4, 2 * round, count);
+                    two.check(rank, 4, 2 * round + 1, count);
+                }
+        });
 }
 
 TEST_P(Requests, OperationsStandInTheListToo) {
-    run_threads(3, GetParam(), [](uint32_t rank, gcoll_context *context) {
-        std::vector<int64_t> sum(50), mine(20), all(60);
-        gcoll_operation *operation = nullptr;
-        ASSERT_GCOLL_OK(gcoll_allreduce_create(context, nullptr, sum.data(), 50, GCOLL_INT64, GCOLL_SUM,
-                                               nullptr, &operation));
-        gcoll_request *kept = gcoll_operation_request(operation);
-        EXPECT_EQ(gcoll_request_wait(&kept), GCOLL_ERR_STATE) << "not started";
-        EXPECT_NE(kept, nullptr);
-        for (uint64_t round = 0; round < 50; round++) {
-            for (uint64_t i = 0; i < 50; i++)
-                sum[i] = word(rank, round, i);
-            mine.assign(20, static_cast<int64_t>(rank + round));
-            gcoll_request *requests[3] = {nullptr, gcoll_operation_request(operation), nullptr};
-            ASSERT_GCOLL_OK(gcoll_operation_start(operation));
-            ASSERT_GCOLL_OK(gcoll_allgather_start(context, mine.data(), all.data(), 20, GCOLL_INT64, nullptr,
-                                                  &requests[2]));
-            for (int left = 2; left > 0; left--) {
-                uint32_t index = 0;
-                ASSERT_GCOLL_OK(gcoll_wait_any(requests, 3, &index));
-                if (index == 1 && round % 2) {
-                    ASSERT_GCOLL_OK(gcoll_operation_wait(operation));
-                    requests[1] = nullptr;
-                } else {
-                    ASSERT_GCOLL_OK(gcoll_request_wait(&requests[index]));
+    run_threads(
+        3, GetParam(),
+        [](uint32_t rank, gcoll_context *context) {
+            std::vector<int64_t> sum(50), mine(20), all(60);
+            gcoll_operation *operation = nullptr;
+            ASSERT_GCOLL_OK(gcoll_allreduce_create(context, nullptr, sum.data(), 50, GCOLL_INT64, GCOLL_SUM,
+                                                   nullptr, &operation));
+            gcoll_request *kept = gcoll_operation_request(operation);
+            EXPECT_EQ(gcoll_request_wait(&kept), GCOLL_ERR_STATE) << "not started";
+            EXPECT_NE(kept, nullptr);
+            for (uint64_t round = 0; round < 50; round++) {
+                for (uint64_t i = 0; i < 50; i++)
+                    sum[i] = word(rank, round, i);
+                mine.assign(20, static_cast<int64_t>(rank + round));
+                gcoll_request *requests[3] = {nullptr, gcoll_operation_request(operation), nullptr};
+                ASSERT_GCOLL_OK(gcoll_operation_start(operation));
+                ASSERT_GCOLL_OK(gcoll_allgather_start(context, mine.data(), all.data(), 20, GCOLL_INT64,
+                                                      nullptr, &requests[2]));
+                for (int left = 2; left > 0; left--) {
+                    uint32_t index = 0;
+                    ASSERT_GCOLL_OK(gcoll_wait_any(requests, 3, &index));
+                    if (index == 1 && round % 2) {
+                        ASSERT_GCOLL_OK(gcoll_operation_wait(operation));
+                        requests[1] = nullptr;
+                    } else {
+                        ASSERT_GCOLL_OK(gcoll_request_wait(&requests[index]));
+                    }
                 }
+                EXPECT_EQ(gcoll_operation_wait(operation), GCOLL_ERR_STATE) << "its request has ended";
+                for (uint64_t i = 0; i < 50; i++)
+                    EXPECT_EQ(sum[i], word(0, round, i) + word(1, round, i) + word(2, round, i));
+                for (uint64_t i = 0; i < 60; i++)
+                    EXPECT_EQ(all[i], static_cast<int64_t>(i / 20 + round));
             }
-            EXPECT_EQ(gcoll_operation_wait(operation), GCOLL_ERR_STATE) << "its request has ended";
-            for (uint64_t i = 0; i < 50; i++)
-                EXPECT_EQ(sum[i], word(0, round, i) + word(1, round, i) + word(2, round, i));
-            for (uint64_t i = 0; i < 60; i++)
-                EXPECT_EQ(all[i], static_cast<int64_t>(i / 20 + round));
-        }
-        gcoll_operation_destroy(operation);
-        EXPECT_EQ(gcoll_operation_request(nullptr), nullptr);
-    });
+            gcoll_operation_destroy(operation);
+            EXPECT_EQ(gcoll_operation_request(nullptr), nullptr);
+        });
 }
 
 // The first that can end is found though one before it cannot.
 TEST_P(Requests, TheOneThatIsDoneIsFound) {
-    run_threads(2, GetParam(), [](uint32_t rank, gcoll_context *context) {
-        uint8_t early = 0, late = 0;
-        gcoll_pair *pair = pair_to(context, 1 - rank);
-        if (rank == 1) {
-            uint8_t data = 42;
-            ASSERT_GCOLL_OK(gcoll_pair_send(pair, 2, &data, 1));
-            ASSERT_GCOLL_OK(gcoll_pair_recv(pair, 3, &data, 1)); // rank 0 has found it
-            ASSERT_GCOLL_OK(gcoll_pair_send(pair, 1, &data, 1));
-            return;
-        }
-        gcoll_request *requests[2] = {nullptr, nullptr};
-        uint32_t index = 7;
-        ASSERT_GCOLL_OK(gcoll_pair_recv_start(pair, 1, &late, 1, &requests[0]));
-        ASSERT_GCOLL_OK(gcoll_pair_recv_start(pair, 2, &early, 1, &requests[1]));
-        ASSERT_GCOLL_OK(gcoll_wait_any(requests, 2, &index));
-        EXPECT_EQ(index, 1u);
-        EXPECT_EQ(early, 42);
-        ASSERT_GCOLL_OK(gcoll_request_wait(&requests[1]));
-        ASSERT_GCOLL_OK(gcoll_pair_send(pair, 3, &early, 1));
-        ASSERT_GCOLL_OK(gcoll_wait_any(requests, 2, &index));
-        EXPECT_EQ(index, 0u);
-        ASSERT_GCOLL_OK(gcoll_request_wait(&requests[0]));
-    });
+    run_threads(
+        2, GetParam(),
+        [](uint32_t rank, gcoll_context *context) {
+            uint8_t early = 0, late = 0;
+            gcoll_pair *pair = pair_to(context, 1 - rank);
+            if (rank == 1) {
+                uint8_t data = 42;
+                ASSERT_GCOLL_OK(gcoll_pair_send(pair, 2, &data, 1));
+                ASSERT_GCOLL_OK(gcoll_pair_recv(pair, 3, &data, 1)); // rank 0 has found it
+                ASSERT_GCOLL_OK(gcoll_pair_send(pair, 1, &data, 1));
+                return;
+            }
+            gcoll_request *requests[2] = {nullptr, nullptr};
+            uint32_t index = 7;
+            ASSERT_GCOLL_OK(gcoll_pair_recv_start(pair, 1, &late, 1, &requests[0]));
+            ASSERT_GCOLL_OK(gcoll_pair_recv_start(pair, 2, &early, 1, &requests[1]));
+            ASSERT_GCOLL_OK(gcoll_wait_any(requests, 2, &index));
+            EXPECT_EQ(index, 1u);
+            EXPECT_EQ(early, 42);
+            ASSERT_GCOLL_OK(gcoll_request_wait(&requests[1]));
+            ASSERT_GCOLL_OK(gcoll_pair_send(pair, 3, &early, 1));
+            ASSERT_GCOLL_OK(gcoll_wait_any(requests, 2, &index));
+            EXPECT_EQ(index, 0u);
+            ASSERT_GCOLL_OK(gcoll_request_wait(&requests[0]));
+        });
 }
 
 // ---- Misuse ---------------------------------------------------------------------------------------------
 
 TEST_P(Requests, MisuseIsNamedAndBreaksNothing) {
-    run_threads(2, GetParam(), [](uint32_t, gcoll_context *context) {
-        gcoll_request *request = nullptr, *copy = nullptr, *none[2] = {nullptr, nullptr};
-        uint32_t index = 5;
-        int done = 5;
-        EXPECT_EQ(gcoll_request_wait(nullptr), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_request_wait(&request), GCOLL_ERR_STATE);
-        EXPECT_EQ(gcoll_request_test(&request, &done), GCOLL_ERR_STATE);
-        EXPECT_EQ(gcoll_wait_any(none, 2, &index), GCOLL_ERR_STATE);
-        EXPECT_EQ(gcoll_wait_any(none, 0, &index), GCOLL_ERR_STATE);
-        EXPECT_EQ(gcoll_wait_any(nullptr, 2, &index), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_barrier_start(context, nullptr, nullptr), GCOLL_ERR_INVALID);
-        ASSERT_GCOLL_OK(gcoll_barrier_start(context, nullptr, &request));
-        copy = request;
-        EXPECT_EQ(gcoll_request_test(&request, nullptr), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_wait_any(&request, 1, nullptr), GCOLL_ERR_INVALID);
-        EXPECT_GCOLL_OK(gcoll_request_wait(&request));
-        EXPECT_EQ(gcoll_request_wait(&request), GCOLL_ERR_STATE) << "twice";
-        EXPECT_EQ(gcoll_request_wait(&copy), GCOLL_ERR_STATE) << "twice, by a copy of the pointer";
-        EXPECT_NE(std::string(gcoll_last_error()).find("ended"), std::string::npos) << gcoll_last_error();
-        EXPECT_EQ(gcoll_wait_any(&copy, 1, &index), GCOLL_ERR_STATE);
-        EXPECT_EQ(index, 5u);
-        EXPECT_EQ(done, 5) << "outputs are written on success only";
-        EXPECT_EQ(gcoll_context_health(context), GCOLL_OK);
-        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
-    });
+    run_threads(
+        2, GetParam(),
+        [](uint32_t, gcoll_context *context) {
+            gcoll_request *request = nullptr, *copy = nullptr, *none[2] = {nullptr, nullptr};
+            uint32_t index = 5;
+            int done = 5;
+            EXPECT_EQ(gcoll_request_wait(nullptr), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_request_wait(&request), GCOLL_ERR_STATE);
+            EXPECT_EQ(gcoll_request_test(&request, &done), GCOLL_ERR_STATE);
+            EXPECT_EQ(gcoll_wait_any(none, 2, &index), GCOLL_ERR_STATE);
+            EXPECT_EQ(gcoll_wait_any(none, 0, &index), GCOLL_ERR_STATE);
+            EXPECT_EQ(gcoll_wait_any(nullptr, 2, &index), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_barrier_start(context, nullptr, nullptr), GCOLL_ERR_INVALID);
+            ASSERT_GCOLL_OK(gcoll_barrier_start(context, nullptr, &request));
+            copy = request;
+            EXPECT_EQ(gcoll_request_test(&request, nullptr), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_wait_any(&request, 1, nullptr), GCOLL_ERR_INVALID);
+            EXPECT_GCOLL_OK(gcoll_request_wait(&request));
+            EXPECT_EQ(gcoll_request_wait(&request), GCOLL_ERR_STATE) << "twice";
+            EXPECT_EQ(gcoll_request_wait(&copy), GCOLL_ERR_STATE) << "twice, by a copy of the pointer";
+            EXPECT_NE(std::string(gcoll_last_error()).find("ended"), std::string::npos) << gcoll_last_error();
+            EXPECT_EQ(gcoll_wait_any(&copy, 1, &index), GCOLL_ERR_STATE);
+            EXPECT_EQ(index, 5u);
+            EXPECT_EQ(done, 5) << "outputs are written on success only";
+            EXPECT_EQ(gcoll_context_health(context), GCOLL_OK);
+            EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        });
 }
 
 TEST(RequestsOfTwo, ContextsAreNotWaitedForTogether) {
@@ -346,10 +354,12 @@ void work(uint32_t rank, gcoll_context *context, uint64_t messages, uint64_t cou
 }
 
 TEST_P(Requests, FromAnyOfSeveral) {
-    run_threads(5, GetParam(), [](uint32_t rank, gcoll_context *context) {
-        work(rank, context, 50, 1);
-        work(rank, context, 5, 60000);
-    });
+    run_threads(
+        5, GetParam(),
+        [](uint32_t rank, gcoll_context *context) {
+            work(rank, context, 50, 1);
+            work(rank, context, 5, 60000);
+        });
 }
 
 TEST_P(Requests, FromAnyOfSeveralWithTinyPools) {
@@ -406,9 +416,8 @@ TEST_P(Requests, WhoHasLeftIsPassedOver) {
     EXPECT_GCOLL_OK(gcoll_context_recv_any(group[0], peers, 2, 1, &got, sizeof got, &source));
     EXPECT_EQ(source, 2u);
     EXPECT_EQ(got, 33u);
-    if (buffered) {
+    if (buffered)
         EXPECT_TRUE(gcoll_test::await(gone, 2));
-    }
     source = 9;
     EXPECT_GCOLL_OK(gcoll_context_recv_any(group[0], peers, 2, 1, &got, sizeof got, &source));
     EXPECT_EQ(source, 2u) << "sent before it left";
@@ -421,20 +430,23 @@ TEST_P(Requests, WhoHasLeftIsPassedOver) {
 }
 
 TEST_P(Requests, FromAnyRefusesBadArguments) {
-    run_threads(2, GetParam(), [](uint32_t rank, gcoll_context *context) {
-        uint32_t source = 7, self = rank, beyond = 2, other = 1 - rank;
-        uint8_t data = 0;
-        EXPECT_EQ(gcoll_context_recv_any(nullptr, &other, 1, 0, &data, 1, &source), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_context_recv_any(context, nullptr, 1, 0, &data, 1, &source), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_context_recv_any(context, &other, 0, 0, &data, 1, &source), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_context_recv_any(context, &other, 1, 0, nullptr, 1, &source), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_context_recv_any(context, &other, 1, 0, &data, 1, nullptr), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_context_recv_any(context, &self, 1, 0, &data, 1, &source), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_context_recv_any(context, &beyond, 1, 0, &data, 1, &source), GCOLL_ERR_INVALID);
-        EXPECT_NE(std::string(gcoll_last_error()).find("peers[0]"), std::string::npos) << gcoll_last_error();
-        EXPECT_EQ(source, 7u);
-        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
-    });
+    run_threads(
+        2, GetParam(),
+        [](uint32_t rank, gcoll_context *context) {
+            uint32_t source = 7, self = rank, beyond = 2, other = 1 - rank;
+            uint8_t data = 0;
+            EXPECT_EQ(gcoll_context_recv_any(nullptr, &other, 1, 0, &data, 1, &source), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_context_recv_any(context, nullptr, 1, 0, &data, 1, &source), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_context_recv_any(context, &other, 0, 0, &data, 1, &source), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_context_recv_any(context, &other, 1, 0, nullptr, 1, &source), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_context_recv_any(context, &other, 1, 0, &data, 1, nullptr), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_context_recv_any(context, &self, 1, 0, &data, 1, &source), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_context_recv_any(context, &beyond, 1, 0, &data, 1, &source), GCOLL_ERR_INVALID);
+            EXPECT_NE(std::string(gcoll_last_error()).find("peers[0]"), std::string::npos)
+                << gcoll_last_error();
+            EXPECT_EQ(source, 7u);
+            EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        });
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Requests, transports(),

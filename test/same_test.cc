@@ -183,42 +183,49 @@ gcoll_status sum_by(gcoll_context *context, const char *algorithm, int same, gco
 }
 
 TEST(Same, WhatIsNamedMustKeepIt) {
-    run_threads(job_of(5, GCOLL_SAME_ON_RANKS), [](uint32_t, gcoll_context *context) {
-        for (int same : {GCOLL_SAME_ON_RANKS, GCOLL_SAME_IN_RUNS}) {
-            EXPECT_EQ(sum_by(context, kUneven, same), GCOLL_ERR_UNSUPPORTED);
-            EXPECT_NE(told(GCOLL_ERR_UNSUPPORTED).find("options.same = GCOLL_SAME_NOWHERE"),
-                      std::string::npos)
-                << gcoll_last_error();
-            EXPECT_GCOLL_OK(sum_by(context, "ring", same));
-            EXPECT_GCOLL_OK(sum_by(context, "group_butterfly", same)); // of its options, those that keep it
-            EXPECT_GCOLL_OK(sum_by(context, "auto", same));
-        }
-        EXPECT_GCOLL_OK(sum_by(context, kUneven, GCOLL_SAME_NOWHERE));
-        // Nothing is rounded, so any order gives the same bits.
-        EXPECT_GCOLL_OK(sum_by(context, kUneven, 0, GCOLL_INT32));
-        EXPECT_GCOLL_OK(sum_by(context, kUneven, 0, GCOLL_FLOAT32, GCOLL_MAX));
-    });
+    run_threads(
+        job_of(5, GCOLL_SAME_ON_RANKS),
+        [](uint32_t, gcoll_context *context) {
+            for (int same : {GCOLL_SAME_ON_RANKS, GCOLL_SAME_IN_RUNS}) {
+                EXPECT_EQ(sum_by(context, kUneven, same), GCOLL_ERR_UNSUPPORTED);
+                EXPECT_NE(told(GCOLL_ERR_UNSUPPORTED).find("options.same = GCOLL_SAME_NOWHERE"),
+                          std::string::npos)
+                    << gcoll_last_error();
+                EXPECT_GCOLL_OK(sum_by(context, "ring", same));
+                EXPECT_GCOLL_OK(
+                    sum_by(context, "group_butterfly", same)); // of its options, those that keep it
+                EXPECT_GCOLL_OK(sum_by(context, "auto", same));
+            }
+            EXPECT_GCOLL_OK(sum_by(context, kUneven, GCOLL_SAME_NOWHERE));
+            // Nothing is rounded, so any order gives the same bits.
+            EXPECT_GCOLL_OK(sum_by(context, kUneven, 0, GCOLL_INT32));
+            EXPECT_GCOLL_OK(sum_by(context, kUneven, 0, GCOLL_FLOAT32, GCOLL_MAX));
+        });
 }
 
 TEST(Same, ACallHasItsOwnOrItsContexts) {
-    run_threads(job_of(5, GCOLL_SAME_NOWHERE), [](uint32_t, gcoll_context *context) {
-        EXPECT_GCOLL_OK(sum_by(context, kUneven, 0));
-        EXPECT_EQ(sum_by(context, kUneven, GCOLL_SAME_IN_RUNS), GCOLL_ERR_UNSUPPORTED);
-        EXPECT_EQ(sum_by(context, kUneven, GCOLL_SAME_ON_RANKS), GCOLL_ERR_UNSUPPORTED);
-        EXPECT_GCOLL_OK(sum_by(context, "ring", GCOLL_SAME_ON_RANKS));
-        gcoll_context *second = nullptr;
-        ASSERT_GCOLL_OK(gcoll_context_duplicate(context, &second));
-        EXPECT_GCOLL_OK(sum_by(second, kUneven, 0));
-        gcoll_context_destroy(second);
-    });
+    run_threads(
+        job_of(5, GCOLL_SAME_NOWHERE),
+        [](uint32_t, gcoll_context *context) {
+            EXPECT_GCOLL_OK(sum_by(context, kUneven, 0));
+            EXPECT_EQ(sum_by(context, kUneven, GCOLL_SAME_IN_RUNS), GCOLL_ERR_UNSUPPORTED);
+            EXPECT_EQ(sum_by(context, kUneven, GCOLL_SAME_ON_RANKS), GCOLL_ERR_UNSUPPORTED);
+            EXPECT_GCOLL_OK(sum_by(context, "ring", GCOLL_SAME_ON_RANKS));
+            gcoll_context *second = nullptr;
+            ASSERT_GCOLL_OK(gcoll_context_duplicate(context, &second));
+            EXPECT_GCOLL_OK(sum_by(second, kUneven, 0));
+            gcoll_context_destroy(second);
+        });
 }
 
 // So that callers who set nothing have the promise of the header.
 TEST(Same, AContextThatSaysNothingKeepsItOnRanks) {
-    run_threads(job_of(5, GCOLL_SAME_DEFAULT), [](uint32_t, gcoll_context *context) {
-        EXPECT_EQ(sum_by(context, kUneven, 0), GCOLL_ERR_UNSUPPORTED);
-        EXPECT_GCOLL_OK(sum_by(context, kUneven, GCOLL_SAME_NOWHERE));
-    });
+    run_threads(
+        job_of(5, GCOLL_SAME_DEFAULT),
+        [](uint32_t, gcoll_context *context) {
+            EXPECT_EQ(sum_by(context, kUneven, 0), GCOLL_ERR_UNSUPPORTED);
+            EXPECT_GCOLL_OK(sum_by(context, kUneven, GCOLL_SAME_NOWHERE));
+        });
 }
 
 // Minima and maxima are said to be the same in any order: zeros of both signs and NaNs included.
@@ -291,46 +298,51 @@ TEST(Same, OtherValuesAreRefused) {
 
 // Callers built before the option was there have it at its default.
 TEST(Same, OlderOptionsDoWithoutIt) {
-    run_threads(job_of(2, GCOLL_SAME_ON_RANKS), [](uint32_t, gcoll_context *context) {
-        gcoll_collective_options options;
-        gcoll_collective_options_init(&options);
-        options.same = 77;
-        options.struct_size = offsetof(gcoll_collective_options, same);
-        float data[4] = {}, result[2];
-        EXPECT_GCOLL_OK(gcoll_reduce_scatter(context, data, result, 2, GCOLL_FLOAT32, GCOLL_SUM, &options));
-    });
+    run_threads(
+        job_of(2, GCOLL_SAME_ON_RANKS),
+        [](uint32_t, gcoll_context *context) {
+            gcoll_collective_options options;
+            gcoll_collective_options_init(&options);
+            options.same = 77;
+            options.struct_size = offsetof(gcoll_collective_options, same);
+            float data[4] = {}, result[2];
+            EXPECT_GCOLL_OK(
+                gcoll_reduce_scatter(context, data, result, 2, GCOLL_FLOAT32, GCOLL_SUM, &options));
+        });
 }
 
 TEST(Same, ExplainSaysWhatHolds) {
-    run_threads(job_of(5, GCOLL_SAME_ON_RANKS, "fit"), [](uint32_t rank, gcoll_context *context) {
-        const auto explain = [&](gcoll_collective collective, gcoll_type type, int same) {
-            std::vector<char> text(16384);
-            gcoll_collective_options options;
-            gcoll_collective_options_init(&options);
-            options.same = same;
-            EXPECT_GCOLL_OK(gcoll_context_explain(context, collective, 1000, type, GCOLL_SUM, 0, &options,
-                                                  text.data(), text.size()));
-            return std::string(text.data());
-        };
-        if (rank != 0)
-            return;
-        std::string text = explain(GCOLL_ALLREDUCE, GCOLL_FLOAT32, 0);
-        EXPECT_NE(text.find("result: the same bits on every rank (options.same: on ranks)"),
-                  std::string::npos)
-            << text;
-        EXPECT_NE(text.find("no: results may differ between ranks"), std::string::npos) << text;
-        EXPECT_NE(text.find("fitted when the context was created"), std::string::npos) << text;
-        text = explain(GCOLL_ALLREDUCE, GCOLL_FLOAT32, GCOLL_SAME_IN_RUNS);
-        EXPECT_NE(text.find("in every run (options.same: in runs)"), std::string::npos) << text;
-        EXPECT_NE(text.find("alpha 6.00 us, beta 0.250 ns, gamma 0.100 ns; built in"), std::string::npos)
-            << text;
-        text = explain(GCOLL_ALLREDUCE, GCOLL_FLOAT32, GCOLL_SAME_NOWHERE);
-        EXPECT_NE(text.find("(options.same: nowhere)"), std::string::npos) << text;
-        text = explain(GCOLL_ALLREDUCE, GCOLL_INT32, 0);
-        EXPECT_NE(text.find("result: the same bits in any order"), std::string::npos) << text;
-        text = explain(GCOLL_REDUCE, GCOLL_FLOAT32, 0);
-        EXPECT_NE(text.find("result: each element is on one rank"), std::string::npos) << text;
-    });
+    run_threads(
+        job_of(5, GCOLL_SAME_ON_RANKS, "fit"),
+        [](uint32_t rank, gcoll_context *context) {
+            const auto explain = [&](gcoll_collective collective, gcoll_type type, int same) {
+                std::vector<char> text(16384);
+                gcoll_collective_options options;
+                gcoll_collective_options_init(&options);
+                options.same = same;
+                EXPECT_GCOLL_OK(gcoll_context_explain(context, collective, 1000, type, GCOLL_SUM, 0, &options,
+                                                      text.data(), text.size()));
+                return std::string(text.data());
+            };
+            if (rank != 0)
+                return;
+            std::string text = explain(GCOLL_ALLREDUCE, GCOLL_FLOAT32, 0);
+            EXPECT_NE(text.find("result: the same bits on every rank (options.same: on ranks)"),
+                      std::string::npos)
+                << text;
+            EXPECT_NE(text.find("no: results may differ between ranks"), std::string::npos) << text;
+            EXPECT_NE(text.find("fitted when the context was created"), std::string::npos) << text;
+            text = explain(GCOLL_ALLREDUCE, GCOLL_FLOAT32, GCOLL_SAME_IN_RUNS);
+            EXPECT_NE(text.find("in every run (options.same: in runs)"), std::string::npos) << text;
+            EXPECT_NE(text.find("alpha 6.00 us, beta 0.250 ns, gamma 0.100 ns; built in"), std::string::npos)
+                << text;
+            text = explain(GCOLL_ALLREDUCE, GCOLL_FLOAT32, GCOLL_SAME_NOWHERE);
+            EXPECT_NE(text.find("(options.same: nowhere)"), std::string::npos) << text;
+            text = explain(GCOLL_ALLREDUCE, GCOLL_INT32, 0);
+            EXPECT_NE(text.find("result: the same bits in any order"), std::string::npos) << text;
+            text = explain(GCOLL_REDUCE, GCOLL_FLOAT32, 0);
+            EXPECT_NE(text.find("result: each element is on one rank"), std::string::npos) << text;
+        });
 }
 
 } // namespace

@@ -103,10 +103,12 @@ TEST(Scale, SixtyFourProcessesOfWhichOneServes) {
 }
 
 TEST(Scale, SixtyFourThreads) {
-    run_threads(kRanks, "inproc", [](uint32_t rank, gcoll_context *context) {
-        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
-        sums(rank, context);
-    });
+    run_threads(
+        kRanks, "inproc",
+        [](uint32_t rank, gcoll_context *context) {
+            EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+            sums(rank, context);
+        });
 }
 
 // Ranks that wait for a late one sleep: all of them together take less processor time than one that spins.

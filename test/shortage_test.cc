@@ -269,15 +269,17 @@ INSTANTIATE_TEST_SUITE_P(Over, Memory, testing::Values("inproc", "tcp"),
 
 // By itself a rank keeps nobody waiting, and may try again.
 TEST(MemoryAlone, BreaksNothing) {
-    run_threads(1, "inproc", [](uint32_t, gcoll_context *context) {
-        std::vector<float> data(100, 1);
-        allocations_left = 1;
-        gcoll_status status = sum_in(Form::Blocking, context, data, nullptr);
-        allocations_left = 0;
-        EXPECT_EQ(status, GCOLL_ERR_NO_MEMORY);
-        EXPECT_EQ(gcoll_context_culprit(context), -1);
-        EXPECT_GCOLL_OK(sum_in(Form::Blocking, context, data, nullptr));
-    });
+    run_threads(
+        1, "inproc",
+        [](uint32_t, gcoll_context *context) {
+            std::vector<float> data(100, 1);
+            allocations_left = 1;
+            gcoll_status status = sum_in(Form::Blocking, context, data, nullptr);
+            allocations_left = 0;
+            EXPECT_EQ(status, GCOLL_ERR_NO_MEMORY);
+            EXPECT_EQ(gcoll_context_culprit(context), -1);
+            EXPECT_GCOLL_OK(sum_in(Form::Blocking, context, data, nullptr));
+        });
 }
 
 // ---- Descriptors later ------------------------------------------------------------------------------------
@@ -326,9 +328,8 @@ TEST(Descriptors, WhoHasNoneLeftIsNamedByAll) {
                 EXPECT_TRUE(outcome.ended) << "rank " << rank;
                 EXPECT_NE(outcome.code, gcoll_test::kFailed) << "rank " << rank;
                 first = rank == 0 ? outcome.code : first;
-                if (more < 2) { // not even for one connection
+                if (more < 2) // not even for one connection
                     EXPECT_EQ(outcome.code, 1) << "rank " << rank;
-                }
             }
         }
 }

@@ -95,16 +95,14 @@ void CheckSteps(const Timeline &t) {
             if (!early) {
                 ASSERT_GE(t.Begin(r, i), t.Arrival(r) - kTick);
                 for (uint32_t k = 0; plan.window != GCOLL_WINDOW_UNBOUNDED && k < i; k++)
-                    if (plan.steps[k].round + plan.window < s.round) {
+                    if (plan.steps[k].round + plan.window < s.round)
                         ASSERT_GE(t.Begin(r, i), t.End(r, k)) << "rank " << r << " step " << i;
-                    }
             }
             for (uint32_t k = 0; k < s.successors; k++) {
                 uint32_t next = plan.successors[s.first_successor + k];
                 bool next_early = Receives(plan.steps[next]) && t.options.eager_bytes;
-                if (!next_early) {
+                if (!next_early)
                     ASSERT_GE(t.Begin(r, next), t.End(r, i)) << "rank " << r << " step " << next;
-                }
             }
         }
     }
@@ -179,12 +177,10 @@ void CheckPorts(const Timeline &t) {
     for (uint64_t k = 0; k < t.run->event_count; k++) {
         const gcoll_simulate_event &e = t.run->events[k];
         bool moves = e.kind == GCOLL_SIMULATE_SEND || e.kind == GCOLL_SIMULATE_RECV;
-        if (k > 0) {
+        if (k > 0)
             ASSERT_LE(t.run->events[k - 1].begin, e.begin);
-        }
-        if (moves) {
+        if (moves)
             ASSERT_LT(e.port, t.options.ports ? t.options.ports : 1);
-        }
         if (e.begin == e.end) // holds nothing
             continue;
         bool by_device = e.device != GCOLL_SIMULATE_NOBODY;

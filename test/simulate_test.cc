@@ -50,12 +50,11 @@ void Fan(const gcoll_problem *p, gcoll_builder *b) {
 
 // Rank 0 sends two halves to rank 1; with a window, one after the other.
 void TwoHalves(const gcoll_problem *p, gcoll_builder *b) {
-    for (uint64_t half = 0; half < 2; half++) {
+    for (uint64_t half = 0; half < 2; half++)
         if (p->rank == 0)
             gcoll_plan_send(b, 1, gcoll_in(0, half * p->count / 2), p->count / 2);
         else
             gcoll_plan_recv(b, 0, gcoll_out(0, half * p->count / 2), p->count / 2);
-    }
 }
 
 // Ranks of the lower half send all to those half the size above.

@@ -332,14 +332,12 @@ void soak(gcoll_context *context, uint32_t rank, uint32_t calls, uint32_t seed) 
         if (status == GCOLL_ERR_UNSUPPORTED) // by every rank alike: it is not for so many of them
             status = flight->start(context, "auto");
         ASSERT_EQ(status, GCOLL_OK) << flight->told() << ": " << gcoll_last_error();
-        if (earlier) {
+        if (earlier)
             ASSERT_EQ(earlier->finish(), GCOLL_OK) << earlier->told() << ": " << gcoll_last_error();
-        }
         earlier = std::move(flight);
     }
-    if (earlier) {
+    if (earlier)
         ASSERT_EQ(earlier->finish(), GCOLL_OK) << earlier->told() << ": " << gcoll_last_error();
-    }
 }
 
 class Soak : public testing::TestWithParam<const char *> {};

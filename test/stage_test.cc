@@ -162,9 +162,8 @@ TEST(Stage, WhatLiesOnTheHostIsUsedWhereItIs) {
     memories.In(&problem);
     for (const std::string &step : Program("ring", problem)) {
         EXPECT_NE(0u, step.find("copy H D")) << step; // nothing is to be read from the device
-        if (step.find("send") == 0) {
+        if (step.find("send") == 0)
             EXPECT_EQ("send H.in0 5", step);
-        }
     }
 }
 

@@ -192,9 +192,8 @@ void end_in_the_middle(int turns, bool dies) {
         if (rank == 1)
             gcoll_context_abort(context, "enough");
         const gcoll_status status = flights[rank]->finish(); // right, if it was done by then
-        if (status != GCOLL_OK) {
+        if (status != GCOLL_OK)
             EXPECT_EQ(status, dies ? GCOLL_ERR_PEER : GCOLL_ERR_ABORTED) << gcoll_last_error();
-        }
     });
     EXPECT_LT(now_ms() - begun, kEndsMs);
 }

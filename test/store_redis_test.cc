@@ -82,9 +82,12 @@ TEST_F(StoreRedis, UsersOfAnAccessListLogIn) {
 // Some servers quote the words of a command they do not know.
 TEST_F(StoreRedis, APasswordThatTheServerQuotesIsNotShown) {
     FakeServer server([](int fd, int) {
-        FakeServer::converse(fd, [](const std::string &) {
-            return std::string("-ERR unknown command 'AUTH', with args beginning with: 'me' 'hunter2-and-mo");
-        });
+        FakeServer::converse(
+            fd,
+            [](const std::string &) {
+                return std::string(
+                    "-ERR unknown command 'AUTH', with args beginning with: 'me' 'hunter2-and-mo");
+            });
     });
     FakeServer whole([](int fd, int) {
         FakeServer::converse(fd, [](const std::string &) {

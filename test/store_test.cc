@@ -24,12 +24,10 @@ class StoreKinds : public testing::TestWithParam<const char *> {
     void SetUp() override {
         kind_ = GetParam();
         gcoll_store *store = nullptr;
-        if (kind_ == "memory" || kind_ == "prefix") {
+        if (kind_ == "memory" || kind_ == "prefix")
             ASSERT_EQ(gcoll_store_memory_create(&store), GCOLL_OK);
-        }
-        if (kind_ == "user") {
+        if (kind_ == "user")
             ASSERT_EQ(gcoll_store_create(&user_ops, new UserStore, &store), GCOLL_OK);
-        }
         if (kind_ == "redis") {
             if (!RedisServer::installed())
                 GTEST_SKIP() << "redis-server is not installed";
@@ -389,9 +387,8 @@ TEST_P(StoreKinds, AddsStayAtomicWhileTheCounterIsRemoved) {
     for (const auto &[value, times] : seen) {
         total += times;
         EXPECT_GE(value, 1);
-        if (value > 1) {
+        if (value > 1)
             EXPECT_GE(seen[value - 1], times) << "value " << value;
-        }
     }
     EXPECT_EQ(total, kThreads * kAdds);
 }

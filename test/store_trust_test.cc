@@ -176,11 +176,10 @@ TEST(StoreTrust, AParentThatEverybodyMayRenameInIsRefused) {
         ASSERT_EQ(chmod(parent.c_str(), mode), 0);
         gcoll_store *made = nullptr;
         EXPECT_EQ(gcoll_store_open(("file:" + path).c_str(), 1000, &made), good ? GCOLL_OK : GCOLL_ERR_IO);
-        if (!good) {
+        if (!good)
             for (const std::string &word :
                  {path, "in " + parent, "mode " + mode_text(mode), std::string("sticky")})
                 EXPECT_TRUE(last_error_has(word)) << word << " is not in: " << gcoll_last_error();
-        }
         gcoll_store_destroy(made);
         EXPECT_EQ(set(open_store("file:" + path + "?shared=1").get(), "k", "v"), GCOLL_OK);
     }
@@ -233,9 +232,8 @@ TEST(StoreTrust, FilesOfOthersAreRefusedAndTheirOwnerNamed) {
         // The lock of a counter.
         ASSERT_EQ(gcoll_store_add(store.get(), "c", 1, nullptr), GCOLL_OK) << gcoll_last_error();
         for (const auto &item : std::filesystem::directory_iterator(path))
-            if (item.path().filename().string().rfind(".lock+", 0) == 0) {
+            if (item.path().filename().string().rfind(".lock+", 0) == 0)
                 ASSERT_EQ(chown(item.path().c_str(), kStranger, kStranger), 0);
-            }
         EXPECT_EQ(gcoll_store_add(store.get(), "c", 1, &sum), GCOLL_ERR_IO);
         EXPECT_TRUE(last_error_has(owner) && last_error_has(".lock+")) << gcoll_last_error();
         for (const auto &item : std::filesystem::directory_iterator(path))

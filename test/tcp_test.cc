@@ -69,9 +69,8 @@ TEST(Tcp, AWrongSizeIsReportedThoughThePeerHasDeparted) {
         two[0].close();
         while (two.pair(1)->state != GCOLL_TCP_DEPARTED)
             gcoll_tcp_read(two.pair(1), SIZE_MAX);
-        if (reported) {
+        if (reported)
             ASSERT_TRUE(two.turn([&] { return !two[1].departed.empty(); }));
-        }
         two[1].receive(0, 1, 0, 404);
         ASSERT_TRUE(two.turn([&] { return !two[1].failed.empty(); }));
         EXPECT_EQ(two[1].failed[0].status, GCOLL_ERR_MISMATCH);

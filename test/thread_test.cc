@@ -160,11 +160,12 @@ TEST_P(Threads, AbortIsHeardOfWithoutACall) {
 
 TEST_P(Threads, ComeAndGo) {
     for (int repeat = 0; repeat < 10; repeat++)
-        run_threads(job(2), [repeat](uint32_t, gcoll_context *context) {
-            if (repeat % 2) {
-                EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
-            }
-        });
+        run_threads(
+            job(2),
+            [repeat](uint32_t, gcoll_context *context) {
+                if (repeat % 2)
+                    EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+            });
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Threads, transports(),

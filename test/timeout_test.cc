@@ -139,24 +139,26 @@ TEST_P(Timeouts, OfAnOperationHoldHoweverItIsWaitedFor) {
 
 // The one with more time is tested first each time.
 TEST_P(Timeouts, AShortOneHoldsBesideOneWithoutAnEnd) {
-    expect_timeout(job(2, kLongMs), [](gcoll_context *context) {
-        gcoll_pair *pair = pair_to(context, 1);
-        gcoll_request *endless = nullptr, *brief = nullptr;
-        int64_t values[2] = {};
-        int done = 0;
-        gcoll_status status = GCOLL_OK;
-        EXPECT_GCOLL_OK(gcoll_pair_set_timeout(pair, -1));
-        EXPECT_GCOLL_OK(gcoll_pair_recv_start(pair, 1, &values[0], sizeof values[0], &endless));
-        EXPECT_GCOLL_OK(gcoll_pair_set_timeout(pair, kShortMs));
-        EXPECT_GCOLL_OK(gcoll_pair_recv_start(pair, 2, &values[1], sizeof values[1], &brief));
-        while (status == GCOLL_OK && !done) {
-            EXPECT_GCOLL_OK(gcoll_request_test(&endless, &done));
-            status = gcoll_request_test(&brief, &done);
-            std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        }
-        EXPECT_EQ(gcoll_request_test(&endless, &done), status);
-        return status;
-    });
+    expect_timeout(
+        job(2, kLongMs),
+        [](gcoll_context *context) {
+            gcoll_pair *pair = pair_to(context, 1);
+            gcoll_request *endless = nullptr, *brief = nullptr;
+            int64_t values[2] = {};
+            int done = 0;
+            gcoll_status status = GCOLL_OK;
+            EXPECT_GCOLL_OK(gcoll_pair_set_timeout(pair, -1));
+            EXPECT_GCOLL_OK(gcoll_pair_recv_start(pair, 1, &values[0], sizeof values[0], &endless));
+            EXPECT_GCOLL_OK(gcoll_pair_set_timeout(pair, kShortMs));
+            EXPECT_GCOLL_OK(gcoll_pair_recv_start(pair, 2, &values[1], sizeof values[1], &brief));
+            while (status == GCOLL_OK && !done) {
+                EXPECT_GCOLL_OK(gcoll_request_test(&endless, &done));
+                status = gcoll_request_test(&brief, &done);
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            }
+            EXPECT_EQ(gcoll_request_test(&endless, &done), status);
+            return status;
+        });
 }
 
 // Who computes between two tests has not waited meanwhile, whatever others that it tests allow for.
@@ -328,13 +330,15 @@ TEST_P(Timeouts, MayBeLongerThanTheContexts) {
 
 // It is each rank's own affair.
 TEST_P(Timeouts, MayDifferBetweenRanks) {
-    run_threads(job(2, kLongMs), [](uint32_t rank, gcoll_context *context) {
-        for (int way = kBlocking; way < kWays; way++) {
-            int64_t value = rank + 1;
-            EXPECT_GCOLL_OK(reduce(context, static_cast<Way>(way), 1000 * (rank + 5), &value));
-            EXPECT_EQ(value, 3);
-        }
-    });
+    run_threads(
+        job(2, kLongMs),
+        [](uint32_t rank, gcoll_context *context) {
+            for (int way = kBlocking; way < kWays; way++) {
+                int64_t value = rank + 1;
+                EXPECT_GCOLL_OK(reduce(context, static_cast<Way>(way), 1000 * (rank + 5), &value));
+                EXPECT_EQ(value, 3);
+            }
+        });
 }
 
 TEST_P(Timeouts, OutsideTheLimitsAreRefused) {
@@ -366,22 +370,24 @@ TEST_P(Timeouts, OutsideTheLimitsAreRefused) {
 
 // Callers that know nothing of the new field: what lies behind their struct is not looked at.
 TEST_P(Timeouts, OfEarlierCallersAreTheContexts) {
-    run_threads(job(1, kLongMs), [](uint32_t, gcoll_context *context) {
-        auto reduce_options = with_timeout(gcoll_allreduce_options_init, -7);
-        auto general = with_timeout(gcoll_collective_options_init, -7);
-        auto broadcast = with_timeout(gcoll_broadcast_options_init, -7);
-        auto barrier = with_timeout(gcoll_barrier_options_init, -7);
-        reduce_options.struct_size = offsetof(gcoll_allreduce_options, timeout_ms);
-        general.struct_size = offsetof(gcoll_collective_options, timeout_ms);
-        broadcast.struct_size = offsetof(gcoll_broadcast_options, timeout_ms);
-        barrier.struct_size = offsetof(gcoll_barrier_options, timeout_ms);
-        int64_t value = 1, out = 0;
-        EXPECT_GCOLL_OK(
-            gcoll_allreduce(context, nullptr, &value, 1, GCOLL_INT64, GCOLL_SUM, &reduce_options));
-        EXPECT_GCOLL_OK(gcoll_allgather(context, &value, &out, 1, GCOLL_INT64, &general));
-        EXPECT_GCOLL_OK(gcoll_broadcast(context, &value, 1, GCOLL_INT64, 0, &broadcast));
-        EXPECT_GCOLL_OK(gcoll_barrier(context, &barrier));
-    });
+    run_threads(
+        job(1, kLongMs),
+        [](uint32_t, gcoll_context *context) {
+            auto reduce_options = with_timeout(gcoll_allreduce_options_init, -7);
+            auto general = with_timeout(gcoll_collective_options_init, -7);
+            auto broadcast = with_timeout(gcoll_broadcast_options_init, -7);
+            auto barrier = with_timeout(gcoll_barrier_options_init, -7);
+            reduce_options.struct_size = offsetof(gcoll_allreduce_options, timeout_ms);
+            general.struct_size = offsetof(gcoll_collective_options, timeout_ms);
+            broadcast.struct_size = offsetof(gcoll_broadcast_options, timeout_ms);
+            barrier.struct_size = offsetof(gcoll_barrier_options, timeout_ms);
+            int64_t value = 1, out = 0;
+            EXPECT_GCOLL_OK(
+                gcoll_allreduce(context, nullptr, &value, 1, GCOLL_INT64, GCOLL_SUM, &reduce_options));
+            EXPECT_GCOLL_OK(gcoll_allgather(context, &value, &out, 1, GCOLL_INT64, &general));
+            EXPECT_GCOLL_OK(gcoll_broadcast(context, &value, 1, GCOLL_INT64, 0, &broadcast));
+            EXPECT_GCOLL_OK(gcoll_barrier(context, &barrier));
+        });
 }
 
 // ---- Looks with a limit ----------------------------------------------------------------------------------
@@ -506,26 +512,28 @@ TEST_P(Cancels, MemoryIsTheCallersAgain) {
 }
 
 TEST_P(Cancels, WhatHasComeIsNotTakenBack) {
-    run_threads(job(2, kLongMs), [](uint32_t rank, gcoll_context *context) {
-        gcoll_pair *pair = pair_to(context, 1 - rank);
-        int64_t value = rank;
-        gcoll_request *request = nullptr;
-        if (rank == 1) {
-            EXPECT_GCOLL_OK(gcoll_pair_send(pair, 4, &value, sizeof value));
-            EXPECT_GCOLL_OK(gcoll_pair_send(pair, 5, &value, sizeof value));
+    run_threads(
+        job(2, kLongMs),
+        [](uint32_t rank, gcoll_context *context) {
+            gcoll_pair *pair = pair_to(context, 1 - rank);
+            int64_t value = rank;
+            gcoll_request *request = nullptr;
+            if (rank == 1) {
+                EXPECT_GCOLL_OK(gcoll_pair_send(pair, 4, &value, sizeof value));
+                EXPECT_GCOLL_OK(gcoll_pair_send(pair, 5, &value, sizeof value));
+                EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+                return;
+            }
+            ASSERT_GCOLL_OK(gcoll_pair_recv_start(pair, 4, &value, sizeof value, &request));
+            int64_t other = 0;
+            EXPECT_GCOLL_OK(gcoll_pair_recv(pair, 5, &other, sizeof other)); // so the first one is here
+            EXPECT_EQ(gcoll_request_cancel(&request), GCOLL_ERR_STATE);
+            EXPECT_TRUE(says("come")) << gcoll_last_error();
+            ASSERT_NE(request, nullptr);
+            EXPECT_GCOLL_OK(gcoll_request_wait(&request));
+            EXPECT_EQ(value, 1);
             EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
-            return;
-        }
-        ASSERT_GCOLL_OK(gcoll_pair_recv_start(pair, 4, &value, sizeof value, &request));
-        int64_t other = 0;
-        EXPECT_GCOLL_OK(gcoll_pair_recv(pair, 5, &other, sizeof other)); // so the first one is here
-        EXPECT_EQ(gcoll_request_cancel(&request), GCOLL_ERR_STATE);
-        EXPECT_TRUE(says("come")) << gcoll_last_error();
-        ASSERT_NE(request, nullptr);
-        EXPECT_GCOLL_OK(gcoll_request_wait(&request));
-        EXPECT_EQ(value, 1);
-        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
-    });
+        });
 }
 
 // Whatever the moment: either it is taken back and the next receive has it, or it comes.
@@ -551,11 +559,10 @@ TEST_P(Cancels, NothingIsLostOrDoubledInARace) {
                         break;
                     }
                 }
-                if (request) {
+                if (request)
                     EXPECT_GCOLL_OK(gcoll_request_wait(&request));
-                } else {
+                else
                     EXPECT_GCOLL_OK(gcoll_pair_recv(pair, 4, data.data(), count * 8));
-                }
                 EXPECT_EQ(data, std::vector<int64_t>(count, i));
             }
         }
@@ -564,22 +571,24 @@ TEST_P(Cancels, NothingIsLostOrDoubledInARace) {
 }
 
 TEST_P(Cancels, NothingElseIsTakenBack) {
-    run_threads(job(2, kLongMs), [](uint32_t rank, gcoll_context *context) {
-        gcoll_pair *pair = pair_to(context, 1 - rank);
-        int64_t value = rank, got = -1;
-        gcoll_request *request = nullptr;
-        EXPECT_EQ(gcoll_request_cancel(nullptr), GCOLL_ERR_INVALID);
-        EXPECT_EQ(gcoll_request_cancel(&request), GCOLL_ERR_STATE);
-        ASSERT_GCOLL_OK(gcoll_barrier_start(context, nullptr, &request));
-        EXPECT_EQ(gcoll_request_cancel(&request), GCOLL_ERR_STATE);
-        EXPECT_GCOLL_OK(gcoll_request_wait(&request));
-        ASSERT_GCOLL_OK(gcoll_pair_send_start(pair, 1, &value, sizeof value, &request));
-        EXPECT_EQ(gcoll_request_cancel(&request), GCOLL_ERR_STATE);
-        EXPECT_GCOLL_OK(gcoll_pair_recv(pair, 1, &got, sizeof got));
-        EXPECT_GCOLL_OK(gcoll_request_wait(&request));
-        EXPECT_EQ(got, 1 - rank);
-        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
-    });
+    run_threads(
+        job(2, kLongMs),
+        [](uint32_t rank, gcoll_context *context) {
+            gcoll_pair *pair = pair_to(context, 1 - rank);
+            int64_t value = rank, got = -1;
+            gcoll_request *request = nullptr;
+            EXPECT_EQ(gcoll_request_cancel(nullptr), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_request_cancel(&request), GCOLL_ERR_STATE);
+            ASSERT_GCOLL_OK(gcoll_barrier_start(context, nullptr, &request));
+            EXPECT_EQ(gcoll_request_cancel(&request), GCOLL_ERR_STATE);
+            EXPECT_GCOLL_OK(gcoll_request_wait(&request));
+            ASSERT_GCOLL_OK(gcoll_pair_send_start(pair, 1, &value, sizeof value, &request));
+            EXPECT_EQ(gcoll_request_cancel(&request), GCOLL_ERR_STATE);
+            EXPECT_GCOLL_OK(gcoll_pair_recv(pair, 1, &got, sizeof got));
+            EXPECT_GCOLL_OK(gcoll_request_wait(&request));
+            EXPECT_EQ(got, 1 - rank);
+            EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        });
 }
 
 // A broken context ends it with the cause.

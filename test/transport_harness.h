@@ -223,9 +223,8 @@ class Rank {
         const gcoll_message &m = message.m;
         ASSERT_EQ(message.dones, 1) << "rank " << rank << (message.is_send ? " to " : " from ")
                                     << message.peer << " stream " << m.stream << " index " << m.index;
-        if (m.consume) {
+        if (m.consume)
             ASSERT_EQ(message.consumed, m.bytes);
-        }
         uint32_t from = message.is_send ? rank : message.peer;
         uint32_t to = message.is_send ? message.peer : rank;
         const uint64_t bytes = m.bytes,

@@ -73,25 +73,27 @@ TEST(Fit, AllRanksGoByTheSame) {
 }
 
 TEST(Fit, NumbersAreOfThisWorldAndDuplicatesKeepThem) {
-    run_threads(job_of(3, "tcp", "fit"), [](uint32_t, gcoll_context *context) {
-        double alpha, beta, gamma;
-        std::string text = lines(context);
-        ASSERT_EQ(sscanf(text.c_str(),
-                         "for transport=tcp ranks=3 local=3\ncost alpha_ns=%lf beta_ps=%lf gamma_ps=%lf",
-                         &alpha, &beta, &gamma),
-                  3)
-            << text;
-        EXPECT_GT(alpha, 100);
-        EXPECT_LT(alpha, 1e9);
-        EXPECT_GE(beta, 1);
-        EXPECT_GE(gamma, 1);
-        gcoll_context *other = nullptr;
-        ASSERT_GCOLL_OK(gcoll_context_duplicate(context, &other));
-        EXPECT_EQ(lines(other), text);
-        EXPECT_EQ(basis(other), basis(context));
-        EXPECT_GCOLL_OK(gcoll_barrier(other, nullptr));
-        gcoll_context_destroy(other);
-    });
+    run_threads(
+        job_of(3, "tcp", "fit"),
+        [](uint32_t, gcoll_context *context) {
+            double alpha, beta, gamma;
+            std::string text = lines(context);
+            ASSERT_EQ(sscanf(text.c_str(),
+                             "for transport=tcp ranks=3 local=3\ncost alpha_ns=%lf beta_ps=%lf gamma_ps=%lf",
+                             &alpha, &beta, &gamma),
+                      3)
+                << text;
+            EXPECT_GT(alpha, 100);
+            EXPECT_LT(alpha, 1e9);
+            EXPECT_GE(beta, 1);
+            EXPECT_GE(gamma, 1);
+            gcoll_context *other = nullptr;
+            ASSERT_GCOLL_OK(gcoll_context_duplicate(context, &other));
+            EXPECT_EQ(lines(other), text);
+            EXPECT_EQ(basis(other), basis(context));
+            EXPECT_GCOLL_OK(gcoll_barrier(other, nullptr));
+            gcoll_context_destroy(other);
+        });
 }
 
 const char kFile[] = "gcoll-tuning 1\n"

@@ -98,12 +98,10 @@ void check_butterfly(uint32_t size, uint32_t r, Place place) {
         EXPECT_EQ(f.found.reduced_max, size - 1);
         EXPECT_TRUE((f.found.claims & GCOLL_CLAIM_RANK_IDENTICAL));
     }
-    if (r == L && L > 0) {
+    if (r == L && L > 0)
         EXPECT_EQ(f.found.sent_max, uint64_t{size} * L);
-    }
-    if (r == L && L > 1) {
+    if (r == L && L > 1)
         EXPECT_LE(f.found.reduced_max, uint64_t{size} * (2 * L - 2));
-    }
 }
 
 TEST(Figures, GroupButterfly) {

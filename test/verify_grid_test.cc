@@ -179,9 +179,8 @@ void check_claims(const gcoll_algorithm &algorithm, const Operation &operation, 
     EXPECT_EQ(claims & ~found, 0u) << "claims what does not hold";
     if (by_layout(algorithm, operation)) // what one layout or order happens to give need not be claimed
         found &= ~(GCOLL_CLAIM_P_INDEPENDENT | GCOLL_CLAIM_ORDERED);
-    if (telling(operation)) {
+    if (telling(operation))
         EXPECT_EQ(found & ~claims, 0u) << "does not claim what holds";
-    }
 }
 
 // On some rank.
@@ -205,9 +204,8 @@ void check_cost(const gcoll_algorithm &algorithm, const Operation &operation, co
         cost.scratch += static_cast<double>(problem.count);
     EXPECT_GE(cost.scratch, static_cast<double>(report.scratch_max));
     if (operation.blocks.empty() && problem.count % problem.size == 0 && !by_layout(algorithm, operation) &&
-        !operation.mixed_buffers) {
+        !operation.mixed_buffers)
         EXPECT_DOUBLE_EQ(cost.scratch, static_cast<double>(report.scratch_max));
-    }
     bool passes = problem.segment > 0 || problem.buffers > 1 || operation.mixed_buffers;
     if (passes || !operation.blocks.empty())
         return; // more than the formulas speak of
@@ -255,9 +253,8 @@ void check(const gcoll_algorithm &algorithm, const Operation &operation) {
     check_claims(algorithm, operation, report.claims);
     if (alike)
         check_cost(algorithm, operation, plans, report);
-    if (problem.segment > 0) {
+    if (problem.segment > 0)
         EXPECT_LE(plans.largest_step(), problem.segment);
-    }
 }
 
 // ---- The grid ---------------------------------------------------------------------------------------------

@@ -120,9 +120,8 @@ class Mutants {
             EXPECT_EQ(outcome.ordered, (report.claims & GCOLL_CLAIM_ORDERED) != 0);
             EXPECT_EQ(outcome.p_independent, (report.claims & GCOLL_CLAIM_P_INDEPENDENT) != 0);
         }
-        if (job[0].problem.collective == GCOLL_BARRIER) {
+        if (job[0].problem.collective == GCOLL_BARRIER)
             EXPECT_TRUE(barrier_holds(job));
-        }
     }
 
     std::string consider(const std::string &kind, const Job &mutant) {
@@ -187,10 +186,9 @@ class Mutants {
             return;
         one_side("shorten", r, i, [](gcoll_step &x) { x.count--; });
         Job copy = job_;
-        for (size_t k = 0; k < refs(copy[r].steps[i]).size(); k++) {
+        for (size_t k = 0; k < refs(copy[r].steps[i]).size(); k++)
             for (uint64_t by : {uint64_t{1}, UINT64_MAX})
                 one_side("shift", r, i, [&](gcoll_step &x) { refs(x)[k]->offset += by; });
-        }
         for (uint64_t by : {uint64_t{1}, UINT64_MAX})
             one_side("shift all", r, i, [&](gcoll_step &x) {
                 for (gcoll_ref *ref : refs(x))

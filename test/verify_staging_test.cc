@@ -109,9 +109,8 @@ void check_report(const gcoll_algorithm &algorithm, const Operation &operation,
     }
     EXPECT_LE(report.copied_in_max, in);
     EXPECT_LE(report.copied_out_max, 2 * in);
-    if (local_of(algorithm, operation) == GCOLL_LOCAL_HOST) {
+    if (local_of(algorithm, operation) == GCOLL_LOCAL_HOST)
         EXPECT_EQ(report.folded_max, 0u);
-    }
 }
 
 // Returns whether there was a plan to prove.

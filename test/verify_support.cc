@@ -158,12 +158,11 @@ void Plan::insert_after(uint32_t step, gcoll_step extra) {
 
 void Plan::number_messages() {
     std::map<uint32_t, uint32_t> sent, received;
-    for (gcoll_step &step : steps) {
+    for (gcoll_step &step : steps)
         if (step.kind == GCOLL_STEP_SEND)
             step.message = sent[step.peer]++;
         else if (step.kind == GCOLL_STEP_RECV || step.kind == GCOLL_STEP_RECV_REDUCE)
             step.message = received[step.peer]++;
-    }
 }
 
 std::vector<std::vector<bool>> Plan::closure() const {

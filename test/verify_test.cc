@@ -117,20 +117,42 @@ TEST(VerifyStructure, Steps) {
         change(job[1].steps[step]);
         return job;
     };
-    EXPECT_REJECTED(with(2, [](gcoll_step &s) { s.kind = GCOLL_STEP_KIND_COUNT; }), "no such kind");
-    EXPECT_REJECTED(with(0, [](gcoll_step &s) { s.round = 1; }),
+    EXPECT_REJECTED(with(
+                        2, [](gcoll_step &s) { s.kind = GCOLL_STEP_KIND_COUNT; }),
+                    "no such kind");
+    EXPECT_REJECTED(with(
+                        0, [](gcoll_step &s) { s.round = 1; }),
                     "rank 1, step 1 (recv from 0, 4 elements): its round 0");
-    EXPECT_REJECTED(with(0, [](gcoll_step &s) { s.peer = 1; }), "step 0 (send to 1, 4 elements): the peer");
-    EXPECT_REJECTED(with(0, [](gcoll_step &s) { s.peer = 2; }), "step 0 (send to 2, 4 elements): the peer");
-    EXPECT_REJECTED(with(2, [](gcoll_step &s) { s.count = 0; }),
+    EXPECT_REJECTED(with(
+                        0, [](gcoll_step &s) { s.peer = 1; }),
+                    "step 0 (send to 1, 4 elements): the peer");
+    EXPECT_REJECTED(with(
+                        0, [](gcoll_step &s) { s.peer = 2; }),
+                    "step 0 (send to 2, 4 elements): the peer");
+    EXPECT_REJECTED(with(
+                        2, [](gcoll_step &s) { s.count = 0; }),
                     "step 2 (reduce, 0 elements): has no elements");
-    EXPECT_REJECTED(with(2, [](gcoll_step &s) { s.count = 5; }), "out of bounds");
-    EXPECT_REJECTED(with(0, [](gcoll_step &s) { s.a.offset = 1; }), "out of bounds");
-    EXPECT_REJECTED(with(0, [](gcoll_step &s) { s.a.offset = UINT64_MAX - 1; }), "out of bounds");
-    EXPECT_REJECTED(with(1, [](gcoll_step &s) { s.dst.offset = UINT64_MAX; }), "out of bounds");
-    EXPECT_REJECTED(with(1, [](gcoll_step &s) { s.count = UINT64_MAX; }), "out of bounds");
-    EXPECT_REJECTED(with(1, [](gcoll_step &s) { s.dst.index = 1; }), "touches SCRATCH[1], but there are 1");
-    EXPECT_REJECTED(with(0, [](gcoll_step &s) { s.a.index = 1; }), "touches OUT[1], but there are 1");
+    EXPECT_REJECTED(with(
+                        2, [](gcoll_step &s) { s.count = 5; }),
+                    "out of bounds");
+    EXPECT_REJECTED(with(
+                        0, [](gcoll_step &s) { s.a.offset = 1; }),
+                    "out of bounds");
+    EXPECT_REJECTED(with(
+                        0, [](gcoll_step &s) { s.a.offset = UINT64_MAX - 1; }),
+                    "out of bounds");
+    EXPECT_REJECTED(with(
+                        1, [](gcoll_step &s) { s.dst.offset = UINT64_MAX; }),
+                    "out of bounds");
+    EXPECT_REJECTED(with(
+                        1, [](gcoll_step &s) { s.count = UINT64_MAX; }),
+                    "out of bounds");
+    EXPECT_REJECTED(with(
+                        1, [](gcoll_step &s) { s.dst.index = 1; }),
+                    "touches SCRATCH[1], but there are 1");
+    EXPECT_REJECTED(with(
+                        0, [](gcoll_step &s) { s.a.index = 1; }),
+                    "touches OUT[1], but there are 1");
     EXPECT_REJECTED(with(0, [](gcoll_step &s) { s.a.space = 3; }), "space 3");
     EXPECT_REJECTED(with(2,
                          [](gcoll_step &s) {

@@ -37,7 +37,7 @@ typedef struct report {
 
 tool_lateness tool_lateness_of(const gcoll_simulation *s, const double *arrival) {
     double sum = 0, last = 0;
-    for (uint32_t r = 0; r < s->size && arrival != NULL; r++) {
+    for (uint32_t r = 0; r < s->size && arrival; r++) {
         sum += arrival[r];
         last = arrival[r] > last ? arrival[r] : last;
     }
@@ -58,7 +58,7 @@ static bool run_job(const tool_options *o, const tool_shape *shape, tool_latenes
     if (!tool_job_of(shape, &job))
         return false;
     gcoll_simulation *s = tool_run_job(o, &job, false);
-    bool good = s != NULL && tool_arrivals(o, job.size, &arrival);
+    bool good = s && tool_arrivals(o, job.size, &arrival);
     if (good)
         *found = tool_lateness_of(s, arrival);
     free(arrival);
@@ -76,7 +76,7 @@ static bool measure(const report *r, const tool_options *o, const tool_target *t
     if (!tool_shape_of(o, name, r->size, tool_elements(o, r->bytes), &shape))
         return false;
     gcoll_choice_format(&shape.choice, row->name, sizeof row->name);
-    row->applies = a->applies == NULL || a->applies(&shape.problem) == GCOLL_OK;
+    row->applies = !a->applies || a->applies(&shape.problem) == GCOLL_OK;
     bool good = !row->applies || run_job(o, &shape, &found);
     if (good && row->applies)
         add(&row->mean, found, o->operations);
@@ -174,7 +174,7 @@ static void print_json(const report *r, FILE *file) {
 
 static bool show(report *r) {
     FILE *file = tool_open_output(r->options);
-    if (file == NULL)
+    if (!file)
         return false;
     qsort(r->rows, r->count, sizeof *r->rows, by_elapsed);
     if (r->options->format == TOOL_JSON)
@@ -200,9 +200,9 @@ int tool_arrival(const tool_options *o) {
         return CLI_USAGE;
     r.count = r.targets.count + (o->tries > 0 ? 1 : 0);
     r.rows = calloc(r.targets.count + 1, sizeof *r.rows);
-    if (r.rows == NULL)
+    if (!r.rows)
         cli_complain("out of memory");
-    bool good = r.rows != NULL && fill(&r) && show(&r);
+    bool good = r.rows && fill(&r) && show(&r);
     tool_ring_free(&r.ring);
     free(r.rows);
     free(r.targets.at);

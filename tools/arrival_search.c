@@ -27,7 +27,7 @@ typedef struct search {
 /* Where arrivals stand, each rank finds its position and lead: position * P + lead. */
 static void plan_candidate(const gcoll_problem *problem, gcoll_builder *b) {
     gcoll_ring_seat *seats = calloc(problem->size, sizeof *seats);
-    if (seats == NULL) {
+    if (!seats) {
         gcoll_plan_refuse(b, GCOLL_ERR_NO_MEMORY, "out of memory for %u positions", problem->size);
         return;
     }
@@ -56,18 +56,18 @@ static bool evaluate(search *s, const tool_ring *ring, tool_lateness *found) {
     if (!tool_job_of(&s->shape, &job))
         return false;
     gcoll_simulation *simulation = tool_run_job(s->options, &job, false);
-    if (simulation != NULL)
+    if (simulation)
         *found = tool_lateness_of(simulation, s->arrival);
     gcoll_simulation_destroy(simulation);
     tool_job_free(&job);
-    return simulation != NULL;
+    return simulation;
 }
 
 /* ---- Rings --------------------------------------------------------------------------------------------- */
 
 static bool make_ring(uint32_t size, tool_ring *ring) {
     *ring = (tool_ring){size, calloc(size, sizeof *ring->order), calloc(size, sizeof *ring->lead)};
-    if (ring->order != NULL && ring->lead != NULL)
+    if (ring->order && ring->lead)
         return true;
     cli_complain("out of memory for %u ranks", size);
     return false;
@@ -220,7 +220,7 @@ static bool begin(search *s, const gcoll_problem *told) {
     for (size_t k = 0; k < sizeof orders / sizeof orders[0] && s->left > 0; k++, s->left--) {
         like.option[0] = orders[k].ahead;
         gcoll_ring_seat *seats = gcoll_ring_seats(&like, orders[k].order);
-        if (seats == NULL) {
+        if (!seats) {
             cli_complain("out of memory for %u ranks", told->size);
             return false;
         }
@@ -247,7 +247,7 @@ bool tool_search(const tool_options *o, const tool_shape *shape, tool_ring *best
     bool good = tool_arrivals(o, size, &s.arrival) && make_ring(size, &s.now) && make_ring(size, &s.best) &&
                 make_ring(size, &s.try);
     *all = number_of_rings(size) <= o->tries;
-    if (good && s.shape.arrival_ns == NULL) {
+    if (good && !s.shape.arrival_ns) {
         cli_complain("out of memory for %u ranks", size);
         good = false;
     }

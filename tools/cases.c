@@ -31,9 +31,9 @@ static values values_of(const gcoll_option *o) {
     static const int64_t some[] = {1, 2, 3, 4, 7, 16, 33};
     values v = {.count = 0};
     add_value(&v, o->fallback);
-    for (int64_t i = 0; o->words != NULL && o->words[i] != NULL && i < MOST_VALUES; i++)
+    for (int64_t i = 0; o->words && o->words[i] && i < MOST_VALUES; i++)
         add_value(&v, i);
-    if (o->words != NULL)
+    if (o->words)
         return v;
     if (o->max - o->min < MOST_VALUES) {
         for (int64_t i = o->min; i <= o->max; i++)
@@ -55,7 +55,7 @@ typedef struct option_set {
 static option_set options_of(const tool_target *t) {
     option_set set = {.count = 0};
     const gcoll_option *options = t->choice.algorithm->options;
-    for (uint32_t i = 0; options != NULL && options[i].name != NULL; i++) {
+    for (uint32_t i = 0; options && options[i].name; i++) {
         set.of[set.count] = values_of(&options[i]);
         if (t->given >> i & 1) {
             set.of[set.count].count = 1;
@@ -75,7 +75,7 @@ static uint64_t combine(const option_set *set, int64_t (*to)[GCOLL_MAX_OPTIONS])
     }
     bool every = all <= MOST_COMBINATIONS;
     uint64_t total = every ? all : single;
-    for (uint64_t k = 0; to != NULL && every && k < all; k++) {
+    for (uint64_t k = 0; to && every && k < all; k++) {
         uint64_t rest = k;
         memset(to[k], 0, sizeof to[k]);
         for (uint32_t i = 0; i < set->count; i++) {
@@ -83,7 +83,7 @@ static uint64_t combine(const option_set *set, int64_t (*to)[GCOLL_MAX_OPTIONS])
             rest /= set->of[i].count;
         }
     }
-    for (uint32_t i = 0; to != NULL && !every && i < set->count; i++)
+    for (uint32_t i = 0; to && !every && i < set->count; i++)
         for (uint32_t k = made == 0 ? 0 : 1; k < set->of[i].count; k++) {
             memset(to[made], 0, sizeof to[made]);
             for (uint32_t other = 0; other < set->count; other++)
@@ -156,7 +156,7 @@ bool tool_cases_create(const tool_options *options, const tool_target *target, u
     c.arrivals_ns = calloc(size, sizeof *c.arrivals_ns);
     c.memory = calloc(options->inputs, sizeof *c.memory);
     *cases = c;
-    if (c.combinations == NULL || c.nodes == NULL || c.arrivals_ns == NULL || c.memory == NULL)
+    if (!c.combinations || !c.nodes || !c.arrivals_ns || !c.memory)
         return false;
     combine(&set, c.combinations);
     fill_surroundings(&c);

@@ -33,7 +33,7 @@ static bool append(trace *t, double number) {
     if (t->count == t->room) {
         size_t room = t->room == 0 ? 1024 : 2 * t->room;
         double *numbers = realloc(t->numbers, room * sizeof *numbers);
-        if (numbers == NULL) {
+        if (!numbers) {
             cli_complain("out of memory for %zu numbers of %s", room, t->path);
             return false;
         }
@@ -48,7 +48,7 @@ static bool append(trace *t, double number) {
 static bool take_line(trace *t, char *line) {
     size_t columns = 0;
     line[strcspn(line, "#")] = '\0';
-    for (char *rest = NULL, *word = strtok_r(line, BLANKS, &rest); word != NULL;
+    for (char *rest = NULL, *word = strtok_r(line, BLANKS, &rest); word;
          word = strtok_r(NULL, BLANKS, &rest)) {
         char *end;
         double number = strtod(word, &end);
@@ -57,14 +57,12 @@ static bool take_line(trace *t, char *line) {
                          t->path, t->line, word, MOST_MS);
             return false;
         }
-        if (!append(t, number)) {
+        if (!append(t, number))
             return false;
-        }
         columns++;
     }
-    if (columns > 0 && t->columns == 0) {
+    if (columns > 0 && t->columns == 0)
         t->columns = columns;
-    }
     if (columns > 0 && columns != t->columns) {
         cli_complain("%s: %s:%" PRIu64 ": has %zu numbers; allowed are %zu, as on the line before", t->flag,
                      t->path, t->line, columns, t->columns);
@@ -79,7 +77,7 @@ static bool take_lines(trace *t, FILE *file) {
     bool good = true;
     for (ssize_t length = 0; good && (length = getline(&line, &room, file)) >= 0;) {
         t->line++;
-        if (memchr(line, '\0', (size_t)length) != NULL) {
+        if (memchr(line, '\0', (size_t)length)) {
             cli_complain("%s: %s:%" PRIu64 ": is no text", t->flag, t->path, t->line);
             good = false;
         } else {
@@ -102,7 +100,7 @@ static bool take_lines(trace *t, FILE *file) {
 static bool read_trace(const char *flag, const char *path, cli_arrival *arrival) {
     trace t = {.flag = flag, .path = path};
     FILE *file = fopen(path, "r");
-    if (file == NULL) {
+    if (!file) {
         cli_complain("%s: cannot open %s: %s", flag, path, strerror(errno));
         return false;
     }
@@ -135,16 +133,13 @@ static bool read_numbers(const char *flag, const char *text, const char *rest, c
     char time[32] = "";
     size_t length = strcspn(rest, ":");
     bool more = rest[length] == ':';
-    if (length == 0 || length >= sizeof time || (more && arrival->kind == CLI_ARRIVAL_LINEAR)) {
+    if (length == 0 || length >= sizeof time || (more && arrival->kind == CLI_ARRIVAL_LINEAR))
         return cli_bad(flag, text, "one of " CLI_ARRIVAL_ALLOWED);
-    }
     memcpy(time, rest, length);
-    if (!cli_time(flag, time, CLI_MS, 0, MOST_MS, &arrival->ms)) {
+    if (!cli_time(flag, time, CLI_MS, 0, MOST_MS, &arrival->ms))
         return false;
-    }
-    if (!more) {
+    if (!more)
         return true;
-    }
     arrival->late_given = arrival->kind == CLI_ARRIVAL_ONE_LATE;
     return arrival->late_given ? cli_whole32(flag, rest + length + 1, 0, GCOLL_MAX_RANKS - 1, &arrival->late)
                                : cli_whole(flag, rest + length + 1, 0, UINT64_MAX, &arrival->seed);
@@ -160,25 +155,21 @@ bool cli_arrival_parse(const char *flag, const char *text, cli_arrival *arrival)
             rest = text + length;
         }
     }
-    if (rest == NULL && strcmp(text, "none") != 0) {
+    if (!rest && strcmp(text, "none") != 0)
         return cli_bad(flag, text, "one of " CLI_ARRIVAL_ALLOWED);
-    }
-    if (made.kind == CLI_ARRIVAL_TRACE && rest[0] == '\0') {
+    if (made.kind == CLI_ARRIVAL_TRACE && rest[0] == '\0')
         return cli_bad(flag, text, "one of " CLI_ARRIVAL_ALLOWED);
-    }
     if (made.kind == CLI_ARRIVAL_TRACE ? !read_trace(flag, rest, &made)
-                                       : rest != NULL && !read_numbers(flag, text, rest, &made)) {
+                                       : rest && !read_numbers(flag, text, rest, &made))
         return false;
-    }
     *arrival = made;
     return true;
 }
 
 bool cli_read_arrival(const cli_flag *flag, const char *text, void *to) {
     cli_arrival made;
-    if (!cli_arrival_parse(flag->name, text, &made)) {
+    if (!cli_arrival_parse(flag->name, text, &made))
         return false;
-    }
     cli_arrival_free(to);
     *(cli_arrival *)to = made;
     return true;

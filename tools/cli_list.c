@@ -45,12 +45,11 @@ static bool sweep(parser *p, const char *part, size_t length) {
     uint64_t first;
     uint64_t last;
     uint64_t by;
-    if (second == NULL || end - second < 3 || (second[1] != 'x' && second[1] != '+') ||
+    if (!second || end - second < 3 || (second[1] != 'x' && second[1] != '+') ||
         !cli_parse_size(part, (size_t)(colon - part), &first) ||
         !cli_parse_size(colon + 1, (size_t)(second - colon - 1), &last) ||
-        !cli_parse_size(second + 2, (size_t)(end - second - 2), &by)) {
+        !cli_parse_size(second + 2, (size_t)(end - second - 2), &by))
         return bad_part(p, part, length);
-    }
     bool multiply = second[1] == 'x';
     if (first > last || (multiply ? by < 2 || first == 0 : by == 0)) {
         cli_complain("%s: the sweep '%.*s' does not advance; allowed are first <= last, a factor of at least "
@@ -59,14 +58,12 @@ static bool sweep(parser *p, const char *part, size_t length) {
         return false;
     }
     for (uint64_t value = first; value <= last;) {
-        if (!append(p, value)) {
+        if (!append(p, value))
             return false;
-        }
         bool over =
             multiply ? __builtin_mul_overflow(value, by, &value) : __builtin_add_overflow(value, by, &value);
-        if (over) {
+        if (over)
             break;
-        }
     }
     return true;
 }
@@ -77,33 +74,28 @@ static bool range(parser *p, const char *part, size_t length) {
     uint64_t first;
     uint64_t last;
     if (!cli_parse_size(part, (size_t)(dash - part), &first) ||
-        !cli_parse_size(dash + 1, length - (size_t)(dash + 1 - part), &last) || first > last) {
+        !cli_parse_size(dash + 1, length - (size_t)(dash + 1 - part), &last) || first > last)
         return bad_part(p, part, length);
-    }
     for (uint64_t value = first;; value++) {
-        if (!append(p, value)) {
+        if (!append(p, value))
             return false;
-        }
-        if (value == last) {
+        if (value == last)
             return true;
-        }
     }
 }
 
 static bool parse_part(parser *p, const char *part, size_t length) {
     uint64_t value;
-    if (memchr(part, ':', length) != NULL) {
+    if (memchr(part, ':', length))
         return sweep(p, part, length);
-    }
-    if (memchr(part, '-', length) != NULL) {
+    if (memchr(part, '-', length))
         return range(p, part, length);
-    }
     return cli_parse_size(part, length, &value) ? append(p, value) : bad_part(p, part, length);
 }
 
 bool cli_parse_list(const char *flag, const char *text, uint64_t least, uint64_t most, cli_list *list) {
     parser p = {flag, least, most, {calloc(MOST_VALUES, sizeof *p.list.values), 0}};
-    if (p.list.values == NULL) {
+    if (!p.list.values) {
         cli_complain("out of memory");
         return false;
     }
@@ -114,9 +106,8 @@ bool cli_parse_list(const char *flag, const char *text, uint64_t least, uint64_t
             free(p.list.values);
             return false;
         }
-        if (part[length] == '\0') {
+        if (part[length] == '\0')
             break;
-        }
         part += length + 1;
     }
     free(list->values);

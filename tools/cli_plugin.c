@@ -8,7 +8,7 @@
 #include "tools/cli_value.h"
 
 static bool check(const char *flag, const char *path, const gcoll_plugin *table) {
-    if (table == NULL) {
+    if (!table) {
         cli_complain("%s: %s has no gcoll_plugin_table; GCOLL_PLUGIN(list) of gcoll/plan.h defines it", flag,
                      path);
         return false;
@@ -18,7 +18,7 @@ static bool check(const char *flag, const char *path, const gcoll_plugin *table)
                      table->version_major, table->version_minor, GCOLL_VERSION_MAJOR, GCOLL_VERSION_MINOR);
         return false;
     }
-    if (table->algorithms == NULL || table->algorithms[0] == NULL) {
+    if (!table->algorithms || !table->algorithms[0]) {
         cli_complain("%s: %s: gcoll_plugin_table lists no algorithms", flag, path);
         return false;
     }
@@ -34,7 +34,7 @@ const gcoll_algorithm *const *cli_load(const char *flag, const char *path, void 
         return NULL;
     }
     void *opened = dlopen(here, RTLD_NOW | RTLD_LOCAL);
-    if (opened == NULL) {
+    if (!opened) {
         cli_complain("%s: %s", flag, dlerror());
         return NULL;
     }

@@ -21,9 +21,8 @@ bool cli_read_op(const cli_flag *flag, const char *text, void *to) {
         cli_complain("%s: %s", flag->name, gcoll_last_error());
         return false;
     }
-    if (op == GCOLL_USER) {
+    if (op == GCOLL_USER)
         return cli_bad(flag->name, text, "a built-in operation; one of your own needs a function");
-    }
     *(gcoll_op *)to = op;
     return true;
 }

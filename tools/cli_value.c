@@ -30,7 +30,7 @@ bool cli_bad(const char *flag, const char *text, const char *allowed) {
 bool cli_word_of(const char *flag, const char *text, const cli_word *words, int *value) {
     char allowed[TEXT_BYTES] = "one of";
     size_t used = strlen(allowed);
-    for (const cli_word *word = words; word->text != NULL; word++) {
+    for (const cli_word *word = words; word->text; word++) {
         if (strcmp(text, word->text) == 0) {
             *value = word->value;
             return true;
@@ -60,9 +60,8 @@ bool cli_whole(const char *flag, const char *text, uint64_t least, uint64_t most
 
 bool cli_whole32(const char *flag, const char *text, uint32_t least, uint32_t most, uint32_t *value) {
     uint64_t number;
-    if (!cli_whole(flag, text, least, most, &number)) {
+    if (!cli_whole(flag, text, least, most, &number))
         return false;
-    }
     *value = (uint32_t)number;
     return true;
 }
@@ -76,20 +75,17 @@ bool cli_parse_size(const char *text, size_t length, uint64_t *value) {
     uint64_t number = 0;
     while (digits < length && text[digits] >= '0' && text[digits] <= '9') {
         if (__builtin_mul_overflow(number, 10u, &number) ||
-            __builtin_add_overflow(number, (uint64_t)(text[digits] - '0'), &number)) {
+            __builtin_add_overflow(number, (uint64_t)(text[digits] - '0'), &number))
             return false;
-        }
         digits++;
     }
-    if (digits == 0) {
+    if (digits == 0)
         return false;
-    }
     for (size_t s = 0; s < sizeof suffixes / sizeof suffixes[0]; s++) {
         const char *suffix = suffixes[s].suffix;
         if (length - digits == strlen(suffix) && memcmp(text + digits, suffix, length - digits) == 0) {
-            if (number > UINT64_MAX >> suffixes[s].shift) {
+            if (number > UINT64_MAX >> suffixes[s].shift)
                 return false;
-            }
             *value = number << suffixes[s].shift;
             return true;
         }
@@ -99,9 +95,8 @@ bool cli_parse_size(const char *text, size_t length, uint64_t *value) {
 
 bool cli_size(const char *flag, const char *text, uint64_t least, uint64_t most, uint64_t *value) {
     uint64_t found;
-    if (!cli_parse_size(text, strlen(text), &found)) {
+    if (!cli_parse_size(text, strlen(text), &found))
         return cli_bad(flag, text, "a size, as 64, 4Ki, 1Mi or 2Gi");
-    }
     if (found < least || found > most) {
         char allowed[TEXT_BYTES];
         (void)snprintf(allowed, sizeof allowed, "a size from %" PRIu64 " to %" PRIu64, least, most);
@@ -124,32 +119,28 @@ static const unit units[] = {{"ns", CLI_NS}, {"us", CLI_US},    {"ms", CLI_MS},
 #define UNITS (sizeof units / sizeof units[0])
 
 static const unit *unit_named(const char *name) {
-    for (size_t u = 0; u < UNITS; u++) {
-        if (strcmp(name, units[u].name) == 0) {
+    for (size_t u = 0; u < UNITS; u++)
+        if (strcmp(name, units[u].name) == 0)
             return &units[u];
-        }
-    }
     return NULL;
 }
 
 /* In the longest unit of which it is 1 at least. */
 static void write_time(double ns, char text[TEXT_BYTES]) {
     size_t u = ns > 0 ? UNITS - 1 : 3;
-    while (u > 0 && ns > 0 && ns < units[u].ns) {
+    while (u > 0 && ns > 0 && ns < units[u].ns)
         u--;
-    }
     (void)snprintf(text, TEXT_BYTES, "%.15g%s", ns / units[u].ns, units[u].name);
 }
 
 bool cli_time(const char *flag, const char *text, double unit_ns, double least, double most, double *value) {
     char *end = NULL;
-    const bool plain = text[0] != '\0' && strchr("0123456789.", text[0]) != NULL && text[1] != 'x' &&
+    const bool plain = text[0] != '\0' && strchr("0123456789.", text[0]) && text[1] != 'x' &&
                        text[1] != 'X'; /* strtod takes more than is meant here */
     const double number = strtod(text, &end);
     const unit *named = unit_named(end);
-    if (!plain || end == text || !isfinite(number) || named == NULL) {
+    if (!plain || end == text || !isfinite(number) || !named)
         return cli_bad(flag, text, "a time with its unit, as 500ms, 3s or 2m");
-    }
     /* By a whole number either way, so that 0.25 of the caller's own unit stays 0.25. */
     const double found =
         named->ns >= unit_ns ? number * (named->ns / unit_ns) : number / (unit_ns / named->ns);

@@ -24,7 +24,7 @@ static bool fill_points(tool_comparison *c) {
     c->points = calloc(ranks->count * bytes->count, sizeof *c->points);
     c->times = calloc(ranks->count * bytes->count * c->targets.count, sizeof *c->times);
     c->names = calloc(ranks->count * bytes->count * c->targets.count, sizeof *c->names);
-    if (c->points == NULL || c->times == NULL || c->names == NULL) {
+    if (!c->points || !c->times || !c->names) {
         cli_complain("out of memory");
         return false;
     }
@@ -48,7 +48,7 @@ static bool measure(const tool_comparison *c, size_t point, size_t target) {
     gcoll_choice_format(&shape.choice, name, sizeof *c->names);
     bool good = true;
     *time = (tool_time){-1, -1};
-    if (a->applies == NULL || a->applies(&shape.problem) == GCOLL_OK)
+    if (!a->applies || a->applies(&shape.problem) == GCOLL_OK)
         good = tool_time_job(o, &shape, time);
     tool_shape_free(&shape);
     return good;
@@ -123,7 +123,7 @@ static void print_json(const tool_comparison *c, FILE *file, size_t point, const
 
 static bool compare(const tool_comparison *c, FILE *file) {
     size_t *order = calloc(c->targets.count, sizeof *order);
-    bool good = order != NULL;
+    bool good = order;
     for (size_t p = 0; p < c->point_count && good; p++) {
         for (size_t t = 0; t < c->targets.count && good; t++)
             good = measure(c, p, t);
@@ -141,22 +141,22 @@ static bool compare(const tool_comparison *c, FILE *file) {
 
 int tool_compare(const tool_options *options) {
     tool_comparison c = {.options = options};
-    if (options->plot != NULL && options->ranks.count > 1 && options->bytes.count > 1) {
+    if (options->plot && options->ranks.count > 1 && options->bytes.count > 1) {
         cli_complain("--plot: draws over --bytes or over --ranks; allowed is a list for one of them");
         return CLI_USAGE;
     }
     if (!tool_find_targets(options, &c.targets))
         return CLI_USAGE;
-    if (options->plot != NULL && !tool_plot_may_be_written(options->plot)) {
+    if (options->plot && !tool_plot_may_be_written(options->plot)) {
         free(c.targets.at);
         return TOOL_FAILED;
     }
     int status = TOOL_FAILED;
     FILE *file = fill_points(&c) ? tool_open_output(options) : NULL;
-    if (file != NULL) {
+    if (file) {
         bool good = compare(&c, file);
         good = tool_close_output(options, file) && good;
-        if (good && (options->plot == NULL || tool_plot(&c)))
+        if (good && (!options->plot || tool_plot(&c)))
             status = TOOL_OK;
     }
     free(c.names);

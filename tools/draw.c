@@ -89,7 +89,7 @@ static uint64_t column_of(const picture *p, double seconds) {
 }
 
 static double x_of(const picture *p, double seconds) {
-    if (p->columns == NULL)
+    if (!p->columns)
         return p->left + seconds * p->scale;
     const uint64_t i = column_of(p, seconds);
     const double begin = p->columns[i], end = i + 1 < p->column_count ? p->columns[i + 1] : p->span;
@@ -134,7 +134,7 @@ static bool match(picture *p) {
     end *ends = calloc(s->event_count + 1, sizeof *ends);
     uint64_t count = 0;
     p->sends = calloc(s->event_count + 1, sizeof(void *));
-    for (uint64_t i = 0; ends != NULL && i < s->event_count; i++) {
+    for (uint64_t i = 0; ends && i < s->event_count; i++) {
         const gcoll_simulate_event *e = &s->events[i];
         bool receives = e->kind == GCOLL_SIMULATE_RECV;
         if (!receives && e->kind != GCOLL_SIMULATE_SEND)
@@ -142,13 +142,13 @@ static bool match(picture *p) {
         ends[count++] = (end){receives ? e->peer : e->rank, receives ? e->rank : e->peer,
                               step_of(p, e)->message, receives, i};
     }
-    if (ends != NULL)
+    if (ends)
         qsort(ends, count, sizeof *ends, compare_ends);
-    for (uint64_t i = 0; p->sends != NULL && i + 1 < count; i += 2)
+    for (uint64_t i = 0; p->sends && i + 1 < count; i += 2)
         p->sends[ends[i + 1].event] = &s->events[ends[i].event];
     p->messages = count / 2;
     free(ends);
-    return ends != NULL && p->sends != NULL;
+    return ends && p->sends;
 }
 
 /* ---- Lanes ----------------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ static void draw_events(const picture *p) {
     const int passes = p->messages <= MOST_LABELS && p->lane_count == 0 ? 2 : 1;
     for (int labels = 0; labels < passes; labels++) /* over all arrows */
         for (uint64_t i = 0; i < s->event_count; i++)
-            if (s->events[i].kind == GCOLL_SIMULATE_RECV && p->sends[i] != NULL)
+            if (s->events[i].kind == GCOLL_SIMULATE_RECV && p->sends[i])
                 draw_message(p, p->sends[i], &s->events[i], labels == 1);
     for (uint64_t i = 0; i < s->event_count; i++)
         if (lane_of(p, &s->events[i]) < p->lane_count)
@@ -327,7 +327,7 @@ static double tick_of(double span_us) {
 /* Its line, which is thin until it arrives, and strokes where it arrives late and where it is done. */
 static void draw_rank(const picture *p, uint32_t r) {
     const double y = y_of(p, r), done = x_of(p, p->simulation->finish[r]);
-    const double came = p->arrival != NULL ? x_of(p, p->arrival[r]) : p->left;
+    const double came = p->arrival ? x_of(p, p->arrival[r]) : p->left;
     char text[64];
     snprintf(text, sizeof text, "rank %u", r);
     svg_text(p->file, p->left - 12, y + 4, 12, "end", INK, text);
@@ -351,7 +351,7 @@ static void draw_tick(const picture *p, double us) {
 static void draw_axes(const picture *p) {
     const double span_us = US * p->span;
     svg_text(p->file, p->left - 12, p->top - 20, 10, "end", COPY, "us");
-    if (p->columns != NULL) {
+    if (p->columns) {
         double last = p->left - TICK_LEAST;
         for (uint64_t i = 0; i < p->column_count; i++) {
             const double x = p->left + (double)i * p->scale;
@@ -375,7 +375,7 @@ static void draw_legend(const picture *p, double y) {
     svg_text(f, LEFT + 134, y + 4, 11, "start", INK, "reduced on arrival");
     svg_arrow(f, LEFT + 248, y, LEFT + 282, y, SIGNALED, 1.5);
     svg_text(f, LEFT + 288, y + 4, 11, "start", INK, "signal");
-    if (p->columns != NULL)
+    if (p->columns)
         svg_text(f, LEFT + 340, y + 4, 11, "start", INK, "time is not to scale");
     svg_box(f, LEFT, y + 18, 16, 8, REDUCED);
     svg_text(f, LEFT + 22, y + 26, 11, "start", INK, "reduces");
@@ -383,7 +383,7 @@ static void draw_legend(const picture *p, double y) {
     svg_text(f, LEFT + 112, y + 26, 11, "start", INK, "copies, divides");
     svg_line(f, LEFT + 250, y + 16, LEFT + 250, y + 28, INK, 1.5);
     svg_text(f, LEFT + 258, y + 26, 11, "start", INK, "is done");
-    if (p->arrival == NULL)
+    if (!p->arrival)
         return;
     svg_line(f, LEFT + 340, y + 14, LEFT + 340, y + 30, ARRIVED, 2.5);
     svg_text(f, LEFT + 348, y + 26, 11, "start", INK, "arrives");
@@ -401,7 +401,7 @@ static void draw_lane_legend(const picture *p, double y) {
     svg_text(f, x + 392, y + 4, 11, "start", INK, "it copies, divides");
     svg_line(f, x + 510, y - 6, x + 510, y + 6, INK, 1.5);
     svg_text(f, x + 518, y + 4, 11, "start", INK, "it is done");
-    if (p->arrival == NULL)
+    if (!p->arrival)
         return;
     svg_line(f, x + 600, y - 8, x + 600, y + 8, ARRIVED, 2.5);
     svg_text(f, x + 608, y + 4, 11, "start", INK, "it arrives");
@@ -423,7 +423,7 @@ static uint32_t draw_title(FILE *file, const char *title, double width) {
                 length = strcspn(title, " ");
         }
         snprintf(line, sizeof line, "%.*s", (int)length, title);
-        if (file != NULL)
+        if (file)
             svg_text(file, LEFT, 28 + TITLE_LINE * lines, TITLE_SIZE, "start", INK, line);
         lines++;
         title += length;
@@ -442,11 +442,11 @@ static bool find_columns(picture *p) {
     const gcoll_simulation *s = p->simulation;
     uint64_t count = 0, distinct = 1;
     double *times = calloc(2 * p->messages + 2, sizeof *times);
-    if (times == NULL)
+    if (!times)
         return false;
     times[count++] = 0;
     for (uint64_t i = 0; i < s->event_count; i++)
-        if (p->sends[i] != NULL) {
+        if (p->sends[i]) {
             times[count++] = p->sends[i]->begin;
             times[count++] = s->events[i].end;
         }
@@ -470,7 +470,7 @@ static double scale_of(const picture *p) {
     const gcoll_simulation *s = p->simulation;
     double shortest = s->time;
     for (uint64_t i = 0; i < s->event_count; i++)
-        if (p->sends[i] != NULL && s->events[i].end > p->sends[i]->begin &&
+        if (p->sends[i] && s->events[i].end > p->sends[i]->begin &&
             s->events[i].end - p->sends[i]->begin < shortest)
             shortest = s->events[i].end - p->sends[i]->begin;
     const double least = p->lane_count > 0 ? LANES_WIDTH : WIDTH_LEAST;
@@ -511,7 +511,7 @@ static bool draw(const tool_options *o, const tool_shape *shape, picture *p) {
         drawn = (double)(p->column_count - 1) * p->scale;
     }
     p->file = tool_open_output(o);
-    if (p->file == NULL)
+    if (!p->file)
         return false;
     p->right = p->left + (drawn > WIDTH_LEAST ? drawn : WIDTH_LEAST) + 8;
     gcoll_choice_format(&shape->choice, algorithm, sizeof algorithm);
@@ -554,7 +554,7 @@ int tool_draw(const tool_options *options) {
     if (tool_job_of(&shape, &job)) {
         gcoll_simulation *simulation = tool_run_job(options, &job, true);
         picture p = {.job = &job, .simulation = simulation};
-        if (simulation != NULL && draw(options, &shape, &p))
+        if (simulation && draw(options, &shape, &p))
             status = TOOL_OK;
         free(p.columns);
         free(p.arrival);

@@ -18,7 +18,7 @@ static void collect(void *arg, const gcoll_candidate *candidate) {
     if (f->count == f->room) {
         size_t room = f->room ? 2 * f->room : 32;
         gcoll_candidate *more = realloc(f->at, room * sizeof *more);
-        if (more == NULL) {
+        if (!more) {
             f->failed = true;
             return;
         }
@@ -136,13 +136,13 @@ static int explain(const tool_options *o, FILE *file, uint32_t size, uint64_t by
 
 int tool_explain(const tool_options *options) {
     FILE *file = tool_open_output(options);
-    int status = file != NULL ? TOOL_OK : TOOL_FAILED;
-    for (size_t i = 0; file != NULL && i < options->ranks.count; i++)
+    int status = file ? TOOL_OK : TOOL_FAILED;
+    for (size_t i = 0; file && i < options->ranks.count; i++)
         for (size_t k = 0; k < options->bytes.count && status != CLI_USAGE; k++) {
             int one = explain(options, file, (uint32_t)options->ranks.values[i], options->bytes.values[k]);
             status = one != TOOL_OK ? one : status;
         }
-    if (file != NULL && !tool_close_output(options, file))
+    if (file && !tool_close_output(options, file))
         status = TOOL_FAILED;
     return status;
 }

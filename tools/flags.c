@@ -283,7 +283,7 @@ static void round_bytes(tool_options *o) {
 
 /* A choice, not several. */
 static bool check_algorithm(const tool_options *o) {
-    if (strcmp(o->algorithm, "all") != 0 && strchr(o->algorithm, ',') == NULL)
+    if (strcmp(o->algorithm, "all") != 0 && !strchr(o->algorithm, ','))
         return true;
     return cli_bad("--algorithm", o->algorithm,
                    "one of them; only verify, compare and arrival take a list, or all");
@@ -291,9 +291,9 @@ static bool check_algorithm(const tool_options *o) {
 
 static bool add_defaults(tool_options *o, uint32_t command) {
     uint32_t bit = UINT32_C(1) << command;
-    if (o->collective == NULL)
+    if (!o->collective)
         o->collective = bit & (LIST | VERIFY) ? "all" : "allreduce";
-    if (o->algorithm == NULL)
+    if (!o->algorithm)
         o->algorithm = bit & (VERIFY | COMPARE | ARRIVAL) ? "all" : "auto";
     if (!(bit & (VERIFY | COMPARE | ARRIVAL)) && !check_algorithm(o))
         return false;

@@ -62,7 +62,7 @@ gcoll_status tool_job_create(const tool_shape *shape, tool_job *job, uint32_t *r
     gcoll_status status = GCOLL_OK;
     const gcoll_traits traits = gcoll_collective_traits(shape->problem.collective);
     *rank = 0;
-    if (offsets == NULL || made.plans == NULL)
+    if (!offsets || !made.plans)
         status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %u plans", size);
     for (uint32_t r = 0; r < size && status == GCOLL_OK; r++) {
         gcoll_problem p = shape->problem;
@@ -81,7 +81,7 @@ gcoll_status tool_job_create(const tool_shape *shape, tool_job *job, uint32_t *r
 }
 
 void tool_job_free(tool_job *job) {
-    for (uint32_t r = 0; job->plans != NULL && r < job->size; r++)
+    for (uint32_t r = 0; job->plans && r < job->size; r++)
         gcoll_plan_destroy(job->plans[r]);
     free(job->plans);
     job->plans = NULL;

@@ -15,9 +15,9 @@ static const uint32_t samples[] = {7, 8};
 static bool claims_of(const gcoll_algorithm *a, uint32_t size, uint32_t *claims) {
     gcoll_problem p = {.collective = a->collective, .size = size, .buffers = 1};
     p.count = a->collective == GCOLL_BARRIER ? 0 : (uint64_t)size * SAMPLE_CHUNK;
-    for (uint32_t i = 0; a->options != NULL && a->options[i].name != NULL; i++)
+    for (uint32_t i = 0; a->options && a->options[i].name; i++)
         p.option[i] = a->options[i].fallback;
-    if (a->applies != NULL && a->applies(&p) != GCOLL_OK)
+    if (a->applies && a->applies(&p) != GCOLL_OK)
         return false;
     *claims = gcoll_algorithm_claims(a, &p);
     return true;
@@ -43,7 +43,7 @@ static void print_claims(FILE *file, const gcoll_algorithm *a) {
 static void print_row(FILE *file, const gcoll_algorithm *a) {
     char allowed[TOOL_TEXT], fallback[TOOL_TEXT];
     fprintf(file, "  %s\n      %s\n      source   %s\n", a->name, a->summary, a->source);
-    for (const gcoll_option *o = a->options; o != NULL && o->name != NULL; o++) {
+    for (const gcoll_option *o = a->options; o && o->name; o++) {
         tool_allowed_text(o, allowed);
         tool_fallback_text(o, fallback);
         fprintf(file, "      option   %s=%s: %s (allowed: %s)\n", o->name, fallback, o->help, allowed);
@@ -58,9 +58,9 @@ static struct json_object *json_of_option(const gcoll_option *o) {
     struct json_object *object = json_object_new_object(), *words;
     json_object_object_add(object, "name", json_object_new_string(o->name));
     json_object_object_add(object, "help", json_object_new_string(o->help));
-    if (o->words != NULL) {
+    if (o->words) {
         words = json_object_new_array();
-        for (uint32_t i = 0; o->words[i] != NULL; i++)
+        for (uint32_t i = 0; o->words[i]; i++)
             json_object_array_add(words, json_object_new_string(o->words[i]));
         json_object_object_add(object, "fallback", json_object_new_string(o->words[o->fallback]));
         json_object_object_add(object, "allowed", words);
@@ -77,7 +77,7 @@ static struct json_object *json_of_claims(uint32_t claims) {
     struct json_object *array = json_object_new_array();
     const char *name;
     uint32_t bit;
-    for (uint32_t i = 0; (name = tool_claim_name(i, &bit)) != NULL; i++)
+    for (uint32_t i = 0; (name = tool_claim_name(i, &bit)); i++)
         if (claims & bit)
             json_object_array_add(array, json_object_new_string(name));
     return array;
@@ -91,7 +91,7 @@ static void print_json(FILE *file, const gcoll_algorithm *a) {
     json_object_object_add(object, "algorithm", json_object_new_string(a->name));
     json_object_object_add(object, "summary", json_object_new_string(a->summary));
     json_object_object_add(object, "source", json_object_new_string(a->source));
-    for (const gcoll_option *o = a->options; o != NULL && o->name != NULL; o++)
+    for (const gcoll_option *o = a->options; o && o->name; o++)
         json_object_array_add(options, json_of_option(o));
     json_object_object_add(object, "options", options);
     for (size_t s = 0; s < SAMPLE_COUNT; s++) {
@@ -109,7 +109,7 @@ static void print_json(FILE *file, const gcoll_algorithm *a) {
 int tool_list(const tool_options *options) {
     FILE *file = tool_open_output(options);
     bool first = true;
-    if (file == NULL)
+    if (!file)
         return TOOL_FAILED;
     for (int c = 0; c < GCOLL_COLLECTIVE_COUNT; c++) {
         const char *name = gcoll_collective_name((gcoll_collective)c);
@@ -119,7 +119,7 @@ int tool_list(const tool_options *options) {
         if (options->format == TOOL_TABLE)
             fprintf(file, "%s%s\n", first ? "" : "\n", name);
         first = false;
-        for (uint32_t i = 0; (a = gcoll_registry_at(&options->registry, (gcoll_collective)c, i)) != NULL; i++)
+        for (uint32_t i = 0; (a = gcoll_registry_at(&options->registry, (gcoll_collective)c, i)); i++)
             if (options->format == TOOL_TABLE)
                 print_row(file, a);
             else

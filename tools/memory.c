@@ -16,7 +16,7 @@ bool tool_memory_fits(const tool_options *o, const gcoll_algorithm *a) {
                      o->devices > 0   ? "--devices"
                      : o->local_given ? "--local-reduction"
                                       : "--whole");
-    else if (stages && a->staging != NULL)
+    else if (stages && a->staging)
         cli_complain("%s: %s says by itself how it stages; allowed for all others",
                      o->local_given ? "--local-reduction" : "--whole", a->name);
     else

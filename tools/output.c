@@ -5,10 +5,10 @@
 #include "tools/output.h"
 
 FILE *tool_open_output(const tool_options *o) {
-    if (o->output == NULL)
+    if (!o->output)
         return stdout;
     FILE *file = fopen(o->output, "we");
-    if (file == NULL)
+    if (!file)
         cli_complain("--output: %s: %s", o->output, strerror(errno));
     return file;
 }

@@ -136,7 +136,7 @@ static int run_gnuplot(const tool_comparison *c, const bool *drawn, FILE *script
 bool tool_plot_may_be_written(const char *path) {
     const bool there = access(path, F_OK) == 0;
     FILE *file = fopen(path, "ae");
-    if (file == NULL) {
+    if (!file) {
         cli_complain("--plot: %s: %s", path, strerror(errno));
         return false;
     }
@@ -150,13 +150,13 @@ bool tool_plot(const tool_comparison *c) {
     bool *drawn = calloc(c->targets.count, sizeof *drawn);
     int ends[2];
     FILE *script = NULL;
-    size_t lines = drawn != NULL ? pick(c, drawn) : 0;
-    if (drawn != NULL && lines == 0) {
+    size_t lines = drawn ? pick(c, drawn) : 0;
+    if (drawn && lines == 0) {
         cli_complain("--plot: there is nothing to draw, as none of the algorithms applies");
         free(drawn);
         return false;
     }
-    if (drawn == NULL || pipe(ends) != 0 || (script = fdopen(ends[1], "w")) == NULL) {
+    if (!drawn || pipe(ends) != 0 || !(script = fdopen(ends[1], "w"))) {
         cli_complain("--plot: %s", strerror(errno));
         free(drawn);
         return false;

@@ -10,10 +10,10 @@ bool tool_load(const cli_flag *flag, const char *path, void *options) {
         return false;
     }
     const gcoll_algorithm *const *algorithms = cli_load(flag->name, path, &o->plugins[o->plugin_count]);
-    if (algorithms == NULL)
+    if (!algorithms)
         return false;
     o->plugin_count++;
-    for (; *algorithms != NULL; algorithms++)
+    for (; *algorithms; algorithms++)
         if (gcoll_registry_add(&o->registry, *algorithms) != GCOLL_OK) {
             cli_complain("%s: %s: %s", flag->name, path, gcoll_last_error());
             return false;

@@ -111,11 +111,11 @@ static void fail(prover *p, const tool_shape *shape, const char *format, ...) {
 /* Whether claims must be all that holds: where blocks are empty, or hosts of several sizes, more may hold by
  * chance. */
 static bool is_regular(const gcoll_problem *p) {
-    for (uint32_t r = 0; r < p->size && p->offsets != NULL; r++)
+    for (uint32_t r = 0; r < p->size && p->offsets; r++)
         if (gcoll_block_count(p, r) == 0)
             return false;
     uint32_t first = 0;
-    for (uint32_t r = 0; r < p->size && p->node != NULL; r++) {
+    for (uint32_t r = 0; r < p->size && p->node; r++) {
         uint32_t here = 0;
         for (uint32_t other = 0; other < p->size; other++)
             here += p->node[other] == p->node[r];
@@ -259,7 +259,7 @@ static bool create(prover *p, const tool_options *options, const tool_target *ta
     p->table = calloc(p->room, sizeof *p->table);
     p->probes = calloc(p->cases.settings, sizeof *p->probes);
     p->alike = calloc(p->cases.settings, sizeof *p->alike);
-    if (p->table == NULL || p->probes == NULL || p->alike == NULL)
+    if (!p->table || !p->probes || !p->alike)
         return false;
     snprintf(p->proof->text, sizeof p->proof->text, "%u rank%s", size,
              tool_plural(size)); /* should the planner crash */

@@ -30,7 +30,7 @@ bool tool_arrivals(const tool_options *o, uint32_t size, double **arrival) {
     if (!cli_arrival_fits("--arrival", &o->arrival, size))
         return false;
     double *made = calloc(size, sizeof *made);
-    if (made == NULL) {
+    if (!made) {
         cli_complain("out of memory for %u ranks", size);
         return false;
     }
@@ -62,19 +62,19 @@ static bool add_arrivals(const tool_options *o, tool_shape *shape) {
     if (!tool_arrivals(o, p->size, &arrival))
         return false;
     say_lateness(o, shape);
-    if ((arrival == NULL && o->error_ms == 0) || o->surprise) {
+    if ((!arrival && o->error_ms == 0) || o->surprise) {
         free(arrival);
         return true;
     }
     shape->arrival_ns = calloc(p->size, sizeof *shape->arrival_ns);
-    if (shape->arrival_ns == NULL) {
+    if (!shape->arrival_ns) {
         cli_complain("out of memory for %u ranks", p->size);
         free(arrival);
         return false;
     }
     const cli_arrival error = {.kind = CLI_ARRIVAL_RAND_LATE, .seed = ~o->arrival.seed, .ms = o->error_ms};
     for (uint32_t r = 0; r < p->size; r++) {
-        double told = arrival != NULL ? arrival[r] : 0;
+        double told = arrival ? arrival[r] : 0;
         if (o->error_ms > 0)
             told += MS * cli_arrival_ms(&error, p->size, r, o->operation);
         shape->arrival_ns[r] = (int64_t)(told / NS);
@@ -92,7 +92,7 @@ static bool add_nodes(const tool_options *o, tool_shape *shape) {
     if (o->ranks_per_node == 0)
         return true;
     shape->node = calloc(size, sizeof *shape->node);
-    if (shape->node == NULL) {
+    if (!shape->node) {
         cli_complain("out of memory for %u ranks", size);
         return false;
     }
@@ -167,7 +167,7 @@ static bool add_memory(const tool_options *o, tool_shape *shape) {
     if (!tool_memory_fits(o, shape->choice.algorithm))
         return false;
     shape->memory = calloc(p->buffers, sizeof *shape->memory);
-    if (shape->memory == NULL) {
+    if (!shape->memory) {
         cli_complain("out of memory for %u buffers", p->buffers);
         return false;
     }
@@ -192,7 +192,7 @@ uint32_t tool_same_claims(const tool_options *o, bool is_named) {
 /* Of a choice with its options: whether it keeps what --same asks for. */
 static bool keeps_bits(const tool_shape *shape, uint32_t claims) {
     gcoll_problem problem = shape->problem;
-    if (shape->choice.algorithm == NULL) /* auto, which obeys */
+    if (!shape->choice.algorithm) /* auto, which obeys */
         return true;
     memcpy(problem.option, shape->choice.option, sizeof problem.option);
     if ((claims & ~gcoll_algorithm_claims(shape->choice.algorithm, &problem)) == 0)
@@ -205,14 +205,14 @@ static bool keeps_bits(const tool_shape *shape, uint32_t claims) {
 bool tool_shape_of(const tool_options *o, const char *algorithm, uint32_t size, uint64_t count,
                    tool_shape *shape) {
     const gcoll_cost_parameters parameters = tool_cost_parameters(o);
-    const bool is_named = algorithm != NULL && strcmp(algorithm, "auto") != 0;
+    const bool is_named = algorithm && strcmp(algorithm, "auto") != 0;
     const gcoll_needs needs = {.claims = tool_same_claims(o, is_named)};
     const size_t type_bytes = gcoll_type_size(o->type);
     if (!tool_problem_of(o, size, count, shape))
         return false;
     gcoll_problem *p = &shape->problem;
     gcoll_status status = gcoll_choice_parse(&o->registry, algorithm, p->collective, &shape->choice);
-    if (status == GCOLL_OK && shape->choice.algorithm == NULL) {
+    if (status == GCOLL_OK && !shape->choice.algorithm) {
         p->node = NULL; /* as in a context, which has not asked who shares a host when it chooses */
         status = gcoll_choose(&o->registry, p, type_bytes, &needs, &parameters, &shape->choice, NULL, NULL);
     } else if (status == GCOLL_OK) {

@@ -31,7 +31,7 @@ int tool_show(const tool_options *options) {
     if (tool_job_of(&shape, &job)) {
         FILE *file = tool_open_output(options);
         gcoll_choice_format(&shape.choice, text, sizeof text);
-        if (file != NULL) {
+        if (file) {
             fprintf(file, "%s\n", text);
             print_ranks(options, &job, file);
             status = tool_close_output(options, file) ? TOOL_OK : TOOL_FAILED;

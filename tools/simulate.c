@@ -146,11 +146,11 @@ bool tool_time_job(const tool_options *o, const tool_shape *shape, tool_time *ti
         return false;
     }
     gcoll_simulation *simulation = tool_run_job(o, &job, false);
-    if (simulation != NULL)
+    if (simulation)
         *time = (tool_time){simulation->time, simulation->mean_elapsed};
     gcoll_simulation_destroy(simulation);
     tool_job_free(&job);
-    return simulation != NULL;
+    return simulation;
 }
 
 static int simulate(const tool_options *o, FILE *file, uint32_t size, uint64_t bytes, bool first) {
@@ -163,8 +163,8 @@ static int simulate(const tool_options *o, FILE *file, uint32_t size, uint64_t b
         return CLI_USAGE;
     gcoll_simulation *simulation = NULL;
     if (tool_job_of(&shape, &job))
-        simulation = tool_run_job(o, &job, o->timeline != NULL);
-    if (simulation != NULL) {
+        simulation = tool_run_job(o, &job, o->timeline);
+    if (simulation) {
         gcoll_choice_format(&shape.choice, text, sizeof text);
         result r = {o, &shape, simulation, text, bytes, formula_of(o, &shape)};
         if (o->format == TOOL_JSON)
@@ -172,7 +172,7 @@ static int simulate(const tool_options *o, FILE *file, uint32_t size, uint64_t b
         else
             print_table(file, &r, first, only);
         status = TOOL_OK;
-        if (o->timeline != NULL && !tool_write_timeline(o->timeline, &job, simulation))
+        if (o->timeline && !tool_write_timeline(o->timeline, &job, simulation))
             status = TOOL_FAILED;
     }
     gcoll_simulation_destroy(simulation);
@@ -182,19 +182,19 @@ static int simulate(const tool_options *o, FILE *file, uint32_t size, uint64_t b
 }
 
 int tool_simulate(const tool_options *options) {
-    if (options->timeline != NULL && options->ranks.count * options->bytes.count != 1) {
+    if (options->timeline && options->ranks.count * options->bytes.count != 1) {
         cli_complain("--timeline: is of one case; allowed is one number of --ranks and one of --bytes");
         return CLI_USAGE;
     }
     FILE *file = tool_open_output(options);
-    int status = file != NULL ? TOOL_OK : TOOL_FAILED;
-    for (size_t i = 0; file != NULL && i < options->ranks.count; i++)
+    int status = file ? TOOL_OK : TOOL_FAILED;
+    for (size_t i = 0; file && i < options->ranks.count; i++)
         for (size_t k = 0; k < options->bytes.count && status != CLI_USAGE; k++) {
             int one = simulate(options, file, (uint32_t)options->ranks.values[i], options->bytes.values[k],
                                i + k == 0);
             status = one != TOOL_OK ? one : status;
         }
-    if (file != NULL && !tool_close_output(options, file))
+    if (file && !tool_close_output(options, file))
         status = TOOL_FAILED;
     return status;
 }

@@ -75,7 +75,7 @@ static int measure(const tool_options *o, FILE *file, uint32_t size, uint64_t co
     if (tool_job_of(&shape, &job)) {
         gcoll_choice_format(&shape.choice, text, sizeof text);
         record r = {o->collective, text, size, shape.problem.count, {0}, false, false};
-        r.staged = shape.problem.in_memory != NULL;
+        r.staged = shape.problem.in_memory;
         r.verified = tool_job_verify(&job, &r.report) == GCOLL_OK;
         status = r.verified ? TOOL_OK : TOOL_FAILED;
         tool_shape_text(&shape, NULL, what);
@@ -95,9 +95,9 @@ static int measure(const tool_options *o, FILE *file, uint32_t size, uint64_t co
 
 int tool_stats(const tool_options *options) {
     FILE *file = tool_open_output(options);
-    int status = file != NULL ? TOOL_OK : TOOL_FAILED;
+    int status = file ? TOOL_OK : TOOL_FAILED;
     bool first = true;
-    for (size_t i = 0; i < options->ranks.count && status != CLI_USAGE && file != NULL; i++)
+    for (size_t i = 0; i < options->ranks.count && status != CLI_USAGE && file; i++)
         for (size_t k = 0; k < options->count.count || k == 0; k++) {
             uint32_t size = (uint32_t)options->ranks.values[i];
             uint64_t count = options->count.count ? options->count.values[k] : size;
@@ -107,7 +107,7 @@ int tool_stats(const tool_options *options) {
             if (one == CLI_USAGE)
                 break;
         }
-    if (file != NULL && !tool_close_output(options, file))
+    if (file && !tool_close_output(options, file))
         status = TOOL_FAILED;
     return status;
 }

@@ -54,11 +54,10 @@ void svg_text(FILE *f, double x, double y, double size, const char *anchor, cons
         "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%.0f\" text-anchor=\"%s\" fill=\"%s\" stroke=\"#ffffff\" "
         "stroke-width=\"3\" paint-order=\"stroke\">",
         x, y, size, anchor, color);
-    for (const char *c = text; *c; c++) {
+    for (const char *c = text; *c; c++)
         if (*c == '&' || *c == '<' || *c == '>')
             fprintf(f, "&#%d;", *c);
         else
             fputc(*c, f);
-    }
     fputs("</text>\n", f);
 }

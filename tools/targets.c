@@ -12,9 +12,9 @@ static bool wanted(const tool_options *o, gcoll_collective c) {
 /* Options that the text sets, as ":name=". */
 static uint32_t given_in(const char *text, const gcoll_algorithm *a) {
     uint32_t given = 0;
-    for (uint32_t i = 0; a->options != NULL && a->options[i].name != NULL; i++) {
+    for (uint32_t i = 0; a->options && a->options[i].name; i++) {
         size_t length = strlen(a->options[i].name);
-        for (const char *at = strchr(text, ':'); at != NULL; at = strchr(at + 1, ':'))
+        for (const char *at = strchr(text, ':'); at; at = strchr(at + 1, ':'))
             if (strncmp(at + 1, a->options[i].name, length) == 0 && at[1 + length] == '=')
                 given |= UINT32_C(1) << i;
     }
@@ -23,7 +23,7 @@ static uint32_t given_in(const char *text, const gcoll_algorithm *a) {
 
 static bool add(tool_targets *t, const gcoll_choice *choice, uint32_t given) {
     tool_target *more = realloc(t->at, (t->count + 1) * sizeof *more);
-    if (more == NULL) {
+    if (!more) {
         cli_complain("out of memory");
         return false;
     }
@@ -35,9 +35,9 @@ static bool add(tool_targets *t, const gcoll_choice *choice, uint32_t given) {
 /* Of "all", rows that say by themselves how they stage are left out where it is asked for in another way. */
 static bool add_all(const tool_options *o, gcoll_collective c, tool_targets *t) {
     const gcoll_algorithm *a;
-    for (uint32_t i = 0; (a = gcoll_registry_at(&o->registry, c, i)) != NULL; i++) {
+    for (uint32_t i = 0; (a = gcoll_registry_at(&o->registry, c, i)); i++) {
         gcoll_choice choice;
-        if (a->staging != NULL && (o->local_given || o->whole))
+        if (a->staging && (o->local_given || o->whole))
             continue;
         if (gcoll_choice_parse(&o->registry, a->name, c, &choice) != GCOLL_OK || !tool_memory_fits(o, a) ||
             !add(t, &choice, 0))
@@ -50,7 +50,7 @@ static bool add_all(const tool_options *o, gcoll_collective c, tool_targets *t) 
 static bool names_one(const tool_options *o, const char *part, gcoll_collective c) {
     char name[128];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(part, ":"), part);
-    return gcoll_registry_find(&o->registry, c, name) != NULL;
+    return gcoll_registry_find(&o->registry, c, name);
 }
 
 /* One part of the list, for every collective that has it. */
@@ -82,8 +82,8 @@ static bool add_part(const tool_options *o, const char *part, tool_targets *t) {
 bool tool_find_targets(const tool_options *o, tool_targets *targets) {
     char *parts = strdup(o->algorithm), *rest = NULL;
     tool_targets found = {0};
-    bool good = parts != NULL;
-    for (char *part = parts ? strtok_r(parts, ",", &rest) : NULL; part != NULL && good;
+    bool good = parts;
+    for (char *part = parts ? strtok_r(parts, ",", &rest) : NULL; part && good;
          part = strtok_r(NULL, ",", &rest))
         good = add_part(o, part, &found);
     free(parts);

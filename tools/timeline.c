@@ -35,7 +35,7 @@ static void name_lane(FILE *f, uint32_t rank, uint32_t lane, const char *name) {
 static void name_devices(FILE *f, const gcoll_problem *p) {
     static const char *const does[] = {"to host", "from host", "within"};
     char name[64];
-    for (uint32_t k = 0; k < p->buffers && p->in_memory != NULL; k++) {
+    for (uint32_t k = 0; k < p->buffers && p->in_memory; k++) {
         if (p->in_memory[k] == GCOLL_HOST_MEMORY || (k > 0 && p->in_memory[k] == p->in_memory[k - 1]))
             continue;
         const uint32_t device = p->in_memory[k] - 1;
@@ -72,7 +72,7 @@ static void print_event(FILE *f, const tool_job *job, const gcoll_simulate_event
 
 bool tool_write_timeline(const char *path, const tool_job *job, const gcoll_simulation *s) {
     FILE *f = fopen(path, "we");
-    if (f == NULL) {
+    if (!f) {
         cli_complain("--timeline: %s: %s", path, strerror(errno));
         return false;
     }

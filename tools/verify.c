@@ -105,14 +105,14 @@ static int falling(const void *x, const void *y) {
 static bool fill_sizes(grid *g) {
     const cli_list *ranks = &g->options->ranks;
     g->sizes = calloc(ranks->count, sizeof *g->sizes);
-    for (size_t i = 0; g->sizes != NULL && i < ranks->count; i++)
+    for (size_t i = 0; g->sizes && i < ranks->count; i++)
         g->sizes[i] = (uint32_t)ranks->values[i];
-    if (g->sizes != NULL)
+    if (g->sizes)
         qsort(g->sizes, ranks->count, sizeof *g->sizes, falling);
-    for (size_t i = 0; g->sizes != NULL && i < ranks->count; i++)
+    for (size_t i = 0; g->sizes && i < ranks->count; i++)
         if (g->size_count == 0 || g->sizes[i] != g->sizes[g->size_count - 1])
             g->sizes[g->size_count++] = g->sizes[i];
-    return g->sizes != NULL;
+    return g->sizes;
 }
 
 static int verify_all(grid *g) {
@@ -123,7 +123,7 @@ static int verify_all(grid *g) {
     tool_work work = {(uint32_t)units, run_unit, unit_done, g};
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     g->missing = calloc(g->targets.count, sizeof *g->missing);
-    if (memory == MAP_FAILED || g->missing == NULL) {
+    if (memory == MAP_FAILED || !g->missing) {
         cli_complain("out of memory for %zu results", units);
         free(g->missing);
         return TOOL_FAILED;
@@ -160,7 +160,7 @@ int tool_verify(const tool_options *options) {
     } else if (tool_find_targets(options, &g.targets)) {
         status = TOOL_FAILED;
         g.file = tool_open_output(options);
-        if (g.file != NULL) {
+        if (g.file) {
             status = verify_all(&g);
             if (!tool_close_output(options, g.file))
                 status = TOOL_FAILED;

@@ -34,7 +34,7 @@ void tool_claims_text(uint32_t claims, char text[TOOL_TEXT]) {
     const char *name;
     uint32_t bit;
     text[0] = '\0';
-    for (uint32_t i = 0; (name = tool_claim_name(i, &bit)) != NULL; i++)
+    for (uint32_t i = 0; (name = tool_claim_name(i, &bit)); i++)
         if (claims & bit)
             append(text, "%s%s", text[0] ? ", " : "", name);
     if (text[0] == '\0')
@@ -43,17 +43,17 @@ void tool_claims_text(uint32_t claims, char text[TOOL_TEXT]) {
 
 void tool_allowed_text(const gcoll_option *o, char text[TOOL_TEXT]) {
     text[0] = '\0';
-    for (uint32_t i = 0; o->words != NULL && o->words[i] != NULL; i++)
+    for (uint32_t i = 0; o->words && o->words[i]; i++)
         append(text, "%s%s", i ? ", " : "", o->words[i]);
-    if (o->words == NULL && o->min == GCOLL_BY_COST)
+    if (!o->words && o->min == GCOLL_BY_COST)
         append(text, "%d to %" PRId64 ", or -1: by cost", o->doubling ? 1 : 0, o->max);
-    else if (o->words == NULL)
+    else if (!o->words)
         append(text, "%" PRId64 " to %" PRId64, o->min, o->max);
 }
 
 void tool_fallback_text(const gcoll_option *o, char text[TOOL_TEXT]) {
     text[0] = '\0';
-    if (o->words != NULL)
+    if (o->words)
         append(text, "%s", o->words[o->fallback]);
     else
         append(text, "%" PRId64, o->fallback);
@@ -79,15 +79,15 @@ void tool_shape_text(const tool_shape *shape, const char *type, char text[TOOL_T
     append(text, "%s%s", p->in_place ? ", in place" : "", blocks[shape->blocks]);
     if (p->buffers > 1)
         append(text, ", %u inputs", p->buffers);
-    if (p->in_memory != NULL && p->in_memory[p->buffers - 1] > p->in_memory[0])
+    if (p->in_memory && p->in_memory[p->buffers - 1] > p->in_memory[0])
         append(text, ", on %u devices", p->in_memory[p->buffers - 1] - p->in_memory[0] + 1);
-    else if (p->in_memory != NULL)
+    else if (p->in_memory)
         append(text, ", in device memory");
-    if (p->in_memory != NULL && shape->choice.algorithm != NULL && shape->choice.algorithm->staging == NULL)
+    if (p->in_memory && shape->choice.algorithm && !shape->choice.algorithm->staging)
         append(text, "%s%s%s", p->staging.local ? ", reduced by " : "", locals[p->staging.local],
                p->staging.whole ? ", staged as a whole" : "");
     append(text, "%s%s%s", p->average ? ", average" : "", shape->lateness[0] ? ", " : "", shape->lateness);
-    for (uint32_t r = 0; p->node != NULL && r < p->size && r < SHOWN_NODES; r++)
+    for (uint32_t r = 0; p->node && r < p->size && r < SHOWN_NODES; r++)
         append(text, "%s%u%s", r ? " " : ", on hosts ", p->node[r],
                r + 1 == SHOWN_NODES && p->size > SHOWN_NODES ? " ..." : "");
 }

@@ -118,7 +118,7 @@ bool tool_run_work(const tool_work *work, uint32_t jobs) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     c.pipes = calloc(c.jobs, sizeof *c.pipes);
     c.pids = calloc(c.jobs, sizeof *c.pids);
-    if (memory == MAP_FAILED || c.pipes == NULL || c.pids == NULL) {
+    if (memory == MAP_FAILED || !c.pipes || !c.pids) {
         cli_complain("out of memory for %u processes", jobs);
         good = false;
     } else {

@@ -97,7 +97,7 @@ bool gcoll_host_address_parse(const char *text, gcoll_host_address *address, boo
     if (slash && !parse_number(slash, all, &bits))
         return false;
     address->prefix = (uint8_t)(slash ? bits : all);
-    *has_prefix = slash != NULL;
+    *has_prefix = slash;
     return true;
 }
 

@@ -63,7 +63,7 @@ void gcoll_slot_unlink(gcoll_slot_list *list, gcoll_slot *slot) {
 
 bool gcoll_slot_hold(gcoll_slot *slot, uint64_t bytes) {
     slot->held = bytes <= sizeof slot->near ? slot->near : malloc((size_t)bytes);
-    return slot->held != NULL;
+    return slot->held;
 }
 
 void gcoll_slot_let_go(gcoll_slot *slot) {

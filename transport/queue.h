@@ -32,7 +32,7 @@ static inline bool gcoll_message_is_queued(const gcoll_message_queue *queue, con
     const gcoll_message *each = queue->first;
     while (each && each != message)
         each = each->next;
-    return each != NULL;
+    return each;
 }
 
 /* Forgets all messages. */

@@ -100,7 +100,7 @@ static void ring_plan(const gcoll_problem *problem, gcoll_builder *b) {
     const gcoll_ref own = gcoll_out(0, gcoll_block_begin(problem, problem->rank));
     gcoll_ready *order = gcoll_by_arrival(problem);
     line l = {problem, b, order, 0};
-    if (order == NULL) {
+    if (!order) {
         gcoll_plan_refuse(b, GCOLL_ERR_NO_MEMORY, "arrival_ring: out of memory for %u ranks", problem->size);
         return;
     }

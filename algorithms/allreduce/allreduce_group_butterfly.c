@@ -134,7 +134,7 @@ static const gcoll_option options[] = {
 /* Ranks in a row on one host, if that is the same everywhere; else 0. */
 static uint32_t ranks_in_a_row(const gcoll_problem *p) {
     uint32_t ranks = 1;
-    if (p->node == NULL)
+    if (!p->node)
         return 0;
     while (ranks < p->size && p->node[ranks] == p->node[0])
         ranks++;
@@ -348,7 +348,7 @@ static void reduce_to_several(const exchange *s, uint32_t i, sums *q) {
 static scratch_buffers reserve_scratch(const group *g, gcoll_builder *b) {
     scratch_buffers scratch = {.inbox = buffer(gcoll_scratch(0)), .apart = buffer(gcoll_scratch(0))};
     const factor *f = first_saving(g);
-    if (f == NULL)
+    if (!f)
         return scratch;
     element_runs runs = elements_at(g, f, 0, placements_in_scratch(f));
     uint64_t count = runs.count[0] + runs.count[1], cycle = runs.begin[0] + runs.count[0] - runs.begin[1];
@@ -422,7 +422,7 @@ static void butterfly_cost(const gcoll_problem *problem, gcoll_cost *cost) {
         cost->reduced += (double)reduced * part * chunk;
     }
     const factor *f = first_saving(&g);
-    if (f != NULL) {
+    if (f) {
         double scratch = (double)placements_in_scratch(f) * f->chunks / f->size * largest;
         cost->scratch = (any_sums_part(&g) ? 2 : 1) * (scratch < n ? scratch : n);
     }

@@ -48,7 +48,7 @@ static part make_part(gcoll_collective collective, const char *name, uint32_t ra
                       uint64_t n) {
     part s = {gcoll_registry_find(NULL, collective, name),
               {.collective = collective, .rank = rank, .size = size, .buffers = 1, .count = n}};
-    for (uint32_t i = 0; s.algorithm->options != NULL && s.algorithm->options[i].name != NULL; i++)
+    for (uint32_t i = 0; s.algorithm->options && s.algorithm->options[i].name; i++)
         s.problem.option[i] = s.algorithm->options[i].fallback;
     return s;
 }
@@ -138,7 +138,7 @@ static void hierarchical_plan(const gcoll_problem *problem, gcoll_builder *b) {
 
 /* The hierarchy for claims and cost. One host needs no lists, which would cost selection O(P) time. */
 static gcoll_status measure(const gcoll_problem *problem, gcoll_hierarchy *h) {
-    if (problem->node != NULL)
+    if (problem->node)
         return gcoll_hierarchy_make(problem, h);
     *h = (gcoll_hierarchy){.problem = problem,
                            .count = 1,

@@ -30,7 +30,7 @@ static uint32_t index_of(numbers *n, const uint32_t *node, uint32_t rank, uint32
 static uint32_t number_hosts(const gcoll_problem *p, uint32_t *index) {
     uint32_t size = UINT32_C(2) << gcoll_log2_ceil(p->size), hosts = 0;
     numbers n = {malloc(size * sizeof(uint32_t)), malloc(p->size * sizeof(uint32_t)), size - 1};
-    if (n.slots != NULL && n.first != NULL) {
+    if (n.slots && n.first) {
         for (uint32_t i = 0; i < size; i++)
             n.slots[i] = FREE;
         for (uint32_t rank = 0; rank < p->size; rank++)
@@ -80,9 +80,9 @@ static void share_out(gcoll_hierarchy *h) {
 
 static gcoll_status make(gcoll_hierarchy *h, uint32_t *index) {
     const gcoll_problem *p = h->problem;
-    if (index != NULL && p->node != NULL)
+    if (index && p->node)
         h->count = number_hosts(p, index);
-    if (index == NULL || h->count == 0)
+    if (!index || h->count == 0)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "hierarchical: out of memory for %u ranks", p->size);
     h->begin = malloc((h->count + (size_t)2) * sizeof(uint32_t));
     h->ranks = malloc(p->size * sizeof(uint32_t));

@@ -33,11 +33,11 @@ static int by_arrival(const void *left, const void *right) {
 /* Ranks sorted by arrival, if that is asked for and known; without leads. NULL: out of memory. */
 static gcoll_ring_seat *make_seats(const gcoll_problem *problem, bool sorted) {
     gcoll_ring_seat *seats = calloc(problem->size, sizeof *seats);
-    for (uint32_t i = 0; seats != NULL && i < problem->size; i++) {
+    for (uint32_t i = 0; seats && i < problem->size; i++) {
         seats[i].rank = i;
-        seats[i].arrival_ns = sorted && problem->arrival_ns != NULL ? problem->arrival_ns[i] : 0;
+        seats[i].arrival_ns = sorted && problem->arrival_ns ? problem->arrival_ns[i] : 0;
     }
-    if (seats != NULL && sorted && problem->arrival_ns != NULL)
+    if (seats && sorted && problem->arrival_ns)
         qsort(seats, problem->size, sizeof *seats, by_arrival);
     return seats;
 }
@@ -71,7 +71,7 @@ void gcoll_ring_find_starts(gcoll_ring_seat *seats, uint32_t size) {
 
 gcoll_ring_seat *gcoll_ring_seats(const gcoll_problem *problem, gcoll_ring_order order) {
     gcoll_ring_seat *seats = make_seats(problem, order != GCOLL_RING_BY_RANK);
-    if (seats == NULL)
+    if (!seats)
         return NULL;
     if (order == GCOLL_RING_CHAIN)
         lead_all(seats, problem->size);
@@ -139,7 +139,7 @@ static void plan_ring(const gcoll_problem *problem, gcoll_builder *b, gcoll_ring
         return;
     }
     gcoll_ring_seat *seats = gcoll_ring_seats(problem, order);
-    if (seats == NULL)
+    if (!seats)
         gcoll_plan_refuse(b, GCOLL_ERR_NO_MEMORY, "ring: out of memory for %u positions", problem->size);
     else
         gcoll_ring_walk(problem, b, seats);
@@ -164,7 +164,7 @@ static uint32_t ring_claims(const gcoll_problem *problem) {
 }
 
 static uint32_t slt_claims(const gcoll_problem *problem) {
-    for (uint32_t r = 1; problem->arrival_ns != NULL && r < problem->size; r++)
+    for (uint32_t r = 1; problem->arrival_ns && r < problem->size; r++)
         if (problem->arrival_ns[r] < problem->arrival_ns[r - 1])
             return GCOLL_CLAIM_RANK_IDENTICAL | gcoll_trivial_claims(problem);
     return GCOLL_CLAIM_ALL; /* ranks arrive in their order: a left fold */
@@ -175,7 +175,7 @@ static uint32_t prr_claims(const gcoll_problem *problem) {
     if (problem->option[0] == 0 || problem->size == 1)
         return ring_claims(problem);
     gcoll_ring_seat *seats = gcoll_ring_seats(problem, GCOLL_RING_PRE_REDUCED);
-    bool fold = seats != NULL && seats[0].lead == problem->size - 1;
+    bool fold = seats && seats[0].lead == problem->size - 1;
     for (uint32_t i = 0; fold && i < problem->size; i++)
         fold = seats[i].rank == i;
     free(seats);

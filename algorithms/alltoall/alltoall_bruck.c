@@ -92,7 +92,7 @@ static void bruck_plan(const gcoll_problem *problem, gcoll_builder *b) {
 }
 
 static gcoll_status bruck_applies(const gcoll_problem *problem) {
-    if (problem->offsets != NULL)
+    if (problem->offsets)
         return gcoll_unsupported(
             "alltoall by bruck passes on the blocks of others, whose sizes no rank knows "
             "where offsets are given; allowed are equal blocks");

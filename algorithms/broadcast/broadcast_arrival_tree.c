@@ -62,7 +62,7 @@ static gcoll_tree_edge *make_tree(const gcoll_problem *problem) {
     gcoll_tree_edge *edges = calloc(size, sizeof *edges);
     uint32_t *free_from = calloc(size, sizeof *free_from);
     senders s = {.idle = calloc(size, sizeof *s.idle), .busy.at = calloc(size, sizeof *s.busy.at)};
-    bool good = order != NULL && edges != NULL && free_from != NULL && s.idle != NULL && s.busy.at != NULL;
+    bool good = order && edges && free_from && s.idle && s.busy.at;
     if (good)
         grow(problem, order, &s, free_from, edges);
     else
@@ -78,7 +78,7 @@ static void tree_plan(const gcoll_problem *problem, gcoll_builder *b) {
     const bool root = problem->rank == problem->root;
     const gcoll_ref data = root ? gcoll_in(0, 0) : gcoll_out(0, 0);
     gcoll_tree_edge *edges = make_tree(problem);
-    if (edges == NULL) {
+    if (!edges) {
         gcoll_plan_refuse(b, GCOLL_ERR_NO_MEMORY, "arrival_tree: out of memory for %u ranks", problem->size);
         return;
     }
@@ -102,7 +102,7 @@ static uint32_t rounds_of(const gcoll_problem *problem) {
     gcoll_tree_edge *edges = gcoll_arrive_together(problem) ? NULL : make_tree(problem);
     if (gcoll_arrive_together(problem))
         rounds = gcoll_log2_ceil(problem->size);
-    else if (edges != NULL)
+    else if (edges)
         rounds = gcoll_tree_rounds(edges, problem->size - 1);
     free(edges);
     return rounds;

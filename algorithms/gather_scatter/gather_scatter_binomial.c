@@ -130,9 +130,9 @@ static double all_links(uint32_t size) {
 /* Equal blocks are not gone through: they may be a million. */
 static void binomial_load(const gcoll_problem *p, gcoll_load *load) {
     *load = (gcoll_load){.hops = gcoll_log2_ceil(p->size), .messages = p->size - 1.0};
-    if (p->offsets == NULL)
+    if (!p->offsets)
         load->sent = (double)p->count / p->size * all_links(p->size);
-    for (uint32_t place = 1; place < p->size && p->offsets != NULL; place++)
+    for (uint32_t place = 1; place < p->size && p->offsets; place++)
         load->sent += (double)elements_of(p, place);
 }
 

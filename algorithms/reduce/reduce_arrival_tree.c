@@ -58,7 +58,7 @@ static gcoll_tree_edge *make_tree(const gcoll_problem *problem) {
     gcoll_ready_heap heap = {gcoll_by_arrival(problem), size}; /* a sorted list is a heap */
     gcoll_tree_edge *edges = calloc(size, sizeof *edges);
     uint32_t *free_from = calloc(size, sizeof *free_from);
-    bool good = heap.at != NULL && edges != NULL && free_from != NULL;
+    bool good = heap.at && edges && free_from;
     if (good && gcoll_arrive_together(problem))
         pair_neighbours(problem, edges);
     else if (good)
@@ -75,7 +75,7 @@ static void tree_plan(const gcoll_problem *problem, gcoll_builder *b) {
     const uint64_t n = problem->count;
     gcoll_ref sum = gcoll_in(0, 0), room = gcoll_out(0, 0);
     gcoll_tree_edge *edges = make_tree(problem);
-    if (edges == NULL) {
+    if (!edges) {
         gcoll_plan_refuse(b, GCOLL_ERR_NO_MEMORY, "arrival_tree: out of memory for %u ranks", problem->size);
         return;
     }
@@ -117,7 +117,7 @@ static void tree_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     bool scratch = !together || pairs > (problem->root / 2 < pairs ? 1u : 0u);
     if (together)
         rounds = gcoll_log2_ceil(problem->size);
-    else if (edges != NULL)
+    else if (edges)
         rounds = gcoll_tree_rounds(edges, problem->size - 1);
     *cost = (gcoll_cost){rounds, rounds * n, rounds * n, scratch ? n : 0};
     free(edges);

@@ -86,9 +86,9 @@ static void halving_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     const uint64_t n = problem->count, half = n / 2, block = gcoll_largest_block(problem);
     uint64_t moved = gcoll_largest_chunk(n, parts);
     uint32_t messages = size <= parts + 1 ? 1 : 2;
-    if (size == parts && log <= 1 && problem->offsets == NULL)
+    if (size == parts && log <= 1 && !problem->offsets)
         messages = 0, moved = 0; /* in order as they are */
-    else if (size == parts + 1 || (problem->offsets != NULL && block > moved))
+    else if (size == parts + 1 || (problem->offsets && block > moved))
         moved = block;
     *cost = gcoll_binary_cost(problem);
     cost->steps += messages;

@@ -24,7 +24,7 @@ static gcoll_status unknown_algorithm(const gcoll_registry *registry, piece name
     char list[768] = "";
     gcoll_text to = {list, sizeof list, 0};
     const gcoll_algorithm *a;
-    for (uint32_t i = 0; (a = gcoll_registry_at(registry, collective, i)) != NULL; i++)
+    for (uint32_t i = 0; (a = gcoll_registry_at(registry, collective, i)); i++)
         gcoll_text_add(&to, ", %s", a->name);
     return gcoll_error(GCOLL_ERR_INVALID, "algorithm '%.*s' is none of %s; allowed are auto%s", SHOWN(name),
                        gcoll_collective_name(collective), list);
@@ -33,7 +33,7 @@ static gcoll_status unknown_algorithm(const gcoll_registry *registry, piece name
 static gcoll_status unknown_option(piece key, const gcoll_algorithm *algorithm) {
     char list[512] = "";
     gcoll_text to = {list, sizeof list, 0};
-    for (const gcoll_option *o = algorithm->options; o != NULL && o->name != NULL; o++)
+    for (const gcoll_option *o = algorithm->options; o && o->name; o++)
         gcoll_text_add(&to, "%s, ", o->name);
     return gcoll_error(GCOLL_ERR_INVALID, "%s has no option '%.*s'; allowed are %ssegment", algorithm->name,
                        SHOWN(key), list);
@@ -52,7 +52,7 @@ static gcoll_status parse_word(const gcoll_algorithm *algorithm, const gcoll_opt
                                int64_t *value) {
     char list[512] = "";
     gcoll_text to = {list, sizeof list, 0};
-    for (int64_t i = 0; option->words[i] != NULL; i++) {
+    for (int64_t i = 0; option->words[i]; i++) {
         if (same(p, option->words[i])) {
             *value = i;
             return GCOLL_OK;
@@ -83,15 +83,15 @@ static gcoll_status parse_number(const gcoll_algorithm *algorithm, const gcoll_o
 static gcoll_status parse_option(piece part, gcoll_choice *choice, uint32_t *given) {
     const gcoll_algorithm *algorithm = choice->algorithm;
     const char *equals = memchr(part.text, '=', part.length);
-    if (equals == NULL)
+    if (!equals)
         return gcoll_error(GCOLL_ERR_INVALID, "%s: '%.*s' is no option; allowed is key=value",
                            algorithm->name, SHOWN(part));
     piece key = {part.text, (size_t)(equals - part.text)};
     piece value = {equals + 1, part.length - key.length - 1};
     const gcoll_option *option = algorithm->options;
-    while (option != NULL && option->name != NULL && !same(key, option->name))
+    while (option && option->name && !same(key, option->name))
         option++;
-    bool own = option != NULL && option->name != NULL;
+    bool own = option && option->name;
     if (!own && !same(key, "segment"))
         return unknown_option(key, algorithm);
     size_t index = own ? (size_t)(option - algorithm->options) : 0;
@@ -124,15 +124,14 @@ gcoll_status gcoll_choice_parse(const gcoll_registry *registry, const char *text
         return GCOLL_OK;
     }
     const gcoll_algorithm *a;
-    for (uint32_t i = 0; (a = gcoll_registry_at(registry, collective, i)) != NULL && result.algorithm == NULL;
-         i++)
+    for (uint32_t i = 0; (a = gcoll_registry_at(registry, collective, i)) && !result.algorithm; i++)
         if (same(part, a->name))
             result.algorithm = a;
-    if (result.algorithm == NULL)
+    if (!result.algorithm)
         return unknown_algorithm(registry, part, collective);
     const gcoll_option *options = result.algorithm->options;
     result.segment_bytes = gcoll_algorithm_segment(result.algorithm);
-    for (uint32_t i = 0; options != NULL && options[i].name != NULL; i++)
+    for (uint32_t i = 0; options && options[i].name; i++)
         result.option[i] = options[i].fallback;
     while (part.text[part.length] == ':') {
         part = take_piece(part.text + part.length + 1);
@@ -159,13 +158,13 @@ static void append_bytes(gcoll_text *to, uint64_t bytes) {
 void gcoll_choice_format(const gcoll_choice *choice, char *text, size_t bytes) {
     gcoll_text to = {text, bytes, 0};
     gcoll_text_add(&to, "%s", choice->algorithm ? choice->algorithm->name : "auto");
-    if (choice->algorithm == NULL)
+    if (!choice->algorithm)
         return;
     const gcoll_option *options = choice->algorithm->options;
-    for (uint32_t i = 0; options != NULL && options[i].name != NULL; i++) {
+    for (uint32_t i = 0; options && options[i].name; i++) {
         if (choice->option[i] == options[i].fallback)
             continue;
-        if (options[i].words != NULL)
+        if (options[i].words)
             gcoll_text_add(&to, ":%s=%s", options[i].name, options[i].words[choice->option[i]]);
         else
             gcoll_text_add(&to, ":%s=%lld", options[i].name, (long long)choice->option[i]);

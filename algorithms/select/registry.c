@@ -16,13 +16,13 @@ static const gcoll_algorithm *row_at(const gcoll_registry *registry, uint32_t in
     if (index < built_in)
         return gcoll_algorithms[index];
     index -= built_in;
-    return registry != NULL && index < registry->count ? registry->added[index] : NULL;
+    return registry && index < registry->count ? registry->added[index] : NULL;
 }
 
 const gcoll_algorithm *gcoll_registry_at(const gcoll_registry *registry, gcoll_collective collective,
                                          uint32_t index) {
     const gcoll_algorithm *a;
-    for (uint32_t i = 0; (a = row_at(registry, i)) != NULL; i++)
+    for (uint32_t i = 0; (a = row_at(registry, i)); i++)
         if (a->collective == collective && index-- == 0)
             return a;
     return NULL;
@@ -31,14 +31,14 @@ const gcoll_algorithm *gcoll_registry_at(const gcoll_registry *registry, gcoll_c
 const gcoll_algorithm *gcoll_registry_find(const gcoll_registry *registry, gcoll_collective collective,
                                            const char *name) {
     const gcoll_algorithm *a;
-    for (uint32_t i = 0; (a = row_at(registry, i)) != NULL; i++)
+    for (uint32_t i = 0; (a = row_at(registry, i)); i++)
         if (a->collective == collective && strcmp(a->name, name) == 0)
             return a;
     return NULL;
 }
 
 uint32_t gcoll_algorithm_claims(const gcoll_algorithm *algorithm, const gcoll_problem *problem) {
-    return algorithm->claims != NULL ? algorithm->claims(problem) : GCOLL_CLAIM_ALL;
+    return algorithm->claims ? algorithm->claims(problem) : GCOLL_CLAIM_ALL;
 }
 
 /* ---- Algorithms of users ------------------------------------------------------------------------- */
@@ -47,7 +47,7 @@ uint32_t gcoll_algorithm_claims(const gcoll_algorithm *algorithm, const gcoll_pr
 
 /* Names stand in texts like "name:key=value" and in file names. */
 static bool is_name(const char *name) {
-    if (name == NULL || *name == '\0' || strcmp(name, "auto") == 0)
+    if (!name || *name == '\0' || strcmp(name, "auto") == 0)
         return false;
     return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == strlen(name);
 }
@@ -55,15 +55,15 @@ static bool is_name(const char *name) {
 /* Checks the values that an option allows: its words, or min to max. */
 static gcoll_status check_values(const gcoll_algorithm *a, const gcoll_option *o) {
     int64_t min = o->words ? 0 : o->min, max = o->max;
-    if (o->words != NULL)
-        for (max = -1; o->words[max + 1] != NULL;)
+    if (o->words)
+        for (max = -1; o->words[max + 1];)
             max++;
     if (o->fallback < min || o->fallback > max)
         return gcoll_error(GCOLL_ERR_INVALID,
                            "algorithm %s: option %s: its fallback is %lld, allowed are %lld to "
                            "%lld",
                            a->name, o->name, (long long)o->fallback, (long long)min, (long long)max);
-    if (o->words == NULL && o->min == GCOLL_BY_COST && !o->doubling && max > MOST_TRIED)
+    if (!o->words && o->min == GCOLL_BY_COST && !o->doubling && max > MOST_TRIED)
         return gcoll_error(GCOLL_ERR_INVALID,
                            "algorithm %s: option %s: selection would try all values up to %lld, "
                            "allowed are %d and less, or doubling",
@@ -73,7 +73,7 @@ static gcoll_status check_values(const gcoll_algorithm *a, const gcoll_option *o
 
 static gcoll_status check_options(const gcoll_algorithm *a) {
     uint32_t count = 0;
-    for (const gcoll_option *o = a->options; o != NULL && o->name != NULL; o++, count++) {
+    for (const gcoll_option *o = a->options; o && o->name; o++, count++) {
         if (count == GCOLL_MAX_OPTIONS)
             return gcoll_error(GCOLL_ERR_INVALID, "algorithm %s: more than %d options", a->name,
                                GCOLL_MAX_OPTIONS);
@@ -82,7 +82,7 @@ static gcoll_status check_options(const gcoll_algorithm *a) {
                                "algorithm %s: option %u is named '%.40s'; allowed are letters, "
                                "digits, '_', '-', '.', and not 'segment'",
                                a->name, count, o->name);
-        if (o->help == NULL)
+        if (!o->help)
             return gcoll_error(GCOLL_ERR_INVALID, "algorithm %s: option %s: its help is NULL", a->name,
                                o->name);
         gcoll_status status = check_values(a, o);
@@ -93,7 +93,7 @@ static gcoll_status check_options(const gcoll_algorithm *a) {
 }
 
 static gcoll_status check_row(const gcoll_registry *registry, const gcoll_algorithm *a) {
-    if (a == NULL)
+    if (!a)
         return gcoll_error(GCOLL_ERR_INVALID, "algorithm: is NULL");
     if (!is_name(a->name))
         return gcoll_error(GCOLL_ERR_INVALID,
@@ -103,9 +103,9 @@ static gcoll_status check_row(const gcoll_registry *registry, const gcoll_algori
     if ((unsigned)a->collective >= GCOLL_COLLECTIVE_COUNT)
         return gcoll_error(GCOLL_ERR_INVALID, "algorithm %s: its collective is %u, allowed are 0 to %u",
                            a->name, (unsigned)a->collective, GCOLL_COLLECTIVE_COUNT - 1u);
-    if (a->summary == NULL || a->source == NULL || a->plan == NULL || a->cost == NULL)
+    if (!a->summary || !a->source || !a->plan || !a->cost)
         return gcoll_error(GCOLL_ERR_INVALID, "algorithm %s: summary, source, plan or cost is NULL", a->name);
-    if (gcoll_registry_find(registry, a->collective, a->name) != NULL)
+    if (gcoll_registry_find(registry, a->collective, a->name))
         return gcoll_error(GCOLL_ERR_INVALID, "algorithm %s: %s has one of that name already", a->name,
                            gcoll_collective_name(a->collective));
     return check_options(a);
@@ -116,7 +116,7 @@ gcoll_status gcoll_registry_add(gcoll_registry *registry, const gcoll_algorithm 
     if (status != GCOLL_OK)
         return status;
     const gcoll_algorithm **added = realloc(registry->added, (registry->count + (size_t)1) * sizeof(void *));
-    if (added == NULL)
+    if (!added)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "algorithm %s: out of memory", algorithm->name);
     registry->added = added;
     registry->added[registry->count++] = algorithm;

@@ -35,7 +35,7 @@ gcoll_load gcoll_load_of(const gcoll_algorithm *algorithm, const gcoll_problem *
                          const gcoll_cost *cost) {
     const double ranks = problem->size;
     gcoll_load load = {0};
-    if (algorithm->load != NULL)
+    if (algorithm->load)
         algorithm->load(problem, &load);
     return (gcoll_load){.hops = or_else(load.hops, cost->steps),
                         .messages = or_else(load.messages, ranks * cost->steps),
@@ -68,7 +68,7 @@ static double seconds_of(const search *s, const gcoll_cost *cost, const gcoll_lo
     const gcoll_sharing *sharing = s->needs->sharing;
     const double bytes = (double)s->type_bytes;
     double way = p->alpha * cost->steps + bytes * (p->beta * cost->sent + p->gamma * cost->reduced);
-    if (sharing == NULL || !(way < HUGE_VAL)) /* an algorithm with infinite cost is never chosen */
+    if (!sharing || !(way < HUGE_VAL)) /* an algorithm with infinite cost is never chosen */
         return way < HUGE_VAL ? way : HUGE_VAL;
     way -= sharing->latency * (cost->steps - load->hops);
     return sharing->crowd > 1 ? fmax(way, shared_seconds(s, cost, load)) : way;
@@ -91,7 +91,7 @@ static gcoll_status run_short(search *s, gcoll_candidate *candidate) {
 
 /* Whether the algorithm may be taken with the options being tried; fills in the cost. */
 static gcoll_status judge(search *s, const gcoll_algorithm *algorithm, gcoll_candidate *candidate) {
-    if (algorithm->applies != NULL) {
+    if (algorithm->applies) {
         gcoll_status status = algorithm->applies(&s->problem);
         if (status == GCOLL_ERR_NO_MEMORY)
             return run_short(s, candidate);
@@ -126,7 +126,7 @@ static void consider(search *s, const gcoll_choice *choice) {
     gcoll_status status = judge(s, choice->algorithm, &candidate);
     for (uint32_t i = 0; i < GCOLL_MAX_OPTIONS; i++)
         candidate.choice.option[i] = s->problem.option[i];
-    bool first = s->best.choice.algorithm == NULL;
+    bool first = !s->best.choice.algorithm;
     bool better = status == GCOLL_OK && (s->best.status != GCOLL_OK || candidate.seconds < s->best.seconds);
     if (first || better)
         s->best = candidate;
@@ -135,13 +135,13 @@ static void consider(search *s, const gcoll_choice *choice) {
 /* Tries the choice with every value of each option, from the index-th on, that it leaves to cost. */
 static void try_options(search *s, const gcoll_choice *choice, uint32_t index) {
     const gcoll_option *options = choice->algorithm->options;
-    if (options == NULL || options[index].name == NULL) {
+    if (!options || !options[index].name) {
         consider(s, choice);
         return;
     }
     const gcoll_option *o = &options[index];
     s->problem.option[index] = choice->option[index];
-    if (o->words != NULL || o->min != GCOLL_BY_COST || choice->option[index] != GCOLL_BY_COST) {
+    if (o->words || o->min != GCOLL_BY_COST || choice->option[index] != GCOLL_BY_COST) {
         try_options(s, choice, index + 1);
         return;
     }
@@ -171,17 +171,17 @@ gcoll_status gcoll_choose(const gcoll_registry *registry, const gcoll_problem *p
                           gcoll_choice *choice, gcoll_considered_fn considered, void *arg) {
     gcoll_candidate best = {.status = GCOLL_ERR_UNSUPPORTED};
     const gcoll_algorithm *a;
-    for (uint32_t k = 0; (a = gcoll_registry_at(registry, problem->collective, k)) != NULL; k++) {
-        if (a->staging != NULL) /* the same algorithm as another row, staged */
+    for (uint32_t k = 0; (a = gcoll_registry_at(registry, problem->collective, k)); k++) {
+        if (a->staging) /* the same algorithm as another row, staged */
             continue;
         search s = make_search(problem, type_bytes, needs, parameters);
         gcoll_choice tried = {.algorithm = a};
-        for (uint32_t i = 0; a->options != NULL && a->options[i].name != NULL; i++)
+        for (uint32_t i = 0; a->options && a->options[i].name; i++)
             tried.option[i] = a->options[i].fallback;
         try_options(&s, &tried, 0);
         if (s.short_of_memory)
             return no_memory(a, problem);
-        if (considered != NULL)
+        if (considered)
             considered(arg, &s.best);
         /* Of equal ones the first, on every rank. */
         if (s.best.status == GCOLL_OK && (best.status != GCOLL_OK || s.best.seconds < best.seconds))

@@ -47,7 +47,7 @@ static gcoll_status check_keys(const reader *r, const char *const *keys, const c
     for (uint32_t i = 1; i < r->words; i++) {
         size_t length = strcspn(r->word[i], "=");
         bool known = false;
-        for (const char *const *key = keys; *key != NULL; key++)
+        for (const char *const *key = keys; *key; key++)
             known = known || (r->word[i][length] == '=' && strlen(*key) == length &&
                               strncmp(r->word[i], *key, length) == 0);
         if (!known)
@@ -62,7 +62,7 @@ static gcoll_status check_keys(const reader *r, const char *const *keys, const c
 static gcoll_status take_whole(const reader *r, const char *key, uint64_t least, uint64_t most,
                                const char *allowed, uint64_t *value) {
     const char *text = value_of(r, key);
-    if (text == NULL)
+    if (!text)
         return bad(r, key, "nothing", allowed);
     if (!gcoll_text_parse_whole(text, strlen(text), most, value) || *value < least)
         return bad(r, key, text, allowed);
@@ -97,14 +97,14 @@ static gcoll_status read_for(reader *r) {
     if (status != GCOLL_OK)
         return status;
     const char *transport = value_of(r, "transport");
-    size_t length = transport != NULL ? strlen(transport) : 0;
+    size_t length = transport ? strlen(transport) : 0;
     if (length == 0 || length >= sizeof made.transport ||
         strspn(transport, "abcdefghijklmnopqrstuvwxyz0123456789_") != length)
-        return bad(r, "transport", transport != NULL ? transport : "nothing", allowed_transport);
+        return bad(r, "transport", transport ? transport : "nothing", allowed_transport);
     memcpy(made.transport, transport, length + 1);
     status = take_whole(r, "ranks", 1, MOST_RANKS, allowed_ranks, &ranks);
     local = ranks;
-    if (status == GCOLL_OK && value_of(r, "local") != NULL)
+    if (status == GCOLL_OK && value_of(r, "local"))
         status = take_whole(r, "local", 1, ranks, "1 to the number of ranks", &local);
     made.ranks = (uint32_t)ranks;
     made.local = (uint32_t)local;
@@ -114,7 +114,7 @@ static gcoll_status read_for(reader *r) {
         return status;
     gcoll_tuning_section *more =
         realloc(r->tuning->sections, (r->tuning->section_count + (size_t)1) * sizeof *more);
-    if (more == NULL)
+    if (!more)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "%s: no memory", r->name);
     r->tuning->sections = more;
     more[r->tuning->section_count++] = made;
@@ -126,15 +126,15 @@ static gcoll_status read_cost(reader *r) {
     static const char *const keys[] = {"alpha_ns",   "beta_ps", "gamma_ps", "latency_ns",
                                        "message_ns", "byte_ps", NULL};
     gcoll_tuning_section *s = latest(r);
-    if (s == NULL || s->cost_line != 0)
-        return bad(r, "line", "cost", s == NULL ? "'for' first" : "one line 'cost' after each 'for'");
+    if (!s || s->cost_line != 0)
+        return bad(r, "line", "cost", !s ? "'for' first" : "one line 'cost' after each 'for'");
     gcoll_status status = check_keys(r, keys, "alpha_ns, beta_ps, gamma_ps, latency_ns, message_ns, byte_ps");
     double *const to[] = {&s->cost.alpha,      &s->cost.beta,       &s->cost.gamma,
                           &s->sharing.latency, &s->sharing.message, &s->sharing.byte};
-    for (uint32_t i = 0; keys[i] != NULL && status == GCOLL_OK; i++) {
-        const bool a_message = strstr(keys[i], "_ns") != NULL;
+    for (uint32_t i = 0; keys[i] && status == GCOLL_OK; i++) {
+        const bool a_message = strstr(keys[i], "_ns");
         uint64_t value = 0;
-        if (i < 3 || value_of(r, keys[i]) != NULL)
+        if (i < 3 || value_of(r, keys[i]))
             status = take_whole(r, keys[i], 0, a_message ? MOST_NS : MOST_PS,
                                 a_message ? "0 to 10000000000" : "0 to 1000000000000", &value);
         *to[i] = (double)value * (a_message ? 1e-9 : 1e-12);
@@ -175,7 +175,7 @@ static gcoll_status check_choice(const reader *r, gcoll_collective collective, c
         return bad(r, "algorithm", text, "NAME[:key=value]... of up to 127 bytes, and not auto");
     memcpy(name, text, length);
     name[length] = '\0';
-    if (gcoll_registry_find(NULL, collective, name) == NULL ||
+    if (!gcoll_registry_find(NULL, collective, name) ||
         gcoll_choice_parse(NULL, text, collective, &choice) == GCOLL_OK)
         return GCOLL_OK;
     return gcoll_error(GCOLL_ERR_INVALID, "%s: line %u: %s", r->name, r->line, gcoll_last_error());
@@ -185,7 +185,7 @@ static gcoll_status check_choice(const reader *r, gcoll_collective collective, c
 static gcoll_status read_choose(reader *r) {
     gcoll_tuning_rule rule = {.line = r->line};
     gcoll_tuning_section *s = latest(r);
-    if (s == NULL)
+    if (!s)
         return bad(r, "line", "choose", "'for' first");
     if (r->words < 5 || r->words > 4 + GCOLL_TUNING_CHOICES_MAX)
         return bad(r, "line", "choose", "choose COLLECTIVE FROM TO and 1 to 8 algorithms");
@@ -200,7 +200,7 @@ static gcoll_status read_choose(reader *r) {
     if (status != GCOLL_OK)
         return status;
     gcoll_tuning_rule *more = realloc(r->tuning->rules, (r->tuning->rule_count + (size_t)1) * sizeof *more);
-    if (more == NULL)
+    if (!more)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "%s: no memory", r->name);
     r->tuning->rules = more;
     more[r->tuning->rule_count++] = rule;
@@ -213,7 +213,7 @@ static gcoll_status cut_words(reader *r, char *line) {
     char *rest = NULL;
     line[strcspn(line, "#")] = '\0';
     r->words = 0;
-    for (char *word = strtok_r(line, " \t\r", &rest); word != NULL; word = strtok_r(NULL, " \t\r", &rest)) {
+    for (char *word = strtok_r(line, " \t\r", &rest); word; word = strtok_r(NULL, " \t\r", &rest)) {
         if (r->words == WORDS_MAX)
             return bad(r, "line", word, "16 words");
         r->word[r->words++] = word;
@@ -242,7 +242,7 @@ gcoll_status gcoll_tuning_parse(const char *text, size_t bytes, const char *name
     gcoll_tuning made = {.text = malloc(bytes + 1)};
     reader r = {.name = name, .tuning = &made};
     gcoll_status status = GCOLL_OK;
-    if (made.text == NULL)
+    if (!made.text)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "%s: no memory for %zu bytes", name, bytes);
     if (bytes > 0)
         memcpy(made.text, text, bytes);
@@ -260,13 +260,13 @@ gcoll_status gcoll_tuning_parse(const char *text, size_t bytes, const char *name
     }
     r.line = 0;
     char *line = made.text;
-    while (status == GCOLL_OK && line != NULL) {
+    while (status == GCOLL_OK && line) {
         char *end = strchr(line, '\n');
-        if (end != NULL)
+        if (end)
             *end = '\0';
         r.line++;
         status = read_line(&r, line);
-        line = end != NULL ? end + 1 : NULL;
+        line = end ? end + 1 : NULL;
     }
     if (status == GCOLL_OK)
         *tuning = made;
@@ -297,11 +297,11 @@ const gcoll_tuning_section *gcoll_tuning_section_for(const gcoll_tuning *tuning,
         if (strcmp(s->transport, transport) != 0)
             continue;
         const double far = ratio(s->ranks, ranks), off = ratio(s->local, local);
-        if (best == NULL || far < ratio(best->ranks, ranks) ||
+        if (!best || far < ratio(best->ranks, ranks) ||
             (far <= ratio(best->ranks, ranks) && off < ratio(best->local, local)))
             best = s;
     }
-    *exact = best != NULL && best->ranks == ranks && best->local == local;
+    *exact = best && best->ranks == ranks && best->local == local;
     return best;
 }
 

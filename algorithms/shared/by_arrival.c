@@ -21,9 +21,9 @@ static int64_t first_arrival(const gcoll_problem *problem) {
 
 gcoll_ready *gcoll_by_arrival(const gcoll_problem *problem) {
     gcoll_ready *order = calloc(problem->size, sizeof *order);
-    const bool known = order != NULL && problem->arrival_ns != NULL;
+    const bool known = order && problem->arrival_ns;
     const uint64_t first = known ? (uint64_t)first_arrival(problem) : 0;
-    for (uint32_t r = 0; order != NULL && r < problem->size; r++)
+    for (uint32_t r = 0; order && r < problem->size; r++)
         order[r] = (gcoll_ready){known ? (uint64_t)problem->arrival_ns[r] - first : 0, r};
     if (known)
         qsort(order, problem->size, sizeof *order, compare);
@@ -31,7 +31,7 @@ gcoll_ready *gcoll_by_arrival(const gcoll_problem *problem) {
 }
 
 bool gcoll_arrive_together(const gcoll_problem *problem) {
-    if (problem->arrival_ns == NULL)
+    if (!problem->arrival_ns)
         return true;
     const uint64_t first = (uint64_t)first_arrival(problem), segment = gcoll_segment_time(problem);
     for (uint32_t r = 0; r < problem->size; r++)

@@ -60,7 +60,7 @@ double gcoll_circulant_scratch(const gcoll_circulant *c) {
     double n = (double)p->count;
     if (c->steps <= 1)
         return 0;
-    uint64_t block = p->offsets != NULL ? p->count : gcoll_largest_chunk(p->count, p->size);
+    uint64_t block = p->offsets ? p->count : gcoll_largest_chunk(p->count, p->size);
     double most = gcoll_circulant_placements(c, 1) * (double)block;
     return most < n ? most : n;
 }

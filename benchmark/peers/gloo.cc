@@ -111,18 +111,14 @@ Prepared new_allreduce(const std::shared_ptr<gloo::Context> &context,
 Prepared allreduce(const std::shared_ptr<gloo::Context> &context, const std::string &algorithm, float *in,
                    float *out, size_t count) {
     const int n = static_cast<int>(count);
-    if (algorithm == "ring") {
+    if (algorithm == "ring")
         return {object<gloo::AllreduceRing<float>>(context, out, n), out, out};
-    }
-    if (algorithm == "ring_chunked") {
+    if (algorithm == "ring_chunked")
         return {object<gloo::AllreduceRingChunked<float>>(context, out, n), out, out};
-    }
-    if (algorithm == "halving_doubling") {
+    if (algorithm == "halving_doubling")
         return {object<gloo::AllreduceHalvingDoubling<float>>(context, out, n), out, out};
-    }
-    if (algorithm == "bcube") {
+    if (algorithm == "bcube")
         return {object<gloo::AllreduceBcube<float>>(context, out, n), out, out};
-    }
     using How = gloo::detail::AllreduceOptionsImpl;
     return new_allreduce(context, algorithm == "new_ring" ? How::RING : How::BCUBE, in, out, count);
 }
@@ -169,9 +165,8 @@ void measure(const peer_options &options, Job &job, const std::string &algorithm
     const size_t room = (bytes + 127) / 64 * 64;
     Buffer in(static_cast<float *>(aligned_alloc(64, room)), &free);
     Buffer out(static_cast<float *>(aligned_alloc(64, room)), &free);
-    if (!in || !out) {
+    if (!in || !out)
         throw std::bad_alloc();
-    }
     Prepared prepared =
         prepare(job.context, options.collective, algorithm, in.get(), out.get(), bytes / sizeof(float));
     peer_call call = {};
@@ -187,9 +182,8 @@ void measure(const peer_options &options, Job &job, const std::string &algorithm
     call.run = run_prepared;
     const peer_job shared = {static_cast<uint32_t>(job.context->rank),
                              static_cast<uint32_t>(job.context->size), &job, line_up, largest};
-    if (!peer_measure(&shared, &options, &call)) {
+    if (!peer_measure(&shared, &options, &call))
         throw std::runtime_error("the measurement ended early");
-    }
 }
 
 void measure_all(const peer_options &options, Job &job) {
@@ -202,11 +196,9 @@ void measure_all(const peer_options &options, Job &job) {
     const bool barrier = options.collective == PEER_BARRIER;
     for (size_t i = 0; i < (barrier ? 1 : options.sizes.count); i++) {
         const uint64_t bytes = peer_round_bytes(options.collective, options.sizes.values[i], options.size);
-        for (const std::string &algorithm : algorithms) {
-            if (barrier || bytes > 0) {
+        for (const std::string &algorithm : algorithms)
+            if (barrier || bytes > 0)
                 measure(options, job, algorithm, bytes);
-            }
-        }
     }
 }
 
@@ -230,13 +222,11 @@ int one_rank(const peer_options *options) {
 }
 
 bool algorithm_known(const peer_options &options) {
-    if (options.algorithm == nullptr) {
+    if (options.algorithm == nullptr)
         return true;
-    }
     bool known = std::string(options.algorithm) == "all";
-    for (const char *name : allreduces) {
+    for (const char *name : allreduces)
         known = known || std::string(options.algorithm) == name;
-    }
     return (known && options.collective == PEER_ALLREDUCE) ||
            cli_bad("--algorithm", options.algorithm, "for allreduce, what --help lists");
 }
@@ -245,9 +235,8 @@ bool algorithm_known(const peer_options &options) {
 
 int main(int argc, char **argv) {
     peer_options options;
-    if (!peer_options_parse(&about, argc, argv, &options)) {
+    if (!peer_options_parse(&about, argc, argv, &options))
         return CLI_USAGE;
-    }
     int status = CLI_USAGE;
     if (options.help) {
         peer_print_help(&about);

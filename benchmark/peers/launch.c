@@ -32,7 +32,7 @@ static int run_child(void *arg, uint32_t rank, const char *folder, int64_t start
     peer_options own = *self->options;
     (void)started_ns;
     own.rank = rank;
-    own.store = folder != NULL ? folder : own.store;
+    own.store = folder ? folder : own.store;
     peer_limit(own.limit_s);
     return self->rank(&own);
 }
@@ -44,7 +44,7 @@ int peer_launch(const peer_options *options, peer_rank rank) {
         return rank(options);
     }
     const bench_processes processes = {.count = options->local,
-                                       .makes_folder = options->store == NULL,
+                                       .makes_folder = !options->store,
                                        .limit_ms = (int64_t)ceil(options->limit_s * 1e3) + PARENT_GRACE_MS,
                                        .run = run_child,
                                        .arg = &self};

@@ -55,41 +55,36 @@ static float expected(const peer_job *job, peer_collective collective, uint64_t 
 }
 
 static void fill(const peer_job *job, const peer_call *call) {
-    if (call->fill != NULL) {
+    if (call->fill) {
         call->fill(call->self);
         return;
     }
     uint64_t count = call->bytes / sizeof(float);
     bool root_only = call->collective == PEER_BROADCAST;
     float *in = call->in;
-    if (call->out != call->in || root_only) {
+    if (call->out != call->in || root_only)
         memset(call->out, 0xa5, call->bytes);
-    }
-    for (uint64_t i = 0; i < count && (!root_only || job->rank == 0); i++) {
+    for (uint64_t i = 0; i < count && (!root_only || job->rank == 0); i++)
         in[i] = input_value(job->rank, i);
-    }
 }
 
 static uint64_t count_wrong(const peer_job *job, const peer_call *call) {
-    if (call->count_wrong != NULL) {
+    if (call->count_wrong)
         return call->count_wrong(call->self);
-    }
     uint64_t whole = call->bytes / sizeof(float);
     uint64_t count = call->collective == PEER_REDUCE_SCATTER ? whole / job->size : whole;
     const float *out = call->out;
     uint64_t wrong = 0;
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count; i++)
         wrong += out[i] != expected(job, call->collective, whole, i);
-    }
     return wrong;
 }
 
 /* Runs once on fresh inputs. Differences on any rank are a failure on all. */
 static bool check(const peer_job *job, const peer_call *call) {
     fill(job, call);
-    if (!job->barrier(job->self) || !call->run(call->self)) {
+    if (!job->barrier(job->self) || !call->run(call->self))
         return false;
-    }
     uint64_t here = count_wrong(job, call);
     if (here > 0) {
         cli_complain("rank %u: %s, %" PRIu64 " bytes: %" PRIu64 " elements are wrong", job->rank,
@@ -104,13 +99,11 @@ static bool check(const peer_job *job, const peer_call *call) {
 
 static bool time_calls(const peer_job *job, const peer_call *call, uint32_t calls, double *times_us) {
     for (uint32_t i = 0; i < calls; i++) {
-        if (call->collective != PEER_BARRIER && !job->barrier(job->self)) {
+        if (call->collective != PEER_BARRIER && !job->barrier(job->self))
             return false;
-        }
         int64_t start = bench_now_ns();
-        if (!call->run(call->self)) {
+        if (!call->run(call->self))
             return false;
-        }
         times_us[i] = (double)(bench_now_ns() - start) / 1e3;
     }
     return true;
@@ -130,26 +123,22 @@ static bool time_all(const peer_job *job, const peer_options *options, const pee
     double elapsed_s = 0;
     for (*count = 0;; batch = next_batch(options->seconds, elapsed_s, *count)) {
         double *grown = realloc(*times_us, ((size_t)*count + batch) * sizeof *grown);
-        if (grown == NULL) {
+        if (!grown) {
             cli_complain("out of memory for %u times", *count + batch);
             return false;
         }
         *times_us = grown;
         int64_t start = bench_now_ns();
-        if (!time_calls(job, call, batch, *times_us + *count)) {
+        if (!time_calls(job, call, batch, *times_us + *count))
             return false;
-        }
         elapsed_s += (double)(bench_now_ns() - start) / 1e9;
         *count += batch;
-        if (options->iterations > 0) {
+        if (options->iterations > 0)
             return true;
-        }
-        if (!job->max(job->self, &elapsed_s, 1)) { /* so that all decide alike */
+        if (!job->max(job->self, &elapsed_s, 1)) /* so that all decide alike */
             return false;
-        }
-        if (elapsed_s >= options->seconds || *count >= MOST_ITERATIONS) {
+        if (elapsed_s >= options->seconds || *count >= MOST_ITERATIONS)
             return true;
-        }
     }
 }
 
@@ -168,16 +157,14 @@ static double percentile(const double *sorted, uint32_t count, unsigned percent)
 static bool print(const peer_job *job, const peer_call *call, double *times_us, uint32_t count) {
     double sum = 0;
     qsort(times_us, count, sizeof *times_us, ascending);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++)
         sum += times_us[i];
-    }
-    if (job->rank != 0) {
+    if (job->rank != 0)
         return true;
-    }
-    const char *quote = call->algorithm != NULL ? "\"" : "";
+    const char *quote = call->algorithm ? "\"" : "";
     (void)printf("{\"program\":\"%s\",\"collective\":\"%s\",\"algorithm\":%s%s%s", call->program,
-                 peer_collective_name(call->collective), quote,
-                 call->algorithm != NULL ? call->algorithm : "null", quote);
+                 peer_collective_name(call->collective), quote, call->algorithm ? call->algorithm : "null",
+                 quote);
     (void)printf(
         ",\"ranks\":%u,\"bytes\":%" PRIu64 ",\"type\":\"float32\",\"iterations\":%u,\"min_us\":%.2f,"
         "\"p50_us\":%.2f,\"p95_us\":%.2f,\"p99_us\":%.2f,\"max_us\":%.2f,\"mean_us\":%.2f,\"wrong\":0}\n",
@@ -191,13 +178,11 @@ static bool warm_up(const peer_job *job, const peer_options *options, const peer
     double elapsed_s = 0;
     for (uint32_t i = 0; i < options->warmup && elapsed_s < options->seconds; i++) {
         int64_t start = bench_now_ns();
-        if (!call->run(call->self)) {
+        if (!call->run(call->self))
             return false;
-        }
         elapsed_s += (double)(bench_now_ns() - start) / 1e9;
-        if (!job->max(job->self, &elapsed_s, 1)) { /* so that all decide alike */
+        if (!job->max(job->self, &elapsed_s, 1)) /* so that all decide alike */
             return false;
-        }
     }
     return true;
 }
@@ -216,8 +201,7 @@ bool peer_measure(const peer_job *job, const peer_options *options, const peer_c
 
 bool peer_try(const peer_job *job, const peer_call *call, uint32_t calls, double *median_us) {
     double *times_us = calloc(calls, sizeof *times_us);
-    bool good =
-        times_us != NULL && time_calls(job, call, calls, times_us) && job->max(job->self, times_us, calls);
+    bool good = times_us && time_calls(job, call, calls, times_us) && job->max(job->self, times_us, calls);
     if (good) {
         qsort(times_us, calls, sizeof *times_us, ascending);
         *median_us = percentile(times_us, calls, 50);

@@ -69,7 +69,7 @@ static bool measure(mpi_state *s, const peer_job *job, uint64_t bytes) {
     s->out = aligned_alloc(64, room);
     s->in = in_place ? s->out : aligned_alloc(64, room);
     bool done = false;
-    if (s->in == NULL || s->out == NULL) {
+    if (!s->in || !s->out) {
         cli_complain("out of memory for two vectors of %llu bytes", (unsigned long long)bytes);
     } else {
         peer_call call = {.program = PEER_MPI,
@@ -81,9 +81,8 @@ static bool measure(mpi_state *s, const peer_job *job, uint64_t bytes) {
                           .run = run};
         done = peer_measure(job, s->options, &call);
     }
-    if (!in_place) {
+    if (!in_place)
         free(s->in);
-    }
     free(s->out);
     return done;
 }
@@ -91,9 +90,8 @@ static bool measure(mpi_state *s, const peer_job *job, uint64_t bytes) {
 static bool measure_sizes(const peer_options *options) {
     mpi_state s = {.options = options, .collective = options->collective};
     bool is_barrier = options->collective == PEER_BARRIER;
-    if (!good(MPI_Comm_rank(MPI_COMM_WORLD, &s.rank)) || !good(MPI_Comm_size(MPI_COMM_WORLD, &s.size))) {
+    if (!good(MPI_Comm_rank(MPI_COMM_WORLD, &s.rank)) || !good(MPI_Comm_size(MPI_COMM_WORLD, &s.size)))
         return false;
-    }
     peer_job job = {
         .rank = (uint32_t)s.rank, .size = (uint32_t)s.size, .self = &s, .barrier = barrier, .max = max};
     for (size_t i = 0; i < (is_barrier ? 1 : options->sizes.count); i++) {
@@ -102,33 +100,29 @@ static bool measure_sizes(const peer_options *options) {
             cli_complain("%llu bytes: MPI counts elements in an int", (unsigned long long)bytes);
             return false;
         }
-        if ((bytes > 0 || is_barrier) && !measure(&s, &job, bytes)) {
+        if ((bytes > 0 || is_barrier) && !measure(&s, &job, bytes))
             return false;
-        }
     }
     return true;
 }
 
 static int run_job(const peer_options *options) {
     peer_limit(options->limit_s);
-    if (MPI_Init(NULL, NULL) != MPI_SUCCESS) {
+    if (MPI_Init(NULL, NULL) != MPI_SUCCESS)
         return PEER_FAILED;
-    }
-    if (!measure_sizes(options)) {
+    if (!measure_sizes(options))
         (void)MPI_Abort(MPI_COMM_WORLD, PEER_FAILED);
-    }
     return MPI_Finalize() == MPI_SUCCESS ? PEER_OK : PEER_FAILED;
 }
 
 int main(int argc, char **argv) {
     peer_options options;
-    if (!peer_options_parse(&about, argc, argv, &options)) {
+    if (!peer_options_parse(&about, argc, argv, &options))
         return CLI_USAGE;
-    }
     int status = PEER_OK;
     if (options.help) {
         peer_print_help(&about);
-    } else if (options.algorithm != NULL) {
+    } else if (options.algorithm) {
         cli_complain("--algorithm: the library chooses by itself");
         status = CLI_USAGE;
     } else {

@@ -22,9 +22,8 @@ const char *peer_collective_name(peer_collective collective) {
 
 static bool read_store(const cli_flag *flag, const char *text, void *to) {
     const char *path = strncmp(text, "file:", 5) == 0 ? text + 5 : text;
-    if (path[0] != '/') {
+    if (path[0] != '/')
         return cli_bad(flag->name, text, "the absolute path of a folder that all ranks see");
-    }
     return cli_read_text(flag, path, to);
 }
 
@@ -69,16 +68,14 @@ void peer_print_help(const peer_program *program) {
     const cli_flags flags = flags_of(program);
     (void)printf("%s - %s", cli_program, program->about);
     cli_print_flags(stdout, &flags);
-    if (program->algorithms != NULL) {
+    if (program->algorithms)
         (void)printf("\n%s", program->algorithms);
-    }
 }
 
 static bool settle(const peer_program *program, peer_options *o) {
-    if (!program->starts_ranks) {
+    if (!program->starts_ranks)
         return true;
-    }
-    if (o->size > 0 && (o->local > 0 || o->store == NULL)) {
+    if (o->size > 0 && (o->local > 0 || !o->store)) {
         cli_complain("--size goes with --rank and --store, and not with --local");
         return false;
     }
@@ -96,9 +93,8 @@ static bool settle(const peer_program *program, peer_options *o) {
 bool peer_options_parse(const peer_program *program, int argc, char **argv, peer_options *options) {
     const cli_flags flags = flags_of(program);
     *options = (peer_options){0};
-    if (cli_parse(&flags, argc, argv, options) && settle(program, options)) {
+    if (cli_parse(&flags, argc, argv, options) && settle(program, options))
         return true;
-    }
     (void)fprintf(stderr, "%s: try --help\n", cli_program);
     peer_options_free(options);
     return false;

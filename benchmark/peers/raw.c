@@ -97,19 +97,16 @@ static bool pass(raw_state *s, uint32_t peer, bool send, double *values, uint32_
 static bool max(void *self, double *values, uint32_t count) {
     raw_state *s = self;
     double *theirs = calloc(count, sizeof *theirs);
-    bool good = theirs != NULL;
-    if (s->mesh->rank > 0) {
+    bool good = theirs;
+    if (s->mesh->rank > 0)
         good = good && pass(s, 0, true, values, count) && pass(s, 0, false, values, count);
-    }
     for (uint32_t r = 1; good && s->mesh->rank == 0 && r < s->mesh->size; r++) {
         good = pass(s, r, false, theirs, count);
-        for (uint32_t i = 0; good && i < count; i++) {
+        for (uint32_t i = 0; good && i < count; i++)
             values[i] = values[i] > theirs[i] ? values[i] : theirs[i];
-        }
     }
-    for (uint32_t r = 1; good && s->mesh->rank == 0 && r < s->mesh->size; r++) {
+    for (uint32_t r = 1; good && s->mesh->rank == 0 && r < s->mesh->size; r++)
         good = pass(s, r, true, values, count);
-    }
     free(theirs);
     return good;
 }
@@ -148,11 +145,9 @@ static bool make(raw_state *s, uint32_t which) {
 
 /* There is none for some numbers of ranks and bytes. */
 static bool any_pattern(raw_state *s) {
-    for (uint32_t w = 0; w < RAW_PATTERNS; w++) {
-        if (make(s, w)) {
+    for (uint32_t w = 0; w < RAW_PATTERNS; w++)
+        if (make(s, w))
             return true;
-        }
-    }
     return false;
 }
 
@@ -175,17 +170,15 @@ static bool try_one(raw_state *s, const peer_job *job, const peer_call *call, ra
     s->mesh = &s->meshes[setting->buffer];
     s->chunk = setting->chunk;
     (void)make(s, setting->which);
-    if (!peer_try(job, call, 1, &first_us)) {
+    if (!peer_try(job, call, 1, &first_us))
         return false;
-    }
     uint32_t calls = first_us > TRIAL_US ? 1 : TRIAL_CALLS;
     double spent_us = 0;
     double sum_us = 0;
     uint32_t batches = 0;
     for (; batches < TRIAL_BATCHES && spent_us < TRIAL_US; batches++) {
-        if (!peer_try(job, call, calls, &us)) {
+        if (!peer_try(job, call, calls, &us))
             return false;
-        }
         sum_us += us;
         spent_us += us * calls;
     }
@@ -203,11 +196,9 @@ static int faster_first(const void *a, const void *b) {
 /* Tries settings from `first` on, and sorts all. */
 static bool try_and_sort(raw_state *s, const peer_job *job, const peer_call *call, raw_setting *settings,
                          uint32_t first, uint32_t count) {
-    for (uint32_t i = first; i < count; i++) {
-        if (!try_one(s, job, call, &settings[i])) {
+    for (uint32_t i = first; i < count; i++)
+        if (!try_one(s, job, call, &settings[i]))
             return false;
-        }
-    }
     qsort(settings, count, sizeof settings[0], faster_first);
     return true;
 }
@@ -218,22 +209,18 @@ static bool search(raw_state *s, const peer_job *job, const peer_call *call, raw
     raw_setting settings[SETTINGS_MOST];
     uint32_t count = 0;
     uint64_t first = s->bytes > FIRST_CHUNK ? FIRST_CHUNK : CHUNK_UNLIMITED;
-    for (uint32_t w = 0; w < RAW_PATTERNS; w++) {
-        if (make(s, w)) {
+    for (uint32_t w = 0; w < RAW_PATTERNS; w++)
+        if (make(s, w))
             settings[count++] = (raw_setting){.which = w, .chunk = first};
-        }
-    }
-    if (!try_and_sort(s, job, call, settings, 0, count)) {
+    if (!try_and_sort(s, job, call, settings, 0, count))
         return false;
-    }
     uint32_t which = settings[0].which;
     uint32_t patterns = count;
     for (uint32_t i = 0; s->bytes > SHORTEST_TUNED && i < BUFFERS * CHUNKS; i++) {
         uint64_t chunk = chunks[i % CHUNKS];
         bool tried = chunk == first && i < CHUNKS;
-        if (!tried && (chunk == CHUNK_UNLIMITED || chunk < s->bytes)) {
+        if (!tried && (chunk == CHUNK_UNLIMITED || chunk < s->bytes))
             settings[count++] = (raw_setting){.which = which, .chunk = chunk, .buffer = i / CHUNKS};
-        }
     }
     uint32_t again = count < TWICE ? count : TWICE;
     bool good = try_and_sort(s, job, call, settings, patterns, count) &&
@@ -253,9 +240,8 @@ typedef struct raw_choice {
 /* The size that begins at *text, behind a colon; nothing there is 0. */
 static bool parse_part(const char **text, uint64_t *value) {
     *value = 0;
-    if (**text == '\0') {
+    if (**text == '\0')
         return true;
-    }
     size_t length = strcspn(*text + 1, ":");
     bool good = cli_parse_size(*text + 1, length, value);
     *text += length + 1;
@@ -267,27 +253,23 @@ static bool parse_setting(const char *text, raw_setting *setting) {
     uint64_t buffer;
     for (setting->which = 0; setting->which < RAW_PATTERNS; setting->which++) {
         const char *name = raw_pattern_names[setting->which];
-        if (strlen(name) == length && memcmp(name, text, length) == 0) {
+        if (strlen(name) == length && memcmp(name, text, length) == 0)
             break;
-        }
     }
     text += length;
     if (setting->which == RAW_PATTERNS || !parse_part(&text, &setting->chunk) ||
-        !parse_part(&text, &buffer) || *text != '\0') {
+        !parse_part(&text, &buffer) || *text != '\0')
         return false;
-    }
     setting->chunk = setting->chunk == 0 ? CHUNK_UNLIMITED : setting->chunk;
-    for (setting->buffer = 0; setting->buffer < BUFFERS; setting->buffer++) {
-        if ((uint64_t)buffers[setting->buffer] == buffer) {
+    for (setting->buffer = 0; setting->buffer < BUFFERS; setting->buffer++)
+        if ((uint64_t)buffers[setting->buffer] == buffer)
             return true;
-        }
-    }
     return false;
 }
 
 static bool parse_choice(const char *text, raw_choice *choice) {
     *choice = (raw_choice){.setting = {.which = RAW_PATTERNS}};
-    if (text == NULL) {
+    if (!text) {
         choice->spin = choice->block = true;
         return true;
     }
@@ -296,9 +278,8 @@ static bool parse_choice(const char *text, raw_choice *choice) {
     choice->block = length == 5 && memcmp(text, "block", 5) == 0;
     choice->sum = length == 3 && memcmp(text, "sum", 3) == 0;
     bool named = choice->spin || choice->block || choice->sum;
-    if (named && (text[length] == '\0' || parse_setting(text + length + 1, &choice->setting))) {
+    if (named && (text[length] == '\0' || parse_setting(text + length + 1, &choice->setting)))
         return true;
-    }
     return cli_bad("--algorithm", text, "what --help says, as spin, block:ring:256Ki:4Mi or sum");
 }
 
@@ -343,9 +324,8 @@ static bool measure(raw_state *s, const peer_job *job, const raw_choice *choice)
         }
         return true;
     }
-    if (setting.which == RAW_PATTERNS && !search(s, job, &call, &setting)) {
+    if (setting.which == RAW_PATTERNS && !search(s, job, &call, &setting))
         return false;
-    }
     s->chunk = setting.chunk;
     s->mesh = &s->meshes[setting.buffer];
     if (!raw_pattern_make(setting.which, s->mesh->rank, s->mesh->size, s->bytes, s->sum, &s->pattern)) {
@@ -362,35 +342,30 @@ static bool measure_sizes(raw_state *s, const peer_job *job, const raw_choice *c
     size_t sizes = s->options->collective == PEER_BARRIER ? 1 : s->options->sizes.count;
     for (size_t i = 0; i < sizes; i++) {
         s->bytes = peer_round_bytes(s->options->collective, s->options->sizes.values[i], s->mesh->size);
-        if (s->bytes == 0 && s->options->collective != PEER_BARRIER) {
+        if (s->bytes == 0 && s->options->collective != PEER_BARRIER)
             continue;
-        }
         s->in = aligned_alloc(64, (s->bytes + 127) / 64 * 64);
         s->out = aligned_alloc(64, (s->bytes + 127) / 64 * 64);
-        bool good = s->in != NULL && s->out != NULL && measure(s, job, choice);
+        bool good = s->in && s->out && measure(s, job, choice);
         free(s->in);
         free(s->out);
-        if (!good) {
+        if (!good)
             return false;
-        }
     }
     return true;
 }
 
 static bool connect_all(raw_state *s) {
-    for (size_t b = 0; b < BUFFERS; b++) {
-        if (!raw_connect(s->options, buffers[b], &s->meshes[b])) {
+    for (size_t b = 0; b < BUFFERS; b++)
+        if (!raw_connect(s->options, buffers[b], &s->meshes[b]))
             return false;
-        }
-    }
     s->mesh = &s->meshes[0];
     return raw_pattern_make(0, s->mesh->rank, s->mesh->size, 1, false, &s->barrier);
 }
 
 static bool measure_by(raw_state *s, const peer_job *job, const raw_choice *choice, bool spin, bool sum) {
-    for (size_t b = 0; b < BUFFERS; b++) {
+    for (size_t b = 0; b < BUFFERS; b++)
         s->meshes[b].spin = spin;
-    }
     s->sum = sum;
     return measure_sizes(s, job, choice);
 }
@@ -399,7 +374,7 @@ static int one_rank(const peer_options *options) {
     raw_choice choice;
     raw_state *s = calloc(1, sizeof *s);
     unsigned char *hot = aligned_alloc(64, RAW_HOT_BYTES);
-    if (s == NULL || hot == NULL) {
+    if (!s || !hot) {
         free(s);
         free(hot);
         return PEER_FAILED;
@@ -408,18 +383,14 @@ static int one_rank(const peer_options *options) {
     s->hot = hot;
     bool good = parse_choice(options->algorithm, &choice) && connect_all(s);
     peer_job job = {.rank = options->rank, .size = options->size, .self = s, .barrier = barrier, .max = max};
-    if (good && choice.spin) {
+    if (good && choice.spin)
         good = measure_by(s, &job, &choice, true, false);
-    }
-    if (good && choice.block) {
+    if (good && choice.block)
         good = measure_by(s, &job, &choice, false, false);
-    }
-    if (good && choice.sum) {
+    if (good && choice.sum)
         good = measure_by(s, &job, &choice, true, true);
-    }
-    for (size_t b = 0; b < BUFFERS; b++) {
+    for (size_t b = 0; b < BUFFERS; b++)
         raw_close(&s->meshes[b]);
-    }
     free(hot);
     free(s);
     return good ? PEER_OK : PEER_FAILED;
@@ -443,9 +414,8 @@ static bool may_be_summed(const peer_options *options, const raw_choice *choice)
 int main(int argc, char **argv) {
     peer_options options;
     raw_choice choice;
-    if (!peer_options_parse(&about, argc, argv, &options)) {
+    if (!peer_options_parse(&about, argc, argv, &options))
         return CLI_USAGE;
-    }
     int status = CLI_USAGE;
     if (options.help) {
         peer_print_help(&about);

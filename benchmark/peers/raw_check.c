@@ -16,9 +16,8 @@ static float input_float(uint32_t rank, uint64_t at) {
 
 void raw_fill(uint32_t rank, bool sum, unsigned char *in, unsigned char *out, uint64_t bytes) {
     memset(out, 0xa5, bytes);
-    for (uint64_t i = 0; !sum && i < bytes; i++) {
+    for (uint64_t i = 0; !sum && i < bytes; i++)
         in[i] = input_byte(rank, i);
-    }
     for (uint64_t i = 0; sum && i < bytes / sizeof(float); i++) {
         float value = input_float(rank, i);
         memcpy(in + i * sizeof value, &value, sizeof value);
@@ -30,9 +29,8 @@ uint64_t raw_wrong_sums(uint32_t size, const unsigned char *out, uint64_t bytes)
     for (uint64_t i = 0; i < bytes / sizeof(float); i++) {
         float sum = 0;
         float found;
-        for (uint32_t r = 0; r < size; r++) {
+        for (uint32_t r = 0; r < size; r++)
             sum += input_float(r, i);
-        }
         memcpy(&found, out + i * sizeof found, sizeof found);
         wrong += !(found >= sum && found <= sum);
     }
@@ -43,20 +41,18 @@ uint64_t raw_wrong_sums(uint32_t size, const unsigned char *out, uint64_t bytes)
 uint64_t raw_wrong_bytes(const raw_pattern *pattern, const unsigned char *out, uint64_t bytes) {
     unsigned char *expected = malloc(bytes + 1);
     uint64_t wrong = 0;
-    if (expected == NULL) {
+    if (!expected) {
         cli_complain("out of memory for a check of %" PRIu64 " bytes", bytes);
         return 1;
     }
     memset(expected, 0xa5, bytes);
     for (uint32_t n = 0; n < pattern->ends[pattern->steps]; n++) {
         const raw_transfer *t = &pattern->transfers[n];
-        for (uint64_t i = 0; !t->send && i < t->bytes; i++) {
+        for (uint64_t i = 0; !t->send && i < t->bytes; i++)
             expected[t->at + i] = t->from_output ? out[t->at + i] : input_byte(t->peer, t->from + i);
-        }
     }
-    for (uint64_t i = 0; i < bytes; i++) {
+    for (uint64_t i = 0; i < bytes; i++)
         wrong += out[i] != expected[i];
-    }
     free(expected);
     return wrong;
 }

@@ -26,28 +26,25 @@ static void unpace(const peer_options *options, int fd) {
     char name[17] = "";
     socklen_t length = sizeof name - 1;
     if (options->local > 0 && getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 &&
-        strncmp(name, "bbr", 3) == 0) {
+        strncmp(name, "bbr", 3) == 0)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
-    }
 }
 
 /* The IPv4 address of the interface. */
 static bool address_of(const char *interface, struct in_addr *address) {
     struct ifaddrs *all;
     bool found = false;
-    if (getifaddrs(&all) != 0) {
+    if (getifaddrs(&all) != 0)
         return complain_of("getifaddrs");
-    }
-    for (struct ifaddrs *a = all; a != NULL && !found; a = a->ifa_next) {
-        if (a->ifa_addr != NULL && a->ifa_addr->sa_family == AF_INET && strcmp(a->ifa_name, interface) == 0) {
+    for (struct ifaddrs *a = all; a && !found; a = a->ifa_next) {
+        if (a->ifa_addr && a->ifa_addr->sa_family == AF_INET && strcmp(a->ifa_name, interface) == 0) {
             *address = ((const struct sockaddr_in *)(const void *)a->ifa_addr)->sin_addr;
             found = true;
         }
     }
     freeifaddrs(all);
-    if (!found) {
+    if (!found)
         cli_complain("--interface %s: no such interface with an IPv4 address", interface);
-    }
     return found;
 }
 
@@ -63,17 +60,15 @@ static bool listen_there(const peer_options *options, int buffer_bytes, int *lis
                          struct sockaddr_in *where) {
     socklen_t length = sizeof *where;
     *where = (struct sockaddr_in){.sin_family = AF_INET};
-    if (!address_of(options->interface, &where->sin_addr)) {
+    if (!address_of(options->interface, &where->sin_addr))
         return false;
-    }
     *listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     unpace(options, *listener);
     size_buffers(*listener, buffer_bytes);
     if (*listener < 0 || bind(*listener, (struct sockaddr *)where, sizeof *where) != 0 ||
         listen(*listener, (int)options->size) != 0 ||
-        getsockname(*listener, (struct sockaddr *)where, &length) != 0) {
+        getsockname(*listener, (struct sockaddr *)where, &length) != 0)
         return complain_of("listening");
-    }
     return true;
 }
 
@@ -90,14 +85,12 @@ static bool publish(const peer_options *options, int buffer_bytes, const struct 
     file_of(options, buffer_bytes, options->rank, ".new", half, sizeof half);
     file_of(options, buffer_bytes, options->rank, "", path, sizeof path);
     FILE *file = fopen(half, "we");
-    if (file == NULL) {
+    if (!file)
         return complain_of(half);
-    }
     int written = fprintf(file, "%s %u\n", inet_ntop(AF_INET, &where->sin_addr, text, sizeof text),
                           ntohs(where->sin_port));
-    if (fclose(file) != 0 || written < 0 || rename(half, path) != 0) {
+    if (fclose(file) != 0 || written < 0 || rename(half, path) != 0)
         return complain_of(path);
-    }
     return true;
 }
 
@@ -109,14 +102,13 @@ static bool look_up(const peer_options *options, int buffer_bytes, uint32_t rank
     unsigned port = 0;
     FILE *file;
     file_of(options, buffer_bytes, rank, "", path, sizeof path);
-    while ((file = fopen(path, "re")) == NULL) {
+    while (!(file = fopen(path, "re")))
         (void)nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
-    }
-    bool read = fgets(line, sizeof line, file) != NULL;
+    bool read = fgets(line, sizeof line, file);
     (void)fclose(file);
     *where = (struct sockaddr_in){.sin_family = AF_INET};
     char *space = strchr(line, ' ');
-    if (read && space != NULL && (size_t)(space - line) < sizeof text) {
+    if (read && space && (size_t)(space - line) < sizeof text) {
         *space = '\0';
         port = (unsigned)strtoul(space + 1, NULL, 10);
     }
@@ -130,9 +122,8 @@ static bool look_up(const peer_options *options, int buffer_bytes, uint32_t rank
 
 static bool ready(int fd) {
     int on = 1;
-    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0) {
+    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0)
         return complain_of("TCP_NODELAY");
-    }
     return true;
 }
 
@@ -140,19 +131,16 @@ static bool ready(int fd) {
 static bool call_lower(const peer_options *options, raw_mesh *mesh) {
     for (uint32_t r = 0; r < options->rank; r++) {
         struct sockaddr_in where;
-        if (!look_up(options, mesh->buffer_bytes, r, &where)) {
+        if (!look_up(options, mesh->buffer_bytes, r, &where))
             return false;
-        }
         mesh->fds[r] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         unpace(options, mesh->fds[r]);
         size_buffers(mesh->fds[r], mesh->buffer_bytes);
         if (mesh->fds[r] < 0 || connect(mesh->fds[r], (struct sockaddr *)&where, sizeof where) != 0 ||
-            send(mesh->fds[r], &options->rank, sizeof options->rank, MSG_NOSIGNAL) != sizeof options->rank) {
+            send(mesh->fds[r], &options->rank, sizeof options->rank, MSG_NOSIGNAL) != sizeof options->rank)
             return complain_of("connecting");
-        }
-        if (!ready(mesh->fds[r])) {
+        if (!ready(mesh->fds[r]))
             return false;
-        }
     }
     return true;
 }
@@ -161,9 +149,8 @@ static bool answer_higher(const peer_options *options, int listener, raw_mesh *m
     for (uint32_t left = options->size - options->rank - 1; left > 0; left--) {
         uint32_t who = 0;
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fd < 0) {
+        if (fd < 0)
             return complain_of("accepting");
-        }
         if (recv(fd, &who, sizeof who, MSG_WAITALL) != sizeof who || who <= options->rank ||
             who >= options->size || mesh->fds[who] >= 0) {
             cli_complain("rank %u: a stranger at the port", options->rank);
@@ -171,9 +158,8 @@ static bool answer_higher(const peer_options *options, int listener, raw_mesh *m
             return false;
         }
         mesh->fds[who] = fd;
-        if (!ready(fd)) {
+        if (!ready(fd))
             return false;
-        }
     }
     return true;
 }
@@ -187,27 +173,22 @@ bool raw_connect(const peer_options *options, int buffer_bytes, raw_mesh *mesh) 
                        .buffer_bytes = buffer_bytes,
                        .fds = calloc(options->size, sizeof *mesh->fds),
                        .yield = options->local > (processors > 0 ? (uint32_t)processors : 1)};
-    for (uint32_t r = 0; mesh->fds != NULL && r < options->size; r++) {
+    for (uint32_t r = 0; mesh->fds && r < options->size; r++)
         mesh->fds[r] = -1;
-    }
-    bool good = mesh->fds != NULL && listen_there(options, buffer_bytes, &listener, &where) &&
+    bool good = mesh->fds && listen_there(options, buffer_bytes, &listener, &where) &&
                 publish(options, buffer_bytes, &where) && call_lower(options, mesh) &&
                 answer_higher(options, listener, mesh);
-    if (listener >= 0) {
+    if (listener >= 0)
         (void)close(listener);
-    }
-    if (!good) {
+    if (!good)
         raw_close(mesh);
-    }
     return good;
 }
 
 void raw_close(raw_mesh *mesh) {
-    for (uint32_t r = 0; mesh->fds != NULL && r < mesh->size; r++) {
-        if (mesh->fds[r] >= 0) {
+    for (uint32_t r = 0; mesh->fds && r < mesh->size; r++)
+        if (mesh->fds[r] >= 0)
             (void)close(mesh->fds[r]);
-        }
-    }
     free(mesh->fds);
     mesh->fds = NULL;
 }

@@ -22,15 +22,13 @@ typedef struct flow {
 } flow;
 
 static void add_floats(float *restrict out, const float *restrict a, const float *restrict b, size_t count) {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         out[i] = a[i] + b[i];
-    }
 }
 
 static void add_floats_to(float *restrict out, const float *restrict b, size_t count) {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         out[i] += b[i];
-    }
 }
 
 /* Reduces the whole elements of what was carried and has come behind it, in `hot`. */
@@ -39,11 +37,10 @@ static void reduce(flow *f, unsigned char *hot, size_t come) {
     size_t whole = bytes / sizeof(float) * sizeof(float);
     float *out = (float *)(void *)f->at;
     const float *come_in = (const float *)(void *)hot;
-    if (f->addend == f->at) {
+    if (f->addend == f->at)
         add_floats_to(out, come_in, whole / sizeof(float));
-    } else {
+    else
         add_floats(out, (const float *)(const void *)f->addend, come_in, whole / sizeof(float));
-    }
     f->at += whole;
     f->addend += whole;
     f->carried = bytes - whole;
@@ -54,7 +51,7 @@ static void reduce(flow *f, unsigned char *hot, size_t come) {
 static ssize_t move_once(flow *f, uint64_t most, unsigned char *hot, int flags) {
     size_t bytes = f->left < most ? f->left : most;
     unsigned char *at = f->at;
-    if (f->addend != NULL) {
+    if (f->addend) {
         bytes = bytes < RAW_HOT_BYTES - f->carried ? bytes : RAW_HOT_BYTES - f->carried;
         memcpy(hot, f->carry, f->carried);
         at = hot + f->carried;
@@ -62,16 +59,14 @@ static ssize_t move_once(flow *f, uint64_t most, unsigned char *hot, int flags) 
     ssize_t moved = f->send ? send(f->fd, at, bytes, flags | MSG_NOSIGNAL) : recv(f->fd, at, bytes, flags);
     if (moved > 0) {
         f->left -= (uint64_t)moved;
-        if (f->addend != NULL) {
+        if (f->addend)
             reduce(f, hot, (size_t)moved);
-        } else {
+        else
             f->at += moved;
-        }
         return moved;
     }
-    if (moved < 0 && (errno == EAGAIN || errno == EINTR)) {
+    if (moved < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
-    }
     cli_complain("%s: %s", f->send ? "send" : "recv", moved == 0 ? "the peer has gone" : strerror(errno));
     return -1;
 }
@@ -79,11 +74,9 @@ static ssize_t move_once(flow *f, uint64_t most, unsigned char *hot, int flags) 
 /* Drops those that are done, keeping the order. */
 static uint32_t drop_done(flow *flows, uint32_t count) {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (flows[i].left > 0) {
+    for (uint32_t i = 0; i < count; i++)
+        if (flows[i].left > 0)
             flows[kept++] = flows[i];
-        }
-    }
     return kept;
 }
 
@@ -99,9 +92,8 @@ typedef struct step {
 
 /* How much of it may be moved now, in one call. */
 static uint64_t room(const step *s, const flow *f) {
-    if (f->send) {
+    if (f->send)
         return s->sent < s->received + s->lead ? s->chunk : 0;
-    }
     uint64_t sent_more = s->sent - s->received;
     return f->behind && s->sent < s->expected && sent_more < s->chunk ? sent_more : s->chunk;
 }
@@ -125,19 +117,16 @@ static bool look_at_all(step *s, bool spin, bool *moved_any, bool *done_any) {
     for (uint32_t i = 0; i < s->count; i++) {
         flow *f = &s->flows[i];
         uint64_t most = room(s, f);
-        if (most == 0) {
+        if (most == 0)
             continue;
-        }
         ssize_t moved = move_once(f, most, s->hot, s->count == 1 && !spin ? 0 : MSG_DONTWAIT);
-        if (moved < 0) {
+        if (moved < 0)
             return false;
-        }
         *(f->send ? &s->sent : &s->received) += (uint64_t)moved;
         *moved_any = *moved_any || moved > 0;
         *done_any = *done_any || f->left == 0;
-        if (*done_any && !spin) {
+        if (*done_any && !spin)
             break; /* another look at how many are left */
-        }
     }
     return true;
 }
@@ -146,19 +135,16 @@ static bool move_all(const raw_mesh *mesh, step *s) {
     while (s->count > 0) {
         bool moved_any;
         bool done_any;
-        if (!look_at_all(s, mesh->spin, &moved_any, &done_any)) {
+        if (!look_at_all(s, mesh->spin, &moved_any, &done_any))
             return false;
-        }
-        if (done_any) {
+        if (done_any)
             s->count = drop_done(s->flows, s->count);
-        } else if (!moved_any && mesh->spin && mesh->yield) {
+        else if (!moved_any && mesh->spin && mesh->yield)
             (void)sched_yield();
-        } else if (!moved_any && !mesh->spin && !wait_for_any(s)) {
+        else if (!moved_any && !mesh->spin && !wait_for_any(s))
             return false;
-        }
-        if (s->received == s->expected) { /* nothing to wait for any more */
+        if (s->received == s->expected) /* nothing to wait for any more */
             s->lead = UINT64_MAX / 2;
-        }
     }
     return true;
 }
@@ -169,9 +155,8 @@ bool raw_move(const raw_mesh *mesh, const raw_pattern *pattern, const unsigned c
     uint32_t next = 0;
     s.hot = hot;
     s.chunk = chunk;
-    if (pattern->own_bytes > 0) {
+    if (pattern->own_bytes > 0)
         memcpy(out + pattern->own_at, in + pattern->own_at, pattern->own_bytes);
-    }
     for (uint32_t number = 0; number < pattern->steps; number++) {
         s.count = 0;
         s.lead = 2 * chunk;
@@ -187,9 +172,8 @@ bool raw_move(const raw_mesh *mesh, const raw_pattern *pattern, const unsigned c
                                         .behind = t->behind};
             s.expected += t->send ? 0 : t->bytes;
         }
-        if (!move_all(mesh, &s)) {
+        if (!move_all(mesh, &s))
             return false;
-        }
     }
     return true;
 }

@@ -4,9 +4,8 @@
 const char *const raw_pattern_names[RAW_PATTERNS] = {"exchange", "halving", "ring", "direct"};
 
 static void add(raw_pattern *p, raw_transfer transfer) {
-    if (transfer.bytes > 0 && p->ends[p->steps] < RAW_TRANSFERS_MOST) {
+    if (transfer.bytes > 0 && p->ends[p->steps] < RAW_TRANSFERS_MOST)
         p->transfers[p->ends[p->steps]++] = transfer;
-    }
 }
 
 static void next_step(raw_pattern *p) {
@@ -34,9 +33,8 @@ static bool divides(uint64_t bytes, uint32_t size, bool sum) {
 /* ceil(log2 P) exchanges of the whole vector: the fewest that any allreduce can do with. */
 static bool exchange(uint32_t rank, uint32_t size, uint64_t bytes, bool sum, raw_pattern *p) {
     bool pairs = is_power_of_two(size);
-    if (sum && !pairs) {
+    if (sum && !pairs)
         return false;
-    }
     for (uint32_t bit = 1; bit < size; bit *= 2) {
         bool later = sum && bit > 1;
         uint32_t to = pairs ? rank ^ bit : (rank + bit) % size;
@@ -51,9 +49,8 @@ static bool exchange(uint32_t rank, uint32_t size, uint64_t bytes, bool sum, raw
 
 /* Halves, quarters, ... and back: log2 P exchanges each way, 2(P-1)/P of the vector in all. */
 static bool halving(uint32_t rank, uint32_t size, uint64_t bytes, bool sum, raw_pattern *p) {
-    if (!is_power_of_two(size) || (size == 2 && !sum) || !divides(bytes, size, sum)) {
+    if (!is_power_of_two(size) || (size == 2 && !sum) || !divides(bytes, size, sum))
         return false;
-    }
     uint64_t lo = 0;
     uint64_t width = bytes;
     for (uint32_t bit = size / 2; bit > 0; bit /= 2) {
@@ -79,9 +76,8 @@ static bool halving(uint32_t rank, uint32_t size, uint64_t bytes, bool sum, raw_
 
 /* To the right and from the left, 2(P-1)/P of the vector, and nothing waits for anything: so it is no sum. */
 static bool ring(uint32_t rank, uint32_t size, uint64_t bytes, bool sum, raw_pattern *p) {
-    if (size == 2 || bytes % size != 0 || sum) {
+    if (size == 2 || bytes % size != 0 || sum)
         return false;
-    }
     uint64_t left = 2 * (bytes / size) * (size - 1);
     while (left > 0) {
         uint64_t now = left < bytes ? left : bytes;
@@ -95,9 +91,8 @@ static bool ring(uint32_t rank, uint32_t size, uint64_t bytes, bool sum, raw_pat
 
 /* Everybody sends every other rank its part, then everybody its own part to all. */
 static bool direct(uint32_t rank, uint32_t size, uint64_t bytes, bool sum, raw_pattern *p) {
-    if (size == 2 || !divides(bytes, size, sum)) {
+    if (size == 2 || !divides(bytes, size, sum))
         return false;
-    }
     uint64_t part = bytes / size;
     for (uint32_t d = 1; d < size; d++) {
         uint32_t to = (rank + d) % size;

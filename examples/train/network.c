@@ -97,9 +97,8 @@ void image_make(uint32_t seed, uint64_t number, real *pixels) {
     for (uint32_t y = 0; y < IMAGE_SIDE; y++) {
         for (uint32_t x = 0; x < IMAGE_SIDE; x++) {
             double height = 0.5 + 0.5 * sin(across_x * x + across_y * y + phase);
-            if (spots) { /* stripes that are cut by others, twice as wide, at a right angle */
+            if (spots) /* stripes that are cut by others, twice as wide, at a right angle */
                 height *= 0.5 + 0.5 * sin((across_x * y - across_y * x) / 2 + cut_phase);
-            }
             for (int c = 0; c < COLOURS; c++) {
                 const double colour = (1 - height) * low[c] + height * high[c];
                 *pixels++ = (real)(colour + NOISE * random_normal(&stream));
@@ -120,15 +119,12 @@ static void multiply_add(size_t m, size_t n, size_t k, const real *a, size_t row
             const real *restrict right = b + p * n;
             const real a0 = a[p * column], a1 = a[(p + 1) * column];
             const real a2 = a[(p + 2) * column], a3 = a[(p + 3) * column];
-            for (size_t j = 0; j < n; j++) {
+            for (size_t j = 0; j < n; j++)
                 c[j] += a0 * right[j] + a1 * right[n + j] + a2 * right[2 * n + j] + a3 * right[3 * n + j];
-            }
         }
-        for (; p < k; p++) {
-            for (size_t j = 0; j < n; j++) {
+        for (; p < k; p++)
+            for (size_t j = 0; j < n; j++)
                 c[j] += a[p * column] * b[p * n + j];
-            }
-        }
     }
 }
 
@@ -147,9 +143,8 @@ static void image_to_columns(layer *l, const real *image) {
     for (size_t place = 0; place < l->places; place++) {
         for (size_t i = 0; i < area; i++, to += l->inputs) {
             const size_t first = pixel_at(l, place, i);
-            if (first != BEYOND) { /* else the columns are 0 from the beginning */
+            if (first != BEYOND) /* else the columns are 0 from the beginning */
                 memcpy(to, image + first, l->inputs * sizeof(real));
-            }
         }
     }
 }
@@ -162,9 +157,8 @@ static void columns_to_image(const layer *l, real *d_image) {
     for (size_t place = 0; place < l->places; place++) {
         for (size_t i = 0; i < area; i++, from += l->inputs) {
             const size_t first = pixel_at(l, place, i);
-            for (size_t c = 0; first != BEYOND && c < l->inputs; c++) {
+            for (size_t c = 0; first != BEYOND && c < l->inputs; c++)
                 d_image[first + c] += from[c];
-            }
         }
     }
 }
@@ -178,9 +172,8 @@ static void keep_largest(layer *l) {
         const real *corner = l->sums + (w / across * l->side + w % across) * l->window * n;
         for (size_t o = 0; o < n; o++) {
             unsigned char best = 0;
-            for (unsigned char p = 1; p < area; p++) {
+            for (unsigned char p = 1; p < area; p++)
                 best = corner[at[p] + o] > corner[at[best] + o] ? p : best;
-            }
             const real largest = corner[at[best] + o];
             l->largest[w * n + o] = best;
             l->output[w * n + o] = l->cuts && !(largest > 0) ? 0 : largest;
@@ -205,9 +198,8 @@ static void spread_derivatives(layer *l) {
 static void layer_forward(layer *l, const real *parameters, const real *input) {
     const real *weights = parameters + l->first, *biases = weights + l->patch * l->outputs;
     image_to_columns(l, input);
-    for (size_t p = 0; p < l->places; p++) {
+    for (size_t p = 0; p < l->places; p++)
         memcpy(l->sums + p * l->outputs, biases, l->outputs * sizeof(real));
-    }
     multiply_add(l->places, l->outputs, l->patch, l->columns, l->patch, 1, weights, l->sums);
     keep_largest(l);
 }
@@ -217,15 +209,12 @@ static void layer_backward(layer *l, const real *parameters, real *gradients, re
     real *d_weights = gradients + l->first, *d_biases = d_weights + l->patch * l->outputs;
     spread_derivatives(l);
     multiply_add(l->patch, l->outputs, l->places, l->columns, 1, l->patch, l->d_sums, d_weights);
-    for (size_t p = 0; p < l->places; p++) {
-        for (size_t o = 0; o < l->outputs; o++) {
+    for (size_t p = 0; p < l->places; p++)
+        for (size_t o = 0; o < l->outputs; o++)
             d_biases[o] += l->d_sums[p * l->outputs + o];
-        }
-    }
-    if (d_input != NULL) {
-        for (size_t i = 0; i < l->patch * l->outputs; i++) {
+    if (d_input) {
+        for (size_t i = 0; i < l->patch * l->outputs; i++)
             l->transposed[i % l->outputs * l->patch + i / l->outputs] = parameters[l->first + i];
-        }
         memset(l->d_columns, 0, l->places * l->patch * sizeof(real));
         multiply_add(l->places, l->patch, l->outputs, l->d_sums, l->outputs, 1, l->transposed, l->d_columns);
         columns_to_image(l, d_input);
@@ -248,9 +237,8 @@ static bool make_layer(network *self, size_t i, size_t side, size_t inputs, size
     const size_t columns = l->places * l->patch, sums = l->places * outputs;
     l->columns = calloc(2 * (columns + sums + l->kept) + l->patch * outputs, sizeof(real)); /* and the rest */
     l->largest = calloc(l->kept, 1);
-    if (l->columns == NULL || l->largest == NULL) {
+    if (!l->columns || !l->largest)
         return false;
-    }
     l->d_columns = l->columns + columns;
     l->sums = l->d_columns + columns;
     l->d_sums = l->sums + sums;
@@ -262,18 +250,18 @@ static bool make_layer(network *self, size_t i, size_t side, size_t inputs, size
 
 bool network_make(network *self, size_t channels) {
     *self = (network){.layers = calloc(LAYERS, sizeof *self->layers)};
-    const bool good = self->layers != NULL && make_layer(self, 0, 32, COLOURS, channels, 5, 2) &&
+    const bool good = self->layers && make_layer(self, 0, 32, COLOURS, channels, 5, 2) &&
                       make_layer(self, 1, 16, channels, channels, 5, 2) &&
                       make_layer(self, 2, 8, channels, 2 * channels, 5, 2) &&
                       make_layer(self, 3, 1, 4 * 4 * 2 * channels, 2 * channels, 1, 1) &&
                       make_layer(self, 4, 1, 2 * channels, CLASSES, 1, 1);
     self->parameters = calloc(self->count, sizeof(real));
     self->gradients = calloc(self->count, sizeof(real));
-    return good && self->parameters != NULL && self->gradients != NULL;
+    return good && self->parameters && self->gradients;
 }
 
 void network_free(network *self) {
-    for (size_t i = 0; self->layers != NULL && i < LAYERS; i++) {
+    for (size_t i = 0; self->layers && i < LAYERS; i++) {
         free(self->layers[i].columns);
         free(self->layers[i].largest);
     }
@@ -290,9 +278,8 @@ void network_initialise(network *self, uint32_t seed) {
         const layer *l = &self->layers[i];
         const double deviation = sqrt(2.0 / (double)l->patch);
         uint64_t stream = random_stream(seed, UINT64_MAX - i);
-        for (size_t w = 0; w < l->patch * l->outputs; w++) {
+        for (size_t w = 0; w < l->patch * l->outputs; w++)
             self->parameters[l->first + w] = (real)(deviation * random_normal(&stream));
-        }
     }
 }
 
@@ -303,25 +290,21 @@ double network_forward(network *self, const real *pixels, uint32_t label, bool *
     }
     const real *scores = pixels;
     uint32_t best = 0;
-    for (uint32_t c = 1; c < CLASSES; c++) {
+    for (uint32_t c = 1; c < CLASSES; c++)
         best = scores[c] > scores[best] ? c : best;
-    }
     double sum = 0;
-    for (uint32_t c = 0; c < CLASSES; c++) {
+    for (uint32_t c = 0; c < CLASSES; c++)
         sum += exp((double)(scores[c] - scores[best])); /* at most 1, so nothing overflows */
-    }
-    for (uint32_t c = 0; c < CLASSES; c++) {
+    for (uint32_t c = 0; c < CLASSES; c++)
         self->likelihoods[c] = (real)(exp((double)(scores[c] - scores[best])) / sum);
-    }
     *right = best == label;
     return log(sum) - (double)(scores[label] - scores[best]);
 }
 
 void network_backward(network *self, uint32_t label, real scale) {
     real *d_scores = self->layers[LAYERS - 1].d_output;
-    for (uint32_t c = 0; c < CLASSES; c++) {
+    for (uint32_t c = 0; c < CLASSES; c++)
         d_scores[c] = scale * (self->likelihoods[c] - (c == label ? 1 : 0));
-    }
     for (size_t i = LAYERS; i-- > 0;) {
         real *d_input = i > 0 ? self->layers[i - 1].d_output : NULL;
         layer_backward(&self->layers[i], self->parameters, self->gradients, d_input);

@@ -111,9 +111,8 @@ static void average_gradients(trainer *t) {
 static void begin(trainer *t) {
     gcoll_allreduce_options_init(&t->allreduce);
     t->allreduce.algorithm = t->options->algorithm;
-    if (t->options->rank == 0) {
+    if (t->options->rank == 0)
         network_initialise(&t->net, t->options->seed);
-    }
     check(t, gcoll_broadcast(t->context, t->net.parameters, t->net.count, GCOLL_FLOAT32, 0, NULL));
     average_gradients(t);
     t->allreduce_s = 0;
@@ -123,14 +122,12 @@ static void begin(trainer *t) {
 static void compare_weights(trainer *t) {
     const unsigned char *bytes = (const unsigned char *)t->net.parameters;
     uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (size_t i = 0; i < t->net.count * sizeof(float); i++) {
+    for (size_t i = 0; i < t->net.count * sizeof(float); i++)
         hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-    }
     t->weights = hash;
     check(t, gcoll_broadcast(t->context, &hash, 1, GCOLL_UINT64, 0, NULL));
-    if (hash != t->weights) {
+    if (hash != t->weights)
         stop_all(t, "its weights are not those of rank 0");
-    }
 }
 
 /* The algorithm that averaged the gradients of the latest step; and with a monitor in how many steps it went
@@ -174,9 +171,8 @@ static void keep_pace(const options *o, double begun_at) {
     const double slower = o->rank == o->slow_rank ? o->slow_percent / 100 : 0;
     const double least_s = o->step_ms / 1e3 / o->batch, lasted_s = now() - begun_at;
     const double left_s = fmax(lasted_s, least_s) * (1 + slower) - lasted_s;
-    if (left_s > 0) {
+    if (left_s > 0)
         (void)usleep((useconds_t)(1e6 * left_s));
-    }
 }
 
 static void look_at(trainer *t, uint64_t number, tally *counts) {
@@ -228,18 +224,16 @@ static double run_epoch(trainer *t, uint32_t epoch) {
     const double before_s = t->steps_s;
     tally sums[2] = {{0}}; /* of the training, of the test */
     train_epoch(t, &sums[0]);
-    for (uint64_t i = share_begins(o, o->test_images, o->rank); i < end; i++) {
+    for (uint64_t i = share_begins(o, o->test_images, o->rank); i < end; i++)
         look_at(t, FIRST_TEST_IMAGE + i, &sums[1]);
-    }
     check(t, gcoll_allreduce(t->context, NULL, sums, 6, GCOLL_FLOAT64, GCOLL_SUM, NULL));
     compare_weights(t);
     const double accuracy = 100 * sums[1].right / fmax(sums[1].seen, 1);
     if (o->rank == 0) {
         (void)printf("epoch %u/%u   training: loss %.4f, %5.1f %% right", epoch + 1, o->epochs,
                      sums[0].loss / sums[0].seen, 100 * sums[0].right / sums[0].seen);
-        if (sums[1].seen > 0) {
+        if (sums[1].seen > 0)
             (void)printf("   test: loss %.4f, %5.1f %% right", sums[1].loss / sums[1].seen, accuracy);
-        }
         (void)printf("   %.2f s\n", t->steps_s - before_s);
         (void)fflush(stdout);
     }
@@ -261,21 +255,18 @@ static bool report(trainer *t, double accuracy) {
     check(t, gcoll_allreduce(t->context, NULL, means, 2, GCOLL_FLOAT64, GCOLL_AVG, NULL));
     check(t, gcoll_allreduce(t->context, NULL, &total_s, 1, GCOLL_FLOAT64, GCOLL_MAX, NULL));
     if (o->rank == 0) {
-        if (o->monitor) {
+        if (o->monitor)
             (void)printf("late ranks were heeded in %" PRIu64 " steps\n", heeded);
-        }
-        if (o->test_images > 0) {
+        if (o->test_images > 0)
             (void)snprintf(percent, sizeof percent, "%.1f", accuracy);
-        }
         (void)printf("\n%-24s  %7s  %6s  %10s  %10s  %13s  %10s  %16s\n", "algorithm", "monitor", "steps",
                      "total s", "compute s", "allreduce ms", "accuracy %", "weights");
         (void)printf("%-24s  %7s  %6" PRIu64 "  %10.3f  %10.3f  %13.3f  %10s  %016" PRIx64 "\n", algorithm,
                      o->monitor ? "on" : "off", t->steps, total_s, means[0], means[1], percent, t->weights);
         good = fflush(stdout) == 0 && good;
     }
-    if (!good) {
+    if (!good)
         complain("rank %u: standard output did not take the results", o->rank);
-    }
     return good;
 }
 
@@ -321,9 +312,8 @@ static void print_help(void) {
                  "Trains a network that tells images of ten kinds apart, on several ranks at once.\n\n");
     for (size_t f = 0; f < FLAGS; f++) {
         (void)printf("  %-14s %s", flags[f].name, flags[f].help);
-        if (flags[f].initial != NULL) {
+        if (flags[f].initial)
             (void)printf(" (%s)", flags[f].initial);
-        }
         (void)printf("\n");
     }
 }
@@ -350,18 +340,17 @@ static bool read_value(const flag *f, const char *text, options *o) {
         good = sscanf(text, "%9u:%lf%c", &o->slow_rank, &o->slow_percent, &rest) == 2 &&
                o->slow_percent >= f->least && o->slow_percent <= f->most;
     }
-    if (!good && f->kind <= SHARED) {
+    if (!good && f->kind <= SHARED)
         complain("%s: found '%s'; allowed: %.10g to %.10g", f->name, text, f->least, f->most);
-    } else if (!good) {
+    else if (!good)
         complain("%s: found '%s'; allowed: %s", f->name, text, f->help);
-    }
     return good;
 }
 
 /* What no flag can know by itself. */
 static bool check_options(options *o) {
-    const bool by_hand = o->store != NULL || o->size > 0;
-    if (by_hand && (o->local > 0 || o->size == 0 || o->store == NULL)) {
+    const bool by_hand = o->store || o->size > 0;
+    if (by_hand && (o->local > 0 || o->size == 0 || !o->store)) {
         complain("%s need one another, and do not go with --local", "--rank, --size and --store");
         return false;
     }
@@ -383,24 +372,20 @@ static bool check_options(options *o) {
 
 static bool read_options(int argc, char **argv, options *o) {
     *o = (options){0};
-    for (size_t f = 0; f < FLAGS; f++) {
-        if (flags[f].initial != NULL) {
+    for (size_t f = 0; f < FLAGS; f++)
+        if (flags[f].initial)
             (void)read_value(&flags[f], flags[f].initial, o);
-        }
-    }
     for (int a = 1; a < argc; a += 2) {
         size_t f = 0;
-        while (f < FLAGS && strcmp(argv[a], flags[f].name) != 0) {
+        while (f < FLAGS && strcmp(argv[a], flags[f].name) != 0)
             f++;
-        }
         if (f == FLAGS || a + 1 == argc) {
             complain("%s '%s'; --help lists what there is", f == FLAGS ? "unknown argument" : "no value for",
                      argv[a]);
             return false;
         }
-        if (!read_value(&flags[f], argv[a + 1], o)) {
+        if (!read_value(&flags[f], argv[a + 1], o))
             return false;
-        }
     }
     return check_options(o);
 }
@@ -408,11 +393,9 @@ static bool read_options(int argc, char **argv, options *o) {
 /* Ends the job if ranks were started with different options. */
 static void compare_options(trainer *t) {
     uint32_t own[FLAGS] = {0}, first[FLAGS]; /* first: rank 0's */
-    for (size_t f = 0; f < FLAGS; f++) {
-        if (flags[f].kind == SHARED) {
+    for (size_t f = 0; f < FLAGS; f++)
+        if (flags[f].kind == SHARED)
             memcpy(&own[f], (const char *)t->options + flags[f].offset, sizeof own[f]);
-        }
-    }
     memcpy(first, own, sizeof first);
     check(t, gcoll_broadcast(t->context, first, FLAGS, GCOLL_UINT32, 0, NULL));
     for (size_t f = 0; f < FLAGS; f++) {
@@ -432,16 +415,15 @@ static int run_rank(const options *o) {
     double accuracy = 0;
     const bool made = network_make(&t.net, o->channels);
     t.velocity = calloc(t.net.count, sizeof *t.velocity);
-    if (!made || t.velocity == NULL) {
+    if (!made || !t.velocity) {
         complain("rank %u: no memory", o->rank);
         exit(EXIT_FAILURE);
     }
     join(&t);
     compare_options(&t);
     begin(&t);
-    for (uint32_t epoch = 0; epoch < o->epochs; epoch++) {
+    for (uint32_t epoch = 0; epoch < o->epochs; epoch++)
         accuracy = run_epoch(&t, epoch);
-    }
     const bool good = report(&t, accuracy);
     leave(&t);
     free(t.velocity);
@@ -461,8 +443,8 @@ static int run_local(const options *o) {
     const pid_t parent = getpid();
     options own = *o; /* of the next rank */
     int status = EXIT_SUCCESS, how;
-    (void)snprintf(folder, sizeof folder, "%s/train-XXXXXX", place != NULL ? place : "/tmp");
-    if (mkdtemp(folder) == NULL) {
+    (void)snprintf(folder, sizeof folder, "%s/train-XXXXXX", place ? place : "/tmp");
+    if (!mkdtemp(folder)) {
         complain("making the folder %s: %s", folder, strerror(errno));
         return EXIT_FAILURE;
     }
@@ -483,12 +465,10 @@ static int run_local(const options *o) {
     }
     while ((pid = waitpid(-1, &how, 0)) > 0) {
         uint32_t r = 0;
-        while (r < o->local && ranks[r] != pid) {
+        while (r < o->local && ranks[r] != pid)
             r++;
-        }
-        if (how == 0 || r == o->local) {
+        if (how == 0 || r == o->local)
             continue;
-        }
         if (WIFSIGNALED(how)) { /* else the rank has said why it ended */
             complain("rank %u (process %d) was killed by signal %d (%s)", r, (int)pid, WTERMSIG(how),
                      strsignal(WTERMSIG(how)));
@@ -506,8 +486,7 @@ int main(int argc, char **argv) {
         print_help();
         return 0;
     }
-    if (!read_options(argc, argv, &o)) {
+    if (!read_options(argc, argv, &o))
         return 2; /* as usual for the command line */
-    }
     return o.local > 0 ? run_local(&o) : run_rank(&o);
 }

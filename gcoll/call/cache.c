@@ -74,7 +74,7 @@ static gcoll_status plan(gcoll_context *context, gcoll_cache_entry *entry, const
     if (status != GCOLL_OK)
         return status;
     gcoll_choice_format(&entry->choice, entry->algorithm, sizeof entry->algorithm);
-    planned.by_hosts = problem.node != NULL;
+    planned.by_hosts = problem.node;
     gcoll_fingerprint_make(context, call, &planned, &entry->fingerprint);
     gcoll_log(context, GCOLL_LOG_INFO, "%s of %llu %s: %s%s, %u steps",
               gcoll_collective_name(problem.collective), (unsigned long long)call->count,

@@ -91,7 +91,7 @@ gcoll_status gcoll_timeout_check(const char *name, int64_t timeout_ms) {
 static bool is_there(const gcoll_context *context) {
     if (!context)
         gcoll_error(GCOLL_ERR_INVALID, "context: is NULL");
-    return context != NULL;
+    return context;
 }
 
 uint32_t gcoll_context_rank(const gcoll_context *context) {

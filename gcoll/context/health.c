@@ -34,7 +34,7 @@ void gcoll_break_reported(gcoll_context *context, const gcoll_note *note, uint32
     gcoll_status status = note->status > GCOLL_OK && note->status <= GCOLL_ERR_INTERNAL
                               ? (gcoll_status)note->status
                               : GCOLL_ERR_PEER;
-    bool passed_on = strstr(note->text, "(reported by rank ") != NULL;
+    bool passed_on = strstr(note->text, "(reported by rank ");
     if (passed_on || context->health.broken)
         gcoll_break(context, status, culprit, "%s", note->text);
     else

@@ -127,13 +127,12 @@ static gcoll_status duplicate(gcoll_context *parent, gcoll_context **out) {
     status = gcoll_memory_duplicate(context, parent);
     if (status == GCOLL_OK)
         status = gcoll_calls_duplicate(context, parent);
-    if (status != GCOLL_OK) {
+    if (status != GCOLL_OK)
         fall_out(parent, status);
-    } else if (context->size > 1) {
+    else if (context->size > 1)
         status = meet(parent, context);
-    }
     if (status == GCOLL_OK)
-        status = gcoll_context_finish(context, parent->guard.driver != NULL);
+        status = gcoll_context_finish(context, parent->guard.driver);
     if (status != GCOLL_OK) {
         char text[1024];
         snprintf(text, sizeof text, "%s", gcoll_last_error());

@@ -47,13 +47,13 @@ static bool own_offsets(gcoll_builder *b) {
     const size_t entries = p->size + (size_t)1;
     p->node = NULL; /* of use to the planner only */
     p->arrival_ns = NULL;
-    if (p->offsets == NULL)
+    if (!p->offsets)
         return true;
     b->offsets = malloc(gcoll_problem_offset_entries(p) * sizeof *b->offsets);
-    if (b->offsets == NULL)
+    if (!b->offsets)
         return false;
     memcpy(b->offsets, p->offsets, entries * sizeof *b->offsets);
-    if (p->recv_offsets != NULL) {
+    if (p->recv_offsets) {
         memcpy(b->offsets + entries, p->recv_offsets, entries * sizeof *b->offsets);
         p->recv_offsets = b->offsets + entries;
     }
@@ -62,7 +62,7 @@ static bool own_offsets(gcoll_builder *b) {
 }
 
 static uint32_t *own_list(const uint32_t **list, uint32_t entries, uint32_t *to) {
-    if (*list == NULL)
+    if (!*list)
         return to;
     memcpy(to, *list, entries * sizeof *to);
     *list = to;
@@ -76,7 +76,7 @@ static bool own_memory(gcoll_builder *b) {
     if (entries == 0)
         return true;
     b->memory = malloc(entries * sizeof *b->memory);
-    if (b->memory == NULL)
+    if (!b->memory)
         return false;
     own_list(&p->out_memory, p->buffers, own_list(&p->in_memory, p->buffers, b->memory));
     return true;
@@ -87,12 +87,12 @@ gcoll_status gcoll_builder_create(const gcoll_problem *problem, gcoll_builder **
     if (status != GCOLL_OK)
         return status;
     gcoll_builder *b = calloc(1, sizeof *b);
-    if (b != NULL)
+    if (b)
         b->maps = calloc(problem->buffers + 1u, sizeof *b->maps);
-    if (b != NULL)
+    if (b)
         b->problem = *problem;
-    if (b == NULL || b->maps == NULL || !own_offsets(b) || !own_memory(b)) {
-        if (b != NULL) {
+    if (!b || !b->maps || !own_offsets(b) || !own_memory(b)) {
+        if (b) {
             free(b->maps);
             free(b->offsets);
         }
@@ -106,7 +106,7 @@ gcoll_status gcoll_builder_create(const gcoll_problem *problem, gcoll_builder **
 }
 
 void gcoll_builder_destroy(gcoll_builder *b) {
-    if (b == NULL)
+    if (!b)
         return;
     for (uint32_t i = 0; i <= b->problem.buffers; i++)
         gcoll_spans_clear(&b->maps[i]);
@@ -132,7 +132,7 @@ void gcoll_builder_wait_for(gcoll_builder *b, uint32_t from) {
     if (b->edge_count == b->edge_capacity) {
         uint32_t capacity = b->edge_capacity ? 2 * b->edge_capacity : 256;
         uint32_t *edges = capacity > b->edge_capacity ? realloc(b->edges, capacity * sizeof *edges) : NULL;
-        if (edges == NULL) {
+        if (!edges) {
             fail_memory(b);
             return;
         }
@@ -158,8 +158,7 @@ static bool same_place(gcoll_ref a, gcoll_ref b) {
 
 static bool note_read(gcoll_builder *b, const gcoll_step *s, gcoll_ref ref, bool overwritten) {
     gcoll_spans *map = map_of(b, ref);
-    if (map == NULL ||
-        (overwritten && same_place(ref, s->dst))) /* the write waits for all that the read would */
+    if (!map || (overwritten && same_place(ref, s->dst))) /* the write waits for all that the read would */
         return true;
     return gcoll_spans_read(map, b, ref.offset, ref.offset + s->count, b->step_count);
 }
@@ -204,10 +203,10 @@ static bool reserve_step(gcoll_builder *b) {
     }
     uint32_t capacity = b->step_capacity ? 2 * b->step_capacity : 64;
     gcoll_step *steps = realloc(b->steps, capacity * sizeof *steps);
-    if (steps != NULL)
+    if (steps)
         b->steps = steps;
-    uint32_t *waiter = steps != NULL ? realloc(b->waiter, capacity * sizeof *waiter) : NULL;
-    if (waiter == NULL) {
+    uint32_t *waiter = steps ? realloc(b->waiter, capacity * sizeof *waiter) : NULL;
+    if (!waiter) {
         fail_memory(b);
         return false;
     }
@@ -391,7 +390,7 @@ gcoll_status gcoll_builder_finish(gcoll_builder *b, gcoll_plan **plan) {
     }
     p = calloc(1, sizeof *p);
     uint32_t *successors = malloc((b->edge_count + 1u) * sizeof *successors);
-    if (p == NULL || successors == NULL) {
+    if (!p || !successors) {
         free(successors);
         free(p);
         status = gcoll_error(GCOLL_ERR_NO_MEMORY, "plan: out of memory for %u edges", b->edge_count);
@@ -443,7 +442,7 @@ static bool reserve_operands(gcoll_builder *b, uint32_t more) {
         return true;
     uint32_t capacity = 2 * b->operand_capacity + more;
     uint16_t *operands = realloc(b->operands, capacity * sizeof *operands);
-    if (operands == NULL) {
+    if (!operands) {
         fail_memory(b);
         return false;
     }

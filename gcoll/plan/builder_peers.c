@@ -20,7 +20,7 @@ static gcoll_peer_count *find(gcoll_peer_count *entries, uint32_t capacity, uint
 static bool grow(gcoll_peer_counts *counts) {
     uint32_t capacity = counts->capacity ? 2 * counts->capacity : 64;
     gcoll_peer_count *entries = calloc(capacity, sizeof *entries);
-    if (entries == NULL)
+    if (!entries)
         return false;
     for (uint32_t i = 0; i < counts->capacity; i++)
         if (counts->entries[i].peer_plus_1 != 0)

@@ -2,14 +2,14 @@
 #include "gcoll/plan/steps.h"
 
 static gcoll_status check_options(const gcoll_algorithm *algorithm, const gcoll_problem *problem) {
-    for (uint32_t i = 0; algorithm->options != NULL && algorithm->options[i].name != NULL; i++) {
+    for (uint32_t i = 0; algorithm->options && algorithm->options[i].name; i++) {
         const gcoll_option *o = &algorithm->options[i];
         if (i == GCOLL_MAX_OPTIONS)
             return gcoll_error(GCOLL_ERR_INVALID, "%s: has more than %d options", algorithm->name,
                                GCOLL_MAX_OPTIONS);
         int64_t max = o->max, value = problem->option[i];
-        if (o->words != NULL)
-            for (max = -1; o->words[max + 1] != NULL;)
+        if (o->words)
+            for (max = -1; o->words[max + 1];)
                 max++;
         if (value < (o->words ? 0 : o->min) || value > max)
             return gcoll_error(GCOLL_ERR_INVALID, "%s: option %s is %lld, allowed are %lld to %lld",
@@ -26,7 +26,7 @@ static gcoll_status check(const gcoll_algorithm *algorithm, const gcoll_problem 
     gcoll_status status = gcoll_problem_check(problem);
     if (status == GCOLL_OK)
         status = check_options(algorithm, problem);
-    if (status == GCOLL_OK && algorithm->applies != NULL)
+    if (status == GCOLL_OK && algorithm->applies)
         status = algorithm->applies(problem);
     return status;
 }
@@ -58,16 +58,16 @@ static gcoll_status run_passes(const gcoll_problem *problem, gcoll_plan **plan) 
 
 gcoll_status gcoll_plan_create(const gcoll_algorithm *algorithm, const gcoll_problem *problem,
                                gcoll_plan **plan) {
-    if (algorithm == NULL || problem == NULL || plan == NULL)
+    if (!algorithm || !problem || !plan)
         return gcoll_error(GCOLL_ERR_INVALID, "gcoll_plan_create: %s is NULL",
-                           algorithm == NULL ? "algorithm"
-                           : problem == NULL ? "problem"
-                                             : "plan");
+                           !algorithm ? "algorithm"
+                           : !problem ? "problem"
+                                      : "plan");
     gcoll_status status = check(algorithm, problem);
     if (status != GCOLL_OK)
         return status;
     gcoll_problem whole = *problem, plain = *problem; /* what the planner sees; the passes add the rest */
-    if (algorithm->staging != NULL) {
+    if (algorithm->staging) {
         whole.staging = *algorithm->staging;
         if (problem->staging.local == GCOLL_LOCAL_HOST) /* which may be the only one that can */
             whole.staging.local = GCOLL_LOCAL_HOST;

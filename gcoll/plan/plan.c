@@ -4,7 +4,7 @@
 #include "gcoll/plan/steps.h"
 
 void gcoll_plan_destroy(gcoll_plan *plan) {
-    if (plan == NULL)
+    if (!plan)
         return;
     free(plan->successors);
     free(plan->steps);

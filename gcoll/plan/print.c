@@ -68,7 +68,7 @@ static void print_what(FILE *f, const gcoll_plan *plan, const gcoll_step *s) {
 static uint32_t *predecessors(const gcoll_plan *plan) {
     uint32_t *fill = calloc(plan->step_count + 1u, sizeof *fill);
     uint32_t *result = calloc(plan->successor_count + 1u, sizeof *result);
-    if (fill == NULL || result == NULL) {
+    if (!fill || !result) {
         free(fill);
         free(result);
         return NULL;
@@ -107,9 +107,9 @@ void gcoll_plan_print(const gcoll_plan *plan, void *file) {
         print_what(f, plan, s);
         fputs(s->dependencies ? ", after" : "", f);
         for (uint32_t k = 0; k < s->dependencies; k++)
-            if (before != NULL)
+            if (before)
                 fprintf(f, " %u", *next++);
-        fputs(s->dependencies && before == NULL ? " (out of memory)\n" : "\n", f);
+        fputs(s->dependencies && !before ? " (out of memory)\n" : "\n", f);
     }
     free(before);
 }

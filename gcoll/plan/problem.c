@@ -27,7 +27,7 @@ gcoll_status gcoll_collective_parse(const char *name, gcoll_collective *collecti
     char list[256] = "";
     size_t used = 0;
     for (unsigned i = 0; i < GCOLL_COLLECTIVE_COUNT; i++) {
-        if (name != NULL && strcmp(name, names[i]) == 0) {
+        if (name && strcmp(name, names[i]) == 0) {
             *collective = (gcoll_collective)i;
             return GCOLL_OK;
         }
@@ -156,9 +156,9 @@ static gcoll_status check_offsets(const gcoll_problem *p, const uint64_t *offset
 
 static gcoll_status check_blocks(const gcoll_problem *p) {
     const char *name = gcoll_collective_name(p->collective);
-    if (p->offsets != NULL && !gcoll_collective_has_blocks(p->collective))
+    if (p->offsets && !gcoll_collective_has_blocks(p->collective))
         return gcoll_error(GCOLL_ERR_INVALID, "offsets are given, but %s has no blocks", name);
-    if ((p->recv_offsets != NULL) != (p->offsets != NULL && p->collective == GCOLL_ALLTOALL))
+    if ((p->recv_offsets != NULL) != (p->offsets && p->collective == GCOLL_ALLTOALL))
         return gcoll_error(GCOLL_ERR_INVALID,
                            "recv_offsets are %s; alltoall has them with offsets, others never",
                            p->recv_offsets ? "given" : "missing");

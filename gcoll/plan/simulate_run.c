@@ -178,14 +178,13 @@ static gcoll_status take_message(gcoll_sim *sim, gcoll_sim_rank *rank, uint32_t 
 static gcoll_status run_rank(gcoll_sim *sim, uint32_t r) {
     gcoll_sim_rank *rank = &sim->ranks[r];
     gcoll_status status = GCOLL_OK;
-    while (!status && rank->entered && rank->current == GCOLL_SIM_NONE) {
+    while (!status && rank->entered && rank->current == GCOLL_SIM_NONE)
         if (rank->ready.head != GCOLL_SIM_NONE)
             status = begin(sim, rank, gcoll_sim_take(sim, &rank->ready));
         else if (rank->moved.head != GCOLL_SIM_NONE)
             status = take_message(sim, rank, gcoll_sim_take(sim, &rank->moved));
         else
             break;
-    }
     return status;
 }
 

@@ -30,7 +30,7 @@ static bool insert_block(gcoll_spans *s, uint32_t at, gcoll_span_block *block) {
     if (s->block_count == s->block_capacity) {
         uint32_t capacity = s->block_capacity ? 2 * s->block_capacity : 4;
         gcoll_span_block **blocks = realloc(s->blocks, capacity * sizeof(gcoll_span_block *));
-        if (blocks == NULL)
+        if (!blocks)
             return false;
         s->blocks = blocks;
         s->block_capacity = capacity;
@@ -44,7 +44,7 @@ static bool insert_block(gcoll_spans *s, uint32_t at, gcoll_span_block *block) {
 /* One span from 0 on that nobody has touched. */
 static bool start(gcoll_spans *s) {
     gcoll_span_block *block = malloc(sizeof *block);
-    if (block == NULL)
+    if (!block)
         return false;
     block->count = 1;
     block->spans[0] = (span){0, GCOLL_NO_STEP, GCOLL_NO_STEP};
@@ -105,7 +105,7 @@ static bool next(const gcoll_spans *s, position *p) {
 /* Moves the upper half of a full block to a new one behind it. */
 static bool halve(gcoll_spans *s, position *p) {
     gcoll_span_block *full = s->blocks[p->block], *upper = malloc(sizeof *upper);
-    if (upper == NULL)
+    if (!upper)
         return false;
     if (!insert_block(s, p->block + 1, upper)) {
         free(upper);
@@ -164,7 +164,7 @@ static bool add_reader(gcoll_spans *s, span *read, uint32_t step) {
         if (capacity <= s->reader_capacity)
             return false;
         gcoll_span_reader *readers = realloc(s->readers, capacity * sizeof *readers);
-        if (readers == NULL)
+        if (!readers)
             return false;
         s->readers = readers;
         s->reader_capacity = capacity;

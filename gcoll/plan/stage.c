@@ -295,7 +295,7 @@ gcoll_status gcoll_pass_stage(const gcoll_plan *plan, const gcoll_problem *probl
     s.groups = calloc(problem->buffers, sizeof *s.groups);
     s.operands = calloc(problem->buffers, sizeof *s.operands);
     s.order = gcoll_stage_order(plan);
-    if (s.groups == NULL || s.operands == NULL || s.order == NULL) {
+    if (!s.groups || !s.operands || !s.order) {
         status = gcoll_error(GCOLL_ERR_NO_MEMORY, "plan: out of memory for %u buffers", problem->buffers);
     } else {
         find_groups(&s);

@@ -14,7 +14,7 @@ static uint64_t *boundaries(const gcoll_plan *plan, uint64_t count, gcoll_touche
                             uint32_t *found) {
     uint64_t *at = malloc((6 * (size_t)plan->step_count + 2) * sizeof *at);
     size_t used = 0;
-    if (at == NULL)
+    if (!at)
         return NULL;
     at[used++] = 0;
     at[used++] = count;
@@ -77,17 +77,17 @@ static int by_place(const void *a, const void *b) {
 uint32_t *gcoll_stage_order(const gcoll_plan *plan) {
     placed *all = malloc((plan->step_count + (size_t)1) * sizeof *all);
     uint32_t *order = malloc((plan->step_count + (size_t)1) * sizeof *order);
-    for (uint32_t i = 0; i < plan->step_count && all != NULL; i++) {
+    for (uint32_t i = 0; i < plan->step_count && all; i++) {
         const gcoll_step *step = &plan->steps[i], *before = i > 0 ? step - 1 : NULL;
         const bool goes_on = before && before->round == step->round && before->kind == step->kind &&
                              before->peer == step->peer;
         all[i] = (placed){step->round, goes_on ? all[i - 1].place + 1 : 0, i};
     }
-    if (all != NULL)
+    if (all)
         qsort(all, plan->step_count, sizeof *all, by_place);
-    for (uint32_t i = 0; i < plan->step_count && all != NULL && order != NULL; i++)
+    for (uint32_t i = 0; i < plan->step_count && all && order; i++)
         order[i] = all[i].step;
-    if (all == NULL) {
+    if (!all) {
         free(order);
         order = NULL;
     }
@@ -103,7 +103,7 @@ bool gcoll_ranges_create(const gcoll_plan *plan, uint64_t count, gcoll_touched_f
     uint64_t *at = boundaries(plan, count, touched, arg, &found);
     ranges->count = found > 0 ? found - 1 : 0;
     ranges->at = at ? malloc((found + (size_t)1) * sizeof *ranges->at) : NULL;
-    if (ranges->at == NULL) {
+    if (!ranges->at) {
         free(at);
         return false;
     }

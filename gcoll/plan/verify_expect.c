@@ -98,7 +98,7 @@ gcoll_status gcoll_verify_blocks(const gcoll_plan *const *plans, uint32_t size) 
     bool alltoall = plans[0]->problem.collective == GCOLL_ALLTOALL, given = false;
     gcoll_status status = GCOLL_OK;
     for (uint32_t r = 0; r < size; r++)
-        given = given || plans[r]->problem.offsets != NULL;
+        given = given || plans[r]->problem.offsets;
     for (uint32_t r = 0; r < size && given && status == GCOLL_OK; r++)
         status = alltoall ? check_alltoall(plans, r) : check_same_offsets(plans, r);
     return status;

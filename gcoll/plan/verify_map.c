@@ -18,10 +18,9 @@ static bool grow(gcoll_verify_map *map) {
     gcoll_verify_map bigger = {calloc(size, sizeof(gcoll_verify_entry)), size - 1, map->used};
     if (!bigger.entries)
         return false;
-    for (uint64_t i = 0; map->entries && i <= map->mask; i++) {
+    for (uint64_t i = 0; map->entries && i <= map->mask; i++)
         if (map->entries[i].value != 0)
             *probe(&bigger, map->entries[i].key) = map->entries[i];
-    }
     free(map->entries);
     *map = bigger;
     return true;

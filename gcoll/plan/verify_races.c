@@ -60,10 +60,9 @@ typedef struct races {
 /* Most questions are answered by an edge, which is cheaper than a walk. */
 static bool joined(const gcoll_plan *plan, uint32_t from, uint32_t to) {
     const gcoll_step *step = &plan->steps[from];
-    for (uint32_t k = 0; k < step->successors && k < LOOK_AT; k++) {
+    for (uint32_t k = 0; k < step->successors && k < LOOK_AT; k++)
         if (plan->successors[step->first_successor + k] == to)
             return true;
-    }
     return false;
 }
 

@@ -56,10 +56,9 @@ static void compare(result *x, uint64_t begin, uint64_t end, gcoll_verify_value 
     const gcoll_verify_pieces *first = output(x->v, 0, 0);
     while (x->cursor + 1 < first->count && first->at[x->cursor + 1].begin <= begin)
         x->cursor++;
-    for (uint64_t i = x->cursor; i < first->count && first->at[i].begin < end; i++) {
+    for (uint64_t i = x->cursor; i < first->count && first->at[i].begin < end; i++)
         if (!gcoll_verify_same_tree(first->at[i].value, value))
             x->report->claims &= ~GCOLL_CLAIM_RANK_IDENTICAL;
-    }
 }
 
 static void judge(result *x, uint64_t begin, uint64_t end, gcoll_verify_value value) {

@@ -23,7 +23,7 @@ static gcoll_status check_problem(const gcoll_plan *plan, const gcoll_plan *firs
     if (problem->collective != first->problem.collective)
         return bad_plan(rank, "collective", (uint64_t)problem->collective, "rank 0 has another");
     if (problem->count != first->problem.count &&
-        !(problem->collective == GCOLL_ALLTOALL && problem->offsets != NULL))
+        !(problem->collective == GCOLL_ALLTOALL && problem->offsets))
         return bad_plan(rank, "count", problem->count, "rank 0 has another");
     if (problem->root != first->problem.root)
         return bad_plan(rank, "root", problem->root, "rank 0 has another");

@@ -57,7 +57,7 @@ static bool look_at_process(const char *path, process *found) {
         found->start = field == STAT_START ? value : found->start;
         at = end;
     }
-    return at != NULL;
+    return at;
 }
 
 gcoll_status gcoll_claimant_self(gcoll_claimant *self) {

@@ -151,7 +151,7 @@ char **gcoll_rendezvous_addresses_make(gcoll_context *context) {
 }
 
 bool gcoll_rendezvous_has_addresses(const gcoll_context *context) {
-    return context->rendezvous->addresses != NULL;
+    return context->rendezvous->addresses;
 }
 
 /* The last one to leave takes away what was for all, and what broken ranks left in place of their own. A

@@ -66,7 +66,7 @@ static inline uint64_t gcoll_runs_begun(const gcoll_context *context) {
     return context->runs->sequence;
 }
 static inline bool gcoll_runs_are_in_flight(const gcoll_context *context) {
-    return context->runs->first != NULL;
+    return context->runs->first;
 }
 
 extern const gcoll_activity gcoll_run_activity, gcoll_request_activity;

@@ -145,7 +145,7 @@ gcoll_status gcoll_store_resolve(const gcoll_store_place *place, int64_t deadlin
     if (resolve(place->host, port, AI_NUMERICHOST, list) == 0)
         return GCOLL_OK;
     lookup *l = lookup_create(place->host, port);
-    if (l == NULL)
+    if (!l)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "%s store %.300s: no memory", place->kind, place->name);
     int error = start(&thread, l);
     if (error != 0) {
@@ -175,7 +175,7 @@ gcoll_status gcoll_store_resolve(const gcoll_store_place *place, int64_t deadlin
 
 /* Makes a socket, and enters it before any thread can fork. -1 and errno on failure. */
 static int open_socket(const struct addrinfo *to, gcoll_descriptor *descriptor) {
-    if (descriptor == NULL)
+    if (!descriptor)
         return socket(to->ai_family, to->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, to->ai_protocol);
     gcoll_fork_hold();
     int fd = socket(to->ai_family, to->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, to->ai_protocol);
@@ -188,7 +188,7 @@ static int open_socket(const struct addrinfo *to, gcoll_descriptor *descriptor) 
 }
 
 static void close_socket(int fd, gcoll_descriptor *descriptor) {
-    if (descriptor == NULL) {
+    if (!descriptor) {
         close(fd);
         return;
     }

@@ -156,7 +156,7 @@ static gcoll_status memory_wait(void *handle, const char *key, int64_t timeout_m
     if (status != GCOLL_OK)
         return status;
     pthread_mutex_lock(&self->lock);
-    w.woken = find(self, key, gcoll_hash_text(GCOLL_HASH_START, key)) != NULL;
+    w.woken = find(self, key, gcoll_hash_text(GCOLL_HASH_START, key));
     w.next = self->waiters;
     self->waiters = &w;
     for (int64_t left; !w.woken && (left = gcoll_store_left_ns(deadline)) > 0;)
@@ -208,7 +208,7 @@ static gcoll_status memory_keep(void *handle, const char *key, int64_t ttl_ms) {
     memory_store *self = handle;
     (void)ttl_ms;
     pthread_mutex_lock(&self->lock);
-    bool there = find(self, key, gcoll_hash_text(GCOLL_HASH_START, key)) != NULL;
+    bool there = find(self, key, gcoll_hash_text(GCOLL_HASH_START, key));
     pthread_mutex_unlock(&self->lock);
     return there ? GCOLL_OK : gcoll_error(GCOLL_ERR_NOT_FOUND, "memory store, keep \"%s\": no such key", key);
 }

@@ -19,8 +19,7 @@ struct gcoll_store {
 
 /* Whether a table has an operation that came later, and it is not NULL. */
 #define HAS(ops, operation)                                                                                  \
-    ((ops)->struct_size >= offsetof(gcoll_store_ops, operation) + sizeof(ops)->operation &&                  \
-     (ops)->operation != NULL)
+    ((ops)->struct_size >= offsetof(gcoll_store_ops, operation) + sizeof(ops)->operation && (ops)->operation)
 
 #define ERROR_MAX 1024 /* what gcoll_error keeps of a text */
 

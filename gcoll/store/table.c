@@ -13,12 +13,12 @@ bool gcoll_store_table_init(gcoll_store_table *table, uint64_t keys_max, uint64_
     table->keys_max = keys_max;
     table->bytes_max = bytes_max;
     table->buckets = calloc(FIRST_BUCKETS, sizeof(gcoll_store_entry *));
-    return table->buckets != NULL;
+    return table->buckets;
 }
 
 void gcoll_store_table_fini(gcoll_store_table *table) {
-    for (size_t i = 0; table->buckets != NULL && i < table->bucket_count; i++) {
-        for (gcoll_store_entry *entry = table->buckets[i], *next; entry != NULL; entry = next) {
+    for (size_t i = 0; table->buckets && i < table->bucket_count; i++) {
+        for (gcoll_store_entry *entry = table->buckets[i], *next; entry; entry = next) {
             next = entry->next;
             free(entry);
         }
@@ -32,9 +32,8 @@ uint64_t gcoll_store_hash(const void *key, size_t bytes) {
     const unsigned char *at = key;
     uint64_t hash = 14695981039346656037u;
 
-    for (size_t i = 0; i < bytes; i++) {
+    for (size_t i = 0; i < bytes; i++)
         hash = (hash ^ at[i]) * 1099511628211u;
-    }
     return hash;
 }
 
@@ -51,10 +50,9 @@ static gcoll_store_entry **link_of(gcoll_store_table *table, const void *key, si
                                    uint64_t hash) {
     gcoll_store_entry **link = &table->buckets[hash & (table->bucket_count - 1)];
 
-    while (*link != NULL && ((*link)->hash != hash || (*link)->key_bytes != key_bytes ||
-                             memcmp((*link)->key, key, key_bytes) != 0)) {
+    while (*link && ((*link)->hash != hash || (*link)->key_bytes != key_bytes ||
+                     memcmp((*link)->key, key, key_bytes) != 0))
         link = &(*link)->next;
-    }
     return link;
 }
 
@@ -71,7 +69,7 @@ gcoll_store_entry *gcoll_store_table_find(gcoll_store_table *table, const void *
                                           int64_t now_ns) {
     gcoll_store_entry **link = link_of(table, key, key_bytes, gcoll_store_hash(key, key_bytes));
 
-    if (*link != NULL && is_over(*link, now_ns)) {
+    if (*link && is_over(*link, now_ns)) {
         unlink_entry(table, link);
         return NULL;
     }
@@ -82,11 +80,10 @@ static void grow(gcoll_store_table *table) {
     size_t count = table->bucket_count * 2;
     gcoll_store_entry **buckets = calloc(count, sizeof(gcoll_store_entry *));
 
-    if (buckets == NULL) {
+    if (!buckets)
         return; /* longer chains, no harm */
-    }
     for (size_t i = 0; i < table->bucket_count; i++) {
-        for (gcoll_store_entry *entry = table->buckets[i], *next; entry != NULL; entry = next) {
+        for (gcoll_store_entry *entry = table->buckets[i], *next; entry; entry = next) {
             next = entry->next;
             entry->next = buckets[entry->hash & (count - 1)];
             buckets[entry->hash & (count - 1)] = entry;
@@ -109,45 +106,38 @@ gcoll_table_result gcoll_store_table_put(gcoll_store_table *table, const void *k
     gcoll_store_entry *old = gcoll_store_table_find(table, key, key_bytes, now_ns);
     gcoll_store_entry *made, **link;
 
-    if (old == NULL && table->keys >= table->keys_max) {
+    if (!old && table->keys >= table->keys_max)
         return GCOLL_TABLE_KEYS_FULL;
-    }
-    if (table->bytes - (old == NULL ? 0 : size_of(old)) + bytes > table->bytes_max) {
+    if (table->bytes - (!old ? 0 : size_of(old)) + bytes > table->bytes_max)
         return GCOLL_TABLE_BYTES_FULL;
-    }
     made = malloc(sizeof *made + key_bytes + value_bytes);
-    if (made == NULL) {
+    if (!made)
         return GCOLL_TABLE_NO_MEMORY;
-    }
     made->hash = gcoll_store_hash(key, key_bytes);
     made->key_bytes = (uint32_t)key_bytes;
     made->value_bytes = (uint32_t)value_bytes;
-    made->ttl_ns = old == NULL ? 0 : old->ttl_ns;
+    made->ttl_ns = !old ? 0 : old->ttl_ns;
     made->expires_ns = end_of(made->ttl_ns, now_ns);
     memcpy(made->key, key, key_bytes);
-    if (value_bytes > 0) {
+    if (value_bytes > 0)
         memcpy(made->key + key_bytes, value, value_bytes);
-    }
     link = link_of(table, key, key_bytes, made->hash);
-    if (*link != NULL) {
+    if (*link)
         unlink_entry(table, link);
-    }
     made->next = *link;
     *link = made;
     table->keys++;
     table->bytes += bytes;
-    if (table->keys > table->bucket_count) {
+    if (table->keys > table->bucket_count)
         grow(table);
-    }
     return GCOLL_TABLE_OK;
 }
 
 void gcoll_store_table_remove(gcoll_store_table *table, const void *key, size_t key_bytes) {
     gcoll_store_entry **link = link_of(table, key, key_bytes, gcoll_store_hash(key, key_bytes));
 
-    if (*link != NULL) {
+    if (*link)
         unlink_entry(table, link);
-    }
 }
 
 void gcoll_store_entry_keep(gcoll_store_entry *entry, int64_t ttl_ms, int64_t now_ns) {
@@ -159,12 +149,10 @@ void gcoll_store_entry_keep(gcoll_store_entry *entry, int64_t ttl_ms, int64_t no
 
 void gcoll_store_table_sweep(gcoll_store_table *table, int64_t now_ns) {
     for (size_t i = 0; i < table->bucket_count; i++) {
-        for (gcoll_store_entry **link = &table->buckets[i]; *link != NULL;) {
-            if (is_over(*link, now_ns)) {
+        for (gcoll_store_entry **link = &table->buckets[i]; *link;)
+            if (is_over(*link, now_ns))
                 unlink_entry(table, link);
-            } else {
+            else
                 link = &(*link)->next;
-            }
-        }
     }
 }

@@ -73,9 +73,8 @@ typedef struct reply {
 /* ---- The connection ------------------------------------------------------------------------------- */
 
 static void disconnect(tcp_store *self) {
-    if (self->fd < 0) {
+    if (self->fd < 0)
         return;
-    }
     gcoll_fork_hold();
     gcoll_descriptor_leave(&self->descriptor);
     close(self->fd);
@@ -106,9 +105,8 @@ static gcoll_status send_rest(tcp_store *self, int64_t deadline_ns, fault *f) {
         if (sent >= 0) {
             self->out_sent += (size_t)sent;
         } else if (errno == EAGAIN) {
-            if (gcoll_store_poll(self->fd, POLLOUT, deadline_ns) != GCOLL_OK) {
+            if (gcoll_store_poll(self->fd, POLLOUT, deadline_ns) != GCOLL_OK)
                 return late(self);
-            }
         } else if (errno != EINTR) {
             return lost(self, gcoll_errno_text(errno, text), f);
         }
@@ -127,15 +125,12 @@ static gcoll_status receive_some(tcp_store *self, int64_t deadline_ns, fault *f)
             self->in_used += (size_t)got;
             return GCOLL_OK;
         }
-        if (got == 0) {
+        if (got == 0)
             return lost(self, "it closed the connection", f);
-        }
-        if (errno != EAGAIN && errno != EINTR) {
+        if (errno != EAGAIN && errno != EINTR)
             return lost(self, gcoll_errno_text(errno, text), f);
-        }
-        if (errno == EAGAIN && gcoll_store_poll(self->fd, POLLIN, deadline_ns) != GCOLL_OK) {
+        if (errno == EAGAIN && gcoll_store_poll(self->fd, POLLIN, deadline_ns) != GCOLL_OK)
             return late(self);
-        }
     }
 }
 
@@ -160,17 +155,14 @@ static gcoll_status receive_frame(tcp_store *self, int64_t deadline_ns, gcoll_st
 
     forget_taken(self);
     for (;;) {
-        while (self->in_used < needed && status == GCOLL_OK) {
+        while (self->in_used < needed && status == GCOLL_OK)
             status = receive_some(self, deadline_ns, f);
-        }
-        if (status != GCOLL_OK) {
+        if (status != GCOLL_OK)
             return status;
-        }
         if (!gcoll_store_frame_get(self->in, frame) || frame->version != GCOLL_STORE_VERSION ||
             frame->kind < GCOLL_ANSWER_OK || frame->kind > GCOLL_ANSWER_LAST || frame->key_bytes != 0 ||
-            frame->value_bytes > (frame->kind == GCOLL_ANSWER_OK ? GCOLL_STORE_VALUE_MAX : 0)) {
+            frame->value_bytes > (frame->kind == GCOLL_ANSWER_OK ? GCOLL_STORE_VALUE_MAX : 0))
             return nonsense(self, f);
-        }
         if (self->in_used >= GCOLL_STORE_HEAD_BYTES + frame->value_bytes) {
             self->in_taken = GCOLL_STORE_HEAD_BYTES + frame->value_bytes;
             return GCOLL_OK;
@@ -194,14 +186,11 @@ static gcoll_status stranger(const tcp_store *self) {
 
     memcpy(text, self->in, bytes);
     text[bytes] = '\0';
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strncmp(text, known[i].start, strlen(known[i].start)) == 0) {
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strncmp(text, known[i].start, strlen(known[i].start)) == 0)
             what = known[i].what;
-        }
-    }
-    for (size_t i = 0; i < bytes; i++) { /* a NUL must not hide what follows */
+    for (size_t i = 0; i < bytes; i++) /* a NUL must not hide what follows */
         text[i] = text[i] == '\0' || text[i] == '\r' || text[i] == '\n' ? ' ' : text[i];
-    }
     gcoll_text_clean(text);
     return gcoll_error(GCOLL_ERR_PROTOCOL,
                        "tcp store %.300s: what answers there is no gcoll store's server but %s: \"%s\"",
@@ -219,9 +208,8 @@ static gcoll_status greet(tcp_store *self, int64_t deadline_ns, bool *transient,
     self->out_sent = 0;
     status = send_rest(self, deadline_ns, &f);
     while (status == GCOLL_OK && self->in_used < GCOLL_STORE_HEAD_BYTES &&
-           memcmp(self->in, "!GCS", self->in_used < 4 ? self->in_used : 4) == 0) {
+           memcmp(self->in, "!GCS", self->in_used < 4 ? self->in_used : 4) == 0)
         status = receive_some(self, deadline_ns, &f);
-    }
     *transient = status != GCOLL_OK;
     if (status == GCOLL_ERR_TIMEOUT) {
         return gcoll_error(status,
@@ -234,18 +222,16 @@ static gcoll_status greet(tcp_store *self, int64_t deadline_ns, bool *transient,
                            "tcp store %.300s: the connection was closed without an answer to the greeting",
                            self->place.name);
     }
-    if (self->in_used < GCOLL_STORE_HEAD_BYTES || !gcoll_store_frame_get(self->in, &frame)) {
+    if (self->in_used < GCOLL_STORE_HEAD_BYTES || !gcoll_store_frame_get(self->in, &frame))
         return stranger(self);
-    }
     if (frame.version != GCOLL_STORE_VERSION) {
         return gcoll_error(GCOLL_ERR_PROTOCOL,
                            "tcp store %.300s: the server speaks version %u of the protocol, and this library "
                            "version %d",
                            self->place.name, (unsigned)frame.version, GCOLL_STORE_VERSION);
     }
-    if (frame.kind != GCOLL_ANSWER_WELCOME || frame.key_bytes != 0 || frame.value_bytes != 0) {
+    if (frame.kind != GCOLL_ANSWER_WELCOME || frame.key_bytes != 0 || frame.value_bytes != 0)
         return nonsense(self, &f);
-    }
     self->in_taken = GCOLL_STORE_HEAD_BYTES;
     *identity = frame.number;
     return GCOLL_OK;
@@ -257,14 +243,12 @@ static gcoll_status call(tcp_store *self, const struct addrinfo *list, int64_t d
     gcoll_status status =
         gcoll_store_connect(&self->place, list, deadline_ns, transient, &self->descriptor, &self->fd);
 
-    if (status != GCOLL_OK) {
+    if (status != GCOLL_OK)
         return status;
-    }
     gcoll_store_set_long_lived(self->fd);
     status = greet(self, deadline_ns, transient, identity);
-    if (status != GCOLL_OK) {
+    if (status != GCOLL_OK)
         disconnect(self);
-    }
     return status;
 }
 
@@ -276,7 +260,7 @@ static gcoll_status call_again(tcp_store *self, int64_t deadline_ns, fault *f) {
     gcoll_status status;
 
     f->lost = true;
-    if (self->server != NULL) { /* it dropped its owner, for want of memory */
+    if (self->server) { /* it dropped its owner, for want of memory */
         return gcoll_error(GCOLL_ERR_IO, "the store's server at %.300s is gone: it had no memory",
                            self->place.name);
     }
@@ -324,9 +308,8 @@ static void put_request(tcp_store *self, const request *r) {
 
     gcoll_store_frame_put(self->out, &frame);
     memcpy(at, r->key, frame.key_bytes);
-    if (r->value_bytes > 0) {
+    if (r->value_bytes > 0)
         memcpy(at + frame.key_bytes, r->value, r->value_bytes);
-    }
     self->out_bytes = GCOLL_STORE_HEAD_BYTES + (size_t)frame.key_bytes + r->value_bytes;
     self->out_sent = 0;
 }
@@ -337,28 +320,24 @@ static gcoll_status exchange(tcp_store *self, const request *r, int64_t deadline
     gcoll_store_frame frame;
     gcoll_status status = send_rest(self, deadline_ns, f); /* of a request that was late */
 
-    if (status != GCOLL_OK) {
+    if (status != GCOLL_OK)
         return status;
-    }
     put_request(self, r);
     status = send_rest(self, deadline_ns, f);
     if (status != GCOLL_OK) {
         f->unknown = self->out_sent > 0; /* it will be sent to its end, if the connection is not lost */
-        if (self->out_sent == 0) {
+        if (self->out_sent == 0)
             self->out_bytes = 0;
-        }
         return status;
     }
     f->unknown = true;
     do {
         status = receive_frame(self, deadline_ns, &frame, f);
     } while (status == GCOLL_OK && (int32_t)(self->id - frame.id) > 0);
-    if (status != GCOLL_OK) {
+    if (status != GCOLL_OK)
         return status;
-    }
-    if (frame.id != self->id || frame.kind == GCOLL_ANSWER_WELCOME) {
+    if (frame.id != self->id || frame.kind == GCOLL_ANSWER_WELCOME)
         return nonsense(self, f);
-    }
     answer->kind = (gcoll_store_kind)frame.kind;
     answer->number = frame.number;
     answer->value = self->in + GCOLL_STORE_HEAD_BYTES;
@@ -382,23 +361,19 @@ static gcoll_status ask(tcp_store *self, const request *r, int64_t deadline_ns, 
                            "child opens one of its own",
                            self->place.name, r->verb, r->key);
     }
-    if (self->fd >= 0 && is_closed(self)) {
+    if (self->fd >= 0 && is_closed(self))
         disconnect(self);
-    }
     for (int tries = 0;; tries++) {
         f.lost = f.unknown = false;
         status = self->fd >= 0 ? GCOLL_OK
                                : call_again(self, deadline_ns < renewed_by ? deadline_ns : renewed_by, &f);
-        if (status == GCOLL_OK) {
+        if (status == GCOLL_OK)
             status = exchange(self, r, deadline_ns, answer, &f);
-        }
-        if (status == GCOLL_OK) {
+        if (status == GCOLL_OK)
             return GCOLL_OK;
-        }
-        if (!f.lost || status == GCOLL_ERR_PROTOCOL || tries > 0 || self->server != NULL ||
-            (f.unknown && !r->repeatable)) {
+        if (!f.lost || status == GCOLL_ERR_PROTOCOL || tries > 0 || self->server ||
+            (f.unknown && !r->repeatable))
             break;
-        }
     }
     *was_lost = f.lost;
     return gcoll_error(status, "%s (%s \"%s\"%s)", gcoll_last_error(), r->verb, r->key,
@@ -411,9 +386,8 @@ static gcoll_status perform(tcp_store *self, const request *r, reply *answer) {
     gcoll_status status = ask(self, r, gcoll_store_deadline(request_ms(self)), answer, &was_lost);
     const char *name = self->place.name;
 
-    if (status != GCOLL_OK) {
+    if (status != GCOLL_OK)
         return status;
-    }
     switch (answer->kind) {
     case GCOLL_ANSWER_OK:
         return GCOLL_OK;
@@ -477,9 +451,8 @@ static gcoll_status tcp_get(void *handle, const char *key, void *value, size_t c
     reply answer;
     gcoll_status status = perform(self, &r, &answer);
 
-    if (status != GCOLL_OK) {
+    if (status != GCOLL_OK)
         return status;
-    }
     if (answer.value_bytes > capacity) {
         return gcoll_error(GCOLL_ERR_INVALID,
                            "tcp store %.300s, get \"%s\": the value has %zu bytes; there is room for %zu",
@@ -495,9 +468,8 @@ static gcoll_status tcp_add(void *handle, const char *key, int64_t delta, int64_
     reply answer;
     gcoll_status status = perform(handle, &r, &answer);
 
-    if (status == GCOLL_OK) {
+    if (status == GCOLL_OK)
         *value = (int64_t)answer.number;
-    }
     return status;
 }
 
@@ -529,9 +501,8 @@ static gcoll_status tcp_wait(void *handle, const char *key, int64_t timeout_ms) 
 
     if (timeout_ms > 0) {
         status = ask(self, &r, wanted_by, &answer, &was_lost);
-        if (status != GCOLL_ERR_TIMEOUT || was_lost) {
+        if (status != GCOLL_ERR_TIMEOUT || was_lost)
             return status;
-        }
     }
     r.kind = GCOLL_REQUEST_LOOK;
     status = perform(self, &r, &answer);
@@ -557,9 +528,8 @@ static void tcp_destroy(void *handle) {
     tcp_store *self = handle;
 
     disconnect(self);
-    if (self->server != NULL && self->forks == gcoll_forks) {
+    if (self->server && self->forks == gcoll_forks)
         gcoll_store_server_join(self->server);
-    }
     free(self->host);
     free(self->name);
     free(self);
@@ -585,23 +555,19 @@ static gcoll_status enter(tcp_store *self, gcoll_store_serve serve, int64_t dead
     gcoll_status status = gcoll_store_resolve(&self->place, deadline_ns, transient, &list);
     bool calls = serve != GCOLL_SERVE_YES;
 
-    if (status != GCOLL_OK) {
+    if (status != GCOLL_OK)
         return status;
-    }
     if (serve != GCOLL_SERVE_NO) {
         status = gcoll_store_server_start(&self->place, list, serve == GCOLL_SERVE_YES, &self->descriptor,
                                           &self->server);
-        if (status == GCOLL_OK) {
+        if (status == GCOLL_OK)
             self->fd = self->descriptor.fd;
-        }
         calls = calls && (status == GCOLL_ERR_NOT_FOUND || status == GCOLL_ERR_STATE);
-        if (serve == GCOLL_SERVE_YES && status == GCOLL_ERR_STATE) {
+        if (serve == GCOLL_SERVE_YES && status == GCOLL_ERR_STATE)
             status = GCOLL_ERR_IO; /* the text stays */
-        }
     }
-    if (calls) {
+    if (calls)
         status = call(self, list, deadline_ns, transient, &self->identity);
-    }
     freeaddrinfo(list);
     return status;
 }
@@ -613,7 +579,7 @@ gcoll_status gcoll_store_tcp_create(char *host, char *name, uint16_t port, gcoll
     gcoll_status status = gcoll_fork_watch();
     bool transient = false;
 
-    if (self == NULL || status != GCOLL_OK) {
+    if (!self || status != GCOLL_OK) {
         free(host);
         free(name);
         free(self);
@@ -641,8 +607,7 @@ gcoll_status gcoll_store_tcp_create(char *host, char *name, uint16_t port, gcoll
     } else {
         gcoll_error(status, "gcoll_store_open: %s", gcoll_last_error());
     }
-    if (status != GCOLL_OK) {
+    if (status != GCOLL_OK)
         tcp_destroy(self);
-    }
     return status;
 }

@@ -96,13 +96,11 @@ static void on_client(uv_poll_t *poll, int status, int events);
 /* ---- Clients -------------------------------------------------------------------------------------- */
 
 static void end_wait(client *c) {
-    if (!c->waits) {
+    if (!c->waits)
         return;
-    }
     *c->wait_link = c->next_waiting;
-    if (c->next_waiting != NULL) {
+    if (c->next_waiting)
         c->next_waiting->wait_link = c->wait_link;
-    }
     c->waits = false;
 }
 
@@ -116,11 +114,10 @@ static void on_closed(uv_handle_t *poll) {
 
 static void unlink_client(client *c) {
     *c->link = c->next; /* c->next stays, for loops that are at c */
-    if (c->next != NULL) {
+    if (c->next)
         c->next->link = c->link;
-    } else {
+    else
         c->server->clients_end = c->link;
-    }
     c->server->client_count--;
 }
 
@@ -134,9 +131,8 @@ static void close_entered(gcoll_descriptor *descriptor) {
 static void drop(client *c) {
     gcoll_store_server *server = c->server;
 
-    if (c->dropped) {
+    if (c->dropped)
         return;
-    }
     c->dropped = true;
     end_wait(c);
     unlink_client(c);
@@ -144,21 +140,19 @@ static void drop(client *c) {
     server->peers -= c->kind == PEER;
     uv_close((uv_handle_t *)&c->poll, on_closed);
     close_entered(&c->descriptor);
-    if (c->kind == OWNER) {
+    if (c->kind == OWNER)
         begin_to_end(server);
-    } else if (server->ending && server->peers == 0) {
+    else if (server->ending && server->peers == 0)
         finish(server);
-    }
 }
 
 static void watch(client *c) {
-    int events = c->out != NULL ? UV_WRITABLE : UV_READABLE;
+    int events = c->out ? UV_WRITABLE : UV_READABLE;
 
     if (!c->dropped && events != c->events) {
         c->events = events;
-        if (uv_poll_start(&c->poll, events, on_client) != 0) {
+        if (uv_poll_start(&c->poll, events, on_client) != 0)
             drop(c);
-        }
     }
 }
 
@@ -173,10 +167,9 @@ static void start_sweeper(gcoll_store_server *server) {
 
 /* Limits the time of what the client has begun, if anything. */
 static void limit_time(client *c) {
-    if (c->dropped || c->kind != PEER) {
+    if (c->dropped || c->kind != PEER)
         return;
-    }
-    if (c->in == NULL && c->out == NULL) {
+    if (!c->in && !c->out) {
         c->until_ms = 0;
     } else if (c->until_ms == 0) {
         c->until_ms = gcoll_now_ms() + UNFINISHED_MS;
@@ -190,14 +183,13 @@ static void keep_rest(client *c, const struct iovec parts[2], size_t sent) {
     const size_t bytes = parts[0].iov_len + parts[1].iov_len;
     uint8_t *whole = malloc(bytes);
 
-    if (whole == NULL) {
+    if (!whole) {
         drop(c);
         return;
     }
     memcpy(whole, parts[0].iov_base, parts[0].iov_len);
-    if (parts[1].iov_len > 0) {
+    if (parts[1].iov_len > 0)
         memcpy(whole + parts[0].iov_len, parts[1].iov_base, parts[1].iov_len);
-    }
     c->out = whole;
     c->out_bytes = bytes;
     c->out_sent = sent;
@@ -220,9 +212,8 @@ static void answer(client *c, gcoll_store_kind kind, uint32_t id, uint64_t numbe
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = value_bytes > 0 ? 2 : 1};
     ssize_t sent;
 
-    if (c->dropped) {
+    if (c->dropped)
         return;
-    }
     gcoll_store_frame_put(head, &frame);
     sent = sendmsg(c->descriptor.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && !would_block(errno)) {
@@ -239,7 +230,7 @@ static void wake(gcoll_store_server *server, const uint8_t *key, size_t key_byte
     const uint64_t hash = gcoll_store_hash(key, key_bytes);
     client *woken = NULL;
 
-    for (client *c = server->waiting[hash & (WAIT_LISTS - 1)], *next; c != NULL; c = next) {
+    for (client *c = server->waiting[hash & (WAIT_LISTS - 1)], *next; c; c = next) {
         next = c->next_waiting;
         if (c->wait_hash == hash && c->wait_key_bytes == key_bytes &&
             memcmp(c->wait_key, key, key_bytes) == 0) {
@@ -248,7 +239,7 @@ static void wake(gcoll_store_server *server, const uint8_t *key, size_t key_byte
             woken = c;
         }
     }
-    while (woken != NULL) { /* an answer may drop clients, which leaves their memory as it is */
+    while (woken) { /* an answer may drop clients, which leaves their memory as it is */
         client *c = woken;
 
         woken = c->next_waiting;
@@ -296,27 +287,25 @@ static void put(const request *r, const void *value, size_t value_bytes, uint64_
 }
 
 static void set_new(const request *r) {
-    if (find(r) != NULL) {
+    if (find(r))
         answer_plain(r, GCOLL_ANSWER_EXISTS, 0);
-    } else {
+    else
         put(r, r->value, r->frame.value_bytes, 0);
-    }
 }
 
 static void get(const request *r) {
     const gcoll_store_entry *entry = find(r);
 
-    if (entry == NULL) {
+    if (!entry)
         answer_plain(r, GCOLL_ANSWER_NOT_FOUND, 0);
-    } else {
+    else
         answer(r->from, GCOLL_ANSWER_OK, r->frame.id, 0, gcoll_store_entry_value(entry), entry->value_bytes);
-    }
 }
 
 static void await(const request *r) {
     client *c = r->from, **list;
 
-    if (find(r) != NULL) {
+    if (find(r)) {
         answer_plain(r, GCOLL_ANSWER_OK, 0);
         return;
     }
@@ -327,9 +316,8 @@ static void await(const request *r) {
     list = &c->server->waiting[c->wait_hash & (WAIT_LISTS - 1)];
     c->next_waiting = *list;
     c->wait_link = list;
-    if (*list != NULL) {
+    if (*list)
         (*list)->wait_link = &c->next_waiting;
-    }
     *list = c;
     c->waits = true;
 }
@@ -340,8 +328,8 @@ static void add(const request *r) {
     int64_t old = 0, sum;
     int length;
 
-    if (entry != NULL && gcoll_store_counter_add("tcp store", gcoll_store_entry_value(entry),
-                                                 entry->value_bytes, 0, &old) != GCOLL_OK) {
+    if (entry && gcoll_store_counter_add("tcp store", gcoll_store_entry_value(entry), entry->value_bytes, 0,
+                                         &old) != GCOLL_OK) {
         answer_plain(r, GCOLL_ANSWER_NO_NUMBER, 0);
         return;
     }
@@ -356,7 +344,7 @@ static void add(const request *r) {
 static void keep(const request *r) {
     gcoll_store_entry *entry = find(r);
 
-    if (entry == NULL) {
+    if (!entry) {
         answer_plain(r, GCOLL_ANSWER_NOT_FOUND, 0);
         return;
     }
@@ -377,7 +365,7 @@ static void serve(const request *r) {
         get(r);
         break;
     case GCOLL_REQUEST_LOOK:
-        answer_plain(r, find(r) != NULL ? GCOLL_ANSWER_OK : GCOLL_ANSWER_NOT_FOUND, 0);
+        answer_plain(r, find(r) ? GCOLL_ANSWER_OK : GCOLL_ANSWER_NOT_FOUND, 0);
         break;
     case GCOLL_REQUEST_WAIT:
         await(r);
@@ -411,12 +399,10 @@ static bool is_request(const gcoll_store_frame *frame) {
 /* The bytes that a frame has in all, or those of a head where this is not there yet. Drops who sent no frame.
  */
 static size_t frame_bytes(client *c, const uint8_t *data, size_t used, gcoll_store_frame *frame) {
-    if (used < GCOLL_STORE_HEAD_BYTES) {
+    if (used < GCOLL_STORE_HEAD_BYTES)
         return GCOLL_STORE_HEAD_BYTES;
-    }
-    if (!gcoll_store_frame_get(data, frame) || !is_request(frame)) {
+    if (!gcoll_store_frame_get(data, frame) || !is_request(frame))
         drop(c);
-    }
     return GCOLL_STORE_HEAD_BYTES + (size_t)frame->key_bytes + frame->value_bytes;
 }
 
@@ -425,9 +411,8 @@ static size_t take_frame(client *c, const uint8_t *data, size_t used) {
     request r = {.from = c, .now_ns = gcoll_now_ns()};
     size_t bytes = frame_bytes(c, data, used, &r.frame);
 
-    if (c->dropped || used < bytes) {
+    if (c->dropped || used < bytes)
         return 0;
-    }
     r.key = data + GCOLL_STORE_HEAD_BYTES;
     r.value = r.key + r.frame.key_bytes;
     c->until_ms = 0;
@@ -444,9 +429,8 @@ static size_t take_greeting(client *c, const uint8_t *data, size_t used) {
         drop(c);
         return 0;
     }
-    if (used < GCOLL_STORE_HELLO_BYTES) {
+    if (used < GCOLL_STORE_HELLO_BYTES)
         return 0;
-    }
     if (memcmp(data, hello, GCOLL_STORE_HELLO_BYTES) == 0) {
         c->kind = PEER;
         c->until_ms = 0;
@@ -466,16 +450,14 @@ static void stash(client *c, const uint8_t *data, size_t used) {
     size_t capacity = GCOLL_STORE_HELLO_BYTES;
     gcoll_store_frame frame;
 
-    if (used > 0 && c->kind != STRANGER) {
+    if (used > 0 && c->kind != STRANGER)
         capacity = frame_bytes(c, data, used, &frame);
-    }
-    if (c->dropped) {
+    if (c->dropped)
         return;
-    }
     capacity = capacity > used ? capacity : used;
     if (used > 0) {
         kept = malloc(capacity);
-        if (kept == NULL) {
+        if (!kept) {
             drop(c);
             return;
         }
@@ -491,30 +473,27 @@ static void stash(client *c, const uint8_t *data, size_t used) {
 static void consume(client *c, const uint8_t *data, size_t used) {
     size_t at = 0, taken = 1;
 
-    while (!c->dropped && c->out == NULL && at < used && taken > 0) {
+    while (!c->dropped && !c->out && at < used && taken > 0) {
         taken = c->kind == STRANGER ? take_greeting(c, data + at, used - at)
                                     : take_frame(c, data + at, used - at);
         at += taken;
     }
-    if (c->dropped) {
+    if (c->dropped)
         return;
-    }
-    if (data != c->in || at > 0 || c->in_used == c->in_capacity) {
+    if (data != c->in || at > 0 || c->in_used == c->in_capacity)
         stash(c, data + at, used - at);
-    }
     limit_time(c);
 }
 
 static void read_some(client *c) {
-    const bool has_part = c->in != NULL;
+    const bool has_part = c->in;
     uint8_t *to = has_part ? c->in + c->in_used : c->server->scratch;
     const size_t room = has_part ? c->in_capacity - c->in_used : sizeof c->server->scratch;
     ssize_t got = recv(c->descriptor.fd, to, room, MSG_DONTWAIT);
 
     if (got <= 0) {
-        if (got == 0 || !would_block(errno)) {
+        if (got == 0 || !would_block(errno))
             drop(c);
-        }
     } else if (has_part) {
         c->in_used += (size_t)got;
         consume(c, c->in, c->in_used);
@@ -529,21 +508,18 @@ static void flush(client *c) {
         send(c->descriptor.fd, c->out + c->out_sent, c->out_bytes - c->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
 
     if (sent < 0) {
-        if (!would_block(errno)) {
+        if (!would_block(errno))
             drop(c);
-        }
         return;
     }
     c->out_sent += (size_t)sent;
-    if (c->out_sent < c->out_bytes) {
+    if (c->out_sent < c->out_bytes)
         return;
-    }
     free(c->out);
     c->out = NULL;
     c->until_ms = 0;
-    if (c->in != NULL) {
+    if (c->in)
         consume(c, c->in, c->in_used);
-    }
     limit_time(c);
     watch(c);
 }
@@ -551,13 +527,12 @@ static void flush(client *c) {
 static void on_client(uv_poll_t *poll, int status, int events) {
     client *c = poll->data;
 
-    if (status < 0) {
+    if (status < 0)
         drop(c);
-    } else if (c->out != NULL) {
+    else if (c->out)
         flush(c);
-    } else if ((events & UV_READABLE) != 0) {
+    else if ((events & UV_READABLE) != 0)
         read_some(c);
-    }
 }
 
 static void on_sweep(uv_timer_t *sweeper) {
@@ -565,19 +540,16 @@ static void on_sweep(uv_timer_t *sweeper) {
     const int64_t now = gcoll_now_ms();
     bool is_needed = false;
 
-    for (client *c = server->clients, *next; c != NULL; c = next) {
+    for (client *c = server->clients, *next; c; c = next) {
         next = c->next;
-        if (!c->dropped && c->until_ms != 0 && c->until_ms <= now && c->out == NULL) {
+        if (!c->dropped && c->until_ms != 0 && c->until_ms <= now && !c->out)
             read_some(c); /* timers run before polls: what is missing may be here */
-        }
-        if (!c->dropped && c->until_ms != 0 && c->until_ms <= now) {
+        if (!c->dropped && c->until_ms != 0 && c->until_ms <= now)
             drop(c);
-        }
         is_needed = is_needed || (!c->dropped && c->until_ms != 0);
     }
-    if (!is_needed && !server->finished) {
+    if (!is_needed && !server->finished)
         uv_timer_stop(&server->sweeper);
-    }
 }
 
 static void on_expiry(uv_timer_t *expiry) {
@@ -592,7 +564,7 @@ static void on_expiry(uv_timer_t *expiry) {
 static client *client_new(gcoll_store_server *server, int fd, client_kind kind) {
     client *c = calloc(1, sizeof *c);
 
-    if (c == NULL || uv_poll_init(&server->loop, &c->poll, fd) != 0) {
+    if (!c || uv_poll_init(&server->loop, &c->poll, fd) != 0) {
         free(c);
         close(fd);
         return NULL;
@@ -610,7 +582,7 @@ static client *client_new(gcoll_store_server *server, int fd, client_kind kind) 
 }
 
 static void drop_oldest_stranger(gcoll_store_server *server) {
-    for (client *c = server->clients; c != NULL; c = c->next) {
+    for (client *c = server->clients; c; c = c->next) {
         if (c->kind == STRANGER) {
             drop(c);
             return;
@@ -619,9 +591,8 @@ static void drop_oldest_stranger(gcoll_store_server *server) {
 }
 
 static void welcome(gcoll_store_server *server, client *c) {
-    if (server->strangers > STRANGERS_MAX) {
+    if (server->strangers > STRANGERS_MAX)
         drop_oldest_stranger(server);
-    }
     if (server->client_count > CLIENTS_MAX) {
         drop(c);
         return;
@@ -640,9 +611,8 @@ static bool accept_one(gcoll_store_server *server, int listening, client **made)
     gcoll_fork_hold();
     fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     error = errno;
-    if (fd >= 0) {
+    if (fd >= 0)
         *made = client_new(server, fd, STRANGER);
-    }
     gcoll_fork_release();
     errno = error;
     return fd >= 0;
@@ -653,15 +623,13 @@ static void on_connections(uv_poll_t *poll, int status, int events);
 static void on_pause_over(uv_timer_t *pause) {
     gcoll_store_server *server = pause->data;
 
-    for (unsigned i = 0; i < server->listener_count; i++) {
+    for (unsigned i = 0; i < server->listener_count; i++)
         uv_poll_start(&server->listeners[i].poll, UV_READABLE, on_connections);
-    }
 }
 
 static void pause_listening(gcoll_store_server *server) {
-    for (unsigned i = 0; i < server->listener_count; i++) {
+    for (unsigned i = 0; i < server->listener_count; i++)
         uv_poll_stop(&server->listeners[i].poll);
-    }
     uv_update_time(&server->loop);
     uv_timer_start(&server->pause, on_pause_over, PAUSE_MS, 0);
 }
@@ -680,9 +648,8 @@ static void on_connections(uv_poll_t *poll, int status, int events) {
         client *made = NULL;
 
         if (accept_one(server, listening, &made)) {
-            if (made != NULL) {
+            if (made)
                 welcome(server, made);
-            }
         } else if (would_block(errno)) {
             return;
         } else if (errno != ECONNABORTED) {
@@ -709,9 +676,8 @@ static int bind_and_listen(int fd, const struct sockaddr *address, socklen_t byt
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         (address->sa_family == AF_INET6 &&
          setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only) != 0) ||
-        bind(fd, address, bytes) != 0 || listen(fd, SOMAXCONN) != 0) {
+        bind(fd, address, bytes) != 0 || listen(fd, SOMAXCONN) != 0)
         return errno;
-    }
     return 0;
 }
 
@@ -721,13 +687,11 @@ static int listen_held(gcoll_store_server *server, const struct sockaddr *addres
     listener *made = &server->listeners[server->listener_count];
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error;
 
-    if (fd < 0) {
+    if (fd < 0)
         return errno;
-    }
     error = bind_and_listen(fd, address, bytes, both_families);
-    if (error == 0) {
+    if (error == 0)
         error = -uv_poll_init(&server->loop, &made->poll, fd);
-    }
     if (error != 0) {
         close(fd);
         return error;
@@ -762,9 +726,8 @@ static int listen_everywhere(gcoll_store_server *server, uint16_t port) {
 }
 
 static int compare_addresses(const struct addrinfo *a, const struct addrinfo *b) {
-    if (a->ai_addrlen != b->ai_addrlen) {
+    if (a->ai_addrlen != b->ai_addrlen)
         return a->ai_addrlen < b->ai_addrlen ? -1 : 1;
-    }
     return memcmp(a->ai_addr, b->ai_addr, a->ai_addrlen);
 }
 
@@ -775,18 +738,16 @@ static int listen_at_own(gcoll_store_server *server, const struct addrinfo *list
     size_t count = 0;
     int error = 0;
 
-    for (; list != NULL && count < LISTENERS_MAX; list = list->ai_next) {
+    for (; list && count < LISTENERS_MAX; list = list->ai_next) {
         size_t at = count++;
 
-        for (; at > 0 && compare_addresses(addresses[at - 1], list) > 0; at--) {
+        for (; at > 0 && compare_addresses(addresses[at - 1], list) > 0; at--)
             addresses[at] = addresses[at - 1];
-        }
         addresses[at] = list;
     }
     for (size_t i = 0; i < count && error == 0; i++) {
-        if (i > 0 && compare_addresses(addresses[i - 1], addresses[i]) == 0) {
+        if (i > 0 && compare_addresses(addresses[i - 1], addresses[i]) == 0)
             continue; /* a hosts file may name an address twice */
-        }
         error = listen_at(server, addresses[i]->ai_addr, addresses[i]->ai_addrlen, false);
         error = is_not_here(error) ? 0 : error;
     }
@@ -794,9 +755,8 @@ static int listen_at_own(gcoll_store_server *server, const struct addrinfo *list
 }
 
 static bool is_loopback(const struct sockaddr *address) {
-    if (address->sa_family == AF_INET6) {
+    if (address->sa_family == AF_INET6)
         return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
-    }
     return address->sa_family == AF_INET &&
            ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
@@ -806,14 +766,11 @@ static bool is_loopback(const struct sockaddr *address) {
 static bool is_own_name(const char *host, const struct addrinfo *list) {
     struct in_addr ignored;
 
-    if (strchr(host, ':') != NULL || inet_pton(AF_INET, host, &ignored) == 1 ||
-        strcasestr(host, "localhost") != NULL) {
+    if (strchr(host, ':') || inet_pton(AF_INET, host, &ignored) == 1 || strcasestr(host, "localhost"))
         return false;
-    }
-    while (list != NULL && is_loopback(list->ai_addr)) {
+    while (list && is_loopback(list->ai_addr))
         list = list->ai_next;
-    }
-    return list == NULL;
+    return !list;
 }
 
 static gcoll_status start_listening(gcoll_store_server *server, const gcoll_store_place *place,
@@ -822,12 +779,10 @@ static gcoll_status start_listening(gcoll_store_server *server, const gcoll_stor
     int error =
         is_own_name(place->host, list) ? listen_everywhere(server, place->port) : listen_at_own(server, list);
 
-    if (error == EADDRNOTAVAIL && anywhere) {
+    if (error == EADDRNOTAVAIL && anywhere)
         error = listen_everywhere(server, place->port);
-    }
-    if (error == 0) {
+    if (error == 0)
         return GCOLL_OK;
-    }
     return gcoll_error(error == EADDRNOTAVAIL ? GCOLL_ERR_NOT_FOUND
                        : error == EADDRINUSE  ? GCOLL_ERR_STATE
                                               : gcoll_status_of_errno(error),
@@ -841,18 +796,15 @@ static gcoll_status start_listening(gcoll_store_server *server, const gcoll_stor
 static void finish(gcoll_store_server *server) {
     uv_timer_t *const timers[] = {&server->pause, &server->sweeper, &server->expiry, &server->linger};
 
-    if (server->finished) {
+    if (server->finished)
         return;
-    }
     server->finished = true;
     server->ending = true;
     stop_listening(server);
-    for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++) {
+    for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++)
         uv_close((uv_handle_t *)timers[i], NULL);
-    }
-    while (server->clients != NULL) {
+    while (server->clients)
         drop(server->clients);
-    }
 }
 
 static void on_linger_over(uv_timer_t *linger) {
@@ -860,14 +812,12 @@ static void on_linger_over(uv_timer_t *linger) {
 }
 
 static void begin_to_end(gcoll_store_server *server) {
-    if (server->ending) {
+    if (server->ending)
         return;
-    }
     server->ending = true;
     stop_listening(server);
-    while (server->strangers > 0) {
+    while (server->strangers > 0)
         drop_oldest_stranger(server);
-    }
     if (server->peers == 0) {
         finish(server);
     } else if (!server->finished) {
@@ -899,22 +849,18 @@ static gcoll_store_server *create(const gcoll_store_place *place) {
     char text[GCOLL_ERRNO_TEXT_MAX];
     int error = ENOMEM;
 
-    if (server == NULL) {
+    if (!server)
         goto failed;
-    }
     server->clients_end = &server->clients;
-    if (!gcoll_store_table_init(&server->table, GCOLL_STORE_SERVER_KEYS_MAX, GCOLL_STORE_SERVER_BYTES_MAX)) {
+    if (!gcoll_store_table_init(&server->table, GCOLL_STORE_SERVER_KEYS_MAX, GCOLL_STORE_SERVER_BYTES_MAX))
         goto free_server;
-    }
     gcoll_fork_hold();
     error = -uv_loop_init(&server->loop);
-    if (error == 0) {
+    if (error == 0)
         gcoll_descriptor_enter(&server->loop_descriptor, uv_backend_fd(&server->loop));
-    }
     gcoll_fork_release();
-    if (error != 0) {
+    if (error != 0)
         goto free_table;
-    }
     uv_timer_init(&server->loop, &server->pause); /* none of these can fail */
     uv_timer_init(&server->loop, &server->sweeper);
     uv_timer_init(&server->loop, &server->expiry);
@@ -944,7 +890,7 @@ static gcoll_status make_owner(gcoll_store_server *server, const gcoll_store_pla
         error = errno;
     } else {
         owner = client_new(server, pair[0], OWNER);
-        if (owner == NULL) {
+        if (!owner) {
             error = ENOMEM;
             close(pair[1]);
         } else {
@@ -952,7 +898,7 @@ static gcoll_status make_owner(gcoll_store_server *server, const gcoll_store_pla
         }
     }
     gcoll_fork_release();
-    if (owner == NULL) {
+    if (!owner) {
         return gcoll_error(gcoll_status_of_errno(error), "%s store %.300s: cannot make a pair of sockets: %s",
                            place->kind, place->name, gcoll_errno_text(error, text));
     }
@@ -980,21 +926,17 @@ gcoll_status gcoll_store_server_start(const gcoll_store_place *place, const stru
     gcoll_store_server *made = create(place);
     gcoll_status status;
 
-    if (made == NULL) {
+    if (!made)
         return GCOLL_ERR_NO_MEMORY;
-    }
     status = gcoll_random_bytes(&made->identity, sizeof made->identity);
-    if (status == GCOLL_OK) {
+    if (status == GCOLL_OK)
         status = start_listening(made, place, list, anywhere);
-    }
-    if (status == GCOLL_OK) {
+    if (status == GCOLL_OK)
         status = make_owner(made, place, descriptor);
-    }
     if (status == GCOLL_OK) {
         status = start_thread(made, place);
-        if (status != GCOLL_OK) {
+        if (status != GCOLL_OK)
             close_entered(descriptor);
-        }
     }
     if (status != GCOLL_OK) {
         finish(made);

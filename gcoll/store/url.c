@@ -129,7 +129,7 @@ static const char *parse_endpoint(const char *text, const char *end, uint16_t de
     if (bracket) {
         host = text + 1;
         host_end = memchr(host, ']', (size_t)(end - host));
-        if (host_end == NULL)
+        if (!host_end)
             return "the ] after an IPv6 address is missing";
         colon = host_end + 1;
     } else {
@@ -150,7 +150,7 @@ static const char *parse_endpoint(const char *text, const char *end, uint16_t de
     size_t name_bytes = bytes + sizeof "[]:65535";
     to->host = strndup(host, bytes);
     to->name = malloc(name_bytes);
-    if (to->host == NULL || to->name == NULL) {
+    if (!to->host || !to->name) {
         free(to->host);
         free(to->name);
         to->host = to->name = NULL;
@@ -163,12 +163,12 @@ static const char *parse_endpoint(const char *text, const char *end, uint16_t de
 static gcoll_status parse_host(const char *text, const char *end, gcoll_redis_address *address) {
     endpoint parsed = {NULL, NULL, 0};
     const char *wrong = parse_endpoint(text, end, REDIS_PORT, &parsed);
-    if (wrong != NULL)
+    if (wrong)
         return bad(wrong);
     address->host = parsed.host;
     address->name = parsed.name;
     address->port = parsed.port;
-    return parsed.host == NULL ? no_memory() : GCOLL_OK;
+    return !parsed.host ? no_memory() : GCOLL_OK;
 }
 
 gcoll_status gcoll_redis_address_parse(const char *text, gcoll_redis_address *address) {
@@ -250,25 +250,23 @@ static gcoll_status open_tcp(const char *text, int64_t timeout_ms, gcoll_store *
         {"serve=auto", GCOLL_SERVE_AUTO}, {"serve=yes", GCOLL_SERVE_YES}, {"serve=no", GCOLL_SERVE_NO}};
     char room[QUOTE_MAX];
     const char *mark = strchr(text, '?');
-    const char *end = mark == NULL ? text + strlen(text) : mark;
+    const char *end = !mark ? text + strlen(text) : mark;
     gcoll_store_serve serve = GCOLL_SERVE_AUTO;
     endpoint parsed = {NULL, NULL, 0};
     const char *wrong = parse_endpoint(text, end, 0, &parsed);
-    bool is_known = mark == NULL || mark[1] == '\0';
+    bool is_known = !mark || mark[1] == '\0';
 
     for (size_t i = 0; !is_known && i < sizeof choices / sizeof choices[0]; i++) {
         is_known = strcmp(mark + 1, choices[i].text) == 0;
         serve = choices[i].serve;
     }
-    if (wrong == NULL && parsed.host == NULL) {
+    if (!wrong && !parsed.host)
         return no_memory();
-    }
-    if (wrong == NULL && is_known) {
+    if (!wrong && is_known)
         return gcoll_store_tcp_create(parsed.host, parsed.name, parsed.port, serve, timeout_ms, store);
-    }
     free(parsed.host);
     free(parsed.name);
-    if (wrong != NULL) {
+    if (wrong) {
         return gcoll_error(
             GCOLL_ERR_INVALID,
             "gcoll_store_open: bad url 'tcp://%s': %s; allowed is tcp://host:port[?serve=auto|yes|no]",

@@ -26,7 +26,7 @@ static bool read_line(const char *device, uint32_t port, const char *what, int i
     FILE *file = fopen(path, "re");
     if (!file)
         return false;
-    bool found = fgets(line, LINE_BYTES, file) != NULL; /* an entry that is not used gives an error */
+    bool found = fgets(line, LINE_BYTES, file); /* an entry that is not used gives an error */
     fclose(file);
     line[strcspn(line, "\n")] = 0;
     return found;

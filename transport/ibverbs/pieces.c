@@ -47,7 +47,7 @@ static bool make_ring(gcoll_ib_pair *pair) {
     }
     if (!pair->ring_region)
         gcoll_ib_problem(ib, GCOLL_ERR_NO_MEMORY);
-    return pair->ring_region != NULL;
+    return pair->ring_region;
 }
 
 /* Finds a place for the next piece; false if there is none now. */

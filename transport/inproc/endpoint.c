@@ -70,7 +70,7 @@ static void write_address(const gcoll_hub *hub, uint32_t rank, bool checksum, ch
 
 static gcoll_status inproc_address(gcoll_endpoint *endpoint, char *text, size_t bytes) {
     char address[64];
-    write_address(endpoint->room->hub, endpoint->rank, endpoint->crc != NULL, address);
+    write_address(endpoint->room->hub, endpoint->rank, endpoint->crc, address);
     if (strlen(address) >= bytes)
         return gcoll_error(GCOLL_ERR_INVALID, "an address of %zu bytes does not fit into %zu",
                            strlen(address) + 1, bytes);
@@ -100,7 +100,7 @@ static gcoll_status inproc_connect(gcoll_endpoint *endpoint, uint32_t peer, cons
             GCOLL_ERR_MISMATCH,
             "options.checksum: is %d on rank %u and %d on rank %u; allowed is one value for all ranks",
             endpoint->crc != NULL, endpoint->rank, !endpoint->crc, peer);
-    write_address(room->hub, peer, endpoint->crc != NULL, expected);
+    write_address(room->hub, peer, endpoint->crc, expected);
     if (strcmp(address, expected) != 0)
         return gcoll_error(GCOLL_ERR_INVALID, "the address of rank %u is not of this hub (%s)", peer,
                            expected);
@@ -241,7 +241,7 @@ static bool inproc_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_mess
     pthread_mutex_lock(&seat->lock);
     gcoll_message *taken = gcoll_inproc_table_take(&seat->receives, peer, message->stream, message->index);
     pthread_mutex_unlock(&seat->lock);
-    return taken != NULL;
+    return taken;
 }
 
 static void inproc_wake(gcoll_endpoint *endpoint) {
@@ -267,7 +267,7 @@ static void inproc_set_concern(gcoll_endpoint *endpoint, uint64_t stream,
                                const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]) {
     gcoll_inproc_seat *seat = endpoint->seat;
     pthread_mutex_lock(&seat->lock);
-    seat->concerned = fingerprint != NULL;
+    seat->concerned = fingerprint;
     seat->concern_stream = stream;
     if (fingerprint)
         memcpy(seat->concern, fingerprint, sizeof seat->concern);

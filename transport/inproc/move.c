@@ -152,7 +152,7 @@ static bool arrive(gcoll_endpoint *endpoint, bool *moved) {
         return false;
     uint32_t peer = send->peer;
     uint64_t stream = send->stream;
-    bool opens = send->open != NULL;
+    bool opens = send->open;
     endpoint->heard[peer]++;
     if (endpoint->peers[peer] == GCOLL_INPROC_PEER_BROKEN)
         return true; /* it was killed while it posted */
@@ -300,7 +300,7 @@ static bool transfer(gcoll_endpoint *endpoint, bool *moved) {
     atomic_store_explicit(&seat->stop, false, memory_order_relaxed);
     pthread_mutex_unlock(&seat->lock);
 
-    receive->opened = send->open != NULL;
+    receive->opened = send->open;
     bool intact = copy_some(endpoint, receive, send);
     bool all = intact && receive->moved == receive->bytes;
     if (all)

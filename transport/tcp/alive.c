@@ -185,7 +185,7 @@ void gcoll_tcp_set_position(gcoll_endpoint *endpoint, uint64_t position) {
 void gcoll_tcp_set_concern(gcoll_endpoint *endpoint, uint64_t stream,
                            const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
-    tcp->concerned = fingerprint != NULL;
+    tcp->concerned = fingerprint;
     tcp->concern_stream = stream;
     if (fingerprint)
         memcpy(tcp->concern, fingerprint, sizeof tcp->concern);
