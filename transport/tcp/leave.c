@@ -163,9 +163,12 @@ static void say_goodbye(gcoll_tcp_pair *pair) {
     gcoll_tcp_link_drop(pair->reserve);
 }
 
+/* A probe that comes from now on gets no answer: what is written behind the end is refused. */
 static void end_stream(gcoll_tcp_pair *pair) {
-    if (pair->socket && !gcoll_tcp_has_output(pair))
-        shutdown(pair->socket->fd, SHUT_WR);
+    if (!pair->socket || gcoll_tcp_has_output(pair))
+        return;
+    pair->output.ended = true;
+    shutdown(pair->socket->fd, SHUT_WR);
 }
 
 static void await_acknowledgement(gcoll_tcp *tcp, parting *p) {

@@ -46,9 +46,10 @@ typedef struct batch {
 
 bool gcoll_tcp_has_output(const gcoll_tcp_pair *pair) {
     const gcoll_tcp_output *out = &pair->output;
-    return !out->dead && (out->messages.first || out->begin < out->end || out->cut.begin < out->cut.end ||
-                          out->cut.payload_bytes > 0 || out->ping || out->pong ||
-                          (pair->owed > 0 && pair->owed >= gcoll_tcp_credit_step(pair)));
+    return !out->dead && !out->ended &&
+           (out->messages.first || out->begin < out->end || out->cut.begin < out->cut.end ||
+            out->cut.payload_bytes > 0 || out->ping || out->pong ||
+            (pair->owed > 0 && pair->owed >= gcoll_tcp_credit_step(pair)));
 }
 
 void gcoll_tcp_want_output(gcoll_tcp_pair *pair) {

@@ -1,0 +1,35 @@
+# Tests of gcoll_bench.
+if(NOT GCOLL_BENCHMARK)
+  return()
+endif()
+
+gcoll_test(bench_values_test SOURCES bench_values_test.cc)
+target_link_libraries(bench_values_test PRIVATE gcoll_bench_parts gcoll_bench_cuda gcoll_cli gcoll PkgConfig::json_c)
+
+# The tool again, with its calls of the library going through bench_faulty.c.
+add_executable(gcoll_bench_faulty ${CMAKE_CURRENT_LIST_DIR}/bench_faulty.c ${PROJECT_SOURCE_DIR}/benchmark/main.c)
+target_link_libraries(gcoll_bench_faulty PRIVATE gcoll_bench_parts gcoll_bench_cuda gcoll_cli gcoll_flags gcoll PkgConfig::json_c Threads::Threads)
+target_link_options(gcoll_bench_faulty PRIVATE
+  -Wl,--wrap=gcoll_context_create,--wrap=gcoll_allreduce_create,--wrap=gcoll_operation_run)
+
+gcoll_test(bench_test PLAIN THREADS *Transport.*/1
+           SOURCES bench_test.cc bench_failure_test.cc bench_tune_test.cc bench_arrival_test.cc
+           TIMED SHARDS 4 COST 6)
+target_link_libraries(bench_test PRIVATE gcoll PkgConfig::json_c)
+target_compile_definitions(bench_test PRIVATE GCOLL_BENCH="$<TARGET_FILE:gcoll_bench>"
+                                              GCOLL_BENCH_FAULTY="$<TARGET_FILE:gcoll_bench_faulty>"
+                                              GCOLL_PLANNER="$<TARGET_FILE:example_planner>" SOURCE="${PROJECT_SOURCE_DIR}")
+add_dependencies(bench_test gcoll_bench gcoll_bench_faulty example_planner)
+
+# benchmark/compare with gcoll and plain sockets: the other libraries are not needed.
+add_test(NAME compare_test COMMAND ${CMAKE_CURRENT_LIST_DIR}/compare_test.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/benchmark)
+set_tests_properties(compare_test PROPERTIES TIMEOUT 120 COST 8 SKIP_RETURN_CODE 77)
+
+# benchmark/arrival but for what it measures.
+if(GCOLL_TOOLS)
+  add_test(NAME arrival_script_test COMMAND ${CMAKE_CURRENT_LIST_DIR}/arrival_script_test.sh ${PROJECT_SOURCE_DIR} $<TARGET_FILE:gcoll_bench>
+                                            $<TARGET_FILE:gcoll_plan_tool>)
+  set_tests_properties(arrival_script_test PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77)
+endif()
+
+include(${CMAKE_CURRENT_LIST_DIR}/bench_device.cmake)

@@ -1,0 +1,257 @@
+// Ranks that are killed or stopped at random moments of random collectives: no result is wrong, all others
+// are told, in time, and whom they name is the rank that was attacked. Ranks are processes.
+// GCOLL_TEST_ATTACKS says how many attacks of each kind (5), GCOLL_TEST_SEED repeats the ones of an earlier
+// run.
+#include "test/kit/harness.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <string>
+
+namespace {
+
+using gcoll_test::await;
+using gcoll_test::Folder;
+using gcoll_test::Job;
+using gcoll_test::now_ms;
+using gcoll_test::Outcome;
+using gcoll_test::Processes;
+using gcoll_test::Shared;
+
+constexpr uint32_t kMostRanks = 8;
+constexpr int64_t kDestroyMs = 3000; // "at most about a second", on a busy machine
+
+uint32_t setting(const char *name, uint32_t usual) {
+    const char *given = getenv(name);
+    return given ? static_cast<uint32_t>(strtoul(given, nullptr, 10)) : usual;
+}
+
+struct Attack {
+    uint32_t seed, size, victim, delay_us;
+    int signal;
+    int64_t timeout_ms;
+};
+
+// What a rank was told.
+struct Report {
+    std::atomic<int> done;
+    int status;
+    int64_t culprit, told_ms, destroy_ms;
+    uint64_t calls, wrong;
+    char text[512];
+};
+
+struct Board {
+    std::atomic<uint32_t> joined;
+    Report reports[kMostRanks];
+};
+
+// ---- Calls whose results are known
+// --------------------------------------------------------------------------
+
+uint32_t mix(uint32_t a, uint32_t b) {
+    uint32_t x = a * 0x9e3779b9u ^ b * 0x85ebca6bu;
+    x ^= x >> 15;
+    x *= 0x2c1b3c6du;
+    return x ^ x >> 13;
+}
+
+// Element j of what rank gives to a call. Sums are exact: they wrap.
+uint32_t value(uint32_t rank, uint32_t call, uint64_t j) {
+    return mix(rank, call) + static_cast<uint32_t>(j) * (2 * rank + 1);
+}
+
+uint32_t sum(uint32_t size, uint32_t call, uint64_t j) {
+    uint32_t total = 0;
+    for (uint32_t rank = 0; rank < size; rank++)
+        total += value(rank, call, j);
+    return total;
+}
+
+struct Call {
+    uint32_t number, kind, form, root;
+    uint64_t count;
+};
+
+Call make_call(uint32_t number, uint32_t size, std::mt19937 &random) {
+    static const uint64_t counts[] = {0, 1, 13, 1000, 20000, 250000};
+    Call call = {number, 0, 0, 0, 0};
+    call.kind = random() % 6;
+    call.form = random() % 3;
+    call.root = random() % size;
+    call.count = counts[random() % 6] / (call.kind == 0 || call.kind == 3 ? 1 : size);
+    return call;
+}
+
+// Blocking, started or persistent, whichever the call says.
+template <class Blocking, class Start, class Create>
+gcoll_status in_form(uint32_t form, Blocking blocking, Start start, Create create) {
+    gcoll_request *request = nullptr;
+    gcoll_operation *operation = nullptr;
+    gcoll_status status;
+    switch (form) {
+    case 0:
+        return blocking();
+    case 1:
+        status = start(&request);
+        return status == GCOLL_OK ? gcoll_request_wait(&request) : status;
+    default:
+        status = create(&operation);
+        if (status == GCOLL_OK)
+            status = gcoll_operation_run(operation);
+        gcoll_operation_destroy(operation);
+        return status;
+    }
+}
+
+#define IN_FORM(name, ...)                                                                                   \
+    in_form(                                                                                                 \
+        call.form, [&] { return gcoll_##name(__VA_ARGS__, nullptr); },                                       \
+        [&](gcoll_request **request) { return gcoll_##name##_start(__VA_ARGS__, nullptr, request); },        \
+        [&](gcoll_operation **operation) { return gcoll_##name##_create(__VA_ARGS__, nullptr, operation); })
+
+// Makes the call; *wrong counts elements that are not what they must be after a success.
+gcoll_status make(gcoll_context *context, const Call &call, uint64_t *wrong) {
+    const uint32_t rank = gcoll_context_rank(context), size = gcoll_context_size(context), n = call.number;
+    const uint64_t count = call.count;
+    std::vector<uint32_t> in(size * count), out(size * count, 0xdeadbeef);
+    for (uint64_t j = 0; j < in.size(); j++)
+        in[j] = value(rank, n, j);
+    auto check = [&](gcoll_status status, uint64_t elements, auto expected) {
+        for (uint64_t j = 0; status == GCOLL_OK && j < elements; j++)
+            *wrong += out[j] != expected(j);
+        return status;
+    };
+    switch (call.kind) {
+    case 0:
+        return check(IN_FORM(allreduce, context, in.data(), out.data(), count, GCOLL_UINT32, GCOLL_SUM),
+                     count, [&](uint64_t j) { return sum(size, n, j); });
+    case 1:
+        return check(IN_FORM(reduce_scatter, context, in.data(), out.data(), count, GCOLL_UINT32, GCOLL_SUM),
+                     count, [&](uint64_t j) { return sum(size, n, rank * count + j); });
+    case 2:
+        return check(IN_FORM(allgather, context, in.data(), out.data(), count, GCOLL_UINT32), size * count,
+                     [&](uint64_t j) { return value(static_cast<uint32_t>(j / count), n, j % count); });
+    case 3:
+        if (rank == call.root)
+            out = in;
+        return check(IN_FORM(broadcast, context, out.data(), count, GCOLL_UINT32, call.root), count,
+                     [&](uint64_t j) { return value(call.root, n, j); });
+    case 4:
+        return check(
+            IN_FORM(alltoall, context, in.data(), out.data(), count, GCOLL_UINT32), size * count,
+            [&](uint64_t j) { return value(static_cast<uint32_t>(j / count), n, rank * count + j % count); });
+    default:
+        return IN_FORM(barrier, context);
+    }
+}
+
+// Calls without an end, until one fails.
+int work(Board &board, const Folder &folder, const Attack &attack, uint32_t rank) {
+    gcoll_store *store = nullptr;
+    EXPECT_GCOLL_OK(gcoll_store_open(folder.url().c_str(), 10000, &store));
+    Job job;
+    job.size = attack.size;
+    job.name = "attacked";
+    job.transport = "tcp";
+    job.timeout_ms = attack.timeout_ms;
+    gcoll_context *context = gcoll_test::join(store, job, rank);
+    if (!context)
+        return gcoll_test::kFailed;
+    Report &report = board.reports[rank];
+    board.joined++;
+    std::mt19937 random(attack.seed);
+    gcoll_status status = GCOLL_OK;
+    while (status == GCOLL_OK) {
+        Call call = make_call(static_cast<uint32_t>(report.calls++), attack.size, random);
+        status = make(context, call, &report.wrong);
+    }
+    report.told_ms = now_ms();
+    report.status = status;
+    snprintf(report.text, sizeof report.text, "%s", gcoll_last_error());
+    report.culprit = gcoll_context_culprit(context);
+    gcoll_context_destroy(context);
+    report.destroy_ms = now_ms() - report.told_ms;
+    gcoll_store_destroy(store);
+    report.done = 1;
+    return 0;
+}
+
+// ---- Attacks
+// ------------------------------------------------------------------------------------------------
+
+// The time until the last of the others was told.
+int64_t run(const Attack &attack, int64_t limit_ms) {
+    Folder folder;
+    Shared<Board> board;
+    Processes ranks(attack.size, [&](uint32_t rank) { return work(*board, folder, attack, rank); });
+    EXPECT_TRUE(await(board->joined, attack.size, 20000));
+    std::this_thread::sleep_for(std::chrono::microseconds(attack.delay_us));
+    const int64_t begun = now_ms();
+    int64_t last = begun;
+    ranks.signal(attack.victim, attack.signal);
+    for (uint32_t rank = 0; rank < attack.size; rank++) {
+        if (rank == attack.victim)
+            continue;
+        const Outcome outcome = ranks.wait(rank, limit_ms);
+        const Report &report = board->reports[rank];
+        EXPECT_TRUE(outcome.ended) << "rank " << rank << " hangs after " << report.calls << " calls";
+        EXPECT_EQ(report.done.load(), 1)
+            << "rank " << rank << " ended with " << outcome.code << ", signal " << outcome.signal;
+        EXPECT_EQ(report.wrong, 0u) << "rank " << rank;
+        EXPECT_TRUE(report.status == GCOLL_ERR_PEER ||
+                    (report.status == GCOLL_ERR_TIMEOUT && attack.signal == SIGSTOP))
+            << "rank " << rank << ": " << report.status << ": " << report.text;
+        EXPECT_EQ(report.culprit, attack.victim) << "rank " << rank << ": " << report.text;
+        EXPECT_NE(std::string(report.text).find("rank " + std::to_string(attack.victim)), std::string::npos)
+            << "rank " << rank << ": " << report.text;
+        EXPECT_LT(report.destroy_ms, kDestroyMs) << "rank " << rank;
+        last = std::max(last, report.told_ms);
+    }
+    ranks.signal(attack.victim, SIGKILL);
+    EXPECT_TRUE(ranks.wait(attack.victim, 5000).ended);
+    EXPECT_EQ(board->reports[attack.victim].wrong, 0u) << "the rank that was attacked";
+    return last - begun;
+}
+
+void attack_often(int signal, int64_t timeout_ms, int64_t limit_ms) {
+    const uint32_t attacks = setting("GCOLL_TEST_ATTACKS", 5);
+    const uint32_t seed = setting("GCOLL_TEST_SEED", std::random_device()());
+    std::mt19937 random(seed);
+    std::vector<int64_t> times;
+    for (uint32_t i = 0; i < attacks && !testing::Test::HasFailure(); i++) {
+        Attack attack = {};
+        attack.seed = random();
+        attack.size = 4 + random() % 5;
+        attack.victim = random() % attack.size;
+        attack.delay_us = random() % 60000;
+        attack.signal = signal;
+        attack.timeout_ms = timeout_ms;
+        SCOPED_TRACE("attack " + std::to_string(i) + " of GCOLL_TEST_SEED=" + std::to_string(seed) +
+                     ": rank " + std::to_string(attack.victim) + " of " + std::to_string(attack.size) +
+                     " after " + std::to_string(attack.delay_us) + " us");
+        times.push_back(run(attack, limit_ms));
+    }
+    std::sort(times.begin(), times.end());
+    if (!times.empty())
+        printf("%zu attacks, ms until the last of the others was told: median %lld, most %lld\n",
+               times.size(), static_cast<long long>(times[times.size() / 2]),
+               static_cast<long long>(times.back()));
+}
+
+TEST(Attack, AKilledRankIsNamedByAllOthers) {
+    attack_often(SIGKILL, 20000, 15000);
+}
+
+TEST(Attack, AStoppedRankIsNamedByAllOthers) {
+    // A peer that it has not met yet is one that does not take a connection: GCOLL_ERR_PEER.
+    attack_often(SIGSTOP, 1500, 15000);
+}
+
+} // namespace

@@ -1,0 +1,1200 @@
+// Launches of a job that share a store: two at once never mix, a dead one is taken over, and whoever dies, is
+// claimed twice or meets a store that does not answer is named in time.
+//
+// GCOLL_TEST_REPEATS makes the trials with two launches and with killed ranks that many times as many.
+#include "test/kit/harness.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/core/launch_peek.h"
+
+namespace {
+
+using gcoll_test::await;
+using gcoll_test::Folder;
+using gcoll_test::Job;
+using gcoll_test::NoLaunch;
+using gcoll_test::now_ms;
+using gcoll_test::Processes;
+using gcoll_test::Shared;
+
+constexpr uint32_t kMost = 12;
+
+int repeats(int trials) {
+    const char *text = getenv("GCOLL_TEST_REPEATS");
+    return text ? trials * atoi(text) : trials;
+}
+
+// What became of each of up to kMost processes, in memory that they share.
+struct Told {
+    std::atomic<uint32_t> waiting, pid[kMost];
+    std::atomic<int> status[kMost];                  // -1: not known yet
+    std::atomic<uint64_t> least[kMost], most[kMost]; // of the groups that it worked with
+    std::atomic<int64_t> at_ms[kMost];
+    char text[kMost][1024];
+};
+
+struct Outcomes {
+    Shared<Told> told;
+    Outcomes() {
+        for (uint32_t i = 0; i < kMost; i++)
+            told->status[i] = -1;
+    }
+    std::string text(uint32_t i) const { return told->text[i]; }
+    bool is_ok(uint32_t i) const { return told->status[i] == GCOLL_OK; }
+    // Whether it worked with ranks of another launch than its own.
+    bool is_mixed(uint32_t i) const { return is_ok(i) && told->least[i] != told->most[i]; }
+};
+
+Job job_of(uint32_t size, int64_t timeout_ms = 20000) {
+    Job job;
+    job.size = size;
+    job.name = "same";
+    job.transport = "tcp";
+    job.timeout_ms = timeout_ms;
+    return job;
+}
+
+// The life of a rank of launch `group`; it notes under `index` what happens to it.
+int live(const Outcomes &out, const std::string &url, const Job &job, uint32_t rank, uint32_t index,
+         uint64_t group) {
+    gcoll_store *store = nullptr;
+    gcoll_status status = gcoll_store_open(url.c_str(), 30000, &store);
+    gcoll_context_options options = gcoll_test::options_of(job, rank, store, nullptr);
+    gcoll_context *context = nullptr;
+    Told &told = *out.told;
+    told.pid[index] = static_cast<uint32_t>(getpid());
+    told.waiting++;
+    if (status == GCOLL_OK)
+        status = gcoll_context_create(&options, &context);
+    uint64_t least = group, most = group;
+    if (status == GCOLL_OK)
+        status = gcoll_allreduce(context, nullptr, &least, 1, GCOLL_UINT64, GCOLL_MIN, nullptr);
+    if (status == GCOLL_OK)
+        status = gcoll_allreduce(context, nullptr, &most, 1, GCOLL_UINT64, GCOLL_MAX, nullptr);
+    snprintf(told.text[index], sizeof told.text[index], "%s", status == GCOLL_OK ? "" : gcoll_last_error());
+    told.least[index] = least;
+    told.most[index] = most;
+    told.at_ms[index] = now_ms();
+    told.status[index] = status;
+    gcoll_context_destroy(context);
+    gcoll_store_destroy(store);
+    return 0;
+}
+
+bool contains(const std::string &text, const std::string &part) {
+    return text.find(part) != std::string::npos;
+}
+
+std::string process(const Outcomes &out, uint32_t index) {
+    return "process " + std::to_string(out.told->pid[index].load()) + " on host '";
+}
+
+// Until the store has this many keys whose name contains the part.
+bool await_keys(const Folder &folder, const std::string &part, size_t count) {
+    for (int64_t end = now_ms() + 10000; now_ms() < end; usleep(500)) {
+        size_t found = 0;
+        for (const std::string &name : folder.files())
+            found += name[0] != '.' && contains(name, part);
+        if (found >= count)
+            return true;
+    }
+    return false;
+}
+
+// ---- Two launches ---------------------------------------------------------------------------------------
+
+TEST(Launches, TwoAtOnceNeverMix) {
+    NoLaunch no_launch;
+    int mixed = 0, joined = 0, refused = 0;
+    for (int trial = 0; trial < repeats(2); trial++) {
+        Folder folder;
+        Outcomes out;
+        Processes ranks(8, [&](uint32_t i) {
+            return live(out, folder.url(), job_of(4, 3000), i / 2, i, i % 2); // the two come side by side
+        });
+        ranks.expect_success(20000);
+        for (uint32_t i = 0; i < 8; i++) {
+            mixed += out.is_mixed(i);
+            joined += out.is_ok(i);
+            refused += contains(out.text(i), "is claimed twice");
+            EXPECT_TRUE(out.is_ok(i) || contains(out.text(i), "claimed twice") ||
+                        contains(out.text(i), "did not join"))
+                << i << ": " << out.text(i);
+        }
+    }
+    EXPECT_EQ(mixed, 0);
+    printf("two at once: %d trials of 2 x 4 ranks: %d ranks joined, %d were told of a rank claimed twice, %d "
+           "mixed\n",
+           repeats(2), joined, refused, mixed);
+}
+
+// With names of their own they do not disturb one another.
+TEST(Launches, TwoWithIdentitiesBothRun) {
+    NoLaunch no_launch;
+    for (int trial = 0; trial < repeats(2); trial++) {
+        Folder folder;
+        Outcomes out;
+        Processes ranks(8, [&](uint32_t i) {
+            Job job = job_of(4);
+            job.adjust = [i](uint32_t, gcoll_context_options *options) {
+                options->launch = i % 2 ? "b" : "a";
+            };
+            return live(out, folder.url(), job, i / 2, i, i % 2);
+        });
+        ranks.expect_success(20000);
+        for (uint32_t i = 0; i < 8; i++)
+            EXPECT_TRUE(out.is_ok(i) && !out.is_mixed(i)) << i << ": " << out.text(i);
+        EXPECT_TRUE(folder.files().empty());
+    }
+}
+
+// Ranks 1 to 3 of a launch whose rank 0 never came still wait when the job is started again.
+TEST(Launches, OneThatWaitsForItsRankZeroNeverMixesWithTheNext) {
+    NoLaunch no_launch;
+    int mixed = 0, joined = 0;
+    for (int trial = 0; trial < repeats(2); trial++) {
+        Folder folder;
+        Outcomes out;
+        Processes old(3, [&](uint32_t i) { return live(out, folder.url(), job_of(4, 3000), i + 1, i, 0); });
+        EXPECT_TRUE(await(out.told->waiting, 3));
+        Processes next(4, [&](uint32_t i) { return live(out, folder.url(), job_of(4, 3000), i, 3 + i, 1); });
+        old.expect_success(20000);
+        next.expect_success(20000);
+        for (uint32_t i = 0; i < 7; i++) {
+            mixed += out.is_mixed(i);
+            joined += out.is_ok(i);
+        }
+    }
+    EXPECT_EQ(mixed, 0);
+    printf("a launch without its rank 0 beside the next: %d trials: %d ranks joined, %d mixed\n", repeats(2),
+           joined, mixed);
+}
+
+// The same when rank 0 was there and was killed: then the new one is not disturbed, and the old one names it.
+TEST(Launches, OneWhoseRankZeroDiedIsTakenOver) {
+    NoLaunch no_launch;
+    for (int trial = 0; trial < repeats(2); trial++) {
+        Folder folder;
+        Outcomes out;
+        Processes old(3, [&](uint32_t i) { return live(out, folder.url(), job_of(4), i, i, 0); });
+        EXPECT_TRUE(await_keys(folder, "addr.", 3));
+        old.signal(0, SIGKILL);
+        EXPECT_EQ(old.wait(0, 5000).signal, SIGKILL);
+        Processes next(4, [&](uint32_t i) { return live(out, folder.url(), job_of(4), i, 3 + i, 1); });
+        next.expect_success(20000);
+        old.expect_success(20000, 0);
+        for (uint32_t i = 1; i < 3; i++)
+            EXPECT_TRUE(contains(out.text(i), "rank 0, " + process(out, 0)) && contains(out.text(i), "died"))
+                << out.text(i);
+        for (uint32_t i = 3; i < 7; i++)
+            EXPECT_TRUE(out.is_ok(i) && !out.is_mixed(i)) << i << ": " << out.text(i);
+    }
+}
+
+// Each rank leaves one context and makes the next of the same name at once, while others are still in the
+// first.
+TEST(Launches, OneAfterTheOtherByTheSameProcesses) {
+    NoLaunch no_launch;
+    Folder folder;
+    Processes ranks(4, [&](uint32_t rank) {
+        Outcomes out;
+        for (uint32_t round = 0; round < 4; round++) {
+            live(out, folder.url(), job_of(4), rank, rank, round);
+            EXPECT_TRUE(out.is_ok(rank) && !out.is_mixed(rank)) << out.text(rank);
+        }
+        return 0;
+    });
+    ranks.expect_success(30000);
+    EXPECT_TRUE(folder.files().empty());
+}
+
+// ---- Claimed twice --------------------------------------------------------------------------------------
+
+class ClaimedTwice : public testing::TestWithParam<uint32_t> {};
+
+TEST_P(ClaimedTwice, IsNamedOnAll) {
+    NoLaunch no_launch;
+    const uint32_t rank = GetParam();
+    Folder folder;
+    Outcomes out;
+    Processes waiting(2, [&](uint32_t i) { return live(out, folder.url(), job_of(3), i, i, 0); });
+    EXPECT_TRUE(await_keys(folder, "addr.", 2));
+    Processes second(1, [&](uint32_t) { return live(out, folder.url(), job_of(3), rank, 2, 0); });
+    second.expect_success(10000);
+    waiting.expect_success(10000);
+    const std::string what = "rank " + std::to_string(rank) + " is claimed twice";
+    for (uint32_t i = 0; i < 3; i++) {
+        EXPECT_EQ(out.told->status[i], GCOLL_ERR_MISMATCH) << out.text(i);
+        EXPECT_TRUE(contains(out.text(i), what)) << out.text(i);
+        EXPECT_TRUE(contains(out.text(i), process(out, rank)) && contains(out.text(i), process(out, 2)))
+            << out.text(i);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ClaimedTwice, testing::Values(0u, 1u));
+
+// A rank that failed comes back at once, beside what is left of the launch: it waits for the next one.
+TEST(Launches, ARankThatRetriesWaitsForTheNext) {
+    NoLaunch no_launch;
+    Folder folder;
+    Outcomes out;
+    Processes ranks(3, [&](uint32_t rank) {
+        Outcomes first;
+        Job job = job_of(3);
+        if (rank == 2) { // the others wait by then: who comes later would join the next launch at once
+            EXPECT_TRUE(await_keys(folder, "addr.", 2));
+            job.adjust = [](uint32_t, gcoll_context_options *options) { options->interface = "nonesuch"; };
+        }
+        live(first, folder.url(), job, rank, rank, 0);
+        EXPECT_FALSE(first.is_ok(rank));
+        EXPECT_TRUE(contains(first.text(rank), "nonesuch")) << first.text(rank);
+        return live(out, folder.url(), job_of(3), rank, rank, 1);
+    });
+    ranks.expect_success(20000);
+    for (uint32_t rank = 0; rank < 3; rank++)
+        EXPECT_TRUE(out.is_ok(rank)) << out.text(rank);
+    EXPECT_EQ(folder.files(), std::vector<std::string>()) << "left behind in the store";
+}
+
+// ---- Somebody dies --------------------------------------------------------------------------------------
+
+class DeathAtRendezvous : public testing::TestWithParam<bool> {};
+
+// Kills a rank while all but the last wait for that one: the others name it, long before the timeout.
+TEST_P(DeathAtRendezvous, IsNamedByAllOthers) {
+    NoLaunch no_launch;
+    int64_t longest = 0;
+    int told = 0;
+    for (int trial = 0; trial < repeats(2); trial++) {
+        const uint32_t size = 4 + static_cast<uint32_t>(trial) % 5, there = size - 1;
+        const uint32_t victim = GetParam() ? 0 : 1 + static_cast<uint32_t>(trial) % (there - 1);
+        Folder folder;
+        Outcomes out;
+        Processes ranks(there,
+                        [&](uint32_t rank) { return live(out, folder.url(), job_of(size), rank, rank, 0); });
+        EXPECT_TRUE(await_keys(folder, "addr.", there));
+        const int64_t killed_ms = now_ms();
+        ranks.signal(victim, SIGKILL);
+        ranks.expect_success(15000, victim);
+        const std::string name = "rank " + std::to_string(victim) + ", " + process(out, victim);
+        for (uint32_t rank = 0; rank < there; rank++) {
+            if (rank == victim)
+                continue;
+            EXPECT_EQ(out.told->status[rank], GCOLL_ERR_PEER) << out.text(rank);
+            EXPECT_TRUE(contains(out.text(rank), name) && contains(out.text(rank), "died while it joined"))
+                << out.text(rank);
+            EXPECT_LT(out.told->at_ms[rank] - killed_ms, 10000) << "the timeout is 20 s";
+            longest = std::max<int64_t>(longest, out.told->at_ms[rank] - killed_ms);
+            told++;
+        }
+    }
+    printf("rank %s killed at rendezvous: %d trials of 4 to 8 ranks: %d were told of it, the last after %lld "
+           "ms\n",
+           GetParam() ? "0" : "k", repeats(2), told, static_cast<long long>(longest));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, DeathAtRendezvous, testing::Bool());
+
+// Kills one at any moment of its start-up: no living rank is ever blamed, and nobody hangs.
+TEST(DeathAtRendezvous, AtAnyMomentBlamesNobodyElse) {
+    NoLaunch no_launch;
+    int joined = 0, told = 0, timed_out = 0;
+    for (int trial = 0; trial < repeats(2); trial++) {
+        const uint32_t size = 4 + static_cast<uint32_t>(trial) % 5,
+                       victim = static_cast<uint32_t>(trial) % size;
+        Folder folder;
+        Outcomes out;
+        Processes ranks(
+            size, [&](uint32_t rank) { return live(out, folder.url(), job_of(size, 2000), rank, rank, 0); });
+        usleep(static_cast<useconds_t>((20000 + trial * 7919) %
+                                       300000)); // not to wait for anything: any moment will do
+        ranks.signal(victim, SIGKILL);
+        ranks.expect_success(20000, victim);
+        for (uint32_t rank = 0; rank < size; rank++) {
+            if (rank == victim)
+                continue;
+            const std::string text = out.text(rank), name = "rank " + std::to_string(victim);
+            joined += out.is_ok(rank);
+            timed_out += out.told->status[rank] == GCOLL_ERR_TIMEOUT;
+            told += contains(text, "died while it joined");
+            if (out.is_ok(rank))
+                continue;
+            EXPECT_TRUE(contains(text, name + " ") || contains(text, name + ",") ||
+                        contains(text, name + ":") ||
+                        contains(text, "did not join within 2000 ms: " + std::to_string(victim)))
+                << "rank " << victim << " was killed: " << text;
+            for (uint32_t other = 0; other < size; other++) {
+                const std::string blamed = "rank " + std::to_string(other) + ", process";
+                EXPECT_TRUE(other == victim || !contains(text, blamed)) << text;
+            }
+        }
+    }
+    printf("killed at any moment: %d trials: %d ranks were done, %d heard of a death, %d of a timeout\n",
+           repeats(2), joined, told, timed_out);
+}
+
+// Killed, and started again before the kernel is done with the old process: its main thread is gone, and
+// another one is not.
+TEST(DeathAtRendezvous, AProcessThatIsEndingHasNoClaim) {
+    NoLaunch no_launch;
+    Folder folder;
+    Outcomes out;
+    Processes old(2, [&](uint32_t rank) {
+        if (rank == 0)
+            return live(out, folder.url(), job_of(3), 0, 0, 0);
+        std::thread([&] { live(out, folder.url(), job_of(3), 1, 1, 0); }).detach();
+        EXPECT_TRUE(await_keys(folder, "addr.1", 1));
+        syscall(SYS_exit, 0); // this thread alone, and without a destructor
+        return 0;
+    });
+    EXPECT_TRUE(await_keys(folder, "addr.", 2));
+    usleep(50000); // for the thread to end
+    Processes again(1, [&](uint32_t) { return live(out, folder.url(), job_of(3), 1, 2, 0); });
+    EXPECT_TRUE(await(out.told->waiting, 3));
+    usleep(150000); // it has met the claim
+    old.signal(1, SIGKILL);
+    EXPECT_EQ(old.wait(1, 5000).signal, SIGKILL);
+    Processes last(1, [&](uint32_t) { return live(out, folder.url(), job_of(3), 2, 3, 0); });
+    last.expect_success(20000);
+    again.expect_success(20000);
+    old.expect_success(20000, 1);
+    for (uint32_t i : {0u, 2u, 3u})
+        EXPECT_TRUE(out.is_ok(i)) << i << ": " << out.text(i);
+}
+
+// ---- Ranks of other hosts -------------------------------------------------------------------------------
+
+// Claims as a rank of another host makes them, whose process nobody here can see.
+const std::string kElsewhere = "00000000deadbeef 77 7 7 000000000000000";
+const std::string kGeneration = "0123456789abcdef0123456789abcdef";
+
+std::string elsewhere(int nonce) {
+    return kElsewhere + std::to_string(nonce) + " 0 elsewhere";
+}
+
+void put(gcoll_store *store, const std::string &key, const std::string &value) {
+    EXPECT_GCOLL_OK(gcoll_store_set(store, key.c_str(), value.data(), value.size()));
+}
+
+std::string get(gcoll_store *store, const std::string &key) {
+    char value[1024];
+    size_t bytes = 0;
+    return gcoll_store_get(store, key.c_str(), value, sizeof value, &bytes) == GCOLL_OK
+               ? std::string(value, bytes)
+               : "";
+}
+
+struct Created {
+    gcoll_status status = GCOLL_OK;
+    std::string text;
+    int64_t ms = 0;
+};
+
+Created create(gcoll_store *store, const Job &job, uint32_t rank) {
+    gcoll_context_options options = gcoll_test::options_of(job, rank, store, nullptr);
+    gcoll_context *context = nullptr;
+    const int64_t before = now_ms();
+    Created made;
+    made.status = gcoll_context_create(&options, &context);
+    made.text = gcoll_last_error();
+    made.ms = now_ms() - before;
+    gcoll_context_destroy(context);
+    return made;
+}
+
+// Changes a lease until it goes out of scope.
+class Alive {
+  public:
+    Alive(gcoll_store *store, const std::string &key)
+        : thread_([this, store, key] {
+              for (int beat = 1; !over_; beat++, std::this_thread::sleep_for(std::chrono::milliseconds(20)))
+                  put(store, key, std::to_string(beat));
+          }) {}
+    ~Alive() {
+        over_ = true;
+        thread_.join();
+    }
+
+  private:
+    std::atomic<bool> over_{false};
+    std::thread thread_;
+};
+
+// A store of the caller's own that does what `hook` says with each request.
+enum class Deed { kDo, kSkip, kFail, kLoseAnswer };
+
+struct Hooked {
+    gcoll_store *base;
+    std::function<Deed(const std::string &verb, const std::string &key)> hook;
+    gcoll_store *make();
+    gcoll_status pass(const char *verb, const char *key, const std::function<gcoll_status()> &request) {
+        const Deed deed = hook(verb, key);
+        if (deed == Deed::kSkip)
+            return GCOLL_OK;
+        if (deed == Deed::kFail)
+            return gcoll_store_error(GCOLL_ERR_IO, "no space left");
+        const gcoll_status status = request();
+        return deed == Deed::kDo ? status
+                                 : gcoll_store_error(GCOLL_ERR_IO, "connection lost, outcome unknown");
+    }
+    static Hooked *of(void *self) { return static_cast<Hooked *>(self); }
+};
+
+gcoll_store *Hooked::make() {
+    static const gcoll_store_ops ops = [] {
+        gcoll_store_ops made = {};
+        made.struct_size = sizeof made;
+        made.name = "hooked";
+        made.set = [](void *self, const char *key, const void *value, size_t bytes) {
+            return of(self)->pass("set", key,
+                                  [&] { return gcoll_store_set(of(self)->base, key, value, bytes); });
+        };
+        made.get = [](void *self, const char *key, void *value, size_t capacity, size_t *bytes) {
+            return of(self)->pass(
+                "get", key, [&] { return gcoll_store_get(of(self)->base, key, value, capacity, bytes); });
+        };
+        made.wait = [](void *self, const char *key, int64_t timeout_ms) {
+            return of(self)->pass("wait", key,
+                                  [&] { return gcoll_store_wait(of(self)->base, key, timeout_ms); });
+        };
+        made.add = [](void *self, const char *key, int64_t delta, int64_t *value) {
+            return of(self)->pass("add", key,
+                                  [&] { return gcoll_store_add(of(self)->base, key, delta, value); });
+        };
+        made.remove = [](void *self, const char *key) {
+            return of(self)->pass("remove", key, [&] { return gcoll_store_remove(of(self)->base, key); });
+        };
+        made.set_new = [](void *self, const char *key, const void *value, size_t bytes) {
+            return of(self)->pass("set_new", key,
+                                  [&] { return gcoll_store_set_new(of(self)->base, key, value, bytes); });
+        };
+        return made;
+    }();
+    gcoll_store *store = nullptr;
+    EXPECT_GCOLL_OK(gcoll_store_create(&ops, this, &store));
+    return store;
+}
+
+Created create(Hooked hooked, const Job &job, uint32_t rank) {
+    gcoll_store *store = hooked.make();
+    const Created made = create(store, job, rank);
+    gcoll_store_destroy(store);
+    return made;
+}
+
+// The nonce in a claim.
+std::string nonce_of(const std::string &claim) {
+    std::string nonce;
+    for (size_t at = 0, word = 0; word < 5; word++, at = claim.find(' ', at) + 1)
+        nonce = claim.substr(at, claim.find(' ', at) - at);
+    return nonce;
+}
+
+class Elsewhere : public testing::Test {
+  protected:
+    Elsewhere() { EXPECT_GCOLL_OK(gcoll_store_memory_create(&store_)); }
+    ~Elsewhere() override { gcoll_store_destroy(store_); }
+    NoLaunch no_launch_;
+    gcoll_test::Watchdog watchdog_{60};
+    gcoll_store *store_ = nullptr;
+    const std::string job_ = "gcoll/same/", generation_ = job_ + kGeneration + "/";
+};
+
+// A launch whose rank 0 shows no life is a leftover: nobody joins it, and the next rank 0 takes over.
+TEST_F(Elsewhere, ADeadLaunchIsTakenOver) {
+    put(store_, job_ + "launch", kGeneration + " 2 " + elsewhere(1));
+    put(store_, generation_ + "alive.0", "17");
+    Created made[2];
+    std::thread other([&] { made[1] = create(store_, job_of(2), 1); });
+    made[0] = create(store_, job_of(2), 0);
+    other.join();
+    for (const Created &rank : made)
+        EXPECT_EQ(rank.status, GCOLL_OK) << rank.text;
+    EXPECT_GE(made[0].ms, 2900) << "it was given no time to show that it lives";
+}
+
+// One whose rank 0 lives, by a lease, is not disturbed but by the error that both get.
+TEST_F(Elsewhere, ALivingLaunchIsClaimedTwice) {
+    put(store_, job_ + "launch", kGeneration + " 2 " + elsewhere(1));
+    Alive alive(store_, generation_ + "alive.0");
+    const Created made = create(store_, job_of(2), 0);
+    EXPECT_EQ(made.status, GCOLL_ERR_MISMATCH) << made.text;
+    EXPECT_TRUE(contains(made.text, "rank 0 is claimed twice, by process 7 on host 'elsewhere'"))
+        << made.text;
+    EXPECT_EQ(get(store_, generation_ + "go"), "!8 " + made.text);
+}
+
+TEST_F(Elsewhere, ALivingRankIsClaimedTwice) {
+    put(store_, job_ + "launch", kGeneration + " 3 " + elsewhere(1));
+    put(store_, generation_ + "rank.2", elsewhere(2));
+    Alive lead(store_, generation_ + "alive.0"), rank(store_, generation_ + "alive.2");
+    const Created made = create(store_, job_of(3), 2);
+    EXPECT_EQ(made.status, GCOLL_ERR_MISMATCH) << made.text;
+    EXPECT_TRUE(contains(made.text, "rank 2 is claimed twice, by process 7 on host 'elsewhere'"))
+        << made.text;
+    EXPECT_EQ(get(store_, generation_ + "agreed"), "!8 " + made.text);
+    EXPECT_EQ(get(store_, generation_ + "rank.2"), elsewhere(2));
+}
+
+// Rank 0 stops showing life after rank 1 has joined it.
+TEST_F(Elsewhere, ADeadRankZeroIsNamed) {
+    put(store_, job_ + "launch", kGeneration + " 3 " + elsewhere(1));
+    Created made;
+    auto lead = std::make_unique<Alive>(store_, generation_ + "alive.0");
+    std::thread other([&] { made = create(store_, job_of(3), 1); });
+    EXPECT_EQ(gcoll_store_wait(store_, (generation_ + "addr.1").c_str(), 10000), GCOLL_OK);
+    const int64_t stopped_ms = now_ms();
+    lead.reset();
+    other.join();
+    EXPECT_EQ(made.status, GCOLL_ERR_PEER) << made.text;
+    EXPECT_TRUE(contains(made.text, "rank 0, process 7 on host 'elsewhere', died while it joined"))
+        << made.text;
+    EXPECT_GE(now_ms() - stopped_ms, 2900);
+    EXPECT_LT(now_ms() - stopped_ms, 15000) << "the timeout is 20 s";
+}
+
+TEST_F(Elsewhere, ADeadRankIsNamed) {
+    Created made;
+    std::thread lead([&] { made = create(store_, job_of(3), 0); });
+    EXPECT_EQ(gcoll_store_wait(store_, (job_ + "launch").c_str(), 10000), GCOLL_OK);
+    const std::string generation = job_ + get(store_, job_ + "launch").substr(0, 32) + "/";
+    put(store_, generation + "rank.2", elsewhere(2));
+    put(store_, generation + "alive.2", "9");
+    lead.join();
+    EXPECT_EQ(made.status, GCOLL_ERR_PEER) << made.text;
+    EXPECT_TRUE(contains(made.text, "rank 2, process 7 on host 'elsewhere', died while it joined"))
+        << made.text;
+    EXPECT_LT(made.ms, 15000) << "the timeout is 20 s";
+}
+
+// A rank whose place was taken while it showed no life does not go on beside its heir.
+TEST_F(Elsewhere, ARankThatWasReplacedSaysSo) {
+    put(store_, job_ + "launch", kGeneration + " 2 " + elsewhere(1));
+    Alive lead(store_, generation_ + "alive.0");
+    Created made;
+    std::thread rank([&] { made = create(store_, job_of(2), 1); });
+    EXPECT_EQ(gcoll_store_wait(store_, (generation_ + "addr.1").c_str(), 10000), GCOLL_OK);
+    std::string claim = get(store_, generation_ + "rank.1");
+    put(store_, generation_ + "rank.1." + nonce_of(claim), elsewhere(3));
+    put(store_, generation_ + "addr.1", "its heir's");
+    put(store_, generation_ + "go", "go");
+    rank.join();
+    EXPECT_EQ(made.status, GCOLL_ERR_MISMATCH) << made.text;
+    EXPECT_TRUE(contains(made.text, "process 7 on host 'elsewhere' has taken its place")) << made.text;
+    EXPECT_EQ(get(store_, generation_ + "addr.1"), "its heir's");
+    EXPECT_EQ(get(store_, generation_ + "rank.1"), claim);
+    EXPECT_EQ(get(store_, generation_ + "left"), "") << "its heir will be counted";
+}
+
+// The same of one that wakes up before it has told its address.
+TEST_F(Elsewhere, ARankThatWasReplacedLeavesItsHeirsAddress) {
+    put(store_, job_ + "launch", kGeneration + " 2 " + elsewhere(1));
+    Alive lead(store_, generation_ + "alive.0");
+    bool replaced = false;
+    const Created made =
+        create(Hooked{store_,
+                      [&](const std::string &verb, const std::string &key) {
+                          const std::string claim = get(store_, generation_ + "rank.1");
+                          if (verb == "get" && key == job_ + "launch" && !claim.empty() && !replaced) {
+                              replaced = true;
+                              std::this_thread::sleep_for(std::chrono::milliseconds(1200)); // as if stopped
+                              put(store_, generation_ + "rank.1." + nonce_of(claim), elsewhere(3));
+                              put(store_, generation_ + "addr.1", "its heir's");
+                          }
+                          return Deed::kDo;
+                      }},
+               job_of(2), 1);
+    EXPECT_EQ(made.status, GCOLL_ERR_MISMATCH) << made.text;
+    EXPECT_TRUE(contains(made.text, "process 7 on host 'elsewhere' has taken its place")) << made.text;
+    EXPECT_EQ(get(store_, generation_ + "addr.1"), "its heir's");
+    EXPECT_EQ(get(store_, generation_ + "go"), "") << "the launch goes on with its heir";
+    EXPECT_EQ(get(store_, generation_ + "left"), "") << "its heir will be counted";
+}
+
+// A rank finds its number claimed, but that launch says go first: it joins the next, and waits there for as
+// long as that takes.
+TEST_F(Elsewhere, ARankThatALaunchWentByWaitsForTheNext) {
+    put(store_, job_ + "launch", kGeneration + " 3 " + elsewhere(1));
+    put(store_, generation_ + "rank.1", elsewhere(2));
+    Alive lead(store_, generation_ + "alive.0"), rank(store_, generation_ + "alive.1");
+    std::atomic<uint32_t> gone{0}, waits{0};
+    Created made[3];
+    std::thread second([&] {
+        made[1] = create(Hooked{store_,
+                                [&](const std::string &verb, const std::string &key) {
+                                    if (verb == "set_new" && key == generation_ + "go" && gone == 0) {
+                                        gcoll_store_remove(store_, (job_ + "launch").c_str());
+                                        put(store_, key, "go");
+                                        gone = 1;
+                                    }
+                                    waits += verb == "wait" && contains(key, "/go");
+                                    return Deed::kDo;
+                                }},
+                         job_of(3), 1);
+        waits = 100;
+    });
+    EXPECT_TRUE(await(gone, 1));
+    std::thread first([&] { made[0] = create(store_, job_of(3), 0); });
+    EXPECT_TRUE(await(waits, 3)) << "it waits for rank 2";
+    made[2] = create(store_, job_of(3), 2);
+    first.join();
+    second.join();
+    for (const Created &each : made)
+        EXPECT_EQ(each.status, GCOLL_OK) << each.text;
+}
+
+// Rank 0 measures after the deadline, as the last rank came just before it: then others wait on.
+TEST_F(Elsewhere, RanksWaitForARankZeroThatGoesOnLate) {
+    const int64_t normal_ms = now_ms() + 2000 + 500;
+    put(store_, job_ + "launch", kGeneration + " 4 " + elsewhere(1));
+    put(store_, generation_ + "go", "go");
+    put(store_, generation_ + "tuning", "set");
+    Alive lead(store_, generation_ + "alive.0");
+    const Created made =
+        create(Hooked{store_,
+                      [&](const std::string &verb, const std::string &key) {
+                          if (verb == "wait" && contains(key, "/agreed") && now_ms() >= normal_ms) {
+                              std::string text = "1";
+                              for (int number = 0; number < 7; number++)
+                                  text += " 0000000000000000";
+                              put(store_, key, text + " 0");
+                          }
+                          return Deed::kDo;
+                      }},
+               job_of(4, 2000), 3);
+    EXPECT_EQ(made.status, GCOLL_OK) << made.text;
+    EXPECT_GE(now_ms(), normal_ms);
+}
+
+// Rank 0 lives, and does not go on. A rank that gave up before this one, and left, had joined.
+TEST_F(Elsewhere, ARankZeroThatDoesNotGoOnIsNamed) {
+    put(store_, job_ + "launch", kGeneration + " 3 " + elsewhere(1));
+    put(store_, generation_ + "rank.2", "!" + elsewhere(2));
+    Alive lead(store_, generation_ + "alive.0");
+    const Created made = create(store_, job_of(3, 300), 1);
+    EXPECT_EQ(made.status, GCOLL_ERR_TIMEOUT) << made.text;
+    EXPECT_TRUE(contains(made.text, "rank 0, process 7 on host 'elsewhere', did not go on within 300 ms, "
+                                    "though all ranks joined"))
+        << made.text;
+}
+
+// The same where no rank can write any more: who gives up first makes nobody seem to lack.
+TEST_F(Elsewhere, ARankZeroThatDoesNotGoOnIsNamedWhereNobodyCanWrite) {
+    put(store_, job_ + "launch", kGeneration + " 3 " + elsewhere(1));
+    Alive lead(store_, generation_ + "alive.0");
+    std::atomic<bool> full{false};
+    const auto joins = [&](uint32_t rank, int64_t timeout_ms) {
+        return create(Hooked{store_,
+                             [&](const std::string &verb, const std::string &) {
+                                 const bool writes = verb == "set" || verb == "set_new" || verb == "add";
+                                 return writes && full ? Deed::kFail : Deed::kDo;
+                             }},
+                      job_of(3, timeout_ms), rank);
+    };
+    Created first, last;
+    std::thread one([&] { first = joins(1, 200); }), other([&] { last = joins(2, 900); });
+    for (const char *name : {"addr.1", "addr.2"})
+        EXPECT_EQ(gcoll_store_wait(store_, (generation_ + name).c_str(), 10000), GCOLL_OK);
+    full = true;
+    one.join();
+    other.join();
+    for (const Created &made : {first, last}) {
+        EXPECT_FALSE(contains(made.text, "rank 1") || contains(made.text, "rank 2") ||
+                     contains(made.text, "did not join"))
+            << made.text;
+        EXPECT_NE(made.status, GCOLL_OK);
+    }
+}
+
+// Two ranks find at once that time is out: both give the reason that was said first.
+TEST_F(Elsewhere, TheFirstReasonIsEverybodys) {
+    put(store_, job_ + "launch", kGeneration + " 3 " + elsewhere(1));
+    Alive lead(store_, generation_ + "alive.0");
+    const Created made = create(Hooked{store_,
+                                       [&](const std::string &verb, const std::string &key) {
+                                           if (verb == "set_new" && key == generation_ + "go")
+                                               put(store_, key, "!10 the first reason");
+                                           return Deed::kDo;
+                                       }},
+                                job_of(3, 200), 1);
+    EXPECT_EQ(made.status, 10) << made.text;
+    EXPECT_EQ(made.text, "the first reason");
+}
+
+// Rank 0 says go in the moment in which another rank gives up: that one goes on.
+TEST_F(Elsewhere, GoInTheLastMomentIsHeard) {
+    put(store_, job_ + "launch", kGeneration + " 4 " + elsewhere(1));
+    put(store_, generation_ + "tuning", "set");
+    Alive lead(store_, generation_ + "alive.0");
+    const Created made = create(Hooked{store_,
+                                       [&](const std::string &verb, const std::string &key) {
+                                           if (verb == "set_new" && key == generation_ + "go") {
+                                               put(store_, key, "go");
+                                               std::string text = "1";
+                                               for (int number = 0; number < 7; number++)
+                                                   text += " 0000000000000000";
+                                               put(store_, generation_ + "agreed", text + " 0");
+                                           }
+                                           return Deed::kDo;
+                                       }},
+                                job_of(4, 400), 3);
+    EXPECT_EQ(made.status, GCOLL_OK) << made.text;
+}
+
+// Two launches at once, and the second one's rank 0 comes when ranks of both have met: it is told, too.
+TEST_F(Elsewhere, ARankZeroThatComesToLaunchesThatMetIsTold) {
+    const std::string why = "job 'same': rank 1 is claimed twice, by process 7 on host 'elsewhere' and by "
+                            "process 8 on host 'elsewhere'";
+    put(store_, job_ + "launch", kGeneration + " 2 " + elsewhere(1));
+    put(store_, generation_ + "go", "!8 " + why);
+    Alive alive(store_, generation_ + "alive.0");
+    std::thread end([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        gcoll_store_remove(store_, (job_ + "launch").c_str());
+    });
+    const Created made = create(store_, job_of(2, 3000), 0);
+    end.join();
+    EXPECT_EQ(made.status, GCOLL_ERR_MISMATCH) << made.text;
+    EXPECT_EQ(made.text, why);
+    EXPECT_EQ(get(store_, job_ + "launch"), "");
+}
+
+// But not one that was told, and tries again.
+TEST_F(Elsewhere, ARankZeroThatTriesAgainWaitsForTheNext) {
+    char host[64] = "";
+    EXPECT_EQ(gethostname(host, sizeof host - 1), 0);
+    const std::string self = "process " + std::to_string(getpid()) + " on host '" + host + "'";
+    put(store_, job_ + "launch", kGeneration + " 2 " + elsewhere(1));
+    put(store_, generation_ + "go",
+        "!8 rank 0 is claimed twice, by process 7 on host 'elsewhere' and by " + self);
+    Alive alive(store_, generation_ + "alive.0");
+    Created made[2];
+    std::thread lead([&] { made[0] = create(store_, job_of(2), 0); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    gcoll_store_remove(store_, (job_ + "launch").c_str());
+    made[1] = create(store_, job_of(2), 1);
+    lead.join();
+    for (const Created &each : made)
+        EXPECT_EQ(each.status, GCOLL_OK) << each.text;
+}
+
+// ---- Launches of a process that lives -------------------------------------------------------------------
+
+// Rank 0's claim is made, but the answer is lost: it ends what it began.
+TEST_F(Elsewhere, ALaunchWhoseAnswerWasLostIsEnded) {
+    bool lost = false;
+    Created made[2];
+    made[0] = create(Hooked{store_,
+                            [&](const std::string &verb, const std::string &key) {
+                                if (verb != "set_new" || key != job_ + "launch" || lost)
+                                    return Deed::kDo;
+                                lost = true;
+                                return Deed::kLoseAnswer;
+                            }},
+                     job_of(2), 0);
+    EXPECT_EQ(made[0].status, GCOLL_ERR_IO) << made[0].text;
+    EXPECT_TRUE(contains(made[0].text, "outcome unknown")) << made[0].text;
+    EXPECT_EQ(get(store_, job_ + "launch"), "");
+    std::thread other([&] { made[1] = create(store_, job_of(2), 1); });
+    made[0] = create(store_, job_of(2), 0);
+    other.join();
+    for (const Created &each : made)
+        EXPECT_EQ(each.status, GCOLL_OK) << each.text;
+}
+
+// A launch has failed, and its rank 0 lives but could not take it away: the next one does.
+TEST_F(Elsewhere, ALaunchThatWasLeftBehindIsTakenOver) {
+    Created made[2];
+    made[0] = create(Hooked{store_,
+                            [&](const std::string &verb, const std::string &key) {
+                                return verb == "remove" && key == job_ + "launch" ? Deed::kSkip : Deed::kDo;
+                            }},
+                     job_of(2, 100), 0);
+    EXPECT_EQ(made[0].status, GCOLL_ERR_TIMEOUT) << made[0].text;
+    const std::string left = get(store_, job_ + "launch");
+    EXPECT_NE(left, "");
+    made[0] = create(store_, job_of(2, 300), 0);
+    EXPECT_TRUE(contains(made[0].text, "an earlier launch, whose rank 0 is ")) << made[0].text;
+    std::thread lead([&] { made[0] = create(store_, job_of(2, 8000), 0); });
+    for (int64_t end = now_ms() + 10000; now_ms() < end && get(store_, job_ + "launch") == left;)
+        usleep(1000);
+    made[1] = create(store_, job_of(2, 8000), 1);
+    lead.join();
+    for (const Created &each : made)
+        EXPECT_EQ(each.status, GCOLL_OK) << each.text;
+}
+
+// ---- Stores that do not answer --------------------------------------------------------------------------
+
+// A store of the caller's own whose requests, once it is stuck, take all the time that they are given.
+struct Stuck {
+    gcoll_store *base = nullptr;
+    std::atomic<bool> stuck{false};
+    std::atomic<int> kept{0}, sets{0};
+    int64_t limit_ms = 30000; // the store's own timeout
+    std::string only;         // kept keys that contain it count
+    std::string address;      // the latest key of an address that was set
+
+    static Stuck *of(void *self) { return static_cast<Stuck *>(self); }
+    gcoll_status pass() const {
+        if (!stuck)
+            return GCOLL_OK;
+        std::this_thread::sleep_for(std::chrono::milliseconds(limit_ms));
+        return gcoll_store_error(GCOLL_ERR_IO, "the store is stuck");
+    }
+    gcoll_store *make();
+};
+
+gcoll_store *Stuck::make() {
+    static const gcoll_store_ops ops = [] {
+        gcoll_store_ops made = {};
+        made.struct_size = sizeof made;
+        made.name = "stuck";
+        made.set = [](void *self, const char *key, const void *value, size_t bytes) {
+            gcoll_status status = of(self)->pass();
+            of(self)->sets++;
+            if (strstr(key, "/addr."))
+                of(self)->address = key;
+            return status != GCOLL_OK ? status : gcoll_store_set(of(self)->base, key, value, bytes);
+        };
+        made.get = [](void *self, const char *key, void *value, size_t capacity, size_t *bytes) {
+            gcoll_status status = of(self)->pass();
+            return status != GCOLL_OK ? status : gcoll_store_get(of(self)->base, key, value, capacity, bytes);
+        };
+        made.wait = [](void *self, const char *key, int64_t timeout_ms) {
+            gcoll_status status = of(self)->pass();
+            return status != GCOLL_OK ? status : gcoll_store_wait(of(self)->base, key, timeout_ms);
+        };
+        made.add = [](void *self, const char *key, int64_t delta, int64_t *value) {
+            gcoll_status status = of(self)->pass();
+            of(self)->sets++;
+            return status != GCOLL_OK ? status : gcoll_store_add(of(self)->base, key, delta, value);
+        };
+        made.remove = [](void *self, const char *key) {
+            gcoll_status status = of(self)->pass();
+            return status != GCOLL_OK ? status : gcoll_store_remove(of(self)->base, key);
+        };
+        made.set_new = [](void *self, const char *key, const void *value, size_t bytes) {
+            gcoll_status status = of(self)->pass();
+            of(self)->sets++;
+            return status != GCOLL_OK ? status : gcoll_store_set_new(of(self)->base, key, value, bytes);
+        };
+        made.set_timeout = [](void *self, int64_t timeout_ms) {
+            of(self)->limit_ms = timeout_ms >= 0 ? timeout_ms : 30000;
+            return GCOLL_OK;
+        };
+        made.keep = [](void *self, const char *key, int64_t ttl_ms) {
+            EXPECT_EQ(ttl_ms, 86400000);
+            of(self)->kept += strstr(key, of(self)->only.c_str()) != nullptr;
+            return gcoll_store_keep(of(self)->base, key, ttl_ms);
+        };
+        return made;
+    }();
+    gcoll_store *store = nullptr;
+    EXPECT_GCOLL_OK(gcoll_store_create(&ops, this, &store));
+    return store;
+}
+
+class Stores : public testing::Test {
+  protected:
+    Stores() {
+        EXPECT_GCOLL_OK(gcoll_store_memory_create(&base_));
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            ranks_[rank].base = base_;
+            stores_[rank] = ranks_[rank].make();
+        }
+    }
+    ~Stores() override {
+        for (gcoll_store *store : stores_)
+            gcoll_store_destroy(store);
+        gcoll_store_destroy(base_);
+    }
+    // Two ranks in threads, each with a store of its own.
+    void run(const std::function<void(uint32_t rank, gcoll_context *context)> &body) {
+        std::thread other([&] { one(1, body); });
+        one(0, body);
+        other.join();
+    }
+    void one(uint32_t rank, const std::function<void(uint32_t, gcoll_context *)> &body) {
+        Job job = job_of(2);
+        job.adjust = adjust_;
+        gcoll_context_options options = gcoll_test::options_of(job, rank, stores_[rank], nullptr);
+        gcoll_context *context = nullptr;
+        EXPECT_GCOLL_OK(gcoll_context_create(&options, &context));
+        if (context)
+            body(rank, context);
+    }
+    gcoll_test::Watchdog watchdog_{100};
+    gcoll_store *base_ = nullptr, *stores_[2] = {};
+    Stuck ranks_[2];
+    std::function<void(uint32_t rank, gcoll_context_options *options)> adjust_;
+};
+
+TEST_F(Stores, OneThatIsStuckHoldsUpNoDestroy) {
+    for (bool broken : {false, true}) {
+        std::atomic<uint32_t> there{0};
+        run([&](uint32_t rank, gcoll_context *context) {
+            EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+            ++there;
+            EXPECT_TRUE(await(there, 2));
+            ranks_[rank].stuck = true;
+            if (broken)
+                gcoll_context_abort(context, "as is tested");
+            const int64_t before = now_ms();
+            gcoll_context_destroy(context);
+            EXPECT_LT(now_ms() - before, 5000) << "its own timeout is 30 s";
+            ranks_[rank].stuck = false;
+        });
+    }
+}
+
+TEST_F(Stores, OneThatIsStuckHoldsUpNoCreate) {
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        ranks_[rank].stuck = true;
+        const Created made = create(stores_[rank], job_of(2, 700), rank);
+        EXPECT_EQ(made.status, GCOLL_ERR_IO) << made.text;
+        EXPECT_TRUE(contains(made.text, "the store is stuck")) << made.text;
+        EXPECT_LT(made.ms, 5000) << "its own timeout is 30 s";
+        EXPECT_EQ(ranks_[rank].limit_ms, 30000) << "it has its own timeout back";
+    }
+}
+
+// It is stuck from the moment on when the rank waits for the others.
+TEST_F(Stores, OneThatGetsStuckHoldsUpNoCreate) {
+    Created made;
+    std::thread rank([&] { made = create(stores_[0], job_of(2, 1500), 0); });
+    while (ranks_[0].sets < 3) // tuning, launch, address
+        std::this_thread::yield();
+    ranks_[0].stuck = true;
+    rank.join();
+    EXPECT_EQ(made.status, GCOLL_ERR_IO) << made.text;
+    EXPECT_LT(made.ms, 6000) << "its own timeout is 30 s";
+}
+
+// Every key has a lifetime, and a context that lives renews that of its address.
+TEST_F(Stores, KeysAreKept) {
+    run([&](uint32_t rank, gcoll_context *context) {
+        Stuck &store = ranks_[rank];
+        EXPECT_EQ(store.kept, store.sets);
+        store.only = "/addr." + std::to_string(rank);
+        store.kept = 0;
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        EXPECT_EQ(store.kept, 0) << "once an hour will do";
+        launch_peek_hour(context);
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        EXPECT_EQ(store.kept, 1);
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        EXPECT_EQ(store.kept, 1);
+        store.only = "/go"; // without which all keys would seem lost
+        launch_peek_hour(context);
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        EXPECT_EQ(store.kept, 2);
+        gcoll_context_destroy(context);
+    });
+}
+
+// So does one that never blocks.
+TEST_F(Stores, KeysAreKeptByTestsAndBoundedWaits) {
+    run([&](uint32_t rank, gcoll_context *context) {
+        Stuck &store = ranks_[rank];
+        store.only = "/addr." + std::to_string(rank);
+        for (bool tests : {true, false}) {
+            store.kept = 0;
+            launch_peek_hour(context);
+            for (int i = 0; i < 16; i++) { // only some look at the clock
+                gcoll_request *request = nullptr;
+                ASSERT_EQ(gcoll_barrier_start(context, nullptr, &request), GCOLL_OK);
+                for (int done = 0; tests && !done;)
+                    ASSERT_EQ(gcoll_request_test(&request, &done), GCOLL_OK);
+                if (!tests)
+                    ASSERT_EQ(gcoll_request_wait_for(&request, 20000), GCOLL_OK);
+            }
+            EXPECT_EQ(store.kept, 1) << (tests ? "tested" : "waited for");
+        }
+        gcoll_operation *operation = nullptr;
+        EXPECT_GCOLL_OK(gcoll_barrier_create(context, nullptr, &operation));
+        store.kept = 0;
+        launch_peek_hour(context);
+        for (int i = 0; i < 16; i++) {
+            EXPECT_GCOLL_OK(gcoll_operation_start(operation));
+            for (int done = 0; !done;)
+                ASSERT_EQ(gcoll_operation_test(operation, &done), GCOLL_OK);
+        }
+        EXPECT_EQ(store.kept, 1) << "an operation that is tested";
+        gcoll_operation_destroy(operation);
+        gcoll_context_destroy(context);
+    });
+}
+
+// And the progress thread, though a receive is always posted and it never rests.
+TEST_F(Stores, KeysAreKeptByABusyThread) {
+    adjust_ = [](uint32_t, gcoll_context_options *options) { options->progress_thread = 1; };
+    run([&](uint32_t rank, gcoll_context *context) {
+        Stuck &store = ranks_[rank];
+        gcoll_pair *pair = nullptr;
+        gcoll_request *request = nullptr;
+        uint32_t data = 0;
+        EXPECT_GCOLL_OK(gcoll_context_pair(context, 1 - rank, &pair));
+        EXPECT_GCOLL_OK(gcoll_pair_recv_start(pair, 1, &data, sizeof data, &request));
+        store.only = "/addr.";
+        store.kept = 0;
+        launch_peek_hour(context);
+        for (int64_t end = now_ms() + 10000; now_ms() < end && store.kept == 0;)
+            usleep(1000);
+        EXPECT_EQ(store.kept, 1);
+        EXPECT_GCOLL_OK(gcoll_pair_send(pair, 1, &rank, sizeof rank));
+        EXPECT_GCOLL_OK(gcoll_request_wait(&request));
+        gcoll_context_destroy(context);
+    });
+}
+
+// An address that the store has lost, though its rank lives, comes back.
+TEST_F(Stores, AnAddressThatWasLostComesBack) {
+    run([&](uint32_t rank, gcoll_context *context) {
+        const std::string key = ranks_[rank].address, address = get(base_, key);
+        EXPECT_NE(address, "");
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        EXPECT_GCOLL_OK(gcoll_store_remove(base_, key.c_str()));
+        launch_peek_hour(context);
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        EXPECT_EQ(get(base_, key), address);
+        gcoll_context_destroy(context);
+    });
+}
+
+// A server was restarted without what it held: that is no rank's fault.
+TEST_F(Stores, OneThatLostItsKeysIsBlamedAndNoRank) {
+    std::atomic<uint32_t> there{0}, lost{0}, over{0};
+    adjust_ = [](uint32_t, gcoll_context_options *options) { options->tuning = "default"; };
+    run([&](uint32_t rank, gcoll_context *context) {
+        ++there;
+        EXPECT_TRUE(await(there, 2));
+        if (rank == 0) {
+            const std::string address = ranks_[0].address;
+            const std::string generation = address.substr(0, address.find("addr."));
+            for (const char *key : {"addr.0", "addr.1", "go", "agreed", "tuning"})
+                EXPECT_GCOLL_OK(gcoll_store_remove(base_, (generation + key).c_str()));
+        }
+        ++lost;
+        EXPECT_TRUE(await(lost, 2));
+        EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_IO);
+        const std::string text = gcoll_last_error();
+        EXPECT_TRUE(contains(text, "the store has lost the keys of job 'same'")) << text;
+        EXPECT_EQ(gcoll_context_culprit(context), -1) << text;
+        ++over;
+        EXPECT_TRUE(await(over, 2));
+        gcoll_context_destroy(context);
+    });
+}
+
+// Another program wrote over the addresses: no rank is blamed for it.
+TEST_F(Stores, ABrokenAddressIsNoRanksFault) {
+    std::atomic<uint32_t> there{0}, broken{0};
+    adjust_ = [](uint32_t, gcoll_context_options *options) { options->tuning = "default"; };
+    run([&](uint32_t rank, gcoll_context *context) {
+        ++there;
+        EXPECT_TRUE(await(there, 2));
+        const std::string key = ranks_[rank].address, record = get(base_, key);
+        const size_t port = record.find("port=") + 5, end = record.find(';', port);
+        put(base_, key, record.substr(0, port) + "0" + record.substr(end));
+        ++broken;
+        EXPECT_TRUE(await(broken, 2));
+        EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_PROTOCOL);
+        const std::string text = gcoll_last_error();
+        EXPECT_TRUE(contains(text, "address of rank ") && contains(text, "'port=0'")) << text;
+        EXPECT_EQ(gcoll_context_culprit(context), -1) << text;
+        gcoll_context_destroy(context);
+    });
+}
+
+// ---- Identities -----------------------------------------------------------------------------------------
+
+// Sets variables for as long as it lives.
+class Variables {
+  public:
+    using Value = std::pair<const char *, const char *>;
+    Variables(std::initializer_list<Value> values) : values_(values) {
+        for (const Value &each : values_)
+            setenv(each.first, each.second, 1);
+    }
+    ~Variables() {
+        for (const Value &each : values_)
+            unsetenv(each.first);
+    }
+
+  private:
+    std::vector<Value> values_;
+};
+
+// The text of a rank that waits in vain, which names the launch.
+std::string waits(const char *launch = nullptr) {
+    gcoll_store *store = nullptr;
+    EXPECT_GCOLL_OK(gcoll_store_memory_create(&store));
+    Job job = job_of(4, 20);
+    job.adjust = [launch](uint32_t, gcoll_context_options *options) { options->launch = launch; };
+    const Created made = create(store, job, 1);
+    EXPECT_EQ(made.status, GCOLL_ERR_TIMEOUT) << made.text;
+    gcoll_store_destroy(store);
+    return made.text;
+}
+
+TEST(Identity, IsTheOptionTheVariableOrTheLaunchers) {
+    NoLaunch no_launch;
+    EXPECT_FALSE(contains(waits(), "launch '"));
+    EXPECT_TRUE(contains(waits("mine"), "launch 'mine'"));
+    Variables slurm{
+        {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "17"}, {"SLURM_STEP_ID", "3"}};
+    EXPECT_TRUE(contains(waits(), "launch 'slurm:17.3'"));
+    EXPECT_FALSE(contains(waits(""), "launch '"));
+    { // a job that was requeued has its old number, and counts its steps from 0 again
+        Variables requeued{{"SLURM_RESTART_COUNT", "2"}};
+        EXPECT_TRUE(contains(waits(), "launch 'slurm:17.3.2'"));
+    }
+    {
+        Variables given{{"GCOLL_LAUNCH", "theirs"}};
+        EXPECT_TRUE(contains(waits(), "launch 'theirs'"));
+        EXPECT_TRUE(contains(waits("mine"), "launch 'mine'"));
+        EXPECT_FALSE(contains(waits(""), "launch '"));
+    }
+    { // mpirun within a batch job: the batch script's variables are not those of all ranks
+        Variables mpirun{{"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_NAMESPACE", "prterun-1"}};
+        EXPECT_TRUE(contains(waits(), "launch 'pmix:prterun-1'"));
+        Variables other{{"OMPI_COMM_WORLD_SIZE", "8"}};
+        EXPECT_FALSE(contains(waits(), "launch '")) << "another size";
+    }
+    {
+        Variables batch{{"SLURM_STEP_ID", "4294967291"}};
+        EXPECT_FALSE(contains(waits(), "launch '")) << "what a batch script starts has its step in common";
+    }
+    Variables step{{"SLURM_STEP_ID", "3"}, {"SLURM_NTASKS", "5"}};
+    EXPECT_FALSE(contains(waits(), "launch '")) << "another size";
+}
+
+TEST(Identity, IsNotTooLong) {
+    gcoll_store *store = nullptr;
+    EXPECT_GCOLL_OK(gcoll_store_memory_create(&store));
+    const std::string name(256, 'x');
+    Job job = job_of(4, 20);
+    job.adjust = [&](uint32_t, gcoll_context_options *options) { options->launch = name.c_str(); };
+    const Created made = create(store, job, 1);
+    EXPECT_EQ(made.status, GCOLL_ERR_INVALID);
+    EXPECT_TRUE(contains(made.text, "options.launch: has 256 bytes")) << made.text;
+    gcoll_store_destroy(store);
+}
+
+} // namespace

@@ -1,0 +1,415 @@
+// Calls that do not match, aborts, and strangers on the port: what ranks that are threads are told.
+#include "test/kit/harness.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+namespace {
+
+using gcoll_test::Job;
+using gcoll_test::now_ms;
+using gcoll_test::run_threads;
+using gcoll_test::told;
+using gcoll_test::transports;
+
+gcoll_status sum_float(gcoll_context *context, std::vector<float> &data, const char *algorithm = nullptr) {
+    gcoll_allreduce_options options;
+    gcoll_allreduce_options_init(&options);
+    options.algorithm = algorithm;
+    return gcoll_allreduce(context, nullptr, data.data(), data.size(), GCOLL_FLOAT32, GCOLL_SUM, &options);
+}
+
+// ---- Calls that do not match ----------------------------------------------------------------------------
+
+using Call = std::function<gcoll_status(gcoll_context *, void *buffer)>;
+
+struct Mismatch {
+    const char *name;
+    Call most, odd;
+    const char *most_word, *odd_word; // of the two descriptions
+};
+
+Call allreduce_call(uint64_t count, gcoll_type type, gcoll_op op, const char *algorithm) {
+    return [=](gcoll_context *context, void *buffer) {
+        gcoll_allreduce_options options;
+        gcoll_allreduce_options_init(&options);
+        options.algorithm = algorithm;
+        return gcoll_allreduce(context, nullptr, buffer, count, type, op, &options);
+    };
+}
+
+Call broadcast_call(uint64_t count, uint32_t root) {
+    return [=](gcoll_context *context, void *buffer) {
+        return gcoll_broadcast(context, buffer, count, GCOLL_FLOAT32, root, nullptr);
+    };
+}
+
+// Input in the first half of the buffer, output in the second.
+Call allgather_call(uint64_t count) {
+    return [=](gcoll_context *context, void *buffer) {
+        return gcoll_allgather(context, buffer, static_cast<float *>(buffer) + 500000, count, GCOLL_FLOAT32,
+                               nullptr);
+    };
+}
+
+Call gather_v_call(const std::vector<uint64_t> &counts, uint32_t root) {
+    return [=](gcoll_context *context, void *buffer) {
+        return gcoll_gather_v(context, buffer, static_cast<float *>(buffer) + 500000, counts.data(),
+                              GCOLL_FLOAT32, root, nullptr);
+    };
+}
+
+Call reduce_scatter_v_call(const std::vector<uint64_t> &counts) {
+    return [=](gcoll_context *context, void *buffer) {
+        return gcoll_reduce_scatter_v(context, buffer, static_cast<float *>(buffer) + 500000, counts.data(),
+                                      GCOLL_FLOAT32, GCOLL_SUM, nullptr);
+    };
+}
+
+Call alltoall_call(uint64_t count, bool by_counts) {
+    return [=](gcoll_context *context, void *buffer) {
+        const std::vector<uint64_t> counts(4, count);
+        float *in = static_cast<float *>(buffer), *out = in + 500000;
+        return by_counts
+                   ? gcoll_alltoall_v(context, in, out, counts.data(), counts.data(), GCOLL_FLOAT32, nullptr)
+                   : gcoll_alltoall(context, in, out, count, GCOLL_FLOAT32, nullptr);
+    };
+}
+
+Call exchange_call(uint32_t exchanges) {
+    return [=](gcoll_context *context, void *buffer) {
+        return gcoll_pairwise_exchange(context, buffer, static_cast<float *>(buffer) + 500000, 64,
+                                       GCOLL_FLOAT32, exchanges, nullptr);
+    };
+}
+
+gcoll_status barrier_call(gcoll_context *context, void *) {
+    return gcoll_barrier(context, nullptr);
+}
+
+const std::vector<Mismatch> &mismatches() {
+    static const std::vector<Mismatch> all = {
+        {"count", allreduce_call(100, GCOLL_FLOAT32, GCOLL_SUM, "ring"),
+         allreduce_call(101, GCOLL_FLOAT32, GCOLL_SUM, "ring"), "100 float32", "101 float32"},
+        {"large_count", allreduce_call(900000, GCOLL_FLOAT32, GCOLL_SUM, nullptr),
+         allreduce_call(900001, GCOLL_FLOAT32, GCOLL_SUM, nullptr), "900000 float32", "900001 float32"},
+        {"type_of_equal_size", allreduce_call(64, GCOLL_FLOAT32, GCOLL_SUM, "ring"),
+         allreduce_call(64, GCOLL_INT32, GCOLL_SUM, "ring"), "64 float32", "64 int32"},
+        {"operation", allreduce_call(64, GCOLL_FLOAT32, GCOLL_SUM, "ring"),
+         allreduce_call(64, GCOLL_FLOAT32, GCOLL_MAX, "ring"), "sum", "max"},
+        {"algorithm", allreduce_call(64, GCOLL_FLOAT32, GCOLL_SUM, "ring"),
+         allreduce_call(64, GCOLL_FLOAT32, GCOLL_SUM, "sorted_linear_tree"), "by ring",
+         "by sorted_linear_tree"},
+        {"options", allreduce_call(64, GCOLL_FLOAT32, GCOLL_SUM, "group_butterfly:r=0"),
+         allreduce_call(64, GCOLL_FLOAT32, GCOLL_SUM, "group_butterfly:r=1"), "group_butterfly",
+         "options differ"},
+        {"root", broadcast_call(64, 0), broadcast_call(64, 1), "from rank 0", "from rank 1"},
+        {"collective", allreduce_call(64, GCOLL_FLOAT32, GCOLL_SUM, nullptr), broadcast_call(64, 0),
+         "allreduce", "broadcast"},
+        {"block", allgather_call(7), allgather_call(8), "allgather of 7 float32 a rank",
+         "allgather of 8 float32 a rank"},
+        {"blocks", gather_v_call({1, 2, 3, 4}, 1), gather_v_call({1, 2, 4, 3}, 1),
+         "gather_v of 10 float32 to rank 1", "counts of single ranks differ"},
+        {"blocks_or_block", reduce_scatter_v_call({5, 5, 5, 5}), reduce_scatter_v_call({5, 5, 5, 6}),
+         "reduce_scatter of 5 float32 a rank, sum, by", "reduce_scatter_v of 21 float32, sum, by"},
+        {"form", alltoall_call(3, false), alltoall_call(3, true), "alltoall of 3 float32 a rank",
+         "alltoall_v of float32"},
+        {"exchanges", exchange_call(1), exchange_call(2), "in 1 exchanges", "in 2 exchanges"},
+        {"barrier", allreduce_call(1, GCOLL_UINT8, GCOLL_SUM, nullptr), barrier_call, "allreduce", "barrier"},
+    };
+    return all;
+}
+
+using MismatchParam = std::tuple<size_t, const char *>;
+class Mismatches : public testing::TestWithParam<MismatchParam> {};
+
+TEST_P(Mismatches, EveryRankIsToldBothSides) {
+    auto [index, transport] = GetParam();
+    const Mismatch &mismatch = mismatches()[index];
+    Job job;
+    job.size = 4;
+    job.transport = transport;
+    job.timeout_ms = 8000; // ranks that only wait for one another find out after an eighth of it
+    for (uint32_t odd : {0u, 2u})
+        run_threads(job, [&mismatch, odd](uint32_t rank, gcoll_context *context) {
+            std::vector<double> buffer(1000000);
+            // The call itself may end before the others' calls are known; a barrier after it does not.
+            gcoll_status status = (rank == odd ? mismatch.odd : mismatch.most)(context, buffer.data());
+            if (status == GCOLL_OK)
+                status = gcoll_barrier(context, nullptr);
+            std::string text = gcoll_last_error();
+            EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+            EXPECT_NE(text.find(mismatch.most_word), std::string::npos) << text;
+            EXPECT_NE(text.find(mismatch.odd_word), std::string::npos) << text;
+            EXPECT_NE(text.find("rank " + std::to_string(odd)), std::string::npos) << text;
+            EXPECT_GE(gcoll_context_culprit(context), 0);
+            EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_MISMATCH);
+            EXPECT_EQ(gcoll_last_error(), text);
+        });
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Mismatches, testing::Combine(testing::Range<size_t>(0, 14), transports()),
+                         [](const testing::TestParamInfo<MismatchParam> &row) {
+                             return std::string(mismatches()[std::get<0>(row.param)].name) + "_" +
+                                    std::get<1>(row.param);
+                         });
+
+class Aborts : public testing::TestWithParam<const char *> {};
+
+// The differing call comes together with its data: the receive is complete, and still no success.
+TEST_P(Aborts, DataOfAnotherTypeIsNeverReturnedAsSuccess) {
+    for (int repeat = 0; repeat < 10; repeat++) {
+        Job job;
+        job.size = 2;
+        job.transport = GetParam();
+        run_threads(job, [](uint32_t rank, gcoll_context *context) {
+            int32_t word = 1;
+            EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+            gcoll_type type = rank == 0 ? GCOLL_FLOAT32 : GCOLL_INT32;
+            gcoll_status status = gcoll_broadcast(context, &word, 1, type, 0, nullptr);
+            if (rank == 1)
+                EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+        });
+    }
+}
+
+// Also if it is not the first of them.
+TEST_P(Aborts, NorIsThatOfSeveralInFlight) {
+    std::atomic<uint32_t> begun{0};
+    run_threads(2, GetParam(), [&](uint32_t rank, gcoll_context *context) {
+        int32_t words[4] = {1, 1, 1, 1};
+        gcoll_request *requests[4] = {};
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        if (rank == 0)
+            EXPECT_TRUE(gcoll_test::await(begun, 1)); // so that the other has begun them all
+        const gcoll_type type = rank == 0 ? GCOLL_FLOAT32 : GCOLL_INT32;
+        for (int i = 0; i < 4; i++)
+            EXPECT_GCOLL_OK(gcoll_broadcast_start(context, &words[i], 1, type, 0, nullptr, &requests[i]));
+        begun++;
+        for (int i = 3; i >= 0; i--) {
+            gcoll_status status = gcoll_request_wait(&requests[i]);
+            if (rank == 1)
+                EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+        }
+    });
+}
+
+// Small ones, and ones in segments, fit into what is expected, or into nothing, and must still not get lost.
+TEST_P(Aborts, WhatAlltoallSendsIsWhatIsExpected) {
+    const std::pair<uint64_t, uint64_t> pairs[] = {{5, 0}, {100, 90}, {90, 100}}; // sent, expected
+    for (const auto &pair : pairs) {
+        run_threads(
+            2, GetParam(),
+            [&](uint32_t rank, gcoll_context *context) {
+                std::vector<int32_t> in(100, 1), out(100);
+                uint64_t sent[2] = {0, 0}, expected[2] = {0, 0};
+                if (rank == 0)
+                    sent[1] = pair.first;
+                else
+                    expected[0] = pair.second;
+                gcoll_collective_options options;
+                gcoll_collective_options_init(&options);
+                options.algorithm = "linear:segment=40";
+                gcoll_status status =
+                    gcoll_alltoall_v(context, in.data(), out.data(), sent, expected, GCOLL_INT32, &options);
+                if (rank == 1 && pair.second > 0)
+                    EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+                for (int i = 0; i < 3 && status == GCOLL_OK; i++) // who expects nothing hears of it later
+                    status = gcoll_barrier(context, nullptr);
+                EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+                const std::string text = gcoll_last_error();
+                const std::string what = "rank 0 sends " + std::to_string(pair.first) +
+                                         " elements to rank 1, whose recv_counts[0] is " +
+                                         std::to_string(pair.second);
+                EXPECT_NE(text.find(what), std::string::npos) << text;
+            });
+    }
+}
+
+TEST(MismatchTable, IsAllTested) {
+    EXPECT_EQ(mismatches().size(), 14u);
+}
+
+// ---- Abort ----------------------------------------------------------------------------------------------
+
+TEST_P(Aborts, FromAnotherThreadWakesAllRanks) {
+    for (int repeat = 0; repeat < 5; repeat++) {
+        std::atomic<int64_t> aborted{0};
+        std::atomic<uint32_t> through{0};
+        run_threads(4, GetParam(), [&](uint32_t rank, gcoll_context *context) {
+            EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+            through++;
+            EXPECT_TRUE(gcoll_test::await(through, 4)); // an abort may overtake the end of a call
+            std::thread helper;
+            gcoll_pair *pair = nullptr;
+            gcoll_status status;
+            uint8_t byte;
+            if (rank == 2) { // waits for what never comes, like the others for it
+                EXPECT_GCOLL_OK(gcoll_context_pair(context, 3, &pair));
+                helper = std::thread([&] {
+                    std::this_thread::sleep_for(
+                        std::chrono::milliseconds(20)); // likely to be waiting by then
+                    aborted = now_ms();
+                    gcoll_context_abort(context, "the user lost patience");
+                });
+                status = gcoll_pair_recv(pair, 0, &byte, 1);
+                helper.join();
+            } else {
+                status = gcoll_barrier(context, nullptr);
+            }
+            EXPECT_LT(now_ms() - aborted.load(), 1000);
+            EXPECT_EQ(status, GCOLL_ERR_ABORTED) << told(status);
+            std::string text = gcoll_last_error();
+            EXPECT_NE(text.find("the user lost patience"), std::string::npos) << text;
+            EXPECT_NE(text.find("rank 2"), std::string::npos) << text;
+            EXPECT_EQ(gcoll_context_culprit(context), 2);
+            gcoll_context_abort(context, "again"); // changes nothing
+            EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_ABORTED);
+            EXPECT_EQ(gcoll_last_error(), text);
+        });
+    }
+}
+
+TEST_P(Aborts, ReasonsOfAnyKind) {
+    const std::string endless(5000, 'y');
+    const char *reasons[] = {nullptr, "", endless.c_str(), "two\nlines %s %n"};
+    for (const char *reason : reasons) {
+        std::atomic<uint32_t> through{0};
+        run_threads(2, GetParam(), [&](uint32_t rank, gcoll_context *context) {
+            EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+            through++;
+            EXPECT_TRUE(gcoll_test::await(through, 2));
+            if (rank == 0)
+                gcoll_context_abort(context, reason);
+            EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_ABORTED);
+            EXPECT_NE(std::string(gcoll_last_error()).find("rank 0 aborted"), std::string::npos);
+            EXPECT_LT(strlen(gcoll_last_error()), 300u);
+        });
+    }
+    gcoll_context_abort(nullptr, "nothing happens");
+}
+
+TEST_P(Aborts, RightBeforeTheEndReachesTheOthers) {
+    std::atomic<uint32_t> through{0};
+    run_threads(3, GetParam(), [&](uint32_t rank, gcoll_context *context) {
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        through++;
+        EXPECT_TRUE(gcoll_test::await(through, 3)); // an abort may overtake the end of a call
+        if (rank == 0) {
+            gcoll_context_abort(context, "gone with a bang");
+            return; // no call notices it before destroy
+        }
+        gcoll_status status = gcoll_barrier(context, nullptr);
+        EXPECT_EQ(status, GCOLL_ERR_ABORTED) << told(status);
+        EXPECT_NE(std::string(gcoll_last_error()).find("with a bang"), std::string::npos)
+            << gcoll_last_error();
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Aborts, transports(),
+                         [](const testing::TestParamInfo<const char *> &row) {
+                             return std::string(row.param);
+                         });
+
+// ---- Strangers --------------------------------------------------------------------------------------------
+
+// A store of our own on top of a memory store, that remembers the addresses it has seen.
+struct Spy {
+    gcoll_store *base = nullptr;
+    std::mutex lock;
+    std::vector<uint16_t> ports;
+
+    static Spy *of(void *self) { return static_cast<Spy *>(self); }
+    static gcoll_status set(void *self, const char *key, const void *value, size_t bytes) {
+        if (strstr(key, "/addr.")) {
+            std::string text(static_cast<const char *>(value), bytes);
+            size_t at = text.find("port=");
+            std::lock_guard<std::mutex> guard(of(self)->lock);
+            if (at != std::string::npos)
+                of(self)->ports.push_back(static_cast<uint16_t>(std::stoi(text.substr(at + 5))));
+        }
+        return gcoll_store_set(of(self)->base, key, value, bytes);
+    }
+    static gcoll_status get(void *self, const char *key, void *value, size_t capacity, size_t *bytes) {
+        return gcoll_store_get(of(self)->base, key, value, capacity, bytes);
+    }
+    static gcoll_status wait(void *self, const char *key, int64_t timeout_ms) {
+        return gcoll_store_wait(of(self)->base, key, timeout_ms);
+    }
+    static gcoll_status add(void *self, const char *key, int64_t delta, int64_t *value) {
+        return gcoll_store_add(of(self)->base, key, delta, value);
+    }
+    static gcoll_status remove(void *self, const char *key) {
+        return gcoll_store_remove(of(self)->base, key);
+    }
+};
+
+// Connects to a port of this host and says something, or nothing.
+int intrude(uint16_t port, const std::string &words) {
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(port);
+    EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr *>(&address), sizeof address), 0) << strerror(errno);
+    send(fd, words.data(), words.size(), MSG_NOSIGNAL);
+    return fd;
+}
+
+TEST(Strangers, DisturbNobody) {
+    constexpr uint32_t kRanks = 3;
+    gcoll_test::Watchdog watchdog(60);
+    Spy spy;
+    ASSERT_GCOLL_OK(gcoll_store_memory_create(&spy.base));
+    gcoll_store_ops ops = {sizeof ops,  "spy",   Spy::set, Spy::get, Spy::wait, Spy::add,
+                           Spy::remove, nullptr, nullptr,  nullptr,  nullptr};
+    gcoll_store *stores[kRanks] = {};
+    std::atomic<uint32_t> joined{0}, intruded{0};
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < kRanks; rank++) {
+        ASSERT_GCOLL_OK(gcoll_store_create(&ops, &spy, &stores[rank]));
+        threads.emplace_back([&, rank] {
+            Job job;
+            job.size = kRanks;
+            gcoll_context *context = gcoll_test::join(stores[rank], job, rank);
+            joined++;
+            // Some come before the first connection, some while the job runs.
+            for (uint32_t round = 0; context && round < 2000; round++) {
+                std::vector<float> data(100, 1);
+                ASSERT_GCOLL_OK(sum_float(context, data));
+                ASSERT_EQ(data[50], 3.0f);
+                if (round == 0 || round == 1000)
+                    EXPECT_TRUE(gcoll_test::await(intruded, round / 1000 + 1));
+            }
+            gcoll_context_destroy(context);
+        });
+    }
+    EXPECT_TRUE(gcoll_test::await(joined, kRanks));
+    std::vector<int> fds;
+    const std::string zeros(100000, '\0'), half_hello = "gcollHI",
+                                           http = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    EXPECT_EQ(spy.ports.size(), kRanks);
+    for (int wave = 0; wave < 2; wave++) {
+        for (uint16_t port : spy.ports)
+            for (const std::string &words : {std::string(), http, zeros, half_hello, std::string(64, '\xff')})
+                for (int repeat = 0; repeat < 15; repeat++)
+                    fds.push_back(intrude(port, words));
+        intruded++;
+    }
+    for (std::thread &thread : threads)
+        thread.join();
+    for (int fd : fds)
+        close(fd);
+    for (gcoll_store *store : stores)
+        gcoll_store_destroy(store);
+    gcoll_store_destroy(spy.base);
+}
+
+} // namespace

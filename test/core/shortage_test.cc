@@ -1,0 +1,337 @@
+// A rank that runs out of memory or descriptors is named by all ranks, and no other is; and no rank takes
+// another algorithm for it.
+#include "test/kit/harness.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace {
+// Of this thread: allocations until one fails; 0: none does. And how many have failed.
+thread_local int64_t allocations_left = 0;
+thread_local int64_t allocations_failed = 0;
+
+bool fails() {
+    if (allocations_left == 0 || --allocations_left > 0)
+        return false;
+    allocations_failed++;
+    return true;
+}
+} // namespace
+
+// The linker sends the library's own allocations here (--wrap).
+extern "C" {
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *memory, size_t bytes);
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+int __real_posix_memalign(void **memory, size_t alignment, size_t bytes);
+char *__real_strdup(const char *text);
+void __real_free(void *memory);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+int __wrap_posix_memalign(void **memory, size_t alignment, size_t bytes);
+char *__wrap_strdup(const char *text);
+void __wrap_free(void *memory);
+void *__wrap_malloc(size_t bytes) {
+    return fails() ? nullptr : __real_malloc(bytes);
+}
+void *__wrap_calloc(size_t count, size_t bytes) {
+    return fails() ? nullptr : __real_calloc(count, bytes);
+}
+void *__wrap_realloc(void *memory, size_t bytes) {
+    return fails() ? nullptr : __real_realloc(memory, bytes);
+}
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
+    return fails() ? nullptr : __real_aligned_alloc(alignment, bytes);
+}
+int __wrap_posix_memalign(void **memory, size_t alignment, size_t bytes) {
+    return fails() ? ENOMEM : __real_posix_memalign(memory, alignment, bytes);
+}
+char *__wrap_strdup(const char *text) {
+    return fails() ? nullptr : __real_strdup(text);
+}
+void __wrap_free(void *memory) {
+    __real_free(memory);
+}
+}
+
+namespace {
+
+using gcoll_test::Folder;
+using gcoll_test::Job;
+using gcoll_test::run_threads;
+using gcoll_test::told;
+
+constexpr uint32_t kRanks = 3, kVictim = 1;
+constexpr uint64_t kCount = 3000;
+
+// From now on this process can open so many more.
+void leave_descriptors(uint32_t more) {
+    std::vector<int> open_now;
+    rlimit limit;
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (uint32_t i = 0; i <= more; i++) // the lowest that are free
+        open_now.push_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    limit.rlim_cur = static_cast<rlim_t>(open_now.back());
+    for (int fd : open_now)
+        close(fd);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+// ---- Descriptors while joining ----------------------------------------------------------------------------
+// The first test of this file, so that libuv, which opens a pipe once in a process, has not done so yet.
+
+// Of a rank that joins: how it ended, and after how long.
+struct Joined {
+    std::atomic<int> status[kRanks];
+    std::atomic<int64_t> ms[kRanks];
+    char text[kRanks][1024];
+};
+
+int join_with(Joined &joined, uint32_t rank, uint32_t more, const std::string &url) {
+    gcoll_store *store = nullptr;
+    EXPECT_GCOLL_OK(gcoll_store_open(url.c_str(), 10000, &store));
+    Job job;
+    job.size = kRanks;
+    job.transport = "tcp";
+    job.timeout_ms = 3000;
+    gcoll_context_options options = gcoll_test::options_of(job, rank, store, nullptr);
+    gcoll_context *context = nullptr;
+    if (rank == kVictim)
+        leave_descriptors(more);
+    const int64_t before = gcoll_test::now_ms();
+    const gcoll_status status = gcoll_context_create(&options, &context);
+    rlimit limit; // for what sanitizers do at the end of a process
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = std::max<rlim_t>(limit.rlim_cur, std::min<rlim_t>(limit.rlim_max, 1024));
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    joined.ms[rank] = gcoll_test::now_ms() - before;
+    snprintf(joined.text[rank], sizeof joined.text[rank], "%s", told(status).c_str());
+    joined.status[rank] = status;
+    gcoll_context_destroy(context);
+    gcoll_store_destroy(store);
+    return 0;
+}
+
+// No number of descriptors makes a process abort; and a rank that can tell the others why it could not join
+// does, so that they do not wait for it in vain.
+TEST(DescriptorsOnJoining, WhoHasTooFewSaysSo) {
+    constexpr uint32_t kEnoughToTell = 2, kMost = 16;
+    for (uint32_t more = 0; more < kMost; more++) {
+        SCOPED_TRACE(std::to_string(more) + " descriptors");
+        Folder folder;
+        gcoll_test::Shared<Joined> joined;
+        gcoll_test::Processes processes(
+            kRanks, [&](uint32_t rank) { return join_with(*joined, rank, more, folder.url()); });
+        processes.expect_success(20000);
+        if (joined->status[kVictim] == GCOLL_OK)
+            continue;
+        EXPECT_EQ(joined->status[kVictim], GCOLL_ERR_NO_MEMORY) << joined->text[kVictim];
+        for (uint32_t rank = 0; rank < kRanks && more >= kEnoughToTell; rank++) {
+            EXPECT_NE(std::string(joined->text[rank]).find("no file descriptors left"), std::string::npos)
+                << "rank " << rank << ": " << joined->text[rank];
+            EXPECT_LT(joined->ms[rank], 2500) << "the timeout is 3 s: " << joined->text[rank];
+        }
+    }
+}
+
+// ---- Memory -----------------------------------------------------------------------------------------------
+
+enum class Form { Blocking, Started, Persistent };
+
+gcoll_status sum_in(Form form, gcoll_context *context, std::vector<float> &data,
+                    const gcoll_allreduce_options *options) {
+    gcoll_request *request = nullptr;
+    gcoll_operation *operation = nullptr;
+    gcoll_status status;
+    switch (form) {
+    case Form::Blocking:
+        return gcoll_allreduce(context, nullptr, data.data(), data.size(), GCOLL_FLOAT32, GCOLL_SUM, options);
+    case Form::Started:
+        status = gcoll_allreduce_start(context, nullptr, data.data(), data.size(), GCOLL_FLOAT32, GCOLL_SUM,
+                                       options, &request);
+        return status == GCOLL_OK ? gcoll_request_wait(&request) : status;
+    default:
+        status = gcoll_allreduce_create(context, nullptr, data.data(), data.size(), GCOLL_FLOAT32, GCOLL_SUM,
+                                        options, &operation);
+        if (status == GCOLL_OK)
+            status = gcoll_operation_run(operation);
+        gcoll_operation_destroy(operation);
+        return status;
+    }
+}
+
+// What came of a job in which the victim's nth allocation failed.
+struct Outcome {
+    gcoll_status status[kRanks];
+    int64_t culprit[kRanks];
+    std::string text[kRanks];
+    bool failed = false; // there was an nth allocation
+};
+
+Outcome run_short(const char *transport, const char *algorithm, const char *tuning, Form form, int64_t nth) {
+    Outcome outcome = {};
+    Job job;
+    job.size = kRanks;
+    job.transport = transport;
+    job.timeout_ms = 8000;
+    job.adjust = [&](uint32_t, gcoll_context_options *options) {
+        if (tuning)
+            options->tuning = tuning;
+    };
+    run_threads(job, [&](uint32_t rank, gcoll_context *context) {
+        std::vector<float> data(kCount, static_cast<float>(rank + 1));
+        gcoll_allreduce_options options;
+        gcoll_allreduce_options_init(&options);
+        options.algorithm = algorithm;
+        allocations_left = rank == kVictim ? nth : 0;
+        allocations_failed = 0;
+        gcoll_status status = sum_in(form, context, data, &options);
+        allocations_left = 0;
+        if (rank == kVictim)
+            outcome.failed = allocations_failed > 0;
+        outcome.status[rank] = status;
+        outcome.text[rank] = gcoll_last_error();
+        outcome.culprit[rank] = gcoll_context_culprit(context);
+        for (uint64_t i = 0; status == GCOLL_OK && i < kCount; i++)
+            ASSERT_EQ(data[i], kRanks * (kRanks + 1) / 2.0f) << i;
+    });
+    return outcome;
+}
+
+// A call that runs short tells the others why. One that creates an operation sends nothing: they hear of it
+// when the victim leaves.
+void check(const Outcome &outcome, Form form) {
+    for (uint32_t rank = 0; rank < kRanks; rank++) {
+        SCOPED_TRACE("rank " + std::to_string(rank) + ": " + outcome.text[rank]);
+        if (outcome.status[rank] == GCOLL_OK)
+            continue;
+        EXPECT_TRUE(outcome.culprit[rank] == kVictim || outcome.culprit[rank] == -1) << outcome.culprit[rank];
+        if (form == Form::Persistent && rank != kVictim) {
+            EXPECT_TRUE(outcome.status[rank] == GCOLL_ERR_PEER ||
+                        outcome.status[rank] == GCOLL_ERR_NO_MEMORY);
+            continue;
+        }
+        EXPECT_EQ(outcome.status[rank], GCOLL_ERR_NO_MEMORY);
+        if (form != Form::Persistent) {
+            EXPECT_EQ(outcome.culprit[rank], kVictim);
+            EXPECT_NE(outcome.text[rank].find("rank 1"), std::string::npos);
+        }
+    }
+}
+
+// Each allocation of the victim in turn, until all is done without another one.
+void every_allocation(const char *transport, const char *algorithm, const char *tuning) {
+    for (Form form : {Form::Blocking, Form::Started, Form::Persistent}) {
+        int64_t failures = 0;
+        for (int64_t nth = 1; nth < 400; nth++) {
+            SCOPED_TRACE(std::string(transport) + ", " + (algorithm ? algorithm : "auto") + ", form " +
+                         std::to_string(static_cast<int>(form)) + ", allocation " + std::to_string(nth));
+            Outcome outcome = run_short(transport, algorithm, tuning, form, nth);
+            check(outcome, form);
+            if (!outcome.failed || testing::Test::HasFailure())
+                break;
+            failures += outcome.status[kVictim] != GCOLL_OK;
+        }
+        EXPECT_GT(failures, 2);
+    }
+}
+
+class Memory : public testing::TestWithParam<const char *> {};
+
+TEST_P(Memory, WhoRunsOutIsNamedAndNobodyElse) {
+    every_allocation(GetParam(), nullptr, nullptr);
+}
+
+TEST(MemoryForChoosing, WhatCannotBeJudgedIsNoReasonToTakeAnother) {
+    every_allocation("inproc", "hierarchical", nullptr);
+}
+
+// The first choice of the rule needs memory to be judged; the ranks that have it take it.
+TEST(MemoryForChoosing, ARulesNextChoiceIsNotTaken) {
+    Folder folder;
+    const std::string path = folder.path() + "/rules";
+    std::ofstream(path) << "gcoll-tuning 1\nfor transport=inproc ranks=" << kRanks
+                        << "\nchoose allreduce 0 - hierarchical ring\n";
+    every_allocation("inproc", nullptr, path.c_str());
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, Memory, testing::Values("inproc", "tcp"),
+                         [](const auto &over) { return std::string(over.param); });
+
+// By itself a rank keeps nobody waiting, and may try again.
+TEST(MemoryAlone, BreaksNothing) {
+    run_threads(
+        1, "inproc",
+        [](uint32_t, gcoll_context *context) {
+            std::vector<float> data(100, 1);
+            allocations_left = 1;
+            gcoll_status status = sum_in(Form::Blocking, context, data, nullptr);
+            allocations_left = 0;
+            EXPECT_EQ(status, GCOLL_ERR_NO_MEMORY);
+            EXPECT_EQ(gcoll_context_culprit(context), -1);
+            EXPECT_GCOLL_OK(sum_in(Form::Blocking, context, data, nullptr));
+        });
+}
+
+// ---- Descriptors later ------------------------------------------------------------------------------------
+
+int run_without_descriptors(uint32_t rank, uint32_t size, uint32_t more, const std::string &url) {
+    gcoll_store *store = nullptr;
+    EXPECT_GCOLL_OK(gcoll_store_open(url.c_str(), 10000, &store));
+    Job job;
+    job.size = size;
+    job.timeout_ms = 10000;
+    gcoll_context *context = gcoll_test::join(store, job, rank);
+    if (!context)
+        return gcoll_test::kFailed;
+    if (rank == kVictim)
+        leave_descriptors(more);
+    std::vector<float> data(1000, 1);
+    const int64_t begun = gcoll_test::now_ms();
+    gcoll_status status = GCOLL_OK;
+    for (int i = 0; i < 3 && status == GCOLL_OK; i++) // by connections of several kinds
+        status = gcoll_allreduce(context, nullptr, data.data(), i == 1 ? 1 : data.size(), GCOLL_FLOAT32,
+                                 GCOLL_SUM, nullptr);
+    const std::string text = told(status);
+    if (status != GCOLL_OK) {
+        EXPECT_EQ(gcoll_context_culprit(context), kVictim) << "rank " << rank << ": " << text;
+        EXPECT_EQ(status, GCOLL_ERR_NO_MEMORY) << "rank " << rank << ": " << text;
+        EXPECT_NE(text.find("no file descriptors left (RLIMIT_NOFILE is "), std::string::npos)
+            << "rank " << rank << ": " << text;
+        EXPECT_NE(text.find("ulimit -n"), std::string::npos) << text;
+        EXPECT_LT(gcoll_test::now_ms() - begun, 5000) << "rank " << rank << ": " << text;
+    }
+    gcoll_context_destroy(context);
+    gcoll_store_destroy(store);
+    return status == GCOLL_OK ? 0 : 1;
+}
+
+TEST(Descriptors, WhoHasNoneLeftIsNamedByAll) {
+    for (uint32_t size : {2u, 4u})
+        for (uint32_t more = 0; more < 8; more++) {
+            SCOPED_TRACE(std::to_string(size) + " ranks, " + std::to_string(more) + " descriptors");
+            Folder folder;
+            gcoll_test::Processes processes(
+                size, [&](uint32_t rank) { return run_without_descriptors(rank, size, more, folder.url()); });
+            int first = -1;
+            for (uint32_t rank = 0; rank < size; rank++) {
+                gcoll_test::Outcome outcome = processes.wait(rank, 30000);
+                EXPECT_TRUE(outcome.ended) << "rank " << rank;
+                EXPECT_NE(outcome.code, gcoll_test::kFailed) << "rank " << rank;
+                first = rank == 0 ? outcome.code : first;
+                if (more < 2) // not even for one connection
+                    EXPECT_EQ(outcome.code, 1) << "rank " << rank;
+            }
+        }
+}
+
+} // namespace

@@ -1,0 +1,38 @@
+# The core, through the public headers: ranks as threads and as processes.
+gcoll_test(collective_test PLAIN THREADS *inproc_2 *inproc_3 *inproc_5 Some/Types*inproc* Some/Buffers*inproc* - *Large*
+           LAYERS ${core_layers}
+           SOURCES collective_test.cc block_collective_test.cc reduce_scatter_buffers_test.cc harness.cc SHARDS 4 COST 9)
+gcoll_test(core_test THREADS *inproc* *Threads.* *Guards.* *Aborts.* *Contexts.* *Requests.* ContextsAlone.* Strangers.* - *TagsOutOfOrder*
+           LAYERS ${core_layers}
+           SOURCES argument_test.cc call_test.cc choose_test.cc context_test.cc fit_test.cc fork_test.cc guard_test.cc mismatch_test.cc operation_test.cc pair_test.cc
+                   region_test.cc rendezvous_test.cc request_test.cc store_text_test.cc thread_test.cc timeout_test.cc tuning_context_test.cc user_op_test.cc
+                   harness.cc
+           TIMED SHARDS 6 COST 12)
+gcoll_test(launch_test LAYERS ${core_layers} SOURCES launch_test.cc harness.cc TIMED SHARDS 2 COST 18)
+add_library(launch_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/launch_peek.c) # C, and so without the precompiled headers of the tests
+target_link_libraries(launch_peek PRIVATE gcoll_flags)
+target_sources(launch_test PRIVATE $<TARGET_OBJECTS:launch_peek>)
+gcoll_test(integrity_test THREADS *inproc LAYERS ${core_layers} SOURCES opening_test.cc checksum_test.cc harness.cc SHARDS 2)
+# What is held against the contract and against plain sums, with checksums.
+add_test(NAME transport_test.checksum COMMAND transport_test --gtest_filter=*/tcp)
+add_test(NAME collective_test.checksum COMMAND collective_test --gtest_filter=*Sums/tcp_3:*Blocks*tcp_3*:*Sums/inproc_3)
+set_tests_properties(transport_test.checksum collective_test.checksum PROPERTIES TIMEOUT 120 COST 4
+                     LABELS plain_tests ENVIRONMENT "GCOLL_TEST_CHECKSUM=1")
+add_library(opening_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/opening_peek.c ${CMAKE_CURRENT_LIST_DIR}/route_peek.c) # C, and so without the precompiled headers of the tests
+target_link_libraries(opening_peek PRIVATE gcoll_flags)
+target_sources(integrity_test PRIVATE $<TARGET_OBJECTS:opening_peek>)
+gcoll_test(soak_test PLAIN THREADS LAYERS ${core_layers} SOURCES soak_test.cc harness.cc)
+gcoll_test(fault_test THREADS * - KilledInProcess.*
+           LAYERS ${core_layers} SOURCES fault_test.cc harness.cc TIMED SHARDS 2 COST 7)
+gcoll_test(failure_test PLAIN LAYERS ${core_layers} SOURCES failure_test.cc attack_test.cc harness.cc TIMED SHARDS 2 COST 14)
+gcoll_test(scale_test LAYERS ${core_layers} SOURCES scale_test.cc harness.cc TIMED)
+gcoll_test(footprint_test PLAIN LAYERS ${core_layers} SOURCES footprint_test.cc harness.cc)
+gcoll_test(same_test LAYERS ${core_layers} SOURCES same_test.cc harness.cc COST 3)
+add_library(same_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/same_peek.c) # C, and so without the precompiled headers of the tests
+target_link_libraries(same_peek PRIVATE gcoll_flags)
+target_sources(same_test PRIVATE $<TARGET_OBJECTS:same_peek>)
+gcoll_test(shortage_test PLAIN LAYERS ${core_layers} SOURCES shortage_test.cc harness.cc TIMED COST 5)
+set(counted malloc calloc realloc aligned_alloc posix_memalign strdup free)
+list(TRANSFORM counted PREPEND -Wl,--wrap=)
+target_link_options(footprint_test PRIVATE ${counted})
+target_link_options(shortage_test PRIVATE ${counted})

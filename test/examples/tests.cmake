@@ -1,0 +1,19 @@
+# Tests of examples/train: the network, in double, and the program.
+add_library(train_double OBJECT ${PROJECT_SOURCE_DIR}/examples/train/network.c)
+target_link_libraries(train_double PRIVATE gcoll_flags)
+target_compile_options(train_double PRIVATE -O3)
+target_compile_definitions(train_double PUBLIC TRAIN_DOUBLE)
+
+gcoll_test(train_gradient_test SOURCES train_gradient_test.cc)
+target_link_libraries(train_gradient_test PRIVATE train_double)
+
+if(GCOLL_BENCHMARK OR GCOLL_TOOLS)
+  gcoll_test(train_test SOURCES train_test.cc TIMED SHARDS 3 COST 4)
+  target_link_libraries(train_test PRIVATE PkgConfig::json_c)
+  target_compile_definitions(train_test PRIVATE TRAIN="$<TARGET_FILE:example_train>")
+  add_dependencies(train_test example_train)
+endif()
+
+add_test(NAME train.compare COMMAND ${CMAKE_CURRENT_LIST_DIR}/train_compare_test.sh
+         ${PROJECT_SOURCE_DIR}/examples/train/compare $<TARGET_FILE:example_train>)
+set_tests_properties(train.compare PROPERTIES TIMEOUT 60 COST 4)

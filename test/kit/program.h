@@ -1,0 +1,123 @@
+// test/kit/program.h - programs run as their users run them.
+#ifndef GCOLL_TEST_PROGRAM_H
+#define GCOLL_TEST_PROGRAM_H
+
+#include <gtest/gtest.h>
+
+#include <json-c/json.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace program_test {
+
+using strings = std::vector<std::string>;
+
+constexpr unsigned limit_s = 100; // of one run; the kernel ends it then
+
+struct outcome {
+    int status; // the exit status, or minus the signal that killed it
+    std::string out, err;
+};
+
+inline std::string read_all(std::FILE *file) {
+    std::string text;
+    std::rewind(file);
+    for (int c; (c = std::fgetc(file)) != EOF;)
+        text += static_cast<char>(c);
+    std::fclose(file);
+    return text;
+}
+
+inline outcome run(const char *program, strings arguments, const strings &environment = {}) {
+    std::FILE *out = std::tmpfile(), *err = std::tmpfile();
+    std::vector<char *> argv = {const_cast<char *>(program)};
+    for (std::string &argument : arguments)
+        argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(fileno(out), 1);
+        dup2(fileno(err), 2);
+        for (const std::string &setting : environment)
+            putenv(strdup(setting.c_str()));
+        alarm(limit_s);
+        execv(program, argv.data());
+        _exit(127);
+    }
+    int how = 0;
+    EXPECT_EQ(waitpid(pid, &how, 0), pid);
+    return {WIFEXITED(how) ? WEXITSTATUS(how) : -WTERMSIG(how), read_all(out), read_all(err)};
+}
+
+inline strings lines(const std::string &text) {
+    std::istringstream stream(text);
+    strings result;
+    for (std::string line; std::getline(stream, line);)
+        result.push_back(line);
+    return result;
+}
+
+inline bool contains(const std::string &text, const std::string &part) {
+    return text.find(part) != std::string::npos;
+}
+
+inline std::string file_text(const std::string &path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A folder that goes with the test.
+struct folder {
+    std::string path;
+    folder() {
+        std::string name = testing::TempDir() + "/gcoll-test-XXXXXX";
+        path = mkdtemp(name.data()) != nullptr ? name : "";
+        EXPECT_NE(path, "");
+    }
+    ~folder() { std::filesystem::remove_all(path); }
+};
+
+using json = std::shared_ptr<json_object>;
+
+inline json parse(const std::string &text) {
+    json made(json_tokener_parse(text.c_str()), json_object_put);
+    EXPECT_NE(made, nullptr) << text;
+    return made;
+}
+
+inline std::vector<json> records(const outcome &o) {
+    std::vector<json> result;
+    for (const std::string &line : lines(o.out))
+        result.push_back(parse(line));
+    return result;
+}
+
+inline json_object *field(const json &object, const char *key) {
+    json_object *value = nullptr;
+    EXPECT_TRUE(json_object_object_get_ex(object.get(), key, &value)) << key;
+    return value;
+}
+inline double number(const json &object, const char *key) {
+    return json_object_get_double(field(object, key));
+}
+inline std::string text(const json &object, const char *key) {
+    json_object *value = field(object, key);
+    return value != nullptr ? json_object_get_string(value) : "";
+}
+inline bool truth(const json &object, const char *key) {
+    return json_object_get_boolean(field(object, key));
+}
+
+} // namespace program_test
+
+#endif

@@ -1,0 +1,169 @@
+/*
+ * test/netlab/netlab_rank.c - one rank of a job in a lab of test/netlab, for netlab_failure_test.
+ *
+ *   netlab_rank CASE FORM TIMEOUT_MS SILENCE_MS BYTES
+ *
+ * CASE
+ *   loop   an allreduce by ring after another, until one fails
+ *   once   one allreduce by ring
+ *   chain  rank 0 sends BYTES to rank 1, which then sends a word to rank 2, which passes it on to rank 3, and
+ * so on late   an allreduce that the last rank enters when there is a file "go" in the lab's folder leave
+ * rank 0 broadcasts BYTES and leaves at once FORM     of the allreduces: call, start (and wait) or create
+ * (and run)
+ *
+ * Says "ready" when all ranks have met in a barrier and, for "loop", in one allreduce. At the end it says
+ * "ok", or "failed", the status, the culprit, and the time of the error in ms as /proc/uptime has it; the
+ * text goes to stderr.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gcoll/gcoll.h"
+
+#define RING "ring"
+
+typedef struct job {
+    gcoll_context *context;
+    uint32_t rank, size;
+    const char *form, *folder;
+    float *data;
+    uint64_t count;
+} job;
+
+static long setting(const char *name) {
+    const char *text = getenv(name);
+    if (!text) {
+        fprintf(stderr, "%s is not set\n", name);
+        exit(2);
+    }
+    return strtol(text, NULL, 10);
+}
+
+static long long uptime_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static gcoll_status reduce(const job *j) {
+    gcoll_allreduce_options options;
+    gcoll_status status;
+    gcoll_allreduce_options_init(&options);
+    options.algorithm = RING;
+    if (strcmp(j->form, "start") == 0) {
+        gcoll_request *request = NULL;
+        status = gcoll_allreduce_start(j->context, NULL, j->data, j->count, GCOLL_FLOAT32, GCOLL_SUM,
+                                       &options, &request);
+        return status == GCOLL_OK ? gcoll_request_wait(&request) : status;
+    }
+    if (strcmp(j->form, "create") == 0) {
+        gcoll_operation *operation = NULL;
+        status = gcoll_allreduce_create(j->context, NULL, j->data, j->count, GCOLL_FLOAT32, GCOLL_SUM,
+                                        &options, &operation);
+        if (status == GCOLL_OK)
+            status = gcoll_operation_run(operation);
+        gcoll_operation_destroy(operation);
+        return status;
+    }
+    return gcoll_allreduce(j->context, NULL, j->data, j->count, GCOLL_FLOAT32, GCOLL_SUM, &options);
+}
+
+static void say(const char *word) {
+    printf("%s\n", word);
+    fflush(stdout);
+}
+
+/* From rank 0 up; the first message is the large one. */
+static gcoll_status pass_on(const job *j) {
+    gcoll_status status = GCOLL_OK;
+    gcoll_pair *pair = NULL;
+    float word = 0;
+    if (j->rank > 0) {
+        status = gcoll_context_pair(j->context, j->rank - 1, &pair);
+        if (status == GCOLL_OK && j->rank == 1)
+            status = gcoll_pair_recv(pair, 1, j->data, j->count * sizeof *j->data);
+        else if (status == GCOLL_OK)
+            status = gcoll_pair_recv(pair, 1, &word, sizeof word);
+    }
+    if (status != GCOLL_OK || j->rank + 1 == j->size)
+        return status;
+    status = gcoll_context_pair(j->context, j->rank + 1, &pair);
+    if (status == GCOLL_OK && j->rank == 0)
+        return gcoll_pair_send(pair, 1, j->data, j->count * sizeof *j->data);
+    return status == GCOLL_OK ? gcoll_pair_send(pair, 1, &word, sizeof word) : status;
+}
+
+static void await_go(const job *j) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/go", j->folder);
+    while (access(path, F_OK) != 0)
+        usleep(10000);
+}
+
+static gcoll_status run(const job *j, const char *what) {
+    gcoll_status status = gcoll_barrier(j->context, NULL);
+    if (status == GCOLL_OK && strcmp(what, "loop") == 0)
+        status = reduce(j);
+    if (status != GCOLL_OK)
+        return status;
+    say("ready");
+    if (strcmp(what, "chain") == 0)
+        return pass_on(j);
+    if (strcmp(what, "leave") == 0)
+        return gcoll_broadcast(j->context, j->data, j->count, GCOLL_FLOAT32, 0, NULL);
+    if (strcmp(what, "late") == 0 && j->rank + 1 == j->size)
+        await_go(j);
+    do {
+        status = reduce(j);
+    } while (status == GCOLL_OK && strcmp(what, "loop") == 0);
+    return status;
+}
+
+int main(int count, char **words) {
+    gcoll_context_options options;
+    gcoll_store *store = NULL;
+    char url[512];
+    job j;
+    if (count != 6) {
+        fprintf(stderr, "usage: netlab_rank CASE FORM TIMEOUT_MS SILENCE_MS BYTES\n");
+        return 2;
+    }
+    memset(&j, 0, sizeof j);
+    j.rank = (uint32_t)setting("NETLAB_RANK");
+    j.size = (uint32_t)setting("NETLAB_RANKS");
+    j.folder = getenv("NETLAB_FOLDER");
+    j.form = words[2];
+    j.count = strtoull(words[5], NULL, 10) / sizeof *j.data;
+    j.data = calloc(j.count > 0 ? j.count : 1, sizeof *j.data);
+    snprintf(url, sizeof url, "file:%s", j.folder);
+    gcoll_context_options_init(&options);
+    options.rank = j.rank;
+    options.size = j.size;
+    options.tuning = "default";
+    options.timeout_ms = strtoll(words[3], NULL, 10);
+    options.silence_ms = strtoll(words[4], NULL, 10);
+    gcoll_status status = gcoll_store_open(url, 20000, &store);
+    options.store = store;
+    if (status == GCOLL_OK)
+        status = gcoll_context_create(&options, &j.context);
+    if (status != GCOLL_OK) {
+        fprintf(stderr, "%s\n", gcoll_last_error());
+        return 3;
+    }
+    status = run(&j, words[1]);
+    if (status == GCOLL_OK) {
+        say("ok");
+    } else {
+        printf("failed %d %lld %lld\n", (int)status, (long long)gcoll_context_culprit(j.context),
+               uptime_ms());
+        fflush(stdout);
+        fprintf(stderr, "%s\n", gcoll_last_error());
+    }
+    gcoll_context_destroy(j.context);
+    gcoll_store_destroy(store);
+    free(j.data);
+    return status == GCOLL_OK ? 0 : 1;
+}

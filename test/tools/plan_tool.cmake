@@ -1,0 +1,26 @@
+# Tests of gcoll_plan, and of the algorithm that CONTRIBUTING.md adds.
+find_program(GCOLL_BASH bash REQUIRED)
+add_test(NAME contributing.example COMMAND ${GCOLL_BASH} ${CMAKE_CURRENT_LIST_DIR}/../package/contributing.sh
+         ${PROJECT_SOURCE_DIR})
+set_tests_properties(contributing.example PROPERTIES TIMEOUT 60)
+if(NOT GCOLL_TOOLS)
+  return()
+endif()
+
+set(plan_tool_definitions GCOLL_PLAN="$<TARGET_FILE:gcoll_plan_tool>"
+                          EXAMPLE_PLUGIN="$<TARGET_FILE:example_planner>")
+# The numbers are those of plan_tool_broken.c.
+set(number 0)
+foreach(fault DROP CLAIM MODEST CRASH VERSION SAME RELUCT REFUSE)
+  math(EXPR number "${number} + 1")
+  add_library(plan_tool_${fault} MODULE ${CMAKE_CURRENT_LIST_DIR}/plan_tool_broken.c)
+  target_link_libraries(plan_tool_${fault} PRIVATE gcoll_flags)
+  target_compile_definitions(plan_tool_${fault} PRIVATE BROKEN=${number})
+  list(APPEND plan_tool_plugins plan_tool_${fault})
+  list(APPEND plan_tool_definitions PLUGIN_${fault}="$<TARGET_FILE:plan_tool_${fault}>")
+endforeach()
+
+gcoll_test(plan_tool_test SOURCES plan_tool_test.cc plan_tool_verify_test.cc plan_tool_device_test.cc)
+target_link_libraries(plan_tool_test PRIVATE PkgConfig::json_c)
+target_compile_definitions(plan_tool_test PRIVATE ${plan_tool_definitions} SOURCE="${PROJECT_SOURCE_DIR}")
+add_dependencies(plan_tool_test gcoll_plan_tool example_planner ${plan_tool_plugins})

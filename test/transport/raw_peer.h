@@ -1,0 +1,225 @@
+// test/transport/raw_peer.h - plain sockets that speak the protocol of transport/tcp, or nearly.
+//
+// Everything is put together here byte by byte, not by the code under test.
+#ifndef GCOLL_RAW_PEER_H
+#define GCOLL_RAW_PEER_H
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "test/transport/transport_harness.h"
+
+namespace raw_peer {
+
+using namespace harness;
+
+using Bytes = std::vector<uint8_t>;
+inline const gcoll_transport *const kTcp = &gcoll_transport_tcp;
+
+// The protocol, by its description.
+enum Kind { kData = 1, kOffer, kGrant, kRevoke, kCredit, kAbort, kGoodbye, kPing, kPong };
+inline constexpr uint8_t kOpen = 0x80, kCredited = 0x40;
+inline constexpr size_t kHelloBytes = 80, kReplyBytes = 56;
+inline constexpr uint64_t kPool = 4096, kEager = 1000; // of all endpoints here
+
+inline void put(Bytes &bytes, uint64_t value, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        bytes.push_back(static_cast<uint8_t>(value >> (8 * i)));
+}
+
+inline uint64_t get(const Bytes &bytes, size_t at, size_t count) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < count; i++)
+        value |= static_cast<uint64_t>(bytes[at + i]) << (8 * i);
+    return value;
+}
+
+inline Bytes frame(uint8_t kind, uint64_t stream = 0, uint32_t index = 0, uint64_t total = 0,
+                   uint32_t fragment = 0, uint32_t credit = 0) {
+    Bytes bytes;
+    put(bytes, 0x6763, 2);
+    put(bytes, 1, 1);
+    put(bytes, kind, 1);
+    put(bytes, index, 4);
+    put(bytes, stream, 8);
+    put(bytes, total, 8);
+    put(bytes, fragment, 4);
+    put(bytes, credit, 4);
+    return bytes;
+}
+
+inline Bytes operator+(Bytes a, const Bytes &b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+}
+
+struct Hello {
+    uint32_t version = 1, from = 1, to = 0;
+    Bytes group = Bytes(16, 0x42);
+    Bytes token;
+    uint64_t eager = kEager, pool = kPool;
+    Bytes bytes() const {
+        Bytes all = {'g', 'c', 'o', 'l', 'l', 'H', 'I', 0};
+        put(all, version, 4);
+        put(all, from, 4);
+        put(all, to, 4);
+        put(all, 0, 4);
+        all = all + group + token;
+        put(all, eager, 8);
+        put(all, pool, 8);
+        put(all, 0, 8);
+        return all;
+    }
+};
+
+struct Reply {
+    uint32_t verdict = 0, version = 1, from = 1, to = 0;
+    Bytes group = Bytes(16, 0x42);
+    uint64_t eager = kEager, pool = kPool;
+    Bytes bytes() const {
+        Bytes all = {'g', 'c', 'o', 'l', 'l', 'R', 'E', 0};
+        put(all, verdict, 4);
+        put(all, version, 4);
+        put(all, from, 4);
+        put(all, to, 4);
+        all = all + group;
+        put(all, eager, 8);
+        put(all, pool, 8);
+        return all;
+    }
+};
+
+// CRC32C by its definition.
+inline uint32_t crc32c(const Bytes &bytes) {
+    uint32_t crc = ~0u;
+    for (uint8_t byte : bytes) {
+        crc ^= byte;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc & 1 ? crc >> 1 ^ 0x82F63B78u : crc >> 1;
+    }
+    return ~crc;
+}
+
+inline constexpr uint8_t kChecked = 0x20;
+
+// A whole frame with checksums. extra: a fingerprint, or the text of an abort.
+inline Bytes checked(Bytes header, const Bytes &extra = {}, const Bytes &payload = {}) {
+    header[3] |= kChecked;
+    put(header, crc32c(payload), 4);
+    put(header, crc32c(extra), 4);
+    put(header, 0, 4);
+    put(header, crc32c(header), 4);
+    return header + extra + payload;
+}
+
+inline gcoll_endpoint_options options_of(uint32_t rank, uint32_t size) {
+    gcoll_endpoint_options options = {};
+    options.rank = rank;
+    options.size = size;
+    std::memset(options.group, 0x42, sizeof options.group);
+    options.connect_timeout_ms = 10000;
+    options.eager_pool_bytes = kPool;
+    options.eager_bytes = kEager;
+    options.interface = "127.0.0.1";
+    return options;
+}
+
+inline std::string field(const std::string &address, const std::string &name) {
+    size_t at = address.find(";" + name + "=") + name.size() + 2;
+    return address.substr(at, address.find(';', at) - at);
+}
+
+inline Bytes token_of(const std::string &address) {
+    std::string hex = field(address, "token");
+    Bytes token;
+    for (size_t i = 0; i + 1 < hex.size(); i += 2)
+        token.push_back(static_cast<uint8_t>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+    return token;
+}
+
+// A plain socket connected to an endpoint.
+class Raw {
+  public:
+    explicit Raw(const std::string &address) {
+        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        sockaddr_in where = {};
+        where.sin_family = AF_INET;
+        where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        where.sin_port = htons(static_cast<uint16_t>(std::stoi(field(address, "port"))));
+        EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr *>(&where), sizeof where), 0) << strerror(errno);
+    }
+    explicit Raw(int accepted) : fd(accepted) {}
+    ~Raw() { shut(); }
+    Raw(const Raw &) = delete;
+    Raw &operator=(const Raw &) = delete;
+    void shut() {
+        if (fd >= 0)
+            close(fd);
+        fd = -1;
+    }
+    void say(const Bytes &bytes) {
+        size_t said = 0;
+        while (said < bytes.size()) {
+            ssize_t n = send(fd, bytes.data() + said, bytes.size() - said, MSG_NOSIGNAL);
+            if (n <= 0)
+                return; // the other side had enough
+            said += static_cast<size_t>(n);
+        }
+    }
+    void say(const std::string &text) { say(Bytes(text.begin(), text.end())); }
+    // What has come so far.
+    const Bytes &heard() {
+        uint8_t some[4096];
+        for (;;) {
+            ssize_t n = recv(fd, some, sizeof some, MSG_DONTWAIT);
+            if (n > 0)
+                all_.insert(all_.end(), some, some + n);
+            else {
+                ended = n == 0 || (errno != EAGAIN && errno != EINTR);
+                return all_;
+            }
+        }
+    }
+    bool is_closed() {
+        heard();
+        return ended;
+    }
+    int fd;
+    bool ended = false;
+
+  private:
+    Bytes all_;
+};
+
+// Rank 0 of two is real; rank 1 is ours to play.
+struct Stage {
+    Stage() : Stage(options_of(0, 2)) {}
+    explicit Stage(const gcoll_endpoint_options &options) : rank(kTcp, options), address(rank.address()) {}
+
+    // Shakes hands as rank 1.
+    std::unique_ptr<Raw> peer() {
+        auto raw = std::make_unique<Raw>(address);
+        Hello hello;
+        hello.token = token_of(address);
+        raw->say(hello.bytes());
+        EXPECT_TRUE(rank.until([&] { return raw->heard().size() >= kReplyBytes; }));
+        EXPECT_EQ(get(raw->heard(), 8, 4), 0u) << "not welcome";
+        return raw;
+    }
+    void expect_garbage(const std::string &what) {
+        ASSERT_TRUE(rank.until([&] { return !rank.failed.empty(); })) << what;
+        EXPECT_EQ(rank.failed[0].status, GCOLL_ERR_PROTOCOL) << rank.failed[0].text;
+        EXPECT_EQ(rank.failed[0].text.find("sent garbage ("), 0u) << rank.failed[0].text;
+        EXPECT_EQ(rank.failed[0].peer, 1u);
+    }
+    Rank rank;
+    std::string address;
+};
+
+} // namespace raw_peer
+
+#endif

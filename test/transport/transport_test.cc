@@ -1,0 +1,573 @@
+// test/transport/transport_test.cc - what transport.h promises, held against every transport.
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <unistd.h>
+
+#include "test/transport/transport_harness.h"
+
+using namespace harness;
+
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+class Transport : public testing::TestWithParam<const gcoll_transport *> {};
+
+TEST_P(Transport, AddressIsOneWordOfText) {
+    Group group(GetParam(), 2);
+    std::set<std::string> seen;
+    for (uint32_t r = 0; r < group.size(); r++) {
+        const std::string &text = group.address(r);
+        EXPECT_FALSE(text.empty());
+        EXPECT_LT(text.size(), static_cast<size_t>(GCOLL_ADDRESS_MAX));
+        for (char c : text)
+            EXPECT_TRUE(c > ' ' && c < 127) << text;
+        EXPECT_TRUE(seen.insert(text).second) << text;
+    }
+}
+
+TEST_P(Transport, AddressOfOneByteIsRefused) {
+    Group group(GetParam(), 1);
+    char text[1] = {'x'};
+    EXPECT_EQ(GetParam()->address(group[0].endpoint, text, sizeof text), GCOLL_ERR_INVALID);
+    EXPECT_EQ(text[0], 'x');
+}
+
+TEST_P(Transport, NoAddressAtAllIsRefused) {
+    Group group(GetParam(), 2);
+    std::string longest(2 * GCOLL_ADDRESS_MAX, ':');
+    for (const char *text : {"", "nonsense", "::::::", "tcp", "inproc:1:2", "\xff\xfe\x01", longest.c_str()})
+        EXPECT_NE(GetParam()->connect(group[0].endpoint, 1, text), GCOLL_OK) << text;
+    group.connect(0, 1); // the pair is none the worse
+    group[0].send(1, 1, 0, 8);
+    group[1].receive(0, 1, 0, 8);
+    EXPECT_TRUE(group.turn_until_done());
+    group[1].check();
+}
+
+TEST_P(Transport, EverySizeArrivesWhetherItIsAwaitedOrNot) {
+    const uint64_t sizes[] = {0, 1, 4, 100, 4095, 4096, 4097, 65537, 2 * kMiB + 3};
+    constexpr uint32_t ranks = 3;
+    for (bool late : {false, true}) {
+        Group group(GetParam(), ranks);
+        group.each([&](Rank &rank) {
+            group.connect(rank);
+            for (int half = 0; half < 2; half++) {
+                uint32_t index = 0;
+                for (uint64_t bytes : sizes) {
+                    for (uint32_t peer = 0; peer < ranks; peer++) {
+                        if (peer == rank.rank)
+                            continue;
+                        if (late == (half == 0))
+                            rank.send(peer, 7, index, bytes);
+                        else
+                            rank.receive(peer, 7, index, bytes);
+                    }
+                    index++;
+                }
+                for (int i = 0; i < 10; i++)
+                    rank.progress(0);
+            }
+            EXPECT_TRUE(rank.until_done());
+            rank.check();
+        });
+    }
+}
+
+TEST_P(Transport, RandomTrafficArrivesExactlyOnce) {
+    for (uint32_t ranks = 2; ranks <= 5; ranks++)
+        for (uint64_t seed = 0; seed < 4; seed++) {
+            Group group(GetParam(), ranks);
+            auto traffic = random_traffic(ranks, 16, seed);
+            group.each([&](Rank &rank) {
+                bool early = (seed + rank.rank) % 2;
+                if (early)
+                    group.connect(rank);
+                post_traffic(rank, traffic, seed, seed != 3);
+                if (!early)
+                    group.connect(rank);
+                EXPECT_TRUE(rank.until_done()) << rank.done << " of " << rank.messages.size();
+            });
+            for (int i = 0; i < 20; i++) // nothing comes twice
+                for (uint32_t r = 0; r < ranks; r++)
+                    EXPECT_FALSE(group[r].progress(0));
+            for (uint32_t r = 0; r < ranks; r++)
+                group[r].check();
+        }
+}
+
+TEST_P(Transport, OneThreadDrivesAllRanks) {
+    Group group(GetParam(), 4);
+    auto traffic = random_traffic(4, 16, 99);
+    for (uint32_t r = 0; r < 4; r++) {
+        group.connect(group[r]);
+        post_traffic(group[r], traffic, 5, true);
+    }
+    EXPECT_TRUE(group.turn_until_done());
+    for (uint32_t r = 0; r < 4; r++)
+        group[r].check();
+}
+
+TEST_P(Transport, OneSideConnects) {
+    Group group(GetParam(), 2);
+    group.connect(1, 0);
+    group.connect(1, 0);
+    group[0].send(1, 1, 0, 100);
+    group[0].receive(1, 1, 0, 100);
+    group[1].send(0, 1, 0, 100);
+    group[1].receive(0, 1, 0, 100);
+    EXPECT_TRUE(group.turn_until_done());
+    group.connect(0, 1); // it has connected to us already: nothing happens
+    group[0].send(1, 1, 1, 100);
+    group[1].receive(0, 1, 1, 100);
+    EXPECT_TRUE(group.turn_until_done());
+    group[0].check();
+    group[1].check();
+}
+
+// Far more than a transport may buffer, awaited in the reverse order, both ways at once.
+TEST_P(Transport, UnawaitedMessagesWaitWithoutDeadlock) {
+    constexpr uint32_t kMessages = 60;
+    Group group(GetParam(), 2);
+    group.each([&](Rank &rank) {
+        uint32_t peer = 1 - rank.rank;
+        group.connect(rank);
+        for (uint32_t i = 0; i < kMessages; i++)
+            rank.send(peer, 1, i, (i % 2) ? 100000 : 3000);
+        for (int i = 0; i < 50; i++)
+            rank.progress(100);
+        for (uint32_t i = kMessages; i-- > 0;) {
+            rank.receive(peer, 1, i, (i % 2) ? 100000 : 3000, (i % 3) ? 4 : 0);
+            rank.progress(0);
+        }
+        EXPECT_TRUE(rank.until_done());
+        rank.check();
+    });
+}
+
+TEST_P(Transport, DoneMayPost) {
+    constexpr uint32_t kRanks = 3, kLaps = 200;
+    Group group(GetParam(), kRanks);
+    group.each([&](Rank &rank) {
+        uint32_t left = (rank.rank + kRanks - 1) % kRanks, right = (rank.rank + 1) % kRanks;
+        std::function<void(Message &)> pass_on = [&](Message &received) {
+            uint32_t lap = received.m.index;
+            if (lap + 1 < kLaps)
+                rank.receive(left, 1, lap + 1, 40, lap % 2 ? 8 : 0).then = pass_on;
+            if (rank.rank != 0)
+                rank.send(right, 1, lap, 40);
+            else if (lap + 1 < kLaps)
+                rank.send(right, 1, lap + 1, 40);
+        };
+        group.connect(rank);
+        rank.receive(left, 1, 0, 40).then = pass_on;
+        if (rank.rank == 0)
+            rank.send(right, 1, 0, 40);
+        EXPECT_TRUE(rank.until([&] { return rank.done == 2 * kLaps; })) << rank.done;
+        rank.check();
+    });
+}
+
+TEST_P(Transport, FingerprintComesAheadOfReceives) {
+    Group group(GetParam(), 2);
+    const uint64_t sizes[] = {0, 8, kMiB};
+    group.connect(0, 1);
+    for (uint32_t i = 0; i < 3; i++)
+        group[0].send(1, 100 + i, i, sizes[i], true);
+    group[0].send(1, 100, 7, 16, false);
+    EXPECT_TRUE(group.turn([&] { return group[1].opened.size() == 3; }));
+    EXPECT_EQ(group[1].done, 0u);
+    for (uint32_t i = 0; i < 3; i++)
+        group[1].receive(0, 100 + i, i, sizes[i]);
+    group[1].receive(0, 100, 7, 16);
+    EXPECT_TRUE(group.turn_until_done());
+    group[1].check();
+    ASSERT_EQ(group[1].opened.size(), 3u); // once a message, and none for those without
+    std::set<uint64_t> streams;
+    for (const Opened &opened : group[1].opened) {
+        EXPECT_EQ(opened.peer, 0u);
+        ASSERT_TRUE(opened.stream >= 100 && opened.stream < 103);
+        EXPECT_TRUE(streams.insert(opened.stream).second);
+        auto index = static_cast<uint32_t>(opened.stream - 100);
+        for (uint32_t k = 0; k < GCOLL_FINGERPRINT_BYTES; k++)
+            EXPECT_EQ(opened.fingerprint[k], static_cast<uint8_t>(opened.stream + index + k));
+    }
+    EXPECT_TRUE(group[0].opened.empty());
+}
+
+TEST_P(Transport, FingerprintComesBeforeItsMessageIsDone) {
+    Group group(GetParam(), 2);
+    std::vector<std::string> log;
+    group[1].log = [&](const std::string &line) { log.push_back(line); };
+    for (uint32_t i = 0; i < 20; i++)
+        group[1].receive(0, i, 0, i * 10007);
+    group.connect(1, 0);
+    for (uint32_t i = 0; i < 20; i++)
+        group[0].send(1, i, 0, i * 10007, true);
+    EXPECT_TRUE(group.turn_until_done());
+    for (uint32_t i = 0; i < 20; i++) {
+        auto position = [&](const std::string &start) {
+            return std::find_if(log.begin(), log.end(),
+                                [&](const std::string &line) { return line.rfind(start, 0) == 0; });
+        };
+        auto opened = position("1 opened 0 " + std::to_string(i) + " ");
+        auto received = position("1 received 0 " + std::to_string(i) + " ");
+        ASSERT_NE(received, log.end());
+        EXPECT_LT(opened, received);
+    }
+}
+
+// What was posted after the message that carries it: small or large, and whichever receive is posted first.
+TEST_P(Transport, FingerprintComesBeforeLaterMessagesAreDone) {
+    const uint64_t sizes[] = {16, kMiB};
+    for (uint64_t first : sizes)
+        for (uint64_t second : sizes) {
+            SCOPED_TRACE(std::to_string(first) + ", then " + std::to_string(second));
+            Group group(GetParam(), 2);
+            Message &later = group[1].receive(0, 5, 0, second); // may be granted ahead
+            bool came = false;
+            later.then = [&](Message &) { came = !group[1].opened.empty(); };
+            group.connect(1, 0);
+            group[0].send(1, 5, 1, first, true);
+            group[0].send(1, 5, 0, second);
+            Message &opening = group[1].receive(0, 5, 1, first);
+            EXPECT_TRUE(group.turn_until_done());
+            group[1].check();
+            EXPECT_TRUE(came);
+            EXPECT_TRUE(opening.m.opened);
+            EXPECT_FALSE(later.m.opened);
+        }
+}
+
+TEST_P(Transport, ProgressWaitsUpToItsLimit) {
+    for (int64_t spin_us : {0, 5000, 1000000}) {
+        Group group(GetParam(), 2);
+        GetParam()->set_spin(group[0].endpoint, spin_us);
+        group[0].progress(0);
+        auto start = Clock::now();
+        EXPECT_FALSE(group[0].progress(20000));
+        auto took = Clock::now() - start;
+        EXPECT_GE(took, std::chrono::milliseconds(19));
+        EXPECT_LT(took, std::chrono::seconds(5));
+    }
+}
+
+TEST_P(Transport, WakeEndsAWait) {
+    for (int64_t spin_us : {0, 10000000}) {
+        Group group(GetParam(), 2);
+        GetParam()->set_spin(group[0].endpoint, spin_us);
+        std::atomic<bool> returned{false};
+        std::thread waiter([&] {
+            group[0].progress(15000000);
+            returned = true;
+        });
+        auto start = Clock::now();
+        while (!returned) {
+            GetParam()->wake(group[0].endpoint);
+            std::this_thread::yield();
+        }
+        waiter.join();
+        EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
+    }
+}
+
+// Whether the kernel says that this thread of ours sleeps.
+bool sleeps(pid_t thread) {
+    std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    const size_t name_end = text.rfind(')');
+    return name_end != std::string::npos && text.compare(name_end, 3, ") S") == 0;
+}
+
+// A wake that comes before the wait is kept by a flag; this one finds the waiter asleep.
+TEST_P(Transport, OneWakeEndsAWaitThatSleeps) {
+    Group group(GetParam(), 2);
+    GetParam()->set_spin(group[0].endpoint, 0);
+    std::atomic<pid_t> thread{0};
+    std::thread waiter([&] {
+        thread = gettid();
+        group[0].progress(15000000);
+    });
+    for (int seen = 0; seen < 100; seen = thread != 0 && sleeps(thread) ? seen + 1 : 0)
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+    auto start = Clock::now();
+    GetParam()->wake(group[0].endpoint);
+    waiter.join();
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
+}
+
+// Each waits far longer than all of it may take: one wake-up that is lost fails it.
+TEST_P(Transport, AMessageEndsAWait) {
+    constexpr uint32_t kRounds = 200;
+    Group group(GetParam(), 2);
+    group.connect(0, 1);
+    auto start = Clock::now();
+    group.each([&](Rank &rank) {
+        for (uint32_t i = 0; i < kRounds; i++) {
+            rank.receive(1 - rank.rank, 1, i, 8);
+            if (rank.rank == i % 2)
+                rank.send(1 - rank.rank, 2, i, 8);
+            else
+                rank.receive(1 - rank.rank, 2, i, 8);
+            rank.send(1 - rank.rank, 1, i, 8);
+            while (rank.done < rank.messages.size() && Clock::now() - start < kPatience)
+                rank.progress(15000000);
+        }
+        rank.check();
+    });
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
+}
+
+TEST_P(Transport, ClosingDepartsFromAllConnectedAfterTheLastMessage) {
+    Group group(GetParam(), 4);
+    group.each([&](Rank &rank) {
+        if (rank.rank == 0) {
+            for (uint32_t peer = 1; peer < 4; peer++) {
+                if (peer < 3)
+                    group.connect(0, peer);
+                if (peer < 3)
+                    rank.send(peer, 1, 0, 300000);
+            }
+            EXPECT_TRUE(rank.until_done());
+            rank.close();
+            return;
+        }
+        if (rank.rank == 3) // never connected: hears nothing
+            return;
+        rank.receive(0, 1, 0, 300000);
+        rank.receive(0, 1, 1, 10); // never sent
+        EXPECT_TRUE(rank.until([&] { return !rank.departed.empty(); }));
+        EXPECT_EQ(rank.done, 1u);
+        rank.messages.pop_back(); // the second is ours again
+        rank.check();
+    });
+    for (uint32_t r = 1; r < 4; r++) {
+        group[r].progress(0);
+        EXPECT_EQ(group[r].departed.size(), r < 3 ? 1u : 0u);
+        EXPECT_TRUE(group[r].failed.empty());
+    }
+    group[1].send(0, 2, 0, 10); // on a broken pair nothing happens
+    group[1].receive(0, 2, 0, 10);
+    for (int i = 0; i < 10; i++)
+        EXPECT_FALSE(group[1].progress(0));
+}
+
+TEST_P(Transport, AbortTellsAllConnectedAndDropsEverything) {
+    constexpr uint32_t kRanks = 4;
+    Group group(GetParam(), kRanks);
+    gcoll_note note = {GCOLL_ERR_TIMEOUT, 2, "step 3 of ring waited 1000 ms"};
+    for (uint32_t r = 0; r < kRanks; r++)
+        group.connect(group[r]);
+    for (uint32_t peer = 1; peer < kRanks; peer++) { // all pairs of rank 0 are up before the storm
+        group[0].send(peer, 9, 0, 8);
+        group[peer].receive(0, 9, 0, 8);
+    }
+    ASSERT_TRUE(group.turn_until_done());
+    auto traffic = random_traffic(kRanks, 16, 7);
+    group.each([&](Rank &rank) {
+        post_traffic(rank, traffic, 3, true);
+        if (rank.rank == 0) {
+            for (uint32_t peer = 1; peer < kRanks; peer++)
+                rank.send(peer, 1000, 0, 3 * kMiB);
+            for (int i = 0; i < 5; i++)
+                rank.progress(0);
+            GetParam()->abort(rank.endpoint, &note, 1000);
+            rank.messages.clear(); // no byte of theirs is touched from now on: the sanitizer watches
+            size_t done = rank.done;
+            for (int i = 0; i < 50; i++)
+                rank.progress(100);
+            EXPECT_EQ(rank.done, done);
+            return;
+        }
+        auto from_0 = [](const Aborted &aborted) { return aborted.from == 0; };
+        EXPECT_TRUE(
+            rank.until([&] { return std::count_if(rank.aborted.begin(), rank.aborted.end(), from_0) == 1; }));
+        for (const Aborted &aborted : rank.aborted) { // others may have been faster to pass it on
+            EXPECT_EQ(aborted.note.status, note.status);
+            EXPECT_EQ(aborted.note.culprit, note.culprit);
+            EXPECT_STREQ(aborted.note.text, note.text);
+        }
+        GetParam()->abort(rank.endpoint, &note, 1000); // as contexts do when they hear of it
+        rank.messages.clear();
+    });
+}
+
+TEST_P(Transport, ProbeIsAnsweredByProgressOnly) {
+    Group group(GetParam(), 2);
+    group.connect(0, 1);
+    group[0].send(1, 1, 0, 8);
+    group[1].receive(0, 1, 0, 8);
+    ASSERT_TRUE(group.turn_until_done());
+    GetParam()->set_position(group[1].endpoint, UINT64_C(0x1234567890ABCDEF));
+    GetParam()->set_position(group[0].endpoint, 5);
+    GetParam()->probe(group[0].endpoint, 1);
+    for (int i = 0; i < 20; i++)
+        group[0].progress(1000);
+    EXPECT_TRUE(group[0].answered.empty());
+    EXPECT_TRUE(group.turn([&] { return !group[0].answered.empty(); }));
+    EXPECT_EQ(group[0].answered[0].peer, 1u);
+    EXPECT_EQ(group[0].answered[0].position, UINT64_C(0x1234567890ABCDEF));
+    EXPECT_TRUE(group[1].answered.empty());
+    GetParam()->set_position(group[1].endpoint, 6);
+    GetParam()->probe(group[0].endpoint, 1);
+    EXPECT_TRUE(group.turn([&] { return group[0].answered.size() == 2; }));
+    EXPECT_EQ(group[0].answered[1].position, 6u);
+}
+
+// What long waits go by: anything that comes is heard, and data that moves is counted, and told.
+TEST_P(Transport, WhatMovesIsCountedAndTold) {
+    const gcoll_transport *transport = GetParam();
+    Group group(transport, 2);
+    group.connect(0, 1);
+    group[0].send(1, 1, 0, 8);
+    group[1].receive(0, 1, 0, 8);
+    ASSERT_TRUE(group.turn_until_done());
+    gcoll_sight before, after;
+    transport->look(group[1].endpoint, 0, &before);
+    uint32_t moves = transport->moves(group[1].endpoint);
+    transport->probe(group[1].endpoint, 0); // an answer is heard, and moves nothing
+    ASSERT_TRUE(group.turn([&] { return group[1].answered.size() == 1; }));
+    transport->look(group[1].endpoint, 0, &after);
+    EXPECT_GT(after.heard, before.heard);
+    EXPECT_EQ(after.mute_ms, 0);
+    EXPECT_EQ(group[1].answered[0].answer.news_of, UINT32_MAX);
+    if (std::strcmp(transport->name, "ibverbs") != 0) // which may have credit on its way
+        EXPECT_EQ(transport->moves(group[1].endpoint), moves);
+    group[0].send(1, 1, 1, 100000);
+    group[1].receive(0, 1, 1, 100000);
+    ASSERT_TRUE(group.turn_until_done());
+    EXPECT_NE(transport->moves(group[1].endpoint), moves);
+    transport->set_news(group[0].endpoint, 0, 12345);
+    transport->probe(group[1].endpoint, 0);
+    ASSERT_TRUE(group.turn([&] { return group[1].answered.size() == 2; }));
+    EXPECT_NE(group[1].answered[1].answer.moves, group[1].answered[0].answer.moves);
+    EXPECT_EQ(group[1].answered[1].answer.news_of, 0u);
+    EXPECT_EQ(group[1].answered[1].answer.news, 12345u);
+}
+
+TEST_P(Transport, SizesThatDifferBreakThePairAtTheReceiver) {
+    for (uint64_t bytes : {UINT64_C(12), 2 * kMiB})
+        for (bool shorter : {false, true})
+            for (bool early : {false, true}) {
+                Group group(GetParam(), 2);
+                uint64_t expected = shorter ? bytes / 2 : bytes * 2;
+                group.connect(0, 1);
+                if (early)
+                    group[1].receive(0, 1, 0, expected);
+                group.turn([&, i = 0]() mutable { return i++ == 20; });
+                group[0].send(1, 1, 0, bytes);
+                group.turn([&, i = 0]() mutable { return i++ == 20; });
+                if (!early)
+                    group[1].receive(0, 1, 0, expected);
+                ASSERT_TRUE(group.turn([&] { return group[1].failed.size() == 1; }));
+                EXPECT_EQ(group[1].failed[0].status, GCOLL_ERR_MISMATCH) << group[1].failed[0].text;
+                EXPECT_NE(group[1].failed[0].text.find(std::to_string(bytes)), std::string::npos)
+                    << group[1].failed[0].text;
+                EXPECT_NE(group[1].failed[0].text.find(std::to_string(expected)), std::string::npos)
+                    << group[1].failed[0].text;
+                EXPECT_EQ(group[1].done, 0u);
+                group[0].send(1, 2, 0, 8, true); // nothing more happens on this pair
+                group[1].receive(0, 2, 0, 8);
+                for (int i = 0; i < 20; i++) {
+                    group[0].progress(0);
+                    EXPECT_FALSE(group[1].progress(0));
+                }
+                EXPECT_TRUE(group[1].opened.empty());
+                // The sender is told why by the abort that follows.
+                gcoll_note note = {GCOLL_ERR_MISMATCH, 0, "sizes"};
+                GetParam()->abort(group[1].endpoint, &note, 1000);
+                EXPECT_TRUE(group.turn([&] { return !group[0].aborted.empty(); }));
+                EXPECT_STREQ(group[0].aborted.at(0).note.text, "sizes");
+                EXPECT_TRUE(group[0].failed.empty());
+            }
+}
+
+TEST_P(Transport, ClosesWithMessagesPosted) {
+    Group group(GetParam(), 3);
+    auto traffic = random_traffic(3, 12, 11);
+    group.each([&](Rank &rank) {
+        group.connect(rank);
+        post_traffic(rank, traffic, 1, true);
+        rank.send(1, 5000, 0, 2 * kMiB);
+        for (uint32_t i = 0; i < 3 * rank.rank; i++)
+            rank.progress(0);
+        rank.close();
+        rank.messages.clear();
+    });
+}
+
+TEST_P(Transport, PeekSeesWhatNoReceiveWaitsFor) {
+    for (uint64_t bytes : {uint64_t{0}, uint64_t{100}, uint64_t{200000}, 2 * kMiB}) {
+        Group group(GetParam(), 2);
+        auto seen = [&](uint64_t stream, uint32_t index) {
+            return GetParam()->peek(group[1].endpoint, 0, stream, index);
+        };
+        group.connect(0, 1);
+        EXPECT_FALSE(seen(5, 3));
+        group[0].send(1, 5, 3, bytes);
+        EXPECT_TRUE(group.turn([&] { return seen(5, 3); })) << bytes;
+        EXPECT_FALSE(seen(5, 2));
+        EXPECT_FALSE(seen(4, 3));
+        group[1].receive(0, 5, 3, bytes);
+        EXPECT_FALSE(seen(5, 3)) << "a receive has it";
+        EXPECT_TRUE(group.turn_until_done());
+        EXPECT_FALSE(seen(5, 3));
+        group[1].check();
+    }
+}
+
+// Whoever has looked for a message in vain does not sleep on when it comes.
+TEST_P(Transport, PeekInVainWakesProgress) {
+    for (uint64_t bytes : {uint64_t{8}, 2 * kMiB}) {
+        Group group(GetParam(), 2);
+        std::atomic<bool> seen{false};
+        group.connect(0, 1);
+        group[0].send(1, 1, 0, 1);
+        group[1].receive(0, 1, 0, 1);
+        EXPECT_TRUE(group.turn_until_done());
+        group.each([&](Rank &rank) {
+            if (rank.rank == 0) {
+                rank.send(1, 2, 0, bytes);
+                EXPECT_TRUE(rank.until([&] { return seen.load(); }));
+                return;
+            }
+            auto begun = Clock::now();
+            while (!GetParam()->peek(rank.endpoint, 0, 2, 0) && Clock::now() - begun < kPatience)
+                EXPECT_TRUE(rank.progress(2 * 20 * 1000000)) << "slept to the end";
+            EXPECT_LT(Clock::now() - begun, kPatience);
+            seen = true;
+        });
+        group[1].receive(0, 2, 0, bytes);
+        EXPECT_TRUE(group.turn_until_done());
+        group[1].check();
+    }
+}
+
+// A message that the peer is told of is seen though others before it have used up all that may go unasked.
+TEST_P(Transport, PeekSeesPastAFullPool) {
+    Group group(GetParam(), 2);
+    group.connect(0, 1);
+    for (uint32_t i = 0; i < 500; i++)
+        group[0].send(1, 1, i, 1000);
+    Message &last = group[0].send(1, 2, 0, 10, false, true);
+    EXPECT_TRUE(group.turn([&] { return GetParam()->peek(group[1].endpoint, 0, 2, 0); }));
+    EXPECT_EQ(last.dones, 0) << "the pool was not full";
+    group[1].receive(0, 2, 0, 10);
+    EXPECT_TRUE(group.turn([&] { return last.dones == 1; }));
+    for (uint32_t i = 0; i < 500; i++)
+        group[1].receive(0, 1, i, 1000);
+    EXPECT_TRUE(group.turn_until_done());
+    group[1].check();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Transport, testing::ValuesIn(transports_to_test("inproc,tcp")),
+                         [](const testing::TestParamInfo<const gcoll_transport *> &named) {
+                             return std::string(named.param->name);
+                         });
+
+} // namespace
