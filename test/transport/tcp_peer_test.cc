@@ -180,7 +180,7 @@ TEST(TcpPeer, AProbeWhileARankLeavesCutsNothingOff) {
         heard += n > 0 ? static_cast<size_t>(n) : 0;
         return stage.rank.done == 1;
     }));
-    ASSERT_LT(heard, kBytes - (1 << 20)); // the rest is in the kernel of the sender
+    ASSERT_LT(heard, kBytes - (128 << 10)); // the rest is in the kernel of the sender
     std::thread leaving([&] { stage.rank.close(); });
     for (int i = 0; i < 100; i++) {
         peer->say(frame(kPing));
