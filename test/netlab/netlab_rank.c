@@ -1,5 +1,5 @@
 /*
- * test/netlab/netlab_rank.c - one rank of a job in a lab of test/netlab, for netlab_failure_test.
+ * test/netlab/netlab_rank.c - one rank of a job in a lab of test/netlab/netlab, for netlab_failure_test.
  *
  *   netlab_rank CASE FORM TIMEOUT_MS SILENCE_MS BYTES
  *

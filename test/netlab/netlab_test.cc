@@ -1,4 +1,4 @@
-// test/netlab: hosts on one machine, what runs on them, and that nothing of them stays.
+// test/netlab/netlab: hosts on one machine, what runs on them, and that nothing of them stays.
 #include "test/netlab/netlab_support.h"
 
 #include <net/if.h>
