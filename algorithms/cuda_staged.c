@@ -1,9 +1,9 @@
 /* algorithms/cuda_staged.c - the algorithms that Gloo names after CUDA.
  *
- * Each is another row of the table together with a way of staging buffers in device memory. All other rows
- * take such buffers as well: these are staged range by range, and reduced where that is cheapest. On a rank
- * whose buffers are in host memory nothing is staged, and the algorithm is the other row: ranks of one job
- * may differ.
+ * Each is another row of the table with a fixed way of staging buffers in device memory. The other rows also
+ * accept such buffers: they are staged range by range, and reduced where that is cheapest. On a rank whose
+ * buffers are in host memory nothing is staged, and the algorithm is the other row. Ranks of one job may
+ * differ in this.
  *
  * Source: Gloo, docs/algorithms.md, cuda_allreduce_ring, ..., and gloo/cuda_*.cc for bcube and broadcast.
  *

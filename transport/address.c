@@ -14,7 +14,7 @@
 #define PART_MAX    128 /* longest part between two ';' */
 #define HEX_OF_HOST 16
 
-/* The bytes of the address in network order, and how many. */
+/* The bytes of the address in network order; *bytes is their number. */
 static const uint8_t *raw(const gcoll_host_address *address, uint32_t *bytes) {
     if (address->where.ss_family == AF_INET) {
         *bytes = IPV4_BITS / 8;
@@ -66,7 +66,8 @@ static bool parse_scope(const char *scope, gcoll_host_address *address) {
     if (scope[0] == 0 || strlen(scope) >= sizeof address->interface)
         return false;
     memcpy(address->interface, scope, strlen(scope) + 1);
-    where->sin6_scope_id = if_nametoindex(scope); /* 0 where there is no such interface: then no route */
+    where->sin6_scope_id =
+        if_nametoindex(scope); /* 0 if there is no such interface: then there is no route */
     return true;
 }
 
@@ -153,7 +154,7 @@ static int hex_digit(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Exactly 2 * bytes lower-case hex digits. */
+/* Parses exactly 2 * bytes lower-case hex digits. */
 static bool parse_hex(const char *text, uint8_t *out, size_t bytes) {
     if (strlen(text) != 2 * bytes)
         return false;
@@ -169,7 +170,7 @@ static bool parse_hex(const char *text, uint8_t *out, size_t bytes) {
 
 enum { HAS_HOST = 1, HAS_TOKEN = 2, HAS_PORT = 4, HAS_ALL = 7 };
 
-/* One "key=value". Unknown keys are left to later versions. */
+/* Parses one "key=value". Unknown keys are ignored: later versions may add some. */
 static bool parse_part(const char *part, gcoll_address *address, uint32_t *has) {
     uint8_t host[HEX_OF_HOST / 2];
     if (strncmp(part, "host=", 5) == 0 && parse_hex(part + 5, host, sizeof host)) {
@@ -241,7 +242,7 @@ static candidate classify(const gcoll_address *own, const gcoll_address *peer,
     for (uint32_t i = 0; i < own->count; i++) {
         const gcoll_host_address *mine = &own->hosts[i];
         if (own->host != peer->host && gcoll_host_address_equal(mine, host))
-            return OUR_OWN; /* like the bridge of containers, which has the same address on every host */
+            return OUR_OWN; /* e.g. the bridge of containers, which has the same address on every host */
         if (!gcoll_host_address_is_loopback(mine) && !gcoll_host_address_is_link_local(host) &&
             gcoll_host_address_near(mine, host, mine->prefix))
             found = SAME_SUBNET;
@@ -249,7 +250,7 @@ static candidate classify(const gcoll_address *own, const gcoll_address *peer,
     return found;
 }
 
-/* Through which interface of ours a link-local address of the peer is most likely reached. */
+/* The own interface through which a link-local address of the peer is most likely reached. */
 static const gcoll_host_address *way_to(const gcoll_address *own, const gcoll_host_address *host) {
     const gcoll_host_address *best = NULL;
     for (uint32_t i = 0; i < own->count; i++) {

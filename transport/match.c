@@ -29,7 +29,8 @@ static uint32_t hash(const gcoll_match *match, uint64_t stream, uint32_t index) 
     return (uint32_t)mix(x + index, match->secrets[2]);
 }
 
-/* Odd ones: multiplying by them loses nothing. */
+/* Draws the secrets of the hash. The factors are odd, as multiplying by an odd number loses no information.
+ */
 static bool make_secrets(gcoll_match *match) {
     if (gcoll_random_bytes(match->secrets, sizeof match->secrets) != GCOLL_OK)
         return false;

@@ -17,7 +17,7 @@ static void put16(uint8_t *bytes, uint32_t value) {
     bytes[1] = (uint8_t)(value >> 8);
 }
 
-/* Compilers make one store of this on a little-endian machine. */
+/* On a little-endian machine compilers turn this into one store. */
 static void put32(uint8_t *bytes, uint32_t value) {
     bytes[0] = (uint8_t)value;
     bytes[1] = (uint8_t)(value >> 8);
@@ -189,7 +189,7 @@ void gcoll_wire_get_note(const gcoll_wire_header *header, const uint8_t *text, g
         note->status = (int32_t)header->stream;
     note->culprit = header->index;
     memset(note->text, 0, sizeof note->text);
-    if (bytes > 0) /* else there need be no text */
+    if (bytes > 0) /* without a text, `text` may be invalid */
         memcpy(note->text, text, strnlen((const char *)text, bytes));
     gcoll_text_clean(note->text);
 }

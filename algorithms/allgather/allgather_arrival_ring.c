@@ -29,7 +29,7 @@ static uint32_t rank_at(const line *l, uint32_t position) {
     return l->order[position].rank;
 }
 
-/* Where this rank has, or puts, the block of the rank at this position. */
+/* The place in this rank's output of the block of the rank at this position. */
 static gcoll_ref block_at(const line *l, uint32_t position) {
     const uint32_t rank = rank_at(l, position);
     return position == l->mine ? gcoll_in(0, 0) : gcoll_out(0, gcoll_block_begin(l->problem, rank));
@@ -84,7 +84,7 @@ static void spread(const line *l, uint32_t late) {
 /* All before `late` in the order are done: it receives their blocks, and they its block. */
 static void join(const line *l, uint32_t late) {
     if (l->mine < late)
-        spread(l, late); /* first: the others wait for it */
+        spread(l, late); /* before its receives: the others wait for its block */
     for (uint32_t i = 0; i < late; i++) {
         if (l->mine + 1 == late)
             send(l, late, i);
@@ -117,7 +117,7 @@ static void ring_plan(const gcoll_problem *problem, gcoll_builder *b) {
     free(order);
 }
 
-/* As if all arrived together: waiting for the late is no rank's work. */
+/* The cost as if all ranks arrived together: waiting for late ranks is not work. */
 static void ring_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     double hops = problem->size - 1;
     *cost = (gcoll_cost){hops, hops * (double)gcoll_largest_block(problem), 0, 0};

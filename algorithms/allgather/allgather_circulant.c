@@ -21,8 +21,8 @@ static const gcoll_option options[] = {GCOLL_CIRCULANT_MAX_SKIP("blocks"),
 
 static void circulant_plan(const gcoll_problem *problem, gcoll_builder *b) {
     const gcoll_circulant c = gcoll_circulant_make(problem, (uint32_t)problem->option[0]);
-    /* Strict rounds: with an unbounded window, a message of a later step overtakes one that others wait for.
-     * Simulated, P = 48 took the time of 75 blocks instead of 47. */
+    /* Strict rounds: with an unbounded window, a message of a later step may overtake one that other ranks
+     * wait for. In the simulator, P = 48 then took the time of 75 blocks instead of 47. */
     gcoll_plan_window(b, 0);
     gcoll_circulant_allgather(&c, b, gcoll_in(0, 0), gcoll_out(0, 0));
 }

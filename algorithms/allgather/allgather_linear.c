@@ -7,8 +7,8 @@
  * Source: the linear (or "spread") algorithm of the MPI libraries; J. Proficz, J. Supercomput. 74 (2018),
  * table 1, lists it.
  *
- * Steps: one where ports are many; P-1 messages one after the other with one port, which is what the cost
- * says.
+ * Steps: one if a rank has P-1 ports. With one port, P-1 messages one after the other; the cost assumes one
+ * port.
  *
  * Elements sent: P-1 times one's own block. Reduced: none.
  *

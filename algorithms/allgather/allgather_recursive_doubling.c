@@ -23,7 +23,7 @@ static pairing pairing_of(uint32_t size) {
     return (pairing){log, size - (UINT32_C(1) << log)};
 }
 
-/* The first rank of a group, of which there are 2^k; 2^k: P. */
+/* The first rank of a group. There are 2^k groups; for group 2^k it returns P. */
 static uint32_t first_of(pairing f, uint32_t group) {
     return group + (group < f.pairs ? group : f.pairs);
 }
@@ -64,8 +64,8 @@ static void doubling_plan(const gcoll_problem *problem, gcoll_builder *b) {
         gcoll_plan_send(b, rank + 1, gcoll_out(0, 0), problem->count);
 }
 
-/* On the way of the first ranks, whose groups are the largest; with unequal blocks each step is taken to
- * carry as many of the largest as it carries blocks, but no more than all elements. */
+/* The cost for the first ranks, whose groups are the largest. With unequal blocks, each block of a step
+ * counts as the largest block, but all together as no more than all elements. */
 static void doubling_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     const pairing f = pairing_of(problem->size);
     const double n = (double)problem->count, block = (double)gcoll_largest_block(problem);

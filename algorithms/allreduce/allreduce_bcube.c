@@ -108,7 +108,7 @@ static uint64_t part_count(const walk *w, const group *g, uint32_t digit) {
     return part_begin(w, g, digit + 1) - part_begin(w, g, digit);
 }
 
-/* Where the part of another member of the group is received: in the order of digits. */
+/* The place in scratch for the part of another member of the group: in the order of digits. */
 static gcoll_ref inbox_of(const group *g, uint32_t digit, uint64_t count) {
     return gcoll_scratch((digit < g->digit ? digit : digit - 1) * count);
 }
@@ -167,8 +167,8 @@ static void bcube_plan(const gcoll_problem *problem, gcoll_builder *b) {
 
 /* ---- Claims and cost ----------------------------------------------------------------------------- */
 
-/* Groups of two add up as any halving with surplus ranks does. With larger groups one step is a left fold;
- * several steps are neither that nor pairs of neighbours. */
+/* Groups of two add up like any halving with surplus ranks. With larger groups, a single step is a left
+ * fold; several steps are neither a left fold nor pairs of neighbours. */
 static uint32_t bcube_claims(const gcoll_problem *problem) {
     const cube c = cube_of(problem);
     const uint32_t surplus_ranks = problem->size - c.places;

@@ -29,7 +29,7 @@ static const gcoll_option options[] = {
     {.name = NULL},
 };
 
-/* Both send all they have. The received vector waits in `inbox` until the own one is sent. */
+/* Two ranks swap whole vectors. The received vector waits in `inbox` until the own one is sent. */
 static void swap_whole(gcoll_builder *b, uint32_t peer, bool first, gcoll_ref mine, gcoll_ref inbox,
                        uint64_t n) {
     gcoll_plan_send(b, peer, mine, n);
@@ -60,11 +60,11 @@ static void butterfly_plan(const gcoll_problem *problem, gcoll_builder *b) {
         gcoll_plan_copy(b, gcoll_out(0, 0), mine, n);
     else if (!halved)
         inbox = gcoll_plan_scratch(b, n);
-    if (halved) /* in rounds: else a first rank's exchanges and what it sends on delay one another */
+    if (halved) /* strict rounds: else a first rank's exchanges and its further sends delay each other */
         gcoll_plan_window(b, 0);
     for (uint32_t half = 1; half < size; half *= 2) {
         const uint32_t head = rank / (2 * half) * (2 * half), peer = rank ^ half;
-        const bool joined = head + half < size; /* the first has a partner */
+        const bool joined = head + half < size; /* the group's first rank has a partner */
         if (peer < size && halved)
             swap_halves(b, peer, rank < peer, mine, n);
         else if (peer < size)
@@ -80,12 +80,12 @@ static void butterfly_plan(const gcoll_problem *problem, gcoll_builder *b) {
     }
 }
 
-/* In rounds: full groups are ahead of the last one, whose first rank sends on by one port. With `exchange` 1:
- * the vectors sent one after the other. */
+/* The longest path with strict rounds: full groups are ahead of the last group, whose first rank sends the
+ * sum on through one port. With `exchange` 1 it is the number of vectors sent one after the other. */
 static double path_in_rounds(uint32_t size, double exchange) {
     double full = 0, last = 0;
     for (uint32_t half = 1; half < size; half *= 2, full += exchange) {
-        uint32_t ranks = (size - 1) % (2 * half) + 1; /* of the last group, if joined */
+        uint32_t ranks = (size - 1) % (2 * half) + 1; /* in the last group, if it is joined */
         if (ranks > half)
             last = (full > last ? full : last) + exchange + (2 * half - ranks);
     }
@@ -96,7 +96,7 @@ static double later(double a, double b) {
     return a > b ? a : b;
 }
 
-/* The last group, of whole vectors, in the time that one takes. */
+/* The state of the last group when whole vectors are sent; times are in units of one vector's time. */
 typedef struct last_group {
     double sum;    /* when its first rank has the sum */
     double port;   /* when that rank's port is done with the exchange */
@@ -104,9 +104,9 @@ typedef struct last_group {
     double others; /* when the ranks that swapped have it */
 } last_group;
 
-/* A full group, which is ready at `full`, joins on the left; its first rank will owe the sum to `missing`
- * ranks. The old first rank has the exchange and what it owes at one port, which takes first what is first
- * ready: what is owed, unless the port is busy until then and the partner waits. */
+/* A full group, ready at `full`, joins the last group on the left; its first rank will owe the sum to
+ * `missing` ranks. The old first rank has one port for the exchange and for the vectors that it owes. The
+ * port takes whichever is ready first: an owed vector, unless the port is busy until the partner waits. */
 static last_group join(last_group old, double full, double missing) {
     const double ready = later(old.sum, full);
     const bool owed_first = old.owed > 0 && (full > old.sum || old.port < old.sum);
@@ -118,7 +118,8 @@ static last_group join(last_group old, double full, double missing) {
     return (last_group){begin + 1, ready + 1, missing, later(later(full, others), ready) + 1};
 }
 
-/* Whole vectors: a rank does not wait for messages that its first rank sends to others. */
+/* The longest path with whole vectors: a rank does not wait for messages that its first rank sends to
+ * others. */
 static double path(uint32_t size) {
     last_group last = {0, 0, 0, 0};
     double full = 0;

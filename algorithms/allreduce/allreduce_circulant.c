@@ -23,9 +23,9 @@ static gcoll_circulant make(const gcoll_problem *problem) {
 
 static void circulant_plan(const gcoll_problem *problem, gcoll_builder *b) {
     gcoll_circulant c = make(problem);
-    /* Strict rounds, as the papers have them: unbounded, or one round ahead, half a message of a later step
-     * gets ahead of what others wait for. Simulated, P = 127 takes up to half longer. Over TCP it made no
-     * difference. */
+    /* Strict rounds, as in the papers. With any other window, half a message of a later step may overtake a
+     * message that other ranks wait for. In the simulator, P = 127 then takes up to half longer. Over TCP it
+     * made no difference. */
     gcoll_plan_window(b, 0);
     gcoll_ref own = gcoll_out(0, gcoll_block_begin(problem, problem->rank));
     gcoll_circulant_reduce_scatter(&c, b, gcoll_in(0, 0), gcoll_circulant_work_in(gcoll_out(0, 0)), own);
@@ -36,8 +36,8 @@ static uint32_t circulant_claims(const gcoll_problem *problem) {
     return GCOLL_CLAIM_RANK_IDENTICAL | gcoll_trivial_claims(problem); /* sums begin where they end */
 }
 
-/* A run of chunks that goes round the end of the vector is two messages, which count as one here: the second
- * leaves right behind the first, so it costs an overhead but no latency. */
+/* A run of chunks that wraps round the end of the vector is two messages. They count as one here: the second
+ * leaves directly after the first, so it costs an overhead but no latency. */
 static void circulant_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     double chunk = (double)problem->count / problem->size, chunks = problem->size - 1;
     *cost = (gcoll_cost){2.0 * make(problem).steps, 2 * chunks * chunk, chunks * chunk, 0};

@@ -15,12 +15,12 @@
  *
  * Restrictions: none. Ranks are added up in their order. Scratch: one block, at the roots.
  *
- * Each exchange is a round, and rounds do not overlap: the paper's steps, each of which keeps both directions
- * of a link busy. What other windows do to 200 blocks on 30 ranks, one port each, in units of the time that
- * the vector takes once: 3.05 without overlap, 3.54 with a window of 1, 3.07 of 3 (a block), 3.65 of 16,
- * and 5.8 if left to data flow alone, where the two ways compete for the ports. A window of 3 hides
- * reductions and latency, on average up to a quarter of the time where these are much of it, but costs up to
- * a quarter where blocks are few. */
+ * Each exchange is a round, and rounds do not overlap: these are the paper's steps, each of which keeps both
+ * directions of a link busy. Other windows, simulated with 200 blocks on 30 ranks with one port each, in
+ * units of the time to send the vector once: 3.05 without overlap, 3.54 with a window of 1, 3.07 with 3 (a
+ * block), 3.65 with 16, and 5.8 without a window, where both directions compete for the ports. A window of 3
+ * hides reductions and latency: it saves up to a quarter of the time if they are a large part of it, but
+ * costs up to a quarter if blocks are few. */
 #include "algorithms/shared/load.h"
 #include "algorithms/shared/tree.h"
 
@@ -32,7 +32,7 @@ typedef struct walk {
     uint32_t blocks, depth;
 } walk;
 
-/* Partial block k, of ranks before this one, comes in; the final block that is due goes out. */
+/* Receives partial block k, the sum of ranks before this one, and sends the final block that is due. */
 static void exchange_with_child(const walk *w, uint32_t child, int64_t k, gcoll_space own) {
     gcoll_tree_part up = gcoll_tree_part_make(w->n, w->blocks, k);
     gcoll_tree_part down = gcoll_tree_part_make(w->n, w->blocks, k - w->depth - 1);
@@ -77,7 +77,7 @@ static void dual_root_plan(const gcoll_problem *problem, gcoll_builder *b) {
         inbox = gcoll_plan_scratch(b, gcoll_tree_largest_part(n, w.blocks));
     gcoll_plan_window(b, 0);
     for (int64_t k = 0; k <= (int64_t)w.blocks + w.depth; k++) {
-        if (at.right != GCOLL_TREE_NOBODY) /* its ranks stand next to this one */
+        if (at.right != GCOLL_TREE_NOBODY) /* the right subtree's ranks come directly before this one */
             exchange_with_child(&w, at.right, k, GCOLL_IN);
         if (at.left != GCOLL_TREE_NOBODY)
             exchange_with_child(&w, at.left, k, at.right == GCOLL_TREE_NOBODY ? GCOLL_IN : GCOLL_OUT);
@@ -90,12 +90,12 @@ static void dual_root_plan(const gcoll_problem *problem, gcoll_builder *b) {
 
 static uint32_t dual_root_claims(const gcoll_problem *problem) {
     uint32_t size = problem->size, claims = GCOLL_CLAIM_RANK_IDENTICAL | GCOLL_CLAIM_ORDERED;
-    if (size <= 4 || size == 8) /* each pairs neighbours then */
+    if (size <= 4 || size == 8) /* then each tree pairs neighbours */
         claims |= GCOLL_CLAIM_P_INDEPENDENT;
     return claims | gcoll_trivial_claims(problem);
 }
 
-/* The larger tree is the slower one. */
+/* The cost of the larger tree, which is the slower one. */
 static void dual_root_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     const uint32_t larger = (problem->size + 1) / 2, a_block = larger < 3 ? larger : 3;
     const uint32_t blocks = gcoll_tree_parts(problem->count, problem->option[0]);

@@ -86,12 +86,12 @@ static uint32_t placements_passing(const factor *f, uint32_t i) {
     return i + 1 == f->steps ? 0 : smaller(f->size, placements_before(f, i + 1) + f->results - 2);
 }
 
-/* Whether the sums that complete here come to differ from those that are sent on: at the first odd N. */
+/* Whether the sums that complete here differ from the sums that are sent on: from the first odd N. */
 static bool sums_part(const factor *f) {
     return f->results > 1 && !gcoll_is_power_of_two(f->size);
 }
 
-/* Placements, from 0 on, that scratch has room for where there are several results. */
+/* The number of placements, from 0 on, that scratch holds if there are several results. */
 static uint32_t placements_in_scratch(const factor *f) {
     return smaller(f->size, placements_sent(f, 0) + (sums_part(f) ? 1 : 0));
 }
@@ -208,8 +208,8 @@ static element_runs elements_at(const group *g, const factor *f, uint32_t first,
                            gcoll_chunk_begin(g->n, g->size, f->first + (number - upper) * f->part) - from}};
 }
 
-/* Gives each factor its chunks: those that the factor before it has left. That is one of its parts, unless it
- * saves steps. All later factors then save all of their steps, so they move all that they are given. */
+/* Gives each factor the chunks that the factor before it has left: one part of that factor, unless it saves
+ * steps. If it does, all later factors save all of their steps, so they move all the chunks that they get. */
 static void share(group *g) {
     uint32_t first = 0, chunks = g->size;
     element_runs whole = {{0, 0}, {g->n, 0}};
@@ -344,7 +344,7 @@ static void reduce_to_several(const exchange *s, uint32_t i, sums *q) {
         q->passing = q->kept;
 }
 
-/* The first factor that saves steps moves the most, so what it needs is enough for all. */
+/* The first factor that saves steps moves the most, so its scratch is enough for all. */
 static scratch_buffers reserve_scratch(const group *g, gcoll_builder *b) {
     scratch_buffers scratch = {.inbox = buffer(gcoll_scratch(0)), .apart = buffer(gcoll_scratch(0))};
     const factor *f = first_saving(g);
@@ -395,8 +395,8 @@ static uint32_t butterfly_claims(const gcoll_problem *problem) {
            (neighbours ? GCOLL_CLAIM_P_INDEPENDENT : 0);
 }
 
-/* Chunks that go round the end of the vector are sent as two messages, which count as one here, as in the
- * paper: the second one leaves right behind the first, so it costs an overhead but no latency. */
+/* Chunks that wrap round the end of the vector are sent as two messages. They count as one here, as in the
+ * paper: the second leaves directly after the first, so it costs an overhead but no latency. */
 static void butterfly_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     group g = make_group(problem);
     *cost = (gcoll_cost){.steps = 2.0 * g.steps - g.r};
@@ -433,8 +433,8 @@ static void butterfly_cost(const gcoll_problem *problem, gcoll_cost *cost) {
 static void butterfly_plan(const gcoll_problem *problem, gcoll_builder *b) {
     group g = make_group(problem);
     /* Strict rounds, as in the paper. With any other window a message of a later step may overtake one that
-     * others wait for: simulated, P = 127 takes up to half longer. Measured over TCP it made no difference.
-     */
+     * other ranks wait for: in the simulator, P = 127 then takes up to half longer. Over TCP it made no
+     * difference. */
     gcoll_plan_window(b, 0);
     if (g.factors == 0)
         gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), g.n);

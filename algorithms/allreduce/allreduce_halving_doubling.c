@@ -70,10 +70,10 @@ static double most(double a, double b) {
     return a > b ? a : b;
 }
 
-/* The result comes down from the largest block: a rank receives its part from one rank of the larger block
- * after the other, sends it on to the smaller one, and doubles. Only the last part comes after the way up;
- * others came before. Each number is that of its own longest way. Neglected: messages of several blocks wait
- * for one another, which takes up to a sixth longer. */
+/* The result comes down from the largest block. A rank receives its part from the ranks of the larger block
+ * one after the other, sends it on to the smaller block, and doubles. Only the last part arrives after the
+ * way up has ended. Steps, elements sent and elements reduced are each counted on their own longest path.
+ * Neglected: messages of several blocks wait for each other, which takes up to a sixth longer. */
 static void halving_doubling_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     const double n = (double)problem->count;
     const gcoll_cost up = gcoll_binary_cost(problem);

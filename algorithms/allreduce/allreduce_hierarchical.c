@@ -25,7 +25,8 @@
 
 enum { OPTION_ACROSS, OPTION_WITHIN, OPTION_R };
 
-/* Names of rows of allreduce, and of both reduce_scatter and allgather. */
+/* Names of algorithms across hosts (allreduce) and, below, within hosts (both reduce_scatter and allgather).
+ */
 static const char *const across_words[] = {
     "group_butterfly", "ring", "circulant", "recursive_doubling", "rabenseifner", "halving_doubling", NULL};
 static const char *const within_words[] = {"circulant", "ring", NULL};
@@ -53,17 +54,17 @@ static part make_part(gcoll_collective collective, const char *name, uint32_t ra
     return s;
 }
 
-/* A reduce_scatter or allgather among the ranks of a host that has `size`. */
+/* A reduce_scatter or allgather among the ranks of a host with `size` ranks. */
 static part part_within(const gcoll_hierarchy *h, gcoll_collective collective, uint32_t size) {
     const gcoll_problem *p = h->problem;
     part s = make_part(collective, within_words[p->option[OPTION_WITHIN]], h->place < size ? h->place : 0,
                        size, p->count);
-    if (size > h->fewest) /* else the shares are the even blocks */
+    if (size > h->fewest) /* otherwise the shares are the default blocks */
         s.problem.offsets = h->shares;
     return s;
 }
 
-/* An allreduce of `count` elements among the ranks at one place of all hosts. */
+/* An allreduce of `count` elements among the ranks at the same place of all hosts. */
 static part part_across(const gcoll_hierarchy *h, uint64_t count) {
     const int64_t *option = h->problem->option;
     part s = make_part(GCOLL_ALLREDUCE, across_words[option[OPTION_ACROSS]], h->host, h->count, count);
@@ -129,7 +130,7 @@ static void hierarchical_plan(const gcoll_problem *problem, gcoll_builder *b) {
         gcoll_plan_refuse(b, status, "%s", gcoll_last_error());
         return;
     }
-    gcoll_plan_window(b, 0); /* as the parts ask for */
+    gcoll_plan_window(b, 0); /* strict rounds, which the parts need */
     plan_parts(&h, b);
     gcoll_hierarchy_destroy(&h);
 }
@@ -149,8 +150,8 @@ static gcoll_status measure(const gcoll_problem *problem, gcoll_hierarchy *h) {
     return GCOLL_OK;
 }
 
-/* An element is added up by the tree across hosts, whose leaves are the trees within hosts. For uneven hosts
- * nothing is claimed but that each share is added up once, although its order may turn out well. */
+/* The claims. An element is added up by the tree across hosts, whose leaves are the trees within hosts. For
+ * uneven hosts the only claim is that each share is added up once; its order may be right by chance. */
 static uint32_t claims_of(const gcoll_hierarchy *h) {
     part scatter = part_within(h, GCOLL_REDUCE_SCATTER, h->most);
     part middle = part_across(h, gcoll_largest_chunk(h->problem->count, h->fewest));
@@ -183,11 +184,11 @@ static void add(gcoll_cost *cost, const part *s) {
     cost->scratch += own.scratch;
 }
 
-/* The cost of a rank of the largest host: its parts one after the other. Exact for even hosts; for uneven
- * ones as much as the parts say for uneven blocks, with the scratch of the rank that takes most. */
+/* The cost of a rank of the largest host: its parts one after the other. Exact for even hosts. For uneven
+ * hosts it is as exact as the parts' costs for uneven blocks; scratch is that of the rank that needs most. */
 static void hierarchical_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     gcoll_hierarchy h;
-    *cost = (gcoll_cost){NAN, NAN, NAN, NAN}; /* no memory to find out */
+    *cost = (gcoll_cost){NAN, NAN, NAN, NAN}; /* unknown for lack of memory */
     if (measure(problem, &h) != GCOLL_OK)
         return;
     *cost = (gcoll_cost){0, 0, 0, 0};

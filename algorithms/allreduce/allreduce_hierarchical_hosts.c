@@ -26,7 +26,7 @@ static uint32_t index_of(numbers *n, const uint32_t *node, uint32_t rank, uint32
     return n->slots[slot];
 }
 
-/* index[r]: the host of rank r; returns how many there are, 0 for want of memory. */
+/* Sets index[r] to the host of rank r; returns the number of hosts, 0 if memory ran out. */
 static uint32_t number_hosts(const gcoll_problem *p, uint32_t *index) {
     uint32_t size = UINT32_C(2) << gcoll_log2_ceil(p->size), hosts = 0;
     numbers n = {malloc(size * sizeof(uint32_t)), malloc(p->size * sizeof(uint32_t)), size - 1};

@@ -17,7 +17,7 @@
 #include "algorithms/shared/load.h"
 #include "algorithms/shared/surplus.h"
 
-/* The elements that the place still works on before a step. */
+/* The elements that a place still works on before a step. */
 static gcoll_elements range_at(const gcoll_problem *problem, uint32_t place, uint32_t step) {
     return gcoll_binary_range(problem->count, (gcoll_binary_block){.index = place}, step);
 }

@@ -42,7 +42,8 @@ static void recursive_plan(const gcoll_problem *problem, gcoll_builder *b) {
 
 static uint32_t recursive_claims(const gcoll_problem *problem) {
     uint32_t claims = GCOLL_CLAIM_RANK_IDENTICAL | gcoll_trivial_claims(problem);
-    return problem->size == 2 ? claims | GCOLL_CLAIM_ORDERED : claims; /* else 0 + 2^k is no neighbour */
+    return problem->size == 2 ? claims | GCOLL_CLAIM_ORDERED
+                              : claims; /* with more ranks, 0 + 2^k are not neighbours */
 }
 
 static void recursive_cost(const gcoll_problem *problem, gcoll_cost *cost) {

@@ -30,7 +30,8 @@ static int by_arrival(const void *left, const void *right) {
     return a->rank < b->rank ? -1 : 1;
 }
 
-/* Ranks sorted by arrival, if that is asked for and known; without leads. NULL: out of memory. */
+/* Lists the ranks, sorted by arrival if `sorted` and if arrivals are known; leads are not set. NULL: out of
+ * memory. */
 static gcoll_ring_seat *make_seats(const gcoll_problem *problem, bool sorted) {
     gcoll_ring_seat *seats = calloc(problem->size, sizeof *seats);
     for (uint32_t i = 0; seats && i < problem->size; i++) {
@@ -52,7 +53,8 @@ static void lead_all(gcoll_ring_seat *seats, uint32_t size) {
  * rank is late at all, by `ahead` more. The last rank then starts no segment of its own, which would travel
  * round twice after its arrival. */
 static void lead_by_arrival(gcoll_ring_seat *seats, uint32_t size, int64_t segment_ns, uint64_t ahead) {
-    const uint64_t tau = segment_ns > 0 ? (uint64_t)segment_ns : 1; /* else the ring would not be one */
+    const uint64_t tau =
+        segment_ns > 0 ? (uint64_t)segment_ns : 1; /* at least 1, as times are divided by it */
     if (((uint64_t)seats[size - 1].arrival_ns - (uint64_t)seats[0].arrival_ns) / tau == 0)
         ahead = 0;
     for (uint32_t i = size - 1; i-- > 0;) {
@@ -89,7 +91,7 @@ typedef struct walk {
     uint32_t size, previous, following;
 } walk;
 
-/* Receives segment `s`, which has made `hops` hops when it is here. */
+/* Receives segment `s`, which has made `hops` hops when it arrives here. */
 static void take(const walk *w, uint32_t s, uint32_t hops) {
     uint64_t begin = gcoll_chunk_begin(w->n, w->size, s), count = gcoll_chunk_count(w->n, w->size, s);
     if (hops >= w->size)
@@ -98,7 +100,7 @@ static void take(const walk *w, uint32_t s, uint32_t hops) {
         gcoll_plan_recv_reduce_left(w->b, w->previous, gcoll_out(0, begin), gcoll_in(0, begin), count);
 }
 
-/* Sends it on, unless it has visited all ranks. */
+/* Sends segment `s` on, unless it has visited all ranks. */
 static void pass_on(const walk *w, uint32_t s, uint32_t hops) {
     uint64_t begin = gcoll_chunk_begin(w->n, w->size, s), count = gcoll_chunk_count(w->n, w->size, s);
     if (hops < 2 * w->size - 2)
@@ -116,14 +118,14 @@ void gcoll_ring_walk(const gcoll_problem *problem, gcoll_builder *b, const gcoll
     walk w = {b, problem->count, size, seats[(position + size - 1) % size].rank,
               seats[(position + 1) % size].rank};
     const uint32_t first = position + seats[position].lead;
-    /* The round in which the first segment is here: each of its hops before this position takes one. */
+    /* The round in which the first segment arrives here: each of its hops before this position takes one. */
     const uint32_t delay = seats[0].lead - seats[position].lead;
     for (uint32_t round = 1; round < delay; round++)
         gcoll_plan_round(b);
     for (uint32_t visit = 0; visit < 2 * size; visit++) {
         uint32_t segment = (first + 2 * size - visit) % size;
         uint32_t hops = (position + size - seats[segment].start) % size + (visit < size ? 0 : size);
-        bool due = hops <= 2 * size - 2; /* else it has ended before */
+        bool due = hops <= 2 * size - 2; /* a segment with more hops has ended before this rank */
         if (due)
             take(&w, segment, hops);
         if (visit + delay > 0)

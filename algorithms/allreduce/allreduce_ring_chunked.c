@@ -39,8 +39,7 @@ static uint32_t ring_chunked_claims(const gcoll_problem *problem) {
     return GCOLL_CLAIM_RANK_IDENTICAL | gcoll_trivial_claims(problem); /* as the ring's */
 }
 
-/* All messages of a rank leave by one port. That a chunk is reduced while the other is in flight is
- * neglected. */
+/* All messages of a rank leave by one port. Neglected: a chunk is reduced while the other is in flight. */
 static void ring_chunked_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     double hops = problem->size - 1, chunk = (double)problem->count / problem->size;
     *cost = (gcoll_cost){4 * hops, 2 * hops * chunk, hops * chunk, 0};

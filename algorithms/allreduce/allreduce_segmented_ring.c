@@ -59,8 +59,7 @@ static uint32_t segmented_ring_claims(const gcoll_problem *problem) {
     return GCOLL_CLAIM_RANK_IDENTICAL | gcoll_trivial_claims(problem); /* as the ring's */
 }
 
-/* All messages of a rank leave by one port. Neglected: that a segment is reduced while others are in flight.
- */
+/* All messages of a rank leave by one port. Neglected: a segment is reduced while others are in flight. */
 static void segmented_ring_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     double hops = problem->size - 1, chunk = (double)problem->count / problem->size;
     *cost = (gcoll_cost){((double)problem->option[0] + 1) * hops, 2 * hops * chunk, hops * chunk, 0};

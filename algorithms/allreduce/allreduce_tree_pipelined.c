@@ -28,7 +28,7 @@ typedef struct walk {
     uint32_t blocks;
 } walk;
 
-/* Block k comes in, from ranks before those in `so_far`. */
+/* Receives block k from a child, whose ranks come before those summed in `so_far`. */
 static void take(const walk *w, uint32_t child, int64_t k, gcoll_space so_far) {
     gcoll_tree_part part = gcoll_tree_part_make(w->n, w->blocks, k);
     if (child != GCOLL_TREE_NOBODY)

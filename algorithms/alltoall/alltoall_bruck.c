@@ -33,9 +33,9 @@ static uint32_t moving(uint32_t size, uint32_t width) {
     return whole + (rest > width ? rest - width : 0);
 }
 
-/* Packs (out) or unpacks (in) the runs of slots that move by `width`. Those of a run, from slot `base` +
- * width on, are for the rank base + width above before they move, and base above after. Returns their
- * elements. */
+/* Packs (out) or unpacks (in) the runs of slots that move by `width`. The slots of a run, from slot `base` +
+ * width on, are for the rank base + width above before they move, and for the rank base above afterwards.
+ * Returns the number of elements. */
 static uint64_t each_run(const bruck *k, uint32_t width, bool out) {
     uint64_t at = 0;
     const uint32_t size = k->problem->size;
@@ -45,7 +45,7 @@ static uint64_t each_run(const bruck *k, uint32_t width, bool out) {
         if (out)
             gcoll_plan_copy(k->b, gcoll_ref_add(k->outbox, at), gcoll_ref_add(k->slots, first * k->stride),
                             count);
-        else /* behind what did not move, which has the same destination */
+        else /* after the slots that did not move, which have the same destination */
             gcoll_plan_copy(k->b, gcoll_ref_add(k->slots, base * k->stride + width * each),
                             gcoll_ref_add(k->inbox, at), count);
         at += count;
@@ -53,7 +53,7 @@ static uint64_t each_run(const bruck *k, uint32_t width, bool out) {
     return at;
 }
 
-/* The elements that come in: as if they were packed here after they moved. */
+/* The number of elements that arrive: as if they were packed here after they moved. */
 static uint64_t incoming(const bruck *k, uint32_t width) {
     uint64_t elements = 0;
     const uint32_t size = k->problem->size;

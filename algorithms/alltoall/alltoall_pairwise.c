@@ -8,8 +8,8 @@
  * Source: R. Thakur, R. Rabenseifner and W. Gropp, Optimization of collective communication operations in
  * MPICH, Int. J. High Perform. Comput. Appl. 19 (2005), the section on all-to-all.
  *
- * Steps: P-1; for `linear` only so many as ports make them wait: with one port P-1 messages one after the
- * other, which is what the cost says.
+ * Steps: P-1; `linear` needs fewer if ranks have several ports. With one port, P-1 messages are sent one
+ * after the other; the cost assumes one port.
  *
  * Elements sent: n less one block. Reduced: none.
  *

@@ -1,7 +1,7 @@
 /* algorithms/barrier/barrier_dissemination.c - barrier by dissemination.
  *
- * In round i each rank signals the rank 2^i above it, and waits for the rank 2^i below. A signal says that
- * the sender has come and all that it has heard of. After L rounds every rank has heard of all.
+ * In round i each rank signals the rank 2^i above it, and waits for the rank 2^i below. A signal means that
+ * the sender has arrived, and all ranks that it has heard of. After L rounds every rank has heard of all.
  *
  * Source: D. Hensgen, R. Finkel and U. Manber, Two algorithms for barrier synchronization, Int. J. Parallel
  * Program. 17 (1988), the dissemination barrier.

@@ -19,15 +19,15 @@
 #include "algorithms/shared/by_arrival.h"
 #include "algorithms/shared/load.h"
 
-/* Those that have the vector: `idle` have been free since before the last arrival, who was busy last on top;
- * the others are still sending or receiving. */
+/* The ranks that have the vector. Those in `idle` were free before the latest arrival, the one that was busy
+ * last on top; the others are still sending or receiving. */
 typedef struct senders {
     uint32_t *idle;
     uint32_t idle_count;
     gcoll_ready_heap busy;
 } senders;
 
-/* The rank that sends to one that arrives at `when`, and from when on it can. */
+/* The sender for a rank that arrives at `when`, and the time from which it can send. */
 static gcoll_ready find_sender(senders *s, uint64_t when) {
     while (s->busy.count > 0 && s->busy.at[0].when <= when)
         s->idle[s->idle_count++] = gcoll_ready_take(&s->busy).rank;
@@ -36,7 +36,7 @@ static gcoll_ready find_sender(senders *s, uint64_t when) {
     return gcoll_ready_take(&s->busy);
 }
 
-/* The P-1 edges, in the order in which their senders send; by the table of memory given. */
+/* Makes the P-1 edges, in the order in which their senders send, in the memory given. */
 static void grow(const gcoll_problem *problem, const gcoll_ready *order, senders *s, uint32_t *free_from,
                  gcoll_tree_edge *edges) {
     const uint64_t vector = gcoll_vector_time(problem);
@@ -55,7 +55,7 @@ static void grow(const gcoll_problem *problem, const gcoll_ready *order, senders
     }
 }
 
-/* For free(); NULL: out of memory. */
+/* The edges of the tree; free() them. NULL: out of memory. */
 static gcoll_tree_edge *make_tree(const gcoll_problem *problem) {
     const uint32_t size = problem->size;
     gcoll_ready *order = gcoll_by_arrival(problem);
@@ -98,7 +98,7 @@ static void tree_plan(const gcoll_problem *problem, gcoll_builder *b) {
 }
 
 static uint32_t rounds_of(const gcoll_problem *problem) {
-    uint32_t rounds = problem->size - 1; /* out of memory: no more than these */
+    uint32_t rounds = problem->size - 1; /* the upper bound, if memory ran out */
     gcoll_tree_edge *edges = gcoll_arrive_together(problem) ? NULL : make_tree(problem);
     if (gcoll_arrive_together(problem))
         rounds = gcoll_log2_ceil(problem->size);
@@ -108,7 +108,7 @@ static uint32_t rounds_of(const gcoll_problem *problem) {
     return rounds;
 }
 
-/* As many rounds as the tree has; waiting for the late is no rank's work. */
+/* The cost: the rounds of the tree. Waiting for late ranks is not work. */
 static void tree_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     double rounds = rounds_of(problem);
     *cost = (gcoll_cost){rounds, rounds * (double)problem->count, 0, 0};

@@ -1,8 +1,8 @@
 /* algorithms/broadcast/broadcast_chain.c - broadcast: slices follow one another down a chain of ranks.
  *
- * Ranks are numbered from the root. Each sends every slice on to the next rank as it comes, so all links
- * are busy once the first slice is through. For long vectors: with many slices the time comes near to that
- * of sending the vector once.
+ * Ranks are numbered from the root. Each rank forwards every slice to the next rank when it arrives, so all
+ * links are busy once the first slice has reached the end. For long vectors: with many slices the time
+ * approaches that of sending the vector once.
  *
  * Source: J. Pjesivac-Grbovic, T. Angskun, G. Bosilca, G. Fagg, E. Gabriel and J. Dongarra, Performance
  * analysis of MPI collective operations, Cluster Comput. 10 (2007), the pipeline (chain with one child).

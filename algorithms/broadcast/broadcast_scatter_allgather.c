@@ -42,7 +42,7 @@ static uint32_t span_of(const share *s, uint32_t place) {
     return place == 0 || low > rest ? rest : low;
 }
 
-/* Chunks [first, last), which may lie beyond P and then wrap round, so that there are two ranges at most. */
+/* Sends or receives chunks [first, last). Indices beyond P wrap round, so there are at most two ranges. */
 static void pass(const share *s, uint32_t peer, bool sends, uint64_t first, uint64_t last) {
     void (*message)(gcoll_builder *, uint32_t, gcoll_ref, uint64_t) =
         sends ? gcoll_plan_send : gcoll_plan_recv;
@@ -67,7 +67,7 @@ static void scatter(const share *s) {
     }
 }
 
-/* In round k chunk c moves from place c + k to the next. */
+/* Allgather round a ring: in round k, chunk c moves from place c + k to the next. */
 static void ring(const share *s) {
     uint32_t next = (s->place + 1) % s->size, previous = (s->place + s->size - 1) % s->size;
     for (uint32_t k = 0; k + 1 < s->size; k++) {
@@ -80,7 +80,8 @@ static void ring(const share *s) {
     }
 }
 
-/* A place has `distance` chunks from its own on, and gets as many more from the place that far up. */
+/* Allgather by doubling: a place has `distance` chunks from its own on, and gets as many again from the
+ * place at that distance above. */
 static void doubling(const share *s) {
     for (uint32_t distance = 1; distance < s->size; distance *= 2) {
         uint32_t down = (s->place + s->size - distance) % s->size, up = (s->place + distance) % s->size;
@@ -95,8 +96,8 @@ static void doubling(const share *s) {
 static void scatter_allgather_plan(const gcoll_problem *problem, gcoll_builder *b) {
     const uint32_t size = problem->size, place = (problem->rank + size - problem->root) % size;
     share s = {b, problem->count, size, problem->root, place, place == 0 ? gcoll_in(0, 0) : gcoll_out(0, 0)};
-    /* Unbounded, chunks that are not urgent take ports from those that are: simulated, up to 1.4 times the
-     * cost. */
+    /* Strict rounds: with an unbounded window, chunks that are not urgent delay urgent ones at the ports. In
+     * the simulator that took up to 1.4 times as long. */
     gcoll_plan_window(b, 0);
     scatter(&s);
     (problem->option[0] == 0 ? ring : doubling)(&s);

@@ -19,7 +19,8 @@ static uint32_t rank_of(const gcoll_problem *p, uint32_t place) {
     return (uint32_t)(((uint64_t)place + p->root) % p->size);
 }
 
-/* Where the block of a place begins if the root's stands first and the others follow; place = P: the end. */
+/* Where the block of a place begins if the root's block is first and the others follow; place = P: the end.
+ */
 static uint64_t begin_of(const gcoll_problem *p, uint32_t place) {
     uint64_t first = gcoll_block_begin(p, p->root);
     if (place <= p->size - p->root)
@@ -37,7 +38,7 @@ static uint64_t elements_of(const gcoll_problem *p, uint32_t place) {
     return begin_of(p, place + span_of(p, place)) - begin_of(p, place);
 }
 
-/* Sends or receives the blocks of a subtree: one end of a link. */
+/* Sends or receives the blocks of a subtree, at one end of a link. */
 typedef void (*message_fn)(gcoll_builder *b, uint32_t peer, gcoll_ref data, uint64_t count);
 
 /* The message between the root and its child at place `child`, whose blocks at the other end are one range
@@ -54,7 +55,8 @@ static void with_root(const gcoll_problem *p, gcoll_builder *b, message_fn messa
     message(b, peer, high, count - before);
 }
 
-/* Where this place (not the root) holds the blocks of its subtree: a leaf has only its own, in `own`. */
+/* The place where this rank (not the root) holds the blocks of its subtree. A leaf has only its own block,
+ * in `own`. */
 static gcoll_ref held_at(const gcoll_problem *p, gcoll_builder *b, uint32_t place, gcoll_ref own) {
     return span_of(p, place) > 1 ? gcoll_plan_scratch(b, elements_of(p, place)) : own;
 }
@@ -113,21 +115,23 @@ static void binomial_cost(const gcoll_problem *p, gcoll_cost *cost) {
     for (uint32_t child = 2; child < p->size; child *= 2) /* an inner rank's subtree is in one of these */
         if (span_of(p, child) > 1 && elements_of(p, child) > scratch)
             scratch = elements_of(p, child);
-    /* The message more for the subtree that wraps round is not counted. */
+    /* The additional message for the subtree that wraps round is not counted. */
     *cost = (gcoll_cost){gcoll_log2_ceil(p->size), (double)(p->count - own), 0, (double)scratch};
 }
 
-/* The links that all blocks travel together: a place's block as many as its number has bits set. */
+/* The number of links that all blocks travel, added up: the block of a place travels one for each bit set in
+ * its number. */
 static double all_links(uint32_t size) {
     double links = 0;
-    for (uint64_t bit = 1; bit < size; bit *= 2) { /* places that have it come in runs, the last one cut */
+    for (uint64_t bit = 1; bit < size;
+         bit *= 2) { /* places with this bit form runs; the last run may be cut */
         const uint64_t whole = size / (2 * bit) * bit, rest = size % (2 * bit);
         links += (double)(whole + (rest > bit ? rest - bit : 0));
     }
     return links;
 }
 
-/* Equal blocks are not gone through: they may be a million. */
+/* The load. Equal blocks are not visited one by one, as there may be a million. */
 static void binomial_load(const gcoll_problem *p, gcoll_load *load) {
     *load = (gcoll_load){.hops = gcoll_log2_ceil(p->size), .messages = p->size - 1.0};
     if (!p->offsets)

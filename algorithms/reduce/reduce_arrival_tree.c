@@ -52,7 +52,7 @@ static void join_the_first(const gcoll_problem *problem, gcoll_ready_heap *heap,
     }
 }
 
-/* The P-1 edges, from the leaves on, for free(); NULL: out of memory. */
+/* The P-1 edges, from the leaves on; free() them. NULL: out of memory. */
 static gcoll_tree_edge *make_tree(const gcoll_problem *problem) {
     const uint32_t size = problem->size;
     gcoll_ready_heap heap = {gcoll_by_arrival(problem), size}; /* a sorted list is a heap */
@@ -101,17 +101,17 @@ static void tree_plan(const gcoll_problem *problem, gcoll_builder *b) {
     free(edges);
 }
 
-/* Joining as ranks come keeps no order, unless there are but two. */
+/* Joining ranks as they arrive keeps no order, unless there are only two ranks. */
 static uint32_t tree_claims(const gcoll_problem *problem) {
     return gcoll_arrive_together(problem) || problem->size == 2
                ? GCOLL_CLAIM_ALL
                : GCOLL_CLAIM_RANK_IDENTICAL | gcoll_trivial_claims(problem);
 }
 
-/* As many rounds as the tree has; waiting for the late is no rank's work. */
+/* The cost: the rounds of the tree. Waiting for late ranks is not work. */
 static void tree_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     const bool together = gcoll_arrive_together(problem);
-    double n = (double)problem->count, rounds = problem->size - 1.0; /* out of memory: no more than these */
+    double n = (double)problem->count, rounds = problem->size - 1.0; /* the upper bound, if memory ran out */
     gcoll_tree_edge *edges = together ? NULL : make_tree(problem);
     uint32_t pairs = problem->size / 2;
     bool scratch = !together || pairs > (problem->root / 2 < pairs ? 1u : 0u);

@@ -41,12 +41,12 @@ static void binomial_plan(const gcoll_problem *problem, gcoll_builder *b) {
         }
         gcoll_plan_round(b);
     }
-    gcoll_plan_copy(b, gcoll_out(0, 0), sum, n); /* one rank; else it is there already */
+    gcoll_plan_copy(b, gcoll_out(0, 0), sum, n); /* needed for one rank only; else the sum is there already */
 }
 
 static void binomial_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     double n = (double)problem->count, rounds = gcoll_log2_ceil(problem->size);
-    /* Of each pair of neighbours one receives; only the root does it without scratch. */
+    /* One of each pair of neighbours receives; only the root needs no scratch for it. */
     uint32_t pairs = problem->size / 2;
     bool scratch = pairs > (problem->root / 2 < pairs ? 1u : 0u);
     *cost = (gcoll_cost){rounds, rounds * n, rounds * n, scratch ? n : 0};

@@ -3,8 +3,8 @@
  *
  * Recursive halving in binary blocks (shared/binary_blocks.h) leaves one of 2^k pieces of the sum with each
  * rank of the largest block. The gather takes the steps backwards: of each pair, the rank whose last bits
- * differ from the root's sends what it has. A root in another block receives the two halves from the two
- * ranks that are left before the last step.
+ * differ from the root's sends its pieces. A root in another block receives the two halves from the last two
+ * ranks, in place of the last step.
  *
  * Source: R. Rabenseifner, Optimization of collective reduction operations, ICCS 2004; R. Thakur, R.
  * Rabenseifner and W. Gropp, Optimization of collective communication operations in MPICH, Int. J. High
@@ -16,7 +16,7 @@
  * Restrictions: none. Scratch: n/2 on ranks other than the root. */
 #include "algorithms/shared/binary_blocks.h"
 
-/* The rank of the largest block on whose side the pieces are gathered. */
+/* The rank of the largest block towards which the pieces are gathered. */
 static uint32_t towards(const gcoll_problem *problem) {
     return problem->root >> gcoll_log2_floor(problem->size) == 0 ? problem->root : 0;
 }
@@ -65,8 +65,8 @@ static void rabenseifner_plan(const gcoll_problem *problem, gcoll_builder *b) {
         collect_halves(problem, b);
 }
 
-/* For P no power of two: the longest way up to the largest block and the longest one in it are added, though
- * the piece that comes up last may be nearer to the root. */
+/* If P is no power of two, the longest path up to the largest block and the longest path in it are added,
+ * though the piece that comes up last may have a shorter path to the root. */
 static void rabenseifner_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     const uint32_t size = problem->size, root = problem->root, log = gcoll_log2_floor(size);
     const double n = (double)problem->count;
@@ -76,7 +76,7 @@ static void rabenseifner_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     cost->steps += log;
     cost->sent += n - n / (double)(UINT32_C(1) << log);
     if (towards(problem) != root && size % 2 == 0) {
-        cost->steps += 1; /* both halves are complete at once; where a lone rank hands up, one by one */
+        cost->steps += 1; /* both halves complete together; with a block of one rank, one after the other */
         cost->sent += n / 2;
     }
     /* The upper half, which ranks of odd index keep, may be the larger one by an element. */

@@ -22,7 +22,7 @@ static uint64_t begin_of(const gcoll_problem *problem, uint32_t parts, uint32_t 
     return parts > 0 ? gcoll_chunk_begin(problem->count, parts, i) : gcoll_block_begin(problem, i);
 }
 
-/* The last of `number` pieces or blocks that begins at element e or before. */
+/* Finds the last of `number` pieces or blocks that begins at element e or before. */
 static uint32_t find(const gcoll_problem *problem, uint32_t parts, uint32_t number, uint64_t e) {
     uint32_t low = 0, high = number;
     while (high - low > 1) {
@@ -78,16 +78,16 @@ static void halving_plan(const gcoll_problem *problem, gcoll_builder *b) {
     collect(problem, b, gcoll_log2_floor(problem->size));
 }
 
-/* To put in order, the holder of the last piece, which is complete last, sends it to two ranks, or to one
- * where it holds its own block (P = 2^k + 1), or is of a power of two. How unequal blocks lie is neglected.
- */
+/* The last step puts the pieces in order: the holder of the last piece, which completes last, sends it to
+ * two ranks; or to one if it holds its own block (P = 2^k + 1) or P is a power of two. Neglected: positions
+ * of unequal blocks. */
 static void halving_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     const uint32_t size = problem->size, log = gcoll_log2_floor(size), parts = UINT32_C(1) << log;
     const uint64_t n = problem->count, half = n / 2, block = gcoll_largest_block(problem);
     uint64_t moved = gcoll_largest_chunk(n, parts);
     uint32_t messages = size <= parts + 1 ? 1 : 2;
     if (size == parts && log <= 1 && !problem->offsets)
-        messages = 0, moved = 0; /* in order as they are */
+        messages = 0, moved = 0; /* the pieces are in order already */
     else if (size == parts + 1 || (problem->offsets && block > moved))
         moved = block;
     *cost = gcoll_binary_cost(problem);

@@ -43,8 +43,8 @@ gcoll_load gcoll_load_of(const gcoll_algorithm *algorithm, const gcoll_problem *
                         .reduced = or_else(load.reduced, ranks * cost->reduced)};
 }
 
-/* The time where ranks share processors. It is all work, spread over all processors; the part that waits for
- * other work, which no second processor shortens (R. P. Brent, The parallel evaluation of general arithmetic
+/* The time if ranks share processors. It has three parts: all work, spread over all processors; the critical
+ * path, which more processors do not shorten (R. P. Brent, The parallel evaluation of general arithmetic
  * expressions, J. ACM 21 (1974)); and in each step the wait until the other ranks of the processor have run.
  */
 static double shared_seconds(const search *s, const gcoll_cost *cost, const gcoll_load *load) {
@@ -53,7 +53,7 @@ static double shared_seconds(const search *s, const gcoll_cost *cost, const gcol
     const double processors = s->problem.size / sharing->crowd;
     const bool many = cost->steps > MOST_AT_ONCE * load->hops;
     const double hops = many ? cost->steps : load->hops;
-    /* Of messages that one rank has at once, only its own end counts. */
+    /* If a rank has several messages at once, only its own end of them counts. */
     const double ends = cost->steps > hops ? (1 + hops / cost->steps) / 2 : 1;
     const double way = ends * (sharing->message * cost->steps + bytes * sharing->byte * cost->sent) +
                        reduction * cost->reduced;
@@ -183,7 +183,7 @@ gcoll_status gcoll_choose(const gcoll_registry *registry, const gcoll_problem *p
             return no_memory(a, problem);
         if (considered)
             considered(arg, &s.best);
-        /* Of equal ones the first, on every rank. */
+        /* Of equally good ones take the first, so that all ranks take the same. */
         if (s.best.status == GCOLL_OK && (best.status != GCOLL_OK || s.best.seconds < best.seconds))
             best = s.best;
     }

@@ -34,7 +34,7 @@ static bool parse_size(const char *text, uint64_t *bytes) {
     return gcoll_text_parse_size(text, strlen(text), INT64_MAX, bytes);
 }
 
-/* One "key=value" of the words from `first` on: its value, or NULL. Each may stand once. */
+/* The value of "key=value" among the words from `first` on, or NULL. Each key may appear once. */
 static const char *value_of(const reader *r, const char *key) {
     size_t length = strlen(key);
     for (uint32_t i = 1; i < r->words; i++)

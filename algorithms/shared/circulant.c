@@ -74,8 +74,8 @@ typedef struct reducing {
     uint32_t summed; /* placements from here on have sums in `work`, those below still have the input */
 } reducing;
 
-/* Where the partial sums at some placements are. A message cannot have both input and sums, so where there
- * are both, the input is copied to the sums. */
+/* The place of the partial sums at some placements. A message cannot take some placements from the input and
+ * others from `work`, so if it would, the input is copied to `work`. */
 static gcoll_circulant_work partial(const reducing *r, uint32_t first, uint32_t number) {
     if (r->summed >= first + number)
         return r->in;

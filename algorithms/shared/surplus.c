@@ -37,8 +37,8 @@ void gcoll_surplus_return(const gcoll_problem *problem, const gcoll_surplus *sur
 uint32_t gcoll_surplus_claims(const gcoll_problem *problem) {
     uint32_t size = problem->size, lowest = size & (0 - size);
     uint32_t claims = GCOLL_CLAIM_RANK_IDENTICAL | GCOLL_CLAIM_ORDERED | gcoll_trivial_claims(problem);
-    /* The lower half of the places adds up as pairing neighbours would, if all of them are pairs or none is.
-     * The same must hold for the upper half, and so on: P = 2^a - 2^b. */
+    /* The lower half of the places adds up in pairs of neighbours if all of its places are pairs of ranks, or
+     * none is. The same must hold for the upper half, and so on: P = 2^a - 2^b. */
     if (gcoll_is_power_of_two(size + lowest))
         claims |= GCOLL_CLAIM_P_INDEPENDENT;
     return claims;

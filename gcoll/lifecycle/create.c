@@ -1,4 +1,4 @@
-/* gcoll/lifecycle/create.c - creation of a context: memory, rendezvous, endpoint, and what was agreed. */
+/* gcoll/lifecycle/create.c - creates a context: memory, endpoint, rendezvous, and agreed costs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,11 +10,11 @@
 #include "gcoll/rendezvous/rendezvous.h"
 #include "gcoll/run/run.h"
 
-#define SPIN_US 200 /* longer than a small collective takes, shorter than anyone notices */
+#define SPIN_US 200 /* longer than a small collective, too short for a user to notice */
 
 /* ---- Memory ------------------------------------------------------------------------------- */
 
-/* A context and what its modules keep, in one piece. */
+/* A context and the structs of its modules, in one allocation. */
 struct whole {
     gcoll_context context;
     gcoll_rendezvous rendezvous;
@@ -36,7 +36,7 @@ static gcoll_context *make_whole(void) {
     return &whole->context;
 }
 
-/* All kinds of work that a context may have in flight. */
+/* Registers all kinds of work that a context may have in flight. */
 static gcoll_status list_work(gcoll_context *context) {
     const gcoll_activity *all[GCOLL_ACTIVITIES] = {NULL};
     const gcoll_activity *const kinds[] = {gcoll_monitor_linked.activity, &gcoll_oneside_activity,
@@ -75,7 +75,7 @@ gcoll_status gcoll_context_allocate(const gcoll_context_options *o, gcoll_contex
     return GCOLL_OK;
 }
 
-/* ---- Steps that duplicates take, too ------------------------------------------------------- */
+/* ---- Steps shared with duplicates ---------------------------------------------------------- */
 
 gcoll_status gcoll_context_open(gcoll_context *context) {
     gcoll_events events = gcoll_context_events;
@@ -84,8 +84,8 @@ gcoll_status gcoll_context_open(gcoll_context *context) {
     return context->transport->open(&context->settings.endpoint, &events, &context->endpoint);
 }
 
-/* Polling pays while each rank has a core. Where ranks share cores it burns the time that the peer needs,
- * unless each poll that finds nothing gives the core away. */
+/* Polling pays if each rank has its own core. If ranks share cores, a polling rank takes CPU time from its
+ * peer, unless the transport yields the core after each unsuccessful poll. */
 void gcoll_context_tune_spin(gcoll_context *context, uint32_t local_ranks) {
     if (context->settings.spin_us == 0)
         context->settings.spin_us =
@@ -106,7 +106,7 @@ gcoll_status gcoll_context_finish(gcoll_context *context, bool with_thread) {
 
 /* ---- Joining ------------------------------------------------------------------------------ */
 
-/* Opens the endpoint and claims the rank, in a launch that waits for it. */
+/* Opens the endpoint and claims the rank; starts over with the next launch if this one went on without it. */
 static gcoll_status enter(gcoll_context *context, const char *tuning, int64_t deadline_ms,
                           char address[GCOLL_ADDRESS_MAX]) {
     gcoll_status status;
@@ -139,7 +139,7 @@ static gcoll_status meet(gcoll_context *context, const char *tuning) {
     if (status != GCOLL_OK) {
         char cause[1024];
         snprintf(cause, sizeof cause, "%s", gcoll_last_error());
-        if (context->endpoint) /* its descriptors may be those that it takes to tell the others */
+        if (context->endpoint) /* frees descriptors, which the store may need to tell the other ranks */
             context->transport->close(context->endpoint, 0);
         context->endpoint = NULL;
         gcoll_error(status, "%s", cause);
@@ -155,12 +155,13 @@ static gcoll_status join(gcoll_context *context, const char *tuning, const char 
     if (status == GCOLL_OK)
         status = meet(context, tuning);
     gcoll_rendezvous_end(context, status);
-    if (status != GCOLL_OK && gcoll_rendezvous_is_complete(context)) /* others may count on it already */
+    if (status != GCOLL_OK &&
+        gcoll_rendezvous_is_complete(context)) /* other ranks may already rely on this one */
         gcoll_break(context, status, GCOLL_NO_RANK, "%s", gcoll_last_error());
     return status;
 }
 
-/* One rank needs nobody, but a file that cannot be read is an error all the same. */
+/* A single rank needs no rendezvous, but a tuning file that cannot be read is still an error. */
 static gcoll_status join_alone(gcoll_context *context, const char *tuning) {
     gcoll_status status = gcoll_tuning_begin(context, tuning);
     return status == GCOLL_OK ? gcoll_tuning_agree(context, &gcoll_fit_by_pairs, 1, 0) : status;
@@ -194,7 +195,7 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
     if (status != GCOLL_OK) {
         char text[1024];
         snprintf(text, sizeof text, "%s", gcoll_last_error());
-        /* The others may have gone on, and shall hear why this rank did not. */
+        /* Other ranks may have been created already; tell them why this rank failed. */
         if (gcoll_rendezvous_has_joined(context))
             gcoll_run_out(context, status);
         gcoll_context_destroy(context);

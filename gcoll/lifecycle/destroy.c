@@ -8,11 +8,11 @@
 #include "gcoll/rendezvous/rendezvous.h"
 #include "gcoll/run/run.h"
 
-#define LEAVE_LIMIT_MS 1000 /* for what was sent to arrive, and for what the store is told */
+#define LEAVE_LIMIT_MS 1000 /* for sent data to arrive, and for requests to the store */
 #define LEAVE_LEAST_MS 200
 
-/* In a forked child: makes the context one without endpoint, store, devices and thread. False if somebody was
- * in the middle of something when the process forked: then it must be left as it is. */
+/* In a forked child: takes endpoint, store, devices and thread from the context. False if a call or the
+ * thread was inside the context when the process forked: then the context must not be touched. */
 static bool abandon(gcoll_context *context) {
     if (atomic_load_explicit(&context->guard.caller, memory_order_relaxed) != 0 ||
         !gcoll_thread_abandon(context))
@@ -21,8 +21,7 @@ static bool abandon(gcoll_context *context) {
         gcoll_memory_abandon(context->acceleration);
         gcoll_runs_forget_devices(context);
     }
-    context->health.broken =
-        true; /* nothing is told, and nothing done, that a context in order does on leaving */
+    context->health.broken = true; /* a broken context tells nobody that it leaves */
     context->health.told = true;
     context->settings.log = NULL;
     context->health.cause = (gcoll_note){.status = GCOLL_ERR_STATE, .culprit = GCOLL_NO_RANK};
@@ -37,8 +36,8 @@ static gcoll_status claim(gcoll_context *context) {
     return context->guard.driver ? gcoll_claim_driven(context) : gcoll_claim(context);
 }
 
-/* What comes first, the store or messages that are late, may have taken most of the time; what comes then
- * gets a little all the same. */
+/* The time left for leaving. The earlier steps (store, late messages) may have used it up; then the rest
+ * still gets a minimum. */
 static int64_t leave_left_ms(int64_t began_ms) {
     const int64_t left = began_ms + LEAVE_LIMIT_MS - gcoll_now_ms();
     return left > LEAVE_LEAST_MS ? left : LEAVE_LEAST_MS;
@@ -55,13 +54,13 @@ void gcoll_context_destroy(gcoll_context *context) {
     gcoll_thread_stop(context);
     if (!gcoll_is_forked(context))
         gcoll_monitor_linked.print(context);
-    if (gcoll_live_in_flight(context)) /* each run that is not done has a request */
+    if (gcoll_live_in_flight(context)) /* each unfinished run has a request, which counts */
         gcoll_break(context, GCOLL_ERR_PEER, context->rank,
                     "rank %u destroyed its context with work in flight", context->rank);
-    gcoll_context_settle(context); /* also for an abort that nobody has noticed yet */
+    gcoll_context_settle(context); /* also handles an abort that no call has noticed yet */
     gcoll_runs_stop(context);
-    /* Who meets a closed door looks for the cause in the store, so that goes first; a rank that leaves in
-     * good order takes its address away after what it sent has arrived. */
+    /* A broken rank writes its cause to the store before it closes: peers that find the connection closed
+     * look there. A rank in good order removes its address only after its data has arrived. */
     if (context->health.broken)
         gcoll_rendezvous_leave(context, began_ms + LEAVE_LIMIT_MS / 2);
     if (context->endpoint)
@@ -79,5 +78,5 @@ void gcoll_context_destroy(gcoll_context *context) {
     gcoll_live_free(context);
     gcoll_rendezvous_free(context);
     gcoll_settings_free(&context->settings);
-    free(context); /* with what the modules keep */
+    free(context); /* also frees the modules' structs, which lie in the same allocation */
 }

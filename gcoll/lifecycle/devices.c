@@ -1,4 +1,4 @@
-/* gcoll/lifecycle/devices.c - what the transports see. */
+/* gcoll/lifecycle/devices.c - lists the network devices of all transports. */
 #include "gcoll/base/base.h"
 #include "gcoll/gcoll.h"
 #include "transport/transport.h"

@@ -1,5 +1,5 @@
-/*
- * gcoll/lifecycle/duplicate.c - a second context for the same ranks, by means of the first one's connections.
+/* gcoll/lifecycle/duplicate.c - creates a second context for the same ranks, over the connections of the
+ * first.
  *
  * Rank 0 draws a generation and broadcasts it; each rank opens an endpoint under it, and the addresses are
  * gathered by a bitwise-or allreduce of a table in which each rank fills in its own row.
@@ -27,8 +27,8 @@ static gcoll_status split_table(gcoll_context *context, const char *table, uint3
     return GCOLL_OK;
 }
 
-/* Every rank must take part in both steps, also one without an endpoint: it offers an empty row, which tells
- * the others that it failed. */
+/* Gathers the addresses of all ranks. Every rank must take part: a rank without an endpoint offers an empty
+ * row, which tells the others that it failed. */
 static gcoll_status exchange_addresses(gcoll_context *parent, gcoll_context *context) {
     char address[GCOLL_ADDRESS_MAX] = "", record[GCOLL_RECORD_MAX] = "";
     gcoll_status status = GCOLL_OK;
@@ -59,9 +59,8 @@ static gcoll_status exchange_addresses(gcoll_context *parent, gcoll_context *con
     return status != GCOLL_OK ? status : shared;
 }
 
-/* Without memory this rank cannot go on with the steps that the others take, so it breaks the parent: they
- * would wait in vain, and the next operation would be another one here than there. The last error says what
- * was lacking. */
+/* Breaks the parent if this rank cannot take part for lack of memory: the others would wait forever, and the
+ * ranks' next operations would not match. The last error becomes the cause. */
 static gcoll_status fall_out(gcoll_context *parent, gcoll_status status) {
     gcoll_break(parent, status, parent->rank, "rank %u cannot duplicate the context: %s", parent->rank,
                 gcoll_last_error());

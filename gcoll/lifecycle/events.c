@@ -1,5 +1,5 @@
-/* gcoll/lifecycle/events.c - what the transport tells a context, by subject: messages of new operations,
- * peers that fail, leave or give up. */
+/* gcoll/lifecycle/events.c - passes the transport's events to the modules: new operations, and peers that
+ * fail, leave or abort. */
 #include "gcoll/lifecycle/lifecycle.h"
 #include "gcoll/oneside/oneside.h"
 #include "gcoll/run/run.h"

@@ -1,19 +1,18 @@
 /*
- * gcoll/lifecycle/fit.c - what a message, a byte and a reduced byte cost here, measured in a few
+ * gcoll/lifecycle/fit.c - measures the cost of a message, of a byte and of a reduced byte, in a few
  * milliseconds.
  *
- * Rank 0 asks a partner for so many bytes and gets them: the time of small answers is that of two messages,
- * and what larger ones take beyond it is the bytes'. Partners are rank 1 and the rank half the job away (a
- * power of two), which is on another host if there are several, however the ranks are spread; the slower one
- * counts, within a host too, where one may share rank 0's core and the other not. Both are connections that
- * trees and butterflies need anyway. The other ranks wait meanwhile.
+ * Rank 0 asks a partner for a number of bytes and receives them. A small answer takes the time of two
+ * messages; the additional time of a large answer is the cost of its bytes. The partners are rank 1 and the
+ * rank half the job away (a power of two), which is on another host if there are several hosts. The slower
+ * partner counts, also within a host, where only one of them may share rank 0's core. Trees and butterflies
+ * need both connections anyway. The other ranks wait meanwhile.
  *
- * All exchanges together may take SHARE of what is left until the deadline, so that rank 0 still has the time
- * to say who did not answer. Where one takes as long as several phases should, it is the last of its phase.
+ * All exchanges together may take SHARE of the time until the deadline, so that rank 0 can still report a
+ * partner that does not answer. An exchange that takes as long as several phases ends its phase.
  *
- * A quarter of the samples stands below the one that is taken: what disturbs only adds. Numbers are rounded
- * to quarters of a power of two, so that a machine which measures a little differently each time mostly comes
- * to the same choices.
+ * The lower quartile of the samples is taken, as disturbances only add time. Results are rounded to quarters
+ * of a power of two, so that small differences between two runs rarely change the choice of algorithms.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -28,19 +27,18 @@
 #define WARM_UPS      3
 #define MOST_SAMPLES  32
 #define SMALL_BYTES   4
-#define MIDDLE_BYTES                                                                                         \
-    (UINT32_C(64) << 10) /* beyond what fits into one segment, and soon over on a slow link */
+#define MIDDLE_BYTES  (UINT32_C(64) << 10) /* larger than one segment, yet quick on a slow link */
 #define LARGE_BYTES   (UINT32_C(256) << 10)
-#define SOON_OVER_NS  200000 /* middle ones that take no longer give way to large ones */
+#define SOON_OVER_NS  200000 /* if a middle message is this fast, large ones are measured */
 #define PHASE_NS      500000
 #define FEWEST        3
-#define PATIENCE_NS   5000000 /* a phase that lasts this long is over, with fewer samples */
-#define SHARE         0.75    /* of what is left; a wait that is given up may take a quarter longer */
-#define MOST_REQUESTS (WARM_UPS + 2 + 2 * MOST_SAMPLES + 1) /* of one partner, the last one included */
-#define REDUCED_BYTES (64 << 10) /* lies in the second-level cache, as a piece that has just come in */
+#define PATIENCE_NS   5000000 /* a phase ends after this time even with few samples */
+#define SHARE         0.75    /* of the time left; a wait that times out may overrun by a quarter */
+#define MOST_REQUESTS (WARM_UPS + 2 + 2 * MOST_SAMPLES + 1) /* to one partner, with the final one */
+#define REDUCED_BYTES (64 << 10) /* fits the second-level cache, like data that has just arrived */
 
 struct sample {
-    double ns, busy_ns; /* of the clock, and of this thread's processor */
+    double ns, busy_ns; /* elapsed time, and CPU time of this thread */
 };
 
 struct pings {
@@ -77,7 +75,7 @@ static gcoll_status serve(gcoll_context *context) {
         status = gcoll_pair_recv(pair, TAG, request, sizeof request);
         uint32_t bytes = status == GCOLL_OK ? (uint32_t)gcoll_get_le(request, REQUEST_BYTES) : 0;
         if (bytes == 0)
-            break; /* it has seen enough */
+            break; /* rank 0 has finished measuring */
         if (asked == MOST_REQUESTS)
             status = gcoll_error(GCOLL_ERR_PROTOCOL, "rank 0 asks for more than %d answers", MOST_REQUESTS);
         else if (bytes > LARGE_BYTES)
@@ -97,7 +95,7 @@ struct link {
     gcoll_context *context;
     gcoll_pair *pair;
     uint8_t *data;
-    int64_t end_ms; /* of the measurement */
+    int64_t end_ms; /* when the measurement must end */
 };
 
 static gcoll_status ping(const struct link *link, uint32_t bytes, struct sample *sample) {
@@ -117,7 +115,7 @@ static int by_time(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The lower quartile of as many as fit into the phase. */
+/* Takes as many samples as the phase allows, and returns their lower quartile. */
 static gcoll_status sample(const struct link *link, uint32_t bytes, struct sample *typical) {
     struct sample samples[MOST_SAMPLES];
     uint32_t count = 0;
@@ -139,7 +137,7 @@ static gcoll_status sample(const struct link *link, uint32_t bytes, struct sampl
     return GCOLL_OK;
 }
 
-/* Until so many exchanges have passed or took too long: connections and buffers of sockets grow with them. */
+/* Exchanges messages before the samples: the first ones establish the connection and grow its buffers. */
 static gcoll_status warm_up(const struct link *link, uint32_t bytes, int most, struct sample *last) {
     gcoll_status status = GCOLL_OK;
     last->ns = 0;
@@ -159,7 +157,7 @@ static gcoll_status ask(const struct link *link, struct pings *pings) {
         status = warm_up(link, MIDDLE_BYTES, 2, &last);
     const bool slow = last.ns >= SOON_OVER_NS;
     pings->large_bytes = slow ? MIDDLE_BYTES : LARGE_BYTES;
-    if (slow) /* polling while the link is at work would be taken for work of the processor */
+    if (slow) /* polling during a slow transfer would count as CPU time of the message */
         context->transport->set_spin(context->endpoint, 0);
     if (status == GCOLL_OK)
         status = sample(link, pings->large_bytes, &pings->large);
@@ -170,7 +168,7 @@ static gcoll_status ask(const struct link *link, struct pings *pings) {
     return status;
 }
 
-/* Nanoseconds a byte. */
+/* Measures a reduction, in nanoseconds a byte. */
 static double time_reduction(uint8_t *data) {
     const gcoll_kernel kernel = gcoll_kernel_find(GCOLL_FLOAT32, GCOLL_SUM);
     double best = INFINITY;
@@ -183,17 +181,19 @@ static double time_reduction(uint8_t *data) {
 }
 
 static double rounded(double value, double least, double most) {
-    value = value >= least ? value : least; /* NaN, too */
+    value = value >= least ? value : least; /* also replaces NaN */
     return exp2(round(4 * log2(value < most ? value : most)) / 4);
 }
 
-/* Bounds are far beyond any machine: a clock that jumped must not make nonsense of the choices. */
+/* Computes the costs from the samples. Bounds far beyond any real machine keep a clock that jumped from
+ * spoiling the choices. */
 static void derive(const struct pings *p, double gamma_ns, gcoll_cost_parameters *cost,
                    gcoll_sharing *sharing) {
     const double bytes = p->large_bytes;
     const double alpha = rounded(p->small.ns / 2, 50, 1e8);
     const double beta = rounded((p->large.ns - p->small.ns) / bytes, 1e-3, 1e4);
-    /* This thread sends and receives once for two messages; what it gets, somebody sent at the same cost. */
+    /* In an exchange of two messages this thread pays one send and one receive: together the cost of one
+     * message. */
     const double message = fmin(alpha, rounded(p->small.busy_ns, 50, 1e8));
     const double byte = fmin(2 * beta, rounded(2 * (p->large.busy_ns - p->small.busy_ns) / bytes, 1e-3, 1e4));
     *cost = (gcoll_cost_parameters){alpha * 1e-9, beta * 1e-9, rounded(gamma_ns, 1e-3, 1e2) * 1e-9};

@@ -1,4 +1,4 @@
-/* gcoll/lifecycle/options.c - the options of a context: checked, and made into its settings. */
+/* gcoll/lifecycle/options.c - checks the options of a context, and turns them into settings. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "gcoll/lifecycle/lifecycle.h"
 
 #define DEFAULT_TIMEOUT_MS INT64_C(30000)
-#define DEFAULT_SILENCE_MS INT64_C(5000) /* several repetitions by the kernel, also of a host far away */
+#define DEFAULT_SILENCE_MS INT64_C(5000) /* time for several retransmissions, even to a distant host */
 #define LEAST_SILENCE_MS   INT64_C(500)
 #define MOST_EAGER_BYTES   (UINT64_C(1) << 30) /* half of the largest pool */
 #define LONGEST_SPIN_US    INT64_C(10000000)
@@ -28,7 +28,7 @@ static gcoll_status check_job(const char *job) {
     return GCOLL_OK;
 }
 
-/* Options that are on or off. */
+/* Checks the options that are on or off. */
 static gcoll_status check_switches(const gcoll_context_options *o) {
     const struct {
         const char *name;

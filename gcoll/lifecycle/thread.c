@@ -1,10 +1,10 @@
 /*
  * gcoll/lifecycle/thread.c - a context's own thread, which makes progress while nobody is in a gcoll call.
  *
- * Whoever calls gcoll drives the context himself, as without the thread: nothing is handed over, and blocking
- * calls cost no switch. The thread drives it in between, and only while something is in flight or this rank
- * has regions; then it blocks in the transport, and a caller wakes it and takes over. Otherwise it looks in
- * now and then, so that peers that ask whether this rank is alive are answered.
+ * A calling thread drives the context itself, as it does without the progress thread, so blocking calls cost
+ * no thread switch. Between calls the progress thread drives it while work is in flight or this rank has
+ * regions. Then it blocks in the transport; a caller wakes it and takes over. Otherwise it polls now and
+ * then, to answer the probes of peers.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -15,15 +15,15 @@
 #include "gcoll/live/live.h"
 #include "gcoll/rendezvous/rendezvous.h"
 
-#define LOOK_MS  100    /* how often it looks in while there is nothing to do */
-#define SLICE_US 100000 /* of one wait in the transport */
+#define LOOK_MS  100    /* interval of its polls while there is nothing to do */
+#define SLICE_US 100000 /* longest wait in the transport */
 
 typedef struct gcoll_thread {
-    gcoll_driver driver; /* as calls see it; comes first */
+    gcoll_driver driver; /* must be the first member: thread_of casts it */
     gcoll_context *context;
     pthread_t id;
-    /* Guards the context: held by whoever is inside gcoll, once more for each call within a call, and by the
-     * thread while it drives. */
+    /* Guards the context. A caller holds it while it is inside gcoll (recursively for a call within a call),
+     * and the thread while it drives. */
     pthread_mutex_t lock;
     pthread_cond_t resume; /* the thread waits here, with the lock, until there is something to do */
     atomic_uint callers;   /* inside gcoll, or about to be */
@@ -37,7 +37,8 @@ static gcoll_thread *thread_of(gcoll_driver *driver) {
 
 static void enter(gcoll_driver *driver) {
     gcoll_thread *thread = thread_of(driver);
-    /* Either this sees that the thread drives, or the thread sees that there is a caller. */
+    /* Both sides write their own flag before they read the other's. So either this call sees that the thread
+     * drives, or the thread sees that there is a caller. */
     atomic_fetch_add(&thread->callers, 1);
     if (atomic_load(&thread->driving))
         thread->context->transport->wake(thread->context->endpoint);
@@ -55,7 +56,7 @@ static void leave(gcoll_driver *driver) {
     pthread_mutex_unlock(&thread->lock);
 }
 
-/* True if the time passed. */
+/* Waits for a signal; true if the time passed without one. */
 static bool rest(gcoll_thread *thread) {
     int64_t until_ns = gcoll_now_ns() + LOOK_MS * INT64_C(1000000);
     struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
@@ -74,7 +75,7 @@ static void *work(void *arg) {
         atomic_store(&thread->driving, false);
         if (!drives && rest(thread) && !thread->stop && !context->health.broken)
             gcoll_progress(context, 0);
-        if (!thread->stop) /* whatever it did: it may never have rested */
+        if (!thread->stop) /* checked in each pass, as a busy thread never rests */
             gcoll_rendezvous_keep_if_due(context);
     }
     pthread_mutex_unlock(&thread->lock);
@@ -113,7 +114,7 @@ gcoll_status gcoll_thread_start(gcoll_context *context) {
     thread->driver = (gcoll_driver){enter, leave, is_current};
     sigfillset(&all); /* the program's signals are for its own threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_mutex_lock(&thread->lock); /* its callbacks find it in place */
+    pthread_mutex_lock(&thread->lock); /* the thread starts only after guard.driver is set */
     int error = pthread_create(&thread->id, NULL, work, thread);
     if (error == 0)
         context->guard.driver = &thread->driver;
@@ -144,8 +145,8 @@ void gcoll_thread_stop(gcoll_context *context) {
     free(thread);
 }
 
-/* The thread is only in the parent. Its lock tells whether it was in the middle of something; its condition
- * is not destroyed, as that would wait for it. */
+/* Drops the thread in a forked child, where it does not run. False if its lock is held: the context was in
+ * use at the fork. The condition variable is not destroyed, as that would wait for the thread. */
 bool gcoll_thread_abandon(gcoll_context *context) {
     gcoll_thread *thread = context->guard.driver ? thread_of(context->guard.driver) : NULL;
     if (thread && pthread_mutex_trylock(&thread->lock) != 0)

@@ -1,4 +1,4 @@
-/* gcoll/live/activity.c - what a context has in flight, of all kinds together. */
+/* gcoll/live/activity.c - asks all kinds of work that a context has in flight, through their tables. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

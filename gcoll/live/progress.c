@@ -1,8 +1,8 @@
 /*
- * gcoll/live/progress.c - progress with all that a context has in flight, and waiting.
+ * gcoll/live/progress.c - makes progress with all work in flight, and waits for some of it.
  *
- * Whoever waits drives the transport on its own thread. Most waits end before the clock is looked at again;
- * long ones are watched over (watch.c).
+ * A waiting thread drives the transport itself. Most waits end before the clock is read a second time; long
+ * ones are watched (watch.c).
  */
 #include "gcoll/accelerate/accelerate.h"
 #include "gcoll/live/watch.h"
@@ -10,15 +10,16 @@
 
 #define SLICE_US 100000 /* the longest sleep: bounds how late a deadline is noticed */
 
-/* All kinds of work that have something to do. */
+/* Advances each kind of work that has something to do. */
 static void advance(gcoll_context *context) {
     for (uint32_t due = context->live->due; due && !context->health.broken; due &= due - 1)
         context->live->activities[__builtin_ctz(due)]->advance(context);
     gcoll_progress_flush(context);
 }
 
-/* Devices wake nobody, so while one of them is at work nobody sleeps for long. A rank by itself waits for
- * devices only. Returns whether there may be more to advance. */
+/* Drives transport and devices once. A device cannot wake a thread, so the thread does not sleep while a
+ * device is busy. A single rank has no endpoint and waits for devices only. Returns whether there may be
+ * more to advance. */
 static bool drive(gcoll_context *context, int64_t wait_us) {
     const bool busy = gcoll_memory_is_busy(context->acceleration);
     bool moved = false;
@@ -72,7 +73,7 @@ gcoll_status gcoll_progress_wait(gcoll_context *context, const gcoll_wait *wait)
             advance(context);
         if (context->health.broken || wait->done(wait->arg))
             break;
-        if (!first) { /* most waits are over by now, without another look at the clock */
+        if (!first) { /* reading the clock costs time, and most waits are over by now */
             now = gcoll_now_ms();
             if (gcoll_peer_is_doubted(context))
                 gcoll_peer_settle_doubt(context, now);

@@ -1,20 +1,20 @@
 /*
- * gcoll/live/reach.c - reaching a peer: its address looked up and connected to when it is first needed; and
- * what follows when it cannot be reached, fails or leaves.
+ * gcoll/live/reach.c - connects to a peer when it is first needed, and handles a peer that cannot be reached,
+ * fails or leaves.
  */
 #include <unistd.h>
 
 #include "gcoll/live/watch.h"
 #include "gcoll/rendezvous/rendezvous.h"
 
-#define DEPARTED_GRACE_MS 250 /* for messages of a rank that has left to come out of buffers */
+#define DEPARTED_GRACE_MS 250 /* time for a departed rank's last messages to arrive */
 #define LEAVING_LOOKS     10
 #define LEAVING_PAUSE_MS  5
 
-/* ---- When it is needed -------------------------------------------------------------------- */
+/* ---- A peer is needed --------------------------------------------------------------------- */
 
-/* A rank may send the last message, finish and leave before this one asks for it. So a receive from a rank
- * that has left is posted, and given up only when nothing has come for a while. */
+/* A peer may send its last message and leave before this rank posts the receive. So a receive from a
+ * departed rank is posted, and fails only if nothing arrives for a while. */
 static bool need_departed(gcoll_context *context, uint32_t peer, bool sends) {
     if (sends)
         gcoll_break_operation(context, GCOLL_ERR_PEER, peer, "rank %u left the job", peer);
@@ -23,8 +23,8 @@ static bool need_departed(gcoll_context *context, uint32_t peer, bool sends) {
     return !context->health.broken;
 }
 
-/* A store that fails is no fault of the peer's, nor is what this rank lacks, nor an address that no gcoll
- * writes: another program may have put it there. */
+/* Breaks the context without blaming the peer if the fault is the store's or this rank's own, or if the
+ * address is one that gcoll never writes: another program may have put it there. */
 static void refuse_peer(gcoll_context *context, gcoll_status status, uint32_t peer, bool found) {
     if (status == GCOLL_ERR_NO_MEMORY)
         gcoll_break_operation(context, status, context->rank, "rank %u: %s", context->rank,
@@ -53,7 +53,7 @@ bool gcoll_peer_reach(gcoll_context *context, uint32_t peer, bool sends) {
     }
     if (status == GCOLL_ERR_NOT_FOUND)
         status = gcoll_rendezvous_has_left(context);
-    if (status == GCOLL_ERR_NOT_FOUND) { /* a rank takes its address away when it has closed */
+    if (status == GCOLL_ERR_NOT_FOUND) { /* a rank removes its address when it leaves */
         state->departed = true;
         return need_departed(context, peer, sends);
     }
@@ -68,7 +68,7 @@ bool gcoll_peer_reach(gcoll_context *context, uint32_t peer, bool sends) {
 
 struct departure {
     const gcoll_context *context;
-    uint32_t peer; /* that has left, and is waited for */
+    uint32_t peer; /* a departed rank that is waited for, if any */
 };
 
 static bool has_not_departed(void *arg, uint32_t peer) {
@@ -79,7 +79,8 @@ static bool has_not_departed(void *arg, uint32_t peer) {
     return false;
 }
 
-/* What a rank that left had sent before is here by now, or was never sent. */
+/* Fails waits for departed ranks once the grace is over: a message that has not arrived by now was never
+ * sent. */
 void gcoll_peer_settle_doubt(gcoll_context *context, int64_t now) {
     gcoll_live *live = context->live;
     struct departure departure = {context, GCOLL_NO_RANK};
@@ -92,7 +93,7 @@ void gcoll_peer_settle_doubt(gcoll_context *context, int64_t now) {
                               departure.peer);
 }
 
-/* Other errors leave the context as it is: the store may answer the next time. */
+/* Breaks the context if the peer broke or left. Other errors do not: the store may answer the next time. */
 gcoll_status gcoll_peer_is_missing(gcoll_context *context, uint32_t peer, gcoll_status status,
                                    const gcoll_note *cause) {
     if (status != GCOLL_ERR_STATE && status != GCOLL_ERR_NOT_FOUND)
@@ -108,11 +109,11 @@ gcoll_status gcoll_peer_is_missing(gcoll_context *context, uint32_t peer, gcoll_
     return gcoll_context_settle(context);
 }
 
-/* ---- When it is gone ---------------------------------------------------------------------- */
+/* ---- A peer is gone ----------------------------------------------------------------------- */
 
-/* What the store says of a rank that cannot be reached. Where nobody needs it, it is given the moment between
- * closing its door and taking its address away. Addresses of a duplicate are not in the store, so nobody
- * takes them away: who is not needed is taken to have left. */
+/* Looks an unreachable rank up in the store; NOT_FOUND means that it left. A rank stops listening before it
+ * removes its address, so a rank that is not needed gets a moment to do so. The addresses of a duplicate are
+ * not in the store; there, a rank that is not needed counts as departed. */
 static gcoll_status ask_store(gcoll_context *context, uint32_t peer, gcoll_note *cause) {
     char address[GCOLL_ADDRESS_MAX];
     if (gcoll_rendezvous_has_addresses(context) && !gcoll_live_needs(context, peer))
@@ -125,8 +126,8 @@ static gcoll_status ask_store(gcoll_context *context, uint32_t peer, gcoll_note 
     return found;
 }
 
-/* A rank that broke and left may have gone before it could tell this one; then it has left the cause. One
- * that left in good order while this one tried to reach it is no failure, unless it is needed. */
+/* Blames an unreachable peer, with the cause from the store if the peer left one: a broken rank may be gone
+ * before it can tell this rank. A peer that left in good order is no failure unless it is needed. */
 static void blame(gcoll_context *context, uint32_t peer, gcoll_status status, const char *text) {
     gcoll_note cause;
     gcoll_status found = context->health.broken ? GCOLL_OK : ask_store(context, peer, &cause);
@@ -139,14 +140,14 @@ static void blame(gcoll_context *context, uint32_t peer, gcoll_status status, co
 void gcoll_peer_failed(gcoll_context *context, uint32_t peer, gcoll_status status, const char *text) {
     gcoll_contact *state = &context->live->peers[peer];
     state->departed = true;
-    if (status == GCOLL_ERR_NO_MEMORY) /* what this rank lacks is no fault of the peer's, */
+    if (status == GCOLL_ERR_NO_MEMORY) /* this rank is out of memory: not the peer's fault */
         gcoll_break_operation(context, status, context->rank, "rank %u: %s", context->rank, text);
-    else if (status == GCOLL_ERR_INVALID) /* nor are buffers that this one cannot read */
+    else if (status == GCOLL_ERR_INVALID) /* this rank's buffers are bad: not the peer's fault */
         gcoll_break_operation(context, status, context->rank, "rank %u: rank %u %s", context->rank, peer,
                               text);
     else if (status == GCOLL_ERR_PEER && !state->met)
         blame(context, peer, status, text);
-    else /* it crashed: do not lose time with a store that may have gone with it */
+    else /* it crashed: skip the store, which may have died with it */
         gcoll_break_operation(context, status, peer, "rank %u %s", peer, text);
 }
 
@@ -156,7 +157,7 @@ void gcoll_peer_departed(gcoll_context *context, uint32_t peer) {
         blame(context, peer, GCOLL_ERR_PEER, "left the job");
 }
 
-/* The network is at fault, and neither of its ends. */
+/* A checksum failed: the network is at fault, so the cause names no culprit. */
 void gcoll_peer_changed(gcoll_context *context, uint32_t peer, const char *text) {
     const bool was_broken = context->health.broken;
     context->live->peers[peer].departed = true;

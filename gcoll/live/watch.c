@@ -1,16 +1,16 @@
 /*
- * gcoll/live/watch.c - watching over a long wait, and who is blamed when it is too long.
+ * gcoll/live/watch.c - watches long waits, and decides which rank to blame when a wait takes too long.
  *
- * A rank that waits long asks those whom it waits for whether they are alive. Who does not answer is stuck,
- * and is named to whoever asks: so the name of a stopped rank runs down the chain of ranks that wait for one
- * another, and when time is out the right one is blamed.
+ * A rank that waits for long probes the ranks that it waits for. A rank that does not answer is suspected,
+ * and every answer names the suspect of its sender. So the name of a stopped rank travels along the chain of
+ * waiting ranks, and all of them blame the same rank when the time limit is reached.
  *
- * Time is out when nothing has moved for so long. A peer is alive if anything has come from it since it was
- * asked; it need not be the answer, which may stand behind much else. And a rank that waits for another which
- * is busy with a third is told so: answers say how much has moved at a rank, or at one that it heard of.
+ * The limit counts the time in which no data has moved. A peer is alive if anything has arrived from it since
+ * the probe, as the answer itself may be queued behind much data. Answers also tell how much data has moved
+ * at the sender, and at a rank that it heard of, so a rank notices progress that it is not part of.
  *
- * A host that is gone is found earlier. The kernel knows whether what it sends is acknowledged, which it is
- * also by the host of a rank that is stopped.
+ * A dead host is found earlier than a stopped process: the kernel sees that nothing is acknowledged, while
+ * the host of a stopped process still acknowledges.
  */
 #include "gcoll/live/watch.h"
 
@@ -20,10 +20,10 @@
 #include "gcoll/accelerate/accelerate.h"
 #include "gcoll/rendezvous/rendezvous.h"
 
-#define LONGEST_RUMOUR 6     /* hops that a suspect's name travels; more would let it go round in a circle */
-#define COARSE_MS      10    /* by which the coarse clock may be ahead: its tick, at 100 a second */
-#define HEAR_US        1000  /* a short wait reads all that has come */
-#define KEEP_WITHIN_MS 60000 /* a wait this long may visit the store; others do so after it */
+#define LONGEST_RUMOUR 6     /* hops that a suspect's name travels; the limit keeps it from circling */
+#define COARSE_MS      10    /* tick of the coarse clock at 100 a second: it may be off by that */
+#define HEAR_US        1000  /* a poll this long reads everything that has arrived */
+#define KEEP_WITHIN_MS 60000 /* longer waits renew keys in the store; shorter ones leave it for later */
 
 gcoll_status gcoll_watcher_create(gcoll_context *context) {
     gcoll_watcher *watcher = calloc(1, sizeof *watcher);
@@ -44,7 +44,7 @@ void gcoll_watcher_free(gcoll_context *context) {
 
 /* ---- Signs of life ------------------------------------------------------------------------ */
 
-/* Whatever came from the peer since the last look is a sign of life. */
+/* Reads the transport's counters of a peer. Anything that arrived since the last look is a sign of life. */
 static gcoll_sight look_at(gcoll_context *context, uint32_t peer) {
     gcoll_vitals *life = &context->live->watcher->vitals[peer];
     gcoll_sight sight;
@@ -56,7 +56,7 @@ static gcoll_sight look_at(gcoll_context *context, uint32_t peer) {
     return sight;
 }
 
-/* Also of a peer that this rank waits for only now: then its silence begins. */
+/* Probes a peer once a round. Its silence is counted from now if it was not probed in the round before. */
 static bool ask(void *arg, uint32_t peer) {
     gcoll_context *context = arg;
     gcoll_watcher *watcher = context->live->watcher;
@@ -80,8 +80,8 @@ static void publish_rumour(gcoll_context *context, uint32_t suspect, uint32_t ho
     gcoll_watch_publish(context, live->position);
 }
 
-/* Probes say in which operation this rank waits: who waits in a different one may never send anything that
- * would show it. */
+/* Puts the operation in which this rank waits into its probes. Two ranks that wait in different operations
+ * may exchange no other message that shows the mismatch. */
 static void publish_concern(gcoll_context *context) {
     const uint8_t *fingerprint = NULL;
     uint64_t stream = 0;
@@ -93,8 +93,8 @@ static void publish_concern(gcoll_context *context) {
     context->transport->set_concern(context->endpoint, stream, fingerprint);
 }
 
-/* Data has moved at a rank since this one heard of it last. Whoever asks this rank is told, so the news runs
- * up chains of waiting ranks; no rank takes the same news twice, so it does not run in circles. */
+/* Notes that data has moved at a rank, and puts that into this rank's answers. So the news travels up the
+ * chain of waiting ranks. A rank ignores news that it has, so no news circles. */
 static void heed_news(gcoll_context *context, uint32_t rank, uint32_t moves) {
     gcoll_vitals *life = &context->live->watcher->vitals[rank];
     if (life->moves_known && (int32_t)(moves - life->moves) <= 0)
@@ -109,10 +109,11 @@ void gcoll_watch_answered(void *arg, uint32_t peer, const gcoll_answer *answer) 
     gcoll_context *context = arg;
     gcoll_watcher *watcher = context->live->watcher;
     uint64_t suspect = answer->position & ((UINT64_C(1) << GCOLL_SUSPECT_BITS) - 1);
-    if (!watcher->vitals) /* nobody was asked */
+    if (!watcher->vitals) /* no probe was sent yet */
         return;
     gcoll_vitals *life = &watcher->vitals[peer];
-    if ((int32_t)(life->told - watcher->first_round) < 0) { /* what moved before this wait does not count */
+    if ((int32_t)(life->told - watcher->first_round) <
+        0) { /* data that moved before this wait does not count */
         life->moves_known = true;
         life->moves = answer->moves;
     }
@@ -125,7 +126,7 @@ void gcoll_watch_answered(void *arg, uint32_t peer, const gcoll_answer *answer) 
     life->suspect_hops = (uint32_t)(answer->position >> GCOLL_SUSPECT_BITS) & ((1U << GCOLL_HOP_BITS) - 1);
     life->suspect = suspect == 0 || suspect > context->size ? GCOLL_NO_RANK : (uint32_t)suspect - 1;
     if (life->suspect != GCOLL_NO_RANK && life->suspect != context->rank)
-        ask(context, life->suspect); /* it may have recovered, or be stuck only for the other */
+        ask(context, life->suspect); /* it may have recovered, or be reachable from here */
 }
 
 void gcoll_watch_witnessed(void *arg, uint32_t by, uint32_t about, int64_t ago_ms) {
@@ -140,15 +141,15 @@ void gcoll_watch_witnessed(void *arg, uint32_t by, uint32_t about, int64_t ago_m
 struct suspicion {
     gcoll_context *context;
     uint32_t waited;  /* a peer that is waited for */
-    uint32_t silent;  /* the one from which nothing has come for the longest time */
-    uint32_t hearsay; /* one that an answering peer says is stuck */
+    uint32_t silent;  /* the waited-for rank that has been silent longest */
+    uint32_t hearsay; /* a rank that an answering peer suspects */
     uint32_t teller;  /* that peer */
-    uint32_t mute;    /* the one whose host has acknowledged nothing for the longest time */
+    uint32_t mute;    /* the rank whose host has acknowledged nothing for the longest time */
     int64_t silent_ms, mute_ms;
-    uint32_t repeats; /* to the mute one */
+    uint32_t repeats; /* retransmissions to the mute rank */
 };
 
-/* Nobody is silent before there was time for an answer. */
+/* Whether a probed peer has had time to answer, and has sent nothing. */
 static bool is_silent(const gcoll_context *context, uint32_t peer) {
     const gcoll_watcher *watcher = context->live->watcher;
     const gcoll_vitals *life = &watcher->vitals[peer];
@@ -156,7 +157,8 @@ static bool is_silent(const gcoll_context *context, uint32_t peer) {
            watcher->watched_ms - life->since_ms >= gcoll_watch_interval_ms(context) / 2;
 }
 
-/* Whether the one that `teller` says is stuck can be taken for so: not this rank, nor one that it hears. */
+/* Whether to believe the suspicion of `teller`: not if it names this rank, or a rank that this one hears
+ * from. */
 static bool is_credible(gcoll_context *context, const gcoll_vitals *teller) {
     if (teller->suspect == GCOLL_NO_RANK || teller->suspect == context->rank ||
         teller->suspect_hops >= LONGEST_RUMOUR)
@@ -179,7 +181,7 @@ static bool suspect_peer(void *arg, uint32_t peer) {
         suspicion->silent = peer;
         suspicion->silent_ms = silent_ms;
     }
-    /* The kernel counts from the last word of the peer, which may be long before anything was due. */
+    /* The kernel counts from the peer's last packet, which may be long before the wait began. */
     const int64_t mute_ms = sight.mute_ms < silent_ms ? sight.mute_ms : silent_ms;
     if (mute_ms > suspicion->mute_ms) {
         suspicion->mute = peer;
@@ -202,14 +204,14 @@ static struct suspicion no_suspects(gcoll_context *context) {
                               .mute = GCOLL_NO_RANK};
 }
 
-/* Among all that this rank waits for. */
+/* Looks for suspects among all ranks that this rank waits for. */
 static struct suspicion find_suspects(gcoll_context *context) {
     struct suspicion suspicion = no_suspects(context);
     gcoll_live_each_waited(context, suspect_peer, &suspicion);
     return suspicion;
 }
 
-/* The others are asked whether they know the rank to be alive. */
+/* Sets the rank that the next probes ask about: whether the probed ranks know it to be alive. */
 static void set_doubt(gcoll_context *context, uint32_t rank) {
     gcoll_watcher *watcher = context->live->watcher;
     if (rank == watcher->doubted)
@@ -231,7 +233,7 @@ static void ask_witnesses(gcoll_context *context) {
             context->transport->probe(context->endpoint, peer);
 }
 
-/* Who is silent is suspected; then the next round of probes is sent. */
+/* Publishes the current suspect, then sends the next round of probes. */
 static void probe_round(gcoll_context *context, const struct suspicion *suspicion) {
     gcoll_watcher *watcher = context->live->watcher;
     const bool by_hearsay = suspicion->silent == GCOLL_NO_RANK && suspicion->hearsay != GCOLL_NO_RANK;
@@ -246,13 +248,13 @@ static void probe_round(gcoll_context *context, const struct suspicion *suspicio
     ask_witnesses(context);
 }
 
-/* Whether another rank knows it to be alive, long after this one heard from it. */
+/* Whether another rank has heard from the peer recently, long after this rank did. */
 static bool is_alive_elsewhere(const gcoll_context *context, uint32_t peer, int64_t silent_ms) {
     return peer == context->live->watcher->doubted && context->live->watcher->witness_ms != 0 &&
            gcoll_now_ms() - context->live->watcher->witness_ms < silent_ms / 2;
 }
 
-/* No rank is at fault: each may be well, and the caller may not be told to do without one of them. */
+/* Blames the network and no rank: both ends may be healthy, and the caller must not drop one of them. */
 static void blame_network(gcoll_context *context, gcoll_status status, uint32_t peer, int64_t silent_ms) {
     gcoll_break_operation(context, status, GCOLL_NO_RANK,
                           "nothing has arrived from rank %u for %lld ms, but it has answered rank %u since: "
@@ -284,7 +286,7 @@ static void blame_silent(gcoll_context *context, const struct suspicion *suspici
             (long long)ms, suspicion->silent);
 }
 
-/* All answer, so somebody else knows better who is at fault: its word had time to arrive. */
+/* Ends a wait although all ranks answer. A rank that knows a culprit had time to report it before. */
 static void blame_waited(gcoll_context *context, const struct suspicion *suspicion, int64_t quiet_ms) {
     gcoll_break_operation(
         context, GCOLL_ERR_TIMEOUT, suspicion->waited,
@@ -295,8 +297,8 @@ static void blame_waited(gcoll_context *context, const struct suspicion *suspici
             : (unsigned long long)context->live->watcher->vitals[suspicion->waited].position);
 }
 
-/* A limit of the call's own is for all of it; the context's is for the time in which nothing moves, here or
- * at those that this rank waits for. */
+/* Whether the call has its own limit, which covers all of its time. The context's limit covers only the time
+ * in which no data moves, neither here nor at the ranks that this rank waits for. */
 static bool has_own_limit(const gcoll_watch *watch) {
     return watch->timeout_ms > 0;
 }
@@ -317,7 +319,8 @@ static struct suspicion find_suspects_at_hand(gcoll_context *context, const gcol
     return suspicion;
 }
 
-/* Whether anything has moved since this was asked: here, at a device, or as the answers of peers tell. */
+/* Whether data has moved since the last check: at this rank, at a device, or at another rank by its answers.
+ */
 static bool has_moved(gcoll_context *context, gcoll_watch *watch) {
     const uint32_t moves = context->endpoint ? context->transport->moves(context->endpoint) : 0;
     const uint32_t ended = gcoll_memory_ended(context->acceleration);
@@ -333,7 +336,7 @@ static bool has_moved(gcoll_context *context, gcoll_watch *watch) {
     return moved;
 }
 
-/* The limit of the call is over, and yet data moves: nobody is at fault. */
+/* Ends a call whose own limit is over while data still moves: no rank is at fault. */
 static void blame_limit(gcoll_context *context, const struct suspicion *suspicion, int64_t waited_ms) {
     gcoll_break_operation(
         context, GCOLL_ERR_TIMEOUT, GCOLL_NO_RANK,
@@ -342,13 +345,13 @@ static void blame_limit(gcoll_context *context, const struct suspicion *suspicio
         (long long)waited_ms, suspicion->waited);
 }
 
-/* An eighth of the limit: so long a silence is, and within so long a movement is news. */
+/* An eighth of the limit: the shortest silence that may be blamed. */
 static int64_t part_of_limit(const gcoll_context *context) {
     return context->live->watcher->limit_ms / GCOLL_PROBES_PER_TIMEOUT + 1;
 }
 
-/* The time of the wait at hand is over. Blames a silent peer before a device: a device may be at work all the
- * time, for other operations. */
+/* Decides the blame when the current wait is over. A silent peer is blamed before a busy device: the device
+ * may be working for other operations. */
 static void blame_somebody(gcoll_context *context, const gcoll_watch *watch) {
     const struct suspicion suspicion = find_suspects_at_hand(context, watch);
     const int64_t used_ms = watch->used_ms, part_ms = part_of_limit(context);
@@ -370,7 +373,7 @@ static void blame_somebody(gcoll_context *context, const gcoll_watch *watch) {
         blame_waited(context, &suspicion, used_ms);
 }
 
-/* all: among all that this rank waits for. */
+/* Breaks the context if a limit is over. `all` are the suspects among all ranks that this rank waits for. */
 static void give_up(gcoll_context *context, const gcoll_watch *watch, const struct suspicion *all) {
     const int64_t mute_ms = context->settings.silence_ms - gcoll_watch_interval_ms(context);
     if (context->settings.silence_ms > 0 && all->mute != GCOLL_NO_RANK && all->mute_ms >= mute_ms)
@@ -381,7 +384,7 @@ static void give_up(gcoll_context *context, const gcoll_watch *watch, const stru
         blame_somebody(context, watch);
 }
 
-/* The time until the next look: that of a probe, or a deadline that comes before. */
+/* The time until the next check: the interval of probes, or less if a deadline comes first. */
 static int64_t next_look_ms(const gcoll_context *context, const gcoll_watch *watch,
                             const struct suspicion *suspicion) {
     const int64_t limit_ms = context->live->watcher->limit_ms;
@@ -406,12 +409,13 @@ static void begin_watch(gcoll_context *context, gcoll_watch *watch) {
     }
     has_moved(context, watch);
     watch->moved_ms = watch->announced_ms = watcher->watched_ms;
-    watcher->first_round = ++watcher->probe_round + 1; /* so that nobody was asked in the round before */
+    watcher->first_round =
+        ++watcher->probe_round + 1; /* skips a round: no peer counts as probed in the round before */
 }
 
-/* An announcer says what a call does before it begins it. So if it has begun more than this rank, and nothing
- * comes from it for a while, there is no announcement on its way: it did not make the call that this rank
- * waits in, or not in this form. */
+/* Whether the announcer will not announce this call. It announces a call before it begins it. So if it has
+ * begun more operations than this rank, no announcement is on its way: it did not make this call, or not in
+ * this form. */
 static bool announces_nothing(const gcoll_context *context, const gcoll_activity *activity) {
     const gcoll_watcher *watcher = context->live->watcher;
     const uint32_t rank = activity->announcer(context);
@@ -438,8 +442,8 @@ static void heed_announcements(gcoll_context *context, gcoll_watch *watch) {
         waits->not_announced(context, watcher->vitals[waits->announcer(context)].position);
 }
 
-/* What counts of a time that has passed: no absence as a whole, as nobody may be blamed for what this thread
- * has not looked for. */
+/* The part of the passed time that counts. A long absence of this thread does not count in full: peers must
+ * not be blamed for time in which nobody looked. */
 static int64_t time_that_counts(const gcoll_context *context, int64_t passed_ms) {
     const int64_t most_ms = 2 * gcoll_watch_interval_ms(context);
     return passed_ms < 0 ? 0 : passed_ms < most_ms ? passed_ms : most_ms;
@@ -452,7 +456,8 @@ static int64_t pass_time(gcoll_context *context, gcoll_watch *watch, int64_t now
     return passed_ms;
 }
 
-/* Once in an interval of probes, or when the time of the wait at hand is over. */
+/* Looks for suspects, gives up if a limit is over, and sends probes. Runs once in an interval of probes, or
+ * when the current wait is over. */
 static void look_around(gcoll_context *context, gcoll_watch *watch, int64_t now) {
     struct suspicion suspicion = no_suspects(context);
     if (watch->probed && context->endpoint)
@@ -484,16 +489,18 @@ void gcoll_watch_keep(gcoll_context *context, const gcoll_watch *watch) {
     context->live->watcher->tested.wait = NULL;
 }
 
-/* Others may still wait for it, so the question whether it is alive goes on with them. */
+/* Ends the watch of one wait. Work in flight may still need the doubted rank, so the doubt stays until none
+ * is left. */
 void gcoll_watch_forget(gcoll_context *context) {
     publish_rumour(context, GCOLL_NO_RANK, 0);
     if (!gcoll_live_in_flight(context))
         set_doubt(context, GCOLL_NO_RANK);
 }
 
-/* ---- What is tested ----------------------------------------------------------------------- */
+/* ---- Requests that are tested ------------------------------------------------------------- */
 
-/* Each has a count of its own, as it may be tested more often than others, or less. */
+/* Counts the waiting time of one request. Each request has its own count, as some are tested more often than
+ * others. */
 static void count_tested(gcoll_context *context, gcoll_watch *watch, gcoll_tested *tested, int64_t now) {
     const bool is_first = tested->looked_ms == 0;
     const int64_t passed_ms = is_first ? -COARSE_MS : time_that_counts(context, now - tested->looked_ms);
@@ -507,14 +514,15 @@ static void count_tested(gcoll_context *context, gcoll_watch *watch, gcoll_teste
     tested->looked_ms = now;
 }
 
-/* Whether its time has just become over, at the limit or where the last patience with it ends. */
+/* Whether the request's time has just passed the limit, or the later point at which a wait ends in any case.
+ */
 static bool is_just_over(const gcoll_context *context, int64_t before_ms, int64_t used_ms) {
     const int64_t limit_ms = context->live->watcher->limit_ms,
                   last_ms = limit_ms + 2 * part_of_limit(context);
     return (before_ms < limit_ms && used_ms >= limit_ms) || (before_ms < last_ms && used_ms >= last_ms);
 }
 
-/* Whether it is time to look around. */
+/* Counts the time of a test, and tells whether it is time to look around. */
 static bool is_due(gcoll_context *context, gcoll_watch *watch, gcoll_tested *tested, bool is_new,
                    int64_t now) {
     const int64_t before_ms = tested->used_ms, interval = gcoll_watch_interval_ms(context);
@@ -524,7 +532,7 @@ static bool is_due(gcoll_context *context, gcoll_watch *watch, gcoll_tested *tes
     count_tested(context, watch, tested, now);
     if (is_new && watch->next_probe_ms <= now) /* most requests are done before the first probe */
         watch->next_probe_ms = now + interval / GCOLL_WATCH_FIRST_PART;
-    if (watch->next_probe_ms > now + interval) /* of one that has more time */
+    if (watch->next_probe_ms > now + interval) /* left over from a request with a longer limit */
         watch->next_probe_ms = now + interval;
     return now >= watch->next_probe_ms || is_just_over(context, before_ms, tested->used_ms);
 }
@@ -543,8 +551,8 @@ gcoll_status gcoll_watch_look(gcoll_context *context, gcoll_tested *tested, cons
     watcher->limit_ms = gcoll_timeout_of(context, wait->timeout_ms);
     if (!is_due(context, watch, tested, tested->looked_ms == 0 && is_alone, now))
         return GCOLL_OK;
-    /* A poll may pass by what has come from peers of which nothing is expected; nobody shall be blamed for
-     * that. */
+    /* A short poll may miss data from peers that no receive waits for. Read everything before blaming a peer
+     * for silence. */
     gcoll_status status = gcoll_progress(context, HEAR_US);
     if (status != GCOLL_OK || wait->done(wait->arg))
         return status;
@@ -553,5 +561,5 @@ gcoll_status gcoll_watch_look(gcoll_context *context, gcoll_tested *tested, cons
         begin_watch(context, watch);
     if (!context->health.broken)
         look_around(context, watch, now);
-    return gcoll_progress(context, 0); /* sends what it asks */
+    return gcoll_progress(context, 0); /* sends the probes */
 }

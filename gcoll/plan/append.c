@@ -1,4 +1,4 @@
-/* gcoll/plan/append.c - composing: the plan of a sub-group becomes part of a larger one. */
+/* gcoll/plan/append.c - makes the plan of a sub-group part of a larger plan. */
 #include "gcoll/plan/builder_internal.h"
 
 typedef struct placing {

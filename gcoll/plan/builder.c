@@ -1,8 +1,8 @@
-/* gcoll/plan/builder.c - a sequential program in, a dependency graph out.
+/* gcoll/plan/builder.c - turns a sequential program of steps into a dependency graph.
  *
- * Each step is entered in the maps of the buffers that it touches (spans.c), which say whom it must wait for:
- * read after write, write after read, write after write. Edges are kept in the order of the steps that wait
- * and turned round once, in gcoll_builder_finish. */
+ * Each step is entered in the maps of the buffers that it touches (spans.c). The maps name the earlier steps
+ * that it must wait for: read after write, write after read, write after write. Edges are collected by the
+ * step that waits, and inverted once, in gcoll_builder_finish. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,19 +15,19 @@ struct gcoll_builder {
     gcoll_status status; /* the first error; nothing is done after it */
     char error[256];
     gcoll_step *steps;
-    uint32_t *waiter; /* of each step: the step that last waited for it, so that edges are not doubled */
+    uint32_t *waiter; /* by step: the latest step that waits for it; prevents duplicate edges */
     uint32_t step_count, step_capacity;
-    uint32_t *edges; /* who is waited for; steps[i].dependencies of them for step i, in order of i */
+    uint32_t *edges; /* predecessors: steps[0].dependencies of step 0, then those of step 1, ... */
     uint32_t edge_count, edge_capacity;
     gcoll_peer_counts peers;
     gcoll_spans *maps; /* OUT[k], then SCRATCH; IN is never written unless it is OUT */
     uint64_t scratch;
-    uint64_t *offsets; /* what problem.offsets points to */
-    uint32_t *memory;  /* what problem.in_memory and out_memory point to */
+    uint64_t *offsets; /* the array behind problem.offsets */
+    uint32_t *memory;  /* the array behind problem.in_memory and out_memory */
     uint16_t *operands;
     uint32_t operand_count, operand_capacity;
     uint32_t round, window;
-    uint32_t fence; /* the last fence's step, or GCOLL_NO_STEP */
+    uint32_t fence; /* the step of the latest fence, or GCOLL_NO_STEP */
 };
 
 static void fail(gcoll_builder *b, gcoll_status status) {
@@ -41,11 +41,11 @@ static void fail_memory(gcoll_builder *b) {
 
 /* ---- Creation ------------------------------------------------------------------------------------ */
 
-/* The builder's problem gets offsets of its own, which the plan takes over. */
+/* Copies the caller's offsets; the finished plan will own the copy. */
 static bool own_offsets(gcoll_builder *b) {
     gcoll_problem *p = &b->problem;
     const size_t entries = p->size + (size_t)1;
-    p->node = NULL; /* of use to the planner only */
+    p->node = NULL; /* only the planner needs it */
     p->arrival_ns = NULL;
     if (!p->offsets)
         return true;
@@ -69,7 +69,7 @@ static uint32_t *own_list(const uint32_t **list, uint32_t entries, uint32_t *to)
     return to + entries;
 }
 
-/* The same of the memories. */
+/* Copies the caller's lists of memories; the finished plan will own the copy. */
 static bool own_memory(gcoll_builder *b) {
     gcoll_problem *p = &b->problem;
     const uint64_t entries = gcoll_problem_memory_entries(p);
@@ -126,7 +126,7 @@ void gcoll_builder_destroy(gcoll_builder *b) {
 void gcoll_builder_wait_for(gcoll_builder *b, uint32_t from) {
     uint32_t step = b->step_count; /* the one under construction */
     if (b->fence != GCOLL_NO_STEP && from < b->fence)
-        from = b->fence; /* which waits for `from` */
+        from = b->fence; /* the fence waits for `from` already */
     if (from == step || b->waiter[from] == step || b->status != GCOLL_OK)
         return;
     if (b->edge_count == b->edge_capacity) {
@@ -145,7 +145,7 @@ void gcoll_builder_wait_for(gcoll_builder *b, uint32_t from) {
     b->steps[step].dependencies++;
 }
 
-/* The map of what a place lies in; NULL for IN that nobody can write. */
+/* The map of the buffer that `ref` points into; NULL for IN, which no step writes. */
 static gcoll_spans *map_of(gcoll_builder *b, gcoll_ref ref) {
     if (ref.space == GCOLL_IN)
         return NULL;
@@ -158,12 +158,13 @@ static bool same_place(gcoll_ref a, gcoll_ref b) {
 
 static bool note_read(gcoll_builder *b, const gcoll_step *s, gcoll_ref ref, bool overwritten) {
     gcoll_spans *map = map_of(b, ref);
-    if (!map || (overwritten && same_place(ref, s->dst))) /* the write waits for all that the read would */
+    if (!map ||
+        (overwritten && same_place(ref, s->dst))) /* the write of this step waits for the same steps */
         return true;
     return gcoll_spans_read(map, b, ref.offset, ref.offset + s->count, b->step_count);
 }
 
-/* Of a FOLD: its i-th operand. */
+/* The i-th operand of a FOLD. */
 static gcoll_ref operand(const gcoll_builder *b, const gcoll_step *s, uint32_t i) {
     gcoll_ref ref = s->a;
     ref.index = b->operands[s->first_operand + i];
@@ -215,7 +216,7 @@ static bool reserve_step(gcoll_builder *b) {
     return true;
 }
 
-/* The step is a copy; its round, message and dependencies are set here. */
+/* Appends a step, after setting its round, its message number and its dependencies. */
 static void emit(gcoll_builder *b, gcoll_step s) {
     if (b->status != GCOLL_OK)
         return;
@@ -239,7 +240,7 @@ static void emit(gcoll_builder *b, gcoll_step s) {
         b->step_count++;
 }
 
-/* In place, IN and OUT are one memory. */
+/* In place, IN and OUT are one memory, so all references to it become references to OUT. */
 static gcoll_ref canonical(const gcoll_builder *b, gcoll_ref ref) {
     if (!b->problem.in_place || ref.space == GCOLL_SCRATCH)
         return ref;
@@ -318,7 +319,7 @@ void gcoll_plan_round(gcoll_builder *b) {
 void gcoll_plan_round_at_least(gcoll_builder *b, uint32_t round) {
     if (b->status != GCOLL_OK || round <= b->round)
         return;
-    if (round == UINT32_MAX) /* a plan has one more round than the number of its last */
+    if (round == UINT32_MAX) /* the number of rounds, round + 1, would overflow */
         fail(b, gcoll_error(GCOLL_ERR_INTERNAL, "plan: too many rounds"));
     else
         b->round = round;
@@ -334,8 +335,8 @@ void gcoll_plan_refuse(gcoll_builder *b, gcoll_status status, const char *format
     b->status = status;
 }
 
-/* A fence is a step: a copy of no elements that waits for every step that nobody waits for yet (hence for
- * all), and that every later step waits for. So it costs an edge a step and not a product. */
+/* A fence is an empty copy. It waits for every step that has no successor yet, hence for all steps before
+ * it; every later step waits for it. So a fence costs one edge a step, not one for each pair of steps. */
 void gcoll_plan_fence(gcoll_builder *b) {
     uint32_t from = b->fence == GCOLL_NO_STEP ? 0 : b->fence;
     if (b->status != GCOLL_OK || from == b->step_count)
@@ -365,7 +366,7 @@ void gcoll_plan_window(gcoll_builder *b, uint32_t window) {
 
 /* ---- Finishing ----------------------------------------------------------------------------------- */
 
-/* Turns the edges round: from "waits for" to "is waited for by". */
+/* Inverts the edges: from the predecessors of each step to its successors. */
 static void fill_successors(gcoll_builder *b, uint32_t *successors) {
     uint32_t total = 0;
     for (uint32_t i = 0; i < b->step_count; i++) {
@@ -406,7 +407,7 @@ gcoll_status gcoll_builder_finish(gcoll_builder *b, gcoll_plan **plan) {
     p->scratch = b->scratch;
     p->successors = successors;
     gcoll_step *fitted = b->step_count ? realloc(b->steps, b->step_count * sizeof *fitted) : NULL;
-    p->steps = fitted ? fitted : b->steps; /* plans are cached: give back what growth left over */
+    p->steps = fitted ? fitted : b->steps; /* plans are cached: give back the spare room */
     b->steps = NULL;
     p->offsets = b->offsets;
     b->offsets = NULL;

@@ -1,4 +1,4 @@
-/* gcoll/plan/builder_peers.c - messages are numbered by peer: how many went to and came from each so far. */
+/* gcoll/plan/builder_peers.c - numbers messages: counts the sends to and the receives from each peer. */
 #include <stdlib.h>
 
 #include "gcoll/base/hash.h"

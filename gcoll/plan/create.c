@@ -1,4 +1,4 @@
-/* gcoll/plan/create.c - from an algorithm and a problem to a plan. */
+/* gcoll/plan/create.c - makes a plan from an algorithm and a problem: checks, planner, passes. */
 #include "gcoll/plan/steps.h"
 
 static gcoll_status check_options(const gcoll_algorithm *algorithm, const gcoll_problem *problem) {
@@ -31,7 +31,7 @@ static gcoll_status check(const gcoll_algorithm *algorithm, const gcoll_problem 
     return status;
 }
 
-/* Puts what a pass made of *plan in its place. */
+/* Replaces *plan by the result of a pass. */
 static gcoll_status replace(gcoll_plan **plan, gcoll_status status, gcoll_plan *const *made) {
     if (status != GCOLL_OK)
         return status;
@@ -40,7 +40,9 @@ static gcoll_status replace(gcoll_plan **plan, gcoll_status status, gcoll_plan *
     return GCOLL_OK;
 }
 
-/* Divided once and then copied; cut last, so that all of it is pipelined, and staged as it was cut. */
+/* The order of the passes: average before several buffers, so that each element is divided once and then
+ * copied; segments after both, so that their steps are pipelined too; staging last, so that it follows the
+ * segments. */
 static gcoll_status run_passes(const gcoll_problem *problem, gcoll_plan **plan) {
     gcoll_plan *made = NULL;
     gcoll_status status = GCOLL_OK;
@@ -66,17 +68,18 @@ gcoll_status gcoll_plan_create(const gcoll_algorithm *algorithm, const gcoll_pro
     gcoll_status status = check(algorithm, problem);
     if (status != GCOLL_OK)
         return status;
-    gcoll_problem whole = *problem, plain = *problem; /* what the planner sees; the passes add the rest */
+    gcoll_problem whole = *problem,
+                  plain = *problem; /* `plain` is for the planner; the passes add the rest */
     if (algorithm->staging) {
         whole.staging = *algorithm->staging;
-        if (problem->staging.local == GCOLL_LOCAL_HOST) /* which may be the only one that can */
+        if (problem->staging.local == GCOLL_LOCAL_HOST) /* the algorithm's own choice may not work here */
             whole.staging.local = GCOLL_LOCAL_HOST;
     }
     plain.in_memory = plain.out_memory = NULL;
     plain.buffers = 1;
     plain.segment = 0;
     plain.average = false;
-    if (gcoll_problem_sums_in_scratch(problem)) /* so that what it reads of IN can be told from OUT */
+    if (gcoll_problem_sums_in_scratch(problem)) /* so that reads of IN can be told from reads of OUT */
         plain.in_place = false;
     gcoll_builder *builder = NULL;
     gcoll_plan *made = NULL;

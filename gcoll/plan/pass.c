@@ -1,5 +1,4 @@
-/* gcoll/plan/pass.c - passes: a plan's program is emitted again, changed, and its dependencies inferred anew.
- */
+/* gcoll/plan/pass.c - passes emit the steps of a plan again, changed; the builder infers new dependencies. */
 #include "gcoll/plan/builder_internal.h"
 
 /* ---- Splitting ------------------------------------------------------------------------------------ */
@@ -13,9 +12,9 @@ static bool all_at(const gcoll_step *s, uint64_t offset) {
            (s->kind != GCOLL_STEP_REDUCE || s->b.offset == offset);
 }
 
-/* How many steps from `first` on are cut side by side: local ones of one round and count that touch every
- * buffer at one and the same offset, so that a segment of one step never meets another segment of the others.
- */
+/* The number of steps from `first` on that are cut side by side. They are local steps of one round and of one
+ * count, and touch every buffer at the same offset, so segment k of one step meets segment k of the others
+ * only. */
 static uint32_t run_length(const gcoll_plan *plan, uint32_t first) {
     const gcoll_step *s = &plan->steps[first];
     uint32_t end = first;
@@ -45,11 +44,11 @@ static gcoll_status check_segment(const gcoll_plan *plan, uint64_t segment) {
     return GCOLL_OK;
 }
 
-/* The order of segments: messages are cut one after the other, all segments of the first, then all of the
- * next, so that both ends agree on the order whatever else their rounds hold; which of them overlap is for
- * the dependencies to say. Local steps that stand together (the reduction of several buffers, the copies at
- * the end) are cut side by side: the first segment is through all of them, and on its way, before the second
- * is begun, and it is still in the cache. */
+/* The order of segments. Messages are cut one after the other: all segments of the first, then all of the
+ * next. So both ends agree on the order, whatever else their rounds hold; dependencies decide which segments
+ * overlap. Neighbouring local steps (the reduction of several buffers, the copies at the end) are cut side by
+ * side: the first segment passes through all of them before the second begins. So it can be sent early, and
+ * it is still in the cache. */
 gcoll_status gcoll_pass_split(const gcoll_plan *plan, uint64_t segment, gcoll_plan **split) {
     gcoll_status status = check_segment(plan, segment);
     if (status != GCOLL_OK)
@@ -92,8 +91,8 @@ static void sum_inputs(gcoll_builder *b, gcoll_ref sum, uint32_t buffers, uint64
         gcoll_plan_reduce(b, sum, k == 1 ? gcoll_in(0, 0) : sum, gcoll_in(k, 0), n);
 }
 
-/* All that reads IN[0] reads OUT[0], which holds the sum of this process's buffers by then. Right for every
- * planner, as each must allow IN and OUT to be one. */
+/* Emits the plan with OUT[0] in place of IN[0]: OUT[0] holds the sum of this process's buffers by then. This
+ * is right for every planner, as each must be right in place. */
 static void emit_on_out(gcoll_builder *b, const gcoll_plan *plan) {
     for (uint32_t i = 0; i < plan->step_count; i++) {
         gcoll_step s = plan->steps[i];
@@ -104,9 +103,8 @@ static void emit_on_out(gcoll_builder *b, const gcoll_plan *plan) {
     }
 }
 
-/* The sum of a process's buffers lies in the first n elements of scratch, the plan's own scratch behind it:
- * so the sum has each element at the offset that it has in IN, and is cut side by side with what it is made
- * of. */
+/* The sum of a process's buffers takes the first n elements of scratch; the plan's own scratch follows. So
+ * each element of the sum has the same offset as in IN, and the sum is cut side by side with its inputs. */
 static gcoll_ref moved(const gcoll_problem *made, gcoll_ref ref) {
     if (ref.space == GCOLL_SCRATCH)
         ref.offset += made->count;

@@ -1,4 +1,4 @@
-/* gcoll/plan/plan.c - what a plan is besides its making: its size and its end. */
+/* gcoll/plan/plan.c - destroys plans, and measures their memory. */
 #include <stdlib.h>
 
 #include "gcoll/plan/steps.h"

@@ -1,4 +1,4 @@
-/* gcoll/plan/print.c - a plan in plain words, one line a step. */
+/* gcoll/plan/print.c - prints a plan in plain words, one line a step. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -64,7 +64,7 @@ static void print_what(FILE *f, const gcoll_plan *plan, const gcoll_step *s) {
                 s->message);
 }
 
-/* The steps that each step waits for, one after the other; NULL: out of memory. */
+/* The predecessors of all steps, step after step, in one array; NULL: out of memory. */
 static uint32_t *predecessors(const gcoll_plan *plan) {
     uint32_t *fill = calloc(plan->step_count + 1u, sizeof *fill);
     uint32_t *result = calloc(plan->successor_count + 1u, sizeof *result);

@@ -1,4 +1,4 @@
-/* gcoll/plan/problem.c - what a problem asks for: names, sizes, checks. */
+/* gcoll/plan/problem.c - names of collectives, sizes of a problem's buffers, and checks of a problem. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -136,7 +136,7 @@ gcoll_status gcoll_unsupported(const char *format, ...) {
 
 /* ---- Checks --------------------------------------------------------------------------------------- */
 
-/* Whether this rank may do it in place. A barrier may: it has no buffers. */
+/* Whether this rank may run the collective in place. A barrier may: it has no buffers. */
 static bool takes_in_place(const gcoll_problem *p) {
     const gcoll_traits traits = gcoll_collective_traits(p->collective);
     if (p->collective == GCOLL_BARRIER)

@@ -105,7 +105,7 @@ static gcoll_status read_options(gcoll_sim *sim, const gcoll_simulate_options *o
         return gcoll_error(GCOLL_ERR_INVALID, "options.node_ports: is %u, but there are no nodes",
                            o->node_ports);
     const double latencies[] = {o->network.latency, o->host.latency};
-    for (int i = 0; i < 2; i++) { /* longer than the run may last is the limit, which the run then finds */
+    for (int i = 0; i < 2; i++) { /* cap at the limit of a run; the run reports it */
         double ps = round(latencies[i] * 1e12);
         sim->latencies[i] = ps < (double)GCOLL_SIM_LIMIT ? (int64_t)ps : GCOLL_SIM_LIMIT;
     }
@@ -114,7 +114,7 @@ static gcoll_status read_options(gcoll_sim *sim, const gcoll_simulate_options *o
 
 /* ---- Making and ending --------------------------------------------------------------------------- */
 
-/* What a plan is by itself, its making has seen to; here, whether they belong together. */
+/* Checks that the plans belong together. Each plan by itself was checked when it was made. */
 static gcoll_status check_plans(const gcoll_plan *const *plans, uint32_t size, uint32_t type_bytes) {
     for (uint32_t r = 0; r < size; r++) {
         if (!plans[r])
@@ -204,13 +204,13 @@ static void clean_up(gcoll_sim *sim) {
 
 /* ---- Results ------------------------------------------------------------------------------------- */
 
-/* With its arrays by rank behind it. */
+/* One allocation: the result, then its arrays by rank. */
 static gcoll_simulation *allocate_result(uint32_t size) {
     uint64_t each = sizeof(double) + 2 * sizeof(uint64_t);
     gcoll_simulation *result = gcoll_sim_allocate(1, sizeof *result + size * each);
     if (!result)
         return NULL;
-    char *arrays = (char *)result + sizeof *result; /* whose size is a multiple of 8, as of its members */
+    char *arrays = (char *)result + sizeof *result; /* aligned: the struct's size is a multiple of 8 */
     result->size = size;
     result->finish = (const void *)arrays;
     result->sent_bytes = (const void *)(arrays + size * sizeof(double));

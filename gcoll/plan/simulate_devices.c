@@ -1,4 +1,5 @@
-/* gcoll/plan/simulate_devices.c - steps in the memory of devices: who does them, and what they take. */
+/* gcoll/plan/simulate_devices.c - steps in device memory: their kind, their device, and the device's lanes.
+ */
 #include "gcoll/plan/simulate_internal.h"
 
 enum { IN = 0, OUT, WITHIN, LANES };
@@ -19,7 +20,7 @@ gcoll_simulate_kind gcoll_sim_device_kind(const gcoll_sim *sim, uint32_t id) {
                                                             : GCOLL_SIMULATE_DEVICE_COPY;
 }
 
-/* The one whose memory is written, if any is. */
+/* The device whose memory the step writes; if it writes host memory, the device that it reads. */
 uint32_t gcoll_sim_device(const gcoll_sim *sim, uint32_t id) {
     const gcoll_step *step = gcoll_sim_plan_step(sim, id);
     const uint32_t memory = memory_of(sim, id, step->dst);
@@ -35,7 +36,7 @@ static gcoll_status add_lanes(gcoll_sim *sim) {
     return status;
 }
 
-/* Every step of a rank has its device's lanes; `devices` says where those begin. */
+/* Assigns a step to a lane of its device. `devices` maps a rank's device to 1 + its first lane. */
 static gcoll_status find_lane(gcoll_sim *sim, gcoll_verify_map *devices, uint32_t id) {
     const gcoll_simulate_kind kind = gcoll_sim_device_kind(sim, id);
     const uint32_t lane = kind == GCOLL_SIMULATE_COPY_IN    ? IN

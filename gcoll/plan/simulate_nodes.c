@@ -1,4 +1,4 @@
-/* gcoll/plan/simulate_nodes.c - who shares a host, and what messages and work take. */
+/* gcoll/plan/simulate_nodes.c - finds ranks that share a host, and prices messages and local work. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ static int compare(const void *a, const void *b) {
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* Numbers of hosts may be any; here they count from 0. */
+/* Renumbers the hosts from 0 on; the caller's numbers may be arbitrary. */
 static gcoll_status number_hosts(gcoll_sim *sim) {
     uint32_t size = sim->v.size, hosts = 0;
     numbered *all = gcoll_sim_allocate(size, sizeof *all);
@@ -69,18 +69,17 @@ static double slowness(const gcoll_sim *sim, uint32_t rank) {
     return sim->options.slowness ? sim->options.slowness[rank] : 1.0;
 }
 
-/* Whether the splitting pass cut `step` from the one before it: that is a whole segment, which goes on here.
- */
+/* Whether the splitting pass cut `step` off the step before it: that one is a full segment, and `step` begins
+ * where it ends. */
 static bool is_cut(const gcoll_step *before, const gcoll_step *step, uint64_t segment) {
     return segment > 0 && before->count == segment && before->a.space == step->a.space &&
            before->a.index == step->a.index && before->a.offset + before->count == step->a.offset;
 }
 
-/* Messages of one round between two ranks are pieces of one message of the paper's: transports put them into
- * one system call, and only the one that starts first pays for starting up. Segments, which the splitting
- * pass cuts, pay each. */
+/* Messages of one round between two ranks count as pieces of one message: transports put them into one
+ * system call, so only the first piece pays the start-up cost. Segments of the splitting pass each pay it. */
 gcoll_status gcoll_sim_pieces(gcoll_sim *sim) {
-    gcoll_verify_map latest = {0}; /* sender << 32 | receiver -> 1 + the last message so far */
+    gcoll_verify_map latest = {0}; /* sender << 32 | receiver -> 1 + the latest message */
     gcoll_status status = GCOLL_OK;
     for (uint32_t id = 0; id < sim->v.base[sim->v.size] && !status; id++) {
         const gcoll_step *step = gcoll_sim_plan_step(sim, id);

@@ -1,8 +1,8 @@
 /*
- * gcoll/plan/simulate_path.c - the critical path and the timeline, from what the run noted.
+ * gcoll/plan/simulate_path.c - the critical path and the timeline of a simulated run.
  *
- * The path is walked from the end: each thing began when it did because of one other that ended just then,
- * and that one is next. Things that take no time are walked through.
+ * The path is walked backwards from the end. Each step or message began at the moment when another one ended;
+ * the run noted which, and the walk goes on there. Those that took no time are not part of the path.
  */
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ const char *gcoll_simulate_reason_name(gcoll_simulate_reason reason) {
     return (unsigned)reason < GCOLL_SIMULATE_REASON_COUNT ? reason_names[reason] : "?";
 }
 
-/* What a step does when it works, by its kind. */
+/* The kind of local work that a step does. */
 static gcoll_simulate_kind work_kind(const gcoll_sim *sim, uint32_t id) {
     if (sim->steps[id].lane != GCOLL_SIM_NONE)
         return gcoll_sim_device_kind(sim, id);
@@ -43,9 +43,9 @@ typedef struct walk {
     const gcoll_sim *sim;
     gcoll_simulate_piece *pieces;
     uint64_t count, room;
-    uint32_t step; /* whose end, or use of a port, mattered */
-    int64_t time;  /* until when */
-    bool at_end;   /* of `step`; else the message was on its way, and freed a port at `time` */
+    uint32_t step; /* the step whose end, or whose use of a port, comes next on the path */
+    int64_t time;  /* the path is known from here to the end */
+    bool at_end;   /* `step` ended at `time`; false: its message freed a port at `time` */
     gcoll_status status;
 } walk;
 
@@ -82,7 +82,8 @@ static void add_arrival(walk *w, uint32_t rank) {
                                .reason = GCOLL_SIMULATE_BY_ARRIVAL});
 }
 
-/* From when `id` was begun by its rank to what that followed. False at the rank's arrival. */
+/* Goes on to the step whose end let the rank begin `id`. False: `id` followed the rank's arrival, and the
+ * walk ends. */
 static bool to_cause(walk *w, uint32_t id) {
     w->step = w->sim->steps[id].cause;
     w->at_end = true;
@@ -92,7 +93,7 @@ static bool to_cause(walk *w, uint32_t id) {
     return false;
 }
 
-/* Adds the way of a message up to now, and goes on to what it began after. */
+/* Adds the transfer of a message to the path, and goes on to the cause of its start. */
 static bool pass_message(walk *w, uint32_t id) {
     const gcoll_sim *sim = w->sim;
     const bool sends = gcoll_sim_plan_step(sim, id)->kind == GCOLL_STEP_SEND;
@@ -105,7 +106,7 @@ static bool pass_message(walk *w, uint32_t id) {
         w->at_end = false;
         return true;
     }
-    /* An early message follows from its sender alone. */
+    /* The start of an eager message depends on its sender alone. */
     if (own->posted == message->start && (sends || !gcoll_sim_is_eager(sim, send))) {
         add(w, message->start, piece_of(sim, id, kind, (gcoll_simulate_reason)own->reason));
         return to_cause(w, id);

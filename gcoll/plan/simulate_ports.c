@@ -1,20 +1,20 @@
 /*
- * gcoll/plan/simulate_ports.c - which message gets which ports when.
+ * gcoll/plan/simulate_ports.c - assigns ports to messages.
  *
- * A message needs a send port of its rank, a receive port of its peer and, where nodes have ports and the two
- * are on different ones, a port of either node, all at once. Ports never idle for the sake of order: of the
- * messages that could start, the one that was matched first does (ties: the place among what its ends posted
- * at that instant, then the sender's rank and step).
+ * A message needs a send port of its rank and a receive port of its peer at the same time. If nodes have
+ * ports and the two ranks are on different nodes, it also needs a port of each node. Ports never idle for the
+ * sake of order: of the messages that could start, the one that was matched first does. Ties go by the order
+ * in which its ends posted at that instant, then by the sender's rank and step.
  *
- * A message that cannot start waits in one heap only, that of the first ports that it found held, and is
- * looked at again when those are free; then it starts or goes on to wait for others. So nothing is scanned,
- * but a message may move as often as there are others in its way.
+ * A message that cannot start waits in one heap only, at the first busy ports that it met. When these are
+ * free, it starts or goes on to wait for others. So nothing is scanned, but a message may move as often as
+ * there are other messages in its way.
  */
 #include <stdlib.h>
 
 #include "gcoll/plan/simulate_internal.h"
 
-#define MOST_PORTS 4 /* that a message needs: of the sender, the receiver and their nodes */
+#define MOST_PORTS 4 /* ports that a message needs: sender, receiver, and their nodes */
 
 /* ---- Heaps of messages: pairing heaps, linked through the steps ---------------------------------------- */
 
@@ -83,7 +83,7 @@ gcoll_status gcoll_sim_ports_create(gcoll_sim *sim) {
     return GCOLL_OK;
 }
 
-/* What a message needs: first the `sending` ports of its sender's side, then as many of its receiver's. */
+/* The ports that a message needs: `sending` ports on the sender's side, then as many on the receiver's. */
 typedef struct needs {
     gcoll_sim_ports *ports[MOST_PORTS];
     uint32_t sending;
@@ -108,7 +108,7 @@ static gcoll_sim_slot *soonest(const gcoll_sim_ports *ports) {
     return best;
 }
 
-/* Puts ports with messages that wait among those that may take one now, by the first of these. */
+/* Lists ports as candidates if messages wait for them; the order is that of their first waiting message. */
 static gcoll_status consider(gcoll_sim *sim, gcoll_sim_ports *ports) {
     if (ports->waiting == GCOLL_SIM_NONE || ports->listed == ports->waiting)
         return GCOLL_OK;
@@ -137,13 +137,14 @@ static gcoll_status start(gcoll_sim *sim, uint32_t send, const needs *n, gcoll_s
     for (uint32_t i = 0; i < 2 * n->sending; i++) {
         gcoll_sim_slot *slot = soonest(n->ports[i]);
         int64_t latency = i < n->sending ? 0 : price.latency;
-        /* Which of them came free last, if the message had to wait, and hence let it start? */
+        /* If the message had to wait: the port that came free last let it start. */
         if (step->start > step->matched && slot->message != GCOLL_SIM_NONE &&
             slot->free_at - latency > latest) {
             latest = slot->free_at - latency;
             step->port_cause = slot->message;
         }
-        slot->free_at = sim->now + latency + price.hold; /* within the limit, or the events below are not */
+        slot->free_at =
+            sim->now + latency + price.hold; /* beyond the limit, the push of the events below fails */
         slot->message = send;
         if (i == 0)
             step->port = (uint32_t)(slot - n->ports[i]->slots);
@@ -153,7 +154,7 @@ static gcoll_status start(gcoll_sim *sim, uint32_t send, const needs *n, gcoll_s
     gcoll_status status = gcoll_sim_push(sim, price.hold, GCOLL_SIM_LEFT, send);
     if (!status)
         status = gcoll_sim_push(sim, price.latency + price.hold, GCOLL_SIM_CAME, send);
-    /* A message of another latency may start at another time to find the receive ports free. */
+    /* For a message of the other latency, the receive ports come free at another time. */
     int64_t other = sim->latencies[price.latency == sim->latencies[0]];
     if (!status && sim->node && other != price.latency) {
         int64_t after = price.latency + price.hold - other;
@@ -166,7 +167,7 @@ static bool is_held(const gcoll_sim *sim, const gcoll_sim_ports *ports, int64_t 
     return soonest(ports)->free_at > sim->now + latency;
 }
 
-/* Starts the first message that waits for these ports, or lets it wait where it must. */
+/* Starts the first message that waits for these ports, or moves it to other ports that are busy. */
 static gcoll_status serve(gcoll_sim *sim, gcoll_sim_ports *ports) {
     const uint32_t send = ports->waiting;
     needs n = needs_of(sim, send);
@@ -176,7 +177,7 @@ static gcoll_status serve(gcoll_sim *sim, gcoll_sim_ports *ports) {
     for (uint32_t i = 0; !status && i < 2 * n.sending; i++)
         if (held != ports && is_held(sim, n.ports[i], i < n.sending ? 0 : price.latency))
             held = n.ports[i];
-    if (status || held == ports) /* looked at again when they are freed */
+    if (status || held == ports) /* still busy: tried again when they are freed */
         return status;
     remove_first(sim, ports);
     if (held) {
@@ -199,7 +200,7 @@ gcoll_status gcoll_sim_dispatch(gcoll_sim *sim) {
     while (sim->candidates.count > 0 && !status) {
         gcoll_sim_entry candidate = gcoll_sim_heap_pop(&sim->candidates);
         gcoll_sim_ports *ports = &sim->ports[candidate.what];
-        if (ports->waiting != candidate.id) /* another came before it, and is listed itself */
+        if (ports->waiting != candidate.id) /* another message is first now, and is listed itself */
             continue;
         ports->listed = GCOLL_SIM_NONE;
         status = serve(sim, ports);

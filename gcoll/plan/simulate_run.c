@@ -1,9 +1,8 @@
 /*
  * gcoll/plan/simulate_run.c - events and ranks: the engine's rules (gcoll/run/engine.c) in virtual time.
  *
- * All that happens at one instant is handled in three strokes: events first, then the ranks that they woke,
- * then the messages that may start. So a message does not get a port before another of the same instant only
- * because its rank has the lower number.
+ * One instant is handled in three phases: first all events, then the ranks that they woke, then the messages
+ * that may start. So of two messages of one instant, the one whose rank has the lower number is not favoured.
  */
 #include <stdlib.h>
 
@@ -33,7 +32,7 @@ static void push_ready(gcoll_sim *sim, uint32_t rank, uint32_t id, uint32_t caus
     gcoll_sim_append(sim, &sim->ranks[rank].ready, id);
 }
 
-/* Lets in the steps that the window now allows. */
+/* Admits the steps that the window now allows. */
 static void release(gcoll_sim *sim, uint32_t rank, uint32_t cause, gcoll_simulate_reason reason) {
     const gcoll_plan *plan = sim->v.plans[rank];
     gcoll_sim_rank *state = &sim->ranks[rank];
@@ -95,7 +94,7 @@ static void post(gcoll_sim *sim, uint32_t id) {
         else if (step->moved >= 0)
             gcoll_sim_append(sim, &rank->moved, id);
     } else if (partner->state == GCOLL_SIM_POSTED) {
-        /* One that was there before does not count: it would have been served at once. */
+        /* A partner that posted at an earlier instant does not count: it had nobody to compete with. */
         uint32_t order = step->order;
         if (partner->posted == sim->now && partner->order > order)
             order = partner->order;
@@ -118,7 +117,7 @@ static gcoll_status take_up(gcoll_sim *sim, gcoll_sim_rank *rank, uint32_t id) {
     return gcoll_sim_push(sim, ps, GCOLL_SIM_WORKED, id);
 }
 
-/* Gives a lane what waits for it, until it has something to do. */
+/* Starts the next waiting step of an idle lane; steps that take no time finish at once. */
 static gcoll_status run_lane(gcoll_sim *sim, gcoll_sim_lane *lane) {
     while (lane->current == GCOLL_SIM_NONE && lane->waiting.head != GCOLL_SIM_NONE) {
         const uint32_t id = gcoll_sim_take(sim, &lane->waiting);
@@ -128,7 +127,7 @@ static gcoll_status run_lane(gcoll_sim *sim, gcoll_sim_lane *lane) {
         if (status)
             return status;
         step->work = sim->now;
-        if (step->work > step->posted) /* the lane was at another one, which ended now */
+        if (step->work > step->posted) /* the lane was busy with another step, which ended now */
             step->work_cause = lane->latest;
         if (ps == 0) {
             finish(sim, id);
@@ -152,7 +151,7 @@ static gcoll_status begin(gcoll_sim *sim, gcoll_sim_rank *rank, uint32_t id) {
     gcoll_sim_step *step = &sim->steps[id];
     step->state = GCOLL_SIM_POSTED;
     step->posted = sim->now;
-    if (step->posted > step->ready) { /* the processor has been busy since, and the last one ended now */
+    if (step->posted > step->ready) { /* the processor was busy until now, with rank->latest */
         step->cause = rank->latest;
         step->reason = GCOLL_SIMULATE_BY_PROCESSOR;
     }
@@ -174,7 +173,7 @@ static gcoll_status take_message(gcoll_sim *sim, gcoll_sim_rank *rank, uint32_t 
     return take_up(sim, rank, id);
 }
 
-/* All that the rank can do at this instant, in the engine's order: first what may begin. */
+/* Does all that the rank can do at this instant, in the engine's order: begin steps, then take messages. */
 static gcoll_status run_rank(gcoll_sim *sim, uint32_t r) {
     gcoll_sim_rank *rank = &sim->ranks[r];
     gcoll_status status = GCOLL_OK;
@@ -236,7 +235,8 @@ static gcoll_status handle(gcoll_sim *sim, gcoll_sim_entry event) {
     return status;
 }
 
-/* The oldest unfinished step of a rank has nothing left to wait for but the other side of its message. */
+/* Reports a deadlock if a rank has not finished. Its oldest unfinished step can only wait for the other side
+ * of its message. */
 static gcoll_status check_finished(const gcoll_sim *sim) {
     uint32_t r = 0;
     while (r < sim->v.size && sim->ranks[r].unfinished == 0)

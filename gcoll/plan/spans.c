@@ -1,14 +1,13 @@
-/* gcoll/plan/spans.c - who touched which elements of a buffer last: an ordered map of spans.
+/* gcoll/plan/spans.c - the last writer and the readers since, for each element of a buffer: an ordered map.
  *
- * The buffer is [0, infinity), cut into spans that each have one last writer and one list of readers since. A
- * span ends where the next begins. A write makes one span of all that it covers, so the map follows what the
- * plan does now, not all that it ever did. */
+ * The buffer is [0, infinity), cut into spans; each has one last writer and one list of readers since. A span
+ * ends where the next begins. A write merges all spans that it covers, so old accesses leave the map. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "gcoll/plan/builder_internal.h"
 
-/* A block of 1 KiB: moving it costs about as much as looking it up. */
+/* A block has 1 KiB: at this size, moving its spans costs about as much as looking one up. */
 #define BLOCK_SPANS 62
 
 typedef struct span {
@@ -41,7 +40,7 @@ static bool insert_block(gcoll_spans *s, uint32_t at, gcoll_span_block *block) {
     return true;
 }
 
-/* One span from 0 on that nobody has touched. */
+/* Begins with one untouched span that covers the whole buffer. */
 static bool start(gcoll_spans *s) {
     gcoll_span_block *block = malloc(sizeof *block);
     if (!block)
@@ -122,7 +121,7 @@ static bool halve(gcoll_spans *s, position *p) {
     return true;
 }
 
-/* Sees to it that a span begins at offset, and finds it. */
+/* Makes a span begin at offset, and finds its position. */
 static bool cut(gcoll_spans *s, uint64_t offset, position *p) {
     *p = locate(s, offset);
     if (at(s, *p)->begin == offset)
@@ -201,7 +200,8 @@ bool gcoll_spans_write(gcoll_spans *s, gcoll_builder *builder, uint64_t begin, u
         if (old->begin >= end)
             break;
         covered++;
-        /* Readers wait for the last writer themselves, so the writer matters only if there are none. */
+        /* Readers wait for the last writer themselves, so wait for the writer only if there are no readers.
+         */
         if (old->readers == GCOLL_NO_STEP && old->writer != GCOLL_NO_STEP)
             gcoll_builder_wait_for(builder, old->writer);
         for (uint32_t r = old->readers; r != GCOLL_NO_STEP; r = s->readers[r].next)

@@ -1,21 +1,20 @@
 /*
- * gcoll/plan/stage.c - the staging pass: a plan for buffers in host memory becomes one for buffers in the
- * memory of devices.
+ * gcoll/plan/stage.c - the staging pass turns a plan for host memory into a plan for device memory.
  *
- * The plan's IN and OUT get a home in scratch, which is host memory, and its steps touch that instead. Around
- * them stand copies: an element is loaded to its home before the first step that uses it (unless that one
- * writes it), and unloaded after the last step that writes it. What is loaded and unloaded at once is what
- * one step touches, so a plan that was cut is staged in pieces as small. Which of all this overlaps is for
- * the dependencies to say, as always: copies of one range go on while messages carry another.
+ * The plan's IN and OUT get a home in scratch, which is host memory, and the steps use the home instead. The
+ * pass adds copies: an element is loaded to its home before the first step that uses it (unless that step
+ * writes it), and unloaded after the last step that writes it. Each copy covers the range of one step, so a
+ * plan that was cut into segments is staged in segments. Dependencies decide what overlaps: one range is
+ * copied while messages carry another.
  *
- * Copies must not stop the rounds of a plan with a window, nor wait for them. So a range is loaded in the
- * round before the one that uses it, and unloaded in the one after.
+ * In a plan with a window, copies must neither delay the rounds nor wait for them. So a range is loaded in
+ * the round before its first use, and unloaded in the round after its last write.
  *
- * Where messages go from and to device memory by themselves (gcoll_staging.direct), buffers have no home: the
- * steps stay as they are, and the device does those that copy.
+ * If the transport reads and writes device memory itself (gcoll_staging.direct), buffers have no home: the
+ * steps stay as they are, and the device does the copies.
  *
- * Several buffers are reduced while they are loaded, and spread while they are unloaded (stage_local.c).
- * Where an output is but a block of an input, their sum has a home of its own, as all of IN has.
+ * Several buffers are reduced while they are loaded, and copied to all outputs while they are unloaded
+ * (stage_local.c). If an output is only a block of an input, the sum of the inputs has a home of its own.
  */
 #include <stdlib.h>
 
@@ -23,7 +22,7 @@
 
 /* ---- What steps touch -------------------------------------------------------------------------------- */
 
-/* The home that a place has, NULL: it stays where it is. */
+/* The home of a place; NULL if steps use the place itself. */
 static gcoll_home *home_of(gcoll_stage *s, gcoll_ref ref) {
     gcoll_home *home = ref.space == GCOLL_IN && !s->is_joint ? &s->in : &s->out;
     return ref.space != GCOLL_SCRATCH && home->is_active ? home : NULL;
@@ -62,7 +61,7 @@ static gcoll_touched touched(const void *arg, const gcoll_step *step) {
     if (step->count == 0 ||
         (copies && same_place(place(look->stage, step->dst), place(look->stage, step->a))))
         return found;
-    if (step->kind == GCOLL_STEP_DIVIDE) /* reads what it writes */
+    if (step->kind == GCOLL_STEP_DIVIDE) /* it reads its destination */
         add(look, step->dst, step->count, &found, false);
     else if (step->kind != GCOLL_STEP_RECV)
         add(look, step->a, step->count, &found, false);
@@ -88,7 +87,7 @@ typedef bool (*wanted_fn)(const gcoll_stage *s, const gcoll_home *home, const gc
                           uint32_t step);
 typedef void (*move_fn)(gcoll_stage *s, const gcoll_home *home, uint64_t begin, uint64_t end);
 
-/* Moves the wanted ranges among those from `first` up to offset `end`; neighbours as one. */
+/* Loads or unloads the wanted ranges from range `first` up to offset `end`; adjacent ranges by one copy. */
 static void move_ranges(gcoll_stage *s, const gcoll_home *home, uint32_t first, uint64_t end,
                         wanted_fn wanted, uint32_t step, move_fn move) {
     const gcoll_ranges *ranges = &home->ranges;
@@ -96,7 +95,7 @@ static void move_ranges(gcoll_stage *s, const gcoll_home *home, uint32_t first, 
     for (uint32_t r = first; r < ranges->count && ranges->at[r].begin < end; r++) {
         if (!wanted(s, home, &ranges->at[r], step) || (move == gcoll_stage_load && ranges->at[r].is_loaded))
             continue;
-        ranges->at[r].is_loaded = true; /* what is unloaded has been */
+        ranges->at[r].is_loaded = true; /* a range that is unloaded was loaded or written before */
         if (ranges->at[r].begin != behind && behind > begin)
             move(s, home, begin, behind);
         if (ranges->at[r].begin != behind || behind == begin)
@@ -120,7 +119,8 @@ static bool is_unloaded_after(const gcoll_stage *s, const gcoll_home *home, cons
 
 static bool is_loaded(const gcoll_stage *s, const gcoll_home *home, const gcoll_range *range, uint32_t step) {
     (void)step;
-    const bool passes = home == &s->out && range->first == GCOLL_NO_STEP; /* through, untouched by steps */
+    const bool passes =
+        home == &s->out && range->first == GCOLL_NO_STEP; /* goes from input to output; no step touches it */
     return needs_load(s, home, range) || (passes && needs_unload(s, range));
 }
 
@@ -171,7 +171,7 @@ static void emit_step(gcoll_stage *s, uint32_t index) {
     gcoll_builder_emit(s->builder, &step, 0, step.count);
 }
 
-/* The first step of the next round. */
+/* The first step after the round of `step`. */
 static uint32_t round_end(const gcoll_plan *plan, uint32_t step) {
     uint32_t end = step;
     while (end < plan->step_count && plan->steps[end].round == plan->steps[step].round)
@@ -181,7 +181,7 @@ static uint32_t round_end(const gcoll_plan *plan, uint32_t step) {
 
 static void emit_by_ranges(gcoll_stage *s) {
     const gcoll_plan *plan = s->plan;
-    uint32_t loaded = 0, before = 0; /* steps whose ranges have been; the first of the round before */
+    uint32_t loaded = 0, before = 0; /* steps whose ranges are loaded; first step of the previous round */
     for (uint32_t begin = 0, end; begin < plan->step_count; before = begin, begin = end) {
         end = round_end(plan, begin);
         gcoll_plan_round_at_least(s->builder, plan->steps[begin].round);
@@ -189,7 +189,7 @@ static void emit_by_ranges(gcoll_stage *s) {
             load_for(s, s->order[loaded]);
         for (uint32_t i = begin; i < end; i++)
             emit_step(s, i);
-        /* Behind the messages: these are to be on their way first. */
+        /* The next round's loads come after this round's messages, which must not be delayed. */
         const uint32_t ahead = end < plan->step_count ? round_end(plan, end) : end;
         for (; loaded < ahead; loaded++)
             load_for(s, s->order[loaded]);
@@ -198,7 +198,7 @@ static void emit_by_ranges(gcoll_stage *s) {
     }
     for (uint32_t i = before; i < plan->step_count; i++)
         unload_after(s, i);
-    /* What no step writes: of a broadcast's root, and of what needs no messages at all. */
+    /* Outputs that no step writes: those of a broadcast's root, and of calls without messages. */
     if (s->out.is_active) {
         move_ranges(s, &s->out, 0, s->out.count, is_left_over, GCOLL_NO_STEP, gcoll_stage_load);
         move_ranges(s, &s->out, 0, s->out.count, is_unloaded_after, GCOLL_NO_STEP, unload);
@@ -232,8 +232,8 @@ static gcoll_status settle(gcoll_stage *s) {
     const gcoll_problem *p = s->problem;
     const bool in_host = gcoll_problem_memory(p, gcoll_in(0, 0)) == GCOLL_HOST_MEMORY;
     const bool out_host = gcoll_problem_memory(p, gcoll_out(0, 0)) == GCOLL_HOST_MEMORY;
-    const bool is_direct = gcoll_problem_is_direct(p); /* then steps touch what is on the device itself */
-    const bool in_scratch = gcoll_problem_sums_in_scratch(p); /* then the plan at hand is not in place */
+    const bool is_direct = gcoll_problem_is_direct(p);        /* then steps use device memory itself */
+    const bool in_scratch = gcoll_problem_sums_in_scratch(p); /* then the planner's plan is not in place */
     s->is_joint = p->collective == GCOLL_ALLREDUCE && (p->buffers > 1 || !in_host);
     s->sums = s->is_joint || in_scratch;
     s->in.is_active = in_scratch || (!s->is_joint && !p->in_place && !in_host && !is_direct);
@@ -256,7 +256,7 @@ static gcoll_status settle(gcoll_stage *s) {
     return status == GCOLL_OK ? find_ranges(s, &s->out) : status;
 }
 
-/* The memories of the inputs, each once. */
+/* Lists the memories in which the inputs lie, each memory once. */
 static void find_groups(gcoll_stage *s) {
     for (uint32_t k = 0; k < s->problem->buffers; k++) {
         const uint32_t memory = gcoll_problem_memory(s->problem, gcoll_in(k, 0));
@@ -300,7 +300,7 @@ gcoll_status gcoll_pass_stage(const gcoll_plan *plan, const gcoll_problem *probl
     } else {
         find_groups(&s);
         if (problem->staging.local == GCOLL_LOCAL_AUTO && gcoll_stage_check_local(&s) != GCOLL_OK)
-            s.local = GCOLL_LOCAL_HOST; /* where devices have nothing to reduce into */
+            s.local = GCOLL_LOCAL_HOST; /* devices cannot reduce here: no output has room for the sum */
         status = emit_all(&s);
     }
     free(s.groups);

@@ -1,6 +1,6 @@
 /*
- * gcoll/plan/stage_local.c - between a rank's buffers and the one vector that its messages are about: inputs
- * are reduced on the way there, outputs spread on the way back.
+ * gcoll/plan/stage_local.c - staging of several buffers of one rank: inputs are reduced to the one vector
+ * that messages carry, and the result is copied to all outputs.
  */
 #include "gcoll/plan/stage_internal.h"
 
@@ -12,7 +12,7 @@ static uint32_t out_memory(const gcoll_stage *s, uint32_t k) {
     return gcoll_problem_memory(s->problem, gcoll_out(k, 0));
 }
 
-/* IN[k] from `offset` on, as finished plans name it. */
+/* IN[k] from `offset` on; in place it is called OUT[k]. */
 static gcoll_ref input(const gcoll_stage *s, uint32_t k, uint64_t offset) {
     return s->problem->in_place ? gcoll_out(k, offset) : gcoll_in(k, offset);
 }
@@ -29,7 +29,8 @@ static void reduce(gcoll_stage *s, gcoll_ref dst, gcoll_ref a, gcoll_ref b, uint
 
 /* ---- Inputs ------------------------------------------------------------------------------------------ */
 
-/* The inputs come in groups: each buffer by itself, those of one memory together, or all together. */
+/* Whether input k is in the group. Groups are single buffers (host), the buffers of one memory (device), or
+ * one group of all (peer). */
 static bool together(const gcoll_stage *s, uint32_t group, uint32_t k) {
     if (s->local == GCOLL_LOCAL_HOST)
         return group == k;
@@ -50,7 +51,8 @@ static uint32_t members(const gcoll_stage *s, uint32_t group) {
     return found;
 }
 
-/* The first buffer whose output lies where one of the inputs `operands` does, to fold them into. */
+/* Finds an output to fold the inputs `operands` into: the first on the device of the first input, or with
+ * `peer` on the device of any. */
 static bool find_target(const gcoll_stage *s, uint32_t count, uint32_t *target) {
     const uint32_t device = in_memory(s, s->operands[0]);
     for (uint32_t k = 0; k < s->problem->buffers; k++) {
@@ -93,12 +95,12 @@ uint32_t gcoll_stage_slots(const gcoll_stage *s) {
     uint32_t slots = 0;
     if (!s->sums)
         return 0;
-    for (uint32_t g = 1; g < count_groups(s); g++) /* the first one's place is the home */
+    for (uint32_t g = 1; g < count_groups(s); g++) /* the first group uses the home */
         slots += in_memory(s, members(s, g) ? s->operands[0] : 0) != GCOLL_HOST_MEMORY;
     return slots;
 }
 
-/* What a group has come to, in host memory: at `place`, or where it lies already. */
+/* Brings the sum of a group to host memory, to `place`. An input in host memory stays where it is. */
 static gcoll_ref gather_group(gcoll_stage *s, uint32_t group, gcoll_ref place, uint64_t at, uint64_t n) {
     const uint32_t count = members(s, group), first = s->operands[0];
     if (in_memory(s, first) == GCOLL_HOST_MEMORY)
@@ -113,7 +115,7 @@ static gcoll_ref gather_group(gcoll_stage *s, uint32_t group, gcoll_ref place, u
     return place;
 }
 
-/* Adds a group to what is at `home` already; where it is the first, `sum` is nowhere. */
+/* Adds a group to *sum, and returns where the new sum lies. `sum` is NULL for the first group. */
 static gcoll_ref reduce_group(gcoll_stage *s, uint32_t group, gcoll_ref home, const gcoll_ref *sum,
                               gcoll_ref gathered, uint64_t at, uint64_t n) {
     gcoll_ref result = gathered;
@@ -131,8 +133,8 @@ static gcoll_ref reduce_group(gcoll_stage *s, uint32_t group, gcoll_ref home, co
     return result;
 }
 
-/* The reduction of all inputs, each a `vector` of elements. Whatever is gathered is on its way before the
- * first of it is reduced. */
+/* Reduces n elements of all inputs into `home`; `vector` is the distance of two slots. All copies from
+ * devices are emitted before the first reduction, so that they overlap. */
 static void load_reduced(gcoll_stage *s, gcoll_ref home, uint64_t vector, uint64_t at, uint64_t n) {
     const uint32_t groups = count_groups(s);
     gcoll_ref slot = gcoll_ref_add(s->slots, at), sum = home;
@@ -152,7 +154,7 @@ static void load_reduced(gcoll_stage *s, gcoll_ref home, uint64_t vector, uint64
         if (g > 0 && is_device)
             slot = gcoll_ref_add(slot, vector);
     }
-    copy(s, home, sum, n); /* a single input in host memory; else they are one place */
+    copy(s, home, sum, n); /* does nothing unless a single input lies in host memory */
 }
 
 void gcoll_stage_load(gcoll_stage *s, const gcoll_home *home, uint64_t begin, uint64_t end) {
@@ -165,7 +167,7 @@ void gcoll_stage_load(gcoll_stage *s, const gcoll_home *home, uint64_t begin, ui
 
 /* ---- Outputs ----------------------------------------------------------------------------------------- */
 
-/* The output that k's elements are copied from within devices, once they are there; k: from the host. */
+/* The output on a device from which output k is copied; k itself means from the host. */
 static uint32_t source_of(const gcoll_stage *s, uint32_t k) {
     if (s->local == GCOLL_LOCAL_HOST || out_memory(s, k) == GCOLL_HOST_MEMORY)
         return k;
@@ -186,7 +188,7 @@ void gcoll_stage_unload(gcoll_stage *s, uint64_t begin, uint64_t end) {
     }
 }
 
-/* ---- Alone ------------------------------------------------------------------------------------------- */
+/* ---- One rank on one device --------------------------------------------------------------------------- */
 
 /* Whether all buffers are on one device, or one device reads all of them. */
 static bool is_one_device(const gcoll_stage *s) {
@@ -197,7 +199,7 @@ static bool is_one_device(const gcoll_stage *s) {
     return device != GCOLL_HOST_MEMORY;
 }
 
-/* Steps that a device does. */
+/* Whether a device can do all steps: copies and divisions outside of scratch. */
 static bool only_moves(const gcoll_plan *plan) {
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const gcoll_step *step = &plan->steps[i];

@@ -1,5 +1,5 @@
-/* gcoll/plan/stage_ranges.c - which step uses an element first, and which one writes it last; in which order
- * the steps of a round get what they use. */
+/* gcoll/plan/stage_ranges.c - finds the first user and the last writer of each element, and the order in
+ * which the steps of a round get their data loaded. */
 #include <stdlib.h>
 
 #include "gcoll/plan/stage_internal.h"
@@ -9,7 +9,7 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Where accesses begin and end, sorted, each once, from 0 to count. */
+/* All offsets at which accesses begin or end, with 0 and count, sorted and without duplicates. */
 static uint64_t *boundaries(const gcoll_plan *plan, uint64_t count, gcoll_touched_fn touched, const void *arg,
                             uint32_t *found) {
     uint64_t *at = malloc((6 * (size_t)plan->step_count + 2) * sizeof *at);
@@ -60,7 +60,7 @@ static void note(gcoll_ranges *ranges, uint64_t begin, uint64_t end, uint32_t st
 
 /* ---- Order -------------------------------------------------------------------------------------------- */
 
-/* A step, and the how manieth it is of those of its round that stand together and go the same way. */
+/* A step, and its place among the neighbouring steps of its round with the same kind and peer. */
 typedef struct placed {
     uint32_t round, place, step;
 } placed;

@@ -1,4 +1,5 @@
-/* gcoll/plan/verify.c - the verifier's entry, and small helpers of its files. See verify_internal.h. */
+/* gcoll/plan/verify.c - the verifier's entry, and small functions that its files share. See
+ * verify_internal.h. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -70,7 +71,7 @@ gcoll_status gcoll_verify_fail(const gcoll_verifier *v, uint32_t rank, uint32_t 
 static uint32_t reads(const gcoll_step *step) {
     switch ((gcoll_step_kind)step->kind) {
     case GCOLL_STEP_RECV:
-    case GCOLL_STEP_DIVIDE: /* of what it writes */
+    case GCOLL_STEP_DIVIDE: /* reads only its destination */
         return 0;
     case GCOLL_STEP_REDUCE:
         return 2;
@@ -137,10 +138,10 @@ static gcoll_status check_divisors(const gcoll_verifier *v) {
     return GCOLL_OK;
 }
 
-/* Cost, for S steps of all ranks with E edges, R pieces that they touch altogether (a piece is a range whose
- * elements hold the same) and M pieces that a memory has at most: O(S + E + R) hash look-ups and the like,
- * O(S M) bytes moved in memory at worst (a few microseconds a step where M is 10,000), and for races
- * O(E N / 64), N being the steps of one rank. Memory is O(S + E + R), and P bits a step for a barrier. */
+/* Cost. Let S be the steps of all ranks, E their edges, and N the steps of one rank. A piece is a range
+ * whose elements hold the same value; steps touch R pieces altogether, and a memory has at most M. Time: O(S
+ * + E + R) hash look-ups; O(S M) bytes moved in memory at worst (a few microseconds a step if M is 10,000);
+ * and O(E N / 64) to find races. Memory: O(S + E + R), and P bits a step for a barrier. */
 gcoll_status gcoll_verify(const gcoll_plan *const *plans, uint32_t size, gcoll_verify_report *report) {
     gcoll_verifier v = {.plans = plans, .size = size};
     gcoll_verify_report found = {0};

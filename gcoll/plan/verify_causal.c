@@ -1,10 +1,10 @@
 /*
- * gcoll/plan/verify_causal.c - what must have happened before a step may be done.
+ * gcoll/plan/verify_causal.c - finds the events that must precede the end of each step.
  *
- * A step comes after those that it depends on, after all of rounds older than its window allows, and, if it
- * receives, after what the send came after. (A send may be done before its receive has started where the
- * transport buffers, so nothing is learnt from the receiver.) Chains of messages count both sides: a message
- * stands one further than anything that its send or its receive waited for.
+ * A step follows the steps that it depends on, and all steps of rounds that the window requires to be done. A
+ * receive also follows everything that its send follows. The reverse does not hold: a transport may buffer,
+ * so a send may be done before its receive has started. The longest chain of messages counts both sides: a
+ * message is one deeper than everything that its send or its receive waited for.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static void unite(const gcoll_verifier *v, uint64_t *into, const uint64_t *from)
         into[w] |= from[w];
 }
 
-/* Steps of this rank with rounds below `round`. */
+/* The number of steps with rounds below `round`. */
 static uint32_t steps_before(const gcoll_plan *plan, uint32_t round) {
     uint32_t low = 0, high = plan->step_count;
     while (low < high) {
@@ -51,7 +51,8 @@ static void extend_prefix(gcoll_verifier *v, uint32_t rank, uint32_t n) {
         c->known[rank] = n;
 }
 
-/* Adds to a step, which has what its dependencies gave it, what the window made it wait for. */
+/* Adds to a step everything that precedes it because of the window. Its dependencies have been added
+ * already. */
 static void gate(gcoll_verifier *v, uint32_t rank, uint32_t step) {
     gcoll_verify_causal *c = &v->causal;
     const gcoll_plan *plan = v->plans[rank];
@@ -71,7 +72,7 @@ static void gate(gcoll_verifier *v, uint32_t rank, uint32_t step) {
         unite(v, set_at(v, c->started, at), set_at(v, c->started_prefix, last));
 }
 
-/* Hands what a finished step knows to those that wait for it. */
+/* Passes everything that precedes a finished step on to its successors. */
 static void hand_on(gcoll_verifier *v, uint32_t rank, uint32_t step) {
     gcoll_verify_causal *c = &v->causal;
     const gcoll_plan *plan = v->plans[rank];

@@ -1,5 +1,5 @@
-/* gcoll/plan/verify_expect.c - what a collective promises: who contributes what, and what must be where in
- * the end. */
+/* gcoll/plan/verify_expect.c - the contract of each collective: which ranks contribute which elements, and
+ * what each output element must hold in the end. */
 #include "gcoll/plan/verify_internal.h"
 
 bool gcoll_verify_contributes(const gcoll_problem *p, uint64_t *position) {

@@ -1,9 +1,10 @@
 /*
- * gcoll/plan/verify_memory.c - what every element of every rank holds, and what a step does to it.
+ * gcoll/plan/verify_memory.c - symbolic memory: the value of each element of each rank, and the effect of
+ * steps.
  *
- * Memories are lists of pieces whose elements hold the same value. A piece knows by how much its elements
- * are displaced, so that data that lands at the wrong offset is noticed when it is combined with other
- * data or is part of the result. A step costs as many moves as its range has pieces.
+ * A memory is a list of pieces; the elements of a piece hold the same value. A piece records by how much its
+ * elements are displaced. So data at a wrong offset is noticed when it is combined with other data, or when
+ * it is part of the result. A step costs one move for each piece in its range.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -48,8 +49,8 @@ static gcoll_status append(pieces_t *list, piece_t piece) {
     return status;
 }
 
-/* Copies what a range of a rank's memory holds to `list`, with offsets counted from the range's start. It
- * must have been written before. */
+/* Copies the pieces of a range to `list`, with offsets from the range's start. Fails if an element was never
+ * written. */
 static gcoll_status load(const gcoll_verifier *v, uint32_t rank, uint32_t step, gcoll_ref ref,
                          pieces_t *list) {
     const pieces_t *memory = memory_of(v, rank, ref);
@@ -75,7 +76,7 @@ static gcoll_status load(const gcoll_verifier *v, uint32_t rank, uint32_t step, 
     return GCOLL_OK;
 }
 
-/* Makes a piece begin at offset (its index comes out), unless offset is the end of the memory. */
+/* Makes a piece begin at offset, and returns its index. At the end of the memory, nothing is cut. */
 static gcoll_status cut(pieces_t *memory, uint64_t offset, uint64_t *index) {
     uint64_t i = locate(memory, offset);
     *index = i;
@@ -105,7 +106,7 @@ static void fuse(pieces_t *memory, uint64_t i) {
     memory->count--;
 }
 
-/* Puts a list where ref points to. */
+/* Writes a list of pieces to the place that ref names. */
 static gcoll_status store(const gcoll_verifier *v, uint32_t rank, gcoll_ref ref, const pieces_t *list) {
     pieces_t *memory = memory_of(v, rank, ref);
     uint64_t from, to;
@@ -166,7 +167,7 @@ static gcoll_status divide(gcoll_verifier *v, uint32_t rank, uint32_t step) {
     return status;
 }
 
-/* list[2] = the operands, from the first to the last. */
+/* list[2] = the reduction of all operands, from the first to the last. */
 static gcoll_status fold(gcoll_verifier *v, uint32_t rank, uint32_t step) {
     const gcoll_plan *plan = v->plans[rank];
     const gcoll_step *s = &plan->steps[step];

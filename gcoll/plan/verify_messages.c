@@ -53,7 +53,7 @@ static gcoll_status count_messages(const gcoll_verifier *v, channels *c, uint32_
     return GCOLL_OK;
 }
 
-/* Which of all messages this one is. */
+/* Finds the number of a message among all messages of all channels. */
 static gcoll_status locate(const gcoll_verifier *v, channels *c, uint32_t rank, uint32_t i, uint64_t *place) {
     const gcoll_step *step = &v->plans[rank]->steps[i];
     uint64_t channel = 0;
@@ -104,8 +104,8 @@ static gcoll_status match_sends(gcoll_verifier *v, channels *c, uint32_t rank) {
     return GCOLL_OK;
 }
 
-/* Lays the messages of all channels out one after the other. A channel's messages are as many as its
- * receives: where sends are fewer or more, one of the two sides finds no partner. */
+/* Reserves room for the messages of all channels, one channel after the other. A channel has as many
+ * messages as receives: if the number of sends differs, one side finds no partner. */
 static gcoll_status lay_out(channels *c) {
     c->begin = gcoll_verify_allocate(c->count + 1, sizeof *c->begin);
     if (!c->begin)

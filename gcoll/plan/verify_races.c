@@ -1,16 +1,16 @@
 /*
- * gcoll/plan/verify_races.c - steps of a rank that conflict must be ordered by its dependencies.
+ * gcoll/plan/verify_races.c - checks that dependencies order all conflicting steps of a rank.
  *
- * Two steps conflict if they touch the same element and one writes it; a send reads until it ends, a receive
- * writes from its start, so they must not run at the same time. Edges point forward, so the earlier must
- * reach the later. It suffices to ask that of each step and the last writer before it, and of each writer and
- * those that read since the writer before: all other conflicts follow, as "reaches" is transitive. So an
- * interval sweep in step order collects questions (about as many as the edges that the data asks for), and
- * they are answered by reachability, for BLOCK possible sources at a time.
+ * Two steps conflict if they touch the same element and one of them writes it. A send reads until it ends and
+ * a receive writes from its start, so conflicting steps must not run at the same time. Edges point forward,
+ * so the later step must be reachable from the earlier one. Two kinds of pairs suffice: each access and the
+ * last writer before it, and each writer and the readers since the previous writer. All other conflicts
+ * follow, as reachability is transitive. An interval sweep in step order collects these pairs as questions;
+ * reachability answers them, for BLOCK possible sources at a time.
  *
- * For N steps and E edges of one rank: O(N log N) for the sweep, O(E N / 64) word operations at worst for the
- * answers (less as a rule, since only the stretch between a question's two steps is walked), O(N + E) memory.
- * Exact, and nothing is taken from how the edges came about.
+ * Cost for N steps and E edges of one rank: O(N log N) for the sweep; O(E N / 64) word operations at worst
+ * for the answers, usually less, since only the steps between a question's two steps are walked; O(N + E)
+ * memory. The check is exact and independent of the builder that made the edges.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,12 +22,12 @@
 #define WORDS      16u           /* two cache lines a step */
 #define BLOCK      (WORDS * 64u) /* sources that one walk answers for */
 #define FIRST_ROOM 16u
-#define LOOK_AT    8u /* edges of a step that are looked at before it is left to a walk */
+#define LOOK_AT    8u /* edges of a step to try before a walk must answer */
 
-/* Elements from begin up to the next stretch have this last writer and these readers since. */
+/* The elements from `begin` up to the next stretch, their last writer, and the readers since. */
 typedef struct stretch {
     uint64_t begin;
-    uint32_t writer, readers; /* steps; reader: index of the first link */
+    uint32_t writer, readers; /* writer: step; readers: index of the first link */
 } stretch;
 
 typedef struct line {
@@ -35,7 +35,7 @@ typedef struct line {
     uint64_t count, room;
 } line_t;
 
-/* A list of readers; lists share their tails, so to cut a stretch in two costs nothing. */
+/* An entry of a list of readers. Lists share their tails, so cutting a stretch in two copies nothing. */
 typedef struct link {
     uint32_t reader, next;
 } link_t;
@@ -52,12 +52,12 @@ typedef struct races {
     uint32_t line_count;
     link_t *links;
     question *questions; /* in order of `to` */
-    uint32_t *asked;     /* by step: 1 + the last step about which it was asked */
+    uint32_t *asked;     /* by step `from`: 1 + the `to` of its latest question */
     uint64_t *reach;     /* WORDS a step */
     uint64_t link_count, link_room, question_count, question_room;
 } races;
 
-/* Most questions are answered by an edge, which is cheaper than a walk. */
+/* Whether an edge joins the two steps. It answers most questions, and is cheaper than a walk. */
 static bool joined(const gcoll_plan *plan, uint32_t from, uint32_t to) {
     const gcoll_step *step = &plan->steps[from];
     for (uint32_t k = 0; k < step->successors && k < LOOK_AT; k++)
@@ -91,7 +91,7 @@ static uint64_t locate(const line_t *line, uint64_t offset) {
     return low;
 }
 
-/* Makes a stretch begin at offset (its index comes out), unless offset is the end of the memory. */
+/* Makes a stretch begin at offset, and returns its index. At the end of the memory, nothing is cut. */
 static gcoll_status cut(line_t *line, uint64_t offset, uint64_t size, uint64_t *index) {
     uint64_t i = locate(line, offset);
     *index = i;
@@ -207,8 +207,8 @@ static uint64_t *row(const races *x, uint32_t step) {
     return &x->reach[(uint64_t)step * WORDS];
 }
 
-/* Steps begin .. begin + BLOCK - 1 are sources, a bit each; fills in which of them reach each step up to
- * `last`. */
+/* Computes for each step up to `last` from which sources it can be reached. The sources are the steps begin
+ * to begin + BLOCK - 1, one bit each. */
 static void walk(const races *x, uint32_t begin, uint32_t last) {
     const gcoll_plan *plan = x->plan;
     memset(row(x, begin), 0, (uint64_t)(last - begin + 1) * WORDS * sizeof(uint64_t));

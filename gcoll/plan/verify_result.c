@@ -1,4 +1,5 @@
-/* gcoll/plan/verify_result.c - what the outputs must hold in the end, and what the plans cost. */
+/* gcoll/plan/verify_result.c - checks the outputs against the collective's contract, and adds up the costs.
+ */
 #include <inttypes.h>
 
 #include "gcoll/plan/verify_internal.h"
@@ -6,8 +7,8 @@
 typedef struct result {
     gcoll_verifier *v;
     gcoll_verify_report *report;
-    uint64_t cursor;         /* in rank 0's OUT[0], with which the others are compared */
-    gcoll_verify_value tree; /* of the first element of all */
+    uint64_t cursor;         /* piece of rank 0's OUT[0], the reference of all outputs */
+    gcoll_verify_value tree; /* the value of the very first element */
 } result;
 
 static const gcoll_verify_pieces *output(const gcoll_verifier *v, uint32_t rank, uint32_t k) {
@@ -25,14 +26,14 @@ static gcoll_status check_sum(const gcoll_verifier *v, uint32_t rank, uint32_t k
                            rank, k, piece.begin, owner, buffer);
     }
     bool average = v->plans[rank]->problem.average, divided = gcoll_verify_is_divided(v, piece.value);
-    bool divisor_is_one = v->leaf[v->size] == 1; /* then it is all the same */
+    bool divisor_is_one = v->leaf[v->size] == 1; /* then dividing changes nothing */
     if (divided != average && !divisor_is_one)
         return gcoll_error(GCOLL_ERR_INVALID, "rank %u: in the end OUT[%u] element %" PRIu64 " is %s", rank,
                            k, piece.begin, average ? "not divided" : "divided");
     return GCOLL_OK;
 }
 
-/* Elements of OUT[k] from `at` on, of which `expected` says what they are, hold `piece`. */
+/* Checks that a piece of OUT[k] holds what `expected` says. */
 static gcoll_status check_piece(const gcoll_verifier *v, uint32_t rank, uint32_t k, gcoll_verify_piece piece,
                                 gcoll_verify_expected expected) {
     if (piece.value == GCOLL_VERIFY_UNSET)
@@ -102,7 +103,7 @@ static void raise_to(uint64_t *most, uint64_t value) {
     *most = *most < value ? value : *most;
 }
 
-/* Between the host and devices, and by devices. */
+/* Adds up elements that are copied between host and devices, and elements that devices fold. */
 static void add_up_devices(const gcoll_plan *plan, gcoll_verify_report *report) {
     uint64_t in = 0, out = 0, folded = 0;
     for (uint32_t i = 0; i < plan->step_count; i++) {
@@ -137,7 +138,7 @@ static void add_up(const gcoll_plan *plan, gcoll_verify_report *report) {
 
 gcoll_status gcoll_verify_result(gcoll_verifier *v, gcoll_verify_report *report) {
     result x = {.v = v, .report = report};
-    /* Plans without races, which these are by now, do the same whatever the timing. */
+    /* The plans were found free of races, so their result does not depend on timing. */
     report->claims = GCOLL_CLAIM_ALL;
     report->steps = v->causal.longest;
     for (uint32_t r = 0; r < v->size; r++) {

@@ -1,16 +1,17 @@
 /*
- * gcoll/plan/verify_run.c - runs all ranks' plans by the rules of plan.h, as soon as each step may start.
+ * gcoll/plan/verify_run.c - runs all ranks' plans by the rules of plan.h; each step starts as soon as it may.
  *
- * One schedule stands for all:
- *  - What a step does to memory does not depend on the schedule, as steps that conflict are ordered
- *    (verify_races.c) and messages are matched by number, not by time.
- *  - Neither does the set of steps that can ever be done. Every condition of the rules, once true, stays
- * true: dependencies that are done stay done, the oldest unfinished round only grows, so a step that may
- * start may also start later; and a message ends when both of its sides have started, which no other step can
- *    undo. So starting a step early never takes a possibility away, any two schedules can be continued to the
- *    same end, and the greedy one reaches the greatest set of finished steps that any does. If it stops
- *    short, every schedule does: that is a deadlock. If it ends, none deadlocks (on any transport, as this
- * one ends a send only with its receive, and others do so earlier).
+ * One schedule stands for all, for two reasons.
+ *
+ * The effect of a step on memory does not depend on the schedule: conflicting steps are ordered
+ * (verify_races.c), and messages are matched by number, not by time.
+ *
+ * Nor does the set of steps that can ever be done. Every condition of the rules, once true, stays true: a
+ * dependency that is done stays done, the oldest unfinished round only grows, and a message ends when both of
+ * its sides have started. So starting a step early never prevents another, and the greedy schedule finishes
+ * every step that any schedule finishes. If it stops short, every schedule does: that is a deadlock. If it
+ * ends, no schedule deadlocks, on any transport: here a send ends only with its receive, and real transports
+ * end it no later.
  *
  * O(S + E) for S steps with E edges.
  */
@@ -41,7 +42,7 @@ static void push(run *x, uint32_t rank, uint32_t step) {
     x->ready[x->ready_count++] = (ready_step){rank, step};
 }
 
-/* Lets in the steps that the window now allows. */
+/* Admits the steps that the window now allows. */
 static void advance(run *x, uint32_t rank) {
     const gcoll_plan *plan = x->v->plans[rank];
     uint64_t base = x->v->base[rank];
@@ -101,7 +102,7 @@ static gcoll_status start(run *x, uint32_t rank, uint32_t step) {
     return GCOLL_OK;
 }
 
-/* Appends why `step` of `rank`, which has not started, cannot: what it waits for is in *step then. */
+/* Appends the reason why `*step` of `rank` cannot start, and sets *step to the step that it waits for. */
 static int explain(const run *x, uint32_t rank, uint32_t *step, char *text, size_t room) {
     const gcoll_plan *plan = x->v->plans[rank];
     uint64_t base = x->v->base[rank];
@@ -130,11 +131,11 @@ static int explain(const run *x, uint32_t rank, uint32_t *step, char *text, size
             return n;
         }
     }
-    return 0; /* not reached: dependencies that are missing come from steps that are not done */
+    return 0; /* not reached: a missing dependency is a step that is not done */
 }
 
-/* The oldest unfinished step of a rank has nothing left to wait for, so it has started, and is a message
- * whose other side has not. */
+/* Describes a deadlock. The oldest unfinished step of a rank has started, as it waits for no step of its
+ * rank; so it is a message whose other side has not started. */
 static gcoll_status report_deadlock(const run *x) {
     const gcoll_verifier *v = x->v;
     char text[768];
@@ -146,7 +147,7 @@ static gcoll_status report_deadlock(const run *x) {
     uint32_t step = first;
     text[0] = '\0';
     for (uint32_t hop = 0; hop < HOPS && used < sizeof text; hop++) {
-        /* From a started message to its other side, or from a step to what it waits for. */
+        /* Follow a started message to its other side, or a step to the step that it waits for. */
         if (x->state[v->base[rank] + step] == STARTED) {
             const gcoll_step *s = &v->plans[rank]->steps[step];
             step = v->partner[v->base[rank] + step];

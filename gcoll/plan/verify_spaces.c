@@ -1,19 +1,20 @@
-/* gcoll/plan/verify_spaces.c - who may touch the memory of a device, and how often it is copied.
+/* gcoll/plan/verify_spaces.c - checks which steps touch device memory, and how often elements are copied.
  *
- * The host works on host memory, devices on their own; only copies cross from one to the other. Each element
- * of a buffer in device memory comes to the host once at most, and is written from there once at most. */
+ * The host works on host memory, each device on its own memory; only copies cross between them. Each element
+ * of a device buffer is copied to the host at most once, and written from the host at most once. */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "gcoll/plan/verify_internal.h"
 
-/* ---- Who may touch what ------------------------------------------------------------------------------- */
+/* ---- Access to memory --------------------------------------------------------------------------------- */
 
 static uint32_t memory_of(const gcoll_plan *plan, gcoll_ref ref) {
     return gcoll_problem_memory(&plan->problem, ref);
 }
 
-/* What the host does itself, and messages, which the network may carry without it. */
+/* Checks a step of the host. Only messages may touch device memory, and only if the transport reads it
+ * itself. */
 static gcoll_status check_host_step(const gcoll_verifier *v, uint32_t rank, uint32_t i) {
     const gcoll_plan *plan = v->plans[rank];
     const gcoll_step *step = &plan->steps[i];
@@ -29,7 +30,7 @@ static gcoll_status check_host_step(const gcoll_verifier *v, uint32_t rank, uint
     return GCOLL_OK;
 }
 
-/* A copy to the memory of a device, or a fold, which only a device does. */
+/* Checks a copy, which may cross between host and device, or a fold, which only a device does. */
 static gcoll_status check_device_step(const gcoll_verifier *v, uint32_t rank, uint32_t i) {
     const gcoll_plan *plan = v->plans[rank];
     const gcoll_step *step = &plan->steps[i];
@@ -54,7 +55,7 @@ static gcoll_status check_device_step(const gcoll_verifier *v, uint32_t rank, ui
 static gcoll_status check_step(const gcoll_verifier *v, uint32_t rank, uint32_t i) {
     switch ((gcoll_step_kind)v->plans[rank]->steps[i].kind) {
     case GCOLL_STEP_DIVIDE:
-        return GCOLL_OK; /* whoever has it */
+        return GCOLL_OK; /* done where the element lies: host or device */
     case GCOLL_STEP_COPY:
     case GCOLL_STEP_FOLD:
         return check_device_step(v, rank, i);
@@ -63,7 +64,7 @@ static gcoll_status check_step(const gcoll_verifier *v, uint32_t rank, uint32_t 
     }
 }
 
-/* ---- How often ---------------------------------------------------------------------------------------- */
+/* ---- Number of copies --------------------------------------------------------------------------------- */
 
 /* A copy between the host and the buffer `memory`, which is on a device. */
 typedef struct crossing {
@@ -107,7 +108,7 @@ static gcoll_status report_twice(const gcoll_verifier *v, uint32_t rank, const c
                              gcoll_verify_describe(&plan->steps[first->step], other));
 }
 
-/* In order of their begin, a range that overlaps an earlier one overlaps the one that ends last. */
+/* Checks that no two copies overlap. Once sorted by their begin, each is compared with the one before it. */
 static gcoll_status check_once(const gcoll_verifier *v, uint32_t rank, crossing *all, uint64_t count) {
     const crossing *furthest = all;
     qsort(all, count, sizeof *all, compare);

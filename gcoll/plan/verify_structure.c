@@ -1,4 +1,5 @@
-/* gcoll/plan/verify_structure.c - each plan by itself: is it a plan at all, and does it stay in bounds? */
+/* gcoll/plan/verify_structure.c - checks each plan by itself: valid fields, steps within bounds, forward
+ * edges. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,8 +66,8 @@ static gcoll_status check_ref(const gcoll_verifier *v, uint32_t rank, uint32_t i
     return GCOLL_OK;
 }
 
-/* A step may write what it reads (dst is a), but not next to it: kernels walk both from the start. A
- * copy may not even do that: memcpy forbids it, and it would do nothing. */
+/* A step may write exactly the range that it reads, but not overlap it partly: kernels walk both from the
+ * start. A copy may not overlap at all: memcpy forbids it. */
 static gcoll_status check_overlap(const gcoll_verifier *v, uint32_t rank, uint32_t i) {
     const gcoll_plan *plan = v->plans[rank];
     const gcoll_step *step = &plan->steps[i];
@@ -120,8 +121,8 @@ static gcoll_status check_step(const gcoll_verifier *v, uint32_t rank, uint32_t 
     return status ? status : check_accesses(v, rank, i);
 }
 
-/* Edges point forward, so the graph has no cycle and index order is an order of execution; and each step
- * waits for as many as point at it. */
+/* Checks that edges point forward, so the graph has no cycle and index order is an order of execution; and
+ * that each step has as many dependencies as edges point at it. */
 static gcoll_status check_edges(const gcoll_verifier *v, uint32_t rank, uint32_t *incoming) {
     const gcoll_plan *plan = v->plans[rank];
     uint64_t edges = 0;

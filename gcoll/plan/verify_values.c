@@ -1,11 +1,11 @@
 /*
- * gcoll/plan/verify_values.c - the algebra of values.
+ * gcoll/plan/verify_values.c - symbolic values: expression trees, each stored once.
  *
- * A value stands for one tree of operations over contributions (buffer k of rank r). Values are shared: the
- * same operation on the same values is looked up, so equal trees are equal numbers and a sum over a thousand
- * elements costs one entry. Contribution sets are shared in the same way, and are arcs of the circle of
- * ranks for rings, bits for all others. Operands of a node are looked up in sorted order: a op b and
- * b op a are one node, as every operation commutes bit by bit; what order they had is remembered in one bit.
+ * A value is one tree of operations over contributions (buffer k of rank r). Equal trees have equal numbers:
+ * the same operation on the same values is looked up in a table. So a sum of a thousand elements costs one
+ * entry. Sets of contributions are stored once in the same way, as an arc of the circle of ranks if possible,
+ * else as bits. a op b and b op a are one node, as every operation commutes bit by bit; one bit of the value
+ * records whether the operands were in rank order.
  */
 #include <stdlib.h>
 
@@ -97,7 +97,8 @@ static gcoll_status no_room(void) {
     return gcoll_error(GCOLL_ERR_NO_MEMORY, "the verifier ran out of memory for values");
 }
 
-/* *united = the number of the union of sets x and y, or *twice, a contribution that is in both. */
+/* Finds the union of sets x and y: *united is its number. If they overlap, *twice is a contribution in both.
+ */
 static gcoll_status unite(values_t *values, uint32_t x, uint32_t y, uint32_t *united, bool *overlap,
                           uint32_t *twice) {
     uint64_t key = x < y ? (uint64_t)x << 32 | y : (uint64_t)y << 32 | x;
@@ -136,7 +137,7 @@ static gcoll_status add_node(values_t *values, uint32_t set, bool divided, uint3
     return GCOLL_OK;
 }
 
-/* Whether left's contributions all stand right before right's, and both are in order themselves. */
+/* Whether both operands are in rank order, and right's contributions follow directly after left's. */
 static bool in_order(const values_t *values, gcoll_verify_value left, gcoll_verify_value right) {
     if ((left | right) & 1)
         return false;
@@ -202,7 +203,7 @@ gcoll_status gcoll_verify_divide(gcoll_verifier *v, uint32_t rank, uint32_t step
 }
 
 gcoll_verify_value gcoll_verify_leaf(const gcoll_verifier *v, uint32_t rank, uint32_t buffer) {
-    return (v->leaf[rank] + buffer + 1) << 1; /* node 0 is what was never written */
+    return (v->leaf[rank] + buffer + 1) << 1; /* node 0 means never written */
 }
 
 bool gcoll_verify_is_divided(const gcoll_verifier *v, gcoll_verify_value value) {
@@ -217,7 +218,7 @@ bool gcoll_verify_same_tree(gcoll_verify_value x, gcoll_verify_value y) {
     return node_of(x) == node_of(y);
 }
 
-/* The node of x op y, 0 if nobody ever built it or one of them is 0. */
+/* The node of x op y; 0 if no step built it, or if x or y is 0. */
 static uint32_t known_pair(const gcoll_verifier *v, uint32_t x, uint32_t y) {
     uint64_t key = x < y ? (uint64_t)x << 32 | y : (uint64_t)y << 32 | x;
     return x != 0 && y != 0 ? gcoll_verify_map_find(&v->values.pairs, key) : 0;
@@ -227,7 +228,7 @@ static uint32_t known_divided(const gcoll_verifier *v, uint32_t x) {
     return x != 0 ? gcoll_verify_map_find(&v->values.pairs, (uint64_t)x << 32 | DIVIDED) : 0;
 }
 
-/* What a rank puts in: its buffers, added up from the first on. */
+/* The node of a rank's own sum: its buffers, added up from the first on. */
 static uint32_t rank_term(const gcoll_verifier *v, uint32_t rank) {
     uint32_t node = v->leaf[rank] + 1;
     for (uint32_t leaf = v->leaf[rank] + 1; leaf < v->leaf[rank + 1]; leaf++)
@@ -243,8 +244,8 @@ static uint32_t left_fold(const gcoll_verifier *v) {
     return node;
 }
 
-/* The tree that pairs neighbours, (0 op 1) op (2 op 3) ..., over ranks [first, first + width), those that
- * there are; width is a power of two. */
+/* The tree that pairs neighbours, (0 op 1) op (2 op 3) ..., over the ranks that exist in [first, first +
+ * width); width is a power of two. */
 static uint32_t neighbours(const gcoll_verifier *v, uint32_t first, uint32_t width) {
     if (width == 1)
         return rank_term(v, first);

@@ -1,9 +1,9 @@
 /*
- * gcoll/rendezvous/claimant.c - who has claimed a rank, and whether it lives.
+ * gcoll/rendezvous/claimant.c - identifies the process that claims a rank, and finds out whether it is alive.
  *
- * A process is known by its number in its PID namespace and by when it began, as numbers are used again. On
- * the same host and in the same namespace the kernel says exactly whether it lives, however busy the machine
- * is.
+ * A process is identified by its PID, its PID namespace and its start time, as PIDs are used again. On the
+ * same host and in the same namespace, the kernel knows for certain whether the process is alive, however
+ * busy the machine is.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,20 +19,21 @@
 
 #define PID_NAMESPACE "/proc/self/ns/pid"
 #define STAT_BYTES    1024
-#define STAT_FLAGS    7 /* numbers of fields after the state, of which the next is the second */
+#define STAT_FLAGS    7 /* field numbers, counted after the state; the first such field is 2 */
 #define STAT_THREADS  18
 #define STAT_START    20
 #define STAT_SIGNAL   29 /* pending signals of the main thread */
 #define PF_EXITING    UINT64_C(4)
 #define KILL_BIT      (UINT64_C(1) << (SIGKILL - 1))
 
-/* What /proc says of a process. */
+/* The fields of /proc/PID/stat that are used here. */
 typedef struct process {
     char state;
     uint64_t flags, threads, start, pending;
 } process;
 
-/* False if it says nothing: the process is gone, or another user's in a /proc that hides it. */
+/* Reads /proc/PID/stat. False if it cannot be read: the process is gone, or /proc hides other users'
+ * processes. */
 static bool look_at_process(const char *path, process *found) {
     char text[STAT_BYTES];
     FILE *file = fopen(path, "re");
@@ -41,14 +42,14 @@ static bool look_at_process(const char *path, process *found) {
     size_t bytes = fread(text, 1, sizeof text - 1, file);
     fclose(file);
     text[bytes] = '\0';
-    char *at = strrchr(text, ')'); /* the name before it may hold anything */
+    char *at = strrchr(text, ')'); /* the process name before it may contain any character */
     if (!at || sscanf(at + 1, " %c", &found->state) != 1)
         return false;
     at = strchr(at, ' ');
     at = at ? strchr(at + 1, ' ') : NULL;
     for (int field = 2; at && field <= STAT_SIGNAL; field++) {
         char *end = NULL;
-        uint64_t value = strtoull(at, &end, 10); /* some are negative, but none that counts here */
+        uint64_t value = strtoull(at, &end, 10); /* some fields are negative, but none of those used here */
         if (end == at)
             return false;
         found->flags = field == STAT_FLAGS ? value : found->flags;
@@ -78,7 +79,7 @@ void gcoll_claimant_write(const gcoll_claimant *c, char text[GCOLL_CLAIMANT_TEXT
              c->space, c->pid, c->start, c->nonce, c->waited_ms, c->name);
 }
 
-/* One number and the space after it. */
+/* Parses one number and the space after it. */
 static bool take_number(const char **at, int base, uint64_t *number) {
     const char *digits = base == 16 ? "0123456789abcdef" : "0123456789";
     size_t length = strspn(*at, digits);
@@ -124,11 +125,12 @@ gcoll_life gcoll_claimant_life(const gcoll_claimant *self, const gcoll_claimant 
     if (kill((pid_t)other->pid, 0) != 0 && errno == ESRCH)
         return GCOLL_LIFE_DEAD;
     snprintf(path, sizeof path, "/proc/%" PRIu64 "/stat", other->pid);
-    if (!look_at_process(path, &found)) /* hidden, or it has gone just now and is found dead the next time */
+    if (!look_at_process(path,
+                         &found)) /* hidden by /proc, or just ended: then the next check finds it dead */
         return GCOLL_LIFE_ALIVE;
     if (other->start != 0 && found.start != other->start)
-        return GCOLL_LIFE_DEAD; /* its number is another one's by now */
-    /* A main thread that has ended before the others looks like a zombie, too. */
+        return GCOLL_LIFE_DEAD; /* another process has its PID now */
+    /* A process whose main thread has ended before the others looks like a zombie, too, but is alive. */
     const bool ended = found.state == 'X' || (found.state == 'Z' && found.threads <= 1);
     return ended ? GCOLL_LIFE_DEAD : GCOLL_LIFE_ALIVE;
 }

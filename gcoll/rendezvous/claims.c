@@ -1,25 +1,30 @@
 /*
- * gcoll/rendezvous/claims.c - who is which rank of which launch: claims in the store, each of which one
- * process gets.
+ * gcoll/rendezvous/claims.c - decides which process is which rank of which launch, by claims in the store.
  *
- * Keys below "gcoll/<job>/", or "gcoll/<job>/l.<hash>/" where the launch has an identity:
- *   launch                     rank 0's claim: the generation, the size of the job and who rank 0 is. It
- * stands while ranks may join, that is, until rank 0 says go or that there will be none <generation>/rank.<r>
- * rank r's claim: who it is; or "!", once it has failed to join and left <generation>/rank.<r>.<n>  the claim
- * of who took the rank over from a dead claimant of nonce n <generation>/heir          the launch of the rank
- * 0 that took over from a dead one
+ * Keys below "gcoll/<job>/", or "gcoll/<job>/l.<hash>/" if the launch has an identity:
  *
- * A claim is made by set_new, so that of two only one gets it. A living claimant is never disturbed: who
- * finds the rank claimed by one ends the launch, with an error that names both. A dead one is taken over by a
- * claim to its succession, which again only one gets; so two heirs do not end up in one seat.
+ * "launch" is the claim of rank 0: the generation, the size of the job, and the process of rank 0. It exists
+ * while ranks may join: until rank 0 says go, or until a verdict says that there will be no go.
  *
- * A rank that has claimed looks once more whether the launch stands, and only then tells its address, which
- * rank 0 waits for. Rank 0 takes the launch away before it says go. So whoever was held up between finding a
- * launch and claiming a rank of it, for however long, finds out that it comes too late.
+ * "<generation>/rank.<r>" is the claim of rank r: its process; with "!" before it once the process has failed
+ * to join and left.
  *
- * A rank never goes from one generation to another. It joins a launch only if its rank 0 is seen to live: by
- * its process on the same host; on another one, by its lease, unless the launch has an identity, for then
- * nothing of an earlier one can be found.
+ * "<generation>/rank.<r>.<n>" is the claim of the process that took the rank over from the dead claimant with
+ * nonce n.
+ *
+ * "<generation>/heir" is the launch of the process that took over from a dead rank 0.
+ *
+ * A claim is made by set_new, so only one of two processes gets it. A living claimant keeps its rank: a
+ * process that finds its rank claimed by a living one ends the launch, with an error that names both. A dead
+ * claimant is succeeded by a claim to its succession, which again only one process gets.
+ *
+ * After its claim a rank checks once more that the launch exists, and only then publishes its address, which
+ * rank 0 waits for. Rank 0 removes the launch before it says go. So a rank that was delayed between finding a
+ * launch and claiming a rank, for however long, notices that it is too late.
+ *
+ * A rank never moves from one generation to another. It joins a launch only if its rank 0 is known to be
+ * alive: on the same host by its process, on another host by its lease. A launch with an identity needs no
+ * lease, as an earlier launch cannot have left keys under its name.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -34,13 +39,13 @@
 #define FIRST_PAUSE_MS   1
 #define LONGEST_PAUSE_MS 50
 #define HIDDEN_MS        5
-#define ENDED_MS         2000 /* a launch that has a verdict is taken away sooner, or never */
-#define ENDING_MS        1000 /* so long a process that was killed may take to end */
+#define ENDED_MS         2000 /* a launch with a verdict that is still there will not be removed */
+#define ENDING_MS        1000 /* time that a killed process may take to end */
 #define LAUNCH_TEXT      (GCOLL_CLAIMANT_TEXT + 48)
 
 #define CLAIM_TEXT (GCOLL_CLAIMANT_TEXT + 1)
 
-/* What a key "launch" or "heir" says. */
+/* The value of a key "launch" or "heir". */
 typedef struct launch {
     char generation[GCOLL_GENERATION_TEXT];
     uint32_t size;
@@ -71,7 +76,7 @@ static int64_t remaining(int64_t deadline_ms) {
     return left > 0 ? left : 0;
 }
 
-/* Sleeps, longer each time. */
+/* Sleeps; each pause is longer than the one before. */
 static void rest(int64_t *pause_ms, int64_t deadline_ms) {
     const int64_t left = remaining(deadline_ms);
     usleep((useconds_t)((*pause_ms < left ? *pause_ms : left) * 1000));
@@ -80,7 +85,7 @@ static void rest(int64_t *pause_ms, int64_t deadline_ms) {
 
 /* ---- Verdicts ----------------------------------------------------------------------------- */
 
-/* The text comes from the store: another program may have written it. */
+/* Parses a verdict. The text comes from the store, so another program may have written it. */
 gcoll_status gcoll_rendezvous_verdict(const char *text) {
     char *end = NULL, said[GCOLL_VERDICT_MAX];
     long status = text[0] == '!' ? strtol(text + 1, &end, 10) : 0;
@@ -110,14 +115,14 @@ gcoll_status gcoll_verdict_tell(gcoll_context *context, const char *generation, 
         if (!*passed)
             return gcoll_rendezvous_verdict(there);
     }
-    gcoll_rendezvous_key(context, key, "%s/agreed", generation); /* what most ranks wait for */
+    gcoll_rendezvous_key(context, key, "%s/agreed", generation); /* most ranks wait for this key */
     if (found == GCOLL_OK)
         gcoll_visit_set_new(context, key, verdict);
     return gcoll_error(status, "%s", cause); /* the store may have left a text of its own */
 }
 
-/* The rank is this one's, and somebody else's, in a launch that waits. *passed: it waits no more, and ended
- * for another reason, if for any. */
+/* Ends a launch because two living processes claim this rank. *passed: the launch no longer waits, or ended
+ * for another reason. */
 static gcoll_status claimed_twice(gcoll_context *context, const char *generation, const gcoll_claimant *other,
                                   bool *passed) {
     char mine[GCOLL_CLAIMANT_SAID], others[GCOLL_CLAIMANT_SAID];
@@ -167,7 +172,8 @@ static void pass_by(gcoll_context *context, const char *generation) {
              generation);
 }
 
-/* Another size is an error of all, unless the launch has gone on without this rank and is none of its own. */
+/* Checks the size of a launch that was found. A different size is an error, unless the launch has gone on
+ * already: then it is not this rank's launch, and is ignored. */
 static gcoll_status join_launch(gcoll_context *context, const launch *found, bool *joined) {
     char key[GCOLL_STORE_KEY_MAX + 1], word[4];
     size_t bytes = 0;
@@ -179,7 +185,7 @@ static gcoll_status join_launch(gcoll_context *context, const launch *found, boo
         return GCOLL_OK;
     gcoll_rendezvous_key(context, key, "%s/go", context->rendezvous->generation);
     gcoll_status status = gcoll_visit_get(context, key, word, sizeof word, &bytes);
-    if (status == GCOLL_OK) { /* said, and short: "go" */
+    if (status == GCOLL_OK) { /* the key exists and is as short as "go" */
         *joined = false;
         pass_by(context, found->generation);
         context->rendezvous->generation[0] = '\0';
@@ -239,7 +245,7 @@ gcoll_status gcoll_launch_find(gcoll_context *context, int64_t deadline_ms) {
     }
 }
 
-/* The launch that counts: the latest of those that took over one after the other. */
+/* Finds the valid launch: the last one in the chain of successors. */
 static gcoll_status find_heir(gcoll_context *context, launch *latest) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     launch next;
@@ -256,7 +262,7 @@ static gcoll_status find_heir(gcoll_context *context, launch *latest) {
     return status;
 }
 
-/* Takes over from a dead rank 0. STATE: another one has. */
+/* Takes over from a dead rank 0. STATE: another process has done so. */
 static gcoll_status inherit(gcoll_context *context, const launch *from, const char *record) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     gcoll_rendezvous_key(context, key, "%s/heir", from->generation);
@@ -265,8 +271,9 @@ static gcoll_status inherit(gcoll_context *context, const launch *from, const ch
     return status == GCOLL_OK ? gcoll_visit_set(context, key, record, strlen(record)) : status;
 }
 
-/* Another launch stands. Takes over if its rank 0 is dead, or lives and has left a launch behind that cannot
- * go on; ends it, and this one, if it lives and waits. STATE: look again after a while. */
+/* Rank 0 found another launch in the store. Takes over if the other rank 0 is dead, or alive but its launch
+ * has ended without being removed. Ends both launches if the other is alive and waits. STATE: check again
+ * later. */
 static gcoll_status meet_other(gcoll_context *context, const launch *other, const char *record,
                                gcoll_pulse *pulse, int64_t since_ms) {
     char key[GCOLL_STORE_KEY_MAX + 1], word[4];
@@ -283,7 +290,7 @@ static gcoll_status meet_other(gcoll_context *context, const launch *other, cons
     if (ends == GCOLL_ERR_INVALID && gcoll_now_ms() - since_ms >= ENDED_MS) /* longer than "go": a verdict */
         return inherit(context, other, record);
     if (ends == GCOLL_OK || ends == GCOLL_ERR_INVALID ||
-        life == GCOLL_LIFE_UNKNOWN) /* it is on its way out */
+        life == GCOLL_LIFE_UNKNOWN) /* it is about to be removed */
         return GCOLL_ERR_STATE;
     if (ends != GCOLL_ERR_NOT_FOUND)
         return ends;
@@ -307,9 +314,9 @@ static gcoll_status never_ended(gcoll_context *context, const launch *other) {
                        context->settings.timeout_ms);
 }
 
-/* Whether the launch `other` was claimed twice, this one's launch being one of the two: its rank 0 took it
- * away for that while this one looked on. Then MISMATCH. Not where this process has been told, and tries
- * again. verdict: what was heard of the launch before, or "". */
+/* Returns MISMATCH if the launch `other` ended because this launch claimed it a second time: its rank 0
+ * removed it while this process was watching. A verdict that names this process is no reason: it was told,
+ * and tries again. `verdict`: the verdict on `other` that was read before, or "". */
 static gcoll_status hear_of_two(gcoll_context *context, const launch *other,
                                 char verdict[GCOLL_VERDICT_MAX + 8]) {
     char key[GCOLL_STORE_KEY_MAX + 1], said[GCOLL_CLAIMANT_SAID];
@@ -319,7 +326,7 @@ static gcoll_status hear_of_two(gcoll_context *context, const launch *other,
         return GCOLL_OK;
     gcoll_rendezvous_key(context, key, "launch");
     gcoll_status status = get_launch(context, key, &now);
-    if (status == GCOLL_OK && strcmp(now.generation, other->generation) == 0) { /* it stands */
+    if (status == GCOLL_OK && strcmp(now.generation, other->generation) == 0) { /* it still exists */
         gcoll_rendezvous_key(context, key, "%s/go", other->generation);
         gcoll_visit_text(context, key, verdict, GCOLL_VERDICT_MAX + 8);
         return GCOLL_OK;
@@ -333,10 +340,10 @@ static gcoll_status hear_of_two(gcoll_context *context, const launch *other,
 gcoll_status gcoll_launch_claim(gcoll_context *context, int64_t deadline_ms) {
     char key[GCOLL_STORE_KEY_MAX + 1], who[GCOLL_CLAIMANT_TEXT], record[LAUNCH_TEXT];
     gcoll_meeting *meeting = context->rendezvous->meeting;
-    char verdict[GCOLL_VERDICT_MAX + 8] = ""; /* of `watched` */
+    char verdict[GCOLL_VERDICT_MAX + 8] = ""; /* on the launch `watched` */
     launch other = {.size = 0}, watched = {.size = 0};
     gcoll_pulse pulse = {0};
-    int64_t since_ms = gcoll_now_ms(); /* `watched` is, and so long */
+    int64_t since_ms = gcoll_now_ms(); /* since when `watched` has been watched */
     int64_t pause_ms = FIRST_PAUSE_MS;
     gcoll_claimant_write(&meeting->self, who);
     snprintf(record, sizeof record, "%s %u %s", context->rendezvous->generation, context->size, who);
@@ -354,7 +361,9 @@ gcoll_status gcoll_launch_claim(gcoll_context *context, int64_t deadline_ms) {
             }
             watched = other;
             if (status == GCOLL_OK && strcmp(other.generation, context->rendezvous->generation) == 0)
-                status = gcoll_visit_set(context, key, record, strlen(record)); /* an answer was lost */
+                status =
+                    gcoll_visit_set(context, key, record,
+                                    strlen(record)); /* this rank's own key: the store's answer was lost */
             else if (status == GCOLL_OK)
                 status = meet_other(context, &other, record, &pulse, since_ms);
             else if (status == GCOLL_ERR_NOT_FOUND) /* it has ended just now */
@@ -366,11 +375,13 @@ gcoll_status gcoll_launch_claim(gcoll_context *context, int64_t deadline_ms) {
             return GCOLL_OK;
         }
         if (status != GCOLL_ERR_STATE) {
-            meeting->unsure = status != GCOLL_ERR_MISMATCH; /* a store's answer may be lost */
+            meeting->unsure =
+                status !=
+                GCOLL_ERR_MISMATCH; /* the store may have written the key, and its answer was lost */
             return status;
         }
         rest(&pause_ms, deadline_ms);
-        if (remaining(deadline_ms) == 0) /* as then the store may not be asked again */
+        if (remaining(deadline_ms) == 0) /* the time for requests to the store is over */
             return never_ended(context, &other);
     }
 }
@@ -409,7 +420,7 @@ static void rank_key(const gcoll_context *context, char key[GCOLL_STORE_KEY_MAX 
         gcoll_rendezvous_key(context, key, "%s/rank.%u", context->rendezvous->generation, rank);
 }
 
-/* NOT_FOUND, and *found is who it was, also if the claimant has left. */
+/* Reads a claim. NOT_FOUND also if the claimant has left; *found then names it. */
 static gcoll_status get_claim(gcoll_context *context, const char *key, gcoll_claimant *found) {
     char text[CLAIM_TEXT];
     *found = (gcoll_claimant){.pid = 0};
@@ -438,7 +449,7 @@ gcoll_status gcoll_rank_holder(gcoll_context *context, uint32_t rank, gcoll_clai
     return status;
 }
 
-/* The rank is claimed by another: OK if that one is dead, and may be succeeded. */
+/* Another process has claimed this rank. OK if it is dead, so that this process may succeed it. */
 static gcoll_status meet_holder(gcoll_context *context, const gcoll_claimant *holder, int64_t deadline_ms,
                                 bool *again) {
     gcoll_pulse pulse = {0};
@@ -458,16 +469,16 @@ static gcoll_status meet_holder(gcoll_context *context, const gcoll_claimant *ho
                                gcoll_claimant_is_ending(&context->rendezvous->meeting->self, holder);
         if ((life == GCOLL_LIFE_ALIVE && !is_ending) || remaining(deadline_ms) == 0) {
             status = claimed_twice(context, context->rendezvous->generation, holder, again);
-            context->rendezvous->meeting->told = !*again; /* of the next launch nothing is told yet */
+            context->rendezvous->meeting->told = !*again; /* the next launch has no verdict yet */
             return *again ? GCOLL_OK : status;
         }
         rest(&pause_ms, deadline_ms);
     }
 }
 
-/* Who had the rank has failed to join, and left. This rank waits for the next launch, as it may be the same
- * one that tries again. But that a rank was claimed twice is told to all that come meanwhile: it may be
- * theirs. */
+/* The process that had this rank failed to join, and left. This process waits for the next launch, as it may
+ * be a new attempt of the same job. But if a rank was claimed twice, it gets that error: the conflict may be
+ * its own. */
 static gcoll_status meet_leaver(gcoll_context *context, const gcoll_claimant *leaver, bool *again) {
     char key[GCOLL_STORE_KEY_MAX + 1], text[GCOLL_VERDICT_MAX + 8];
     gcoll_status status = GCOLL_OK;
@@ -484,7 +495,7 @@ static gcoll_status meet_leaver(gcoll_context *context, const gcoll_claimant *le
     return *again ? GCOLL_OK : status;
 }
 
-/* Makes the first claim that is free. */
+/* Claims the rank, or the succession of the last dead claimant. */
 static gcoll_status claim_free(gcoll_context *context, int64_t deadline_ms, char key[GCOLL_STORE_KEY_MAX + 1],
                                bool *again) {
     char who[GCOLL_CLAIMANT_TEXT];
@@ -497,7 +508,7 @@ static gcoll_status claim_free(gcoll_context *context, int64_t deadline_ms, char
     rank_key(context, key, context->rank, NULL);
     while ((status = gcoll_visit_set_new(context, key, who)) == GCOLL_ERR_STATE && !*again) {
         status = get_claim(context, key, &holder);
-        if (status == GCOLL_ERR_NOT_FOUND) /* it left, well or not: this launch is over, or about to be */
+        if (status == GCOLL_ERR_NOT_FOUND) /* the claimant left: this launch is over, or about to be */
             return meet_leaver(context, &holder, again);
         if (status == GCOLL_OK)
             status = meet_holder(context, &holder, deadline_ms, again);
@@ -520,7 +531,7 @@ gcoll_status gcoll_rank_claim(gcoll_context *context, int64_t deadline_ms, bool 
     if (status == GCOLL_OK && !*again) {
         context->rendezvous->joined = true;
         status = launch_stands(context, &stands);
-        if (status == GCOLL_OK && !stands) { /* a file store's sweep hides an old key for a moment */
+        if (status == GCOLL_OK && !stands) { /* the sweep of a file store hides an old key for a moment */
             usleep(HIDDEN_MS * 1000);
             status = launch_stands(context, &stands);
         }
@@ -557,10 +568,10 @@ gcoll_status gcoll_rank_leave(gcoll_context *context) {
         return GCOLL_OK;
     rank_key(context, key, context->rank, NULL);
     gcoll_claimant_write(&meeting->self, mark + 1);
-    if (!meeting->complete) /* who comes back at once sees that this launch is not for it */
+    if (!meeting->complete) /* a restarted process sees that this launch is over for its rank */
         return context->rendezvous->joined ? gcoll_visit_set(context, key, mark, strlen(mark))
                                            : gcoll_visit_set_new(context, key, mark);
-    while (status == GCOLL_OK && meeting->inherited) { /* from the first one on */
+    while (status == GCOLL_OK && meeting->inherited) { /* removes the chain of claims from the first on */
         status = get_claim(context, key, &before);
         if (status != GCOLL_OK || before.nonce == meeting->self.nonce)
             break;

@@ -1,10 +1,10 @@
 /*
- * gcoll/rendezvous/hosts.c - how many ranks share processors.
+ * gcoll/rendezvous/hosts.c - counts the ranks that share the same processors.
  *
- * Rank 0 has read what each rank says of itself, so it counts; a counter that all raise would be a lock that
- * all want at once, and one that crashed and came back would count twice. Keys "hosts.0", "hosts.1", ...
- * below "gcoll/<job>/<generation>/" hold lines: the id of processors, a space, how many ranks have them.
- * Ranks that have theirs alone are not listed.
+ * Rank 0 counts, as it has read the records of all ranks. A shared counter in the store would be contended,
+ * and a rank that crashed and restarted would count twice. Keys "hosts.0", "hosts.1", ... below
+ * "gcoll/<job>/<generation>/" hold lines: the id of the processors, a space, the number of ranks. Ranks that
+ * share their processors with no other rank are not listed.
  */
 #include <inttypes.h>
 #include <sched.h>
@@ -24,7 +24,7 @@ uint32_t gcoll_host_cores(void) {
 }
 
 uint64_t gcoll_rendezvous_processors(const char *record) {
-    const char *space = strchr(record, ' '); /* before the host's id */
+    const char *space = strchr(record, ' '); /* the space before the host's id */
     uint64_t id = 0;
     space = space ? strchr(space + 1, ' ') : NULL;
     return space && sscanf(space, " %16" SCNx64, &id) == 1 ? id : 0;
@@ -52,7 +52,7 @@ gcoll_status gcoll_rendezvous_publish_shared(gcoll_context *context, uint64_t *p
     for (uint32_t first = 0, next; first < context->size && status == GCOLL_OK; first = next) {
         for (next = first + 1; next < context->size && processors[next] == processors[first];)
             next++;
-        if (processors[first] == 0 || next - first == 1) /* 0: not said */
+        if (processors[first] == 0 || next - first == 1) /* 0: unknown */
             continue;
         used += (size_t)snprintf(text + used, GCOLL_STORE_VALUE_MAX - used, "%016" PRIx64 " %u\n",
                                  processors[first], next - first);
@@ -67,7 +67,7 @@ gcoll_status gcoll_rendezvous_publish_shared(gcoll_context *context, uint64_t *p
     return status;
 }
 
-/* The number in the line of this id, or 0. */
+/* The number of ranks in the line of this id; 0 if there is no line. */
 static uint32_t find(const char *text, const char *id) {
     uint32_t ranks = 0;
     for (const char *line = text; line; line = strchr(line, '\n')) {
@@ -105,7 +105,7 @@ gcoll_status gcoll_rendezvous_remove_shared(gcoll_context *context) {
     for (uint32_t part = 0; status == GCOLL_OK && part < context->size; part++) {
         gcoll_rendezvous_key(context, key, "%s/hosts.%u", context->rendezvous->generation, part);
         status = gcoll_visit_get(context, key, some, sizeof some, &bytes);
-        if (status == GCOLL_OK || status == GCOLL_ERR_INVALID) /* it is longer than that: it is there */
+        if (status == GCOLL_OK || status == GCOLL_ERR_INVALID) /* too long for the buffer, so it exists */
             status = gcoll_visit_remove(context, key);
     }
     return status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;

@@ -1,11 +1,11 @@
 /*
- * gcoll/rendezvous/launch.c - which launch of a job this process belongs to, where somebody says so.
+ * gcoll/rendezvous/launch.c - finds the identity of the launch that this process belongs to, if it has one.
  *
- * The option says it, or GCOLL_LAUNCH, or else the launcher, if it started exactly the ranks of this job:
- * then its variables name something that no other launch shares. The innermost launcher counts: ranks that
- * mpirun started within a batch job inherit the batch script's variables on its first host, and others
- * elsewhere. Every condition holds on all ranks or on none: ranks of different launches do not see one
- * another.
+ * The identity comes from the option, else from GCOLL_LAUNCH, else from the launcher's variables, provided
+ * that it started exactly the ranks of this job: then they name something that no other launch shares. The
+ * innermost launcher counts: ranks that mpirun started within a batch job inherit the batch script's
+ * variables on the first host only. Every condition must hold on all ranks or on none, because ranks with
+ * different identities never meet.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,8 +18,8 @@
 
 #define VARIABLE   "GCOLL_LAUNCH"
 #define LAUNCH_MAX 256
-/* Steps of Slurm from this number on are no srun's: batch scripts and interactive shells, whose variables all
- * that they start inherit. */
+/* Slurm step numbers from here on do not belong to an srun, but to batch scripts and interactive shells. All
+ * of their children inherit the variables. */
 #define SLURM_SPECIAL_STEP UINT64_C(0xfffffff0)
 
 static bool is_number(const char *text, uint64_t *number) {
@@ -35,7 +35,7 @@ static bool says_size(const char *variable, uint32_t size) {
     return is_number(getenv(variable), &number) && number == size;
 }
 
-/* "<kind>:<what no other launch has>", or "". */
+/* Writes "<kind>:<identity of the launch>" from the launcher's variables, or "". */
 static void ask_launcher(uint32_t size, char name[LAUNCH_MAX]) {
     uint64_t step = 0;
     const char *space = getenv("PMIX_NAMESPACE"), *job = getenv("SLURM_JOB_ID"),
@@ -46,12 +46,12 @@ static void ask_launcher(uint32_t size, char name[LAUNCH_MAX]) {
             snprintf(name, LAUNCH_MAX, "pmix:%s", space);
     } else if (getenv("SLURM_PROCID") && says_size("SLURM_NTASKS", size) && job && job[0] &&
                is_number(text, &step) && step < SLURM_SPECIAL_STEP) {
-        const bool again = restarts && restarts[0]; /* requeued: its steps are counted from 0 again */
+        const bool again = restarts && restarts[0]; /* a requeued job numbers its steps from 0 again */
         snprintf(name, LAUNCH_MAX, "slurm:%s.%s%s%s", job, text, again ? "." : "", again ? restarts : "");
     }
 }
 
-/* "" in the option: there is none, whatever the environment says. */
+/* Finds the name of the launch. An empty option means no identity, whatever the environment says. */
 static gcoll_status find_name(const gcoll_context *context, const char *launch, char name[LAUNCH_MAX]) {
     const char *variable = getenv(VARIABLE), *given = launch ? launch : variable;
     if (!given || (!launch && given[0] == '\0')) {

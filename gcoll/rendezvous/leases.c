@@ -1,10 +1,11 @@
 /*
- * gcoll/rendezvous/leases.c - showing that one lives while one waits, and seeing that another does.
+ * gcoll/rendezvous/leases.c - leases: a waiting rank shows through the store that it is alive, and others
+ * check.
  *
- * A rank that waits for the others changes "gcoll/<job>/<generation>/alive.<rank>" now and then. Others look
- * at it only where they cannot see the rank's process: on a host of its own the process alone counts, so that
- * no rank of a busy machine is taken for dead. Clocks of hosts are not compared: what counts is for how long
- * the observer has seen no change.
+ * A waiting rank changes "gcoll/<job>/<generation>/alive.<rank>" now and then. Other ranks look at the key
+ * only if they cannot see the rank's process. On the same host only the process counts, so a rank of a busy
+ * machine is not taken for dead. Clocks of hosts are not compared: an observer measures how long it has seen
+ * no change.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,12 +14,14 @@
 #include "gcoll/rendezvous/meeting.h"
 
 #define INTERVAL_MS      250
-#define LEAD_INTERVAL_MS 50   /* rank 0's, which others wait to see move before they join it */
+#define LEAD_INTERVAL_MS 50   /* rank 0's: others see its lease change before they join */
 #define LOST_MS          3000 /* without a change */
 #define LOST_INTERVALS   4
 
 int64_t gcoll_lease_interval_ms(const gcoll_context *context) {
-    return context->size > INTERVAL_MS ? context->size : INTERVAL_MS; /* a thousand changes a second in all */
+    return context->size > INTERVAL_MS
+               ? context->size
+               : INTERVAL_MS; /* all ranks together: at most a thousand changes a second */
 }
 
 void gcoll_lease_renew(gcoll_context *context) {
@@ -26,7 +29,7 @@ void gcoll_lease_renew(gcoll_context *context) {
     const int64_t now = gcoll_now_ms();
     const int64_t interval = context->rank == 0 ? LEAD_INTERVAL_MS : gcoll_lease_interval_ms(context);
     char key[GCOLL_STORE_KEY_MAX + 1], beat[24];
-    if (meeting->next_beat_ms == 0) /* most are here before that */
+    if (meeting->next_beat_ms == 0) /* the first renewal is delayed: most meetings end before it */
         meeting->next_beat_ms = now + interval;
     if (now < meeting->next_beat_ms)
         return;
@@ -36,15 +39,14 @@ void gcoll_lease_renew(gcoll_context *context) {
     gcoll_visit_set(context, key, beat, (size_t)bytes);
 }
 
-/* Time in which nobody looked does not count: this rank itself may have been stopped, with the other or
- * alone.
- */
+/* Reads a lease, and counts how long it has not changed. Time in which this rank did not look does not count:
+ * it may itself have been stopped. */
 static void look(gcoll_context *context, const char *key, gcoll_pulse *pulse) {
     const int64_t now = gcoll_now_ms(), longest = 2 * gcoll_lease_interval_ms(context);
     char beat[sizeof pulse->beat];
     gcoll_status status = gcoll_visit_text(context, key, beat, sizeof beat);
     if (status != GCOLL_OK && status != GCOLL_ERR_NOT_FOUND)
-        return; /* nothing is known; the next visit that matters says why */
+        return; /* unknown; the next request that matters reports the store's error */
     if (!pulse->seen || strcmp(beat, pulse->beat) != 0) {
         pulse->moved = pulse->seen;
         pulse->seen = true;

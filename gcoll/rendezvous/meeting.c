@@ -1,24 +1,32 @@
 /*
- * gcoll/rendezvous/meeting.c - how the ranks of one launch of a job meet in a store: rank 0 waits for the
- * addresses of all, and says go; or somebody says why there will be no go.
+ * gcoll/rendezvous/meeting.c - the ranks of one launch of a job meet in a store: rank 0 waits for the
+ * addresses of all ranks, and says go; or a rank writes a verdict, the reason why there will be no go.
  *
- * Keys below "gcoll/<job>/<generation>/" (with the launch between, where it has an identity), beside those of
+ * Keys below "gcoll/<job>/<generation>/" (with the launch in between if it has an identity), beside those of
  * claims.c:
- *   addr.<rank>  the rank's address, its host's id, its processors' id and its claimant, with spaces between;
- * or what broke the rank, once it has left for that alive.<rank> changes while the rank waits (leases.c)
- *   hosts.<n>    how many ranks share processors, by rank 0 before it says go (hosts.c)
- *   go           "go", by rank 0 when all addresses are there; or "!", a status, a space and why there will
- * be no go, by any rank. The first word stands agreed       what rank 0 decided afterwards (tuning.c), or why
- * there will be no go. Most ranks wait for this one only, so that they wake up once left         counts the
- * ranks that left; the last one removes what is common
  *
- * Nothing is found by a name that an earlier run could have used, because the generation is random. Which
- * generation a rank belongs to is settled by claims. Two launches of one name at once are found out when both
- * claim the same rank; so that the second one has the time to, rank 0 waits for a moment when all are there
- * (settling), unless the launch has an identity or is all in one process.
+ * "addr.<rank>" is the rank's address, its host's id, its processors' id and its claimant, separated by
+ * spaces; or the cause, once the rank broke and left.
  *
- * While they wait, rank 0 watches all others, and they watch it. Whoever dies after it has claimed its rank
- * is named; only who never claimed one "did not join".
+ * "alive.<rank>" is the rank's lease (leases.c).
+ *
+ * "hosts.<n>" holds the numbers of ranks that share processors; rank 0 writes it before it says go (hosts.c).
+ *
+ * "go" is "go", written by rank 0 when all addresses are there; or a verdict, written by any rank: "!", a
+ * status, a space and the reason. The first value stays.
+ *
+ * "agreed" is the decision of rank 0 after go (tuning.c), or a verdict. Most ranks wait for this key only, so
+ * that they wake up only once.
+ *
+ * "left" counts the ranks that left; the last one removes the common keys.
+ *
+ * The generation is random, so no key of an earlier run is ever found. Claims decide the generation of a
+ * rank. Two simultaneous launches of one name are noticed when both claim the same rank. To give the second
+ * launch time for that, rank 0 waits for a moment when all ranks are there (settling), unless the launch has
+ * an identity or all ranks are in one process.
+ *
+ * While they wait, rank 0 watches all others, and they watch rank 0. A rank that dies after its claim is
+ * named as dead; only a rank that never claimed "did not join".
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,15 +38,15 @@
 
 #include "gcoll/rendezvous/meeting.h"
 
-#define FIRST_PAUSE_MS    1 /* rank 0 looks for addresses at intervals that grow while none come */
+#define FIRST_PAUSE_MS    1 /* rank 0 polls for addresses; the interval grows while none arrive */
 #define LONGEST_PAUSE_MS  50
 #define MISSING_LISTED    8   /* missing ranks named in an error */
-#define GO_GRACE_MS       500 /* other ranks wait this much longer than rank 0, which says who is missing */
-#define WATCH_MS          100 /* rank 0 looks so often whether those that it sees live */
-#define LATE_MS           250 /* ranks that come this much later than an error hear of it */
+#define GO_GRACE_MS       500 /* other ranks wait this much longer, so that rank 0 names the missing ones */
+#define WATCH_MS          100 /* interval at which rank 0 checks that the other ranks are alive */
+#define LATE_MS           250 /* ranks that join this late after an error still read it */
 #define LATE_PAUSE_MS     5
-#define RESTART_MS        200  /* a dead rank may be started again and take over */
-#define REPLACED_MS       1000 /* nobody is taken for dead sooner who may live (leases.c) */
+#define RESTART_MS        200  /* grace in which a dead rank may be restarted and succeeded */
+#define REPLACED_MS       1000 /* before that, no living rank can have been replaced (leases.c) */
 #define SETTLE_LEAST_MS   200
 #define SETTLE_LONGEST_MS 1000
 
@@ -79,8 +87,8 @@ static gcoll_status nonsense(const char *key) {
 
 /* ---- Telling all -------------------------------------------------------------------------- */
 
-/* Ends the launch for the reason in the last error, or gives the reason that it had ended for before.
- * *passed: neither; rank 0 has said go. */
+/* Ends the launch with the last error as its verdict; if it has a verdict already, returns that. *passed:
+ * rank 0 has said go, so the launch cannot be ended. */
 static gcoll_status end_unless_passed(gcoll_context *context, gcoll_status status, bool *passed) {
     *passed = false;
     if (!context->rendezvous->meeting->told)
@@ -94,7 +102,7 @@ static gcoll_status end_launch(gcoll_context *context, gcoll_status status) {
     return end_unless_passed(context, status, &passed);
 }
 
-/* A text that stands at "go" in place of go: its error. OK if it is "go". */
+/* The meaning of the text at "go": OK if it is "go", else the error of the verdict. */
 static gcoll_status heed(gcoll_context *context, const char *text) {
     if (strcmp(text, "go") == 0)
         return GCOLL_OK;
@@ -102,7 +110,7 @@ static gcoll_status heed(gcoll_context *context, const char *text) {
     return gcoll_rendezvous_verdict(text);
 }
 
-/* How far a rank has come that has not told its address. */
+/* How far a rank has joined. */
 enum progress { ABSENT, CLAIMED, ANNOUNCED };
 
 static gcoll_status find_progress(gcoll_context *context, uint32_t rank, enum progress *progress,
@@ -118,12 +126,13 @@ static gcoll_status find_progress(gcoll_context *context, uint32_t rank, enum pr
         *progress = CLAIMED;
         status = gcoll_rank_holder(context, rank, who);
     }
-    if (status == GCOLL_ERR_NOT_FOUND) /* one that left takes its address away */
+    if (status == GCOLL_ERR_NOT_FOUND) /* a rank that left has removed its address */
         *progress = who->pid == 0 ? ABSENT : ANNOUNCED;
     return status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;
 }
 
-/* Time is out: who is missing. A store that fails knows better, and asking on takes long. */
+/* Names the missing ranks when time is over. If the store fails, its error is returned at once: asking on
+ * takes long. */
 static gcoll_status name_missing(gcoll_context *context) {
     char list[128] = "", said[GCOLL_CLAIMANT_SAID];
     uint32_t missing = 0, slow = 0;
@@ -164,7 +173,7 @@ static gcoll_status died(gcoll_context *context, uint32_t rank, const gcoll_clai
 
 /* ---- Rank 0 ------------------------------------------------------------------------------- */
 
-/* What rank 0 knows of another rank. */
+/* The state of another rank, as rank 0 knows it. */
 typedef struct seat {
     gcoll_claimant who;
     bool claimed;
@@ -172,13 +181,13 @@ typedef struct seat {
     int64_t dead_ms; /* when it was first found dead; 0: it lives */
 } seat;
 
-/* What rank 0 knows of the ranks while they come. */
+/* The state of all ranks while rank 0 gathers them. */
 struct gathering {
     seat *seats;
-    uint64_t *processors;      /* of the ranks below `there` */
+    uint64_t *processors;      /* ids of the ranks below `there` */
     uint32_t there;            /* the first rank whose address is not there yet */
-    bool came;                 /* somebody has since the last look */
-    int64_t first_ms, last_ms; /* of the arrivals */
+    bool came;                 /* a rank has joined since the last check */
+    int64_t first_ms, last_ms; /* times of the first and the last arrival */
     int64_t next_watch_ms;
 };
 
@@ -212,7 +221,7 @@ static bool read_claimant(const char *record, gcoll_claimant *who) {
     return record && gcoll_claimant_read(record, who);
 }
 
-/* Somebody has the rank now, or somebody else. */
+/* Notes the claimant of a rank, if it is new or another one than before. */
 static void seat_claimant(struct gathering *g, uint32_t rank, const gcoll_claimant *who) {
     seat *s = &g->seats[rank];
     if (s->claimed && s->who.nonce == who->nonce)
@@ -223,10 +232,11 @@ static void seat_claimant(struct gathering *g, uint32_t rank, const gcoll_claima
         who->waited_ms < SETTLE_LONGEST_MS ? (int64_t)who->waited_ms : SETTLE_LONGEST_MS;
     if (g->last_ms - waited_ms < g->first_ms)
         g->first_ms = g->last_ms - waited_ms;
-    g->there = rank < g->there ? rank : g->there; /* the address there was another's */
+    g->there = rank < g->there ? rank : g->there; /* the known address was the previous claimant's */
 }
 
-/* Whether the address is that of who has the rank: one that was taken over may have an old one. */
+/* Checks that an address belongs to the current holder of the rank: a rank that was taken over may still
+ * have the old address. */
 static gcoll_status check_seat(gcoll_context *context, struct gathering *g, uint32_t rank,
                                const gcoll_claimant *who, bool *is_current) {
     gcoll_claimant holder;
@@ -245,11 +255,11 @@ static gcoll_status count_addresses(gcoll_context *context, struct gathering *g)
     bool is_current = true;
     while (g->there < context->size) {
         const uint32_t rank = g->there;
-        gcoll_lease_renew(context); /* in large jobs on slow stores the round takes longer than a lease */
+        gcoll_lease_renew(context); /* in large jobs on slow stores this loop takes longer than a lease */
         gcoll_rendezvous_key(context, key, "%s/addr.%u", context->rendezvous->generation, rank);
         gcoll_status status = gcoll_visit_text(context, key, record, sizeof record);
         if (status == GCOLL_ERR_NOT_FOUND || (status == GCOLL_OK && record[0] == '!'))
-            return GCOLL_OK; /* one that has broken says so at "go", too */
+            return GCOLL_OK; /* a broken rank has written its verdict to "go", too */
         if (status == GCOLL_OK && !read_claimant(record, &who))
             status = nonsense(key);
         if (status == GCOLL_OK)
@@ -263,7 +273,7 @@ static gcoll_status count_addresses(gcoll_context *context, struct gathering *g)
     return GCOLL_OK;
 }
 
-/* One that is dead is named, unless it is started again soon. */
+/* Ends the launch because a rank is dead, unless the rank is restarted within the grace. */
 static gcoll_status watch_dead(gcoll_context *context, struct gathering *g, uint32_t rank, int64_t now) {
     seat *s = &g->seats[rank];
     gcoll_claimant holder;
@@ -279,7 +289,7 @@ static gcoll_status watch_dead(gcoll_context *context, struct gathering *g, uint
                : GCOLL_OK;
 }
 
-/* Looks at those that have claimed a rank. */
+/* Checks that all claimants are alive. */
 static gcoll_status watch(gcoll_context *context, struct gathering *g) {
     const int64_t now = gcoll_now_ms(), interval = context->size > WATCH_MS ? context->size : WATCH_MS;
     gcoll_status status = GCOLL_OK;
@@ -307,7 +317,7 @@ static gcoll_status watch(gcoll_context *context, struct gathering *g) {
     return status;
 }
 
-/* How long rank 0 waits, with all there, for a second launch of the same name to show itself. */
+/* How long rank 0 waits, when all ranks are there, for a second launch of the same name to appear. */
 static int64_t settling_ms(const gcoll_context *context, const struct gathering *g) {
     int64_t spread = g->last_ms - g->first_ms;
     bool one_process = true;
@@ -319,8 +329,8 @@ static int64_t settling_ms(const gcoll_context *context, const struct gathering 
     return remaining(g->last_ms + (spread < SETTLE_LONGEST_MS ? spread : SETTLE_LONGEST_MS));
 }
 
-/* Before go: the first rank whose process is seen to be dead, or 0. Not where all came in no time: who dies
- * in it may as well die after go. */
+/* Before go: the first rank whose process is dead, or 0. Not checked if all ranks joined quickly: a death in
+ * so short a time is as good as one after go. */
 static uint32_t find_dead(const gcoll_context *context, const struct gathering *g) {
     if (gcoll_now_ms() - g->first_ms < WATCH_MS)
         return 0;
@@ -347,7 +357,7 @@ static gcoll_status say_go(gcoll_context *context, struct gathering *g) {
     return status == GCOLL_OK ? heed(context, text) : status;
 }
 
-/* Waits for somebody's word that there will be no go. TIMEOUT, and nothing told: nobody has said so. */
+/* Waits for a verdict. TIMEOUT with `told` unset: there is none. */
 static gcoll_status listen(gcoll_context *context, int64_t wait_ms) {
     char key[GCOLL_STORE_KEY_MAX + 1], text[GCOLL_VERDICT_MAX + 8];
     gcoll_rendezvous_key_of(context, key, "go");
@@ -360,7 +370,7 @@ static gcoll_status listen(gcoll_context *context, int64_t wait_ms) {
     return status == GCOLL_OK ? nonsense(key) : status; /* only this rank may say go */
 }
 
-/* Waits for all addresses and says go, or hears or finds out why it cannot. */
+/* Waits for all addresses and says go; or fails, because of a verdict or for a reason of its own. */
 static gcoll_status gather(gcoll_context *context, int64_t deadline_ms, struct gathering *g) {
     int64_t pause_ms = FIRST_PAUSE_MS;
     for (;;) {
@@ -391,15 +401,16 @@ static gcoll_status gather(gcoll_context *context, int64_t deadline_ms, struct g
     }
 }
 
-/* Whether a rank belongs to the launch for good: it has told its address, or has left since. A claim alone is
- * not enough, as a rank looks once more after it whether the launch stands. */
+/* Whether a rank has joined the launch: it has published its address, or has left since. A claim alone is
+ * not enough, as the rank then checks once more that the launch exists. */
 static gcoll_status has_joined(gcoll_context *context, uint32_t rank, bool *joined) {
     char key[GCOLL_STORE_KEY_MAX + 1], text[GCOLL_CLAIMANT_TEXT + 1];
     size_t bytes;
     *joined = true;
     gcoll_rendezvous_key(context, key, "%s/addr.%u", context->rendezvous->generation, rank);
     gcoll_status status = gcoll_visit_get(context, key, text, 1, &bytes);
-    if (status == GCOLL_OK || status == GCOLL_ERR_INVALID) /* which says that there is more than that */
+    if (status == GCOLL_OK ||
+        status == GCOLL_ERR_INVALID) /* INVALID: too long for the buffer, so it exists */
         return GCOLL_OK;
     if (status != GCOLL_ERR_NOT_FOUND)
         return status;
@@ -420,8 +431,8 @@ static gcoll_status find_all_joined(gcoll_context *context, uint32_t *first, boo
     return status;
 }
 
-/* Keeps the reason of the failure in the store for a moment, so that ranks that come a little later read it
- * too; if a rank was claimed twice, also the ranks of the other launch. */
+/* Keeps the verdict in the store for a moment, so that late ranks read it, too; if a rank was claimed twice,
+ * also the ranks of the other launch. */
 static void answer_the_late(gcoll_context *context, gcoll_status why) {
     const int64_t end_ms = gcoll_now_ms() + (why == GCOLL_ERR_MISMATCH ? GO_GRACE_MS : LATE_MS);
     uint32_t first = 1;
@@ -445,10 +456,10 @@ gcoll_status gcoll_rendezvous_begin(gcoll_context *context, int64_t deadline_ms)
     gcoll_visits_until(context, deadline_ms);
     if (context->rank != 0) {
         gcoll_status status = gcoll_launch_find(context, deadline_ms);
-        gcoll_visits_until(context, deadline_ms + GO_GRACE_MS); /* there is a rank 0, which counts the time */
+        gcoll_visits_until(context, deadline_ms + GO_GRACE_MS); /* rank 0 exists, and keeps the time limit */
         return status;
     }
-    context->rendezvous->joined = true; /* also if what follows fails half-way */
+    context->rendezvous->joined = true; /* set now, in case a later step fails half-way */
     return gcoll_generation_make(context->rendezvous->generation);
 }
 
@@ -458,7 +469,7 @@ gcoll_status gcoll_rendezvous_claim(gcoll_context *context, int64_t deadline_ms,
         return gcoll_rank_claim(context, deadline_ms, again);
     gcoll_status status = gcoll_launch_claim(context, deadline_ms);
     context->rendezvous->meeting->told =
-        status != GCOLL_OK && !context->rendezvous->meeting->unsure; /* nobody can know of it */
+        status != GCOLL_OK && !context->rendezvous->meeting->unsure; /* no other rank knows of this launch */
     return status;
 }
 
@@ -514,8 +525,8 @@ static gcoll_status rank_0_died(gcoll_context *context, bool gone_on) {
     return gcoll_rendezvous_verdict(verdict);
 }
 
-/* What a rank that waits sees between: a word that there will be no go, or the end of rank 0. TIMEOUT, and
- * nothing told: neither. After go, rank 0 shows by its process alone that it lives. */
+/* A waiting rank checks for a verdict, and for the death of rank 0. TIMEOUT with `told` unset: neither.
+ * After go rank 0 renews no lease, so only its process is checked. */
 static gcoll_status look_around(gcoll_context *context, const char *name, gcoll_pulse *pulse) {
     char key[GCOLL_STORE_KEY_MAX + 1], text[GCOLL_VERDICT_MAX + 8], some[1];
     const gcoll_claimant *lead = &context->rendezvous->meeting->lead;
@@ -531,7 +542,7 @@ static gcoll_status look_around(gcoll_context *context, const char *name, gcoll_
                               : gcoll_lease_life(context, context->rendezvous->generation, 0, lead, pulse);
     if (life != GCOLL_LIFE_DEAD)
         return GCOLL_ERR_TIMEOUT;
-    gcoll_rendezvous_key_of(context, key, name); /* it may have done its part, and ended */
+    gcoll_rendezvous_key_of(context, key, name); /* rank 0 may have written the key before it ended */
     status = gcoll_visit_get(context, key, some, sizeof some, &bytes);
     if (status == GCOLL_ERR_INVALID) /* it is longer than that: it is there */
         return GCOLL_OK;
@@ -554,13 +565,13 @@ gcoll_status gcoll_rendezvous_await(gcoll_context *context, const char *name, in
         if (status == GCOLL_ERR_TIMEOUT)
             status = look_around(context, name, &pulse);
         if (status == GCOLL_ERR_TIMEOUT && context->rendezvous->meeting->told)
-            return status; /* with the text of that word */
+            return status; /* the last error is the verdict */
     }
     return status == GCOLL_OK ? gcoll_visit_text(context, key, text, size) : status;
 }
 
-/* Rank 0 has gone on, and measures after the deadline, as the last rank came just before it. TIMEOUT, and
- * nothing told: it has not (*gone_on), or takes longer. */
+/* Waits longer if rank 0 has said go: it measures after the deadline if the last rank joined just before it.
+ * TIMEOUT with `told` unset: rank 0 has not said go (*gone_on), or takes even longer. */
 static gcoll_status await_late(gcoll_context *context, int64_t deadline_ms, bool *gone_on) {
     const int64_t limit_ms = deadline_ms + context->settings.timeout_ms / GCOLL_FIT_LEAST_PART + GO_GRACE_MS;
     char key[GCOLL_STORE_KEY_MAX + 1], text[GCOLL_VERDICT_MAX + 8];
@@ -576,7 +587,7 @@ static gcoll_status await_late(gcoll_context *context, int64_t deadline_ms, bool
     return status == GCOLL_ERR_NOT_FOUND ? GCOLL_ERR_TIMEOUT : status;
 }
 
-/* Time is out for what rank 0 says. OK: it was said in the last moment. */
+/* The time to wait for rank 0 is over. OK: its word came at the last moment. */
 static gcoll_status give_up(gcoll_context *context, bool asked, int64_t deadline_ms) {
     bool gone_on = false, passed = false;
     gcoll_status status = asked ? GCOLL_ERR_TIMEOUT : await_late(context, deadline_ms, &gone_on);
@@ -592,7 +603,7 @@ static gcoll_status give_up(gcoll_context *context, bool asked, int64_t deadline
                                                                               : status;
 }
 
-/* Waits for what rank 0 says; ranks that are told of a failure give the text that it was found with. */
+/* Waits for the word of rank 0. After a verdict, all ranks report its text. */
 static gcoll_status await_go(gcoll_context *context, bool asked, int64_t deadline_ms) {
     char word[GCOLL_VERDICT_MAX + 8] = "", *text = asked ? word : context->rendezvous->meeting->agreed;
     gcoll_status status = gcoll_rendezvous_await(context, asked ? "go" : "agreed", deadline_ms + GO_GRACE_MS,
@@ -601,7 +612,7 @@ static gcoll_status await_go(gcoll_context *context, bool asked, int64_t deadlin
         status = give_up(context, asked, deadline_ms);
     if (status == GCOLL_OK && text[0] == '!')
         return heed(context, text);
-    return status; /* what was agreed is read by tuning.c */
+    return status; /* tuning.c parses the agreed text */
 }
 
 static gcoll_status lead(gcoll_context *context, int64_t deadline_ms) {
@@ -614,7 +625,8 @@ static gcoll_status lead(gcoll_context *context, int64_t deadline_ms) {
     return status;
 }
 
-/* Whether the rank is this one's still. What another one has made of it is left alone, as is its launch. */
+/* Checks that this process still holds its rank. If another process has taken over, this one touches neither
+ * its keys nor its launch. */
 static gcoll_status check_place(gcoll_context *context) {
     gcoll_meeting *meeting = context->rendezvous->meeting;
     gcoll_status status = context->rank == 0 ? GCOLL_OK : gcoll_rank_check(context);
@@ -631,7 +643,7 @@ gcoll_status gcoll_rendezvous_finish(gcoll_context *context, const char *address
     const int64_t claimed_ms = meeting->began_ms + (int64_t)meeting->self.waited_ms; /* or later */
     gcoll_status status = GCOLL_OK;
     gcoll_visits_until(context, deadline_ms + GO_GRACE_MS);
-    if (gcoll_now_ms() - claimed_ms >= REPLACED_MS) /* not over the address of who has its place now */
+    if (gcoll_now_ms() - claimed_ms >= REPLACED_MS) /* must not overwrite the address of a successor */
         status = check_place(context);
     if (status == GCOLL_OK)
         status = announce(context, address);
@@ -655,7 +667,7 @@ void gcoll_rendezvous_end(gcoll_context *context, gcoll_status status) {
     gcoll_rendezvous *rendezvous = context->rendezvous;
     rendezvous->meeting->creating = false;
     gcoll_visits_end(context);
-    if (status == GCOLL_OK) /* its address may be as old as the meeting */
+    if (status == GCOLL_OK) /* the lifetime of its keys began with the meeting */
         rendezvous->keep_ms = rendezvous->meeting->began_ms + GCOLL_KEEP_AGAIN_MS;
 }
 

@@ -1,5 +1,5 @@
-/* gcoll/rendezvous/records.c - what the store says of the others once all have met, and leaving the job.
- * The keys are those of meeting.c. */
+/* gcoll/rendezvous/records.c - after the meeting: reads the records of other ranks, keeps this rank's own
+ * keys, and removes them when it leaves. The keys are described in meeting.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,11 +9,11 @@
 #include "gcoll/rendezvous/meeting.h"
 
 #define HOST_TEXT 17 /* 16 hex digits */
-/* To write the cause of a failure to the store, for ranks without a connection. */
+/* Time to write the cause of a failure to the store, for ranks without a connection. */
 #define CAUSE_LIMIT_MS 300
 #define KEEP_LIMIT_MS  500
 
-/* "!<status> <culprit> <text>" stands for the address of a rank that broke. */
+/* Replaces this rank's address by the cause of its break: "!<status> <culprit> <text>". */
 static gcoll_status leave_cause(gcoll_context *context) {
     char key[GCOLL_STORE_KEY_MAX + 1], record[GCOLL_NOTE_TEXT_MAX + 64];
     int bytes = snprintf(record, sizeof record, "!%d %u %s", context->health.cause.status,
@@ -47,7 +47,7 @@ static gcoll_status read_cause(const gcoll_context *context, const char *record,
     return gcoll_error(GCOLL_ERR_STATE, "job '%s': a rank broke: %s", context->settings.job, cause->text);
 }
 
-/* The text of a key, within the context's timeout; during creation within what is left of that. */
+/* Reads a key within the context's timeout; during creation, within the time that is left of it. */
 static gcoll_status get_text(gcoll_context *context, const char *key, char *text, size_t size) {
     const gcoll_meeting *meeting = context->rendezvous->meeting;
     if (meeting->creating)
@@ -58,7 +58,8 @@ static gcoll_status get_text(gcoll_context *context, const char *key, char *text
     return status;
 }
 
-/* Go stands until the last rank has left, and has been kept meanwhile. */
+/* Tells a departed rank from a store that lost its keys: "go" exists until the last rank has left.
+ * NOT_FOUND: the rank has left. */
 gcoll_status gcoll_rendezvous_has_left(gcoll_context *context) {
     char key[GCOLL_STORE_KEY_MAX + 1], text[GCOLL_VERDICT_MAX + 8];
     gcoll_rendezvous_key_of(context, key, "go");
@@ -91,11 +92,11 @@ gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char
     if (status == GCOLL_OK)
         snprintf(address, size, "%.*s", (int)strcspn(record, " "), record);
     if (status == GCOLL_OK)
-        gcoll_text_clean(address); /* transports quote what they do not understand */
+        gcoll_text_clean(address); /* transports quote bad addresses in their errors */
     return status;
 }
 
-/* The second word of a record. */
+/* Copies the host's id, the second word of a record. */
 static gcoll_status host_of(const char *record, uint32_t rank, char host[HOST_TEXT]) {
     const char *space = strchr(record, ' ');
     if (!space || strcspn(space + 1, " ") != HOST_TEXT - 1 ||
@@ -106,7 +107,7 @@ static gcoll_status host_of(const char *record, uint32_t rank, char host[HOST_TE
     return GCOLL_OK;
 }
 
-/* A host gets the number of the first rank that is on it. */
+/* Numbers each rank's host; a host gets the number of its first rank. */
 static gcoll_status find_hosts(gcoll_context *context, char (*hosts)[HOST_TEXT], uint32_t *node,
                                uint32_t *missing, gcoll_note *cause) {
     char record[GCOLL_RECORD_MAX];
@@ -154,8 +155,8 @@ bool gcoll_rendezvous_has_addresses(const gcoll_context *context) {
     return context->rendezvous->addresses;
 }
 
-/* The last one to leave takes away what was for all, and what broken ranks left in place of their own. A
- * store that fails is left alone at the first failure: each request may take all the time that is left. */
+/* The last rank to leave removes the common keys, and the causes and marks of broken ranks. It stops at the
+ * first failure of the store, as each request may take all the time that is left. */
 static void leave_last(gcoll_context *context) {
     char key[GCOLL_STORE_KEY_MAX + 1], value[1];
     const char *const common[] = {"tuning", "agreed", "go", "broken", "left"};
@@ -177,8 +178,8 @@ static void leave_last(gcoll_context *context) {
     }
 }
 
-/* This rank's own keys. One that failed to join makes its claim a mark, which the last rank removes, before
- * it takes its address away: with neither it would seem not to have told its address. */
+/* Removes this rank's own keys. A rank that failed to join first turns its claim into a mark, which the last
+ * rank removes: without claim and address it would seem never to have joined. */
 static gcoll_status leave_own(gcoll_context *context) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     const gcoll_meeting *meeting = context->rendezvous->meeting;
@@ -206,7 +207,7 @@ void gcoll_rendezvous_leave(gcoll_context *context, int64_t limit_ms) {
         return;
     gcoll_visits_until(context, limit_ms);
     if (context->rank == 0 &&
-        !context->rendezvous->meeting->has_led) { /* nobody else knows of this generation */
+        !context->rendezvous->meeting->has_led) { /* no other rank knows this generation */
         gcoll_rendezvous_key(context, key, "%s/tuning", context->rendezvous->generation);
         gcoll_visit_remove(context, key);
         gcoll_visits_end(context);
@@ -221,9 +222,9 @@ void gcoll_rendezvous_leave(gcoll_context *context, int64_t limit_ms) {
     gcoll_visits_end(context);
 }
 
-/* Other keys are for those that join, and may go after a day. An address that is gone all the same, as this
- * rank made no call for a day or the store was emptied, comes back: without it the rank seems to have left.
- */
+/* Renews the lifetime of this rank's address and of "go"; other keys serve the meeting only, and may expire.
+ * If the address is gone (no call for a day, or an emptied store), it is written again: without it the rank
+ * seems to have left. */
 void gcoll_rendezvous_keep(gcoll_context *context) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     const char *record = context->rendezvous->meeting->record;
@@ -233,7 +234,7 @@ void gcoll_rendezvous_keep(gcoll_context *context) {
     gcoll_store_set_timeout(context->settings.store, KEEP_LIMIT_MS);
     gcoll_status status = gcoll_store_keep(context->settings.store, key, GCOLL_KEEP_MS);
     if (status == GCOLL_OK) {
-        gcoll_rendezvous_key_of(context, key, "go"); /* without it all keys seem lost */
+        gcoll_rendezvous_key_of(context, key, "go"); /* without "go" all keys seem lost */
         gcoll_store_keep(context->settings.store, key, GCOLL_KEEP_MS);
     }
     gcoll_visits_end(context);

@@ -1,18 +1,17 @@
 /*
- * gcoll/rendezvous/visits.c - requests to the store, within one limit of time for all that belong to one
- * call.
+ * gcoll/rendezvous/visits.c - requests to the store, with one time limit for all requests of a call.
  *
- * Each request gets what is left of the limit in place of the store's own timeout, so that a store which does
- * not answer costs a call no more than the call may take. Each key that is written is given a lifetime: if
- * the job crashes, the store may drop what it left.
+ * Each request gets the time that is left in place of the store's own timeout, so a store that does not
+ * answer cannot delay a call beyond its limit. Each key gets a lifetime: if the job crashes, the store may
+ * drop it.
  */
 #include <string.h>
 
 #include "gcoll/rendezvous/meeting.h"
 
-#define STUCK_WAIT_MS   1000 /* a wait that ends so late was not waiting for its key */
+#define STUCK_WAIT_MS   1000 /* a wait that overruns by this much: the store is stuck */
 #define LEAST_ANSWER_MS 100
-#define STUCK_MS        200 /* a request that fails after so long is not tried again */
+#define STUCK_MS        200 /* a request that fails after this time is not repeated */
 
 void gcoll_visits_until(gcoll_context *context, int64_t limit_ms) {
     context->rendezvous->meeting->limit_ms = limit_ms;
@@ -51,16 +50,16 @@ gcoll_status gcoll_visit_get(gcoll_context *context, const char *key, void *valu
 gcoll_status gcoll_visit_text(gcoll_context *context, const char *key, char *text, size_t size) {
     size_t bytes = 0;
     gcoll_status status = gcoll_visit_get(context, key, text, size - 1, &bytes);
-    if (status == GCOLL_ERR_INVALID) /* it is longer than anything that belongs there */
+    if (status == GCOLL_ERR_INVALID) /* too long to be a value that gcoll wrote */
         return gcoll_error(GCOLL_ERR_PROTOCOL, "the store's key '%s' makes no sense; another program's?",
                            key);
     text[status == GCOLL_OK ? bytes : 0] = '\0';
     return status;
 }
 
-/* A store that cannot keep a key has said so, or will at the next request. */
+/* Gives a written key its lifetime. Failures are ignored: a store that fails also fails the next request. */
 static gcoll_status keep(gcoll_context *context, const char *key, gcoll_status status) {
-    if (status == GCOLL_OK && begin(context) == GCOLL_OK) /* within what the request has left */
+    if (status == GCOLL_OK && begin(context) == GCOLL_OK) /* within the time left for the request */
         gcoll_store_keep(context->settings.store, key, GCOLL_KEEP_MS);
     return end(context, status);
 }
@@ -81,7 +80,7 @@ gcoll_status gcoll_visit_set_new(gcoll_context *context, const char *key, const 
 
 gcoll_status gcoll_visit_wait(gcoll_context *context, const char *key, int64_t timeout_ms) {
     gcoll_status status = begin(context);
-    if (status == GCOLL_OK) { /* a store's own time counts beside that of the wait */
+    if (status == GCOLL_OK) { /* the store adds its own timeout to that of the wait */
         const int64_t left =
             context->rendezvous->meeting->limit_ms - context->rendezvous->meeting->visit_ms - timeout_ms;
         status =

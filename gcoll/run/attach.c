@@ -1,16 +1,16 @@
 /*
- * gcoll/run/attach.c - keeping the memory that a plan's messages touch registered with the transport.
+ * gcoll/run/attach.c - registers the memory that a plan's messages use with the transport.
  *
- * Of each buffer the part from the first to the last byte that a message sends or receives is attached, as
- * one piece: a ring's blocks lie side by side. Received bytes that are reduced go through memory of the
- * transport's, and need nothing here.
+ * One piece of each buffer is registered, from the first to the last byte that a message sends or receives:
+ * the blocks of a ring lie side by side. Data that is reduced on arrival goes through the transport's own
+ * memory, and needs no registration.
  */
 #include <string.h>
 #include <unistd.h>
 
 #include "gcoll/run/engine.h"
 
-/* What messages touch of one buffer. */
+/* The part of one buffer that messages send or receive. */
 struct extent {
     uint64_t begin, end; /* elements; empty if end is 0 */
     uint64_t largest;    /* message */
@@ -19,7 +19,7 @@ struct extent {
 
 struct gcoll_attachment {
     gcoll_context *context;
-    uint64_t bytes; /* of this */
+    uint64_t bytes; /* size of this struct */
     uint32_t count;
     void *handles[];
 };
@@ -47,7 +47,7 @@ static struct extent find_extent(const gcoll_plan *plan, gcoll_space space, uint
     return extent;
 }
 
-/* Memory that the host cannot touch: whoever has it says how to reach it. */
+/* Registers device memory; its accelerator tells how the transport can reach it. */
 static gcoll_status attach_device(gcoll_attachment *attachment, const struct extent *extent, void *data,
                                   uint64_t bytes, void **handle) {
     gcoll_context *context = attachment->context;
@@ -59,7 +59,7 @@ static gcoll_status attach_device(gcoll_attachment *attachment, const struct ext
     const gcoll_foreign_memory memory = {data, bytes, shared.dmabuf, shared.offset, shared.pages};
     status = context->transport->attach_device(context->endpoint, &memory, extent->is_written, handle);
     if (shared.dmabuf >= 0)
-        close(shared.dmabuf); /* the registration has it */
+        close(shared.dmabuf); /* the registration keeps its own reference */
     gcoll_memory_set_direct(devices, status == GCOLL_OK ||
                                          gcoll_memory_direct(context) == GCOLL_IB_DEVICE_MEMORY_REQUIRED);
     return status;
@@ -88,8 +88,9 @@ gcoll_status gcoll_attach(gcoll_context *context, const gcoll_cache_entry *entry
                           const gcoll_buffers *buffers, const void *scratch, gcoll_attachment **out) {
     const size_t type_bytes = gcoll_type_size((gcoll_type)entry->call.type);
     const uint32_t count = buffers ? entry->call.buffers : 0;
-    const uint64_t bytes = sizeof(gcoll_attachment) +
-                           (2 * (uint64_t)count + 1) * sizeof(void *); /* each IN and OUT, and scratch */
+    const uint64_t bytes =
+        sizeof(gcoll_attachment) +
+        (2 * (uint64_t)count + 1) * sizeof(void *); /* a handle for each IN, each OUT, and scratch */
     *out = NULL;
     if (!context->endpoint || !context->transport->attach || (!buffers && !scratch))
         return GCOLL_OK;
@@ -118,7 +119,8 @@ void gcoll_detach(gcoll_attachment *attachment) {
     if (!attachment)
         return;
     gcoll_context *context = attachment->context;
-    for (uint32_t i = 0; i < attachment->count && context->endpoint; i++) /* closing has forgotten them all */
+    for (uint32_t i = 0; i < attachment->count && context->endpoint;
+         i++) /* without an endpoint, closing has dropped all handles */
         context->transport->detach(context->endpoint, attachment->handles[i]);
     gcoll_release(context, attachment, attachment->bytes);
 }

@@ -7,7 +7,8 @@
 
 /* ---- The three forms ---------------------------------------------------------------------- */
 
-/* The call did not begin. Without memory it never will, and the other ranks are in it already or soon. */
+/* Breaks the context when a call could not begin for lack of memory: the other ranks would wait for this
+ * one. */
 static gcoll_status give_up(gcoll_context *context, gcoll_status status) {
     if (context->size == 1 || context->health.broken)
         return status;
@@ -36,7 +37,7 @@ gcoll_status gcoll_collective_run(gcoll_context *context, const gcoll_given *giv
     if (status != GCOLL_OK)
         return status;
     status = gcoll_run_begin(run);
-    if (status != GCOLL_OK) { /* it has no steps under way, and must not count as finished */
+    if (status != GCOLL_OK) { /* no step is in flight, but it must not count as finished */
         gcoll_run_return(run);
         return status;
     }
@@ -122,7 +123,7 @@ static gcoll_status create(gcoll_context *context, const gcoll_given *given, gco
 }
 
 #define LIST(...) __VA_ARGS__
-/* Defines the three forms; what follows the parameters fills in a gcoll_given. */
+/* Defines the three forms of a collective. The arguments after the parameters initialise a gcoll_given. */
 #define FORMS(name, parameters, ...)                                                                         \
     gcoll_status gcoll_##name(LIST parameters) {                                                             \
         return run_blocking(context, &(const gcoll_given){__VA_ARGS__});                                     \

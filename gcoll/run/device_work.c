@@ -1,11 +1,10 @@
 /*
- * gcoll/run/device_work.c - the steps of a run that devices do: copies to and from their memory,
+ * gcoll/run/device_work.c - the steps of a run that devices do: copies to and from device memory, and
  * reductions and divisions in it.
  *
- * A step is begun when the engine starts it, and asked after whenever the engine comes by; nothing waits for
- * it in between. Whatever it depends on has been seen done before it was begun, so devices need to know of no
- * order but that behind the caller's own streams: a step that touches a buffer stands behind the gate of the
- * stream that the buffer belongs to.
+ * The engine starts a step, and polls it later; no thread waits for it. All dependencies of a step are done
+ * before it starts, so devices need not order the steps of a run. They only order steps behind the caller's
+ * streams: a step that touches a buffer waits for the gate of the buffer's stream.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,22 +19,22 @@ typedef struct begun_step {
 } begun_step;
 
 struct gcoll_device_work {
-    begun_step *begun; /* not seen done */
+    begun_step *begun; /* steps that were started and are not known to be done */
     uint32_t begun_count;
-    const void **bases; /* IN[k] and OUT[k] at 2k and 2k + 1, where they are bound to */
+    const void **bases; /* addresses of IN[k] and OUT[k], at 2k and 2k + 1 */
     void **streams;     /* of buffer k */
-    gcoll_gate **gates; /* different ones: those of this run */
+    gcoll_gate **gates; /* this run's gates, one for each stream */
     uint32_t gate_count;
-    uint32_t gates_done;   /* of them, if messages wait for them */
-    bool is_gated;         /* and some are not: counted as something in flight */
-    uint32_t *gate_of;     /* of bases; NO_GATE: in host memory */
-    gcoll_gate **behind;   /* of the step at hand */
-    const void **operands; /* of the fold at hand, and their devices */
+    uint32_t gates_done;   /* passed gates; counted only if messages wait for gates */
+    bool is_gated;         /* some gates are not passed; counts as device work in flight */
+    uint32_t *gate_of;     /* gate of each base; NO_GATE: host memory */
+    gcoll_gate **behind;   /* gates of the current step */
+    const void **operands; /* of the current fold; `devices`: where they lie */
     uint32_t *devices;
     gcoll_reach reach;
-    uint64_t bytes; /* of all this */
+    uint64_t bytes; /* size of the struct and its arrays */
 
-    /* What is under way, for the times. */
+    /* Counts of work in flight, for the times. */
     bool is_counting;
     int64_t started_ns, noted_ns;
     uint32_t copies, reductions, messages;
@@ -43,7 +42,7 @@ struct gcoll_device_work {
 
 /* ---- Times ---------------------------------------------------------------------------------- */
 
-/* What was under way until now was so since the last change. */
+/* Adds the time since the last change to the times of the kinds of work that were in flight. */
 static int64_t note_time(gcoll_run *run) {
     gcoll_device_work *work = run->work;
     gcoll_device_times *times = gcoll_memory_times(run->context->acceleration);
@@ -62,7 +61,7 @@ void gcoll_device_work_messages(gcoll_run *run, int32_t more) {
     run->work->messages += (uint32_t)more;
 }
 
-/* Between host and device, and not within devices. */
+/* Whether a step copies between host and device. */
 static bool is_crossing(const gcoll_run *run, const gcoll_step *step) {
     const gcoll_problem *problem = &run->plan->problem;
     return step->kind == GCOLL_STEP_COPY && (gcoll_problem_memory(problem, step->dst) == GCOLL_HOST_MEMORY ||
@@ -171,7 +170,7 @@ static uint32_t memory_of(const gcoll_run *run, uint32_t i) {
     return gcoll_problem_memory(&run->plan->problem, i % 2 ? gcoll_out(i / 2, 0) : gcoll_in(i / 2, 0));
 }
 
-/* An earlier buffer with the same stream: a default one is each device's own. */
+/* The gate of an earlier buffer with the same stream. Default streams (NULL) of two devices are different. */
 static uint32_t same_stream(const gcoll_run *run, uint32_t i) {
     const gcoll_device_work *work = run->work;
     for (uint32_t j = 0; j < i; j++)
@@ -331,7 +330,7 @@ bool gcoll_device_work_begin(gcoll_run *run, uint32_t index) {
     return true;
 }
 
-/* Looks at all of them: devices finish in their own order. */
+/* Tests all started steps: devices finish them in any order. */
 void gcoll_device_work_poll(gcoll_run *run) {
     gcoll_device_work *work = run->work;
     gcoll_acceleration *devices = run->context->acceleration;
@@ -357,7 +356,7 @@ void gcoll_device_work_poll(gcoll_run *run) {
 
 /* ---- The end -------------------------------------------------------------------------------- */
 
-/* Everything that devices do for this context ends with it, also what other runs began: it is broken. */
+/* Ends all device work of a broken context, also that of other runs. */
 static void drain(gcoll_context *context) {
     gcoll_memory_drain(context);
     for (gcoll_run *run = context->runs->first; run; run = run->next)
@@ -365,15 +364,15 @@ static void drain(gcoll_context *context) {
             run->work->begun_count = 0;
             run->work->is_gated = false;
         }
-    if (context->health.broken) /* which is what the caller is told of */
+    if (context->health.broken) /* the caller is told the cause of the break, not a later error */
         gcoll_error((gcoll_status)context->health.cause.status, "%s", context->health.cause.text);
 }
 
 void gcoll_device_work_end(gcoll_run *run) {
     gcoll_device_work *work = run->work;
     gcoll_device_times *times = gcoll_memory_times(run->context->acceleration);
-    /* Also without a ticket something may be under way: what was begun and then got none, or was lost with
-     * it. */
+    /* Work may be in flight even without a ticket: starting a step may have failed half-way, or its ticket
+     * was lost. */
     if (work->begun_count > 0 || (work->is_counting && run->unfinished > 0))
         drain(run->context);
     if (work->is_gated)

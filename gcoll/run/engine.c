@@ -1,10 +1,10 @@
 /*
  * gcoll/run/engine.c - runs a plan over a transport.
  *
- * A run is a plan bound to buffers. A step starts when all that it depends on is done and its round lies
- * within the plan's window; starting a local step executes it, starting a message posts it. What becomes
- * ready is queued and not called, so a chain of a thousand local steps uses no stack. Nothing is allocated
- * after gcoll_run_create.
+ * A run is a plan bound to buffers. A step starts when its dependencies are done and its round lies within
+ * the plan's window. Starting a local step executes it; starting a message posts it. Ready steps are queued,
+ * not called recursively, so a chain of a thousand local steps uses no stack. Nothing is allocated after
+ * gcoll_run_create.
  */
 #include <string.h>
 
@@ -28,12 +28,12 @@ static char *resolve(const gcoll_run *run, gcoll_ref ref, const gcoll_buffers *b
     uint64_t bytes = ref.offset * run->type_bytes;
     if (ref.space == GCOLL_SCRATCH)
         return run->scratch + bytes;
-    /* Dropping const: a plan never writes IN, which the verifier proves and in-place plans do not name. */
+    /* Dropping const is safe: the verifier proves that no plan writes IN, and in-place plans use OUT only. */
     const void *base = ref.space == GCOLL_IN ? buffers->in[ref.index] : buffers->out[ref.index];
     return base ? (char *)(uintptr_t)base + bytes : NULL;
 }
 
-/* Reduces where element alignment cannot be had: bytes from a stream start anywhere. */
+/* Reduces data that is not aligned to elements, as bytes of a stream may start anywhere. */
 static void reduce_unaligned(const bound_step *bound, char *dst, const char *a, const char *data,
                              uint64_t bytes) {
     const gcoll_run *run = bound->run;
@@ -62,7 +62,7 @@ static void reduce(const gcoll_run *run, char *dst, const char *a, const char *b
         run->user.reduce(dst, a, b, count, (gcoll_type)run->entry->call.type, run->user.arg);
 }
 
-/* RECV_REDUCE: received bytes are reduced as they come, while they are in cache. */
+/* RECV_REDUCE: reduces received bytes as they arrive, while they are in cache. */
 static void consume(void *arg, uint64_t offset, const void *data, uint64_t bytes) {
     const bound_step *bound = arg;
     const gcoll_run *run = bound->run;
@@ -89,7 +89,7 @@ void gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_us
         const gcoll_step *step = bound->step;
         bool receives = is_receive(step);
         bool reads = step->kind != GCOLL_STEP_RECV && step->kind != GCOLL_STEP_DIVIDE &&
-                     step->kind != GCOLL_STEP_FOLD; /* whose operands are device_work.c's affair */
+                     step->kind != GCOLL_STEP_FOLD; /* device_work.c binds the operands of a fold */
         if (step->count == 0)
             continue;
         if (step->kind != GCOLL_STEP_SEND)
@@ -116,7 +116,7 @@ static uint32_t slot_of(uint32_t *peers, uint32_t *slots, uint32_t peer) {
     return (*slots)++;
 }
 
-/* Everything of a run lies in one block; this lays it out, or only measures it when base is NULL. */
+/* Lays out a run's arrays in one block; only measures the block if base is NULL. */
 static uint64_t lay_out(gcoll_run *run, char *base, uint32_t messages) {
     const gcoll_plan *plan = run->plan;
     const bool own_blocks = gcoll_call_has_own_blocks(&run->entry->call);
@@ -184,7 +184,7 @@ static gcoll_status prepare_steps(gcoll_run *run, uint32_t messages) {
     return GCOLL_OK;
 }
 
-/* Devices copy from and to pinned memory. */
+/* Scratch of a run with device steps is pinned, so that devices can copy from and to it. */
 static gcoll_status allocate_scratch(gcoll_run *run) {
     if (run->scratch_bytes == 0)
         return GCOLL_OK;
@@ -292,9 +292,9 @@ static void break_unopened(const gcoll_run *run, uint32_t peer) {
                 (unsigned long long)run->sequence);
 }
 
-/* Whether a peer's data may be used: it must have said what operation they belong to. False if that broke the
- * context. Of a peer that has run far ahead this may not be known yet; then the run ends with the question.
- */
+/* Checks that a peer has announced the operation that its data belongs to. False: it has not, and the
+ * context broke. If the peer has run far ahead, this may be unknown now; then the end of the run checks it
+ * again. */
 static bool hear(gcoll_run *run, const bound_step *bound) {
     const uint32_t peer = bound->step->peer;
     const gcoll_opening opening = gcoll_opening_of(run->context, peer, run->sequence);
@@ -309,8 +309,8 @@ static bool hear(gcoll_run *run, const bound_step *bound) {
     return true;
 }
 
-/* All messages have come. False if no message of one of the peers said what operation it belongs to, which
- * breaks the context. */
+/* Checks once more, when all messages have arrived, that every peer announced its operation. False: one did
+ * not, and the context broke. */
 static bool settle_doubt(const gcoll_run *run) {
     for (uint32_t i = 0; i < run->plan->step_count; i++) {
         const bound_step *bound = &run->steps[i];
@@ -328,7 +328,7 @@ void gcoll_run_finish_step(gcoll_run *run, uint32_t index) {
     if (run->work && run->steps[index].posted)
         gcoll_device_work_messages(run, -1);
     run->steps[index].posted = false;
-    run->waiting[index] = step->dependencies; /* for the next run: in this one all of them are done */
+    run->waiting[index] = step->dependencies; /* reset for the next run */
     if (--run->unfinished == 0 && run->is_doubtful && !settle_doubt(run))
         run->unfinished = 1; /* it must not count as finished */
     const uint32_t *successor = plan->successors + step->first_successor;
@@ -455,9 +455,8 @@ gcoll_status gcoll_run_check_buffers(const gcoll_run *run) {
 }
 #endif
 
-/* A run that finishes leaves `waiting` and `posted` as it found them, and where one does not, the context is
- * broken and nothing starts again. So they need not be set here, which would touch all of the run's memory.
- */
+/* Does not reset `waiting` and `posted`, which would touch all of the run's memory: a run that finishes
+ * leaves them as they were, and after a run that does not, the context is broken and nothing starts again. */
 void gcoll_run_start(gcoll_run *run) {
     const gcoll_plan *plan = run->plan;
     run->unfinished = plan->step_count;

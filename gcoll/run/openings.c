@@ -1,15 +1,15 @@
 /*
- * gcoll/run/openings.c - compares what ranks call, and remembers who is in which operation.
+ * gcoll/run/openings.c - compares the fingerprints of operations, to find ranks that make different calls.
  *
- * A fingerprint travels ahead of the first message of an operation on each pair, and whoever receives it
- * compares: at once if the operation has begun here, else when it begins. Which fingerprints came is
- * remembered, as messages of an operation whose fingerprint did not come are an error (engine.c).
+ * A fingerprint travels ahead of the first message of an operation on each pair. The receiver compares it at
+ * once if the operation has begun here, else when it begins. It also remembers which fingerprints arrived: a
+ * message of an operation without a fingerprint is an error (engine.c).
  */
 #include <string.h>
 
 #include "gcoll/run/engine.h"
 
-/* One that a peer began first. */
+/* The fingerprint of an operation that a peer began before this rank. */
 struct gcoll_early {
     uint64_t sequence;
     gcoll_fingerprint fingerprint;
@@ -22,7 +22,7 @@ typedef struct gcoll_early_block {
     gcoll_early entries[GCOLL_HISTORY];
 } gcoll_early_block;
 
-/* Both called the same alltoall_v; whether the peer sends as much as is expected of it. */
+/* Both ranks called the same alltoall_v: checks that the peer sends as many elements as this rank expects. */
 static void compare_block(gcoll_context *context, uint32_t peer, gcoll_begun *ours, uint64_t sent) {
     const uint64_t expected = gcoll_recv_count(&ours->entry->plan->problem, peer);
     if (sent == expected)
@@ -36,7 +36,7 @@ static void compare_block(gcoll_context *context, uint32_t peer, gcoll_begun *ou
         (unsigned long long)expected);
 }
 
-/* They are not the same, or carry the size of a block. */
+/* Compares fingerprints that differ, or that carry the size of a block. */
 static void compare_closely(gcoll_context *context, uint32_t peer, gcoll_fingerprint theirs,
                             gcoll_begun *begun) {
     const gcoll_fingerprint *ours = &begun->fingerprint;
@@ -63,7 +63,7 @@ static inline void compare(gcoll_context *context, uint32_t peer, const gcoll_fi
         compare_closely(context, peer, *theirs, begun);
 }
 
-/* Peers are mostly one operation ahead at the most, so one block serves for good. */
+/* Allocates a block of entries. Most peers are at most one operation ahead, so one block usually lasts. */
 static gcoll_early *make_spare(gcoll_context *context) {
     gcoll_openings *openings = &context->runs->openings;
     gcoll_early_block *block = gcoll_allocate(context, sizeof *block);
@@ -113,19 +113,20 @@ void gcoll_opening_begin(gcoll_context *context, uint64_t sequence, gcoll_cache_
     }
 }
 
-/* ---- Whose fingerprints came -------------------------------------------------------------- */
+/* ---- Fingerprints that have arrived ------------------------------------------------------- */
 
-/* Operations that opened->mask covers: one word a peer, as every rank has one of every other. */
+/* Operations that opened->mask covers. The mask is small, as each rank keeps one for every other rank. */
 #define WINDOW 16
 
-/* Whether no later operation of the peer was heard of; else *age tells how many operations later the newest
- * is. Of two numbers that wrap the newer one is less than half their range ahead. */
+/* Whether `sequence` is newer than all operations that the peer has opened; else *age is how many operations
+ * it lies behind the newest. Numbers wrap: the newer of two is less than half the range ahead. */
 static bool is_newer(const gcoll_opened *opened, uint64_t sequence, uint32_t *age) {
     *age = opened->newest - (uint32_t)sequence;
     return opened->mask == 0 || *age > UINT32_MAX / 2;
 }
 
-/* A peer that runs ahead moves the window on. Older operations are forgotten. */
+/* Notes an operation that a peer has opened. A newer one moves the window on, and the oldest are forgotten.
+ */
 static inline void note_opening(gcoll_opened *opened, uint64_t sequence) {
     uint32_t age;
     if (opened->newest + 1 == (uint32_t)sequence) { /* nearly always */
@@ -164,7 +165,7 @@ void gcoll_opening_arrived(gcoll_context *context, uint32_t peer, uint64_t seque
         return;
     }
     if (opened->early == GCOLL_HISTORY)
-        return; /* what a peer can make us hold is bounded; this one goes unchecked */
+        return; /* a peer may occupy only so many entries; this operation goes unchecked */
     gcoll_early *early = take_spare(context);
     if (!early) {
         gcoll_run_out(context, GCOLL_ERR_NO_MEMORY);

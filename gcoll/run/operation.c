@@ -4,8 +4,8 @@
 #include "gcoll/run/engine.h"
 #include "gcoll/run/request.h"
 
-/* The shell is not the context's memory: it may be destroyed after the context, which is a mistake of the
- * caller's that shall be harmless. */
+/* The operation struct is allocated apart from the context: a caller may by mistake destroy it after the
+ * context, and that must be harmless. */
 gcoll_status gcoll_operation_create(gcoll_context *context, const gcoll_arguments *arguments,
                                     gcoll_operation **out) {
     gcoll_operation *operation = calloc(1, sizeof *operation);
@@ -40,8 +40,8 @@ static gcoll_status refuse_state(const gcoll_operation *operation, bool wants_st
                                      : "is in flight; wait for it before it is started again");
 }
 
-/* Enters its context, if it is started or not, as wanted. On the path of each run, so what is rare stands
- * above. */
+/* Enters the operation's context, and checks that the operation is started, or that it is not. Every run
+ * takes this path, so the rare errors are in functions of their own. */
 static inline gcoll_status enter(const gcoll_operation *operation, bool wants_started) {
     if (!operation || !operation->request.context)
         return refuse_shell(operation);
@@ -146,7 +146,8 @@ static void destroy_inside(gcoll_context *context, gcoll_operation *operation) {
     detach(operation);
 }
 
-/* In a forked child it is freed with its context. One of a context that is in use stays. */
+/* Destroys an operation. In a forked child its context frees it later. If the context is in use, it is not
+ * freed. */
 void gcoll_operation_destroy(gcoll_operation *operation) {
     if (!operation)
         return;

@@ -1,9 +1,9 @@
 /*
- * gcoll/run/pair.c - tagged send and receive between two ranks, and the requests they are waited for by.
+ * gcoll/run/pair.c - tagged send and receive between two ranks.
  *
- * A tag is a stream of its own: the i-th send with a tag matches the i-th receive with it. The counters of
- * the tags of a pair lie in a small open-addressing table that doubles. A receive that is cancelled leaves a
- * gap in that order, which the next receive of its tag fills.
+ * Each tag is a stream of its own: the i-th send with a tag matches the i-th receive with it. The counters of
+ * a pair's tags lie in a small open-addressing table that doubles. A cancelled receive leaves a gap in the
+ * order, which the next receive of its tag fills.
  */
 #include <string.h>
 
@@ -76,12 +76,12 @@ static gcoll_status counters(gcoll_pair *pair, uint32_t tag, struct tag_counters
 
 /* ---- Gaps --------------------------------------------------------------------------------- */
 
-/* Indices wrap. */
+/* Whether index a precedes b; indices wrap. */
 static bool is_before(uint32_t a, uint32_t b) {
     return (int32_t)(a - b) < 0;
 }
 
-/* The first gap of the tag, where it hangs; *gap is NULL if there is none. */
+/* The link to the first gap of the tag; the link is NULL if there is no gap. */
 static struct gap **first_gap(struct gcoll_pair *pair, uint32_t tag) {
     struct gap **first = NULL, **at = &pair->gaps;
     for (; *at; at = &(*at)->next)
@@ -310,8 +310,8 @@ static gcoll_status exchange(gcoll_pair *to, uint32_t send_tag, const void *send
     if (status != GCOLL_OK)
         return status;
     status = post(to, send_tag, (void *)(uintptr_t)send, send_bytes, true, &sending);
-    /* There is no memory for the send, and its partner would wait in vain; or the context is broken already.
-     */
+    /* The send could not be posted, for lack of memory, so its partner would wait forever; or the context is
+     * broken already. */
     if (status != GCOLL_OK)
         gcoll_break(context, status, context->rank, "rank %u cannot send to rank %u: %s", context->rank,
                     to->peer, gcoll_last_error());
@@ -346,7 +346,7 @@ struct any_wait {
     const gcoll_any *any;
 };
 
-/* The message that is next from peer, if a receive of it would find something. */
+/* Whether the next message with this tag has arrived from the peer. */
 static bool is_here(gcoll_context *context, uint32_t peer, uint32_t tag) {
     gcoll_pair *pair = context->runs->pairs[peer];
     const struct tag_counters *found = pair->capacity ? slot(pair->table, pair->capacity, tag) : NULL;
@@ -363,7 +363,7 @@ static bool find_arrived(const struct any_wait *wait, uint32_t *peer) {
     return false;
 }
 
-/* And nothing of theirs can still be on its way. */
+/* Whether all peers have left, and no message of theirs can still arrive. */
 static bool all_departed(const struct any_wait *wait) {
     if (gcoll_peer_is_doubted(wait->context))
         return false;
@@ -378,7 +378,7 @@ static bool any_arrived(const void *arg) {
     return find_arrived(arg, &peer) || all_departed(arg);
 }
 
-/* Finds the pairs, and connects to all whose messages are asked for. */
+/* Finds the pairs of all peers, and connects to them. */
 static gcoll_status prepare_any(gcoll_context *context, const gcoll_any *any) {
     for (uint32_t i = 0; i < any->count; i++) {
         gcoll_pair *pair;
@@ -397,7 +397,7 @@ static gcoll_status prepare_any(gcoll_context *context, const gcoll_any *any) {
     return GCOLL_OK;
 }
 
-/* The time that the pair with the least has. */
+/* The shortest timeout of the pairs. */
 static int64_t shortest_timeout(const gcoll_context *context, const gcoll_any *any) {
     int64_t shortest = -1;
     for (uint32_t i = 0; i < any->count; i++)
@@ -419,7 +419,7 @@ static gcoll_status recv_any(gcoll_context *context, const gcoll_any *any, void 
         context->runs->any = NULL;
         if (status != GCOLL_OK)
             return status;
-        find_arrived(&wait, &peer); /* nothing came: all have left, and the receive says so */
+        find_arrived(&wait, &peer); /* if nothing has arrived, all have left, and the receive reports it */
     }
     status = finish(context->runs->pairs[peer], any->tag, data, bytes, false);
     if (status == GCOLL_OK)

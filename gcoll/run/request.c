@@ -1,9 +1,9 @@
 /*
- * gcoll/run/request.c - requests: what was begun, and how it is waited for.
+ * gcoll/run/request.c - requests: handles of messages and collectives in flight, to wait for or to test.
  *
- * A request stands for a message of a pair or for a run of a collective. Its memory stays with the context
- * until that is destroyed, so a pointer to one that has ended is told apart from a live one as long as
- * nothing new has taken its place.
+ * A request stands for a message of a pair or for a run of a collective. The context keeps its memory until
+ * the context is destroyed. So a pointer to a request that has ended is recognised, unless a new request has
+ * taken its place.
  */
 #include <string.h>
 
@@ -11,9 +11,9 @@
 #include "gcoll/run/engine.h"
 #include "gcoll/run/request.h"
 
-#define FREE_LOOKS 8   /* tests that find nothing and do not look at the clock */
+#define FREE_LOOKS 8   /* unsuccessful tests that do not read the clock */
 #define SLICE_MS   100 /* the longest sleep while a request is waited for with a limit */
-#define KEEP_MADE  16  /* messages begun between two looks at whether keys in the store are to be kept */
+#define KEEP_MADE  16  /* messages begun between two checks whether keys in the store need renewal */
 
 static inline bool is_finished(const gcoll_request *request) {
     return request->run ? gcoll_run_is_finished(request->run) : request->done;
@@ -79,7 +79,7 @@ static inline void take_out(gcoll_request *request) {
     request->state = GCOLL_REQUEST_IDLE;
 }
 
-/* It becomes a spare one. */
+/* Puts an ended request on the list of spare ones. */
 static void recycle(gcoll_request *request) {
     gcoll_runs *runs = request->context->runs;
     if (request->run)
@@ -111,7 +111,7 @@ void gcoll_requests_free(gcoll_context *context) {
 
 /* ---- Ending them -------------------------------------------------------------------------- */
 
-/* What it came to, with the status of the context after it made progress. */
+/* Ends a request, and returns its result; `status` is that of the context's progress. */
 static gcoll_status end(gcoll_request **request, gcoll_status status) {
     gcoll_request *ended = *request;
     if (ended->run)
@@ -125,7 +125,7 @@ static gcoll_status end(gcoll_request **request, gcoll_status status) {
     return status;
 }
 
-/* Before its context is entered: whether there is one. */
+/* Checks, before its context is entered, that the request has a context. */
 static gcoll_status check(gcoll_request *const *request) {
     if (!request)
         return gcoll_error(GCOLL_ERR_INVALID, "request: is NULL");
@@ -143,7 +143,7 @@ static gcoll_status check_live(const gcoll_request *request) {
     return GCOLL_OK;
 }
 
-/* Enters the context of a live one. */
+/* Enters the context of a request that must be live. */
 static gcoll_status enter(gcoll_request *const *request) {
     gcoll_status status = check(request);
     if (status == GCOLL_OK)
@@ -176,7 +176,7 @@ gcoll_status gcoll_request_wait(gcoll_request **request) {
     return status;
 }
 
-/* It has finished, or the context is broken. */
+/* Ends a request that has finished, or whose context is broken. */
 static inline gcoll_status conclude(gcoll_request **request, gcoll_status status, int *done) {
     gcoll_watch_end((*request)->context);
     status = end(request, status);
@@ -185,10 +185,11 @@ static inline gcoll_status conclude(gcoll_request **request, gcoll_status status
     return status;
 }
 
-/* After progress, with its status. Ends it if it has finished, or failed. */
+/* Looks at a request after progress, whose status is `status`; ends it if it has finished or failed. */
 static gcoll_status look(gcoll_request **request, gcoll_status status, int *done) {
     if (status == GCOLL_OK && !is_finished(*request)) {
-        if ((*request)->free_looks < FREE_LOOKS) { /* most have finished by then, and the clock costs */
+        if ((*request)->free_looks <
+            FREE_LOOKS) { /* reading the clock costs time, and most requests finish soon */
             (*request)->free_looks++;
             *done = 0;
             return GCOLL_OK;
@@ -227,14 +228,14 @@ gcoll_status gcoll_request_test(gcoll_request **request, int *done) {
     return status;
 }
 
-/* Until it has ended, or the time is over: then GCOLL_OK, with *done 0. */
+/* Waits until the request has ended or the time is over; if it is over, returns GCOLL_OK with *done 0. */
 static gcoll_status wait_for(gcoll_request **request, int64_t wait_ms, int *done) {
     gcoll_context *context = (*request)->context;
     const int64_t end_ms = gcoll_now_ms() + wait_ms;
     (*request)->free_looks = FREE_LOOKS;
     gcoll_status status = gcoll_request_look(request, done);
     while (status == GCOLL_OK && !*done) {
-        gcoll_rendezvous_keep_if_due(context); /* it may wait for a day */
+        gcoll_rendezvous_keep_if_due(context); /* a wait may outlast the keys' lifetime */
         const int64_t left_ms = end_ms - gcoll_now_ms();
         if (left_ms <= 0)
             break;
@@ -312,7 +313,7 @@ static bool any_finished(const void *arg) {
     return find_finished(arg, &index);
 }
 
-/* The context that all of them have. */
+/* Finds the context that all requests share. */
 static gcoll_status find_common(const struct several *several, gcoll_context **context) {
     *context = NULL;
     for (uint32_t i = 0; i < several->count; i++) {
@@ -331,7 +332,7 @@ static gcoll_status find_common(const struct several *several, gcoll_context **c
                : gcoll_error(GCOLL_ERR_STATE, "requests: none of %u is to be waited for", several->count);
 }
 
-/* The context that all of them have, which is entered. */
+/* Enters the context that all requests share. */
 static gcoll_status enter_common(const struct several *several, gcoll_context **context) {
     gcoll_status status = find_common(several, context);
     if (status == GCOLL_OK)
@@ -348,7 +349,7 @@ static gcoll_status enter_common(const struct several *several, gcoll_context **
     return status;
 }
 
-/* The timeout of the one with the least time. */
+/* The shortest timeout of the requests. */
 static int64_t shortest_timeout(const gcoll_context *context, const struct several *several) {
     int64_t shortest = -1;
     for (uint32_t i = 0; i < several->count; i++)
@@ -375,7 +376,7 @@ gcoll_status gcoll_wait_any(gcoll_request *const *requests, uint32_t count, uint
     return status;
 }
 
-/* ---- As waiting and failing see them ------------------------------------------------------ */
+/* ---- The activity's table ----------------------------------------------------------------- */
 
 static void each_waited(gcoll_context *context, gcoll_waited_fn fn, void *arg) {
     const gcoll_any *any = context->runs->any;
@@ -387,7 +388,8 @@ static void each_waited(gcoll_context *context, gcoll_waited_fn fn, void *arg) {
             return;
 }
 
-/* What comes from any of several comes as well when one of them has left. */
+/* Whether a message needs this peer. A receive from any of several peers does not: the others may still
+ * send. */
 static bool needs(const gcoll_context *context, uint32_t peer) {
     for (const gcoll_request *request = context->runs->requests; request; request = request->next)
         if (!request->run && !request->done && request->peer == peer)

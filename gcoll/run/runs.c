@@ -1,8 +1,9 @@
 /*
- * gcoll/run/runs.c - runs from the cache to the end: obtained, begun, in flight, and given back.
+ * gcoll/run/runs.c - the life of a run: obtained, begun, in flight, and returned to the cache.
  *
- * A call that blocks or starts takes the idle run of its plan, so a repeated call allocates nothing, unless
- * its run needs so much memory that keeping it for every shape would hurt more than getting it anew.
+ * A blocking or started call reuses the idle run of its plan, so a repeated call allocates nothing. Very
+ * large runs are not kept: keeping one for every shape would cost more memory than allocating it again costs
+ * time.
  */
 #include <stdio.h>
 
@@ -10,9 +11,9 @@
 #include "gcoll/run/engine.h"
 #include "gcoll/run/request.h"
 
-#define KEEP_LOOKS 16 /* operations between two looks at whether keys in the store are to be kept */
+#define KEEP_LOOKS 16 /* operations between two checks whether keys in the store need renewal */
 #define KEPT_BYTES                                                                                           \
-    (UINT64_C(4) << 20) /* of a run; what moves through it takes far longer than the allocation */
+    (UINT64_C(4) << 20) /* larger runs are freed: moving their data takes far longer than an allocation */
 
 /* ---- Getting one -------------------------------------------------------------------------- */
 
@@ -25,7 +26,7 @@ static gcoll_status obtain(gcoll_context *context, const gcoll_call *call, const
     gcoll_run *run = is_own ? NULL : gcoll_cache_take_idle(entry);
     if (!run)
         status = gcoll_run_create(context, entry, &run);
-    gcoll_cache_put(entry); /* the run holds it */
+    gcoll_cache_put(entry); /* the run holds its own reference */
     if (status != GCOLL_OK)
         return status;
     gcoll_run_bind(run, &arguments->buffers, arguments->user_op);
@@ -103,7 +104,7 @@ gcoll_status gcoll_run_result(gcoll_context *context, gcoll_run *run, gcoll_stat
     const bool is_finished = gcoll_run_is_finished(run);
     gcoll_run_drop(run);
     if (is_finished && (!context->health.broken || !gcoll_opening_mismatched(context, run->sequence)))
-        return GCOLL_OK; /* also if the context broke afterwards */
+        return GCOLL_OK; /* even if the context broke afterwards */
     return status != GCOLL_OK ? status : gcoll_context_settle(context);
 }
 
@@ -117,7 +118,7 @@ void gcoll_run_each_waited(const gcoll_run *run, gcoll_waited_fn fn, void *arg) 
             return;
 }
 
-/* ---- As waiting and failing see them ------------------------------------------------------ */
+/* ---- The activity's table ----------------------------------------------------------------- */
 
 static void advance(gcoll_context *context) {
     gcoll_run *run = context->runs->first;
@@ -152,7 +153,7 @@ static bool needs(const gcoll_context *context, uint32_t peer) {
     return false;
 }
 
-/* The oldest run that waits for peer, else the oldest unfinished one. */
+/* The oldest run that waits for the peer; if there is none, the oldest unfinished run. */
 static const gcoll_run *find_waiting(const gcoll_context *context, uint32_t peer) {
     const gcoll_run *oldest = NULL;
     for (const gcoll_run *run = context->runs->first; run; run = run->next) {
@@ -164,8 +165,7 @@ static const gcoll_run *find_waiting(const gcoll_context *context, uint32_t peer
     return oldest;
 }
 
-/* The first step in flight that involves peer, or the first in flight if there is none; NULL if no step is.
- */
+/* The first step in flight that involves the peer, else the first step in flight; NULL if there is none. */
 static const gcoll_step *find_blocked_step(const gcoll_run *run, uint32_t peer) {
     const gcoll_step *found = NULL;
     for (uint32_t i = 0; i < run->plan->step_count; i++) {
@@ -207,7 +207,7 @@ static const uint8_t *concern(const gcoll_context *context, uint64_t *stream) {
     return run->entry->fingerprint.bytes;
 }
 
-/* That one is in flight, its request says. */
+/* Has no in_flight function: each run has a request, which counts as in flight. */
 const gcoll_activity gcoll_run_activity = {
     .order = 2,
     .advance = advance,
@@ -238,7 +238,7 @@ void gcoll_runs_free(gcoll_context *context) {
     gcoll_pairs_free(context);
 }
 
-/* Runs hold no plan of devices any more: they end as if nothing had begun. */
+/* Drops the device work of all runs: they end as if no device step had begun. */
 void gcoll_runs_forget_devices(gcoll_context *context) {
     for (gcoll_run *run = context->runs->first; run; run = run->next)
         gcoll_device_work_forget(run);

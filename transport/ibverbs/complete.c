@@ -1,10 +1,9 @@
 /*
  * transport/ibverbs/complete.c - takes completions, and turns failed ones into a verdict on the peer.
  *
- * The first error of a queue pair is the cause. Requests behind it are flushed, which says nothing about the
- * cause. Mostly the side channel knows better: the peer aborted and said why, closed, or its process died. So
- * the error of a queue pair is held in doubt for a moment, and reported if the side channel brings no better
- * cause.
+ * The first error of a queue pair is the cause; later requests are only flushed. Usually the side channel
+ * brings a better cause: the peer aborted with a reason, closed, or its process died. So the error of a queue
+ * pair is held back for a moment, and reported if the side channel brings no better cause.
  */
 #include <endian.h>
 #include <stdarg.h>
@@ -13,7 +12,7 @@
 
 #include "transport/ibverbs/pair.h"
 
-/* Completions taken before others have their turn. */
+/* Completions taken in one go, before other work has its turn. */
 #define POLL_BUDGET 128
 
 /* ---- Verdicts -------------------------------------------------------------------------------------- */
@@ -54,7 +53,7 @@ static void leave_state(gcoll_ib_pair *pair, gcoll_ib_state state) {
 static void list_verdict(gcoll_ib_pair *pair) {
     gcoll_ib *ib = pair->ib;
     if (pair->in_verdicts)
-        return; /* a departure that is not reported yet, and turns out to be worse */
+        return; /* a departure, not reported yet, that turned out to be a failure */
     pair->in_verdicts = true;
     pair->next_verdict = NULL;
     if (ib->last_verdict)
@@ -130,7 +129,7 @@ void gcoll_ib_problem(gcoll_ib *ib, gcoll_status status) {
 static void announce(gcoll_ib_pair *pair) {
     const gcoll_events *events = &pair->ib->events;
     if (pair->ib->leaving || (pair->told && pair->verdict == GCOLL_ERR_PEER))
-        return; /* or it said why it would go */
+        return; /* leaving ourselves, or the peer sent the cause before it closed */
     pair->ib->moved = true;
     if (pair->verdict == GCOLL_OK)
         events->departed(events->arg, pair->rank);
@@ -138,7 +137,8 @@ static void announce(gcoll_ib_pair *pair) {
         events->failed(events->arg, pair->rank, pair->verdict, pair->verdict_text);
 }
 
-/* Messages that were complete before a pair broke are reported before the break. */
+/* Reports completed messages and broken pairs. Messages that completed before a pair broke come before the
+ * break. */
 void gcoll_ib_report(gcoll_ib *ib) {
     for (;;) {
         gcoll_ib_pair *pair = ib->verdicts;
@@ -190,7 +190,7 @@ static void explain(gcoll_ib_pair *pair, const struct ibv_wc *wc) {
     }
 }
 
-/* ---- What came ------------------------------------------------------------------------------------- */
+/* ---- Received frames ------------------------------------------------------------------------------- */
 
 static void on_frame(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *extra) {
     gcoll_ib *ib = pair->ib;
@@ -221,7 +221,7 @@ static void on_frame(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uin
     case GCOLL_IB_GOODBYE:
         pair->goodbye = true;
         return;
-    default: /* credit alone */
+    default: /* a frame that only returns credit */
         return;
     }
 }
@@ -248,7 +248,7 @@ static void take_frame(gcoll_ib_pair *pair, const uint8_t *bytes, uint32_t count
 static void on_received(gcoll_ib_pair *pair, const struct ibv_wc *wc) {
     uint32_t slot = (uint32_t)wc->wr_id;
     pair->heard++;
-    if (pair->state == GCOLL_IB_MEETING) { /* who sends, receives */
+    if (pair->state == GCOLL_IB_MEETING) { /* a peer that sends is ready to receive */
         pair->meeting->peer_ready = true;
         gcoll_ib_connect_if_ready(pair);
     }
@@ -272,7 +272,7 @@ static void on_completion(gcoll_ib *ib, const struct ibv_wc *wc) {
     gcoll_ib_pair *pair = ib->pairs[wc->wr_id >> 33];
     bool is_send = ((wc->wr_id >> 32) & 1) == GCOLL_IB_WORK_SEND;
     if (!pair->qp)
-        return; /* of a queue pair that is gone */
+        return; /* a completion of a destroyed queue pair */
     if (wc->status != IBV_WC_SUCCESS)
         explain(pair, wc);
     else if (is_send)
@@ -296,7 +296,7 @@ uint32_t gcoll_ib_poll(gcoll_ib *ib) {
             on_completion(ib, &completions[i]);
         total += (uint32_t)count;
         if (count > 0 && !ib->leaving)
-            gcoll_ib_flush_all(ib); /* grants go out while there is more to take */
+            gcoll_ib_flush_all(ib); /* send grants before taking more completions */
     } while (count == GCOLL_IB_BATCH && total < POLL_BUDGET);
     ib->counters.completions += total;
     *ib->moves += total > 0;

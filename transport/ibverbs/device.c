@@ -1,10 +1,9 @@
 /*
  * transport/ibverbs/device.c - chooses the device, port and GID, and opens the device.
  *
- * Every active port that the options allow is a candidate. The best is the one that has a GID with an address
- * which the side channel publishes, in the order in which it does; peers reach that address, so they reach
- * the port. Next come InfiniBand ports, which need no IP address, and last RoCE ports whose address nobody
- * has named.
+ * Every active port that the options allow is a candidate. The best port has a GID with an address that the
+ * side channel publishes, and the order of these addresses counts: peers reach the address, so they reach the
+ * port. Next come InfiniBand ports, which need no IP address; last come RoCE ports with any other address.
  */
 #include <endian.h>
 #include <errno.h>
@@ -20,15 +19,15 @@
 #define RANK_INFINIBAND 1000
 #define RANK_ANYWHERE   2000
 #define RANK_NONE       3000
-#define PKEY_MEMBER     0x7fffU /* all but the bit for full membership */
+#define PKEY_MEMBER     0x7fffU /* without the bit for full membership */
 
 typedef struct search {
     gcoll_ib *ib;
     const gcoll_address *own;
     uint32_t best;
     gcoll_ib_place place;
-    struct ibv_context *context; /* of the best */
-    char seen[SEEN_BYTES];       /* what is there, and why it will not do */
+    struct ibv_context *context; /* the best port's device, opened */
+    char seen[SEEN_BYTES];       /* the ports found, and why each was rejected */
 } search;
 
 uint32_t gcoll_ib_mtu_bytes(enum ibv_mtu mtu) {
@@ -50,7 +49,7 @@ GCOLL_PRINTF(2, 3) static void note(search *s, const char *format, ...) {
 /* ---- GIDs ------------------------------------------------------------------------------------------ */
 
 static uint32_t rank_of_gid(const search *s, const gcoll_ib_gid *gid) {
-    if (!gid->roce_v2 || gid->index > UINT8_MAX) /* queue pairs name it by eight bits */
+    if (!gid->roce_v2 || gid->index > UINT8_MAX) /* queue pairs have eight bits for the index */
         return RANK_NONE;
     for (uint32_t i = 0; i < s->own->count; i++)
         if (gcoll_host_address_equal(&s->own->hosts[i], &gid->address))
@@ -58,7 +57,7 @@ static uint32_t rank_of_gid(const search *s, const gcoll_ib_gid *gid) {
     return RANK_ANYWHERE;
 }
 
-/* The best of the table, or the one that was asked for. */
+/* Chooses the best GID of the port, or the one that the options name. */
 static uint32_t choose_gid(const search *s, struct ibv_context *context, const struct ibv_port_attr *port,
                            gcoll_ib_place *place) {
     int wanted = s->ib->options.gid_index;
@@ -68,7 +67,7 @@ static uint32_t choose_gid(const search *s, struct ibv_context *context, const s
                                         (uint32_t)port->gid_tbl_len, &gids);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t rank = rank_of_gid(s, &gids[i]);
-        if (wanted >= 0) /* of whatever type it is */
+        if (wanted >= 0) /* an explicit index may be of any type */
             rank = gids[i].index == wanted ? 0 : RANK_NONE;
         if (rank < best) {
             best = rank;

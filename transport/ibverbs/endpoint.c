@@ -1,4 +1,4 @@
-/* transport/ibverbs/endpoint.c - the table of operations, and opening. */
+/* transport/ibverbs/endpoint.c - opens ibverbs endpoints; the transport's table of operations. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,10 +11,10 @@
 #define NS_PER_US     INT64_C(1000)
 #define SPIN_US_MAX   INT64_C(1000000000)
 #define SLOT_ROUNDING 64U
-/* For four peers; it grows. */
+/* The first size of the completion queue: for four peers; it grows. */
 #define CQ_FIRST (4 * 2 * GCOLL_IB_DEPTH)
 
-/* Ahead of the side channel's address, so that ranks of different transports say so. */
+/* Comes before the side channel's address, so that ranks with different transports notice the difference. */
 static const char prefix[] = "ib1;";
 
 static int64_t spin_ns(int64_t spin_us) {
@@ -59,7 +59,7 @@ static gcoll_status refused(const gcoll_ib *ib, const char *what) {
                        what, gcoll_errno_text(error, text));
 }
 
-/* Opens the device as gcoll_ib_open_device does, and enters its descriptors. */
+/* Opens the device, and registers its descriptors for forks. */
 static gcoll_status open_device(gcoll_ib *ib) {
     gcoll_fork_hold();
     gcoll_status status = gcoll_ib_open_device(ib, gcoll_tcp_own_address(ib->side));
@@ -96,7 +96,7 @@ static gcoll_status make_queues(gcoll_ib *ib) {
     return gcoll_tcp_watch(ib->side, ib->channel->fd);
 }
 
-/* Large messages are written by the device, which looks at the checksum of each packet itself. */
+/* Refuses options.checksum: the device writes large messages itself, and checks each packet. */
 static gcoll_status check_checksum(const gcoll_endpoint_options *options) {
     if (!options->checksum)
         return GCOLL_OK;
@@ -208,8 +208,8 @@ static uint32_t ib_moves(gcoll_endpoint *endpoint) {
     return gcoll_transport_tcp.moves(gcoll_ib_of(endpoint)->side);
 }
 
-/* Work requests end when the peer's device has acknowledged them. Whether its host still does is seen by the
- * side channel, which the probes go by. */
+/* Adds this transport's signs of life to those of the side channel: work requests that the peer's device has
+ * acknowledged. Probes go over the side channel, which also sees whether the peer's host is alive. */
 static void ib_look(gcoll_endpoint *endpoint, uint32_t peer, gcoll_sight *sight) {
     const gcoll_ib *ib = gcoll_ib_of(endpoint);
     const gcoll_ib_pair *pair = ib->pairs[peer];

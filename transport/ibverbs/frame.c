@@ -1,5 +1,5 @@
-/* transport/ibverbs/frame.c - frames and hellos as bytes. All integers are little-endian; what comes is
- * checked as far as it can be without the pair. */
+/* transport/ibverbs/frame.c - encodes and decodes frames and hellos. All integers are little-endian; received
+ * bytes are checked as far as that is possible without the pair. */
 #include <string.h>
 
 #include "gcoll/base/bytes.h"
@@ -7,7 +7,7 @@
 
 #define VERSION       1
 #define KIND_MASK     0x0fU
-#define NUMBER_MAX    UINT32_C(0xffffff) /* of queue pairs and packets: 24 bits */
+#define NUMBER_MAX    UINT32_C(0xffffff) /* numbers of queue pairs and packets have 24 bits */
 #define ETHERNET_BIT  1U
 #define BY_DEVICE_BIT 2U
 
@@ -56,8 +56,9 @@ static const char *check_piece(const gcoll_ib_frame *frame) {
 }
 
 static const char *check_flags(const gcoll_ib_frame *frame) {
-    bool may_open = frame->kind == GCOLL_IB_DATA || frame->kind == GCOLL_IB_OFFER ||
-                    frame->kind == GCOLL_IB_CREDIT; /* of a message that could not be offered */
+    bool may_open =
+        frame->kind == GCOLL_IB_DATA || frame->kind == GCOLL_IB_OFFER ||
+        frame->kind == GCOLL_IB_CREDIT; /* the fingerprint of a message that could not be offered */
     if (((frame->flags & GCOLL_IB_OPEN) && !may_open) ||
         ((frame->flags & GCOLL_IB_CREDITED) && frame->kind != GCOLL_IB_DATA) ||
         (frame->flags & ~(GCOLL_IB_OPEN | GCOLL_IB_CREDITED)))

@@ -1,10 +1,10 @@
 /*
- * transport/ibverbs/gids.c - a port's table of GIDs, by one call of libibverbs, or where that is too old, as
- * the kernel shows it under /sys/class/infiniband.
+ * transport/ibverbs/gids.c - reads a port's table of GIDs, by one call of libibverbs, or, if that is too old,
+ * from /sys/class/infiniband.
  *
- * A GID of RoCE is an IP address; the same address stands there once for each type, and only RoCE v2 goes
- * through routers and is what all of today's devices speak. Which index it has depends on the order in which
- * addresses were given to the interface, so it is looked up and never assumed.
+ * A GID of RoCE is an IP address. Each address appears once for each RoCE version; only RoCE v2 can be
+ * routed, and all current devices support it. The index of a GID depends on the order in which addresses were
+ * added to the interface, so it is looked up and never assumed.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -26,7 +26,7 @@ static bool read_line(const char *device, uint32_t port, const char *what, int i
     FILE *file = fopen(path, "re");
     if (!file)
         return false;
-    bool found = fgets(line, LINE_BYTES, file); /* an entry that is not used gives an error */
+    bool found = fgets(line, LINE_BYTES, file); /* fails for an unused entry */
     fclose(file);
     line[strcspn(line, "\n")] = 0;
     return found;

@@ -1,10 +1,11 @@
 /*
  * transport/ibverbs/hello.c - the exchange of hellos by which two ranks connect their queue pairs.
  *
- * Each side sends a hello over the side channel, with `open` set so that the other hears of it unasked, and
- * posts receives for two messages: the peer's hello, and its word that its queue pair receives. Nothing is
- * sent before that word: packets to a queue pair that does not receive yet are dropped, and sent again for
- * only so long, while the peer may be computing. A first message by the queue pair says as much.
+ * Each side sends a hello over the side channel, with `open` set so that the other side notices it without a
+ * posted receive. It then receives two messages: the peer's hello, and its "ready", which says that its queue
+ * pair can receive. Nothing is sent over the queue pair before "ready": packets to a queue pair that cannot
+ * receive are dropped, and the device repeats them only for a limited time, while the peer may be computing.
+ * A message that arrives over the queue pair counts as "ready", too.
  */
 #include <stdlib.h>
 #include <string.h>

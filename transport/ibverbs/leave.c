@@ -1,10 +1,10 @@
 /*
  * transport/ibverbs/leave.c - abort and close.
  *
- * Abort tells the peers by the side channel, and then destroys the queue pairs: from then on the device
- * touches none of the callers' memory. Close lets what was sent arrive: a goodbye follows it on each queue
- * pair, and when that is acknowledged, so is all before it. Only then does the side channel close, so that a
- * peer that hears of the departure there has the goodbye in its completion queue.
+ * Abort tells the peers over the side channel, and then destroys the queue pairs: from then on the device
+ * touches none of the callers' memory. Close lets sent data arrive: it sends a goodbye on each queue pair,
+ * and the goodbye's acknowledgement covers all earlier data. Only then does the side channel close, so a peer
+ * that learns of the departure there already has the goodbye in its completion queue.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ void gcoll_ib_abort(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t li
 
 /* ---- Closing --------------------------------------------------------------------------------------- */
 
-/* What is not in a send queue yet will not be sent. */
+/* Queues a goodbye, and drops everything that is not in a send queue yet. */
 static void say_goodbye(gcoll_ib_pair *pair) {
     gcoll_message_queue_clear(&pair->messages);
     gcoll_message_queue_clear(&pair->accesses);
@@ -109,8 +109,9 @@ void gcoll_ib_close(gcoll_endpoint *endpoint, int64_t limit_ms) {
     gcoll_ib_destroy(ib);
 }
 
-/* What the device's library has made stays: it cannot be freed without asking the kernel about the parent's
- * queues, and the memory of those may not be in this process at all (MADV_DONTFORK). */
+/* In a forked child, abandons only the side channel. Objects of the device's library are leaked: freeing
+ * them would call the kernel about the parent's queues, whose memory may not exist in this process
+ * (MADV_DONTFORK). */
 void gcoll_ib_abandon(gcoll_endpoint *endpoint) {
     gcoll_transport_tcp.abandon(gcoll_ib_of(endpoint)->side);
 }

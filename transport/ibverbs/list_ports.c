@@ -17,7 +17,7 @@ static gcoll_device nothing(const char *name, const char *state) {
         .transport = "ibverbs", .name = name, .gid_index = -1, .address = "", .kind = "", .state = state};
 }
 
-/* Of one lane, by the codes of IBTA 14.2.5.6; 0: not known. */
+/* The speed of one lane, by the codes of IBTA 14.2.5.6; 0: unknown. */
 static uint64_t lane_bits(uint32_t speed) {
     static const struct {
         uint32_t code;
@@ -39,7 +39,7 @@ static uint32_t lanes(uint32_t width) {
     return 0;
 }
 
-/* One line for each address of the port; one if it has none. */
+/* Reports one device for each address of the port, or one device if it has none. */
 static void show_port(const listing *l, struct ibv_context *context, const char *name, uint32_t number,
                       const struct ibv_port_attr *port) {
     const bool ethernet = port->link_layer == IBV_LINK_LAYER_ETHERNET;

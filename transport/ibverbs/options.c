@@ -15,7 +15,7 @@ void gcoll_ibverbs_options_init(gcoll_ibverbs_options *options) {
     options->gid_index = -1;
 }
 
-/* A number from the environment, if it is there and *value is still `unset`. */
+/* Reads a number from the environment, if the variable is set and *value is still `unset`. */
 static gcoll_status read_number(const char *variable, int64_t unset, int64_t *value) {
     const char *text = getenv(variable);
     if (*value != unset || !text || text[0] == 0)

@@ -1,4 +1,4 @@
-/* transport/ibverbs/pair.c - the state for one peer: makes it when it is needed, drops it in steps. */
+/* transport/ibverbs/pair.c - the state for one peer: created when it is needed, dropped in steps. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ static void release_slot(void *arg, gcoll_slot *slot) {
     release_message(arg, slot->message);
 }
 
-/* Whether the device may still touch memory of the caller's for this pair. */
+/* Whether the device may still access the caller's memory for this pair. */
 static bool exposes_memory(const gcoll_ib_pair *pair) {
     for (uint32_t i = 0; i < GCOLL_IB_PIECES; i++)
         if (pair->pieces[i].slot && pair->pieces[i].chunk == GCOLL_IB_CHUNKS)
@@ -85,11 +85,11 @@ void gcoll_ib_pair_drop(gcoll_ib_pair *pair) {
     pair->held = 0;
 }
 
-/* A receive that is posted, or a message that is only known of, will never be complete. */
+/* Drops a posted receive or an offered message of a departed peer: it will never be complete. */
 static void drop_if_hopeless(void *arg, gcoll_slot *slot) {
     gcoll_ib_pair *pair = arg;
     if (!slot->message && (slot->flags & GCOLL_IB_STARTED))
-        return; /* small ones come whole */
+        return; /* a small message arrives in one piece */
     release_message(pair, slot->message);
     gcoll_match_remove(&pair->incoming, slot);
 }
@@ -103,7 +103,7 @@ void gcoll_ib_pair_release(gcoll_ib_pair *pair) {
         forget_pieces(pair);
         return;
     }
-    if (!keeps_queue) /* else the peer, which did not notice, is to be told why by an abort */
+    if (!keeps_queue) /* kept for an abort that tells the peer, which has not noticed the error */
         gcoll_ib_queue_destroy(pair);
     gcoll_ib_pair_drop(pair);
 }

@@ -1,17 +1,18 @@
 /*
  * transport/ibverbs/pieces.c - large messages: the receiver grants memory, the sender writes into it.
  *
- * A grant is for a piece: as much as the devices move in one work request, or, where bytes are consumed, a
- * chunk of a ring of registered memory. Pieces of one message are granted, written and used in order; several
- * are open at once, so that the wire does not wait for who consumes. The write's immediate data is the
- * piece's handle, and its completion says that all of it is there.
+ * A grant is for a piece: as much as the devices move in one work request, or, if the receive consumes its
+ * bytes, a chunk of a ring of registered memory. Pieces of one message are granted, written and used in
+ * order. Several are open at once, so the wire does not wait for the consumer. The write's immediate data is
+ * the piece's handle; its completion means that the whole piece has arrived.
  *
  * No deadlock. Handles and chunks are limited. Some of them go to receives as soon as they are posted, which
- * saves asking; the rest only to messages of which the sender has said that they are posted, or has written a
- * part. Those come for certain, so what they hold is free again, and then it is the next one's turn.
+ * saves a round trip. The rest go only to messages that the sender has offered or begun to write. Those will
+ * certainly be sent, so their handles and chunks become free again for the next message.
  *
  * A message that opens an operation is offered even if it has been granted, as nothing else would carry its
- * fingerprint. So is one of another size than was granted: the receiver compares, and says so.
+ * fingerprint. A message whose size differs from its grant is offered, too: the receiver reports the
+ * mismatch.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +51,7 @@ static bool make_ring(gcoll_ib_pair *pair) {
     return pair->ring_region;
 }
 
-/* Finds a place for the next piece; false if there is none now. */
+/* Finds memory for the next piece; false if none is free now. */
 static bool place_piece(gcoll_ib_pair *pair, const gcoll_message *message, gcoll_ib_frame *frame,
                         gcoll_ib_piece *piece) {
     uint64_t left = message->bytes - message->moved;
@@ -80,7 +81,7 @@ static uint32_t free_handle(const gcoll_ib_pair *pair) {
     return handle;
 }
 
-/* Grants the slot's next piece; there is a handle. false if nothing could be granted. */
+/* Grants the slot's next piece; a handle must be free. False if nothing could be granted. */
 static bool grant_piece(gcoll_ib_pair *pair, gcoll_slot *slot) {
     gcoll_message *message = slot->message;
     uint32_t handle = free_handle(pair);
@@ -172,7 +173,7 @@ void gcoll_ib_on_written(gcoll_ib_pair *pair, uint32_t handle, uint32_t bytes) {
 
 /* ---- Sending --------------------------------------------------------------------------------------- */
 
-/* The message is posted, and the peer has granted this part of it. */
+/* Queues the write of a granted piece of a posted message. */
 static void write_target(gcoll_ib_pair *pair, gcoll_slot *slot, uint32_t handle) {
     gcoll_ib_target *target = &pair->targets[handle];
     gcoll_message *message = slot->message;
@@ -195,7 +196,7 @@ void gcoll_ib_on_piece(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
     gcoll_slot *slot = gcoll_match_find(&pair->outgoing, frame->stream, frame->index);
     if (slot && slot->message &&
         (slot->message->bytes != frame->total || !gcoll_ib_is_granted(pair->ib, slot->message))) {
-        gcoll_ib_offer(pair, slot); /* the receiver shall say what is wrong */
+        gcoll_ib_offer(pair, slot); /* the receiver then reports the mismatch */
         return;
     }
     if (!slot) {
@@ -245,7 +246,7 @@ void gcoll_ib_take_targets(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message 
     slot->flags &= ~(uint32_t)GCOLL_IB_PIECES_WAIT;
     if (message->open)
         gcoll_ib_offer(pair, slot);
-    while (offset < granted) { /* the last one may end the slot */
+    while (offset < granted) { /* the last piece may end the slot */
         uint32_t handle = find_target(pair, message, offset);
         if (handle == GCOLL_IB_PIECES)
             return;

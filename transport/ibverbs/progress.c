@@ -1,9 +1,9 @@
 /*
  * transport/ibverbs/progress.c - polling, waiting, calling back.
  *
- * The completion queue is polled, and the side channel looked at now and then. Whoever waits long sleeps in
- * the side channel's loop, which watches the completion channel too: one wait for both. The queue is armed
- * and then polled once more before, so that nothing is missed.
+ * A wait polls the completion queue, and now and then the side channel. A long wait sleeps in the side
+ * channel's loop, which also watches the completion channel. Before it sleeps, it arms the queue and polls
+ * once more, so that no completion is missed.
  */
 #include <sched.h>
 #include <time.h>
@@ -12,11 +12,11 @@
 #include "transport/tcp/side.h"
 
 #define NS_PER_US INT64_C(1000)
-/* Polls between two looks at the side channel, which costs a system call; a call that does not wait counts
- * for several. */
+/* Polls of the queue between two polls of the side channel, which cost a system call. A call that does not
+ * wait counts as several. */
 #define POLLS_PER_LOOK 64
 #define POLLS_PER_CALL 16
-/* The longest sleep while something is in doubt. */
+/* The longest sleep while an error is held back. */
 #define DOUBT_SLEEP_US INT64_C(10000)
 
 static bool is_time_to_look(gcoll_ib *ib) {
@@ -84,7 +84,7 @@ static void pause_once(gcoll_ib *ib, gcoll_patience_step step, int64_t now) {
     }
 }
 
-/* Until something was reported, a wake, or the time is over. */
+/* Waits until something was reported, a caller woke the endpoint, or the time is over. */
 static void wait_for_report(gcoll_ib *ib, int64_t wait_us) {
     int64_t begun = gcoll_now_ns();
     int64_t idle_since = begun;

@@ -1,19 +1,19 @@
 /*
  * transport/ibverbs/queue_pair.c - the queue pair of a pair: its slots, its send queue, its credit.
  *
- * Slots. Each side posts GCOLL_IB_DEPTH receives; a send or a write with immediate data takes one at the
- * peer. What was taken is posted again as soon as it is read, and the peer learns of it by the next frame,
- * or by one of its own when half of them are owed. The last slot is kept for that frame. So it can always be
- * sent: the side that has no slot left has used the last one for such a frame, which gave half of the slots
- * to the other; and that one, once it has read all that came, owes more than half and gives it back.
+ * Slots. Each side posts GCOLL_IB_DEPTH receives; a send or a write with immediate data uses one at the peer.
+ * A used slot is posted again as soon as it is read. The peer learns of that by the next frame, or by a frame
+ * of its own when half of the slots are owed. The last slot is kept for such a frame, so it can always be
+ * sent: a side without slots has used its last one for such a frame, which gave half of the slots to the
+ * other side. Once the other side has read everything, it owes more than half of the slots, and returns them.
  *
- * The send queue is a ring; the work request in place i sends from slot i of its half of the memory. It can
- * not overrun: what is posted and not known to be finished is counted. A completion is asked for every few
- * requests, and where one ends a message whose memory the device reads; as they finish in order, one
- * completion says that all before it have. Those need nothing of the peer's software, since a request is only
- * posted with a slot for it.
+ * The send queue is a ring; the work request at place i sends from slot i of its half of the memory. It
+ * cannot overrun, as requests that are posted and not known to be finished are counted. A completion is
+ * requested for every few requests, and for the last request of a message whose memory the device reads.
+ * Requests finish in order, so one completion covers all before it. Completions do not depend on the peer's
+ * software, since a request is only posted with a slot at the peer.
  *
- * The completion queue is made larger before a queue pair is made, so that it holds all that can come.
+ * The completion queue is enlarged before a queue pair is made, so that it can hold all completions.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,9 +22,9 @@
 #include "transport/ibverbs/pair.h"
 
 #define ALIGNMENT 4096
-/* Slots that are owed and worth a frame of their own. */
+/* Owed slots that are worth a frame of their own. */
 #define SLOTS_STEP (GCOLL_IB_DEPTH / 2)
-/* Messages of its own need more than the last slot. */
+/* Messages must leave the last slot to frames that return slots. */
 #define SLOTS_KEPT    1
 #define CONTROL_FIRST 16
 
@@ -44,7 +44,7 @@ static uint8_t *send_slot(const gcoll_ib_pair *pair, uint32_t slot) {
 
 /* ---- Making and destroying ------------------------------------------------------------------------- */
 
-/* Room for all completions of one more queue pair. */
+/* Enlarges the completion queue for all completions of one more queue pair. */
 static gcoll_status promise_completions(gcoll_ib *ib) {
     uint32_t needed = ib->cq_promised + 2 * GCOLL_IB_DEPTH;
     uint32_t wanted = ib->cq_entries;
@@ -69,7 +69,7 @@ static gcoll_status promise_completions(gcoll_ib *ib) {
     return GCOLL_OK;
 }
 
-/* As much inline as the device takes. */
+/* Creates the queue pair, with as much inline data as the device takes. */
 static gcoll_status make_queue_pair(gcoll_ib_pair *pair) {
     static const uint32_t inline_sizes[] = {256, 128, GCOLL_IB_FIXED_BYTES, 0};
     gcoll_ib *ib = pair->ib;
@@ -164,16 +164,18 @@ static uint32_t in_queue(const gcoll_ib_pair *pair) {
     return pair->posted_sends - pair->finished_sends;
 }
 
-/* Also in the peer's receive queue. */
+/* Whether the batch and the send queue have a place. */
 static bool has_place(const gcoll_ib_pair *pair, const batch *b) {
     return b->count < GCOLL_IB_BATCH && in_queue(pair) < GCOLL_IB_DEPTH;
 }
 
+/* Whether the peer's receive queue has a slot, too. */
 static bool has_room(const gcoll_ib_pair *pair, const batch *b, uint32_t slots_kept) {
     return has_place(pair, b) && pair->slots > slots_kept;
 }
 
-/* The next work request, to be filled in. `message` is done with it. */
+/* Adds a work request, for the caller to fill in. `message`, if not NULL, is done when the request finishes.
+ */
 static struct ibv_send_wr *add_work(gcoll_ib_pair *pair, batch *b, gcoll_message *message) {
     uint32_t place = pair->posted_sends % GCOLL_IB_DEPTH;
     struct ibv_send_wr *work = &b->work[b->count];
@@ -195,7 +197,7 @@ static struct ibv_send_wr *add_work(gcoll_ib_pair *pair, batch *b, gcoll_message
     return work;
 }
 
-/* A frame of `bytes` bytes that lies in the send slot which is next. */
+/* Adds the frame of `bytes` bytes that lies in the next send slot. */
 static void add_frame(gcoll_ib_pair *pair, batch *b, uint32_t bytes) {
     uint8_t *at = send_slot(pair, pair->posted_sends % GCOLL_IB_DEPTH);
     struct ibv_send_wr *work = add_work(pair, b, NULL);
@@ -208,7 +210,7 @@ static void add_frame(gcoll_ib_pair *pair, batch *b, uint32_t bytes) {
         work->send_flags |= IBV_SEND_INLINE;
 }
 
-/* What is owed travels with every frame. */
+/* Puts all owed slots and credit into a frame; every frame returns them. */
 static void give_back(gcoll_ib_pair *pair, gcoll_ib_frame *frame) {
     frame->slots = (uint16_t)pair->slots_owed;
     frame->credit = (uint32_t)pair->owed;
@@ -217,7 +219,7 @@ static void give_back(gcoll_ib_pair *pair, gcoll_ib_frame *frame) {
     pair->slots_owed = 0;
 }
 
-/* ---- What there is to send ------------------------------------------------------------------------- */
+/* ---- Pending output -------------------------------------------------------------------------------- */
 
 void gcoll_ib_want_output(gcoll_ib_pair *pair) {
     if (!pair->in_outputs && pair->state == GCOLL_IB_CONNECTED) {
@@ -227,7 +229,8 @@ void gcoll_ib_want_output(gcoll_ib_pair *pair) {
     }
 }
 
-/* After a goodbye, frames still come while its acknowledgement is awaited; they are not answered. */
+/* Whether a frame must be sent to return slots or credit. Not after a goodbye: frames may still arrive then,
+ * but they need no answer. */
 static bool owes_much(const gcoll_ib_pair *pair) {
     return !pair->said_goodbye &&
            (pair->slots_owed >= SLOTS_STEP || (pair->owed > 0 && pair->owed >= gcoll_ib_credit_step(pair)));
@@ -286,7 +289,7 @@ static void add_controls(gcoll_ib_pair *pair, batch *b) {
     }
 }
 
-/* The work request moves a part of the caller's memory. */
+/* Makes a work request transfer a part of the caller's memory. */
 static void set_part(gcoll_ib_pair *pair, struct ibv_send_wr *work, const gcoll_message *message,
                      uint64_t offset, uint32_t bytes) {
     pair->is_write[(pair->posted_sends - 1) % GCOLL_IB_DEPTH] = true;
@@ -297,7 +300,7 @@ static void set_part(gcoll_ib_pair *pair, struct ibv_send_wr *work, const gcoll_
     pair->ib->counters.bytes_written += bytes;
 }
 
-/* Pieces of large messages: from the caller's memory to the peer's caller's. */
+/* Adds writes of pieces of large messages, from the caller's memory into the receiver's. */
 static void add_writes(gcoll_ib_pair *pair, batch *b) {
     while (pair->write_count > 0 && has_room(pair, b, SLOTS_KEPT)) {
         uint32_t handle = pair->writes[pair->write_head];
@@ -322,7 +325,7 @@ static void add_writes(gcoll_ib_pair *pair, batch *b) {
     }
 }
 
-/* These use no slot of the peer's. */
+/* Adds one-sided accesses, which use no slot of the peer. */
 static void add_accesses(gcoll_ib_pair *pair, batch *b) {
     while (pair->accesses.first && has_place(pair, b)) {
         gcoll_message *message = pair->accesses.first;
@@ -355,7 +358,7 @@ static void add_message(gcoll_ib_pair *pair, batch *b, gcoll_message *message) {
     add_frame(pair, b, bytes + (uint32_t)message->bytes);
 }
 
-/* Small messages are done as soon as they are copied. */
+/* Adds small messages; each is done as soon as it is copied. */
 static void add_messages(gcoll_ib_pair *pair, batch *b) {
     while (pair->messages.first && has_room(pair, b, SLOTS_KEPT)) {
         gcoll_message *message = gcoll_message_pop(&pair->messages);
@@ -375,11 +378,11 @@ static void build(gcoll_ib_pair *pair, batch *b) {
     b->count = 0;
     add_controls(pair, b);
     add_accesses(pair, b);
-    add_messages(pair, b); /* one may carry the fingerprint of an operation that writes belong to */
+    add_messages(pair, b); /* before the writes: a message may carry their operation's fingerprint */
     add_writes(pair, b);
     if (owes_much(pair) && has_room(pair, b, 0))
         add_lonely(pair, b, GCOLL_IB_CREDIT);
-    if (pair->says_goodbye && has_room(pair, b, 0)) { /* nothing follows it */
+    if (pair->says_goodbye && has_room(pair, b, 0)) { /* the last frame */
         add_lonely(pair, b, GCOLL_IB_GOODBYE);
         b->work[b->count - 1].send_flags |= IBV_SEND_SIGNALED;
         pair->says_goodbye = false;

@@ -1,8 +1,8 @@
 /*
  * transport/ibverbs/recv.c - matches small messages to receives, and grants sends to the peer.
  *
- * As in transport/tcp/flow.c, frame for frame. A small message that a receive waits for is copied from its
- * slot to its place; any other is kept until one is posted, within the pool.
+ * The rules are those of transport/tcp/flow.c. A small message with a posted receive is copied from its slot
+ * to the receive's memory. Without one it is kept, within the pool, until a receive is posted.
  */
 #include <string.h>
 
@@ -29,7 +29,8 @@ void gcoll_ib_mismatch(gcoll_ib_pair *pair, uint64_t sent, uint64_t expected) {
                   (unsigned long long)sent, (unsigned long long)expected);
 }
 
-/* The host would have to touch what only devices may. */
+/* Fails the pair because one side grants the message's memory and the other does not: the host would have to
+ * touch memory that only devices can access. */
 static void mismatch_of_ways(gcoll_ib_pair *pair) {
     gcoll_ib_fail(pair, GCOLL_ERR_MISMATCH, "sent a message whose memory is granted as if it were not");
 }
@@ -44,7 +45,7 @@ static bool wants_grant(const gcoll_ib_pair *pair, const gcoll_slot *slot) {
     return (slot->flags & GCOLL_IB_OFFERED) || is_crowded(pair);
 }
 
-/* A small one, in the list of the ungranted. */
+/* Grants a small receive; its slot must be in the ungranted list. */
 static void grant(gcoll_ib_pair *pair, gcoll_slot *slot) {
     gcoll_ib_frame frame = {
         .kind = GCOLL_IB_GRANT, .stream = slot->stream, .index = slot->index, .total = slot->message->bytes};
@@ -68,7 +69,7 @@ static void grant_those_who_want(gcoll_ib_pair *pair) {
     }
 }
 
-/* A receive was posted whose message has not begun. */
+/* Makes a posted receive wait for its message: requests pieces, or joins the ungranted list. */
 static void await(gcoll_ib_pair *pair, gcoll_slot *slot) {
     if (is_large(pair, slot->message)) {
         gcoll_ib_want_pieces(pair, slot);
@@ -120,7 +121,7 @@ static void post_to_known(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *
         return;
     }
     slot->message = message;
-    if (slot->flags & GCOLL_IB_STARTED) { /* small, and complete */
+    if (slot->flags & GCOLL_IB_STARTED) { /* a small message that has arrived completely */
         hand_over(message, slot->held);
         pair->ib->counters.bytes_copied += message->consume ? 0 : message->bytes;
         gcoll_slot_let_go(slot);
@@ -170,14 +171,15 @@ bool gcoll_ib_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uin
     return found;
 }
 
-/* A grant cannot be taken back: the peer may be sending on it, or its device writing into the memory. */
+/* Cancels a posted receive. False once it is granted or has begun: the peer may be sending, or its device
+ * writing into the memory. */
 bool gcoll_ib_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
     gcoll_ib *ib = gcoll_ib_of(endpoint);
     gcoll_ib_pair *pair = ib->pairs[peer];
     gcoll_slot *slot = pair ? gcoll_match_find(&pair->incoming, message->stream, message->index) : NULL;
     if (!slot || slot->message != message)
         return !gcoll_message_is_queued(&ib->completed,
-                                        message); /* else it was forgotten with all of a peer that left */
+                                        message); /* if not queued, it was dropped when the peer left */
     if ((slot->flags & (GCOLL_IB_STARTED | GCOLL_IB_GRANTED | GCOLL_IB_OFFERED)) || message->moved > 0)
         return false;
     gcoll_ib_leave_list(pair, slot);
@@ -187,9 +189,9 @@ bool gcoll_ib_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *
     return true;
 }
 
-/* ---- What comes ------------------------------------------------------------------------------------ */
+/* ---- Arrivals -------------------------------------------------------------------------------------- */
 
-/* Something came that no receive waits for. */
+/* Ends the current wait when a message without a receive arrives, if a caller peeks. */
 static void notice(gcoll_ib_pair *pair, const gcoll_slot *slot) {
     if (!slot->message && pair->ib->curious)
         pair->ib->moved = true;
@@ -234,7 +236,7 @@ static bool may_start(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const gc
     else if (!(frame->flags & GCOLL_IB_CREDITED))
         wrong = !slot || !(slot->flags & GCOLL_IB_GRANTED) ? "a message that was not granted" : NULL;
     else if (mismatches)
-        wrong = NULL; /* the better diagnosis */
+        wrong = NULL; /* the mismatch is the better diagnosis */
     else if (frame->total > ib->eager_bytes)
         wrong = "a message too large for credit";
     else if (cost(frame->total) > ib->pool_bytes - pair->used)

@@ -1,10 +1,10 @@
 /*
  * transport/ibverbs/registration.c - registration of memory with the device.
  *
- * A registration pins the pages that a range has now. If the caller unmaps the range and maps something else
- * there, the device goes on with the old pages, and nobody notices. So by default a registration lives as
- * long as somebody uses it: a message, or an operation that keeps its buffers. Only callers who promise that
- * their memory stays (cache_bytes) let more remain, the latest used of it.
+ * A registration pins the current pages of a range. If the caller unmaps the range and maps other memory
+ * there, the device silently goes on with the old pages. So by default a registration lives only while it is
+ * used: by a message, or by an operation that keeps its buffers. If the caller promises that its memory stays
+ * mapped (cache_bytes), the latest used registrations are kept.
  *
  * The list is searched from the latest used on. It is short: buffers of operations, messages in flight.
  */
@@ -55,7 +55,7 @@ static void forget(gcoll_ib *ib, gcoll_ib_region *region) {
     discard(ib, region);
 }
 
-/* Gives up what nobody uses, the oldest first, until at most `most` bytes of it remain. */
+/* Drops unused registrations, the oldest first, until at most `most` bytes of them remain. */
 static void shrink(gcoll_ib *ib, uint64_t most) {
     gcoll_ib_region *region = ib->memory.oldest;
     while (region && ib->memory.idle_bytes > most) {
@@ -109,7 +109,7 @@ static gcoll_ib_region *add(gcoll_ib *ib, const uint8_t *begin, uint64_t bytes, 
         return NULL;
     }
     region->mr = ib->verbs.reg_mr(ib->pd, (void *)(uintptr_t)begin, (size_t)bytes, access);
-    if (!region->mr && ib->memory.idle_bytes > 0) { /* what is only kept may be in the way */
+    if (!region->mr && ib->memory.idle_bytes > 0) { /* cached registrations may have used up a limit */
         shrink(ib, 0);
         region->mr = ib->verbs.reg_mr(ib->pd, (void *)(uintptr_t)begin, (size_t)bytes, access);
     }
@@ -202,7 +202,8 @@ gcoll_ib_region *gcoll_ib_register_for_long(gcoll_ib *ib, const void *data, uint
 void gcoll_ib_unregister(gcoll_ib *ib, gcoll_ib_region *region) {
     if (!region || --region->users > 0)
         return;
-    if (region->use == GCOLL_IB_SHARED || region->is_foreign) { /* peers know the key; or it may be freed */
+    if (region->use == GCOLL_IB_SHARED ||
+        region->is_foreign) { /* peers know its key, or its memory may be freed: not cached */
         forget(ib, region);
         return;
     }

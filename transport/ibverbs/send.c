@@ -1,9 +1,9 @@
 /*
  * transport/ibverbs/send.c - decides when a message may be sent.
  *
- * As in transport/tcp/flow.c: small messages go on the pool's credit, or by a grant; large ones wait until
- * the receiver has granted memory for them (pieces.c). What waits and is large, opens an operation or is
- * announced says so by an offer.
+ * The rules are those of transport/tcp/flow.c: small messages are sent on the pool's credit, or by a grant;
+ * large messages wait until the receiver has granted memory for them (pieces.c). A waiting message is offered
+ * if it is large, opens an operation, or is announced.
  */
 #include "transport/ibverbs/pair.h"
 
@@ -36,8 +36,8 @@ gcoll_message *gcoll_ib_stop_waiting(gcoll_ib_pair *pair, gcoll_slot *slot) {
     return message;
 }
 
-/* The fingerprint of a message that may not be offered goes in a frame of its own, so that it stays ahead of
- * later messages of its stream. A large message has no other place for it. */
+/* Sends the fingerprint of a message that may not be offered in a frame of its own, so that it stays ahead
+ * of later messages of its stream. A large message has no other place for its fingerprint. */
 static void open_by_credit(gcoll_ib_pair *pair, gcoll_message *message) {
     gcoll_ib_frame frame = {.kind = GCOLL_IB_CREDIT, .flags = GCOLL_IB_OPEN, .stream = message->stream};
     if (message->open && !(message->flags & GCOLL_IB_OPENED)) {
@@ -85,7 +85,7 @@ static void wait_for_permission(gcoll_ib_pair *pair, gcoll_message *message) {
         gcoll_ib_offer(pair, slot);
 }
 
-/* The slot was made by a grant. */
+/* Sends a message that was granted before it was posted; the grant made the slot. */
 static void send_promised(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *message) {
     if (slot->flags & GCOLL_IB_PIECES_WAIT) {
         slot->message = message;
@@ -94,7 +94,7 @@ static void send_promised(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *
     }
     gcoll_match_remove(&pair->outgoing, slot);
     pair->promised--;
-    if (is_large(pair, message)) /* the receiver expects another size: it learns of it by the offer */
+    if (is_large(pair, message)) /* the receiver expects another size, and the offer shows the mismatch */
         wait_for_permission(pair, message);
     else
         gcoll_ib_enqueue(pair, message);
@@ -158,9 +158,9 @@ void gcoll_ib_on_grant(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
     gcoll_slot *slot = gcoll_match_find(&pair->outgoing, frame->stream, frame->index);
     if (slot && slot->message) {
         if (is_large(pair, slot->message))
-            return; /* has been offered: the receiver will see that it expects another size */
+            return; /* it has been offered: the receiver will notice the different size */
         gcoll_ib_enqueue(pair, gcoll_ib_stop_waiting(pair, slot));
-        send_waiting(pair); /* it may have been the one that held up others */
+        send_waiting(pair); /* it may have been the oldest, which blocked the others */
         return;
     }
     if (slot || pair->promised == GCOLL_IB_PROMISES_MAX) {

@@ -24,7 +24,7 @@ static void on_failed(void *arg, uint32_t peer, gcoll_status status, const char 
     gcoll_ib *ib = arg;
     gcoll_ib_pair *pair = gcoll_ib_pair_of(ib, peer);
     if (pair) {
-        gcoll_ib_poll(ib); /* what came before it counts */
+        gcoll_ib_poll(ib); /* take the data that arrived before the failure */
         gcoll_ib_fail(pair, status, "%s", text);
     }
 }

@@ -1,9 +1,10 @@
 /*
- * transport/inproc/endpoint.c - ranks of one process: the table of operations.
+ * transport/inproc/endpoint.c - the table of operations of inproc, the transport between ranks of one
+ * process.
  *
- * The hardest model that the contract allows: nothing is buffered, so a send is done only when its receive
- * was posted and filled; nothing moves before the two ranks are connected; post calls no `done` (unless a
- * test shuffles). eager_bytes, eager_pool_bytes, interface and ports mean nothing here.
+ * It behaves as badly as the contract allows. Nothing is buffered, so a send is done only when its receive is
+ * posted and filled. Nothing moves before the two ranks are connected. A post never calls `done` (unless a
+ * test shuffles). eager_bytes, eager_pool_bytes, interface and ports have no meaning here.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,9 +14,9 @@
 
 #include "transport/inproc/internal.h"
 
-/* Waits longer than this are cut to it: it keeps nanoseconds far from overflow. */
+/* The longest wait; longer ones are shortened, so that nanoseconds cannot overflow. */
 #define WAIT_US_MAX INT64_C(86400000000)
-/* A shuffle calls `done` from within a post with a chance of one in this. */
+/* A shuffle calls `done` within one of this many posts, on average. */
 #define POST_ODDS 4
 
 static gcoll_status inproc_open(const gcoll_endpoint_options *options, const gcoll_events *events,
@@ -61,8 +62,8 @@ failed:
     return status;
 }
 
-/* Names hub and rank, so that an address of another hub or process is told apart, and whether copies are
- * checked. */
+/* Writes an address: process, hub and rank, so that addresses of another hub or process are recognised; and
+ * whether copies are checked. */
 static void write_address(const gcoll_hub *hub, uint32_t rank, bool checksum, char text[64]) {
     snprintf(text, 64, "inproc:%ld:%" PRIxPTR ":%" PRIu32 "%s", (long)getpid(), (uintptr_t)hub, rank,
              checksum ? ":crc32c" : "");
@@ -78,7 +79,7 @@ static gcoll_status inproc_address(gcoll_endpoint *endpoint, char *text, size_t 
     return GCOLL_OK;
 }
 
-/* What a rank that connects to this seat learns at once. The seat's lock is held. */
+/* The signs that a rank gets at once when it connects to this seat. The seat's lock is held. */
 static uint32_t greeting(const gcoll_inproc_seat *seat) {
     uint32_t signs = seat->noted ? GCOLL_INPROC_SIGN_ABORTED : 0;
     if (seat->state == GCOLL_INPROC_SEAT_DEAD)
@@ -121,7 +122,7 @@ static gcoll_status inproc_connect(gcoll_endpoint *endpoint, uint32_t peer, cons
     return GCOLL_OK;
 }
 
-/* A shuffle also tries what the contract allows and is rare: callbacks from within a post. */
+/* A shuffle also makes callbacks within a post, which the contract allows but which are rare. */
 static void perhaps_move(gcoll_endpoint *endpoint) {
     if (endpoint->room->hub->shuffled && gcoll_inproc_random(endpoint) % POST_ODDS == 0)
         gcoll_inproc_move(endpoint);
@@ -162,7 +163,7 @@ static void inproc_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_mess
 }
 
 static void inproc_flush(gcoll_endpoint *endpoint) {
-    (void)endpoint; /* posts are never held back but for a connection */
+    (void)endpoint; /* posts wait for nothing but a connection */
 }
 
 static void pause_processor(void) {
@@ -173,7 +174,7 @@ static void pause_processor(void) {
 #endif
 }
 
-/* Whether something has come since `stamp`, or a wake. */
+/* Whether something has arrived since `stamp`, or the endpoint was woken. */
 static bool rung(gcoll_inproc_seat *seat, uint32_t stamp) {
     return atomic_load_explicit(&seat->stamp, memory_order_acquire) != stamp ||
            atomic_load_explicit(&seat->woken, memory_order_acquire);
@@ -195,7 +196,7 @@ static void wait(gcoll_inproc_seat *seat, uint32_t stamp, int64_t spin_until, in
     pthread_mutex_unlock(&seat->lock);
 }
 
-/* What inproc_progress does, but for curiosity. */
+/* The part of inproc_progress that does not depend on peeking. */
 static void move_or_wait(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved) {
     gcoll_inproc_seat *seat = endpoint->seat;
     uint32_t stamp = atomic_load_explicit(&seat->stamp, memory_order_acquire);
@@ -237,7 +238,7 @@ static bool inproc_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream
 static bool inproc_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
     gcoll_inproc_seat *seat = endpoint->seat;
     if (endpoint->peers[peer] == GCOLL_INPROC_PEER_BROKEN)
-        return true; /* it was forgotten with all of that peer */
+        return true; /* it was dropped with all messages of that peer */
     pthread_mutex_lock(&seat->lock);
     gcoll_message *taken = gcoll_inproc_table_take(&seat->receives, peer, message->stream, message->index);
     pthread_mutex_unlock(&seat->lock);
@@ -291,7 +292,8 @@ static void inproc_set_spin(gcoll_endpoint *endpoint, int64_t spin_us) {
     endpoint->spin_us = spin_us;
 }
 
-/* Drops all messages, takes back what others may still read, and tells `sign` to everyone who is joined. */
+/* Drops all messages, withdraws memory that others may still read, and leaves `sign` at every connected
+ * rank. */
 static void retire(gcoll_endpoint *endpoint, gcoll_inproc_seat_state state, uint32_t sign,
                    const gcoll_note *note) {
     gcoll_inproc_room *room = endpoint->room;
@@ -324,7 +326,7 @@ static void inproc_abort(gcoll_endpoint *endpoint, const gcoll_note *note, int64
 }
 
 static void inproc_close(gcoll_endpoint *endpoint, int64_t limit_ms) {
-    (void)limit_ms; /* what was done has arrived, as nothing is buffered */
+    (void)limit_ms; /* nothing is buffered, so a send that is done has arrived */
     if (!endpoint)
         return;
     retire(endpoint, GCOLL_INPROC_SEAT_CLOSED, GCOLL_INPROC_SIGN_DEPARTED, NULL);
@@ -334,7 +336,8 @@ static void inproc_close(gcoll_endpoint *endpoint, int64_t limit_ms) {
     free(endpoint);
 }
 
-/* The room is the hub's, and threads that the child does not have may hold its locks. */
+/* Frees the endpoint in a forked child, but not its room: that belongs to the hub, and threads that do not
+ * exist in the child may hold its locks. */
 static void inproc_abandon(gcoll_endpoint *endpoint) {
     free(endpoint->heard);
     free(endpoint->peers);

@@ -14,7 +14,7 @@ static gcoll_status check_pair(const gcoll_hub *hub, uint32_t from, uint32_t to)
     return status ? status : check_rank(hub, "the second rank", to);
 }
 
-/* What held things back has changed: every rank looks again. */
+/* Wakes every rank after a change of the rules that hold deliveries back. */
 static void ring_all(gcoll_hub *hub) {
     pthread_mutex_lock(&hub->lock);
     for (gcoll_inproc_room *room = hub->rooms; room; room = room->next)

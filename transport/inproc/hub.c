@@ -4,7 +4,7 @@
 
 #include "transport/inproc/internal.h"
 
-/* A room takes 32 bytes for each ordered pair of ranks (touched only where pairs are used). */
+/* Limits a room's memory: it has 32 bytes for each ordered pair of ranks, touched only for pairs in use. */
 #define HUB_SIZE_MAX 4096
 
 gcoll_status gcoll_hub_create(uint32_t size, gcoll_hub **hub) {
@@ -107,8 +107,7 @@ no_memory:
     return NULL;
 }
 
-/* The room of this group, made if it is the first of its ranks that comes; NULL without memory. hub->lock is
- * held. */
+/* The room of this group, created for the first of its ranks; NULL if memory ran out. hub->lock is held. */
 static gcoll_inproc_room *find_room(gcoll_hub *hub, const uint8_t group[16]) {
     gcoll_inproc_room *room = hub->rooms;
     while (room && memcmp(room->group, group, sizeof room->group) != 0)
@@ -124,7 +123,7 @@ static gcoll_inproc_room *find_room(gcoll_hub *hub, const uint8_t group[16]) {
     return room;
 }
 
-/* Sits down. The seat's lock is held. */
+/* Attaches a rank to its seat. The seat's lock is held. */
 static gcoll_status take_seat(gcoll_inproc_seat *seat, uint32_t rank) {
     if (seat->state != GCOLL_INPROC_SEAT_EMPTY)
         return gcoll_error(GCOLL_ERR_INVALID, "rank %u has been attached to this hub already", rank);
@@ -162,8 +161,8 @@ out:
     return status;
 }
 
-/* A room stays until the last of all its ranks has left, so that one that comes late still learns who has
- * gone; what never fills up is freed with the hub. */
+/* Detaches a rank. A room stays until all of its ranks have attached and left, so that a late rank still
+ * learns which ranks have left. A room that never fills up is freed with the hub. */
 void gcoll_inproc_room_detach(gcoll_inproc_room *room) {
     gcoll_hub *hub = room->hub;
     pthread_mutex_lock(&hub->lock);

@@ -10,15 +10,15 @@
 
 #include "transport/inproc/internal.h"
 
-/* Bytes between two looks at seat->stop: what an abort or a close waits for at most. */
+/* Bytes copied between two checks of seat->stop: an abort or a close waits for at most one such piece. */
 #define PIECE_BYTES 65536
-/* Pieces moved of one message before others get their turn. */
+/* Pieces of one message copied in one go, before other messages have their turn. */
 #define PORTION_PIECES 16
-/* Deliveries in one call, so that it returns also if they never end. */
+/* Most deliveries in one call, so that it returns even if they never end. */
 #define STEPS_MAX 1024
 /* A piece that is to be corrupted goes through a buffer of this size. */
 #define SPOILT_BYTES 1024
-/* A shuffle ends a call after each delivery with a chance of one in this. */
+/* A shuffle ends a call after one of this many deliveries, on average. */
 #define PAUSE_ODDS 4
 
 typedef bool (*delivery)(gcoll_endpoint *endpoint, bool *moved);
@@ -36,7 +36,7 @@ uint64_t gcoll_inproc_random(gcoll_endpoint *endpoint) {
     return endpoint->random;
 }
 
-/* Whether what `peer` has left may be delivered now. */
+/* Whether deliveries from `peer` may happen now: tests may cut, delay or shuffle them. */
 static bool passes(gcoll_endpoint *endpoint, uint32_t peer) {
     static const uint8_t pace[] = {1, 4, 8, 15}; /* in 16ths: how likely a pair of ranks delivers */
     gcoll_hub *hub = endpoint->room->hub;
@@ -71,7 +71,8 @@ static bool overtakes(const gcoll_message_queue *queue, const gcoll_message *mes
     return false;
 }
 
-/* The contract keeps fingerprints ahead of what was posted after them. */
+/* Takes the first arrival that may be delivered. By the contract, none overtakes an earlier fingerprint of
+ * its stream. */
 static gcoll_message *take_arrival(gcoll_endpoint *endpoint, gcoll_message_queue *queue) {
     gcoll_message *before = NULL;
     for (gcoll_message **slot = &queue->first; *slot; slot = &before->next) {
@@ -118,7 +119,7 @@ void gcoll_inproc_join(gcoll_endpoint *endpoint, uint32_t peer) {
     }
 }
 
-/* The pair is over: what either side still had is forgotten. The lock is not held. */
+/* Ends a pair, and drops all messages of both sides. The lock is not held. */
 static void part(gcoll_endpoint *endpoint, uint32_t peer) {
     endpoint->peers[peer] = GCOLL_INPROC_PEER_BROKEN;
     gcoll_inproc_queue_drop(&endpoint->held, peer);
@@ -155,11 +156,11 @@ static bool arrive(gcoll_endpoint *endpoint, bool *moved) {
     bool opens = send->open;
     endpoint->heard[peer]++;
     if (endpoint->peers[peer] == GCOLL_INPROC_PEER_BROKEN)
-        return true; /* it was killed while it posted */
+        return true; /* the pair was cut while the peer posted */
     uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES];
     if (opens)
         memcpy(fingerprint, send->open, sizeof fingerprint);
-    /* Into a queue before the lock is given up, where the sender can withdraw it. */
+    /* Queue it before the lock is released, so that the sender can withdraw it. */
     gcoll_message *receive = gcoll_inproc_table_take(&seat->receives, peer, stream, send->index);
     if (receive) {
         receive->match = send;
@@ -187,15 +188,16 @@ static void put(gcoll_message *receive, const uint8_t *source, uint64_t bytes) {
     receive->moved += bytes;
 }
 
-/* Whether two pieces, of the sender's memory and of what the receiver is to have, have one checksum. What is
- * consumed from the sender's memory is not copied. */
+/* Whether the sender's piece and the receiver's copy have the same checksum. A piece that is consumed
+ * directly from the sender's memory has no copy to check. */
 static bool is_intact(const gcoll_endpoint *endpoint, const uint8_t *sent, const uint8_t *came,
                       uint64_t bytes) {
     return !endpoint->crc || sent == came ||
            endpoint->crc(0, sent, (size_t)bytes) == endpoint->crc(0, came, (size_t)bytes);
 }
 
-/* A piece that ends after the byte to flip goes through a buffer. False if that is noticed. */
+/* Delivers a piece through a buffer, with one bit flipped if `byte` lies in it. False if the checksum
+ * notices it. */
 static bool put_spoilt(const gcoll_endpoint *endpoint, gcoll_message *receive, const uint8_t *source,
                        uint64_t bytes, uint64_t byte) {
     uint8_t spoilt[SPOILT_BYTES];
@@ -208,7 +210,8 @@ static bool put_spoilt(const gcoll_endpoint *endpoint, gcoll_message *receive, c
     return true;
 }
 
-/* Moves up to `pieces` pieces of `piece` bytes, less if the seat is told to stop. False if a copy differs. */
+/* Copies up to `pieces` pieces of `piece` bytes, fewer if the seat is told to stop. False if a checksum
+ * differs. */
 static bool copy(const gcoll_endpoint *endpoint, gcoll_message *receive, const gcoll_message *send,
                  uint64_t piece, uint32_t pieces) {
     for (uint32_t i = 0; i < pieces && receive->moved < receive->bytes; i++) {
@@ -224,7 +227,7 @@ static bool copy(const gcoll_endpoint *endpoint, gcoll_message *receive, const g
     return true;
 }
 
-/* Moves all of a message that is to be corrupted. False if that is noticed. */
+/* Copies a whole message that a test corrupts. False if the checksum notices it. */
 static bool copy_spoilt(const gcoll_endpoint *endpoint, gcoll_message *receive, const gcoll_message *send,
                         uint64_t granule, uint64_t byte) {
     uint64_t piece = SPOILT_BYTES - SPOILT_BYTES % granule;
@@ -239,7 +242,7 @@ static bool copy_spoilt(const gcoll_endpoint *endpoint, gcoll_message *receive, 
     return true;
 }
 
-/* False if checksums tell that what came is not what was sent. */
+/* Copies the next portion of a message. False if checksums show that the data was changed. */
 static bool copy_some(gcoll_endpoint *endpoint, gcoll_message *receive, const gcoll_message *send) {
     gcoll_hub *hub = endpoint->room->hub;
     uint64_t granule = receive->granule ? receive->granule : 1;
@@ -258,7 +261,7 @@ static bool copy_some(gcoll_endpoint *endpoint, gcoll_message *receive, const gc
     return copy(endpoint, receive, send, piece, pieces);
 }
 
-/* Leaves a send at its own rank's seat; afterwards it may be gone. */
+/* Returns a completed send to its rank's seat; afterwards its memory may be gone. */
 static void report(gcoll_endpoint *endpoint, uint32_t sender, gcoll_message *send) {
     gcoll_inproc_seat *seat = &endpoint->room->seats[sender];
     pthread_mutex_lock(&seat->lock);
@@ -270,8 +273,8 @@ static void report(gcoll_endpoint *endpoint, uint32_t sender, gcoll_message *sen
     pthread_mutex_unlock(&seat->lock);
 }
 
-/* The two sides disagree on the size: no later byte on this pair can be trusted. The peer is not told here:
- * it is better served by the note of the abort that follows. */
+/* Fails a pair whose two sides disagree on the size: no later byte of it can be trusted. The peer is not
+ * told here; the abort that follows tells it more. */
 static void refuse(gcoll_endpoint *endpoint, uint32_t peer, uint64_t sent, uint64_t expected) {
     char text[GCOLL_NOTE_TEXT_MAX];
     snprintf(text, sizeof text, "sent %" PRIu64 " bytes where %" PRIu64 " were expected", sent, expected);
@@ -342,7 +345,7 @@ static void hear_abort(gcoll_endpoint *endpoint, uint32_t peer) {
     endpoint->events.aborted(endpoint->events.arg, peer, &note);
 }
 
-/* A probe tells what it is about, as it is when the probe is heard. */
+/* Answers a probe, and reports the operation in which the prober waits now. */
 static void hear_probe(gcoll_endpoint *endpoint, uint32_t peer, bool *moved) {
     gcoll_inproc_seat *theirs = &endpoint->room->seats[peer];
     pthread_mutex_lock(&theirs->lock);
@@ -358,7 +361,7 @@ static void hear_probe(gcoll_endpoint *endpoint, uint32_t peer, bool *moved) {
     gcoll_inproc_seat_answer(endpoint->room, peer, endpoint->rank, &endpoint->answer);
 }
 
-/* The lock is not held. */
+/* Handles the signs of a peer. The lock is not held. */
 static void hear(gcoll_endpoint *endpoint, uint32_t peer, uint32_t signs, const gcoll_answer *answer,
                  bool *moved) {
     const gcoll_events *events = &endpoint->events;
@@ -385,7 +388,8 @@ static void hear(gcoll_endpoint *endpoint, uint32_t peer, uint32_t signs, const 
                                                          : "closed the connection");
 }
 
-/* Whether the signs of `peer` may be heard: a departure comes after all that the peer took from us. */
+/* Whether the signs of `peer` may be handled: a departure comes after the completions of all sends that the
+ * peer took. */
 static bool audible(gcoll_endpoint *endpoint, uint32_t peer, const gcoll_inproc_link *link) {
     if ((link->signs & GCOLL_INPROC_SIGN_DEPARTED) &&
         gcoll_inproc_queue_has(&endpoint->seat->completed, peer))
@@ -418,7 +422,7 @@ static bool hear_next(gcoll_endpoint *endpoint, bool *moved) {
 
 /* ---- All together ------------------------------------------------------------------------------------ */
 
-/* One delivery, in order of kind or, shuffled, from any kind on. The lock is held. */
+/* Makes one delivery; kinds are tried in order, or, in a shuffle, from a random one on. The lock is held. */
 static bool step(gcoll_endpoint *endpoint, bool *moved) {
     static const delivery kinds[] = {complete, arrive, transfer, hear_next};
     const uint32_t count = sizeof kinds / sizeof kinds[0];

@@ -57,7 +57,7 @@ void gcoll_inproc_seat_withdraw(gcoll_inproc_room *room, uint32_t at, uint32_t f
     pthread_mutex_lock(&seat->lock);
     gcoll_inproc_queue_drop(&seat->arrivals, from);
     gcoll_inproc_table_drop(&seat->offers, from);
-    /* The receive of a pair that is cut here never ends, as the sender is leaving. */
+    /* A matched receive that is dropped here never completes, as the sender is leaving. */
     gcoll_inproc_queue_drop(&seat->ready, from);
     while (seat->copying_from == from) {
         atomic_store_explicit(&seat->stop, true, memory_order_relaxed);
@@ -66,7 +66,8 @@ void gcoll_inproc_seat_withdraw(gcoll_inproc_room *room, uint32_t at, uint32_t f
     pthread_mutex_unlock(&seat->lock);
 }
 
-/* Both at once: a rank that connects later is not marked, and learns the state instead. */
+/* Sets the state of a seat, and marks all connected ranks to be told. A rank that connects later sees the
+ * state. */
 void gcoll_inproc_seat_end(gcoll_inproc_room *room, uint32_t rank, gcoll_inproc_seat_state state) {
     room->seats[rank].state = state;
     for (uint32_t peer = 0; peer < room->size; peer++) {

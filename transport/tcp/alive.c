@@ -1,17 +1,17 @@
 /*
  * transport/tcp/alive.c - probes and their answers, and signs of life that the kernel sees.
  *
- * A PING asks whether the peer's thread is alive; a PONG is the answer. Both queue behind what is in the
- * kernel's buffers. So every byte that comes from the peer counts as an answer, and while a PING has not
- * arrived, so do the bytes before it that the peer's host acknowledges. Those behind it do not: the kernel of
- * a rank that is stopped acknowledges what fits its window.
+ * A PING asks whether the peer's thread is alive; a PONG is the answer. Both queue behind data in the
+ * kernel's buffers. So every byte that arrives from the peer counts as an answer. While a PING has not
+ * arrived, so does every byte before it that the peer's host acknowledges. Bytes after it do not count: the
+ * kernel of a stopped process still acknowledges until its receive window is full.
  *
- * A PING may name a third rank. Whoever gets it asks that rank too, and says (WITNESS) when it answers, and
- * when the PING had left that it answered: since then at least it was alive. Whoever is not connected to the
- * third rank passes the question on, and the answer back. So a rank that hears nothing from
- * another learns whether that is stopped, or only out of its own reach.
+ * A PING may name a third rank. The receiver probes that rank, too. When it answers, the receiver sends a
+ * WITNESS frame, with the time at which it had sent its probe: the third rank was alive after that. A
+ * receiver that is not connected to the third rank passes the question on, and the answer back. So a rank
+ * that hears nothing from another learns whether that rank is stopped, or only unreachable from here.
  *
- * Nothing here is called while messages come and go quickly, so all may cost system calls.
+ * None of this runs while messages arrive quickly, so it may cost system calls.
  */
 #include <linux/sockios.h>
 #include <netinet/in.h>
@@ -23,12 +23,12 @@
 #include "transport/tcp/connect.h"
 #include "transport/tcp/pair.h"
 
-/* A peer's host is mute only if something was sent again so often: a host that is far away, or a network that
- * loses packets, may leave one or two unanswered. By then a second has passed, or more. */
+/* Retransmissions before a peer's host counts as mute. A distant host or a lossy network may leave one or two
+ * unanswered; three take at least about a second. */
 #define REPEATS_LEAST 3
-/* Ranks that pass a question on, one after another: as many as a suspect's name travels, and a little. */
+/* Hops of a question that is passed on: a little more than a suspect's name travels. */
 #define HOPS_MOST 8
-/* Between two questions that are passed on. Also keeps them from going round in circles. */
+/* Least time between two questions that are passed on; also keeps questions from circling. */
 #define FORWARD_MS 50
 
 /* ---- Asking and answering -------------------------------------------------------------------------- */
@@ -55,7 +55,7 @@ void gcoll_tcp_say_ping(gcoll_tcp_pair *pair) {
     bool is_tracked = false;
     out->ping = false;
     alive->ping = (alive->ping + 1) & GCOLL_WIRE_PING_MASK;
-    /* One that is half of all numbers old can no longer be told from a newer one. */
+    /* A tracked number that is half the range old can no longer be told from a newer one. */
     if (alive->tracked_ms == 0 || !is_since(alive->ping, alive->tracked)) {
         alive->tracked = alive->ping;
         alive->tracked_ms = gcoll_now_ms();
@@ -96,7 +96,7 @@ void gcoll_tcp_say_pong(gcoll_tcp_pair *pair) {
     gcoll_tcp_append_control(pair, bytes, sizeof bytes);
 }
 
-/* Says to those who asked that the rank `about` was alive. */
+/* Tells all peers that asked about the rank `about` that it was alive. */
 static void tell_askers(gcoll_tcp *tcp, uint32_t about, uint64_t ago_ms, uint32_t by) {
     const gcoll_wire_header header = {
         .kind = GCOLL_WIRE_WITNESS, .index = about, .stream = ago_ms, .total_bytes = by};
@@ -112,7 +112,7 @@ static void tell_askers(gcoll_tcp *tcp, uint32_t about, uint64_t ago_ms, uint32_
     }
 }
 
-/* Asks all but the one who asks. */
+/* Passes a question on to all peers but the asker. */
 static void forward(gcoll_tcp_pair *asker, uint32_t about, uint64_t hops) {
     gcoll_tcp *tcp = asker->tcp;
     const int64_t now = gcoll_now_ms();
@@ -176,7 +176,7 @@ void gcoll_tcp_on_witness(gcoll_tcp_pair *pair, const gcoll_wire_header *header)
     }
 }
 
-/* ---- What is said ---------------------------------------------------------------------------------- */
+/* ---- Contents of answers --------------------------------------------------------------------------- */
 
 void gcoll_tcp_set_position(gcoll_endpoint *endpoint, uint64_t position) {
     gcoll_tcp_of(endpoint)->position = position;
@@ -201,10 +201,10 @@ void gcoll_tcp_set_doubt(gcoll_endpoint *endpoint, uint32_t rank) {
     gcoll_tcp_of(endpoint)->doubt = rank;
 }
 
-/* ---- What the kernel knows ------------------------------------------------------------------------- */
+/* ---- Signs of life in the kernel ------------------------------------------------------------------- */
 
-/* Bytes of messages that the peer's host has acknowledged. Where control frames stand behind the last
- * message, those do not count. */
+/* The number of message bytes that the peer's host has acknowledged. Control frames after the last message
+ * do not count. */
 static uint64_t taken(const gcoll_tcp_pair *pair) {
     const gcoll_tcp_output *out = &pair->output;
     int queued = 0;
@@ -214,8 +214,8 @@ static uint64_t taken(const gcoll_tcp_pair *pair) {
     return acknowledged < out->data_end ? acknowledged : out->data_end;
 }
 
-/* Data that is on its way and sent again, or, where the peer's window is closed, questions whether it still
- * is: the kernel counts those that nothing has answered since. Any segment from the peer's host ends it. */
+/* Reads the kernel's count of unanswered packets: retransmissions of data, or window probes if the peer's
+ * window is closed. Any segment from the peer's host resets the count. */
 static void look_at_kernel(const gcoll_tcp_pair *pair, gcoll_sight *sight) {
     struct tcp_info info;
     socklen_t bytes = sizeof info;

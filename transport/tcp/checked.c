@@ -1,11 +1,10 @@
 /*
  * transport/tcp/checked.c - receives payloads on connections with checksums.
  *
- * The sender cuts messages in fragments of at most GCOLL_WIRE_CHECKED_MAX bytes, each with its CRC32C. The
- * receiver uses no byte of a fragment before all of it is here and has its checksum. So a slot's `received`
- * counts checked bytes only. The bytes of a fragment that is on its way lie in the pair's fragment buffer,
- * or, if a receive without `consume` is posted, in the caller's memory, where they do not count before
- * `done`.
+ * The sender cuts messages into fragments of at most GCOLL_WIRE_CHECKED_MAX bytes, each with its CRC32C. The
+ * receiver uses no byte of a fragment before the whole fragment has arrived and matches its checksum. So a
+ * slot's `received` counts checked bytes only. An incomplete fragment lies in the pair's fragment buffer, or,
+ * if a receive without `consume` is posted, in the caller's memory, which is not valid before `done` anyway.
  */
 #include <string.h>
 
@@ -39,7 +38,8 @@ uint8_t *gcoll_tcp_checked_target(gcoll_tcp_pair *pair, size_t *count) {
     return in->fragment + in->arrived;
 }
 
-/* All of the fragment is at `bytes`, or (NULL) in the caller's memory, and is what was sent. */
+/* Delivers a complete fragment with a correct checksum. It lies at `bytes`, or, if that is NULL, in the
+ * caller's memory. */
 static void deliver(gcoll_tcp_pair *pair, const uint8_t *bytes, uint64_t count) {
     gcoll_slot *slot = pair->input.slot;
     gcoll_message *message = slot->message;
@@ -64,7 +64,7 @@ static bool is_intact(gcoll_tcp_pair *pair, uint32_t sum) {
     return true;
 }
 
-/* Takes a part of the fragment to where the rest of it comes. */
+/* Adds a part of a fragment to the parts that have arrived. */
 static void gather(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count) {
     gcoll_tcp_input *in = &pair->input;
     size_t room;

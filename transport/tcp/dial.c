@@ -1,14 +1,14 @@
 /*
  * transport/tcp/dial.c - connects to a peer.
  *
- * The peer's addresses are tried in turn, each with its share of the time that is left. The kernel accepts
- * connections for a peer that is busy computing, which will answer when it comes back to its endpoint; but
- * something else may stand there too, and never answer. So a connection that is mute for its share is kept,
- * and the next address is tried: who answers first is the peer. A connection that is closed before the answer
- * (the peer had a crowd at its door) is tried again as long as the share lasts.
+ * The peer's addresses are tried in turn, each for its share of the time that is left. The kernel accepts
+ * connections for a peer that is busy computing; the peer answers when it next drives its endpoint. But
+ * another program may listen at the address, and never answer. So a connection without an answer in its share
+ * is kept, and the next address is tried; the first connection with an answer is used. A connection that is
+ * closed before the answer, because too many connected to the peer at once, is tried again within its share.
  *
- * libuv runs timers before it polls: when the caller comes back from a long computation, a timer may be over
- * although what it waited for has long been here. So at the end of a time we look once more.
+ * libuv runs timers before it polls. After a long computation of the caller, a timer may expire although the
+ * answer has long arrived. So an expired timer polls once more before it counts.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -24,12 +24,12 @@
 /* Tries after a connection that closed without an answer: 5, 10, ... 640, 640 ms apart. */
 #define RETRY_FIRST_MS 5
 #define RETRY_DOUBLES  7
-/* Long enough for one poll to come between two timers. */
+/* Long enough for one poll between two timers. */
 #define LOOK_AGAIN_MS 1
-/* Room that the problem of one more address needs. */
+/* Least room for the text of one more address's problem. */
 #define LEAST_PROBLEM_BYTES 80
 
-/* Lives until libuv has closed it, which may be after its dial. */
+/* One connection attempt. Lives until libuv has closed its handle, which may be after its dial ended. */
 typedef struct attempt {
     uv_tcp_t handle;
     uv_connect_t request;
@@ -48,11 +48,11 @@ struct gcoll_tcp_dial {
     bool looked_again;
     attempt *attempt;      /* connecting */
     gcoll_tcp_link *link;  /* has greeted */
-    gcoll_tcp_link *mutes; /* have greeted, and their share is over */
+    gcoll_tcp_link *mutes; /* greeted, and got no answer within their share */
     char where[GCOLL_ADDRESS_NAME_MAX];
-    char problem[GCOLL_TCP_VERDICT_TEXT]; /* the problems of the addresses, the last one from `kept` on, */
+    char problem[GCOLL_TCP_VERDICT_TEXT]; /* the addresses' problems; the latest begins at `kept` */
     size_t kept;
-    uint32_t noted; /* which is of this address */
+    uint32_t noted; /* the address of the latest problem */
 };
 
 static void try_next(gcoll_tcp_dial *dial);
@@ -118,7 +118,7 @@ static int64_t left_ms(const gcoll_tcp_dial *dial) {
     return dial->until_ms - gcoll_now_ms();
 }
 
-/* The other side's connection, if it holds one for us, is as good as ours. */
+/* Fails the pair, unless a connection that the peer made is in reserve: then that one is used. */
 static void give_up(gcoll_tcp_dial *dial, gcoll_status status) {
     gcoll_tcp_pair *pair = dial->pair;
     if (gcoll_tcp_adopt_reserve(pair))
@@ -127,13 +127,13 @@ static void give_up(gcoll_tcp_dial *dial, gcoll_status status) {
     gcoll_tcp_dial_end(pair);
 }
 
-/* Of each address the last problem, and of more addresses than there is room for the first ones and the last.
- */
+/* Notes the latest problem of the current address. If the text is too short for all addresses, it keeps the
+ * first ones and the last. */
 GCOLL_PRINTF(2, 3) static void note_problem(gcoll_tcp_dial *dial, const char *format, ...) {
     const uint32_t address = dial->next < dial->count ? dial->next : dial->count - 1;
     const size_t used = strlen(dial->problem);
     if (address < dial->noted)
-        dial->kept = 0; /* all are tried anew */
+        dial->kept = 0; /* a new round through all addresses */
     else if (address > dial->noted && used > 0 && used + LEAST_PROBLEM_BYTES < sizeof dial->problem)
         dial->kept = used + (size_t)snprintf(dial->problem + used, sizeof dial->problem - used, "; ");
     dial->noted = address;
@@ -143,7 +143,7 @@ GCOLL_PRINTF(2, 3) static void note_problem(gcoll_tcp_dial *dial, const char *fo
     va_end(arguments);
 }
 
-/* A share of the time that is left, among `parts`. Who is late gets a little all the same. */
+/* One of `parts` shares of the time that is left, but at least a minimum. */
 static int64_t share_ms(const gcoll_tcp_dial *dial, uint32_t parts) {
     int64_t left = left_ms(dial);
     int64_t share = left / parts;
@@ -152,7 +152,7 @@ static int64_t share_ms(const gcoll_tcp_dial *dial, uint32_t parts) {
     return share;
 }
 
-/* The address that is next has its time from now on. */
+/* Starts the share of the next address. */
 static void begin_share(gcoll_tcp_dial *dial) {
     uint32_t candidates = dial->count - dial->next;
     dial->retries = 0;
@@ -166,7 +166,7 @@ static void go_on(gcoll_tcp_dial *dial) {
     try_next(dial);
 }
 
-/* Whether the end of a time must wait: something came, or nothing has been polled since the end. */
+/* Whether an expired timer must wait: an answer arrived, or nothing was polled since it expired. */
 static bool looks_again(gcoll_tcp_dial *dial) {
     if (!dial->looked_again) {
         start_timer(dial, on_share_over, LOOK_AGAIN_MS);
@@ -174,7 +174,7 @@ static bool looks_again(gcoll_tcp_dial *dial) {
         return true;
     }
     gcoll_tcp_dial_look(dial);
-    return !dial->pair || !dial->looked_again; /* a timer was started for what is next */
+    return !dial->pair || !dial->looked_again; /* the dial went on, with a timer of its own */
 }
 
 static void on_share_over(uv_timer_t *timer) {
@@ -203,7 +203,7 @@ static void on_retry(uv_timer_t *timer) {
     try_next(timer->data);
 }
 
-/* This rank lacks what a connection takes: no other address helps, and the peer has no part in it. */
+/* This rank is out of memory or descriptors: no other address helps, and the peer is not to blame. */
 static void run_short(gcoll_tcp_dial *dial, int error) {
     char text[GCOLL_ERRNO_TEXT_MAX];
     note_problem(dial, "cannot connect to rank %u: %s", dial->pair->rank, gcoll_errno_text(-error, text));
@@ -211,7 +211,7 @@ static void run_short(gcoll_tcp_dial *dial, int error) {
     give_up(dial, GCOLL_ERR_NO_MEMORY);
 }
 
-/* This address is no good. */
+/* Gives up the current address, and tries the next. */
 static void skip(gcoll_tcp_dial *dial) {
     give_up_attempt(dial);
     go_on(dial);
@@ -234,7 +234,7 @@ static void on_connect(uv_connect_t *request, int status) {
     gcoll_tcp_dial *dial = each->dial;
     if (!dial)
         return;
-    if (dial->pair->state != GCOLL_TCP_DIALING) { /* it failed otherwise, which is yet to be reported */
+    if (dial->pair->state != GCOLL_TCP_DIALING) { /* the pair failed for another reason, not reported yet */
         gcoll_tcp_dial_end(dial->pair);
         return;
     }
@@ -258,7 +258,7 @@ static void on_connect(uv_connect_t *request, int status) {
         gcoll_tcp_dial_answered(dial, dial->link, NULL, NULL);
 }
 
-/* With a socket, which it enters. Returns 0 or a libuv error. */
+/* Initialises an attempt with a socket, and registers the socket for forks. Returns 0 or a libuv error. */
 static int init_attempt(gcoll_tcp_dial *dial, attempt *each, int family) {
     gcoll_fork_hold();
     int error = uv_tcp_init_ex(dial->timer.loop, &each->handle, (unsigned)family);
@@ -290,7 +290,8 @@ static int start_attempt(gcoll_tcp_dial *dial, const gcoll_host_address *host) {
     return uv_tcp_connect(&each->request, &each->handle, (struct sockaddr *)&where, on_connect);
 }
 
-/* Tries the address that is next. If there is none left, a mute one may still answer, or the pair fails. */
+/* Tries the next address. If none is left, waits for connections without an answer; without those, the pair
+ * fails. */
 static void try_next(gcoll_tcp_dial *dial) {
     while (dial->next < dial->count) {
         const gcoll_host_address *host = &dial->peer.hosts[dial->order[dial->next]];
@@ -310,13 +311,13 @@ static void try_next(gcoll_tcp_dial *dial) {
         begin_share(dial);
     }
     if (dial->mutes) {
-        start_timer(dial, on_share_over, share_ms(dial, 2)); /* then a reserve may be there */
+        start_timer(dial, on_share_over, share_ms(dial, 2)); /* until then, the peer may connect to us */
         return;
     }
     give_up(dial, GCOLL_ERR_PEER);
 }
 
-/* The connection was closed before the answer. */
+/* The connection was closed before the answer: tries the address again within its share. */
 static void retry(gcoll_tcp_dial *dial) {
     gcoll_tcp_pair *pair = dial->pair;
     if (gcoll_tcp_adopt_reserve(pair))
@@ -337,7 +338,7 @@ static void forget_mute(gcoll_tcp_dial *dial, gcoll_tcp_link *mute) {
     gcoll_tcp_link_drop(mute);
 }
 
-/* A mute connection has ended. If it was the last hope, all addresses are tried anew. */
+/* A connection without an answer was closed. If it was the last, all addresses are tried again. */
 static void mute_ended(gcoll_tcp_dial *dial) {
     if (!dial->mutes && dial->next == dial->count) {
         dial->next = 0;
@@ -369,7 +370,7 @@ void gcoll_tcp_dial_answered(gcoll_tcp_dial *dial, gcoll_tcp_link *link, const g
         return;
     }
     switch (reply->verdict) {
-    case GCOLL_WIRE_REFUSE_DUPLICATE: /* the other connection is on its way to us */
+    case GCOLL_WIRE_REFUSE_DUPLICATE: /* the peer uses the connection that it made to us */
         if (!gcoll_tcp_adopt_reserve(dial->pair))
             start_timer(dial, on_share_over, left_ms(dial));
         return;

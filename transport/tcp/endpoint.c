@@ -1,4 +1,4 @@
-/* transport/tcp/endpoint.c - the table of operations, opening, and pairs. */
+/* transport/tcp/endpoint.c - opens TCP endpoints, and creates and releases pairs; the transport's table. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,11 +10,11 @@
 #include "transport/tcp/pair.h"
 
 #define CUT_MAX                                                                                              \
-    (UINT64_C(1) << 20) /* of a frame, that is copied so that a peer hears why its connection ends */
+    (UINT64_C(1) << 20) /* largest rest of a cut frame that is copied, so that an abort can follow it */
 #define NS_PER_US INT64_C(1000)
-/* Of libuv's first loop: epoll, an eventfd, and a pipe for signals for the process and one for the loop. */
+/* Descriptors of libuv's first loop: epoll, an eventfd, and two pipes for signals (process and loop). */
 #define LOOP_DESCRIPTORS 6
-/* Enough for one system call; beyond it the socket's buffer is full anyway. */
+/* Most bytes of one system call; more would not fit the socket's buffer anyway. */
 #define BATCH_BYTES (2U << 20)
 
 /* ---- Pairs ----------------------------------------------------------------------------------------- */
@@ -51,7 +51,7 @@ void gcoll_tcp_pair_drop(gcoll_tcp_pair *pair) {
     pair->input.slot = NULL;
 }
 
-/* A receive that is posted, or a message that came in part, will never be complete. */
+/* Drops a posted receive or an incomplete message of a departed peer: it will never be complete. */
 static void drop_if_hopeless(void *arg, gcoll_slot *slot) {
     gcoll_tcp_pair *pair = arg;
     if (!slot->message && (slot->flags & GCOLL_TCP_STARTED) && slot->received == slot->total)
@@ -61,8 +61,9 @@ static void drop_if_hopeless(void *arg, gcoll_slot *slot) {
     gcoll_match_remove(&pair->incoming, slot);
 }
 
-/* Copies what is left of a frame that the kernel has taken in part, as the caller's memory is his again; the
- * control frames follow. So what is written next begins a frame. False: too much, or no memory. */
+/* Copies the rest of a frame that the kernel has taken in part, and the control frames after it, as the
+ * caller may now reuse its memory. The next write then begins a new frame. False: the rest is too large, or
+ * out of memory. */
 static bool keep_cut(gcoll_tcp_output *out) {
     gcoll_tcp_cut *cut = &out->cut;
     const size_t head = cut->end - cut->begin, payload = (size_t)cut->payload_bytes;
@@ -89,7 +90,7 @@ static bool keep_cut(gcoll_tcp_output *out) {
 void gcoll_tcp_pair_release(gcoll_tcp_pair *pair) {
     bool keeps_socket =
         pair->verdict == GCOLL_ERR_PROTOCOL || pair->verdict == GCOLL_ERR_MISMATCH || pair->changed ||
-        pair->verdict == GCOLL_ERR_NO_MEMORY; /* the peer must hear that it is not its fault */
+        pair->verdict == GCOLL_ERR_NO_MEMORY; /* the peer must learn that it is not at fault */
     gcoll_tcp_output *out = &pair->output;
     gcoll_tcp_dial_end(pair);
     gcoll_tcp_link_drop(pair->reserve);
@@ -157,7 +158,8 @@ static gcoll_status set_limits(gcoll_tcp *tcp, const gcoll_endpoint_options *opt
     return GCOLL_OK;
 }
 
-/* The checksums of what the kernel does not take are computed again, so batches with checksums are small. */
+/* Sets sizes of frames and batches. Batches with checksums are small, as the checksums of bytes that the
+ * kernel does not take are computed again. */
 static void set_frames(gcoll_tcp *tcp, bool checksum) {
     tcp->crc = checksum ? gcoll_crc32c_find() : NULL;
     tcp->fragment_max = checksum ? GCOLL_WIRE_CHECKED_MAX : GCOLL_WIRE_FRAGMENT_MAX;
@@ -165,9 +167,9 @@ static void set_frames(gcoll_tcp *tcp, bool checksum) {
     tcp->address.checksum = checksum;
 }
 
-/* The first loop of a process makes libuv open a pipe, which it keeps, and libuv aborts the process if it
- * cannot. An error number if a loop would not get all its descriptors; then none is taken, so that there may
- * be enough to tell the others. */
+/* Checks that enough descriptors are free for a loop, as libuv aborts the process if it cannot open the pipe
+ * of its first loop. Returns 0 or an error number. Keeps none of them, so that enough are left to tell the
+ * others of a failure. */
 static int try_descriptors(void) {
     int taken[LOOP_DESCRIPTORS], count = 0, error = 0;
     while (count < LOOP_DESCRIPTORS && (taken[count] = eventfd(0, EFD_CLOEXEC)) >= 0)
@@ -191,7 +193,7 @@ static gcoll_status start_loop(gcoll_tcp *tcp) {
     if (error != 0)
         return gcoll_error(gcoll_status_of_errno(-error), "cannot make an event loop: %s",
                            gcoll_errno_text(-error, text));
-    tcp->loop.data = tcp; /* says that there is one to close */
+    tcp->loop.data = tcp; /* marks that the loop exists and must be closed */
     tcp->waker.data = tcp->alarm.data = tcp->sweeper.data = tcp->pause.data = tcp;
     error = uv_async_init(&tcp->loop, &tcp->waker, on_wake);
     if (error == 0)
@@ -212,10 +214,10 @@ static gcoll_status allocate(gcoll_tcp *tcp) {
     return GCOLL_OK;
 }
 
-/* A rank that runs out of descriptors says so in the store, if it is a folder: that takes two. */
+/* Reserves two descriptors: a rank that runs out of them needs two to report it in a file store. */
 static void keep_spare(gcoll_tcp *tcp) {
     for (size_t i = 0; i < sizeof tcp->spare / sizeof tcp->spare[0]; i++)
-        tcp->spare[i] = eventfd(0, EFD_CLOEXEC); /* of nothing that a forked child would keep alive */
+        tcp->spare[i] = eventfd(0, EFD_CLOEXEC); /* an eventfd, as a forked child's copy of it does no harm */
 }
 
 void gcoll_tcp_drop_spare(gcoll_tcp *tcp) {

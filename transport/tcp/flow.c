@@ -1,29 +1,27 @@
 /*
- * transport/tcp/flow.c - flow control and matching: when a message may move, and to which receive.
+ * transport/tcp/flow.c - flow control and matching: decides when a message may be sent, and finds its
+ * receive.
  *
- * The receiver rules. It has a pool of pool_bytes for messages that no receive waits for; the peer starts
- * with that much credit. A message of at most eager_bytes goes at once if there is credit for its bytes and
- * an overhead, and is marked as using credit; the credit comes back when a receive has taken the message, on
- * the next data frame or, once a quarter of the pool is owed, in a frame of its own. Any other message waits
- * for a grant, which the receiver sends when it posts a large receive: before the sender asks, if the
- * receiver is first.
+ * Credit and grants. The receiver has a pool of pool_bytes for messages that no receive waits for; the peer
+ * starts with that much credit. A message of at most eager_bytes is sent at once if there is credit for its
+ * bytes and an overhead. When a receive has taken the message, the credit returns on the next data frame, or
+ * in a frame of its own once a quarter of the pool is owed. Any other message waits for a grant, which the
+ * receiver sends when it posts a large receive, even before the sender asks.
  *
  * No deadlock. eager_bytes is less than half the pool, so a small message that waits for credit implies that
  * more than half the pool is used once all frames have arrived. While more than half is used, the receiver
- * grants every receive that is posted, small ones too. So the messages that somebody waits for always move,
- * whatever the pool is full of.
+ * grants every posted receive, small ones too. So a message with a posted receive always moves, however full
+ * the pool is.
  *
- * Grants that cross. A grant for a small message may meet the message on its way, sent on credit.
- * The receiver sees that (the message came on credit though granted) and sends a revoke; the sender,
- * which remembers grants whose send it does not know, forgets that one. The connection keeps order, so when
- * the revoke comes the grant is always among the remembered ones. Hence memory is exact: the sender remembers
- * at most as many grants as the receiver counts as open, and the receiver opens at most
- * GCOLL_TCP_PROMISES_MAX.
+ * Grants that cross. A grant for a small message may cross the message, sent on credit. The receiver notices
+ * (the message used credit although it was granted) and sends a revoke. The sender remembers grants without a
+ * matching send, and on the revoke forgets this one. The connection keeps order, so the grant is always among
+ * the remembered ones when its revoke arrives. So memory is bounded: the sender remembers at most as many
+ * grants as the receiver has open, and the receiver opens at most GCOLL_TCP_PROMISES_MAX.
  *
- * Offers. A send that has to wait and is large, or carries a fingerprint, says so in an offer. By it the
- * receiver sees fingerprints and wrong sizes of messages that would otherwise wait in silence. A receiver
- * grants every offered message that it posts. A send that the receiver may peek for (`announced`) is offered
- * too.
+ * Offers. A waiting send that is large or carries a fingerprint is announced by an offer. So the receiver
+ * sees fingerprints and wrong sizes of messages that would otherwise wait unseen. It grants every offered
+ * message for which it posts a receive. A send that the receiver may peek for (`announced`) is offered, too.
  *
  * A failure that is found while posting is reported by the next progress.
  */
@@ -48,8 +46,8 @@ static void out_of_memory(gcoll_tcp_pair *pair) {
     gcoll_tcp_fail(pair, GCOLL_ERR_NO_MEMORY, "no memory for messages of rank %u", pair->rank);
 }
 
-/* The pair for a message that is posted; NULL: the message is dropped, as the endpoint leaves, the peer is
- * none, or there is a problem. */
+/* The pair for a posted message. NULL: the message is dropped, because the endpoint is leaving, the peer is
+ * invalid, or memory ran out. */
 static inline gcoll_tcp_pair *pair_for(gcoll_tcp *tcp, uint32_t peer) {
     gcoll_tcp_pair *pair = tcp->leaving ? NULL : gcoll_tcp_pair_of(tcp, peer);
     if (!pair && !tcp->leaving && peer < tcp->size && peer != tcp->rank)
@@ -90,7 +88,8 @@ static void open_by_probe(gcoll_tcp_pair *pair, gcoll_message *message) {
     gcoll_tcp_append_control(pair, bytes, GCOLL_WIRE_HEADER_BYTES + GCOLL_FINGERPRINT_BYTES);
 }
 
-/* Says that the message waits. Beyond the limit it waits in silence, which costs only early diagnosis. */
+/* Offers a waiting message to the peer. Beyond the limit of offers it waits without one, which only delays
+ * the diagnosis of mismatches. */
 static void offer(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     gcoll_message *message = slot->message;
     gcoll_wire_header header = {.kind = GCOLL_WIRE_OFFER,
@@ -118,7 +117,8 @@ static void offer(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     gcoll_tcp_append_control(pair, bytes, count);
 }
 
-/* Small messages that wait for credit are not offered without a reason. */
+/* Whether a small message that waits for credit is offered: it carries a fingerprint, or may be peeked for.
+ */
 static bool is_told_of(const gcoll_message *message) {
     return message->open || message->announced;
 }
@@ -199,7 +199,7 @@ void gcoll_tcp_on_grant(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
     gcoll_slot *slot = gcoll_match_find(&pair->outgoing, header->stream, header->index);
     if (slot && slot->message) {
         gcoll_tcp_enqueue(pair, stop_waiting(pair, slot));
-        send_waiting(pair); /* it may have been the one that held up others */
+        send_waiting(pair); /* it may have been the oldest, which blocked the others */
         return;
     }
     if (slot || pair->promised == GCOLL_TCP_PROMISES_MAX) {
@@ -240,7 +240,7 @@ static void leave_ungranted(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     }
 }
 
-/* The slot is in the list of the ungranted. */
+/* Grants a receive; its slot must be in the ungranted list. */
 static void grant(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     if (pair->granted == GCOLL_TCP_PROMISES_MAX) {
         pair->starved = true;
@@ -280,7 +280,7 @@ void gcoll_tcp_finish_recv(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     gcoll_tcp_complete(pair->tcp, message);
 }
 
-/* Hands the bytes that came early to the receive that is now posted. */
+/* Hands bytes that arrived before the receive was posted to the receive. */
 static void take_held(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     gcoll_message *message = slot->message;
     uint64_t early = slot->received;
@@ -296,7 +296,7 @@ static void take_held(gcoll_tcp_pair *pair, gcoll_slot *slot) {
         gcoll_tcp_finish_recv(pair, slot);
 }
 
-/* Each poll reads the sockets of pairs that somebody waits for. */
+/* Counts a posted receive: each poll reads the sockets of pairs with posted receives. */
 static void count_posted(gcoll_tcp_pair *pair, const gcoll_message *message) {
     if (!message->background) {
         pair->posted++;
@@ -356,7 +356,7 @@ void gcoll_tcp_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message 
         grant(pair, slot);
 }
 
-/* Something came that no receive waits for. */
+/* Ends the current wait when a message without a receive arrives, if a caller peeks. */
 static void notice(gcoll_tcp_pair *pair, const gcoll_slot *slot) {
     if (!slot->message && pair->tcp->curious)
         pair->tcp->moved = true;
@@ -372,14 +372,14 @@ bool gcoll_tcp_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, ui
     return found;
 }
 
-/* A grant cannot be taken back: the peer may be sending on it. */
+/* Cancels a posted receive. False once it is granted or has begun, as the peer may already be sending. */
 bool gcoll_tcp_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
     gcoll_tcp_pair *pair = tcp->pairs[peer];
     gcoll_slot *slot = pair ? gcoll_match_find(&pair->incoming, message->stream, message->index) : NULL;
     if (!slot || slot->message != message)
         return !gcoll_message_is_queued(&tcp->completed,
-                                        message); /* else it was forgotten with all of a peer that left */
+                                        message); /* if not queued, it was dropped when the peer left */
     if (slot->flags & (GCOLL_TCP_STARTED | GCOLL_TCP_GRANTED | GCOLL_TCP_OFFERED))
         return false;
     leave_ungranted(pair, slot);
@@ -442,7 +442,7 @@ static bool may_start(gcoll_tcp_pair *pair, const gcoll_wire_header *header, con
     return true;
 }
 
-/* Books that an expected or unexpected message starts. */
+/* Updates credit, grants and offers when a message begins to arrive. */
 static void start(gcoll_tcp_pair *pair, gcoll_slot *slot, bool on_credit) {
     bool was_crowded = is_crowded(pair);
     leave_ungranted(pair, slot);

@@ -1,14 +1,14 @@
 /*
  * transport/tcp/handshake.c - the greeting on a new connection, and the choice between two that cross.
  *
- * The side that connects greets with the group's id, both ranks and the token from the other's address
- * text. Who lacks group or token is dropped without a word. The other side answers "welcome" or a reason, and
- * only then do frames follow.
+ * The connecting side greets with the group's id, both ranks, and the token from the other's address text. A
+ * connection without the right group and token is dropped without an answer. The other side answers "welcome"
+ * or the reason of a refusal; only then do frames follow.
  *
- * When two ranks connect to each other at once, the connection of the lower one stays. The higher rank
- * welcomes it and drops its own. The lower rank keeps the other's connection in reserve until its own
- * has succeeded or failed, provided that its own has greeted: before that it may still be on its way to an
- * address that does not answer, and nobody can have welcomed it, so it is given up for the one that is here.
+ * When two ranks connect to each other at once, the connection of the lower rank stays. The higher rank
+ * welcomes it and drops its own. The lower rank keeps the other's connection in reserve until its own has
+ * succeeded or failed. But if its own has not greeted yet, it is given up for the other's: it may still be
+ * trying an address that does not answer, and cannot have been welcomed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static void refuse(gcoll_tcp_link *link, gcoll_wire_verdict verdict, uint32_t to
     gcoll_tcp_link_drop(link);
 }
 
-/* What a peer says about its pool must allow for the rules in flow.c. */
+/* Whether a peer's limits satisfy the rules of flow.c. */
 static bool is_sound(uint64_t eager_bytes, uint64_t pool_bytes) {
     return pool_bytes >= GCOLL_TCP_POOL_MIN && pool_bytes <= GCOLL_TCP_POOL_MAX &&
            eager_bytes <= pool_bytes / 2 - GCOLL_TCP_OVERHEAD_BYTES;
@@ -156,7 +156,7 @@ static bool is_abandoned(const gcoll_tcp_link *link) {
     return recv(link->socket->fd, &byte, sizeof byte, MSG_DONTWAIT | MSG_PEEK) == 0;
 }
 
-/* The greeting is good: what becomes of it? */
+/* Decides about a connection with a valid greeting: adopt, refuse, or keep in reserve. */
 static void settle(gcoll_tcp_link *link, const gcoll_wire_hello *hello) {
     gcoll_tcp *tcp = link->tcp;
     gcoll_tcp_pair *pair = gcoll_tcp_pair_of(tcp, hello->from);
@@ -169,8 +169,7 @@ static void settle(gcoll_tcp_link *link, const gcoll_wire_hello *hello) {
     if (!pair)
         gcoll_tcp_problem(tcp, GCOLL_ERR_NO_MEMORY, "no memory for a connection with rank %u", hello->from);
     if (!pair || (pair->state == GCOLL_TCP_FAILED && pair->verdict == GCOLL_ERR_NO_MEMORY)) {
-        gcoll_tcp_link_drop(
-            link); /* this rank is about to break, and the peer, which tries again, to hear why */
+        gcoll_tcp_link_drop(link); /* this rank is about to break; the peer tries again, and then hears why */
         return;
     }
     if (pair->state >= GCOLL_TCP_DEPARTED) {
@@ -185,7 +184,7 @@ static void settle(gcoll_tcp_link *link, const gcoll_wire_hello *hello) {
         adopt(link, pair, hello);
         return;
     }
-    gcoll_tcp_link_drop(pair->reserve); /* the peer has given up an older one */
+    gcoll_tcp_link_drop(pair->reserve); /* the peer has given up its older connection */
     gcoll_tcp_forget_stranger(link);
     link->role = GCOLL_TCP_RESERVE;
     link->pair = pair;
@@ -241,7 +240,7 @@ static void answered(gcoll_tcp_link *link) {
     gcoll_tcp_dial_answered(pair->dial, link, &answer, wrong);
 }
 
-/* The other side closed, or sent more than it may. */
+/* The other side closed the connection, or sent more than it may. */
 static void link_ended(gcoll_tcp_link *link) {
     if (link->role == GCOLL_TCP_DIALER)
         gcoll_tcp_dial_answered(link->pair->dial, link, NULL, NULL);
@@ -252,7 +251,7 @@ static void link_ended(gcoll_tcp_link *link) {
 void gcoll_tcp_link_ready(gcoll_tcp_link *link) {
     size_t wanted = link->role == GCOLL_TCP_DIALER ? GCOLL_WIRE_REPLY_BYTES : GCOLL_WIRE_HELLO_BYTES;
     if (link->role == GCOLL_TCP_DIALER && link->pair->state != GCOLL_TCP_DIALING) {
-        gcoll_tcp_dial_end(link->pair); /* it failed otherwise, which is yet to be reported */
+        gcoll_tcp_dial_end(link->pair); /* the pair failed for another reason, not reported yet */
         return;
     }
     ssize_t got;

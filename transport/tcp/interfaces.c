@@ -83,7 +83,7 @@ static gcoll_status choose_one(gcoll_tcp *tcp, const char *wanted, const gcoll_h
     return GCOLL_OK;
 }
 
-/* The address that packets to `where` would leave from. UDP: none is sent. */
+/* Finds the source address of packets to `where`. Connecting a UDP socket tells it, and sends nothing. */
 static bool find_source(const struct sockaddr *where, socklen_t length, gcoll_host_address *source) {
     socklen_t size = sizeof source->where;
     int fd = socket(where->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -170,7 +170,7 @@ gcoll_status gcoll_tcp_find_interfaces(gcoll_tcp *tcp, const char *interface, co
     if (interface) {
         status = choose_one(tcp, interface, all, (uint32_t)count, bind_to);
     } else {
-        if (route_to) /* before the list is cut to what an address text holds */
+        if (route_to) /* before publish_all drops the addresses that do not fit */
             status = prefer_route(all, (uint32_t)count, route_to);
         publish_all(tcp, all, (uint32_t)count);
     }

@@ -1,13 +1,12 @@
 /*
  * transport/tcp/leave.c - abort and close.
  *
- * Both forget all messages first. One frame a pair may have been cut by the kernel: without its rest the peer
- * could not parse what follows, and a rest of zeros could complete a message there with wrong bytes. So the
- * rest is sent from user memory while abort or close runs (the caller's thread is in here, so the
- * memory stands); if the time does not suffice, the connection is closed instead, and no byte is read later.
+ * Both first drop all messages. In each pair the kernel may have taken a part of one frame. Without the rest
+ * the peer could not parse the next frame, and a rest of zeros could complete a message with wrong bytes. So
+ * the rest is sent from user memory while abort or close runs: the caller is inside this call, so the memory
+ * is valid. If the time does not suffice, the connection is closed, and user memory is not read later.
  *
- * While they write they also read and throw away, so that two ranks that leave at once do not block one
- * another.
+ * While they write, they also read and discard, so that two ranks that leave at once do not block each other.
  */
 #include <linux/sockios.h>
 #include <stdlib.h>
@@ -20,23 +19,24 @@
 #include "transport/tcp/pair.h"
 
 #define WAIT_STEP_US INT64_C(1000)
-/* The pause between two looks at whether the peers' kernels have everything: grows to about 1 ms. */
+/* The pause between two checks whether the peers' kernels have acknowledged everything: grows to about 1 ms.
+ */
 #define PAUSE_FIRST_NS 20000
 #define PAUSE_MAX_NS   1000000
 /* The longest that a close takes while bytes arrive, in multiples of its limit. */
 #define MOVING_LIMITS 30
-/* What arrives slowly may pause for so long: a lost segment is sent again after 200 ms, then 400. */
+/* A slow transfer may pause this long: TCP repeats a lost segment after 200 ms, then after 400 ms. */
 #define MOVING_MS 1000
 
 /* How long leaving may take. */
 typedef struct parting {
     int64_t limit_ms, until_ms;
-    bool may_last; /* longer than limit_ms, while bytes arrive: a slow network is no reason to cut them off */
-    uint64_t left; /* bytes that had not arrived when something last had */
+    bool may_last;   /* may exceed limit_ms while bytes arrive, as on a slow network */
+    uint64_t left;   /* unacknowledged bytes at the latest progress */
     int64_t last_ms; /* the end in any case */
 } parting;
 
-/* No done, no event and no access to user memory from now on, but for the rests of cut frames. */
+/* Drops all messages: from now on no `done`, no event, and no access to user memory except for cut frames. */
 static void forget_messages(gcoll_tcp *tcp) {
     tcp->leaving = true;
     gcoll_tcp_watch_all(tcp);
@@ -46,7 +46,7 @@ static void forget_messages(gcoll_tcp *tcp) {
             gcoll_tcp_pair_drop(tcp->pairs[i]);
 }
 
-/* Pairs that broke. */
+/* Releases pairs that broke. */
 static void release_broken(gcoll_tcp *tcp) {
     while (tcp->verdicts) {
         gcoll_tcp_pair *pair = tcp->verdicts;
@@ -57,7 +57,7 @@ static void release_broken(gcoll_tcp *tcp) {
     tcp->last_verdict = NULL;
 }
 
-/* A peer that aborted needs nothing from us, and may not be reading any more. */
+/* Whether output is left to send. A peer that aborted needs none, and may no longer read. */
 static bool has_unsent(const gcoll_tcp *tcp) {
     for (const gcoll_tcp_pair *pair = tcp->outputs; pair; pair = pair->next_output)
         if (pair->socket && !pair->told && gcoll_tcp_has_output(pair))
@@ -72,7 +72,7 @@ static bool is_dialing(const gcoll_tcp *tcp, uint32_t except) {
     return false;
 }
 
-/* Bytes that we wrote and a peer's kernel lacks. */
+/* The number of written bytes that the peers' kernels have not acknowledged. */
 static uint64_t unacknowledged(const gcoll_tcp *tcp) {
     uint64_t total = 0;
     for (uint32_t i = 0; i < tcp->size; i++) {
@@ -98,7 +98,7 @@ static bool is_over(const gcoll_tcp *tcp, parting *p) {
     return now >= p->until_ms;
 }
 
-/* Writes and throws away what comes, until everything is written or time is over. */
+/* Writes, and discards arriving data, until everything is written or time is over. */
 static void drain(gcoll_tcp *tcp, parting *p) {
     for (;;) {
         gcoll_tcp_flush_all(tcp);
@@ -109,7 +109,7 @@ static void drain(gcoll_tcp *tcp, parting *p) {
     }
 }
 
-/* No user memory may be needed after the call. */
+/* Closes a connection whose cut frame still needs user memory, as the memory is not valid after the call. */
 static void cut_off(gcoll_tcp_pair *pair) {
     if (pair->output.cut.payload_bytes > 0) {
         gcoll_tcp_socket_close(pair->socket);
@@ -143,8 +143,8 @@ void gcoll_tcp_abort(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t l
         if (tcp->pairs[i])
             tell(tcp->pairs[i], note);
     drain(tcp, &p);
-    /* Peers that are just connecting should hear of it too; but that one of them does not answer may be why
-     * we abort. */
+    /* Also tell peers that are just connecting, but do not wait for the culprit: that it does not answer may
+     * be the reason of the abort. */
     while (is_dialing(tcp, note->culprit) && gcoll_now_ms() < now + limit_ms / 4) {
         gcoll_tcp_block(tcp, WAIT_STEP_US);
         drain(tcp, &p);
@@ -163,7 +163,7 @@ static void say_goodbye(gcoll_tcp_pair *pair) {
     gcoll_tcp_link_drop(pair->reserve);
 }
 
-/* A probe that comes from now on gets no answer: what is written behind the end is refused. */
+/* Ends the outgoing stream of a pair. Later probes get no answer, as nothing can be written after the end. */
 static void end_stream(gcoll_tcp_pair *pair) {
     if (!pair->socket || gcoll_tcp_has_output(pair))
         return;
@@ -187,7 +187,7 @@ static void close_handle(uv_handle_t *handle, void *arg) {
         uv_close(handle, NULL);
 }
 
-/* False if handles of it are still to be closed. */
+/* Closes the loop; false if some of its handles are not closed yet. */
 static bool close_loop(gcoll_tcp *tcp) {
     gcoll_fork_hold();
     bool closed = uv_loop_close(&tcp->loop) != UV_EBUSY;
@@ -202,7 +202,7 @@ void gcoll_tcp_destroy(gcoll_tcp *tcp) {
     gcoll_tcp_stop_listening(tcp);
     for (uint32_t i = 0; tcp->pairs && i < tcp->size; i++)
         gcoll_tcp_pair_destroy(tcp->pairs[i]);
-    if (tcp->loop.data == tcp) {                 /* it was made */
+    if (tcp->loop.data == tcp) {                 /* the loop exists */
         uv_walk(&tcp->loop, close_handle, NULL); /* those inside tcp */
         while (!close_loop(tcp))
             uv_run(&tcp->loop, UV_RUN_NOWAIT);
@@ -218,7 +218,7 @@ void gcoll_tcp_close(gcoll_endpoint *endpoint, int64_t limit_ms) {
     parting p = {.limit_ms = gcoll_tcp_bounded(limit_ms), .left = UINT64_MAX};
     if (!endpoint)
         return;
-    p.may_last = !tcp->leaving; /* after an abort nobody needs anything of ours */
+    p.may_last = !tcp->leaving; /* after an abort no peer needs our data */
     p.until_ms = now + p.limit_ms;
     p.last_ms = now + gcoll_tcp_bounded(MOVING_LIMITS * p.limit_ms);
     forget_messages(tcp);
@@ -234,10 +234,10 @@ void gcoll_tcp_close(gcoll_endpoint *endpoint, int64_t limit_ms) {
     gcoll_tcp_destroy(tcp);
 }
 
-/* What is closed here are descriptors that lead nowhere (gcoll/base/fork.h). The loop gets an epoll instance
- * of its own first, as libuv takes it for broken without one. */
+/* Destroys the endpoint in a forked child, where its descriptors lead nowhere (gcoll/base/fork.h). The loop
+ * first gets an epoll instance of its own, which libuv needs to close it. */
 void gcoll_tcp_abandon(gcoll_endpoint *endpoint) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
-    if (uv_loop_fork(&tcp->loop) == 0) /* else it stays, as libuv can do nothing with it */
+    if (uv_loop_fork(&tcp->loop) == 0) /* else leak it: libuv cannot close the loop */
         gcoll_tcp_destroy(tcp);
 }

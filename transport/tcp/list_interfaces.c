@@ -9,7 +9,7 @@
 
 #define BITS_PER_MEGABIT UINT64_C(1000000)
 
-/* What the kernel says of an interface; 0 if it does not. */
+/* Reads a number that the kernel reports about an interface; 0 if there is none. */
 static uint64_t read_number(const char *interface, const char *what) {
     char path[128];
     int64_t value = 0;

@@ -1,14 +1,14 @@
 /*
  * transport/tcp/listen.c - the listener, and accepted connections until they have greeted.
  *
- * Anybody can connect to a port. Who has not greeted is a stranger: strangers are few (the oldest has to
- * go when there is one too many), have little time, and may say no more than a greeting. A real peer that had
- * to go for a crowd of others sees its connection closed before the answer, and tries again.
+ * Anybody can connect to a port. A connection that has not greeted is a stranger. The number of strangers is
+ * limited (the oldest is dropped for a new one), and so are their time and the bytes that they may send. A
+ * real peer that was dropped in a crowd sees its connection closed before the answer, and tries again.
  *
- * The listener is a descriptor of ours: where descriptors or memory run out, libuv's own accept can spin
- * without end. Here connections then wait in the kernel, and we look again a little later. Nobody can tell
- * whether a peer or a stranger waits there, so that alone breaks nothing: once this rank needs the peer, it
- * connects itself, and finds out what it lacks (dial.c).
+ * The listener is not a libuv listener: if descriptors or memory run out, libuv's accept can spin forever.
+ * Here connections then wait in the kernel, and accepting is tried again a little later. A waiting connection
+ * may be a stranger's, so the shortage alone breaks nothing. If this rank needs the peer, it connects to it,
+ * and then reports the shortage (dial.c).
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -19,9 +19,9 @@
 #include "transport/tcp/connect.h"
 
 #define SWEEP_MS 1000
-/* Accepted at one go before others have their turn. */
+/* Connections accepted in one go, before other work has its turn. */
 #define ACCEPTS_MAX 64
-/* Until accepting is tried again after descriptors or memory ran out. */
+/* Pause before accepting is tried again after descriptors or memory ran out. */
 #define PAUSE_MS 100
 
 void gcoll_tcp_forget_stranger(gcoll_tcp_link *link) {
@@ -84,14 +84,15 @@ static void pause_listening(gcoll_tcp *tcp) {
     uv_timer_start(&tcp->pause, on_pause_over, PAUSE_MS, 0);
 }
 
-/* Whether only that one connection is concerned: the kernel reports its network's errors here too. */
+/* Whether an error of accept concerns only one connection: the kernel also reports its network errors here.
+ */
 static bool is_passing(int error) {
     return error == EINTR || error == ECONNABORTED || error == EPROTO || error == EPERM ||
            error == ENETDOWN || error == ENOPROTOOPT || error == EHOSTDOWN || error == ENONET ||
            error == EHOSTUNREACH || error == EOPNOTSUPP || error == ENETUNREACH;
 }
 
-/* False if there is nobody, or an error, which errno says. *socket is NULL if there is no memory for it. */
+/* Accepts one connection. False: none waits, or an error; see errno. *socket is NULL if memory ran out. */
 static bool accept_one(gcoll_tcp *tcp, gcoll_tcp_socket **socket) {
     gcoll_fork_hold();
     int fd = accept4(tcp->listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -139,7 +140,7 @@ static uint16_t port_of(int fd) {
 static int bind_and_listen(int fd, const struct sockaddr_storage *where) {
     socklen_t length = where->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
     int off = 0, on = 1;
-    /* Without it a port of a range could not be used again for a minute. */
+    /* Without SO_REUSEADDR a port of a range could not be used again for a minute. */
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         (where->ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
         bind(fd, (const struct sockaddr *)where, length) != 0 || listen(fd, GCOLL_TCP_BACKLOG) != 0)
@@ -168,7 +169,7 @@ static int listen_held(gcoll_tcp *tcp, const struct sockaddr_storage *where) {
     return uv_poll_start(&tcp->listener, UV_READABLE, on_connections);
 }
 
-/* One try. Returns 0 or a libuv error. */
+/* Tries to listen at one address. Returns 0 or a libuv error. */
 static int listen_at(gcoll_tcp *tcp, const struct sockaddr_storage *where) {
     gcoll_fork_hold();
     int error = listen_held(tcp, where);
@@ -184,7 +185,7 @@ static void keep_ipv4_only(gcoll_address *address) {
     address->count = kept;
 }
 
-/* The wildcard of both families, or of IPv4 on a host without IPv6. */
+/* Listens at the wildcard address of both families, or of IPv4 on a host without IPv6. */
 static int listen_everywhere(gcoll_tcp *tcp, uint16_t port) {
     struct sockaddr_storage where;
     memset(&where, 0, sizeof where);

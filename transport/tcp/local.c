@@ -1,16 +1,15 @@
 /*
  * transport/tcp/local.c - congestion control of connections that never leave the host.
  *
- * Where the system's congestion control is BBR, the kernel sends each connection's packets at the times that
- * a model of the network asks for. On the way through the loopback interface there is no network to model,
- * and the waiting costs half the bandwidth and more. So both ends of a connection within a host use Reno
- * instead, which every kernel has, which any user may choose, and which sends at once. All other connections
- * keep what the system's administrator wanted.
+ * If the system's congestion control is BBR, the kernel paces the packets of each connection by a model of
+ * the network. The loopback interface has no network to model, and pacing costs half the bandwidth or more.
+ * So both ends of a connection within a host use Reno, which sends at once, is in every kernel, and may be
+ * chosen by any user. All other connections keep the system's choice.
  *
- * It must be chosen before the connection exists: a socket that was once paced stays so. Who connects knows
- * from the peer's address whether it is on this host. Who accepts does not know until afterwards; so the
- * listener has Reno, and a connection from elsewhere is given back the system's choice, which takes effect at
- * once in that direction. Failures matter little, and are ignored.
+ * Reno must be chosen before the connection exists: a socket that was once paced stays paced. The connecting
+ * side knows from the peer's address whether it is on this host. The accepting side knows only afterwards. So
+ * the listener uses Reno, and a connection from another host gets the system's choice back, which takes
+ * effect at once in that direction. Failures only cost speed, and are ignored.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>

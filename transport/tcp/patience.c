@@ -13,7 +13,7 @@ static bool is_time_to_nap(gcoll_patience *patience) {
         patience->nap = GCOLL_PATIENCE_NAP_FIRST;
     if (patience->taken < patience->nap)
         return false;
-    patience->taken = 1; /* the core is still shared, for all that is known */
+    patience->taken = 1; /* assume that the core is still shared */
     if (patience->nap < GCOLL_PATIENCE_NAP_MOST)
         patience->nap *= 2;
     return true;

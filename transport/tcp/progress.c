@@ -1,9 +1,9 @@
 /*
  * transport/tcp/progress.c - polling, spinning, blocking, and calling back.
  *
- * One poll writes what is pending, reads directly from the pairs that have receives posted (if they are few),
- * and now and then lets libuv look at everything else: listeners, quiet pairs, timers, wakes. Readiness is
- * level-triggered, so nothing that came between the last poll and blocking is missed.
+ * One poll writes pending output and reads directly from the pairs with posted receives (if they are few).
+ * Now and then it lets libuv look at everything else: listeners, quiet pairs, timers, wakes. Readiness is
+ * level-triggered, so data that arrives between the last poll and blocking is not missed.
  */
 #include <sched.h>
 #include <stdarg.h>
@@ -14,12 +14,12 @@
 #include "transport/tcp/connect.h"
 #include "transport/tcp/pair.h"
 
-/* A read that finds nothing costs about a third of asking epoll about all. */
+/* Pairs to read directly: a read that finds nothing costs about a third of one epoll_wait for all sockets. */
 #define HOT_MAX 3
 /* Polls between two looks at everything: some twenty microseconds, of which a look takes one. */
 #define POLLS_PER_LOOK 64
-/* Direct reads that found something, one after another without a sleep, before libuv stops polling those
- * sockets. Two calls of epoll_ctl, for the way out and back, cost about as much as five reads gain. */
+/* Successful direct reads without a sleep before the sockets are taken out of epoll. Taking a socket out and
+ * putting it back, two calls of epoll_ctl, cost about as much as five reads gain. */
 #define STREAK    64
 #define NS_PER_US INT64_C(1000)
 #define US_PER_MS INT64_C(1000)
@@ -40,7 +40,7 @@ static void set_verdict(gcoll_tcp_pair *pair, gcoll_status status) {
     gcoll_tcp *tcp = pair->tcp;
     pair->verdict = status;
     if (pair->in_verdicts)
-        return; /* a departure that is not reported yet, and turns out to be worse */
+        return; /* a departure, not reported yet, that turned out to be a failure */
     pair->in_verdicts = true;
     pair->next_verdict = NULL;
     if (tcp->last_verdict)
@@ -51,7 +51,7 @@ static void set_verdict(gcoll_tcp_pair *pair, gcoll_status status) {
 }
 
 void gcoll_tcp_fail(gcoll_tcp_pair *pair, gcoll_status status, const char *format, ...) {
-    /* What the caller finds in messages of a peer that has departed concerns the caller all the same. */
+    /* Errors in the messages of a departed peer still matter to the caller. */
     bool still_matters = status == GCOLL_ERR_MISMATCH || status == GCOLL_ERR_INTERNAL;
     if (pair->state == GCOLL_TCP_FAILED || (pair->state == GCOLL_TCP_DEPARTED && !still_matters))
         return;
@@ -95,7 +95,7 @@ static void announce(gcoll_tcp_pair *pair) {
     if (pair->tcp->leaving)
         return;
     if (pair->told && pair->verdict == GCOLL_ERR_PEER)
-        return; /* it said why it would go */
+        return; /* it sent the cause before it closed */
     pair->tcp->moved = true;
     if (pair->verdict == GCOLL_OK) {
         if (events->departed)
@@ -107,7 +107,8 @@ static void announce(gcoll_tcp_pair *pair) {
     }
 }
 
-/* Messages that were complete before a pair broke are reported before the break. */
+/* Reports completed messages and broken pairs. Messages that completed before a pair broke come before the
+ * break. */
 static void report(gcoll_tcp *tcp) {
     for (;;) {
         gcoll_tcp_pair *pair = tcp->verdicts;
@@ -123,8 +124,9 @@ static void report(gcoll_tcp *tcp) {
     }
 }
 
-/* As long as a socket is polled, the kernel tells epoll of each arrival, over loopback in the sender's call:
- * 0.2 us a message, for nothing while this thread reads the socket anyway. */
+/* Reads a socket directly, and after a streak of successes takes it out of epoll. While it is in epoll, each
+ * arrival costs a notification of 0.2 us, over loopback in the sender's call, although this thread reads the
+ * socket anyway. */
 static void read_directly(gcoll_tcp *tcp, gcoll_tcp_pair *pair) {
     if (!gcoll_tcp_read(pair, GCOLL_TCP_READ_BUDGET) || ++tcp->streak < STREAK)
         return;
@@ -132,7 +134,7 @@ static void read_directly(gcoll_tcp *tcp, gcoll_tcp_pair *pair) {
         gcoll_tcp_socket_unwatch(pair->socket);
 }
 
-/* Reads from the pairs that wait for something; drops the others from the list. */
+/* Reads from the pairs with posted receives; drops the others from the list. */
 static void read_hot(gcoll_tcp *tcp) {
     gcoll_tcp_pair **at = &tcp->hot;
     while (*at) {
@@ -149,7 +151,7 @@ static void read_hot(gcoll_tcp *tcp) {
     }
 }
 
-/* Those that nobody reads directly any more are libuv's again. */
+/* Puts sockets that are no longer read directly back into epoll. */
 static void watch_the_others(gcoll_tcp *tcp) {
     gcoll_tcp_socket *socket = tcp->unwatched;
     while (socket) {
@@ -168,7 +170,7 @@ static void look(gcoll_tcp *tcp) {
     uv_run(&tcp->loop, UV_RUN_NOWAIT);
 }
 
-/* With few pairs that wait for something, libuv has its look only now and then. */
+/* Whether libuv should poll now. With few waiting pairs it polls only now and then. */
 static bool is_time_to_look(gcoll_tcp *tcp) {
     if (!tcp->hot)
         return !tcp->moved || ++tcp->polls >= POLLS_PER_LOOK;
@@ -195,7 +197,7 @@ static void on_alarm(uv_timer_t *alarm) {
     (void)alarm;
 }
 
-/* Asks to hear when the pairs with pending output can take more. */
+/* Makes libuv also wait until sockets with pending output are writable. */
 static void poll_for_writing(gcoll_tcp *tcp) {
     for (gcoll_tcp_pair *pair = tcp->outputs; pair; pair = pair->next_output) {
         gcoll_tcp_socket *socket = pair->socket;
@@ -210,8 +212,8 @@ void gcoll_tcp_block(gcoll_tcp *tcp, int64_t wait_us) {
     gcoll_tcp_watch_all(tcp);
     poll_for_writing(tcp);
     uv_update_time(&tcp->loop);
-    /* It repeats: libuv runs timers before it polls too, and if the thread was held up until then, a single
-     * alarm would be over and the poll without an end. */
+    /* The alarm repeats: libuv also runs timers before it polls. If this thread was delayed until the alarm
+     * expired, a single alarm would be consumed there, and the poll would never end. */
     uv_timer_start(&tcp->alarm, on_alarm, (uint64_t)((wait_us + US_PER_MS - 1) / US_PER_MS), 1);
     tcp->polls = 0;
     tcp->busy = false;
@@ -219,8 +221,8 @@ void gcoll_tcp_block(gcoll_tcp *tcp, int64_t wait_us) {
     uv_timer_stop(&tcp->alarm);
 }
 
-/* What the step says to do before the next poll. A nap's end is an interrupt of the clock and not a peer's
- * send, which would place this thread beside that peer. */
+/* Yields or naps before the next poll. A nap is ended by the clock, not by a peer's send: a wake-up by the
+ * peer could move this thread to the peer's core. */
 static void pause_once(gcoll_tcp *tcp, gcoll_patience_step step, int64_t now) {
     const struct timespec shortest = {.tv_sec = 0, .tv_nsec = 1};
     if (step == GCOLL_PATIENCE_YIELD) {
@@ -231,7 +233,7 @@ static void pause_once(gcoll_tcp *tcp, gcoll_patience_step step, int64_t now) {
     }
 }
 
-/* Until something was reported, a wake, or the time is over. */
+/* Waits until something was reported, a caller woke the endpoint, or the time is over. */
 static void wait_for_report(gcoll_tcp *tcp, int64_t wait_us) {
     int64_t begun = gcoll_now_ns();
     int64_t idle_since = begun;

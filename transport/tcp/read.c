@@ -1,9 +1,9 @@
 /*
  * transport/tcp/read.c - reads frames from the socket, and payloads into messages.
  *
- * While the payload of a posted receive is coming, one system call reads the rest of it straight into user
- * memory and what follows into the input buffer. Between payloads the input buffer takes all: many small
- * frames in one call.
+ * While the payload of a posted receive arrives, one system call reads the rest of it directly into user
+ * memory, and the bytes after it into the input buffer. Between payloads all bytes go to the input buffer:
+ * many small frames in one call.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 #include "transport/tcp/connect.h"
 #include "transport/tcp/pair.h"
 
-/* After a payload of at least BULK_BYTES mostly another follows: then only its header should land in the
- * input buffer, as all the rest would be copied. */
+/* A payload of at least BULK_BYTES is usually followed by another. Then the input buffer reads only little
+ * beyond the header, as all further bytes in it would have to be copied. */
 #define BULK_BYTES (16U << 10)
 #define BULK_AHEAD 1024U
 
@@ -24,12 +24,12 @@ static void garbage(gcoll_tcp_pair *pair, const char *what) {
 
 /* ---- Payloads -------------------------------------------------------------------------------------- */
 
-/* The largest power of two that divides the element size: what a kernel may expect of its data. */
+/* Whether data is aligned to the largest power of two that divides the element size, as kernels expect. */
 static bool is_aligned(const uint8_t *bytes, uint32_t granule) {
     return ((uintptr_t)bytes & ((granule & (0U - granule)) - 1)) == 0;
 }
 
-/* Hands on whole elements; keeps the rest in slot->carry. */
+/* Hands whole elements to the receive's `consume`; keeps the rest in slot->carry. */
 static void hand_over(gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
     gcoll_message *message = slot->message;
     uint32_t rest = (uint32_t)(count % message->granule);
@@ -61,7 +61,7 @@ void gcoll_tcp_consume(gcoll_tcp_pair *pair, gcoll_slot *slot, const uint8_t *by
     }
 }
 
-/* Where the rest of the current payload goes. *count: how much of it fits there. */
+/* The address for the rest of the current payload; *count is how much fits there. */
 static uint8_t *target(gcoll_tcp_pair *pair, size_t *count) {
     gcoll_tcp_input *in = &pair->input;
     gcoll_slot *slot = in->slot;
@@ -81,7 +81,7 @@ static uint8_t *target(gcoll_tcp_pair *pair, size_t *count) {
     return (slot->message ? (uint8_t *)slot->message->data : slot->held) + slot->received;
 }
 
-/* `count` bytes of the current payload are here: at `bytes`, or (NULL) where target() said. */
+/* Accepts `count` bytes of the current payload. They lie at `bytes`, or, if that is NULL, at target(). */
 static void accept_payload(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count) {
     gcoll_tcp_input *in = &pair->input;
     gcoll_slot *slot = in->slot;
@@ -114,7 +114,7 @@ static void on_abort(gcoll_tcp_pair *pair, const gcoll_wire_header *header, cons
     gcoll_note note;
     gcoll_wire_get_note(header, text, &note);
     if (pair->told)
-        return; /* a second one says nothing new */
+        return; /* only the first abort counts */
     pair->told = true;
     if (!tcp->leaving && tcp->events.aborted) {
         gcoll_tcp_report_completed(tcp);
@@ -136,7 +136,7 @@ static void on_data(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
         accept_payload(pair, NULL, 0);
 }
 
-/* Frames that still mean something while we abort or close. */
+/* Handles the frames that still matter while this endpoint aborts or closes. */
 static bool on_any_time(gcoll_tcp_pair *pair, const gcoll_wire_header *header, const uint8_t *extra) {
     switch (header->kind) {
     case GCOLL_WIRE_DATA:
@@ -186,7 +186,7 @@ static void on_frame(gcoll_tcp_pair *pair, const gcoll_wire_header *header, cons
     case GCOLL_WIRE_OFFER:
         gcoll_tcp_on_offer(pair, header);
         return;
-    default: /* credit alone */
+    default: /* a frame that only returns credit */
         return;
     }
 }
@@ -225,7 +225,7 @@ static bool read_header(gcoll_tcp_pair *pair, const uint8_t *at, size_t have, gc
     return !wrong;
 }
 
-/* One frame, or a piece of payload, from the input buffer. false if more bytes are needed. */
+/* Parses one frame, or a piece of payload, from the input buffer. False if more bytes are needed. */
 static bool parse_one(gcoll_tcp_pair *pair) {
     gcoll_tcp_input *in = &pair->input;
     size_t have = in->end - in->begin;
@@ -259,7 +259,7 @@ static void parse(gcoll_tcp_pair *pair) {
     in->begin = 0;
 }
 
-/* The connection ended. */
+/* Handles the end of the connection: a departure after a goodbye, else a failure. */
 static void lost(gcoll_tcp_pair *pair, int error) {
     if (pair->input.goodbye)
         gcoll_tcp_depart(pair);
@@ -272,7 +272,7 @@ static void lost(gcoll_tcp_pair *pair, int error) {
         gcoll_tcp_fail(pair, GCOLL_ERR_PEER, "cannot be reached any more (%s)", strerror(error));
 }
 
-/* One system call. Returns what recvmsg does; *asked is the most that it could have returned. */
+/* Reads by one system call. Returns the result of recvmsg; *asked is the most that it could have returned. */
 static ssize_t pull(gcoll_tcp_pair *pair, size_t *asked) {
     gcoll_tcp_input *in = &pair->input;
     struct iovec pieces[2];

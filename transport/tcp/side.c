@@ -27,7 +27,7 @@ gcoll_status gcoll_tcp_watch(gcoll_endpoint *endpoint, int fd) {
 void gcoll_tcp_unwatch(gcoll_endpoint *endpoint) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
     if (tcp->side.watches) {
-        uv_poll_stop(&tcp->side.poll); /* it is closed with the loop */
+        uv_poll_stop(&tcp->side.poll); /* the handle is closed with the loop */
         tcp->side.watches = false;
     }
 }

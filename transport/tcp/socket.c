@@ -10,7 +10,7 @@
 
 static void pair_ready(gcoll_tcp_socket *socket, int status, int events) {
     gcoll_tcp_pair *pair = socket->pair;
-    /* After an error libuv polls no more; so everything is read now, up to that error. */
+    /* After an error libuv stops polling the socket, so read everything up to the error now. */
     if (status < 0) {
         gcoll_tcp_read(pair, SIZE_MAX);
         if (pair->state == GCOLL_TCP_CONNECTED)
@@ -44,7 +44,7 @@ gcoll_tcp_socket *gcoll_tcp_socket_new(gcoll_tcp *tcp, int fd) {
         close(fd);
         return NULL;
     }
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* slow without, but right */
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* a failure costs only speed */
     socket->fd = fd;
     gcoll_descriptor_enter(&socket->descriptor, fd);
     socket->poll.data = socket;

@@ -1,10 +1,10 @@
 /*
  * transport/tcp/write.c - writes messages and control frames to the socket.
  *
- * A batch is what one sendmsg is given: the rest of a frame that was cut last time, control frames, then
- * data frames. Headers and small payloads are copied one behind another into a staging area, so
- * that a burst of small messages is one piece of memory; large payloads go straight from user memory. What
- * the kernel does not take is forgotten and built again, except for the one frame that was cut.
+ * A batch is the input of one sendmsg: the rest of a frame that was cut last time, control frames, then data
+ * frames. Headers and small payloads are copied into a staging area, so a burst of small messages is one
+ * piece of memory. Large payloads are sent directly from user memory. Frames that the kernel does not take
+ * are built again next time, except for the one frame that was cut.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #define STAGE_BYTES 16384
 #define FRAMES_MAX  64
 #define PIECES_MAX  16
-/* Written at one go before other pairs have their turn. */
+/* Bytes written in one go, before other pairs have their turn. */
 #define WRITE_BUDGET (8U << 20)
 /* A control buffer this large gets no more control frames that can wait. */
 #define CONTROL_STEP 4096
@@ -89,7 +89,7 @@ static void append(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count) {
     gcoll_tcp_want_output(pair);
 }
 
-/* The frame, with checksums behind its header. */
+/* Appends a control frame, with checksums after its header. */
 static void append_checked(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count) {
     uint8_t checked[GCOLL_WIRE_HEADER_BYTES + GCOLL_WIRE_CHECK_BYTES + GCOLL_NOTE_TEXT_MAX];
     const gcoll_crc32c_fn crc = pair->tcp->crc;
@@ -135,7 +135,7 @@ static void give_back(gcoll_tcp_pair *pair, uint64_t credit) {
     pair->used -= credit;
 }
 
-/* The answers and credits that wait to be said become control frames. */
+/* Encodes pending probes, answers and credit as control frames. */
 static void encode_pending(gcoll_tcp_pair *pair) {
     gcoll_tcp_output *out = &pair->output;
     if (out->end - out->begin >= CONTROL_STEP)
@@ -228,12 +228,12 @@ static uint64_t take(uint64_t *count, uint64_t size) {
     return taken;
 }
 
-/* A fragment of the message is in the kernel. */
+/* The kernel has taken a fragment: completes the message, or queues it again behind the others. */
 static void fragment_sent(gcoll_tcp_pair *pair, gcoll_message *message) {
     if (message->moved == message->bytes)
         gcoll_tcp_complete(pair->tcp, message);
     else
-        gcoll_tcp_enqueue(pair, message); /* others have their turn */
+        gcoll_tcp_enqueue(pair, message); /* messages take turns */
 }
 
 static void settle_cut(gcoll_tcp_pair *pair, uint64_t *count) {
@@ -258,7 +258,7 @@ static void settle_frame(gcoll_tcp_pair *pair, const frame *f, uint64_t *count) 
     uint64_t payload = take(count, f->payload_bytes);
     give_back(pair, f->credit);
     gcoll_message_pop(&out->messages);
-    if (message->flags & GCOLL_TCP_FOLLOWS) { /* later offers cannot overtake it any more */
+    if (message->flags & GCOLL_TCP_FOLLOWS) { /* from now on later offers cannot overtake it */
         message->flags &= ~(uint32_t)GCOLL_TCP_FOLLOWS;
         pair->asked--;
     }
@@ -310,8 +310,8 @@ static bool is_full(int error) {
     return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
 }
 
-/* The kernel refused. That the peer is gone is for reading to find out, as there may be more to read;
- * anything else ends the pair now, because reading would not find it. */
+/* Handles an error of sendmsg. If the peer is gone, reading will notice it, after the data that is still to
+ * be read. Reading would not notice any other error, so that fails the pair now. */
 static void refused(gcoll_tcp_pair *pair, int error) {
     pair->output.dead = true;
     if (error == EPIPE || error == ECONNRESET)
@@ -329,7 +329,7 @@ void gcoll_tcp_write(gcoll_tcp_pair *pair) {
         batch b;
         build(pair, &b);
         if (b.total == 0)
-            return; /* the pair failed for want of memory */
+            return; /* the pair failed for lack of memory */
         ssize_t sent = push(pair->socket->fd, &b);
         if (sent < 0) {
             if (!is_full(errno))
