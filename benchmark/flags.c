@@ -9,6 +9,7 @@
 #include "tools/cli_types.h"
 
 #define MOST_LOCAL      4096u
+#define MOST_TRANSPORTS 16
 #define MOST_RANKS      1048576u
 #define MOST_INPUTS     1024u
 #define MOST_REPEATS    10000000u
@@ -39,13 +40,15 @@ static bool read_store(const cli_flag *flag, const char *text, void *to) {
 }
 
 static bool read_transport(const cli_flag *flag, const char *text, void *options) {
-    static const char *const names[] = {"tcp", "inproc", "ibverbs"};
-    static const cli_word words[] = {{"auto", 0}, {"tcp", 0}, {"inproc", 1}, {"ibverbs", 2}, {NULL, 0}};
+    cli_word words[MOST_TRANSPORTS + 2] = {{"auto", 0}}; /* the rest is zero, which ends the list */
     bench_options *o = options;
+    const char *name;
     int which;
-    if (!cli_word_of(flag->name, text, words, &which))
+    for (int i = 0; i < MOST_TRANSPORTS && gcoll_transport_at((uint32_t)i, &name) == GCOLL_OK; i++)
+        words[i + 1] = (cli_word){name, i};
+    if (!cli_word_of(flag->name, text, words, &which) ||
+        gcoll_transport_at((uint32_t)which, &o->transport) != GCOLL_OK)
         return false;
-    o->transport = names[which];
     o->inproc = strcmp(o->transport, "inproc") == 0;
     return true;
 }

@@ -94,20 +94,10 @@ bool bench_algorithm_known(const bench_options *options, gcoll_collective collec
            gcoll_algorithm_check(gcoll_collective_name(collective), text) == GCOLL_OK;
 }
 
-/* The library's rows are not public; a test compares. */
-static const struct {
-    gcoll_collective collective;
-    const char *name;
-} by_arrival[] = {
-    {GCOLL_ALLREDUCE, "pre_reduced_ring"}, {GCOLL_ALLREDUCE, "sorted_linear_tree"},
-    {GCOLL_REDUCE, "arrival_tree"},        {GCOLL_BROADCAST, "arrival_tree"},
-    {GCOLL_ALLGATHER, "arrival_ring"},
-};
-
 bool bench_uses_arrival(const bench_options *options, gcoll_collective collective, const char *text) {
     const gcoll_algorithm *added = added_by_name(options, collective, text);
-    bool uses = added && added->uses_arrival;
-    for (size_t i = 0; i < sizeof by_arrival / sizeof by_arrival[0]; i++)
-        uses = uses || (by_arrival[i].collective == collective && names(text, by_arrival[i].name));
-    return uses;
+    int uses = 0;
+    if (added)
+        return added->uses_arrival;
+    return gcoll_algorithm_uses_arrival(gcoll_collective_name(collective), text, &uses) == GCOLL_OK && uses;
 }

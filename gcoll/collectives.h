@@ -210,6 +210,11 @@ GCOLL_API gcoll_status gcoll_algorithm_at(const char *collective, uint32_t index
 /* Checks the text of an algorithm ("ring:segment=1Mi") for a collective without running it. */
 GCOLL_API gcoll_status gcoll_algorithm_check(const char *collective, const char *text);
 
+/* Says whether an algorithm of the library uses expected arrival times (gcoll/arrival.h): *uses is 1 or 0.
+ * text is as for gcoll_algorithm_check; "auto" and NULL give 0. For a registered algorithm see `uses_arrival`
+ * of its row. GCOLL_ERR_INVALID: the collective or the text is unknown, or uses is NULL. */
+GCOLL_API gcoll_status gcoll_algorithm_uses_arrival(const char *collective, const char *text, int *uses);
+
 /* Adds an algorithm of the caller (gcoll/plan.h) to this context, for calls that name it and for auto. All
  * ranks add the same algorithms in the same order, before the first operation that may use them. The struct
  * is not copied: it must outlive the context and its duplicates, which have it too. GCOLL_ERR_INVALID names

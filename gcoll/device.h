@@ -1,4 +1,5 @@
-/* gcoll/device.h - lists the network interfaces and RDMA devices that the transports can use here. */
+/* gcoll/device.h - lists the transports, and the network interfaces and RDMA devices that they can use on
+ * this machine. */
 #ifndef GCOLL_DEVICE_H
 #define GCOLL_DEVICE_H
 
@@ -7,6 +8,11 @@
 #include "gcoll/status.h"
 
 GCOLL_BEGIN_DECLS
+
+/* Gives the name of the index-th transport, for options.transport. The first is the one that "auto" takes.
+ * The text is constant. GCOLL_ERR_NOT_FOUND past the end. GCOLL_ERR_INVALID if name is NULL. A transport is
+ * listed even if this build or machine cannot use it; gcoll_devices says why not. */
+GCOLL_API gcoll_status gcoll_transport_at(uint32_t index, const char **name);
 
 /* One address of an interface, or of a port of a device. Texts are never NULL, and valid only during the
  * callback. */

@@ -1,4 +1,4 @@
-/* transport/transports.c - the transports of this build. */
+/* transport/transports.c - the transports of this build. "auto" takes the first. */
 #include "transport/transport.h"
 
 const gcoll_transport *const gcoll_transports[] = {&gcoll_transport_tcp, &gcoll_transport_inproc,

@@ -94,7 +94,7 @@ gcoll_status gcoll_context_options_check(const gcoll_context_options *o) {
 }
 
 gcoll_status gcoll_transport_find(const char *name, const gcoll_transport **transport) {
-    const char *wanted = !name || strcmp(name, "auto") == 0 ? "tcp" : name;
+    const char *wanted = !name || strcmp(name, "auto") == 0 ? gcoll_transports[0]->name : name;
     char list[128] = "auto";
     for (const gcoll_transport *const *at = gcoll_transports; *at; at++) {
         if (strcmp((*at)->name, wanted) == 0) {

@@ -305,9 +305,23 @@ gcoll_status gcoll_algorithm_at(const char *collective, uint32_t index, const ch
     return GCOLL_OK;
 }
 
-gcoll_status gcoll_algorithm_check(const char *collective, const char *text) {
+static gcoll_status parse(const char *collective, const char *text, gcoll_choice *choice) {
     gcoll_collective wanted = GCOLL_ALLREDUCE;
-    gcoll_choice choice;
     gcoll_status status = gcoll_collective_parse(collective, &wanted);
-    return status == GCOLL_OK ? gcoll_choice_parse(NULL, text, wanted, &choice) : status;
+    return status == GCOLL_OK ? gcoll_choice_parse(NULL, text, wanted, choice) : status;
+}
+
+gcoll_status gcoll_algorithm_check(const char *collective, const char *text) {
+    gcoll_choice choice;
+    return parse(collective, text, &choice);
+}
+
+gcoll_status gcoll_algorithm_uses_arrival(const char *collective, const char *text, int *uses) {
+    gcoll_choice choice;
+    gcoll_status status = parse(collective, text, &choice);
+    if (status == GCOLL_OK && !uses)
+        status = gcoll_error(GCOLL_ERR_INVALID, "uses: is NULL");
+    if (status == GCOLL_OK)
+        *uses = choice.algorithm && choice.algorithm->uses_arrival;
+    return status;
 }

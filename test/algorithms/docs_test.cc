@@ -1,8 +1,9 @@
 // test/algorithms/docs_test.cc - docs/algorithms.md against the table of algorithms: names, order, options,
-// claims.
+// claims; ARCHITECTURE.md against the sources: where functions are defined.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <regex>
@@ -142,8 +143,8 @@ class Reader {
 
 const Document &Documentation() {
     static const Document document = [] {
-        std::ifstream file(ALGORITHMS_MD);
-        EXPECT_TRUE(file) << "no " ALGORITHMS_MD;
+        std::ifstream file(SOURCE "/docs/algorithms.md");
+        EXPECT_TRUE(file) << "no docs/algorithms.md";
         return Reader().Read(file);
     }();
     return document;
@@ -304,6 +305,47 @@ TEST(Docs, NamesOfAlgorithmsWithOptionsAreAccepted) {
                     gcoll_choice_parse(nullptr, example.text.c_str(), collective, &choice) == GCOLL_OK;
         }
         EXPECT_TRUE(accepted) << example.text << ": " << gcoll_last_error();
+    }
+}
+
+// ---- ARCHITECTURE.md ----
+
+// The rows of the table below a heading, without its head.
+std::vector<Names> TableBelow(const std::string &heading) {
+    std::ifstream file(SOURCE "/ARCHITECTURE.md");
+    std::vector<Names> rows;
+    std::string line;
+    while (std::getline(file, line) && line != heading) {
+    }
+    while (std::getline(file, line) && line.rfind('|', 0) != 0) {
+    }
+    std::getline(file, line); // the rule below the head
+    while (std::getline(file, line) && line.rfind('|', 0) == 0)
+        rows.push_back(Cells(line));
+    return rows;
+}
+
+// Whether a line of the file begins the definition of the function.
+bool Defines(const std::filesystem::path &path, const std::string &function) {
+    std::ifstream file(path);
+    const std::regex definition("[a-z].*\\b" + function + "\\(.*[^;]");
+    for (std::string line; std::getline(file, line);)
+        if (std::regex_match(line, definition))
+            return true;
+    return false;
+}
+
+TEST(Architecture, WalkNamesFunctionsAndTheirFiles) {
+    const std::vector<Names> rows = TableBelow("## The walk of a blocking allreduce");
+    EXPECT_GE(rows.size(), 10u);
+    EXPECT_LT(rows.size(), 25u);
+    for (size_t i = 0; i < rows.size(); i++) {
+        ASSERT_EQ(4u, rows[i].size());
+        EXPECT_EQ(std::to_string(i + 1), rows[i][0]);
+        ASSERT_EQ(1u, Spans(rows[i][1]).size());
+        ASSERT_EQ(1u, Spans(rows[i][2]).size());
+        const std::string function = Spans(rows[i][1])[0], file = Spans(rows[i][2])[0];
+        EXPECT_TRUE(Defines(std::filesystem::path(SOURCE) / file, function)) << function << " in " << file;
     }
 }
 

@@ -4,4 +4,4 @@ gcoll_test(planner_test LAYERS ${plan_layers}
                    collective_planner_test.cc group_butterfly_test.cc hierarchical_test.cc proficz_test.cc tree_planner_test.cc
            SHARDS 6 COST 9)
 gcoll_test(docs_test LAYERS ${plan_layers} SOURCES docs_test.cc)
-target_compile_definitions(docs_test PRIVATE ALGORITHMS_MD="${PROJECT_SOURCE_DIR}/docs/algorithms.md")
+target_compile_definitions(docs_test PRIVATE SOURCE="${PROJECT_SOURCE_DIR}")

@@ -269,4 +269,45 @@ TEST(Algorithms, ListsAndChecks) {
     EXPECT_EQ(gcoll_algorithm_at(nullptr, 0, nullptr, nullptr), GCOLL_ERR_INVALID);
 }
 
+TEST(Algorithms, SayWhetherTheyUseArrivalTimes) {
+    const struct {
+        const char *collective, *text;
+        int uses;
+    } table[] = {
+        {"broadcast", "arrival_tree", 1},
+        {"broadcast", "arrival_tree:segment=64Ki", 1},
+        {"allreduce", "sorted_linear_tree", 1},
+        {"allreduce", "ring", 0},
+        {"broadcast", "binomial", 0},
+        {"broadcast", "auto", 0},
+        {"broadcast", nullptr, 0},
+    };
+    for (const auto &row : table) {
+        int uses = -1;
+        EXPECT_GCOLL_OK(gcoll_algorithm_uses_arrival(row.collective, row.text, &uses));
+        EXPECT_EQ(row.uses, uses) << row.collective << " " << (row.text ? row.text : "NULL");
+    }
+    int kept = 7;
+    expect_refused(gcoll_algorithm_uses_arrival("allreduce", "arrival_tree", &kept), GCOLL_ERR_INVALID,
+                   "arrival_tree");
+    expect_refused(gcoll_algorithm_uses_arrival("reducing", "ring", &kept), GCOLL_ERR_INVALID, "reducing");
+    expect_refused(gcoll_algorithm_uses_arrival(nullptr, "ring", &kept), GCOLL_ERR_INVALID, "collective");
+    expect_refused(gcoll_algorithm_uses_arrival("allreduce", "ring", nullptr), GCOLL_ERR_INVALID,
+                   "uses: is NULL");
+    EXPECT_EQ(kept, 7);
+}
+
+TEST(Transports, AreListedAndAccepted) {
+    const char *name = nullptr;
+    std::vector<std::string> names;
+    while (gcoll_transport_at(static_cast<uint32_t>(names.size()), &name) == GCOLL_OK)
+        names.push_back(name);
+    EXPECT_EQ(names, (std::vector<std::string>{"tcp", "inproc", "ibverbs"}));
+    name = nullptr;
+    for (uint32_t index : {3u, UINT32_MAX})
+        expect_refused(gcoll_transport_at(index, &name), GCOLL_ERR_NOT_FOUND, "allowed are 0 to 2");
+    EXPECT_EQ(name, nullptr);
+    expect_refused(gcoll_transport_at(0, nullptr), GCOLL_ERR_INVALID, "name: is NULL");
+}
+
 } // namespace
