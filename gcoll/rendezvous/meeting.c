@@ -33,9 +33,10 @@
 #define FIRST_PAUSE_MS    1 /* rank 0 looks for addresses at intervals that grow while none come */
 #define LONGEST_PAUSE_MS  50
 #define MISSING_LISTED    8   /* missing ranks named in an error */
-#define GO_GRACE_MS       500 /* other ranks wait this much longer than rank 0, which says who is missing */
 #define WATCH_MS          100 /* rank 0 looks so often whether those that it sees live */
+#define REFUSE_MS         500 /* for telling the others that this rank could not join */
 #define LATE_MS           250 /* ranks that come this much later than an error hear of it */
+#define TWICE_MS          500 /* the same, if a rank was claimed twice */
 #define LATE_PAUSE_MS     5
 #define RESTART_MS        200  /* a dead rank may be started again and take over */
 #define REPLACED_MS       1000 /* nobody is taken for dead sooner who may live (leases.c) */
@@ -423,11 +424,12 @@ static gcoll_status find_all_joined(gcoll_context *context, uint32_t *first, boo
 /* Keeps the reason of the failure in the store for a moment, so that ranks that come a little later read it
  * too; if a rank was claimed twice, also the ranks of the other launch. */
 static void answer_the_late(gcoll_context *context, gcoll_status why) {
-    const int64_t end_ms = gcoll_now_ms() + (why == GCOLL_ERR_MISMATCH ? GO_GRACE_MS : LATE_MS);
     uint32_t first = 1;
     bool all = false;
     gcoll_status status = GCOLL_OK;
-    gcoll_visits_until(context, end_ms + LATE_MS);
+    gcoll_visits_until(context, gcoll_now_ms() + (why == GCOLL_ERR_MISMATCH ? TWICE_MS : LATE_MS) + LATE_MS);
+    /* What is left then is for taking the launch away. */
+    const int64_t end_ms = context->rendezvous->meeting->limit_ms - LATE_MS;
     while (status == GCOLL_OK && gcoll_now_ms() < end_ms) {
         gcoll_lease_renew(context);
         if (why != GCOLL_ERR_MISMATCH)
@@ -445,7 +447,7 @@ gcoll_status gcoll_rendezvous_begin(gcoll_context *context, int64_t deadline_ms)
     gcoll_visits_until(context, deadline_ms);
     if (context->rank != 0) {
         gcoll_status status = gcoll_launch_find(context, deadline_ms);
-        gcoll_visits_until(context, deadline_ms + GO_GRACE_MS); /* there is a rank 0, which counts the time */
+        gcoll_visits_until(context, deadline_ms + GCOLL_TELL_MS); /* rank 0 counts the time from now on */
         return status;
     }
     context->rendezvous->joined = true; /* also if what follows fails half-way */
@@ -483,7 +485,7 @@ void gcoll_rendezvous_refuse(gcoll_context *context, gcoll_status status) {
     if (context->rendezvous->generation[0] == '\0' || meeting->complete)
         return;
     snprintf(cause, sizeof cause, "%s", gcoll_last_error());
-    gcoll_visits_until(context, gcoll_now_ms() + GO_GRACE_MS);
+    gcoll_visits_until(context, gcoll_now_ms() + REFUSE_MS);
     if (!meeting->told && !meeting->store_stuck) {
         if (context->rank == 0 && !meeting->has_led &&
             gcoll_launch_claim(context, meeting->limit_ms) != GCOLL_OK)
@@ -562,18 +564,20 @@ gcoll_status gcoll_rendezvous_await(gcoll_context *context, const char *name, in
 /* Rank 0 has gone on, and measures after the deadline, as the last rank came just before it. TIMEOUT, and
  * nothing told: it has not (*gone_on), or takes longer. */
 static gcoll_status await_late(gcoll_context *context, int64_t deadline_ms, bool *gone_on) {
-    const int64_t limit_ms = deadline_ms + context->settings.timeout_ms / GCOLL_FIT_LEAST_PART + GO_GRACE_MS;
+    const int64_t extended_ms = deadline_ms + context->settings.timeout_ms / GCOLL_FIT_LEAST_PART;
     char key[GCOLL_STORE_KEY_MAX + 1], text[GCOLL_VERDICT_MAX + 8];
-    gcoll_visits_until(context, limit_ms + GO_GRACE_MS / 2);
+    gcoll_visits_until(context, deadline_ms + GCOLL_TELL_MS);
     gcoll_rendezvous_key_of(context, key, "go");
     gcoll_status status = gcoll_visit_text(context, key, text, sizeof text);
     if (status == GCOLL_OK)
         status = heed(context, text);
     *gone_on = status == GCOLL_OK;
-    if (status == GCOLL_OK)
-        return gcoll_rendezvous_await(context, "agreed", limit_ms, context->rendezvous->meeting->agreed,
-                                      GCOLL_AGREED_MAX);
-    return status == GCOLL_ERR_NOT_FOUND ? GCOLL_ERR_TIMEOUT : status;
+    if (status != GCOLL_OK)
+        return status == GCOLL_ERR_NOT_FOUND ? GCOLL_ERR_TIMEOUT : status;
+    gcoll_meeting_extend(context, extended_ms);
+    gcoll_visits_until(context, extended_ms + GCOLL_TELL_MS);
+    return gcoll_rendezvous_await(context, "agreed", extended_ms + GCOLL_WORD_MS,
+                                  context->rendezvous->meeting->agreed, GCOLL_AGREED_MAX);
 }
 
 /* Time is out for what rank 0 says. OK: it was said in the last moment. */
@@ -582,7 +586,7 @@ static gcoll_status give_up(gcoll_context *context, bool asked, int64_t deadline
     gcoll_status status = asked ? GCOLL_ERR_TIMEOUT : await_late(context, deadline_ms, &gone_on);
     if (status != GCOLL_ERR_TIMEOUT || context->rendezvous->meeting->told)
         return status;
-    gcoll_visits_until(context, gcoll_now_ms() + GO_GRACE_MS / 2);
+    gcoll_visits_until(context, gcoll_now_ms() + REFUSE_MS);
     status = end_unless_passed(context, name_missing(context), &passed);
     if (!passed || gone_on)
         return status;
@@ -595,8 +599,9 @@ static gcoll_status give_up(gcoll_context *context, bool asked, int64_t deadline
 /* Waits for what rank 0 says; ranks that are told of a failure give the text that it was found with. */
 static gcoll_status await_go(gcoll_context *context, bool asked, int64_t deadline_ms) {
     char word[GCOLL_VERDICT_MAX + 8] = "", *text = asked ? word : context->rendezvous->meeting->agreed;
-    gcoll_status status = gcoll_rendezvous_await(context, asked ? "go" : "agreed", deadline_ms + GO_GRACE_MS,
-                                                 text, asked ? sizeof word : GCOLL_AGREED_MAX);
+    gcoll_status status =
+        gcoll_rendezvous_await(context, asked ? "go" : "agreed", deadline_ms + GCOLL_WORD_MS, text,
+                               asked ? sizeof word : GCOLL_AGREED_MAX);
     if (status == GCOLL_ERR_TIMEOUT && !context->rendezvous->meeting->told)
         status = give_up(context, asked, deadline_ms);
     if (status == GCOLL_OK && text[0] == '!')
@@ -630,7 +635,7 @@ gcoll_status gcoll_rendezvous_finish(gcoll_context *context, const char *address
     const gcoll_meeting *meeting = context->rendezvous->meeting;
     const int64_t claimed_ms = meeting->began_ms + (int64_t)meeting->self.waited_ms; /* or later */
     gcoll_status status = GCOLL_OK;
-    gcoll_visits_until(context, deadline_ms + GO_GRACE_MS);
+    gcoll_visits_until(context, deadline_ms + GCOLL_TELL_MS);
     if (gcoll_now_ms() - claimed_ms >= REPLACED_MS) /* not over the address of who has its place now */
         status = check_place(context);
     if (status == GCOLL_OK)
@@ -641,6 +646,16 @@ gcoll_status gcoll_rendezvous_finish(gcoll_context *context, const char *address
         status = check_place(context);
     context->rendezvous->meeting->complete = status == GCOLL_OK;
     return status == GCOLL_OK ? gcoll_rendezvous_count_shared(context, local_ranks) : status;
+}
+
+void gcoll_meeting_extend(gcoll_context *context, int64_t deadline_ms) {
+    gcoll_meeting *meeting = context->rendezvous->meeting;
+    if (deadline_ms > meeting->deadline_ms)
+        meeting->deadline_ms = deadline_ms;
+}
+
+int64_t gcoll_meeting_deadline(const gcoll_context *context) {
+    return context->rendezvous->meeting->deadline_ms;
 }
 
 bool gcoll_rendezvous_was_told(const gcoll_context *context) {
