@@ -106,10 +106,10 @@ typedef struct gcoll_context_options {
      * A transfer that moves never times out, however slow the network. A call that meets a rank for the first
      * time asks the store for its address, and may take as long again if the store does not answer.
      *
-     * It is also the limit of connecting and of creation. Creation may take half a second longer, in which
-     * rank 0 tells the others which ranks are missing; three quarters of a second longer if the store stops
-     * answering; and an eighth of the limit longer if the last rank comes late. The store's own timeout is in
-     * none of these. */
+     * It is also the limit of connecting and of creation. Creation may take three quarters of a second
+     * longer, in which ranks tell one another why they failed and take their keys away from the store. It
+     * takes no longer if the store does not answer. It may take an eighth of the limit longer if the last
+     * rank comes late. The store's own timeout is in none of these. */
     int64_t timeout_ms;
 
     /* tcp, ibverbs: messages up to this size are sent before the receiver asks, but none that fills half of
@@ -190,7 +190,8 @@ typedef struct gcoll_context_options {
 /* Fills in defaults. Always call it first: later versions add fields. */
 GCOLL_API void gcoll_context_options_init(gcoll_context_options *options);
 
-/* Joins the job, and returns when all ranks have joined. Blocks up to options->timeout_ms. Errors:
+/* Joins the job, and returns when all ranks have joined. Blocks up to options->timeout_ms; after a failure
+ * up to three quarters of a second longer (see there). Errors:
  *   INVALID   names the field
  *   TIMEOUT   names the ranks that did not join
  *   PEER      a rank died while it joined, which is noticed within a second on the same host, and after 3 s

@@ -128,10 +128,9 @@ static gcoll_status enter(gcoll_context *context, const char *tuning, int64_t de
     return status;
 }
 
-static gcoll_status meet(gcoll_context *context, const char *tuning) {
+static gcoll_status meet(gcoll_context *context, const char *tuning, int64_t deadline_ms) {
     char address[GCOLL_ADDRESS_MAX];
     uint32_t local_ranks = 1;
-    int64_t deadline_ms = gcoll_now_ms() + context->settings.timeout_ms;
     gcoll_status status = enter(context, tuning, deadline_ms, address);
     if (status == GCOLL_OK)
         status = gcoll_rendezvous_finish(context, address, gcoll_fit_by_pairs.asks(context), deadline_ms,
@@ -150,10 +149,12 @@ static gcoll_status meet(gcoll_context *context, const char *tuning) {
     return gcoll_tuning_agree(context, &gcoll_fit_by_pairs, local_ranks, deadline_ms);
 }
 
-static gcoll_status join(gcoll_context *context, const char *tuning, const char *launch) {
-    gcoll_status status = gcoll_meeting_create(context, launch);
-    if (status == GCOLL_OK)
-        status = meet(context, tuning);
+static gcoll_status join(gcoll_context *context, const char *tuning, const char *launch,
+                         int64_t deadline_ms) {
+    gcoll_status status = gcoll_meeting_create(context, launch, deadline_ms);
+    if (status != GCOLL_OK)
+        return status;
+    status = meet(context, tuning, deadline_ms);
     gcoll_rendezvous_end(context, status);
     if (status != GCOLL_OK &&
         gcoll_rendezvous_is_complete(context)) /* other ranks may already rely on this one */
@@ -167,9 +168,18 @@ static gcoll_status join_alone(gcoll_context *context, const char *tuning) {
     return status == GCOLL_OK ? gcoll_tuning_agree(context, &gcoll_fit_by_pairs, 1, 0) : status;
 }
 
+/* Frees a context that could not be created, by the deadline of creation and what may follow that. */
+static void end_by_deadline(gcoll_context *context) {
+    if (context->rendezvous->meeting)
+        gcoll_context_end(context, gcoll_meeting_deadline(context) + GCOLL_CLOSING_MS, 0);
+    else
+        gcoll_context_destroy(context);
+}
+
 gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_context **out) {
     if (!options || !out)
         return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", options ? "context" : "options");
+    const int64_t began_ms = gcoll_now_ms();
     gcoll_context_options known = {0};
     gcoll_status status =
         gcoll_options_read(&known, sizeof known, offsetof(gcoll_context_options, progress_thread), options);
@@ -188,8 +198,9 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
     if (status == GCOLL_OK)
         status = gcoll_memory_open(context, known.accelerator, known.accelerator_times != 0);
     if (status == GCOLL_OK)
-        status =
-            context->size > 1 ? join(context, known.tuning, known.launch) : join_alone(context, known.tuning);
+        status = context->size > 1
+                     ? join(context, known.tuning, known.launch, began_ms + context->settings.timeout_ms)
+                     : join_alone(context, known.tuning);
     if (status == GCOLL_OK)
         status = gcoll_context_finish(context, known.progress_thread != 0);
     if (status != GCOLL_OK) {
@@ -198,7 +209,7 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
         /* Other ranks may have been created already; tell them why this rank failed. */
         if (gcoll_rendezvous_has_joined(context))
             gcoll_run_out(context, status);
-        gcoll_context_destroy(context);
+        end_by_deadline(context);
         return gcoll_error(status, "%s", text);
     }
     gcoll_log(context, GCOLL_LOG_INFO, "rank %u of %u joined job '%s' over %s", context->rank, context->size,

@@ -36,17 +36,19 @@ static gcoll_status claim(gcoll_context *context) {
     return context->guard.driver ? gcoll_claim_driven(context) : gcoll_claim(context);
 }
 
-/* The time left for leaving. The earlier steps (store, late messages) may have used it up; then the rest
- * still gets a minimum. */
-static int64_t leave_left_ms(int64_t began_ms) {
-    const int64_t left = began_ms + LEAVE_LIMIT_MS - gcoll_now_ms();
-    return left > LEAVE_LEAST_MS ? left : LEAVE_LEAST_MS;
+static int64_t left_ms(int64_t limit_ms, int64_t least_ms) {
+    const int64_t left = limit_ms - gcoll_now_ms();
+    return left > least_ms ? left : least_ms;
 }
 
 void gcoll_context_destroy(gcoll_context *context) {
-    if (!context)
-        return;
-    const int64_t began_ms = gcoll_now_ms();
+    if (context) /* what comes first may take most of the time */
+        gcoll_context_end(context, gcoll_now_ms() + LEAVE_LIMIT_MS, LEAVE_LEAST_MS);
+}
+
+void gcoll_context_end(gcoll_context *context, int64_t limit_ms, int64_t least_ms) {
+    const int64_t now = gcoll_now_ms(), longest_ms = now + LEAVE_LIMIT_MS;
+    limit_ms = limit_ms < longest_ms ? limit_ms : longest_ms;
     /* A context that another thread or a callback is using is not freed: a leak is better than a use after
      * free. gcoll_last_error says who uses it. */
     if (gcoll_is_forked(context) ? !abandon(context) : claim(context) != GCOLL_OK)
@@ -62,15 +64,15 @@ void gcoll_context_destroy(gcoll_context *context) {
     /* A broken rank writes its cause to the store before it closes: peers that find the connection closed
      * look there. A rank in good order removes its address only after its data has arrived. */
     if (context->health.broken)
-        gcoll_rendezvous_leave(context, began_ms + LEAVE_LIMIT_MS / 2);
+        gcoll_rendezvous_leave(context, now + left_ms(limit_ms, 0) / 2);
     if (context->endpoint)
-        context->transport->close(context->endpoint, leave_left_ms(began_ms));
+        context->transport->close(context->endpoint, left_ms(limit_ms, least_ms));
     context->endpoint = NULL;
     gcoll_runs_orphan(context);
     gcoll_monitor_linked.destroy(context);
     gcoll_oneside_free(context);
     if (!context->health.broken)
-        gcoll_rendezvous_leave(context, gcoll_now_ms() + leave_left_ms(began_ms));
+        gcoll_rendezvous_leave(context, gcoll_now_ms() + left_ms(limit_ms, least_ms));
     gcoll_calls_free(context);
     gcoll_memory_close(context);
     gcoll_runs_free(context);

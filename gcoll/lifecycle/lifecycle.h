@@ -28,6 +28,12 @@ void gcoll_context_tune_spin(gcoll_context *context, uint32_t local_ranks);
 /* What comes last: the monitor, if settings want it, and the thread. */
 gcoll_status gcoll_context_finish(gcoll_context *context, bool with_thread);
 
+/* ---- Destruction (destroy.c) ---------------------------------------------------------------- */
+
+/* As gcoll_context_destroy, by limit_ms at the latest. What comes second, the store or messages that are
+ * late, gets least_ms all the same. */
+void gcoll_context_end(gcoll_context *context, int64_t limit_ms, int64_t least_ms);
+
 /* ---- The progress thread (thread.c) --------------------------------------------------------- */
 
 gcoll_status gcoll_thread_start(gcoll_context *context);

@@ -65,13 +65,14 @@ static gcoll_status find_name(const gcoll_context *context, const char *launch, 
     return GCOLL_OK;
 }
 
-gcoll_status gcoll_meeting_create(gcoll_context *context, const char *launch) {
+gcoll_status gcoll_meeting_create(gcoll_context *context, const char *launch, int64_t deadline_ms) {
     char name[LAUNCH_MAX];
     gcoll_meeting *meeting = calloc(1, sizeof *meeting);
     if (!meeting)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a context");
     context->rendezvous->meeting = meeting;
     meeting->began_ms = gcoll_now_ms();
+    meeting->deadline_ms = deadline_ms;
     meeting->creating = true;
     gcoll_status status = find_name(context, launch, name);
     if (status == GCOLL_OK)

@@ -41,9 +41,10 @@
 #define FIRST_PAUSE_MS    1 /* rank 0 polls for addresses; the interval grows while none arrive */
 #define LONGEST_PAUSE_MS  50
 #define MISSING_LISTED    8   /* missing ranks named in an error */
-#define GO_GRACE_MS       500 /* other ranks wait this much longer, so that rank 0 names the missing ones */
 #define WATCH_MS          100 /* interval at which rank 0 checks that the other ranks are alive */
+#define REFUSE_MS         500 /* for telling the others that this rank could not join */
 #define LATE_MS           250 /* ranks that join this late after an error still read it */
+#define TWICE_MS          500 /* the same, if a rank was claimed twice */
 #define LATE_PAUSE_MS     5
 #define RESTART_MS        200  /* grace in which a dead rank may be restarted and succeeded */
 #define REPLACED_MS       1000 /* before that, no living rank can have been replaced (leases.c) */
@@ -434,11 +435,12 @@ static gcoll_status find_all_joined(gcoll_context *context, uint32_t *first, boo
 /* Keeps the verdict in the store for a moment, so that late ranks read it, too; if a rank was claimed twice,
  * also the ranks of the other launch. */
 static void answer_the_late(gcoll_context *context, gcoll_status why) {
-    const int64_t end_ms = gcoll_now_ms() + (why == GCOLL_ERR_MISMATCH ? GO_GRACE_MS : LATE_MS);
     uint32_t first = 1;
     bool all = false;
     gcoll_status status = GCOLL_OK;
-    gcoll_visits_until(context, end_ms + LATE_MS);
+    gcoll_visits_until(context, gcoll_now_ms() + (why == GCOLL_ERR_MISMATCH ? TWICE_MS : LATE_MS) + LATE_MS);
+    /* What is left then is for taking the launch away. */
+    const int64_t end_ms = context->rendezvous->meeting->limit_ms - LATE_MS;
     while (status == GCOLL_OK && gcoll_now_ms() < end_ms) {
         gcoll_lease_renew(context);
         if (why != GCOLL_ERR_MISMATCH)
@@ -456,7 +458,7 @@ gcoll_status gcoll_rendezvous_begin(gcoll_context *context, int64_t deadline_ms)
     gcoll_visits_until(context, deadline_ms);
     if (context->rank != 0) {
         gcoll_status status = gcoll_launch_find(context, deadline_ms);
-        gcoll_visits_until(context, deadline_ms + GO_GRACE_MS); /* rank 0 exists, and keeps the time limit */
+        gcoll_visits_until(context, deadline_ms + GCOLL_TELL_MS); /* rank 0 counts the time from now on */
         return status;
     }
     context->rendezvous->joined = true; /* set now, in case a later step fails half-way */
@@ -494,7 +496,7 @@ void gcoll_rendezvous_refuse(gcoll_context *context, gcoll_status status) {
     if (context->rendezvous->generation[0] == '\0' || meeting->complete)
         return;
     snprintf(cause, sizeof cause, "%s", gcoll_last_error());
-    gcoll_visits_until(context, gcoll_now_ms() + GO_GRACE_MS);
+    gcoll_visits_until(context, gcoll_now_ms() + REFUSE_MS);
     if (!meeting->told && !meeting->store_stuck) {
         if (context->rank == 0 && !meeting->has_led &&
             gcoll_launch_claim(context, meeting->limit_ms) != GCOLL_OK)
@@ -573,18 +575,20 @@ gcoll_status gcoll_rendezvous_await(gcoll_context *context, const char *name, in
 /* Waits longer if rank 0 has said go: it measures after the deadline if the last rank joined just before it.
  * TIMEOUT with `told` unset: rank 0 has not said go (*gone_on), or takes even longer. */
 static gcoll_status await_late(gcoll_context *context, int64_t deadline_ms, bool *gone_on) {
-    const int64_t limit_ms = deadline_ms + context->settings.timeout_ms / GCOLL_FIT_LEAST_PART + GO_GRACE_MS;
+    const int64_t extended_ms = deadline_ms + context->settings.timeout_ms / GCOLL_FIT_LEAST_PART;
     char key[GCOLL_STORE_KEY_MAX + 1], text[GCOLL_VERDICT_MAX + 8];
-    gcoll_visits_until(context, limit_ms + GO_GRACE_MS / 2);
+    gcoll_visits_until(context, deadline_ms + GCOLL_TELL_MS);
     gcoll_rendezvous_key_of(context, key, "go");
     gcoll_status status = gcoll_visit_text(context, key, text, sizeof text);
     if (status == GCOLL_OK)
         status = heed(context, text);
     *gone_on = status == GCOLL_OK;
-    if (status == GCOLL_OK)
-        return gcoll_rendezvous_await(context, "agreed", limit_ms, context->rendezvous->meeting->agreed,
-                                      GCOLL_AGREED_MAX);
-    return status == GCOLL_ERR_NOT_FOUND ? GCOLL_ERR_TIMEOUT : status;
+    if (status != GCOLL_OK)
+        return status == GCOLL_ERR_NOT_FOUND ? GCOLL_ERR_TIMEOUT : status;
+    gcoll_meeting_extend(context, extended_ms);
+    gcoll_visits_until(context, extended_ms + GCOLL_TELL_MS);
+    return gcoll_rendezvous_await(context, "agreed", extended_ms + GCOLL_WORD_MS,
+                                  context->rendezvous->meeting->agreed, GCOLL_AGREED_MAX);
 }
 
 /* The time to wait for rank 0 is over. OK: its word came at the last moment. */
@@ -593,7 +597,7 @@ static gcoll_status give_up(gcoll_context *context, bool asked, int64_t deadline
     gcoll_status status = asked ? GCOLL_ERR_TIMEOUT : await_late(context, deadline_ms, &gone_on);
     if (status != GCOLL_ERR_TIMEOUT || context->rendezvous->meeting->told)
         return status;
-    gcoll_visits_until(context, gcoll_now_ms() + GO_GRACE_MS / 2);
+    gcoll_visits_until(context, gcoll_now_ms() + REFUSE_MS);
     status = end_unless_passed(context, name_missing(context), &passed);
     if (!passed || gone_on)
         return status;
@@ -606,8 +610,9 @@ static gcoll_status give_up(gcoll_context *context, bool asked, int64_t deadline
 /* Waits for the word of rank 0. After a verdict, all ranks report its text. */
 static gcoll_status await_go(gcoll_context *context, bool asked, int64_t deadline_ms) {
     char word[GCOLL_VERDICT_MAX + 8] = "", *text = asked ? word : context->rendezvous->meeting->agreed;
-    gcoll_status status = gcoll_rendezvous_await(context, asked ? "go" : "agreed", deadline_ms + GO_GRACE_MS,
-                                                 text, asked ? sizeof word : GCOLL_AGREED_MAX);
+    gcoll_status status =
+        gcoll_rendezvous_await(context, asked ? "go" : "agreed", deadline_ms + GCOLL_WORD_MS, text,
+                               asked ? sizeof word : GCOLL_AGREED_MAX);
     if (status == GCOLL_ERR_TIMEOUT && !context->rendezvous->meeting->told)
         status = give_up(context, asked, deadline_ms);
     if (status == GCOLL_OK && text[0] == '!')
@@ -642,8 +647,8 @@ gcoll_status gcoll_rendezvous_finish(gcoll_context *context, const char *address
     const gcoll_meeting *meeting = context->rendezvous->meeting;
     const int64_t claimed_ms = meeting->began_ms + (int64_t)meeting->self.waited_ms; /* or later */
     gcoll_status status = GCOLL_OK;
-    gcoll_visits_until(context, deadline_ms + GO_GRACE_MS);
-    if (gcoll_now_ms() - claimed_ms >= REPLACED_MS) /* must not overwrite the address of a successor */
+    gcoll_visits_until(context, deadline_ms + GCOLL_TELL_MS);
+    if (gcoll_now_ms() - claimed_ms >= REPLACED_MS) /* not over the address of who has its place now */
         status = check_place(context);
     if (status == GCOLL_OK)
         status = announce(context, address);
@@ -653,6 +658,16 @@ gcoll_status gcoll_rendezvous_finish(gcoll_context *context, const char *address
         status = check_place(context);
     context->rendezvous->meeting->complete = status == GCOLL_OK;
     return status == GCOLL_OK ? gcoll_rendezvous_count_shared(context, local_ranks) : status;
+}
+
+void gcoll_meeting_extend(gcoll_context *context, int64_t deadline_ms) {
+    gcoll_meeting *meeting = context->rendezvous->meeting;
+    if (deadline_ms > meeting->deadline_ms)
+        meeting->deadline_ms = deadline_ms;
+}
+
+int64_t gcoll_meeting_deadline(const gcoll_context *context) {
+    return context->rendezvous->meeting->deadline_ms;
 }
 
 bool gcoll_rendezvous_was_told(const gcoll_context *context) {

@@ -29,6 +29,7 @@ struct gcoll_meeting {
     bool creating;                 /* visits share limit_ms: the context is not there yet */
     bool store_stuck;              /* a visit failed after it had taken long: more would, too */
     int64_t began_ms;              /* creation of the context */
+    int64_t deadline_ms;           /* of it */
     int64_t limit_ms;              /* when the visits at hand must be over */
     int64_t visit_ms;              /* when the latest one began */
     uint64_t beats;                /* of this rank's lease */

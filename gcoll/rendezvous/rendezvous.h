@@ -11,6 +11,12 @@
 #define GCOLL_RECORD_MAX      (GCOLL_ADDRESS_MAX + 200) /* with a claimant */
 /* Measuring gets at least this part of the timeout, after it, where the last rank came late. */
 #define GCOLL_FIT_LEAST_PART 8
+/* Creation has one deadline, and ends GCOLL_CLOSING_MS after it at the latest. Until then a rank waits for
+ * rank 0's word, then may tell others why it failed, and last takes its keys away: each up to so long after
+ * the deadline. */
+#define GCOLL_WORD_MS    250
+#define GCOLL_TELL_MS    500
+#define GCOLL_CLOSING_MS 750
 
 typedef struct gcoll_meeting gcoll_meeting;
 
@@ -27,6 +33,7 @@ struct gcoll_rendezvous {
 /* ---- Visits to the store (visits.c) --------------------------------------------------------
  * The visits of one call share a time limit. Keys that are written are kept for a day. */
 
+/* While the context is created, no later than GCOLL_TELL_MS after its deadline. */
 void gcoll_visits_until(gcoll_context *context, int64_t limit_ms);
 /* Gives the store its own timeout back. */
 void gcoll_visits_end(gcoll_context *context);
@@ -55,8 +62,13 @@ gcoll_status gcoll_rendezvous_verdict(const char *text);
 /* Of a context that has just been allocated. */
 void gcoll_rendezvous_create(gcoll_context *context);
 
-/* Before anything else, with the identity of the launch by the option, the environment or the launcher. */
-gcoll_status gcoll_meeting_create(gcoll_context *context, const char *launch);
+/* Before anything else, with the identity of the launch by the option, the environment or the launcher. The
+ * deadline is that of creation, which bounds all visits to the store until gcoll_rendezvous_end. */
+gcoll_status gcoll_meeting_create(gcoll_context *context, const char *launch, int64_t deadline_ms);
+/* Moves the deadline to a later time, as rank 0 measures. */
+void gcoll_meeting_extend(gcoll_context *context, int64_t deadline_ms);
+/* The deadline as it is now. */
+int64_t gcoll_meeting_deadline(const gcoll_context *context);
 /* A fresh generation, or one that the ranks agreed on otherwise. */
 gcoll_status gcoll_generation_make(char generation[GCOLL_GENERATION_TEXT]);
 void gcoll_generation_set(gcoll_context *context, const char generation[GCOLL_GENERATION_TEXT]);

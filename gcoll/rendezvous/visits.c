@@ -14,7 +14,9 @@
 #define STUCK_MS        200 /* a request that fails after this time is not repeated */
 
 void gcoll_visits_until(gcoll_context *context, int64_t limit_ms) {
-    context->rendezvous->meeting->limit_ms = limit_ms;
+    gcoll_meeting *meeting = context->rendezvous->meeting;
+    const int64_t last_ms = meeting->deadline_ms + GCOLL_TELL_MS;
+    meeting->limit_ms = meeting->creating && limit_ms > last_ms ? last_ms : limit_ms;
 }
 
 void gcoll_visits_end(gcoll_context *context) {

@@ -29,7 +29,6 @@
 #define VALUE_MAX    GCOLL_STORE_VALUE_MAX
 #define AGREED_MAX   768
 #define NUMBERS      7
-#define GRACE_MS     500 /* rank 0 has so long to say why it failed */
 #define REASON_BYTES 400
 
 /* Of loopback TCP on a server of 2023. Only ratios matter. */
@@ -302,7 +301,7 @@ static gcoll_status await_agreed(gcoll_context *context, int64_t deadline_ms, bo
     if (agreed[0])
         return read_agreed(context, agreed, monitor);
     gcoll_status status =
-        gcoll_rendezvous_await(context, "agreed", deadline_ms + GRACE_MS, value, sizeof value);
+        gcoll_rendezvous_await(context, "agreed", deadline_ms + GCOLL_WORD_MS, value, sizeof value);
     if (status == GCOLL_ERR_TIMEOUT && !gcoll_rendezvous_was_told(context))
         return gcoll_error(status, "job '%s': rank 0 did not say within %" PRId64 " ms what messages cost",
                            context->settings.job, context->settings.timeout_ms);
@@ -355,8 +354,9 @@ gcoll_status gcoll_tuning_agree(gcoll_context *context, const gcoll_fit *fit, ui
     if (context->size == 1)
         return decide(context, fit, local_ranks);
     context->settings.timeout_ms = left > least ? left : least + 1;
-    gcoll_visits_until(context, deadline_ms + least + GRACE_MS +
-                                    GRACE_MS / 2); /* those of measuring are bounded, too */
+    gcoll_meeting_extend(context, deadline_ms + least);
+    gcoll_visits_until(context,
+                       deadline_ms + least + GCOLL_TELL_MS); /* those of measuring are bounded, too */
     gcoll_status status = context->rank == 0 ? lead(context, fit, local_ranks)
                                              : follow(context, fit, deadline_ms + least, &monitor);
     context->settings.timeout_ms = timeout_ms;

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -660,7 +661,7 @@ TEST_F(Elsewhere, ARankThatALaunchWentByWaitsForTheNext) {
 
 // Rank 0 measures after the deadline, as the last rank came just before it: then others wait on.
 TEST_F(Elsewhere, RanksWaitForARankZeroThatGoesOnLate) {
-    const int64_t normal_ms = now_ms() + 2000 + 500;
+    const int64_t normal_ms = now_ms() + 2000 + 250;
     put(store_, job_ + "launch", kGeneration + " 4 " + elsewhere(1));
     put(store_, generation_ + "go", "go");
     put(store_, generation_ + "tuning", "set");
@@ -847,6 +848,7 @@ struct Stuck {
     std::atomic<bool> stuck{false};
     std::atomic<int> kept{0}, sets{0};
     int64_t limit_ms = 30000; // the store's own timeout
+    int64_t until_ms = 0;     // the latest time that a request was given
     std::string only;         // kept keys that contain it count
     std::string address;      // the latest key of an address that was set
 
@@ -896,6 +898,8 @@ gcoll_store *Stuck::make() {
         };
         made.set_timeout = [](void *self, int64_t timeout_ms) {
             of(self)->limit_ms = timeout_ms >= 0 ? timeout_ms : 30000;
+            if (timeout_ms >= 0)
+                of(self)->until_ms = std::max(of(self)->until_ms, now_ms() + timeout_ms);
             return GCOLL_OK;
         };
         made.keep = [](void *self, const char *key, int64_t ttl_ms) {
@@ -972,6 +976,21 @@ TEST_F(Stores, OneThatIsStuckHoldsUpNoCreate) {
         EXPECT_LT(made.ms, 5000) << "its own timeout is 30 s";
         EXPECT_EQ(ranks_[rank].limit_ms, 30000) << "it has its own timeout back";
     }
+}
+
+// Waiting for rank 0's word, telling why there is none and leaving share one deadline, however slow the
+// store.
+TEST_F(Stores, CreationHasOneDeadline) {
+    NoLaunch no_launch;
+    const std::string job = "gcoll/same/";
+    put(base_, job + "launch", kGeneration + " 3 " + elsewhere(1));
+    Alive lead(base_, job + kGeneration + "/alive.0");
+    const int64_t deadline_ms = now_ms() + 300;
+    const Created made = create(stores_[1], job_of(3, 300), 1);
+    EXPECT_EQ(made.status, GCOLL_ERR_TIMEOUT) << made.text;
+    EXPECT_GT(ranks_[1].until_ms, deadline_ms) << "it did not have to give up";
+    const int64_t closing_ms = 750, busy_ms = 350; // of the machine, between a decision and the request
+    EXPECT_LE(ranks_[1].until_ms - deadline_ms, closing_ms + busy_ms);
 }
 
 // It is stuck from the moment on when the rank waits for the others.
