@@ -78,6 +78,7 @@ void gcoll_context_destroy(gcoll_context *context) {
     gcoll_basis_drop(context->basis);
     gcoll_live_free(context);
     gcoll_rendezvous_free(context);
+    gcoll_store_destroy(context->settings.owned_store);
     gcoll_settings_free(&context->settings);
     free(context); /* with what the modules keep */
 }
