@@ -81,8 +81,8 @@ static const cli_word formats[] = {
 
 static const cli_flag rows[] = {
     {.help = "Where"},
-    {"--local", "N", "start N ranks on this machine (2, unless --rank is given)", NULL,
-     CLI_WHOLE32(local, 1, MOST_LOCAL)},
+    {"--local", "N", "start N ranks on this machine (2, unless --rank is given or a launcher started this)",
+     NULL, CLI_WHOLE32(local, 1, MOST_LOCAL)},
     {"--rank", "R", "this process is rank R of a job on several hosts", NULL, CLI_OTHER(read_rank, rank)},
     {"--size", "N", "ranks of that job; the same on every host", NULL, CLI_WHOLE32(size, 1, MOST_RANKS)},
     {"--store", "URL", "where they meet: file:DIR, tcp://host:port of a rank, or redis://host[:port][/db]",
@@ -193,6 +193,9 @@ void bench_print_help(FILE *file) {
         "      threads instead of processes, every collective\n"
         "  gcoll_bench --rank 0 --size 2 --store redis://10.0.0.1 --job a1   on one host, and\n"
         "  gcoll_bench --rank 1 --size 2 --store redis://10.0.0.1 --job a1   on the other\n"
+        "  srun -n 4 gcoll_bench\n"
+        "      rank, size and store by the launcher's variables: torchrun's, Slurm's, Open MPI's, PMI's,\n"
+        "      or GCOLL_RANK, GCOLL_SIZE and GCOLL_STORE (docs/launchers.md)\n"
         "  gcoll_bench --local 8 --tune my.tuning && GCOLL_TUNING=my.tuning gcoll_bench --local 8\n"
         "      what this machine does best, from then on (docs/tuning.md)\n"
         "\nThe time of an iteration is that of its slowest rank; algbw is bytes by the median time, and "

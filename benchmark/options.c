@@ -20,31 +20,28 @@
 
 const char cli_program[] = "gcoll_bench";
 
-/* What launchers tell the processes that they start. */
-static const struct launcher {
-    const char *name, *start, *rank, *size;
-} launchers[] = {
-    {"mpirun", "mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-    {"mpiexec", "mpiexec", "PMI_RANK", "PMI_SIZE"},
-    {"srun", "srun", "SLURM_PROCID", "SLURM_NTASKS"},
-    {"torchrun", "torchrun --no-python", "RANK", "WORLD_SIZE"},
-};
-
-/* Each process that a launcher started would start ranks of its own: several jobs that look like one. */
-static bool check_launcher(void) {
-    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-        const struct launcher *l = &launchers[i];
-        const char *rank = getenv(l->rank), *size = getenv(l->size);
-        if (rank && size && strcmp(size, "1") != 0) {
-            cli_complain(
-                "started by %s: %s is '%.20s', %s is '%.20s'. Each process would run a job of its own. For "
-                "one job, "
-                "type: %s sh -c 'gcoll_bench --rank $%s --size $%s --store file:/a/folder/that/all/share'; "
-                "for a job of this process alone, type --local N",
-                l->name, l->rank, rank, l->size, size, l->start, l->rank, l->size);
-            return false;
-        }
+/* Takes rank, size, store and job from the launcher, if it started this process as one of several. */
+static bool read_launcher(bench_options *o) {
+    gcoll_environment *found = &o->environment;
+    gcoll_environment_init(found);
+    const gcoll_status status = gcoll_environment_read(found);
+    if (status != GCOLL_OK && status != GCOLL_ERR_NOT_FOUND) {
+        cli_complain("%s; or type --local N, for a job of this process alone", gcoll_last_error());
+        return false;
     }
+    if (status == GCOLL_ERR_NOT_FOUND || found->size == 1)
+        return true;
+    if (!o->store && found->store[0] == '\0') {
+        cli_complain(
+            "this is rank %u of %u by the variables of %s, which do not say where ranks meet: give --store, "
+            "or set GCOLL_STORE; or type --local N, for a job of this process alone",
+            found->rank, found->size, found->source);
+        return false;
+    }
+    o->rank = found->rank;
+    o->size = found->size;
+    o->store = o->store ? o->store : found->store;
+    o->job = o->job ? o->job : found->job;
     return true;
 }
 
@@ -55,9 +52,9 @@ static bool check_ranks(bench_options *o) {
             "several hosts: give one or the other");
         return false;
     }
+    if (o->local == 0 && o->rank < 0 && o->size == 0 && !read_launcher(o))
+        return false;
     if (o->rank < 0 && o->size == 0) {
-        if (o->local == 0 && !check_launcher())
-            return false;
         o->size = o->local = o->local > 0 ? o->local : DEFAULT_LOCAL;
     } else if (o->rank < 0 || o->size == 0 || !o->store) {
         cli_complain("a job on several hosts needs --rank, --size and --store; %s is missing",

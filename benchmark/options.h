@@ -38,6 +38,7 @@ typedef struct bench_options {
     const char *job;       /* NULL: default */
     const char *transport; /* its name, and never "auto" */
     const char *interface;
+    gcoll_environment environment; /* of the launcher, for what was not given; store and job may lie here */
     gcoll_ibverbs_options ibverbs;
     bool inproc;        /* transport is that one */
     bool has_ibverbs;   /* one of its flags was given */

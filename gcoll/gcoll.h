@@ -21,6 +21,7 @@
  *     gcoll/status.h       status codes and error texts
  *     gcoll/types.h        element types and reduction operations
  *     gcoll/store.h        stores, by which ranks find each other
+ *     gcoll/environment.h  a job's rank, size and store from its launcher's variables
  *     gcoll/context.h      contexts, requests, messages between two ranks
  *     gcoll/collectives.h  collectives that block; algorithms by name
  *     gcoll/operations.h   collectives that do not block, and collectives that are prepared once
@@ -39,6 +40,7 @@
 #include "gcoll/collectives.h"
 #include "gcoll/context.h"
 #include "gcoll/device.h"
+#include "gcoll/environment.h"
 #include "gcoll/ibverbs.h"
 #include "gcoll/memory.h"
 #include "gcoll/operations.h"

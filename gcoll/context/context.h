@@ -33,6 +33,7 @@ typedef struct gcoll_settings {
     int64_t spin_us;
     int64_t silence_ms; /* 0: hosts are not looked at */
     gcoll_store *store;
+    gcoll_store *owned_store; /* the same if the context opened it (environment.c), or NULL */
     char job[72];
     bool monitor;
     gcoll_same same;

@@ -181,8 +181,7 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
         return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", options ? "context" : "options");
     const int64_t began_ms = gcoll_now_ms();
     gcoll_context_options known = {0};
-    gcoll_status status =
-        gcoll_options_read(&known, sizeof known, offsetof(gcoll_context_options, progress_thread), options);
+    gcoll_status status = gcoll_context_options_read(&known, options);
     if (status == GCOLL_OK)
         status = gcoll_context_options_check(&known);
     const gcoll_transport *transport = NULL;

@@ -1,5 +1,6 @@
-/* gcoll/lifecycle/lifecycle.h - how contexts come and go: options.c, create.c, duplicate.c, destroy.c, the
- * progress thread (thread.c), and what the transport tells (events.c). This folder alone knows all modules.
+/* gcoll/lifecycle/lifecycle.h - how contexts come and go: options.c, environment.c, create.c, duplicate.c,
+ * destroy.c, the progress thread (thread.c), and what the transport tells (events.c). This folder alone knows
+ * all modules.
  */
 #ifndef GCOLL_LIFECYCLE_LIFECYCLE_H
 #define GCOLL_LIFECYCLE_LIFECYCLE_H
@@ -9,6 +10,13 @@
 
 /* ---- Options (options.c) -------------------------------------------------------------------- */
 
+#define GCOLL_DEFAULT_TIMEOUT_MS INT64_C(30000)
+#define GCOLL_JOB_NAMES          "1 to 64 of A-Z a-z 0-9 . _ -"
+
+/* Those of a caller of this or an earlier version, over what stands in `options`. NULL: nothing changes. */
+gcoll_status gcoll_context_options_read(gcoll_context_options *options, const gcoll_context_options *given);
+/* Whether it can be options.job: GCOLL_JOB_NAMES. */
+bool gcoll_job_is_name(const char *job);
 /* Errors name the option. */
 gcoll_status gcoll_context_options_check(const gcoll_context_options *options);
 /* As options.transport says. */

@@ -7,7 +7,6 @@
 #include "gcoll/call/call.h"
 #include "gcoll/lifecycle/lifecycle.h"
 
-#define DEFAULT_TIMEOUT_MS INT64_C(30000)
 #define DEFAULT_SILENCE_MS INT64_C(5000) /* time for several retransmissions, even to a distant host */
 #define LEAST_SILENCE_MS   INT64_C(500)
 #define MOST_EAGER_BYTES   (UINT64_C(1) << 30) /* half of the largest pool */
@@ -19,12 +18,20 @@ void gcoll_context_options_init(gcoll_context_options *options) {
     options->size = 1;
 }
 
-static gcoll_status check_job(const char *job) {
+gcoll_status gcoll_context_options_read(gcoll_context_options *options, const gcoll_context_options *given) {
+    return gcoll_options_read(options, sizeof *options, offsetof(gcoll_context_options, progress_thread),
+                              given);
+}
+
+bool gcoll_job_is_name(const char *job) {
     const char *allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
     size_t length = strlen(job);
-    if (length == 0 || length > 64 || strspn(job, allowed) != length)
-        return gcoll_error(GCOLL_ERR_INVALID,
-                           "options.job: is '%.80s'; allowed are 1 to 64 of A-Z a-z 0-9 . _ -", job);
+    return length > 0 && length <= 64 && strspn(job, allowed) == length;
+}
+
+static gcoll_status check_job(const char *job) {
+    if (!gcoll_job_is_name(job))
+        return gcoll_error(GCOLL_ERR_INVALID, "options.job: is '%.80s'; allowed are " GCOLL_JOB_NAMES, job);
     return GCOLL_OK;
 }
 
@@ -131,7 +138,7 @@ static gcoll_status copy_ibverbs(gcoll_settings *settings, const gcoll_ibverbs_o
 }
 
 gcoll_status gcoll_settings_copy(gcoll_settings *settings, const gcoll_context_options *o) {
-    const int64_t timeout_ms = o->timeout_ms ? o->timeout_ms : DEFAULT_TIMEOUT_MS;
+    const int64_t timeout_ms = o->timeout_ms ? o->timeout_ms : GCOLL_DEFAULT_TIMEOUT_MS;
     *settings =
         (gcoll_settings){.timeout_ms = timeout_ms,
                          .silence_ms = o->silence_ms < 0    ? 0

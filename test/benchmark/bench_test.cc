@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <map>
+#include <thread>
 #include <tuple>
 
 #include "gcoll/gcoll.h"
@@ -119,28 +120,49 @@ void expect_json(const json &object) {
     EXPECT_EQ(number(object, "iterations"), 6);
 }
 
-// Under a launcher each process would start ranks of its own, and several jobs would look like one.
-TEST(Bench, UnderALauncherRanksOfItsOwnMustBeAskedFor) {
-    const char *const rows[][3] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"},
-                                   {"PMI_RANK", "PMI_SIZE", "mpiexec"},
-                                   {"SLURM_PROCID", "SLURM_NTASKS", "srun"},
-                                   {"RANK", "WORLD_SIZE", "torchrun"}};
-    const strings quick = {"--bytes=4", "--iterations=1", "--warmup=0"};
-    for (const auto &[rank, size, launcher] : rows) {
-        const strings one_of_two = {std::string(rank) + "=1", std::string(size) + "=2"};
-        const outcome refused = run(quick, one_of_two);
-        EXPECT_EQ(refused.status, 2) << launcher;
-        EXPECT_EQ(refused.out, "") << launcher;
-        const std::string told =
-            std::string("started by ") + launcher + ": " + rank + " is '1', " + size + " is '2'";
-        EXPECT_NE(refused.err.find(told), std::string::npos) << refused.err;
-        const std::string advice = std::string("--rank $") + rank + " --size $" + size + " --store file:";
-        EXPECT_NE(refused.err.find(advice), std::string::npos) << refused.err;
-        EXPECT_EQ(run({"--local=2", "--bytes=4", "--iterations=1", "--warmup=0"}, one_of_two).status, 0)
-            << launcher;
-        EXPECT_EQ(run(quick, {std::string(rank) + "=0", std::string(size) + "=1"}).status, 0) << launcher;
-        EXPECT_EQ(run({"--help"}, one_of_two).status, 0) << launcher;
+// Without --local, --rank and --size a process is the rank that its launcher says.
+TEST(Bench, UnderALauncherIsTheRankThatItSays) {
+    const char *const rows[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                   {"PMI_RANK", "PMI_SIZE"},
+                                   {"GCOLL_RANK", "GCOLL_SIZE"},
+                                   {"RANK", "WORLD_SIZE"}};
+    const strings quick = {"--bytes=4", "--iterations=1", "--warmup=0", "--format=json"};
+    for (const auto &[rank, size] : rows) {
+        const folder store;
+        auto one = [&, rank = rank, size = size](const char *number) {
+            return run(quick, {std::string(rank) + "=" + number, std::string(size) + "=2",
+                               "GCOLL_STORE=file:" + store.path});
+        };
+        outcome second;
+        std::thread thread([&] { second = one("1"); });
+        const outcome first = one("0");
+        thread.join();
+        EXPECT_EQ(first.status, 0) << rank << first.err;
+        EXPECT_EQ(second.status, 0) << rank << second.err;
+        EXPECT_EQ(second.out, "");
+        ASSERT_EQ(lines(first.out).size(), 1u);
+        EXPECT_EQ(number(parse(first.out), "ranks"), 2);
     }
+}
+
+TEST(Bench, UnderALauncherRanksOfItsOwnMustBeAskedFor) {
+    const strings quick = {"--bytes=4", "--iterations=1", "--warmup=0"},
+                  of_two = {"PMI_RANK=1", "PMI_SIZE=2"};
+    const outcome nowhere = run(quick, of_two);
+    EXPECT_EQ(nowhere.status, 2);
+    EXPECT_TRUE(contains(nowhere.err,
+                         "this is rank 1 of 2 by the variables of pmi, which do not say where ranks meet: "
+                         "give --store, or set GCOLL_STORE; or type --local N"))
+        << nowhere.err;
+    const outcome odd = run(quick, {"PMI_RANK=2", "PMI_SIZE=2"});
+    EXPECT_EQ(odd.status, 2);
+    EXPECT_TRUE(contains(odd.err, "PMI_RANK: is '2'; allowed is a number of 0 to 1; or type --local N"))
+        << odd.err;
+    EXPECT_EQ(run({"--local=2", "--bytes=4", "--iterations=1", "--warmup=0"}, of_two).status, 0);
+    EXPECT_EQ(run(quick, {"PMI_RANK=0", "PMI_SIZE=1"}).status, 0);
+    const outcome help = run({"--help"}, of_two);
+    EXPECT_EQ(help.status, 0);
+    EXPECT_TRUE(contains(help.out, "GCOLL_RANK")) << help.out;
 }
 
 class Transport : public testing::TestWithParam<const char *> {};

@@ -3,13 +3,20 @@
  *
  *   netlab_rank CASE FORM TIMEOUT_MS SILENCE_MS BYTES
  *
- * CASE
- *   loop   an allreduce by ring after another, until one fails
- *   once   one allreduce by ring
- *   chain  rank 0 sends BYTES to rank 1, which then sends a word to rank 2, which passes it on to rank 3, and
- * so on late   an allreduce that the last rank enters when there is a file "go" in the lab's folder leave
- * rank 0 broadcasts BYTES and leaves at once FORM     of the allreduces: call, start (and wait) or create
- * (and run)
+ * CASE is one of:
+ *
+ * - loop: one allreduce by ring after another, until one fails.
+ *
+ * - once: one allreduce by ring.
+ *
+ * - chain: rank 0 sends BYTES to rank 1, which then sends a word to rank 2, which passes it on to rank 3, and
+ * so on.
+ *
+ * - late: an allreduce that the last rank enters when there is a file "go" in the lab's folder.
+ *
+ * - leave: rank 0 broadcasts BYTES and leaves at once.
+ *
+ * FORM of the allreduces: call, start (and wait) or create (and run).
  *
  * Says "ready" when all ranks have met in a barrier and, for "loop", in one allreduce. At the end it says
  * "ok", or "failed", the status, the culprit, and the time of the error in ms as /proc/uptime has it; the
