@@ -1215,6 +1215,19 @@ TEST(Identity, IsTheOptionTheVariableOrTheLaunchers) {
     EXPECT_FALSE(contains(waits(), "launch '")) << "another size";
 }
 
+// Rank 0 was started without an identity, and another rank with one: they do not see each other, and it says
+// why.
+TEST_F(Elsewhere, ARankZeroWithoutAnIdentityIsNamedToThoseWithOne) {
+    put(store_, job_ + "launch", kGeneration + " 2 " + elsewhere(1));
+    Job job = job_of(2, 200);
+    job.adjust = [](uint32_t, gcoll_context_options *options) { options->launch = "mine"; };
+    const Created made = create(store_, job, 1);
+    EXPECT_EQ(made.status, GCOLL_ERR_TIMEOUT) << made.text;
+    EXPECT_TRUE(contains(made.text, "launch 'mine': rank 0 did not join within 200 ms; rank 0 of a launch "
+                                    "without an identity, process 7 on host 'elsewhere', did"))
+        << made.text;
+}
+
 TEST(Identity, IsNotTooLong) {
     gcoll_store *store = nullptr;
     EXPECT_GCOLL_OK(gcoll_store_memory_create(&store));
