@@ -228,6 +228,8 @@ gcoll_status gcoll_address_parse(const char *text, gcoll_address *address) {
     }
     if (has != HAS_ALL)
         return gcoll_error(GCOLL_ERR_PROTOCOL, "address: lacks its host, token or port");
+    if (found.count == 0) /* every rank has one, at least loopback */
+        return gcoll_error(GCOLL_ERR_PROTOCOL, "address: has no part 'a=' to connect to");
     *address = found;
     return GCOLL_OK;
 }

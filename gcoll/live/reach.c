@@ -2,6 +2,7 @@
  * gcoll/live/reach.c - connects to a peer when it is first needed, and handles a peer that cannot be reached,
  * fails or leaves.
  */
+#include <stdio.h>
 #include <unistd.h>
 
 #include "gcoll/live/watch.h"
@@ -23,16 +24,28 @@ static bool need_departed(gcoll_context *context, uint32_t peer, bool sends) {
     return !context->health.broken;
 }
 
+/* gcoll never writes such an address: another program may have put it there. */
+static void refuse_address(gcoll_context *context, uint32_t peer) {
+    char key[GCOLL_STORE_KEY_MAX + 1], name[16];
+    snprintf(name, sizeof name, "addr.%u", peer);
+    gcoll_rendezvous_key_of(context, key, name);
+    if (gcoll_rendezvous_has_addresses(context))
+        gcoll_break_operation(context, GCOLL_ERR_PROTOCOL, GCOLL_NO_RANK, "broken address of rank %u: %s",
+                              peer, gcoll_last_error());
+    else
+        gcoll_break_operation(context, GCOLL_ERR_PROTOCOL, GCOLL_NO_RANK,
+                              "the store holds a broken address of rank %u (key '%s'): %s", peer, key,
+                              gcoll_last_error());
+}
+
 /* Breaks the context without blaming the peer if the fault is the store's or this rank's own, or if the
- * address is one that gcoll never writes: another program may have put it there. */
+ * address is one that gcoll never writes. */
 static void refuse_peer(gcoll_context *context, gcoll_status status, uint32_t peer, bool found) {
     if (status == GCOLL_ERR_NO_MEMORY)
         gcoll_break_operation(context, status, context->rank, "rank %u: %s", context->rank,
                               gcoll_last_error());
     else if (found && status == GCOLL_ERR_PROTOCOL)
-        gcoll_break_operation(context, status, GCOLL_NO_RANK,
-                              "the address of rank %u makes no sense (another program's?): %s", peer,
-                              gcoll_last_error());
+        refuse_address(context, peer);
     else
         gcoll_break_operation(context, status, found ? peer : GCOLL_NO_RANK, "%s rank %u: %s",
                               found ? "connecting to" : "looking up", peer, gcoll_last_error());

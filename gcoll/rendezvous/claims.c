@@ -195,8 +195,28 @@ static gcoll_status join_launch(gcoll_context *context, const launch *found, boo
                        context->rank, found->size);
 }
 
+/* Whether a launch of the job without an identity is in the store, where this rank has one. */
+static bool find_unnamed(gcoll_context *context, launch *found) {
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    if (!context->rendezvous->meeting->launch[0])
+        return false;
+    snprintf(key, sizeof key, "gcoll/%s/launch", context->settings.job);
+    gcoll_visits_until(context, gcoll_now_ms() + GCOLL_WORD_MS); /* the deadline has passed */
+    return get_launch(context, key, found) == GCOLL_OK;
+}
+
 static gcoll_status no_launch(gcoll_context *context, const gcoll_claimant *dead) {
     char said[GCOLL_CLAIMANT_SAID];
+    launch unnamed;
+    if (dead->pid == 0 && find_unnamed(context, &unnamed)) {
+        gcoll_claimant_say(&unnamed.lead, said);
+        return gcoll_error(GCOLL_ERR_TIMEOUT,
+                           "job '%s'%s: rank 0 did not join within %" PRId64
+                           " ms; rank 0 of a launch without an "
+                           "identity, %s, did: options.launch or GCOLL_LAUNCH must be the same on every rank",
+                           context->settings.job, context->rendezvous->meeting->launch_said,
+                           context->settings.timeout_ms, said);
+    }
     if (dead->pid == 0)
         return gcoll_error(GCOLL_ERR_TIMEOUT, "job '%s'%s: rank 0 did not join within %" PRId64 " ms",
                            context->settings.job, context->rendezvous->meeting->launch_said,

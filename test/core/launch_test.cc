@@ -1121,24 +1121,35 @@ TEST_F(Stores, OneThatLostItsKeysIsBlamedAndNoRank) {
     });
 }
 
-// Another program wrote over the addresses: no rank is blamed for it.
+// Another program wrote over the addresses: no rank is blamed for it. Each part of an address that is broken
+// is named: one that makes no sense, a token that is cut, and none that leads to the rank.
 TEST_F(Stores, ABrokenAddressIsNoRanksFault) {
-    std::atomic<uint32_t> there{0}, broken{0};
+    const std::vector<std::pair<std::string, std::string>> trials = {
+        {"port=", "'port=0'"}, {"token=", "'token=0'"}, {"a=", "has no part 'a='"}};
     adjust_ = [](uint32_t, gcoll_context_options *options) { options->tuning = "default"; };
-    run([&](uint32_t rank, gcoll_context *context) {
-        ++there;
-        EXPECT_TRUE(await(there, 2));
-        const std::string key = ranks_[rank].address, record = get(base_, key);
-        const size_t port = record.find("port=") + 5, end = record.find(';', port);
-        put(base_, key, record.substr(0, port) + "0" + record.substr(end));
-        ++broken;
-        EXPECT_TRUE(await(broken, 2));
-        EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_PROTOCOL);
-        const std::string text = gcoll_last_error();
-        EXPECT_TRUE(contains(text, "address of rank ") && contains(text, "'port=0'")) << text;
-        EXPECT_EQ(gcoll_context_culprit(context), -1) << text;
-        gcoll_context_destroy(context);
-    });
+    for (const auto &trial : trials) {
+        std::atomic<uint32_t> there{0}, broken{0};
+        run([&](uint32_t rank, gcoll_context *context) {
+            ++there;
+            EXPECT_TRUE(await(there, 2));
+            const std::string key = ranks_[rank].address, record = get(base_, key);
+            const size_t part = record.find(";" + trial.first) + 1, value = part + trial.first.size();
+            const size_t end = record.find(trial.first == "a=" ? ' ' : ';', value);
+            put(base_, key,
+                trial.first == "a=" ? record.substr(0, part - 1) + record.substr(end)
+                                    : record.substr(0, value) + "0" + record.substr(end));
+            ++broken;
+            EXPECT_TRUE(await(broken, 2));
+            EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_PROTOCOL);
+            const std::string text = gcoll_last_error();
+            EXPECT_TRUE(contains(text, "the store holds a broken address of rank ") &&
+                        contains(text, trial.second))
+                << text;
+            EXPECT_TRUE(contains(text, "/addr.")) << text;
+            EXPECT_EQ(gcoll_context_culprit(context), -1) << text;
+            gcoll_context_destroy(context);
+        });
+    }
 }
 
 // ---- Identities -----------------------------------------------------------------------------------------
@@ -1202,6 +1213,19 @@ TEST(Identity, IsTheOptionTheVariableOrTheLaunchers) {
     }
     Variables step{{"SLURM_STEP_ID", "3"}, {"SLURM_NTASKS", "5"}};
     EXPECT_FALSE(contains(waits(), "launch '")) << "another size";
+}
+
+// Rank 0 was started without an identity, and another rank with one: they do not see each other, and it says
+// why.
+TEST_F(Elsewhere, ARankZeroWithoutAnIdentityIsNamedToThoseWithOne) {
+    put(store_, job_ + "launch", kGeneration + " 2 " + elsewhere(1));
+    Job job = job_of(2, 200);
+    job.adjust = [](uint32_t, gcoll_context_options *options) { options->launch = "mine"; };
+    const Created made = create(store_, job, 1);
+    EXPECT_EQ(made.status, GCOLL_ERR_TIMEOUT) << made.text;
+    EXPECT_TRUE(contains(made.text, "launch 'mine': rank 0 did not join within 200 ms; rank 0 of a launch "
+                                    "without an identity, process 7 on host 'elsewhere', did"))
+        << made.text;
 }
 
 TEST(Identity, IsNotTooLong) {

@@ -404,8 +404,8 @@ static gcoll_status start_dial(gcoll_tcp_pair *pair, const gcoll_address *peer) 
     dial->count = gcoll_address_choose(&tcp->address, &dial->peer, dial->order);
     dial->until_ms = gcoll_now_ms() + tcp->connect_timeout_ms;
     if (dial->count == 0)
-        snprintf(dial->problem, sizeof dial->problem, "offers no address%s",
-                 peer->count > 0 ? " but loopback, and is on another host" : " to connect to");
+        snprintf(dial->problem, sizeof dial->problem,
+                 "offers no address but loopback, and is on another host");
     pair->dial = dial;
     pair->state = GCOLL_TCP_DIALING;
     begin_share(dial);
