@@ -108,6 +108,84 @@ void gcoll_memory_unpin(gcoll_context *context, char *memory, uint64_t bytes) {
         acceleration->table->unpin(acceleration->accelerator, memory, bytes);
 }
 
+/* ---- Where buffers lie -------------------------------------------------------------------- */
+
+/* Of the device that the memory belongs to. */
+static uint32_t device_of(uint32_t memory) {
+    return memory - 1;
+}
+
+gcoll_status gcoll_memory_locate(gcoll_acceleration *acceleration, const void *address, gcoll_place *place) {
+    return acceleration->table->locate(acceleration->accelerator, address, place);
+}
+
+gcoll_status gcoll_memory_reaches(gcoll_acceleration *acceleration, gcoll_reach reach, uint32_t from_memory,
+                                  uint32_t to_memory) {
+    return acceleration->table->reaches(acceleration->accelerator, reach, device_of(from_memory),
+                                        device_of(to_memory));
+}
+
+gcoll_status gcoll_memory_share(gcoll_acceleration *acceleration, const void *address, uint64_t bytes,
+                                gcoll_shared *shared) {
+    return acceleration->table->share(acceleration->accelerator, address, bytes, shared);
+}
+
+/* ---- Work on devices ---------------------------------------------------------------------- */
+
+gcoll_status gcoll_memory_make_gate(gcoll_acceleration *acceleration, uint32_t memory, void *stream,
+                                    gcoll_gate **gate) {
+    return acceleration->table->make_gate(acceleration->accelerator, device_of(memory), stream, gate);
+}
+
+void gcoll_memory_put_gate(gcoll_acceleration *acceleration, gcoll_gate *gate) {
+    acceleration->table->put_gate(acceleration->accelerator, gate);
+}
+
+gcoll_status gcoll_memory_test_gate(gcoll_acceleration *acceleration, gcoll_gate *gate, bool *done) {
+    return acceleration->table->test_gate(acceleration->accelerator, gate, done);
+}
+
+/* Counts the work as in flight if it was begun. */
+static gcoll_status count_begun(gcoll_acceleration *acceleration, gcoll_status status) {
+    if (status == GCOLL_OK)
+        gcoll_memory_begun(acceleration);
+    return status;
+}
+
+gcoll_status gcoll_memory_copy(gcoll_acceleration *acceleration, void *dst, uint32_t dst_memory,
+                               const void *src, uint32_t src_memory, uint64_t bytes, gcoll_gates behind,
+                               gcoll_ticket **ticket) {
+    return count_begun(acceleration,
+                       acceleration->table->copy(acceleration->accelerator, dst, dst_memory, src, src_memory,
+                                                 bytes, behind.gates, behind.count, ticket));
+}
+
+gcoll_status gcoll_memory_fold(gcoll_acceleration *acceleration, const gcoll_fold *fold, gcoll_gates behind,
+                               gcoll_ticket **ticket) {
+    return count_begun(acceleration, acceleration->table->fold(acceleration->accelerator, fold, behind.gates,
+                                                               behind.count, ticket));
+}
+
+gcoll_status gcoll_memory_divide(gcoll_acceleration *acceleration, uint32_t memory, void *data,
+                                 uint64_t count, gcoll_type type, uint32_t divisor, gcoll_gates behind,
+                                 gcoll_ticket **ticket) {
+    return count_begun(acceleration,
+                       acceleration->table->divide(acceleration->accelerator, device_of(memory), data, count,
+                                                   type, divisor, behind.gates, behind.count, ticket));
+}
+
+gcoll_status gcoll_memory_test(gcoll_acceleration *acceleration, gcoll_ticket *ticket, bool *done,
+                               gcoll_ticket_time *time) {
+    gcoll_status status = acceleration->table->test(acceleration->accelerator, ticket, done, time);
+    if (status != GCOLL_OK || *done)
+        gcoll_memory_done(acceleration);
+    return status;
+}
+
+gcoll_status gcoll_memory_arrived(gcoll_acceleration *acceleration, uint32_t memory) {
+    return acceleration->table->arrived(acceleration->accelerator, device_of(memory));
+}
+
 /* Nobody tells a thread that a device is done, so it looks again and again: at once while that is likely,
  * then a little later each time. A step takes 10 us and more, and ranks may share processors. */
 void gcoll_memory_rest(gcoll_acceleration *acceleration) {

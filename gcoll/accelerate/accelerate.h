@@ -1,17 +1,15 @@
-/* gcoll/accelerate/accelerate.h - the devices with memory of their own that a context uses. Who begins work
- * on them does so through `table`; where buffers lie is call/places.c. */
+/* gcoll/accelerate/accelerate.h - the devices with memory of their own that a context uses, and the work that
+ * they do for it. call/places.c finds out where buffers lie. */
 #ifndef GCOLL_ACCELERATE_ACCELERATE_H
 #define GCOLL_ACCELERATE_ACCELERATE_H
 
 #include "cuda/accelerator.h"
 #include "gcoll/context/context.h"
 
-/* A context's devices. */
+/* A context's devices. The fields are this folder's own. */
 struct gcoll_acceleration {
-    /* For who begins work on them: */
     const gcoll_accelerator_table *table;
     gcoll_accelerator *accelerator;
-    /* This folder's own: */
     gcoll_accelerator_options options;
     uint32_t in_flight; /* steps that devices have begun */
     uint32_t idle;      /* looks in a row that found none of them done */
@@ -51,11 +49,47 @@ static inline uint32_t *gcoll_memory_room(gcoll_acceleration *acceleration) {
 }
 gcoll_status gcoll_memory_pin(gcoll_context *context, uint64_t bytes, char **memory);
 void gcoll_memory_unpin(gcoll_context *context, char *memory, uint64_t bytes);
+
+/* ---- Where buffers lie (cuda/accelerator.h). Memories are numbered as in plans ---- */
+
+gcoll_status gcoll_memory_locate(gcoll_acceleration *acceleration, const void *address, gcoll_place *place);
+gcoll_status gcoll_memory_reaches(gcoll_acceleration *acceleration, gcoll_reach reach, uint32_t from_memory,
+                                  uint32_t to_memory);
+gcoll_status gcoll_memory_share(gcoll_acceleration *acceleration, const void *address, uint64_t bytes,
+                                gcoll_shared *shared);
+
+/* ---- Work on devices (cuda/accelerator.h) ---- */
+
+gcoll_status gcoll_memory_make_gate(gcoll_acceleration *acceleration, uint32_t memory, void *stream,
+                                    gcoll_gate **gate);
+void gcoll_memory_put_gate(gcoll_acceleration *acceleration, gcoll_gate *gate);
+gcoll_status gcoll_memory_test_gate(gcoll_acceleration *acceleration, gcoll_gate *gate, bool *done);
+/* The gates that a piece of work stands behind. */
+typedef struct gcoll_gates {
+    gcoll_gate *const *gates;
+    uint32_t count;
+} gcoll_gates;
+/* Each begins a piece of work, which is in flight until gcoll_memory_test says that it is done, or fails. */
+gcoll_status gcoll_memory_copy(gcoll_acceleration *acceleration, void *dst, uint32_t dst_memory,
+                               const void *src, uint32_t src_memory, uint64_t bytes, gcoll_gates behind,
+                               gcoll_ticket **ticket);
+gcoll_status gcoll_memory_fold(gcoll_acceleration *acceleration, const gcoll_fold *fold, gcoll_gates behind,
+                               gcoll_ticket **ticket);
+gcoll_status gcoll_memory_divide(gcoll_acceleration *acceleration, uint32_t memory, void *data,
+                                 uint64_t count, gcoll_type type, uint32_t divisor, gcoll_gates behind,
+                                 gcoll_ticket **ticket);
+gcoll_status gcoll_memory_test(gcoll_acceleration *acceleration, gcoll_ticket *ticket, bool *done,
+                               gcoll_ticket_time *time);
+/* A network's device has written to this memory of a device. */
+gcoll_status gcoll_memory_arrived(gcoll_acceleration *acceleration, uint32_t memory);
+
+/* ---- What is in flight ---- */
+
 /* Whether devices are in the middle of something, which nobody wakes this thread for. */
 static inline bool gcoll_memory_is_busy(const gcoll_acceleration *acceleration) {
     return acceleration && acceleration->in_flight > 0;
 }
-/* Devices have been given something; have done it; nobody waits for it any more. */
+/* Devices have something to do that no call above began; have done it; nobody waits for it any more. */
 static inline void gcoll_memory_begun(gcoll_acceleration *acceleration) {
     acceleration->in_flight++;
     acceleration->idle = 0;

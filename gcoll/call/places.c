@@ -55,7 +55,7 @@ static gcoll_status find(gcoll_acceleration *acceleration, const gcoll_memory *g
     *memory = GCOLL_HOST_MEMORY;
     if (!buffer)
         return GCOLL_OK;
-    gcoll_status status = acceleration->table->locate(acceleration->accelerator, buffer, &place);
+    gcoll_status status = gcoll_memory_locate(acceleration, buffer, &place);
     if (status != GCOLL_OK)
         return gcoll_error(status, "%s[%u]: %s", name, k, gcoll_last_error());
     if (place.kind >= GCOLL_MEMORY_MANAGED) {
@@ -166,8 +166,7 @@ static gcoll_status check_reach(gcoll_acceleration *acceleration, const gcoll_ar
                                    to == GCOLL_HOST_MEMORY ? 0 : k);
             if (memories[i] == to)
                 continue;
-            gcoll_status status =
-                acceleration->table->reaches(acceleration->accelerator, reach, to - 1, memories[i] - 1);
+            gcoll_status status = gcoll_memory_reaches(acceleration, reach, to, memories[i]);
             if (status != GCOLL_OK)
                 return status;
         }

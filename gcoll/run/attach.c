@@ -53,7 +53,7 @@ static gcoll_status attach_device(gcoll_attachment *attachment, const struct ext
     gcoll_context *context = attachment->context;
     gcoll_acceleration *devices = context->acceleration;
     gcoll_shared shared = {.dmabuf = -1};
-    gcoll_status status = devices->table->share(devices->accelerator, data, bytes, &shared);
+    gcoll_status status = gcoll_memory_share(devices, data, bytes, &shared);
     if (status != GCOLL_OK)
         return status;
     const gcoll_foreign_memory memory = {data, bytes, shared.dmabuf, shared.offset, shared.pages};

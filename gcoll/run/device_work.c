@@ -184,7 +184,7 @@ static void put_gates(gcoll_run *run) {
     gcoll_device_work *work = run->work;
     gcoll_acceleration *devices = run->context->acceleration;
     for (uint32_t i = 0; i < work->gate_count; i++)
-        devices->table->put_gate(devices->accelerator, work->gates[i]);
+        gcoll_memory_put_gate(devices, work->gates[i]);
     work->gate_count = 0;
 }
 
@@ -200,8 +200,8 @@ gcoll_status gcoll_device_work_start(gcoll_run *run) {
         work->gate_of[i] = same_stream(run, i);
         if (work->gate_of[i] != NO_GATE)
             continue;
-        status = devices->table->make_gate(devices->accelerator, memory - 1, work->streams[i / 2],
-                                           &work->gates[work->gate_count]);
+        status =
+            gcoll_memory_make_gate(devices, memory, work->streams[i / 2], &work->gates[work->gate_count]);
         if (status == GCOLL_OK)
             work->gate_of[i] = work->gate_count++;
     }
@@ -221,8 +221,7 @@ bool gcoll_device_work_is_open(gcoll_run *run) {
     gcoll_acceleration *devices = run->context->acceleration;
     bool done = true;
     while (work->gates_done < work->gate_count && done) {
-        gcoll_status status =
-            devices->table->test_gate(devices->accelerator, work->gates[work->gates_done], &done);
+        gcoll_status status = gcoll_memory_test_gate(devices, work->gates[work->gates_done], &done);
         if (status != GCOLL_OK) {
             gcoll_break_operation(run->context, status, run->context->rank,
                                   "rank %u, what a stream was given before: %s", run->context->rank,
@@ -244,7 +243,7 @@ bool gcoll_device_work_arrived(gcoll_run *run, const gcoll_step *step) {
     const uint32_t memory = gcoll_problem_memory(&run->plan->problem, step->dst);
     if (step->kind != GCOLL_STEP_RECV || step->count == 0 || memory == GCOLL_HOST_MEMORY)
         return true;
-    gcoll_status status = devices->table->arrived(devices->accelerator, memory - 1);
+    gcoll_status status = gcoll_memory_arrived(devices, memory);
     if (status != GCOLL_OK)
         gcoll_break_operation(run->context, status, run->context->rank, "rank %u, receiving to a device: %s",
                               run->context->rank, gcoll_last_error());
@@ -286,7 +285,7 @@ static gcoll_status begin_fold(gcoll_run *run, const bound_step *bound, uint32_t
                              .type = (gcoll_type)run->entry->call.type,
                              .op = (gcoll_op)run->entry->call.op,
                              .reach = work->reach};
-    return devices->table->fold(devices->accelerator, &fold, work->behind, gates, ticket);
+    return gcoll_memory_fold(devices, &fold, (gcoll_gates){work->behind, gates}, ticket);
 }
 
 static gcoll_status begin(gcoll_run *run, const bound_step *bound, gcoll_ticket **ticket) {
@@ -299,13 +298,13 @@ static gcoll_status begin(gcoll_run *run, const bound_step *bound, gcoll_ticket 
     if (step->kind == GCOLL_STEP_FOLD)
         return begin_fold(run, bound, gates, ticket);
     if (step->kind == GCOLL_STEP_DIVIDE)
-        return devices->table->divide(devices->accelerator, memory - 1, bound->dst, step->count,
-                                      (gcoll_type)run->entry->call.type, run->plan->divisor, work->behind,
-                                      gates, ticket);
+        return gcoll_memory_divide(devices, memory, bound->dst, step->count,
+                                   (gcoll_type)run->entry->call.type, run->plan->divisor,
+                                   (gcoll_gates){work->behind, gates}, ticket);
     stand_behind(work, step->a, &gates);
-    return devices->table->copy(devices->accelerator, bound->dst, memory, bound->a,
-                                gcoll_problem_memory(&run->plan->problem, step->a),
-                                step->count * run->type_bytes, work->behind, gates, ticket);
+    return gcoll_memory_copy(devices, bound->dst, memory, bound->a,
+                             gcoll_problem_memory(&run->plan->problem, step->a),
+                             step->count * run->type_bytes, (gcoll_gates){work->behind, gates}, ticket);
 }
 
 static void fail(gcoll_run *run, uint32_t index, gcoll_status status) {
@@ -325,7 +324,6 @@ bool gcoll_device_work_begin(gcoll_run *run, uint32_t index) {
     }
     begun->step = index;
     work->begun_count++;
-    gcoll_memory_begun(run->context->acceleration);
     note_step(run, run->steps[index].step, true);
     return true;
 }
@@ -338,13 +336,12 @@ void gcoll_device_work_poll(gcoll_run *run) {
         const uint32_t index = work->begun[i].step;
         gcoll_ticket_time time = {0};
         bool done = false;
-        gcoll_status status = devices->table->test(devices->accelerator, work->begun[i].ticket, &done, &time);
+        gcoll_status status = gcoll_memory_test(devices, work->begun[i].ticket, &done, &time);
         if (status == GCOLL_OK && !done) {
             i++;
             continue;
         }
         work->begun[i] = work->begun[--work->begun_count];
-        gcoll_memory_done(devices);
         if (status != GCOLL_OK) {
             fail(run, index, status);
             return;

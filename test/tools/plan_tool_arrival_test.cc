@@ -43,7 +43,7 @@ TEST(Arrival, MeasuresFromOwnMeanAndLastArrival) {
 
 // Two: nobody can do better. Three, the last late by 3 ms: the two others have pre-reduced; it takes two
 // thirds in while the third makes its way, and all are done 4 ms later. Four: the example of the paper, see
-// test/proficz_test.cc.
+// test/algorithms/proficz_test.cc.
 TEST(Arrival, TheSearchFindsTheKnownBestOfFewRanks) {
     const struct {
         int ranks;
