@@ -1,4 +1,4 @@
-/* benchmark/options.c - what the flags mean together. */
+/* benchmark/options.c - checks and completes combinations of flags. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -30,7 +30,8 @@ static const struct launcher {
     {"torchrun", "torchrun --no-python", "RANK", "WORLD_SIZE"},
 };
 
-/* Each process that a launcher started would start ranks of its own: several jobs that look like one. */
+/* Refuses --local under a launcher: each process would start ranks of its own, so there would be several
+ * jobs. */
 static bool check_launcher(void) {
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         const struct launcher *l = &launchers[i];
@@ -205,7 +206,7 @@ static bool any_case(const bench_options *o, has_fn has) {
     return false;
 }
 
-/* A flag that changes nothing is a slip of the pen. */
+/* Refuses flags that have no effect: they are mistakes. */
 static bool check_meaning(const bench_options *o) {
     const struct {
         bool given;
@@ -238,7 +239,7 @@ static bool check_meaning(const bench_options *o) {
     return true;
 }
 
-/* Leaves out what takes one input only where there are more. */
+/* Leaves out collectives that take only one input if there are several. */
 static bool drop_single_inputs(bench_options *o) {
     size_t kept = 0;
     for (size_t i = 0; i < o->case_count; i++) {
