@@ -2,8 +2,9 @@
  * benchmark/arrival.c - --arrival, --compute, --monitor: ranks that compute before each timed call, some for
  * longer than others, as in the benchmark of the paper (figure 9): barrier, barrier, computation, call.
  *
- * Each rank counts from its own leaving of the second barrier, by its own clock. So figures that compare
- * ranks assume that they leave it together; they are wrong by up to what a barrier takes to let go of all.
+ * Each rank measures from the moment when it leaves the second barrier, by its own clock. So figures that
+ * compare ranks assume that all leave it together; they are wrong by up to the time in which a barrier
+ * releases all ranks.
  */
 #include <errno.h>
 #include <math.h>
@@ -18,7 +19,7 @@
 
 #define NS_PER_MS 1e6
 #define BARRIERS  2
-#define MESSAGES  4 /* the first of them only makes connections */
+#define MESSAGES  4 /* the first message only establishes connections */
 #define EDGE      0.5
 
 /* ---- What was asked for ---------------------------------------------------------------------------------
@@ -44,7 +45,7 @@ static bool check_times(const bench_options *o) {
     return true;
 }
 
-/* What is allowed, and yet not what somebody may think. Said once a job. */
+/* Warns, once a job, of options that are allowed but may not do what the user expects. */
 static void warn(const bench_options *o) {
     const bool monitors = o->monitor != BENCH_MONITOR_OFF;
     if (o->rank > 0)
@@ -130,7 +131,7 @@ static bool compute(const bench_state *state, int64_t begin_ns, int64_t end_ns) 
 static bool meet(const bench_state *state) {
     bool met = true;
     for (int i = 0; met && i < BARRIERS; i++) {
-        /* One that blocks: to the monitor it is where ranks meet. */
+        /* A blocking barrier, as the monitor counts it as a meeting of all ranks. */
         met = good(state, gcoll_barrier(state->context, NULL), "barrier before a computation");
     }
     return met && bench_monitor_site(state, BENCH_SITE_TIMED);

@@ -74,8 +74,8 @@ static bool devices_are_there(const bench_options *o) {
     return true;
 }
 
-/* By a process of its own: one that has opened a driver cannot hand it on to its children, which the ranks
- * are. */
+/* Checks the devices in a child process: a process that has opened a driver cannot share it with its
+ * children, and the ranks are children. */
 bool bench_devices_ready(const bench_options *options) {
     if (!options->on_device)
         return true;
@@ -146,7 +146,7 @@ static bool set_up_devices(bench_state *state, uint64_t bytes) {
     return true;
 }
 
-/* Touched, so that no timed run meets a page for the first time. */
+/* Allocates buffers and touches their pages, so that no timed run has page faults. */
 static bool allocate_all(bench_state *state, void **buffers, uint64_t bytes) {
     for (uint32_t k = 0; k < state->options->inputs; k++) {
         const uint64_t rounded = (bytes / PAGE_BYTES + 1) * PAGE_BYTES;

@@ -9,7 +9,7 @@ static bool is_done(cudaError_t error, const char *call, uint32_t device) {
     if (error == cudaSuccess)
         return true;
     cli_complain("device %u: %s: %s (%s)", device, call, cudaGetErrorString(error), cudaGetErrorName(error));
-    (void)cudaGetLastError(); /* which would be found by whoever asks next */
+    (void)cudaGetLastError(); /* clears the error, so that no later check finds it */
     return false;
 }
 
@@ -46,7 +46,7 @@ static void release(uint32_t device, void *buffer) {
         (void)is_done(cudaFree(buffer), "cudaFree", device);
 }
 
-/* That the default stream does not wait for, nor it for the default one: order is the library's business. */
+/* Opens a stream that is not synchronised with the default stream: the library must keep the order itself. */
 static bool open_stream(uint32_t device, void **stream) {
     cudaStream_t made = NULL;
     if (!enter(device) || !is_done(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking),

@@ -14,7 +14,8 @@ static size_t block_bytes(const bench_call *call) {
            gcoll_type_size(options->type);
 }
 
-/* In place the smaller of both lies in the larger one, which is output buffer 0. */
+/* The input buffer k. In place, the smaller of input and output lies in the larger one, which is output
+ * buffer 0. */
 void *bench_input_of(const bench_call *call, uint32_t k) {
     unsigned char *in = call->state->in[k], *out = call->state->out[k];
     if (!call->in_place)
@@ -35,7 +36,7 @@ static const gcoll_memory *memory_of(const bench_state *state) {
     return state->mirror ? &state->where : NULL;
 }
 
-/* Of all collectives without options of their own. In place the library finds the outputs in the inputs. */
+/* Prepares the options that all collectives share. In place, the library finds the outputs in the inputs. */
 static void prepare_common(bench_call *call) {
     bench_state *state = call->state;
     gcoll_collective_options_init(&call->common);

@@ -42,7 +42,7 @@ static int run_child(void *arg, uint32_t rank, const char *folder, int64_t start
     return status;
 }
 
-/* The ranks that are started here belong together, and to nobody else, whatever started this process. */
+/* Gives the ranks that are started here a launch of their own, whatever launched this process. */
 static bool name_launch(void) {
     uint64_t random[2];
     char name[40];

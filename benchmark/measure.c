@@ -61,8 +61,8 @@ static bool grow(bench_call *call, bench_times *times, uint32_t more) {
     return true;
 }
 
-/* How many more calls fit, after `count` took elapsed_s; at most thrice as many, as the first ones are the
- * slowest. */
+/* How many more calls fit into the time, after `count` calls took elapsed_s. At most three times `count`, as
+ * the first calls are the slowest. */
 static uint32_t next_batch(double seconds, double elapsed_s, uint32_t count) {
     double fit = (seconds - elapsed_s) * count / elapsed_s;
     double most = count * 3.0 < MOST_ITERATIONS - count ? count * 3.0 : MOST_ITERATIONS - count;
@@ -125,7 +125,7 @@ static bool check_before(bench_call *call, bench_values *values, uint64_t *wrong
         return bench_check_barrier(call, wrong);
     if (other_placement(call) && !check_other_placement(call, values, wrong))
         return false;
-    /* Prepared again, so that what is checked afterwards is the work of timed runs. */
+    /* Prepare again, so that the later check sees the results of timed runs. */
     return check_run(call, values, wrong) && bench_check_prepare(call, values);
 }
 
@@ -144,7 +144,7 @@ static bool gather_wrong(bench_call *call, bool checked, uint64_t *wrong) {
     uint64_t here = *wrong;
     if (!bench_gather(call->state, wrong, 1, GCOLL_UINT64, GCOLL_SUM))
         return false;
-    /* A library that adds wrongly must not hide what this rank has seen. */
+    /* Keep this rank's own count: a library that adds wrongly must not hide it. */
     *wrong = *wrong > here ? *wrong : here;
     return true;
 }
@@ -155,7 +155,7 @@ static bool has_rounding(const bench_call *call) {
            (o->type == GCOLL_FLOAT32 || o->type == GCOLL_FLOAT64);
 }
 
-/* What becomes a line. */
+/* The measured values of one line. */
 typedef struct measured {
     bench_times times;
     bool checked;
@@ -198,7 +198,7 @@ static bool warm_up(bench_call *call) {
     return good;
 }
 
-/* Around what the monitor is to be asked about. */
+/* Times the calls, and reads the monitor's statistics before and after them. */
 static bool time_watched(bench_call *call, measured *m) {
     const uint64_t before = bench_monitor_look(call, &m->site) ? m->site.heeded : 0;
     if (!time_all(call, &m->times))
@@ -223,7 +223,7 @@ static bool measure(bench_call *call, bench_values *values, uint64_t *wrong) {
     return good;
 }
 
-/* What auto takes for this call, and what it did not take. */
+/* Prints the algorithm that auto chooses for this call, and the ones that it rejects. */
 static void explain(const bench_call *call) {
     const bench_options *o = call->state->options;
     char text[8192];

@@ -1,10 +1,10 @@
 /*
- * benchmark/monitor_cost.c - what the monitor costs ranks that are never late.
+ * benchmark/monitor_cost.c - measures the cost of the monitor for ranks that are never late.
  *
- * Differences of a few percent drown in what a machine does between two runs. So each rank has three
- * contexts, one with the monitor and two without, and they take turns, some milliseconds each, in an order
- * that changes from round to round. What counts are the ratios of each round; that of the two contexts
- * without is the error.
+ * The cost is a few percent, less than the variation between two runs. So each rank has three contexts, one
+ * with the monitor and two without. They take turns of some milliseconds, in an order that changes from round
+ * to round. Only ratios within a round are used; the ratio of the two contexts without the monitor shows the
+ * error.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* benchmark/options.c - what the flags mean together. */
+/* benchmark/options.c - checks and completes combinations of flags. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -202,7 +202,7 @@ static bool any_case(const bench_options *o, has_fn has) {
     return false;
 }
 
-/* A flag that changes nothing is a slip of the pen. */
+/* Refuses flags that have no effect: they are mistakes. */
 static bool check_meaning(const bench_options *o) {
     const struct {
         bool given;
@@ -235,7 +235,7 @@ static bool check_meaning(const bench_options *o) {
     return true;
 }
 
-/* Leaves out what takes one input only where there are more. */
+/* Leaves out collectives that take only one input if there are several. */
 static bool drop_single_inputs(bench_options *o) {
     size_t kept = 0;
     for (size_t i = 0; i < o->case_count; i++) {

@@ -1,9 +1,9 @@
 /*
- * benchmark/processes.c - ranks as processes of this machine, and a parent that looks after them.
+ * benchmark/processes.c - runs ranks as processes of this machine, with a parent that supervises them.
  *
- * The parent takes part in nothing. It waits for signals only: that a child has ended, or that the user wants
- * to stop. When a rank is lost the others find out by themselves and end; those that have not after a grace
- * period are killed. If the parent itself is killed, the kernel ends the children.
+ * The parent runs no rank. It only waits for signals: a child has ended, or the user wants to stop. When a
+ * rank is lost, the other ranks notice it and end; the parent kills those that still run after a grace
+ * period. If the parent itself is killed, the kernel ends the children.
  */
 #include "benchmark/processes.h"
 
@@ -21,7 +21,7 @@
 #include "benchmark/clock.h"
 #include "tools/cli_value.h"
 
-/* From SIGTERM to SIGKILL, when the user has had enough. */
+/* Time from SIGTERM to SIGKILL when the user stops the program. */
 #define GRACE_AFTER_STOP_MS 1000
 
 typedef struct family {
@@ -44,8 +44,8 @@ static void remove_folder(const char *path) {
     (void)nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* One that was to be ignored when the program began, as SIGHUP under nohup, stays so: blocked, it would come
- * all the same. */
+/* The signals that the parent waits for. A signal that was ignored when the program began, as SIGHUP under
+ * nohup, is left out: once blocked, it would be delivered. */
 static void signals_of_parent(sigset_t *set) {
     static const int stop[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction found;
@@ -53,7 +53,7 @@ static void signals_of_parent(sigset_t *set) {
     for (size_t i = 0; i < sizeof stop / sizeof stop[0]; i++)
         if (sigaction(stop[i], NULL, &found) == 0 && found.sa_handler != SIG_IGN)
             (void)sigaddset(set, stop[i]);
-    (void)signal(SIGCHLD, SIG_DFL); /* ignored, it would never come, and nobody's end be known */
+    (void)signal(SIGCHLD, SIG_DFL); /* if it were ignored, the end of children would go unnoticed */
     (void)sigaddset(set, SIGCHLD);
 }
 
@@ -61,7 +61,7 @@ static void signals_of_parent(sigset_t *set) {
 static bool become_child(pid_t parent, const sigset_t *old_mask) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         return false;
-    /* Ctrl-C reaches the whole group of processes; it is the parent who answers it. */
+    /* Ctrl-C reaches the whole process group; only the parent acts on it. */
     (void)signal(SIGINT, SIG_IGN);
     (void)sigprocmask(SIG_SETMASK, old_mask, NULL);
     return true;
@@ -73,7 +73,7 @@ static void signal_all(const family *f, int number) {
             (void)kill(f->pids[r], number);
 }
 
-/* The rest has so long. An earlier deadline stands. */
+/* Sets the deadline of the remaining children, unless an earlier one is set. */
 static void set_deadline(family *f, int64_t ms) {
     int64_t deadline = bench_now_ns() + ms * 1000000;
     if (f->deadline == 0 || deadline < f->deadline)

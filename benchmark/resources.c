@@ -1,9 +1,9 @@
 /*
- * benchmark/resources.c - --resources: what a rank costs besides time. Start-up, memory, sockets, processor
- * time, as the least, median and greatest over the ranks.
+ * benchmark/resources.c - --resources: start-up time, memory, sockets and CPU time of a rank, as the least,
+ * median and greatest over the ranks.
  *
- * Memory is what is this process's alone (Private_Dirty) and its share of all (Pss), from
- * /proc/self/smaps_rollup. The benchmark's own buffers are part of what is found at the end.
+ * Memory is the process's private memory (Private_Dirty) and its proportional share (Pss), from
+ * /proc/self/smaps_rollup. The figures at the end include the benchmark's own buffers.
  */
 #include <dirent.h>
 #include <stdio.h>

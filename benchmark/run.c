@@ -55,7 +55,7 @@ static bool join(const bench_rank *self, bench_state *state) {
     return true;
 }
 
-/* Ranks that were started one by one may have been told different things. */
+/* Shares the use of devices: ranks that were started one by one may have different flags. */
 static bool share_devices(bench_state *state) {
     uint8_t any = state->options->on_device ? 1 : 0;
     if (state->options->local == 0 && !bench_gather(state, &any, 1, GCOLL_UINT8, GCOLL_MAX))

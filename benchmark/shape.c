@@ -1,5 +1,4 @@
-/* benchmark/shape.c - what each collective is: who has which elements before, and who must have which after.
- */
+/* benchmark/shape.c - the contract of each collective: which rank has which elements before and after it. */
 #include "benchmark/shape.h"
 #include "benchmark/values.h"
 

@@ -1,4 +1,4 @@
-/* benchmark/state.c - what the ranks tell one another about their figures. */
+/* benchmark/state.c - combines figures of all ranks. */
 #include "benchmark/state.h"
 
 bool bench_gather(bench_state *state, void *data, uint64_t count, gcoll_type type, gcoll_op op) {

@@ -1,4 +1,4 @@
-/* benchmark/statistics.c - times to figures. */
+/* benchmark/statistics.c - computes the figures of a line from measured times. */
 #include <stdlib.h>
 
 #include "benchmark/statistics.h"

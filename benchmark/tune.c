@@ -1,8 +1,8 @@
 /*
  * benchmark/tune.c - --tune: which algorithm is the fastest, collective by collective and size by size.
  *
- * Where the algorithm that was taken for the size before is within NEAR of the fastest, it is kept: a tie is
- * no reason to change.
+ * If the algorithm of the previous size is within NEAR of the fastest, it is kept: a tie is no reason to
+ * change.
  */
 #include <math.h>
 #include <stdarg.h>
@@ -29,7 +29,8 @@ uint64_t bench_tune_size(const bench_options *options, gcoll_collective collecti
 
 /* ---- A collective ------------------------------------------------------------------------------------- */
 
-/* Those of the size before that had no chance are left out of large sizes, where they cost most time. */
+/* Makes the candidates of a size. At large sizes, where they cost most time, candidates that were hopeless
+ * at the previous size are left out. */
 static bool make_field(const bench_state *state, gcoll_collective collective, uint64_t bytes,
                        const bench_field *before, bench_field *field) {
     const bench_options *o = state->options;
@@ -46,7 +47,7 @@ static bool make_field(const bench_state *state, gcoll_collective collective, ui
     return true;
 }
 
-/* What was taken before stands first if it is as good as the first; whether that moved it there. */
+/* Moves the previous choice to the front if it is as good as the first; returns whether it moved. */
 static bool prefer(bench_field *field, const char *taken) {
     for (size_t i = 1; i < field->count && taken[0] != '\0'; i++) {
         bench_candidate *c = &field->at[i];
@@ -79,7 +80,7 @@ __attribute__((format(printf, 2, 3))) static void put(writer *w, const char *for
     }
 }
 
-/* As it is read: 64Ki and not 65536. */
+/* Writes a size as users write it: 64Ki, not 65536. */
 static const char *size_text(uint64_t bytes, char text[24]) {
     static const char *const units[] = {"", "Ki", "Mi", "Gi"};
     size_t unit = 0;

@@ -1,10 +1,10 @@
 /*
  * benchmark/tune_check.c - --tune-check: auto's time over that of the best algorithm by name.
  *
- * First a race finds the best by name, as --tune does. Then auto, the best, and auto again run in turn, there
- * and back, for rounds that nothing was chosen by: the fastest of many that were measured once was lucky,
- * too. What counts is the median of the rounds' ratios. How far auto is from auto says what a difference is
- * worth on this machine.
+ * First a race finds the best algorithm by name, as --tune does. Then auto, the best, and auto again run in
+ * turn, there and back, in new rounds: the winner of a race among many was partly lucky, so its own rounds do
+ * not count. The result is the median of the rounds' ratios. The difference between the two runs of auto
+ * shows how large a difference must be on this machine to mean anything.
  */
 #include <stdlib.h>
 #include <string.h>

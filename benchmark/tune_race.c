@@ -1,18 +1,19 @@
 /*
- * benchmark/tune_race.c - which of many candidates is the fastest, and by how much.
+ * benchmark/tune_race.c - finds the fastest of many candidates, and by how much it is faster.
  *
- * Candidates run round by round, interleaved, each for a short slice of time, so that what disturbs the
- * machine for a while disturbs all alike. Two are compared by their ratio in each round, and what counts is
- * the median of these ratios: what was slow in a round was slow for both. After each round those that are
- * far behind are out; later, those that are behind by more than the ratios' spread can explain. So most of
- * the time goes to those that are near one another, until they are told apart, or time is up.
+ * Candidates run in rounds, interleaved, each for a short slice of time, so a disturbance of the machine
+ * affects all alike. Two candidates are compared by the median of their ratios in each round. After each
+ * round, candidates that are far behind drop out; later also those that are behind by more than the spread of
+ * the ratios can explain. So most of the time goes to candidates of similar speed, until they can be told
+ * apart or time is over.
  *
- * Where ranks share cores, it matters which ones do, and the scheduler leaves them where they are for long: a
- * tree whose parents sit beside their children is not the same as one whose parents do not. So each round
- * deals the ranks of a local job out to its cores anew, evenly, and binds them until it is over; a ratio is
- * of one deal, and the median is over many. Unbound, two ranks may stay on one core while the other idles.
+ * If ranks share cores, it matters which ranks share one, and the scheduler rarely moves them: a tree whose
+ * parents share a core with their children differs from one whose parents do not. So each round deals the
+ * ranks of a local job out to the cores anew, evenly, and binds them until its end. A ratio is of one deal,
+ * and the median is over many deals. Without binding, two ranks may stay on one core while another core
+ * idles.
  *
- * All ranks see the slowest rank's times, so they drop the same candidates without being told.
+ * All ranks see the slowest rank's times, so they drop the same candidates without communication.
  */
 #include <math.h>
 #include <sched.h>
@@ -201,8 +202,8 @@ static int faster(const void *a, const void *b) {
     return left != right ? (left > right) - (left < right) : strcmp(x->what.algorithm, y->what.algorithm);
 }
 
-/* Of those that are still alive, the one with the least median leads, then the one that is faster than that
- * by ratios. Sorted: the leader is first. */
+/* Sorts the candidates; the leader is first. Of those still in the race, the one with the least median
+ * leads, unless another one is faster than that by ratios. */
 static void rank(bench_field *field) {
     const bench_candidate *first = NULL;
     for (size_t i = 0; i < field->count; i++) {
@@ -219,7 +220,7 @@ static void rank(bench_field *field) {
     }
 }
 
-/* Drops who is too far behind after so many rounds. Whether there is more to find out. */
+/* Drops candidates that are too far behind after this many rounds. Returns whether the race goes on. */
 static bool cut(bench_field *field, uint32_t rounds) {
     rank(field);
     bool open = false;

@@ -1,8 +1,8 @@
 /*
  * cuda/check_bandwidth.c - compares the bandwidth of gcoll's reductions on a GPU with that of copies.
  *
- * Prints a table, and at its end the rates of copies between host and device, which cuda/check.sh reads. All
- * of them are those of gcoll's executor, by the device's own events. A reduction of N buffers moves (N + 1) n
+ * Prints a table, and after it the rates of copies between host and device, which cuda/check.sh reads. All
+ * are done by gcoll's executor and timed by the device's own events. A reduction of N buffers moves (N + 1) n
  * bytes, a copy 2 n. Exit status: 0; 1 if reductions of float32 are slower than they should be; 2 on an
  * error; 77 if no GPU is found.
  */
@@ -22,7 +22,7 @@ static const gcoll_accelerator_table *const cuda = &gcoll_accelerator_cuda;
 
 typedef struct bench {
     gcoll_accelerator *accelerator;
-    void *buffers[MOST_BUFFERS + 1]; /* the last one: what is reduced to */
+    void *buffers[MOST_BUFFERS + 1]; /* the last one receives the result */
     void *pinned;
 } bench;
 
@@ -31,7 +31,8 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Nanoseconds of what `begun` stands for, or 0 on an error. */
+/* The nanoseconds that a started step takes on the device; 0 on an error. `begun` is the status of its
+ * start. */
 static double time_of(const bench *b, gcoll_status begun, gcoll_ticket *ticket) {
     bool done = false;
     gcoll_ticket_time time = {.ns = 0};
@@ -47,7 +48,7 @@ static double time_of(const bench *b, gcoll_status begun, gcoll_ticket *ticket) 
 typedef struct job {
     uint32_t inputs; /* 0: a copy */
     gcoll_type type;
-    uint32_t to, from; /* of a copy: memories */
+    uint32_t to, from; /* the memories of a copy */
     uint64_t bytes;
 } job;
 
@@ -119,7 +120,7 @@ static void close_all(bench *b) {
         (void)cudaFree(b->buffers[i]);
 }
 
-/* 0, or the exit status. */
+/* Measures everything; returns 0, or the exit status of a failure. */
 static int measure(const bench *b) {
     static const gcoll_type types[] = {GCOLL_FLOAT32, GCOLL_FLOAT64, GCOLL_FLOAT16, GCOLL_BFLOAT16,
                                        GCOLL_INT8};

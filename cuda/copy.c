@@ -6,7 +6,7 @@
 
 #define WORDS 32 /* "device 4294967295" */
 
-/* The device whose lane a copy takes, and which of them. Host is memory 0. */
+/* The device that does a copy, and which of its lanes. Host memory is number 0. */
 static uint32_t lane_of(uint32_t dst_memory, uint32_t src_memory, gcoll_cuda_lane *lane) {
     if (dst_memory == 0) {
         *lane = GCOLL_CUDA_INTO_HOST;
@@ -20,7 +20,7 @@ static uint32_t lane_of(uint32_t dst_memory, uint32_t src_memory, gcoll_cuda_lan
     return src_memory - 1;
 }
 
-/* A memory in words, in `text` unless it is the host's. */
+/* The name of a memory for errors; uses `text` unless it is host memory. */
 static const char *words_of(uint32_t memory, char text[WORDS]) {
     if (memory == 0)
         return "host memory";

@@ -1,11 +1,11 @@
 /*
  * cuda/direct.c - GPUDirect RDMA: device memory that a network adapter reads and writes by itself.
  *
- * A dma-buf is asked for first. Where the driver has none to give, the kernel may know the memory by its
- * address, if the module nvidia-peermem is loaded: that is for the network's driver to find out.
+ * It first asks the driver for a dma-buf. If there is none, the network's driver may still be able to
+ * register the address itself, provided that the module nvidia-peermem is loaded.
  *
- * The functions are the driver's and not the runtime's, and older drivers lack them, so they are looked up.
- * What they do was checked against their documentation and nothing else.
+ * The functions belong to the driver, not to the runtime, and older drivers lack them, so they are looked up
+ * at run time. Their use was checked only against their documentation.
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -18,13 +18,14 @@ typedef CUresult (*handle_fn)(void *handle, CUdeviceptr address, size_t bytes, C
                               unsigned long long flags);
 typedef CUresult (*flush_fn)(CUflushGPUDirectRDMAWritesTarget target, CUflushGPUDirectRDMAWritesScope scope);
 
-/* `function` points to a pointer to one; it is NULL where the driver has none of that name. */
+/* Looks up a function of the driver. `function` points to a function pointer, which becomes NULL if the
+ * driver lacks the function. */
 static void look_up(const char *name, void *function) {
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     void *found = driver ? dlsym(driver, name) : NULL;
     memcpy(function, &found, sizeof found);
     if (driver)
-        dlclose(driver); /* the runtime keeps it */
+        dlclose(driver); /* the runtime keeps the driver open */
 }
 
 static gcoll_status read_attribute(uint32_t device, enum cudaDeviceAttr which, const char *name, int *value) {
@@ -35,7 +36,7 @@ static gcoll_status read_attribute(uint32_t device, enum cudaDeviceAttr which, c
     return gcoll_error(GCOLL_ERR_UNSUPPORTED, "%s", gcoll_last_error());
 }
 
-/* Whether kernels see what a network's device has written, or can be made to. */
+/* Checks that kernels see data that a network adapter has written, or that writes can be flushed. */
 static gcoll_status check_order(gcoll_accelerator *accelerator, uint32_t device) {
     int ordering = 0, options = 0;
     gcoll_status status = read_attribute(device, cudaDevAttrGPUDirectRDMAWritesOrdering,
@@ -53,7 +54,7 @@ static gcoll_status check_order(gcoll_accelerator *accelerator, uint32_t device)
     return GCOLL_OK;
 }
 
-/* Of whole pages around the range. */
+/* Makes a dma-buf of the whole pages around the range. */
 static CUresult make_dmabuf(const void *address, uint64_t bytes, gcoll_shared *shared) {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     const uint64_t begin = (uintptr_t)address & ~(page - 1);

@@ -4,7 +4,7 @@
 #include "cuda/internal.h"
 #include "cuda/kernels.h"
 
-/* Every operand at a place that kernels of fold->device can read. */
+/* Checks that kernels of fold->device can read every operand. */
 static gcoll_status check_reach(gcoll_accelerator *accelerator, const gcoll_fold *fold) {
     for (uint32_t i = 0; i < fold->operand_count; i++) {
         gcoll_status status = GCOLL_OK;
@@ -16,8 +16,8 @@ static gcoll_status check_reach(gcoll_accelerator *accelerator, const gcoll_fold
     return GCOLL_OK;
 }
 
-/* More operands than a launch takes are folded in several, which dst goes through: it cannot be one of the
- * later ones. */
+/* Checks the operands of a fold. More operands than one launch takes are folded by several launches, with the
+ * partial result in dst; so dst must not be one of the later operands. */
 static gcoll_status check_operands(const gcoll_accelerator *accelerator, const gcoll_fold *fold) {
     gcoll_status status = gcoll_op_check(fold->type, fold->op);
     if (status != GCOLL_OK)

@@ -8,6 +8,6 @@ bool gcoll_cuda_is_in_use(void) {
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     if (!driver)
         return false;
-    dlclose(driver); /* gives back what RTLD_NOLOAD has counted; the driver stays */
+    dlclose(driver); /* returns the reference of RTLD_NOLOAD; the driver stays open */
     return true;
 }

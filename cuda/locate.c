@@ -1,4 +1,5 @@
-/* cuda/locate.c - finds the memory that an address lies in, and which devices read each other's memory. */
+/* cuda/locate.c - finds the memory that an address lies in, and the devices that can read each other's
+ * memory. */
 #include "cuda/internal.h"
 
 static const gcoll_place on_host = {.kind = GCOLL_MEMORY_HOST, .device = 0};
@@ -40,7 +41,7 @@ gcoll_status gcoll_cuda_locate(gcoll_accelerator *accelerator, const void *addre
     gcoll_place where = on_host;
     gcoll_status status = GCOLL_OK;
     cudaError_t error = address ? cudaPointerGetAttributes(&found, address) : cudaSuccess;
-    if (error == cudaErrorInvalidValue) { /* a driver that has never seen it */
+    if (error == cudaErrorInvalidValue) { /* older drivers: an address that CUDA does not know */
         (void)cudaGetLastError();
         found.type = cudaMemoryTypeUnregistered;
     } else if (error != cudaSuccess) {
@@ -57,7 +58,7 @@ gcoll_status gcoll_cuda_locate(gcoll_accelerator *accelerator, const void *addre
     return GCOLL_OK;
 }
 
-/* Device `from` is set up and current. */
+/* Lets device `from` access the memory of device `to`. Device `from` must be set up and current. */
 static gcoll_status enable(gcoll_cuda_device *device, uint32_t from, uint32_t to) {
     int can = 0;
     cudaError_t error = cudaDeviceCanAccessPeer(&can, (int)from, (int)to);
@@ -69,7 +70,7 @@ static gcoll_status enable(gcoll_cuda_device *device, uint32_t from, uint32_t to
                            from, to, from, to);
     error = cudaDeviceEnablePeerAccess((int)to, 0);
     if (error == cudaErrorPeerAccessAlreadyEnabled)
-        (void)cudaGetLastError(); /* by the caller, which is as good */
+        (void)cudaGetLastError(); /* the program has enabled it already */
     else if (error != cudaSuccess)
         return gcoll_cuda_failed(error, "cudaDeviceEnablePeerAccess(%u) on device %u", to, from);
     device->reads[to] = true;

@@ -1,10 +1,10 @@
 /*
  * cuda/nccl.c - reductions of buffers on several devices by libnccl.
  *
- * Opened when it is first asked for; nothing of it is needed to build. What is declared here is that part of
- * its interface which has not changed since its version 2.10, the first with bfloat16. Its order of operands
- * is its own, and so is what it does to a float16 in between: only integers come out bit for bit as by
- * kernels.
+ * The library is opened on first use, and is not needed to build. The declarations here are the part of its
+ * interface that has not changed since version 2.10, the first with bfloat16. It chooses its own order of
+ * operands, and its own precision of intermediate float16 sums. So only integer results are the same, bit for
+ * bit, as those of kernels.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static const entry entries[] = {
     {"ncclGetErrorString", offsetof(functions, get_error_string)},
 };
 
-/* Communicators of one list of devices, in that order. */
+/* The communicators of one list of devices, in the order of the list. */
 typedef struct clique {
     struct clique *next;
     uint32_t count;
@@ -134,7 +134,7 @@ static void free_clique(clique *c) {
     free(c);
 }
 
-/* Which operand is on the fold's own device; each device has one. */
+/* Finds the operand on the fold's own device; each device must have exactly one operand. */
 static gcoll_status find_root(const gcoll_fold *fold, int *root) {
     *root = -1;
     for (uint32_t i = 0; i < fold->operand_count; i++) {
@@ -161,7 +161,7 @@ static bool joins(const clique *c, const gcoll_fold *fold) {
     return true;
 }
 
-/* NCCL makes devices current as it needs them. */
+/* Makes the fold's device current again, as NCCL changes the current device. */
 static void restore(const gcoll_fold *fold) {
     if (cudaSetDevice((int)fold->device) != cudaSuccess)
         (void)cudaGetLastError();
@@ -208,7 +208,8 @@ static gcoll_status find_clique(gcoll_cuda_nccl *nccl, const gcoll_fold *fold, c
     return GCOLL_OK;
 }
 
-/* The lanes of the others wait for the gates, too; that of the fold's device does already. */
+/* Makes the lanes of the other devices wait for the gates, too; the lane of the fold's device does already.
+ */
 static gcoll_status prepare_others(gcoll_accelerator *accelerator, const gcoll_fold *fold,
                                    gcoll_gate *const *gates, uint32_t gate_count) {
     for (uint32_t i = 0; i < fold->operand_count; i++) {
@@ -228,7 +229,7 @@ static gcoll_status prepare_others(gcoll_accelerator *accelerator, const gcoll_f
     return GCOLL_OK;
 }
 
-/* The fold's lane waits for the others: its ticket stands for them all. */
+/* Makes the fold's lane wait for the other lanes, so that its ticket covers all of them. */
 static gcoll_status join(gcoll_accelerator *accelerator, const gcoll_fold *fold) {
     cudaStream_t own = accelerator->devices[fold->device].lanes[GCOLL_CUDA_WITHIN];
     for (uint32_t i = 0; i < fold->operand_count; i++) {
@@ -270,7 +271,7 @@ static gcoll_status reduce(gcoll_accelerator *accelerator, const gcoll_fold *fol
     return ended == 0 ? GCOLL_OK : failed(nccl, ended, "ncclGroupEnd after ncclReduce");
 }
 
-/* Before anything has begun, as making communicators takes long. */
+/* Creates communicators before any step has begun, as that takes long. */
 gcoll_status gcoll_cuda_nccl_prepare(gcoll_accelerator *accelerator, const gcoll_fold *fold) {
     int root = 0, op = 0, before = 0;
     clique *c = NULL;
@@ -311,7 +312,7 @@ void gcoll_cuda_close_nccl(gcoll_accelerator *accelerator) {
     for (clique *c = nccl->cliques, *next = NULL; c; c = next) {
         next = c->next;
         for (uint32_t i = 0; i < c->count; i++) {
-            /* Destroying waits for what is under way. */
+            /* Destroying a communicator waits for its work in flight; aborting it does not. */
             (void)(!accelerator->tickets ? nccl->call.comm_destroy : nccl->call.comm_abort)(c->comms[i]);
         }
         free_clique(c);

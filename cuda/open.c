@@ -39,7 +39,7 @@ gcoll_status gcoll_cuda_failed(cudaError_t error, const char *call, ...) {
                        cudaGetErrorName(error));
 }
 
-/* The device is current. What was made before a failure stays and is not made again. */
+/* Sets up a device, which must be current. Objects made before a failure stay, and are not made again. */
 static gcoll_status set_up(gcoll_accelerator *accelerator, uint32_t number) {
     gcoll_cuda_device *device = &accelerator->devices[number];
     int processors = 0;
@@ -98,7 +98,7 @@ gcoll_status gcoll_cuda_enter(gcoll_accelerator *accelerator, uint32_t device, i
 
 void gcoll_cuda_leave(const gcoll_accelerator *accelerator, uint32_t device, int before) {
     (void)accelerator;
-    /* It was current a moment ago: this fails only where every later call does, and tells. */
+    /* This device was current a moment ago: if this fails, every later call fails, too, and reports it. */
     if (before != (int)device && cudaSetDevice(before) != cudaSuccess)
         (void)cudaGetLastError();
 }
@@ -133,7 +133,7 @@ static void close_cuda(gcoll_accelerator *accelerator) {
     gcoll_cuda_close_pool(accelerator);
     for (uint32_t d = 0; d < accelerator->device_count; d++)
         gcoll_cuda_close_device(accelerator, d);
-    (void)cudaGetLastError(); /* as a process ends, the driver may be gone already */
+    (void)cudaGetLastError(); /* at process exit the driver may be gone already */
     free(accelerator->devices);
     free(accelerator);
 }

@@ -69,8 +69,8 @@ gcoll_status gcoll_cuda_make_gate(gcoll_accelerator *accelerator, uint32_t devic
     return status;
 }
 
-/* Streams that wait for a gate wait for what it stood for when they were told: the event can be used again.
- */
+/* Returns a gate. Its event can be reused at once: a stream that waits for it waits for the work recorded
+ * when the wait was enqueued. */
 void gcoll_cuda_put_gate(gcoll_accelerator *accelerator, gcoll_gate *gate) {
     if (!gate)
         return;
@@ -197,7 +197,7 @@ gcoll_status gcoll_cuda_end(gcoll_accelerator *accelerator, gcoll_cuda_lane lane
     return GCOLL_OK;
 }
 
-/* Of two events that have both come to pass. */
+/* The time between a ticket's two events, which must both have completed. */
 static gcoll_status elapsed(const gcoll_ticket *ticket, int64_t *ns) {
     float ms = 0;
     cudaError_t error = cudaEventElapsedTime(&ms, ticket->begun, ticket->ended);
@@ -237,7 +237,7 @@ gcoll_status gcoll_cuda_test(gcoll_accelerator *accelerator, gcoll_ticket *ticke
     return GCOLL_OK;
 }
 
-/* Whether nothing is under way on any lane. What failed has ended. */
+/* Whether no lane has work in flight. Failed work counts as ended. */
 static bool is_idle(gcoll_accelerator *accelerator) {
     bool idle = true;
     for (uint32_t d = 0; d < accelerator->device_count; d++) {
@@ -254,13 +254,14 @@ static bool is_idle(gcoll_accelerator *accelerator) {
     return idle;
 }
 
-/* Lanes, and not tickets, are asked: what was begun and then failed to get its ticket is among it. */
+/* Waits for all work in flight. It tests lanes, not tickets, so as to include work that was started but got
+ * no ticket. */
 gcoll_status gcoll_cuda_drain(gcoll_accelerator *accelerator, int64_t timeout_ms) {
     const int64_t end = gcoll_now_ms() + (timeout_ms > 0 ? timeout_ms : 0);
     struct timespec pause = {.tv_nsec = 20000};
     int before = 0;
-    /* No device needs to be current; but where none of this thread's is, the runtime would set up its first.
-     */
+    /* These calls need no current device. But if this thread has none, the runtime would initialise device 0,
+     * so make one of ours current. */
     bool entered =
         accelerator->has_home && gcoll_cuda_enter(accelerator, accelerator->home, &before) == GCOLL_OK;
     bool idle = is_idle(accelerator);

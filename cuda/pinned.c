@@ -2,8 +2,8 @@
  * cuda/pinned.c - a pool of pinned host memory.
  *
  * Pinning takes about as long as copying the memory once, and pinning and unpinning may wait for devices. So
- * blocks are kept; but never more of them, used and idle together, than the larger of KEPT_BYTES and what was
- * used at once at some time. The block that was put back first goes first.
+ * blocks are kept. Used and idle blocks together never exceed the larger of KEPT_BYTES and the most that was
+ * ever in use at once. The block that was returned first is freed first.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,7 +19,8 @@ struct gcoll_cuda_block {
     gcoll_cuda_block *next;
 };
 
-/* A home makes the runtime pin with a device that is in use anyway. *entered: for leave_home. */
+/* Makes a device current that is in use anyway, so that pinning initialises no other. *entered is for
+ * leave_home. */
 static gcoll_status enter_home(gcoll_accelerator *accelerator, bool *entered, int *before) {
     *entered = accelerator->has_home;
     return *entered ? gcoll_cuda_enter(accelerator, accelerator->home, before) : GCOLL_OK;
@@ -78,7 +79,7 @@ static gcoll_status new_block(uint64_t bytes, gcoll_cuda_block **block) {
     return GCOLL_OK;
 }
 
-/* What may be held, `bytes` more being used than are now. */
+/* The most bytes that the pool may hold when `bytes` more are in use. */
 static uint64_t bound(const gcoll_cuda_pool *pool, uint64_t bytes) {
     const uint64_t used = pool->used_bytes + bytes;
     const uint64_t most = used > pool->most_used_bytes ? used : pool->most_used_bytes;
@@ -121,7 +122,7 @@ gcoll_status gcoll_cuda_pin(gcoll_accelerator *accelerator, uint64_t bytes, void
 
 void gcoll_cuda_unpin(gcoll_accelerator *accelerator, void *memory, uint64_t bytes) {
     gcoll_cuda_pool *pool = &accelerator->pool;
-    (void)bytes; /* the block knows */
+    (void)bytes; /* the block records its size */
     for (gcoll_cuda_block **b = &pool->used; *b; b = &(*b)->next) {
         gcoll_cuda_block *block = *b;
         if (block->memory != memory)
@@ -135,7 +136,7 @@ void gcoll_cuda_unpin(gcoll_accelerator *accelerator, void *memory, uint64_t byt
     }
 }
 
-/* Where something may still be under way, the memory that it may write is left alone for good. */
+/* Closes the pool. If device work may still be in flight, the memory that it may write is leaked. */
 void gcoll_cuda_close_pool(gcoll_accelerator *accelerator) {
     gcoll_cuda_pool *pool = &accelerator->pool;
     const bool is_written = accelerator->tickets;

@@ -1,8 +1,8 @@
 /* tools/arrival_search.c - the best order of ranks on a ring, and start of its segments, for given arrivals.
  *
- * All rings are candidates in which segments start where a lead that falls by at most one from position to
- * position has them start: `ring`, `sorted_linear_tree` and `pre_reduced_ring` are three of them. There are
- * P! 2^(P-1). */
+ * The candidates are all orders of the ranks, each with all choices of leads that fall by at most one from
+ * position to position; the leads decide where segments start. There are P! 2^(P-1) candidates; `ring`,
+ * `sorted_linear_tree` and `pre_reduced_ring` are three of them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ typedef struct search {
 
 /* ---- A candidate's plan -------------------------------------------------------------------------------- */
 
-/* Where arrivals stand, each rank finds its position and lead: position * P + lead. */
+/* Plans the candidate. The problem's arrivals carry each rank's position and lead: position * P + lead. */
 static void plan_candidate(const gcoll_problem *problem, gcoll_builder *b) {
     gcoll_ring_seat *seats = calloc(problem->size, sizeof *seats);
     if (!seats) {
@@ -119,7 +119,7 @@ static void swap(uint32_t *a, uint32_t *b) {
     *b = kept;
 }
 
-/* The next one in the order of the alphabet; false after the last. */
+/* The next permutation in lexicographic order; false after the last. */
 static bool next_order(uint32_t *order, uint32_t size) {
     uint32_t i = size - 1, k = size - 1;
     while (i > 0 && order[i - 1] >= order[i])
@@ -207,7 +207,7 @@ static bool climb(search *s) {
     return true;
 }
 
-/* From what the planners would do. */
+/* Begins the search with the rings that the planners would choose. */
 static bool begin(search *s, const gcoll_problem *told) {
     static const struct {
         gcoll_ring_order order;

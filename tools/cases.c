@@ -66,7 +66,7 @@ static option_set options_of(const tool_target *t) {
     return set;
 }
 
-/* How many combinations; fills them in unless `to` is NULL. */
+/* Counts the combinations of options, and writes them to `to` unless it is NULL. */
 static uint64_t combine(const option_set *set, int64_t (*to)[GCOLL_MAX_OPTIONS]) {
     uint64_t all = 1, single = 1, made = 0;
     for (uint32_t i = 0; i < set->count; i++) {
@@ -96,8 +96,8 @@ static uint64_t combine(const option_set *set, int64_t (*to)[GCOLL_MAX_OPTIONS])
 /* ---- Surroundings ---------------------------------------------------------------------------------------
  */
 
-/* 0: none. Then hosts of four ranks; of three, dealt out in turn; of several sizes; and ranks that arrive at
- * different times. */
+/* The surroundings: none; hosts of four ranks; hosts of three ranks, dealt out in turn; hosts of several
+ * sizes; and ranks that arrive at different times. */
 static void fill_surroundings(tool_cases *c) {
     for (uint32_t r = 0; r < c->size; r++) {
         c->nodes[1 * c->size + r] = r / 4;

@@ -94,7 +94,7 @@ static bool read_row(const cli_flag *row, const char *text, void *options) {
     return row->read(row, text, (char *)options + row->at);
 }
 
-/* One flag; takes the next argument, too, where that is its text. */
+/* Reads one flag, and the next argument, too, if it is the flag's value. */
 static bool read_argument(const cli_flags *flags, int argc, char **argv, int *at, void *options) {
     const char *argument = argv[(*at)++];
     size_t length = strcspn(argument, "=");

@@ -1,4 +1,4 @@
-/* tools/cli_arrival.c - when the ranks of a job enter an operation, as command lines say it. */
+/* tools/cli_arrival.c - parses the times at which the ranks of a job enter an operation. */
 #include "tools/cli_arrival.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ static bool append(trace *t, double number) {
     return true;
 }
 
-/* The numbers of a line, whose end is cut off and which is written to. */
+/* Reads the numbers of a line, and changes the line in doing so. */
 static bool take_line(trace *t, char *line) {
     size_t columns = 0;
     line[strcspn(line, "#")] = '\0';
@@ -128,7 +128,7 @@ static const word words[] = {{"one-late:", CLI_ARRIVAL_ONE_LATE},
                              {"linear:", CLI_ARRIVAL_LINEAR},
                              {"trace:", CLI_ARRIVAL_TRACE}};
 
-/* "TIME", or "TIME:RANK" and "TIME:SEED" for those who have these. */
+/* Reads "TIME", or, for the kinds that have a rank or a seed, "TIME:RANK" or "TIME:SEED". */
 static bool read_numbers(const char *flag, const char *text, const char *rest, cli_arrival *arrival) {
     char time[32] = "";
     size_t length = strcspn(rest, ":");

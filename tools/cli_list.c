@@ -7,7 +7,7 @@
 
 #include "tools/cli_value.h"
 
-#define MOST_VALUES 4096u /* a sweep that is longer is a slip of the pen */
+#define MOST_VALUES 4096u /* a longer sweep is a mistake */
 
 typedef struct parser {
     const char *flag;

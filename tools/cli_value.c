@@ -125,7 +125,7 @@ static const unit *unit_named(const char *name) {
     return NULL;
 }
 
-/* In the longest unit of which it is 1 at least. */
+/* Writes a time in the largest unit in which it is at least 1. */
 static void write_time(double ns, char text[TEXT_BYTES]) {
     size_t u = ns > 0 ? UNITS - 1 : 3;
     while (u > 0 && ns > 0 && ns < units[u].ns)
@@ -135,8 +135,9 @@ static void write_time(double ns, char text[TEXT_BYTES]) {
 
 bool cli_time(const char *flag, const char *text, double unit_ns, double least, double most, double *value) {
     char *end = NULL;
-    const bool plain = text[0] != '\0' && strchr("0123456789.", text[0]) && text[1] != 'x' &&
-                       text[1] != 'X'; /* strtod takes more than is meant here */
+    const bool plain =
+        text[0] != '\0' && strchr("0123456789.", text[0]) && text[1] != 'x' &&
+        text[1] != 'X'; /* strtod also accepts hexadecimal numbers, which are not allowed here */
     const double number = strtod(text, &end);
     const unit *named = unit_named(end);
     if (!plain || end == text || !isfinite(number) || !named)

@@ -34,7 +34,8 @@ static bool fill_points(tool_comparison *c) {
     return true;
 }
 
-/* An algorithm that does not apply is left out at that point; anything else ends it. */
+/* Measures one algorithm at one point. If it does not apply, it is left out there; any other error ends the
+ * comparison. */
 static bool measure(const tool_comparison *c, size_t point, size_t target) {
     const tool_options *o = c->options;
     const tool_point at = c->points[point];

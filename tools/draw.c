@@ -1,8 +1,8 @@
 /* tools/draw.c - a picture of a job: ranks from top to bottom, simulated time from left to right, an arrow
  * from where a message leaves to where it has come in.
  *
- * Where devices take part, each rank has lanes below its line, on which bars show when its devices and ports
- * are busy: what overlaps stands one above the other. */
+ * If devices take part, each rank has lanes below its line. Their bars show when its devices and ports are
+ * busy, so work that overlaps in time stands one above the other. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@
 #define WIDTH_LEAST 520.0
 #define WIDTH_MOST  1280.0 /* what fits a page; where time to scale does not, it goes in equal columns */
 #define TICK_LEAST  44.0   /* pixels from one label of a column to the next */
-#define LANE_HEIGHT 11.0   /* of the lanes of devices and ports */
+#define LANE_HEIGHT 11.0   /* pixels of a lane of a device or port */
 #define LANE_BAR    8.0
 #define LANE_LEFT   90.0 /* pixels for their names */
 #define LANE_LEGEND 24.0
@@ -465,7 +465,7 @@ static bool find_columns(picture *p) {
     return true;
 }
 
-/* So that the shortest message is seen. */
+/* The scale at which the shortest message is visible. */
 static double scale_of(const picture *p) {
     const gcoll_simulation *s = p->simulation;
     double shortest = s->time;

@@ -28,8 +28,8 @@ static void collect(void *arg, const gcoll_candidate *candidate) {
     f->at[f->count++] = *candidate;
 }
 
-/* The cheapest first, as selection does it: of equals the one that stands first; then those that do not
- * serve. */
+/* Orders candidates as selection does: the cheapest first, of equals the first of the table; then those that
+ * do not apply. */
 static bool before(const gcoll_candidate *x, const gcoll_candidate *y) {
     if ((x->status == GCOLL_OK) != (y->status == GCOLL_OK))
         return x->status == GCOLL_OK;

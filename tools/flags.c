@@ -48,7 +48,7 @@ static bool read_rank(const cli_flag *flag, const char *text, void *to) {
 
 static bool read_plot(const cli_flag *flag, const char *text, void *to) {
     const char *end = strrchr(text, '.');
-    for (const char *at = text; *at; at++) /* a line of its own would be a command to gnuplot */
+    for (const char *at = text; *at; at++) /* gnuplot would run a second line as a command */
         if ((unsigned char)*at < ' ')
             return cli_bad(flag->name, text, "a file whose name has no control characters");
     if (!end || (strcmp(end, ".svg") != 0 && strcmp(end, ".png") != 0))
@@ -205,7 +205,7 @@ void tool_flags_print(FILE *file, uint32_t command) {
     cli_print_flags(file, &flags);
 }
 
-/* The formulas know one network of one port, and nobody who is late. */
+/* The cost formulas assume one network, one port and no late ranks; refuses flags that say otherwise. */
 static bool check_formula(const tool_options *o) {
     const struct {
         const char *flag;
@@ -256,7 +256,7 @@ static bool check(const tool_options *o) {
     return check_formula(o);
 }
 
-/* Bytes are of whole elements from here on, also where they are shown. */
+/* Rounds sizes to whole elements, also for display. */
 static void round_bytes(tool_options *o) {
     const uint64_t element = gcoll_type_size(o->type);
     uint64_t first = 0;
@@ -281,7 +281,7 @@ static void round_bytes(tool_options *o) {
                  (unsigned long long)(first - first % element), more);
 }
 
-/* A choice, not several. */
+/* Checks that --algorithm names one algorithm, not several. */
 static bool check_algorithm(const tool_options *o) {
     if (strcmp(o->algorithm, "all") != 0 && !strchr(o->algorithm, ','))
         return true;

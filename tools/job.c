@@ -35,7 +35,7 @@ static void cut(const tool_shape *shape, uint64_t *offsets) {
     offsets[size] = shape->problem.count;
 }
 
-/* Fills in offsets of shape->problem's rank, which has room for two tables. */
+/* Fills in the offsets of a rank; `offsets` has room for two tables. */
 static void cut_blocks(const tool_shape *shape, gcoll_problem *p, uint64_t *offsets) {
     uint64_t *received = offsets + p->size + 1;
     p->offsets = offsets;

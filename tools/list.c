@@ -11,7 +11,7 @@ static const uint32_t samples[] = {7, 8};
 #define SAMPLE_COUNT (sizeof samples / sizeof samples[0])
 #define SAMPLE_CHUNK 24u /* elements a rank: enough for every block to have some */
 
-/* *claims, or false: the algorithm does not do so many ranks, for the last error's reason. */
+/* Finds the claims for a number of ranks. False: the algorithm does not apply to it; see the last error. */
 static bool claims_of(const gcoll_algorithm *a, uint32_t size, uint32_t *claims) {
     gcoll_problem p = {.collective = a->collective, .size = size, .buffers = 1};
     p.count = a->collective == GCOLL_BARRIER ? 0 : (uint64_t)size * SAMPLE_CHUNK;

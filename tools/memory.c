@@ -4,7 +4,7 @@
 
 #include "tools/memory.h"
 
-/* Rows that say how device memory is staged have their buffers there, unless it is said otherwise. */
+/* Whether buffers lie in device memory. By default they do for rows with a staging of their own. */
 static bool is_on_devices(const tool_options *o, const gcoll_algorithm *a) {
     return o->memory == TOOL_MEMORY_BY_ROW ? a->staging != NULL : o->memory == TOOL_DEVICE_MEMORY;
 }

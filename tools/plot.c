@@ -11,8 +11,8 @@
 #include "tools/compare.h"
 #include "tools/words.h"
 
-#define MOST_LINES 12u /* more nobody can tell apart */
-#define COLORS     8u  /* that gnuplot has before it begins again; then lines are dashed */
+#define MOST_LINES 12u /* more could not be told apart */
+#define COLORS     8u  /* gnuplot's colours; beyond them they repeat, with dashed lines */
 #define NO_PROGRAM 127 /* as a shell says it */
 
 /* Times worse than the best, as a geometric mean over the points; below 0: it never applies. */
@@ -60,8 +60,8 @@ static void write_data(const tool_comparison *c, FILE *f, size_t target, bool ov
     fputs("EOD\n", f);
 }
 
-/* Within single quotes, in which gnuplot takes all as it is but these, which it wants doubled. What `before`
- * holds comes first. */
+/* Writes `before` and `text` within single quotes. gnuplot takes all characters in them literally, except
+ * single quotes, which must be doubled. */
 static void write_quoted(FILE *f, const char *before, const char *text) {
     fprintf(f, "'%s", before);
     for (const char *at = text; *at; at++) {
@@ -77,7 +77,8 @@ static void write_script(const tool_comparison *c, FILE *f, const char *path, co
     const bool over_ranks = o->ranks.count > 1, png = strcmp(strrchr(path, '.'), ".png") == 0;
     fprintf(f, "set terminal %s size 1000,600 %s\nset output ", png ? "pngcairo" : "svg",
             png ? "background '#ffffff'" : "background '#ffffff' dynamic");
-    write_quoted(f, path[0] == '/' ? "" : "./", path); /* what begins with | would be a command */
+    write_quoted(f, path[0] == '/' ? "" : "./",
+                 path); /* gnuplot would run a name that begins with | as a command */
     fputc('\n', f);
     if (over_ranks && strcmp(o->collective, "barrier") == 0)
         fprintf(f, "set title '%s' noenhanced\nset xlabel 'ranks'\n", o->collective);

@@ -1,7 +1,7 @@
-/* tools/prove.c - proves one algorithm with so many ranks in all its cases.
+/* tools/prove.c - proves one algorithm for one number of ranks, in all of its cases.
  *
- * Many cases have the same plans: more steps saved than there are, surroundings that the algorithm does not
- * look at. Plans are compared by 128 bits of hash over all they consist of, and proved once. */
+ * Many cases have the same plans, e.g. if an option exceeds its effect, or if the algorithm ignores the
+ * surroundings. Plans are compared by a 128-bit hash of their contents, and equal plans are proved once. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,8 +108,8 @@ static void fail(prover *p, const tool_shape *shape, const char *format, ...) {
     p->proof->failed = true;
 }
 
-/* Whether claims must be all that holds: where blocks are empty, or hosts of several sizes, more may hold by
- * chance. */
+/* Whether the claims must be exactly the properties that hold. With empty blocks or hosts of several sizes,
+ * more may hold by chance. */
 static bool is_regular(const gcoll_problem *p) {
     for (uint32_t r = 0; r < p->size && p->offsets; r++)
         if (gcoll_block_count(p, r) == 0)
@@ -161,7 +161,7 @@ static void judge(prover *p, const tool_shape *shape, const tool_job *job) {
     compare_claims(p, shape, job, entry->claims);
 }
 
-/* False: there is no job to go on with, which is counted. */
+/* Makes the plans of all ranks. False: they could not be made; the reason is counted. */
 static bool make(prover *p, const tool_shape *shape, tool_job *job) {
     uint32_t rank;
     gcoll_status status = tool_job_create(shape, job, &rank);
@@ -192,7 +192,8 @@ static uint64_t largest_count(const tool_cases *c) {
     return c->target->choice.algorithm->collective == GCOLL_BARRIER ? 0 : most;
 }
 
-/* Of the plans for the first root, even blocks, and the most elements. Zero: none. */
+/* The fingerprint of a setting: of its plans for the first root, even blocks and the most elements. Zero: it
+ * does not apply. */
 static fingerprint probe(const prover *p, uint64_t setting) {
     tool_shape shape;
     tool_job job;

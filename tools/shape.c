@@ -55,7 +55,8 @@ static void say_lateness(const tool_options *o, tool_shape *shape) {
         snprintf(text, sizeof shape->lateness, "arriving as in a trace%s", told);
 }
 
-/* Planners are told what the simulator will do, unless it is a surprise, and but for an error. */
+/* Tells the planners the arrivals that the simulator will use, unless they are to be a surprise; with the
+ * prediction error that was asked for. */
 static bool add_arrivals(const tool_options *o, tool_shape *shape) {
     gcoll_problem *p = &shape->problem;
     double *arrival;
@@ -189,7 +190,7 @@ uint32_t tool_same_claims(const tool_options *o, bool is_named) {
            (same == GCOLL_SAME_IN_RUNS ? GCOLL_CLAIM_RUN_IDENTICAL : 0);
 }
 
-/* Of a choice with its options: whether it keeps what --same asks for. */
+/* Whether the chosen algorithm keeps the property that --same asks for. */
 static bool keeps_bits(const tool_shape *shape, uint32_t claims) {
     gcoll_problem problem = shape->problem;
     if (!shape->choice.algorithm) /* auto, which obeys */

@@ -120,7 +120,7 @@ static double formula_of(const tool_options *o, const tool_shape *shape) {
            element * (parameters.beta * cost.sent + parameters.gamma * cost.reduced);
 }
 
-/* A planner refused what its `applies` let through: one algorithm less, but not without a word. */
+/* Reports that a planner refused a problem that its `applies` accepted; the algorithm is left out. */
 static void say_refused(const tool_shape *shape, uint32_t rank) {
     char text[TOOL_TEXT];
     tool_shape_text(shape, NULL, text);

@@ -64,7 +64,8 @@ static void print_head(FILE *file, const char *collective) {
             "algorithm");
 }
 
-/* What cannot be proved is printed, too, with what is wrong on standard error. */
+/* Counts the costs of a case. A case that cannot be proved is printed, too, with its error on standard
+ * error. */
 static int measure(const tool_options *o, FILE *file, uint32_t size, uint64_t count, bool first) {
     tool_shape shape;
     tool_job job;

@@ -32,7 +32,8 @@ static bool add(tool_targets *t, const gcoll_choice *choice, uint32_t given) {
     return true;
 }
 
-/* Of "all", rows that say by themselves how they stage are left out where it is asked for in another way. */
+/* Adds all algorithms of a collective, except rows with a staging of their own if the flags ask for another.
+ */
 static bool add_all(const tool_options *o, gcoll_collective c, tool_targets *t) {
     const gcoll_algorithm *a;
     for (uint32_t i = 0; (a = gcoll_registry_at(&o->registry, c, i)); i++) {

@@ -1,6 +1,6 @@
-/* tools/timeline.c - a simulation as Chrome trace JSON: a process a rank, a lane for what it computes, one
- * for each port and three for each device, an arrow a message. Written as it goes, as there may be millions
- * of events; all texts are ours. */
+/* tools/timeline.c - writes a simulation as Chrome trace JSON. A rank is a process, with one lane for its
+ * processor, one for each port and three for each device; a message is an arrow. The JSON is written without
+ * a library, event by event, as there may be millions; none of its texts needs escaping. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static void name_lane(FILE *f, uint32_t rank, uint32_t lane, const char *name) {
             rank, lane, name);
 }
 
-/* Those of the devices that some buffer of the rank lies on. */
+/* Names the lanes of the devices on which the rank has buffers. */
 static void name_devices(FILE *f, const gcoll_problem *p) {
     static const char *const does[] = {"to host", "from host", "within"};
     char name[64];

@@ -1,5 +1,5 @@
-/* tools/workers.c - units of work done by several processes, so that a planner that crashes is a finding and
- * not the end.
+/* tools/workers.c - shares units of work among several processes, so that a crash of a planner is reported
+ * and does not end the tool.
  *
  * Each worker takes the next unit off a counter in shared memory, and writes its number into a pipe of its
  * own when it is done. A worker that dies is known by the end of its pipe. */
@@ -50,7 +50,7 @@ static bool hire(crew *c, uint32_t worker) {
         return false;
     }
     c->common->doing[worker] = NO_UNIT;
-    fflush(NULL); /* or the child has, and writes, what waits in our buffers */
+    fflush(NULL); /* else the child would also write the contents of our buffers */
     c->pids[worker] = fork();
     if (c->pids[worker] == 0) {
         close(ends[0]);
@@ -66,7 +66,7 @@ static bool hire(crew *c, uint32_t worker) {
     return true;
 }
 
-/* The worker's pipe has ended. */
+/* Handles the end of a worker, which is known by the end of its pipe. */
 static bool bury(crew *c, uint32_t worker) {
     int how = 0;
     close(c->pipes[worker].fd);
@@ -89,7 +89,7 @@ static bool hear(crew *c, uint32_t worker) {
         c->work->done(c->work->arg, unit, 0);
         return true;
     }
-    return bury(c, worker); /* the end: units are written whole */
+    return bury(c, worker); /* end of the pipe: a unit's number is always written whole */
 }
 
 static bool supervise(crew *c) {
@@ -128,7 +128,8 @@ bool tool_run_work(const tool_work *work, uint32_t jobs) {
         for (uint32_t w = 0; w < c.jobs && good; w++)
             good = hire(&c, w);
         good = good && supervise(&c);
-        /* Ends early only after an error: then those that still work find that nobody listens. */
+        /* Reached early only after an error: workers that still run then fail to write to their closed
+         * pipes. */
         for (uint32_t w = 0; w < c.jobs; w++)
             if (c.pipes[w].fd >= 0)
                 close(c.pipes[w].fd);

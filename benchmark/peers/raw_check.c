@@ -1,4 +1,4 @@
-/* benchmark/peers/raw_check.c - what is moved by raw.c, and whether it came to what it should. */
+/* benchmark/peers/raw_check.c - fills the buffers of raw.c, and checks the results. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 
 #define POLL_LIMIT_MS 30000
 
-/* What is left of a transfer. */
+/* The rest of a transfer that is not done. */
 typedef struct flow {
     int fd;
     bool send;
@@ -31,7 +31,7 @@ static void add_floats_to(float *restrict out, const float *restrict b, size_t c
         out[i] += b[i];
 }
 
-/* Reduces the whole elements of what was carried and has come behind it, in `hot`. */
+/* Reduces all whole elements in `hot`: the carried bytes and the bytes that arrived after them. */
 static void reduce(flow *f, unsigned char *hot, size_t come) {
     size_t bytes = f->carried + come;
     size_t whole = bytes / sizeof(float) * sizeof(float);
@@ -47,7 +47,8 @@ static void reduce(flow *f, unsigned char *hot, size_t come) {
     memcpy(f->carry, hot + whole, f->carried);
 }
 
-/* Moves what the socket takes or has, at most `most`. -1: has been said. 0: nothing now. */
+/* Sends or receives at most `most` bytes by one call. -1: an error, already printed. 0: the socket is not
+ * ready. */
 static ssize_t move_once(flow *f, uint64_t most, unsigned char *hot, int flags) {
     size_t bytes = f->left < most ? f->left : most;
     unsigned char *at = f->at;
@@ -71,7 +72,7 @@ static ssize_t move_once(flow *f, uint64_t most, unsigned char *hot, int flags) 
     return -1;
 }
 
-/* Drops those that are done, keeping the order. */
+/* Removes transfers that are done, and keeps the order. */
 static uint32_t drop_done(flow *flows, uint32_t count) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++)
@@ -90,7 +91,7 @@ typedef struct step {
     unsigned char *hot;
 } step;
 
-/* How much of it may be moved now, in one call. */
+/* How many bytes of a transfer may be moved now, in one call. */
 static uint64_t room(const step *s, const flow *f) {
     if (f->send)
         return s->sent < s->received + s->lead ? s->chunk : 0;
@@ -111,7 +112,8 @@ static bool wait_for_any(const step *s) {
     return true;
 }
 
-/* One look at each socket. One that is left alone may block in the kernel. False has been said. */
+/* Tries each socket once. A transfer that is the only one left may block in the kernel. False: an error,
+ * already printed. */
 static bool look_at_all(step *s, bool spin, bool *moved_any, bool *done_any) {
     *moved_any = *done_any = false;
     for (uint32_t i = 0; i < s->count; i++) {

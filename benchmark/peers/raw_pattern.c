@@ -1,4 +1,5 @@
-/* benchmark/peers/raw_pattern.c - who sends which bytes to whom, in which step. What they are for: raw.c. */
+/* benchmark/peers/raw_pattern.c - the transfers of each pattern, step by step. raw.c describes the patterns.
+ */
 #include "raw.h"
 
 const char *const raw_pattern_names[RAW_PATTERNS] = {"exchange", "halving", "ring", "direct"};

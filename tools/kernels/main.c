@@ -1,10 +1,10 @@
 /*
- * tools/kernels/main.c - gcoll_kernels: what the reduction kernels reach beside a streaming triad and plain
- * loops.
+ * tools/kernels/main.c - gcoll_kernels: compares the bandwidth of the reduction kernels with a streaming
+ * triad and plain loops.
  *
- * All that is compared runs in turns, round by round; ratios are of one round, and what is printed are
- * medians over the rounds. Bandwidth counts two reads and one write of the bytes of one operand, and not the
- * read of what is about to be overwritten.
+ * All contestants run in turns, round by round. A ratio compares times of the same round; the printed figures
+ * are medians over the rounds. Bandwidth counts two reads and one write of one operand's bytes, but not the
+ * read of the cache lines that are overwritten.
  */
 #include <inttypes.h>
 #include <stdlib.h>
