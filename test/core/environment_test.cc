@@ -244,7 +244,7 @@ TEST_F(Environment, ErrorsNameVariableValueAndWhatIsAllowed) {
         {{{"GCOLL_RANK", "0"}, {"GCOLL_SIZE", "99999999999999999999999"}},
          GCOLL_ERR_INVALID,
          "GCOLL_SIZE: is '99999999999999999999999'; allowed is a number of 1 to 1048576"},
-        {{{"RANK", "0"}, {"WORLD_SIZE", "\x1b[2J\n"}},
+        {{{"RANK", "0"}, {"WORLD_SIZE", "\x1b[2J\xff"}},
          GCOLL_ERR_INVALID,
          "WORLD_SIZE: is '?[2J?'; allowed is a number of 1 to 1048576"},
         {{{"RANK", "0"}},
@@ -338,6 +338,23 @@ TEST_F(Environment, JobsOfOddIdentitiesHaveNamesOfTheirOwn) {
         names.insert(job);
     }
     EXPECT_EQ(names.size(), 5u);
+}
+
+// Jobs on one host mostly have ports of their own, and never that of torchrun's store.
+TEST_F(Environment, PortsDependOnTheJobAndAreNotTaken) {
+    set(kTorch + Variables{{"MASTER_ADDR", "n"}});
+    std::set<std::string> stores;
+    for (int i = 0; i < 1000; i++) {
+        setenv("GCOLL_JOB", ("job" + std::to_string(i)).c_str(), 1);
+        const std::string store = read_all().store;
+        stores.insert(store);
+        setenv("MASTER_PORT", store.substr(strlen("tcp://n:")).c_str(), 1);
+        const int moved = atoi(read_all().store + strlen("tcp://n:"));
+        EXPECT_NE("tcp://n:" + std::to_string(moved), store);
+        EXPECT_TRUE(moved >= 20000 && moved < 32768) << moved;
+        setenv("MASTER_PORT", "29500", 1);
+    }
+    EXPECT_GT(stores.size(), 900u); // of 1000 drawn from 12768, some 962 differ
 }
 
 // A list of Slurm's, and what it stands for by a plain expansion of its first item.
