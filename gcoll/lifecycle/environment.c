@@ -362,7 +362,7 @@ void gcoll_environment_init(gcoll_environment *environment) {
 }
 
 gcoll_status gcoll_environment_read(gcoll_environment *environment) {
-    const launcher *l = NULL;
+    const launcher *l = &launchers[OWN];
     const char *source = value_of("GCOLL_SOURCE");
     bool is_named = false;
     gcoll_environment known;
