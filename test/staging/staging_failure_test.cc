@@ -123,7 +123,8 @@ TEST(StagingHangs, AndIsGivenUpWithItsMemory) {
         stuck = accelerator;
         accelerator->stick_at(0);
     };
-    const std::vector<Result> results = reduce_with(machine, job_of(500), 1, stick, [&] {
+    // Long enough that the devices of the other ranks are done, also where the machine is busy.
+    const std::vector<Result> results = reduce_with(machine, job_of(2000), 1, stick, [&] {
         EXPECT_EQ(machine.violations(), std::vector<std::string>());
         EXPECT_GE(machine.statistics().open, 1u) << "what is at work is not closed";
         EXPECT_GT(machine.statistics().pinned_bytes, 0u);
