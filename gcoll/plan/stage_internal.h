@@ -59,7 +59,7 @@ typedef struct gcoll_stage {
     bool is_joint;     /* IN and OUT have one home: out's */
     bool sums;         /* the inputs are reduced while they are loaded */
     gcoll_home in, out;
-    uint64_t out_shift;   /* where in OUT[k] element 0 of what the plan at hand calls OUT lies */
+    uint64_t out_shift;   /* offset in OUT[k] of the first element of the current plan's OUT */
     uint32_t *order;      /* of loading: gcoll_stage_order */
     gcoll_ref slots;      /* the vector once for each further source */
     uint16_t *operands;   /* of a fold at hand: `buffers` entries */

@@ -3,8 +3,8 @@
  *
  * Whoever can write a folder decides what ranks read there: addresses that they connect to, and costs that
  * they go by. So the folder is this user's and nobody else may write it. With the sticky bit others may make
- * files, but neither replace nor remove those of this user; then each file's owner decides. Root is trusted
- * as an owner of such a folder, as it can do anything anyway.
+ * files, but neither replace nor remove those of this user; then each file's owner decides. Root may
+ * own the folder, too: root can change any file anyway.
  *
  * The folder is checked each time it is opened, through its descriptor, and a file through its own: somebody
  * who renames folders on the way there cannot make a store that passes. What is left to those who may write

@@ -43,7 +43,8 @@
 #define SET_NEW_SCRIPT                                                                                       \
     "if redis.call('EXISTS',KEYS[1])==1 then return 0 end "                                                  \
     "local ttl,mark=false,false redis.call('SET',KEYS[1],ARGV[1]) " WRITE_MARK "return 1"
-/* As text: a script's numbers have 53 bits. INCRBY comes first of what changes anything, as it may refuse. */
+/* Passes the number as text, because numbers in a script have only 53 bits. INCRBY runs before all other
+ * writes: it may refuse, and then nothing has changed. */
 #define ADD_SCRIPT                                                                                           \
     READ_MARK "redis.call('INCRBY',KEYS[1],ARGV[1]) " WRITE_MARK "return redis.call('GET',KEYS[1])"
 #define KEEP_SCRIPT                                                                                          \

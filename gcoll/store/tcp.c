@@ -94,7 +94,7 @@ static gcoll_status late(const tcp_store *self) {
                        self->place.name);
 }
 
-/* Sends what is left of the frame in `out`. */
+/* Sends the remaining bytes of the frame in `out`. */
 static gcoll_status send_rest(tcp_store *self, int64_t deadline_ns, fault *f) {
     char text[GCOLL_ERRNO_TEXT_MAX];
 

@@ -19,7 +19,7 @@
 
 #define GCOLL_STORE_MAGIC   0x53434721u /* "!GCS": no text of another protocol begins so */
 #define GCOLL_STORE_VERSION 1
-/* The greeting is this, the version, and the end of a line and of what HTTP takes for a request. */
+/* The greeting: these words, the version, and an empty line, which ends a request for an HTTP server. */
 #define GCOLL_STORE_HELLO_START "GCOLL-STORE "
 #define GCOLL_STORE_HELLO       GCOLL_STORE_HELLO_START "1\r\n\r\n"
 #define GCOLL_STORE_HELLO_BYTES (sizeof GCOLL_STORE_HELLO - 1)

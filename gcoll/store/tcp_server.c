@@ -165,7 +165,7 @@ static void start_sweeper(gcoll_store_server *server) {
     }
 }
 
-/* Limits the time of what the client has begun, if anything. */
+/* Sets a time limit for a frame that the client has begun to send or to receive. */
 static void limit_time(client *c) {
     if (c->dropped || c->kind != PEER)
         return;
