@@ -24,9 +24,9 @@ typedef struct gcoll_meeting gcoll_meeting;
 struct gcoll_rendezvous {
     char generation[GCOLL_GENERATION_TEXT]; /* random hex, the same on every rank of this run of the job */
     bool joined;                            /* keys of this rank are in the store */
-    char **addresses; /* records of every rank, in a duplicate; else NULL: they are looked up in the store */
+    char **addresses; /* records of every rank that met without a store; else NULL: the store has them */
     uint32_t *node;   /* the number of each rank's host; NULL until an algorithm asks */
-    gcoll_meeting *meeting; /* NULL in a duplicate, or if size is 1 */
+    gcoll_meeting *meeting; /* NULL if the ranks met without a store, or if size is 1 */
     int64_t keep_ms;        /* when keys in the store are to be kept again; INT64_MAX: there are none */
 };
 
@@ -116,9 +116,10 @@ void gcoll_rendezvous_record(const char *address, char record[GCOLL_RECORD_MAX])
  * or GCOLL_NO_RANK. */
 gcoll_status gcoll_rendezvous_hosts(gcoll_context *context, const uint32_t **node, uint32_t *missing,
                                     gcoll_note *cause);
-/* Of a context that has met without a store: room for the records of all ranks, each to be allocated by
- * strdup. */
-char **gcoll_rendezvous_addresses_make(gcoll_context *context);
+/* Of a context that meets without a store: keeps the record of a rank, which it checks. */
+gcoll_status gcoll_rendezvous_take_record(gcoll_context *context, uint32_t rank, const char *record);
+/* By these records, once all are there: how many ranks share the processors of this one. */
+uint32_t gcoll_rendezvous_sharing(const gcoll_context *context, uint32_t rank);
 /* Whether there are such: then the store does not say who has left. */
 bool gcoll_rendezvous_has_addresses(const gcoll_context *context);
 /* Puts the cause that the context broke for in place of this rank's address. */

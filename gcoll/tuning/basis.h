@@ -13,7 +13,7 @@ typedef enum gcoll_basis_kind {
 
 #define GCOLL_BASIS_NAME_MAX 256
 
-/* The same on every rank but for name and text. Shared by duplicates. */
+/* The same on every rank but for name and text. Shared by contexts of the same ranks. */
 struct gcoll_basis {
     atomic_uint users;
     gcoll_basis_kind kind;
@@ -22,6 +22,7 @@ struct gcoll_basis {
     uint32_t local_ranks;                /* on rank 0's host */
     char name[GCOLL_BASIS_NAME_MAX];     /* of the file */
     gcoll_tuning tuning;                 /* what it says */
+    gcoll_basis *whole;                  /* that tuning belongs to, of a part of the ranks; NULL: itself */
     const gcoll_tuning_section *section; /* the nearest one, or NULL */
     bool exact;                          /* its rules hold */
     char *text;                          /* rank 0: what the others get */

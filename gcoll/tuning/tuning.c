@@ -48,7 +48,10 @@ gcoll_basis *gcoll_basis_hold(gcoll_basis *basis) {
 void gcoll_basis_drop(gcoll_basis *basis) {
     if (!basis || atomic_fetch_sub(&basis->users, 1) > 1)
         return;
-    gcoll_tuning_free(&basis->tuning);
+    if (basis->whole)
+        gcoll_basis_drop(basis->whole);
+    else
+        gcoll_tuning_free(&basis->tuning);
     free(basis->text);
     free(basis);
 }
@@ -171,6 +174,30 @@ static void find_section(gcoll_context *context) {
     gcoll_basis *basis = context->basis;
     basis->section = gcoll_tuning_section_for(&basis->tuning, context->transport->name, context->size,
                                               basis->local_ranks, &basis->exact);
+}
+
+/* How many ranks share a processor stays as it is: the other ranks are still there. */
+gcoll_status gcoll_basis_part(gcoll_context *context, gcoll_basis *whole, uint32_t local_ranks) {
+    gcoll_basis *made = NULL;
+    gcoll_status status = gcoll_basis_create(&whole->cost, &made);
+    if (status != GCOLL_OK)
+        return status;
+    made->kind = whole->kind;
+    made->sharing = whole->sharing;
+    made->local_ranks = local_ranks;
+    memcpy(made->name, whole->name, sizeof made->name);
+    made->tuning = whole->tuning;
+    made->whole = gcoll_basis_hold(whole);
+    context->basis = made;
+    if (made->kind != GCOLL_BASIS_FILE)
+        return GCOLL_OK;
+    find_section(context);
+    if (made->section && made->section->cost_line > 0) {
+        made->cost = made->section->cost;
+        made->sharing = made->section->sharing;
+        made->sharing.crowd = whole->sharing.crowd;
+    }
+    return GCOLL_OK;
 }
 
 static gcoll_status decide(gcoll_context *context, const gcoll_fit *fit, uint32_t local_ranks) {

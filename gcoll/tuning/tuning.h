@@ -8,8 +8,11 @@
 
 /* The basis, which is the same on every rank. given: the caller's numbers, or NULL. */
 gcoll_status gcoll_basis_create(const gcoll_cost_parameters *given, gcoll_basis **basis);
-/* Duplicates share it. */
+/* Contexts of the same ranks share it. */
 gcoll_basis *gcoll_basis_hold(gcoll_basis *basis);
+/* That of a context of some of the ranks: the same costs, and the rules of a tuning file for its own size.
+ * local_ranks: those of them that share the processors of its rank 0. */
+gcoll_status gcoll_basis_part(gcoll_context *context, gcoll_basis *whole, uint32_t local_ranks);
 void gcoll_basis_drop(gcoll_basis *basis);
 
 /* How messages are measured, which takes more than this folder has. */
