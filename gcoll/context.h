@@ -67,6 +67,12 @@ typedef struct gcoll_allocator {
     void *arg;
 } gcoll_allocator;
 
+/* Gives every rank the data of all ranks. mine: `bytes` bytes, as many on every rank. all: room for `bytes`
+ * bytes of each rank, in the order of ranks, this one included. Blocks until all ranks have called it. Must
+ * return in bounded time if a rank does not come, with any other status than GCOLL_OK; gcoll_store_error may
+ * set a text, which becomes part of the error of gcoll_context_create. Must not call gcoll otherwise. */
+typedef gcoll_status (*gcoll_exchange_fn)(void *arg, const void *mine, size_t bytes, void *all);
+
 /* Connects the ranks of one process, for transport "inproc". Shared by `size` contexts, in one thread or
  * several. Destroy it after them. */
 typedef struct gcoll_hub gcoll_hub;
@@ -79,7 +85,7 @@ typedef struct gcoll_context_options {
     size_t struct_size; /* set by gcoll_context_options_init */
     uint32_t rank;      /* 0 .. size-1 */
     uint32_t size;      /* ranks of the job, >= 1 */
-    gcoll_store *store; /* borrowed while the context lives; may be NULL if size is 1 */
+    gcoll_store *store; /* borrowed while the context lives; NULL if size is 1, or with `exchange` */
 
     /* Name of this job in the store, [A-Za-z0-9._-]{1,64}; NULL is "default". Two jobs that start at the same
      * time on one store need different names, or launches (see `launch`). A rank that two processes claim is
@@ -185,6 +191,15 @@ typedef struct gcoll_context_options {
     /* gcoll_same, the same on every rank: where results are the same, for calls that do not say it. 0: on
      * every rank. */
     int same;
+
+    /* In place of a store, on every rank: an allgather of the caller's own. It is called three times within
+     * gcoll_context_create, by the creating thread, and never later: all ranks then know each other's
+     * addresses, some 100 bytes a rank. There are no claims, no leases, and `launch` has no meaning, because
+     * whoever takes part is a rank of this launch. The time that it takes is its own; options.timeout_ms
+     * limits only what follows. Rank 0's tuning reaches the others by broadcasts, so creation also connects
+     * each rank with up to log2(size) others. */
+    gcoll_exchange_fn exchange;
+    void *exchange_arg;
 } gcoll_context_options;
 
 /* Fills in defaults. Always call it first: later versions add fields. */

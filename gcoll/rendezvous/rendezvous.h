@@ -99,6 +99,21 @@ bool gcoll_rendezvous_has_joined(const gcoll_context *context);
 /* And the others may count on this rank. */
 bool gcoll_rendezvous_is_complete(const gcoll_context *context);
 
+/* ---- Without a store (exchange.c) ---------------------------------------------------------- */
+
+/* An allgather of the caller's. */
+typedef struct gcoll_exchange {
+    gcoll_exchange_fn fn;
+    void *arg;
+} gcoll_exchange;
+
+/* First: agrees on the generation. If it works but what it gives makes no sense, that is *rows, and this rank
+ * must take part in the next step to tell the others. */
+gcoll_status gcoll_exchange_hello(gcoll_context *context, const gcoll_exchange *by, gcoll_status *rows);
+/* Then, when the endpoint is open: gets the records of all ranks. record: this rank's, or "!" and why there
+ * is none. */
+gcoll_status gcoll_exchange_records(gcoll_context *context, const gcoll_exchange *by, const char *record);
+
 /* ---- Once all have met (records.c) ------------------------------------------------ */
 
 /* GCOLL_ERR_NOT_FOUND if the peer has left. One that broke leaves the cause in place of its address: then

@@ -3,10 +3,10 @@
  *
  * Rank 0 decides: by the caller's numbers, a tuning file, a measurement (lifecycle/fit.c) or what is built
  * in. Others hear of it by the store, so what they have is the same to the bit, and no file need lie anywhere
- * else. Keys below "gcoll/<job>/<generation>/", both written by rank 0: tuning   before it has announced
- * itself: "set", "given", "fit", or "file", a space, the file's name, a newline and all that the file holds
- *   agreed   after "go": ranks on rank 0's host, the numbers, as the hexadecimal digits of their bits, and
- *            options.monitor, 0 or 1; or
+ * else. Ranks that met without a store hear of it by broadcasts. Keys below "gcoll/<job>/<generation>/", both
+ * written by rank 0: tuning   before it has announced itself: "set", "given", "fit", or "file", a space, the
+ * file's name, a newline and all that the file holds agreed   after "go": ranks on rank 0's host, the
+ * numbers, as the hexadecimal digits of their bits, and options.monitor, 0 or 1; or
  *            "!", a status, a space and why there will be none (meeting.c)
  */
 #include <errno.h>
@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "gcoll/base/bytes.h"
 #include "gcoll/base/text.h"
 #include "gcoll/rendezvous/rendezvous.h"
 #include "gcoll/tuning/basis.h"
@@ -132,6 +133,10 @@ static gcoll_status load(gcoll_basis *basis, const char *path) {
     return status;
 }
 
+static const char *word_of(const gcoll_basis *basis) {
+    return basis->kind == GCOLL_BASIS_FITTED ? "fit" : basis->kind == GCOLL_BASIS_GIVEN ? "given" : "set";
+}
+
 gcoll_status gcoll_tuning_begin(gcoll_context *context, const char *option) {
     gcoll_basis *basis = context->basis;
     const char *wanted = option && option[0] ? option : getenv(VARIABLE);
@@ -144,7 +149,7 @@ gcoll_status gcoll_tuning_begin(gcoll_context *context, const char *option) {
         basis->kind = context->size > 1 ? GCOLL_BASIS_FITTED : GCOLL_BASIS_BUILT_IN;
     else if (basis->kind != GCOLL_BASIS_GIVEN && strcmp(wanted, BUILT_IN) != 0)
         status = load(basis, wanted);
-    if (status != GCOLL_OK || context->size == 1)
+    if (status != GCOLL_OK || context->size == 1 || !context->settings.store)
         return status;
     char key[GCOLL_STORE_KEY_MAX + 1];
     gcoll_rendezvous_key_of(context, key, "tuning");
@@ -154,9 +159,7 @@ gcoll_status gcoll_tuning_begin(gcoll_context *context, const char *option) {
         basis->text = NULL;
         return status;
     }
-    const char *word = basis->kind == GCOLL_BASIS_FITTED  ? "fit"
-                       : basis->kind == GCOLL_BASIS_GIVEN ? "given"
-                                                          : "set";
+    const char *word = word_of(basis);
     return gcoll_visit_set(context, key, word, strlen(word));
 }
 
@@ -233,20 +236,25 @@ static gcoll_status publish_failure(gcoll_context *context, gcoll_status status)
     return gcoll_error(status, "%s", reason);
 }
 
-static gcoll_status lead(gcoll_context *context, const gcoll_fit *fit, uint32_t local_ranks) {
-    char text[AGREED_MAX];
+/* What rank 0 has decided, as the others read it. */
+static void write_agreed(const gcoll_context *context, char text[AGREED_MAX]) {
     double *numbers[NUMBERS];
-    gcoll_status status = decide(context, fit, local_ranks);
-    if (status != GCOLL_OK)
-        return publish_failure(context, status);
-    int used = snprintf(text, sizeof text, "%u", local_ranks);
+    int used = snprintf(text, AGREED_MAX, "%u", context->basis->local_ranks);
     numbers_of(context->basis, numbers);
     for (size_t i = 0; i < NUMBERS; i++) {
         uint64_t bits;
         memcpy(&bits, numbers[i], sizeof bits);
-        used += snprintf(text + used, sizeof text - (size_t)used, " %016" PRIx64, bits);
+        used += snprintf(text + used, AGREED_MAX - (size_t)used, " %016" PRIx64, bits);
     }
-    snprintf(text + used, sizeof text - (size_t)used, " %d", context->settings.monitor);
+    snprintf(text + used, AGREED_MAX - (size_t)used, " %d", context->settings.monitor);
+}
+
+static gcoll_status lead(gcoll_context *context, const gcoll_fit *fit, uint32_t local_ranks) {
+    char text[AGREED_MAX];
+    gcoll_status status = decide(context, fit, local_ranks);
+    if (status != GCOLL_OK)
+        return publish_failure(context, status);
+    write_agreed(context, text);
     char key[GCOLL_STORE_KEY_MAX + 1];
     gcoll_rendezvous_key_of(context, key, "agreed");
     status = gcoll_visit_set_new(context, key, text);
@@ -366,6 +374,57 @@ static gcoll_status follow(gcoll_context *context, const gcoll_fit *fit, int64_t
     return status;
 }
 
+/* ---- Without a store ---------------------------------------------------------------------- */
+
+/* Rank 0's kind of basis, and its tuning file. */
+static gcoll_status share_tuning(gcoll_context *context, const gcoll_fit *fit) {
+    gcoll_basis *basis = context->basis;
+    const char *own = basis->text ? basis->text : word_of(basis);
+    uint64_t bytes = basis->text ? basis->text_bytes : strlen(own);
+    uint8_t size[sizeof bytes];
+    gcoll_put_le(size, bytes, sizeof size);
+    gcoll_status status = fit->spread(context, size, sizeof size);
+    if (status != GCOLL_OK)
+        return status;
+    bytes = gcoll_get_le(size, sizeof size);
+    if (bytes == 0 || bytes > VALUE_MAX)
+        return gcoll_error(GCOLL_ERR_PROTOCOL,
+                           "rank 0 has a tuning of %" PRIu64 " bytes; allowed are 1 to %d", bytes, VALUE_MAX);
+    char *text = calloc(1, bytes + 1);
+    if (!text)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a tuning file");
+    if (context->rank == 0)
+        memcpy(text, own, bytes);
+    status = fit->spread(context, text, bytes);
+    if (status == GCOLL_OK && context->rank != 0)
+        status = read_tuning(context, text, bytes);
+    free(text);
+    free(basis->text);
+    basis->text = NULL;
+    return status;
+}
+
+static gcoll_status share(gcoll_context *context, const gcoll_fit *fit, uint32_t local_ranks, bool *monitor) {
+    char agreed[AGREED_MAX] = "";
+    gcoll_status status = share_tuning(context, fit);
+    if (status == GCOLL_OK && context->rank == 0)
+        status = decide(context, fit, local_ranks);
+    else if (status == GCOLL_OK && context->basis->kind == GCOLL_BASIS_FITTED && fit->asks(context))
+        status = fit->serve(context);
+    if (status == GCOLL_OK && context->rank == 0)
+        write_agreed(context, agreed);
+    if (status == GCOLL_OK)
+        status = fit->spread(context, agreed, sizeof agreed);
+    agreed[sizeof agreed - 1] = '\0';
+    if (status == GCOLL_OK && context->rank != 0)
+        status = read_agreed(context, agreed, monitor);
+    if (status == GCOLL_OK && context->rank != 0 && context->basis->kind == GCOLL_BASIS_FILE)
+        find_section(context);
+    return status;
+}
+
+/* ---- Both --------------------------------------------------------------------------------- */
+
 static bool differ(const gcoll_cost_parameters *a, const gcoll_cost_parameters *b) {
     return a->alpha != b->alpha || a->beta != b->beta || a->gamma != b->gamma;
 }
@@ -381,11 +440,16 @@ gcoll_status gcoll_tuning_agree(gcoll_context *context, const gcoll_fit *fit, ui
     if (context->size == 1)
         return decide(context, fit, local_ranks);
     context->settings.timeout_ms = left > least ? left : least + 1;
-    gcoll_meeting_extend(context, deadline_ms + least);
-    gcoll_visits_until(context,
-                       deadline_ms + least + GCOLL_TELL_MS); /* those of measuring are bounded, too */
-    gcoll_status status = context->rank == 0 ? lead(context, fit, local_ranks)
-                                             : follow(context, fit, deadline_ms + least, &monitor);
+    gcoll_status status;
+    if (context->settings.store) {
+        gcoll_meeting_extend(context, deadline_ms + least);
+        gcoll_visits_until(context,
+                           deadline_ms + least + GCOLL_TELL_MS); /* those of measuring are bounded, too */
+        status = context->rank == 0 ? lead(context, fit, local_ranks)
+                                    : follow(context, fit, deadline_ms + least, &monitor);
+    } else {
+        status = share(context, fit, local_ranks, &monitor);
+    }
     context->settings.timeout_ms = timeout_ms;
     if (status == GCOLL_OK && context->rank != 0 && context->settings.monitor != monitor) {
         gcoll_break(context, GCOLL_ERR_MISMATCH, context->rank,

@@ -22,6 +22,8 @@ typedef struct gcoll_fit {
     gcoll_status (*serve)(gcoll_context *context);
     /* Whether rank 0 measures with this rank, if it measures. */
     bool (*asks)(const gcoll_context *context);
+    /* Gives all ranks the data of rank 0: of a context that has met without a store. */
+    gcoll_status (*spread)(gcoll_context *context, void *data, uint64_t bytes);
 } gcoll_fit;
 
 /* Rank 0, before it announces itself: reads the file, if it goes by one, and publishes it. */

@@ -14,7 +14,7 @@ add_library(launch_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/launch_peek.c) # C, and
 target_link_libraries(launch_peek PRIVATE gcoll_flags)
 target_sources(launch_test PRIVATE $<TARGET_OBJECTS:launch_peek>)
 gcoll_test(group_test THREADS *inproc* GroupsInProcess.* - *AThousandSplits*
-           LAYERS ${core_layers} SOURCES group_test.cc harness.cc TIMED SHARDS 2 COST 8)
+           LAYERS ${core_layers} SOURCES exchange_test.cc group_test.cc harness.cc TIMED SHARDS 2 COST 8)
 gcoll_test(integrity_test THREADS *inproc LAYERS ${core_layers} SOURCES opening_test.cc checksum_test.cc harness.cc SHARDS 2)
 # What is held against the contract and against plain sums, with checksums.
 add_test(NAME transport_test.checksum COMMAND transport_test --gtest_filter=*/tcp)
