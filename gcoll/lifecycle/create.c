@@ -176,32 +176,52 @@ static gcoll_status open_for_exchange(gcoll_context *context, const char *tuning
     return status;
 }
 
-/* Joins by an allgather of the caller's. A rank that fails tells the others why in its next part of it. */
-static gcoll_status join_by_exchange(gcoll_context *context, const gcoll_context_options *o) {
-    const gcoll_exchange by = {o->exchange, o->exchange_arg};
+/* Joins by an allgather. A rank that fails tells the others why in its next part of it. */
+static gcoll_status join_by_exchange(gcoll_context *context, const gcoll_exchange *by, const char *tuning,
+                                     int64_t deadline_ms) {
     char record[GCOLL_RECORD_MAX], reason[1024] = "";
     gcoll_status own = GCOLL_OK;
-    gcoll_status status = gcoll_exchange_hello(context, &by, &own);
+    gcoll_status status = gcoll_exchange_hello(context, by, &own);
     if (status != GCOLL_OK)
         return status;
     if (own == GCOLL_OK)
-        own = open_for_exchange(context, o->tuning, record);
+        own = open_for_exchange(context, tuning, record);
     if (own != GCOLL_OK) {
         snprintf(reason, sizeof reason, "%s", gcoll_last_error());
         snprintf(record, sizeof record, "!%s", reason);
     }
-    status = gcoll_exchange_records(context, &by, record);
+    status = gcoll_exchange_records(context, by, record);
     if (own != GCOLL_OK)
         return gcoll_error(own, "%s", reason);
     if (status != GCOLL_OK)
         return status;
     const uint32_t local_ranks = gcoll_rendezvous_sharing(context, context->rank);
     gcoll_context_tune_spin(context, local_ranks);
-    status = gcoll_tuning_agree(context, &gcoll_fit_by_pairs, local_ranks,
-                                gcoll_now_ms() + context->settings.timeout_ms);
+    status = gcoll_tuning_agree(context, &gcoll_fit_by_pairs, local_ranks, deadline_ms);
     if (status != GCOLL_OK) /* the others may already rely on this rank */
         gcoll_break(context, status, GCOLL_NO_RANK, "%s", gcoll_last_error());
     return status;
+}
+
+/* Joins by a store that lacks operations, which serves for an allgather and no more. */
+static gcoll_status join_by_limited_store(gcoll_context *context, const gcoll_context_options *o,
+                                          int64_t deadline_ms) {
+    gcoll_limited *limited = NULL;
+    gcoll_store *store = context->settings.store;
+    context->settings.store = NULL; /* nothing else is asked of it */
+    gcoll_status status = gcoll_meeting_create(context, o->launch, deadline_ms);
+    if (status == GCOLL_OK)
+        status = gcoll_limited_create(context, store, deadline_ms, &limited);
+    if (status != GCOLL_OK)
+        return status;
+    const gcoll_exchange by = {gcoll_limited_exchange, limited, "the store"};
+    status = join_by_exchange(context, &by, o->tuning, deadline_ms);
+    if (status == GCOLL_OK) /* then all ranks have read what they need */
+        status = gcoll_collective_run(context, &(const gcoll_given){.collective = GCOLL_BARRIER});
+    char text[1024];
+    snprintf(text, sizeof text, "%s", gcoll_last_error());
+    gcoll_limited_end(limited, status == GCOLL_OK);
+    return status == GCOLL_OK ? GCOLL_OK : gcoll_error(status, "%s", text);
 }
 
 /* A single rank needs no rendezvous, but a tuning file that cannot be read is still an error. */
@@ -241,7 +261,11 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
     if (status == GCOLL_OK && context->size == 1)
         status = join_alone(context, known.tuning);
     else if (status == GCOLL_OK && known.exchange)
-        status = join_by_exchange(context, &known);
+        status = join_by_exchange(
+            context, &(const gcoll_exchange){known.exchange, known.exchange_arg, "options.exchange"},
+            known.tuning, GCOLL_NEVER_MS);
+    else if (status == GCOLL_OK && gcoll_store_lacks(known.store) != 0)
+        status = join_by_limited_store(context, &known, began_ms + context->settings.timeout_ms);
     else if (status == GCOLL_OK)
         status = join(context, known.tuning, known.launch, began_ms + context->settings.timeout_ms);
     if (status == GCOLL_OK)

@@ -1,5 +1,6 @@
 /*
- * gcoll/rendezvous/exchange.c - the ranks of a job meet by an allgather that the caller has, without a store.
+ * gcoll/rendezvous/exchange.c - the ranks of a job meet by an allgather: one that the caller has, in place of
+ * a store, or one by a store that cannot do more (limited.c).
  *
  * Three rounds: each rank says who it is, and a generation, of which rank 0's counts; how long its record is;
  * and its record, or "!" and why it has none. No rank claims its number, and no launch is looked for: whoever
@@ -44,36 +45,43 @@ static uint32_t word_at(const uint8_t *at) {
     return (uint32_t)gcoll_get_le(at, WORD);
 }
 
-static bool is_untouched(const uint8_t *row, size_t bytes) {
+bool gcoll_exchange_row_is_there(const uint8_t *row, size_t bytes) {
     for (size_t i = 0; i < bytes; i++)
         if (row[i] != UNTOUCHED)
-            return false;
-    return true;
+            return true;
+    return false;
 }
 
-static gcoll_status check_row(const gcoll_context *context, const table *t, uint32_t round, uint32_t rank) {
+static bool is_whole(const uint8_t *row, size_t bytes) {
+    return word_at(row) == MAGIC && gcoll_crc32c_find()(0, row, bytes - WORD) == word_at(row + bytes - WORD);
+}
+
+bool gcoll_exchange_hello_fits(const gcoll_context *context, const uint8_t *row, size_t bytes) {
+    return is_whole(row, bytes) && word_at(row + HEAD_BYTES) == context->size;
+}
+
+static gcoll_status check_row(const gcoll_context *context, const char *name, const table *t, uint32_t round,
+                              uint32_t rank) {
     const uint8_t *row = row_of(t, rank);
-    const size_t before = t->bytes - WORD;
-    if (is_untouched(row, t->bytes))
-        return gcoll_error(GCOLL_ERR_PROTOCOL,
-                           "options.exchange: gave rank %u nothing of rank %u, in round %u", context->rank,
-                           rank, round);
-    if (word_at(row) != MAGIC || gcoll_crc32c_find()(0, row, before) != word_at(row + before))
+    if (!gcoll_exchange_row_is_there(row, t->bytes))
+        return gcoll_error(GCOLL_ERR_PROTOCOL, "%s: gave rank %u nothing of rank %u, in round %u", name,
+                           context->rank, rank, round);
+    if (!is_whole(row, t->bytes))
         return gcoll_error(
             GCOLL_ERR_PROTOCOL,
-            "options.exchange: the %zu bytes that it gave rank %u of rank %u, in round %u, are "
-            "not what a rank of gcoll gave it",
-            t->bytes, context->rank, rank, round);
+            "%s: the %zu bytes that it gave rank %u of rank %u, in round %u, are not what a rank of "
+            "gcoll gave it",
+            name, t->bytes, context->rank, rank, round);
     if (word_at(row + WORD) != round)
         return gcoll_error(GCOLL_ERR_MISMATCH,
-                           "options.exchange: gave rank %u the data of rank %u of round %u, in round %u",
+                           "%s: gave rank %u the data of rank %u of round %u, in round %u", name,
                            context->rank, rank, word_at(row + WORD), round);
     if (word_at(row + 2 * WORD) != rank)
         return gcoll_error(
             GCOLL_ERR_MISMATCH,
-            "options.exchange: gave rank %u the data of rank %u at the place of rank %u; allowed "
-            "is the order of ranks, and each rank once",
-            context->rank, word_at(row + 2 * WORD), rank);
+            "%s: gave rank %u the data of rank %u at the place of rank %u; allowed is the order of "
+            "ranks, and each rank once",
+            name, context->rank, word_at(row + 2 * WORD), rank);
     return GCOLL_OK;
 }
 
@@ -98,16 +106,16 @@ static gcoll_status exchange(const gcoll_context *context, const gcoll_exchange 
     gcoll_put_le(own + row - WORD, gcoll_crc32c_find()(0, own, row - WORD), WORD);
     gcoll_error(GCOLL_OK, "it gave no reason");
     gcoll_status status = by->fn(by->arg, own, row, t->all);
-    if (status != GCOLL_OK) {
+    if (status != GCOLL_OK && by->fn != gcoll_limited_exchange) {
         char reason[REASON_BYTES];
         snprintf(reason, sizeof reason, "%.*s", (int)sizeof reason - 1, gcoll_last_error());
         status = gcoll_error(status > GCOLL_OK && status <= GCOLL_ERR_INTERNAL ? status : GCOLL_ERR_IO,
-                             "options.exchange: failed on rank %u in round %u with status %d: %s",
-                             context->rank, round, (int)status, reason);
+                             "%s: failed on rank %u in round %u with status %d: %s", by->name, context->rank,
+                             round, (int)status, reason);
     }
     *rows = status;
     for (uint32_t rank = 0; *rows == GCOLL_OK && rank < context->size; rank++)
-        *rows = check_row(context, t, round, rank);
+        *rows = check_row(context, by->name, t, round, rank);
     free(own);
     if (status != GCOLL_OK) {
         free(t->all);

@@ -101,11 +101,14 @@ bool gcoll_rendezvous_is_complete(const gcoll_context *context);
 
 /* ---- Without a store (exchange.c) ---------------------------------------------------------- */
 
-/* An allgather of the caller's. */
+/* An allgather: the caller's, or gcoll_limited_exchange. */
 typedef struct gcoll_exchange {
     gcoll_exchange_fn fn;
     void *arg;
+    const char *name; /* for messages */
 } gcoll_exchange;
+
+#define GCOLL_EXCHANGE_ROUNDS 3
 
 /* First: agrees on the generation. If it works but what it gives makes no sense, that is *rows, and this rank
  * must take part in the next step to tell the others. */
@@ -113,6 +116,17 @@ gcoll_status gcoll_exchange_hello(gcoll_context *context, const gcoll_exchange *
 /* Then, when the endpoint is open: gets the records of all ranks. record: this rank's, or "!" and why there
  * is none. */
 gcoll_status gcoll_exchange_records(gcoll_context *context, const gcoll_exchange *by, const char *record);
+/* Whether a row has been filled in; and, of the first round, by a rank of a job of this size. */
+bool gcoll_exchange_row_is_there(const uint8_t *row, size_t bytes);
+bool gcoll_exchange_hello_fits(const gcoll_context *context, const uint8_t *row, size_t bytes);
+
+/* An allgather by a store that lacks operations (limited.c). The context has a meeting. */
+typedef struct gcoll_limited gcoll_limited;
+gcoll_status gcoll_limited_create(gcoll_context *context, gcoll_store *store, int64_t deadline_ms,
+                                  gcoll_limited **limited);
+gcoll_status gcoll_limited_exchange(void *limited, const void *mine, size_t bytes, void *all);
+/* Frees it. If all ranks are through, removes its keys, where the store can. */
+void gcoll_limited_end(gcoll_limited *limited, bool all_are_through);
 
 /* ---- Once all have met (records.c) ------------------------------------------------ */
 

@@ -434,8 +434,10 @@ gcoll_status gcoll_tuning_agree(gcoll_context *context, const gcoll_fit *fit, ui
     const gcoll_cost_parameters mine = context->basis->cost;
     const bool given = context->basis->kind == GCOLL_BASIS_GIVEN;
     const int64_t timeout_ms = context->settings.timeout_ms, least = timeout_ms / GCOLL_FIT_LEAST_PART;
-    const int64_t left = deadline_ms - gcoll_now_ms();
-    bool monitor = context->settings.monitor; /* rank 0's */
+    const int64_t until_ms = deadline_ms - gcoll_now_ms();
+    const int64_t left =
+        until_ms < timeout_ms ? until_ms : timeout_ms; /* an allgather takes time of its own */
+    bool monitor = context->settings.monitor;          /* rank 0's */
     context->basis->local_ranks = local_ranks;
     if (context->size == 1)
         return decide(context, fit, local_ranks);
