@@ -1,4 +1,4 @@
-/* gcoll/oneside/region.c - regions and their keys, and the calls that put and get. */
+/* gcoll/oneside/region.c - the public calls of regions: creation, keys, notifications, puts and gets. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,8 @@
 
 #define WAIT_SLICE_US 100000
 
-/* What a key holds. Ranks of one context run on machines of one byte order, as their data does. */
+/* Contents of a gcoll_region_key. Numbers are in the machine's byte order, which all ranks of a context
+ * share: their data are not converted, either. */
 struct key {
     uint64_t magic;
     uint8_t group[16];
@@ -15,7 +16,7 @@ struct key {
     uint32_t zero;
     uint64_t region;
     uint64_t bytes;
-    uint64_t address; /* for a transport that reaches it */
+    uint64_t address; /* of the memory, for a transport that can access it, with key */
     uint32_t key;
     uint32_t is_exposed;
 };
@@ -40,7 +41,7 @@ static gcoll_status expose(const gcoll_context *context, gcoll_region *region, v
     return status;
 }
 
-/* The shell is not the context's memory, as that of an operation is not. */
+/* The struct is not memory of the context, because the caller may destroy the region after the context. */
 gcoll_status gcoll_region_create(gcoll_context *context, void *data, uint64_t bytes, gcoll_region **out) {
     if (!context || !data || !out)
         return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", !context ? "context" : data ? "region" : "data");
@@ -75,7 +76,7 @@ gcoll_status gcoll_region_create(gcoll_context *context, void *data, uint64_t by
     return status;
 }
 
-/* Enters its context. */
+/* Enters the region's context. Fails if there is no region, or its context was destroyed. */
 static gcoll_status enter(const gcoll_region *region) {
     if (!region)
         return gcoll_error(GCOLL_ERR_INVALID, "region: is NULL");
@@ -111,7 +112,7 @@ static void unlink_region(gcoll_context *context, gcoll_region *region) {
 }
 
 static void destroy_inside(gcoll_context *context, gcoll_region *region) {
-    if (region->uses > 0) /* no byte of it may be touched from now on */
+    if (region->uses > 0) /* breaking ends them: none may touch the memory after this call */
         gcoll_break(context, GCOLL_ERR_STATE, context->rank,
                     "rank %u destroyed a region that %u accesses are using", context->rank, region->uses);
     gcoll_context_settle(context);
@@ -120,7 +121,8 @@ static void destroy_inside(gcoll_context *context, gcoll_region *region) {
     unlink_region(context, region);
 }
 
-/* In a forked child it is freed with its context. One of a context that is in use stays. */
+/* In a forked child, the region is freed with its context. While a thread is inside a call on the context,
+ * the region stays as it is. */
 void gcoll_region_destroy(gcoll_region *region) {
     if (!region)
         return;
@@ -219,7 +221,7 @@ static gcoll_status check_access(const gcoll_context *context, const gcoll_regio
     return status;
 }
 
-/* Of a region of this rank's own. */
+/* Puts into or gets from a region of this rank, by copying. */
 static gcoll_status access_own(gcoll_context *context, const gcoll_access_wanted *wanted) {
     gcoll_region *region = gcoll_region_find(context, wanted->region);
     if (!region)
@@ -235,6 +237,7 @@ static gcoll_status access_own(gcoll_context *context, const gcoll_access_wanted
     return GCOLL_OK;
 }
 
+/* Begins an access and creates its request. An access to a region of this rank ends at once. */
 static gcoll_status begin(gcoll_context *context, uint32_t peer, const gcoll_access_wanted *wanted,
                           gcoll_request **out) {
     gcoll_request *request = NULL;
@@ -259,7 +262,8 @@ static gcoll_status begin(gcoll_context *context, uint32_t peer, const gcoll_acc
     return status;
 }
 
-/* Enters the context, if the access is allowed. *peer: where the region is. */
+/* Checks the arguments, completes `wanted` by the key, and enters the context. *peer is the rank that owns
+ * the region. */
 static gcoll_status prepare(gcoll_context *context, const gcoll_region_key *given,
                             gcoll_access_wanted *wanted, uint32_t flags, uint32_t *peer) {
     struct key key;
