@@ -1,4 +1,5 @@
-// test/store/store_file_test.cc - the file store: what a folder can do to it, and what it leaves there.
+// test/store/store_file_test.cc - tests of the file store: folders that cannot be used, locks, full disks,
+// and the files that remain.
 #include "test/store/store_support.h"
 
 #include <sys/mount.h>

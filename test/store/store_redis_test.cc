@@ -1,4 +1,5 @@
-// test/store/store_redis_test.cc - the Redis store: log-in, servers that fail in every way, lost connections.
+// test/store/store_redis_test.cc - tests of the Redis store: login, lost connections, and servers that fail
+// in every way.
 #include "test/store/store_support.h"
 
 #include <mutex>

@@ -1,5 +1,5 @@
-// test/store/store_tcp_test.cc - the store that one of the ranks serves: who serves, what ends it, and
-// strangers.
+// test/store/store_tcp_test.cc - tests of the tcp store: which process serves, how the server ends, and
+// strangers at its port.
 #include "test/store/store_support.h"
 
 #include <sys/resource.h>

@@ -1,5 +1,5 @@
-// test/store/store_test.cc - what every kind of store must do, checked against a plain map; and the argument
-// checks.
+// test/store/store_test.cc - tests of every kind of store against a plain map, and of the checks of
+// arguments.
 #include "test/store/store_support.h"
 #include "test/store/store_user.h"
 

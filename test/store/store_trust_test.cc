@@ -1,6 +1,6 @@
-// test/store/store_trust_test.cc - the file store among strangers: whose folders and files it takes, and what
-// it removes. Other users are made by chown and by children that give up being root, so most of this needs to
-// be root.
+// test/store/store_trust_test.cc - tests of the file store among other users: which folders and files it
+// accepts, and which files it removes. Other users are made by chown, and by children that give up being
+// root, so most cases must run as root.
 #include "test/store/store_support.h"
 
 #include <grp.h>
