@@ -1,4 +1,5 @@
-// Arguments that are refused by name and break nothing, and the list of algorithms.
+// test/core/argument_test.cc - tests that wrong arguments are refused by name and break nothing; and the list
+// of algorithms.
 #include "test/kit/collective_support.h"
 
 namespace {

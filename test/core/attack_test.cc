@@ -1,7 +1,8 @@
-// Ranks that are killed or stopped at random moments of random collectives: no result is wrong, all others
-// are told, in time, and whom they name is the rank that was attacked. Ranks are processes.
-// GCOLL_TEST_ATTACKS says how many attacks of each kind (5), GCOLL_TEST_SEED repeats the ones of an earlier
-// run.
+// test/core/attack_test.cc - tests that kill or stop ranks at random moments of random collectives. No result
+// may be wrong, and all other ranks must learn in time which rank was attacked. Ranks are processes.
+//
+// Environment: GCOLL_TEST_ATTACKS is the number of attacks of each kind (5). GCOLL_TEST_SEED repeats the
+// attacks of an earlier run.
 #include "test/kit/harness.h"
 
 #include <signal.h>

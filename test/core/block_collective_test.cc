@@ -1,4 +1,5 @@
-// The collectives that move or reduce blocks, by the public headers, in all forms, against plain loops.
+// test/core/block_collective_test.cc - tests of the collectives that move or reduce blocks, by the public
+// headers, in all three forms, against plain loops.
 #include "test/kit/collective_support.h"
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// Any collective by a struct: each does what the call by name does, in all three forms, and errors name the
-// field.
+// test/core/call_test.cc - tests of gcoll_collective_call: in all three forms it does the same as the call by
+// name, and errors name the field of the struct.
 #include "test/kit/harness.h"
 
 #include <string>

@@ -1,4 +1,5 @@
-// Contexts with checksums: bits that flip between two ranks, and what ranks are told.
+// test/core/checksum_test.cc - tests of contexts with checksums: what ranks are told when bits flip between
+// them.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>

@@ -1,4 +1,5 @@
-// Which algorithm a context takes: registered ones, limits of memory, hosts, and what it says about it.
+// test/core/choose_test.cc - tests of the algorithm that a context chooses: with registered algorithms,
+// limits of memory and several hosts; and of the text that explains the choice.
 #include "test/kit/collective_support.h"
 
 #include <fstream>

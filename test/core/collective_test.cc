@@ -1,4 +1,5 @@
-// The collectives by the public headers, on ranks that are threads, against plain loops.
+// test/core/collective_test.cc - tests of the collectives by the public headers, on ranks that are threads,
+// against plain loops.
 #include "test/kit/collective_support.h"
 
 #include <cstring>

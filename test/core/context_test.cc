@@ -1,4 +1,4 @@
-// Contexts: several at once, duplicates, options, memory and log.
+// test/core/context_test.cc - tests of contexts: several at once, duplicates, options, memory and log.
 #include "test/kit/harness.h"
 
 #include <cmath>

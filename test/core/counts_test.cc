@@ -1,9 +1,9 @@
-// What the hot path costs, in counts that do not depend on timing: allocations, bytes copied, bytes and calls
-// of sockets.
+// test/core/counts_test.cc - limits of what the hot path costs, in counts that do not depend on timing:
+// allocations, bytes copied, and bytes and calls of sockets.
 //
-// Runs are driven by one thread, rank after rank, so receives are posted before what they wait for is read;
-// or, in the blocking form, by a thread for each rank with messages that wait for their receives. What is
-// counted is the same every time.
+// One thread drives all ranks, one after the other, so each receive is posted before its message is read. In
+// the blocking form, each rank has a thread, and messages wait for their receives. So the counts are the same
+// in every run.
 #include "test/kit/harness.h"
 
 #include <pthread.h>

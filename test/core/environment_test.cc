@@ -1,5 +1,5 @@
-// Rank, size, job and store by the variables of launchers: tables of environments, lists of nodes against a
-// naive expansion, and processes that meet by nothing but their environment.
+// test/core/environment_test.cc - tests of rank, size, job and store from launchers' variables: tables of
+// environments, lists of nodes against a naive expansion, and processes that meet by their environment alone.
 #include "test/kit/harness.h"
 
 #include <arpa/inet.h>

@@ -1,7 +1,9 @@
-// Ranks that die, stop, stay away or leave: the others are told who, in time, and end cleanly. Ranks are
-// processes. The environment may say how many (GCOLL_TEST_RANKS, 4 or 5), how much they reduce
-// (GCOLL_TEST_ELEMENTS), how often one is killed (GCOLL_TEST_KILLS), and within which time the others have to
-// know (GCOLL_TEST_TOLD_MS), for machines that are slow.
+// test/core/failure_test.cc - tests with ranks that die, stop, stay away or leave: the other ranks learn in
+// time which rank it was, and end cleanly. Ranks are processes.
+//
+// Environment: GCOLL_TEST_RANKS is the number of ranks (4 or 5), GCOLL_TEST_ELEMENTS the size of a reduction,
+// and GCOLL_TEST_KILLS the number of kills. GCOLL_TEST_TOLD_MS is the time in which the other ranks must
+// know, for slow machines.
 #include "test/kit/harness.h"
 
 #include <signal.h>

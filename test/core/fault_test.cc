@@ -1,4 +1,5 @@
-// Faults of the in-process transport: any order of events, deaths at every moment, stops, cuts and losses.
+// test/core/fault_test.cc - tests with faults of the inproc transport: events in any order, deaths at every
+// moment, stopped ranks, cut connections and lost messages.
 #include "test/kit/harness.h"
 
 #include <string>

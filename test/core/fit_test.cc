@@ -1,4 +1,5 @@
-// What rank 0 and its partners say to each other when costs are fitted, and what all are told if one fails.
+// test/core/fit_test.cc - tests of measuring costs when a context is created: the messages between rank 0 and
+// its partners, and what all ranks are told if one fails.
 #include "test/algorithms/tuning_support.h"
 
 #include <unistd.h>

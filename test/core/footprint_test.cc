@@ -1,5 +1,5 @@
-// What the library has allocated for a rank: it grows with the logarithm of the ranks, and a few bytes for
-// each.
+// test/core/footprint_test.cc - limits of the memory that the library allocates for a rank: it grows with the
+// logarithm of the number of ranks, and by a few bytes for each.
 #include "test/kit/harness.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Forked children of a rank: what they may not do, and what the job does not see of them.
+// test/core/fork_test.cc - tests of forked children of a rank: the library refuses their calls, and the job
+// does not notice them.
 #include "test/kit/harness.h"
 
 #include <fcntl.h>

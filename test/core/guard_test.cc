@@ -1,4 +1,5 @@
-// Who may call: one thread at a time, and no callback. Wrong callers are told so, and nothing else happens.
+// test/core/guard_test.cc - tests of the rule that one thread at a time, and no callback, may call gcoll on a
+// context. Other calls get an error, and change nothing.
 #include "test/kit/collective_support.h"
 
 #include <functional>

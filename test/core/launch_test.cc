@@ -1,7 +1,8 @@
-// Launches of a job that share a store: two at once never mix, a dead one is taken over, and whoever dies, is
-// claimed twice or meets a store that does not answer is named in time.
+// test/core/launch_test.cc - tests of launches of a job that share a store. Two launches at once never mix,
+// and a dead launch is taken over. If a rank dies, is claimed twice or has a store that does not answer, it
+// is named in time.
 //
-// GCOLL_TEST_REPEATS makes the trials with two launches and with killed ranks that many times as many.
+// Environment: GCOLL_TEST_REPEATS multiplies the number of trials with two launches and with killed ranks.
 #include "test/kit/harness.h"
 
 #include <signal.h>

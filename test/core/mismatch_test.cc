@@ -1,4 +1,5 @@
-// Calls that do not match, aborts, and strangers on the port: what ranks that are threads are told.
+// test/core/mismatch_test.cc - tests of what ranks are told about calls that do not match, aborts, and
+// strangers at the port. Ranks are threads.
 #include "test/kit/harness.h"
 
 #include <arpa/inet.h>

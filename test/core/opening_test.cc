@@ -1,4 +1,5 @@
-// Data of an operation count only if their sender said which operation they belong to.
+// test/core/opening_test.cc - tests that data of an operation are refused unless their sender has announced
+// the operation by its fingerprint.
 #include "test/kit/harness.h"
 
 extern "C" {

@@ -1,4 +1,5 @@
-// The persistent form: many runs, several operations in flight, misuse, and what it allocates.
+// test/core/operation_test.cc - tests of persistent calls: many runs, several operations in flight, misuse,
+// and allocations.
 #include "test/kit/harness.h"
 
 #include <cstring>

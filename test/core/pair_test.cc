@@ -1,4 +1,5 @@
-// Pairs: tagged messages between two ranks, and algorithms written by hand on them.
+// test/core/pair_test.cc - tests of pairs: tagged messages between two ranks, and algorithms that an
+// application builds from them.
 #include "test/kit/harness.h"
 
 #include <cstring>

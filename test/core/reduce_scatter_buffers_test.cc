@@ -1,4 +1,5 @@
-// reduce_scatter of several buffers a rank, by the public headers, in all forms, against plain loops.
+// test/core/reduce_scatter_buffers_test.cc - tests of reduce_scatter with several buffers for each rank, by
+// the public headers, in all three forms, against plain loops.
 #include "test/kit/collective_support.h"
 
 #include <numeric>

@@ -1,4 +1,5 @@
-// Regions: puts, gets and notifications, over every transport, and what breaks them.
+// test/core/region_test.cc - tests of regions: puts, gets and notifications over every transport, and misuse
+// that breaks a context.
 #include "test/kit/harness.h"
 
 #include <signal.h>

@@ -1,4 +1,5 @@
-// How ranks find one another: who is missing is named, leftovers harm nobody, and nothing stays behind.
+// test/core/rendezvous_test.cc - tests of the rendezvous: missing ranks are named, keys of earlier runs do no
+// harm, and no key remains.
 #include "test/kit/harness.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,5 @@
-// Requests: collectives and messages in flight side by side, the first of several, misuse; messages from any.
+// test/core/request_test.cc - tests of requests: collectives and messages in flight at the same time, waiting
+// for any of several, misuse, and receives from any rank.
 #include "test/kit/collective_support.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Whether sums are the same to the bit on all ranks and in all runs, as options.same says.
+// test/core/same_test.cc - tests of options.same: whether sums have the same bits on all ranks and in all
+// runs.
 #include "test/kit/harness.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// Sixty-four ranks on one machine: they find one another soon, and everything still works.
+// test/core/scale_test.cc - tests with sixty-four ranks on one machine: they meet quickly, and everything
+// still works.
 #include "test/kit/harness.h"
 
 #include <arpa/inet.h>

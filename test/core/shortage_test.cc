@@ -1,5 +1,5 @@
-// A rank that runs out of memory or descriptors is named by all ranks, and no other is; and no rank takes
-// another algorithm for it.
+// test/core/shortage_test.cc - tests with a rank that runs out of memory or descriptors: all ranks name this
+// rank and no other, and no rank chooses another algorithm because of it.
 #include "test/kit/harness.h"
 
 #include <algorithm>

@@ -1,5 +1,7 @@
-// Random collectives of random sizes, two of them in flight all the time; results are checked against plain
-// loops. GCOLL_TEST_SOAK in the environment: how many; GCOLL_TEST_SEED: of what.
+// test/core/soak_test.cc - random collectives of random sizes, always two in flight, checked against plain
+// loops.
+//
+// Environment: GCOLL_TEST_SOAK is the number of collectives; GCOLL_TEST_SEED repeats an earlier run.
 #include "test/kit/harness.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// test/core/store_text_test.cc - texts that come from the store: another program may have written them, and
-// what they hold must not reach a terminal or a log as it is.
+// test/core/store_text_test.cc - tests that texts from the store are filtered before they reach a message or
+// a log, because another program may have written them.
 #include <algorithm>
 #include <atomic>
 #include <cstring>

@@ -1,5 +1,5 @@
-// Contexts with a thread of their own: what is in flight moves while nobody calls gcoll, and calls stay
-// right.
+// test/core/thread_test.cc - tests of contexts with a progress thread: operations progress while no thread
+// calls gcoll, and calls stay correct.
 #include "test/kit/collective_support.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Deadlines: of requests that are tested, of single operations, of looks with a limit; and receives that are
-// taken back.
+// test/core/timeout_test.cc - tests of time limits: of requests that are tested, of single operations, and of
+// waits that only look; and of receives that are cancelled.
 #include "test/kit/collective_support.h"
 
 #include <functional>

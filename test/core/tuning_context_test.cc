@@ -1,4 +1,5 @@
-// What contexts go by: fitted when they are created, or from a file; the same on every rank, and told.
+// test/core/tuning_context_test.cc - tests of the costs by which contexts choose: measured at creation or
+// read from a file, the same on every rank, and reported.
 #include "test/algorithms/tuning_support.h"
 
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// Reductions of the user's own, and results that all ranks must share.
+// test/core/user_op_test.cc - tests of reductions that the user defines, and of results that must be the same
+// on all ranks.
 #include "test/kit/collective_support.h"
 
 namespace {
