@@ -231,7 +231,7 @@ static void object(const gcoll_access *access, char *text, size_t size) {
                              bytes = gcoll_get_le(wanted + AT_BYTES, 8);
     text[0] = '\0';
     if (wanted[AT_KIND] != KIND_PUT && wanted[AT_KIND] != KIND_GET)
-        snprintf(text, size, "asks for access of a kind %u that there is not", wanted[AT_KIND]);
+        snprintf(text, size, "requests an access of unknown kind %u", wanted[AT_KIND]);
     else if (!access->region)
         snprintf(text, size, "%s a region that rank %u does not have, or has destroyed",
                  wanted[AT_KIND] == KIND_PUT ? "puts into" : "gets from", access->context->rank);
@@ -275,7 +275,7 @@ void gcoll_access_arrived(gcoll_context *context, uint32_t peer, uint64_t stream
     struct gcoll_traffic *traffic = traffic_with(context, peer);
     if (traffic && traffic->in >= MOST_IN) {
         gcoll_break(context, GCOLL_ERR_PROTOCOL, peer,
-                    "rank %u asks for more than %d accesses to regions at once", peer, MOST_IN);
+                    "rank %u requests more than %d accesses to regions at once", peer, MOST_IN);
         return;
     }
     gcoll_access *access = traffic ? take(context, peer) : NULL;

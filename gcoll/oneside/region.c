@@ -173,7 +173,8 @@ static gcoll_status wait_for(gcoll_region *region, uint64_t count) {
                                (long long)context->settings.timeout_ms, (unsigned long long)region->notified,
                                (unsigned long long)count);
         if (!context->endpoint)
-            return gcoll_error(GCOLL_ERR_STATE, "count: is %llu, and %llu came; this rank is alone",
+            return gcoll_error(GCOLL_ERR_STATE,
+                               "count: is %llu, but only %llu notifications came; this rank has no peers",
                                (unsigned long long)count, (unsigned long long)region->notified);
         gcoll_status status = gcoll_progress(context, left_us < WAIT_SLICE_US ? left_us : WAIT_SLICE_US);
         if (status != GCOLL_OK && region->notified < count)
@@ -196,10 +197,10 @@ gcoll_status gcoll_region_wait(gcoll_region *region, uint64_t count) {
 static gcoll_status read_key(const gcoll_context *context, const gcoll_region_key *given, struct key *key) {
     memcpy(key, given->bytes, sizeof *key);
     if (key->magic != KEY_MAGIC)
-        return gcoll_error(GCOLL_ERR_INVALID, "key: is none that gcoll_region_export has given");
+        return gcoll_error(GCOLL_ERR_INVALID, "key: was not given by gcoll_region_export");
     if (memcmp(key->group, context->settings.endpoint.group, sizeof key->group) != 0 ||
         key->rank >= context->size)
-        return gcoll_error(GCOLL_ERR_INVALID, "key: is of a region of another context");
+        return gcoll_error(GCOLL_ERR_INVALID, "key: belongs to a region of another context");
     return GCOLL_OK;
 }
 
@@ -225,9 +226,9 @@ static gcoll_status check_access(const gcoll_context *context, const gcoll_regio
 static gcoll_status access_own(gcoll_context *context, const gcoll_access_wanted *wanted) {
     gcoll_region *region = gcoll_region_find(context, wanted->region);
     if (!region)
-        return gcoll_error(GCOLL_ERR_INVALID, "key: is of a region of this rank that was destroyed");
+        return gcoll_error(GCOLL_ERR_INVALID, "key: belongs to a region of this rank that was destroyed");
     if (wanted->bytes > region->bytes || wanted->offset > region->bytes - wanted->bytes)
-        return gcoll_error(GCOLL_ERR_INVALID, "key: says more bytes than its region has");
+        return gcoll_error(GCOLL_ERR_INVALID, "key: claims more bytes than its region has");
     uint8_t *there = region->data + wanted->offset;
     if (wanted->bytes > 0 && wanted->is_put)
         memmove(there, wanted->data, wanted->bytes);

@@ -41,15 +41,15 @@ bool gcoll_file_trusted(const struct stat *file) {
 gcoll_status gcoll_folder_refuse(const char *where, const char *folder, const struct stat *info) {
     return gcoll_error(
         GCOLL_ERR_IO,
-        "%s: folder %.300s is of user %u and has mode %04o; allowed are folders of user %u that "
-        "nobody else may write, or that have the sticky bit and are of this user or root" ALL,
+        "%s: folder %.300s belongs to user %u and has mode %04o; allowed are folders of user %u that "
+        "nobody else may write, or that have the sticky bit and belong to this user or root" ALL,
         where, folder, (unsigned)info->st_uid, (unsigned)info->st_mode & MODE_BITS, (unsigned)geteuid());
 }
 
 gcoll_status gcoll_file_refuse(const char *where, const char *name, const struct stat *info) {
     return gcoll_error(
         GCOLL_ERR_IO,
-        "%s: file %s is of user %u and has mode %04o; allowed are files of user %u that nobody "
+        "%s: file %s belongs to user %u and has mode %04o; allowed are files of user %u that nobody "
         "else may write" ALL,
         where, name, (unsigned)info->st_uid, (unsigned)info->st_mode & MODE_BITS, (unsigned)geteuid());
 }

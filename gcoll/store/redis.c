@@ -108,7 +108,7 @@ static gcoll_status explain(const command *c, gcoll_status status, bool unknown)
 /* Reports an answer of a type that the command does not have. */
 static gcoll_status strange(const redis_store *self, const command *c, const redisReply *reply) {
     return gcoll_error(GCOLL_ERR_PROTOCOL,
-                       "redis store %.300s: the answer is not one of a Redis server: type %d (%s \"%s\")",
+                       "redis store %.300s: the answer is not that of a Redis server: type %d (%s \"%s\")",
                        self->address.name, reply->type, c->verb, c->key);
 }
 

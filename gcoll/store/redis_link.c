@@ -57,7 +57,7 @@ static gcoll_status late(const gcoll_redis_link *link, gcoll_redis_fault *fault)
 }
 
 static gcoll_status nonsense(const gcoll_redis_link *link, const char *what) {
-    gcoll_error(GCOLL_ERR_PROTOCOL, "redis store %.300s: the answer is not one of a Redis server: %s",
+    gcoll_error(GCOLL_ERR_PROTOCOL, "redis store %.300s: the answer is not that of a Redis server: %s",
                 link->address->name, what);
     return GCOLL_ERR_PROTOCOL;
 }

@@ -145,7 +145,8 @@ static gcoll_status nonsense(tcp_store *self, fault *f) {
     f->lost = true;
     disconnect(self);
     return gcoll_error(GCOLL_ERR_PROTOCOL,
-                       "tcp store %.300s: the answer is not one of a gcoll store's server", self->place.name);
+                       "tcp store %.300s: the answer is not that of a gcoll store's server",
+                       self->place.name);
 }
 
 /* Receives the next answer, to whichever request. */
@@ -193,7 +194,7 @@ static gcoll_status stranger(const tcp_store *self) {
         text[i] = text[i] == '\0' || text[i] == '\r' || text[i] == '\n' ? ' ' : text[i];
     gcoll_text_clean(text);
     return gcoll_error(GCOLL_ERR_PROTOCOL,
-                       "tcp store %.300s: what answers there is no gcoll store's server but %s: \"%s\"",
+                       "tcp store %.300s: no gcoll store's server answers there, but %s: \"%s\"",
                        self->place.name, what, text);
 }
 
@@ -212,10 +213,11 @@ static gcoll_status greet(tcp_store *self, int64_t deadline_ns, bool *transient,
         status = receive_some(self, deadline_ns, &f);
     *transient = status != GCOLL_OK;
     if (status == GCOLL_ERR_TIMEOUT) {
-        return gcoll_error(status,
-                           "tcp store %.300s: something listens there, but did not answer in time: it is "
-                           "busy, stopped, out of file descriptors (ulimit -n), or no gcoll store's server",
-                           self->place.name);
+        return gcoll_error(
+            status,
+            "tcp store %.300s: a program listens there, but did not answer in time: it is "
+            "busy, stopped, out of file descriptors (ulimit -n), or not a gcoll store's server",
+            self->place.name);
     }
     if (status != GCOLL_OK) {
         return gcoll_error(status,
@@ -358,10 +360,11 @@ static gcoll_status ask(tcp_store *self, const request *r, int64_t deadline_ns, 
 
     *was_lost = false;
     if (self->forks != gcoll_forks) {
-        return gcoll_error(GCOLL_ERR_STATE,
-                           "tcp store %.300s (%s \"%s\"): it was opened before this process was forked; a "
-                           "child opens one of its own",
-                           self->place.name, r->verb, r->key);
+        return gcoll_error(
+            GCOLL_ERR_STATE,
+            "tcp store %.300s (%s \"%s\"): it was opened before this process was forked; a child must "
+            "open a store of its own",
+            self->place.name, r->verb, r->key);
     }
     if (self->fd >= 0 && is_closed(self))
         disconnect(self);
