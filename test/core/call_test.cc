@@ -32,7 +32,7 @@ Values input_of(uint32_t rank) {
     return input;
 }
 
-// By name, where the result is that of this rank.
+// Makes the call by name, and returns the result of this rank.
 Values named(gcoll_context *context, gcoll_collective collective, uint32_t rank) {
     const Values input = input_of(rank);
     Values output(input.size(), -1);

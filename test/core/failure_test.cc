@@ -39,7 +39,7 @@ const int64_t kToldMs = setting("GCOLL_TEST_TOLD_MS", 1000); // from a death to 
 constexpr int64_t kDestroyMs = 2000;                         // "at most about a second", on a busy machine
 const uint64_t kCount = setting("GCOLL_TEST_ELEMENTS", 1000000);
 
-// What a rank was told, and when.
+// The error that a rank got, and when.
 struct Report {
     std::atomic<int> done;
     int status, again, health;
@@ -62,7 +62,7 @@ Job job_of(int64_t timeout_ms) {
     return job;
 }
 
-// After a first failure: the same cause again, then the end, timed.
+// After a first failure: expects the same cause again, then destroys the context and measures the time.
 void file_report(Report &report, gcoll_context *context, gcoll_status status) {
     report.told_ms = now_ms();
     report.status = status;
@@ -77,7 +77,7 @@ void file_report(Report &report, gcoll_context *context, gcoll_status status) {
     report.done = 1;
 }
 
-// Large allreduces until one fails. `enough` ends the loop for a rank that shall leave or stay away.
+// Makes large allreduces until one fails. `enough` ends the loop early for a rank that leaves or stays away.
 int work(Board &board, const Folder &folder, uint32_t rank, const Job &job, uint32_t enough,
          const std::function<void(gcoll_context *)> &then) {
     gcoll_store *store = nullptr;
@@ -194,7 +194,7 @@ TEST(Stopped, TheOthersNameItWhenTimeIsOut) {
     }
 }
 
-// A ring, in which each rank waits for its neighbours only, by each form of a call.
+// In a ring, each rank waits for its neighbours only. Each form of a call must name the stopped rank.
 TEST(Stopped, IsNamedInEachFormOfACall) {
     const int64_t kTimeout = kToldMs > 1000 ? 4000 : 1000; // it limits the start of the ranks, too
     constexpr uint32_t kVictim = 2;

@@ -45,7 +45,7 @@ const char *const kCollectives[kKinds] = {
 constexpr gcoll_type kTypes[] = {GCOLL_UINT8, GCOLL_INT32, GCOLL_INT64, GCOLL_FLOAT32, GCOLL_FLOAT64};
 constexpr gcoll_op kOps[] = {GCOLL_SUM, GCOLL_MIN, GCOLL_MAX};
 
-// The same on every rank.
+// A random call, the same on every rank.
 struct Call {
     uint32_t number, size, root;
     Kind kind;
@@ -93,7 +93,7 @@ Call random_call(std::mt19937 &random, uint32_t number, uint32_t size) {
     return call;
 }
 
-// What rank `rank` has at position i: small, so that every sum is exact in every type.
+// Element i of a rank's input: small, so that every sum is exact in every type.
 int64_t value_at(const Call &call, uint32_t rank, uint64_t i) {
     const auto mixed = static_cast<uint32_t>((i + 1) * 2654435761u ^ (call.number * 40503u + rank * 977u));
     return (mixed >> 16) % 50;
@@ -252,7 +252,7 @@ class Flight {
         }
     }
 
-    // Of position i of the output, which is position `inner` of block `block`.
+    // Returns the expected element i of the output, which is element `inner` of block `block`.
     int64_t expected(uint64_t i, uint32_t block, uint64_t inner) const {
         switch (call_.kind) {
         case kAllreduce:
