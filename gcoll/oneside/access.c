@@ -54,6 +54,7 @@ struct gcoll_traffic {
 
 /* ---- Life --------------------------------------------------------------------------------- */
 
+/* Makes an access with a peer, and lists it as under way. Returns NULL if there is no memory. */
 static gcoll_access *take(gcoll_context *context, uint32_t peer) {
     gcoll_oneside *oneside = context->oneside;
     gcoll_access *access = oneside->spare_accesses;
@@ -74,6 +75,7 @@ static gcoll_access *take(gcoll_context *context, uint32_t peer) {
     return access;
 }
 
+/* Ends an access, and keeps its memory for the next one. */
 static void give_back(gcoll_access *access) {
     gcoll_oneside *oneside = access->context->oneside;
     *access->link = access->next;
@@ -83,6 +85,7 @@ static void give_back(gcoll_access *access) {
     oneside->spare_accesses = access;
 }
 
+/* Returns the traffic with a peer, and makes it first if needed. Returns NULL if there is no memory. */
 static struct gcoll_traffic *traffic_with(gcoll_context *context, uint32_t peer) {
     gcoll_oneside *oneside = context->oneside;
     if (!oneside->traffic)
@@ -123,6 +126,7 @@ static void post_both(gcoll_access *access) {
     context->transport->post_send(context->endpoint, access->peer, &access->send);
 }
 
+/* Starts an access that is within the window. */
 static void launch(struct gcoll_traffic *traffic, gcoll_access *access) {
     gcoll_context *context = access->context;
     traffic->out++;
@@ -133,6 +137,8 @@ static void launch(struct gcoll_traffic *traffic, gcoll_access *access) {
         post_both(access);
 }
 
+/* Is called when a message or an access by the transport is done. After the last one of an access, sets the
+ * request to done and starts the next access of the queue. */
 static void on_answered(gcoll_message *message) {
     gcoll_access *access = message->owner;
     if (--access->pending > 0)
@@ -150,6 +156,7 @@ static void on_answered(gcoll_message *message) {
     launch(traffic, held);
 }
 
+/* Prepares an access by the transport. */
 static void fill_direct(gcoll_access *access, const gcoll_access_wanted *wanted) {
     access->is_direct = true;
     access->remote = (gcoll_remote_access){.message = {.granule = 1,
@@ -162,6 +169,7 @@ static void fill_direct(gcoll_access *access, const gcoll_access_wanted *wanted)
                                            .key = wanted->key};
 }
 
+/* Prepares an access by messages: the request message with the descriptor, and the receive of the answer. */
 static void fill(gcoll_access *access, const gcoll_access_wanted *wanted) {
     access->by_messages = true;
     access->wanted[AT_KIND] = wanted->is_put ? KIND_PUT : KIND_GET;
@@ -206,6 +214,7 @@ gcoll_status gcoll_access_start(gcoll_context *context, uint32_t peer, const gco
 
 /* ---- The owner ---------------------------------------------------------------------------- */
 
+/* Is called when a message of a peer's access is done. The access ends with its last message. */
 static void on_served(gcoll_message *message) {
     gcoll_access *access = message->owner;
     if (--access->pending > 0)
@@ -215,6 +224,7 @@ static void on_served(gcoll_message *message) {
     give_back(access);
 }
 
+/* Is called when the bytes of a peer's put have arrived: notifies the owner and sends the answer. */
 static void answer_put(gcoll_message *message) {
     gcoll_access *access = message->owner;
     gcoll_context *context = access->context;
@@ -240,6 +250,7 @@ static void object(const gcoll_access *access, char *text, size_t size) {
                  (unsigned long long)access->region->bytes);
 }
 
+/* Posts the owner's messages of a peer's access. Breaks the context if the access is not allowed. */
 static void serve(gcoll_access *access) {
     gcoll_context *context = access->context;
     char text[128];

@@ -33,6 +33,7 @@ gcoll_region *gcoll_region_find(const gcoll_context *context, uint64_t id) {
     return region;
 }
 
+/* Exposes the memory to the transport, if the transport can access a peer's memory by itself. */
 static gcoll_status expose(const gcoll_context *context, gcoll_region *region, void *data, uint64_t bytes) {
     if (!context->endpoint || !context->transport->expose)
         return GCOLL_OK;
@@ -111,6 +112,7 @@ static void unlink_region(gcoll_context *context, gcoll_region *region) {
     *at = region->next;
 }
 
+/* Destroys a region of a context that has been entered. */
 static void destroy_inside(gcoll_context *context, gcoll_region *region) {
     if (region->uses > 0) /* breaking ends them: none may touch the memory after this call */
         gcoll_break(context, GCOLL_ERR_STATE, context->rank,
@@ -194,6 +196,7 @@ gcoll_status gcoll_region_wait(gcoll_region *region, uint64_t count) {
 
 /* ---- Put and get -------------------------------------------------------------------------- */
 
+/* Reads a key, and checks that it belongs to a region of this context. */
 static gcoll_status read_key(const gcoll_context *context, const gcoll_region_key *given, struct key *key) {
     memcpy(key, given->bytes, sizeof *key);
     if (key->magic != KEY_MAGIC)
@@ -204,6 +207,7 @@ static gcoll_status read_key(const gcoll_context *context, const gcoll_region_ke
     return GCOLL_OK;
 }
 
+/* Checks the arguments of a put or a get, and reads the key. */
 static gcoll_status check_access(const gcoll_context *context, const gcoll_region_key *given,
                                  const gcoll_access_wanted *wanted, uint32_t flags, struct key *key) {
     if (!context || !given)
@@ -279,6 +283,7 @@ static gcoll_status prepare(gcoll_context *context, const gcoll_region_key *give
     return gcoll_enter(context);
 }
 
+/* Begins an access, and gives its request. */
 static gcoll_status start(gcoll_context *context, const gcoll_region_key *key, gcoll_access_wanted *wanted,
                           uint32_t flags, gcoll_request **request) {
     uint32_t peer;
@@ -292,6 +297,7 @@ static gcoll_status start(gcoll_context *context, const gcoll_region_key *key, g
     return status;
 }
 
+/* Begins an access, and waits for its end. */
 static gcoll_status finish(gcoll_context *context, const gcoll_region_key *key, gcoll_access_wanted *wanted,
                            uint32_t flags) {
     gcoll_request *request = NULL;

@@ -65,6 +65,7 @@ typedef struct request {
     int folder;                         /* descriptor, or -1 */
 } request;
 
+/* Reports that an operation of a request failed. */
 static gcoll_status fail(const request *r, const char *what, int error) {
     char text[GCOLL_ERRNO_TEXT_MAX];
     gcoll_errno_text(error, text);
@@ -115,6 +116,7 @@ static void close_folder(request *r) {
     r->folder = -1;
 }
 
+/* Begins a request: derives the name of the key's file, and opens the folder. */
 static gcoll_status begin(request *r, file_store *store, const char *verb, const char *key) {
     r->store = store;
     r->verb = verb;

@@ -44,7 +44,7 @@
 #define GREETING_MS   5000
 #define UNFINISHED_MS 30000
 #define SWEEP_MS      1000
-#define EXPIRY_MS     30000 /* frees the memory of expired keys, which requests do not find any more */
+#define EXPIRY_MS     30000 /* interval of freeing expired keys, which no request finds any more */
 #define ACCEPTS_MAX   64    /* connections accepted before clients have their turn */
 #define PAUSE_MS      100   /* pause before accepting again, after descriptors or memory ran out */
 #define WAIT_LISTS    256   /* a power of two */
@@ -98,6 +98,7 @@ static void on_client(uv_poll_t *poll, int status, int events);
 
 /* ---- Clients -------------------------------------------------------------------------------------- */
 
+/* Removes a client from the list of those that wait for a key. */
 static void end_wait(client *c) {
     if (!c->waits)
         return;
@@ -131,6 +132,8 @@ static void close_entered(gcoll_descriptor *descriptor) {
     gcoll_fork_release();
 }
 
+/* Closes a client's connection. on_closed frees the client in a later turn of the loop. The server ends with
+ * its owner or, if the owner is gone already, with its last peer. */
 static void drop(client *c) {
     gcoll_store_server *server = c->server;
 
@@ -149,6 +152,7 @@ static void drop(client *c) {
         finish(server);
 }
 
+/* Watches for the event that the client needs next: room for the rest of an answer, else a request. */
 static void watch(client *c) {
     int events = c->out ? UV_WRITABLE : UV_READABLE;
 
@@ -182,6 +186,7 @@ static void limit_time(client *c) {
 
 /* ---- Answers ---------------------------------------------------------------------------------------- */
 
+/* Keeps an answer that the socket has not taken completely. */
 static void keep_rest(client *c, const struct iovec parts[2], size_t sent) {
     const size_t bytes = parts[0].iov_len + parts[1].iov_len;
     uint8_t *whole = malloc(bytes);
@@ -202,6 +207,7 @@ static bool would_block(int error) {
     return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
 
+/* Sends an answer, as far as the socket takes it now. */
 static void answer(client *c, gcoll_store_kind kind, uint32_t id, uint64_t number, const void *value,
                    size_t value_bytes) {
     const gcoll_store_frame frame = {.version = GCOLL_STORE_VERSION,
@@ -305,6 +311,7 @@ static void get(const request *r) {
         answer(r->from, GCOLL_ANSWER_OK, r->frame.id, 0, gcoll_store_entry_value(entry), entry->value_bytes);
 }
 
+/* Answers at once if the key exists. Else enters the client in the list of those that wait for it. */
 static void await(const request *r) {
     client *c = r->from, **list;
 
@@ -355,6 +362,7 @@ static void keep(const request *r) {
     answer_plain(r, GCOLL_ANSWER_OK, 0);
 }
 
+/* Executes a request. */
 static void serve(const request *r) {
     end_wait(r->from);
     switch ((gcoll_store_kind)r->frame.kind) {
@@ -489,6 +497,7 @@ static void consume(client *c, const uint8_t *data, size_t used) {
     limit_time(c);
 }
 
+/* Receives once, and serves the frames that are complete. */
 static void read_some(client *c) {
     const bool has_part = c->in;
     uint8_t *to = has_part ? c->in + c->in_used : c->server->scratch;
@@ -539,6 +548,7 @@ static void on_client(uv_poll_t *poll, int status, int events) {
         read_some(c);
 }
 
+/* Drops clients whose deadline has passed. The timer stops when no client has a deadline. */
 static void on_sweep(uv_timer_t *sweeper) {
     gcoll_store_server *server = sweeper->data;
     const int64_t now = gcoll_now_ms();
@@ -595,6 +605,7 @@ static void drop_oldest_stranger(gcoll_store_server *server) {
     }
 }
 
+/* Begins to serve a new connection, a stranger. Drops the oldest stranger if there are too many. */
 static void welcome(gcoll_store_server *server, client *c) {
     if (server->strangers > STRANGERS_MAX)
         drop_oldest_stranger(server);
@@ -822,6 +833,8 @@ static void on_linger_over(uv_timer_t *linger) {
     finish(linger->data);
 }
 
+/* Is called when the owner is gone: stops listening, and ends the server when its peers have left or the time
+ * is over. */
 static void begin_to_end(gcoll_store_server *server) {
     if (server->ending)
         return;
