@@ -12,13 +12,13 @@
 typedef struct gcoll_run gcoll_run;
 typedef struct gcoll_cache_entry gcoll_cache_entry;
 
-/* ---- Calls --------------------------------------------------------------------------------- */
+/* ---- Calls ---------------------------------------------------------------------------------- */
 
 #define GCOLL_ALGORITHM_TEXT_MAX 128
 
 /* The key of the plan cache: all arguments that decide the plan, except the sizes of unequal blocks
  * (gcoll_blocks). The struct is zeroed before it is filled, so that equal calls compare equal byte by byte.
- * */
+ */
 typedef struct gcoll_call {
     uint32_t collective, type, op, root, exchanges, buffers, needs;
     uint32_t in_place;
@@ -41,8 +41,7 @@ static inline bool gcoll_call_is_fixed(const gcoll_call *call) {
     return (call->needs & GCOLL_CLAIM_RUN_IDENTICAL) != 0;
 }
 
-/* Where the result must have the same bits. NOWHERE if the order of evaluation cannot show in the bits.
- * */
+/* Where the result must have the same bits. NOWHERE if the order of evaluation cannot show in the bits. */
 static inline gcoll_same gcoll_call_same(const gcoll_call *call) {
     return gcoll_call_is_fixed(call)                  ? GCOLL_SAME_IN_RUNS
            : call->needs & GCOLL_CLAIM_RANK_IDENTICAL ? GCOLL_SAME_ON_RANKS
@@ -156,14 +155,13 @@ static inline bool gcoll_cache_keep_idle(gcoll_cache_entry *entry, gcoll_run *ru
     return true;
 }
 
-/* ---- Arguments (arguments.c) -------------------------------------------------------------- */
+/* ---- Arguments (arguments.c) ---------------------------------------------------------------- */
 
 typedef struct gcoll_buffers {
     /* entry->call.buffers pointers each. In place, `in` is not read and `out` is the larger of both. */
     const void *const *in;
     void *const *out;
-    void *const
-        *streams; /* the caller's streams, one for each buffer, or NULL; only for buffers in device memory */
+    void *const *streams; /* the caller's, one a buffer, or NULL; only for device memory */
     gcoll_reach reach;
 } gcoll_buffers;
 

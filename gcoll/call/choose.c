@@ -153,9 +153,8 @@ static gcoll_status find_hosts(gcoll_context *context, const gcoll_algorithm *al
     return missing == GCOLL_NO_RANK ? status : gcoll_peer_is_missing(context, missing, status, &cause);
 }
 
-/* Applies the rule for the problem. Without a rule, *rule is NULL and *choice stays unset. If the rule's
- * algorithm uses hosts, look it up again with the hosts known, because the algorithm was measured by name
- * and knew them then. */
+/* Applies the tuning rule for the problem. If there is none, *rule is NULL and *choice is unchanged. If
+ * the rule's algorithm uses hosts, look it up again with the hosts known: that is how it was measured. */
 static gcoll_status apply_rule(gcoll_context *context, const struct rates *rates, size_t type_bytes,
                                gcoll_problem *problem, gcoll_problem *common, gcoll_choice *choice,
                                const gcoll_tuning_rule **rule) {

@@ -52,8 +52,7 @@ static void put_count(uint8_t *bytes, const gcoll_context *context, const gcoll_
     const bool unequal = call->blocks_hash != 0;
     const bool own = gcoll_call_has_own_blocks(call);
     const bool each = !unequal && gcoll_collective_has_blocks((gcoll_collective)call->collective);
-    uint64_t extra =
-        call->op == GCOLL_AVG ? call->buffers : 0; /* the divisor includes the number of buffers */
+    uint64_t extra = call->op == GCOLL_AVG ? call->buffers : 0; /* a part of the divisor */
     if (unequal)
         extra = own ? 0 : (call->blocks_hash ^ call->blocks_hash >> 32) + extra;
     bytes[AT_FLAGS] = (uint8_t)((call->commutative ? 0 : FLAG_ORDERED) | (unequal ? FLAG_BLOCKS : 0) |
@@ -153,9 +152,8 @@ void gcoll_fingerprint_hint(const gcoll_fingerprint *their, const gcoll_fingerpr
     const unsigned flags = (unsigned)ours[AT_FLAGS] ^ theirs[AT_FLAGS];
     const uint32_t their_extra = (uint32_t)gcoll_get_le(theirs + AT_EXTRA, 4);
     const uint32_t our_extra = (uint32_t)gcoll_get_le(ours + AT_EXTRA, 4);
-    const bool same_sum =
-        theirs[AT_COLLECTIVE] == ours[AT_COLLECTIVE] && theirs[AT_TYPE] == ours[AT_TYPE] &&
-        theirs[AT_OP] == ours[AT_OP]; /* different sums may legitimately differ in these flags */
+    const bool same_sum = theirs[AT_COLLECTIVE] == ours[AT_COLLECTIVE] && theirs[AT_TYPE] == ours[AT_TYPE] &&
+                          theirs[AT_OP] == ours[AT_OP]; /* others may differ legitimately */
     if (same_sum && (flags & (FLAG_ON_RANKS | FLAG_IN_RUNS)))
         snprintf(text, size, " (options.same: rank %u %s, rank %u %s)", peer, same_of(theirs), rank,
                  same_of(ours));
