@@ -1,4 +1,5 @@
-/* gcoll/base/types.c - names and sizes of element types, names of operations, and which go together. */
+/* gcoll/base/types.c - names and sizes of element types, names of operations, and which operations each
+ * type has. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ static const char *const ops[GCOLL_OP_COUNT] = {
     [GCOLL_BOR] = "bor", [GCOLL_BXOR] = "bxor",       [GCOLL_USER] = "user",
 };
 
-/* Compared as unsigned, so that a negative number is none either. */
+/* Compares as unsigned, so that negative numbers are out of range too. */
 static bool is_type(gcoll_type type) {
     return (unsigned)type < GCOLL_TYPE_COUNT;
 }

@@ -109,7 +109,7 @@ void gcoll_requests_free(gcoll_context *context) {
     }
 }
 
-/* ---- Ending them -------------------------------------------------------------------------- */
+/* ---- Ending requests ---------------------------------------------------------------------- */
 
 /* Ends a request, and returns its result; `status` is that of the context's progress. */
 static gcoll_status end(gcoll_request **request, gcoll_status status) {
