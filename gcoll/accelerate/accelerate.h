@@ -39,8 +39,8 @@ static inline uint32_t gcoll_memory_direct(const gcoll_context *context) {
                ? context->transport->device_memory(context->endpoint)
                : GCOLL_IB_DEVICE_MEMORY_NEVER;
 }
-/* Whether the network adapter may access device memory. Set to false for good once it was found that it
- * cannot. */
+/* Whether the network adapter may access device memory. gcoll_memory_set_direct records whether an
+ * attempt worked. */
 bool gcoll_memory_may_be_direct(const gcoll_context *context);
 void gcoll_memory_set_direct(gcoll_acceleration *acceleration, bool works);
 /* Logs, once, that device memory is staged for the reason in the last error. */

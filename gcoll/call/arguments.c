@@ -185,8 +185,9 @@ static gcoll_status set_offsets(const uint64_t *counts, const char *name, uint32
     offsets[0] = 0;
     for (uint32_t rank = 0; rank < size; rank++) {
         if (__builtin_add_overflow(offsets[rank], counts[rank], &offsets[rank + 1]))
-            return gcoll_error(GCOLL_ERR_INVALID, "%s[%u]: is %llu; with those before it exceeds 64 bits",
-                               name, rank, (unsigned long long)counts[rank]);
+            return gcoll_error(GCOLL_ERR_INVALID,
+                               "%s[%u]: is %llu; the sum of the counts up to it exceeds 64 bits", name, rank,
+                               (unsigned long long)counts[rank]);
         *hash = gcoll_hash_word(*hash, counts[rank]);
         *hash ^= *hash >> 29;
     }
@@ -217,8 +218,8 @@ static gcoll_status set_blocks(gcoll_arguments *arguments, gcoll_context *contex
         status = set_offsets(given->recv_counts, "recv_counts", size, recv_offsets, &hash);
     if (status == GCOLL_OK && two && given->counts[context->rank] != given->recv_counts[context->rank])
         status = gcoll_error(GCOLL_ERR_INVALID,
-                             "recv_counts[%u]: is %llu, but send_counts[%u] is %llu; what this rank sends to "
-                             "itself it receives",
+                             "recv_counts[%u]: is %llu, but send_counts[%u] is %llu; allowed is one "
+                             "value for both, as this rank receives what it sends to itself",
                              context->rank, (unsigned long long)given->recv_counts[context->rank],
                              context->rank, (unsigned long long)given->counts[context->rank]);
     if (status == GCOLL_OK && two)
@@ -307,11 +308,12 @@ static gcoll_status check_overlap(struct range *ranges, size_t used) {
         if (ranges[i].begin == ranges[i].end)
             continue; /* an empty range overlaps nothing */
         if (ranges[i].begin < end)
-            return gcoll_error(GCOLL_ERR_INVALID,
-                               "buffers: two of them overlap at %p; an input may equal its own output in all "
-                               "buffers or in none (or, of different sizes, lie where this rank's block is), "
-                               "and nothing else may overlap",
-                               (void *)ranges[i].begin);
+            return gcoll_error(
+                GCOLL_ERR_INVALID,
+                "buffers: two of them overlap at %p; allowed, in all buffers or in none: an input "
+                "that is its own output or, of different sizes, the smaller of the two at this "
+                "rank's block of the larger one",
+                (void *)ranges[i].begin);
         end = ranges[i].end;
     }
     return GCOLL_OK;

@@ -228,7 +228,7 @@ static void object(const gcoll_access *access, char *text, size_t size) {
                              bytes = gcoll_get_le(wanted + AT_BYTES, 8);
     text[0] = '\0';
     if (wanted[AT_KIND] != KIND_PUT && wanted[AT_KIND] != KIND_GET)
-        snprintf(text, size, "asks for access of a kind %u that there is not", wanted[AT_KIND]);
+        snprintf(text, size, "asks for an access of unknown kind %u", wanted[AT_KIND]);
     else if (!access->region)
         snprintf(text, size, "%s a region that rank %u does not have, or has destroyed",
                  wanted[AT_KIND] == KIND_PUT ? "puts into" : "gets from", access->context->rank);

@@ -78,7 +78,7 @@ void gcoll_run_start(gcoll_run *run);
 static inline bool gcoll_run_has_ready(const gcoll_run *run) {
     return run->ready_head != run->ready_tail || run->work;
 }
-/* Starts the steps that have become ready. */
+/* Polls device steps, and starts the steps that have become ready. */
 void gcoll_run_advance(gcoll_run *run);
 /* Bytes of the run's state and scratch. */
 static inline uint64_t gcoll_run_memory_bytes(const gcoll_run *run) {

@@ -77,7 +77,7 @@ static gcoll_status decode(const char *text, size_t bytes, char **decoded) {
 static gcoll_status parse_login(const char *text, size_t bytes, gcoll_redis_address *address) {
     const char *colon = memchr(text, ':', bytes);
     if (!colon || bytes == 1)
-        return bad("what stands before the last @ must be user:password or :password");
+        return bad("the text before the last @ must be user:password or :password");
     size_t user_bytes = (size_t)(colon - text);
     if (user_bytes > 0) {
         gcoll_status status = decode(text, user_bytes, &address->user);

@@ -307,7 +307,8 @@ static gcoll_status await_agreed(gcoll_context *context, int64_t deadline_ms, bo
     gcoll_status status =
         gcoll_rendezvous_await(context, "agreed", deadline_ms + GCOLL_WORD_MS, value, sizeof value);
     if (status == GCOLL_ERR_TIMEOUT && !gcoll_rendezvous_was_told(context))
-        return gcoll_error(status, "job '%s': rank 0 did not say within %" PRId64 " ms what messages cost",
+        return gcoll_error(status,
+                           "job '%s': rank 0 did not publish the cost of messages within %" PRId64 " ms",
                            context->settings.job, context->settings.timeout_ms);
     if (status != GCOLL_OK)
         return status;
@@ -371,7 +372,7 @@ gcoll_status gcoll_tuning_agree(gcoll_context *context, const gcoll_fit *fit, ui
     }
     if (status == GCOLL_OK && given && differ(&mine, &context->basis->cost)) {
         gcoll_break(context, GCOLL_ERR_MISMATCH, context->rank,
-                    "options.cost: rank %u has alpha %g, beta %g, gamma %g, and rank 0 goes by others",
+                    "options.cost: rank %u has alpha %g, beta %g, gamma %g, and rank 0 has other values",
                     context->rank, mine.alpha, mine.beta, mine.gamma);
         status = gcoll_context_settle(context);
     }
