@@ -54,7 +54,7 @@ struct gcoll_driver {
     bool (*is_current)(const gcoll_driver *driver); /* the driver's thread calls, from a callback */
 };
 
-/* Who may call (guard.c). */
+/* The claim on a context by the calling thread (guard.c). */
 typedef struct gcoll_guard {
     uint32_t forks;          /* gcoll_forks of the process that the context belongs to */
     long process;            /* its process id, for messages */
@@ -91,7 +91,7 @@ struct gcoll_context {
     gcoll_arrival *arrival;   /* the monitor, or NULL */
 };
 
-/* ---- Who may call (guard.c) ---------------------------------------------------------------- */
+/* ---- Claims by calling threads (guard.c) --------------------------------------------------- */
 
 /* Sets the error that explains why this thread may not call now. Returns GCOLL_ERR_STATE. */
 gcoll_status gcoll_refuse_call(const gcoll_context *context);

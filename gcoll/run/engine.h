@@ -115,7 +115,8 @@ void gcoll_run_each_waited(const gcoll_run *run, gcoll_waited_fn fn, void *arg);
  * to device memory need registered buffers; UNSUPPORTED says why one cannot be registered. */
 gcoll_status gcoll_attach(gcoll_context *context, const gcoll_cache_entry *entry,
                           const gcoll_buffers *buffers, const void *scratch, gcoll_attachment **attachment);
-/* Must precede the freeing of the memory. NULL is fine. May follow the closing of the endpoint. */
+/* Ends a registration. Call it before the memory is freed; it may follow the closing of the endpoint.
+ * NULL is fine. */
 void gcoll_detach(gcoll_attachment *attachment);
 /* Registers the bound buffers until the run is returned or destroyed. At most once. */
 gcoll_status gcoll_run_attach(gcoll_run *run, const gcoll_buffers *buffers);
