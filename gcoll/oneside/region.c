@@ -200,7 +200,7 @@ gcoll_status gcoll_region_wait(gcoll_region *region, uint64_t count) {
 static gcoll_status read_key(const gcoll_context *context, const gcoll_region_key *given, struct key *key) {
     memcpy(key, given->bytes, sizeof *key);
     if (key->magic != KEY_MAGIC)
-        return gcoll_error(GCOLL_ERR_INVALID, "key: was not given by gcoll_region_export");
+        return gcoll_error(GCOLL_ERR_INVALID, "key: was not made by gcoll_region_export");
     if (memcmp(key->group, context->settings.endpoint.group, sizeof key->group) != 0 ||
         key->rank >= context->size)
         return gcoll_error(GCOLL_ERR_INVALID, "key: belongs to a region of another context");

@@ -194,7 +194,7 @@ static gcoll_status stranger(const tcp_store *self) {
         text[i] = text[i] == '\0' || text[i] == '\r' || text[i] == '\n' ? ' ' : text[i];
     gcoll_text_clean(text);
     return gcoll_error(GCOLL_ERR_PROTOCOL,
-                       "tcp store %.300s: no gcoll store's server answers there, but %s: \"%s\"",
+                       "tcp store %.300s: the server there is not a gcoll store, but %s: \"%s\"",
                        self->place.name, what, text);
 }
 

@@ -269,7 +269,7 @@ TEST(RequestsForgotten, AreFreedAndTold) {
             auto **seen = static_cast<std::atomic<uint32_t> **>(arg);
             std::string line = text;
             EXPECT_NE(level, GCOLL_LOG_ERROR) << line;
-            *seen[0] += level == GCOLL_LOG_WARNING && line.find("requests that nobody ended") != line.npos;
+            *seen[0] += level == GCOLL_LOG_WARNING && line.find("requests that were not ended") != line.npos;
             *seen[1] += level == GCOLL_LOG_WARNING && line.find("before its operations") != line.npos;
         };
     };
