@@ -217,36 +217,37 @@ TEST_P(Groups, SplitWorksBesideItsParentAndOutlivesIt) {
 }
 
 TEST_P(Groups, OneContextBreaksWithoutTheOther) {
-    run_threads(
-        job(5),
-        [](uint32_t rank, gcoll_context *parent) {
-            const int32_t color = rank == 4 ? 1 : 0;
-            Context first = split(parent, color), second = split(parent, color);
-            EXPECT_EQ(sum_of(first.get(), 1), color ? 1u : 4u);
-            EXPECT_GCOLL_OK(gcoll_barrier(parent, nullptr)); // all are through with that
-            if (rank == 1)
-                gcoll_context_abort(first.get(), "enough of this group");
-            uint64_t word = 0;
-            gcoll_status status =
-                gcoll_allreduce(first.get(), nullptr, &word, 1, GCOLL_UINT64, GCOLL_SUM, nullptr);
-            EXPECT_EQ(status, color ? GCOLL_OK : GCOLL_ERR_ABORTED) << told(status);
-            gcoll_context *refused = nullptr;
-            if (rank != 4) {
-                EXPECT_EQ(gcoll_context_split(first.get(), 0, 0, &refused), GCOLL_ERR_ABORTED);
-                EXPECT_TRUE(says("enough of this group")) << gcoll_last_error();
-                const uint32_t list[] = {gcoll_context_rank(first.get())};
-                EXPECT_EQ(gcoll_context_create_group(first.get(), list, 1, 0, &refused), GCOLL_ERR_ABORTED);
-                EXPECT_EQ(refused, nullptr);
-            }
-            EXPECT_EQ(sum_of(parent, 1), 5u);
-            EXPECT_EQ(sum_of(second.get(), 1), color ? 1u : 4u);
-            if (rank == 0)
-                gcoll_context_abort(parent, "enough of all");
-            EXPECT_EQ(gcoll_barrier(parent, nullptr), GCOLL_ERR_ABORTED);
-            EXPECT_EQ(gcoll_context_split(parent, 0, 0, &refused), GCOLL_ERR_ABORTED);
-            EXPECT_TRUE(says("enough of all")) << gcoll_last_error();
-            EXPECT_EQ(sum_of(second.get(), 2), color ? 2u : 8u);
-        });
+    std::atomic<uint32_t> through{0};
+    run_threads(job(5), [&](uint32_t rank, gcoll_context *parent) {
+        const int32_t color = rank == 4 ? 1 : 0;
+        Context first = split(parent, color), second = split(parent, color);
+        EXPECT_EQ(sum_of(first.get(), 1), color ? 1u : 4u);
+        EXPECT_GCOLL_OK(gcoll_barrier(parent, nullptr)); // all are through with that
+        if (rank == 1)
+            gcoll_context_abort(first.get(), "enough of this group");
+        uint64_t word = 0;
+        gcoll_status status =
+            gcoll_allreduce(first.get(), nullptr, &word, 1, GCOLL_UINT64, GCOLL_SUM, nullptr);
+        EXPECT_EQ(status, color ? GCOLL_OK : GCOLL_ERR_ABORTED) << told(status);
+        gcoll_context *refused = nullptr;
+        if (rank != 4) {
+            EXPECT_EQ(gcoll_context_split(first.get(), 0, 0, &refused), GCOLL_ERR_ABORTED);
+            EXPECT_TRUE(says("enough of this group")) << gcoll_last_error();
+            const uint32_t list[] = {gcoll_context_rank(first.get())};
+            EXPECT_EQ(gcoll_context_create_group(first.get(), list, 1, 0, &refused), GCOLL_ERR_ABORTED);
+            EXPECT_EQ(refused, nullptr);
+        }
+        EXPECT_EQ(sum_of(parent, 1), 5u);
+        EXPECT_EQ(sum_of(second.get(), 1), color ? 1u : 4u);
+        through++; // nobody aborts the parent while another rank is in that call
+        EXPECT_TRUE(gcoll_test::await(through, 5));
+        if (rank == 0)
+            gcoll_context_abort(parent, "enough of all");
+        EXPECT_EQ(gcoll_barrier(parent, nullptr), GCOLL_ERR_ABORTED);
+        EXPECT_EQ(gcoll_context_split(parent, 0, 0, &refused), GCOLL_ERR_ABORTED);
+        EXPECT_TRUE(says("enough of all")) << gcoll_last_error();
+        EXPECT_EQ(sum_of(second.get(), 2), color ? 2u : 8u);
+    });
 }
 
 TEST_P(Groups, AThousandSplitsLeaveNoDescriptor) {
@@ -552,9 +553,11 @@ TEST(GroupsOfProcesses, AKilledRankBreaksBoth) {
 TEST(GroupsInProcess, ADeadMemberIsNamed) {
     Job each;
     each.size = 4;
-    run_threads(each, [](uint32_t rank, gcoll_context *parent) {
-        static std::atomic<uint32_t> left;
+    std::atomic<uint32_t> through{0}, left{0};
+    run_threads(each, [&](uint32_t rank, gcoll_context *parent) {
         EXPECT_EQ(sum_of(parent, 1), 4u);
+        through++; // nobody breaks the parent while another rank is in that call
+        EXPECT_TRUE(gcoll_test::await(through, 4));
         const std::vector<uint32_t> list = {3, 1, 2};
         gcoll_context *child = nullptr;
         if (rank == 3) {
