@@ -67,6 +67,12 @@ typedef struct gcoll_allocator {
     void *arg;
 } gcoll_allocator;
 
+/* Gives every rank the data of all ranks. mine: `bytes` bytes, as many on every rank. all: room for `bytes`
+ * bytes of each rank, in the order of ranks, this one included. Blocks until all ranks have called it. Must
+ * return in bounded time if a rank does not come, with any other status than GCOLL_OK; gcoll_store_error may
+ * set a text, which becomes part of the error of gcoll_context_create. Must not call gcoll otherwise. */
+typedef gcoll_status (*gcoll_exchange_fn)(void *arg, const void *mine, size_t bytes, void *all);
+
 /* Connects the ranks of one process, for transport "inproc". Shared by `size` contexts, in one thread or
  * several. Destroy it after them. */
 typedef struct gcoll_hub gcoll_hub;
@@ -79,7 +85,7 @@ typedef struct gcoll_context_options {
     size_t struct_size; /* set by gcoll_context_options_init */
     uint32_t rank;      /* 0 .. size-1 */
     uint32_t size;      /* ranks of the job, >= 1 */
-    gcoll_store *store; /* borrowed while the context lives; may be NULL if size is 1 */
+    gcoll_store *store; /* borrowed while the context lives; NULL if size is 1, or with `exchange` */
 
     /* Name of this job in the store, [A-Za-z0-9._-]{1,64}; NULL is "default". Two jobs that start at the same
      * time on one store need different names, or launches (see `launch`). A rank that two processes claim is
@@ -185,6 +191,15 @@ typedef struct gcoll_context_options {
     /* gcoll_same, the same on every rank: where results are the same, for calls that do not say it. 0: on
      * every rank. */
     int same;
+
+    /* In place of a store, on every rank: an allgather of the caller's own. It is called three times within
+     * gcoll_context_create, by the creating thread, and never later: all ranks then know each other's
+     * addresses, some 100 bytes a rank. There are no claims, no leases, and `launch` has no meaning, because
+     * whoever takes part is a rank of this launch. The time that it takes is its own; options.timeout_ms
+     * limits only what follows. Rank 0's tuning reaches the others by broadcasts, so creation also connects
+     * each rank with up to log2(size) others. */
+    gcoll_exchange_fn exchange;
+    void *exchange_arg;
 } gcoll_context_options;
 
 /* Fills in defaults. Always call it first: later versions add fields. */
@@ -212,6 +227,42 @@ GCOLL_API gcoll_status gcoll_context_create(const gcoll_context_options *options
  * own sequence, listener and pairs, and may be used by another thread. It takes its timeout and other options
  * from the parent. The parent may be destroyed first. */
 GCOLL_API gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_context **context);
+
+/* The color of a rank that gets no context from gcoll_context_split. */
+#define GCOLL_COLOR_NONE (-1)
+
+/* Divides the ranks of a context into groups, and creates a context for each, over the parent's connections
+ * and without the store. Collective on `parent`, as gcoll_context_duplicate.
+ * color: 0 or more; ranks of one color get a context together. GCOLL_COLOR_NONE: this rank gets none, and
+ * *context is NULL. key: ranks of the new context are in the order of their keys, and of their ranks of the
+ * parent where keys are equal.
+ * The new context is independent of its parent, as a duplicate is: each may be used by a thread of its own,
+ * may break alone, and may be destroyed first. A rank that dies breaks both. Errors and culprits of a context
+ * name its own ranks; gcoll_context_parent_rank translates them, and error texts do it for the culprit.
+ * `auto` goes by the parent's costs. Costs two small collectives on the parent, in which a rank gets some 100
+ * bytes of every other. Errors: INVALID    names the argument; breaks nothing PEER       a rank of the group
+ * could not open its end, with its reason; breaks nothing others     as of a collective on `parent`, which
+ * they break. If it is broken already: its cause */
+GCOLL_API gcoll_status gcoll_context_split(gcoll_context *parent, int32_t color, int32_t key,
+                                           gcoll_context **context);
+
+/* Creates a context for some ranks of `parent`; only these call it. All else is as in gcoll_context_split.
+ * ranks: `count` ranks of the parent, each once, this rank among them, the same list on each of them. Rank i
+ * of the new context is ranks[i]. tag: the same on all members; tells this group from others that some of the
+ * same ranks create. It never matches a tag of gcoll_pair_send.
+ * Blocks up to the parent's timeout, counted from the last progress. Costs two exchanges of messages among
+ * the members: up and down a tree in which a rank has up to 32 others below it. Errors, beyond those of a
+ * split:
+ *   MISMATCH  the lists of two members differ; the text names both and the entry
+ *   TIMEOUT   a member has not come; the text and gcoll_context_culprit of the parent name it
+ * Both break the parent, because its ranks are out of step. */
+GCOLL_API gcoll_status gcoll_context_create_group(gcoll_context *parent, const uint32_t *ranks,
+                                                  uint32_t count, uint32_t tag, gcoll_context **context);
+
+/* Returns the number that a rank of this context has in the context that it was split from, or that created
+ * it as a group. Other contexts, also duplicates: the rank itself. UINT32_MAX for NULL, and for a rank that
+ * the context does not have; gcoll_last_error then says so. */
+GCOLL_API uint32_t gcoll_context_parent_rank(const gcoll_context *context, uint32_t rank);
 
 /* Return this rank, and the number of ranks. For NULL: UINT32_MAX, and 0; gcoll_last_error then says so. */
 GCOLL_API uint32_t gcoll_context_rank(const gcoll_context *context);

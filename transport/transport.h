@@ -149,8 +149,10 @@ typedef struct gcoll_endpoint_options {
     uint64_t eager_bytes;        /* messages up to this go without waiting; 0: default */
     uint64_t eager_pool_bytes;   /* most unexpected bytes held for one peer; 0: default */
     int64_t connect_timeout_ms;
-    int64_t spin_us; /* progress polls this long before it blocks; 0: never spins */
-    void *hub;       /* inproc: the gcoll_hub; else NULL */
+    int64_t spin_us;   /* progress polls this long before it blocks; 0: never spins */
+    void *hub;         /* inproc: the gcoll_hub; else NULL */
+    bool is_part;      /* inproc: a group of some of the hub's ranks, among which this one is hub_rank */
+    uint32_t hub_rank; /* if is_part */
     const struct gcoll_ibverbs_options *ibverbs; /* NULL: defaults. Used by open only. */
     bool checksum; /* data that was changed on its way is detected before it is used. The same on every rank,
                     * or connect gives MISMATCH. open gives UNSUPPORTED if the transport has no checksums */

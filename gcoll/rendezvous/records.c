@@ -146,9 +146,33 @@ gcoll_status gcoll_rendezvous_hosts(gcoll_context *context, const uint32_t **out
     return status;
 }
 
-char **gcoll_rendezvous_addresses_make(gcoll_context *context) {
-    context->rendezvous->addresses = calloc(context->size, sizeof *context->rendezvous->addresses);
-    return context->rendezvous->addresses;
+gcoll_status gcoll_rendezvous_take_record(gcoll_context *context, uint32_t rank, const char *record) {
+    gcoll_rendezvous *rendezvous = context->rendezvous;
+    const size_t address = strcspn(record, " ");
+    const char *host = record + address;
+    if (address == 0 || address >= GCOLL_ADDRESS_MAX || strlen(record) >= GCOLL_RECORD_MAX ||
+        host[0] != ' ' || strspn(host + 1, "0123456789abcdef") != HOST_TEXT - 1 || host[HOST_TEXT] != ' ')
+        return gcoll_error(
+            GCOLL_ERR_PROTOCOL,
+            "the record of rank %u is '%.60s'; it must be an address, a host and its processors", rank,
+            record);
+    if (!rendezvous->addresses)
+        rendezvous->addresses = calloc(context->size, sizeof *rendezvous->addresses);
+    if (rendezvous->addresses && !rendezvous->addresses[rank])
+        rendezvous->addresses[rank] = strdup(record);
+    return rendezvous->addresses && rendezvous->addresses[rank]
+               ? GCOLL_OK
+               : gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the addresses of %u ranks", context->size);
+}
+
+uint32_t gcoll_rendezvous_sharing(const gcoll_context *context, uint32_t rank) {
+    char *const *records = context->rendezvous->addresses;
+    const uint64_t processors = gcoll_rendezvous_processors(records[rank]);
+    uint32_t count = 0;
+    for (uint32_t other = 0; other < context->size; other++)
+        count +=
+            other == rank || (processors != 0 && gcoll_rendezvous_processors(records[other]) == processors);
+    return count;
 }
 
 bool gcoll_rendezvous_has_addresses(const gcoll_context *context) {

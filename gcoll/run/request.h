@@ -53,5 +53,10 @@ void gcoll_operations_orphan(gcoll_context *context);
 /* Cancels the receive of a live request. The next receive with its tag takes its place. */
 gcoll_status gcoll_pair_cancel(gcoll_request *request);
 void gcoll_pairs_free(gcoll_context *context);
+/* The pair whose tags are apart from those of the caller: for exchanges among members (members.c). */
+gcoll_status gcoll_pair_of_members(gcoll_context *context, uint32_t peer, gcoll_pair **pair);
+/* Inside a call: begins a send or a receive. */
+gcoll_status gcoll_pair_post(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes, bool sends,
+                             gcoll_request **request);
 
 #endif

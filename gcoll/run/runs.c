@@ -181,6 +181,11 @@ static const gcoll_step *find_blocked_step(const gcoll_run *run, uint32_t peer) 
 
 static void name(const gcoll_context *context, uint32_t peer, char *text, size_t size) {
     const gcoll_run *run = find_waiting(context, peer);
+    const gcoll_members *members = context->runs->members;
+    if (members) {
+        snprintf(text, size, "group of %u ranks, tag %u", members->count, members->tag);
+        return;
+    }
     if (!run && context->runs->sequence == 0) {
         snprintf(text, size, "before the first operation");
         return;

@@ -46,6 +46,9 @@ typedef enum gcoll_store_serve { GCOLL_SERVE_AUTO, GCOLL_SERVE_NO, GCOLL_SERVE_Y
 gcoll_status gcoll_store_tcp_create(char *host, char *name, uint16_t port, gcoll_store_serve serve,
                                     int64_t timeout_ms, gcoll_store **store);
 
+/* Makes a store a view of another one, which has all operations that its base has. */
+void gcoll_store_set_base(gcoll_store *store, const gcoll_store *base);
+
 /* Checks a key. Returns GCOLL_ERR_INVALID with the reason if it is not allowed. `what` names call and
  * argument. */
 gcoll_status gcoll_store_key_check(const char *what, const char *key);

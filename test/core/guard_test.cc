@@ -183,6 +183,7 @@ void expect_all_refused(gcoll_context *context, Things &things) {
     float in = 1, out = 0;
     int done = 7;
     uint32_t index = 7, peer = 1;
+    const uint32_t self = 0;
     uint64_t count = 7;
     char text[256];
     gcoll_request *request = nullptr;
@@ -217,6 +218,8 @@ void expect_all_refused(gcoll_context *context, Things &things) {
         [&] { return gcoll_region_notified(things.region, &count); },
         [&] { return gcoll_region_wait(things.region, 1); },
         [&] { return gcoll_context_duplicate(context, &copy); },
+        [&] { return gcoll_context_split(context, 0, 0, &copy); },
+        [&] { return gcoll_context_create_group(context, &self, 1, 0, &copy); },
         [&] {
             return gcoll_context_explain(context, GCOLL_ALLREDUCE, 1, GCOLL_FLOAT32, GCOLL_SUM, 0, nullptr,
                                          text, sizeof text);

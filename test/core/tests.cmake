@@ -13,6 +13,8 @@ gcoll_test(launch_test LAYERS ${core_layers} SOURCES launch_test.cc harness.cc T
 add_library(launch_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/launch_peek.c) # C, and so without the precompiled headers of the tests
 target_link_libraries(launch_peek PRIVATE gcoll_flags)
 target_sources(launch_test PRIVATE $<TARGET_OBJECTS:launch_peek>)
+gcoll_test(group_test THREADS *inproc* LimitedStoreCalls.* GroupsInProcess.* - *AThousandSplits*
+           LAYERS ${core_layers} SOURCES exchange_test.cc group_test.cc limited_store_test.cc harness.cc TIMED SHARDS 2 COST 8)
 gcoll_test(integrity_test THREADS *inproc LAYERS ${core_layers} SOURCES opening_test.cc checksum_test.cc harness.cc SHARDS 2)
 # Runs the tests of the transports and some of the collectives once more, with checksums.
 add_test(NAME transport_test.checksum COMMAND transport_test --gtest_filter=*/tcp)
