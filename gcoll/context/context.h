@@ -193,5 +193,6 @@ static inline gcoll_status gcoll_context_settle(gcoll_context *context) {
 #define GCOLL_STREAM_TAG     (UINT64_C(1) << 63)
 #define GCOLL_STREAM_ACCESS  (UINT64_C(1) << 62) /* and the number of the access */
 #define GCOLL_STREAM_ARRIVAL (UINT64_C(1) << 61) /* of the monitor */
+#define GCOLL_STREAM_ROLL    (UINT64_C(1) << 60) /* of barrier reports */
 
 #endif

@@ -30,6 +30,8 @@ typedef struct gcoll_opened {
 } gcoll_opened;
 
 typedef struct gcoll_early gcoll_early;
+typedef struct gcoll_any gcoll_any;
+typedef struct gcoll_roll gcoll_roll;
 
 typedef struct gcoll_openings {
     gcoll_begun history[GCOLL_HISTORY];
@@ -46,8 +48,12 @@ struct gcoll_runs {
     gcoll_request *spare_requests;
     uint32_t requests_made; /* and taken anew */
     gcoll_operation *operations;
-    const struct gcoll_any *any; /* the receive from any of several that is being waited for, or NULL */
-    gcoll_pair **pairs;          /* by peer; NULL until one is asked for */
+    gcoll_any *anys, *last_any; /* receives from any of several ranks that look for a message */
+    bool has_received;          /* a receive from a pair has ended; the latest one was: */
+    uint32_t last_source;
+    uint64_t last_bytes;
+    gcoll_pair **pairs; /* by peer; NULL until one is asked for */
+    gcoll_roll *roll;   /* of barrier reports (roll_call.c); NULL until the first */
     gcoll_openings openings;
 };
 

@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/size.h"
 #include "transport/tcp/pair.h"
 
 static uint64_t cost(uint64_t bytes) {
@@ -228,9 +229,14 @@ void gcoll_tcp_on_revoke(gcoll_tcp_pair *pair, const gcoll_wire_header *header) 
 
 /* ---- Receiving ------------------------------------------------------------------------------------- */
 
+/* A peer that has used up its offers cannot say that it waits with a message larger than its receive. */
+static bool is_mute(const gcoll_tcp_pair *pair) {
+    return pair->offered == GCOLL_TCP_PROMISES_MAX;
+}
+
 static bool wants_grant(const gcoll_tcp_pair *pair, const gcoll_slot *slot) {
     return slot->message->bytes > pair->tcp->eager_bytes || (slot->flags & GCOLL_TCP_OFFERED) ||
-           is_crowded(pair);
+           is_crowded(pair) || (slot->message->any_size && is_mute(pair));
 }
 
 static void leave_ungranted(gcoll_tcp_pair *pair, gcoll_slot *slot) {
@@ -310,7 +316,7 @@ static void post_to_known(gcoll_tcp_pair *pair, gcoll_slot *slot, gcoll_message 
                        (unsigned long long)message->stream, message->index);
         return;
     }
-    if (slot->total != message->bytes) {
+    if (!gcoll_message_take_size(message, slot->total)) {
         mismatch(pair, slot->total, message->bytes);
         return;
     }
@@ -362,12 +368,15 @@ static void notice(gcoll_tcp_pair *pair, const gcoll_slot *slot) {
         pair->tcp->moved = true;
 }
 
-bool gcoll_tcp_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index) {
+bool gcoll_tcp_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index,
+                    uint64_t *bytes) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
     const gcoll_tcp_pair *pair = tcp->pairs[peer];
     const gcoll_slot *slot = pair ? gcoll_match_find(&pair->incoming, stream, index) : NULL;
     bool found = slot && !slot->message;
-    if (!found)
+    if (found)
+        *bytes = slot->total;
+    else
         tcp->curious = true;
     return found;
 }
@@ -396,7 +405,7 @@ void gcoll_tcp_on_offer(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
                        slot ? "an offer of a message that has come" : "too many offers");
         return;
     }
-    if (slot && slot->message->bytes != header->total_bytes) {
+    if (slot && !gcoll_message_take_size(slot->message, header->total_bytes)) {
         mismatch(pair, header->total_bytes, slot->message->bytes);
         return;
     }
@@ -413,6 +422,13 @@ void gcoll_tcp_on_offer(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
     pair->offered++;
     if (slot->flags & GCOLL_TCP_UNGRANTED)
         grant(pair, slot);
+    if (is_mute(pair))
+        grant_those_who_want(pair);
+}
+
+/* Whether a receive is posted that the message does not fit. */
+static bool has_other_size(const gcoll_wire_header *header, const gcoll_slot *slot) {
+    return slot && slot->message && slot->message->bytes != header->total_bytes && !slot->message->any_size;
 }
 
 /* Whether the peer may send this message now. */
@@ -421,7 +437,7 @@ static bool may_start(gcoll_tcp_pair *pair, const gcoll_wire_header *header, con
     const char *wrong = NULL;
     if (!(header->flags & GCOLL_WIRE_CREDITED))
         wrong = !slot || !(slot->flags & GCOLL_TCP_GRANTED) ? "a message that was not granted" : NULL;
-    else if (slot && slot->message && slot->message->bytes != header->total_bytes)
+    else if (has_other_size(header, slot))
         wrong = NULL; /* a mismatch is the better diagnosis */
     else if (header->total_bytes > tcp->eager_bytes)
         wrong = "a message too large for credit";
@@ -431,7 +447,7 @@ static bool may_start(gcoll_tcp_pair *pair, const gcoll_wire_header *header, con
         gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)", wrong);
         return false;
     }
-    if (slot && slot->message && slot->message->bytes != header->total_bytes) {
+    if (has_other_size(header, slot)) {
         mismatch(pair, header->total_bytes, slot->message->bytes);
         return false;
     }
@@ -475,7 +491,9 @@ static gcoll_slot *first_fragment(gcoll_tcp_pair *pair, const gcoll_wire_header 
     }
     slot->total = header->total_bytes;
     slot->flags |= header->flags & GCOLL_WIRE_OPEN ? GCOLL_TCP_HAS_OPEN : 0U;
-    if (!slot->message)
+    if (slot->message)
+        gcoll_message_take_size(slot->message, slot->total);
+    else
         pair->held += slot->total;
     start(pair, slot, (header->flags & GCOLL_WIRE_CREDITED) != 0);
     notice(pair, slot);
