@@ -469,22 +469,23 @@ TEST_P(Receives, FromAnyTimeOut) {
 
 // Destroyed with the context, they leave nothing behind, and the others learn of it.
 TEST_P(Receives, FromAnyAreFreedWithTheirContext) {
-    run_threads(
-        2, GetParam(),
-        [](uint32_t rank, gcoll_context *context) {
-            uint64_t words[5];
-            const uint32_t peer = 1 - rank;
-            gcoll_request *request = nullptr;
-            EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
-            if (rank == 0) {
-                for (uint64_t &word : words)
-                    EXPECT_GCOLL_OK(gcoll_context_recv_any_start(context, &peer, 1, 1, &word, 8, &request));
-                return;
-            }
-            gcoll_status status = gcoll_pair_recv(pair_to(context, 0), 2, words, 8);
-            EXPECT_EQ(status, GCOLL_ERR_PEER) << told(status);
-            EXPECT_EQ(gcoll_context_culprit(context), 0);
-        });
+    std::atomic<uint32_t> met{0};
+    run_threads(2, GetParam(), [&](uint32_t rank, gcoll_context *context) {
+        uint64_t words[5];
+        const uint32_t peer = 1 - rank;
+        gcoll_request *request = nullptr;
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        met++;
+        EXPECT_TRUE(gcoll_test::await(met, 2));
+        if (rank == 0) {
+            for (uint64_t &word : words)
+                EXPECT_GCOLL_OK(gcoll_context_recv_any_start(context, &peer, 1, 1, &word, 8, &request));
+            return;
+        }
+        gcoll_status status = gcoll_pair_recv(pair_to(context, 0), 2, words, 8);
+        EXPECT_EQ(status, GCOLL_ERR_PEER) << told(status);
+        EXPECT_EQ(gcoll_context_culprit(context), 0);
+    });
 }
 
 // The context's own thread finds the message: over inproc a send ends only when its receive is posted.

@@ -131,7 +131,7 @@ TEST_P(Transport, OneSideConnects) {
 
 // Far more than a transport may buffer, awaited in the reverse order, both ways at once.
 TEST_P(Transport, UnawaitedMessagesWaitWithoutDeadlock) {
-    constexpr uint32_t kMessages = 60;
+    constexpr uint32_t kMessages = 40;
     Group group(GetParam(), 2);
     group.each([&](Rank &rank) {
         uint32_t peer = 1 - rank.rank;
@@ -490,17 +490,17 @@ TEST_P(Transport, SizesThatDifferBreakThePairAtTheReceiver) {
 // Receives of any size in a random order of posts and progress: a message that fits is there with its size
 // and nothing beyond it, a larger one is dropped and told, every send is done, and the pair goes on.
 TEST_P(Transport, ReceivesOfAnySizeTakeWhatFitsAndDropTheRest) {
-    const std::vector<uint64_t> sizes = {0,     1,     7,     64,     65,     1000,   8191,   65471,
-                                         65472, 65473, 65537, 262143, 262144, 262145, 700001, kMiB + 1};
+    const std::vector<uint64_t> sizes = {0,     1,     7,     64,     65,     1000,   8191,  65471,
+                                         65472, 65473, 65537, 262143, 262144, 262145, 300001};
     struct Post {
         bool is_send;
         uint32_t number;
     };
-    for (uint64_t seed = 1; seed <= 12; seed++) {
+    for (uint64_t seed = 1; seed <= 6; seed++) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         std::mt19937_64 random(seed);
         Group group(GetParam(), 2);
-        constexpr uint32_t kMessages = 60;
+        constexpr uint32_t kMessages = 40;
         std::vector<uint64_t> sent(kMessages), room(kMessages);
         std::vector<Post> posts;
         std::vector<const Message *> receives(kMessages);
