@@ -207,7 +207,8 @@ GCOLL_API gcoll_status gcoll_barrier(gcoll_context *context, const gcoll_barrier
  * context's timeout; -1: no limit. Each rank that came in time gets that list. A rank that comes later gets
  * it when rank 0 next makes progress, and finds 0 for itself; if rank 0 has made later lists meanwhile, it
  * gets the latest. A rank that gets no list within twice timeout_ms and half a second takes rank 0 for
- * absent: then only its own entry is 1, because it knows nothing of the others.
+ * absent: then only its own entry is 1, because it knows nothing of the others. Rank 0 waits up to half a
+ * second longer for such a rank to take the list when it calls in the end.
  *
  * Costs a message to rank 0 and one from it, and a connection to it. Errors: INVALID, STATE, NO_MEMORY; and
  * the cause, if the context breaks. A rank that dies breaks it if it is connected, as always. */

@@ -426,18 +426,15 @@ void gcoll_tcp_on_offer(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
         grant_those_who_want(pair);
 }
 
-/* Whether a receive is posted that the message does not fit. */
-static bool has_other_size(const gcoll_wire_header *header, const gcoll_slot *slot) {
-    return slot && slot->message && slot->message->bytes != header->total_bytes && !slot->message->any_size;
-}
-
-/* Whether the peer may send this message now. */
+/* Whether the peer may send this message now. If so, a posted receive of any size gets the message's size. */
 static bool may_start(gcoll_tcp_pair *pair, const gcoll_wire_header *header, const gcoll_slot *slot) {
     const gcoll_tcp *tcp = pair->tcp;
+    const bool differs = slot && slot->message && slot->message->bytes != header->total_bytes;
+    const bool mismatches = differs && !slot->message->any_size;
     const char *wrong = NULL;
     if (!(header->flags & GCOLL_WIRE_CREDITED))
         wrong = !slot || !(slot->flags & GCOLL_TCP_GRANTED) ? "a message that was not granted" : NULL;
-    else if (has_other_size(header, slot))
+    else if (mismatches)
         wrong = NULL; /* a mismatch is the better diagnosis */
     else if (header->total_bytes > tcp->eager_bytes)
         wrong = "a message too large for credit";
@@ -447,7 +444,7 @@ static bool may_start(gcoll_tcp_pair *pair, const gcoll_wire_header *header, con
         gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)", wrong);
         return false;
     }
-    if (has_other_size(header, slot)) {
+    if (mismatches) {
         mismatch(pair, header->total_bytes, slot->message->bytes);
         return false;
     }
@@ -455,6 +452,8 @@ static bool may_start(gcoll_tcp_pair *pair, const gcoll_wire_header *header, con
         gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a message of another size than offered)");
         return false;
     }
+    if (differs)
+        gcoll_message_take_size(slot->message, header->total_bytes);
     return true;
 }
 
@@ -491,9 +490,7 @@ static gcoll_slot *first_fragment(gcoll_tcp_pair *pair, const gcoll_wire_header 
     }
     slot->total = header->total_bytes;
     slot->flags |= header->flags & GCOLL_WIRE_OPEN ? GCOLL_TCP_HAS_OPEN : 0U;
-    if (slot->message)
-        gcoll_message_take_size(slot->message, slot->total);
-    else
+    if (!slot->message)
         pair->held += slot->total;
     start(pair, slot, (header->flags & GCOLL_WIRE_CREDITED) != 0);
     notice(pair, slot);
