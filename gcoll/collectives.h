@@ -199,6 +199,21 @@ GCOLL_API gcoll_status gcoll_pairwise_exchange(gcoll_context *context, const voi
 /* Returns when every rank has called it. */
 GCOLL_API gcoll_status gcoll_barrier(gcoll_context *context, const gcoll_barrier_options *options);
 
+/* Finds out which ranks call it within a time limit, and breaks nothing if some do not. If all do, it is a
+ * barrier. here: one entry for each rank; 1: it has called, 0: it has not. The i-th call of one rank belongs
+ * together with the i-th calls of the others.
+ *
+ * Rank 0 makes the list, when all have called or timeout_ms after its own call: 1 to 86400000; 0: the
+ * context's timeout; -1: no limit. Each rank that came in time gets that list. A rank that comes later gets
+ * it when rank 0 next makes progress, and finds 0 for itself; if rank 0 has made later lists meanwhile, it
+ * gets the latest. A rank that gets no list within twice timeout_ms and half a second takes rank 0 for
+ * absent: then only its own entry is 1, because it knows nothing of the others. Rank 0 waits up to half a
+ * second longer for such a rank to take the list when it calls in the end.
+ *
+ * Costs a message to rank 0 and one from it, and a connection to it. Errors: INVALID, STATE, NO_MEMORY; and
+ * the cause, if the context breaks. A rank that dies breaks it if it is connected, as always. */
+GCOLL_API gcoll_status gcoll_barrier_report(gcoll_context *context, int64_t timeout_ms, uint8_t here[]);
+
 /* ---- Algorithms ------------------------------------------------------------------------------------- */
 
 /* Gives the name and a one-line summary of the index-th algorithm of a collective ("allreduce", "broadcast",

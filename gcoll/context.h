@@ -313,9 +313,9 @@ GCOLL_API gcoll_status gcoll_request_test(gcoll_request **request, int *done);
  * result is GCOLL_ERR_TIMEOUT: this ends nothing and breaks nothing, and *request stays. The request's own
  * timeout counts meanwhile; when it passes, the context is broken, the request ended and *request NULL. */
 GCOLL_API gcoll_status gcoll_request_wait_for(gcoll_request **request, int64_t wait_ms);
-/* Cancels a receive (gcoll_pair_recv_start) whose message is not on its way yet, and ends the request. The
- * buffer is the caller's again. The next receive of that tag from that rank takes its place, so no message is
- * lost. Does not wait. GCOLL_ERR_STATE, and the request goes on, if
+/* Cancels a receive (gcoll_pair_recv_start, gcoll_context_recv_any_start) whose message is not on its way
+ * yet, and ends the request. The buffer is the caller's again. The next receive of that tag from that rank
+ * takes its place, so no message is lost. Does not wait. GCOLL_ERR_STATE, and the request goes on, if
  *   - it is no such receive;
  *   - its message has come or begun to come, or the sender is known to wait for it;
  *   - the sender has been told that it may send. Over tcp and ibverbs that happens at once for messages too
@@ -327,6 +327,12 @@ GCOLL_API gcoll_status gcoll_request_cancel(gcoll_request **request);
  * skipped, so a list can be worked off in place; GCOLL_ERR_STATE if all are NULL. If the context breaks
  * first, the result is its cause, for this call and for each request. */
 GCOLL_API gcoll_status gcoll_wait_any(gcoll_request *const *requests, uint32_t count, uint32_t *index);
+/* Give the rank that sent the message of a receive, and the size of that message, which may be smaller than
+ * the buffer; if it is larger, gcoll_request_wait will fail. Both are for a receive that has finished and not
+ * ended, as after gcoll_wait_any; GCOLL_ERR_STATE for any other request. After the end,
+ * gcoll_context_last_received tells the same. */
+GCOLL_API gcoll_status gcoll_request_source(gcoll_request *request, uint32_t *source);
+GCOLL_API gcoll_status gcoll_request_bytes(gcoll_request *request, uint64_t *bytes);
 
 /* ---- Pairs: messages between two ranks -------------------------------------------------------------- */
 
@@ -342,9 +348,13 @@ GCOLL_API gcoll_status gcoll_context_pair(gcoll_context *context, uint32_t peer,
  * shortest timeout of its pairs. */
 GCOLL_API gcoll_status gcoll_pair_set_timeout(gcoll_pair *pair, int64_t timeout_ms);
 
-/* Send or receive a message of `bytes` bytes. Messages of one tag between the same two ranks match in order,
- * and their sizes must be equal. Block up to the pair's timeout. gcoll_pair_send returns when data may be
- * reused. */
+/* Send or receive a message. Messages of one tag between the same two ranks match in order. Block up to the
+ * pair's timeout. gcoll_pair_send returns when data may be reused.
+ *
+ * `bytes` of a receive is the size of its buffer. The message may be smaller: then the rest of the buffer
+ * stays as it is, and gcoll_context_last_received or gcoll_request_bytes tells the size. If the message is
+ * larger, the receive fails with GCOLL_ERR_MISMATCH, which names both sizes. That breaks nothing: the message
+ * is dropped, the buffer stays as it is, and the send succeeds. This holds for every form of receive. */
 GCOLL_API gcoll_status gcoll_pair_send(gcoll_pair *pair, uint32_t tag, const void *data, uint64_t bytes);
 GCOLL_API gcoll_status gcoll_pair_recv(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes);
 
@@ -359,13 +369,35 @@ GCOLL_API gcoll_status gcoll_pair_send_start(gcoll_pair *pair, uint32_t tag, con
 GCOLL_API gcoll_status gcoll_pair_recv_start(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes,
                                              gcoll_request **request);
 
+/* Gives the source and the size of the message of the receive that ended last on this context, by whichever
+ * call and also if it was too large for its buffer. Each may be NULL. GCOLL_ERR_STATE if none has ended. */
+GCOLL_API gcoll_status gcoll_context_last_received(gcoll_context *context, uint32_t *source, uint64_t *bytes);
+
 /* Receives from the first of several ranks whose next message of that tag has arrived. peers: `count` ranks
  * other than this one; if several have sent, the first in the list is taken. *source: the rank. Messages of
- * the other ranks stay for later receives. If a rank has sent 65536 small messages that were not received,
- * later ones are seen only after some have been. A rank that has left and sent nothing is skipped;
- * GCOLL_ERR_PEER if all have. Blocks up to the timeout. */
+ * the other ranks stay for later receives. If a rank has sent 65536 messages that were not received, later
+ * ones are seen only after some have been. A rank that has left and sent nothing is skipped; GCOLL_ERR_PEER
+ * if all have. Blocks up to the shortest timeout of the pairs. */
 GCOLL_API gcoll_status gcoll_context_recv_any(gcoll_context *context, const uint32_t *peers, uint32_t count,
                                               uint32_t tag, void *data, uint64_t bytes, uint32_t *source);
+/* Begins the same, and gives its request; peers is copied. Any number of them may be in flight. Those that
+ * could take the same message take messages in the order in which they began. A receive from one rank
+ * (gcoll_pair_recv) goes before all of them: it takes the next message of its rank, even if it began later.
+ * The source is told by gcoll_request_source or gcoll_context_last_received. Each look for a message, at any
+ * progress of this context, costs a table look-up for each of the ranks. */
+GCOLL_API gcoll_status gcoll_context_recv_any_start(gcoll_context *context, const uint32_t *peers,
+                                                    uint32_t count, uint32_t tag, void *data, uint64_t bytes,
+                                                    gcoll_request **request);
+
+/* Looks, without waiting, whether a message of that tag that no receive has taken has arrived from one of
+ * several ranks. *found is 1 or 0. If it is 1, *source (the first such rank in the list) and *bytes are set;
+ * each may be NULL. The message stays. The next receive of that tag from that rank takes it, if no receive
+ * from any is in flight. Makes progress; has no timeout. GCOLL_ERR_PEER, which breaks nothing, if all these
+ * ranks have left and nothing of theirs is left. */
+GCOLL_API gcoll_status gcoll_context_probe(gcoll_context *context, const uint32_t *peers, uint32_t count,
+                                           uint32_t tag, int *found, uint32_t *source, uint64_t *bytes);
+/* The same for the rank of a pair. */
+GCOLL_API gcoll_status gcoll_pair_probe(gcoll_pair *pair, uint32_t tag, int *found, uint64_t *bytes);
 
 GCOLL_END_DECLS
 

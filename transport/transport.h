@@ -39,7 +39,7 @@ struct gcoll_message {
     uint64_t stream;
     uint32_t index;
     uint32_t granule;         /* receive with consume: the element size, 1..16 */
-    uint64_t bytes;           /* exact; 0 is a message too */
+    uint64_t bytes;           /* 0 is a message too. Exact, unless any_size */
     void *data;               /* send: source. receive: destination, unless consume is set */
     gcoll_consume_fn consume; /* receive: NULL, or is given the bytes while they are hot */
     void *consume_arg;
@@ -48,6 +48,8 @@ struct gcoll_message {
                           * touches them. The same on both sides */
     bool announced;  /* send: the peer may peek for it, so the sender tells of it even while it has to wait */
     bool background; /* receive: nobody waits for it, so progress looks for it less often */
+    bool any_size; /* receive to memory: the message may have another size, which `bytes` says from `done` on.
+                    * If that is larger than `bytes` was, the message is dropped and data stays as it is */
     void (*done)(gcoll_message *message);
     void *owner; /* the caller's */
 
@@ -185,9 +187,9 @@ typedef struct gcoll_transport {
      * has run out of something (NO_MEMORY), or its device is broken. */
     gcoll_status (*progress)(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved);
     /* Whether the message (stream, index) from peer, with no receive posted for it, has come or begun to
-     * come, or is known to wait at the peer. If not, the next progress returns with *moved as soon as any
-     * message without a receive comes. */
-    bool (*peek)(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index);
+     * come, or is known to wait at the peer; *bytes is then its size. If not, the next progress returns with
+     * *moved as soon as any message without a receive comes. */
+    bool (*peek)(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index, uint64_t *bytes);
     /* Makes a waiting progress return. From any thread. */
     void (*wake)(gcoll_endpoint *endpoint);
     /* Asks whether the peer's thread is alive; `answered` follows, or nothing. */

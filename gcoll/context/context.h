@@ -197,7 +197,8 @@ static inline gcoll_status gcoll_context_settle(gcoll_context *context) {
 #define GCOLL_STREAM_TAG     (UINT64_C(1) << 63)
 #define GCOLL_STREAM_ACCESS  (UINT64_C(1) << 62) /* plus the number of the access */
 #define GCOLL_STREAM_ARRIVAL (UINT64_C(1) << 61) /* messages of the monitor */
+#define GCOLL_STREAM_ROLL    (UINT64_C(1) << 60) /* messages of barrier reports */
 /* With GCOLL_STREAM_TAG: tags of gcoll_context_create_group, which never match those of pairs. */
-#define GCOLL_STREAM_MEMBERS (UINT64_C(1) << 60)
+#define GCOLL_STREAM_MEMBERS (UINT64_C(1) << 59)
 
 #endif

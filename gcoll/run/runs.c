@@ -241,6 +241,7 @@ void gcoll_runs_orphan(gcoll_context *context) {
 void gcoll_runs_free(gcoll_context *context) {
     gcoll_openings_free(context);
     gcoll_pairs_free(context);
+    gcoll_roll_free(context);
 }
 
 /* Drops the device work of all runs: they end as if no device step had begun. */

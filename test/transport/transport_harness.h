@@ -162,6 +162,15 @@ class Rank {
         return message;
     }
 
+    // Of a message of any size, into `room` bytes.
+    Message &receive_any_size(uint32_t peer, uint64_t stream, uint32_t index, uint64_t room) {
+        Message &message = make(peer, stream, index, room);
+        message.m.granule = 1;
+        message.m.any_size = true;
+        transport->post_recv(endpoint, peer, &message.m);
+        return message;
+    }
+
     bool progress(int64_t wait_us) {
         bool moved = false;
         EXPECT_EQ(transport->progress(endpoint, wait_us, &moved), GCOLL_OK) << gcoll_last_error();

@@ -32,12 +32,13 @@
 #define GCOLL_IB_POOL_MAX     (UINT64_C(1) << 31)
 
 typedef enum gcoll_ib_kind {
-    GCOLL_IB_DATA = 1,    /* a small message; then its fingerprint if it opens, and its bytes */
-    GCOLL_IB_OFFER = 2,   /* as in TCP */
-    GCOLL_IB_GRANT = 3,   /* of a small message */
-    GCOLL_IB_PIECE = 4,   /* of a large one: where to write a part of it */
-    GCOLL_IB_REVOKE = 5,  /* of a grant of a small message, as in TCP */
-    GCOLL_IB_CREDIT = 6,  /* slots and pool alone */
+    GCOLL_IB_DATA = 1,   /* a small message; then its fingerprint if it opens, and its bytes */
+    GCOLL_IB_OFFER = 2,  /* as in TCP */
+    GCOLL_IB_GRANT = 3,  /* of a small message */
+    GCOLL_IB_PIECE = 4,  /* of a large one: where to write a part of it */
+    GCOLL_IB_REVOKE = 5, /* of a grant of a small message, as in TCP; with a total: of the pieces of a message
+                          * of so many bytes */
+    GCOLL_IB_CREDIT = 6, /* slots and pool alone */
     GCOLL_IB_GOODBYE = 7, /* the last frame */
     GCOLL_IB_KINDS = 8
 } gcoll_ib_kind;

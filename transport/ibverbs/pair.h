@@ -208,10 +208,14 @@ void gcoll_ib_want_pieces(gcoll_ib_pair *pair, gcoll_slot *slot);
 /* Grants as much as may be granted. */
 void gcoll_ib_grant_pieces(gcoll_ib_pair *pair);
 void gcoll_ib_on_piece(gcoll_ib_pair *pair, const gcoll_ib_frame *frame);
+/* Takes back what was granted for a receive of which nothing has come. */
+void gcoll_ib_withdraw_pieces(gcoll_ib_pair *pair, const gcoll_slot *slot);
 /* The peer has written the piece that was granted under that handle. */
 void gcoll_ib_on_written(gcoll_ib_pair *pair, uint32_t handle, uint32_t bytes);
 /* The send of a large message for which pieces were granted before it was posted. */
 void gcoll_ib_take_targets(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *message);
+/* Forgets the pieces that were granted for a message that is not posted, and removes their slot. */
+void gcoll_ib_forget_targets(gcoll_ib_pair *pair, gcoll_slot *slot);
 void gcoll_ib_leave_list(gcoll_ib_pair *pair, gcoll_slot *slot);
 
 /* access.c */

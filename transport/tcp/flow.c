@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/size.h"
 #include "transport/tcp/pair.h"
 
 static uint64_t cost(uint64_t bytes) {
@@ -228,9 +229,14 @@ void gcoll_tcp_on_revoke(gcoll_tcp_pair *pair, const gcoll_wire_header *header) 
 
 /* ---- Receiving ------------------------------------------------------------------------------------- */
 
+/* A peer that has used up its offers cannot say that it waits with a message larger than its receive. */
+static bool is_mute(const gcoll_tcp_pair *pair) {
+    return pair->offered == GCOLL_TCP_PROMISES_MAX;
+}
+
 static bool wants_grant(const gcoll_tcp_pair *pair, const gcoll_slot *slot) {
     return slot->message->bytes > pair->tcp->eager_bytes || (slot->flags & GCOLL_TCP_OFFERED) ||
-           is_crowded(pair);
+           is_crowded(pair) || (slot->message->any_size && is_mute(pair));
 }
 
 static void leave_ungranted(gcoll_tcp_pair *pair, gcoll_slot *slot) {
@@ -310,7 +316,7 @@ static void post_to_known(gcoll_tcp_pair *pair, gcoll_slot *slot, gcoll_message 
                        (unsigned long long)message->stream, message->index);
         return;
     }
-    if (slot->total != message->bytes) {
+    if (!gcoll_message_take_size(message, slot->total)) {
         mismatch(pair, slot->total, message->bytes);
         return;
     }
@@ -362,12 +368,15 @@ static void notice(gcoll_tcp_pair *pair, const gcoll_slot *slot) {
         pair->tcp->moved = true;
 }
 
-bool gcoll_tcp_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index) {
+bool gcoll_tcp_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index,
+                    uint64_t *bytes) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
     const gcoll_tcp_pair *pair = tcp->pairs[peer];
     const gcoll_slot *slot = pair ? gcoll_match_find(&pair->incoming, stream, index) : NULL;
     bool found = slot && !slot->message;
-    if (!found)
+    if (found)
+        *bytes = slot->total;
+    else
         tcp->curious = true;
     return found;
 }
@@ -396,7 +405,7 @@ void gcoll_tcp_on_offer(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
                        slot ? "an offer of a message that has come" : "too many offers");
         return;
     }
-    if (slot && slot->message->bytes != header->total_bytes) {
+    if (slot && !gcoll_message_take_size(slot->message, header->total_bytes)) {
         mismatch(pair, header->total_bytes, slot->message->bytes);
         return;
     }
@@ -413,15 +422,19 @@ void gcoll_tcp_on_offer(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
     pair->offered++;
     if (slot->flags & GCOLL_TCP_UNGRANTED)
         grant(pair, slot);
+    if (is_mute(pair))
+        grant_those_who_want(pair);
 }
 
-/* Whether the peer may send this message now. */
+/* Whether the peer may send this message now. If so, a posted receive of any size gets the message's size. */
 static bool may_start(gcoll_tcp_pair *pair, const gcoll_wire_header *header, const gcoll_slot *slot) {
     const gcoll_tcp *tcp = pair->tcp;
+    const bool differs = slot && slot->message && slot->message->bytes != header->total_bytes;
+    const bool mismatches = differs && !slot->message->any_size;
     const char *wrong = NULL;
     if (!(header->flags & GCOLL_WIRE_CREDITED))
         wrong = !slot || !(slot->flags & GCOLL_TCP_GRANTED) ? "a message that was not granted" : NULL;
-    else if (slot && slot->message && slot->message->bytes != header->total_bytes)
+    else if (mismatches)
         wrong = NULL; /* a mismatch is the better diagnosis */
     else if (header->total_bytes > tcp->eager_bytes)
         wrong = "a message too large for credit";
@@ -431,7 +444,7 @@ static bool may_start(gcoll_tcp_pair *pair, const gcoll_wire_header *header, con
         gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)", wrong);
         return false;
     }
-    if (slot && slot->message && slot->message->bytes != header->total_bytes) {
+    if (mismatches) {
         mismatch(pair, header->total_bytes, slot->message->bytes);
         return false;
     }
@@ -439,6 +452,8 @@ static bool may_start(gcoll_tcp_pair *pair, const gcoll_wire_header *header, con
         gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a message of another size than offered)");
         return false;
     }
+    if (differs)
+        gcoll_message_take_size(slot->message, header->total_bytes);
     return true;
 }
 
