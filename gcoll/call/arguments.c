@@ -148,6 +148,20 @@ static gcoll_status set_algorithm(gcoll_call *call, const char *text) {
     return GCOLL_OK;
 }
 
+static gcoll_status set_own_elements(gcoll_call *call, uint32_t bytes) {
+    if (bytes > GCOLL_MAX_ELEMENT_BYTES)
+        return gcoll_error(GCOLL_ERR_INVALID, "options.user_op->element_bytes: is %u; allowed are 0 to %u",
+                           bytes, GCOLL_MAX_ELEMENT_BYTES);
+    if (call->type != GCOLL_UINT8)
+        return gcoll_error(
+            GCOLL_ERR_INVALID,
+            "type: is %s, but options.user_op->element_bytes is %u; allowed is uint8 (or element_bytes 0)",
+            gcoll_type_name((gcoll_type)call->type), bytes);
+    call->element_bytes = bytes;
+    call->own_elements = 1;
+    return GCOLL_OK;
+}
+
 static gcoll_status set_user_op(gcoll_arguments *arguments, const struct options *options) {
     gcoll_call *call = &arguments->call;
     if (!gcoll_collective_reduces((gcoll_collective)call->collective))
@@ -161,16 +175,17 @@ static gcoll_status set_user_op(gcoll_arguments *arguments, const struct options
     call->commutative = options->user_op->commutative ? 1 : 0;
     if (!call->commutative)
         call->needs |= GCOLL_CLAIM_ORDERED;
-    return GCOLL_OK;
+    return options->user_op->element_bytes > 0 ? set_own_elements(call, options->user_op->element_bytes)
+                                               : GCOLL_OK;
 }
 
 /* ---- Sizes -------------------------------------------------------------------------------- */
 
-static gcoll_status check_bytes(uint64_t count, size_t type_bytes) {
+static gcoll_status check_bytes(uint64_t count, uint32_t element_bytes) {
     uint64_t bytes;
-    if (!gcoll_mul_u64(count, type_bytes, &bytes) || bytes > PTRDIFF_MAX)
-        return gcoll_error(GCOLL_ERR_INVALID, "count: is %llu; %zu-byte elements exceed the address space",
-                           (unsigned long long)count, type_bytes);
+    if (!gcoll_mul_u64(count, element_bytes, &bytes) || bytes > PTRDIFF_MAX)
+        return gcoll_error(GCOLL_ERR_INVALID, "count: is %llu; %u-byte elements exceed the address space",
+                           (unsigned long long)count, element_bytes);
     return GCOLL_OK;
 }
 
@@ -219,7 +234,7 @@ static gcoll_status set_blocks(gcoll_arguments *arguments, gcoll_context *contex
                              context->rank, (unsigned long long)given->recv_counts[context->rank],
                              context->rank, (unsigned long long)given->counts[context->rank]);
     if (status == GCOLL_OK && two)
-        status = check_bytes(recv_offsets[size], gcoll_type_size((gcoll_type)call->type));
+        status = check_bytes(recv_offsets[size], call->element_bytes);
     if (status != GCOLL_OK)
         return status;
     call->count = offsets[size];
@@ -233,7 +248,6 @@ static gcoll_status set_blocks(gcoll_arguments *arguments, gcoll_context *contex
 
 static gcoll_status set_count(gcoll_arguments *arguments, gcoll_context *context, const gcoll_given *given) {
     gcoll_call *call = &arguments->call;
-    const size_t type_bytes = gcoll_type_size((gcoll_type)call->type);
     gcoll_status status = GCOLL_OK;
     if (given->has_counts)
         status = set_blocks(arguments, context, given);
@@ -241,7 +255,7 @@ static gcoll_status set_count(gcoll_arguments *arguments, gcoll_context *context
                             &call->count))
         status = gcoll_error(GCOLL_ERR_INVALID, "count: is %llu; for %u ranks that exceeds 64 bits",
                              (unsigned long long)given->count, context->size);
-    return status == GCOLL_OK ? check_bytes(call->count, type_bytes) : status;
+    return status == GCOLL_OK ? check_bytes(call->count, call->element_bytes) : status;
 }
 
 /* ---- Buffers ------------------------------------------------------------------------------ */
@@ -318,9 +332,9 @@ static gcoll_status check_overlap(struct range *ranges, size_t used) {
 static gcoll_status check_buffers(const gcoll_arguments *arguments, const gcoll_problem *problem,
                                   const gcoll_given *given, bool is_listed) {
     const gcoll_call *call = &arguments->call;
-    const size_t alignment = gcoll_type_size((gcoll_type)call->type);
-    const uint64_t in_bytes = gcoll_problem_in_count(problem) * alignment;
-    const uint64_t out_bytes = gcoll_problem_space_count(problem, GCOLL_OUT) * alignment;
+    const size_t alignment = gcoll_element_alignment(call->element_bytes);
+    const uint64_t in_bytes = gcoll_problem_in_count(problem) * call->element_bytes;
+    const uint64_t out_bytes = gcoll_problem_space_count(problem, GCOLL_OUT) * call->element_bytes;
     struct place in = {.single = "input", .list = "options.inputs", .is_listed = is_listed};
     struct place out = {.single = "output", .list = "options.outputs", .is_listed = is_listed};
     if (problem->collective == GCOLL_BROADCAST && !given->is_general)
@@ -377,8 +391,7 @@ static gcoll_status set_lists(gcoll_arguments *arguments, const gcoll_given *giv
     /* In place means that the inputs are written; the caller who gives no outputs says so. */
     arguments->buffers.out = options->outputs ? options->outputs : (void *const *)(uintptr_t)options->inputs;
     for (uint32_t k = 0; !broadcasts && options->outputs && k < options->buffers; k++)
-        if (!lies_inside(options->inputs[k], options->outputs[k], *problem,
-                         gcoll_type_size((gcoll_type)call->type)))
+        if (!lies_inside(options->inputs[k], options->outputs[k], *problem, call->element_bytes))
             call->in_place = 0;
     if (call->in_place && output_is_smaller(given->collective)) /* it is written where it lies in the input */
         arguments->buffers.out = (void *const *)(uintptr_t)options->inputs;
@@ -394,7 +407,7 @@ static gcoll_status set_pair(gcoll_arguments *arguments, const gcoll_given *give
     const void *input = given->input;
     if (collective == GCOLL_REDUCE && here && !input)
         input = given->output;
-    bool inside = lies_inside(input, given->output, *problem, gcoll_type_size((gcoll_type)call->type));
+    bool inside = lies_inside(input, given->output, *problem, call->element_bytes);
     arguments->in = input;
     arguments->out = given->output;
     switch (collective) {
@@ -452,14 +465,15 @@ static gcoll_status set_call(gcoll_arguments *arguments, gcoll_context *context,
     call->exchanges = given->exchanges;
     call->buffers = 1;
     call->commutative = 1;
+    call->element_bytes = (uint32_t)gcoll_type_size(given->type);
     call->registered = context->calls->registry.count;
     call->memory_limit = options->memory_limit_bytes;
     gcoll_status status = set_same(call, context, options->same);
     if (status == GCOLL_OK)
-        status = set_count(arguments, context, given);
-    if (status == GCOLL_OK)
         status = set_algorithm(call, options->algorithm);
-    return status == GCOLL_OK ? set_user_op(arguments, options) : status;
+    if (status == GCOLL_OK)
+        status = set_user_op(arguments, options);
+    return status == GCOLL_OK ? set_count(arguments, context, given) : status;
 }
 
 gcoll_status gcoll_arguments_read(gcoll_arguments *arguments, gcoll_context *context,

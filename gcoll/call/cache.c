@@ -54,8 +54,8 @@ static gcoll_status check_limit(const gcoll_cache_entry *entry) {
     const gcoll_call *call = &entry->call;
     const uint64_t scratch = scratch_of(entry->plan);
     uint64_t bytes;
-    if (call->memory_limit == 0 || (gcoll_mul_u64(scratch, gcoll_type_size((gcoll_type)call->type), &bytes) &&
-                                    bytes <= call->memory_limit))
+    if (call->memory_limit == 0 ||
+        (gcoll_mul_u64(scratch, call->element_bytes, &bytes) && bytes <= call->memory_limit))
         return GCOLL_OK;
     return gcoll_error(GCOLL_ERR_UNSUPPORTED,
                        "algorithm: %s needs %llu elements of scratch, but options.memory_limit_bytes is %llu",

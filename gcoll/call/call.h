@@ -21,22 +21,30 @@ typedef struct gcoll_call {
     uint32_t collective, type, op, root, exchanges, buffers, needs;
     uint32_t in_place;
     uint32_t commutative;
-    uint32_t registered;   /* algorithms that the context had been given: with more, auto chooses anew */
-    uint32_t local;        /* gcoll_local, of buffers in device memory; never AUTO where there are several */
-    uint32_t direct;       /* the network is to read and write the memory of devices by itself */
-    uint64_t places;       /* a hash of where the buffers lie; 0: all in host memory */
-    uint64_t count;        /* of the problem: all blocks */
-    uint64_t memory_limit; /* bytes of scratch; 0: any */
-    uint64_t blocks_hash;  /* of the blocks; 0 if they are equal */
-    uint64_t arrival;      /* the plan by arrival (hooks.h); 0: none */
+    uint32_t registered;    /* algorithms that the context had been given: with more, auto chooses anew */
+    uint32_t local;         /* gcoll_local, of buffers in device memory; never AUTO where there are several */
+    uint32_t direct;        /* the network is to read and write the memory of devices by itself */
+    uint32_t element_bytes; /* of the type, or of the caller's operation */
+    uint32_t own_elements;  /* they are the caller's: type is GCOLL_UINT8, and does not say what they are */
+    uint64_t places;        /* a hash of where the buffers lie; 0: all in host memory */
+    uint64_t count;         /* of the problem: all blocks */
+    uint64_t memory_limit;  /* bytes of scratch; 0: any */
+    uint64_t blocks_hash;   /* of the blocks; 0 if they are equal */
+    uint64_t arrival;       /* the plan by arrival (hooks.h); 0: none */
     char algorithm[GCOLL_ALGORITHM_TEXT_MAX]; /* "" is auto */
 } gcoll_call;
-_Static_assert(sizeof(gcoll_call) == 12 * sizeof(uint32_t) + 5 * sizeof(uint64_t) + GCOLL_ALGORITHM_TEXT_MAX,
+_Static_assert(sizeof(gcoll_call) == 14 * sizeof(uint32_t) + 5 * sizeof(uint64_t) + GCOLL_ALGORITHM_TEXT_MAX,
                "there is no padding, which would not compare equal");
 
 /* Its result is to be the same in every run: nothing that was measured may decide. */
 static inline bool gcoll_call_is_fixed(const gcoll_call *call) {
     return (call->needs & GCOLL_CLAIM_RUN_IDENTICAL) != 0;
+}
+
+/* What pointers to elements are aligned to: the largest power of two that divides their size, 16 at most. */
+static inline size_t gcoll_element_alignment(uint32_t element_bytes) {
+    const uint32_t divides = element_bytes & (0U - element_bytes);
+    return divides < 16 ? divides : 16;
 }
 
 /* What the call asks for, and where it matters; else NOWHERE. */

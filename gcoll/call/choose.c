@@ -182,7 +182,7 @@ static gcoll_status choose_unnamed(gcoll_context *context, const struct rates *r
 
 static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
                                   gcoll_problem *common, gcoll_choice *choice, uint64_t *mark) {
-    const size_t type_bytes = gcoll_type_size((gcoll_type)call->type);
+    const size_t type_bytes = call->element_bytes;
     struct rates rates;
     const char *text = call->algorithm[0] ? call->algorithm : NULL;
     gcoll_status status = gcoll_choice_parse(&context->calls->registry, text, problem->collective, choice);
@@ -220,7 +220,7 @@ gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, g
                                gcoll_choice *choice, uint64_t *mark) {
     gcoll_problem common;
     uint64_t *guessed;
-    gcoll_status status = make_common(problem, gcoll_type_size((gcoll_type)call->type), &common, &guessed);
+    gcoll_status status = make_common(problem, call->element_bytes, &common, &guessed);
     if (status == GCOLL_OK)
         status = choose_common(context, call, problem, &common, choice, mark);
     free(guessed);
@@ -329,7 +329,7 @@ gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective coll
         gcoll_leave(context);
         return status;
     }
-    const size_t type_bytes = gcoll_type_size(type);
+    const size_t type_bytes = call.element_bytes;
     struct rates rates;
     set_rates(context, &call, type_bytes, &rates);
     gcoll_problem problem = gcoll_call_problem(context, &call, &(gcoll_blocks){0});

@@ -17,7 +17,8 @@ enum {
     AT_COUNT = 8,
     AT_PLAN = 16,
     AT_ALGORITHM = 24,
-    AT_EXTRA = 28 /* of an average over several buffers, their number; of blocks, a hash of their sizes */
+    AT_ELEMENT = 26, /* bytes of an element of the caller's; 0: an element of the type */
+    AT_EXTRA = 28    /* of an average over several buffers, their number; of blocks, a hash of their sizes */
 };
 
 /* Flags. */
@@ -73,7 +74,8 @@ void gcoll_fingerprint_make(const gcoll_context *context, const gcoll_call *call
     gcoll_put_le(bytes + AT_ROOT, call->collective == GCOLL_PAIRWISE_EXCHANGE ? call->exchanges : call->root,
                  4);
     gcoll_put_le(bytes + AT_PLAN, gcoll_hash_text(GCOLL_HASH_START, text) ^ planned->mark, 8);
-    gcoll_put_le(bytes + AT_ALGORITHM, index_of(planned->choice->algorithm), 4);
+    gcoll_put_le(bytes + AT_ALGORITHM, index_of(planned->choice->algorithm), 2);
+    gcoll_put_le(bytes + AT_ELEMENT, call->own_elements ? call->element_bytes : 0, 2);
     put_count(bytes, context, call);
     if (planned->by_hosts)
         bytes[AT_FLAGS] |= FLAG_HOSTS;
@@ -101,10 +103,19 @@ bool gcoll_fingerprint_for_all(gcoll_fingerprint *fingerprint, uint64_t *count) 
 }
 
 static const char *algorithm_of(const uint8_t *bytes) {
-    uint64_t index = gcoll_get_le(bytes + AT_ALGORITHM, 4);
+    uint64_t index = gcoll_get_le(bytes + AT_ALGORITHM, 2);
     return index < algorithm_count()    ? gcoll_algorithms[index]->name
            : index == algorithm_count() ? "a registered algorithm"
                                         : "an unknown algorithm";
+}
+
+/* "float32", or "elements of 12 bytes". */
+static void describe_element(const uint8_t *bytes, char *text, size_t size) {
+    const unsigned own = (unsigned)gcoll_get_le(bytes + AT_ELEMENT, 2);
+    if (own > 0)
+        snprintf(text, size, "elements of %u bytes", own);
+    else
+        snprintf(text, size, "%s", gcoll_type_name((gcoll_type)bytes[AT_TYPE]));
 }
 
 /* "allgather_v of 100 float32 from rank 3, sum, by ring": what it has of these. */
@@ -114,8 +125,9 @@ void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text
     const bool blocks = bytes[AT_FLAGS] & FLAG_BLOCKS, each = bytes[AT_FLAGS] & FLAG_EACH;
     const unsigned long long count = gcoll_get_le(bytes + AT_COUNT, 8),
                              root = gcoll_get_le(bytes + AT_ROOT, 4);
-    const char *name = gcoll_collective_name(collective), *type = gcoll_type_name((gcoll_type)bytes[AT_TYPE]);
-    char what[64] = "", where[48] = "", how[24] = "";
+    const char *name = gcoll_collective_name(collective);
+    char type[32], what[80] = "", where[48] = "", how[24] = "";
+    describe_element(bytes, type, sizeof type);
     if ((unsigned)collective >= GCOLL_COLLECTIVE_COUNT) {
         snprintf(text, size, "an unknown collective");
         return;

@@ -198,7 +198,7 @@ static gcoll_status choose_local(gcoll_arguments *arguments, gcoll_acceleration 
     gcoll_call *call = &arguments->call;
     const bool is_users = call->op == GCOLL_USER && call->collective == GCOLL_ALLREDUCE;
     const bool has_no_room = call->buffers > 1 && call->collective == GCOLL_REDUCE_SCATTER;
-    const double bytes = (double)(call->count * gcoll_type_size((gcoll_type)call->type));
+    const double bytes = (double)(call->count * call->element_bytes);
     if (has_no_room && local != GCOLL_MEMORY_LOCAL_AUTO && local != GCOLL_MEMORY_LOCAL_HOST)
         return gcoll_error(
             GCOLL_ERR_UNSUPPORTED,

@@ -16,9 +16,9 @@ typedef struct bound_step {
     gcoll_run *run;
     const gcoll_step *step;
     char *dst;
-    const char *a, *b;
-    uint32_t slot; /* of the peer, in run->opened */
-    bool posted;   /* its message is in flight */
+    const char *a, *b; /* of a message that goes by memory of the run's own, b is where; else NULL */
+    uint32_t slot;     /* of the peer, in run->opened */
+    bool posted;       /* its message is in flight */
     gcoll_message *message;
 } bound_step;
 
@@ -26,7 +26,7 @@ struct gcoll_run {
     gcoll_context *context;
     gcoll_cache_entry *entry;
     const gcoll_plan *plan;
-    size_t type_bytes;
+    size_t type_bytes, alignment; /* of an element */
     gcoll_kernel kernel;
     gcoll_user_op user;
     bool in_flight;
@@ -48,6 +48,9 @@ struct gcoll_run {
 
     char *scratch;
     uint64_t scratch_bytes, memory_bytes;
+    char *bounce; /* for messages that cannot go straight from or to where the plan says; NULL: there are none
+                   */
+    uint64_t bounce_bytes;
     gcoll_attachment *attached, *scratch_attached;
     void *memory;
     gcoll_device_work *work; /* NULL: the plan touches host memory only */
@@ -60,8 +63,11 @@ struct gcoll_run {
 /* ---- The engine (engine.c) ----------------------------------------------------------------- */
 
 gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, gcoll_run **run);
-/* Sets where IN and OUT are and the reduction. Not while in flight. */
-void gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_user_op *user_op);
+/* Sets where IN and OUT are and the reduction. Not while in flight. NO_MEMORY. */
+gcoll_status gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_user_op *user_op);
+/* Reduces received bytes of a RECV_REDUCE, aligned or not: dst = a op data, or data op a. */
+void gcoll_run_reduce_received(const bound_step *bound, char *dst, const char *a, const void *data,
+                               uint64_t bytes);
 #if defined(__SANITIZE_ADDRESS__)
 /* Under AddressSanitizer it is known of buffers whether they were freed since they were given. */
 gcoll_status gcoll_run_check_buffers(const gcoll_run *run);
@@ -81,7 +87,7 @@ static inline bool gcoll_run_has_ready(const gcoll_run *run) {
 void gcoll_run_advance(gcoll_run *run);
 /* State and scratch. */
 static inline uint64_t gcoll_run_memory_bytes(const gcoll_run *run) {
-    return run->memory_bytes + run->scratch_bytes;
+    return run->memory_bytes + run->scratch_bytes + run->bounce_bytes;
 }
 static inline bool gcoll_run_is_finished(const gcoll_run *run) {
     return run->unfinished == 0;
