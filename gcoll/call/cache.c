@@ -11,12 +11,24 @@
 #include "gcoll/base/hash.h"
 #include "gcoll/call/call.h"
 
+static inline uint64_t both(uint32_t low, uint32_t high) {
+    return low | (uint64_t)high << 32;
+}
+
 static uint64_t hash_call(const gcoll_call *call) {
-    const uint64_t fields[] = {call->collective,   call->type,       call->op,          call->root,
-                               call->exchanges,    call->buffers,    call->in_place,    call->needs,
-                               call->commutative,  call->registered, call->blocks_hash, call->count,
-                               call->memory_limit, call->local,      call->places,      call->arrival,
-                               call->direct};
+    const uint64_t fields[] = {both(call->collective, call->type),
+                               both(call->op, call->root),
+                               both(call->exchanges, call->buffers),
+                               both(call->needs, call->in_place),
+                               both(call->commutative, call->registered),
+                               both(call->local, call->direct),
+                               both(call->element_bytes, call->counts_at_root),
+                               both(call->in_list, call->out_list),
+                               call->blocks_hash,
+                               call->count,
+                               call->memory_limit,
+                               call->places,
+                               call->arrival};
     /* By fields, not all bytes of the struct: the text is mostly empty. */
     const uint64_t hash = gcoll_hash_words(GCOLL_HASH_START, fields, sizeof fields / sizeof fields[0]);
     return gcoll_hash_text(hash, call->algorithm);
@@ -180,5 +192,6 @@ void gcoll_calls_free(gcoll_context *context) {
         drop(context, entry);
     }
     free(calls->offsets);
+    free(calls->ranges);
     gcoll_registry_clear(&calls->registry);
 }

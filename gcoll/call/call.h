@@ -24,16 +24,17 @@ typedef struct gcoll_call {
     uint32_t registered;    /* algorithms that the context had been given: with more, auto chooses anew */
     uint32_t local;         /* gcoll_local, of buffers in device memory; never AUTO where there are several */
     uint32_t direct;        /* the network is to read and write the memory of devices by itself */
-    uint32_t element_bytes; /* of the type, or of the caller's operation */
-    uint32_t own_elements;  /* they are the caller's: type is GCOLL_UINT8, and does not say what they are */
-    uint64_t places;        /* a hash of where the buffers lie; 0: all in host memory */
-    uint64_t count;         /* of the problem: all blocks */
-    uint64_t memory_limit;  /* bytes of scratch; 0: any */
-    uint64_t blocks_hash;   /* of the blocks; 0 if they are equal */
-    uint64_t arrival;       /* the plan by arrival (hooks.h); 0: none */
+    uint32_t element_bytes; /* of the type, or of elements of the caller's own */
+    uint32_t in_list, out_list; /* buffers that IN and OUT are made of; 0: of one */
+    uint32_t counts_at_root;    /* only the root knows the blocks of all ranks, the others each their own */
+    uint64_t places;            /* a hash of where the buffers lie; 0: all in host memory */
+    uint64_t count;             /* of the problem: all blocks */
+    uint64_t memory_limit;      /* bytes of scratch; 0: any */
+    uint64_t blocks_hash; /* of the blocks; 0 if they are equal. Of allreduce, of the buffers of a list */
+    uint64_t arrival;     /* the plan by arrival (hooks.h); 0: none */
     char algorithm[GCOLL_ALGORITHM_TEXT_MAX]; /* "" is auto */
 } gcoll_call;
-_Static_assert(sizeof(gcoll_call) == 14 * sizeof(uint32_t) + 5 * sizeof(uint64_t) + GCOLL_ALGORITHM_TEXT_MAX,
+_Static_assert(sizeof(gcoll_call) == 16 * sizeof(uint32_t) + 5 * sizeof(uint64_t) + GCOLL_ALGORITHM_TEXT_MAX,
                "there is no padding, which would not compare equal");
 
 /* Its result is to be the same in every run: nothing that was measured may decide. */
@@ -54,9 +55,15 @@ static inline gcoll_same gcoll_call_same(const gcoll_call *call) {
                                                       : GCOLL_SAME_NOWHERE;
 }
 
-/* An alltoall_v: each rank has sizes of its own. */
+/* An alltoall_v, or counts at the root: each rank knows other sizes, so sender and receiver compare theirs.
+ */
 static inline bool gcoll_call_has_own_blocks(const gcoll_call *call) {
-    return call->collective == GCOLL_ALLTOALL && call->blocks_hash != 0;
+    return (call->collective == GCOLL_ALLTOALL && call->blocks_hash != 0) || call->counts_at_root;
+}
+
+/* Its elements are the caller's own, about which its type says nothing. */
+static inline bool gcoll_call_has_own_elements(const gcoll_call *call) {
+    return call->element_bytes != gcoll_type_size((gcoll_type)call->type);
 }
 
 /* Where blocks of different sizes lie, as gcoll_problem has it; NULL if they are equal. And the memories that
@@ -122,7 +129,10 @@ struct gcoll_calls {
     uint32_t cache_count;
     void (*destroy_run)(gcoll_run *run); /* of idle ones */
     gcoll_registry registry;             /* the caller's algorithms */
-    uint64_t *offsets; /* 2 * (size + 1) entries for the blocks of the call at hand; NULL until needed */
+    uint64_t *offsets;                   /* of the blocks and lists of the call at hand; NULL until needed */
+    size_t offsets_room;
+    void *ranges; /* of memory that its buffers take; NULL until needed */
+    size_t ranges_room;
 };
 
 void gcoll_calls_create(gcoll_context *context, void (*destroy_run)(gcoll_run *run));
@@ -159,10 +169,18 @@ static inline bool gcoll_cache_keep_idle(gcoll_cache_entry *entry, gcoll_run *ru
 
 /* ---- Arguments (arguments.c) -------------------------------------------------------------- */
 
+/* A vector that is made of several buffers: element i lies in the last one that begins at or before i. */
+typedef struct gcoll_list {
+    const void *const *at;   /* the buffers; those without elements may be NULL */
+    const uint64_t *offsets; /* where they begin, and, last, where the vector ends */
+    uint32_t entries;        /* 0: the vector is one buffer */
+} gcoll_list;
+
 typedef struct gcoll_buffers {
     /* entry->call.buffers pointers each. In place, `in` is not read and `out` is the larger of both. */
     const void *const *in;
     void *const *out;
+    gcoll_list in_list, out_list; /* in the place of in[0] or out[0] */
     void *const *streams; /* of the caller, one a buffer, or NULL; only for buffers in device memory */
     gcoll_reach reach;
 } gcoll_buffers;
@@ -172,7 +190,11 @@ typedef struct gcoll_given {
     gcoll_collective collective;
     const void *input;
     void *output;
-    uint64_t count; /* as the call counts: of the vector or of a block */
+    bool lists_input, lists_output; /* these are a list of buffers instead: */
+    const void *const *inputs;
+    void *const *outputs;
+    uint32_t entries; /* of it, in an allreduce; else there is one for each rank */
+    uint64_t count;   /* as the call counts: of the vector or of a block */
     bool has_counts;
     const uint64_t *counts, *recv_counts; /* of blocks, if has_counts */
     gcoll_type type;

@@ -2,8 +2,8 @@
  * gcoll/call/choose.c - from a call to its algorithm, and what auto thinks of all of them.
  *
  * Every rank chooses by itself, so only what is the same on all of them may enter: not the rank, nor what it
- * does in place, nor how many buffers it has and where they lie, nor, in an alltoall, the sizes of its
- * blocks.
+ * does in place, nor how many buffers it has and where they lie, nor the sizes of
+ * blocks that are its own (gcoll_call_has_own_blocks).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "gcoll/rendezvous/rendezvous.h"
 #include "gcoll/tuning/tuning.h"
 
-/* What blocks of an alltoall whose sizes are each rank's own are taken for. */
+/* What blocks are taken for whose sizes are each rank's own. */
 #define GUESSED_BLOCK_BYTES UINT64_C(65536)
 
 gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call *call,
@@ -40,7 +40,7 @@ gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call 
 /* ---- What all ranks have in common -------------------------------------------------------- */
 
 /* The problem as all ranks see it. *guessed, to be freed, is what its offsets point to, or NULL. */
-static gcoll_status make_common(const gcoll_problem *problem, size_t type_bytes, gcoll_problem *common,
+static gcoll_status make_common(const gcoll_call *call, const gcoll_problem *problem, gcoll_problem *common,
                                 uint64_t **guessed) {
     *common = *problem;
     *guessed = NULL;
@@ -48,15 +48,16 @@ static gcoll_status make_common(const gcoll_problem *problem, size_t type_bytes,
     common->in_place = false;
     common->buffers = 1;
     common->in_memory = common->out_memory = NULL;
-    if (!problem->recv_offsets)
+    if (!gcoll_call_has_own_blocks(call))
         return GCOLL_OK;
     uint64_t *offsets = malloc((problem->size + (size_t)1) * sizeof *offsets);
     if (!offsets)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "counts: no memory for the blocks of %u ranks",
                            problem->size);
     for (uint32_t rank = 0; rank <= problem->size; rank++)
-        offsets[rank] = rank * (GUESSED_BLOCK_BYTES / type_bytes);
-    common->offsets = common->recv_offsets = *guessed = offsets;
+        offsets[rank] = rank * (GUESSED_BLOCK_BYTES / call->element_bytes);
+    common->offsets = *guessed = offsets;
+    common->recv_offsets = problem->recv_offsets ? offsets : NULL;
     common->count = offsets[problem->size];
     return GCOLL_OK;
 }
@@ -180,12 +181,27 @@ static gcoll_status choose_unnamed(gcoll_context *context, const struct rates *r
                         NULL, NULL);
 }
 
+/* A rank that knows only its own block can move no other: blocks go straight between the root and each rank.
+ */
+static gcoll_status choose_linear(gcoll_context *context, gcoll_collective collective, gcoll_choice *choice) {
+    if (!choice->algorithm)
+        return gcoll_choice_parse(&context->calls->registry, "linear", collective, choice);
+    if (strcmp(choice->algorithm->name, "linear") == 0)
+        return GCOLL_OK;
+    return gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                       "algorithm: %s needs the counts of all ranks on each of them; with "
+                       "options.counts_at_root, allowed are auto and linear",
+                       choice->algorithm->name);
+}
+
 static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
                                   gcoll_problem *common, gcoll_choice *choice, uint64_t *mark) {
     const size_t type_bytes = call->element_bytes;
     struct rates rates;
     const char *text = call->algorithm[0] ? call->algorithm : NULL;
     gcoll_status status = gcoll_choice_parse(&context->calls->registry, text, problem->collective, choice);
+    if (status == GCOLL_OK && call->counts_at_root)
+        status = choose_linear(context, problem->collective, choice);
     if (status != GCOLL_OK)
         return status;
     set_rates(context, call, type_bytes, &rates);
@@ -220,7 +236,7 @@ gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, g
                                gcoll_choice *choice, uint64_t *mark) {
     gcoll_problem common;
     uint64_t *guessed;
-    gcoll_status status = make_common(problem, call->element_bytes, &common, &guessed);
+    gcoll_status status = make_common(call, problem, &common, &guessed);
     if (status == GCOLL_OK)
         status = choose_common(context, call, problem, &common, choice, mark);
     free(guessed);

@@ -13,19 +13,20 @@ enum {
     AT_TYPE = 1,
     AT_OP = 2,
     AT_FLAGS = 3,
-    AT_ROOT = 4, /* of a pairwise exchange, the number of exchanges */
+    AT_ROOT = 4, /* of a pairwise exchange, the number of exchanges; of an allreduce, of buffers in a list */
     AT_COUNT = 8,
     AT_PLAN = 16,
     AT_ALGORITHM = 24,
     AT_ELEMENT = 26, /* bytes of an element of the caller's; 0: an element of the type */
-    AT_EXTRA = 28    /* of an average over several buffers, their number; of blocks, a hash of their sizes */
+    AT_EXTRA =
+        28 /* of an average over several buffers, their number; of blocks or a list, a hash of the sizes */
 };
 
 /* Flags. */
 enum {
     FLAG_ORDERED = 1,   /* the operation does not commute */
-    FLAG_BLOCKS = 2,    /* of different sizes */
-    FLAG_EACH = 4,      /* the count is that of one block */
+    FLAG_BLOCKS = 2,    /* of different sizes; of an allreduce: a list of buffers */
+    FLAG_EACH = 4,      /* the count is that of one block; with FLAG_BLOCKS: only the root has all counts */
     FLAG_HOSTS = 8,     /* planned by which ranks share a host */
     FLAG_FOR_YOU = 16,  /* the count is that of the sender's block for the receiver */
     FLAG_ON_RANKS = 32, /* results are to be the same on ranks, */
@@ -47,8 +48,8 @@ static uint32_t index_of(const gcoll_algorithm *algorithm) {
     return index;
 }
 
-/* The blocks of an alltoall are each rank's own, so neither they nor their sum are compared. What one rank
- * has for another is said in the fingerprint that goes there. */
+/* Blocks of which each rank knows others, as of an alltoall, are not compared, nor is their sum. What one
+ * rank has for another is said in the fingerprint that goes there. */
 static void put_count(uint8_t *bytes, const gcoll_context *context, const gcoll_call *call) {
     const bool unequal = call->blocks_hash != 0;
     const bool own = gcoll_call_has_own_blocks(call);
@@ -57,7 +58,7 @@ static void put_count(uint8_t *bytes, const gcoll_context *context, const gcoll_
     if (unequal)
         extra = own ? 0 : (call->blocks_hash ^ call->blocks_hash >> 32) + extra;
     bytes[AT_FLAGS] = (uint8_t)((call->commutative ? 0 : FLAG_ORDERED) | (unequal ? FLAG_BLOCKS : 0) |
-                                (each ? FLAG_EACH : 0));
+                                (each || call->counts_at_root ? FLAG_EACH : 0));
     gcoll_put_le(bytes + AT_COUNT, own ? 0 : each ? call->count / context->size : call->count, 8);
     gcoll_put_le(bytes + AT_EXTRA, extra, 4);
 }
@@ -71,11 +72,14 @@ void gcoll_fingerprint_make(const gcoll_context *context, const gcoll_call *call
     bytes[AT_COLLECTIVE] = (uint8_t)call->collective;
     bytes[AT_TYPE] = (uint8_t)call->type;
     bytes[AT_OP] = (uint8_t)call->op;
-    gcoll_put_le(bytes + AT_ROOT, call->collective == GCOLL_PAIRWISE_EXCHANGE ? call->exchanges : call->root,
+    gcoll_put_le(bytes + AT_ROOT,
+                 call->collective == GCOLL_PAIRWISE_EXCHANGE ? call->exchanges
+                 : call->collective == GCOLL_ALLREDUCE       ? call->out_list
+                                                             : call->root,
                  4);
     gcoll_put_le(bytes + AT_PLAN, gcoll_hash_text(GCOLL_HASH_START, text) ^ planned->mark, 8);
     gcoll_put_le(bytes + AT_ALGORITHM, index_of(planned->choice->algorithm), 2);
-    gcoll_put_le(bytes + AT_ELEMENT, call->own_elements ? call->element_bytes : 0, 2);
+    gcoll_put_le(bytes + AT_ELEMENT, gcoll_call_has_own_elements(call) ? call->element_bytes : 0, 2);
     put_count(bytes, context, call);
     if (planned->by_hosts)
         bytes[AT_FLAGS] |= FLAG_HOSTS;
@@ -132,8 +136,10 @@ void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text
         snprintf(text, size, "an unknown collective");
         return;
     }
-    if (collective == GCOLL_ALLTOALL && blocks)
-        snprintf(what, sizeof what, "_v of %s", type);
+    if (blocks && (collective == GCOLL_ALLTOALL || each))
+        snprintf(what, sizeof what, "_v of %s%s", type, each ? " with counts at the root" : "");
+    else if (collective == GCOLL_ALLREDUCE && blocks)
+        snprintf(what, sizeof what, "_list of %llu %s in %llu buffers", count, type, root);
     else if (collective != GCOLL_BARRIER)
         snprintf(what, sizeof what, "%s of %llu %s%s", blocks ? "_v" : "", count, type,
                  each ? " a rank" : "");
@@ -170,6 +176,9 @@ void gcoll_fingerprint_hint(const gcoll_fingerprint *their, const gcoll_fingerpr
                  same_of(ours));
     else if (!reads_the_same || memcmp(theirs, ours, GCOLL_FINGERPRINT_BYTES) == 0)
         snprintf(text, size, "%s", "");
+    else if (their_extra != our_extra && (ours[AT_FLAGS] & FLAG_BLOCKS) &&
+             ours[AT_COLLECTIVE] == GCOLL_ALLREDUCE)
+        snprintf(text, size, " (counts of single buffers differ)");
     else if (their_extra != our_extra && (ours[AT_FLAGS] & FLAG_BLOCKS))
         snprintf(text, size, " (counts of single ranks%s differ)",
                  ours[AT_OP] == GCOLL_AVG ? ", or numbers of buffers," : "");

@@ -103,6 +103,31 @@ static gcoll_status find_all(gcoll_arguments *arguments, gcoll_acceleration *acc
     return GCOLL_OK;
 }
 
+/* Lists are taken from host memory only: a device would have to gather and scatter them. */
+static gcoll_status refuse_list(const gcoll_list *list, const char *name, gcoll_acceleration *acceleration,
+                                const gcoll_memory *given) {
+    for (uint32_t k = 0; k < list->entries; k++) {
+        uint32_t memory;
+        const void *buffer = list->offsets[k + 1] > list->offsets[k] ? list->at[k] : NULL;
+        gcoll_status status = find(acceleration, given, buffer, name, k, &memory);
+        if (status == GCOLL_OK && memory != GCOLL_HOST_MEMORY)
+            status = gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                                 "%s[%u]: lies in the memory of device %u; lists of buffers must lie in host "
+                                 "memory",
+                                 name, k, memory - 1);
+        if (status != GCOLL_OK)
+            return status;
+    }
+    return GCOLL_OK;
+}
+
+static gcoll_status refuse_lists(const gcoll_arguments *arguments, gcoll_acceleration *acceleration,
+                                 const gcoll_memory *given) {
+    gcoll_status status = refuse_list(&arguments->buffers.in_list, "inputs", acceleration, given);
+    return status == GCOLL_OK ? refuse_list(&arguments->buffers.out_list, "outputs", acceleration, given)
+                              : status;
+}
+
 /* ---- How several are reduced -------------------------------------------------------------- */
 
 /* Seconds: what a copy or a kernel takes to begin, and what bytes take between host and device, in a
@@ -279,8 +304,18 @@ gcoll_status gcoll_memory_read(gcoll_arguments *arguments, gcoll_context *contex
     status = check_given(&given, acceleration);
     if (status != GCOLL_OK || !acceleration || is_empty(arguments, context->size))
         return status;
+    const bool has_list = arguments->call.in_list > 0 || arguments->call.out_list > 0;
     bool found;
-    status = find_all(arguments, acceleration, &given, &found);
+    if (has_list)
+        status = refuse_lists(arguments, acceleration, &given);
+    if (status == GCOLL_OK)
+        status = find_all(arguments, acceleration, &given, &found);
+    if (status == GCOLL_OK && found && has_list)
+        status =
+            gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                        "%s: lies in the memory of a device; beside a list of buffers it must lie in host "
+                        "memory",
+                        arguments->call.in_list > 0 ? "output" : "input");
     if (status != GCOLL_OK || !found)
         return status;
     arguments->buffers.streams = given.streams;

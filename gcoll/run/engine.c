@@ -56,7 +56,7 @@ static void reduce_unaligned(const bound_step *bound, char *dst, const char *a, 
     }
 }
 
-static void reduce(const gcoll_run *run, char *dst, const char *a, const char *b, uint64_t count) {
+void gcoll_run_reduce(const gcoll_run *run, char *dst, const char *a, const char *b, uint64_t count) {
     if (run->kernel)
         run->kernel(dst, a, b, count);
     else
@@ -69,13 +69,13 @@ void gcoll_run_reduce_received(const bound_step *bound, char *dst, const char *a
     if (((uintptr_t)data & (run->alignment - 1)) != 0)
         reduce_unaligned(bound, dst, a, data, bytes);
     else if (bound->step->received_first)
-        reduce(run, dst, data, a, bytes / run->type_bytes);
+        gcoll_run_reduce(run, dst, data, a, bytes / run->type_bytes);
     else
-        reduce(run, dst, a, data, bytes / run->type_bytes);
+        gcoll_run_reduce(run, dst, a, data, bytes / run->type_bytes);
 }
 
 /* RECV_REDUCE: reduces received bytes as they arrive, while they are in cache. */
-static void consume(void *arg, uint64_t offset, const void *data, uint64_t bytes) {
+void gcoll_run_reduce_whole(void *arg, uint64_t offset, const void *data, uint64_t bytes) {
     const bound_step *bound = arg;
     gcoll_run_reduce_received(bound, bound->dst + offset, bound->a + offset, data, bytes);
 }
@@ -91,7 +91,8 @@ static bool is_bulky(const gcoll_run *run) {
 
 /* Whether a message goes by memory of the run's own, and not straight from or to where the plan says. */
 static bool bounces(const bound_step *bound) {
-    return bound->step->kind == GCOLL_STEP_RECV_REDUCE && is_bulky(bound->run);
+    return (bound->step->kind == GCOLL_STEP_RECV_REDUCE && is_bulky(bound->run)) ||
+           (bound->step->kind == GCOLL_STEP_SEND && bound->is_split);
 }
 
 /* Places the messages that bounce one behind the other. */
@@ -129,6 +130,10 @@ gcoll_status gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const 
         gcoll_device_work_bind(run, buffers);
     run->kernel =
         call->op == GCOLL_USER ? NULL : gcoll_kernel_find((gcoll_type)call->type, (gcoll_op)call->op);
+    if (run->lists) {
+        gcoll_lists_bind(run, buffers);
+        return place_bounces(run);
+    }
     for (uint32_t i = 0; i < run->plan->step_count; i++) {
         bound_step *bound = &run->steps[i];
         const gcoll_step *step = bound->step;
@@ -213,9 +218,11 @@ static gcoll_status prepare_steps(gcoll_run *run, uint32_t messages) {
         bound->message = message;
         bound->slot = slot_of(peers, &run->slots, step->peer);
         if (run->told)
-            gcoll_fingerprint_for_peer(&run->entry->fingerprint,
-                                       gcoll_block_count(&plan->problem, step->peer),
-                                       &run->told[bound->slot]);
+            gcoll_fingerprint_for_peer(
+                &run->entry->fingerprint,
+                gcoll_block_count(&plan->problem,
+                                  plan->problem.collective == GCOLL_GATHER ? plan->problem.rank : step->peer),
+                &run->told[bound->slot]);
         message->index = step->message;
         message->bytes = step->count * run->type_bytes;
         message->granule = (uint32_t)run->type_bytes;
@@ -225,7 +232,7 @@ static gcoll_status prepare_steps(gcoll_run *run, uint32_t messages) {
         if (bounces(bound)) {
             message->done = bounced_done;
         } else if (step->kind == GCOLL_STEP_RECV_REDUCE) {
-            message->consume = consume;
+            message->consume = gcoll_run_reduce_whole;
             message->consume_arg = bound;
         }
     }
@@ -287,6 +294,8 @@ gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, 
     status = gcoll_attach(context, entry, NULL, run->scratch, &run->scratch_attached);
     if (status == GCOLL_OK)
         status = prepare_steps(run, messages);
+    if (status == GCOLL_OK)
+        status = gcoll_lists_create(run);
     if (status != GCOLL_OK)
         goto fail_scratch;
     gcoll_cache_hold(entry);
@@ -314,6 +323,7 @@ void gcoll_run_destroy(gcoll_run *run) {
     gcoll_cache_put(run->entry);
     release_scratch(run);
     gcoll_release(run->context, run->bounce, run->bounce_bytes);
+    gcoll_lists_destroy(run);
     gcoll_device_work_destroy(run);
     gcoll_release(run->context, run->memory, run->memory_bytes);
     gcoll_release(run->context, run, sizeof *run);
@@ -421,7 +431,11 @@ static void receive_done(gcoll_message *message) {
 static void bounced_done(gcoll_message *message) {
     if (!is_heard(message))
         return;
-    consume(message->owner, 0, message->data, message->bytes);
+    bound_step *bound = message->owner;
+    if (bound->is_split)
+        gcoll_lists_reduce_received(bound, 0, message->data, message->bytes);
+    else
+        gcoll_run_reduce_whole(bound, 0, message->data, message->bytes);
     message_done(message);
 }
 
@@ -440,6 +454,8 @@ static bool post(gcoll_run *run, bound_step *bound) {
         context->transport->post_recv(context->endpoint, step->peer, message);
         return true;
     }
+    if (bound->is_split)
+        gcoll_lists_gather(bound);
     const gcoll_fingerprint *told = run->told ? &run->told[bound->slot] : &run->entry->fingerprint;
     message->open = run->opened[bound->slot] == run->sequence ? NULL : told->bytes;
     run->opened[bound->slot] = run->sequence;
@@ -451,9 +467,13 @@ static void run_local(gcoll_run *run, bound_step *bound) {
     const gcoll_step *step = bound->step;
     if (step->count == 0) /* a fence */
         return;
+    if (bound->is_split) {
+        gcoll_lists_run_local(bound);
+        return;
+    }
     switch ((gcoll_step_kind)step->kind) {
     case GCOLL_STEP_REDUCE:
-        reduce(run, bound->dst, bound->a, bound->b, step->count);
+        gcoll_run_reduce(run, bound->dst, bound->a, bound->b, step->count);
         break;
     case GCOLL_STEP_COPY:
         memmove(bound->dst, bound->a, step->count * run->type_bytes);
@@ -495,7 +515,7 @@ void gcoll_run_advance(gcoll_run *run) {
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-static gcoll_status check_piece(const void *at, uint64_t bytes) {
+gcoll_status gcoll_run_check_piece(const void *at, uint64_t bytes) {
     if (!at || bytes == 0 || !__asan_region_is_poisoned((void *)(uintptr_t)at, bytes))
         return GCOLL_OK;
     return gcoll_error(GCOLL_ERR_STATE, "buffers: the %llu bytes at %p are not, or no longer, the caller's",
@@ -503,17 +523,17 @@ static gcoll_status check_piece(const void *at, uint64_t bytes) {
 }
 
 gcoll_status gcoll_run_check_buffers(const gcoll_run *run) {
-    gcoll_status status = GCOLL_OK;
+    gcoll_status status = run->lists ? gcoll_lists_check(run->lists) : GCOLL_OK;
     for (uint32_t i = 0; i < run->plan->step_count && status == GCOLL_OK; i++) {
         const bound_step *bound = &run->steps[i];
         const uint64_t bytes = bound->step->count * run->type_bytes;
         if (gcoll_step_is_on_device(run->plan, bound->step))
             continue;
-        status = check_piece(bound->dst, bytes);
+        status = gcoll_run_check_piece(bound->dst, bytes);
         if (status == GCOLL_OK)
-            status = check_piece(bound->a, bytes);
+            status = gcoll_run_check_piece(bound->a, bytes);
         if (status == GCOLL_OK)
-            status = check_piece(bound->b, bytes);
+            status = gcoll_run_check_piece(bound->b, bytes);
     }
     return status;
 }

@@ -1,7 +1,7 @@
 /*
  * gcoll/run/engine.h - a run, as the files see it that run it: engine.c runs plans, device_work.c what
- * devices do of them, attach.c keeps their memory registered, openings.c knows which operations peers are in,
- * runs.c begins and ends.
+ * devices do of them, lists.c what spans several buffers, attach.c keeps their memory registered, openings.c
+ * knows which operations peers are in, runs.c begins and ends.
  */
 #ifndef GCOLL_RUN_ENGINE_H
 #define GCOLL_RUN_ENGINE_H
@@ -10,6 +10,7 @@
 
 typedef struct gcoll_attachment gcoll_attachment;
 typedef struct gcoll_device_work gcoll_device_work;
+typedef struct gcoll_lists gcoll_lists;
 
 /* What a step is once offsets have become addresses. */
 typedef struct bound_step {
@@ -19,6 +20,7 @@ typedef struct bound_step {
     const char *a, *b; /* of a message that goes by memory of the run's own, b is where; else NULL */
     uint32_t slot;     /* of the peer, in run->opened */
     bool posted;       /* its message is in flight */
+    bool is_split;     /* its elements lie in several buffers of a list */
     gcoll_message *message;
 } bound_step;
 
@@ -54,6 +56,7 @@ struct gcoll_run {
     gcoll_attachment *attached, *scratch_attached;
     void *memory;
     gcoll_device_work *work; /* NULL: the plan touches host memory only */
+    gcoll_lists *lists;      /* NULL: IN and OUT are one buffer each, or several that are reduced */
     gcoll_run *next;
 
     uint64_t *heard; /* by slot: the latest sequence of which that peer's fingerprint is known to have come */
@@ -65,12 +68,17 @@ struct gcoll_run {
 gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, gcoll_run **run);
 /* Sets where IN and OUT are and the reduction. Not while in flight. NO_MEMORY. */
 gcoll_status gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_user_op *user_op);
+/* dst = a op b */
+void gcoll_run_reduce(const gcoll_run *run, char *dst, const char *a, const char *b, uint64_t count);
 /* Reduces received bytes of a RECV_REDUCE, aligned or not: dst = a op data, or data op a. */
 void gcoll_run_reduce_received(const bound_step *bound, char *dst, const char *a, const void *data,
                                uint64_t bytes);
+/* A gcoll_consume_fn: the same at `offset` of the step. */
+void gcoll_run_reduce_whole(void *bound, uint64_t offset, const void *data, uint64_t bytes);
 #if defined(__SANITIZE_ADDRESS__)
 /* Under AddressSanitizer it is known of buffers whether they were freed since they were given. */
 gcoll_status gcoll_run_check_buffers(const gcoll_run *run);
+gcoll_status gcoll_run_check_piece(const void *at, uint64_t bytes);
 #else
 static inline gcoll_status gcoll_run_check_buffers(const gcoll_run *run) {
     (void)run;
@@ -86,12 +94,28 @@ static inline bool gcoll_run_has_ready(const gcoll_run *run) {
 /* Runs what became ready. */
 void gcoll_run_advance(gcoll_run *run);
 /* State and scratch. */
-static inline uint64_t gcoll_run_memory_bytes(const gcoll_run *run) {
+static inline uint64_t gcoll_run_memory_bytes(const gcoll_run *run) { /* without lists: they are small */
     return run->memory_bytes + run->scratch_bytes + run->bounce_bytes;
 }
 static inline bool gcoll_run_is_finished(const gcoll_run *run) {
     return run->unfinished == 0;
 }
+
+/* ---- Lists of buffers (lists.c) ------------------------------------------------------------- */
+
+/* Sets run->lists if its call has any. */
+gcoll_status gcoll_lists_create(gcoll_run *run);
+void gcoll_lists_destroy(gcoll_run *run);
+/* Binds all steps. */
+void gcoll_lists_bind(gcoll_run *run, const gcoll_buffers *buffers);
+/* Does a local step, gathers the data of a send in its message, and (a gcoll_consume_fn) reduces received
+ * data, of steps that are split. */
+void gcoll_lists_run_local(bound_step *bound);
+void gcoll_lists_gather(bound_step *bound);
+void gcoll_lists_reduce_received(void *bound, uint64_t offset, const void *data, uint64_t bytes);
+#if defined(__SANITIZE_ADDRESS__)
+gcoll_status gcoll_lists_check(const gcoll_lists *lists);
+#endif
 
 /* ---- From the cache to the end (runs.c) ------------------------------------------------------ */
 
