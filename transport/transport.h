@@ -24,6 +24,8 @@
 #define GCOLL_FINGERPRINT_BYTES 32
 #define GCOLL_ADDRESS_MAX       4096
 #define GCOLL_NOTE_TEXT_MAX     256
+#define GCOLL_GRANULE_MAX                                                                                    \
+    16 /* largest element of a receive with consume: a part of one is carried between pieces */
 
 typedef struct gcoll_endpoint gcoll_endpoint;
 typedef struct gcoll_message gcoll_message;
@@ -38,7 +40,7 @@ typedef void (*gcoll_consume_fn)(void *arg, uint64_t offset, const void *data, u
 struct gcoll_message {
     uint64_t stream;
     uint32_t index;
-    uint32_t granule;         /* receive with consume: the element size, 1..16 */
+    uint32_t granule;         /* receive with consume: the element size, 1..GCOLL_GRANULE_MAX */
     uint64_t bytes;           /* 0 is a message too. Exact, unless any_size */
     void *data;               /* send: source. receive: destination, unless consume is set */
     gcoll_consume_fn consume; /* receive: NULL, or is given the bytes while they are hot */

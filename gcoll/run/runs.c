@@ -29,8 +29,8 @@ static gcoll_status obtain(gcoll_context *context, const gcoll_call *call, const
     gcoll_cache_put(entry); /* the run holds its own reference */
     if (status != GCOLL_OK)
         return status;
-    gcoll_run_bind(run, &arguments->buffers, arguments->user_op);
-    if (is_own || gcoll_problem_is_direct(&entry->plan->problem))
+    status = gcoll_run_bind(run, &arguments->buffers, arguments->user_op);
+    if (status == GCOLL_OK && (is_own || gcoll_problem_is_direct(&entry->plan->problem)))
         status = gcoll_run_attach(run, &arguments->buffers);
     if (status != GCOLL_OK) {
         gcoll_run_return(run);

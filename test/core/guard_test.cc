@@ -65,7 +65,7 @@ void add_and_call(void *dst, const void *a, const void *b, uint64_t count, gcoll
 void reduce_in_all_forms(uint32_t rank, gcoll_context *context) {
     Calling calling = {};
     calling.context = context;
-    const gcoll_user_op op = {add_and_call, &calling, 1};
+    const gcoll_user_op op = {add_and_call, &calling, 1, 0};
     gcoll_allreduce_options options = by("ring");
     options.user_op = &op;
     for (int form = 0; form < 3; form++) {
@@ -107,7 +107,7 @@ TEST_P(Guards, AUserOperationOnTheContextsThreadIsRefused) {
         [](uint32_t rank, gcoll_context *context) {
             Calling calling = {};
             calling.context = context;
-            const gcoll_user_op op = {add_and_call, &calling, 1};
+            const gcoll_user_op op = {add_and_call, &calling, 1, 0};
             gcoll_allreduce_options options = by("ring");
             options.user_op = &op;
             std::vector<int64_t> data(kCount, rank + 1);
