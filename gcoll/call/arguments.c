@@ -39,14 +39,17 @@ struct options {
     uint32_t buffers;
     const gcoll_memory *memory;
     int64_t timeout_ms;
+    gcoll_done_fn done;
+    void *done_arg;
 };
 
 static gcoll_status read_allreduce(const void *given, struct options *options) {
     gcoll_allreduce_options own = {0};
     gcoll_status status =
         gcoll_options_read(&own, sizeof own, offsetof(gcoll_allreduce_options, memory_limit_bytes), given);
-    *options = (struct options){own.algorithm, own.user_op, own.same,   own.memory_limit_bytes, own.inputs,
-                                own.outputs,   own.buffers, own.memory, own.timeout_ms};
+    *options = (struct options){own.algorithm,  own.user_op, own.same,    own.memory_limit_bytes,
+                                own.inputs,     own.outputs, own.buffers, own.memory,
+                                own.timeout_ms, own.done,    own.done_arg};
     return status;
 }
 
@@ -59,7 +62,9 @@ static gcoll_status read_broadcast(const void *given, struct options *options) {
                                 .outputs = own.buffers,
                                 .buffers = own.buffer_count,
                                 .memory = own.memory,
-                                .timeout_ms = own.timeout_ms};
+                                .timeout_ms = own.timeout_ms,
+                                .done = own.done,
+                                .done_arg = own.done_arg};
     return status;
 }
 
@@ -82,7 +87,9 @@ static gcoll_status read_general(const gcoll_given *given, bool takes_several, s
                                 .outputs = own.outputs,
                                 .buffers = own.buffers,
                                 .memory = own.memory,
-                                .timeout_ms = given->timeout_ms != 0 ? given->timeout_ms : own.timeout_ms};
+                                .timeout_ms = given->timeout_ms != 0 ? given->timeout_ms : own.timeout_ms,
+                                .done = own.done,
+                                .done_arg = own.done_arg};
     return status;
 }
 
@@ -100,7 +107,10 @@ static gcoll_status read_options(const gcoll_given *given, struct options *optio
         gcoll_barrier_options own = {0};
         gcoll_status status =
             gcoll_options_read(&own, sizeof own, offsetof(gcoll_barrier_options, timeout_ms), given->options);
-        *options = (struct options){.algorithm = own.algorithm, .timeout_ms = own.timeout_ms};
+        *options = (struct options){.algorithm = own.algorithm,
+                                    .timeout_ms = own.timeout_ms,
+                                    .done = own.done,
+                                    .done_arg = own.done_arg};
         return status;
     }
     return read_general(given, given->collective == GCOLL_REDUCE_SCATTER, options);
@@ -486,6 +496,8 @@ gcoll_status gcoll_arguments_read(gcoll_arguments *arguments, gcoll_context *con
     }
     problem.in_place = arguments->call.in_place != 0;
     arguments->timeout_ms = options.timeout_ms;
+    arguments->done = options.done;
+    arguments->done_arg = options.done_arg;
     if (status == GCOLL_OK)
         status = check_buffers(arguments, &problem, given, options.buffers > 0);
     return status == GCOLL_OK ? gcoll_memory_read(arguments, context, options.memory) : status;

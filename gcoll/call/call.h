@@ -185,6 +185,8 @@ typedef struct gcoll_arguments {
     void *out;
     const gcoll_user_op *user_op;
     int64_t timeout_ms; /* of the options: 0 the context's, -1 none */
+    gcoll_done_fn done;
+    void *done_arg;
 } gcoll_arguments;
 
 /* Fills in zeroed arguments. Errors name the argument. */

@@ -46,12 +46,26 @@ typedef struct gcoll_settings {
     gcoll_allocator allocator;
 } gcoll_settings;
 
-/* What drives a context between calls, as calls see it: a thread (lifecycle/thread.c). */
+/* What drives a context between calls, as calls see it: a thread (lifecycle/thread.c). It lets several
+ * threads into calls, one at a time. Of those that wait, one leads: it drives the context for all, and steps
+ * aside when another wants to enter. The others follow: they sleep until something has ended. */
 typedef struct gcoll_driver gcoll_driver;
 struct gcoll_driver {
     void (*enter)(gcoll_driver *driver); /* waits until the caller may drive the context itself */
     void (*leave)(gcoll_driver *driver);
     bool (*is_current)(const gcoll_driver *driver); /* it is the calling thread: then a callback calls */
+    /* Lets nobody in from now on; false if somebody is inside, and then nothing changes. */
+    bool (*close)(gcoll_driver *driver);
+    /* From any thread: looks around soon. */
+    void (*rouse)(gcoll_driver *driver);
+    /* The three for a thread that is inside and waits. lead: whether it is to drive the context, up to
+     * *wait_us, which is lowered if another thread wants to enter; `led` follows, in which others enter. If
+     * not, it calls `follow`, which lets others in until something has ended (by_any: has moved) or the time
+     * is over. */
+    bool (*lead)(gcoll_driver *driver, int64_t *wait_us);
+    void (*led)(gcoll_driver *driver, bool moved);
+    void (*follow)(gcoll_driver *driver, int64_t wait_us, bool by_any);
+    bool ended; /* since followers were last told: something that one of them may wait for */
 };
 
 /* Who may call (guard.c). */
@@ -60,6 +74,10 @@ typedef struct gcoll_guard {
     long process;            /* the id of that */
     atomic_uintptr_t caller; /* the thread that is in a gcoll call on it; 0: none is */
     gcoll_driver *driver;    /* NULL: there is none */
+    /* For calls from any thread (wake.c): */
+    pthread_mutex_t gate; /* guards what follows, and keeps endpoint and driver while it is held */
+    bool is_closed;       /* the context is being destroyed */
+    atomic_bool woken;    /* the next gcoll_wait_any returns GCOLL_WOKEN */
 } gcoll_guard;
 
 /* A context breaks once, for one cause (health.c). */
@@ -71,6 +89,8 @@ typedef struct gcoll_health {
     char abort_reason[GCOLL_NOTE_TEXT_MAX];
     /* Tells ranks that have no connection to this one. */
     void (*leave_cause)(gcoll_context *context);
+    /* Nothing in flight is touched from now on: tells the callbacks that wait for its end. */
+    void (*end_work)(gcoll_context *context);
 } gcoll_health;
 
 struct gcoll_context {
@@ -95,10 +115,17 @@ struct gcoll_context {
 
 /* Why a call is not allowed: GCOLL_ERR_STATE. */
 gcoll_status gcoll_refuse_call(const gcoll_context *context);
-/* For a context that has a driver: gcoll_claim, unless the driver itself calls. */
-gcoll_status gcoll_claim_driven(gcoll_context *context);
-/* The same, and takes over from the driver. */
+/* Of a context that has a driver: takes over from it, after other threads that are inside. */
 gcoll_status gcoll_enter_driven(gcoll_context *context);
+/* To destroy the context: claims it for good. GCOLL_ERR_STATE if a thread is inside. */
+gcoll_status gcoll_claim_last(gcoll_context *context);
+/* From any thread: makes the threads that wait look around. False if the context is being destroyed. */
+bool gcoll_context_rouse(gcoll_context *context);
+/* Whether gcoll_context_wake was called; then, once. */
+static inline bool gcoll_context_take_wake(gcoll_context *context) {
+    return atomic_load_explicit(&context->guard.woken, memory_order_relaxed) &&
+           atomic_exchange_explicit(&context->guard.woken, false, memory_order_acquire);
+}
 static inline bool gcoll_is_forked(const gcoll_context *context) {
     return context->guard.forks != gcoll_forks;
 }
@@ -110,7 +137,7 @@ static inline uintptr_t gcoll_this_thread(void) {
     return (uintptr_t)pthread_self();
 #endif
 }
-/* Makes this thread the one that is in a call, if no driver is. */
+/* Makes this thread the one that is in a call. For a context without a driver. */
 static inline gcoll_status gcoll_claim(gcoll_context *context) {
     uintptr_t nobody = 0;
     if (gcoll_is_forked(context) ||
@@ -126,9 +153,9 @@ static inline gcoll_status gcoll_enter(gcoll_context *context) {
 }
 static inline void gcoll_leave(gcoll_context *context) {
     gcoll_driver *driver = context->guard.driver;
+    atomic_store_explicit(&context->guard.caller, 0, memory_order_release);
     if (driver)
         driver->leave(driver);
-    atomic_store_explicit(&context->guard.caller, 0, memory_order_release);
 }
 
 /* ---- Memory, log, options (context.c) ------------------------------------------------------ */

@@ -10,7 +10,8 @@ struct gcoll_region {
     uint8_t *data;
     uint64_t bytes;
     uint64_t notified;
-    uint32_t uses; /* accesses of peers under way, as far as they are served by messages */
+    uint32_t waiters; /* threads that wait for notifications */
+    uint32_t uses;    /* accesses of peers under way, as far as they are served by messages */
     bool is_exposed;
     gcoll_exposed exposed;
     gcoll_region *next;

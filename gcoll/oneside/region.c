@@ -129,6 +129,11 @@ void gcoll_region_destroy(gcoll_region *region) {
         region->is_unwanted |= gcoll_is_forked(context);
         return;
     }
+    if (context && region->waiters > 0) {
+        gcoll_error(GCOLL_ERR_STATE, "region: another thread waits for its notifications");
+        gcoll_leave(context);
+        return;
+    }
     if (context) {
         destroy_inside(context, region);
         gcoll_leave(context);
@@ -173,7 +178,10 @@ static gcoll_status wait_for(gcoll_region *region, uint64_t count) {
         if (!context->endpoint)
             return gcoll_error(GCOLL_ERR_STATE, "count: is %llu, and %llu came; this rank is alone",
                                (unsigned long long)count, (unsigned long long)region->notified);
-        gcoll_status status = gcoll_progress(context, left_us < WAIT_SLICE_US ? left_us : WAIT_SLICE_US);
+        region->waiters++;
+        gcoll_status status =
+            gcoll_progress_shared(context, left_us < WAIT_SLICE_US ? left_us : WAIT_SLICE_US);
+        region->waiters--;
         if (status != GCOLL_OK && region->notified < count)
             return status;
     }

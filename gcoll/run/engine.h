@@ -52,6 +52,7 @@ struct gcoll_run {
     void *memory;
     gcoll_device_work *work; /* NULL: the plan touches host memory only */
     gcoll_run *next;
+    gcoll_request *tells; /* its request, if that has options.done; else NULL */
 
     uint64_t *heard; /* by slot: the latest sequence of which that peer's fingerprint is known to have come */
     bool is_doubtful; /* data of a peer were taken of which this is not known */

@@ -201,7 +201,7 @@ void gcoll_pairs_free(gcoll_context *context) {
 /* ---- Requests ----------------------------------------------------------------------------- */
 
 static void on_done(gcoll_message *message) {
-    ((gcoll_request *)message->owner)->done = true;
+    gcoll_request_set_done(message->owner);
 }
 
 static gcoll_status post(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes, bool sends,
@@ -413,7 +413,7 @@ static gcoll_status recv_any(gcoll_context *context, const gcoll_any *any, void 
         return status;
     uint32_t peer = any->peers[0];
     if (!find_arrived(&wait, &peer)) {
-        const gcoll_wait until = {any_arrived, NULL, &wait, shortest_timeout(context, any)};
+        const gcoll_wait until = {any_arrived, NULL, &wait, .timeout_ms = shortest_timeout(context, any)};
         context->runs->any = any;
         status = gcoll_progress_wait(context, &until);
         context->runs->any = NULL;

@@ -24,6 +24,12 @@ struct gcoll_request {
     gcoll_tested tested;
     uint32_t free_looks;       /* tests without a look at the clock */
     gcoll_pair *receives_from; /* a message that is received from a pair; else NULL */
+    bool is_waited;            /* a thread waits for it that lets others in: none of them may end it */
+    /* options.done, or NULL: is told of the end of the run, once. */
+    gcoll_done_fn tell;
+    void *tell_arg;
+    bool is_told;
+    bool is_detached; /* nobody has it: it ends when that was told */
 };
 
 struct gcoll_operation {
@@ -40,6 +46,16 @@ typedef struct gcoll_any {
 
 /* Makes an operation's request live, in the context's list. */
 void gcoll_request_begin(gcoll_request *request);
+/* Has a live one of a run tell its end, which may have come. Nobody has a detached one, so it is not to be
+ * used afterwards. */
+void gcoll_request_tells(gcoll_request *request, gcoll_done_fn tell, void *arg, bool is_detached);
+/* GCOLL_ERR_STATE if another thread waits for it. */
+gcoll_status gcoll_request_check_free(const gcoll_request *request);
+/* Of one with options.done whose run has ended: tells it, if that was not done yet, and ends one that is
+ * detached. */
+void gcoll_request_tell(gcoll_request *request, gcoll_status status);
+/* The same for a run that may have finished while it was begun. */
+void gcoll_request_tell_if_finished(gcoll_request *request);
 /* Inside a call: looks whether a live one has finished, and then ends it. */
 gcoll_status gcoll_request_look(gcoll_request **request, int *done);
 /* Frees those that were never ended, and the spare. The endpoint must be closed. */

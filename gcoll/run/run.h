@@ -45,6 +45,8 @@ struct gcoll_runs {
     gcoll_request *requests; /* live */
     gcoll_request *spare_requests;
     uint32_t requests_made; /* and taken anew */
+    uint32_t requests_ended;
+    uint32_t tellers; /* live requests with options.done that was not told yet */
     gcoll_operation *operations;
     const struct gcoll_any *any; /* the receive from any of several that is being waited for, or NULL */
     gcoll_pair **pairs;          /* by peer; NULL until one is asked for */
@@ -54,6 +56,8 @@ struct gcoll_runs {
 gcoll_status gcoll_runs_create(gcoll_context *context);
 /* Takes all runs off, finished or not. */
 void gcoll_runs_stop(gcoll_context *context);
+/* Of a context that is broken or ends: tells options.done of all runs in flight how they ended. */
+void gcoll_requests_tell_all(gcoll_context *context);
 /* Ends requests, and takes the runs of operations that still exist: their shells stay with the caller. The
  * endpoint must be closed. */
 void gcoll_runs_orphan(gcoll_context *context);

@@ -8,6 +8,7 @@ gcoll_test(core_test THREADS *inproc* *Threads.* *Guards.* *Aborts.* *Contexts.*
                    region_test.cc rendezvous_test.cc request_test.cc store_text_test.cc thread_test.cc timeout_test.cc tuning_context_test.cc user_op_test.cc
                    harness.cc
            TIMED SHARDS 6 COST 12)
+gcoll_test(embed_test PLAIN THREADS * LAYERS ${core_layers} SOURCES embed_test.cc harness.cc TIMED COST 4)
 gcoll_test(environment_test LAYERS ${core_layers} SOURCES environment_test.cc harness.cc)
 gcoll_test(launch_test LAYERS ${core_layers} SOURCES launch_test.cc harness.cc TIMED SHARDS 2 COST 18)
 add_library(launch_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/launch_peek.c) # C, and so without the precompiled headers of the tests
