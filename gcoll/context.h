@@ -253,6 +253,14 @@ GCOLL_API void gcoll_context_abort(gcoll_context *context, const char *reason);
  * in a forked child and while the context is being destroyed. */
 GCOLL_API gcoll_status gcoll_context_wake(gcoll_context *context);
 
+/* Gives a descriptor for the caller's own event loop. It becomes readable when an operation or a request of
+ * this context has ended, with success or not, when the context has broken, or when gcoll_context_wake was
+ * called; now and then without need. It stays readable until it is read: read 8 bytes, and then look what has
+ * ended (options.done, gcoll_request_test); in this order nothing is missed. It is the same each time, does
+ * not block, and belongs to the context, which closes it. GCOLL_ERR_UNSUPPORTED without a progress thread,
+ * which works meanwhile, and for a context of one rank. */
+GCOLL_API gcoll_status gcoll_context_fd(gcoll_context *context, int *fd);
+
 /* Leaves the job and frees the context. Destroy its operations, requests and pairs first. NULL is allowed.
  * Does nothing while a thread is inside a call on the context. Takes at most about a second, even if peers
  * are gone or the store does not answer; keys that it must leave there have a lifetime of a day. It takes

@@ -65,7 +65,8 @@ struct gcoll_driver {
     bool (*lead)(gcoll_driver *driver, int64_t *wait_us);
     void (*led)(gcoll_driver *driver, bool moved);
     void (*follow)(gcoll_driver *driver, int64_t wait_us, bool by_any);
-    bool ended; /* since followers were last told: something that one of them may wait for */
+    bool ended;  /* since followers were last told: something that one of them may wait for */
+    bool unread; /* the same since the descriptor of gcoll_context_fd was made readable */
 };
 
 /* Who may call (guard.c). */
@@ -78,6 +79,8 @@ typedef struct gcoll_guard {
     pthread_mutex_t gate; /* guards what follows, and keeps endpoint and driver while it is held */
     bool is_closed;       /* the context is being destroyed */
     atomic_bool woken;    /* the next gcoll_wait_any returns GCOLL_WOKEN */
+    bool has_event;
+    gcoll_descriptor event; /* of gcoll_context_fd; both are written by a thread that is inside, too */
 } gcoll_guard;
 
 /* A context breaks once, for one cause (health.c). */
@@ -121,6 +124,10 @@ gcoll_status gcoll_enter_driven(gcoll_context *context);
 gcoll_status gcoll_claim_last(gcoll_context *context);
 /* From any thread: makes the threads that wait look around. False if the context is being destroyed. */
 bool gcoll_context_rouse(gcoll_context *context);
+/* Makes the descriptor of gcoll_context_fd readable, if there is one. Inside, or with the gate. */
+void gcoll_context_signal(gcoll_context *context);
+/* Closes it; also in a forked child. */
+void gcoll_context_close_event(gcoll_context *context);
 /* Whether gcoll_context_wake was called; then, once. */
 static inline bool gcoll_context_take_wake(gcoll_context *context) {
     return atomic_load_explicit(&context->guard.woken, memory_order_relaxed) &&

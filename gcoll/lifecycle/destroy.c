@@ -59,6 +59,7 @@ void gcoll_context_end(gcoll_context *context, int64_t limit_ms, int64_t least_m
     if (!gcoll_is_forked(context))
         close_gate(context);
     gcoll_thread_stop(context);
+    gcoll_context_close_event(context);
     if (!gcoll_is_forked(context))
         gcoll_monitor_linked.print(context);
     if (gcoll_live_in_flight(context)) /* each unfinished run has a request, which counts */

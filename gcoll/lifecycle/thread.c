@@ -41,6 +41,7 @@ typedef struct gcoll_thread {
     uint32_t curious; /* of these, those who want to know of any movement */
     uint32_t entries; /* so often a thread that wanted the lock has got it */
     bool gives_way;   /* the leader waits for `entered` */
+    bool has_broken;  /* the descriptor was signalled for that */
     bool stop;
     pthread_cond_t entered; /* with lock: another entry */
 
@@ -110,8 +111,19 @@ static bool has_news(const gcoll_thread *thread) {
            atomic_load_explicit(&context->guard.woken, memory_order_relaxed);
 }
 
+/* For an event loop outside (gcoll_context_fd). */
+static void signal_event(gcoll_thread *thread) {
+    const bool is_broken = thread->context->health.broken;
+    if (!thread->driver.unread && is_broken == thread->has_broken)
+        return;
+    thread->driver.unread = false;
+    thread->has_broken = is_broken;
+    gcoll_context_signal(thread->context);
+}
+
 static void leave(gcoll_driver *driver) {
     gcoll_thread *thread = thread_of(driver);
+    signal_event(thread);
     const uintptr_t self = gcoll_this_thread();
     /* A callback that only asks for the health leaves in the middle of its thread's call. */
     const bool led = thread->leader == self &&
@@ -171,6 +183,7 @@ static void give_way(gcoll_thread *thread) {
 static void led(gcoll_driver *driver, bool moved) {
     gcoll_thread *thread = thread_of(driver);
     atomic_store(&thread->driving, false);
+    signal_event(thread);
     if (thread->followers > 0 && ((moved && thread->curious > 0) || has_news(thread)))
         tell_followers(thread);
     if (atomic_load(&thread->wanting) > 0)
@@ -225,6 +238,7 @@ static void *work(void *arg) {
             gcoll_progress(context, 0);
         if (!thread->stop) {               /* checked in each pass, as a busy thread never rests */
             gcoll_context_settle(context); /* sends an abort, whoever is inside */
+            signal_event(thread);
             gcoll_rendezvous_keep_if_due(context);
         }
     }

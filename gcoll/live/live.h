@@ -82,7 +82,7 @@ void gcoll_live_each_waited(gcoll_context *context, gcoll_waited_fn fn, void *ar
 /* Something has ended for which another thread may wait. */
 static inline void gcoll_live_ended(gcoll_context *context) {
     if (context->guard.driver)
-        context->guard.driver->ended = true;
+        context->guard.driver->ended = context->guard.driver->unread = true;
 }
 /* gcoll_break, with the operation in flight that waits for culprit named in front. */
 void gcoll_break_operation(gcoll_context *context, gcoll_status status, uint32_t culprit, const char *format,

@@ -84,6 +84,8 @@ gcoll_status gcoll_run_begin(gcoll_run *run) {
         gcoll_opening_begin(context, run->sequence, run->entry);
     }
     gcoll_run_start(run);
+    if (gcoll_run_is_finished(run))
+        gcoll_live_ended(context);
     gcoll_progress_flush(context);
     return GCOLL_OK;
 }

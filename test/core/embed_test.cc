@@ -2,6 +2,7 @@
 // operations ended, and several threads on one context.
 #include "test/kit/collective_support.h"
 
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -570,6 +571,87 @@ TEST_P(Embedded, CallbacksMayAbort) {
             EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_ABORTED);
             EXPECT_TRUE(says("by a callback")) << gcoll_last_error();
         });
+}
+
+// ---- A descriptor ----------------------------------------------------------------------------------------
+
+bool is_readable(int fd, int limit_ms) {
+    struct pollfd poll_one = {fd, POLLIN, 0};
+    return poll(&poll_one, 1, limit_ms) == 1;
+}
+
+void read_it(int fd) {
+    uint64_t count = 0;
+    EXPECT_EQ(read(fd, &count, sizeof count), static_cast<ssize_t>(sizeof count));
+    EXPECT_GE(count, 1u);
+}
+
+// An event loop that sleeps on the descriptor, and never in gcoll.
+TEST_P(Embedded, ADescriptorTellsWhenToLook) {
+    run_threads(
+        job(3),
+        [](uint32_t rank, gcoll_context *context) {
+            int fd = -1, again = -2;
+            ASSERT_GCOLL_OK(gcoll_context_fd(context, &fd));
+            ASSERT_GCOLL_OK(gcoll_context_fd(context, &again));
+            EXPECT_EQ(fd, again);
+            EXPECT_GCOLL_OK(gcoll_context_wake(context));
+            EXPECT_TRUE(is_readable(fd, 10000));
+            EXPECT_TRUE(is_readable(fd, 0)); // until it is read
+            read_it(fd);
+            EXPECT_FALSE(is_readable(fd, 0));
+            for (int64_t round = 0; round < 50; round++) {
+                std::vector<int64_t> data(round % 5 == 4 ? 50000 : 2, rank + round);
+                gcoll_request *request = nullptr;
+                ASSERT_GCOLL_OK(gcoll_allreduce_start(context, nullptr, data.data(), data.size(), GCOLL_INT64,
+                                                      GCOLL_SUM, nullptr, &request));
+                int done = 0;
+                while (!done && is_readable(fd, 10000)) {
+                    read_it(fd);
+                    ASSERT_GCOLL_OK(gcoll_request_test(&request, &done));
+                }
+                ASSERT_TRUE(done) << "nothing was told of";
+                EXPECT_EQ(data, std::vector<int64_t>(data.size(), 3 * round + 3));
+            }
+        });
+}
+
+TEST_P(Embedded, ADescriptorTellsOfMessagesAndFailures) {
+    Watchdog watchdog(60);
+    Two two(job(2));
+    int fd = -1;
+    int64_t got = 0, value = 8;
+    gcoll_request *request = nullptr;
+    connect(two.group);
+    ASSERT_GCOLL_OK(gcoll_context_fd(two.group[0], &fd));
+    ASSERT_GCOLL_OK(gcoll_pair_recv_start(two.there, 4, &got, sizeof got, &request));
+    EXPECT_GCOLL_OK(gcoll_pair_send(two.back, 4, &value, sizeof value));
+    int done = 0;
+    while (!done && is_readable(fd, 10000)) {
+        read_it(fd);
+        ASSERT_GCOLL_OK(gcoll_request_test(&request, &done));
+    }
+    EXPECT_EQ(got, 8);
+    ASSERT_GCOLL_OK(gcoll_pair_recv_start(two.there, 4, &got, sizeof got, &request));
+    two.group.leave(1);
+    while (request && is_readable(fd, 10000)) {
+        read_it(fd);
+        gcoll_request_test(&request, &done);
+    }
+    EXPECT_EQ(request, nullptr) << "nothing was told of";
+    EXPECT_EQ(gcoll_context_health(two.group[0]), GCOLL_ERR_PEER);
+}
+
+TEST_P(Embedded, ADescriptorNeedsAThread) {
+    int fd = -1;
+    Group alone(job(1)), two(job(2, false));
+    EXPECT_EQ(gcoll_context_fd(alone[0], &fd), GCOLL_ERR_UNSUPPORTED);
+    EXPECT_TRUE(says("one rank")) << gcoll_last_error();
+    EXPECT_EQ(gcoll_context_fd(two[0], &fd), GCOLL_ERR_UNSUPPORTED);
+    EXPECT_TRUE(says("progress_thread")) << gcoll_last_error();
+    EXPECT_EQ(gcoll_context_fd(nullptr, &fd), GCOLL_ERR_INVALID);
+    EXPECT_EQ(gcoll_context_fd(two[0], nullptr), GCOLL_ERR_INVALID);
+    EXPECT_EQ(fd, -1);
 }
 
 // ---- Several threads -------------------------------------------------------------------------------------
