@@ -1,8 +1,9 @@
 /*
- * gcoll/context/guard.c - who may call: one thread at a time, no callback, and no forked child.
+ * gcoll/context/guard.c - refuses calls on a context by a second thread, by a callback, or in a forked
+ * child.
  *
- * gcoll_enter (context.h) checks each call. This file makes the error of a refused call. A context with a
- * driver refuses no second thread: it enters when the first has left, or waits.
+ * gcoll_enter (context.h) checks each call. This file writes the error of a refused call. A second thread is
+ * not refused if the context has a driver: it enters when the first has left, or waits.
  */
 #include "gcoll/context/context.h"
 

@@ -1,5 +1,5 @@
-// What a framework needs to embed gcoll: waits that another thread can end, callbacks that tell how
-// operations ended, and several threads on one context.
+// test/core/embed_test.cc - tests of what a framework needs to embed gcoll: waits that another thread can
+// end, callbacks that tell how operations ended, a descriptor, and several threads on one context.
 #include "test/kit/collective_support.h"
 
 #include <poll.h>
