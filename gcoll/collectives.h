@@ -41,6 +41,10 @@ GCOLL_BEGIN_DECLS
 /* ---- Options ----------------------------------------------------------------------------------------
  * NULL in place of options means the defaults. The *_init functions fill in defaults; call them first. */
 
+/* Told how an operation has ended: status, and a text as of gcoll_last_error, "" for GCOLL_OK, which is valid
+ * during the call. */
+typedef void (*gcoll_done_fn)(void *arg, gcoll_status status, const char *text);
+
 /* Options of every collective that has no struct of its own below. */
 typedef struct gcoll_collective_options {
     size_t struct_size;           /* set by gcoll_collective_options_init */
@@ -74,6 +78,17 @@ typedef struct gcoll_collective_options {
      * and each rank (algorithm linear), whatever their sizes, because a tree needs the counts of others.
      * Counts that do not agree are reported as those of alltoall_v are. */
     int counts_at_root;
+
+    /* NULL, or is called once for each call that was started (NAME_start, or a run of what NAME_create made)
+     * when it has ended, with success or not: on the thread that drives the context, which may be in the call
+     * that starts it. The buffers are the caller's again. The request is ended by the caller as without it.
+     * But if the context has a progress thread, the `request` of NAME_start may be NULL, and nobody ends it.
+     * The callback must not call gcoll on this context, except gcoll_context_wake, gcoll_context_abort,
+     * gcoll_context_health and gcoll_context_culprit (else GCOLL_ERR_STATE). It delays whatever the context
+     * has in flight. With a progress thread the call's time limit counts from the start on; without it, as
+     * in gcoll_request_test. Calls that block refuse it: GCOLL_ERR_INVALID. Not called in a forked child. */
+    gcoll_done_fn done;
+    void *done_arg;
 } gcoll_collective_options;
 
 /* Options of allreduce. */
@@ -92,6 +107,8 @@ typedef struct gcoll_allreduce_options {
     uint64_t memory_limit_bytes; /* as in gcoll_collective_options */
     const gcoll_memory *memory;  /* as in gcoll_collective_options */
     int64_t timeout_ms;          /* as in gcoll_collective_options */
+    gcoll_done_fn done;          /* as in gcoll_collective_options */
+    void *done_arg;
 } gcoll_allreduce_options;
 
 /* Options of broadcast. */
@@ -104,6 +121,8 @@ typedef struct gcoll_broadcast_options {
     uint64_t memory_limit_bytes; /* as in gcoll_collective_options */
     const gcoll_memory *memory;  /* as in gcoll_collective_options */
     int64_t timeout_ms;          /* as in gcoll_collective_options */
+    gcoll_done_fn done;          /* as in gcoll_collective_options */
+    void *done_arg;
 } gcoll_broadcast_options;
 
 /* Options of barrier. */
@@ -111,6 +130,8 @@ typedef struct gcoll_barrier_options {
     size_t struct_size;    /* set by gcoll_barrier_options_init */
     const char *algorithm; /* NULL: auto */
     int64_t timeout_ms;    /* as in gcoll_collective_options */
+    gcoll_done_fn done;    /* as in gcoll_collective_options */
+    void *done_arg;
 } gcoll_barrier_options;
 
 GCOLL_API void gcoll_collective_options_init(gcoll_collective_options *options);

@@ -7,7 +7,8 @@
  * calls and messages of pairs. Every rank starts the same collectives in the same order, and may end them in
  * any order. Progress is made inside gcoll calls on this context, and by its progress thread if it has one.
  * Buffers belong to gcoll until the request has ended. The arguments are those of the blocking calls; arrays
- * of counts and of buffers, and options, are copied.
+ * of counts and of buffers, and options, are copied. options.done is called when the collective has ended; on
+ * a context with a progress thread `request` may then be NULL (docs/embedding.md).
  *
  * NAME_create makes an operation: a plan bound to buffers, which must stay while the operation lives. Each
  * run is one collective call; every rank starts the runs in the same order. Several operations may be in
@@ -236,8 +237,8 @@ GCOLL_API gcoll_request *gcoll_operation_request(gcoll_operation *operation);
  */
 GCOLL_API const char *gcoll_operation_algorithm(const gcoll_operation *operation);
 /* Frees the operation. NULL is allowed. Destroying it while a run is in flight breaks its context. After the
- * context was destroyed, only this call is allowed. Does nothing while a thread is inside a call on its
- * context.
+ * context was destroyed, only this call is allowed. Does nothing while another thread waits for it, or,
+ * without a progress thread, is inside a call on its context.
  */
 GCOLL_API void gcoll_operation_destroy(gcoll_operation *operation);
 

@@ -40,6 +40,8 @@ struct options {
     const gcoll_memory *memory;
     int64_t timeout_ms;
     int counts_at_root;
+    gcoll_done_fn done;
+    void *done_arg;
 };
 
 static gcoll_status read_allreduce(const void *given, struct options *options) {
@@ -54,7 +56,9 @@ static gcoll_status read_allreduce(const void *given, struct options *options) {
                                 .outputs = own.outputs,
                                 .buffers = own.buffers,
                                 .memory = own.memory,
-                                .timeout_ms = own.timeout_ms};
+                                .timeout_ms = own.timeout_ms,
+                                .done = own.done,
+                                .done_arg = own.done_arg};
     return status;
 }
 
@@ -67,7 +71,9 @@ static gcoll_status read_broadcast(const void *given, struct options *options) {
                                 .outputs = own.buffers,
                                 .buffers = own.buffer_count,
                                 .memory = own.memory,
-                                .timeout_ms = own.timeout_ms};
+                                .timeout_ms = own.timeout_ms,
+                                .done = own.done,
+                                .done_arg = own.done_arg};
     return status;
 }
 
@@ -92,7 +98,9 @@ static gcoll_status read_general(const gcoll_given *given, bool takes_several, s
                                 .buffers = own.buffers,
                                 .memory = own.memory,
                                 .timeout_ms = given->timeout_ms != 0 ? given->timeout_ms : own.timeout_ms,
-                                .counts_at_root = own.counts_at_root};
+                                .counts_at_root = own.counts_at_root,
+                                .done = own.done,
+                                .done_arg = own.done_arg};
     return status;
 }
 
@@ -110,7 +118,10 @@ static gcoll_status read_options(const gcoll_given *given, struct options *optio
         gcoll_barrier_options own = {0};
         gcoll_status status =
             gcoll_options_read(&own, sizeof own, offsetof(gcoll_barrier_options, timeout_ms), given->options);
-        *options = (struct options){.algorithm = own.algorithm, .timeout_ms = own.timeout_ms};
+        *options = (struct options){.algorithm = own.algorithm,
+                                    .timeout_ms = own.timeout_ms,
+                                    .done = own.done,
+                                    .done_arg = own.done_arg};
         return status;
     }
     return read_general(given, given->collective == GCOLL_REDUCE_SCATTER, options);
@@ -699,6 +710,8 @@ gcoll_status gcoll_arguments_read(gcoll_arguments *arguments, gcoll_context *con
     }
     problem.in_place = arguments->call.in_place != 0;
     arguments->timeout_ms = options.timeout_ms;
+    arguments->done = options.done;
+    arguments->done_arg = options.done_arg;
     if (status == GCOLL_OK)
         status = check_buffers(arguments, context->calls, &problem, given, options.buffers > 0);
     return status == GCOLL_OK ? gcoll_memory_read(arguments, context, options.memory) : status;

@@ -222,6 +222,8 @@ typedef struct gcoll_arguments {
     void *out;
     const gcoll_user_op *user_op;
     int64_t timeout_ms; /* options.timeout_ms: 0 is the context's timeout, -1 none */
+    gcoll_done_fn done; /* options.done, or NULL */
+    void *done_arg;
 } gcoll_arguments;
 
 /* Checks the arguments of a call and fills in `arguments`, which the caller has zeroed. Errors name the

@@ -75,6 +75,7 @@ gcoll_status gcoll_context_tell(gcoll_context *context) {
             health->cause.status == GCOLL_ERR_NO_MEMORY && health->cause.culprit == context->rank;
         if (health->cause.status == GCOLL_ERR_ABORTED || ran_out)
             health->leave_cause(context);
+        health->end_work(context);
     }
     return gcoll_error((gcoll_status)health->cause.status, "%s", health->cause.text);
 }
@@ -94,8 +95,7 @@ void gcoll_context_abort(gcoll_context *context, const char *reason) {
     snprintf(context->health.abort_reason, sizeof context->health.abort_reason, "%.200s",
              reason ? reason : "no reason given");
     atomic_store_explicit(&context->health.abort_state, 2, memory_order_release);
-    if (context->endpoint)
-        context->transport->wake(context->endpoint);
+    gcoll_context_rouse(context);
 }
 
 /* ---- Queries ------------------------------------------------------------------------------ */

@@ -30,6 +30,10 @@ gcoll_status gcoll_collective_run(gcoll_context *context, const gcoll_given *giv
     gcoll_run *run = NULL;
     gcoll_status status = gcoll_arguments_read(&arguments, context, given);
     visit.timeout_ms = arguments.timeout_ms;
+    if (status == GCOLL_OK && arguments.done)
+        status =
+            gcoll_error(GCOLL_ERR_INVALID, "options.done: is set for a call that blocks, whose result says "
+                                           "how it ended; allowed for NAME_start and NAME_create");
     if (status == GCOLL_OK && context->hooks)
         status = context->hooks->enter(context, &arguments.call, &visit);
     if (status == GCOLL_OK)
@@ -42,7 +46,9 @@ gcoll_status gcoll_collective_run(gcoll_context *context, const gcoll_given *giv
         return status;
     }
     if (context->endpoint || !gcoll_run_is_finished(run)) {
-        const gcoll_wait wait = {run_finished, run_each_waited, run, arguments.timeout_ms};
+        /* The monitor relies on what it has found until the call leaves. */
+        const gcoll_wait wait = {run_finished, run_each_waited, run, arguments.timeout_ms,
+                                 .shares = !context->hooks};
         status = gcoll_progress_wait(context, &wait);
     }
     status = gcoll_run_result(context, run, status);
@@ -52,13 +58,24 @@ gcoll_status gcoll_collective_run(gcoll_context *context, const gcoll_given *giv
     return status;
 }
 
+/* A request that nobody has is driven by the progress thread alone. */
+static gcoll_status check_detached(const gcoll_context *context, const gcoll_arguments *arguments) {
+    if (!arguments->done)
+        return gcoll_error(GCOLL_ERR_INVALID, "request: is NULL; allowed with options.done");
+    if (!context->guard.driver && (context->endpoint || context->acceleration))
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "request: is NULL; with options.done that is allowed on a context "
+                           "with a progress thread, which this one does not have");
+    return GCOLL_OK;
+}
+
 static gcoll_status start_inside(gcoll_context *context, const gcoll_given *given, gcoll_request **out) {
     gcoll_arguments arguments = {0};
     gcoll_request *request = NULL;
     gcoll_run *run = NULL;
     gcoll_status status = gcoll_arguments_read(&arguments, context, given);
     if (status == GCOLL_OK && !out)
-        status = gcoll_error(GCOLL_ERR_INVALID, "request: is NULL");
+        status = check_detached(context, &arguments);
     if (status == GCOLL_OK)
         status = gcoll_run_obtain(context, &arguments, false, &run);
     if (status != GCOLL_OK)
@@ -75,7 +92,10 @@ static gcoll_status start_inside(gcoll_context *context, const gcoll_given *give
         gcoll_request_end(request);
         return status;
     }
-    *out = request;
+    if (out)
+        *out = request;
+    if (arguments.done)
+        gcoll_request_tells(request, arguments.done, arguments.done_arg, !out);
     return GCOLL_OK;
 }
 

@@ -59,6 +59,7 @@ struct gcoll_run {
     gcoll_device_work *work; /* NULL: the plan touches host memory only */
     gcoll_lists *lists;      /* NULL: IN and OUT are one buffer each, or several that are reduced */
     gcoll_run *next;
+    gcoll_request *tells; /* its request, if that has options.done; else NULL */
 
     uint64_t *heard;  /* by slot: the latest operation whose fingerprint is known to have arrived */
     bool is_doubtful; /* data was taken from a peer whose fingerprint is not known to have arrived */

@@ -217,7 +217,7 @@ void gcoll_pairs_free(gcoll_context *context) {
 /* ---- Requests ----------------------------------------------------------------------------- */
 
 static void on_done(gcoll_message *message) {
-    ((gcoll_request *)message->owner)->done = true;
+    gcoll_request_set_done(message->owner);
 }
 
 /* Posts the message of a request. False if the context is or gets broken: then it is not posted. */

@@ -50,6 +50,8 @@ struct gcoll_runs {
     gcoll_request *requests; /* live requests */
     gcoll_request *spare_requests;
     uint32_t requests_made; /* requests made or reused */
+    uint32_t requests_ended;
+    uint32_t tellers; /* live requests whose options.done was not called yet */
     gcoll_operation *operations;
     gcoll_any *anys, *last_any; /* receives from any of several ranks that look for a message */
     bool has_received;          /* a receive from a pair has ended; the latest was of: */
@@ -65,6 +67,8 @@ struct gcoll_runs {
 gcoll_status gcoll_runs_create(gcoll_context *context);
 /* Takes all runs off the list, finished or not. */
 void gcoll_runs_stop(gcoll_context *context);
+/* Calls options.done of all runs in flight, on a context that is broken or about to end. */
+void gcoll_requests_tell_all(gcoll_context *context);
 /* Ends all requests, and frees the runs of operations that the caller has not destroyed: their structs
  * stay valid until the caller destroys them. Requires a closed endpoint. */
 void gcoll_runs_orphan(gcoll_context *context);
