@@ -10,8 +10,8 @@
  *
  * The first keys may be there from an earlier launch, and cannot be removed. A rank that does not find its
  * own row in the table, which nobody else can have written, waits for a newer one. While rank 0 waits for a
- * rank in the second round, it reads that rank's first row again, and writes the table anew if it has
- * changed.
+ * rank in the second round, it reads the first rows of that rank and of
+ * others again, and writes the table anew if one has changed.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,6 +22,7 @@
 #include "gcoll/rendezvous/meeting.h"
 
 #define SLICE_MS     100 /* of a wait, after which rank 0 looks for a newer first row */
+#define LOOKS        32u /* ranks that rank 0 looks at in one go */
 #define LOOK_MS      20  /* interval at which a rank looks for a newer table */
 #define LEAST_ASK_MS 100 /* for a store to answer */
 #define LISTED       8   /* missing ranks named in an error */
@@ -33,6 +34,7 @@ struct gcoll_limited {
     uint32_t round, rounds; /* the one under way, and those that were begun */
     uint8_t *first;         /* rank 0: the table of the first round */
     size_t first_bytes;     /* of a row of it */
+    uint32_t looked;        /* counts looks for newer rows */
     size_t parts[GCOLL_EXCHANGE_ROUNDS + 1];
 };
 
@@ -118,39 +120,50 @@ static gcoll_status write_table(gcoll_limited *l, uint32_t round, const uint8_t 
     return status;
 }
 
-/* The row of a rank that does not go on may have been an earlier launch's. */
-static gcoll_status look_again(gcoll_limited *l, uint32_t rank) {
+/* The row of a rank that does not go on may have been an earlier launch's. Looks at some of those from this
+ * rank on, in turn. */
+static gcoll_status look_again(gcoll_limited *l, uint32_t from) {
     char key[GCOLL_STORE_KEY_MAX + 1];
-    uint8_t *known = l->first + rank * l->first_bytes, *now = malloc(l->first_bytes);
+    const uint32_t left = l->context->size - from, looks = left < LOOKS ? left : LOOKS;
+    gcoll_status status = GCOLL_OK;
+    bool has_changed = false;
+    uint8_t *now = malloc(l->first_bytes);
     if (!now)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a row of the store");
-    key_of(l, key, 'x', 1, rank);
-    gcoll_status status = get(l, key, now, l->first_bytes, SLICE_MS);
-    const bool has_changed = status == GCOLL_OK && memcmp(known, now, l->first_bytes) != 0;
-    if (has_changed) {
-        memcpy(known, now, l->first_bytes);
-        status = write_table(l, 1, l->first, l->first_bytes);
+    for (uint32_t i = 0; i < looks && status == GCOLL_OK; i++) {
+        const uint32_t rank = from + l->looked++ % left;
+        uint8_t *known = l->first + rank * l->first_bytes;
+        key_of(l, key, 'x', 1, rank);
+        status = get(l, key, now, l->first_bytes, SLICE_MS);
+        if (status == GCOLL_OK && memcmp(known, now, l->first_bytes) != 0) {
+            memcpy(known, now, l->first_bytes);
+            has_changed = true;
+        }
+        status = status == GCOLL_ERR_TIMEOUT ? GCOLL_OK : status;
     }
     free(now);
-    return status == GCOLL_ERR_TIMEOUT ? GCOLL_OK : status;
+    return status == GCOLL_OK && has_changed ? write_table(l, 1, l->first, l->first_bytes) : status;
 }
 
-/* Waits for the row of a rank; leaves it as it is if the time is over. */
+/* Waits for the row of a rank; leaves it as it is if the time is over. Looks once also then: the time may
+ * have gone by with waiting for others. */
 static gcoll_status await_row(gcoll_limited *l, uint32_t rank, uint8_t *row, size_t bytes) {
     char key[GCOLL_STORE_KEY_MAX + 1];
-    gcoll_status status = GCOLL_ERR_TIMEOUT;
+    gcoll_status status;
+    bool is_last;
     key_of(l, key, 'x', l->round, rank);
-    while (status == GCOLL_ERR_TIMEOUT && left_ms(l) > 0) {
+    do {
+        is_last = left_ms(l) == 0;
         status = get(l, key, row, bytes, SLICE_MS);
         if (status == GCOLL_OK && l->round == 1 && !gcoll_exchange_hello_fits(l->context, row, bytes)) {
             status = GCOLL_ERR_TIMEOUT; /* an earlier launch of another size, most likely: told at the end */
             usleep(LOOK_MS * 1000);
         }
-        if (status == GCOLL_ERR_TIMEOUT && l->round == 2) {
+        if (status == GCOLL_ERR_TIMEOUT && l->round == 2 && !is_last) {
             const gcoll_status looked = look_again(l, rank);
             status = looked == GCOLL_OK ? status : looked;
         }
-    }
+    } while (status == GCOLL_ERR_TIMEOUT && !is_last);
     return status == GCOLL_ERR_TIMEOUT ? GCOLL_OK : status;
 }
 
