@@ -95,7 +95,7 @@ const char *gcoll_wire_get_header(const uint8_t *bytes, gcoll_wire_header *heade
     if (header->kind == 0 || header->kind >= GCOLL_WIRE_KINDS)
         return "a frame of unknown kind";
     if (header->flags & ~flags_of[header->kind])
-        return "a flag that its kind of frame does not have";
+        return "a flag that is not allowed in this kind of frame";
     return header->kind == GCOLL_WIRE_DATA ? check_data(header) : check_control(header);
 }
 

@@ -1,5 +1,5 @@
-// What the library has allocated for a rank: it grows with the logarithm of the ranks, and a few bytes for
-// each.
+// test/core/footprint_test.cc - limits of the memory that the library allocates for a rank: it grows with the
+// logarithm of the number of ranks, and by a few bytes for each.
 #include "test/kit/allocations.h"
 #include "test/kit/harness.h"
 
@@ -17,8 +17,8 @@ struct Held {
     std::atomic<int64_t> joined[64], used[64];
 };
 
-// The most that any rank holds once it has joined, and after collectives by the algorithms that the library
-// chooses for few bytes.
+// Measures the largest memory of any rank after it has joined, and after collectives by the algorithms that
+// the library chooses for few bytes.
 void measure(uint32_t size, int64_t *joined, int64_t *used) {
     Shared<Held> found;
     gcoll_test::run_processes(size, 60000, [&](uint32_t rank, gcoll_store *store) {

@@ -62,7 +62,7 @@ static const char *check_flags(const gcoll_ib_frame *frame) {
         [GCOLL_IB_CREDIT] = GCOLL_IB_OPEN | GCOLL_IB_AHEAD,
     };
     if (frame->flags & ~flags_of[frame->kind])
-        return "a flag that its kind of frame does not have";
+        return "a flag that is not allowed in this kind of frame";
     if ((frame->flags & GCOLL_IB_OPEN) && (frame->flags & GCOLL_IB_AHEAD))
         return "a fingerprint twice";
     return NULL;
