@@ -97,6 +97,7 @@ struct gcoll_remote_access {
 typedef struct gcoll_note {
     int32_t status;                 /* gcoll_status */
     uint32_t culprit;               /* the rank at fault, UINT32_MAX if none */
+    bool passed_on;                 /* another rank reported it first; the text names that rank */
     char text[GCOLL_NOTE_TEXT_MAX]; /* NUL-terminated, printable */
 } gcoll_note;
 

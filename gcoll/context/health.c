@@ -7,7 +7,6 @@
  */
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "gcoll/base/text.h"
 #include "gcoll/context/context.h"
@@ -44,14 +43,17 @@ void gcoll_break(gcoll_context *context, gcoll_status status, uint32_t culprit, 
 
 void gcoll_break_reported(gcoll_context *context, const gcoll_note *note, uint32_t from) {
     uint32_t culprit = note->culprit < context->size ? note->culprit : GCOLL_NO_RANK;
+    gcoll_health *health = &context->health;
     gcoll_status status = note->status > GCOLL_OK && note->status <= GCOLL_ERR_INTERNAL
                               ? (gcoll_status)note->status
                               : GCOLL_ERR_PEER;
-    bool passed_on = strstr(note->text, "(reported by rank ");
-    if (passed_on || context->health.broken)
+    if (health->broken)
+        return;
+    if (note->passed_on)
         gcoll_break(context, status, culprit, "%s", note->text);
     else
         gcoll_break(context, status, culprit, "%.*s (reported by rank %u)", REPORTED_TEXT, note->text, from);
+    health->cause.passed_on = true;
 }
 
 gcoll_status gcoll_run_out(gcoll_context *context, gcoll_status status) {

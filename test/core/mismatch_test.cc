@@ -347,6 +347,35 @@ TEST_P(Aborts, ReasonsOfAnyKind) {
     gcoll_context_abort(nullptr, "nothing happens");
 }
 
+// A reason may read like a report. Ranks 0 and 2 have no connection: rank 1 passes the cause on as it is.
+TEST_P(Aborts, TheRankThatReportsIsNamedOnce) {
+    Job job;
+    job.size = 3;
+    job.transport = GetParam();
+    job.adjust = [](uint32_t, gcoll_context_options *options) { options->tuning = "default"; };
+    std::atomic<uint32_t> met{0};
+    run_threads(job, [&](uint32_t rank, gcoll_context *context) {
+        uint8_t byte = 0;
+        gcoll_pair *before = nullptr, *after = nullptr;
+        if (rank > 0) {
+            EXPECT_GCOLL_OK(gcoll_context_pair(context, rank - 1, &before));
+            EXPECT_GCOLL_OK(gcoll_pair_recv(before, 0, &byte, 1));
+        }
+        if (rank < 2) {
+            EXPECT_GCOLL_OK(gcoll_context_pair(context, rank + 1, &after));
+            EXPECT_GCOLL_OK(gcoll_pair_send(after, 0, &byte, 1));
+        }
+        met++;
+        EXPECT_TRUE(gcoll_test::await(met, 3));
+        if (rank == 0)
+            gcoll_context_abort(context, "stop (reported by rank 7)");
+        EXPECT_EQ(rank == 0 ? gcoll_pair_send(after, 1, &byte, 1) : gcoll_pair_recv(before, 1, &byte, 1),
+                  GCOLL_ERR_ABORTED);
+        EXPECT_EQ(std::string(gcoll_last_error()), std::string("rank 0 aborted: stop (reported by rank 7)") +
+                                                       (rank == 0 ? "" : " (reported by rank 0)"));
+    });
+}
+
 TEST_P(Aborts, RightBeforeTheEndReachesTheOthers) {
     std::atomic<uint32_t> through{0};
     run_threads(3, GetParam(), [&](uint32_t rank, gcoll_context *context) {

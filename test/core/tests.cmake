@@ -31,14 +31,14 @@ gcoll_test(fault_test THREADS * - KilledInProcess.*
            LAYERS ${core_layers} SOURCES fault_test.cc harness.cc TIMED SHARDS 2 COST 7)
 gcoll_test(failure_test PLAIN LAYERS ${core_layers} SOURCES failure_test.cc attack_test.cc harness.cc TIMED SHARDS 2 COST 14)
 gcoll_test(scale_test LAYERS ${core_layers} SOURCES scale_test.cc harness.cc TIMED)
-gcoll_test(footprint_test PLAIN LAYERS ${core_layers} SOURCES footprint_test.cc harness.cc)
+gcoll_test(footprint_test PLAIN LAYERS ${core_layers} SOURCES footprint_test.cc allocations.cc harness.cc)
 # 64 ranks leave at once, each within a second, and must leave no key in the store. So no other test runs at the same time.
 set_tests_properties(footprint_test PROPERTIES RUN_SERIAL ON)
 gcoll_test(same_test LAYERS ${core_layers} SOURCES same_test.cc harness.cc COST 3)
 add_library(same_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/same_peek.c) # C, and so without the precompiled headers of the tests
 target_link_libraries(same_peek PRIVATE gcoll_flags)
 target_sources(same_test PRIVATE $<TARGET_OBJECTS:same_peek>)
-gcoll_test(shortage_test PLAIN LAYERS ${core_layers} SOURCES shortage_test.cc harness.cc TIMED COST 5)
+gcoll_test(shortage_test PLAIN LAYERS ${core_layers} SOURCES shortage_test.cc allocations.cc harness.cc TIMED COST 5)
 set(counted malloc calloc realloc aligned_alloc posix_memalign strdup free)
 list(TRANSFORM counted PREPEND -Wl,--wrap=)
 target_link_options(footprint_test PRIVATE ${counted})

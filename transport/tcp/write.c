@@ -182,8 +182,8 @@ static void add_frame(gcoll_tcp_pair *pair, batch *b, gcoll_message *message) {
     f->opens = message->open && !(message->flags & GCOLL_TCP_OPENED);
     f->credit = b->frame_count == 0 ? (uint32_t)pair->owed : 0;
     header.credit = f->credit;
-    header.flags = (uint8_t)((message->flags & GCOLL_TCP_ON_CREDIT ? GCOLL_WIRE_CREDITED : 0) |
-                             (f->opens ? GCOLL_WIRE_OPEN : 0));
+    header.flags = (uint8_t)((message->flags & (GCOLL_WIRE_CREDITED | GCOLL_WIRE_AHEAD)) |
+                             (f->opens ? GCOLL_WIRE_OPEN : 0U));
     gcoll_wire_put_header(at, &header);
     if (pair->tcp->crc)
         add_sums(f, at, pair->tcp->crc, payload);
