@@ -32,9 +32,9 @@ static bool read_rank(const cli_flag *flag, const char *text, void *to) {
 
 static bool read_store(const cli_flag *flag, const char *text, void *to) {
     if (strncmp(text, "file:", 5) != 0 && strncmp(text, "tcp://", 6) != 0 &&
-        strncmp(text, "redis://", 8) != 0) {
+        strncmp(text, "redis://", 8) != 0 && strcmp(text, "pmi:") != 0) {
         return cli_bad(flag->name, text,
-                       "file:DIR, tcp://host:port or redis://[user:password@]host[:port][/db]");
+                       "file:DIR, tcp://host:port, redis://[user:password@]host[:port][/db] or pmi:");
     }
     return cli_read_text(flag, text, to);
 }

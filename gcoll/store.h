@@ -10,6 +10,7 @@
  *   file:DIR[?shared=1]                       a folder that all ranks see; it is created if it is missing
  *   tcp://host:port[?serve=auto|yes|no]       a server that one of the ranks runs; needs nothing else
  *   redis://[user:password@]host[:port][/db]  a Redis server (not a cluster); port 6379, db 0 by default
+ *   pmi:                                      a server that rank 0 runs; the launcher says where
  *
  * The server of a tcp store. The first process on that host which opens the store serves, in a thread of its
  * own, and all others connect to it, with patience until it is there. So every rank gives the same URL.
@@ -24,6 +25,11 @@
  * server at host:port is gone". So the rank that serves should destroy its handle with the others or after
  * them, or a process that outlives the jobs should serve. There is no password: whoever reaches the port
  * decides where ranks connect.
+ *
+ * The pmi store is a tcp store that needs no port: the process whose PMI_RANK is 0 serves at a free one, at
+ * all addresses of its host, and the others ask the launcher where. It wants MPICH's or Intel MPI's mpiexec,
+ * or srun --mpi=pmi2, which set PMI_FD. To open it waits for all PMI_SIZE processes. A process can open it
+ * once, and not if it also uses an MPI library, which speaks to the launcher by the same PMI_FD.
  *
  * Trust in the folder of a file store. A process that can write the folder decides where ranks connect. So a
  * folder is accepted in two cases only:

@@ -85,10 +85,14 @@ typedef struct gcoll_store_server gcoll_store_server;
 /* Starts a server in a thread of its own, at those addresses of the list that are this host's. Gives the end
  * of a connection to it, entered in `descriptor`: the server ends when that is closed. GCOLL_ERR_NOT_FOUND:
  * none of the addresses is this host's; with `anywhere` it then listens at all addresses of this host.
- * GCOLL_ERR_STATE: the port is taken. */
+ * GCOLL_ERR_STATE: the port is taken. An empty list: it listens at all addresses of this host. Port 0: at a
+ * port that is free. */
 gcoll_status gcoll_store_server_start(const gcoll_store_place *place, const struct addrinfo *list,
                                       bool anywhere, gcoll_descriptor *descriptor,
                                       gcoll_store_server **server);
+
+/* The port at which the server listens, and the identity that its greeting tells. */
+void gcoll_store_server_tell(const gcoll_store_server *server, uint16_t *port, uint64_t *identity);
 
 /* After the connection was closed: returns when the server has ended, which takes GCOLL_STORE_LINGER_MS at
  * most. */

@@ -50,7 +50,7 @@ TEST(Bench, BadFlagsSayWhatIsAllowed) {
         {{"--rank=0", "--size=2"}, "--store is missing"},
         {{"--size=2", "--store=file:/tmp/x"}, "--rank is missing"},
         {{"--rank=2", "--size=2", "--store=file:/tmp/x"}, "allowed with --size 2 is 0 to 1"},
-        {{"--store=http://x"}, "allowed is file:DIR, tcp://host:port or redis://"},
+        {{"--store=http://x"}, "allowed is file:DIR, tcp://host:port, redis://"},
         {{"--job=a/b"}, "allowed is 1 to 64"},
         {{"--transport=rdma"}, "allowed is one of auto, tcp, inproc, ibverbs"},
         {{"--transport=inproc", "--store=file:/tmp/x"}, "no --store"},
