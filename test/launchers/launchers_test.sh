@@ -75,15 +75,59 @@ summed() { # N FILE
     done) <(grep '^rank ' "$2" | sort -V)
 }
 
+# Waits for the batch jobs, and adds what they wrote.
+collect() {
+    local begun=$SECONDS
+    until [ -z "$("$NETLAB" on 0 squeue --noheader)" ]; do
+        ((SECONDS - begun < limit)) || fail "the job does not end: $("$NETLAB" on 0 squeue)"
+        sleep 0.1
+    done
+    cat gcoll-*.out >>out
+}
+
+# The pods of examples/launch/kubernetes.yaml: its variables and its command, with what Kubernetes adds. Names of pods
+# lead to hosts as the headless service has it.
+pods() {
+    local manifest=$work/manifest pod size image_command=() variables=() pids=()
+    yq -s . "$source/examples/launch/kubernetes.yaml" >"$manifest" || fail "the manifest is no YAML"
+    jq -e '(.[] | select(.kind == "Service")) as $service | (.[] | select(.kind == "Job")) as $job |
+        ($job.spec.template.spec.containers[0].env | map({(.name): .value}) | add) as $env |
+        [$service.spec.clusterIP == "None", $service.spec.selector == {"job-name": $job.metadata.name},
+         $job.spec.completionMode == "Indexed", $job.spec.completions == $job.spec.parallelism,
+         $job.spec.template.spec.subdomain == $service.metadata.name, $job.spec.template.spec.restartPolicy == "Never",
+         $env.GCOLL_SIZE == "\($job.spec.completions)",
+         $env.GCOLL_STORE == "tcp://\($job.metadata.name)-0.\($service.metadata.name):4000"] |
+        . as $all | all or error("\($all)")' "$manifest" >/dev/null || fail "parts of the manifest do not fit together"
+    size=$(jq '.[] | select(.kind == "Job").spec.completions' "$manifest")
+    mapfile -t image_command < <(jq -r '.[] | select(.kind == "Job").spec.template.spec.containers[0].command[]' "$manifest")
+    mapfile -t variables < <(jq -r '.[] | select(.kind == "Job").spec.template.spec.containers[0].env[] | "\(.name)=\(.value)"' "$manifest")
+    for ((pod = 0; pod < size; pod++)); do
+        echo "10.77.0.$((pod % 2 + 1)) gcoll-$pod.gcoll" >>/etc/hosts # the lab's own
+    done
+    for ((pod = size - 1; pod >= 0; pod--)); do
+        timeout -k 5 $limit "$NETLAB" on $((pod % 2)) env "${variables[@]}" JOB_COMPLETION_INDEX=$pod "${image_command[@]}" \
+            >"out.$pod" 2>"err.$pod" &
+        pids[pod]=$!
+    done
+    for ((pod = 0; pod < size; pod++)); do
+        wait "${pids[pod]}" || fail "pod $pod: status $?: $(cat err.*)"
+        [ ! -s "err.$pod" ] || fail "pod $pod: something on standard error: $(cat err.*)"
+    done
+    jq -es "length > 0 and all(.ranks == $size and .wrong == 0)" out.0 >/dev/null || fail "wrong results: $(cat out.0)"
+    echo "good: $size pods"
+}
+
 inside() {
     local command ranks count=0
     work=$NETLAB_FOLDER/work
     prepare
+    [ "$launcher" != Kubernetes ] || { pods && return; }
     while read -r command; do
         [[ $command != apt-get* ]] || continue
-        echo "\$ $command"
+        echo "\$ $command # after $SECONDS s"
         ranks=$(ranks_of "$command") || fail "'$command' does not say how many ranks"
         timeout -k 5 $limit "$NETLAB" on 0 bash -c "$command" >out 2>err </dev/null || fail "status $?: $(cat out err)"
+        [[ $command != sbatch* ]] || collect
         case $command in
         *./from_env*) summed "$ranks" out || fail "not what $ranks ranks print: $(cat out err)" ;;
         *gcoll_bench*) jq -es "length == 1 and .[0].ranks == $ranks and .[0].wrong == 0" out >/dev/null ||
@@ -118,7 +162,8 @@ Slurm)
     under=("$source/test/launchers/slurm")
     ;;
 torchrun) need torchrun python3-torch ;;
-*) fail "LAUNCHER: is '$launcher'; allowed are None, Open MPI, MPICH, Slurm and torchrun" ;;
+Kubernetes) need yq yq ;;
+*) fail "LAUNCHER: is '$launcher'; allowed are None, Open MPI, MPICH, Slurm, torchrun and Kubernetes" ;;
 esac
 why=$("$source/test/netlab/netlab" check 2>&1) || skip "$why"
 
