@@ -20,8 +20,9 @@ skip() {
     exit 77
 }
 
-need() { # PROGRAM PACKAGE
-    PATH=$PATH:/usr/sbin command -v "$1" >/dev/null || skip "needs $1 (Debian package $2; scripts/packages launchers)"
+need() { # PROGRAM PACKAGE [SET]
+    PATH=$PATH:/usr/sbin command -v "$1" >/dev/null ||
+        skip "needs $1, of Debian's package $2 (scripts/packages ${3:-launchers} installs it)"
 }
 
 # The lines of code in the launcher's section.
@@ -161,7 +162,7 @@ Slurm)
     [ "$(id -u)" -eq 0 ] || skip "needs root: slurmd changes to the user of a job"
     under=("$source/test/launchers/slurm")
     ;;
-torchrun) need torchrun python3-torch ;;
+torchrun) need torchrun python3-torch full ;; # 630 MB: .ci/full runs this, and .ci/run does not
 Kubernetes) need yq yq ;;
 *) fail "LAUNCHER: is '$launcher'; allowed are None, Open MPI, MPICH, Slurm, torchrun and Kubernetes" ;;
 esac
