@@ -97,9 +97,10 @@ class Launcher {
         at += name.size() + 1;
         return line.substr(at, line.find(' ', at) - at);
     }
+    // A process that has given up does not listen.
     void say(size_t i, const std::string &text) const {
-        EXPECT_EQ(send(servers_[i], text.data(), text.size(), MSG_NOSIGNAL),
-                  static_cast<ssize_t>(text.size()));
+        EXPECT_TRUE(send(servers_[i], text.data(), text.size(), MSG_NOSIGNAL) > 0 || errno == EPIPE)
+            << strerror(errno);
     }
     bool hang_up(size_t i) const {
         shutdown(servers_[i], SHUT_RDWR);
@@ -268,9 +269,9 @@ TEST(StorePmi, ARankThatDoesNotComeEndsTheWait) {
             return true;
         gcoll_store *store = nullptr;
         const auto began = Clock::now();
-        EXPECT_EQ(gcoll_store_open("pmi:", 300, &store), GCOLL_ERR_TIMEOUT);
-        EXPECT_TRUE(last_error_has("not all 3 processes opened it within 300 ms")) << gcoll_last_error();
-        EXPECT_LT(ms_since(began), 300 + kLateMs);
+        EXPECT_EQ(gcoll_store_open("pmi:", 2000, &store), GCOLL_ERR_TIMEOUT);
+        EXPECT_TRUE(last_error_has("not all 3 processes opened it within 2000 ms")) << gcoll_last_error();
+        EXPECT_LT(ms_since(began), 2000 + kLateMs);
         return true;
     }));
 }
