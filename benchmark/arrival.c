@@ -52,14 +52,14 @@ static void warn(const bench_options *o) {
         return;
     for (size_t i = 0; i < o->case_count && (monitors || o->arrival.kind != CLI_ARRIVAL_NONE); i++) {
         if (bench_uses_arrival(o, o->cases[i].collective, o->cases[i].algorithm)) {
-            cli_complain("%s by %s: it is not told who is late, and runs as if all ranks came together; "
-                         "auto with --monitor on is told",
+            cli_complain("%s by %s: it is given no arrival times, and runs as if all ranks came together; "
+                         "auto with --monitor on is given them",
                          gcoll_collective_name(o->cases[i].collective), o->cases[i].algorithm);
             break;
         }
     }
     if (monitors && (o->size < GCOLL_ARRIVAL_LEAST_RANKS || o->size > GCOLL_ARRIVAL_MOST_RANKS)) {
-        cli_complain("--monitor %s: found with %u rank%s; who is late is heeded with %u to %u",
+        cli_complain("--monitor %s: found with %u rank%s; late ranks are heeded with %u to %u",
                      bench_monitor_name(o->monitor), o->size, o->size == 1 ? "" : "s",
                      GCOLL_ARRIVAL_LEAST_RANKS, GCOLL_ARRIVAL_MOST_RANKS);
     }

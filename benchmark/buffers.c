@@ -133,7 +133,7 @@ static bool set_up_devices(bench_state *state, uint64_t bytes) {
     state->streams = calloc(count, sizeof *state->streams);
     state->mirror = calloc(1, bytes > 0 ? bytes : 1);
     if (!state->streams || !state->mirror) {
-        cli_complain("rank %u: out of memory for what is in a buffer of %" PRIu64 " bytes", state->rank,
+        cli_complain("rank %u: out of memory for the contents of a buffer of %" PRIu64 " bytes", state->rank,
                      bytes);
         return false;
     }

@@ -180,7 +180,7 @@ static bool read_algorithms(bench_options *o) {
         for (char *part = strtok_r(parts, ",", &rest); part && good; part = strtok_r(NULL, ",", &rest))
             good = add_part(o, (gcoll_collective)c, part, &any);
         if (good && !any) {
-            cli_complain("--algorithm %s names none of %s, which is left out", o->algorithm,
+            cli_complain("--algorithm %s names no algorithm of %s, which is left out", o->algorithm,
                          gcoll_collective_name((gcoll_collective)c));
         }
     }

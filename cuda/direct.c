@@ -49,7 +49,7 @@ static gcoll_status check_order(gcoll_accelerator *accelerator, uint32_t device)
     accelerator->devices[device].needs_flush = ordering < cudaGPUDirectRDMAWritesOrderingOwner;
     if (accelerator->devices[device].needs_flush && (options & cudaFlushGPUDirectRDMAWritesOptionHost) == 0)
         return gcoll_error(GCOLL_ERR_UNSUPPORTED,
-                           "cuda: device %u neither orders what others write to its memory, nor flushes it",
+                           "cuda: device %u neither orders remote writes to its memory nor flushes them",
                            device);
     return GCOLL_OK;
 }

@@ -273,7 +273,7 @@ gcoll_status gcoll_cuda_drain(gcoll_accelerator *accelerator, int64_t timeout_ms
     if (entered)
         gcoll_cuda_leave(accelerator, accelerator->home, before);
     if (!idle)
-        return gcoll_error(GCOLL_ERR_TIMEOUT, "cuda: what was begun has not ended after %lld ms",
+        return gcoll_error(GCOLL_ERR_TIMEOUT, "cuda: work in progress has not ended after %lld ms",
                            (long long)timeout_ms);
     while (accelerator->tickets)
         put_ticket(accelerator, accelerator->tickets);

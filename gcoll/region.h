@@ -1,5 +1,5 @@
 /*
- * gcoll/region.h - one-sided access: a rank's memory that its peers write (put) and read (get).
+ * gcoll/region.h - one-sided access: peers write (put) and read (get) a rank's memory.
  *
  * A rank makes a region of some of its memory, exports a key, and sends the key to its peers, for example by
  * an allgather. With the key a peer puts bytes into the region and gets bytes out of it. The owner makes no
@@ -15,10 +15,10 @@
  *     gcoll_barrier(context, NULL);      no peer uses the region any more
  *     gcoll_region_destroy(region);
  *
- * The calls work over every transport. RDMA devices move the bytes by themselves. Over the other transports
- * the owner moves them, while its thread is inside a gcoll call on the context, or at any time if the context
- * has a progress thread. So an owner without that thread must call gcoll often. With it, the thread is at
- * work as long as the rank has regions, and each call waits until it steps back.
+ * The calls work over every transport. An RDMA device moves the bytes without the owner's processor. Over the
+ * other transports the owner moves them, while its thread is inside a gcoll call on the context, or at any
+ * time if the context has a progress thread. So an owner without that thread must call gcoll often. With it,
+ * the thread is at work as long as the rank has regions, and each call waits until the thread steps back.
  *
  * Order. Accesses are independent of each other, also those of one rank to one region. A notification arrives
  * after the bytes of its own put. If several ranks put to the same place at once, the bytes there are
@@ -33,13 +33,13 @@ GCOLL_BEGIN_DECLS
 
 typedef struct gcoll_region gcoll_region;
 
-/* Names a region to a peer. Pass it on unchanged, to ranks of the same context only. */
+/* Identifies a region to a peer. Pass it on unchanged, and only to ranks of the same context. */
 #define GCOLL_REGION_KEY_BYTES 64
 typedef struct gcoll_region_key {
     uint8_t bytes[GCOLL_REGION_KEY_BYTES];
 } gcoll_region_key;
 
-/* Makes a region of `bytes` bytes at data, at least 1. The memory must stay until the region is destroyed.
+/* Makes a region of `bytes` bytes (1 or more) at data. The memory must remain until the region is destroyed.
  * Not collective. */
 GCOLL_API gcoll_status gcoll_region_create(gcoll_context *context, void *data, uint64_t bytes,
                                            gcoll_region **region);
@@ -48,7 +48,7 @@ GCOLL_API gcoll_status gcoll_region_export(const gcoll_region *region, gcoll_reg
 /* Frees the region. Call it when no peer uses the region any more, for example after a barrier. Destroying a
  * region that is in use breaks the context. So does a later access of a peer: over an RDMA device by a
  * "remote access error" at that peer, else by an error of the owner that names the peer. NULL is allowed.
- * Does nothing while a thread is inside a call on its context. */
+ * Does nothing while a thread is inside a call on the region's context. */
 GCOLL_API void gcoll_region_destroy(gcoll_region *region);
 
 /* Flag of a put: notify the owner when the bytes have arrived. */
@@ -56,15 +56,15 @@ GCOLL_API void gcoll_region_destroy(gcoll_region *region);
 
 /* Writes `bytes` bytes to the region, from byte `offset` on. Returns when they have arrived; then data may be
  * reused. flags: 0 or GCOLL_PUT_NOTIFY. A put of 0 bytes may notify, too. The region may be this rank's own.
- * Errors: INVALID (a key of another context, a range beyond the region), and what breaks a context. */
+ * Errors: INVALID (a key of another context, a range beyond the region), and those that break a context. */
 GCOLL_API gcoll_status gcoll_put(gcoll_context *context, const gcoll_region_key *key, uint64_t offset,
                                  const void *data, uint64_t bytes, uint32_t flags);
 /* Reads `bytes` bytes from the region, from byte `offset` on. Errors as of gcoll_put. */
 GCOLL_API gcoll_status gcoll_get(gcoll_context *context, const gcoll_region_key *key, uint64_t offset,
                                  void *data, uint64_t bytes);
 
-/* Begin a put or a get and give its request. End it by gcoll_request_wait, gcoll_request_test or
- * gcoll_request_wait_for (gcoll/context.h). data must stay until then. */
+/* Begin a put or a get and give its request. End the request by gcoll_request_wait, gcoll_request_test or
+ * gcoll_request_wait_for (gcoll/context.h). data must remain until then. */
 GCOLL_API gcoll_status gcoll_put_start(gcoll_context *context, const gcoll_region_key *key, uint64_t offset,
                                        const void *data, uint64_t bytes, uint32_t flags,
                                        gcoll_request **request);
@@ -73,8 +73,8 @@ GCOLL_API gcoll_status gcoll_get_start(gcoll_context *context, const gcoll_regio
 
 /* Gives the number of notifications since the region was made. Makes progress without waiting. */
 GCOLL_API gcoll_status gcoll_region_notified(gcoll_region *region, uint64_t *count);
-/* Waits until there have been at least `count` notifications. GCOLL_ERR_TIMEOUT, with both numbers, after the
- * context's timeout; this breaks nothing. */
+/* Waits until there have been at least `count` notifications. Returns GCOLL_ERR_TIMEOUT, with both numbers in
+ * the text, after the context's timeout; this breaks nothing. */
 GCOLL_API gcoll_status gcoll_region_wait(gcoll_region *region, uint64_t count);
 
 GCOLL_END_DECLS

@@ -12,19 +12,23 @@
  *   redis://[user:password@]host[:port][/db]  a Redis server (not a cluster); port 6379, db 0 by default
  *   pmi:                                      a server that rank 0 runs; the launcher says where
  *
- * The server of a tcp store. The first process on that host which opens the store serves, in a thread of its
- * own, and all others connect to it, with patience until it is there. So every rank gives the same URL.
- * `serve=auto` is that: a process serves if an address of the host is one of its own host and nobody has the
- * port; of several that try at once, one serves. `serve=yes` serves or fails, and where the host is no
- * address of its own (behind an address translation) it listens at all addresses. `serve=no` only connects. A
- * server keeps any number of jobs apart by their keys, holds at most GCOLL_STORE_SERVER_KEYS_MAX keys and
- * GCOLL_STORE_SERVER_BYTES_MAX bytes in all (then a set fails with GCOLL_ERR_NO_MEMORY), and needs a file
- * descriptor for each client. The keys live and die with it: it ends when the handle that serves is
- * destroyed, which takes up to GCOLL_STORE_LINGER_MS while other clients still have it open, or with its
- * process. Then requests of clients, waits that have begun too, end at once with GCOLL_ERR_IO: "the store's
- * server at host:port is gone". So the rank that serves should destroy its handle with the others or after
- * them, or a process that outlives the jobs should serve. There is no password: whoever reaches the port
- * decides where ranks connect.
+ * The server of a tcp store. Every rank gives the same URL. The first process on that host which opens the
+ * store serves, in a thread of its own. All others connect to it, and try again until it is there. This is
+ * `serve=auto`: a process serves if an address of the host belongs to its own host and nobody has the port.
+ * If several processes try at once, one of them serves. With `serve=yes` a process serves or fails. If no
+ * address of the URL belongs to its host (behind an address translation), it listens at all addresses of its
+ * host. With `serve=no` a process only connects.
+ *
+ * A server keeps any number of jobs apart by their keys. It holds at most GCOLL_STORE_SERVER_KEYS_MAX keys
+ * and GCOLL_STORE_SERVER_BYTES_MAX bytes in all; beyond that, a set fails with GCOLL_ERR_NO_MEMORY. It needs
+ * a file descriptor for each client. There is no password: everybody who can reach the port can decide where
+ * ranks connect.
+ *
+ * The keys of a tcp store are lost when its server ends. It ends when the handle that serves is destroyed, or
+ * with its process. Destroying the handle takes up to GCOLL_STORE_LINGER_MS while other clients still have
+ * the store open. After that, requests of clients fail at once with GCOLL_ERR_IO: "the store's server at
+ * host:port is gone". Waits that have begun fail, too. So the rank that serves should destroy its handle with
+ * the others or after them, or a process that outlives the jobs should serve.
  *
  * The pmi store is a tcp store that needs no port: the process whose PMI_RANK is 0 serves at a free one, at
  * all addresses of its host, and the others ask the launcher where. It wants MPICH's or Intel MPI's mpiexec,
@@ -45,9 +49,9 @@
  * group, can remove the folder, but cannot give the ranks a folder of their own.
  *
  * "?shared=1" switches these checks off: every user who can write the folder is trusted. Use it for ranks of
- * several users, whose umask must let them read and write each other's files, and for file systems that show
- * other owners: NFS that maps root to nobody, containers and virtual machines that map users. Parameters
- * follow the last '?'. To name a folder that has a '?' in its name, add another '?' at the end.
+ * several users, whose umask must let them read and write each other's files. Use it also for file systems
+ * that show other owners: NFS that maps root to nobody, containers and virtual machines that map users.
+ * Parameters follow the last '?'. If a folder has a '?' in its name, add another '?' at the end.
  */
 #ifndef GCOLL_STORE_H
 #define GCOLL_STORE_H
@@ -63,21 +67,22 @@ GCOLL_BEGIN_DECLS
 #define GCOLL_STORE_KEY_MAX   255
 #define GCOLL_STORE_VALUE_MAX 65536
 
-/* Of the server of a tcp store: how much it holds, and how long the destruction of its handle waits for
- * clients that have not closed theirs. */
+/* Limits of the server of a tcp store; and how long the destruction of its handle waits for clients that have
+ * not closed theirs. */
 #define GCOLL_STORE_SERVER_KEYS_MAX  1048576
 #define GCOLL_STORE_SERVER_BYTES_MAX 268435456
 #define GCOLL_STORE_LINGER_MS        1000
 
 typedef struct gcoll_store gcoll_store;
 
-/* The operations of a store of the caller. Each function gets the `self` of gcoll_store_create, and keys and
- * sizes that are already checked. A function may return any status, and sets the text by gcoll_store_error.
- */
+/* Operations of a store that the caller implements. Each function gets the `self` of gcoll_store_create. Keys
+ * and sizes are already checked. A function may return any status, and sets the error text by
+ * gcoll_store_error. */
 typedef struct gcoll_store_ops {
     size_t struct_size; /* sizeof(gcoll_store_ops) */
     const char *name;   /* for messages: "file", "redis", ... */
-    /* Creates or replaces the value. Readers see the old or the new value, never a part. Wakes waiters. */
+    /* Creates or replaces the value. Readers see the old or the new value, never a part. Wakes the
+     * waiters. */
     gcoll_status (*set)(void *self, const char *key, const void *value, size_t bytes);
     /* Copies the value to `value`, which has room for `capacity` bytes, and its size to *bytes. Does not wait
      * for the key. GCOLL_ERR_NOT_FOUND if there is no such key; GCOLL_ERR_INVALID if the value does not fit.
@@ -92,16 +97,18 @@ typedef struct gcoll_store_ops {
     /* Releases self. May be NULL. */
     void (*destroy)(void *self);
 
-    /* The functions below may be NULL, or beyond struct_size in tables of callers that do not know them. */
+    /* The functions below may be NULL. They are beyond struct_size in tables of callers that were compiled
+     * before these functions existed. */
 
     /* Like set, but only if the key does not exist; else GCOLL_ERR_STATE. Atomic among all users of the
      * store. If it is NULL, gcoll_store_set_new uses add instead. */
     gcoll_status (*set_new)(void *self, const char *key, const void *value, size_t bytes);
     /* Limits later requests of this handle to timeout_ms (>= 0), or to the store's own timeout again (-1). If
      * several threads use the handle, the limit must hold for the calling thread only, because the limits of
-     * two contexts differ; or the function is NULL. If it is NULL, gcoll_store_set_timeout does nothing. */
+     * two contexts differ. A store that cannot do this has NULL here: then gcoll_store_set_timeout does
+     * nothing. */
     gcoll_status (*set_timeout)(void *self, int64_t timeout_ms);
-    /* Gives the key a lifetime: the store may drop it in ttl_ms (>= 1), unless it is kept again before.
+    /* Gives the key a lifetime: the store may drop it after ttl_ms (>= 1), unless it is kept again before.
      * GCOLL_ERR_NOT_FOUND if there is no such key. If it is NULL, keys last. */
     gcoll_status (*keep)(void *self, const char *key, int64_t ttl_ms);
 } gcoll_store_ops;
@@ -114,11 +121,11 @@ GCOLL_API gcoll_status gcoll_store_open(const char *url, int64_t timeout_ms, gco
  * the handle and use it at once. */
 GCOLL_API gcoll_status gcoll_store_memory_create(gcoll_store **store);
 
-/* Creates a view of `base`, in which key k stands for key "prefix/k" of base. Does not own base, which must
- * outlive the view. */
+/* Creates a view of `base`: key k of the view is key "prefix/k" of base. The view does not own base, which
+ * must outlive it. */
 GCOLL_API gcoll_status gcoll_store_prefix_create(gcoll_store *base, const char *prefix, gcoll_store **store);
 
-/* Creates a store from functions of the caller. ops must stay valid as long as the store. */
+/* Creates a store from the caller's functions. ops must stay valid as long as the store. */
 GCOLL_API gcoll_status gcoll_store_create(const gcoll_store_ops *ops, void *self, gcoll_store **store);
 
 /* Set, get, wait, add and remove do what the functions of the same name in gcoll_store_ops say. Errors:
@@ -161,11 +168,12 @@ GCOLL_API gcoll_status gcoll_store_set_timeout(gcoll_store *store, int64_t timeo
  *   memory   drops nothing; neither do tables of operations without keep. */
 GCOLL_API gcoll_status gcoll_store_keep(gcoll_store *store, const char *key, int64_t ttl_ms);
 
-/* Sets gcoll_last_error() of this thread and returns status. For the functions of a gcoll_store_ops. */
+/* Sets gcoll_last_error() of this thread and returns status. For use by the functions of a
+ * gcoll_store_ops. */
 GCOLL_API gcoll_status gcoll_store_error(gcoll_status status, const char *text);
 
-/* Closes the store. The keys stay, but for those of a tcp store whose server this handle runs: see above.
- * NULL is allowed. */
+/* Closes the store. The keys remain, unless this handle runs the server of a tcp store: see above. NULL is
+ * allowed. */
 GCOLL_API void gcoll_store_destroy(gcoll_store *store);
 
 GCOLL_END_DECLS

@@ -137,10 +137,10 @@ static void compare_claims(prover *p, const tool_shape *shape, const tool_job *j
             found | ~(uint32_t)GCOLL_CLAIM_P_INDEPENDENT; /* each device reduces its own buffers first */
     if (claimed & ~found) {
         tool_claims_text(claimed & ~found, text);
-        fail(p, shape, "claims what does not hold: %s", text);
+        fail(p, shape, "claims a property that does not hold: %s", text);
     } else if ((found & ~claimed) && is_regular(&problem)) {
         tool_claims_text(found & ~claimed, text);
-        fail(p, shape, "does not claim what holds: %s", text);
+        fail(p, shape, "does not claim a property that holds: %s", text);
     }
 }
 

@@ -74,9 +74,9 @@ static bool add_part(const tool_options *o, const char *part, tool_targets *t) {
     if (!known && named)
         cli_complain("--algorithm: %s", gcoll_last_error());
     else if (!known)
-        cli_complain(
-            "--algorithm: is '%s', which is none of %s; allowed are all, or names as printed by list", part,
-            strcmp(o->collective, "all") == 0 ? "any collective" : o->collective);
+        cli_complain("--algorithm: is '%s', which is not an algorithm of %s; allowed are all, or names as "
+                     "printed by list",
+                     part, strcmp(o->collective, "all") == 0 ? "any collective" : o->collective);
     return known;
 }
 

@@ -134,7 +134,7 @@ typedef struct gcoll_events {
     /* The rank `by` says that the rank of `set_doubt` was alive ago_ms ago. NULL: never called. */
     void (*witnessed)(void *arg, uint32_t by, uint32_t about, int64_t ago_ms);
     /* Called instead of `failed` by an endpoint with checksums: data was changed on its way, and neither rank
-     * is at fault. text: "a payload that does not have its checksum". */
+     * is at fault. text: "a payload with a wrong checksum". */
     void (*changed)(void *arg, uint32_t peer, const char *text);
 } gcoll_events;
 

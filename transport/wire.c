@@ -65,10 +65,10 @@ static const char *check_data(const gcoll_wire_header *header) {
 
 static const char *check_control(const gcoll_wire_header *header) {
     if (header->flags & GCOLL_WIRE_CREDITED)
-        return "a flag that its kind of frame does not have";
+        return "a flag that is not allowed in this kind of frame";
     if ((header->flags & GCOLL_WIRE_OPEN) && header->kind != GCOLL_WIRE_OFFER &&
         header->kind != GCOLL_WIRE_PING)
-        return "a flag that its kind of frame does not have";
+        return "a flag that is not allowed in this kind of frame";
     if (header->kind == GCOLL_WIRE_ABORT)
         return header->fragment_bytes < GCOLL_NOTE_TEXT_MAX ? NULL : "an abort with too long a text";
     return header->fragment_bytes == 0 ? NULL : "a control frame with a payload";

@@ -26,8 +26,8 @@ static gcoll_status unknown_algorithm(const gcoll_registry *registry, piece name
     const gcoll_algorithm *a;
     for (uint32_t i = 0; (a = gcoll_registry_at(registry, collective, i)); i++)
         gcoll_text_add(&to, ", %s", a->name);
-    return gcoll_error(GCOLL_ERR_INVALID, "algorithm '%.*s' is none of %s; allowed are auto%s", SHOWN(name),
-                       gcoll_collective_name(collective), list);
+    return gcoll_error(GCOLL_ERR_INVALID, "algorithm '%.*s' is not an algorithm of %s; allowed are auto%s",
+                       SHOWN(name), gcoll_collective_name(collective), list);
 }
 
 static gcoll_status unknown_option(piece key, const gcoll_algorithm *algorithm) {

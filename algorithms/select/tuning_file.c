@@ -152,9 +152,10 @@ static gcoll_status read_range(const reader *r, gcoll_tuning_rule *rule) {
     if (strcmp(r->word[3], "-") == 0)
         rule->to_bytes = UINT64_MAX;
     else if (!parse_size(r->word[3], &rule->to_bytes))
-        return bad(r, "to", r->word[3], "such a number, or - for no end");
+        return bad(r, "to", r->word[3],
+                   "a number of bytes, with Ki, Mi, Gi or nothing behind it, or - for no end");
     if (rule->to_bytes <= rule->from_bytes)
-        return bad(r, "to", r->word[3], "more than where the range begins");
+        return bad(r, "to", r->word[3], "more than the start of the range");
     const gcoll_tuning_section *s = latest(r);
     for (uint32_t i = 0; i < s->count; i++) {
         const gcoll_tuning_rule *other = &r->tuning->rules[s->first + i];

@@ -1,11 +1,12 @@
-/* gcoll/accelerate/accelerate.c - a context's devices: opened, pinned memory of theirs, what they took. */
+/* gcoll/accelerate/accelerate.c - the accelerator of a context: opening it, pinned memory, work on its
+ * devices, and the times of that work. */
 #include "gcoll/accelerate/accelerate.h"
 
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
-#define DRAIN_LIMIT_MS 2000 /* for what devices are in the middle of when a run is given up */
+#define DRAIN_LIMIT_MS 2000 /* limit for work in progress when a run is given up */
 
 gcoll_status gcoll_context_accelerate(gcoll_context *context, const gcoll_accelerator_table *table,
                                       const gcoll_accelerator_options *options) {
@@ -59,7 +60,7 @@ void gcoll_memory_close(gcoll_context *context) {
     gcoll_acceleration *acceleration = context->acceleration;
     if (!acceleration)
         return;
-    if (!acceleration->is_stuck) /* else it may still be at work, and is left behind */
+    if (!acceleration->is_stuck) /* a stuck accelerator may still be at work, and is not freed */
         acceleration->table->close(acceleration->accelerator);
     gcoll_release(context, acceleration, sizeof *acceleration);
     context->acceleration = NULL;
@@ -110,7 +111,7 @@ void gcoll_memory_unpin(gcoll_context *context, char *memory, uint64_t bytes) {
 
 /* ---- Where buffers lie -------------------------------------------------------------------- */
 
-/* Of the device that the memory belongs to. */
+/* The device of a memory. */
 static uint32_t device_of(uint32_t memory) {
     return memory - 1;
 }
@@ -145,7 +146,7 @@ gcoll_status gcoll_memory_test_gate(gcoll_acceleration *acceleration, gcoll_gate
     return acceleration->table->test_gate(acceleration->accelerator, gate, done);
 }
 
-/* Counts the work as in flight if it was begun. */
+/* Counts the work as in flight if it was started. */
 static gcoll_status count_begun(gcoll_acceleration *acceleration, gcoll_status status) {
     if (status == GCOLL_OK)
         gcoll_memory_begun(acceleration);
@@ -186,8 +187,8 @@ gcoll_status gcoll_memory_arrived(gcoll_acceleration *acceleration, uint32_t mem
     return acceleration->table->arrived(acceleration->accelerator, device_of(memory));
 }
 
-/* Nobody tells a thread that a device is done, so it looks again and again: at once while that is likely,
- * then a little later each time. A step takes 10 us and more, and ranks may share processors. */
+/* Pauses between two polls of devices, as no event reports that a device is done: shortly at first, then
+ * longer. A step takes 10 us and more, and ranks may share processors. */
 void gcoll_memory_rest(gcoll_acceleration *acceleration) {
     const uint32_t looks = acceleration->idle < 1000 ? acceleration->idle++ : 1000;
     if (looks < 100)

@@ -19,11 +19,12 @@
  * detects an error calls it; callers pass the status on. The text may use gcoll_last_error() itself. */
 gcoll_status gcoll_error(gcoll_status status, const char *format, ...) GCOLL_PRINTF(2, 3);
 #ifdef __clang_analyzer__
-/* It sees one file at a time, and must be told that the status comes back as it is. */
+/* The analyzer sees one file at a time, so this macro tells it that the call returns `status`. */
 #define gcoll_error(status, ...) ((void)(gcoll_error)(status, __VA_ARGS__), (status))
 #endif
 
-/* Whether an error number says that this process or host has run out of something: descriptors, memory. */
+/* Whether an error number means that this process or host has run out of a resource, such as descriptors
+ * or memory. */
 bool gcoll_is_shortage(int error);
 /* The status of a system call's error number: GCOLL_ERR_NO_MEMORY for a shortage, else GCOLL_ERR_IO. */
 gcoll_status gcoll_status_of_errno(int error);
@@ -42,8 +43,8 @@ int64_t gcoll_now_ns(void);
 static inline int64_t gcoll_now_ms(void) {
     return gcoll_now_ns() / 1000000;
 }
-/* The same, as it was at the latest tick, up to some milliseconds ago: costs less, and never a system call.
- */
+/* The clock as of its latest tick, up to some milliseconds ago. It costs less, and never a system
+ * call. */
 int64_t gcoll_now_coarse_ms(void);
 
 /* 64 bits that differ between processes, hosts and calls (getrandom). */
@@ -53,24 +54,26 @@ gcoll_status gcoll_random_bytes(void *buffer, size_t bytes);
  * namespace, the same host name. */
 uint64_t gcoll_host_identity(void);
 
-/* Equal for processes of one machine that may run on the same processors, in whatever namespaces: they get in
- * each other's way. */
+/* Equal for processes of one machine that may share processors, in whatever namespaces they run. */
 uint64_t gcoll_processors_identity(void);
 
-/* dst = a op b over `count` elements; dst may equal a or b. No op may be GCOLL_USER; GCOLL_AVG adds.
- * Buffers may have any alignment. All instruction sets give the same bits, but for which NaN a NaN is. */
+/* Computes dst = a op b over `count` elements; dst may equal a or b. op must not be GCOLL_USER; GCOLL_AVG
+ * adds. Buffers may have any alignment. All instruction sets give the same bits, except for the payload of a
+ * NaN. */
 typedef void (*gcoll_kernel)(void *dst, const void *a, const void *b, uint64_t count);
 
-/* The best kernel for this processor, or NULL where op is not defined for type. Cheap enough to call
- * once an operation. */
+/* The best kernel for this processor, or NULL if op is not defined for type. Cheap enough to call once
+ * for each operation. */
 gcoll_kernel gcoll_kernel_find(gcoll_type type, gcoll_op op);
 
-/* Names of the instruction sets that have kernels in this build, best first, "plain" last, then NULL; and the
- * same look-up in one of them (NULL if this processor lacks it), for tests and benchmarks. */
+/* Names of the instruction sets that have kernels in this build: best first, "plain" last, then NULL.
+ * gcoll_kernel_find_in looks a kernel up in one of them (NULL if this processor lacks it), for tests and
+ * benchmarks. */
 extern const char *const gcoll_kernel_sets[];
 gcoll_kernel gcoll_kernel_find_in(const char *set, gcoll_type type, gcoll_op op);
 
-/* Whether op is defined for type: GCOLL_OK, or GCOLL_ERR_INVALID naming both. GCOLL_USER is. */
+/* Whether op is defined for type: GCOLL_OK, or GCOLL_ERR_INVALID naming both. GCOLL_USER is defined for
+ * all. */
 gcoll_status gcoll_op_check(gcoll_type type, gcoll_op op);
 
 /* data[i] /= divisor, in the type's arithmetic (float16 and bfloat16 through float32; integers

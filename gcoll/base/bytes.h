@@ -1,4 +1,5 @@
-/* gcoll/base/bytes.h - whole numbers in messages: little-endian, of 1 to 8 bytes, at any address. */
+/* gcoll/base/bytes.h - reads and writes integers in messages: little-endian, of 1 to 8 bytes, at any
+ * address. */
 #ifndef GCOLL_BASE_BYTES_H
 #define GCOLL_BASE_BYTES_H
 
@@ -9,7 +10,7 @@
 
 static inline void gcoll_put_le(uint8_t *at, uint64_t value, size_t bytes) {
     value = htole64(value);
-    memcpy(at, &value, bytes); /* one store, where the compiler knows how many */
+    memcpy(at, &value, bytes); /* one store if the compiler knows `bytes` */
 }
 
 static inline uint64_t gcoll_get_le(const uint8_t *at, size_t bytes) {

@@ -1,4 +1,4 @@
-/* gcoll/base/crc32c.c - CRC32C by a table, and the choice of the fastest way on this processor. */
+/* gcoll/base/crc32c.c - CRC32C by a table, and selection of the fastest version for this processor. */
 #include "gcoll/base/crc32c.h"
 
 #include <stdbool.h>
@@ -11,8 +11,8 @@
 #endif
 #endif
 
-/* The CRC register after the byte 1 << i. It is linear, so those of the other bytes are exclusive ors of
- * these. */
+/* The CRC register after the byte 1 << i. The register is linear, so other bytes are exclusive ors of
+ * these values. */
 #define OF_BIT(byte, i, value) ((byte) >> (i)&1 ? (value) : 0U)
 #define OF_BYTE(byte)                                                                                        \
     (OF_BIT(byte, 0, 0xf26b8303U) ^ OF_BIT(byte, 1, 0xe13b70f7U) ^ OF_BIT(byte, 2, 0xc79a971fU) ^            \
@@ -47,7 +47,7 @@ static bool has_instruction(void) {
 }
 #endif
 
-/* Best first, in step with gcoll_crc32c_sets. */
+/* Best first, in the order of gcoll_crc32c_sets. */
 static const struct {
     bool (*available)(void);
     gcoll_crc32c_fn compute;
@@ -75,7 +75,7 @@ _Static_assert(sizeof gcoll_crc32c_sets / sizeof gcoll_crc32c_sets[0] == sizeof 
 
 gcoll_crc32c_fn gcoll_crc32c_find(void) {
     size_t i = 0;
-    while (!sets[i].available()) /* "plain", the last, always is */
+    while (!sets[i].available()) /* "plain", the last, is always available */
         i++;
     return sets[i].compute;
 }

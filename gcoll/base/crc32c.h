@@ -1,9 +1,7 @@
 /*
- * gcoll/base/crc32c.h - CRC32C (Castagnoli, RFC 3720 section B.4), a checksum that detects bytes changed on
- * their way.
- *
- * It finds every change of up to 32 bits in a row, and misses one in 2^32 of any other. It is no protection
- * from changes on purpose.
+ * gcoll/base/crc32c.h - CRC32C (Castagnoli, RFC 3720 section B.4), a checksum that detects corrupted bytes.
+ * It detects every change of up to 32 adjacent bits, and misses one in 2^32 of other changes. It does not
+ * protect from deliberate changes.
  */
 #ifndef GCOLL_BASE_CRC32C_H
 #define GCOLL_BASE_CRC32C_H
@@ -16,15 +14,15 @@
  * is 0. */
 typedef uint32_t (*gcoll_crc32c_fn)(uint32_t crc, const void *data, size_t bytes);
 
-/* The fastest for this processor. */
+/* The fastest version for this processor. */
 gcoll_crc32c_fn gcoll_crc32c_find(void);
 
-/* All of this build by name, best first; ends with NULL. */
+/* The names of all versions in this build, best first; ends with NULL. */
 extern const char *const gcoll_crc32c_sets[];
-/* By name. NULL if this build has no such set, or this processor lacks it. */
+/* The version of this name; NULL if this build has none, or this processor lacks the instruction. */
 gcoll_crc32c_fn gcoll_crc32c_find_in(const char *set);
 
-/* What the sets are made of: with a table, with the instruction of x86-64 or that of AArch64. */
+/* The versions: by a table, by the instruction of x86-64, and by that of AArch64. */
 uint32_t gcoll_crc32c_plain(uint32_t crc, const void *data, size_t bytes);
 #if defined(__x86_64__)
 uint32_t gcoll_crc32c_sse42(uint32_t crc, const void *data, size_t bytes);

@@ -1,4 +1,4 @@
-/* gcoll/base/crc32c_armv8.c - CRC32C by the instruction of AArch64. Compiled with the CRC32 extension. */
+/* gcoll/base/crc32c_armv8.c - CRC32C by the AArch64 instruction. Compiled with the CRC32 extension. */
 #include <arm_acle.h>
 
 #define COMPUTE           gcoll_crc32c_armv8

@@ -2,17 +2,19 @@
  * gcoll/base/crc32c_lanes.h - CRC32C by an instruction, in three lanes. Includers define COMPUTE, STEP_8,
  * STEP_1.
  *
- * The instruction takes three cycles and can be started in each. So a block is cut in three lanes of equal
- * length, whose registers are computed side by side. A register is linear in what it began with: that of two
- * lanes together is the first one's, advanced over as many zeros as the second has bytes, exclusive or the
- * second one's (which began with 0). Advancing is a multiplication with a matrix of bits, of which the
- * columns stand below.
+ * The instruction takes three cycles, and one can start in each cycle. So a block is cut into three lanes of
+ * equal length, whose registers are computed side by side.
+ *
+ * The register is linear in its initial value. To join two lanes, advance the first register over as many
+ * zero bytes as the second lane has, and exclusive-or it with the second register, which began with 0.
+ * Advancing is a multiplication by a bit matrix. The tables below hold its columns.
  */
 #include <string.h>
 
 #include "gcoll/base/crc32c.h"
 
-/* For messages, and for parts of large ones: the longer a lane, the less the end of a block weighs. */
+/* The short lane is for messages, the long one for parts of large messages: in a longer lane, the end of
+ * a block weighs less. */
 #define SHORT_LANE 256
 #define LONG_LANE  4096
 
@@ -35,15 +37,15 @@ static inline uint32_t advance(const uint32_t columns[32], uint32_t crc) {
     return sum;
 }
 
-/* Little-endian, as the instruction wants it: there are no others with these instructions that gcoll runs on.
- */
+/* Loads 8 bytes in little-endian order, as the instruction needs. All processors with these instructions
+ * that gcoll supports are little-endian. */
 static inline uint64_t word_at(const uint8_t *at) {
     uint64_t word;
     memcpy(&word, at, sizeof word);
     return word;
 }
 
-/* Three lanes of `lane` bytes. */
+/* Computes one block of three lanes of `lane` bytes. */
 static inline uint32_t block(uint32_t crc, const uint8_t *at, size_t lane, const uint32_t columns[32]) {
     uint64_t first = crc, second = 0, third = 0;
     for (size_t i = 0; i < lane; i += sizeof(uint64_t)) {

@@ -1,4 +1,4 @@
-/* gcoll/base/crc32c_sse42.c - CRC32C by the instruction of x86-64. Compiled with SSE4.2. */
+/* gcoll/base/crc32c_sse42.c - CRC32C by the x86-64 instruction. Compiled with SSE4.2. */
 #include <nmmintrin.h>
 
 #define COMPUTE           gcoll_crc32c_sse42

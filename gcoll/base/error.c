@@ -1,4 +1,5 @@
-/* gcoll/base/error.c - texts of statuses, and the last error of a thread, the only state outside handles. */
+/* gcoll/base/error.c - texts of statuses, and the thread-local last error, which is the only state
+ * outside handles. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,10 +13,10 @@ static _Thread_local char last_error[1024];
 gcoll_status(gcoll_error)(gcoll_status status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    char text[sizeof last_error]; /* not in place: an argument may be last_error itself */
+    char text[sizeof last_error]; /* an argument may be last_error itself, so not in place */
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    gcoll_text_make_line(text); /* it may repeat what the caller or another program gave */
+    gcoll_text_make_line(text); /* the text may repeat input from callers or other programs */
     memcpy(last_error, text, sizeof text);
     return status;
 }

@@ -22,16 +22,18 @@ void gcoll_fork_release(void) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Leads nowhere: nothing that is done with sockets works on it. */
+/* Opens a descriptor on which socket operations fail. */
 static int open_dead_end(void) {
     return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
-/* In the child, which has one thread: only what is safe in a signal handler may be called. */
+/* Replaces the entered descriptors, in the forked child. The child has one thread, and may call only
+ * functions that are safe in a signal handler. */
 static void replace_descriptors(void) {
     int dead_end = descriptors ? open_dead_end() : -1;
     bool has_taken_its_number = false;
-    if (descriptors && dead_end < 0) { /* no number is free: the first one's is, once it is closed */
+    if (descriptors &&
+        dead_end < 0) { /* no descriptor number is free: close the first descriptor to free its number */
         close(descriptors->fd);
         dead_end = open_dead_end();
     }

@@ -1,37 +1,37 @@
 /*
- * gcoll/base/fork.h - counts forks of this process, and keeps a child from sharing its descriptors.
+ * gcoll/base/fork.h - counts forks of this process, and keeps a forked child from sharing its descriptors.
  *
- * A forked child has copies of its parent's descriptors. A copy of a socket keeps the connection open when
- * the parent dies, so that peers do not learn of it, and lets the child write into the parent's stream. So
- * whoever owns such a descriptor enters it here. In the child each of them is replaced by one that leads
- * nowhere, under the same number: to close it once more, as its owner may do, closes nothing else.
+ * A forked child has copies of its parent's descriptors. A copy of a socket keeps the connection open after
+ * the parent dies, so peers do not notice the death. It also lets the child write into the parent's stream.
+ * So the owner of such a descriptor enters it here. In the child, each entered descriptor is replaced under
+ * the same number by one that leads nowhere. The owner may close it again, and nothing else is closed.
  *
- * Programs that are started by vfork, posix_spawn or exec see nothing of this: they get no descriptor of
- * gcoll's.
+ * Programs started by vfork, posix_spawn or exec get no descriptor of gcoll.
  */
 #ifndef GCOLL_FORK_H
 #define GCOLL_FORK_H
 
 #include "gcoll/base/base.h"
 
-/* How often this process and those before it forked since gcoll_fork_watch was called first. What was made
- * when the number was another one belongs to the process that this one was forked from. */
+/* The number of forks of this process and its ancestors since the first call of gcoll_fork_watch. An
+ * object that was made under another number belongs to the parent process. */
 extern uint32_t gcoll_forks __attribute__((visibility("hidden")));
 
 /* Counts forks from now on. GCOLL_ERR_NO_MEMORY if the system cannot. */
 gcoll_status gcoll_fork_watch(void);
 
-/* A descriptor that a child must not share. Its owner allocates it, zeroed, and leaves before freeing it. */
+/* A descriptor that a child must not share. The owner allocates it, zeroed, and must leave before freeing
+ * it. */
 typedef struct gcoll_descriptor {
     int fd;
     struct gcoll_descriptor *next, **link;
 } gcoll_descriptor;
 
-/* Between the two no thread forks: for making a descriptor and entering it, and for leaving and closing one.
- * Not to be nested. */
+/* No thread forks between hold and release. Hold while making and entering a descriptor, and while
+ * leaving and closing it. Not to be nested. */
 void gcoll_fork_hold(void);
 void gcoll_fork_release(void);
-/* Forks must be held. To leave one that is not entered does nothing. */
+/* Require forks to be held. Leaving a descriptor that is not entered does nothing. */
 void gcoll_descriptor_enter(gcoll_descriptor *descriptor, int fd);
 void gcoll_descriptor_leave(gcoll_descriptor *descriptor);
 

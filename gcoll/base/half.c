@@ -1,4 +1,4 @@
-/* gcoll/base/half.c - the scalar conversions of half.h as functions. */
+/* gcoll/base/half.c - the functions of half.h, for callers that do not inline them. */
 #include "gcoll/base/half.h"
 
 #include <math.h>

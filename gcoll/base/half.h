@@ -1,13 +1,11 @@
 /*
- * gcoll/base/half.h - float16 and bfloat16 to float32 and back, for inlining into loops.
+ * gcoll/base/half.h - conversions between float32 and float16 or bfloat16, for inlining into loops.
  *
- * Free of branches and of results that are float32 denormals: compilers vectorise loops over them, and no
- * flush-to-zero mode of the caller's changes a float16. Rounding is to nearest even, what is too large
- * becomes infinity, and a NaN keeps the payload bits that fit. Rounding makes a NaN quiet; widening leaves
- * that to the arithmetic that follows. The 16-bit values are the low bits of a uint32_t, the others being
- * zero.
- *
- * nvcc compiles them for the host and for devices.
+ * They have no branches, and no results that are float32 denormals. So compilers vectorise loops over them,
+ * and a caller's flush-to-zero mode does not change a float16. Rounding is to nearest even. Values that are
+ * too large become infinity. A NaN keeps the payload bits that fit. Rounding makes a NaN quiet; widening
+ * leaves that to the arithmetic that follows. The 16-bit values are the low bits of a uint32_t, whose other
+ * bits are zero. nvcc compiles them for the host and for devices.
  */
 #ifndef GCOLL_BASE_HALF_H
 #define GCOLL_BASE_HALF_H
@@ -33,8 +31,8 @@ GCOLL_HALF_FUNCTION float gcoll_float_of_bits(uint32_t bits) {
     return value;
 }
 
-/* The float16 exponent (bias 15) is 10 bits up, that of float32 (bias 127) 23: hence the shifts by 13,
- * and 127 - 15 to go from one bias to the other. */
+/* The exponent begins at bit 10 in float16 (bias 15) and at bit 23 in float32 (bias 127). Hence the
+ * shifts by 13, and 127 - 15 to convert the bias. */
 #define GCOLL_HALF_REBIAS ((uint32_t)(127 - 15) << 23)
 
 GCOLL_HALF_FUNCTION float gcoll_half_widen(uint32_t half) {
@@ -77,8 +75,8 @@ GCOLL_HALF_FUNCTION uint32_t gcoll_bfloat16_round(float value) {
     return value != value ? nan : rounded;
 }
 
-/* The same for what arithmetic on widened values gave: a NaN among these is quiet, and nothing but zeros
- * stands in its lower half, so that rounding carries nothing into the upper one and no test is needed. */
+/* As gcoll_bfloat16_round, for results of arithmetic on widened values. A NaN among these is quiet, and
+ * its lower half is zero. So rounding carries nothing into the upper half, and no test for NaN is needed. */
 GCOLL_HALF_FUNCTION uint32_t gcoll_bfloat16_round_result(float value) {
     uint32_t bits = gcoll_float_bits(value);
     return (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;

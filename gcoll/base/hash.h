@@ -1,15 +1,15 @@
-/* gcoll/base/hash.h - hashes of bytes, texts and numbers. They withstand no adversary. */
+/* gcoll/base/hash.h - hashes of bytes, texts and numbers. They do not resist an adversary. */
 #ifndef GCOLL_BASE_HASH_H
 #define GCOLL_BASE_HASH_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* FNV-1a of 64 bits: start here, and put in one thing after the other. All ranks and versions compute the
- * same: such hashes are compared between processes. */
+/* 64-bit FNV-1a: start with GCOLL_HASH_START, and add one item after the other. All ranks and versions
+ * must compute the same, because such hashes are compared between processes. */
 #define GCOLL_HASH_START UINT64_C(0xcbf29ce484222325)
 
-/* One byte, or a number in one go, which is cheaper than its bytes. */
+/* Adds one byte, or a number at once, which is cheaper than adding its bytes. */
 static inline uint64_t gcoll_hash_word(uint64_t hash, uint64_t word) {
     return (hash ^ word) * UINT64_C(0x100000001b3);
 }
@@ -33,8 +33,9 @@ static inline uint64_t gcoll_hash_text(uint64_t hash, const char *text) {
     return hash;
 }
 
-/* The slot of a number in a table of a power of two of slots is the low bits of this. Numbers that count up,
- * such as ranks, are spread by the multiplication (2^64 / golden ratio); the shifts mix high bits in. */
+/* Hashes a number for a table whose size is a power of two: the slot is the low bits of the result. The
+ * multiplication (2^64 / golden ratio) spreads consecutive numbers, such as ranks. The shifts mix high bits
+ * in. */
 static inline uint64_t gcoll_hash_mix(uint64_t number) {
     number ^= number >> 32;
     number *= UINT64_C(0x9e3779b97f4a7c15);

@@ -18,7 +18,7 @@ static uint64_t hash_name(uint64_t hash) {
     return gcoll_hash_text(hash, name);
 }
 
-/* The same for all containers of a machine. False where it is not shown. */
+/* Hashes the boot id, which all containers of a machine share. False if it cannot be read. */
 static bool hash_boot(uint64_t *hash) {
     char text[BOOT_ID_BYTES];
     FILE *file = fopen(BOOT_ID_FILE, "re");
@@ -35,7 +35,7 @@ uint64_t gcoll_host_identity(void) {
     struct stat status;
     if (stat(NAMESPACE, &status) == 0)
         hash = gcoll_hash_bytes(hash, &status.st_ino, sizeof status.st_ino);
-    return hash_name(hash); /* for sandboxes that show neither */
+    return hash_name(hash); /* in sandboxes that show neither */
 }
 
 uint64_t gcoll_processors_identity(void) {
@@ -43,6 +43,6 @@ uint64_t gcoll_processors_identity(void) {
     if (!hash_boot(&hash))
         hash = hash_name(hash);
     cpu_set_t set;
-    memset(&set, 0, sizeof set); /* the kernel need not fill all of it */
+    memset(&set, 0, sizeof set); /* the kernel may fill only a part */
     return sched_getaffinity(0, sizeof set, &set) == 0 ? gcoll_hash_bytes(hash, &set, sizeof set) : hash;
 }

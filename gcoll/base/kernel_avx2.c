@@ -1,4 +1,5 @@
-/* gcoll/base/kernel_avx2.c - kernels for x86-64 with AVX2 and F16C. Compiled with flags for both. */
+/* gcoll/base/kernel_avx2.c - reduction kernels for x86-64 with AVX2 and F16C. Compiled with flags for
+ * both. */
 #include <immintrin.h>
 
 #define KERNEL_TABLE gcoll_kernels_avx2

@@ -1,5 +1,5 @@
-/* gcoll/base/kernel_avx512.c - kernels for x86-64 with AVX-512 F, BW, DQ and VL. Compiled with flags for
- * these. */
+/* gcoll/base/kernel_avx512.c - reduction kernels for x86-64 with AVX-512 F, BW, DQ and VL. Compiled with
+ * flags for these. */
 #include <immintrin.h>
 
 #define KERNEL_TABLE gcoll_kernels_avx512

@@ -13,15 +13,15 @@
 #include "gcoll/base/half.h"
 #include "gcoll/base/kernels.h"
 
-/* dst may be a or b, which a compiler's own check for overlap may take for a reason not to vectorise;
- * element i depends on no other, though. */
+/* dst may equal a or b, which may keep a compiler from vectorising. But element i depends on no other
+ * element, so tell it. */
 #if defined(__clang__)
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-/* Elements as they lie in the caller's memory: of any alignment, whatever type they were written as. */
+/* Element types for the caller's memory: any alignment, and any type that the memory was written as. */
 #define ELEMENT(NAME, TYPE) typedef TYPE NAME __attribute__((aligned(1), may_alias))
 ELEMENT(i8, int8_t);
 ELEMENT(u8, uint8_t);
@@ -33,10 +33,10 @@ ELEMENT(u64, uint64_t);
 ELEMENT(f32, float);
 ELEMENT(f64, double);
 
-/* Below, macros take types and operators, which cannot stand in parentheses.
+/* The macros below take types and operators, which cannot stand in parentheses.
  * NOLINTBEGIN(bugprone-macro-parentheses) */
 
-/* A kernel: dst[i] = RESULT, in terms of x = a[i] and y = b[i]. */
+/* Defines a kernel: dst[i] = RESULT, in terms of x = a[i] and y = b[i]. */
 #define REDUCE(NAME, TYPE, RESULT)                                                                           \
     static void NAME(void *dst, const void *a, const void *b, uint64_t count) {                              \
         TYPE *d = dst;                                                                                       \
@@ -48,7 +48,7 @@ ELEMENT(f64, double);
         }                                                                                                    \
     }
 
-/* A divide kernel: data[i] = RESULT, in terms of x = data[i] and n = divisor. */
+/* Defines a divide kernel: data[i] = RESULT, in terms of x = data[i] and n = divisor. */
 #define DIVIDE(TYPE, RESULT)                                                                                 \
     static void TYPE##_divide(void *data, uint64_t count, uint32_t n) {                                      \
         TYPE *d = data;                                                                                      \
@@ -59,7 +59,8 @@ ELEMENT(f64, double);
         }                                                                                                    \
     }
 
-/* Signed sums, products and bits are those of the unsigned type of the same width. */
+/* Kernels that signed types share with the unsigned type of the same width: sums, products and bitwise
+ * operations. */
 #define UNSIGNED_KERNELS(TYPE)                                                                               \
     REDUCE(TYPE##_sum, TYPE, x + y)                                                                          \
     REDUCE(TYPE##_product, TYPE, (x * y))                                                                    \
@@ -111,8 +112,8 @@ REDUCE(f32_product, f32, (x * y))
 REDUCE(f64_sum, f64, x + y)
 REDUCE(f64_product, f64, (x * y))
 
-/* A quotient of 32-bit integers differs from the next integer by at least 2^-32, so rounding it to double
- * cannot cross one, and doubles divide faster. */
+/* Divides as doubles, which is faster. A quotient of 32-bit integers that is not an integer differs from
+ * the next integer by at least 2^-32, so rounding to double cannot reach it. */
 DIVIDE(i8, (double)x / n)
 DIVIDE(u8, (double)x / n)
 DIVIDE(i32, (double)x / n)
@@ -123,9 +124,9 @@ DIVIDE(f32, x / (float)n)
 DIVIDE(f64, x / n)
 
 /*
- * Types of 16 bits by way of float32, two at a time as the halves of a 32-bit word: that vectorises into
- * shifts and masks, where a loop over 16-bit elements needs lanes widened and packed again. Which half of the
- * word comes first does not matter.
+ * 16-bit floats through float32, two at a time as the halves of a 32-bit word. That vectorises into shifts
+ * and masks, whereas a loop over 16-bit elements widens lanes and packs them again. It does not matter which
+ * half of the word comes first.
  */
 #define PAIR_REDUCE(NAME, WIDEN, ROUND, OPERATOR)                                                            \
     static void NAME(void *dst, const void *a, const void *b, uint64_t count) {                              \
@@ -163,7 +164,8 @@ PAIR_DIVIDE(bfloat16_divide, gcoll_bfloat16_widen, gcoll_bfloat16_round_result)
 #ifdef half_lanes
 enum { LANES = sizeof(half_lanes) / sizeof(float) };
 
-/* RESULT in terms of the vectors x and y. The rest that fills no vector goes through one on the stack. */
+/* Defines a float16 kernel: RESULT in terms of the vectors x and y. A remainder that fills no vector is
+ * computed in one on the stack. */
 #define HALF_REDUCE(NAME, RESULT)                                                                            \
     static void NAME(void *dst, const void *a, const void *b, uint64_t count) {                              \
         u16 *d = dst;                                                                                        \

@@ -1,11 +1,12 @@
-/* gcoll/base/kernel_neon.c - kernels for AArch64, where NEON and its float16 conversions are always there. */
+/* gcoll/base/kernel_neon.c - reduction kernels for AArch64, which always has NEON and its float16
+ * conversions. */
 #include <arm_neon.h>
 
 #define KERNEL_TABLE gcoll_kernels_neon
 #define half_lanes   float32x4_t
 
 static inline float32x4_t half_load(const void *halves) {
-    /* As bytes: a load of uint16_t would promise an alignment that the caller need not keep. */
+    /* Load bytes: a load of uint16_t would promise an alignment that callers need not keep. */
     return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8((const uint8_t *)halves)));
 }
 

@@ -5,8 +5,8 @@
 
 #if defined(__x86_64__)
 
-/* Every processor with AVX2 has F16C, which came before it; an emulator can be told otherwise. Clang 14 does
- * not know the name, and asking cpuid each time would take 5 us in a virtual machine. */
+/* Every processor with AVX2 also has the older F16C, but an emulator may be set up otherwise. Clang 14
+ * does not know the name, and cpuid takes 5 us in a virtual machine. */
 static bool has_f16c(void) {
 #if defined(__clang__)
     return true;
@@ -32,7 +32,7 @@ static bool always(void) {
     return true;
 }
 
-/* Best first, in step with gcoll_kernel_sets. */
+/* Best first, in the order of gcoll_kernel_sets. */
 static const struct {
     bool (*available)(void);
     const gcoll_kernel_table *table;
@@ -62,7 +62,7 @@ _Static_assert(sizeof gcoll_kernel_sets / sizeof gcoll_kernel_sets[0] == sizeof 
 
 static const gcoll_kernel_table *best_table(void) {
     size_t i = 0;
-    while (!sets[i].available()) /* "plain", the last, always is */
+    while (!sets[i].available()) /* "plain", the last, is always available */
         i++;
     return sets[i].table;
 }

@@ -1,9 +1,9 @@
 /*
- * gcoll/base/kernels.h - the kernels of one instruction set, and the sets of this build.
+ * gcoll/base/kernels.h - the tables of reduction kernels, one for each instruction set of this build.
  *
- * kernel_loops.h is the one source of all sets: kernel_plain.c, kernel_avx2.c, ... include it, each compiled
- * with its own target flags. Everything in those objects but the table is static, so that the linker cannot
- * hand code for a newer processor to a caller that has not asked for it.
+ * kernel_loops.h is the source of all sets. kernel_plain.c, kernel_avx2.c, ... include it, each compiled
+ * with its own target flags. In those objects everything except the table is static. So the linker cannot
+ * give code for a newer processor to other callers.
  */
 #ifndef GCOLL_BASE_KERNELS_H
 #define GCOLL_BASE_KERNELS_H
@@ -14,7 +14,7 @@
 typedef void (*gcoll_divide_kernel)(void *data, uint64_t count, uint32_t divisor);
 
 typedef struct gcoll_kernel_table {
-    gcoll_kernel reduce[GCOLL_TYPE_COUNT][GCOLL_OP_COUNT]; /* NULL where op is not defined for type */
+    gcoll_kernel reduce[GCOLL_TYPE_COUNT][GCOLL_OP_COUNT]; /* NULL if op is not defined for type */
     gcoll_divide_kernel divide[GCOLL_TYPE_COUNT];
 } gcoll_kernel_table;
 
@@ -26,7 +26,7 @@ extern const gcoll_kernel_table gcoll_kernels_avx512;
 extern const gcoll_kernel_table gcoll_kernels_neon;
 #endif
 
-/* The table of a set by name. NULL if this build has no such set, or this processor lacks it. */
+/* The table of the named set; NULL if this build has no such set, or this processor lacks it. */
 const gcoll_kernel_table *gcoll_kernel_table_of(const char *set);
 
 #endif

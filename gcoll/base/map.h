@@ -21,41 +21,41 @@ typedef struct gcoll_map_item {
     uint64_t hash;
 } gcoll_map_item;
 
-/* Zeroed is empty and owns nothing. */
+/* A zeroed map is empty and owns nothing. */
 typedef struct gcoll_map {
     gcoll_map_item **buckets;
     size_t mask; /* the number of buckets, a power of two, less 1 */
     size_t count;
 } gcoll_map;
 
-/* Doubles the buckets, or makes the first ones. False only if there are none at all: otherwise a lack of
- * memory leaves the map as it was, only slower. After one success gcoll_map_add cannot fail. */
+/* Doubles the buckets, or allocates the first ones. False only if there are no buckets: otherwise,
+ * without memory, the map stays as it was and is slower. After one success gcoll_map_add cannot fail. */
 bool gcoll_map_grow(gcoll_map *map);
-/* Calls visit for each item. It may remove the item that it is given, and no other. */
+/* Calls visit for each item. visit may remove that item, and no other. */
 void gcoll_map_visit(gcoll_map *map, void (*visit)(void *arg, gcoll_map_item *item), void *arg);
-/* Forgets all items and keeps the buckets. */
+/* Empties the map and keeps the buckets. */
 void gcoll_map_clear(gcoll_map *map);
-/* Frees the buckets; the map is empty afterwards. The items stay their owner's. */
+/* Frees the buckets; the map is empty afterwards. The owner keeps the items. */
 void gcoll_map_free(gcoll_map *map);
 
-/* This item or the next one in its bucket that has the hash; NULL if there is none. */
+/* The first item with that hash, from this item on in its bucket; NULL if there is none. */
 static inline gcoll_map_item *gcoll_map_of_hash(gcoll_map_item *item, uint64_t hash) {
     while (item && item->hash != hash)
         item = item->next;
     return item;
 }
 
-/* The first item of that hash, or NULL. */
+/* The first item with that hash, or NULL. */
 static inline gcoll_map_item *gcoll_map_first(const gcoll_map *map, uint64_t hash) {
     return map->count == 0 ? NULL : gcoll_map_of_hash(map->buckets[hash & map->mask], hash);
 }
 
-/* The next item of the same hash, or NULL. */
+/* The next item with the same hash, or NULL. */
 static inline gcoll_map_item *gcoll_map_next(const gcoll_map_item *item) {
     return gcoll_map_of_hash(item->next, item->hash);
 }
 
-/* Adds an item that is in no map. False without memory for the first buckets. */
+/* Adds an item that is in no map. False if there is no memory for the first buckets. */
 static inline bool gcoll_map_add(gcoll_map *map, gcoll_map_item *item, uint64_t hash) {
     if ((!map->buckets || map->count > map->mask) && !gcoll_map_grow(map))
         return false;
@@ -67,7 +67,7 @@ static inline bool gcoll_map_add(gcoll_map *map, gcoll_map_item *item, uint64_t 
     return true;
 }
 
-/* Takes out an item that is in the map. */
+/* Removes an item that is in the map. */
 static inline void gcoll_map_remove(gcoll_map *map, gcoll_map_item *item) {
     gcoll_map_item **at = &map->buckets[item->hash & map->mask];
     while (*at != item)

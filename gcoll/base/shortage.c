@@ -1,4 +1,4 @@
-/* gcoll/base/shortage.c - explains errors of resources that have run out, and how to raise their limits. */
+/* gcoll/base/shortage.c - texts of errors of exhausted resources, which say how to raise the limits. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

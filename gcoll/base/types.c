@@ -1,4 +1,5 @@
-/* gcoll/base/types.c - names and sizes of element types, names of operations, and which go together. */
+/* gcoll/base/types.c - names and sizes of element types, names of operations, and which operations each
+ * type has. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ static const char *const ops[GCOLL_OP_COUNT] = {
     [GCOLL_BOR] = "bor", [GCOLL_BXOR] = "bxor",       [GCOLL_USER] = "user",
 };
 
-/* Compared as unsigned, so that a negative number is none either. */
+/* Compares as unsigned, so that negative numbers are out of range too. */
 static bool is_type(gcoll_type type) {
     return (unsigned)type < GCOLL_TYPE_COUNT;
 }
@@ -49,7 +50,8 @@ static gcoll_status reject_type(const char *name) {
         size_t used = strlen(allowed);
         snprintf(allowed + used, sizeof allowed - used, "%s%s", i ? ", " : "", types[i].name);
     }
-    return gcoll_error(GCOLL_ERR_INVALID, "type \"%.64s\" is none of: %s", name ? name : "(null)", allowed);
+    return gcoll_error(GCOLL_ERR_INVALID, "type \"%.64s\" is unknown; allowed are %s", name ? name : "(null)",
+                       allowed);
 }
 
 static gcoll_status reject_op(const char *name) {
@@ -58,8 +60,8 @@ static gcoll_status reject_op(const char *name) {
         size_t used = strlen(allowed);
         snprintf(allowed + used, sizeof allowed - used, "%s%s", i ? ", " : "", ops[i]);
     }
-    return gcoll_error(GCOLL_ERR_INVALID, "operation \"%.64s\" is none of: %s", name ? name : "(null)",
-                       allowed);
+    return gcoll_error(GCOLL_ERR_INVALID, "operation \"%.64s\" is unknown; allowed are %s",
+                       name ? name : "(null)", allowed);
 }
 
 gcoll_status gcoll_type_parse(const char *name, gcoll_type *type) {
@@ -84,11 +86,11 @@ gcoll_status gcoll_op_parse(const char *name, gcoll_op *op) {
 
 gcoll_status gcoll_op_check(gcoll_type type, gcoll_op op) {
     if (!is_type(type))
-        return gcoll_error(GCOLL_ERR_INVALID, "type %d (operation %s) is none: types are 0 to %d", (int)type,
+        return gcoll_error(GCOLL_ERR_INVALID, "type: is %d (operation %s); allowed are 0 to %d", (int)type,
                            gcoll_op_name(op), GCOLL_TYPE_COUNT - 1);
     if (!is_op(op))
-        return gcoll_error(GCOLL_ERR_INVALID, "operation %d (type %s) is none: operations are 0 to %d",
-                           (int)op, types[type].name, GCOLL_OP_COUNT - 1);
+        return gcoll_error(GCOLL_ERR_INVALID, "op: is %d (type %s); allowed are 0 to %d", (int)op,
+                           types[type].name, GCOLL_OP_COUNT - 1);
     bool bitwise = op == GCOLL_BAND || op == GCOLL_BOR || op == GCOLL_BXOR;
     if (bitwise && !types[type].is_integer)
         return gcoll_error(GCOLL_ERR_INVALID,

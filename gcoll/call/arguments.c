@@ -1,6 +1,6 @@
 /*
- * gcoll/call/arguments.c - the arguments of public calls: checked, and made into what plans and runs are made
- * from.
+ * gcoll/call/arguments.c - checks the arguments of a public collective call and fills in gcoll_arguments:
+ * the call that selects the plan, and the buffers that the run uses.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 /* ---- Collectives -------------------------------------------------------------------------- */
 
-/* Its output is a block of what its input holds. */
+/* The output holds one block of the input. */
 static bool output_is_smaller(gcoll_collective collective) {
     return collective == GCOLL_REDUCE_SCATTER || collective == GCOLL_SCATTER;
 }
@@ -28,7 +28,7 @@ OPTIONS_INIT(allreduce)
 OPTIONS_INIT(broadcast)
 OPTIONS_INIT(barrier)
 
-/* What the collectives' types of options have among them. */
+/* The fields that the public option structs of all collectives share. */
 struct options {
     const char *algorithm;
     const gcoll_user_op *user_op;
@@ -63,7 +63,8 @@ static gcoll_status read_broadcast(const void *given, struct options *options) {
     return status;
 }
 
-/* Of those whose own type says more, too. */
+/* Reads gcoll_collective_options: for collectives without an option struct of their own, and for all
+ * collectives when called through the general form. */
 static gcoll_status read_general(const gcoll_given *given, bool takes_several, struct options *options) {
     gcoll_collective_options own = {0};
     gcoll_status status =
@@ -119,7 +120,9 @@ bool gcoll_order_matters(gcoll_type type, gcoll_op op) {
     return op == GCOLL_USER || (is_rounded && (op == GCOLL_SUM || op == GCOLL_PRODUCT || op == GCOLL_AVG));
 }
 
-/* Only an allreduce has a result on several ranks; runs may differ in any that reduces. */
+/* Records which claims the algorithm must make so that options.same holds. Bits can differ between ranks
+ * only in an allreduce, as other reductions put each element on one rank. They can differ between runs in
+ * every reduction. */
 static gcoll_status set_same(gcoll_call *call, const gcoll_context *context, int given) {
     const gcoll_same same = given != GCOLL_SAME_DEFAULT ? (gcoll_same)given : context->settings.same;
     gcoll_status status = gcoll_same_check(given);
@@ -174,7 +177,7 @@ static gcoll_status check_bytes(uint64_t count, size_t type_bytes) {
     return GCOLL_OK;
 }
 
-/* Sums up counts into offsets, and mixes them into the hash. */
+/* Turns the counts into offsets, and adds them to the hash. */
 static gcoll_status set_offsets(const uint64_t *counts, const char *name, uint32_t size, uint64_t *offsets,
                                 uint64_t *hash) {
     if (!counts)
@@ -182,8 +185,9 @@ static gcoll_status set_offsets(const uint64_t *counts, const char *name, uint32
     offsets[0] = 0;
     for (uint32_t rank = 0; rank < size; rank++) {
         if (__builtin_add_overflow(offsets[rank], counts[rank], &offsets[rank + 1]))
-            return gcoll_error(GCOLL_ERR_INVALID, "%s[%u]: is %llu; with those before it exceeds 64 bits",
-                               name, rank, (unsigned long long)counts[rank]);
+            return gcoll_error(GCOLL_ERR_INVALID,
+                               "%s[%u]: is %llu; the sum of the counts up to it exceeds 64 bits", name, rank,
+                               (unsigned long long)counts[rank]);
         *hash = gcoll_hash_word(*hash, counts[rank]);
         *hash ^= *hash >> 29;
     }
@@ -197,8 +201,8 @@ static bool all_equal(const uint64_t *counts, uint32_t size) {
     return true;
 }
 
-/* Blocks that are equal make the same call as the form without counts, but for alltoall, where another rank's
- * may not be. */
+/* Records the block sizes. Equal blocks make the same call as the form without counts. Alltoall is the
+ * exception, because the blocks of other ranks may differ. */
 static gcoll_status set_blocks(gcoll_arguments *arguments, gcoll_context *context, const gcoll_given *given) {
     const uint32_t size = context->size;
     const bool two = given->collective == GCOLL_ALLTOALL;
@@ -214,8 +218,8 @@ static gcoll_status set_blocks(gcoll_arguments *arguments, gcoll_context *contex
         status = set_offsets(given->recv_counts, "recv_counts", size, recv_offsets, &hash);
     if (status == GCOLL_OK && two && given->counts[context->rank] != given->recv_counts[context->rank])
         status = gcoll_error(GCOLL_ERR_INVALID,
-                             "recv_counts[%u]: is %llu, but send_counts[%u] is %llu; what this rank sends to "
-                             "itself it receives",
+                             "recv_counts[%u]: is %llu, but send_counts[%u] is %llu; allowed is one "
+                             "value for both, as this rank receives what it sends to itself",
                              context->rank, (unsigned long long)given->recv_counts[context->rank],
                              context->rank, (unsigned long long)given->counts[context->rank]);
     if (status == GCOLL_OK && two)
@@ -250,7 +254,7 @@ struct range {
     uintptr_t begin, end;
 };
 
-/* The argument that a buffer was given by: one of its own, or an entry of a list. */
+/* The argument that names a buffer: an argument of its own, or an entry of a list. */
 struct place {
     const char *single, *list;
     bool is_listed;
@@ -262,7 +266,7 @@ static int by_begin(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* How callers call a buffer: "input", or "options.inputs[3]". */
+/* The name of a buffer in messages: "input", or "options.inputs[3]". */
 typedef struct buffer_name {
     char text[40];
 } buffer_name;
@@ -294,7 +298,7 @@ static gcoll_status check_buffer(const void *buffer, const struct place *place, 
 static gcoll_status check_overlap(struct range *ranges, size_t used) {
     if (used > 2) {
         qsort(ranges, used, sizeof *ranges, by_begin);
-    } else if (used == 2 && by_begin(&ranges[0], &ranges[1]) > 0) { /* nearly every call: saves its sort */
+    } else if (used == 2 && by_begin(&ranges[0], &ranges[1]) > 0) { /* the common case needs no qsort */
         const struct range first = ranges[1];
         ranges[1] = ranges[0];
         ranges[0] = first;
@@ -302,19 +306,21 @@ static gcoll_status check_overlap(struct range *ranges, size_t used) {
     uintptr_t end = 0;
     for (size_t i = 0; i < used; i++) {
         if (ranges[i].begin == ranges[i].end)
-            continue; /* nothing cannot overlap */
+            continue; /* an empty range overlaps nothing */
         if (ranges[i].begin < end)
-            return gcoll_error(GCOLL_ERR_INVALID,
-                               "buffers: two of them overlap at %p; an input may equal its own output in all "
-                               "buffers or in none (or, of different sizes, lie where this rank's block is), "
-                               "and nothing else may overlap",
-                               (void *)ranges[i].begin);
+            return gcoll_error(
+                GCOLL_ERR_INVALID,
+                "buffers: two of them overlap at %p; allowed, in all buffers or in none: an input "
+                "that is its own output or, of different sizes, the smaller of the two at this "
+                "rank's block of the larger one",
+                (void *)ranges[i].begin);
         end = ranges[i].end;
     }
     return GCOLL_OK;
 }
 
-/* Outputs (and inputs unless in place) must not overlap one another: steps on them run in any order. */
+/* Checks alignment and overlap. Buffers must not overlap, because steps on them run in any order. In
+ * place, an input may equal its output. */
 static gcoll_status check_buffers(const gcoll_arguments *arguments, const gcoll_problem *problem,
                                   const gcoll_given *given, bool is_listed) {
     const gcoll_call *call = &arguments->call;
@@ -345,14 +351,14 @@ static gcoll_status check_buffers(const gcoll_arguments *arguments, const gcoll_
     return status;
 }
 
-/* Whether the smaller of input and output lies in the larger one where this rank's block is. */
+/* Whether the smaller of input and output lies in the larger one, at this rank's block. */
 static bool lies_inside(const void *input, const void *output, gcoll_problem problem, size_t type_bytes) {
     problem.in_place = true;
     return (uintptr_t)input + gcoll_problem_out_shift(&problem) * type_bytes ==
            (uintptr_t)output + gcoll_problem_in_shift(&problem) * type_bytes;
 }
 
-/* Buffers as lists, of allreduce, reduce_scatter and broadcast. */
+/* Takes the buffers from the lists in the options: for allreduce, reduce_scatter and broadcast. */
 static gcoll_status set_lists(gcoll_arguments *arguments, const gcoll_given *given,
                               const struct options *options, const gcoll_problem *problem) {
     gcoll_call *call = &arguments->call;
@@ -374,18 +380,18 @@ static gcoll_status set_lists(gcoll_arguments *arguments, const gcoll_given *giv
     call->buffers = options->buffers;
     call->in_place = 1;
     arguments->buffers.in = options->inputs;
-    /* In place means that the inputs are written; the caller who gives no outputs says so. */
+    /* A caller who gives no outputs asks for the operation in place, which writes to the inputs. */
     arguments->buffers.out = options->outputs ? options->outputs : (void *const *)(uintptr_t)options->inputs;
     for (uint32_t k = 0; !broadcasts && options->outputs && k < options->buffers; k++)
         if (!lies_inside(options->inputs[k], options->outputs[k], *problem,
                          gcoll_type_size((gcoll_type)call->type)))
             call->in_place = 0;
-    if (call->in_place && output_is_smaller(given->collective)) /* it is written where it lies in the input */
+    if (call->in_place && output_is_smaller(given->collective)) /* the output is the block inside the input */
         arguments->buffers.out = (void *const *)(uintptr_t)options->inputs;
     return GCOLL_OK;
 }
 
-/* Sets in and out of a call with one buffer each, and whether it is in place. */
+/* Takes the buffers of a call that has one input and one output, and notes whether it is in place. */
 static gcoll_status set_pair(gcoll_arguments *arguments, const gcoll_given *given,
                              const gcoll_problem *problem) {
     gcoll_call *call = &arguments->call;
@@ -415,14 +421,14 @@ static gcoll_status set_pair(gcoll_arguments *arguments, const gcoll_given *give
     case GCOLL_REDUCE_SCATTER:
         call->in_place = inside;
         break;
-    default: /* what a rank that is not the root does not need is not looked at */
+    default: /* buffers that only the root needs are ignored on other ranks */
         call->in_place = here && inside;
         if (!here && collective == GCOLL_SCATTER)
             arguments->in = NULL;
         if (!here && (collective == GCOLL_REDUCE || collective == GCOLL_GATHER))
             arguments->out = NULL;
     }
-    if (call->in_place && output_is_smaller(collective)) /* it is written where it lies in the input */
+    if (call->in_place && output_is_smaller(collective)) /* the output is the block inside the input */
         arguments->out = (void *)(uintptr_t)input;
     return GCOLL_OK;
 }

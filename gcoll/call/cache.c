@@ -1,9 +1,10 @@
 /*
- * gcoll/call/cache.c - from a call to its plan: choice of the algorithm, planning, and the cache of both by
- * shape.
+ * gcoll/call/cache.c - finds the plan of a call in the context's cache, or chooses the algorithm, makes the
+ * plan and caches it.
  *
- * The list is kept with the latest used first, so that a loop over a few operations finds each after a few
- * comparisons of hashes. What nobody holds is dropped from the end when the list is full.
+ * The list has the most recently used entry first. A loop over a few operations finds each after a few
+ * comparisons of hashes. When the list is full, the least recently used entry that no operation holds is
+ * dropped.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ static uint64_t hash_call(const gcoll_call *call) {
                                call->commutative,  call->registered, call->blocks_hash, call->count,
                                call->memory_limit, call->local,      call->places,      call->arrival,
                                call->direct};
-    /* By fields, not all bytes of the struct: the text is mostly empty. */
+    /* Hash the fields, not all bytes of the struct: the algorithm's text is mostly empty. */
     const uint64_t hash = gcoll_hash_words(GCOLL_HASH_START, fields, sizeof fields / sizeof fields[0]);
     return gcoll_hash_text(hash, call->algorithm);
 }
@@ -42,14 +43,16 @@ static bool matches(const gcoll_cache_entry *entry, uint64_t hash, const gcoll_c
 
 /* ---- Planning ----------------------------------------------------------------------------- */
 
-/* Without what staging adds: that is each rank's own affair, and all must agree on what is refused. */
+/* The scratch elements of a plan without those that staging adds. Staging differs between ranks, but all
+ * ranks must agree on whether a call is refused. */
 static uint64_t scratch_of(const gcoll_plan *plan) {
     const uint64_t staging =
         gcoll_problem_is_staged(&plan->problem) ? gcoll_staging_bound(&plan->problem) : 0;
     return plan->scratch > staging ? plan->scratch - staging : 0;
 }
 
-/* Costs promise the scratch that selection goes by; an algorithm of the user's may promise too little. */
+/* Checks the plan against options.memory_limit_bytes. Selection relies on the scratch that `cost` states,
+ * and a user's algorithm may state too little. */
 static gcoll_status check_limit(const gcoll_cache_entry *entry) {
     const gcoll_call *call = &entry->call;
     const uint64_t scratch = scratch_of(entry->plan);
@@ -94,7 +97,7 @@ static void drop(gcoll_context *context, gcoll_cache_entry *entry) {
     gcoll_release(context, entry, sizeof *entry);
 }
 
-/* Frees the entry used longest ago that only its idle run holds. */
+/* Frees the least recently used entry that nothing but its idle run holds. */
 static void make_room(gcoll_context *context) {
     gcoll_cache_entry **victim = NULL;
     for (gcoll_cache_entry **link = &context->calls->cache; *link; link = &(*link)->next)

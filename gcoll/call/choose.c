@@ -1,9 +1,9 @@
 /*
- * gcoll/call/choose.c - from a call to its algorithm, and what auto thinks of all of them.
+ * gcoll/call/choose.c - selects the algorithm of a call, and lists all candidates for gcoll_context_explain.
  *
- * Every rank chooses by itself, so only what is the same on all of them may enter: not the rank, nor what it
- * does in place, nor how many buffers it has and where they lie, nor, in an alltoall, the sizes of its
- * blocks.
+ * Each rank selects by itself, and all must select the same. So the choice must not use the rank, whether
+ * the call is in place, how many buffers there are, where they lie, or, in an alltoall, the rank's own block
+ * sizes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "gcoll/rendezvous/rendezvous.h"
 #include "gcoll/tuning/tuning.h"
 
-/* What blocks of an alltoall whose sizes are each rank's own are taken for. */
+/* The block size assumed for an alltoall_v, whose true sizes differ between ranks. */
 #define GUESSED_BLOCK_BYTES UINT64_C(65536)
 
 gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call *call,
@@ -37,9 +37,10 @@ gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call 
                            .staging = {.local = (gcoll_local)call->local, .direct = call->direct != 0}};
 }
 
-/* ---- What all ranks have in common -------------------------------------------------------- */
+/* ---- The problem as all ranks see it ------------------------------------------------------ */
 
-/* The problem as all ranks see it. *guessed, to be freed, is what its offsets point to, or NULL. */
+/* Copies the problem without what differs between ranks. *guessed holds the assumed offsets of an
+ * alltoall_v, or is NULL; the caller frees it. */
 static gcoll_status make_common(const gcoll_problem *problem, size_t type_bytes, gcoll_problem *common,
                                 uint64_t **guessed) {
     *common = *problem;
@@ -61,18 +62,18 @@ static gcoll_status make_common(const gcoll_problem *problem, size_t type_bytes,
     return GCOLL_OK;
 }
 
-/* What a choice goes by, besides the problem. */
+/* What the selection uses besides the problem. */
 struct rates {
     gcoll_needs needs;
     gcoll_cost_parameters cost;
-    gcoll_sharing sharing; /* which the needs point to */
+    gcoll_sharing sharing; /* `needs` points to it */
 };
 
 static void set_rates(const gcoll_context *context, const gcoll_call *call, size_t type_bytes,
                       struct rates *rates) {
     uint64_t limit = call->memory_limit / type_bytes;
     if (call->memory_limit > 0 && limit == 0)
-        limit = 1; /* 0 would be any number; what needs one element is refused once it is planned */
+        limit = 1; /* 0 would mean no limit; a need for one element is refused once the plan is known */
     gcoll_basis_numbers(context->basis, gcoll_call_is_fixed(call), &rates->cost, &rates->sharing);
     rates->needs = (gcoll_needs){.claims = call->needs, .scratch_limit = limit, .sharing = &rates->sharing};
 }
@@ -122,8 +123,8 @@ static gcoll_status check_scratch(const gcoll_call *call, const gcoll_choice *ch
                        (unsigned long long)call->memory_limit);
 }
 
-/* What the tuning file says of the shape, if it knows it and what it says serves; else *rule is NULL, and
- * *choice is not set. */
+/* Looks for a rule of the tuning file that fits the shape and whose algorithm can be used. If there is
+ * none, *rule is NULL and *choice is not set. */
 static gcoll_status look_up(const gcoll_context *context, const gcoll_problem *common, size_t type_bytes,
                             const struct rates *rates, gcoll_choice *choice, const gcoll_tuning_rule **rule) {
     const gcoll_tuning_rule *found =
@@ -137,9 +138,9 @@ static gcoll_status look_up(const gcoll_context *context, const gcoll_problem *c
     return status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;
 }
 
-/* Finding out which ranks share a host takes a look-up for each rank, so it is done once an algorithm is
- * asked for that makes use of it. Not for a call without elements: it waits for nobody, so a rank may have
- * made it and left, and taken its record away. */
+/* Finds which ranks share a host, if the algorithm uses that. It costs one store look-up for each rank,
+ * so it is done only when needed. A call without elements is left out: no rank waits in it, so a peer may
+ * have finished it, left, and removed its record from the store. */
 static gcoll_status find_hosts(gcoll_context *context, const gcoll_algorithm *algorithm,
                                gcoll_problem *problem, gcoll_problem *common) {
     gcoll_note cause;
@@ -152,8 +153,8 @@ static gcoll_status find_hosts(gcoll_context *context, const gcoll_algorithm *al
     return missing == GCOLL_NO_RANK ? status : gcoll_peer_is_missing(context, missing, status, &cause);
 }
 
-/* The rule for the problem and what it takes, or NULL, and *choice stays. A rule's algorithm was measured by
- * name, so it sees the hosts as it does then. */
+/* Applies the tuning rule for the problem. If there is none, *rule is NULL and *choice is unchanged. If
+ * the rule's algorithm uses hosts, look it up again with the hosts known: that is how it was measured. */
 static gcoll_status apply_rule(gcoll_context *context, const struct rates *rates, size_t type_bytes,
                                gcoll_problem *problem, gcoll_problem *common, gcoll_choice *choice,
                                const gcoll_tuning_rule **rule) {
@@ -169,7 +170,7 @@ static gcoll_status apply_rule(gcoll_context *context, const struct rates *rates
     return status;
 }
 
-/* By a rule or by cost. */
+/* Selects by a rule of the tuning file or, without one, by cost. */
 static gcoll_status choose_unnamed(gcoll_context *context, const struct rates *rates, size_t type_bytes,
                                    gcoll_problem *problem, gcoll_problem *common, gcoll_choice *choice) {
     const gcoll_tuning_rule *rule;
@@ -206,9 +207,9 @@ static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call
     memcpy(problem->option, choice->option, sizeof problem->option);
     problem->segment = choice->segment_bytes / type_bytes;
     if (choice->segment_bytes > 0 && problem->segment == 0)
-        problem->segment = 1; /* less than an element: an element */
+        problem->segment = 1; /* a segment has at least one element */
 
-    /* Of a problem that is refused nothing else is asked. */
+    /* `claims` and `cost` are only defined if `applies` accepts the problem. */
     if (choice->algorithm->applies)
         status = choice->algorithm->applies(common);
     if (status == GCOLL_OK)
@@ -254,7 +255,7 @@ static void note_candidate(void *arg, const gcoll_candidate *candidate) {
     e->candidates[e->count++] = *candidate;
 }
 
-/* Those that serve first, the cheapest first; others in the order of the table. */
+/* Usable candidates first, the cheapest first; the others in the order of the table. */
 static bool comes_before(const gcoll_candidate *a, const gcoll_candidate *b) {
     if (a->status != GCOLL_OK || b->status != GCOLL_OK)
         return a->status == GCOLL_OK && b->status != GCOLL_OK;
@@ -270,7 +271,7 @@ static void sort(gcoll_candidate *candidates, size_t count) {
         }
 }
 
-/* What holds of the result, whatever is taken. */
+/* Says where the result has the same bits, whichever algorithm is taken. */
 static void describe_sameness(struct explanation *e, const gcoll_call *call) {
     static const char *const words[] = {
         [GCOLL_SAME_ON_RANKS] = "the same bits on every rank (options.same: on ranks)",
@@ -321,7 +322,7 @@ gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective coll
     if (!context || !text || bytes == 0)
         return gcoll_error(GCOLL_ERR_INVALID, "%s",
                            context ? "text: is NULL or of 0 bytes" : "context: is NULL");
-    gcoll_status status = gcoll_enter(context); /* hosts are looked up */
+    gcoll_status status = gcoll_enter(context); /* apply_rule may look up hosts in the store */
     if (status != GCOLL_OK)
         return status;
     status = gcoll_arguments_shape(&call, context, collective, count, type, op, root, options);
@@ -349,7 +350,7 @@ gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective coll
         describe(&e, &call, context, &choice, rule, status);
     free(e.candidates);
     gcoll_leave(context);
-    return status == GCOLL_ERR_UNSUPPORTED ? GCOLL_OK : status; /* which the text tells */
+    return status == GCOLL_ERR_UNSUPPORTED ? GCOLL_OK : status; /* the text contains the reason */
 }
 
 gcoll_status gcoll_context_register(gcoll_context *context, const gcoll_algorithm *algorithm) {

@@ -1,5 +1,5 @@
-/* gcoll/call/fingerprint.c - says in 32 bytes what an operation is, so that ranks that call different ones
- * are told. Who compares them is run/openings.c. */
+/* gcoll/call/fingerprint.c - makes the fingerprint of an operation, 32 bytes by which peers detect that
+ * they called different operations. run/openings.c compares them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,22 +13,22 @@ enum {
     AT_TYPE = 1,
     AT_OP = 2,
     AT_FLAGS = 3,
-    AT_ROOT = 4, /* of a pairwise exchange, the number of exchanges */
+    AT_ROOT = 4, /* root, or in a pairwise exchange the number of exchanges */
     AT_COUNT = 8,
     AT_PLAN = 16,
     AT_ALGORITHM = 24,
-    AT_EXTRA = 28 /* of an average over several buffers, their number; of blocks, a hash of their sizes */
+    AT_EXTRA = 28 /* average: the number of buffers; unequal blocks: a hash of their sizes */
 };
 
 /* Flags. */
 enum {
     FLAG_ORDERED = 1,   /* the operation does not commute */
-    FLAG_BLOCKS = 2,    /* of different sizes */
-    FLAG_EACH = 4,      /* the count is that of one block */
-    FLAG_HOSTS = 8,     /* planned by which ranks share a host */
-    FLAG_FOR_YOU = 16,  /* the count is that of the sender's block for the receiver */
-    FLAG_ON_RANKS = 32, /* results are to be the same on ranks, */
-    FLAG_IN_RUNS = 64   /* and in runs */
+    FLAG_BLOCKS = 2,    /* blocks have different sizes */
+    FLAG_EACH = 4,      /* AT_COUNT is the size of one block */
+    FLAG_HOSTS = 8,     /* the plan depends on which ranks share a host */
+    FLAG_FOR_YOU = 16,  /* AT_COUNT is the sender's block for the receiver */
+    FLAG_ON_RANKS = 32, /* options.same: on ranks */
+    FLAG_IN_RUNS = 64   /* options.same: in runs */
 };
 
 static uint32_t algorithm_count(void) {
@@ -38,7 +38,7 @@ static uint32_t algorithm_count(void) {
     return count;
 }
 
-/* The number in the table; what users added has none. */
+/* The index in the table. For an algorithm that users added, the length of the table. */
 static uint32_t index_of(const gcoll_algorithm *algorithm) {
     uint32_t index = 0;
     while (gcoll_algorithms[index] && gcoll_algorithms[index] != algorithm)
@@ -46,13 +46,13 @@ static uint32_t index_of(const gcoll_algorithm *algorithm) {
     return index;
 }
 
-/* The blocks of an alltoall are each rank's own, so neither they nor their sum are compared. What one rank
- * has for another is said in the fingerprint that goes there. */
+/* Writes count and AT_EXTRA. In an alltoall_v each rank has its own block sizes, so neither they nor
+ * their sum are compared; gcoll_fingerprint_for_peer puts in the block for that peer. */
 static void put_count(uint8_t *bytes, const gcoll_context *context, const gcoll_call *call) {
     const bool unequal = call->blocks_hash != 0;
     const bool own = gcoll_call_has_own_blocks(call);
     const bool each = !unequal && gcoll_collective_has_blocks((gcoll_collective)call->collective);
-    uint64_t extra = call->op == GCOLL_AVG ? call->buffers : 0; /* its divisor counts them */
+    uint64_t extra = call->op == GCOLL_AVG ? call->buffers : 0; /* a part of the divisor */
     if (unequal)
         extra = own ? 0 : (call->blocks_hash ^ call->blocks_hash >> 32) + extra;
     bytes[AT_FLAGS] = (uint8_t)((call->commutative ? 0 : FLAG_ORDERED) | (unequal ? FLAG_BLOCKS : 0) |
@@ -107,7 +107,8 @@ static const char *algorithm_of(const uint8_t *bytes) {
                                         : "an unknown algorithm";
 }
 
-/* "allgather_v of 100 float32 from rank 3, sum, by ring": what it has of these. */
+/* For example "allgather_v of 100 float32 from rank 3, sum, by ring". Parts that the collective does not
+ * have are left out. */
 void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text, size_t size) {
     const uint8_t *bytes = fingerprint->bytes;
     const gcoll_collective collective = (gcoll_collective)bytes[AT_COLLECTIVE];
@@ -136,7 +137,7 @@ void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text
     snprintf(text, size, "%s%s%s%s by %s", name, what, where, how, algorithm_of(bytes));
 }
 
-/* Where a call asks for the same bits. Only an allreduce has its result on several ranks. */
+/* Where the call needs the same bits. Bits can differ between ranks only in an allreduce. */
 static const char *same_of(const uint8_t *bytes) {
     if (bytes[AT_FLAGS] & FLAG_IN_RUNS)
         return "in runs";
@@ -152,7 +153,7 @@ void gcoll_fingerprint_hint(const gcoll_fingerprint *their, const gcoll_fingerpr
     const uint32_t their_extra = (uint32_t)gcoll_get_le(theirs + AT_EXTRA, 4);
     const uint32_t our_extra = (uint32_t)gcoll_get_le(ours + AT_EXTRA, 4);
     const bool same_sum = theirs[AT_COLLECTIVE] == ours[AT_COLLECTIVE] && theirs[AT_TYPE] == ours[AT_TYPE] &&
-                          theirs[AT_OP] == ours[AT_OP]; /* others may not depend on the order */
+                          theirs[AT_OP] == ours[AT_OP]; /* others may differ legitimately */
     if (same_sum && (flags & (FLAG_ON_RANKS | FLAG_IN_RUNS)))
         snprintf(text, size, " (options.same: rank %u %s, rank %u %s)", peer, same_of(theirs), rank,
                  same_of(ours));

@@ -1,5 +1,5 @@
-/* gcoll/call/places.c - buffers in device memory: where each one lies, and how several of them are reduced.
- */
+/* gcoll/call/places.c - finds the memory in which each buffer lies, and decides where several buffers of
+ * one process are reduced. */
 #include <stdio.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ static gcoll_status find(gcoll_acceleration *acceleration, const gcoll_memory *g
     return check_declared(given, &place, name, k);
 }
 
-/* Sets the memories of all buffers, and whether any is a device's. */
+/* Looks up the memory of every buffer. *found: some lie in device memory. */
 static gcoll_status find_all(gcoll_arguments *arguments, gcoll_acceleration *acceleration,
                              const gcoll_memory *given, bool *found) {
     const gcoll_call *call = &arguments->call;
@@ -81,7 +81,7 @@ static gcoll_status find_all(gcoll_arguments *arguments, gcoll_acceleration *acc
             status = find(acceleration, given, arguments->buffers.in[k], "input", k, &in[k]);
         if (status != GCOLL_OK)
             return status;
-        if (!arguments->buffers.out[k]) /* a buffer that is not there is nowhere else */
+        if (!arguments->buffers.out[k]) /* a missing buffer counts as lying where its partner lies */
             out[k] = in[k];
         else if (!call->in_place && !arguments->buffers.in[k])
             in[k] = out[k];
@@ -103,24 +103,24 @@ static gcoll_status find_all(gcoll_arguments *arguments, gcoll_acceleration *acc
     return GCOLL_OK;
 }
 
-/* ---- How several are reduced -------------------------------------------------------------- */
+/* ---- Where several buffers are reduced ---------------------------------------------------- */
 
-/* Seconds: what a copy or a kernel takes to begin, and what bytes take between host and device, in a
- * device's own memory, from a peer's, and reduced by the host. Orders of magnitude will do: the ways differ
- * by as much. */
+/* Cost model in seconds: the start of a copy or kernel; one byte between host and device, within a
+ * device, from a peer device, and reduced by the host. Orders of magnitude suffice, because the costs of the
+ * ways differ by as much. */
 #define BEGIN_S       8e-6
 #define CROSS_S_BYTE  (1 / 12e9)
 #define DEVICE_S_BYTE (1 / 500e9)
 #define PEER_S_BYTE   (1 / 20e9)
 #define REDUCE_S_BYTE (1 / 10e9)
 
-/* What the buffers have between them. */
+/* How the buffers are spread over memories. */
 typedef struct census {
-    uint32_t buffers, memories, most; /* how many lie in the memory that has most */
-    uint32_t memory;                  /* of the first output */
-    bool has_host;                    /* some lie there */
-    bool is_separate;                 /* each on a device of its own */
-    bool has_targets;                 /* where inputs are, is an output */
+    uint32_t buffers, memories, most; /* most: buffers in the memory that holds most of them */
+    uint32_t memory;                  /* memory of the first output */
+    bool has_host;                    /* some buffers lie in host memory */
+    bool is_separate;                 /* each buffer is on a device of its own */
+    bool has_targets;                 /* each memory with several inputs also has an output */
 } census;
 
 static census count(const gcoll_arguments *arguments) {
@@ -146,7 +146,7 @@ static census count(const gcoll_arguments *arguments) {
 
 static double cost_of(const census *c, gcoll_local local, double bytes) {
     const double folded = BEGIN_S + (c->most + 1) * bytes * DEVICE_S_BYTE;
-    if (local == GCOLL_LOCAL_HOST) /* copies to one device one after the other, both ways */
+    if (local == GCOLL_LOCAL_HOST) /* copies between the host and one device run one after the other */
         return 2 * c->most * (BEGIN_S + bytes * CROSS_S_BYTE) + (c->buffers - 1) * bytes * REDUCE_S_BYTE;
     if (local == GCOLL_LOCAL_DEVICE)
         return (c->most > 1 ? 2 * folded : 0) + 2 * (BEGIN_S + bytes * CROSS_S_BYTE) +
@@ -154,7 +154,7 @@ static double cost_of(const census *c, gcoll_local local, double bytes) {
     return 2 * (folded + (c->memories - 1) * bytes * PEER_S_BYTE) + 2 * (BEGIN_S + bytes * CROSS_S_BYTE);
 }
 
-/* Whether one device reaches the memory of all others, for folds, and copies from and to it. */
+/* Whether the device of the first output can access the memory of all buffers, to reduce and to copy. */
 static gcoll_status check_reach(gcoll_acceleration *acceleration, const gcoll_arguments *arguments,
                                 gcoll_reach reach) {
     const uint32_t to = arguments->blocks.out_memory[0];
@@ -192,7 +192,8 @@ static bool is_bitwise(gcoll_op op) {
     return op == GCOLL_BAND || op == GCOLL_BOR || op == GCOLL_BXOR;
 }
 
-/* Only the host can reduce by a function of the caller's, or where no output has room for a whole vector. */
+/* Decides where several buffers are reduced. Only the host can apply a user's function, or reduce where
+ * no output has room for a whole vector. */
 static gcoll_status choose_local(gcoll_arguments *arguments, gcoll_acceleration *acceleration,
                                  gcoll_memory_local local) {
     gcoll_call *call = &arguments->call;
@@ -259,7 +260,7 @@ static gcoll_status check_given(const gcoll_memory *given, const gcoll_accelerat
     return GCOLL_OK;
 }
 
-/* Of an alltoall_v, a rank may send nothing and yet receive something. */
+/* No data moves on this rank. In an alltoall_v, a rank may send nothing and still receive. */
 static bool is_empty(const gcoll_arguments *arguments, uint32_t size) {
     const uint64_t *received = arguments->blocks.recv_offsets;
     return arguments->call.count == 0 && (!received || received[size] == 0);
@@ -269,7 +270,7 @@ gcoll_status gcoll_memory_read(gcoll_arguments *arguments, gcoll_context *contex
                                const gcoll_memory *memory) {
     gcoll_acceleration *acceleration = context->acceleration;
     if (!acceleration && !memory)
-        return GCOLL_OK; /* nearly every call */
+        return GCOLL_OK; /* the common case */
     gcoll_memory given;
     gcoll_memory_init(&given);
     gcoll_status status =

@@ -86,7 +86,7 @@ gcoll_status gcoll_timeout_check(const char *name, int64_t timeout_ms) {
     return GCOLL_OK;
 }
 
-/* ---- Who it is ---------------------------------------------------------------------------- */
+/* ---- Rank and size ------------------------------------------------------------------------ */
 
 static bool is_there(const gcoll_context *context) {
     if (!context)

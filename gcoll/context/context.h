@@ -1,9 +1,9 @@
 /*
- * gcoll/context/context.h - the context: what all modules share of a rank's membership in a group, and its
- * health.
+ * gcoll/context/context.h - the context: one rank's membership in a group. It holds the state that all
+ * modules share, and whether the context is broken.
  *
- * Each module keeps what is its own in a struct of its own, which hangs here by a pointer. No other module
- * reads its fields.
+ * Each module keeps its own state in a struct of its own, to which the context points. No other module reads
+ * the fields of that struct.
  */
 #ifndef GCOLL_CONTEXT_CONTEXT_H
 #define GCOLL_CONTEXT_CONTEXT_H
@@ -27,49 +27,49 @@ typedef struct gcoll_oneside gcoll_oneside;
 typedef struct gcoll_hooks gcoll_hooks;
 typedef struct gcoll_arrival gcoll_arrival;
 
-/* What the options of a context said. Defaults are filled in. */
+/* The options of a context, with defaults filled in. */
 typedef struct gcoll_settings {
     int64_t timeout_ms;
     int64_t spin_us;
-    int64_t silence_ms; /* 0: hosts are not looked at */
+    int64_t silence_ms; /* 0: silent hosts are not detected */
     gcoll_store *store;
-    gcoll_store *owned_store; /* the same if the context opened it (environment.c), or NULL */
+    gcoll_store *owned_store; /* `store` if the context opened it itself (environment.c), else NULL */
     char job[72];
     bool monitor;
     gcoll_same same;
     gcoll_endpoint_options endpoint; /* as opened */
-    char *interface;                 /* that the endpoint's options name */
-    gcoll_ibverbs_options ibverbs;   /* the same */
-    char *ib_device;                 /* that these name */
+    char *interface;                 /* the name that endpoint.interface points to */
+    gcoll_ibverbs_options ibverbs;   /* as opened */
+    char *ib_device;                 /* the name that ibverbs.device points to */
     gcoll_log_fn log;
     void *log_arg;
     gcoll_allocator allocator;
 } gcoll_settings;
 
-/* What drives a context between calls, as calls see it: a thread (lifecycle/thread.c). */
+/* Drives a context between calls: a progress thread (lifecycle/thread.c). */
 typedef struct gcoll_driver gcoll_driver;
 struct gcoll_driver {
     void (*enter)(gcoll_driver *driver); /* waits until the caller may drive the context itself */
     void (*leave)(gcoll_driver *driver);
-    bool (*is_current)(const gcoll_driver *driver); /* it is the calling thread: then a callback calls */
+    bool (*is_current)(const gcoll_driver *driver); /* the driver's thread calls, from a callback */
 };
 
-/* Who may call (guard.c). */
+/* The claim on a context by the calling thread (guard.c). */
 typedef struct gcoll_guard {
     uint32_t forks;          /* gcoll_forks of the process that the context belongs to */
-    long process;            /* the id of that */
-    atomic_uintptr_t caller; /* the thread that is in a gcoll call on it; 0: none is */
-    gcoll_driver *driver;    /* NULL: there is none */
+    long process;            /* its process id, for messages */
+    atomic_uintptr_t caller; /* the thread inside a gcoll call on this context; 0: none */
+    gcoll_driver *driver;    /* NULL: no progress thread */
 } gcoll_guard;
 
-/* A context breaks once, for one cause (health.c). */
+/* Whether and why the context is broken (health.c). It breaks at most once. */
 typedef struct gcoll_health {
     bool broken;
-    bool told; /* peers know of it */
+    bool told; /* the peers have been told */
     gcoll_note cause;
-    atomic_int abort_state; /* 0, 1 being written, 2 to be read by the context's thread */
+    atomic_int abort_state; /* 0: none; 1: being written; 2: to be taken by the context's thread */
     char abort_reason[GCOLL_NOTE_TEXT_MAX];
-    /* Tells ranks that have no connection to this one. */
+    /* Publishes the cause in the store, for ranks without a connection to this one. */
     void (*leave_cause)(gcoll_context *context);
 } gcoll_health;
 
@@ -83,34 +83,34 @@ struct gcoll_context {
     gcoll_rendezvous *rendezvous;
     gcoll_acceleration *acceleration; /* NULL: buffers lie in host memory */
     gcoll_live *live;
-    gcoll_basis *basis; /* of choices (tuning/) */
+    gcoll_basis *basis; /* cost parameters and tuning file (tuning/) */
     gcoll_calls *calls;
     gcoll_runs *runs;
     gcoll_oneside *oneside;
-    const gcoll_hooks *hooks; /* of who watches blocking calls, or NULL */
+    const gcoll_hooks *hooks; /* called around blocking calls; NULL if nothing watches them */
     gcoll_arrival *arrival;   /* the monitor, or NULL */
 };
 
-/* ---- Who may call (guard.c) ---------------------------------------------------------------- */
+/* ---- Claims by calling threads (guard.c) --------------------------------------------------- */
 
-/* Why a call is not allowed: GCOLL_ERR_STATE. */
+/* Sets the error that explains why this thread may not call now. Returns GCOLL_ERR_STATE. */
 gcoll_status gcoll_refuse_call(const gcoll_context *context);
-/* For a context that has a driver: gcoll_claim, unless the driver itself calls. */
+/* gcoll_claim for a context that has a driver. Refuses a call by the driver itself. */
 gcoll_status gcoll_claim_driven(gcoll_context *context);
-/* The same, and takes over from the driver. */
+/* gcoll_claim_driven, then takes over from the driver. */
 gcoll_status gcoll_enter_driven(gcoll_context *context);
 static inline bool gcoll_is_forked(const gcoll_context *context) {
     return context->guard.forks != gcoll_forks;
 }
-/* A number that no other thread has. */
+/* Identifies this thread. */
 static inline uintptr_t gcoll_this_thread(void) {
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
-    return (uintptr_t)__builtin_thread_pointer(); /* an instruction, and no call */
+    return (uintptr_t)__builtin_thread_pointer(); /* one instruction instead of a call */
 #else
     return (uintptr_t)pthread_self();
 #endif
 }
-/* Makes this thread the one that is in a call, if no driver is. */
+/* Claims the context for this thread, if the context has no driver. */
 static inline gcoll_status gcoll_claim(gcoll_context *context) {
     uintptr_t nobody = 0;
     if (gcoll_is_forked(context) ||
@@ -119,8 +119,9 @@ static inline gcoll_status gcoll_claim(gcoll_context *context) {
         return gcoll_refuse_call(context);
     return GCOLL_OK;
 }
-/* Around each public call that touches what modules or the endpoint have; what is inside calls no public
- * function on the same context. Unless it is GCOLL_OK the call does nothing, and does not leave. */
+/* Every public call that touches the state of modules or of the endpoint begins with gcoll_enter and ends
+ * with gcoll_leave. In between, no public function is called on the same context. If gcoll_enter fails, the
+ * call does nothing and does not leave. */
 static inline gcoll_status gcoll_enter(gcoll_context *context) {
     return context->guard.driver ? gcoll_enter_driven(context) : gcoll_claim(context);
 }
@@ -134,64 +135,66 @@ static inline void gcoll_leave(gcoll_context *context) {
 /* ---- Memory, log, options (context.c) ------------------------------------------------------ */
 
 void gcoll_log(gcoll_context *context, gcoll_log_level level, const char *format, ...) GCOLL_PRINTF(3, 4);
-/* For who gives no allocator. */
+/* Used if options.allocator is not set. */
 extern const gcoll_allocator gcoll_default_allocator;
-/* Aligned to a cache line; NULL sets the last error. */
+/* Memory aligned to a cache line, or NULL with the last error set. */
 void *gcoll_allocate(gcoll_context *context, uint64_t bytes);
-/* The same, zeroed. */
+/* As gcoll_allocate, zeroed. */
 void *gcoll_allocate_zeroed(gcoll_context *context, uint64_t bytes);
 void gcoll_release(gcoll_context *context, void *memory, uint64_t bytes);
-/* Copies what the caller's version of an options struct has, its size standing first; the rest stays zero,
- * which means default. first_size is what the first version had. from may be NULL. */
+/* Reads an options struct of any earlier version of the library. The struct starts with its size, and
+ * that many bytes are copied. The rest of `to` stays zero, which means default. first_size is the size of
+ * the first version. from may be NULL. */
 gcoll_status gcoll_options_read(void *to, size_t size, size_t first_size, const void *from);
-/* The same of a struct that options point to. Errors name the field: "options.memory->struct_size". */
+/* As gcoll_options_read, for a struct that options point to. Errors use `name`:
+ * "options.memory->struct_size". */
 gcoll_status gcoll_options_read_named(void *to, size_t size, size_t first_size, const void *from,
                                       const char *name);
 
-/* A day, for contexts and operations alike. */
+/* The longest timeout of contexts and operations: a day. */
 #define GCOLL_TIMEOUT_MAX_MS INT64_C(86400000)
 #define GCOLL_NEVER_MS       (INT64_MAX / 4)
-/* GCOLL_ERR_INVALID, which names it, unless it is a timeout as options have it. */
+/* Checks a timeout of options. GCOLL_ERR_INVALID, naming the option, if it is out of range. */
 gcoll_status gcoll_timeout_check(const char *name, int64_t timeout_ms);
-/* What a timeout of options comes to; GCOLL_NEVER_MS: there is none. */
+/* The timeout in effect for a timeout of options; GCOLL_NEVER_MS if there is none. */
 static inline int64_t gcoll_timeout_of(const gcoll_context *context, int64_t timeout_ms) {
     return timeout_ms == 0 ? context->settings.timeout_ms : timeout_ms < 0 ? GCOLL_NEVER_MS : timeout_ms;
 }
-/* Of two timeouts as options have them. */
+/* The shorter of two timeouts of options. */
 static inline int64_t gcoll_shorter_timeout(const gcoll_context *context, int64_t a_ms, int64_t b_ms) {
     return gcoll_timeout_of(context, a_ms) <= gcoll_timeout_of(context, b_ms) ? a_ms : b_ms;
 }
 
 /* ---- Health (health.c) --------------------------------------------------------------------- */
 
-/* Breaks the context with this cause, unless it is broken already. The peers are told at the next
- * gcoll_context_settle, as this may be called in the middle of the transport's work. */
+/* Breaks the context with this cause, unless it is broken already. It may be called in the middle of the
+ * transport's work, so the peers are told later, by gcoll_context_settle. */
 void gcoll_break(gcoll_context *context, gcoll_status status, uint32_t culprit, const char *format, ...)
     GCOLL_PRINTF(4, 5);
-/* Breaks the context with the cause that another rank had. */
+/* Breaks the context with a cause that rank `from` reported. */
 void gcoll_break_reported(gcoll_context *context, const gcoll_note *note, uint32_t from);
-/* Breaks the context for what this rank lacks, which the last error says. Of any other status, or of a rank
- * by itself, nothing: returns it. */
+/* Breaks the context if `status` is GCOLL_ERR_NO_MEMORY and there are other ranks; the last error is the
+ * cause. Returns `status`. */
 gcoll_status gcoll_run_out(gcoll_context *context, gcoll_status status);
-/* Of a broken context: tells the peers, once. Returns its status, with the cause as last error. */
+/* Tells the peers of a broken context, once. Returns its status, with the cause as last error. */
 gcoll_status gcoll_context_tell(gcoll_context *context);
-/* The caller has aborted: breaks the context. */
+/* Breaks the context because the caller aborted it. */
 void gcoll_context_take_abort(gcoll_context *context);
 static inline void gcoll_context_heed_abort(gcoll_context *context) {
     if (atomic_load_explicit(&context->health.abort_state, memory_order_acquire) == 2)
         gcoll_context_take_abort(context);
 }
-/* Tells the peers if the context broke, and drops what is in flight. Returns the context's status, with the
- * cause as last error. */
+/* Takes a pending abort, and tells the peers if the context is broken. Returns the context's status, with
+ * the cause as last error. */
 static inline gcoll_status gcoll_context_settle(gcoll_context *context) {
     gcoll_context_heed_abort(context);
     return context->health.broken ? gcoll_context_tell(context) : GCOLL_OK;
 }
 
-/* ---- Streams: operations by their sequence, pairs by their tag ------------------------------ */
+/* ---- Streams of the transport: operations by sequence number, pairs by tag ----------------- */
 
 #define GCOLL_STREAM_TAG     (UINT64_C(1) << 63)
-#define GCOLL_STREAM_ACCESS  (UINT64_C(1) << 62) /* and the number of the access */
-#define GCOLL_STREAM_ARRIVAL (UINT64_C(1) << 61) /* of the monitor */
+#define GCOLL_STREAM_ACCESS  (UINT64_C(1) << 62) /* plus the number of the access */
+#define GCOLL_STREAM_ARRIVAL (UINT64_C(1) << 61) /* messages of the monitor */
 
 #endif

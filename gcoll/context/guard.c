@@ -1,7 +1,8 @@
 /*
- * gcoll/context/guard.c - who may call: one thread at a time, no callback, and no forked child.
+ * gcoll/context/guard.c - refuses calls on a context by a second thread, by a callback, or in a forked
+ * child.
  *
- * gcoll_enter (context.h) checks each call. This file makes the error of a refused call.
+ * gcoll_enter (context.h) checks each call. This file writes the error of a refused call.
  */
 #include "gcoll/context/context.h"
 

@@ -1,9 +1,9 @@
 /*
- * gcoll/context/health.c - how a context breaks: once, for one cause, and for good.
+ * gcoll/context/health.c - breaks a context: once, for one cause, and for good.
  *
- * The cause is recorded where it is noticed (often inside an event of the transport), and the peers are told
- * when the transport can be called again. They pass it on, so that it reaches ranks that have no connection
- * to the one at fault.
+ * The cause is recorded where it is noticed, often inside an event of the transport. The peers are told once
+ * the transport can be called again. They pass it on, so that it reaches ranks without a connection to the
+ * rank at fault.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "gcoll/base/text.h"
 #include "gcoll/context/context.h"
 
-#define TELL_LIMIT_MS 300 /* for telling peers of a failure; they normally read at once */
+#define TELL_LIMIT_MS 300 /* for telling peers of a failure; they normally read it at once */
 
 void gcoll_break(gcoll_context *context, gcoll_status status, uint32_t culprit, const char *format, ...) {
     gcoll_health *health = &context->health;
@@ -55,8 +55,9 @@ gcoll_status gcoll_context_tell(gcoll_context *context) {
         health->told = true;
         if (context->endpoint)
             context->transport->abort(context->endpoint, &health->cause, TELL_LIMIT_MS);
-        /* Who is not connected yet finds the cause where it looks for the address. Other causes are left
-         * there on leaving, which is soon; a rank that was aborted, or ran out of something, may live on. */
+        /* A rank that is not connected yet finds the cause in the store, where it looks for the address.
+         * For most causes it is written when this rank leaves, which is soon. A rank that was aborted or ran
+         * out of memory may live on, so write the cause now. */
         const bool ran_out =
             health->cause.status == GCOLL_ERR_NO_MEMORY && health->cause.culprit == context->rank;
         if (health->cause.status == GCOLL_ERR_ABORTED || ran_out)
@@ -65,7 +66,7 @@ gcoll_status gcoll_context_tell(gcoll_context *context) {
     return gcoll_error((gcoll_status)health->cause.status, "%s", health->cause.text);
 }
 
-/* ---- The caller's own word ---------------------------------------------------------------- */
+/* ---- Abort by the caller ------------------------------------------------------------------ */
 
 void gcoll_context_take_abort(gcoll_context *context) {
     gcoll_break(context, GCOLL_ERR_ABORTED, context->rank, "rank %u aborted: %s", context->rank,
@@ -84,7 +85,7 @@ void gcoll_context_abort(gcoll_context *context, const char *reason) {
         context->transport->wake(context->endpoint);
 }
 
-/* ---- Asking ------------------------------------------------------------------------------- */
+/* ---- Queries ------------------------------------------------------------------------------ */
 
 static gcoll_status look(const gcoll_context *context) {
     const gcoll_health *health = &context->health;
@@ -95,7 +96,8 @@ static gcoll_status look(const gcoll_context *context) {
     return GCOLL_OK;
 }
 
-/* These two only read, and may be called by callbacks too; a driver of the context is kept from writing. */
+/* gcoll_context_health and gcoll_context_culprit only read, so callbacks may call them too. The driver is
+ * stopped meanwhile, so that it does not write. */
 gcoll_status gcoll_context_health(const gcoll_context *context) {
     if (!context)
         return gcoll_error(GCOLL_ERR_INVALID, "context: is NULL");

@@ -1,5 +1,5 @@
-/* gcoll/context/hooks.h - what a module that watches blocking calls hangs on them. context->hooks is NULL
- * where there is none. */
+/* gcoll/context/hooks.h - hooks that a module sets to watch blocking calls. context->hooks is NULL if no
+ * module does. */
 #ifndef GCOLL_CONTEXT_HOOKS_H
 #define GCOLL_CONTEXT_HOOKS_H
 
@@ -10,21 +10,21 @@ struct gcoll_call;
 struct gcoll_run;
 struct gcoll_site;
 
-/* A blocking call as the module sees it. */
+/* One blocking call, as the watching module sees it. */
 typedef struct gcoll_visit {
-    struct gcoll_site *site; /* the module's own */
+    struct gcoll_site *site; /* private to the module */
     int64_t entered_ns, since_ns;
     bool is_meeting;
-    int64_t timeout_ms; /* of the call, as options have it; set by the caller */
+    int64_t timeout_ms; /* options.timeout_ms of the call; set by the caller */
 } gcoll_visit;
 
 struct gcoll_hooks {
-    /* Around each blocking call; leave only after one that ended well. enter may wait, and says in the call
-     * how it is to be planned. */
+    /* Called before and after each blocking call; leave only after a successful one. enter may wait. It
+     * sets call->arrival to select the plan. */
     gcoll_status (*enter)(gcoll_context *context, struct gcoll_call *call, gcoll_visit *visit);
     void (*leave)(gcoll_context *context, const gcoll_visit *visit, const struct gcoll_run *run);
-    /* The choice and the arrivals of a call whose `arrival` is not 0, and what tells it apart in
-     * fingerprints. */
+    /* For a call whose `arrival` is not 0: sets the algorithm and the expected arrivals, and a mark that
+     * identifies the plan in fingerprints. */
     void (*choose)(const gcoll_context *context, gcoll_problem *problem, gcoll_problem *common,
                    gcoll_choice *choice, uint64_t *mark);
 };

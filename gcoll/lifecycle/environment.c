@@ -1,11 +1,11 @@
 /*
- * gcoll/lifecycle/environment.c - rank, size, job and store of this process, as launchers say them in the
- * environment.
+ * gcoll/lifecycle/environment.c - reads rank, size, job and store of this process from the environment
+ * variables of launchers.
  *
- * A launcher is a row of a table of variables' names. It is complete if its rank and its size are there. The
- * first complete row counts; the others must agree with it, because a program that was started by one
- * launcher within another cannot know which of them was meant. GCOLL_RANK and GCOLL_SIZE, or GCOLL_SOURCE,
- * say that.
+ * A launcher is a row of a table of variable names. It is complete if its rank and its size are set. The
+ * first complete row counts, and the other complete rows must agree with it: a program that one launcher
+ * started within another cannot know which of them was meant. GCOLL_RANK and GCOLL_SIZE, or GCOLL_SOURCE,
+ * decide such cases.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #define QUOTE_MAX 48  /* bytes of a value in a message */
 #define HOST_MAX  254 /* bytes of a host's name, with the NUL */
 #define PMI_STORE "pmi:"
-/* Derived ports lie below those that Linux gives to sockets by itself, from 32768 on. */
+/* Derived ports lie below the ports from 32768 on, which Linux assigns to sockets. */
 #define FIRST_PORT 20000u
 #define PORTS      12768u
 /* Steps of Slurm from this number on are batch scripts and shells, not ranks that srun started. */
@@ -29,12 +29,12 @@
 typedef struct launcher {
     const char *name;
     const char *rank, *size;
-    const char *local_rank, *local_size; /* NULL: it has none */
-    const char *ids[2];                  /* what names the job; joined if both are there */
-    bool size_alone;                     /* its size is also there where it has started nothing */
+    const char *local_rank, *local_size; /* NULL: the launcher sets none */
+    const char *ids[2];                  /* names of the job; joined if both are set */
+    bool size_alone;                     /* its size may be set although it started no ranks */
 } launcher;
 
-#define OWN 0 /* row of GCOLL_RANK and GCOLL_SIZE, which win without a question */
+#define OWN 0 /* row of GCOLL_RANK and GCOLL_SIZE, which take precedence */
 
 static const launcher launchers[] = {
     {"gcoll", "GCOLL_RANK", "GCOLL_SIZE", "GCOLL_LOCAL_RANK", "GCOLL_LOCAL_SIZE", {NULL, NULL}, false},
@@ -62,7 +62,7 @@ static const launcher launchers[] = {
 
 /* ---- Single variables ----------------------------------------------------------------------- */
 
-/* NULL: is not set, or empty. */
+/* The value of the variable; NULL if it is not set or empty. */
 static const char *value_of(const char *variable) {
     const char *text = variable ? getenv(variable) : NULL;
     return text && text[0] != '\0' ? text : NULL;
@@ -93,7 +93,7 @@ static gcoll_status read_number(const char *variable, uint32_t least, uint32_t m
 
 /* ---- Which launcher ------------------------------------------------------------------------- */
 
-/* Whether this process is a rank that srun started: batch scripts have most of the variables, too. */
+/* Whether srun started this process as a rank. Batch scripts have most of Slurm's variables, too. */
 static bool is_slurm_task(void) {
     const char *step = value_of("SLURM_STEP_ID");
     uint64_t number = 0;
@@ -115,22 +115,21 @@ static gcoll_status read_rank(const launcher *l, uint32_t *rank, uint32_t *size)
     return status == GCOLL_OK ? read_number(l->rank, 0, *size - 1, rank) : status;
 }
 
-/* One of rank and size is there, and the other is not. */
+/* The error for a launcher that has set only its rank or only its size. */
 static gcoll_status missing(const launcher *l) {
-    const char *rank = value_of(l->rank), *size = value_of(l->size);
+    const char *present = l->size, *absent = l->rank;
     char room[QUOTE_MAX], allowed[64] = "0 to the number of ranks less 1";
-    if (rank)
+    if (value_of(l->rank)) {
+        present = l->rank;
+        absent = l->size;
         snprintf(allowed, sizeof allowed, "1 to %u", GCOLL_MAX_RANKS);
-    return gcoll_error(GCOLL_ERR_INVALID, "%s: is not set, but %s is '%s' (%s); allowed are %s",
-                       rank ? l->size : l->rank, rank ? l->rank : l->size,
-                       quote(rank   ? rank
-                             : size ? size
-                                    : "",
-                             room),
-                       l->name, allowed);
+    }
+    const char *text = value_of(present);
+    return gcoll_error(GCOLL_ERR_INVALID, "%s: is not set, but %s is '%s' (%s); allowed are %s", absent,
+                       present, quote(text ? text : "", room), l->name, allowed);
 }
 
-/* As GCOLL_SOURCE says. */
+/* Finds the launcher that GCOLL_SOURCE names. */
 static gcoll_status named_launcher(const char *name, const launcher **found) {
     char allowed[128] = "are ";
     gcoll_text list = {.text = allowed, .bytes = sizeof allowed, .used = strlen(allowed)};
@@ -174,7 +173,7 @@ static gcoll_status find_launcher(const launcher **found) {
 static gcoll_status check_others(const launcher *found, uint32_t rank, uint32_t size) {
     const launcher *const own = &launchers[OWN];
     uint32_t other_rank, other_size;
-    if (value_of(own->size)) { /* without a rank of its own */
+    if (value_of(own->size)) { /* GCOLL_SIZE without GCOLL_RANK */
         gcoll_status status = read_number(own->size, 1, GCOLL_MAX_RANKS, &other_size);
         if (status != GCOLL_OK || other_size != size)
             return status != GCOLL_OK ? status : missing(own);
@@ -197,9 +196,9 @@ static gcoll_status check_others(const launcher *found, uint32_t rank, uint32_t 
     return GCOLL_OK;
 }
 
-/* ---- The ranks on this host, and the name of the job ---------------------------------------- */
+/* ---- Local ranks and the job ---------------------------------------------------------------- */
 
-/* The variable of gcoll, or else that of the launcher, or NULL if neither is set. */
+/* The name of gcoll's variable if it is set, else of the launcher's; NULL if neither is set. */
 static const char *first_set(const char *own, const char *others) {
     return value_of(own) ? own : value_of(others) ? others : NULL;
 }
@@ -215,7 +214,8 @@ static gcoll_status read_local(const launcher *l, gcoll_environment *to) {
     return status;
 }
 
-/* A name that a launcher gave may have any bytes and length: then a hash stands for it. */
+/* Derives the job's name from the launcher's ids. Their bytes and length may not be allowed in a name;
+ * then a hash of them is used. */
 static void name_job(const launcher *l, gcoll_environment *to) {
     const char *ids[2] = {value_of(l->ids[0]), value_of(l->ids[1])};
     if (!ids[0] && !ids[1])
@@ -231,7 +231,8 @@ static void name_job(const launcher *l, gcoll_environment *to) {
     }
 }
 
-/* *is_named: the job has a name of its own, which other jobs on the same hosts do not have. */
+/* Reads or derives the job's name. *is_named: the name differs from those of other jobs on the same
+ * hosts. */
 static gcoll_status read_job(const launcher *l, gcoll_environment *to, bool *is_named) {
     const char *given = value_of("GCOLL_JOB");
     if (given && !gcoll_job_is_name(given))
@@ -244,12 +245,12 @@ static gcoll_status read_job(const launcher *l, gcoll_environment *to, bool *is_
     return GCOLL_OK;
 }
 
-/* ---- The first host of a list of Slurm's ---------------------------------------------------- */
+/* ---- The first host of a Slurm node list ---------------------------------------------------- */
 
 #define DIGITS     "0123456789"
 #define HOST_BYTES DIGITS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz._-"
 
-/* Appends to a host's name. */
+/* Appends to a host's name. False if it gets too long. */
 static bool put(char host[HOST_MAX], const char *text, size_t bytes) {
     const size_t used = strlen(host);
     if (bytes >= HOST_MAX - used)
@@ -259,7 +260,8 @@ static bool put(char host[HOST_MAX], const char *text, size_t bytes) {
     return true;
 }
 
-/* "003-005,7]": appends the first number as it stands. *at: behind the bracket that closes. */
+/* Reads a bracket such as "003-005,7]" and appends its first number as it stands. Moves *at behind the
+ * bracket. */
 static bool put_first_number(const char **at, char host[HOST_MAX]) {
     bool is_first = true;
     do {
@@ -280,8 +282,8 @@ static bool put_first_number(const char **at, char host[HOST_MAX]) {
     return true;
 }
 
-/* The first host of "rack[3-4]n[003-005,7],other": "rack3n003". Reads the list up to the end of its first
- * item. False: it is no such list. */
+/* Finds the first host of a node list, for example "rack3n003" in "rack[3-4]n[003-005,7],other". Reads
+ * the list up to the end of its first item. False if the text is not such a list. */
 static bool first_host(const char *list, char host[HOST_MAX]) {
     host[0] = '\0';
     while (*list != '\0' && *list != ',') {
@@ -300,9 +302,10 @@ static bool first_host(const char *list, char host[HOST_MAX]) {
     return host[0] != '\0';
 }
 
-/* ---- Where the ranks meet ------------------------------------------------------------------- */
+/* ---- The store ------------------------------------------------------------------------------ */
 
-/* A port that all ranks of the job compute alike; jobs of other names mostly have another. */
+/* Sets the store's URL to a port of the host that all ranks of the job compute alike. Jobs with other
+ * names usually get other ports. */
 static void meet_at(const char *host, gcoll_environment *to) {
     const char *master = value_of("MASTER_PORT");
     uint64_t taken = 0;
@@ -342,7 +345,7 @@ static gcoll_status read_store(const launcher *l, bool is_named, gcoll_environme
         snprintf(to->store, sizeof to->store, "%s", url);
         return GCOLL_OK;
     }
-    if (is_named && master) /* without a name the port would be that of other jobs, too */
+    if (is_named && master) /* without a name the port would be the same for other jobs */
         return meet_at_master(master, to);
     if (is_named && strcmp(l->name, "slurm") == 0)
         return meet_at_first_node(to);
@@ -353,7 +356,7 @@ static gcoll_status read_store(const launcher *l, bool is_named, gcoll_environme
     return GCOLL_OK;
 }
 
-/* ---- All of it ------------------------------------------------------------------------------ */
+/* ---- Public functions ----------------------------------------------------------------------- */
 
 void gcoll_environment_init(gcoll_environment *environment) {
     memset(environment, 0, sizeof *environment);

@@ -361,7 +361,7 @@ static void blame_somebody(gcoll_context *context, const gcoll_watch *watch) {
         blame_silent(context, &suspicion, used_ms);
     else if (is_over && gcoll_memory_is_busy(context->acceleration))
         gcoll_break_operation(context, GCOLL_ERR_TIMEOUT, context->rank,
-                              "timed out after %lld ms: a device of rank %u has not done what it was given",
+                              "timed out after %lld ms: a device of rank %u has not finished its work",
                               (long long)used_ms, context->rank);
     else if (is_over && suspicion.hearsay != GCOLL_NO_RANK)
         gcoll_break_operation(context, GCOLL_ERR_TIMEOUT, suspicion.hearsay,

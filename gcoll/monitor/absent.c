@@ -1,4 +1,4 @@
-/* gcoll/monitor/absent.c - options.monitor in a gcoll that was linked without the monitor. */
+/* gcoll/monitor/absent.c - refuses options.monitor in a library that was linked without the monitor. */
 #include "gcoll/monitor/monitor.h"
 
 static gcoll_status create(gcoll_context *context) {

@@ -1,11 +1,11 @@
 /*
- * gcoll/monitor/decide.c - rank 0: when the ranks are expected, and whether that is worth a plan of its
- * own.
+ * gcoll/monitor/decide.c - rank 0's decision: when each rank is expected to arrive, and which plan pays for
+ * that.
  *
- * A rank is expected at the median of what it took in the latest calls, or when it said that it would come.
- * Where the last rank is later than the first by more than a threshold, algorithms that heed arrivals are
- * compared with the ordinary choice (predict.c). Arrivals are rounded, and what is near to the plan
- * in force changes nothing, so that plans are used again.
+ * A rank is expected at the median of its latest arrivals, or when it reported that it would arrive. If the
+ * last rank is later than the first by more than a threshold, arrival-aware algorithms are compared with the
+ * ordinary choice (predict.c). Arrivals are rounded, and small differences from the plan in force are
+ * ignored, so that plans are reused.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,26 +13,26 @@
 #include "gcoll/monitor/monitor_internal.h"
 #include "gcoll/tuning/tuning.h"
 
-/* Imbalance that is heeded: beyond so many segments, since the ring itself hides one; */
+/* An imbalance must exceed all three limits. In segments: the ring itself hides one. */
 #define SEGMENTS 2
-/* beyond this part of the operation, as ranks leave the meeting before at times that differ by a part of it;
- */
+/* As a part of the operation: ranks leave the previous meeting at times that differ by such a part. */
 #define OPERATION_PART 16
-/* and beyond what a busy machine makes of any call. */
+/* In time: a busy machine delays any call by as much. */
 #define LEAST_NS INT64_C(50000)
-/* What reports and announcements may take, of the time from call to call: 1/COST_PART. */
+/* Reports and announcements may take 1/COST_PART of the time between calls. */
 #define COST_PART 1000
-/* Announcements are at least so frequent where they cost next to nothing. */
+/* The interval in calls while the time from call to call is unknown. The interval may always grow to
+ * this. */
 #define USUAL_INTERVAL 8
-/* As long as nothing changes they need not come more often than this. A message between two short calls costs
- * more than itself: ranks that share processors fall out of step, which takes some 0.6 ms to mend. */
+/* While nothing changes, the interval may also grow to this time. A message between two short calls costs
+ * more than itself: ranks that share processors fall out of step, and recover in some 0.6 ms. */
 #define STEADY_NS 100e6
-/* Calls for which a rank that reported an edge is expected to do so again. */
+/* A rank that reported an edge is expected to do so again within this many calls. */
 #define EDGE_CALLS 4
-/* Segments by which a rank may be later than the first and still be told apart. */
+/* Delays beyond this many segments for each rank are not distinguished. */
 #define FARTHEST 8
 
-/* ---- What ranks say ----------------------------------------------------------------------- */
+/* ---- Reports -------------------------------------------------------------------------------- */
 
 void gcoll_arrival_note_sample(gcoll_site *site, uint32_t rank, const gcoll_arrival_sample *sample) {
     gcoll_arrival_view *view = &site->views[rank];
@@ -47,7 +47,7 @@ static bool reports_edges(const gcoll_site *site, const gcoll_arrival_view *view
     return view->expected_call > 0 && view->expected_call + EDGE_CALLS > site->next;
 }
 
-/* All that can be known of the next call is, or a rank waits. */
+/* Whether to decide now: all reports for the next call have arrived, or a rank waits. */
 static bool is_ripe(const gcoll_arrival *arrival, const gcoll_site *site) {
     if (site->now.interval != 1 || site->has_pending || site->calls + 1 != site->next)
         return false;
@@ -83,14 +83,14 @@ void gcoll_arrival_note_expected(gcoll_arrival *arrival, gcoll_site *site, uint3
     gcoll_arrival_ripen(arrival, site);
 }
 
-/* ---- What was ----------------------------------------------------------------------------- */
+/* ---- Comparing calls ------------------------------------------------------------------------ */
 
 static const gcoll_arrival_sample *sample_of(const gcoll_site *site, uint32_t rank, uint64_t call) {
     const gcoll_arrival_sample *sample = &site->views[rank].samples[call % GCOLL_ARRIVAL_SAMPLES];
     return sample->call == call && sample->since_ns >= 0 ? sample : NULL;
 }
 
-/* One call that all ranks reported. */
+/* Compares the arrivals of one call, if all ranks reported it. */
 static void compare_call(const gcoll_arrival *arrival, gcoll_site *site, uint64_t call) {
     const uint32_t size = arrival->context->size;
     int64_t first = INT64_MAX, last = -1, shortest = INT64_MAX;
@@ -127,14 +127,14 @@ static void compare(const gcoll_arrival *arrival, gcoll_site *site) {
     site->compared = newest > site->compared ? newest : site->compared;
 }
 
-/* ---- What is expected --------------------------------------------------------------------- */
+/* ---- Expected arrivals ---------------------------------------------------------------------- */
 
 static int by_time(const void *left, const void *right) {
     const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
     return (a > b) - (a < b);
 }
 
-/* -1: nothing is known. */
+/* The median of the latest arrivals; -1 if none is known. */
 static int64_t usual_time(const gcoll_arrival_view *view) {
     int64_t times[GCOLL_ARRIVAL_SAMPLES];
     size_t count = 0;
@@ -155,11 +155,12 @@ static int64_t expected_time(const gcoll_arrival *arrival, const gcoll_site *sit
     const int64_t usual = usual_time(view);
     if (site->now.interval != 1 || !reports_edges(site, view) || !arrival->met)
         return usual;
-    const int64_t passed = gcoll_now_ns() - arrival->met_ns; /* and it has not come to its edge */
+    const int64_t passed = gcoll_now_ns() - arrival->met_ns; /* the rank has not reached its edge yet */
     return usual > passed ? usual : passed;
 }
 
-/* Nanoseconds after the first rank, by rank. False: of a rank nothing is known. */
+/* Fills in when each rank is expected, in nanoseconds after the first. False if nothing is known of some
+ * rank. */
 static bool expect(const gcoll_arrival *arrival, const gcoll_site *site, int64_t *late, int64_t *imbalance) {
     const uint32_t size = arrival->context->size;
     int64_t first = INT64_MAX;
@@ -177,13 +178,13 @@ static bool expect(const gcoll_arrival *arrival, const gcoll_site *site, int64_t
     return known;
 }
 
-/* ---- What is done about it ---------------------------------------------------------------- */
+/* ---- The decision --------------------------------------------------------------------------- */
 
 static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* The time to move and reduce one P-th of the vector, by the costs that auto reckons with. */
+/* The time to move and reduce one P-th of the vector, by the cost parameters of auto. */
 static int64_t segment_time(const gcoll_context *context, const gcoll_site *site) {
     gcoll_cost_parameters cost;
     gcoll_sharing sharing;
@@ -193,7 +194,7 @@ static int64_t segment_time(const gcoll_context *context, const gcoll_site *site
     return ns < 1 ? 1 : ns < 1e15 ? (int64_t)ns : INT64_C(1000000000000000);
 }
 
-/* From one call to the next, on rank 0: the mean of the latest. 0: not known. */
+/* The mean time from call to call on rank 0, over the latest calls; 0: not known. */
 static double round_ns(const gcoll_site *site) {
     double sum = 0;
     uint32_t count = 0;
@@ -207,7 +208,7 @@ static double round_ns(const gcoll_site *site) {
     return count > 0 ? sum / count : 0;
 }
 
-/* So many calls that a report from and an announcement to each rank take little of them. */
+/* The least interval in calls at which one report and one announcement for each rank stay cheap. */
 static uint32_t least_interval(const gcoll_context *context, const gcoll_site *site) {
     gcoll_cost_parameters cost;
     gcoll_sharing sharing;
@@ -233,7 +234,7 @@ static uint32_t interval_of(const gcoll_context *context, const gcoll_site *site
     return doubled < most ? doubled : most;
 }
 
-/* Arrivals as they are announced: multiples of a unit, from 0 on. */
+/* Rounds arrivals to multiples of a unit, as they are announced. */
 static void quantise(gcoll_arrival_decision *decision, uint32_t size) {
     const int64_t farthest = decision->unit_ns * 2 * FARTHEST * size;
     for (uint32_t rank = 0; rank < size; rank++) {
@@ -242,7 +243,7 @@ static void quantise(gcoll_arrival_decision *decision, uint32_t size) {
     }
 }
 
-/* Whether the plan in force was made for about the same. */
+/* Whether the arrivals are close to those of an earlier decision. */
 static bool is_near(const gcoll_arrival_decision *now, const gcoll_arrival_decision *next, uint32_t size) {
     const int64_t farthest = now->unit_ns * 2 * FARTHEST * size;
     for (uint32_t rank = 0; rank < size; rank++) {
@@ -295,14 +296,14 @@ gcoll_status gcoll_arrival_decide(gcoll_arrival *arrival, gcoll_site *site) {
         larger(larger(SEGMENTS * decision->segment_ns, site->operation_ns / OPERATION_PART), LEAST_NS);
     compare(arrival, site);
     const bool known = expect(arrival, site, decision->arrival_ns, &imbalance);
-    /* What is heeded already goes on being so until it is clearly over. */
+    /* Hysteresis: an arrival-aware plan stays in use until the imbalance is clearly smaller. */
     const int64_t threshold = site->now.id > 0 ? site->threshold_ns / 4 * 3 : site->threshold_ns;
     const bool is_heeded = known && imbalance > threshold && context->size >= GCOLL_ARRIVAL_LEAST_RANKS &&
                            context->size <= GCOLL_ARRIVAL_MOST_RANKS && site->key.blocks_hash == 0 &&
                            gcoll_arrival_has_plans((gcoll_collective)site->key.collective);
     site->is_predicted = is_heeded;
     gcoll_status status = choose(arrival, site, is_heeded);
-    if (status != GCOLL_OK) { /* without memory, or a plan: as if nobody were late */
+    if (status != GCOLL_OK) { /* no memory or no plan: use the ordinary choice */
         decision->algorithm = NULL;
         decision->id = decision->hash = 0;
     }

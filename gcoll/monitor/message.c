@@ -1,12 +1,13 @@
 /*
- * gcoll/monitor/message.c - reports to rank 0, and its announcements.
+ * gcoll/monitor/message.c - the monitor's messages: reports to rank 0, and its announcements.
  *
- * Each rank has one message of a kind on its way at most, but for announcements, which must not be dropped:
- * there are as many as rank 0 is ahead of the slowest rank. They are no requests: nobody waits for them, but
- * for an announcement that is due, and a context that is destroyed drops them.
+ * Each rank has at most one report of a kind in flight, and drops further ones. Announcements must not be
+ * dropped: rank 0 may have as many in flight as it is ahead of the slowest rank. These messages are not
+ * requests. A rank waits only for an announcement that is due, and destroying the context drops the
+ * messages.
  *
- * Bytes of peers are not trusted. What is wrong in a report is ignored, as only numbers are lost; what is
- * wrong in an announcement breaks the context.
+ * Bytes from peers are not trusted. A wrong report is ignored, because only statistics are lost. A wrong
+ * announcement breaks the context.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +22,10 @@
 enum {
     REPORT_SITE = 0,
     REPORT_KIND = 4,
-    REPORT_HASH = 8, /* of the site */
+    REPORT_HASH = 8, /* hash of the site */
     REPORT_CALL = 16,
     REPORT_EXPECTED = 24,
-    REPORT_LATEST = 32, /* the call of the first sample; the others follow backwards */
+    REPORT_LATEST = 32, /* call of the first sample; the others follow backwards */
     REPORT_SAMPLES = 40,
     SAMPLE_BYTES = 16,
     REPORT_BYTES = REPORT_SAMPLES + GCOLL_ARRIVAL_SAMPLES * SAMPLE_BYTES
@@ -32,18 +33,18 @@ enum {
 
 enum {
     ANNOUNCE_SITE = 0,
-    ANNOUNCE_ALGORITHM = 4, /* row of the table; UINT32_MAX: ordinary */
-    ANNOUNCE_HASH = 8,      /* of the site */
+    ANNOUNCE_ALGORITHM = 4, /* row of the table of algorithms; UINT32_MAX: the ordinary choice */
+    ANNOUNCE_HASH = 8,      /* hash of the site */
     ANNOUNCE_CALL = 16,
     ANNOUNCE_ID = 24,
     ANNOUNCE_INTERVAL = 32,
     ANNOUNCE_SEGMENT = 40,
     ANNOUNCE_UNIT = 48,
     ANNOUNCE_IMBALANCE = 56,
-    ANNOUNCE_ARRIVALS = 64 /* 4 bytes a rank: units */
+    ANNOUNCE_ARRIVALS = 64 /* 4 bytes for each rank: arrival in units */
 };
 
-#define LONGEST_NS INT64_C(1000000000000000) /* of a time that a rank may report: 11 days */
+#define LONGEST_NS INT64_C(1000000000000000) /* limit for reported times: 11 days */
 
 static size_t announcement_bytes(const gcoll_context *context) {
     return ANNOUNCE_ARRIVALS + 4 * (size_t)context->size;
@@ -102,7 +103,8 @@ void gcoll_arrival_free_messages(gcoll_arrival *arrival) {
 
 /* ---- Reports ------------------------------------------------------------------------------ */
 
-/* A rank that has left is no failure of this one's: nobody asked for what it would get. */
+/* Whether a message to the peer can be sent. A rank that has left does not need it, so that is no
+ * failure. */
 static bool can_send(gcoll_context *context, uint32_t peer) {
     return !gcoll_peer_has_departed(context, peer) && gcoll_peer_need(context, peer, false) &&
            !gcoll_peer_has_departed(context, peer);
@@ -156,11 +158,12 @@ static void read_report(gcoll_arrival *arrival, uint32_t peer, const uint8_t *by
     const uint64_t index = gcoll_get_le(bytes + REPORT_SITE, 4), kind = gcoll_get_le(bytes + REPORT_KIND, 4);
     if (index >= arrival->site_count || kind > GCOLL_ARRIVAL_ASKS ||
         gcoll_get_le(bytes + REPORT_HASH, 8) != arrival->sites[index].hash)
-        return; /* of a site that this rank has not come to yet */
+        return; /* this rank has not reached that site yet */
     gcoll_site *site = &arrival->sites[index];
     const uint64_t latest = gcoll_get_le(bytes + REPORT_LATEST, 8),
                    call = gcoll_get_le(bytes + REPORT_CALL, 8);
-    /* No rank gets past an announcement that this one has not made, nor far past the latest. */
+    /* A rank cannot pass an announcement that this rank has not made, nor get far ahead of the latest
+     * one. */
     const uint64_t farthest = site->next + (site->has_pending ? site->pending.interval : 0);
     if (latest > farthest || call > farthest)
         return;
@@ -229,14 +232,13 @@ static void write_announcement(const gcoll_arrival *arrival, const gcoll_site *s
 gcoll_status gcoll_arrival_announce(gcoll_arrival *arrival, gcoll_site *site) {
     gcoll_context *context = arrival->context;
     gcoll_arrival_outbox *box = find_outbox(arrival);
-    if (!box) { /* the others would wait in vain */
+    if (!box) { /* the other ranks would wait forever */
         gcoll_break(context, GCOLL_ERR_NO_MEMORY, context->rank, "rank %u has no memory for an announcement",
                     context->rank);
         return gcoll_context_settle(context);
     }
     write_announcement(arrival, site, box->bytes);
-    /* Before anything is posted: reports may come in meanwhile, and must not ask for this announcement again.
-     */
+    /* Set before posting: reports may arrive meanwhile, and must not request this announcement again. */
     site->has_pending = true;
     const uint32_t index = arrival->announced++;
     for (uint32_t peer = 1; peer < context->size && !context->health.broken; peer++) {
@@ -307,8 +309,9 @@ static bool reads(const gcoll_context *context, const gcoll_site *site, const ui
     return true;
 }
 
-/* One that is for a site that this rank has not come to, or that still holds the one before, stays where it
- * is: nothing that this rank may wait for stands behind it (docs/arrival-patterns.md). */
+/* Moves the received announcement into its site. It stays here if this rank has not reached that site
+ * yet, or if the site still holds the previous one. Nothing that this rank may wait for can be queued behind
+ * it (docs/arrival-patterns.md). */
 void gcoll_arrival_place(gcoll_arrival *arrival) {
     gcoll_context *context = arrival->context;
     if (!arrival->has_come || context->health.broken)
@@ -377,7 +380,7 @@ gcoll_status gcoll_arrival_await(gcoll_arrival *arrival, gcoll_site *site, int64
     gcoll_arrival_open(arrival);
     if (is_announced(&announced))
         return GCOLL_OK;
-    gcoll_progress(context, 0); /* it mostly lies in the socket */
+    gcoll_progress(context, 0); /* usually the announcement has arrived already */
     if (is_announced(&announced))
         return GCOLL_OK;
     if (site->now.interval == 1)

@@ -1,9 +1,9 @@
 /*
- * gcoll/monitor/monitor.c - the monitor: when this rank enters its collectives, and what they do about it.
+ * gcoll/monitor/monitor.c - the monitor's hooks around blocking calls, and the functions of gcoll/arrival.h.
  *
- * A blocking call passes by twice. On entry its site is found, an announcement that is due is waited for, and
- * the plan in force is put into the call; on return what the call took is noted, and reports and
- * announcements leave. What comes in between is read where the context makes progress anyway.
+ * On entry, a call finds its site, waits for an announcement if one is due, and takes the plan in force. On
+ * return, it notes how long it took, and sends reports and announcements. Messages are received wherever the
+ * context makes progress.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,9 +51,10 @@ static bool is_auto(const gcoll_call *call) {
     return call->algorithm[0] == '\0' || strcmp(call->algorithm, "auto") == 0;
 }
 
-/* What is the same on every rank and not decided by the caller's choice of an algorithm. */
+/* Whether the monitor watches the call: its arguments are the same on every rank, and auto selects its
+ * algorithm. */
 static bool is_watched(const gcoll_call *call) {
-    if (gcoll_call_is_fixed(call)) /* who is late differs from run to run */
+    if (gcoll_call_is_fixed(call)) /* arrivals differ from run to run */
         return false;
     switch ((gcoll_collective)call->collective) {
     case GCOLL_ALLREDUCE:
@@ -69,7 +70,7 @@ static bool is_watched(const gcoll_call *call) {
     }
 }
 
-/* Nobody leaves it before everybody has come. */
+/* Whether no rank can leave the call before all ranks have entered it. */
 static bool is_meeting(const gcoll_call *call) {
     const gcoll_collective collective = (gcoll_collective)call->collective;
     return collective == GCOLL_BARRIER || (collective == GCOLL_ALLREDUCE && call->count > 0) ||
@@ -125,12 +126,13 @@ static gcoll_status make_site(gcoll_arrival *arrival, const gcoll_call *call) {
     return GCOLL_OK;
 }
 
-/* *site is NULL if there are too many, on every rank alike. */
+/* Finds the site of the call, or makes it. *site is NULL if there are too many sites; that is so on every
+ * rank alike. */
 static gcoll_status find_site(gcoll_arrival *arrival, const gcoll_call *call, gcoll_site **site) {
     *site = NULL;
     for (uint32_t i = 0; i < arrival->site_count; i++) {
         const uint32_t at =
-            (arrival->guess + i) % arrival->site_count; /* mostly the latest, or the one after it */
+            (arrival->guess + i) % arrival->site_count; /* usually the latest site, or the one after it */
         gcoll_site *tried = &arrival->sites[at];
         if (tried->number != arrival->number || !is_same_key(&tried->key, call))
             continue;
@@ -171,7 +173,7 @@ void gcoll_arrival_warm(gcoll_arrival *arrival, gcoll_site *site) {
     arrival->current = &site->pending;
     gcoll_status status = gcoll_cache_get(context, &call, &(gcoll_blocks){0}, &entry);
     arrival->current = NULL;
-    if (status != GCOLL_OK) /* the call will say so */
+    if (status != GCOLL_OK) /* the call will report the error */
         return;
     for (uint32_t i = 0; i < entry->plan->step_count; i++) {
         const gcoll_step *step = &entry->plan->steps[i];
@@ -190,7 +192,7 @@ static void tend_rank_0(gcoll_arrival *arrival) {
         gcoll_site *site = &arrival->sites[i];
         if (!site->is_ripe || site->has_pending)
             continue;
-        if (!is_idle && site->asked_call < site->next) { /* nobody waits, so what is in flight comes first */
+        if (!is_idle && site->asked_call < site->next) { /* no rank waits for it */
             arrival->put_off = true;
             continue;
         }
@@ -214,7 +216,7 @@ void gcoll_arrival_tend(gcoll_context *context) {
         tend_rank_0(arrival);
         return;
     }
-    if (gcoll_runs_are_in_flight(context) || arrival->waits) /* what follows comes when the call ends */
+    if (gcoll_runs_are_in_flight(context) || arrival->waits) /* the rest is done when the call ends */
         return;
     gcoll_arrival_place(arrival);
     for (uint32_t i = 0; i < arrival->site_count && !context->health.broken; i++)
@@ -230,12 +232,12 @@ static bool has_work(const gcoll_context *context) {
     for (uint32_t i = 0; context->rank == 0 && i < arrival->site_count; i++) {
         const gcoll_site *site = &arrival->sites[i];
         if (site->now.interval == 1 && !site->has_pending && site->calls + 1 == site->next)
-            return true; /* reports of edges are on their way, or somebody may wait */
+            return true; /* reports of edges are on their way, or a rank may wait */
     }
     return false;
 }
 
-/* ---- As waiting and failing see it -------------------------------------------------------- */
+/* ---- The activity's table ----------------------------------------------------------------- */
 
 /* Whether this rank waits for an announcement of rank 0. */
 static bool waits(const gcoll_context *context) {
@@ -287,12 +289,12 @@ static gcoll_status adopt(gcoll_arrival *arrival, gcoll_site *site, uint64_t cal
     site->changes += site->pending.id != before.id;
     site->announcements++;
     site->now = site->pending;
-    site->pending = before; /* its memory */
+    site->pending = before; /* exchange the memory of arrival_ns */
     site->has_pending = site->is_warm = false;
     site->next = call + site->now.interval;
-    if (before.id != 0 && before.id != site->now.id) /* plans come and go, and each holds memory */
+    if (before.id != 0 && before.id != site->now.id) /* each plan holds memory */
         gcoll_cache_forget(arrival->context, before.id);
-    gcoll_arrival_place(arrival); /* what this one was in the way of */
+    gcoll_arrival_place(arrival); /* the next announcement may have waited for this one */
     return arrival->context->health.broken ? gcoll_context_settle(arrival->context) : GCOLL_OK;
 }
 
@@ -312,7 +314,7 @@ static gcoll_status enter(gcoll_context *context, gcoll_call *call, gcoll_visit 
     if (site->calls + 1 == site->next)
         status = adopt(arrival, site, site->next, visit->since_ns);
     call->arrival = site->now.id;
-    arrival->current = &site->now; /* for whoever plans the call */
+    arrival->current = &site->now; /* for `choose`, if the call is planned */
     return status;
 }
 
@@ -342,8 +344,7 @@ static void exchange(gcoll_arrival *arrival, gcoll_site *site) {
     if (arrival->context->rank == 0) {
         gcoll_arrival_ripen(arrival, site);
         if (!each && !site->has_pending && site->calls + GCOLL_ARRIVAL_LEAD >= site->next)
-            gcoll_arrival_decide(arrival,
-                                 site); /* if it fails the context is broken, and the next call says so */
+            gcoll_arrival_decide(arrival, site); /* the next call reports a failure */
     } else if (site->calls + GCOLL_ARRIVAL_REPORT == site->next ||
                (each && site->calls % GCOLL_ARRIVAL_FEWEST == 0)) {
         gcoll_arrival_report_to_0(arrival, site, GCOLL_ARRIVAL_HISTORY, site->calls, 0);
@@ -373,7 +374,7 @@ static const gcoll_hooks hooks = {.enter = enter, .leave = leave, .choose = choo
 const gcoll_monitor gcoll_monitor_linked = {
     .activity = &gcoll_arrival_activity, .create = create, .print = gcoll_arrival_print, .destroy = destroy};
 
-/* ---- What the computation tells ----------------------------------------------------------- */
+/* ---- The caller's computation (gcoll/arrival.h) ------------------------------------------- */
 
 static gcoll_status check(gcoll_context *context) {
     if (!context)
@@ -406,7 +407,7 @@ static gcoll_status edge(gcoll_arrival *arrival, double fraction) {
     if (!arrival->began)
         return gcoll_error(GCOLL_ERR_STATE, "edge: there was no gcoll_arrival_begin");
     if (!arrival->met || arrival->phase_site == GCOLL_NO_SITE || context->size == 1)
-        return GCOLL_OK; /* the first time, nobody knows yet which call comes after it */
+        return GCOLL_OK; /* at first it is not known which call follows the computation */
     gcoll_site *site = &arrival->sites[arrival->phase_site];
     const double whole_ns = (double)(gcoll_now_ns() - arrival->began_ns) / fraction;
     if (whole_ns > 1e15) /* 11 days */

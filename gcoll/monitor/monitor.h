@@ -1,9 +1,9 @@
 /*
- * gcoll/monitor/monitor.h - the monitor of options.monitor: when ranks come to their calls, and what those do
- * about it.
+ * gcoll/monitor/monitor.h - the interface of the monitor (options.monitor): it measures when ranks arrive at
+ * their calls, and selects plans for ranks that arrive late.
  *
- * The rest of the core knows it by hooks (context/hooks.h) and as a kind of work (live/live.h) only. Which
- * monitor there is, decides the object that is linked: monitor.c, or absent.c.
+ * The rest of the core knows it only by hooks (context/hooks.h) and as an activity (live/live.h). The object
+ * that is linked decides whether there is a monitor: monitor.c, or absent.c.
  */
 #ifndef GCOLL_MONITOR_MONITOR_H
 #define GCOLL_MONITOR_MONITOR_H
@@ -12,11 +12,12 @@
 
 typedef struct gcoll_monitor {
     const gcoll_activity *activity;
-    /* Sets the hooks of the context. */
+    /* Creates context->arrival and sets the hooks of the context. */
     gcoll_status (*create)(gcoll_context *context);
-    /* Writes what was seen to standard error, if the environment asks for it. Nothing if there is none. */
+    /* Writes the statistics to standard error if GCOLL_ARRIVAL_STATS asks for it. Does nothing without a
+     * monitor. */
     void (*print)(gcoll_context *context);
-    /* The endpoint must be closed. Nothing if there is none. */
+    /* Requires a closed endpoint. Does nothing without a monitor. */
     void (*destroy)(gcoll_context *context);
 } gcoll_monitor;
 

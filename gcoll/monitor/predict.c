@@ -1,9 +1,9 @@
 /*
- * gcoll/monitor/predict.c - rank 0: which algorithm takes least, if the ranks come as expected.
+ * gcoll/monitor/predict.c - rank 0's prediction: which algorithm is fastest if the ranks arrive as expected.
  *
- * Plans of all ranks are run in the simulator with the costs that auto reckons with. The measure is the mean
- * over ranks of the time from a rank's arrival to its end, as in the paper: J. Proficz, Improving all-reduce
- * collective operations for imbalanced process arrival patterns, J. Supercomput. 74 (2018).
+ * The plans of all ranks run in the simulator, with the cost parameters of auto. The measure is the mean
+ * over ranks of the time from a rank's arrival to its end, as in J. Proficz, Improving all-reduce collective
+ * operations for imbalanced process arrival patterns, J. Supercomput. 74 (2018).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static gcoll_status simulate(const gcoll_context *context, const gcoll_call *cal
     return status;
 }
 
-/* By the way that the ranks take when they plan. candidate NULL: the ordinary choice. */
+/* Predicts the mean time of a candidate, planned as ranks plan it. candidate NULL: the ordinary choice. */
 static gcoll_status mean_of(gcoll_arrival *arrival, const gcoll_site *site,
                             const gcoll_arrival_decision *candidate, const double *arrivals, double *mean) {
     gcoll_context *context = arrival->context;
@@ -118,7 +118,7 @@ gcoll_status gcoll_arrival_predict(gcoll_arrival *arrival, gcoll_site *site,
         candidate.id = arrival->ids + 1;
         if (!heeds_arrival(candidate.algorithm, (gcoll_collective)site->key.collective) ||
             mean_of(arrival, site, &candidate, arrivals, &mean) != GCOLL_OK)
-            continue; /* also one that does not serve */
+            continue; /* skips candidates that cannot be used */
         best = mean < best ? mean : best;
         if (mean >= least)
             continue;

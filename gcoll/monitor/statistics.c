@@ -1,4 +1,4 @@
-/* gcoll/monitor/statistics.c - what the monitor saw, for programs and for people. */
+/* gcoll/monitor/statistics.c - the monitor's statistics, as structs and as text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,8 @@
 #include "gcoll/monitor/monitor_internal.h"
 
 #define VARIABLE "GCOLL_ARRIVAL_STATS"
-/* Of the table: two lines above it, two for each site, and one for so many ranks of it, the latest ones. */
+/* Size of the text: two lines of head, two for each site, and one for each of its SHOWN_RANKS latest
+ * ranks. */
 #define LINE_BYTES  160
 #define SHOWN_RANKS 8
 
@@ -80,9 +81,10 @@ gcoll_status gcoll_context_stats(gcoll_context *context, uint32_t index, gcoll_s
     return is_there ? GCOLL_OK : no_site(arrival, index);
 }
 
-/* ---- In words ----------------------------------------------------------------------------- */
+/* ---- As text -------------------------------------------------------------------------------- */
 
-/* The one with the largest mean, of those that stand behind (mean, rank) in this order; size: none. */
+/* The next rank in the order of mean lateness, largest first, after (mean, after). Returns size if there
+ * is none. */
 static uint32_t next_latest(const gcoll_site *site, uint32_t size, double mean, uint32_t after) {
     uint32_t found = size;
     double most = 0;
@@ -97,7 +99,7 @@ static uint32_t next_latest(const gcoll_site *site, uint32_t size, double mean, 
     return found;
 }
 
-/* Why late ranks were heeded at the latest announcement, or not. */
+/* Says why the latest announcement did or did not use an arrival-aware plan. */
 static void add_reason(gcoll_text *to, const gcoll_site *site, uint32_t size) {
     if (size < GCOLL_ARRIVAL_LEAST_RANKS || size > GCOLL_ARRIVAL_MOST_RANKS)
         gcoll_text_add(to, "    not heeded: that is done with %u to %u ranks\n", GCOLL_ARRIVAL_LEAST_RANKS,

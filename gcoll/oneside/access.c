@@ -1,16 +1,19 @@
 /*
- * gcoll/oneside/access.c - puts and gets: by the transport, or by messages where it cannot reach a peer's
- * memory.
+ * gcoll/oneside/access.c - puts and gets: by the transport if it can access a peer's memory, else by
+ * messages.
  *
- * What the transport does by itself needs no word of the owner's, but for a notification: that is a put of no
- * bytes, which is posted behind the access and so arrives after it. By messages an access is a stream of its
- * own, with one message in each direction. The one of who asks carries, where operations carry their
- * fingerprint, what is wanted: 32 bytes. The owner of the region posts what belongs to it when it sees them:
- * a put is received straight into the region and answered by an empty message, a get is an empty message
- * answered from the region. So bytes move from memory to memory as those of any message.
+ * An access by the transport involves the owner of the region only if the owner is to be notified. The
+ * notification is a put of no bytes by messages. It is posted after the access, so it arrives after the
+ * bytes.
  *
- * A rank has at most WINDOW accesses under way at one peer; more wait in a queue. An owner holds a few times
- * as many for a peer, as it may see the end of one later than the peer does, and takes more for an attack.
+ * An access by messages is a stream of its own, with one message in each direction. The request message
+ * carries the descriptor of the access (32 bytes) in the place of an operation's fingerprint. When the owner
+ * receives the descriptor, it posts its side. A put is received straight into the region, and answered by an
+ * empty message. A get is an empty message, and answered from the region. So bytes move from memory to
+ * memory, as in any message.
+ *
+ * A rank has at most WINDOW accesses under way at one peer; more wait in a queue. The owner accepts MOST_IN
+ * from a peer, because it may see the end of an access later than the peer does. It treats more as an attack.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,36 +24,37 @@
 
 #define WINDOW  64
 #define MOST_IN (4 * WINDOW)
-#define ANSWER  1 /* index of the message that goes back: with 0 it could be an access of the owner's */
+#define ANSWER  1 /* index of the answer; with 0 it could be taken for an access of the owner */
 
-/* Byte offsets of what is wanted; numbers are little-endian. */
+/* Byte offsets in the descriptor of an access. Numbers are little-endian. */
 enum { AT_KIND = 0, AT_NOTIFY = 1, AT_REGION = 8, AT_OFFSET = 16, AT_BYTES = 24 };
 enum { KIND_PUT = 1, KIND_GET = 2 };
 
 struct gcoll_access {
     gcoll_context *context;
-    gcoll_request *request; /* of the rank that asks */
-    gcoll_region *region;   /* of the owner */
+    gcoll_request *request; /* on the requesting rank */
+    gcoll_region *region;   /* on the owner's rank */
     uint32_t peer;
-    uint32_t pending; /* messages not done */
+    uint32_t pending; /* messages and accesses by the transport that are not done */
     uint8_t wanted[GCOLL_FINGERPRINT_BYTES];
     uint64_t stream;
     gcoll_message send, recv;
-    gcoll_remote_access remote; /* if it is one */
+    gcoll_remote_access remote; /* if is_direct */
     bool is_direct, by_messages;
-    gcoll_access *next, **link; /* in oneside->accesses, or (next) oneside->spare_accesses */
-    gcoll_access *later;        /* in a queue */
+    gcoll_access *next, **link; /* in oneside->accesses; only next: in oneside->spare_accesses */
+    gcoll_access *later;        /* in a queue: oneside->arrived or traffic->held */
 };
 
-/* What is under way with one peer. */
+/* Accesses to one peer's regions (asked, out, held), and its accesses to ours (in). */
 struct gcoll_traffic {
-    uint64_t asked; /* accesses so far: each has a stream */
+    uint64_t asked; /* number of accesses so far; each is a stream */
     uint32_t out, in;
-    gcoll_access *held, **held_end; /* beyond the window */
+    gcoll_access *held, **held_end; /* queue of accesses beyond the window */
 };
 
 /* ---- Life --------------------------------------------------------------------------------- */
 
+/* Makes an access with a peer, and lists it as under way. Returns NULL if there is no memory. */
 static gcoll_access *take(gcoll_context *context, uint32_t peer) {
     gcoll_oneside *oneside = context->oneside;
     gcoll_access *access = oneside->spare_accesses;
@@ -71,6 +75,7 @@ static gcoll_access *take(gcoll_context *context, uint32_t peer) {
     return access;
 }
 
+/* Ends an access, and keeps its memory for the next one. */
 static void give_back(gcoll_access *access) {
     gcoll_oneside *oneside = access->context->oneside;
     *access->link = access->next;
@@ -80,6 +85,7 @@ static void give_back(gcoll_access *access) {
     oneside->spare_accesses = access;
 }
 
+/* Returns the traffic with a peer, and makes it first if needed. Returns NULL if there is no memory. */
 static struct gcoll_traffic *traffic_with(gcoll_context *context, uint32_t peer) {
     gcoll_oneside *oneside = context->oneside;
     if (!oneside->traffic)
@@ -112,7 +118,7 @@ void gcoll_oneside_free(gcoll_context *context) {
     gcoll_regions_orphan(context);
 }
 
-/* ---- Who asks ----------------------------------------------------------------------------- */
+/* ---- The requesting rank ------------------------------------------------------------------ */
 
 static void post_both(gcoll_access *access) {
     gcoll_context *context = access->context;
@@ -120,6 +126,7 @@ static void post_both(gcoll_access *access) {
     context->transport->post_send(context->endpoint, access->peer, &access->send);
 }
 
+/* Starts an access that is within the window. */
 static void launch(struct gcoll_traffic *traffic, gcoll_access *access) {
     gcoll_context *context = access->context;
     traffic->out++;
@@ -130,6 +137,8 @@ static void launch(struct gcoll_traffic *traffic, gcoll_access *access) {
         post_both(access);
 }
 
+/* Is called when a message or an access by the transport is done. After the last one of an access, sets the
+ * request to done and starts the next access of the queue. */
 static void on_answered(gcoll_message *message) {
     gcoll_access *access = message->owner;
     if (--access->pending > 0)
@@ -147,6 +156,7 @@ static void on_answered(gcoll_message *message) {
     launch(traffic, held);
 }
 
+/* Prepares an access by the transport. */
 static void fill_direct(gcoll_access *access, const gcoll_access_wanted *wanted) {
     access->is_direct = true;
     access->remote = (gcoll_remote_access){.message = {.granule = 1,
@@ -159,6 +169,7 @@ static void fill_direct(gcoll_access *access, const gcoll_access_wanted *wanted)
                                            .key = wanted->key};
 }
 
+/* Prepares an access by messages: the request message with the descriptor, and the receive of the answer. */
 static void fill(gcoll_access *access, const gcoll_access_wanted *wanted) {
     access->by_messages = true;
     access->wanted[AT_KIND] = wanted->is_put ? KIND_PUT : KIND_GET;
@@ -203,6 +214,7 @@ gcoll_status gcoll_access_start(gcoll_context *context, uint32_t peer, const gco
 
 /* ---- The owner ---------------------------------------------------------------------------- */
 
+/* Is called when a message of a peer's access is done. The access ends with its last message. */
 static void on_served(gcoll_message *message) {
     gcoll_access *access = message->owner;
     if (--access->pending > 0)
@@ -212,6 +224,7 @@ static void on_served(gcoll_message *message) {
     give_back(access);
 }
 
+/* Is called when the bytes of a peer's put have arrived: notifies the owner and sends the answer. */
 static void answer_put(gcoll_message *message) {
     gcoll_access *access = message->owner;
     gcoll_context *context = access->context;
@@ -221,14 +234,14 @@ static void answer_put(gcoll_message *message) {
     on_served(message);
 }
 
-/* An empty text: there is nothing against it. */
+/* Writes the reason to refuse an access, or an empty text if it is allowed. */
 static void object(const gcoll_access *access, char *text, size_t size) {
     const uint8_t *wanted = access->wanted;
     const unsigned long long offset = gcoll_get_le(wanted + AT_OFFSET, 8),
                              bytes = gcoll_get_le(wanted + AT_BYTES, 8);
     text[0] = '\0';
     if (wanted[AT_KIND] != KIND_PUT && wanted[AT_KIND] != KIND_GET)
-        snprintf(text, size, "asks for access of a kind %u that there is not", wanted[AT_KIND]);
+        snprintf(text, size, "requests an access of unknown kind %u", wanted[AT_KIND]);
     else if (!access->region)
         snprintf(text, size, "%s a region that rank %u does not have, or has destroyed",
                  wanted[AT_KIND] == KIND_PUT ? "puts into" : "gets from", access->context->rank);
@@ -237,6 +250,7 @@ static void object(const gcoll_access *access, char *text, size_t size) {
                  (unsigned long long)access->region->bytes);
 }
 
+/* Posts the owner's messages of a peer's access. Breaks the context if the access is not allowed. */
 static void serve(gcoll_access *access) {
     gcoll_context *context = access->context;
     char text[128];
@@ -265,13 +279,14 @@ static void serve(gcoll_access *access) {
     context->transport->post_recv(context->endpoint, access->peer, &access->recv);
 }
 
-/* Called in the middle of the transport's work, where nothing may be posted. */
+/* The transport calls this function in the middle of its work, where nothing may be posted. So the access is
+ * only queued; serve_arrived posts its messages. */
 void gcoll_access_arrived(gcoll_context *context, uint32_t peer, uint64_t stream,
                           const uint8_t wanted[GCOLL_FINGERPRINT_BYTES]) {
     struct gcoll_traffic *traffic = traffic_with(context, peer);
     if (traffic && traffic->in >= MOST_IN) {
         gcoll_break(context, GCOLL_ERR_PROTOCOL, peer,
-                    "rank %u asks for more than %d accesses to regions at once", peer, MOST_IN);
+                    "rank %u requests more than %d accesses to regions at once", peer, MOST_IN);
         return;
     }
     gcoll_access *access = traffic ? take(context, peer) : NULL;
@@ -283,7 +298,7 @@ void gcoll_access_arrived(gcoll_context *context, uint32_t peer, uint64_t stream
     access->stream = stream;
     memcpy(access->wanted, wanted, sizeof access->wanted);
     gcoll_live_due(context, &gcoll_oneside_activity);
-    gcoll_access **end = &context->oneside->arrived; /* few: those of one round of progress */
+    gcoll_access **end = &context->oneside->arrived; /* short: the accesses of one round of progress */
     while (*end)
         end = &(*end)->later;
     *end = access;
@@ -300,7 +315,8 @@ static void serve_arrived(gcoll_context *context) {
         gcoll_live_not_due(context, &gcoll_oneside_activity);
 }
 
-/* Something is under way, or peers may access a region at any time. */
+/* Returns whether this rank must make progress: it has accesses under way, or regions that peers may access
+ * at any time. */
 static bool has_work(const gcoll_context *context) {
     return context->oneside->regions || context->oneside->accesses;
 }

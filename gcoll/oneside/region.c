@@ -1,4 +1,4 @@
-/* gcoll/oneside/region.c - regions and their keys, and the calls that put and get. */
+/* gcoll/oneside/region.c - the public calls of regions: creation, keys, notifications, puts and gets. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,8 @@
 
 #define WAIT_SLICE_US 100000
 
-/* What a key holds. Ranks of one context run on machines of one byte order, as their data does. */
+/* Contents of a gcoll_region_key. Numbers are in the machine's byte order, which all ranks of a context
+ * share: their data are not converted, either. */
 struct key {
     uint64_t magic;
     uint8_t group[16];
@@ -15,7 +16,7 @@ struct key {
     uint32_t zero;
     uint64_t region;
     uint64_t bytes;
-    uint64_t address; /* for a transport that reaches it */
+    uint64_t address; /* of the memory, for a transport that can access it, with key */
     uint32_t key;
     uint32_t is_exposed;
 };
@@ -32,6 +33,7 @@ gcoll_region *gcoll_region_find(const gcoll_context *context, uint64_t id) {
     return region;
 }
 
+/* Exposes the memory to the transport, if the transport can access a peer's memory by itself. */
 static gcoll_status expose(const gcoll_context *context, gcoll_region *region, void *data, uint64_t bytes) {
     if (!context->endpoint || !context->transport->expose)
         return GCOLL_OK;
@@ -40,7 +42,7 @@ static gcoll_status expose(const gcoll_context *context, gcoll_region *region, v
     return status;
 }
 
-/* The shell is not the context's memory, as that of an operation is not. */
+/* The struct is not memory of the context, because the caller may destroy the region after the context. */
 gcoll_status gcoll_region_create(gcoll_context *context, void *data, uint64_t bytes, gcoll_region **out) {
     if (!context || !data || !out)
         return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", !context ? "context" : data ? "region" : "data");
@@ -75,7 +77,7 @@ gcoll_status gcoll_region_create(gcoll_context *context, void *data, uint64_t by
     return status;
 }
 
-/* Enters its context. */
+/* Enters the region's context. Fails if there is no region, or its context was destroyed. */
 static gcoll_status enter(const gcoll_region *region) {
     if (!region)
         return gcoll_error(GCOLL_ERR_INVALID, "region: is NULL");
@@ -110,8 +112,9 @@ static void unlink_region(gcoll_context *context, gcoll_region *region) {
     *at = region->next;
 }
 
+/* Destroys a region of a context that has been entered. */
 static void destroy_inside(gcoll_context *context, gcoll_region *region) {
-    if (region->uses > 0) /* no byte of it may be touched from now on */
+    if (region->uses > 0) /* breaking ends them: none may touch the memory after this call */
         gcoll_break(context, GCOLL_ERR_STATE, context->rank,
                     "rank %u destroyed a region that %u accesses are using", context->rank, region->uses);
     gcoll_context_settle(context);
@@ -120,7 +123,8 @@ static void destroy_inside(gcoll_context *context, gcoll_region *region) {
     unlink_region(context, region);
 }
 
-/* In a forked child it is freed with its context. One of a context that is in use stays. */
+/* In a forked child, the region is freed with its context. While a thread is inside a call on the context,
+ * the region stays as it is. */
 void gcoll_region_destroy(gcoll_region *region) {
     if (!region)
         return;
@@ -171,7 +175,8 @@ static gcoll_status wait_for(gcoll_region *region, uint64_t count) {
                                (long long)context->settings.timeout_ms, (unsigned long long)region->notified,
                                (unsigned long long)count);
         if (!context->endpoint)
-            return gcoll_error(GCOLL_ERR_STATE, "count: is %llu, and %llu came; this rank is alone",
+            return gcoll_error(GCOLL_ERR_STATE,
+                               "count: is %llu, but only %llu notifications came; this rank has no peers",
                                (unsigned long long)count, (unsigned long long)region->notified);
         gcoll_status status = gcoll_progress(context, left_us < WAIT_SLICE_US ? left_us : WAIT_SLICE_US);
         if (status != GCOLL_OK && region->notified < count)
@@ -191,16 +196,18 @@ gcoll_status gcoll_region_wait(gcoll_region *region, uint64_t count) {
 
 /* ---- Put and get -------------------------------------------------------------------------- */
 
+/* Reads a key, and checks that it belongs to a region of this context. */
 static gcoll_status read_key(const gcoll_context *context, const gcoll_region_key *given, struct key *key) {
     memcpy(key, given->bytes, sizeof *key);
     if (key->magic != KEY_MAGIC)
-        return gcoll_error(GCOLL_ERR_INVALID, "key: is none that gcoll_region_export has given");
+        return gcoll_error(GCOLL_ERR_INVALID, "key: was not made by gcoll_region_export");
     if (memcmp(key->group, context->settings.endpoint.group, sizeof key->group) != 0 ||
         key->rank >= context->size)
-        return gcoll_error(GCOLL_ERR_INVALID, "key: is of a region of another context");
+        return gcoll_error(GCOLL_ERR_INVALID, "key: belongs to a region of another context");
     return GCOLL_OK;
 }
 
+/* Checks the arguments of a put or a get, and reads the key. */
 static gcoll_status check_access(const gcoll_context *context, const gcoll_region_key *given,
                                  const gcoll_access_wanted *wanted, uint32_t flags, struct key *key) {
     if (!context || !given)
@@ -219,13 +226,13 @@ static gcoll_status check_access(const gcoll_context *context, const gcoll_regio
     return status;
 }
 
-/* Of a region of this rank's own. */
+/* Puts into or gets from a region of this rank, by copying. */
 static gcoll_status access_own(gcoll_context *context, const gcoll_access_wanted *wanted) {
     gcoll_region *region = gcoll_region_find(context, wanted->region);
     if (!region)
-        return gcoll_error(GCOLL_ERR_INVALID, "key: is of a region of this rank that was destroyed");
+        return gcoll_error(GCOLL_ERR_INVALID, "key: belongs to a region of this rank that was destroyed");
     if (wanted->bytes > region->bytes || wanted->offset > region->bytes - wanted->bytes)
-        return gcoll_error(GCOLL_ERR_INVALID, "key: says more bytes than its region has");
+        return gcoll_error(GCOLL_ERR_INVALID, "key: claims more bytes than its region has");
     uint8_t *there = region->data + wanted->offset;
     if (wanted->bytes > 0 && wanted->is_put)
         memmove(there, wanted->data, wanted->bytes);
@@ -235,6 +242,7 @@ static gcoll_status access_own(gcoll_context *context, const gcoll_access_wanted
     return GCOLL_OK;
 }
 
+/* Begins an access and creates its request. An access to a region of this rank ends at once. */
 static gcoll_status begin(gcoll_context *context, uint32_t peer, const gcoll_access_wanted *wanted,
                           gcoll_request **out) {
     gcoll_request *request = NULL;
@@ -259,7 +267,8 @@ static gcoll_status begin(gcoll_context *context, uint32_t peer, const gcoll_acc
     return status;
 }
 
-/* Enters the context, if the access is allowed. *peer: where the region is. */
+/* Checks the arguments, completes `wanted` by the key, and enters the context. *peer is the rank that owns
+ * the region. */
 static gcoll_status prepare(gcoll_context *context, const gcoll_region_key *given,
                             gcoll_access_wanted *wanted, uint32_t flags, uint32_t *peer) {
     struct key key;
@@ -274,6 +283,7 @@ static gcoll_status prepare(gcoll_context *context, const gcoll_region_key *give
     return gcoll_enter(context);
 }
 
+/* Begins an access, and gives its request. */
 static gcoll_status start(gcoll_context *context, const gcoll_region_key *key, gcoll_access_wanted *wanted,
                           uint32_t flags, gcoll_request **request) {
     uint32_t peer;
@@ -287,6 +297,7 @@ static gcoll_status start(gcoll_context *context, const gcoll_region_key *key, g
     return status;
 }
 
+/* Begins an access, and waits for its end. */
 static gcoll_status finish(gcoll_context *context, const gcoll_region_key *key, gcoll_access_wanted *wanted,
                            uint32_t flags) {
     gcoll_request *request = NULL;

@@ -18,7 +18,8 @@ static gcoll_status check_ref(const struct check *c, gcoll_ref ref, bool written
     const uint64_t limit = ref.space == GCOLL_SCRATCH ? c->scratch : gcoll_problem_space_count(p, ref.space);
     const uint32_t buffers = ref.space == GCOLL_SCRATCH ? 1 : p->buffers;
     if (ref.space > GCOLL_SCRATCH)
-        return gcoll_error(GCOLL_ERR_INTERNAL, "plan: step %u: space %u is none", c->number, ref.space);
+        return gcoll_error(GCOLL_ERR_INTERNAL, "plan: step %u: space %u does not exist", c->number,
+                           ref.space);
     if (ref.index >= buffers || s->count > limit || ref.offset > limit - s->count)
         return gcoll_error(GCOLL_ERR_INTERNAL,
                            "plan: step %u (%s) of rank %u: %s[%u] elements %llu + %llu are outside of %u "

@@ -214,7 +214,8 @@ gcoll_status gcoll_problem_check(const gcoll_problem *p) {
     if (p->average && !gcoll_collective_reduces(p->collective))
         return gcoll_error(GCOLL_ERR_INVALID, "%s computes no average", name);
     if (p->in_place && !takes_in_place(p))
-        return gcoll_error(GCOLL_ERR_INVALID, "in_place is set, but %s has none on rank %u", name, p->rank);
+        return gcoll_error(GCOLL_ERR_INVALID, "in_place is set, but %s cannot be in place on rank %u", name,
+                           p->rank);
     if (p->exchanges > GCOLL_MAX_EXCHANGES || (p->exchanges > 0 && p->collective != GCOLL_PAIRWISE_EXCHANGE))
         return gcoll_error(GCOLL_ERR_INVALID, "exchanges is %u, allowed are 0 to %u for %s", p->exchanges,
                            p->collective == GCOLL_PAIRWISE_EXCHANGE ? GCOLL_MAX_EXCHANGES : 0u, name);

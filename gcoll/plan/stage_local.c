@@ -77,7 +77,7 @@ gcoll_status gcoll_stage_check_local(const gcoll_stage *s) {
                                "local: is peer, but buffer %u lies in host memory; take device or host", k);
     if (gcoll_problem_sums_in_scratch(p))
         return gcoll_error(GCOLL_ERR_UNSUPPORTED,
-                           "local: is %s, but %s has no output with room for what devices reduce; take host",
+                           "local: is %s, but %s has no output with room for a whole vector; take host",
                            s->local == GCOLL_LOCAL_PEER ? "peer" : "device",
                            gcoll_collective_name(p->collective));
     for (uint32_t g = 0; g < count_groups(s) && p->collective == GCOLL_ALLREDUCE; g++) {

@@ -47,7 +47,7 @@ static gcoll_status check_ref(const gcoll_verifier *v, uint32_t rank, uint32_t i
     gcoll_ref ref = access.ref;
     static const char *const names[] = {"IN", "OUT", "SCRATCH"};
     if (ref.space > GCOLL_SCRATCH)
-        return gcoll_verify_fail(v, rank, i, "touches space %u, which is none", (unsigned)ref.space);
+        return gcoll_verify_fail(v, rank, i, "uses space %u, which does not exist", (unsigned)ref.space);
     uint32_t indices = ref.space == GCOLL_SCRATCH ? 1 : plan->problem.buffers;
     if (ref.index >= indices)
         return gcoll_verify_fail(v, rank, i, "touches %s[%u], but there are %u of them", names[ref.space],
@@ -108,7 +108,7 @@ static gcoll_status check_step(const gcoll_verifier *v, uint32_t rank, uint32_t 
     const gcoll_plan *plan = v->plans[rank];
     const gcoll_step *step = &plan->steps[i];
     if (step->kind >= GCOLL_STEP_KIND_COUNT)
-        return gcoll_verify_fail(v, rank, i, "there is no such kind of step");
+        return gcoll_verify_fail(v, rank, i, "its kind is unknown");
     if (i > 0 && step->round < step[-1].round)
         return gcoll_verify_fail(v, rank, i, "its round %u is before round %u of the step before it",
                                  step->round, step[-1].round);

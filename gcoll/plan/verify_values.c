@@ -183,7 +183,7 @@ gcoll_status gcoll_verify_divide(gcoll_verifier *v, uint32_t rank, uint32_t step
     values_t *values = &v->values;
     uint32_t x = node_of(value), leaf;
     if (values->nodes[x] & 1)
-        return gcoll_verify_fail(v, rank, step, "divides what is already divided");
+        return gcoll_verify_fail(v, rank, step, "divides a value that is already divided");
     if (gcoll_verify_lacks(v, value, &leaf)) {
         uint32_t owner, buffer;
         gcoll_verify_leaf_owner(v, leaf, &owner, &buffer);

@@ -1,45 +1,49 @@
-/* gcoll/rendezvous/claimant.h - who has claimed a rank: a process of a host, and whether it lives
+/* gcoll/rendezvous/claimant.h - the claimant of a rank: a process on a host, and whether it is alive
  * (claimant.c). */
 #ifndef GCOLL_RENDEZVOUS_CLAIMANT_H
 #define GCOLL_RENDEZVOUS_CLAIMANT_H
 
 #include "gcoll/base/base.h"
 
-#define GCOLL_CLAIMANT_NAME 64  /* bytes of a host's name, with the terminator */
-#define GCOLL_CLAIMANT_TEXT 160 /* as it stands in the store, with the terminator */
-#define GCOLL_CLAIMANT_SAID 128 /* as a message says it, with the terminator */
+#define GCOLL_CLAIMANT_NAME 64  /* room for a host's name, with the NUL */
+#define GCOLL_CLAIMANT_TEXT 160 /* room for a claimant's text in the store, with the NUL */
+#define GCOLL_CLAIMANT_SAID 128 /* room for a claimant's text in a message, with the NUL */
 
-/* Begins the claim of a rank that has left before all met. */
+/* First byte of the claim of a process that failed to join, and left. */
 #define GCOLL_LEFT_MARK '!'
 
 typedef struct gcoll_claimant {
     uint64_t host;  /* gcoll_host_identity */
-    uint64_t space; /* inode of the PID namespace; 0: not known */
+    uint64_t space; /* inode of the PID namespace; 0: unknown */
     uint64_t pid;
-    uint64_t start;     /* when the process began, in ticks since the boot; 0: not known */
-    uint64_t nonce;     /* of this claim: a process may make several contexts */
-    uint64_t waited_ms; /* for its launch, before it claimed the rank */
+    uint64_t start;     /* start of the process, in ticks since the boot; 0: unknown */
+    uint64_t nonce;     /* random, for this claim: a process may make several contexts */
+    uint64_t waited_ms; /* time that it waited for a launch before it claimed the rank */
     char name[GCOLL_CLAIMANT_NAME];
 } gcoll_claimant;
 
 typedef enum gcoll_life {
-    GCOLL_LIFE_UNKNOWN = 0, /* its process cannot be seen from here */
+    GCOLL_LIFE_UNKNOWN = 0, /* this rank cannot see the process */
     GCOLL_LIFE_ALIVE,
     GCOLL_LIFE_DEAD
 } gcoll_life;
 
-/* This process, with a fresh nonce. */
+/* Describes this process, with a new nonce. */
 gcoll_status gcoll_claimant_self(gcoll_claimant *self);
+/* Writes a claimant as text for the store. */
 void gcoll_claimant_write(const gcoll_claimant *claimant, char text[GCOLL_CLAIMANT_TEXT]);
-/* False if the text is no claimant's: it comes from the store, where another program may have put it. */
+/* Parses a claimant from the store. Returns false if it is none: another program may have written the
+ * text. */
 bool gcoll_claimant_read(const char *text, gcoll_claimant *claimant);
-/* "process 12 on host 'name'" */
+/* Describes a claimant for a message: "process 12 on host 'name'". */
 void gcoll_claimant_say(const gcoll_claimant *claimant, char text[GCOLL_CLAIMANT_SAID]);
+/* Returns whether both claimants are the same process. */
 bool gcoll_claimant_is_process(const gcoll_claimant *a, const gcoll_claimant *b);
-/* By the process alone: exact on this host and in this PID namespace, else unknown. */
+/* Returns whether the other claimant's process lives. This is exact for a process on this host in this PID
+ * namespace, and unknown for others. */
 gcoll_life gcoll_claimant_life(const gcoll_claimant *self, const gcoll_claimant *other);
-/* Whether a process that lives seems to be on its way out: it was killed, or its main thread has ended. It
- * may stay alive all the same, by other threads. */
+/* Returns whether a living process seems to be ending: it was killed, or its main thread has ended. Its other
+ * threads may keep it alive all the same. */
 bool gcoll_claimant_is_ending(const gcoll_claimant *self, const gcoll_claimant *other);
 
 #endif

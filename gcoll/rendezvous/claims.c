@@ -195,7 +195,7 @@ static gcoll_status join_launch(gcoll_context *context, const launch *found, boo
                        context->rank, found->size);
 }
 
-/* Whether a launch of the job without an identity is in the store, where this rank has one. */
+/* If this rank's launch has an identity: returns whether the store has a launch of the job without one. */
 static bool find_unnamed(gcoll_context *context, launch *found) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     if (!context->rendezvous->meeting->launch[0])

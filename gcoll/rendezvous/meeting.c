@@ -439,7 +439,7 @@ static void answer_the_late(gcoll_context *context, gcoll_status why) {
     bool all = false;
     gcoll_status status = GCOLL_OK;
     gcoll_visits_until(context, gcoll_now_ms() + (why == GCOLL_ERR_MISMATCH ? TWICE_MS : LATE_MS) + LATE_MS);
-    /* What is left then is for taking the launch away. */
+    /* The last LATE_MS are left for removing the launch. */
     const int64_t end_ms = context->rendezvous->meeting->limit_ms - LATE_MS;
     while (status == GCOLL_OK && gcoll_now_ms() < end_ms) {
         gcoll_lease_renew(context);
@@ -451,7 +451,7 @@ static void answer_the_late(gcoll_context *context, gcoll_status why) {
     }
 }
 
-/* ---- Both --------------------------------------------------------------------------------- */
+/* ---- All ranks ---------------------------------------------------------------------------- */
 
 gcoll_status gcoll_rendezvous_begin(gcoll_context *context, int64_t deadline_ms) {
     context->rendezvous->generation[0] = '\0';
@@ -645,10 +645,11 @@ static gcoll_status check_place(gcoll_context *context) {
 gcoll_status gcoll_rendezvous_finish(gcoll_context *context, const char *address, bool has_part,
                                      int64_t deadline_ms, uint32_t *local_ranks) {
     const gcoll_meeting *meeting = context->rendezvous->meeting;
-    const int64_t claimed_ms = meeting->began_ms + (int64_t)meeting->self.waited_ms; /* or later */
+    /* The rank was claimed at this time or later. */
+    const int64_t claimed_ms = meeting->began_ms + (int64_t)meeting->self.waited_ms;
     gcoll_status status = GCOLL_OK;
     gcoll_visits_until(context, deadline_ms + GCOLL_TELL_MS);
-    if (gcoll_now_ms() - claimed_ms >= REPLACED_MS) /* not over the address of who has its place now */
+    if (gcoll_now_ms() - claimed_ms >= REPLACED_MS) /* must not overwrite a successor's address */
         status = check_place(context);
     if (status == GCOLL_OK)
         status = announce(context, address);

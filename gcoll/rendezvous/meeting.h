@@ -1,4 +1,4 @@
-/* gcoll/rendezvous/meeting.h - what the files of the rendezvous share. */
+/* gcoll/rendezvous/meeting.h - functions and state that only the files of the rendezvous share. */
 #ifndef GCOLL_RENDEZVOUS_MEETING_H
 #define GCOLL_RENDEZVOUS_MEETING_H
 
@@ -13,81 +13,85 @@
 _Static_assert(GCOLL_RECORD_MAX >= GCOLL_ADDRESS_MAX + 40 + GCOLL_CLAIMANT_TEXT,
                "a record has an address, a host, processors and a claimant");
 
-/* What a context keeps of the meeting of all ranks. */
+/* State of a context during the meeting of all ranks. */
 struct gcoll_meeting {
-    char launch[20];                    /* "l.<16 digits>/", part of all keys; "": no identity is known */
-    char launch_said[96];               /* for messages: ", launch '...'", or "" */
-    gcoll_claimant self, lead;          /* of this rank, and of rank 0 once it is known */
-    char passed[GCOLL_GENERATION_TEXT]; /* a generation that went on or ended without this rank; or "" */
-    bool belongs;                       /* ranks but 0: the launch that it found is of its size */
-    bool inherited;                     /* the rank was a dead process's */
-    bool leads;                         /* rank 0: the store's launch is this one */
-    bool has_led;                       /* rank 0: others may know of its generation */
-    bool told;     /* the store says why there will be no go, by this rank's or another's word */
-    bool complete; /* all have met */
-    char agreed[GCOLL_AGREED_MAX]; /* what rank 0 says then, where it is known already; or "" */
-    bool creating;                 /* visits share limit_ms: the context is not there yet */
-    bool store_stuck;              /* a visit failed after it had taken long: more would, too */
-    int64_t began_ms;              /* creation of the context */
-    int64_t deadline_ms;           /* of it */
-    int64_t limit_ms;              /* when the visits at hand must be over */
-    int64_t visit_ms;              /* when the latest one began */
-    uint64_t beats;                /* of this rank's lease */
-    int64_t next_beat_ms;          /* 0: it has not begun to wait */
-    char record[GCOLL_RECORD_MAX]; /* that this rank has published */
-    bool unsure;                   /* rank 0: its claim failed, and may have been made all the same */
+    char launch[20];           /* "l.<16 digits>/", a part of all keys; "": the launch has no identity */
+    char launch_said[96];      /* for messages: ", launch '...'", or "" */
+    gcoll_claimant self, lead; /* this rank, and rank 0 once it is known */
+    char passed[GCOLL_GENERATION_TEXT]; /* a generation that this rank saw go on or end without it; or "" */
+    bool belongs;                  /* other ranks than 0: the launch that was found has this rank's size */
+    bool inherited;                /* this process has taken the rank over from a dead one */
+    bool leads;                    /* rank 0: the key "launch" in the store is its own */
+    bool has_led;                  /* rank 0: other ranks may know its generation */
+    bool told;                     /* the store has a verdict, of this rank or another; or nobody needs one */
+    bool complete;                 /* all ranks have met */
+    char agreed[GCOLL_AGREED_MAX]; /* rank 0's decision after go, if it is known already; or "" */
+    bool creating;        /* the context is being created, and visits end by deadline_ms + GCOLL_TELL_MS */
+    bool store_stuck;     /* a visit failed after a long time, as later ones probably would */
+    int64_t began_ms;     /* start of the creation of the context */
+    int64_t deadline_ms;  /* deadline of the creation */
+    int64_t limit_ms;     /* deadline of the current visits */
+    int64_t visit_ms;     /* start of the latest visit */
+    uint64_t beats;       /* number of renewals of this rank's lease */
+    int64_t next_beat_ms; /* 0: this rank has not begun to wait */
+    char record[GCOLL_RECORD_MAX]; /* the record that this rank has published */
+    bool unsure;                   /* rank 0: its claim failed, but the store may have made it all the same */
 };
 
 /* ---- Claims (claims.c) --------------------------------------------------------------------- */
 
-/* Ranks but 0: waits for a launch that is for this rank. Sets the generation and who leads. */
+/* Ranks other than 0: waits for a launch that this rank belongs to. Sets the generation and `lead`. */
 gcoll_status gcoll_launch_find(gcoll_context *context, int64_t deadline_ms);
-/* Rank 0: claims the launch; a dead one's is taken over. */
+/* Rank 0: claims the launch. Takes over the launch of a dead rank 0. */
 gcoll_status gcoll_launch_claim(gcoll_context *context, int64_t deadline_ms);
-/* Rank 0: whether no other one has taken the launch over. */
+/* Rank 0: returns MISMATCH if another process has taken the launch over. */
 gcoll_status gcoll_launch_check(gcoll_context *context);
-/* Rank 0: nobody may join any more. Nothing if the launch is not this rank's. */
+/* Rank 0: removes the launch, so that no rank can join any more. Does nothing if this rank does not lead. */
 gcoll_status gcoll_launch_end(gcoll_context *context);
-/* Ranks but 0: claims the rank; a dead one's is taken over. *again: the launch went by, look for another. */
+/* Ranks other than 0: claims the rank. Takes over the rank of a dead process. *again: the launch is over, so
+ * find another one. */
 gcoll_status gcoll_rank_claim(gcoll_context *context, int64_t deadline_ms, bool *again);
-/* Who holds the rank in this generation. NOT_FOUND: nobody does; then *holder is who left it after it had
- * failed to join, or has the pid 0. */
+/* Finds the process that holds a rank in this generation. Returns NOT_FOUND if there is none. Then *holder is
+ * the process that left the rank after it failed to join, or has pid 0. */
 gcoll_status gcoll_rank_holder(gcoll_context *context, uint32_t rank, gcoll_claimant *holder);
-/* Whether the rank is this one's still: MISMATCH if it was taken for dead, and replaced. */
+/* Returns MISMATCH if this process was taken for dead, and another one has taken over its rank. */
 gcoll_status gcoll_rank_check(gcoll_context *context);
-/* Takes the claim away, or leaves a mark in its place that it is over. */
+/* Removes this rank's claim or, if not all ranks have met, replaces it by a mark that the process has
+ * left. */
 gcoll_status gcoll_rank_leave(gcoll_context *context);
-/* Says to all ranks of the generation, in place of go, that there will be none, for the reason in the last
- * error. The first word stands: where another reason was said before, the last error and the status become
- * those. *passed: go was said already. */
+/* Writes the last error as verdict for all ranks of the generation, in place of go. The first verdict counts:
+ * if there is another already, that becomes the last error and the status. *passed: rank 0 has said go
+ * already. */
 gcoll_status gcoll_verdict_tell(gcoll_context *context, const char *generation, gcoll_status status,
                                 bool *passed);
 
 /* ---- Leases (leases.c) --------------------------------------------------------------------- */
 
-/* What is seen of another rank's lease. Zeroed before the first look. */
+/* Observation of another rank's lease. Zeroed before the first look. */
 typedef struct gcoll_pulse {
     char beat[24];
     bool seen, moved;
-    int64_t looked_ms, still_ms; /* the last look, and how long it has been watched without a change */
+    int64_t looked_ms, still_ms; /* time of the last look; how long the lease was watched without a change */
 } gcoll_pulse;
 
-/* How often a rank of this job shows that it lives while it waits. */
+/* Returns the interval at which a waiting rank renews its lease. */
 int64_t gcoll_lease_interval_ms(const gcoll_context *context);
-/* Shows that this rank lives, if it is time to. */
+/* Renews this rank's lease if it is time, to show that the rank is alive. */
 void gcoll_lease_renew(gcoll_context *context);
-/* Whether a claimant lives: by its process, else by its lease. UNKNOWN: it has neither moved since the first
- * look nor been still for long. */
+/* Returns whether a claimant is alive: by its process, else by its lease. UNKNOWN: since the first look the
+ * lease has neither changed nor been unchanged for long. */
 gcoll_life gcoll_lease_life(gcoll_context *context, const char *generation, uint32_t rank,
                             const gcoll_claimant *who, gcoll_pulse *pulse);
 
-/* ---- Who shares what (hosts.c) -------------------------------------------------- */
+/* ---- Ranks that share processors (hosts.c) --------------------------------------------------- */
 
-/* The processors that a record names, or 0. */
+/* Returns the id of the processors in a record, or 0. */
 uint64_t gcoll_rendezvous_processors(const char *record);
-/* Rank 0: tells how many ranks have the same processors. Sorts them. */
+/* Rank 0: publishes how many ranks have the same processors. Sorts `processors`. */
 gcoll_status gcoll_rendezvous_publish_shared(gcoll_context *context, uint64_t *processors);
+/* Finds how many ranks share this rank's processors, by what rank 0 published. */
 gcoll_status gcoll_rendezvous_count_shared(gcoll_context *context, uint32_t *ranks);
+/* Removes what rank 0 published. */
 gcoll_status gcoll_rendezvous_remove_shared(gcoll_context *context);
 
 #endif

@@ -1,43 +1,47 @@
-/* gcoll/rendezvous/rendezvous.h - finding the other ranks in a store: the launch that ranks belong to
- * (launch.c), who has claimed which rank (claims.c) and lives (claimant.c, leases.c), the meeting of all
- * (meeting.c), which of them share what (hosts.c), and where they are once all have met (records.c). Requests
- * to the store go through visits.c, which bounds them. */
+/* gcoll/rendezvous/rendezvous.h - the ranks of a job find each other in a store. Files: the identity of the
+ * launch (launch.c); claims of ranks (claims.c); whether a claimant is alive (claimant.c, leases.c); the
+ * meeting of all ranks (meeting.c); ranks that share processors (hosts.c); the records of ranks after the
+ * meeting (records.c). All requests to the store go through visits.c, which limits their time. */
 #ifndef GCOLL_RENDEZVOUS_RENDEZVOUS_H
 #define GCOLL_RENDEZVOUS_RENDEZVOUS_H
 
 #include "gcoll/context/context.h"
 
 #define GCOLL_GENERATION_TEXT 33
-#define GCOLL_RECORD_MAX      (GCOLL_ADDRESS_MAX + 200) /* with a claimant */
-/* Measuring gets at least this part of the timeout, after it, where the last rank came late. */
+#define GCOLL_RECORD_MAX      (GCOLL_ADDRESS_MAX + 200) /* an address, host, processors and a claimant */
+/* If the last rank comes late, rank 0 may measure for at least this part of the timeout (1/8) after the
+ * deadline. */
 #define GCOLL_FIT_LEAST_PART 8
-/* Creation has one deadline, and ends GCOLL_CLOSING_MS after it at the latest. Until then a rank waits for
- * rank 0's word, then may tell others why it failed, and last takes its keys away: each up to so long after
- * the deadline. */
+/* Creation of a context has one deadline, and ends at most GCOLL_CLOSING_MS after it. After the deadline, a
+ * rank waits GCOLL_WORD_MS for the word of rank 0. Then, until GCOLL_TELL_MS, it may write a verdict for the
+ * others. Last, it removes its keys. */
 #define GCOLL_WORD_MS    250
 #define GCOLL_TELL_MS    500
 #define GCOLL_CLOSING_MS 750
 
 typedef struct gcoll_meeting gcoll_meeting;
 
-/* What a context keeps of its rendezvous: the folder's own. */
+/* A context's rendezvous. Only this folder reads the fields. */
 struct gcoll_rendezvous {
-    char generation[GCOLL_GENERATION_TEXT]; /* random hex, the same on every rank of this run of the job */
-    bool joined;                            /* keys of this rank are in the store */
-    char **addresses; /* records of every rank, in a duplicate; else NULL: they are looked up in the store */
-    uint32_t *node;   /* the number of each rank's host; NULL until an algorithm asks */
+    char generation[GCOLL_GENERATION_TEXT]; /* random hex digits, the same on all ranks of the launch */
+    bool joined;                            /* this rank has keys in the store */
+    char **addresses;       /* in a duplicate: the records of all ranks; else NULL: they are in the store */
+    uint32_t *node;         /* the number of each rank's host; NULL until an algorithm asks */
     gcoll_meeting *meeting; /* NULL in a duplicate, or if size is 1 */
-    int64_t keep_ms;        /* when keys in the store are to be kept again; INT64_MAX: there are none */
+    int64_t keep_ms; /* time at which this rank's keys are to be kept again; INT64_MAX: there are none */
 };
 
 /* ---- Visits to the store (visits.c) --------------------------------------------------------
- * The visits of one call share a time limit. Keys that are written are kept for a day. */
+ *
+ * A visit is a request to the store. The visits of one call share a time limit. Each key that is written gets
+ * a lifetime of a day. */
 
-/* While the context is created, no later than GCOLL_TELL_MS after its deadline. */
+/* Sets the deadline of the next visits. While the context is being created, it is at most GCOLL_TELL_MS after
+ * the deadline of creation. */
 void gcoll_visits_until(gcoll_context *context, int64_t limit_ms);
-/* Gives the store its own timeout back. */
+/* Gives the store its own timeout again. */
 void gcoll_visits_end(gcoll_context *context);
-/* A value as text, with its terminator, at most size - 1 bytes. */
+/* Gets a value as text of at most size - 1 bytes, and adds the NUL. */
 gcoll_status gcoll_visit_text(gcoll_context *context, const char *key, char *text, size_t size);
 gcoll_status gcoll_visit_get(gcoll_context *context, const char *key, void *value, size_t capacity,
                              size_t *bytes);
@@ -47,97 +51,101 @@ gcoll_status gcoll_visit_wait(gcoll_context *context, const char *key, int64_t t
 gcoll_status gcoll_visit_add(gcoll_context *context, const char *key, int64_t delta, int64_t *value);
 gcoll_status gcoll_visit_remove(gcoll_context *context, const char *key);
 
-/* "gcoll/<job>/", the launch if it has an identity, and what the format says. */
+/* Writes a key: "gcoll/<job>/", the launch if it has an identity, and the formatted text. */
 GCOLL_PRINTF(3, 4)
 void gcoll_rendezvous_key(const gcoll_context *context, char key[GCOLL_STORE_KEY_MAX + 1], const char *format,
                           ...);
-/* The same for a key of this rank's generation: "<generation>/<name>". */
+/* Writes a key of this rank's generation: "<generation>/<name>" after the same start. */
 void gcoll_rendezvous_key_of(const gcoll_context *context, char key[GCOLL_STORE_KEY_MAX + 1],
                              const char *name);
-/* The error that a text in the store stands for: "!", a status, a space and what to say. */
+/* Parses a verdict from the store ("!", a status, a space and a reason), and returns it as error. */
 gcoll_status gcoll_rendezvous_verdict(const char *text);
 
 /* ---- The meeting (meeting.c) --------------------------------------------------------------- */
 
-/* Of a context that has just been allocated. */
+/* Initialises the rendezvous of a new context. */
 void gcoll_rendezvous_create(gcoll_context *context);
 
-/* Before anything else, with the identity of the launch by the option, the environment or the launcher. The
- * deadline is that of creation, which bounds all visits to the store until gcoll_rendezvous_end. */
+/* Begins the meeting. Comes before all other calls. `launch` is the option that names the launch; without it
+ * the environment or the launcher may. deadline_ms is the deadline of creation, which limits all visits until
+ * gcoll_rendezvous_end. */
 gcoll_status gcoll_meeting_create(gcoll_context *context, const char *launch, int64_t deadline_ms);
-/* Moves the deadline to a later time, as rank 0 measures. */
+/* Moves the deadline of creation to a later time, because rank 0 still measures. */
 void gcoll_meeting_extend(gcoll_context *context, int64_t deadline_ms);
-/* The deadline as it is now. */
+/* Returns the current deadline of creation. */
 int64_t gcoll_meeting_deadline(const gcoll_context *context);
-/* A fresh generation, or one that the ranks agreed on otherwise. */
+/* Make a random generation, or set one that the ranks have agreed on. */
 gcoll_status gcoll_generation_make(char generation[GCOLL_GENERATION_TEXT]);
 void gcoll_generation_set(gcoll_context *context, const char generation[GCOLL_GENERATION_TEXT]);
-/* This rank's generation as the 16 bytes that endpoints compare. */
+/* Gives the generation as the 16 bytes that endpoints compare. */
 void gcoll_generation_bytes(const gcoll_context *context, uint8_t bytes[16]);
 /* Rank 0 makes a generation, the others find one. */
 gcoll_status gcoll_rendezvous_begin(gcoll_context *context, int64_t deadline_ms);
-/* Claims this rank in it. *again: begin anew. */
+/* Claims this rank in the generation. *again: the launch is over, so begin again. */
 gcoll_status gcoll_rendezvous_claim(gcoll_context *context, int64_t deadline_ms, bool *again);
-/* Publishes the address and returns when every rank has, or, on ranks that have no part in what is agreed
- * then (has_part), when that is done, well or not; counts the ranks that share this one's processors. */
+/* Publishes this rank's address and waits for all ranks. Ranks that take no part in agreeing on costs
+ * (has_part is false) wait until that has succeeded or failed, too. Then counts the ranks that share this
+ * rank's processors. */
 gcoll_status gcoll_rendezvous_finish(gcoll_context *context, const char *address, bool has_part,
                                      int64_t deadline_ms, uint32_t *local_ranks);
-/* Waits for a key of the generation that rank 0 writes, and gives its text. Ends early if somebody says that
- * there will be none, or rank 0 dies. TIMEOUT without a text of its own, but for where was_told. */
+/* Waits for a key of the generation that rank 0 writes, and gets its text. Ends early if there is a verdict,
+ * or rank 0 dies. Returns TIMEOUT when the time is over; then there is an error text only if
+ * gcoll_rendezvous_was_told. */
 gcoll_status gcoll_rendezvous_await(gcoll_context *context, const char *name, int64_t limit_ms, char *text,
                                     size_t size);
+/* Returns whether there is a verdict. */
 bool gcoll_rendezvous_was_told(const gcoll_context *context);
-/* What rank 0 says once all are there, where finish has come to know it already; or "". */
+/* Returns rank 0's decision after go if gcoll_rendezvous_finish has received it already, else "". */
 const char *gcoll_rendezvous_agreed(const gcoll_context *context);
-/* Tells the others that this rank could not join, for the reason in the last error, which stays. Nothing once
- * all have met, or before anything has begun. */
+/* Tells the other ranks that this one could not join, for the reason in the last error, which stays. Does
+ * nothing before a generation is known, or after all ranks have met. */
 void gcoll_rendezvous_refuse(gcoll_context *context, gcoll_status status);
-/* The store gets its own timeout back; after a good end its keys are kept from now on. */
+/* Ends the meeting: gives the store its own timeout again and, if creation succeeded, keeps this rank's keys
+ * from now on. */
 void gcoll_rendezvous_end(gcoll_context *context, gcoll_status status);
-/* Keys of this rank are in the store. */
+/* Returns whether this rank has keys in the store. */
 bool gcoll_rendezvous_has_joined(const gcoll_context *context);
-/* And the others may count on this rank. */
+/* Returns whether this rank has keys in the store, and all ranks have met. */
 bool gcoll_rendezvous_is_complete(const gcoll_context *context);
 
-/* ---- Once all have met (records.c) ------------------------------------------------ */
+/* ---- After the meeting (records.c) ----------------------------------------------------------- */
 
-/* GCOLL_ERR_NOT_FOUND if the peer has left. One that broke leaves the cause in place of its address: then
- * GCOLL_ERR_STATE, and *cause is set. */
+/* Gets a peer's address. Returns GCOLL_ERR_NOT_FOUND if the peer has left. A peer that broke has put the
+ * cause in the place of its address: then returns GCOLL_ERR_STATE and sets *cause. */
 gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char *address, size_t bytes,
                                      gcoll_note *cause);
-/* Of a rank whose record the lookup does not find: NOT_FOUND if it has left; IO if the store has lost the
- * keys of all; or why the store does not say. */
+/* Says why gcoll_rendezvous_lookup did not find a rank. Returns NOT_FOUND if the rank has left, IO if the
+ * store has lost all keys, or the store's error. */
 gcoll_status gcoll_rendezvous_has_left(gcoll_context *context);
-/* What a rank publishes of itself: its address, its host and its processors, with spaces between. In a store,
+/* Writes the record that a rank publishes: its address, host and processors, separated by spaces. In a store,
  * the claimant follows. */
 void gcoll_rendezvous_record(const char *address, char record[GCOLL_RECORD_MAX]);
-/* Which ranks share a host: the number of each rank's. The first time it is a look-up for each rank. On
- * failure *missing is the rank whose record could not be had, and *cause as that of gcoll_rendezvous_lookup,
- * or GCOLL_NO_RANK. */
+/* Gives the number of each rank's host. The first call looks up each rank. On failure *missing is the rank
+ * whose record was not found, with *cause as in gcoll_rendezvous_lookup, or GCOLL_NO_RANK. */
 gcoll_status gcoll_rendezvous_hosts(gcoll_context *context, const uint32_t **node, uint32_t *missing,
                                     gcoll_note *cause);
-/* Of a context that has met without a store: room for the records of all ranks, each to be allocated by
- * strdup. */
+/* Makes room for the records of all ranks, in a context that met without a store. The caller puts each there,
+ * allocated by strdup. */
 char **gcoll_rendezvous_addresses_make(gcoll_context *context);
-/* Whether there are such: then the store does not say who has left. */
+/* Returns whether the records came without a store. Then the store does not say which ranks have left. */
 bool gcoll_rendezvous_has_addresses(const gcoll_context *context);
-/* Puts the cause that the context broke for in place of this rank's address. */
+/* Replaces this rank's address in the store by the cause for which the context broke. */
 void gcoll_rendezvous_leave_cause(gcoll_context *context);
-/* Takes this rank's keys away, by limit_ms. */
+/* Removes this rank's keys, by limit_ms at the latest. */
 void gcoll_rendezvous_leave(gcoll_context *context, int64_t limit_ms);
-/* Has the store keep this rank's address for another day, or puts it there anew. */
+/* Keeps this rank's address in the store for another day, or writes it again. */
 void gcoll_rendezvous_keep(gcoll_context *context);
-/* Whether that is due: about hourly. */
+/* Returns whether gcoll_rendezvous_keep is due: about once an hour. */
 static inline bool gcoll_rendezvous_is_due(const gcoll_context *context, int64_t now_ms) {
     return now_ms >= context->rendezvous->keep_ms;
 }
-/* Does it if it is due, by the coarse clock, and the context in order. */
+/* Calls gcoll_rendezvous_keep if it is due by the coarse clock, and the context is not broken. */
 void gcoll_rendezvous_keep_if_due(gcoll_context *context);
-/* In a forked child: the keys are the parent's. */
+/* In a forked child: forgets the keys, which are the parent's. */
 void gcoll_rendezvous_abandon(gcoll_context *context);
 void gcoll_rendezvous_free(gcoll_context *context);
 
-/* Processors that this thread may run on (hosts.c). */
+/* Returns the number of processors that this thread may run on (hosts.c). */
 uint32_t gcoll_host_cores(void);
 
 #endif

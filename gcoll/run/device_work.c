@@ -224,7 +224,7 @@ bool gcoll_device_work_is_open(gcoll_run *run) {
         gcoll_status status = gcoll_memory_test_gate(devices, work->gates[work->gates_done], &done);
         if (status != GCOLL_OK) {
             gcoll_break_operation(run->context, status, run->context->rank,
-                                  "rank %u, what a stream was given before: %s", run->context->rank,
+                                  "rank %u, earlier work on a stream of the caller: %s", run->context->rank,
                                   gcoll_last_error());
             return false;
         }

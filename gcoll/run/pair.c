@@ -325,7 +325,8 @@ gcoll_status gcoll_pair_sendrecv(gcoll_pair *to, uint32_t send_tag, const void *
     if (!to || !from)
         return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", to ? "from" : "to");
     if (to->context != from->context)
-        return gcoll_error(GCOLL_ERR_INVALID, "from: is of another context than to; allowed is one");
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "from: belongs to another context than `to`; allowed is one context");
     if (!send && send_bytes > 0)
         return gcoll_error(GCOLL_ERR_INVALID, "send: is NULL, but send_bytes is %llu",
                            (unsigned long long)send_bytes);

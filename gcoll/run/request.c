@@ -98,8 +98,8 @@ void gcoll_request_end(gcoll_request *request) {
 void gcoll_requests_free(gcoll_context *context) {
     gcoll_runs *runs = context->runs;
     if (runs->requests)
-        gcoll_log(context, GCOLL_LOG_WARNING, "rank %u destroyed its context with requests that nobody ended",
-                  context->rank);
+        gcoll_log(context, GCOLL_LOG_WARNING,
+                  "rank %u destroyed its context with requests that were not ended", context->rank);
     while (runs->requests)
         gcoll_request_end(runs->requests);
     while (runs->spare_requests) {
@@ -109,7 +109,7 @@ void gcoll_requests_free(gcoll_context *context) {
     }
 }
 
-/* ---- Ending them -------------------------------------------------------------------------- */
+/* ---- Ending requests ---------------------------------------------------------------------- */
 
 /* Ends a request, and returns its result; `status` is that of the context's progress. */
 static gcoll_status end(gcoll_request **request, gcoll_status status) {
@@ -324,12 +324,15 @@ static gcoll_status find_common(const struct several *several, gcoll_context **c
             return gcoll_error(status, "requests[%u]: %s", i, gcoll_last_error());
         if (*context && several->requests[i]->context != *context)
             return gcoll_error(GCOLL_ERR_INVALID,
-                               "requests[%u]: is of another context than those before it; allowed is one", i);
+                               "requests[%u]: belongs to another context than the requests before it; "
+                               "allowed is one context",
+                               i);
         *context = several->requests[i]->context;
     }
-    return *context
-               ? GCOLL_OK
-               : gcoll_error(GCOLL_ERR_STATE, "requests: none of %u is to be waited for", several->count);
+    return *context ? GCOLL_OK
+                    : gcoll_error(GCOLL_ERR_STATE,
+                                  "requests: has no request among %u entries; allowed is at least one",
+                                  several->count);
 }
 
 /* Enters the context that all requests share. */

@@ -1,56 +1,56 @@
-/* gcoll/run/request.h - requests and operations, as request.c, operation.c, pair.c and collectives.c see
- * them. */
+/* gcoll/run/request.h - structs of requests and operations, for request.c, operation.c, pair.c and
+ * collectives.c. */
 #ifndef GCOLL_RUN_REQUEST_H
 #define GCOLL_RUN_REQUEST_H
 
 #include "gcoll/run/run.h"
 
 typedef enum gcoll_request_state {
-    GCOLL_REQUEST_IDLE = 0, /* in the context's list of spare ones, or of an operation that does not run */
+    GCOLL_REQUEST_IDLE = 0, /* spare, or the request of an operation that is not started */
     GCOLL_REQUEST_LIVE
 } gcoll_request_state;
 
-/* Something begun that somebody will ask for: a message, or a run. */
+/* A handle of a message or a run in flight. */
 struct gcoll_request {
-    gcoll_context *context; /* NULL: it is gone */
+    gcoll_context *context; /* NULL: the context was destroyed */
     gcoll_request_state state;
-    bool kept;      /* it is an operation's: ending it ends neither the request nor the run */
-    gcoll_run *run; /* NULL: a message */
+    bool kept;      /* belongs to an operation, which keeps the request and the run */
+    gcoll_run *run; /* NULL: the request is for a message */
     gcoll_message message;
-    uint32_t peer;               /* of the message */
-    bool done;                   /* the message is */
+    uint32_t peer;               /* peer of the message */
+    bool done;                   /* the message is complete */
     gcoll_request *next, **link; /* in runs->requests, or (next) runs->spare_requests */
-    int64_t timeout_ms;          /* as options have it */
+    int64_t timeout_ms;          /* options.timeout_ms */
     gcoll_tested tested;
-    uint32_t free_looks;       /* tests without a look at the clock */
-    gcoll_pair *receives_from; /* a message that is received from a pair; else NULL */
+    uint32_t free_looks;       /* tests that did not read the clock */
+    gcoll_pair *receives_from; /* the pair of a receive; else NULL */
 };
 
 struct gcoll_operation {
-    gcoll_request request; /* with the run */
+    gcoll_request request; /* holds the run */
     gcoll_operation *next, **link;
-    bool is_unwanted; /* was destroyed where its context could not be entered */
+    bool is_unwanted; /* was destroyed while its context could not be entered */
 };
 
-/* What gcoll_context_recv_any waits for. */
+/* The arguments of gcoll_context_recv_any. */
 typedef struct gcoll_any {
     const uint32_t *peers;
     uint32_t count, tag;
 } gcoll_any;
 
-/* Makes an operation's request live, in the context's list. */
+/* Puts an operation's request on the context's list of live ones. */
 void gcoll_request_begin(gcoll_request *request);
-/* Inside a call: looks whether a live one has finished, and then ends it. */
+/* Tests a live request, and ends it if it has finished. The caller has entered the context. */
 gcoll_status gcoll_request_look(gcoll_request **request, int *done);
-/* Frees those that were never ended, and the spare. The endpoint must be closed. */
+/* Frees all requests, live and spare. Requires a closed endpoint. */
 void gcoll_requests_free(gcoll_context *context);
 
 gcoll_status gcoll_operation_create(gcoll_context *context, const gcoll_arguments *arguments,
                                     gcoll_operation **operation);
-/* Takes the runs of operations that still exist. */
+/* Frees the runs of operations that the caller has not destroyed. */
 void gcoll_operations_orphan(gcoll_context *context);
 
-/* Takes a live request's receive back, so that the next one of its tag takes its place. */
+/* Cancels the receive of a live request. The next receive with its tag takes its place. */
 gcoll_status gcoll_pair_cancel(gcoll_request *request);
 void gcoll_pairs_free(gcoll_context *context);
 

@@ -15,7 +15,7 @@
 #define KEPT_BYTES                                                                                           \
     (UINT64_C(4) << 20) /* larger runs are freed: moving their data takes far longer than an allocation */
 
-/* ---- Getting one -------------------------------------------------------------------------- */
+/* ---- Obtaining a run ---------------------------------------------------------------------- */
 
 static gcoll_status obtain(gcoll_context *context, const gcoll_call *call, const gcoll_arguments *arguments,
                            bool is_own, gcoll_run **out) {

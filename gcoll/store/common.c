@@ -1,4 +1,4 @@
-/* gcoll/store/common.c - deadlines, back-off and counters for the kinds of stores. */
+/* gcoll/store/common.c - deadlines, back-off and counters, shared by all kinds of stores. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ bool gcoll_store_pause(int64_t deadline_ns, int64_t *delay_ns, int64_t max_ns) {
         return false;
     int64_t delay = *delay_ns < left ? *delay_ns : left;
     struct timespec span = {.tv_sec = delay / NS_PER_SEC, .tv_nsec = delay % NS_PER_SEC};
-    /* A signal cuts the sleep short; callers look again anyway. */
+    /* A signal may cut the sleep short. The callers check the time again anyway. */
     (void)nanosleep(&span, NULL);
     *delay_ns = *delay_ns < max_ns / 2 ? *delay_ns * 2 : max_ns;
     return true;

@@ -1,4 +1,4 @@
-/* gcoll/store/connect.c - see connect.h. */
+/* gcoll/store/connect.c - resolves a server's host name and connects to it, each within a deadline. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -17,32 +17,32 @@
 #include "gcoll/store/connect.h"
 
 #define NS_PER_SEC 1000000000
-/* The other side's host is taken for gone after 25 s without a sign of life. */
+/* TCP keepalive declares the other host gone after 25 s without an answer. */
 #define KEEPALIVE_IDLE_S     10
 #define KEEPALIVE_INTERVAL_S 5
 #define KEEPALIVE_PROBES     3
 
-/* A look-up of a name in a thread of its own: getaddrinfo takes as long as it likes. */
+/* Look-up of a host name. It runs in a thread of its own, because getaddrinfo has no time limit. */
 typedef struct lookup {
-    pthread_mutex_t lock; /* guards done, abandoned */
+    pthread_mutex_t lock; /* guards `done` and `abandoned` */
     pthread_cond_t wake;
     bool done;
-    bool abandoned; /* the caller is gone: the thread releases this */
+    bool abandoned; /* the caller has given up: the thread frees this struct */
     int result;
-    int error; /* errno, where result is EAI_SYSTEM */
+    int error; /* errno, if result is EAI_SYSTEM */
     struct addrinfo *list;
     char port[8];
-    char host[]; /* a copy, as the caller may go first */
+    char host[]; /* a copy, because the thread may outlive the call */
 } lookup;
 
 gcoll_status gcoll_store_poll(int fd, short events, int64_t deadline_ns) {
     struct pollfd item = {.fd = fd, .events = events};
-    const int most_ms = 3600 * 1000; /* poll takes an int; the loop goes on */
+    const int most_ms = 3600 * 1000; /* poll takes an int; a longer wait polls several times */
     for (;;) {
         int64_t left = gcoll_store_left_ms(deadline_ns);
         int ready = poll(&item, 1, left < most_ms ? (int)left : most_ms);
         if (ready > 0 || (ready < 0 && errno != EINTR))
-            return GCOLL_OK; /* an error shows in the call that follows */
+            return GCOLL_OK; /* the caller's next operation on fd reports an error */
         if (left == 0)
             return GCOLL_ERR_TIMEOUT;
     }
@@ -104,7 +104,7 @@ free_lookup:
     return NULL;
 }
 
-/* Starts the thread with all signals blocked: those are the application's. */
+/* Starts the look-up thread with all signals blocked, because signals are the application's. */
 static int start(pthread_t *thread, lookup *l) {
     sigset_t all;
     sigfillset(&all);
@@ -115,7 +115,7 @@ static int start(pthread_t *thread, lookup *l) {
     return error;
 }
 
-/* Waits for the thread. false: the deadline passed, and the look-up now belongs to the thread. */
+/* Waits for the look-up thread. Returns false if the deadline passed; then the thread owns the look-up. */
 static bool finish(pthread_t thread, lookup *l, int64_t deadline_ns) {
     pthread_mutex_lock(&l->lock);
     for (int64_t left; !l->done && (left = gcoll_store_left_ns(deadline_ns)) > 0;) {
@@ -173,7 +173,8 @@ gcoll_status gcoll_store_resolve(const gcoll_store_place *place, int64_t deadlin
     return status;
 }
 
-/* Makes a socket, and enters it before any thread can fork. -1 and errno on failure. */
+/* Creates a socket, and enters it in `descriptor` before any thread can fork. Returns -1 with errno on
+ * failure. */
 static int open_socket(const struct addrinfo *to, gcoll_descriptor *descriptor) {
     if (!descriptor)
         return socket(to->ai_family, to->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, to->ai_protocol);
@@ -198,8 +199,8 @@ static void close_socket(int fd, gcoll_descriptor *descriptor) {
     gcoll_fork_release();
 }
 
-/* Whether both ends are one: a socket that connects to a port of its own host where nobody listens may get
- * just that port, and then meets itself. */
+/* Returns whether the socket is connected to itself. A connect to a port of this host at which nobody listens
+ * may get that very port as its own. */
 static bool is_own_peer(int fd) {
     struct sockaddr_storage own, peer;
     socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
@@ -210,7 +211,7 @@ static bool is_own_peer(int fd) {
            memcmp(&own, &peer, own_bytes) == 0;
 }
 
-/* One address. 0 or an errno. */
+/* Connects to one address. Returns 0 or an errno. */
 static int connect_one(const struct addrinfo *to, int64_t deadline_ns, gcoll_descriptor *descriptor,
                        int *fd) {
     int s = open_socket(to, descriptor);
@@ -231,7 +232,7 @@ static int connect_one(const struct addrinfo *to, int64_t deadline_ns, gcoll_des
         close_socket(s, descriptor);
         return error;
     }
-    /* Requests are small and each waits for its answer. */
+    /* Nothing is delayed: requests are small, and each waits for its answer. */
     (void)setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     *fd = s;
     return 0;
@@ -244,7 +245,7 @@ gcoll_status gcoll_store_connect(const gcoll_store_place *place, const struct ad
     for (const struct addrinfo *to = list; to; to = to->ai_next)
         left++;
     for (const struct addrinfo *to = list; to && error != 0; to = to->ai_next, left--) {
-        /* An address that does not answer must leave time for those behind it. */
+        /* Each address gets an equal part of the time, so that a silent one leaves time for the others. */
         int64_t share = gcoll_store_left_ns(deadline_ns) / left;
         error = connect_one(to, gcoll_now_ns() + share, descriptor, fd);
     }

@@ -1,26 +1,28 @@
 /*
- * gcoll/store/file.c - a store in a folder that all ranks see: one file a key.
+ * gcoll/store/file.c - the file store: a folder that all ranks can reach, with one file for each key.
  *
- * File names. '/' becomes '+' and a leading '.' becomes ',', bytes that no key has: names are as long as
- * keys, no two keys share one, and none is "..". Names with a leading '.' are this file's own: ".tmp+RANDOM"
- * for a value being written, ".lock+HASH" for the lock of a counter (keys may share one, which costs waiting
- * only).
+ * File names. In the name of a key's file, '/' becomes '+' and a leading '.' becomes ','. No key has these
+ * two bytes. So no two keys share a name, no name is "..", and names are as long as their keys. Names with a
+ * leading '.' are internal: ".tmp+RANDOM" holds a value that is being written, and ".lock+HASH" is the lock
+ * of a counter. Keys with the same hash share a lock, which only costs waiting.
  *
- * A set writes a file beside the key's and renames it: readers see the old value or the new one. An add
- * locks, reads and sets. The locks belong to the open file (F_OFD_SETLK), so that they hold between threads,
- * processes and, by NFS, hosts; the kernel releases those of the dead. A set takes no lock: one that
- * meets an add to the same key may be overwritten by it.
+ * A set writes a temporary file and renames it to the key's file, so readers see the old value or the new
+ * one. An add locks, reads and sets. The lock belongs to the open file (F_OFD_SETLK), so it holds between
+ * threads, processes and, over NFS, hosts. The kernel releases the locks of dead processes. A set takes no
+ * lock: an add to the same key at the same time may overwrite its value.
  *
- * Once all keys are removed the folder is empty; only a rank that is killed in the middle of a set leaves a
- * file. What crashed jobs leave is swept a day later, when somebody opens the folder (file_sweep.c).
+ * Once all keys are removed, the folder is empty, unless a rank was killed in the middle of a set. The files
+ * of crashed jobs are removed a day later, by the next process that opens the folder (file_sweep.c).
  *
- * A file's time of change is when its key was last set or kept, or later, if it is kept for more than a day.
+ * The modification time of a key's file says when the key was last set, added to or kept. It lies in the
+ * future if the key is kept for more than a day.
  *
- * Each look checks whose the folder and the file are (file_trust.c), unless the store is shared.
+ * Each request checks the owner and the mode of the folder and of the file (file_trust.c), unless the store
+ * is shared.
  *
- * NFS clients remember for seconds that a name is absent, unless the folder is opened anew, by its path: that
- * makes them ask the server. So every look opens the folder. It also makes a folder that was made again just
- * work.
+ * An NFS client remembers for seconds that a name is absent. If the folder is opened again by its path, the
+ * client asks the server. So each request opens the folder. A folder that was removed and created again
+ * works, too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,56 +40,57 @@
 #include "gcoll/store/file_folder.h"
 #include "gcoll/store/store_internal.h"
 
-#define FIRST_DELAY_NS     50000   /* a rank on this host may well be that close behind */
-#define MAX_DELAY_NS       5000000 /* bounds both the lateness of a wake-up and the load on a file server */
-#define FOLDER_MODE        0700    /* what a rank reads here it trusts */
+#define FIRST_DELAY_NS     50000   /* another rank of this host may set the key this soon */
+#define MAX_DELAY_NS       5000000 /* limits the delay of a wake-up, and the load on a file server */
+#define FOLDER_MODE        0700    /* for this user only: ranks trust the contents */
 #define LOCK_MODE          0600
-#define SHARED_LOCK_MODE   0666 /* less the umask */
+#define SHARED_LOCK_MODE   0666 /* minus the umask */
 #define MS_PER_SEC         1000
-#define LONGEST_LIFETIME_S (INT64_C(366) * 86400) /* longer ones are as good, and times stay in range */
-#define STALE_RETRIES      10 /* a file replaced while NFS reads it is read again that often */
+#define LONGEST_LIFETIME_S (INT64_C(366) * 86400) /* enough for any job; times stay in range */
+#define STALE_RETRIES      10 /* limit of new tries if another rank replaces a file while NFS reads it */
 
 typedef struct file_store {
     char *folder;
-    bool shared;                                    /* whoever can write the folder is trusted */
-    int64_t timeout_ms;                             /* of waiting for a lock, as the store was opened */
-    int64_t limit_ms;                               /* in its place, or -1 */
-    unsigned char value[GCOLL_STORE_VALUE_MAX + 1]; /* one more, to tell a file that is too long */
+    bool shared;        /* every user who can write the folder is trusted */
+    int64_t timeout_ms; /* for waiting for a lock, as given when the store was opened */
+    int64_t limit_ms;   /* used instead of timeout_ms; -1: not set */
+    unsigned char value[GCOLL_STORE_VALUE_MAX + 1]; /* one byte more, to detect a file that is too long */
 } file_store;
 
-/* What a request works on, and what its messages name. */
+/* A request: its key, the key's file, and the open folder. Messages name verb and key. */
 typedef struct request {
     file_store *store;
     const char *verb, *key;
-    char name[GCOLL_STORE_KEY_MAX + 1]; /* the key's file */
+    char name[GCOLL_STORE_KEY_MAX + 1]; /* name of the key's file */
     int folder;                         /* descriptor, or -1 */
 } request;
 
+/* Reports that an operation of a request failed. */
 static gcoll_status fail(const request *r, const char *what, int error) {
     char text[GCOLL_ERRNO_TEXT_MAX];
     gcoll_errno_text(error, text);
-    if (gcoll_is_shortage(error)) /* first what other ranks must get to read: they are told a short text */
+    if (gcoll_is_shortage(error)) /* the cause stands first: other ranks are told a short text */
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "%s (file store %.300s, %s \"%s\": cannot %s)", text,
                            r->store->folder, r->verb, r->key, what);
     return gcoll_error(GCOLL_ERR_IO, "file store %.300s, %s \"%s\": cannot %s: %s", r->store->folder, r->verb,
                        r->key, what, text);
 }
 
-/* How the messages of file_trust.c begin. */
+/* Writes the start of a message of file_trust.c: folder, request and key. */
 #define WHERE_MAX (GCOLL_STORE_KEY_MAX + 350)
 static const char *heading(const request *r, char text[WHERE_MAX]) {
     snprintf(text, WHERE_MAX, "file store %.300s, %s \"%s\"", r->store->folder, r->verb, r->key);
     return text;
 }
 
-/* What is in the folder under this name, or would be put there. */
+/* Checks owner and mode of a file that a request reads or replaces. */
 static gcoll_status check_file(const request *r, const char *name, const struct stat *info) {
     char text[WHERE_MAX];
     return r->store->shared || gcoll_file_trusted(info) ? GCOLL_OK
                                                         : gcoll_file_refuse(heading(r, text), name, info);
 }
 
-/* A failure at a file: if it is a stranger's, that is why. */
+/* Reports a failure at a file. If the file is not trusted, that is the reason, and the message says so. */
 static gcoll_status fail_at(const request *r, const char *name, const char *what, int error) {
     struct stat info;
     gcoll_status status = GCOLL_OK;
@@ -113,6 +116,7 @@ static void close_folder(request *r) {
     r->folder = -1;
 }
 
+/* Begins a request: derives the name of the key's file, and opens the folder. */
 static gcoll_status begin(request *r, file_store *store, const char *verb, const char *key) {
     r->store = store;
     r->verb = verb;
@@ -122,14 +126,14 @@ static gcoll_status begin(request *r, file_store *store, const char *verb, const
         r->name[i] = key[i] == '/' ? '+' : i == 0 && key[i] == '.' ? ',' : key[i];
     r->name[i] = '\0';
     gcoll_status status = open_folder(r);
-    if (status != GCOLL_OK) /* it may be open, and refused */
+    if (status != GCOLL_OK) /* the folder may be open, but refused */
         close_folder(r);
     return status;
 }
 
 /* ---- Reading ------------------------------------------------------------------------------------ */
 
-/* Up to `capacity` bytes of an open file. -1 and errno on failure. */
+/* Reads up to `capacity` bytes of an open file. Returns -1 with errno on failure. */
 static ssize_t read_all(int fd, unsigned char *data, size_t capacity) {
     size_t done = 0;
     while (done < capacity) {
@@ -143,10 +147,10 @@ static ssize_t read_all(int fd, unsigned char *data, size_t capacity) {
     return (ssize_t)done;
 }
 
-/* One try to read the key's file into the store's buffer. *error is 0 or an errno; *info is the file's where
- * that is 0 or EISDIR. */
+/* Tries once to read the key's file into the store's buffer. *error is 0, an errno, or EISDIR for anything
+ * but a regular file. *info describes the file if *error is 0 or EISDIR. */
 static ssize_t read_once(const request *r, struct stat *info, int *error) {
-    /* O_NONBLOCK: a pipe that someone put here must not block us. */
+    /* O_NONBLOCK: a pipe that somebody put here must not block the request. */
     int fd = openat(r->folder, r->name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
     ssize_t got = -1;
     *error = 0;
@@ -163,7 +167,7 @@ static ssize_t read_once(const request *r, struct stat *info, int *error) {
     return got;
 }
 
-/* The key's value to the store's buffer, or GCOLL_ERR_NOT_FOUND. */
+/* Reads the key's value into the store's buffer. Returns GCOLL_ERR_NOT_FOUND if there is no such key. */
 static gcoll_status read_value(const request *r, size_t *bytes) {
     int error = ESTALE;
     ssize_t got = -1;
@@ -235,7 +239,7 @@ static gcoll_status create_temporary(const request *r, char name[GCOLL_FILE_OWN_
     return *fd < 0 ? fail(r, "create a file", errno) : GCOLL_OK;
 }
 
-/* 0 or an errno. */
+/* Writes the whole value. Returns 0 or an errno. */
 static int write_value(int fd, const void *value, size_t bytes) {
     const unsigned char *data = value;
     size_t done = 0;
@@ -250,19 +254,20 @@ static int write_value(int fd, const void *value, size_t bytes) {
     return error;
 }
 
-/* Gives `error`, or else what closing finds: NFS may report a full disk only there. */
+/* Closes a file that was written. Returns `error` or else the errno of close: NFS may report a full disk only
+ * then. */
 static int close_written(int fd, int error) {
     return close(fd) != 0 && errno != EINTR && error == 0 ? errno : error;
 }
 
-/* A lifetime beyond a day stands in the time of the key's old file: the new one takes it over. 0 or an errno.
- */
+/* Copies the modification time of the key's old file if it lies in the future, so that the key is kept as
+ * long as before. Returns 0 or an errno. */
 static int take_over_lifetime(int fd, const struct stat *old) {
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, old->st_mtim};
     return old->st_mtim.tv_sec <= time(NULL) || futimens(fd, times) == 0 ? 0 : errno;
 }
 
-/* Writes the value to a temporary file, and puts it in the key's place. On failure it is gone. */
+/* Writes the value to the temporary file `name`, and renames it to the key's file. Removes it on failure. */
 static gcoll_status replace(const request *r, const char *name, int fd, const void *value, size_t bytes) {
     struct stat old;
     const bool is_there = fstatat(r->folder, r->name, &old, AT_SYMLINK_NOFOLLOW) == 0;
@@ -293,14 +298,14 @@ static gcoll_status file_set(void *self, const char *key, const void *value, siz
     return status;
 }
 
-/* Whether the temporary file has two names: over NFS, a link may be made though it is said to exist, when the
- * answer was lost and the client asked again. */
+/* Returns whether the temporary file has the key's name as a second one. Over NFS, the link may have been
+ * made although the client reports EEXIST: the server's answer was lost, and the client asked again. */
 static bool linked(const request *r, const char *name) {
     struct stat info;
     return fstatat(r->folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && info.st_nlink == 2;
 }
 
-/* Of a key that a set_new found there. */
+/* Reports that the key of a set_new exists already, or that its file is not trusted. */
 static gcoll_status exists(const request *r) {
     struct stat info;
     gcoll_status status = GCOLL_OK;
@@ -312,13 +317,13 @@ static gcoll_status exists(const request *r) {
                              r->store->folder, r->verb, r->key);
 }
 
-/* EPERM, EOPNOTSUPP: file systems without hard links say this. */
+/* Says which operation failed. EPERM and EOPNOTSUPP come from file systems without hard links. */
 static const char *cannot_link(int error) {
     return error == EPERM || error == EOPNOTSUPP ? "link its file (the file system must support hard links)"
                                                  : "link its file";
 }
 
-/* As replace, but the file gets the key's name only where nothing has it: link, unlike rename, refuses. */
+/* Does the same as replace, but only if the key has no file: link, unlike rename, never replaces a file. */
 static gcoll_status add_name(const request *r, const char *name, int fd, const void *value, size_t bytes) {
     int error = close_written(fd, write_value(fd, value, bytes));
     gcoll_status status = error != 0 ? fail(r, "write the value", error) : GCOLL_OK;
@@ -348,7 +353,8 @@ static gcoll_status file_set_new(void *self, const char *key, const void *value,
 
 /* ---- Lifetimes ----------------------------------------------------------------------------------- */
 
-/* A key's lifetime ends a day after its file's time of change, so that a set begins it anew. */
+/* Sets the modification time of the key's file. A key's lifetime ends a day after that time, so a set starts
+ * it again. */
 static gcoll_status file_keep(void *self, const char *key, int64_t ttl_ms) {
     request r;
     gcoll_status status = begin(&r, self, "keep", key);
@@ -377,7 +383,7 @@ static gcoll_status file_keep(void *self, const char *key, int64_t ttl_ms) {
 /* ---- Locks -------------------------------------------------------------------------------------- */
 
 static void lock_name(const char *key, char name[GCOLL_FILE_OWN_MAX]) {
-    const uint64_t hash = gcoll_hash_text(GCOLL_HASH_START, key); /* keys that collide share a lock */
+    const uint64_t hash = gcoll_hash_text(GCOLL_HASH_START, key); /* keys with the same hash share a lock */
     snprintf(name, GCOLL_FILE_OWN_MAX, GCOLL_FILE_LOCK "%016" PRIx64, hash);
 }
 
@@ -401,14 +407,15 @@ static gcoll_status lock_file(const request *r, int fd, int64_t deadline) {
     return GCOLL_OK;
 }
 
-/* Whether the locked file still has its name: whoever held the lock before may have removed it. */
+/* Returns whether the locked file still has its name. The process that held the lock before may have removed
+ * the file. */
 static bool still_named(const request *r, const char *name, int fd) {
     struct stat ours, named;
     return fstat(fd, &ours) == 0 && fstatat(r->folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
            ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
-/* Opens the key's lock file. Without `create`, *fd is -1 where there is none. */
+/* Opens the lock file `name`. Without `create`, *fd is -1 if there is none. */
 static gcoll_status open_lock(const request *r, const char *name, bool create, int *fd) {
     int file = openat(r->folder, name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC | (create ? O_CREAT : 0),
                       r->store->shared ? SHARED_LOCK_MODE : LOCK_MODE);
@@ -426,7 +433,7 @@ static gcoll_status open_lock(const request *r, const char *name, bool create, i
     return status;
 }
 
-/* Takes the lock of the request's key; closing *fd releases it. Without `create`, *fd is -1 where there is no
+/* Takes the lock of the request's key. Closing *fd releases it. Without `create`, *fd is -1 if there is no
  * lock file. */
 static gcoll_status lock(const request *r, bool create, int64_t deadline, int *fd) {
     char name[GCOLL_FILE_OWN_MAX];
@@ -453,18 +460,20 @@ static gcoll_status lock(const request *r, bool create, int64_t deadline, int *f
     }
 }
 
-/* The lock must be held: no one else then trusts a lock file of this name that is not ours. */
+/* Removes the key's lock file. The caller holds the lock, so ranks that wait for it notice that the file has
+ * lost its name. */
 static void remove_lock(const request *r) {
     char name[GCOLL_FILE_OWN_MAX];
     lock_name(r->key, name);
     unlinkat(r->folder, name, 0);
 }
 
-/* Reads, adds, sets. The lock is held. */
+/* Adds to the counter: reads it and sets the sum. The caller holds the lock. */
 static gcoll_status add_locked(const request *r, int64_t delta, int64_t *value) {
     char name[GCOLL_FILE_OWN_MAX];
     int fd = -1;
-    /* First, as making a file has an NFS client look at the folder anew: we must read the newest value. */
+    /* Creating a file makes an NFS client refresh the folder. It comes first, so that the newest value is
+     * read. */
     gcoll_status status = create_temporary(r, name, &fd);
     if (status != GCOLL_OK)
         return status;
@@ -508,7 +517,8 @@ static gcoll_status file_add(void *self, const char *key, int64_t delta, int64_t
     return status;
 }
 
-/* Takes the lock only where there is one: most keys never had one, and a full disk has no room for it. */
+/* Removes a key, and its lock if there is one. It creates no lock: most keys never had one, and a full disk
+ * has no room for it. */
 static gcoll_status file_remove(void *self, const char *key) {
     request r;
     int locked = -1;
@@ -522,7 +532,8 @@ static gcoll_status file_remove(void *self, const char *key) {
             status = fail_at(&r, r.name, "remove its file", errno);
         if (locked >= 0 || status != GCOLL_OK)
             break;
-        /* An add may have made the lock meanwhile, and read the value that is gone now: go after it. */
+        /* Meanwhile an add may have created the lock and read the value that is now gone. It will set the key
+         * again, so remove the key once more after it. */
         status = lock(&r, false, deadline, &locked);
         if (locked < 0)
             break;
@@ -537,7 +548,7 @@ static gcoll_status file_remove(void *self, const char *key) {
 
 /* ---- Opening ------------------------------------------------------------------------------------ */
 
-/* mkdir -p. 0 or an errno. */
+/* Creates a folder with its parents, like mkdir -p. Returns 0 or an errno. */
 static int make_folders(const char *path) {
     struct stat info;
     if (stat(path, &info) == 0)
@@ -551,7 +562,7 @@ static int make_folders(const char *path) {
             continue;
         char kept = *p;
         *p = '\0';
-        /* Another rank may be making the same folders. */
+        /* EEXIST: another rank creates the same folders. */
         if (mkdir(part, FOLDER_MODE) != 0 && errno != EEXIST)
             error = errno;
         *p = kept;
@@ -596,7 +607,7 @@ static gcoll_status cannot_open(const char *what, const char *folder, int error)
                        folder, gcoll_errno_text(error, text));
 }
 
-/* The folder is there: is it one to trust, and what have crashed jobs left in it? */
+/* Checks that the folder is trusted, and removes files that crashed jobs left there. */
 static gcoll_status enter(const file_store *self) {
     static const char text[] = "gcoll_store_open";
     struct stat info;
@@ -626,7 +637,7 @@ gcoll_status gcoll_store_file_create(const char *folder, bool shared, int64_t ti
     self->shared = shared;
     self->timeout_ms = timeout_ms;
     self->limit_ms = -1;
-    /* Absolute, as the process may change its working directory. */
+    /* Absolute, because the process may change its working directory. */
     self->folder = realpath(folder, NULL);
     gcoll_status status = GCOLL_ERR_IO;
     if (!self->folder) {

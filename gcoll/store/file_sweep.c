@@ -1,15 +1,16 @@
 /*
  * gcoll/store/file_sweep.c - removes files that crashed jobs left in the folder of a file store.
  *
- * Swept are, once nobody has touched them for a day: files of keys that have a part "gcoll", as all keys of
- * contexts do (other names may be anybody's files), temporary files, and lock files that nobody holds. A set
- * or a keep touches a key's file; a keep for longer puts its time into the future.
+ * Three kinds of files are removed once nobody has touched them for a day: files of keys that have a part
+ * "gcoll", as all keys of contexts do; temporary files; and lock files that nobody holds. Other files may
+ * belong to anybody. A set, an add and a keep touch the key's file. A keep for more than a day puts the
+ * file's modification time into the future.
  *
- * A job may set a key anew in the moment in which its old file is swept. So the file is renamed first and
- * looked at again: one that turns out to be new is put back.
+ * A job may set a key again at the moment at which its old file is removed. So the file is renamed first and
+ * checked again. If it turns out to be new, it is put back.
  *
- * Ranks open the folder by the thousand, and it may hold many files. So each looks at a few, from a place of
- * its own, and goes on only while it finds what to remove.
+ * Thousands of ranks may open the folder, and it may hold many files. So each rank checks a few files,
+ * beginning at a random one, and continues only while it finds files to remove.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -25,9 +26,9 @@
 #include "gcoll/store/file_folder.h"
 
 #define FEW_LOOKS   64
-#define MORE_LOOKS  8     /* for each file that was removed */
-#define MOST_LOOKS  1024  /* removed or not */
-#define MOST_NAMES  65536 /* names read, which costs far less than a look at a file */
+#define MORE_LOOKS  8     /* further files to check for each file that was removed */
+#define MOST_LOOKS  1024  /* limit of files to check */
+#define MOST_NAMES  65536 /* names to read: reading a name costs far less than checking a file */
 #define RANDOM_TEXT 16
 #define FILE_MODE   0600
 #define SHARED_MODE 0666
@@ -35,7 +36,7 @@
 typedef struct sweep {
     int folder;
     bool shared;
-    bool has_now; /* and `now` is the file system's clock */
+    bool has_now; /* `now` is set, by the file system's clock */
     time_t now;
 } sweep;
 
@@ -52,14 +53,15 @@ int gcoll_file_create_temporary(int folder, bool shared, char name[GCOLL_FILE_OW
 
 /* ---- Which files ------------------------------------------------------------------------------- */
 
-/* `start` and hexadecimal digits. */
+/* Returns whether a name is that of an internal file: `start` and hexadecimal digits. */
 static bool is_own(const char *name, const char *start) {
     size_t bytes = strlen(start);
     return strncmp(name, start, bytes) == 0 && strlen(name + bytes) == RANDOM_TEXT &&
            strspn(name + bytes, "0123456789abcdef") == RANDOM_TEXT;
 }
 
-/* The file of a key with a part "gcoll" and others behind it. */
+/* Returns whether a name is that of a key's file, and the key has a part "gcoll" with other parts after
+ * it. */
 static bool is_key_of_job(const char *name) {
     const char *part = strstr(name, "gcoll+");
     if (!part || (part != name && part[-1] != '+') || part[strlen("gcoll+")] == '\0')
@@ -70,7 +72,8 @@ static bool is_key_of_job(const char *name) {
     return true;
 }
 
-/* The clock by which the file system stamps new files: ours may be wrong by years, or the server's. */
+/* Reads the file system's clock from the time of a new file. This host's clock, or that of the file server,
+ * may be wrong by years. */
 static bool read_clock(sweep *s) {
     if (s->has_now)
         return true;
@@ -86,6 +89,8 @@ static bool read_clock(sweep *s) {
     return s->has_now;
 }
 
+/* Returns whether a file may be removed: it is old by this host's clock and by the file system's, and, unless
+ * the store is shared, it belongs to this user. */
 static bool is_old(sweep *s, const struct stat *info) {
     const bool ours = s->shared || gcoll_file_trusted(info);
     return ours && S_ISREG(info->st_mode) && info->st_mtim.tv_sec < time(NULL) - GCOLL_FILE_LIFETIME_S &&
@@ -99,8 +104,8 @@ static bool is_old_name(sweep *s, const char *name) {
 
 /* ---- Removing ---------------------------------------------------------------------------------- */
 
-/* Only with the lock held: whoever waits for it sees then that the file has lost its name, and makes another.
- */
+/* Removes a lock file while this process holds the lock. A rank that waits for the lock then notices that the
+ * file has lost its name, and creates another. */
 static bool remove_lock_file(const sweep *s, const char *name) {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     int fd = openat(s->folder, name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
@@ -123,13 +128,13 @@ static bool remove_key_file(sweep *s, const char *name) {
     if (renameat(s->folder, name, s->folder, aside) != 0)
         return false;
     bool old = is_old_name(s, aside);
-    if (!old) /* a link: it must not replace what somebody has set meanwhile */
+    if (!old) /* link, not rename: it must not replace a value set meanwhile */
         (void)!linkat(s->folder, aside, s->folder, name, 0);
     unlinkat(s->folder, aside, 0);
     return old;
 }
 
-/* One look. */
+/* Checks one file, and removes it if it is old. */
 static bool remove_if_old(sweep *s, const char *name) {
     if (!is_old_name(s, name))
         return false;
@@ -144,7 +149,7 @@ static bool is_candidate(const char *name) {
     return is_own(name, GCOLL_FILE_TEMPORARY) || is_own(name, GCOLL_FILE_LOCK) || is_key_of_job(name);
 }
 
-/* How many of the first names are candidates. */
+/* Counts the candidates among the first MOST_NAMES names. */
 static uint64_t count_candidates(DIR *names) {
     uint64_t count = 0;
     const struct dirent *entry;
@@ -157,7 +162,8 @@ static uint64_t count_candidates(DIR *names) {
 void gcoll_folder_sweep(int folder, bool shared) {
     sweep s = {.folder = folder, .shared = shared};
     uint64_t random = 0;
-    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* readdir moves a descriptor's place */
+    /* A descriptor of its own, because readdir moves its position. */
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *names = fd < 0 ? NULL : fdopendir(fd);
     if (!names) {
         if (fd >= 0)

@@ -1,15 +1,17 @@
 /*
- * gcoll/store/file_trust.c - checks who owns and may write the folder and files of a file store.
+ * gcoll/store/file_trust.c - checks the owner and the mode of the folder and files of a file store.
  *
- * Whoever can write a folder decides what ranks read there: addresses that they connect to, and costs that
- * they go by. So the folder is this user's and nobody else may write it. With the sticky bit others may make
- * files, but neither replace nor remove those of this user; then each file's owner decides. Root may
- * own the folder, too: root can change any file anyway.
+ * A user who can write the folder decides what the ranks read there: addresses that they connect to, and
+ * costs by which they choose algorithms. So the folder must belong to this user, and nobody else may write
+ * it. If the folder has the sticky bit, other users may create files in it, but they can neither replace nor
+ * remove this user's files. Then the owner of each file is checked. Such a folder may also belong to root,
+ * because root can change any file anyway.
  *
- * The folder is checked each time it is opened, through its descriptor, and a file through its own: somebody
- * who renames folders on the way there cannot make a store that passes. What is left to those who may write
- * a parent of the folder is to take it away. Where everybody may (no sticky bit), that is a mistake of the
- * set-up and refused; groups that share a parent are common, and allowed.
+ * Each time the folder is opened, it is checked through its descriptor, and each file through the folder's
+ * descriptor or its own. So a user who renames folders of the path cannot make the ranks accept another
+ * store. A user who may write a parent of the folder can still take the folder away. If everybody may write a
+ * parent that has no sticky bit, the folder is refused, because that is a mistake of the set-up. Groups that
+ * share a parent are common, and allowed.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -19,7 +21,7 @@
 #include "gcoll/base/base.h"
 #include "gcoll/store/file_folder.h"
 
-#define OTHERS_WRITE (S_IWGRP | S_IWOTH) /* access lists show in the bits of the group */
+#define OTHERS_WRITE (S_IWGRP | S_IWOTH) /* an access control list shows in the bits of the group */
 #define MODE_BITS    07777
 #define ALL          "; file:DIR?shared=1 trusts all who may write there"
 
@@ -31,22 +33,23 @@ bool gcoll_folder_trusted(const struct stat *folder) {
 }
 
 bool gcoll_file_trusted(const struct stat *file) {
-    /* Of what is no file, such as a link, the mode says nothing; reading refuses it. */
+    /* Only regular files are checked for their mode. A link's mode means nothing, and reading it fails
+     * later. */
     return file->st_uid == geteuid() && (!S_ISREG(file->st_mode) || (file->st_mode & OTHERS_WRITE) == 0);
 }
 
 gcoll_status gcoll_folder_refuse(const char *where, const char *folder, const struct stat *info) {
     return gcoll_error(
         GCOLL_ERR_IO,
-        "%s: folder %.300s is of user %u and has mode %04o; allowed are folders of user %u that "
-        "nobody else may write, or that have the sticky bit and are of this user or root" ALL,
+        "%s: folder %.300s belongs to user %u and has mode %04o; allowed are folders of user %u that "
+        "nobody else may write, or that have the sticky bit and belong to this user or root" ALL,
         where, folder, (unsigned)info->st_uid, (unsigned)info->st_mode & MODE_BITS, (unsigned)geteuid());
 }
 
 gcoll_status gcoll_file_refuse(const char *where, const char *name, const struct stat *info) {
     return gcoll_error(
         GCOLL_ERR_IO,
-        "%s: file %s is of user %u and has mode %04o; allowed are files of user %u that nobody "
+        "%s: file %s belongs to user %u and has mode %04o; allowed are files of user %u that nobody "
         "else may write" ALL,
         where, name, (unsigned)info->st_uid, (unsigned)info->st_mode & MODE_BITS, (unsigned)geteuid());
 }

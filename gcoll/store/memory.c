@@ -1,8 +1,8 @@
 /*
  * gcoll/store/memory.c - a store in this process's memory, shared by threads.
  *
- * A hash table under one lock. Each waiter brings a condition of its own, so that a set wakes
- * those that wait for its key and no one else, however many threads there are.
+ * It is a hash table under one lock. Each waiter has a condition variable of its own. So a set wakes only the
+ * threads that wait for its key, however many threads there are.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -19,9 +19,9 @@
 #define NS_PER_SEC 1000000000
 
 typedef struct entry {
-    gcoll_map_item item; /* the first member */
+    gcoll_map_item item; /* must be the first member */
     size_t bytes;
-    char *value; /* behind key, in the same allocation */
+    char *value; /* after key, in the same allocation */
     char key[];
 } entry;
 
@@ -33,7 +33,7 @@ typedef struct waiter {
 } waiter;
 
 typedef struct memory_store {
-    pthread_mutex_t lock; /* guards all below */
+    pthread_mutex_t lock; /* guards all fields below */
     gcoll_map entries;
     waiter *waiters;
 } memory_store;
@@ -42,7 +42,7 @@ static entry *entry_of(gcoll_map_item *item) {
     return (entry *)(void *)item;
 }
 
-/* The entry of the key, or NULL. */
+/* Returns the entry of the key, or NULL. */
 static entry *find(const memory_store *self, const char *key, uint64_t hash) {
     gcoll_map_item *item = gcoll_map_first(&self->entries, hash);
     while (item && strcmp(entry_of(item)->key, key) != 0)
@@ -56,7 +56,8 @@ static void drop(memory_store *self, entry *old) {
     free(old);
 }
 
-/* Creates or replaces, and wakes. The lock is held. false: no memory. */
+/* Creates or replaces the value, and wakes the waiters of the key. The caller holds the lock. Returns false
+ * if there is no memory. */
 static bool put(memory_store *self, const char *key, const void *value, size_t bytes) {
     size_t key_bytes = strlen(key) + 1;
     entry *made = malloc(sizeof *made + key_bytes + bytes);
@@ -68,7 +69,7 @@ static bool put(memory_store *self, const char *key, const void *value, size_t b
     memcpy(made->value, value, bytes);
     const uint64_t hash = gcoll_hash_text(GCOLL_HASH_START, key);
     drop(self, find(self, key, hash));
-    gcoll_map_add(&self->entries, &made->item, hash); /* there are buckets */
+    gcoll_map_add(&self->entries, &made->item, hash); /* cannot fail: the map has buckets */
     for (waiter *w = self->waiters; w; w = w->next) {
         if (!w->woken && strcmp(w->key, key) == 0) {
             w->woken = true;
@@ -135,11 +136,11 @@ static gcoll_status waiter_init(waiter *w, const char *key) {
     return GCOLL_OK;
 }
 
-/* Sleeps until woken or `left_ns` are over. The lock is held. */
+/* Sleeps until the waiter is woken or `left_ns` have passed. The caller holds the lock. */
 static void sleep_until_woken(memory_store *self, waiter *w, int64_t left_ns) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    /* A deadline of "never" saturates: a day at a time stays within time_t. */
+    /* Sleeps for a day at a time: a wait without a limit would exceed time_t. */
     const int64_t day_ns = (int64_t)86400 * NS_PER_SEC;
     int64_t span = left_ns < day_ns ? left_ns : day_ns;
     int64_t nanos = until.tv_nsec + span % NS_PER_SEC;
@@ -203,7 +204,7 @@ static gcoll_status memory_remove(void *handle, const char *key) {
     return GCOLL_OK;
 }
 
-/* The store goes with the process, and so do its keys: none is ever dropped. */
+/* Checks only that the key exists. The keys end with the process, so none is ever dropped. */
 static gcoll_status memory_keep(void *handle, const char *key, int64_t ttl_ms) {
     memory_store *self = handle;
     (void)ttl_ms;

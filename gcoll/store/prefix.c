@@ -1,5 +1,5 @@
-/* gcoll/store/prefix.c - a view of another store under a prefix. Adds no state: as thread-safe as its base.
- */
+/* gcoll/store/prefix.c - a view of another store, which adds a prefix to every key. The view has no state, so
+ * it is as thread-safe as its base. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 typedef struct prefix_store {
     gcoll_store *base; /* borrowed */
-    size_t bytes;      /* of prefix, with its '/' */
+    size_t bytes;      /* length of prefix, with its '/' */
     char prefix[GCOLL_STORE_KEY_MAX + 1];
 } prefix_store;
 
@@ -68,7 +68,7 @@ static gcoll_status prefix_set_new(void *self, const char *key, const void *valu
     return status != GCOLL_OK ? status : gcoll_store_set_new(view->base, full, value, bytes);
 }
 
-/* The base has one timeout for all its views. */
+/* Sets the timeout of the base: all views of the base share it. */
 static gcoll_status prefix_set_timeout(void *self, int64_t timeout_ms) {
     const prefix_store *view = self;
     return gcoll_store_set_timeout(view->base, timeout_ms);

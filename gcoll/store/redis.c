@@ -1,18 +1,21 @@
 /*
  * gcoll/store/redis.c - a store in a Redis server.
  *
- * A key is two Redis keys: "key" holds the value as a plain string, so that a counter is one as Redis knows
- * it (INCRBY, exact to 64 bits); "key!" is a list of one element that is there when the key is, for strings
- * cannot be waited for. A waiter moves that element from the list to the same list and blocks while there is
- * none: BRPOPLPUSH, which servers old and new have, leaves it there for the next waiter, and costs a few
- * bytes however long the value is. A short script changes both keys as one. '!' is in no key of ours.
+ * A key of the store is two Redis keys. "key" holds the value as a plain string, so Redis can add to a
+ * counter (INCRBY, exact to 64 bits). "key!" is the mark: a list of one element that exists while the key
+ * does. It is needed because Redis can wait for lists but not for strings. Our keys never have a '!'.
  *
- * The mark's element is "1", or "ttl" and milliseconds for a key with a lifetime: whatever replaces the key
- * gives it that lifetime anew, so that a kept key never lasts by mistake. Both Redis keys end together.
+ * A waiter moves the mark's element from the list to the same list by BRPOPLPUSH, which blocks while the list
+ * is empty. Old and new servers have this command. It leaves the element for the next waiter, and costs a few
+ * bytes however long the value is. A short script changes both Redis keys in one step.
  *
- * A lost connection is made anew, with back-off, until the time of the request is over. set, get, wait, keep
- * and remove may safely be sent twice. An add or a set_new may not: if its answer is lost, its outcome is
- * unknown, and said to be.
+ * The mark's element is "1". If the key has a lifetime, it is "ttl" and the milliseconds. A set or an add
+ * gives the key its lifetime again, so a kept key never becomes permanent by mistake. Both Redis keys expire
+ * together.
+ *
+ * A lost connection is made again, with back-off, until the request's time is over. set, get, wait, keep and
+ * remove may safely be sent twice. An add or a set_new may not: if its answer is lost, its outcome is
+ * unknown, and the error says so.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,15 +26,15 @@
 #include "gcoll/base/base.h"
 #include "gcoll/store/redis_link.h"
 
-#define FIRST_DELAY_NS 10000000  /* a server that restarts takes about that long */
-#define MAX_DELAY_NS   200000000 /* and thousands of ranks must not storm it when it is back */
-/* A wait asks in slices, so that a server that died without a word is noticed during a long wait. */
+#define FIRST_DELAY_NS 10000000  /* about the time in which a server restarts */
+#define MAX_DELAY_NS   200000000 /* thousands of ranks must not overload a server that is back */
+/* A wait is sent in slices of this length, so that a long wait notices a server whose host has died. */
 #define SLICE_MS 5000
 #define WORDS    6
-#define MS_MAX   (INT64_C(366) * 86400 * 1000) /* longer timeouts are as good, and sums stay in range */
+#define MS_MAX   (INT64_C(366) * 86400 * 1000) /* enough for any job; sums stay in range */
 
-/* Of the scripts: KEYS are the key and its mark. READ_MARK is first: a key of another program may stand where
- * the mark should be, and is no mark. WRITE_MARK wakes those who wait. */
+/* Parts of the scripts. KEYS are the key and its mark. READ_MARK runs before WRITE_MARK, and ignores a key of
+ * another program in the place of the mark. WRITE_MARK wakes the waiters. */
 #define READ_MARK                                                                                            \
     "local mark=redis.pcall('LINDEX',KEYS[2],0) "                                                            \
     "local ttl=type(mark)=='string' and string.match(mark,'^ttl(%d+)$') "
@@ -39,12 +42,12 @@
     "redis.call('DEL',KEYS[2]) redis.call('RPUSH',KEYS[2],ttl and mark or '1') "                             \
     "if ttl then redis.call('PEXPIRE',KEYS[1],ttl) redis.call('PEXPIRE',KEYS[2],ttl) end "
 #define SET_SCRIPT READ_MARK "redis.call('SET',KEYS[1],ARGV[1]) " WRITE_MARK "return 1"
-/* Asked before the mark is read: a key that is gone has no lifetime left to take over. */
+/* Does not read the mark: an expired key leaves no lifetime to take over. */
 #define SET_NEW_SCRIPT                                                                                       \
     "if redis.call('EXISTS',KEYS[1])==1 then return 0 end "                                                  \
     "local ttl,mark=false,false redis.call('SET',KEYS[1],ARGV[1]) " WRITE_MARK "return 1"
-/* Passes the number as text, because numbers in a script have only 53 bits. INCRBY runs before all other
- * writes: it may refuse, and then nothing has changed. */
+/* Returns the sum as text, because numbers in a script have only 53 bits. INCRBY runs before all other
+ * writes: if it fails, nothing has changed. */
 #define ADD_SCRIPT                                                                                           \
     READ_MARK "redis.call('INCRBY',KEYS[1],ARGV[1]) " WRITE_MARK "return redis.call('GET',KEYS[1])"
 #define KEEP_SCRIPT                                                                                          \
@@ -54,12 +57,12 @@
 typedef struct redis_store {
     gcoll_redis_address address;
     gcoll_redis_link link;
-    int64_t timeout_ms; /* of a request, as the store was opened */
-    int64_t limit_ms;   /* in its place, or -1 */
-    bool whole_seconds; /* a server before Redis 6, which blocks for whole seconds only */
+    int64_t timeout_ms; /* limit of a request, as given when the store was opened */
+    int64_t limit_ms;   /* used instead of timeout_ms; -1: not set */
+    bool whole_seconds; /* the server is older than Redis 6, and blocks for whole seconds only */
 } redis_store;
 
-/* A command, and what its messages name. */
+/* A Redis command. Messages name verb and key. */
 typedef struct command {
     const char *verb, *key;
     char mark[GCOLL_STORE_KEY_MAX + 2]; /* "key!" */
@@ -67,7 +70,7 @@ typedef struct command {
     int count;
     const char *words[WORDS];
     size_t lengths[WORDS];
-    char number[GCOLL_STORE_COUNTER_TEXT]; /* a word made here */
+    char number[GCOLL_STORE_COUNTER_TEXT]; /* room for a word that is a number */
 } command;
 
 static void word(command *c, const char *text) {
@@ -96,20 +99,20 @@ static bool starts_with(const char *text, const char *start) {
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Adds what was asked for to the message, which names the server and the cause. */
+/* Adds verb and key to the last error, which names the server and the cause. */
 static gcoll_status explain(const command *c, gcoll_status status, bool unknown) {
     return gcoll_error(status, "%s (%s \"%s\"%s)", gcoll_last_error(), c->verb, c->key,
                        unknown ? "; its outcome is unknown" : "");
 }
 
-/* An answer of another type than the command has. */
+/* Reports an answer of a type that the command does not have. */
 static gcoll_status strange(const redis_store *self, const command *c, const redisReply *reply) {
     return gcoll_error(GCOLL_ERR_PROTOCOL,
-                       "redis store %.300s: the answer is not one of a Redis server: type %d (%s \"%s\")",
+                       "redis store %.300s: the answer is not that of a Redis server: type %d (%s \"%s\")",
                        self->address.name, reply->type, c->verb, c->key);
 }
 
-/* One try. An error answer comes back as a status. */
+/* Sends the command once. An error answer becomes a status. */
 static gcoll_status attempt(redis_store *self, command *c, int64_t deadline_ns, gcoll_redis_fault *fault,
                             redisReply **reply) {
     redisReply *answer = NULL;
@@ -139,7 +142,7 @@ static int64_t request_ms(const redis_store *self) {
     return self->limit_ms >= 0 ? self->limit_ms : self->timeout_ms;
 }
 
-/* Tries until the time of a request is over. */
+/* Sends the command, and repeats it after transient failures until the request's time is over. */
 static gcoll_status request(redis_store *self, command *c, redisReply **reply) {
     int64_t deadline = gcoll_store_deadline(request_ms(self)), delay = FIRST_DELAY_NS;
     for (;;) {
@@ -175,7 +178,7 @@ static gcoll_status redis_set_new(void *handle, const char *key, const void *val
     script_init(&c, "set_new", key, SET_NEW_SCRIPT);
     c.words[c.count] = value;
     c.lengths[c.count++] = bytes;
-    c.repeatable = false; /* the second would find the value of the first */
+    c.repeatable = false; /* a second one would find the value of the first */
     redisReply *reply;
     gcoll_status status = request(self, &c, &reply);
     if (status != GCOLL_OK)
@@ -283,8 +286,8 @@ static gcoll_status redis_set_timeout(void *handle, int64_t timeout_ms) {
 
 /* ---- Wait --------------------------------------------------------------------------------------- */
 
-/* One question: blocks in the server for up to left_ms, or with 0 only looks. *found is written on success.
- */
+/* Asks the server once whether the key exists. The server blocks for up to left_ms and SLICE_MS, or answers
+ * at once if left_ms is 0. *found is written on success. */
 static gcoll_status ask(redis_store *self, command *c, int64_t left_ms, int64_t deadline_ns,
                         gcoll_redis_fault *fault, bool *found) {
     int64_t slice = left_ms < SLICE_MS ? left_ms : SLICE_MS;
@@ -300,7 +303,8 @@ static gcoll_status ask(redis_store *self, command *c, int64_t left_ms, int64_t 
         c->words[c->count] = c->number;
         if (self->whole_seconds) {
             snprintf(c->number, sizeof c->number, "%" PRId64, (slice + 999) / 1000);
-            answer_by = gcoll_store_deadline(slice); /* its last part of a second we do not wait for */
+            /* The server may block longer, by a part of a second. Do not wait for that. */
+            answer_by = gcoll_store_deadline(slice);
         } else {
             snprintf(c->number, sizeof c->number, "%" PRId64 ".%03d", slice / 1000, (int)(slice % 1000));
         }
@@ -325,7 +329,7 @@ static gcoll_status redis_wait(void *handle, const char *key, int64_t timeout_ms
     int64_t wanted_by = gcoll_store_deadline(timeout_ms), delay = FIRST_DELAY_NS;
     command c;
     command_init(&c, "wait", key);
-    /* The server's answer, and a restart on the way, get the time that every request has. */
+    /* A restart of the server, and its answer, get the time of a request in addition. */
     int64_t deadline;
     if (__builtin_add_overflow(wanted_by, gcoll_store_deadline(request_ms(self)) - gcoll_now_ns(), &deadline))
         deadline = INT64_MAX;
@@ -386,8 +390,8 @@ gcoll_status gcoll_store_redis_create(gcoll_redis_address *address, int64_t time
     command ping;
     command_init(&ping, "open", "");
     word(&ping, "PING");
-    /* A server that reads its data is worth waiting for (it answers, and the connection stays); one that is
-     * not there is more likely a mistake. */
+    /* Tries again while the server loads its data: then it answers, and the connection stays. A server that
+     * is not there is more likely a mistake, and fails at once. */
     gcoll_redis_fault fault;
     gcoll_status status;
     do {

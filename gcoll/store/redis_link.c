@@ -1,8 +1,8 @@
 /*
  * gcoll/store/redis_link.c - sends requests and reads answers on one connection to a Redis server.
  *
- * Only the protocol is hiredis's (its formatter and reader); the socket is ours, so that one deadline covers
- * a request as a whole and not each read of it, and so that we know whether a lost request had been sent.
+ * hiredis only formats requests and parses answers. The socket is our own, so that one deadline covers a
+ * whole request instead of each read, and so that we know whether a lost request had been sent.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -18,10 +18,10 @@
 #include "gcoll/store/connect.h"
 #include "gcoll/store/redis_link.h"
 
-/* Longest answer that is read: a value of full length and its framing, or an error with a long text. */
+/* Longest answer that is accepted: a value of full length and its framing, or an error with a long text. */
 #define ANSWER_MAX (GCOLL_STORE_VALUE_MAX + 4096)
 #define CHUNK      16384
-/* Shortest run of bytes of the password that counts as showing it. */
+/* A text that has this many consecutive bytes of the password reveals it. */
 #define SECRET_RUN 4
 
 void gcoll_redis_close(gcoll_redis_link *link) {
@@ -57,13 +57,13 @@ static gcoll_status late(const gcoll_redis_link *link, gcoll_redis_fault *fault)
 }
 
 static gcoll_status nonsense(const gcoll_redis_link *link, const char *what) {
-    gcoll_error(GCOLL_ERR_PROTOCOL, "redis store %.300s: the answer is not one of a Redis server: %s",
+    gcoll_error(GCOLL_ERR_PROTOCOL, "redis store %.300s: the answer is not that of a Redis server: %s",
                 link->address->name, what);
     return GCOLL_ERR_PROTOCOL;
 }
 
-/* Whether an idle connection may be used again: the server has neither closed it nor sent what no one asked
- * for. Then an add on it can still be sent safely elsewhere. */
+/* Returns whether an idle connection can be used again: the server has neither closed it nor sent anything.
+ * Nothing has been sent on it then, so even an add can be sent safely on a new connection. */
 static bool usable(const gcoll_redis_link *link) {
     if (link->fd < 0)
         return false;
@@ -89,8 +89,9 @@ static gcoll_status send_all(gcoll_redis_link *link, const char *data, size_t by
     return GCOLL_OK;
 }
 
-/* Of the start of an answer: we never ask for a list, so that the only one allowed is the absent one, "*-1".
- * Must be known before hiredis makes room for as many elements as the other side claims. */
+/* Checks the first two bytes of an answer. We never ask for a list, so the only list allowed is the absent
+ * one, "*-1". This must be checked first, because hiredis allocates as many elements as the other side
+ * claims. */
 static bool plausible(const char *chunk, size_t bytes, size_t before, char *first) {
     for (size_t i = 0; i < bytes && before + i < 2; i++) {
         if (before + i == 0) {
@@ -104,7 +105,7 @@ static bool plausible(const char *chunk, size_t bytes, size_t before, char *firs
     return true;
 }
 
-/* One recv into the reader. *total counts the bytes of the answer. */
+/* Receives once and feeds the reader. *total counts the bytes of the answer; *first is the first of them. */
 static gcoll_status receive_some(gcoll_redis_link *link, int64_t deadline_ns, size_t *total, char *first,
                                  gcoll_redis_fault *fault) {
     if (gcoll_store_poll(link->fd, POLLIN, deadline_ns) != GCOLL_OK)
@@ -149,7 +150,8 @@ static gcoll_status receive(gcoll_redis_link *link, int64_t deadline_ns, gcoll_r
     }
 }
 
-/* explicit_bzero, but for GCC 12 under -fsanitize=undefined, which then warns of a NULL that cannot be. */
+/* Overwrites a text. GCC 12 with -fsanitize=undefined warns of explicit_bzero here, for a NULL that cannot
+ * occur. */
 static void wipe(volatile char *text, size_t bytes) {
     for (size_t i = 0; i < bytes; i++)
         text[i] = 0;
@@ -164,7 +166,7 @@ static gcoll_status exchange(gcoll_redis_link *link, int argc, const char **argv
         return GCOLL_ERR_NO_MEMORY;
     }
     gcoll_status status = send_all(link, text, (size_t)bytes, deadline_ns, fault);
-    wipe(text, (size_t)bytes); /* it may be the login */
+    wipe(text, (size_t)bytes); /* it may have the password */
     redisFreeCommand(text);
     if (status == GCOLL_OK)
         status = receive(link, deadline_ns, fault, reply);
@@ -175,10 +177,10 @@ static gcoll_status exchange(gcoll_redis_link *link, int argc, const char **argv
     return status;
 }
 
-/* ---- Log in ------------------------------------------------------------------------------------- */
+/* ---- Login -------------------------------------------------------------------------------------- */
 
-/* Whether a text has a run of SECRET_RUN bytes of the password, or all of a shorter one. Some servers quote
- * the words of a command that they do not know. */
+/* Returns whether a text has SECRET_RUN consecutive bytes of the password, or all of a shorter one. Some
+ * servers quote the words of a command that they do not know. */
 static bool shows(const char *text, const char *password) {
     size_t length = strlen(password), run = length < SECRET_RUN ? length : SECRET_RUN;
     for (size_t i = 0; length > 0 && i + run <= length; i++)
@@ -187,8 +189,7 @@ static bool shows(const char *text, const char *password) {
     return false;
 }
 
-/* Cuts a text to its first word where that is an error code as Redis has them (WRONGPASS), else to nothing.
- */
+/* Shortens a text to its first word if that is a Redis error code (WRONGPASS), else to nothing. */
 static void keep_code(char *text) {
     size_t length = 0;
     while (isupper((unsigned char)text[length]))
@@ -198,7 +199,7 @@ static void keep_code(char *text) {
     text[length] = '\0';
 }
 
-/* A command of the log-in. Any answer but an error is fine. */
+/* Sends a command of the login. Any answer but an error is success. */
 static gcoll_status step(gcoll_redis_link *link, const char *what, int argc, const char **argv,
                          int64_t deadline_ns, gcoll_redis_fault *fault) {
     size_t lengths[3];
@@ -271,7 +272,7 @@ gcoll_status gcoll_redis_call(gcoll_redis_link *link, int argc, const char **arg
             return gcoll_error(GCOLL_ERR_NO_MEMORY, "redis store %.300s: no memory", link->address->name);
         }
         status = log_in(link, deadline_ns, fault);
-        /* Whatever was sent so far was not the request. */
+        /* So far only the login was sent, not the request. */
         fault->unknown = false;
     }
     if (status == GCOLL_OK)

@@ -6,13 +6,13 @@
 
 #include "gcoll/store/store_internal.h"
 
-/* Longest text of a server that a message quotes. */
+/* Room for a server's text that a message quotes, with the NUL. */
 #define GCOLL_REDIS_QUOTE 256
 
-/* What a failed call means for its caller. */
+/* What the caller must know about a failure. */
 typedef struct gcoll_redis_fault {
-    bool transient; /* the server was away, or is still loading: a later try may work */
-    bool unknown;   /* the request was sent, or a part of it, and no answer came */
+    bool transient; /* a later try may succeed: the server was away, or is loading its data */
+    bool unknown;   /* at least a part of the request was sent, and no answer came */
 } gcoll_redis_fault;
 
 typedef struct gcoll_redis_link {
@@ -21,13 +21,13 @@ typedef struct gcoll_redis_link {
     redisReader *reader;                /* NULL: not connected */
 } gcoll_redis_link;
 
-/* Sends a command and gives its answer, connecting first (with login and choice of database) if there is no
- * connection or the server closed it. The answer may be of type REDIS_REPLY_ERROR; the caller frees it.
+/* Sends a command and gives its answer. If there is no connection, or the server closed it, connects first,
+ * with login and choice of the database. The answer may be of type REDIS_REPLY_ERROR. The caller frees it.
  * After a failure the connection is closed. Messages name the server, not the request. */
 gcoll_status gcoll_redis_call(gcoll_redis_link *link, int argc, const char **argv, const size_t *lengths,
                               int64_t deadline_ns, gcoll_redis_fault *fault, redisReply **reply);
 
-/* The text of an error answer, cut and free of bytes that would upset a terminal or a log. */
+/* Copies the text of an error answer, shortened, and with '?' for bytes that are not printable. */
 const char *gcoll_redis_quote(const redisReply *reply, char text[GCOLL_REDIS_QUOTE]);
 
 void gcoll_redis_close(gcoll_redis_link *link);

@@ -1,4 +1,5 @@
-/* gcoll/store/store.c - the public calls: checks arguments once for all kinds of stores, then dispatches. */
+/* gcoll/store/store.c - the public store calls: they check arguments for all kinds of stores, then call the
+ * store's own operations. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,22 +15,22 @@ struct gcoll_store {
     void *self;
 };
 
-/* The table as its first version had it: set_new and what follows came later. */
+/* Size of the first version of the table. set_new and the operations after it came later. */
 #define FIRST_OPS_BYTES offsetof(gcoll_store_ops, set_new)
 
-/* Whether a table has an operation that came later, and it is not NULL. */
+/* Whether the caller's table is large enough to have this later operation, and it is not NULL. */
 #define HAS(ops, operation)                                                                                  \
     ((ops)->struct_size >= offsetof(gcoll_store_ops, operation) + sizeof(ops)->operation && (ops)->operation)
 
-#define ERROR_MAX 1024 /* what gcoll_error keeps of a text */
+#define ERROR_MAX 1024 /* longest text that gcoll_error keeps */
 
-/* Where there is no set_new, a counter of this name decides who was first. */
+/* In a store without set_new, the counter "<key>.new" decides which caller was first. */
 #define NEW_SUFFIX ".new"
 
-/* Longest piece of a rejected key that a message quotes. */
+/* Longest part of a rejected key that a message quotes. */
 #define QUOTE_MAX 48
 
-/* Copies a rejected key for a message: cut, and free of bytes that would upset a terminal or a log. */
+/* Copies a rejected key for a message, shortened, and with '?' for bytes that are not printable. */
 static const char *quote(const char *key, char text[QUOTE_MAX + 4]) {
     snprintf(text, QUOTE_MAX + 4, "%.*s%s", QUOTE_MAX, key,
              strnlen(key, QUOTE_MAX + 1) > QUOTE_MAX ? "..." : "");
@@ -100,7 +101,8 @@ void gcoll_store_destroy(gcoll_store *store) {
     free(store);
 }
 
-/* Store and key, as every request takes them. `what` is "gcoll_store_get: key". */
+/* Checks the store and the key of a request. `what` names call and argument, such as "gcoll_store_get:
+ * key". */
 static gcoll_status check(const gcoll_store *store, const char *what, const char *key) {
     if (!store)
         return gcoll_error(GCOLL_ERR_INVALID, "%s cannot be used: store is NULL", what);
@@ -110,7 +112,7 @@ static gcoll_status check(const gcoll_store *store, const char *what, const char
     return GCOLL_OK;
 }
 
-/* Store, key and value, as set and set_new take them. `call` is the function's name. */
+/* Checks the store, the key and the value of a set or set_new. `call` is the function's name. */
 static gcoll_status check_value(const gcoll_store *store, const char *call, const char *key,
                                 const void *value, size_t bytes) {
     char what[64];
@@ -181,7 +183,7 @@ gcoll_status gcoll_store_add(gcoll_store *store, const char *key, int64_t delta,
     return status;
 }
 
-/* The name of the counter that stands in for set_new. false: it would be too long for a key. */
+/* Writes the name of the counter that a key needs for set_new. Returns false if it is too long for a key. */
 static bool counter_of(const char *key, char counter[GCOLL_STORE_KEY_MAX + 1]) {
     size_t bytes = strlen(key);
     if (bytes + sizeof NEW_SUFFIX > GCOLL_STORE_KEY_MAX + 1)
@@ -191,7 +193,7 @@ static bool counter_of(const char *key, char counter[GCOLL_STORE_KEY_MAX + 1]) {
     return true;
 }
 
-/* The key first: while its counter is there, nobody else can set it anew. */
+/* Removes the key first, then its counter: while the counter exists, no set_new of the key succeeds. */
 gcoll_status gcoll_store_remove(gcoll_store *store, const char *key) {
     gcoll_status status = check(store, "gcoll_store_remove: key", key);
     if (status == GCOLL_OK)
@@ -207,8 +209,8 @@ static gcoll_status taken(const gcoll_store *store, const char *key) {
                        store->ops->name, key);
 }
 
-/* set_new of a store that has only the operations of the first version: the counter's first user sets the
- * key. A key that somebody set without it is looked for first. */
+/* Does set_new by a counter, in a store that has only the operations of the first version: the first caller
+ * to add to the counter sets the key. A key that was set without the counter exists, too. */
 static gcoll_status set_by_counter(gcoll_store *store, const char *key, const void *value, size_t bytes) {
     char counter[GCOLL_STORE_KEY_MAX + 1];
     int64_t number = 0;
@@ -230,7 +232,7 @@ static gcoll_status set_by_counter(gcoll_store *store, const char *key, const vo
     if (status != GCOLL_OK) {
         char text[ERROR_MAX];
         snprintf(text, sizeof text, "%s", gcoll_last_error());
-        store->ops->remove(store->self, counter); /* the key shall not stay taken for nothing */
+        store->ops->remove(store->self, counter); /* the key has no value, so it must not stay taken */
         gcoll_error(status, "%s", text);
     }
     return status;

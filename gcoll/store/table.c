@@ -1,10 +1,11 @@
-/* gcoll/store/table.c - see table.h. */
+/* gcoll/store/table.c - a chained hash table of keys and values, which drops expired entries and counts
+ * bytes. */
 #include "gcoll/store/table.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_BUCKETS 64 /* a power of two, as the growth below doubles */
+#define FIRST_BUCKETS 64 /* a power of two: growing doubles it */
 #define NS_PER_MS     1000000
 
 bool gcoll_store_table_init(gcoll_store_table *table, uint64_t keys_max, uint64_t bytes_max) {
@@ -27,7 +28,8 @@ void gcoll_store_table_fini(gcoll_store_table *table) {
     table->buckets = NULL;
 }
 
-/* FNV-1a. Whoever may set keys may fill the store as well, so nothing is gained by keys that collide. */
+/* FNV-1a, without a secret: a client that sets colliding keys to slow the server down could as well fill
+ * it. */
 uint64_t gcoll_store_hash(const void *key, size_t bytes) {
     const unsigned char *at = key;
     uint64_t hash = 14695981039346656037u;
@@ -45,7 +47,7 @@ static bool is_over(const gcoll_store_entry *entry, int64_t now_ns) {
     return entry->ttl_ns != 0 && entry->expires_ns <= now_ns;
 }
 
-/* The link that points at the key's entry, or at NULL where it would go. */
+/* Returns the link that points to the key's entry, or the last link of its chain, which is NULL. */
 static gcoll_store_entry **link_of(gcoll_store_table *table, const void *key, size_t key_bytes,
                                    uint64_t hash) {
     gcoll_store_entry **link = &table->buckets[hash & (table->bucket_count - 1)];
@@ -81,7 +83,7 @@ static void grow(gcoll_store_table *table) {
     gcoll_store_entry **buckets = calloc(count, sizeof(gcoll_store_entry *));
 
     if (!buckets)
-        return; /* longer chains, no harm */
+        return; /* harmless: chains become longer */
     for (size_t i = 0; i < table->bucket_count; i++) {
         for (gcoll_store_entry *entry = table->buckets[i], *next; entry; entry = next) {
             next = entry->next;

@@ -1,4 +1,5 @@
-/* gcoll/store/table.h - keys and values in memory, with lifetimes and bounds. Not locked: one thread's. */
+/* gcoll/store/table.h - a hash table of keys and values with lifetimes, limited in keys and bytes. It has no
+ * lock: one thread uses it. */
 #ifndef GCOLL_STORE_TABLE_H
 #define GCOLL_STORE_TABLE_H
 
@@ -9,10 +10,10 @@
 typedef struct gcoll_store_entry {
     struct gcoll_store_entry *next;
     uint64_t hash;
-    int64_t ttl_ns;     /* 0: it lasts */
-    int64_t expires_ns; /* where it does not */
+    int64_t ttl_ns;     /* 0: no lifetime */
+    int64_t expires_ns; /* if it has a lifetime */
     uint32_t key_bytes, value_bytes;
-    unsigned char key[]; /* the value stands behind it */
+    unsigned char key[]; /* followed by the value */
 } gcoll_store_entry;
 
 /* A chained hash table. */
@@ -20,10 +21,10 @@ typedef struct gcoll_store_table {
     gcoll_store_entry **buckets;
     size_t bucket_count; /* a power of two */
     uint64_t keys, keys_max;
-    uint64_t bytes, bytes_max; /* of all entries, with what each needs beside key and value */
+    uint64_t bytes, bytes_max; /* of all entries, as GCOLL_TABLE_ENTRY_BYTES counts them */
 } gcoll_store_table;
 
-/* How a put ended. Only where it is GCOLL_TABLE_OK has anything changed. */
+/* Result of a put. A put that is not GCOLL_TABLE_OK sets nothing. */
 typedef enum gcoll_table_result {
     GCOLL_TABLE_OK,
     GCOLL_TABLE_NO_MEMORY,
@@ -31,10 +32,10 @@ typedef enum gcoll_table_result {
     GCOLL_TABLE_BYTES_FULL,
 } gcoll_table_result;
 
-/* What an entry counts in `bytes`, beside its key and value. */
+/* What each entry adds to `bytes`, besides its key and value. */
 #define GCOLL_TABLE_ENTRY_BYTES (sizeof(gcoll_store_entry) + 16)
 
-/* false: no memory. */
+/* Returns false if there is no memory. */
 bool gcoll_store_table_init(gcoll_store_table *table, uint64_t keys_max, uint64_t bytes_max);
 void gcoll_store_table_fini(gcoll_store_table *table);
 
@@ -43,20 +44,21 @@ static inline const unsigned char *gcoll_store_entry_value(const gcoll_store_ent
     return entry->key + entry->key_bytes;
 }
 
-/* NULL if the key is absent, or its lifetime is over. Valid until the next call that is given the table. */
+/* Finds a key. Returns NULL if it is absent or its lifetime is over. The entry is valid until the next call
+ * with this table. */
 gcoll_store_entry *gcoll_store_table_find(gcoll_store_table *table, const void *key, size_t key_bytes,
                                           int64_t now_ns);
 
-/* Creates or replaces. A key with a lifetime begins it anew. */
+/* Creates or replaces a value. The lifetime of a key that has one starts again. */
 gcoll_table_result gcoll_store_table_put(gcoll_store_table *table, const void *key, size_t key_bytes,
                                          const void *value, size_t value_bytes, int64_t now_ns);
 
 void gcoll_store_table_remove(gcoll_store_table *table, const void *key, size_t key_bytes);
 
-/* The entry ends ttl_ms from now, or that long after it is next put. */
+/* Gives an entry a lifetime: it expires ttl_ms from now, or ttl_ms after it is next put. */
 void gcoll_store_entry_keep(gcoll_store_entry *entry, int64_t ttl_ms, int64_t now_ns);
 
-/* Drops the entries whose lifetimes are over. */
+/* Removes all entries whose lifetimes are over. */
 void gcoll_store_table_sweep(gcoll_store_table *table, int64_t now_ns);
 
 #endif

@@ -1,15 +1,15 @@
 /*
- * gcoll/store/tcp.c - a store in a server of gcoll's own, which one of the ranks runs.
+ * gcoll/store/tcp.c - the client of a tcp store. One of the ranks runs the store's server (tcp_server.c).
  *
- * A request is one frame and its answer another: one round trip. A request that is late leaves the connection
- * as it is: what of it is not sent yet goes before the next request, and its answer is skipped when it comes.
- * So a server that was slow has lost nothing. A wait ends at its limit by this side's clock; as the answer
- * may be on its way just then, the server is asked once more.
+ * A request is one frame, and its answer another: one round trip. A request that times out leaves the
+ * connection as it is. The client sends the rest of it before the next request, and skips its answer when
+ * that comes. So nothing is lost if the server was slow. A wait ends at its limit by the client's clock. The
+ * answer may be on its way at that moment, so the client asks the server once more.
  *
- * A lost connection is made anew once. If the server that answers has the same identity, the request goes on:
- * set, get, wait, keep and remove may safely be sent twice. An add or a set_new may not: if its answer is
- * lost, its outcome is unknown, and said to be. If there is no server, or another one, what the store held is
- * gone.
+ * A lost connection is made again once. If the server has the same identity, the request continues: set, get,
+ * wait, keep and remove may safely be sent twice. An add or a set_new may not: if its answer is lost, its
+ * outcome is unknown, and the error says so. If there is no server, or another one, the store's contents are
+ * lost.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,37 +25,37 @@
 #include "gcoll/base/text.h"
 #include "gcoll/store/tcp.h"
 
-#define FIRST_DELAY_NS 2000000   /* the server of a job mostly comes with the other ranks */
-#define MAX_DELAY_NS   200000000 /* and thousands of ranks must not storm it when it is there */
+#define FIRST_DELAY_NS 2000000   /* a job's server usually starts together with the other ranks */
+#define MAX_DELAY_NS   200000000 /* thousands of ranks must not overload a server that has just started */
 #define FIRST_SHARE_MS 1000      /* of each of several addresses, in the first round */
-#define MS_MAX         (INT64_C(366) * 86400 * 1000) /* longer timeouts are as good, and sums stay in range */
+#define MS_MAX         (INT64_C(366) * 86400 * 1000) /* enough for any job; sums stay in range */
 #define QUOTE_BYTES    40
 #define ERROR_MAX      1024 /* what gcoll_error keeps of a text */
 
 typedef struct tcp_store {
     gcoll_store_place place;
-    char *host, *name;          /* what place borrows */
+    char *host, *name;          /* strings that place borrows */
     gcoll_store_server *server; /* NULL: another process serves */
     gcoll_descriptor descriptor;
     int fd;             /* -1: not connected */
-    uint32_t forks;     /* gcoll_forks of the process that opened it */
+    uint32_t forks;     /* gcoll_forks when the store was opened */
     uint32_t id;        /* of the latest request */
     uint64_t identity;  /* of the server */
-    int64_t timeout_ms; /* of a request, as the store was opened */
-    int64_t limit_ms;   /* in its place, or -1 */
+    int64_t timeout_ms; /* limit of a request, as given when the store was opened */
+    int64_t limit_ms;   /* used instead of timeout_ms; -1: not set */
     size_t out_bytes, out_sent;
-    size_t in_used, in_taken; /* bytes of `in`, and of those the ones that an answer had which was taken */
+    size_t in_used, in_taken; /* bytes in `in`; the first in_taken of them are the last answer */
     uint8_t out[GCOLL_STORE_FRAME_BYTES];
     uint8_t in[GCOLL_STORE_HEAD_BYTES + GCOLL_STORE_VALUE_MAX];
 } tcp_store;
 
-/* What a failed exchange means. */
+/* What the caller must know about a failed exchange. */
 typedef struct fault {
     bool lost;    /* the connection is gone */
-    bool unknown; /* the server may have done, or may yet do, what was requested */
+    bool unknown; /* the server may have executed the request, or may yet execute it */
 } fault;
 
-/* A request, and what its messages name. */
+/* A request. Messages name verb and key. */
 typedef struct request {
     const char *verb, *key;
     gcoll_store_kind kind;
@@ -68,7 +68,7 @@ typedef struct request {
 typedef struct reply {
     gcoll_store_kind kind;
     uint64_t number;
-    const uint8_t *value; /* until the next request */
+    const uint8_t *value; /* valid until the next request */
     size_t value_bytes;
 } reply;
 
@@ -116,7 +116,7 @@ static gcoll_status send_rest(tcp_store *self, int64_t deadline_ns, fault *f) {
     return GCOLL_OK;
 }
 
-/* One recv behind what is there. */
+/* Receives once, and appends the bytes to `in`. */
 static gcoll_status receive_some(tcp_store *self, int64_t deadline_ns, fault *f) {
     char text[GCOLL_ERRNO_TEXT_MAX];
     ssize_t got;
@@ -136,7 +136,7 @@ static gcoll_status receive_some(tcp_store *self, int64_t deadline_ns, fault *f)
     }
 }
 
-/* The bytes of the answer that was taken make room. */
+/* Removes the last answer from `in`. */
 static void forget_taken(tcp_store *self) {
     self->in_used -= self->in_taken;
     memmove(self->in, self->in + self->in_taken, self->in_used);
@@ -147,10 +147,11 @@ static gcoll_status nonsense(tcp_store *self, fault *f) {
     f->lost = true;
     disconnect(self);
     return gcoll_error(GCOLL_ERR_PROTOCOL,
-                       "tcp store %.300s: the answer is not one of a gcoll store's server", self->place.name);
+                       "tcp store %.300s: the answer is not that of a gcoll store's server",
+                       self->place.name);
 }
 
-/* The next answer, whichever request it is for. */
+/* Receives the next answer, to whichever request. */
 static gcoll_status receive_frame(tcp_store *self, int64_t deadline_ns, gcoll_store_frame *frame, fault *f) {
     gcoll_status status = GCOLL_OK;
     size_t needed = GCOLL_STORE_HEAD_BYTES;
@@ -175,7 +176,7 @@ static gcoll_status receive_frame(tcp_store *self, int64_t deadline_ns, gcoll_st
 
 /* ---- The greeting --------------------------------------------------------------------------------- */
 
-/* Says what answers at the port, by the first bytes of its answer, which are no frame. */
+/* Reports that another program answers at the port. Guesses which by the first bytes of its answer. */
 static gcoll_status stranger(const tcp_store *self) {
     static const struct {
         const char *start, *what;
@@ -191,15 +192,15 @@ static gcoll_status stranger(const tcp_store *self) {
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strncmp(text, known[i].start, strlen(known[i].start)) == 0)
             what = known[i].what;
-    for (size_t i = 0; i < bytes; i++) /* a NUL must not hide what follows */
+    for (size_t i = 0; i < bytes; i++) /* a NUL would hide the bytes after it */
         text[i] = text[i] == '\0' || text[i] == '\r' || text[i] == '\n' ? ' ' : text[i];
     gcoll_text_clean(text);
     return gcoll_error(GCOLL_ERR_PROTOCOL,
-                       "tcp store %.300s: what answers there is no gcoll store's server but %s: \"%s\"",
+                       "tcp store %.300s: the server there is not a gcoll store, but %s: \"%s\"",
                        self->place.name, what, text);
 }
 
-/* Greets the server, and gets its identity. *transient: a later try may work. */
+/* Sends the greeting, and receives the server's identity. *transient says whether a later try may succeed. */
 static gcoll_status greet(tcp_store *self, int64_t deadline_ns, bool *transient, uint64_t *identity) {
     gcoll_store_frame frame;
     fault f = {false, false};
@@ -214,10 +215,11 @@ static gcoll_status greet(tcp_store *self, int64_t deadline_ns, bool *transient,
         status = receive_some(self, deadline_ns, &f);
     *transient = status != GCOLL_OK;
     if (status == GCOLL_ERR_TIMEOUT) {
-        return gcoll_error(status,
-                           "tcp store %.300s: something listens there, but did not answer in time: it is "
-                           "busy, stopped, out of file descriptors (ulimit -n), or no gcoll store's server",
-                           self->place.name);
+        return gcoll_error(
+            status,
+            "tcp store %.300s: a program listens there, but did not answer in time: it is "
+            "busy, stopped, out of file descriptors (ulimit -n), or not a gcoll store's server",
+            self->place.name);
     }
     if (status != GCOLL_OK) {
         return gcoll_error(status,
@@ -239,7 +241,7 @@ static gcoll_status greet(tcp_store *self, int64_t deadline_ns, bool *transient,
     return GCOLL_OK;
 }
 
-/* Greets who was connected to. After a failure there is no connection. */
+/* Greets the server after connecting. Closes the connection on failure. */
 static gcoll_status welcome(tcp_store *self, int64_t deadline_ns, bool *transient, uint64_t *identity) {
     gcoll_store_set_long_lived(self->fd);
     gcoll_status status = greet(self, deadline_ns, transient, identity);
@@ -248,7 +250,7 @@ static gcoll_status welcome(tcp_store *self, int64_t deadline_ns, bool *transien
     return status;
 }
 
-/* Connects to an address of the list, and greets. After a failure there is no connection. */
+/* Connects to an address of the list, and greets the server. Closes the connection on failure. */
 static gcoll_status call(tcp_store *self, const struct addrinfo *list, int64_t deadline_ns, bool *transient,
                          uint64_t *identity) {
     gcoll_status status =
@@ -257,7 +259,7 @@ static gcoll_status call(tcp_store *self, const struct addrinfo *list, int64_t d
     return status == GCOLL_OK ? welcome(self, deadline_ns, transient, identity) : status;
 }
 
-/* Makes a lost connection anew: to the same server, or else the store is gone. */
+/* Makes a lost connection again. Fails if the server is gone or another one has taken its place. */
 static gcoll_status call_again(tcp_store *self, int64_t deadline_ns, fault *f) {
     struct addrinfo *list = NULL;
     uint64_t identity = 0;
@@ -265,7 +267,7 @@ static gcoll_status call_again(tcp_store *self, int64_t deadline_ns, fault *f) {
     gcoll_status status;
 
     f->lost = true;
-    if (self->server) { /* it dropped its owner, for want of memory */
+    if (self->server) { /* the server of this process dropped its owner because memory ran out */
         return gcoll_error(GCOLL_ERR_IO, "the store's server at %.300s is gone: it had no memory",
                            self->place.name);
     }
@@ -288,7 +290,8 @@ static gcoll_status call_again(tcp_store *self, int64_t deadline_ns, fault *f) {
     return GCOLL_OK;
 }
 
-/* Whether the server has closed an idle connection. Then an add can still be sent safely on another one. */
+/* Returns whether the server has closed an idle connection. Then even an add can be sent safely on a new
+ * one. */
 static bool is_closed(const tcp_store *self) {
     char byte;
     ssize_t got = recv(self->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -319,18 +322,19 @@ static void put_request(tcp_store *self, const request *r) {
     self->out_sent = 0;
 }
 
-/* One try on the connection that is there. */
+/* Sends the request on the existing connection and receives its answer. */
 static gcoll_status exchange(tcp_store *self, const request *r, int64_t deadline_ns, reply *answer,
                              fault *f) {
     gcoll_store_frame frame;
-    gcoll_status status = send_rest(self, deadline_ns, f); /* of a request that was late */
+    gcoll_status status = send_rest(self, deadline_ns, f); /* the rest of a late request */
 
     if (status != GCOLL_OK)
         return status;
     put_request(self, r);
     status = send_rest(self, deadline_ns, f);
     if (status != GCOLL_OK) {
-        f->unknown = self->out_sent > 0; /* it will be sent to its end, if the connection is not lost */
+        /* Unless the connection is lost, the rest is sent before the next request. */
+        f->unknown = self->out_sent > 0;
         if (self->out_sent == 0)
             self->out_bytes = 0;
         return status;
@@ -351,8 +355,8 @@ static gcoll_status exchange(tcp_store *self, const request *r, int64_t deadline
     return GCOLL_OK;
 }
 
-/* Sends the request and gets its answer, whatever that says. *was_lost: the failure is one of the connection.
- */
+/* Sends the request and receives its answer, of any kind. Connects again once if the connection is lost.
+ * *was_lost says whether the failure is a lost connection. */
 static gcoll_status ask(tcp_store *self, const request *r, int64_t deadline_ns, reply *answer,
                         bool *was_lost) {
     const int64_t renewed_by = gcoll_store_deadline(request_ms(self));
@@ -361,10 +365,11 @@ static gcoll_status ask(tcp_store *self, const request *r, int64_t deadline_ns, 
 
     *was_lost = false;
     if (self->forks != gcoll_forks) {
-        return gcoll_error(GCOLL_ERR_STATE,
-                           "tcp store %.300s (%s \"%s\"): it was opened before this process was forked; a "
-                           "child opens one of its own",
-                           self->place.name, r->verb, r->key);
+        return gcoll_error(
+            GCOLL_ERR_STATE,
+            "tcp store %.300s (%s \"%s\"): it was opened before this process was forked; a child must "
+            "open a store of its own",
+            self->place.name, r->verb, r->key);
     }
     if (self->fd >= 0 && is_closed(self))
         disconnect(self);
@@ -385,7 +390,8 @@ static gcoll_status ask(tcp_store *self, const request *r, int64_t deadline_ns, 
                        f.unknown && !r->repeatable ? "; its outcome is unknown" : "");
 }
 
-/* As ask, within the time of a request. What an answer says that is not for the caller becomes a status. */
+/* Sends the request and receives its answer, within the time of a request. Turns every answer but
+ * GCOLL_ANSWER_OK into an error. */
 static gcoll_status perform(tcp_store *self, const request *r, reply *answer) {
     bool was_lost;
     gcoll_status status = ask(self, r, gcoll_store_deadline(request_ms(self)), answer, &was_lost);
@@ -441,7 +447,7 @@ static gcoll_status tcp_set(void *handle, const char *key, const void *value, si
     return perform(handle, &r, &answer);
 }
 
-/* Sent again, it would find the value of the first. */
+/* Not repeatable: a second request would find the value of the first. */
 static gcoll_status tcp_set_new(void *handle, const char *key, const void *value, size_t bytes) {
     const request r = {
         .verb = "set_new", .key = key, .kind = GCOLL_REQUEST_SET_NEW, .value = value, .value_bytes = bytes};
@@ -527,8 +533,8 @@ static gcoll_status tcp_set_timeout(void *handle, int64_t timeout_ms) {
 
 /* ---- Life ------------------------------------------------------------------------------------------- */
 
-/* In a forked child the server's memory stays as it is: its thread, which is in the parent only, may have
- * been in the middle of anything. */
+/* In a forked child the server's memory is left as it is. Its thread runs only in the parent, and may have
+ * been changing anything at the fork. */
 static void tcp_destroy(void *handle) {
     tcp_store *self = handle;
 
@@ -554,7 +560,7 @@ static const gcoll_store_ops tcp_ops = {
     .keep = tcp_keep,
 };
 
-/* One try: serves, or connects to who serves. */
+/* Tries once to serve, or to connect to the process that serves. */
 static gcoll_status enter(tcp_store *self, gcoll_store_serve serve, int64_t deadline_ns, bool *transient) {
     struct addrinfo *list = NULL;
     gcoll_status status = gcoll_store_resolve(&self->place, deadline_ns, transient, &list);
@@ -569,7 +575,7 @@ static gcoll_status enter(tcp_store *self, gcoll_store_serve serve, int64_t dead
             self->fd = self->descriptor.fd;
         calls = calls && (status == GCOLL_ERR_NOT_FOUND || status == GCOLL_ERR_STATE);
         if (serve == GCOLL_SERVE_YES && status == GCOLL_ERR_STATE)
-            status = GCOLL_ERR_IO; /* the text stays */
+            status = GCOLL_ERR_IO; /* the error text stays as it is */
     }
     if (calls)
         status = call(self, list, deadline_ns, transient, &self->identity);

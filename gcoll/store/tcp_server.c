@@ -1,20 +1,23 @@
 /*
- * gcoll/store/tcp_server.c - the server of a tcp store: one thread, one event loop, keys and values in
- * memory.
+ * gcoll/store/tcp_server.c - the server of a tcp store: a thread with an event loop, which holds the keys and
+ * values in memory.
  *
- * The process that serves is a client too. Its connection is a pair of sockets, the owner; when it is closed,
- * the server ends: it stops listening at once, and stays for the other clients for GCOLL_STORE_LINGER_MS or
- * until the last of them has closed its connection.
+ * The process that serves is also a client, the owner. Its connection is a pair of sockets. When the owner
+ * closes it, the server stops listening at once. It still serves the other clients until the last of them has
+ * disconnected, but for GCOLL_STORE_LINGER_MS at most.
  *
- * A wait costs nothing until its key comes: the client stands in a list, and is answered by the request that
- * sets the key. There are no time limits of waits here, as clients have their own.
+ * A wait costs nothing until its key is set. The server enters the client in a list, and the request that
+ * sets the key answers it. The server does not limit the time of waits, because clients do.
  *
- * Anybody can connect to a port. Who has not greeted is a stranger: strangers have little time and may say no
- * more than the greeting, and the oldest goes when there are too many. A client that began a frame must end
- * it, and must take its answer, within UNFINISHED_MS. It is read from no further while it does not take an
- * answer. So a client holds no more memory than a frame in each direction.
+ * Anybody can connect to the port. A client that has not sent the greeting is a stranger. A stranger must
+ * send it within GREETING_MS, and may send nothing else. If there are too many strangers, the oldest is
+ * dropped.
  *
- * The sockets are descriptors of ours, watched by libuv: see transport/tcp/listen.c for why.
+ * A client that has begun a frame must complete it within UNFINISHED_MS. It must also take its answer within
+ * that time. The server reads no further requests of a client that has not taken its answer. So a client
+ * holds at most one frame of memory in each direction.
+ *
+ * The server owns the sockets, and libuv only watches them. transport/tcp/listen.c gives the reason.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -35,29 +38,29 @@
 #include "gcoll/store/table.h"
 #include "gcoll/store/tcp.h"
 
-#define LISTENERS_MAX 16 /* addresses of one name; a host rarely has more */
+#define LISTENERS_MAX 16 /* addresses of one host name; few hosts have more */
 #define CLIENTS_MAX   65536
 #define STRANGERS_MAX 1024
 #define GREETING_MS   5000
 #define UNFINISHED_MS 30000
 #define SWEEP_MS      1000
-#define EXPIRY_MS     30000 /* keys whose lifetimes are over are gone at once; this frees their memory */
-#define ACCEPTS_MAX   64    /* accepted at one go before others have their turn */
-#define PAUSE_MS      100   /* until accepting is tried again after descriptors or memory ran out */
+#define EXPIRY_MS     30000 /* interval of freeing expired keys, which no request finds any more */
+#define ACCEPTS_MAX   64    /* connections accepted before clients have their turn */
+#define PAUSE_MS      100   /* pause before accepting again, after descriptors or memory ran out */
 #define WAIT_LISTS    256   /* a power of two */
 
 typedef enum client_kind { STRANGER, PEER, OWNER } client_kind;
 
 typedef struct client {
     gcoll_store_server *server;
-    struct client *next, **link; /* among all clients, oldest first */
+    struct client *next, **link; /* in the list of all clients, oldest first */
     uv_poll_t poll;
     gcoll_descriptor descriptor;
     client_kind kind;
-    int events;        /* that are watched for */
-    bool dropped;      /* only its memory is left */
-    int64_t until_ms;  /* it is dropped then; 0: it has begun nothing */
-    uint8_t *in, *out; /* a part of a frame that has come; the rest of an answer. Or NULL */
+    int events;        /* events that `poll` watches */
+    bool dropped;      /* closed; only its memory is left */
+    int64_t until_ms;  /* deadline of the greeting or an unfinished frame; 0: none */
+    uint8_t *in, *out; /* received part of a frame; answer that is not sent completely; or NULL */
     size_t in_used, in_capacity, out_bytes, out_sent;
     bool waits;
     uint32_t wait_id;
@@ -95,6 +98,7 @@ static void on_client(uv_poll_t *poll, int status, int events);
 
 /* ---- Clients -------------------------------------------------------------------------------------- */
 
+/* Removes a client from the list of those that wait for a key. */
 static void end_wait(client *c) {
     if (!c->waits)
         return;
@@ -113,7 +117,7 @@ static void on_closed(uv_handle_t *poll) {
 }
 
 static void unlink_client(client *c) {
-    *c->link = c->next; /* c->next stays, for loops that are at c */
+    *c->link = c->next; /* c->next stays valid, for loops over the list */
     if (c->next)
         c->next->link = c->link;
     else
@@ -124,10 +128,12 @@ static void unlink_client(client *c) {
 static void close_entered(gcoll_descriptor *descriptor) {
     gcoll_fork_hold();
     gcoll_descriptor_leave(descriptor);
-    close(descriptor->fd); /* allowed as soon as the poll is closing */
+    close(descriptor->fd); /* libuv allows this once the poll is closing */
     gcoll_fork_release();
 }
 
+/* Closes a client's connection. on_closed frees the client in a later turn of the loop. The server ends with
+ * its owner or, if the owner is gone already, with its last peer. */
 static void drop(client *c) {
     gcoll_store_server *server = c->server;
 
@@ -146,6 +152,7 @@ static void drop(client *c) {
         finish(server);
 }
 
+/* Watches for the event that the client needs next: room for the rest of an answer, else a request. */
 static void watch(client *c) {
     int events = c->out ? UV_WRITABLE : UV_READABLE;
 
@@ -165,7 +172,7 @@ static void start_sweeper(gcoll_store_server *server) {
     }
 }
 
-/* Sets a time limit for a frame that the client has begun to send or to receive. */
+/* Sets a deadline for a frame that the client has begun to send or to receive. */
 static void limit_time(client *c) {
     if (c->dropped || c->kind != PEER)
         return;
@@ -179,6 +186,7 @@ static void limit_time(client *c) {
 
 /* ---- Answers ---------------------------------------------------------------------------------------- */
 
+/* Keeps an answer that the socket has not taken completely. */
 static void keep_rest(client *c, const struct iovec parts[2], size_t sent) {
     const size_t bytes = parts[0].iov_len + parts[1].iov_len;
     uint8_t *whole = malloc(bytes);
@@ -199,6 +207,7 @@ static bool would_block(int error) {
     return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
 
+/* Sends an answer, as far as the socket takes it now. */
 static void answer(client *c, gcoll_store_kind kind, uint32_t id, uint64_t number, const void *value,
                    size_t value_bytes) {
     const gcoll_store_frame frame = {.version = GCOLL_STORE_VERSION,
@@ -225,7 +234,7 @@ static void answer(client *c, gcoll_store_kind kind, uint32_t id, uint64_t numbe
     }
 }
 
-/* Answers all that wait for the key. */
+/* Answers all clients that wait for the key. */
 static void wake(gcoll_store_server *server, const uint8_t *key, size_t key_bytes) {
     const uint64_t hash = gcoll_store_hash(key, key_bytes);
     client *woken = NULL;
@@ -239,7 +248,7 @@ static void wake(gcoll_store_server *server, const uint8_t *key, size_t key_byte
             woken = c;
         }
     }
-    while (woken) { /* an answer may drop clients, which leaves their memory as it is */
+    while (woken) { /* an answer may drop a client, whose memory stays until the loop's next turn */
         client *c = woken;
 
         woken = c->next_waiting;
@@ -264,7 +273,7 @@ static gcoll_store_entry *find(const request *r) {
     return gcoll_store_table_find(&r->from->server->table, r->key, r->frame.key_bytes, r->now_ns);
 }
 
-/* Puts the value, and answers the request with `number` and those who wait. */
+/* Puts the value. Answers the request with `number`, and all clients that wait for the key. */
 static void put(const request *r, const void *value, size_t value_bytes, uint64_t number) {
     gcoll_store_server *server = r->from->server;
 
@@ -302,6 +311,7 @@ static void get(const request *r) {
         answer(r->from, GCOLL_ANSWER_OK, r->frame.id, 0, gcoll_store_entry_value(entry), entry->value_bytes);
 }
 
+/* Answers at once if the key exists. Else enters the client in the list of those that wait for it. */
 static void await(const request *r) {
     client *c = r->from, **list;
 
@@ -352,6 +362,7 @@ static void keep(const request *r) {
     answer_plain(r, GCOLL_ANSWER_OK, 0);
 }
 
+/* Executes a request. */
 static void serve(const request *r) {
     end_wait(r->from);
     switch ((gcoll_store_kind)r->frame.kind) {
@@ -380,12 +391,12 @@ static void serve(const request *r) {
     case GCOLL_REQUEST_KEEP:
         keep(r);
         break;
-    default: /* is_request has seen to that */
+    default: /* cannot happen: is_request has checked the kind */
         drop(r->from);
     }
 }
 
-/* Whether a head is that of a request, with lengths that a request may have. */
+/* Returns whether a frame is a request, with a key, a value and a number that such a request may have. */
 static bool is_request(const gcoll_store_frame *frame) {
     const bool has_value = frame->kind == GCOLL_REQUEST_SET || frame->kind == GCOLL_REQUEST_SET_NEW;
 
@@ -396,8 +407,8 @@ static bool is_request(const gcoll_store_frame *frame) {
            (frame->kind != GCOLL_REQUEST_KEEP || (frame->number >= 1 && frame->number <= INT64_MAX));
 }
 
-/* The bytes that a frame has in all, or those of a head where this is not there yet. Drops who sent no frame.
- */
+/* Returns the length of the frame at `data`, or that of a head if the head is not complete. Drops a client
+ * whose frame is not a request. */
 static size_t frame_bytes(client *c, const uint8_t *data, size_t used, gcoll_store_frame *frame) {
     if (used < GCOLL_STORE_HEAD_BYTES)
         return GCOLL_STORE_HEAD_BYTES;
@@ -406,7 +417,7 @@ static size_t frame_bytes(client *c, const uint8_t *data, size_t used, gcoll_sto
     return GCOLL_STORE_HEAD_BYTES + (size_t)frame->key_bytes + frame->value_bytes;
 }
 
-/* Serves the frame that begins there. How many bytes it has; 0 if it is not there as a whole. */
+/* Serves the frame at `data`. Returns its length, or 0 if it is not complete. */
 static size_t take_frame(client *c, const uint8_t *data, size_t used) {
     request r = {.from = c, .now_ns = gcoll_now_ns()};
     size_t bytes = frame_bytes(c, data, used, &r.frame);
@@ -420,7 +431,7 @@ static size_t take_frame(client *c, const uint8_t *data, size_t used) {
     return bytes;
 }
 
-/* As take_frame, for the greeting. */
+/* Takes the greeting of a stranger. Returns its length, or 0 if it is not complete. */
 static size_t take_greeting(client *c, const uint8_t *data, size_t used) {
     static const char hello[] = GCOLL_STORE_HELLO;
     const size_t start = strlen(GCOLL_STORE_HELLO_START);
@@ -437,14 +448,14 @@ static size_t take_greeting(client *c, const uint8_t *data, size_t used) {
         c->server->strangers--;
         c->server->peers++;
         answer(c, GCOLL_ANSWER_WELCOME, 0, c->server->identity, NULL, 0);
-    } else { /* of another version: it learns ours */
+    } else { /* another version: the answer tells the client ours */
         answer(c, GCOLL_ANSWER_WELCOME, 0, 0, NULL, 0);
         drop(c);
     }
     return GCOLL_STORE_HELLO_BYTES;
 }
 
-/* Keeps what is left of the bytes that have come, with room for the rest of a frame. */
+/* Keeps the received part of a frame in c->in, with room for the rest of the frame. */
 static void stash(client *c, const uint8_t *data, size_t used) {
     uint8_t *kept = NULL;
     size_t capacity = GCOLL_STORE_HELLO_BYTES;
@@ -469,7 +480,8 @@ static void stash(client *c, const uint8_t *data, size_t used) {
     c->in_capacity = capacity;
 }
 
-/* Takes the frames from bytes that have come: in the server's scratch or in c->in. */
+/* Serves the complete frames in the received bytes, and keeps the rest. `data` is the server's scratch or
+ * c->in. */
 static void consume(client *c, const uint8_t *data, size_t used) {
     size_t at = 0, taken = 1;
 
@@ -485,6 +497,7 @@ static void consume(client *c, const uint8_t *data, size_t used) {
     limit_time(c);
 }
 
+/* Receives once, and serves the frames that are complete. */
 static void read_some(client *c) {
     const bool has_part = c->in;
     uint8_t *to = has_part ? c->in + c->in_used : c->server->scratch;
@@ -502,7 +515,7 @@ static void read_some(client *c) {
     }
 }
 
-/* Sends the rest of an answer; when that is done, the requests behind it get their turn. */
+/* Sends the rest of an answer. When all is sent, serves the requests that came meanwhile. */
 static void flush(client *c) {
     ssize_t sent =
         send(c->descriptor.fd, c->out + c->out_sent, c->out_bytes - c->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -535,6 +548,7 @@ static void on_client(uv_poll_t *poll, int status, int events) {
         read_some(c);
 }
 
+/* Drops clients whose deadline has passed. The timer stops when no client has a deadline. */
 static void on_sweep(uv_timer_t *sweeper) {
     gcoll_store_server *server = sweeper->data;
     const int64_t now = gcoll_now_ms();
@@ -543,7 +557,7 @@ static void on_sweep(uv_timer_t *sweeper) {
     for (client *c = server->clients, *next; c; c = next) {
         next = c->next;
         if (!c->dropped && c->until_ms != 0 && c->until_ms <= now && !c->out)
-            read_some(c); /* timers run before polls: what is missing may be here */
+            read_some(c); /* timers run before polls: the rest may have arrived */
         if (!c->dropped && c->until_ms != 0 && c->until_ms <= now)
             drop(c);
         is_needed = is_needed || (!c->dropped && c->until_ms != 0);
@@ -560,7 +574,8 @@ static void on_expiry(uv_timer_t *expiry) {
 
 /* ---- Listening -------------------------------------------------------------------------------------- */
 
-/* Forks are held. The client takes over the descriptor; NULL, and it is closed, on failure. */
+/* Creates a client, which owns fd. The caller has called gcoll_fork_hold. Returns NULL on failure, and closes
+ * fd. */
 static client *client_new(gcoll_store_server *server, int fd, client_kind kind) {
     client *c = calloc(1, sizeof *c);
 
@@ -590,6 +605,7 @@ static void drop_oldest_stranger(gcoll_store_server *server) {
     }
 }
 
+/* Begins to serve a new connection, a stranger. Drops the oldest stranger if there are too many. */
 static void welcome(gcoll_store_server *server, client *c) {
     if (server->strangers > STRANGERS_MAX)
         drop_oldest_stranger(server);
@@ -600,11 +616,12 @@ static void welcome(gcoll_store_server *server, client *c) {
     gcoll_store_set_long_lived(c->descriptor.fd);
     c->until_ms = gcoll_now_ms() + GREETING_MS;
     start_sweeper(server);
-    read_some(c); /* mostly the greeting is here already */
+    read_some(c); /* usually the greeting has arrived already */
     watch(c);
 }
 
-/* False if there is nobody, or an error, which errno says. *made is NULL if there is no memory for it. */
+/* Accepts one connection. Returns false with errno if there is none, or accepting failed. *made is NULL if
+ * there is no memory for the client. */
 static bool accept_one(gcoll_store_server *server, int listening, client **made) {
     int fd, error;
 
@@ -634,7 +651,8 @@ static void pause_listening(gcoll_store_server *server) {
     uv_timer_start(&server->pause, on_pause_over, PAUSE_MS, 0);
 }
 
-/* After an error, as when descriptors or memory have run out, others wait in the kernel for a little. */
+/* Accepts connections. After an error, such as a lack of descriptors or memory, it pauses, and connections
+ * wait in the kernel. */
 static void on_connections(uv_poll_t *poll, int status, int events) {
     gcoll_store_server *server = poll->data;
     const int listening = ((listener *)poll)->descriptor.fd;
@@ -668,11 +686,12 @@ static void stop_listening(gcoll_store_server *server) {
     uv_timer_stop(&server->pause);
 }
 
-/* Two sockets may be bound to one port while neither listens: it is listen that has one winner. */
+/* Binds the socket and listens. Returns 0 or an errno. Two sockets may be bound to one port while neither
+ * listens, but only one of them can listen. */
 static int bind_and_listen(int fd, const struct sockaddr *address, socklen_t bytes, bool both_families) {
     const int on = 1, v6_only = !both_families;
 
-    /* Without it the port could not be used again for a minute. */
+    /* Without SO_REUSEADDR a new server could not use the port for a minute. */
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         (address->sa_family == AF_INET6 &&
          setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only) != 0) ||
@@ -681,7 +700,7 @@ static int bind_and_listen(int fd, const struct sockaddr *address, socklen_t byt
     return 0;
 }
 
-/* Forks are held. 0 or an errno. */
+/* Listens at an address. The caller has called gcoll_fork_hold. Returns 0 or an errno. */
 static int listen_held(gcoll_store_server *server, const struct sockaddr *address, socklen_t bytes,
                        bool both_families) {
     listener *made = &server->listeners[server->listener_count];
@@ -716,7 +735,8 @@ static bool is_not_here(int error) {
     return error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
 }
 
-/* At all addresses of both families, or of IPv4 on a host without IPv6. 0 or an errno. */
+/* Listens at all addresses of IPv6 and IPv4, or of IPv4 only on a host without IPv6. Returns 0 or an
+ * errno. */
 static int listen_everywhere(gcoll_store_server *server, uint16_t port) {
     struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -731,8 +751,9 @@ static int compare_addresses(const struct addrinfo *a, const struct addrinfo *b)
     return memcmp(a->ai_addr, b->ai_addr, a->ai_addrlen);
 }
 
-/* In an order of their own, so that of several processes which listen at the same addresses the first address
- * decides. EADDRNOTAVAIL: none is this host's. */
+/* Listens at those addresses of the list that belong to this host. Returns 0 or an errno, EADDRNOTAVAIL if
+ * none does. The addresses are sorted: of several processes that try the same addresses, the one that gets
+ * the first address serves. */
 static int listen_at_own(gcoll_store_server *server, const struct addrinfo *list) {
     const struct addrinfo *addresses[LISTENERS_MAX];
     size_t count = 0;
@@ -761,8 +782,9 @@ static bool is_loopback(const struct sockaddr *address) {
            ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-/* Whether the host has a name which only here is one of the loopback, as Debian's hosts file has it
- * (127.0.1.1): other hosts know it by other addresses. */
+/* Returns whether `host` is a name (not a number, nor localhost) that this host resolves to loopback
+ * addresses only, as Debian's hosts file does with the host's own name (127.0.1.1). Other hosts know such a
+ * name by other addresses. */
 static bool is_own_name(const char *host, const struct addrinfo *list) {
     struct in_addr ignored;
 
@@ -792,7 +814,7 @@ static gcoll_status start_listening(gcoll_store_server *server, const gcoll_stor
 
 /* ---- Life ------------------------------------------------------------------------------------------- */
 
-/* Closes all that is open: then the loop has nothing more to do. */
+/* Closes all handles, so that the loop ends. */
 static void finish(gcoll_store_server *server) {
     uv_timer_t *const timers[] = {&server->pause, &server->sweeper, &server->expiry, &server->linger};
 
@@ -811,6 +833,8 @@ static void on_linger_over(uv_timer_t *linger) {
     finish(linger->data);
 }
 
+/* Is called when the owner is gone: stops listening, and ends the server when its peers have left or the time
+ * is over. */
 static void begin_to_end(gcoll_store_server *server) {
     if (server->ending)
         return;
@@ -833,7 +857,7 @@ static void *run(void *arg) {
     return NULL;
 }
 
-/* After the loop has ended. */
+/* Frees the server. Its loop has ended. */
 static void release(gcoll_store_server *server) {
     gcoll_fork_hold();
     uv_loop_close(&server->loop);
@@ -843,7 +867,8 @@ static void release(gcoll_store_server *server) {
     free(server);
 }
 
-/* NULL, and the text is set, if there is no memory or no descriptor. */
+/* Creates a server that does not listen yet. Returns NULL with an error text if there is no memory or no
+ * descriptor. */
 static gcoll_store_server *create(const gcoll_store_place *place) {
     gcoll_store_server *server = calloc(1, sizeof *server);
     char text[GCOLL_ERRNO_TEXT_MAX];
@@ -878,7 +903,7 @@ failed:
     return NULL;
 }
 
-/* The pair of sockets between the owner and the server. */
+/* Creates the owner: the pair of sockets between it and the server. */
 static gcoll_status make_owner(gcoll_store_server *server, const gcoll_store_place *place,
                                gcoll_descriptor *descriptor) {
     char text[GCOLL_ERRNO_TEXT_MAX];
@@ -906,7 +931,7 @@ static gcoll_status make_owner(gcoll_store_server *server, const gcoll_store_pla
     return GCOLL_OK;
 }
 
-/* Starts the thread with all signals blocked: those are the application's. */
+/* Starts the server's thread with all signals blocked, because signals are the application's. */
 static gcoll_status start_thread(gcoll_store_server *server, const gcoll_store_place *place) {
     sigset_t all, old;
     int error;
@@ -940,7 +965,7 @@ gcoll_status gcoll_store_server_start(const gcoll_store_place *place, const stru
     }
     if (status != GCOLL_OK) {
         finish(made);
-        uv_run(&made->loop, UV_RUN_DEFAULT); /* as its thread would have done */
+        uv_run(&made->loop, UV_RUN_DEFAULT); /* calls on_closed, as the thread would have done */
         release(made);
         return status;
     }

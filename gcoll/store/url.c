@@ -2,7 +2,7 @@
  * gcoll/store/url.c - opens a store by URL: file:DIR[?shared=1], tcp://host:port[?serve=auto|yes|no],
  * redis://[user:password@]host[:port][/db] or pmi:.
  *
- * No message quotes a redis URL or a part of it: where a URL is malformed, any part may be the password.
+ * No message quotes a redis URL or a part of it: in a malformed URL any part may be the password.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "gcoll/store/store_internal.h"
 
 #define REDIS_PORT 6379
-#define QUOTE_MAX  64 /* of a piece of a URL in a message, with the NUL */
+#define QUOTE_MAX  64 /* room for a part of a URL in a message, with the NUL */
 #define FORMS                                                                                                \
     "file:DIR[?shared=1], tcp://host:port[?serve=auto|yes|no], "                                             \
     "redis://[user:password@]host[:port][/db] and pmi:"
@@ -48,7 +48,7 @@ static int hex_digit(char c) {
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Text of `bytes` bytes with %xx decoded, in memory of its own. */
+/* Decodes %xx in a text of `bytes` bytes. The caller frees *decoded. */
 static gcoll_status decode(const char *text, size_t bytes, char **decoded) {
     char *out = malloc(bytes + 1);
     if (!out)
@@ -74,11 +74,11 @@ static gcoll_status decode(const char *text, size_t bytes, char **decoded) {
     return GCOLL_OK;
 }
 
-/* "user:password", or ":password" for servers without user names. */
+/* Parses "user:password", or ":password" for servers without user names. */
 static gcoll_status parse_login(const char *text, size_t bytes, gcoll_redis_address *address) {
     const char *colon = memchr(text, ':', bytes);
     if (!colon || bytes == 1)
-        return bad("what stands before the last @ must be user:password or :password");
+        return bad("the text before the last @ must be user:password or :password");
     size_t user_bytes = (size_t)(colon - text);
     if (user_bytes > 0) {
         gcoll_status status = decode(text, user_bytes, &address->user);
@@ -88,7 +88,7 @@ static gcoll_status parse_login(const char *text, size_t bytes, gcoll_redis_addr
     return decode(colon + 1, bytes - user_bytes - 1, &address->password);
 }
 
-/* Decimal digits up to `end` (not empty), at most `most`. */
+/* Parses decimal digits up to `end`. Returns false if there is none, or the number is more than `most`. */
 static bool parse_number(const char *text, const char *end, uint32_t most, uint32_t *number) {
     uint64_t sum = 0;
     if (text == end)
@@ -104,7 +104,7 @@ static bool parse_number(const char *text, const char *end, uint32_t most, uint3
     return true;
 }
 
-/* Whether each byte can stand in a host name or an address (`extra` adds what IPv6 needs). */
+/* Returns whether each byte may be in a host name or an address: a letter, a digit, or a byte of `extra`. */
 static bool host_bytes(const char *text, size_t bytes, const char *extra) {
     for (size_t i = 0; i < bytes; i++) {
         char c = text[i];
@@ -122,8 +122,8 @@ typedef struct endpoint {
     uint16_t port;
 } endpoint;
 
-/* "host", "host:port", "[::1]" or "[::1]:port". NULL, or what is wrong, which quotes nothing. default_port 0:
- * there must be a port. Sets no host where there is no memory. */
+/* Parses "host", "host:port", "[::1]" or "[::1]:port". Returns NULL, or what is wrong, without quoting the
+ * URL. If default_port is 0, the port must be given. If there is no memory, returns NULL and sets no host. */
 static const char *parse_endpoint(const char *text, const char *end, uint16_t default_port, endpoint *to) {
     const char *host = text, *host_end, *colon;
     bool bracket = text < end && *text == '[';
@@ -175,7 +175,8 @@ static gcoll_status parse_host(const char *text, const char *end, gcoll_redis_ad
 gcoll_status gcoll_redis_address_parse(const char *text, gcoll_redis_address *address) {
     memset(address, 0, sizeof *address);
     gcoll_status status = GCOLL_OK;
-    /* The last @, as hosts and numbers hold none: a password with a bare @ or / still parses as meant. */
+    /* The last @, because hosts and numbers have none: so a password may have an @ or / that is not
+     * encoded. */
     const char *at = strrchr(text, '@');
     if (at)
         status = parse_login(text, (size_t)(at - text), address);
@@ -196,14 +197,14 @@ static bool starts_with(const char *text, const char *start) {
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* A piece of a URL for a message. */
+/* Copies a part of a URL for a message, with '?' for bytes that are not printable. */
 static const char *quote(const char *text, size_t bytes, char room[QUOTE_MAX]) {
     snprintf(room, QUOTE_MAX, "%.*s", (int)(bytes < QUOTE_MAX ? bytes : QUOTE_MAX), text);
     gcoll_text_clean(room);
     return room;
 }
 
-/* One "name=value" of a file URL. */
+/* Parses one "name=value" of a file URL. */
 static gcoll_status parse_file_parameter(const char *text, size_t bytes, bool *shared) {
     char room[QUOTE_MAX];
     if (bytes == strlen("shared=1") && (starts_with(text, "shared=1") || starts_with(text, "shared=0"))) {
@@ -217,8 +218,7 @@ static gcoll_status parse_file_parameter(const char *text, size_t bytes, bool *s
         quote(text, bytes, room));
 }
 
-/* "DIR", "DIR?" or "DIR?name=value&name=value". What stands behind the last ? is no part of the folder's
- * name. */
+/* Opens "DIR", "DIR?" or "DIR?name=value&name=value". The folder's name ends at the last ?. */
 static gcoll_status open_file(const char *text, int64_t timeout_ms, gcoll_store **store) {
     const char *mark = strrchr(text, '?');
     const size_t folder_bytes = mark ? (size_t)(mark - text) : strlen(text);
@@ -242,7 +242,7 @@ static gcoll_status open_file(const char *text, int64_t timeout_ms, gcoll_store 
     return status;
 }
 
-/* "host:port" or "host:port?serve=..." */
+/* Opens "host:port" or "host:port?serve=...". */
 static gcoll_status open_tcp(const char *text, int64_t timeout_ms, gcoll_store **store) {
     static const struct {
         const char *text;

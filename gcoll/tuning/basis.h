@@ -1,4 +1,4 @@
-/* gcoll/tuning/basis.h - the basis of choices, as tuning.c and tests see it. */
+/* gcoll/tuning/basis.h - struct gcoll_basis, for tuning.c and tests. */
 #ifndef GCOLL_TUNING_BASIS_H
 #define GCOLL_TUNING_BASIS_H
 
@@ -13,18 +13,19 @@ typedef enum gcoll_basis_kind {
 
 #define GCOLL_BASIS_NAME_MAX 256
 
-/* The same on every rank but for name and text. Shared by duplicates. */
+/* The cost parameters and tuning rules that `auto` uses. The same on every rank, except name and text.
+ * Duplicates share it. */
 struct gcoll_basis {
     atomic_uint users;
     gcoll_basis_kind kind;
     gcoll_cost_parameters cost;
     gcoll_sharing sharing;
     uint32_t local_ranks;                /* on rank 0's host */
-    char name[GCOLL_BASIS_NAME_MAX];     /* of the file */
-    gcoll_tuning tuning;                 /* what it says */
-    const gcoll_tuning_section *section; /* the nearest one, or NULL */
-    bool exact;                          /* its rules hold */
-    char *text;                          /* rank 0: what the others get */
+    char name[GCOLL_BASIS_NAME_MAX];     /* of the tuning file */
+    gcoll_tuning tuning;                 /* its contents */
+    const gcoll_tuning_section *section; /* the section that fits best, or NULL */
+    bool exact;                          /* the section fits exactly, so its rules apply */
+    char *text;                          /* rank 0: the value for the store */
     size_t text_bytes;
 };
 

@@ -1,13 +1,15 @@
 /*
- * gcoll/tuning/tuning.c - what auto goes by, agreed by all ranks when a context is created.
+ * gcoll/tuning/tuning.c - makes all ranks agree, when a context is created, on the cost parameters and
+ * tuning rules that `auto` uses.
  *
- * Rank 0 decides: by the caller's numbers, a tuning file, a measurement (lifecycle/fit.c) or what is built
- * in. Others hear of it by the store, so what they have is the same to the bit, and no file need lie anywhere
- * else. Keys below "gcoll/<job>/<generation>/", both written by rank 0: tuning   before it has announced
- * itself: "set", "given", "fit", or "file", a space, the file's name, a newline and all that the file holds
- *   agreed   after "go": ranks on rank 0's host, the numbers, as the hexadecimal digits of their bits, and
- *            options.monitor, 0 or 1; or
- *            "!", a status, a space and why there will be none (meeting.c)
+ * Rank 0 decides. It uses the caller's numbers, a tuning file, a measurement (lifecycle/fit.c) or built-in
+ * numbers. The other ranks read the result from the store, so their numbers are the same to the bit, and
+ * only rank 0 needs the file. Rank 0 writes two keys below "gcoll/<job>/<generation>/":
+ *  tuning   before it publishes its address: "set", "given", "fit", or "file", a space, the file's name,
+ *           a newline and the contents of the file
+ *  agreed   after "go": the number of ranks on rank 0's host, the numbers as the hexadecimal digits of
+ *           their bits, and options.monitor, 0 or 1; or "!", a status, a space and the reason of a failure
+ *           (meeting.c). A rank whose measurement failed may write the failure, too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,14 +33,14 @@
 #define NUMBERS      7
 #define REASON_BYTES 400
 
-/* Of loopback TCP on a server of 2023. Only ratios matter. */
+/* Cost parameters of loopback TCP on a server of 2023. Only the ratios matter. */
 #define DEFAULT_ALPHA_S 6e-6    /* a message */
 #define DEFAULT_BETA_S  2.5e-10 /* a byte: 4 GB/s */
 #define DEFAULT_GAMMA_S 1e-10   /* a byte reduced: 10 GB/s */
 
 static const gcoll_cost_parameters built_in = {DEFAULT_ALPHA_S, DEFAULT_BETA_S, DEFAULT_GAMMA_S};
 
-/* ---- The basis, which duplicates share ---------------------------------------------------- */
+/* ---- The basis ---------------------------------------------------------------------------- */
 
 gcoll_basis *gcoll_basis_hold(gcoll_basis *basis) {
     atomic_fetch_add(&basis->users, 1);
@@ -67,11 +69,11 @@ gcoll_status gcoll_basis_create(const gcoll_cost_parameters *given, gcoll_basis 
 void gcoll_basis_numbers(const gcoll_basis *basis, bool is_fixed, gcoll_cost_parameters *cost,
                          gcoll_sharing *sharing) {
     *cost = is_fixed && basis->kind == GCOLL_BASIS_FITTED ? built_in : basis->cost;
-    /* How many ranks share a processor depends on where they happen to run. */
+    /* The number of ranks that share a processor depends on where they happen to run. */
     *sharing = is_fixed ? (gcoll_sharing){0} : basis->sharing;
 }
 
-/* ---- Rank 0, before all are there --------------------------------------------------------- */
+/* ---- Rank 0, before the ranks meet -------------------------------------------------------- */
 
 static gcoll_status cannot(const char *path, const char *what, int error) {
     char text[GCOLL_ERRNO_TEXT_MAX];
@@ -79,8 +81,8 @@ static gcoll_status cannot(const char *path, const char *what, int error) {
                        gcoll_errno_text(error, text));
 }
 
-/* All of a regular file, which is not waited for whatever it is. One byte too many tells that it is too long.
- */
+/* Reads a regular file. O_NONBLOCK: opening something else, such as a FIFO, must not wait. Reading one
+ * byte more than allowed shows that the file is too long. */
 static gcoll_status read_file(const char *path, char *text, size_t *bytes) {
     struct stat about;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -112,9 +114,9 @@ static gcoll_status parse(gcoll_basis *basis, const char *path, const char *text
     return gcoll_tuning_parse(text, bytes, name, &basis->tuning);
 }
 
-/* Reads the file into basis->text as it goes to the others. */
+/* Reads the file into basis->text, in the form in which the store holds it. */
 static gcoll_status load(gcoll_basis *basis, const char *path) {
-    if (strchr(path, '\n')) /* which ends the name in what the others get */
+    if (strchr(path, '\n')) /* a newline ends the name in the store's value */
         return gcoll_error(GCOLL_ERR_INVALID, "tuning file '%.200s': has more than one line for a name",
                            path);
     basis->text = malloc(VALUE_MAX);
@@ -147,7 +149,7 @@ gcoll_status gcoll_tuning_begin(gcoll_context *context, const char *option) {
     gcoll_rendezvous_key_of(context, key, "tuning");
     if (basis->kind == GCOLL_BASIS_FILE) {
         status = gcoll_visit_set(context, key, basis->text, basis->text_bytes);
-        free(basis->text); /* nobody asks this rank again */
+        free(basis->text); /* not needed any more */
         basis->text = NULL;
         return status;
     }
@@ -157,7 +159,7 @@ gcoll_status gcoll_tuning_begin(gcoll_context *context, const char *option) {
     return gcoll_visit_set(context, key, word, strlen(word));
 }
 
-/* ---- Once all are there ------------------------------------------------------------------- */
+/* ---- Rank 0, after the ranks have met ----------------------------------------------------- */
 
 static void numbers_of(gcoll_basis *basis, double *numbers[NUMBERS]) {
     double *const all[NUMBERS] = {&basis->cost.alpha,      &basis->cost.beta,       &basis->cost.gamma,
@@ -166,7 +168,8 @@ static void numbers_of(gcoll_basis *basis, double *numbers[NUMBERS]) {
     memcpy(numbers, all, sizeof all);
 }
 
-/* Where the file's costs come from, and whether its rules hold. The same on every rank. */
+/* Finds the section of the file that supplies the costs, and whether its rules apply. All ranks find the
+ * same. */
 static void find_section(gcoll_context *context) {
     gcoll_basis *basis = context->basis;
     basis->section = gcoll_tuning_section_for(&basis->tuning, context->transport->name, context->size,
@@ -194,10 +197,11 @@ static gcoll_status decide(gcoll_context *context, const gcoll_fit *fit, uint32_
 static void publish(gcoll_context *context, const char *text) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     gcoll_rendezvous_key_of(context, key, "agreed");
-    gcoll_visit_set_new(context, key, text); /* the first word stands: ranks may go by it already */
+    gcoll_visit_set_new(context, key, text); /* the first value stays, as ranks may have read it already */
 }
 
-/* The last error stays: the store may have one of its own. */
+/* Publishes the last error as the reason of the failure, and sets it again, because the store may have
+ * set another. */
 static gcoll_status publish_failure(gcoll_context *context, gcoll_status status) {
     char text[AGREED_MAX], reason[REASON_BYTES];
     snprintf(reason, sizeof reason, "%s", gcoll_last_error());
@@ -225,11 +229,11 @@ static gcoll_status lead(gcoll_context *context, const gcoll_fit *fit, uint32_t 
     status = gcoll_visit_set_new(context, key, text);
     if (status != GCOLL_ERR_STATE)
         return status;
-    status = gcoll_visit_text(context, key, text, sizeof text); /* why a partner could not go on */
+    status = gcoll_visit_text(context, key, text, sizeof text); /* why a partner failed */
     return status == GCOLL_OK ? gcoll_rendezvous_verdict(text) : status;
 }
 
-/* ---- The others --------------------------------------------------------------------------- */
+/* ---- The other ranks ---------------------------------------------------------------------- */
 
 static gcoll_status nonsense(gcoll_context *context, const char *name) {
     char key[GCOLL_STORE_KEY_MAX + 1];
@@ -237,7 +241,7 @@ static gcoll_status nonsense(gcoll_context *context, const char *name) {
     return gcoll_error(GCOLL_ERR_PROTOCOL, "the store's key '%s' makes no sense; another program's?", key);
 }
 
-/* "file NAME\n..." */
+/* Reads the value of "tuning"; a file's value is "file NAME\n" and the contents. */
 static gcoll_status read_tuning(gcoll_context *context, char *value, size_t bytes) {
     gcoll_basis *basis = context->basis;
     char *newline = memchr(value, '\n', bytes);
@@ -249,7 +253,7 @@ static gcoll_status read_tuning(gcoll_context *context, char *value, size_t byte
         basis->kind = GCOLL_BASIS_GIVEN;
     else if (bytes > 5 && memcmp(value, "file ", 5) == 0 && newline) {
         *newline = '\0';
-        gcoll_text_clean(value + 5); /* messages name the file */
+        gcoll_text_clean(value + 5); /* the name may appear in messages */
         return parse(basis, value + 5, newline + 1, bytes - (size_t)(newline + 1 - value));
     } else
         return nonsense(context, "tuning");
@@ -303,15 +307,16 @@ static gcoll_status await_agreed(gcoll_context *context, int64_t deadline_ms, bo
     gcoll_status status =
         gcoll_rendezvous_await(context, "agreed", deadline_ms + GCOLL_WORD_MS, value, sizeof value);
     if (status == GCOLL_ERR_TIMEOUT && !gcoll_rendezvous_was_told(context))
-        return gcoll_error(status, "job '%s': rank 0 did not say within %" PRId64 " ms what messages cost",
+        return gcoll_error(status,
+                           "job '%s': rank 0 did not publish the cost of messages within %" PRId64 " ms",
                            context->settings.job, context->settings.timeout_ms);
     if (status != GCOLL_OK)
         return status;
     return read_agreed(context, value, monitor);
 }
 
-/* A partner whose measurement failed: rank 0 may be gone, and others need not wait for it. What rank 0 has
- * said stands: ranks may go by it already. */
+/* Reports the failed measurement of this rank, so that the others need not wait for rank 0, which may be
+ * gone. If rank 0 has published a result, that stays, as ranks may have read it already. */
 static gcoll_status report(gcoll_context *context, gcoll_status status) {
     char key[GCOLL_STORE_KEY_MAX + 1], value[AGREED_MAX + 1], reason[REASON_BYTES];
     size_t bytes;
@@ -332,7 +337,7 @@ static gcoll_status follow(gcoll_context *context, const gcoll_fit *fit, int64_t
     }
     if (status == GCOLL_OK)
         status = await_agreed(context, deadline_ms, monitor);
-    if (status == GCOLL_OK && !is_asked) /* only now: rank 0 may have said why there is none */
+    if (status == GCOLL_OK && !is_asked) /* read only now: rank 0 may have published a failure instead */
         status = get_tuning(context);
     if (status == GCOLL_OK && context->basis->kind == GCOLL_BASIS_FILE)
         find_section(context);
@@ -349,14 +354,13 @@ gcoll_status gcoll_tuning_agree(gcoll_context *context, const gcoll_fit *fit, ui
     const bool given = context->basis->kind == GCOLL_BASIS_GIVEN;
     const int64_t timeout_ms = context->settings.timeout_ms, least = timeout_ms / GCOLL_FIT_LEAST_PART;
     const int64_t left = deadline_ms - gcoll_now_ms();
-    bool monitor = context->settings.monitor; /* rank 0's */
+    bool monitor = context->settings.monitor; /* the value on rank 0 */
     context->basis->local_ranks = local_ranks;
     if (context->size == 1)
         return decide(context, fit, local_ranks);
     context->settings.timeout_ms = left > least ? left : least + 1;
     gcoll_meeting_extend(context, deadline_ms + least);
-    gcoll_visits_until(context,
-                       deadline_ms + least + GCOLL_TELL_MS); /* those of measuring are bounded, too */
+    gcoll_visits_until(context, deadline_ms + least + GCOLL_TELL_MS); /* also while measuring */
     gcoll_status status = context->rank == 0 ? lead(context, fit, local_ranks)
                                              : follow(context, fit, deadline_ms + least, &monitor);
     context->settings.timeout_ms = timeout_ms;
@@ -368,14 +372,14 @@ gcoll_status gcoll_tuning_agree(gcoll_context *context, const gcoll_fit *fit, ui
     }
     if (status == GCOLL_OK && given && differ(&mine, &context->basis->cost)) {
         gcoll_break(context, GCOLL_ERR_MISMATCH, context->rank,
-                    "options.cost: rank %u has alpha %g, beta %g, gamma %g, and rank 0 goes by others",
+                    "options.cost: rank %u has alpha %g, beta %g, gamma %g, and rank 0 has other values",
                     context->rank, mine.alpha, mine.beta, mine.gamma);
         status = gcoll_context_settle(context);
     }
     return status;
 }
 
-/* ---- In words ----------------------------------------------------------------------------- */
+/* ---- Queries ------------------------------------------------------------------------------ */
 
 const gcoll_tuning_rule *gcoll_basis_rule_for(const gcoll_basis *basis, gcoll_collective collective,
                                               uint64_t bytes) {

@@ -1,39 +1,41 @@
-/* gcoll/tuning/tuning.h - what auto goes by: numbers that are built in, given, measured or read from a tuning
- * file, agreed by all ranks when a context is created. */
+/* gcoll/tuning/tuning.h - the cost parameters and tuning rules by which `auto` selects algorithms. They
+ * are built in, given, measured or read from a file, and all ranks agree on them when a context is created.
+ */
 #ifndef GCOLL_TUNING_TUNING_H
 #define GCOLL_TUNING_TUNING_H
 
 #include "algorithms/select/tuning_file.h"
 #include "gcoll/context/context.h"
 
-/* The basis, which is the same on every rank. given: the caller's numbers, or NULL. */
+/* Makes the basis of selection. given: the caller's cost parameters, or NULL. */
 gcoll_status gcoll_basis_create(const gcoll_cost_parameters *given, gcoll_basis **basis);
-/* Duplicates share it. */
+/* Takes a reference: duplicates share the basis. */
 gcoll_basis *gcoll_basis_hold(gcoll_basis *basis);
 void gcoll_basis_drop(gcoll_basis *basis);
 
-/* How messages are measured, which takes more than this folder has. */
+/* Functions that measure messages. They need modules above this folder. */
 typedef struct gcoll_fit {
-    /* Rank 0. Leaves settings.timeout_ms at what the last wait had. */
+    /* Rank 0: measures. Changes settings.timeout_ms; the caller restores it. */
     gcoll_status (*measure)(gcoll_context *context, gcoll_cost_parameters *cost, gcoll_sharing *sharing);
     gcoll_status (*serve)(gcoll_context *context);
-    /* Whether rank 0 measures with this rank, if it measures. */
+    /* Whether rank 0 measures together with this rank, if it measures at all. */
     bool (*asks)(const gcoll_context *context);
 } gcoll_fit;
 
-/* Rank 0, before it announces itself: reads the file, if it goes by one, and publishes it. */
+/* Rank 0, before it publishes its address: reads the tuning file if there is one, and publishes the
+ * choice of the basis. */
 gcoll_status gcoll_tuning_begin(gcoll_context *context, const char *option);
-/* All ranks, once all are there: measures if that is wanted, and agrees. */
+/* All ranks, once all have met: measures if wanted, and agrees on the parameters. */
 gcoll_status gcoll_tuning_agree(gcoll_context *context, const gcoll_fit *fit, uint32_t local_ranks,
                                 int64_t deadline_ms);
 
-/* What a choice goes by: what the ranks have agreed on, or of it (is_fixed) what no measurement decided. */
+/* The cost parameters in effect. is_fixed: leave out everything that was measured. */
 void gcoll_basis_numbers(const gcoll_basis *basis, bool is_fixed, gcoll_cost_parameters *cost,
                          gcoll_sharing *sharing);
 /* The rule of the tuning file for this shape, or NULL. */
 const gcoll_tuning_rule *gcoll_basis_rule_for(const gcoll_basis *basis, gcoll_collective collective,
                                               uint64_t bytes);
-/* What the choice rests on: the rule, or NULL for cost. A line. */
+/* Writes one line that says why an algorithm was chosen: by the rule, or by cost if rule is NULL. */
 void gcoll_basis_describe(const gcoll_context *context, const gcoll_tuning_rule *rule, bool is_fixed,
                           char *text, size_t bytes);
 

@@ -222,7 +222,7 @@ TEST(BenchArrival, NamedOnesAreNotToldWhoIsLate) {
         outcome result = run({"--transport=inproc", "--local=3", "--collective=" + collective, "--bytes=12",
                               "--iterations=1", "--warmup=0", "--arrival=one-late:1ms",
                               "--algorithm=auto," + name + "," + name});
-        const std::string says = collective + " by " + name + ": it is not told who is late";
+        const std::string says = collective + " by " + name + ": it is given no arrival times";
         EXPECT_EQ(result.status, 0) << result.err;
         const size_t at = result.err.find(says);
         EXPECT_NE(at, std::string::npos) << says << "\n" << result.err;
@@ -244,7 +244,7 @@ TEST(BenchArrival, SaysWithHowManyRanksNobodyIsHeeded) {
                               "--iterations=1", "--warmup=0", "--monitor=on"});
         EXPECT_EQ(result.status, 0) << result.err;
         const std::string says = "gcoll_bench: --monitor on: found with " + std::to_string(ranks) +
-                                 " ranks; who is late is heeded with 3 to 64\n";
+                                 " ranks; late ranks are heeded with 3 to 64\n";
         EXPECT_EQ(result.err, ranks == 3 ? "" : says);
     }
 }

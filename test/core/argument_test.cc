@@ -1,4 +1,5 @@
-// Arguments that are refused by name and break nothing, and the list of algorithms.
+// test/core/argument_test.cc - tests that wrong arguments are refused by name and break nothing; and the list
+// of algorithms.
 #include "test/kit/collective_support.h"
 
 namespace {
@@ -76,7 +77,7 @@ void refuse_the_rest(gcoll_context *c, float *data) {
     placed.memory = &memory;
     expect_refused(gcoll_allreduce(c, nullptr, data, 4, GCOLL_FLOAT32, GCOLL_SUM, &placed), GCOLL_ERR_INVALID,
                    "options.memory->struct_size: is 3; allowed");
-    // A text is one line, whatever a caller puts into it.
+    // An error text is one line without control characters, whatever the caller's text has.
     gcoll_allreduce_options odd = by("ring\x1b[2J\n\x7f\xc3\xa4");
     expect_refused(gcoll_allreduce(c, nullptr, data, 4, GCOLL_FLOAT32, GCOLL_SUM, &odd), GCOLL_ERR_INVALID,
                    "'ring?[2J??\xc3\xa4'");
@@ -154,7 +155,7 @@ void refuse_blocks(gcoll_context *c, float *data) {
     expect_refused(gcoll_allgather(c, data, far, 1, type, &options), GCOLL_ERR_INVALID, "struct_size");
 }
 
-// Several buffers are for those collectives that say so: no other takes them silently.
+// Collectives that do not allow several buffers refuse them.
 void refuse_several(gcoll_context *c, float *data) {
     const gcoll_type type = GCOLL_FLOAT32;
     float *far = data + 16;
@@ -205,7 +206,7 @@ void refuse_several(gcoll_context *c, float *data) {
                    GCOLL_ERR_INVALID, "1024");
 }
 
-// Callers that were compiled before there was a limit of memory say so by the size of their options.
+// Callers that were compiled before options had a limit of memory have smaller options.
 TEST(Arguments, OlderOptionsAreTaken) {
     run_threads(
         2, "inproc",

@@ -1,7 +1,8 @@
-// Ranks that are killed or stopped at random moments of random collectives: no result is wrong, all others
-// are told, in time, and whom they name is the rank that was attacked. Ranks are processes.
-// GCOLL_TEST_ATTACKS says how many attacks of each kind (5), GCOLL_TEST_SEED repeats the ones of an earlier
-// run.
+// test/core/attack_test.cc - tests that kill or stop ranks at random moments of random collectives. No result
+// may be wrong, and all other ranks must learn in time which rank was attacked. Ranks are processes.
+//
+// Environment: GCOLL_TEST_ATTACKS is the number of attacks of each kind (5). GCOLL_TEST_SEED repeats the
+// attacks of an earlier run.
 #include "test/kit/harness.h"
 
 #include <signal.h>
@@ -38,7 +39,7 @@ struct Attack {
     int64_t timeout_ms;
 };
 
-// What a rank was told.
+// The error that a rank got.
 struct Report {
     std::atomic<int> done;
     int status;
@@ -62,7 +63,7 @@ uint32_t mix(uint32_t a, uint32_t b) {
     return x ^ x >> 13;
 }
 
-// Element j of what rank gives to a call. Sums are exact: they wrap.
+// Element j of a rank's input. Sums are exact, because they wrap.
 uint32_t value(uint32_t rank, uint32_t call, uint64_t j) {
     return mix(rank, call) + static_cast<uint32_t>(j) * (2 * rank + 1);
 }
@@ -89,7 +90,7 @@ Call make_call(uint32_t number, uint32_t size, std::mt19937 &random) {
     return call;
 }
 
-// Blocking, started or persistent, whichever the call says.
+// Makes a call in the form that `call` names: blocking, started or persistent.
 template <class Blocking, class Start, class Create>
 gcoll_status in_form(uint32_t form, Blocking blocking, Start start, Create create) {
     gcoll_request *request = nullptr;
@@ -116,7 +117,7 @@ gcoll_status in_form(uint32_t form, Blocking blocking, Start start, Create creat
         [&](gcoll_request **request) { return gcoll_##name##_start(__VA_ARGS__, nullptr, request); },        \
         [&](gcoll_operation **operation) { return gcoll_##name##_create(__VA_ARGS__, nullptr, operation); })
 
-// Makes the call; *wrong counts elements that are not what they must be after a success.
+// Makes the call. After a success, *wrong is the number of wrong elements.
 gcoll_status make(gcoll_context *context, const Call &call, uint64_t *wrong) {
     const uint32_t rank = gcoll_context_rank(context), size = gcoll_context_size(context), n = call.number;
     const uint64_t count = call.count;
@@ -152,7 +153,7 @@ gcoll_status make(gcoll_context *context, const Call &call, uint64_t *wrong) {
     }
 }
 
-// Calls without an end, until one fails.
+// Makes calls until one fails.
 int work(Board &board, const Folder &folder, const Attack &attack, uint32_t rank) {
     gcoll_store *store = nullptr;
     EXPECT_GCOLL_OK(gcoll_store_open(folder.url().c_str(), 10000, &store));
@@ -186,7 +187,7 @@ int work(Board &board, const Folder &folder, const Attack &attack, uint32_t rank
 // ---- Attacks
 // ------------------------------------------------------------------------------------------------
 
-// The time until the last of the others was told.
+// Runs a job with one attack. Returns the time until the last of the other ranks had its error.
 int64_t run(const Attack &attack, int64_t limit_ms) {
     Folder folder;
     Shared<Board> board;
@@ -250,7 +251,7 @@ TEST(Attack, AKilledRankIsNamedByAllOthers) {
 }
 
 TEST(Attack, AStoppedRankIsNamedByAllOthers) {
-    // A peer that it has not met yet is one that does not take a connection: GCOLL_ERR_PEER.
+    // A stopped peer that a rank has not met before does not take its connection: GCOLL_ERR_PEER.
     attack_often(SIGSTOP, 1500, 15000);
 }
 

@@ -1,4 +1,5 @@
-// The collectives that move or reduce blocks, by the public headers, in all forms, against plain loops.
+// test/core/block_collective_test.cc - tests of the collectives that move or reduce blocks, by the public
+// headers, in all three forms, against plain loops.
 #include "test/kit/collective_support.h"
 
 #include <cstring>
@@ -14,7 +15,7 @@ using gcoll_test::transports;
 
 enum Form { kBlocking, kStarted, kPersistent };
 
-// gcoll_NAME(arguments) in one of its forms, to its end.
+// Calls gcoll_NAME(arguments) in one of its forms, and waits for its end.
 #define CALL(form, name, ...)                                                                                \
     [&]() -> gcoll_status {                                                                                  \
         if ((form) == kBlocking)                                                                             \
@@ -45,7 +46,7 @@ struct Shape {
     uint64_t begin(uint32_t rank) const {
         return std::accumulate(counts.begin(), counts.begin() + rank, uint64_t{0});
     }
-    // Alltoall: elements from one rank to another.
+    // Number of elements that an alltoall moves from one rank to another.
     uint64_t between(uint32_t from, uint32_t to) const {
         return uneven ? (from * 3 + to * 5) % 7 : counts[0];
     }
@@ -187,7 +188,8 @@ std::string describe(const Shape &s, const std::string &text, uint32_t rank) {
            std::to_string(rank) + " of " + std::to_string(s.size);
 }
 
-// Out of place, with guards around the output. False if the algorithm does not serve.
+// Checks a call out of place, with guards around the output. Returns false if the algorithm does not serve
+// this shape.
 template <class T>
 bool check_apart(const Shape &s, uint32_t rank, gcoll_context *context, const std::string &text, Form form,
                  gcoll_type type) {
@@ -211,7 +213,8 @@ bool has_root(gcoll_collective what) {
     return what == GCOLL_REDUCE || what == GCOLL_GATHER || what == GCOLL_SCATTER;
 }
 
-// In place: the smaller of input and output lies in the larger, which holds `rest` elsewhere.
+// Checks a call in place: the smaller of input and output is a part of the larger one, whose other elements
+// hold `rest`.
 void check_in_place(const Shape &s, uint32_t rank, gcoll_context *context, const std::string &text) {
     using T = int32_t;
     const bool here = !has_root(s.what) || rank == s.root;
@@ -313,7 +316,7 @@ TEST_P(Blocks, InPlace) {
             for (const Shape &s : shapes(what, size))
                 for (const std::string &text : texts_of(what))
                     check_in_place(s, rank, context, text);
-        // The root of a reduction may also say so by no input.
+        // The root of a reduction may also ask for in place by a NULL input.
         std::vector<int32_t> data = values<int32_t>(rank, 0, 50);
         EXPECT_GCOLL_OK(gcoll_reduce(context, rank == 0 ? nullptr : data.data(),
                                      rank == 0 ? data.data() : nullptr, 50, GCOLL_INT32, GCOLL_SUM, 0,
@@ -345,7 +348,7 @@ TEST_P(Blocks, TypesAndOperations) {
     });
 }
 
-// Calls that are alike but for which rank has which block do not share a plan.
+// Two calls that differ only in which rank has which block must not share a plan.
 TEST_P(Blocks, TurnsOfTheSameCounts) {
     auto [size, transport] = GetParam();
     run_threads(size, transport, [](uint32_t rank, gcoll_context *context) {
@@ -364,7 +367,7 @@ TEST_P(Blocks, TurnsOfTheSameCounts) {
     });
 }
 
-// Larger than what goes without being asked for; with sanitizers no more than that.
+// Larger than eager messages. With sanitizers no larger than necessary.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr uint64_t kLargeBlock = 40001;
 #else

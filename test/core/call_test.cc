@@ -1,5 +1,5 @@
-// Any collective by a struct: each does what the call by name does, in all three forms, and errors name the
-// field.
+// test/core/call_test.cc - tests of gcoll_collective_call: in all three forms it does the same as the call by
+// name, and errors name the field of the struct.
 #include "test/kit/harness.h"
 
 #include <string>
@@ -32,7 +32,7 @@ Values input_of(uint32_t rank) {
     return input;
 }
 
-// By name, where the result is that of this rank.
+// Makes the call by name, and returns the result of this rank.
 Values named(gcoll_context *context, gcoll_collective collective, uint32_t rank) {
     const Values input = input_of(rank);
     Values output(input.size(), -1);

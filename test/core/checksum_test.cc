@@ -1,4 +1,5 @@
-// Contexts with checksums: bits that flip between two ranks, and what ranks are told.
+// test/core/checksum_test.cc - tests of contexts with checksums: what ranks are told when bits flip between
+// them.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -21,11 +22,11 @@ using gcoll_test::transports;
 
 // ---- A wire that flips a bit ----------------------------------------------------------------------------
 
-// Stands between two ranks: takes one connection, makes one to the port it is told, and passes on all bytes
-// but one, of which it flips a bit.
+// A relay between two ranks. It takes one connection, makes one to a given port, and forwards all bytes. It
+// flips one bit of one byte.
 class Wire {
   public:
-    // Of what goes to the rank that was called, or comes back from it.
+    // `back` decides which way the byte goes: from the rank that was called, or to it.
     Wire(bool back, uint64_t offset, int bit) : back_(back), offset_(offset), bit_(bit) {
         listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         sockaddr_in where = loopback(0);
@@ -57,7 +58,7 @@ class Wire {
         where.sin_port = htons(port);
         return where;
     }
-    // False once there is nothing more.
+    // Forwards some bytes. Returns false at the end of the stream.
     bool pass(int from, int to, bool back) {
         uint8_t bytes[16384];
         ssize_t count = recv(from, bytes, sizeof bytes, 0);
@@ -72,8 +73,8 @@ class Wire {
             flipped_ = true;
         }
         passed += static_cast<uint64_t>(count);
-        // What nobody takes any more is read all the same: closing with unread bytes would cut off what is
-        // still on its way back.
+        // If the receiver has closed its connection, the relay still reads: closing with unread bytes would
+        // cut off data on the way back.
         for (ssize_t done = 0, sent = 0; done < count && sent >= 0; done += sent)
             sent = send(to, bytes + done, static_cast<size_t>(count - done), MSG_NOSIGNAL);
         return true;
@@ -94,7 +95,8 @@ class Wire {
         int there = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         sockaddr_in where = loopback(target_);
         EXPECT_EQ(connect(there, reinterpret_cast<sockaddr *>(&where), sizeof where), 0);
-        // Each way by itself: a rank that does not read must not keep the other from hearing why.
+        // Each direction has a thread: a rank that does not read must not keep the other one from hearing
+        // why.
         std::thread returning([&] { pass_all(there, here, true); });
         pass_all(here, there, false);
         returning.join();
@@ -115,7 +117,8 @@ using Work = std::function<gcoll_status(uint32_t rank, gcoll_context *context)>;
 
 constexpr uint64_t kElements = 200000, kHandshake = 80; // no frame lies in the latter
 
-// Two ranks, of which rank 0 calls rank 1 over the wire. Each is to be told, and nobody to be blamed.
+// Runs two ranks; rank 0 connects to rank 1 through the wire. Expects that each gets an error that blames no
+// rank.
 void expect_noticed(const Work &work, bool back, uint64_t offset, int bit) {
     Wire wire(back, offset, bit);
     Job job;
@@ -152,7 +155,8 @@ gcoll_status sum(uint32_t rank, gcoll_context *context) {
     return status;
 }
 
-// Both ranks' data are received and forwarded: half of it reduced, half of it straight into the buffer.
+// In an allreduce both ranks receive and forward data: one half is reduced, the other goes straight into the
+// buffer.
 TEST(Checksums, FlippedBitsOfAnAllreduceAreNoticed) {
     std::mt19937 random(25);
     for (int run = 0; run < 25; run++) {
@@ -260,7 +264,7 @@ TEST_P(ChecksumOptions, TheyMustBeTheSame) {
     });
 }
 
-// At creation, if ranks measure then.
+// If ranks measure, they connect when the context is created, and the difference shows there.
 TEST_P(ChecksumOptions, ADifferenceEndsTheCreationThatConnects) {
     if (std::string(GetParam()) == "ibverbs")
         GTEST_SKIP() << "has none";
@@ -307,7 +311,7 @@ TEST(Checksums, OptionsAreChecked) {
     EXPECT_NE(std::string(gcoll_last_error()).find("options.checksum: is 2; allowed are 0 and 1"),
               std::string::npos)
         << gcoll_last_error();
-    // An older caller's options end before it.
+    // The options of an older caller end before this field.
     options.checksum = 2;
     options.size = 1;
     options.struct_size = offsetof(gcoll_context_options, checksum);
@@ -329,7 +333,7 @@ TEST(Checksums, RdmaDevicesHaveTheirOwn) {
     }
 }
 
-// A duplicate is as its parent; regions without hardware go by messages.
+// A duplicate has checksums like its parent. Regions use messages if there is no hardware for them.
 TEST(Checksums, DuplicatesAndRegionsHaveThem) {
     Job job;
     job.size = 2;

@@ -1,4 +1,5 @@
-// Which algorithm a context takes: registered ones, limits of memory, hosts, and what it says about it.
+// test/core/choose_test.cc - tests of the algorithm that a context chooses: with registered algorithms,
+// limits of memory and several hosts; and of the text that explains the choice.
 #include "test/kit/collective_support.h"
 
 #include <fstream>
@@ -66,7 +67,7 @@ std::string taken(gcoll_context *context, const char *algorithm, uint64_t limit 
     return name;
 }
 
-// Where messages cost nothing but bytes do, auto takes fewest bytes; where bytes cost nothing, fewest
+// With costs for bytes only, auto chooses the fewest bytes; with costs for messages only, the fewest
 // messages.
 TEST(Auto, ReckonsWithTheContextsNumbers) {
     const gcoll_cost_parameters latency = {1, 0, 0}, bandwidth = {0, 1, 0};
@@ -128,7 +129,7 @@ TEST(Registered, ServesByNameAndByCost) {
 
 // ---- What enters a choice --------------------------------------------------------------------------------
 
-// What cost saw, of all ranks together.
+// Arguments of the cost function, from all ranks together.
 std::atomic<uint64_t> ranks_seen{0}, in_place_seen{0}, buffers_seen{0}, least_seen{0}, most_seen{0};
 
 void note_cost(const gcoll_problem *p, gcoll_cost *cost) {
@@ -288,7 +289,8 @@ TEST(Hosts, AreLookedUpForAnAlgorithmThatAsks) {
     }
 }
 
-// The rule's time was measured by name, with the hosts.
+// A tuning file's rule was measured with the algorithm given by name, where hosts are looked up. So the rule
+// looks them up, too.
 TEST(Hosts, AreLookedUpForARuleAsByName) {
     static gcoll_algorithm by_hosts = chain_of("by_hosts", cheap);
     by_hosts.plan = plan_by_hosts;
@@ -309,7 +311,8 @@ TEST(Hosts, AreLookedUpForARuleAsByName) {
     EXPECT_EQ(hosts_seen.load(), 3 * 3u);
 }
 
-// One rank names what auto takes on the other: the same algorithm, but not the same plan.
+// One rank names the algorithm that auto takes on the other rank. The algorithm is the same, but not the
+// plan.
 TEST(Hosts, NamingIsNotChoosing) {
     static gcoll_algorithm by_hosts = chain_of("by_hosts", cheap);
     by_hosts.uses_node = true;
@@ -360,7 +363,7 @@ TEST(Explain, NamesTheChoiceAndItsRunnersUp) {
                 for (const std::string &name : gcoll_test::algorithms(gcoll_collective_name(what)))
                     EXPECT_EQ(all.find("\n  " + name) == std::string::npos, name.rfind("cuda_", 0) == 0)
                         << name << " (other rows under another name are left out) in " << all;
-                // The first line names what stands below it.
+                // The first line names an algorithm that the lines below it list.
                 std::string choice = first.substr(first.rfind(' ') + 1);
                 EXPECT_EQ(all.find("\n  " + choice), first.size()) << all;
                 EXPECT_EQ(first.rfind(gcoll_collective_name(what), 0), 0u) << first;
@@ -373,7 +376,7 @@ TEST(Explain, NamesTheChoiceAndItsRunnersUp) {
             ASSERT_GCOLL_OK(gcoll_context_explain(context, GCOLL_ALLREDUCE, 50, GCOLL_FLOAT32, GCOLL_SUM, 0,
                                                   nullptr, tiny, sizeof tiny));
             EXPECT_EQ(std::string(tiny), all.substr(0, 9));
-            // An operation that does not commute rules some out, and the text says why.
+            // An operation that does not commute excludes some algorithms, and the text says why.
             gcoll_user_op op = {[](void *, const void *, const void *, uint64_t, gcoll_type, void *) {},
                                 nullptr, 0};
             gcoll_collective_options options;

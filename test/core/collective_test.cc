@@ -1,4 +1,5 @@
-// The collectives by the public headers, on ranks that are threads, against plain loops.
+// test/core/collective_test.cc - tests of the collectives by the public headers, on ranks that are threads,
+// against plain loops.
 #include "test/kit/collective_support.h"
 
 #include <cstring>
@@ -13,7 +14,7 @@ using gcoll_test::algorithms;
 using gcoll_test::run_threads;
 using gcoll_test::transports;
 
-// `count` elements between two guards that nobody may touch.
+// A buffer of `count` elements between two guards, which no call may change.
 template <class T> class Guarded {
   public:
     explicit Guarded(uint64_t count, T fill = T{}) : all_(count + 2, fill) {
@@ -129,8 +130,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Collectives,
 
 // ---- Types and operations -------------------------------------------------------------------------------
 
-// What contribution c holds at i. Exact in any order: wrapping integers; sums of small integers; products
-// of signs and powers of two; minima and maxima of any bits.
+// Element i of contribution c. Results are exact in any order: wrapping integers, sums of small integers,
+// products of signs and powers of two, and minima and maxima of any bits.
 Bits sample(gcoll_type type, gcoll_op op, uint32_t c, uint64_t i) {
     uint64_t random = mix(c * 7919u + i * 104729u + type);
     bool any = op == GCOLL_MIN || op == GCOLL_MAX;
@@ -311,8 +312,8 @@ INSTANTIATE_TEST_SUITE_P(Some, Buffers, testing::Combine(testing::Values(1u, 2u,
 // ---- Millions of elements
 // -----------------------------------------------------------------------------------
 
-// Larger than any buffer of the library's; with sanitizers, which take ten times as long, only than its
-// credits.
+// Larger than any buffer of the library. With sanitizers, which take ten times as long, larger than its
+// credits only.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr uint64_t kLarge = 300001;
 #else

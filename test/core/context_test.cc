@@ -1,4 +1,4 @@
-// Contexts: several at once, duplicates, options, memory and log.
+// test/core/context_test.cc - tests of contexts: several at once, duplicates, options, memory and log.
 #include "test/kit/harness.h"
 
 #include <cmath>
@@ -241,7 +241,7 @@ TEST_P(Contexts, OwnAllocatorGetsEverythingBack) {
     }
 }
 
-// A peer that is ahead for the first time costs one block, whenever that is; the rest costs nothing.
+// A peer that is ahead for the first time costs one block of memory, at any run. Nothing else is allocated.
 TEST_P(Contexts, RepeatedCallsAllocateNothing) {
     Ledger ledgers[3];
     gcoll_allocator allocators[3];
@@ -342,7 +342,7 @@ TEST_P(Contexts, LogTellsWhatHappened) {
 // ---- Leaving
 // ------------------------------------------------------------------------------------------------
 
-// Messages to one rank and from another; meanwhile news of all others is heard.
+// Sends messages to one rank and receives from another. News of all other ranks must arrive meanwhile.
 void chat(gcoll_context *context, uint32_t to, uint32_t from) {
     gcoll_pair *there = nullptr, *here = nullptr;
     gcoll_request *request = nullptr;
@@ -357,7 +357,7 @@ void chat(gcoll_context *context, uint32_t to, uint32_t from) {
     }
 }
 
-// A call without elements waits for nobody, so the ranks may make it one after the other, and leave.
+// A call without elements waits for no rank. So the ranks may make it one after the other, and leave.
 TEST_P(Contexts, EmptyCallsNeedNobody) {
     gcoll_allreduce_options options;
     gcoll_allreduce_options_init(&options);
@@ -373,7 +373,7 @@ TEST_P(Contexts, EmptyCallsNeedNobody) {
     }
 }
 
-// The root of a broadcast may be gone, and known to be, before another rank asks for the data.
+// The root of a broadcast may have left, with the others knowing it, before another rank asks for the data.
 TEST_P(Contexts, RootMayLeaveAfterItsBroadcast) {
     constexpr uint32_t kRanks = 5;
     bool buffered = std::string(GetParam()) == "tcp";
@@ -401,7 +401,7 @@ TEST_P(Contexts, RootMayLeaveAfterItsBroadcast) {
         thread.join();
 }
 
-// Each collective may be the last one: whoever is done leaves at once.
+// Each collective may be the last one: a rank that has finished leaves at once.
 TEST_P(Contexts, LeavingRightAfterTheLastCall) {
     for (int repeat = 0; repeat < 20; repeat++)
         run_threads(
@@ -498,7 +498,7 @@ TEST(ContextOptions, BadOnesAreNamed) {
     gcoll_store_destroy(store);
 }
 
-// One rank's trouble is told to all, at once and by name, and not after the timeout.
+// All ranks learn of one rank's failure at once and by name, not only after the timeout.
 TEST(ContextOptions, ARankThatCannotListenIsNamedByAll) {
     gcoll_store *store = nullptr;
     ASSERT_GCOLL_OK(gcoll_store_memory_create(&store));

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Instructions that a run of a cached plan takes, counted by callgrind. Usage: counts_callgrind.sh COUNTS_TURNS
-# Exit status 77: what it needs is not here.
+# test/core/counts_callgrind.sh - limits of the instructions of a run of a cached plan, counted by callgrind.
+# Usage: counts_callgrind.sh COUNTS_TURNS. Exits with 77 if valgrind is missing.
 set -uo pipefail
 program=$1
 work=$(mktemp -d)
@@ -17,7 +17,7 @@ command -v valgrind >/dev/null || {
 }
 
 failed=0
-# limit RANKS TRANSPORT BYTES INSTRUCTIONS: for all ranks together and one run, libraries included.
+# limit RANKS TRANSPORT BYTES INSTRUCTIONS: checks the instructions of one run of all ranks together, with libraries.
 limit() {
     valgrind --tool=callgrind --callgrind-out-file="$work/out" --collect-atstart=no --toggle-collect=counts_measured \
         "$program" "$1" "$2" "$3" "$runs" >"$work/log" 2>&1 || {
@@ -30,7 +30,7 @@ limit() {
     [ "${counted:-0}" -gt 0 ] && [ "$counted" -le "$4" ] || failed=1
 }
 
-# What gcc 12 made at -O2, and 10%: enough for another compiler's taste, and not for another pass over anything.
+# The limits are the counts of gcc 12 at -O2 and 10%. That allows another compiler, but not one more pass over the data.
 limit 1 inproc 4 365
 limit 2 inproc 4 6650
 limit 2 tcp 4 6000

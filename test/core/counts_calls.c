@@ -1,5 +1,5 @@
-/* test/core/counts_calls.c - the C library's functions, defined once more: the linker takes these, for
- * libraries too. */
+/* test/core/counts_calls.c - definitions of functions of the C library that count their calls. The linker
+ * uses them in place of the originals, for libraries too. */
 #include "test/core/counts_calls.h"
 
 #include <dlfcn.h>

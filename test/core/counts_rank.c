@@ -1,9 +1,11 @@
 /*
- * test/core/counts_rank.c - one rank of a job, to be watched from outside, by strace.
+ * test/core/counts_rank.c - one rank of a job, whose system calls strace counts from outside
+ * (counts_strace.sh).
  *
  * Usage: counts_rank RANK SIZE STORE BYTES RUNS SPIN_US
- * Runs a persistent allreduce of float32 a few times, then RUNS times. Those are what counts: they begin and
- * end with a system call that nothing else makes (getppid).
+ *
+ * Runs a persistent allreduce of float32 a few times to warm up, then RUNS times. The counted part begins and
+ * ends with getppid, a system call that nothing else makes.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The system calls of an allreduce over TCP in steady state, counted by strace. Usage: counts_strace.sh COUNTS_RANK
-# Exit status 77: what it needs is not here.
+# test/core/counts_strace.sh - limits of the system calls of an allreduce over TCP in steady state, counted by strace.
+# Usage: counts_strace.sh COUNTS_RANK. Exits with 77 if strace cannot be used.
 set -uo pipefail
 program=$1
 work=$(mktemp -d)
@@ -20,8 +20,8 @@ fail() {
     exit 1
 }
 
-# watch RANKS BYTES RUNS SPIN_US: a line "sends sent receives waits others" for each rank, of the calls between its two getppid.
-# Receives are those that gave data; others are all calls that an allreduce has no need of: locks, memory, the clock, epoll_ctl.
+# watch RANKS BYTES RUNS SPIN_US: prints a line "sends sent receives waits others" for each rank: its calls between the two getppid.
+# Receives are calls that returned data. Others are calls that an allreduce does not need: locks, memory, the clock, epoll_ctl.
 watch() {
     local rank pids=()
     rm -rf "$work/store" "$work"/trace.*
@@ -56,22 +56,23 @@ watch() {
     cat "$work/counts"
 }
 
-# holds WHAT CONDITION: of every rank's line.
+# holds WHAT CONDITION: checks the line of every rank.
 holds() { awk "!($2) { exit 1 }" "$work/counts" || fail "$1: not ($2)"; }
 
-# A message that arrives together with the next one is read with it. The peer may be leaving when the last run ends: a few calls for that, fewer than one in ten runs.
+# A message that arrives together with the next one is read with it. A peer that leaves at the end of the last run costs a few
+# calls, fewer than one in ten runs.
 watch 2 4 200 5000000
 holds "a send for each allreduce" '$1 == 200'
 holds "no more receives than messages" '$3 <= 201'
 holds "no locks, memory, clocks, epoll_ctl" '$5 <= 20'
 
-# Two messages for each rank and run; one that does not spin sleeps at most once for each.
+# Each rank gets two messages a run. A rank that does not spin sleeps at most once for each.
 watch 4 4 200 -1
 holds "a send for each message" '$1 == 400'
 holds "no more receives than messages" '$3 <= 403'
 holds "at most one sleep for each message" '$4 <= 408'
 holds "no locks, memory, clocks, epoll_ctl" '$5 <= 20'
 
-# Large messages go in large pieces, however full sockets are.
+# Large messages are sent in large pieces, however full the sockets are.
 watch 2 16777216 10 0
 holds "64 KiB a send at least" '$2 >= 10 * 16777216 && $2 / $1 >= 65536'

@@ -1,9 +1,9 @@
-// What the hot path costs, in counts that do not depend on timing: allocations, bytes copied, bytes and calls
-// of sockets.
+// test/core/counts_test.cc - limits of what the hot path costs, in counts that do not depend on timing:
+// allocations, bytes copied, and bytes and calls of sockets.
 //
-// Runs are driven by one thread, rank after rank, so receives are posted before what they wait for is read;
-// or, in the blocking form, by a thread for each rank with messages that wait for their receives. What is
-// counted is the same every time.
+// One thread drives all ranks, one after the other, so each receive is posted before its message is read. In
+// the blocking form, each rank has a thread, and messages wait for their receives. So the counts are the same
+// in every run.
 #include "test/kit/harness.h"
 
 #include <pthread.h>
@@ -24,10 +24,9 @@ using gcoll_test::Watchdog;
 
 constexpr int kWarm = 20, kRuns = 50;
 constexpr uint64_t kNear = 64; // bytes that need no memory of their own when they come before their receive
-// Allocations by two ranks that may still come in threads: the first time that one overtakes the other, which
-// may be at any run, each of them makes its block of early fingerprints (core/fingerprint.c, 64 of them) and
-// the first chunk and buckets of slots of messages without receive (transport/match.c). They serve for good,
-// so far fewer than runs.
+// Allocations by two ranks when they run in threads. When one rank is ahead of the other for the first time,
+// at any run, each allocates once: a block of early fingerprints, and the first chunk and buckets of slots
+// for messages without a receive (transport/match.c). These are kept, so there are far fewer than runs.
 constexpr int kTables = 8;
 constexpr uint64_t kHeaderBytes = 64; // of the first message of a run: a header and a fingerprint
 constexpr gcoll_type kType = GCOLL_FLOAT32;
@@ -44,12 +43,12 @@ struct Collective {
     gcoll_status (*block)(gcoll_context *, Buffers *, uint64_t count);
     gcoll_status (*start)(gcoll_context *, Buffers *, uint64_t count, gcoll_request **);
     gcoll_status (*create)(gcoll_context *, Buffers *, uint64_t count, gcoll_operation **);
-    // Bytes of payload that all ranks together receive at least, by count and ranks.
+    // Payload that all ranks together receive at least, by count and number of ranks.
     uint64_t (*payload)(uint64_t count, uint64_t size);
     bool copies_own; // its own block from input to output
 };
 
-// The arguments in terms of c (context), in, out and n (count), all but the options.
+// A collective's arguments, written with c (context), in, out and n (count), without the options.
 #define COLLECTIVE(NAME, COPIES_OWN, PAYLOAD, ...)                                                           \
     {                                                                                                        \
 #NAME,                                                                                                  \
@@ -101,7 +100,7 @@ std::vector<Buffers> buffers_of(const Case &c) {
 
 // ---- Runs.
 
-// All ranks by this thread. False on the first failure; nothing here allocates.
+// Runs all ranks in this thread. Returns false on the first failure. Allocates nothing itself.
 bool run_started(const Case &c, Group &group, std::vector<Buffers> &buffers,
                  std::vector<gcoll_request *> &requests, int runs) {
     const uint32_t size = c.job.size;
@@ -251,7 +250,7 @@ std::string name_of(const testing::TestParamInfo<Parameter> &p) {
            std::get<2>(p.param) + "_" + std::to_string(std::get<3>(p.param));
 }
 
-// Driven in turns, over sockets: with messages that are granted, and with small ones.
+// One thread drives the ranks over sockets, with granted messages and with small ones.
 class Copies : public Counts {};
 class Calls : public Counts {};
 
@@ -269,8 +268,8 @@ INSTANTIATE_TEST_SUITE_P(All, Counts,
                                           testing::Values(4, 4096, 1 << 20)),
                          name_of);
 
-// The engine and the transports allocate when something is new: a shape, a connection, a message that nobody
-// waits for.
+// The engine and the transports allocate only for something new: a shape, a connection, or a message without
+// a receive.
 TEST_P(Counts, NothingIsAllocated) {
     counts got = count(case_of(what(), form(), transport(), bytes()));
     const uint64_t allowed = form() == Form::kBlocking ? kTables : 0;
@@ -278,9 +277,8 @@ TEST_P(Counts, NothingIsAllocated) {
     EXPECT_LE(got.releases, allowed);
 }
 
-// Payload goes from the sender's memory to the socket, and from the socket to where it belongs, or to where
-// it is reduced while it is in cache. What is copied is the beginning of a message that came behind another's
-// end.
+// Payload goes from the sender's memory to the socket, and from the socket to its place, or is reduced while
+// it is in cache. Only the start of a message that came behind another message's end is copied.
 TEST_P(Copies, NoByteIsCopiedInUserSpace) {
     const Case c = case_of(what(), form(), transport(), bytes());
     counts got = count(c);
@@ -293,7 +291,7 @@ TEST_P(Copies, NoByteIsCopiedInUserSpace) {
     EXPECT_LE(got.sent_bytes, payload + payload / 1000);
 }
 
-// A small message is one system call at either end.
+// A small message takes one system call on each side.
 TEST_P(Calls, SmallMessagesAreOneCallEach) {
     const Case c = case_of(what(), form(), transport(), bytes());
     counts got = count(c);

@@ -1,10 +1,11 @@
 /*
- * test/core/counts_turns.c - all ranks of a job by one thread, in turns, so that each run executes the same
- * instructions.
+ * test/core/counts_turns.c - one thread drives all ranks of a job in turns, so that each run executes the
+ * same instructions.
  *
  * Usage: counts_turns SIZE TRANSPORT BYTES RUNS
- * A persistent allreduce of float32, warmed up, then RUNS times in counts_measured(), which callgrind
- * watches.
+ *
+ * Runs a persistent allreduce of float32 to warm up, then RUNS times in counts_measured(), whose instructions
+ * callgrind counts (counts_callgrind.sh).
  */
 #include <pthread.h>
 #include <stdio.h>

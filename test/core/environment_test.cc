@@ -1,5 +1,5 @@
-// Rank, size, job and store by the variables of launchers: tables of environments, lists of nodes against a
-// naive expansion, and processes that meet by nothing but their environment.
+// test/core/environment_test.cc - tests of rank, size, job and store from launchers' variables: tables of
+// environments, lists of nodes against a naive expansion, and processes that meet by their environment alone.
 #include "test/kit/harness.h"
 
 #include <arpa/inet.h>
@@ -18,7 +18,8 @@ namespace {
 
 using Variables = std::vector<std::pair<const char *, std::string>>;
 
-// Takes away what a launcher of the tests may have set, and afterwards what the test has set.
+// Removes the variables that a launcher of the tests may have set, and afterwards those that the test has
+// set.
 class Environment : public testing::Test {
   public:
     Environment() { clear(); }
@@ -219,14 +220,14 @@ TEST_F(Environment, IsWhatTheLauncherSays) {
          0,
          "default",
          "tcp://job-0.job:4000"},
-        // What is agreed is no matter; GCOLL_* wins without a question, and GCOLL_SOURCE says which counts.
+        // Sources that agree are no error. GCOLL_* always wins, and GCOLL_SOURCE says which source counts.
         {kTorch + kSlurm, "torchrun", 3, 8, kNone, 0, "torchrun-a.29500", ""},
         {kTorch + kSlurm +
              Variables{{"GCOLL_RANK", "0"}, {"GCOLL_SIZE", "2"}, {"PMI_RANK", "x"}, {"PMI_SIZE", "1"}},
          "gcoll", 0, 2, kNone, 0, "default", ""},
         {kTorch + kSlurm + Variables{{"SLURM_PROCID", "1"}, {"GCOLL_SOURCE", "slurm"}}, "slurm", 1, 8, kNone,
          0, "slurm-17.2", ""},
-        // A batch script has no rank of its own, though it has the variables of one.
+        // A batch script has no rank, though it has the variables of one.
         {kTorch + kSlurm + Variables{{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "4294967291"}}, "torchrun", 3,
          8, kNone, 0, "torchrun-a.29500", ""},
         {kTorch + Variables{{"GCOLL_RANK", ""}, {"GCOLL_SIZE", ""}}, "torchrun", 3, 8, kNone, 0,
@@ -362,7 +363,7 @@ TEST_F(Environment, ArgumentsAreChecked) {
     EXPECT_EQ(context, nullptr);
 }
 
-// An identity that no job may have as a name is replaced by a name that depends on all of it.
+// If an identity is not allowed as the name of a job, the job's name is derived from all of it.
 TEST_F(Environment, JobsOfOddIdentitiesHaveNamesOfTheirOwn) {
     std::set<std::string> names;
     for (const std::string &id : {std::string("a b"), std::string("a/b"), std::string("prterun-host-1@2"),
@@ -376,7 +377,7 @@ TEST_F(Environment, JobsOfOddIdentitiesHaveNamesOfTheirOwn) {
     EXPECT_EQ(names.size(), 5u);
 }
 
-// Jobs on one host mostly have ports of their own, and never that of torchrun's store.
+// Jobs on one host mostly have different ports, and never that of torchrun's store.
 TEST_F(Environment, PortsDependOnTheJobAndAreNotTaken) {
     set(kTorch + Variables{{"MASTER_ADDR", "n"}});
     std::set<std::string> stores;
@@ -393,7 +394,7 @@ TEST_F(Environment, PortsDependOnTheJobAndAreNotTaken) {
     EXPECT_GT(stores.size(), 900u); // of 1000 drawn from 12768, some 962 differ
 }
 
-// A list of Slurm's, and what it stands for by a plain expansion of its first item.
+// A list of nodes as Slurm writes it, and its first node by a plain expansion.
 struct NodeList {
     std::string text, first;
 };
@@ -455,7 +456,7 @@ TEST_F(Environment, TheFirstNodeIsThatOfAPlainExpansion) {
     }
 }
 
-// Bytes that a list may have, in any order: an error or a host, and nothing beyond the limits.
+// Lists of random bytes give an error or a host, and no read beyond the limits.
 TEST_F(Environment, NodeListsOfAnyBytesAreRefusedOrRead) {
     std::mt19937 random(7);
     set(kSlurm);
@@ -501,7 +502,7 @@ bool is_free(uint16_t port) {
     return free;
 }
 
-// Three ranks of one launcher. `common` is the same for all, with a name of the job that `id` varies until
+// Three ranks of one launcher meet. `common` is the same for all. Its job's name has `id`, which varies until
 // the derived port is free.
 void meet(const char *source, const char *rank, const char *id, const Variables &common) {
     std::mt19937 random(static_cast<unsigned>(getpid()));

@@ -1,7 +1,9 @@
-// Ranks that die, stop, stay away or leave: the others are told who, in time, and end cleanly. Ranks are
-// processes. The environment may say how many (GCOLL_TEST_RANKS, 4 or 5), how much they reduce
-// (GCOLL_TEST_ELEMENTS), how often one is killed (GCOLL_TEST_KILLS), and within which time the others have to
-// know (GCOLL_TEST_TOLD_MS), for machines that are slow.
+// test/core/failure_test.cc - tests with ranks that die, stop, stay away or leave: the other ranks learn in
+// time which rank it was, and end cleanly. Ranks are processes.
+//
+// Environment: GCOLL_TEST_RANKS is the number of ranks (4 or 5), GCOLL_TEST_ELEMENTS the size of a reduction,
+// and GCOLL_TEST_KILLS the number of kills. GCOLL_TEST_TOLD_MS is the time in which the other ranks must
+// know, for slow machines.
 #include "test/kit/harness.h"
 
 #include <signal.h>
@@ -37,7 +39,7 @@ const int64_t kToldMs = setting("GCOLL_TEST_TOLD_MS", 1000); // from a death to 
 constexpr int64_t kDestroyMs = 2000;                         // "at most about a second", on a busy machine
 const uint64_t kCount = setting("GCOLL_TEST_ELEMENTS", 1000000);
 
-// What a rank was told, and when.
+// The error that a rank got, and when.
 struct Report {
     std::atomic<int> done;
     int status, again, health;
@@ -60,7 +62,7 @@ Job job_of(int64_t timeout_ms) {
     return job;
 }
 
-// After a first failure: the same cause again, then the end, timed.
+// After a first failure: expects the same cause again, then destroys the context and measures the time.
 void file_report(Report &report, gcoll_context *context, gcoll_status status) {
     report.told_ms = now_ms();
     report.status = status;
@@ -75,7 +77,7 @@ void file_report(Report &report, gcoll_context *context, gcoll_status status) {
     report.done = 1;
 }
 
-// Large allreduces until one fails. `enough` ends the loop for a rank that shall leave or stay away.
+// Makes large allreduces until one fails. `enough` ends the loop early for a rank that leaves or stays away.
 int work(Board &board, const Folder &folder, uint32_t rank, const Job &job, uint32_t enough,
          const std::function<void(gcoll_context *)> &then) {
     gcoll_store *store = nullptr;
@@ -192,7 +194,7 @@ TEST(Stopped, TheOthersNameItWhenTimeIsOut) {
     }
 }
 
-// A ring, in which each rank waits for its neighbours only, by each form of a call.
+// In a ring, each rank waits for its neighbours only. Each form of a call must name the stopped rank.
 TEST(Stopped, IsNamedInEachFormOfACall) {
     const int64_t kTimeout = kToldMs > 1000 ? 4000 : 1000; // it limits the start of the ranks, too
     constexpr uint32_t kVictim = 2;

@@ -1,4 +1,5 @@
-// Faults of the in-process transport: any order of events, deaths at every moment, stops, cuts and losses.
+// test/core/fault_test.cc - tests with faults of the inproc transport: events in any order, deaths at every
+// moment, stopped ranks, cut connections and lost messages.
 #include "test/kit/harness.h"
 
 #include <string>
@@ -43,8 +44,8 @@ gcoll_operation *sum_operation(gcoll_context *context, std::vector<float> &data,
     return operation;
 }
 
-// All orders that the contract of a transport allows give the same sums; driven by one thread, so that a
-// seed that fails fails again.
+// Every order of events that a transport may show gives the same sums. One thread drives the ranks, so a
+// failing seed fails again.
 TEST(Shuffled, AnyOrderOfEventsGivesExactSums) {
     constexpr uint32_t kRanks = 5;
     constexpr uint64_t kCount = 333;
@@ -88,7 +89,8 @@ TEST(Shuffled, AnyOrderOfEventsGivesExactSums) {
     }
 }
 
-// Kills a rank after any number of turns of one thread that drives all ranks: the others name it, each.
+// Kills a rank after a given number of turns of the thread that drives all ranks. Each other rank must name
+// it.
 void kill_after(uint32_t victim, int turns, const char *algorithm) {
     constexpr uint32_t kRanks = 5;
     Group group(faulty(kRanks, 20000));

@@ -1,4 +1,5 @@
-// What rank 0 and its partners say to each other when costs are fitted, and what all are told if one fails.
+// test/core/fit_test.cc - tests of measuring costs when a context is created: the messages between rank 0 and
+// its partners, and what all ranks are told if one fails.
 #include "test/algorithms/tuning_support.h"
 
 #include <unistd.h>
@@ -13,7 +14,7 @@ namespace {
 using namespace tuning_support;
 using gcoll_test::Folder;
 
-// A store through which one rank fails, or dies, where it asks how costs are found: before it measures.
+// A store in which one rank fails or dies when it asks how costs are found, before it measures.
 struct Trap {
     gcoll_store *base = nullptr;
     bool deadly = false, late = false, harmless = false; // late: only once what was agreed is known
@@ -99,7 +100,7 @@ TEST(FitFailure, OfAPartnerEndsTheMeasurement) {
     }
 }
 
-// What rank 0 has said stands, as ranks may go by it already.
+// Rank 0's decision stands, because other ranks may use it already.
 TEST(FitFailure, AfterAllAgreedIsOneRanksOwn) {
     for (uint32_t who : {1u, 3u}) { // who would be measured with, and who would not
         Trap trap;
@@ -111,8 +112,8 @@ TEST(FitFailure, AfterAllAgreedIsOneRanksOwn) {
     }
 }
 
-// One that does not answer, as its store hangs: the first that is asked, or the last, when the other one has
-// done its part.
+// A rank does not answer because its store hangs: the first one that rank 0 asks, or the last one, when the
+// other has finished.
 TEST(FitFailure, AWedgedPartnerIsNamedByAll) {
     for (const char *transport : {"tcp", "inproc"}) {
         for (uint32_t wedged : {1u, 2u}) {
@@ -163,7 +164,7 @@ std::vector<uint8_t> request_of(uint32_t bytes) {
     return {uint8_t(bytes), uint8_t(bytes >> 8), uint8_t(bytes >> 16), uint8_t(bytes >> 24)};
 }
 
-// A rank 0 that goes on asking: it says that it measures, does not, and then asks by itself.
+// A rank 0 that announces a measurement, makes none, and then asks without end.
 std::string served(uint32_t bytes, uint32_t times, uint32_t *answers) {
     gcoll_store *store = nullptr, *mine = nullptr;
     gcoll_hub *hub = nullptr;
@@ -211,7 +212,7 @@ TEST(FitProtocol, APartnerAnswersSoOftenAndSoMuch) {
     EXPECT_EQ(answers, 0u);
 }
 
-// A store that tells its rank to measure nothing, and lets it go without what rank 0 agrees with others.
+// A store that tells its rank to measure nothing, and gives it a decision at once instead of rank 0's.
 gcoll_store *indifferent(gcoll_store **base) {
     static const gcoll_store_ops ops = {
         sizeof ops,
@@ -249,7 +250,7 @@ gcoll_store *indifferent(gcoll_store **base) {
     return store;
 }
 
-// Where an exchange takes long, few are made: here a partner answers only after 6 ms.
+// If an exchange takes long, rank 0 makes only a few. Here a partner answers after 6 ms.
 TEST(FitProtocol, ASlowPartnerIsAskedSeldom) {
     gcoll_test::Watchdog watchdog(60);
     gcoll_store *store = nullptr;

@@ -1,5 +1,5 @@
-// What the library has allocated for a rank: it grows with the logarithm of the ranks, and a few bytes for
-// each.
+// test/core/footprint_test.cc - limits of the memory that the library allocates for a rank: it grows with the
+// logarithm of the number of ranks, and by a few bytes for each.
 #include "test/kit/harness.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <malloc.h>
 
-// The linker sends the library's and the test's own allocations here (--wrap).
+// The linker redirects the allocations of the library and of the test to these functions (--wrap).
 static std::atomic<int64_t> held{0};
 
 static void *taken(void *memory) {
@@ -70,8 +70,8 @@ struct Held {
     std::atomic<int64_t> joined[64], used[64];
 };
 
-// The most that any rank holds once it has joined, and after collectives by the algorithms that the library
-// chooses for few bytes.
+// Measures the largest memory of any rank after it has joined, and after collectives by the algorithms that
+// the library chooses for few bytes.
 void measure(uint32_t size, int64_t *joined, int64_t *used) {
     Shared<Held> found;
     gcoll_test::run_processes(size, 60000, [&](uint32_t rank, gcoll_store *store) {

@@ -1,4 +1,5 @@
-// Forked children of a rank: what they may not do, and what the job does not see of them.
+// test/core/fork_test.cc - tests of forked children of a rank: the library refuses their calls, and the job
+// does not notice them.
 #include "test/kit/harness.h"
 
 #include <fcntl.h>
@@ -27,7 +28,7 @@ bool says(const std::string &text) {
     return std::string(gcoll_last_error()).find(text) != std::string::npos;
 }
 
-// Runs body in a child, and waits for it; it ends by exit, so that leaks are looked for.
+// Runs body in a child and waits for it. The child ends by exit, so that leaks are found.
 void in_child(const std::function<void()> &body) {
     fflush(nullptr);
     pid_t child = fork();
@@ -42,7 +43,7 @@ void in_child(const std::function<void()> &body) {
     EXPECT_TRUE(WIFEXITED(ended) && WEXITSTATUS(ended) == 0) << "the child ended with " << ended;
 }
 
-// A rank with all that a context may have.
+// A rank with everything that a context can have.
 struct Rank {
     Rank(gcoll_store *store, uint32_t rank, bool thread = false) : number(rank) {
         Job job;
@@ -57,7 +58,7 @@ struct Rank {
         EXPECT_GCOLL_OK(gcoll_region_create(context, &memory, sizeof memory, &region));
         EXPECT_GCOLL_OK(gcoll_pair_recv_start(pair, 5, &got, sizeof got, &request));
     }
-    // Each form of a call, with results that only all ranks together make.
+    // Makes a call in each form, whose result needs all ranks.
     void sum(int rounds) {
         for (int64_t round = 0; round < rounds && !testing::Test::HasFailure(); round++) {
             int64_t one = number + round, two = number + round;
@@ -86,7 +87,7 @@ struct Rank {
         gcoll_region_destroy(region);
         gcoll_context_destroy(context);
     }
-    // In a child: everything is refused, by a text that names the parent.
+    // In a child: expects that every call is refused with a text that names the parent.
     void expect_refused() {
         const std::string owner = "process " + std::to_string(getppid());
         int64_t one = 1;
@@ -135,7 +136,7 @@ struct Rank {
     gcoll_request *request = nullptr;
 };
 
-// The child calls all it can while the others go on.
+// The child makes all calls while the other ranks continue.
 void children_are_refused(bool thread) {
     gcoll_test::run_processes(
         kRanks, kLimitMs,
@@ -158,7 +159,7 @@ TEST(Forks, AChildIsRefusedBesideAThread) {
     children_are_refused(true);
 }
 
-// The child tidies up as any process would. Requests in flight, too: nobody is told.
+// The child destroys everything like any process, including requests in flight. No rank is told.
 TEST(Forks, AChildThatDestroysTellsNobody) {
     gcoll_test::run_processes(
         kRanks, kLimitMs,
@@ -179,7 +180,7 @@ TEST(Forks, AChildThatDestroysTellsNobody) {
         });
 }
 
-// A rank that forks before anything is connected: the child has the listener, and no more.
+// A rank forks before it has any connection. The child gets copies of the listener only.
 TEST(Forks, AChildOfAFreshContext) {
     gcoll_test::run_processes(
         kRanks, kLimitMs,
@@ -197,7 +198,8 @@ TEST(Forks, AChildOfAFreshContext) {
         });
 }
 
-// Beside a thread that may be at work the child leaves the context as it is, or frees it; it never waits.
+// If the progress thread may be at work at the fork, the child frees the context or leaves it as it is. It
+// never waits.
 TEST(Forks, AChildDestroysBesideAThread) {
     gcoll_test::run_processes(
         kRanks, kLimitMs,
@@ -246,7 +248,7 @@ TEST(Forks, AChildMayMakeAContextOfItsOwn) {
     });
 }
 
-// Programs that are started get nothing, and disturb nothing.
+// A program that a rank starts gets none of its descriptors, and disturbs nothing.
 TEST(Forks, ProgramsAreStartedAsEver) {
     gcoll_test::run_processes(
         kRanks, kLimitMs,
@@ -275,7 +277,7 @@ TEST(Forks, ProgramsAreStartedAsEver) {
         });
 }
 
-// In one process, where the child has copies of all ranks.
+// All ranks are in one process, so the child has copies of all.
 TEST(Forks, AChildOfRanksInOneProcess) {
     Job job;
     job.size = 2;

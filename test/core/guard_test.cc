@@ -1,4 +1,5 @@
-// Who may call: one thread at a time, and no callback. Wrong callers are told so, and nothing else happens.
+// test/core/guard_test.cc - tests of the rule that one thread at a time, and no callback, may call gcoll on a
+// context. Other calls get an error, and change nothing.
 #include "test/kit/collective_support.h"
 
 #include <functional>
@@ -99,7 +100,7 @@ TEST_P(Guards, AUserOperationThatCallsIsRefusedBesideAThread) {
     run_threads(job(3, true), reduce_in_all_forms);
 }
 
-// The context's own thread reduces while nobody calls.
+// The progress thread runs the reduction while no thread calls gcoll.
 TEST_P(Guards, AUserOperationOnTheContextsThreadIsRefused) {
     run_threads(
         job(2, true),
@@ -170,7 +171,7 @@ TEST_P(Guards, AllocatorAndLogThatCallAreRefused) {
 
 // ---- Threads ---------------------------------------------------------------------------------------------
 
-// What a second thread is told while the first one waits inside. All that was made before.
+// Objects that a second thread tries to use while the first one waits inside a call. All were made before.
 struct Things {
     gcoll_pair *pair;
     gcoll_operation *operation;

@@ -1,4 +1,5 @@
-// test/core/launch_peek.h - what a test of launches cannot reach by public headers.
+// test/core/launch_peek.h - access to a context's rendezvous that the public headers do not give, for the
+// tests of launches.
 #ifndef GCOLL_TEST_LAUNCH_PEEK_H
 #define GCOLL_TEST_LAUNCH_PEEK_H
 
@@ -6,7 +7,7 @@
 
 GCOLL_BEGIN_DECLS
 
-/* The hour after which keys are kept again is over. */
+/* Makes the context's keys due to be kept again, as they are after an hour. */
 void launch_peek_hour(gcoll_context *context);
 
 GCOLL_END_DECLS

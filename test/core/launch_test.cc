@@ -1,7 +1,8 @@
-// Launches of a job that share a store: two at once never mix, a dead one is taken over, and whoever dies, is
-// claimed twice or meets a store that does not answer is named in time.
+// test/core/launch_test.cc - tests of launches of a job that share a store. Two launches at once never mix,
+// and a dead launch is taken over. If a rank dies, is claimed twice or has a store that does not answer, it
+// is named in time.
 //
-// GCOLL_TEST_REPEATS makes the trials with two launches and with killed ranks that many times as many.
+// Environment: GCOLL_TEST_REPEATS multiplies the number of trials with two launches and with killed ranks.
 #include "test/kit/harness.h"
 
 #include <signal.h>
@@ -40,7 +41,7 @@ int repeats(int trials) {
     return text ? trials * atoi(text) : trials;
 }
 
-// What became of each of up to kMost processes, in memory that they share.
+// Results of up to kMost processes, in memory that they share.
 struct Told {
     std::atomic<uint32_t> waiting, pid[kMost];
     std::atomic<int> status[kMost];                  // -1: not known yet
@@ -57,7 +58,7 @@ struct Outcomes {
     }
     std::string text(uint32_t i) const { return told->text[i]; }
     bool is_ok(uint32_t i) const { return told->status[i] == GCOLL_OK; }
-    // Whether it worked with ranks of another launch than its own.
+    // Returns whether the process worked with ranks of another launch than its own.
     bool is_mixed(uint32_t i) const { return is_ok(i) && told->least[i] != told->most[i]; }
 };
 
@@ -70,7 +71,7 @@ Job job_of(uint32_t size, int64_t timeout_ms = 20000) {
     return job;
 }
 
-// The life of a rank of launch `group`; it notes under `index` what happens to it.
+// Runs a rank of launch `group`, and notes its result under `index`.
 int live(const Outcomes &out, const std::string &url, const Job &job, uint32_t rank, uint32_t index,
          uint64_t group) {
     gcoll_store *store = nullptr;
@@ -105,7 +106,7 @@ std::string process(const Outcomes &out, uint32_t index) {
     return "process " + std::to_string(out.told->pid[index].load()) + " on host '";
 }
 
-// Until the store has this many keys whose name contains the part.
+// Waits until the store has this many keys whose name contains the part.
 bool await_keys(const Folder &folder, const std::string &part, size_t count) {
     for (int64_t end = now_ms() + 10000; now_ms() < end; usleep(500)) {
         size_t found = 0;
@@ -144,7 +145,7 @@ TEST(Launches, TwoAtOnceNeverMix) {
            repeats(2), joined, refused, mixed);
 }
 
-// With names of their own they do not disturb one another.
+// Two launches with different identities do not disturb each other.
 TEST(Launches, TwoWithIdentitiesBothRun) {
     NoLaunch no_launch;
     for (int trial = 0; trial < repeats(2); trial++) {
@@ -164,7 +165,7 @@ TEST(Launches, TwoWithIdentitiesBothRun) {
     }
 }
 
-// Ranks 1 to 3 of a launch whose rank 0 never came still wait when the job is started again.
+// Rank 0 of a launch never came. Its ranks 1 to 3 still wait when the job is started again.
 TEST(Launches, OneThatWaitsForItsRankZeroNeverMixesWithTheNext) {
     NoLaunch no_launch;
     int mixed = 0, joined = 0;
@@ -186,7 +187,7 @@ TEST(Launches, OneThatWaitsForItsRankZeroNeverMixesWithTheNext) {
            joined, mixed);
 }
 
-// The same when rank 0 was there and was killed: then the new one is not disturbed, and the old one names it.
+// Rank 0 was there and was killed. The new launch is not disturbed, and the old one names its rank 0.
 TEST(Launches, OneWhoseRankZeroDiedIsTakenOver) {
     NoLaunch no_launch;
     for (int trial = 0; trial < repeats(2); trial++) {
@@ -207,8 +208,8 @@ TEST(Launches, OneWhoseRankZeroDiedIsTakenOver) {
     }
 }
 
-// Each rank leaves one context and makes the next of the same name at once, while others are still in the
-// first.
+// Each rank destroys a context and at once creates the next one of the same name, while others are still in
+// the first.
 TEST(Launches, OneAfterTheOtherByTheSameProcesses) {
     NoLaunch no_launch;
     Folder folder;
@@ -249,7 +250,8 @@ TEST_P(ClaimedTwice, IsNamedOnAll) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ClaimedTwice, testing::Values(0u, 1u));
 
-// A rank that failed comes back at once, beside what is left of the launch: it waits for the next one.
+// A rank that failed tries again at once, while keys of the failed launch remain: it waits for the next
+// launch.
 TEST(Launches, ARankThatRetriesWaitsForTheNext) {
     NoLaunch no_launch;
     Folder folder;
@@ -276,7 +278,8 @@ TEST(Launches, ARankThatRetriesWaitsForTheNext) {
 
 class DeathAtRendezvous : public testing::TestWithParam<bool> {};
 
-// Kills a rank while all but the last wait for that one: the others name it, long before the timeout.
+// Kills a rank while all other ranks but the last wait for the last one. They must name the dead rank long
+// before the timeout.
 TEST_P(DeathAtRendezvous, IsNamedByAllOthers) {
     NoLaunch no_launch;
     int64_t longest = 0;
@@ -311,7 +314,7 @@ TEST_P(DeathAtRendezvous, IsNamedByAllOthers) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, DeathAtRendezvous, testing::Bool());
 
-// Kills one at any moment of its start-up: no living rank is ever blamed, and nobody hangs.
+// Kills a rank at any moment of its start. No living rank is ever blamed, and none hangs.
 TEST(DeathAtRendezvous, AtAnyMomentBlamesNobodyElse) {
     NoLaunch no_launch;
     int joined = 0, told = 0, timed_out = 0;
@@ -349,8 +352,8 @@ TEST(DeathAtRendezvous, AtAnyMomentBlamesNobodyElse) {
            repeats(2), joined, told, timed_out);
 }
 
-// Killed, and started again before the kernel is done with the old process: its main thread is gone, and
-// another one is not.
+// A rank is killed and started again before the kernel has removed the old process: its main thread has
+// ended, but not the other one.
 TEST(DeathAtRendezvous, AProcessThatIsEndingHasNoClaim) {
     NoLaunch no_launch;
     Folder folder;
@@ -380,7 +383,7 @@ TEST(DeathAtRendezvous, AProcessThatIsEndingHasNoClaim) {
 
 // ---- Ranks of other hosts -------------------------------------------------------------------------------
 
-// Claims as a rank of another host makes them, whose process nobody here can see.
+// Claims of a rank on another host, whose process cannot be seen here.
 const std::string kElsewhere = "00000000deadbeef 77 7 7 000000000000000";
 const std::string kGeneration = "0123456789abcdef0123456789abcdef";
 
@@ -418,7 +421,7 @@ Created create(gcoll_store *store, const Job &job, uint32_t rank) {
     return made;
 }
 
-// Changes a lease until it goes out of scope.
+// Renews a lease until it goes out of scope.
 class Alive {
   public:
     Alive(gcoll_store *store, const std::string &key)
@@ -436,7 +439,7 @@ class Alive {
     std::thread thread_;
 };
 
-// A store of the caller's own that does what `hook` says with each request.
+// A store of the test, in which `hook` decides about each request.
 enum class Deed { kDo, kSkip, kFail, kLoseAnswer };
 
 struct Hooked {
@@ -498,7 +501,7 @@ Created create(Hooked hooked, const Job &job, uint32_t rank) {
     return made;
 }
 
-// The nonce in a claim.
+// Returns the nonce in a claim.
 std::string nonce_of(const std::string &claim) {
     std::string nonce;
     for (size_t at = 0, word = 0; word < 5; word++, at = claim.find(' ', at) + 1)
@@ -516,7 +519,7 @@ class Elsewhere : public testing::Test {
     const std::string job_ = "gcoll/same/", generation_ = job_ + kGeneration + "/";
 };
 
-// A launch whose rank 0 shows no life is a leftover: nobody joins it, and the next rank 0 takes over.
+// A launch whose rank 0 shows no life is a leftover. No rank joins it, and the next rank 0 takes it over.
 TEST_F(Elsewhere, ADeadLaunchIsTakenOver) {
     put(store_, job_ + "launch", kGeneration + " 2 " + elsewhere(1));
     put(store_, generation_ + "alive.0", "17");
@@ -529,7 +532,7 @@ TEST_F(Elsewhere, ADeadLaunchIsTakenOver) {
     EXPECT_GE(made[0].ms, 2900) << "it was given no time to show that it lives";
 }
 
-// One whose rank 0 lives, by a lease, is not disturbed but by the error that both get.
+// A launch whose rank 0 lives by its lease ends with an error for both claimants, and by nothing else.
 TEST_F(Elsewhere, ALivingLaunchIsClaimedTwice) {
     put(store_, job_ + "launch", kGeneration + " 2 " + elsewhere(1));
     Alive alive(store_, generation_ + "alive.0");
@@ -583,7 +586,7 @@ TEST_F(Elsewhere, ADeadRankIsNamed) {
     EXPECT_LT(made.ms, 15000) << "the timeout is 20 s";
 }
 
-// A rank whose place was taken while it showed no life does not go on beside its heir.
+// A rank that showed no life was replaced. It must not continue beside its successor.
 TEST_F(Elsewhere, ARankThatWasReplacedSaysSo) {
     put(store_, job_ + "launch", kGeneration + " 2 " + elsewhere(1));
     Alive lead(store_, generation_ + "alive.0");
@@ -602,7 +605,7 @@ TEST_F(Elsewhere, ARankThatWasReplacedSaysSo) {
     EXPECT_EQ(get(store_, generation_ + "left"), "") << "its heir will be counted";
 }
 
-// The same of one that wakes up before it has told its address.
+// The replaced rank wakes up before it has published its address.
 TEST_F(Elsewhere, ARankThatWasReplacedLeavesItsHeirsAddress) {
     put(store_, job_ + "launch", kGeneration + " 2 " + elsewhere(1));
     Alive lead(store_, generation_ + "alive.0");
@@ -627,8 +630,8 @@ TEST_F(Elsewhere, ARankThatWasReplacedLeavesItsHeirsAddress) {
     EXPECT_EQ(get(store_, generation_ + "left"), "") << "its heir will be counted";
 }
 
-// A rank finds its number claimed, but that launch says go first: it joins the next, and waits there for as
-// long as that takes.
+// A rank finds its number claimed by a living process, but the launch says go before the rank can end it. The
+// rank joins the next launch, however long that takes to come.
 TEST_F(Elsewhere, ARankThatALaunchWentByWaitsForTheNext) {
     put(store_, job_ + "launch", kGeneration + " 3 " + elsewhere(1));
     put(store_, generation_ + "rank.1", elsewhere(2));
@@ -659,7 +662,7 @@ TEST_F(Elsewhere, ARankThatALaunchWentByWaitsForTheNext) {
         EXPECT_EQ(each.status, GCOLL_OK) << each.text;
 }
 
-// Rank 0 measures after the deadline, as the last rank came just before it: then others wait on.
+// The last rank came just before the deadline, so rank 0 measures after it. Then the other ranks wait longer.
 TEST_F(Elsewhere, RanksWaitForARankZeroThatGoesOnLate) {
     const int64_t normal_ms = now_ms() + 2000 + 250;
     put(store_, job_ + "launch", kGeneration + " 4 " + elsewhere(1));
@@ -682,7 +685,7 @@ TEST_F(Elsewhere, RanksWaitForARankZeroThatGoesOnLate) {
     EXPECT_GE(now_ms(), normal_ms);
 }
 
-// Rank 0 lives, and does not go on. A rank that gave up before this one, and left, had joined.
+// Rank 0 lives, but does not say go. A rank that gave up earlier and left counts as joined.
 TEST_F(Elsewhere, ARankZeroThatDoesNotGoOnIsNamed) {
     put(store_, job_ + "launch", kGeneration + " 3 " + elsewhere(1));
     put(store_, generation_ + "rank.2", "!" + elsewhere(2));
@@ -694,7 +697,8 @@ TEST_F(Elsewhere, ARankZeroThatDoesNotGoOnIsNamed) {
         << made.text;
 }
 
-// The same where no rank can write any more: who gives up first makes nobody seem to lack.
+// As before, but no rank can write to the store any more. The rank that gives up first must not appear as
+// missing.
 TEST_F(Elsewhere, ARankZeroThatDoesNotGoOnIsNamedWhereNobodyCanWrite) {
     put(store_, job_ + "launch", kGeneration + " 3 " + elsewhere(1));
     Alive lead(store_, generation_ + "alive.0");
@@ -722,7 +726,7 @@ TEST_F(Elsewhere, ARankZeroThatDoesNotGoOnIsNamedWhereNobodyCanWrite) {
     }
 }
 
-// Two ranks find at once that time is out: both give the reason that was said first.
+// Two ranks find at the same time that the time is over. Both report the first reason.
 TEST_F(Elsewhere, TheFirstReasonIsEverybodys) {
     put(store_, job_ + "launch", kGeneration + " 3 " + elsewhere(1));
     Alive lead(store_, generation_ + "alive.0");
@@ -737,7 +741,7 @@ TEST_F(Elsewhere, TheFirstReasonIsEverybodys) {
     EXPECT_EQ(made.text, "the first reason");
 }
 
-// Rank 0 says go in the moment in which another rank gives up: that one goes on.
+// Rank 0 says go at the moment at which another rank gives up. That rank continues.
 TEST_F(Elsewhere, GoInTheLastMomentIsHeard) {
     put(store_, job_ + "launch", kGeneration + " 4 " + elsewhere(1));
     put(store_, generation_ + "tuning", "set");
@@ -757,7 +761,7 @@ TEST_F(Elsewhere, GoInTheLastMomentIsHeard) {
     EXPECT_EQ(made.status, GCOLL_OK) << made.text;
 }
 
-// Two launches at once, and the second one's rank 0 comes when ranks of both have met: it is told, too.
+// Two launches run at once. The second rank 0 comes when ranks of both have met, and gets the error, too.
 TEST_F(Elsewhere, ARankZeroThatComesToLaunchesThatMetIsTold) {
     const std::string why = "job 'same': rank 1 is claimed twice, by process 7 on host 'elsewhere' and by "
                             "process 8 on host 'elsewhere'";
@@ -775,7 +779,7 @@ TEST_F(Elsewhere, ARankZeroThatComesToLaunchesThatMetIsTold) {
     EXPECT_EQ(get(store_, job_ + "launch"), "");
 }
 
-// But not one that was told, and tries again.
+// A rank 0 that has got the error before, and tries again, waits for the next launch.
 TEST_F(Elsewhere, ARankZeroThatTriesAgainWaitsForTheNext) {
     char host[64] = "";
     EXPECT_EQ(gethostname(host, sizeof host - 1), 0);
@@ -796,7 +800,7 @@ TEST_F(Elsewhere, ARankZeroThatTriesAgainWaitsForTheNext) {
 
 // ---- Launches of a process that lives -------------------------------------------------------------------
 
-// Rank 0's claim is made, but the answer is lost: it ends what it began.
+// Rank 0's claim was made, but the store's answer was lost. Rank 0 ends the launch that it began.
 TEST_F(Elsewhere, ALaunchWhoseAnswerWasLostIsEnded) {
     bool lost = false;
     Created made[2];
@@ -818,7 +822,7 @@ TEST_F(Elsewhere, ALaunchWhoseAnswerWasLostIsEnded) {
         EXPECT_EQ(each.status, GCOLL_OK) << each.text;
 }
 
-// A launch has failed, and its rank 0 lives but could not take it away: the next one does.
+// A launch has failed, and its rank 0 lives but could not remove it. The next rank 0 does.
 TEST_F(Elsewhere, ALaunchThatWasLeftBehindIsTakenOver) {
     Created made[2];
     made[0] = create(Hooked{store_,
@@ -842,7 +846,7 @@ TEST_F(Elsewhere, ALaunchThatWasLeftBehindIsTakenOver) {
 
 // ---- Stores that do not answer --------------------------------------------------------------------------
 
-// A store of the caller's own whose requests, once it is stuck, take all the time that they are given.
+// A store of the test. Once it is stuck, each request takes all the time that it is given.
 struct Stuck {
     gcoll_store *base = nullptr;
     std::atomic<bool> stuck{false};
@@ -928,7 +932,7 @@ class Stores : public testing::Test {
             gcoll_store_destroy(store);
         gcoll_store_destroy(base_);
     }
-    // Two ranks in threads, each with a store of its own.
+    // Runs two ranks in threads, each with its own store.
     void run(const std::function<void(uint32_t rank, gcoll_context *context)> &body) {
         std::thread other([&] { one(1, body); });
         one(0, body);
@@ -978,8 +982,7 @@ TEST_F(Stores, OneThatIsStuckHoldsUpNoCreate) {
     }
 }
 
-// Waiting for rank 0's word, telling why there is none and leaving share one deadline, however slow the
-// store.
+// Waiting for rank 0's word, writing a verdict and leaving share one deadline, however slow the store is.
 TEST_F(Stores, CreationHasOneDeadline) {
     NoLaunch no_launch;
     const std::string job = "gcoll/same/";
@@ -993,7 +996,7 @@ TEST_F(Stores, CreationHasOneDeadline) {
     EXPECT_LE(ranks_[1].until_ms - deadline_ms, closing_ms + busy_ms);
 }
 
-// It is stuck from the moment on when the rank waits for the others.
+// The store is stuck from the moment at which the rank waits for the others.
 TEST_F(Stores, OneThatGetsStuckHoldsUpNoCreate) {
     Created made;
     std::thread rank([&] { made = create(stores_[0], job_of(2, 1500), 0); });
@@ -1005,7 +1008,7 @@ TEST_F(Stores, OneThatGetsStuckHoldsUpNoCreate) {
     EXPECT_LT(made.ms, 6000) << "its own timeout is 30 s";
 }
 
-// Every key has a lifetime, and a context that lives renews that of its address.
+// Every key has a lifetime. A context that lives renews the lifetime of its address.
 TEST_F(Stores, KeysAreKept) {
     run([&](uint32_t rank, gcoll_context *context) {
         Stuck &store = ranks_[rank];
@@ -1027,7 +1030,7 @@ TEST_F(Stores, KeysAreKept) {
     });
 }
 
-// So does one that never blocks.
+// A context that makes no blocking call renews it, too.
 TEST_F(Stores, KeysAreKeptByTestsAndBoundedWaits) {
     run([&](uint32_t rank, gcoll_context *context) {
         Stuck &store = ranks_[rank];
@@ -1060,7 +1063,7 @@ TEST_F(Stores, KeysAreKeptByTestsAndBoundedWaits) {
     });
 }
 
-// And the progress thread, though a receive is always posted and it never rests.
+// The progress thread renews it, too, although a receive is always posted and the thread never rests.
 TEST_F(Stores, KeysAreKeptByABusyThread) {
     adjust_ = [](uint32_t, gcoll_context_options *options) { options->progress_thread = 1; };
     run([&](uint32_t rank, gcoll_context *context) {
@@ -1082,7 +1085,7 @@ TEST_F(Stores, KeysAreKeptByABusyThread) {
     });
 }
 
-// An address that the store has lost, though its rank lives, comes back.
+// If the store has lost the address of a living rank, the rank writes it again.
 TEST_F(Stores, AnAddressThatWasLostComesBack) {
     run([&](uint32_t rank, gcoll_context *context) {
         const std::string key = ranks_[rank].address, address = get(base_, key);
@@ -1096,7 +1099,7 @@ TEST_F(Stores, AnAddressThatWasLostComesBack) {
     });
 }
 
-// A server was restarted without what it held: that is no rank's fault.
+// The store's server was restarted and lost its keys. No rank is blamed.
 TEST_F(Stores, OneThatLostItsKeysIsBlamedAndNoRank) {
     std::atomic<uint32_t> there{0}, lost{0}, over{0};
     adjust_ = [](uint32_t, gcoll_context_options *options) { options->tuning = "default"; };
@@ -1121,8 +1124,8 @@ TEST_F(Stores, OneThatLostItsKeysIsBlamedAndNoRank) {
     });
 }
 
-// Another program wrote over the addresses: no rank is blamed for it. Each part of an address that is broken
-// is named: one that makes no sense, a token that is cut, and none that leads to the rank.
+// Another program overwrote the addresses. No rank is blamed. The error names the broken part: an address
+// without sense, an incomplete token, or an address that does not lead to the rank.
 TEST_F(Stores, ABrokenAddressIsNoRanksFault) {
     const std::vector<std::pair<std::string, std::string>> trials = {
         {"port=", "'port=0'"}, {"token=", "'token=0'"}, {"a=", "has no part 'a='"}};
@@ -1154,7 +1157,7 @@ TEST_F(Stores, ABrokenAddressIsNoRanksFault) {
 
 // ---- Identities -----------------------------------------------------------------------------------------
 
-// Sets variables for as long as it lives.
+// Sets environment variables as long as the object lives.
 class Variables {
   public:
     using Value = std::pair<const char *, const char *>;
@@ -1171,7 +1174,7 @@ class Variables {
     std::vector<Value> values_;
 };
 
-// The text of a rank that waits in vain, which names the launch.
+// Returns the error of a rank that waits in vain, which names the launch.
 std::string waits(const char *launch = nullptr) {
     gcoll_store *store = nullptr;
     EXPECT_GCOLL_OK(gcoll_store_memory_create(&store));
@@ -1215,8 +1218,8 @@ TEST(Identity, IsTheOptionTheVariableOrTheLaunchers) {
     EXPECT_FALSE(contains(waits(), "launch '")) << "another size";
 }
 
-// Rank 0 was started without an identity, and another rank with one: they do not see each other, and it says
-// why.
+// Rank 0 was started without an identity of the launch, and another rank with one. They do not find each
+// other, and the error says why.
 TEST_F(Elsewhere, ARankZeroWithoutAnIdentityIsNamedToThoseWithOne) {
     put(store_, job_ + "launch", kGeneration + " 2 " + elsewhere(1));
     Job job = job_of(2, 200);

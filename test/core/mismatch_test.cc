@@ -1,4 +1,5 @@
-// Calls that do not match, aborts, and strangers on the port: what ranks that are threads are told.
+// test/core/mismatch_test.cc - tests of what ranks are told about calls that do not match, aborts, and
+// strangers at the port. Ranks are threads.
 #include "test/kit/harness.h"
 
 #include <arpa/inet.h>
@@ -140,7 +141,7 @@ TEST_P(Mismatches, EveryRankIsToldBothSides) {
     for (uint32_t odd : {0u, 2u})
         run_threads(job, [&mismatch, odd](uint32_t rank, gcoll_context *context) {
             std::vector<double> buffer(1000000);
-            // The call itself may end before the others' calls are known; a barrier after it does not.
+            // The call itself may end before the other ranks' calls are known. A barrier after it fails.
             gcoll_status status = (rank == odd ? mismatch.odd : mismatch.most)(context, buffer.data());
             if (status == GCOLL_OK)
                 status = gcoll_barrier(context, nullptr);
@@ -163,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Mismatches, testing::Combine(testing::Range<size
 
 class Aborts : public testing::TestWithParam<const char *> {};
 
-// The differing call comes together with its data: the receive is complete, and still no success.
+// The differing call arrives together with its data. The receive is complete, but the call must not succeed.
 TEST_P(Aborts, DataOfAnotherTypeIsNeverReturnedAsSuccess) {
     for (int repeat = 0; repeat < 10; repeat++) {
         Job job;
@@ -180,7 +181,7 @@ TEST_P(Aborts, DataOfAnotherTypeIsNeverReturnedAsSuccess) {
     }
 }
 
-// Also if it is not the first of them.
+// The differing call is not the first of several in flight.
 TEST_P(Aborts, NorIsThatOfSeveralInFlight) {
     std::atomic<uint32_t> begun{0};
     run_threads(2, GetParam(), [&](uint32_t rank, gcoll_context *context) {
@@ -201,7 +202,8 @@ TEST_P(Aborts, NorIsThatOfSeveralInFlight) {
     });
 }
 
-// Small ones, and ones in segments, fit into what is expected, or into nothing, and must still not get lost.
+// Small messages, and messages in segments, may fit the expected size, or meet no receive at all. The
+// difference must still be found.
 TEST_P(Aborts, WhatAlltoallSendsIsWhatIsExpected) {
     const std::pair<uint64_t, uint64_t> pairs[] = {{5, 0}, {100, 90}, {90, 100}}; // sent, expected
     for (const auto &pair : pairs) {
@@ -320,7 +322,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, Aborts, transports(),
 
 // ---- Strangers --------------------------------------------------------------------------------------------
 
-// A store of our own on top of a memory store, that remembers the addresses it has seen.
+// A view of a memory store that remembers the addresses that it has seen.
 struct Spy {
     gcoll_store *base = nullptr;
     std::mutex lock;
@@ -351,7 +353,7 @@ struct Spy {
     }
 };
 
-// Connects to a port of this host and says something, or nothing.
+// Connects to a port of this host, and sends `words`, which may be empty.
 int intrude(uint16_t port, const std::string &words) {
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address = {};
@@ -380,7 +382,7 @@ TEST(Strangers, DisturbNobody) {
             job.size = kRanks;
             gcoll_context *context = gcoll_test::join(stores[rank], job, rank);
             joined++;
-            // Some come before the first connection, some while the job runs.
+            // Some strangers come before the first connection, some while the job runs.
             for (uint32_t round = 0; context && round < 2000; round++) {
                 std::vector<float> data(100, 1);
                 ASSERT_GCOLL_OK(sum_float(context, data));

@@ -1,10 +1,9 @@
-/* test/core/opening_peek.c - a rank that does not say which operation its messages belong to: its transport
- * loses the fingerprints. */
+/* test/core/opening_peek.c - a transport that drops the fingerprints of chosen operations, for tests. */
 #include "test/core/opening_peek.h"
 
 #include "gcoll/run/run.h"
 
-/* What the context of this thread mutes. */
+/* The operations of this thread's context that lose their fingerprints. */
 static _Thread_local struct {
     const gcoll_transport *transport;
     uint64_t first, count;

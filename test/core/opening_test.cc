@@ -1,4 +1,5 @@
-// Data of an operation count only if their sender said which operation they belong to.
+// test/core/opening_test.cc - tests that data of an operation are refused unless their sender has announced
+// the operation by its fingerprint.
 #include "test/kit/harness.h"
 
 extern "C" {
@@ -31,7 +32,8 @@ gcoll_status call(gcoll_context *context, const Call &call, std::vector<float> &
     return gcoll_allreduce(context, nullptr, data.data(), data.size(), GCOLL_FLOAT32, GCOLL_SUM, &options);
 }
 
-// Each plan has one message a pair, or several; small ones go at once, large ones wait for a grant.
+// The plans have one or several messages for each pair. Small messages are sent at once, large ones wait for
+// a grant.
 TEST_P(Openings, DataWithoutAFingerprintAreRefused) {
     const Call calls[] = {
         {"allreduce", "ring"}, {"allreduce", "sorted_linear_tree"}, {"broadcast", "one_to_all"}};
@@ -66,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Some, Openings, transports(),
 
 constexpr uint64_t kAhead = 300; // more than any rank remembers of fingerprints
 
-// Rank 0 broadcasts all before rank 1 begins. Its messages lie at rank 1 meanwhile.
+// Rank 0 makes all broadcasts before rank 1 begins. Rank 1 holds the messages meanwhile.
 void run_ahead(uint64_t muted, const std::function<void(uint64_t done, gcoll_status status)> &then) {
     std::atomic<uint32_t> sent{0};
     run_threads(2, "tcp", [&](uint32_t rank, gcoll_context *context) {
@@ -105,7 +107,7 @@ TEST(OpeningsAhead, ARankFarAheadIsNotBlamed) {
         });
 }
 
-// Of the first ones nobody knows any more whether their fingerprints came; of the last ones it is known.
+// Rank 1 no longer knows whether fingerprints of the first broadcasts came; for the last ones it does.
 TEST(OpeningsAhead, ItsMessagesAreCheckedToo) {
     for (uint64_t muted : {uint64_t(1), uint64_t(100), kAhead - 8, kAhead})
         run_ahead(

@@ -1,4 +1,5 @@
-// The persistent form: many runs, several operations in flight, misuse, and what it allocates.
+// test/core/operation_test.cc - tests of persistent calls: many runs, several operations in flight, misuse,
+// and allocations.
 #include "test/kit/harness.h"
 
 #include <cstring>
@@ -12,7 +13,7 @@ using gcoll_test::run_threads;
 using gcoll_test::told;
 using gcoll_test::transports;
 
-// What element i holds on a rank, in a round and a slot; sums stay exact in float.
+// Element i of a rank's input, in a round and a slot. Sums are exact in float.
 float value(uint32_t rank, uint64_t round, uint64_t slot, uint64_t i) {
     return static_cast<float>((rank * 5 + round * 3 + slot * 7 + i) % 13);
 }
@@ -132,7 +133,7 @@ TEST_P(Operations, MisuseIsNamedAndBreaksNothing) {
         });
 }
 
-// Ranks start the same operations in the same order but finish them from opposite ends.
+// Ranks start the same operations in the same order, but finish them from opposite ends.
 void opposite_ends(uint32_t rank, gcoll_context *context, uint32_t operations, uint64_t count,
                    uint64_t rounds) {
     std::vector<std::vector<float>> data(operations, std::vector<float>(count));
@@ -212,7 +213,7 @@ TEST_P(Operations, BlockingCallsAmongStartedOnes) {
         });
 }
 
-// The root may run far ahead: what nobody waits for yet is held or held back, in bounded memory.
+// The root may run far ahead. Messages without a receive are held, or held back, in bounded memory.
 void far_ahead(uint64_t count, const Job &job) {
     constexpr uint32_t kAhead = 1000;
     std::atomic<uint32_t> started{0};

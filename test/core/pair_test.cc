@@ -1,4 +1,5 @@
-// Pairs: tagged messages between two ranks, and algorithms written by hand on them.
+// test/core/pair_test.cc - tests of pairs: tagged messages between two ranks, and algorithms that an
+// application builds from them.
 #include "test/kit/harness.h"
 
 #include <cstring>
@@ -50,7 +51,7 @@ TEST_P(Pairs, SizesFromNothingToMegabytes) {
     });
 }
 
-// The i-th send of a tag meets the i-th receive of it, whatever the order among tags.
+// The i-th send of a tag matches the i-th receive of it, whatever the order of the tags.
 void tags_out_of_order(uint32_t rank, gcoll_context *context, uint64_t unit) {
     constexpr uint32_t kTags = 40, kRepeats = 5;
     gcoll_pair *pair = pair_to(context, 1 - rank);
@@ -226,7 +227,8 @@ TEST_P(Pairs, RequestsLeftInFlightBreakTheContextCleanly) {
         });
 }
 
-// The last messages of a rank that has left are still received; what it never sent is not waited for.
+// The last messages of a rank that has left are still received. A receive of a message that it never sent
+// fails.
 TEST_P(Pairs, WhatWasSentBeforeLeavingArrives) {
     std::atomic<uint32_t> left{0};
     bool buffered = std::string(GetParam()) == "tcp"; // inproc holds nothing back: its sender waits
@@ -262,8 +264,8 @@ INSTANTIATE_TEST_SUITE_P(Transports, Pairs, transports(),
                              return std::string(row.param);
                          });
 
-// A view of the job's store in which rank 0, once it has joined, looks for rank 1 just after that has closed
-// its door, and again before it has taken its address away.
+// A view of the job's store that delays rank 0. Rank 0 has joined, and looks for rank 1 just after rank 1 has
+// closed its listener, and again before rank 1 has removed its address.
 struct SlowLeave {
     gcoll_store *base = nullptr;
     static std::atomic<uint32_t> leaving, asked, joined;

@@ -1,4 +1,5 @@
-// reduce_scatter of several buffers a rank, by the public headers, in all forms, against plain loops.
+// test/core/reduce_scatter_buffers_test.cc - tests of reduce_scatter with several buffers for each rank, by
+// the public headers, in all three forms, against plain loops.
 #include "test/kit/collective_support.h"
 
 #include <numeric>
@@ -47,7 +48,7 @@ int64_t element(uint32_t contribution, uint64_t i) {
     return static_cast<int64_t>(mix(contribution * 7919 + i) % 13);
 }
 
-// Over all buffers of all ranks.
+// The result over all buffers of all ranks.
 int64_t reduced(const Call &call, uint64_t i) {
     const uint32_t all = call.first(static_cast<uint32_t>(call.buffers.size()));
     int64_t result = element(0, i);
@@ -77,14 +78,14 @@ gcoll_status run(const Call &call, gcoll_context *context, gcoll_type type,
                                                 &operation)
                   : gcoll_reduce_scatter_v_create(context, nullptr, nullptr, counts, type, call.op, options,
                                                   &operation);
-    // In place, what a second run reads is what the first has written.
+    // In place, a second run would read the results of the first.
     for (int i = 0; i < (call.outputs == kApart ? 2 : 1) && status == GCOLL_OK; i++)
         status = gcoll_operation_run(operation);
     gcoll_operation_destroy(operation);
     return status;
 }
 
-// False if the algorithm does not serve.
+// Checks a call. Returns false if the algorithm does not serve this shape.
 template <class T> bool check(const Call &call, uint32_t rank, gcoll_context *context, gcoll_type type) {
     constexpr uint64_t kGuard = 3;
     const T guard = static_cast<T>(91);
@@ -129,7 +130,7 @@ template <class T> bool check(const Call &call, uint32_t rank, gcoll_context *co
 
 class ReduceScatterBuffers : public testing::TestWithParam<Place> {};
 
-// Blocks that are alike, that differ, of which some are empty, and that are all empty.
+// Counts of blocks: all the same, different, some empty, or all empty.
 std::vector<uint64_t> counts_of(uint32_t way, uint32_t size) {
     std::vector<uint64_t> counts;
     for (uint32_t rank = 0; rank < size; rank++)
@@ -171,7 +172,7 @@ TEST_P(ReduceScatterBuffers, EveryAlgorithmReducesAllOfThem) {
     EXPECT_GE(served.load(), 2 * 4 * 5 * size) << "auto and one other, at least";
 }
 
-// Ranks may choose where their results go, each by itself.
+// Each rank may choose by itself where its results go.
 TEST_P(ReduceScatterBuffers, RanksMayDiffer) {
     auto [ranks, transport] = GetParam();
     const uint32_t size = ranks;
@@ -252,8 +253,8 @@ INSTANTIATE_TEST_SUITE_P(All, ReduceScatterBuffers,
 INSTANTIATE_TEST_SUITE_P(Some, ReduceScatterBuffers,
                          testing::Combine(testing::Values(2u, 3u, 5u), testing::Values("tcp")), place_name);
 
-// The divisor of an average counts all buffers: ranks that have different numbers would divide by different
-// ones.
+// The divisor of an average is the number of all buffers. Ranks with different numbers would divide by
+// different divisors.
 TEST(ReduceScatterBuffersAlone, AveragesOverDifferentNumbersAreTold) {
     for (bool even : {true, false})
         run_threads(

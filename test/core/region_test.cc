@@ -1,4 +1,5 @@
-// Regions: puts, gets and notifications, over every transport, and what breaks them.
+// test/core/region_test.cc - tests of regions: puts, gets and notifications over every transport, and misuse
+// that breaks a context.
 #include "test/kit/harness.h"
 
 #include <signal.h>
@@ -22,7 +23,7 @@ gcoll_region *region_of(gcoll_context *context, std::vector<uint8_t> &memory) {
     return region;
 }
 
-// Every rank's key on every rank.
+// Gives every rank the keys of all ranks.
 Keys exchange(gcoll_context *context, gcoll_region *region) {
     gcoll_region_key own = {};
     Keys keys(gcoll_context_size(context));
@@ -39,7 +40,7 @@ uint8_t byte_at(uint32_t from, uint32_t to, uint64_t i) {
     return static_cast<uint8_t>((from * 57 + to * 101 + i * 13 + 1) % 251);
 }
 
-// The call gave this status, and a text with these words.
+// Expects that a call returned this status, with a text that has these words.
 void expect_error(gcoll_status got, gcoll_status wanted, const char *words) {
     EXPECT_EQ(got, wanted) << gcoll_last_error();
     EXPECT_NE(std::string(gcoll_last_error()).find(words), std::string::npos) << gcoll_last_error();
@@ -47,7 +48,7 @@ void expect_error(gcoll_status got, gcoll_status wanted, const char *words) {
 
 class Regions : public testing::TestWithParam<const char *> {};
 
-// All ranks put into all regions, their own too, each to a place of its own; gets read it back.
+// Each rank puts into the regions of all ranks, its own too, at a place of its own. Gets read it back.
 TEST_P(Regions, EveryRankPutsToAndGetsFromEvery) {
     for (uint32_t ranks : {1u, 2u, 5u})
         run_threads(
@@ -89,7 +90,7 @@ TEST_P(Regions, EveryRankPutsToAndGetsFromEvery) {
             });
 }
 
-// More than the window of both ends holds, of two sizes, both ways at once.
+// More accesses than the windows of both ends hold, of two sizes, in both directions at once.
 TEST_P(Regions, ManyInFlight) {
     constexpr uint32_t kAccesses = 1000;
     run_threads(2, GetParam(), [](uint32_t rank, gcoll_context *context) {
@@ -122,7 +123,7 @@ TEST_P(Regions, ManyInFlight) {
     });
 }
 
-// Accesses go on beside collectives and tagged messages, and a put of nothing notifies.
+// Accesses run beside collectives and tagged messages. A put of no bytes notifies.
 TEST_P(Regions, BesideCollectives) {
     run_threads(
         3, GetParam(),
@@ -154,7 +155,7 @@ TEST_P(Regions, BesideCollectives) {
         });
 }
 
-// With a progress thread the owner need not call.
+// With a progress thread the owner need not call gcoll.
 TEST(RegionsProgress, TheOwnerComputes) {
     Job job;
     job.size = 2;
@@ -248,7 +249,7 @@ TEST(RegionErrors, AloneNobodyElseNotifies) {
         });
 }
 
-// A key outlives its region: who uses it is named, on both sides.
+// A key is used after its region was destroyed. Both sides get an error that names the user.
 TEST_P(Regions, OneThatIsGone) {
     run_threads(
         2, GetParam(),
@@ -271,7 +272,7 @@ TEST_P(Regions, OneThatIsGone) {
         });
 }
 
-// One that puts is killed, and one whose region is put into: the other names it. Ranks are processes.
+// Kills a rank that puts, or a rank whose region is put into. The other rank names it. Ranks are processes.
 TEST(RegionFailure, AKilledRankIsNamed) {
     for (uint32_t victim : {0u, 1u}) {
         gcoll_test::Folder folder;
@@ -309,7 +310,7 @@ TEST(RegionFailure, AKilledRankIsNamed) {
     }
 }
 
-// The shell may outlive the context, by mistake.
+// The region may outlive the context, by mistake.
 TEST(RegionErrors, OneWhoseContextIsGone) {
     Job job;
     job.size = 2;

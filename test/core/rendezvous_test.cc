@@ -1,4 +1,5 @@
-// How ranks find one another: who is missing is named, leftovers harm nobody, and nothing stays behind.
+// test/core/rendezvous_test.cc - tests of the rendezvous: missing ranks are named, keys of earlier runs do no
+// harm, and no key remains.
 #include "test/kit/harness.h"
 
 #include <arpa/inet.h>
@@ -39,7 +40,7 @@ void use(gcoll_context *context) {
     EXPECT_EQ(word, size * (size - 1) / 2);
 }
 
-// A rank of a whole life: joins, works, leaves.
+// Runs a whole rank: it joins, works and leaves.
 int life(gcoll_store *store, const Job &job, uint32_t rank) {
     gcoll_context *context = gcoll_test::join(store, job, rank);
     if (!context)
@@ -73,7 +74,7 @@ struct Timed {
     int64_t ms; // since before the first of them began: rank 0 tells the others when its own time is over
 };
 
-// Creates contexts for the ranks that are there, in threads, and gives what each was told.
+// Creates contexts for the ranks that are there, in threads. Returns the error that each got.
 std::vector<Timed> create_without(const Job &job, const std::vector<uint32_t> &ranks, gcoll_store *store) {
     std::vector<Timed> results(ranks.size());
     std::vector<std::thread> threads;
@@ -106,7 +107,7 @@ TEST(Missing, AllNameTheSameRanks) {
     gcoll_store_destroy(store);
 }
 
-// A rank that was started with another size is named, by itself and by all others, and nobody goes on.
+// A rank that was started with another size is named by itself and by all others. No rank continues.
 TEST(Missing, RanksOfAnotherSizeAreNamed) {
     gcoll_test::Watchdog watchdog(60);
     for (const std::vector<uint32_t> &sizes :
@@ -165,7 +166,7 @@ TEST(Missing, TheNextAttemptSucceeds) {
 // ---- Leftovers
 // ----------------------------------------------------------------------------------------------
 
-// Kills every rank of a run at some moment of its life.
+// Moments at which all ranks of a run are killed.
 enum Moment { kWaitingForRankZero, kWaitingForTheLast, kWorking };
 
 void crash(const Folder &folder, const Job &job, Moment moment) {
@@ -205,7 +206,7 @@ TEST(Leftovers, OfKilledRunsHarmNobody) {
     }
 }
 
-// Keys as an earlier run writes them, and worse.
+// Keys of an earlier run, and worse ones.
 TEST(Leftovers, ForgedKeysHarmNobody) {
     NoLaunch no_launch;
     Folder folder;
@@ -229,7 +230,8 @@ TEST(Leftovers, ForgedKeysHarmNobody) {
     gcoll_store_destroy(store);
 }
 
-// One that crashes when its address is known, and comes back before all are there, is one rank of its host.
+// A rank crashes after it has published its address, and comes back before all ranks are there. It counts as
+// one rank of its host.
 TEST(Leftovers, ARankThatStartsAgainIsCountedOnce) {
     Folder folder;
     Job job = job_of(3, "reborn");
@@ -245,7 +247,7 @@ TEST(Leftovers, ARankThatStartsAgainIsCountedOnce) {
         gcoll_store_destroy(store);
         return 0;
     };
-    // What is in the store as the address of rank 1.
+    // Returns the address of rank 1 in the store.
     const auto address = [&] {
         const std::string end = "+addr.1";
         std::stringstream text;
@@ -334,7 +336,7 @@ TEST(Rendezvous, StoreMayBeUsedByTheCallerToo) {
 // ---- Redis
 // --------------------------------------------------------------------------------------------------
 
-// A server of our own on a Unix socket's port number of the kernel's choosing; empty if there is none.
+// A redis-server at a free port; without a URL if redis-server is not installed.
 class RedisServer {
   public:
     RedisServer() {
@@ -364,7 +366,7 @@ class RedisServer {
     const std::string &url() const { return url_; }
 
   private:
-    // Closed again before the server takes it; the kernel hands out others first.
+    // The port is closed again before the server takes it. The kernel hands out other ports first.
     static std::string free_port();
     Folder folder_;
     pid_t pid_ = -1;

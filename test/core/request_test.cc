@@ -1,4 +1,5 @@
-// Requests: collectives and messages in flight side by side, the first of several, misuse; messages from any.
+// test/core/request_test.cc - tests of requests: collectives and messages in flight at the same time, waiting
+// for any of several, misuse, and receives from any rank.
 #include "test/kit/collective_support.h"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ class Requests : public testing::TestWithParam<const char *> {};
 
 constexpr uint64_t kCount = 300;
 
-// Buffers of one round: a sum, all blocks, what goes to everybody, and a message along the ring.
+// Buffers of one round: for a sum, an allgather, a broadcast, and a message along the ring.
 struct Round {
     std::vector<int64_t> sum, all, mine, out, in, token, got;
     std::vector<gcoll_request *> requests;
@@ -165,7 +166,7 @@ TEST_P(Requests, OperationsStandInTheListToo) {
         });
 }
 
-// The first that can end is found though one before it cannot.
+// Finds the request that is done, even if one before it cannot end.
 TEST_P(Requests, TheOneThatIsDoneIsFound) {
     run_threads(
         2, GetParam(),
@@ -256,7 +257,7 @@ TEST_P(Requests, LeftInFlightTheyBreakTheContextEverywhere) {
     });
 }
 
-// What has finished breaks nothing, but the log tells that it was forgotten.
+// A forgotten request that has finished breaks nothing, but the log reports it.
 TEST(RequestsForgotten, AreFreedAndTold) {
     std::atomic<uint32_t> told_requests{0}, told_operations{0};
     Job job;
@@ -268,7 +269,7 @@ TEST(RequestsForgotten, AreFreedAndTold) {
             auto **seen = static_cast<std::atomic<uint32_t> **>(arg);
             std::string line = text;
             EXPECT_NE(level, GCOLL_LOG_ERROR) << line;
-            *seen[0] += level == GCOLL_LOG_WARNING && line.find("requests that nobody ended") != line.npos;
+            *seen[0] += level == GCOLL_LOG_WARNING && line.find("requests that were not ended") != line.npos;
             *seen[1] += level == GCOLL_LOG_WARNING && line.find("before its operations") != line.npos;
         };
     };
@@ -327,7 +328,7 @@ TEST_P(Requests, SendAndReceiveAroundARing) {
 
 // ---- From any of several --------------------------------------------------------------------------------
 
-// Each worker sends its own sequence; the first rank takes what comes and checks the order of each.
+// Each worker sends a sequence. The first rank receives from any, and checks the order of each sequence.
 void work(uint32_t rank, gcoll_context *context, uint64_t messages, uint64_t count) {
     uint32_t size = gcoll_context_size(context);
     std::vector<int64_t> data(count);
@@ -371,7 +372,7 @@ TEST_P(Requests, FromAnyOfSeveralWithTinyPools) {
         options->eager_pool_bytes = 1024;
     };
     run_threads(job, [](uint32_t rank, gcoll_context *context) {
-        // What fills the pool is taken last.
+        // These messages fill the pool, and are received last.
         std::vector<gcoll_request *> requests(100);
         std::vector<int64_t> filler(100, rank), got(300, -1);
         for (size_t i = 0; rank > 0 && i < 100; i++)
@@ -387,7 +388,8 @@ TEST_P(Requests, FromAnyOfSeveralWithTinyPools) {
     });
 }
 
-// Who has left is passed over, but what it sent before is received; without anybody left it is an error.
+// A receive from any skips ranks that have left, but gets their earlier messages. If no rank is left, it is
+// an error.
 TEST_P(Requests, WhoHasLeftIsPassedOver) {
     bool buffered = std::string(GetParam()) == "tcp"; // inproc holds nothing back: its sender waits
     Job job;

@@ -1,4 +1,5 @@
-/* test/core/route_peek.c - connections that take another way: the transport is given another address. */
+/* test/core/route_peek.c - redirects a context's connections by giving the transport another address, for
+ * tests. */
 #include "test/core/route_peek.h"
 
 #include <stdio.h>

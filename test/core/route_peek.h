@@ -1,18 +1,18 @@
-/* test/core/route_peek.h - connections that take another way. */
+/* test/core/route_peek.h - redirects a context's tcp connections to another port, for tests. */
 #ifndef GCOLL_TEST_ROUTE_PEEK_H
 #define GCOLL_TEST_ROUTE_PEEK_H
 
 #include "gcoll/gcoll.h"
 
-/* Gives the port to connect to instead. */
+/* Returns the port to connect to instead of the peer's own. */
 typedef uint16_t (*route_divert)(void *arg, uint16_t port);
 
-/* From now on connections over tcp that the context makes go to the port that divert gives for a peer's own;
- * without it the context makes none, and waits for its peers'. Of contexts that have made none yet, each used
- * by one thread. */
+/* From now on the context's tcp connections go to the port that `divert` returns for the peer's own. Without
+ * `divert` the context makes no connections, and waits for those of its peers. The context must not have made
+ * any yet, and one thread must use it. */
 void route_by(gcoll_context *context, route_divert divert, void *arg);
 
-/* Whether its endpoint was opened with checksums. */
+/* Returns whether the context's endpoint was opened with checksums. */
 int route_has_checksum(const gcoll_context *context);
 
 #endif

@@ -1,4 +1,4 @@
-/* test/core/same_peek.c - what tests of sameness reach into. */
+/* test/core/same_peek.c - sets the costs by which a context chooses, for the tests of options.same. */
 #include "test/core/same_peek.h"
 
 #include "gcoll/tuning/basis.h"

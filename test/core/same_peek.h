@@ -1,4 +1,4 @@
-/* test/core/same_peek.h - what tests of sameness reach into. */
+/* test/core/same_peek.h - sets the costs by which a context chooses, for the tests of options.same. */
 #ifndef GCOLL_TEST_SAME_PEEK_H
 #define GCOLL_TEST_SAME_PEEK_H
 
@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* Lets the context believe that it measured these costs when it was created, on a host of so many ranks a
- * processor. The same on every rank, before its first call. */
+/* Makes the context believe that it measured these costs at its creation, on a host with so many ranks for
+ * each processor. To be called on every rank with the same values, before its first call. */
 void same_pretend_measured(gcoll_context *context, const gcoll_cost_parameters *cost, double crowd);
 
 #ifdef __cplusplus

@@ -1,4 +1,5 @@
-// Whether sums are the same to the bit on all ranks and in all runs, as options.same says.
+// test/core/same_test.cc - tests of options.same: whether sums have the same bits on all ranks and in all
+// runs.
 #include "test/kit/harness.h"
 
 #include <cmath>
@@ -26,7 +27,7 @@ Job job_of(uint32_t size, gcoll_same same, const char *tuning = "default") {
     return job;
 }
 
-// Sums of these round differently in each order.
+// Values whose sums round differently in each order.
 float uneven(uint32_t rank, uint64_t i) {
     uint64_t x = (rank + 1) * UINT64_C(0x9e3779b97f4a7c15) + i * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ (x >> 29)) * UINT64_C(0x94d049bb133111eb);
@@ -42,7 +43,7 @@ std::vector<float> inputs_of(uint32_t rank, uint64_t count) {
 
 constexpr uint64_t kCounts[] = {1, 2, 3, 7, 16, 100, 333, 1000, 4099, 20000, 100003};
 
-// The shapes, of all sizes, whose results are not the same on all ranks.
+// Returns the shapes, of all sizes, whose results differ between ranks.
 std::vector<std::string> differing(uint32_t size, gcoll_same same, const char *tuning, gcoll_op op) {
     std::vector<std::vector<std::vector<float>>> results(std::size(kCounts),
                                                          std::vector<std::vector<float>>(size));
@@ -73,7 +74,7 @@ TEST(Same, OnEveryRankByDefault) {
             }
 }
 
-// What is given up makes a difference: else the test above would prove nothing.
+// With GCOLL_SAME_NOWHERE the results do differ: else the test above would prove nothing.
 TEST(Same, NowhereDiffersSomewhere) {
     size_t shapes = 0;
     for (uint32_t size : {3u, 5u, 6u, 7u})
@@ -83,7 +84,7 @@ TEST(Same, NowhereDiffersSomewhere) {
 
 // ---- From run to run --------------------------------------------------------------------------------------
 
-// What three collectives took and came to, by name and shape.
+// The algorithms of three collectives and their results, by name and shape.
 struct Choices {
     std::map<std::string, std::string> algorithms;
     std::map<std::string, std::vector<float>> results; // of rank 0
@@ -127,7 +128,8 @@ Choices run_with(uint32_t size, gcoll_same same, const gcoll_cost_parameters &me
     return run;
 }
 
-// A slow network, a fast one, processors that many ranks share: what "fit" may come to on a busy day.
+// Costs that "fit" may find on a busy day: of a slow network, a fast one, and processors that many ranks
+// share.
 TEST(Same, InRunsWhateverWasMeasured) {
     const gcoll_cost_parameters measured[] = {
         {50e-6, 1e-11, 1e-11}, {1e-7, 8e-9, 1e-9}, {6e-6, 2.5e-10, 1e-10}};
@@ -145,7 +147,7 @@ TEST(Same, InRunsWhateverWasMeasured) {
     EXPECT_GT(others, 0u) << "costs choose nothing, so the test proves nothing";
 }
 
-// An option that is left to cost goes by the same costs as auto.
+// An algorithm's option that is left to cost is chosen by the same costs as auto.
 TEST(Same, InRunsForOptionsLeftToCost) {
     std::set<std::string> fixed, free;
     const gcoll_cost_parameters measured[] = {{50e-6, 1e-11, 1e-11}, {1e-7, 8e-9, 1e-9}};
@@ -218,7 +220,7 @@ TEST(Same, ACallHasItsOwnOrItsContexts) {
         });
 }
 
-// So that callers who set nothing have the promise of the header.
+// A caller that sets no option gets what the header promises.
 TEST(Same, AContextThatSaysNothingKeepsItOnRanks) {
     run_threads(
         job_of(5, GCOLL_SAME_DEFAULT),
@@ -228,7 +230,7 @@ TEST(Same, AContextThatSaysNothingKeepsItOnRanks) {
         });
 }
 
-// Minima and maxima are said to be the same in any order: zeros of both signs and NaNs included.
+// Minima and maxima are the same in any order, including zeros of both signs and NaNs.
 TEST(Same, ExtremesDoNotDependOnTheOrder) {
     constexpr uint32_t kSize = 5;
     const float odd[] = {
@@ -296,7 +298,7 @@ TEST(Same, OtherValuesAreRefused) {
     }
 }
 
-// Callers built before the option was there have it at its default.
+// Callers that were compiled before the option existed get its default.
 TEST(Same, OlderOptionsDoWithoutIt) {
     run_threads(
         job_of(2, GCOLL_SAME_ON_RANKS),

@@ -1,4 +1,5 @@
-// Sixty-four ranks on one machine: they find one another soon, and everything still works.
+// test/core/scale_test.cc - tests with sixty-four ranks on one machine: they meet quickly, and everything
+// still works.
 #include "test/kit/harness.h"
 
 #include <arpa/inet.h>
@@ -50,7 +51,7 @@ int64_t processor_us() {
            usage.ru_stime.tv_usec;
 }
 
-// Sixty-four processes that meet at this URL and compute.
+// Runs sixty-four processes that meet at this URL and compute.
 void sixty_four_processes(const char *kind, const std::string &url) {
     constexpr int64_t kLimitMs = 60000;
     Shared<Times> times;
@@ -111,7 +112,7 @@ TEST(Scale, SixtyFourThreads) {
         });
 }
 
-// Ranks that wait for a late one sleep: all of them together take less processor time than one that spins.
+// Ranks that wait for a late one sleep. All together they take less processor time than one spinning rank.
 TEST(Scale, WaitingForALateRankTakesNoProcessor) {
     constexpr useconds_t kLateUs = 1000000;
     constexpr int64_t kAllowedUs = kLateUs / 2; // of all ranks together; on 2 cores those that spin take 2 s

@@ -1,5 +1,5 @@
-// A rank that runs out of memory or descriptors is named by all ranks, and no other is; and no rank takes
-// another algorithm for it.
+// test/core/shortage_test.cc - tests with a rank that runs out of memory or descriptors: all ranks name this
+// rank and no other, and no rank chooses another algorithm because of it.
 #include "test/kit/harness.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 namespace {
-// Of this thread: allocations until one fails; 0: none does. And how many have failed.
+// Of this thread: number of allocations until one fails (0: none does), and the number of failed ones.
 thread_local int64_t allocations_left = 0;
 thread_local int64_t allocations_failed = 0;
 
@@ -24,7 +24,7 @@ bool fails() {
 }
 } // namespace
 
-// The linker sends the library's own allocations here (--wrap).
+// The linker redirects the library's allocations to these functions (--wrap).
 extern "C" {
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);
@@ -73,7 +73,7 @@ using gcoll_test::told;
 constexpr uint32_t kRanks = 3, kVictim = 1;
 constexpr uint64_t kCount = 3000;
 
-// From now on this process can open so many more.
+// Limits this process to so many further descriptors.
 void leave_descriptors(uint32_t more) {
     std::vector<int> open_now;
     rlimit limit;
@@ -89,7 +89,7 @@ void leave_descriptors(uint32_t more) {
 // ---- Descriptors while joining ----------------------------------------------------------------------------
 // The first test of this file, so that libuv, which opens a pipe once in a process, has not done so yet.
 
-// Of a rank that joins: how it ended, and after how long.
+// How a rank's joining ended, and after how long.
 struct Joined {
     std::atomic<int> status[kRanks];
     std::atomic<int64_t> ms[kRanks];
@@ -121,8 +121,8 @@ int join_with(Joined &joined, uint32_t rank, uint32_t more, const std::string &u
     return 0;
 }
 
-// No number of descriptors makes a process abort; and a rank that can tell the others why it could not join
-// does, so that they do not wait for it in vain.
+// No number of descriptors makes a process abort. A rank that can tell the others why it could not join does
+// so, so that they do not wait in vain.
 TEST(DescriptorsOnJoining, WhoHasTooFewSaysSo) {
     constexpr uint32_t kEnoughToTell = 2, kMost = 16;
     for (uint32_t more = 0; more < kMost; more++) {
@@ -169,7 +169,7 @@ gcoll_status sum_in(Form form, gcoll_context *context, std::vector<float> &data,
     }
 }
 
-// What came of a job in which the victim's nth allocation failed.
+// The result of a job in which the victim's nth allocation failed.
 struct Outcome {
     gcoll_status status[kRanks];
     int64_t culprit[kRanks];
@@ -207,8 +207,8 @@ Outcome run_short(const char *transport, const char *algorithm, const char *tuni
     return outcome;
 }
 
-// A call that runs short tells the others why. One that creates an operation sends nothing: they hear of it
-// when the victim leaves.
+// A call that runs out of memory tells the other ranks why. The creation of an operation sends nothing, so
+// they hear of it when the victim leaves.
 void check(const Outcome &outcome, Form form) {
     for (uint32_t rank = 0; rank < kRanks; rank++) {
         SCOPED_TRACE("rank " + std::to_string(rank) + ": " + outcome.text[rank]);
@@ -228,7 +228,7 @@ void check(const Outcome &outcome, Form form) {
     }
 }
 
-// Each allocation of the victim in turn, until all is done without another one.
+// Fails each allocation of the victim in turn, until the job succeeds because there is no further one.
 void every_allocation(const char *transport, const char *algorithm, const char *tuning) {
     for (Form form : {Form::Blocking, Form::Started, Form::Persistent}) {
         int64_t failures = 0;
@@ -255,7 +255,7 @@ TEST(MemoryForChoosing, WhatCannotBeJudgedIsNoReasonToTakeAnother) {
     every_allocation("inproc", "hierarchical", nullptr);
 }
 
-// The first choice of the rule needs memory to be judged; the ranks that have it take it.
+// The rule's first choice needs memory to be evaluated. Ranks that have the memory take it.
 TEST(MemoryForChoosing, ARulesNextChoiceIsNotTaken) {
     Folder folder;
     const std::string path = folder.path() + "/rules";
@@ -267,7 +267,7 @@ TEST(MemoryForChoosing, ARulesNextChoiceIsNotTaken) {
 INSTANTIATE_TEST_SUITE_P(Over, Memory, testing::Values("inproc", "tcp"),
                          [](const auto &over) { return std::string(over.param); });
 
-// By itself a rank keeps nobody waiting, and may try again.
+// A rank alone keeps no other waiting, and may try again.
 TEST(MemoryAlone, BreaksNothing) {
     run_threads(
         1, "inproc",

@@ -1,5 +1,7 @@
-// Random collectives of random sizes, two of them in flight all the time; results are checked against plain
-// loops. GCOLL_TEST_SOAK in the environment: how many; GCOLL_TEST_SEED: of what.
+// test/core/soak_test.cc - random collectives of random sizes, always two in flight, checked against plain
+// loops.
+//
+// Environment: GCOLL_TEST_SOAK is the number of collectives; GCOLL_TEST_SEED repeats an earlier run.
 #include "test/kit/harness.h"
 
 #include <algorithm>
@@ -43,7 +45,7 @@ const char *const kCollectives[kKinds] = {
 constexpr gcoll_type kTypes[] = {GCOLL_UINT8, GCOLL_INT32, GCOLL_INT64, GCOLL_FLOAT32, GCOLL_FLOAT64};
 constexpr gcoll_op kOps[] = {GCOLL_SUM, GCOLL_MIN, GCOLL_MAX};
 
-// The same on every rank.
+// A random call, the same on every rank.
 struct Call {
     uint32_t number, size, root;
     Kind kind;
@@ -91,7 +93,7 @@ Call random_call(std::mt19937 &random, uint32_t number, uint32_t size) {
     return call;
 }
 
-// What rank `rank` has at position i: small, so that every sum is exact in every type.
+// Element i of a rank's input: small, so that every sum is exact in every type.
 int64_t value_at(const Call &call, uint32_t rank, uint64_t i) {
     const auto mixed = static_cast<uint32_t>((i + 1) * 2654435761u ^ (call.number * 40503u + rank * 977u));
     return (mixed >> 16) % 50;
@@ -250,7 +252,7 @@ class Flight {
         }
     }
 
-    // Of position i of the output, which is position `inner` of block `block`.
+    // Returns the expected element i of the output, which is element `inner` of block `block`.
     int64_t expected(uint64_t i, uint32_t block, uint64_t inner) const {
         switch (call_.kind) {
         case kAllreduce:

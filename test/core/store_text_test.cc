@@ -1,5 +1,5 @@
-// test/core/store_text_test.cc - texts that come from the store: another program may have written them, and
-// what they hold must not reach a terminal or a log as it is.
+// test/core/store_text_test.cc - tests that texts from the store are filtered before they reach a message or
+// a log, because another program may have written them.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -22,8 +22,8 @@ void expect_printable(const std::string &text) {
         ASSERT_TRUE(c >= ' ' && c <= '~') << "byte " << (c & 0xff) << " in: " << text;
 }
 
-// A view of a store in which every cause that a rank left ("!", a number, a text) ends in control characters,
-// and goes on for long; or every address ("tcp1;...") has them in it.
+// A view of a store that forges one kind of value. Each cause that a rank left ("!", a number, a text) ends
+// in control characters and is long; or each address ("tcp1;...") has control characters.
 struct Forger {
     gcoll_store *base = nullptr;
     const char *marks = "!"; // which values are forged, by their first byte
@@ -90,7 +90,7 @@ TEST(StoreTexts, WhatARankSaysOfAFailedJoinIsPrintable) {
     gcoll_store_destroy(forger.base);
 }
 
-// Rank 1 breaks before rank 0 knows where it is: the cause stands in the store where its address was.
+// Rank 1 breaks before rank 0 has its address. Then the cause is in the place of the address.
 TEST(StoreTexts, TheCauseThatARankLeftIsPrintable) {
     gcoll_test::Watchdog watchdog(60);
     Forger forger;
@@ -130,7 +130,7 @@ TEST(StoreTexts, TheCauseThatARankLeftIsPrintable) {
     gcoll_store_destroy(forger.base);
 }
 
-// An address that no transport understands is quoted.
+// An error quotes an address that no transport understands.
 TEST(StoreTexts, AnAddressThatMakesNoSenseIsPrintable) {
     gcoll_test::Watchdog watchdog(60);
     Forger forger;

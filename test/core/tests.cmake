@@ -1,4 +1,4 @@
-# The core, through the public headers: ranks as threads and as processes.
+# Tests of the core through the public headers: ranks are threads or processes.
 gcoll_test(collective_test PLAIN THREADS *inproc_2 *inproc_3 *inproc_5 Some/Types*inproc* Some/Buffers*inproc* - *Large*
            LAYERS ${core_layers}
            SOURCES collective_test.cc block_collective_test.cc reduce_scatter_buffers_test.cc harness.cc SHARDS 4 COST 9)
@@ -14,7 +14,7 @@ add_library(launch_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/launch_peek.c) # C, and
 target_link_libraries(launch_peek PRIVATE gcoll_flags)
 target_sources(launch_test PRIVATE $<TARGET_OBJECTS:launch_peek>)
 gcoll_test(integrity_test THREADS *inproc LAYERS ${core_layers} SOURCES opening_test.cc checksum_test.cc harness.cc SHARDS 2)
-# What is held against the contract and against plain sums, with checksums.
+# Runs the tests of the transports and some of the collectives once more, with checksums.
 add_test(NAME transport_test.checksum COMMAND transport_test --gtest_filter=*/tcp)
 add_test(NAME collective_test.checksum COMMAND collective_test --gtest_filter=*Sums/tcp_3:*Blocks*tcp_3*:*Sums/inproc_3)
 set_tests_properties(transport_test.checksum collective_test.checksum PROPERTIES TIMEOUT 120 COST 4
@@ -28,7 +28,7 @@ gcoll_test(fault_test THREADS * - KilledInProcess.*
 gcoll_test(failure_test PLAIN LAYERS ${core_layers} SOURCES failure_test.cc attack_test.cc harness.cc TIMED SHARDS 2 COST 14)
 gcoll_test(scale_test LAYERS ${core_layers} SOURCES scale_test.cc harness.cc TIMED)
 gcoll_test(footprint_test PLAIN LAYERS ${core_layers} SOURCES footprint_test.cc harness.cc)
-# 64 ranks leave at once, each within a second, and must leave nothing in the store: they get the machine for themselves.
+# 64 ranks leave at once, each within a second, and must leave no key in the store. So no other test runs at the same time.
 set_tests_properties(footprint_test PROPERTIES RUN_SERIAL ON)
 gcoll_test(same_test LAYERS ${core_layers} SOURCES same_test.cc harness.cc COST 3)
 add_library(same_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/same_peek.c) # C, and so without the precompiled headers of the tests

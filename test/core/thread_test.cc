@@ -1,5 +1,5 @@
-// Contexts with a thread of their own: what is in flight moves while nobody calls gcoll, and calls stay
-// right.
+// test/core/thread_test.cc - tests of contexts with a progress thread: operations progress while no thread
+// calls gcoll, and calls stay correct.
 #include "test/kit/collective_support.h"
 
 #include <algorithm>
@@ -31,8 +31,8 @@ void add_and_count(void *dst, const void *a, const void *b, uint64_t count, gcol
     static_cast<std::atomic<uint32_t> *>(arg)->fetch_add(static_cast<uint32_t>(count));
 }
 
-// A ring reduces each element size - 1 times, each time after the message before: all of it happens although
-// every rank only looks at a counter.
+// A ring reduces each element size - 1 times, each time after a message. All this happens while every rank
+// only looks at a counter.
 TEST_P(Threads, MoveWhatIsInFlightWhileNobodyCalls) {
     constexpr uint32_t kRanks = 4;
     std::atomic<uint32_t> reduced{0};
@@ -108,7 +108,8 @@ TEST_P(Threads, CallsOfAllKindsStayRight) {
     });
 }
 
-// A rank that goes with work in flight: the others hear of it though none of them waits, and are told why.
+// A rank leaves with work in flight. The other ranks, none of which waits in a call, get the error with its
+// reason.
 TEST_P(Threads, FailuresAreTheSame) {
     std::atomic<uint32_t> ready{0}; // have begun what rank 1 will break
     run_threads(job(3), [&ready](uint32_t rank, gcoll_context *context) {

@@ -1,5 +1,5 @@
-// Deadlines: of requests that are tested, of single operations, of looks with a limit; and receives that are
-// taken back.
+// test/core/timeout_test.cc - tests of time limits: of requests that are tested, of single operations, and of
+// waits that only look; and of receives that are cancelled.
 #include "test/kit/collective_support.h"
 
 #include <functional>
@@ -106,7 +106,7 @@ gcoll_status reduce(gcoll_context *context, Way way, int64_t timeout_ms, int64_t
     return status;
 }
 
-// Rank 1 stays away, and is to blame.
+// Expects that a call times out and blames rank 1, which stays away.
 void expect_timeout(const Job &job, const std::function<gcoll_status(gcoll_context *)> &call) {
     std::atomic<uint32_t> over{0};
     run_threads(job, [&](uint32_t rank, gcoll_context *context) {
@@ -137,7 +137,7 @@ TEST_P(Timeouts, OfAnOperationHoldHoweverItIsWaitedFor) {
     }
 }
 
-// The one with more time is tested first each time.
+// The request with more time is tested first each time.
 TEST_P(Timeouts, AShortOneHoldsBesideOneWithoutAnEnd) {
     expect_timeout(
         job(2, kLongMs),
@@ -161,7 +161,8 @@ TEST_P(Timeouts, AShortOneHoldsBesideOneWithoutAnEnd) {
         });
 }
 
-// Who computes between two tests has not waited meanwhile, whatever others that it tests allow for.
+// A rank that computes between two tests does not count as waiting meanwhile, whatever its other requests
+// allow.
 TEST_P(Timeouts, AnAbsenceIsNoWait) {
     std::atomic<uint32_t> back{0};
     run_threads(job(2, kLongMs), [&](uint32_t rank, gcoll_context *context) {
@@ -193,7 +194,8 @@ TEST_P(Timeouts, AnAbsenceIsNoWait) {
     });
 }
 
-// A call that goes on for longer than the timeout, as data move, blames nobody whom only others wait for.
+// A call takes longer than the timeout while its data move. It must not blame a rank for which only other
+// requests wait.
 TEST_P(Timeouts, WhoMayTakeForEverIsNotBlamedByOthers) {
     constexpr int kMessages = 24;
     std::atomic<uint32_t> over{0};
@@ -294,7 +296,7 @@ TEST_P(Timeouts, EveryCollectiveHasOne) {
     }
 }
 
-// The rank that all wait for is named by who tests as by who waits: rank 0 hears of it from rank 1.
+// A rank that tests names the rank that all wait for, like a rank that waits. Rank 0 hears of it from rank 1.
 TEST_P(Timeouts, WhoTestsBlamesTheRightOne) {
     std::atomic<uint32_t> over{0};
     run_threads(job(3, kMiddleMs), [&](uint32_t rank, gcoll_context *context) {
@@ -313,7 +315,7 @@ TEST_P(Timeouts, WhoTestsBlamesTheRightOne) {
     });
 }
 
-// Without an end, and longer than the context's: a rank that comes late is waited for.
+// A timeout without an end, or longer than the context's: the call waits for a late rank.
 TEST_P(Timeouts, MayBeLongerThanTheContexts) {
     const std::vector<std::pair<Way, int64_t>> cases = {{kBlocking, -1}, {kTested, -1}, {kRun, kLongMs}};
     for (const auto &each : cases)
@@ -328,7 +330,7 @@ TEST_P(Timeouts, MayBeLongerThanTheContexts) {
         });
 }
 
-// It is each rank's own affair.
+// Each rank may have another timeout.
 TEST_P(Timeouts, MayDifferBetweenRanks) {
     run_threads(
         job(2, kLongMs),
@@ -368,7 +370,7 @@ TEST_P(Timeouts, OutsideTheLimitsAreRefused) {
     });
 }
 
-// Callers that know nothing of the new field: what lies behind their struct is not looked at.
+// Callers without the new field: the library must not read beyond their struct.
 TEST_P(Timeouts, OfEarlierCallersAreTheContexts) {
     run_threads(
         job(1, kLongMs),
@@ -429,7 +431,7 @@ TEST_P(Timeouts, ALookWithALimitEndsNothing) {
 
 class Cancels : public Timeouts {};
 
-// Rank 0 takes back receives before rank 1 sends anything; all that is sent comes, in order and once.
+// Rank 0 cancels receives before rank 1 sends anything. All messages arrive, in order and once.
 TEST_P(Cancels, TheNextReceiveTakesThePlace) {
     std::atomic<uint32_t> taken{0};
     run_threads(job(2, kLongMs), [&](uint32_t rank, gcoll_context *context) {
@@ -462,7 +464,7 @@ TEST_P(Cancels, TheNextReceiveTakesThePlace) {
     });
 }
 
-// The message that nobody received any more is held, and is what a later receive of either kind finds.
+// The message of a cancelled receive is held, and a later receive of either kind gets it.
 TEST_P(Cancels, WhatComesAfterwardsIsKept) {
     std::atomic<uint32_t> taken{0};
     run_threads(job(2, kLongMs), [&](uint32_t rank, gcoll_context *context) {
@@ -489,7 +491,7 @@ TEST_P(Cancels, WhatComesAfterwardsIsKept) {
     });
 }
 
-// A receive that was taken back touches its memory no more, and another size may be received in its place.
+// A cancelled receive does not touch its memory any more. A receive in its place may have another size.
 TEST_P(Cancels, MemoryIsTheCallersAgain) {
     std::atomic<uint32_t> taken{0};
     run_threads(job(2, kLongMs), [&](uint32_t rank, gcoll_context *context) {
@@ -536,7 +538,8 @@ TEST_P(Cancels, WhatHasComeIsNotTakenBack) {
         });
 }
 
-// Whatever the moment: either it is taken back and the next receive has it, or it comes.
+// At any moment, either the receive is cancelled and the next one gets the message, or it gets the message
+// itself.
 TEST_P(Cancels, NothingIsLostOrDoubledInARace) {
     constexpr int64_t kMessages = 100;
     run_threads(job(2, kLongMs), [](uint32_t rank, gcoll_context *context) {
@@ -591,7 +594,7 @@ TEST_P(Cancels, NothingElseIsTakenBack) {
         });
 }
 
-// A broken context ends it with the cause.
+// A cancel of a broken context returns the cause.
 TEST_P(Cancels, OfABrokenContextGivesTheCause) {
     Group group(job(2, kLongMs));
     int64_t value = 0;

@@ -1,4 +1,5 @@
-// What contexts go by: fitted when they are created, or from a file; the same on every rank, and told.
+// test/core/tuning_context_test.cc - tests of the costs by which contexts choose: measured at creation or
+// read from a file, the same on every rank, and reported.
 #include "test/algorithms/tuning_support.h"
 
 #include <cstdlib>
@@ -27,7 +28,7 @@ std::string explained(gcoll_context *context, uint64_t count) {
     return text;
 }
 
-// The last line.
+// Returns the last line of the explanation.
 std::string basis(gcoll_context *context, uint64_t count = 10) {
     std::string text = explained(context, count);
     size_t at = text.rfind('\n', text.size() - 2);
@@ -106,7 +107,7 @@ TEST(File, DecidesWhereItKnowsTheShape) {
     Folder folder;
     std::string path = file_in(folder, kFile), gone = folder.path() + "/gone";
     Job job = job_of(4, "inproc", nullptr);
-    // Only rank 0 has it.
+    // Only rank 0 has the file.
     job.adjust = [&](uint32_t rank, gcoll_context_options *options) {
         options->tuning = rank == 0 ? path.c_str() : gone.c_str();
     };
@@ -137,8 +138,8 @@ TEST(File, DecidesWhereItKnowsTheShape) {
     });
 }
 
-// What is told is what is done, also of an algorithm that looks at which ranks share a host: this one serves
-// only while that is not known.
+// The explanation names what the call does. This includes an algorithm that depends on which ranks share a
+// host: this one serves only while that is unknown.
 TEST(File, IsExplainedAsItIsDone) {
     Folder folder;
     std::string path = file_in(folder, "gcoll-tuning 1\n"
@@ -177,7 +178,7 @@ TEST(File, OfAnotherNumberOfRanksGivesItsCosts) {
     });
 }
 
-// An operation that does not commute cannot go by ring, which the file has first.
+// An operation that does not commute cannot use the ring, which is first in the file.
 TEST(File, WhatDoesNotServeIsPassedOver) {
     Folder folder;
     std::string path = file_in(folder, kFile);

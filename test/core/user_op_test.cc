@@ -1,4 +1,5 @@
-// Reductions of the user's own, and results that all ranks must share.
+// test/core/user_op_test.cc - tests of reductions that the user defines, and of results that must be the same
+// on all ranks.
 #include "test/kit/collective_support.h"
 
 namespace {
@@ -136,7 +137,7 @@ TEST_P(UserOp, CommutativeOnesTakeEveryAlgorithm) {
     });
 }
 
-// Of all blocks in rank order, by every algorithm of reduce and reduce_scatter that keeps it.
+// Reduces all blocks in rank order, by every algorithm of reduce and reduce_scatter that keeps the order.
 void order_of_blocks(uint32_t rank, gcoll_context *context, const std::string &text, gcoll_collective what,
                      uint64_t count, const gcoll_user_op *op, std::atomic<uint32_t> *served) {
     const uint32_t size = gcoll_context_size(context), root = size - 1;
@@ -213,7 +214,7 @@ TEST(RankIdentical, HoldsOrIsRefused) {
     for (size_t t = 0; t < texts.size(); t++)
         for (uint32_t rank = 1; rank < kRanks; rank++)
             EXPECT_EQ(results[t][rank], results[t][0]) << texts[t];
-    // It is no empty promise: one of them is refused.
+    // At least one algorithm is refused, so the promise is not empty.
     size_t refused = 0;
     for (const auto &result : results)
         refused += result[0].empty();

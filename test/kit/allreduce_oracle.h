@@ -1,5 +1,5 @@
-// test/kit/allreduce_oracle.h - the plans of an allreduce against plain sums, the verifier, and what the row
-// claims.
+// test/kit/allreduce_oracle.h - checks the plans of an allreduce against plain sums, the verifier, and the
+// claims of the algorithm.
 #ifndef GCOLL_TEST_ALLREDUCE_ORACLE_H
 #define GCOLL_TEST_ALLREDUCE_ORACLE_H
 
@@ -13,7 +13,7 @@
 
 namespace gcoll_test {
 
-// What one rank's plan moves and adds up.
+// Elements that one rank's plan sends, receives and reduces.
 struct Totals {
     uint64_t sent = 0, reduced = 0, longest = 0;
 };
@@ -42,8 +42,8 @@ inline uint64_t Value(uint32_t rank, uint64_t element) {
     return (rank + 1) * UINT64_C(0x9e3779b97f4a7c15) + element * element * 31 + element;
 }
 
-// The verifier accepts the plans; claims are what it finds (`exact`), or no more than that; data come out
-// right.
+// Expects that the verifier accepts the plans, that the data come out right, and that the claims are true.
+// With `exact` the claims must be all that the verifier finds.
 inline void ProveAllreduce(const gcoll_algorithm &algorithm, const gcoll_problem &problem, bool exact,
                            gcoll_verify_report *found = nullptr) {
     std::vector<Plan> plans = CreateAll(algorithm, problem);
@@ -77,13 +77,14 @@ inline void ProveAllreduce(const gcoll_algorithm &algorithm, const gcoll_problem
     }
 }
 
-// Where all ranks send and reduce alike, one after the other, the cost is what each of them does.
+// Expects that the algorithm's cost is what each rank does. For algorithms whose ranks all send and reduce
+// the same, one step after the other.
 inline void ExpectCost(const gcoll_algorithm &algorithm, const gcoll_problem &problem,
                        const gcoll_verify_report &found) {
     gcoll_cost cost;
     algorithm.cost(&problem, &cost);
     EXPECT_LE(double(found.steps),
-              cost.steps); // more where two messages at once take a port one after the other
+              cost.steps); // more if two messages at once share a port
     EXPECT_DOUBLE_EQ(double(found.sent_max), cost.sent);
     EXPECT_DOUBLE_EQ(double(found.reduced_max), cost.reduced);
 }

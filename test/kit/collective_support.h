@@ -1,4 +1,4 @@
-// test/kit/collective_support.h - algorithms by name and values that the tests of collectives share.
+// test/kit/collective_support.h - lists of algorithms and test values, shared by the tests of collectives.
 #ifndef GCOLL_TEST_COLLECTIVE_SUPPORT_H
 #define GCOLL_TEST_COLLECTIVE_SUPPORT_H
 
@@ -24,7 +24,7 @@ inline uint32_t ceil_log2(uint32_t n) {
     return bits;
 }
 
-// Every algorithm, with every r and with segments that divide nothing evenly.
+// Texts of every allreduce algorithm, with every r, and with segments that divide no count evenly.
 inline std::vector<std::string> allreduce_texts(uint32_t size) {
     std::vector<std::string> texts = {"auto"};
     for (const std::string &name : gcoll_test::algorithms("allreduce")) {
@@ -44,7 +44,7 @@ inline gcoll_allreduce_options by(const char *algorithm) {
     return options;
 }
 
-// Small integers: their sums are exact in any order.
+// Gives a small integer, so that sums are exact in any order.
 inline float small(uint32_t contribution, uint64_t i) {
     return static_cast<float>(mix(contribution * 1000003u + i) % 11) - 5;
 }

@@ -1,4 +1,5 @@
-// What reductions of single elements must give, told from gcoll/types.h alone: exact integers, and double.
+// test/kit/element_oracle.h - the results of reductions of single elements, derived from gcoll/types.h alone,
+// by exact integers and double.
 #ifndef GCOLL_TEST_ELEMENT_ORACLE_H
 #define GCOLL_TEST_ELEMENT_ORACLE_H
 
@@ -63,7 +64,7 @@ inline bool is_nan(gcoll_type type, Bits x) {
     return shape_of(type).is_float && (x & ~sign_bit(type)) > infinity(type);
 }
 
-// The value of a float of any type, by the definition of its format.
+// Returns the value of a floating-point element, by the definition of its format.
 inline double decode(gcoll_type type, Bits x) {
     Shape s = shape_of(type);
     Bits magnitude = x & ~sign_bit(type);
@@ -79,13 +80,14 @@ inline double decode(gcoll_type type, Bits x) {
     return sign * std::ldexp(static_cast<double>(mantissa), std::max(exponent, 1) - s.bias - s.mantissa_bits);
 }
 
-// The nearest 16-bit float, found among all of them; halfway, the even one. Exact: a midpoint has few bits.
+// Returns the nearest 16-bit float, found among all of them, and the even one of two that are equally near.
+// This is exact, because a midpoint has few bits.
 inline Bits encode16(gcoll_type type, double value) {
     Bits sign = std::signbit(value) ? sign_bit(type) : 0, top = infinity(type);
     double magnitude = std::fabs(value);
     if (std::isnan(value))
         return top + 1;
-    // Infinity rounds as if the exponents went on: its number is the next power of two.
+    // Infinity rounds as if the exponents continued: its value is the next power of two.
     auto at = [&](Bits x) { return x < top ? decode(type, x) : std::ldexp(1.0, shape_of(type).bias + 1); };
     Bits low = 0, high = top;
     while (high - low > 1) {
@@ -97,7 +99,7 @@ inline Bits encode16(gcoll_type type, double value) {
     return sign | (up ? high : low);
 }
 
-// A float's bits of a result that needs but one more rounding (to float32, then to 16 bits).
+// Returns the element with the value of a result, by one more rounding (to float32, then to 16 bits).
 inline Bits encode(gcoll_type type, double value) {
     Bits bits = 0;
     float single = static_cast<float>(value);
@@ -147,7 +149,7 @@ inline Bits float_answer(gcoll_type type, gcoll_op op, Bits x, Bits y) {
         return infinity(type) + 1;
     bool a_below = a < b || (a == b && std::signbit(a) && !std::signbit(b));
     switch (op) {
-    // double holds a product of float32 exactly, and a sum so nearly that rounding twice does no harm
+    // double is exact for a product of float32; for a sum it is so near that rounding twice does no harm
     case GCOLL_PRODUCT:
         return encode(type, a * b);
     case GCOLL_MIN:

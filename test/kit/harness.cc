@@ -1,3 +1,4 @@
+// test/kit/harness.cc - runs jobs of several ranks, as threads or as processes, for tests.
 #include "test/kit/harness.h"
 
 #include <signal.h>
@@ -15,8 +16,8 @@ namespace gcoll_test {
 
 namespace {
 
-// What a test program starts belongs together, and does not wait for a second launch to show itself. Tests of
-// just that take the name away.
+// All jobs of a test program are one launch, so rank 0 does not wait for a second launch to appear. Tests of
+// launches remove the name (NoLaunch).
 const bool kNamed = setenv("GCOLL_LAUNCH", ("test-" + std::to_string(getpid())).c_str(), 1) == 0;
 
 constexpr int kThreadsLimit = 100; // seconds; ctest's own limit is a little longer
@@ -91,7 +92,7 @@ std::vector<std::string> Folder::files() const {
     std::vector<std::string> found;
     for (const auto &entry : std::filesystem::recursive_directory_iterator(path_))
         if (!entry.is_directory())
-            found.push_back(entry.path().lexically_relative(path_).string()); // it may be gone by now
+            found.push_back(entry.path().lexically_relative(path_).string()); // the file may be gone by now
     std::sort(found.begin(), found.end());
     return found;
 }
@@ -131,7 +132,7 @@ gcoll_context_options options_of(const Job &job, uint32_t rank, gcoll_store *sto
     options.transport = job.transport;
     options.timeout_ms = job.timeout_ms;
     options.same = job.same;
-    options.tuning = "default"; // what is chosen does not hang on what this machine measures
+    options.tuning = "default"; // the choice must not depend on what this machine measures
     const char *checksum = getenv("GCOLL_TEST_CHECKSUM");
     options.checksum = checksum && std::string(checksum) == "1";
     if (job.adjust)
@@ -162,7 +163,7 @@ void Group::leave(uint32_t rank) {
 }
 
 Group::~Group() {
-    // In threads, as a rank that leaves may wait for the others to take what it sent.
+    // In threads, because a rank that leaves may wait until the others have taken its data.
     std::vector<std::thread> threads;
     for (gcoll_context *context : contexts_)
         threads.emplace_back([context] { gcoll_context_destroy(context); });
@@ -223,11 +224,11 @@ NoLaunch::~NoLaunch() {
 
 Processes::Processes(uint32_t size, const Main &main) {
     for (uint32_t rank = 0; rank < size; rank++) {
-        fflush(nullptr); // or the child writes it again
+        fflush(nullptr); // else the child would write the same text again
         pid_t parent = getpid();
         pid_t pid = fork();
         if (pid == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL); // nobody outlives a test that was killed
+            prctl(PR_SET_PDEATHSIG, SIGKILL); // no child outlives a test that was killed
             if (getppid() != parent)
                 _exit(kFailed);
             int code = main(rank);

@@ -1,6 +1,6 @@
-// test/kit/harness.h - jobs of several ranks, as threads or as processes, through the public headers.
+// test/kit/harness.h - runs jobs of several ranks, as threads or as processes, through the public headers.
 //
-// Nothing here waits without an end: what takes longer than its limit is killed, and the test fails.
+// Every wait here has a limit: a job that takes longer is killed, and the test fails.
 #ifndef GCOLL_TEST_HARNESS_H
 #define GCOLL_TEST_HARNESS_H
 
@@ -23,7 +23,7 @@
 
 namespace gcoll_test {
 
-// Aborts the process, with a word on stderr, if it lives longer. For tests whose threads may hang.
+// Aborts the process with a message on stderr when its time is over. For tests whose threads may hang.
 class Watchdog {
   public:
     explicit Watchdog(int seconds);
@@ -36,7 +36,7 @@ class Watchdog {
     std::thread thread_;
 };
 
-// A new folder, removed with all that is in it.
+// A new folder. The destructor removes it with its contents.
 class Folder {
   public:
     Folder();
@@ -45,14 +45,14 @@ class Folder {
     Folder &operator=(const Folder &) = delete;
     const std::string &path() const { return path_; }
     std::string url() const { return "file:" + path_; }
-    // Files in it and below, relative to it, sorted.
+    // Names of all files in the folder and below it, relative to it, sorted.
     std::vector<std::string> files() const;
 
   private:
     std::string path_;
 };
 
-// Memory shared by this process and those that it forks afterwards. Zeroed.
+// Zeroed memory that this process shares with the children that it forks afterwards.
 template <class T> class Shared {
     static_assert(std::is_trivially_destructible<T>::value, "nobody destroys it");
 
@@ -79,30 +79,31 @@ struct Job {
     uint32_t size = 1;
     const char *transport = "inproc";
     int64_t timeout_ms = 20000;
-    const char *name = nullptr;           // of the job
-    gcoll_same same = GCOLL_SAME_NOWHERE; // so that tests may name any algorithm; same_test.cc has the others
+    const char *name = nullptr;           // the job's name
+    gcoll_same same = GCOLL_SAME_NOWHERE; // allows any algorithm; same_test.cc tests the other values
     std::function<void(uint32_t rank, gcoll_context_options *options)> adjust; // may be empty
     std::function<void(gcoll_hub *hub)> prepare; // before ranks attach; may be empty
 };
 
-// The transports that tests of a context are run over: "inproc" and "tcp", or those that the environment
-// variable GCOLL_TEST_TRANSPORTS names, with commas between.
+// Transports over which tests of contexts run: "inproc" and "tcp", or the list in the environment variable
+// GCOLL_TEST_TRANSPORTS, separated by commas.
 std::vector<const char *> transports_to_test();
 inline auto transports() {
     return testing::ValuesIn(transports_to_test());
 }
-// The one of them between processes.
+// The transport of that list that connects processes.
 const char *process_transport();
 
 gcoll_context_options options_of(const Job &job, uint32_t rank, gcoll_store *store, gcoll_hub *hub);
 
-// Runs body for each rank in a thread of its own with a context of one job, destroyed afterwards.
+// Runs body for each rank in a thread of its own, with a context of one job. Destroys the contexts
+// afterwards.
 using Body = std::function<void(uint32_t rank, gcoll_context *context)>;
 void run_threads(const Job &job, const Body &body);
 void run_threads(uint32_t size, const char *transport, const Body &body);
 
-// The contexts of all ranks in one process, to be driven by whom the test likes. Single-threaded use of them
-// over inproc is deterministic.
+// The contexts of all ranks in one process. The test decides which thread drives them. Driven by one thread
+// over inproc, they are deterministic.
 class Group {
   public:
     explicit Group(const Job &job);
@@ -112,9 +113,10 @@ class Group {
     uint32_t size() const { return static_cast<uint32_t>(contexts_.size()); }
     gcoll_context *operator[](uint32_t rank) const { return contexts_[rank]; }
     gcoll_hub *hub() const { return hub_; }
-    // Destroys the context of one rank now.
+    // Destroys one rank's context now.
     void leave(uint32_t rank);
-    // Calls gcoll_operation_test on all in turn until all are done; false on a failure or after `turns`.
+    // Calls gcoll_operation_test on all in turn until all are done. Returns false on a failure, or after
+    // `turns` rounds.
     static bool drive(std::vector<gcoll_operation *> operations, int turns = 1000000);
 
   private:
@@ -123,7 +125,7 @@ class Group {
     std::vector<gcoll_context *> contexts_;
 };
 
-// Takes the name of the launch away, which the ranks of a test program have in common (harness.cc).
+// Removes the name of the launch, which all jobs of a test program share (harness.cc).
 class NoLaunch {
   public:
     NoLaunch();
@@ -137,51 +139,52 @@ class NoLaunch {
 
 // How a process ended.
 struct Outcome {
-    bool ended = false; // by itself, within the limit
-    int code = -1;      // of exit
-    int signal = 0;     // that killed it
+    bool ended = false; // the process ended by itself, within the limit
+    int code = -1;      // exit code
+    int signal = 0;     // the signal that killed it
 };
 
-// Ranks as processes. What a child's body returns is its exit code, unless it had gtest failures: then 99.
-// Children end by exit(), so that leaks are looked for.
+// Ranks as processes. A child's exit code is what its body returns, or 99 if it had gtest failures. Children
+// end by exit(), so that LeakSanitizer checks them.
 constexpr int kFailed = 99;
 
 class Processes {
   public:
     using Main = std::function<int(uint32_t rank)>;
     Processes(uint32_t size, const Main &main);
-    ~Processes(); // kills those that are left
+    ~Processes(); // kills the remaining children
     Processes(const Processes &) = delete;
     Processes &operator=(const Processes &) = delete;
     void signal(uint32_t rank, int number);
-    // Waits for one; if it does not end in time it is killed and `ended` is false.
+    // Waits for one child. If it does not end in time, it is killed, and `ended` is false.
     Outcome wait(uint32_t rank, int64_t limit_ms);
-    // Waits for all, and expects that each but `except` exited with 0.
+    // Waits for all children, and expects that each but `except` exited with 0.
     void expect_success(int64_t limit_ms, int64_t except = -1);
 
   private:
     std::vector<pid_t> pids_;
 };
 
-// Runs main in `size` processes that share a file store, and expects that all return 0 in time.
+// Runs main in `size` processes that share a file store. Expects that all return 0 in time.
 void run_processes(uint32_t size, int64_t limit_ms,
                    const std::function<int(uint32_t rank, gcoll_store *store)> &main);
 
-// Opens the store and joins over process_transport(); a gtest failure and NULL if that fails.
+// Opens the store and joins the job over process_transport(). On failure there is a gtest failure, and the
+// result is NULL.
 gcoll_context *join(gcoll_store *store, const Job &job, uint32_t rank);
 
-// Spins with short sleeps until the flag has at least this value; false after limit_ms.
+// Waits with short sleeps until the flag has at least this value. Returns false after limit_ms.
 bool await(const std::atomic<uint32_t> &flag, uint32_t value, int64_t limit_ms = 10000);
 
-// "ok" or the status with the last error, for messages.
+// Describes a status for a message: "ok", or the status with the last error.
 std::string told(gcoll_status status);
 
-// Names of the algorithms of a collective, by the public list.
+// Names of a collective's algorithms, from the public list.
 std::vector<std::string> algorithms(const char *collective);
 
 } // namespace gcoll_test
 
-// For calls that must work: the failure shows gcoll's own text.
+// Expects that a call succeeds. The failure shows gcoll's error text.
 #define EXPECT_GCOLL_OK(call)                                                                                \
     do {                                                                                                     \
         gcoll_status gcoll_status_ = (call);                                                                 \

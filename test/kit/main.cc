@@ -1,5 +1,5 @@
-// test/kit/main.cc - main of all test programs, and what ThreadSanitizer must know about libraries that it
-// does not see into.
+// test/kit/main.cc - main of all test programs, and ThreadSanitizer's suppressions for libraries without
+// instrumentation.
 #include <gtest/gtest.h>
 #include <regex.h>
 
@@ -7,15 +7,16 @@
 #include <cstdlib>
 #include <string>
 
-// libuv closes descriptors by a bare system call, so the sanitizer takes the next use of that number, by
-// another thread, for a race with the one before. This ignores calls that libuv makes itself; ours stay
-// checked.
+// libuv closes descriptors by a bare system call, which the sanitizer does not see. It then reports a race
+// between the old use of a descriptor's number and another thread's next use. This suppresses calls that
+// libuv makes itself. Our own calls stay checked.
 extern "C" __attribute__((visibility("default"))) const char *__tsan_default_suppressions() {
     return "called_from_lib:libuv.so\n";
 }
 
-// Whether only such cases were skipped as the regular expression in $GCOLL_SKIPS_ALLOWED finds; without it,
-// any may be. The gate sets it: a package or a right that is missing must not look like a success there.
+// Returns whether the regular expression in $GCOLL_SKIPS_ALLOWED finds every skipped case. Without the
+// variable every case may be skipped. The gate sets it, so that a missing package or permission does not look
+// like a success.
 static bool skips_are_allowed(const testing::UnitTest &all) {
     const char *allowed = getenv("GCOLL_SKIPS_ALLOWED");
     regex_t pattern;
@@ -39,8 +40,8 @@ static bool skips_are_allowed(const testing::UnitTest &all) {
     return are;
 }
 
-// Exit status 77, which ctest shows as skipped: every selected case was skipped. A misspelt flag, and a
-// filter that selects nothing, are errors: they must not look like a success.
+// Returns 77, which ctest shows as skipped, if every selected case was skipped. A misspelt flag, or a filter
+// that selects nothing, is an error: it must not look like a success.
 int main(int argc, char **argv) {
     testing::InitGoogleTest(&argc, argv);
     if (argc > 1) {

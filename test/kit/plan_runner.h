@@ -1,6 +1,6 @@
-// test/kit/plan_runner.h - runs the plans of all ranks on plain vectors, naively, by the rules in
-// gcoll/plan/steps.h and in the hardest order they allow: a message moves only when both ends may start,
-// ready steps run in random order.
+// test/kit/plan_runner.h - runs the plans of all ranks on plain vectors, by the rules in gcoll/plan/steps.h
+// and in the hardest order that they allow: a message moves only when both ends may start, and ready steps
+// run in random order.
 #ifndef GCOLL_TEST_PLAN_RUNNER_H
 #define GCOLL_TEST_PLAN_RUNNER_H
 
@@ -37,7 +37,7 @@ inline gcoll_problem Problem(gcoll_collective collective, uint32_t rank, uint32_
     return problem;
 }
 
-// By name; the first of that name where no collective is given.
+// Finds an algorithm by its name; without a collective, the first of that name.
 inline const gcoll_algorithm *Algorithm(const std::string &name,
                                         gcoll_collective collective = GCOLL_COLLECTIVE_COUNT) {
     for (const gcoll_algorithm *const *row = gcoll_algorithms; *row; row++)
@@ -52,7 +52,7 @@ inline void SetFallbacks(gcoll_problem *problem, const gcoll_algorithm *algorith
         problem->option[i] = algorithm->options[i].fallback;
 }
 
-// One rank's plan; null and a test failure to come on error.
+// Creates one rank's plan. On failure there is a test failure, and the result is null.
 inline Plan Create(const gcoll_algorithm &algorithm, const gcoll_problem &problem) {
     gcoll_plan *plan = nullptr;
     if (gcoll_plan_create(&algorithm, &problem, &plan) != GCOLL_OK)
@@ -93,7 +93,8 @@ template <class T> class Runner {
         }
     }
 
-    // In place, inputs are read from `out`. What the host does to a device's memory is an error.
+    // Runs all plans. In place, inputs are read from `out`. An access of the host to a device's memory is an
+    // error.
     bool Run() {
         std::vector<std::pair<uint32_t, uint32_t>> open; // rank, step
         for (uint32_t rank = 0; rank < plans.size(); rank++)
@@ -137,13 +138,14 @@ template <class T> class Runner {
             return false;
         if (plan.window == GCOLL_WINDOW_UNBOUNDED)
             return true;
-        for (uint32_t k = 0; k < i; k++) // rounds never fall
+        for (uint32_t k = 0; k < i; k++) // rounds never decrease
             if (!done[rank][k])
                 return plan.steps[i].round - plan.steps[k].round <= plan.window;
         return true;
     }
 
-    // Whether a step that the host does names the memory of a device, or a fold any other.
+    // Returns whether a step of the host names a device's memory, or a fold of a device names any other
+    // memory.
     bool Strays(uint32_t rank, const gcoll_step &s) const {
         const gcoll_problem &p = plans[rank]->problem;
         const bool device = gcoll_problem_memory(&p, s.dst) != GCOLL_HOST_MEMORY;

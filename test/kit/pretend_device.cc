@@ -1,4 +1,5 @@
-// What is begun on pretend devices, and what must not be.
+// test/kit/pretend_device.cc - operations on pretend devices, and checks that refuse what their user must not
+// begin.
 #include "test/kit/pretend_device.h"
 
 #include <fcntl.h>
@@ -87,7 +88,7 @@ void gcoll_accelerator::close() {
     statistics_.open = 0;
 }
 
-// ---- Told by tests -------------------------------------------------------------------------------------
+// ---- Orders of a test -----------------------------------------------------------------------------------
 
 void gcoll_accelerator::fail_at(Call call, uint64_t nth) {
     fail_[static_cast<size_t>(call)] = static_cast<int64_t>(nth);
@@ -161,7 +162,7 @@ void gcoll_accelerator::unpin(void *memory, uint64_t bytes) {
     }
     if (is_used) {
         refuse("unpinned under what is under way");
-        return; // what is under way must have it
+        return; // an operation under way still needs it
     }
     pins_.erase(pin);
     statistics_.pinned_bytes -= bytes;
@@ -175,7 +176,7 @@ gcoll_status gcoll_accelerator::make_gate(uint32_t device, void *handle, gcoll_g
     if (device >= machine_.kit().devices)
         return refuse("make_gate: there is no device " + std::to_string(device));
     pretend::Stream *stream = machine_.stream_of(device, handle);
-    if (!stream) // that is how a caller's mistake shows
+    if (!stream) // this is how CUDA reports such a mistake
         return gcoll_error(GCOLL_ERR_INVALID, "pretendEventRecord: %p is no stream of device %u", handle,
                            device);
     *gate = new gcoll_gate{stream->latest(), device};
@@ -201,9 +202,9 @@ gcoll_status gcoll_accelerator::test_gate(gcoll_gate *gate, bool *done) {
     return GCOLL_OK;
 }
 
-// ---- For a network's device ----------------------------------------------------------------------------
+// ---- Sharing with a network's device --------------------------------------------------------------------
 
-// It is told where the bytes really are. The host's addresses of them stay as they were: protected.
+// Gives the network's device the real place of the bytes. The host's addresses of them stay protected.
 gcoll_status gcoll_accelerator::share(const void *address, uint64_t bytes, gcoll_shared *shared) {
     const gcoll_status status = enter(Call::kShare);
     if (status != GCOLL_OK)
@@ -241,7 +242,8 @@ gcoll_status gcoll_accelerator::check_place(const char *what, const void *addres
     return GCOLL_OK;
 }
 
-// The engine begins nothing before what it depends on is done, whatever order the lanes happen to keep.
+// Returns whether an operation under way conflicts with the new one. The engine must not begin an operation
+// before those on which it depends are done, even if they are in the same lane.
 bool gcoll_accelerator::is_in_the_way(const gcoll_ticket &wanted) const {
     bool found = reads_.overlap(wanted.written) || writes_.overlap(wanted.written);
     for (const Range &read : wanted.read)
@@ -314,7 +316,7 @@ gcoll_status gcoll_accelerator::copy(const Copied &wanted, void *dst, gcoll_gate
     };
     made->task.stuck.store(stick_ == 0, std::memory_order_relaxed);
     stick_ -= stick_ >= 0;
-    if (in && gate_count == 0) // at once, so that whoever does not wait finds it
+    if (in && gate_count == 0) // at once, so that a reader that does not wait finds poison
         memset(to.bytes, pretend::kPoison, wanted.bytes);
     pretend::Lane &lane =
         machine_.lane(in ? from.device : to.device, in ? 0 : (out ? 1 : 2), random_() % machine_.kit().lanes);
@@ -436,7 +438,7 @@ gcoll_status gcoll_accelerator::test(gcoll_ticket *ticket, bool *done, gcoll_tic
     return GCOLL_OK;
 }
 
-// Frees those that were forgotten and have ended; whether all have.
+// Frees the forgotten tickets that have ended. Returns whether all have.
 bool gcoll_accelerator::sweep() {
     for (auto at = forgotten_.begin(); at != forgotten_.end();) {
         if (!(*at)->task.done.load(std::memory_order_acquire)) {

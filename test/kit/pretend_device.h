@@ -1,13 +1,14 @@
-// test/kit/pretend_device.h - a machine with accelerators that is not there, for tests of staging.
+// test/kit/pretend_device.h - a pretend machine with accelerators, for tests of device memory without a
+// device.
 //
-// Device memory is inaccessible to the host: its addresses lie in protected pages, and the bytes elsewhere. A
-// stray access dies with "host touched the memory of pretend device D at offset O". What is begun runs on
-// other threads, late, in pieces, and out of order between lanes. What was not written reads as poison: new
-// memory, and the destination of whatever is under way. Everything that a user of accelerator.h must not do
-// (begin what something under way conflicts with, name a wrong memory, unpin too early, ...) is refused, and
-// noted in `violations`.
+// The host cannot access device memory: its addresses are in protected pages, and the bytes are elsewhere. A
+// stray access ends the process with "host touched the memory of pretend device D at offset O". Operations
+// run on other threads: late, in pieces, and between lanes in any order. Memory that was not written yet
+// reads as poison. That is new memory, and the destination of every operation under way. Misuse of
+// accelerator.h is refused, and noted in `violations`: for example an operation that conflicts with one under
+// way, a wrong memory, or an unpin that comes too early.
 //
-// Under ThreadSanitizer, a device's threads are ordered by what the interface promises, and nothing else: see
+// Under ThreadSanitizer, a device's threads are ordered only by what the interface promises: see
 // pretend_work.h.
 #ifndef GCOLL_TEST_PRETEND_DEVICE_H
 #define GCOLL_TEST_PRETEND_DEVICE_H
@@ -28,19 +29,20 @@ extern "C" {
 
 namespace pretend {
 
-// What can be told to fail.
+// Kinds of calls. A test can make each of them fail.
 enum class Call { kOpen, kLocate, kPin, kMakeGate, kCopy, kFold, kDivide, kTest, kShare, kCount };
 
-// What a machine has.
+// The equipment of a machine.
 struct Kit {
     uint32_t devices = 1;
-    uint32_t lanes = 1; // threads for each of: copies to the host, copies from it, all else
+    uint32_t lanes = 1; // threads for each of: copies to the host, copies from the host, everything else
     uint64_t seed = 1;
-    uint64_t device_bytes = uint64_t{256} << 20; // of addresses; memory is taken as it is allocated
-    bool peers = true;                           // kernels read the memory of other devices
+    // Size of the address range. Memory is taken only when it is allocated.
+    uint64_t device_bytes = uint64_t{256} << 20;
+    bool peers = true; // kernels can read the memory of other devices
     bool nccl = false;
-    bool has_dmabufs = false; // a file that is none stands for each
-    uint64_t alignment = 256; // of memory. 4096: a network's device may be told of it (share)
+    bool has_dmabufs = false; // a pretend file stands for each
+    uint64_t alignment = 256; // alignment of memory; with 4096 a network's device may use it (share)
 };
 
 struct Copied {
@@ -50,34 +52,34 @@ struct Copied {
 };
 
 struct Statistics {
-    uint64_t in_bytes = 0, out_bytes = 0; // from devices to the host, from the host to devices
-    uint64_t local_bytes = 0;             // copied within and between devices
+    uint64_t in_bytes = 0, out_bytes = 0; // bytes from devices to the host, and from the host to devices
+    uint64_t local_bytes = 0;             // bytes copied within and between devices
     uint64_t copies = 0, folds = 0, divides = 0, gates_made = 0, shares = 0, arrivals = 0;
     uint64_t pinned_bytes = 0, most_pinned_bytes = 0;
-    // Now:
+    // Current numbers:
     uint64_t tickets = 0, gates = 0, open = 0;
 
     void add(const Statistics &other);
 };
 
-// The caller's stream: does late what a test gives it, in order.
+// A stream of the application. Runs the kernels that a test gives it late, and in order.
 class Stream {
   public:
     Stream(uint32_t device, uint64_t seed) : device_(device), seed_(seed) {}
     uint32_t device() const { return device_; }
-    // Whether what was given is kept from beginning.
+    // Keeps the kernels from beginning, or allows it again.
     void hold(bool held);
     void push(std::function<void()> kernel);
-    // The latest that was pushed, or NULL.
+    // The last kernel that was pushed, or NULL.
     const Task *latest();
-    // Until all that was pushed is done.
+    // Waits until all kernels are done.
     void wait();
 
   private:
     const uint32_t device_;
     const uint64_t seed_;
-    std::mutex lock_;            // guards all below
-    std::unique_ptr<Lane> lane_; // with the first task
+    std::mutex lock_;            // guards all fields below
+    std::unique_ptr<Lane> lane_; // created with the first kernel
     std::deque<Task> tasks_;
     std::atomic<bool> held_{false};
     Random random_{seed_};
@@ -91,21 +93,22 @@ class Machine {
     Machine &operator=(const Machine &) = delete;
     const Kit &kit() const { return kit_; }
 
-    // Poisoned, aligned to 256 bytes. kind DEVICE, MANAGED (as inaccessible) or PINNED, of host memory.
+    // Allocates poisoned memory, aligned to 256 bytes. kind is DEVICE, MANAGED (as inaccessible as DEVICE)
+    // or, for host memory, PINNED.
     void *allocate(uint32_t device, uint64_t bytes, gcoll_memory_kind kind = GCOLL_MEMORY_DEVICE);
     void free(void *memory);
-    // By the test itself, at once.
+    // Access device memory directly, for the test itself.
     void write(void *memory, const void *from, uint64_t bytes);
     void read(const void *memory, void *to, uint64_t bytes);
 
-    // Lives as long as the machine.
+    // Creates a stream that lives as long as the machine.
     Stream *new_stream(uint32_t device);
     Stream *default_stream(uint32_t device) { return &default_streams_[device]; }
-    // Kernels of a caller's: these bytes are written, or read, when the stream gets there.
+    // Push a kernel that writes or reads these bytes.
     void write_later(Stream *stream, void *memory, const void *from, uint64_t bytes);
     void read_later(Stream *stream, const void *memory, void *to, uint64_t bytes);
 
-    // While it lives, accelerators that this thread opens are of this machine.
+    // While an object of this class lives, accelerators that this thread opens belong to its machine.
     class Here {
       public:
         explicit Here(Machine &machine);
@@ -114,12 +117,12 @@ class Machine {
       private:
         Machine *before_;
     };
-    // The latest that was opened on this machine by this thread. Lives as long as the machine.
+    // The last accelerator that this thread opened on this machine. It lives as long as the machine.
     gcoll_accelerator *opened();
 
-    // What was done wrong, in words.
+    // Descriptions of all misuse so far.
     std::vector<std::string> violations();
-    // Of all accelerators. None of them may be in use.
+    // Sums of all accelerators. None of them may be in use.
     Statistics statistics();
 
     // ---- For the accelerators
@@ -130,11 +133,11 @@ class Machine {
     };
     struct Found {
         uint32_t device = 0;
-        bool is_of_device = false; // an address that is some device's
-        bool is_whole = false;     // and all of it allocated
+        bool is_of_device = false; // the address belongs to a device
+        bool is_whole = false;     // and the whole range is allocated
         gcoll_memory_kind kind = GCOLL_MEMORY_HOST;
         uint64_t offset = 0;
-        uint8_t *bytes = nullptr; // where they really are, if is_whole
+        uint8_t *bytes = nullptr; // the real place of the bytes, if is_whole
     };
     Found find(const void *address, uint64_t bytes);
     Stream *stream_of(uint32_t device, void *handle);
@@ -153,14 +156,14 @@ class Machine {
     };
 
     const Kit kit_;
-    std::mutex lock_; // guards all below, but for lanes
+    std::mutex lock_; // guards all fields below but lanes_
     std::vector<Arena> arenas_;
     std::map<uintptr_t, Block> pinned_;
     std::deque<Stream> streams_, default_streams_;
     std::vector<std::unique_ptr<gcoll_accelerator>> accelerators_;
     std::vector<std::string> violations_;
     uint64_t seeds_ = 0;
-    std::vector<std::unique_ptr<Lane>> lanes_; // last: they end before what they touch
+    std::vector<std::unique_ptr<Lane>> lanes_; // last, so that the lanes end before what they use
 };
 
 extern const gcoll_accelerator_table table;
@@ -168,7 +171,7 @@ extern const gcoll_accelerator_table table;
 } // namespace pretend
 
 struct gcoll_gate {
-    const pretend::Task *after; // of a stream; NULL: it had nothing
+    const pretend::Task *after; // last kernel of the stream; NULL: it had none
     uint32_t device;
 };
 
@@ -178,7 +181,7 @@ struct Range {
     uintptr_t begin, end;
 };
 
-// What things under way read and write.
+// Ranges that operations under way read or write.
 class Accesses {
   public:
     void add(const Range &range) {
@@ -188,7 +191,7 @@ class Accesses {
     bool overlap(const Range &range) const;
 
   private:
-    std::multimap<uintptr_t, uintptr_t> begins_; // and ends
+    std::multimap<uintptr_t, uintptr_t> begins_; // begin and end of each range
     uintptr_t longest_ = 0;
 };
 
@@ -201,23 +204,23 @@ struct gcoll_ticket {
     std::vector<pretend::Range> read;
 };
 
-// One that was opened. The methods are for tests, on the thread that uses the context.
+// An open accelerator. Tests call the methods on the thread that uses the context.
 struct gcoll_accelerator {
     gcoll_accelerator(pretend::Machine &machine, const gcoll_accelerator_options &options, uint64_t seed);
     ~gcoll_accelerator();
 
-    // The nth call from now of this kind fails; 0: the next one.
+    // Makes the nth call of this kind from now fail; 0: the next one.
     void fail_at(pretend::Call call, uint64_t nth);
-    // The nth copy from now never ends, until let_go().
+    // Makes the nth copy from now hang until let_go().
     void stick_at(uint64_t nth) { stick_ = static_cast<int64_t>(nth); }
     void let_go();
-    // Whether what was begun is kept from running.
+    // Keeps operations from running, or allows it again.
     void hold(bool held);
-    // From now on everything is done as soon as it is begun, but for what reads or writes first of all
-    // `slow`: that is not done before it was asked for so often.
+    // Makes each operation end at once from now on. Exception: an operation whose first access is to `slow`
+    // ends only after `asks` tests of its ticket.
     void hurry(const void *slow = nullptr, uint32_t asks = 0);
     const pretend::Statistics &statistics() const { return statistics_; }
-    // All copies but the first `from`, in the order of their beginning. From any thread.
+    // All copies in the order of their beginning, without the first `from`. May be called from any thread.
     std::vector<pretend::Copied> copied(size_t from = 0) const;
     uint64_t calls(pretend::Call call) const { return calls_[static_cast<size_t>(call)]; }
 
@@ -262,8 +265,9 @@ struct gcoll_accelerator {
     std::array<uint64_t, static_cast<size_t>(pretend::Call::kCount)> calls_{};
     std::array<int64_t, static_cast<size_t>(pretend::Call::kCount)> fail_;
     int64_t stick_ = -1;
-    std::unordered_set<gcoll_ticket *> live_, forgotten_; // the latter still run, but nobody asks
-    pretend::Accesses reads_, writes_;                    // of live ones
+    // forgotten_: still running, but nobody asks for them
+    std::unordered_set<gcoll_ticket *> live_, forgotten_;
+    pretend::Accesses reads_, writes_; // of the operations in live_
     std::unordered_set<gcoll_gate *> gates_;
     std::map<uintptr_t, uint64_t> pins_;
     bool hurries_ = false;

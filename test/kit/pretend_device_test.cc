@@ -1,4 +1,5 @@
-// The pretend devices themselves: what they do late, what they let nobody do, and what the sanitizer sees.
+// test/kit/pretend_device_test.cc - tests of the pretend devices: they are late, they refuse misuse, and
+// ThreadSanitizer sees a missing wait.
 #include "test/kit/pretend_device.h"
 
 #include <gtest/gtest.h>
@@ -72,7 +73,7 @@ class Pretend : public testing::Test {
                 FAIL() << "not done after " << kPatienceMs << " ms";
     }
 
-    // Ends by a refusal, which is noted.
+    // Expects that a call was refused, and the violation noted.
     void refused(gcoll_status status) {
         EXPECT_EQ(status, GCOLL_ERR_INTERNAL);
         misuse_++;
@@ -152,7 +153,7 @@ TEST_F(Pretend, AddressesAreUsedAgainLast) {
     void *one = machine_->allocate(0, 1000);
     machine_->free(one);
     EXPECT_NE(machine_->allocate(0, 1000), one);
-    for (int i = 0; i < 20; i++) // more than there is, one after the other
+    for (int i = 0; i < 20; i++) // more than the device has, one after the other
         machine_->free(machine_->allocate(0, 300000));
 }
 
@@ -181,14 +182,14 @@ TEST_F(Pretend, ACopyReadsTheHostLate) {
     int32_t *to = device<int32_t>({0, 0, 0});
     a_->hold(true);
     gcoll_ticket *ticket = copy(to, 1, from.data(), 0, 12);
-    from[1] = 20; // too early
+    from[1] = 20; // too early: the copy is still under way
     a_->hold(false);
     finish(ticket);
     EXPECT_EQ(seen(to, 3), std::vector<int32_t>({1, 20, 3}));
     EXPECT_EQ(a_->statistics().out_bytes, 12u);
 }
 
-// In its own lane each comes in turn; between lanes there is no order.
+// Tasks of one lane run in order. Tasks of different lanes run in any order.
 TEST_F(Pretend, LanesOvertakeEachOther) {
     int overtaken = 0;
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -232,7 +233,7 @@ TEST_F(Pretend, WhatIsBehindAGateWaitsForTheStream) {
         gcoll_ticket *ticket = copy(to.data(), 0, memory, 2, 12, {gate});
         for (int i = 0; i < 100; i++)
             EXPECT_FALSE(is_done(ticket));
-        table.put_gate(a_, gate); // what is behind it still waits
+        table.put_gate(a_, gate); // the ticket still waits for the gate
         EXPECT_FALSE(is_done(ticket));
         stream->hold(false);
         finish(ticket);
@@ -336,7 +337,7 @@ TYPED_TEST(PretendFold, IsAPlainLoop) {
     EXPECT_EQ(this->a_->statistics().divides, 1u);
 }
 
-// ---- What nobody must do -------------------------------------------------------------------------------
+// ---- Misuse ---------------------------------------------------------------------------------------------
 
 TEST_F(Pretend, NothingIsBegunBeforeWhatItDependsOn) {
     open(Kit());
@@ -401,7 +402,7 @@ TEST_F(Pretend, PinnedMemoryStaysUnderWhatIsUnderWay) {
     finish(ticket);
     table.unpin(a_, pinned, 4);
     bool done = false;
-    refused(table.test(a_, ticket, &done, nullptr)); // it is gone
+    refused(table.test(a_, ticket, &done, nullptr)); // the ticket is gone
 }
 
 // ---- Failures ------------------------------------------------------------------------------------------
@@ -426,7 +427,7 @@ TEST_F(Pretend, CallsFailAsTheyAreTold) {
     bool done = false;
     EXPECT_EQ(table.test(a_, ticket, &done, nullptr), GCOLL_ERR_IO);
     EXPECT_EQ(a_->statistics().tickets, 0u);
-    EXPECT_EQ(table.drain(a_, kPatienceMs), GCOLL_OK); // it writes to `host` until then
+    EXPECT_EQ(table.drain(a_, kPatienceMs), GCOLL_OK); // the copy writes to `host` until then
 }
 
 TEST_F(Pretend, ACopyThatNeverEndsIsNotDrained) {
@@ -447,7 +448,8 @@ TEST_F(Pretend, ACopyThatNeverEndsIsNotDrained) {
 // ---- What ThreadSanitizer sees -------------------------------------------------------------------------
 
 #if defined(__SANITIZE_THREAD__)
-// The program ends with the sanitizer's exit code.
+// Accesses memory of an operation with or without waiting for it. Without, the sanitizer ends the program
+// with its exit code.
 void race(Machine &machine, gcoll_accelerator *a, bool waits) {
     const int32_t one = 1;
     auto *memory = static_cast<int32_t *>(machine.allocate(0, 4));
@@ -456,7 +458,7 @@ void race(Machine &machine, gcoll_accelerator *a, bool waits) {
     gcoll_ticket *ticket = nullptr;
     table.copy(a, host, 0, memory, 1, 4, nullptr, 0, &ticket);
     bool done = false;
-    // It has long ended; but who does not ask does not know.
+    // The operation has long ended, but a thread that does not ask cannot know.
     for (int64_t end = gcoll_now_ms() + 200; gcoll_now_ms() < end && !(waits && done);)
         if (waits)
             table.test(a, ticket, &done, nullptr);

@@ -1,4 +1,4 @@
-// The memory of pretend devices, and who is told when the host touches it.
+// test/kit/pretend_memory.cc - the memory of pretend devices, and the report when the host touches it.
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ Fence fences[kFences];
 struct sigaction handler_before;
 std::once_flag handler_installed;
 
-// What may be called from a signal handler only.
+// Writes a number, by means that a signal handler may use.
 size_t put_number(char *text, uint64_t number) {
     char digits[20];
     size_t n = 0, at = 0;
@@ -54,7 +54,8 @@ void tell(uint32_t device, uint64_t offset) {
         return;
 }
 
-// Says whose memory it was; then the access is tried again, as if this handler had never been.
+// Reports whose memory was touched. Then the access is repeated with the previous handler, which ends the
+// process.
 void on_fault(int, siginfo_t *info, void *) {
     const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
     for (const Fence &fence : fences) {
@@ -88,7 +89,7 @@ size_t put_fence(const void *base, uint64_t bytes, uint32_t device) {
 }
 
 uint8_t *poisoned(uint64_t bytes, uint64_t alignment) {
-    const uint64_t whole = (bytes + alignment) / alignment * alignment; // and at least one
+    const uint64_t whole = (bytes + alignment) / alignment * alignment; // at least one unit
     auto *memory = static_cast<uint8_t *>(aligned_alloc(alignment, whole));
     if (!memory)
         abort();
@@ -144,10 +145,11 @@ void *Machine::allocate(uint32_t device, uint64_t bytes, gcoll_memory_kind kind)
         pinned_[reinterpret_cast<uintptr_t>(block.secret)] = block;
         return block.secret;
     }
-    // Addresses are used again only when all others were, so that a stale one is found out.
+    // Uses addresses again only after all others were used, so that a stale address is detected.
     Arena &arena = arenas_.at(device);
     const uint64_t whole =
-        (bytes + 2 * kit_.alignment - 1) / kit_.alignment * kit_.alignment; // none touches the next
+        // Leaves a gap before the next block.
+        (bytes + 2 * kit_.alignment - 1) / kit_.alignment * kit_.alignment;
     for (int lap = 0; lap < 2; lap++) {
         auto at = arena.blocks.lower_bound(arena.next);
         for (; at != arena.blocks.end() && at->first - arena.next < whole; ++at)
@@ -308,7 +310,7 @@ void Machine::read_later(Stream *stream, const void *memory, void *to, uint64_t 
     stream->push([from, to, bytes] { memcpy(to, from, bytes); });
 }
 
-// ---- Accelerators of it --------------------------------------------------------------------------------
+// ---- Accelerators of a machine --------------------------------------------------------------------------
 
 Machine::Here::Here(Machine &machine) : before_(machine_here) {
     machine_here = &machine;

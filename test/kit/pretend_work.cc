@@ -1,3 +1,4 @@
+// test/kit/pretend_work.cc - the threads (lanes) of pretend devices, and their arithmetic.
 #include "test/kit/pretend_work.h"
 
 #include <linux/futex.h>
@@ -16,7 +17,7 @@ namespace pretend {
 
 namespace {
 
-constexpr int64_t kUnripeNs = 100 * 1000; // until a lane looks again by itself
+constexpr int64_t kUnripeNs = 100 * 1000; // time after which a lane checks again by itself
 constexpr int64_t kIdleNs = 2 * 1000 * 1000;
 
 } // namespace
@@ -54,7 +55,7 @@ void Lane::push(Task *task) {
 
 void Lane::ring() {
     bell_.fetch_add(1, std::memory_order_relaxed);
-    if (asleep_.load(std::memory_order_relaxed)) // if that is missed, it wakes by itself
+    if (asleep_.load(std::memory_order_relaxed)) // if the flag is read too early, the lane wakes by itself
         syscall(SYS_futex, &bell_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
@@ -79,7 +80,7 @@ void Lane::serve() {
         const int64_t begun = gcoll_now_ns();
         task->work(random_);
         task->ns = std::max<int64_t>(gcoll_now_ns() - begun, 1);
-        task->done.store(true, std::memory_order_release); // its owner may free it from here on
+        task->done.store(true, std::memory_order_release); // the owner may free the task from here on
     }
 }
 
@@ -108,7 +109,7 @@ namespace {
 element_oracle::Bits load(gcoll_type type, const uint8_t *data, uint64_t i) {
     element_oracle::Bits bits = 0;
     const unsigned bytes = element_oracle::shape_of(type).bytes;
-    memcpy(&bits, data + i * bytes, bytes); // little endian, as all of gcoll
+    memcpy(&bits, data + i * bytes, bytes); // little-endian, as all of gcoll
     return bits;
 }
 
@@ -117,7 +118,7 @@ void store(gcoll_type type, uint8_t *data, uint64_t i, element_oracle::Bits bits
     memcpy(data + i * bytes, &bits, bytes);
 }
 
-// The most frequent sums, which the oracle takes too long for. Integers are unsigned: they wrap.
+// The most frequent sums, for which the oracle is too slow. Integers are unsigned, so they wrap.
 template <class T> void add(uint8_t *accumulated, const uint8_t *x, uint64_t count) {
     for (uint64_t i = 0; i < count; i++) {
         T a, b;

@@ -1,8 +1,8 @@
-// test/kit/pretend_work.h - threads that do what they are given late, in pieces, and in their own time.
+// test/kit/pretend_work.h - threads (lanes) that run tasks late, in pieces, and at their own speed.
 //
-// The only order between what a lane does and its surroundings is that of its tasks: what was written before
-// push() is seen by the task, and what the task wrote by whoever finds `done` set. Everything else is relaxed
-// atomics and futexes, which ThreadSanitizer takes for no order at all, so a missing one shows.
+// Tasks are the only synchronisation between a lane and other threads. A task sees what was written before
+// its push(). A thread that finds `done` set sees what the task wrote. Everything else uses relaxed atomics
+// and futexes, which order nothing for ThreadSanitizer. So the sanitizer sees a missing wait.
 #ifndef GCOLL_TEST_PRETEND_WORK_H
 #define GCOLL_TEST_PRETEND_WORK_H
 
@@ -22,13 +22,14 @@ namespace pretend {
 
 using Random = std::mt19937_64;
 
-// What was not written yet. As an element of any type it is far from the small numbers that tests use.
+// Value of bytes that were not written yet. As an element of any type it is far from the small numbers that
+// tests use.
 constexpr uint8_t kPoison = 0xdb;
 
 struct Task {
     std::function<void(Random &)> work;
-    // When it may begin: behind others, while nobody holds it, and not before somebody has asked for it often
-    // enough or some time has passed.
+    // The task may begin after the tasks in `behind`, while `held` is not set, and after it was asked for
+    // `asks_needed` times or `at_ns` has come.
     std::vector<const std::atomic<bool> *> behind; // done flags
     const std::atomic<bool> *held = nullptr;
     uint32_t asks_needed = UINT32_MAX;
@@ -38,19 +39,19 @@ struct Task {
     std::atomic<uint32_t> asked{0};
     std::atomic<bool> stuck{false};
     std::atomic<bool> done{false};
-    int64_t ns = 0; // that it took
+    int64_t ns = 0; // duration of the work
 };
 
-// One thread; tasks in order.
+// A thread that runs tasks in order.
 class Lane {
   public:
     explicit Lane(uint64_t seed);
-    ~Lane(); // what it has not begun is not done
+    ~Lane(); // tasks that have not begun are never done
     Lane(const Lane &) = delete;
     Lane &operator=(const Lane &) = delete;
-    // The task stays the caller's and must live until it is done, or as long as the lane.
+    // Adds a task. The caller owns it. It must live until it is done, or as long as the lane.
     void push(Task *task);
-    // Has it look again whether its task may begin.
+    // Makes the lane check again whether its task may begin.
     void ring();
 
   private:
@@ -67,7 +68,7 @@ class Lane {
     std::thread thread_;
 };
 
-// dst = src in a few pieces of any size, in any order; poison until then.
+// Copies src to dst in a few pieces of random size and order. With `poison`, dst is poisoned first.
 void copy_in_pieces(uint8_t *dst, const uint8_t *src, uint64_t bytes, bool poison, Random &random);
 
 // accumulated[i] = accumulated[i] op x[i], and data[i] /= divisor, by element_oracle.h.

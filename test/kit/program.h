@@ -1,4 +1,4 @@
-// test/kit/program.h - programs run as their users run them.
+// test/kit/program.h - runs programs as child processes, as users run them.
 #ifndef GCOLL_TEST_PROGRAM_H
 #define GCOLL_TEST_PROGRAM_H
 
@@ -22,10 +22,10 @@ namespace program_test {
 
 using strings = std::vector<std::string>;
 
-constexpr unsigned limit_s = 100; // of one run; the kernel ends it then
+constexpr unsigned limit_s = 100; // seconds; the kernel ends a run that takes longer
 
 struct outcome {
-    int status; // the exit status, or minus the signal that killed it
+    int status; // exit status, or minus the signal that killed the program
     std::string out, err;
 };
 
@@ -76,7 +76,7 @@ inline std::string file_text(const std::string &path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A folder that goes with the test.
+// A temporary folder that ends with the test.
 struct folder {
     std::string path;
     folder() {

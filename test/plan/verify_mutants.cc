@@ -95,7 +95,7 @@ class Mutants {
         if (says("holds no data")) // of use or not
             return execute(job, 2, Buffering::none).read_rubbish;
         if (!says("in the end") && !says("comes in twice") && !says("combines element") &&
-            !says("divides what") && !says("divides a sum"))
+            !says("divides a value") && !says("divides a sum"))
             return true; // structure and messages: nothing that could be run
         const Outcome outcome = execute(job, 2, Buffering::none);
         if (says("comes in twice"))

@@ -119,7 +119,7 @@ TEST(VerifyStructure, Steps) {
     };
     EXPECT_REJECTED(with(
                         2, [](gcoll_step &s) { s.kind = GCOLL_STEP_KIND_COUNT; }),
-                    "no such kind");
+                    "its kind is unknown");
     EXPECT_REJECTED(with(
                         0, [](gcoll_step &s) { s.round = 1; }),
                     "rank 1, step 1 (recv from 0, 4 elements): its round 0");

@@ -86,7 +86,7 @@ TEST(VerifyValues, Averages) {
     EXPECT_REJECTED(bad, "rank 1: in the end OUT[0] element 3 is not divided");
     bad = job;
     bad[1].insert_after(3, bad[1].steps[3]);
-    EXPECT_REJECTED(bad, "rank 1, step 4 (divide, 4 elements): divides what is already divided");
+    EXPECT_REJECTED(bad, "rank 1, step 4 (divide, 4 elements): divides a value that is already divided");
     bad = exchange();
     bad[1].divide(gcoll_out(0, 0), 4, {2});
     EXPECT_REJECTED(bad, "rank 1, step 3 (divide, 4 elements): divides, but this is no average");

@@ -134,7 +134,7 @@ TEST(StagingHangs, AndIsGivenUpWithItsMemory) {
     // What another rank gave to the same lane is held up as well, and that rank may be the first to say so.
     const std::string &text = results[1].text;
     EXPECT_NE(text.find("a device of rank "), std::string::npos) << text;
-    EXPECT_NE(text.find(" has not done what it was given"), std::string::npos) << text;
+    EXPECT_NE(text.find(" has not finished its work"), std::string::npos) << text;
 }
 
 // Two operations: one waits for a rank that does not come, the other for a device.

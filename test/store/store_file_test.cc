@@ -1,4 +1,5 @@
-// test/store/store_file_test.cc - the file store: what a folder can do to it, and what it leaves there.
+// test/store/store_file_test.cc - tests of the file store: folders that cannot be used, locks, full disks,
+// and the files that remain.
 #include "test/store/store_support.h"
 
 #include <sys/mount.h>
@@ -11,7 +12,7 @@ using namespace store_support;
 
 namespace {
 
-// A small file system in a folder; needs the right to mount.
+// A small file system in a folder. Needs the right to mount.
 class Mount {
   public:
     explicit Mount(const std::string &options) {
@@ -134,7 +135,7 @@ TEST(StoreFile, AddsFromManyProcessesAreAtomic) {
     EXPECT_EQ(folder.names(), std::vector<std::string>());
 }
 
-// A rank that stops while it holds a counter's lock costs others their timeout, and once killed nothing.
+// A stopped rank that holds a counter's lock costs others their timeout. Once it is killed, it costs nothing.
 TEST(StoreFile, AHeldLockEndsInTimeAndADeadHolderIsNoHolder) {
     TemporaryFolder folder;
     Store store = open_store("file:" + folder.path(), 120);
@@ -174,7 +175,7 @@ TEST(StoreFile, AHeldLockEndsInTimeAndADeadHolderIsNoHolder) {
     close(locked[1]);
 }
 
-// Everything else than the store's own timeout: a rank that leaves must not wait for long.
+// Tests limits other than the store's own timeout: a rank that leaves must not wait for long.
 TEST(StoreFile, ATimeoutOfTheHandleBoundsWaitingForAStoppedHolderOfTheLock) {
     TemporaryFolder folder;
     Store store = open_store("file:" + folder.path(), 60000);
@@ -213,7 +214,7 @@ TEST(StoreFile, ATimeoutOfTheHandleBoundsWaitingForAStoppedHolderOfTheLock) {
     EXPECT_EQ(gcoll_store_remove(store.get(), "n"), GCOLL_OK);
 }
 
-// How many descriptors of this process are open on the file that has this name now.
+// Counts this process's descriptors of the file that has this name now.
 int open_count(const std::string &path) {
     int count = 0;
     for (const auto &item : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -230,7 +231,7 @@ int take_lock(const std::string &path) {
     return fcntl(fd, F_OFD_SETLK, &whole) == 0 ? fd : -1;
 }
 
-// A rank that waits for a lock gets one on a file that was removed meanwhile: that one counts for nothing.
+// A rank that waited for a lock gets the lock of a file that was removed meanwhile. That lock does not count.
 TEST(StoreFile, ALockThatWasRemovedIsTakenAnew) {
     TemporaryFolder folder;
     Store store = open_store("file:" + folder.path());
@@ -326,7 +327,7 @@ TEST(StoreFile, AFullDiskFailsWritesAtOnceAndLosesNothing) {
     EXPECT_TRUE(last_error_has(strerror(ENOSPC)) && last_error_has("k" + std::to_string(kept)))
         << gcoll_last_error();
     ASSERT_GT(kept, 0);
-    // The last pages too: then even a counter has no room.
+    // Fills the last pages, too, so that even a counter finds no room.
     for (int i = 0; set(store.get(), "small" + std::to_string(i), "x") == GCOLL_OK; i++)
         ASSERT_LT(i, 1000);
     EXPECT_EQ(gcoll_store_add(store.get(), "n", 1, &sum), GCOLL_ERR_IO);

@@ -1,4 +1,5 @@
-// test/store/store_redis_test.cc - the Redis store: log-in, servers that fail in every way, lost connections.
+// test/store/store_redis_test.cc - tests of the Redis store: login, lost connections, and servers that fail
+// in every way.
 #include "test/store/store_support.h"
 
 #include <mutex>
@@ -13,7 +14,8 @@ class StoreRedis : public testing::Test {
         if (!RedisServer::installed())
             GTEST_SKIP() << "redis-server is not installed";
     }
-    // Opening must fail with `status` and a text that has each of `words`, not the password, in time.
+    // Expects that opening fails in time with `status` and a text that has each of `words`, but not the
+    // password.
     static void refuses(const std::string &url, gcoll_status status, const std::vector<std::string> &words,
                         int64_t timeout_ms = 2000) {
         gcoll_store *store = nullptr;
@@ -79,7 +81,7 @@ TEST_F(StoreRedis, UsersOfAnAccessListLogIn) {
     refuses(server.url("alice:wrong@"), GCOLL_ERR_IO, {"WRONGPASS"});
 }
 
-// Some servers quote the words of a command they do not know.
+// Some servers quote the words of a command that they do not know.
 TEST_F(StoreRedis, APasswordThatTheServerQuotesIsNotShown) {
     FakeServer server([](int fd, int) {
         FakeServer::converse(
@@ -190,7 +192,7 @@ TEST_F(StoreRedis, AServerThatStaysAwayEndsRequestsInTime) {
     }
 }
 
-// A frozen server: the add may or may not happen later.
+// The server is frozen, so the add may or may not happen later.
 TEST_F(StoreRedis, AFrozenServerEndsRequestsInTime) {
     RedisServer server;
     ASSERT_TRUE(server.running());
@@ -219,7 +221,7 @@ TEST_F(StoreRedis, AnAddIsSentOnceAndASetAgain) {
                 return "+PONG\r\n";
             if (has_word(request, "INCRBY")) {
                 adds++;
-                return ""; // dies with the request in hand
+                return ""; // the connection ends after the request
             }
             return ++sets < 3 ? "" : ":1\r\n";
         });
@@ -346,7 +348,7 @@ TEST_F(StoreRedis, ASilentOrDrippingServerEndsInTime) {
 
 // ---- Deadlines of a handle ----
 
-// Each request, the connection that it makes anew included.
+// Expects that each request ends in time, including the new connection that it makes.
 void all_end_in(gcoll_store *store, int64_t timeout_ms) {
     int64_t sum;
     for (int i = 0; i < 7; i++) {
@@ -380,7 +382,7 @@ TEST_F(StoreRedis, ATimeoutOfTheHandleBoundsRequestsToAFrozenServer) {
         << "it accepts, and is silent";
     EXPECT_GE(ms_since(began), 299);
     EXPECT_LT(ms_since(began), 300 + kLateMs);
-    // The name has two addresses, of which the server has one at most: they share the time.
+    // The name has two addresses, which share the time. The server has at most one of them.
     began = Clock::now();
     EXPECT_NE(gcoll_store_open(("redis://localhost:" + std::to_string(server.port())).c_str(), 300, &other),
               GCOLL_OK);
@@ -401,8 +403,7 @@ TEST_F(StoreRedis, ATimeoutOfTheHandleBoundsRequestsToADeadServer) {
     all_end_in(store.get(), 150);
 }
 
-// A host that drops what it is sent, as far as a client can tell: nobody accepts, and there is no room to
-// wait in.
+// Imitates a host that drops packets: nobody accepts, and the queue of the listener is full.
 TEST_F(StoreRedis, ConnectingToWhatDropsPacketsEndsInTime) {
     uint16_t port;
     int listener = listen_any(&port);
@@ -452,7 +453,7 @@ TEST_F(StoreRedis, ASetNewWhoseAnswerIsLostIsNotSentTwice) {
     EXPECT_LT(ms_since(began), kLateMs);
 }
 
-// What the server says of a key's lifetime and of its mark's: both, or neither.
+// Returns the server's lifetime of a key. The mark must have about the same lifetime, or neither has one.
 int64_t lifetime(const RedisServer &server, const std::string &key) {
     std::string value = server.ask("PTTL " + key), mark = server.ask("PTTL " + key + "!");
     int64_t ms = atoll(value.c_str() + 1), other = atoll(mark.c_str() + 1);
@@ -481,7 +482,7 @@ TEST_F(StoreRedis, AKeptKeyEndsWithItsMark) {
     }
 }
 
-// Whatever is done to a kept key, it does not last for ever, nor end before its time.
+// A kept key neither becomes permanent nor ends before its time, whatever request follows.
 TEST_F(StoreRedis, AKeptKeyKeepsItsLifetime) {
     RedisServer server;
     ASSERT_TRUE(server.running());
@@ -489,7 +490,7 @@ TEST_F(StoreRedis, AKeptKeyKeepsItsLifetime) {
     int64_t sum = 0;
     ASSERT_EQ(set(store.get(), "k", "1"), GCOLL_OK);
     ASSERT_EQ(gcoll_store_keep(store.get(), "k", 600000), GCOLL_OK);
-    // The server forgets most of the lifetime: what begins it anew shows.
+    // Shortens the lifetime in the server, so that a request that starts it again shows.
     const auto nearly_over = [&] {
         ASSERT_EQ(server.ask("PEXPIRE k 60000"), ":1\r\n");
         ASSERT_EQ(server.ask("PEXPIRE k! 60000"), ":1\r\n");
@@ -508,7 +509,7 @@ TEST_F(StoreRedis, AKeptKeyKeepsItsLifetime) {
     ASSERT_EQ(gcoll_store_remove(store.get(), "k"), GCOLL_OK);
     ASSERT_EQ(set(store.get(), "k", "1"), GCOLL_OK);
     EXPECT_EQ(lifetime(server, "k"), -1) << "removed, it begins without one";
-    // A waiter that blocks when the key comes, and is served after its lifetime was set.
+    // This waiter blocks before the mark exists, and is served after the key has its lifetime.
     ASSERT_EQ(gcoll_store_keep(store.get(), "k", 600000), GCOLL_OK);
     ASSERT_EQ(server.ask("DEL k!"), ":1\r\n");
     std::thread waiter([&] {

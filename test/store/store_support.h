@@ -1,5 +1,4 @@
-// test/store/store_support.h - what the store tests share: temporary folders, servers, a store of the user's
-// own.
+// test/store/store_support.h - temporary folders, servers and helpers that the store tests share.
 #ifndef GCOLL_TEST_STORE_SUPPORT_H
 #define GCOLL_TEST_STORE_SUPPORT_H
 
@@ -36,7 +35,7 @@ inline double ms_since(Clock::time_point start) {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// How late a bounded call may end, on a machine that runs other things too.
+// How late a call with a time limit may return, on a machine that is also busy with other work.
 constexpr double kLateMs = 300;
 
 struct StoreDeleter {
@@ -54,7 +53,7 @@ inline gcoll_status set(gcoll_store *store, const std::string &key, const std::s
     return gcoll_store_set(store, key.c_str(), value.data(), value.size());
 }
 
-// The value, or the status in angle brackets, which no test stores.
+// Gets a value, or the status in angle brackets, which no test stores.
 inline std::string get(gcoll_store *store, const std::string &key) {
     std::vector<char> buffer(GCOLL_STORE_VALUE_MAX);
     size_t bytes = 0;
@@ -75,7 +74,7 @@ class TemporaryFolder {
         std::string pattern = std::string(base == nullptr ? "/tmp" : base) + "/gcoll_store_XXXXXX";
         if (mkdtemp(pattern.data()) == nullptr)
             std::abort();
-        path_ = std::filesystem::canonical(pattern); // as the kernel shows it
+        path_ = std::filesystem::canonical(pattern); // the path without symbolic links
     }
     ~TemporaryFolder() {
         std::error_code ignored;
@@ -95,7 +94,7 @@ class TemporaryFolder {
     std::string path_;
 };
 
-// A listening socket on a port of the system's choice, on the loopback.
+// Listens on a free port of the loopback address.
 inline int listen_any(uint16_t *port) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address = {};
@@ -109,18 +108,18 @@ inline int listen_any(uint16_t *port) {
     return fd;
 }
 
-// A port where nothing listens.
+// Finds a port at which nobody listens.
 inline uint16_t closed_port() {
     uint16_t port;
     close(listen_any(&port));
     return port;
 }
 
-// A real redis-server in a folder of its own, killed at the end.
+// A real redis-server with a folder of its own. The destructor kills it.
 class RedisServer {
   public:
     explicit RedisServer(std::vector<std::string> extra = {}) : extra_(std::move(extra)) {
-        // Another process may take the port between our look and the server's start.
+        // Another process may take the port before the server starts.
         for (int i = 0; i < 10 && pid_ < 0; i++) {
             port_ = closed_port();
             start(port_);
@@ -145,14 +144,14 @@ class RedisServer {
         }
         pid_ = -1;
     }
-    // On the same port, which may take the system a moment to give back.
+    // Starts the server again on the same port, which the kernel may free a moment later.
     bool restart() {
         stop();
         for (int i = 0; i < 50 && pid_ < 0; i++)
             start(port_);
         return running();
     }
-    // One command as plain words; the answer's bytes up to a short silence.
+    // Sends one command as plain words. Returns the bytes of the answer, up to a short silence.
     std::string ask(const std::string &line) const {
         int fd = connect_once();
         std::string text = line + "\r\n", answer;
@@ -193,13 +192,13 @@ class RedisServer {
         arguments.push_back(nullptr);
         pid_t child = fork();
         if (child == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL); // also when a test crashes
+            prctl(PR_SET_PDEATHSIG, SIGKILL); // the server also ends when a test crashes
             execvp("redis-server", arguments.data());
             _exit(127);
         }
         pid_ = child;
         auto began = Clock::now();
-        // It is up when it answers anything at all, a refusal too.
+        // The server is ready when it answers anything, even a refusal.
         while (ask("PING").empty() && ms_since(began) < 8000) {
             if (waitpid(child, nullptr, WNOHANG) == child) {
                 pid_ = -1;
@@ -215,8 +214,8 @@ class RedisServer {
     pid_t pid_ = -1;
 };
 
-// A server of the test's own: `serve` gets each connection and its number, in one thread, and need not close
-// it.
+// A server that a test programs: `serve` gets each connection and its number, in one thread, and need not
+// close it.
 class FakeServer {
   public:
     explicit FakeServer(std::function<void(int fd, int number)> serve) {
@@ -240,8 +239,8 @@ class FakeServer {
     std::string name() const { return "127.0.0.1:" + std::to_string(port_); }
     std::string url() const { return "redis://" + name(); }
 
-    // Reads what the client sends until it closes, and answers each request: `answer` gets the raw bytes of
-    // one recv, which for these tests holds one request, and returns the answer, or "" to close.
+    // Reads requests until the client closes the connection. `answer` gets the bytes of one recv (one request
+    // in these tests), and returns the answer, or "" to close.
     static void converse(int fd, const std::function<std::string(const std::string &)> &answer) {
         char chunk[8192];
         for (;;) {
@@ -261,7 +260,7 @@ class FakeServer {
     std::thread thread_;
 };
 
-// Runs `body` in `count` child processes and says how many of them returned true.
+// Runs `body` in `count` child processes. Returns how many of them returned true.
 inline int in_processes(int count, const std::function<bool(int)> &body) {
     std::vector<pid_t> children;
     for (int i = 0; i < count; i++) {

@@ -1,5 +1,5 @@
-// test/store/store_tcp_test.cc - the store that one of the ranks serves: who serves, what ends it, and
-// strangers.
+// test/store/store_tcp_test.cc - tests of the tcp store: which process serves, how the server ends, and
+// strangers at its port.
 #include "test/store/store_support.h"
 
 #include <sys/resource.h>
@@ -18,7 +18,7 @@ struct Port {
     std::string url = "tcp://" + name;
 };
 
-// Another process that serves until it is killed.
+// A child process that serves until it is killed.
 class ServingProcess {
   public:
     explicit ServingProcess(const std::string &url) {
@@ -111,7 +111,7 @@ class Raw {
         }
         return true;
     }
-    // Up to that many bytes: fewer if the server closes the connection, or is silent for too long.
+    // Receives up to `bytes` bytes: fewer if the server closes the connection, or is silent for too long.
     std::string receive(size_t bytes, int limit_ms = 10000) const {
         std::string text(bytes, '\0');
         size_t at = 0;
@@ -129,7 +129,7 @@ class Raw {
         return answer.size() == kHead && answer.substr(0, 4) == "!GCS" &&
                answer[5] == static_cast<char>(kWelcome);
     }
-    // Whether the server closes the connection, and sends nothing before it does.
+    // Returns whether the server closes the connection without sending anything before.
     bool is_closed(int limit_ms = 10000) const {
         pollfd item = {fd_, POLLIN, 0};
         char byte;
@@ -193,14 +193,14 @@ TEST(StoreTcp, TheServingHandleIsAClientLikeOthers) {
     client.reset();
 }
 
-// By a name too, which may be an IPv4 and an IPv6 address at once, and by an IPv6 address.
+// A host may be given by a name, which may have an IPv4 and an IPv6 address, and by an IPv6 address.
 TEST(StoreTcp, NamesAndAddressesOfBothFamilies) {
     for (const std::string host : {"localhost", "[::1]", "0.0.0.0"}) {
         std::string url = "tcp://" + host + ":" + std::to_string(closed_port());
         gcoll_store *made = nullptr;
         gcoll_status status = gcoll_store_open(url.c_str(), 500, &made);
         if (host == "[::1]" && status == GCOLL_ERR_TIMEOUT)
-            continue; // no IPv6 here
+            continue; // this machine has no IPv6
         ASSERT_EQ(status, GCOLL_OK) << gcoll_last_error();
         Store server(made), client = open_store(url + "?serve=no");
         EXPECT_EQ(set(client.get(), "k", host), GCOLL_OK) << gcoll_last_error();
@@ -246,7 +246,7 @@ TEST(StoreTcp, OneThatMustServeSaysThatItCannot) {
     EXPECT_LT(ms_since(began), kLateMs);
 }
 
-// At an address of another host, as behind an address translation: it listens at all of its own.
+// The address is another host's, as behind an address translation. Then the server listens at all its own.
 TEST(StoreTcp, OneThatMustServeListensEverywhereIfTheAddressIsNotItsOwn) {
     Port port;
     Store server = open_store("tcp://198.51.100.7:" + std::to_string(port.number) + "?serve=yes");
@@ -291,7 +291,7 @@ TEST(StoreTcp, ARealRedisServerIsNamed) {
 
 TEST(StoreTcp, AServerThatIsSilentOrLeavesIsWaitedForAndNamed) {
     uint16_t port;
-    int listening = listen_any(&port); // accepts nobody: the kernel does
+    int listening = listen_any(&port); // the kernel accepts connections, and nobody answers
     FakeServer leaving([](int, int) {});
     for (const std::string &name : {"127.0.0.1:" + std::to_string(port), leaving.name()}) {
         gcoll_store *store = nullptr;
@@ -394,7 +394,7 @@ TEST(StoreTcp, AServerThatIsStoppedCostsNoMoreThanTheTimeoutsAndLosesNothing) {
     EXPECT_EQ(gcoll_store_add(store.get(), "n", 1, &sum), GCOLL_ERR_TIMEOUT);
     EXPECT_TRUE(last_error_has("its outcome is unknown")) << gcoll_last_error();
     EXPECT_LT(ms_since(began), 50 + kLateMs);
-    // More than the sockets hold: the rest of a request is sent before the next one.
+    // Sends more than the sockets hold, so the rest of a request is sent before the next one.
     ASSERT_EQ(gcoll_store_set_timeout(store.get(), 2), GCOLL_OK);
     for (int i = 0; i < 250; i++)
         EXPECT_EQ(set(store.get(), "large", std::string(GCOLL_STORE_VALUE_MAX, static_cast<char>(i))),
@@ -413,7 +413,7 @@ TEST(StoreTcp, DestroyingTheServerWaitsForOthersForASecondAtMost) {
     Port port;
     {
         Store server = open_store(port.url);
-        Raw stranger(port); // counts for nothing
+        Raw stranger(port); // does not delay the end
         auto began = Clock::now();
         server.reset();
         EXPECT_LT(ms_since(began), kLateMs) << "nobody has it open";
@@ -445,7 +445,7 @@ TEST(StoreTcp, DestroyingTheServerWaitsForOthersForASecondAtMost) {
     waits.join();
 }
 
-// The next job may serve there while the ranks of the last one still leave.
+// The next job may serve at the same port while ranks of the last one still leave.
 TEST(StoreTcp, ThePortIsFreeAsSoonAsTheServerEnds) {
     Port port;
     Store first = open_store(port.url + "?serve=yes"), old_client = open_store(port.url);
@@ -461,8 +461,8 @@ TEST(StoreTcp, ThePortIsFreeAsSoonAsTheServerEnds) {
     new_client.reset();
 }
 
-// Relays to the server, one connection at a time. `cut` decides what happens with a request: relayed with its
-// answer, relayed without, or neither; then the connection is closed.
+// Relays one connection at a time to the server. `cut` decides whether a request is relayed with its answer,
+// without it, or not at all. Then the connection is closed.
 enum class Cut { kNone, kAnswer, kRequest };
 class Relay {
   public:
@@ -578,7 +578,7 @@ TEST(StoreTcp, AKeptKeyEndsWithItsLifetime) {
     ASSERT_EQ(set(store.get(), "k", "v"), GCOLL_OK);
     ASSERT_EQ(set(store.get(), "lasting", "v"), GCOLL_OK);
     ASSERT_EQ(gcoll_store_keep(store.get(), "k", 200), GCOLL_OK);
-    for (int i = 0; i < 6; i++) { // each set begins it anew
+    for (int i = 0; i < 6; i++) { // each set starts the lifetime again
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
         ASSERT_EQ(set(store.get(), "k", "v"), GCOLL_OK);
     }
@@ -673,7 +673,7 @@ TEST(StoreTcp, ForgedRequestsEndTheirConnectionAndNoOther) {
     }
     for (size_t bytes : {size_t(1), kHello.size() - 1, kHello.size(), kHello.size() + 5,
                          kHello.size() + kHead, kHello.size() + kHead + 3, kHello.size() + kHead + 5000}) {
-        Raw cut(port); // dies in the middle
+        Raw cut(port); // the client ends in the middle of a frame
         cut.send_all((kHello + frame(kSet, "cut", std::string(10000, 'x'))).substr(0, bytes));
     }
     {
@@ -701,7 +701,7 @@ TEST(StoreTcp, RequestsMayComeByteByByteOrAllAtOnce) {
         EXPECT_EQ(slow.receive(3 * kHead + 5).substr(kHead),
                   head(kOk, 0, 0, 1, 0) + head(kOk, 0, 5, 2, 0) + "value");
     }
-    // Many answers that the client does not read: the server reads no further, and forgets nothing.
+    // The client does not read its many answers. The server reads no further requests, and loses none.
     constexpr int kGets = 300;
     Raw eager(port);
     std::string value(GCOLL_STORE_VALUE_MAX, 'x');
@@ -767,7 +767,7 @@ TEST(StoreTcp, AForkedChildHoldsNeitherThePortNorConnections) {
         bool good = set(client.get(), "k", "child") == GCOLL_ERR_STATE && last_error_has("forked") &&
                     set(server.get(), "k", "child") == GCOLL_ERR_STATE;
         client.reset();
-        server.reset(); // at once: its thread is the parent's
+        server.reset(); // returns at once: the server's thread is only in the parent
         Store own = open_store(port.url + "?serve=no");
         good = good && own && set(own.get(), "from child", "x") == GCOLL_ERR_INVALID &&
                set(own.get(), "child", "x") == GCOLL_OK;

@@ -1,5 +1,5 @@
-// test/store/store_test.cc - what every kind of store must do, checked against a plain map; and the argument
-// checks.
+// test/store/store_test.cc - tests of every kind of store against a plain map, and of the checks of
+// arguments.
 #include "test/store/store_support.h"
 #include "test/store/store_user.h"
 
@@ -16,7 +16,8 @@ namespace {
 
 // ---- All kinds ----
 
-// handle() is one that the calling thread may use: the shared one where threads may share, else a new one.
+// The fixture of all kinds of stores. handle() gives a store that the calling thread may use: the shared one
+// if threads may share it, else a new one.
 class StoreKinds : public testing::TestWithParam<const char *> {
   protected:
     using Handle = std::shared_ptr<gcoll_store>;
@@ -62,7 +63,7 @@ class StoreKinds : public testing::TestWithParam<const char *> {
     TemporaryFolder folder_;
     std::unique_ptr<RedisServer> server_;
     std::string url_;
-    Store shared_, view_; // the view goes first
+    Store shared_, view_; // the view is destroyed first
 };
 
 std::string random_bytes(std::mt19937 &random, size_t bytes) {
@@ -199,7 +200,7 @@ TEST_P(StoreKinds, CountersAreExactToSixtyFourBits) {
     }
 }
 
-// Also where the table of operations has none: "user".
+// Includes "user", whose table has no set_new.
 TEST_P(StoreKinds, SetNewTakesAbsentKeysOnly) {
     Handle handle_ = handle();
     gcoll_store *store = handle_.get();
@@ -304,7 +305,8 @@ TEST_P(StoreKinds, WaitEndsByItsDeadlineAndNotBefore) {
     EXPECT_EQ(gcoll_store_wait(store.get(), "other", INT64_MAX), GCOLL_OK);
 }
 
-// Every other waiter's key comes by add. All must return though some wait already and some come later.
+// Half of the waiters wait for a key that is set, half for one that is added to. All must return, whether
+// they wait already or begin later.
 TEST_P(StoreKinds, OneSetOrAddWakesAllWaiters) {
     constexpr int kWaiters = 16;
     std::atomic<int> ready{0}, woken{0};
@@ -319,7 +321,7 @@ TEST_P(StoreKinds, OneSetOrAddWakesAllWaiters) {
     Handle store = handle();
     while (ready < kWaiters)
         std::this_thread::yield();
-    // A wait that comes back empty meanwhile: most of the threads block by now.
+    // Spends 30 ms in a wait for another key: after it most of the threads block.
     EXPECT_EQ(gcoll_store_wait(store.get(), "go", 30), GCOLL_ERR_TIMEOUT);
     auto began = Clock::now();
     EXPECT_EQ(set(store.get(), "go/set", ""), GCOLL_OK);
@@ -358,8 +360,8 @@ TEST_P(StoreKinds, AddsFromManyThreadsAreAtomic) {
     EXPECT_EQ(get(handle().get(), "n"), std::to_string(kThreads * kAdds));
 }
 
-// Between two removals the counter runs 1, 2, 3, ...: over the whole run no value may appear more often than
-// the one below it. A lost update breaks that.
+// Between two removals the counter is 1, 2, 3, and so on. So over the whole run, no value may appear more
+// often than the one below it. A lost update breaks that.
 TEST_P(StoreKinds, AddsStayAtomicWhileTheCounterIsRemoved) {
     constexpr int kThreads = 4, kAdds = 60;
     std::mutex lock;
@@ -480,8 +482,8 @@ TEST(StoreArguments, AnIncompleteTableOfOperationsIsRefused) {
     EXPECT_EQ(self.values["k"], "v");
 }
 
-// A program that was built before set_new, set_timeout and keep gives a shorter table; what lies behind it is
-// not read.
+// A program that was compiled before set_new, set_timeout and keep gives a shorter table. The library must
+// not read beyond it.
 TEST(StoreArguments, ATableOfTheFirstVersionStillWorks) {
     gcoll_store_ops ops = user_ops;
     ops.struct_size = offsetof(gcoll_store_ops, set_new);

@@ -1,6 +1,6 @@
-// test/store/store_trust_test.cc - the file store among strangers: whose folders and files it takes, and what
-// it removes. Other users are made by chown and by children that give up being root, so most of this needs to
-// be root.
+// test/store/store_trust_test.cc - tests of the file store among other users: which folders and files it
+// accepts, and which files it removes. Other users are made by chown, and by children that give up being
+// root, so most cases must run as root.
 #include "test/store/store_support.h"
 
 #include <grp.h>
@@ -25,7 +25,7 @@ bool is_root() {
     if (!is_root())                                                                                          \
     GTEST_SKIP() << "only root can be several users"
 
-// A folder that everybody may reach and write, as /tmp: with the sticky bit.
+// Makes a folder that everybody may enter and write. Like /tmp, it has the sticky bit.
 std::string public_folder(const TemporaryFolder &folder, mode_t mode = 01777) {
     std::string path = folder.path() + "/public";
     EXPECT_EQ(chmod(folder.path().c_str(), 0755), 0);
@@ -45,7 +45,7 @@ void become(uid_t user) {
         _exit(98);
 }
 
-// What `body` says as another user, by its exit code.
+// Runs `body` as another user, in a child. Returns 0 if it succeeded.
 int as_user(uid_t user, const std::function<bool()> &body) {
     pid_t child = fork();
     if (child == 0) {
@@ -71,7 +71,7 @@ size_t open_descriptors() {
     return count;
 }
 
-// A folder that is refused at a request is open by then, and must not stay so.
+// A request opens the folder before it refuses it. The folder must not stay open.
 TEST(StoreTrust, RefusedFoldersAreClosed) {
     TemporaryFolder folder;
     Store store = open_store("file:" + folder.path());
@@ -185,7 +185,7 @@ TEST(StoreTrust, AParentThatEverybodyMayRenameInIsRefused) {
     }
 }
 
-// With the sticky bit others may put files into the folder, and cannot touch ours.
+// In a folder with the sticky bit, other users can create files, but cannot touch ours.
 TEST(StoreTrust, FilesOfOthersAreRefusedAndTheirOwnerNamed) {
     NEEDS_ROOT();
     TemporaryFolder folder;
@@ -211,8 +211,8 @@ TEST(StoreTrust, FilesOfOthersAreRefusedAndTheirOwnerNamed) {
         EXPECT_TRUE(last_error_has(owner)) << gcoll_last_error();
         EXPECT_EQ(sum, 0);
         EXPECT_EQ(get(open_store("file:" + path + "?shared=1").get(), "k"), "evil");
-        // A user that is not root cannot remove or replace them, nor perhaps open them, and names the owner
-        // too.
+        // A user that is not root cannot remove or replace these files, and perhaps not open them. The error
+        // names the owner all the same.
         EXPECT_EQ(as_user(kOther,
                           [&] {
                               Store mine = open_store("file:" + path, 1000);
@@ -229,7 +229,7 @@ TEST(StoreTrust, FilesOfOthersAreRefusedAndTheirOwnerNamed) {
                   0);
         EXPECT_EQ(unlink((path + "/k").c_str()), 0);
         EXPECT_EQ(unlink((path + "/n").c_str()), 0);
-        // The lock of a counter.
+        // The lock file of a counter belongs to another user.
         ASSERT_EQ(gcoll_store_add(store.get(), "c", 1, nullptr), GCOLL_OK) << gcoll_last_error();
         for (const auto &item : std::filesystem::directory_iterator(path))
             if (item.path().filename().string().rfind(".lock+", 0) == 0)
@@ -249,8 +249,8 @@ TEST(StoreTrust, FilesOfOthersAreRefusedAndTheirOwnerNamed) {
 // ---- Hijack
 // ------------------------------------------------------------------------------------------------
 
-// What victim and attacker share: which rounds the attacker is in and the victim has done, and how often the
-// attacker has done what it can, and the victim has looked.
+// State that victim and attacker share: the attacker's current round; the number of rounds that the victim
+// has done; how often the attacker has attacked; and how often the victim has read.
 struct Race {
     std::atomic<int> attacking{-1}, done{0}, planted{0}, looks{0};
 };
@@ -265,8 +265,8 @@ void plant(const std::string &folder) {
     (void)!(written && rename(aside.c_str(), (folder + "/addr").c_str()) == 0);
 }
 
-// Rounds in which the victim opens a store, says where it is, and reads what it said, while the attacker is
-// at work in the same place. Gives in how many the victim took the attacker's word.
+// Runs rounds in which the victim opens a store, sets its address and reads it, while the attacker works in
+// the same place. Returns the number of rounds in which the victim read the attacker's value.
 int hijacked(int rounds, const std::string &place, Race *race,
              const std::function<void(const std::string &)> &attack) {
     pid_t attacker = fork();
@@ -280,7 +280,7 @@ int hijacked(int rounds, const std::string &place, Race *race,
                 int before = race->looks;
                 attack(path);
                 race->planted++;
-                // Leaves it so until the victim has looked, but not for long.
+                // Leaves the attack in place until the victim has read, but not for long.
                 for (auto began = Clock::now();
                      race->looks == before && race->done <= round && ms_since(began) < 0.5;) {
                 }
@@ -293,7 +293,7 @@ int hijacked(int rounds, const std::string &place, Race *race,
         std::string path = place + "/" + std::to_string(round);
         while (race->attacking < round)
             sched_yield();
-        // In every other round the attacker has made its folder before we look.
+        // In every other round the attacker makes its folder before the victim opens it.
         for (int before = race->planted; round % 2 == 0 && race->planted < before + 2;)
             sched_yield();
         gcoll_store *made = nullptr;
@@ -302,7 +302,7 @@ int hijacked(int rounds, const std::string &place, Race *race,
             set(made, "addr", "mine");
             bool is_lost = false;
             for (int i = 0; i < 4; i++) {
-                // The attacker has its turn, too.
+                // Waits for the attacker's next attack.
                 for (int before = race->planted; race->planted < before + 1;)
                     sched_yield();
                 std::string value = get(made, "addr");
@@ -320,7 +320,7 @@ int hijacked(int rounds, const std::string &place, Race *race,
     return lost;
 }
 
-// As in /tmp: the attacker makes the folder first, or tries to, and replaces an address.
+// In a folder like /tmp, the attacker tries to make the store's folder first, and replaces an address.
 TEST(StoreTrust, AnAttackerThatMakesTheFolderFirstHijacksNobody) {
     NEEDS_ROOT();
     TemporaryFolder folder;
@@ -336,7 +336,7 @@ TEST(StoreTrust, AnAttackerThatMakesTheFolderFirstHijacksNobody) {
     munmap(memory, sizeof(Race));
 }
 
-// An attacker that may write the parent puts its own folder in the place of ours, again and again.
+// The attacker may write the parent, and replaces our folder by its own, again and again.
 TEST(StoreTrust, AnAttackerThatReplacesTheFolderHijacksNobody) {
     NEEDS_ROOT();
     TemporaryFolder folder;
@@ -348,7 +348,7 @@ TEST(StoreTrust, AnAttackerThatReplacesTheFolderHijacksNobody) {
                        [](const std::string &path) {
                            std::string evil = path + ".evil", away = path + ".away";
                            struct stat info = {};
-                           bool is_ours = stat(away.c_str(), &info) == 0; // and the victim's is away
+                           bool is_ours = stat(away.c_str(), &info) == 0; // the victim's folder is away
                            if (is_ours) {
                                (void)!rename(path.c_str(), evil.c_str());
                                (void)!rename(away.c_str(), path.c_str());
@@ -397,7 +397,7 @@ TEST(StoreTrust, ParametersStandBehindTheLastQuestionMark) {
 // ---- Sweeping
 // ----------------------------------------------------------------------------------------------
 
-// As if nobody had touched the file for so long.
+// Makes a file look as if nobody had touched it for this time.
 void age(const std::string &path, int64_t seconds) {
     timespec times[2] = {};
     times[0].tv_nsec = UTIME_OMIT;
@@ -428,7 +428,7 @@ TEST(StoreSweep, WhatACrashedJobLeftIsRemovedADayLater) {
     }
     touch(base + ".tmp+0011223344556677");
     touch(base + ".tmp+ffffffffffffffff");
-    // None of the store's, by name.
+    // Names that are not the store's.
     for (const char *name : {".tmp+00112233445566", ".tmp+001122334455667x", ".tmpfile", ".lock",
                              "libgcoll+x", "notes.gcoll", "gcoll+a b", "gcoll.txt"})
         touch(base + name);
@@ -441,7 +441,8 @@ TEST(StoreSweep, WhatACrashedJobLeftIsRemovedADayLater) {
     age(base + ".tmp+ffffffffffffffff", kDay - kHour);
     age(base + "gcoll+j+kept", kDay + kHour);
     {
-        Store store = open_store("file:" + folder.path() + "/elsewhere"); // a store of another folder
+        Store store =
+            open_store("file:" + folder.path() + "/elsewhere"); // opening another folder sweeps nothing here
         EXPECT_EQ(names_in(folder).size(), all.size() + 1);
     }
     std::filesystem::remove(base + "elsewhere");
@@ -470,7 +471,7 @@ TEST(StoreSweep, WhatIsSetOrKeptStays) {
     for (const char *key : {"gcoll/j/week", "gcoll/j/rewritten"})
         ASSERT_EQ(gcoll_store_keep(live.get(), key, 7 * kDay * 1000), GCOLL_OK);
     ASSERT_EQ(set(live.get(), "gcoll/j/rewritten", "7"), GCOLL_OK);
-    // A week that has all but passed: 6 days and 23 hours from when it was kept.
+    // A key that was kept for a week 6 days and 23 hours ago.
     for (const char *name : {"gcoll+j+week", "gcoll+j+rewritten"}) {
         struct stat info = {};
         ASSERT_EQ(stat((base + name).c_str(), &info), 0);
@@ -531,7 +532,7 @@ TEST(StoreSweep, FilesOfOthersStay) {
     EXPECT_FALSE(std::filesystem::exists(path + "/gcoll+j+ours"));
 }
 
-// An opening looks at a bounded number of files, and several openings get through.
+// Each opening checks a limited number of files; several openings check all.
 TEST(StoreSweep, ALargeFolderIsSweptBitByBit) {
     constexpr int kOld = 1300, kNew = 90, kMostAtOnce = 1100;
     TemporaryFolder folder;
@@ -555,8 +556,8 @@ TEST(StoreSweep, ALargeFolderIsSweptBitByBit) {
     EXPECT_EQ(left, static_cast<size_t>(kNew));
 }
 
-// Several sweep at once, while a job sets keys anew whose files are old: those of an earlier run of the job.
-// A set that a sweeper has taken for the old file is back in a moment.
+// Several threads sweep at the same time, while a job sets keys whose files are old, from an earlier run.
+// If a sweeper takes a new file for an old one, it puts the file back a moment later.
 TEST(StoreSweep, SweepersAtOnceDisturbNobody) {
     constexpr int kSweepers = 3, kRounds = 40, kKeys = 5;
     TemporaryFolder folder;
@@ -580,8 +581,8 @@ TEST(StoreSweep, SweepersAtOnceDisturbNobody) {
             timespec old[2] = {{time(nullptr) - 2 * kDay, 0}, {time(nullptr) - 2 * kDay, 0}};
             const std::string leftover = base + "gcoll+old+" + std::to_string(i);
             touch(leftover);
-            utimensat(AT_FDCWD, leftover.c_str(), old, 0); /* a sweeper may have been as quick */
-            utimensat(AT_FDCWD, file.c_str(), old, 0);     /* unless it is swept already */
+            utimensat(AT_FDCWD, leftover.c_str(), old, 0); /* fails if a sweeper was as quick */
+            utimensat(AT_FDCWD, file.c_str(), old, 0);     /* fails if the file was swept already */
             EXPECT_EQ(set(store.get(), key, value), GCOLL_OK) << gcoll_last_error();
             std::string found;
             const time_t end = time(nullptr) + 10;

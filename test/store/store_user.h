@@ -1,4 +1,4 @@
-// test/store/store_user.h - a store of the user's own: the simplest that can be right.
+// test/store/store_user.h - a store that a user implements: the simplest correct one.
 #ifndef GCOLL_TEST_STORE_USER_H
 #define GCOLL_TEST_STORE_USER_H
 
@@ -45,7 +45,7 @@ inline gcoll_status user_get(void *self, const char *key, void *value, size_t ca
 inline gcoll_status user_wait(void *self, const char *key, int64_t timeout_ms) {
     auto *user = static_cast<UserStore *>(self);
     std::unique_lock<std::mutex> guard(user->lock);
-    // wait_until on the system clock: ThreadSanitizer of GCC 12 does not know the wait of the steady one.
+    // Waits by the system clock, because ThreadSanitizer of GCC 12 does not know a wait by the steady clock.
     auto until =
         std::chrono::system_clock::now() + std::chrono::milliseconds(std::min<int64_t>(timeout_ms, 60000));
     if (user->changed.wait_until(guard, until, [&] { return user->values.count(key) > 0; }))

@@ -118,8 +118,10 @@ struct fault {
 TEST(Verify, FaultsAreFound) {
     for (const fault &f :
          {fault{PLUGIN_DROP, "FAILED: broken of 3 ranks, 1 element: rank 0, step 1 (recv from 1, 1 element)"},
-          fault{PLUGIN_CLAIM, "FAILED: broken of 2 ranks, 1 element: claims what does not hold: ordered"},
-          fault{PLUGIN_MODEST, "FAILED: broken of 2 ranks, 7 elements: does not claim what holds: ordered"},
+          fault{PLUGIN_CLAIM,
+                "FAILED: broken of 2 ranks, 1 element: claims a property that does not hold: ordered"},
+          fault{PLUGIN_MODEST,
+                "FAILED: broken of 2 ranks, 7 elements: does not claim a property that holds: ordered"},
           fault{PLUGIN_CRASH, "FAILED: broken of 4 ranks: crashed"}}) {
         outcome o = plan({"verify", "--load", f.plugin, "--collective=allreduce", "--algorithm=broken,ring",
                           "--ranks=1-5", "--count=1,7", "--jobs=2"});

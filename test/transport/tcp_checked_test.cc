@@ -114,7 +114,7 @@ TEST(TcpChecked, NothingOfABadFragmentIsUsed) {
                 stage.rank.progress(0);
             }
             ASSERT_TRUE(stage.rank.until([&] { return !stage.rank.changed.empty(); }));
-            EXPECT_EQ(stage.rank.changed[0].text, "a payload that does not have its checksum");
+            EXPECT_EQ(stage.rank.changed[0].text, "a payload with a wrong checksum");
             EXPECT_EQ(message.consumed, granule ? 400u : 0u);
             EXPECT_EQ(message.dones, 0);
             gcoll_note note = {GCOLL_ERR_IO, UINT32_MAX, "data was changed"};

@@ -243,10 +243,10 @@ TEST(TcpStranger, AnswersOfSomebodyElseAreNotTrusted) {
     dial_failure(reply.bytes(), GCOLL_ERR_PEER, "sent garbage (an unknown answer to a greeting) at ");
     reply = Reply();
     reply.from = 0;
-    dial_failure(reply.bytes(), GCOLL_ERR_PEER, "sent garbage (an answer for somebody else) at ");
+    dial_failure(reply.bytes(), GCOLL_ERR_PEER, "sent garbage (an answer for another rank or job) at ");
     reply = Reply();
     reply.group[3] ^= 1;
-    dial_failure(reply.bytes(), GCOLL_ERR_PEER, "sent garbage (an answer for somebody else) at ");
+    dial_failure(reply.bytes(), GCOLL_ERR_PEER, "sent garbage (an answer for another rank or job) at ");
     reply = Reply();
     reply.pool = 0;
     dial_failure(reply.bytes(), GCOLL_ERR_PEER, "sent garbage (a welcome with impossible limits) at ");

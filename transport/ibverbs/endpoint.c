@@ -167,7 +167,8 @@ static gcoll_status ib_address(gcoll_endpoint *endpoint, char *text, size_t byte
 
 static gcoll_status ib_connect(gcoll_endpoint *endpoint, uint32_t peer, const char *address) {
     if (strncmp(address, prefix, sizeof prefix - 1) != 0)
-        return gcoll_error(GCOLL_ERR_PROTOCOL, "address: '%.40s' is none of transport ibverbs", address);
+        return gcoll_error(GCOLL_ERR_PROTOCOL, "address: '%.40s' is not an address of transport ibverbs",
+                           address);
     return gcoll_transport_tcp.connect(gcoll_ib_of(endpoint)->side, peer, address + sizeof prefix - 1);
 }
 

@@ -62,7 +62,7 @@ static const char *check_flags(const gcoll_ib_frame *frame) {
     if (((frame->flags & GCOLL_IB_OPEN) && !may_open) ||
         ((frame->flags & GCOLL_IB_CREDITED) && frame->kind != GCOLL_IB_DATA) ||
         (frame->flags & ~(GCOLL_IB_OPEN | GCOLL_IB_CREDITED)))
-        return "a flag that its kind of frame does not have";
+        return "a flag that is not allowed in this kind of frame";
     return NULL;
 }
 

@@ -319,7 +319,7 @@ static bool transfer(gcoll_endpoint *endpoint, bool *moved) {
         pthread_mutex_unlock(&seat->lock);
         *moved = true;
         part(endpoint, peer);
-        endpoint->events.changed(endpoint->events.arg, peer, "a payload that does not have its checksum");
+        endpoint->events.changed(endpoint->events.arg, peer, "a payload with a wrong checksum");
         pthread_mutex_lock(&seat->lock);
         return true;
     }

@@ -58,7 +58,7 @@ static void deliver(gcoll_tcp_pair *pair, const uint8_t *bytes, uint64_t count) 
 
 static bool is_intact(gcoll_tcp_pair *pair, uint32_t sum) {
     if (sum != pair->input.sums.payload) {
-        gcoll_tcp_changed(pair, "a payload that does not have its checksum");
+        gcoll_tcp_changed(pair, "a payload with a wrong checksum");
         return false;
     }
     return true;

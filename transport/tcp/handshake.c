@@ -228,7 +228,7 @@ static void answered(gcoll_tcp_link *link) {
     const char *wrong = gcoll_wire_get_reply(link->bytes, &answer);
     if (!wrong && (memcmp(answer.group, tcp->group, sizeof answer.group) != 0 || answer.from != pair->rank ||
                    answer.to != tcp->rank))
-        wrong = "an answer for somebody else";
+        wrong = "an answer for another rank or job";
     if (!wrong && answer.verdict == GCOLL_WIRE_WELCOME && !is_sound(answer.eager_bytes, answer.pool_bytes))
         wrong = "a welcome with impossible limits";
     if (!wrong && answer.verdict == GCOLL_WIRE_WELCOME) {

@@ -200,7 +200,7 @@ static bool read_checked(gcoll_tcp_pair *pair, const uint8_t *at, size_t have, g
     if (have < head)
         return false;
     if (!gcoll_wire_is_intact(at, crc)) {
-        gcoll_tcp_changed(pair, "a header that does not have its checksum");
+        gcoll_tcp_changed(pair, "a header with a wrong checksum");
         return false;
     }
     const char *wrong = gcoll_wire_get_checked(at, header, sums);
@@ -210,7 +210,7 @@ static bool read_checked(gcoll_tcp_pair *pair, const uint8_t *at, size_t have, g
     }
     size_t extra = gcoll_wire_extra_bytes(header);
     if (have >= head + extra && crc(0, at + head, extra) != sums->extra) {
-        gcoll_tcp_changed(pair, "a fingerprint or text that does not have its checksum");
+        gcoll_tcp_changed(pair, "a fingerprint or text with a wrong checksum");
         return false;
     }
     return true;
