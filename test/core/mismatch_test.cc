@@ -449,7 +449,7 @@ TEST(Strangers, DisturbNobody) {
     Spy spy;
     ASSERT_GCOLL_OK(gcoll_store_memory_create(&spy.base));
     gcoll_store_ops ops = {sizeof ops,  "spy",   Spy::set, Spy::get, Spy::wait, Spy::add,
-                           Spy::remove, nullptr, nullptr,  nullptr,  nullptr};
+                           Spy::remove, nullptr, nullptr,  nullptr,  nullptr,   nullptr};
     gcoll_store *stores[kRanks] = {};
     std::atomic<uint32_t> joined{0}, intruded{0};
     std::vector<std::thread> threads;

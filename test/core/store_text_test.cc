@@ -61,7 +61,7 @@ struct Forger {
 
 const gcoll_store_ops kForgerOps = {sizeof kForgerOps, "forger",    Forger::set,    Forger::get,
                                     Forger::wait,      Forger::add, Forger::remove, nullptr,
-                                    Forger::set_new,   nullptr,     nullptr};
+                                    Forger::set_new,   nullptr,     nullptr,        nullptr};
 
 TEST(StoreTexts, WhatARankSaysOfAFailedJoinIsPrintable) {
     gcoll_test::Watchdog watchdog(60);
