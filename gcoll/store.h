@@ -10,6 +10,7 @@
  *   file:DIR[?shared=1]                       a folder that all ranks see; it is created if it is missing
  *   tcp://host:port[?serve=auto|yes|no]       a server that one of the ranks runs; needs nothing else
  *   redis://[user:password@]host[:port][/db]  a Redis server (not a cluster); port 6379, db 0 by default
+ *   pmi:                                      a server that rank 0 runs; the launcher says where
  *
  * The server of a tcp store. Every rank gives the same URL. The first process on that host which opens the
  * store serves, in a thread of its own. All others connect to it, and try again until it is there. This is
@@ -28,6 +29,11 @@
  * the store open. After that, requests of clients fail at once with GCOLL_ERR_IO: "the store's server at
  * host:port is gone". Waits that have begun fail, too. So the rank that serves should destroy its handle with
  * the others or after them, or a process that outlives the jobs should serve.
+ *
+ * The pmi store is a tcp store that needs no port: the process whose PMI_RANK is 0 serves at a free one, at
+ * all addresses of its host, and the others ask the launcher where. It wants MPICH's or Intel MPI's mpiexec,
+ * or srun --mpi=pmi2, which set PMI_FD. To open it waits for all PMI_SIZE processes. A process can open it
+ * once, and not if it also uses an MPI library, which speaks to the launcher by the same PMI_FD.
  *
  * Trust in the folder of a file store. A process that can write the folder decides where ranks connect. So a
  * folder is accepted in two cases only:

@@ -56,8 +56,10 @@ gcoll_status gcoll_context_allocate(const gcoll_context_options *o, gcoll_contex
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a context");
     context->guard.forks = gcoll_forks;
     context->guard.process = (long)getpid();
+    pthread_mutex_init(&context->guard.gate, NULL); /* cannot fail without attributes */
     context->health.cause.culprit = GCOLL_NO_RANK;
     context->health.leave_cause = gcoll_rendezvous_leave_cause;
+    context->health.end_work = gcoll_requests_tell_all;
     context->rank = o->rank;
     context->size = o->size;
     gcoll_rendezvous_create(context);

@@ -13,11 +13,13 @@
 #define CAUSE_LIMIT_MS 300
 #define KEEP_LIMIT_MS  500
 
-/* Replaces this rank's address by the cause of its break: "!<status> <culprit> <text>". */
+/* Replaces this rank's address by the cause of its break: "!<status> <culprit> <passed on: 0 or 1> <text>".
+ */
 static gcoll_status leave_cause(gcoll_context *context) {
     char key[GCOLL_STORE_KEY_MAX + 1], record[GCOLL_NOTE_TEXT_MAX + 64];
-    int bytes = snprintf(record, sizeof record, "!%d %u %s", context->health.cause.status,
-                         context->health.cause.culprit, context->health.cause.text);
+    const gcoll_note *cause = &context->health.cause;
+    int bytes = snprintf(record, sizeof record, "!%d %u %d %s", cause->status, cause->culprit,
+                         cause->passed_on, cause->text);
     gcoll_rendezvous_key(context, key, "%s/broken", context->rendezvous->generation);
     gcoll_status status = gcoll_visit_set(context, key, "", 0);
     gcoll_rendezvous_key(context, key, "%s/addr.%u", context->rendezvous->generation, context->rank);
@@ -38,11 +40,13 @@ static gcoll_status read_cause(const gcoll_context *context, const char *record,
     char *status_end = NULL, *culprit_end = NULL;
     long status = strtol(record + 1, &status_end, 10);
     unsigned long culprit = strtoul(status_end, &culprit_end, 10);
-    if (culprit_end == status_end || *culprit_end != ' ')
+    const bool passed_on = strncmp(culprit_end, " 1 ", 3) == 0;
+    if (culprit_end == status_end || (!passed_on && strncmp(culprit_end, " 0 ", 3) != 0))
         return gcoll_error(GCOLL_ERR_PROTOCOL, "an address in the store makes no sense; another program's?");
     cause->status = status > 0 && status <= GCOLL_ERR_INTERNAL ? (int32_t)status : GCOLL_ERR_PEER;
     cause->culprit = culprit < context->size ? (uint32_t)culprit : GCOLL_NO_RANK;
-    snprintf(cause->text, sizeof cause->text, "%.*s", (int)sizeof cause->text - 1, culprit_end + 1);
+    cause->passed_on = passed_on;
+    snprintf(cause->text, sizeof cause->text, "%.*s", (int)sizeof cause->text - 1, culprit_end + 3);
     gcoll_text_clean(cause->text);
     return gcoll_error(GCOLL_ERR_STATE, "job '%s': a rank broke: %s", context->settings.job, cause->text);
 }

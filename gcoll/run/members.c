@@ -97,7 +97,15 @@ static void each_waited(const void *arg, gcoll_waited_fn fn, void *fn_arg) {
 /* Takes the next step of a transfer whose request is done. */
 static gcoll_status go_on(gcoll_context *context, const gcoll_members *members, transfers *t, transfer *each,
                           uint64_t most) {
+    const uint64_t wanted = each->has_size ? each->bytes : SIZE_BYTES, come = each->request->message.bytes;
     gcoll_status status = gcoll_request_finish(&each->request);
+    if (come != wanted && !context->health.broken) {
+        gcoll_break(context, GCOLL_ERR_PROTOCOL, each->peer,
+                    "group of %u ranks, tag %u: rank %u sent a message of %llu bytes; allowed are %llu",
+                    members->count, members->tag, each->peer, (unsigned long long)come,
+                    (unsigned long long)wanted);
+        return gcoll_context_settle(context);
+    }
     if (status != GCOLL_OK)
         return status;
     if (each->has_size) {
@@ -139,7 +147,7 @@ static gcoll_status receive(gcoll_context *context, const gcoll_members *members
             status = fall_out(context, status);
     }
     while (status == GCOLL_OK && t->left > 0) {
-        const gcoll_wait wait = {any_done, each_waited, t, 0};
+        const gcoll_wait wait = {any_done, each_waited, t, .timeout_ms = 0};
         status = gcoll_progress_wait(context, &wait);
         for (uint32_t i = 0; i < count && status == GCOLL_OK; i++)
             if (t->all[i].request && t->all[i].request->done)

@@ -32,6 +32,8 @@ typedef struct gcoll_opened {
 
 typedef struct gcoll_early gcoll_early;
 typedef struct gcoll_members gcoll_members;
+typedef struct gcoll_any gcoll_any;
+typedef struct gcoll_roll gcoll_roll;
 
 typedef struct gcoll_openings {
     gcoll_begun history[GCOLL_HISTORY];
@@ -48,17 +50,25 @@ struct gcoll_runs {
     gcoll_request *requests; /* live requests */
     gcoll_request *spare_requests;
     uint32_t requests_made; /* requests made or reused */
+    uint32_t requests_ended;
+    uint32_t tellers; /* live requests whose options.done was not called yet */
     gcoll_operation *operations;
-    const struct gcoll_any *any;  /* the receive from any of several peers that is in progress, or NULL */
+    gcoll_any *anys, *last_any; /* receives from any of several ranks that look for a message */
+    bool has_received;          /* a receive from a pair has ended; the latest was of: */
+    uint32_t last_source;
+    uint64_t last_bytes;
     gcoll_pair **pairs;           /* by peer; NULL until the first pair is made */
     gcoll_pair **member_pairs;    /* the same, for exchanges among members (members.c) */
     const gcoll_members *members; /* the exchange that is in progress, or NULL */
+    gcoll_roll *roll;             /* state of barrier reports (roll_call.c); NULL until the first */
     gcoll_openings openings;
 };
 
 gcoll_status gcoll_runs_create(gcoll_context *context);
 /* Takes all runs off the list, finished or not. */
 void gcoll_runs_stop(gcoll_context *context);
+/* Calls options.done of all runs in flight, on a context that is broken or about to end. */
+void gcoll_requests_tell_all(gcoll_context *context);
 /* Ends all requests, and frees the runs of operations that the caller has not destroyed: their structs
  * stay valid until the caller destroys them. Requires a closed endpoint. */
 void gcoll_runs_orphan(gcoll_context *context);

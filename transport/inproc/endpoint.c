@@ -227,10 +227,13 @@ static gcoll_status inproc_progress(gcoll_endpoint *endpoint, int64_t wait_us, b
     return GCOLL_OK;
 }
 
-static bool inproc_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index) {
+static bool inproc_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index,
+                        uint64_t *bytes) {
     gcoll_inproc_seat *seat = endpoint->seat;
     pthread_mutex_lock(&seat->lock);
-    bool found = gcoll_inproc_table_find(&seat->offers, peer, stream, index);
+    const gcoll_message *found = gcoll_inproc_table_find(&seat->offers, peer, stream, index);
+    if (found)
+        *bytes = found->bytes;
     pthread_mutex_unlock(&seat->lock);
     endpoint->curious |= !found;
     return found;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "transport/inproc/internal.h"
+#include "transport/size.h"
 
 /* Bytes copied between two checks of seat->stop: an abort or a close waits for at most one such piece. */
 #define PIECE_BYTES 65536
@@ -292,7 +293,7 @@ static bool transfer(gcoll_endpoint *endpoint, bool *moved) {
         return false;
     gcoll_message *send = receive->match;
     uint32_t peer = receive->peer;
-    if (send->bytes != receive->bytes) {
+    if (!gcoll_message_take_size(receive, send->bytes)) {
         uint64_t sent = send->bytes;
         pthread_mutex_unlock(&seat->lock);
         *moved = true;
