@@ -24,6 +24,8 @@
 #define GCOLL_FINGERPRINT_BYTES 32
 #define GCOLL_ADDRESS_MAX       4096
 #define GCOLL_NOTE_TEXT_MAX     256
+#define GCOLL_GRANULE_MAX                                                                                    \
+    16 /* largest element of a receive with consume: a part of one is carried between pieces */
 
 typedef struct gcoll_endpoint gcoll_endpoint;
 typedef struct gcoll_message gcoll_message;
@@ -38,7 +40,7 @@ typedef void (*gcoll_consume_fn)(void *arg, uint64_t offset, const void *data, u
 struct gcoll_message {
     uint64_t stream;
     uint32_t index;
-    uint32_t granule;         /* receive with consume: the element size, 1..16 */
+    uint32_t granule;         /* receive with consume: the element size, 1..GCOLL_GRANULE_MAX */
     uint64_t bytes;           /* 0 is a message too. Exact, unless any_size */
     void *data;               /* send: source. receive: destination, unless consume is set */
     gcoll_consume_fn consume; /* receive: NULL, or is given the bytes while they are hot */
@@ -95,6 +97,7 @@ struct gcoll_remote_access {
 typedef struct gcoll_note {
     int32_t status;                 /* gcoll_status */
     uint32_t culprit;               /* the rank at fault, UINT32_MAX if none */
+    bool passed_on;                 /* another rank reported it first; the text names that rank */
     char text[GCOLL_NOTE_TEXT_MAX]; /* NUL-terminated, printable */
 } gcoll_note;
 
@@ -151,8 +154,10 @@ typedef struct gcoll_endpoint_options {
     uint64_t eager_bytes;        /* messages up to this go without waiting; 0: default */
     uint64_t eager_pool_bytes;   /* most unexpected bytes held for one peer; 0: default */
     int64_t connect_timeout_ms;
-    int64_t spin_us; /* progress polls this long before it blocks; 0: never spins */
-    void *hub;       /* inproc: the gcoll_hub; else NULL */
+    int64_t spin_us;   /* progress polls this long before it blocks; 0: never spins */
+    void *hub;         /* inproc: the gcoll_hub; else NULL */
+    bool is_part;      /* inproc: a group of some of the hub's ranks, among which this one is hub_rank */
+    uint32_t hub_rank; /* if is_part */
     const struct gcoll_ibverbs_options *ibverbs; /* NULL: defaults. Used by open only. */
     bool checksum; /* data that was changed on its way is detected before it is used. The same on every rank,
                     * or connect gives MISMATCH. open gives UNSUPPORTED if the transport has no checksums */

@@ -30,6 +30,7 @@ struct gap {
 struct gcoll_pair {
     gcoll_context *context;
     uint32_t peer;
+    uint64_t space;          /* part of the streams of its messages: 0, or GCOLL_STREAM_MEMBERS */
     uint32_t tags, capacity; /* capacity is a power of two */
     struct tag_counters *table;
     struct gap *gaps;   /* of all tags; few */
@@ -130,21 +131,29 @@ gcoll_status gcoll_pair_cancel(gcoll_request *request) {
 
 /* ---- Pairs -------------------------------------------------------------------------------- */
 
-static gcoll_status find_pair(gcoll_context *context, uint32_t peer, gcoll_pair **out) {
-    gcoll_runs *runs = context->runs;
-    if (!runs->pairs)
-        runs->pairs = gcoll_allocate_zeroed(context, context->size * sizeof(gcoll_pair *));
-    if (!runs->pairs)
+static gcoll_status find_in(gcoll_context *context, gcoll_pair ***pairs, uint64_t space, uint32_t peer,
+                            gcoll_pair **out) {
+    if (!*pairs)
+        *pairs = gcoll_allocate_zeroed(context, context->size * sizeof(gcoll_pair *));
+    if (!*pairs)
         return GCOLL_ERR_NO_MEMORY;
-    if (!runs->pairs[peer]) {
+    if (!(*pairs)[peer]) {
         gcoll_pair *pair = gcoll_allocate(context, sizeof *pair);
         if (!pair)
             return GCOLL_ERR_NO_MEMORY;
-        *pair = (gcoll_pair){.context = context, .peer = peer};
-        runs->pairs[peer] = pair;
+        *pair = (gcoll_pair){.context = context, .peer = peer, .space = space};
+        (*pairs)[peer] = pair;
     }
-    *out = runs->pairs[peer];
+    *out = (*pairs)[peer];
     return GCOLL_OK;
+}
+
+static gcoll_status find_pair(gcoll_context *context, uint32_t peer, gcoll_pair **out) {
+    return find_in(context, &context->runs->pairs, 0, peer, out);
+}
+
+gcoll_status gcoll_pair_of_members(gcoll_context *context, uint32_t peer, gcoll_pair **out) {
+    return find_in(context, &context->runs->member_pairs, GCOLL_STREAM_MEMBERS, peer, out);
 }
 
 static gcoll_status check_peer(const gcoll_context *context, uint32_t peer) {
@@ -194,17 +203,21 @@ static void destroy(gcoll_pair *pair) {
     gcoll_release(pair->context, pair, sizeof *pair);
 }
 
+static void destroy_all(gcoll_context *context, gcoll_pair **pairs) {
+    for (uint32_t peer = 0; pairs && peer < context->size; peer++)
+        destroy(pairs[peer]);
+    gcoll_release(context, pairs, context->size * sizeof(gcoll_pair *));
+}
+
 void gcoll_pairs_free(gcoll_context *context) {
-    gcoll_runs *runs = context->runs;
-    for (uint32_t peer = 0; runs->pairs && peer < context->size; peer++)
-        destroy(runs->pairs[peer]);
-    gcoll_release(context, runs->pairs, context->size * sizeof(gcoll_pair *));
+    destroy_all(context, context->runs->pairs);
+    destroy_all(context, context->runs->member_pairs);
 }
 
 /* ---- Requests ----------------------------------------------------------------------------- */
 
 static void on_done(gcoll_message *message) {
-    ((gcoll_request *)message->owner)->done = true;
+    gcoll_request_set_done(message->owner);
 }
 
 /* Posts the message of a request. False if the context is or gets broken: then it is not posted. */
@@ -214,7 +227,7 @@ static bool post_message(gcoll_request *request, gcoll_pair *pair, struct tag_co
     request->peer = pair->peer;
     request->receives_from = sends ? NULL : pair;
     request->room = bytes;
-    request->message = (gcoll_message){.stream = GCOLL_STREAM_TAG | tags->tag,
+    request->message = (gcoll_message){.stream = GCOLL_STREAM_TAG | pair->space | tags->tag,
                                        .index = sends ? tags->sent : next_received(pair, tags),
                                        .granule = 1,
                                        .bytes = bytes,
@@ -286,6 +299,11 @@ gcoll_status gcoll_pair_send_start(gcoll_pair *pair, uint32_t tag, const void *d
 gcoll_status gcoll_pair_recv_start(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes,
                                    gcoll_request **request) {
     return start(pair, tag, data, bytes, false, request);
+}
+
+gcoll_status gcoll_pair_post(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes, bool sends,
+                             gcoll_request **request) {
+    return post(pair, tag, data, bytes, sends, request);
 }
 
 /* ---- Blocking ----------------------------------------------------------------------------- */

@@ -25,7 +25,12 @@ struct gcoll_request {
     uint32_t free_looks;       /* tests that did not read the clock */
     gcoll_pair *receives_from; /* the pair of a receive; else NULL */
     uint64_t room;             /* bytes of the buffer of such a receive */
-    gcoll_any *any; /* a receive from any of several ranks that has found no message yet; else NULL */
+    gcoll_any *any;     /* a receive from any of several ranks that has found no message yet; else NULL */
+    bool is_waited;     /* a thread waits for it, so no other thread may end it */
+    gcoll_done_fn tell; /* options.done, or NULL: called once when the run has ended */
+    void *tell_arg;
+    bool is_told;     /* tell was called */
+    bool is_detached; /* the caller has no pointer to it: it ends when tell was called */
 };
 
 struct gcoll_operation {
@@ -47,6 +52,16 @@ struct gcoll_any {
 
 /* Puts an operation's request on the context's list of live ones. */
 void gcoll_request_begin(gcoll_request *request);
+/* Sets options.done of a live request whose run was begun, and calls it if the run has finished. A detached
+ * request may have ended on return. */
+void gcoll_request_tells(gcoll_request *request, gcoll_done_fn tell, void *arg, bool is_detached);
+/* Returns GCOLL_ERR_STATE if another thread waits for the request. */
+gcoll_status gcoll_request_check_free(const gcoll_request *request);
+/* Calls options.done of a request whose run has ended, unless it was called already. Ends a detached request.
+ */
+void gcoll_request_tell(gcoll_request *request, gcoll_status status);
+/* The same, if the request has options.done and its run has finished. */
+void gcoll_request_tell_if_finished(gcoll_request *request);
 /* Tests a live request, and ends it if it has finished. The caller has entered the context. */
 gcoll_status gcoll_request_look(gcoll_request **request, int *done);
 /* Frees all requests, live and spare. Requires a closed endpoint. */
@@ -66,6 +81,11 @@ bool gcoll_any_each_waited(const gcoll_request *request, gcoll_waited_fn fn, voi
 /* Gives each receive from any of several ranks that finds a message a place in its rank's order. */
 void gcoll_anys_advance(gcoll_context *context);
 void gcoll_pairs_free(gcoll_context *context);
+/* The pair whose tags are apart from those of the caller: for exchanges among members (members.c). */
+gcoll_status gcoll_pair_of_members(gcoll_context *context, uint32_t peer, gcoll_pair **pair);
+/* Inside a call: begins a send or a receive. */
+gcoll_status gcoll_pair_post(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes, bool sends,
+                             gcoll_request **request);
 
 /* What barrier reports keep, with what of it is in flight. The endpoint must be closed. */
 void gcoll_roll_free(gcoll_context *context);

@@ -273,9 +273,9 @@ struct SlowLeave {
 std::atomic<uint32_t> SlowLeave::leaving{0}, SlowLeave::asked{0}, SlowLeave::joined{0};
 
 TEST(Leaving, IsPassedOverByWhoWaitsForAnyOfSeveral) {
-    gcoll_store_ops ops = {
-        sizeof ops,        "slow",  SlowLeave::set, SlowLeave::get, SlowLeave::wait, SlowLeave::add,
-        SlowLeave::remove, nullptr, nullptr,        nullptr,        nullptr};
+    gcoll_store_ops ops = {sizeof ops,      "slow",         SlowLeave::set,    SlowLeave::get,
+                           SlowLeave::wait, SlowLeave::add, SlowLeave::remove, nullptr,
+                           nullptr,         nullptr,        nullptr,           nullptr};
     SlowLeave::leaving = SlowLeave::asked = SlowLeave::joined = 0;
     SlowLeave slow[3];
     gcoll_store *stores[3] = {};

@@ -97,6 +97,14 @@ struct Aborted {
     gcoll_note note;
 };
 
+inline gcoll_note note_of(gcoll_status status, uint32_t culprit, const std::string &text) {
+    gcoll_note note = {};
+    note.status = status;
+    note.culprit = culprit;
+    snprintf(note.text, sizeof note.text, "%s", text.c_str());
+    return note;
+}
+
 struct Answered {
     uint32_t peer;
     uint64_t position;

@@ -243,6 +243,55 @@ TEST_P(Transport, FingerprintComesBeforeLaterMessagesAreDone) {
         }
 }
 
+// So many messages wait that no more may be offered: then fingerprints travel in frames of their own. Each
+// comes once, and is known to belong to its message; large and small ones, and such as were granted before
+// they are sent.
+TEST_P(Transport, FingerprintsComeOnceBeyondTheLimitOfOffers) {
+    constexpr uint32_t kMost = 65536, kIdle = 5000; // offers on a pair; small messages that use up all credit
+    Group group(GetParam(), 2);
+    std::vector<uint8_t> bytes(kMiB);
+    std::vector<gcoll_message> waiting(kMost + kIdle);
+    const auto wait = [&](uint32_t index, uint64_t size) {
+        waiting[index] = {};
+        waiting[index].stream = 4;
+        waiting[index].index = index;
+        waiting[index].bytes = size;
+        waiting[index].data = bytes.data();
+        waiting[index].done = [](gcoll_message *) {};
+        GetParam()->post_send(group[0].endpoint, 1, &waiting[index]);
+    };
+    const auto grants_arrive = [&] { group.turn([i = 0]() mutable { return i++ == 50; }); };
+    group.connect(0, 1);
+    group[0].send(1, 3, 0, 8);
+    group[1].receive(0, 3, 0, 8);
+    EXPECT_TRUE(group.turn_until_done());
+    for (uint32_t i = 0; i < kMost; i++)
+        wait(i, kMiB);
+    uint64_t stream = 5;
+    for (uint64_t size : {kMiB, uint64_t(4)}) {
+        for (uint32_t i = 0; i < kIdle && size < kMiB; i++)
+            wait(kMost + i, 0);
+        for (bool granted : {false, true}) {
+            SCOPED_TRACE(std::to_string(size) + (granted ? " bytes, granted" : " bytes"));
+            const size_t told = group[1].opened.size();
+            Message *opening = granted ? &group[1].receive(0, stream, 0, size) : nullptr;
+            grants_arrive();
+            group[0].send(1, stream, 0, size, true);
+            group[0].send(1, stream, 1, size);
+            EXPECT_TRUE(group.turn([&] { return group[1].opened.size() == told + 1; }));
+            Message &later = group[1].receive(0, stream, 1, size);
+            EXPECT_TRUE(group.turn([&] { return later.dones == 1; }));
+            EXPECT_FALSE(later.m.opened);
+            opening = granted ? opening : &group[1].receive(0, stream, 0, size);
+            EXPECT_TRUE(group.turn([&] { return opening->dones == 1; }));
+            EXPECT_TRUE(opening->m.opened);
+            EXPECT_EQ(group[1].opened.size(), told + 1);
+            stream++;
+        }
+    }
+    group.each([](Rank &rank) { rank.close(); }); // before the memory goes
+}
+
 TEST_P(Transport, ProgressWaitsUpToItsLimit) {
     for (int64_t spin_us : {0, 5000, 1000000}) {
         Group group(GetParam(), 2);
@@ -360,7 +409,7 @@ TEST_P(Transport, ClosingDepartsFromAllConnectedAfterTheLastMessage) {
 TEST_P(Transport, AbortTellsAllConnectedAndDropsEverything) {
     constexpr uint32_t kRanks = 4;
     Group group(GetParam(), kRanks);
-    gcoll_note note = {GCOLL_ERR_TIMEOUT, 2, "step 3 of ring waited 1000 ms"};
+    const gcoll_note note = note_of(GCOLL_ERR_TIMEOUT, 2, "step 3 of ring waited 1000 ms");
     for (uint32_t r = 0; r < kRanks; r++)
         group.connect(group[r]);
     for (uint32_t peer = 1; peer < kRanks; peer++) { // all pairs of rank 0 are up before the storm
@@ -390,9 +439,12 @@ TEST_P(Transport, AbortTellsAllConnectedAndDropsEverything) {
         for (const Aborted &aborted : rank.aborted) { // others may have been faster to pass it on
             EXPECT_EQ(aborted.note.status, note.status);
             EXPECT_EQ(aborted.note.culprit, note.culprit);
+            EXPECT_EQ(aborted.note.passed_on, aborted.from != 0);
             EXPECT_STREQ(aborted.note.text, note.text);
         }
-        GetParam()->abort(rank.endpoint, &note, 1000); // as contexts do when they hear of it
+        gcoll_note passed_on = note;
+        passed_on.passed_on = true;
+        GetParam()->abort(rank.endpoint, &passed_on, 1000); // as contexts do when they hear of it
         rank.messages.clear();
     });
 }
@@ -479,7 +531,7 @@ TEST_P(Transport, SizesThatDifferBreakThePairAtTheReceiver) {
                 }
                 EXPECT_TRUE(group[1].opened.empty());
                 // The sender is told why by the abort that follows.
-                gcoll_note note = {GCOLL_ERR_MISMATCH, 0, "sizes"};
+                gcoll_note note = note_of(GCOLL_ERR_MISMATCH, 0, "sizes");
                 GetParam()->abort(group[1].endpoint, &note, 1000);
                 EXPECT_TRUE(group.turn([&] { return !group[0].aborted.empty(); }));
                 EXPECT_STREQ(group[0].aborted.at(0).note.text, "sizes");

@@ -11,9 +11,10 @@
  * certainly be sent, so their handles and chunks become free again for the next message.
  *
  * A message that opens an operation is offered even if it has been granted, as nothing else would carry its
- * fingerprint. A message whose size differs from its grant is sent or offered as if there were no grant. The
- * receiver then reports the mismatch; or, if the receive takes any size, it withdraws what it granted by a
- * revoke with the total, and grants memory for the size that was offered.
+ * fingerprint. If it may not be offered, CREDIT frames bring the fingerprint and say which message it belongs
+ * to. A message whose size differs from its grant is sent or offered as if there were no grant. The receiver
+ * then reports the mismatch; or, if the receive takes any size, it withdraws what it granted by a revoke with
+ * the total, and grants memory for the size that was offered.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -191,6 +192,13 @@ void gcoll_ib_on_written(gcoll_ib_pair *pair, uint32_t handle, uint32_t bytes) {
 
 /* ---- Sending --------------------------------------------------------------------------------------- */
 
+/* The receiver has granted a message whose fingerprint went ahead of it: says so before the first write. */
+static void say_opened(gcoll_ib_pair *pair, const gcoll_message *message) {
+    const gcoll_ib_frame frame = {
+        .kind = GCOLL_IB_CREDIT, .flags = GCOLL_IB_AHEAD, .stream = message->stream, .index = message->index};
+    gcoll_ib_append_control(pair, &frame, NULL);
+}
+
 /* Queues the write of a granted piece of a posted message. */
 static void write_target(gcoll_ib_pair *pair, gcoll_slot *slot, uint32_t handle) {
     gcoll_ib_target *target = &pair->targets[handle];
@@ -201,6 +209,8 @@ static void write_target(gcoll_ib_pair *pair, gcoll_slot *slot, uint32_t handle)
         gcoll_ib_problem(pair->ib, GCOLL_ERR_NO_MEMORY);
         return;
     }
+    if (target->offset == 0 && (message->flags & GCOLL_IB_OPENED_AHEAD))
+        say_opened(pair, message);
     target->message = message;
     pair->writes[(pair->write_head + pair->write_count) % GCOLL_IB_PIECES] = handle;
     pair->write_count++;

@@ -305,9 +305,32 @@ void gcoll_ib_start(gcoll_ib_pair *pair, gcoll_slot *slot, bool on_credit) {
     }
 }
 
+/* A message says that its fingerprint came before it. False if no such fingerprint is left: the pair failed.
+ */
+static bool take_ahead(gcoll_ib_pair *pair) {
+    if (pair->opened_ahead == 0) {
+        gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a message whose fingerprint did not come)");
+        return false;
+    }
+    pair->opened_ahead--;
+    return true;
+}
+
+void gcoll_ib_on_opening(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
+    if (frame->flags & GCOLL_IB_OPEN)
+        pair->opened_ahead++;
+    if (!(frame->flags & GCOLL_IB_AHEAD) || !take_ahead(pair))
+        return;
+    gcoll_slot *slot = gcoll_match_find(&pair->incoming, frame->stream, frame->index);
+    if (slot && slot->message && slot->message->moved > 0 && !(slot->flags & GCOLL_IB_STARTED))
+        slot->flags |= GCOLL_IB_HAS_OPEN;
+    else
+        gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a fingerprint of a message without a grant)");
+}
+
 void gcoll_ib_on_data(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *payload) {
     gcoll_slot *slot = gcoll_match_find(&pair->incoming, frame->stream, frame->index);
-    if (!may_start(pair, frame, slot))
+    if (!may_start(pair, frame, slot) || ((frame->flags & GCOLL_IB_AHEAD) && !take_ahead(pair)))
         return;
     if (!slot)
         slot = gcoll_match_add(&pair->incoming, frame->stream, frame->index);
@@ -316,7 +339,7 @@ void gcoll_ib_on_data(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const ui
         return;
     }
     slot->total = slot->received = frame->total;
-    slot->flags |= frame->flags & GCOLL_IB_OPEN ? GCOLL_IB_HAS_OPEN : 0U;
+    slot->flags |= frame->flags & (GCOLL_IB_OPEN | GCOLL_IB_AHEAD) ? GCOLL_IB_HAS_OPEN : 0U;
     gcoll_ib_leave_list(pair, slot);
     gcoll_ib_start(pair, slot, (frame->flags & GCOLL_IB_CREDITED) != 0);
     notice(pair, slot);

@@ -37,12 +37,12 @@ gcoll_message *gcoll_ib_stop_waiting(gcoll_ib_pair *pair, gcoll_slot *slot) {
 }
 
 /* Sends the fingerprint of a message that may not be offered in a frame of its own, so that it stays ahead
- * of later messages of its stream. A large message has no other place for its fingerprint. */
-static void open_by_credit(gcoll_ib_pair *pair, gcoll_message *message) {
+ * of later messages of its stream. Once the receiver knows the message, it is told whose it was. */
+static void open_ahead(gcoll_ib_pair *pair, gcoll_message *message) {
     gcoll_ib_frame frame = {.kind = GCOLL_IB_CREDIT, .flags = GCOLL_IB_OPEN, .stream = message->stream};
     if (message->open && !(message->flags & GCOLL_IB_OPENED)) {
         gcoll_ib_append_control(pair, &frame, message->open);
-        message->flags |= is_large(pair, message) ? GCOLL_IB_OPENED : 0U;
+        message->flags |= GCOLL_IB_OPENED | GCOLL_IB_OPENED_AHEAD;
     }
 }
 
@@ -53,7 +53,7 @@ void gcoll_ib_offer(gcoll_ib_pair *pair, gcoll_slot *slot) {
     if (slot->flags & GCOLL_IB_ASKED)
         return;
     if (pair->asked == GCOLL_IB_PROMISES_MAX) {
-        open_by_credit(pair, message);
+        open_ahead(pair, message);
         return;
     }
     if (message->open && !(message->flags & GCOLL_IB_OPENED)) {

@@ -22,6 +22,7 @@
  * Offers. A waiting send that is large or carries a fingerprint is announced by an offer. So the receiver
  * sees fingerprints and wrong sizes of messages that would otherwise wait unseen. It grants every offered
  * message for which it posts a receive. A send that the receiver may peek for (`announced`) is offered, too.
+ * At most GCOLL_TCP_PROMISES_MAX offers are open; beyond that a fingerprint travels ahead in a CREDIT frame.
  *
  * A failure that is found while posting is reported by the next progress.
  */
@@ -79,11 +80,13 @@ static gcoll_message *stop_waiting(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     return message;
 }
 
-/* The fingerprint of a message that may not be offered goes in a probe, so that it stays ahead of later
- * messages of its stream. */
-static void open_by_probe(gcoll_tcp_pair *pair, gcoll_message *message) {
+/* Sends the fingerprint of a message that may not be offered in a frame of its own, so that it stays ahead of
+ * later messages of its stream. The message's own frames then say so in place of the fingerprint. */
+static void open_ahead(gcoll_tcp_pair *pair, gcoll_message *message) {
     uint8_t bytes[GCOLL_TCP_FIXED_HEADERS];
-    gcoll_wire_header header = {.kind = GCOLL_WIRE_PING, .flags = GCOLL_WIRE_OPEN, .stream = message->stream};
+    gcoll_wire_header header = {
+        .kind = GCOLL_WIRE_CREDIT, .flags = GCOLL_WIRE_OPEN, .stream = message->stream};
+    message->flags |= GCOLL_TCP_OPENED | GCOLL_TCP_AHEAD;
     gcoll_wire_put_header(bytes, &header);
     memcpy(bytes + GCOLL_WIRE_HEADER_BYTES, message->open, GCOLL_FINGERPRINT_BYTES);
     gcoll_tcp_append_control(pair, bytes, GCOLL_WIRE_HEADER_BYTES + GCOLL_FINGERPRINT_BYTES);
@@ -102,7 +105,7 @@ static void offer(gcoll_tcp_pair *pair, gcoll_slot *slot) {
         return;
     if (pair->asked == GCOLL_TCP_PROMISES_MAX) {
         if (message->open)
-            open_by_probe(pair, message);
+            open_ahead(pair, message);
         return;
     }
     uint8_t bytes[GCOLL_TCP_FIXED_HEADERS];
@@ -479,8 +482,19 @@ static void start(gcoll_tcp_pair *pair, gcoll_slot *slot, bool on_credit) {
     }
 }
 
+/* A message says that its fingerprint came before it. False if no such fingerprint is left: the pair failed.
+ */
+static bool take_ahead(gcoll_tcp_pair *pair) {
+    if (pair->opened_ahead == 0) {
+        gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a message whose fingerprint did not come)");
+        return false;
+    }
+    pair->opened_ahead--;
+    return true;
+}
+
 static gcoll_slot *first_fragment(gcoll_tcp_pair *pair, const gcoll_wire_header *header, gcoll_slot *slot) {
-    if (!may_start(pair, header, slot))
+    if (!may_start(pair, header, slot) || ((header->flags & GCOLL_WIRE_AHEAD) && !take_ahead(pair)))
         return NULL;
     if (!slot)
         slot = gcoll_match_add(&pair->incoming, header->stream, header->index);
@@ -489,7 +503,7 @@ static gcoll_slot *first_fragment(gcoll_tcp_pair *pair, const gcoll_wire_header 
         return NULL;
     }
     slot->total = header->total_bytes;
-    slot->flags |= header->flags & GCOLL_WIRE_OPEN ? GCOLL_TCP_HAS_OPEN : 0U;
+    slot->flags |= header->flags & (GCOLL_WIRE_OPEN | GCOLL_WIRE_AHEAD) ? GCOLL_TCP_HAS_OPEN : 0U;
     if (!slot->message)
         pair->held += slot->total;
     start(pair, slot, (header->flags & GCOLL_WIRE_CREDITED) != 0);
