@@ -26,7 +26,8 @@ typedef enum gcoll_status {
     GCOLL_ERR_ABORTED = 9,     /* gcoll_context_abort was called, here or on another rank */
     GCOLL_ERR_NOT_FOUND = 10,  /* there is no such key, algorithm, site or launcher */
     GCOLL_ERR_STATE = 11,      /* the object is not in a state that allows the call */
-    GCOLL_ERR_INTERNAL = 12    /* a bug in gcoll; please report it */
+    GCOLL_ERR_INTERNAL = 12,   /* a bug in gcoll; please report it */
+    GCOLL_WOKEN = 13           /* no failure: gcoll_context_wake ended a wait, and nothing else */
 } gcoll_status;
 
 /* Returns a constant one-line text for a status, never NULL; "unknown status" for any other number. */

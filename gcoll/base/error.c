@@ -40,6 +40,7 @@ const char *gcoll_status_text(gcoll_status status) {
         [GCOLL_ERR_NOT_FOUND] = "not found",
         [GCOLL_ERR_STATE] = "not allowed in this state",
         [GCOLL_ERR_INTERNAL] = "internal error",
+        [GCOLL_WOKEN] = "woken by gcoll_context_wake",
     };
     if ((unsigned)status >= sizeof texts / sizeof texts[0])
         return "unknown status";

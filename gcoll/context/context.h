@@ -46,12 +46,28 @@ typedef struct gcoll_settings {
     gcoll_allocator allocator;
 } gcoll_settings;
 
-/* Drives a context between calls: a progress thread (lifecycle/thread.c). */
+/* Drives a context between calls: a progress thread (lifecycle/thread.c). It lets several threads into calls,
+ * and one at a time works on the context. One of the threads that wait leads: it drives the context for all,
+ * and steps aside for a thread that wants to enter. The others follow: they sleep until something has ended.
+ */
 typedef struct gcoll_driver gcoll_driver;
 struct gcoll_driver {
     void (*enter)(gcoll_driver *driver); /* waits until the caller may drive the context itself */
     void (*leave)(gcoll_driver *driver);
     bool (*is_current)(const gcoll_driver *driver); /* the driver's thread calls, from a callback */
+    /* Lets no thread in from now on. False, and nothing changes, if a thread is inside a call. */
+    bool (*close)(gcoll_driver *driver);
+    /* Makes the driver's thread look for work. From any thread. */
+    void (*rouse)(gcoll_driver *driver);
+    /* The three functions for a thread that waits inside a call. If `lead` returns true, this thread drives
+     * the context for up to *wait_us and then calls `led`, in which other threads may enter; *wait_us is
+     * lowered to 0 if one wants to. If false, another thread leads, and this one calls `follow`: it sleeps
+     * until something has ended (by_any: has moved) or the time is over, and others may enter meanwhile. */
+    bool (*lead)(gcoll_driver *driver, int64_t *wait_us);
+    void (*led)(gcoll_driver *driver, bool moved);
+    void (*follow)(gcoll_driver *driver, int64_t wait_us, bool by_any);
+    bool ended;  /* a message or run has ended since the followers were last told */
+    bool unread; /* a message or run has ended since the descriptor of gcoll_context_fd was signalled */
 };
 
 /* The claim on a context by the calling thread (guard.c). */
@@ -60,6 +76,12 @@ typedef struct gcoll_guard {
     long process;            /* its process id, for messages */
     atomic_uintptr_t caller; /* the thread inside a gcoll call on this context; 0: none */
     gcoll_driver *driver;    /* NULL: no progress thread */
+    /* For calls from any thread (wake.c): */
+    pthread_mutex_t gate; /* guards what follows; endpoint and driver stay while it is held */
+    bool is_closed;       /* the context is being destroyed */
+    atomic_bool woken;    /* the next gcoll_wait_any returns GCOLL_WOKEN */
+    bool has_event;
+    gcoll_descriptor event; /* of gcoll_context_fd; a thread that writes the two is inside a call, too */
 } gcoll_guard;
 
 /* Whether and why the context is broken (health.c). It breaks at most once. */
@@ -71,10 +93,13 @@ typedef struct gcoll_health {
     char abort_reason[GCOLL_NOTE_TEXT_MAX];
     /* Publishes the cause in the store, for ranks without a connection to this one. */
     void (*leave_cause)(gcoll_context *context);
+    /* Nothing in flight is touched from now on: tells the callbacks that wait for its end. */
+    void (*end_work)(gcoll_context *context);
 } gcoll_health;
 
 struct gcoll_context {
     uint32_t rank, size;
+    uint32_t *parent_ranks; /* of each rank, in the context that this one was split from; NULL: the same */
     const gcoll_transport *transport;
     gcoll_endpoint *endpoint; /* NULL if size is 1 */
     gcoll_settings settings;
@@ -95,10 +120,21 @@ struct gcoll_context {
 
 /* Sets the error that explains why this thread may not call now. Returns GCOLL_ERR_STATE. */
 gcoll_status gcoll_refuse_call(const gcoll_context *context);
-/* gcoll_claim for a context that has a driver. Refuses a call by the driver itself. */
-gcoll_status gcoll_claim_driven(gcoll_context *context);
-/* gcoll_claim_driven, then takes over from the driver. */
+/* Enters a context that has a driver: takes over from the driver, after other threads that are inside. */
 gcoll_status gcoll_enter_driven(gcoll_context *context);
+/* To destroy the context: claims it for good. GCOLL_ERR_STATE if a thread is inside. */
+gcoll_status gcoll_claim_last(gcoll_context *context);
+/* From any thread: makes the threads that wait look around. False if the context is being destroyed. */
+bool gcoll_context_rouse(gcoll_context *context);
+/* Makes the descriptor of gcoll_context_fd readable, if there is one. Inside, or with the gate. */
+void gcoll_context_signal(gcoll_context *context);
+/* Closes it; also in a forked child. */
+void gcoll_context_close_event(gcoll_context *context);
+/* Whether gcoll_context_wake was called; then, once. */
+static inline bool gcoll_context_take_wake(gcoll_context *context) {
+    return atomic_load_explicit(&context->guard.woken, memory_order_relaxed) &&
+           atomic_exchange_explicit(&context->guard.woken, false, memory_order_acquire);
+}
 static inline bool gcoll_is_forked(const gcoll_context *context) {
     return context->guard.forks != gcoll_forks;
 }
@@ -127,9 +163,9 @@ static inline gcoll_status gcoll_enter(gcoll_context *context) {
 }
 static inline void gcoll_leave(gcoll_context *context) {
     gcoll_driver *driver = context->guard.driver;
+    atomic_store_explicit(&context->guard.caller, 0, memory_order_release);
     if (driver)
         driver->leave(driver);
-    atomic_store_explicit(&context->guard.caller, 0, memory_order_release);
 }
 
 /* ---- Memory, log, options (context.c) ------------------------------------------------------ */
@@ -196,5 +232,8 @@ static inline gcoll_status gcoll_context_settle(gcoll_context *context) {
 #define GCOLL_STREAM_TAG     (UINT64_C(1) << 63)
 #define GCOLL_STREAM_ACCESS  (UINT64_C(1) << 62) /* plus the number of the access */
 #define GCOLL_STREAM_ARRIVAL (UINT64_C(1) << 61) /* messages of the monitor */
+#define GCOLL_STREAM_ROLL    (UINT64_C(1) << 60) /* messages of barrier reports */
+/* With GCOLL_STREAM_TAG: tags of gcoll_context_create_group, which never match those of pairs. */
+#define GCOLL_STREAM_MEMBERS (UINT64_C(1) << 59)
 
 #endif

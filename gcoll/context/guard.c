@@ -2,9 +2,16 @@
  * gcoll/context/guard.c - refuses calls on a context by a second thread, by a callback, or in a forked
  * child.
  *
- * gcoll_enter (context.h) checks each call. This file writes the error of a refused call.
+ * gcoll_enter (context.h) checks each call. This file writes the error of a refused call. A second thread is
+ * not refused if the context has a driver: it enters when the first has left, or waits.
  */
 #include "gcoll/context/context.h"
+
+static bool calls_itself(const gcoll_context *context) {
+    const gcoll_guard *guard = &context->guard;
+    return (guard->driver && guard->driver->is_current(guard->driver)) ||
+           atomic_load_explicit(&guard->caller, memory_order_relaxed) == gcoll_this_thread();
+}
 
 gcoll_status gcoll_refuse_call(const gcoll_context *context) {
     const gcoll_guard *guard = &context->guard;
@@ -14,29 +21,35 @@ gcoll_status gcoll_refuse_call(const gcoll_context *context) {
             "this context belongs to process %ld, from which this one was forked; a child makes a "
             "context of its own",
             guard->process);
-    if ((guard->driver && guard->driver->is_current(guard->driver)) ||
-        atomic_load_explicit(&guard->caller, memory_order_relaxed) == gcoll_this_thread())
+    if (calls_itself(context))
         return gcoll_error(
             GCOLL_ERR_STATE,
-            "context: rank %u is inside a gcoll call on it already; a callback (user operation, log, "
+            "context: rank %u is inside a gcoll call on it already; a callback (user operation, done, log, "
             "allocator, store) must not call gcoll on the context that calls it",
             context->rank);
-    return gcoll_error(
-        GCOLL_ERR_STATE,
-        "context: another thread of rank %u is inside a gcoll call on it; a context is used by one "
-        "thread at a time",
-        context->rank);
-}
-
-gcoll_status gcoll_claim_driven(gcoll_context *context) {
-    const gcoll_driver *driver = context->guard.driver;
-    const bool calls_itself = !gcoll_is_forked(context) && driver->is_current(driver);
-    return calls_itself ? gcoll_refuse_call(context) : gcoll_claim(context);
+    return gcoll_error(GCOLL_ERR_STATE,
+                       guard->driver ? "context: another thread of rank %u is inside a gcoll call on it"
+                                     : "context: another thread of rank %u is inside a gcoll call on it; a "
+                                       "context without options.progress_thread is used by one thread at a "
+                                       "time",
+                       context->rank);
 }
 
 gcoll_status gcoll_enter_driven(gcoll_context *context) {
-    gcoll_status status = gcoll_claim_driven(context);
-    if (status == GCOLL_OK)
-        context->guard.driver->enter(context->guard.driver);
-    return status;
+    gcoll_driver *driver = context->guard.driver;
+    if (gcoll_is_forked(context) || calls_itself(context))
+        return gcoll_refuse_call(context);
+    driver->enter(driver);
+    atomic_store_explicit(&context->guard.caller, gcoll_this_thread(), memory_order_relaxed);
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_claim_last(gcoll_context *context) {
+    gcoll_driver *driver = context->guard.driver;
+    if (!driver)
+        return gcoll_claim(context);
+    if (gcoll_is_forked(context) || calls_itself(context) || !driver->close(driver))
+        return gcoll_refuse_call(context);
+    atomic_store_explicit(&context->guard.caller, gcoll_this_thread(), memory_order_relaxed);
+    return GCOLL_OK;
 }

@@ -32,8 +32,11 @@ static bool abandon(gcoll_context *context) {
     return true;
 }
 
-static gcoll_status claim(gcoll_context *context) {
-    return context->guard.driver ? gcoll_claim_driven(context) : gcoll_claim(context);
+/* Calls from any thread touch the endpoint and the thread no more. */
+static void close_gate(gcoll_context *context) {
+    pthread_mutex_lock(&context->guard.gate);
+    context->guard.is_closed = true;
+    pthread_mutex_unlock(&context->guard.gate);
 }
 
 static int64_t left_ms(int64_t limit_ms, int64_t least_ms) {
@@ -51,9 +54,12 @@ void gcoll_context_end(gcoll_context *context, int64_t limit_ms, int64_t least_m
     limit_ms = limit_ms < longest_ms ? limit_ms : longest_ms;
     /* A context that another thread or a callback is using is not freed: a leak is better than a use after
      * free. gcoll_last_error says who uses it. */
-    if (gcoll_is_forked(context) ? !abandon(context) : claim(context) != GCOLL_OK)
+    if (gcoll_is_forked(context) ? !abandon(context) : gcoll_claim_last(context) != GCOLL_OK)
         return;
+    if (!gcoll_is_forked(context))
+        close_gate(context);
     gcoll_thread_stop(context);
+    gcoll_context_close_event(context);
     if (!gcoll_is_forked(context))
         gcoll_monitor_linked.print(context);
     if (gcoll_live_in_flight(context)) /* each unfinished run has a request, which counts */
@@ -81,5 +87,6 @@ void gcoll_context_end(gcoll_context *context, int64_t limit_ms, int64_t least_m
     gcoll_rendezvous_free(context);
     gcoll_store_destroy(context->settings.owned_store);
     gcoll_settings_free(&context->settings);
+    free(context->parent_ranks);
     free(context); /* also frees the modules' structs, which lie in the same allocation */
 }

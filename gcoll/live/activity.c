@@ -40,6 +40,14 @@ bool gcoll_live_has_work(const gcoll_context *context) {
     return false;
 }
 
+void gcoll_live_tend(gcoll_context *context) {
+    for (uint32_t i = 0; i < GCOLL_ACTIVITIES && !context->health.broken; i++) {
+        const gcoll_activity *activity = context->live->activities[i];
+        if (activity && activity->tend)
+            activity->tend(context);
+    }
+}
+
 bool gcoll_live_needs(const gcoll_context *context, uint32_t peer) {
     for (uint32_t i = 0; i < GCOLL_ACTIVITIES; i++) {
         const gcoll_activity *activity = context->live->activities[i];

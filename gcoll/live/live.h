@@ -36,6 +36,8 @@ typedef struct gcoll_activity {
     uint32_t (*announcer)(const gcoll_context *context);
     /* That rank has begun more operations than this one, and nothing comes: breaks the context. */
     void (*not_announced)(gcoll_context *context, uint64_t begun);
+    /* Watches over what nobody waits for or tests. Called now and then if the context has a driver. */
+    void (*tend)(gcoll_context *context);
 } gcoll_activity;
 
 #define GCOLL_ACTIVITIES 4
@@ -74,8 +76,14 @@ static inline void gcoll_live_not_due(gcoll_context *context, const gcoll_activi
 /* Of all kinds together. */
 bool gcoll_live_in_flight(const gcoll_context *context);
 bool gcoll_live_has_work(const gcoll_context *context);
+void gcoll_live_tend(gcoll_context *context);
 bool gcoll_live_needs(const gcoll_context *context, uint32_t peer);
 void gcoll_live_each_waited(gcoll_context *context, gcoll_waited_fn fn, void *arg);
+/* Something has ended for which another thread may wait. */
+static inline void gcoll_live_ended(gcoll_context *context) {
+    if (context->guard.driver)
+        context->guard.driver->ended = context->guard.driver->unread = true;
+}
 /* gcoll_break, with the operation in flight that waits for culprit named in front. */
 void gcoll_break_operation(gcoll_context *context, gcoll_status status, uint32_t culprit, const char *format,
                            ...) GCOLL_PRINTF(4, 5);
@@ -120,12 +128,17 @@ typedef struct gcoll_wait {
     const void *arg;
     int64_t timeout_ms; /* as options have it: 0 is the context's, for which only the time counts in which
                          * nothing moves; -1 none; a limit of the call's own counts from now on */
+    bool shares;        /* other threads may enter meanwhile: the caller relies on nothing that they change */
+    bool by_any; /* and it may be done by any movement, not only by what gcoll_live_ended is called for */
 } gcoll_wait;
 
 /* Progress until it is done, or the context breaks, or the time passes, which breaks it. */
 gcoll_status gcoll_progress_wait(gcoll_context *context, const gcoll_wait *wait);
 /* Progress for up to wait_us, or until something has moved. */
 gcoll_status gcoll_progress(gcoll_context *context, int64_t wait_us);
+/* The same for a caller that shares, as above: if another thread leads, only sleeps until something has
+ * moved. */
+gcoll_status gcoll_progress_shared(gcoll_context *context, int64_t wait_us);
 /* Sends what was posted. */
 static inline void gcoll_progress_flush(gcoll_context *context) {
     if (context->endpoint && !context->health.broken)

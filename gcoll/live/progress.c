@@ -1,8 +1,8 @@
 /*
  * gcoll/live/progress.c - makes progress with all work in flight, and waits for some of it.
  *
- * A waiting thread drives the transport itself. Most waits end before the clock is read a second time; long
- * ones are watched (watch.c).
+ * A waiting thread drives the transport itself; of several on a context with a driver, one does for all. Most
+ * waits end before the clock is read a second time; long ones are watched (watch.c).
  */
 #include "gcoll/accelerate/accelerate.h"
 #include "gcoll/live/watch.h"
@@ -34,16 +34,40 @@ static bool drive(gcoll_context *context, int64_t wait_us) {
     return moved || busy;
 }
 
-gcoll_status gcoll_progress(gcoll_context *context, int64_t wait_us) {
+/* Drives, unless another thread does that for all; and lets others enter. */
+static bool drive_shared(gcoll_context *context, int64_t wait_us, bool by_any) {
+    gcoll_driver *driver = context->guard.driver;
+    if (!driver)
+        return drive(context, wait_us);
+    if (!driver->lead(driver, &wait_us)) {
+        driver->follow(driver, wait_us, by_any);
+        return true;
+    }
+    const bool moved = drive(context, wait_us);
+    driver->led(driver, moved);
+    return moved;
+}
+
+static gcoll_status progress(gcoll_context *context, int64_t wait_us, bool shares) {
     gcoll_context_heed_abort(context);
     if (!context->health.broken) {
         advance(context);
-        if (!context->health.broken && drive(context, wait_us) && !context->health.broken)
+        if (!context->health.broken &&
+            (shares ? drive_shared(context, wait_us, true) : drive(context, wait_us)) &&
+            !context->health.broken)
             advance(context);
         if (gcoll_peer_is_doubted(context) && !context->health.broken)
             gcoll_peer_settle_doubt(context, gcoll_now_ms());
     }
     return gcoll_context_settle(context);
+}
+
+gcoll_status gcoll_progress(gcoll_context *context, int64_t wait_us) {
+    return progress(context, wait_us, false);
+}
+
+gcoll_status gcoll_progress_shared(gcoll_context *context, int64_t wait_us) {
+    return progress(context, wait_us, true);
 }
 
 /* ---- Waiting ------------------------------------------------------------------------------ */
@@ -77,10 +101,18 @@ gcoll_status gcoll_progress_wait(gcoll_context *context, const gcoll_wait *wait)
             now = gcoll_now_ms();
             if (gcoll_peer_is_doubted(context))
                 gcoll_peer_settle_doubt(context, now);
-            if (now >= watch.next_probe_ms && !context->health.broken)
+            if (now >= watch.next_probe_ms && !context->health.broken) {
+                context->live->watcher->limit_ms = gcoll_timeout_of(context, wait->timeout_ms);
                 gcoll_watch_over(context, &watch, now);
+            }
+            if (context->guard.driver && !context->health.broken)
+                gcoll_live_tend(context);
         }
-        if (!context->health.broken)
+        if (context->health.broken)
+            continue;
+        if (wait->shares)
+            drive_shared(context, sleep_us(context, &watch, now), wait->by_any);
+        else
             drive(context, sleep_us(context, &watch, now));
     }
     if (gcoll_rendezvous_is_due(context, now) && !context->health.broken)

@@ -450,8 +450,11 @@ static int64_t time_that_counts(const gcoll_context *context, int64_t passed_ms)
 }
 
 static int64_t pass_time(gcoll_context *context, gcoll_watch *watch, int64_t now) {
+    gcoll_watcher *watcher = context->live->watcher;
     const int64_t passed_ms = time_that_counts(context, now - watch->last_ms);
-    context->live->watcher->watched_ms += passed_ms;
+    const int64_t new_ms = now - watcher->passed_ms; /* else another thread's wait has counted it */
+    watcher->watched_ms += passed_ms < new_ms ? passed_ms : new_ms < 0 ? 0 : new_ms;
+    watcher->passed_ms = now;
     watch->last_ms = now;
     return passed_ms;
 }

@@ -43,6 +43,7 @@ typedef struct gcoll_watcher {
     gcoll_watch tested;   /* what lasts from one test of a request to the next */
     gcoll_vitals *vitals; /* by rank; NULL until there is a long wait */
     int64_t limit_ms;     /* of the wait at hand, or the latest: of gcoll_timeout_of */
+    int64_t passed_ms;    /* the clock when watched_ms last grew: several waits may be watched at once */
     int64_t watched_ms;   /* time that waits have been watched over for; stands still while this thread is
                            * held up, as nobody may be blamed for that */
     int64_t witness_ms;   /* ... at this time; 0: nobody does */

@@ -376,7 +376,7 @@ static bool is_announced(const void *arg) {
 gcoll_status gcoll_arrival_await(gcoll_arrival *arrival, gcoll_site *site, int64_t since_ns) {
     gcoll_context *context = arrival->context;
     const struct announced announced = {arrival, site};
-    const gcoll_wait wait = {is_announced, NULL, &announced, arrival->timeout_ms};
+    const gcoll_wait wait = {is_announced, NULL, &announced, .timeout_ms = arrival->timeout_ms};
     gcoll_arrival_open(arrival);
     if (is_announced(&announced))
         return GCOLL_OK;

@@ -10,7 +10,8 @@ struct gcoll_region {
     uint8_t *data;
     uint64_t bytes;
     uint64_t notified;
-    uint32_t uses; /* accesses of peers by messages that are under way */
+    uint32_t waiters; /* threads inside gcoll_region_wait */
+    uint32_t uses;    /* accesses of peers by messages that are under way */
     bool is_exposed;
     gcoll_exposed exposed;
     gcoll_region *next;

@@ -133,6 +133,11 @@ void gcoll_region_destroy(gcoll_region *region) {
         region->is_unwanted |= gcoll_is_forked(context);
         return;
     }
+    if (context && region->waiters > 0) {
+        gcoll_error(GCOLL_ERR_STATE, "region: another thread waits for its notifications");
+        gcoll_leave(context);
+        return;
+    }
     if (context) {
         destroy_inside(context, region);
         gcoll_leave(context);
@@ -178,7 +183,10 @@ static gcoll_status wait_for(gcoll_region *region, uint64_t count) {
             return gcoll_error(GCOLL_ERR_STATE,
                                "count: is %llu, but only %llu notifications came; this rank has no peers",
                                (unsigned long long)count, (unsigned long long)region->notified);
-        gcoll_status status = gcoll_progress(context, left_us < WAIT_SLICE_US ? left_us : WAIT_SLICE_US);
+        region->waiters++;
+        gcoll_status status =
+            gcoll_progress_shared(context, left_us < WAIT_SLICE_US ? left_us : WAIT_SLICE_US);
+        region->waiters--;
         if (status != GCOLL_OK && region->notified < count)
             return status;
     }

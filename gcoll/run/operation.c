@@ -19,6 +19,10 @@ gcoll_status gcoll_operation_create(gcoll_context *context, const gcoll_argument
         free(operation);
         return status;
     }
+    operation->request.tell = arguments->done;
+    operation->request.tell_arg = arguments->done_arg;
+    if (arguments->done)
+        operation->request.run->tells = &operation->request;
     operation->link = &context->runs->operations;
     operation->next = context->runs->operations;
     if (operation->next)
@@ -34,7 +38,10 @@ static gcoll_status refuse_shell(const gcoll_operation *operation) {
 }
 
 static gcoll_status refuse_state(const gcoll_operation *operation, bool wants_started) {
+    const gcoll_status status = gcoll_request_check_free(&operation->request);
     gcoll_leave(operation->request.context);
+    if (status != GCOLL_OK)
+        return status;
     return gcoll_error(GCOLL_ERR_STATE, "operation: %s",
                        wants_started ? "was not started"
                                      : "is in flight; wait for it before it is started again");
@@ -46,7 +53,8 @@ static inline gcoll_status enter(const gcoll_operation *operation, bool wants_st
     if (!operation || !operation->request.context)
         return refuse_shell(operation);
     gcoll_status status = gcoll_enter(operation->request.context);
-    if (status == GCOLL_OK && (operation->request.state == GCOLL_REQUEST_LIVE) != wants_started)
+    if (status == GCOLL_OK &&
+        ((operation->request.state == GCOLL_REQUEST_LIVE) != wants_started || operation->request.is_waited))
         status = refuse_state(operation, wants_started);
     return status;
 }
@@ -56,8 +64,10 @@ static gcoll_status start(gcoll_operation *operation) {
     gcoll_status status = gcoll_context_settle(context);
     if (status == GCOLL_OK)
         status = gcoll_run_begin(operation->request.run);
-    if (status == GCOLL_OK)
+    if (status == GCOLL_OK) {
         gcoll_request_begin(&operation->request);
+        gcoll_request_tell_if_finished(&operation->request);
+    }
     return status;
 }
 
@@ -143,17 +153,23 @@ static void destroy_inside(gcoll_context *context, gcoll_operation *operation) {
                     context->rank, (unsigned long long)run->sequence);
         gcoll_context_settle(context);
     }
+    if (operation->request.state == GCOLL_REQUEST_LIVE)
+        gcoll_request_tell_if_finished(&operation->request);
     detach(operation);
 }
 
-/* Destroys an operation. In a forked child its context frees it later. If the context is in use, it is not
- * freed. */
+/* Destroys an operation. In a forked child its context frees it later. If the context is in use, or another
+ * thread waits for the operation, it is not freed. */
 void gcoll_operation_destroy(gcoll_operation *operation) {
     if (!operation)
         return;
     gcoll_context *context = operation->request.context;
     if (context && gcoll_enter(context) != GCOLL_OK) {
         operation->is_unwanted |= gcoll_is_forked(context);
+        return;
+    }
+    if (context && gcoll_request_check_free(&operation->request) != GCOLL_OK) {
+        gcoll_leave(context);
         return;
     }
     if (context) {

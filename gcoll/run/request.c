@@ -4,16 +4,22 @@
  * A request stands for a message of a pair or for a run of a collective. The context keeps its memory until
  * the context is destroyed. So a pointer to a request that has ended is recognised, unless a new request has
  * taken its place.
+ *
+ * Several threads may wait for requests of a context that has a driver, each for its own: a request that a
+ * thread waits for can be ended by no other. A collective's options.done is told of the end of its run as
+ * soon as a thread that drives the context notices it, before the request is ended.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "gcoll/rendezvous/rendezvous.h"
 #include "gcoll/run/engine.h"
 #include "gcoll/run/request.h"
 
-#define FREE_LOOKS 8   /* unsuccessful tests that do not read the clock */
-#define SLICE_MS   100 /* the longest sleep while a request is waited for with a limit */
-#define KEEP_MADE  16  /* messages begun between two checks whether keys in the store need renewal */
+#define FREE_LOOKS 8    /* unsuccessful tests that do not read the clock */
+#define SLICE_MS   100  /* the longest sleep while a request is waited for with a limit */
+#define TEXT_BYTES 1024 /* of an error */
+#define KEEP_MADE  16   /* messages begun between two checks whether keys in the store need renewal */
 
 static inline bool is_finished(const gcoll_request *request) {
     return request->run ? gcoll_run_is_finished(request->run) : request->done;
@@ -27,12 +33,14 @@ static void request_each_waited(const void *arg, gcoll_waited_fn fn, void *fn_ar
     const gcoll_request *request = arg;
     if (request->run)
         gcoll_run_each_waited(request->run, fn, fn_arg);
+    else if (request->any)
+        gcoll_any_each_waited(request, fn, fn_arg);
     else
         fn(fn_arg, request->peer);
 }
 
 static gcoll_wait wait_of(const gcoll_request *request) {
-    return (gcoll_wait){request_finished, request_each_waited, request, request->timeout_ms};
+    return (gcoll_wait){request_finished, request_each_waited, request, request->timeout_ms, .shares = true};
 }
 
 /* ---- Life --------------------------------------------------------------------------------- */
@@ -42,6 +50,8 @@ void gcoll_request_begin(gcoll_request *request) {
     request->state = GCOLL_REQUEST_LIVE;
     request->tested.looked_ms = request->tested.used_ms = request->tested.age_ms = 0;
     request->free_looks = 0;
+    request->is_told = false;
+    runs->tellers += request->tell != NULL;
     request->link = &runs->requests;
     request->next = runs->requests;
     if (request->next)
@@ -70,9 +80,13 @@ gcoll_status gcoll_request_create(gcoll_context *context, uint32_t peer, gcoll_r
 
 void gcoll_request_set_done(gcoll_request *request) {
     request->done = true;
+    gcoll_live_ended(request->context);
 }
 
 static inline void take_out(gcoll_request *request) {
+    if (request->any)
+        gcoll_any_remove(request);
+    request->context->runs->requests_ended++;
     *request->link = request->next;
     if (request->next)
         request->next->link = request->link;
@@ -82,8 +96,10 @@ static inline void take_out(gcoll_request *request) {
 /* Puts an ended request on the list of spare ones. */
 static void recycle(gcoll_request *request) {
     gcoll_runs *runs = request->context->runs;
-    if (request->run)
+    if (request->run) {
+        request->run->tells = NULL;
         gcoll_run_return(request->run);
+    }
     request->run = NULL;
     request->next = runs->spare_requests;
     runs->spare_requests = request;
@@ -109,15 +125,75 @@ void gcoll_requests_free(gcoll_context *context) {
     }
 }
 
+/* ---- Telling how runs ended --------------------------------------------------------------- */
+
+void gcoll_request_tell(gcoll_request *request, gcoll_status status) {
+    if (request->is_told)
+        return;
+    request->is_told = true;
+    request->context->runs->tellers--;
+    if (status == GCOLL_OK) {
+        request->tell(request->tell_arg, status, "");
+    } else {
+        char text[TEXT_BYTES];
+        snprintf(text, sizeof text, "%s", gcoll_last_error());
+        request->tell(request->tell_arg, status, text);
+        gcoll_error(status, "%s", text); /* the callback may have had an error of its own */
+    }
+    if (request->is_detached)
+        gcoll_request_end(request);
+}
+
+void gcoll_request_tells(gcoll_request *request, gcoll_done_fn tell, void *arg, bool is_detached) {
+    request->tell = tell;
+    request->tell_arg = arg;
+    request->is_detached = is_detached;
+    request->context->runs->tellers++;
+    request->run->tells = request;
+    gcoll_request_tell_if_finished(request);
+}
+
+void gcoll_request_tell_if_finished(gcoll_request *request) {
+    if (request->tell && is_finished(request))
+        gcoll_request_tell(request, GCOLL_OK);
+}
+
+void gcoll_requests_tell_all(gcoll_context *context) {
+    gcoll_request *next;
+    if (context->runs->tellers == 0 || gcoll_is_forked(context))
+        return;
+    for (gcoll_request *request = context->runs->requests; request; request = next) {
+        next = request->next;
+        if (request->tell && !request->is_told)
+            gcoll_request_tell(request, gcoll_run_result(context, request->run, GCOLL_OK));
+    }
+}
+
 /* ---- Ending requests ---------------------------------------------------------------------- */
+
+/* The result of a receive whose message has come. */
+static gcoll_status received(const gcoll_request *request) {
+    gcoll_runs *runs = request->context->runs;
+    runs->has_received = true;
+    runs->last_source = request->peer;
+    runs->last_bytes = request->message.bytes;
+    if (request->message.bytes <= request->room)
+        return GCOLL_OK;
+    return gcoll_error(GCOLL_ERR_MISMATCH,
+                       "bytes: is %llu, but rank %u sent a message of %llu with tag %u; it was dropped",
+                       (unsigned long long)request->room, request->peer,
+                       (unsigned long long)request->message.bytes, (uint32_t)request->message.stream);
+}
 
 /* Ends a request, and returns its result; `status` is that of the context's progress. */
 static gcoll_status end(gcoll_request **request, gcoll_status status) {
     gcoll_request *ended = *request;
     if (ended->run)
         status = gcoll_run_result(ended->context, ended->run, status);
-    else if (ended->done)
-        status = GCOLL_OK; /* it finished before the context broke */
+    else if (ended->done) /* perhaps before the context broke */
+        status = ended->receives_from ? received(ended) : GCOLL_OK;
+    if (ended->tell)
+        gcoll_request_tell(ended, status);
     *request = NULL;
     take_out(ended);
     if (!ended->kept)
@@ -136,11 +212,16 @@ static gcoll_status check(gcoll_request *const *request) {
     return GCOLL_OK;
 }
 
+gcoll_status gcoll_request_check_free(const gcoll_request *request) {
+    return request->is_waited ? gcoll_error(GCOLL_ERR_STATE, "request: another thread waits for it")
+                              : GCOLL_OK;
+}
+
 static gcoll_status check_live(const gcoll_request *request) {
     if (request->state != GCOLL_REQUEST_LIVE)
         return gcoll_error(GCOLL_ERR_STATE, "request: %s",
                            request->kept ? "its operation was not started" : "has ended already");
-    return GCOLL_OK;
+    return gcoll_request_check_free(request);
 }
 
 /* Enters the context of a request that must be live. */
@@ -161,7 +242,9 @@ gcoll_status gcoll_request_finish(gcoll_request **request) {
     gcoll_status status = GCOLL_OK;
     if (!is_finished(*request)) {
         const gcoll_wait wait = wait_of(*request);
+        (*request)->is_waited = true;
         status = gcoll_progress_wait(context, &wait);
+        (*request)->is_waited = false;
     }
     return end(request, status);
 }
@@ -239,7 +322,11 @@ static gcoll_status wait_for(gcoll_request **request, int64_t wait_ms, int *done
         const int64_t left_ms = end_ms - gcoll_now_ms();
         if (left_ms <= 0)
             break;
-        status = gcoll_progress(context, left_ms < SLICE_MS ? left_ms * 1000 : SLICE_MS * 1000);
+        (*request)->is_waited = true;
+        status = gcoll_progress_shared(context, left_ms < SLICE_MS ? left_ms * 1000 : SLICE_MS * 1000);
+        (*request)->is_waited = false;
+        if (context->guard.driver && status == GCOLL_OK)
+            gcoll_live_tend(context);
         status = look(request, status, done);
     }
     return status;
@@ -266,7 +353,7 @@ gcoll_status gcoll_request_wait_for(gcoll_request **request, int64_t wait_ms) {
 
 static gcoll_status cancel(gcoll_request **request) {
     gcoll_request *cancelled = *request;
-    if (!cancelled->receives_from)
+    if (!cancelled->receives_from && !cancelled->any)
         return gcoll_error(GCOLL_ERR_STATE,
                            "request: is not a receive from a pair; nothing else can be cancelled");
     if (cancelled->done)
@@ -274,7 +361,7 @@ static gcoll_status cancel(gcoll_request **request) {
     gcoll_status status = gcoll_context_settle(cancelled->context);
     if (status != GCOLL_OK)
         return end(request, status);
-    status = gcoll_pair_cancel(cancelled);
+    status = cancelled->any ? GCOLL_OK : gcoll_pair_cancel(cancelled);
     if (status != GCOLL_OK)
         return status;
     *request = NULL;
@@ -292,11 +379,67 @@ gcoll_status gcoll_request_cancel(gcoll_request **request) {
     return status;
 }
 
+/* ---- What a receive got ------------------------------------------------------------------- */
+
+/* Enters the context of a receive whose message has come. */
+static gcoll_status enter_received(gcoll_request *request) {
+    gcoll_status status = enter(&request);
+    if (status != GCOLL_OK)
+        return status;
+    if (!request->receives_from && !request->any)
+        status = gcoll_error(GCOLL_ERR_STATE, "request: is not a receive from a pair");
+    else if (!request->done)
+        status = gcoll_error(GCOLL_ERR_STATE, "request: no message has come yet");
+    if (status != GCOLL_OK)
+        gcoll_leave(request->context);
+    return status;
+}
+
+gcoll_status gcoll_request_source(gcoll_request *request, uint32_t *source) {
+    if (!source)
+        return gcoll_error(GCOLL_ERR_INVALID, "source: is NULL");
+    gcoll_status status = enter_received(request);
+    if (status != GCOLL_OK)
+        return status;
+    *source = request->peer;
+    gcoll_leave(request->context);
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_request_bytes(gcoll_request *request, uint64_t *bytes) {
+    if (!bytes)
+        return gcoll_error(GCOLL_ERR_INVALID, "bytes: is NULL");
+    gcoll_status status = enter_received(request);
+    if (status != GCOLL_OK)
+        return status;
+    *bytes = request->message.bytes;
+    gcoll_leave(request->context);
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_context_last_received(gcoll_context *context, uint32_t *source, uint64_t *bytes) {
+    if (!context)
+        return gcoll_error(GCOLL_ERR_INVALID, "context: is NULL");
+    gcoll_status status = gcoll_enter(context);
+    if (status != GCOLL_OK)
+        return status;
+    const gcoll_runs *runs = context->runs;
+    if (!runs->has_received)
+        status = gcoll_error(GCOLL_ERR_STATE, "context: no receive from a pair has ended yet");
+    if (status == GCOLL_OK && source)
+        *source = runs->last_source;
+    if (status == GCOLL_OK && bytes)
+        *bytes = runs->last_bytes;
+    gcoll_leave(context);
+    return status;
+}
+
 /* ---- The first of several ----------------------------------------------------------------- */
 
 struct several {
     gcoll_request *const *requests;
     uint32_t count;
+    const gcoll_context *context;
 };
 
 static bool find_finished(const struct several *several, uint32_t *index) {
@@ -308,9 +451,19 @@ static bool find_finished(const struct several *several, uint32_t *index) {
     return false;
 }
 
+/* Or the wait is to end for gcoll_context_wake. */
 static bool any_finished(const void *arg) {
+    const struct several *several = arg;
     uint32_t index;
-    return find_finished(arg, &index);
+    return atomic_load_explicit(&several->context->guard.woken, memory_order_relaxed) ||
+           find_finished(several, &index);
+}
+
+/* While they are waited for, no other thread may end them. */
+static void set_waited(const struct several *several, bool is_waited) {
+    for (uint32_t i = 0; i < several->count; i++)
+        if (several->requests[i])
+            several->requests[i]->is_waited = is_waited;
 }
 
 /* Finds the context that all requests share. */
@@ -361,20 +514,33 @@ static int64_t shortest_timeout(const gcoll_context *context, const struct sever
     return shortest;
 }
 
+/* The index of a finished one; GCOLL_WOKEN goes first, as it was asked for. */
+static gcoll_status wait_for_any(gcoll_context *context, const struct several *several, uint32_t *index) {
+    const gcoll_wait wait = {any_finished, NULL, several, shortest_timeout(context, several), .shares = true};
+    gcoll_status status = GCOLL_OK;
+    for (;;) {
+        if (status == GCOLL_OK && gcoll_context_take_wake(context))
+            return GCOLL_WOKEN;
+        if (find_finished(several, index))
+            return GCOLL_OK;
+        if (status != GCOLL_OK)
+            return status;
+        set_waited(several, true);
+        status = gcoll_progress_wait(context, &wait); /* and once more if another thread took the wake */
+        set_waited(several, false);
+    }
+}
+
 gcoll_status gcoll_wait_any(gcoll_request *const *requests, uint32_t count, uint32_t *index) {
-    const struct several several = {requests, count};
+    struct several several = {requests, count, NULL};
     gcoll_context *context = NULL;
     if (!index || (!requests && count > 0))
         return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", index ? "requests" : "index");
     gcoll_status status = enter_common(&several, &context);
     if (status != GCOLL_OK)
         return status;
-    if (!find_finished(&several, index)) {
-        const gcoll_wait wait = {any_finished, NULL, &several, shortest_timeout(context, &several)};
-        status = gcoll_progress_wait(context, &wait);
-        if (find_finished(&several, index))
-            status = GCOLL_OK;
-    }
+    several.context = context;
+    status = wait_for_any(context, &several, index);
     gcoll_leave(context);
     return status;
 }
@@ -382,17 +548,16 @@ gcoll_status gcoll_wait_any(gcoll_request *const *requests, uint32_t count, uint
 /* ---- The activity's table ----------------------------------------------------------------- */
 
 static void each_waited(gcoll_context *context, gcoll_waited_fn fn, void *arg) {
-    const gcoll_any *any = context->runs->any;
-    for (const gcoll_request *request = context->runs->requests; request; request = request->next)
-        if (!request->run && !request->done && !fn(arg, request->peer))
-            return;
-    for (uint32_t i = 0; any && i < any->count; i++)
-        if (!gcoll_peer_has_departed(context, any->peers[i]) && !fn(arg, any->peers[i]))
-            return;
+    bool goes_on = true;
+    for (const gcoll_request *request = context->runs->requests; request && goes_on; request = request->next)
+        if (request->any)
+            goes_on = gcoll_any_each_waited(request, fn, arg);
+        else if (!request->run && !request->done)
+            goes_on = fn(arg, request->peer);
 }
 
-/* Whether a message needs this peer. A receive from any of several peers does not: the others may still
- * send. */
+/* Whether a message needs this peer. A receive from any of several peers does not, and its request has no
+ * peer: the others may still send. */
 static bool needs(const gcoll_context *context, uint32_t peer) {
     for (const gcoll_request *request = context->runs->requests; request; request = request->next)
         if (!request->run && !request->done && request->peer == peer)
@@ -407,10 +572,28 @@ static bool is_any_in_flight(const gcoll_context *context) {
     return false;
 }
 
+/* Watches over runs that are told of by options.done, so that each of them ends. */
+static void tend(gcoll_context *context) {
+    gcoll_runs *runs = context->runs;
+    const uint32_t ended = runs->requests_ended;
+    if (runs->tellers == 0)
+        return;
+    for (gcoll_request *request = runs->requests; request; request = request->next) {
+        if (!request->tell || request->is_told || request->is_waited || is_finished(request))
+            continue;
+        const gcoll_wait wait = wait_of(request);
+        if (gcoll_watch_look(context, &request->tested, &wait, false) != GCOLL_OK ||
+            runs->requests_ended != ended) /* the list may have changed */
+            return;
+    }
+}
+
 const gcoll_activity gcoll_request_activity = {
     .order = 3,
+    .advance = gcoll_anys_advance,
     .in_flight = is_any_in_flight,
     .has_work = is_any_in_flight,
     .each_waited = each_waited,
     .needs = needs,
+    .tend = tend,
 };

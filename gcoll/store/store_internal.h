@@ -46,6 +46,9 @@ typedef enum gcoll_store_serve { GCOLL_SERVE_AUTO, GCOLL_SERVE_NO, GCOLL_SERVE_Y
 gcoll_status gcoll_store_tcp_create(char *host, char *name, uint16_t port, gcoll_store_serve serve,
                                     int64_t timeout_ms, gcoll_store **store);
 
+/* Makes a store a view of another one, which has all operations that its base has. */
+void gcoll_store_set_base(gcoll_store *store, const gcoll_store *base);
+
 /* Serves at all addresses of this host, at a port that is free. The identity tells the server from others. */
 gcoll_status gcoll_store_tcp_serve(int64_t timeout_ms, uint16_t *port, uint64_t *identity,
                                    gcoll_store **store);

@@ -1,5 +1,6 @@
 // test/core/guard_test.cc - tests of the rule that one thread at a time, and no callback, may call gcoll on a
-// context. Other calls get an error, and change nothing.
+// context. Other calls get an error, and change nothing. embed_test.cc has contexts that let several threads
+// in.
 #include "test/kit/collective_support.h"
 
 #include <functional>
@@ -65,7 +66,7 @@ void add_and_call(void *dst, const void *a, const void *b, uint64_t count, gcoll
 void reduce_in_all_forms(uint32_t rank, gcoll_context *context) {
     Calling calling = {};
     calling.context = context;
-    const gcoll_user_op op = {add_and_call, &calling, 1};
+    const gcoll_user_op op = {add_and_call, &calling, 1, 0};
     gcoll_allreduce_options options = by("ring");
     options.user_op = &op;
     for (int form = 0; form < 3; form++) {
@@ -107,7 +108,7 @@ TEST_P(Guards, AUserOperationOnTheContextsThreadIsRefused) {
         [](uint32_t rank, gcoll_context *context) {
             Calling calling = {};
             calling.context = context;
-            const gcoll_user_op op = {add_and_call, &calling, 1};
+            const gcoll_user_op op = {add_and_call, &calling, 1, 0};
             gcoll_allreduce_options options = by("ring");
             options.user_op = &op;
             std::vector<int64_t> data(kCount, rank + 1);
@@ -183,6 +184,7 @@ void expect_all_refused(gcoll_context *context, Things &things) {
     float in = 1, out = 0;
     int done = 7;
     uint32_t index = 7, peer = 1;
+    const uint32_t self = 0;
     uint64_t count = 7;
     char text[256];
     gcoll_request *request = nullptr;
@@ -217,6 +219,8 @@ void expect_all_refused(gcoll_context *context, Things &things) {
         [&] { return gcoll_region_notified(things.region, &count); },
         [&] { return gcoll_region_wait(things.region, 1); },
         [&] { return gcoll_context_duplicate(context, &copy); },
+        [&] { return gcoll_context_split(context, 0, 0, &copy); },
+        [&] { return gcoll_context_create_group(context, &self, 1, 0, &copy); },
         [&] {
             return gcoll_context_explain(context, GCOLL_ALLREDUCE, 1, GCOLL_FLOAT32, GCOLL_SUM, 0, nullptr,
                                          text, sizeof text);
@@ -276,10 +280,6 @@ void two_threads(const Job &job) {
 
 TEST_P(Guards, ASecondThreadIsRefused) {
     two_threads(job(2));
-}
-
-TEST_P(Guards, ASecondThreadIsRefusedBesideTheContextsOwn) {
-    two_threads(job(2, true));
 }
 
 TEST_P(Guards, ThreadsMayTakeTurns) {

@@ -132,8 +132,7 @@ void gcoll_tcp_pair_destroy(gcoll_tcp_pair *pair) {
 /* ---- Opening --------------------------------------------------------------------------------------- */
 
 static void on_wake(uv_async_t *waker) {
-    gcoll_tcp *tcp = waker->data;
-    tcp->woken = true;
+    (void)waker; /* the flag is set already */
 }
 
 static int64_t spin_ns(int64_t spin_us) {

@@ -221,6 +221,13 @@ void gcoll_tcp_block(gcoll_tcp *tcp, int64_t wait_us) {
     uv_timer_stop(&tcp->alarm);
 }
 
+/* The same, until a caller wakes the endpoint. */
+static void sleep_once(gcoll_tcp *tcp, int64_t wait_us) {
+    __atomic_store_n(&tcp->asleep, true, __ATOMIC_SEQ_CST);
+    gcoll_tcp_block(tcp, __atomic_load_n(&tcp->woken, __ATOMIC_SEQ_CST) ? 0 : wait_us);
+    __atomic_store_n(&tcp->asleep, false, __ATOMIC_RELAXED);
+}
+
 /* Yields or naps before the next poll. A nap is ended by the clock, not by a peer's send: a wake-up by the
  * peer could move this thread to the peer's core. */
 static void pause_once(gcoll_tcp *tcp, gcoll_patience_step step, int64_t now) {
@@ -239,7 +246,7 @@ static void wait_for_report(gcoll_tcp *tcp, int64_t wait_us) {
     int64_t idle_since = begun;
     int64_t now = begun;
     gcoll_patience_begin(&tcp->patience);
-    while (!tcp->moved && !tcp->woken && !tcp->side.seen) {
+    while (!tcp->moved && !__atomic_load_n(&tcp->woken, __ATOMIC_RELAXED) && !tcp->side.seen) {
         int64_t left_us = wait_us - (now - begun) / NS_PER_US;
         gcoll_patience_step step = GCOLL_PATIENCE_POLL;
         if (left_us <= 0)
@@ -249,7 +256,7 @@ static void wait_for_report(gcoll_tcp *tcp, int64_t wait_us) {
         else
             step = gcoll_patience_next(&tcp->patience, now - idle_since);
         if (step == GCOLL_PATIENCE_SLEEP) {
-            gcoll_tcp_block(tcp, left_us);
+            sleep_once(tcp, left_us);
             report(tcp);
             gcoll_tcp_flush_all(tcp); /* answers to what was read */
         } else {
@@ -268,8 +275,7 @@ gcoll_status gcoll_tcp_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool 
     poll_once(tcp);
     if (!tcp->moved && wait_us > 0 && tcp->problem == GCOLL_OK) {
         wait_for_report(tcp, gcoll_tcp_bounded(wait_us));
-        tcp->side.woken = tcp->woken;
-        tcp->woken = false;
+        tcp->side.woken = gcoll_tcp_take_wake(tcp);
         gcoll_tcp_flush_all(tcp);
     }
     tcp->curious = false;
@@ -279,5 +285,8 @@ gcoll_status gcoll_tcp_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool 
 }
 
 void gcoll_tcp_wake(gcoll_endpoint *endpoint) {
-    uv_async_send(&gcoll_tcp_of(endpoint)->waker);
+    gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
+    __atomic_store_n(&tcp->woken, true, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&tcp->asleep, __ATOMIC_SEQ_CST))
+        uv_async_send(&tcp->waker);
 }

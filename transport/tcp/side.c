@@ -41,8 +41,7 @@ bool gcoll_tcp_was_watched(gcoll_endpoint *endpoint) {
 
 bool gcoll_tcp_was_woken(gcoll_endpoint *endpoint) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
-    bool woken = tcp->woken || tcp->side.woken;
-    tcp->woken = false;
+    const bool woken = gcoll_tcp_take_wake(tcp) || tcp->side.woken;
     tcp->side.woken = false;
     return woken;
 }

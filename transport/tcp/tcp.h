@@ -108,7 +108,10 @@ struct gcoll_tcp {
     uint32_t polls;
     bool moved; /* something was reported in this progress */
     bool busy;  /* bytes moved in this poll */
+    /* Of `wake`, from any thread: the flag is set, and the waker rung only if it may be needed. Both sides
+     * write their own flag before they read the other's. */
     bool woken;
+    bool asleep;  /* in the kernel, or about to be */
     bool curious; /* a message without a receive counts as reported, until progress returns */
     bool leaving; /* abort or close has begun: messages are dropped, nothing is reported */
     bool has_note;
@@ -142,7 +145,8 @@ static inline int64_t gcoll_tcp_bounded(int64_t time) {
 /* flow.c */
 void gcoll_tcp_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
 void gcoll_tcp_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
-bool gcoll_tcp_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index);
+bool gcoll_tcp_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index,
+                    uint64_t *bytes);
 bool gcoll_tcp_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
 
 /* write.c */
@@ -165,6 +169,10 @@ void gcoll_tcp_look(gcoll_endpoint *endpoint, uint32_t peer, gcoll_sight *sight)
 /* progress.c */
 gcoll_status gcoll_tcp_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved);
 void gcoll_tcp_wake(gcoll_endpoint *endpoint);
+/* Whether it was woken since this was asked. */
+static inline bool gcoll_tcp_take_wake(gcoll_tcp *tcp) {
+    return __atomic_exchange_n(&tcp->woken, false, __ATOMIC_ACQUIRE);
+}
 /* Waits in libuv for up to wait_us, and handles what became ready. */
 void gcoll_tcp_block(gcoll_tcp *tcp, int64_t wait_us);
 void gcoll_tcp_complete(gcoll_tcp *tcp, gcoll_message *message);
