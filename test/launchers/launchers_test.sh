@@ -20,9 +20,9 @@ skip() {
     exit 77
 }
 
-need() { # PROGRAM PACKAGE [SET]
+need() { # PROGRAM PACKAGE
     PATH=$PATH:/usr/sbin command -v "$1" >/dev/null ||
-        skip "needs $1, of Debian's package $2 (scripts/packages ${3:-launchers} installs it)"
+        skip "needs $1, of Debian's package $2 (scripts/packages launchers installs it)"
 }
 
 # The lines of code in the launcher's section.
@@ -64,7 +64,7 @@ program() { # FILE TEXT
 
 # The number of ranks that a command asks for.
 ranks_of() {
-    [[ $1 =~ (-np?|--nproc-per-node|--ntasks|--nodes=1\ -n)[\ =]([0-9]+) || $1 =~ (GCOLL_SIZE)=([0-9]+) ]] &&
+    [[ $1 =~ (-np?)[\ =]([0-9]+) || $1 =~ (GCOLL_SIZE)=([0-9]+) ]] &&
         echo "${BASH_REMATCH[2]}"
 }
 
@@ -162,9 +162,8 @@ Slurm)
     [ "$(id -u)" -eq 0 ] || skip "needs root: slurmd changes to the user of a job"
     under=("$source/test/launchers/slurm")
     ;;
-torchrun) need torchrun python3-torch full ;; # 630 MB: .ci/full runs this, and .ci/run does not
 Kubernetes) need yq yq ;;
-*) fail "LAUNCHER: is '$launcher'; allowed are None, Open MPI, MPICH, Slurm, torchrun and Kubernetes" ;;
+*) fail "LAUNCHER: is '$launcher'; allowed are None, Open MPI, MPICH, Slurm and Kubernetes" ;;
 esac
 why=$("$source/test/netlab/netlab" check 2>&1) || skip "$why"
 

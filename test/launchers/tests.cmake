@@ -2,7 +2,7 @@
 if(NOT GCOLL_BENCHMARK)
   return()
 endif()
-foreach(launcher None "Open MPI" MPICH Slurm torchrun Kubernetes)
+foreach(launcher None "Open MPI" MPICH Slurm Kubernetes)
   string(TOLOWER "launchers.${launcher}" test)
   string(REPLACE " " "" test "${test}")
   add_test(NAME ${test} COMMAND ${CMAKE_CURRENT_LIST_DIR}/launchers_test.sh ${launcher} ${PROJECT_SOURCE_DIR}
