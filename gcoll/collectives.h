@@ -10,7 +10,7 @@
  *
  * Counts are in elements. If a vector has one block for each rank (reduce_scatter, allgather, gather,
  * scatter, alltoall), `count` is the size of one block. The forms that end in _v take `counts` instead: one
- * entry for each rank, the same on every rank. Blocks lie one after the other in rank order.
+ * entry for each rank, the same on every rank (but see counts_at_root). Blocks follow one another by rank.
  *
  * The forms that end in _list take a vector as a list of buffers: entry k has counts[k] elements, and the
  * vector is all of them, one after the other. See "Lists of buffers" below.

@@ -183,8 +183,8 @@ TEST_P(Lists, AllreduceInEveryFormAndPlace) {
         for (const Counts &counts : lists())
             for (const How how : {kApart, kNoInputs, kEqual})
                 for (const Form form : {kBlocking, kStarted, kPersistent})
-                    for (const gcoll_op op : {GCOLL_SUM, GCOLL_MAX, GCOLL_AVG})
-                        EXPECT_GCOLL_OK(reduce_list(context, counts, op, how, form, nullptr));
+                    EXPECT_GCOLL_OK(reduce_list(context, counts, how == kApart ? GCOLL_AVG : GCOLL_MAX, how,
+                                                form, nullptr));
     });
 }
 

@@ -235,7 +235,7 @@ void own_elements(uint32_t rank, gcoll_context *context, std::atomic<uint32_t> *
     const uint32_t size = gcoll_context_size(context);
     const gcoll_user_op op = {compose_elements<kBytes>, nullptr, 0, kBytes};
     int turn = 0;
-    for (const uint64_t count : {uint64_t{1}, uint64_t{7}, uint64_t{4500 / kBytes + 3}}) {
+    for (const uint64_t count : {uint64_t{1}, uint64_t{7}, uint64_t{1500 / kBytes + 3}}) {
         std::vector<E> in(count), want(count);
         for (uint64_t i = 0; i < count; i++) {
             in[i] = element<kBytes>(rank, i);
