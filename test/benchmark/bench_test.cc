@@ -101,8 +101,8 @@ TEST(Bench, BadFlagsSayWhatIsAllowed) {
 TEST(Bench, AStoreThatIsNoneIsNamedByTheLibrary) {
     const outcome result = run({"--rank=0", "--size=2", "--store=http://x"});
     EXPECT_EQ(result.status, 1);
-    EXPECT_TRUE(
-        contains(result.err, "--store: gcoll_store_open: url starts with none of file:, tcp:// and redis://"))
+    EXPECT_TRUE(contains(
+        result.err, "--store: gcoll_store_open: url starts with none of file:, tcp://, redis:// and pmi:"))
         << result.err;
 }
 
