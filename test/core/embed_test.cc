@@ -674,7 +674,7 @@ void start_while_another_waits(const Job &job, const Wait &wait,
         EXPECT_GCOLL_OK(gcoll_pair_recv(two.back, 50, &seen, sizeof seen));
         answer(two, &value);
     });
-    EXPECT_GCOLL_OK(gcoll_context_health(two.group[0]));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20)); // likely to be waiting by then
     EXPECT_GCOLL_OK(gcoll_pair_send(two.there, 50, &first, sizeof first));
     waiter.join();
     other.join();
@@ -747,6 +747,7 @@ TEST_P(Embedded, StartsGoOnWhileAnotherThreadWaitsForNotifications) {
         EXPECT_GCOLL_OK(gcoll_pair_recv(two.back, 50, &seen, sizeof seen));
         EXPECT_GCOLL_OK(gcoll_put(two.group[1], &key, 0, &value, sizeof value, GCOLL_PUT_NOTIFY));
     });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20)); // likely to be waiting by then
     EXPECT_GCOLL_OK(gcoll_pair_send(two.there, 50, &first, sizeof first));
     waiter.join();
     other.join();
