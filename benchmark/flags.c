@@ -30,15 +30,6 @@ static bool read_rank(const cli_flag *flag, const char *text, void *to) {
     return true;
 }
 
-static bool read_store(const cli_flag *flag, const char *text, void *to) {
-    if (strncmp(text, "file:", 5) != 0 && strncmp(text, "tcp://", 6) != 0 &&
-        strncmp(text, "redis://", 8) != 0) {
-        return cli_bad(flag->name, text,
-                       "file:DIR, tcp://host:port or redis://[user:password@]host[:port][/db]");
-    }
-    return cli_read_text(flag, text, to);
-}
-
 static bool read_transport(const cli_flag *flag, const char *text, void *options) {
     cli_word words[MOST_TRANSPORTS + 2] = {{"auto", 0}}; /* the rest is zero, which ends the list */
     bench_options *o = options;
@@ -86,7 +77,7 @@ static const cli_flag rows[] = {
     {"--rank", "R", "this process is rank R of a job on several hosts", NULL, CLI_OTHER(read_rank, rank)},
     {"--size", "N", "ranks of that job; the same on every host", NULL, CLI_WHOLE32(size, 1, MOST_RANKS)},
     {"--store", "URL", "where they meet: file:DIR, tcp://host:port of a rank, or redis://host[:port][/db]",
-     NULL, CLI_OTHER(read_store, store)},
+     NULL, CLI_TEXT(store)},
     {"--job", "ID", "name of the job in the store (gcoll_bench)", NULL, CLI_OTHER(cli_read_name, job)},
     {"--transport", "NAME", "auto, tcp, ibverbs, or inproc: threads of one process", "auto",
      .read = read_transport},

@@ -8,7 +8,7 @@ if(GCOLL_CCACHE AND NOT CMAKE_C_COMPILER_LAUNCHER AND NOT CMAKE_CXX_COMPILER_LAU
   if(GCOLL_CCACHE_PROGRAM)
     set(gcoll_ccache "${GCOLL_CCACHE_PROGRAM}")
     # Paths below the source folder count as relative ones, so that clones share what they compile. The headers that are
-    # compiled ahead need pch_defines and time_macros, and GCC's -fpch-preprocess (test/CMakeLists.txt).
+    # compiled ahead need pch_defines and time_macros, and a flag of the compiler (test/CMakeLists.txt).
     set(launcher env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
         CCACHE_SLOPPINESS=pch_defines,time_macros "${gcoll_ccache}")
     set(CMAKE_C_COMPILER_LAUNCHER "${launcher}")

@@ -12,6 +12,9 @@
  * scatter, alltoall), `count` is the size of one block. The forms that end in _v take `counts` instead: one
  * entry for each rank, the same on every rank. Blocks lie one after the other in rank order.
  *
+ * The forms that end in _list take a vector as a list of buffers: entry k has counts[k] elements, and the
+ * vector is all of them, one after the other. See "Lists of buffers" below.
+ *
  * In place. If input and output have the same size, they may be the same buffer. If one of them is a block of
  * the other, it may lie in the larger one, exactly where this rank's block is. alltoall and pairwise_exchange
  * have no form in place. Any other overlap is an error. A buffer that a rank does not need, because it is not
@@ -69,6 +72,12 @@ typedef struct gcoll_collective_options {
      * it. Connecting, when a connection is first needed, has the context's timeout in any case. */
     int64_t timeout_ms;
     int same; /* gcoll_same, for calls that reduce; 0: as the context's options say */
+
+    /* gather_v and scatter_v only, and the same on every rank: only the root knows the counts of all ranks.
+     * On other ranks, counts has one entry, this rank's own count. Blocks then go straight between the root
+     * and each rank (algorithm linear), whatever their sizes, because a tree needs the counts of others.
+     * Counts that do not agree are reported as those of alltoall_v are. */
+    int counts_at_root;
 
     /* NULL, or is called once for each call that was started (NAME_start, or a run of what NAME_create made)
      * when it has ended, with success or not: on the thread that drives the context, which may be in the call
@@ -219,6 +228,61 @@ GCOLL_API gcoll_status gcoll_pairwise_exchange(gcoll_context *context, const voi
 
 /* Returns when every rank has called it. */
 GCOLL_API gcoll_status gcoll_barrier(gcoll_context *context, const gcoll_barrier_options *options);
+
+/* Finds out which ranks call it within a time limit, and breaks nothing if some do not. If all do, it is a
+ * barrier. here: one entry for each rank; 1: it has called, 0: it has not. The i-th call of one rank belongs
+ * together with the i-th calls of the others.
+ *
+ * Rank 0 makes the list, when all have called or timeout_ms after its own call: 1 to 86400000; 0: the
+ * context's timeout; -1: no limit. Each rank that came in time gets that list. A rank that comes later gets
+ * it when rank 0 next makes progress, and finds 0 for itself; if rank 0 has made later lists meanwhile, it
+ * gets the latest. A rank that gets no list within twice timeout_ms and half a second takes rank 0 for
+ * absent: then only its own entry is 1, because it knows nothing of the others. Rank 0 waits up to half a
+ * second longer for such a rank to take the list when it calls in the end.
+ *
+ * Costs a message to rank 0 and one from it, and a connection to it. Errors: INVALID, STATE, NO_MEMORY; and
+ * the cause, if the context breaks. A rank that dies breaks it if it is connected, as always. */
+GCOLL_API gcoll_status gcoll_barrier_report(gcoll_context *context, int64_t timeout_ms, uint8_t here[]);
+
+/* ---- Lists of buffers -------------------------------------------------------------------------------
+ * One call over many buffers, which need not lie beside one another. It is one operation: one choice of the
+ * algorithm and as many messages as for one vector of that size, however many buffers there are. Buffers lie
+ * in host memory; several buffers that are reduced with one another (options.buffers) cannot be lists. A
+ * buffer of 0 elements is ignored and may be NULL. Arrays may go when the call returns.
+ *
+ * Data are reduced and received straight in the buffers. A message that begins in one buffer and ends in
+ * another is gathered before it is sent, in memory that gcoll allocates: at most as much as this rank sends,
+ * for most algorithms twice the vector. options.memory_limit_bytes does not count it. */
+
+#define GCOLL_MAX_LIST 65536u /* buffers in a list */
+
+/* Allreduce of `entries` buffers of one type by one operation (elsewhere: coalesced). inputs[k] and
+ * outputs[k]: counts[k] elements. In place: inputs is NULL or equal to outputs, pointer by pointer. Every
+ * rank gives as many buffers of the same counts. entries: 0 to GCOLL_MAX_LIST. */
+GCOLL_API gcoll_status gcoll_allreduce_list(gcoll_context *context, const void *const *inputs,
+                                            void *const *outputs, const uint64_t *counts, uint32_t entries,
+                                            gcoll_type type, gcoll_op op,
+                                            const gcoll_allreduce_options *options);
+
+/* The calls that follow have a buffer for each rank, in place of blocks one after the other. They match calls
+ * without a list: each rank may make the one or the other. */
+
+/* Like reduce_scatter_v: inputs[r] is block r, counts[r] elements. In place: output is inputs[rank]; the
+ * other inputs do not change. */
+GCOLL_API gcoll_status gcoll_reduce_scatter_list(gcoll_context *context, const void *const *inputs,
+                                                 void *output, const uint64_t *counts, gcoll_type type,
+                                                 gcoll_op op, const gcoll_collective_options *options);
+/* Like allgather_v: outputs[r] gets the block of rank r, counts[r] elements. In place: input is
+ * outputs[rank]. */
+GCOLL_API gcoll_status gcoll_allgather_list(gcoll_context *context, const void *input, void *const *outputs,
+                                            const uint64_t *counts, gcoll_type type,
+                                            const gcoll_collective_options *options);
+/* Like alltoall_v: inputs[r] goes to rank r, send_counts[r] elements; outputs[r] comes from rank r,
+ * recv_counts[r] elements. */
+GCOLL_API gcoll_status gcoll_alltoall_list(gcoll_context *context, const void *const *inputs,
+                                           void *const *outputs, const uint64_t *send_counts,
+                                           const uint64_t *recv_counts, gcoll_type type,
+                                           const gcoll_collective_options *options);
 
 /* ---- Algorithms ------------------------------------------------------------------------------------- */
 

@@ -79,6 +79,12 @@ typedef struct gcoll_allocator {
     void *arg;
 } gcoll_allocator;
 
+/* Gives every rank the data of all ranks. mine: `bytes` bytes, as many on every rank. all: room for `bytes`
+ * bytes of each rank, in the order of ranks, this one included. Blocks until all ranks have called it. Must
+ * return in bounded time if a rank does not come, with any other status than GCOLL_OK; gcoll_store_error may
+ * set a text, which becomes part of the error of gcoll_context_create. Must not call gcoll otherwise. */
+typedef gcoll_status (*gcoll_exchange_fn)(void *arg, const void *mine, size_t bytes, void *all);
+
 /* Connects the ranks of one process, for transport "inproc". Shared by `size` contexts, in one thread or
  * several. Destroy it after them. */
 typedef struct gcoll_hub gcoll_hub;
@@ -91,7 +97,7 @@ typedef struct gcoll_context_options {
     size_t struct_size; /* set by gcoll_context_options_init */
     uint32_t rank;      /* 0 .. size-1 */
     uint32_t size;      /* ranks of the job, >= 1 */
-    gcoll_store *store; /* borrowed while the context lives; may be NULL if size is 1 */
+    gcoll_store *store; /* borrowed while the context lives; NULL if size is 1, or with `exchange` */
 
     /* Name of this job in the store, [A-Za-z0-9._-]{1,64}; NULL is "default". Two jobs that start at the same
      * time on one store need different names, or launches (see `launch`). A rank that two processes claim is
@@ -198,6 +204,15 @@ typedef struct gcoll_context_options {
     /* gcoll_same, the same on every rank: where results are the same, for calls that do not say it. 0: on
      * every rank. */
     int same;
+
+    /* In place of a store, on every rank: an allgather of the caller's own. It is called three times within
+     * gcoll_context_create, by the creating thread, and never later: all ranks then know each other's
+     * addresses, some 100 bytes a rank. There are no claims, no leases, and `launch` has no meaning, because
+     * whoever takes part is a rank of this launch. The time that it takes is its own; options.timeout_ms
+     * limits only what follows. Rank 0's tuning reaches the others by broadcasts, so creation also connects
+     * each rank with up to log2(size) others. */
+    gcoll_exchange_fn exchange;
+    void *exchange_arg;
 } gcoll_context_options;
 
 /* Fills in defaults. Always call it first: later versions add fields. */
@@ -225,6 +240,42 @@ GCOLL_API gcoll_status gcoll_context_create(const gcoll_context_options *options
  * own sequence, listener and pairs, and may be used by another thread. It takes its timeout and other options
  * from the parent. The parent may be destroyed first. */
 GCOLL_API gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_context **context);
+
+/* The color of a rank that gets no context from gcoll_context_split. */
+#define GCOLL_COLOR_NONE (-1)
+
+/* Divides the ranks of a context into groups, and creates a context for each, over the parent's connections
+ * and without the store. Collective on `parent`, as gcoll_context_duplicate.
+ * color: 0 or more; ranks of one color get a context together. GCOLL_COLOR_NONE: this rank gets none, and
+ * *context is NULL. key: ranks of the new context are in the order of their keys, and of their ranks of the
+ * parent where keys are equal.
+ * The new context is independent of its parent, as a duplicate is: each may be used by a thread of its own,
+ * may break alone, and may be destroyed first. A rank that dies breaks both. Errors and culprits of a context
+ * name its own ranks; gcoll_context_parent_rank translates them, and error texts do it for the culprit.
+ * `auto` goes by the parent's costs. Costs two small collectives on the parent, in which a rank gets some 100
+ * bytes of every other. Errors: INVALID    names the argument; breaks nothing PEER       a rank of the group
+ * could not open its end, with its reason; breaks nothing others     as of a collective on `parent`, which
+ * they break. If it is broken already: its cause */
+GCOLL_API gcoll_status gcoll_context_split(gcoll_context *parent, int32_t color, int32_t key,
+                                           gcoll_context **context);
+
+/* Creates a context for some ranks of `parent`; only these call it. All else is as in gcoll_context_split.
+ * ranks: `count` ranks of the parent, each once, this rank among them, the same list on each of them. Rank i
+ * of the new context is ranks[i]. tag: the same on all members; tells this group from others that some of the
+ * same ranks create. It never matches a tag of gcoll_pair_send.
+ * Blocks up to the parent's timeout, counted from the last progress. Costs two exchanges of messages among
+ * the members: up and down a tree in which a rank has up to 32 others below it. Errors, beyond those of a
+ * split:
+ *   MISMATCH  the lists of two members differ; the text names both and the entry
+ *   TIMEOUT   a member has not come; the text and gcoll_context_culprit of the parent name it
+ * Both break the parent, because its ranks are out of step. */
+GCOLL_API gcoll_status gcoll_context_create_group(gcoll_context *parent, const uint32_t *ranks,
+                                                  uint32_t count, uint32_t tag, gcoll_context **context);
+
+/* Returns the number that a rank of this context has in the context that it was split from, or that created
+ * it as a group. Other contexts, also duplicates: the rank itself. UINT32_MAX for NULL, and for a rank that
+ * the context does not have; gcoll_last_error then says so. */
+GCOLL_API uint32_t gcoll_context_parent_rank(const gcoll_context *context, uint32_t rank);
 
 /* Return this rank, and the number of ranks. For NULL: UINT32_MAX, and 0; gcoll_last_error then says so. */
 GCOLL_API uint32_t gcoll_context_rank(const gcoll_context *context);
@@ -290,9 +341,9 @@ GCOLL_API gcoll_status gcoll_request_test(gcoll_request **request, int *done);
  * result is GCOLL_ERR_TIMEOUT: this ends nothing and breaks nothing, and *request stays. The request's own
  * timeout counts meanwhile; when it passes, the context is broken, the request ended and *request NULL. */
 GCOLL_API gcoll_status gcoll_request_wait_for(gcoll_request **request, int64_t wait_ms);
-/* Cancels a receive (gcoll_pair_recv_start) whose message is not on its way yet, and ends the request. The
- * buffer is the caller's again. The next receive of that tag from that rank takes its place, so no message is
- * lost. Does not wait. GCOLL_ERR_STATE, and the request goes on, if
+/* Cancels a receive (gcoll_pair_recv_start, gcoll_context_recv_any_start) whose message is not on its way
+ * yet, and ends the request. The buffer is the caller's again. The next receive of that tag from that rank
+ * takes its place, so no message is lost. Does not wait. GCOLL_ERR_STATE, and the request goes on, if
  *   - it is no such receive;
  *   - its message has come or begun to come, or the sender is known to wait for it;
  *   - the sender has been told that it may send. Over tcp and ibverbs that happens at once for messages too
@@ -306,6 +357,12 @@ GCOLL_API gcoll_status gcoll_request_cancel(gcoll_request **request);
  * called since the last such result; *index is not set, and a request that has finished is found by the next
  * call. Of several threads that wait so on one context, one is woken. */
 GCOLL_API gcoll_status gcoll_wait_any(gcoll_request *const *requests, uint32_t count, uint32_t *index);
+/* Give the rank that sent the message of a receive, and the size of that message, which may be smaller than
+ * the buffer; if it is larger, gcoll_request_wait will fail. Both are for a receive that has finished and not
+ * ended, as after gcoll_wait_any; GCOLL_ERR_STATE for any other request. After the end,
+ * gcoll_context_last_received tells the same. */
+GCOLL_API gcoll_status gcoll_request_source(gcoll_request *request, uint32_t *source);
+GCOLL_API gcoll_status gcoll_request_bytes(gcoll_request *request, uint64_t *bytes);
 
 /* ---- Pairs: messages between two ranks -------------------------------------------------------------- */
 
@@ -321,9 +378,13 @@ GCOLL_API gcoll_status gcoll_context_pair(gcoll_context *context, uint32_t peer,
  * shortest timeout of its pairs. */
 GCOLL_API gcoll_status gcoll_pair_set_timeout(gcoll_pair *pair, int64_t timeout_ms);
 
-/* Send or receive a message of `bytes` bytes. Messages of one tag between the same two ranks match in order,
- * and their sizes must be equal. Block up to the pair's timeout. gcoll_pair_send returns when data may be
- * reused. */
+/* Send or receive a message. Messages of one tag between the same two ranks match in order. Block up to the
+ * pair's timeout. gcoll_pair_send returns when data may be reused.
+ *
+ * `bytes` of a receive is the size of its buffer. The message may be smaller: then the rest of the buffer
+ * stays as it is, and gcoll_context_last_received or gcoll_request_bytes tells the size. If the message is
+ * larger, the receive fails with GCOLL_ERR_MISMATCH, which names both sizes. That breaks nothing: the message
+ * is dropped, the buffer stays as it is, and the send succeeds. This holds for every form of receive. */
 GCOLL_API gcoll_status gcoll_pair_send(gcoll_pair *pair, uint32_t tag, const void *data, uint64_t bytes);
 GCOLL_API gcoll_status gcoll_pair_recv(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes);
 
@@ -338,13 +399,35 @@ GCOLL_API gcoll_status gcoll_pair_send_start(gcoll_pair *pair, uint32_t tag, con
 GCOLL_API gcoll_status gcoll_pair_recv_start(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes,
                                              gcoll_request **request);
 
+/* Gives the source and the size of the message of the receive that ended last on this context, by whichever
+ * call and also if it was too large for its buffer. Each may be NULL. GCOLL_ERR_STATE if none has ended. */
+GCOLL_API gcoll_status gcoll_context_last_received(gcoll_context *context, uint32_t *source, uint64_t *bytes);
+
 /* Receives from the first of several ranks whose next message of that tag has arrived. peers: `count` ranks
  * other than this one; if several have sent, the first in the list is taken. *source: the rank. Messages of
- * the other ranks stay for later receives. If a rank has sent 65536 small messages that were not received,
- * later ones are seen only after some have been. A rank that has left and sent nothing is skipped;
- * GCOLL_ERR_PEER if all have. Blocks up to the timeout. */
+ * the other ranks stay for later receives. If a rank has sent 65536 messages that were not received, later
+ * ones are seen only after some have been. A rank that has left and sent nothing is skipped; GCOLL_ERR_PEER
+ * if all have. Blocks up to the shortest timeout of the pairs. */
 GCOLL_API gcoll_status gcoll_context_recv_any(gcoll_context *context, const uint32_t *peers, uint32_t count,
                                               uint32_t tag, void *data, uint64_t bytes, uint32_t *source);
+/* Begins the same, and gives its request; peers is copied. Any number of them may be in flight. Those that
+ * could take the same message take messages in the order in which they began. A receive from one rank
+ * (gcoll_pair_recv) goes before all of them: it takes the next message of its rank, even if it began later.
+ * The source is told by gcoll_request_source or gcoll_context_last_received. Each look for a message, at any
+ * progress of this context, costs a table look-up for each of the ranks. */
+GCOLL_API gcoll_status gcoll_context_recv_any_start(gcoll_context *context, const uint32_t *peers,
+                                                    uint32_t count, uint32_t tag, void *data, uint64_t bytes,
+                                                    gcoll_request **request);
+
+/* Looks, without waiting, whether a message of that tag that no receive has taken has arrived from one of
+ * several ranks. *found is 1 or 0. If it is 1, *source (the first such rank in the list) and *bytes are set;
+ * each may be NULL. The message stays. The next receive of that tag from that rank takes it, if no receive
+ * from any is in flight. Makes progress; has no timeout. GCOLL_ERR_PEER, which breaks nothing, if all these
+ * ranks have left and nothing of theirs is left. */
+GCOLL_API gcoll_status gcoll_context_probe(gcoll_context *context, const uint32_t *peers, uint32_t count,
+                                           uint32_t tag, int *found, uint32_t *source, uint64_t *bytes);
+/* The same for the rank of a pair. */
+GCOLL_API gcoll_status gcoll_pair_probe(gcoll_pair *pair, uint32_t tag, int *found, uint64_t *bytes);
 
 GCOLL_END_DECLS
 

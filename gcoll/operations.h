@@ -72,6 +72,24 @@ GCOLL_API gcoll_status gcoll_pairwise_exchange_start(gcoll_context *context, con
                                                      uint64_t count, gcoll_type type, uint32_t exchanges,
                                                      const gcoll_collective_options *options,
                                                      gcoll_request **request);
+GCOLL_API gcoll_status gcoll_allreduce_list_start(gcoll_context *context, const void *const *inputs,
+                                                  void *const *outputs, const uint64_t *counts,
+                                                  uint32_t entries, gcoll_type type, gcoll_op op,
+                                                  const gcoll_allreduce_options *options,
+                                                  gcoll_request **request);
+GCOLL_API gcoll_status gcoll_reduce_scatter_list_start(gcoll_context *context, const void *const *inputs,
+                                                       void *output, const uint64_t *counts, gcoll_type type,
+                                                       gcoll_op op, const gcoll_collective_options *options,
+                                                       gcoll_request **request);
+GCOLL_API gcoll_status gcoll_allgather_list_start(gcoll_context *context, const void *input,
+                                                  void *const *outputs, const uint64_t *counts,
+                                                  gcoll_type type, const gcoll_collective_options *options,
+                                                  gcoll_request **request);
+GCOLL_API gcoll_status gcoll_alltoall_list_start(gcoll_context *context, const void *const *inputs,
+                                                 void *const *outputs, const uint64_t *send_counts,
+                                                 const uint64_t *recv_counts, gcoll_type type,
+                                                 const gcoll_collective_options *options,
+                                                 gcoll_request **request);
 GCOLL_API gcoll_status gcoll_barrier_start(gcoll_context *context, const gcoll_barrier_options *options,
                                            gcoll_request **request);
 
@@ -135,6 +153,24 @@ GCOLL_API gcoll_status gcoll_pairwise_exchange_create(gcoll_context *context, co
                                                       uint64_t count, gcoll_type type, uint32_t exchanges,
                                                       const gcoll_collective_options *options,
                                                       gcoll_operation **operation);
+GCOLL_API gcoll_status gcoll_allreduce_list_create(gcoll_context *context, const void *const *inputs,
+                                                   void *const *outputs, const uint64_t *counts,
+                                                   uint32_t entries, gcoll_type type, gcoll_op op,
+                                                   const gcoll_allreduce_options *options,
+                                                   gcoll_operation **operation);
+GCOLL_API gcoll_status gcoll_reduce_scatter_list_create(gcoll_context *context, const void *const *inputs,
+                                                        void *output, const uint64_t *counts, gcoll_type type,
+                                                        gcoll_op op, const gcoll_collective_options *options,
+                                                        gcoll_operation **operation);
+GCOLL_API gcoll_status gcoll_allgather_list_create(gcoll_context *context, const void *input,
+                                                   void *const *outputs, const uint64_t *counts,
+                                                   gcoll_type type, const gcoll_collective_options *options,
+                                                   gcoll_operation **operation);
+GCOLL_API gcoll_status gcoll_alltoall_list_create(gcoll_context *context, const void *const *inputs,
+                                                  void *const *outputs, const uint64_t *send_counts,
+                                                  const uint64_t *recv_counts, gcoll_type type,
+                                                  const gcoll_collective_options *options,
+                                                  gcoll_operation **operation);
 GCOLL_API gcoll_status gcoll_barrier_create(gcoll_context *context, const gcoll_barrier_options *options,
                                             gcoll_operation **operation);
 
@@ -160,6 +196,14 @@ typedef struct gcoll_collective_call {
      * broadcast, whose buffers are outputs. */
     const gcoll_collective_options *options;
     int64_t timeout_ms; /* as in gcoll_collective_options; 0: as options say */
+
+    /* Lists of buffers, as NAME_list takes them, in the place of input and output. Blocks: an entry for each
+     * rank, of `count` elements or by counts; inputs is for reduce_scatter, alltoall and, at the root,
+     * scatter; outputs for allgather, alltoall and, at the root, gather. Of alltoall, one side may be a list
+     * and the other not. allreduce: `entries` buffers by counts. NULL and 0: no list. */
+    const void *const *inputs;
+    void *const *outputs;
+    uint32_t entries;
 } gcoll_collective_call;
 
 GCOLL_API void gcoll_collective_call_init(gcoll_collective_call *call);

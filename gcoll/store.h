@@ -10,6 +10,7 @@
  *   file:DIR[?shared=1]                       a folder that all ranks see; it is created if it is missing
  *   tcp://host:port[?serve=auto|yes|no]       a server that one of the ranks runs; needs nothing else
  *   redis://[user:password@]host[:port][/db]  a Redis server (not a cluster); port 6379, db 0 by default
+ *   pmi:                                      a server that rank 0 runs; the launcher says where
  *
  * The server of a tcp store. Every rank gives the same URL. The first process on that host which opens the
  * store serves, in a thread of its own. All others connect to it, and try again until it is there. This is
@@ -29,6 +30,11 @@
  * host:port is gone". Waits that have begun fail, too. So the rank that serves should destroy its handle with
  * the others or after them, or a process that outlives the jobs should serve.
  *
+ * The pmi store is a tcp store that needs no port: the process whose PMI_RANK is 0 serves at a free one, at
+ * all addresses of its host, and the others ask the launcher where. It wants MPICH's or Intel MPI's mpiexec,
+ * or srun --mpi=pmi2, which set PMI_FD. To open it waits for all PMI_SIZE processes. A process can open it
+ * once, and not if it also uses an MPI library, which speaks to the launcher by the same PMI_FD.
+ *
  * Trust in the folder of a file store. A process that can write the folder decides where ranks connect. So a
  * folder is accepted in two cases only:
  *
@@ -46,6 +52,17 @@
  * several users, whose umask must let them read and write each other's files. Use it also for file systems
  * that show other owners: NFS that maps root to nobody, containers and virtual machines that map users.
  * Parameters follow the last '?'. If a folder has a '?' in its name, add another '?' at the end.
+ *
+ * Stores that lack operations. A store of the caller may lack get (one that does not wait), wait, add or
+ * remove; torch.distributed's stores can be had like that. gcoll_context_create then uses set and get_wait
+ * (or wait and get) only, and after creation it uses the store no more, because every rank has all addresses:
+ *
+ *   - no rank is claimed: two processes with one rank are not noticed, and one of them is left out or the
+ *     ranks of two launches mix, if they start at the same time under one name;
+ *   - no leases: a rank that dies while it joins "did not join", when options.timeout_ms is over;
+ *   - keys of an earlier launch do no harm. Without remove they stay in the store: 2 to 6 for a rank;
+ *   - after creation the ranks broadcast what rank 0 goes by, which connects each with up to log2(size)
+ *     others.
  */
 #ifndef GCOLL_STORE_H
 #define GCOLL_STORE_H
@@ -78,6 +95,10 @@ typedef struct gcoll_store_ops {
     /* Creates or replaces the value. Readers see the old or the new value, never a part. Wakes the
      * waiters. */
     gcoll_status (*set)(void *self, const char *key, const void *value, size_t bytes);
+
+    /* A store may lack get, wait, add and remove: they are NULL. Without get or wait it must have get_wait.
+     * Contexts work with such a store, with less (see "Stores that lack operations" above). */
+
     /* Copies the value to `value`, which has room for `capacity` bytes, and its size to *bytes. Does not wait
      * for the key. GCOLL_ERR_NOT_FOUND if there is no such key; GCOLL_ERR_INVALID if the value does not fit.
      */
@@ -105,6 +126,10 @@ typedef struct gcoll_store_ops {
     /* Gives the key a lifetime: the store may drop it after ttl_ms (>= 1), unless it is kept again before.
      * GCOLL_ERR_NOT_FOUND if there is no such key. If it is NULL, keys last. */
     gcoll_status (*keep)(void *self, const char *key, int64_t ttl_ms);
+    /* Waits until the key exists, and copies its value as get does: GCOLL_ERR_TIMEOUT after timeout_ms (>=
+     * 0), GCOLL_ERR_INVALID if the value does not fit. If it is NULL, wait and get do it. */
+    gcoll_status (*get_wait)(void *self, const char *key, void *value, size_t capacity, size_t *bytes,
+                             int64_t timeout_ms);
 } gcoll_store_ops;
 
 /* Opens a store by URL. timeout_ms limits connecting and every later request to a server; a wait adds its own
@@ -122,14 +147,24 @@ GCOLL_API gcoll_status gcoll_store_prefix_create(gcoll_store *base, const char *
 /* Creates a store from the caller's functions. ops must stay valid as long as the store. */
 GCOLL_API gcoll_status gcoll_store_create(const gcoll_store_ops *ops, void *self, gcoll_store **store);
 
-/* Set, get, wait, add and remove do what the functions of the same name in gcoll_store_ops say. Errors:
- * INVALID (key or size), IO (the store), TIMEOUT (the store does not answer, or a wait is over). */
+/* What a store lacks, as bits; 0 for all stores of this library. A view lacks what its base lacks. */
+#define GCOLL_STORE_LACKS_GET    1u
+#define GCOLL_STORE_LACKS_WAIT   2u
+#define GCOLL_STORE_LACKS_ADD    4u
+#define GCOLL_STORE_LACKS_REMOVE 8u
+GCOLL_API uint32_t gcoll_store_lacks(const gcoll_store *store);
+
+/* Set, get, wait, add, remove and get_wait do what the functions of the same name in gcoll_store_ops say.
+ * Errors: INVALID (key or size), IO (the store), TIMEOUT (the store does not answer, or a wait is over),
+ * UNSUPPORTED (the store lacks the operation). */
 GCOLL_API gcoll_status gcoll_store_set(gcoll_store *store, const char *key, const void *value, size_t bytes);
 GCOLL_API gcoll_status gcoll_store_get(gcoll_store *store, const char *key, void *value, size_t capacity,
                                        size_t *bytes);
 GCOLL_API gcoll_status gcoll_store_wait(gcoll_store *store, const char *key, int64_t timeout_ms);
 GCOLL_API gcoll_status gcoll_store_add(gcoll_store *store, const char *key, int64_t delta, int64_t *value);
 GCOLL_API gcoll_status gcoll_store_remove(gcoll_store *store, const char *key);
+GCOLL_API gcoll_status gcoll_store_get_wait(gcoll_store *store, const char *key, void *value, size_t capacity,
+                                            size_t *bytes, int64_t timeout_ms);
 
 /* Sets a key that does not exist yet. If it exists, the result is GCOLL_ERR_STATE and nothing changes. If
  * several callers try at once, on any hosts, one succeeds. Readers never see a part of the value. If the

@@ -55,11 +55,21 @@ typedef enum gcoll_op {
 typedef void (*gcoll_reduce_fn)(void *dst, const void *a, const void *b, uint64_t count, gcoll_type type,
                                 void *arg);
 
+#define GCOLL_MAX_ELEMENT_BYTES 65535u
+
 /* A reduction function of the caller, for op = GCOLL_USER. It must be associative. */
 typedef struct gcoll_user_op {
     gcoll_reduce_fn reduce;
     void *arg;       /* passed to reduce unchanged */
     int commutative; /* 0: only algorithms that keep rank order are used */
+
+    /* Size of an element of the caller's own, such as a pair or a struct: 1 to GCOLL_MAX_ELEMENT_BYTES. 0: an
+     * element of the call's type. If it is set, the type must be GCOLL_UINT8, and every count, of the call
+     * and of reduce, is in these elements. They are aligned to the largest power of two that divides the
+     * size, 16 at most, as arrays of a struct of that size are; the buffers of the call must be, too. The
+     * same on every rank. A received element of more than 16 bytes is reduced when its whole message has
+     * come, which takes memory of the size of the message. */
+    uint32_t element_bytes;
 } gcoll_user_op;
 
 /* Where the result of a reduction is the same, bit by bit. This matters for sums, products and averages of

@@ -41,7 +41,8 @@ static void mix_plan(fingerprint *f, const gcoll_plan *plan) {
     const gcoll_problem *p = &plan->problem;
     const uint64_t entries = gcoll_problem_offset_entries(p);
     mix(f, (uint64_t)p->root << 32 | p->rank);
-    mix(f, (uint64_t)p->exchanges << 34 | (uint64_t)p->buffers << 2 | p->in_place << 1 | p->average);
+    mix(f, (uint64_t)p->exchanges << 34 | (uint64_t)p->buffers << 2 | (uint64_t)p->in_place << 1 |
+               (uint64_t)p->average);
     mix(f, p->count);
     mix(f, (uint64_t)plan->window << 32 | plan->divisor);
     mix(f, plan->scratch);

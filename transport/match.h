@@ -11,9 +11,6 @@
 #include "gcoll/base/map.h"
 #include "transport/transport.h"
 
-/* Largest element of a receive with consume; a part of one is carried between pieces. */
-#define GCOLL_GRANULE_MAX 16
-
 /* A message up to this size that comes before its receive is held in the slot itself. */
 #define GCOLL_SLOT_NEAR_BYTES 64
 

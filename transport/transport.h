@@ -24,6 +24,8 @@
 #define GCOLL_FINGERPRINT_BYTES 32
 #define GCOLL_ADDRESS_MAX       4096
 #define GCOLL_NOTE_TEXT_MAX     256
+#define GCOLL_GRANULE_MAX                                                                                    \
+    16 /* largest element of a receive with consume: a part of one is carried between pieces */
 
 typedef struct gcoll_endpoint gcoll_endpoint;
 typedef struct gcoll_message gcoll_message;
@@ -38,8 +40,8 @@ typedef void (*gcoll_consume_fn)(void *arg, uint64_t offset, const void *data, u
 struct gcoll_message {
     uint64_t stream;
     uint32_t index;
-    uint32_t granule;         /* receive with consume: the element size, 1..16 */
-    uint64_t bytes;           /* exact; 0 is a message too */
+    uint32_t granule;         /* receive with consume: the element size, 1..GCOLL_GRANULE_MAX */
+    uint64_t bytes;           /* 0 is a message too. Exact, unless any_size */
     void *data;               /* send: source. receive: destination, unless consume is set */
     gcoll_consume_fn consume; /* receive: NULL, or is given the bytes while they are hot */
     void *consume_arg;
@@ -48,6 +50,8 @@ struct gcoll_message {
                           * touches them. The same on both sides */
     bool announced;  /* send: the peer may peek for it, so the sender tells of it even while it has to wait */
     bool background; /* receive: nobody waits for it, so progress looks for it less often */
+    bool any_size; /* receive to memory: the message may have another size, which `bytes` says from `done` on.
+                    * If that is larger than `bytes` was, the message is dropped and data stays as it is */
     void (*done)(gcoll_message *message);
     void *owner; /* the caller's */
 
@@ -93,6 +97,7 @@ struct gcoll_remote_access {
 typedef struct gcoll_note {
     int32_t status;                 /* gcoll_status */
     uint32_t culprit;               /* the rank at fault, UINT32_MAX if none */
+    bool passed_on;                 /* another rank reported it first; the text names that rank */
     char text[GCOLL_NOTE_TEXT_MAX]; /* NUL-terminated, printable */
 } gcoll_note;
 
@@ -149,8 +154,10 @@ typedef struct gcoll_endpoint_options {
     uint64_t eager_bytes;        /* messages up to this go without waiting; 0: default */
     uint64_t eager_pool_bytes;   /* most unexpected bytes held for one peer; 0: default */
     int64_t connect_timeout_ms;
-    int64_t spin_us; /* progress polls this long before it blocks; 0: never spins */
-    void *hub;       /* inproc: the gcoll_hub; else NULL */
+    int64_t spin_us;   /* progress polls this long before it blocks; 0: never spins */
+    void *hub;         /* inproc: the gcoll_hub; else NULL */
+    bool is_part;      /* inproc: a group of some of the hub's ranks, among which this one is hub_rank */
+    uint32_t hub_rank; /* if is_part */
     const struct gcoll_ibverbs_options *ibverbs; /* NULL: defaults. Used by open only. */
     bool checksum; /* data that was changed on its way is detected before it is used. The same on every rank,
                     * or connect gives MISMATCH. open gives UNSUPPORTED if the transport has no checksums */
@@ -183,9 +190,9 @@ typedef struct gcoll_transport {
      * has run out of something (NO_MEMORY), or its device is broken. */
     gcoll_status (*progress)(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved);
     /* Whether the message (stream, index) from peer, with no receive posted for it, has come or begun to
-     * come, or is known to wait at the peer. If not, the next progress returns with *moved as soon as any
-     * message without a receive comes. */
-    bool (*peek)(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index);
+     * come, or is known to wait at the peer; *bytes is then its size. If not, the next progress returns with
+     * *moved as soon as any message without a receive comes. */
+    bool (*peek)(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index, uint64_t *bytes);
     /* Makes a waiting progress return. From any thread. */
     void (*wake)(gcoll_endpoint *endpoint);
     /* Asks whether the peer's thread is alive; `answered` follows, or nothing. */

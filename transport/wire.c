@@ -12,6 +12,15 @@ static const uint8_t reply_magic[8] = {'g', 'c', 'o', 'l', 'l', 'R', 'E', 0};
 
 #define KIND_MASK 0x0fU
 
+/* The flags that each kind of frame may have. CHECKED is no kind's: gcoll_wire_get_checked takes it off. */
+static const uint8_t flags_of[GCOLL_WIRE_KINDS] = {
+    [GCOLL_WIRE_DATA] = GCOLL_WIRE_OPEN | GCOLL_WIRE_CREDITED | GCOLL_WIRE_AHEAD,
+    [GCOLL_WIRE_OFFER] = GCOLL_WIRE_OPEN,
+    [GCOLL_WIRE_CREDIT] = GCOLL_WIRE_OPEN,
+    [GCOLL_WIRE_ABORT] = GCOLL_WIRE_PASSED_ON,
+    [GCOLL_WIRE_PING] = GCOLL_WIRE_OPEN,
+};
+
 static void put16(uint8_t *bytes, uint32_t value) {
     bytes[0] = (uint8_t)value;
     bytes[1] = (uint8_t)(value >> 8);
@@ -60,15 +69,12 @@ static const char *check_data(const gcoll_wire_header *header) {
         return "a fragment larger than its message";
     if (header->fragment_bytes == 0 && header->total_bytes > 0)
         return "an empty fragment";
+    if ((header->flags & GCOLL_WIRE_OPEN) && (header->flags & GCOLL_WIRE_AHEAD))
+        return "a fingerprint twice";
     return NULL;
 }
 
 static const char *check_control(const gcoll_wire_header *header) {
-    if (header->flags & GCOLL_WIRE_CREDITED)
-        return "a flag that is not allowed in this kind of frame";
-    if ((header->flags & GCOLL_WIRE_OPEN) && header->kind != GCOLL_WIRE_OFFER &&
-        header->kind != GCOLL_WIRE_PING)
-        return "a flag that is not allowed in this kind of frame";
     if (header->kind == GCOLL_WIRE_ABORT)
         return header->fragment_bytes < GCOLL_NOTE_TEXT_MAX ? NULL : "an abort with too long a text";
     return header->fragment_bytes == 0 ? NULL : "a control frame with a payload";
@@ -88,8 +94,8 @@ const char *gcoll_wire_get_header(const uint8_t *bytes, gcoll_wire_header *heade
     header->credit = get32(bytes + 28);
     if (header->kind == 0 || header->kind >= GCOLL_WIRE_KINDS)
         return "a frame of unknown kind";
-    if (header->flags & ~(GCOLL_WIRE_OPEN | GCOLL_WIRE_CREDITED))
-        return "an unknown flag";
+    if (header->flags & ~flags_of[header->kind])
+        return "a flag that is not allowed in this kind of frame";
     return header->kind == GCOLL_WIRE_DATA ? check_data(header) : check_control(header);
 }
 
@@ -188,6 +194,7 @@ void gcoll_wire_get_note(const gcoll_wire_header *header, const uint8_t *text, g
     if (header->stream > GCOLL_OK && header->stream <= GCOLL_ERR_INTERNAL)
         note->status = (int32_t)header->stream;
     note->culprit = header->index;
+    note->passed_on = (header->flags & GCOLL_WIRE_PASSED_ON) != 0;
     memset(note->text, 0, sizeof note->text);
     if (bytes > 0) /* without a text, `text` may be invalid */
         memcpy(note->text, text, strnlen((const char *)text, bytes));
@@ -199,6 +206,7 @@ size_t gcoll_wire_put_note(uint8_t *bytes, const gcoll_note *note) {
     gcoll_wire_header header;
     memset(&header, 0, sizeof header);
     header.kind = GCOLL_WIRE_ABORT;
+    header.flags = note->passed_on ? GCOLL_WIRE_PASSED_ON : 0;
     header.index = note->culprit;
     header.stream = (uint32_t)note->status;
     header.fragment_bytes = (uint32_t)length;

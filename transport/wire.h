@@ -38,7 +38,7 @@ typedef enum gcoll_wire_kind {
     GCOLL_WIRE_OFFER = 2,   /* the message is posted and waits for a grant (or for credit) */
     GCOLL_WIRE_GRANT = 3,   /* the receive is posted: the message may come without credit */
     GCOLL_WIRE_REVOKE = 4,  /* the grant crossed a message sent on credit: forget the grant */
-    GCOLL_WIRE_CREDIT = 5,  /* only gives credit back */
+    GCOLL_WIRE_CREDIT = 5,  /* gives credit back; stream: of the fingerprint, if there is one */
     GCOLL_WIRE_ABORT = 6,   /* index: culprit, stream: status, payload: text */
     GCOLL_WIRE_GOODBYE = 7, /* the last frame */
     GCOLL_WIRE_PING = 8,    /* stream: of the fingerprint, if there is one; index: a rank that is asked about,
@@ -51,9 +51,11 @@ typedef enum gcoll_wire_kind {
     GCOLL_WIRE_KINDS = 11
 } gcoll_wire_kind;
 
-#define GCOLL_WIRE_OPEN     0x80U /* a fingerprint follows the header; DATA, OFFER and PING */
-#define GCOLL_WIRE_CREDITED 0x40U /* DATA: the message uses credit, not a grant */
-#define GCOLL_WIRE_CHECKED  0x20U /* checksums follow the header */
+#define GCOLL_WIRE_OPEN      0x80U /* a fingerprint follows the header; DATA, OFFER, CREDIT and PING */
+#define GCOLL_WIRE_CREDITED  0x40U /* DATA: the message uses credit, not a grant */
+#define GCOLL_WIRE_CHECKED   0x20U /* checksums follow the header */
+#define GCOLL_WIRE_AHEAD     0x10U /* DATA: the message's fingerprint came before it in a CREDIT frame */
+#define GCOLL_WIRE_PASSED_ON 0x10U /* ABORT: as in gcoll_note */
 
 typedef struct gcoll_wire_header {
     uint8_t kind;

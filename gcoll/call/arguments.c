@@ -39,6 +39,7 @@ struct options {
     uint32_t buffers;
     const gcoll_memory *memory;
     int64_t timeout_ms;
+    int counts_at_root;
     gcoll_done_fn done;
     void *done_arg;
 };
@@ -47,9 +48,17 @@ static gcoll_status read_allreduce(const void *given, struct options *options) {
     gcoll_allreduce_options own = {0};
     gcoll_status status =
         gcoll_options_read(&own, sizeof own, offsetof(gcoll_allreduce_options, memory_limit_bytes), given);
-    *options = (struct options){own.algorithm,  own.user_op, own.same,    own.memory_limit_bytes,
-                                own.inputs,     own.outputs, own.buffers, own.memory,
-                                own.timeout_ms, own.done,    own.done_arg};
+    *options = (struct options){.algorithm = own.algorithm,
+                                .user_op = own.user_op,
+                                .same = own.same,
+                                .memory_limit_bytes = own.memory_limit_bytes,
+                                .inputs = own.inputs,
+                                .outputs = own.outputs,
+                                .buffers = own.buffers,
+                                .memory = own.memory,
+                                .timeout_ms = own.timeout_ms,
+                                .done = own.done,
+                                .done_arg = own.done_arg};
     return status;
 }
 
@@ -89,6 +98,7 @@ static gcoll_status read_general(const gcoll_given *given, bool takes_several, s
                                 .buffers = own.buffers,
                                 .memory = own.memory,
                                 .timeout_ms = given->timeout_ms != 0 ? given->timeout_ms : own.timeout_ms,
+                                .counts_at_root = own.counts_at_root,
                                 .done = own.done,
                                 .done_arg = own.done_arg};
     return status;
@@ -161,6 +171,19 @@ static gcoll_status set_algorithm(gcoll_call *call, const char *text) {
     return GCOLL_OK;
 }
 
+static gcoll_status set_own_elements(gcoll_call *call, uint32_t bytes) {
+    if (bytes > GCOLL_MAX_ELEMENT_BYTES)
+        return gcoll_error(GCOLL_ERR_INVALID, "options.user_op->element_bytes: is %u; allowed are 0 to %u",
+                           bytes, GCOLL_MAX_ELEMENT_BYTES);
+    if (call->type != GCOLL_UINT8)
+        return gcoll_error(
+            GCOLL_ERR_INVALID,
+            "type: is %s, but options.user_op->element_bytes is %u; allowed is uint8 (or element_bytes 0)",
+            gcoll_type_name((gcoll_type)call->type), bytes);
+    call->element_bytes = bytes;
+    return GCOLL_OK;
+}
+
 static gcoll_status set_user_op(gcoll_arguments *arguments, const struct options *options) {
     gcoll_call *call = &arguments->call;
     if (!gcoll_collective_reduces((gcoll_collective)call->collective))
@@ -174,16 +197,17 @@ static gcoll_status set_user_op(gcoll_arguments *arguments, const struct options
     call->commutative = options->user_op->commutative ? 1 : 0;
     if (!call->commutative)
         call->needs |= GCOLL_CLAIM_ORDERED;
-    return GCOLL_OK;
+    return options->user_op->element_bytes > 0 ? set_own_elements(call, options->user_op->element_bytes)
+                                               : GCOLL_OK;
 }
 
 /* ---- Sizes -------------------------------------------------------------------------------- */
 
-static gcoll_status check_bytes(uint64_t count, size_t type_bytes) {
+static gcoll_status check_bytes(uint64_t count, uint32_t element_bytes) {
     uint64_t bytes;
-    if (!gcoll_mul_u64(count, type_bytes, &bytes) || bytes > PTRDIFF_MAX)
-        return gcoll_error(GCOLL_ERR_INVALID, "count: is %llu; %zu-byte elements exceed the address space",
-                           (unsigned long long)count, type_bytes);
+    if (!gcoll_mul_u64(count, element_bytes, &bytes) || bytes > PTRDIFF_MAX)
+        return gcoll_error(GCOLL_ERR_INVALID, "count: is %llu; %u-byte elements exceed the address space",
+                           (unsigned long long)count, element_bytes);
     return GCOLL_OK;
 }
 
@@ -211,19 +235,45 @@ static bool all_equal(const uint64_t *counts, uint32_t size) {
     return true;
 }
 
-/* Records the block sizes. Equal blocks make the same call as the form without counts. Alltoall is the
- * exception, because the blocks of other ranks may differ. */
+/* Makes room for so many offsets, which all calls share. */
+static gcoll_status make_offsets_room(gcoll_calls *calls, size_t room) {
+    if (room <= calls->offsets_room)
+        return GCOLL_OK;
+    uint64_t *offsets = realloc(calls->offsets, room * sizeof *offsets);
+    if (!offsets)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "counts: no memory for %zu of them", room);
+    calls->offsets = offsets;
+    calls->offsets_room = room;
+    return GCOLL_OK;
+}
+
+/* Where only the root knows all blocks, another rank takes those of others to be empty. */
+static gcoll_status set_own_offsets(const uint64_t *count, const gcoll_context *context, uint64_t *offsets,
+                                    uint64_t *hash) {
+    if (!count)
+        return gcoll_error(GCOLL_ERR_INVALID, "counts: is NULL");
+    for (uint32_t rank = 0; rank <= context->size; rank++)
+        offsets[rank] = rank > context->rank ? *count : 0;
+    *hash = gcoll_hash_word(*hash, *count);
+    return GCOLL_OK;
+}
+
+/* Records the block sizes. Equal blocks make the same call as the form without counts. Alltoall and counts at
+ * the root are the exceptions, because the blocks of other ranks may differ. */
 static gcoll_status set_blocks(gcoll_arguments *arguments, gcoll_context *context, const gcoll_given *given) {
     const uint32_t size = context->size;
     const bool two = given->collective == GCOLL_ALLTOALL;
     const size_t entries = (size_t)size + 1;
     gcoll_call *call = &arguments->call;
     uint64_t hash = GCOLL_HASH_START;
-    if (!context->calls->offsets &&
-        !(context->calls->offsets = malloc(2 * entries * sizeof *context->calls->offsets)))
-        return gcoll_error(GCOLL_ERR_NO_MEMORY, "counts: no memory for the blocks of %u ranks", size);
+    gcoll_status status = make_offsets_room(context->calls, 2 * entries);
+    if (status != GCOLL_OK)
+        return status;
     uint64_t *offsets = context->calls->offsets, *recv_offsets = context->calls->offsets + entries;
-    gcoll_status status = set_offsets(given->counts, two ? "send_counts" : "counts", size, offsets, &hash);
+    if (call->counts_at_root && context->rank != given->root)
+        status = set_own_offsets(given->counts, context, offsets, &hash);
+    else
+        status = set_offsets(given->counts, two ? "send_counts" : "counts", size, offsets, &hash);
     if (status == GCOLL_OK && two)
         status = set_offsets(given->recv_counts, "recv_counts", size, recv_offsets, &hash);
     if (status == GCOLL_OK && two && given->counts[context->rank] != given->recv_counts[context->rank])
@@ -233,11 +283,11 @@ static gcoll_status set_blocks(gcoll_arguments *arguments, gcoll_context *contex
                              context->rank, (unsigned long long)given->recv_counts[context->rank],
                              context->rank, (unsigned long long)given->counts[context->rank]);
     if (status == GCOLL_OK && two)
-        status = check_bytes(recv_offsets[size], gcoll_type_size((gcoll_type)call->type));
+        status = check_bytes(recv_offsets[size], call->element_bytes);
     if (status != GCOLL_OK)
         return status;
     call->count = offsets[size];
-    if (!two && all_equal(given->counts, size))
+    if (!two && !call->counts_at_root && all_equal(given->counts, size))
         return GCOLL_OK;
     call->blocks_hash = hash ? hash : 1;
     arguments->blocks.offsets = offsets;
@@ -245,17 +295,37 @@ static gcoll_status set_blocks(gcoll_arguments *arguments, gcoll_context *contex
     return GCOLL_OK;
 }
 
+/* The vector of an allreduce as a list of buffers. */
+static gcoll_status set_entries(gcoll_call *call, gcoll_context *context, const gcoll_given *given) {
+    uint64_t hash = GCOLL_HASH_START;
+    if (given->entries > GCOLL_MAX_LIST)
+        return gcoll_error(GCOLL_ERR_INVALID, "entries: is %u; allowed are 0 to %u", given->entries,
+                           GCOLL_MAX_LIST);
+    gcoll_status status = make_offsets_room(context->calls, (size_t)given->entries + 1);
+    if (status == GCOLL_OK && given->entries == 0)
+        context->calls->offsets[0] = 0; /* an empty list needs no counts */
+    else if (status == GCOLL_OK)
+        status = set_offsets(given->counts, "counts", given->entries, context->calls->offsets, &hash);
+    if (status != GCOLL_OK)
+        return status;
+    call->count = context->calls->offsets[given->entries];
+    call->blocks_hash = hash ? hash : 1;
+    return GCOLL_OK;
+}
+
 static gcoll_status set_count(gcoll_arguments *arguments, gcoll_context *context, const gcoll_given *given) {
     gcoll_call *call = &arguments->call;
-    const size_t type_bytes = gcoll_type_size((gcoll_type)call->type);
+    const bool is_list = given->lists_input || given->lists_output;
     gcoll_status status = GCOLL_OK;
-    if (given->has_counts)
+    if (is_list && given->collective == GCOLL_ALLREDUCE)
+        status = set_entries(call, context, given);
+    else if (given->has_counts)
         status = set_blocks(arguments, context, given);
     else if (!gcoll_mul_u64(given->count, gcoll_collective_has_blocks(given->collective) ? context->size : 1,
                             &call->count))
         status = gcoll_error(GCOLL_ERR_INVALID, "count: is %llu; for %u ranks that exceeds 64 bits",
                              (unsigned long long)given->count, context->size);
-    return status == GCOLL_OK ? check_bytes(call->count, type_bytes) : status;
+    return status == GCOLL_OK ? check_bytes(call->count, call->element_bytes) : status;
 }
 
 /* ---- Buffers ------------------------------------------------------------------------------ */
@@ -305,8 +375,15 @@ static gcoll_status check_buffer(const void *buffer, const struct place *place, 
     return GCOLL_OK;
 }
 
+static bool is_sorted(const struct range *ranges, size_t used) {
+    for (size_t i = 1; i < used; i++)
+        if (ranges[i].begin < ranges[i - 1].begin)
+            return false;
+    return true;
+}
+
 static gcoll_status check_overlap(struct range *ranges, size_t used) {
-    if (used > 2) {
+    if (used > 2 && !is_sorted(ranges, used)) {
         qsort(ranges, used, sizeof *ranges, by_begin);
     } else if (used == 2 && by_begin(&ranges[0], &ranges[1]) > 0) { /* the common case needs no qsort */
         const struct range first = ranges[1];
@@ -329,36 +406,69 @@ static gcoll_status check_overlap(struct range *ranges, size_t used) {
     return GCOLL_OK;
 }
 
+/* Room for so many ranges: the caller's few, or the context's. */
+static struct range *ranges_for(gcoll_calls *calls, size_t room, struct range *few, size_t few_room) {
+    if (room <= few_room)
+        return few;
+    if (room > calls->ranges_room) {
+        void *more = realloc(calls->ranges, room * sizeof *few);
+        if (!more) {
+            gcoll_error(GCOLL_ERR_NO_MEMORY, "buffers: no memory to check %zu", room);
+            return NULL;
+        }
+        calls->ranges = more;
+        calls->ranges_room = room;
+    }
+    return calls->ranges;
+}
+
+static gcoll_status check_list(const gcoll_list *list, const char *name, uint32_t element_bytes,
+                               struct range *ranges, size_t *used) {
+    struct place place = {.list = name, .is_listed = true};
+    gcoll_status status = GCOLL_OK;
+    for (uint32_t k = 0; k < list->entries && status == GCOLL_OK; k++) {
+        place.index = k;
+        status = check_buffer(list->at[k], &place, (list->offsets[k + 1] - list->offsets[k]) * element_bytes,
+                              gcoll_element_alignment(element_bytes), &ranges[(*used)++]);
+    }
+    return status;
+}
+
 /* Checks alignment and overlap. Buffers must not overlap, because steps on them run in any order. In
  * place, an input may equal its output. */
-static gcoll_status check_buffers(const gcoll_arguments *arguments, const gcoll_problem *problem,
-                                  const gcoll_given *given, bool is_listed) {
+static gcoll_status check_buffers(const gcoll_arguments *arguments, gcoll_calls *calls,
+                                  const gcoll_problem *problem, const gcoll_given *given, bool is_listed) {
     const gcoll_call *call = &arguments->call;
-    const size_t alignment = gcoll_type_size((gcoll_type)call->type);
-    const uint64_t in_bytes = gcoll_problem_in_count(problem) * alignment;
-    const uint64_t out_bytes = gcoll_problem_space_count(problem, GCOLL_OUT) * alignment;
+    const size_t alignment = gcoll_element_alignment(call->element_bytes);
+    const uint64_t in_bytes = gcoll_problem_in_count(problem) * call->element_bytes;
+    const uint64_t out_bytes = gcoll_problem_space_count(problem, GCOLL_OUT) * call->element_bytes;
     struct place in = {.single = "input", .list = "options.inputs", .is_listed = is_listed};
     struct place out = {.single = "output", .list = "options.outputs", .is_listed = is_listed};
     if (problem->collective == GCOLL_BROADCAST && !given->is_general)
         out.single = "data", out.list = "options.buffers";
     else if (call->in_place && output_is_smaller(problem->collective))
         out = in;
-    struct range few[4], *ranges = few;
+    const gcoll_buffers *buffers = &arguments->buffers;
+    struct range few[4];
     size_t used = 0;
-    if (call->buffers > 2 && !(ranges = malloc(2 * call->buffers * sizeof *ranges)))
-        return gcoll_error(GCOLL_ERR_NO_MEMORY, "options.buffers: no memory to check %u", call->buffers);
+    struct range *ranges =
+        ranges_for(calls, 2 * (size_t)call->buffers + call->in_list + call->out_list, few, 4);
+    if (!ranges)
+        return GCOLL_ERR_NO_MEMORY;
     gcoll_status status = GCOLL_OK;
     for (uint32_t k = 0; k < call->buffers && status == GCOLL_OK; k++) {
         in.index = out.index = k;
-        status = check_buffer(arguments->buffers.out[k], &out, out_bytes, alignment, &ranges[used++]);
-        if (status == GCOLL_OK && !call->in_place)
-            status = check_buffer(arguments->buffers.in[k], &in, in_bytes, alignment, &ranges[used++]);
+        if (call->out_list == 0)
+            status = check_buffer(buffers->out[k], &out, out_bytes, alignment, &ranges[used++]);
+        if (status == GCOLL_OK && !call->in_place && call->in_list == 0)
+            status = check_buffer(buffers->in[k], &in, in_bytes, alignment, &ranges[used++]);
     }
-    if (status == GCOLL_OK)
-        status = check_overlap(ranges, used);
-    if (ranges != few)
-        free(ranges);
-    return status;
+    if (status == GCOLL_OK && call->out_list > 0)
+        status = check_list(&buffers->out_list, out.single == in.single ? "inputs" : "outputs",
+                            call->element_bytes, ranges, &used);
+    if (status == GCOLL_OK && call->in_list > 0)
+        status = check_list(&buffers->in_list, "inputs", call->element_bytes, ranges, &used);
+    return status == GCOLL_OK ? check_overlap(ranges, used) : status;
 }
 
 /* Whether the smaller of input and output lies in the larger one, at this rank's block. */
@@ -393,8 +503,7 @@ static gcoll_status set_lists(gcoll_arguments *arguments, const gcoll_given *giv
     /* A caller who gives no outputs asks for the operation in place, which writes to the inputs. */
     arguments->buffers.out = options->outputs ? options->outputs : (void *const *)(uintptr_t)options->inputs;
     for (uint32_t k = 0; !broadcasts && options->outputs && k < options->buffers; k++)
-        if (!lies_inside(options->inputs[k], options->outputs[k], *problem,
-                         gcoll_type_size((gcoll_type)call->type)))
+        if (!lies_inside(options->inputs[k], options->outputs[k], *problem, call->element_bytes))
             call->in_place = 0;
     if (call->in_place && output_is_smaller(given->collective)) /* the output is the block inside the input */
         arguments->buffers.out = (void *const *)(uintptr_t)options->inputs;
@@ -410,7 +519,7 @@ static gcoll_status set_pair(gcoll_arguments *arguments, const gcoll_given *give
     const void *input = given->input;
     if (collective == GCOLL_REDUCE && here && !input)
         input = given->output;
-    bool inside = lies_inside(input, given->output, *problem, gcoll_type_size((gcoll_type)call->type));
+    bool inside = lies_inside(input, given->output, *problem, call->element_bytes);
     arguments->in = input;
     arguments->out = given->output;
     switch (collective) {
@@ -443,7 +552,99 @@ static gcoll_status set_pair(gcoll_arguments *arguments, const gcoll_given *give
     return GCOLL_OK;
 }
 
+/* ---- Lists of buffers --------------------------------------------------------------------- */
+
+/* In place: no inputs, or each that has elements is its own output. */
+static bool is_in_place(const gcoll_given *given, const uint64_t *offsets) {
+    for (uint32_t k = 0; given->inputs && k < given->entries; k++)
+        if (given->inputs[k] != given->outputs[k] && offsets[k + 1] > offsets[k])
+            return false;
+    return true;
+}
+
+static void use_lists(gcoll_arguments *arguments, const gcoll_list *in, const gcoll_list *out) {
+    if (in)
+        arguments->buffers.in_list = *in;
+    if (out)
+        arguments->buffers.out_list = *out;
+    arguments->call.in_list = in ? in->entries : 0;
+    arguments->call.out_list = out ? out->entries : 0;
+}
+
+/* The list of a collective with blocks has an entry for each rank. */
+static gcoll_status set_block_list(gcoll_arguments *arguments, const gcoll_given *given,
+                                   const gcoll_problem *problem, const uint64_t *offsets,
+                                   const uint64_t *recv_offsets) {
+    gcoll_call *call = &arguments->call;
+    const gcoll_collective collective = given->collective;
+    const bool here = !gcoll_collective_has_root(collective) || problem->rank == problem->root;
+    const bool in_is_list = given->lists_input && (here || collective != GCOLL_SCATTER);
+    const bool out_is_list = given->lists_output && (here || collective != GCOLL_GATHER);
+    const bool in_is_block = collective == GCOLL_ALLGATHER || collective == GCOLL_GATHER;
+    if ((in_is_list && !given->inputs) || (out_is_list && !given->outputs))
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL",
+                           in_is_list && !given->inputs ? "inputs" : "outputs");
+    const gcoll_list in = {given->inputs, offsets, problem->size};
+    const gcoll_list out = {(const void *const *)given->outputs, recv_offsets, problem->size};
+    arguments->in = given->lists_input ? NULL : given->input;
+    arguments->out = given->lists_output ? NULL : given->output;
+    if (in_is_block && out_is_list)
+        call->in_place = given->input == given->outputs[problem->rank];
+    else if (output_is_smaller(collective) && in_is_list)
+        call->in_place = given->output == given->inputs[problem->rank];
+    if (call->in_place) /* IN and OUT are one memory, which steps call OUT */
+        use_lists(arguments, NULL, in_is_list ? &in : &out);
+    else
+        use_lists(arguments, in_is_list ? &in : NULL, out_is_list ? &out : NULL);
+    return GCOLL_OK;
+}
+
+/* Buffers of which the vector is made, instead of one. */
+static gcoll_status set_list(gcoll_arguments *arguments, gcoll_context *context, const gcoll_given *given,
+                             const gcoll_problem *problem) {
+    const uint32_t size = context->size;
+    uint64_t *offsets = context->calls->offsets;
+    arguments->buffers.in = &arguments->in;
+    arguments->buffers.out = &arguments->out;
+    if (given->collective != GCOLL_ALLREDUCE) {
+        const bool two = given->collective == GCOLL_ALLTOALL && given->has_counts;
+        gcoll_status status = make_offsets_room(context->calls, 2 * ((size_t)size + 1));
+        offsets = context->calls->offsets;
+        for (uint32_t rank = 0; status == GCOLL_OK && !given->has_counts && rank <= size; rank++)
+            offsets[rank] = rank * given->count;
+        return status == GCOLL_OK
+                   ? set_block_list(arguments, given, problem, offsets, two ? offsets + size + 1 : offsets)
+                   : status;
+    }
+    if (!given->outputs && given->entries > 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "outputs: is NULL");
+    const gcoll_list in = {given->inputs, offsets, given->entries};
+    const gcoll_list out = {(const void *const *)given->outputs, offsets, given->entries};
+    arguments->call.in_place = is_in_place(given, offsets);
+    use_lists(arguments, arguments->call.in_place ? NULL : &in, &out);
+    return GCOLL_OK;
+}
+
 /* ---- Together ----------------------------------------------------------------------------- */
+
+/* Each of the two takes the place of input and output. */
+static gcoll_status check_lists(const gcoll_given *given, const struct options *options) {
+    if ((given->lists_input || given->lists_output) && options->buffers > 0)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.buffers: is %u, but the call has a list of buffers; allowed is 0",
+                           options->buffers);
+    return GCOLL_OK;
+}
+
+static gcoll_status set_counts_at_root(gcoll_call *call, const gcoll_given *given, int is_set) {
+    const bool is_one = given->collective == GCOLL_GATHER || given->collective == GCOLL_SCATTER;
+    if (is_set && (!is_one || !given->has_counts))
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.counts_at_root: is set for %s%s; allowed is 0, or gather_v or scatter_v",
+                           gcoll_collective_name(given->collective), given->has_counts ? "_v" : "");
+    call->counts_at_root = is_set ? 1 : 0;
+    return GCOLL_OK;
+}
 
 static gcoll_status check_given(const gcoll_context *context, const gcoll_given *given) {
     if (gcoll_type_size(given->type) == 0)
@@ -468,14 +669,17 @@ static gcoll_status set_call(gcoll_arguments *arguments, gcoll_context *context,
     call->exchanges = given->exchanges;
     call->buffers = 1;
     call->commutative = 1;
+    call->element_bytes = (uint32_t)gcoll_type_size(given->type);
     call->registered = context->calls->registry.count;
     call->memory_limit = options->memory_limit_bytes;
     gcoll_status status = set_same(call, context, options->same);
     if (status == GCOLL_OK)
-        status = set_count(arguments, context, given);
-    if (status == GCOLL_OK)
         status = set_algorithm(call, options->algorithm);
-    return status == GCOLL_OK ? set_user_op(arguments, options) : status;
+    if (status == GCOLL_OK)
+        status = set_user_op(arguments, options);
+    if (status == GCOLL_OK)
+        status = set_counts_at_root(call, given, options->counts_at_root);
+    return status == GCOLL_OK ? set_count(arguments, context, given) : status;
 }
 
 gcoll_status gcoll_arguments_read(gcoll_arguments *arguments, gcoll_context *context,
@@ -489,11 +693,15 @@ gcoll_status gcoll_arguments_read(gcoll_arguments *arguments, gcoll_context *con
     if (status == GCOLL_OK)
         status = check_given(context, given);
     if (status == GCOLL_OK)
+        status = check_lists(given, &options);
+    if (status == GCOLL_OK)
         status = set_call(arguments, context, given, &options);
     if (status != GCOLL_OK)
         return status;
     gcoll_problem problem = gcoll_call_problem(context, &arguments->call, &arguments->blocks);
-    if (options.buffers > 0) {
+    if (given->lists_input || given->lists_output) {
+        status = set_list(arguments, context, given, &problem);
+    } else if (options.buffers > 0) {
         status = set_lists(arguments, given, &options, &problem);
     } else {
         status = set_pair(arguments, given, &problem);
@@ -505,7 +713,7 @@ gcoll_status gcoll_arguments_read(gcoll_arguments *arguments, gcoll_context *con
     arguments->done = options.done;
     arguments->done_arg = options.done_arg;
     if (status == GCOLL_OK)
-        status = check_buffers(arguments, &problem, given, options.buffers > 0);
+        status = check_buffers(arguments, context->calls, &problem, given, options.buffers > 0);
     return status == GCOLL_OK ? gcoll_memory_read(arguments, context, options.memory) : status;
 }
 

@@ -12,12 +12,24 @@
 #include "gcoll/base/hash.h"
 #include "gcoll/call/call.h"
 
+static inline uint64_t both(uint32_t low, uint32_t high) {
+    return low | (uint64_t)high << 32;
+}
+
 static uint64_t hash_call(const gcoll_call *call) {
-    const uint64_t fields[] = {call->collective,   call->type,       call->op,          call->root,
-                               call->exchanges,    call->buffers,    call->in_place,    call->needs,
-                               call->commutative,  call->registered, call->blocks_hash, call->count,
-                               call->memory_limit, call->local,      call->places,      call->arrival,
-                               call->direct};
+    const uint64_t fields[] = {both(call->collective, call->type),
+                               both(call->op, call->root),
+                               both(call->exchanges, call->buffers),
+                               both(call->needs, call->in_place),
+                               both(call->commutative, call->registered),
+                               both(call->local, call->direct),
+                               both(call->element_bytes, call->counts_at_root),
+                               both(call->in_list, call->out_list),
+                               call->blocks_hash,
+                               call->count,
+                               call->memory_limit,
+                               call->places,
+                               call->arrival};
     /* Hash the fields, not all bytes of the struct: the algorithm's text is mostly empty. */
     const uint64_t hash = gcoll_hash_words(GCOLL_HASH_START, fields, sizeof fields / sizeof fields[0]);
     return gcoll_hash_text(hash, call->algorithm);
@@ -57,8 +69,8 @@ static gcoll_status check_limit(const gcoll_cache_entry *entry) {
     const gcoll_call *call = &entry->call;
     const uint64_t scratch = scratch_of(entry->plan);
     uint64_t bytes;
-    if (call->memory_limit == 0 || (gcoll_mul_u64(scratch, gcoll_type_size((gcoll_type)call->type), &bytes) &&
-                                    bytes <= call->memory_limit))
+    if (call->memory_limit == 0 ||
+        (gcoll_mul_u64(scratch, call->element_bytes, &bytes) && bytes <= call->memory_limit))
         return GCOLL_OK;
     return gcoll_error(GCOLL_ERR_UNSUPPORTED,
                        "algorithm: %s needs %llu elements of scratch, but options.memory_limit_bytes is %llu",
@@ -183,5 +195,6 @@ void gcoll_calls_free(gcoll_context *context) {
         drop(context, entry);
     }
     free(calls->offsets);
+    free(calls->ranges);
     gcoll_registry_clear(&calls->registry);
 }

@@ -23,22 +23,32 @@ typedef struct gcoll_call {
     uint32_t collective, type, op, root, exchanges, buffers, needs;
     uint32_t in_place;
     uint32_t commutative;
-    uint32_t registered;   /* how many algorithms were registered: auto chooses anew when there are more */
-    uint32_t local;        /* gcoll_local, for buffers in device memory; never AUTO for several buffers */
-    uint32_t direct;       /* bool: the network adapter reads and writes device memory itself */
-    uint64_t places;       /* hash of the memories of the buffers; 0: all in host memory */
-    uint64_t count;        /* elements of the whole problem: all blocks */
-    uint64_t memory_limit; /* bytes of scratch; 0: any */
-    uint64_t blocks_hash;  /* hash of the block sizes; 0 if they are equal */
-    uint64_t arrival;      /* number of the arrival-aware plan (hooks.h); 0: none */
+    uint32_t registered;    /* how many algorithms were registered: auto chooses anew when there are more */
+    uint32_t local;         /* gcoll_local, for buffers in device memory; never AUTO for several buffers */
+    uint32_t direct;        /* bool: the network adapter reads and writes device memory itself */
+    uint32_t element_bytes; /* size of an element of the type, or of the caller's own (gcoll_user_op) */
+    uint32_t in_list, out_list; /* number of buffers that IN and OUT consist of; 0: one buffer, no list */
+    uint32_t counts_at_root;    /* bool: only the root knows all blocks, every other rank only its own */
+    uint64_t places;            /* hash of the memories of the buffers; 0: all in host memory */
+    uint64_t count;             /* elements of the whole problem: all blocks */
+    uint64_t memory_limit;      /* bytes of scratch; 0: any */
+    uint64_t
+        blocks_hash;  /* hash of the block sizes; 0 if they are equal. allreduce: of the counts of a list */
+    uint64_t arrival; /* number of the arrival-aware plan (hooks.h); 0: none */
     char algorithm[GCOLL_ALGORITHM_TEXT_MAX]; /* "" is auto */
 } gcoll_call;
-_Static_assert(sizeof(gcoll_call) == 12 * sizeof(uint32_t) + 5 * sizeof(uint64_t) + GCOLL_ALGORITHM_TEXT_MAX,
+_Static_assert(sizeof(gcoll_call) == 16 * sizeof(uint32_t) + 5 * sizeof(uint64_t) + GCOLL_ALGORITHM_TEXT_MAX,
                "there is no padding, which would not compare equal");
 
 /* The result must be the same in every run, so measured values must not influence the choice. */
 static inline bool gcoll_call_is_fixed(const gcoll_call *call) {
     return (call->needs & GCOLL_CLAIM_RUN_IDENTICAL) != 0;
+}
+
+/* The alignment of elements in bytes: the largest power of two that divides their size, 16 at most. */
+static inline size_t gcoll_element_alignment(uint32_t element_bytes) {
+    const uint32_t divides = element_bytes & (0U - element_bytes);
+    return divides < 16 ? divides : 16;
 }
 
 /* Where the result must have the same bits. NOWHERE if the order of evaluation cannot show in the bits. */
@@ -48,9 +58,15 @@ static inline gcoll_same gcoll_call_same(const gcoll_call *call) {
                                                       : GCOLL_SAME_NOWHERE;
 }
 
-/* An alltoall_v, in which each rank has its own block sizes. */
+/* An alltoall_v, or a call with counts at the root: ranks know different block sizes, so the receiver
+ * compares its count with that of the sender. */
 static inline bool gcoll_call_has_own_blocks(const gcoll_call *call) {
-    return call->collective == GCOLL_ALLTOALL && call->blocks_hash != 0;
+    return (call->collective == GCOLL_ALLTOALL && call->blocks_hash != 0) || call->counts_at_root;
+}
+
+/* Its elements are the caller's own, about which its type says nothing. */
+static inline bool gcoll_call_has_own_elements(const gcoll_call *call) {
+    return call->element_bytes != gcoll_type_size((gcoll_type)call->type);
 }
 
 /* Offsets of unequal blocks, as in gcoll_problem; NULL if the blocks are equal. And the memory that each
@@ -119,7 +135,10 @@ struct gcoll_calls {
     uint32_t cache_count;
     void (*destroy_run)(gcoll_run *run); /* destroys idle runs */
     gcoll_registry registry;             /* algorithms that the caller registered */
-    uint64_t *offsets; /* 2 * (size + 1) entries, for the blocks of the current call; NULL until needed */
+    uint64_t *offsets;   /* room for the blocks and lists of the current call; NULL until needed */
+    size_t offsets_room; /* entries */
+    void *ranges;        /* room for the check of its buffers; NULL until needed */
+    size_t ranges_room;  /* entries */
 };
 
 void gcoll_calls_create(gcoll_context *context, void (*destroy_run)(gcoll_run *run));
@@ -157,11 +176,19 @@ static inline bool gcoll_cache_keep_idle(gcoll_cache_entry *entry, gcoll_run *ru
 
 /* ---- Arguments (arguments.c) ---------------------------------------------------------------- */
 
+/* A vector that is made of several buffers: element i lies in the last one that begins at or before i. */
+typedef struct gcoll_list {
+    const void *const *at;   /* the buffers; those without elements may be NULL */
+    const uint64_t *offsets; /* where they begin, and, last, where the vector ends */
+    uint32_t entries;        /* 0: the vector is one buffer */
+} gcoll_list;
+
 typedef struct gcoll_buffers {
     /* entry->call.buffers pointers each. In place, `in` is not read and `out` is the larger of both. */
     const void *const *in;
     void *const *out;
-    void *const *streams; /* the caller's, one a buffer, or NULL; only for device memory */
+    gcoll_list in_list, out_list; /* used instead of in[0] or out[0] if they have entries */
+    void *const *streams;         /* the caller's, one a buffer, or NULL; only for device memory */
     gcoll_reach reach;
 } gcoll_buffers;
 
@@ -170,7 +197,11 @@ typedef struct gcoll_given {
     gcoll_collective collective;
     const void *input;
     void *output;
-    uint64_t count; /* elements as the public call counts them: of the vector, or of one block */
+    bool lists_input, lists_output; /* input or output is a list of buffers: */
+    const void *const *inputs;
+    void *const *outputs;
+    uint32_t entries; /* of the list of an allreduce; other lists have one for each rank */
+    uint64_t count;   /* elements as the public call counts them: of the vector, or of one block */
     bool has_counts;
     const uint64_t *counts, *recv_counts; /* block sizes, if has_counts */
     gcoll_type type;

@@ -2,8 +2,8 @@
  * gcoll/call/choose.c - selects the algorithm of a call, and lists all candidates for gcoll_context_explain.
  *
  * Each rank selects by itself, and all must select the same. So the choice must not use the rank, whether
- * the call is in place, how many buffers there are, where they lie, or, in an alltoall, the rank's own block
- * sizes.
+ * the call is in place, how many buffers there are, where they lie, or block sizes
+ * that each rank has for itself (gcoll_call_has_own_blocks).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "gcoll/rendezvous/rendezvous.h"
 #include "gcoll/tuning/tuning.h"
 
-/* The block size assumed for an alltoall_v, whose true sizes differ between ranks. */
+/* The block size assumed for calls whose ranks know different block sizes. */
 #define GUESSED_BLOCK_BYTES UINT64_C(65536)
 
 gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call *call,
@@ -39,9 +39,9 @@ gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call 
 
 /* ---- The problem as all ranks see it ------------------------------------------------------ */
 
-/* Copies the problem without what differs between ranks. *guessed holds the assumed offsets of an
- * alltoall_v, or is NULL; the caller frees it. */
-static gcoll_status make_common(const gcoll_problem *problem, size_t type_bytes, gcoll_problem *common,
+/* Copies the problem without what differs between ranks. *guessed holds the assumed offsets of a call whose
+ * ranks know different blocks, or is NULL; the caller frees it. */
+static gcoll_status make_common(const gcoll_call *call, const gcoll_problem *problem, gcoll_problem *common,
                                 uint64_t **guessed) {
     *common = *problem;
     *guessed = NULL;
@@ -49,15 +49,16 @@ static gcoll_status make_common(const gcoll_problem *problem, size_t type_bytes,
     common->in_place = false;
     common->buffers = 1;
     common->in_memory = common->out_memory = NULL;
-    if (!problem->recv_offsets)
+    if (!gcoll_call_has_own_blocks(call))
         return GCOLL_OK;
     uint64_t *offsets = malloc((problem->size + (size_t)1) * sizeof *offsets);
     if (!offsets)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "counts: no memory for the blocks of %u ranks",
                            problem->size);
     for (uint32_t rank = 0; rank <= problem->size; rank++)
-        offsets[rank] = rank * (GUESSED_BLOCK_BYTES / type_bytes);
-    common->offsets = common->recv_offsets = *guessed = offsets;
+        offsets[rank] = rank * (GUESSED_BLOCK_BYTES / call->element_bytes);
+    common->offsets = *guessed = offsets;
+    common->recv_offsets = problem->recv_offsets ? offsets : NULL;
     common->count = offsets[problem->size];
     return GCOLL_OK;
 }
@@ -181,12 +182,27 @@ static gcoll_status choose_unnamed(gcoll_context *context, const struct rates *r
                         NULL, NULL);
 }
 
+/* A rank that knows only its own block can move no other: blocks go straight between the root and each rank.
+ */
+static gcoll_status choose_linear(gcoll_context *context, gcoll_collective collective, gcoll_choice *choice) {
+    if (!choice->algorithm)
+        return gcoll_choice_parse(&context->calls->registry, "linear", collective, choice);
+    if (strcmp(choice->algorithm->name, "linear") == 0)
+        return GCOLL_OK;
+    return gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                       "algorithm: %s needs the counts of all ranks on each of them; with "
+                       "options.counts_at_root, allowed are auto and linear",
+                       choice->algorithm->name);
+}
+
 static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
                                   gcoll_problem *common, gcoll_choice *choice, uint64_t *mark) {
-    const size_t type_bytes = gcoll_type_size((gcoll_type)call->type);
+    const size_t type_bytes = call->element_bytes;
     struct rates rates;
     const char *text = call->algorithm[0] ? call->algorithm : NULL;
     gcoll_status status = gcoll_choice_parse(&context->calls->registry, text, problem->collective, choice);
+    if (status == GCOLL_OK && call->counts_at_root)
+        status = choose_linear(context, problem->collective, choice);
     if (status != GCOLL_OK)
         return status;
     set_rates(context, call, type_bytes, &rates);
@@ -221,7 +237,7 @@ gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, g
                                gcoll_choice *choice, uint64_t *mark) {
     gcoll_problem common;
     uint64_t *guessed;
-    gcoll_status status = make_common(problem, gcoll_type_size((gcoll_type)call->type), &common, &guessed);
+    gcoll_status status = make_common(call, problem, &common, &guessed);
     if (status == GCOLL_OK)
         status = choose_common(context, call, problem, &common, choice, mark);
     free(guessed);
@@ -330,7 +346,7 @@ gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective coll
         gcoll_leave(context);
         return status;
     }
-    const size_t type_bytes = gcoll_type_size(type);
+    const size_t type_bytes = call.element_bytes;
     struct rates rates;
     set_rates(context, &call, type_bytes, &rates);
     gcoll_problem problem = gcoll_call_problem(context, &call, &(gcoll_blocks){0});

@@ -13,18 +13,19 @@ enum {
     AT_TYPE = 1,
     AT_OP = 2,
     AT_FLAGS = 3,
-    AT_ROOT = 4, /* root, or in a pairwise exchange the number of exchanges */
+    AT_ROOT = 4, /* root; pairwise exchange: the number of exchanges; allreduce: of buffers in a list */
     AT_COUNT = 8,
     AT_PLAN = 16,
     AT_ALGORITHM = 24,
-    AT_EXTRA = 28 /* average: the number of buffers; unequal blocks: a hash of their sizes */
+    AT_ELEMENT = 26, /* size of an element of the caller's own; 0: an element of the type */
+    AT_EXTRA = 28    /* average: the number of buffers; unequal blocks, or a list: a hash of their sizes */
 };
 
 /* Flags. */
 enum {
     FLAG_ORDERED = 1,   /* the operation does not commute */
-    FLAG_BLOCKS = 2,    /* blocks have different sizes */
-    FLAG_EACH = 4,      /* AT_COUNT is the size of one block */
+    FLAG_BLOCKS = 2,    /* blocks have different sizes; allreduce: a list of buffers */
+    FLAG_EACH = 4,      /* AT_COUNT is the size of one block; with FLAG_BLOCKS: counts at the root */
     FLAG_HOSTS = 8,     /* the plan depends on which ranks share a host */
     FLAG_FOR_YOU = 16,  /* AT_COUNT is the sender's block for the receiver */
     FLAG_ON_RANKS = 32, /* options.same: on ranks */
@@ -46,8 +47,8 @@ static uint32_t index_of(const gcoll_algorithm *algorithm) {
     return index;
 }
 
-/* Writes count and AT_EXTRA. In an alltoall_v each rank has its own block sizes, so neither they nor
- * their sum are compared; gcoll_fingerprint_for_peer puts in the block for that peer. */
+/* Writes count and AT_EXTRA. If each rank knows other block sizes, as in an alltoall_v, neither they nor
+ * their sum are compared, and gcoll_fingerprint_for_peer puts in the block for that peer. */
 static void put_count(uint8_t *bytes, const gcoll_context *context, const gcoll_call *call) {
     const bool unequal = call->blocks_hash != 0;
     const bool own = gcoll_call_has_own_blocks(call);
@@ -56,7 +57,7 @@ static void put_count(uint8_t *bytes, const gcoll_context *context, const gcoll_
     if (unequal)
         extra = own ? 0 : (call->blocks_hash ^ call->blocks_hash >> 32) + extra;
     bytes[AT_FLAGS] = (uint8_t)((call->commutative ? 0 : FLAG_ORDERED) | (unequal ? FLAG_BLOCKS : 0) |
-                                (each ? FLAG_EACH : 0));
+                                (each || call->counts_at_root ? FLAG_EACH : 0));
     gcoll_put_le(bytes + AT_COUNT, own ? 0 : each ? call->count / context->size : call->count, 8);
     gcoll_put_le(bytes + AT_EXTRA, extra, 4);
 }
@@ -70,10 +71,14 @@ void gcoll_fingerprint_make(const gcoll_context *context, const gcoll_call *call
     bytes[AT_COLLECTIVE] = (uint8_t)call->collective;
     bytes[AT_TYPE] = (uint8_t)call->type;
     bytes[AT_OP] = (uint8_t)call->op;
-    gcoll_put_le(bytes + AT_ROOT, call->collective == GCOLL_PAIRWISE_EXCHANGE ? call->exchanges : call->root,
+    gcoll_put_le(bytes + AT_ROOT,
+                 call->collective == GCOLL_PAIRWISE_EXCHANGE ? call->exchanges
+                 : call->collective == GCOLL_ALLREDUCE       ? call->out_list
+                                                             : call->root,
                  4);
     gcoll_put_le(bytes + AT_PLAN, gcoll_hash_text(GCOLL_HASH_START, text) ^ planned->mark, 8);
-    gcoll_put_le(bytes + AT_ALGORITHM, index_of(planned->choice->algorithm), 4);
+    gcoll_put_le(bytes + AT_ALGORITHM, index_of(planned->choice->algorithm), 2);
+    gcoll_put_le(bytes + AT_ELEMENT, gcoll_call_has_own_elements(call) ? call->element_bytes : 0, 2);
     put_count(bytes, context, call);
     if (planned->by_hosts)
         bytes[AT_FLAGS] |= FLAG_HOSTS;
@@ -101,10 +106,19 @@ bool gcoll_fingerprint_for_all(gcoll_fingerprint *fingerprint, uint64_t *count) 
 }
 
 static const char *algorithm_of(const uint8_t *bytes) {
-    uint64_t index = gcoll_get_le(bytes + AT_ALGORITHM, 4);
+    uint64_t index = gcoll_get_le(bytes + AT_ALGORITHM, 2);
     return index < algorithm_count()    ? gcoll_algorithms[index]->name
            : index == algorithm_count() ? "a registered algorithm"
                                         : "an unknown algorithm";
+}
+
+/* For example "float32", or "elements of 12 bytes". */
+static void describe_element(const uint8_t *bytes, char *text, size_t size) {
+    const unsigned own = (unsigned)gcoll_get_le(bytes + AT_ELEMENT, 2);
+    if (own > 0)
+        snprintf(text, size, "elements of %u bytes", own);
+    else
+        snprintf(text, size, "%s", gcoll_type_name((gcoll_type)bytes[AT_TYPE]));
 }
 
 /* For example "allgather_v of 100 float32 from rank 3, sum, by ring". Parts that the collective does not
@@ -115,14 +129,17 @@ void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text
     const bool blocks = bytes[AT_FLAGS] & FLAG_BLOCKS, each = bytes[AT_FLAGS] & FLAG_EACH;
     const unsigned long long count = gcoll_get_le(bytes + AT_COUNT, 8),
                              root = gcoll_get_le(bytes + AT_ROOT, 4);
-    const char *name = gcoll_collective_name(collective), *type = gcoll_type_name((gcoll_type)bytes[AT_TYPE]);
-    char what[64] = "", where[48] = "", how[24] = "";
+    const char *name = gcoll_collective_name(collective);
+    char type[32], what[80] = "", where[48] = "", how[24] = "";
+    describe_element(bytes, type, sizeof type);
     if ((unsigned)collective >= GCOLL_COLLECTIVE_COUNT) {
         snprintf(text, size, "an unknown collective");
         return;
     }
-    if (collective == GCOLL_ALLTOALL && blocks)
-        snprintf(what, sizeof what, "_v of %s", type);
+    if (blocks && (collective == GCOLL_ALLTOALL || each))
+        snprintf(what, sizeof what, "_v of %s%s", type, each ? " with counts at the root" : "");
+    else if (collective == GCOLL_ALLREDUCE && blocks)
+        snprintf(what, sizeof what, "_list of %llu %s in %llu buffers", count, type, root);
     else if (collective != GCOLL_BARRIER)
         snprintf(what, sizeof what, "%s of %llu %s%s", blocks ? "_v" : "", count, type,
                  each ? " a rank" : "");
@@ -159,6 +176,9 @@ void gcoll_fingerprint_hint(const gcoll_fingerprint *their, const gcoll_fingerpr
                  same_of(ours));
     else if (!reads_the_same || memcmp(theirs, ours, GCOLL_FINGERPRINT_BYTES) == 0)
         snprintf(text, size, "%s", "");
+    else if (their_extra != our_extra && (ours[AT_FLAGS] & FLAG_BLOCKS) &&
+             ours[AT_COLLECTIVE] == GCOLL_ALLREDUCE)
+        snprintf(text, size, " (counts of single buffers differ)");
     else if (their_extra != our_extra && (ours[AT_FLAGS] & FLAG_BLOCKS))
         snprintf(text, size, " (counts of single ranks%s differ)",
                  ours[AT_OP] == GCOLL_AVG ? ", or numbers of buffers," : "");

@@ -103,6 +103,31 @@ static gcoll_status find_all(gcoll_arguments *arguments, gcoll_acceleration *acc
     return GCOLL_OK;
 }
 
+/* Refuses device memory in a list: devices cannot gather and scatter it. */
+static gcoll_status refuse_list(const gcoll_list *list, const char *name, gcoll_acceleration *acceleration,
+                                const gcoll_memory *given) {
+    for (uint32_t k = 0; k < list->entries; k++) {
+        uint32_t memory;
+        const void *buffer = list->offsets[k + 1] > list->offsets[k] ? list->at[k] : NULL;
+        gcoll_status status = find(acceleration, given, buffer, name, k, &memory);
+        if (status == GCOLL_OK && memory != GCOLL_HOST_MEMORY)
+            status = gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                                 "%s[%u]: lies in the memory of device %u; lists of buffers must lie in host "
+                                 "memory",
+                                 name, k, memory - 1);
+        if (status != GCOLL_OK)
+            return status;
+    }
+    return GCOLL_OK;
+}
+
+static gcoll_status refuse_lists(const gcoll_arguments *arguments, gcoll_acceleration *acceleration,
+                                 const gcoll_memory *given) {
+    gcoll_status status = refuse_list(&arguments->buffers.in_list, "inputs", acceleration, given);
+    return status == GCOLL_OK ? refuse_list(&arguments->buffers.out_list, "outputs", acceleration, given)
+                              : status;
+}
+
 /* ---- Where several buffers are reduced ---------------------------------------------------- */
 
 /* Cost model in seconds: the start of a copy or kernel; one byte between host and device, within a
@@ -199,7 +224,7 @@ static gcoll_status choose_local(gcoll_arguments *arguments, gcoll_acceleration 
     gcoll_call *call = &arguments->call;
     const bool is_users = call->op == GCOLL_USER && call->collective == GCOLL_ALLREDUCE;
     const bool has_no_room = call->buffers > 1 && call->collective == GCOLL_REDUCE_SCATTER;
-    const double bytes = (double)(call->count * gcoll_type_size((gcoll_type)call->type));
+    const double bytes = (double)(call->count * call->element_bytes);
     if (has_no_room && local != GCOLL_MEMORY_LOCAL_AUTO && local != GCOLL_MEMORY_LOCAL_HOST)
         return gcoll_error(
             GCOLL_ERR_UNSUPPORTED,
@@ -280,8 +305,18 @@ gcoll_status gcoll_memory_read(gcoll_arguments *arguments, gcoll_context *contex
     status = check_given(&given, acceleration);
     if (status != GCOLL_OK || !acceleration || is_empty(arguments, context->size))
         return status;
+    const bool has_list = arguments->call.in_list > 0 || arguments->call.out_list > 0;
     bool found;
-    status = find_all(arguments, acceleration, &given, &found);
+    if (has_list)
+        status = refuse_lists(arguments, acceleration, &given);
+    if (status == GCOLL_OK)
+        status = find_all(arguments, acceleration, &given, &found);
+    if (status == GCOLL_OK && found && has_list)
+        status =
+            gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                        "%s: lies in the memory of a device; beside a list of buffers it must lie in host "
+                        "memory",
+                        arguments->call.in_list > 0 ? "output" : "input");
     if (status != GCOLL_OK || !found)
         return status;
     arguments->buffers.streams = given.streams;

@@ -100,3 +100,12 @@ uint32_t gcoll_context_rank(const gcoll_context *context) {
 uint32_t gcoll_context_size(const gcoll_context *context) {
     return is_there(context) ? context->size : 0;
 }
+uint32_t gcoll_context_parent_rank(const gcoll_context *context, uint32_t rank) {
+    if (!is_there(context))
+        return GCOLL_NO_RANK;
+    if (rank >= context->size) {
+        gcoll_error(GCOLL_ERR_INVALID, "rank: is %u; allowed are 0 to %u", rank, context->size - 1);
+        return GCOLL_NO_RANK;
+    }
+    return context->parent_ranks ? context->parent_ranks[rank] : rank;
+}

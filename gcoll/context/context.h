@@ -99,6 +99,7 @@ typedef struct gcoll_health {
 
 struct gcoll_context {
     uint32_t rank, size;
+    uint32_t *parent_ranks; /* of each rank, in the context that this one was split from; NULL: the same */
     const gcoll_transport *transport;
     gcoll_endpoint *endpoint; /* NULL if size is 1 */
     gcoll_settings settings;
@@ -231,5 +232,8 @@ static inline gcoll_status gcoll_context_settle(gcoll_context *context) {
 #define GCOLL_STREAM_TAG     (UINT64_C(1) << 63)
 #define GCOLL_STREAM_ACCESS  (UINT64_C(1) << 62) /* plus the number of the access */
 #define GCOLL_STREAM_ARRIVAL (UINT64_C(1) << 61) /* messages of the monitor */
+#define GCOLL_STREAM_ROLL    (UINT64_C(1) << 60) /* messages of barrier reports */
+/* With GCOLL_STREAM_TAG: tags of gcoll_context_create_group, which never match those of pairs. */
+#define GCOLL_STREAM_MEMBERS (UINT64_C(1) << 59)
 
 #endif

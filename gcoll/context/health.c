@@ -12,7 +12,29 @@
 #include "gcoll/base/text.h"
 #include "gcoll/context/context.h"
 
+#define REPORTED_TEXT 220 /* bytes of a cause that leave room for the rank that reported it */
 #define TELL_LIMIT_MS 300 /* for telling peers of a failure; they normally read it at once */
+
+/* Programs know the ranks of a group by the numbers of its parent, too. */
+static void add_parent_rank(const gcoll_context *context, uint32_t culprit, char *text, size_t bytes) {
+    char said[64];
+    if (!context->parent_ranks || culprit >= context->size)
+        return;
+    const int length = snprintf(said, sizeof said, " (rank %u is rank %u of the parent)", culprit,
+                                context->parent_ranks[culprit]);
+    const size_t most = REPORTED_TEXT - (size_t)length, used = strlen(text);
+    snprintf(text + (used < most ? used : most), bytes - (used < most ? used : most), "%s", said);
+}
+
+/* Breaks a context whose cause has its text already. */
+static void break_for_cause(gcoll_context *context, gcoll_status status, uint32_t culprit) {
+    gcoll_health *health = &context->health;
+    gcoll_text_make_line(health->cause.text);
+    health->broken = true;
+    health->cause.status = (int32_t)status;
+    health->cause.culprit = culprit;
+    gcoll_log(context, GCOLL_LOG_ERROR, "%s", health->cause.text);
+}
 
 void gcoll_break(gcoll_context *context, gcoll_status status, uint32_t culprit, const char *format, ...) {
     gcoll_health *health = &context->health;
@@ -22,23 +44,25 @@ void gcoll_break(gcoll_context *context, gcoll_status status, uint32_t culprit, 
     va_start(arguments, format);
     vsnprintf(health->cause.text, sizeof health->cause.text, format, arguments);
     va_end(arguments);
-    gcoll_text_make_line(health->cause.text);
-    health->broken = true;
-    health->cause.status = (int32_t)status;
-    health->cause.culprit = culprit;
-    gcoll_log(context, GCOLL_LOG_ERROR, "%s", health->cause.text);
+    add_parent_rank(context, culprit, health->cause.text, sizeof health->cause.text);
+    break_for_cause(context, status, culprit);
 }
 
 void gcoll_break_reported(gcoll_context *context, const gcoll_note *note, uint32_t from) {
     uint32_t culprit = note->culprit < context->size ? note->culprit : GCOLL_NO_RANK;
+    gcoll_health *health = &context->health;
     gcoll_status status = note->status > GCOLL_OK && note->status <= GCOLL_ERR_INTERNAL
                               ? (gcoll_status)note->status
                               : GCOLL_ERR_PEER;
-    bool passed_on = strstr(note->text, "(reported by rank ");
-    if (passed_on || context->health.broken)
-        gcoll_break(context, status, culprit, "%s", note->text);
+    if (health->broken)
+        return;
+    if (note->passed_on)
+        snprintf(health->cause.text, sizeof health->cause.text, "%s", note->text);
     else
-        gcoll_break(context, status, culprit, "%.220s (reported by rank %u)", note->text, from);
+        snprintf(health->cause.text, sizeof health->cause.text, "%.*s (reported by rank %u)", REPORTED_TEXT,
+                 note->text, from);
+    health->cause.passed_on = true;
+    break_for_cause(context, status, culprit);
 }
 
 gcoll_status gcoll_run_out(gcoll_context *context, gcoll_status status) {

@@ -164,6 +164,68 @@ static gcoll_status join(gcoll_context *context, const char *tuning, const char 
     return status;
 }
 
+/* Opens the endpoint, and gives this rank's record for the others. */
+static gcoll_status open_for_exchange(gcoll_context *context, const char *tuning,
+                                      char record[GCOLL_RECORD_MAX]) {
+    char address[GCOLL_ADDRESS_MAX];
+    gcoll_status status = gcoll_tuning_begin(context, tuning);
+    if (status == GCOLL_OK)
+        status = gcoll_context_open(context);
+    if (status == GCOLL_OK)
+        status = context->transport->address(context->endpoint, address, sizeof address);
+    if (status == GCOLL_OK)
+        gcoll_rendezvous_record(address, record);
+    return status;
+}
+
+/* Joins by an allgather. A rank that fails tells the others why in its next part of it. */
+static gcoll_status join_by_exchange(gcoll_context *context, const gcoll_exchange *by, const char *tuning,
+                                     int64_t deadline_ms) {
+    char record[GCOLL_RECORD_MAX], reason[1024] = "";
+    gcoll_status own = GCOLL_OK;
+    gcoll_status status = gcoll_exchange_hello(context, by, &own);
+    if (status != GCOLL_OK)
+        return status;
+    if (own == GCOLL_OK)
+        own = open_for_exchange(context, tuning, record);
+    if (own != GCOLL_OK) {
+        snprintf(reason, sizeof reason, "%s", gcoll_last_error());
+        snprintf(record, sizeof record, "!%s", reason);
+    }
+    status = gcoll_exchange_records(context, by, record);
+    if (own != GCOLL_OK)
+        return gcoll_error(own, "%s", reason);
+    if (status != GCOLL_OK)
+        return status;
+    const uint32_t local_ranks = gcoll_rendezvous_sharing(context, context->rank);
+    gcoll_context_tune_spin(context, local_ranks);
+    status = gcoll_tuning_agree(context, &gcoll_fit_by_pairs, local_ranks, deadline_ms);
+    if (status != GCOLL_OK) /* the others may already rely on this rank */
+        gcoll_break(context, status, GCOLL_NO_RANK, "%s", gcoll_last_error());
+    return status;
+}
+
+/* Joins by a store that lacks operations, which serves for an allgather and no more. */
+static gcoll_status join_by_limited_store(gcoll_context *context, const gcoll_context_options *o,
+                                          int64_t deadline_ms) {
+    gcoll_limited *limited = NULL;
+    gcoll_store *store = context->settings.store;
+    context->settings.store = NULL; /* nothing else is asked of it */
+    gcoll_status status = gcoll_meeting_create(context, o->launch, deadline_ms);
+    if (status == GCOLL_OK)
+        status = gcoll_limited_create(context, store, deadline_ms, &limited);
+    if (status != GCOLL_OK)
+        return status;
+    const gcoll_exchange by = {gcoll_limited_exchange, limited, "the store"};
+    status = join_by_exchange(context, &by, o->tuning, deadline_ms);
+    if (status == GCOLL_OK) /* then all ranks have read what they need */
+        status = gcoll_collective_run(context, &(const gcoll_given){.collective = GCOLL_BARRIER});
+    char text[1024];
+    snprintf(text, sizeof text, "%s", gcoll_last_error());
+    gcoll_limited_end(limited, status == GCOLL_OK);
+    return status == GCOLL_OK ? GCOLL_OK : gcoll_error(status, "%s", text);
+}
+
 /* A single rank needs no rendezvous, but a tuning file that cannot be read is still an error. */
 static gcoll_status join_alone(gcoll_context *context, const char *tuning) {
     gcoll_status status = gcoll_tuning_begin(context, tuning);
@@ -198,10 +260,16 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
     status = gcoll_basis_create(known.cost, &context->basis);
     if (status == GCOLL_OK)
         status = gcoll_memory_open(context, known.accelerator, known.accelerator_times != 0);
-    if (status == GCOLL_OK)
-        status = context->size > 1
-                     ? join(context, known.tuning, known.launch, began_ms + context->settings.timeout_ms)
-                     : join_alone(context, known.tuning);
+    if (status == GCOLL_OK && context->size == 1)
+        status = join_alone(context, known.tuning);
+    else if (status == GCOLL_OK && known.exchange)
+        status = join_by_exchange(
+            context, &(const gcoll_exchange){known.exchange, known.exchange_arg, "options.exchange"},
+            known.tuning, GCOLL_NEVER_MS);
+    else if (status == GCOLL_OK && gcoll_store_lacks(known.store) != 0)
+        status = join_by_limited_store(context, &known, began_ms + context->settings.timeout_ms);
+    else if (status == GCOLL_OK)
+        status = join(context, known.tuning, known.launch, began_ms + context->settings.timeout_ms);
     if (status == GCOLL_OK)
         status = gcoll_context_finish(context, known.progress_thread != 0);
     if (status != GCOLL_OK) {

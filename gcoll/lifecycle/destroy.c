@@ -87,5 +87,6 @@ void gcoll_context_end(gcoll_context *context, int64_t limit_ms, int64_t least_m
     gcoll_rendezvous_free(context);
     gcoll_store_destroy(context->settings.owned_store);
     gcoll_settings_free(&context->settings);
+    free(context->parent_ranks);
     free(context); /* also frees the modules' structs, which lie in the same allocation */
 }

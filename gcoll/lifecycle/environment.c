@@ -19,6 +19,7 @@
 
 #define QUOTE_MAX 48  /* bytes of a value in a message */
 #define HOST_MAX  254 /* bytes of a host's name, with the NUL */
+#define PMI_STORE "pmi:"
 /* Derived ports lie below the ports from 32768 on, which Linux assigns to sockets. */
 #define FIRST_PORT 20000u
 #define PORTS      12768u
@@ -344,14 +345,14 @@ static gcoll_status read_store(const launcher *l, bool is_named, gcoll_environme
         snprintf(to->store, sizeof to->store, "%s", url);
         return GCOLL_OK;
     }
-    if (!is_named) /* the port would be the same for other jobs */
-        return GCOLL_OK;
-    if (master)
+    if (is_named && master) /* without a name the port would be the same for other jobs */
         return meet_at_master(master, to);
-    if (strcmp(l->name, "slurm") == 0)
+    if (is_named && strcmp(l->name, "slurm") == 0)
         return meet_at_first_node(to);
-    if (to->local_size == to->size)
+    if (is_named && to->local_size == to->size)
         meet_at("127.0.0.1", to);
+    else if (strcmp(l->name, "pmi") == 0 && value_of("PMI_FD"))
+        snprintf(to->store, sizeof to->store, PMI_STORE);
     return GCOLL_OK;
 }
 
@@ -422,6 +423,8 @@ gcoll_status gcoll_context_create_from_env(const gcoll_context_options *given, g
     options.size = environment.size;
     if (!options.job)
         options.job = environment.job;
+    if (!options.launch && !value_of("GCOLL_LAUNCH") && strcmp(environment.store, PMI_STORE) == 0)
+        options.launch = PMI_STORE; /* no other launch can reach the store */
     if (environment.size > 1)
         status =
             gcoll_store_open(environment.store,

@@ -11,7 +11,7 @@ static void on_opened(void *arg, uint32_t peer, uint64_t stream,
         return;
     if (stream & GCOLL_STREAM_ACCESS)
         gcoll_access_arrived(arg, peer, stream, fingerprint);
-    else if (stream > 0 && stream < GCOLL_STREAM_ARRIVAL)
+    else if (stream > 0 && stream < GCOLL_STREAM_ROLL)
         gcoll_opening_arrived(arg, peer, stream, fingerprint);
 }
 

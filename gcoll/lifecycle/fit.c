@@ -21,6 +21,7 @@
 
 #include "gcoll/base/bytes.h"
 #include "gcoll/lifecycle/lifecycle.h"
+#include "gcoll/run/run.h"
 
 #define TAG           UINT32_MAX
 #define REQUEST_BYTES 4
@@ -237,4 +238,14 @@ static gcoll_status measure(gcoll_context *context, gcoll_cost_parameters *cost,
     return GCOLL_OK;
 }
 
-const gcoll_fit gcoll_fit_by_pairs = {.measure = measure, .serve = serve, .asks = asks};
+/* By a named algorithm: ranks have not agreed yet on what auto goes by. */
+static gcoll_status spread(gcoll_context *context, void *data, uint64_t bytes) {
+    return gcoll_collective_run(context, &(const gcoll_given){.collective = GCOLL_BROADCAST,
+                                                              .output = data,
+                                                              .count = bytes,
+                                                              .type = GCOLL_UINT8,
+                                                              .is_general = true,
+                                                              .algorithm = "binomial"});
+}
+
+const gcoll_fit gcoll_fit_by_pairs = {.measure = measure, .serve = serve, .asks = asks, .spread = spread};

@@ -1,4 +1,4 @@
-/* gcoll/lifecycle/lifecycle.h - how contexts come and go: options.c, environment.c, create.c, duplicate.c,
+/* gcoll/lifecycle/lifecycle.h - how contexts come and go: options.c, environment.c, create.c, group.c,
  * destroy.c, the progress thread (thread.c), and what the transport tells (events.c). This folder alone knows
  * all modules.
  */

@@ -58,9 +58,14 @@ gcoll_status gcoll_context_options_check(const gcoll_context_options *o) {
     if (o->rank >= o->size)
         return gcoll_error(GCOLL_ERR_INVALID, "options.rank: is %u; allowed are 0 to %u", o->rank,
                            o->size - 1);
-    if (o->size > 1 && !o->store)
-        return gcoll_error(GCOLL_ERR_INVALID, "options.store: is NULL; %u ranks need one to find each other",
+    if (o->size > 1 && !o->store && !o->exchange)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.store: is NULL, and so is options.exchange; %u ranks need one of them to "
+                           "find each other",
                            o->size);
+    if (o->store && o->exchange)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.exchange: is set beside options.store; allowed is one");
     if (o->timeout_ms < 0 || o->timeout_ms > GCOLL_TIMEOUT_MAX_MS)
         return gcoll_error(GCOLL_ERR_INVALID, "options.timeout_ms: is %lld; allowed are 0 (default) to %lld",
                            (long long)o->timeout_ms, (long long)GCOLL_TIMEOUT_MAX_MS);

@@ -189,7 +189,7 @@ static int64_t segment_time(const gcoll_context *context, const gcoll_site *site
     gcoll_cost_parameters cost;
     gcoll_sharing sharing;
     gcoll_basis_numbers(context->basis, false, &cost, &sharing);
-    const double bytes = (double)site->key.count * (double)gcoll_type_size((gcoll_type)site->key.type);
+    const double bytes = (double)site->key.count * site->key.element_bytes;
     const double ns = 1e9 * (cost.alpha + (cost.beta + cost.gamma) * bytes / context->size);
     return ns < 1 ? 1 : ns < 1e15 ? (int64_t)ns : INT64_C(1000000000000000);
 }

@@ -81,6 +81,7 @@ static gcoll_call key_of(const gcoll_call *call) {
     gcoll_call key = {0};
     key.collective = call->collective;
     key.type = call->type;
+    key.element_bytes = call->element_bytes;
     key.op = call->op;
     key.root = call->root;
     key.needs = call->needs;
@@ -92,9 +93,9 @@ static gcoll_call key_of(const gcoll_call *call) {
 }
 
 static bool is_same_key(const gcoll_call *a, const gcoll_call *b) {
-    return a->collective == b->collective && a->type == b->type && a->op == b->op && a->root == b->root &&
-           a->needs == b->needs && a->commutative == b->commutative && a->count == b->count &&
-           a->memory_limit == b->memory_limit && a->blocks_hash == b->blocks_hash;
+    return a->collective == b->collective && a->type == b->type && a->element_bytes == b->element_bytes &&
+           a->op == b->op && a->root == b->root && a->needs == b->needs && a->commutative == b->commutative &&
+           a->count == b->count && a->memory_limit == b->memory_limit && a->blocks_hash == b->blocks_hash;
 }
 
 static uint64_t hash_key(const gcoll_call *key, uint32_t number) {

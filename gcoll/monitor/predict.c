@@ -62,7 +62,7 @@ static gcoll_status simulate(const gcoll_context *context, const gcoll_call *cal
     gcoll_basis_numbers(context->basis, false, &cost, &sharing);
     options.network = (gcoll_simulate_link){cost.alpha, cost.beta, sharing.latency};
     options.gamma = cost.gamma;
-    options.type_bytes = (uint32_t)gcoll_type_size((gcoll_type)call->type);
+    options.type_bytes = call->element_bytes;
     options.arrival = arrival;
     if (status == GCOLL_OK)
         status = gcoll_simulate((const gcoll_plan *const *)plans, problem->size, &options, &simulation);

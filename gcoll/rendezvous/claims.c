@@ -218,9 +218,9 @@ static gcoll_status no_launch(gcoll_context *context, const gcoll_claimant *dead
                            context->settings.timeout_ms, said);
     }
     if (dead->pid == 0)
-        return gcoll_error(GCOLL_ERR_TIMEOUT, "job '%s'%s: rank 0 did not join within %" PRId64 " ms",
+        return gcoll_error(GCOLL_ERR_TIMEOUT, "job '%s'%s: rank 0 did not join within %" PRId64 " ms%s",
                            context->settings.job, context->rendezvous->meeting->launch_said,
-                           context->settings.timeout_ms);
+                           context->settings.timeout_ms, context->rendezvous->meeting->trace.said);
     gcoll_claimant_say(dead, said);
     return gcoll_error(
         GCOLL_ERR_TIMEOUT,
@@ -228,7 +228,15 @@ static gcoll_status no_launch(gcoll_context *context, const gcoll_claimant *dead
         context->settings.job, context->rendezvous->meeting->launch_said, context->settings.timeout_ms, said);
 }
 
-gcoll_status gcoll_launch_find(gcoll_context *context, int64_t deadline_ms) {
+/* Waits for a launch to be there, no longer than until this rank is to look around. TIMEOUT: time is over. */
+static gcoll_status await_launch(gcoll_context *context, const char *key, int64_t left_ms) {
+    const int64_t interval = gcoll_lease_interval_ms(context);
+    gcoll_status status = gcoll_visit_wait(context, key, left_ms < interval ? left_ms : interval);
+    const bool goes_on = left_ms > interval && !context->rendezvous->meeting->store_stuck;
+    return status == GCOLL_ERR_TIMEOUT && goes_on ? GCOLL_OK : status;
+}
+
+static gcoll_status find_launch(gcoll_context *context, int64_t deadline_ms) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     gcoll_meeting *meeting = context->rendezvous->meeting;
     gcoll_claimant dead = {0};
@@ -238,6 +246,8 @@ gcoll_status gcoll_launch_find(gcoll_context *context, int64_t deadline_ms) {
     gcoll_rendezvous_key(context, key, "launch");
     for (;;) {
         const int64_t left = remaining(deadline_ms);
+        if (left > 0)
+            gcoll_trace_renew(context);
         gcoll_status status = left > 0 ? get_launch(context, key, &found) : GCOLL_ERR_TIMEOUT;
         bool joined = false;
         if (status == GCOLL_OK && strcmp(found.generation, meeting->passed) != 0) {
@@ -255,7 +265,7 @@ gcoll_status gcoll_launch_find(gcoll_context *context, int64_t deadline_ms) {
         if (joined)
             return status;
         if (status == GCOLL_ERR_NOT_FOUND)
-            status = gcoll_visit_wait(context, key, left);
+            status = await_launch(context, key, left);
         else if (status == GCOLL_OK)
             rest(&pause_ms, deadline_ms);
         if (status == GCOLL_ERR_TIMEOUT && !meeting->store_stuck)
@@ -263,6 +273,12 @@ gcoll_status gcoll_launch_find(gcoll_context *context, int64_t deadline_ms) {
         if (status != GCOLL_OK)
             return status;
     }
+}
+
+gcoll_status gcoll_launch_find(gcoll_context *context, int64_t deadline_ms) {
+    gcoll_status status = find_launch(context, deadline_ms);
+    gcoll_trace_remove(context);
+    return status;
 }
 
 /* Finds the valid launch: the last one in the chain of successors. */

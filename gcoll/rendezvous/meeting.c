@@ -153,10 +153,10 @@ static gcoll_status name_missing(gcoll_context *context) {
             snprintf(list + used, sizeof list - used, "%s%u", used ? ", " : "", rank);
     }
     if (missing > 0)
-        return gcoll_error(GCOLL_ERR_TIMEOUT,
-                           "job '%s'%s: %u of %u ranks did not join within %" PRId64 " ms: %s%s",
-                           context->settings.job, meeting->launch_said, missing, context->size,
-                           context->settings.timeout_ms, list, missing > MISSING_LISTED ? ", ..." : "");
+        return gcoll_error(
+            GCOLL_ERR_TIMEOUT, "job '%s'%s: %u of %u ranks did not join within %" PRId64 " ms: %s%s%s",
+            context->settings.job, meeting->launch_said, missing, context->size, context->settings.timeout_ms,
+            list, missing > MISSING_LISTED ? ", ..." : "", meeting->trace.said);
     gcoll_claimant_say(slow > 0 ? &slow_one : &meeting->lead, said);
     return gcoll_error(
         GCOLL_ERR_TIMEOUT,
@@ -378,6 +378,8 @@ static gcoll_status gather(gcoll_context *context, int64_t deadline_ms, struct g
         const uint32_t before = g->there;
         const int64_t left = remaining(deadline_ms);
         gcoll_lease_renew(context);
+        if (g->there < context->size)
+            gcoll_trace_renew(context);
         gcoll_status status = count_addresses(context, g);
         if (status == GCOLL_OK)
             status = watch(context, g);
@@ -626,6 +628,7 @@ static gcoll_status lead(gcoll_context *context, int64_t deadline_ms) {
     if (status != GCOLL_OK)
         return status;
     status = gather(context, deadline_ms, &g);
+    gcoll_trace_remove(context);
     gathering_free(&g);
     return status;
 }

@@ -13,6 +13,16 @@
 _Static_assert(GCOLL_RECORD_MAX >= GCOLL_ADDRESS_MAX + 40 + GCOLL_CLAIMANT_TEXT,
                "a record has an address, a host, processors and a claimant");
 
+#define GCOLL_TRACE_MAX (GCOLL_CLAIMANT_TEXT + 128)
+
+/* What a rank knows of ranks that wait without the identity that it has, or with one (traces.c). */
+typedef struct gcoll_trace {
+    int64_t next_ms; /* of the next look; 0: it has not begun to wait */
+    uint64_t shown;  /* how often it wrote its own */
+    char seen[GCOLL_TRACE_MAX];
+    char said[384]; /* for messages; or "" */
+} gcoll_trace;
+
 /* State of a context during the meeting of all ranks. */
 struct gcoll_meeting {
     char launch[20];           /* "l.<16 digits>/", a part of all keys; "": the launch has no identity */
@@ -35,7 +45,8 @@ struct gcoll_meeting {
     uint64_t beats;       /* number of renewals of this rank's lease */
     int64_t next_beat_ms; /* 0: this rank has not begun to wait */
     char record[GCOLL_RECORD_MAX]; /* the record that this rank has published */
-    bool unsure;                   /* rank 0: its claim failed, but the store may have made it all the same */
+    gcoll_trace trace;
+    bool unsure; /* rank 0: its claim failed, but the store may have made it all the same */
 };
 
 /* ---- Claims (claims.c) --------------------------------------------------------------------- */
@@ -82,6 +93,14 @@ void gcoll_lease_renew(gcoll_context *context);
  * lease has neither changed nor been unchanged for long. */
 gcoll_life gcoll_lease_life(gcoll_context *context, const char *generation, uint32_t rank,
                             const gcoll_claimant *who, gcoll_pulse *pulse);
+
+/* ---- Traces (traces.c) --------------------------------------------------------------------- */
+
+/* A rank that waits for others: shows that it does, and looks for ranks of the other kind, if it is time to.
+ */
+void gcoll_trace_renew(gcoll_context *context);
+/* The rank waits no longer. Keeps the last error. */
+void gcoll_trace_remove(gcoll_context *context);
 
 /* ---- Ranks that share processors (hosts.c) --------------------------------------------------- */
 

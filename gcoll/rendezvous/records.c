@@ -13,11 +13,13 @@
 #define CAUSE_LIMIT_MS 300
 #define KEEP_LIMIT_MS  500
 
-/* Replaces this rank's address by the cause of its break: "!<status> <culprit> <text>". */
+/* Replaces this rank's address by the cause of its break: "!<status> <culprit> <passed on: 0 or 1> <text>".
+ */
 static gcoll_status leave_cause(gcoll_context *context) {
     char key[GCOLL_STORE_KEY_MAX + 1], record[GCOLL_NOTE_TEXT_MAX + 64];
-    int bytes = snprintf(record, sizeof record, "!%d %u %s", context->health.cause.status,
-                         context->health.cause.culprit, context->health.cause.text);
+    const gcoll_note *cause = &context->health.cause;
+    int bytes = snprintf(record, sizeof record, "!%d %u %d %s", cause->status, cause->culprit,
+                         cause->passed_on, cause->text);
     gcoll_rendezvous_key(context, key, "%s/broken", context->rendezvous->generation);
     gcoll_status status = gcoll_visit_set(context, key, "", 0);
     gcoll_rendezvous_key(context, key, "%s/addr.%u", context->rendezvous->generation, context->rank);
@@ -38,11 +40,13 @@ static gcoll_status read_cause(const gcoll_context *context, const char *record,
     char *status_end = NULL, *culprit_end = NULL;
     long status = strtol(record + 1, &status_end, 10);
     unsigned long culprit = strtoul(status_end, &culprit_end, 10);
-    if (culprit_end == status_end || *culprit_end != ' ')
+    const bool passed_on = strncmp(culprit_end, " 1 ", 3) == 0;
+    if (culprit_end == status_end || (!passed_on && strncmp(culprit_end, " 0 ", 3) != 0))
         return gcoll_error(GCOLL_ERR_PROTOCOL, "an address in the store makes no sense; another program's?");
     cause->status = status > 0 && status <= GCOLL_ERR_INTERNAL ? (int32_t)status : GCOLL_ERR_PEER;
     cause->culprit = culprit < context->size ? (uint32_t)culprit : GCOLL_NO_RANK;
-    snprintf(cause->text, sizeof cause->text, "%.*s", (int)sizeof cause->text - 1, culprit_end + 1);
+    cause->passed_on = passed_on;
+    snprintf(cause->text, sizeof cause->text, "%.*s", (int)sizeof cause->text - 1, culprit_end + 3);
     gcoll_text_clean(cause->text);
     return gcoll_error(GCOLL_ERR_STATE, "job '%s': a rank broke: %s", context->settings.job, cause->text);
 }
@@ -146,9 +150,33 @@ gcoll_status gcoll_rendezvous_hosts(gcoll_context *context, const uint32_t **out
     return status;
 }
 
-char **gcoll_rendezvous_addresses_make(gcoll_context *context) {
-    context->rendezvous->addresses = calloc(context->size, sizeof *context->rendezvous->addresses);
-    return context->rendezvous->addresses;
+gcoll_status gcoll_rendezvous_take_record(gcoll_context *context, uint32_t rank, const char *record) {
+    gcoll_rendezvous *rendezvous = context->rendezvous;
+    const size_t address = strcspn(record, " ");
+    const char *host = record + address;
+    if (address == 0 || address >= GCOLL_ADDRESS_MAX || strlen(record) >= GCOLL_RECORD_MAX ||
+        host[0] != ' ' || strspn(host + 1, "0123456789abcdef") != HOST_TEXT - 1 || host[HOST_TEXT] != ' ')
+        return gcoll_error(
+            GCOLL_ERR_PROTOCOL,
+            "the record of rank %u is '%.60s'; it must be an address, a host and its processors", rank,
+            record);
+    if (!rendezvous->addresses)
+        rendezvous->addresses = calloc(context->size, sizeof *rendezvous->addresses);
+    if (rendezvous->addresses && !rendezvous->addresses[rank])
+        rendezvous->addresses[rank] = strdup(record);
+    return rendezvous->addresses && rendezvous->addresses[rank]
+               ? GCOLL_OK
+               : gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the addresses of %u ranks", context->size);
+}
+
+uint32_t gcoll_rendezvous_sharing(const gcoll_context *context, uint32_t rank) {
+    char *const *records = context->rendezvous->addresses;
+    const uint64_t processors = gcoll_rendezvous_processors(records[rank]);
+    uint32_t count = 0;
+    for (uint32_t other = 0; other < context->size; other++)
+        count +=
+            other == rank || (processors != 0 && gcoll_rendezvous_processors(records[other]) == processors);
+    return count;
 }
 
 bool gcoll_rendezvous_has_addresses(const gcoll_context *context) {

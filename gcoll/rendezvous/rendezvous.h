@@ -25,9 +25,10 @@ typedef struct gcoll_meeting gcoll_meeting;
 struct gcoll_rendezvous {
     char generation[GCOLL_GENERATION_TEXT]; /* random hex digits, the same on all ranks of the launch */
     bool joined;                            /* this rank has keys in the store */
-    char **addresses;       /* in a duplicate: the records of all ranks; else NULL: they are in the store */
-    uint32_t *node;         /* the number of each rank's host; NULL until an algorithm asks */
-    gcoll_meeting *meeting; /* NULL in a duplicate, or if size is 1 */
+    char *
+        *addresses; /* records of all ranks, if they met without a store; else NULL: they are in the store */
+    uint32_t *node; /* the number of each rank's host; NULL until an algorithm asks */
+    gcoll_meeting *meeting; /* NULL if the ranks met without a store, or if size is 1 */
     int64_t keep_ms; /* time at which this rank's keys are to be kept again; INT64_MAX: there are none */
 };
 
@@ -108,6 +109,35 @@ bool gcoll_rendezvous_has_joined(const gcoll_context *context);
 /* Returns whether this rank has keys in the store, and all ranks have met. */
 bool gcoll_rendezvous_is_complete(const gcoll_context *context);
 
+/* ---- Without a store (exchange.c) ---------------------------------------------------------- */
+
+/* An allgather: the caller's, or gcoll_limited_exchange. */
+typedef struct gcoll_exchange {
+    gcoll_exchange_fn fn;
+    void *arg;
+    const char *name; /* for messages */
+} gcoll_exchange;
+
+#define GCOLL_EXCHANGE_ROUNDS 3
+
+/* First: agrees on the generation. If it works but what it gives makes no sense, that is *rows, and this rank
+ * must take part in the next step to tell the others. */
+gcoll_status gcoll_exchange_hello(gcoll_context *context, const gcoll_exchange *by, gcoll_status *rows);
+/* Then, when the endpoint is open: gets the records of all ranks. record: this rank's, or "!" and why there
+ * is none. */
+gcoll_status gcoll_exchange_records(gcoll_context *context, const gcoll_exchange *by, const char *record);
+/* Whether a row has been filled in; and, of the first round, by a rank of a job of this size. */
+bool gcoll_exchange_row_is_there(const uint8_t *row, size_t bytes);
+bool gcoll_exchange_hello_fits(const gcoll_context *context, const uint8_t *row, size_t bytes);
+
+/* An allgather by a store that lacks operations (limited.c). The context has a meeting. */
+typedef struct gcoll_limited gcoll_limited;
+gcoll_status gcoll_limited_create(gcoll_context *context, gcoll_store *store, int64_t deadline_ms,
+                                  gcoll_limited **limited);
+gcoll_status gcoll_limited_exchange(void *limited, const void *mine, size_t bytes, void *all);
+/* Frees it. If all ranks are through, removes its keys, where the store can. */
+void gcoll_limited_end(gcoll_limited *limited, bool all_are_through);
+
 /* ---- After the meeting (records.c) ----------------------------------------------------------- */
 
 /* Gets a peer's address. Returns GCOLL_ERR_NOT_FOUND if the peer has left. A peer that broke has put the
@@ -124,9 +154,10 @@ void gcoll_rendezvous_record(const char *address, char record[GCOLL_RECORD_MAX])
  * whose record was not found, with *cause as in gcoll_rendezvous_lookup, or GCOLL_NO_RANK. */
 gcoll_status gcoll_rendezvous_hosts(gcoll_context *context, const uint32_t **node, uint32_t *missing,
                                     gcoll_note *cause);
-/* Makes room for the records of all ranks, in a context that met without a store. The caller puts each there,
- * allocated by strdup. */
-char **gcoll_rendezvous_addresses_make(gcoll_context *context);
+/* Checks and keeps the record of a rank, in a context that meets without a store. */
+gcoll_status gcoll_rendezvous_take_record(gcoll_context *context, uint32_t rank, const char *record);
+/* Counts, by these records, the ranks that share the processors of this one. All records must be there. */
+uint32_t gcoll_rendezvous_sharing(const gcoll_context *context, uint32_t rank);
 /* Returns whether the records came without a store. Then the store does not say which ranks have left. */
 bool gcoll_rendezvous_has_addresses(const gcoll_context *context);
 /* Replaces this rank's address in the store by the cause for which the context broke. */

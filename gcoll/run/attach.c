@@ -86,7 +86,7 @@ static gcoll_status attach_one(gcoll_attachment *attachment, const gcoll_plan *p
 
 gcoll_status gcoll_attach(gcoll_context *context, const gcoll_cache_entry *entry,
                           const gcoll_buffers *buffers, const void *scratch, gcoll_attachment **out) {
-    const size_t type_bytes = gcoll_type_size((gcoll_type)entry->call.type);
+    const size_t type_bytes = entry->call.element_bytes;
     const uint32_t count = buffers ? entry->call.buffers : 0;
     const uint64_t bytes =
         sizeof(gcoll_attachment) +

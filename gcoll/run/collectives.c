@@ -239,6 +239,31 @@ FORMS(pairwise_exchange,
       .collective = GCOLL_PAIRWISE_EXCHANGE, .input = input, .output = output, .count = count, .type = type,
       .exchanges = exchanges, .options = options)
 
+FORMS(allreduce_list,
+      (gcoll_context * context, const void *const *inputs, void *const *outputs, const uint64_t *counts,
+       uint32_t entries, gcoll_type type, gcoll_op op, const gcoll_allreduce_options *options),
+      .collective = GCOLL_ALLREDUCE, .lists_input = true, .lists_output = true, .inputs = inputs,
+      .outputs = outputs, .counts = counts, .entries = entries, .type = type, .op = op, .options = options)
+
+FORMS(reduce_scatter_list,
+      (gcoll_context * context, const void *const *inputs, void *output, const uint64_t *counts,
+       gcoll_type type, gcoll_op op, const gcoll_collective_options *options),
+      .collective = GCOLL_REDUCE_SCATTER, .lists_input = true, .inputs = inputs, .output = output,
+      .has_counts = true, .counts = counts, .type = type, .op = op, .options = options)
+
+FORMS(allgather_list,
+      (gcoll_context * context, const void *input, void *const *outputs, const uint64_t *counts,
+       gcoll_type type, const gcoll_collective_options *options),
+      .collective = GCOLL_ALLGATHER, .lists_output = true, .input = input, .outputs = outputs,
+      .has_counts = true, .counts = counts, .type = type, .options = options)
+
+FORMS(alltoall_list,
+      (gcoll_context * context, const void *const *inputs, void *const *outputs, const uint64_t *send_counts,
+       const uint64_t *recv_counts, gcoll_type type, const gcoll_collective_options *options),
+      .collective = GCOLL_ALLTOALL, .lists_input = true, .lists_output = true, .inputs = inputs,
+      .outputs = outputs, .has_counts = true, .counts = send_counts, .recv_counts = recv_counts, .type = type,
+      .options = options)
+
 FORMS(barrier, (gcoll_context * context, const gcoll_barrier_options *options), .collective = GCOLL_BARRIER,
       .type = GCOLL_UINT8, .options = options)
 
@@ -249,20 +274,53 @@ void gcoll_collective_call_init(gcoll_collective_call *call) {
     call->struct_size = sizeof *call;
 }
 
+/* Which sides of a collective may be a list of buffers. */
+static bool takes_inputs(gcoll_collective collective) {
+    return collective == GCOLL_ALLREDUCE || collective == GCOLL_REDUCE_SCATTER ||
+           collective == GCOLL_SCATTER || collective == GCOLL_ALLTOALL;
+}
+static bool takes_outputs(gcoll_collective collective) {
+    return collective == GCOLL_ALLREDUCE || collective == GCOLL_ALLGATHER || collective == GCOLL_GATHER ||
+           collective == GCOLL_ALLTOALL;
+}
+
+/* Sets the lists of a call by a struct. */
+static gcoll_status read_lists(const gcoll_collective_call *call, gcoll_given *given) {
+    const gcoll_collective collective = call->collective;
+    const bool is_vector = collective == GCOLL_ALLREDUCE;
+    const char *wrong = call->inputs && !takes_inputs(collective)     ? "inputs"
+                        : call->outputs && !takes_outputs(collective) ? "outputs"
+                        : call->entries > 0 && !is_vector             ? "entries"
+                                                                      : NULL;
+    if (wrong)
+        return gcoll_error(GCOLL_ERR_INVALID, "call.%s: is set, but %s has no use for it", wrong,
+                           gcoll_collective_name(collective));
+    given->inputs = call->inputs;
+    given->outputs = call->outputs;
+    given->entries = call->entries;
+    given->lists_input = call->inputs || (is_vector && (call->outputs || call->entries > 0));
+    given->lists_output = call->outputs || (is_vector && given->lists_input);
+    if ((given->lists_input && call->input) || (given->lists_output && call->output))
+        return gcoll_error(GCOLL_ERR_INVALID, "call.%s: is set beside a list of buffers; allowed is NULL",
+                           given->lists_input && call->input ? "input" : "output");
+    return GCOLL_OK;
+}
+
 static gcoll_status read_call(const gcoll_collective_call *call, gcoll_given *given) {
     gcoll_collective_call known = {0};
     if (!call)
         return gcoll_error(GCOLL_ERR_INVALID, "call: is NULL");
-    gcoll_status status = gcoll_options_read(&known, sizeof known, sizeof known, call);
+    gcoll_status status = gcoll_options_read_named(
+        &known, sizeof known, offsetof(gcoll_collective_call, inputs), call, "call.struct_size");
     if (status != GCOLL_OK)
-        return gcoll_error(status,
-                           "call.struct_size: is %zu; allowed is %zu (call gcoll_collective_call_init)",
-                           call->struct_size, sizeof *call);
+        return status;
     if ((unsigned)known.collective >= GCOLL_COLLECTIVE_COUNT)
         return gcoll_error(GCOLL_ERR_INVALID, "call.collective: is %u; allowed are 0 to %u",
                            (unsigned)known.collective, GCOLL_COLLECTIVE_COUNT - 1u);
+    const bool is_list = known.inputs || known.outputs || known.entries > 0;
     const bool has_counts = known.counts || known.recv_counts;
-    if (has_counts && !gcoll_collective_has_blocks(known.collective))
+    if (has_counts && !gcoll_collective_has_blocks(known.collective) &&
+        !(is_list && known.collective == GCOLL_ALLREDUCE))
         return gcoll_error(GCOLL_ERR_INVALID, "call.counts: is set, but %s has no blocks",
                            gcoll_collective_name(known.collective));
     if (has_counts && known.count != 0)
@@ -284,7 +342,7 @@ static gcoll_status read_call(const gcoll_collective_call *call, gcoll_given *gi
                            .is_general = true,
                            .algorithm = known.algorithm,
                            .timeout_ms = known.timeout_ms};
-    return GCOLL_OK;
+    return is_list ? read_lists(&known, given) : GCOLL_OK;
 }
 
 gcoll_status gcoll_call_run(gcoll_context *context, const gcoll_collective_call *call) {

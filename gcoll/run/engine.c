@@ -38,8 +38,9 @@ static void reduce_unaligned(const bound_step *bound, char *dst, const char *a, 
                              uint64_t bytes) {
     const gcoll_run *run = bound->run;
     _Alignas(64) char aligned[4096];
+    const uint64_t most = sizeof aligned - sizeof aligned % run->type_bytes;
     while (bytes > 0) {
-        uint64_t part = bytes < sizeof aligned ? bytes : sizeof aligned;
+        uint64_t part = bytes < most ? bytes : most;
         memcpy(aligned, data, part);
         const char *left = bound->step->received_first ? aligned : a;
         const char *right = bound->step->received_first ? a : aligned;
@@ -55,28 +56,73 @@ static void reduce_unaligned(const bound_step *bound, char *dst, const char *a, 
     }
 }
 
-static void reduce(const gcoll_run *run, char *dst, const char *a, const char *b, uint64_t count) {
+void gcoll_run_reduce(const gcoll_run *run, char *dst, const char *a, const char *b, uint64_t count) {
     if (run->kernel)
         run->kernel(dst, a, b, count);
     else
         run->user.reduce(dst, a, b, count, (gcoll_type)run->entry->call.type, run->user.arg);
 }
 
-/* RECV_REDUCE: reduces received bytes as they arrive, while they are in cache. */
-static void consume(void *arg, uint64_t offset, const void *data, uint64_t bytes) {
-    const bound_step *bound = arg;
+void gcoll_run_reduce_received(const bound_step *bound, char *dst, const char *a, const void *data,
+                               uint64_t bytes) {
     const gcoll_run *run = bound->run;
-    char *dst = bound->dst + offset;
-    const char *a = bound->a + offset;
-    if ((uintptr_t)data % run->type_bytes != 0)
+    if (((uintptr_t)data & (run->alignment - 1)) != 0)
         reduce_unaligned(bound, dst, a, data, bytes);
     else if (bound->step->received_first)
-        reduce(run, dst, data, a, bytes / run->type_bytes);
+        gcoll_run_reduce(run, dst, data, a, bytes / run->type_bytes);
     else
-        reduce(run, dst, a, data, bytes / run->type_bytes);
+        gcoll_run_reduce(run, dst, a, data, bytes / run->type_bytes);
 }
 
-void gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_user_op *user_op) {
+/* RECV_REDUCE: reduces received bytes as they arrive, while they are in cache. */
+void gcoll_run_reduce_whole(void *arg, uint64_t offset, const void *data, uint64_t bytes) {
+    const bound_step *bound = arg;
+    gcoll_run_reduce_received(bound, bound->dst + offset, bound->a + offset, data, bytes);
+}
+
+/* ---- Memory of the run's own for messages --------------------------------------------------- */
+
+#define BOUNCE_ALIGNMENT 64 /* of each message: no two share a cache line */
+
+/* Transports hand whole elements to `consume` up to this size. Larger ones are received first. */
+static bool is_bulky(const gcoll_run *run) {
+    return run->type_bytes > GCOLL_GRANULE_MAX;
+}
+
+/* Whether a message goes by memory of the run's own, and not straight from or to where the plan says. */
+static bool bounces(const bound_step *bound) {
+    return (bound->step->kind == GCOLL_STEP_RECV_REDUCE && is_bulky(bound->run)) ||
+           (bound->step->kind == GCOLL_STEP_SEND && bound->is_split);
+}
+
+/* Places the messages that bounce one behind the other. */
+static gcoll_status place_bounces(gcoll_run *run) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < run->plan->step_count; i++)
+        if (bounces(&run->steps[i]))
+            bytes +=
+                (run->steps[i].message->bytes + BOUNCE_ALIGNMENT - 1) & ~(uint64_t)(BOUNCE_ALIGNMENT - 1);
+    if (bytes > run->bounce_bytes) {
+        char *bounce = gcoll_allocate(run->context, bytes);
+        if (!bounce)
+            return GCOLL_ERR_NO_MEMORY;
+        gcoll_release(run->context, run->bounce, run->bounce_bytes);
+        run->bounce = bounce;
+        run->bounce_bytes = bytes;
+    }
+    char *at = run->bounce;
+    for (uint32_t i = 0; i < run->plan->step_count; i++) {
+        bound_step *bound = &run->steps[i];
+        if (!bounces(bound))
+            continue;
+        bound->b = at;
+        bound->message->data = at;
+        at += (bound->message->bytes + BOUNCE_ALIGNMENT - 1) & ~(uint64_t)(BOUNCE_ALIGNMENT - 1);
+    }
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_user_op *user_op) {
     const gcoll_call *call = &run->entry->call;
     if (user_op)
         run->user = *user_op;
@@ -84,6 +130,10 @@ void gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_us
         gcoll_device_work_bind(run, buffers);
     run->kernel =
         call->op == GCOLL_USER ? NULL : gcoll_kernel_find((gcoll_type)call->type, (gcoll_op)call->op);
+    if (run->lists) {
+        gcoll_lists_bind(run, buffers);
+        return place_bounces(run);
+    }
     for (uint32_t i = 0; i < run->plan->step_count; i++) {
         bound_step *bound = &run->steps[i];
         const gcoll_step *step = bound->step;
@@ -101,12 +151,14 @@ void gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_us
         if (bound->message)
             bound->message->data = receives ? bound->dst : (char *)(uintptr_t)bound->a;
     }
+    return is_bulky(run) ? place_bounces(run) : GCOLL_OK;
 }
 
 /* ---- Life --------------------------------------------------------------------------------- */
 
 static inline void message_done(gcoll_message *message);
 static void receive_done(gcoll_message *message);
+static void bounced_done(gcoll_message *message);
 
 static uint32_t slot_of(uint32_t *peers, uint32_t *slots, uint32_t peer) {
     for (uint32_t i = *slots; i-- > 0;) /* the latest peer is the likeliest */
@@ -166,17 +218,21 @@ static gcoll_status prepare_steps(gcoll_run *run, uint32_t messages) {
         bound->message = message;
         bound->slot = slot_of(peers, &run->slots, step->peer);
         if (run->told)
-            gcoll_fingerprint_for_peer(&run->entry->fingerprint,
-                                       gcoll_block_count(&plan->problem, step->peer),
-                                       &run->told[bound->slot]);
+            gcoll_fingerprint_for_peer(
+                &run->entry->fingerprint,
+                gcoll_block_count(&plan->problem,
+                                  plan->problem.collective == GCOLL_GATHER ? plan->problem.rank : step->peer),
+                &run->told[bound->slot]);
         message->index = step->message;
         message->bytes = step->count * run->type_bytes;
         message->granule = (uint32_t)run->type_bytes;
         message->by_device = by_device;
         message->done = is_receive(step) ? receive_done : message_done;
         message->owner = bound;
-        if (step->kind == GCOLL_STEP_RECV_REDUCE) {
-            message->consume = consume;
+        if (bounces(bound)) {
+            message->done = bounced_done;
+        } else if (step->kind == GCOLL_STEP_RECV_REDUCE) {
+            message->consume = gcoll_run_reduce_whole;
             message->consume_arg = bound;
         }
     }
@@ -210,7 +266,8 @@ gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, 
     run->context = context;
     run->entry = entry;
     run->plan = plan;
-    run->type_bytes = gcoll_type_size((gcoll_type)entry->call.type);
+    run->type_bytes = entry->call.element_bytes;
+    run->alignment = gcoll_element_alignment(entry->call.element_bytes);
     uint32_t messages = 0;
     for (uint32_t i = 0; i < plan->step_count; i++)
         messages += is_message(&plan->steps[i]);
@@ -237,6 +294,8 @@ gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, 
     status = gcoll_attach(context, entry, NULL, run->scratch, &run->scratch_attached);
     if (status == GCOLL_OK)
         status = prepare_steps(run, messages);
+    if (status == GCOLL_OK)
+        status = gcoll_lists_create(run);
     if (status != GCOLL_OK)
         goto fail_scratch;
     gcoll_cache_hold(entry);
@@ -263,6 +322,8 @@ void gcoll_run_destroy(gcoll_run *run) {
     gcoll_detach(run->scratch_attached);
     gcoll_cache_put(run->entry);
     release_scratch(run);
+    gcoll_release(run->context, run->bounce, run->bounce_bytes);
+    gcoll_lists_destroy(run);
     gcoll_device_work_destroy(run);
     gcoll_release(run->context, run->memory, run->memory_bytes);
     gcoll_release(run->context, run, sizeof *run);
@@ -351,13 +412,30 @@ static inline void message_done(gcoll_message *message) {
     gcoll_run_finish_step(bound->run, (uint32_t)(bound - bound->run->steps));
 }
 
-static void receive_done(gcoll_message *message) {
+/* False if the peer never announced the operation: the context broke. */
+static inline bool is_heard(const gcoll_message *message) {
     const bound_step *bound = message->owner;
     gcoll_run *run = bound->run;
-    if (message->opened)
-        run->heard[bound->slot] = run->sequence;
-    else if (run->heard[bound->slot] != run->sequence && !hear(run, bound))
+    if (!message->opened)
+        return run->heard[bound->slot] == run->sequence || hear(run, bound);
+    run->heard[bound->slot] = run->sequence;
+    return true;
+}
+
+static void receive_done(gcoll_message *message) {
+    if (is_heard(message))
+        message_done(message);
+}
+
+/* A message whose elements were too large to be reduced as they came. */
+static void bounced_done(gcoll_message *message) {
+    if (!is_heard(message))
         return;
+    bound_step *bound = message->owner;
+    if (bound->is_split)
+        gcoll_lists_reduce_received(bound, 0, message->data, message->bytes);
+    else
+        gcoll_run_reduce_whole(bound, 0, message->data, message->bytes);
     message_done(message);
 }
 
@@ -376,6 +454,8 @@ static bool post(gcoll_run *run, bound_step *bound) {
         context->transport->post_recv(context->endpoint, step->peer, message);
         return true;
     }
+    if (bound->is_split)
+        gcoll_lists_gather(bound);
     const gcoll_fingerprint *told = run->told ? &run->told[bound->slot] : &run->entry->fingerprint;
     message->open = run->opened[bound->slot] == run->sequence ? NULL : told->bytes;
     run->opened[bound->slot] = run->sequence;
@@ -387,9 +467,13 @@ static void run_local(gcoll_run *run, bound_step *bound) {
     const gcoll_step *step = bound->step;
     if (step->count == 0) /* a fence */
         return;
+    if (bound->is_split) {
+        gcoll_lists_run_local(bound);
+        return;
+    }
     switch ((gcoll_step_kind)step->kind) {
     case GCOLL_STEP_REDUCE:
-        reduce(run, bound->dst, bound->a, bound->b, step->count);
+        gcoll_run_reduce(run, bound->dst, bound->a, bound->b, step->count);
         break;
     case GCOLL_STEP_COPY:
         memmove(bound->dst, bound->a, step->count * run->type_bytes);
@@ -431,7 +515,7 @@ void gcoll_run_advance(gcoll_run *run) {
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-static gcoll_status check_piece(const void *at, uint64_t bytes) {
+gcoll_status gcoll_run_check_piece(const void *at, uint64_t bytes) {
     if (!at || bytes == 0 || !__asan_region_is_poisoned((void *)(uintptr_t)at, bytes))
         return GCOLL_OK;
     return gcoll_error(GCOLL_ERR_STATE, "buffers: the %llu bytes at %p are not, or no longer, the caller's",
@@ -439,17 +523,17 @@ static gcoll_status check_piece(const void *at, uint64_t bytes) {
 }
 
 gcoll_status gcoll_run_check_buffers(const gcoll_run *run) {
-    gcoll_status status = GCOLL_OK;
+    gcoll_status status = run->lists ? gcoll_lists_check(run->lists) : GCOLL_OK;
     for (uint32_t i = 0; i < run->plan->step_count && status == GCOLL_OK; i++) {
         const bound_step *bound = &run->steps[i];
         const uint64_t bytes = bound->step->count * run->type_bytes;
         if (gcoll_step_is_on_device(run->plan, bound->step))
             continue;
-        status = check_piece(bound->dst, bytes);
+        status = gcoll_run_check_piece(bound->dst, bytes);
         if (status == GCOLL_OK)
-            status = check_piece(bound->a, bytes);
+            status = gcoll_run_check_piece(bound->a, bytes);
         if (status == GCOLL_OK)
-            status = check_piece(bound->b, bytes);
+            status = gcoll_run_check_piece(bound->b, bytes);
     }
     return status;
 }

@@ -1,7 +1,7 @@
 /*
  * gcoll/run/engine.h - struct gcoll_run, for the files that execute runs: engine.c executes plans,
- * device_work.c their device steps, attach.c registers memory with the transport, openings.c compares
- * fingerprints, and runs.c begins and ends runs.
+ * device_work.c their device steps, lists.c steps that span several buffers, attach.c registers memory with
+ * the transport, openings.c compares fingerprints, and runs.c begins and ends runs.
  */
 #ifndef GCOLL_RUN_ENGINE_H
 #define GCOLL_RUN_ENGINE_H
@@ -10,15 +10,17 @@
 
 typedef struct gcoll_attachment gcoll_attachment;
 typedef struct gcoll_device_work gcoll_device_work;
+typedef struct gcoll_lists gcoll_lists;
 
 /* A step of the plan with addresses instead of offsets. */
 typedef struct bound_step {
     gcoll_run *run;
     const gcoll_step *step;
     char *dst;
-    const char *a, *b;
-    uint32_t slot; /* index of the peer in run->opened */
-    bool posted;   /* the message is in flight */
+    const char *a, *b; /* of a message that bounces (engine.c), b is its place in run->bounce; else NULL */
+    uint32_t slot;     /* index of the peer in run->opened */
+    bool posted;       /* the message is in flight */
+    bool is_split;     /* its elements lie in several buffers of a list */
     gcoll_message *message;
 } bound_step;
 
@@ -26,7 +28,7 @@ struct gcoll_run {
     gcoll_context *context;
     gcoll_cache_entry *entry;
     const gcoll_plan *plan;
-    size_t type_bytes;
+    size_t type_bytes, alignment; /* of an element */
     gcoll_kernel kernel;
     gcoll_user_op user;
     bool in_flight;
@@ -49,9 +51,13 @@ struct gcoll_run {
 
     char *scratch;
     uint64_t scratch_bytes, memory_bytes;
+    char *bounce; /* for messages that cannot go straight from or to where the plan says; NULL: there are none
+                   */
+    uint64_t bounce_bytes;
     gcoll_attachment *attached, *scratch_attached;
     void *memory;
     gcoll_device_work *work; /* NULL: the plan touches host memory only */
+    gcoll_lists *lists;      /* NULL: IN and OUT are one buffer each, or several that are reduced */
     gcoll_run *next;
     gcoll_request *tells; /* its request, if that has options.done; else NULL */
 
@@ -62,11 +68,19 @@ struct gcoll_run {
 /* ---- The engine (engine.c) ------------------------------------------------------------------- */
 
 gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, gcoll_run **run);
-/* Binds the run to its buffers and the reduction. Not while it is in flight. */
-void gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_user_op *user_op);
+/* Binds the run to its buffers and the reduction. Not while it is in flight. Error: NO_MEMORY. */
+gcoll_status gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_user_op *user_op);
+/* dst = a op b */
+void gcoll_run_reduce(const gcoll_run *run, char *dst, const char *a, const char *b, uint64_t count);
+/* Reduces received bytes of a RECV_REDUCE, aligned or not: dst = a op data, or data op a. */
+void gcoll_run_reduce_received(const bound_step *bound, char *dst, const char *a, const void *data,
+                               uint64_t bytes);
+/* A gcoll_consume_fn: the same at `offset` of the step. */
+void gcoll_run_reduce_whole(void *bound, uint64_t offset, const void *data, uint64_t bytes);
 #if defined(__SANITIZE_ADDRESS__)
 /* Checks that the bound buffers have not been freed, which only AddressSanitizer knows. */
 gcoll_status gcoll_run_check_buffers(const gcoll_run *run);
+gcoll_status gcoll_run_check_piece(const void *at, uint64_t bytes);
 #else
 static inline gcoll_status gcoll_run_check_buffers(const gcoll_run *run) {
     (void)run;
@@ -81,13 +95,29 @@ static inline bool gcoll_run_has_ready(const gcoll_run *run) {
 }
 /* Polls device steps, and starts the steps that have become ready. */
 void gcoll_run_advance(gcoll_run *run);
-/* Bytes of the run's state and scratch. */
+/* Bytes of the run's state, scratch and bounce memory. */
 static inline uint64_t gcoll_run_memory_bytes(const gcoll_run *run) {
-    return run->memory_bytes + run->scratch_bytes;
+    return run->memory_bytes + run->scratch_bytes + run->bounce_bytes;
 }
 static inline bool gcoll_run_is_finished(const gcoll_run *run) {
     return run->unfinished == 0;
 }
+
+/* ---- Lists of buffers (lists.c) ------------------------------------------------------------- */
+
+/* Sets run->lists if its call has any. */
+gcoll_status gcoll_lists_create(gcoll_run *run);
+void gcoll_lists_destroy(gcoll_run *run);
+/* Binds all steps. */
+void gcoll_lists_bind(gcoll_run *run, const gcoll_buffers *buffers);
+/* Does a local step, gathers the data of a send in its message, and (a gcoll_consume_fn) reduces received
+ * data, of steps that are split. */
+void gcoll_lists_run_local(bound_step *bound);
+void gcoll_lists_gather(bound_step *bound);
+void gcoll_lists_reduce_received(void *bound, uint64_t offset, const void *data, uint64_t bytes);
+#if defined(__SANITIZE_ADDRESS__)
+gcoll_status gcoll_lists_check(const gcoll_lists *lists);
+#endif
 
 /* ---- The life of a run (runs.c) -------------------------------------------------------------- */
 

@@ -22,18 +22,23 @@ typedef struct gcoll_early_block {
     gcoll_early entries[GCOLL_HISTORY];
 } gcoll_early_block;
 
-/* Both ranks called the same alltoall_v: checks that the peer sends as many elements as this rank expects. */
+/* Both ranks made the same call with blocks of their own: checks that the peer sends as many elements as this
+ * rank expects. */
 static void compare_block(gcoll_context *context, uint32_t peer, gcoll_begun *ours, uint64_t sent) {
-    const uint64_t expected = gcoll_recv_count(&ours->entry->plan->problem, peer);
+    const gcoll_problem *problem = &ours->entry->plan->problem;
+    const gcoll_collective collective = problem->collective;
+    const uint32_t entry = collective == GCOLL_SCATTER ? 0 : peer; /* its own count is all that it has */
+    const uint64_t expected = collective == GCOLL_ALLTOALL  ? gcoll_recv_count(problem, peer)
+                              : collective == GCOLL_SCATTER ? gcoll_block_count(problem, context->rank)
+                                                            : gcoll_block_count(problem, peer);
     if (sent == expected)
         return;
     ours->mismatched = true;
-    gcoll_break(
-        context, GCOLL_ERR_MISMATCH, peer,
-        "operation #%llu: alltoall_v: rank %u sends %llu elements to rank %u, whose recv_counts[%u] is "
-        "%llu",
-        (unsigned long long)ours->sequence, peer, (unsigned long long)sent, context->rank, peer,
-        (unsigned long long)expected);
+    gcoll_break(context, GCOLL_ERR_MISMATCH, peer,
+                "operation #%llu: %s_v: rank %u sends %llu elements to rank %u, whose %scounts[%u] is %llu",
+                (unsigned long long)ours->sequence, gcoll_collective_name(collective), peer,
+                (unsigned long long)sent, context->rank, collective == GCOLL_ALLTOALL ? "recv_" : "", entry,
+                (unsigned long long)expected);
 }
 
 /* Compares fingerprints that differ, or that carry the size of a block. */

@@ -4,6 +4,9 @@
  * Each tag is a stream of its own: the i-th send with a tag matches the i-th receive with it. The counters of
  * a pair's tags lie in a small open-addressing table that doubles. A cancelled receive leaves a gap in the
  * order, which the next receive of its tag fills.
+ *
+ * A receive from any of several ranks looks at each bit of progress whether one of them has sent a message
+ * that no receive waits for. Only then does it take a place in that rank's order, and is posted.
  */
 #include <string.h>
 
@@ -27,6 +30,7 @@ struct gap {
 struct gcoll_pair {
     gcoll_context *context;
     uint32_t peer;
+    uint64_t space;          /* part of the streams of its messages: 0, or GCOLL_STREAM_MEMBERS */
     uint32_t tags, capacity; /* capacity is a power of two */
     struct tag_counters *table;
     struct gap *gaps;   /* of all tags; few */
@@ -127,21 +131,29 @@ gcoll_status gcoll_pair_cancel(gcoll_request *request) {
 
 /* ---- Pairs -------------------------------------------------------------------------------- */
 
-static gcoll_status find_pair(gcoll_context *context, uint32_t peer, gcoll_pair **out) {
-    gcoll_runs *runs = context->runs;
-    if (!runs->pairs)
-        runs->pairs = gcoll_allocate_zeroed(context, context->size * sizeof(gcoll_pair *));
-    if (!runs->pairs)
+static gcoll_status find_in(gcoll_context *context, gcoll_pair ***pairs, uint64_t space, uint32_t peer,
+                            gcoll_pair **out) {
+    if (!*pairs)
+        *pairs = gcoll_allocate_zeroed(context, context->size * sizeof(gcoll_pair *));
+    if (!*pairs)
         return GCOLL_ERR_NO_MEMORY;
-    if (!runs->pairs[peer]) {
+    if (!(*pairs)[peer]) {
         gcoll_pair *pair = gcoll_allocate(context, sizeof *pair);
         if (!pair)
             return GCOLL_ERR_NO_MEMORY;
-        *pair = (gcoll_pair){.context = context, .peer = peer};
-        runs->pairs[peer] = pair;
+        *pair = (gcoll_pair){.context = context, .peer = peer, .space = space};
+        (*pairs)[peer] = pair;
     }
-    *out = runs->pairs[peer];
+    *out = (*pairs)[peer];
     return GCOLL_OK;
+}
+
+static gcoll_status find_pair(gcoll_context *context, uint32_t peer, gcoll_pair **out) {
+    return find_in(context, &context->runs->pairs, 0, peer, out);
+}
+
+gcoll_status gcoll_pair_of_members(gcoll_context *context, uint32_t peer, gcoll_pair **out) {
+    return find_in(context, &context->runs->member_pairs, GCOLL_STREAM_MEMBERS, peer, out);
 }
 
 static gcoll_status check_peer(const gcoll_context *context, uint32_t peer) {
@@ -191,17 +203,50 @@ static void destroy(gcoll_pair *pair) {
     gcoll_release(pair->context, pair, sizeof *pair);
 }
 
+static void destroy_all(gcoll_context *context, gcoll_pair **pairs) {
+    for (uint32_t peer = 0; pairs && peer < context->size; peer++)
+        destroy(pairs[peer]);
+    gcoll_release(context, pairs, context->size * sizeof(gcoll_pair *));
+}
+
 void gcoll_pairs_free(gcoll_context *context) {
-    gcoll_runs *runs = context->runs;
-    for (uint32_t peer = 0; runs->pairs && peer < context->size; peer++)
-        destroy(runs->pairs[peer]);
-    gcoll_release(context, runs->pairs, context->size * sizeof(gcoll_pair *));
+    destroy_all(context, context->runs->pairs);
+    destroy_all(context, context->runs->member_pairs);
 }
 
 /* ---- Requests ----------------------------------------------------------------------------- */
 
 static void on_done(gcoll_message *message) {
     gcoll_request_set_done(message->owner);
+}
+
+/* Posts the message of a request. False if the context is or gets broken: then it is not posted. */
+static bool post_message(gcoll_request *request, gcoll_pair *pair, struct tag_counters *tags, void *data,
+                         uint64_t bytes, bool sends) {
+    gcoll_context *context = pair->context;
+    request->peer = pair->peer;
+    request->receives_from = sends ? NULL : pair;
+    request->room = bytes;
+    request->message = (gcoll_message){.stream = GCOLL_STREAM_TAG | pair->space | tags->tag,
+                                       .index = sends ? tags->sent : next_received(pair, tags),
+                                       .granule = 1,
+                                       .bytes = bytes,
+                                       .data = data,
+                                       .announced = sends,
+                                       .any_size = !sends,
+                                       .done = on_done,
+                                       .owner = request};
+    if (!gcoll_peer_need(context, pair->peer, sends))
+        return false;
+    if (sends) {
+        tags->sent++;
+        context->transport->post_send(context->endpoint, pair->peer, &request->message);
+        context->transport->flush(context->endpoint);
+    } else {
+        take_next_received(pair, tags);
+        context->transport->post_recv(context->endpoint, pair->peer, &request->message);
+    }
+    return true;
 }
 
 static gcoll_status post(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes, bool sends,
@@ -218,26 +263,9 @@ static gcoll_status post(gcoll_pair *pair, uint32_t tag, void *data, uint64_t by
     if (status != GCOLL_OK)
         return status;
     request->timeout_ms = pair->timeout_ms;
-    request->receives_from = sends ? NULL : pair;
-    request->message = (gcoll_message){.stream = GCOLL_STREAM_TAG | tag,
-                                       .index = sends ? tags->sent : next_received(pair, tags),
-                                       .granule = 1,
-                                       .bytes = bytes,
-                                       .data = data,
-                                       .announced = sends,
-                                       .done = on_done,
-                                       .owner = request};
-    if (!gcoll_peer_need(context, pair->peer, sends)) {
+    if (!post_message(request, pair, tags, data, bytes, sends)) {
         gcoll_request_end(request);
         return gcoll_context_settle(context);
-    }
-    if (sends) {
-        tags->sent++;
-        context->transport->post_send(context->endpoint, pair->peer, &request->message);
-        context->transport->flush(context->endpoint);
-    } else {
-        take_next_received(pair, tags);
-        context->transport->post_recv(context->endpoint, pair->peer, &request->message);
     }
     *out = request;
     return GCOLL_OK;
@@ -271,6 +299,11 @@ gcoll_status gcoll_pair_send_start(gcoll_pair *pair, uint32_t tag, const void *d
 gcoll_status gcoll_pair_recv_start(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes,
                                    gcoll_request **request) {
     return start(pair, tag, data, bytes, false, request);
+}
+
+gcoll_status gcoll_pair_post(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes, bool sends,
+                             gcoll_request **request) {
+    return post(pair, tag, data, bytes, sends, request);
 }
 
 /* ---- Blocking ----------------------------------------------------------------------------- */
@@ -342,108 +375,282 @@ gcoll_status gcoll_pair_sendrecv(gcoll_pair *to, uint32_t send_tag, const void *
 
 /* ---- From any of several ------------------------------------------------------------------ */
 
-struct any_wait {
-    gcoll_context *context;
-    const gcoll_any *any;
+/* Ranks, one of whose messages with this tag is looked for. */
+struct choice {
+    const uint32_t *peers;
+    uint32_t count, tag;
 };
 
-/* Whether the next message with this tag has arrived from the peer. */
-static bool is_here(gcoll_context *context, uint32_t peer, uint32_t tag) {
+/* Whether the next message with this tag has arrived from the peer; *bytes is then its size. */
+static bool is_here(gcoll_context *context, uint32_t peer, uint32_t tag, uint64_t *bytes) {
     gcoll_pair *pair = context->runs->pairs[peer];
     const struct tag_counters *found = pair->capacity ? slot(pair->table, pair->capacity, tag) : NULL;
     return context->transport->peek(context->endpoint, peer, GCOLL_STREAM_TAG | tag,
-                                    found && found->used ? next_received(pair, found) : 0);
+                                    found && found->used ? next_received(pair, found) : 0, bytes);
 }
 
-static bool find_arrived(const struct any_wait *wait, uint32_t *peer) {
-    for (uint32_t i = 0; i < wait->any->count; i++)
-        if (is_here(wait->context, wait->any->peers[i], wait->any->tag)) {
-            *peer = wait->any->peers[i];
+static bool find_arrived(gcoll_context *context, const struct choice *choice, uint32_t *peer,
+                         uint64_t *bytes) {
+    for (uint32_t i = 0; i < choice->count; i++)
+        if (is_here(context, choice->peers[i], choice->tag, bytes)) {
+            *peer = choice->peers[i];
             return true;
         }
     return false;
 }
 
 /* Whether all peers have left, and no message of theirs can still arrive. */
-static bool all_departed(const struct any_wait *wait) {
-    if (gcoll_peer_is_doubted(wait->context))
+static bool all_departed(const gcoll_context *context, const struct choice *choice) {
+    if (gcoll_peer_is_doubted(context))
         return false;
-    for (uint32_t i = 0; i < wait->any->count; i++)
-        if (!gcoll_peer_has_departed(wait->context, wait->any->peers[i]))
+    for (uint32_t i = 0; i < choice->count; i++)
+        if (!gcoll_peer_has_departed(context, choice->peers[i]))
             return false;
     return true;
 }
 
-static bool any_arrived(const void *arg) {
-    uint32_t peer;
-    return find_arrived(arg, &peer) || all_departed(arg);
-}
-
 /* Finds the pairs of all peers, and connects to them. */
-static gcoll_status prepare_any(gcoll_context *context, const gcoll_any *any) {
-    for (uint32_t i = 0; i < any->count; i++) {
+static gcoll_status prepare_choice(gcoll_context *context, const struct choice *choice) {
+    for (uint32_t i = 0; i < choice->count; i++) {
         gcoll_pair *pair;
-        gcoll_status status = check_peer(context, any->peers[i]);
+        gcoll_status status = check_peer(context, choice->peers[i]);
         if (status == GCOLL_OK)
             status = gcoll_context_settle(context);
         if (status == GCOLL_OK)
-            status = find_pair(context, any->peers[i], &pair);
+            status = find_pair(context, choice->peers[i], &pair);
         if (status != GCOLL_OK)
             return gcoll_error(status, "peers[%u]: %s", i, gcoll_last_error());
     }
-    for (uint32_t i = 0; i < any->count; i++)
-        if (!gcoll_peer_has_departed(context, any->peers[i]) &&
-            !gcoll_peer_need(context, any->peers[i], false))
+    for (uint32_t i = 0; i < choice->count; i++)
+        if (!gcoll_peer_has_departed(context, choice->peers[i]) &&
+            !gcoll_peer_need(context, choice->peers[i], false))
             return gcoll_context_settle(context);
     return GCOLL_OK;
 }
 
+static gcoll_status check_choice(const gcoll_context *context, const struct choice *choice) {
+    if (!context || !choice->peers)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", context ? "peers" : "context");
+    if (choice->count == 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "count: is 0; allowed are 1 and more");
+    return GCOLL_OK;
+}
+
 /* The shortest timeout of the pairs. */
-static int64_t shortest_timeout(const gcoll_context *context, const gcoll_any *any) {
+static int64_t shortest_timeout(const gcoll_context *context, const struct choice *choice) {
     int64_t shortest = -1;
-    for (uint32_t i = 0; i < any->count; i++)
-        shortest = gcoll_shorter_timeout(context, shortest, context->runs->pairs[any->peers[i]]->timeout_ms);
+    for (uint32_t i = 0; i < choice->count; i++)
+        shortest =
+            gcoll_shorter_timeout(context, shortest, context->runs->pairs[choice->peers[i]]->timeout_ms);
     return shortest;
 }
 
-static gcoll_status recv_any(gcoll_context *context, const gcoll_any *any, void *data, uint64_t bytes,
-                             uint32_t *source) {
-    const struct any_wait wait = {context, any};
-    gcoll_status status = prepare_any(context, any);
+static void append_any(gcoll_runs *runs, gcoll_any *any) {
+    any->next = NULL;
+    any->previous = runs->last_any;
+    if (any->previous)
+        any->previous->next = any;
+    else
+        runs->anys = any;
+    runs->last_any = any;
+}
+
+void gcoll_any_remove(gcoll_request *request) {
+    gcoll_context *context = request->context;
+    gcoll_runs *runs = context->runs;
+    gcoll_any *any = request->any;
+    *(any->previous ? &any->previous->next : &runs->anys) = any->next;
+    *(any->next ? &any->next->previous : &runs->last_any) = any->previous;
+    request->any = NULL;
+    if (any->memory_bytes > 0)
+        gcoll_release(context, any, any->memory_bytes);
+}
+
+bool gcoll_any_each_waited(const gcoll_request *request, gcoll_waited_fn fn, void *arg) {
+    const gcoll_any *any = request->any;
+    for (uint32_t i = 0; i < any->count; i++)
+        if (!gcoll_peer_has_departed(request->context, any->peers[i]) && !fn(arg, any->peers[i]))
+            return false;
+    return true;
+}
+
+/* Makes a receive from any of several ranks an ordinary receive from one of them. */
+static void settle_any(gcoll_any *any, uint32_t peer) {
+    gcoll_request *request = any->request;
+    gcoll_context *context = request->context;
+    gcoll_pair *pair = context->runs->pairs[peer];
+    void *data = any->data;
+    const uint64_t bytes = any->bytes;
+    struct tag_counters *tags = NULL;
+    gcoll_status status = counters(pair, any->tag, &tags);
+    gcoll_any_remove(request);
+    if (status == GCOLL_OK)
+        post_message(request, pair, tags, data, bytes, false);
+    else
+        gcoll_run_out(context, status);
+}
+
+void gcoll_anys_advance(gcoll_context *context) {
+    gcoll_any *next;
+    for (gcoll_any *any = context->runs->anys; any && !context->health.broken; any = next) {
+        const struct choice choice = {any->peers, any->count, any->tag};
+        uint32_t peer = any->peers[0]; /* if all have left, the receive from the first reports it */
+        uint64_t bytes;
+        next = any->next;
+        if (find_arrived(context, &choice, &peer, &bytes) || all_departed(context, &choice))
+            settle_any(any, peer);
+    }
+    if (!context->runs->anys)
+        gcoll_live_not_due(context, &gcoll_request_activity);
+}
+
+/* Begins a receive from any of several ranks. `any` has all but what belongs to the context. */
+static gcoll_status begin_any(gcoll_context *context, gcoll_any *any, gcoll_request **out) {
+    const struct choice choice = {any->peers, any->count, any->tag};
+    gcoll_status status = gcoll_request_create(context, GCOLL_NO_RANK, &any->request);
     if (status != GCOLL_OK)
         return status;
-    uint32_t peer = any->peers[0];
-    if (!find_arrived(&wait, &peer)) {
-        const gcoll_wait until = {any_arrived, NULL, &wait, .timeout_ms = shortest_timeout(context, any)};
-        context->runs->any = any;
-        status = gcoll_progress_wait(context, &until);
-        context->runs->any = NULL;
-        if (status != GCOLL_OK)
-            return status;
-        find_arrived(&wait, &peer); /* if nothing has arrived, all have left, and the receive reports it */
-    }
-    status = finish(context->runs->pairs[peer], any->tag, data, bytes, false);
+    any->request->any = any;
+    any->request->timeout_ms = shortest_timeout(context, &choice);
+    *out = any->request;
+    append_any(context->runs, any);
+    gcoll_live_due(context, &gcoll_request_activity);
+    gcoll_anys_advance(context);
+    return GCOLL_OK;
+}
+
+static gcoll_status recv_any(gcoll_context *context, gcoll_any *any) {
+    const struct choice choice = {any->peers, any->count, any->tag};
+    gcoll_request *request = NULL;
+    gcoll_status status = prepare_choice(context, &choice);
     if (status == GCOLL_OK)
-        *source = peer;
-    return status;
+        status = begin_any(context, any, &request);
+    return status == GCOLL_OK ? gcoll_request_finish(&request) : status;
 }
 
 gcoll_status gcoll_context_recv_any(gcoll_context *context, const uint32_t *peers, uint32_t count,
                                     uint32_t tag, void *data, uint64_t bytes, uint32_t *source) {
-    const gcoll_any any = {peers, count, tag};
-    if (!context || !peers || !source)
-        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL",
-                           !context ? "context"
-                           : peers  ? "source"
-                                    : "peers");
-    if (count == 0)
-        return gcoll_error(GCOLL_ERR_INVALID, "count: is 0; allowed are 1 and more");
-    if (!data && bytes > 0)
-        return gcoll_error(GCOLL_ERR_INVALID, "data: is NULL, but bytes is %llu", (unsigned long long)bytes);
+    const struct choice choice = {peers, count, tag};
+    gcoll_status status = check_choice(context, &choice);
+    if (status == GCOLL_OK && !source)
+        status = gcoll_error(GCOLL_ERR_INVALID, "source: is NULL");
+    if (status == GCOLL_OK)
+        status = check_data(data, bytes);
+    if (status == GCOLL_OK)
+        status = gcoll_enter(context);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_any any = {.peers = peers, .count = count, .tag = tag, .data = data, .bytes = bytes};
+    status = recv_any(context, &any);
+    if (status == GCOLL_OK)
+        *source = context->runs->last_source;
+    gcoll_leave(context);
+    return status;
+}
+
+/* Copies the list of peers, which the caller may change while the receive is in flight. */
+static gcoll_any *make_any(gcoll_context *context, const struct choice *choice) {
+    const uint64_t peers_bytes = (uint64_t)choice->count * sizeof *choice->peers;
+    gcoll_any *any = gcoll_allocate(context, sizeof *any + peers_bytes);
+    if (!any)
+        return NULL;
+    uint32_t *peers = (uint32_t *)(void *)(any + 1);
+    memcpy(peers, choice->peers, peers_bytes);
+    *any = (gcoll_any){.peers = peers,
+                       .count = choice->count,
+                       .tag = choice->tag,
+                       .memory_bytes = sizeof *any + peers_bytes};
+    return any;
+}
+
+static gcoll_status recv_any_start(gcoll_context *context, const struct choice *choice, void *data,
+                                   uint64_t bytes, gcoll_request **out) {
+    gcoll_status status = prepare_choice(context, choice);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_any *any = make_any(context, choice);
+    if (!any)
+        return GCOLL_ERR_NO_MEMORY;
+    any->data = data;
+    any->bytes = bytes;
+    const uint64_t memory_bytes = any->memory_bytes;
+    status = begin_any(context, any, out);
+    if (status != GCOLL_OK)
+        gcoll_release(context, any, memory_bytes);
+    return status;
+}
+
+gcoll_status gcoll_context_recv_any_start(gcoll_context *context, const uint32_t *peers, uint32_t count,
+                                          uint32_t tag, void *data, uint64_t bytes, gcoll_request **request) {
+    const struct choice choice = {peers, count, tag};
+    gcoll_status status = check_choice(context, &choice);
+    if (status == GCOLL_OK && !request)
+        status = gcoll_error(GCOLL_ERR_INVALID, "request: is NULL");
+    if (status == GCOLL_OK)
+        status = check_data(data, bytes);
+    if (status == GCOLL_OK)
+        status = gcoll_enter(context);
+    if (status != GCOLL_OK)
+        return status;
+    status = recv_any_start(context, &choice, data, bytes, request);
+    gcoll_leave(context);
+    return status;
+}
+
+/* ---- Probing ------------------------------------------------------------------------------ */
+
+/* What a probe found. */
+struct probed {
+    bool found;
+    uint32_t source;
+    uint64_t bytes;
+};
+
+static gcoll_status probe(gcoll_context *context, const struct choice *choice, struct probed *probed) {
+    gcoll_status status = prepare_choice(context, choice);
+    if (status == GCOLL_OK)
+        status = gcoll_progress(context, 0);
+    if (status != GCOLL_OK)
+        return status;
+    probed->found = find_arrived(context, choice, &probed->source, &probed->bytes);
+    if (!probed->found && all_departed(context, choice))
+        return gcoll_error(GCOLL_ERR_PEER,
+                           "rank %u%s left the job, and sent no message with tag %u that waits",
+                           choice->peers[0], choice->count > 1 ? " and the other ranks" : "", choice->tag);
+    return GCOLL_OK;
+}
+
+static gcoll_status enter_and_probe(gcoll_context *context, const struct choice *choice,
+                                    struct probed *probed) {
     gcoll_status status = gcoll_enter(context);
     if (status != GCOLL_OK)
         return status;
-    status = recv_any(context, &any, data, bytes, source);
+    status = probe(context, choice, probed);
     gcoll_leave(context);
     return status;
+}
+
+gcoll_status gcoll_context_probe(gcoll_context *context, const uint32_t *peers, uint32_t count, uint32_t tag,
+                                 int *found, uint32_t *source, uint64_t *bytes) {
+    const struct choice choice = {peers, count, tag};
+    struct probed probed = {0};
+    gcoll_status status = check_choice(context, &choice);
+    if (status == GCOLL_OK && !found)
+        status = gcoll_error(GCOLL_ERR_INVALID, "found: is NULL");
+    if (status == GCOLL_OK)
+        status = enter_and_probe(context, &choice, &probed);
+    if (status != GCOLL_OK)
+        return status;
+    *found = probed.found;
+    if (probed.found && source)
+        *source = probed.source;
+    if (probed.found && bytes)
+        *bytes = probed.bytes;
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_pair_probe(gcoll_pair *pair, uint32_t tag, int *found, uint64_t *bytes) {
+    if (!pair)
+        return gcoll_error(GCOLL_ERR_INVALID, "pair: is NULL");
+    return gcoll_context_probe(pair->context, &pair->peer, 1, tag, found, NULL, bytes);
 }

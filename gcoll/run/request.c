@@ -33,6 +33,8 @@ static void request_each_waited(const void *arg, gcoll_waited_fn fn, void *fn_ar
     const gcoll_request *request = arg;
     if (request->run)
         gcoll_run_each_waited(request->run, fn, fn_arg);
+    else if (request->any)
+        gcoll_any_each_waited(request, fn, fn_arg);
     else
         fn(fn_arg, request->peer);
 }
@@ -82,6 +84,8 @@ void gcoll_request_set_done(gcoll_request *request) {
 }
 
 static inline void take_out(gcoll_request *request) {
+    if (request->any)
+        gcoll_any_remove(request);
     request->context->runs->requests_ended++;
     *request->link = request->next;
     if (request->next)
@@ -167,13 +171,27 @@ void gcoll_requests_tell_all(gcoll_context *context) {
 
 /* ---- Ending requests ---------------------------------------------------------------------- */
 
+/* The result of a receive whose message has come. */
+static gcoll_status received(const gcoll_request *request) {
+    gcoll_runs *runs = request->context->runs;
+    runs->has_received = true;
+    runs->last_source = request->peer;
+    runs->last_bytes = request->message.bytes;
+    if (request->message.bytes <= request->room)
+        return GCOLL_OK;
+    return gcoll_error(GCOLL_ERR_MISMATCH,
+                       "bytes: is %llu, but rank %u sent a message of %llu with tag %u; it was dropped",
+                       (unsigned long long)request->room, request->peer,
+                       (unsigned long long)request->message.bytes, (uint32_t)request->message.stream);
+}
+
 /* Ends a request, and returns its result; `status` is that of the context's progress. */
 static gcoll_status end(gcoll_request **request, gcoll_status status) {
     gcoll_request *ended = *request;
     if (ended->run)
         status = gcoll_run_result(ended->context, ended->run, status);
-    else if (ended->done)
-        status = GCOLL_OK; /* it finished before the context broke */
+    else if (ended->done) /* perhaps before the context broke */
+        status = ended->receives_from ? received(ended) : GCOLL_OK;
     if (ended->tell)
         gcoll_request_tell(ended, status);
     *request = NULL;
@@ -335,7 +353,7 @@ gcoll_status gcoll_request_wait_for(gcoll_request **request, int64_t wait_ms) {
 
 static gcoll_status cancel(gcoll_request **request) {
     gcoll_request *cancelled = *request;
-    if (!cancelled->receives_from)
+    if (!cancelled->receives_from && !cancelled->any)
         return gcoll_error(GCOLL_ERR_STATE,
                            "request: is not a receive from a pair; nothing else can be cancelled");
     if (cancelled->done)
@@ -343,7 +361,7 @@ static gcoll_status cancel(gcoll_request **request) {
     gcoll_status status = gcoll_context_settle(cancelled->context);
     if (status != GCOLL_OK)
         return end(request, status);
-    status = gcoll_pair_cancel(cancelled);
+    status = cancelled->any ? GCOLL_OK : gcoll_pair_cancel(cancelled);
     if (status != GCOLL_OK)
         return status;
     *request = NULL;
@@ -357,6 +375,61 @@ gcoll_status gcoll_request_cancel(gcoll_request **request) {
         return status;
     gcoll_context *context = (*request)->context;
     status = cancel(request);
+    gcoll_leave(context);
+    return status;
+}
+
+/* ---- What a receive got ------------------------------------------------------------------- */
+
+/* Enters the context of a receive whose message has come. */
+static gcoll_status enter_received(gcoll_request *request) {
+    gcoll_status status = enter(&request);
+    if (status != GCOLL_OK)
+        return status;
+    if (!request->receives_from && !request->any)
+        status = gcoll_error(GCOLL_ERR_STATE, "request: is not a receive from a pair");
+    else if (!request->done)
+        status = gcoll_error(GCOLL_ERR_STATE, "request: no message has come yet");
+    if (status != GCOLL_OK)
+        gcoll_leave(request->context);
+    return status;
+}
+
+gcoll_status gcoll_request_source(gcoll_request *request, uint32_t *source) {
+    if (!source)
+        return gcoll_error(GCOLL_ERR_INVALID, "source: is NULL");
+    gcoll_status status = enter_received(request);
+    if (status != GCOLL_OK)
+        return status;
+    *source = request->peer;
+    gcoll_leave(request->context);
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_request_bytes(gcoll_request *request, uint64_t *bytes) {
+    if (!bytes)
+        return gcoll_error(GCOLL_ERR_INVALID, "bytes: is NULL");
+    gcoll_status status = enter_received(request);
+    if (status != GCOLL_OK)
+        return status;
+    *bytes = request->message.bytes;
+    gcoll_leave(request->context);
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_context_last_received(gcoll_context *context, uint32_t *source, uint64_t *bytes) {
+    if (!context)
+        return gcoll_error(GCOLL_ERR_INVALID, "context: is NULL");
+    gcoll_status status = gcoll_enter(context);
+    if (status != GCOLL_OK)
+        return status;
+    const gcoll_runs *runs = context->runs;
+    if (!runs->has_received)
+        status = gcoll_error(GCOLL_ERR_STATE, "context: no receive from a pair has ended yet");
+    if (status == GCOLL_OK && source)
+        *source = runs->last_source;
+    if (status == GCOLL_OK && bytes)
+        *bytes = runs->last_bytes;
     gcoll_leave(context);
     return status;
 }
@@ -475,17 +548,16 @@ gcoll_status gcoll_wait_any(gcoll_request *const *requests, uint32_t count, uint
 /* ---- The activity's table ----------------------------------------------------------------- */
 
 static void each_waited(gcoll_context *context, gcoll_waited_fn fn, void *arg) {
-    const gcoll_any *any = context->runs->any;
-    for (const gcoll_request *request = context->runs->requests; request; request = request->next)
-        if (!request->run && !request->done && !fn(arg, request->peer))
-            return;
-    for (uint32_t i = 0; any && i < any->count; i++)
-        if (!gcoll_peer_has_departed(context, any->peers[i]) && !fn(arg, any->peers[i]))
-            return;
+    bool goes_on = true;
+    for (const gcoll_request *request = context->runs->requests; request && goes_on; request = request->next)
+        if (request->any)
+            goes_on = gcoll_any_each_waited(request, fn, arg);
+        else if (!request->run && !request->done)
+            goes_on = fn(arg, request->peer);
 }
 
-/* Whether a message needs this peer. A receive from any of several peers does not: the others may still
- * send. */
+/* Whether a message needs this peer. A receive from any of several peers does not, and its request has no
+ * peer: the others may still send. */
 static bool needs(const gcoll_context *context, uint32_t peer) {
     for (const gcoll_request *request = context->runs->requests; request; request = request->next)
         if (!request->run && !request->done && request->peer == peer)
@@ -518,6 +590,7 @@ static void tend(gcoll_context *context) {
 
 const gcoll_activity gcoll_request_activity = {
     .order = 3,
+    .advance = gcoll_anys_advance,
     .in_flight = is_any_in_flight,
     .has_work = is_any_in_flight,
     .each_waited = each_waited,

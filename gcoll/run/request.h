@@ -17,15 +17,17 @@ struct gcoll_request {
     bool kept;      /* belongs to an operation, which keeps the request and the run */
     gcoll_run *run; /* NULL: the request is for a message */
     gcoll_message message;
-    uint32_t peer;               /* peer of the message */
+    uint32_t peer;               /* peer of the message; GCOLL_NO_RANK while `any` is set */
     bool done;                   /* the message is complete */
     gcoll_request *next, **link; /* in runs->requests, or (next) runs->spare_requests */
     int64_t timeout_ms;          /* options.timeout_ms */
     gcoll_tested tested;
     uint32_t free_looks;       /* tests that did not read the clock */
     gcoll_pair *receives_from; /* the pair of a receive; else NULL */
-    bool is_waited;            /* a thread waits for it, so no other thread may end it */
-    gcoll_done_fn tell;        /* options.done, or NULL: called once when the run has ended */
+    uint64_t room;             /* bytes of the buffer of such a receive */
+    gcoll_any *any;     /* a receive from any of several ranks that has found no message yet; else NULL */
+    bool is_waited;     /* a thread waits for it, so no other thread may end it */
+    gcoll_done_fn tell; /* options.done, or NULL: called once when the run has ended */
     void *tell_arg;
     bool is_told;     /* tell was called */
     bool is_detached; /* the caller has no pointer to it: it ends when tell was called */
@@ -37,11 +39,16 @@ struct gcoll_operation {
     bool is_unwanted; /* was destroyed while its context could not be entered */
 };
 
-/* The arguments of gcoll_context_recv_any. */
-typedef struct gcoll_any {
+/* A receive from any of several ranks that looks for a message. */
+struct gcoll_any {
     const uint32_t *peers;
     uint32_t count, tag;
-} gcoll_any;
+    void *data;
+    uint64_t bytes;
+    gcoll_request *request;
+    gcoll_any *next, *previous; /* in runs->anys, in the order in which they began */
+    uint64_t memory_bytes;      /* of this struct and its peers; 0: it is on the stack of a blocking call */
+};
 
 /* Puts an operation's request on the context's list of live ones. */
 void gcoll_request_begin(gcoll_request *request);
@@ -67,6 +74,20 @@ void gcoll_operations_orphan(gcoll_context *context);
 
 /* Cancels the receive of a live request. The next receive with its tag takes its place. */
 gcoll_status gcoll_pair_cancel(gcoll_request *request);
+/* Takes a request's receive from any of several ranks out of runs->anys, and frees it. */
+void gcoll_any_remove(gcoll_request *request);
+/* Calls fn for each rank whose message would end the request, except those that have left. */
+bool gcoll_any_each_waited(const gcoll_request *request, gcoll_waited_fn fn, void *arg);
+/* Gives each receive from any of several ranks that finds a message a place in its rank's order. */
+void gcoll_anys_advance(gcoll_context *context);
 void gcoll_pairs_free(gcoll_context *context);
+/* The pair whose tags are apart from those of the caller: for exchanges among members (members.c). */
+gcoll_status gcoll_pair_of_members(gcoll_context *context, uint32_t peer, gcoll_pair **pair);
+/* Inside a call: begins a send or a receive. */
+gcoll_status gcoll_pair_post(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes, bool sends,
+                             gcoll_request **request);
+
+/* What barrier reports keep, with what of it is in flight. The endpoint must be closed. */
+void gcoll_roll_free(gcoll_context *context);
 
 #endif

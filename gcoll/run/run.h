@@ -31,6 +31,9 @@ typedef struct gcoll_opened {
 } gcoll_opened;
 
 typedef struct gcoll_early gcoll_early;
+typedef struct gcoll_members gcoll_members;
+typedef struct gcoll_any gcoll_any;
+typedef struct gcoll_roll gcoll_roll;
 
 typedef struct gcoll_openings {
     gcoll_begun history[GCOLL_HISTORY];
@@ -50,8 +53,14 @@ struct gcoll_runs {
     uint32_t requests_ended;
     uint32_t tellers; /* live requests whose options.done was not called yet */
     gcoll_operation *operations;
-    const struct gcoll_any *any; /* the receive from any of several peers that is in progress, or NULL */
-    gcoll_pair **pairs;          /* by peer; NULL until the first pair is made */
+    gcoll_any *anys, *last_any; /* receives from any of several ranks that look for a message */
+    bool has_received;          /* a receive from a pair has ended; the latest was of: */
+    uint32_t last_source;
+    uint64_t last_bytes;
+    gcoll_pair **pairs;           /* by peer; NULL until the first pair is made */
+    gcoll_pair **member_pairs;    /* the same, for exchanges among members (members.c) */
+    const gcoll_members *members; /* the exchange that is in progress, or NULL */
+    gcoll_roll *roll;             /* state of barrier reports (roll_call.c); NULL until the first */
     gcoll_openings openings;
 };
 
@@ -76,6 +85,26 @@ static inline bool gcoll_runs_are_in_flight(const gcoll_context *context) {
 }
 
 extern const gcoll_activity gcoll_run_activity, gcoll_request_activity;
+
+/* ---- Exchanges among members (members.c) ---------------------------------------------------- */
+
+/* Some ranks of a context, which alone take part in an exchange. */
+struct gcoll_members {
+    const uint32_t *ranks;  /* as the caller lists them */
+    const uint32_t *sorted; /* the same, increasing */
+    uint32_t count;         /* 1 and more */
+    uint32_t place;         /* of this rank in `sorted` */
+    uint32_t tag;
+};
+
+/* Inside a call. Checks that all members have the same list of ranks, and gives them `word` of the lowest
+ * rank. A difference is GCOLL_ERR_MISMATCH and breaks the context, as every failure between ranks does. */
+gcoll_status gcoll_members_agree(gcoll_context *context, const gcoll_members *members, void *word,
+                                 uint32_t bytes);
+/* Gives each member the blocks of all: *all has, for each, its place, its bytes (both 32 bits, little-endian)
+ * and its block, in any order; to be freed. `most` bounds a block. */
+gcoll_status gcoll_members_gather(gcoll_context *context, const gcoll_members *members, const void *block,
+                                  uint32_t bytes, uint32_t most, uint8_t **all, uint64_t *all_bytes);
 
 /* ---- Runs (engine.c, runs.c) ---------------------------------------------------------------- */
 

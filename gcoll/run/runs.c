@@ -29,8 +29,8 @@ static gcoll_status obtain(gcoll_context *context, const gcoll_call *call, const
     gcoll_cache_put(entry); /* the run holds its own reference */
     if (status != GCOLL_OK)
         return status;
-    gcoll_run_bind(run, &arguments->buffers, arguments->user_op);
-    if (is_own || gcoll_problem_is_direct(&entry->plan->problem))
+    status = gcoll_run_bind(run, &arguments->buffers, arguments->user_op);
+    if (status == GCOLL_OK && (is_own || gcoll_problem_is_direct(&entry->plan->problem)))
         status = gcoll_run_attach(run, &arguments->buffers);
     if (status != GCOLL_OK) {
         gcoll_run_return(run);
@@ -187,6 +187,11 @@ static const gcoll_step *find_blocked_step(const gcoll_run *run, uint32_t peer) 
 
 static void name(const gcoll_context *context, uint32_t peer, char *text, size_t size) {
     const gcoll_run *run = find_waiting(context, peer);
+    const gcoll_members *members = context->runs->members;
+    if (members) {
+        snprintf(text, size, "group of %u ranks, tag %u", members->count, members->tag);
+        return;
+    }
     if (!run && context->runs->sequence == 0) {
         snprintf(text, size, "before the first operation");
         return;
@@ -243,6 +248,7 @@ void gcoll_runs_orphan(gcoll_context *context) {
 void gcoll_runs_free(gcoll_context *context) {
     gcoll_openings_free(context);
     gcoll_pairs_free(context);
+    gcoll_roll_free(context);
 }
 
 /* Drops the device work of all runs: they end as if no device step had begun. */

@@ -81,6 +81,15 @@ static gcoll_status prefix_keep(void *self, const char *key, int64_t ttl_ms) {
     return status != GCOLL_OK ? status : gcoll_store_keep(view->base, full, ttl_ms);
 }
 
+static gcoll_status prefix_get_wait(void *self, const char *key, void *value, size_t capacity, size_t *bytes,
+                                    int64_t timeout_ms) {
+    const prefix_store *view = self;
+    char full[GCOLL_STORE_KEY_MAX + 1];
+    gcoll_status status = full_key(view, key, full);
+    return status != GCOLL_OK ? status
+                              : gcoll_store_get_wait(view->base, full, value, capacity, bytes, timeout_ms);
+}
+
 static const gcoll_store_ops prefix_ops = {
     .struct_size = sizeof(gcoll_store_ops),
     .name = "prefix",
@@ -93,6 +102,7 @@ static const gcoll_store_ops prefix_ops = {
     .set_new = prefix_set_new,
     .set_timeout = prefix_set_timeout,
     .keep = prefix_keep,
+    .get_wait = prefix_get_wait,
 };
 
 gcoll_status gcoll_store_prefix_create(gcoll_store *base, const char *prefix, gcoll_store **store) {
@@ -114,7 +124,9 @@ gcoll_status gcoll_store_prefix_create(gcoll_store *base, const char *prefix, gc
     self->base = base;
     self->bytes = (size_t)snprintf(self->prefix, sizeof self->prefix, "%s/", prefix);
     status = gcoll_store_create(&prefix_ops, self, store);
-    if (status != GCOLL_OK)
+    if (status == GCOLL_OK)
+        gcoll_store_set_base(*store, base);
+    else
         free(self);
     return status;
 }

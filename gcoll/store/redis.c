@@ -156,20 +156,27 @@ static gcoll_status request(redis_store *self, command *c, redisReply **reply) {
     }
 }
 
+/* Sends a command that is answered by a number. */
+static gcoll_status ask_number(redis_store *self, command *c, long long *number) {
+    redisReply *reply;
+    gcoll_status status = request(self, c, &reply);
+    if (status != GCOLL_OK)
+        return status;
+    if (reply->type != REDIS_REPLY_INTEGER)
+        status = strange(self, c, reply);
+    *number = reply->integer;
+    freeReplyObject(reply);
+    return status;
+}
+
 static gcoll_status redis_set(void *handle, const char *key, const void *value, size_t bytes) {
     redis_store *self = handle;
     command c;
     script_init(&c, "set", key, SET_SCRIPT);
     c.words[c.count] = value;
     c.lengths[c.count++] = bytes;
-    redisReply *reply;
-    gcoll_status status = request(self, &c, &reply);
-    if (status != GCOLL_OK)
-        return status;
-    if (reply->type != REDIS_REPLY_INTEGER)
-        status = strange(self, &c, reply);
-    freeReplyObject(reply);
-    return status;
+    long long number = 0;
+    return ask_number(self, &c, &number);
 }
 
 static gcoll_status redis_set_new(void *handle, const char *key, const void *value, size_t bytes) {
@@ -179,16 +186,11 @@ static gcoll_status redis_set_new(void *handle, const char *key, const void *val
     c.words[c.count] = value;
     c.lengths[c.count++] = bytes;
     c.repeatable = false; /* a second one would find the value of the first */
-    redisReply *reply;
-    gcoll_status status = request(self, &c, &reply);
-    if (status != GCOLL_OK)
-        return status;
-    if (reply->type != REDIS_REPLY_INTEGER)
-        status = strange(self, &c, reply);
-    else if (reply->integer == 0)
-        status = gcoll_error(GCOLL_ERR_STATE, "redis store %.300s, set_new \"%s\": the key exists already",
-                             self->address.name, key);
-    freeReplyObject(reply);
+    long long set = 0;
+    gcoll_status status = ask_number(self, &c, &set);
+    if (status == GCOLL_OK && set == 0)
+        return gcoll_error(GCOLL_ERR_STATE, "redis store %.300s, set_new \"%s\": the key exists already",
+                           self->address.name, key);
     return status;
 }
 
@@ -249,14 +251,8 @@ static gcoll_status redis_remove(void *handle, const char *key) {
     word(&c, "DEL");
     word(&c, key);
     word(&c, c.mark);
-    redisReply *reply;
-    gcoll_status status = request(self, &c, &reply);
-    if (status != GCOLL_OK)
-        return status;
-    if (reply->type != REDIS_REPLY_INTEGER)
-        status = strange(self, &c, reply);
-    freeReplyObject(reply);
-    return status;
+    long long number = 0;
+    return ask_number(self, &c, &number);
 }
 
 static gcoll_status redis_keep(void *handle, const char *key, int64_t ttl_ms) {
@@ -265,16 +261,11 @@ static gcoll_status redis_keep(void *handle, const char *key, int64_t ttl_ms) {
     script_init(&c, "keep", key, KEEP_SCRIPT);
     snprintf(c.number, sizeof c.number, "%" PRId64, ttl_ms < MS_MAX ? ttl_ms : MS_MAX);
     word(&c, c.number);
-    redisReply *reply;
-    gcoll_status status = request(self, &c, &reply);
-    if (status != GCOLL_OK)
-        return status;
-    if (reply->type != REDIS_REPLY_INTEGER)
-        status = strange(self, &c, reply);
-    else if (reply->integer == 0)
-        status = gcoll_error(GCOLL_ERR_NOT_FOUND, "redis store %.300s, keep \"%s\": no such key",
-                             self->address.name, key);
-    freeReplyObject(reply);
+    long long kept = 0;
+    gcoll_status status = ask_number(self, &c, &kept);
+    if (status == GCOLL_OK && kept == 0)
+        return gcoll_error(GCOLL_ERR_NOT_FOUND, "redis store %.300s, keep \"%s\": no such key",
+                           self->address.name, key);
     return status;
 }
 

@@ -13,6 +13,7 @@
 struct gcoll_store {
     const gcoll_store_ops *ops;
     void *self;
+    const gcoll_store *base; /* of a view, which has what this one has; NULL: it is none */
 };
 
 /* Size of the first version of the table. set_new and the operations after it came later. */
@@ -80,17 +81,37 @@ gcoll_status gcoll_store_create(const gcoll_store_ops *ops, void *self, gcoll_st
             "gcoll_store_create: ops->struct_size is %zu; it must be sizeof(gcoll_store_ops), %zu, "
             "or that of an earlier version, at least %zu",
             ops->struct_size, sizeof *ops, FIRST_OPS_BYTES);
-    if (!ops->name || !ops->set || !ops->get || !ops->wait || !ops->add || !ops->remove)
+    if (!ops->name || !ops->set)
+        return gcoll_error(GCOLL_ERR_INVALID, "gcoll_store_create: ops->%s is NULL; a store must have it",
+                           ops->name ? "set" : "name");
+    if (!HAS(ops, get_wait) && !(ops->get && ops->wait))
         return gcoll_error(
             GCOLL_ERR_INVALID,
-            "gcoll_store_create: name, set, get, wait, add and remove of ops must not be NULL");
+            "gcoll_store_create: ops->%s is NULL, and so is get_wait; a store must have get and "
+            "wait, or get_wait",
+            ops->get ? "wait" : "get");
     gcoll_store *made = malloc(sizeof *made);
     if (!made)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "gcoll_store_create: no memory for a %s store", ops->name);
     made->ops = ops;
     made->self = self;
+    made->base = NULL;
     *store = made;
     return GCOLL_OK;
+}
+
+void gcoll_store_set_base(gcoll_store *store, const gcoll_store *base) {
+    store->base = base;
+}
+
+uint32_t gcoll_store_lacks(const gcoll_store *store) {
+    while (store && store->base)
+        store = store->base;
+    if (!store)
+        return 0;
+    return (store->ops->get ? 0 : GCOLL_STORE_LACKS_GET) | (store->ops->wait ? 0 : GCOLL_STORE_LACKS_WAIT) |
+           (store->ops->add ? 0 : GCOLL_STORE_LACKS_ADD) |
+           (store->ops->remove ? 0 : GCOLL_STORE_LACKS_REMOVE);
 }
 
 void gcoll_store_destroy(gcoll_store *store) {
@@ -110,6 +131,10 @@ static gcoll_status check(const gcoll_store *store, const char *what, const char
     if (status != GCOLL_OK)
         return gcoll_error(status, "%s (%s store)", gcoll_last_error(), store->ops->name);
     return GCOLL_OK;
+}
+
+static gcoll_status lacks(const gcoll_store *store, const char *call, const char *operation) {
+    return gcoll_error(GCOLL_ERR_UNSUPPORTED, "%s: a %s store has no %s", call, store->ops->name, operation);
 }
 
 /* Checks the store, the key and the value of a set or set_new. `call` is the function's name. */
@@ -137,45 +162,99 @@ gcoll_status gcoll_store_set(gcoll_store *store, const char *key, const void *va
     return store->ops->set(store->self, key, value ? value : "", bytes);
 }
 
-gcoll_status gcoll_store_get(gcoll_store *store, const char *key, void *value, size_t capacity,
-                             size_t *bytes) {
-    gcoll_status status = check(store, "gcoll_store_get: key", key);
+/* Where a value is to be copied to, as get and get_wait take it. */
+static gcoll_status check_room(const gcoll_store *store, const char *call, const char *key, const void *value,
+                               size_t capacity, const size_t *bytes) {
+    char what[64];
+    snprintf(what, sizeof what, "%s: key", call);
+    gcoll_status status = check(store, what, key);
     if (status != GCOLL_OK)
         return status;
     if ((!value && capacity > 0) || !bytes)
-        return gcoll_error(GCOLL_ERR_INVALID, "gcoll_store_get: %s store, key \"%s\": %s is NULL",
-                           store->ops->name, key, bytes ? "value" : "bytes");
-    char nothing = 0;
-    size_t found = 0;
-    status = store->ops->get(store->self, key, value ? value : &nothing, capacity, &found);
-    if (status != GCOLL_OK)
-        return status;
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: %s store, key \"%s\": %s is NULL", call, store->ops->name,
+                           key, bytes ? "value" : "bytes");
+    return GCOLL_OK;
+}
+
+/* Whether a store of the caller has kept to the room that it was given. */
+static gcoll_status check_found(const gcoll_store *store, const char *call, const char *key, size_t found,
+                                size_t capacity, size_t *bytes) {
     if (found > capacity)
         return gcoll_error(
             GCOLL_ERR_IO,
-            "gcoll_store_get: %s store, key \"%s\": the store claims to have written %zu bytes "
-            "to a buffer of %zu",
+            "%s: %s store, key \"%s\": the store claims to have written %zu bytes to a buffer of %zu", call,
             store->ops->name, key, found, capacity);
     *bytes = found;
     return GCOLL_OK;
 }
 
-gcoll_status gcoll_store_wait(gcoll_store *store, const char *key, int64_t timeout_ms) {
-    gcoll_status status = check(store, "gcoll_store_wait: key", key);
+static gcoll_status check_wait(const gcoll_store *store, const char *call, const char *key,
+                               int64_t timeout_ms) {
+    if (timeout_ms >= 0)
+        return GCOLL_OK;
+    return gcoll_error(GCOLL_ERR_INVALID,
+                       "%s: %s store, key \"%s\": timeout_ms is %" PRId64 "; it must be 0 or more", call,
+                       store->ops->name, key, timeout_ms);
+}
+
+gcoll_status gcoll_store_get(gcoll_store *store, const char *key, void *value, size_t capacity,
+                             size_t *bytes) {
+    gcoll_status status = check_room(store, "gcoll_store_get", key, value, capacity, bytes);
     if (status != GCOLL_OK)
         return status;
-    if (timeout_ms < 0)
-        return gcoll_error(GCOLL_ERR_INVALID,
-                           "gcoll_store_wait: %s store, key \"%s\": timeout_ms is %" PRId64
-                           "; it must be 0 or more",
-                           store->ops->name, key, timeout_ms);
-    return store->ops->wait(store->self, key, timeout_ms);
+    if (!store->ops->get)
+        return lacks(store, "gcoll_store_get", "get that does not wait");
+    char nothing = 0;
+    size_t found = 0;
+    status = store->ops->get(store->self, key, value ? value : &nothing, capacity, &found);
+    return status == GCOLL_OK ? check_found(store, "gcoll_store_get", key, found, capacity, bytes) : status;
+}
+
+/* By wait and get; a key that is removed between the two is waited for again. */
+static gcoll_status wait_and_get(gcoll_store *store, const char *key, void *value, size_t capacity,
+                                 size_t *found, int64_t timeout_ms) {
+    const int64_t deadline_ns = gcoll_store_deadline(timeout_ms);
+    gcoll_status status = GCOLL_ERR_NOT_FOUND;
+    while (status == GCOLL_ERR_NOT_FOUND) {
+        status = store->ops->wait(store->self, key, gcoll_store_left_ms(deadline_ns));
+        if (status == GCOLL_OK)
+            status = store->ops->get(store->self, key, value, capacity, found);
+    }
+    return status;
+}
+
+gcoll_status gcoll_store_get_wait(gcoll_store *store, const char *key, void *value, size_t capacity,
+                                  size_t *bytes, int64_t timeout_ms) {
+    static const char call[] = "gcoll_store_get_wait";
+    gcoll_status status = check_room(store, call, key, value, capacity, bytes);
+    if (status == GCOLL_OK)
+        status = check_wait(store, call, key, timeout_ms);
+    if (status != GCOLL_OK)
+        return status;
+    char nothing = 0;
+    size_t found = 0;
+    void *room = value ? value : &nothing;
+    status = HAS(store->ops, get_wait)
+                 ? store->ops->get_wait(store->self, key, room, capacity, &found, timeout_ms)
+                 : wait_and_get(store, key, room, capacity, &found, timeout_ms);
+    return status == GCOLL_OK ? check_found(store, call, key, found, capacity, bytes) : status;
+}
+
+gcoll_status gcoll_store_wait(gcoll_store *store, const char *key, int64_t timeout_ms) {
+    gcoll_status status = check(store, "gcoll_store_wait: key", key);
+    if (status == GCOLL_OK)
+        status = check_wait(store, "gcoll_store_wait", key, timeout_ms);
+    if (status == GCOLL_OK && !store->ops->wait)
+        status = lacks(store, "gcoll_store_wait", "wait");
+    return status == GCOLL_OK ? store->ops->wait(store->self, key, timeout_ms) : status;
 }
 
 gcoll_status gcoll_store_add(gcoll_store *store, const char *key, int64_t delta, int64_t *value) {
     gcoll_status status = check(store, "gcoll_store_add: key", key);
     if (status != GCOLL_OK)
         return status;
+    if (!store->ops->add)
+        return lacks(store, "gcoll_store_add", "add");
     int64_t sum = 0;
     status = store->ops->add(store->self, key, delta, &sum);
     if (status == GCOLL_OK && value)
@@ -196,10 +275,12 @@ static bool counter_of(const char *key, char counter[GCOLL_STORE_KEY_MAX + 1]) {
 /* Removes the key first, then its counter: while the counter exists, no set_new of the key succeeds. */
 gcoll_status gcoll_store_remove(gcoll_store *store, const char *key) {
     gcoll_status status = check(store, "gcoll_store_remove: key", key);
+    if (status == GCOLL_OK && !store->ops->remove)
+        status = lacks(store, "gcoll_store_remove", "remove");
     if (status == GCOLL_OK)
         status = store->ops->remove(store->self, key);
     char counter[GCOLL_STORE_KEY_MAX + 1];
-    if (status == GCOLL_OK && !HAS(store->ops, set_new) && counter_of(key, counter))
+    if (status == GCOLL_OK && !HAS(store->ops, set_new) && store->ops->add && counter_of(key, counter))
         status = store->ops->remove(store->self, counter);
     return status;
 }
@@ -214,6 +295,9 @@ static gcoll_status taken(const gcoll_store *store, const char *key) {
 static gcoll_status set_by_counter(gcoll_store *store, const char *key, const void *value, size_t bytes) {
     char counter[GCOLL_STORE_KEY_MAX + 1];
     int64_t number = 0;
+    if (!store->ops->add || !store->ops->wait)
+        return lacks(store, "gcoll_store_set_new",
+                     store->ops->add ? "set_new and no wait" : "set_new and no add");
     if (!counter_of(key, counter))
         return gcoll_error(
             GCOLL_ERR_INVALID,
@@ -232,7 +316,8 @@ static gcoll_status set_by_counter(gcoll_store *store, const char *key, const vo
     if (status != GCOLL_OK) {
         char text[ERROR_MAX];
         snprintf(text, sizeof text, "%s", gcoll_last_error());
-        store->ops->remove(store->self, counter); /* the key has no value, so it must not stay taken */
+        if (store->ops->remove)
+            store->ops->remove(store->self, counter); /* the key has no value, so it must not stay taken */
         gcoll_error(status, "%s", text);
     }
     return status;

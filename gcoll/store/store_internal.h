@@ -46,6 +46,21 @@ typedef enum gcoll_store_serve { GCOLL_SERVE_AUTO, GCOLL_SERVE_NO, GCOLL_SERVE_Y
 gcoll_status gcoll_store_tcp_create(char *host, char *name, uint16_t port, gcoll_store_serve serve,
                                     int64_t timeout_ms, gcoll_store **store);
 
+/* Makes a store a view of another one, which has all operations that its base has. */
+void gcoll_store_set_base(gcoll_store *store, const gcoll_store *base);
+
+/* Serves at all addresses of this host, at a port that is free. The identity tells the server from others. */
+gcoll_status gcoll_store_tcp_serve(int64_t timeout_ms, uint16_t *port, uint64_t *identity,
+                                   gcoll_store **store);
+
+/* Connects to the server of that identity, which one of `count` (1 or more) hosts runs at that port. Hosts
+ * are numeric addresses. timeout_ms is that of later requests. */
+gcoll_status gcoll_store_tcp_find(char *const *hosts, size_t count, uint16_t port, uint64_t identity,
+                                  int64_t timeout_ms, int64_t deadline_ns, gcoll_store **store);
+
+/* Asks this process's launcher, by the variables PMI_FD, PMI_RANK and PMI_SIZE, where rank 0 serves. */
+gcoll_status gcoll_store_pmi_create(int64_t timeout_ms, gcoll_store **store);
+
 /* Checks a key. Returns GCOLL_ERR_INVALID with the reason if it is not allowed. `what` names call and
  * argument. */
 gcoll_status gcoll_store_key_check(const char *what, const char *key);

@@ -27,8 +27,10 @@
 
 #define FIRST_DELAY_NS 2000000   /* a job's server usually starts together with the other ranks */
 #define MAX_DELAY_NS   200000000 /* thousands of ranks must not overload a server that has just started */
+#define FIRST_SHARE_MS 1000      /* of each of several addresses, in the first round */
 #define MS_MAX         (INT64_C(366) * 86400 * 1000) /* enough for any job; sums stay in range */
 #define QUOTE_BYTES    40
+#define ERROR_MAX      1024 /* what gcoll_error keeps of a text */
 
 typedef struct tcp_store {
     gcoll_store_place place;
@@ -239,19 +241,22 @@ static gcoll_status greet(tcp_store *self, int64_t deadline_ns, bool *transient,
     return GCOLL_OK;
 }
 
+/* Greets the server after connecting. Closes the connection on failure. */
+static gcoll_status welcome(tcp_store *self, int64_t deadline_ns, bool *transient, uint64_t *identity) {
+    gcoll_store_set_long_lived(self->fd);
+    gcoll_status status = greet(self, deadline_ns, transient, identity);
+    if (status != GCOLL_OK)
+        disconnect(self);
+    return status;
+}
+
 /* Connects to an address of the list, and greets the server. Closes the connection on failure. */
 static gcoll_status call(tcp_store *self, const struct addrinfo *list, int64_t deadline_ns, bool *transient,
                          uint64_t *identity) {
     gcoll_status status =
         gcoll_store_connect(&self->place, list, deadline_ns, transient, &self->descriptor, &self->fd);
 
-    if (status != GCOLL_OK)
-        return status;
-    gcoll_store_set_long_lived(self->fd);
-    status = greet(self, deadline_ns, transient, identity);
-    if (status != GCOLL_OK)
-        disconnect(self);
-    return status;
+    return status == GCOLL_OK ? welcome(self, deadline_ns, transient, identity) : status;
 }
 
 /* Makes a lost connection again. Fails if the server is gone or another one has taken its place. */
@@ -578,14 +583,12 @@ static gcoll_status enter(tcp_store *self, gcoll_store_serve serve, int64_t dead
     return status;
 }
 
-gcoll_status gcoll_store_tcp_create(char *host, char *name, uint16_t port, gcoll_store_serve serve,
-                                    int64_t timeout_ms, gcoll_store **store) {
+/* A store that is not connected. Takes over host and name, also on failure. */
+static gcoll_status make(char *host, char *name, uint16_t port, int64_t timeout_ms, tcp_store **made) {
     tcp_store *self = calloc(1, sizeof *self);
-    int64_t delay = FIRST_DELAY_NS, deadline;
     gcoll_status status = gcoll_fork_watch();
-    bool transient = false;
 
-    if (!self || status != GCOLL_OK) {
+    if (!self || !host || !name || status != GCOLL_OK) {
         free(host);
         free(name);
         free(self);
@@ -598,22 +601,122 @@ gcoll_status gcoll_store_tcp_create(char *host, char *name, uint16_t port, gcoll
     self->forks = gcoll_forks;
     self->timeout_ms = timeout_ms < MS_MAX ? timeout_ms : MS_MAX;
     self->limit_ms = -1;
+    *made = self;
+    return GCOLL_OK;
+}
+
+/* Gives out the store if `status` is OK, else releases it. */
+static gcoll_status finish(tcp_store *self, gcoll_status status, gcoll_store **store) {
+    if (status == GCOLL_OK)
+        status = gcoll_store_create(&tcp_ops, self, store);
+    if (status != GCOLL_OK)
+        tcp_destroy(self);
+    return status;
+}
+
+gcoll_status gcoll_store_tcp_create(char *host, char *name, uint16_t port, gcoll_store_serve serve,
+                                    int64_t timeout_ms, gcoll_store **store) {
+    tcp_store *self;
+    int64_t delay = FIRST_DELAY_NS, deadline;
+    gcoll_status status = make(host, name, port, timeout_ms, &self);
+    bool transient = false;
+
+    if (status != GCOLL_OK)
+        return status;
     deadline = gcoll_store_deadline(self->timeout_ms);
     do {
         transient = false;
         status = enter(self, serve, deadline, &transient);
         transient = transient && status != GCOLL_ERR_NO_MEMORY;
     } while (status != GCOLL_OK && transient && gcoll_store_pause(deadline, &delay, MAX_DELAY_NS));
-    if (status == GCOLL_OK) {
-        status = gcoll_store_create(&tcp_ops, self, store);
-    } else if (transient) {
+    if (status != GCOLL_OK && transient) {
         status =
             gcoll_error(GCOLL_ERR_TIMEOUT, "gcoll_store_open: no server was there within %" PRId64 " ms: %s",
                         timeout_ms, gcoll_last_error());
-    } else {
+    } else if (status != GCOLL_OK) {
         gcoll_error(status, "gcoll_store_open: %s", gcoll_last_error());
     }
+    return finish(self, status, store);
+}
+
+gcoll_status gcoll_store_tcp_serve(int64_t timeout_ms, uint16_t *port, uint64_t *identity,
+                                   gcoll_store **store) {
+    tcp_store *self;
+    gcoll_status status = make(strdup(""), strdup("of this process"), 0, timeout_ms, &self);
+
     if (status != GCOLL_OK)
-        tcp_destroy(self);
+        return status;
+    status = gcoll_store_server_start(&self->place, NULL, true, &self->descriptor, &self->server);
+    if (status == GCOLL_OK) {
+        self->fd = self->descriptor.fd;
+        gcoll_store_server_tell(self->server, port, identity);
+    }
+    return finish(self, status, store);
+}
+
+/* One try at one address. *transient: a later try may work. The server listens before it is told of, so an
+ * address that refuses will not do better later. */
+static gcoll_status try_host(tcp_store *self, const char *host, uint64_t identity, int64_t deadline_ns,
+                             bool *transient) {
+    const size_t name_bytes = strlen(host) + sizeof "[]:65535";
+    char *copy = strdup(host), *name = malloc(name_bytes);
+    struct addrinfo *list = NULL;
+
+    *transient = false;
+    if (!copy || !name) {
+        free(copy);
+        free(name);
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "gcoll_store_open: no memory");
+    }
+    free(self->host);
+    free(self->name);
+    snprintf(name, name_bytes, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, (unsigned)self->place.port);
+    self->place.host = self->host = copy;
+    self->place.name = self->name = name;
+    gcoll_status status = gcoll_store_resolve(&self->place, deadline_ns, transient, &list);
+    if (status != GCOLL_OK)
+        return status;
+    status = gcoll_store_connect(&self->place, list, deadline_ns, transient, &self->descriptor, &self->fd);
+    freeaddrinfo(list);
+    *transient = status == GCOLL_ERR_TIMEOUT;
+    if (status == GCOLL_OK)
+        status = welcome(self, deadline_ns, transient, &self->identity);
+    if (status == GCOLL_OK && self->identity != identity) {
+        disconnect(self);
+        status = gcoll_error(GCOLL_ERR_PROTOCOL, "tcp store %.300s: the server of another job answers there",
+                             self->place.name);
+    }
     return status;
+}
+
+/* An address that leads nowhere may stand before one that is right, so the first round is short. A try that
+ * the deadline has cut says less than the one before it. */
+gcoll_status gcoll_store_tcp_find(char *const *hosts, size_t count, uint16_t port, uint64_t identity,
+                                  int64_t timeout_ms, int64_t deadline_ns, gcoll_store **store) {
+    int64_t delay = FIRST_DELAY_NS, share_ms = FIRST_SHARE_MS;
+    char text[ERROR_MAX] = "";
+    bool transient, again;
+    tcp_store *self;
+    gcoll_status status = make(strdup(hosts[0]), strdup(hosts[0]), port, timeout_ms, &self), kept = GCOLL_OK;
+
+    if (status != GCOLL_OK)
+        return status;
+    do {
+        again = false;
+        for (size_t i = 0; i == 0 || (i < count && status != GCOLL_OK); i++) {
+            const int64_t share = gcoll_store_deadline(share_ms);
+
+            status =
+                try_host(self, hosts[i], identity, share < deadline_ns ? share : deadline_ns, &transient);
+            again = again || transient;
+            if (status != GCOLL_OK && (kept == GCOLL_OK || gcoll_store_left_ns(deadline_ns) > 0)) {
+                kept = status;
+                snprintf(text, sizeof text, "%s", gcoll_last_error());
+            }
+        }
+        share_ms = share_ms < MS_MAX ? share_ms * 2 : share_ms;
+    } while (status != GCOLL_OK && again && gcoll_store_pause(deadline_ns, &delay, MAX_DELAY_NS));
+    if (status != GCOLL_OK)
+        status = gcoll_error(kept, "%s", text);
+    return finish(self, status, store);
 }

@@ -87,10 +87,14 @@ typedef struct gcoll_store_server gcoll_store_server;
 /* Starts a server in a thread of its own. It listens at those addresses of the list that belong to this host.
  * Gives a connection to the server, entered in `descriptor`. The server ends when this connection is closed.
  * If no address belongs to this host, returns GCOLL_ERR_NOT_FOUND or, with `anywhere`, listens at all
- * addresses of this host. Returns GCOLL_ERR_STATE if the port is taken. */
+ * addresses of this host. Returns GCOLL_ERR_STATE if the port is taken. With an empty list it
+ * listens at all addresses of this host; with port 0, at a port that is free. */
 gcoll_status gcoll_store_server_start(const gcoll_store_place *place, const struct addrinfo *list,
                                       bool anywhere, gcoll_descriptor *descriptor,
                                       gcoll_store_server **server);
+
+/* The port at which the server listens, and the identity that its greeting tells. */
+void gcoll_store_server_tell(const gcoll_store_server *server, uint16_t *port, uint64_t *identity);
 
 /* Waits until the server has ended, and frees it. The caller has closed the connection. Takes
  * GCOLL_STORE_LINGER_MS at most. */

@@ -798,8 +798,8 @@ static bool is_own_name(const char *host, const struct addrinfo *list) {
 static gcoll_status start_listening(gcoll_store_server *server, const gcoll_store_place *place,
                                     const struct addrinfo *list, bool anywhere) {
     char text[GCOLL_ERRNO_TEXT_MAX];
-    int error =
-        is_own_name(place->host, list) ? listen_everywhere(server, place->port) : listen_at_own(server, list);
+    int error = !list || is_own_name(place->host, list) ? listen_everywhere(server, place->port)
+                                                        : listen_at_own(server, list);
 
     if (error == EADDRNOTAVAIL && anywhere)
         error = listen_everywhere(server, place->port);
@@ -971,6 +971,16 @@ gcoll_status gcoll_store_server_start(const gcoll_store_place *place, const stru
     }
     *server = made;
     return GCOLL_OK;
+}
+
+void gcoll_store_server_tell(const gcoll_store_server *server, uint16_t *port, uint64_t *identity) {
+    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
+    socklen_t bytes = sizeof address;
+
+    /* It does not fail for a socket that listens. The port stands at one place in both families. */
+    (void)getsockname(server->listeners[0].descriptor.fd, (struct sockaddr *)&address, &bytes);
+    *port = ntohs(((const struct sockaddr_in *)&address)->sin_port);
+    *identity = server->identity;
 }
 
 void gcoll_store_server_join(gcoll_store_server *server) {

@@ -1,6 +1,6 @@
 /*
- * gcoll/store/url.c - opens a store by URL: file:DIR[?shared=1], tcp://host:port[?serve=auto|yes|no] or
- * redis://[user:password@]host[:port][/db].
+ * gcoll/store/url.c - opens a store by URL: file:DIR[?shared=1], tcp://host:port[?serve=auto|yes|no],
+ * redis://[user:password@]host[:port][/db] or pmi:.
  *
  * No message quotes a redis URL or a part of it: in a malformed URL any part may be the password.
  */
@@ -15,7 +15,8 @@
 #define REDIS_PORT 6379
 #define QUOTE_MAX  64 /* room for a part of a URL in a message, with the NUL */
 #define FORMS                                                                                                \
-    "file:DIR[?shared=1], tcp://host:port[?serve=auto|yes|no] and redis://[user:password@]host[:port][/db]"
+    "file:DIR[?shared=1], tcp://host:port[?serve=auto|yes|no], "                                             \
+    "redis://[user:password@]host[:port][/db] and pmi:"
 
 static gcoll_status bad(const char *what) {
     return gcoll_error(
@@ -278,6 +279,15 @@ static gcoll_status open_tcp(const char *text, int64_t timeout_ms, gcoll_store *
                        quote(mark + 1, strlen(mark + 1), room));
 }
 
+static gcoll_status open_pmi(const char *text, int64_t timeout_ms, gcoll_store **store) {
+    char room[QUOTE_MAX];
+
+    if (*text != '\0')
+        return gcoll_error(GCOLL_ERR_INVALID, "gcoll_store_open: url is 'pmi:%s'; allowed is pmi: alone",
+                           quote(text, strlen(text), room));
+    return gcoll_store_pmi_create(timeout_ms, store);
+}
+
 gcoll_status gcoll_store_open(const char *url, int64_t timeout_ms, gcoll_store **store) {
     if (!url || !store)
         return gcoll_error(GCOLL_ERR_INVALID, "gcoll_store_open: %s is NULL", url ? "store" : "url");
@@ -288,6 +298,8 @@ gcoll_status gcoll_store_open(const char *url, int64_t timeout_ms, gcoll_store *
         return open_file(url + strlen("file:"), timeout_ms, store);
     if (starts_with(url, "tcp://"))
         return open_tcp(url + strlen("tcp://"), timeout_ms, store);
+    if (starts_with(url, "pmi:"))
+        return open_pmi(url + strlen("pmi:"), timeout_ms, store);
     if (starts_with(url, "rediss:"))
         return gcoll_error(
             GCOLL_ERR_UNSUPPORTED,
@@ -296,7 +308,7 @@ gcoll_status gcoll_store_open(const char *url, int64_t timeout_ms, gcoll_store *
     if (!starts_with(url, "redis://"))
         return gcoll_error(
             GCOLL_ERR_INVALID,
-            "gcoll_store_open: url starts with none of file:, tcp:// and redis://; allowed are " FORMS);
+            "gcoll_store_open: url starts with none of file:, tcp://, redis:// and pmi:; allowed are " FORMS);
     gcoll_redis_address address;
     gcoll_status status = gcoll_redis_address_parse(url + strlen("redis://"), &address);
     return status != GCOLL_OK ? status : gcoll_store_redis_create(&address, timeout_ms, store);

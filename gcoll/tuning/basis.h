@@ -14,7 +14,7 @@ typedef enum gcoll_basis_kind {
 #define GCOLL_BASIS_NAME_MAX 256
 
 /* The cost parameters and tuning rules that `auto` uses. The same on every rank, except name and text.
- * Duplicates share it. */
+ * Contexts of the same ranks share it. */
 struct gcoll_basis {
     atomic_uint users;
     gcoll_basis_kind kind;
@@ -23,6 +23,7 @@ struct gcoll_basis {
     uint32_t local_ranks;                /* on rank 0's host */
     char name[GCOLL_BASIS_NAME_MAX];     /* of the tuning file */
     gcoll_tuning tuning;                 /* its contents */
+    gcoll_basis *whole;                  /* in a context of some ranks: the owner of tuning; else NULL */
     const gcoll_tuning_section *section; /* the section that fits best, or NULL */
     bool exact;                          /* the section fits exactly, so its rules apply */
     char *text;                          /* rank 0: the value for the store */

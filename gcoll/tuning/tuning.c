@@ -4,12 +4,12 @@
  *
  * Rank 0 decides. It uses the caller's numbers, a tuning file, a measurement (lifecycle/fit.c) or built-in
  * numbers. The other ranks read the result from the store, so their numbers are the same to the bit, and
- * only rank 0 needs the file. Rank 0 writes two keys below "gcoll/<job>/<generation>/":
- *  tuning   before it publishes its address: "set", "given", "fit", or "file", a space, the file's name,
- *           a newline and the contents of the file
- *  agreed   after "go": the number of ranks on rank 0's host, the numbers as the hexadecimal digits of
- *           their bits, and options.monitor, 0 or 1; or "!", a status, a space and the reason of a failure
- *           (meeting.c). A rank whose measurement failed may write the failure, too.
+ * only rank 0 needs the file. Ranks that met without a store get it by broadcasts. Rank 0 writes two keys
+ * below "gcoll/<job>/<generation>/": tuning   before it publishes its address: "set", "given", "fit", or
+ * "file", a space, the file's name, a newline and the contents of the file agreed   after "go": the number of
+ * ranks on rank 0's host, the numbers as the hexadecimal digits of their bits, and options.monitor, 0 or 1;
+ * or "!", a status, a space and the reason of a failure (meeting.c). A rank whose measurement failed may
+ * write the failure, too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "gcoll/base/bytes.h"
 #include "gcoll/base/text.h"
 #include "gcoll/rendezvous/rendezvous.h"
 #include "gcoll/tuning/basis.h"
@@ -50,7 +51,10 @@ gcoll_basis *gcoll_basis_hold(gcoll_basis *basis) {
 void gcoll_basis_drop(gcoll_basis *basis) {
     if (!basis || atomic_fetch_sub(&basis->users, 1) > 1)
         return;
-    gcoll_tuning_free(&basis->tuning);
+    if (basis->whole)
+        gcoll_basis_drop(basis->whole);
+    else
+        gcoll_tuning_free(&basis->tuning);
     free(basis->text);
     free(basis);
 }
@@ -131,6 +135,10 @@ static gcoll_status load(gcoll_basis *basis, const char *path) {
     return status;
 }
 
+static const char *word_of(const gcoll_basis *basis) {
+    return basis->kind == GCOLL_BASIS_FITTED ? "fit" : basis->kind == GCOLL_BASIS_GIVEN ? "given" : "set";
+}
+
 gcoll_status gcoll_tuning_begin(gcoll_context *context, const char *option) {
     gcoll_basis *basis = context->basis;
     const char *wanted = option && option[0] ? option : getenv(VARIABLE);
@@ -143,7 +151,7 @@ gcoll_status gcoll_tuning_begin(gcoll_context *context, const char *option) {
         basis->kind = context->size > 1 ? GCOLL_BASIS_FITTED : GCOLL_BASIS_BUILT_IN;
     else if (basis->kind != GCOLL_BASIS_GIVEN && strcmp(wanted, BUILT_IN) != 0)
         status = load(basis, wanted);
-    if (status != GCOLL_OK || context->size == 1)
+    if (status != GCOLL_OK || context->size == 1 || !context->settings.store)
         return status;
     char key[GCOLL_STORE_KEY_MAX + 1];
     gcoll_rendezvous_key_of(context, key, "tuning");
@@ -153,9 +161,7 @@ gcoll_status gcoll_tuning_begin(gcoll_context *context, const char *option) {
         basis->text = NULL;
         return status;
     }
-    const char *word = basis->kind == GCOLL_BASIS_FITTED  ? "fit"
-                       : basis->kind == GCOLL_BASIS_GIVEN ? "given"
-                                                          : "set";
+    const char *word = word_of(basis);
     return gcoll_visit_set(context, key, word, strlen(word));
 }
 
@@ -174,6 +180,30 @@ static void find_section(gcoll_context *context) {
     gcoll_basis *basis = context->basis;
     basis->section = gcoll_tuning_section_for(&basis->tuning, context->transport->name, context->size,
                                               basis->local_ranks, &basis->exact);
+}
+
+/* How many ranks share a processor stays as it is: the other ranks are still there. */
+gcoll_status gcoll_basis_part(gcoll_context *context, gcoll_basis *whole, uint32_t local_ranks) {
+    gcoll_basis *made = NULL;
+    gcoll_status status = gcoll_basis_create(&whole->cost, &made);
+    if (status != GCOLL_OK)
+        return status;
+    made->kind = whole->kind;
+    made->sharing = whole->sharing;
+    made->local_ranks = local_ranks;
+    memcpy(made->name, whole->name, sizeof made->name);
+    made->tuning = whole->tuning;
+    made->whole = gcoll_basis_hold(whole);
+    context->basis = made;
+    if (made->kind != GCOLL_BASIS_FILE)
+        return GCOLL_OK;
+    find_section(context);
+    if (made->section && made->section->cost_line > 0) {
+        made->cost = made->section->cost;
+        made->sharing = made->section->sharing;
+        made->sharing.crowd = whole->sharing.crowd;
+    }
+    return GCOLL_OK;
 }
 
 static gcoll_status decide(gcoll_context *context, const gcoll_fit *fit, uint32_t local_ranks) {
@@ -210,20 +240,25 @@ static gcoll_status publish_failure(gcoll_context *context, gcoll_status status)
     return gcoll_error(status, "%s", reason);
 }
 
-static gcoll_status lead(gcoll_context *context, const gcoll_fit *fit, uint32_t local_ranks) {
-    char text[AGREED_MAX];
+/* What rank 0 has decided, as the others read it. */
+static void write_agreed(const gcoll_context *context, char text[AGREED_MAX]) {
     double *numbers[NUMBERS];
-    gcoll_status status = decide(context, fit, local_ranks);
-    if (status != GCOLL_OK)
-        return publish_failure(context, status);
-    int used = snprintf(text, sizeof text, "%u", local_ranks);
+    int used = snprintf(text, AGREED_MAX, "%u", context->basis->local_ranks);
     numbers_of(context->basis, numbers);
     for (size_t i = 0; i < NUMBERS; i++) {
         uint64_t bits;
         memcpy(&bits, numbers[i], sizeof bits);
-        used += snprintf(text + used, sizeof text - (size_t)used, " %016" PRIx64, bits);
+        used += snprintf(text + used, AGREED_MAX - (size_t)used, " %016" PRIx64, bits);
     }
-    snprintf(text + used, sizeof text - (size_t)used, " %d", context->settings.monitor);
+    snprintf(text + used, AGREED_MAX - (size_t)used, " %d", context->settings.monitor);
+}
+
+static gcoll_status lead(gcoll_context *context, const gcoll_fit *fit, uint32_t local_ranks) {
+    char text[AGREED_MAX];
+    gcoll_status status = decide(context, fit, local_ranks);
+    if (status != GCOLL_OK)
+        return publish_failure(context, status);
+    write_agreed(context, text);
     char key[GCOLL_STORE_KEY_MAX + 1];
     gcoll_rendezvous_key_of(context, key, "agreed");
     status = gcoll_visit_set_new(context, key, text);
@@ -344,6 +379,57 @@ static gcoll_status follow(gcoll_context *context, const gcoll_fit *fit, int64_t
     return status;
 }
 
+/* ---- Without a store ---------------------------------------------------------------------- */
+
+/* Rank 0's kind of basis, and its tuning file. */
+static gcoll_status share_tuning(gcoll_context *context, const gcoll_fit *fit) {
+    gcoll_basis *basis = context->basis;
+    const char *own = basis->text ? basis->text : word_of(basis);
+    uint64_t bytes = basis->text ? basis->text_bytes : strlen(own);
+    uint8_t size[sizeof bytes];
+    gcoll_put_le(size, bytes, sizeof size);
+    gcoll_status status = fit->spread(context, size, sizeof size);
+    if (status != GCOLL_OK)
+        return status;
+    bytes = gcoll_get_le(size, sizeof size);
+    if (bytes == 0 || bytes > VALUE_MAX)
+        return gcoll_error(GCOLL_ERR_PROTOCOL,
+                           "rank 0 has a tuning of %" PRIu64 " bytes; allowed are 1 to %d", bytes, VALUE_MAX);
+    char *text = calloc(1, bytes + 1);
+    if (!text)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a tuning file");
+    if (context->rank == 0)
+        memcpy(text, own, bytes);
+    status = fit->spread(context, text, bytes);
+    if (status == GCOLL_OK && context->rank != 0)
+        status = read_tuning(context, text, bytes);
+    free(text);
+    free(basis->text);
+    basis->text = NULL;
+    return status;
+}
+
+static gcoll_status share(gcoll_context *context, const gcoll_fit *fit, uint32_t local_ranks, bool *monitor) {
+    char agreed[AGREED_MAX] = "";
+    gcoll_status status = share_tuning(context, fit);
+    if (status == GCOLL_OK && context->rank == 0)
+        status = decide(context, fit, local_ranks);
+    else if (status == GCOLL_OK && context->basis->kind == GCOLL_BASIS_FITTED && fit->asks(context))
+        status = fit->serve(context);
+    if (status == GCOLL_OK && context->rank == 0)
+        write_agreed(context, agreed);
+    if (status == GCOLL_OK)
+        status = fit->spread(context, agreed, sizeof agreed);
+    agreed[sizeof agreed - 1] = '\0';
+    if (status == GCOLL_OK && context->rank != 0)
+        status = read_agreed(context, agreed, monitor);
+    if (status == GCOLL_OK && context->rank != 0 && context->basis->kind == GCOLL_BASIS_FILE)
+        find_section(context);
+    return status;
+}
+
+/* ---- Both --------------------------------------------------------------------------------- */
+
 static bool differ(const gcoll_cost_parameters *a, const gcoll_cost_parameters *b) {
     return a->alpha != b->alpha || a->beta != b->beta || a->gamma != b->gamma;
 }
@@ -353,16 +439,23 @@ gcoll_status gcoll_tuning_agree(gcoll_context *context, const gcoll_fit *fit, ui
     const gcoll_cost_parameters mine = context->basis->cost;
     const bool given = context->basis->kind == GCOLL_BASIS_GIVEN;
     const int64_t timeout_ms = context->settings.timeout_ms, least = timeout_ms / GCOLL_FIT_LEAST_PART;
-    const int64_t left = deadline_ms - gcoll_now_ms();
-    bool monitor = context->settings.monitor; /* the value on rank 0 */
+    const int64_t until_ms = deadline_ms - gcoll_now_ms();
+    const int64_t left =
+        until_ms < timeout_ms ? until_ms : timeout_ms; /* an allgather takes time of its own */
+    bool monitor = context->settings.monitor;          /* the value on rank 0 */
     context->basis->local_ranks = local_ranks;
     if (context->size == 1)
         return decide(context, fit, local_ranks);
     context->settings.timeout_ms = left > least ? left : least + 1;
-    gcoll_meeting_extend(context, deadline_ms + least);
-    gcoll_visits_until(context, deadline_ms + least + GCOLL_TELL_MS); /* also while measuring */
-    gcoll_status status = context->rank == 0 ? lead(context, fit, local_ranks)
-                                             : follow(context, fit, deadline_ms + least, &monitor);
+    gcoll_status status;
+    if (context->settings.store) {
+        gcoll_meeting_extend(context, deadline_ms + least);
+        gcoll_visits_until(context, deadline_ms + least + GCOLL_TELL_MS); /* also while measuring */
+        status = context->rank == 0 ? lead(context, fit, local_ranks)
+                                    : follow(context, fit, deadline_ms + least, &monitor);
+    } else {
+        status = share(context, fit, local_ranks, &monitor);
+    }
     context->settings.timeout_ms = timeout_ms;
     if (status == GCOLL_OK && context->rank != 0 && context->settings.monitor != monitor) {
         gcoll_break(context, GCOLL_ERR_MISMATCH, context->rank,

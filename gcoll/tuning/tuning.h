@@ -9,8 +9,11 @@
 
 /* Makes the basis of selection. given: the caller's cost parameters, or NULL. */
 gcoll_status gcoll_basis_create(const gcoll_cost_parameters *given, gcoll_basis **basis);
-/* Takes a reference: duplicates share the basis. */
+/* Takes a reference: contexts of the same ranks share the basis. */
 gcoll_basis *gcoll_basis_hold(gcoll_basis *basis);
+/* That of a context of some of the ranks: the same costs, and the rules of a tuning file for its own size.
+ * local_ranks: those of them that share the processors of its rank 0. */
+gcoll_status gcoll_basis_part(gcoll_context *context, gcoll_basis *whole, uint32_t local_ranks);
 void gcoll_basis_drop(gcoll_basis *basis);
 
 /* Functions that measure messages. They need modules above this folder. */
@@ -20,6 +23,8 @@ typedef struct gcoll_fit {
     gcoll_status (*serve)(gcoll_context *context);
     /* Whether rank 0 measures together with this rank, if it measures at all. */
     bool (*asks)(const gcoll_context *context);
+    /* Gives all ranks the data of rank 0: of a context that has met without a store. */
+    gcoll_status (*spread)(gcoll_context *context, void *data, uint64_t bytes);
 } gcoll_fit;
 
 /* Rank 0, before it publishes its address: reads the tuning file if there is one, and publishes the

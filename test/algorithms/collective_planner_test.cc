@@ -3,6 +3,8 @@
 // against the simulator.
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <numeric>
 
 extern "C" {
@@ -293,6 +295,50 @@ TEST(CollectivePlanners, LogarithmicPlansStaySmall) {
             ASSERT_TRUE(plan) << row.name << ": " << gcoll_last_error();
             EXPECT_LE(plan->step_count, 6u * 20) << row.name;
         }
+}
+
+// ---- Counts that only the root knows --------------------------------------------------------------------
+
+std::string Steps(const gcoll_problem &problem, const char *name) {
+    char *text = nullptr;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    const Plan plan = Create(name, problem);
+    gcoll_plan_print(plan.get(), file);
+    fclose(file);
+    std::string all(text, bytes);
+    free(text);
+    return all.substr(all.find('\n') + 1); // without the head, which says the count
+}
+
+// A rank that knows only its own block plans what it plans when it knows all, which the verifier has proved.
+TEST(RootCounts, LinearPlansNeedOnlyTheOwnBlock) {
+    for (uint32_t size : {1u, 2u, 3u, 7u, 16u})
+        for (uint32_t root = 0; root < size; root++)
+            for (gcoll_collective collective : {GCOLL_GATHER, GCOLL_SCATTER})
+                for (uint32_t rank = 0; rank < size; rank++)
+                    for (uint64_t segment : {0u, 3u}) {
+                        std::vector<uint64_t> all(size + 1), own(size + 1);
+                        for (uint32_t r = 0; r < size; r++)
+                            all[r + 1] = all[r] + r * 3 % 5;
+                        for (uint32_t r = rank + 1; r <= size; r++)
+                            own[r] = all[rank + 1] - all[rank];
+                        gcoll_problem problem{};
+                        problem.collective = collective;
+                        problem.rank = rank;
+                        problem.size = size;
+                        problem.root = root;
+                        problem.buffers = 1;
+                        problem.segment = segment;
+                        problem.count = all[size];
+                        problem.offsets = all.data();
+                        const std::string want = Steps(problem, "linear");
+                        if (rank == root)
+                            continue;
+                        problem.count = own[size];
+                        problem.offsets = own.data();
+                        EXPECT_EQ(Steps(problem, "linear"), want) << "rank " << rank << " of " << size;
+                    }
 }
 
 } // namespace

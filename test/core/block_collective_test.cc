@@ -13,26 +13,6 @@ using gcoll_test::run_threads;
 using gcoll_test::told;
 using gcoll_test::transports;
 
-enum Form { kBlocking, kStarted, kPersistent };
-
-// Calls gcoll_NAME(arguments) in one of its forms, and waits for its end.
-#define CALL(form, name, ...)                                                                                \
-    [&]() -> gcoll_status {                                                                                  \
-        if ((form) == kBlocking)                                                                             \
-            return gcoll_##name(__VA_ARGS__);                                                                \
-        if ((form) == kStarted) {                                                                            \
-            gcoll_request *request = nullptr;                                                                \
-            gcoll_status begun = gcoll_##name##_start(__VA_ARGS__, &request);                                \
-            return begun != GCOLL_OK ? begun : gcoll_request_wait(&request);                                 \
-        }                                                                                                    \
-        gcoll_operation *operation = nullptr;                                                                \
-        gcoll_status made = gcoll_##name##_create(__VA_ARGS__, &operation);                                  \
-        for (int run = 0; run < 2 && made == GCOLL_OK; run++)                                                \
-            made = gcoll_operation_run(operation);                                                           \
-        gcoll_operation_destroy(operation);                                                                  \
-        return made;                                                                                         \
-    }()
-
 // ---- What is to be done, and what must come of it -------------------------------------------------------
 
 struct Shape {

@@ -71,6 +71,14 @@ struct Collective {
          COPIES_OWN    \
     }
 
+// In place, in three buffers side by side, of which no message of the whole vector keeps clear.
+struct Thirds {
+    Thirds(float *data, uint64_t n)
+        : at{data, data + n / 3, data + 2 * (n / 3)}, counts{n / 3, n / 3, n - 2 * (n / 3)} {}
+    void *at[3];
+    uint64_t counts[3];
+};
+
 const Collective kCollectives[] = {
     COLLECTIVE(allreduce, false, 2 * (size - 1) * n, c, in, out, n, kType, GCOLL_SUM),
     COLLECTIVE(reduce_scatter, false, (size - 1) * n * size, c, in, out, n, kType, GCOLL_SUM),
@@ -78,6 +86,8 @@ const Collective kCollectives[] = {
     COLLECTIVE(allgather, true, size *(size - 1) * n, c, in, out, n, kType),
     COLLECTIVE(alltoall, true, size *(size - 1) * n, c, in, out, n, kType),
     COLLECTIVE(barrier, false, uint64_t{0}, c),
+    COLLECTIVE(allreduce_list, false, 2 * (size - 1) * n, c, nullptr, Thirds(out, n).at,
+               Thirds(out, n).counts, 3, kType, GCOLL_SUM),
 };
 
 enum class Form { kBlocking, kStarted, kPersistent };
@@ -259,11 +269,11 @@ INSTANTIATE_TEST_SUITE_P(All, Copies,
                                           testing::Values(1 << 20)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(All, Calls,
-                         testing::Combine(testing::Range(0, 6), testing::Range(1, 3), testing::Values("tcp"),
+                         testing::Combine(testing::Range(0, 7), testing::Range(1, 3), testing::Values("tcp"),
                                           testing::Values(4, 4096)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(All, Counts,
-                         testing::Combine(testing::Range(0, 6), testing::Range(0, 3),
+                         testing::Combine(testing::Range(0, 7), testing::Range(0, 3),
                                           testing::Values("tcp", "inproc"),
                                           testing::Values(4, 4096, 1 << 20)),
                          name_of);

@@ -64,6 +64,7 @@ gcoll_store *trapped(Trap *trap) {
         nullptr,
         nullptr,
         nullptr,
+        nullptr,
         nullptr};
     gcoll_store *store = nullptr;
     EXPECT_GCOLL_OK(gcoll_store_create(&ops, trap, &store));
@@ -241,6 +242,7 @@ gcoll_store *indifferent(gcoll_store **base) {
         [](void *self, const char *key) {
             return gcoll_store_remove(*static_cast<gcoll_store **>(self), key);
         },
+        nullptr,
         nullptr,
         nullptr,
         nullptr,

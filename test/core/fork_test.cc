@@ -117,6 +117,8 @@ struct Rank {
             [&] { return gcoll_region_create(context, &one, sizeof one, &area); },
             [&] { return gcoll_region_notified(region, &count); },
             [&] { return gcoll_context_duplicate(context, &copy); },
+            [&] { return gcoll_context_split(context, 0, 0, &copy); },
+            [&] { return gcoll_context_create_group(context, &number, 1, 0, &copy); },
             [&] { return gcoll_context_health(context); },
         };
         for (size_t i = 0; i < calls.size(); i++) {

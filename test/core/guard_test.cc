@@ -66,7 +66,7 @@ void add_and_call(void *dst, const void *a, const void *b, uint64_t count, gcoll
 void reduce_in_all_forms(uint32_t rank, gcoll_context *context) {
     Calling calling = {};
     calling.context = context;
-    const gcoll_user_op op = {add_and_call, &calling, 1};
+    const gcoll_user_op op = {add_and_call, &calling, 1, 0};
     gcoll_allreduce_options options = by("ring");
     options.user_op = &op;
     for (int form = 0; form < 3; form++) {
@@ -108,7 +108,7 @@ TEST_P(Guards, AUserOperationOnTheContextsThreadIsRefused) {
         [](uint32_t rank, gcoll_context *context) {
             Calling calling = {};
             calling.context = context;
-            const gcoll_user_op op = {add_and_call, &calling, 1};
+            const gcoll_user_op op = {add_and_call, &calling, 1, 0};
             gcoll_allreduce_options options = by("ring");
             options.user_op = &op;
             std::vector<int64_t> data(kCount, rank + 1);
@@ -184,6 +184,7 @@ void expect_all_refused(gcoll_context *context, Things &things) {
     float in = 1, out = 0;
     int done = 7;
     uint32_t index = 7, peer = 1;
+    const uint32_t self = 0;
     uint64_t count = 7;
     char text[256];
     gcoll_request *request = nullptr;
@@ -218,6 +219,8 @@ void expect_all_refused(gcoll_context *context, Things &things) {
         [&] { return gcoll_region_notified(things.region, &count); },
         [&] { return gcoll_region_wait(things.region, 1); },
         [&] { return gcoll_context_duplicate(context, &copy); },
+        [&] { return gcoll_context_split(context, 0, 0, &copy); },
+        [&] { return gcoll_context_create_group(context, &self, 1, 0, &copy); },
         [&] {
             return gcoll_context_explain(context, GCOLL_ALLREDUCE, 1, GCOLL_FLOAT32, GCOLL_SUM, 0, nullptr,
                                          text, sizeof text);

@@ -1231,6 +1231,97 @@ TEST_F(Elsewhere, ARankZeroWithoutAnIdentityIsNamedToThoseWithOne) {
         << made.text;
 }
 
+// Some ranks were started with an identity, and the others without one: nobody joins the other kind, and each
+// says what the other lacks. The ranks of `named` have it.
+void expect_two_kinds(const std::vector<bool> &named, gcoll_store *store) {
+    const auto size = static_cast<uint32_t>(named.size());
+    std::vector<Created> made(size);
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < size; rank++)
+        threads.emplace_back([&, rank] {
+            Job job = job_of(size, 2000);
+            job.adjust = [&](uint32_t r, gcoll_context_options *options) {
+                options->launch = named[r] ? "mine" : "";
+            };
+            made[rank] = create(store, job, rank);
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    const std::string same = "options.launch or GCOLL_LAUNCH must be the same on every rank";
+    for (uint32_t rank = 0; rank < size; rank++) {
+        const std::string &text = made[rank].text;
+        EXPECT_EQ(made[rank].status, GCOLL_ERR_TIMEOUT) << text;
+        EXPECT_TRUE(contains(text, named[rank] ? "a launch without an identity" : "of launch 'mine'"))
+            << text;
+        EXPECT_TRUE(contains(text, "process " + std::to_string(getpid()) + " on host '")) << text;
+        EXPECT_TRUE(contains(text, same)) << text;
+    }
+    for (const char *key : {"named", "unnamed"})
+        EXPECT_EQ(get(store, std::string("gcoll/same/") + key), "") << "is left behind";
+}
+
+TEST_F(Elsewhere, RanksWithAndWithoutAnIdentityAreToldOfEachOther) {
+    expect_two_kinds({true, false, false}, store_);
+    expect_two_kinds({false, true}, store_);
+}
+
+// What another host's dead job has left is no rank that waits; nor is anything that makes no sense.
+TEST_F(Elsewhere, ATraceOfARankThatNoLongerWaitsIsNotTold) {
+    const std::string dead = "1 5 " + elsewhere(1) + "\nlaunch 'theirs'";
+    int looks = 0;
+    for (const std::string &trace : {dead, std::string("1 5 nonsense\n"), std::string(500, '7')}) {
+        put(store_, job_ + "named", trace);
+        const Created made = create(Hooked{store_,
+                                           [&](const std::string &verb, const std::string &key) {
+                                               looks += verb == "get" && key == job_ + "named";
+                                               return Deed::kDo;
+                                           }},
+                                    job_of(2, 800), 0);
+        EXPECT_EQ(made.status, GCOLL_ERR_TIMEOUT) << made.text;
+        EXPECT_TRUE(contains(made.text, "1 of 2 ranks did not join within 800 ms: 1")) << made.text;
+        EXPECT_FALSE(contains(made.text, "waited too")) << made.text;
+    }
+    EXPECT_GE(looks, 4) << "too few to tell whether it changes";
+}
+
+// One that changes is told, though nobody here can see its process.
+TEST_F(Elsewhere, ATraceFromAnotherHostIsTold) {
+    std::atomic<int> beat{0};
+    const Created made = create(Hooked{store_,
+                                       [&](const std::string &verb, const std::string &key) {
+                                           if (verb == "get" && key == job_ + "named")
+                                               put(store_, key,
+                                                   "1 " + std::to_string(++beat) + " " + elsewhere(1) +
+                                                       "\nlaunch 'th\x1b[irs'");
+                                           return Deed::kDo;
+                                       }},
+                                job_of(2, 1000), 0);
+    EXPECT_GE(beat, 2);
+    EXPECT_TRUE(
+        contains(made.text, "; rank 1 of launch 'th?[irs', process 7 on host 'elsewhere', waited too: "))
+        << made.text;
+}
+
+// Ranks that soon meet do not ask for traces.
+TEST_F(Elsewhere, RanksThatDoNotWaitLongLeaveNoTrace) {
+    std::atomic<int> traces{0};
+    Created made[2];
+    const auto joins = [&](uint32_t rank) {
+        made[rank] = create(Hooked{store_,
+                                   [&](const std::string &, const std::string &key) {
+                                       traces += contains(key, "named");
+                                       return Deed::kDo;
+                                   }},
+                            job_of(2), rank);
+    };
+    std::thread other([&] { joins(1); });
+    joins(0);
+    other.join();
+    for (const Created &each : made)
+        EXPECT_EQ(each.status, GCOLL_OK) << each.text;
+    EXPECT_EQ(traces, 0);
+}
+
 TEST(Identity, IsNotTooLong) {
     gcoll_store *store = nullptr;
     EXPECT_GCOLL_OK(gcoll_store_memory_create(&store));

@@ -84,6 +84,45 @@ Call alltoall_call(uint64_t count, bool by_counts) {
     };
 }
 
+// A list of buffers side by side, in place.
+Call list_call(const std::vector<uint64_t> &counts) {
+    return [=](gcoll_context *context, void *buffer) {
+        std::vector<void *> buffers;
+        uint64_t at = 0;
+        for (const uint64_t count : counts) {
+            buffers.push_back(static_cast<float *>(buffer) + at);
+            at += count;
+        }
+        return gcoll_allreduce_list(context, nullptr, buffers.data(), counts.data(),
+                                    static_cast<uint32_t>(counts.size()), GCOLL_FLOAT32, GCOLL_SUM, nullptr);
+    };
+}
+
+// Of as many bytes, in elements of a size of their own.
+Call element_call(uint64_t bytes, uint32_t element_bytes) {
+    return [=](gcoll_context *context, void *buffer) {
+        const gcoll_user_op op = {[](void *, const void *, const void *, uint64_t, gcoll_type, void *) {},
+                                  nullptr, 1, element_bytes};
+        gcoll_allreduce_options options;
+        gcoll_allreduce_options_init(&options);
+        options.user_op = &op;
+        return gcoll_allreduce(context, nullptr, buffer, bytes / element_bytes, GCOLL_UINT8, GCOLL_USER,
+                               &options);
+    };
+}
+
+// Each rank has 3 elements for the root; only the root says how many others have.
+Call root_counts_call(uint32_t root) {
+    return [=](gcoll_context *context, void *buffer) {
+        const std::vector<uint64_t> counts(4, 3);
+        gcoll_collective_options options;
+        gcoll_collective_options_init(&options);
+        options.counts_at_root = 1;
+        return gcoll_gather_v(context, buffer, static_cast<float *>(buffer) + 500000, counts.data(),
+                              GCOLL_FLOAT32, root, &options);
+    };
+}
+
 Call exchange_call(uint32_t exchanges) {
     return [=](gcoll_context *context, void *buffer) {
         return gcoll_pairwise_exchange(context, buffer, static_cast<float *>(buffer) + 500000, 64,
@@ -123,6 +162,16 @@ const std::vector<Mismatch> &mismatches() {
         {"form", alltoall_call(3, false), alltoall_call(3, true), "alltoall of 3 float32 a rank",
          "alltoall_v of float32"},
         {"exchanges", exchange_call(1), exchange_call(2), "in 1 exchanges", "in 2 exchanges"},
+        {"list", list_call({3, 2, 1}), list_call({3, 3}), "allreduce_list of 6 float32 in 3 buffers",
+         "allreduce_list of 6 float32 in 2 buffers"},
+        {"counts_of_list", list_call({3, 2, 1}), list_call({3, 1, 2}), "6 float32 in 3 buffers",
+         "counts of single buffers differ"},
+        {"list_or_vector", list_call({3, 3}), allreduce_call(6, GCOLL_FLOAT32, GCOLL_SUM, nullptr),
+         "allreduce_list of 6 float32 in 2 buffers", "allreduce of 6 float32, sum"},
+        {"elements", element_call(96, 12), element_call(96, 24), "8 elements of 12 bytes, user",
+         "4 elements of 24 bytes, user"},
+        {"counts_at_root", root_counts_call(1), gather_v_call({3, 3, 3, 4}, 1),
+         "gather_v of float32 with counts at the root to rank 1", "gather_v of 13 float32 to rank 1"},
         {"barrier", allreduce_call(1, GCOLL_UINT8, GCOLL_SUM, nullptr), barrier_call, "allreduce", "barrier"},
     };
     return all;
@@ -156,7 +205,7 @@ TEST_P(Mismatches, EveryRankIsToldBothSides) {
         });
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Mismatches, testing::Combine(testing::Range<size_t>(0, 14), transports()),
+INSTANTIATE_TEST_SUITE_P(Kinds, Mismatches, testing::Combine(testing::Range<size_t>(0, 19), transports()),
                          [](const testing::TestParamInfo<MismatchParam> &row) {
                              return std::string(mismatches()[std::get<0>(row.param)].name) + "_" +
                                     std::get<1>(row.param);
@@ -236,7 +285,7 @@ TEST_P(Aborts, WhatAlltoallSendsIsWhatIsExpected) {
 }
 
 TEST(MismatchTable, IsAllTested) {
-    EXPECT_EQ(mismatches().size(), 14u);
+    EXPECT_EQ(mismatches().size(), 19u);
 }
 
 // ---- Abort ----------------------------------------------------------------------------------------------
@@ -296,6 +345,35 @@ TEST_P(Aborts, ReasonsOfAnyKind) {
         });
     }
     gcoll_context_abort(nullptr, "nothing happens");
+}
+
+// A reason may read like a report. Ranks 0 and 2 have no connection: rank 1 passes the cause on as it is.
+TEST_P(Aborts, TheRankThatReportsIsNamedOnce) {
+    Job job;
+    job.size = 3;
+    job.transport = GetParam();
+    job.adjust = [](uint32_t, gcoll_context_options *options) { options->tuning = "default"; };
+    std::atomic<uint32_t> met{0};
+    run_threads(job, [&](uint32_t rank, gcoll_context *context) {
+        uint8_t byte = 0;
+        gcoll_pair *before = nullptr, *after = nullptr;
+        if (rank > 0) {
+            EXPECT_GCOLL_OK(gcoll_context_pair(context, rank - 1, &before));
+            EXPECT_GCOLL_OK(gcoll_pair_recv(before, 0, &byte, 1));
+        }
+        if (rank < 2) {
+            EXPECT_GCOLL_OK(gcoll_context_pair(context, rank + 1, &after));
+            EXPECT_GCOLL_OK(gcoll_pair_send(after, 0, &byte, 1));
+        }
+        met++;
+        EXPECT_TRUE(gcoll_test::await(met, 3));
+        if (rank == 0)
+            gcoll_context_abort(context, "stop (reported by rank 7)");
+        EXPECT_EQ(rank == 0 ? gcoll_pair_send(after, 1, &byte, 1) : gcoll_pair_recv(before, 1, &byte, 1),
+                  GCOLL_ERR_ABORTED);
+        EXPECT_EQ(std::string(gcoll_last_error()), std::string("rank 0 aborted: stop (reported by rank 7)") +
+                                                       (rank == 0 ? "" : " (reported by rank 0)"));
+    });
 }
 
 TEST_P(Aborts, RightBeforeTheEndReachesTheOthers) {
@@ -371,7 +449,7 @@ TEST(Strangers, DisturbNobody) {
     Spy spy;
     ASSERT_GCOLL_OK(gcoll_store_memory_create(&spy.base));
     gcoll_store_ops ops = {sizeof ops,  "spy",   Spy::set, Spy::get, Spy::wait, Spy::add,
-                           Spy::remove, nullptr, nullptr,  nullptr,  nullptr};
+                           Spy::remove, nullptr, nullptr,  nullptr,  nullptr,   nullptr};
     gcoll_store *stores[kRanks] = {};
     std::atomic<uint32_t> joined{0}, intruded{0};
     std::vector<std::thread> threads;

@@ -161,32 +161,6 @@ TEST_P(Pairs, RingAllreduceByHandAmongCollectives) {
     });
 }
 
-TEST_P(Pairs, SizesThatDifferAreNamed) {
-    for (uint64_t sent : {100u, 1000000u})
-        run_threads(
-            2, GetParam(),
-            [sent](uint32_t rank, gcoll_context *context) {
-                std::vector<uint8_t> data(sent + 4, 1);
-                gcoll_pair *pair = pair_to(context, 1 - rank);
-                if (rank == 0) {
-                    gcoll_pair_send(pair, 3, data.data(), sent); // may have been handed over by then
-                    gcoll_status status = gcoll_pair_recv(pair, 4, data.data(), 1);
-                    EXPECT_TRUE(status == GCOLL_ERR_MISMATCH || status == GCOLL_ERR_PEER) << told(status);
-                    EXPECT_GE(gcoll_context_culprit(context), 0);
-                    return;
-                }
-                gcoll_status status = gcoll_pair_recv(pair, 3, data.data(), sent + 4);
-                EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
-                EXPECT_EQ(gcoll_context_culprit(context), 0);
-                std::string text = gcoll_last_error();
-                EXPECT_NE(text.find(std::to_string(sent)), std::string::npos) << text;
-                EXPECT_NE(text.find(std::to_string(sent + 4)), std::string::npos) << text;
-                EXPECT_NE(text.find("rank 0"), std::string::npos) << text;
-                EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_MISMATCH) << "the cause stays";
-                EXPECT_EQ(gcoll_last_error(), text);
-            });
-}
-
 TEST_P(Pairs, BadArgumentsBreakNothing) {
     run_threads(
         2, GetParam(),
@@ -299,9 +273,9 @@ struct SlowLeave {
 std::atomic<uint32_t> SlowLeave::leaving{0}, SlowLeave::asked{0}, SlowLeave::joined{0};
 
 TEST(Leaving, IsPassedOverByWhoWaitsForAnyOfSeveral) {
-    gcoll_store_ops ops = {
-        sizeof ops,        "slow",  SlowLeave::set, SlowLeave::get, SlowLeave::wait, SlowLeave::add,
-        SlowLeave::remove, nullptr, nullptr,        nullptr,        nullptr};
+    gcoll_store_ops ops = {sizeof ops,      "slow",         SlowLeave::set,    SlowLeave::get,
+                           SlowLeave::wait, SlowLeave::add, SlowLeave::remove, nullptr,
+                           nullptr,         nullptr,        nullptr,           nullptr};
     SlowLeave::leaving = SlowLeave::asked = SlowLeave::joined = 0;
     SlowLeave slow[3];
     gcoll_store *stores[3] = {};

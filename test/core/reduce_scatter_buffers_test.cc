@@ -213,7 +213,7 @@ TEST_P(ReduceScatterBuffers, OrderHoldsOrIsRefused) {
     std::vector<std::string> texts = algorithms("reduce_scatter");
     texts.insert(texts.begin(), "auto");
     run_threads(size, transport, [&](uint32_t rank, gcoll_context *context) {
-        gcoll_user_op op = {compose_all, nullptr, 0};
+        gcoll_user_op op = {compose_all, nullptr, 0, 0};
         for (const std::string &text : texts) {
             constexpr uint64_t kOwn = 4;
             std::vector<uint64_t> data[3], out(kOwn), others[2] = {out, out};

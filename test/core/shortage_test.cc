@@ -1,5 +1,6 @@
 // test/core/shortage_test.cc - tests with a rank that runs out of memory or descriptors: all ranks name this
 // rank and no other, and no rank chooses another algorithm because of it.
+#include "test/kit/allocations.h"
 #include "test/kit/harness.h"
 
 #include <algorithm>
@@ -12,59 +13,9 @@
 #include <unistd.h>
 
 namespace {
-// Of this thread: number of allocations until one fails (0: none does), and the number of failed ones.
-thread_local int64_t allocations_left = 0;
-thread_local int64_t allocations_failed = 0;
 
-bool fails() {
-    if (allocations_left == 0 || --allocations_left > 0)
-        return false;
-    allocations_failed++;
-    return true;
-}
-} // namespace
-
-// The linker redirects the library's allocations to these functions (--wrap).
-extern "C" {
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__real_realloc(void *memory, size_t bytes);
-void *__real_aligned_alloc(size_t alignment, size_t bytes);
-int __real_posix_memalign(void **memory, size_t alignment, size_t bytes);
-char *__real_strdup(const char *text);
-void __real_free(void *memory);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__wrap_realloc(void *memory, size_t bytes);
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
-int __wrap_posix_memalign(void **memory, size_t alignment, size_t bytes);
-char *__wrap_strdup(const char *text);
-void __wrap_free(void *memory);
-void *__wrap_malloc(size_t bytes) {
-    return fails() ? nullptr : __real_malloc(bytes);
-}
-void *__wrap_calloc(size_t count, size_t bytes) {
-    return fails() ? nullptr : __real_calloc(count, bytes);
-}
-void *__wrap_realloc(void *memory, size_t bytes) {
-    return fails() ? nullptr : __real_realloc(memory, bytes);
-}
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
-    return fails() ? nullptr : __real_aligned_alloc(alignment, bytes);
-}
-int __wrap_posix_memalign(void **memory, size_t alignment, size_t bytes) {
-    return fails() ? ENOMEM : __real_posix_memalign(memory, alignment, bytes);
-}
-char *__wrap_strdup(const char *text) {
-    return fails() ? nullptr : __real_strdup(text);
-}
-void __wrap_free(void *memory) {
-    __real_free(memory);
-}
-}
-
-namespace {
-
+using gcoll_test::allocations_failed;
+using gcoll_test::allocations_left;
 using gcoll_test::Folder;
 using gcoll_test::Job;
 using gcoll_test::run_threads;

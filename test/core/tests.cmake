@@ -1,19 +1,22 @@
 # Tests of the core through the public headers: ranks are threads or processes.
 gcoll_test(collective_test PLAIN THREADS *inproc_2 *inproc_3 *inproc_5 Some/Types*inproc* Some/Buffers*inproc* - *Large*
            LAYERS ${core_layers}
-           SOURCES collective_test.cc block_collective_test.cc reduce_scatter_buffers_test.cc harness.cc SHARDS 4 COST 9)
+           SOURCES collective_test.cc block_collective_test.cc reduce_scatter_buffers_test.cc list_test.cc root_counts_test.cc harness.cc SHARDS 4 COST 9)
 gcoll_test(core_test THREADS *inproc* *Threads.* *Guards.* *Aborts.* *Contexts.* *Requests.* ContextsAlone.* Strangers.* - *TagsOutOfOrder*
            LAYERS ${core_layers}
            SOURCES argument_test.cc call_test.cc choose_test.cc context_test.cc fit_test.cc fork_test.cc guard_test.cc mismatch_test.cc operation_test.cc pair_test.cc
                    region_test.cc rendezvous_test.cc request_test.cc store_text_test.cc thread_test.cc timeout_test.cc tuning_context_test.cc user_op_test.cc
                    harness.cc
            TIMED SHARDS 6 COST 12)
+gcoll_test(receive_test THREADS *inproc* LAYERS ${core_layers} SOURCES receive_test.cc roll_call_test.cc harness.cc TIMED COST 8)
 gcoll_test(embed_test PLAIN THREADS * LAYERS ${core_layers} SOURCES embed_test.cc harness.cc TIMED COST 4)
 gcoll_test(environment_test LAYERS ${core_layers} SOURCES environment_test.cc harness.cc)
 gcoll_test(launch_test LAYERS ${core_layers} SOURCES launch_test.cc harness.cc TIMED SHARDS 2 COST 18)
 add_library(launch_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/launch_peek.c) # C, and so without the precompiled headers of the tests
 target_link_libraries(launch_peek PRIVATE gcoll_flags)
 target_sources(launch_test PRIVATE $<TARGET_OBJECTS:launch_peek>)
+gcoll_test(group_test THREADS *inproc* LimitedStoreCalls.* GroupsInProcess.* - *AThousandSplits*
+           LAYERS ${core_layers} SOURCES exchange_test.cc group_test.cc limited_store_test.cc harness.cc TIMED SHARDS 2 COST 8)
 gcoll_test(integrity_test THREADS *inproc LAYERS ${core_layers} SOURCES opening_test.cc checksum_test.cc harness.cc SHARDS 2)
 # Runs the tests of the transports and some of the collectives once more, with checksums.
 add_test(NAME transport_test.checksum COMMAND transport_test --gtest_filter=*/tcp)
@@ -28,14 +31,14 @@ gcoll_test(fault_test THREADS * - KilledInProcess.*
            LAYERS ${core_layers} SOURCES fault_test.cc harness.cc TIMED SHARDS 2 COST 7)
 gcoll_test(failure_test PLAIN LAYERS ${core_layers} SOURCES failure_test.cc attack_test.cc harness.cc TIMED SHARDS 2 COST 14)
 gcoll_test(scale_test LAYERS ${core_layers} SOURCES scale_test.cc harness.cc TIMED)
-gcoll_test(footprint_test PLAIN LAYERS ${core_layers} SOURCES footprint_test.cc harness.cc)
+gcoll_test(footprint_test PLAIN LAYERS ${core_layers} SOURCES footprint_test.cc allocations.cc harness.cc)
 # 64 ranks leave at once, each within a second, and must leave no key in the store. So no other test runs at the same time.
 set_tests_properties(footprint_test PROPERTIES RUN_SERIAL ON)
 gcoll_test(same_test LAYERS ${core_layers} SOURCES same_test.cc harness.cc COST 3)
 add_library(same_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/same_peek.c) # C, and so without the precompiled headers of the tests
 target_link_libraries(same_peek PRIVATE gcoll_flags)
 target_sources(same_test PRIVATE $<TARGET_OBJECTS:same_peek>)
-gcoll_test(shortage_test PLAIN LAYERS ${core_layers} SOURCES shortage_test.cc harness.cc TIMED COST 5)
+gcoll_test(shortage_test PLAIN LAYERS ${core_layers} SOURCES shortage_test.cc allocations.cc harness.cc TIMED COST 5)
 set(counted malloc calloc realloc aligned_alloc posix_memalign strdup free)
 list(TRANSFORM counted PREPEND -Wl,--wrap=)
 target_link_options(footprint_test PRIVATE ${counted})

@@ -38,7 +38,7 @@ TEST_P(Threads, MoveWhatIsInFlightWhileNobodyCalls) {
     std::atomic<uint32_t> reduced{0};
     run_threads(job(kRanks), [&](uint32_t rank, gcoll_context *context) {
         for (uint64_t count : {uint64_t{100}, uint64_t{100000}}) {
-            gcoll_user_op op = {add_and_count, &reduced, 1};
+            gcoll_user_op op = {add_and_count, &reduced, 1, 0};
             gcoll_allreduce_options options = by("ring");
             options.user_op = &op;
             std::vector<int64_t> data(count);

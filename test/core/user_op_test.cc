@@ -2,6 +2,8 @@
 // on all ranks.
 #include "test/kit/collective_support.h"
 
+#include <cstring>
+
 namespace {
 
 using namespace collective_support;
@@ -55,7 +57,7 @@ TEST_P(UserOp, OrderHoldsOrIsRefused) {
     std::atomic<uint32_t> served{0};
     Called called;
     run_threads(size, transport, [&](uint32_t rank, gcoll_context *context) {
-        gcoll_user_op op = {compose_all, &called, 0};
+        gcoll_user_op op = {compose_all, &called, 0, 0};
         for (uint64_t count : {1u, 5u, 100u})
             for (const std::string &text : texts) {
                 gcoll_allreduce_options options = by(text.c_str());
@@ -90,7 +92,7 @@ TEST_P(UserOp, OrderOfBuffersHoldsToo) {
     run_threads(size, transport, [](uint32_t rank, gcoll_context *context) {
         constexpr uint64_t kCount = 11;
         Called called;
-        gcoll_user_op op = {compose_all, &called, 0};
+        gcoll_user_op op = {compose_all, &called, 0, 0};
         std::vector<uint64_t> data[2] = {std::vector<uint64_t>(kCount), std::vector<uint64_t>(kCount)};
         const void *pointers[2] = {data[0].data(), data[1].data()};
         for (uint64_t i = 0; i < kCount; i++)
@@ -118,7 +120,7 @@ TEST_P(UserOp, CommutativeOnesTakeEveryAlgorithm) {
     run_threads(size, transport, [&](uint32_t rank, gcoll_context *context) {
         constexpr uint64_t kCount = 50;
         Called called;
-        gcoll_user_op op = {add_modulo, &called, 1};
+        gcoll_user_op op = {add_modulo, &called, 1, 0};
         for (const std::string &text : allreduce_texts(size)) {
             gcoll_allreduce_options options = by(text.c_str());
             options.user_op = &op;
@@ -170,7 +172,7 @@ TEST_P(UserOp, OrderHoldsInReduceAndReduceScatter) {
     std::atomic<uint32_t> served{0};
     Called called;
     run_threads(size, transport, [&](uint32_t rank, gcoll_context *context) {
-        gcoll_user_op op = {compose_all, &called, 0};
+        gcoll_user_op op = {compose_all, &called, 0, 0};
         for (gcoll_collective what : {GCOLL_REDUCE, GCOLL_REDUCE_SCATTER})
             for (uint64_t count : {1u, 5u, 100u}) {
                 order_of_blocks(rank, context, "auto", what, count, &op, &served);
@@ -180,6 +182,137 @@ TEST_P(UserOp, OrderHoldsInReduceAndReduceScatter) {
     });
     EXPECT_GE(served.load(), 2 * 3 * size);
     EXPECT_EQ(called.elements.load() > 0, size > 1);
+}
+
+// ---- Elements of the user's own -------------------------------------------------------------------------
+
+// Pairs of bytes, each a function x -> a x + b modulo 256, and what is left over, of which the right one
+// stays. Composing them is associative and does not commute.
+template <size_t kBytes> struct Element {
+    uint8_t at[kBytes];
+    bool operator==(const Element &other) const { return memcmp(at, other.at, kBytes) == 0; }
+};
+
+template <size_t kBytes> Element<kBytes> composed(const Element<kBytes> &first, const Element<kBytes> &then) {
+    Element<kBytes> result = then;
+    for (size_t k = 0; k + 1 < kBytes; k += 2) {
+        result.at[k] = static_cast<uint8_t>(first.at[k] * then.at[k]);
+        result.at[k + 1] = static_cast<uint8_t>(first.at[k + 1] * then.at[k] + then.at[k + 1]);
+    }
+    return result;
+}
+
+template <size_t kBytes>
+void compose_elements(void *dst, const void *a, const void *b, uint64_t count, gcoll_type type, void *) {
+    using E = Element<kBytes>;
+    constexpr size_t kDivides = kBytes & (~kBytes + 1), kAligned = kDivides < 16 ? kDivides : 16;
+    EXPECT_EQ(type, GCOLL_UINT8);
+    for (const void *operand : {static_cast<const void *>(dst), a, b})
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(operand) % kAligned, 0u);
+    for (uint64_t i = 0; i < count; i++)
+        static_cast<E *>(dst)[i] = composed(static_cast<const E *>(a)[i], static_cast<const E *>(b)[i]);
+}
+
+template <size_t kBytes> Element<kBytes> element(uint32_t rank, uint64_t i) {
+    Element<kBytes> made;
+    for (size_t k = 0; k < kBytes; k++)
+        made.at[k] =
+            static_cast<uint8_t>(mix(rank * 77777 + i * 3001 + k) | (k % 2 == 0)); // odd a: none is lost
+    return made;
+}
+
+template <size_t kBytes> Element<kBytes> composed_of_ranks(uint32_t size, uint64_t i) {
+    Element<kBytes> want = element<kBytes>(0, i);
+    for (uint32_t rank = 1; rank < size; rank++)
+        want = composed(want, element<kBytes>(rank, i));
+    return want;
+}
+
+// By every algorithm that keeps the order, in every form, and in reduce_scatter.
+template <size_t kBytes>
+void own_elements(uint32_t rank, gcoll_context *context, std::atomic<uint32_t> *served) {
+    using E = Element<kBytes>;
+    const uint32_t size = gcoll_context_size(context);
+    const gcoll_user_op op = {compose_elements<kBytes>, nullptr, 0, kBytes};
+    int turn = 0;
+    for (const uint64_t count : {uint64_t{1}, uint64_t{7}, uint64_t{4500 / kBytes + 3}}) {
+        std::vector<E> in(count), want(count);
+        for (uint64_t i = 0; i < count; i++) {
+            in[i] = element<kBytes>(rank, i);
+            want[i] = composed_of_ranks<kBytes>(size, i);
+        }
+        for (const std::string &text : allreduce_texts(size)) {
+            gcoll_allreduce_options options = by(text.c_str());
+            options.user_op = &op;
+            std::vector<E> out(count);
+            const Form form = static_cast<Form>(turn++ % 3);
+            const gcoll_status status = CALL(form, allreduce, context, in.data(), out.data(), count,
+                                             GCOLL_UINT8, GCOLL_USER, &options);
+            if (status == GCOLL_ERR_UNSUPPORTED && text != "auto")
+                continue;
+            EXPECT_EQ(status, GCOLL_OK) << text << ": " << told(status);
+            EXPECT_TRUE(out == want) << text << ", count " << count << ", form " << form;
+            ++*served;
+        }
+    }
+    gcoll_collective_options options;
+    gcoll_collective_options_init(&options);
+    options.user_op = &op;
+    for (const Form form : {kBlocking, kStarted, kPersistent}) {
+        const uint64_t count = 5;
+        std::vector<E> in(count * size), out(count);
+        for (uint64_t i = 0; i < in.size(); i++)
+            in[i] = element<kBytes>(rank, i);
+        EXPECT_GCOLL_OK(CALL(form, reduce_scatter, context, in.data(), out.data(), count, GCOLL_UINT8,
+                             GCOLL_USER, &options));
+        for (uint64_t i = 0; i < count; i++)
+            EXPECT_TRUE(out[i] == composed_of_ranks<kBytes>(size, rank * count + i)) << i;
+    }
+}
+
+TEST_P(UserOp, TakesElementsOfItsOwnSize) {
+    auto [size, transport] = GetParam();
+    std::atomic<uint32_t> served{0};
+    run_threads(size, transport, [&](uint32_t rank, gcoll_context *context) {
+        own_elements<1>(rank, context, &served);
+        own_elements<9>(rank, context, &served);
+        own_elements<16>(rank, context, &served);
+        own_elements<36>(rank, context, &served);
+        own_elements<2738>(rank, context, &served);
+    });
+    EXPECT_GE(served.load(), 5 * 3 * size);
+}
+
+TEST(UserOps, ElementsAreChecked) {
+    run_threads(
+        1, "inproc",
+        [](uint32_t, gcoll_context *context) {
+            alignas(16) uint8_t data[64] = {};
+            gcoll_user_op op = {compose_elements<16>, nullptr, 0, GCOLL_MAX_ELEMENT_BYTES + 1};
+            gcoll_allreduce_options options = by(nullptr);
+            options.user_op = &op;
+            const auto refused = [&](void *at, uint64_t count, gcoll_type type, const char *text) {
+                EXPECT_EQ(gcoll_allreduce(context, nullptr, at, count, type, GCOLL_USER, &options),
+                          GCOLL_ERR_INVALID);
+                EXPECT_NE(std::string(gcoll_last_error()).find(text), std::string::npos)
+                    << gcoll_last_error();
+            };
+            refused(data, 1, GCOLL_UINT8, "options.user_op->element_bytes: is 65536; allowed are 0 to 65535");
+            op.element_bytes = 16;
+            refused(data, 1, GCOLL_FLOAT32, "type: is float32, but options.user_op->element_bytes is 16");
+            refused(data + 8, 1, GCOLL_UINT8, "is not aligned to its element, 16 bytes");
+            refused(data, UINT64_MAX / 8, GCOLL_UINT8, "16-byte elements exceed the address space");
+            EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, data, 4, GCOLL_UINT8, GCOLL_USER, &options));
+            op.element_bytes = 24;
+            EXPECT_GCOLL_OK(
+                gcoll_allreduce(context, nullptr, data + 8, 2, GCOLL_UINT8, GCOLL_USER, &options));
+            op.element_bytes = 0;
+            op.reduce = compose_all;
+            EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, data, 2, GCOLL_UINT64, GCOLL_USER, &options));
+            // Other operations take no notice of it.
+            op.element_bytes = 24;
+            EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, data, 2, GCOLL_UINT64, GCOLL_SUM, &options));
+        });
 }
 
 INSTANTIATE_TEST_SUITE_P(Some, UserOp, testing::Combine(testing::Values(1u, 2u, 3u, 5u, 8u), transports()),

@@ -63,6 +63,26 @@ inline std::string place_name(const testing::TestParamInfo<Place> &info) {
     return std::string(std::get<1>(info.param)) + "_" + std::to_string(std::get<0>(info.param));
 }
 
+enum Form { kBlocking, kStarted, kPersistent };
+
 } // namespace collective_support
+
+// Calls gcoll_NAME(arguments) in one of its forms, and waits for its end.
+#define CALL(form, name, ...)                                                                                \
+    [&]() -> gcoll_status {                                                                                  \
+        if ((form) == collective_support::kBlocking)                                                         \
+            return gcoll_##name(__VA_ARGS__);                                                                \
+        if ((form) == collective_support::kStarted) {                                                        \
+            gcoll_request *request = nullptr;                                                                \
+            gcoll_status begun = gcoll_##name##_start(__VA_ARGS__, &request);                                \
+            return begun != GCOLL_OK ? begun : gcoll_request_wait(&request);                                 \
+        }                                                                                                    \
+        gcoll_operation *operation = nullptr;                                                                \
+        gcoll_status made = gcoll_##name##_create(__VA_ARGS__, &operation);                                  \
+        for (int run = 0; run < 2 && made == GCOLL_OK; run++)                                                \
+            made = gcoll_operation_run(operation);                                                           \
+        gcoll_operation_destroy(operation);                                                                  \
+        return made;                                                                                         \
+    }()
 
 #endif

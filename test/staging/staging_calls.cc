@@ -278,7 +278,7 @@ gcoll_status Flight::start(gcoll_context *context, const std::string &algorithm)
             std::all_of(all.begin(), all.end(), [&](const Place &p) { return p.memory() == first.memory(); }))
             memory_.device = static_cast<int>(first.device);
     }
-    user_ = {keep_right, nullptr, 0};
+    user_ = {keep_right, nullptr, 0, 0};
     ins_.clear();
     outs_.clear();
     for (uint32_t k = 0; k < out_.size(); k++) {

@@ -94,6 +94,7 @@ inline const gcoll_store_ops user_ops = {sizeof(gcoll_store_ops),
                                          user_destroy,
                                          nullptr,
                                          nullptr,
+                                         nullptr,
                                          nullptr};
 
 } // namespace store_support

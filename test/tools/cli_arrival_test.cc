@@ -74,8 +74,8 @@ TEST(Arrival, TextsStandForDelays) {
 // The first outputs of splitmix64 from seed 1 are 910a2dec89025cc1 and beeb8da1658eec67 (hexadecimal).
 TEST(Arrival, RandomOnesAreSplitmixAndGoOnFromOperationToOperation) {
     const Arrival random("rand-late:1000ms"), same("rand-late:1000ms:1"), other("rand-late:1000ms:2");
-    EXPECT_DOUBLE_EQ(random.ms(3, 0), 1000 * (0x910a2dec89025cc1 / 18446744073709551616.0));
-    EXPECT_DOUBLE_EQ(random.ms(3, 1), 1000 * (0xbeeb8da1658eec67 / 18446744073709551616.0));
+    EXPECT_DOUBLE_EQ(random.ms(3, 0), 1000 * (double(0x910a2dec89025cc1) / 18446744073709551616.0));
+    EXPECT_DOUBLE_EQ(random.ms(3, 1), 1000 * (double(0xbeeb8da1658eec67) / 18446744073709551616.0));
     EXPECT_EQ(random.ms(2, 1, 3), same.ms(4, 3, 1)); // both the eighth
     EXPECT_NE(random.ms(3, 0), other.ms(3, 0));
     double sum = 0;

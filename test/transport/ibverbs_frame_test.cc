@@ -50,10 +50,12 @@ std::string refusal(gcoll_ib_frame frame, int more = 0,
 
 TEST(IbverbsFrame, WhatIsPutIsGot) {
     for (int kind = 1; kind < GCOLL_IB_KINDS; kind++)
-        for (uint8_t flags : {0u, GCOLL_IB_OPEN, GCOLL_IB_CREDITED, GCOLL_IB_OPEN | GCOLL_IB_CREDITED}) {
+        for (uint8_t flags = 0; flags < 0xf0; flags = static_cast<uint8_t>(flags + 0x10)) {
             bool may_open = kind == GCOLL_IB_DATA || kind == GCOLL_IB_OFFER || kind == GCOLL_IB_CREDIT;
             bool allowed = (!(flags & GCOLL_IB_OPEN) || may_open) &&
-                           (!(flags & GCOLL_IB_CREDITED) || kind == GCOLL_IB_DATA);
+                           (!(flags & GCOLL_IB_CREDITED) || kind == GCOLL_IB_DATA) &&
+                           (!(flags & GCOLL_IB_AHEAD) || kind == GCOLL_IB_DATA || kind == GCOLL_IB_CREDIT) &&
+                           !((flags & GCOLL_IB_AHEAD) && (flags & GCOLL_IB_OPEN)) && !(flags & 0x10);
             gcoll_ib_frame frame = frame_of(static_cast<gcoll_ib_kind>(kind), flags);
             EXPECT_EQ(refusal(frame).empty(), allowed) << kind << " " << int{flags};
             if (!allowed)
@@ -124,7 +126,7 @@ TEST(IbverbsFrame, KindAndVersionAreChecked) {
                       frame_of(GCOLL_IB_CREDIT), 0, [=](uint8_t *b) { b[0] = kind; }),
                   "")
             << int{kind};
-    EXPECT_NE(refusal(frame_of(GCOLL_IB_CREDIT), 0, [](uint8_t *b) { b[0] |= 0x20; }), "");
+    EXPECT_NE(refusal(frame_of(GCOLL_IB_CREDIT), 0, [](uint8_t *b) { b[0] |= 0x10; }), "");
 }
 
 TEST(IbverbsFrame, NoiseIsReadWithinItsBounds) {

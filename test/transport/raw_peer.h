@@ -22,7 +22,7 @@ inline const gcoll_transport *const kTcp = &gcoll_transport_tcp;
 
 // The protocol, by its description.
 enum Kind { kData = 1, kOffer, kGrant, kRevoke, kCredit, kAbort, kGoodbye, kPing, kPong };
-inline constexpr uint8_t kOpen = 0x80, kCredited = 0x40;
+inline constexpr uint8_t kOpen = 0x80, kCredited = 0x40, kAhead = 0x10;
 inline constexpr size_t kHelloBytes = 80, kReplyBytes = 56;
 inline constexpr uint64_t kPool = 4096, kEager = 1000; // of all endpoints here
 

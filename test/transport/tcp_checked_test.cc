@@ -117,7 +117,7 @@ TEST(TcpChecked, NothingOfABadFragmentIsUsed) {
             EXPECT_EQ(stage.rank.changed[0].text, "a payload with a wrong checksum");
             EXPECT_EQ(message.consumed, granule ? 400u : 0u);
             EXPECT_EQ(message.dones, 0);
-            gcoll_note note = {GCOLL_ERR_IO, UINT32_MAX, "data was changed"};
+            gcoll_note note = note_of(GCOLL_ERR_IO, UINT32_MAX, "data was changed");
             kTcp->abort(stage.rank.endpoint, &note, 1000); // the peer is still told
             Bytes heard = peer->heard();
             EXPECT_NE(std::string(heard.begin(), heard.end()).find("data was changed"), std::string::npos);
@@ -173,7 +173,7 @@ TEST(TcpChecked, WhatIsSentHasItsChecksums) {
     stage.rank.send(1, 2, 0, 300000, true); // is offered
     peer->say(checked(frame(kGrant, 2, 0)) + checked(frame(kPing)));
     ASSERT_TRUE(stage.rank.until([&] { return peer->heard(), stage.rank.done == 3; }));
-    gcoll_note note = {GCOLL_ERR_ABORTED, 0, "enough"};
+    gcoll_note note = note_of(GCOLL_ERR_ABORTED, 0, "enough");
     kTcp->abort(stage.rank.endpoint, &note, 1000);
     size_t at = kReplyBytes, payloads = 0, aborts = 0;
     const Bytes heard = peer->heard();

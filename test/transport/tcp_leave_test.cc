@@ -151,7 +151,7 @@ TEST(Tcp, AbortInTheMiddleOfLargeMessages) {
             two[0].progress(0);
         }
         bool both = i % 2;
-        gcoll_note note = {GCOLL_ERR_ABORTED, 0, "enough"};
+        gcoll_note note = note_of(GCOLL_ERR_ABORTED, 0, "enough");
         std::thread other([&] { // reads, or aborts at the same time
             if (both)
                 kTcp->abort(two[1].endpoint, &note, 15000);
@@ -194,7 +194,7 @@ TEST(Tcp, AbortKeepsItsLimitWhenThePeerDoesNotRead) {
     kTcp->post_send(two[0].endpoint, 1, &send);
     for (int i = 0; i < 100; i++)
         two[0].progress(100); // fills all buffers
-    gcoll_note note = {GCOLL_ERR_ABORTED, UINT32_MAX, "enough"};
+    gcoll_note note = note_of(GCOLL_ERR_ABORTED, UINT32_MAX, "enough");
     auto begun = Clock::now();
     kTcp->abort(two[0].endpoint, &note, 200);
     EXPECT_LT(Clock::now() - begun, std::chrono::seconds(2));
@@ -208,7 +208,7 @@ TEST(Tcp, AbortKeepsItsLimitWhenThePeerDoesNotRead) {
 
 TEST(Tcp, APeerThatConnectsAfterAnAbortHearsOfIt) {
     Two two;
-    gcoll_note note = {GCOLL_ERR_TIMEOUT, 7, "too slow"};
+    gcoll_note note = note_of(GCOLL_ERR_TIMEOUT, 7, "too slow");
     kTcp->abort(two[1].endpoint, &note, 100);
     two.connect(0, 1);
     ASSERT_TRUE(two.turn([&] { return !two[0].aborted.empty(); }));

@@ -81,6 +81,20 @@ TEST(TcpPeer, PromisesMustMakeSense) {
     garbage("another size than offered", {frame(kOffer, 1, 0, 10), frame(kData | kCredited, 1, 0, 11, 11)});
 }
 
+TEST(TcpPeer, AFingerprintThatCameBeforeMustHaveCome) {
+    const Bytes message = frame(kData | kCredited | kAhead, 1, 0, 10, 10) + Bytes(10, 'x');
+    const Bytes ahead = frame(kCredit | kOpen, 1) + Bytes(32, 'f');
+    garbage("none came", {message});
+    garbage("one came for two", {ahead, message, frame(kData | kCredited | kAhead, 1, 1, 0, 0)});
+    Stage stage;
+    stage.rank.receive(1, 1, 0, 10);
+    auto peer = stage.peer();
+    peer->say(ahead + message);
+    ASSERT_TRUE(stage.rank.until_done());
+    EXPECT_TRUE(stage.rank.messages[0]->m.opened);
+    EXPECT_EQ(stage.rank.opened.size(), 1u);
+}
+
 TEST(TcpPeer, AMessageOfAnotherSizeIsAMismatch) {
     for (uint64_t sent : {uint64_t(400), uint64_t(100000)}) {
         Stage stage;
@@ -92,7 +106,7 @@ TEST(TcpPeer, AMessageOfAnotherSizeIsAMismatch) {
         EXPECT_EQ(stage.rank.failed[0].text,
                   "sent " + std::to_string(sent) + " bytes where 404 were expected");
         EXPECT_EQ(stage.rank.messages[0]->bytes, Bytes(404, kUnwritten));
-        gcoll_note note = {GCOLL_ERR_MISMATCH, 1, "sizes differ"};
+        gcoll_note note = note_of(GCOLL_ERR_MISMATCH, 1, "sizes differ");
         kTcp->abort(stage.rank.endpoint, &note, 1000); // it can still be told
         Bytes heard = peer->heard();
         std::string text(heard.begin(), heard.end());

@@ -256,7 +256,7 @@ TEST(Tcp, DifferentSizesAreAMismatchWhoeverIsFirst) {
                                                      std::to_string(expected) + " were expected");
                 EXPECT_EQ(two[1].messages.back()->dones, 0);
                 // The connection still carries the news.
-                gcoll_note note = {GCOLL_ERR_MISMATCH, 0, "they differ"};
+                gcoll_note note = note_of(GCOLL_ERR_MISMATCH, 0, "they differ");
                 kTcp->abort(two[1].endpoint, &note, 1000);
                 ASSERT_TRUE(two.turn([&] { return !two[0].aborted.empty(); }));
                 EXPECT_STREQ(two[0].aborted[0].note.text, "they differ");
@@ -273,33 +273,6 @@ TEST(Tcp, AFingerprintOfAMessageThatMustWaitTravelsAhead) {
     ASSERT_TRUE(two.turn([&] { return two.all_done(); }));
     EXPECT_EQ(two[1].opened.size(), 1u); // once
     two.check();
-}
-
-// As many messages wait as may be offered. One more is not offered, but what it opens is told.
-TEST(Tcp, FingerprintsTravelAheadBeyondTheLimitOfOffers) {
-    Two two;
-    ASSERT_TRUE(two.meet());
-    std::vector<uint8_t> bytes(kMiB);
-    std::vector<gcoll_message> waiting(GCOLL_TCP_PROMISES_MAX);
-    for (uint32_t i = 0; i < GCOLL_TCP_PROMISES_MAX; i++) {
-        waiting[i] = {};
-        waiting[i].stream = 4;
-        waiting[i].index = i;
-        waiting[i].bytes = bytes.size();
-        waiting[i].data = bytes.data();
-        kTcp->post_send(two[0].endpoint, 1, &waiting[i]);
-    }
-    two[0].send(1, 5, 0, kMiB, true);
-    Message &later = two[0].send(1, 5, 1, kMiB);
-    EXPECT_TRUE(two.turn([&] { return two[1].opened.size() == 1; }));
-    Message &taken = two[1].receive(0, 5, 1, kMiB);
-    EXPECT_TRUE(two.turn([&] { return taken.dones == 1 && later.dones == 1; }));
-    EXPECT_EQ(two[1].opened.size(), 1u);
-    Message &opening = two[1].receive(0, 5, 0, kMiB);
-    EXPECT_TRUE(two.turn([&] { return opening.dones == 1; }));
-    EXPECT_TRUE(opening.m.opened);
-    for (auto &each : two.ranks)
-        each->close(); // before the memory goes
 }
 
 TEST(Tcp, SmallMessagesOvertakeALargeOne) {

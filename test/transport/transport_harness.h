@@ -97,6 +97,14 @@ struct Aborted {
     gcoll_note note;
 };
 
+inline gcoll_note note_of(gcoll_status status, uint32_t culprit, const std::string &text) {
+    gcoll_note note = {};
+    note.status = status;
+    note.culprit = culprit;
+    snprintf(note.text, sizeof note.text, "%s", text.c_str());
+    return note;
+}
+
 struct Answered {
     uint32_t peer;
     uint64_t position;
@@ -158,6 +166,15 @@ class Rank {
             message.m.consume = on_consume;
             message.m.consume_arg = &message;
         }
+        transport->post_recv(endpoint, peer, &message.m);
+        return message;
+    }
+
+    // Of a message of any size, into `room` bytes.
+    Message &receive_any_size(uint32_t peer, uint64_t stream, uint32_t index, uint64_t room) {
+        Message &message = make(peer, stream, index, room);
+        message.m.granule = 1;
+        message.m.any_size = true;
         transport->post_recv(endpoint, peer, &message.m);
         return message;
     }

@@ -85,7 +85,7 @@ TEST(Inproc, GroupsOfOneHubDoNotMeet) {
 
 TEST(Inproc, LateRanksLearnWhoHasLeft) {
     Group group(kInproc, 3);
-    gcoll_note note = {GCOLL_ERR_ABORTED, 0, "why"};
+    gcoll_note note = note_of(GCOLL_ERR_ABORTED, 0, "why");
     kInproc->abort(group[0].endpoint, &note, 100);
     group.connect(2, 0);
     EXPECT_TRUE(group.turn([&] { return group[2].aborted.size() == 1; }));
@@ -139,7 +139,7 @@ TEST(Inproc, AMessageThatIsMatchedButNotMovedIsTakenBack) {
         group[0].send(1, 1, 0, 1000);
         group[1].progress(0);
         group[1].receive(0, 1, 0, 1000); // finds it, and moves nothing before the next progress
-        gcoll_note note = {GCOLL_ERR_ABORTED, 0, ""};
+        gcoll_note note = note_of(GCOLL_ERR_ABORTED, 0, "");
         if (aborts)
             kInproc->abort(group[0].endpoint, &note, 100);
         else
@@ -180,7 +180,7 @@ void abort_during_copy(uint64_t size, int dones) {
     std::thread receiver([&] { EXPECT_TRUE(group[1].until([&] { return !group[1].aborted.empty(); })); });
     while (!state.copying)
         std::this_thread::yield();
-    gcoll_note note = {GCOLL_ERR_ABORTED, UINT32_MAX, "enough"};
+    gcoll_note note = note_of(GCOLL_ERR_ABORTED, UINT32_MAX, "enough");
     state.aborting = true;
     kInproc->abort(group[0].endpoint, &note, 1000);
     EXPECT_TRUE(state.left);

@@ -131,7 +131,7 @@ TEST_P(Transport, OneSideConnects) {
 
 // Far more than a transport may buffer, awaited in the reverse order, both ways at once.
 TEST_P(Transport, UnawaitedMessagesWaitWithoutDeadlock) {
-    constexpr uint32_t kMessages = 60;
+    constexpr uint32_t kMessages = 40;
     Group group(GetParam(), 2);
     group.each([&](Rank &rank) {
         uint32_t peer = 1 - rank.rank;
@@ -241,6 +241,55 @@ TEST_P(Transport, FingerprintComesBeforeLaterMessagesAreDone) {
             EXPECT_TRUE(opening.m.opened);
             EXPECT_FALSE(later.m.opened);
         }
+}
+
+// So many messages wait that no more may be offered: then fingerprints travel in frames of their own. Each
+// comes once, and is known to belong to its message; large and small ones, and such as were granted before
+// they are sent.
+TEST_P(Transport, FingerprintsComeOnceBeyondTheLimitOfOffers) {
+    constexpr uint32_t kMost = 65536, kIdle = 5000; // offers on a pair; small messages that use up all credit
+    Group group(GetParam(), 2);
+    std::vector<uint8_t> bytes(kMiB);
+    std::vector<gcoll_message> waiting(kMost + kIdle);
+    const auto wait = [&](uint32_t index, uint64_t size) {
+        waiting[index] = {};
+        waiting[index].stream = 4;
+        waiting[index].index = index;
+        waiting[index].bytes = size;
+        waiting[index].data = bytes.data();
+        waiting[index].done = [](gcoll_message *) {};
+        GetParam()->post_send(group[0].endpoint, 1, &waiting[index]);
+    };
+    const auto grants_arrive = [&] { group.turn([i = 0]() mutable { return i++ == 50; }); };
+    group.connect(0, 1);
+    group[0].send(1, 3, 0, 8);
+    group[1].receive(0, 3, 0, 8);
+    EXPECT_TRUE(group.turn_until_done());
+    for (uint32_t i = 0; i < kMost; i++)
+        wait(i, kMiB);
+    uint64_t stream = 5;
+    for (uint64_t size : {kMiB, uint64_t(4)}) {
+        for (uint32_t i = 0; i < kIdle && size < kMiB; i++)
+            wait(kMost + i, 0);
+        for (bool granted : {false, true}) {
+            SCOPED_TRACE(std::to_string(size) + (granted ? " bytes, granted" : " bytes"));
+            const size_t told = group[1].opened.size();
+            Message *opening = granted ? &group[1].receive(0, stream, 0, size) : nullptr;
+            grants_arrive();
+            group[0].send(1, stream, 0, size, true);
+            group[0].send(1, stream, 1, size);
+            EXPECT_TRUE(group.turn([&] { return group[1].opened.size() == told + 1; }));
+            Message &later = group[1].receive(0, stream, 1, size);
+            EXPECT_TRUE(group.turn([&] { return later.dones == 1; }));
+            EXPECT_FALSE(later.m.opened);
+            opening = granted ? opening : &group[1].receive(0, stream, 0, size);
+            EXPECT_TRUE(group.turn([&] { return opening->dones == 1; }));
+            EXPECT_TRUE(opening->m.opened);
+            EXPECT_EQ(group[1].opened.size(), told + 1);
+            stream++;
+        }
+    }
+    group.each([](Rank &rank) { rank.close(); }); // before the memory goes
 }
 
 TEST_P(Transport, ProgressWaitsUpToItsLimit) {
@@ -360,7 +409,7 @@ TEST_P(Transport, ClosingDepartsFromAllConnectedAfterTheLastMessage) {
 TEST_P(Transport, AbortTellsAllConnectedAndDropsEverything) {
     constexpr uint32_t kRanks = 4;
     Group group(GetParam(), kRanks);
-    gcoll_note note = {GCOLL_ERR_TIMEOUT, 2, "step 3 of ring waited 1000 ms"};
+    const gcoll_note note = note_of(GCOLL_ERR_TIMEOUT, 2, "step 3 of ring waited 1000 ms");
     for (uint32_t r = 0; r < kRanks; r++)
         group.connect(group[r]);
     for (uint32_t peer = 1; peer < kRanks; peer++) { // all pairs of rank 0 are up before the storm
@@ -390,9 +439,12 @@ TEST_P(Transport, AbortTellsAllConnectedAndDropsEverything) {
         for (const Aborted &aborted : rank.aborted) { // others may have been faster to pass it on
             EXPECT_EQ(aborted.note.status, note.status);
             EXPECT_EQ(aborted.note.culprit, note.culprit);
+            EXPECT_EQ(aborted.note.passed_on, aborted.from != 0);
             EXPECT_STREQ(aborted.note.text, note.text);
         }
-        GetParam()->abort(rank.endpoint, &note, 1000); // as contexts do when they hear of it
+        gcoll_note passed_on = note;
+        passed_on.passed_on = true;
+        GetParam()->abort(rank.endpoint, &passed_on, 1000); // as contexts do when they hear of it
         rank.messages.clear();
     });
 }
@@ -479,12 +531,86 @@ TEST_P(Transport, SizesThatDifferBreakThePairAtTheReceiver) {
                 }
                 EXPECT_TRUE(group[1].opened.empty());
                 // The sender is told why by the abort that follows.
-                gcoll_note note = {GCOLL_ERR_MISMATCH, 0, "sizes"};
+                gcoll_note note = note_of(GCOLL_ERR_MISMATCH, 0, "sizes");
                 GetParam()->abort(group[1].endpoint, &note, 1000);
                 EXPECT_TRUE(group.turn([&] { return !group[0].aborted.empty(); }));
                 EXPECT_STREQ(group[0].aborted.at(0).note.text, "sizes");
                 EXPECT_TRUE(group[0].failed.empty());
             }
+}
+
+// Receives of any size in a random order of posts and progress: a message that fits is there with its size
+// and nothing beyond it, a larger one is dropped and told, every send is done, and the pair goes on.
+TEST_P(Transport, ReceivesOfAnySizeTakeWhatFitsAndDropTheRest) {
+    const std::vector<uint64_t> sizes = {0,     1,     7,     64,     65,     1000,   8191,  65471,
+                                         65472, 65473, 65537, 262143, 262144, 262145, 300001};
+    struct Post {
+        bool is_send;
+        uint32_t number;
+    };
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        std::mt19937_64 random(seed);
+        Group group(GetParam(), 2);
+        constexpr uint32_t kMessages = 40;
+        std::vector<uint64_t> sent(kMessages), room(kMessages);
+        std::vector<Post> posts;
+        std::vector<const Message *> receives(kMessages);
+        for (uint32_t i = 0; i < kMessages; i++) {
+            sent[i] = sizes[random() % sizes.size()];
+            switch (random() % 4) {
+            case 0:
+                room[i] = sent[i];
+                break;
+            case 1:
+                room[i] = sent[i] + 1 + random() % 3 * 100000;
+                break;
+            case 2:
+                room[i] = sent[i] - std::min<uint64_t>(sent[i], 1);
+                break;
+            default:
+                room[i] = sizes[random() % sizes.size()];
+                break;
+            }
+            posts.push_back({true, i});
+            posts.push_back({false, i});
+        }
+        std::shuffle(posts.begin(), posts.end(), random);
+        if (seed % 3 > 0)
+            group.connect(0, 1);
+        for (const Post &post : posts) {
+            const uint64_t stream = 3 + post.number / 8;
+            if (post.is_send)
+                group[0].send(1, stream, post.number % 8, sent[post.number], false, random() % 2);
+            else
+                receives[post.number] =
+                    &group[1].receive_any_size(0, stream, post.number % 8, room[post.number]);
+            for (uint64_t turns = seed % 4 ? random() % 4 : 0; turns > 0; turns--)
+                group[random() % 2].progress(0);
+        }
+        if (seed % 3 == 0)
+            group.connect(1, 0);
+        ASSERT_TRUE(group.turn_until_done());
+        for (uint32_t i = 0; i < kMessages; i++) {
+            const Message &message = *receives[i];
+            ASSERT_EQ(message.m.bytes, sent[i]) << i;
+            const uint64_t got = sent[i] <= room[i] ? sent[i] : 0;
+            const uint8_t *found = message.bytes.data();
+            uint64_t right = 0;
+            while (right < room[i] &&
+                   found[right] ==
+                       (right < got ? pattern(0, 1, message.m.stream, message.m.index, right) : kUnwritten))
+                right++;
+            ASSERT_EQ(right, room[i]) << "message " << i << " of " << sent[i];
+        }
+        EXPECT_TRUE(group[0].failed.empty() && group[1].failed.empty());
+        for (uint64_t bytes : sizes) { // sizes that agree, as collectives have them
+            group[1].receive(0, 1000, static_cast<uint32_t>(bytes), bytes);
+            group[0].send(1, 1000, static_cast<uint32_t>(bytes), bytes);
+            ASSERT_TRUE(group.turn_until_done());
+            EXPECT_EQ(group[1].messages.back()->bytes, group[0].messages.back()->bytes);
+        }
+    }
 }
 
 TEST_P(Transport, ClosesWithMessagesPosted) {
@@ -505,7 +631,10 @@ TEST_P(Transport, PeekSeesWhatNoReceiveWaitsFor) {
     for (uint64_t bytes : {uint64_t{0}, uint64_t{100}, uint64_t{200000}, 2 * kMiB}) {
         Group group(GetParam(), 2);
         auto seen = [&](uint64_t stream, uint32_t index) {
-            return GetParam()->peek(group[1].endpoint, 0, stream, index);
+            uint64_t size = ~UINT64_C(0);
+            bool is_there = GetParam()->peek(group[1].endpoint, 0, stream, index, &size);
+            EXPECT_EQ(size, is_there ? bytes : ~UINT64_C(0));
+            return is_there;
         };
         group.connect(0, 1);
         EXPECT_FALSE(seen(5, 3));
@@ -537,7 +666,8 @@ TEST_P(Transport, PeekInVainWakesProgress) {
                 return;
             }
             auto begun = Clock::now();
-            while (!GetParam()->peek(rank.endpoint, 0, 2, 0) && Clock::now() - begun < kPatience)
+            uint64_t size;
+            while (!GetParam()->peek(rank.endpoint, 0, 2, 0, &size) && Clock::now() - begun < kPatience)
                 EXPECT_TRUE(rank.progress(2 * 20 * 1000000)) << "slept to the end";
             EXPECT_LT(Clock::now() - begun, kPatience);
             seen = true;
@@ -555,7 +685,9 @@ TEST_P(Transport, PeekSeesPastAFullPool) {
     for (uint32_t i = 0; i < 500; i++)
         group[0].send(1, 1, i, 1000);
     Message &last = group[0].send(1, 2, 0, 10, false, true);
-    EXPECT_TRUE(group.turn([&] { return GetParam()->peek(group[1].endpoint, 0, 2, 0); }));
+    uint64_t size = 0;
+    EXPECT_TRUE(group.turn([&] { return GetParam()->peek(group[1].endpoint, 0, 2, 0, &size); }));
+    EXPECT_EQ(size, 10u);
     EXPECT_EQ(last.dones, 0) << "the pool was not full";
     group[1].receive(0, 2, 0, 10);
     EXPECT_TRUE(group.turn([&] { return last.dones == 1; }));

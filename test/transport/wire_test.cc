@@ -58,11 +58,14 @@ TEST(Wire, EverySoundHeaderIsReadBack) {
         header.credit = static_cast<uint32_t>(random());
         if (header.kind == GCOLL_WIRE_DATA) {
             header.flags = static_cast<uint8_t>((random() % 4) << 6);
+            if (!(header.flags & GCOLL_WIRE_OPEN) && random() % 2)
+                header.flags |= GCOLL_WIRE_AHEAD;
             uint64_t most = std::min<uint64_t>(header.total_bytes, GCOLL_WIRE_FRAGMENT_MAX);
             header.fragment_bytes = static_cast<uint32_t>(most ? 1 + random() % most : 0);
-        } else if (header.kind == GCOLL_WIRE_OFFER) {
+        } else if (header.kind == GCOLL_WIRE_OFFER || header.kind == GCOLL_WIRE_CREDIT) {
             header.flags = random() % 2 ? GCOLL_WIRE_OPEN : 0;
         } else if (header.kind == GCOLL_WIRE_ABORT) {
+            header.flags = random() % 2 ? GCOLL_WIRE_PASSED_ON : 0;
             header.fragment_bytes = static_cast<uint32_t>(random() % GCOLL_NOTE_TEXT_MAX);
         }
         gcoll_wire_header back = {};
@@ -114,7 +117,7 @@ TEST(Wire, EachWrongFieldIsRefused) {
         bad[3] = static_cast<uint8_t>(kind);
         EXPECT_FALSE(is_sound(bad)) << kind;
     }
-    for (int flag : {0x10, 0x20}) {
+    for (int flag : {0x20, 0x90}) { // CHECKED; a fingerprint that is here, and came before
         Bytes bad = good;
         bad[3] |= static_cast<uint8_t>(flag);
         EXPECT_FALSE(is_sound(bad)) << flag;
@@ -134,7 +137,11 @@ TEST(Wire, ControlFramesHaveNoPayloadAndNoStrangeFlags) {
         header.flags = GCOLL_WIRE_CREDITED;
         EXPECT_FALSE(is_sound(encoded(header))) << kind;
         header.flags = GCOLL_WIRE_OPEN;
-        EXPECT_EQ(is_sound(encoded(header)), kind == GCOLL_WIRE_OFFER || kind == GCOLL_WIRE_PING) << kind;
+        EXPECT_EQ(is_sound(encoded(header)),
+                  kind == GCOLL_WIRE_OFFER || kind == GCOLL_WIRE_CREDIT || kind == GCOLL_WIRE_PING)
+            << kind;
+        header.flags = GCOLL_WIRE_PASSED_ON;
+        EXPECT_EQ(is_sound(encoded(header)), kind == GCOLL_WIRE_ABORT) << kind;
         header.flags = 0;
         header.fragment_bytes = 1;
         EXPECT_EQ(is_sound(encoded(header)), kind == GCOLL_WIRE_ABORT) << kind;
@@ -153,7 +160,7 @@ TEST(Wire, RandomBytesAreRefusedOrMeanWhatTheySay) {
             bytes[0] = 0x63;
             bytes[1] = 0x67;
             bytes[2] = 1;
-            bytes[3] = static_cast<uint8_t>((random() % 16) | (random() % 4) << 6);
+            bytes[3] = static_cast<uint8_t>((random() % 16) | (random() % 16) << 4);
         }
         gcoll_wire_header header = {};
         if (gcoll_wire_get_header(bytes.data(), &header) == nullptr) {
@@ -229,6 +236,7 @@ TEST(Wire, NoteIsReadBack) {
         gcoll_note note = {};
         note.status = GCOLL_ERR_TIMEOUT;
         note.culprit = 12345;
+        note.passed_on = length % 2 == 1;
         std::memset(note.text, 'x', length);
         Bytes bytes(GCOLL_WIRE_HEADER_BYTES + GCOLL_NOTE_TEXT_MAX);
         size_t count = gcoll_wire_put_note(bytes.data(), &note);
@@ -240,6 +248,7 @@ TEST(Wire, NoteIsReadBack) {
         gcoll_wire_get_note(&header, bytes.data() + GCOLL_WIRE_HEADER_BYTES, &back);
         EXPECT_EQ(back.status, note.status);
         EXPECT_EQ(back.culprit, note.culprit);
+        EXPECT_EQ(back.passed_on, note.passed_on);
         EXPECT_STREQ(back.text, note.text);
     }
 }

@@ -221,7 +221,8 @@ static void on_frame(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uin
     case GCOLL_IB_GOODBYE:
         pair->goodbye = true;
         return;
-    default: /* a frame that only returns credit */
+    default: /* CREDIT */
+        gcoll_ib_on_opening(pair, frame);
         return;
     }
 }

@@ -56,13 +56,15 @@ static const char *check_piece(const gcoll_ib_frame *frame) {
 }
 
 static const char *check_flags(const gcoll_ib_frame *frame) {
-    bool may_open =
-        frame->kind == GCOLL_IB_DATA || frame->kind == GCOLL_IB_OFFER ||
-        frame->kind == GCOLL_IB_CREDIT; /* the fingerprint of a message that could not be offered */
-    if (((frame->flags & GCOLL_IB_OPEN) && !may_open) ||
-        ((frame->flags & GCOLL_IB_CREDITED) && frame->kind != GCOLL_IB_DATA) ||
-        (frame->flags & ~(GCOLL_IB_OPEN | GCOLL_IB_CREDITED)))
+    static const uint8_t flags_of[GCOLL_IB_KINDS] = {
+        [GCOLL_IB_DATA] = GCOLL_IB_OPEN | GCOLL_IB_CREDITED | GCOLL_IB_AHEAD,
+        [GCOLL_IB_OFFER] = GCOLL_IB_OPEN,
+        [GCOLL_IB_CREDIT] = GCOLL_IB_OPEN | GCOLL_IB_AHEAD,
+    };
+    if (frame->flags & ~flags_of[frame->kind])
         return "a flag that is not allowed in this kind of frame";
+    if ((frame->flags & GCOLL_IB_OPEN) && (frame->flags & GCOLL_IB_AHEAD))
+        return "a fingerprint twice";
     return NULL;
 }
 

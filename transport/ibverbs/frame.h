@@ -32,18 +32,22 @@
 #define GCOLL_IB_POOL_MAX     (UINT64_C(1) << 31)
 
 typedef enum gcoll_ib_kind {
-    GCOLL_IB_DATA = 1,    /* a small message; then its fingerprint if it opens, and its bytes */
-    GCOLL_IB_OFFER = 2,   /* as in TCP */
-    GCOLL_IB_GRANT = 3,   /* of a small message */
-    GCOLL_IB_PIECE = 4,   /* of a large one: where to write a part of it */
-    GCOLL_IB_REVOKE = 5,  /* of a grant of a small message, as in TCP */
-    GCOLL_IB_CREDIT = 6,  /* slots and pool alone */
+    GCOLL_IB_DATA = 1,   /* a small message; then its fingerprint if it opens, and its bytes */
+    GCOLL_IB_OFFER = 2,  /* as in TCP */
+    GCOLL_IB_GRANT = 3,  /* of a small message */
+    GCOLL_IB_PIECE = 4,  /* of a large one: where to write a part of it */
+    GCOLL_IB_REVOKE = 5, /* of a grant of a small message, as in TCP; with a total: of the pieces of a message
+                          * of so many bytes */
+    GCOLL_IB_CREDIT = 6, /* slots and pool alone, or with what its flag says */
     GCOLL_IB_GOODBYE = 7, /* the last frame */
     GCOLL_IB_KINDS = 8
 } gcoll_ib_kind;
 
 #define GCOLL_IB_OPEN     0x80U /* a fingerprint follows: DATA, OFFER, CREDIT */
 #define GCOLL_IB_CREDITED 0x40U /* DATA: uses the pool's credit, not a grant */
+/* The message's fingerprint came before it in a CREDIT frame: DATA; CREDIT for a large message, which has no
+ * frame of its own, once its first piece is granted. */
+#define GCOLL_IB_AHEAD 0x20U
 
 typedef struct gcoll_ib_frame {
     uint8_t kind, flags;

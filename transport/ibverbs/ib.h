@@ -120,7 +120,7 @@ void gcoll_ib_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *
 
 /* recv.c */
 void gcoll_ib_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
-bool gcoll_ib_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index);
+bool gcoll_ib_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index, uint64_t *bytes);
 bool gcoll_ib_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
 
 /* access.c */

@@ -46,7 +46,7 @@ enum {
     GCOLL_IB_IN_UNGRANTED = 16,
     GCOLL_IB_IN_AHEAD = 32,  /* large, and not asked for */
     GCOLL_IB_IN_WANTED = 64, /* large, and certain to come */
-    GCOLL_IB_HAS_OPEN = 128  /* its fingerprint came, with it or with its offer */
+    GCOLL_IB_HAS_OPEN = 128  /* its fingerprint came: with it, with its offer, or ahead of it */
 };
 #define GCOLL_IB_IN_ANY (GCOLL_IB_IN_UNGRANTED | GCOLL_IB_IN_AHEAD | GCOLL_IB_IN_WANTED)
 
@@ -59,7 +59,12 @@ enum {
 };
 
 /* gcoll_message.flags of sends */
-enum { GCOLL_IB_ON_CREDIT = 1, GCOLL_IB_OPENED = 2, GCOLL_IB_FOLLOWS = 4 };
+enum {
+    GCOLL_IB_ON_CREDIT = 1,
+    GCOLL_IB_OPENED = 2, /* the fingerprint has travelled */
+    GCOLL_IB_FOLLOWS = 4,
+    GCOLL_IB_OPENED_AHEAD = 8 /* in a CREDIT frame */
+};
 
 /* A part of a large message that we have granted. */
 typedef struct gcoll_ib_piece {
@@ -120,6 +125,7 @@ struct gcoll_ib_pair {
     uint32_t granted, offered;
     bool starved;
     uint64_t used, owed, held;
+    uint64_t opened_ahead; /* fingerprints that came in CREDIT frames, and whose messages have not come */
     gcoll_ib_piece pieces[GCOLL_IB_PIECES];
     uint32_t piece_count;
     uint8_t *ring; /* GCOLL_IB_CHUNKS of GCOLL_IB_CHUNK_BYTES; NULL until needed */
@@ -195,6 +201,8 @@ gcoll_message *gcoll_ib_stop_waiting(gcoll_ib_pair *pair, gcoll_slot *slot);
 /* recv.c */
 void gcoll_ib_on_offer(gcoll_ib_pair *pair, const gcoll_ib_frame *frame);
 void gcoll_ib_on_data(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *payload);
+/* A CREDIT frame that brings a fingerprint, or says of which message an earlier one was. */
+void gcoll_ib_on_opening(gcoll_ib_pair *pair, const gcoll_ib_frame *frame);
 /* Books that a message starts. */
 void gcoll_ib_start(gcoll_ib_pair *pair, gcoll_slot *slot, bool on_credit);
 void gcoll_ib_finish_recv(gcoll_ib_pair *pair, gcoll_slot *slot);
@@ -208,10 +216,14 @@ void gcoll_ib_want_pieces(gcoll_ib_pair *pair, gcoll_slot *slot);
 /* Grants as much as may be granted. */
 void gcoll_ib_grant_pieces(gcoll_ib_pair *pair);
 void gcoll_ib_on_piece(gcoll_ib_pair *pair, const gcoll_ib_frame *frame);
+/* Takes back what was granted for a receive of which nothing has come. */
+void gcoll_ib_withdraw_pieces(gcoll_ib_pair *pair, const gcoll_slot *slot);
 /* The peer has written the piece that was granted under that handle. */
 void gcoll_ib_on_written(gcoll_ib_pair *pair, uint32_t handle, uint32_t bytes);
 /* The send of a large message for which pieces were granted before it was posted. */
 void gcoll_ib_take_targets(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *message);
+/* Forgets the pieces that were granted for a message that is not posted, and removes their slot. */
+void gcoll_ib_forget_targets(gcoll_ib_pair *pair, gcoll_slot *slot);
 void gcoll_ib_leave_list(gcoll_ib_pair *pair, gcoll_slot *slot);
 
 /* access.c */

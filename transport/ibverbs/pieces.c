@@ -11,8 +11,10 @@
  * certainly be sent, so their handles and chunks become free again for the next message.
  *
  * A message that opens an operation is offered even if it has been granted, as nothing else would carry its
- * fingerprint. A message whose size differs from its grant is offered, too: the receiver reports the
- * mismatch.
+ * fingerprint. If it may not be offered, CREDIT frames bring the fingerprint and say which message it belongs
+ * to. A message whose size differs from its grant is sent or offered as if there were no grant. The receiver
+ * then reports the mismatch; or, if the receive takes any size, it withdraws what it granted by a revoke with
+ * the total, and grants memory for the size that was offered.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +142,23 @@ void gcoll_ib_want_pieces(gcoll_ib_pair *pair, gcoll_slot *slot) {
     gcoll_ib_grant_pieces(pair);
 }
 
+void gcoll_ib_withdraw_pieces(gcoll_ib_pair *pair, const gcoll_slot *slot) {
+    gcoll_message *message = slot->message;
+    gcoll_ib_frame frame = {
+        .kind = GCOLL_IB_REVOKE, .stream = slot->stream, .index = slot->index, .total = message->bytes};
+    if (message->moved == 0)
+        return;
+    for (uint32_t handle = 0; handle < GCOLL_IB_PIECES; handle++)
+        if (pair->pieces[handle].slot == slot) {
+            pair->pieces[handle].slot = NULL;
+            pair->piece_count--;
+        }
+    gcoll_ib_append_control(pair, &frame, NULL);
+    gcoll_ib_unregister(pair->ib, message->region);
+    message->region = NULL;
+    message->moved = 0;
+}
+
 static void consume_chunk(gcoll_ib_pair *pair, const gcoll_message *message, const gcoll_ib_piece *piece) {
     message->consume(message->consume_arg, piece->offset,
                      pair->ring + (size_t)piece->chunk * GCOLL_IB_CHUNK_BYTES, piece->bytes);
@@ -173,6 +192,13 @@ void gcoll_ib_on_written(gcoll_ib_pair *pair, uint32_t handle, uint32_t bytes) {
 
 /* ---- Sending --------------------------------------------------------------------------------------- */
 
+/* The receiver has granted a message whose fingerprint went ahead of it: says so before the first write. */
+static void say_opened(gcoll_ib_pair *pair, const gcoll_message *message) {
+    const gcoll_ib_frame frame = {
+        .kind = GCOLL_IB_CREDIT, .flags = GCOLL_IB_AHEAD, .stream = message->stream, .index = message->index};
+    gcoll_ib_append_control(pair, &frame, NULL);
+}
+
 /* Queues the write of a granted piece of a posted message. */
 static void write_target(gcoll_ib_pair *pair, gcoll_slot *slot, uint32_t handle) {
     gcoll_ib_target *target = &pair->targets[handle];
@@ -183,6 +209,8 @@ static void write_target(gcoll_ib_pair *pair, gcoll_slot *slot, uint32_t handle)
         gcoll_ib_problem(pair->ib, GCOLL_ERR_NO_MEMORY);
         return;
     }
+    if (target->offset == 0 && (message->flags & GCOLL_IB_OPENED_AHEAD))
+        say_opened(pair, message);
     target->message = message;
     pair->writes[(pair->write_head + pair->write_count) % GCOLL_IB_PIECES] = handle;
     pair->write_count++;
@@ -196,9 +224,11 @@ void gcoll_ib_on_piece(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
     gcoll_slot *slot = gcoll_match_find(&pair->outgoing, frame->stream, frame->index);
     if (slot && slot->message &&
         (slot->message->bytes != frame->total || !gcoll_ib_is_granted(pair->ib, slot->message))) {
-        gcoll_ib_offer(pair, slot); /* the receiver then reports the mismatch */
+        gcoll_ib_offer(pair, slot); /* the receiver then reports the mismatch, or grants this size */
         return;
     }
+    if (!slot && frame->offset > 0)
+        return; /* will be withdrawn: the message was of another size, and has been sent */
     if (!slot) {
         slot = gcoll_match_add(&pair->outgoing, frame->stream, frame->index);
         if (!slot) {
@@ -242,7 +272,7 @@ static uint32_t find_target(const gcoll_ib_pair *pair, const gcoll_message *mess
 void gcoll_ib_take_targets(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *message) {
     uint64_t granted = slot->received;
     uint64_t offset = 0;
-    bool fits = true;
+    slot->message = message;
     slot->flags &= ~(uint32_t)GCOLL_IB_PIECES_WAIT;
     if (message->open)
         gcoll_ib_offer(pair, slot);
@@ -250,14 +280,16 @@ void gcoll_ib_take_targets(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message 
         uint32_t handle = find_target(pair, message, offset);
         if (handle == GCOLL_IB_PIECES)
             return;
+        offset += pair->targets[handle].bytes;
+        write_target(pair, slot, handle);
+    }
+}
+
+void gcoll_ib_forget_targets(gcoll_ib_pair *pair, gcoll_slot *slot) {
+    for (uint32_t handle = 0; handle < GCOLL_IB_PIECES; handle++) {
         gcoll_ib_target *target = &pair->targets[handle];
-        offset += target->bytes;
-        fits = target->total == message->bytes;
-        if (fits)
-            write_target(pair, slot, handle);
-        else
+        if (target->used && target->stream == slot->stream && target->index == slot->index)
             target->used = false;
     }
-    if (!fits)
-        gcoll_ib_offer(pair, slot);
+    gcoll_match_remove(&pair->outgoing, slot);
 }

@@ -343,6 +343,7 @@ static void add_message(gcoll_ib_pair *pair, batch *b, gcoll_message *message) {
     gcoll_ib_frame frame = {
         .kind = GCOLL_IB_DATA, .stream = message->stream, .index = message->index, .total = message->bytes};
     frame.flags = (uint8_t)((message->flags & GCOLL_IB_ON_CREDIT ? GCOLL_IB_CREDITED : 0) |
+                            (message->flags & GCOLL_IB_OPENED_AHEAD ? GCOLL_IB_AHEAD : 0) |
                             (opens ? GCOLL_IB_OPEN : 0));
     give_back(pair, &frame);
     uint32_t bytes = gcoll_ib_put_frame(at, &frame);

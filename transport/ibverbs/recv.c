@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "transport/ibverbs/pair.h"
+#include "transport/size.h"
 
 static uint64_t cost(uint64_t bytes) {
     return bytes + GCOLL_IB_OVERHEAD_BYTES;
@@ -81,6 +82,22 @@ static void await(gcoll_ib_pair *pair, gcoll_slot *slot) {
         grant(pair, slot);
 }
 
+/* Gives a posted receive the size of its message, which differs from its own. It then waits in no list.
+ * False: the receive does not allow that. */
+static bool take_size(gcoll_ib_pair *pair, gcoll_slot *slot, uint64_t total) {
+    if (!slot->message->any_size)
+        return false;
+    gcoll_ib_leave_list(pair, slot);
+    gcoll_ib_withdraw_pieces(pair, slot);
+    return gcoll_message_take_size(slot->message, total);
+}
+
+/* Makes a receive wait for its message, which is offered with another size than the receive had. */
+static void await_again(gcoll_ib_pair *pair, gcoll_slot *slot) {
+    if (is_large(pair, slot->message) || !(slot->flags & GCOLL_IB_GRANTED))
+        await(pair, slot);
+}
+
 /* ---- Posting --------------------------------------------------------------------------------------- */
 
 static void hand_over(const gcoll_message *message, const uint8_t *bytes) {
@@ -112,7 +129,7 @@ static void post_to_known(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *
                       (unsigned long long)message->stream, message->index);
         return;
     }
-    if (slot->total != message->bytes) {
+    if (!gcoll_message_take_size(message, slot->total)) {
         gcoll_ib_mismatch(pair, slot->total, message->bytes);
         return;
     }
@@ -161,12 +178,15 @@ void gcoll_ib_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *
     await(pair, slot);
 }
 
-bool gcoll_ib_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index) {
+bool gcoll_ib_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index,
+                   uint64_t *bytes) {
     gcoll_ib *ib = gcoll_ib_of(endpoint);
     const gcoll_ib_pair *pair = peer < ib->size ? ib->pairs[peer] : NULL;
     const gcoll_slot *slot = pair ? gcoll_match_find(&pair->incoming, stream, index) : NULL;
     bool found = slot && !slot->message;
-    if (!found)
+    if (found)
+        *bytes = slot->total;
+    else
         ib->curious = true;
     return found;
 }
@@ -205,7 +225,8 @@ void gcoll_ib_on_offer(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
                       slot ? "an offer of a message that has come" : "too many offers");
         return;
     }
-    if (slot && slot->message->bytes != frame->total) {
+    const bool changes = slot && slot->message->bytes != frame->total;
+    if (changes && !take_size(pair, slot, frame->total)) {
         gcoll_ib_mismatch(pair, frame->total, slot->message->bytes);
         return;
     }
@@ -220,16 +241,19 @@ void gcoll_ib_on_offer(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
     slot->flags |= GCOLL_IB_OFFERED | (frame->flags & GCOLL_IB_OPEN ? GCOLL_IB_HAS_OPEN : 0U);
     notice(pair, slot);
     pair->offered++;
-    if (slot->flags & GCOLL_IB_IN_UNGRANTED)
+    if (changes)
+        await_again(pair, slot);
+    else if (slot->flags & GCOLL_IB_IN_UNGRANTED)
         grant(pair, slot);
     else if (slot->flags & GCOLL_IB_IN_AHEAD)
         gcoll_ib_want_pieces(pair, slot);
 }
 
 /* Whether the peer may send this small message now. */
-static bool may_start(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const gcoll_slot *slot) {
+static bool may_start(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, gcoll_slot *slot) {
     const gcoll_ib *ib = pair->ib;
-    bool mismatches = slot && slot->message && slot->message->bytes != frame->total;
+    const bool changes = slot && slot->message && slot->message->bytes != frame->total;
+    const bool mismatches = changes && !slot->message->any_size;
     const char *wrong = NULL;
     if (slot && (slot->flags & GCOLL_IB_STARTED))
         wrong = "a message twice";
@@ -241,7 +265,7 @@ static bool may_start(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const gc
         wrong = "a message too large for credit";
     else if (cost(frame->total) > ib->pool_bytes - pair->used)
         wrong = "more messages than it had credit for";
-    else if (slot && (slot->flags & GCOLL_IB_OFFERED) && slot->total != frame->total)
+    if (!wrong && !mismatches && slot && (slot->flags & GCOLL_IB_OFFERED) && slot->total != frame->total)
         wrong = "a message of another size than offered";
     if (wrong) {
         gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)", wrong);
@@ -251,6 +275,8 @@ static bool may_start(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const gc
         gcoll_ib_mismatch(pair, frame->total, slot->message->bytes);
         return false;
     }
+    if (changes)
+        take_size(pair, slot, frame->total);
     if (slot && slot->message && is_large(pair, slot->message)) {
         mismatch_of_ways(pair);
         return false;
@@ -279,9 +305,32 @@ void gcoll_ib_start(gcoll_ib_pair *pair, gcoll_slot *slot, bool on_credit) {
     }
 }
 
+/* A message says that its fingerprint came before it. False if no such fingerprint is left: the pair failed.
+ */
+static bool take_ahead(gcoll_ib_pair *pair) {
+    if (pair->opened_ahead == 0) {
+        gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a message whose fingerprint did not come)");
+        return false;
+    }
+    pair->opened_ahead--;
+    return true;
+}
+
+void gcoll_ib_on_opening(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
+    if (frame->flags & GCOLL_IB_OPEN)
+        pair->opened_ahead++;
+    if (!(frame->flags & GCOLL_IB_AHEAD) || !take_ahead(pair))
+        return;
+    gcoll_slot *slot = gcoll_match_find(&pair->incoming, frame->stream, frame->index);
+    if (slot && slot->message && slot->message->moved > 0 && !(slot->flags & GCOLL_IB_STARTED))
+        slot->flags |= GCOLL_IB_HAS_OPEN;
+    else
+        gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a fingerprint of a message without a grant)");
+}
+
 void gcoll_ib_on_data(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *payload) {
     gcoll_slot *slot = gcoll_match_find(&pair->incoming, frame->stream, frame->index);
-    if (!may_start(pair, frame, slot))
+    if (!may_start(pair, frame, slot) || ((frame->flags & GCOLL_IB_AHEAD) && !take_ahead(pair)))
         return;
     if (!slot)
         slot = gcoll_match_add(&pair->incoming, frame->stream, frame->index);
@@ -290,7 +339,7 @@ void gcoll_ib_on_data(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const ui
         return;
     }
     slot->total = slot->received = frame->total;
-    slot->flags |= frame->flags & GCOLL_IB_OPEN ? GCOLL_IB_HAS_OPEN : 0U;
+    slot->flags |= frame->flags & (GCOLL_IB_OPEN | GCOLL_IB_AHEAD) ? GCOLL_IB_HAS_OPEN : 0U;
     gcoll_ib_leave_list(pair, slot);
     gcoll_ib_start(pair, slot, (frame->flags & GCOLL_IB_CREDITED) != 0);
     notice(pair, slot);

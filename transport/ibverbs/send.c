@@ -37,12 +37,12 @@ gcoll_message *gcoll_ib_stop_waiting(gcoll_ib_pair *pair, gcoll_slot *slot) {
 }
 
 /* Sends the fingerprint of a message that may not be offered in a frame of its own, so that it stays ahead
- * of later messages of its stream. A large message has no other place for its fingerprint. */
-static void open_by_credit(gcoll_ib_pair *pair, gcoll_message *message) {
+ * of later messages of its stream. Once the receiver knows the message, it is told whose it was. */
+static void open_ahead(gcoll_ib_pair *pair, gcoll_message *message) {
     gcoll_ib_frame frame = {.kind = GCOLL_IB_CREDIT, .flags = GCOLL_IB_OPEN, .stream = message->stream};
     if (message->open && !(message->flags & GCOLL_IB_OPENED)) {
         gcoll_ib_append_control(pair, &frame, message->open);
-        message->flags |= is_large(pair, message) ? GCOLL_IB_OPENED : 0U;
+        message->flags |= GCOLL_IB_OPENED | GCOLL_IB_OPENED_AHEAD;
     }
 }
 
@@ -53,7 +53,7 @@ void gcoll_ib_offer(gcoll_ib_pair *pair, gcoll_slot *slot) {
     if (slot->flags & GCOLL_IB_ASKED)
         return;
     if (pair->asked == GCOLL_IB_PROMISES_MAX) {
-        open_by_credit(pair, message);
+        open_ahead(pair, message);
         return;
     }
     if (message->open && !(message->flags & GCOLL_IB_OPENED)) {
@@ -85,16 +85,27 @@ static void wait_for_permission(gcoll_ib_pair *pair, gcoll_message *message) {
         gcoll_ib_offer(pair, slot);
 }
 
+static void send_or_wait(gcoll_ib_pair *pair, gcoll_message *message) {
+    if (!pair->waiting.oldest && has_credit(pair, message))
+        send_on_credit(pair, message);
+    else
+        wait_for_permission(pair, message);
+}
+
 /* Sends a message that was granted before it was posted; the grant made the slot. */
 static void send_promised(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *message) {
-    if (slot->flags & GCOLL_IB_PIECES_WAIT) {
-        slot->message = message;
+    if ((slot->flags & GCOLL_IB_PIECES_WAIT) && slot->total == message->bytes) {
         gcoll_ib_take_targets(pair, slot, message);
+        return;
+    }
+    if (slot->flags & GCOLL_IB_PIECES_WAIT) {
+        gcoll_ib_forget_targets(pair, slot);
+        send_or_wait(pair, message);
         return;
     }
     gcoll_match_remove(&pair->outgoing, slot);
     pair->promised--;
-    if (is_large(pair, message)) /* the receiver expects another size, and the offer shows the mismatch */
+    if (is_large(pair, message)) /* the receiver expects another size, and the offer tells it */
         wait_for_permission(pair, message);
     else
         gcoll_ib_enqueue(pair, message);
@@ -115,10 +126,8 @@ void gcoll_ib_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *
                       (unsigned long long)message->stream, message->index);
     else if (slot)
         send_promised(pair, slot, message);
-    else if (!pair->waiting.oldest && has_credit(pair, message))
-        send_on_credit(pair, message);
     else
-        wait_for_permission(pair, message);
+        send_or_wait(pair, message);
 }
 
 /* Sends small messages in the order of posting while there is credit. */
@@ -179,6 +188,11 @@ void gcoll_ib_on_grant(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
 
 void gcoll_ib_on_revoke(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
     gcoll_slot *slot = gcoll_match_find(&pair->outgoing, frame->stream, frame->index);
+    if (frame->total > 0) { /* of pieces, unless they were forgotten when the message was posted */
+        if (slot && (slot->flags & GCOLL_IB_PIECES_WAIT) && slot->total == frame->total)
+            gcoll_ib_forget_targets(pair, slot);
+        return;
+    }
     if (!slot || slot->message || !(slot->flags & GCOLL_IB_PROMISED)) {
         gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a revoke without a grant)");
         return;

@@ -25,21 +25,22 @@ static gcoll_status inproc_open(const gcoll_endpoint_options *options, const gco
     if (!hub)
         return gcoll_error(GCOLL_ERR_INVALID,
                            "options.hub: is NULL; transport \"inproc\" needs the hub of its ranks");
-    if (options->size != hub->size)
+    if (options->is_part ? options->size > hub->size || options->hub_rank >= hub->size
+                         : options->size != hub->size)
         return gcoll_error(GCOLL_ERR_INVALID, "options.size: is %u, but options.hub was made for %u ranks",
                            options->size, hub->size);
-    if (options->rank >= hub->size)
+    if (options->rank >= options->size)
         return gcoll_error(GCOLL_ERR_INVALID, "rank is %u; allowed are 0 to %u", options->rank,
-                           hub->size - 1);
+                           options->size - 1);
     gcoll_endpoint *made = calloc(1, sizeof *made);
-    uint8_t *peers = calloc(hub->size, sizeof *peers);
-    uint64_t *heard = calloc(hub->size, sizeof *heard);
+    uint8_t *peers = calloc(options->size, sizeof *peers);
+    uint64_t *heard = calloc(options->size, sizeof *heard);
     gcoll_status status;
     if (!made || !peers || !heard) {
-        status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an endpoint to %u ranks", hub->size);
+        status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an endpoint to %u ranks", options->size);
         goto failed;
     }
-    status = gcoll_inproc_room_attach(hub, options->group, options->rank, &made->room);
+    status = gcoll_inproc_room_attach(options, &made->room);
     if (status)
         goto failed;
     made->seat = &made->room->seats[options->rank];
@@ -226,10 +227,13 @@ static gcoll_status inproc_progress(gcoll_endpoint *endpoint, int64_t wait_us, b
     return GCOLL_OK;
 }
 
-static bool inproc_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index) {
+static bool inproc_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index,
+                        uint64_t *bytes) {
     gcoll_inproc_seat *seat = endpoint->seat;
     pthread_mutex_lock(&seat->lock);
-    bool found = gcoll_inproc_table_find(&seat->offers, peer, stream, index);
+    const gcoll_message *found = gcoll_inproc_table_find(&seat->offers, peer, stream, index);
+    if (found)
+        *bytes = found->bytes;
     pthread_mutex_unlock(&seat->lock);
     endpoint->curious |= !found;
     return found;

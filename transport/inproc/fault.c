@@ -60,7 +60,9 @@ gcoll_status gcoll_inproc_kill(gcoll_hub *hub, uint32_t rank) {
         return status;
     pthread_mutex_lock(&hub->lock);
     for (gcoll_inproc_room *room = hub->rooms; room; room = room->next)
-        kill_in(room, rank);
+        for (uint32_t seat = 0; seat < room->size; seat++)
+            if (gcoll_inproc_home(room, seat) == rank)
+                kill_in(room, seat);
     pthread_mutex_unlock(&hub->lock);
     return GCOLL_OK;
 }

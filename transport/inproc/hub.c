@@ -76,23 +76,26 @@ static void room_destroy(gcoll_inproc_room *room) {
     free(room);
 }
 
-static gcoll_inproc_room *room_create(gcoll_hub *hub, const uint8_t group[16]) {
+static gcoll_inproc_room *room_create(gcoll_hub *hub, const gcoll_endpoint_options *options) {
+    const uint32_t size = options->size;
     uint32_t seats = 0;
     gcoll_inproc_room *made = calloc(1, sizeof *made);
     if (!made)
         goto no_memory;
-    made->seats = calloc(hub->size, sizeof *made->seats);
+    made->seats = calloc(size, sizeof *made->seats);
     if (!made->seats)
         goto no_seats;
-    made->links = calloc((size_t)hub->size * hub->size, sizeof *made->links);
+    made->links = calloc((size_t)size * size, sizeof *made->links);
     if (!made->links)
         goto no_links;
-    for (; seats < hub->size; seats++)
+    for (; seats < size; seats++) {
         if (!seat_create(&made->seats[seats]))
             goto no_seat;
+        atomic_init(&made->seats[seats].home, options->is_part ? GCOLL_INPROC_NOBODY : seats);
+    }
     made->hub = hub;
-    made->size = hub->size;
-    memcpy(made->group, group, sizeof made->group);
+    made->size = size;
+    memcpy(made->group, options->group, sizeof made->group);
     return made;
 
 no_seat:
@@ -108,13 +111,13 @@ no_memory:
 }
 
 /* The room of this group, created for the first of its ranks; NULL if memory ran out. hub->lock is held. */
-static gcoll_inproc_room *find_room(gcoll_hub *hub, const uint8_t group[16]) {
+static gcoll_inproc_room *find_room(gcoll_hub *hub, const gcoll_endpoint_options *options) {
     gcoll_inproc_room *room = hub->rooms;
-    while (room && memcmp(room->group, group, sizeof room->group) != 0)
+    while (room && memcmp(room->group, options->group, sizeof room->group) != 0)
         room = room->next;
     if (room)
         return room;
-    room = room_create(hub, group);
+    room = room_create(hub, options);
     if (!room)
         return NULL;
     room->number = hub->rooms_made++;
@@ -139,13 +142,19 @@ static gcoll_status take_seat(gcoll_inproc_seat *seat, uint32_t rank) {
     return GCOLL_OK;
 }
 
-gcoll_status gcoll_inproc_room_attach(gcoll_hub *hub, const uint8_t group[16], uint32_t rank,
-                                      gcoll_inproc_room **room) {
+gcoll_status gcoll_inproc_room_attach(const gcoll_endpoint_options *options, gcoll_inproc_room **room) {
+    gcoll_hub *hub = options->hub;
+    const uint32_t rank = options->rank;
     pthread_mutex_lock(&hub->lock);
-    gcoll_inproc_room *found = find_room(hub, group);
+    gcoll_inproc_room *found = find_room(hub, options);
     gcoll_status status;
     if (!found) {
-        status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a group of %u ranks", hub->size);
+        status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a group of %u ranks", options->size);
+        goto out;
+    }
+    if (found->size != options->size) {
+        status = gcoll_error(GCOLL_ERR_INVALID, "options.size: is %u, but this group has %u ranks",
+                             options->size, found->size);
         goto out;
     }
     pthread_mutex_lock(&found->seats[rank].lock);
@@ -153,6 +162,8 @@ gcoll_status gcoll_inproc_room_attach(gcoll_hub *hub, const uint8_t group[16], u
     pthread_mutex_unlock(&found->seats[rank].lock);
     if (status)
         goto out;
+    if (options->is_part)
+        atomic_store(&found->seats[rank].home, options->hub_rank);
     found->attached++;
     found->attached_ever++;
     *room = found;

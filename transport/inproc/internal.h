@@ -70,6 +70,7 @@ typedef struct gcoll_inproc_seat {
     gcoll_message_queue arrivals; /* sends on offer, not looked at yet */
     gcoll_message_queue ready;    /* receives with their send */
     gcoll_message_queue completed; /* sends of its rank that are done */
+    _Atomic uint32_t home;         /* its rank's number on the hub; NOBODY: it has not attached to a part */
     gcoll_map offers;              /* sends on offer without a receive */
     gcoll_map receives;            /* receives without an offer */
     bool noted;                    /* its rank aborted, with: */
@@ -85,7 +86,7 @@ typedef struct gcoll_inproc_room {
     uint8_t group[16];
     uint32_t number; /* rooms of this hub before it */
     uint32_t attached, attached_ever;
-    uint32_t size;
+    uint32_t size;            /* of the group, which may be a part of the hub's ranks */
     gcoll_inproc_seat *seats; /* [rank] */
     gcoll_inproc_link *links; /* [to * size + from] */
 } gcoll_inproc_room;
@@ -165,8 +166,7 @@ static inline gcoll_inproc_link *gcoll_inproc_link_of(const gcoll_inproc_room *r
                                                       uint32_t from) {
     return &room->links[(size_t)to * room->size + from];
 }
-gcoll_status gcoll_inproc_room_attach(gcoll_hub *hub, const uint8_t group[16], uint32_t rank,
-                                      gcoll_inproc_room **room);
+gcoll_status gcoll_inproc_room_attach(const gcoll_endpoint_options *options, gcoll_inproc_room **room);
 void gcoll_inproc_room_detach(gcoll_inproc_room *room);
 
 /* seat.c */
@@ -192,11 +192,18 @@ void gcoll_inproc_seat_end(gcoll_inproc_room *room, uint32_t rank, gcoll_inproc_
 /* Leaves `sign` with those that were marked. */
 void gcoll_inproc_seat_tell(gcoll_inproc_room *room, uint32_t rank, uint32_t sign);
 
+/* The number on the hub of a rank of the room; faults go by it. */
+static inline uint32_t gcoll_inproc_home(const gcoll_inproc_room *room, uint32_t rank) {
+    return atomic_load_explicit(&room->seats[rank].home, memory_order_relaxed);
+}
+
 /* move.c */
 /* Delivers what can be delivered. True if any `done` or event was called. */
 bool gcoll_inproc_move(gcoll_endpoint *endpoint);
 static inline bool gcoll_inproc_stalled(const gcoll_endpoint *endpoint) {
-    return atomic_load_explicit(&endpoint->room->hub->stalled[endpoint->rank], memory_order_relaxed);
+    return atomic_load_explicit(
+        &endpoint->room->hub->stalled[gcoll_inproc_home(endpoint->room, endpoint->rank)],
+        memory_order_relaxed);
 }
 /* A number of the endpoint's own pseudo-random sequence. */
 uint64_t gcoll_inproc_random(gcoll_endpoint *endpoint);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "transport/inproc/internal.h"
+#include "transport/size.h"
 
 /* Bytes copied between two checks of seat->stop: an abort or a close waits for at most one such piece. */
 #define PIECE_BYTES 65536
@@ -42,7 +43,8 @@ static bool passes(gcoll_endpoint *endpoint, uint32_t peer) {
     gcoll_hub *hub = endpoint->room->hub;
     if (!atomic_load_explicit(&hub->faulty, memory_order_relaxed))
         return true;
-    if (gcoll_inproc_rule_cuts(hub, peer, endpoint->rank))
+    if (gcoll_inproc_rule_cuts(hub, gcoll_inproc_home(endpoint->room, peer),
+                               gcoll_inproc_home(endpoint->room, endpoint->rank)))
         return false;
     if (!hub->shuffled)
         return true;
@@ -88,7 +90,8 @@ void gcoll_inproc_offer(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *
     gcoll_inproc_seat *seat = &room->seats[peer];
     gcoll_inproc_link *link = gcoll_inproc_link_of(room, peer, endpoint->rank);
     pthread_mutex_lock(&seat->lock);
-    bool lost = gcoll_inproc_rule_drops(room->hub, endpoint->rank, peer, link->offered++);
+    bool lost = gcoll_inproc_rule_drops(room->hub, gcoll_inproc_home(room, endpoint->rank),
+                                        gcoll_inproc_home(room, peer), link->offered++);
     if (!lost && (seat->state == GCOLL_INPROC_SEAT_OPEN || seat->state == GCOLL_INPROC_SEAT_EMPTY)) {
         message->peer = endpoint->rank;
         gcoll_message_push(&seat->arrivals, message);
@@ -251,7 +254,8 @@ static bool copy_some(gcoll_endpoint *endpoint, gcoll_message *receive, const gc
     uint64_t byte;
     if (atomic_load_explicit(&hub->faulty, memory_order_relaxed)) {
         if (receive->moved == 0 &&
-            gcoll_inproc_rule_corrupts(hub, receive->peer, endpoint->rank, send, &byte))
+            gcoll_inproc_rule_corrupts(hub, gcoll_inproc_home(endpoint->room, receive->peer),
+                                       gcoll_inproc_home(endpoint->room, endpoint->rank), send, &byte))
             return copy_spoilt(endpoint, receive, send, granule, byte);
         if (hub->shuffled) {
             piece = granule * (1 + gcoll_inproc_random(endpoint) % (piece / granule));
@@ -289,7 +293,7 @@ static bool transfer(gcoll_endpoint *endpoint, bool *moved) {
         return false;
     gcoll_message *send = receive->match;
     uint32_t peer = receive->peer;
-    if (send->bytes != receive->bytes) {
+    if (!gcoll_message_take_size(receive, send->bytes)) {
         uint64_t sent = send->bytes;
         pthread_mutex_unlock(&seat->lock);
         *moved = true;

@@ -33,8 +33,11 @@ uint8_t *gcoll_tcp_checked_target(gcoll_tcp_pair *pair, size_t *count) {
         *count = *count < GCOLL_TCP_HOT_BYTES ? *count : GCOLL_TCP_HOT_BYTES;
         return pair->tcp->hot_bytes;
     }
-    if (in->in_place)
-        return (uint8_t *)slot->message->data + slot->received + in->arrived;
+    if (in->in_place) {
+        const uint64_t before = slot->received + in->arrived;
+        uint8_t *data = slot->message->data; /* may be NULL if the message is empty */
+        return before > 0 ? data + before : data;
+    }
     return in->fragment + in->arrived;
 }
 

@@ -22,12 +22,14 @@
  * Offers. A waiting send that is large or carries a fingerprint is announced by an offer. So the receiver
  * sees fingerprints and wrong sizes of messages that would otherwise wait unseen. It grants every offered
  * message for which it posts a receive. A send that the receiver may peek for (`announced`) is offered, too.
+ * At most GCOLL_TCP_PROMISES_MAX offers are open; beyond that a fingerprint travels ahead in a CREDIT frame.
  *
  * A failure that is found while posting is reported by the next progress.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/size.h"
 #include "transport/tcp/pair.h"
 
 static uint64_t cost(uint64_t bytes) {
@@ -78,11 +80,13 @@ static gcoll_message *stop_waiting(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     return message;
 }
 
-/* The fingerprint of a message that may not be offered goes in a probe, so that it stays ahead of later
- * messages of its stream. */
-static void open_by_probe(gcoll_tcp_pair *pair, gcoll_message *message) {
+/* Sends the fingerprint of a message that may not be offered in a frame of its own, so that it stays ahead of
+ * later messages of its stream. The message's own frames then say so in place of the fingerprint. */
+static void open_ahead(gcoll_tcp_pair *pair, gcoll_message *message) {
     uint8_t bytes[GCOLL_TCP_FIXED_HEADERS];
-    gcoll_wire_header header = {.kind = GCOLL_WIRE_PING, .flags = GCOLL_WIRE_OPEN, .stream = message->stream};
+    gcoll_wire_header header = {
+        .kind = GCOLL_WIRE_CREDIT, .flags = GCOLL_WIRE_OPEN, .stream = message->stream};
+    message->flags |= GCOLL_TCP_OPENED | GCOLL_TCP_AHEAD;
     gcoll_wire_put_header(bytes, &header);
     memcpy(bytes + GCOLL_WIRE_HEADER_BYTES, message->open, GCOLL_FINGERPRINT_BYTES);
     gcoll_tcp_append_control(pair, bytes, GCOLL_WIRE_HEADER_BYTES + GCOLL_FINGERPRINT_BYTES);
@@ -101,7 +105,7 @@ static void offer(gcoll_tcp_pair *pair, gcoll_slot *slot) {
         return;
     if (pair->asked == GCOLL_TCP_PROMISES_MAX) {
         if (message->open)
-            open_by_probe(pair, message);
+            open_ahead(pair, message);
         return;
     }
     uint8_t bytes[GCOLL_TCP_FIXED_HEADERS];
@@ -228,9 +232,14 @@ void gcoll_tcp_on_revoke(gcoll_tcp_pair *pair, const gcoll_wire_header *header) 
 
 /* ---- Receiving ------------------------------------------------------------------------------------- */
 
+/* A peer that has used up its offers cannot say that it waits with a message larger than its receive. */
+static bool is_mute(const gcoll_tcp_pair *pair) {
+    return pair->offered == GCOLL_TCP_PROMISES_MAX;
+}
+
 static bool wants_grant(const gcoll_tcp_pair *pair, const gcoll_slot *slot) {
     return slot->message->bytes > pair->tcp->eager_bytes || (slot->flags & GCOLL_TCP_OFFERED) ||
-           is_crowded(pair);
+           is_crowded(pair) || (slot->message->any_size && is_mute(pair));
 }
 
 static void leave_ungranted(gcoll_tcp_pair *pair, gcoll_slot *slot) {
@@ -310,7 +319,7 @@ static void post_to_known(gcoll_tcp_pair *pair, gcoll_slot *slot, gcoll_message 
                        (unsigned long long)message->stream, message->index);
         return;
     }
-    if (slot->total != message->bytes) {
+    if (!gcoll_message_take_size(message, slot->total)) {
         mismatch(pair, slot->total, message->bytes);
         return;
     }
@@ -362,12 +371,15 @@ static void notice(gcoll_tcp_pair *pair, const gcoll_slot *slot) {
         pair->tcp->moved = true;
 }
 
-bool gcoll_tcp_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index) {
+bool gcoll_tcp_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index,
+                    uint64_t *bytes) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
     const gcoll_tcp_pair *pair = tcp->pairs[peer];
     const gcoll_slot *slot = pair ? gcoll_match_find(&pair->incoming, stream, index) : NULL;
     bool found = slot && !slot->message;
-    if (!found)
+    if (found)
+        *bytes = slot->total;
+    else
         tcp->curious = true;
     return found;
 }
@@ -396,7 +408,7 @@ void gcoll_tcp_on_offer(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
                        slot ? "an offer of a message that has come" : "too many offers");
         return;
     }
-    if (slot && slot->message->bytes != header->total_bytes) {
+    if (slot && !gcoll_message_take_size(slot->message, header->total_bytes)) {
         mismatch(pair, header->total_bytes, slot->message->bytes);
         return;
     }
@@ -413,15 +425,19 @@ void gcoll_tcp_on_offer(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
     pair->offered++;
     if (slot->flags & GCOLL_TCP_UNGRANTED)
         grant(pair, slot);
+    if (is_mute(pair))
+        grant_those_who_want(pair);
 }
 
-/* Whether the peer may send this message now. */
+/* Whether the peer may send this message now. If so, a posted receive of any size gets the message's size. */
 static bool may_start(gcoll_tcp_pair *pair, const gcoll_wire_header *header, const gcoll_slot *slot) {
     const gcoll_tcp *tcp = pair->tcp;
+    const bool differs = slot && slot->message && slot->message->bytes != header->total_bytes;
+    const bool mismatches = differs && !slot->message->any_size;
     const char *wrong = NULL;
     if (!(header->flags & GCOLL_WIRE_CREDITED))
         wrong = !slot || !(slot->flags & GCOLL_TCP_GRANTED) ? "a message that was not granted" : NULL;
-    else if (slot && slot->message && slot->message->bytes != header->total_bytes)
+    else if (mismatches)
         wrong = NULL; /* a mismatch is the better diagnosis */
     else if (header->total_bytes > tcp->eager_bytes)
         wrong = "a message too large for credit";
@@ -431,7 +447,7 @@ static bool may_start(gcoll_tcp_pair *pair, const gcoll_wire_header *header, con
         gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)", wrong);
         return false;
     }
-    if (slot && slot->message && slot->message->bytes != header->total_bytes) {
+    if (mismatches) {
         mismatch(pair, header->total_bytes, slot->message->bytes);
         return false;
     }
@@ -439,6 +455,8 @@ static bool may_start(gcoll_tcp_pair *pair, const gcoll_wire_header *header, con
         gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a message of another size than offered)");
         return false;
     }
+    if (differs)
+        gcoll_message_take_size(slot->message, header->total_bytes);
     return true;
 }
 
@@ -464,8 +482,19 @@ static void start(gcoll_tcp_pair *pair, gcoll_slot *slot, bool on_credit) {
     }
 }
 
+/* A message says that its fingerprint came before it. False if no such fingerprint is left: the pair failed.
+ */
+static bool take_ahead(gcoll_tcp_pair *pair) {
+    if (pair->opened_ahead == 0) {
+        gcoll_tcp_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a message whose fingerprint did not come)");
+        return false;
+    }
+    pair->opened_ahead--;
+    return true;
+}
+
 static gcoll_slot *first_fragment(gcoll_tcp_pair *pair, const gcoll_wire_header *header, gcoll_slot *slot) {
-    if (!may_start(pair, header, slot))
+    if (!may_start(pair, header, slot) || ((header->flags & GCOLL_WIRE_AHEAD) && !take_ahead(pair)))
         return NULL;
     if (!slot)
         slot = gcoll_match_add(&pair->incoming, header->stream, header->index);
@@ -474,7 +503,7 @@ static gcoll_slot *first_fragment(gcoll_tcp_pair *pair, const gcoll_wire_header 
         return NULL;
     }
     slot->total = header->total_bytes;
-    slot->flags |= header->flags & GCOLL_WIRE_OPEN ? GCOLL_TCP_HAS_OPEN : 0U;
+    slot->flags |= header->flags & (GCOLL_WIRE_OPEN | GCOLL_WIRE_AHEAD) ? GCOLL_TCP_HAS_OPEN : 0U;
     if (!slot->message)
         pair->held += slot->total;
     start(pair, slot, (header->flags & GCOLL_WIRE_CREDITED) != 0);

@@ -39,7 +39,7 @@ enum {
     GCOLL_TCP_GRANTED = 4,    /* not STARTED; we have sent a grant */
     GCOLL_TCP_OFFERED = 8,    /* not STARTED; the peer said that it waits */
     GCOLL_TCP_UNGRANTED = 16, /* in the list of that name */
-    GCOLL_TCP_HAS_OPEN = 32   /* its fingerprint came, with it or with its offer */
+    GCOLL_TCP_HAS_OPEN = 32   /* its fingerprint came: with it, with its offer, or ahead of it */
 };
 
 /* gcoll_slot.flags of outgoing messages */
@@ -49,11 +49,12 @@ enum {
     GCOLL_TCP_LISTED = 4    /* in the list of those that wait for credit */
 };
 
-/* gcoll_message.flags of sends */
+/* gcoll_message.flags of sends. Two are flags of the message's frames, too. */
 enum {
-    GCOLL_TCP_ON_CREDIT = 1,
-    GCOLL_TCP_OPENED = 2, /* the fingerprint has travelled */
-    GCOLL_TCP_FOLLOWS = 4 /* an offer, which counts until the message's first byte has left */
+    GCOLL_TCP_ON_CREDIT = GCOLL_WIRE_CREDITED,
+    GCOLL_TCP_AHEAD = GCOLL_WIRE_AHEAD, /* the fingerprint has travelled in a frame of its own */
+    GCOLL_TCP_OPENED = 2,               /* the fingerprint has travelled */
+    GCOLL_TCP_FOLLOWS = 4               /* an offer, which counts until the message's first byte has left */
 };
 
 typedef struct gcoll_tcp_input {
@@ -124,6 +125,7 @@ struct gcoll_tcp_pair {
     uint64_t used;             /* of our pool: held, being received, or owed */
     uint64_t owed;             /* consumed but not given back yet */
     uint64_t held;             /* bytes in memory that no receive waits for */
+    uint64_t opened_ahead;     /* fingerprints that came in CREDIT frames, and whose messages have not come */
     gcoll_tcp_input input;
 
     /* Outgoing. */

@@ -186,7 +186,8 @@ static void on_frame(gcoll_tcp_pair *pair, const gcoll_wire_header *header, cons
     case GCOLL_WIRE_OFFER:
         gcoll_tcp_on_offer(pair, header);
         return;
-    default: /* a frame that only returns credit */
+    default: /* CREDIT */
+        pair->opened_ahead += (header->flags & GCOLL_WIRE_OPEN) != 0;
         return;
     }
 }

@@ -145,7 +145,8 @@ static inline int64_t gcoll_tcp_bounded(int64_t time) {
 /* flow.c */
 void gcoll_tcp_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
 void gcoll_tcp_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
-bool gcoll_tcp_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index);
+bool gcoll_tcp_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index,
+                    uint64_t *bytes);
 bool gcoll_tcp_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
 
 /* write.c */

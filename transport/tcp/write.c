@@ -166,7 +166,8 @@ static void add_frame(gcoll_tcp_pair *pair, batch *b, gcoll_message *message) {
     uint64_t left = message->bytes - message->moved;
     uint32_t most = pair->tcp->fragment_max;
     uint32_t fragment = left < most ? (uint32_t)left : most;
-    const uint8_t *payload = (const uint8_t *)message->data + message->moved;
+    const uint8_t *payload =
+        message->moved > 0 ? (const uint8_t *)message->data + message->moved : message->data;
     uint8_t *at = b->stage + b->staged;
     gcoll_wire_header header = {.kind = GCOLL_WIRE_DATA,
                                 .index = message->index,
@@ -181,8 +182,8 @@ static void add_frame(gcoll_tcp_pair *pair, batch *b, gcoll_message *message) {
     f->opens = message->open && !(message->flags & GCOLL_TCP_OPENED);
     f->credit = b->frame_count == 0 ? (uint32_t)pair->owed : 0;
     header.credit = f->credit;
-    header.flags = (uint8_t)((message->flags & GCOLL_TCP_ON_CREDIT ? GCOLL_WIRE_CREDITED : 0) |
-                             (f->opens ? GCOLL_WIRE_OPEN : 0));
+    header.flags = (uint8_t)((message->flags & (GCOLL_WIRE_CREDITED | GCOLL_WIRE_AHEAD)) |
+                             (f->opens ? GCOLL_WIRE_OPEN : 0U));
     gcoll_wire_put_header(at, &header);
     if (pair->tcp->crc)
         add_sums(f, at, pair->tcp->crc, payload);
@@ -209,7 +210,8 @@ static void build(gcoll_tcp_pair *pair, batch *b) {
     encode_pending(pair);
     add_piece(b, out->cut.bytes + out->cut.begin, out->cut.end - out->cut.begin);
     add_piece(b, out->cut.payload, out->cut.payload_bytes);
-    add_piece(b, out->control + out->begin, out->end - out->begin);
+    if (out->end > out->begin) /* control may be NULL before */
+        add_piece(b, out->control + out->begin, out->end - out->begin);
     for (gcoll_message *message = out->messages.first; message; message = message->next) {
         bool last_fragment = message->bytes - message->moved <= pair->tcp->fragment_max;
         if (b->total >= pair->tcp->batch_bytes || b->frame_count == FRAMES_MAX ||
@@ -241,7 +243,8 @@ static void settle_cut(gcoll_tcp_pair *pair, uint64_t *count) {
     gcoll_message *message = cut->message;
     cut->begin += take(count, cut->end - cut->begin);
     uint64_t taken = take(count, cut->payload_bytes);
-    cut->payload += cut->payload_bytes > 0 ? taken : 0;
+    if (taken > 0) /* the payload of an empty message may be NULL */
+        cut->payload += taken;
     cut->payload_bytes -= taken;
     if (message && cut->begin == cut->end && cut->payload_bytes == 0) {
         cut->message = NULL;

@@ -1,0 +1,30 @@
+/* transport/size.h - what becomes of a posted receive when the size of its message is known. */
+#ifndef GCOLL_TRANSPORT_SIZE_H
+#define GCOLL_TRANSPORT_SIZE_H
+
+#include "transport/transport.h"
+
+static inline void gcoll_message_discard(void *arg, uint64_t offset, const void *data, uint64_t bytes) {
+    (void)arg;
+    (void)offset;
+    (void)data;
+    (void)bytes;
+}
+
+/* The message of a posted receive has `total` bytes. False: the receive does not allow that. A message that
+ * is larger than the receive is consumed by a function that drops it. No byte of it has been delivered yet.
+ */
+static inline bool gcoll_message_take_size(gcoll_message *receive, uint64_t total) {
+    if (receive->bytes == total)
+        return true;
+    if (!receive->any_size)
+        return false;
+    if (total > receive->bytes) {
+        receive->consume = gcoll_message_discard;
+        receive->granule = 1;
+    }
+    receive->bytes = total;
+    return true;
+}
+
+#endif
