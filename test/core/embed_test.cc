@@ -707,7 +707,12 @@ TEST_P(Embedded, StartsGoOnWhileAnotherThreadWaits) {
     const Wait by_pair = [](Two &two, int64_t *got) {
         return gcoll_pair_recv(two.there, 1, got, sizeof *got);
     };
-    for (const Wait &wait : {by_request, with_limit, for_any, by_pair})
+    const Wait from_any = [](Two &two, int64_t *got) {
+        const uint32_t peer = 1;
+        uint32_t source = 9;
+        return gcoll_context_recv_any(two.group[0], &peer, 1, 1, got, sizeof *got, &source);
+    };
+    for (const Wait &wait : {by_request, with_limit, for_any, by_pair, from_any})
         start_while_another_waits(job(2), wait, send_answer);
 }
 
