@@ -22,8 +22,8 @@
  * Not so in calls that make, split or shrink contexts, and in blocking collectives with options.monitor:
  * other threads wait until these are done. What the caller has to see to:
  *
- *   - Every rank starts the same collectives in the same order. Starts of two threads have an order only if
- * the program gives them one. So let one thread start all collectives, or give each thread a context
+ *   - Every rank starts the same collectives in the same order. Starts of two threads have an order only
+ *     if the program gives them one. So let one thread start all collectives, or give each thread a context
  *     (gcoll_context_duplicate). Messages of pairs need an order only among those of one tag and peer.
  *   - A request, operation or region is used by one thread at a time. While a thread waits for it, calls of
  *     others on it are GCOLL_ERR_STATE.
