@@ -18,12 +18,12 @@
  * A function without a result then leaves the object as it is, and gcoll_last_error gives the reason.
  *
  * Several threads may use a context that has a progress thread. A thread that waits (for an operation, a
- * request, a message or notifications) does not keep others from starting work or from waiting for theirs.
- * Not so gcoll_context_recv_any, gcoll_context_duplicate, and blocking collectives with options.monitor:
- * others wait until they are done. What the caller has to see to:
+ * request, a message or notifications) keeps no other thread from starting work, or from waiting for its own.
+ * Not so in calls that make, split or shrink contexts, and in blocking collectives with options.monitor:
+ * other threads wait until these are done. What the caller has to see to:
  *
- *   - Every rank starts the same collectives in the same order. Starts of two threads have no order unless
- * the program gives them one: let one thread start all collectives, or give each thread a context
+ *   - Every rank starts the same collectives in the same order. Starts of two threads have an order only
+ *     if the program gives them one. So let one thread start all collectives, or give each thread a context
  *     (gcoll_context_duplicate). Messages of pairs need an order only among those of one tag and peer.
  *   - A request, operation or region is used by one thread at a time. While a thread waits for it, calls of
  *     others on it are GCOLL_ERR_STATE.

@@ -674,7 +674,7 @@ void start_while_another_waits(const Job &job, const Wait &wait,
         EXPECT_GCOLL_OK(gcoll_pair_recv(two.back, 50, &seen, sizeof seen));
         answer(two, &value);
     });
-    EXPECT_GCOLL_OK(gcoll_context_health(two.group[0]));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20)); // likely to be waiting by then
     EXPECT_GCOLL_OK(gcoll_pair_send(two.there, 50, &first, sizeof first));
     waiter.join();
     other.join();
@@ -707,7 +707,12 @@ TEST_P(Embedded, StartsGoOnWhileAnotherThreadWaits) {
     const Wait by_pair = [](Two &two, int64_t *got) {
         return gcoll_pair_recv(two.there, 1, got, sizeof *got);
     };
-    for (const Wait &wait : {by_request, with_limit, for_any, by_pair})
+    const Wait from_any = [](Two &two, int64_t *got) {
+        const uint32_t peer = 1;
+        uint32_t source = 9;
+        return gcoll_context_recv_any(two.group[0], &peer, 1, 1, got, sizeof *got, &source);
+    };
+    for (const Wait &wait : {by_request, with_limit, for_any, by_pair, from_any})
         start_while_another_waits(job(2), wait, send_answer);
 }
 
@@ -747,6 +752,7 @@ TEST_P(Embedded, StartsGoOnWhileAnotherThreadWaitsForNotifications) {
         EXPECT_GCOLL_OK(gcoll_pair_recv(two.back, 50, &seen, sizeof seen));
         EXPECT_GCOLL_OK(gcoll_put(two.group[1], &key, 0, &value, sizeof value, GCOLL_PUT_NOTIFY));
     });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20)); // likely to be waiting by then
     EXPECT_GCOLL_OK(gcoll_pair_send(two.there, 50, &first, sizeof first));
     waiter.join();
     other.join();
