@@ -253,9 +253,11 @@ GCOLL_API gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_cont
  * may break alone, and may be destroyed first. A rank that dies breaks both. Errors and culprits of a context
  * name its own ranks; gcoll_context_parent_rank translates them, and error texts do it for the culprit.
  * `auto` goes by the parent's costs. Costs two small collectives on the parent, in which a rank gets some 100
- * bytes of every other. Errors: INVALID    names the argument; breaks nothing PEER       a rank of the group
- * could not open its end, with its reason; breaks nothing others     as of a collective on `parent`, which
- * they break. If it is broken already: its cause */
+ * bytes of every other. Errors:
+ *   INVALID   names the argument; breaks nothing
+ *   PEER      a rank of the group could not open its end, with its reason; breaks nothing
+ *   others    as of a collective on `parent`, which they break; its cause, if it is broken already
+ */
 GCOLL_API gcoll_status gcoll_context_split(gcoll_context *parent, int32_t color, int32_t key,
                                            gcoll_context **context);
 

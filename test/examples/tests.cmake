@@ -17,3 +17,7 @@ endif()
 add_test(NAME train.compare COMMAND ${CMAKE_CURRENT_LIST_DIR}/train_compare_test.sh
          ${PROJECT_SOURCE_DIR}/examples/train/compare $<TARGET_FILE:example_train>)
 set_tests_properties(train.compare PROPERTIES TIMEOUT 60 COST 4)
+
+add_test(NAME backend.example COMMAND ${CMAKE_CURRENT_LIST_DIR}/backend_test.sh $<TARGET_FILE:example_backend>)
+set_tests_properties(backend.example PROPERTIES TIMEOUT 60 COST 2 LABELS threaded_tests)
+add_dependencies(threaded_tests example_backend)
