@@ -19,8 +19,8 @@
  *
  * Several threads may use a context that has a progress thread. A thread that waits (for an operation, a
  * request, a message or notifications) keeps no other thread from starting work, or from waiting for its own.
- * Not so in calls that make, split or shrink contexts, and in blocking collectives with options.monitor:
- * other threads wait until these are done. What the caller has to see to:
+ * Calls that make or split contexts, and blocking collectives with options.monitor, may keep other threads
+ * waiting until they are done. What the caller has to see to:
  *
  *   - Every rank starts the same collectives in the same order. Starts of two threads have an order only
  *     if the program gives them one. So let one thread start all collectives, or give each thread a context
@@ -402,7 +402,8 @@ GCOLL_API gcoll_status gcoll_pair_recv_start(gcoll_pair *pair, uint32_t tag, voi
                                              gcoll_request **request);
 
 /* Gives the source and the size of the message of the receive that ended last on this context, by whichever
- * call and also if it was too large for its buffer. Each may be NULL. GCOLL_ERR_STATE if none has ended. */
+ * call or thread, and also if it was too large for its buffer. Each may be NULL. GCOLL_ERR_STATE if none has
+ * ended. */
 GCOLL_API gcoll_status gcoll_context_last_received(gcoll_context *context, uint32_t *source, uint64_t *bytes);
 
 /* Receives from the first of several ranks whose next message of that tag has arrived. peers: `count` ranks

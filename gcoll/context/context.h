@@ -55,7 +55,7 @@ struct gcoll_driver {
     void (*enter)(gcoll_driver *driver); /* waits until the caller may drive the context itself */
     void (*leave)(gcoll_driver *driver);
     bool (*is_current)(const gcoll_driver *driver); /* the driver's thread calls, from a callback */
-    /* Lets no thread in from now on. False, and nothing changes, if a thread is inside a call. */
+    /* Claims the context for its destruction. False, and nothing changes, if a thread is inside a call. */
     bool (*close)(gcoll_driver *driver);
     /* Makes the driver's thread look for work. From any thread. */
     void (*rouse)(gcoll_driver *driver);
@@ -80,6 +80,7 @@ typedef struct gcoll_guard {
     pthread_mutex_t gate; /* guards what follows; endpoint and driver stay while it is held */
     bool is_closed;       /* the context is being destroyed */
     atomic_bool woken;    /* the next gcoll_wait_any returns GCOLL_WOKEN */
+    atomic_bool untold;   /* the driver has not told waiting threads of the wake yet */
     bool has_event;
     gcoll_descriptor event; /* of gcoll_context_fd; a thread that writes the two is inside a call, too */
 } gcoll_guard;
@@ -120,6 +121,8 @@ struct gcoll_context {
 
 /* Sets the error that explains why this thread may not call now. Returns GCOLL_ERR_STATE. */
 gcoll_status gcoll_refuse_call(const gcoll_context *context);
+/* Whether a callback calls: this thread is inside a call on the context already, or is the driver's. */
+bool gcoll_calls_itself(const gcoll_context *context);
 /* Enters a context that has a driver: takes over from the driver, after other threads that are inside. */
 gcoll_status gcoll_enter_driven(gcoll_context *context);
 /* To destroy the context: claims it for good. GCOLL_ERR_STATE if a thread is inside. */

@@ -7,7 +7,7 @@
  */
 #include "gcoll/context/context.h"
 
-static bool calls_itself(const gcoll_context *context) {
+bool gcoll_calls_itself(const gcoll_context *context) {
     const gcoll_guard *guard = &context->guard;
     return (guard->driver && guard->driver->is_current(guard->driver)) ||
            atomic_load_explicit(&guard->caller, memory_order_relaxed) == gcoll_this_thread();
@@ -21,7 +21,7 @@ gcoll_status gcoll_refuse_call(const gcoll_context *context) {
             "this context belongs to process %ld, from which this one was forked; a child makes a "
             "context of its own",
             guard->process);
-    if (calls_itself(context))
+    if (gcoll_calls_itself(context))
         return gcoll_error(
             GCOLL_ERR_STATE,
             "context: rank %u is inside a gcoll call on it already; a callback (user operation, done, log, "
@@ -37,7 +37,7 @@ gcoll_status gcoll_refuse_call(const gcoll_context *context) {
 
 gcoll_status gcoll_enter_driven(gcoll_context *context) {
     gcoll_driver *driver = context->guard.driver;
-    if (gcoll_is_forked(context) || calls_itself(context))
+    if (gcoll_is_forked(context) || gcoll_calls_itself(context))
         return gcoll_refuse_call(context);
     driver->enter(driver);
     atomic_store_explicit(&context->guard.caller, gcoll_this_thread(), memory_order_relaxed);
@@ -48,7 +48,7 @@ gcoll_status gcoll_claim_last(gcoll_context *context) {
     gcoll_driver *driver = context->guard.driver;
     if (!driver)
         return gcoll_claim(context);
-    if (gcoll_is_forked(context) || calls_itself(context) || !driver->close(driver))
+    if (gcoll_is_forked(context) || gcoll_calls_itself(context) || !driver->close(driver))
         return gcoll_refuse_call(context);
     atomic_store_explicit(&context->guard.caller, gcoll_this_thread(), memory_order_relaxed);
     return GCOLL_OK;

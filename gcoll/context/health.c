@@ -121,13 +121,17 @@ static gcoll_status look(const gcoll_context *context) {
 }
 
 /* gcoll_context_health and gcoll_context_culprit only read, so callbacks may call them too. The driver is
- * stopped meanwhile, so that it does not write. */
+ * stopped meanwhile, so that it does not write. A callback has it stopped already. */
+static gcoll_driver *driver_to_stop(const gcoll_context *context) {
+    return gcoll_calls_itself(context) ? NULL : context->guard.driver;
+}
+
 gcoll_status gcoll_context_health(const gcoll_context *context) {
     if (!context)
         return gcoll_error(GCOLL_ERR_INVALID, "context: is NULL");
-    gcoll_driver *driver = context->guard.driver;
     if (gcoll_is_forked(context))
         return gcoll_refuse_call(context);
+    gcoll_driver *driver = driver_to_stop(context);
     if (driver)
         driver->enter(driver);
     gcoll_status status = look(context);
@@ -141,9 +145,9 @@ int64_t gcoll_context_culprit(const gcoll_context *context) {
         gcoll_error(GCOLL_ERR_INVALID, "context: is NULL");
         return -1;
     }
-    gcoll_driver *driver = context->guard.driver;
     if (gcoll_is_forked(context))
         return -1;
+    gcoll_driver *driver = driver_to_stop(context);
     if (driver)
         driver->enter(driver);
     const gcoll_health *health = &context->health;

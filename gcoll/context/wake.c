@@ -32,6 +32,7 @@ gcoll_status gcoll_context_wake(gcoll_context *context) {
     if (gcoll_is_forked(context))
         return gcoll_refuse_call(context);
     atomic_store_explicit(&context->guard.woken, true, memory_order_release);
+    atomic_store_explicit(&context->guard.untold, true, memory_order_release);
     return gcoll_context_rouse(context) ? GCOLL_OK
                                         : gcoll_error(GCOLL_ERR_STATE, "context: is being destroyed");
 }
@@ -61,7 +62,7 @@ void gcoll_context_close_event(gcoll_context *context) {
 
 static gcoll_status make_event(gcoll_guard *guard) {
     gcoll_fork_hold();
-    const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    const int fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* readable: something may have ended before */
     const int error = errno;
     if (fd >= 0)
         gcoll_descriptor_enter(&guard->event, fd);

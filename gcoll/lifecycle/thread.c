@@ -69,6 +69,7 @@ static void rouse(gcoll_driver *driver) {
 
 static void tell_followers(gcoll_thread *thread) {
     thread->driver.ended = false;
+    atomic_exchange(&thread->context->guard.untold, false);
     pthread_mutex_lock(&thread->bell_lock);
     thread->told++;
     pthread_cond_broadcast(&thread->news);
@@ -108,7 +109,7 @@ static bool is_current(const gcoll_driver *driver) {
 static bool has_news(const gcoll_thread *thread) {
     const gcoll_context *context = thread->context;
     return thread->driver.ended || context->health.broken ||
-           atomic_load_explicit(&context->guard.woken, memory_order_relaxed);
+           atomic_load_explicit(&context->guard.untold, memory_order_acquire);
 }
 
 /* For an event loop outside (gcoll_context_fd). */
@@ -161,6 +162,7 @@ static bool lead(gcoll_driver *driver, int64_t *wait_us) {
     if (thread->leader != 0 && thread->leader != self)
         return false;
     thread->leader = self;
+    signal_event(thread); /* of what the leader has finished itself */
     if (thread->followers > 0 && has_news(thread))
         tell_followers(thread);
     atomic_store(&thread->driving, true);
@@ -231,13 +233,15 @@ static void *work(void *arg) {
     while (!thread->stop) {
         atomic_store(&thread->driving, !context->health.broken && gcoll_live_has_work(context));
         bool drives = atomic_load(&thread->driving) && atomic_load(&thread->callers) == 0;
-        if (drives && gcoll_progress(context, SLICE_US) == GCOLL_OK)
-            gcoll_live_tend(context);
+        if (drives)
+            gcoll_progress(context, SLICE_US);
         atomic_store(&thread->driving, false);
         if (!drives && rest(thread) && !thread->stop && !context->health.broken)
             gcoll_progress(context, 0);
         if (!thread->stop) {               /* checked in each pass, as a busy thread never rests */
             gcoll_context_settle(context); /* sends an abort, whoever is inside */
+            if (!context->health.broken)
+                gcoll_live_tend(context);
             signal_event(thread);
             gcoll_rendezvous_keep_if_due(context);
         }

@@ -228,8 +228,10 @@ static void on_served(gcoll_message *message) {
 static void answer_put(gcoll_message *message) {
     gcoll_access *access = message->owner;
     gcoll_context *context = access->context;
-    if (access->wanted[AT_NOTIFY])
+    if (access->wanted[AT_NOTIFY]) {
         access->region->notified++;
+        gcoll_live_ended(context); /* another thread may wait for it */
+    }
     context->transport->post_send(context->endpoint, access->peer, &access->send);
     on_served(message);
 }

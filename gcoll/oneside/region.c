@@ -187,6 +187,8 @@ static gcoll_status wait_for(gcoll_region *region, uint64_t count) {
         gcoll_status status =
             gcoll_progress_shared(context, left_us < WAIT_SLICE_US ? left_us : WAIT_SLICE_US);
         region->waiters--;
+        if (status == GCOLL_OK && context->guard.driver)
+            gcoll_live_tend(context);
         if (status != GCOLL_OK && region->notified < count)
             return status;
     }

@@ -26,7 +26,8 @@ static inline bool is_finished(const gcoll_request *request) {
 }
 
 static bool request_finished(const void *arg) {
-    return is_finished(arg);
+    const gcoll_request *request = arg; /* a detached one may have ended while it was looked at */
+    return request->state != GCOLL_REQUEST_LIVE || is_finished(request);
 }
 
 static void request_each_waited(const void *arg, gcoll_waited_fn fn, void *fn_arg) {
@@ -140,6 +141,7 @@ void gcoll_request_tell(gcoll_request *request, gcoll_status status) {
         request->tell(request->tell_arg, status, text);
         gcoll_error(status, "%s", text); /* the callback may have had an error of its own */
     }
+    gcoll_live_ended(request->context); /* the descriptor tells of what the callback has noted */
     if (request->is_detached)
         gcoll_request_end(request);
 }
@@ -174,9 +176,11 @@ void gcoll_requests_tell_all(gcoll_context *context) {
 /* The result of a receive whose message has come. */
 static gcoll_status received(const gcoll_request *request) {
     gcoll_runs *runs = request->context->runs;
-    runs->has_received = true;
-    runs->last_source = request->peer;
-    runs->last_bytes = request->message.bytes;
+    if (!(request->message.stream & GCOLL_STREAM_MEMBERS)) {
+        runs->has_received = true;
+        runs->last_source = request->peer;
+        runs->last_bytes = request->message.bytes;
+    }
     if (request->message.bytes <= request->room)
         return GCOLL_OK;
     return gcoll_error(GCOLL_ERR_MISMATCH,

@@ -130,6 +130,8 @@ static gcoll_status wait_until(gcoll_roll *roll, bool (*done)(gcoll_roll *roll),
             break;
         gcoll_rendezvous_keep_if_due(context); /* a wait may outlast the keys' lifetime */
         status = gcoll_progress(context, left_ms < SLICE_MS ? left_ms * 1000 : SLICE_MS * 1000);
+        if (status == GCOLL_OK && context->guard.driver)
+            gcoll_live_tend(context);
     }
     return status;
 }

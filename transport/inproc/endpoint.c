@@ -218,7 +218,8 @@ static void move_or_wait(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved)
         *moved = gcoll_inproc_move(endpoint);
         now = gcoll_now_ns();
     }
-    atomic_store_explicit(&seat->woken, false, memory_order_relaxed);
+    /* An exchange: what was written before a wake that this takes is seen from here on. */
+    atomic_exchange_explicit(&seat->woken, false, memory_order_acq_rel);
 }
 
 static gcoll_status inproc_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved) {

@@ -171,7 +171,8 @@ gcoll_status gcoll_tcp_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool 
 void gcoll_tcp_wake(gcoll_endpoint *endpoint);
 /* Whether it was woken since this was asked. */
 static inline bool gcoll_tcp_take_wake(gcoll_tcp *tcp) {
-    return __atomic_exchange_n(&tcp->woken, false, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&tcp->woken, __ATOMIC_RELAXED) &&
+           __atomic_exchange_n(&tcp->woken, false, __ATOMIC_ACQUIRE);
 }
 /* Waits in libuv for up to wait_us, and handles what became ready. */
 void gcoll_tcp_block(gcoll_tcp *tcp, int64_t wait_us);
