@@ -20,15 +20,15 @@
 
 /* ---- Work: an operation that was submitted ------------------------------------------------- */
 
-typedef struct work {
+typedef struct backend_work {
     pthread_mutex_t lock;
     pthread_cond_t ended;
     bool is_over;
     gcoll_status status;
     char text[256];
-} work;
+} backend_work;
 
-static void work_init(work *work) {
+static void work_init(backend_work *work) {
     memset(work, 0, sizeof *work);
     pthread_mutex_init(&work->lock, NULL);
     pthread_cond_init(&work->ended, NULL);
@@ -37,7 +37,7 @@ static void work_init(work *work) {
 /* Called once for each operation, on the thread that drives the context. It only takes a note: nothing else
  * moves meanwhile. */
 static void note_end(void *arg, gcoll_status status, const char *text) {
-    work *work = arg;
+    backend_work *work = arg;
     pthread_mutex_lock(&work->lock);
     work->status = status;
     snprintf(work->text, sizeof work->text, "%s", text);
@@ -47,7 +47,7 @@ static void note_end(void *arg, gcoll_status status, const char *text) {
 }
 
 /* Waits until the work has ended, which its time limit bounds. Frees what work_init made. */
-static gcoll_status work_wait(work *work) {
+static gcoll_status work_wait(backend_work *work) {
     pthread_mutex_lock(&work->lock);
     while (!work->is_over)
         pthread_cond_wait(&work->ended, &work->lock);
@@ -62,7 +62,7 @@ static gcoll_status work_wait(work *work) {
 /* Submits a sum over all ranks of the context. The data belong to gcoll until the work has ended. Any thread
  * may submit, but every rank must submit the same operations on a context in the same order. So a thread that
  * submits by itself has a context of its own: a group, or a duplicate. */
-static void submit_sum(gcoll_context *context, float *data, uint64_t count, work *work) {
+static void submit_sum(gcoll_context *context, float *data, uint64_t count, backend_work *work) {
     gcoll_allreduce_options options;
     gcoll_allreduce_options_init(&options);
     options.done = note_end;
@@ -78,16 +78,16 @@ static void submit_sum(gcoll_context *context, float *data, uint64_t count, work
 /* ---- A framework that uses it -------------------------------------------------------------- */
 
 /* A thread of the framework: it submits many sums at once, and checks each. */
-typedef struct client {
+typedef struct framework_client {
     gcoll_context *context;
     bool failed;
-} client;
+} framework_client;
 
 static void *run_client(void *arg) {
-    client *client = arg;
+    framework_client *client = arg;
     const uint32_t rank = gcoll_context_rank(client->context), size = gcoll_context_size(client->context);
     static _Thread_local float data[CALLS][COUNT];
-    work works[CALLS];
+    backend_work works[CALLS];
     for (uint32_t i = 0; i < CALLS; i++) {
         for (uint32_t k = 0; k < COUNT; k++)
             data[i][k] = (float)(rank + i);
@@ -110,7 +110,7 @@ static void *run_client(void *arg) {
 static int try_abort(gcoll_context *context) {
     const uint32_t rank = gcoll_context_rank(context);
     float data[COUNT] = {0};
-    work work;
+    backend_work work;
     if (rank == 0) {
         gcoll_context_abort(context, "the user interrupted the training");
         printf("rank 0: has aborted\n");
@@ -141,7 +141,7 @@ int main(int argc, char **argv) {
     status = gcoll_context_split(world, (int32_t)(rank % 2), 0, &group);
     if (status != GCOLL_OK)
         return fail(status);
-    client clients[2] = {{.context = world}, {.context = group}};
+    framework_client clients[2] = {{.context = world}, {.context = group}};
     pthread_t threads[2];
     for (int i = 0; i < 2; i++)
         if (pthread_create(&threads[i], NULL, run_client, &clients[i]) != 0)

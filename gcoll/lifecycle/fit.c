@@ -64,6 +64,17 @@ static int64_t busy_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* A receive takes shorter messages, too. */
+static gcoll_status check_size(gcoll_context *context, uint64_t wanted) {
+    uint32_t source = 0;
+    uint64_t bytes = 0;
+    gcoll_status status = gcoll_context_last_received(context, &source, &bytes);
+    if (status == GCOLL_OK && bytes != wanted)
+        status = gcoll_error(GCOLL_ERR_PROTOCOL, "rank %u sent %llu bytes; allowed are %llu", source,
+                             (unsigned long long)bytes, (unsigned long long)wanted);
+    return status;
+}
+
 /* ---- The partner's side ------------------------------------------------------------------- */
 
 static gcoll_status serve(gcoll_context *context) {
@@ -74,6 +85,8 @@ static gcoll_status serve(gcoll_context *context) {
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %u bytes", LARGE_BYTES);
     for (uint32_t asked = 1; status == GCOLL_OK; asked++) {
         status = gcoll_pair_recv(pair, TAG, request, sizeof request);
+        if (status == GCOLL_OK)
+            status = check_size(context, sizeof request);
         uint32_t bytes = status == GCOLL_OK ? (uint32_t)gcoll_get_le(request, REQUEST_BYTES) : 0;
         if (bytes == 0)
             break; /* rank 0 has finished measuring */
@@ -107,6 +120,8 @@ static gcoll_status ping(const struct link *link, uint32_t bytes, struct sample 
     const int64_t start = gcoll_now_ns(), busy = busy_ns();
     gcoll_status status =
         gcoll_pair_sendrecv(link->pair, TAG, request, sizeof request, link->pair, TAG, link->data, bytes);
+    if (status == GCOLL_OK)
+        status = check_size(link->context, bytes);
     *sample = (struct sample){(double)(gcoll_now_ns() - start), (double)(busy_ns() - busy)};
     return status;
 }

@@ -48,6 +48,14 @@ static gcoll_status no_memory(const child *c) {
         c, gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the addresses of %u ranks", c->parent->size));
 }
 
+/* Whether the ranks of the child are those of the parent, by the same numbers. */
+static bool is_whole(const child *c) {
+    for (uint32_t rank = 0; rank < c->size; rank++)
+        if (c->ranks[rank] != rank)
+            return false;
+    return c->size == c->parent->size;
+}
+
 /* ---- This rank's end ---------------------------------------------------------------------- */
 
 static gcoll_status allocate(child *c) {
@@ -78,7 +86,7 @@ static gcoll_status allocate(child *c) {
     if (status != GCOLL_OK)
         return status;
     c->context->transport = parent->transport;
-    c->context->settings.endpoint.is_part = endpoint->is_part || c->size < parent->size;
+    c->context->settings.endpoint.is_part = endpoint->is_part || !is_whole(c);
     c->context->settings.endpoint.hub_rank = endpoint->is_part ? endpoint->hub_rank : parent->rank;
     status = gcoll_memory_duplicate(c->context, parent);
     return status == GCOLL_OK ? gcoll_calls_duplicate(c->context, parent) : status;
@@ -110,14 +118,6 @@ static gcoll_status take_record(const child *c, uint32_t rank, char *text) {
                            "rank %u of the new context, %u of its parent, could not open its end: %.*s", rank,
                            c->ranks[rank], REASON_BYTES, text[0] ? text + 1 : "it gave no reason");
     return gcoll_rendezvous_take_record(c->context, rank, text);
-}
-
-/* Whether the ranks of the child are those of the parent, by the same numbers. */
-static bool is_whole(const child *c) {
-    for (uint32_t rank = 0; rank < c->size; rank++)
-        if (c->ranks[rank] != rank)
-            return false;
-    return c->size == c->parent->size;
 }
 
 /* Once all records are there. */

@@ -199,6 +199,24 @@ static gcoll_status read_table(gcoll_limited *l, uint8_t *all, size_t bytes, int
     return status;
 }
 
+/* Rank 0 may have come and wait for others: its deadline counts from its own start. */
+static gcoll_status no_word(const gcoll_limited *l, bool stale) {
+    const gcoll_context *context = l->context;
+    if (l->round > 1)
+        return gcoll_error(GCOLL_ERR_TIMEOUT,
+                           "job '%s'%s: rank 0 joined, but still waited for other ranks after %" PRId64 " ms",
+                           context->settings.job, context->rendezvous->meeting->launch_said,
+                           context->settings.timeout_ms);
+    return gcoll_error(GCOLL_ERR_TIMEOUT,
+                       "job '%s'%s: no word of rank 0 within %" PRId64
+                       " ms: rank 0 did not join, or waits for ranks that did not%s",
+                       context->settings.job, context->rendezvous->meeting->launch_said,
+                       context->settings.timeout_ms,
+                       stale ? "; or rank 0 of another launch did, as the store cannot keep launches apart "
+                               "(options.launch)"
+                             : "");
+}
+
 static gcoll_status follow(gcoll_limited *l, const void *mine, size_t bytes, uint8_t *all) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     bool stale = false;
@@ -213,12 +231,7 @@ static gcoll_status follow(gcoll_limited *l, const void *mine, size_t bytes, uin
         if (status != GCOLL_OK && status != GCOLL_ERR_TIMEOUT)
             break;
         if (left_ms(l) == 0) {
-            status = gcoll_error(GCOLL_ERR_TIMEOUT, "job '%s'%s: rank 0 did not join within %" PRId64 " ms%s",
-                                 l->context->settings.job, l->context->rendezvous->meeting->launch_said,
-                                 l->context->settings.timeout_ms,
-                                 stale ? ", or rank 0 of another launch did; the store cannot keep launches "
-                                         "apart (options.launch)"
-                                       : "");
+            status = no_word(l, stale);
             break;
         }
         status = GCOLL_OK;

@@ -97,6 +97,7 @@ void gcoll_trace_remove(gcoll_context *context) {
     gcoll_visits_until(context, gcoll_now_ms() + GCOLL_WORD_MS); /* the deadline may have passed */
     gcoll_visit_remove(context, key);
     gcoll_visits_until(context, before_ms);
+    meeting->store_stuck = false; /* as before: so short a limit says nothing about the store */
     meeting->trace = (gcoll_trace){.next_ms = 0};
     gcoll_error(GCOLL_OK, "%s", cause);
 }

@@ -173,6 +173,10 @@ void gcoll_requests_tell_all(gcoll_context *context) {
 
 /* ---- Ending requests ---------------------------------------------------------------------- */
 
+void gcoll_requests_forget_received(gcoll_context *context) {
+    context->runs->has_received = false;
+}
+
 /* The result of a receive whose message has come. */
 static gcoll_status received(const gcoll_request *request) {
     gcoll_runs *runs = request->context->runs;

@@ -239,10 +239,10 @@ static bool all_are_answered(gcoll_roll *roll) {
 
 static gcoll_status call_roll(gcoll_roll *roll, int64_t limit_ms, uint8_t *here) {
     gcoll_context *context = roll->context;
+    open_report(roll); /* counts, even if this report fails: the others count it too */
     roll_list *list = make_list(context);
     if (!list)
         return GCOLL_ERR_NO_MEMORY;
-    open_report(roll);
     gcoll_status status = wait_until(roll, all_have_called, limit_ms);
     if (status != GCOLL_OK) {
         let_go(context, list);

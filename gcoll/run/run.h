@@ -130,4 +130,7 @@ void gcoll_request_end(gcoll_request *request);
 /* Waits for a live request and ends it. The caller has entered the context. */
 gcoll_status gcoll_request_finish(gcoll_request **request);
 
+/* gcoll_context_last_received knows of no receive until the next one ends. */
+void gcoll_requests_forget_received(gcoll_context *context);
+
 #endif

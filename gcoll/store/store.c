@@ -216,9 +216,13 @@ static gcoll_status wait_and_get(gcoll_store *store, const char *key, void *valu
     const int64_t deadline_ns = gcoll_store_deadline(timeout_ms);
     gcoll_status status = GCOLL_ERR_NOT_FOUND;
     while (status == GCOLL_ERR_NOT_FOUND) {
-        status = store->ops->wait(store->self, key, gcoll_store_left_ms(deadline_ns));
+        const int64_t left_ms = gcoll_store_left_ms(deadline_ns);
+        status = store->ops->wait(store->self, key, left_ms);
         if (status == GCOLL_OK)
             status = store->ops->get(store->self, key, value, capacity, found);
+        if (status == GCOLL_ERR_NOT_FOUND && left_ms == 0)
+            status = gcoll_error(GCOLL_ERR_TIMEOUT, "%s store, key \"%s\": was not set in time",
+                                 store->ops->name, key);
     }
     return status;
 }

@@ -182,7 +182,7 @@ TEST_P(LimitedStores, RanksThatDoNotComeAreNamed) {
         endings = launch(job(4, 700), limited.store, {1, 2});
         for (uint32_t rank : {1u, 2u}) {
             EXPECT_EQ(endings[rank].status, GCOLL_ERR_TIMEOUT) << endings[rank].text;
-            EXPECT_NE(endings[rank].text.find("rank 0 did not join within 700 ms"), std::string::npos)
+            EXPECT_NE(endings[rank].text.find("no word of rank 0 within 700 ms"), std::string::npos)
                 << endings[rank].text;
         }
     }
