@@ -12,8 +12,8 @@
  * scatter, alltoall), `count` is the size of one block. The forms that end in _v take `counts` instead: one
  * entry for each rank, the same on every rank (but see counts_at_root). Blocks follow one another by rank.
  *
- * The forms that end in _list take a vector as a list of buffers: entry k has counts[k] elements, and the
- * vector is all of them, one after the other. See "Lists of buffers" below.
+ * The forms that end in _list take a vector as a list of buffers. Entry k has counts[k] elements, and the
+ * vector consists of all entries, one after the other. See "Lists of buffers" below.
  *
  * In place. If input and output have the same size, they may be the same buffer. If one of them is a block of
  * the other, it may lie in the larger one, exactly where this rank's block is. alltoall and pairwise_exchange
@@ -41,8 +41,8 @@ GCOLL_BEGIN_DECLS
 /* ---- Options ----------------------------------------------------------------------------------------
  * NULL in place of options means the defaults. The *_init functions fill in defaults; call them first. */
 
-/* Told how an operation has ended: status, and a text as of gcoll_last_error, "" for GCOLL_OK, which is valid
- * during the call. */
+/* A callback that is told how an operation has ended. text: as gcoll_last_error gives it, or "" for GCOLL_OK;
+ * valid during the call only. */
 typedef void (*gcoll_done_fn)(void *arg, gcoll_status status, const char *text);
 
 /* Options of every collective that has no struct of its own below. */
@@ -73,20 +73,22 @@ typedef struct gcoll_collective_options {
     int64_t timeout_ms;
     int same; /* gcoll_same, for calls that reduce; 0: as the context's options say */
 
-    /* gather_v and scatter_v only, and the same on every rank: only the root knows the counts of all ranks.
-     * On other ranks, counts has one entry, this rank's own count. Blocks then go straight between the root
-     * and each rank (algorithm linear), whatever their sizes, because a tree needs the counts of others.
-     * Counts that do not agree are reported as those of alltoall_v are. */
+    /* 1: only the root knows the counts of all ranks. For gather_v and scatter_v only, and the same on every
+     * rank. On other ranks, counts has one entry, this rank's own count. Blocks then go straight between the
+     * root and each rank (algorithm linear), whatever their sizes, because a tree needs the counts of others.
+     * Counts that do not agree are reported as those of alltoall_v are. 0: every rank gives all counts. */
     int counts_at_root;
 
-    /* NULL, or is called once for each call that was started (NAME_start, or a run of what NAME_create made)
-     * when it has ended, with success or not: on the thread that drives the context, which may be in the call
-     * that starts it. The buffers are the caller's again. The request is ended by the caller as without it.
-     * But if the context has a progress thread, the `request` of NAME_start may be NULL, and nobody ends it.
+    /* A callback for the end of a started call, or NULL. It is called once for each NAME_start, and for each
+     * run of an operation that NAME_create made, when the run has ended, with success or not. The thread that
+     * drives the context calls it, which may be inside the call that starts the run. The buffers then belong
+     * to the caller again. The caller ends the request as without a callback. But if the context has a
+     * progress thread, the `request` of NAME_start may be NULL, and nobody ends it.
      * The callback must not call gcoll on this context, except gcoll_context_wake, gcoll_context_abort,
-     * gcoll_context_health and gcoll_context_culprit (else GCOLL_ERR_STATE). It delays whatever the context
-     * has in flight. With a progress thread the call's time limit counts from the start on; without it, as
-     * in gcoll_request_test. Calls that block refuse it: GCOLL_ERR_INVALID. Not called in a forked child. */
+     * gcoll_context_health and gcoll_context_culprit (else GCOLL_ERR_STATE). While it runs, nothing else of
+     * the context proceeds. With a progress thread the call's time limit counts from the start on; without
+     * it, as in gcoll_request_test. Blocking calls refuse a callback: GCOLL_ERR_INVALID. In a forked child it
+     * is not called. */
     gcoll_done_fn done;
     void *done_arg;
 } gcoll_collective_options;
@@ -229,43 +231,44 @@ GCOLL_API gcoll_status gcoll_pairwise_exchange(gcoll_context *context, const voi
 /* Returns when every rank has called it. */
 GCOLL_API gcoll_status gcoll_barrier(gcoll_context *context, const gcoll_barrier_options *options);
 
-/* Finds out which ranks call it within a time limit, and breaks nothing if some do not. If all do, it is a
- * barrier. here: one entry for each rank; 1: it has called, 0: it has not. The i-th call of one rank belongs
- * together with the i-th calls of the others.
+/* A barrier with a time limit, which reports the ranks that are late and breaks nothing. If all ranks come in
+ * time, it is a barrier. here: one entry for each rank; 1: the rank has called, 0: it has not; not written
+ * after an error. The i-th call of one rank belongs together with the i-th calls of the others. Blocks.
  *
- * Rank 0 makes the list, when all have called or timeout_ms after its own call: 1 to 86400000; 0: the
- * context's timeout; -1: no limit. Each rank that came in time gets that list. A rank that comes later gets
- * it when rank 0 next makes progress, and finds 0 for itself; if rank 0 has made later lists meanwhile, it
- * gets the latest. A rank that gets no list within twice timeout_ms and half a second takes rank 0 for
- * absent: then only its own entry is 1, because it knows nothing of the others. Rank 0 waits up to half a
- * second longer for such a rank to take the list when it calls in the end.
+ * Rank 0 makes the list: when all have called, or timeout_ms after its own call. timeout_ms: 1 to 86400000;
+ * 0: the context's timeout; -1: no limit. Each rank that came in time gets that list. A rank that comes later
+ * gets it when rank 0 next makes progress, and finds 0 for itself. If rank 0 has made later lists meanwhile,
+ * the rank gets the latest. A rank that gets no list within twice timeout_ms and half a second takes rank 0
+ * for absent. Then only its own entry is 1, because it knows nothing of the others. When rank 0 calls in the
+ * end, it waits up to half a second longer for such a rank to take the list.
  *
  * Costs a message to rank 0 and one from it, and a connection to it. Errors: INVALID, STATE, NO_MEMORY; and
- * the cause, if the context breaks. A rank that dies breaks it if it is connected, as always. */
+ * the cause, if the context breaks. A connected rank that dies breaks the context, as always. */
 GCOLL_API gcoll_status gcoll_barrier_report(gcoll_context *context, int64_t timeout_ms, uint8_t here[]);
 
 /* ---- Lists of buffers -------------------------------------------------------------------------------
  * One call over many buffers, which need not lie beside one another. It is one operation: one choice of the
- * algorithm and as many messages as for one vector of that size, however many buffers there are. Buffers lie
- * in host memory; several buffers that are reduced with one another (options.buffers) cannot be lists. A
- * buffer of 0 elements is ignored and may be NULL. Arrays may go when the call returns.
+ * algorithm, and as many messages as for one vector of that size, however many buffers there are. Buffers lie
+ * in host memory. Lists cannot be combined with several buffers that are reduced with one another
+ * (options.buffers). A buffer of 0 elements is ignored and may be NULL. The arrays of pointers and counts are
+ * copied, and may be freed when the call returns.
  *
  * Data are reduced and received straight in the buffers. A message that begins in one buffer and ends in
- * another is gathered before it is sent, in memory that gcoll allocates: at most as much as this rank sends,
- * for most algorithms twice the vector. options.memory_limit_bytes does not count it. */
+ * another is gathered before it is sent, in memory that gcoll allocates. That is at most as much as this rank
+ * sends: for most algorithms twice the vector. options.memory_limit_bytes does not count it. */
 
 #define GCOLL_MAX_LIST 65536u /* buffers in a list */
 
-/* Allreduce of `entries` buffers of one type by one operation (elsewhere: coalesced). inputs[k] and
- * outputs[k]: counts[k] elements. In place: inputs is NULL or equal to outputs, pointer by pointer. Every
- * rank gives as many buffers of the same counts. entries: 0 to GCOLL_MAX_LIST. */
+/* Allreduce of `entries` buffers of one type, as one operation (elsewhere: coalesced). inputs[k] and
+ * outputs[k] have counts[k] elements. In place: inputs is NULL or equal to outputs, pointer by pointer. Every
+ * rank gives the same number of buffers, of the same counts. entries: 0 to GCOLL_MAX_LIST. */
 GCOLL_API gcoll_status gcoll_allreduce_list(gcoll_context *context, const void *const *inputs,
                                             void *const *outputs, const uint64_t *counts, uint32_t entries,
                                             gcoll_type type, gcoll_op op,
                                             const gcoll_allreduce_options *options);
 
-/* The calls that follow have a buffer for each rank, in place of blocks one after the other. They match calls
- * without a list: each rank may make the one or the other. */
+/* The calls that follow take a buffer for each rank, instead of one buffer with blocks one after the other.
+ * They match the calls without a list: each rank may call either form. */
 
 /* Like reduce_scatter_v: inputs[r] is block r, counts[r] elements. In place: output is inputs[rank]; the
  * other inputs do not change. */

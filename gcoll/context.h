@@ -13,14 +13,14 @@
  *
  *   - a call while another thread is inside a call on the same context, if that has no progress thread;
  *   - a call by a callback (user operation, done, log, allocator, store) on the context that called it,
- * except gcoll_context_abort, gcoll_context_wake, gcoll_context_health and gcoll_context_culprit.
+ *     except gcoll_context_abort, gcoll_context_wake, gcoll_context_health and gcoll_context_culprit.
  *
  * A function without a result then leaves the object as it is, and gcoll_last_error gives the reason.
  *
  * Several threads may use a context that has a progress thread. A thread that waits (for an operation, a
- * request, a message or notifications) keeps no other thread from starting work, or from waiting for its own.
- * Calls that make or split contexts, and blocking collectives with options.monitor, may keep other threads
- * waiting until they are done. What the caller has to see to:
+ * request, a message or notifications) does not keep other threads from starting work or from waiting for
+ * theirs. Two kinds of calls may make other threads wait until they are done: calls that make or split
+ * contexts, and blocking collectives with options.monitor. The caller has three duties:
  *
  *   - Every rank starts the same collectives in the same order. Starts of two threads have an order only
  *     if the program gives them one. So let one thread start all collectives, or give each thread a context
@@ -79,10 +79,11 @@ typedef struct gcoll_allocator {
     void *arg;
 } gcoll_allocator;
 
-/* Gives every rank the data of all ranks. mine: `bytes` bytes, as many on every rank. all: room for `bytes`
- * bytes of each rank, in the order of ranks, this one included. Blocks until all ranks have called it. Must
- * return in bounded time if a rank does not come, with any other status than GCOLL_OK; gcoll_store_error may
- * set a text, which becomes part of the error of gcoll_context_create. Must not call gcoll otherwise. */
+/* An allgather that the caller implements: gives every rank the data of all ranks. mine: `bytes` bytes;
+ * `bytes` is the same on every rank. all: receives `bytes` bytes of each rank, this one included, in the
+ * order of ranks. The function blocks until all ranks have called it. If a rank does not come, it must return
+ * in bounded time, with any status other than GCOLL_OK. It may set a text by gcoll_store_error, which becomes
+ * part of the error of gcoll_context_create. It must not call any other function of gcoll. */
 typedef gcoll_status (*gcoll_exchange_fn)(void *arg, const void *mine, size_t bytes, void *all);
 
 /* Connects the ranks of one process, for transport "inproc". Shared by `size` contexts, in one thread or
@@ -205,12 +206,12 @@ typedef struct gcoll_context_options {
      * every rank. */
     int same;
 
-    /* In place of a store, on every rank: an allgather of the caller's own. It is called three times within
-     * gcoll_context_create, by the creating thread, and never later: all ranks then know each other's
-     * addresses, some 100 bytes a rank. There are no claims, no leases, and `launch` has no meaning, because
-     * whoever takes part is a rank of this launch. The time that it takes is its own; options.timeout_ms
-     * limits only what follows. Rank 0's tuning reaches the others by broadcasts, so creation also connects
-     * each rank with up to log2(size) others. */
+    /* An allgather of the caller's own, in place of a store, on every rank. gcoll_context_create calls it
+     * three times, in the creating thread; it is never called later. Afterwards all ranks know each other's
+     * addresses, some 100 bytes a rank. There are no claims and no leases, and `launch` has no meaning: each
+     * rank that takes part belongs to this launch. options.timeout_ms does not limit the allgather, only what
+     * follows it. Rank 0's tuning reaches the others by broadcasts, so creation also connects each rank with
+     * up to log2(size) others. The function and its argument are not used after creation. */
     gcoll_exchange_fn exchange;
     void *exchange_arg;
 } gcoll_context_options;
@@ -244,29 +245,30 @@ GCOLL_API gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_cont
 /* The color of a rank that gets no context from gcoll_context_split. */
 #define GCOLL_COLOR_NONE (-1)
 
-/* Divides the ranks of a context into groups, and creates a context for each, over the parent's connections
- * and without the store. Collective on `parent`, as gcoll_context_duplicate.
+/* Divides the ranks of a context into groups, and creates a context for each group, over the parent's
+ * connections and without the store. Collective on `parent`, as gcoll_context_duplicate. Blocks like one.
  * color: 0 or more; ranks of one color get a context together. GCOLL_COLOR_NONE: this rank gets none, and
- * *context is NULL. key: ranks of the new context are in the order of their keys, and of their ranks of the
- * parent where keys are equal.
- * The new context is independent of its parent, as a duplicate is: each may be used by a thread of its own,
+ * *context is NULL. key: the ranks of the new context are ordered by key. Ranks with equal keys are ordered
+ * by their ranks of the parent.
+ * The new context is independent of its parent, as a duplicate is. Each may be used by a thread of its own,
  * may break alone, and may be destroyed first. A rank that dies breaks both. Errors and culprits of a context
- * name its own ranks; gcoll_context_parent_rank translates them, and error texts do it for the culprit.
- * `auto` goes by the parent's costs. Costs two small collectives on the parent, in which a rank gets some 100
- * bytes of every other. Errors:
+ * name its own ranks. gcoll_context_parent_rank translates a rank; error texts also give the culprit's rank
+ * of the parent. `auto` uses the parent's costs. A split costs two small collectives on the parent, in which
+ * a rank gets some 100 bytes from every other. Errors:
  *   INVALID   names the argument; breaks nothing
  *   PEER      a rank of the group could not open its end, with its reason; breaks nothing
- *   others    as of a collective on `parent`, which they break; its cause, if it is broken already
+ *   others    as of a collective on `parent`, which they break; the cause, if `parent` is broken already
  */
 GCOLL_API gcoll_status gcoll_context_split(gcoll_context *parent, int32_t color, int32_t key,
                                            gcoll_context **context);
 
-/* Creates a context for some ranks of `parent`; only these call it. All else is as in gcoll_context_split.
- * ranks: `count` ranks of the parent, each once, this rank among them, the same list on each of them. Rank i
- * of the new context is ranks[i]. tag: the same on all members; tells this group from others that some of the
- * same ranks create. It never matches a tag of gcoll_pair_send.
+/* Creates a context for some ranks of `parent`. Only these ranks, the members, call it. All else is as in
+ * gcoll_context_split.
+ * ranks: `count` ranks of the parent, each once, and this rank among them. Every member gives the same list.
+ * Rank i of the new context is ranks[i] of the parent. tag: any number, the same on all members. It tells
+ * this group from others that some of the same ranks create, and never matches a tag of gcoll_pair_send.
  * Blocks up to the parent's timeout, counted from the last progress. Costs two exchanges of messages among
- * the members: up and down a tree in which a rank has up to 32 others below it. Errors, beyond those of a
+ * the members, up and down a tree in which a rank has up to 32 others below it. Errors, beyond those of a
  * split:
  *   MISMATCH  the lists of two members differ; the text names both and the entry
  *   TIMEOUT   a member has not come; the text and gcoll_context_culprit of the parent name it
@@ -274,9 +276,9 @@ GCOLL_API gcoll_status gcoll_context_split(gcoll_context *parent, int32_t color,
 GCOLL_API gcoll_status gcoll_context_create_group(gcoll_context *parent, const uint32_t *ranks,
                                                   uint32_t count, uint32_t tag, gcoll_context **context);
 
-/* Returns the number that a rank of this context has in the context that it was split from, or that created
- * it as a group. Other contexts, also duplicates: the rank itself. UINT32_MAX for NULL, and for a rank that
- * the context does not have; gcoll_last_error then says so. */
+/* Translates a rank of this context to its rank of the parent, if a split or gcoll_context_create_group made
+ * the context. In other contexts, duplicates included, the result is the rank itself. UINT32_MAX for NULL,
+ * and for a rank that the context does not have; gcoll_last_error then says so. */
 GCOLL_API uint32_t gcoll_context_parent_rank(const gcoll_context *context, uint32_t rank);
 
 /* Return this rank, and the number of ranks. For NULL: UINT32_MAX, and 0; gcoll_last_error then says so. */
@@ -299,19 +301,20 @@ GCOLL_API int64_t gcoll_context_culprit(const gcoll_context *context);
  * does. */
 GCOLL_API void gcoll_context_abort(gcoll_context *context, const char *reason);
 
-/* Ends a gcoll_wait_any that is under way on this context, or else the next one at once: it returns
- * GCOLL_WOKEN, and all requests go on. Wakes do not add up: several before a wait are one. No other call
- * heeds them. For a thread that waits for requests and has to be told of other work. May be called from any
- * thread and from callbacks until gcoll_context_destroy is called; takes some microseconds. GCOLL_ERR_STATE
- * in a forked child and while the context is being destroyed. */
+/* Ends a gcoll_wait_any on this context: it returns GCOLL_WOKEN, and all requests go on. If no thread is in
+ * gcoll_wait_any, the next gcoll_wait_any returns at once. Wakes do not add up: several before a wait count
+ * as one. No other call heeds them. Use it if a thread that waits for requests has to be told of other work.
+ * May be called from any thread and from callbacks until gcoll_context_destroy is called. Does not wait;
+ * takes some microseconds. GCOLL_ERR_STATE in a forked child and while the context is being destroyed. */
 GCOLL_API gcoll_status gcoll_context_wake(gcoll_context *context);
 
-/* Gives a descriptor for the caller's own event loop. It becomes readable when an operation or a request of
- * this context has ended, with success or not, when the context has broken, or when gcoll_context_wake was
- * called; now and then without need. It stays readable until it is read: read 8 bytes, and then look what has
- * ended (options.done, gcoll_request_test); in this order nothing is missed. It is the same each time, does
- * not block, and belongs to the context, which closes it. GCOLL_ERR_UNSUPPORTED without a progress thread,
- * which works meanwhile, and for a context of one rank. */
+/* Gives a descriptor for the caller's own event loop (epoll, poll). It becomes readable in three cases: an
+ * operation or a request of this context has ended, with success or not; the context has broken;
+ * gcoll_context_wake was called. Now and then it becomes readable without a reason. It stays readable until
+ * it is read. Read 8 bytes first, and then look what has ended (options.done, gcoll_request_test); in this
+ * order nothing is missed. A read does not block. Each call gives the same descriptor. It belongs to the
+ * context, which closes it. GCOLL_ERR_UNSUPPORTED without a progress thread, because only that thread works
+ * while the caller sleeps, and for a context of one rank. */
 GCOLL_API gcoll_status gcoll_context_fd(gcoll_context *context, int *fd);
 
 /* Leaves the job and frees the context. Destroy its operations, requests and pairs first. NULL is allowed.
@@ -356,13 +359,13 @@ GCOLL_API gcoll_status gcoll_request_cancel(gcoll_request **request);
  * gcoll_request_wait then ends that request at once. All requests are of one context. NULL entries are
  * skipped, so a list can be worked off in place; GCOLL_ERR_STATE if all are NULL. If the context breaks
  * first, the result is its cause, for this call and for each request. GCOLL_WOKEN: gcoll_context_wake was
- * called since the last such result; *index is not set, and a request that has finished is found by the next
- * call. Of several threads that wait so on one context, one is woken. */
+ * called since the last such result. Then *index is not set, and the next call finds a request that has
+ * finished. If several threads wait in this call on one context, a wake ends the wait of one of them. */
 GCOLL_API gcoll_status gcoll_wait_any(gcoll_request *const *requests, uint32_t count, uint32_t *index);
-/* Give the rank that sent the message of a receive, and the size of that message, which may be smaller than
- * the buffer; if it is larger, gcoll_request_wait will fail. Both are for a receive that has finished and not
- * ended, as after gcoll_wait_any; GCOLL_ERR_STATE for any other request. After the end,
- * gcoll_context_last_received tells the same. */
+/* Give the source of a finished receive (the rank that sent the message), and the size of the message in
+ * bytes. The message may be smaller than the buffer; if it is larger, gcoll_request_wait will fail. Both work
+ * on a receive that has finished and not ended, as after gcoll_wait_any. Neither waits. GCOLL_ERR_STATE for
+ * any other request. After the end, gcoll_context_last_received gives the same. */
 GCOLL_API gcoll_status gcoll_request_source(gcoll_request *request, uint32_t *source);
 GCOLL_API gcoll_status gcoll_request_bytes(gcoll_request *request, uint64_t *bytes);
 
@@ -383,10 +386,11 @@ GCOLL_API gcoll_status gcoll_pair_set_timeout(gcoll_pair *pair, int64_t timeout_
 /* Send or receive a message. Messages of one tag between the same two ranks match in order. Block up to the
  * pair's timeout. gcoll_pair_send returns when data may be reused.
  *
- * `bytes` of a receive is the size of its buffer. The message may be smaller: then the rest of the buffer
- * stays as it is, and gcoll_context_last_received or gcoll_request_bytes tells the size. If the message is
- * larger, the receive fails with GCOLL_ERR_MISMATCH, which names both sizes. That breaks nothing: the message
- * is dropped, the buffer stays as it is, and the send succeeds. This holds for every form of receive. */
+ * `bytes` of a receive is the size of its buffer. The message may be smaller. Then the rest of the buffer
+ * stays as it is, and gcoll_context_last_received or gcoll_request_bytes gives the size. If the message is
+ * larger, the receive fails with GCOLL_ERR_MISMATCH, and the text names both sizes. That breaks nothing: the
+ * message is dropped, the buffer stays as it is, and the send succeeds. It holds for every form of receive.
+ */
 GCOLL_API gcoll_status gcoll_pair_send(gcoll_pair *pair, uint32_t tag, const void *data, uint64_t bytes);
 GCOLL_API gcoll_status gcoll_pair_recv(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes);
 
@@ -401,9 +405,9 @@ GCOLL_API gcoll_status gcoll_pair_send_start(gcoll_pair *pair, uint32_t tag, con
 GCOLL_API gcoll_status gcoll_pair_recv_start(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes,
                                              gcoll_request **request);
 
-/* Gives the source and the size of the message of the receive that ended last on this context, by whichever
- * call or thread, and also if it was too large for its buffer. Each may be NULL. GCOLL_ERR_STATE if none has
- * ended. */
+/* Gives the source and the size in bytes of the message that this context received last: of the receive that
+ * ended last, in whichever call or thread, even if the message was too large for its buffer. source and bytes
+ * may be NULL. GCOLL_ERR_STATE if no receive has ended. */
 GCOLL_API gcoll_status gcoll_context_last_received(gcoll_context *context, uint32_t *source, uint64_t *bytes);
 
 /* Receives from the first of several ranks whose next message of that tag has arrived. peers: `count` ranks
@@ -413,23 +417,24 @@ GCOLL_API gcoll_status gcoll_context_last_received(gcoll_context *context, uint3
  * if all have. Blocks up to the shortest timeout of the pairs. */
 GCOLL_API gcoll_status gcoll_context_recv_any(gcoll_context *context, const uint32_t *peers, uint32_t count,
                                               uint32_t tag, void *data, uint64_t bytes, uint32_t *source);
-/* Begins the same, and gives its request; peers is copied. Any number of them may be in flight. Those that
- * could take the same message take messages in the order in which they began. A receive from one rank
- * (gcoll_pair_recv) goes before all of them: it takes the next message of its rank, even if it began later.
- * The source is told by gcoll_request_source or gcoll_context_last_received. Each look for a message, at any
- * progress of this context, costs a table look-up for each of the ranks. */
+/* Begins a receive from any of several ranks, as gcoll_context_recv_any, and gives its request. peers is
+ * copied. Any number of them may be in flight. If several could take the same message, the one that began
+ * first takes it. A receive from one rank (gcoll_pair_recv) goes before all of them: it takes the next
+ * message of its rank, even if it began later. gcoll_request_source or gcoll_context_last_received gives the
+ * source. While such receives are in flight, each progress of this context costs a table look-up for each of
+ * their ranks. */
 GCOLL_API gcoll_status gcoll_context_recv_any_start(gcoll_context *context, const uint32_t *peers,
                                                     uint32_t count, uint32_t tag, void *data, uint64_t bytes,
                                                     gcoll_request **request);
 
-/* Looks, without waiting, whether a message of that tag that no receive has taken has arrived from one of
- * several ranks. *found is 1 or 0. If it is 1, *source (the first such rank in the list) and *bytes are set;
- * each may be NULL. The message stays. The next receive of that tag from that rank takes it, if no receive
- * from any is in flight. Makes progress; has no timeout. GCOLL_ERR_PEER, which breaks nothing, if all these
- * ranks have left and nothing of theirs is left. */
+/* Looks, without waiting, whether a message of that tag has arrived from one of several ranks, and no receive
+ * has taken it. *found is 1 or 0. If it is 1, *source is the first such rank in the list, and *bytes is the
+ * size of its message; source and bytes may be NULL. The message stays. The next receive of that tag from
+ * that rank takes it, if no receive from any of several ranks is in flight. Makes progress; has no timeout.
+ * GCOLL_ERR_PEER, which breaks nothing, if all these ranks have left and no message of theirs is left. */
 GCOLL_API gcoll_status gcoll_context_probe(gcoll_context *context, const uint32_t *peers, uint32_t count,
                                            uint32_t tag, int *found, uint32_t *source, uint64_t *bytes);
-/* The same for the rank of a pair. */
+/* Looks for a message of that tag from the rank of a pair, as gcoll_context_probe. */
 GCOLL_API gcoll_status gcoll_pair_probe(gcoll_pair *pair, uint32_t tag, int *found, uint64_t *bytes);
 
 GCOLL_END_DECLS

@@ -7,7 +7,7 @@
  * calls and messages of pairs. Every rank starts the same collectives in the same order, and may end them in
  * any order. Progress is made inside gcoll calls on this context, and by its progress thread if it has one.
  * Buffers belong to gcoll until the request has ended. The arguments are those of the blocking calls; arrays
- * of counts and of buffers, and options, are copied. options.done is called when the collective has ended; on
+ * of counts and of buffers, and options, are copied. options.done is called when the collective has ended. On
  * a context with a progress thread `request` may then be NULL (docs/embedding.md).
  *
  * NAME_create makes an operation: a plan bound to buffers, which must stay while the operation lives. Each
@@ -197,10 +197,11 @@ typedef struct gcoll_collective_call {
     const gcoll_collective_options *options;
     int64_t timeout_ms; /* as in gcoll_collective_options; 0: as options say */
 
-    /* Lists of buffers, as NAME_list takes them, in the place of input and output. Blocks: an entry for each
-     * rank, of `count` elements or by counts; inputs is for reduce_scatter, alltoall and, at the root,
-     * scatter; outputs for allgather, alltoall and, at the root, gather. Of alltoall, one side may be a list
-     * and the other not. allreduce: `entries` buffers by counts. NULL and 0: no list. */
+    /* Lists of buffers, as NAME_list takes them, in place of input and output. NULL and 0: no list. A
+     * collective with blocks has an entry for each rank, of `count` elements or by counts. inputs is for
+     * reduce_scatter, alltoall and, at the root, scatter. outputs is for allgather, alltoall and, at the
+     * root, gather. In an alltoall, one side may be a list and the other not. allreduce has `entries` buffers
+     * by counts; for other collectives `entries` must be 0. */
     const void *const *inputs;
     void *const *outputs;
     uint32_t entries;
@@ -237,8 +238,9 @@ GCOLL_API gcoll_request *gcoll_operation_request(gcoll_operation *operation);
  */
 GCOLL_API const char *gcoll_operation_algorithm(const gcoll_operation *operation);
 /* Frees the operation. NULL is allowed. Destroying it while a run is in flight breaks its context. After the
- * context was destroyed, only this call is allowed. Does nothing while another thread waits for it, or,
- * without a progress thread, is inside a call on its context.
+ * context was destroyed, only this call is allowed. Does nothing while another thread waits for the
+ * operation. Without a progress thread, it also does nothing while another thread is inside a call on its
+ * context.
  */
 GCOLL_API void gcoll_operation_destroy(gcoll_operation *operation);
 

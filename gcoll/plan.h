@@ -145,9 +145,10 @@ typedef struct gcoll_staging {
 } gcoll_staging;
 
 /* A problem: the shape of an operation, seen by one rank. Zero it, then fill it in. All fields are the same
- * on every rank, except rank, in_place, buffers (the same for an average), and count and offsets of an
- * alltoall with offsets, and of a gather or scatter by `linear`, where only the root must know all blocks and
- * every other rank takes those of others to be empty. Arrays must live until gcoll_plan_create returns. */
+ * on every rank, with two kinds of exceptions. The first are rank, in_place and buffers (the same for an
+ * average). The second are count and offsets of an alltoall with offsets, and of a gather or scatter by
+ * `linear`: there only the root must know all blocks, and every other rank gives the blocks of others as
+ * empty. Arrays must live until gcoll_plan_create returns. */
 typedef struct gcoll_problem {
     gcoll_collective collective;
     uint32_t rank, size;

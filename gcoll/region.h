@@ -48,8 +48,8 @@ GCOLL_API gcoll_status gcoll_region_export(const gcoll_region *region, gcoll_reg
 /* Frees the region. Call it when no peer uses the region any more, for example after a barrier. Destroying a
  * region that is in use breaks the context. So does a later access of a peer: over an RDMA device by a
  * "remote access error" at that peer, else by an error of the owner that names the peer. NULL is allowed.
- * Does nothing while a thread waits for its notifications, or, without a progress thread, is inside a call on
- * the region's context. */
+ * Does nothing while a thread waits for the region's notifications. Without a progress thread, it also does
+ * nothing while a thread is inside a call on the region's context. */
 GCOLL_API void gcoll_region_destroy(gcoll_region *region);
 
 /* Flag of a put: notify the owner when the bytes have arrived. */

@@ -63,12 +63,13 @@ typedef struct gcoll_user_op {
     void *arg;       /* passed to reduce unchanged */
     int commutative; /* 0: only algorithms that keep rank order are used */
 
-    /* Size of an element of the caller's own, such as a pair or a struct: 1 to GCOLL_MAX_ELEMENT_BYTES, the
-     * same on every rank. 0: an element of the call's type. If it is set, the type must be GCOLL_UINT8, and
-     * every count, of the call and of reduce, is in these elements. Pointers to them are aligned to the
-     * largest power of two that divides the size, 16 at most; so must the buffers of the call be. Elements of
-     * more than 16 bytes are reduced when their whole message has come. That takes memory of the size of the
-     * message, which options.memory_limit_bytes does not count. */
+    /* Size in bytes of an element of the caller's own, such as a pair or a struct: 1 to
+     * GCOLL_MAX_ELEMENT_BYTES, the same on every rank. 0: an element of the call's type. If it is set, the
+     * type must be GCOLL_UINT8. Every count, of the call and of reduce, then is in these elements. Pointers
+     * that reduce gets are aligned to the largest power of two that divides the size, 16 at most. The buffers
+     * of the call must be aligned so, too. Elements of more than 16 bytes are reduced when their whole
+     * message has come. That takes memory of the size of the message, which options.memory_limit_bytes does
+     * not count. */
     uint32_t element_bytes;
 } gcoll_user_op;
 
