@@ -30,10 +30,11 @@
  * host:port is gone". Waits that have begun fail, too. So the rank that serves should destroy its handle with
  * the others or after them, or a process that outlives the jobs should serve.
  *
- * The pmi store is a tcp store that needs no port: the process whose PMI_RANK is 0 serves at a free one, at
- * all addresses of its host, and the others ask the launcher where. It wants MPICH's or Intel MPI's mpiexec,
- * or srun --mpi=pmi2, which set PMI_FD. To open it waits for all PMI_SIZE processes. A process can open it
- * once, and not if it also uses an MPI library, which speaks to the launcher by the same PMI_FD.
+ * The pmi store is a tcp store that needs no port. The process whose PMI_RANK is 0 serves at a free port, at
+ * all addresses of its host. The others ask the launcher for the address. The store needs a launcher that
+ * sets PMI_FD: mpiexec of MPICH or Intel MPI, or srun --mpi=pmi2. Opening the store waits for all PMI_SIZE
+ * processes. A process can open it once. It cannot open it if it also uses an MPI library, which speaks to
+ * the launcher by the same PMI_FD.
  *
  * Trust in the folder of a file store. A process that can write the folder decides where ranks connect. So a
  * folder is accepted in two cases only:
@@ -54,15 +55,16 @@
  * Parameters follow the last '?'. If a folder has a '?' in its name, add another '?' at the end.
  *
  * Stores that lack operations. A store of the caller may lack get (one that does not wait), wait, add or
- * remove; torch.distributed's stores can be had like that. gcoll_context_create then uses set and get_wait
- * (or wait and get) only, and after creation it uses the store no more, because every rank has all addresses:
+ * remove; torch.distributed's stores can be used in this way. gcoll_context_create then uses only set and
+ * get_wait (or wait and get). After creation the context does not use the store, because every rank has all
+ * addresses. The consequences:
  *
- *   - no rank is claimed: two processes with one rank are not noticed, and one of them is left out or the
- *     ranks of two launches mix, if they start at the same time under one name;
- *   - no leases: a rank that dies while it joins "did not join", when options.timeout_ms is over;
- *   - keys of an earlier launch do no harm. Without remove they stay in the store: 2 to 6 for a rank;
- *   - after creation the ranks broadcast what rank 0 goes by, which connects each with up to log2(size)
- *     others.
+ *   - No rank is claimed, so two processes with one rank are not noticed: one of them is left out. If two
+ *     launches start at the same time under one name, their ranks may mix.
+ *   - There are no leases: a rank that dies while it joins "did not join", when options.timeout_ms is over.
+ *   - Keys of an earlier launch do no harm. Without remove they stay in the store: 2 to 6 for a rank.
+ *   - After creation rank 0 broadcasts its cost parameters and rules, which connects each rank with up to
+ *     log2(size) others.
  */
 #ifndef GCOLL_STORE_H
 #define GCOLL_STORE_H
@@ -96,8 +98,9 @@ typedef struct gcoll_store_ops {
      * waiters. */
     gcoll_status (*set)(void *self, const char *key, const void *value, size_t bytes);
 
-    /* A store may lack get, wait, add and remove: they are NULL. Without get or wait it must have get_wait.
-     * Contexts work with such a store, with less (see "Stores that lack operations" above). */
+    /* A store may lack get, wait, add and remove; a function that it lacks is NULL. Without get or wait it
+     * must have get_wait. Contexts can use such a store, with fewer checks (see "Stores that lack operations"
+     * above). */
 
     /* Copies the value to `value`, which has room for `capacity` bytes, and its size to *bytes. Does not wait
      * for the key. GCOLL_ERR_NOT_FOUND if there is no such key; GCOLL_ERR_INVALID if the value does not fit.
@@ -126,8 +129,8 @@ typedef struct gcoll_store_ops {
     /* Gives the key a lifetime: the store may drop it after ttl_ms (>= 1), unless it is kept again before.
      * GCOLL_ERR_NOT_FOUND if there is no such key. If it is NULL, keys last. */
     gcoll_status (*keep)(void *self, const char *key, int64_t ttl_ms);
-    /* Waits until the key exists, and copies its value as get does: GCOLL_ERR_TIMEOUT after timeout_ms (>=
-     * 0), GCOLL_ERR_INVALID if the value does not fit. If it is NULL, wait and get do it. */
+    /* Waits until the key exists, and copies its value as get does. GCOLL_ERR_TIMEOUT after timeout_ms (>=
+     * 0); GCOLL_ERR_INVALID if the value does not fit. NULL: gcoll_store_get_wait uses wait and get. */
     gcoll_status (*get_wait)(void *self, const char *key, void *value, size_t capacity, size_t *bytes,
                              int64_t timeout_ms);
 } gcoll_store_ops;
@@ -147,7 +150,8 @@ GCOLL_API gcoll_status gcoll_store_prefix_create(gcoll_store *base, const char *
 /* Creates a store from the caller's functions. ops must stay valid as long as the store. */
 GCOLL_API gcoll_status gcoll_store_create(const gcoll_store_ops *ops, void *self, gcoll_store **store);
 
-/* What a store lacks, as bits; 0 for all stores of this library. A view lacks what its base lacks. */
+/* The operations that a store lacks, as bits. gcoll_store_lacks gives 0 for all stores of this library, and
+ * for NULL. A view lacks the operations that its base lacks. */
 #define GCOLL_STORE_LACKS_GET    1u
 #define GCOLL_STORE_LACKS_WAIT   2u
 #define GCOLL_STORE_LACKS_ADD    4u
