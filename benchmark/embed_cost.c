@@ -4,13 +4,14 @@
  * A framework has threads of its own: one of them asks for an operation, and looks again and again whether it
  * has ended. There are several ways to get such an operation to gcoll, and to hear of its end:
  *
- *   call     the framework's thread makes a blocking call; nothing polls. What gcoll itself takes.
- *   poll     a worker thread drives the context. It tests what is in flight and looks for new work, and naps
- * in between, as it cannot wait for both. wake     the worker waits in gcoll_wait_any; gcoll_context_wake
- * tells it of new work. done     no worker: the framework's thread starts the operation, the context's
- * progress thread drives it, and options.done tells of its end.
+ *   call     the framework's thread makes a blocking call; nothing polls. This is the cost of gcoll itself.
+ *   poll     a worker thread drives the context. It tests the requests in flight and looks for new work. It
+ *            naps in between, because it cannot wait for both.
+ *   wake     the worker waits in gcoll_wait_any; gcoll_context_wake tells it of new work.
+ *   done     no worker: the framework's thread starts the operation, the context's progress thread drives
+ *            it, and options.done tells of its end.
  *
- * The worker always has a receive in flight, for a message that comes at the end: so it may not simply wait
+ * The worker always has a receive in flight, for a message that comes at the end. So it must not simply wait
  * for new work.
  */
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* transport/size.h - what becomes of a posted receive when the size of its message is known. */
+/* transport/size.h - adapts a posted receive to the size of its message, once that is known. */
 #ifndef GCOLL_TRANSPORT_SIZE_H
 #define GCOLL_TRANSPORT_SIZE_H
 
@@ -11,8 +11,9 @@ static inline void gcoll_message_discard(void *arg, uint64_t offset, const void 
     (void)bytes;
 }
 
-/* The message of a posted receive has `total` bytes. False: the receive does not allow that. A message that
- * is larger than the receive is consumed by a function that drops it. No byte of it has been delivered yet.
+/* Gives a posted receive the size of its message, `total` bytes. False: the receive does not allow that size.
+ * A message that is larger than the receive gets a consume function that drops it. No byte of it has been
+ * delivered yet.
  */
 static inline bool gcoll_message_take_size(gcoll_message *receive, uint64_t total) {
     if (receive->bytes == total)

@@ -599,7 +599,7 @@ static gcoll_status set_block_list(gcoll_arguments *arguments, const gcoll_given
     return GCOLL_OK;
 }
 
-/* Buffers of which the vector is made, instead of one. */
+/* Takes the buffers of a call whose input, output or both are lists. */
 static gcoll_status set_list(gcoll_arguments *arguments, gcoll_context *context, const gcoll_given *given,
                              const gcoll_problem *problem) {
     const uint32_t size = context->size;
@@ -627,7 +627,7 @@ static gcoll_status set_list(gcoll_arguments *arguments, gcoll_context *context,
 
 /* ---- Together ----------------------------------------------------------------------------- */
 
-/* Each of the two takes the place of input and output. */
+/* Refuses options.buffers beside a list: each of the two takes the place of input and output. */
 static gcoll_status check_lists(const gcoll_given *given, const struct options *options) {
     if ((given->lists_input || given->lists_output) && options->buffers > 0)
         return gcoll_error(GCOLL_ERR_INVALID,

@@ -94,7 +94,7 @@ typedef struct gcoll_health {
     char abort_reason[GCOLL_NOTE_TEXT_MAX];
     /* Publishes the cause in the store, for ranks without a connection to this one. */
     void (*leave_cause)(gcoll_context *context);
-    /* Nothing in flight is touched from now on: tells the callbacks that wait for its end. */
+    /* Calls options.done of all runs in flight, whose buffers are not touched any more. */
     void (*end_work)(gcoll_context *context);
 } gcoll_health;
 
@@ -133,7 +133,7 @@ bool gcoll_context_rouse(gcoll_context *context);
 void gcoll_context_signal(gcoll_context *context);
 /* Closes it; also in a forked child. */
 void gcoll_context_close_event(gcoll_context *context);
-/* Whether gcoll_context_wake was called; then, once. */
+/* Takes a pending wake: true once after gcoll_context_wake was called. */
 static inline bool gcoll_context_take_wake(gcoll_context *context) {
     return atomic_load_explicit(&context->guard.woken, memory_order_relaxed) &&
            atomic_exchange_explicit(&context->guard.woken, false, memory_order_acquire);

@@ -2,8 +2,8 @@
  * gcoll/context/guard.c - refuses calls on a context by a second thread, by a callback, or in a forked
  * child.
  *
- * gcoll_enter (context.h) checks each call. This file writes the error of a refused call. A second thread is
- * not refused if the context has a driver: it enters when the first has left, or waits.
+ * gcoll_enter (context.h) checks each call. This file writes the error of a refused call. If the context has
+ * a driver, a second thread is not refused: it enters when the first one has left or waits.
  */
 #include "gcoll/context/context.h"
 

@@ -15,7 +15,7 @@
 #define REPORTED_TEXT 220 /* bytes of a cause that leave room for the rank that reported it */
 #define TELL_LIMIT_MS 300 /* for telling peers of a failure; they normally read it at once */
 
-/* Programs know the ranks of a group by the numbers of its parent, too. */
+/* Adds the culprit's rank of the parent to the text, as programs may know ranks by these numbers. */
 static void add_parent_rank(const gcoll_context *context, uint32_t culprit, char *text, size_t bytes) {
     char said[64];
     if (!context->parent_ranks || culprit >= context->size)

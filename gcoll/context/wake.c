@@ -1,6 +1,6 @@
 /*
- * gcoll/context/wake.c - calls from any thread that make the threads inside a context look around, wake and
- * abort; and a descriptor that tells an event loop outside that there is something to look at.
+ * gcoll/context/wake.c - calls from any thread: wake and abort, which make the threads inside a context look
+ * around; and the descriptor that tells the caller's event loop of ended work.
  *
  * They take no lock that is held while somebody waits, so they never block for long, and a callback may make
  * them. They touch the endpoint under a lock of their own, which destruction takes before it closes the

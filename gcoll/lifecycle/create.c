@@ -206,7 +206,7 @@ static gcoll_status join_by_exchange(gcoll_context *context, const gcoll_exchang
     return status;
 }
 
-/* Joins by a store that lacks operations, which serves for an allgather and no more. */
+/* Joins by a store that lacks operations. Such a store serves only as an allgather. */
 static gcoll_status join_by_limited_store(gcoll_context *context, const gcoll_context_options *o,
                                           int64_t deadline_ms) {
     gcoll_limited *limited = NULL;

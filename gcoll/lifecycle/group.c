@@ -2,10 +2,10 @@
  * gcoll/lifecycle/group.c - contexts of all or some ranks of another one, over its connections and without a
  * store: duplicates, splits, and groups that only their members create.
  *
- * Each way has two exchanges over the parent. In the first one the ranks agree on who belongs together, and
- * the lowest rank of the new context draws its generation. Then each rank opens an endpoint under it, and in
- * the second exchange members give each other their records. A rank whose endpoint does not open takes part
- * all the same, with the reason in place of its record.
+ * Each of the three needs two exchanges over the parent. In the first one the ranks agree on the members of
+ * each new context, and the lowest rank of the new context draws its generation. Then each rank opens an
+ * endpoint under this generation. In the second exchange members give each other their records. A rank whose
+ * endpoint does not open still takes part, with the reason in place of its record.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #include "gcoll/run/run.h"
 
 #define REASON_BYTES 200 /* why an endpoint did not open, as the other members get it */
-/* What each rank says in the first exchange of a split: color and key, and a generation. */
+/* Each rank's data in the first exchange of a split: color, key and a generation. */
 #define WISH_BYTES (2 * sizeof(uint32_t) + GCOLL_GENERATION_TEXT - 1)
 
 /* A context in the making. */
@@ -31,8 +31,8 @@ typedef struct child {
     uint32_t rank;
     char generation[GCOLL_GENERATION_TEXT];
     gcoll_context *context;
-    gcoll_status opened;       /* whether the endpoint did, */
-    char reason[REASON_BYTES]; /* and why not */
+    gcoll_status opened;       /* the status of opening the endpoint, */
+    char reason[REASON_BYTES]; /* and the reason if it failed */
 } child;
 
 /* Breaks the parent if this rank cannot take part for lack of memory: the others would wait forever, and the
@@ -110,7 +110,7 @@ static void offer(child *c, char record[GCOLL_RECORD_MAX]) {
     snprintf(record, GCOLL_RECORD_MAX, "!%s", c->reason);
 }
 
-/* Takes what a member has given. text may come from a broken peer. */
+/* Takes a member's record. text may come from a broken peer. */
 static gcoll_status take_record(const child *c, uint32_t rank, char *text) {
     gcoll_text_clean(text);
     if (text[0] == '!' || text[0] == '\0')
@@ -139,8 +139,8 @@ static gcoll_status complete(child *c) {
     return status;
 }
 
-/* The end of each way: gives the context, or frees what there is of it. A rank that has run out of something
- * after the others were through with the exchanges breaks the parent. */
+/* Ends the creation: gives the new context, or frees its parts. If a rank runs out of memory or descriptors
+ * after the others were through with the exchanges, that breaks the parent. */
 static gcoll_status conclude(child *c, gcoll_status status, gcoll_context **out) {
     if (status == GCOLL_OK && c->opened != GCOLL_OK)
         status = gcoll_error(c->opened, "%s", c->reason);
@@ -216,7 +216,7 @@ static gcoll_status choose(child *c, const uint8_t *wishes, int32_t color) {
     return GCOLL_OK;
 }
 
-/* The first exchange: who is of which color. */
+/* The first exchange: the color and key of each rank. */
 static gcoll_status hear_wishes(child *c, int32_t color, int32_t key) {
     uint8_t mine[WISH_BYTES];
     char generation[GCOLL_GENERATION_TEXT] = "";

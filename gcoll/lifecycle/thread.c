@@ -1,6 +1,6 @@
 /*
- * gcoll/lifecycle/thread.c - a context's own thread, which makes progress while nobody is in a gcoll call,
- * and how threads that are in calls share the context.
+ * gcoll/lifecycle/thread.c - a context's progress thread, which drives the context while no thread is in a
+ * gcoll call; and how several calling threads share the context.
  *
  * A calling thread drives the context itself, as it does without the progress thread, so blocking calls cost
  * no thread switch. Between calls the progress thread drives it while work is in flight or this rank has
@@ -8,10 +8,10 @@
  * then, to answer the probes of peers.
  *
  * Several threads may be inside calls; one lock guards the context. The first of them that waits is the
- * leader: it keeps the lock while it sleeps in the transport. A thread that wants the lock wakes it, and the
- * leader gives way: it lets all enter that want to before it goes on. Further threads that wait are
- * followers: they sleep without the lock. The leader wakes them when something has ended; when its own wait
- * is over, one of them becomes the leader.
+ * leader: it keeps the lock while it sleeps in the transport. A thread that wants the lock wakes the leader.
+ * The leader then gives way: before it goes on, it lets in all threads that want to enter. Further threads
+ * that wait are followers: they sleep without the lock. The leader wakes them when something has ended. When
+ * the leader's own wait is over, one of the followers becomes the leader.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -33,15 +33,15 @@ typedef struct gcoll_thread {
      * (recursively for a call within a call), and the thread while it drives. */
     pthread_mutex_t lock;
     atomic_uint callers; /* inside gcoll, or about to be */
-    atomic_uint wanting; /* of these, wait for the lock */
+    atomic_uint wanting; /* callers that wait for the lock */
     atomic_bool driving; /* the thread or the leader is in the transport, or about to be */
     /* Under the lock: */
     uintptr_t leader; /* 0: there is none */
     uint32_t followers;
-    uint32_t curious; /* of these, those who want to know of any movement */
-    uint32_t entries; /* so often a thread that wanted the lock has got it */
+    uint32_t curious; /* followers that want to know of any movement */
+    uint32_t entries; /* how often a thread that wanted the lock has got it */
     bool gives_way;   /* the leader waits for `entered` */
-    bool has_broken;  /* the descriptor was signalled for that */
+    bool has_broken;  /* the descriptor was signalled because the context broke */
     bool stop;
     pthread_cond_t entered; /* with lock: another entry */
 
@@ -50,7 +50,7 @@ typedef struct gcoll_thread {
     pthread_cond_t bell; /* the thread waits here until there is something to do */
     bool rung;
     pthread_cond_t news; /* followers wait here */
-    uint32_t told;       /* counts what they were told */
+    uint32_t told;       /* how often they were told that something has ended */
 } gcoll_thread;
 
 static gcoll_thread *thread_of(gcoll_driver *driver) {
@@ -83,8 +83,8 @@ static struct timespec after_us(int64_t us) {
 
 /* ---- Callers ------------------------------------------------------------------------------- */
 
-/* Both sides write their own flag before they read the other's. So either this caller sees that somebody
- * drives, or who is about to drive sees that a caller wants the lock. */
+/* Both sides write their own flag before they read the other's. So either this caller sees that a thread
+ * drives, or the thread that is about to drive sees that a caller wants the lock. */
 static void take_lock(gcoll_thread *thread) {
     atomic_fetch_add(&thread->wanting, 1);
     if (atomic_load(&thread->driving))
@@ -112,7 +112,7 @@ static bool has_news(const gcoll_thread *thread) {
            atomic_load_explicit(&context->guard.untold, memory_order_acquire);
 }
 
-/* For an event loop outside (gcoll_context_fd). */
+/* Makes the descriptor of gcoll_context_fd readable if something has ended. */
 static void signal_event(gcoll_thread *thread) {
     const bool is_broken = thread->context->health.broken;
     if (!thread->driver.unread && is_broken == thread->has_broken)
@@ -147,7 +147,7 @@ static bool close_to_all(gcoll_driver *driver) {
 
 /* ---- Waiting callers ----------------------------------------------------------------------- */
 
-/* This thread is not the one that is inside while others have the lock. */
+/* This thread does not count as the caller inside the context while others have the lock. */
 static void step_out(gcoll_thread *thread) {
     atomic_store_explicit(&thread->context->guard.caller, 0, memory_order_relaxed);
 }
@@ -162,7 +162,7 @@ static bool lead(gcoll_driver *driver, int64_t *wait_us) {
     if (thread->leader != 0 && thread->leader != self)
         return false;
     thread->leader = self;
-    signal_event(thread); /* of what the leader has finished itself */
+    signal_event(thread); /* for runs that the leader has finished itself */
     if (thread->followers > 0 && has_news(thread))
         tell_followers(thread);
     atomic_store(&thread->driving, true);
@@ -171,7 +171,7 @@ static bool lead(gcoll_driver *driver, int64_t *wait_us) {
     return true;
 }
 
-/* Lets all enter that wanted to when this was called. */
+/* Lets in all threads that wanted to enter when this was called. */
 static void give_way(gcoll_thread *thread) {
     const uint32_t until = thread->entries + atomic_load(&thread->wanting);
     step_out(thread);
@@ -197,7 +197,7 @@ static void follow(gcoll_driver *driver, int64_t wait_us, bool by_any) {
     const struct timespec until = after_us(wait_us);
     thread->followers++;
     thread->curious += by_any;
-    pthread_mutex_lock(&thread->bell_lock); /* who tells has the lock above, so nothing is missed */
+    pthread_mutex_lock(&thread->bell_lock); /* tellers hold the lock above, so nothing is missed */
     const uint32_t told = thread->told;
     step_out(thread);
     pthread_mutex_unlock(&thread->lock);

@@ -36,7 +36,8 @@ typedef struct gcoll_activity {
     uint32_t (*announcer)(const gcoll_context *context);
     /* That rank has begun more operations than this one, and nothing comes: breaks the context. */
     void (*not_announced)(gcoll_context *context, uint64_t begun);
-    /* Watches over what nobody waits for or tests. Called now and then if the context has a driver. */
+    /* Watches over requests that no thread waits for or tests. Called now and then if the context has a
+     * driver. */
     void (*tend)(gcoll_context *context);
 } gcoll_activity;
 
@@ -79,7 +80,7 @@ bool gcoll_live_has_work(const gcoll_context *context);
 void gcoll_live_tend(gcoll_context *context);
 bool gcoll_live_needs(const gcoll_context *context, uint32_t peer);
 void gcoll_live_each_waited(gcoll_context *context, gcoll_waited_fn fn, void *arg);
-/* Something has ended for which another thread may wait. */
+/* Notes that something has ended for which another thread may wait. */
 static inline void gcoll_live_ended(gcoll_context *context) {
     if (context->guard.driver)
         context->guard.driver->ended = context->guard.driver->unread = true;

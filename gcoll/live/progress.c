@@ -1,8 +1,9 @@
 /*
  * gcoll/live/progress.c - makes progress with all work in flight, and waits for some of it.
  *
- * A waiting thread drives the transport itself; of several on a context with a driver, one does for all. Most
- * waits end before the clock is read a second time; long ones are watched (watch.c).
+ * A waiting thread drives the transport itself. If several threads wait on a context with a driver, one of
+ * them drives for all. Most waits end before the clock is read a second time; long ones are watched
+ * (watch.c).
  */
 #include "gcoll/accelerate/accelerate.h"
 #include "gcoll/live/watch.h"

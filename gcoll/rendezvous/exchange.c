@@ -1,14 +1,15 @@
 /*
- * gcoll/rendezvous/exchange.c - the ranks of a job meet by an allgather: one that the caller has, in place of
- * a store, or one by a store that cannot do more (limited.c).
+ * gcoll/rendezvous/exchange.c - the ranks of a job meet by an allgather: the caller's own, in place of a
+ * store, or one over a store that lacks operations (limited.c).
  *
- * Three rounds: each rank says who it is, and a generation, of which rank 0's counts; how long its record is;
- * and its record, or "!" and why it has none. No rank claims its number, and no launch is looked for: whoever
- * takes part in the allgather is of this launch, and the place of its data is its number.
+ * There are three rounds. Each rank first gives the size of the job and a generation, of which rank 0's
+ * counts. Then it gives the length of its record. Last, it gives the record, or "!" and why it has none. No
+ * rank claims its number, and no launch is looked for: each rank that takes part in the allgather is of this
+ * launch, and the place of its data is its number.
  *
- * A row is a magic number, the round, the rank, what the rank says, and a checksum of all that. So rows that
- * never came, came in part or lie at the wrong place are told apart before anything is done with them. A rank
- * that finds something wrong takes part in the next rounds all the same: the others learn the reason.
+ * A row is a magic number, the round, the rank, the rank's data, and a checksum of all that. So rows that
+ * never came, came in part or lie at the wrong place are recognised before use. A rank that finds something
+ * wrong still takes part in the next rounds, so that the others learn the reason.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@
 #define WORD         sizeof(uint32_t)
 #define HEAD_BYTES   (3 * WORD)                         /* magic, round, rank */
 #define AROUND_BYTES (4 * WORD)                         /* and the checksum behind */
-#define UNTOUCHED    0xa5                               /* what rows have before the exchange */
+#define UNTOUCHED    0xa5                               /* every byte of a row before the exchange */
 #define HELLO_BYTES  (WORD + GCOLL_GENERATION_TEXT - 1) /* the size of the job, and a generation */
 #define REASON_BYTES 300
 
@@ -85,7 +86,8 @@ static gcoll_status check_row(const gcoll_context *context, const char *name, co
     return GCOLL_OK;
 }
 
-/* Does a round, and makes the table. *rows: whether the rows are what ranks gave; other failures end all. */
+/* Does a round, and makes the table. *rows: whether the rows are valid. All other failures are returned, and
+ * end the meeting. */
 static gcoll_status exchange(const gcoll_context *context, const gcoll_exchange *by, uint32_t round,
                              const void *mine, size_t bytes, table *t, gcoll_status *rows) {
     const size_t row = bytes + AROUND_BYTES;
@@ -167,7 +169,7 @@ static gcoll_status longest(gcoll_context *context, const gcoll_exchange *by, si
             *most = bytes;
     }
     free(t.all);
-    return rows; /* how long the rows of the last round are is not known then */
+    return rows; /* then the length of the rows of the last round is unknown */
 }
 
 gcoll_status gcoll_exchange_records(gcoll_context *context, const gcoll_exchange *by, const char *record) {

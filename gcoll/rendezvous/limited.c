@@ -1,17 +1,18 @@
 /*
- * gcoll/rendezvous/limited.c - an allgather by a store that can only set a key, and wait for one.
+ * gcoll/rendezvous/limited.c - an allgather over a store that can only set a key and wait for a key.
  *
- * For stores that lack a get that does not wait, add or remove, so that ranks cannot be claimed in them. Each
- * rank writes its row of a round, rank 0 waits for the rows of all and writes the table, in as few keys as
- * values allow, and all others wait for that. exchange.c does the rounds.
+ * It serves stores that lack a get that does not wait, add or remove, so that ranks cannot be claimed in
+ * them. In each round each rank writes its row. Rank 0 waits for the rows of all ranks and writes the table,
+ * in as few keys as values allow. All others wait for the table. exchange.c does the rounds.
  *
- * Keys below "gcoll/<job>/" (with the launch in between if it has an identity): "x.1.<rank>" and "t.1.<part>"
- * are row and table of the first round; "<generation>/x.<round>.<rank>" and so on those of the others.
+ * The keys are below "gcoll/<job>/", with the launch in between if it has an identity. "x.1.<rank>" and
+ * "t.1.<part>" are row and table of the first round. "<generation>/x.<round>.<rank>" and
+ * "<generation>/t.<round>.<part>" are those of the other rounds.
  *
- * The first keys may be there from an earlier launch, and cannot be removed. A rank that does not find its
- * own row in the table, which nobody else can have written, waits for a newer one. While rank 0 waits for a
- * rank in the second round, it reads the first rows of that rank and of
- * others again, and writes the table anew if one has changed.
+ * The keys of the first round may be left from an earlier launch, and cannot be removed. No other process can
+ * have written a rank's own row. So a rank that does not find its own row in the table waits for a newer
+ * table. While rank 0 waits for a rank in the second round, it reads the first rows of that rank and of
+ * others again. If one has changed, it writes the table anew.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ struct gcoll_limited {
     gcoll_context *context;
     gcoll_store *store;
     int64_t deadline_ms;
-    uint32_t round, rounds; /* the one under way, and those that were begun */
+    uint32_t round, rounds; /* the current round; the number of rounds begun */
     uint8_t *first;         /* rank 0: the table of the first round */
     size_t first_bytes;     /* of a row of it */
     uint32_t looked;        /* counts looks for newer rows */
@@ -61,12 +62,12 @@ static gcoll_status set(const gcoll_limited *l, const char *key, const void *val
     return status;
 }
 
-/* Waits for a value of exactly so many bytes. TIMEOUT: it is not there, or another, which is not from here.
+/* Waits for a value of `bytes` bytes. TIMEOUT: there is none, or one of another size, from another launch.
  */
 static gcoll_status get(const gcoll_limited *l, const char *key, void *value, size_t bytes, int64_t wait_ms) {
     const int64_t left = left_ms(l);
     size_t got = 0;
-    uint8_t *room = malloc(bytes + 1); /* what is not wanted must not reach the table */
+    uint8_t *room = malloc(bytes + 1); /* a wrong value must not reach the table */
     if (!room)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %zu bytes of the store", bytes);
     gcoll_store_set_timeout(l->store, left > LEAST_ASK_MS ? left : LEAST_ASK_MS);
@@ -82,7 +83,7 @@ static gcoll_status get(const gcoll_limited *l, const char *key, void *value, si
     return status;
 }
 
-/* Rows that are not there have what exchange.c has put there before. */
+/* Rows that did not come keep the bytes that exchange.c put there before. */
 static gcoll_status check_missing(const gcoll_limited *l, const uint8_t *all, size_t bytes) {
     char list[128] = "";
     uint32_t missing = 0;
@@ -120,8 +121,8 @@ static gcoll_status write_table(gcoll_limited *l, uint32_t round, const uint8_t 
     return status;
 }
 
-/* The row of a rank that does not go on may have been an earlier launch's. Looks at some of those from this
- * rank on, in turn. */
+/* Looks for newer first rows of some ranks, from this rank on, in turn. The row of a rank that does not go on
+ * may have been that of an earlier launch. */
 static gcoll_status look_again(gcoll_limited *l, uint32_t from) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     const uint32_t left = l->context->size - from, looks = left < LOOKS ? left : LOOKS;
@@ -145,8 +146,8 @@ static gcoll_status look_again(gcoll_limited *l, uint32_t from) {
     return status == GCOLL_OK && has_changed ? write_table(l, 1, l->first, l->first_bytes) : status;
 }
 
-/* Waits for the row of a rank; leaves it as it is if the time is over. Looks once also then: the time may
- * have gone by with waiting for others. */
+/* Waits for the row of a rank, and leaves it as it is if the time is over. It looks at least once, because
+ * the time may have passed while it waited for others. */
 static gcoll_status await_row(gcoll_limited *l, uint32_t rank, uint8_t *row, size_t bytes) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     gcoll_status status;
@@ -199,7 +200,7 @@ static gcoll_status read_table(gcoll_limited *l, uint8_t *all, size_t bytes, int
     return status;
 }
 
-/* Rank 0 may have come and wait for others: its deadline counts from its own start. */
+/* Rank 0 may be there and wait for others: its deadline counts from its own start. */
 static gcoll_status no_word(const gcoll_limited *l, bool stale) {
     const gcoll_context *context = l->context;
     if (l->round > 1)

@@ -15,7 +15,7 @@ _Static_assert(GCOLL_RECORD_MAX >= GCOLL_ADDRESS_MAX + 40 + GCOLL_CLAIMANT_TEXT,
 
 #define GCOLL_TRACE_MAX (GCOLL_CLAIMANT_TEXT + 128)
 
-/* What a rank knows of ranks that wait without the identity that it has, or with one (traces.c). */
+/* A waiting rank's own trace, and the trace that it saw of a rank of the other kind (traces.c). */
 typedef struct gcoll_trace {
     int64_t next_ms; /* of the next look; 0: it has not begun to wait */
     uint64_t shown;  /* how often it wrote its own */
@@ -96,10 +96,10 @@ gcoll_life gcoll_lease_life(gcoll_context *context, const char *generation, uint
 
 /* ---- Traces (traces.c) --------------------------------------------------------------------- */
 
-/* A rank that waits for others: shows that it does, and looks for ranks of the other kind, if it is time to.
+/* Writes the trace of a waiting rank, and looks for ranks of the other kind, if it is time to.
  */
 void gcoll_trace_renew(gcoll_context *context);
-/* The rank waits no longer. Keeps the last error. */
+/* Removes the trace, as the rank does not wait any more. Keeps the last error. */
 void gcoll_trace_remove(gcoll_context *context);
 
 /* ---- Ranks that share processors (hosts.c) --------------------------------------------------- */

@@ -120,13 +120,14 @@ typedef struct gcoll_exchange {
 
 #define GCOLL_EXCHANGE_ROUNDS 3
 
-/* First: agrees on the generation. If it works but what it gives makes no sense, that is *rows, and this rank
- * must take part in the next step to tell the others. */
+/* The first step: agrees on the generation. If the allgather works but gives invalid rows, *rows says so.
+ * Then this rank must take part in the next step, to tell the others. */
 gcoll_status gcoll_exchange_hello(gcoll_context *context, const gcoll_exchange *by, gcoll_status *rows);
-/* Then, when the endpoint is open: gets the records of all ranks. record: this rank's, or "!" and why there
- * is none. */
+/* The second step, when the endpoint is open: gets the records of all ranks. record: this rank's record, or
+ * "!" and why there is none. */
 gcoll_status gcoll_exchange_records(gcoll_context *context, const gcoll_exchange *by, const char *record);
-/* Whether a row has been filled in; and, of the first round, by a rank of a job of this size. */
+/* Whether a row has been filled in; in the first round, also whether its rank has a job of this size.
+ * */
 bool gcoll_exchange_row_is_there(const uint8_t *row, size_t bytes);
 bool gcoll_exchange_hello_fits(const gcoll_context *context, const uint8_t *row, size_t bytes);
 
@@ -135,7 +136,7 @@ typedef struct gcoll_limited gcoll_limited;
 gcoll_status gcoll_limited_create(gcoll_context *context, gcoll_store *store, int64_t deadline_ms,
                                   gcoll_limited **limited);
 gcoll_status gcoll_limited_exchange(void *limited, const void *mine, size_t bytes, void *all);
-/* Frees it. If all ranks are through, removes its keys, where the store can. */
+/* Frees the allgather's state. If all ranks are through, removes its keys, if the store can. */
 void gcoll_limited_end(gcoll_limited *limited, bool all_are_through);
 
 /* ---- After the meeting (records.c) ----------------------------------------------------------- */

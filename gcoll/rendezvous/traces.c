@@ -1,5 +1,5 @@
 /*
- * gcoll/rendezvous/traces.c - tells ranks with an identity of their launch and ranks without one of each
+ * gcoll/rendezvous/traces.c - lets ranks with an identity of their launch and ranks without one notice each
  * other.
  *
  * An identity is part of all keys of its launch. So where some ranks of a job have it and others lack it (a

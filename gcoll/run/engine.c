@@ -89,7 +89,8 @@ static bool is_bulky(const gcoll_run *run) {
     return run->type_bytes > GCOLL_GRANULE_MAX;
 }
 
-/* Whether a message goes by memory of the run's own, and not straight from or to where the plan says. */
+/* Whether a message goes through memory of the run's own (bounces), instead of straight from or to the plan's
+ * memory. */
 static bool bounces(const bound_step *bound) {
     return (bound->step->kind == GCOLL_STEP_RECV_REDUCE && is_bulky(bound->run)) ||
            (bound->step->kind == GCOLL_STEP_SEND && bound->is_split);

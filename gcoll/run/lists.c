@@ -1,17 +1,17 @@
 /*
  * gcoll/run/lists.c - runs whose IN or OUT is a list of buffers instead of one.
  *
- * A plan knows nothing of lists: it sees the buffers one behind the other, as one vector. When a run is
- * bound, each step whose elements lie within one buffer gets their address and runs like any other. A step
- * that spans several is done in pieces, which end where a buffer ends: local steps and received data straight
- * from and to the buffers; what is sent is gathered in memory of the run's own, because a message is one
- * piece of memory.
+ * A plan does not know of lists: it sees the buffers, one behind the other, as one vector. When a run is
+ * bound, each step whose elements lie within one buffer gets their address and runs like any other step. A
+ * step that spans several buffers is split in pieces, which end where a buffer ends. Local steps and received
+ * data access the buffers directly. The data of a send are gathered in memory of the run's own, because a
+ * message is one piece of memory.
  */
 #include <string.h>
 
 #include "gcoll/run/engine.h"
 
-/* A buffer with elements. Behind the last one comes an entry that begins where the vector ends. */
+/* A buffer with elements. One more entry follows the last buffer; it begins where the vector ends. */
 typedef struct entry {
     uint64_t begin; /* byte of the vector */
     char *at;
@@ -56,8 +56,8 @@ void gcoll_lists_destroy(gcoll_run *run) {
 
 /* ---- Pieces ----------------------------------------------------------------------------------- */
 
-/* A place in a vector or in other memory: `left` bytes lie at `at`, and the next ones where the next entry
- * is. */
+/* A place in a vector or in other memory: `left` bytes lie at `at`, and the following bytes lie in the next
+ * entry. */
 typedef struct cursor {
     char *at;
     uint64_t left;

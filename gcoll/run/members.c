@@ -1,13 +1,13 @@
 /*
  * gcoll/run/members.c - an exchange among some ranks of a context, in which no other rank takes part.
  *
- * The members form a tree in the order of their ranks, the lowest at its root. What members have goes up the
- * tree, and what all get comes down. A rank has up to FANOUT members below it: so groups of up to FANOUT + 1
- * ranks meet at one of them, and no rank of a large group needs many connections.
+ * The members form a tree in the order of their ranks, with the lowest rank at its root. Data of the members
+ * go up the tree, and the result for all comes down. A rank has up to FANOUT members below it. So groups of
+ * up to FANOUT + 1 ranks meet at one rank, and no rank of a large group needs many connections.
  *
  * Each transfer is two messages between a pair of ranks, the size and the data, with the tag of the exchange
- * in a tag space that callers of pairs cannot reach. A failure breaks the context: ranks would be out of
- * step.
+ * in a tag space that callers of pairs cannot reach. A failure breaks the context, because its ranks are out
+ * of step.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 #define SIZE_BYTES 8
 #define HEAD_BYTES 8 /* of a block: the place and the bytes */
 
-/* What comes from, or goes to, one member next to this rank in the tree. */
+/* A transfer from or to one member next to this rank in the tree. */
 typedef struct transfer {
     gcoll_pair *pair;
     uint32_t peer;
@@ -32,7 +32,7 @@ typedef struct transfer {
 
 typedef struct transfers {
     transfer *all;
-    uint32_t count, left; /* left: those that are not complete */
+    uint32_t count, left; /* left: transfers that are not complete */
 } transfers;
 
 /* ---- The tree ----------------------------------------------------------------------------- */
@@ -184,7 +184,7 @@ static gcoll_status send(gcoll_context *context, const gcoll_members *members, u
     return status;
 }
 
-/* Gets what the root has decided, and passes it on. The root has it in *data already. */
+/* Gets the root's decision, and passes it on. The root has it in *data already. */
 static gcoll_status spread(gcoll_context *context, const gcoll_members *members, uint64_t most,
                            uint8_t **data, uint64_t *bytes) {
     gcoll_status status = GCOLL_OK;

@@ -5,8 +5,8 @@
  * a pair's tags lie in a small open-addressing table that doubles. A cancelled receive leaves a gap in the
  * order, which the next receive of its tag fills.
  *
- * A receive from any of several ranks looks at each bit of progress whether one of them has sent a message
- * that no receive waits for. Only then does it take a place in that rank's order, and is posted.
+ * A receive from any of several ranks looks for a message that no receive waits for, each time something
+ * moves. When it finds one, it takes the next place in that rank's order, and is posted.
  */
 #include <string.h>
 
@@ -375,7 +375,7 @@ gcoll_status gcoll_pair_sendrecv(gcoll_pair *to, uint32_t send_tag, const void *
 
 /* ---- From any of several ------------------------------------------------------------------ */
 
-/* Ranks, one of whose messages with this tag is looked for. */
+/* Ranks from any of which a message with this tag is wanted. */
 struct choice {
     const uint32_t *peers;
     uint32_t count, tag;
@@ -504,7 +504,7 @@ void gcoll_anys_advance(gcoll_context *context) {
         gcoll_live_not_due(context, &gcoll_request_activity);
 }
 
-/* Begins a receive from any of several ranks. `any` has all but what belongs to the context. */
+/* Begins a receive from any of several ranks. The fields of `any` that the caller decides are set. */
 static gcoll_status begin_any(gcoll_context *context, gcoll_any *any, gcoll_request **out) {
     const struct choice choice = {any->peers, any->count, any->tag};
     gcoll_status status = gcoll_request_create(context, GCOLL_NO_RANK, &any->request);
@@ -599,7 +599,7 @@ gcoll_status gcoll_context_recv_any_start(gcoll_context *context, const uint32_t
 
 /* ---- Probing ------------------------------------------------------------------------------ */
 
-/* What a probe found. */
+/* The result of a probe. */
 struct probed {
     bool found;
     uint32_t source;

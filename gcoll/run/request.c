@@ -5,9 +5,9 @@
  * the context is destroyed. So a pointer to a request that has ended is recognised, unless a new request has
  * taken its place.
  *
- * Several threads may wait for requests of a context that has a driver, each for its own: a request that a
- * thread waits for can be ended by no other. A collective's options.done is told of the end of its run as
- * soon as a thread that drives the context notices it, before the request is ended.
+ * On a context that has a driver, several threads may wait for requests, each for its own: while a thread
+ * waits for a request, no other thread can end it. options.done of a collective is called as soon as a thread
+ * that drives the context notices the end of its run, before the request is ended.
  */
 #include <stdio.h>
 #include <string.h>
@@ -459,7 +459,7 @@ static bool find_finished(const struct several *several, uint32_t *index) {
     return false;
 }
 
-/* Or the wait is to end for gcoll_context_wake. */
+/* Whether one has finished, or gcoll_context_wake is to end the wait. */
 static bool any_finished(const void *arg) {
     const struct several *several = arg;
     uint32_t index;
@@ -580,7 +580,7 @@ static bool is_any_in_flight(const gcoll_context *context) {
     return false;
 }
 
-/* Watches over runs that are told of by options.done, so that each of them ends. */
+/* Watches over runs that have options.done, so that each of them ends. */
 static void tend(gcoll_context *context) {
     gcoll_runs *runs = context->runs;
     const uint32_t ended = runs->requests_ended;

@@ -81,13 +81,13 @@ bool gcoll_any_each_waited(const gcoll_request *request, gcoll_waited_fn fn, voi
 /* Gives each receive from any of several ranks that finds a message a place in its rank's order. */
 void gcoll_anys_advance(gcoll_context *context);
 void gcoll_pairs_free(gcoll_context *context);
-/* The pair whose tags are apart from those of the caller: for exchanges among members (members.c). */
+/* Finds the pair for exchanges among members (members.c), whose tags are apart from those of the caller. */
 gcoll_status gcoll_pair_of_members(gcoll_context *context, uint32_t peer, gcoll_pair **pair);
 /* Inside a call: begins a send or a receive. */
 gcoll_status gcoll_pair_post(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes, bool sends,
                              gcoll_request **request);
 
-/* What barrier reports keep, with what of it is in flight. The endpoint must be closed. */
+/* Frees the state of barrier reports, messages in flight included. The endpoint must be closed. */
 void gcoll_roll_free(gcoll_context *context);
 
 #endif

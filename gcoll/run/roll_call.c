@@ -1,16 +1,16 @@
 /*
- * gcoll/run/roll_call.c - barrier reports: rank 0 notes which ranks call one within a time limit, and tells
- * the others.
+ * gcoll/run/roll_call.c - barrier reports: rank 0 lists the ranks that call within a time limit, and sends
+ * the list to the others.
  *
- * Each rank numbers its own calls. For each call it sends rank 0 an empty message, so rank 0 knows by their
- * number how often a rank has called. When a call of rank 0 ends, it lists the ranks that have called as
- * often as itself, and sends the list to them. A rank that comes later gets the list at once, and finds that
- * it is not on it. So a late message never counts for a later report, and rank 0 remembers nothing but the
- * latest list.
+ * Each rank numbers its own calls. For each call it sends rank 0 an empty message. By the number of these
+ * messages rank 0 knows how often a rank has called. When a call of rank 0 ends, it lists the ranks that have
+ * called as often as itself, and sends them the list. A rank that comes later gets the list at once, and
+ * finds that it is not on it. So a late message never counts for a later report, and rank 0 remembers only
+ * the latest list.
  *
- * These messages are no requests: a rank may be absent forever. What is in flight stays so between calls, one
- * message in each direction for each rank, and is dropped with the context. Nothing here waits in a way that
- * could break the context.
+ * These messages are no requests, because a rank may be absent forever. Messages in flight stay in flight
+ * between calls, one in each direction for each rank, and are dropped with the context. No wait in this file
+ * can break the context.
  */
 #include <string.h>
 
@@ -37,9 +37,9 @@ typedef struct roll_list {
 /* A rank, as rank 0 keeps it. */
 typedef struct roll_caller {
     struct gcoll_roll *roll;
-    uint64_t calls;    /* that it has told of */
-    uint64_t answered; /* how many those were when it was last sent a list */
-    uint32_t lists;    /* sent to it */
+    uint64_t calls;    /* calls that the rank has told of */
+    uint64_t answered; /* value of `calls` when the rank was last sent a list */
+    uint32_t lists;    /* lists sent to it */
     roll_list *sending;
     gcoll_message called, list;
 } roll_caller;
@@ -213,7 +213,7 @@ static void open_report(gcoll_roll *roll) {
         begin_listening(roll);
 }
 
-/* Closes the report with a list of who is here, and sends it to them. */
+/* Closes the report with a list of the ranks that have called, and sends it to them. */
 static void close_report(gcoll_roll *roll, roll_list *list) {
     gcoll_context *context = roll->context;
     gcoll_put_le(list->bytes, roll->calls, NUMBER_BYTES);
@@ -229,7 +229,7 @@ static void close_report(gcoll_roll *roll, roll_list *list) {
     gcoll_progress_flush(context);
 }
 
-/* Whether each rank that is here has the list, or has left. */
+/* Whether each rank that has called has received the list, or has left. */
 static bool all_are_answered(gcoll_roll *roll) {
     for (uint32_t rank = 1; rank < roll->context->size; rank++)
         if (roll->callers[rank].sending && !gcoll_peer_has_departed(roll->context, rank))
@@ -260,7 +260,7 @@ static gcoll_status call_roll(gcoll_roll *roll, int64_t limit_ms, uint8_t *here)
 
 /* ---- The other ranks ------------------------------------------------------------------------- */
 
-/* Tells rank 0 of the next call that it has not been told of; one message at a time is in flight. */
+/* Tells rank 0 of the next call that it does not know of. One message at a time is in flight. */
 static void tell_next(gcoll_roll *roll);
 
 static void was_told(gcoll_message *message) {

@@ -88,7 +88,7 @@ extern const gcoll_activity gcoll_run_activity, gcoll_request_activity;
 
 /* ---- Exchanges among members (members.c) ---------------------------------------------------- */
 
-/* Some ranks of a context, which alone take part in an exchange. */
+/* The members of an exchange: some ranks of a context, which alone take part in it. */
 struct gcoll_members {
     const uint32_t *ranks;  /* as the caller lists them */
     const uint32_t *sorted; /* the same, increasing */
@@ -101,8 +101,9 @@ struct gcoll_members {
  * rank. A difference is GCOLL_ERR_MISMATCH and breaks the context, as every failure between ranks does. */
 gcoll_status gcoll_members_agree(gcoll_context *context, const gcoll_members *members, void *word,
                                  uint32_t bytes);
-/* Gives each member the blocks of all: *all has, for each, its place, its bytes (both 32 bits, little-endian)
- * and its block, in any order; to be freed. `most` bounds a block. */
+/* Gives each member the blocks of all members. *all, which the caller frees, has for each member, in any
+ * order: its place, the size of its block (both 32 bits, little-endian) and the block. `most` is the largest
+ * size of a block. */
 gcoll_status gcoll_members_gather(gcoll_context *context, const gcoll_members *members, const void *block,
                                   uint32_t bytes, uint32_t most, uint8_t **all, uint64_t *all_bytes);
 

@@ -1,19 +1,20 @@
 /*
- * gcoll/store/pmi.c - the store "pmi:": a tcp store that rank 0 serves, and that the others find by way of
- * the launcher.
+ * gcoll/store/pmi.c - the store "pmi:", a tcp store that rank 0 serves. The other processes get its address
+ * from the launcher.
  *
  * MPICH's and Intel MPI's mpiexec, and srun --mpi=pmi2, give each process a socket, PMI_FD, to a key-value
  * server that speaks PMI-1 (Balaji et al., "PMI: A Scalable Parallel Process-Management Interface for
  * Extreme-Scale Systems", EuroMPI 2010). A request is a line of words "name=value", and so is its answer.
  *
- * That server cannot be the store. A value is seen after the next barrier of all processes only, has 1024
- * bytes at most, and can be neither replaced nor removed. So it carries one value: rank 0 starts the server
- * of a tcp store, at a free port, and puts where it is. After a barrier the others get that and connect.
+ * That server cannot be the store. A value becomes visible only after the next barrier of all processes, has
+ * 1024 bytes at most, and can be neither replaced nor removed. So it carries one value. Rank 0 starts the
+ * server of a tcp store at a free port, and puts its address there. After a barrier the others get the value
+ * and connect.
  *
  * The conversation ends with "finalize" as soon as the value is known. mpiexec kills a whole job if a process
- * dies in the middle of a conversation, and ranks shall outlive their peers. The price is that a process can
- * open this store once: mpiexec answers nothing more. The socket stays open, because other libraries know its
- * number, too.
+ * dies in the middle of a conversation, and ranks must outlive their peers. The price is that a process can
+ * open this store only once, because mpiexec then answers nothing more. The socket stays open, because other
+ * libraries may know its number.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -43,7 +44,7 @@
 #define LOOPBACK     "127.0.0.1"
 #define ALLOWED      "a process that mpiexec of MPICH or Intel MPI, or srun --mpi=pmi2, has started"
 
-/* What a process says to the launcher's server. */
+/* The conversation of a process with the launcher's server. */
 typedef struct conversation {
     int fd;
     uint32_t rank, size;

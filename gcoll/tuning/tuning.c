@@ -5,11 +5,13 @@
  * Rank 0 decides. It uses the caller's numbers, a tuning file, a measurement (lifecycle/fit.c) or built-in
  * numbers. The other ranks read the result from the store, so their numbers are the same to the bit, and
  * only rank 0 needs the file. Ranks that met without a store get it by broadcasts. Rank 0 writes two keys
- * below "gcoll/<job>/<generation>/": tuning   before it publishes its address: "set", "given", "fit", or
- * "file", a space, the file's name, a newline and the contents of the file agreed   after "go": the number of
- * ranks on rank 0's host, the numbers as the hexadecimal digits of their bits, and options.monitor, 0 or 1;
- * or "!", a status, a space and the reason of a failure (meeting.c). A rank whose measurement failed may
- * write the failure, too.
+ * below "gcoll/<job>/<generation>/":
+ *
+ *   tuning   before it publishes its address: "set", "given", "fit", or "file", a space, the file's name, a
+ *            newline and the contents of the file
+ *   agreed   after "go": the number of ranks on rank 0's host, the numbers as the hexadecimal digits of
+ *            their bits, and options.monitor, 0 or 1; or "!", a status, a space and the reason of a failure
+ *            (meeting.c). A rank whose measurement failed may write the failure, too.
  */
 #include <errno.h>
 #include <fcntl.h>

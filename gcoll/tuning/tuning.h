@@ -11,8 +11,8 @@
 gcoll_status gcoll_basis_create(const gcoll_cost_parameters *given, gcoll_basis **basis);
 /* Takes a reference: contexts of the same ranks share the basis. */
 gcoll_basis *gcoll_basis_hold(gcoll_basis *basis);
-/* That of a context of some of the ranks: the same costs, and the rules of a tuning file for its own size.
- * local_ranks: those of them that share the processors of its rank 0. */
+/* Makes the basis of a context of some of the ranks: the same costs, and the rules of a tuning file for its
+ * own size. local_ranks: how many of its ranks share the processors of its rank 0. */
 gcoll_status gcoll_basis_part(gcoll_context *context, gcoll_basis *whole, uint32_t local_ranks);
 void gcoll_basis_drop(gcoll_basis *basis);
 

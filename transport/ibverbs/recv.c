@@ -305,7 +305,8 @@ void gcoll_ib_start(gcoll_ib_pair *pair, gcoll_slot *slot, bool on_credit) {
     }
 }
 
-/* A message says that its fingerprint came before it. False if no such fingerprint is left: the pair failed.
+/* Accepts a message that says that its fingerprint came before it. False if no such fingerprint is left: the
+ * pair failed.
  */
 static bool take_ahead(gcoll_ib_pair *pair) {
     if (pair->opened_ahead == 0) {

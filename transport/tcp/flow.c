@@ -232,7 +232,8 @@ void gcoll_tcp_on_revoke(gcoll_tcp_pair *pair, const gcoll_wire_header *header) 
 
 /* ---- Receiving ------------------------------------------------------------------------------------- */
 
-/* A peer that has used up its offers cannot say that it waits with a message larger than its receive. */
+/* Whether the peer has used up its offers. Then it cannot say that it waits with a message larger than its
+ * receive. */
 static bool is_mute(const gcoll_tcp_pair *pair) {
     return pair->offered == GCOLL_TCP_PROMISES_MAX;
 }
@@ -482,7 +483,8 @@ static void start(gcoll_tcp_pair *pair, gcoll_slot *slot, bool on_credit) {
     }
 }
 
-/* A message says that its fingerprint came before it. False if no such fingerprint is left: the pair failed.
+/* Accepts a message that says that its fingerprint came before it. False if no such fingerprint is left: the
+ * pair failed.
  */
 static bool take_ahead(gcoll_tcp_pair *pair) {
     if (pair->opened_ahead == 0) {
