@@ -126,8 +126,7 @@ gcoll_status gcoll_exchange_hello(gcoll_context *context, const gcoll_exchange *
 /* The second step, when the endpoint is open: gets the records of all ranks. record: this rank's record, or
  * "!" and why there is none. */
 gcoll_status gcoll_exchange_records(gcoll_context *context, const gcoll_exchange *by, const char *record);
-/* Whether a row has been filled in; in the first round, also whether its rank has a job of this size.
- * */
+/* Whether a row has been filled in; in the first round, also whether the job sizes agree. */
 bool gcoll_exchange_row_is_there(const uint8_t *row, size_t bytes);
 bool gcoll_exchange_hello_fits(const gcoll_context *context, const uint8_t *row, size_t bytes);
 
