@@ -58,13 +58,13 @@ static inline gcoll_same gcoll_call_same(const gcoll_call *call) {
                                                       : GCOLL_SAME_NOWHERE;
 }
 
-/* An alltoall_v, or a call with counts at the root: ranks know different block sizes, so the receiver
- * compares its count with that of the sender. */
+/* Whether ranks know different block sizes: an alltoall_v, or a call with counts at the root. The receiver
+ * then compares its count with that of the sender. */
 static inline bool gcoll_call_has_own_blocks(const gcoll_call *call) {
     return (call->collective == GCOLL_ALLTOALL && call->blocks_hash != 0) || call->counts_at_root;
 }
 
-/* Its elements are the caller's own, about which its type says nothing. */
+/* Whether the elements are the caller's own, so that the type does not describe them. */
 static inline bool gcoll_call_has_own_elements(const gcoll_call *call) {
     return call->element_bytes != gcoll_type_size((gcoll_type)call->type);
 }

@@ -253,7 +253,7 @@ static gcoll_status measure(gcoll_context *context, gcoll_cost_parameters *cost,
     return GCOLL_OK;
 }
 
-/* By a named algorithm: ranks have not agreed yet on what auto goes by. */
+/* Uses a named algorithm, because ranks have not agreed yet on the costs that auto uses. */
 static gcoll_status spread(gcoll_context *context, void *data, uint64_t bytes) {
     return gcoll_collective_run(context, &(const gcoll_given){.collective = GCOLL_BROADCAST,
                                                               .output = data,

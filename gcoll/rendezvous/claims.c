@@ -228,7 +228,7 @@ static gcoll_status no_launch(gcoll_context *context, const gcoll_claimant *dead
         context->settings.job, context->rendezvous->meeting->launch_said, context->settings.timeout_ms, said);
 }
 
-/* Waits for a launch to be there, no longer than until this rank is to look around. TIMEOUT: time is over. */
+/* Waits until a launch is there, for at most one interval of leases. TIMEOUT: left_ms is over. */
 static gcoll_status await_launch(gcoll_context *context, const char *key, int64_t left_ms) {
     const int64_t interval = gcoll_lease_interval_ms(context);
     gcoll_status status = gcoll_visit_wait(context, key, left_ms < interval ? left_ms : interval);

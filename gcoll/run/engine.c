@@ -428,7 +428,7 @@ static void receive_done(gcoll_message *message) {
         message_done(message);
 }
 
-/* A message whose elements were too large to be reduced as they came. */
+/* Reduces a received message whose elements were too large to be reduced as they came. */
 static void bounced_done(gcoll_message *message) {
     if (!is_heard(message))
         return;

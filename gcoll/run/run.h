@@ -54,7 +54,7 @@ struct gcoll_runs {
     uint32_t tellers; /* live requests whose options.done was not called yet */
     gcoll_operation *operations;
     gcoll_any *anys, *last_any; /* receives from any of several ranks that look for a message */
-    bool has_received;          /* a receive from a pair has ended; the latest was of: */
+    bool has_received;          /* a receive of a pair has ended; the latest one had: */
     uint32_t last_source;
     uint64_t last_bytes;
     gcoll_pair **pairs;           /* by peer; NULL until the first pair is made */

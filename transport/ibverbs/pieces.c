@@ -11,9 +11,11 @@
  * certainly be sent, so their handles and chunks become free again for the next message.
  *
  * A message that opens an operation is offered even if it has been granted, as nothing else would carry its
- * fingerprint. If it may not be offered, CREDIT frames bring the fingerprint and say which message it belongs
- * to. A message whose size differs from its grant is sent or offered as if there were no grant. The receiver
- * then reports the mismatch; or, if the receive takes any size, it withdraws what it granted by a revoke with
+ * fingerprint. If it may not be offered, one CREDIT frame brings the fingerprint, and another one says which
+ * message it belongs to.
+ *
+ * A message whose size differs from its grant is sent or offered as if there were no grant. The receiver then
+ * reports the mismatch. But if the receive takes any size, the receiver withdraws its grant by a revoke with
  * the total, and grants memory for the size that was offered.
  */
 #include <stdlib.h>
@@ -192,7 +194,7 @@ void gcoll_ib_on_written(gcoll_ib_pair *pair, uint32_t handle, uint32_t bytes) {
 
 /* ---- Sending --------------------------------------------------------------------------------------- */
 
-/* The receiver has granted a message whose fingerprint went ahead of it: says so before the first write. */
+/* Says, before the first write of a granted message, that its fingerprint went ahead of it. */
 static void say_opened(gcoll_ib_pair *pair, const gcoll_message *message) {
     const gcoll_ib_frame frame = {
         .kind = GCOLL_IB_CREDIT, .flags = GCOLL_IB_AHEAD, .stream = message->stream, .index = message->index};
@@ -228,7 +230,7 @@ void gcoll_ib_on_piece(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
         return;
     }
     if (!slot && frame->offset > 0)
-        return; /* will be withdrawn: the message was of another size, and has been sent */
+        return; /* to be withdrawn: the message had another size, and has been sent */
     if (!slot) {
         slot = gcoll_match_add(&pair->outgoing, frame->stream, frame->index);
         if (!slot) {
