@@ -162,7 +162,7 @@ gcoll_status gcoll_store_set(gcoll_store *store, const char *key, const void *va
     return store->ops->set(store->self, key, value ? value : "", bytes);
 }
 
-/* Where a value is to be copied to, as get and get_wait take it. */
+/* Checks the store, the key and the room for the value of a get or get_wait. */
 static gcoll_status check_room(const gcoll_store *store, const char *call, const char *key, const void *value,
                                size_t capacity, const size_t *bytes) {
     char what[64];
@@ -176,7 +176,7 @@ static gcoll_status check_room(const gcoll_store *store, const char *call, const
     return GCOLL_OK;
 }
 
-/* Whether a store of the caller has kept to the room that it was given. */
+/* Checks that a store of the caller has not written more than the room that it was given. */
 static gcoll_status check_found(const gcoll_store *store, const char *call, const char *key, size_t found,
                                 size_t capacity, size_t *bytes) {
     if (found > capacity)
@@ -210,7 +210,7 @@ gcoll_status gcoll_store_get(gcoll_store *store, const char *key, void *value, s
     return status == GCOLL_OK ? check_found(store, "gcoll_store_get", key, found, capacity, bytes) : status;
 }
 
-/* By wait and get; a key that is removed between the two is waited for again. */
+/* Does get_wait by wait and get. If the key is removed between the two, it waits again. */
 static gcoll_status wait_and_get(gcoll_store *store, const char *key, void *value, size_t capacity,
                                  size_t *found, int64_t timeout_ms) {
     const int64_t deadline_ns = gcoll_store_deadline(timeout_ms);

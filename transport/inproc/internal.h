@@ -192,7 +192,7 @@ void gcoll_inproc_seat_end(gcoll_inproc_room *room, uint32_t rank, gcoll_inproc_
 /* Leaves `sign` with those that were marked. */
 void gcoll_inproc_seat_tell(gcoll_inproc_room *room, uint32_t rank, uint32_t sign);
 
-/* The number on the hub of a rank of the room; faults go by it. */
+/* Returns the number on the hub of a rank of the room. Faults use this number. */
 static inline uint32_t gcoll_inproc_home(const gcoll_inproc_room *room, uint32_t rank) {
     return atomic_load_explicit(&room->seats[rank].home, memory_order_relaxed);
 }
