@@ -94,7 +94,8 @@ static void *run_client(void *arg) {
         submit_sum(client->context, data[i], COUNT, &works[i]);
     }
     for (uint32_t i = 0; i < CALLS; i++) {
-        const float sum = (float)(size * (size - 1) / 2 + size * i);
+        const uint32_t ranks = size * (size - 1) / 2; /* the sum of their numbers */
+        const float sum = (float)(ranks + size * i);
         if (work_wait(&works[i]) != GCOLL_OK) {
             fprintf(stderr, "rank %u: %s\n", rank, works[i].text);
             client->failed = true;

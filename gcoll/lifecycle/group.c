@@ -40,12 +40,13 @@ typedef struct child {
 static gcoll_status fall_out(const child *c, gcoll_status status) {
     gcoll_break(c->parent, status, c->parent->rank, "rank %u cannot %s: %s", c->parent->rank, c->doing,
                 gcoll_last_error());
-    return gcoll_context_settle(c->parent);
+    const gcoll_status cause = gcoll_context_settle(c->parent);
+    return cause != GCOLL_OK ? cause : status;
 }
 
 static gcoll_status no_memory(const child *c) {
-    return fall_out(
-        c, gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the addresses of %u ranks", c->parent->size));
+    gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the addresses of %u ranks", c->parent->size);
+    return fall_out(c, GCOLL_ERR_NO_MEMORY);
 }
 
 /* Whether the ranks of the child are those of the parent, by the same numbers. */

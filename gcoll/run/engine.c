@@ -92,8 +92,8 @@ static bool is_bulky(const gcoll_run *run) {
 /* Whether a message goes through memory of the run's own (bounces), instead of straight from or to the plan's
  * memory. */
 static bool bounces(const bound_step *bound) {
-    return (bound->step->kind == GCOLL_STEP_RECV_REDUCE && is_bulky(bound->run)) ||
-           (bound->step->kind == GCOLL_STEP_SEND && bound->is_split);
+    return bound->message && ((bound->step->kind == GCOLL_STEP_RECV_REDUCE && is_bulky(bound->run)) ||
+                              (bound->step->kind == GCOLL_STEP_SEND && bound->is_split));
 }
 
 /* Places the messages that bounce one behind the other. */

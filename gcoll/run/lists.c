@@ -93,7 +93,7 @@ static cursor cursor_at(const gcoll_run *run, gcoll_ref ref, uint64_t offset) {
 static void advance(cursor *c, uint64_t bytes) {
     c->at += bytes;
     c->left -= bytes;
-    if (c->left > 0 || !c->next->at)
+    if (c->left > 0 || !c->next || !c->next->at)
         return;
     c->at = c->next->at;
     c->left = c->next[1].begin - c->next->begin;

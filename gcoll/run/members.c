@@ -59,12 +59,13 @@ static gcoll_status fall_out(gcoll_context *context, gcoll_status status) {
     if (!context->health.broken)
         gcoll_break(context, status, context->rank, "rank %u cannot create a group: %s", context->rank,
                     gcoll_last_error());
-    return gcoll_context_settle(context);
+    const gcoll_status cause = gcoll_context_settle(context);
+    return cause != GCOLL_OK ? cause : status;
 }
 
 static gcoll_status no_memory(gcoll_context *context, uint64_t bytes) {
-    return fall_out(context, gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %llu bytes of its members",
-                                         (unsigned long long)bytes));
+    gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %llu bytes of its members", (unsigned long long)bytes);
+    return fall_out(context, GCOLL_ERR_NO_MEMORY);
 }
 
 /* ---- Transfers ---------------------------------------------------------------------------- */
@@ -161,9 +162,9 @@ static gcoll_status send(gcoll_context *context, const gcoll_members *members, u
                          const void *data, uint64_t bytes) {
     uint8_t size[SIZE_BYTES];
     gcoll_status status = GCOLL_OK;
-    gcoll_request **requests = calloc(2 * (size_t)count + 1, sizeof *requests);
+    gcoll_request **requests = calloc(2 * (size_t)count + 1, sizeof(gcoll_request *));
     if (!requests)
-        return no_memory(context, 2 * (uint64_t)count * sizeof *requests);
+        return no_memory(context, 2 * (uint64_t)count * sizeof(gcoll_request *));
     gcoll_put_le(size, bytes, SIZE_BYTES);
     for (uint32_t i = 0; i < count && status == GCOLL_OK; i++) {
         gcoll_pair *pair;
