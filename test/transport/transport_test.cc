@@ -411,32 +411,35 @@ TEST_P(Transport, GrantsComeBeforeOffersBeyondTheLimitOfOffers) {
     }
 }
 
-// A receive of any size gets its message, however large, though no offer ends.
+// A receive of any size gets its message, however large, though no offer ends. With credit the receiver has
+// no other reason to grant a small receive.
 TEST_P(Transport, AnySizeIsReceivedBeyondTheLimitOfOffers) {
     const uint64_t sizes[] = {0, 40, 5000, Flooded::kLarge, 2 * Flooded::kLarge};
-    Flooded group(GetParam(), 0, true);
-    uint32_t index = 0;
-    for (uint64_t sent : sizes)
-        for (uint64_t room : sizes)
-            for (bool is_early : {false, true}) {
-                SCOPED_TRACE(std::to_string(sent) + " bytes, room for " + std::to_string(room) +
-                             (is_early ? ", early" : ""));
-                const auto turns = [&] { group.turn([i = 0]() mutable { return i++ == 20; }); };
-                Message *receive = is_early ? &group[1].receive_any_size(0, 100, index, room) : nullptr;
-                turns();
-                group[0].send(1, 100, index, sent, index % 3 == 0, true);
-                turns();
-                receive = is_early ? receive : &group[1].receive_any_size(0, 100, index, room);
-                ASSERT_TRUE(group.turn_until_done());
-                EXPECT_EQ(receive->m.bytes, sent);
-                EXPECT_EQ(receive->m.opened, index % 3 == 0);
-                for (uint64_t i = 0; i < room; i += 97)
-                    ASSERT_EQ(receive->bytes[i],
-                              sent <= room && i < sent ? pattern(0, 1, 100, index, i) : kUnwritten);
-                index++;
-            }
-    ASSERT_TRUE(group.end_offers(2));
-    EXPECT_TRUE(group[0].failed.empty() && group[1].failed.empty());
+    for (bool uses_credit : {false, true}) {
+        Flooded group(GetParam(), 0, uses_credit);
+        const auto turns = [&] { group.turn([i = 0]() mutable { return i++ == 20; }); };
+        uint32_t index = 0;
+        for (uint64_t sent : sizes)
+            for (uint64_t room : sizes)
+                for (bool is_early : {false, true}) {
+                    SCOPED_TRACE(std::to_string(sent) + " bytes, room for " + std::to_string(room) +
+                                 (is_early ? ", early" : "") + (uses_credit ? "" : ", with credit"));
+                    Message *receive = is_early ? &group[1].receive_any_size(0, 100, index, room) : nullptr;
+                    turns();
+                    group[0].send(1, 100, index, sent, index % 3 == 0, true);
+                    turns();
+                    receive = is_early ? receive : &group[1].receive_any_size(0, 100, index, room);
+                    ASSERT_TRUE(group.turn_until_done());
+                    EXPECT_EQ(receive->m.bytes, sent);
+                    EXPECT_EQ(receive->m.opened, index % 3 == 0);
+                    for (uint64_t i = 0; i < room; i += 97)
+                        ASSERT_EQ(receive->bytes[i],
+                                  sent <= room && i < sent ? pattern(0, 1, 100, index, i) : kUnwritten);
+                    index++;
+                }
+        ASSERT_TRUE(group.end_offers(2));
+        EXPECT_TRUE(group[0].failed.empty() && group[1].failed.empty());
+    }
 }
 
 // Both ranks post in any order, while only a few offers of rank 0 can be open.
