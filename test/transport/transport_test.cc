@@ -384,31 +384,29 @@ TEST_P(Transport, MessagesAreToldOfInOrderBeyondTheLimitOfOffers) {
 
 // A receive that is posted brings a message without any offer; then the next ones are told of.
 TEST_P(Transport, GrantsComeBeforeOffersBeyondTheLimitOfOffers) {
-    for (uint64_t size : {uint64_t(40), Flooded::kLarge}) {
-        SCOPED_TRACE(size);
-        constexpr uint32_t kUntold = 6;
-        Flooded group(GetParam(), 0, true);
-        const auto is_seen = [&](uint32_t i) {
-            uint64_t bytes = 0;
-            return GetParam()->peek(group[1].endpoint, 0, 100, i, &bytes);
-        };
-        for (uint32_t i = 0; i < kUntold; i++)
-            group[0].send(1, 100, i, size, i % 2 == 0, true);
-        for (uint32_t i : {1u, 3u, 0u, 5u}) {
-            group[1].receive(0, 100, i, size);
-            ASSERT_TRUE(group.turn([&] { return group[1].done == group[1].messages.size(); })) << i;
-        }
-        ASSERT_TRUE(group.end_offers(1));
-        ASSERT_TRUE(group.turn([&] { return is_seen(2); }));
-        ASSERT_TRUE(group.end_offers(1));
-        ASSERT_TRUE(group.turn([&] { return is_seen(4); }));
-        ASSERT_TRUE(group.end_offers(3));
-        for (uint32_t i : {2u, 4u})
-            group[1].receive(0, 100, i, size);
-        ASSERT_TRUE(group.turn_until_done());
-        group[1].check();
-        EXPECT_EQ(group[1].opened.size(), kUntold / 2);
+    constexpr uint32_t kUntold = 12;
+    Flooded group(GetParam(), 0, true);
+    const auto size_of = [](uint32_t i) { return i % 4 < 2 ? Flooded::kLarge : 40; };
+    const auto is_seen = [&](uint32_t i) {
+        uint64_t bytes = 0;
+        return GetParam()->peek(group[1].endpoint, 0, 100, i, &bytes);
+    };
+    for (uint32_t i = 0; i < kUntold; i++)
+        group[0].send(1, 100, i, size_of(i), i % 2 == 0, true);
+    for (uint32_t i : {4u, 0u, 11u, 3u, 1u, 2u, 10u, 9u}) { // of all kinds: in the middle, first and last
+        group[1].receive(0, 100, i, size_of(i));
+        ASSERT_TRUE(group.turn([&] { return group[1].done == group[1].messages.size(); })) << i;
     }
+    for (uint32_t i : {5u, 6u, 7u, 8u}) {
+        ASSERT_TRUE(group.end_offers(1));
+        ASSERT_TRUE(group.turn([&] { return is_seen(i); })) << i;
+    }
+    ASSERT_TRUE(group.end_offers(3));
+    for (uint32_t i : {5u, 6u, 7u, 8u})
+        group[1].receive(0, 100, i, size_of(i));
+    ASSERT_TRUE(group.turn_until_done());
+    group[1].check();
+    EXPECT_EQ(group[1].opened.size(), kUntold / 2);
 }
 
 // A receive of any size gets its message, however large, though no offer ends. With credit the receiver has
@@ -444,11 +442,11 @@ TEST_P(Transport, AnySizeIsReceivedBeyondTheLimitOfOffers) {
 
 // Both ranks post in any order, while only a few offers of rank 0 can be open.
 TEST_P(Transport, RandomTrafficArrivesBeyondTheLimitOfOffers) {
-    for (uint32_t spare : {0u, 1u, 3u}) {
+    for (uint32_t spare : {0u, 2u}) {
         SCOPED_TRACE("spare " + std::to_string(spare));
         std::mt19937_64 random(spare + 1);
         Flooded group(GetParam(), spare, true);
-        for (uint64_t seed = 0; seed < 6; seed++) {
+        for (uint64_t seed = 0; seed < 3; seed++) {
             auto traffic = random_traffic(2, 48, 10 * spare + seed);
             for (Traffic &each : traffic)
                 each.stream += (seed + 1) << 40;
