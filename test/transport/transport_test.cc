@@ -404,9 +404,20 @@ TEST_P(Transport, GrantsComeBeforeOffersBeyondTheLimitOfOffers) {
     ASSERT_TRUE(group.end_offers(3));
     for (uint32_t i : {5u, 6u, 7u, 8u})
         group[1].receive(0, 100, i, size_of(i));
+    // Large ones that are under way while an offer ends. The first of these have offers again.
+    constexpr uint32_t kOffers = 7, kParts = 8;
+    for (uint32_t i = 0; i < kOffers + kParts; i++)
+        group[0].send(1, 200, i, kMiB, i % 2 == 0);
+    for (uint32_t i = kOffers; i < kOffers + kParts; i++) {
+        group[1].receive(0, 200, i, kMiB, 4);
+        ASSERT_TRUE(group.end_offers(1));
+    }
+    for (uint32_t i = 0; i < kOffers; i++)
+        group[1].receive(0, 200, i, kMiB, 4);
     ASSERT_TRUE(group.turn_until_done());
     group[1].check();
-    EXPECT_EQ(group[1].opened.size(), kUntold / 2);
+    EXPECT_EQ(group[1].opened.size(), kUntold / 2 + (kOffers + kParts + 1) / 2);
+    EXPECT_TRUE(group[0].failed.empty() && group[1].failed.empty());
 }
 
 // A receive of any size gets its message, however large, though no offer ends. With credit the receiver has
