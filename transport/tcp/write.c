@@ -269,7 +269,7 @@ static void settle_frame(gcoll_tcp_pair *pair, const frame *f, uint64_t *count) 
     gcoll_message_pop(&out->messages);
     if (message->flags & GCOLL_TCP_FOLLOWS) { /* from now on later offers cannot overtake it */
         message->flags &= ~(uint32_t)GCOLL_TCP_FOLLOWS;
-        pair->asked--;
+        gcoll_tcp_offer_ended(pair);
     }
     message->moved += f->fragment;
     if (f->opens)
