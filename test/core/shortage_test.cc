@@ -251,6 +251,8 @@ int run_without_descriptors(Form form, uint32_t rank, uint32_t size, uint32_t mo
     for (int i = 0; i < 3 && status == GCOLL_OK; i++) { // by connections of several kinds
         std::vector<float> data(i == 1 ? 1 : 1000, 1);
         status = sum_in(form, context, data, nullptr);
+        for (float element : data)
+            EXPECT_TRUE(status != GCOLL_OK || element == static_cast<float>(size)) << element;
     }
     const std::string text = told(status);
     if (status != GCOLL_OK) {
