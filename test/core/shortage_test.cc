@@ -218,6 +218,61 @@ TEST(MemoryForChoosing, ARulesNextChoiceIsNotTaken) {
 INSTANTIATE_TEST_SUITE_P(Over, Memory, testing::Values("inproc", "tcp"),
                          [](const auto &over) { return std::string(over.param); });
 
+// ---- Memory for groups ------------------------------------------------------------------------------------
+
+enum class Way { Duplicate, Split, Group };
+
+gcoll_status make_child(Way way, gcoll_context *parent, gcoll_context **child) {
+    const uint32_t ranks[kRanks] = {2, 0, 1};
+    return way == Way::Duplicate ? gcoll_context_duplicate(parent, child)
+           : way == Way::Split   ? gcoll_context_split(parent, 0, 0, child)
+                                 : gcoll_context_create_group(parent, ranks, kRanks, 0, child);
+}
+
+// Creates a child of three ranks, while the victim's nth allocation fails. Either no rank gets the child, or
+// ranks that do not get it find the parent broken. Returns whether there was such an allocation.
+bool create_short(Way way, int64_t nth) {
+    std::atomic<uint32_t> created{0}, refused{0}; // refused: without it, by a healthy parent
+    bool failed = false;
+    Job job;
+    job.size = kRanks;
+    job.timeout_ms = 8000;
+    run_threads(job, [&](uint32_t rank, gcoll_context *parent) {
+        gcoll_context *child = nullptr;
+        allocations_left = rank == kVictim ? nth : 0;
+        allocations_failed = 0;
+        const gcoll_status status = make_child(way, parent, &child);
+        allocations_left = 0;
+        if (rank == kVictim)
+            failed = allocations_failed > 0;
+        SCOPED_TRACE("rank " + std::to_string(rank) + ": " + told(status));
+        EXPECT_EQ(status == GCOLL_OK, child != nullptr);
+        if (status == GCOLL_OK)
+            created++;
+        else if (gcoll_context_health(parent) == GCOLL_OK)
+            refused++;
+        else
+            EXPECT_EQ(status, GCOLL_ERR_NO_MEMORY);
+        gcoll_context_destroy(child);
+    });
+    EXPECT_TRUE(refused == 0 || refused == kRanks) << refused;
+    EXPECT_TRUE(failed || created == kRanks) << created;
+    return failed;
+}
+
+TEST(MemoryForGroups, LacksAreNeverTakenForSuccess) {
+    for (Way way : {Way::Duplicate, Way::Split, Way::Group}) {
+        int64_t nth = 1;
+        for (bool failed = true; failed && !HasFailure(); nth++) {
+            SCOPED_TRACE("way " + std::to_string(static_cast<int>(way)) + ", allocation " +
+                         std::to_string(nth));
+            ASSERT_LT(nth, 400);
+            failed = create_short(way, nth);
+        }
+        EXPECT_GT(nth, 20);
+    }
+}
+
 // A rank alone keeps no other waiting, and may try again.
 TEST(MemoryAlone, BreaksNothing) {
     run_threads(
