@@ -843,6 +843,30 @@ TEST_P(Embedded, ADescriptorTellsOfWhatEndedBeforeIt) {
         });
 }
 
+// Nobody calls on the rank that owns the region.
+TEST_P(Embedded, ADescriptorTellsOfNotifications) {
+    Watchdog watchdog(60);
+    Two two(job(2));
+    int fd = -1;
+    int64_t memory = 0;
+    gcoll_region *region = nullptr;
+    gcoll_region_key key;
+    ASSERT_GCOLL_OK(gcoll_region_create(two.group[0], &memory, sizeof memory, &region));
+    ASSERT_GCOLL_OK(gcoll_region_export(region, &key));
+    ASSERT_GCOLL_OK(gcoll_context_fd(two.group[0], &fd));
+    for (int64_t value = 1; value <= 3; value++) {
+        uint64_t count = 0;
+        if (is_readable(fd, 0)) // for what was before
+            read_it(fd);
+        EXPECT_GCOLL_OK(gcoll_put(two.group[1], &key, 0, &value, sizeof value, GCOLL_PUT_NOTIFY));
+        EXPECT_TRUE(is_readable(fd, 5000));
+        EXPECT_GCOLL_OK(gcoll_region_notified(region, &count));
+        EXPECT_EQ(count, static_cast<uint64_t>(value));
+        EXPECT_EQ(memory, value);
+    }
+    gcoll_region_destroy(region);
+}
+
 struct Slow {
     std::atomic<uint32_t> begun{0}, looked{0}, noted{0};
 };
