@@ -19,8 +19,8 @@
  *
  * Several threads may use a context that has a progress thread. A thread that waits (for an operation, a
  * request, a message or notifications) does not keep other threads from starting work or from waiting for
- * theirs. Three kinds of calls may make other threads wait until they are done: calls that make or split
- * contexts, blocking collectives with options.monitor, and gcoll_barrier_report. The caller has three duties:
+ * theirs. Two kinds of calls may make other threads wait until they are done: calls that make or split
+ * contexts, and blocking collectives with options.monitor. The caller has three duties:
  *
  *   - Every rank starts the same collectives in the same order. Starts of two threads have an order only
  *     if the program gives them one. So let one thread start all collectives, or give each thread a context
@@ -430,7 +430,8 @@ GCOLL_API gcoll_status gcoll_context_recv_any_start(gcoll_context *context, cons
 /* Looks, without waiting, whether a message of that tag has arrived from one of several ranks, and no receive
  * has taken it. *found is 1 or 0. If it is 1, *source is the first such rank in the list, and *bytes is the
  * size of its message; source and bytes may be NULL. The message stays. The next receive of that tag from
- * that rank takes it, if no receive from any of several ranks is in flight. Makes progress; has no timeout.
+ * that rank takes it, if no receive from any of several ranks is in flight. Messages beyond 65536 that
+ * were not received are seen later (see gcoll_context_recv_any). Makes progress; has no timeout.
  * GCOLL_ERR_PEER, which breaks nothing, if all these ranks have left and no message of theirs is left. */
 GCOLL_API gcoll_status gcoll_context_probe(gcoll_context *context, const uint32_t *peers, uint32_t count,
                                            uint32_t tag, int *found, uint32_t *source, uint64_t *bytes);

@@ -1067,6 +1067,67 @@ TEST_P(Embedded, StartsGoOnWhileAnotherThreadWaitsForNotifications) {
     gcoll_region_destroy(region);
 }
 
+// Rank 1, and then rank 0, is absent from a report that a thread of the other rank waits in. Meanwhile the
+// two ranks exchange messages.
+TEST_P(Embedded, MessagesGoOnWhileAnotherThreadIsInABarrierReport) {
+    constexpr int64_t kRounds = 200, kLimitMs = 10000; // the latter is what rounds would wait for
+    for (int present : {0, 1}) {
+        SCOPED_TRACE("rank " + std::to_string(present) + " waits");
+        Watchdog watchdog(60);
+        Two two(job(2));
+        gcoll_pair *const from_present = present == 0 ? two.there : two.back;
+        gcoll_pair *const from_absent = present == 0 ? two.back : two.there;
+        const std::vector<uint8_t> all = {1, 1};
+        std::vector<uint8_t> here[2] = {{7, 7}, {7, 7}};
+        std::thread waiter(
+            [&] { EXPECT_GCOLL_OK(gcoll_barrier_report(two.group[present], kLimitMs, here[0].data())); });
+        std::thread other([&] {
+            for (int64_t round = 0, got = 0; round < kRounds; round++) {
+                EXPECT_GCOLL_OK(gcoll_pair_recv(from_absent, 50, &got, sizeof got));
+                EXPECT_EQ(got, round);
+                EXPECT_GCOLL_OK(gcoll_pair_send(from_absent, 51, &got, sizeof got));
+            }
+            EXPECT_GCOLL_OK(gcoll_barrier_report(two.group[1 - present], kLimitMs, here[1].data()));
+        });
+        std::this_thread::sleep_for(std::chrono::milliseconds(20)); // likely to be waiting by then
+        for (int64_t round = 0, got = 0; round < kRounds; round++) {
+            EXPECT_GCOLL_OK(gcoll_pair_send(from_present, 50, &round, sizeof round));
+            EXPECT_GCOLL_OK(gcoll_pair_recv(from_present, 51, &got, sizeof got));
+        }
+        waiter.join();
+        other.join();
+        for (const std::vector<uint8_t> &list : here)
+            EXPECT_EQ(list, all);
+    }
+}
+
+// Reports of two threads, beside messages of a third.
+TEST_P(Embedded, BarrierReportsOfTwoThreadsTakeTurns) {
+    constexpr uint32_t kReports = 20;
+    run_threads(job(3), [](uint32_t rank, gcoll_context *context) {
+        gcoll_pair *next = nullptr, *last = nullptr;
+        ASSERT_GCOLL_OK(gcoll_context_pair(context, (rank + 1) % 3, &next));
+        ASSERT_GCOLL_OK(gcoll_context_pair(context, (rank + 2) % 3, &last));
+        std::vector<std::thread> threads;
+        for (int t = 0; t < 2; t++)
+            threads.emplace_back([&] {
+                for (uint32_t i = 0; i < kReports; i++) {
+                    std::vector<uint8_t> here(3, 7);
+                    EXPECT_GCOLL_OK(gcoll_barrier_report(context, 30000, here.data()));
+                    EXPECT_EQ(here, std::vector<uint8_t>(3, 1));
+                }
+            });
+        for (int64_t round = 0; round < 200; round++) {
+            int64_t got = -1;
+            EXPECT_GCOLL_OK(gcoll_pair_sendrecv(next, 5, &round, sizeof round, last, 5, &got, sizeof got));
+            EXPECT_EQ(got, round);
+        }
+        for (std::thread &each : threads)
+            each.join();
+        EXPECT_GCOLL_OK(gcoll_context_health(context));
+    });
+}
+
 // Threads of each rank send numbers in circles, each by its own tag, while one thread runs collectives.
 TEST_P(Embedded, ThreadsWorkSideBySide) {
     run_threads(
