@@ -89,22 +89,42 @@ TEST(Shuffled, AnyOrderOfEventsGivesExactSums) {
     }
 }
 
+// A sum in flight: a started call, or an operation that was started.
+struct Sum {
+    gcoll_request *request = nullptr;
+    gcoll_operation *operation = nullptr;
+
+    Sum(gcoll_context *context, std::vector<float> &data, const char *algorithm, bool persistent) {
+        if (persistent) {
+            operation = sum_operation(context, data, algorithm);
+            EXPECT_GCOLL_OK(gcoll_operation_start(operation));
+            return;
+        }
+        gcoll_allreduce_options options;
+        gcoll_allreduce_options_init(&options);
+        options.algorithm = algorithm;
+        EXPECT_GCOLL_OK(gcoll_allreduce_start(context, nullptr, data.data(), data.size(), GCOLL_FLOAT32,
+                                              GCOLL_SUM, &options, &request));
+    }
+    gcoll_status test(int *done) {
+        return operation ? gcoll_operation_test(operation, done) : gcoll_request_test(&request, done);
+    }
+};
+
 // Kills a rank after a given number of turns of the thread that drives all ranks. Each other rank must name
 // it.
-void kill_after(uint32_t victim, int turns, const char *algorithm) {
+void kill_after(uint32_t victim, int turns, const char *algorithm, bool persistent) {
     constexpr uint32_t kRanks = 5;
     Group group(faulty(kRanks, 20000));
     std::vector<std::vector<float>> data(kRanks, std::vector<float>(100, 1));
-    std::vector<gcoll_operation *> all;
+    std::vector<Sum> all;
     std::vector<int> done(kRanks, 0);
-    for (uint32_t rank = 0; rank < kRanks; rank++) {
-        all.push_back(sum_operation(group[rank], data[rank], algorithm));
-        ASSERT_GCOLL_OK(gcoll_operation_start(all.back()));
-    }
+    for (uint32_t rank = 0; rank < kRanks; rank++)
+        all.emplace_back(group[rank], data[rank], algorithm, persistent);
     for (int turn = 0; turn < turns; turn++) {
         uint32_t rank = static_cast<uint32_t>(turn) % kRanks;
         if (!done[rank])
-            EXPECT_GCOLL_OK(gcoll_operation_test(all[rank], &done[rank]));
+            EXPECT_GCOLL_OK(all[rank].test(&done[rank]));
     }
     ASSERT_GCOLL_OK(gcoll_inproc_kill(group.hub(), victim));
     bool waiting = true;
@@ -113,7 +133,7 @@ void kill_after(uint32_t victim, int turns, const char *algorithm) {
         for (uint32_t rank = 0; rank < kRanks; rank++) {
             if (rank == victim || done[rank])
                 continue;
-            gcoll_status status = gcoll_operation_test(all[rank], &done[rank]);
+            gcoll_status status = all[rank].test(&done[rank]);
             waiting = true;
             if (status == GCOLL_OK)
                 continue;
@@ -127,21 +147,28 @@ void kill_after(uint32_t victim, int turns, const char *algorithm) {
     for (uint32_t rank = 0; rank < kRanks; rank++)
         if (rank != victim && done[rank] == 1)
             EXPECT_EQ(data[rank][99], kRanks) << "who was done has a result";
-    for (gcoll_operation *operation : all)
-        gcoll_operation_destroy(operation);
+    for (const Sum &sum : all)
+        gcoll_operation_destroy(sum.operation);
 }
 
-TEST(KilledInProcess, AtEveryMoment) {
+class KilledInProcess : public testing::TestWithParam<bool> {};
+
+TEST_P(KilledInProcess, AtEveryMoment) {
+    const bool persistent = GetParam();
     for (const char *algorithm : {"ring", "group_butterfly:r=0", "sorted_linear_tree"})
         for (uint32_t victim = 0; victim < 5; victim++)
             for (int turns = 0; turns < 60; turns++) {
                 SCOPED_TRACE(std::string(algorithm) + ", rank " + std::to_string(victim) + " after " +
                              std::to_string(turns));
-                kill_after(victim, turns, algorithm);
+                kill_after(victim, turns, algorithm, persistent);
                 if (HasFailure())
                     return;
             }
 }
+
+INSTANTIATE_TEST_SUITE_P(Forms, KilledInProcess, testing::Bool(), [](const auto &param) {
+    return std::string(param.param ? "persistent" : "started");
+});
 
 // Calls a barrier until it fails.
 void expect_timeout(gcoll_context *context, int64_t culprit, int64_t timeout_ms) {

@@ -314,7 +314,7 @@ TEST(MemoryAlone, BreaksNothing) {
 
 // ---- Descriptors later ------------------------------------------------------------------------------------
 
-int run_without_descriptors(uint32_t rank, uint32_t size, uint32_t more, const std::string &url) {
+int run_without_descriptors(Form form, uint32_t rank, uint32_t size, uint32_t more, const std::string &url) {
     gcoll_store *store = nullptr;
     EXPECT_GCOLL_OK(gcoll_store_open(url.c_str(), 10000, &store));
     Job job;
@@ -325,12 +325,14 @@ int run_without_descriptors(uint32_t rank, uint32_t size, uint32_t more, const s
         return gcoll_test::kFailed;
     if (rank == kVictim)
         leave_descriptors(more);
-    std::vector<float> data(1000, 1);
     const int64_t begun = gcoll_test::now_ms();
     gcoll_status status = GCOLL_OK;
-    for (int i = 0; i < 3 && status == GCOLL_OK; i++) // by connections of several kinds
-        status = gcoll_allreduce(context, nullptr, data.data(), i == 1 ? 1 : data.size(), GCOLL_FLOAT32,
-                                 GCOLL_SUM, nullptr);
+    for (int i = 0; i < 3 && status == GCOLL_OK; i++) { // by connections of several kinds
+        std::vector<float> data(i == 1 ? 1 : 1000, 1);
+        status = sum_in(form, context, data, nullptr);
+        for (float element : data)
+            EXPECT_TRUE(status != GCOLL_OK || element == static_cast<float>(size)) << element;
+    }
     const std::string text = told(status);
     if (status != GCOLL_OK) {
         EXPECT_EQ(gcoll_context_culprit(context), kVictim) << "rank " << rank << ": " << text;
@@ -345,13 +347,17 @@ int run_without_descriptors(uint32_t rank, uint32_t size, uint32_t more, const s
     return status == GCOLL_OK ? 0 : 1;
 }
 
-TEST(Descriptors, WhoHasNoneLeftIsNamedByAll) {
+class Descriptors : public testing::TestWithParam<Form> {};
+
+TEST_P(Descriptors, WhoHasNoneLeftIsNamedByAll) {
+    const Form form = GetParam();
     for (uint32_t size : {2u, 4u})
         for (uint32_t more = 0; more < 8; more++) {
             SCOPED_TRACE(std::to_string(size) + " ranks, " + std::to_string(more) + " descriptors");
             Folder folder;
-            gcoll_test::Processes processes(
-                size, [&](uint32_t rank) { return run_without_descriptors(rank, size, more, folder.url()); });
+            gcoll_test::Processes processes(size, [&](uint32_t rank) {
+                return run_without_descriptors(form, rank, size, more, folder.url());
+            });
             int first = -1;
             for (uint32_t rank = 0; rank < size; rank++) {
                 gcoll_test::Outcome outcome = processes.wait(rank, 30000);
@@ -363,5 +369,11 @@ TEST(Descriptors, WhoHasNoneLeftIsNamedByAll) {
             }
         }
 }
+
+const char *const form_names[] = {"blocking", "started", "persistent"};
+INSTANTIATE_TEST_SUITE_P(Forms, Descriptors, testing::Values(Form::Blocking, Form::Started, Form::Persistent),
+                         [](const testing::TestParamInfo<Form> &row) {
+                             return std::string(form_names[static_cast<int>(row.param)]);
+                         });
 
 } // namespace

@@ -388,6 +388,17 @@ TEST(Bytes, AreThoseOfWholeElements) {
     EXPECT_EQ(plan({"simulate", "--ranks=4", "--bytes=3", "--type=int8"}).err, "");
 }
 
+// With 0 exchanges there are as many as reach all ranks.
+TEST(Stats, PairwiseExchangesAreAsManyAsIsAsked) {
+    for (int exchanges = 0; exchanges <= 3; exchanges++) {
+        const outcome o = plan({"stats", "--collective=pairwise_exchange", "--ranks=8", "--count=12",
+                                "--exchanges=" + std::to_string(exchanges), "--format=json"});
+        ASSERT_EQ(o.status, 0) << o.err;
+        EXPECT_EQ(number(records(o).at(0), "messages_max"), exchanges ? exchanges : 3) << exchanges;
+        EXPECT_EQ(text(records(o).at(0), "sent_max"), "12") << exchanges;
+    }
+}
+
 TEST(Stats, HostsAndLateRanksAreToldToPlanners) {
     const strings hosts = {"stats", "--algorithm=hierarchical", "--ranks=8", "--format=json"};
     strings paired = hosts;
