@@ -1,5 +1,6 @@
 // test/core/embed_test.cc - tests of what a framework needs to embed gcoll: waits that another thread can
 // end, callbacks that tell how operations ended, a descriptor, and several threads on one context.
+#include "test/kit/calls.h"
 #include "test/kit/collective_support.h"
 
 #include <poll.h>
@@ -13,30 +14,11 @@
 namespace {
 
 using namespace collective_support;
-using gcoll_test::await;
-using gcoll_test::Group;
-using gcoll_test::Job;
-using gcoll_test::now_ms;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-using gcoll_test::transports;
-using gcoll_test::Watchdog;
-
-bool says(const char *text) {
-    return std::string(gcoll_last_error()).find(text) != std::string::npos;
-}
+using namespace gcoll_test;
 
 class Embedded : public testing::TestWithParam<const char *> {
   protected:
-    static Job job(uint32_t size, bool thread = true) {
-        Job job;
-        job.size = size;
-        job.transport = GetParam();
-        job.adjust = [thread](uint32_t, gcoll_context_options *options) {
-            options->progress_thread = thread ? 1 : 0;
-        };
-        return job;
-    }
+    static Job job(uint32_t size, bool thread = true) { return threaded(job_on(GetParam(), size), thread); }
 };
 
 // Two ranks in one process, each with the pair to the other.
@@ -263,20 +245,20 @@ void note(void *arg, gcoll_status status, const char *text) {
     ending->calls++;
 }
 
-gcoll_collective_options telling(Ending *ending) {
-    gcoll_collective_options options;
-    gcoll_collective_options_init(&options);
+template <class Options> Options telling_by(void (*init)(Options *), Ending *ending) {
+    Options options;
+    init(&options);
     options.done = note;
     options.done_arg = ending;
     return options;
 }
 
+gcoll_collective_options telling(Ending *ending) {
+    return telling_by(gcoll_collective_options_init, ending);
+}
+
 gcoll_allreduce_options telling_allreduce(Ending *ending) {
-    gcoll_allreduce_options options;
-    gcoll_allreduce_options_init(&options);
-    options.done = note;
-    options.done_arg = ending;
-    return options;
+    return telling_by(gcoll_allreduce_options_init, ending);
 }
 
 // Each type of options, by name and by the struct; started and persistent; with counts of no elements.

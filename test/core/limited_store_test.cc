@@ -4,14 +4,12 @@
 #include <memory>
 #include <string>
 
-#include "test/kit/harness.h"
+#include "test/kit/calls.h"
 #include "test/store/store_user.h"
 
 namespace {
 
-using gcoll_test::Job;
-using gcoll_test::told;
-using gcoll_test::transports;
+using namespace gcoll_test;
 using store_support::UserStore;
 
 constexpr uint32_t kLacksAll =
@@ -69,7 +67,7 @@ struct Ending {
 // Creates a context on these ranks, and adds up over all where that works. before: what a rank waits for.
 std::vector<Ending> launch(const Job &job, gcoll_store *store, const std::vector<uint32_t> &ranks,
                            const std::function<void(uint32_t rank)> &before = nullptr) {
-    gcoll_test::Watchdog watchdog(120);
+    Watchdog watchdog(120);
     std::vector<Ending> endings(job.size);
     std::vector<std::thread> threads;
     gcoll_hub *hub = nullptr;
@@ -78,7 +76,7 @@ std::vector<Ending> launch(const Job &job, gcoll_store *store, const std::vector
         threads.emplace_back([&, rank] {
             if (before)
                 before(rank);
-            gcoll_context_options options = gcoll_test::options_of(job, rank, store, hub);
+            gcoll_context_options options = options_of(job, rank, store, hub);
             gcoll_context *context = nullptr;
             endings[rank].status = gcoll_context_create(&options, &context);
             endings[rank].text = gcoll_last_error();
@@ -110,13 +108,7 @@ void expect_launched(const Job &job, gcoll_store *store) {
 
 class LimitedStores : public testing::TestWithParam<const char *> {
   protected:
-    Job job(uint32_t size, int64_t timeout_ms = 20000) const {
-        Job made;
-        made.size = size;
-        made.transport = GetParam();
-        made.timeout_ms = timeout_ms;
-        return made;
-    }
+    static Job job(uint32_t size, int64_t timeout_ms = 20000) { return job_on(GetParam(), size, timeout_ms); }
 };
 
 TEST_P(LimitedStores, EachCombinationIsEnough) {
@@ -294,7 +286,7 @@ TEST(LimitedStoreCalls, AWholeStoreCanGetAndWait) {
 
 // A key that is gone again when the wait for it has ended is waited for again, but not beyond the limit.
 TEST(LimitedStoreCalls, AKeyThatComesAndGoesIsNotAwaitedForEver) {
-    gcoll_test::Watchdog watchdog(20);
+    Watchdog watchdog(20);
     Limited limited(0);
     gcoll_store *store = nullptr;
     limited.ops.wait = [](void *, const char *, int64_t) { return GCOLL_OK; };

@@ -1,5 +1,5 @@
 // Barrier reports: who has called within a time limit.
-#include "test/kit/harness.h"
+#include "test/kit/calls.h"
 
 #include <csignal>
 #include <cstdlib>
@@ -7,12 +7,7 @@
 
 namespace {
 
-using gcoll_test::await;
-using gcoll_test::Group;
-using gcoll_test::Job;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-using gcoll_test::transports;
+using namespace gcoll_test;
 
 // Long enough for ranks that come; those that do not make a test wait for so long.
 constexpr int64_t kLimitMs = 1500, kPlentyMs = 30000;
@@ -37,12 +32,7 @@ List all_but(uint32_t size, const std::vector<uint32_t> &absent) {
 
 class RollCalls : public testing::TestWithParam<const char *> {
   protected:
-    static Job job(uint32_t size) {
-        Job made;
-        made.size = size;
-        made.transport = GetParam();
-        return made;
-    }
+    static Job job(uint32_t size) { return job_on(GetParam(), size); }
 };
 
 TEST_P(RollCalls, WithAllHereAreABarrier) {
@@ -126,9 +116,9 @@ TEST_P(RollCalls, DoNotWaitForWhoHasLeft) {
         EXPECT_EQ(report(group[2], kPlentyMs), all_but(3, {1}));
     });
     EXPECT_GCOLL_OK(gcoll_barrier(group[0], nullptr));
-    const int64_t begun = gcoll_test::now_ms();
+    const int64_t begun = now_ms();
     EXPECT_EQ(report(group[0], kPlentyMs), all_but(3, {1}));
-    EXPECT_LT(gcoll_test::now_ms() - begun, kPlentyMs - 5000);
+    EXPECT_LT(now_ms() - begun, kPlentyMs - 5000);
     leaves.join();
     stays.join();
 }
@@ -230,15 +220,15 @@ TEST(RollCallsShuffled, AreNotConfused) {
 
 // A rank that dies breaks the context, as in any call: it was connected.
 TEST(RollCallsOfProcesses, ReportADeath) {
-    gcoll_test::Folder folder;
-    gcoll_test::Shared<std::atomic<uint32_t>> ready;
-    gcoll_test::Processes ranks(3, [&](uint32_t rank) {
+    Folder folder;
+    Shared<std::atomic<uint32_t>> ready;
+    Processes ranks(3, [&](uint32_t rank) {
         gcoll_store *store = nullptr;
         Job job;
         job.size = 3;
         if (gcoll_store_open(folder.url().c_str(), kPlentyMs, &store) != GCOLL_OK)
             return 1;
-        gcoll_context *context = gcoll_test::join(store, job, rank);
+        gcoll_context *context = join(store, job, rank);
         if (!context)
             return 2;
         EXPECT_EQ(report(context, kPlentyMs), all_but(3, {}));
