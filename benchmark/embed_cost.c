@@ -14,7 +14,6 @@
  * The worker always has a receive in flight, for a message that comes at the end. So it must not simply wait
  * for new work.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
@@ -25,7 +24,10 @@
 #include <string.h>
 #include <time.h>
 
-#include <gcoll/gcoll.h>
+#include "benchmark/cost.h"
+#include "tools/cli_value.h"
+
+const char cli_program[] = "embed_cost";
 
 enum way { CALL, POLL, WAKE, DONE, WAYS };
 static const char *const names[WAYS] = {"call", "poll", "wake", "done"};
@@ -60,36 +62,18 @@ static const char usage[] =
     "BYTES bytes\n"
     "of float32 in each way. Rank 0 prints the times of an operation, in us.\n";
 
-static void check(gcoll_status status) {
-    if (status != GCOLL_OK) {
-        (void)fprintf(stderr, "embed_cost: %s: %s\n", gcoll_status_text(status), gcoll_last_error());
-        exit(1);
-    }
-}
-
-static double now_us(void) {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
-static int by_value(const void *left, const void *right) {
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 /* ---- Workers ------------------------------------------------------------------------------ */
 
 /* Starts what the framework has asked for. */
 static void take_work(engine *e, unsigned *begun, bool *ends) {
     if (!e->requests[OPERATION] && atomic_load(&e->asked) != *begun) {
-        check(gcoll_allreduce_start(e->context, NULL, e->data, e->count, GCOLL_FLOAT32, GCOLL_MAX, NULL,
-                                    &e->requests[OPERATION]));
+        cost_check(gcoll_allreduce_start(e->context, NULL, e->data, e->count, GCOLL_FLOAT32, GCOLL_MAX, NULL,
+                                         &e->requests[OPERATION]));
         ++*begun;
     }
     if (!*ends && atomic_load(&e->is_over)) {
         *ends = true;
-        check(gcoll_pair_send_start(e->next, END_TAG, NULL, 0, &e->requests[NEXT]));
+        cost_check(gcoll_pair_send_start(e->next, END_TAG, NULL, 0, &e->requests[NEXT]));
     }
 }
 
@@ -107,7 +91,7 @@ static void *poll_for_work(void *arg) {
         for (int i = 0; i < REQUESTS; i++) {
             int done = 0;
             if (e->requests[i])
-                check(gcoll_request_test(&e->requests[i], &done));
+                cost_check(gcoll_request_test(&e->requests[i], &done));
             if (done && i == OPERATION)
                 atomic_store(&e->ended, begun);
             idle = idle && !done;
@@ -132,8 +116,8 @@ static void *wait_for_work(void *arg) {
             take_work(e, &begun, &ends);
             continue;
         }
-        check(status);
-        check(gcoll_request_wait(&e->requests[index]));
+        cost_check(status);
+        cost_check(gcoll_request_wait(&e->requests[index]));
         if (index == OPERATION)
             atomic_store(&e->ended, begun);
     }
@@ -145,7 +129,7 @@ static void *wait_for_work(void *arg) {
 static void note_end(void *arg, gcoll_status status, const char *text) {
     engine *e = arg;
     if (status != GCOLL_OK) {
-        (void)fprintf(stderr, "embed_cost: %s: %s\n", gcoll_status_text(status), text);
+        cli_complain("%s: %s", gcoll_status_text(status), text);
         exit(1);
     }
     atomic_fetch_add(&e->ended, 1);
@@ -158,25 +142,25 @@ static void ask(engine *e) {
         gcoll_allreduce_options_init(&options);
         options.done = note_end;
         options.done_arg = e;
-        check(gcoll_allreduce_start(e->context, NULL, e->data, e->count, GCOLL_FLOAT32, GCOLL_MAX, &options,
-                                    NULL));
+        cost_check(gcoll_allreduce_start(e->context, NULL, e->data, e->count, GCOLL_FLOAT32, GCOLL_MAX,
+                                         &options, NULL));
     }
     atomic_store(&e->asked, asked);
     if (e->way == WAKE)
-        check(gcoll_context_wake(e->context));
+        cost_check(gcoll_context_wake(e->context));
 }
 
 static double time_one(engine *e) {
     const struct timespec look = {.tv_nsec = 1}; /* some 50 us, as the kernel rounds up */
-    const double begin = now_us();
+    const double begin = cost_now_us();
     if (e->way == CALL) {
-        check(gcoll_allreduce(e->context, NULL, e->data, e->count, GCOLL_FLOAT32, GCOLL_MAX, NULL));
-        return now_us() - begin;
+        cost_check(gcoll_allreduce(e->context, NULL, e->data, e->count, GCOLL_FLOAT32, GCOLL_MAX, NULL));
+        return cost_now_us() - begin;
     }
     ask(e);
     while (atomic_load(&e->ended) != atomic_load(&e->asked))
         (void)nanosleep(&look, NULL);
-    return now_us() - begin;
+    return cost_now_us() - begin;
 }
 
 static void open_engine(engine *e, const setting *s, enum way way, gcoll_store *store) {
@@ -192,28 +176,28 @@ static void open_engine(engine *e, const setting *s, enum way way, gcoll_store *
     options.job = job;
     options.tuning = "default"; /* so that all choose alike */
     options.progress_thread = way == DONE;
-    check(gcoll_context_create(&options, &e->context));
+    cost_check(gcoll_context_create(&options, &e->context));
     e->way = way;
     e->count = s->bytes / sizeof *e->data;
     e->data = calloc(e->count + 1, sizeof *e->data);
     if (!e->data)
         exit(1);
-    check(gcoll_barrier(e->context, NULL)); /* they are connected */
-    check(gcoll_context_pair(e->context, (s->rank + s->size - 1) % s->size, &last));
-    check(gcoll_context_pair(e->context, (s->rank + 1) % s->size, &e->next));
-    check(gcoll_pair_recv_start(last, END_TAG, NULL, 0, &e->requests[LAST]));
+    cost_check(gcoll_barrier(e->context, NULL)); /* they are connected */
+    cost_check(gcoll_context_pair(e->context, (s->rank + s->size - 1) % s->size, &last));
+    cost_check(gcoll_context_pair(e->context, (s->rank + 1) % s->size, &e->next));
+    cost_check(gcoll_pair_recv_start(last, END_TAG, NULL, 0, &e->requests[LAST]));
 }
 
 static void close_engine(engine *e, bool has_worker, pthread_t worker) {
     atomic_store(&e->is_over, true);
     if (has_worker) {
         if (e->way == WAKE)
-            check(gcoll_context_wake(e->context));
+            cost_check(gcoll_context_wake(e->context));
         (void)pthread_join(worker, NULL);
     } else {
-        check(gcoll_pair_send_start(e->next, END_TAG, NULL, 0, &e->requests[NEXT]));
-        check(gcoll_request_wait(&e->requests[NEXT]));
-        check(gcoll_request_wait(&e->requests[LAST]));
+        cost_check(gcoll_pair_send_start(e->next, END_TAG, NULL, 0, &e->requests[NEXT]));
+        cost_check(gcoll_request_wait(&e->requests[NEXT]));
+        cost_check(gcoll_request_wait(&e->requests[LAST]));
     }
     gcoll_context_destroy(e->context);
     free(e->data);
@@ -234,41 +218,27 @@ static void measure(const setting *s, enum way way, gcoll_store *store) {
     for (uint32_t i = 0; i < s->calls; i++)
         times[i] = time_one(&e);
     close_engine(&e, has_worker, worker);
-    qsort(times, s->calls, sizeof *times, by_value);
+    const cost_quartiles us = cost_quartiles_of(times, s->calls);
     if (s->rank == 0)
         printf("%-6s %9" PRIu64 " bytes %10.1f us   (quartiles %.1f, %.1f)\n", names[way], s->bytes,
-               times[s->calls / 2], times[s->calls / 4], times[s->calls - 1 - s->calls / 4]);
+               us.median, us.lower, us.upper);
     free(times);
 }
 
-static bool read_number(const char *name, const char *text, uint64_t least, uint64_t most, uint64_t *value) {
-    char *end;
-    errno = 0;
-    *value = strtoull(text, &end, 10);
-    if (errno == 0 && *end == '\0' && text[0] >= '0' && text[0] <= '9' && *value >= least && *value <= most)
-        return true;
-    (void)fprintf(stderr, "embed_cost: %s: is %s; allowed are numbers from %" PRIu64 " to %" PRIu64 "\n",
-                  name, text, least, most);
-    return false;
-}
-
 int main(int argc, char **argv) {
-    uint64_t rank, size, bytes, calls;
+    setting s = {0};
     if (argc < 5 || argc > 6) {
         (void)fputs(usage, stderr);
         return 2;
     }
-    if (!read_number("SIZE", argv[2], 2, 1000, &size) || !read_number("RANK", argv[1], 0, size - 1, &rank) ||
-        !read_number("BYTES", argv[4], 4, 1 << 30, &bytes) ||
-        !read_number("CALLS", argc > 5 ? argv[5] : "1000", 1, 1000000, &calls))
+    if (!cli_whole32("SIZE", argv[2], 2, 1000, &s.size) ||
+        !cli_whole32("RANK", argv[1], 0, s.size - 1, &s.rank) ||
+        !cli_whole("BYTES", argv[4], 4, 1 << 30, &s.bytes) ||
+        !cli_whole32("CALLS", argc > 5 ? argv[5] : "1000", 1, 1000000, &s.calls))
         return 2;
-    const setting s = {.rank = (uint32_t)rank,
-                       .size = (uint32_t)size,
-                       .calls = (uint32_t)calls,
-                       .bytes = bytes,
-                       .store = argv[3]};
+    s.store = argv[3];
     gcoll_store *store;
-    check(gcoll_store_open(s.store, 30000, &store));
+    cost_check(gcoll_store_open(s.store, 30000, &store));
     for (enum way way = CALL; way < WAYS; way++)
         measure(&s, way, store);
     gcoll_store_destroy(store);

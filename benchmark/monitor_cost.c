@@ -6,14 +6,15 @@
  * to round. Only ratios within a round are used; the ratio of the two contexts without the monitor shows the
  * error.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include <gcoll/gcoll.h>
+#include "benchmark/cost.h"
+#include "tools/cli_value.h"
+
+const char cli_program[] = "monitor_cost";
 
 enum { MONITOR, PLAIN, PLAIN_AGAIN, KINDS };
 
@@ -30,28 +31,9 @@ static const char usage[] =
     "bytes of float32 with the monitor, without, and without again, in turn, ROUNDS times (101). Rank 0 "
     "prints.\n";
 
-static void check(gcoll_status status) {
-    if (status != GCOLL_OK) {
-        (void)fprintf(stderr, "monitor_cost: %s: %s\n", gcoll_status_text(status), gcoll_last_error());
-        exit(1);
-    }
-}
-
-static double now_us(void) {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
-static int by_value(const void *left, const void *right) {
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 static void print(const char *what, double *values, uint32_t count) {
-    qsort(values, count, sizeof *values, by_value);
-    printf("%-22s %9.3f   (quartiles %.3f, %.3f)\n", what, values[count / 2], values[count / 4],
-           values[count - 1 - count / 4]);
+    const cost_quartiles q = cost_quartiles_of(values, count);
+    printf("%-22s %9.3f   (quartiles %.3f, %.3f)\n", what, q.median, q.lower, q.upper);
 }
 
 static gcoll_context *open_context(const setting *s, int kind, gcoll_store *store) {
@@ -65,17 +47,17 @@ static gcoll_context *open_context(const setting *s, int kind, gcoll_store *stor
     options.job = jobs[kind];
     options.tuning = "default"; /* so that all three choose alike */
     options.monitor = kind == MONITOR;
-    check(gcoll_context_create(&options, &context));
+    cost_check(gcoll_context_create(&options, &context));
     return context;
 }
 
 /* Microseconds a call. */
 static double time_calls(gcoll_context *context, float *data, const setting *s) {
     const uint64_t count = s->bytes / sizeof *data;
-    const double begin = now_us();
+    const double begin = cost_now_us();
     for (uint32_t i = 0; i < s->calls; i++)
-        check(gcoll_allreduce(context, NULL, data, count, GCOLL_FLOAT32, GCOLL_MAX, NULL));
-    return (now_us() - begin) / s->calls;
+        cost_check(gcoll_allreduce(context, NULL, data, count, GCOLL_FLOAT32, GCOLL_MAX, NULL));
+    return (cost_now_us() - begin) / s->calls;
 }
 
 static void report(double *us, const setting *s) {
@@ -95,13 +77,13 @@ static void report(double *us, const setting *s) {
 static void run(const setting *s) {
     gcoll_store *store;
     gcoll_context *contexts[KINDS];
-    check(gcoll_store_open(s->store, 30000, &store));
+    cost_check(gcoll_store_open(s->store, 30000, &store));
     for (int kind = 0; kind < KINDS; kind++)
         contexts[kind] = open_context(s, kind, store);
     float *data = calloc(s->bytes / sizeof *data, sizeof *data);
     double *us = calloc((size_t)s->rounds * (KINDS + 1), sizeof *us);
     if (!data || !us) {
-        (void)fprintf(stderr, "monitor_cost: no memory for %" PRIu64 " bytes\n", s->bytes);
+        cli_complain("no memory for %" PRIu64 " bytes", s->bytes);
         exit(1);
     }
     for (int kind = 0; kind < KINDS; kind++)
@@ -120,35 +102,17 @@ static void run(const setting *s) {
     free(us);
 }
 
-static bool read_number(const char *name, const char *text, uint64_t least, uint64_t most, uint64_t *value) {
-    char *end;
-    errno = 0;
-    *value = strtoull(text, &end, 10);
-    if (errno == 0 && *end == '\0' && text[0] >= '0' && text[0] <= '9' && *value >= least && *value <= most)
-        return true;
-    (void)fprintf(stderr, "monitor_cost: %s: is %s; allowed are numbers from %" PRIu64 " to %" PRIu64 "\n",
-                  name, text, least, most);
-    return false;
-}
-
 static bool read_setting(int argc, char **argv, setting *s) {
-    uint64_t rank, size, calls, rounds;
     if (argc < 5 || argc > 7) {
         (void)fputs(usage, stderr);
         return false;
     }
-    if (!read_number("SIZE", argv[2], 1, 1000, &size) || !read_number("RANK", argv[1], 0, size - 1, &rank) ||
-        !read_number("BYTES", argv[4], 4, 1 << 30, &s->bytes) ||
-        !read_number("CALLS", argc > 5 ? argv[5] : "200", 1, 1000000, &calls) ||
-        !read_number("ROUNDS", argc > 6 ? argv[6] : "101", 1, 10000, &rounds))
-        return false;
-    *s = (setting){.rank = (uint32_t)rank,
-                   .size = (uint32_t)size,
-                   .calls = (uint32_t)calls,
-                   .rounds = (uint32_t)rounds,
-                   .bytes = s->bytes,
-                   .store = argv[3]};
-    return true;
+    s->store = argv[3];
+    return cli_whole32("SIZE", argv[2], 1, 1000, &s->size) &&
+           cli_whole32("RANK", argv[1], 0, s->size - 1, &s->rank) &&
+           cli_whole("BYTES", argv[4], 4, 1 << 30, &s->bytes) &&
+           cli_whole32("CALLS", argc > 5 ? argv[5] : "200", 1, 1000000, &s->calls) &&
+           cli_whole32("ROUNDS", argc > 6 ? argv[6] : "101", 1, 10000, &s->rounds);
 }
 
 int main(int argc, char **argv) {

@@ -10,6 +10,7 @@
 #include "benchmark/options.h"
 #include "benchmark/plugin.h"
 #include "benchmark/shape.h"
+#include "benchmark/values.h"
 
 #define DEFAULT_LOCAL 2u
 #define DEFAULT_BYTES "4:64Mi:x4"
@@ -85,9 +86,7 @@ static bool check_ranks(bench_options *o) {
 
 static bool check_op(const bench_options *o) {
     bool bits = o->op == GCOLL_BAND || o->op == GCOLL_BOR || o->op == GCOLL_BXOR;
-    bool real = o->type == GCOLL_FLOAT16 || o->type == GCOLL_BFLOAT16 || o->type == GCOLL_FLOAT32 ||
-                o->type == GCOLL_FLOAT64;
-    if (bits && real) {
+    if (bits && !bench_type_is_integer(o->type)) {
         cli_complain(
             "--op: is '%s' with --type %s; allowed are sum, product, min, max, avg, or an integer type",
             gcoll_op_name(o->op), gcoll_type_name(o->type));

@@ -35,6 +35,10 @@ static const type_range ranges[GCOLL_TYPE_COUNT] = {
     [GCOLL_FLOAT32] = {1u << 24, true, false}, [GCOLL_FLOAT64] = {1ull << 53, true, false},
 };
 
+bool bench_type_is_integer(gcoll_type type) {
+    return ranges[type].is_integer;
+}
+
 /* Who contributes what: contributor g of `total`, at position i. */
 typedef struct recipe {
     type_range range;

@@ -308,13 +308,13 @@ GCOLL_API void gcoll_context_abort(gcoll_context *context, const char *reason);
  * takes some microseconds. GCOLL_ERR_STATE in a forked child and while the context is being destroyed. */
 GCOLL_API gcoll_status gcoll_context_wake(gcoll_context *context);
 
-/* Gives a descriptor for the caller's own event loop (epoll, poll). It becomes readable in three cases: an
- * operation or a request of this context has ended, with success or not; the context has broken;
- * gcoll_context_wake was called. Now and then it becomes readable without a reason. It stays readable until
- * it is read. Read 8 bytes first, and then look what has ended (options.done, gcoll_request_test); in this
- * order nothing is missed. A read does not block. Each call gives the same descriptor. It belongs to the
- * context, which closes it. GCOLL_ERR_UNSUPPORTED without a progress thread, because only that thread works
- * while the caller sleeps, and for a context of one rank. */
+/* Gives a descriptor for the caller's own event loop (epoll, poll). It becomes readable in four cases: an
+ * operation or a request of this context has ended, with success or not; a put has notified a region of this
+ * rank; the context has broken; gcoll_context_wake was called. Now and then it becomes readable without a
+ * reason. It stays readable until it is read. Read 8 bytes first, and then look what has ended (options.done,
+ * gcoll_request_test); in this order nothing is missed. A read does not block. Each call gives the same
+ * descriptor. It belongs to the context, which closes it. GCOLL_ERR_UNSUPPORTED without a progress thread,
+ * because only that thread works while the caller sleeps, and for a context of one rank. */
 GCOLL_API gcoll_status gcoll_context_fd(gcoll_context *context, int *fd);
 
 /* Leaves the job and frees the context. Destroy its operations, requests and pairs first. NULL is allowed.

@@ -177,12 +177,10 @@ static bool add_memory(const tool_options *o, tool_shape *shape) {
 }
 
 uint32_t tool_same_claims(const tool_options *o, bool is_named) {
-    const bool is_rounded = o->type == GCOLL_FLOAT16 || o->type == GCOLL_BFLOAT16 ||
-                            o->type == GCOLL_FLOAT32 || o->type == GCOLL_FLOAT64;
     const int by_default = is_named ? GCOLL_SAME_NOWHERE : GCOLL_SAME_ON_RANKS;
     const int same = o->same >= 0 ? o->same : by_default;
     gcoll_collective collective = GCOLL_BARRIER;
-    if (!is_rounded || same == GCOLL_SAME_NOWHERE ||
+    if (!gcoll_type_is_floating(o->type) || same == GCOLL_SAME_NOWHERE ||
         gcoll_collective_parse(o->collective, &collective) != GCOLL_OK ||
         !gcoll_collective_reduces(collective))
         return 0;

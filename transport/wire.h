@@ -45,7 +45,7 @@ typedef enum gcoll_wire_kind {
                              * and 1 (0: none); total_bytes: number of the PING and, in the upper half, how many
                              * ranks may pass the question on */
     GCOLL_WIRE_PONG = 9,    /* stream: position; index: see gcoll_wire_pong_index; total_bytes: moves of this
-                             * rank    and, in the lower half, of the one that there is news of */
+                             * rank and, in the lower half, of the one that there is news of */
     GCOLL_WIRE_WITNESS = 10, /* index: a rank that was asked about; stream: it was alive so many ms ago;
                               * total_bytes: the rank that it answered then */
     GCOLL_WIRE_KINDS = 11

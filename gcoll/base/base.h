@@ -72,6 +72,9 @@ gcoll_kernel gcoll_kernel_find(gcoll_type type, gcoll_op op);
 extern const char *const gcoll_kernel_sets[];
 gcoll_kernel gcoll_kernel_find_in(const char *set, gcoll_type type, gcoll_op op);
 
+/* Sums and products of floating-point types are rounded, so they depend on the order. */
+bool gcoll_type_is_floating(gcoll_type type);
+
 /* Whether op is defined for type: GCOLL_OK, or GCOLL_ERR_INVALID naming both. GCOLL_USER is defined for
  * all. */
 gcoll_status gcoll_op_check(gcoll_type type, gcoll_op op);

@@ -40,6 +40,10 @@ const char *gcoll_type_name(gcoll_type type) {
     return is_type(type) ? types[type].name : "?";
 }
 
+bool gcoll_type_is_floating(gcoll_type type) {
+    return is_type(type) && !types[type].is_integer;
+}
+
 const char *gcoll_op_name(gcoll_op op) {
     return is_op(op) ? ops[op] : "?";
 }

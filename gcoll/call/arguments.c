@@ -135,9 +135,8 @@ gcoll_status gcoll_same_check(int same) {
 }
 
 bool gcoll_order_matters(gcoll_type type, gcoll_op op) {
-    const bool is_rounded =
-        type == GCOLL_FLOAT16 || type == GCOLL_BFLOAT16 || type == GCOLL_FLOAT32 || type == GCOLL_FLOAT64;
-    return op == GCOLL_USER || (is_rounded && (op == GCOLL_SUM || op == GCOLL_PRODUCT || op == GCOLL_AVG));
+    return op == GCOLL_USER ||
+           (gcoll_type_is_floating(type) && (op == GCOLL_SUM || op == GCOLL_PRODUCT || op == GCOLL_AVG));
 }
 
 /* Records which claims the algorithm must make so that options.same holds. Bits can differ between ranks

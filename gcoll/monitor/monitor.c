@@ -385,10 +385,13 @@ static gcoll_status check(gcoll_context *context) {
     return GCOLL_OK;
 }
 
+static gcoll_status check_and_enter(gcoll_context *context) {
+    const gcoll_status status = check(context);
+    return status == GCOLL_OK ? gcoll_enter(context) : status;
+}
+
 gcoll_status gcoll_arrival_begin(gcoll_context *context) {
-    gcoll_status status = check(context);
-    if (status == GCOLL_OK)
-        status = gcoll_enter(context);
+    gcoll_status status = check_and_enter(context);
     if (status != GCOLL_OK)
         return status;
     gcoll_arrival *arrival = context->arrival;
@@ -444,9 +447,7 @@ gcoll_status gcoll_arrival_edge(gcoll_context *context, double fraction) {
 }
 
 gcoll_status gcoll_arrival_finish(gcoll_context *context) {
-    gcoll_status status = check(context);
-    if (status == GCOLL_OK)
-        status = gcoll_enter(context);
+    gcoll_status status = check_and_enter(context);
     if (status != GCOLL_OK)
         return status;
     context->arrival->finished_ns = gcoll_now_ns();
@@ -456,9 +457,7 @@ gcoll_status gcoll_arrival_finish(gcoll_context *context) {
 }
 
 gcoll_status gcoll_arrival_site(gcoll_context *context, uint32_t number) {
-    gcoll_status status = check(context);
-    if (status == GCOLL_OK)
-        status = gcoll_enter(context);
+    gcoll_status status = check_and_enter(context);
     if (status != GCOLL_OK)
         return status;
     context->arrival->number = number;

@@ -28,9 +28,7 @@
  * While they wait, rank 0 watches all others, and they watch rank 0. A rank that dies after its claim is
  * named as dead; only a rank that never claimed "did not join".
  */
-#include <errno.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* gcoll/rendezvous/records.c - after the meeting: reads the records of other ranks, keeps this rank's own
  * keys, and removes them when it leaves. The keys are described in meeting.c. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -528,16 +528,22 @@ static gcoll_status recv_any(gcoll_context *context, gcoll_any *any) {
     return status == GCOLL_OK ? gcoll_request_finish(&request) : status;
 }
 
+/* Checks the arguments of a receive from any of several ranks, and enters the context. The caller's
+ * pointer `result`, an argument of that name, must not be NULL. */
+static gcoll_status enter_recv_any(gcoll_context *context, const struct choice *choice, const void *data,
+                                   uint64_t bytes, const char *result_name, const void *result) {
+    gcoll_status status = check_choice(context, choice);
+    if (status == GCOLL_OK && !result)
+        status = gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", result_name);
+    if (status == GCOLL_OK)
+        status = check_data(data, bytes);
+    return status == GCOLL_OK ? gcoll_enter(context) : status;
+}
+
 gcoll_status gcoll_context_recv_any(gcoll_context *context, const uint32_t *peers, uint32_t count,
                                     uint32_t tag, void *data, uint64_t bytes, uint32_t *source) {
     const struct choice choice = {peers, count, tag};
-    gcoll_status status = check_choice(context, &choice);
-    if (status == GCOLL_OK && !source)
-        status = gcoll_error(GCOLL_ERR_INVALID, "source: is NULL");
-    if (status == GCOLL_OK)
-        status = check_data(data, bytes);
-    if (status == GCOLL_OK)
-        status = gcoll_enter(context);
+    gcoll_status status = enter_recv_any(context, &choice, data, bytes, "source", source);
     if (status != GCOLL_OK)
         return status;
     gcoll_any any = {.peers = peers, .count = count, .tag = tag, .data = data, .bytes = bytes};
@@ -583,13 +589,7 @@ static gcoll_status recv_any_start(gcoll_context *context, const struct choice *
 gcoll_status gcoll_context_recv_any_start(gcoll_context *context, const uint32_t *peers, uint32_t count,
                                           uint32_t tag, void *data, uint64_t bytes, gcoll_request **request) {
     const struct choice choice = {peers, count, tag};
-    gcoll_status status = check_choice(context, &choice);
-    if (status == GCOLL_OK && !request)
-        status = gcoll_error(GCOLL_ERR_INVALID, "request: is NULL");
-    if (status == GCOLL_OK)
-        status = check_data(data, bytes);
-    if (status == GCOLL_OK)
-        status = gcoll_enter(context);
+    gcoll_status status = enter_recv_any(context, &choice, data, bytes, "request", request);
     if (status != GCOLL_OK)
         return status;
     status = recv_any_start(context, &choice, data, bytes, request);

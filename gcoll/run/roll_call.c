@@ -47,7 +47,7 @@ typedef struct roll_caller {
 
 struct gcoll_roll {
     gcoll_context *context;
-    uint64_t calls; /* of this rank, the current one included */
+    uint64_t calls; /* runs->reports at the latest call of this rank; 0: none yet */
     bool is_taken;  /* a thread is in a report */
 
     /* Rank 0. */
@@ -231,8 +231,9 @@ static void begin_listening(gcoll_roll *roll) {
 
 /* Opens this rank's next report. */
 static void open_report(gcoll_roll *roll) {
-    if (++roll->calls == 1)
+    if (roll->calls == 0)
         begin_listening(roll);
+    roll->calls = roll->context->runs->reports;
 }
 
 /* Closes the report with a list of the ranks that have called, and sends it to them. */
@@ -261,7 +262,7 @@ static bool all_are_answered(gcoll_roll *roll) {
 
 static gcoll_status call_roll(gcoll_roll *roll, int64_t limit_ms, uint8_t *here) {
     gcoll_context *context = roll->context;
-    open_report(roll); /* counts, even if this report fails: the others count it too */
+    open_report(roll);
     roll_list *list = make_list(context);
     if (!list)
         return GCOLL_ERR_NO_MEMORY;
@@ -343,7 +344,7 @@ static bool has_list_or_none(gcoll_roll *roll) {
 
 static gcoll_status answer_roll(gcoll_roll *roll, int64_t limit_ms, uint8_t *here) {
     gcoll_context *context = roll->context;
-    roll->calls++;
+    roll->calls = context->runs->reports;
     if (!gcoll_peer_has_departed(context, 0) && !gcoll_peer_need(context, 0, false))
         return gcoll_context_settle(context);
     tell_next(roll);
@@ -373,10 +374,10 @@ static gcoll_status report(gcoll_context *context, int64_t timeout_ms, uint8_t *
     }
     if (!context->runs->roll)
         context->runs->roll = make_roll(context);
-    if (!context->runs->roll)
-        return GCOLL_ERR_NO_MEMORY;
     gcoll_roll *roll = context->runs->roll;
-    status = take_turn(roll);
+    status = roll ? take_turn(roll) : GCOLL_ERR_NO_MEMORY;
+    if (status == GCOLL_OK || !roll)
+        context->runs->reports++; /* even if this report fails: the other ranks count it too */
     if (status != GCOLL_OK)
         return status;
     status = context->rank == 0 ? call_roll(roll, limit_ms, here) : answer_roll(roll, limit_ms, here);

@@ -1,8 +1,5 @@
 /* gcoll/store/common.c - deadlines, back-off and counters, shared by all kinds of stores. */
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "gcoll/base/base.h"

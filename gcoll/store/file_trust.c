@@ -14,7 +14,6 @@
  * share a parent are common, and allowed.
  */
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -17,7 +17,6 @@
  * remove may safely be sent twice. An add or a set_new may not: if its answer is lost, its outcome is
  * unknown, and the error says so.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <memory>
 
-#include "test/kit/plan_runner.h"
+#include "test/kit/plan_rounds.h"
 
 namespace gcoll_test {
 namespace {
@@ -224,17 +224,9 @@ TEST(Planners, BothEndsAgreeOnRounds) {
             gcoll_problem problem = Problem(a->collective, 0, size, a->collective == GCOLL_BARRIER ? 0 : 100);
             problem.root = a->collective == GCOLL_BROADCAST ? 1 : 0;
             std::vector<Plan> plans = CreateAll(*a, problem);
-            std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> sent, received;
-            for (uint32_t rank = 0; rank < size; rank++)
-                for (uint32_t i = 0; i < plans[rank]->step_count; i++) {
-                    const gcoll_step &s = plans[rank]->steps[i];
-                    if (s.kind == GCOLL_STEP_SEND)
-                        sent[{rank, s.peer, s.message}] = s.round;
-                    else if (s.kind == GCOLL_STEP_RECV || s.kind == GCOLL_STEP_RECV_REDUCE)
-                        received[{s.peer, rank, s.message}] = s.round;
-                }
-            EXPECT_FALSE(sent.empty());
-            EXPECT_EQ(sent, received) << a->name << " P=" << size;
+            const MessageRounds rounds = RoundsOfMessages(plans);
+            EXPECT_FALSE(rounds.sent.empty());
+            EXPECT_EQ(rounds.sent, rounds.received) << a->name << " P=" << size;
         }
 }
 

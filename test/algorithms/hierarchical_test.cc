@@ -1,5 +1,6 @@
 // test/algorithms/hierarchical_test.cc - allreduce by hosts, for hosts of every shape.
 #include "test/kit/allreduce_oracle.h"
+#include "test/kit/plan_rounds.h"
 
 namespace gcoll_test {
 namespace {
@@ -180,16 +181,8 @@ TEST(Hierarchical, SharesCrossBetweenHostsOnce) {
 TEST(Hierarchical, BothEndsAgreeOnRounds) {
     for (const Map &map : Maps()) {
         std::vector<Plan> plans = CreateAll(Hierarchical(), MapProblem(map, 10 * map.size()));
-        std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> sent, received;
-        for (uint32_t rank = 0; rank < map.size(); rank++)
-            for (uint32_t i = 0; i < plans[rank]->step_count; i++) {
-                const gcoll_step &s = plans[rank]->steps[i];
-                if (s.kind == GCOLL_STEP_SEND)
-                    sent[{rank, s.peer, s.message}] = s.round;
-                else if (s.kind == GCOLL_STEP_RECV || s.kind == GCOLL_STEP_RECV_REDUCE)
-                    received[{s.peer, rank, s.message}] = s.round;
-            }
-        EXPECT_EQ(sent, received) << Text(map);
+        const MessageRounds rounds = RoundsOfMessages(plans);
+        EXPECT_EQ(rounds.sent, rounds.received) << Text(map);
     }
 }
 

@@ -43,6 +43,7 @@ TEST(Types, NamesAndSizes) {
     for (const TypeRow &row : kTypes) {
         EXPECT_STREQ(gcoll_type_name(row.type), row.name);
         EXPECT_EQ(gcoll_type_size(row.type), row.bytes) << row.name;
+        EXPECT_EQ(gcoll_type_is_floating(row.type), !row.integer) << row.name;
         gcoll_type parsed = GCOLL_TYPE_COUNT;
         EXPECT_EQ(gcoll_type_parse(row.name, &parsed), GCOLL_OK);
         EXPECT_EQ(parsed, row.type);
@@ -50,6 +51,7 @@ TEST(Types, NamesAndSizes) {
     for (int none : {-1, static_cast<int>(GCOLL_TYPE_COUNT), INT_MAX, INT_MIN}) {
         EXPECT_STREQ(gcoll_type_name(static_cast<gcoll_type>(none)), "?");
         EXPECT_EQ(gcoll_type_size(static_cast<gcoll_type>(none)), 0u);
+        EXPECT_FALSE(gcoll_type_is_floating(static_cast<gcoll_type>(none)));
     }
 }
 

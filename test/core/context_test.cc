@@ -1,5 +1,5 @@
 // test/core/context_test.cc - tests of contexts: several at once, duplicates, options, memory and log.
-#include "test/kit/harness.h"
+#include "test/kit/calls.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -10,25 +10,11 @@
 
 namespace {
 
-using gcoll_test::Group;
-using gcoll_test::Job;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-using gcoll_test::transports;
-
-uint64_t sum_of(gcoll_context *context, uint64_t value) {
-    EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, &value, 1, GCOLL_UINT64, GCOLL_SUM, nullptr));
-    return value;
-}
+using namespace gcoll_test;
 
 class Contexts : public testing::TestWithParam<const char *> {
   protected:
-    Job job(uint32_t size) const {
-        Job made;
-        made.size = size;
-        made.transport = GetParam();
-        return made;
-    }
+    static Job job(uint32_t size) { return job_on(GetParam(), size); }
 };
 
 TEST_P(Contexts, SayRankAndSize) {
@@ -63,14 +49,14 @@ TEST_P(Contexts, OneThreadInSeveralJobsOfOneStore) {
     gcoll_hub *hubs[3] = {};
     for (gcoll_hub *&hub : hubs)
         ASSERT_GCOLL_OK(gcoll_hub_create(2, &hub));
-    gcoll_test::Watchdog watchdog(60);
+    Watchdog watchdog(60);
     auto rank_main = [&](uint32_t rank) {
         gcoll_context *contexts[3] = {};
         const char *names[3] = {"a", "b", "c"};
         for (int k = 0; k < 3; k++) {
             Job each = job(2);
             each.name = names[k];
-            gcoll_context_options options = gcoll_test::options_of(each, rank, store, hubs[k]);
+            gcoll_context_options options = options_of(each, rank, store, hubs[k]);
             EXPECT_GCOLL_OK(gcoll_context_create(&options, &contexts[k]));
         }
         for (uint64_t round = 0; round < 50; round++)
@@ -286,7 +272,7 @@ TEST(ContextsAlone, NoMemoryIsAnErrorAndNotAnEnd) {
         EXPECT_EQ(gcoll_barrier_create(group[0], nullptr, &operation), GCOLL_ERR_NO_MEMORY);
         ledger.refuse = false;
         EXPECT_GCOLL_OK(gcoll_allreduce(group[0], nullptr, data, 8, GCOLL_FLOAT32, GCOLL_SUM, nullptr));
-        gcoll_context_options options = gcoll_test::options_of(job, 0, nullptr, nullptr);
+        gcoll_context_options options = options_of(job, 0, nullptr, nullptr);
         gcoll_context *context = nullptr;
         ledger.refuse = true;
         EXPECT_EQ(gcoll_context_create(&options, &context), GCOLL_ERR_NO_MEMORY);
@@ -325,7 +311,7 @@ TEST_P(Contexts, LogTellsWhatHappened) {
         EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
         all_through++;
         if (rank == 0) {
-            EXPECT_TRUE(gcoll_test::await(all_through, 2)); // an abort may overtake the end of a call
+            EXPECT_TRUE(await(all_through, 2)); // an abort may overtake the end of a call
             gcoll_context_abort(context, "as a test");
         }
         EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_ABORTED);
@@ -378,7 +364,7 @@ TEST_P(Contexts, RootMayLeaveAfterItsBroadcast) {
     constexpr uint32_t kRanks = 5;
     bool buffered = std::string(GetParam()) == "tcp";
     std::atomic<uint32_t> left{0};
-    gcoll_test::Watchdog watchdog(60);
+    Watchdog watchdog(60);
     Group group(job(kRanks));
     std::vector<std::thread> threads;
     for (uint32_t rank = 0; rank < kRanks; rank++)
@@ -386,7 +372,7 @@ TEST_P(Contexts, RootMayLeaveAfterItsBroadcast) {
             std::vector<uint32_t> data(1000, rank == 0 ? 77 : 0);
             EXPECT_GCOLL_OK(gcoll_barrier(group[rank], nullptr));
             if (rank != 0 && buffered) {
-                EXPECT_TRUE(gcoll_test::await(left, 1));
+                EXPECT_TRUE(await(left, 1));
                 chat(group[rank], rank % (kRanks - 1) + 1, (rank + kRanks - 3) % (kRanks - 1) + 1);
             }
             EXPECT_GCOLL_OK(gcoll_broadcast(group[rank], data.data(), data.size(), GCOLL_UINT32, 0, nullptr));
@@ -502,7 +488,7 @@ TEST(ContextOptions, BadOnesAreNamed) {
 TEST(ContextOptions, ARankThatCannotListenIsNamedByAll) {
     gcoll_store *store = nullptr;
     ASSERT_GCOLL_OK(gcoll_store_memory_create(&store));
-    gcoll_test::Watchdog watchdog(60);
+    Watchdog watchdog(60);
     Job job;
     job.size = 3;
     job.transport = "tcp";
@@ -510,10 +496,10 @@ TEST(ContextOptions, ARankThatCannotListenIsNamedByAll) {
         options->interface = rank == 1 ? "nosuchcard0" : nullptr;
     };
     std::vector<std::thread> threads;
-    int64_t before = gcoll_test::now_ms();
+    int64_t before = now_ms();
     for (uint32_t rank = 0; rank < 3; rank++)
         threads.emplace_back([&, rank] {
-            gcoll_context_options options = gcoll_test::options_of(job, rank, store, nullptr);
+            gcoll_context_options options = options_of(job, rank, store, nullptr);
             gcoll_context *context = nullptr;
             gcoll_status status = gcoll_context_create(&options, &context);
             EXPECT_EQ(status, rank == 1 ? GCOLL_ERR_INVALID : GCOLL_ERR_PEER) << told(status);
@@ -525,7 +511,7 @@ TEST(ContextOptions, ARankThatCannotListenIsNamedByAll) {
         });
     for (std::thread &thread : threads)
         thread.join();
-    EXPECT_LT(gcoll_test::now_ms() - before, 10000);
+    EXPECT_LT(now_ms() - before, 10000);
     gcoll_store_destroy(store);
 }
 

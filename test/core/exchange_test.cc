@@ -11,13 +11,11 @@
 #include <memory>
 #include <string>
 
-#include "test/kit/harness.h"
+#include "test/kit/calls.h"
 
 namespace {
 
-using gcoll_test::Job;
-using gcoll_test::told;
-using gcoll_test::transports;
+using namespace gcoll_test;
 
 // An allgather among threads. A fault may spoil what a rank gets, or make its call fail.
 class Allgather {
@@ -88,8 +86,8 @@ struct Ending {
 };
 
 // Creates a context on each rank, runs the body where that works, and tells how creation ended.
-std::vector<Ending> create_all(const Job &job, Allgather *allgather, const gcoll_test::Body &body) {
-    gcoll_test::Watchdog watchdog(120);
+std::vector<Ending> create_all(const Job &job, Allgather *allgather, const Body &body) {
+    Watchdog watchdog(120);
     std::vector<Ending> endings(job.size);
     std::vector<Caller> callers(job.size);
     std::vector<std::thread> threads;
@@ -98,7 +96,7 @@ std::vector<Ending> create_all(const Job &job, Allgather *allgather, const gcoll
     for (uint32_t rank = 0; rank < job.size; rank++)
         threads.emplace_back([&, rank] {
             callers[rank] = {allgather, rank};
-            gcoll_context_options options = gcoll_test::options_of(job, rank, nullptr, hub);
+            gcoll_context_options options = options_of(job, rank, nullptr, hub);
             options.exchange = Caller::call;
             options.exchange_arg = &callers[rank];
             gcoll_context *context = nullptr;
@@ -115,7 +113,7 @@ std::vector<Ending> create_all(const Job &job, Allgather *allgather, const gcoll
     return endings;
 }
 
-void expect_created(const Job &job, const gcoll_test::Body &body) {
+void expect_created(const Job &job, const Body &body) {
     Allgather allgather(job.size);
     for (const Ending &ending : create_all(job, &allgather, body))
         EXPECT_EQ(ending.status, GCOLL_OK) << ending.text;
@@ -135,12 +133,7 @@ void expect_failure(const Job &job, const Allgather::Fault &fault, gcoll_status 
 
 class Exchanges : public testing::TestWithParam<const char *> {
   protected:
-    Job job(uint32_t size) const {
-        Job made;
-        made.size = size;
-        made.transport = GetParam();
-        return made;
-    }
+    static Job job(uint32_t size) { return job_on(GetParam(), size); }
 };
 
 void sum_in_all_forms(gcoll_context *context) {
@@ -208,7 +201,7 @@ TEST_P(Exchanges, WithAProgressThreadAndTheMonitor) {
 }
 
 TEST_P(Exchanges, RankZeroMeasuresOrReadsAFile) {
-    const gcoll_test::Folder folder;
+    const Folder folder;
     const std::string path = folder.path() + "/tuning";
     std::ofstream(path) << "gcoll-tuning 1\n"
                         << "for transport=" << GetParam() << " ranks=5 local=5\n"

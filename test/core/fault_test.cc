@@ -1,6 +1,6 @@
 // test/core/fault_test.cc - tests with faults of the inproc transport: events in any order, deaths at every
 // moment, stopped ranks, cut connections and lost messages.
-#include "test/kit/harness.h"
+#include "test/kit/calls.h"
 
 #include <string>
 
@@ -10,38 +10,10 @@ extern "C" {
 
 namespace {
 
-using gcoll_test::Group;
-using gcoll_test::Job;
-using gcoll_test::now_ms;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-
-gcoll_status sum_float(gcoll_context *context, std::vector<float> &data, const char *algorithm = nullptr) {
-    gcoll_allreduce_options options;
-    gcoll_allreduce_options_init(&options);
-    options.algorithm = algorithm;
-    return gcoll_allreduce(context, nullptr, data.data(), data.size(), GCOLL_FLOAT32, GCOLL_SUM, &options);
-}
-
-Job faulty(uint32_t size, int64_t timeout_ms) {
-    Job job;
-    job.size = size;
-    job.timeout_ms = timeout_ms;
-    return job;
-}
+using namespace gcoll_test;
 
 float small(uint32_t rank, uint64_t i) {
     return static_cast<float>((rank * 31 + i * 7) % 17);
-}
-
-gcoll_operation *sum_operation(gcoll_context *context, std::vector<float> &data, const char *algorithm) {
-    gcoll_allreduce_options options;
-    gcoll_allreduce_options_init(&options);
-    options.algorithm = algorithm;
-    gcoll_operation *operation = nullptr;
-    EXPECT_GCOLL_OK(gcoll_allreduce_create(context, nullptr, data.data(), data.size(), GCOLL_FLOAT32,
-                                           GCOLL_SUM, &options, &operation));
-    return operation;
 }
 
 // Every order of events that a transport may show gives the same sums. One thread drives the ranks, so a
@@ -57,7 +29,7 @@ TEST(Shuffled, AnyOrderOfEventsGivesExactSums) {
                                 "sorted_linear_tree:segment=64"};
     for (uint64_t seed = 0; seed < 50; seed++) {
         SCOPED_TRACE("seed " + std::to_string(seed));
-        Job job = faulty(kRanks, 20000);
+        Job job = job_on("inproc", kRanks, 20000);
         job.prepare = [seed](gcoll_hub *hub) { EXPECT_GCOLL_OK(gcoll_inproc_shuffle(hub, seed)); };
         Group group(job);
         std::vector<std::vector<std::vector<float>>> data(kRanks); // two operations in flight
@@ -115,7 +87,7 @@ struct Sum {
 // it.
 void kill_after(uint32_t victim, int turns, const char *algorithm, bool persistent) {
     constexpr uint32_t kRanks = 5;
-    Group group(faulty(kRanks, 20000));
+    Group group(job_on("inproc", kRanks, 20000));
     std::vector<std::vector<float>> data(kRanks, std::vector<float>(100, 1));
     std::vector<Sum> all;
     std::vector<int> done(kRanks, 0);
@@ -190,22 +162,22 @@ TEST(StalledInProcess, IsNamedAcrossAChainOfRanks) {
     std::atomic<uint32_t> named{0};
     constexpr int64_t kTimeout = 1000;
     gcoll_hub *hub = nullptr;
-    Job job = faulty(kRanks, kTimeout);
+    Job job = job_on("inproc", kRanks, kTimeout);
     job.prepare = [&hub](gcoll_hub *made) { hub = made; };
     run_threads(job, [&](uint32_t rank, gcoll_context *context) {
         std::vector<float> data(10, 1);
-        EXPECT_GCOLL_OK(sum_float(context, data, "ring"));
+        EXPECT_GCOLL_OK(sum_floats(context, data, "ring"));
         EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
         if (rank == kVictim)
             EXPECT_GCOLL_OK(gcoll_inproc_stall(hub, kVictim, true));
         if (rank == kVictim) { // makes no call, as a stopped process would
-            EXPECT_TRUE(gcoll_test::await(named, kRanks - 1));
+            EXPECT_TRUE(await(named, kRanks - 1));
             EXPECT_GCOLL_OK(gcoll_inproc_stall(hub, kVictim, false));
         }
         int64_t before = now_ms();
         gcoll_status status = GCOLL_OK;
         while (status == GCOLL_OK)
-            status = sum_float(context, data, "ring"); // each waits for its neighbour only
+            status = sum_floats(context, data, "ring"); // each waits for its neighbour only
         EXPECT_EQ(status, GCOLL_ERR_TIMEOUT) << told(status);
         EXPECT_LE(now_ms() - before, kTimeout * 5 / 4 + 500);
         EXPECT_EQ(gcoll_context_culprit(context), kVictim) << gcoll_last_error();
@@ -216,7 +188,7 @@ TEST(StalledInProcess, IsNamedAcrossAChainOfRanks) {
 TEST(CutInProcess, EndsInATimeoutForAll) {
     constexpr int64_t kTimeout = 800;
     gcoll_hub *hub = nullptr;
-    Job job = faulty(4, kTimeout);
+    Job job = job_on("inproc", 4, kTimeout);
     job.prepare = [&hub](gcoll_hub *made) { hub = made; };
     run_threads(job, [&](uint32_t rank, gcoll_context *context) {
         EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
@@ -230,7 +202,7 @@ TEST(LostInProcess, EndsInATimeoutThatNamesTheSender) {
     constexpr int64_t kTimeout = 800;
     gcoll_hub *hub = nullptr;
     std::atomic<uint32_t> told_receiver{0};
-    Job job = faulty(2, kTimeout);
+    Job job = job_on("inproc", 2, kTimeout);
     job.prepare = [&hub](gcoll_hub *made) { hub = made; };
     run_threads(job, [&](uint32_t rank, gcoll_context *context) {
         EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr)); // the first message
@@ -238,7 +210,7 @@ TEST(LostInProcess, EndsInATimeoutThatNamesTheSender) {
         if (rank == 0) {
             EXPECT_GCOLL_OK(gcoll_inproc_drop(hub, 0, 1, 1));
             EXPECT_GCOLL_OK(gcoll_broadcast(context, &word, 1, GCOLL_UINT32, 0, nullptr));
-            EXPECT_TRUE(gcoll_test::await(told_receiver, 1));
+            EXPECT_TRUE(await(told_receiver, 1));
             EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_TIMEOUT);
             return;
         }

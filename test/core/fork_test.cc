@@ -1,6 +1,6 @@
 // test/core/fork_test.cc - tests of forked children of a rank: the library refuses their calls, and the job
 // does not notice them.
-#include "test/kit/harness.h"
+#include "test/kit/calls.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -10,23 +10,11 @@
 
 namespace {
 
-using gcoll_test::await;
-using gcoll_test::Folder;
-using gcoll_test::Group;
-using gcoll_test::Job;
-using gcoll_test::join;
-using gcoll_test::now_ms;
-using gcoll_test::Processes;
-using gcoll_test::Shared;
-using gcoll_test::told;
+using namespace gcoll_test;
 
 constexpr uint32_t kRanks = 3;
 constexpr uint32_t kForker = 1;
 constexpr int64_t kLimitMs = 60000;
-
-bool says(const std::string &text) {
-    return std::string(gcoll_last_error()).find(text) != std::string::npos;
-}
 
 // Runs body in a child and waits for it. The child ends by exit, so that leaks are found.
 void in_child(const std::function<void()> &body) {
@@ -35,7 +23,7 @@ void in_child(const std::function<void()> &body) {
     if (child == 0) {
         alarm(30);
         body();
-        exit(testing::Test::HasFailure() ? gcoll_test::kFailed : 0);
+        exit(testing::Test::HasFailure() ? kFailed : 0);
     }
     int ended = 0;
     ASSERT_GT(child, 0);
@@ -140,7 +128,7 @@ struct Rank {
 
 // The child makes all calls while the other ranks continue.
 void children_are_refused(bool thread) {
-    gcoll_test::run_processes(
+    run_processes(
         kRanks, kLimitMs,
         [thread](uint32_t number, gcoll_store *store) {
             Rank rank(store, number, thread);
@@ -163,7 +151,7 @@ TEST(Forks, AChildIsRefusedBesideAThread) {
 
 // The child destroys everything like any process, including requests in flight. No rank is told.
 TEST(Forks, AChildThatDestroysTellsNobody) {
-    gcoll_test::run_processes(
+    run_processes(
         kRanks, kLimitMs,
         [](uint32_t number, gcoll_store *store) {
             Rank rank(store, number);
@@ -184,7 +172,7 @@ TEST(Forks, AChildThatDestroysTellsNobody) {
 
 // A rank forks before it has any connection. The child gets copies of the listener only.
 TEST(Forks, AChildOfAFreshContext) {
-    gcoll_test::run_processes(
+    run_processes(
         kRanks, kLimitMs,
         [](uint32_t number, gcoll_store *store) {
             Job job;
@@ -203,7 +191,7 @@ TEST(Forks, AChildOfAFreshContext) {
 // If the progress thread may be at work at the fork, the child frees the context or leaves it as it is. It
 // never waits.
 TEST(Forks, AChildDestroysBesideAThread) {
-    gcoll_test::run_processes(
+    run_processes(
         kRanks, kLimitMs,
         [](uint32_t number, gcoll_store *store) {
             Rank rank(store, number, true);
@@ -227,7 +215,7 @@ TEST(Forks, AChildDestroysBesideAThread) {
 
 TEST(Forks, AChildMayMakeAContextOfItsOwn) {
     Folder folder;
-    gcoll_test::run_processes(kRanks, kLimitMs, [&](uint32_t number, gcoll_store *store) {
+    run_processes(kRanks, kLimitMs, [&](uint32_t number, gcoll_store *store) {
         Rank rank(store, number);
         rank.sum(1);
         in_child([&] {
@@ -252,7 +240,7 @@ TEST(Forks, AChildMayMakeAContextOfItsOwn) {
 
 // A program that a rank starts gets none of its descriptors, and disturbs nothing.
 TEST(Forks, ProgramsAreStartedAsEver) {
-    gcoll_test::run_processes(
+    run_processes(
         kRanks, kLimitMs,
         [](uint32_t number, gcoll_store *store) {
             Rank rank(store, number);

@@ -1,6 +1,5 @@
 // Contexts of some ranks of another: splits, and groups that their members create.
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,28 +11,20 @@
 #include <random>
 #include <string>
 
-#include "test/kit/harness.h"
+#include "test/kit/calls.h"
+#include "test/kit/descriptors.h"
 extern "C" {
 #include "transport/inproc/inproc.h"
 }
 
 namespace {
 
-using gcoll_test::Group;
-using gcoll_test::Job;
-using gcoll_test::now_ms;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-using gcoll_test::transports;
+using namespace gcoll_test;
 
 struct ContextDeleter {
     void operator()(gcoll_context *context) const { gcoll_context_destroy(context); }
 };
 using Context = std::unique_ptr<gcoll_context, ContextDeleter>;
-
-bool says(const std::string &text) {
-    return std::string(gcoll_last_error()).find(text) != std::string::npos;
-}
 
 std::string cause_of(const gcoll_context *context) {
     gcoll_context_health(context);
@@ -51,11 +42,6 @@ Context create_group(gcoll_context *parent, const std::vector<uint32_t> &ranks, 
     EXPECT_GCOLL_OK(
         gcoll_context_create_group(parent, ranks.data(), static_cast<uint32_t>(ranks.size()), tag, &child));
     return Context(child);
-}
-
-uint64_t sum_of(gcoll_context *context, uint64_t value) {
-    EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, &value, 1, GCOLL_UINT64, GCOLL_SUM, nullptr));
-    return value;
 }
 
 // The values of all ranks of the context in its order, by each form of a call.
@@ -91,16 +77,6 @@ void expect_group(gcoll_context *child, uint32_t parent_rank, const std::vector<
         EXPECT_EQ(gather_in_form(child, parent_rank, form), ranks) << "form " << form;
 }
 
-size_t open_files() {
-    size_t count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    while (folder && readdir(folder))
-        count++;
-    if (folder)
-        closedir(folder);
-    return count;
-}
-
 // One that nobody listened at just now.
 uint16_t free_port() {
     sockaddr_in address = {};
@@ -116,13 +92,7 @@ uint16_t free_port() {
 
 class Groups : public testing::TestWithParam<const char *> {
   protected:
-    Job job(uint32_t size, int64_t timeout_ms = 20000) const {
-        Job made;
-        made.size = size;
-        made.transport = GetParam();
-        made.timeout_ms = timeout_ms;
-        return made;
-    }
+    static Job job(uint32_t size, int64_t timeout_ms = 20000) { return job_on(GetParam(), size, timeout_ms); }
 };
 
 // ---- Splits ---------------------------------------------------------------------------------------------
@@ -240,7 +210,7 @@ TEST_P(Groups, OneContextBreaksWithoutTheOther) {
         EXPECT_EQ(sum_of(parent, 1), 5u);
         EXPECT_EQ(sum_of(second.get(), 1), color ? 1u : 4u);
         through++; // nobody aborts the parent while another rank is in that call
-        EXPECT_TRUE(gcoll_test::await(through, 5));
+        EXPECT_TRUE(await(through, 5));
         if (rank == 0)
             gcoll_context_abort(parent, "enough of all");
         EXPECT_EQ(gcoll_barrier(parent, nullptr), GCOLL_ERR_ABORTED);
@@ -258,7 +228,7 @@ TEST_P(Groups, AThousandSplitsLeaveNoDescriptor) {
         split(parent, 0).reset(); // what is made once
         EXPECT_GCOLL_OK(gcoll_barrier(parent, nullptr));
         if (rank == 0)
-            before = static_cast<uint32_t>(open_files());
+            before = static_cast<uint32_t>(open_descriptors());
         EXPECT_GCOLL_OK(gcoll_barrier(parent, nullptr));
         for (uint32_t round = 0; round < rounds; round++) {
             const Context child = split(parent, rank == round % 3 ? GCOLL_COLOR_NONE : 0);
@@ -267,7 +237,7 @@ TEST_P(Groups, AThousandSplitsLeaveNoDescriptor) {
         }
         EXPECT_GCOLL_OK(gcoll_barrier(parent, nullptr));
         if (rank == 0)
-            after = static_cast<uint32_t>(open_files());
+            after = static_cast<uint32_t>(open_descriptors());
         EXPECT_GCOLL_OK(gcoll_barrier(parent, nullptr));
     });
     EXPECT_EQ(before, after);
@@ -428,6 +398,30 @@ TEST_P(Groups, TagsAreApartFromThoseOfPairs) {
         });
 }
 
+// Messages by which members create a group are none that the caller received.
+TEST_P(Groups, MessagesOfACreationAreNotTheCallers) {
+    run_threads(
+        job(3),
+        [](uint32_t rank, gcoll_context *parent) {
+            uint64_t out = 5, in = 0, bytes = 0;
+            uint32_t source = 9;
+            gcoll_pair *next = nullptr, *before = nullptr;
+            gcoll_request *sent = nullptr;
+            Context child = create_group(parent, {2, 0, 1});
+            EXPECT_EQ(gcoll_context_last_received(parent, &source, &bytes), GCOLL_ERR_STATE);
+            EXPECT_EQ(gcoll_context_last_received(child.get(), &source, &bytes), GCOLL_ERR_STATE);
+            ASSERT_GCOLL_OK(gcoll_context_pair(parent, (rank + 1) % 3, &next));
+            ASSERT_GCOLL_OK(gcoll_context_pair(parent, (rank + 2) % 3, &before));
+            ASSERT_GCOLL_OK(gcoll_pair_send_start(next, 0, &out, 1 + rank, &sent));
+            ASSERT_GCOLL_OK(gcoll_pair_recv(before, 0, &in, sizeof in));
+            ASSERT_GCOLL_OK(gcoll_request_wait(&sent));
+            child = create_group(parent, {0, 1, 2});
+            EXPECT_GCOLL_OK(gcoll_context_last_received(parent, &source, &bytes));
+            EXPECT_EQ(source, (rank + 2) % 3);
+            EXPECT_EQ(bytes, 1 + source);
+        });
+}
+
 void expect_mismatch(const Job &job, const std::vector<std::vector<uint32_t>> &lists,
                      const std::string &text) {
     run_threads(
@@ -457,7 +451,7 @@ TEST_P(Groups, AMemberThatDoesNotComeIsNamed) {
     run_threads(job(4, 800), [&](uint32_t rank, gcoll_context *parent) {
         EXPECT_EQ(sum_of(parent, 1), 4u); // all are connected
         if (rank == 2) {
-            EXPECT_TRUE(gcoll_test::await(done, 2));
+            EXPECT_TRUE(await(done, 2));
             return;
         }
         if (rank != 3) {
@@ -492,7 +486,7 @@ TEST(GroupsInProcess, ADeadRankBreaksBoth) {
             EXPECT_EQ(sum_of(child.get(), 1), rank < 2 ? 2u : 4u);
             EXPECT_EQ(sum_of(parent, 1), 6u);
             ready++;
-            EXPECT_TRUE(gcoll_test::await(ready, 6));
+            EXPECT_TRUE(await(ready, 6));
             if (rank == 4) {
                 EXPECT_GCOLL_OK(gcoll_inproc_kill(group.hub(), 4));
                 return;
@@ -512,17 +506,42 @@ TEST(GroupsInProcess, ADeadRankBreaksBoth) {
         thread.join();
 }
 
+// The same in a group of all ranks, which have other numbers there.
+TEST(GroupsInProcess, ADeadRankBreaksAGroupOfAll) {
+    Job each;
+    each.size = 3;
+    each.timeout_ms = 5000;
+    Group group(each);
+    std::vector<std::thread> threads;
+    std::atomic<uint32_t> ready{0};
+    for (uint32_t rank = 0; rank < 3; rank++)
+        threads.emplace_back([&, rank] {
+            const Context child = split(group[rank], 0, -static_cast<int32_t>(rank)); // 2 1 0
+            EXPECT_EQ(sum_of(child.get(), 1), 3u);
+            ready++;
+            EXPECT_TRUE(await(ready, 3));
+            if (rank == 2) {
+                EXPECT_GCOLL_OK(gcoll_inproc_kill(group.hub(), 2));
+                return;
+            }
+            EXPECT_EQ(gcoll_barrier(child.get(), nullptr), GCOLL_ERR_PEER) << gcoll_last_error();
+            EXPECT_EQ(gcoll_context_culprit(child.get()), 0) << cause_of(child.get());
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+}
+
 // The same for processes, one of which is killed.
 TEST(GroupsOfProcesses, AKilledRankBreaksBoth) {
-    gcoll_test::Folder folder;
-    gcoll_test::Shared<std::atomic<uint32_t>> ready;
-    gcoll_test::Processes ranks(4, [&](uint32_t rank) {
+    Folder folder;
+    Shared<std::atomic<uint32_t>> ready;
+    Processes ranks(4, [&](uint32_t rank) {
         gcoll_store *store = nullptr;
         EXPECT_GCOLL_OK(gcoll_store_open(folder.url().c_str(), 20000, &store));
         Job each;
         each.size = 4;
-        each.transport = gcoll_test::process_transport();
-        gcoll_context *parent = gcoll_test::join(store, each, rank);
+        each.transport = process_transport();
+        gcoll_context *parent = join(store, each, rank);
         Context child = split(parent, rank == 0 ? 1 : 0);
         const std::vector<uint32_t> list = {3, 0};
         Context pair = rank == 3 || rank == 0 ? create_group(parent, list, 4) : Context();
@@ -530,7 +549,7 @@ TEST(GroupsOfProcesses, AKilledRankBreaksBoth) {
         if (pair)
             EXPECT_EQ(sum_of(pair.get(), 1), 2u);
         (*ready)++;
-        EXPECT_TRUE(gcoll_test::await(*ready, 4));
+        EXPECT_TRUE(await(*ready, 4));
         if (rank == 3)
             raise(SIGKILL);
         EXPECT_EQ(gcoll_barrier(child.get(), nullptr), rank == 0 ? GCOLL_OK : GCOLL_ERR_PEER);
@@ -559,7 +578,7 @@ TEST(GroupsInProcess, ADeadMemberIsNamed) {
     run_threads(each, [&](uint32_t rank, gcoll_context *parent) {
         EXPECT_EQ(sum_of(parent, 1), 4u);
         through++; // nobody breaks the parent while another rank is in that call
-        EXPECT_TRUE(gcoll_test::await(through, 4));
+        EXPECT_TRUE(await(through, 4));
         const std::vector<uint32_t> list = {3, 1, 2};
         gcoll_context *child = nullptr;
         if (rank == 3) {
@@ -568,7 +587,7 @@ TEST(GroupsInProcess, ADeadMemberIsNamed) {
         }
         if (rank == 0)
             return;
-        EXPECT_TRUE(gcoll_test::await(left, 1));
+        EXPECT_TRUE(await(left, 1));
         gcoll_status status = gcoll_context_create_group(parent, list.data(), 3, 0, &child);
         EXPECT_EQ(status, GCOLL_ERR_PEER) << told(status);
         EXPECT_TRUE(says("rank 3")) << gcoll_last_error();

@@ -1,6 +1,7 @@
 // test/core/guard_test.cc - tests of the rule that one thread at a time, and no callback, may call gcoll on a
 // context. Other calls get an error, and change nothing. embed_test.cc has contexts that let several threads
 // in.
+#include "test/kit/calls.h"
 #include "test/kit/collective_support.h"
 
 #include <functional>
@@ -8,31 +9,13 @@
 namespace {
 
 using namespace collective_support;
-using gcoll_test::Group;
-using gcoll_test::Job;
-using gcoll_test::now_ms;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-using gcoll_test::transports;
-using gcoll_test::Watchdog;
+using namespace gcoll_test;
 
 constexpr uint64_t kCount = 100;
 
-bool says(const char *text) {
-    return std::string(gcoll_last_error()).find(text) != std::string::npos;
-}
-
 class Guards : public testing::TestWithParam<const char *> {
   protected:
-    static Job job(uint32_t size, bool thread = false) {
-        Job job;
-        job.size = size;
-        job.transport = GetParam();
-        job.adjust = [thread](uint32_t, gcoll_context_options *options) {
-            options->progress_thread = thread ? 1 : 0;
-        };
-        return job;
-    }
+    static Job job(uint32_t size, bool thread = false) { return threaded(job_on(GetParam(), size), thread); }
 };
 
 // ---- Callbacks -------------------------------------------------------------------------------------------
@@ -115,7 +98,7 @@ TEST_P(Guards, AUserOperationOnTheContextsThreadIsRefused) {
             gcoll_request *request = nullptr;
             ASSERT_GCOLL_OK(gcoll_allreduce_start(context, nullptr, data.data(), kCount, GCOLL_INT64,
                                                   GCOLL_USER, &options, &request));
-            EXPECT_TRUE(gcoll_test::await(calling.refused, 1)) << calling.allowed;
+            EXPECT_TRUE(await(calling.refused, 1)) << calling.allowed;
             EXPECT_GCOLL_OK(gcoll_request_wait(&request));
             EXPECT_EQ(data, std::vector<int64_t>(kCount, 3));
             EXPECT_EQ(calling.allowed, 0u);
@@ -157,7 +140,7 @@ TEST_P(Guards, AllocatorAndLogThatCallAreRefused) {
         EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, &value, 1, GCOLL_INT64, GCOLL_SUM, nullptr));
         EXPECT_EQ(value, 2);
         right++;
-        EXPECT_TRUE(gcoll_test::await(right, 2));
+        EXPECT_TRUE(await(right, 2));
         gcoll_context_abort(context, "to be logged");
         EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_ABORTED);
         allocating[rank].context = logging[rank].context = nullptr;

@@ -4,14 +4,12 @@
 #include <memory>
 #include <string>
 
-#include "test/kit/harness.h"
+#include "test/kit/calls.h"
 #include "test/store/store_user.h"
 
 namespace {
 
-using gcoll_test::Job;
-using gcoll_test::told;
-using gcoll_test::transports;
+using namespace gcoll_test;
 using store_support::UserStore;
 
 constexpr uint32_t kLacksAll =
@@ -69,7 +67,7 @@ struct Ending {
 // Creates a context on these ranks, and adds up over all where that works. before: what a rank waits for.
 std::vector<Ending> launch(const Job &job, gcoll_store *store, const std::vector<uint32_t> &ranks,
                            const std::function<void(uint32_t rank)> &before = nullptr) {
-    gcoll_test::Watchdog watchdog(120);
+    Watchdog watchdog(120);
     std::vector<Ending> endings(job.size);
     std::vector<std::thread> threads;
     gcoll_hub *hub = nullptr;
@@ -78,7 +76,7 @@ std::vector<Ending> launch(const Job &job, gcoll_store *store, const std::vector
         threads.emplace_back([&, rank] {
             if (before)
                 before(rank);
-            gcoll_context_options options = gcoll_test::options_of(job, rank, store, hub);
+            gcoll_context_options options = options_of(job, rank, store, hub);
             gcoll_context *context = nullptr;
             endings[rank].status = gcoll_context_create(&options, &context);
             endings[rank].text = gcoll_last_error();
@@ -110,13 +108,7 @@ void expect_launched(const Job &job, gcoll_store *store) {
 
 class LimitedStores : public testing::TestWithParam<const char *> {
   protected:
-    Job job(uint32_t size, int64_t timeout_ms = 20000) const {
-        Job made;
-        made.size = size;
-        made.transport = GetParam();
-        made.timeout_ms = timeout_ms;
-        return made;
-    }
+    static Job job(uint32_t size, int64_t timeout_ms = 20000) { return job_on(GetParam(), size, timeout_ms); }
 };
 
 TEST_P(LimitedStores, EachCombinationIsEnough) {
@@ -214,6 +206,42 @@ TEST_P(LimitedStores, AnErrorOfTheStoreIsTheResult) {
     }
 }
 
+// A late rank goes on though rank 0 waits for another one, which does not come: the old rows of both are in
+// the store.
+TEST(LimitedStoreWaits, ALateRankDoesNotWaitBehindOneThatDoesNotCome) {
+    Limited limited(kLacksAll);
+    Job each;
+    each.size = 3;
+    expect_launched(each, limited.store);
+    each.timeout_ms = 2000;
+    const std::string old = limited.value("/t.1.0");
+    const auto endings = launch(each, limited.store, {0, 2}, [&](uint32_t rank) {
+        for (int look = 0; rank == 2 && look < 1500 && limited.value("/t.1.0") == old; look++)
+            usleep(1000);
+    });
+    for (uint32_t rank : {0u, 2u}) {
+        EXPECT_EQ(endings[rank].status, GCOLL_ERR_TIMEOUT) << endings[rank].text;
+        EXPECT_NE(endings[rank].text.find("1 of 3 ranks did not join within 2000 ms: 1"), std::string::npos)
+            << endings[rank].text;
+    }
+}
+
+// Rank 0 has come, and waits for rank 2 longer than rank 1 waits for rank 0. The store has old rows of all.
+TEST(LimitedStoreWaits, ARankZeroThatWaitsForOthersIsNotMissing) {
+    Limited limited(kLacksAll);
+    Job each;
+    each.size = 3;
+    expect_launched(each, limited.store);
+    each.adjust = [](uint32_t rank, gcoll_context_options *options) {
+        options->timeout_ms = rank == 0 ? 2000 : 1000;
+    };
+    const auto endings = launch(each, limited.store, {0, 1});
+    EXPECT_EQ(endings[1].status, GCOLL_ERR_TIMEOUT);
+    EXPECT_NE(endings[1].text.find("rank 0 joined, but still waited for other ranks after 1000 ms"),
+              std::string::npos)
+        << endings[1].text;
+}
+
 TEST(LimitedStoreCalls, WhatIsMissingIsUnsupported) {
     Limited limited(kLacksAll);
     char value[8];
@@ -253,6 +281,22 @@ TEST(LimitedStoreCalls, AWholeStoreCanGetAndWait) {
     EXPECT_EQ(std::string(value, bytes), "value");
     EXPECT_EQ(gcoll_store_get_wait(store, "other", value, sizeof value, &bytes, 0), GCOLL_ERR_TIMEOUT);
     later.join();
+    gcoll_store_destroy(store);
+}
+
+// A key that is gone again when the wait for it has ended is waited for again, but not beyond the limit.
+TEST(LimitedStoreCalls, AKeyThatComesAndGoesIsNotAwaitedForEver) {
+    Watchdog watchdog(20);
+    Limited limited(0);
+    gcoll_store *store = nullptr;
+    limited.ops.wait = [](void *, const char *, int64_t) { return GCOLL_OK; };
+    ASSERT_GCOLL_OK(gcoll_store_create(&limited.ops, &limited.user, &store));
+    char value[8];
+    size_t bytes = 0;
+    for (int64_t wait_ms : {0, 20}) {
+        EXPECT_EQ(gcoll_store_get_wait(store, "k", value, sizeof value, &bytes, wait_ms), GCOLL_ERR_TIMEOUT);
+        EXPECT_NE(std::string(gcoll_last_error()).find("\"k\""), std::string::npos) << gcoll_last_error();
+    }
     gcoll_store_destroy(store);
 }
 

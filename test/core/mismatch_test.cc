@@ -1,6 +1,6 @@
 // test/core/mismatch_test.cc - tests of what ranks are told about calls that do not match, aborts, and
 // strangers at the port. Ranks are threads.
-#include "test/kit/harness.h"
+#include "test/kit/calls.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -14,18 +14,7 @@
 
 namespace {
 
-using gcoll_test::Job;
-using gcoll_test::now_ms;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-using gcoll_test::transports;
-
-gcoll_status sum_float(gcoll_context *context, std::vector<float> &data, const char *algorithm = nullptr) {
-    gcoll_allreduce_options options;
-    gcoll_allreduce_options_init(&options);
-    options.algorithm = algorithm;
-    return gcoll_allreduce(context, nullptr, data.data(), data.size(), GCOLL_FLOAT32, GCOLL_SUM, &options);
-}
+using namespace gcoll_test;
 
 // ---- Calls that do not match ----------------------------------------------------------------------------
 
@@ -216,17 +205,16 @@ class Aborts : public testing::TestWithParam<const char *> {};
 // The differing call arrives together with its data. The receive is complete, but the call must not succeed.
 TEST_P(Aborts, DataOfAnotherTypeIsNeverReturnedAsSuccess) {
     for (int repeat = 0; repeat < 10; repeat++) {
-        Job job;
-        job.size = 2;
-        job.transport = GetParam();
-        run_threads(job, [](uint32_t rank, gcoll_context *context) {
-            int32_t word = 1;
-            EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
-            gcoll_type type = rank == 0 ? GCOLL_FLOAT32 : GCOLL_INT32;
-            gcoll_status status = gcoll_broadcast(context, &word, 1, type, 0, nullptr);
-            if (rank == 1)
-                EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
-        });
+        run_threads(
+            2, GetParam(),
+            [](uint32_t rank, gcoll_context *context) {
+                int32_t word = 1;
+                EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+                gcoll_type type = rank == 0 ? GCOLL_FLOAT32 : GCOLL_INT32;
+                gcoll_status status = gcoll_broadcast(context, &word, 1, type, 0, nullptr);
+                if (rank == 1)
+                    EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+            });
     }
 }
 
@@ -238,7 +226,7 @@ TEST_P(Aborts, NorIsThatOfSeveralInFlight) {
         gcoll_request *requests[4] = {};
         EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
         if (rank == 0)
-            EXPECT_TRUE(gcoll_test::await(begun, 1)); // so that the other has begun them all
+            EXPECT_TRUE(await(begun, 1)); // so that the other has begun them all
         const gcoll_type type = rank == 0 ? GCOLL_FLOAT32 : GCOLL_INT32;
         for (int i = 0; i < 4; i++)
             EXPECT_GCOLL_OK(gcoll_broadcast_start(context, &words[i], 1, type, 0, nullptr, &requests[i]));
@@ -297,7 +285,7 @@ TEST_P(Aborts, FromAnotherThreadWakesAllRanks) {
         run_threads(4, GetParam(), [&](uint32_t rank, gcoll_context *context) {
             EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
             through++;
-            EXPECT_TRUE(gcoll_test::await(through, 4)); // an abort may overtake the end of a call
+            EXPECT_TRUE(await(through, 4)); // an abort may overtake the end of a call
             std::thread helper;
             gcoll_pair *pair = nullptr;
             gcoll_status status;
@@ -336,7 +324,7 @@ TEST_P(Aborts, ReasonsOfAnyKind) {
         run_threads(2, GetParam(), [&](uint32_t rank, gcoll_context *context) {
             EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
             through++;
-            EXPECT_TRUE(gcoll_test::await(through, 2));
+            EXPECT_TRUE(await(through, 2));
             if (rank == 0)
                 gcoll_context_abort(context, reason);
             EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_ABORTED);
@@ -349,9 +337,7 @@ TEST_P(Aborts, ReasonsOfAnyKind) {
 
 // A reason may read like a report. Ranks 0 and 2 have no connection: rank 1 passes the cause on as it is.
 TEST_P(Aborts, TheRankThatReportsIsNamedOnce) {
-    Job job;
-    job.size = 3;
-    job.transport = GetParam();
+    Job job = job_on(GetParam(), 3);
     job.adjust = [](uint32_t, gcoll_context_options *options) { options->tuning = "default"; };
     std::atomic<uint32_t> met{0};
     run_threads(job, [&](uint32_t rank, gcoll_context *context) {
@@ -366,7 +352,7 @@ TEST_P(Aborts, TheRankThatReportsIsNamedOnce) {
             EXPECT_GCOLL_OK(gcoll_pair_send(after, 0, &byte, 1));
         }
         met++;
-        EXPECT_TRUE(gcoll_test::await(met, 3));
+        EXPECT_TRUE(await(met, 3));
         if (rank == 0)
             gcoll_context_abort(context, "stop (reported by rank 7)");
         EXPECT_EQ(rank == 0 ? gcoll_pair_send(after, 1, &byte, 1) : gcoll_pair_recv(before, 1, &byte, 1),
@@ -381,7 +367,7 @@ TEST_P(Aborts, RightBeforeTheEndReachesTheOthers) {
     run_threads(3, GetParam(), [&](uint32_t rank, gcoll_context *context) {
         EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
         through++;
-        EXPECT_TRUE(gcoll_test::await(through, 3)); // an abort may overtake the end of a call
+        EXPECT_TRUE(await(through, 3)); // an abort may overtake the end of a call
         if (rank == 0) {
             gcoll_context_abort(context, "gone with a bang");
             return; // no call notices it before destroy
@@ -445,7 +431,7 @@ int intrude(uint16_t port, const std::string &words) {
 
 TEST(Strangers, DisturbNobody) {
     constexpr uint32_t kRanks = 3;
-    gcoll_test::Watchdog watchdog(60);
+    Watchdog watchdog(60);
     Spy spy;
     ASSERT_GCOLL_OK(gcoll_store_memory_create(&spy.base));
     gcoll_store_ops ops = {sizeof ops,  "spy",   Spy::set, Spy::get, Spy::wait, Spy::add,
@@ -458,20 +444,20 @@ TEST(Strangers, DisturbNobody) {
         threads.emplace_back([&, rank] {
             Job job;
             job.size = kRanks;
-            gcoll_context *context = gcoll_test::join(stores[rank], job, rank);
+            gcoll_context *context = join(stores[rank], job, rank);
             joined++;
             // Some strangers come before the first connection, some while the job runs.
             for (uint32_t round = 0; context && round < 2000; round++) {
                 std::vector<float> data(100, 1);
-                ASSERT_GCOLL_OK(sum_float(context, data));
+                ASSERT_GCOLL_OK(sum_floats(context, data));
                 ASSERT_EQ(data[50], 3.0f);
                 if (round == 0 || round == 1000)
-                    EXPECT_TRUE(gcoll_test::await(intruded, round / 1000 + 1));
+                    EXPECT_TRUE(await(intruded, round / 1000 + 1));
             }
             gcoll_context_destroy(context);
         });
     }
-    EXPECT_TRUE(gcoll_test::await(joined, kRanks));
+    EXPECT_TRUE(await(joined, kRanks));
     std::vector<int> fds;
     const std::string zeros(100000, '\0'), half_hello = "gcollHI",
                                            http = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";

@@ -1,17 +1,13 @@
 // test/core/operation_test.cc - tests of persistent calls: many runs, several operations in flight, misuse,
 // and allocations.
-#include "test/kit/harness.h"
+#include "test/kit/calls.h"
 
 #include <cstring>
 #include <string>
 
 namespace {
 
-using gcoll_test::Group;
-using gcoll_test::Job;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-using gcoll_test::transports;
+using namespace gcoll_test;
 
 // Element i of a rank's input, in a round and a slot. Sums are exact in float.
 float value(uint32_t rank, uint64_t round, uint64_t slot, uint64_t i) {
@@ -37,16 +33,6 @@ uint64_t wrong(const std::vector<float> &data, uint32_t ranks, uint64_t round, u
     return count;
 }
 
-gcoll_operation *sum(gcoll_context *context, std::vector<float> &data, const char *algorithm = nullptr) {
-    gcoll_allreduce_options options;
-    gcoll_allreduce_options_init(&options);
-    options.algorithm = algorithm;
-    gcoll_operation *operation = nullptr;
-    EXPECT_GCOLL_OK(gcoll_allreduce_create(context, nullptr, data.data(), data.size(), GCOLL_FLOAT32,
-                                           GCOLL_SUM, &options, &operation));
-    return operation;
-}
-
 class Operations : public testing::TestWithParam<const char *> {};
 
 TEST_P(Operations, RunsManyTimes) {
@@ -54,7 +40,7 @@ TEST_P(Operations, RunsManyTimes) {
         4, GetParam(),
         [](uint32_t rank, gcoll_context *context) {
             std::vector<float> data(1003);
-            gcoll_operation *operation = sum(context, data, "group_butterfly:r=1");
+            gcoll_operation *operation = sum_operation(context, data, "group_butterfly:r=1");
             EXPECT_STREQ(gcoll_operation_algorithm(operation), "group_butterfly:r=1");
             for (uint64_t round = 0; round < 500; round++) {
                 fill(data, rank, round, 0);
@@ -70,7 +56,7 @@ TEST_P(Operations, StartedAndTested) {
         3, GetParam(),
         [](uint32_t rank, gcoll_context *context) {
             std::vector<float> data(50000);
-            gcoll_operation *operation = sum(context, data);
+            gcoll_operation *operation = sum_operation(context, data);
             for (uint64_t round = 0; round < 20; round++) {
                 fill(data, rank, round, 1);
                 ASSERT_GCOLL_OK(gcoll_operation_start(operation));
@@ -110,7 +96,7 @@ TEST_P(Operations, MisuseIsNamedAndBreaksNothing) {
         [](uint32_t rank, gcoll_context *context) {
             std::vector<float> data(10);
             fill(data, rank, 0, 0);
-            gcoll_operation *operation = sum(context, data);
+            gcoll_operation *operation = sum_operation(context, data);
             int done = 7;
             EXPECT_EQ(gcoll_operation_wait(operation), GCOLL_ERR_STATE);
             EXPECT_EQ(gcoll_operation_test(operation, &done), GCOLL_ERR_STATE);
@@ -139,10 +125,10 @@ void opposite_ends(uint32_t rank, gcoll_context *context, uint32_t operations, u
     std::vector<std::vector<float>> data(operations, std::vector<float>(count));
     std::vector<gcoll_operation *> all;
     for (uint32_t slot = 0; slot < operations; slot++) // different plans
-        all.push_back(sum(context, data[slot],
-                          slot % 3 == 0   ? "ring"
-                          : slot % 3 == 1 ? "group_butterfly:r=0"
-                                          : "auto"));
+        all.push_back(sum_operation(context, data[slot],
+                                    slot % 3 == 0   ? "ring"
+                                    : slot % 3 == 1 ? "group_butterfly:r=0"
+                                                    : "auto"));
     for (uint64_t round = 0; round < rounds; round++) {
         for (uint32_t slot = 0; slot < operations; slot++) {
             fill(data[slot], rank, round, slot);
@@ -177,19 +163,14 @@ TEST_P(Operations, TwentyInFlightEndInAnyOrder) {
 }
 
 TEST_P(Operations, TwentyInFlightWithTinyPools) {
-    Job job;
-    job.size = 5;
-    job.transport = GetParam();
-    job.adjust = [](uint32_t, gcoll_context_options *options) {
-        options->eager_bytes = 64;
-        options->eager_pool_bytes = 4096;
-    };
-    run_threads(job, [](uint32_t rank, gcoll_context *context) {
-        opposite_ends(rank, context, 20, 10, 20); // two elements a message: small enough to go ahead
-        opposite_ends(rank, context, 20, 1000, 5);
-        opposite_ends(rank, context, 20, 50000, 1);
-        opposite_ends(rank, context, 70, 10, 3); // more than fingerprints are kept for
-    });
+    run_threads(
+        with_tiny_pools(job_on(GetParam(), 5)),
+        [](uint32_t rank, gcoll_context *context) {
+            opposite_ends(rank, context, 20, 10, 20); // two elements a message: small enough to go ahead
+            opposite_ends(rank, context, 20, 1000, 5);
+            opposite_ends(rank, context, 20, 50000, 1);
+            opposite_ends(rank, context, 70, 10, 3); // more than fingerprints are kept for
+        });
 }
 
 TEST_P(Operations, BlockingCallsAmongStartedOnes) {
@@ -197,7 +178,7 @@ TEST_P(Operations, BlockingCallsAmongStartedOnes) {
         3, GetParam(),
         [](uint32_t rank, gcoll_context *context) {
             std::vector<float> data(40000), other(10);
-            gcoll_operation *operation = sum(context, data);
+            gcoll_operation *operation = sum_operation(context, data);
             for (uint64_t round = 0; round < 10; round++) {
                 fill(data, rank, round, 0);
                 ASSERT_GCOLL_OK(gcoll_operation_start(operation));
@@ -228,7 +209,7 @@ void far_ahead(uint64_t count, const Job &job) {
                 gcoll_broadcast_create(context, data[k].data(), count, GCOLL_UINT32, 0, nullptr, &all[k]));
         }
         if (rank != 0)
-            EXPECT_TRUE(gcoll_test::await(started, 1));
+            EXPECT_TRUE(await(started, 1));
         for (gcoll_operation *operation : all)
             ASSERT_GCOLL_OK(gcoll_operation_start(operation));
         started = 1;
@@ -242,15 +223,10 @@ void far_ahead(uint64_t count, const Job &job) {
 }
 
 TEST_P(Operations, RootAThousandBroadcastsAhead) {
-    Job job;
-    job.size = 4;
-    job.transport = GetParam();
+    Job job = job_on(GetParam(), 4);
     far_ahead(3, job);
     far_ahead(3000, job);
-    job.adjust = [](uint32_t, gcoll_context_options *options) {
-        options->eager_bytes = 64;
-        options->eager_pool_bytes = 4096;
-    };
+    job = with_tiny_pools(job);
     far_ahead(3, job);
     far_ahead(300, job);
 }
@@ -271,7 +247,7 @@ TEST(OneThread, DrivesAllRanksInTurn) {
             std::vector<gcoll_operation *> all;
             for (uint32_t rank = 0; rank < 6; rank++) {
                 fill(data[rank], rank, round, 0);
-                all.push_back(sum(group[rank], data[rank], algorithm));
+                all.push_back(sum_operation(group[rank], data[rank], algorithm));
                 ASSERT_GCOLL_OK(gcoll_operation_start(all.back()));
             }
             EXPECT_TRUE(Group::drive(all));
@@ -306,7 +282,7 @@ TEST(OneThread, DestroyingAnOperationInFlightBreaksItsContextOnly) {
     job.size = 2;
     Group group(job);
     std::vector<float> data(10);
-    gcoll_operation *operation = sum(group[0], data);
+    gcoll_operation *operation = sum_operation(group[0], data);
     EXPECT_GCOLL_OK(gcoll_operation_start(operation));
     gcoll_operation_destroy(operation);
     EXPECT_NE(gcoll_context_health(group[0]), GCOLL_OK);

@@ -1,22 +1,13 @@
 // test/core/pair_test.cc - tests of pairs: tagged messages between two ranks, and algorithms that an
 // application builds from them.
-#include "test/kit/harness.h"
+#include "test/kit/calls.h"
 
 #include <cstring>
 #include <string>
 
 namespace {
 
-using gcoll_test::Job;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-using gcoll_test::transports;
-
-gcoll_pair *pair_to(gcoll_context *context, uint32_t peer) {
-    gcoll_pair *pair = nullptr;
-    EXPECT_GCOLL_OK(gcoll_context_pair(context, peer, &pair));
-    return pair;
-}
+using namespace gcoll_test;
 
 uint8_t byte_at(uint64_t message, uint64_t i) {
     return static_cast<uint8_t>((message * 131 + i) % 251);
@@ -91,17 +82,12 @@ TEST_P(Pairs, TagsOutOfOrder) {
 }
 
 TEST_P(Pairs, TagsOutOfOrderWithTinyPools) {
-    Job job;
-    job.size = 2;
-    job.transport = GetParam();
-    job.adjust = [](uint32_t, gcoll_context_options *options) {
-        options->eager_bytes = 64;
-        options->eager_pool_bytes = 4096;
-    };
-    run_threads(job, [](uint32_t rank, gcoll_context *context) {
-        tags_out_of_order(rank, context, 1);
-        tags_out_of_order(rank, context, 300);
-    });
+    run_threads(
+        with_tiny_pools(job_on(GetParam(), 2)),
+        [](uint32_t rank, gcoll_context *context) {
+            tags_out_of_order(rank, context, 1);
+            tags_out_of_order(rank, context, 300);
+        });
 }
 
 TEST_P(Pairs, AllToAllByHand) {
@@ -206,11 +192,8 @@ TEST_P(Pairs, RequestsLeftInFlightBreakTheContextCleanly) {
 TEST_P(Pairs, WhatWasSentBeforeLeavingArrives) {
     std::atomic<uint32_t> left{0};
     bool buffered = std::string(GetParam()) == "tcp"; // inproc holds nothing back: its sender waits
-    gcoll_test::Watchdog watchdog(60);
-    Job job;
-    job.size = 2;
-    job.transport = GetParam();
-    gcoll_test::Group group(job);
+    Watchdog watchdog(60);
+    Group group(job_on(GetParam(), 2));
     std::thread sender([&] {
         uint64_t word = 4711;
         EXPECT_GCOLL_OK(gcoll_barrier(group[0], nullptr));
@@ -221,16 +204,16 @@ TEST_P(Pairs, WhatWasSentBeforeLeavingArrives) {
     uint64_t word = 0;
     EXPECT_GCOLL_OK(gcoll_barrier(group[1], nullptr));
     if (buffered)
-        EXPECT_TRUE(gcoll_test::await(left, 1));
+        EXPECT_TRUE(await(left, 1));
     EXPECT_GCOLL_OK(gcoll_pair_recv(pair_to(group[1], 0), 0, &word, sizeof word));
     EXPECT_EQ(word, 4711u);
     sender.join();
-    int64_t before = gcoll_test::now_ms();
+    int64_t before = now_ms();
     gcoll_status status = gcoll_pair_recv(pair_to(group[1], 0), 0, &word, sizeof word);
     EXPECT_EQ(status, GCOLL_ERR_PEER) << told(status);
     EXPECT_NE(std::string(gcoll_last_error()).find("rank 0 left the job"), std::string::npos)
         << gcoll_last_error();
-    EXPECT_LT(gcoll_test::now_ms() - before, 5000) << "long before the timeout";
+    EXPECT_LT(now_ms() - before, 5000) << "long before the timeout";
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Pairs, transports(),
@@ -249,7 +232,7 @@ struct SlowLeave {
     }
     static gcoll_status get(void *self, const char *key, void *value, size_t capacity, size_t *bytes) {
         bool matters = joined > 0 && strstr(key, "/addr.1") != nullptr;
-        if (matters && !gcoll_test::await(leaving, 1))
+        if (matters && !await(leaving, 1))
             return GCOLL_ERR_TIMEOUT;
         gcoll_status status =
             gcoll_store_get(static_cast<SlowLeave *>(self)->base, key, value, capacity, bytes);
@@ -265,7 +248,7 @@ struct SlowLeave {
     static gcoll_status remove(void *self, const char *key) {
         if (strstr(key, "/addr.1") != nullptr) {
             leaving = 1;
-            EXPECT_TRUE(gcoll_test::await(asked, 2));
+            EXPECT_TRUE(await(asked, 2));
         }
         return gcoll_store_remove(static_cast<SlowLeave *>(self)->base, key);
     }
@@ -296,7 +279,7 @@ TEST(Leaving, IsPassedOverByWhoWaitsForAnyOfSeveral) {
             EXPECT_GCOLL_OK(gcoll_context_recv_any(context, peers, 2, 1, &data, sizeof data, &source));
             EXPECT_EQ(source, 2u);
         } else if (rank == 2) {
-            EXPECT_TRUE(gcoll_test::await(SlowLeave::asked, 2));
+            EXPECT_TRUE(await(SlowLeave::asked, 2));
             EXPECT_GCOLL_OK(gcoll_pair_send(pair_to(context, 0), 1, &data, sizeof data));
         }
     });

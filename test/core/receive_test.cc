@@ -1,6 +1,6 @@
 // Receives whose messages have other sizes than their buffers, receives from any of several ranks that are
 // started, and probes.
-#include "test/kit/harness.h"
+#include "test/kit/calls.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,19 +9,9 @@
 
 namespace {
 
-using gcoll_test::Group;
-using gcoll_test::Job;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-using gcoll_test::transports;
+using namespace gcoll_test;
 
 constexpr uint8_t kUnwritten = 0xEE;
-
-gcoll_pair *pair_to(gcoll_context *context, uint32_t peer) {
-    gcoll_pair *pair = nullptr;
-    EXPECT_GCOLL_OK(gcoll_context_pair(context, peer, &pair));
-    return pair;
-}
 
 // Copied from one long pattern, at an offset of each message's own: sanitizers are slow byte by byte.
 std::vector<uint8_t> message_of(uint32_t source, uint32_t tag, uint64_t number, uint64_t bytes) {
@@ -44,21 +34,6 @@ std::vector<uint8_t> image_of(std::vector<uint8_t> message, uint64_t room) {
         message.clear();
     message.resize(room, kUnwritten);
     return message;
-}
-
-Job tiny(Job job) {
-    job.adjust = [](uint32_t, gcoll_context_options *options) {
-        options->eager_bytes = 64;
-        options->eager_pool_bytes = 4096;
-    };
-    return job;
-}
-
-Job job_of(const char *transport, uint32_t size) {
-    Job job;
-    job.size = size;
-    job.transport = transport;
-    return job;
 }
 
 class Receives : public testing::TestWithParam<const char *> {};
@@ -219,7 +194,7 @@ TEST_P(Receives, OfRandomSizesAgainstAModel) {
 TEST_P(Receives, OfRandomSizesWithTinyPools) {
     const std::vector<uint64_t> sizes = {0, 1, 3, 63, 64, 65, 100, 5000};
     for (uint64_t seed = 5; seed <= 10; seed++)
-        run_threads(tiny(job_of(GetParam(), 3)), [&](uint32_t rank, gcoll_context *context) {
+        run_threads(with_tiny_pools(job_on(GetParam(), 3)), [&](uint32_t rank, gcoll_context *context) {
             random_receives(rank, context, seed, sizes);
         });
 }
@@ -404,7 +379,7 @@ TEST_P(Receives, FromAnyAreCancelled) {
 
 TEST_P(Receives, FromAnyOfThoseWhoHaveLeftFail) {
     for (Form form : {kBlocking, kWaited, kTested}) {
-        Group group(job_of(GetParam(), 3));
+        Group group(job_on(GetParam(), 3));
         const uint32_t peers[2] = {1, 2};
         uint64_t got = 0;
         gcoll_request *request = nullptr;
@@ -421,7 +396,7 @@ TEST_P(Receives, FromAnyOfThoseWhoHaveLeftFail) {
         EXPECT_GCOLL_OK(gcoll_barrier(group[0], nullptr));
         EXPECT_GCOLL_OK(gcoll_request_wait(&request));
         EXPECT_EQ(got, 33u);
-        const int64_t before = gcoll_test::now_ms();
+        const int64_t before = now_ms();
         uint32_t source = 9;
         gcoll_status status = GCOLL_OK;
         int done = 0;
@@ -436,7 +411,7 @@ TEST_P(Receives, FromAnyOfThoseWhoHaveLeftFail) {
         EXPECT_EQ(status, GCOLL_ERR_PEER) << told(status);
         EXPECT_EQ(request, nullptr);
         EXPECT_EQ(source, 9u);
-        EXPECT_LT(gcoll_test::now_ms() - before, 10000) << "long before the timeout";
+        EXPECT_LT(now_ms() - before, 10000) << "long before the timeout";
         for (std::thread &other : others)
             other.join();
     }
@@ -446,10 +421,10 @@ TEST_P(Receives, FromAnyOfThoseWhoHaveLeftFail) {
 TEST_P(Receives, FromAnyTimeOut) {
     for (Form form : {kBlocking, kWaited, kTested}) {
         std::atomic<uint32_t> over{0};
-        run_threads(job_of(GetParam(), 2), [&](uint32_t rank, gcoll_context *context) {
+        run_threads(job_on(GetParam(), 2), [&](uint32_t rank, gcoll_context *context) {
             EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
             if (rank == 1) {
-                EXPECT_TRUE(gcoll_test::await(over, 1, 30000));
+                EXPECT_TRUE(await(over, 1, 30000));
                 return;
             }
             const uint32_t peer = 1;
@@ -484,7 +459,7 @@ TEST_P(Receives, FromAnyAreFreedWithTheirContext) {
         gcoll_request *request = nullptr;
         EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
         met++;
-        EXPECT_TRUE(gcoll_test::await(met, 2));
+        EXPECT_TRUE(await(met, 2));
         if (rank == 0) {
             for (uint64_t &word : words)
                 EXPECT_GCOLL_OK(gcoll_context_recv_any_start(context, &peer, 1, 1, &word, 8, &request));
@@ -499,7 +474,7 @@ TEST_P(Receives, FromAnyAreFreedWithTheirContext) {
 // The context's own thread finds the message: over inproc a send ends only when its receive is posted.
 TEST(ReceivesWithThread, FromAnyGoOnBetweenCalls) {
     std::atomic<uint32_t> sent{0};
-    Job job = job_of("inproc", 3);
+    Job job = job_on("inproc", 3);
     job.adjust = [](uint32_t, gcoll_context_options *options) { options->progress_thread = 1; };
     run_threads(job, [&](uint32_t rank, gcoll_context *context) {
         const uint32_t peers[2] = {1, 2};
@@ -516,7 +491,7 @@ TEST(ReceivesWithThread, FromAnyGoOnBetweenCalls) {
         uint64_t next[3] = {};
         for (uint32_t i = 0; i < 2 * kEach; i++)
             EXPECT_GCOLL_OK(gcoll_context_recv_any_start(context, peers, 2, 1, &words[i], 8, &requests[i]));
-        EXPECT_TRUE(gcoll_test::await(sent, 2, 20000));
+        EXPECT_TRUE(await(sent, 2, 20000));
         for (uint32_t i = 0; i < 2 * kEach; i++) {
             uint32_t source = 0;
             EXPECT_GCOLL_OK(gcoll_request_wait(&requests[i]));
@@ -581,7 +556,7 @@ TEST_P(Receives, ProbesTellWhatHasCome) {
 }
 
 TEST_P(Receives, ProbesOfThoseWhoHaveLeftBreakNothing) {
-    Group group(job_of(GetParam(), 3));
+    Group group(job_on(GetParam(), 3));
     std::thread other([&] {
         uint64_t data = 33;
         EXPECT_GCOLL_OK(gcoll_barrier(group[1], nullptr));
@@ -600,8 +575,8 @@ TEST_P(Receives, ProbesOfThoseWhoHaveLeftBreakNothing) {
     other.join();
     third.join();
     gcoll_status status = GCOLL_OK;
-    const int64_t begun = gcoll_test::now_ms();
-    while (status == GCOLL_OK && gcoll_test::now_ms() - begun < 10000) {
+    const int64_t begun = now_ms();
+    while (status == GCOLL_OK && now_ms() - begun < 10000) {
         status = gcoll_context_probe(group[0], &peer, 1, 1, &found, nullptr, &bytes);
         EXPECT_TRUE(status != GCOLL_OK || !found);
     }

@@ -1,5 +1,6 @@
 // test/core/request_test.cc - tests of requests: collectives and messages in flight at the same time, waiting
 // for any of several, misuse, and receives from any rank.
+#include "test/kit/calls.h"
 #include "test/kit/collective_support.h"
 
 #include <algorithm>
@@ -7,17 +8,7 @@
 namespace {
 
 using namespace collective_support;
-using gcoll_test::Group;
-using gcoll_test::Job;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-using gcoll_test::transports;
-
-gcoll_pair *pair_to(gcoll_context *context, uint32_t peer) {
-    gcoll_pair *pair = nullptr;
-    EXPECT_GCOLL_OK(gcoll_context_pair(context, peer, &pair));
-    return pair;
-}
+using namespace gcoll_test;
 
 int64_t word(uint32_t rank, uint64_t round, uint64_t i) {
     return static_cast<int64_t>(mix(rank * 31 + round * 1009 + i) % 1000);
@@ -248,7 +239,7 @@ TEST_P(Requests, LeftInFlightTheyBreakTheContextEverywhere) {
         ready++;
         if (rank == 0) {
             gcoll_request *request = nullptr;
-            EXPECT_TRUE(gcoll_test::await(ready, 3));
+            EXPECT_TRUE(await(ready, 3));
             EXPECT_GCOLL_OK(gcoll_allgather_start(context, &mine, all, 1, GCOLL_INT64, nullptr, &request));
             return; // destroyed with the request in flight
         }
@@ -364,38 +355,30 @@ TEST_P(Requests, FromAnyOfSeveral) {
 }
 
 TEST_P(Requests, FromAnyOfSeveralWithTinyPools) {
-    Job job;
-    job.size = 4;
-    job.transport = GetParam();
-    job.adjust = [](uint32_t, gcoll_context_options *options) {
-        options->eager_bytes = 64;
-        options->eager_pool_bytes = 1024;
-    };
-    run_threads(job, [](uint32_t rank, gcoll_context *context) {
-        // These messages fill the pool, and are received last.
-        std::vector<gcoll_request *> requests(100);
-        std::vector<int64_t> filler(100, rank), got(300, -1);
-        for (size_t i = 0; rank > 0 && i < 100; i++)
-            ASSERT_GCOLL_OK(gcoll_pair_send_start(pair_to(context, 0), 9, &filler[i], 8, &requests[i]));
-        work(rank, context, 10, 1);
-        for (size_t i = 0; rank > 0 && i < 100; i++)
-            ASSERT_GCOLL_OK(gcoll_request_wait(&requests[i]));
-        for (size_t i = 0; rank == 0 && i < 300; i++)
-            ASSERT_GCOLL_OK(
-                gcoll_pair_recv(pair_to(context, static_cast<uint32_t>(i / 100 + 1)), 9, &got[i], 8));
-        for (size_t i = 0; rank == 0 && i < 300; i++)
-            EXPECT_EQ(got[i], static_cast<int64_t>(i / 100 + 1));
-    });
+    run_threads(
+        with_tiny_pools(job_on(GetParam(), 4), 1024),
+        [](uint32_t rank, gcoll_context *context) {
+            // These messages fill the pool, and are received last.
+            std::vector<gcoll_request *> requests(100);
+            std::vector<int64_t> filler(100, rank), got(300, -1);
+            for (size_t i = 0; rank > 0 && i < 100; i++)
+                ASSERT_GCOLL_OK(gcoll_pair_send_start(pair_to(context, 0), 9, &filler[i], 8, &requests[i]));
+            work(rank, context, 10, 1);
+            for (size_t i = 0; rank > 0 && i < 100; i++)
+                ASSERT_GCOLL_OK(gcoll_request_wait(&requests[i]));
+            for (size_t i = 0; rank == 0 && i < 300; i++)
+                ASSERT_GCOLL_OK(
+                    gcoll_pair_recv(pair_to(context, static_cast<uint32_t>(i / 100 + 1)), 9, &got[i], 8));
+            for (size_t i = 0; rank == 0 && i < 300; i++)
+                EXPECT_EQ(got[i], static_cast<int64_t>(i / 100 + 1));
+        });
 }
 
 // A receive from any skips ranks that have left, but gets their earlier messages. If no rank is left, it is
 // an error.
 TEST_P(Requests, WhoHasLeftIsPassedOver) {
     bool buffered = std::string(GetParam()) == "tcp"; // inproc holds nothing back: its sender waits
-    Job job;
-    job.size = 3;
-    job.transport = GetParam();
-    Group group(job);
+    Group group(job_on(GetParam(), 3));
     const uint32_t peers[2] = {1, 2};
     uint32_t source = 9;
     uint64_t got = 0;
@@ -408,7 +391,7 @@ TEST_P(Requests, WhoHasLeftIsPassedOver) {
     std::thread third([&] {
         uint64_t data = 33;
         EXPECT_GCOLL_OK(gcoll_barrier(group[2], nullptr));
-        EXPECT_TRUE(gcoll_test::await(gone, 1));
+        EXPECT_TRUE(await(gone, 1));
         EXPECT_GCOLL_OK(gcoll_pair_send(pair_to(group[2], 0), 1, &data, sizeof data));
         EXPECT_GCOLL_OK(gcoll_pair_send(pair_to(group[2], 0), 1, &data, sizeof data));
         group.leave(2);
@@ -419,16 +402,16 @@ TEST_P(Requests, WhoHasLeftIsPassedOver) {
     EXPECT_EQ(source, 2u);
     EXPECT_EQ(got, 33u);
     if (buffered)
-        EXPECT_TRUE(gcoll_test::await(gone, 2));
+        EXPECT_TRUE(await(gone, 2));
     source = 9;
     EXPECT_GCOLL_OK(gcoll_context_recv_any(group[0], peers, 2, 1, &got, sizeof got, &source));
     EXPECT_EQ(source, 2u) << "sent before it left";
     second.join();
     third.join();
-    int64_t before = gcoll_test::now_ms();
+    int64_t before = now_ms();
     gcoll_status status = gcoll_context_recv_any(group[0], peers, 2, 1, &got, sizeof got, &source);
     EXPECT_EQ(status, GCOLL_ERR_PEER) << told(status);
-    EXPECT_LT(gcoll_test::now_ms() - before, 5000) << "long before the timeout";
+    EXPECT_LT(now_ms() - before, 5000) << "long before the timeout";
 }
 
 TEST_P(Requests, FromAnyRefusesBadArguments) {

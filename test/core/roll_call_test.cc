@@ -1,17 +1,13 @@
 // Barrier reports: who has called within a time limit.
-#include "test/kit/harness.h"
+#include "test/kit/calls.h"
 
 #include <csignal>
+#include <cstdlib>
 #include <string>
 
 namespace {
 
-using gcoll_test::await;
-using gcoll_test::Group;
-using gcoll_test::Job;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-using gcoll_test::transports;
+using namespace gcoll_test;
 
 // Long enough for ranks that come; those that do not make a test wait for so long.
 constexpr int64_t kLimitMs = 1500, kPlentyMs = 30000;
@@ -36,12 +32,7 @@ List all_but(uint32_t size, const std::vector<uint32_t> &absent) {
 
 class RollCalls : public testing::TestWithParam<const char *> {
   protected:
-    static Job job(uint32_t size) {
-        Job made;
-        made.size = size;
-        made.transport = GetParam();
-        return made;
-    }
+    static Job job(uint32_t size) { return job_on(GetParam(), size); }
 };
 
 TEST_P(RollCalls, WithAllHereAreABarrier) {
@@ -125,9 +116,9 @@ TEST_P(RollCalls, DoNotWaitForWhoHasLeft) {
         EXPECT_EQ(report(group[2], kPlentyMs), all_but(3, {1}));
     });
     EXPECT_GCOLL_OK(gcoll_barrier(group[0], nullptr));
-    const int64_t begun = gcoll_test::now_ms();
+    const int64_t begun = now_ms();
     EXPECT_EQ(report(group[0], kPlentyMs), all_but(3, {1}));
-    EXPECT_LT(gcoll_test::now_ms() - begun, kPlentyMs - 5000);
+    EXPECT_LT(now_ms() - begun, kPlentyMs - 5000);
     leaves.join();
     stays.join();
 }
@@ -150,6 +141,47 @@ TEST_P(RollCalls, OfABrokenContextGiveTheCause) {
         EXPECT_EQ(here, List(3, 7));
         EXPECT_EQ(gcoll_context_culprit(context), 2);
     });
+}
+
+// Memory that fails once when it is told to.
+struct Scarce {
+    std::atomic<bool> fails{false};
+    gcoll_allocator allocator = {allocate, release, this};
+    static void *allocate(void *arg, size_t bytes, size_t alignment) {
+        if (static_cast<Scarce *>(arg)->fails.exchange(false))
+            return nullptr;
+        return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    }
+    static void release(void *, void *memory, size_t) { free(memory); }
+};
+
+// A call that fails for want of memory counts, as the other ranks count it: later reports are not shifted.
+void count_what_failed(Job job, uint32_t who, bool is_first) {
+    Scarce scarce;
+    job.adjust = [&](uint32_t rank, gcoll_context_options *options) {
+        if (rank == who)
+            options->allocator = &scarce.allocator;
+    };
+    run_threads(job, [&](uint32_t rank, gcoll_context *context) {
+        const uint32_t size = gcoll_context_size(context);
+        List here(size, 7);
+        if (!is_first)
+            EXPECT_EQ(report(context, kPlentyMs), all_but(size, {}));
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        if (rank == who)
+            scarce.fails = true;
+        gcoll_status status = gcoll_barrier_report(context, 50, here.data());
+        EXPECT_EQ(status, rank == who ? GCOLL_ERR_NO_MEMORY : GCOLL_OK) << told(status);
+        EXPECT_EQ(here == List(size, 7), rank == who);
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        EXPECT_EQ(report(context, kLimitMs), all_but(size, {}));
+    });
+}
+
+TEST_P(RollCalls, CountThoseThatRanOutOfMemory) {
+    count_what_failed(job(3), 0, false); // a list
+    count_what_failed(job(3), 0, true);  // what a rank makes for its first report
+    count_what_failed(job(3), 2, true);
 }
 
 TEST_P(RollCalls, RefuseBadArguments) {
@@ -188,15 +220,15 @@ TEST(RollCallsShuffled, AreNotConfused) {
 
 // A rank that dies breaks the context, as in any call: it was connected.
 TEST(RollCallsOfProcesses, ReportADeath) {
-    gcoll_test::Folder folder;
-    gcoll_test::Shared<std::atomic<uint32_t>> ready;
-    gcoll_test::Processes ranks(3, [&](uint32_t rank) {
+    Folder folder;
+    Shared<std::atomic<uint32_t>> ready;
+    Processes ranks(3, [&](uint32_t rank) {
         gcoll_store *store = nullptr;
         Job job;
         job.size = 3;
         if (gcoll_store_open(folder.url().c_str(), kPlentyMs, &store) != GCOLL_OK)
             return 1;
-        gcoll_context *context = gcoll_test::join(store, job, rank);
+        gcoll_context *context = join(store, job, rank);
         if (!context)
             return 2;
         EXPECT_EQ(report(context, kPlentyMs), all_but(3, {}));

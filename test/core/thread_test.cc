@@ -1,5 +1,6 @@
 // test/core/thread_test.cc - tests of contexts with a progress thread: operations progress while no thread
 // calls gcoll, and calls stay correct.
+#include "test/kit/calls.h"
 #include "test/kit/collective_support.h"
 
 #include <algorithm>
@@ -7,21 +8,11 @@
 namespace {
 
 using namespace collective_support;
-using gcoll_test::Group;
-using gcoll_test::Job;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-using gcoll_test::transports;
+using namespace gcoll_test;
 
 class Threads : public testing::TestWithParam<const char *> {
   protected:
-    static Job job(uint32_t size) {
-        Job job;
-        job.size = size;
-        job.transport = GetParam();
-        job.adjust = [](uint32_t, gcoll_context_options *options) { options->progress_thread = 1; };
-        return job;
-    }
+    static Job job(uint32_t size) { return threaded(job_on(GetParam(), size)); }
 };
 
 void add_and_count(void *dst, const void *a, const void *b, uint64_t count, gcoll_type, void *arg) {
@@ -50,7 +41,7 @@ TEST_P(Threads, MoveWhatIsInFlightWhileNobodyCalls) {
             gcoll_request *request = nullptr;
             ASSERT_GCOLL_OK(gcoll_allreduce_start(context, nullptr, data.data(), count, GCOLL_INT64,
                                                   GCOLL_USER, &options, &request));
-            EXPECT_TRUE(gcoll_test::await(reduced, static_cast<uint32_t>(count) * (kRanks - 1)));
+            EXPECT_TRUE(await(reduced, static_cast<uint32_t>(count) * (kRanks - 1)));
             EXPECT_GCOLL_OK(gcoll_request_wait(&request));
             for (uint64_t i = 0; i < count; i++)
                 ASSERT_EQ(data[i], static_cast<int64_t>(i * 10));
@@ -119,7 +110,7 @@ TEST_P(Threads, FailuresAreTheSame) {
         if (rank == 1) {
             uint8_t byte;
             gcoll_pair *pair = nullptr;
-            EXPECT_TRUE(gcoll_test::await(ready, 2));
+            EXPECT_TRUE(await(ready, 2));
             EXPECT_GCOLL_OK(gcoll_context_pair(context, 0, &pair));
             EXPECT_GCOLL_OK(gcoll_pair_recv_start(pair, 0, &byte, 1, &request));
             return; // destroyed with a request in flight
@@ -127,8 +118,8 @@ TEST_P(Threads, FailuresAreTheSame) {
         EXPECT_GCOLL_OK(gcoll_allreduce_start(context, nullptr, data.data(), data.size(), GCOLL_INT64,
                                               GCOLL_SUM, nullptr, &request));
         ready++;
-        int64_t begun = gcoll_test::now_ms();
-        while (gcoll_context_health(context) == GCOLL_OK && gcoll_test::now_ms() - begun < 10000)
+        int64_t begun = now_ms();
+        while (gcoll_context_health(context) == GCOLL_OK && now_ms() - begun < 10000)
             std::this_thread::yield(); // health makes no progress
         EXPECT_EQ(gcoll_context_culprit(context), 1);
         gcoll_status status = gcoll_request_wait(&request);
@@ -151,8 +142,8 @@ TEST_P(Threads, AbortIsHeardOfWithoutACall) {
     EXPECT_GCOLL_OK(gcoll_pair_recv_start(there, 0, &one, sizeof one, &requests[0]));
     EXPECT_GCOLL_OK(gcoll_pair_recv_start(back, 0, &two, sizeof two, &requests[1]));
     gcoll_context_abort(group[0], "enough");
-    int64_t begun = gcoll_test::now_ms();
-    while (gcoll_context_health(group[1]) == GCOLL_OK && gcoll_test::now_ms() - begun < 10000)
+    int64_t begun = now_ms();
+    while (gcoll_context_health(group[1]) == GCOLL_OK && now_ms() - begun < 10000)
         std::this_thread::yield();
     EXPECT_EQ(gcoll_request_wait(&requests[1]), GCOLL_ERR_ABORTED);
     EXPECT_NE(std::string(gcoll_last_error()).find("enough"), std::string::npos) << gcoll_last_error();

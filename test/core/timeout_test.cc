@@ -1,5 +1,6 @@
 // test/core/timeout_test.cc - tests of time limits: of requests that are tested, of single operations, and of
 // waits that only look; and of receives that are cancelled.
+#include "test/kit/calls.h"
 #include "test/kit/collective_support.h"
 
 #include <functional>
@@ -7,38 +8,16 @@
 namespace {
 
 using namespace collective_support;
-using gcoll_test::await;
-using gcoll_test::Group;
-using gcoll_test::Job;
-using gcoll_test::now_ms;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-using gcoll_test::transports;
+using namespace gcoll_test;
 
 constexpr int64_t kShortMs = 300;
 constexpr int64_t kMiddleMs = 1000; // of contexts that first have to connect
 constexpr int64_t kLongMs = 20000;  // of contexts; what took this long was not cut off by a short timeout
 constexpr int64_t kSoonMs = 10000;
 
-bool says(const char *text) {
-    return std::string(gcoll_last_error()).find(text) != std::string::npos;
-}
-
-gcoll_pair *pair_to(gcoll_context *context, uint32_t peer) {
-    gcoll_pair *pair = nullptr;
-    EXPECT_GCOLL_OK(gcoll_context_pair(context, peer, &pair));
-    return pair;
-}
-
 class Timeouts : public testing::TestWithParam<const char *> {
   protected:
-    static Job job(uint32_t size, int64_t timeout_ms) {
-        Job job;
-        job.size = size;
-        job.transport = GetParam();
-        job.timeout_ms = timeout_ms;
-        return job;
-    }
+    static Job job(uint32_t size, int64_t timeout_ms) { return job_on(GetParam(), size, timeout_ms); }
 };
 
 template <class Options> Options with_timeout(void (*init)(Options *), int64_t timeout_ms) {

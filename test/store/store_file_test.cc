@@ -119,16 +119,7 @@ TEST(StoreFile, AddsFromManyProcessesAreAtomic) {
     constexpr int kProcesses = 4, kAdds = 100;
     TemporaryFolder folder;
     std::string url = "file:" + folder.path();
-    EXPECT_EQ(in_processes(kProcesses,
-                           [&](int) {
-                               Store mine = open_store(url);
-                               int64_t sum = 0, last = 0;
-                               for (int i = 0; i < kAdds; i++, last = sum)
-                                   if (gcoll_store_add(mine.get(), "n", 3, &sum) != GCOLL_OK || sum <= last)
-                                       return false;
-                               return true;
-                           }),
-              kProcesses);
+    EXPECT_EQ(add_in_processes(kProcesses, url, kAdds), kProcesses);
     Store store = open_store(url);
     EXPECT_EQ(get(store.get(), "n"), std::to_string(3 * kProcesses * kAdds));
     ASSERT_EQ(gcoll_store_remove(store.get(), "n"), GCOLL_OK);

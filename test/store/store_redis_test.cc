@@ -561,16 +561,7 @@ TEST_F(StoreRedis, AddsFromManyProcessesAreAtomic) {
     constexpr int kProcesses = 4, kAdds = 200;
     RedisServer server;
     ASSERT_TRUE(server.running());
-    EXPECT_EQ(in_processes(kProcesses,
-                           [&](int) {
-                               Store mine = open_store(server.url());
-                               int64_t sum = 0, last = 0;
-                               for (int i = 0; i < kAdds; i++, last = sum)
-                                   if (gcoll_store_add(mine.get(), "n", 3, &sum) != GCOLL_OK || sum <= last)
-                                       return false;
-                               return true;
-                           }),
-              kProcesses);
+    EXPECT_EQ(add_in_processes(kProcesses, server.url(), kAdds), kProcesses);
     EXPECT_EQ(get(open_store(server.url()).get(), "n"), std::to_string(3 * kProcesses * kAdds));
 }
 

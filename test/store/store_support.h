@@ -278,6 +278,21 @@ inline int in_processes(int count, const std::function<bool(int)> &body) {
     return good;
 }
 
+// Adds 3 to the counter "n" in each process, `adds` times. Returns in how many of them the sums grew each
+// time.
+inline int add_in_processes(int count, const std::string &url, int adds) {
+    return in_processes(
+        count,
+        [&](int) {
+            Store mine = open_store(url);
+            int64_t sum = 0, last = 0;
+            for (int i = 0; i < adds; i++, last = sum)
+                if (gcoll_store_add(mine.get(), "n", 3, &sum) != GCOLL_OK || sum <= last)
+                    return false;
+            return true;
+        });
+}
+
 } // namespace store_support
 
 #endif

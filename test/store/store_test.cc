@@ -55,6 +55,22 @@ class StoreKinds : public testing::TestWithParam<const char *> {
             return open_store(url_);
         return Handle(kind_ == "prefix" ? view_.get() : shared_.get(), [](gcoll_store *) {});
     }
+    // Starts threads that each add 1 to the counter "n" `adds` times. They give the sums to `note`, one
+    // thread at a time.
+    std::vector<std::thread> start_adders(int count, int adds, const std::function<void(int64_t sum)> &note) {
+        std::vector<std::thread> threads;
+        for (int i = 0; i < count; i++)
+            threads.emplace_back([this, adds, note] {
+                Handle store = handle();
+                for (int k = 0; k < adds; k++) {
+                    int64_t sum = 0;
+                    EXPECT_EQ(gcoll_store_add(store.get(), "n", 1, &sum), GCOLL_OK) << gcoll_last_error();
+                    std::lock_guard<std::mutex> guard(noting_);
+                    note(sum);
+                }
+            });
+        return threads;
+    }
     size_t key_max() const { return GCOLL_STORE_KEY_MAX - (kind_ == "prefix" ? strlen("job-1/gen_2/") : 0); }
 
     std::string kind_;
@@ -64,6 +80,7 @@ class StoreKinds : public testing::TestWithParam<const char *> {
     std::unique_ptr<RedisServer> server_;
     std::string url_;
     Store shared_, view_; // the view is destroyed first
+    std::mutex noting_;   // guards what start_adders's `note` writes
 };
 
 std::string random_bytes(std::mt19937 &random, size_t bytes) {
@@ -337,21 +354,8 @@ TEST_P(StoreKinds, OneSetOrAddWakesAllWaiters) {
 
 TEST_P(StoreKinds, AddsFromManyThreadsAreAtomic) {
     constexpr int kThreads = 8, kAdds = 40;
-    std::mutex lock;
     std::multiset<int64_t> results;
-    std::vector<std::thread> threads;
-    for (int i = 0; i < kThreads; i++) {
-        threads.emplace_back([&] {
-            Handle store = handle();
-            for (int k = 0; k < kAdds; k++) {
-                int64_t sum = 0;
-                EXPECT_EQ(gcoll_store_add(store.get(), "n", 1, &sum), GCOLL_OK) << gcoll_last_error();
-                std::lock_guard<std::mutex> guard(lock);
-                results.insert(sum);
-            }
-        });
-    }
-    for (std::thread &thread : threads)
+    for (std::thread &thread : start_adders(kThreads, kAdds, [&](int64_t sum) { results.insert(sum); }))
         thread.join();
     std::multiset<int64_t> expected;
     for (int64_t i = 1; i <= kThreads * kAdds; i++)
@@ -364,22 +368,12 @@ TEST_P(StoreKinds, AddsFromManyThreadsAreAtomic) {
 // often than the one below it. A lost update breaks that.
 TEST_P(StoreKinds, AddsStayAtomicWhileTheCounterIsRemoved) {
     constexpr int kThreads = 4, kAdds = 60;
-    std::mutex lock;
     std::map<int64_t, int> seen;
-    std::atomic<int> left{kThreads};
-    std::vector<std::thread> threads;
-    for (int i = 0; i < kThreads; i++) {
-        threads.emplace_back([&] {
-            Handle store = handle();
-            for (int k = 0; k < kAdds; k++) {
-                int64_t sum = 0;
-                EXPECT_EQ(gcoll_store_add(store.get(), "n", 1, &sum), GCOLL_OK) << gcoll_last_error();
-                std::lock_guard<std::mutex> guard(lock);
-                seen[sum]++;
-            }
-            left--;
-        });
-    }
+    std::atomic<int> left{kThreads * kAdds};
+    std::vector<std::thread> threads = start_adders(kThreads, kAdds, [&](int64_t sum) {
+        seen[sum]++;
+        left--;
+    });
     Handle store = handle();
     while (left > 0)
         ASSERT_EQ(gcoll_store_remove(store.get(), "n"), GCOLL_OK) << gcoll_last_error();

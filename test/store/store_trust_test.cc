@@ -1,6 +1,7 @@
 // test/store/store_trust_test.cc - tests of the file store among other users: which folders and files it
 // accepts, and which files it removes. Other users are made by chown, and by children that give up being
 // root, so most cases must run as root.
+#include "test/kit/descriptors.h"
 #include "test/store/store_support.h"
 
 #include <grp.h>
@@ -64,13 +65,6 @@ std::string mode_text(mode_t mode) {
     return text;
 }
 
-size_t open_descriptors() {
-    size_t count = 0;
-    for (const auto &entry : std::filesystem::directory_iterator("/proc/self/fd"))
-        count += !entry.path().empty();
-    return count;
-}
-
 // A request opens the folder before it refuses it. The folder must not stay open.
 TEST(StoreTrust, RefusedFoldersAreClosed) {
     TemporaryFolder folder;
@@ -80,7 +74,7 @@ TEST(StoreTrust, RefusedFoldersAreClosed) {
     char value[8];
     size_t bytes = 0;
     int64_t sum = 0;
-    const size_t before = open_descriptors();
+    const size_t before = gcoll_test::open_descriptors();
     EXPECT_EQ(set(store.get(), "k", "v"), GCOLL_ERR_IO);
     EXPECT_EQ(gcoll_store_set_new(store.get(), "k", "v", 1), GCOLL_ERR_IO);
     EXPECT_EQ(gcoll_store_get(store.get(), "k", value, sizeof value, &bytes), GCOLL_ERR_IO);
@@ -88,7 +82,7 @@ TEST(StoreTrust, RefusedFoldersAreClosed) {
     EXPECT_EQ(gcoll_store_keep(store.get(), "k", 1000), GCOLL_ERR_IO);
     EXPECT_EQ(gcoll_store_add(store.get(), "k", 1, &sum), GCOLL_ERR_IO);
     EXPECT_EQ(gcoll_store_remove(store.get(), "k"), GCOLL_ERR_IO);
-    EXPECT_EQ(open_descriptors(), before);
+    EXPECT_EQ(gcoll_test::open_descriptors(), before);
     EXPECT_EQ(chmod(folder.path().c_str(), 0700), 0);
 }
 

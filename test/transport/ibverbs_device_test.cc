@@ -1,7 +1,7 @@
 // Messages that an RDMA device moves from and to the memory of devices. Those are pretended: whoever touches
 // their memory but the RDMA device, which was told where the bytes really are, dies. Needs an RDMA device.
-#include <dirent.h>
 
+#include "test/kit/descriptors.h"
 #include "test/transport/ibverbs_device_calls.h"
 #include "test/transport/ibverbs_support.h"
 
@@ -171,16 +171,6 @@ TEST_F(IbverbsDevices, MemoryThatIsNotSharedButMustBeIsAnError) {
     EXPECT_EQ(staged(), std::vector<std::string>());
 }
 
-size_t open_files() {
-    size_t count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    while (folder && readdir(folder))
-        count++;
-    if (folder)
-        closedir(folder);
-    return count;
-}
-
 // Soft-RoCE takes no dma-buf, and here are none.
 TEST_F(IbverbsDevices, ADeviceThatRefusesMemoryIsNotAskedAgain) {
     pretend::Kit with_files = kit();
@@ -212,14 +202,14 @@ TEST_F(IbverbsDevices, ADeviceThatRefusesMemoryThatItMustTakeIsAnError) {
                 EXPECT_TRUE(gcoll_test::await(counted, 1));
                 return;
             }
-            before = open_files();
+            before = gcoll_test::open_descriptors();
             for (int i = 0; i < 3; i++) {
                 EXPECT_EQ(gcoll_broadcast(context, buffer.data(), 100, GCOLL_UINT8, 0, nullptr),
                           GCOLL_ERR_UNSUPPORTED);
                 EXPECT_NE(std::string(gcoll_last_error()).find("dma-buf"), std::string::npos)
                     << gcoll_last_error();
             }
-            after = open_files();
+            after = gcoll_test::open_descriptors();
             counted = 1;
         });
     EXPECT_EQ(before, after) << "files stay open";

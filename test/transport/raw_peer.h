@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "test/transport/endpoint_options.h"
 #include "test/transport/transport_harness.h"
 
 namespace raw_peer {
@@ -116,12 +117,8 @@ inline Bytes checked(Bytes header, const Bytes &extra = {}, const Bytes &payload
     return header + extra + payload;
 }
 
-inline gcoll_endpoint_options options_of(uint32_t rank, uint32_t size) {
-    gcoll_endpoint_options options = {};
-    options.rank = rank;
-    options.size = size;
-    std::memset(options.group, 0x42, sizeof options.group);
-    options.connect_timeout_ms = 10000;
+inline gcoll_endpoint_options small_options_of(uint32_t rank, uint32_t size) {
+    gcoll_endpoint_options options = options_of(rank, size);
     options.eager_pool_bytes = kPool;
     options.eager_bytes = kEager;
     options.interface = "127.0.0.1";
@@ -197,7 +194,7 @@ class Raw {
 
 // Rank 0 of two is real; rank 1 is ours to play.
 struct Stage {
-    Stage() : Stage(options_of(0, 2)) {}
+    Stage() : Stage(small_options_of(0, 2)) {}
     explicit Stage(const gcoll_endpoint_options &options) : rank(kTcp, options), address(rank.address()) {}
 
     // Shakes hands as rank 1.

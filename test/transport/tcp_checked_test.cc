@@ -7,7 +7,7 @@ using namespace raw_peer;
 namespace {
 
 gcoll_endpoint_options with_checksums() {
-    gcoll_endpoint_options options = options_of(0, 2);
+    gcoll_endpoint_options options = small_options_of(0, 2);
     options.checksum = true;
     return options;
 }
@@ -204,7 +204,7 @@ TEST(TcpChecked, WhatIsSentHasItsChecksums) {
 
 TEST(TcpChecked, RanksThatDifferAreToldSo) {
     for (bool first : {true, false}) {
-        gcoll_endpoint_options mine = options_of(0, 2), theirs = options_of(1, 2);
+        gcoll_endpoint_options mine = small_options_of(0, 2), theirs = small_options_of(1, 2);
         mine.checksum = first;
         theirs.checksum = !first;
         Rank a(kTcp, mine), b(kTcp, theirs);

@@ -10,7 +10,7 @@ namespace {
 
 // Two real ranks of three exchange messages all the time that `visit` runs.
 void undisturbed(const std::function<void(const std::string &, const std::function<void()> &)> &visit) {
-    Rank a(kTcp, options_of(0, 3)), b(kTcp, options_of(1, 3));
+    Rank a(kTcp, small_options_of(0, 3)), b(kTcp, small_options_of(1, 3));
     std::string address = a.address();
     ASSERT_EQ(kTcp->connect(b.endpoint, 0, address.c_str()), GCOLL_OK);
     uint32_t index = 0;
@@ -217,7 +217,7 @@ void dial_failure(const Bytes &answer, gcoll_status status, const std::string &t
     ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr *>(&where), sizeof where), 0);
     ASSERT_EQ(listen(listener, 4), 0);
     ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr *>(&where), &length), 0);
-    Rank rank(kTcp, options_of(0, 2));
+    Rank rank(kTcp, small_options_of(0, 2));
     std::string address = rank.address(), port = field(address, "port");
     std::string there = std::to_string(ntohs(where.sin_port));
     address.replace(address.find("port=" + port) + 5, port.size(), there);

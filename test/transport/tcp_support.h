@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "test/transport/endpoint_options.h"
 #include "test/transport/transport_harness.h"
 
 extern "C" {
@@ -19,15 +20,6 @@ namespace harness {
 
 inline constexpr uint64_t kMiB = 1 << 20;
 inline const gcoll_transport *const kTcp = &gcoll_transport_tcp;
-
-inline gcoll_endpoint_options options_of(uint32_t rank, uint32_t size) {
-    gcoll_endpoint_options options = {};
-    options.rank = rank;
-    options.size = size;
-    std::memset(options.group, 0x42, sizeof options.group);
-    options.connect_timeout_ms = 10000;
-    return options;
-}
 
 // Two ranks in this process, driven by this thread.
 struct Two {
