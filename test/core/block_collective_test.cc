@@ -9,10 +9,7 @@
 namespace {
 
 using namespace collective_support;
-using gcoll_test::algorithms;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-using gcoll_test::transports;
+using namespace gcoll_test;
 
 // ---- What is to be done, and what must come of it -------------------------------------------------------
 
@@ -349,7 +346,7 @@ TEST_P(Blocks, TurnsOfTheSameCounts) {
 }
 
 // Larger than eager messages. With sanitizers no larger than necessary.
-const uint64_t kLargeBlock = gcoll_test::is_sanitized() ? 40001 : 150001;
+const uint64_t kLargeBlock = is_sanitized() ? 40001 : 150001;
 
 TEST_P(Blocks, LargeOnes) {
     auto [size, transport] = GetParam();

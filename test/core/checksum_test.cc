@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "test/kit/harness.h"
+#include "test/kit/calls.h"
 
 extern "C" {
 #include "test/core/route_peek.h"
@@ -15,10 +15,7 @@ extern "C" {
 
 namespace {
 
-using gcoll_test::Job;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-using gcoll_test::transports;
+using namespace gcoll_test;
 
 // ---- A wire that flips a bit ----------------------------------------------------------------------------
 
@@ -249,9 +246,7 @@ class ChecksumOptions : public testing::TestWithParam<const char *> {};
 TEST_P(ChecksumOptions, TheyMustBeTheSame) {
     if (std::string(GetParam()) == "ibverbs")
         GTEST_SKIP() << "has none";
-    Job job;
-    job.size = 2;
-    job.transport = GetParam();
+    Job job = job_on(GetParam(), 2);
     job.adjust = [](uint32_t rank, gcoll_context_options *options) { options->checksum = rank == 1; };
     run_threads(job, [&](uint32_t rank, gcoll_context *context) {
         gcoll_status status = sum(rank, context);
@@ -275,19 +270,17 @@ TEST_P(ChecksumOptions, ADifferenceEndsTheCreationThatConnects) {
     std::vector<std::thread> threads;
     for (uint32_t rank = 0; rank < 2; rank++)
         threads.emplace_back([&, rank] {
-            Job job;
-            job.size = 2;
-            job.transport = GetParam();
+            const Job job = job_on(GetParam(), 2);
             gcoll_context_options options = options_of(job, rank, store, hub);
             options.tuning = "fit";
             options.checksum = rank == 0;
             gcoll_context *context = nullptr;
-            const int64_t begun = gcoll_test::now_ms();
+            const int64_t begun = now_ms();
             gcoll_status status = gcoll_context_create(&options, &context);
             EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
             EXPECT_NE(std::string(gcoll_last_error()).find("options.checksum: is "), std::string::npos)
                 << gcoll_last_error();
-            EXPECT_LT(gcoll_test::now_ms() - begun, job.timeout_ms);
+            EXPECT_LT(now_ms() - begun, job.timeout_ms);
         });
     for (std::thread &thread : threads)
         thread.join();

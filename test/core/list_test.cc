@@ -7,10 +7,7 @@
 namespace {
 
 using namespace collective_support;
-using gcoll_test::algorithms;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-using gcoll_test::transports;
+using namespace gcoll_test;
 
 using Counts = std::vector<uint64_t>;
 using T = int32_t;

@@ -8,10 +8,7 @@ extern "C" {
 
 namespace {
 
-using gcoll_test::Job;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-using gcoll_test::transports;
+using namespace gcoll_test;
 
 class Openings : public testing::TestWithParam<const char *> {};
 
@@ -80,7 +77,7 @@ void run_ahead(uint64_t muted, const std::function<void(uint64_t done, gcoll_sta
         if (rank == 0 && muted)
             opening_mute(context, before + muted, 1);
         if (rank == 1)
-            ASSERT_TRUE(gcoll_test::await(sent, 1));
+            ASSERT_TRUE(await(sent, 1));
         for (uint64_t i = 1; i <= kAhead; i++) {
             std::fill(data.begin(), data.end(), rank == 0 ? static_cast<float>(i) : 0.0f);
             gcoll_status status =

@@ -7,10 +7,7 @@
 namespace {
 
 using namespace collective_support;
-using gcoll_test::algorithms;
-using gcoll_test::run_threads;
-using gcoll_test::told;
-using gcoll_test::transports;
+using namespace gcoll_test;
 
 enum Form { kBlocking, kStarted, kPersistent, kForms };
 enum Outputs { kNone, kInside, kApart, kOutputs }; // outputs NULL, in the inputs, of their own
