@@ -30,7 +30,7 @@ refused() {
     [ "$(cat "$work/text")" = "monitor_cost: $message" ] || fail "$*: $(cat "$work/text")"
 }
 
-refused "RANK: is 2; allowed are numbers from 0 to 1" 2 2 "file:$work" 8
-refused "SIZE: is none; allowed are numbers from 1 to 1000" 0 none "file:$work" 8
-refused "BYTES: is 3; allowed are numbers from 4 to 1073741824" 0 1 "file:$work" 3
-refused "ROUNDS: is 0; allowed are numbers from 1 to 10000" 0 1 "file:$work" 8 1 0
+refused "RANK: is '2'; allowed is a whole number from 0 to 1" 2 2 "file:$work" 8
+refused "SIZE: is 'none'; allowed is a whole number from 1 to 1000" 0 none "file:$work" 8
+refused "BYTES: is '3'; allowed is a whole number from 4 to 1073741824" 0 1 "file:$work" 3
+refused "ROUNDS: is '0'; allowed is a whole number from 1 to 10000" 0 1 "file:$work" 8 1 0
