@@ -8,7 +8,7 @@ import unittest
 import gcoll
 from gcoll import _buffers, _collectives, _context, _library, _store
 
-SOURCE = os.environ["GCOLL_SOURCE"]
+SOURCE = os.environ["GCOLL_TREE"]
 
 
 def headers():
