@@ -1,12 +1,13 @@
 """Contexts: groups of ranks that run collectives together, and exchange messages."""
 
 import asyncio
+import collections
 import pickle
 import threading
 import weakref
 from ctypes import byref, c_int, c_uint8, c_uint32, c_uint64, c_void_p, create_string_buffer, pointer, string_at
 from ctypes import memmove
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._buffers import Buffer, describe, resolve, resolve_output
 from ._collectives import COLLECTIVES, OPS, Collectives, _Call, read_number, read_same
@@ -168,12 +169,25 @@ class _Core:
     def __init__(self, handle: Optional[int], keep: List[Any]) -> None:
         self.handle = handle
         self.keep = keep
-        self.requests: Dict[int, Request] = {}
+        self.requests: Dict[int, Tuple[Any, Any]] = {}  # in flight: handles, and what they keep
+        self.dropped_requests: Deque[Tuple[Any, Any]] = collections.deque()
         self.operations: Dict[int, Tuple[c_void_p, Any]] = {}
         self.dropped: List[Tuple[c_void_p, Any]] = []
         self.regions: Dict[int, Tuple[c_void_p, Any]] = {}
         self.pairs: Dict[int, Any] = {}
         self.lock = threading.Lock()
+
+    def end_dropped_requests(self) -> None:
+        """Ends requests in flight that the program has let go of. A few in each call: no call takes long, and they do
+        not add up."""
+        for _ in range(min(2, len(self.dropped_requests))):
+            try:
+                handle, keep = self.dropped_requests.popleft()
+            except IndexError:  # another thread was faster
+                return
+            api.gcoll_request_test(byref(handle), byref(c_int()))
+            if handle.value is not None:
+                self.dropped_requests.append((handle, keep))
 
     def free_dropped(self) -> None:
         while self.dropped:
@@ -186,7 +200,9 @@ class _Core:
         if not handle:
             return
         api.gcoll_store_error(Status.OK, b"")  # so that a text is that of the call below
-        idle = not self.requests
+        for _ in range(len(self.dropped_requests)):
+            self.end_dropped_requests()
+        idle = not self.requests and not self.dropped_requests
         if idle:
             self.free_dropped()
             for operation, _keep in list(self.operations.values()):
@@ -204,9 +220,8 @@ class _Core:
                 api.gcoll_operation_destroy(operation)
         self.operations.clear()
         self.regions.clear()
-        for request in list(self.requests.values()):
-            request._end(StateError("the context was closed before the request had ended", Status.STATE,
-                                    request._name))
+        self.requests.clear()
+        self.dropped_requests.clear()
         for kept in self.keep:
             if isinstance(kept, _Owned):
                 kept.value.close()
@@ -234,6 +249,8 @@ class Started(Collectives[Request]):
         return self._context
 
     def _go(self, call: _Call) -> Request:
+        if self._context._core.dropped_requests:
+            self._context._core.end_dropped_requests()
         handle = c_void_p()
         status = api.gcoll_call_start(self._context._handle(), byref(call.struct), byref(handle))
         if status:
@@ -242,6 +259,7 @@ class Started(Collectives[Request]):
 
     def send(self, data: Any, dest: int, tag: int = 0) -> Request:
         """Begins ``Context.send``."""
+        self._context._core.end_dropped_requests()
         buffer = _host(resolve(data, "data"), "data")
         handle = c_void_p()
         pair = self._context._pair(dest, "dest")
@@ -251,6 +269,7 @@ class Started(Collectives[Request]):
 
     def recv(self, data: Any, source: Union[int, Sequence[int], None] = None, tag: int = 0) -> Request:
         """Begins ``Context.recv``. The result is a ``Received``. ``Request.cancel`` may cancel it."""
+        self._context._core.end_dropped_requests()
         buffer = _host(resolve_output(data, "data"), "data")
         handle = c_void_p()
         if isinstance(source, int):
@@ -609,6 +628,8 @@ class Context(Collectives[Any]):
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if kind is not None and self._core.handle and not isinstance(error, Error):
             self.abort("%s: %s" % (kind.__name__, error))
+            if self._size > 1:  # a call tells the other ranks, before they see that this one leaves
+                api.gcoll_context_probe(self._handle(), self._peers(None), 1, 0, byref(c_int()), None, None)
         self.close()
 
     def duplicate(self) -> "Context":

@@ -65,13 +65,27 @@ class Request:
         self._receives = receives
         self._error: Optional[BaseException] = None
         self._ended = False
-        context._core.requests[id(self)] = self
+        context._core.requests[id(self)] = (handle, keep)
 
     def __repr__(self) -> str:
-        state = "in flight" if not self._ended else "failed" if self._error else "done"
+        state = "in flight" if not self._is_over() else "failed" if self._error else "done"
         return "<gcoll.Request %s, %s>" % (self._name, state)
 
+    def __del__(self) -> None:
+        # The buffers must stay until the request has ended, which later calls of the context find out.
+        if not getattr(self, "_ended", True):
+            core = self._context._core
+            entry = core.requests.pop(id(self), None)
+            if entry is not None:
+                core.dropped_requests.append(entry)
+
     # How it ends
+
+    def _is_over(self) -> bool:
+        """Whether the request has ended, by a call of its own or with its context."""
+        if not self._ended and not self._context._core.handle:
+            self._end(StateError("the context was closed before the request had ended", Status.STATE, self._name))
+        return self._ended
 
     def _end(self, error: Optional[BaseException] = None) -> None:
         self._ended = True
@@ -129,13 +143,13 @@ class Request:
     @property
     def done(self) -> bool:
         """Whether the request has ended, by a call of ``wait``, ``test`` or ``await``. Makes no progress."""
-        return self._ended
+        return self._is_over()
 
     @property
     def result(self) -> Any:
         """The output, once the request has ended: what the blocking call returns. StateError before. Raises the
         error of a request that has failed."""
-        if not self._ended:
+        if not self._is_over():
             raise StateError("the request has not ended; allowed is result after wait, test or await", Status.STATE,
                              self._name)
         return self._outcome()
@@ -151,9 +165,9 @@ class Request:
         if timeout is not None and not timeout >= 0:
             raise ValueError("timeout: is %r; allowed are 0 and more seconds, and None" % (timeout,))
         end = None if timeout is None else time.monotonic() + timeout
-        if not self._ended and end is None and self._receives and self._context.progress_thread:
+        if not self._is_over() and end is None and self._receives and self._context.progress_thread:
             self._wait_received()
-        while not self._ended:
+        while not self._is_over():
             slice_ms = _SLICE_MS
             if end is not None:
                 slice_ms = max(0, min(slice_ms, int((end - time.monotonic()) * 1000 + 0.999)))
@@ -170,7 +184,7 @@ class Request:
 
     def test(self) -> bool:
         """Makes progress without waiting. Returns whether the request has ended. Raises its error if it failed."""
-        if not self._ended:
+        if not self._is_over():
             if self._receives and self._context.progress_thread:
                 self._test_received()
             else:
@@ -181,7 +195,7 @@ class Request:
 
     def cancel(self) -> None:
         """Cancels a receive whose message is not on its way. StateError: it cannot be cancelled, and goes on."""
-        if not self._ended:
+        if not self._is_over():
             check(api.gcoll_request_cancel(byref(self._handle)), self._name, self._context._core.handle)
             self._end(StateError("the request was cancelled", Status.STATE, self._name))
 
