@@ -180,6 +180,7 @@ class Refused(unittest.TestCase):
                      numpy.array([1, "a"], object))
         self.refuses(TypeError, "input: has elements that are Python objects", "allgather",
                      numpy.zeros(2, [("a", object)]))
+        self.refuses(TypeError, "input: is a masked array", "allreduce", numpy.ma.masked_array([1.0, 2.0], [0, 1]))
         self.refuses(TypeError, r"inputs: is .*int; allowed is a list", "reduce_scatter_list", 3)
 
     def test_strides(self):

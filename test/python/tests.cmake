@@ -8,7 +8,8 @@ if(NOT gcoll_python)
 endif()
 set(python_environment
   "PYTHONPATH=${PROJECT_SOURCE_DIR}/bindings/python" PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-  "GCOLL_LIBRARY=$<TARGET_FILE:gcoll>" "GCOLL_LAYOUT=$<TARGET_FILE:python_layout>" "GCOLL_TREE=${PROJECT_SOURCE_DIR}")
+  "GCOLL_LIBRARY=$<TARGET_FILE:gcoll>" "GCOLL_LAYOUT=$<TARGET_FILE:python_layout>" "GCOLL_TREE=${PROJECT_SOURCE_DIR}"
+  "GCOLL_MYPY_CACHE=${PROJECT_BINARY_DIR}/mypy")
 if(CMAKE_C_FLAGS MATCHES "sanitize=address")
   if(NOT CMAKE_C_COMPILER_ID STREQUAL "GNU") # whose run-time library is one that Python can load
     return()

@@ -156,7 +156,8 @@ def _of_interface(array: Any, interface: Dict[str, Any], name: str, kind: str) -
     if typestr[1] == "O" or getattr(getattr(array, "dtype", None), "hasobject", False):
         raise TypeError("%s: has elements that are Python objects; allowed are numbers and plain bytes "
                         "(broadcast_object and the like send objects)" % name)
-    if interface.get("mask") is not None:
+    numpy = sys.modules.get("numpy")
+    if interface.get("mask") is not None or (numpy is not None and isinstance(array, numpy.ma.MaskedArray)):
         raise TypeError("%s: is a masked array; allowed are arrays without a mask" % name)
     if not isinstance(data, tuple):
         raise TypeError("%s: its array interface gives no address; allowed are arrays that have one" % name)

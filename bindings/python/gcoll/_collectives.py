@@ -365,9 +365,12 @@ class Collectives(Generic[R]):
         source = call.hold(resolve(input, "input"))
         if out is None:
             out = make_like(source, source.shape, "out")
-        target = call.hold(resolve_output(out, "out"))
-        _same_elements(source, "input", target, "out")
-        _count_is(target, "out", source.count, "as input has")
+        if out is input and not source.readonly:
+            target = source
+        else:
+            target = call.hold(resolve_output(out, "out"))
+            _same_elements(source, "input", target, "out")
+            _count_is(target, "out", source.count, "as input has")
         call.struct.count = source.count * self._reduction(call, op, source, "input")
         return self._finish(call, source, target, out)
 

@@ -272,7 +272,7 @@ class Started(Collectives[Request]):
         self._context._core.end_dropped_requests()
         buffer = _host(resolve_output(data, "data"), "data")
         handle = c_void_p()
-        if isinstance(source, int):
+        if _is_rank(source):
             pair = self._context._pair(source, "source")
             status = api.gcoll_pair_recv_start(pair, _tag(tag), buffer.address, buffer.nbytes, byref(handle))
         else:
@@ -326,6 +326,11 @@ def _host(buffer: Buffer, name: str) -> Buffer:
     if buffer.device:
         raise TypeError("%s: lies on a device; allowed for messages are arrays in host memory" % name)
     return buffer
+
+
+def _is_rank(source: Any) -> bool:
+    """Whether a source is one rank, and not a list of ranks."""
+    return hasattr(source, "__index__") and not hasattr(source, "__len__")
 
 
 def _tag(tag: int) -> int:
@@ -552,7 +557,7 @@ class Context(Collectives[Any]):
         self._handle()
         return pair
 
-    def _peers(self, source: Union[Sequence[int], None]) -> Any:
+    def _peers(self, source: Any) -> Any:
         if source is None:
             ranks = [rank for rank in range(self._size) if rank != self._rank]
         else:
@@ -617,9 +622,12 @@ class Context(Collectives[Any]):
     def close(self) -> None:
         """Leaves the job and frees the context, with its operations and regions. Takes up to about a second. Requests
         in flight fail, here and on other ranks. StateError while another thread is inside a call."""
-        if self._watcher is not None:
-            self._watcher.stop()
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.stop()
         self._core.close()
+        if watcher is not None:
+            watcher.close()
         self._finalizer.detach()
 
     def __enter__(self) -> "Context":
@@ -708,7 +716,7 @@ class Context(Collectives[Any]):
             return received
         buffer = _host(resolve_output(data, "data"), "data")
         found, size = c_uint32(), c_uint64()
-        if isinstance(source, int):
+        if _is_rank(source):
             status = api.gcoll_pair_recv(self._pair(source, "source"), _tag(tag), buffer.address, buffer.nbytes)
         else:
             peers = self._peers(source)
@@ -730,7 +738,7 @@ class Context(Collectives[Any]):
     def probe(self, source: Union[int, Sequence[int], None] = None, tag: int = 0) -> Optional[Received]:
         """Looks, without waiting, whether a message has arrived. Returns its source and size, or None. The message
         stays. source: as in ``recv``."""
-        peers = self._peers([source] if isinstance(source, int) else source)
+        peers = self._peers([source] if _is_rank(source) else source)
         found, rank, size = c_int(), c_uint32(), c_uint64()
         check(api.gcoll_context_probe(self._handle(), peers, len(peers), _tag(tag), byref(found), byref(rank),
                                       byref(size)), "probe", self._core.handle)

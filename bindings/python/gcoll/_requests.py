@@ -202,6 +202,7 @@ class Request:
     def __await__(self) -> Generator[Any, None, Any]:
         if not self.test():
             yield from self._context._watch(self).__await__()
+            self.test()  # raises its error; and that of a request whose context was closed
         return self._outcome()
 
 
@@ -251,9 +252,21 @@ class Watch:
         if not self.loop.is_closed():
             self.loop.remove_reader(self._fd)
 
+    def close(self) -> None:
+        """Wakes the tasks that wait, because the context is closing; from any thread."""
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self._release)
+
+    def _release(self) -> None:
+        self.stop()
+        waiting, self._waiting = self._waiting, []
+        for _request, future in waiting:
+            if not future.done():
+                future.set_result(None)
+
     @property
     def is_idle(self) -> bool:
-        return not self._waiting
+        return not self._waiting or self.loop.is_closed()
 
 
 async def poll(request: Request) -> None:
