@@ -1,11 +1,13 @@
 """Every collective in its three forms against numpy, with ranks that are threads; requests, operations, messages."""
 
 import asyncio
+import gc
 import os
 import random
 import sys
 import threading
 import unittest
+import weakref
 
 try:
     import numpy
@@ -390,6 +392,38 @@ class Requests(Case):
                 self.equal(request.wait(), numpy.full(1000, 2.0 * k))
             context.barrier()
         gcoll.run_local(2, rank)
+
+    def test_buffers_of_dropped_requests_and_operations_live_as_long_as_needed(self):
+        def rank(context):
+            peer = 1 - context.rank
+            data = numpy.zeros(1000)
+            alive = weakref.ref(data)
+            context.start.recv(data, peer)
+            del data
+            gc.collect()
+            self.assertIsNotNone(alive())
+            context.barrier()
+            context.send(numpy.ones(1000), peer)
+            context.barrier()
+            for _ in range(1000):  # other calls find out that it has ended
+                context.start.barrier().wait()
+                if alive() is None:
+                    break
+            self.assertIsNone(alive())
+
+            data = numpy.zeros(1000)
+            alive = weakref.ref(data)
+            operation = context.prepare.allreduce(data, data)
+            request = operation.start()
+            del data, operation
+            gc.collect()
+            self.equal(request.wait(), numpy.zeros(1000))
+            del request
+            gc.collect()
+            self.assertIsNotNone(alive())  # the operation is destroyed by the next call that prepares one
+            context.prepare.barrier()
+            self.assertIsNone(alive())
+        gcoll.run_local(2, rank, transport="tcp")
 
     def test_a_wait_with_a_limit_breaks_nothing(self):
         def rank(context):

@@ -247,6 +247,7 @@ def rank_leak():
                 context.start.allreduce(data).wait()
                 with context.prepare.broadcast(out) as operation:
                     operation.run()
+                context.prepare.allreduce(data, out)  # dropped
                 try:
                     context.allreduce(data, numpy.zeros(3))
                 except ValueError:
