@@ -349,22 +349,28 @@ class UserOps(Case):
             self.equal(call(context, form, "allreduce", given[context.rank], op=compose), expected)
         self.on_all(check)
 
-    def test_exceptions_end_the_call_on_every_rank(self):
+    def test_exceptions_are_raised_here_and_abort_the_other_ranks(self):
         for form in FORMS:
-            seen = []
+            seen = {}
 
             def rank(context):
+                called = []
+
                 def fail(a, b):
+                    called.append(1)
                     raise KeyError("broken")
                 try:
                     call(context, form, "allreduce", numpy.ones(3), op=fail)
                 except Exception as error:
-                    seen.append(error)
+                    seen[context.rank] = (bool(called), error)
+                # Who had done its part before the abort came gets it from a later call.
+                with self.assertRaisesRegex(gcoll.AbortedError, "KeyError: 'broken'"):
+                    while True:
+                        context.barrier()
             gcoll.run_local(2, rank)
-            self.assertEqual(len(seen), 2)
-            self.assertTrue(any(isinstance(error, KeyError) for error in seen), seen)
-            self.assertTrue(all(isinstance(error, (KeyError, gcoll.AbortedError)) for error in seen), seen)
-
+            self.assertTrue(any(called for called, _ in seen.values()), form)
+            for called, error in seen.values():
+                self.assertIsInstance(error, KeyError if called else gcoll.AbortedError, (form, seen))
 
 class Requests(Case):
     def test_results_come_by_wait_test_and_result(self):
@@ -747,19 +753,23 @@ class Life(Case):
 
     def test_timeouts(self):
         def rank(context):
+            context.barrier()
             if context.rank == 0:
-                with self.assertRaises(gcoll.TimeoutError):
+                context.set_pair_timeout(1, 0.2)
+                with self.assertRaises(gcoll.TimeoutError) as caught:
                     context.recv(numpy.zeros(1), source=1)
+                self.assertIsInstance(caught.exception, TimeoutError)
             else:
                 with self.assertRaises(gcoll.Error):
-                    context.start.recv(numpy.zeros(1), source=0, tag=4).wait()
-        gcoll.run_local(2, rank, timeout=0.3)
+                    context.barrier()
+        gcoll.run_local(2, rank)
 
     def test_requests_in_flight_at_the_end_fail(self):
         kept = []
 
         def rank(context):
             kept.append(context.start.recv(numpy.zeros(1), source=1 - context.rank))
+            context.barrier()
         gcoll.run_local(2, rank)
         for request in kept:
             with self.assertRaises(gcoll.Error):

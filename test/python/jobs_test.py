@@ -22,7 +22,8 @@ import gcoll
 
 LIMIT_S = 60
 SANITIZED = "GCOLL_TEST_SANITIZED" in os.environ
-LEARN_S = 5.0 if SANITIZED else 1.0  # in which every survivor learns of a death
+# Every survivor learns of a death within a second. A machine that is busy with other work may need another try.
+LEARN_S, LEARN_BUSY_S, TRIES = (5.0 if SANITIZED else 1.0), 10.0, 3
 LEAK_KIB = 1e6 if SANITIZED else 1024  # sanitizers keep what was freed
 
 
@@ -96,19 +97,28 @@ class Jobs(unittest.TestCase):
 
     def test_a_killed_rank_is_named_within_a_second(self):
         for form in ("run", "start", "prepare", "await"):
-            job = Job("survive", 4, self.store + "/" + form, FORM=form)
-            for rank in range(4):
-                self.assertEqual(job.line(rank), "ready")
-            job.processes[2].kill()
-            killed = time.monotonic()  # the clock of all processes of this host
-            results = job.end()
-            for rank in (0, 1, 3):
-                status, said, error = results[rank]
-                self.assertEqual((status, error), (0, ""), (form, rank))
-                (kind, culprit, operation, text, at), = said
-                self.assertEqual((kind, culprit, operation), ("PeerError", 2, "allreduce"), (form, rank, text))
-                self.assertIn("rank 2", text)
-                self.assertLess(at - killed, LEARN_S, (form, rank))
+            took = [self.kill_one_of_four(form, "first")]
+            while took[-1] >= LEARN_S and len(took) < TRIES:
+                took.append(self.kill_one_of_four(form, "try%d" % len(took)))
+            self.assertLess(min(took), LEARN_S, form)
+            self.assertLess(max(took), LEARN_BUSY_S, form)
+
+    def kill_one_of_four(self, form, folder):
+        """Returns the time until the last survivor had its exception."""
+        job = Job("survive", 4, "%s/%s-%s" % (self.store, form, folder), FORM=form)
+        for rank in range(4):
+            self.assertEqual(job.line(rank), "ready")
+        job.processes[2].kill()
+        killed = time.monotonic()  # the clock of all processes of this host
+        results, took = job.end(), 0.0
+        for rank in (0, 1, 3):
+            status, said, error = results[rank]
+            self.assertEqual((status, error), (0, ""), (form, rank))
+            (kind, culprit, operation, text, at), = said
+            self.assertEqual((kind, culprit, operation), ("PeerError", 2, "allreduce"), (form, rank, text))
+            self.assertIn("rank 2", text)
+            took = max(took, at - killed)
+        return took
 
     def test_an_exception_reaches_the_other_ranks(self):
         results = Job("raise", 3, self.store).end()

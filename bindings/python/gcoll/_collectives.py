@@ -48,7 +48,8 @@ class UserOp:
                   algorithms can do that.
 
     Elements may be of any type that numpy has, also structured ones of up to 65535 bytes. Needs numpy. An
-    exception of the function aborts the context on all ranks, and is raised here.
+    exception of the function is raised by this rank's call, and aborts the context: other ranks get an AbortedError,
+    from this call or, if their part of it was done, from the next one.
 
     >>> import gcoll, numpy
     >>> def rank(context):

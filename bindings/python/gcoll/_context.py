@@ -14,7 +14,7 @@ from ._collectives import COLLECTIVES, OPS, Collectives, _Call, read_number, rea
 from ._errors import AbortedError, Error, StateError, Status, UnsupportedError, check, error_of
 from ._library import (ContextOptions, CostParameters, EnvironmentStruct, ExchangeFunction, IbverbsOptions,
                        LogFunction, RegionKeyStruct, api)
-from ._requests import Operation, Received, Request, Watch, milliseconds, poll
+from ._requests import Operation, Received, Request, Watch, milliseconds, own_error, poll
 from ._store import Store, utf8
 
 _LEVELS = ("error", "warning", "info", "debug")
@@ -532,19 +532,18 @@ class Context(Collectives[Any]):
     def _failure(self, status: int, name: str, keep: Any = None) -> BaseException:
         """The exception for a failed call; that of the caller's own operation, if that failed."""
         error = error_of(status, name, self._core.handle)
-        while isinstance(keep, tuple) and keep:
-            keep = keep[-1]
-        bound = getattr(keep, "bound", None)
-        if bound is not None and bound.error is not None and isinstance(error, AbortedError):
-            own: BaseException = bound.error
-            own.__cause__ = error
-            return own
-        return error
+        own = own_error(keep)
+        if own is None or not isinstance(error, AbortedError):
+            return error
+        own.__cause__ = error
+        return own
 
     def _go(self, call: _Call) -> Any:
         status = api.gcoll_call_run(self._handle(), byref(call.struct))
         if status:
             raise self._failure(status, call.name, call)
+        if call.bound is not None and call.bound.error is not None:
+            raise call.bound.error  # the call had done its part before the abort was noticed
         return call.result
 
     def _pair(self, peer: Any, name: str) -> Any:

@@ -33,6 +33,15 @@ def milliseconds(timeout: Optional[float], name: str, unlimited: bool = True) ->
     return ms
 
 
+def own_error(keep: Any) -> Optional[BaseException]:
+    """The exception that the caller's own operation (UserOp) raised, of a call with what it keeps."""
+    while isinstance(keep, tuple) and keep:
+        keep = keep[-1]
+    bound = getattr(keep, "bound", None)
+    error: Optional[BaseException] = getattr(bound, "error", None)
+    return error
+
+
 class Received(NamedTuple):
     """What a receive got, or a probe found. source: the rank that sent the message. nbytes: its size in bytes."""
     source: int
@@ -102,7 +111,9 @@ class Request:
         error: Optional[BaseException] = None
         if status:
             error = self._context._failure(status, self._name, self._keep)
-        elif self._receives and not isinstance(self._result, Received):
+        elif not self._receives:
+            error = own_error(self._keep)
+        elif not isinstance(self._result, Received):
             source, size = c_uint32(), c_uint64()
             check(api.gcoll_context_last_received(self._context._handle(), byref(source), byref(size)), self._name)
             self._result = Received(source.value, size.value)
@@ -317,11 +328,16 @@ class Operation:
         status = api.gcoll_operation_run(self._live())
         if status:
             raise self._context._failure(status, self._name, self._keep)
+        own = own_error(self._keep)
+        if own is not None:
+            raise own
         return self._result
 
     def start(self) -> Request:
         """Starts a run, and returns its request. StateError if a run is in flight."""
-        check(api.gcoll_operation_start(self._live()), self._name, self._context._core.handle)
+        status = api.gcoll_operation_start(self._live())
+        if status:
+            raise self._context._failure(status, self._name, self._keep)
         handle = c_void_p(api.gcoll_operation_request(self._handle))
         self._request = Request(self._context, handle, self._name, (self, self._keep), self._result)
         return self._request
