@@ -59,7 +59,8 @@ def _sizes(text: str) -> List[int]:
 
 
 def _arguments(given: Optional[Sequence[str]]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python3 -m gcoll.bench", description=__doc__.split("``")[0] + "Python.")
+    parser = argparse.ArgumentParser(prog="python3 -m gcoll.bench",
+                                     description="Times collectives from Python, and checks every result.")
     parser.add_argument("--local", type=int, metavar="P", help="start P processes on this host; without it, the "
                         "launcher's variables say the ranks")
     parser.add_argument("--collective", default="allreduce", choices=_COLLECTIVES)
