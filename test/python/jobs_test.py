@@ -20,7 +20,7 @@ except ImportError:
 
 import gcoll
 
-LIMIT_S = 60
+LIMIT_S = 200  # for a machine that is busy with other work
 SANITIZED = "GCOLL_TEST_SANITIZED" in os.environ
 # Every survivor learns of a death within a second. A machine that is busy with other work may need another try.
 LEARN_S, LEARN_BUSY_S, TRIES = (5.0 if SANITIZED else 1.0), 10.0, 3
@@ -276,7 +276,7 @@ def rank_leak():
 
         calls(300)
         before, objects = resident_kib(), len(gc.get_objects())
-        calls(2000)  # 10,000 calls and more
+        calls(200 if SANITIZED else 2000)  # 10,000 calls and more
         say([resident_kib() - before, len(gc.get_objects()) - objects,
              len(context._core.requests) + max(0, len(context._core.dropped_requests) - 2),
              len(context._core.operations)])

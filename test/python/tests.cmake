@@ -31,7 +31,7 @@ function(gcoll_python_test name file)
   if(arg_TIMED)
     list(APPEND labels timed)
   endif()
-  set_tests_properties(python.${name} PROPERTIES TIMEOUT 300 COST ${arg_COST} SKIP_RETURN_CODE 77 LABELS "${labels}"
+  set_tests_properties(python.${name} PROPERTIES TIMEOUT 600 COST ${arg_COST} SKIP_RETURN_CODE 77 LABELS "${labels}"
                        ENVIRONMENT "${python_environment}")
 endfunction()
 
