@@ -1,0 +1,958 @@
+"""Contexts: groups of ranks that run collectives together, and exchange messages."""
+
+import asyncio
+import collections
+import pickle
+import threading
+import weakref
+from ctypes import byref, c_int, c_uint8, c_uint32, c_uint64, c_void_p, create_string_buffer, pointer, string_at
+from ctypes import memmove
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from ._buffers import Buffer, describe, resolve, resolve_output
+from ._collectives import COLLECTIVES, OPS, Collectives, _Call, read_number, read_same
+from ._errors import AbortedError, Error, StateError, Status, UnsupportedError, check, error_of
+from ._library import (ContextOptions, CostParameters, EnvironmentStruct, ExchangeFunction, IbverbsOptions,
+                       LogFunction, RegionKeyStruct, api)
+from ._requests import Operation, Received, Request, Watch, milliseconds, own_error, poll
+from ._store import Store, utf8
+
+_LEVELS = ("error", "warning", "info", "debug")
+_TEXT_MAX = 65536
+_UINT32 = 1 << 32
+
+# ---- What the environment says --------------------------------------------------------------------------
+
+
+class Environment(NamedTuple):
+    """A job's rank, size and store, as its launcher says them. local_rank, local_size: on this host, or None. source:
+    the launcher. store: URL, or "" if nothing says where ranks meet."""
+    rank: int
+    size: int
+    local_rank: Optional[int]
+    local_size: Optional[int]
+    source: str
+    job: str
+    store: str
+
+
+def environment() -> Environment:
+    """Reads the variables of torchrun, Slurm, Open MPI, PMI, PMIx, Kubernetes, or GCOLL_RANK, GCOLL_SIZE and
+    GCOLL_STORE. NotFoundError if none are set."""
+    found = EnvironmentStruct()
+    api.gcoll_environment_init(byref(found))
+    check(api.gcoll_environment_read(byref(found)), "environment")
+    return Environment(found.rank, found.size, None if found.local_rank == _UINT32 - 1 else found.local_rank,
+                       found.local_size or None, found.source.decode(), found.job.decode(), found.store.decode())
+
+
+# ---- Options --------------------------------------------------------------------------------------------
+
+_TEXTS = ("job", "transport", "interface", "tuning", "accelerator", "launch")
+_FLAGS = ("progress_thread", "monitor", "checksum")
+_IBVERBS_TEXTS = ("device",)
+_IBVERBS_NUMBERS = ("port", "gid_index", "mtu", "pkey", "service_level", "traffic_class", "timeout", "retry_count",
+                    "rnr_retry", "cache_bytes", "device_memory")
+
+
+class Hub:
+    """Connects ranks that are threads of one process, for ``transport="inproc"``. ``run_local`` makes one."""
+
+    def __init__(self, size: int) -> None:
+        self._raw = c_void_p()
+        check(api.gcoll_hub_create(read_number(size, "size", _UINT32), byref(self._raw)), "Hub")
+
+    def close(self) -> None:
+        """Destroys the hub. Close its contexts first."""
+        if self._raw.value is not None:
+            raw, self._raw = self._raw, c_void_p()
+            api.gcoll_hub_destroy(raw)
+
+    def __enter__(self) -> "Hub":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self.close()
+
+
+def _make_log(log: Callable[[str, str], None]) -> Any:
+    def called(_arg: Any, level: int, text: bytes) -> None:
+        try:
+            log(_LEVELS[level] if 0 <= level < len(_LEVELS) else str(level), text.decode("utf-8", "replace"))
+        except Exception:  # a log that fails must not stop the context
+            pass
+    return LogFunction(called)
+
+
+def _make_exchange(exchange: Callable[[bytes], Sequence[bytes]], size: int, errors: List[BaseException]) -> Any:
+    def called(_arg: Any, mine: int, nbytes: int, every: int) -> int:
+        try:
+            parts = list(exchange(string_at(mine, nbytes)))
+            if len(parts) != size or any(len(part) != nbytes for part in parts):
+                raise ValueError("exchange: gave %d texts; allowed are %d, each of %d bytes" %
+                                 (len(parts), size, nbytes))
+            for rank, part in enumerate(parts):
+                memmove(every + rank * nbytes, bytes(part), nbytes)
+            return Status.OK
+        except BaseException as error:
+            errors.append(error)
+            text = "exchange: %s: %s" % (type(error).__name__, error)
+            return int(api.gcoll_store_error(Status.IO, text.encode("utf-8", "replace")))
+    return ExchangeFunction(called)
+
+
+def _ibverbs(given: Dict[str, Any]) -> IbverbsOptions:
+    options = IbverbsOptions()
+    api.gcoll_ibverbs_options_init(byref(options))
+    for name, value in given.items():
+        if name in _IBVERBS_TEXTS:
+            setattr(options, name, utf8(value, "ibverbs[%r]" % name))
+        elif name in _IBVERBS_NUMBERS:
+            setattr(options, name, int(value))
+        else:
+            raise TypeError("ibverbs[%r]: is unknown; allowed are %s" %
+                            (name, ", ".join(_IBVERBS_TEXTS + _IBVERBS_NUMBERS)))
+    return options
+
+
+def _make_options(keep: List[Any], errors: List[BaseException], given: Dict[str, Any]) -> ContextOptions:
+    options = ContextOptions()
+    api.gcoll_context_options_init(byref(options))
+    for name, value in given.items():
+        if value is None or value is False and name in _FLAGS:
+            continue
+        if name in _TEXTS:
+            setattr(options, name, utf8(value, name))
+        elif name in _FLAGS:
+            setattr(options, name, 1)
+        elif name in ("rank", "size"):
+            setattr(options, name, read_number(value, name, _UINT32))
+        elif name == "timeout":
+            options.timeout_ms = milliseconds(value, name, False)
+        elif name == "silence":
+            options.silence_ms = milliseconds(value, name)
+        elif name == "spin":
+            options.spin_us = -1 if value == 0 else read_number(int(value * 1e6), name, 1 << 40)
+        elif name in ("eager_bytes", "eager_pool_bytes"):
+            setattr(options, name, read_number(value, name, 1 << 63))
+        elif name == "ports":
+            low, high = value
+            options.port_min, options.port_max = read_number(low, "ports", 65536), read_number(high, "ports", 65536)
+        elif name == "same":
+            options.same = read_same(value)
+        elif name == "cost":
+            keep.append(CostParameters(*(float(part) for part in value)))
+            options.cost = pointer(keep[-1])
+        elif name == "ibverbs":
+            keep.append(_ibverbs(value))
+            options.ibverbs = pointer(keep[-1])
+        elif name == "hub":
+            keep.append(value)
+            options.hub = value._raw
+        elif name == "log":
+            options.log = _make_log(value)
+            keep.append(options.log)
+        elif name == "exchange":
+            options.exchange = _make_exchange(value, given["size"], errors)
+            keep.append(options.exchange)
+        else:
+            raise TypeError("%s: is no option of a context" % name)
+    return options
+
+
+# ---- What a context holds -------------------------------------------------------------------------------
+
+
+class _Core:
+    """The handle of a context, and what must live as long as it. Outlives the Context by which it is closed."""
+
+    def __init__(self, handle: Optional[int], keep: List[Any]) -> None:
+        self.handle = handle
+        self.keep = keep
+        self.requests: Dict[int, Tuple[Any, Any]] = {}  # in flight: handles, and what they keep
+        self.dropped_requests: Deque[Tuple[Any, Any]] = collections.deque()
+        self.operations: Dict[int, Tuple[c_void_p, Any]] = {}
+        self.dropped: List[Tuple[c_void_p, Any]] = []
+        self.regions: Dict[int, Tuple[c_void_p, Any]] = {}
+        self.pairs: Dict[int, Any] = {}
+        self.lock = threading.Lock()
+
+    def end_dropped_requests(self) -> None:
+        """Ends requests in flight that the program has let go of. A few in each call: no call takes long, and they do
+        not add up."""
+        for _ in range(min(2, len(self.dropped_requests))):
+            try:
+                handle, keep = self.dropped_requests.popleft()
+            except IndexError:  # another thread was faster
+                return
+            api.gcoll_request_test(byref(handle), byref(c_int()))
+            if handle.value is not None:
+                self.dropped_requests.append((handle, keep))
+
+    def free_dropped(self) -> None:
+        while self.dropped:
+            handle, _keep = self.dropped.pop()
+            api.gcoll_operation_destroy(handle)
+
+    def close(self) -> None:
+        with self.lock:
+            handle, self.handle = self.handle, None
+        if not handle:
+            return
+        api.gcoll_store_error(Status.OK, b"")  # so that a text is that of the call below
+        for _ in range(len(self.dropped_requests)):
+            self.end_dropped_requests()
+        idle = not self.requests and not self.dropped_requests
+        if idle:
+            self.free_dropped()
+            for operation, _keep in list(self.operations.values()):
+                api.gcoll_operation_destroy(operation)
+            for region, _keep in list(self.regions.values()):
+                api.gcoll_region_destroy(region)
+        api.gcoll_context_destroy(handle)
+        text = (api.gcoll_last_error() or b"").decode("utf-8", "replace")
+        if "is inside a gcoll call on it" in text:
+            self.handle = handle
+            raise StateError(text, Status.STATE, "close")
+        if not idle:  # their context is gone, and with it what was in flight
+            self.free_dropped()
+            for operation, _keep in list(self.operations.values()):
+                api.gcoll_operation_destroy(operation)
+        self.operations.clear()
+        self.regions.clear()
+        self.requests.clear()
+        self.dropped_requests.clear()
+        for kept in self.keep:
+            if isinstance(kept, _Owned):
+                kept.value.close()
+        self.keep = []
+
+
+class _Owned:
+    """A store that belongs to a context."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+# ---- Forms of the collectives ---------------------------------------------------------------------------
+
+
+class Started(Collectives[Request]):
+    """The collectives and messages that do not block: ``context.start``. Each returns a ``Request``."""
+
+    def __init__(self, context: "Context") -> None:
+        self._context = context
+        self._size, self._rank = context._size, context._rank
+
+    def _owner(self) -> "Context":
+        return self._context
+
+    def _go(self, call: _Call) -> Request:
+        if self._context._core.dropped_requests:
+            self._context._core.end_dropped_requests()
+        handle = c_void_p()
+        status = api.gcoll_call_start(self._context._handle(), byref(call.struct), byref(handle))
+        if status:
+            raise self._context._failure(status, call.name, call)
+        return Request(self._context, handle, call.name, call, call.result)
+
+    def send(self, data: Any, dest: int, tag: int = 0) -> Request:
+        """Begins ``Context.send``."""
+        self._context._core.end_dropped_requests()
+        buffer = _host(resolve(data, "data"), "data")
+        handle = c_void_p()
+        pair = self._context._pair(dest, "dest")
+        check(api.gcoll_pair_send_start(pair, _tag(tag), buffer.address, buffer.nbytes, byref(handle)), "send",
+              self._context._core.handle)
+        return Request(self._context, handle, "send", buffer.keep, None)
+
+    def recv(self, data: Any, source: Union[int, Sequence[int], None] = None, tag: int = 0) -> Request:
+        """Begins ``Context.recv``. The result is a ``Received``. ``Request.cancel`` may cancel it."""
+        self._context._core.end_dropped_requests()
+        buffer = _host(resolve_output(data, "data"), "data")
+        handle = c_void_p()
+        if _is_rank(source):
+            pair = self._context._pair(source, "source")
+            status = api.gcoll_pair_recv_start(pair, _tag(tag), buffer.address, buffer.nbytes, byref(handle))
+        else:
+            peers = self._context._peers(source)
+            status = api.gcoll_context_recv_any_start(self._context._handle(), peers, len(peers), _tag(tag),
+                                                      buffer.address, buffer.nbytes, byref(handle))
+        check(status, "recv", self._context._core.handle)
+        return Request(self._context, handle, "recv", buffer.keep, None, receives=True)
+
+    def put(self, key: bytes, data: Any, offset: int = 0, notify: bool = False) -> Request:
+        """Begins ``Context.put``."""
+        return self._access("put", key, _host(resolve(data, "data"), "data"), offset, int(bool(notify)))
+
+    def get(self, key: bytes, data: Any, offset: int = 0) -> Request:
+        """Begins ``Context.get``."""
+        return self._access("get", key, _host(resolve_output(data, "data"), "data"), offset)
+
+    def _access(self, name: str, key: bytes, buffer: Buffer, offset: int, *flags: int) -> Request:
+        handle = c_void_p()
+        start = api.gcoll_put_start if name == "put" else api.gcoll_get_start
+        status = start(self._context._handle(), byref(_region_key(key)), read_number(offset, "offset", 1 << 63),
+                       buffer.address, buffer.nbytes, *flags, byref(handle))
+        check(status, name, self._context._core.handle)
+        return Request(self._context, handle, name, buffer.keep, None)
+
+
+class Prepared(Collectives[Operation]):
+    """The collectives that are prepared once and run often: ``context.prepare``. Each returns an ``Operation``.
+    Preparing is not collective and sends nothing."""
+
+    def __init__(self, context: "Context") -> None:
+        self._context = context
+        self._size, self._rank = context._size, context._rank
+
+    def _owner(self) -> "Context":
+        return self._context
+
+    def _go(self, call: _Call) -> Operation:
+        self._context._core.free_dropped()
+        handle = c_void_p()
+        status = api.gcoll_call_create(self._context._handle(), byref(call.struct), byref(handle))
+        if status:
+            raise self._context._failure(status, call.name, call)
+        return Operation(self._context, handle, call.name, call, call.result)
+
+
+# ---- Messages -------------------------------------------------------------------------------------------
+
+
+def _host(buffer: Buffer, name: str) -> Buffer:
+    if buffer.device:
+        raise TypeError("%s: lies on a device; allowed for messages are arrays in host memory" % name)
+    return buffer
+
+
+def _is_rank(source: Any) -> bool:
+    """Whether a source is one rank, and not a list of ranks."""
+    return hasattr(source, "__index__") and not hasattr(source, "__len__")
+
+
+def _tag(tag: int) -> int:
+    return read_number(tag, "tag", _UINT32)
+
+
+def _region_key(key: Any) -> RegionKeyStruct:
+    if not isinstance(key, (bytes, bytearray)) or len(key) != 64:
+        raise TypeError("key: is %s; allowed are the 64 bytes of Region.key" % describe(key))
+    return RegionKeyStruct.from_buffer_copy(key)
+
+
+class Region:
+    """Memory that peers read and write by themselves, made by ``Context.region``. Give `key` to peers, for example
+    by ``allgather_object``. Close it when no peer uses it any more, for example after a barrier.
+
+    >>> import gcoll, numpy
+    >>> def rank(context):
+    ...     window = numpy.zeros(2)
+    ...     with context.region(window) as region:
+    ...         keys = context.allgather_object(region.key)
+    ...         context.put(keys[1 - context.rank], numpy.array([context.rank + 5.0]), offset=8, notify=True)
+    ...         region.wait(1)
+    ...         context.barrier()
+    ...     return window.tolist()
+    >>> gcoll.run_local(2, rank, progress_thread=True)
+    [[0.0, 6.0], [0.0, 5.0]]
+    """
+
+    def __init__(self, context: "Context", data: Any) -> None:
+        buffer = _host(resolve_output(data, "data"), "data")
+        self._context = context
+        self._raw = c_void_p()
+        check(api.gcoll_region_create(context._handle(), buffer.address, buffer.nbytes, byref(self._raw)), "region",
+              context._core.handle)
+        self.nbytes = buffer.nbytes
+        context._core.regions[id(self)] = (self._raw, buffer.keep)
+        key = RegionKeyStruct()
+        check(api.gcoll_region_export(self._raw, byref(key)), "region")
+        self.key = bytes(key.bytes)
+
+    def _live(self) -> c_void_p:
+        if self._raw.value is None or not self._context._core.handle:
+            raise StateError("the region is closed", Status.STATE, "region")
+        return self._raw
+
+    def notified(self) -> int:
+        """The number of notifications since the region was made. Makes progress without waiting."""
+        count = c_uint64()
+        check(api.gcoll_region_notified(self._live(), byref(count)), "notified", self._context._core.handle)
+        return count.value
+
+    def wait(self, count: int) -> None:
+        """Waits until there have been at least `count` notifications. TimeoutError after the context's timeout,
+        which breaks nothing."""
+        check(api.gcoll_region_wait(self._live(), read_number(count, "count", 1 << 63)), "wait",
+              self._context._core.handle)
+
+    def close(self) -> None:
+        """Frees the region."""
+        entry = self._context._core.regions.pop(id(self), None)
+        if entry is not None:
+            api.gcoll_region_destroy(self._raw)
+        self._raw = c_void_p()
+
+    def __enter__(self) -> "Region":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None:
+            self.close()
+
+
+class Context(Collectives[Any]):
+    """A group of ranks that run collectives together. Creating it blocks until all ranks have joined.
+
+    rank, size       of this process in the job
+    store            where ranks meet: a ``Store``, or a URL, whose store the context then owns. None if size is 1, or
+                     with `exchange`
+    job              name of the job, for several jobs on one store
+    transport        "tcp", "ibverbs" or "inproc"; None: tcp
+    timeout          seconds without progress after which a call fails; None: 30
+    progress_thread  True: a thread of the library makes progress between calls. Several Python threads may then use
+                     the context, and ``await`` sleeps until a request has ended
+    interface        network interface, address or subnet; ports: a range (low, high) to listen on
+    same             where results are the same: "ranks" (also None), "runs" or "nowhere"
+    tuning           "fit", "default" or a file; cost: (alpha, beta, gamma) in its place
+    accelerator      "cuda", "none" or "auto" (also None): memory that arrays may lie in
+    monitor          True: late ranks are watched, and other ranks do not wait for them; see ``arrival_site``
+    checksum         True: what ranks send carries a checksum
+    exchange         in place of a store: a function that gives every rank the bytes of all ranks, such as mpi4py's
+                     comm.allgather
+    log              a function of level ("error", "warning", "info", "debug") and text
+    launch, silence, spin, eager_bytes, eager_pool_bytes, ibverbs (a dict), hub: as in gcoll/context.h; silence and
+                     spin in seconds
+
+    Use it as a context manager, or close it. If an exception leaves the ``with`` block, the context is aborted, and
+    the other ranks get an AbortedError with its text.
+
+    Threads. Calls release the GIL. One thread at a time uses a context without a progress thread; StateError refuses
+    others. ``abort`` and ``wake`` may be called from any thread. Every rank starts its collectives in the same order,
+    so let one thread start them, or give each thread a ``duplicate``.
+
+    Ctrl-C. A blocking call returns first, at the latest after its timeout. ``Request.wait`` heeds it at once.
+
+    Forks. A forked child must not use the context; each call is refused with StateError.
+
+    Errors of creation: ``TimeoutError`` names the ranks that did not join, ``PeerError`` a rank that died while it
+    joined, ``MismatchError`` two processes with one rank.
+
+    >>> import gcoll, numpy
+    >>> with gcoll.Context(rank=0, size=1) as context:
+    ...     context.allreduce(numpy.array([1, 2]))
+    array([1, 2])
+    """
+
+    progress_thread: bool
+
+    def __init__(self, rank: int, size: int, store: Union[Store, str, None] = None, *, job: Optional[str] = None,
+                 transport: Optional[str] = None, timeout: Optional[float] = None, progress_thread: bool = False,
+                 interface: Optional[str] = None, ports: Optional[Tuple[int, int]] = None,
+                 same: Optional[str] = None, tuning: Optional[str] = None,
+                 cost: Optional[Tuple[float, float, float]] = None, accelerator: Optional[str] = None,
+                 monitor: bool = False, checksum: bool = False,
+                 exchange: Optional[Callable[[bytes], Sequence[bytes]]] = None,
+                 log: Optional[Callable[[str, str], None]] = None, launch: Optional[str] = None,
+                 silence: Optional[float] = None, spin: Optional[float] = None, eager_bytes: Optional[int] = None,
+                 eager_pool_bytes: Optional[int] = None, ibverbs: Optional[Dict[str, Any]] = None,
+                 hub: Optional[Hub] = None) -> None:
+        keep: List[Any] = []
+        errors: List[BaseException] = []
+        options = _make_options(keep, errors, {
+            "rank": rank, "size": size, "job": job, "transport": transport, "timeout": timeout,
+            "progress_thread": progress_thread, "interface": interface, "ports": ports, "same": same,
+            "tuning": tuning, "cost": cost, "accelerator": accelerator, "monitor": monitor, "checksum": checksum,
+            "exchange": exchange, "log": log, "launch": launch, "silence": silence, "spin": spin,
+            "eager_bytes": eager_bytes, "eager_pool_bytes": eager_pool_bytes, "ibverbs": ibverbs, "hub": hub})
+        if store is not None and not isinstance(store, (Store, str)):
+            raise TypeError("store: is %s; allowed are a Store, a URL and None" % describe(store))
+        opened = Store(store, timeout or 30.0) if isinstance(store, str) else None
+        used = opened or store
+        if isinstance(used, Store):
+            options.store = used._handle()
+            keep.append(_Owned(opened) if opened else used)
+        handle = c_void_p()
+        status = api.gcoll_context_create(byref(options), byref(handle))
+        if status:
+            error: BaseException = error_of(status, "Context")
+            if opened:
+                opened.close()
+            raise error from (errors[0] if errors else None)
+        self._adopt(handle, keep, bool(progress_thread))
+
+    @classmethod
+    def from_env(cls, **options: Any) -> "Context":
+        """Creates a context from the variables of the launcher that started this process: torchrun, srun, mpirun,
+        Kubernetes, or GCOLL_RANK, GCOLL_SIZE and GCOLL_STORE. options: as of ``Context``, without rank, size, store
+        and exchange. NotFoundError if no launcher's variables are set."""
+        for name in ("rank", "size", "store", "exchange", "hub"):
+            if name in options:
+                raise TypeError("%s: is given; allowed with from_env are options that the environment does not say" % name)
+        keep: List[Any] = []
+        struct = _make_options(keep, [], options)
+        handle = c_void_p()
+        check(api.gcoll_context_create_from_env(byref(struct), byref(handle)), "from_env")
+        return cls._made(handle, keep, bool(options.get("progress_thread")))
+
+    @classmethod
+    def _made(cls, handle: c_void_p, keep: List[Any], progress_thread: bool) -> "Context":
+        context = cls.__new__(cls)
+        context._adopt(handle, keep, progress_thread)
+        return context
+
+    def _adopt(self, handle: c_void_p, keep: List[Any], progress_thread: bool) -> None:
+        self._core = _Core(handle.value, keep)
+        self._rank = int(api.gcoll_context_rank(handle))
+        self._size = int(api.gcoll_context_size(handle))
+        self.progress_thread = progress_thread
+        self._watcher: Optional[Watch] = None
+        self.start = Started(self)
+        self.prepare = Prepared(self)
+        # Also at the end of the program: peers learn that this rank is leaving, and no callback comes later.
+        self._finalizer = weakref.finalize(self, _close_quietly, self._core)
+
+    def __repr__(self) -> str:
+        return "<gcoll.Context rank %d of %d%s>" % (self._rank, self._size, "" if self._core.handle else ", closed")
+
+    # ---- Parts of calls ---------------------------------------------------------------------------------
+
+    def _handle(self) -> int:
+        handle = self._core.handle
+        if not handle:
+            raise StateError("the context is closed", Status.STATE, "Context")
+        return handle
+
+    def _owner(self) -> "Context":
+        return self
+
+    def _failure(self, status: int, name: str, keep: Any = None) -> BaseException:
+        """The exception for a failed call; that of the caller's own operation, if that failed."""
+        error = error_of(status, name, self._core.handle)
+        own = own_error(keep)
+        if own is None or not isinstance(error, AbortedError):
+            return error
+        own.__cause__ = error
+        return own
+
+    def _go(self, call: _Call) -> Any:
+        status = api.gcoll_call_run(self._handle(), byref(call.struct))
+        if status:
+            raise self._failure(status, call.name, call)
+        if call.bound is not None and call.bound.error is not None:
+            raise call.bound.error  # the call had done its part before the abort was noticed
+        return call.result
+
+    def _pair(self, peer: Any, name: str) -> Any:
+        number = read_number(peer, name, self._size)
+        pair = self._core.pairs.get(number)
+        if pair is None:
+            pair = c_void_p()
+            check(api.gcoll_context_pair(self._handle(), number, byref(pair)), name, self._core.handle)
+            self._core.pairs[number] = pair
+        self._handle()
+        return pair
+
+    def _peers(self, source: Any) -> Any:
+        if source is None:
+            ranks = [rank for rank in range(self._size) if rank != self._rank]
+        else:
+            try:
+                ranks = [read_number(rank, "source", self._size) for rank in source]
+            except TypeError:
+                raise TypeError("source: is %s; allowed are a rank, a list of ranks, and None for any rank" %
+                                describe(source)) from None
+        return (c_uint32 * len(ranks))(*ranks)
+
+    def _watch(self, request: Request) -> Any:
+        """An awaitable that ends when the request has ended."""
+        loop = asyncio.get_running_loop()
+        watcher = self._watcher
+        if watcher is not None and watcher.loop is not loop and watcher.is_idle:
+            watcher = None
+        if watcher is None:
+            try:
+                self._watcher = watcher = Watch(self, loop, self.fileno())
+            except UnsupportedError:
+                return poll(request)
+        # The events of a context are one stream, which one loop can read.
+        return watcher.add(request) if watcher.loop is loop else poll(request)
+
+    # ---- Life -------------------------------------------------------------------------------------------
+
+    @property
+    def rank(self) -> int:
+        """This rank, from 0."""
+        return self._rank
+
+    @property
+    def size(self) -> int:
+        """The number of ranks."""
+        return self._size
+
+    @property
+    def culprit(self) -> Optional[int]:
+        """The rank that broke the context, or None."""
+        rank = api.gcoll_context_culprit(self._handle())
+        return rank if rank >= 0 else None
+
+    def check(self) -> None:
+        """Raises the cause, if the context is broken. Does nothing else."""
+        check(api.gcoll_context_health(self._handle()), "check", self._core.handle)
+
+    def abort(self, reason: str) -> None:
+        """Breaks the context on every rank: calls raise AbortedError with `reason`. From any thread. Does not wait."""
+        api.gcoll_context_abort(self._handle(), str(reason).encode("utf-8", "replace").split(b"\0")[0])
+
+    def wake(self) -> None:
+        """Makes the descriptor of ``fileno`` readable. From any thread."""
+        check(api.gcoll_context_wake(self._handle()), "wake")
+
+    def fileno(self) -> int:
+        """A descriptor for an event loop, which is readable when a request has ended. Read 8 bytes, then test
+        requests. UnsupportedError without a progress thread, and for one rank. ``await`` uses it."""
+        fd = c_int()
+        check(api.gcoll_context_fd(self._handle(), byref(fd)), "fileno")
+        return fd.value
+
+    def close(self) -> None:
+        """Leaves the job and frees the context, with its operations and regions. Takes up to about a second. Requests
+        in flight fail, here and on other ranks. StateError while another thread is inside a call."""
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.stop()
+        self._core.close()
+        if watcher is not None:
+            watcher.close()
+        self._finalizer.detach()
+
+    def __enter__(self) -> "Context":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is not None and self._core.handle and not isinstance(error, Error):
+            self.abort("%s: %s" % (kind.__name__, error))
+            if self._size > 1:  # a call tells the other ranks, before they see that this one leaves
+                api.gcoll_context_probe(self._handle(), self._peers(None), 1, 0, byref(c_int()), None, None)
+        self.close()
+
+    def duplicate(self) -> "Context":
+        """Creates another context of the same ranks, with its own order of calls. Collective."""
+        return self._child(self._new("duplicate", api.gcoll_context_duplicate))
+
+    def _new(self, name: str, function: Any, *arguments: Any) -> c_void_p:
+        handle = c_void_p()
+        check(function(self._handle(), *arguments, byref(handle)), name, self._core.handle)
+        return handle
+
+    def _child(self, handle: c_void_p) -> "Context":
+        kept = [k for k in self._core.keep if not isinstance(k, (_Owned, Store))]
+        return Context._made(handle, kept, self.progress_thread)
+
+    def split(self, color: Optional[int], key: int = 0) -> "Optional[Context]":
+        """Divides the ranks into groups by `color`, and creates a context for each. Collective. color: 0 or more;
+        None: no group, and the result is None. Ranks of the new context are ordered by `key`, then by rank.
+
+        >>> import gcoll
+        >>> def rank(context):
+        ...     with context.split(context.rank % 2) as group:
+        ...         return group.allgather_object(context.rank)
+        >>> gcoll.run_local(4, rank)
+        [[0, 2], [1, 3], [0, 2], [1, 3]]
+        """
+        number = -1 if color is None else read_number(color, "color", 1 << 31)
+        if not -(1 << 31) <= key < 1 << 31:
+            raise ValueError("key: is %d; allowed are numbers of 32 bits" % key)
+        handle = self._new("split", api.gcoll_context_split, number, key)
+        return self._child(handle) if handle.value is not None else None
+
+    def create_group(self, ranks: Sequence[int], tag: int = 0) -> "Context":
+        """Creates a context of some ranks. Only these call it, with the same list. Rank i of it is ranks[i]. tag:
+        tells the group from others that some of the same ranks create."""
+        numbers = [read_number(rank, "ranks[%d]" % k, self._size) for k, rank in enumerate(ranks)]
+        array = (c_uint32 * len(numbers))(*numbers)
+        return self._child(self._new("create_group", api.gcoll_context_create_group, array, len(numbers), _tag(tag)))
+
+    def parent_rank(self, rank: int) -> int:
+        """Translates a rank of a context made by ``split`` or ``create_group`` to its rank of the parent."""
+        return int(api.gcoll_context_parent_rank(self._handle(), read_number(rank, "rank", self._size)))
+
+    def barrier_report(self, timeout: Optional[float] = None) -> List[bool]:
+        """A barrier with a time limit in seconds, which breaks nothing. Returns for each rank whether it came."""
+        here = (c_uint8 * self._size)()
+        check(api.gcoll_barrier_report(self._handle(), milliseconds(timeout, "timeout"), here), "barrier_report",
+              self._core.handle)
+        return [bool(entry) for entry in here]
+
+    # ---- Messages ---------------------------------------------------------------------------------------
+
+    def send(self, data: Any, dest: int, tag: int = 0) -> None:
+        """Sends an array to rank `dest`. Returns when `data` may be reused. Messages of one tag between two ranks
+        arrive in order.
+
+        >>> import gcoll, numpy
+        >>> def rank(context):
+        ...     if context.rank == 0:
+        ...         return context.send(numpy.array([1.5, 2.5]), dest=1)
+        ...     data = numpy.zeros(3)
+        ...     return context.recv(data, source=0), data.tolist()
+        >>> gcoll.run_local(2, rank)[1]
+        (Received(source=0, nbytes=16), [1.5, 2.5, 0.0])
+        """
+        buffer = _host(resolve(data, "data"), "data")
+        check(api.gcoll_pair_send(self._pair(dest, "dest"), _tag(tag), buffer.address, buffer.nbytes), "send",
+              self._core.handle)
+
+    def recv(self, data: Any, source: Union[int, Sequence[int], None] = None, tag: int = 0) -> Received:
+        """Receives a message into an array. source: a rank; or a list of ranks, of which the first that has sent is
+        taken; None: any rank. The message may be smaller than `data`, whose rest stays as it is. Returns source and
+        size. MismatchError if the message is larger: it is dropped, and nothing breaks."""
+        if self.progress_thread:  # other threads may receive, too
+            received: Received = self.start.recv(data, source, tag).wait()
+            return received
+        buffer = _host(resolve_output(data, "data"), "data")
+        found, size = c_uint32(), c_uint64()
+        if _is_rank(source):
+            status = api.gcoll_pair_recv(self._pair(source, "source"), _tag(tag), buffer.address, buffer.nbytes)
+        else:
+            peers = self._peers(source)
+            status = api.gcoll_context_recv_any(self._handle(), peers, len(peers), _tag(tag), buffer.address,
+                                                buffer.nbytes, byref(found))
+        check(status, "recv", self._core.handle)
+        check(api.gcoll_context_last_received(self._handle(), byref(found), byref(size)), "recv", self._core.handle)
+        return Received(found.value, size.value)
+
+    def sendrecv(self, data: Any, dest: int, into: Any, source: int, tag: int = 0,
+                 recv_tag: Optional[int] = None) -> None:
+        """Sends `data` to `dest` and receives a message of `source` into `into`, at once. recv_tag None: as tag."""
+        out = _host(resolve(data, "data"), "data")
+        into_buffer = _host(resolve_output(into, "into"), "into")
+        check(api.gcoll_pair_sendrecv(self._pair(dest, "dest"), _tag(tag), out.address, out.nbytes,
+                                      self._pair(source, "source"), _tag(tag if recv_tag is None else recv_tag),
+                                      into_buffer.address, into_buffer.nbytes), "sendrecv", self._core.handle)
+
+    def probe(self, source: Union[int, Sequence[int], None] = None, tag: int = 0) -> Optional[Received]:
+        """Looks, without waiting, whether a message has arrived. Returns its source and size, or None. The message
+        stays. source: as in ``recv``."""
+        peers = self._peers([source] if _is_rank(source) else source)
+        found, rank, size = c_int(), c_uint32(), c_uint64()
+        check(api.gcoll_context_probe(self._handle(), peers, len(peers), _tag(tag), byref(found), byref(rank),
+                                      byref(size)), "probe", self._core.handle)
+        return Received(rank.value, size.value) if found.value else None
+
+    def set_pair_timeout(self, peer: int, timeout: Optional[float]) -> None:
+        """Sets the time limit in seconds of later messages from and to a rank. None: the context's; math.inf: none."""
+        check(api.gcoll_pair_set_timeout(self._pair(peer, "peer"), milliseconds(timeout, "timeout")),
+              "set_pair_timeout", self._core.handle)
+
+    # ---- One-sided access -------------------------------------------------------------------------------
+
+    def region(self, data: Any) -> Region:
+        """Lets peers read and write an array by themselves."""
+        return Region(self, data)
+
+    def put(self, key: bytes, data: Any, offset: int = 0, notify: bool = False) -> None:
+        """Writes an array into a peer's region, from byte `offset` on. Returns when it has arrived."""
+        buffer = _host(resolve(data, "data"), "data")
+        check(api.gcoll_put(self._handle(), byref(_region_key(key)), read_number(offset, "offset", 1 << 63),
+                            buffer.address, buffer.nbytes, int(bool(notify))), "put", self._core.handle)
+
+    def get(self, key: bytes, data: Any, offset: int = 0) -> None:
+        """Reads a peer's region, from byte `offset` on, into an array."""
+        buffer = _host(resolve_output(data, "data"), "data")
+        check(api.gcoll_get(self._handle(), byref(_region_key(key)), read_number(offset, "offset", 1 << 63),
+                            buffer.address, buffer.nbytes), "get", self._core.handle)
+
+    # ---- Objects, by pickle -----------------------------------------------------------------------------
+
+    def broadcast_object(self, value: Any = None, root: int = 0) -> Any:
+        """Gives the object of rank `root` to every rank. It is pickled: ranks trust each other, because whoever
+        sends a pickle decides what the receiver runs. The same holds for the other methods of objects.
+
+        >>> import gcoll
+        >>> gcoll.run_local(2, lambda context: context.broadcast_object({"from": context.rank}, root=1))
+        [{'from': 1}, {'from': 1}]
+        """
+        is_root = read_number(root, "root", self._size) == self._rank
+        text = pickle.dumps(value, pickle.HIGHEST_PROTOCOL) if is_root else b""
+        size = (c_uint64 * 1)(len(text))
+        self.broadcast(size, root)
+        data = text if is_root else bytearray(size[0])
+        self.broadcast(data, root)
+        return value if is_root else pickle.loads(data)
+
+    def allgather_object(self, value: Any) -> List[Any]:
+        """Gives the objects of all ranks to every rank, as a list. They are pickled.
+
+        >>> import gcoll
+        >>> gcoll.run_local(2, lambda context: context.allgather_object("rank %d" % context.rank))[0]
+        ['rank 0', 'rank 1']
+        """
+        text = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        sizes = (c_uint64 * self._size)()
+        self.allgather((c_uint64 * 1)(len(text)), sizes)
+        data = bytearray(sum(sizes))
+        self.allgather(text, data, counts=list(sizes))
+        return _unpickle(data, list(sizes))
+
+    def gather_object(self, value: Any, root: int = 0) -> Optional[List[Any]]:
+        """Gives the objects of all ranks to rank `root`, as a list; other ranks get None. They are pickled.
+
+        >>> import gcoll
+        >>> gcoll.run_local(2, lambda context: context.gather_object(context.rank * "x"))
+        [['', 'x'], None]
+        """
+        is_root = read_number(root, "root", self._size) == self._rank
+        text = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        sizes = (c_uint64 * self._size)()
+        self.gather((c_uint64 * 1)(len(text)), sizes if is_root else None, root)
+        if not is_root:
+            self.gather_list(text, None, root)
+            return None
+        parts = self.gather_list(text, [bytearray(size) for size in sizes], root)
+        return [pickle.loads(part) for part in parts]
+
+    def scatter_object(self, values: Optional[Sequence[Any]] = None, root: int = 0) -> Any:
+        """Gives values[r] of rank `root` to rank r. They are pickled.
+
+        >>> import gcoll
+        >>> gcoll.run_local(2, lambda context: context.scatter_object(["a", "b"] if context.rank == 0 else None))
+        ['a', 'b']
+        """
+        is_root = read_number(root, "root", self._size) == self._rank
+        size = (c_uint64 * 1)()
+        if not is_root:
+            self.scatter(None, size, root)
+            return pickle.loads(self.scatter_list(None, bytearray(size[0]), root))
+        if values is None or len(values) != self._size:
+            raise ValueError("values: has %s entries; allowed are %d, one for each rank" %
+                             ("no" if values is None else len(values), self._size))
+        texts = [pickle.dumps(value, pickle.HIGHEST_PROTOCOL) for value in values]
+        self.scatter((c_uint64 * self._size)(*[len(text) for text in texts]), size, root)
+        self.scatter_list(texts, bytearray(size[0]), root)
+        return values[self._rank]
+
+    def send_object(self, value: Any, dest: int, tag: int = 0) -> None:
+        """Sends an object to rank `dest`, pickled, as two messages."""
+        text = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        self.send((c_uint64 * 1)(len(text)), dest, tag)
+        self.send(text, dest, tag)
+
+    def recv_object(self, source: Union[int, Sequence[int], None] = None, tag: int = 0) -> Any:
+        """Receives an object that ``send_object`` has sent. source: as in ``recv``.
+
+        >>> import gcoll
+        >>> def rank(context):
+        ...     return context.recv_object() if context.rank == 0 else context.send_object([1, "two"], dest=0)
+        >>> gcoll.run_local(2, rank)
+        [[1, 'two'], None]
+        """
+        size = (c_uint64 * 1)()
+        received = self.recv(size, source, tag)
+        if received.nbytes != 8:
+            raise ValueError("the message of rank %d has %d bytes and is no object's; use send_object" % received)
+        data = bytearray(size[0])
+        self.recv(data, received.source, tag)
+        return pickle.loads(data)
+
+    # ---- What the library does --------------------------------------------------------------------------
+
+    def explain(self, collective: str, count: int, type: str = "float32", op: str = "sum", root: int = 0) -> str:
+        """The algorithm that gcoll chooses for such a call, and all others with the predicted time."""
+        from ._buffers import TYPE_NAMES
+        for name, value, allowed in (("collective", collective, COLLECTIVES), ("type", type, TYPE_NAMES),
+                                     ("op", op, tuple(OPS))):
+            if value not in allowed:
+                raise ValueError("%s: is %r; allowed are %s" % (name, value, ", ".join(allowed)))
+        text = create_string_buffer(_TEXT_MAX)
+        check(api.gcoll_context_explain(self._handle(), COLLECTIVES.index(collective),
+                                        read_number(count, "count", 1 << 63), TYPE_NAMES.index(type), OPS[op],
+                                        read_number(root, "root", self._size), None, text, _TEXT_MAX), "explain",
+              self._core.handle)
+        return text.value.decode()
+
+    def tuning(self) -> str:
+        """What gcoll chooses algorithms by, as lines of a tuning file."""
+        text = create_string_buffer(_TEXT_MAX)
+        check(api.gcoll_context_tuning(self._handle(), text, _TEXT_MAX), "tuning")
+        return text.value.decode()
+
+    # ---- Late ranks (option monitor) --------------------------------------------------------------------
+
+    def arrival_begin(self) -> None:
+        """This rank's computation begins (gcoll/arrival.h)."""
+        check(api.gcoll_arrival_begin(self._handle()), "arrival_begin", self._core.handle)
+
+    def arrival_edge(self, fraction: float) -> None:
+        """This part of the computation is done."""
+        check(api.gcoll_arrival_edge(self._handle(), fraction), "arrival_edge", self._core.handle)
+
+    def arrival_finish(self) -> None:
+        """The computation is over."""
+        check(api.gcoll_arrival_finish(self._handle()), "arrival_finish", self._core.handle)
+
+    def arrival_site(self, number: int) -> None:
+        """Tells calls of different places in a program apart, even if they look alike."""
+        check(api.gcoll_arrival_site(self._handle(), read_number(number, "number", _UINT32)), "arrival_site",
+              self._core.handle)
+
+    def arrival_stats(self) -> str:
+        """A table of late ranks."""
+        text = create_string_buffer(_TEXT_MAX)
+        check(api.gcoll_context_stats_text(self._handle(), text, _TEXT_MAX), "arrival_stats", self._core.handle)
+        return text.value.decode()
+
+
+def _unpickle(data: bytearray, sizes: Sequence[int]) -> List[Any]:
+    values, begin, view = [], 0, memoryview(data)
+    for size in sizes:
+        values.append(pickle.loads(view[begin:begin + size]))
+        begin += size
+    return values
+
+
+def _close_quietly(core: _Core) -> None:
+    try:
+        core.close()
+    except Error:
+        pass
+
+
+# ---- Ranks that are threads -----------------------------------------------------------------------------
+
+
+def run_local(size: int, function: Callable[[Context], Any], **options: Any) -> List[Any]:
+    """Runs ``function(context)`` in `size` threads of this process, each a rank, and returns their results by rank.
+    For examples and tests. options: of ``Context``. If a rank raises, the others get an AbortedError, and the
+    exception is raised here.
+
+    >>> import gcoll
+    >>> gcoll.run_local(3, lambda context: context.rank * 10)
+    [0, 10, 20]
+    """
+    results: List[Any] = [None] * read_number(size, "size", 65537)
+    errors: List[BaseException] = []
+    options.setdefault("transport", "inproc")
+    options.setdefault("timeout", 30.0)
+
+    def run(rank: int, store: Store, hub: Hub) -> None:
+        try:
+            with Context(rank, size, store, hub=hub if options["transport"] == "inproc" else None,
+                         **options) as context:
+                results[rank] = function(context)
+        except BaseException as error:
+            errors.append(error)
+
+    with Store.memory() as store, Hub(size) as hub:
+        threads = [threading.Thread(target=run, args=(rank, store, hub), name="rank %d" % rank)
+                   for rank in range(size)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if errors:
+        raise next((error for error in errors if not isinstance(error, Error)), errors[0])
+    return results

@@ -1,0 +1,290 @@
+"""Jobs of several processes on this host: stores, launchers' variables, dead ranks, Ctrl-C, leaks, the benchmark.
+
+The functions rank_NAME are what the processes run: this file is started again with --rank NAME."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+try:
+    import numpy
+except ImportError:
+    print("skipped: needs numpy (Debian: python3-numpy)")
+    sys.exit(77)
+
+import gcoll
+
+LIMIT_S = 200  # for a machine that is busy with other work
+SANITIZED = "GCOLL_TEST_SANITIZED" in os.environ
+# Every survivor learns of a death within a second. A machine that is busy with other work may need another try.
+LEARN_S, LEARN_BUSY_S, TRIES = (5.0 if SANITIZED else 1.0), 10.0, 3
+LEAK_KIB = 1e6 if SANITIZED else 1024  # sanitizers keep what was freed
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Job:
+    """Processes that run rank_NAME, each with its rank as the variables of a launcher say it."""
+
+    def __init__(self, name, size, store, **variables):
+        self.processes = []
+        for rank in range(size):
+            environment = dict(os.environ, GCOLL_RANK=str(rank), GCOLL_SIZE=str(size), GCOLL_STORE=store,
+                               **variables)
+            self.processes.append(subprocess.Popen([sys.executable, "-B", __file__, "--rank", name],
+                                                   env=environment, stdin=subprocess.PIPE,
+                                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+
+    def line(self, rank):
+        """The next line that a rank prints, as it was given to say()."""
+        line = self.processes[rank].stdout.readline()
+        if not line:
+            raise AssertionError("rank %d ended: %s" % (rank, self.processes[rank].stderr.read().decode()))
+        return json.loads(line)
+
+    def end(self):
+        """Waits for all; returns [(exit status, what they said, errors)]."""
+        results = []
+        try:
+            for process in self.processes:
+                out, error = process.communicate(timeout=LIMIT_S)
+                results.append((process.returncode, [json.loads(line) for line in out.splitlines()],
+                                error.decode()))
+        finally:
+            for process in self.processes:
+                if process.poll() is None:
+                    process.kill()
+                    process.communicate()
+        return results
+
+
+def say(value):
+    print(json.dumps(value), flush=True)
+
+
+class Jobs(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.store = "file:" + self.folder.name
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def all_good(self, job):
+        results = job.end()
+        for rank, (status, _, error) in enumerate(results):
+            self.assertEqual((status, error), (0, ""), "rank %d" % rank)
+        return [said for _, said, _ in results]
+
+    def test_numpy_over_stores(self):
+        for store in (self.store, "tcp://127.0.0.1:%d" % free_port()):
+            said = self.all_good(Job("numpy", 4, store))
+            self.assertEqual(said, [[[10.0, 4.0]]] * 4)
+
+    def test_torchruns_variables(self):
+        said = self.all_good(Job("torchrun", 2, self.store))
+        self.assertEqual(said, [[["torchrun", 0, 2]], [["torchrun", 1, 2]]])
+
+    def test_a_killed_rank_is_named_within_a_second(self):
+        for form in ("run", "start", "prepare", "await"):
+            took = [self.kill_one_of_four(form, "first")]
+            while took[-1] >= LEARN_S and len(took) < TRIES:
+                took.append(self.kill_one_of_four(form, "try%d" % len(took)))
+            self.assertLess(min(took), LEARN_S, form)
+            self.assertLess(max(took), LEARN_BUSY_S, form)
+
+    def kill_one_of_four(self, form, folder):
+        """Returns the time until the last survivor had its exception."""
+        job = Job("survive", 4, "%s/%s-%s" % (self.store, form, folder), FORM=form)
+        for rank in range(4):
+            self.assertEqual(job.line(rank), "ready")
+        job.processes[2].kill()
+        killed = time.monotonic()  # the clock of all processes of this host
+        results, took = job.end(), 0.0
+        for rank in (0, 1, 3):
+            status, said, error = results[rank]
+            self.assertEqual((status, error), (0, ""), (form, rank))
+            (kind, culprit, operation, text, at), = said
+            self.assertEqual((kind, culprit, operation), ("PeerError", 2, "allreduce"), (form, rank, text))
+            self.assertIn("rank 2", text)
+            took = max(took, at - killed)
+        return took
+
+    def test_an_exception_reaches_the_other_ranks(self):
+        results = Job("raise", 3, self.store).end()
+        self.assertEqual(results[1][0], 1)
+        self.assertIn("RuntimeError: my fault", results[1][2])
+        for rank in (0, 2):
+            self.assertEqual(results[rank][1], [["AbortedError", 1, True]], results[rank])
+
+    def test_ctrl_c_ends_a_wait(self):
+        job = Job("wait", 2, self.store)
+        for rank in range(2):
+            self.assertEqual(job.line(rank), "ready")
+        job.processes[0].send_signal(signal.SIGINT)
+        results = job.end()
+        self.assertEqual(results[0][1], ["KeyboardInterrupt"], results[0])
+        self.assertEqual(results[1][1], ["AbortedError"], results[1])
+
+    def test_a_program_may_end_without_close(self):
+        self.assertEqual(self.all_good(Job("forget", 2, self.store)), [[2.0], [2.0]])
+
+    def test_10000_calls_leak_nothing(self):
+        for (memory_kib, objects, requests, operations), in self.all_good(Job("leak", 2, self.store)):
+            self.assertLess(memory_kib, LEAK_KIB)  # less than 100 bytes a call
+            self.assertLess(objects, 200)
+            self.assertEqual((requests, operations), (0, 0))
+
+    def test_bench(self):
+        for arguments in (["--local", "2", "--bytes", "4:4Ki:x32", "--seconds", "0.05"],
+                          ["--local", "3", "--collective", "allgather", "--bytes", "48", "--seconds", "0.05",
+                           "--form", "prepare", "--type", "float64", "--json"],
+                          ["--local", "2", "--collective", "alltoall", "--bytes", "64", "--seconds", "0.05",
+                           "--form", "start"]):
+            result = subprocess.run([sys.executable, "-B", "-m", "gcoll.bench"] + arguments, timeout=LIMIT_S,
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.assertEqual((result.returncode, result.stderr.decode()), (0, ""))
+            if "--json" in arguments:
+                rows = [json.loads(line) for line in result.stdout.splitlines()]
+                self.assertEqual([(row["bytes"], row["wrong"]) for row in rows], [(48, 0)])
+                self.assertGreater(rows[0]["p50_us"], 0)
+            else:
+                self.assertIn("every element of every result was right", result.stdout.decode())
+        result = subprocess.run([sys.executable, "-B", "-m", "gcoll.bench", "--local", "2", "--bytes", "x"],
+                                timeout=LIMIT_S, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--bytes", result.stderr.decode())
+
+
+# ---- What the ranks run -----------------------------------------------------------------------------------
+
+
+def rank_numpy():
+    with gcoll.Context.from_env() as context:
+        total = context.allreduce(numpy.array([context.rank + 1.0, 1.0]))
+        say(total.tolist())
+
+
+def rank_torchrun():
+    rank, size, store = (os.environ.pop(name) for name in ("GCOLL_RANK", "GCOLL_SIZE", "GCOLL_STORE"))
+    os.environ.update(RANK=rank, WORLD_SIZE=size, GCOLL_STORE=store)
+    found = gcoll.environment()
+    with gcoll.Context(found.rank, found.size, found.store) as context:
+        context.barrier()
+        say([found.source, context.rank, context.size])
+
+
+def rank_survive():
+    import asyncio
+    form = os.environ["FORM"]
+    data = numpy.ones(100)
+
+    async def wait(request):
+        return await request
+
+    with gcoll.Context.from_env(progress_thread=form == "await") as context:
+        prepared = context.prepare.allreduce(data)
+        context.allreduce(data)
+        context.barrier()
+        say("ready")
+        if context.rank == 2:
+            sys.stdin.read()  # until it is killed
+        try:
+            while True:
+                if form == "run":
+                    context.allreduce(data)
+                elif form == "start":
+                    context.start.allreduce(data).wait()
+                elif form == "prepare":
+                    prepared.run()
+                else:
+                    asyncio.run(wait(context.start.allreduce(data)))
+        except gcoll.Error as error:
+            say([type(error).__name__, error.culprit, error.operation, error.text, time.monotonic()])
+        sys.stdin.read()  # so that the death of no other rank is noticed
+
+
+def rank_raise():
+    with gcoll.Context.from_env() as context:
+        if context.rank == 1:
+            raise RuntimeError("my fault")
+        try:
+            context.allreduce(numpy.ones(3))
+        except gcoll.Error as error:
+            say([type(error).__name__, error.culprit, "RuntimeError: my fault" in error.text])
+
+
+def rank_wait():
+    try:
+        with gcoll.Context.from_env() as context:
+            context.barrier()
+            request = context.start.recv(numpy.zeros(1), source=1 - context.rank)
+            say("ready")
+            request.wait()
+    except BaseException as error:
+        say(type(error).__name__)
+
+
+def rank_forget():
+    context = gcoll.Context.from_env(progress_thread=True, log=lambda level, text: None)
+    say(float(context.allreduce(numpy.ones(1))[0]))
+    rank_forget.context = context
+
+
+def resident_kib():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+
+
+def rank_leak():
+    import gc
+    data, out = numpy.ones(64), numpy.zeros(64)
+    with gcoll.Context.from_env() as context:
+        def calls(count):
+            for k in range(count):
+                context.allreduce(data, out)
+                context.allgather(b"1234")
+                context.start.allreduce(data).wait()
+                with context.prepare.broadcast(out) as operation:
+                    operation.run()
+                context.prepare.allreduce(data, out)  # dropped
+                try:
+                    context.allreduce(data, numpy.zeros(3))
+                except ValueError:
+                    pass
+                try:
+                    context.allreduce(data, algorithm="none such")
+                except gcoll.InvalidError:
+                    pass
+                if k % 8 == 0:
+                    context.allreduce(data, op=numpy.maximum)
+                    context.allreduce_list([data, out])
+                    context.broadcast_object({"k": 1})
+                    context.start.recv(out, 1 - context.rank)  # dropped
+                    context.send(data, 1 - context.rank)
+            gc.collect()
+
+        calls(300)
+        before, objects = resident_kib(), len(gc.get_objects())
+        calls(200 if SANITIZED else 2000)  # 10,000 calls and more
+        say([resident_kib() - before, len(gc.get_objects()) - objects,
+             len(context._core.requests) + max(0, len(context._core.dropped_requests) - 2),
+             len(context._core.operations)])
+        context.barrier()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--rank"]:
+        globals()["rank_" + sys.argv[2]]()
+    else:
+        unittest.main()
