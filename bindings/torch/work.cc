@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <system_error>
 
 #include "store.h"
 
@@ -16,6 +17,8 @@ using Clock = std::chrono::steady_clock;
 using WorkPtr = c10::intrusive_ptr<GcollWork>;
 
 static constexpr int64_t LONGEST_MS = 86400000; // that gcoll takes as a time limit
+// Each is there for a callback that waits for a later operation.
+static constexpr size_t MOST_FINISHERS = 64;
 // How long the destruction of a group waits for operations in flight, so that peers get what this rank owes
 // them. Others may hang, so it is not longer.
 static constexpr milliseconds GRACE{10000};
@@ -91,7 +94,7 @@ bool GcollWork::wait(milliseconds timeout) {
     return true;
 }
 
-// The finisher ends collectives that nobody waits for. Messages have no callback, so it is looked here.
+// A finisher ends collectives that nobody waits for. Messages have no callback, so it is looked here.
 bool GcollWork::isCompleted() {
     {
         std::lock_guard<std::mutex> guard(mutex_);
@@ -162,7 +165,7 @@ bool GcollWork::try_claim() {
     return true;
 }
 
-// Lets others claim the work. One that has ended meanwhile is the finisher's.
+// Lets others claim the work. One that has ended meanwhile is a finisher's.
 void GcollWork::give_up_claim() {
     bool has_ended = false;
     {
@@ -329,9 +332,8 @@ std::shared_ptr<Channel> Channel::open(const c10::intrusive_ptr<c10d::Store> &st
                                  std::to_string(s.size) + ": " +
                                  (status == GCOLL_ERR_TIMEOUT ? "a timeout in the rendezvous: " : "") + text);
     }
-    // The thread holds the channel until close() stops it.
-    channel->finisher_ = std::thread([channel] { channel->run_finisher(); });
-    pthread_setname_np(channel->finisher_.native_handle(), "gcoll-torch");
+    std::lock_guard<std::mutex> guard(channel->lock_);
+    channel->add_finisher();
     return channel;
 }
 
@@ -370,13 +372,24 @@ void Channel::remove(GcollWork *work) {
     std::lock_guard<std::mutex> guard(lock_);
     removed.splice(removed.begin(), in_flight_, work->place_);
     if (closes_)
-        changed_.notify_all();
+        has_left_.notify_all();
+}
+
+// With the lock. The thread holds the channel until close() stops it.
+void Channel::add_finisher() {
+    finishers_.emplace_back([channel = shared_from_this()] { channel->run_finisher(); });
+    pthread_setname_np(finishers_.back().native_handle(), "gcoll-torch");
 }
 
 void Channel::finish_later(const WorkPtr &work) {
     std::lock_guard<std::mutex> guard(lock_);
     ended_.push_back(work);
-    changed_.notify_all();
+    if (busy_ == finishers_.size() && busy_ < MOST_FINISHERS && !stops_)
+        try {
+            add_finisher();
+        } catch (const std::system_error &) { // then it waits for one of those at work
+        }
+    has_ended_.notify_one();
 }
 
 std::vector<WorkPtr> Channel::collectives_in_flight() {
@@ -404,11 +417,12 @@ void Channel::end_forgotten_messages() {
 void Channel::run_finisher() {
     std::unique_lock<std::mutex> lock(lock_);
     for (;;) {
-        changed_.wait(lock, [this] { return stops_ || !ended_.empty(); });
+        has_ended_.wait(lock, [this] { return stops_ || !ended_.empty(); });
         if (ended_.empty())
             return;
         WorkPtr work = std::move(ended_.front());
         ended_.pop_front();
+        busy_++;
         lock.unlock();
         if (work->try_claim()) {
             work->end_request(milliseconds(0), false);
@@ -416,6 +430,7 @@ void Channel::run_finisher() {
         }
         work.reset();
         lock.lock();
+        busy_--;
     }
 }
 
@@ -437,7 +452,7 @@ bool Channel::wait_until_empty(milliseconds limit) {
         for (const WorkPtr &work : messages)
             work->isCompleted();
         std::unique_lock<std::mutex> lock(lock_);
-        changed_.wait_for(lock, milliseconds(2), [this] { return in_flight_.empty(); });
+        has_left_.wait_for(lock, milliseconds(2), [this] { return in_flight_.empty(); });
     }
 }
 
@@ -473,15 +488,18 @@ void Channel::close() {
         abort("the process group was destroyed with operations in flight");
         wait_until_empty(GRACE);
     }
+    std::vector<std::thread> finishers;
     {
         std::lock_guard<std::mutex> guard(lock_);
         stops_ = true;
-        changed_.notify_all();
+        has_ended_.notify_all();
+        finishers.swap(finishers_);
     }
-    if (finisher_.get_id() == std::this_thread::get_id())
-        finisher_.detach(); // a callback of a future held the last reference
-    else
-        finisher_.join();
+    for (std::thread &finisher : finishers)
+        if (finisher.get_id() == std::this_thread::get_id())
+            finisher.detach(); // a callback of a future held the last reference
+        else
+            finisher.join();
     gcoll_context_destroy(context_);
     context_ = nullptr;
 }

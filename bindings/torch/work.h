@@ -2,9 +2,11 @@
 //
 // Threads. An operation is started by the thread that calls torch. It then proceeds by the thread that waits
 // for it, or by the context's progress thread while nobody waits. Somebody has to end it: its waiter, if
-// there is one. If there is none, the finisher does, a thread of the channel. It is needed because ending an
-// operation may run a callback of a future, which may be Python and may start the next operation. No such
-// thing may happen in options.done, which runs while the context's lock is held.
+// there is one. If there is none, a finisher does, which is a thread of the channel. It is needed because
+// ending an operation may run a callback of a future, which may be Python and may start the next operation.
+// No such thing may happen in options.done, which runs while the context's lock is held. A callback may even
+// wait for the operation that it starts, as hooks of torch do. So another finisher comes when all are at
+// work.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -98,7 +100,7 @@ class GcollWork : public c10d::Work {
     std::list<c10::intrusive_ptr<GcollWork>>::iterator place_; // in the channel's list
 };
 
-// A context, the works in flight on it, and the finisher.
+// A context, the works in flight on it, and the finishers.
 class Channel : public std::enable_shared_from_this<Channel> {
   public:
     // Meets the other ranks in the store. Throws if they do not come in time.
@@ -130,6 +132,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
 
   private:
     Channel() = default;
+    void add_finisher();
     void run_finisher();
     bool wait_until_empty(std::chrono::milliseconds limit);
     void cancel_receives();
@@ -140,12 +143,14 @@ class Channel : public std::enable_shared_from_this<Channel> {
     gcoll_context *context_ = nullptr;
     int owner_ = 0; // process
 
-    std::mutex lock_; // guards all that follows
-    std::condition_variable changed_;
+    std::mutex lock_;                   // guards all that follows
+    std::condition_variable has_ended_; // for the finishers
+    std::condition_variable has_left_;  // for close()
     std::list<c10::intrusive_ptr<GcollWork>> in_flight_;
     std::deque<c10::intrusive_ptr<GcollWork>> ended_;
     bool closes_ = false, stops_ = false;
-    std::thread finisher_;
+    std::vector<std::thread> finishers_;
+    size_t busy_ = 0; // finishers at work
 };
 
 // Throws the error of a call that gcoll refused: ValueError or RuntimeError.

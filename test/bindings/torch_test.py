@@ -224,20 +224,20 @@ def works(rank, size):
 
 
 def errors(rank, size):
+    group = dist.distributed_c10d._get_default_group()
     raises(ValueError, ["broadcast", "sparse"], lambda: dist.broadcast(torch.eye(2).to_sparse(), 0))
     raises(ValueError, ["allgather", "4 elements; needed are 3"],
            lambda: dist.all_gather([torch.zeros(3)] * size, torch.zeros(4)))
     raises(ValueError, ["allgather", f"the list has 1 tensors; needed are {size}"],
            lambda: dist.all_gather([torch.zeros(3)], torch.zeros(3)))
-    raises(ValueError, ["gather", "torch.Long", "torch.Float"],
-           lambda: dist.gather(torch.zeros(3), [torch.zeros(3, dtype=torch.int64)] * size, dst=rank))
+    raises(ValueError, ["alltoall_base", "torch.Long and torch.Float"],
+           lambda: group.alltoall_base(torch.zeros(size, dtype=torch.int64), torch.zeros(size), [], []))
     raises(ValueError, ["alltoall_base", "cannot divide"],
            lambda: dist.all_to_all_single(torch.zeros(size + 1), torch.zeros(size + 1)))
     raises(ValueError, ["send", "contiguous"], lambda: dist.send(torch.zeros(4, 4).t(), (rank + 1) % size))
     raises(ValueError, ["send", "the peer is"], lambda: dist.send(torch.zeros(4), rank))
-    raises(TypeError, ["allreduce", "MAX", "complex"],
-           lambda: dist.distributed_c10d._get_default_group().allreduce(
-               [torch.zeros(4, dtype=torch.complex64)], _max_options()).wait())
+    raises(TypeError, ["allreduce", "MAX", "torch.ComplexFloat"],
+           lambda: group.allreduce([torch.zeros(4, dtype=torch.complex64)], _max_options()).wait())
     tensor = torch.ones(1)  # nothing of that has broken the group
     dist.all_reduce(tensor)
     equal(tensor, torch.full((1,), float(size)), "after errors")
