@@ -22,8 +22,10 @@ function(gcoll_torch_test name)
 endfunction()
 
 gcoll_torch_test(torch.backend "${CMAKE_CURRENT_LIST_DIR}/torch_test.py" TIMEOUT 240 COST 30 LABELS plain_tests timed)
-# PyTorch's own tests: minutes each. Only .ci/full runs them, by `ctest --preset dev -L torch_suite`.
-if(gcoll_has_torch)
+# PyTorch's own tests: minutes each, so only .ci/full runs them.
+option(GCOLL_TORCH_SUITE "Tests of the backend of torch.distributed: also PyTorch's own, which take minutes" OFF)
+mark_as_advanced(GCOLL_TORCH_SUITE)
+if(gcoll_has_torch AND GCOLL_TORCH_SUITE)
   foreach(ranks 2 3 4)
     gcoll_torch_test(torch.suite.${ranks} "${CMAKE_CURRENT_LIST_DIR}/torch_suite_check.sh" ${ranks} TIMEOUT 3600 COST 1000
                      LABELS torch_suite)

@@ -285,8 +285,11 @@ def aborted(rank, size):
 
 # ---- Training --------------------------------------------------------------------------------------
 
-def train(rank, size, steps=8, options=None):
-    """Trains a small network on data of this rank. Returns the losses and the parameters."""
+def train(rank, size, steps=8, options=None, shards=False):
+    """Trains a small network on data of this rank. Returns the losses and the parameters.
+
+    shards: the optimizer's state is divided among the ranks (ZeroRedundancyOptimizer).
+    """
     group = None
     if options is not None:
         import gcoll.torch
@@ -295,7 +298,11 @@ def train(rank, size, steps=8, options=None):
     model = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.ReLU(), torch.nn.Linear(64, 64), torch.nn.Tanh(),
                                 torch.nn.Linear(64, 3))
     model = DistributedDataParallel(model, process_group=group, bucket_cap_mb=0.01)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    if shards:
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+        optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1, momentum=0.9)
+    else:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     generator = torch.Generator().manual_seed(rank)
     losses = []
     for _ in range(steps):
@@ -362,11 +369,15 @@ class Training(unittest.TestCase):
     def test_replicas_are_the_same(self):
         results = torch_ranks.run(3, train)
         for _, parameters in results:
-            self.assertEqual(parameters, results[0][1])
+            self.assertTrue(parameters == results[0][1])
 
     def test_runs_are_the_same(self):
         first, second = (torch_ranks.run(3, train, 8, {"same": "runs"}) for _ in range(2))
-        self.assertEqual(first, second)
+        self.assertTrue(first == second)
+
+    def test_optimizer_in_shards(self):
+        whole, shards = (torch_ranks.run(3, train, 8, {"same": "runs"}, divided) for divided in (False, True))
+        self.assertTrue(whole == shards)
 
     def test_losses_are_those_of_gloo(self):
         self.assertEqual(torch_ranks.run(2, train), torch_ranks.run(2, train, backend="gloo"))
