@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 
-def run(size, function, *arguments, backend="gcoll", limit=60, dies=()):
+def run(size, function, *arguments, backend="gcoll", limit=200, dies=()):
     """Calls function(rank, size, *arguments) in `size` processes of one group, and returns their results in order.
 
     Fails if one of them raises or takes longer than `limit` seconds. dies: ranks that are killed on purpose.
