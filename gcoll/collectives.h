@@ -233,8 +233,9 @@ GCOLL_API gcoll_status gcoll_barrier(gcoll_context *context, const gcoll_barrier
 
 /* A barrier with a time limit, which reports the ranks that are late and breaks nothing. If all ranks come in
  * time, it is a barrier. here: one entry for each rank; 1: the rank has called, 0: it has not; not written
- * after an error. The i-th call of one rank belongs together with the i-th calls of the others. Blocks, and
- * other threads cannot use the context meanwhile.
+ * after an error. The i-th call of one rank belongs together with the i-th calls of the others. Blocks. Other
+ * threads may use the context meanwhile, if it has a progress thread; their own reports wait for their turn,
+ * and timeout_ms counts from then on.
  *
  * Rank 0 makes the list: when all have called, or timeout_ms after its own call. timeout_ms: 1 to 86400000;
  * 0: the context's timeout; -1: no limit. Each rank that came in time gets that list. A rank that comes later

@@ -19,8 +19,8 @@
  *
  * Several threads may use a context that has a progress thread. A thread that waits (for an operation, a
  * request, a message or notifications) does not keep other threads from starting work or from waiting for
- * theirs. Three kinds of calls may make other threads wait until they are done: calls that make or split
- * contexts, blocking collectives with options.monitor, and gcoll_barrier_report. The caller has three duties:
+ * theirs. Two kinds of calls may make other threads wait until they are done: calls that make or split
+ * contexts, and blocking collectives with options.monitor. The caller has three duties:
  *
  *   - Every rank starts the same collectives in the same order. Starts of two threads have an order only
  *     if the program gives them one. So let one thread start all collectives, or give each thread a context
@@ -308,13 +308,13 @@ GCOLL_API void gcoll_context_abort(gcoll_context *context, const char *reason);
  * takes some microseconds. GCOLL_ERR_STATE in a forked child and while the context is being destroyed. */
 GCOLL_API gcoll_status gcoll_context_wake(gcoll_context *context);
 
-/* Gives a descriptor for the caller's own event loop (epoll, poll). It becomes readable in three cases: an
- * operation or a request of this context has ended, with success or not; the context has broken;
- * gcoll_context_wake was called. Now and then it becomes readable without a reason. It stays readable until
- * it is read. Read 8 bytes first, and then look what has ended (options.done, gcoll_request_test); in this
- * order nothing is missed. A read does not block. Each call gives the same descriptor. It belongs to the
- * context, which closes it. GCOLL_ERR_UNSUPPORTED without a progress thread, because only that thread works
- * while the caller sleeps, and for a context of one rank. */
+/* Gives a descriptor for the caller's own event loop (epoll, poll). It becomes readable in four cases: an
+ * operation or a request of this context has ended, with success or not; a put has notified a region of this
+ * rank; the context has broken; gcoll_context_wake was called. Now and then it becomes readable without a
+ * reason. It stays readable until it is read. Read 8 bytes first, and then look what has ended (options.done,
+ * gcoll_request_test); in this order nothing is missed. A read does not block. Each call gives the same
+ * descriptor. It belongs to the context, which closes it. GCOLL_ERR_UNSUPPORTED without a progress thread,
+ * because only that thread works while the caller sleeps, and for a context of one rank. */
 GCOLL_API gcoll_status gcoll_context_fd(gcoll_context *context, int *fd);
 
 /* Leaves the job and frees the context. Destroy its operations, requests and pairs first. NULL is allowed.
@@ -430,7 +430,8 @@ GCOLL_API gcoll_status gcoll_context_recv_any_start(gcoll_context *context, cons
 /* Looks, without waiting, whether a message of that tag has arrived from one of several ranks, and no receive
  * has taken it. *found is 1 or 0. If it is 1, *source is the first such rank in the list, and *bytes is the
  * size of its message; source and bytes may be NULL. The message stays. The next receive of that tag from
- * that rank takes it, if no receive from any of several ranks is in flight. Makes progress; has no timeout.
+ * that rank takes it, if no receive from any of several ranks is in flight. Messages beyond 65536 that
+ * were not received are seen later (see gcoll_context_recv_any). Makes progress; has no timeout.
  * GCOLL_ERR_PEER, which breaks nothing, if all these ranks have left and no message of theirs is left. */
 GCOLL_API gcoll_status gcoll_context_probe(gcoll_context *context, const uint32_t *peers, uint32_t count,
                                            uint32_t tag, int *found, uint32_t *source, uint64_t *bytes);

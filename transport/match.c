@@ -62,6 +62,27 @@ void gcoll_slot_unlink(gcoll_slot_list *list, gcoll_slot *slot) {
     slot->older = NULL;
 }
 
+void gcoll_untold_append(gcoll_slot_list *list, gcoll_slot *slot) {
+    slot->untold = (gcoll_untold_links){.older = list->newest};
+    if (list->newest)
+        list->newest->untold.newer = slot;
+    else
+        list->oldest = slot;
+    list->newest = slot;
+}
+
+void gcoll_untold_unlink(gcoll_slot_list *list, gcoll_slot *slot) {
+    const gcoll_untold_links *at = &slot->untold;
+    if (at->older)
+        at->older->untold.newer = at->newer;
+    else
+        list->oldest = at->newer;
+    if (at->newer)
+        at->newer->untold.older = at->older;
+    else
+        list->newest = at->older;
+}
+
 bool gcoll_slot_hold(gcoll_slot *slot, uint64_t bytes) {
     slot->held = bytes <= sizeof slot->near ? slot->near : malloc((size_t)bytes);
     return slot->held;

@@ -15,6 +15,12 @@
 #define GCOLL_SLOT_NEAR_BYTES 64
 
 typedef struct gcoll_slot gcoll_slot;
+
+/* The place of an outgoing slot in a list of untold messages. */
+typedef struct gcoll_untold_links {
+    gcoll_slot *newer, *older;
+} gcoll_untold_links;
+
 struct gcoll_slot {
     gcoll_map_item item; /* of the table; the first member */
     uint64_t stream;
@@ -28,7 +34,10 @@ struct gcoll_slot {
     gcoll_slot *older;
     uint8_t carry[GCOLL_GRANULE_MAX];
     uint32_t carried;
-    uint8_t near[GCOLL_SLOT_NEAR_BYTES]; /* not zeroed */
+    union {                                  /* not zeroed */
+        uint8_t near[GCOLL_SLOT_NEAR_BYTES]; /* of an incoming message */
+        gcoll_untold_links untold;           /* of an outgoing one */
+    };
 };
 
 /* Makes slot->held point to memory for `bytes` bytes; false if there is none. */
@@ -36,7 +45,7 @@ bool gcoll_slot_hold(gcoll_slot *slot, uint64_t bytes);
 /* Gives that memory back, if any. */
 void gcoll_slot_let_go(gcoll_slot *slot);
 
-/* A queue of slots, oldest first. Zeroed is empty. A slot is in at most one. */
+/* A queue of slots, oldest first. Zeroed is empty. A slot is in at most one, beside a list of untold ones. */
 typedef struct gcoll_slot_list {
     gcoll_slot *oldest;
     gcoll_slot *newest;
@@ -44,6 +53,11 @@ typedef struct gcoll_slot_list {
 
 void gcoll_slot_append(gcoll_slot_list *list, gcoll_slot *slot);
 void gcoll_slot_unlink(gcoll_slot_list *list, gcoll_slot *slot);
+
+/* Slots of outgoing messages that the peer should be told of and may not be yet. They may be in another list
+ * as well: the order in which messages are told of is not that in which they may be sent. */
+void gcoll_untold_append(gcoll_slot_list *list, gcoll_slot *slot);
+void gcoll_untold_unlink(gcoll_slot_list *list, gcoll_slot *slot);
 
 /* Zeroed is empty and owns nothing. */
 typedef struct gcoll_match {

@@ -66,7 +66,7 @@ struct gcoll_driver {
     bool (*lead)(gcoll_driver *driver, int64_t *wait_us);
     void (*led)(gcoll_driver *driver, bool moved);
     void (*follow)(gcoll_driver *driver, int64_t wait_us, bool by_any);
-    bool ended;  /* a message or run has ended since the followers were last told */
+    bool ended;  /* something that a follower may wait for has ended since the followers were last told */
     bool unread; /* a message or run has ended since the descriptor of gcoll_context_fd was signalled */
 };
 

@@ -85,6 +85,12 @@ static inline void gcoll_live_ended(gcoll_context *context) {
     if (context->guard.driver)
         context->guard.driver->ended = context->guard.driver->unread = true;
 }
+/* Something has happened that another thread may wait for inside a call, though no run or request has ended.
+ */
+static inline void gcoll_live_tell(gcoll_context *context) {
+    if (context->guard.driver)
+        context->guard.driver->ended = true;
+}
 /* gcoll_break, with the operation in flight that waits for culprit named in front. */
 void gcoll_break_operation(gcoll_context *context, gcoll_status status, uint32_t culprit, const char *format,
                            ...) GCOLL_PRINTF(4, 5);

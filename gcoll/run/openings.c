@@ -131,19 +131,23 @@ static bool is_newer(const gcoll_opened *opened, uint64_t sequence, uint32_t *ag
 }
 
 /* Notes an operation that a peer has opened. A newer one moves the window on, and the oldest are forgotten.
- */
-static inline void note_opening(gcoll_opened *opened, uint64_t sequence) {
+ * Returns whether it is newer than all before, so that this is its first fingerprint. */
+static inline bool note_opening(gcoll_opened *opened, uint64_t sequence) {
     uint32_t age;
     if (opened->newest + 1 == (uint32_t)sequence) { /* nearly always */
         opened->newest++;
         opened->mask = (uint16_t)((uint32_t)opened->mask << 1 | 1U);
-    } else if (is_newer(opened, sequence, &age)) {
+        return true;
+    }
+    if (is_newer(opened, sequence, &age)) {
         const uint32_t ahead = 0U - age;
         opened->mask = (uint16_t)((ahead < WINDOW ? (uint32_t)opened->mask << ahead : 0U) | 1U);
         opened->newest = (uint32_t)sequence;
-    } else if (age < WINDOW) {
-        opened->mask = (uint16_t)(opened->mask | 1U << age);
+        return true;
     }
+    if (age < WINDOW)
+        opened->mask = (uint16_t)(opened->mask | 1U << age);
+    return false;
 }
 
 gcoll_opening gcoll_opening_of(const gcoll_context *context, uint32_t peer, uint64_t sequence) {
@@ -156,19 +160,32 @@ gcoll_opening gcoll_opening_of(const gcoll_context *context, uint32_t peer, uint
     return opened->mask >> age & 1 ? GCOLL_OPENING_CAME : GCOLL_OPENING_MISSING;
 }
 
+/* Whether an early fingerprint is entered already. Probes repeat that of an operation which a peer waits in;
+ * each copy would take one of its entries, and its later operations would go unchecked. */
+static bool is_entered(const gcoll_openings *openings, uint32_t peer, uint64_t sequence,
+                       const gcoll_fingerprint *theirs) {
+    const gcoll_early *early = openings->early[sequence % GCOLL_HISTORY];
+    while (early && (early->sequence != sequence || early->peer != peer ||
+                     memcmp(&early->fingerprint, theirs, sizeof *theirs) != 0))
+        early = early->next;
+    return early;
+}
+
 void gcoll_opening_arrived(gcoll_context *context, uint32_t peer, uint64_t sequence,
                            const uint8_t bytes[GCOLL_FINGERPRINT_BYTES]) {
     gcoll_openings *openings = &context->runs->openings;
     gcoll_opened *opened = &openings->peers[peer];
     gcoll_fingerprint theirs;
     memcpy(theirs.bytes, bytes, sizeof theirs.bytes);
-    note_opening(opened, sequence);
+    const bool is_first = note_opening(opened, sequence);
     if (sequence <= context->runs->sequence) {
         gcoll_begun *ours = &openings->history[sequence % GCOLL_HISTORY];
         if (ours->sequence == sequence)
             compare(context, peer, &theirs, ours);
         return;
     }
+    if (!is_first && is_entered(openings, peer, sequence, &theirs))
+        return;
     if (opened->early == GCOLL_HISTORY)
         return; /* a peer may occupy only so many entries; this operation goes unchecked */
     gcoll_early *early = take_spare(context);

@@ -10,7 +10,8 @@
  *
  * These messages are no requests, because a rank may be absent forever. Messages in flight stay in flight
  * between calls, one in each direction for each rank, and are dropped with the context. No wait in this file
- * can break the context.
+ * can break the context. Other threads may use the context during a wait; only further reports wait for their
+ * turn.
  */
 #include <string.h>
 
@@ -46,7 +47,8 @@ typedef struct roll_caller {
 
 struct gcoll_roll {
     gcoll_context *context;
-    uint64_t calls; /* of this rank, the current one included */
+    uint64_t calls; /* runs->reports at the latest call of this rank; 0: none yet */
+    bool is_taken;  /* a thread is in a report */
 
     /* Rank 0. */
     roll_caller *callers; /* by rank; NULL on other ranks */
@@ -119,7 +121,8 @@ void gcoll_roll_free(gcoll_context *context) {
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-/* Makes progress until `done`, or for limit_ms. Only an error of the context ends it early. */
+/* Makes progress until `done`, or for limit_ms. Only an error of the context ends it early. Other threads may
+ * enter meanwhile, and may make the progress that `done` waits for; then they call gcoll_live_tell. */
 static gcoll_status wait_until(gcoll_roll *roll, bool (*done)(gcoll_roll *roll), int64_t limit_ms) {
     gcoll_context *context = roll->context;
     const int64_t begun_ms = gcoll_now_ms();
@@ -129,11 +132,28 @@ static gcoll_status wait_until(gcoll_roll *roll, bool (*done)(gcoll_roll *roll),
         if (left_ms <= 0)
             break;
         gcoll_rendezvous_keep_if_due(context); /* a wait may outlast the keys' lifetime */
-        status = gcoll_progress(context, left_ms < SLICE_MS ? left_ms * 1000 : SLICE_MS * 1000);
+        status = gcoll_progress_shared(context, left_ms < SLICE_MS ? left_ms * 1000 : SLICE_MS * 1000);
         if (status == GCOLL_OK && context->guard.driver)
             gcoll_live_tend(context);
     }
     return status;
+}
+
+static bool is_free(gcoll_roll *roll) {
+    return !roll->is_taken;
+}
+
+/* Waits until no other thread is in a report. Reports have limits, so this wait has none of its own. */
+static gcoll_status take_turn(gcoll_roll *roll) {
+    gcoll_status status = roll->is_taken ? wait_until(roll, is_free, GCOLL_NEVER_MS) : GCOLL_OK;
+    if (status == GCOLL_OK)
+        roll->is_taken = true;
+    return status;
+}
+
+static void end_turn(gcoll_roll *roll) {
+    roll->is_taken = false;
+    gcoll_live_tell(roll->context);
 }
 
 /* ---- Rank 0 ---------------------------------------------------------------------------------- */
@@ -144,6 +164,7 @@ static void list_sent(gcoll_message *message) {
     roll_caller *caller = message->owner;
     let_go(caller->roll->context, caller->sending);
     caller->sending = NULL;
+    gcoll_live_tell(caller->roll->context);
     answer(caller); /* it may have called again meanwhile */
 }
 
@@ -186,6 +207,7 @@ static void has_called(gcoll_message *message) {
     roll_caller *caller = message->owner;
     gcoll_roll *roll = caller->roll;
     caller->calls++;
+    gcoll_live_tell(roll->context);
     if (roll->context->health.broken)
         return;
     await_call(caller);
@@ -209,8 +231,9 @@ static void begin_listening(gcoll_roll *roll) {
 
 /* Opens this rank's next report. */
 static void open_report(gcoll_roll *roll) {
-    if (++roll->calls == 1)
+    if (roll->calls == 0)
         begin_listening(roll);
+    roll->calls = roll->context->runs->reports;
 }
 
 /* Closes the report with a list of the ranks that have called, and sends it to them. */
@@ -239,7 +262,7 @@ static bool all_are_answered(gcoll_roll *roll) {
 
 static gcoll_status call_roll(gcoll_roll *roll, int64_t limit_ms, uint8_t *here) {
     gcoll_context *context = roll->context;
-    open_report(roll); /* counts, even if this report fails: the others count it too */
+    open_report(roll);
     roll_list *list = make_list(context);
     if (!list)
         return GCOLL_ERR_NO_MEMORY;
@@ -287,6 +310,7 @@ static void tell_next(gcoll_roll *roll) {
 static void list_came(gcoll_message *message) {
     gcoll_roll *roll = message->owner;
     roll->hearing = false;
+    gcoll_live_tell(roll->context);
     roll->list_calls = gcoll_get_le(roll->heard_bytes, NUMBER_BYTES);
 }
 
@@ -320,7 +344,7 @@ static bool has_list_or_none(gcoll_roll *roll) {
 
 static gcoll_status answer_roll(gcoll_roll *roll, int64_t limit_ms, uint8_t *here) {
     gcoll_context *context = roll->context;
-    roll->calls++;
+    roll->calls = context->runs->reports;
     if (!gcoll_peer_has_departed(context, 0) && !gcoll_peer_need(context, 0, false))
         return gcoll_context_settle(context);
     tell_next(roll);
@@ -350,10 +374,15 @@ static gcoll_status report(gcoll_context *context, int64_t timeout_ms, uint8_t *
     }
     if (!context->runs->roll)
         context->runs->roll = make_roll(context);
-    if (!context->runs->roll)
-        return GCOLL_ERR_NO_MEMORY;
-    return context->rank == 0 ? call_roll(context->runs->roll, limit_ms, here)
-                              : answer_roll(context->runs->roll, limit_ms, here);
+    gcoll_roll *roll = context->runs->roll;
+    status = roll ? take_turn(roll) : GCOLL_ERR_NO_MEMORY;
+    if (status == GCOLL_OK || !roll)
+        context->runs->reports++; /* even if this report fails: the other ranks count it too */
+    if (status != GCOLL_OK)
+        return status;
+    status = context->rank == 0 ? call_roll(roll, limit_ms, here) : answer_roll(roll, limit_ms, here);
+    end_turn(roll);
+    return status;
 }
 
 gcoll_status gcoll_barrier_report(gcoll_context *context, int64_t timeout_ms, uint8_t here[]) {

@@ -61,6 +61,7 @@ struct gcoll_runs {
     gcoll_pair **member_pairs;    /* the same, for exchanges among members (members.c) */
     const gcoll_members *members; /* the exchange that is in progress, or NULL */
     gcoll_roll *roll;             /* state of barrier reports (roll_call.c); NULL until the first */
+    uint64_t reports;             /* barrier reports that this rank has called, also those that failed */
     gcoll_openings openings;
 };
 

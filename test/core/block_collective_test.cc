@@ -1,6 +1,7 @@
 // test/core/block_collective_test.cc - tests of the collectives that move or reduce blocks, by the public
 // headers, in all three forms, against plain loops.
 #include "test/kit/collective_support.h"
+#include "test/kit/sanitizer.h"
 
 #include <cstring>
 #include <numeric>
@@ -348,11 +349,7 @@ TEST_P(Blocks, TurnsOfTheSameCounts) {
 }
 
 // Larger than eager messages. With sanitizers no larger than necessary.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kLargeBlock = 40001;
-#else
-constexpr uint64_t kLargeBlock = 150001;
-#endif
+const uint64_t kLargeBlock = gcoll_test::is_sanitized() ? 40001 : 150001;
 
 TEST_P(Blocks, LargeOnes) {
     auto [size, transport] = GetParam();

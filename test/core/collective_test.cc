@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "test/kit/element_oracle.h"
+#include "test/kit/sanitizer.h"
 
 namespace {
 
@@ -314,17 +315,13 @@ INSTANTIATE_TEST_SUITE_P(Some, Buffers, testing::Combine(testing::Values(1u, 2u,
 
 // Larger than any buffer of the library. With sanitizers, which take ten times as long, larger than its
 // credits only.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kLarge = 300001;
-#else
-constexpr uint64_t kLarge = 2500001;
-#endif
+const uint64_t kLarge = gcoll_test::is_sanitized() ? 300001 : 2500001;
 
 class Large : public testing::TestWithParam<Place> {};
 
 TEST_P(Large, EveryAlgorithm) {
     auto [size, transport] = GetParam();
-    constexpr uint64_t kCount = kLarge;
+    const uint64_t kCount = kLarge;
     std::vector<double> want = small_sums(size, kCount);
     std::vector<std::string> texts = {"auto", "ring:segment=256Ki"};
     for (const std::string &name : algorithms("allreduce"))

@@ -166,7 +166,7 @@ std::vector<uint8_t> request_of(uint32_t bytes) {
 }
 
 // A rank 0 that announces a measurement, makes none, and then asks without end.
-std::string served(uint32_t bytes, uint32_t times, uint32_t *answers) {
+std::string served(std::vector<uint8_t> request, uint32_t times, uint32_t *answers) {
     gcoll_store *store = nullptr, *mine = nullptr;
     gcoll_hub *hub = nullptr;
     EXPECT_GCOLL_OK(gcoll_store_memory_create(&store));
@@ -190,7 +190,7 @@ std::string served(uint32_t bytes, uint32_t times, uint32_t *answers) {
     gcoll_pair *pair = nullptr;
     EXPECT_GCOLL_OK(gcoll_context_create(&options, &context));
     EXPECT_GCOLL_OK(gcoll_context_pair(context, 1, &pair));
-    std::vector<uint8_t> request = request_of(bytes), data(bytes);
+    std::vector<uint8_t> data(512 << 10);
     for (*answers = 0; *answers < times; ++*answers)
         if (gcoll_pair_sendrecv(pair, UINT32_MAX, request.data(), request.size(), pair, UINT32_MAX,
                                 data.data(), data.size()) != GCOLL_OK)
@@ -206,10 +206,12 @@ std::string served(uint32_t bytes, uint32_t times, uint32_t *answers) {
 TEST(FitProtocol, APartnerAnswersSoOftenAndSoMuch) {
     gcoll_test::Watchdog watchdog(60);
     uint32_t answers = 0;
-    EXPECT_NE(served(4, 1000, &answers).find("rank 0 asks for more than 70 answers"), std::string::npos);
-    EXPECT_EQ(answers, 69u); // as many as a measurement can want
-    EXPECT_NE(served((256 << 10) + 1, 1, &answers).find("asks for 262145 bytes; allowed: up to 262144"),
+    EXPECT_NE(served(request_of(4), 1000, &answers).find("rank 0 asks for more than 70 answers"),
               std::string::npos);
+    EXPECT_EQ(answers, 69u); // as many as a measurement can want
+    EXPECT_NE(
+        served(request_of((256 << 10) + 1), 1, &answers).find("asks for 262145 bytes; allowed: up to 262144"),
+        std::string::npos);
     EXPECT_EQ(answers, 0u);
 }
 
@@ -252,15 +254,16 @@ gcoll_store *indifferent(gcoll_store **base) {
     return store;
 }
 
-// If an exchange takes long, rank 0 makes only a few. Here a partner answers after 6 ms.
-TEST(FitProtocol, ASlowPartnerIsAskedSeldom) {
-    gcoll_test::Watchdog watchdog(60);
+// Measures costs with a partner that takes so long for an answer, which lacks so many bytes. Returns how
+// often it was asked. *outcome: what rank 0's context goes by, or its error.
+uint32_t measured(uint32_t pause_us, uint32_t lacks, std::string *outcome) {
     gcoll_store *store = nullptr;
     gcoll_hub *hub = nullptr;
-    ASSERT_GCOLL_OK(gcoll_store_memory_create(&store));
-    ASSERT_GCOLL_OK(gcoll_hub_create(2, &hub));
+    EXPECT_GCOLL_OK(gcoll_store_memory_create(&store));
+    EXPECT_GCOLL_OK(gcoll_hub_create(2, &hub));
     gcoll_store *mine = indifferent(&store);
     Job job = job_of(2, "inproc", "fit");
+    uint32_t asked = 0;
     std::thread partner([&] {
         gcoll_context_options options = gcoll_test::options_of(job, 1, mine, hub);
         gcoll_context *context = nullptr;
@@ -268,28 +271,58 @@ TEST(FitProtocol, ASlowPartnerIsAskedSeldom) {
         ASSERT_GCOLL_OK(gcoll_context_create(&options, &context));
         ASSERT_GCOLL_OK(gcoll_context_pair(context, 0, &pair));
         std::vector<uint8_t> request(4), data(256 << 10);
-        uint32_t asked = 0, bytes = 1;
-        while (bytes > 0) {
-            ASSERT_GCOLL_OK(gcoll_pair_recv(pair, UINT32_MAX, request.data(), request.size()));
+        gcoll_status status = GCOLL_OK;
+        for (uint32_t bytes = 1; status == GCOLL_OK && bytes > 0;) {
+            status = gcoll_pair_recv(pair, UINT32_MAX, request.data(), request.size());
             bytes = request[0] | request[1] << 8 | request[2] << 16;
-            usleep(6000);
-            asked += bytes > 0;
-            if (bytes > 0)
-                ASSERT_GCOLL_OK(gcoll_pair_send(pair, UINT32_MAX, data.data(), bytes));
+            usleep(pause_us);
+            if (status != GCOLL_OK || bytes == 0)
+                break;
+            asked++;
+            status = gcoll_pair_send(pair, UINT32_MAX, data.data(), bytes - lacks);
         }
-        EXPECT_EQ(asked, 4u); // a first and a second small one, a first and a second larger one
         gcoll_context_destroy(context);
     });
     gcoll_context_options options = gcoll_test::options_of(job, 0, store, hub);
-    options.tuning = "fit";
     gcoll_context *context = nullptr;
-    EXPECT_GCOLL_OK(gcoll_context_create(&options, &context));
+    gcoll_status status = gcoll_context_create(&options, &context);
+    *outcome = status == GCOLL_OK ? lines(context) : told(status);
     partner.join();
-    EXPECT_NE(lines(context).find("alpha_ns="), std::string::npos) << lines(context);
     gcoll_context_destroy(context);
     gcoll_store_destroy(mine);
     gcoll_hub_destroy(hub);
     gcoll_store_destroy(store);
+    return asked;
+}
+
+// If an exchange takes long, rank 0 makes only a few. Here a partner answers after 6 ms.
+TEST(FitProtocol, ASlowPartnerIsAskedSeldom) {
+    gcoll_test::Watchdog watchdog(60);
+    std::string outcome;
+    EXPECT_EQ(measured(6000, 0, &outcome), 4u); // a first and a second small one, and larger ones
+    EXPECT_NE(outcome.find("alpha_ns="), std::string::npos) << outcome;
+}
+
+// The time of a shorter message says nothing about the one that was asked for.
+TEST(FitProtocol, ShortMessagesAreRefused) {
+    gcoll_test::Watchdog watchdog(60);
+    std::string outcome;
+    EXPECT_EQ(measured(0, 1, &outcome), 1u);
+    EXPECT_NE(outcome.find("rank 1 sent 3 bytes; allowed are 4"), std::string::npos) << outcome;
+    uint32_t answers = 0;
+    outcome = served({4, 0, 0}, 1, &answers);
+    EXPECT_NE(outcome.find("rank 0 sent 3 bytes; allowed are 4"), std::string::npos) << outcome;
+    EXPECT_EQ(answers, 0u);
+}
+
+// Messages of a measurement are none that the caller received.
+TEST(FitProtocol, NoMessageOfItIsTheCallers) {
+    gcoll_test::run_threads(
+        job_of(3, "inproc", "fit"),
+        [](uint32_t, gcoll_context *context) {
+            EXPECT_NE(lines(context).find("alpha_ns="), std::string::npos) << lines(context);
+            EXPECT_EQ(gcoll_context_last_received(context, nullptr, nullptr), GCOLL_ERR_STATE);
+        });
 }
 
 } // namespace

@@ -251,6 +251,8 @@ TEST_P(Groups, OneContextBreaksWithoutTheOther) {
 }
 
 TEST_P(Groups, AThousandSplitsLeaveNoDescriptor) {
+    const uint32_t rounds =
+        std::string(GetParam()) == "ibverbs" ? 50 : 1000; // an emulated device is slow to open
     std::atomic<uint32_t> before{0}, after{0};
     run_threads(job(3), [&](uint32_t rank, gcoll_context *parent) {
         split(parent, 0).reset(); // what is made once
@@ -258,7 +260,7 @@ TEST_P(Groups, AThousandSplitsLeaveNoDescriptor) {
         if (rank == 0)
             before = static_cast<uint32_t>(open_files());
         EXPECT_GCOLL_OK(gcoll_barrier(parent, nullptr));
-        for (uint32_t round = 0; round < 1000; round++) {
+        for (uint32_t round = 0; round < rounds; round++) {
             const Context child = split(parent, rank == round % 3 ? GCOLL_COLOR_NONE : 0);
             if (child && round % 50 == 0)
                 ASSERT_EQ(sum_of(child.get(), 1), 2u);
@@ -426,6 +428,30 @@ TEST_P(Groups, TagsAreApartFromThoseOfPairs) {
         });
 }
 
+// Messages by which members create a group are none that the caller received.
+TEST_P(Groups, MessagesOfACreationAreNotTheCallers) {
+    run_threads(
+        job(3),
+        [](uint32_t rank, gcoll_context *parent) {
+            uint64_t out = 5, in = 0, bytes = 0;
+            uint32_t source = 9;
+            gcoll_pair *next = nullptr, *before = nullptr;
+            gcoll_request *sent = nullptr;
+            Context child = create_group(parent, {2, 0, 1});
+            EXPECT_EQ(gcoll_context_last_received(parent, &source, &bytes), GCOLL_ERR_STATE);
+            EXPECT_EQ(gcoll_context_last_received(child.get(), &source, &bytes), GCOLL_ERR_STATE);
+            ASSERT_GCOLL_OK(gcoll_context_pair(parent, (rank + 1) % 3, &next));
+            ASSERT_GCOLL_OK(gcoll_context_pair(parent, (rank + 2) % 3, &before));
+            ASSERT_GCOLL_OK(gcoll_pair_send_start(next, 0, &out, 1 + rank, &sent));
+            ASSERT_GCOLL_OK(gcoll_pair_recv(before, 0, &in, sizeof in));
+            ASSERT_GCOLL_OK(gcoll_request_wait(&sent));
+            child = create_group(parent, {0, 1, 2});
+            EXPECT_GCOLL_OK(gcoll_context_last_received(parent, &source, &bytes));
+            EXPECT_EQ(source, (rank + 2) % 3);
+            EXPECT_EQ(bytes, 1 + source);
+        });
+}
+
 void expect_mismatch(const Job &job, const std::vector<std::vector<uint32_t>> &lists,
                      const std::string &text) {
     run_threads(
@@ -505,6 +531,31 @@ TEST(GroupsInProcess, ADeadRankBreaksBoth) {
             }
             EXPECT_EQ(gcoll_barrier(parent, nullptr), GCOLL_ERR_PEER);
             EXPECT_EQ(gcoll_context_culprit(parent), 4) << cause_of(parent);
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+}
+
+// The same in a group of all ranks, which have other numbers there.
+TEST(GroupsInProcess, ADeadRankBreaksAGroupOfAll) {
+    Job each;
+    each.size = 3;
+    each.timeout_ms = 5000;
+    Group group(each);
+    std::vector<std::thread> threads;
+    std::atomic<uint32_t> ready{0};
+    for (uint32_t rank = 0; rank < 3; rank++)
+        threads.emplace_back([&, rank] {
+            const Context child = split(group[rank], 0, -static_cast<int32_t>(rank)); // 2 1 0
+            EXPECT_EQ(sum_of(child.get(), 1), 3u);
+            ready++;
+            EXPECT_TRUE(gcoll_test::await(ready, 3));
+            if (rank == 2) {
+                EXPECT_GCOLL_OK(gcoll_inproc_kill(group.hub(), 2));
+                return;
+            }
+            EXPECT_EQ(gcoll_barrier(child.get(), nullptr), GCOLL_ERR_PEER) << gcoll_last_error();
+            EXPECT_EQ(gcoll_context_culprit(child.get()), 0) << cause_of(child.get());
         });
     for (std::thread &thread : threads)
         thread.join();

@@ -1322,6 +1322,32 @@ TEST_F(Elsewhere, RanksThatDoNotWaitLongLeaveNoTrace) {
     EXPECT_EQ(traces, 0);
 }
 
+// The store fails slowly to remove a trace, for which it gets little time. That is no reason to ask it
+// nothing more: a rank that cannot join then still tells the others why.
+TEST_F(Elsewhere, ATraceThatIsRemovedSlowlyKeepsNoReasonBack) {
+    Alive lead(store_, generation_ + "alive.0");
+    int removes = 0;
+    const Created made =
+        create(Hooked{store_,
+                      [&](const std::string &verb, const std::string &key) {
+                          if (key != job_ + "unnamed" || (verb != "set" && verb != "remove"))
+                              return Deed::kDo;
+                          if (verb == "set") { // this rank has waited for long
+                              put(store_, job_ + "launch", kGeneration + " 3 " + elsewhere(1));
+                              return Deed::kDo;
+                          }
+                          removes++;
+                          std::this_thread::sleep_for(std::chrono::milliseconds(230));
+                          return Deed::kFail;
+                      }},
+               job_of(2), 1);
+    EXPECT_EQ(made.status, GCOLL_ERR_MISMATCH) << made.text;
+    EXPECT_EQ(removes, 1);
+    const std::string verdict = get(store_, generation_ + "go");
+    EXPECT_TRUE(contains(verdict, "rank 1 could not join: options.size: is 2 on rank 1, but 3 on rank 0"))
+        << verdict;
+}
+
 TEST(Identity, IsNotTooLong) {
     gcoll_store *store = nullptr;
     EXPECT_GCOLL_OK(gcoll_store_memory_create(&store));

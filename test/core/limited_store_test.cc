@@ -188,6 +188,23 @@ TEST_P(LimitedStores, RanksThatDoNotComeAreNamed) {
     }
 }
 
+// A late rank goes on though rank 0 waits for another one, which does not come: the old rows of both are in
+// the store.
+TEST_P(LimitedStores, ALateRankDoesNotWaitBehindOneThatDoesNotCome) {
+    Limited limited(kLacksAll);
+    expect_launched(job(3), limited.store);
+    const std::string old = limited.value("/t.1.0");
+    const auto endings = launch(job(3, 2000), limited.store, {0, 2}, [&](uint32_t rank) {
+        for (int look = 0; rank == 2 && look < 1500 && limited.value("/t.1.0") == old; look++)
+            usleep(1000);
+    });
+    for (uint32_t rank : {0u, 2u}) {
+        EXPECT_EQ(endings[rank].status, GCOLL_ERR_TIMEOUT) << endings[rank].text;
+        EXPECT_NE(endings[rank].text.find("1 of 3 ranks did not join within 2000 ms: 1"), std::string::npos)
+            << endings[rank].text;
+    }
+}
+
 TEST_P(LimitedStores, DifferentSizesAreAMismatch) {
     Limited limited(kLacksAll);
     Job each = job(3, 700);
@@ -212,6 +229,22 @@ TEST_P(LimitedStores, AnErrorOfTheStoreIsTheResult) {
                     ending.status == GCOLL_ERR_TIMEOUT)
             << ending.text;
     }
+}
+
+// Rank 0 has come, and waits for rank 2 longer than rank 1 waits for rank 0. The store has old rows of all.
+TEST(LimitedStoreWaits, ARankZeroThatWaitsForOthersIsNotMissing) {
+    Limited limited(kLacksAll);
+    Job each;
+    each.size = 3;
+    expect_launched(each, limited.store);
+    each.adjust = [](uint32_t rank, gcoll_context_options *options) {
+        options->timeout_ms = rank == 0 ? 2000 : 1000;
+    };
+    const auto endings = launch(each, limited.store, {0, 1});
+    EXPECT_EQ(endings[1].status, GCOLL_ERR_TIMEOUT);
+    EXPECT_NE(endings[1].text.find("rank 0 joined, but still waited for other ranks after 1000 ms"),
+              std::string::npos)
+        << endings[1].text;
 }
 
 TEST(LimitedStoreCalls, WhatIsMissingIsUnsupported) {
@@ -253,6 +286,22 @@ TEST(LimitedStoreCalls, AWholeStoreCanGetAndWait) {
     EXPECT_EQ(std::string(value, bytes), "value");
     EXPECT_EQ(gcoll_store_get_wait(store, "other", value, sizeof value, &bytes, 0), GCOLL_ERR_TIMEOUT);
     later.join();
+    gcoll_store_destroy(store);
+}
+
+// A key that is gone again when the wait for it has ended is waited for again, but not beyond the limit.
+TEST(LimitedStoreCalls, AKeyThatComesAndGoesIsNotAwaitedForEver) {
+    gcoll_test::Watchdog watchdog(20);
+    Limited limited(0);
+    gcoll_store *store = nullptr;
+    limited.ops.wait = [](void *, const char *, int64_t) { return GCOLL_OK; };
+    ASSERT_GCOLL_OK(gcoll_store_create(&limited.ops, &limited.user, &store));
+    char value[8];
+    size_t bytes = 0;
+    for (int64_t wait_ms : {0, 20}) {
+        EXPECT_EQ(gcoll_store_get_wait(store, "k", value, sizeof value, &bytes, wait_ms), GCOLL_ERR_TIMEOUT);
+        EXPECT_NE(std::string(gcoll_last_error()).find("\"k\""), std::string::npos) << gcoll_last_error();
+    }
     gcoll_store_destroy(store);
 }
 

@@ -1,5 +1,8 @@
-/* test/core/opening_peek.c - a transport that drops the fingerprints of chosen operations, for tests. */
+/* test/core/opening_peek.c - a transport that drops the fingerprints of chosen operations, and fingerprints
+ * that come without messages, for tests. */
 #include "test/core/opening_peek.h"
+
+#include <string.h>
 
 #include "gcoll/run/run.h"
 
@@ -34,4 +37,21 @@ void opening_mute(gcoll_context *context, uint64_t first, uint64_t count) {
 
 uint64_t opening_sequence(const gcoll_context *context) {
     return gcoll_runs_begun(context);
+}
+
+_Static_assert(OPENING_FINGERPRINT_BYTES == GCOLL_FINGERPRINT_BYTES, "the tests know the size");
+
+void opening_fingerprint(const gcoll_context *context, uint8_t bytes[OPENING_FINGERPRINT_BYTES]) {
+    const gcoll_runs *runs = context->runs;
+    memcpy(bytes, runs->openings.history[runs->sequence % GCOLL_HISTORY].fingerprint.bytes,
+           OPENING_FINGERPRINT_BYTES);
+}
+
+void opening_arrive(gcoll_context *context, uint32_t peer, uint64_t sequence,
+                    const uint8_t bytes[OPENING_FINGERPRINT_BYTES]) {
+    gcoll_opening_arrived(context, peer, sequence, bytes);
+}
+
+uint32_t opening_held(const gcoll_context *context, uint32_t peer) {
+    return context->runs->openings.peers[peer].early;
 }

@@ -121,4 +121,42 @@ TEST(OpeningsAhead, ItsMessagesAreCheckedToo) {
             });
 }
 
+// A peer that waits long in an operation repeats its fingerprint by probes. That leaves room for those of its
+// later operations: the last one here is another call, and is found.
+TEST(OpeningsAhead, RepeatedFingerprintsLeaveRoomForLaterOnes) {
+    constexpr uint64_t kLater = 20; // more than are remembered bit by bit
+    run_threads(2, "inproc", [&](uint32_t rank, gcoll_context *context) {
+        std::vector<float> data(8);
+        uint8_t right[OPENING_FINGERPRINT_BYTES], wrong[OPENING_FINGERPRINT_BYTES];
+        gcoll_broadcast_options options;
+        gcoll_broadcast_options_init(&options);
+        for (uint64_t count : {data.size() - 1, data.size()}) {
+            ASSERT_GCOLL_OK(gcoll_broadcast(context, data.data(), count, GCOLL_FLOAT32, 0, &options));
+            opening_fingerprint(context, count == data.size() ? right : wrong);
+        }
+        const uint64_t before = opening_sequence(context);
+        if (rank == 0)
+            for (uint64_t ahead = 1; ahead <= kLater; ahead++)
+                for (int repeat = 0; repeat < 200; repeat++) {
+                    opening_arrive(context, 1, before + 1, right);
+                    opening_arrive(context, 1, before + ahead, right);
+                }
+        if (rank == 0) { // another one of the same operation is no repetition
+            EXPECT_EQ(opening_held(context, 1), kLater);
+            opening_arrive(context, 1, before + kLater, wrong);
+            EXPECT_EQ(opening_held(context, 1), kLater + 1);
+        }
+        for (uint64_t i = 1; i <= kLater; i++) {
+            gcoll_status status =
+                gcoll_broadcast(context, data.data(), data.size(), GCOLL_FLOAT32, 0, &options);
+            if (i < kLater)
+                ASSERT_GCOLL_OK(status);
+            else if (rank == 0)
+                EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+        }
+        if (rank == 0)
+            EXPECT_EQ(opening_held(context, 1), 0u);
+    });
+}
+
 } // namespace

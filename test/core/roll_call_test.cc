@@ -2,6 +2,7 @@
 #include "test/kit/harness.h"
 
 #include <csignal>
+#include <cstdlib>
 #include <string>
 
 namespace {
@@ -150,6 +151,47 @@ TEST_P(RollCalls, OfABrokenContextGiveTheCause) {
         EXPECT_EQ(here, List(3, 7));
         EXPECT_EQ(gcoll_context_culprit(context), 2);
     });
+}
+
+// Memory that fails once when it is told to.
+struct Scarce {
+    std::atomic<bool> fails{false};
+    gcoll_allocator allocator = {allocate, release, this};
+    static void *allocate(void *arg, size_t bytes, size_t alignment) {
+        if (static_cast<Scarce *>(arg)->fails.exchange(false))
+            return nullptr;
+        return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    }
+    static void release(void *, void *memory, size_t) { free(memory); }
+};
+
+// A call that fails for want of memory counts, as the other ranks count it: later reports are not shifted.
+void count_what_failed(Job job, uint32_t who, bool is_first) {
+    Scarce scarce;
+    job.adjust = [&](uint32_t rank, gcoll_context_options *options) {
+        if (rank == who)
+            options->allocator = &scarce.allocator;
+    };
+    run_threads(job, [&](uint32_t rank, gcoll_context *context) {
+        const uint32_t size = gcoll_context_size(context);
+        List here(size, 7);
+        if (!is_first)
+            EXPECT_EQ(report(context, kPlentyMs), all_but(size, {}));
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        if (rank == who)
+            scarce.fails = true;
+        gcoll_status status = gcoll_barrier_report(context, 50, here.data());
+        EXPECT_EQ(status, rank == who ? GCOLL_ERR_NO_MEMORY : GCOLL_OK) << told(status);
+        EXPECT_EQ(here == List(size, 7), rank == who);
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        EXPECT_EQ(report(context, kLimitMs), all_but(size, {}));
+    });
+}
+
+TEST_P(RollCalls, CountThoseThatRanOutOfMemory) {
+    count_what_failed(job(3), 0, false); // a list
+    count_what_failed(job(3), 0, true);  // what a rank makes for its first report
+    count_what_failed(job(3), 2, true);
 }
 
 TEST_P(RollCalls, RefuseBadArguments) {

@@ -98,26 +98,47 @@ TEST(DescriptorsOnJoining, WhoHasTooFewSaysSo) {
 
 enum class Form { Blocking, Started, Persistent };
 
-gcoll_status sum_in(Form form, gcoll_context *context, std::vector<float> &data,
-                    const gcoll_allreduce_options *options) {
+gcoll_status run_in(Form form, gcoll_context *context, const gcoll_collective_call *call) {
     gcoll_request *request = nullptr;
     gcoll_operation *operation = nullptr;
     gcoll_status status;
     switch (form) {
     case Form::Blocking:
-        return gcoll_allreduce(context, nullptr, data.data(), data.size(), GCOLL_FLOAT32, GCOLL_SUM, options);
+        return gcoll_call_run(context, call);
     case Form::Started:
-        status = gcoll_allreduce_start(context, nullptr, data.data(), data.size(), GCOLL_FLOAT32, GCOLL_SUM,
-                                       options, &request);
+        status = gcoll_call_start(context, call, &request);
         return status == GCOLL_OK ? gcoll_request_wait(&request) : status;
     default:
-        status = gcoll_allreduce_create(context, nullptr, data.data(), data.size(), GCOLL_FLOAT32, GCOLL_SUM,
-                                        options, &operation);
+        status = gcoll_call_create(context, call, &operation);
         if (status == GCOLL_OK)
             status = gcoll_operation_run(operation);
         gcoll_operation_destroy(operation);
         return status;
     }
+}
+
+// The data are one buffer, or a list of three.
+enum class Layout { Vector, List };
+
+gcoll_status sum_in(Form form, gcoll_context *context, std::vector<float> &data, const char *algorithm,
+                    Layout layout = Layout::Vector) {
+    const uint64_t counts[] = {7, data.size() - 57, 50};
+    void *const list[] = {&data[0], &data[7], &data[data.size() - 50]};
+    gcoll_collective_call call;
+    gcoll_collective_call_init(&call);
+    call.collective = GCOLL_ALLREDUCE;
+    call.type = GCOLL_FLOAT32;
+    call.op = GCOLL_SUM;
+    call.algorithm = algorithm;
+    if (layout == Layout::Vector) {
+        call.output = data.data();
+        call.count = data.size();
+    } else {
+        call.outputs = list;
+        call.counts = counts;
+        call.entries = 3;
+    }
+    return run_in(form, context, &call);
 }
 
 // The result of a job in which the victim's nth allocation failed.
@@ -128,7 +149,8 @@ struct Outcome {
     bool failed = false; // there was an nth allocation
 };
 
-Outcome run_short(const char *transport, const char *algorithm, const char *tuning, Form form, int64_t nth) {
+Outcome run_short(const char *transport, const char *algorithm, const char *tuning, Form form, Layout layout,
+                  int64_t nth) {
     Outcome outcome = {};
     Job job;
     job.size = kRanks;
@@ -140,12 +162,9 @@ Outcome run_short(const char *transport, const char *algorithm, const char *tuni
     };
     run_threads(job, [&](uint32_t rank, gcoll_context *context) {
         std::vector<float> data(kCount, static_cast<float>(rank + 1));
-        gcoll_allreduce_options options;
-        gcoll_allreduce_options_init(&options);
-        options.algorithm = algorithm;
         allocations_left = rank == kVictim ? nth : 0;
         allocations_failed = 0;
-        gcoll_status status = sum_in(form, context, data, &options);
+        gcoll_status status = sum_in(form, context, data, algorithm, layout);
         allocations_left = 0;
         if (rank == kVictim)
             outcome.failed = allocations_failed > 0;
@@ -180,13 +199,14 @@ void check(const Outcome &outcome, Form form) {
 }
 
 // Fails each allocation of the victim in turn, until the job succeeds because there is no further one.
-void every_allocation(const char *transport, const char *algorithm, const char *tuning) {
+void every_allocation(const char *transport, const char *algorithm, const char *tuning,
+                      Layout layout = Layout::Vector) {
     for (Form form : {Form::Blocking, Form::Started, Form::Persistent}) {
         int64_t failures = 0;
         for (int64_t nth = 1; nth < 400; nth++) {
             SCOPED_TRACE(std::string(transport) + ", " + (algorithm ? algorithm : "auto") + ", form " +
                          std::to_string(static_cast<int>(form)) + ", allocation " + std::to_string(nth));
-            Outcome outcome = run_short(transport, algorithm, tuning, form, nth);
+            Outcome outcome = run_short(transport, algorithm, tuning, form, layout, nth);
             check(outcome, form);
             if (!outcome.failed || testing::Test::HasFailure())
                 break;
@@ -200,6 +220,10 @@ class Memory : public testing::TestWithParam<const char *> {};
 
 TEST_P(Memory, WhoRunsOutIsNamedAndNobodyElse) {
     every_allocation(GetParam(), nullptr, nullptr);
+}
+
+TEST(MemoryForLists, WhoRunsOutIsNamedAndNobodyElse) {
+    every_allocation("inproc", nullptr, nullptr, Layout::List);
 }
 
 TEST(MemoryForChoosing, WhatCannotBeJudgedIsNoReasonToTakeAnother) {
@@ -217,6 +241,61 @@ TEST(MemoryForChoosing, ARulesNextChoiceIsNotTaken) {
 
 INSTANTIATE_TEST_SUITE_P(Over, Memory, testing::Values("inproc", "tcp"),
                          [](const auto &over) { return std::string(over.param); });
+
+// ---- Memory for groups ------------------------------------------------------------------------------------
+
+enum class Way { Duplicate, Split, Group };
+
+gcoll_status make_child(Way way, gcoll_context *parent, gcoll_context **child) {
+    const uint32_t ranks[kRanks] = {2, 0, 1};
+    return way == Way::Duplicate ? gcoll_context_duplicate(parent, child)
+           : way == Way::Split   ? gcoll_context_split(parent, 0, 0, child)
+                                 : gcoll_context_create_group(parent, ranks, kRanks, 0, child);
+}
+
+// Creates a child of three ranks, while the victim's nth allocation fails. Either no rank gets the child, or
+// ranks that do not get it find the parent broken. Returns whether there was such an allocation.
+bool create_short(Way way, int64_t nth) {
+    std::atomic<uint32_t> created{0}, refused{0}; // refused: without it, by a healthy parent
+    bool failed = false;
+    Job job;
+    job.size = kRanks;
+    job.timeout_ms = 8000;
+    run_threads(job, [&](uint32_t rank, gcoll_context *parent) {
+        gcoll_context *child = nullptr;
+        allocations_left = rank == kVictim ? nth : 0;
+        allocations_failed = 0;
+        const gcoll_status status = make_child(way, parent, &child);
+        allocations_left = 0;
+        if (rank == kVictim)
+            failed = allocations_failed > 0;
+        SCOPED_TRACE("rank " + std::to_string(rank) + ": " + told(status));
+        EXPECT_EQ(status == GCOLL_OK, child != nullptr);
+        if (status == GCOLL_OK)
+            created++;
+        else if (gcoll_context_health(parent) == GCOLL_OK)
+            refused++;
+        else
+            EXPECT_EQ(status, GCOLL_ERR_NO_MEMORY);
+        gcoll_context_destroy(child);
+    });
+    EXPECT_TRUE(refused == 0 || refused == kRanks) << refused;
+    EXPECT_TRUE(failed || created == kRanks) << created;
+    return failed;
+}
+
+TEST(MemoryForGroups, LacksAreNeverTakenForSuccess) {
+    for (Way way : {Way::Duplicate, Way::Split, Way::Group}) {
+        int64_t nth = 1;
+        for (bool failed = true; failed && !HasFailure(); nth++) {
+            SCOPED_TRACE("way " + std::to_string(static_cast<int>(way)) + ", allocation " +
+                         std::to_string(nth));
+            ASSERT_LT(nth, 400);
+            failed = create_short(way, nth);
+        }
+        EXPECT_GT(nth, 20);
+    }
+}
 
 // A rank alone keeps no other waiting, and may try again.
 TEST(MemoryAlone, BreaksNothing) {

@@ -9,6 +9,7 @@
 
 #include "cuda/threads.h"
 #include "test/kit/element_oracle.h"
+#include "test/kit/sanitizer.h"
 
 extern "C" {
 #include "gcoll/base/base.h"
@@ -26,11 +27,7 @@ const uint32_t kDivisors[] = {1,   2,     3,     7,          10,          127,  
                               256, 65504, 65535, 0x7fffffff, 0x80000000u, 0x80000001u, 0xffffffffu};
 
 // Under a sanitizer, where this takes twenty times as long, some of the values of 16 bits stand for all.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-const Bits kStep = 61;
-#else
-const Bits kStep = 1;
-#endif
+const Bits kStep = gcoll_test::is_sanitized() ? 61 : 1;
 
 gcoll_type type_of(int type) {
     return static_cast<gcoll_type>(type);

@@ -115,6 +115,8 @@ class Group {
     gcoll_hub *hub() const { return hub_; }
     // Destroys one rank's context now.
     void leave(uint32_t rank);
+    // One rank's context was destroyed by the test.
+    void forget(uint32_t rank) { contexts_[rank] = nullptr; }
     // Calls gcoll_operation_test on all in turn until all are done. Returns false on a failure, or after
     // `turns` rounds.
     static bool drive(std::vector<gcoll_operation *> operations, int turns = 1000000);

@@ -9,15 +9,12 @@
 
 extern "C" {
 #include "algorithms/algorithms.h"
+#include "test/kit/sanitizer.h"
 }
 
 namespace verify_grid {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool small_grid = true; // ten times slower
-#else
-constexpr bool small_grid = false;
-#endif
+const bool small_grid = gcoll_test::is_sanitized();
 
 inline uint32_t log2_ceil(uint32_t size) {
     uint32_t log = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "test/kit/sanitizer.h"
 #include "test/plan/verify_grid.h"
 #include "test/plan/verify_mutants.h"
 
@@ -94,11 +95,8 @@ struct Case {
     uint32_t number;
 };
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true; // twenty times slower: the verifier's memory is what is of interest then
-#else
-constexpr bool sanitized = false;
-#endif
+// Twenty times slower: the verifier's memory is what is of interest then.
+const bool sanitized = gcoll_test::is_sanitized();
 
 // Two settings a size, each in another shape; more ranks and a step an element are too many steps to spoil
 // each.

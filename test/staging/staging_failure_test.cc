@@ -1,4 +1,5 @@
 // Devices that fail, ranks that die and jobs that are aborted in the middle of staging; wrong declarations.
+#include "test/kit/collective_support.h"
 #include "test/staging/staging_calls.h"
 
 #include <future>
@@ -252,6 +253,77 @@ TEST(StagingDeclared, WhatIsNotTrueIsRefused) {
         machine.free(device);
         expect_told(declared(context, device, memory), GCOLL_ERR_INVALID, "pretendPointerGetAttributes");
         EXPECT_GCOLL_OK(declared(context, host, memory));
+        machine.free(pinned);
+    });
+}
+
+// Every form of every call with a list says which buffer lies on which device, and breaks nothing. Pinned
+// memory is host memory, and a buffer without elements may lie anywhere.
+TEST(StagingDeclared, ListsOfBuffersInTheMemoryOfADeviceAreRefused) {
+    Kit kit;
+    kit.devices = 2;
+    pretend::Machine machine(kit);
+    Job job;
+    job.size = kRanks;
+    run_staged(job, machine, [&](uint32_t, gcoll_context *context, gcoll_accelerator *) {
+        constexpr uint64_t kBytes = 4 * sizeof(int32_t);
+        const uint64_t counts[kRanks] = {4, 4, 4}, none[kRanks] = {4, 0, 4};
+        std::vector<std::vector<int32_t>> memory(3 * kRanks, std::vector<int32_t>(4 * kRanks, 1));
+        void *device = machine.allocate(1, kBytes * kRanks);
+        void *pinned = machine.allocate(0, kBytes, GCOLL_MEMORY_PINNED);
+        machine.write(pinned, memory[0].data(), kBytes);
+        void *in[kRanks], *out[kRanks], *mixed[kRanks];
+        for (uint32_t r = 0; r < kRanks; r++) {
+            in[r] = memory[r].data();
+            out[r] = memory[kRanks + r].data();
+            mixed[r] = r == 1 ? device : r == 2 ? pinned : memory[2 * kRanks].data();
+        }
+        const char *const in_text =
+            "inputs[1]: lies in the memory of device 1; lists of buffers must lie in host";
+        const char *const out_text =
+            "outputs[1]: lies in the memory of device 1; lists of buffers must lie in host";
+        using collective_support::kBlocking, collective_support::kStarted, collective_support::kPersistent;
+        for (const collective_support::Form form : {kBlocking, kStarted, kPersistent}) {
+            const auto refused = [](gcoll_status status, const char *text) {
+                expect_told(status, GCOLL_ERR_UNSUPPORTED, text);
+            };
+            const auto sum = [&](void *const *from, void *const *to, const uint64_t *n) {
+                return CALL(form, allreduce_list, context, from, to, n, kRanks, GCOLL_INT32, GCOLL_SUM,
+                            nullptr);
+            };
+            refused(sum(mixed, out, counts), in_text);
+            refused(sum(in, mixed, counts), out_text);
+            refused(sum(nullptr, mixed, counts), out_text); // in place
+            EXPECT_GCOLL_OK(sum(mixed, out, none));
+
+            const auto scatter = [&](void *const *from, void *to) {
+                return CALL(form, reduce_scatter_list, context, from, to, counts, GCOLL_INT32, GCOLL_SUM,
+                            nullptr);
+            };
+            refused(scatter(mixed, out[0]), in_text);
+            refused(scatter(in, device),
+                    "output: lies in the memory of a device; beside a list of buffers it must");
+
+            const auto gather = [&](const void *from, void *const *to) {
+                return CALL(form, allgather_list, context, from, to, counts, GCOLL_INT32, nullptr);
+            };
+            refused(gather(in[0], mixed), out_text);
+            refused(gather(device, out),
+                    "input: lies in the memory of a device; beside a list of buffers it must");
+
+            const auto exchange = [&](void *const *from, void *const *to) {
+                return CALL(form, alltoall_list, context, from, to, counts, counts, GCOLL_INT32, nullptr);
+            };
+            refused(exchange(mixed, out), in_text);
+            refused(exchange(in, mixed), out_text);
+
+            EXPECT_GCOLL_OK(gcoll_context_health(context));
+            mixed[1] = memory[2 * kRanks + 1].data();
+            EXPECT_GCOLL_OK(sum(mixed, out, counts));
+            EXPECT_EQ(*static_cast<int32_t *>(out[1]), static_cast<int32_t>(kRanks));
+            mixed[1] = device;
+        }
+        machine.free(device);
         machine.free(pinned);
     });
 }

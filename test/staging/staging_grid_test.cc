@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "test/kit/sanitizer.h"
 #include "test/staging/staging_calls.h"
 
 namespace {
@@ -11,13 +12,8 @@ using namespace staging;
 using gcoll_test::Job;
 using pretend::Kit;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint32_t kSamples = 2;
-constexpr uint64_t kLarge = 20003;
-#else
-constexpr uint32_t kSamples = 4;
-constexpr uint64_t kLarge = 100003;
-#endif
+const uint32_t kSamples = gcoll_test::is_sanitized() ? 2 : 4;
+const uint64_t kLarge = gcoll_test::is_sanitized() ? 20003 : 100003;
 
 uint32_t setting(const char *name, uint32_t usual) {
     const char *given = getenv(name);

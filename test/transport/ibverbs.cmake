@@ -8,5 +8,5 @@ if(gcoll_has_ibverbs)
   endif()
   gcoll_rdma(QUICK "counts 60 $<TARGET_FILE:ibverbs_test> --gtest_brief=1")
   gcoll_rdma(REST
-    "transport 120 GCOLL_TEST_TRANSPORTS=ibverbs $<TARGET_FILE:transport_test> --gtest_brief=1 --gtest_filter='${filter}'")
+    "transport 180 GCOLL_TEST_TRANSPORTS=ibverbs $<TARGET_FILE:transport_test> --gtest_brief=1 --gtest_filter='${filter}'")
 endif()

@@ -29,12 +29,15 @@ gcoll_rdma(REST
   "killed 90 ${told} GCOLL_TEST_KILLS=3 GCOLL_TEST_ELEMENTS=4194304 ${failures} --gtest_filter=Killed.TheOthersNameIt"
   "stopped_absent 60 ${told} GCOLL_TEST_ELEMENTS=100000 ${failures} --gtest_filter=-Killed.TheOthersNameIt")
 
-# What the tests of the core do over the other transports; of collectives, a part.
+# What the tests of the core do over the other transports; of collectives, a part; of groups, all but one of 45 ranks, which
+# takes half a minute where processors are emulated, and more than 1024 descriptors.
 set(suites Contexts Operations Requests Regions Mismatches Aborts)
 list(TRANSFORM suites REPLACE "(.+)" "*/\\1.*ibverbs*")
 list(JOIN suites ":" filter)
 gcoll_rdma(REST
   "core 200 ${over} $<TARGET_FILE:core_test> --gtest_brief=1 --gtest_filter='${filter}'"
+  "receives 60 ${over} $<TARGET_FILE:receive_test> --gtest_brief=1 --gtest_filter='*ibverbs*'"
+  "groups 90 ${over} $<TARGET_FILE:group_test> --gtest_brief=1 --gtest_filter='*/Groups.*-*ATreeOfMembers*'"
   "sums 60 ${over} $<TARGET_FILE:collective_test> --gtest_brief=1 --gtest_filter='*Sums/*_5'"
   "blocks 60 ${over} $<TARGET_FILE:collective_test> --gtest_brief=1 --gtest_filter='*Blocks*_3'")
 

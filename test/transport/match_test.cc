@@ -1,6 +1,7 @@
 // test/transport/match_test.cc - the table of messages against a std::map.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <random>
@@ -151,6 +152,39 @@ TEST_F(Match, ListsKeepTheOrder) {
         ASSERT_EQ(forward, order);
         ASSERT_EQ(backward, order);
     }
+}
+
+// A list of untold slots, in any order of use, beside an ordinary list of the same slots.
+TEST_F(Match, UntoldSlotsKeepTheirOrder) {
+    std::mt19937_64 random(5);
+    gcoll_slot_list untold = {}, waiting = {};
+    std::vector<gcoll_slot *> oracle, all;
+    for (uint32_t i = 0; i < 200; i++) {
+        all.push_back(gcoll_match_add(&match, 1, i));
+        gcoll_slot_append(&waiting, all.back());
+    }
+    for (int step = 0; step < 20000; step++) {
+        gcoll_slot *slot = all[random() % all.size()];
+        const auto at = std::find(oracle.begin(), oracle.end(), slot);
+        if (at == oracle.end()) {
+            gcoll_untold_append(&untold, slot);
+            oracle.push_back(slot);
+        } else {
+            gcoll_untold_unlink(&untold, slot);
+            oracle.erase(at);
+        }
+        ASSERT_EQ(untold.oldest, oracle.empty() ? nullptr : oracle.front());
+        ASSERT_EQ(untold.newest, oracle.empty() ? nullptr : oracle.back());
+    }
+    for (gcoll_slot *slot : oracle) {
+        EXPECT_EQ(untold.oldest, slot);
+        gcoll_untold_unlink(&untold, slot);
+    }
+    EXPECT_EQ(untold.oldest, nullptr);
+    size_t count = 0;
+    for (const gcoll_slot *slot = waiting.oldest; slot; slot = slot->newer)
+        EXPECT_EQ(slot, all[count++]);
+    EXPECT_EQ(count, all.size());
 }
 
 } // namespace

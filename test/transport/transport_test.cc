@@ -292,6 +292,232 @@ TEST_P(Transport, FingerprintsComeOnceBeyondTheLimitOfOffers) {
     group.each([](Rank &rank) { rank.close(); }); // before the memory goes
 }
 
+// Two ranks, of which rank 0 has used up its offers to rank 1, but for `spare`: so many messages wait for
+// receives. Then all messages of zero bytes that there is credit for wait, too.
+class Flooded : public Group {
+  public:
+    static constexpr uint32_t kMost = 65536, kSmall = 5000;
+    static constexpr uint64_t kLarge = 150000;
+
+    explicit Flooded(const gcoll_transport *transport, uint32_t spare = 0, bool uses_credit = false)
+        : Group(transport, 2), transport_(transport), bytes_(kLarge), sink_(kLarge),
+          waiting_(kMost - spare + (uses_credit ? kSmall : 0)), received_(kMost) {
+        connect(0, 1);
+        (*this)[0].send(1, kMeeting, 0, 8);
+        (*this)[1].receive(0, kMeeting, 0, 8);
+        EXPECT_TRUE(turn_until_done());
+        for (uint32_t i = 0; i < waiting_.size(); i++)
+            transport->post_send((*this)[0].endpoint, 1,
+                                 prepare(waiting_[i], i, i < kMost - spare ? kLarge : 0, bytes_));
+    }
+    ~Flooded() {
+        each([](Rank &rank) { rank.close(); }); // before the memory goes
+    }
+    // Receives more of the large messages, the oldest first: as many offers end.
+    bool end_offers(uint32_t count) {
+        const uint32_t from = ended_;
+        for (; ended_ < from + count; ended_++)
+            transport_->post_recv((*this)[1].endpoint, 0, prepare(received_[ended_], ended_, kLarge, sink_));
+        return turn([this] { return arrived_ == 2 * ended_; });
+    }
+
+  private:
+    static constexpr uint64_t kMeeting = 2, kStream = 4;
+
+    gcoll_message *prepare(gcoll_message &message, uint32_t index, uint64_t size,
+                           std::vector<uint8_t> &data) {
+        message = {};
+        message.stream = kStream;
+        message.index = index;
+        message.bytes = size;
+        message.data = data.data();
+        message.owner = this;
+        message.done = [](gcoll_message *m) { static_cast<Flooded *>(m->owner)->arrived_ += m->bytes > 0; };
+        return &message;
+    }
+
+    const gcoll_transport *transport_;
+    std::vector<uint8_t> bytes_, sink_;
+    std::vector<gcoll_message> waiting_, received_;
+    uint32_t ended_ = 0, arrived_ = 0;
+};
+
+// They are told of one by one as earlier offers end, in the order of posting: large ones and such as wait for
+// credit, with fingerprint and without.
+TEST_P(Transport, MessagesAreToldOfInOrderBeyondTheLimitOfOffers) {
+    constexpr uint32_t kUntold = 10;
+    const bool has_limit = std::strcmp(GetParam()->name, "inproc") != 0;
+    Flooded group(GetParam(), 0, true);
+    const auto size_of = [](uint32_t i) { return i % 3 == 1 ? 40 + i : Flooded::kLarge + i; };
+    const auto is_seen = [&](uint32_t i) {
+        uint64_t bytes = 0;
+        const bool found = GetParam()->peek(group[1].endpoint, 0, 100, i, &bytes);
+        EXPECT_EQ(bytes, found ? size_of(i) : 0);
+        return found;
+    };
+    const auto seen = [&] {
+        uint32_t count = 0;
+        while (count < kUntold && is_seen(count))
+            count++;
+        return count;
+    };
+    for (uint32_t i = 0; i < kUntold; i++)
+        group[0].send(1, 100, i, size_of(i), i % 2 == 0, true);
+    for (uint32_t ended = 0; ended <= kUntold; ended++) {
+        SCOPED_TRACE(ended);
+        ASSERT_TRUE(group.turn([&] { return seen() >= ended; }));
+        group.turn([i = 0]() mutable { return i++ == 50; });
+        for (uint32_t i = ended; i < kUntold && has_limit; i++)
+            EXPECT_FALSE(is_seen(i)) << i;
+        ASSERT_TRUE(group.end_offers(1));
+    }
+    std::vector<const Message *> received;
+    for (uint32_t i = kUntold; i-- > 0;)
+        received.push_back(&group[1].receive(0, 100, i, size_of(i), i % 4 == 0 ? 1 : 0));
+    ASSERT_TRUE(group.turn_until_done());
+    group[1].check();
+    for (const Message *message : received)
+        EXPECT_EQ(message->m.opened, message->m.index % 2 == 0) << message->m.index;
+    EXPECT_EQ(group[1].opened.size(), kUntold / 2);
+    EXPECT_TRUE(group[0].failed.empty() && group[1].failed.empty());
+}
+
+// A receive that is posted brings a message without any offer; then the next ones are told of.
+TEST_P(Transport, GrantsComeBeforeOffersBeyondTheLimitOfOffers) {
+    constexpr uint32_t kUntold = 12;
+    Flooded group(GetParam(), 0, true);
+    const auto size_of = [](uint32_t i) { return i % 4 < 2 ? Flooded::kLarge : 40; };
+    const auto is_seen = [&](uint32_t i) {
+        uint64_t bytes = 0;
+        return GetParam()->peek(group[1].endpoint, 0, 100, i, &bytes);
+    };
+    for (uint32_t i = 0; i < kUntold; i++)
+        group[0].send(1, 100, i, size_of(i), i % 2 == 0, true);
+    for (uint32_t i : {4u, 0u, 11u, 3u, 1u, 2u, 10u, 9u}) { // of all kinds: in the middle, first and last
+        group[1].receive(0, 100, i, size_of(i));
+        ASSERT_TRUE(group.turn([&] { return group[1].done == group[1].messages.size(); })) << i;
+    }
+    for (uint32_t i : {5u, 6u, 7u, 8u}) {
+        ASSERT_TRUE(group.end_offers(1));
+        ASSERT_TRUE(group.turn([&] { return is_seen(i); })) << i;
+    }
+    ASSERT_TRUE(group.end_offers(3));
+    for (uint32_t i : {5u, 6u, 7u, 8u})
+        group[1].receive(0, 100, i, size_of(i));
+    // Large ones that are under way while an offer ends. The first of these have offers again.
+    constexpr uint32_t kOffers = 7, kParts = 8;
+    for (uint32_t i = 0; i < kOffers + kParts; i++)
+        group[0].send(1, 200, i, kMiB, i % 2 == 0);
+    for (uint32_t i = kOffers; i < kOffers + kParts; i++) {
+        group[1].receive(0, 200, i, kMiB, 4);
+        ASSERT_TRUE(group.end_offers(1));
+    }
+    for (uint32_t i = 0; i < kOffers; i++)
+        group[1].receive(0, 200, i, kMiB, 4);
+    ASSERT_TRUE(group.turn_until_done());
+    group[1].check();
+    EXPECT_EQ(group[1].opened.size(), kUntold / 2 + (kOffers + kParts + 1) / 2);
+    EXPECT_TRUE(group[0].failed.empty() && group[1].failed.empty());
+}
+
+// A receive of any size gets its message, however large, though no offer ends. With credit the receiver has
+// no other reason to grant a small receive.
+TEST_P(Transport, AnySizeIsReceivedBeyondTheLimitOfOffers) {
+    const uint64_t sizes[] = {0, 40, 5000, Flooded::kLarge, 2 * Flooded::kLarge};
+    for (bool uses_credit : {false, true}) {
+        Flooded group(GetParam(), 0, uses_credit);
+        const auto turns = [&] { group.turn([i = 0]() mutable { return i++ == 20; }); };
+        uint32_t index = 0;
+        for (uint64_t sent : sizes)
+            for (uint64_t room : sizes)
+                for (bool is_early : {false, true}) {
+                    SCOPED_TRACE(std::to_string(sent) + " bytes, room for " + std::to_string(room) +
+                                 (is_early ? ", early" : "") + (uses_credit ? "" : ", with credit"));
+                    Message *receive = is_early ? &group[1].receive_any_size(0, 100, index, room) : nullptr;
+                    turns();
+                    group[0].send(1, 100, index, sent, index % 3 == 0, true);
+                    turns();
+                    receive = is_early ? receive : &group[1].receive_any_size(0, 100, index, room);
+                    ASSERT_TRUE(group.turn_until_done());
+                    EXPECT_EQ(receive->m.bytes, sent);
+                    EXPECT_EQ(receive->m.opened, index % 3 == 0);
+                    for (uint64_t i = 0; i < room; i += 97)
+                        ASSERT_EQ(receive->bytes[i],
+                                  sent <= room && i < sent ? pattern(0, 1, 100, index, i) : kUnwritten);
+                    index++;
+                }
+        ASSERT_TRUE(group.end_offers(2));
+        EXPECT_TRUE(group[0].failed.empty() && group[1].failed.empty());
+    }
+}
+
+// Both ranks post in any order, while only a few offers of rank 0 can be open.
+TEST_P(Transport, RandomTrafficArrivesBeyondTheLimitOfOffers) {
+    for (uint32_t spare : {0u, 2u}) {
+        SCOPED_TRACE("spare " + std::to_string(spare));
+        std::mt19937_64 random(spare + 1);
+        Flooded group(GetParam(), spare, true);
+        for (uint64_t seed = 0; seed < 3; seed++) {
+            auto traffic = random_traffic(2, 48, 10 * spare + seed);
+            for (Traffic &each : traffic)
+                each.stream += (seed + 1) << 40;
+            std::shuffle(traffic.begin(), traffic.end(), random);
+            size_t opens = group[1].opened.size();
+            std::vector<Traffic> later;
+            for (const Traffic &t : traffic) { // sends run ahead of some receives and behind others
+                const bool send_first = random() % 2;
+                opens += t.to == 1 && t.open;
+                for (bool sends : {send_first, !send_first}) {
+                    if (sends)
+                        group[t.from].send(t.to, t.stream, t.index, t.bytes, t.open, random() % 2);
+                    else if (random() % 3 == 0)
+                        group[t.to].receive(t.from, t.stream, t.index, t.bytes, t.granule);
+                    else
+                        later.push_back(t);
+                    if (random() % 4 == 0)
+                        group[random() % 2].progress(0);
+                }
+                if (random() % 8 == 0)
+                    ASSERT_TRUE(group.end_offers(1));
+            }
+            std::shuffle(later.begin(), later.end(), random);
+            for (const Traffic &t : later) {
+                group[t.to].receive(t.from, t.stream, t.index, t.bytes, t.granule);
+                if (random() % 4 == 0)
+                    group[random() % 2].progress(0);
+            }
+            ASSERT_TRUE(group.turn_until_done()) << group[0].done << " and " << group[1].done;
+            EXPECT_EQ(group[1].opened.size(), opens);
+        }
+        for (uint32_t r = 0; r < 2; r++) {
+            group[r].check();
+            for (const Failed &failed : group[r].failed)
+                ADD_FAILURE() << failed.text;
+        }
+    }
+}
+
+// What was not told of is dropped like any other message, whoever ends it.
+TEST_P(Transport, AbortDropsMessagesBeyondTheLimitOfOffers) {
+    for (bool peer_leaves : {false, true}) {
+        Flooded group(GetParam(), 0, true);
+        for (uint32_t i = 0; i < 20; i++)
+            group[0].send(1, 100, i, i % 2 ? 40 : Flooded::kLarge, i % 3 == 0, true);
+        group.turn([i = 0]() mutable { return i++ == 20; });
+        if (peer_leaves) {
+            group[1].close();
+            EXPECT_TRUE(group.turn([&] { return !group[0].departed.empty(); }));
+        } else {
+            const gcoll_note note = note_of(GCOLL_ERR_TIMEOUT, 0, "enough");
+            GetParam()->abort(group[0].endpoint, &note, 1000);
+        }
+        group[0].messages.clear(); // no byte of theirs is touched from now on: the sanitizer watches
+        const size_t done = group[0].done;
+        group.turn([i = 0]() mutable { return i++ == 20; });
+        EXPECT_EQ(group[0].done, done);
+    }
+}
+
 TEST_P(Transport, ProgressWaitsUpToItsLimit) {
     for (int64_t spin_us : {0, 5000, 1000000}) {
         Group group(GetParam(), 2);

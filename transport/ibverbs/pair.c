@@ -55,6 +55,7 @@ static void drop_sends(gcoll_ib_pair *pair) {
     gcoll_match_visit(&pair->outgoing, release_slot, pair);
     gcoll_match_clear(&pair->outgoing);
     memset(&pair->waiting, 0, sizeof pair->waiting);
+    memset(&pair->untold, 0, sizeof pair->untold);
     memset(pair->targets, 0, sizeof pair->targets);
     pair->write_head = pair->write_count = 0;
     pair->promised = pair->asked = 0;

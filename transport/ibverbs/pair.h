@@ -14,7 +14,8 @@
 #define GCOLL_IB_SIGNAL_EVERY 8
 /* Work requests handed over at one doorbell, and completions taken at one look. */
 #define GCOLL_IB_BATCH 16
-/* Grants of small messages, and offers, that may be open on a pair in one direction. */
+/* Grants of small messages, and offers, that may be open on a pair in one direction; and beyond them an offer
+ * for each posted receive. */
 #define GCOLL_IB_PROMISES_MAX UINT32_C(65536)
 #define GCOLL_IB_VERDICT_TEXT 192
 /* A queue pair that broke waits so long for the side channel to say why. */
@@ -55,7 +56,8 @@ enum {
     GCOLL_IB_PROMISED = 1, /* small: a grant came before the send was posted */
     GCOLL_IB_ASKED = 2,
     GCOLL_IB_LISTED = 4, /* in `waiting` */
-    GCOLL_IB_PIECES_WAIT = 8
+    GCOLL_IB_PIECES_WAIT = 8,
+    GCOLL_IB_UNTOLD = 16 /* in the list of that name */
 };
 
 /* gcoll_message.flags of sends */
@@ -135,6 +137,7 @@ struct gcoll_ib_pair {
     /* Outgoing. */
     gcoll_match outgoing;
     gcoll_slot_list waiting;
+    gcoll_slot_list untold; /* as in TCP */
     uint32_t promised, asked;
     uint64_t credit;
     gcoll_message_queue messages; /* small ones that may be sent */
@@ -193,8 +196,14 @@ void gcoll_ib_send_start(gcoll_ib_pair *pair);
 void gcoll_ib_on_grant(gcoll_ib_pair *pair, const gcoll_ib_frame *frame);
 void gcoll_ib_on_revoke(gcoll_ib_pair *pair, const gcoll_ib_frame *frame);
 void gcoll_ib_on_credit(gcoll_ib_pair *pair, uint32_t credit);
-/* Tells the peer that the message waits. */
+/* Tells the peer that the message waits; beyond the limit of offers, later. */
 void gcoll_ib_offer(gcoll_ib_pair *pair, gcoll_slot *slot);
+/* The same at once: the peer has granted the message, but as one of another size. */
+void gcoll_ib_offer_granted(gcoll_ib_pair *pair, gcoll_slot *slot);
+/* An offered message is in the send queue: another one may be offered in its place. */
+void gcoll_ib_offer_ended(gcoll_ib_pair *pair);
+/* The message needs no offer any more. */
+void gcoll_ib_leave_untold(gcoll_ib_pair *pair, gcoll_slot *slot);
 /* Takes a waiting send out of the table. */
 gcoll_message *gcoll_ib_stop_waiting(gcoll_ib_pair *pair, gcoll_slot *slot);
 

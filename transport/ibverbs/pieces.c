@@ -8,7 +8,9 @@
  *
  * No deadlock. Handles and chunks are limited. Some of them go to receives as soon as they are posted, which
  * saves a round trip. The rest go only to messages that the sender has offered or begun to write. Those will
- * certainly be sent, so their handles and chunks become free again for the next message.
+ * certainly be sent, so their handles and chunks become free again for the next message. A sender that has
+ * used up its offers gets none of the rest for a message that it has not told of, until one of its offers
+ * ends.
  *
  * A message that opens an operation is offered even if it has been granted, as nothing else would carry its
  * fingerprint. If it may not be offered, one CREDIT frame brings the fingerprint, and another one says which
@@ -211,6 +213,7 @@ static void write_target(gcoll_ib_pair *pair, gcoll_slot *slot, uint32_t handle)
         gcoll_ib_problem(pair->ib, GCOLL_ERR_NO_MEMORY);
         return;
     }
+    gcoll_ib_leave_untold(pair, slot); /* an offer might come after the write */
     if (target->offset == 0 && (message->flags & GCOLL_IB_OPENED_AHEAD))
         say_opened(pair, message);
     target->message = message;
@@ -226,7 +229,7 @@ void gcoll_ib_on_piece(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
     gcoll_slot *slot = gcoll_match_find(&pair->outgoing, frame->stream, frame->index);
     if (slot && slot->message &&
         (slot->message->bytes != frame->total || !gcoll_ib_is_granted(pair->ib, slot->message))) {
-        gcoll_ib_offer(pair, slot); /* the receiver then reports the mismatch, or grants this size */
+        gcoll_ib_offer_granted(pair, slot); /* the receiver reports the mismatch, or grants this size */
         return;
     }
     if (!slot && frame->offset > 0)

@@ -318,7 +318,7 @@ static void add_writes(gcoll_ib_pair *pair, batch *b) {
         set_part(pair, work, message, target->offset, target->bytes);
         if (message->flags & GCOLL_IB_FOLLOWS) {
             message->flags &= ~(uint32_t)GCOLL_IB_FOLLOWS;
-            pair->asked--;
+            gcoll_ib_offer_ended(pair);
         }
         message->moved += target->bytes;
         target->used = false;
@@ -354,7 +354,7 @@ static void add_message(gcoll_ib_pair *pair, batch *b, gcoll_message *message) {
     pair->ib->counters.bytes_copied += message->bytes;
     if (message->flags & GCOLL_IB_FOLLOWS) {
         message->flags &= ~(uint32_t)GCOLL_IB_FOLLOWS;
-        pair->asked--;
+        gcoll_ib_offer_ended(pair);
     }
     add_frame(pair, b, bytes + (uint32_t)message->bytes);
 }

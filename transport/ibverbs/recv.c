@@ -42,8 +42,14 @@ static bool is_large(const gcoll_ib_pair *pair, const gcoll_message *message) {
     return gcoll_ib_is_granted(pair->ib, message);
 }
 
+/* Whether the peer has used up its offers. Then it answers a grant by an offer if its message is larger than
+ * the receive, and cannot say so otherwise. */
+static bool is_mute(const gcoll_ib_pair *pair) {
+    return pair->offered >= GCOLL_IB_PROMISES_MAX;
+}
+
 static bool wants_grant(const gcoll_ib_pair *pair, const gcoll_slot *slot) {
-    return (slot->flags & GCOLL_IB_OFFERED) || is_crowded(pair);
+    return (slot->flags & GCOLL_IB_OFFERED) || is_crowded(pair) || (slot->message->any_size && is_mute(pair));
 }
 
 /* Grants a small receive; its slot must be in the ungranted list. */
@@ -219,8 +225,8 @@ static void notice(gcoll_ib_pair *pair, const gcoll_slot *slot) {
 
 void gcoll_ib_on_offer(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
     gcoll_slot *slot = gcoll_match_find(&pair->incoming, frame->stream, frame->index);
-    if (pair->offered == GCOLL_IB_PROMISES_MAX ||
-        (slot && (slot->flags & (GCOLL_IB_STARTED | GCOLL_IB_OFFERED)))) {
+    /* Without a slot, this rank would have to remember one more message for the peer. */
+    if (slot ? (slot->flags & (GCOLL_IB_STARTED | GCOLL_IB_OFFERED)) != 0 : is_mute(pair)) {
         gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)",
                       slot ? "an offer of a message that has come" : "too many offers");
         return;
@@ -247,6 +253,8 @@ void gcoll_ib_on_offer(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
         grant(pair, slot);
     else if (slot->flags & GCOLL_IB_IN_AHEAD)
         gcoll_ib_want_pieces(pair, slot);
+    if (pair->offered == GCOLL_IB_PROMISES_MAX) /* the peer has just become mute */
+        grant_those_who_want(pair);
 }
 
 /* Whether the peer may send this small message now. */

@@ -4,6 +4,10 @@
  * The rules are those of transport/tcp/flow.c: small messages are sent on the pool's credit, or by a grant;
  * large messages wait until the receiver has granted memory for them (pieces.c). A waiting message is offered
  * if it is large, opens an operation, or is announced.
+ *
+ * Beyond the limit of offers a message is untold, and offered later. But a grant that is of another size than
+ * the message is answered by an offer at once: the receiver has a posted receive for it, so it remembers the
+ * message anyway.
  */
 #include "transport/ibverbs/pair.h"
 
@@ -26,8 +30,16 @@ static void send_on_credit(gcoll_ib_pair *pair, gcoll_message *message) {
     gcoll_ib_enqueue(pair, message);
 }
 
+void gcoll_ib_leave_untold(gcoll_ib_pair *pair, gcoll_slot *slot) {
+    if (slot->flags & GCOLL_IB_UNTOLD) {
+        gcoll_untold_unlink(&pair->untold, slot);
+        slot->flags &= ~(uint32_t)GCOLL_IB_UNTOLD;
+    }
+}
+
 gcoll_message *gcoll_ib_stop_waiting(gcoll_ib_pair *pair, gcoll_slot *slot) {
     gcoll_message *message = slot->message;
+    gcoll_ib_leave_untold(pair, slot);
     if (slot->flags & GCOLL_IB_LISTED)
         gcoll_slot_unlink(&pair->waiting, slot);
     if (slot->flags & GCOLL_IB_ASKED)
@@ -36,8 +48,8 @@ gcoll_message *gcoll_ib_stop_waiting(gcoll_ib_pair *pair, gcoll_slot *slot) {
     return message;
 }
 
-/* Sends the fingerprint of a message that may not be offered in a frame of its own, so that it stays ahead
- * of later messages of its stream. Once the receiver knows the message, it is told whose it was. */
+/* Sends the fingerprint of a message that may not be offered yet in a frame of its own, so that it stays
+ * ahead of later messages of its stream. Once the receiver knows the message, it is told whose it was. */
 static void open_ahead(gcoll_ib_pair *pair, gcoll_message *message) {
     gcoll_ib_frame frame = {.kind = GCOLL_IB_CREDIT, .flags = GCOLL_IB_OPEN, .stream = message->stream};
     if (message->open && !(message->flags & GCOLL_IB_OPENED)) {
@@ -46,16 +58,11 @@ static void open_ahead(gcoll_ib_pair *pair, gcoll_message *message) {
     }
 }
 
-void gcoll_ib_offer(gcoll_ib_pair *pair, gcoll_slot *slot) {
+static void send_offer(gcoll_ib_pair *pair, gcoll_slot *slot) {
     gcoll_message *message = slot->message;
     gcoll_ib_frame frame = {
         .kind = GCOLL_IB_OFFER, .stream = message->stream, .index = message->index, .total = message->bytes};
-    if (slot->flags & GCOLL_IB_ASKED)
-        return;
-    if (pair->asked == GCOLL_IB_PROMISES_MAX) {
-        open_ahead(pair, message);
-        return;
-    }
+    gcoll_ib_leave_untold(pair, slot);
     if (message->open && !(message->flags & GCOLL_IB_OPENED)) {
         frame.flags = GCOLL_IB_OPEN;
         message->flags |= GCOLL_IB_OPENED;
@@ -65,11 +72,35 @@ void gcoll_ib_offer(gcoll_ib_pair *pair, gcoll_slot *slot) {
     gcoll_ib_append_control(pair, &frame, frame.flags ? message->open : NULL);
 }
 
+void gcoll_ib_offer(gcoll_ib_pair *pair, gcoll_slot *slot) {
+    if (slot->flags & (GCOLL_IB_ASKED | GCOLL_IB_UNTOLD))
+        return;
+    if (pair->asked < GCOLL_IB_PROMISES_MAX) {
+        send_offer(pair, slot);
+        return;
+    }
+    open_ahead(pair, slot->message);
+    slot->flags |= GCOLL_IB_UNTOLD;
+    gcoll_untold_append(&pair->untold, slot);
+}
+
+void gcoll_ib_offer_granted(gcoll_ib_pair *pair, gcoll_slot *slot) {
+    if (!(slot->flags & GCOLL_IB_ASKED))
+        send_offer(pair, slot);
+}
+
+void gcoll_ib_offer_ended(gcoll_ib_pair *pair) {
+    pair->asked--;
+    if (pair->untold.oldest && pair->asked < GCOLL_IB_PROMISES_MAX)
+        send_offer(pair, pair->untold.oldest);
+}
+
 static bool is_told_of(const gcoll_message *message) {
     return message->open || message->announced;
 }
 
-static void wait_for_permission(gcoll_ib_pair *pair, gcoll_message *message) {
+/* is_granted: the peer has a posted receive for the message, and has granted another size. */
+static void wait_for_permission(gcoll_ib_pair *pair, gcoll_message *message, bool is_granted) {
     gcoll_slot *slot = gcoll_match_add(&pair->outgoing, message->stream, message->index);
     bool is_connected = pair->state == GCOLL_IB_CONNECTED;
     if (!slot) {
@@ -81,15 +112,17 @@ static void wait_for_permission(gcoll_ib_pair *pair, gcoll_message *message) {
         slot->flags = GCOLL_IB_LISTED;
         gcoll_slot_append(&pair->waiting, slot);
     }
-    if (is_connected && (is_large(pair, message) || is_told_of(message)))
+    if (is_granted)
+        gcoll_ib_offer_granted(pair, slot);
+    else if (is_connected && (is_large(pair, message) || is_told_of(message)))
         gcoll_ib_offer(pair, slot);
 }
 
-static void send_or_wait(gcoll_ib_pair *pair, gcoll_message *message) {
+static void send_or_wait(gcoll_ib_pair *pair, gcoll_message *message, bool is_granted) {
     if (!pair->waiting.oldest && has_credit(pair, message))
         send_on_credit(pair, message);
     else
-        wait_for_permission(pair, message);
+        wait_for_permission(pair, message, is_granted);
 }
 
 /* Sends a message that was granted before it was posted; the grant made the slot. */
@@ -100,13 +133,13 @@ static void send_promised(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *
     }
     if (slot->flags & GCOLL_IB_PIECES_WAIT) {
         gcoll_ib_forget_targets(pair, slot);
-        send_or_wait(pair, message);
+        send_or_wait(pair, message, true);
         return;
     }
     gcoll_match_remove(&pair->outgoing, slot);
     pair->promised--;
     if (is_large(pair, message)) /* the receiver expects another size, and the offer tells it */
-        wait_for_permission(pair, message);
+        wait_for_permission(pair, message, true);
     else
         gcoll_ib_enqueue(pair, message);
 }
@@ -127,7 +160,7 @@ void gcoll_ib_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *
     else if (slot)
         send_promised(pair, slot, message);
     else
-        send_or_wait(pair, message);
+        send_or_wait(pair, message, false);
 }
 
 /* Sends small messages in the order of posting while there is credit. */
@@ -165,9 +198,11 @@ void gcoll_ib_on_credit(gcoll_ib_pair *pair, uint32_t credit) {
 
 void gcoll_ib_on_grant(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
     gcoll_slot *slot = gcoll_match_find(&pair->outgoing, frame->stream, frame->index);
+    if (slot && slot->message && is_large(pair, slot->message)) {
+        gcoll_ib_offer_granted(pair, slot); /* the receiver will notice the different size */
+        return;
+    }
     if (slot && slot->message) {
-        if (is_large(pair, slot->message))
-            return; /* it has been offered: the receiver will notice the different size */
         gcoll_ib_enqueue(pair, gcoll_ib_stop_waiting(pair, slot));
         send_waiting(pair); /* it may have been the oldest, which blocked the others */
         return;

@@ -37,6 +37,7 @@ gcoll_tcp_pair *gcoll_tcp_pair_of(gcoll_tcp *tcp, uint32_t rank) {
 static void drop_sends(gcoll_tcp_pair *pair) {
     gcoll_match_clear(&pair->outgoing);
     memset(&pair->waiting, 0, sizeof pair->waiting);
+    memset(&pair->untold, 0, sizeof pair->untold);
     pair->promised = pair->asked = 0;
     gcoll_message_queue_clear(&pair->output.messages);
     pair->output.cut.message = NULL;

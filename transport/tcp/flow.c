@@ -22,7 +22,9 @@
  * Offers. A waiting send that is large or carries a fingerprint is announced by an offer. So the receiver
  * sees fingerprints and wrong sizes of messages that would otherwise wait unseen. It grants every offered
  * message for which it posts a receive. A send that the receiver may peek for (`announced`) is offered, too.
- * At most GCOLL_TCP_PROMISES_MAX offers are open; beyond that a fingerprint travels ahead in a CREDIT frame.
+ * At most GCOLL_TCP_PROMISES_MAX offers are open. Beyond that a message is untold: its fingerprint travels
+ * ahead in a CREDIT frame, and the offer follows when an earlier offer has ended, in the order of posting. A
+ * grant may come before that; then no offer is needed.
  *
  * A failure that is found while posting is reported by the next progress.
  */
@@ -69,9 +71,17 @@ static void send_on_credit(gcoll_tcp_pair *pair, gcoll_message *message) {
     gcoll_tcp_enqueue(pair, message);
 }
 
+static void leave_untold(gcoll_tcp_pair *pair, gcoll_slot *slot) {
+    if (slot->flags & GCOLL_TCP_UNTOLD) {
+        gcoll_untold_unlink(&pair->untold, slot);
+        slot->flags &= ~(uint32_t)GCOLL_TCP_UNTOLD;
+    }
+}
+
 /* Takes a waiting send out of the table. */
 static gcoll_message *stop_waiting(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     gcoll_message *message = slot->message;
+    leave_untold(pair, slot);
     if (slot->flags & GCOLL_TCP_LISTED)
         gcoll_slot_unlink(&pair->waiting, slot);
     if (slot->flags & GCOLL_TCP_ASKED)
@@ -80,8 +90,8 @@ static gcoll_message *stop_waiting(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     return message;
 }
 
-/* Sends the fingerprint of a message that may not be offered in a frame of its own, so that it stays ahead of
- * later messages of its stream. The message's own frames then say so in place of the fingerprint. */
+/* Sends the fingerprint of a message that may not be offered yet in a frame of its own, so that it stays
+ * ahead of later messages of its stream. The message's own frames then say so in place of the fingerprint. */
 static void open_ahead(gcoll_tcp_pair *pair, gcoll_message *message) {
     uint8_t bytes[GCOLL_TCP_FIXED_HEADERS];
     gcoll_wire_header header = {
@@ -92,8 +102,7 @@ static void open_ahead(gcoll_tcp_pair *pair, gcoll_message *message) {
     gcoll_tcp_append_control(pair, bytes, GCOLL_WIRE_HEADER_BYTES + GCOLL_FINGERPRINT_BYTES);
 }
 
-/* Offers a waiting message to the peer. Beyond the limit of offers it waits without one, which only delays
- * the diagnosis of mismatches. */
+/* Offers a waiting message to the peer; beyond the limit of offers, later. */
 static void offer(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     gcoll_message *message = slot->message;
     gcoll_wire_header header = {.kind = GCOLL_WIRE_OFFER,
@@ -106,10 +115,12 @@ static void offer(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     if (pair->asked == GCOLL_TCP_PROMISES_MAX) {
         if (message->open)
             open_ahead(pair, message);
+        slot->flags |= GCOLL_TCP_UNTOLD;
+        gcoll_untold_append(&pair->untold, slot);
         return;
     }
     uint8_t bytes[GCOLL_TCP_FIXED_HEADERS];
-    if (message->open) {
+    if (message->open && !(message->flags & GCOLL_TCP_OPENED)) {
         header.flags = GCOLL_WIRE_OPEN;
         memcpy(bytes + count, message->open, GCOLL_FINGERPRINT_BYTES);
         count += GCOLL_FINGERPRINT_BYTES;
@@ -119,6 +130,15 @@ static void offer(gcoll_tcp_pair *pair, gcoll_slot *slot) {
     slot->flags |= GCOLL_TCP_ASKED;
     pair->asked++;
     gcoll_tcp_append_control(pair, bytes, count);
+}
+
+void gcoll_tcp_offer_ended(gcoll_tcp_pair *pair) {
+    gcoll_slot *slot = pair->untold.oldest;
+    pair->asked--;
+    if (slot) {
+        leave_untold(pair, slot);
+        offer(pair, slot);
+    }
 }
 
 /* Whether a small message that waits for credit is offered: it carries a fingerprint, or may be peeked for.

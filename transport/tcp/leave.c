@@ -31,6 +31,7 @@
 /* How long leaving may take. */
 typedef struct parting {
     int64_t limit_ms, until_ms;
+    bool is_close;
     bool may_last;   /* may exceed limit_ms while bytes arrive, as on a slow network */
     uint64_t left;   /* unacknowledged bytes at the latest progress */
     int64_t last_ms; /* the end in any case */
@@ -98,10 +99,24 @@ static bool is_over(const gcoll_tcp *tcp, parting *p) {
     return now >= p->until_ms;
 }
 
+/* Ends the streams on which everything is written, at once: a peer learns that this rank left while others
+ * still read. Later probes get no answer, as nothing can be written after the end. */
+static void end_streams(gcoll_tcp *tcp) {
+    for (uint32_t i = 0; i < tcp->size; i++) {
+        gcoll_tcp_pair *pair = tcp->pairs[i];
+        if (pair && pair->socket && !pair->output.ended && !gcoll_tcp_has_output(pair)) {
+            pair->output.ended = true;
+            shutdown(pair->socket->fd, SHUT_WR);
+        }
+    }
+}
+
 /* Writes, and discards arriving data, until everything is written or time is over. */
 static void drain(gcoll_tcp *tcp, parting *p) {
     for (;;) {
         gcoll_tcp_flush_all(tcp);
+        if (p->is_close)
+            end_streams(tcp);
         release_broken(tcp);
         if (!has_unsent(tcp) || is_over(tcp, p))
             return;
@@ -157,18 +172,12 @@ void gcoll_tcp_abort(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t l
 /* ---- Closing --------------------------------------------------------------------------------------- */
 
 static void say_goodbye(gcoll_tcp_pair *pair) {
-    if (pair->state == GCOLL_TCP_CONNECTED)
+    if (pair->state == GCOLL_TCP_CONNECTED) {
         gcoll_tcp_send_control(pair, GCOLL_WIRE_GOODBYE, 0, 0);
+        pair->output.last_frame = true;
+    }
     gcoll_tcp_dial_end(pair);
     gcoll_tcp_link_drop(pair->reserve);
-}
-
-/* Ends the outgoing stream of a pair. Later probes get no answer, as nothing can be written after the end. */
-static void end_stream(gcoll_tcp_pair *pair) {
-    if (!pair->socket || gcoll_tcp_has_output(pair))
-        return;
-    pair->output.ended = true;
-    shutdown(pair->socket->fd, SHUT_WR);
 }
 
 static void await_acknowledgement(gcoll_tcp *tcp, parting *p) {
@@ -215,7 +224,7 @@ void gcoll_tcp_destroy(gcoll_tcp *tcp) {
 void gcoll_tcp_close(gcoll_endpoint *endpoint, int64_t limit_ms) {
     gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
     const int64_t now = gcoll_now_ms();
-    parting p = {.limit_ms = gcoll_tcp_bounded(limit_ms), .left = UINT64_MAX};
+    parting p = {.limit_ms = gcoll_tcp_bounded(limit_ms), .is_close = true, .left = UINT64_MAX};
     if (!endpoint)
         return;
     p.may_last = !tcp->leaving; /* after an abort no peer needs our data */
@@ -227,9 +236,6 @@ void gcoll_tcp_close(gcoll_endpoint *endpoint, int64_t limit_ms) {
         if (tcp->pairs[i])
             say_goodbye(tcp->pairs[i]);
     drain(tcp, &p);
-    for (uint32_t i = 0; i < tcp->size; i++)
-        if (tcp->pairs[i])
-            end_stream(tcp->pairs[i]);
     await_acknowledgement(tcp, &p);
     gcoll_tcp_destroy(tcp);
 }

@@ -46,7 +46,8 @@ enum {
 enum {
     GCOLL_TCP_PROMISED = 1, /* a grant came before the send was posted */
     GCOLL_TCP_ASKED = 2,    /* we have sent an offer */
-    GCOLL_TCP_LISTED = 4    /* in the list of those that wait for credit */
+    GCOLL_TCP_LISTED = 4,   /* in the list of those that wait for credit */
+    GCOLL_TCP_UNTOLD = 8    /* in the list of that name */
 };
 
 /* gcoll_message.flags of sends. Two are flags of the message's frames, too. */
@@ -89,6 +90,7 @@ typedef struct gcoll_tcp_output {
     gcoll_tcp_cut cut;
     bool ping, pong;
     bool dead;         /* the kernel refused; reading tells why */
+    bool last_frame;   /* the goodbye is among the control frames: no probe, answer or credit may follow it */
     bool ended;        /* nothing may follow: the end of the stream is said, though the kernel still sends */
     bool forwards;     /* the PING passes on a question of another rank */
     uint32_t answers;  /* the number of the PING that a pong answers */
@@ -131,6 +133,7 @@ struct gcoll_tcp_pair {
     /* Outgoing. */
     gcoll_match outgoing;
     gcoll_slot_list waiting; /* for credit; before the connection: all sends */
+    gcoll_slot_list untold;  /* to be offered when `asked` falls; empty unless that is at its limit */
     uint32_t promised;       /* grants that we remember */
     uint32_t asked;          /* offers of ours that no message has followed */
     uint64_t credit;
@@ -170,6 +173,8 @@ void gcoll_tcp_on_grant(gcoll_tcp_pair *pair, const gcoll_wire_header *header);
 void gcoll_tcp_on_revoke(gcoll_tcp_pair *pair, const gcoll_wire_header *header);
 void gcoll_tcp_on_offer(gcoll_tcp_pair *pair, const gcoll_wire_header *header);
 void gcoll_tcp_on_credit(gcoll_tcp_pair *pair, uint32_t credit);
+/* The first byte of an offered message has left: another message may be offered in its place. */
+void gcoll_tcp_offer_ended(gcoll_tcp_pair *pair);
 /* The slot whose bytes follow; NULL if the pair failed. */
 gcoll_slot *gcoll_tcp_on_data(gcoll_tcp_pair *pair, const gcoll_wire_header *header);
 /* All bytes are there and a receive is posted. */

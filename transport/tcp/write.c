@@ -44,12 +44,18 @@ typedef struct batch {
     uint8_t stage[STAGE_BYTES];
 } batch;
 
+/* Whether a probe, an answer or credit waits to be encoded. None may follow a goodbye. */
+static bool has_pending(const gcoll_tcp_pair *pair) {
+    const gcoll_tcp_output *out = &pair->output;
+    return !out->last_frame &&
+           (out->ping || out->pong || (pair->owed > 0 && pair->owed >= gcoll_tcp_credit_step(pair)));
+}
+
 bool gcoll_tcp_has_output(const gcoll_tcp_pair *pair) {
     const gcoll_tcp_output *out = &pair->output;
     return !out->dead && !out->ended &&
            (out->messages.first || out->begin < out->end || out->cut.begin < out->cut.end ||
-            out->cut.payload_bytes > 0 || out->ping || out->pong ||
-            (pair->owed > 0 && pair->owed >= gcoll_tcp_credit_step(pair)));
+            out->cut.payload_bytes > 0 || has_pending(pair));
 }
 
 void gcoll_tcp_want_output(gcoll_tcp_pair *pair) {
@@ -138,7 +144,7 @@ static void give_back(gcoll_tcp_pair *pair, uint64_t credit) {
 /* Encodes pending probes, answers and credit as control frames. */
 static void encode_pending(gcoll_tcp_pair *pair) {
     gcoll_tcp_output *out = &pair->output;
-    if (out->end - out->begin >= CONTROL_STEP)
+    if (!has_pending(pair) || out->end - out->begin >= CONTROL_STEP)
         return;
     if (out->ping)
         gcoll_tcp_say_ping(pair);
@@ -263,7 +269,7 @@ static void settle_frame(gcoll_tcp_pair *pair, const frame *f, uint64_t *count) 
     gcoll_message_pop(&out->messages);
     if (message->flags & GCOLL_TCP_FOLLOWS) { /* from now on later offers cannot overtake it */
         message->flags &= ~(uint32_t)GCOLL_TCP_FOLLOWS;
-        pair->asked--;
+        gcoll_tcp_offer_ended(pair);
     }
     message->moved += f->fragment;
     if (f->opens)
