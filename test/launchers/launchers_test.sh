@@ -64,7 +64,7 @@ program() { # FILE TEXT
 
 # The number of ranks that a command asks for.
 ranks_of() {
-    [[ $1 =~ (-np?)[\ =]([0-9]+) || $1 =~ (GCOLL_SIZE)=([0-9]+) ]] &&
+    [[ $1 =~ (-np?)[\ =]([0-9]+) || $1 =~ (--nproc_per_node)[\ =]([0-9]+) || $1 =~ (GCOLL_SIZE)=([0-9]+) ]] &&
         echo "${BASH_REMATCH[2]}"
 }
 
@@ -162,8 +162,9 @@ Slurm)
     [ "$(id -u)" -eq 0 ] || skip "needs root: slurmd changes to the user of a job"
     under=("$source/test/launchers/slurm")
     ;;
+torchrun) need torchrun python3-torch ;;
 Kubernetes) need yq yq ;;
-*) fail "LAUNCHER: is '$launcher'; allowed are None, Open MPI, MPICH, Slurm and Kubernetes" ;;
+*) fail "LAUNCHER: is '$launcher'; allowed are None, Open MPI, MPICH, Slurm, torchrun and Kubernetes" ;;
 esac
 why=$("$source/test/netlab/netlab" check 2>&1) || skip "$why"
 

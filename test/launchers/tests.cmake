@@ -4,7 +4,7 @@ if(NOT GCOLL_BENCHMARK OR CMAKE_C_FLAGS MATCHES "sanitize|coverage")
   return()
 endif()
 add_dependencies(plain_tests example_from_env gcoll_bench)
-foreach(launcher None "Open MPI" MPICH Slurm Kubernetes)
+foreach(launcher None "Open MPI" MPICH Slurm torchrun Kubernetes)
   string(TOLOWER "launchers.${launcher}" test)
   string(REPLACE " " "" test "${test}")
   add_test(NAME ${test} COMMAND ${CMAKE_CURRENT_LIST_DIR}/launchers_test.sh ${launcher} ${PROJECT_SOURCE_DIR}
