@@ -1,4 +1,5 @@
-/* benchmark/cost.c - errors, the clock and quartiles of the programs that measure one question. */
+/* benchmark/cost.c - checks statuses, reads the clock, and computes quartiles for embed_cost and
+ * monitor_cost. */
 #include <stdlib.h>
 
 #include "benchmark/clock.h"

@@ -1,5 +1,4 @@
-/* benchmark/cost.h - what embed_cost and monitor_cost share: each measures one question by calls of its own.
- */
+/* benchmark/cost.h - functions that the programs embed_cost and monitor_cost share. */
 #ifndef GCOLL_BENCH_COST_H
 #define GCOLL_BENCH_COST_H
 

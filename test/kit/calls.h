@@ -1,5 +1,5 @@
-// test/kit/calls.h - short forms of what many tests of contexts do: jobs, sums, pairs, and gcoll's error
-// text.
+// test/kit/calls.h - helpers for tests of contexts: they describe jobs, sum vectors, and look at gcoll's last
+// error.
 #ifndef GCOLL_TEST_CALLS_H
 #define GCOLL_TEST_CALLS_H
 
@@ -15,7 +15,7 @@ inline Job job_on(const char *transport, uint32_t size, int64_t timeout_ms = 200
     return job;
 }
 
-// The job with or without progress threads.
+// Returns the job, whose contexts have a progress thread or none.
 inline Job threaded(Job job, bool thread = true) {
     job.adjust = [thread](uint32_t, gcoll_context_options *options) {
         options->progress_thread = thread ? 1 : 0;
@@ -23,7 +23,7 @@ inline Job threaded(Job job, bool thread = true) {
     return job;
 }
 
-// The job with pools that a few messages fill.
+// Returns the job with eager pools so small that a few messages fill them.
 inline Job with_tiny_pools(Job job, uint64_t pool_bytes = 4096) {
     job.adjust = [pool_bytes](uint32_t, gcoll_context_options *options) {
         options->eager_bytes = 64;
@@ -32,7 +32,7 @@ inline Job with_tiny_pools(Job job, uint64_t pool_bytes = 4096) {
     return job;
 }
 
-// Whether the last error of this thread contains the text.
+// Returns whether this thread's last gcoll error contains the text.
 inline bool says(const std::string &text) {
     return std::string(gcoll_last_error()).find(text) != std::string::npos;
 }
@@ -43,7 +43,7 @@ inline gcoll_pair *pair_to(gcoll_context *context, uint32_t peer) {
     return pair;
 }
 
-// The sum of one value of each rank.
+// Returns the sum of one value from each rank.
 inline uint64_t sum_of(gcoll_context *context, uint64_t value) {
     EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, &value, 1, GCOLL_UINT64, GCOLL_SUM, nullptr));
     return value;
@@ -58,7 +58,8 @@ inline gcoll_status sum_floats(gcoll_context *context, std::vector<float> &data,
     return gcoll_allreduce(context, nullptr, data.data(), data.size(), GCOLL_FLOAT32, GCOLL_SUM, &options);
 }
 
-// The same as an operation to be started.
+// Creates a persistent allreduce that sums the vectors of all ranks in place. The caller starts and destroys
+// it.
 inline gcoll_operation *sum_operation(gcoll_context *context, std::vector<float> &data,
                                       const char *algorithm = nullptr) {
     gcoll_allreduce_options options;

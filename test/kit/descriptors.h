@@ -1,4 +1,4 @@
-// test/kit/descriptors.h - how many descriptors this process has open, for tests that must leave none.
+// test/kit/descriptors.h - counts this process's open descriptors, for tests that must leave none behind.
 #ifndef GCOLL_TEST_DESCRIPTORS_H
 #define GCOLL_TEST_DESCRIPTORS_H
 

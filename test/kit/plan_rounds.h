@@ -1,4 +1,4 @@
-// test/kit/plan_rounds.h - in which rounds the ranks of a collective send and receive its messages.
+// test/kit/plan_rounds.h - lists the rounds in which ranks send and receive the messages of a collective.
 #ifndef GCOLL_TEST_PLAN_ROUNDS_H
 #define GCOLL_TEST_PLAN_ROUNDS_H
 

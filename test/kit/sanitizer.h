@@ -1,4 +1,4 @@
-// test/kit/sanitizer.h - whether this program is linked with a sanitizer.
+// test/kit/sanitizer.h - tells whether a sanitizer watches this test program.
 //
 // Asked when the program runs: the tests' own C++ is compiled alike for the plain build and for
 // AddressSanitizer, so that one object serves both. The library itself is C, and is always instrumented.

@@ -1,4 +1,4 @@
-// test/transport/endpoint_options.h - options of an endpoint that meets others made the same way.
+// test/transport/endpoint_options.h - makes the options of an endpoint for tests of transports.
 #ifndef GCOLL_TEST_ENDPOINT_OPTIONS_H
 #define GCOLL_TEST_ENDPOINT_OPTIONS_H
 

@@ -31,7 +31,7 @@
 /* How long leaving may take. */
 typedef struct parting {
     int64_t limit_ms, until_ms;
-    bool is_close;
+    bool is_close;   /* close, not abort: streams end once they are written */
     bool may_last;   /* may exceed limit_ms while bytes arrive, as on a slow network */
     uint64_t left;   /* unacknowledged bytes at the latest progress */
     int64_t last_ms; /* the end in any case */

@@ -144,7 +144,7 @@ static void give_back(gcoll_tcp_pair *pair, uint64_t credit) {
 /* Encodes pending probes, answers and credit as control frames. */
 static void encode_pending(gcoll_tcp_pair *pair) {
     gcoll_tcp_output *out = &pair->output;
-    if (!has_pending(pair) || out->end - out->begin >= CONTROL_STEP)
+    if (out->last_frame || out->end - out->begin >= CONTROL_STEP)
         return;
     if (out->ping)
         gcoll_tcp_say_ping(pair);

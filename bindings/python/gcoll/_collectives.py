@@ -49,7 +49,8 @@ class UserOp:
 
     Elements may be of any type that numpy has, also structured ones of up to 65535 bytes. Needs numpy. An
     exception of the function is raised by this rank's call, and aborts the context: other ranks get an AbortedError,
-    from this call or, if their part of it was done, from the next one.
+    from this call or, if their part of it was done, from the next one. Such a rank may have returned a wrong result from
+    this call, because the library's reductions cannot report a failure: use no result after an AbortedError.
 
     >>> import gcoll, numpy
     >>> def rank(context):
