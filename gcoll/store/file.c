@@ -266,6 +266,17 @@ static int take_over_lifetime(int fd, const struct stat *old) {
     return old->st_mtim.tv_sec <= time(NULL) || futimens(fd, times) == 0 ? 0 : errno;
 }
 
+/* Gives the temporary file the key's name, which another one may have. Where the file system can, the two
+ * exchange names: ext4 writes a file to the disk before it is renamed over another. That takes ten times as
+ * long, and all ranks wait for the lock under which counters are set. */
+static bool put_in_place(const request *r, const char *name, bool replaces) {
+    if (replaces && renameat2(r->folder, name, r->folder, r->name, RENAME_EXCHANGE) == 0) {
+        unlinkat(r->folder, name, 0); /* the old one; a sweep may have removed it, as it is old */
+        return true;
+    }
+    return renameat(r->folder, name, r->folder, r->name) == 0;
+}
+
 /* Writes the value to the temporary file `name`, and renames it to the key's file. Removes it on failure. */
 static gcoll_status replace(const request *r, const char *name, int fd, const void *value, size_t bytes) {
     struct stat old;
@@ -277,7 +288,7 @@ static gcoll_status replace(const request *r, const char *name, int fd, const vo
     error = close_written(fd, error);
     if (error != 0)
         status = fail(r, "write the value", error);
-    else if (status == GCOLL_OK && renameat(r->folder, name, r->folder, r->name) != 0)
+    else if (status == GCOLL_OK && !put_in_place(r, name, is_there && S_ISREG(old.st_mode)))
         status = fail_at(r, r->name, "rename its file into place", errno);
     if (status != GCOLL_OK)
         unlinkat(r->folder, name, 0);
