@@ -1,5 +1,8 @@
 # The algorithms as plans, and the choice between them.
-gcoll_test(planner_test LAYERS ${plan_layers}
+gcoll_test(planner_test
+           UNSANITIZED GroupButterflyProduct.SumsClaimsAndCosts GroupButterfly.BoundsOnEveryRank GroupButterfly.ResultsAndClaimsForEveryPAndR
+                       Hierarchical.SumsWhateverTheHosts Circulant.SumsForEveryPAndLimit
+           LAYERS ${plan_layers}
            SOURCES algorithm_test.cc allreduce_planner_test.cc arrival_planner_test.cc circulant_test.cc
                    collective_planner_test.cc group_butterfly_test.cc hierarchical_test.cc proficz_test.cc tree_planner_test.cc
            SHARDS 6 COST 9)

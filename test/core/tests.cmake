@@ -1,5 +1,5 @@
 # Tests of the core through the public headers: ranks are threads or processes.
-gcoll_test(collective_test PLAIN THREADS *inproc_2 *inproc_3 *inproc_5 Some/Types*inproc* Some/Buffers*inproc* - *Large*
+gcoll_test(collective_test PLAIN *Large* THREADS *inproc_2 *inproc_3 *inproc_5 Some/Types*inproc* Some/Buffers*inproc* - *Large*
            LAYERS ${core_layers}
            SOURCES collective_test.cc block_collective_test.cc reduce_scatter_buffers_test.cc list_test.cc root_counts_test.cc harness.cc SHARDS 4 COST 9)
 gcoll_test(core_test THREADS *inproc* *Threads.* *Guards.* *Aborts.* *Contexts.* *Requests.* ContextsAlone.* Strangers.* - *TagsOutOfOrder*

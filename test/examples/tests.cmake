@@ -4,11 +4,11 @@ target_link_libraries(train_double PRIVATE gcoll_flags)
 target_compile_options(train_double PRIVATE -O3)
 target_compile_definitions(train_double PUBLIC TRAIN_DOUBLE)
 
-gcoll_test(train_gradient_test SOURCES train_gradient_test.cc)
+gcoll_test(train_gradient_test UNSANITIZED TrainNet.GradientsAreThoseOfFiniteDifferences SOURCES train_gradient_test.cc)
 target_link_libraries(train_gradient_test PRIVATE train_double)
 
 if(GCOLL_BENCHMARK OR GCOLL_TOOLS)
-  gcoll_test(train_test SOURCES train_test.cc TIMED SHARDS 3 COST 4)
+  gcoll_test(train_test UNSANITIZED Train.Learns SOURCES train_test.cc TIMED SHARDS 3 COST 4)
   target_link_libraries(train_test PRIVATE PkgConfig::json_c)
   target_compile_definitions(train_test PRIVATE TRAIN="$<TARGET_FILE:example_train>")
   add_dependencies(train_test example_train)

@@ -2,7 +2,7 @@
 set(pretend pretend_work.cc pretend_memory.cc pretend_device.cc)
 gcoll_test(pretend_device_test THREADS LAYERS gcoll_base SOURCES ${CMAKE_CURRENT_LIST_DIR}/../kit/pretend_device_test.cc ${pretend})
 set(staged ${pretend} staging_calls.cc staging_values.cc)
-gcoll_test(staging_grid_test PLAIN THREADS *thread *inproc_2
+gcoll_test(staging_grid_test PLAIN UNSANITIZED *inproc_7 *inproc_8 THREADS *thread *inproc_2
            LAYERS ${core_layers} SOURCES staging_grid_test.cc ${staged} harness.cc
            SHARDS 2 COST 6)
 gcoll_test(staging_broken_test LAYERS ${core_layers} SOURCES staging_broken_test.cc ${staged} harness.cc)
