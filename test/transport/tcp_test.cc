@@ -83,12 +83,12 @@ TEST(Tcp, AWrongSizeIsReportedThoughThePeerHasDeparted) {
 
 // Offers overtake data: those of messages that are granted and not sent yet count too.
 TEST(Tcp, OffersStayWithinTheirLimit) {
-    const uint32_t first = GCOLL_TCP_PROMISES_MAX, more = 100;
+    const uint32_t first = GCOLL_FLOW_PROMISES_MAX, more = 100;
     Two two([](gcoll_endpoint_options &o) { o.eager_bytes = 1; });
     ASSERT_TRUE(two.meet());
     for (uint32_t i = 0; i < first; i++)
         two[0].send(1, 1, i, 2);
-    ASSERT_TRUE(two.turn([&] { return two.pair(1)->offered == first || !two[1].failed.empty(); }));
+    ASSERT_TRUE(two.turn([&] { return two.pair(1)->flow.offered == first || !two[1].failed.empty(); }));
     for (uint32_t i = 0; i < first; i++)
         two[1].receive(0, 1, i, 2);
     while (two.pair(0)->output.messages.first == nullptr) { // until some are granted
@@ -167,8 +167,8 @@ void flood(uint64_t pool, uint64_t largest, uint32_t count, uint64_t seed) {
     auto check_pools = [&] {
         for (uint32_t r = 0; r < 2; r++) {
             gcoll_tcp_pair *pair = two.pair(r);
-            ASSERT_LE(pair->held, pool);
-            ASSERT_LE(pair->used, pool);
+            ASSERT_LE(pair->flow.held, pool);
+            ASSERT_LE(pair->flow.used, pool);
         }
     };
     for (const Post &post : posts) {
@@ -188,14 +188,14 @@ void flood(uint64_t pool, uint64_t largest, uint32_t count, uint64_t seed) {
         << "+" << two[1].done << " of " << 2 * count;
     two.check();
     for (uint32_t r = 0; r < 2; r++) { // nothing is remembered that is over
-        two.turn([&] { return two.pair(r)->promised == 0; });
-        EXPECT_EQ(two.pair(r)->held, 0u);
-        EXPECT_EQ(two.pair(r)->incoming.slots.count, 0u);
-        EXPECT_EQ(two.pair(r)->outgoing.slots.count, 0u);
-        EXPECT_EQ(two.pair(r)->granted, 0u);
-        EXPECT_EQ(two.pair(r)->offered, 0u);
-        EXPECT_EQ(two.pair(r)->asked, 0u);
-        EXPECT_EQ(two.pair(r)->used, two.pair(r)->owed);
+        two.turn([&] { return two.pair(r)->flow.promised == 0; });
+        EXPECT_EQ(two.pair(r)->flow.held, 0u);
+        EXPECT_EQ(two.pair(r)->flow.incoming.slots.count, 0u);
+        EXPECT_EQ(two.pair(r)->flow.outgoing.slots.count, 0u);
+        EXPECT_EQ(two.pair(r)->flow.granted, 0u);
+        EXPECT_EQ(two.pair(r)->flow.offered, 0u);
+        EXPECT_EQ(two.pair(r)->flow.asked, 0u);
+        EXPECT_EQ(two.pair(r)->flow.used, two.pair(r)->flow.owed);
     }
 }
 

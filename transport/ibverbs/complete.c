@@ -195,7 +195,7 @@ static void explain(gcoll_ib_pair *pair, const struct ibv_wc *wc) {
 static void on_frame(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *extra) {
     gcoll_ib *ib = pair->ib;
     if (frame->credit > 0)
-        gcoll_ib_on_credit(pair, frame->credit);
+        gcoll_flow_on_credit(&pair->flow, frame->credit);
     if (frame->flags & GCOLL_IB_OPEN) {
         ib->moved = true;
         ib->events.opened(ib->events.arg, pair->rank, frame->stream, extra);
@@ -207,16 +207,19 @@ static void on_frame(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uin
         gcoll_ib_on_data(pair, frame, frame->flags & GCOLL_IB_OPEN ? extra + GCOLL_IB_EXTRA_BYTES : extra);
         return;
     case GCOLL_IB_OFFER:
-        gcoll_ib_on_offer(pair, frame);
+        gcoll_ib_on_offer(pair, frame, extra);
         return;
     case GCOLL_IB_GRANT:
-        gcoll_ib_on_grant(pair, frame);
+        gcoll_flow_on_grant(&pair->flow, frame->stream, frame->index);
         return;
     case GCOLL_IB_PIECE:
         gcoll_ib_on_piece(pair, frame);
         return;
     case GCOLL_IB_REVOKE:
-        gcoll_ib_on_revoke(pair, frame);
+        if (frame->total > 0)
+            gcoll_ib_on_pieces_revoked(pair, frame);
+        else
+            gcoll_flow_on_revoke(&pair->flow, frame->stream, frame->index);
         return;
     case GCOLL_IB_GOODBYE:
         pair->goodbye = true;

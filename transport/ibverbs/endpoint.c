@@ -29,7 +29,7 @@ static gcoll_status set_limits(gcoll_ib *ib, const gcoll_endpoint_options *optio
                            "options.eager_pool_bytes: is %llu; allowed are 0 (default) and %llu to %llu",
                            (unsigned long long)pool, (unsigned long long)GCOLL_IB_POOL_MIN,
                            (unsigned long long)GCOLL_IB_POOL_MAX);
-    uint64_t most = pool / 2 - GCOLL_IB_OVERHEAD_BYTES; /* as in tcp: less than half the pool */
+    uint64_t most = pool / 2 - GCOLL_FLOW_OVERHEAD_BYTES; /* as in tcp: less than half the pool */
     most = most < GCOLL_IB_EAGER_MAX ? most : GCOLL_IB_EAGER_MAX;
     ib->pool_bytes = pool;
     ib->eager_bytes = eager < most ? eager : most;

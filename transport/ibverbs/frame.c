@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "gcoll/base/bytes.h"
+#include "transport/flow/flow.h"
 #include "transport/ibverbs/frame.h"
 
 #define VERSION       1
@@ -127,7 +128,7 @@ static const char *check_hello(const gcoll_ib_hello *hello) {
         return "queues of another depth";
     if (hello->eager_bytes > GCOLL_IB_EAGER_MAX || hello->pool_bytes < GCOLL_IB_POOL_MIN ||
         hello->pool_bytes > GCOLL_IB_POOL_MAX ||
-        hello->eager_bytes > hello->pool_bytes / 2 - GCOLL_IB_OVERHEAD_BYTES)
+        hello->eager_bytes > hello->pool_bytes / 2 - GCOLL_FLOW_OVERHEAD_BYTES)
         return "limits that cannot be";
     return NULL;
 }

@@ -17,8 +17,6 @@
 
 /* Receives that are posted for a peer, and work requests that may be in a send queue. */
 #define GCOLL_IB_DEPTH 32
-/* Pool that a message costs beyond its bytes. */
-#define GCOLL_IB_OVERHEAD_BYTES 64
 /* Pieces of large messages that one side has granted, and of those such as the peer has not asked for: the
  * rest is for messages that are certain to come. */
 #define GCOLL_IB_PIECES       32

@@ -74,8 +74,7 @@ void gcoll_ib_connect_if_ready(gcoll_ib_pair *pair) {
     pair->state = GCOLL_IB_CONNECTED;
     pair->ib->meeting_count--;
     pair->slots = GCOLL_IB_DEPTH;
-    pair->credit = pair->peer.pool_bytes;
-    gcoll_ib_send_start(pair);
+    gcoll_flow_connect(&pair->flow, pair->ib->eager_bytes, pair->peer.pool_bytes);
     gcoll_ib_grant_pieces(pair);
     gcoll_ib_want_output(pair);
 }
@@ -174,7 +173,7 @@ void gcoll_ib_meet(gcoll_ib_pair *pair) {
     pair->ib->meeting_count++;
     pair->meeting = calloc(1, sizeof *pair->meeting);
     if (!pair->meeting) {
-        gcoll_ib_out_of_memory(pair);
+        gcoll_flow_out_of_memory(&pair->flow);
         return;
     }
     gcoll_status status = gcoll_ib_queue_create(pair);

@@ -20,8 +20,7 @@
  *   hello.c         exchanging what queue pairs need, connecting them
  *   frame.c         the bytes of a frame
  *   queue_pair.c    posting to the queue pair, credit for its slots
- *   send.c          when a message may go
- *   recv.c          which receive a message belongs to
+ *   messages.c      posting, arrivals, and what flow control (transport/flow) needs of a queue pair
  *   pieces.c        large messages: grants, writes into granted memory
  *   registration.c  memory that the device may use
  *   access.c        memory that peers access by themselves
@@ -31,8 +30,8 @@
  *
  * Flow control has two levels. Slots: each side posts GCOLL_IB_DEPTH receives of slot_bytes and never sends
  * more than the peer has posted; slots come back as the peer makes progress, whatever its caller does. Pool:
- * bytes that no receive waits for, as in transport/tcp/flow.c, whose rules (credit, grants, revokes, offers)
- * hold here word for word, but that a large message is granted memory to write to, piece by piece.
+ * bytes that no receive waits for; its rules (credit, grants, revokes, offers) are those of transport/flow,
+ * but that a large message is granted memory to write to, piece by piece.
  *
  * Callbacks are called from progress alone, as in TCP.
  */
@@ -115,10 +114,8 @@ extern const gcoll_events gcoll_ib_side_events; /* arg to be set */
 /* Lets the side channel have its turn: 0, or waits. */
 void gcoll_ib_side_look(gcoll_ib *ib, int64_t wait_us);
 
-/* send.c */
+/* messages.c */
 void gcoll_ib_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
-
-/* recv.c */
 void gcoll_ib_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
 bool gcoll_ib_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index, uint64_t *bytes);
 bool gcoll_ib_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);

@@ -5,18 +5,15 @@
 #ifndef GCOLL_IB_PAIR_H
 #define GCOLL_IB_PAIR_H
 
+#include "transport/flow/flow.h"
 #include "transport/ibverbs/frame.h"
 #include "transport/ibverbs/ib.h"
-#include "transport/match.h"
 #include "transport/queue.h"
 
 /* A completion is asked for at least every so many work requests. */
 #define GCOLL_IB_SIGNAL_EVERY 8
 /* Work requests handed over at one doorbell, and completions taken at one look. */
-#define GCOLL_IB_BATCH 16
-/* Grants of small messages, and offers, that may be open on a pair in one direction; and beyond them an offer
- * for each posted receive. */
-#define GCOLL_IB_PROMISES_MAX UINT32_C(65536)
+#define GCOLL_IB_BATCH        16
 #define GCOLL_IB_VERDICT_TEXT 192
 /* A queue pair that broke waits so long for the side channel to say why. */
 #define GCOLL_IB_DOUBT_MS 100
@@ -38,35 +35,14 @@ typedef enum gcoll_ib_state {
     GCOLL_IB_FAILED
 } gcoll_ib_state;
 
-/* gcoll_slot.flags of incoming messages */
+/* gcoll_slot.flags, beside those of transport/flow: incoming messages */
 enum {
-    GCOLL_IB_STARTED = 1,
-    GCOLL_IB_USES_POOL = 2,
-    GCOLL_IB_GRANTED = 4, /* small: not STARTED; we have sent a grant */
-    GCOLL_IB_OFFERED = 8, /* not STARTED; the peer said that it waits */
-    GCOLL_IB_IN_UNGRANTED = 16,
-    GCOLL_IB_IN_AHEAD = 32,  /* large, and not asked for */
-    GCOLL_IB_IN_WANTED = 64, /* large, and certain to come */
-    GCOLL_IB_HAS_OPEN = 128  /* its fingerprint came: with it, with its offer, or ahead of it */
-};
-#define GCOLL_IB_IN_ANY (GCOLL_IB_IN_UNGRANTED | GCOLL_IB_IN_AHEAD | GCOLL_IB_IN_WANTED)
-
-/* gcoll_slot.flags of outgoing messages */
-enum {
-    GCOLL_IB_PROMISED = 1, /* small: a grant came before the send was posted */
-    GCOLL_IB_ASKED = 2,
-    GCOLL_IB_LISTED = 4, /* in `waiting` */
-    GCOLL_IB_PIECES_WAIT = 8,
-    GCOLL_IB_UNTOLD = 16 /* in the list of that name */
+    GCOLL_IB_IN_AHEAD = GCOLL_FLOW_LANE,      /* large, and not asked for */
+    GCOLL_IB_IN_WANTED = 2 * GCOLL_FLOW_LANE, /* large, and certain to come */
 };
 
-/* gcoll_message.flags of sends */
-enum {
-    GCOLL_IB_ON_CREDIT = 1,
-    GCOLL_IB_OPENED = 2, /* the fingerprint has travelled */
-    GCOLL_IB_FOLLOWS = 4,
-    GCOLL_IB_OPENED_AHEAD = 8 /* in a CREDIT frame */
-};
+/* ... and outgoing ones */
+enum { GCOLL_IB_PIECES_WAIT = GCOLL_FLOW_LANE };
 
 /* A part of a large message that we have granted. */
 typedef struct gcoll_ib_piece {
@@ -98,6 +74,7 @@ typedef struct gcoll_ib_control {
 } gcoll_ib_control;
 
 struct gcoll_ib_pair {
+    gcoll_flow flow; /* the first member */
     gcoll_ib *ib;
     uint32_t rank;
     gcoll_ib_state state;
@@ -120,14 +97,8 @@ struct gcoll_ib_pair {
     uint32_t slots;      /* of the peer's, that we may use */
     uint32_t slots_owed; /* of ours, that the peer does not know of */
 
-    /* Incoming, as in TCP. */
-    gcoll_match incoming;
-    gcoll_slot_list ungranted; /* small ones */
-    gcoll_slot_list ahead, wanted;
-    uint32_t granted, offered;
-    bool starved;
-    uint64_t used, owed, held;
-    uint64_t opened_ahead; /* fingerprints that came in CREDIT frames, and whose messages have not come */
+    /* Incoming. */
+    gcoll_slot_list ahead, wanted; /* of large messages */
     gcoll_ib_piece pieces[GCOLL_IB_PIECES];
     uint32_t piece_count;
     uint8_t *ring; /* GCOLL_IB_CHUNKS of GCOLL_IB_CHUNK_BYTES; NULL until needed */
@@ -135,11 +106,6 @@ struct gcoll_ib_pair {
     uint32_t chunks_used; /* a bit each */
 
     /* Outgoing. */
-    gcoll_match outgoing;
-    gcoll_slot_list waiting;
-    gcoll_slot_list untold; /* as in TCP */
-    uint32_t promised, asked;
-    uint64_t credit;
     gcoll_message_queue messages; /* small ones that may be sent */
     gcoll_message_queue accesses; /* each the first member of a gcoll_remote_access */
     gcoll_ib_target targets[GCOLL_IB_PIECES];
@@ -164,6 +130,8 @@ struct gcoll_ib_pair {
 
 /* pair.c */
 gcoll_ib_pair *gcoll_ib_pair_of(gcoll_ib *ib, uint32_t rank);
+/* Gives back the registration of a message's memory, if it has one. */
+void gcoll_ib_release(gcoll_ib_pair *pair, gcoll_message *message);
 /* Forgets all messages, calling nothing: the queue pair is destroyed first if it could touch any. */
 void gcoll_ib_pair_drop(gcoll_ib_pair *pair);
 /* What remains of a pair that departed or failed. */
@@ -190,49 +158,23 @@ void gcoll_ib_pump(gcoll_ib_pair *pair);
 /* The oldest work requests are finished, up to number `count`. */
 void gcoll_ib_queue_finished(gcoll_ib_pair *pair, uint32_t count);
 
-/* send.c */
-/* The pair is connected: sorts out what waited. */
-void gcoll_ib_send_start(gcoll_ib_pair *pair);
-void gcoll_ib_on_grant(gcoll_ib_pair *pair, const gcoll_ib_frame *frame);
-void gcoll_ib_on_revoke(gcoll_ib_pair *pair, const gcoll_ib_frame *frame);
-void gcoll_ib_on_credit(gcoll_ib_pair *pair, uint32_t credit);
-/* Tells the peer that the message waits; beyond the limit of offers, later. */
-void gcoll_ib_offer(gcoll_ib_pair *pair, gcoll_slot *slot);
-/* The same at once: the peer has granted the message, but as one of another size. */
-void gcoll_ib_offer_granted(gcoll_ib_pair *pair, gcoll_slot *slot);
-/* An offered message is in the send queue: another one may be offered in its place. */
-void gcoll_ib_offer_ended(gcoll_ib_pair *pair);
-/* The message needs no offer any more. */
-void gcoll_ib_leave_untold(gcoll_ib_pair *pair, gcoll_slot *slot);
-/* Takes a waiting send out of the table. */
-gcoll_message *gcoll_ib_stop_waiting(gcoll_ib_pair *pair, gcoll_slot *slot);
-
-/* recv.c */
-void gcoll_ib_on_offer(gcoll_ib_pair *pair, const gcoll_ib_frame *frame);
+/* messages.c */
+extern const gcoll_flow_lane gcoll_ib_flow_lane;
+void gcoll_ib_on_offer(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *extra);
 void gcoll_ib_on_data(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *payload);
 /* A CREDIT frame that brings a fingerprint, or says of which message an earlier one was. */
 void gcoll_ib_on_opening(gcoll_ib_pair *pair, const gcoll_ib_frame *frame);
-/* Books that a message starts. */
-void gcoll_ib_start(gcoll_ib_pair *pair, gcoll_slot *slot, bool on_credit);
-void gcoll_ib_finish_recv(gcoll_ib_pair *pair, gcoll_slot *slot);
-uint64_t gcoll_ib_credit_step(const gcoll_ib_pair *pair);
-void gcoll_ib_mismatch(gcoll_ib_pair *pair, uint64_t sent, uint64_t expected);
-void gcoll_ib_out_of_memory(gcoll_ib_pair *pair);
 
 /* pieces.c */
-/* A large receive is posted, or turned out to be certain to come. */
-void gcoll_ib_want_pieces(gcoll_ib_pair *pair, gcoll_slot *slot);
+extern const gcoll_flow_pieces gcoll_ib_flow_pieces;
 /* Grants as much as may be granted. */
 void gcoll_ib_grant_pieces(gcoll_ib_pair *pair);
 void gcoll_ib_on_piece(gcoll_ib_pair *pair, const gcoll_ib_frame *frame);
-/* Takes back what was granted for a receive of which nothing has come. */
-void gcoll_ib_withdraw_pieces(gcoll_ib_pair *pair, const gcoll_slot *slot);
+/* The grants of a message's pieces are taken back. */
+void gcoll_ib_on_pieces_revoked(gcoll_ib_pair *pair, const gcoll_ib_frame *frame);
 /* The peer has written the piece that was granted under that handle. */
 void gcoll_ib_on_written(gcoll_ib_pair *pair, uint32_t handle, uint32_t bytes);
-/* The send of a large message for which pieces were granted before it was posted. */
-void gcoll_ib_take_targets(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *message);
-/* Forgets the pieces that were granted for a message that is not posted, and removes their slot. */
-void gcoll_ib_forget_targets(gcoll_ib_pair *pair, gcoll_slot *slot);
+/* The receive waits for no piece any more. */
 void gcoll_ib_leave_list(gcoll_ib_pair *pair, gcoll_slot *slot);
 
 /* access.c */

@@ -31,13 +31,11 @@
 /* ---- Receiving ------------------------------------------------------------------------------------- */
 
 void gcoll_ib_leave_list(gcoll_ib_pair *pair, gcoll_slot *slot) {
-    if (slot->flags & GCOLL_IB_IN_UNGRANTED)
-        gcoll_slot_unlink(&pair->ungranted, slot);
-    else if (slot->flags & GCOLL_IB_IN_AHEAD)
+    if (slot->flags & GCOLL_IB_IN_AHEAD)
         gcoll_slot_unlink(&pair->ahead, slot);
     else if (slot->flags & GCOLL_IB_IN_WANTED)
         gcoll_slot_unlink(&pair->wanted, slot);
-    slot->flags &= ~(uint32_t)GCOLL_IB_IN_ANY;
+    slot->flags &= ~(uint32_t)(GCOLL_IB_IN_AHEAD | GCOLL_IB_IN_WANTED);
 }
 
 static bool make_ring(gcoll_ib_pair *pair) {
@@ -138,18 +136,22 @@ void gcoll_ib_grant_pieces(gcoll_ib_pair *pair) {
     }
 }
 
-void gcoll_ib_want_pieces(gcoll_ib_pair *pair, gcoll_slot *slot) {
-    bool is_certain = (slot->flags & (GCOLL_IB_OFFERED | GCOLL_IB_STARTED)) != 0;
+/* A receive is posted, or its message has become certain to come. */
+static void want_pieces(gcoll_ib_pair *pair, gcoll_slot *slot) {
+    bool is_certain = (slot->flags & (GCOLL_FLOW_OFFERED | GCOLL_FLOW_STARTED)) != 0;
+    if (slot->message->moved == slot->message->bytes)
+        return; /* all is granted */
     gcoll_ib_leave_list(pair, slot);
     slot->flags |= is_certain ? GCOLL_IB_IN_WANTED : GCOLL_IB_IN_AHEAD;
     gcoll_slot_append(is_certain ? &pair->wanted : &pair->ahead, slot);
     gcoll_ib_grant_pieces(pair);
 }
 
-void gcoll_ib_withdraw_pieces(gcoll_ib_pair *pair, const gcoll_slot *slot) {
+static void withdraw_pieces(gcoll_ib_pair *pair, gcoll_slot *slot) {
     gcoll_message *message = slot->message;
     gcoll_ib_frame frame = {
         .kind = GCOLL_IB_REVOKE, .stream = slot->stream, .index = slot->index, .total = message->bytes};
+    gcoll_ib_leave_list(pair, slot);
     if (message->moved == 0)
         return;
     for (uint32_t handle = 0; handle < GCOLL_IB_PIECES; handle++)
@@ -176,9 +178,9 @@ void gcoll_ib_on_written(gcoll_ib_pair *pair, uint32_t handle, uint32_t bytes) {
         gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a write that was not granted)");
         return;
     }
-    if (!(slot->flags & GCOLL_IB_STARTED)) {
+    if (!(slot->flags & GCOLL_FLOW_STARTED)) {
         slot->total = slot->message->bytes;
-        gcoll_ib_start(pair, slot, false);
+        gcoll_flow_start(&pair->flow, slot, false);
     }
     if (piece->chunk < GCOLL_IB_CHUNKS)
         consume_chunk(pair, slot->message, piece);
@@ -188,9 +190,9 @@ void gcoll_ib_on_written(gcoll_ib_pair *pair, uint32_t handle, uint32_t bytes) {
     piece->slot = NULL;
     pair->piece_count--;
     if (slot->received == slot->total)
-        gcoll_ib_finish_recv(pair, slot);
+        gcoll_flow_finish(&pair->flow, slot);
     else if (slot->flags & GCOLL_IB_IN_AHEAD)
-        gcoll_ib_want_pieces(pair, slot);
+        want_pieces(pair, slot);
     gcoll_ib_grant_pieces(pair);
 }
 
@@ -213,37 +215,38 @@ static void write_target(gcoll_ib_pair *pair, gcoll_slot *slot, uint32_t handle)
         gcoll_ib_problem(pair->ib, GCOLL_ERR_NO_MEMORY);
         return;
     }
-    gcoll_ib_leave_untold(pair, slot); /* an offer might come after the write */
-    if (target->offset == 0 && (message->flags & GCOLL_IB_OPENED_AHEAD))
+    gcoll_flow_leave_untold(&pair->flow, slot); /* an offer might come after the write */
+    if (target->offset == 0 && (message->flags & GCOLL_FLOW_AHEAD))
         say_opened(pair, message);
     target->message = message;
     pair->writes[(pair->write_head + pair->write_count) % GCOLL_IB_PIECES] = handle;
     pair->write_count++;
     if (target->offset + target->bytes == message->bytes)
-        gcoll_ib_stop_waiting(pair, slot);
+        gcoll_flow_stop_waiting(&pair->flow, slot);
     gcoll_ib_want_output(pair);
 }
 
 void gcoll_ib_on_piece(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
     gcoll_ib_target *target = &pair->targets[frame->handle];
-    gcoll_slot *slot = gcoll_match_find(&pair->outgoing, frame->stream, frame->index);
+    gcoll_slot *slot = gcoll_match_find(&pair->flow.outgoing, frame->stream, frame->index);
     if (slot && slot->message &&
         (slot->message->bytes != frame->total || !gcoll_ib_is_granted(pair->ib, slot->message))) {
-        gcoll_ib_offer_granted(pair, slot); /* the receiver reports the mismatch, or grants this size */
+        gcoll_flow_offer_granted(&pair->flow,
+                                 slot); /* the receiver reports the mismatch, or grants this size */
         return;
     }
     if (!slot && frame->offset > 0)
         return; /* to be withdrawn: the message had another size, and has been sent */
     if (!slot) {
-        slot = gcoll_match_add(&pair->outgoing, frame->stream, frame->index);
+        slot = gcoll_match_add(&pair->flow.outgoing, frame->stream, frame->index);
         if (!slot) {
-            gcoll_ib_out_of_memory(pair);
+            gcoll_flow_out_of_memory(&pair->flow);
             return;
         }
         slot->flags = GCOLL_IB_PIECES_WAIT;
         slot->total = frame->total;
     }
-    if (target->used || frame->offset != slot->received || (slot->flags & GCOLL_IB_PROMISED) ||
+    if (target->used || frame->offset != slot->received || (slot->flags & GCOLL_FLOW_PROMISED) ||
         ((slot->flags & GCOLL_IB_PIECES_WAIT) && slot->total != frame->total) ||
         (frame->total <= pair->peer.eager_bytes && !pair->peer.by_device)) {
         gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a piece that does not fit its message)");
@@ -274,13 +277,14 @@ static uint32_t find_target(const gcoll_ib_pair *pair, const gcoll_message *mess
     return handle;
 }
 
-void gcoll_ib_take_targets(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *message) {
+/* The send of a large message for which pieces were granted before it was posted. */
+static void take_targets(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *message) {
     uint64_t granted = slot->received;
     uint64_t offset = 0;
     slot->message = message;
     slot->flags &= ~(uint32_t)GCOLL_IB_PIECES_WAIT;
     if (message->open)
-        gcoll_ib_offer(pair, slot);
+        gcoll_flow_offer(&pair->flow, slot);
     while (offset < granted) { /* the last piece may end the slot */
         uint32_t handle = find_target(pair, message, offset);
         if (handle == GCOLL_IB_PIECES)
@@ -290,11 +294,50 @@ void gcoll_ib_take_targets(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message 
     }
 }
 
-void gcoll_ib_forget_targets(gcoll_ib_pair *pair, gcoll_slot *slot) {
+/* Forgets the pieces that were granted for a message that is not posted, and removes their slot. */
+static void forget_targets(gcoll_ib_pair *pair, gcoll_slot *slot) {
     for (uint32_t handle = 0; handle < GCOLL_IB_PIECES; handle++) {
         gcoll_ib_target *target = &pair->targets[handle];
         if (target->used && target->stream == slot->stream && target->index == slot->index)
             target->used = false;
     }
-    gcoll_match_remove(&pair->outgoing, slot);
+    gcoll_match_remove(&pair->flow.outgoing, slot);
 }
+
+void gcoll_ib_on_pieces_revoked(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
+    gcoll_slot *slot = gcoll_match_find(&pair->flow.outgoing, frame->stream, frame->index);
+    /* Else they were forgotten when the message was posted. */
+    if (slot && (slot->flags & GCOLL_IB_PIECES_WAIT) && slot->total == frame->total)
+        forget_targets(pair, slot);
+}
+
+/* ---- What the flow calls --------------------------------------------------------------------------- */
+
+static gcoll_ib_pair *pair_of(gcoll_flow *flow) {
+    return (gcoll_ib_pair *)(void *)flow;
+}
+
+static bool takes(const gcoll_flow *flow, const gcoll_message *message) {
+    return gcoll_ib_is_granted(((const gcoll_ib_pair *)(const void *)flow)->ib, message);
+}
+
+static void await(gcoll_flow *flow, gcoll_slot *slot) {
+    want_pieces(pair_of(flow), slot);
+}
+
+static void withdraw(gcoll_flow *flow, gcoll_slot *slot) {
+    withdraw_pieces(pair_of(flow), slot);
+}
+
+static void post(gcoll_flow *flow, gcoll_slot *slot, gcoll_message *message) {
+    gcoll_ib_pair *pair = pair_of(flow);
+    if (slot->total == message->bytes) {
+        take_targets(pair, slot, message);
+        return;
+    }
+    forget_targets(pair, slot);
+    gcoll_flow_send(flow, message, true);
+}
+
+const gcoll_flow_pieces gcoll_ib_flow_pieces = {
+    .takes = takes, .await = await, .withdraw = withdraw, .post = post};

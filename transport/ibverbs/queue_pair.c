@@ -213,9 +213,8 @@ static void add_frame(gcoll_ib_pair *pair, batch *b, uint32_t bytes) {
 /* Puts all owed slots and credit into a frame; every frame returns them. */
 static void give_back(gcoll_ib_pair *pair, gcoll_ib_frame *frame) {
     frame->slots = (uint16_t)pair->slots_owed;
-    frame->credit = (uint32_t)pair->owed;
-    pair->used -= pair->owed;
-    pair->owed = 0;
+    frame->credit = (uint32_t)pair->flow.owed;
+    gcoll_flow_give_back(&pair->flow, pair->flow.owed);
     pair->slots_owed = 0;
 }
 
@@ -232,8 +231,7 @@ void gcoll_ib_want_output(gcoll_ib_pair *pair) {
 /* Whether a frame must be sent to return slots or credit. Not after a goodbye: frames may still arrive then,
  * but they need no answer. */
 static bool owes_much(const gcoll_ib_pair *pair) {
-    return !pair->said_goodbye &&
-           (pair->slots_owed >= SLOTS_STEP || (pair->owed > 0 && pair->owed >= gcoll_ib_credit_step(pair)));
+    return !pair->said_goodbye && (pair->slots_owed >= SLOTS_STEP || gcoll_flow_owes(&pair->flow));
 }
 
 bool gcoll_ib_has_output(const gcoll_ib_pair *pair) {
@@ -261,7 +259,7 @@ void gcoll_ib_append_control(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, c
         size_t capacity = control->capacity > 0 ? control->capacity * 2 : CONTROL_FIRST;
         uint8_t *more = realloc(control->bytes, capacity * GCOLL_IB_FIXED_BYTES);
         if (!more) {
-            gcoll_ib_out_of_memory(pair);
+            gcoll_flow_out_of_memory(&pair->flow);
             return;
         }
         control->bytes = more;
@@ -316,10 +314,7 @@ static void add_writes(gcoll_ib_pair *pair, batch *b) {
         work->wr.rdma.remote_addr = target->address;
         work->wr.rdma.rkey = target->rkey;
         set_part(pair, work, message, target->offset, target->bytes);
-        if (message->flags & GCOLL_IB_FOLLOWS) {
-            message->flags &= ~(uint32_t)GCOLL_IB_FOLLOWS;
-            gcoll_ib_offer_ended(pair);
-        }
+        gcoll_flow_sent(&pair->flow, message);
         message->moved += target->bytes;
         target->used = false;
     }
@@ -339,12 +334,12 @@ static void add_accesses(gcoll_ib_pair *pair, batch *b) {
 
 static void add_message(gcoll_ib_pair *pair, batch *b, gcoll_message *message) {
     uint8_t *at = send_slot(pair, pair->posted_sends % GCOLL_IB_DEPTH);
-    bool opens = message->open && !(message->flags & GCOLL_IB_OPENED);
+    bool opens = message->open && !(message->flags & GCOLL_FLOW_OPENED);
     gcoll_ib_frame frame = {
         .kind = GCOLL_IB_DATA, .stream = message->stream, .index = message->index, .total = message->bytes};
-    frame.flags = (uint8_t)((message->flags & GCOLL_IB_ON_CREDIT ? GCOLL_IB_CREDITED : 0) |
-                            (message->flags & GCOLL_IB_OPENED_AHEAD ? GCOLL_IB_AHEAD : 0) |
-                            (opens ? GCOLL_IB_OPEN : 0));
+    frame.flags =
+        (uint8_t)((message->flags & GCOLL_FLOW_ON_CREDIT ? GCOLL_IB_CREDITED : 0) |
+                  (message->flags & GCOLL_FLOW_AHEAD ? GCOLL_IB_AHEAD : 0) | (opens ? GCOLL_IB_OPEN : 0));
     give_back(pair, &frame);
     uint32_t bytes = gcoll_ib_put_frame(at, &frame);
     if (opens)
@@ -352,10 +347,7 @@ static void add_message(gcoll_ib_pair *pair, batch *b, gcoll_message *message) {
     if (message->bytes > 0)
         memcpy(at + bytes, message->data, (size_t)message->bytes);
     pair->ib->counters.bytes_copied += message->bytes;
-    if (message->flags & GCOLL_IB_FOLLOWS) {
-        message->flags &= ~(uint32_t)GCOLL_IB_FOLLOWS;
-        gcoll_ib_offer_ended(pair);
-    }
+    gcoll_flow_sent(&pair->flow, message);
     add_frame(pair, b, bytes + (uint32_t)message->bytes);
 }
 

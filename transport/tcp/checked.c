@@ -56,7 +56,7 @@ static void deliver(gcoll_tcp_pair *pair, const uint8_t *bytes, uint64_t count) 
         slot->received += count;
     }
     if (slot->received == slot->total && message)
-        gcoll_tcp_finish_recv(pair, slot);
+        gcoll_flow_finish(&pair->flow, slot);
 }
 
 static bool is_intact(gcoll_tcp_pair *pair, uint32_t sum) {

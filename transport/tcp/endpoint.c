@@ -28,38 +28,24 @@ gcoll_tcp_pair *gcoll_tcp_pair_of(gcoll_tcp *tcp, uint32_t rank) {
         if (pair) {
             pair->tcp = tcp;
             pair->rank = rank;
+            gcoll_flow_init(&pair->flow, &gcoll_tcp_flow_lane, rank, tcp->eager_bytes, tcp->pool_bytes);
             tcp->pairs[rank] = pair;
         }
     }
     return pair;
 }
 
-static void drop_sends(gcoll_tcp_pair *pair) {
-    gcoll_match_clear(&pair->outgoing);
-    memset(&pair->waiting, 0, sizeof pair->waiting);
-    memset(&pair->untold, 0, sizeof pair->untold);
-    pair->promised = pair->asked = 0;
+/* Forgets what the connection has to do with messages that are dropped. */
+static void drop_moving(gcoll_tcp_pair *pair) {
     gcoll_message_queue_clear(&pair->output.messages);
     pair->output.cut.message = NULL;
-}
-
-void gcoll_tcp_pair_drop(gcoll_tcp_pair *pair) {
-    drop_sends(pair);
-    gcoll_match_clear(&pair->incoming);
-    memset(&pair->ungranted, 0, sizeof pair->ungranted);
-    pair->posted = pair->granted = pair->offered = 0;
-    pair->held = 0;
+    pair->posted = 0;
     pair->input.slot = NULL;
 }
 
-/* Drops a posted receive or an incomplete message of a departed peer: it will never be complete. */
-static void drop_if_hopeless(void *arg, gcoll_slot *slot) {
-    gcoll_tcp_pair *pair = arg;
-    if (!slot->message && (slot->flags & GCOLL_TCP_STARTED) && slot->received == slot->total)
-        return;
-    if (slot->held)
-        pair->held -= slot->total;
-    gcoll_match_remove(&pair->incoming, slot);
+void gcoll_tcp_pair_drop(gcoll_tcp_pair *pair) {
+    gcoll_flow_drop(&pair->flow);
+    drop_moving(pair);
 }
 
 /* Copies the rest of a frame that the kernel has taken in part, and the control frames after it, as the
@@ -95,15 +81,11 @@ void gcoll_tcp_pair_release(gcoll_tcp_pair *pair) {
     gcoll_tcp_output *out = &pair->output;
     gcoll_tcp_dial_end(pair);
     gcoll_tcp_link_drop(pair->reserve);
-    if (pair->state == GCOLL_TCP_DEPARTED) {
-        drop_sends(pair);
-        memset(&pair->ungranted, 0, sizeof pair->ungranted);
-        gcoll_match_visit(&pair->incoming, drop_if_hopeless, pair);
-        pair->posted = 0;
-        pair->input.slot = NULL;
-    } else {
-        gcoll_tcp_pair_drop(pair);
-    }
+    if (pair->state == GCOLL_TCP_DEPARTED)
+        gcoll_flow_depart(&pair->flow);
+    else
+        gcoll_flow_drop(&pair->flow);
+    drop_moving(pair);
     free(pair->input.bytes);
     free(pair->input.fragment);
     memset(&pair->input, 0, sizeof pair->input);
@@ -149,7 +131,7 @@ static gcoll_status set_limits(gcoll_tcp *tcp, const gcoll_endpoint_options *opt
                            "options.eager_pool_bytes: is %llu; allowed are 0 (default) and %llu to %llu",
                            (unsigned long long)pool, (unsigned long long)GCOLL_TCP_POOL_MIN,
                            (unsigned long long)GCOLL_TCP_POOL_MAX);
-    uint64_t most = pool / 2 - GCOLL_TCP_OVERHEAD_BYTES;
+    uint64_t most = pool / 2 - GCOLL_FLOW_OVERHEAD_BYTES;
     tcp->pool_bytes = pool;
     tcp->eager_bytes = eager < most ? eager : most; /* see flow.c: less than half the pool */
     tcp->connect_timeout_ms = options->connect_timeout_ms > 0 ? gcoll_tcp_bounded(options->connect_timeout_ms)

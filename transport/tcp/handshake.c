@@ -87,7 +87,7 @@ static void refuse(gcoll_tcp_link *link, gcoll_wire_verdict verdict, uint32_t to
 /* Whether a peer's limits satisfy the rules of flow.c. */
 static bool is_sound(uint64_t eager_bytes, uint64_t pool_bytes) {
     return pool_bytes >= GCOLL_TCP_POOL_MIN && pool_bytes <= GCOLL_TCP_POOL_MAX &&
-           eager_bytes <= pool_bytes / 2 - GCOLL_TCP_OVERHEAD_BYTES;
+           eager_bytes <= pool_bytes / 2 - GCOLL_FLOW_OVERHEAD_BYTES;
 }
 
 static bool make_input(gcoll_tcp_pair *pair) {
@@ -113,9 +113,6 @@ void gcoll_tcp_connected(gcoll_tcp_pair *pair, gcoll_tcp_socket *socket, uint64_
     socket->pair = pair;
     pair->socket = socket;
     pair->state = GCOLL_TCP_CONNECTED;
-    pair->peer_eager = peer_eager;
-    pair->peer_pool = peer_pool;
-    pair->credit = peer_pool;
     if (!make_input(pair)) {
         gcoll_tcp_fail(pair, GCOLL_ERR_NO_MEMORY, "no memory for a connection with rank %u", pair->rank);
         return;
@@ -124,7 +121,7 @@ void gcoll_tcp_connected(gcoll_tcp_pair *pair, gcoll_tcp_socket *socket, uint64_
         uint8_t bytes[GCOLL_WIRE_HEADER_BYTES + GCOLL_NOTE_TEXT_MAX];
         gcoll_tcp_append_control(pair, bytes, gcoll_wire_put_note(bytes, &tcp->note));
     }
-    gcoll_tcp_flow_start(pair);
+    gcoll_flow_connect(&pair->flow, peer_eager, peer_pool);
     gcoll_tcp_want_output(pair); /* grants may have been waiting */
     if (pair->posted > 0)
         gcoll_tcp_make_hot(pair);

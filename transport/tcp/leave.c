@@ -173,7 +173,7 @@ void gcoll_tcp_abort(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t l
 
 static void say_goodbye(gcoll_tcp_pair *pair) {
     if (pair->state == GCOLL_TCP_CONNECTED) {
-        gcoll_tcp_send_control(pair, GCOLL_WIRE_GOODBYE, 0, 0);
+        gcoll_tcp_say_goodbye(pair);
         pair->output.last_frame = true;
     }
     gcoll_tcp_dial_end(pair);

@@ -4,16 +4,10 @@
 #ifndef GCOLL_TCP_PAIR_H
 #define GCOLL_TCP_PAIR_H
 
-#include "transport/match.h"
+#include "transport/flow/flow.h"
 #include "transport/tcp/tcp.h"
 #include "transport/wire.h"
 
-/* Credit that a message costs beyond its bytes, for the receiver's bookkeeping: so that a flood of empty
- * messages is bounded too. */
-#define GCOLL_TCP_OVERHEAD_BYTES 64
-/* Most grants, and most offers, that may be open on a pair in one direction: what a peer can make us
- * remember. */
-#define GCOLL_TCP_PROMISES_MAX UINT32_C(65536)
 /* One read takes many small frames; more would only move copies from the next read. */
 #define GCOLL_TCP_INPUT_BYTES 65536
 /* Where bytes on their way to `consume` are put: stays in the second-level cache. */
@@ -31,32 +25,6 @@ typedef enum gcoll_tcp_state {
     GCOLL_TCP_DEPARTED, /* the peer said goodbye; complete messages of its may still be received */
     GCOLL_TCP_FAILED
 } gcoll_tcp_state;
-
-/* gcoll_slot.flags of incoming messages */
-enum {
-    GCOLL_TCP_STARTED = 1,    /* bytes have come */
-    GCOLL_TCP_CREDITED = 2,   /* STARTED, and uses credit */
-    GCOLL_TCP_GRANTED = 4,    /* not STARTED; we have sent a grant */
-    GCOLL_TCP_OFFERED = 8,    /* not STARTED; the peer said that it waits */
-    GCOLL_TCP_UNGRANTED = 16, /* in the list of that name */
-    GCOLL_TCP_HAS_OPEN = 32   /* its fingerprint came: with it, with its offer, or ahead of it */
-};
-
-/* gcoll_slot.flags of outgoing messages */
-enum {
-    GCOLL_TCP_PROMISED = 1, /* a grant came before the send was posted */
-    GCOLL_TCP_ASKED = 2,    /* we have sent an offer */
-    GCOLL_TCP_LISTED = 4,   /* in the list of those that wait for credit */
-    GCOLL_TCP_UNTOLD = 8    /* in the list of that name */
-};
-
-/* gcoll_message.flags of sends. Two are flags of the message's frames, too. */
-enum {
-    GCOLL_TCP_ON_CREDIT = GCOLL_WIRE_CREDITED,
-    GCOLL_TCP_AHEAD = GCOLL_WIRE_AHEAD, /* the fingerprint has travelled in a frame of its own */
-    GCOLL_TCP_OPENED = 2,               /* the fingerprint has travelled */
-    GCOLL_TCP_FOLLOWS = 4               /* an offer, which counts until the message's first byte has left */
-};
 
 typedef struct gcoll_tcp_input {
     uint8_t *bytes; /* GCOLL_TCP_INPUT_BYTES */
@@ -109,6 +77,7 @@ typedef struct gcoll_tcp_alive {
 } gcoll_tcp_alive;
 
 struct gcoll_tcp_pair {
+    gcoll_flow flow; /* the first member */
     gcoll_tcp *tcp;
     uint32_t rank;
     gcoll_tcp_state state;
@@ -117,27 +86,8 @@ struct gcoll_tcp_pair {
     gcoll_tcp_dial *dial;     /* DIALING */
     gcoll_tcp_link *reserve;
 
-    /* Incoming. */
-    gcoll_match incoming;
-    gcoll_slot_list ungranted; /* posted, not started, not granted */
-    uint32_t posted;           /* receives that somebody waits for */
-    uint32_t granted;          /* grants that no message has answered */
-    uint32_t offered;          /* offers of the peer that no message has followed */
-    bool starved;              /* some grant waits for `granted` to fall */
-    uint64_t used;             /* of our pool: held, being received, or owed */
-    uint64_t owed;             /* consumed but not given back yet */
-    uint64_t held;             /* bytes in memory that no receive waits for */
-    uint64_t opened_ahead;     /* fingerprints that came in CREDIT frames, and whose messages have not come */
+    uint32_t posted; /* receives that somebody waits for */
     gcoll_tcp_input input;
-
-    /* Outgoing. */
-    gcoll_match outgoing;
-    gcoll_slot_list waiting; /* for credit; before the connection: all sends */
-    gcoll_slot_list untold;  /* to be offered when `asked` falls; empty unless that is at its limit */
-    uint32_t promised;       /* grants that we remember */
-    uint32_t asked;          /* offers of ours that no message has followed */
-    uint64_t credit;
-    uint64_t peer_eager, peer_pool;
     gcoll_tcp_output output;
 
     bool told; /* an abort came from it: it need not be told of ours */
@@ -165,22 +115,8 @@ void gcoll_tcp_pair_release(gcoll_tcp_pair *pair);
 /* Frees all of it. NULL is fine. */
 void gcoll_tcp_pair_destroy(gcoll_tcp_pair *pair);
 
-/* flow.c */
-/* The connection stands: sorts out the sends that waited for it. */
-void gcoll_tcp_flow_start(gcoll_tcp_pair *pair);
-/* Frames other than DATA. They may fail the pair. */
-void gcoll_tcp_on_grant(gcoll_tcp_pair *pair, const gcoll_wire_header *header);
-void gcoll_tcp_on_revoke(gcoll_tcp_pair *pair, const gcoll_wire_header *header);
-void gcoll_tcp_on_offer(gcoll_tcp_pair *pair, const gcoll_wire_header *header);
-void gcoll_tcp_on_credit(gcoll_tcp_pair *pair, uint32_t credit);
-/* The first byte of an offered message has left: another message may be offered in its place. */
-void gcoll_tcp_offer_ended(gcoll_tcp_pair *pair);
-/* The slot whose bytes follow; NULL if the pair failed. */
-gcoll_slot *gcoll_tcp_on_data(gcoll_tcp_pair *pair, const gcoll_wire_header *header);
-/* All bytes are there and a receive is posted. */
-void gcoll_tcp_finish_recv(gcoll_tcp_pair *pair, gcoll_slot *slot);
-/* The least owed credit that is sent in a frame of its own. */
-uint64_t gcoll_tcp_credit_step(const gcoll_tcp_pair *pair);
+/* messages.c */
+extern const gcoll_flow_lane gcoll_tcp_flow_lane;
 
 /* read.c */
 /* Reads from the socket, at most `budget` bytes. Returns whether anything came. */
@@ -206,7 +142,8 @@ bool gcoll_tcp_has_output(const gcoll_tcp_pair *pair);
 void gcoll_tcp_enqueue(gcoll_tcp_pair *pair, gcoll_message *message);
 /* Appends an encoded frame that overtakes data. */
 void gcoll_tcp_append_control(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count);
-void gcoll_tcp_send_control(gcoll_tcp_pair *pair, gcoll_wire_kind kind, uint64_t stream, uint32_t index);
+/* Appends the goodbye. */
+void gcoll_tcp_say_goodbye(gcoll_tcp_pair *pair);
 void gcoll_tcp_want_output(gcoll_tcp_pair *pair);
 
 /* alive.c */

@@ -104,7 +104,7 @@ static void accept_payload(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t co
         slot->received += count;
     }
     if (slot->received == slot->total && slot->message)
-        gcoll_tcp_finish_recv(pair, slot);
+        gcoll_flow_finish(&pair->flow, slot);
 }
 
 /* ---- Frames ---------------------------------------------------------------------------------------- */
@@ -126,8 +126,14 @@ static void on_abort(gcoll_tcp_pair *pair, const gcoll_wire_header *header, cons
 static void on_data(gcoll_tcp_pair *pair, const gcoll_wire_header *header) {
     gcoll_tcp_input *in = &pair->input;
     in->slot = NULL;
+    const gcoll_flow_arrival arrival = {.stream = header->stream,
+                                        .index = header->index,
+                                        .total = header->total_bytes,
+                                        .on_credit = (header->flags & GCOLL_WIRE_CREDITED) != 0,
+                                        .has_open = (header->flags & GCOLL_WIRE_OPEN) != 0,
+                                        .is_ahead = (header->flags & GCOLL_WIRE_AHEAD) != 0};
     if (!pair->tcp->leaving)
-        in->slot = gcoll_tcp_on_data(pair, header);
+        in->slot = gcoll_flow_fragment(&pair->flow, &arrival, header->fragment_bytes);
     in->remaining = header->fragment_bytes;
     in->bulk = header->fragment_bytes >= BULK_BYTES;
     if (pair->tcp->crc)
@@ -169,25 +175,31 @@ static void on_frame(gcoll_tcp_pair *pair, const gcoll_wire_header *header, cons
         return;
     }
     if (header->credit > 0 && !tcp->leaving)
-        gcoll_tcp_on_credit(pair, header->credit);
+        gcoll_flow_on_credit(&pair->flow, header->credit);
     if ((header->flags & GCOLL_WIRE_OPEN) && !tcp->leaving && tcp->events.opened) {
         tcp->moved = true;
         tcp->events.opened(tcp->events.arg, pair->rank, header->stream, extra);
     }
     if (pair->state != GCOLL_TCP_CONNECTED || on_any_time(pair, header, extra))
         return;
+    const gcoll_flow_control offer = {.kind = GCOLL_FLOW_OFFER,
+                                      .index = header->index,
+                                      .stream = header->stream,
+                                      .total = header->total_bytes,
+                                      .open = header->flags & GCOLL_WIRE_OPEN ? extra : NULL};
     switch (header->kind) {
     case GCOLL_WIRE_GRANT:
-        gcoll_tcp_on_grant(pair, header);
+        gcoll_flow_on_grant(&pair->flow, header->stream, header->index);
         return;
     case GCOLL_WIRE_REVOKE:
-        gcoll_tcp_on_revoke(pair, header);
+        gcoll_flow_on_revoke(&pair->flow, header->stream, header->index);
         return;
     case GCOLL_WIRE_OFFER:
-        gcoll_tcp_on_offer(pair, header);
+        gcoll_flow_on_offer(&pair->flow, &offer);
         return;
     default: /* CREDIT */
-        pair->opened_ahead += (header->flags & GCOLL_WIRE_OPEN) != 0;
+        if (header->flags & GCOLL_WIRE_OPEN)
+            gcoll_flow_on_opening(&pair->flow);
         return;
     }
 }

@@ -14,7 +14,7 @@
  *   local.c       what is different for a connection within the host
  *   socket.c      an established connection: a descriptor and its readiness
  *   handshake.c   HELLO, its answer, which of two crossing connections stays
- *   flow.c        credit, grants, matching: when a message may move
+ *   messages.c    posting, and what flow control (transport/flow) needs of a connection
  *   read.c        bytes from the socket to messages
  *   checked.c     the same of payloads with checksums
  *   write.c       messages to the socket
@@ -142,7 +142,7 @@ static inline int64_t gcoll_tcp_bounded(int64_t time) {
 
 /* The operations of the table, by file. */
 
-/* flow.c */
+/* messages.c */
 void gcoll_tcp_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
 void gcoll_tcp_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
 bool gcoll_tcp_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index,

@@ -47,8 +47,7 @@ typedef struct batch {
 /* Whether a probe, an answer or credit waits to be encoded. None may follow a goodbye. */
 static bool has_pending(const gcoll_tcp_pair *pair) {
     const gcoll_tcp_output *out = &pair->output;
-    return !out->last_frame &&
-           (out->ping || out->pong || (pair->owed > 0 && pair->owed >= gcoll_tcp_credit_step(pair)));
+    return !out->last_frame && (out->ping || out->pong || gcoll_flow_owes(&pair->flow));
 }
 
 bool gcoll_tcp_has_output(const gcoll_tcp_pair *pair) {
@@ -115,9 +114,9 @@ void gcoll_tcp_append_control(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t
         append_checked(pair, bytes, count);
 }
 
-void gcoll_tcp_send_control(gcoll_tcp_pair *pair, gcoll_wire_kind kind, uint64_t stream, uint32_t index) {
+void gcoll_tcp_say_goodbye(gcoll_tcp_pair *pair) {
     uint8_t bytes[GCOLL_WIRE_HEADER_BYTES];
-    gcoll_wire_header header = {.kind = (uint8_t)kind, .stream = stream, .index = index};
+    const gcoll_wire_header header = {.kind = GCOLL_WIRE_GOODBYE};
     gcoll_wire_put_header(bytes, &header);
     gcoll_tcp_append_control(pair, bytes, sizeof bytes);
 }
@@ -136,11 +135,6 @@ static void add_piece(batch *b, const void *bytes, size_t count) {
     b->piece_count++;
 }
 
-static void give_back(gcoll_tcp_pair *pair, uint64_t credit) {
-    pair->owed -= credit;
-    pair->used -= credit;
-}
-
 /* Encodes pending probes, answers and credit as control frames. */
 static void encode_pending(gcoll_tcp_pair *pair) {
     gcoll_tcp_output *out = &pair->output;
@@ -150,11 +144,11 @@ static void encode_pending(gcoll_tcp_pair *pair) {
         gcoll_tcp_say_ping(pair);
     if (out->pong)
         gcoll_tcp_say_pong(pair);
-    if (pair->owed > 0 && pair->owed >= gcoll_tcp_credit_step(pair)) {
+    if (gcoll_flow_owes(&pair->flow)) {
         uint8_t bytes[GCOLL_WIRE_HEADER_BYTES];
-        gcoll_wire_header header = {.kind = GCOLL_WIRE_CREDIT, .credit = (uint32_t)pair->owed};
+        gcoll_wire_header header = {.kind = GCOLL_WIRE_CREDIT, .credit = (uint32_t)pair->flow.owed};
         gcoll_wire_put_header(bytes, &header);
-        give_back(pair, pair->owed);
+        gcoll_flow_give_back(&pair->flow, pair->flow.owed);
         gcoll_tcp_append_control(pair, bytes, sizeof bytes);
     }
 }
@@ -185,10 +179,11 @@ static void add_frame(gcoll_tcp_pair *pair, batch *b, gcoll_message *message) {
     f->staged = at;
     f->staged_bytes = GCOLL_WIRE_HEADER_BYTES;
     f->fragment = fragment;
-    f->opens = message->open && !(message->flags & GCOLL_TCP_OPENED);
-    f->credit = b->frame_count == 0 ? (uint32_t)pair->owed : 0;
+    f->opens = message->open && !(message->flags & GCOLL_FLOW_OPENED);
+    f->credit = b->frame_count == 0 ? (uint32_t)pair->flow.owed : 0;
     header.credit = f->credit;
-    header.flags = (uint8_t)((message->flags & (GCOLL_WIRE_CREDITED | GCOLL_WIRE_AHEAD)) |
+    header.flags = (uint8_t)((message->flags & GCOLL_FLOW_ON_CREDIT ? GCOLL_WIRE_CREDITED : 0U) |
+                             (message->flags & GCOLL_FLOW_AHEAD ? GCOLL_WIRE_AHEAD : 0U) |
                              (f->opens ? GCOLL_WIRE_OPEN : 0U));
     gcoll_wire_put_header(at, &header);
     if (pair->tcp->crc)
@@ -265,15 +260,12 @@ static void settle_frame(gcoll_tcp_pair *pair, const frame *f, uint64_t *count) 
         return;
     uint64_t staged = take(count, f->staged_bytes);
     uint64_t payload = take(count, f->payload_bytes);
-    give_back(pair, f->credit);
+    gcoll_flow_give_back(&pair->flow, f->credit);
     gcoll_message_pop(&out->messages);
-    if (message->flags & GCOLL_TCP_FOLLOWS) { /* from now on later offers cannot overtake it */
-        message->flags &= ~(uint32_t)GCOLL_TCP_FOLLOWS;
-        gcoll_tcp_offer_ended(pair);
-    }
+    gcoll_flow_sent(&pair->flow, message);
     message->moved += f->fragment;
     if (f->opens)
-        message->flags |= GCOLL_TCP_OPENED;
+        message->flags |= GCOLL_FLOW_OPENED;
     out->cut.begin = 0;
     out->cut.end = f->staged_bytes - staged;
     memcpy(out->cut.bytes, f->staged + staged, out->cut.end);

@@ -1,0 +1,175 @@
+/*
+ * transport/ibverbs/messages.c - messages as they are posted and as they arrive, and what their flow control
+ * (transport/flow) needs of a queue pair: control frames, a queue of messages that may be sent, reports.
+ *
+ * A small message with a posted receive is copied from its slot to the receive's memory. Without one it is
+ * kept, within the pool, until a receive is posted. Large messages go by pieces (pieces.c).
+ */
+#include <string.h>
+
+#include "transport/ibverbs/pair.h"
+
+static gcoll_ib_pair *pair_of(gcoll_flow *flow) {
+    return (gcoll_ib_pair *)(void *)flow;
+}
+
+/* ---- What the flow calls --------------------------------------------------------------------------- */
+
+static void send_control(gcoll_flow *flow, const gcoll_flow_control *control) {
+    static const uint8_t kinds[] = {[GCOLL_FLOW_OFFER] = GCOLL_IB_OFFER,
+                                    [GCOLL_FLOW_GRANT] = GCOLL_IB_GRANT,
+                                    [GCOLL_FLOW_REVOKE] = GCOLL_IB_REVOKE,
+                                    [GCOLL_FLOW_OPENING] = GCOLL_IB_CREDIT};
+    const gcoll_ib_frame frame = {.kind = kinds[control->kind],
+                                  .flags = control->open ? GCOLL_IB_OPEN : 0,
+                                  .stream = control->stream,
+                                  .index = control->index,
+                                  .total = control->total};
+    gcoll_ib_append_control(pair_of(flow), &frame, control->open);
+}
+
+static void enqueue(gcoll_flow *flow, gcoll_message *message) {
+    gcoll_ib_enqueue(pair_of(flow), message);
+}
+
+static void owe(gcoll_flow *flow) {
+    gcoll_ib_want_output(pair_of(flow));
+}
+
+/* Hands a small message, which came whole, to its receive. */
+static void hand_over(gcoll_ib_pair *pair, const gcoll_message *message, const uint8_t *bytes) {
+    if (message->bytes == 0)
+        return;
+    if (message->consume) {
+        message->consume(message->consume_arg, 0, bytes, message->bytes);
+        return;
+    }
+    memcpy(message->data, bytes, (size_t)message->bytes);
+    pair->ib->counters.bytes_copied += message->bytes;
+}
+
+static void deliver(gcoll_flow *flow, gcoll_slot *slot) {
+    hand_over(pair_of(flow), slot->message, slot->held);
+}
+
+static void forget(gcoll_flow *flow, gcoll_message *message) {
+    gcoll_ib_release(pair_of(flow), message);
+}
+
+static void complete(gcoll_flow *flow, gcoll_message *message) {
+    forget(flow, message);
+    gcoll_ib_complete(pair_of(flow)->ib, message);
+}
+
+/* Ends the current wait when a message without a receive arrives, if a caller peeks. */
+static void unexpected(gcoll_flow *flow) {
+    gcoll_ib *ib = pair_of(flow)->ib;
+    if (ib->curious)
+        ib->moved = true;
+}
+
+static void fail(gcoll_flow *flow, gcoll_status status, const char *text) {
+    gcoll_ib_fail(pair_of(flow), status, "%s", text);
+}
+
+const gcoll_flow_lane gcoll_ib_flow_lane = {
+    .control = send_control,
+    .enqueue = enqueue,
+    .owe = owe,
+    .deliver = deliver,
+    .complete = complete,
+    .unexpected = unexpected,
+    .fail = fail,
+    .forget = forget,
+    .pieces = &gcoll_ib_flow_pieces,
+};
+
+/* ---- Posting --------------------------------------------------------------------------------------- */
+
+static gcoll_ib_pair *pair_for(gcoll_ib *ib, uint32_t peer, gcoll_message *message) {
+    message->region = NULL;
+    return ib->leaving ? NULL : gcoll_ib_pair_of(ib, peer);
+}
+
+void gcoll_ib_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
+    gcoll_ib_pair *pair = pair_for(gcoll_ib_of(endpoint), peer, message);
+    if (!pair || pair->state >= GCOLL_IB_DEPARTED)
+        return;
+    gcoll_ib_meet(pair);
+    gcoll_flow_post_send(&pair->flow, message);
+}
+
+void gcoll_ib_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
+    gcoll_ib_pair *pair = pair_for(gcoll_ib_of(endpoint), peer, message);
+    if (!pair || pair->state == GCOLL_IB_FAILED)
+        return;
+    if (pair->state != GCOLL_IB_DEPARTED)
+        gcoll_ib_meet(pair);
+    gcoll_flow_post_recv(&pair->flow, message, pair->state == GCOLL_IB_DEPARTED);
+}
+
+bool gcoll_ib_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index,
+                   uint64_t *bytes) {
+    gcoll_ib *ib = gcoll_ib_of(endpoint);
+    const gcoll_ib_pair *pair = peer < ib->size ? ib->pairs[peer] : NULL;
+    const bool is_here = pair && gcoll_flow_peek(&pair->flow, stream, index, bytes);
+    if (!is_here)
+        ib->curious = true;
+    return is_here;
+}
+
+/* False also once a piece is granted: the peer's device may be writing into the memory. */
+bool gcoll_ib_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
+    gcoll_ib *ib = gcoll_ib_of(endpoint);
+    gcoll_ib_pair *pair = ib->pairs[peer];
+    gcoll_slot *slot = pair ? gcoll_flow_posted(&pair->flow, message) : NULL;
+    if (!slot) /* done, or dropped when the peer left */
+        return !gcoll_message_is_queued(&ib->completed, message);
+    if (message->moved > 0 || !gcoll_flow_take_back(&pair->flow, slot))
+        return false;
+    gcoll_ib_release(pair, message);
+    return true;
+}
+
+/* ---- Arrivals -------------------------------------------------------------------------------------- */
+
+void gcoll_ib_on_offer(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *extra) {
+    const gcoll_flow_control control = {.kind = GCOLL_FLOW_OFFER,
+                                        .index = frame->index,
+                                        .stream = frame->stream,
+                                        .total = frame->total,
+                                        .open = frame->flags & GCOLL_IB_OPEN ? extra : NULL};
+    gcoll_flow_on_offer(&pair->flow, &control);
+}
+
+void gcoll_ib_on_data(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *payload) {
+    const gcoll_flow_arrival arrival = {.stream = frame->stream,
+                                        .total = frame->total,
+                                        .index = frame->index,
+                                        .on_credit = (frame->flags & GCOLL_IB_CREDITED) != 0,
+                                        .has_open = (frame->flags & GCOLL_IB_OPEN) != 0,
+                                        .is_ahead = (frame->flags & GCOLL_IB_AHEAD) != 0};
+    gcoll_slot *slot = gcoll_flow_begin(&pair->flow, &arrival);
+    if (!slot)
+        return;
+    slot->received = frame->total;
+    if (!slot->message) {
+        memcpy(slot->held, payload, (size_t)frame->total);
+        pair->ib->counters.bytes_copied += frame->total;
+        return;
+    }
+    hand_over(pair, slot->message, payload);
+    gcoll_flow_finish(&pair->flow, slot);
+}
+
+void gcoll_ib_on_opening(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
+    if (frame->flags & GCOLL_IB_OPEN)
+        gcoll_flow_on_opening(&pair->flow);
+    if (!(frame->flags & GCOLL_IB_AHEAD) || !gcoll_flow_take_ahead(&pair->flow))
+        return;
+    gcoll_slot *slot = gcoll_match_find(&pair->flow.incoming, frame->stream, frame->index);
+    if (slot && slot->message && slot->message->moved > 0 && !(slot->flags & GCOLL_FLOW_STARTED))
+        slot->flags |= GCOLL_FLOW_HAS_OPEN;
+    else
+        gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a fingerprint of a message without a grant)");
+}
