@@ -1,5 +1,5 @@
 # The algorithms as plans, and the choice between them.
-gcoll_test(planner_test
+gcoll_test(planner_test EXHAUSTIVE
            UNSANITIZED GroupButterflyProduct.SumsClaimsAndCosts GroupButterfly.BoundsOnEveryRank GroupButterfly.ResultsAndClaimsForEveryPAndR
                        Hierarchical.SumsWhateverTheHosts Circulant.SumsForEveryPAndLimit
            LAYERS ${plan_layers}

@@ -1,5 +1,5 @@
 # Tests of the core through the public headers: ranks are threads or processes.
-gcoll_test(collective_test PLAIN *Large* THREADS *inproc_2 *inproc_3 *inproc_5 Some/Types*inproc* Some/Buffers*inproc* - *Large*
+gcoll_test(collective_test PLAIN *Large* UNSANITIZED Sizes/Collectives.*_13 Sizes/Collectives.*_16 Sizes/Collectives.*_17 THREADS *inproc_2 *inproc_3 *inproc_5 Some/Types*inproc* Some/Buffers*inproc* - *Large*
            LAYERS ${core_layers}
            SOURCES collective_test.cc block_collective_test.cc reduce_scatter_buffers_test.cc list_test.cc root_counts_test.cc harness.cc SHARDS 4 COST 9)
 gcoll_test(core_test THREADS *inproc* *Threads.* *Guards.* *Aborts.* *Contexts.* *Requests.* ContextsAlone.* Strangers.* - *TagsOutOfOrder*
@@ -42,7 +42,7 @@ gcoll_test(same_test LAYERS ${core_layers} SOURCES same_test.cc harness.cc COST 
 add_library(same_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/same_peek.c) # C, and so without the precompiled headers of the tests
 target_link_libraries(same_peek PRIVATE gcoll_flags)
 target_sources(same_test PRIVATE $<TARGET_OBJECTS:same_peek>)
-gcoll_test(shortage_test PLAIN LAYERS ${core_layers} SOURCES shortage_test.cc allocations.cc harness.cc TIMED COST 5)
+gcoll_test(shortage_test PLAIN UNSANITIZED MemoryForChoosing.* LAYERS ${core_layers} SOURCES shortage_test.cc allocations.cc harness.cc TIMED COST 5)
 set(counted malloc calloc realloc aligned_alloc posix_memalign strdup free)
 list(TRANSFORM counted PREPEND -Wl,--wrap=)
 target_link_options(footprint_test PRIVATE ${counted})
