@@ -101,8 +101,8 @@ TEST(Tcp, OffersStayWithinTheirLimit) {
     }
     ASSERT_TRUE(two.turn([&] { return two.all_done() || !two[1].failed.empty(); }));
     two.check();
-    EXPECT_EQ(two.pair(0)->untold.oldest, nullptr);
-    EXPECT_EQ(two.pair(0)->asked, 0u);
+    EXPECT_EQ(two.pair(0)->flow.untold.oldest, nullptr);
+    EXPECT_EQ(two.pair(0)->flow.asked, 0u);
 }
 
 // Times at the end of what their type holds.

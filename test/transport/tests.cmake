@@ -1,5 +1,16 @@
 # Transports, against one contract, and each by itself.
 gcoll_test(message_test LAYERS gcoll_base gcoll_transport SOURCES wire_test.cc match_test.cc address_test.cc patience_test.cc)
+gcoll_test(flow_test LAYERS gcoll_base gcoll_transport SOURCES flow_test.cc)
+# The same with each rule of transport/flow/flow.c broken in turn, which it must notice.
+find_program(GCOLL_PYTHON3 python3)
+if(GCOLL_PYTHON3 AND NOT CMAKE_C_FLAGS)
+  add_test(NAME flow_mutants COMMAND ${GCOLL_PYTHON3} ${CMAKE_CURRENT_LIST_DIR}/flow_mutants.py ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER}
+                                     $<TARGET_OBJECTS:flow_test> $<FILTER:$<TARGET_OBJECTS:test_headers>,INCLUDE,main[.]cc> $<TARGET_OBJECTS:gcoll_base>
+                                     $<FILTER:$<TARGET_OBJECTS:gcoll_transport>,INCLUDE,/match[.]c>
+           COMMAND_EXPAND_LISTS)
+  set_tests_properties(flow_mutants PROPERTIES TIMEOUT 300 COST 15 LABELS exhaustive_tests)
+  add_dependencies(exhaustive_tests flow_test)
+endif()
 gcoll_test(tcp_test THREADS Tcp.SpinningEndsInBlocking Tcp.AWakeIsNotLostWhenNobodyWaits Tcp.ConnectionsThatCrossBecomeOne Tcp.Abort*
            LAYERS gcoll_base gcoll_transport
            SOURCES tcp_test.cc tcp_connect_test.cc tcp_leave_test.cc tcp_peer_test.cc tcp_stranger_test.cc tcp_checked_test.cc TIMED SHARDS 3 COST 5)

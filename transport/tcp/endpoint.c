@@ -133,7 +133,7 @@ static gcoll_status set_limits(gcoll_tcp *tcp, const gcoll_endpoint_options *opt
                            (unsigned long long)GCOLL_TCP_POOL_MAX);
     uint64_t most = pool / 2 - GCOLL_FLOW_OVERHEAD_BYTES;
     tcp->pool_bytes = pool;
-    tcp->eager_bytes = eager < most ? eager : most; /* see flow.c: less than half the pool */
+    tcp->eager_bytes = eager < most ? eager : most; /* see transport/flow: less than half the pool */
     tcp->connect_timeout_ms = options->connect_timeout_ms > 0 ? gcoll_tcp_bounded(options->connect_timeout_ms)
                                                               : GCOLL_TCP_CONNECT_MS;
     tcp->patience.spin_ns = spin_ns(options->spin_us);
