@@ -12,7 +12,17 @@ target_link_libraries(gcoll_bench_faulty PRIVATE gcoll_bench_parts gcoll_bench_c
 target_link_options(gcoll_bench_faulty PRIVATE
   -Wl,--wrap=gcoll_context_create,--wrap=gcoll_allreduce_create,--wrap=gcoll_operation_run)
 
-gcoll_test(bench_test PLAIN THREADS *Transport.*/1
+# What shares memory between threads is the tool itself: ThreadSanitizer need not see its tests.
+if(gcoll_thread_sanitizer)
+  add_test(NAME bench_threads COMMAND gcoll_bench --local 3 --transport inproc --collective all --bytes 4,1200,256Ki --iterations 6)
+  set_tests_properties(bench_threads PROPERTIES TIMEOUT 120 LABELS threaded_tests)
+  add_dependencies(threaded_tests gcoll_bench)
+endif()
+set(threads "")
+if(GCOLL_TSAN_ALL)
+  set(threads THREADS)
+endif()
+gcoll_test(bench_test PLAIN ${threads}
            SOURCES bench_test.cc bench_failure_test.cc bench_tune_test.cc bench_arrival_test.cc
            TIMED SHARDS 4 COST 6)
 target_link_libraries(bench_test PRIVATE gcoll PkgConfig::json_c)
