@@ -111,14 +111,37 @@ gcoll_status in_form(uint32_t form, Blocking blocking, Start start, Create creat
     }
 }
 
+// The options of any collective, with a time limit for the call and the others as they are.
+class Within {
+  public:
+    explicit Within(int64_t timeout_ms) {
+        gcoll_collective_options_init(&collective_);
+        gcoll_allreduce_options_init(&allreduce_);
+        gcoll_broadcast_options_init(&broadcast_);
+        gcoll_barrier_options_init(&barrier_);
+        collective_.timeout_ms = allreduce_.timeout_ms = timeout_ms;
+        broadcast_.timeout_ms = barrier_.timeout_ms = timeout_ms;
+    }
+    operator const gcoll_collective_options *() const { return &collective_; }
+    operator const gcoll_allreduce_options *() const { return &allreduce_; }
+    operator const gcoll_broadcast_options *() const { return &broadcast_; }
+    operator const gcoll_barrier_options *() const { return &barrier_; }
+
+  private:
+    gcoll_collective_options collective_;
+    gcoll_allreduce_options allreduce_;
+    gcoll_broadcast_options broadcast_;
+    gcoll_barrier_options barrier_;
+};
+
 #define IN_FORM(name, ...)                                                                                   \
     in_form(                                                                                                 \
-        call.form, [&] { return gcoll_##name(__VA_ARGS__, nullptr); },                                       \
-        [&](gcoll_request **request) { return gcoll_##name##_start(__VA_ARGS__, nullptr, request); },        \
-        [&](gcoll_operation **operation) { return gcoll_##name##_create(__VA_ARGS__, nullptr, operation); })
+        call.form, [&] { return gcoll_##name(__VA_ARGS__, within); },                                        \
+        [&](gcoll_request **request) { return gcoll_##name##_start(__VA_ARGS__, within, request); },         \
+        [&](gcoll_operation **operation) { return gcoll_##name##_create(__VA_ARGS__, within, operation); })
 
 // Makes the call. After a success, *wrong is the number of wrong elements.
-gcoll_status make(gcoll_context *context, const Call &call, uint64_t *wrong) {
+gcoll_status make(gcoll_context *context, const Call &call, const Within &within, uint64_t *wrong) {
     const uint32_t rank = gcoll_context_rank(context), size = gcoll_context_size(context), n = call.number;
     const uint64_t count = call.count;
     std::vector<uint32_t> in(size * count), out(size * count, 0xdeadbeef);
@@ -161,17 +184,18 @@ int work(Board &board, const Folder &folder, const Attack &attack, uint32_t rank
     job.size = attack.size;
     job.name = "attacked";
     job.transport = "tcp";
-    job.timeout_ms = attack.timeout_ms;
+    job.timeout_ms = 20000; // for joining: a busy machine is slow
     gcoll_context *context = gcoll_test::join(store, job, rank);
     if (!context)
         return gcoll_test::kFailed;
     Report &report = board.reports[rank];
     board.joined++;
+    const Within within(attack.timeout_ms);
     std::mt19937 random(attack.seed);
     gcoll_status status = GCOLL_OK;
     while (status == GCOLL_OK) {
         Call call = make_call(static_cast<uint32_t>(report.calls++), attack.size, random);
-        status = make(context, call, &report.wrong);
+        status = make(context, call, within, &report.wrong);
     }
     report.told_ms = now_ms();
     report.status = status;
