@@ -388,6 +388,16 @@ static gcoll_status listen(gcoll_context *context, int64_t wait_ms) {
     return status == GCOLL_OK ? nonsense(key) : status; /* only this rank may say go */
 }
 
+/* Rank 0's time is over. Takes the launch away before the verdict is there, as before go: a rank that comes
+ * now may belong to the next launch, and must not end by the timeout of this one. */
+static gcoll_status end_in_vain(gcoll_context *context, gcoll_status status) {
+    char cause[GCOLL_VERDICT_MAX];
+    snprintf(cause, sizeof cause, "%s", gcoll_last_error());
+    if (status == GCOLL_ERR_TIMEOUT && gcoll_launch_check(context) == GCOLL_OK)
+        gcoll_launch_end(context);
+    return end_launch(context, gcoll_error(status, "%s", cause));
+}
+
 /* Waits for all addresses and says go; or fails, because of a verdict or for a reason of its own. */
 static gcoll_status gather(gcoll_context *context, int64_t deadline_ms, struct gathering *g) {
     int64_t pause_ms = FIRST_PAUSE_MS;
@@ -413,8 +423,8 @@ static gcoll_status gather(gcoll_context *context, int64_t deadline_ms, struct g
         if (ready && dead == 0)
             return say_go(context, g);
         if (left == 0)
-            return end_launch(context,
-                              dead > 0 ? died(context, dead, &g->seats[dead].who) : name_missing(context));
+            return end_in_vain(context,
+                               dead > 0 ? died(context, dead, &g->seats[dead].who) : name_missing(context));
         pause_ms = g->there > before                 ? FIRST_PAUSE_MS
                    : pause_ms < LONGEST_PAUSE_MS / 2 ? pause_ms * 2
                                                      : LONGEST_PAUSE_MS;

@@ -142,7 +142,7 @@ void gcoll_refusal_look(gcoll_context *context, bool at_once) {
     if (!there && status != GCOLL_ERR_NOT_FOUND)
         return; /* nonsense, or the store fails: the next request that matters reports that */
     if (there && found.who.nonce != refusal->nonce) {
-        if (!refusal->certain)
+        if (!refusal->certain || refusal->rank == GCOLL_NO_RANK)
             take_note(context, &found);
         return;
     }
