@@ -33,11 +33,13 @@
 #define BEAT_MS    50
 #define NOTE_MS    1500 /* longer than the verdict stays in the store (meeting.c), by most of a second */
 #define NOTE_LOOKS 3    /* in jobs whose ranks look rarely: the note stays for so many intervals */
-#define AGAIN_MS   500  /* in which a refused process that tries again reaches the launch that waits for it */
+#define AGAIN_MS   1000 /* in which a refused process that tries again is there, also on a busy machine */
 /* Clocks of hosts are not compared. How long ago the refusal was is written down, and read later: */
 #define LATE_READ_MS (2 * BEAT_MS)
-#define OLDEST_MS    86400000 /* older notes have no meaning */
-#define NOTE_MAX     (GCOLL_CLAIMANT_TEXT + GCOLL_VERDICT_MAX + 80)
+#define ROUNDED_MS                                                                                           \
+    5 /* on one host times are compared, each rounded to a ms: more than they can be wrong by */
+#define OLDEST_MS 86400000 /* older notes have no meaning */
+#define NOTE_MAX  (GCOLL_CLAIMANT_TEXT + GCOLL_VERDICT_MAX + 80)
 
 typedef struct note {
     uint32_t rank;
@@ -118,7 +120,7 @@ static void take_note(gcoll_context *context, const note *found) {
     const int64_t waited = gcoll_now_ms() - meeting->began_ms;
     refusal->nonce = found->who.nonce;
     refusal->past_ms = found->past_ms;
-    refusal->waited = waited >= past + (exact ? 0 : LATE_READ_MS);
+    refusal->waited = waited >= past + (exact ? ROUNDED_MS : LATE_READ_MS);
     refusal->rank =
         found->rank != context->rank && (refusal->waited || age >= past) ? found->rank : GCOLL_NO_RANK;
     refusal->certain = refusal->gone = false;

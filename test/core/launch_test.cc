@@ -858,24 +858,29 @@ TEST_P(Refused, IsNotWaitedFor) {
         put(store_, generation_ + "rank.1", elsewhere(2));
     Alive lead(store_, generation_ + "alive.0"), rank(store_, generation_ + "alive.1");
     std::atomic<uint32_t> looks[3] = {};
-    const auto joins = [&](uint32_t rank) {
-        return create(Hooked{store_,
-                             [&, rank](const std::string &verb, const std::string &key) {
-                                 // The note stays until all have seen it who look, in their first look. Rank
-                                 // 2 does not look if it finds a rank 0.
-                                 if (key == job_ + "refused" && verb == "get")
-                                     looks[rank]++;
-                                 if (key == job_ + "refused" && verb == "remove")
-                                     for (uint32_t other = 0; other < 3 - holds; other++)
-                                         EXPECT_TRUE(other == holds || await(looks[other], 2));
-                                 return Deed::kDo;
-                             }},
-                      job_of(3), rank);
+    std::atomic<uint32_t> back{0};
+    // The note stays until all have seen it who look, in their first look; rank 2 does not look if it finds a
+    // rank 0. They see that it has gone when the refused process has begun to try again.
+    const auto hook = [&](uint32_t self, const std::string &verb, const std::string &key) {
+        if (key == job_ + "refused" && verb == "get")
+            looks[self]++;
+        if (key == job_ + "refused" && verb == "remove")
+            for (uint32_t other = 0; other < 3 - holds; other++)
+                EXPECT_TRUE(other == holds || await(looks[other], 2));
+        if (key == job_ + "refused" && verb == "get" && looks[self] >= 2 && get(store_, key).empty())
+            EXPECT_TRUE(await(back, 1));
+        return Deed::kDo;
+    };
+    const auto joins = [&](uint32_t self) {
+        return create(Hooked{store_, [&hook, self](const std::string &verb,
+                                                   const std::string &key) { return hook(self, verb, key); }},
+                      job_of(3), self);
     };
     Created made[3], first;
     std::vector<std::thread> threads;
     threads.emplace_back([&] {
         first = joins(holds);
+        back = 1;
         made[holds] = again ? joins(holds) : first;
     });
     EXPECT_EQ(gcoll_store_wait(store_, (job_ + "refused").c_str(), 10000), GCOLL_OK);
