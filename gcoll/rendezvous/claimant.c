@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "gcoll/base/text.h"
@@ -105,6 +106,19 @@ bool gcoll_claimant_read(const char *text, gcoll_claimant *c) {
 
 void gcoll_claimant_say(const gcoll_claimant *c, char text[GCOLL_CLAIMANT_SAID]) {
     snprintf(text, GCOLL_CLAIMANT_SAID, "process %" PRIu64 " on host '%s'", c->pid, c->name);
+}
+
+int64_t gcoll_claimant_clock_ms(void) {
+    struct timespec now = {0};
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t gcoll_claimant_age_ms(const gcoll_claimant *self) {
+    const long ticks = sysconf(_SC_CLK_TCK); /* a second */
+    if (self->start == 0 || ticks <= 0)
+        return 0;
+    return gcoll_claimant_clock_ms() - (int64_t)(self->start * 1000 / (uint64_t)ticks);
 }
 
 static bool is_visible(const gcoll_claimant *a, const gcoll_claimant *b) {

@@ -37,6 +37,10 @@ void gcoll_claimant_write(const gcoll_claimant *claimant, char text[GCOLL_CLAIMA
 bool gcoll_claimant_read(const char *text, gcoll_claimant *claimant);
 /* Describes a claimant for a message: "process 12 on host 'name'". */
 void gcoll_claimant_say(const gcoll_claimant *claimant, char text[GCOLL_CLAIMANT_SAID]);
+/* Returns the time since the boot of this host, in ms: the clock by which processes start. */
+int64_t gcoll_claimant_clock_ms(void);
+/* Returns for how long this process has existed, in ms, rounded up to a tick; 0: unknown. */
+int64_t gcoll_claimant_age_ms(const gcoll_claimant *self);
 /* Returns whether both claimants are the same process. */
 bool gcoll_claimant_is_process(const gcoll_claimant *a, const gcoll_claimant *b);
 /* Returns whether the other claimant's process lives. This is exact for a process on this host in this PID

@@ -14,9 +14,12 @@
  *
  * "<generation>/heir" is the launch of the process that took over from a dead rank 0.
  *
+ * "refused" is the note of a process that was refused its rank (refusals.c).
+ *
  * A claim is made by set_new, so only one of two processes gets it. A living claimant keeps its rank: a
  * process that finds its rank claimed by a living one ends the launch, with an error that names both. A dead
- * claimant is succeeded by a claim to its succession, which again only one process gets.
+ * claimant is succeeded by a claim to its succession, which again only one process gets. If rank 0 is dead,
+ * the launch is over, and its claims refuse nobody.
  *
  * After its claim a rank checks once more that the launch exists, and only then publishes its address, which
  * rank 0 waits for. Rank 0 removes the launch before it says go. So a rank that was delayed between finding a
@@ -109,6 +112,7 @@ gcoll_status gcoll_verdict_tell(gcoll_context *context, const char *generation, 
     snprintf(verdict, sizeof verdict, "!%d %.500s", (int)status, cause);
     gcoll_rendezvous_key(context, key, "%s/go", generation);
     gcoll_status found = gcoll_visit_set_new(context, key, verdict);
+    context->rendezvous->meeting->spoke = found == GCOLL_OK;
     *passed = false;
     if (found == GCOLL_ERR_STATE && gcoll_visit_text(context, key, there, sizeof there) == GCOLL_OK) {
         *passed = strcmp(there, "go") == 0;
@@ -122,7 +126,7 @@ gcoll_status gcoll_verdict_tell(gcoll_context *context, const char *generation, 
 }
 
 /* Ends a launch because two living processes claim this rank. *passed: the launch no longer waits, or ended
- * for another reason. */
+ * for another reason. The process that ends it leaves a note for ranks that come later (refusals.c). */
 static gcoll_status claimed_twice(gcoll_context *context, const char *generation, const gcoll_claimant *other,
                                   bool *passed) {
     char mine[GCOLL_CLAIMANT_SAID], others[GCOLL_CLAIMANT_SAID];
@@ -135,6 +139,8 @@ static gcoll_status claimed_twice(gcoll_context *context, const char *generation
         context->settings.job, context->rendezvous->meeting->launch_said, context->rank, others, mine);
     status = gcoll_verdict_tell(context, generation, status, passed);
     *passed = *passed || status != GCOLL_ERR_MISMATCH;
+    if (!*passed && context->rendezvous->meeting->spoke)
+        context->rendezvous->meeting->refusal.made_ms = gcoll_now_ms();
     return status;
 }
 
@@ -201,13 +207,16 @@ static bool find_unnamed(gcoll_context *context, launch *found) {
     if (!context->rendezvous->meeting->launch[0])
         return false;
     snprintf(key, sizeof key, "gcoll/%s/launch", context->settings.job);
-    gcoll_visits_until(context, gcoll_now_ms() + GCOLL_WORD_MS); /* the deadline has passed */
     return get_launch(context, key, found) == GCOLL_OK;
 }
 
 static gcoll_status no_launch(gcoll_context *context, const gcoll_claimant *dead) {
     char said[GCOLL_CLAIMANT_SAID];
     launch unnamed;
+    gcoll_visits_until(context, gcoll_now_ms() + GCOLL_WORD_MS); /* the deadline has passed */
+    gcoll_refusal_look(context, true);
+    if (gcoll_refusal_rank(context, true) != GCOLL_NO_RANK)
+        return gcoll_refusal_error(context);
     if (dead->pid == 0 && find_unnamed(context, &unnamed)) {
         gcoll_claimant_say(&unnamed.lead, said);
         return gcoll_error(GCOLL_ERR_TIMEOUT,
@@ -246,10 +255,12 @@ static gcoll_status find_launch(gcoll_context *context, int64_t deadline_ms) {
     gcoll_rendezvous_key(context, key, "launch");
     for (;;) {
         const int64_t left = remaining(deadline_ms);
-        if (left > 0)
+        if (left > 0) {
             gcoll_trace_renew(context);
+            gcoll_refusal_look(context, false);
+        }
         gcoll_status status = left > 0 ? get_launch(context, key, &found) : GCOLL_ERR_TIMEOUT;
-        bool joined = false;
+        bool joined = false, unsure = false;
         if (status == GCOLL_OK && strcmp(found.generation, meeting->passed) != 0) {
             if (strcmp(found.generation, watched.generation) != 0)
                 pulse = (gcoll_pulse){.seen = false};
@@ -261,9 +272,13 @@ static gcoll_status find_launch(gcoll_context *context, int64_t deadline_ms) {
                 dead = found.lead;
             else if (life == GCOLL_LIFE_ALIVE || meeting->launch[0])
                 status = join_launch(context, &found, &joined);
+            else
+                unsure = true; /* the next look may show that its rank 0 lives */
         }
         if (joined)
             return status;
+        if (left > 0 && !unsure && gcoll_refusal_rank(context, false) != GCOLL_NO_RANK)
+            return gcoll_refusal_error(context);
         if (status == GCOLL_ERR_NOT_FOUND)
             status = await_launch(context, key, left);
         else if (status == GCOLL_OK)
@@ -385,6 +400,8 @@ gcoll_status gcoll_launch_claim(gcoll_context *context, int64_t deadline_ms) {
     snprintf(record, sizeof record, "%s %u %s", context->rendezvous->generation, context->size, who);
     for (;;) {
         gcoll_status status = hear_of_two(context, &watched, verdict);
+        gcoll_refusal_look(context,
+                           false); /* it tells what to expect of the launch that this rank will lead */
         gcoll_rendezvous_key(context, key, "launch");
         if (status == GCOLL_OK)
             status = gcoll_visit_set_new(context, key, record);
@@ -485,6 +502,22 @@ gcoll_status gcoll_rank_holder(gcoll_context *context, uint32_t rank, gcoll_clai
     return status;
 }
 
+/* Returns whether rank 0 of the launch that this rank found has died since. Waits for a process that was
+ * killed to end. */
+static bool lead_is_dead(const gcoll_context *context, int64_t deadline_ms) {
+    const gcoll_meeting *meeting = context->rendezvous->meeting;
+    const int64_t now = gcoll_now_ms();
+    const int64_t patience_ms = now + ENDING_MS < deadline_ms ? now + ENDING_MS : deadline_ms;
+    int64_t pause_ms = FIRST_PAUSE_MS;
+    for (;;) {
+        const gcoll_life life = gcoll_claimant_life(&meeting->self, &meeting->lead);
+        if (life != GCOLL_LIFE_ALIVE || remaining(patience_ms) == 0 ||
+            !gcoll_claimant_is_ending(&meeting->self, &meeting->lead))
+            return life == GCOLL_LIFE_DEAD;
+        rest(&pause_ms, patience_ms);
+    }
+}
+
 /* Another process has claimed this rank. OK if it is dead, so that this process may succeed it. */
 static gcoll_status meet_holder(gcoll_context *context, const gcoll_claimant *holder, int64_t deadline_ms,
                                 bool *again) {
@@ -504,6 +537,9 @@ static gcoll_status meet_holder(gcoll_context *context, const gcoll_claimant *ho
         const bool is_ending = gcoll_now_ms() < patience_ms &&
                                gcoll_claimant_is_ending(&context->rendezvous->meeting->self, holder);
         if ((life == GCOLL_LIFE_ALIVE && !is_ending) || remaining(deadline_ms) == 0) {
+            *again = lead_is_dead(context, deadline_ms); /* then the claim is void, as the launch is */
+            if (*again)
+                return GCOLL_OK;
             status = claimed_twice(context, context->rendezvous->generation, holder, again);
             context->rendezvous->meeting->told = !*again; /* the next launch has no verdict yet */
             return *again ? GCOLL_OK : status;
@@ -571,14 +607,16 @@ gcoll_status gcoll_rank_claim(gcoll_context *context, int64_t deadline_ms, bool 
             usleep(HIDDEN_MS * 1000);
             status = launch_stands(context, &stands);
         }
+        stands = stands && !lead_is_dead(context, deadline_ms);
     }
     if (status == GCOLL_OK && !stands) {
         *again = true;
         context->rendezvous->joined = false;
         status = gcoll_visit_remove(context, key);
     }
-    if (*again)
-        pass_by(context, context->rendezvous->generation);
+    const gcoll_meeting *meeting = context->rendezvous->meeting;
+    if (*again && gcoll_claimant_life(&meeting->self, &meeting->lead) != GCOLL_LIFE_DEAD)
+        pass_by(context, context->rendezvous->generation); /* a dead one is known as such, and named */
     return status;
 }
 

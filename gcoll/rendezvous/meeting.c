@@ -130,13 +130,14 @@ static gcoll_status find_progress(gcoll_context *context, uint32_t rank, enum pr
     return status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;
 }
 
-/* Names the missing ranks when time is over. If the store fails, its error is returned at once: asking on
- * takes long. */
+/* Names the missing ranks when time is over, or says why one of them was refused. If the store fails, its
+ * error is returned at once: asking on takes long. */
 static gcoll_status name_missing(gcoll_context *context) {
     char list[128] = "", said[GCOLL_CLAIMANT_SAID];
     uint32_t missing = 0, slow = 0;
     gcoll_claimant who, slow_one = {0};
     const gcoll_meeting *meeting = context->rendezvous->meeting;
+    const uint32_t refused = gcoll_refusal_rank(context, true);
     for (uint32_t rank = 1; rank < context->size; rank++) {
         enum progress progress;
         const size_t used = strlen(list);
@@ -147,6 +148,8 @@ static gcoll_status name_missing(gcoll_context *context) {
             slow = rank;
             slow_one = who;
         }
+        if (progress == ABSENT && rank == refused)
+            return gcoll_refusal_error(context);
         if (progress == ABSENT && missing++ < MISSING_LISTED)
             snprintf(list + used, sizeof list - used, "%s%u", used ? ", " : "", rank);
     }
@@ -316,6 +319,22 @@ static gcoll_status watch(gcoll_context *context, struct gathering *g) {
     return status;
 }
 
+/* Ends the launch if a rank that is missing was refused (refusals.c). */
+static gcoll_status heed_refusal(gcoll_context *context) {
+    const uint32_t rank = gcoll_refusal_rank(context, false);
+    enum progress progress = ANNOUNCED;
+    gcoll_claimant who;
+    if (rank == GCOLL_NO_RANK)
+        return GCOLL_OK;
+    gcoll_status status = rank == 0 ? GCOLL_OK : find_progress(context, rank, &progress, &who);
+    if (status != GCOLL_OK)
+        return status;
+    if (progress == ABSENT)
+        return end_launch(context, gcoll_refusal_error(context));
+    gcoll_refusal_forget(context);
+    return GCOLL_OK;
+}
+
 /* How long rank 0 waits, when all ranks are there, for a second launch of the same name to appear. */
 static int64_t settling_ms(const gcoll_context *context, const struct gathering *g) {
     int64_t spread = g->last_ms - g->first_ms;
@@ -369,6 +388,16 @@ static gcoll_status listen(gcoll_context *context, int64_t wait_ms) {
     return status == GCOLL_OK ? nonsense(key) : status; /* only this rank may say go */
 }
 
+/* Rank 0's time is over. Takes the launch away before the verdict is there, as before go: a rank that comes
+ * now may belong to the next launch, and must not end by the timeout of this one. */
+static gcoll_status end_in_vain(gcoll_context *context, gcoll_status status) {
+    char cause[GCOLL_VERDICT_MAX];
+    snprintf(cause, sizeof cause, "%s", gcoll_last_error());
+    if (status == GCOLL_ERR_TIMEOUT && gcoll_launch_check(context) == GCOLL_OK)
+        gcoll_launch_end(context);
+    return end_launch(context, gcoll_error(status, "%s", cause));
+}
+
 /* Waits for all addresses and says go; or fails, because of a verdict or for a reason of its own. */
 static gcoll_status gather(gcoll_context *context, int64_t deadline_ms, struct gathering *g) {
     int64_t pause_ms = FIRST_PAUSE_MS;
@@ -376,11 +405,15 @@ static gcoll_status gather(gcoll_context *context, int64_t deadline_ms, struct g
         const uint32_t before = g->there;
         const int64_t left = remaining(deadline_ms);
         gcoll_lease_renew(context);
-        if (g->there < context->size)
+        if (g->there < context->size) {
             gcoll_trace_renew(context);
+            gcoll_refusal_look(context, left == 0);
+        }
         gcoll_status status = count_addresses(context, g);
         if (status == GCOLL_OK)
             status = watch(context, g);
+        if (status == GCOLL_OK && g->there < context->size)
+            status = heed_refusal(context);
         if (status != GCOLL_OK)
             return status;
         const bool all = g->there == context->size;
@@ -390,8 +423,8 @@ static gcoll_status gather(gcoll_context *context, int64_t deadline_ms, struct g
         if (ready && dead == 0)
             return say_go(context, g);
         if (left == 0)
-            return end_launch(context,
-                              dead > 0 ? died(context, dead, &g->seats[dead].who) : name_missing(context));
+            return end_in_vain(context,
+                               dead > 0 ? died(context, dead, &g->seats[dead].who) : name_missing(context));
         pause_ms = g->there > before                 ? FIRST_PAUSE_MS
                    : pause_ms < LONGEST_PAUSE_MS / 2 ? pause_ms * 2
                                                      : LONGEST_PAUSE_MS;
@@ -508,6 +541,8 @@ void gcoll_rendezvous_refuse(gcoll_context *context, gcoll_status status) {
     if (!meeting->store_stuck && !context->rendezvous->joined &&
         meeting->belongs) /* the last to leave tidies up */
         context->rendezvous->joined = gcoll_rank_leave(context) == GCOLL_OK;
+    gcoll_error(status, "%s", cause);
+    gcoll_refusal_leave_note(context);
     if (meeting->leads && !meeting->store_stuck && status != GCOLL_ERR_TIMEOUT)
         answer_the_late(context, status);
     if (meeting->leads && !meeting->store_stuck && gcoll_launch_check(context) == GCOLL_OK)

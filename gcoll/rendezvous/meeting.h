@@ -23,6 +23,20 @@ typedef struct gcoll_trace {
     char said[384]; /* for messages; or "" */
 } gcoll_trace;
 
+/* The note of a process that was refused its rank: this process's own, or the one that it has read of another
+ * (refusals.c). */
+typedef struct gcoll_refusal {
+    int64_t made_ms;    /* when this process was refused, and ended a launch; else 0 */
+    int64_t next_ms;    /* of the next look; 0: it has not begun to wait */
+    uint64_t nonce;     /* of the note's claimant; 0: no note has been seen */
+    uint64_t past_ms;   /* changes with each writing of the note */
+    bool waited;        /* this rank had begun to wait before the refusal */
+    bool certain, gone; /* the note has changed since it was read first, or has been removed */
+    int64_t due_ms;     /* from then on the rank is not waited for */
+    uint32_t rank;      /* GCOLL_NO_RANK: the note does not concern this rank */
+    char verdict[GCOLL_VERDICT_MAX + 8];
+} gcoll_refusal;
+
 /* State of a context during the meeting of all ranks. */
 struct gcoll_meeting {
     char launch[20];           /* "l.<16 digits>/", a part of all keys; "": the launch has no identity */
@@ -46,6 +60,8 @@ struct gcoll_meeting {
     int64_t next_beat_ms; /* 0: this rank has not begun to wait */
     char record[GCOLL_RECORD_MAX]; /* the record that this rank has published */
     gcoll_trace trace;
+    gcoll_refusal refusal;
+    bool spoke;  /* the latest verdict of this rank is the one that counts */
     bool unsure; /* rank 0: its claim failed, but the store may have made it all the same */
 };
 
@@ -101,6 +117,21 @@ gcoll_life gcoll_lease_life(gcoll_context *context, const char *generation, uint
 void gcoll_trace_renew(gcoll_context *context);
 /* Removes the trace, as the rank does not wait any more. Keeps the last error. */
 void gcoll_trace_remove(gcoll_context *context);
+
+/* ---- Refusals (refusals.c) ------------------------------------------------------------------ */
+
+/* If this process was refused its rank and has ended a launch: stays for a second and a half, and leaves a
+ * note of it with the last error, which stays. */
+void gcoll_refusal_leave_note(gcoll_context *context);
+/* Looks for the note of another process, if it is time to; or at once, as the time to wait is over. */
+void gcoll_refusal_look(gcoll_context *context, bool at_once);
+/* Returns the rank that need not be waited for, as its process was refused; or GCOLL_NO_RANK. is_over: the
+ * time to wait is over, so that process has no time left to try again. */
+uint32_t gcoll_refusal_rank(const gcoll_context *context, bool is_over);
+/* That rank has joined all the same. */
+void gcoll_refusal_forget(gcoll_context *context);
+/* Returns the error that the refused process got. */
+gcoll_status gcoll_refusal_error(const gcoll_context *context);
 
 /* ---- Ranks that share processors (hosts.c) --------------------------------------------------- */
 

@@ -1,7 +1,8 @@
 /* gcoll/rendezvous/rendezvous.h - the ranks of a job find each other in a store. Files: the identity of the
  * launch (launch.c); claims of ranks (claims.c); whether a claimant is alive (claimant.c, leases.c); the
- * meeting of all ranks (meeting.c); ranks that share processors (hosts.c); the records of ranks after the
- * meeting (records.c). All requests to the store go through visits.c, which limits their time. */
+ * meeting of all ranks (meeting.c); ranks that are waited for in vain (traces.c, refusals.c); ranks that
+ * share processors (hosts.c); the records of ranks after the meeting (records.c). All requests to the store
+ * go through visits.c, which limits their time. */
 #ifndef GCOLL_RENDEZVOUS_RENDEZVOUS_H
 #define GCOLL_RENDEZVOUS_RENDEZVOUS_H
 

@@ -118,6 +118,86 @@ bool await_keys(const Folder &folder, const std::string &part, size_t count) {
     return false;
 }
 
+struct Created {
+    gcoll_status status = GCOLL_OK;
+    std::string text;
+    int64_t ms = 0;
+};
+
+Created create(gcoll_store *store, const Job &job, uint32_t rank) {
+    gcoll_context_options options = gcoll_test::options_of(job, rank, store, nullptr);
+    gcoll_context *context = nullptr;
+    const int64_t before = now_ms();
+    Created made;
+    made.status = gcoll_context_create(&options, &context);
+    made.text = gcoll_last_error();
+    made.ms = now_ms() - before;
+    gcoll_context_destroy(context);
+    return made;
+}
+
+// A store of the test, in which `hook` decides about each request.
+enum class Deed { kDo, kSkip, kFail, kLoseAnswer };
+
+struct Hooked {
+    gcoll_store *base;
+    std::function<Deed(const std::string &verb, const std::string &key)> hook;
+    gcoll_store *make();
+    gcoll_status pass(const char *verb, const char *key, const std::function<gcoll_status()> &request) {
+        const Deed deed = hook(verb, key);
+        if (deed == Deed::kSkip)
+            return GCOLL_OK;
+        if (deed == Deed::kFail)
+            return gcoll_store_error(GCOLL_ERR_IO, "no space left");
+        const gcoll_status status = request();
+        return deed == Deed::kDo ? status
+                                 : gcoll_store_error(GCOLL_ERR_IO, "connection lost, outcome unknown");
+    }
+    static Hooked *of(void *self) { return static_cast<Hooked *>(self); }
+};
+
+gcoll_store *Hooked::make() {
+    static const gcoll_store_ops ops = [] {
+        gcoll_store_ops made = {};
+        made.struct_size = sizeof made;
+        made.name = "hooked";
+        made.set = [](void *self, const char *key, const void *value, size_t bytes) {
+            return of(self)->pass("set", key,
+                                  [&] { return gcoll_store_set(of(self)->base, key, value, bytes); });
+        };
+        made.get = [](void *self, const char *key, void *value, size_t capacity, size_t *bytes) {
+            return of(self)->pass(
+                "get", key, [&] { return gcoll_store_get(of(self)->base, key, value, capacity, bytes); });
+        };
+        made.wait = [](void *self, const char *key, int64_t timeout_ms) {
+            return of(self)->pass("wait", key,
+                                  [&] { return gcoll_store_wait(of(self)->base, key, timeout_ms); });
+        };
+        made.add = [](void *self, const char *key, int64_t delta, int64_t *value) {
+            return of(self)->pass("add", key,
+                                  [&] { return gcoll_store_add(of(self)->base, key, delta, value); });
+        };
+        made.remove = [](void *self, const char *key) {
+            return of(self)->pass("remove", key, [&] { return gcoll_store_remove(of(self)->base, key); });
+        };
+        made.set_new = [](void *self, const char *key, const void *value, size_t bytes) {
+            return of(self)->pass("set_new", key,
+                                  [&] { return gcoll_store_set_new(of(self)->base, key, value, bytes); });
+        };
+        return made;
+    }();
+    gcoll_store *store = nullptr;
+    EXPECT_GCOLL_OK(gcoll_store_create(&ops, this, &store));
+    return store;
+}
+
+Created create(Hooked hooked, const Job &job, uint32_t rank) {
+    gcoll_store *store = hooked.make();
+    const Created made = create(store, job, rank);
+    gcoll_store_destroy(store);
+    return made;
+}
+
 // ---- Two launches ---------------------------------------------------------------------------------------
 
 TEST(Launches, TwoAtOnceNeverMix) {
@@ -249,6 +329,51 @@ TEST_P(ClaimedTwice, IsNamedOnAll) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ClaimedTwice, testing::Values(0u, 1u));
+
+class DyingLaunch : public testing::TestWithParam<uint32_t> {};
+
+// Rank 0 of an old launch dies after a rank of the new one has found that launch, and before it claims its
+// number there. Rank 1 is held by a living process of the old launch, rank 2 is free. The new launch is not
+// disturbed.
+TEST_P(DyingLaunch, RefusesNobody) {
+    NoLaunch no_launch;
+    const uint32_t first = GetParam();
+    Folder folder;
+    Outcomes out;
+    Processes old(2, [&](uint32_t i) { return live(out, folder.url(), job_of(3), i, i, 0); });
+    EXPECT_TRUE(await_keys(folder, "addr.", 2));
+    std::atomic<uint32_t> killed{0};
+    Created made[3];
+    const auto joins = [&](uint32_t rank) {
+        gcoll_store *store = nullptr;
+        EXPECT_GCOLL_OK(gcoll_store_open(folder.url().c_str(), 30000, &store));
+        made[rank] = create(Hooked{store,
+                                   [&](const std::string &verb, const std::string &key) {
+                                       if (verb == "set_new" && contains(key, "/rank.") && killed == 0) {
+                                           old.signal(0, SIGKILL);
+                                           EXPECT_EQ(old.wait(0, 5000).signal, SIGKILL);
+                                           killed = 1;
+                                       }
+                                       return Deed::kDo;
+                                   }},
+                            job_of(3), rank);
+        gcoll_store_destroy(store);
+    };
+    std::vector<std::thread> threads;
+    threads.emplace_back(joins, first);
+    EXPECT_TRUE(await(killed, 1));
+    threads.emplace_back(joins, 0);
+    threads.emplace_back(joins, 3 - first);
+    for (std::thread &thread : threads)
+        thread.join();
+    for (const Created &each : made)
+        EXPECT_EQ(each.status, GCOLL_OK) << each.text;
+    old.expect_success(20000, 0);
+    EXPECT_TRUE(contains(out.text(1), "rank 0, " + process(out, 0)) && contains(out.text(1), "died"))
+        << out.text(1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, DyingLaunch, testing::Values(1u, 2u));
 
 // A rank that failed tries again at once, while keys of the failed launch remain: it waits for the next
 // launch.
@@ -403,24 +528,6 @@ std::string get(gcoll_store *store, const std::string &key) {
                : "";
 }
 
-struct Created {
-    gcoll_status status = GCOLL_OK;
-    std::string text;
-    int64_t ms = 0;
-};
-
-Created create(gcoll_store *store, const Job &job, uint32_t rank) {
-    gcoll_context_options options = gcoll_test::options_of(job, rank, store, nullptr);
-    gcoll_context *context = nullptr;
-    const int64_t before = now_ms();
-    Created made;
-    made.status = gcoll_context_create(&options, &context);
-    made.text = gcoll_last_error();
-    made.ms = now_ms() - before;
-    gcoll_context_destroy(context);
-    return made;
-}
-
 // Renews a lease until it goes out of scope.
 class Alive {
   public:
@@ -438,68 +545,6 @@ class Alive {
     std::atomic<bool> over_{false};
     std::thread thread_;
 };
-
-// A store of the test, in which `hook` decides about each request.
-enum class Deed { kDo, kSkip, kFail, kLoseAnswer };
-
-struct Hooked {
-    gcoll_store *base;
-    std::function<Deed(const std::string &verb, const std::string &key)> hook;
-    gcoll_store *make();
-    gcoll_status pass(const char *verb, const char *key, const std::function<gcoll_status()> &request) {
-        const Deed deed = hook(verb, key);
-        if (deed == Deed::kSkip)
-            return GCOLL_OK;
-        if (deed == Deed::kFail)
-            return gcoll_store_error(GCOLL_ERR_IO, "no space left");
-        const gcoll_status status = request();
-        return deed == Deed::kDo ? status
-                                 : gcoll_store_error(GCOLL_ERR_IO, "connection lost, outcome unknown");
-    }
-    static Hooked *of(void *self) { return static_cast<Hooked *>(self); }
-};
-
-gcoll_store *Hooked::make() {
-    static const gcoll_store_ops ops = [] {
-        gcoll_store_ops made = {};
-        made.struct_size = sizeof made;
-        made.name = "hooked";
-        made.set = [](void *self, const char *key, const void *value, size_t bytes) {
-            return of(self)->pass("set", key,
-                                  [&] { return gcoll_store_set(of(self)->base, key, value, bytes); });
-        };
-        made.get = [](void *self, const char *key, void *value, size_t capacity, size_t *bytes) {
-            return of(self)->pass(
-                "get", key, [&] { return gcoll_store_get(of(self)->base, key, value, capacity, bytes); });
-        };
-        made.wait = [](void *self, const char *key, int64_t timeout_ms) {
-            return of(self)->pass("wait", key,
-                                  [&] { return gcoll_store_wait(of(self)->base, key, timeout_ms); });
-        };
-        made.add = [](void *self, const char *key, int64_t delta, int64_t *value) {
-            return of(self)->pass("add", key,
-                                  [&] { return gcoll_store_add(of(self)->base, key, delta, value); });
-        };
-        made.remove = [](void *self, const char *key) {
-            return of(self)->pass("remove", key, [&] { return gcoll_store_remove(of(self)->base, key); });
-        };
-        made.set_new = [](void *self, const char *key, const void *value, size_t bytes) {
-            return of(self)->pass("set_new", key,
-                                  [&] { return gcoll_store_set_new(of(self)->base, key, value, bytes); });
-        };
-        return made;
-    }();
-    gcoll_store *store = nullptr;
-    EXPECT_GCOLL_OK(gcoll_store_create(&ops, this, &store));
-    return store;
-}
-
-Created create(Hooked hooked, const Job &job, uint32_t rank) {
-    gcoll_store *store = hooked.make();
-    const Created made = create(store, job, rank);
-    gcoll_store_destroy(store);
-    return made;
-}
 
 // Returns the nonce in a claim.
 std::string nonce_of(const std::string &claim) {
@@ -794,6 +839,174 @@ TEST_F(Elsewhere, ARankZeroThatTriesAgainWaitsForTheNext) {
     gcoll_store_remove(store_, (job_ + "launch").c_str());
     made[1] = create(store_, job_of(2), 1);
     lead.join();
+    for (const Created &each : made)
+        EXPECT_EQ(each.status, GCOLL_OK) << each.text;
+}
+
+// ---- Refused processes ----------------------------------------------------------------------------------
+
+// An old launch on another host holds rank 0 and `holds`. A process of the new launch is refused that rank,
+// and the old launch ends. The ranks of the new launch that come then must not wait for the refused one, and
+// not say that it did not join. If it tries again, they must all meet.
+class Refused : public Elsewhere, public testing::WithParamInterface<std::pair<uint32_t, bool>> {};
+
+TEST_P(Refused, IsNotWaitedFor) {
+    const uint32_t holds = GetParam().first;
+    const bool again = GetParam().second;
+    put(store_, job_ + "launch", kGeneration + " 3 " + elsewhere(1));
+    if (holds > 0)
+        put(store_, generation_ + "rank.1", elsewhere(2));
+    Alive lead(store_, generation_ + "alive.0"), rank(store_, generation_ + "alive.1");
+    std::atomic<uint32_t> looks[3] = {};
+    std::atomic<uint32_t> back{0};
+    // The note stays until all have seen it who look, in their first look; rank 2 does not look if it finds a
+    // rank 0. They see that it has gone when the refused process has begun to try again.
+    const auto hook = [&](uint32_t self, const std::string &verb, const std::string &key) {
+        if (key == job_ + "refused" && verb == "get")
+            looks[self]++;
+        if (key == job_ + "refused" && verb == "remove")
+            for (uint32_t other = 0; other < 3 - holds; other++)
+                EXPECT_TRUE(other == holds || await(looks[other], 2));
+        if (key == job_ + "refused" && verb == "get" && looks[self] >= 2 && get(store_, key).empty())
+            EXPECT_TRUE(await(back, 1));
+        return Deed::kDo;
+    };
+    const auto joins = [&](uint32_t self) {
+        return create(Hooked{store_, [&hook, self](const std::string &verb,
+                                                   const std::string &key) { return hook(self, verb, key); }},
+                      job_of(3), self);
+    };
+    Created made[3], first;
+    std::vector<std::thread> threads;
+    threads.emplace_back([&] {
+        first = joins(holds);
+        back = 1;
+        made[holds] = again ? joins(holds) : first;
+    });
+    EXPECT_EQ(gcoll_store_wait(store_, (job_ + "refused").c_str(), 10000), GCOLL_OK);
+    EXPECT_GCOLL_OK(gcoll_store_remove(store_, (job_ + "launch").c_str()));
+    for (uint32_t other = 0; other < 3; other++)
+        if (other != holds)
+            threads.emplace_back([&, other] { made[other] = joins(other); });
+    for (std::thread &thread : threads)
+        thread.join();
+    EXPECT_EQ(first.status, GCOLL_ERR_MISMATCH) << first.text;
+    EXPECT_TRUE(contains(first.text, "rank " + std::to_string(holds) + " is claimed twice, by process 7 on "))
+        << first.text;
+    for (const Created &each : made) {
+        EXPECT_EQ(each.status, again ? GCOLL_OK : GCOLL_ERR_MISMATCH) << each.text;
+        EXPECT_TRUE(again || each.text == first.text) << each.text;
+        EXPECT_LT(each.ms, 15000) << "the timeout is 20 s";
+    }
+    EXPECT_EQ(get(store_, job_ + "refused"), "") << "is left behind";
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Refused,
+                         testing::Values(std::make_pair(1u, false), std::make_pair(1u, true),
+                                         std::make_pair(0u, false), std::make_pair(0u, true)));
+
+// The note of a process on another host that was refused rank `rank`, so many ms ago by its own account.
+std::string note_of(uint32_t rank, int64_t past_ms, const std::string &verdict) {
+    return std::to_string(rank) + " 5 " + std::to_string(past_ms) + " " + elsewhere(6) + "\n" + verdict;
+}
+
+// Creates rank 0 of three, beside a note that changes with each look, if `changes`. Ranks 1 and 2 come after
+// `looks` looks, or never.
+std::vector<Created> beside_note(gcoll_store *store, const std::function<std::string(int look)> &note,
+                                 int looks, bool changes = true, int64_t timeout_ms = 20000) {
+    std::atomic<uint32_t> seen{0};
+    std::vector<Created> made(3);
+    std::vector<std::thread> threads;
+    threads.emplace_back([&] {
+        made[0] =
+            create(Hooked{store,
+                          [&](const std::string &verb, const std::string &key) {
+                              if (verb == "get" && key == "gcoll/same/refused")
+                                  put(store, key, note(changes ? static_cast<int>(++seen) : (++seen, 0)));
+                              return Deed::kDo;
+                          }},
+                   job_of(3, timeout_ms), 0);
+        seen = 1000;
+    });
+    EXPECT_TRUE(looks == 0 || await(seen, static_cast<uint32_t>(looks)));
+    for (uint32_t rank = 1; rank < 3 && looks > 0; rank++)
+        threads.emplace_back([&, rank] { made[rank] = create(store, job_of(3, timeout_ms), rank); });
+    for (std::thread &thread : threads)
+        thread.join();
+    return made;
+}
+
+// Rank 0 waited already when the process was refused. So it need not see whether that process comes back.
+TEST_F(Elsewhere, ARefusedRankIsNotWaitedForByRanksThatWaited) {
+    const auto note = [](int look) { return note_of(2, look, "!8 rank 2 is claim\x1b[d twice"); };
+    const Created made = beside_note(store_, note, 0)[0];
+    EXPECT_EQ(made.status, GCOLL_ERR_MISMATCH) << made.text;
+    EXPECT_EQ(made.text, "rank 2 is claim?[d twice");
+    EXPECT_LT(made.ms, 15000) << "the timeout is 20 s";
+}
+
+// The process was refused when rank 0 began to wait, and stays. So it may still come back until the time is
+// over.
+TEST_F(Elsewhere, ARefusedRankThatDidNotComeBackIsNamedByTheTimeout) {
+    const int64_t began_ms = now_ms();
+    const auto note = [&](int) { return note_of(2, now_ms() - began_ms, "!8 rank 2 is claimed twice"); };
+    const Created made = beside_note(store_, note, 0, true, 2000)[0];
+    EXPECT_EQ(made.status, GCOLL_ERR_MISMATCH) << made.text;
+    EXPECT_EQ(made.text, "rank 2 is claimed twice");
+    EXPECT_GE(made.ms, 2000);
+}
+
+// Notes that concern no rank that is missing, and notes that make no sense, change nothing.
+TEST_F(Elsewhere, NotesOfOthersAreNotHeeded) {
+    const std::string why = "!8 rank 2 is claimed twice";
+    const auto constant = [&](int) { return note_of(2, 7, why); }; // its process was killed
+    const std::function<std::string(int)> notes[] = {
+        [&](int look) { return note_of(2, 80000000 + look, why); }, // this process was started after it
+        [&](int look) { return note_of(0, look, why); },            // this rank is there
+        [&](int look) { return note_of(3, look, why); },            // of a job of another size
+        [&](int look) { return note_of(2, look, "!4 did not join"); },
+        [&](int look) { return note_of(2, look, "go"); },
+        [&](int look) { return note_of(2, look, "!8 " + std::string(2000, 'x')); },
+        [&](int look) { return note_of(2, -look, why); },
+        [&](int look) { return "2 5 " + std::to_string(look) + " nonsense\n" + why; },
+        [&](int look) { return std::to_string(look); },
+    };
+    std::vector<std::thread> threads; // all at once, each with a store of its own
+    const auto ignored = [](const std::function<std::string(int)> &note, bool changes) {
+        gcoll_store *store = nullptr;
+        EXPECT_GCOLL_OK(gcoll_store_memory_create(&store));
+        for (const Created &each : beside_note(store, note, 3, changes))
+            EXPECT_EQ(each.status, GCOLL_OK) << note(1) << ": " << each.text;
+        gcoll_store_destroy(store);
+    };
+    threads.emplace_back(ignored, constant, false);
+    for (const auto &note : notes)
+        threads.emplace_back(ignored, note, true);
+    for (std::thread &thread : threads)
+        thread.join();
+}
+
+// The refused process has come back, though its note is still there.
+TEST_F(Elsewhere, ARefusedRankThatIsThereIsNotMissed) {
+    std::vector<Created> made(3);
+    std::atomic<uint32_t> looks{0};
+    const auto joins = [&](uint32_t rank) {
+        made[rank] = create(Hooked{store_,
+                                   [&](const std::string &verb, const std::string &key) {
+                                       if (verb != "get" || key != job_ + "refused" || rank != 0)
+                                           return Deed::kDo;
+                                       const std::string launch = get(store_, job_ + "launch").substr(0, 32);
+                                       gcoll_store_wait(store_, (job_ + launch + "/addr.2").c_str(), 10000);
+                                       put(store_, key, note_of(2, static_cast<int64_t>(++looks), "!8 why"));
+                                       return Deed::kDo;
+                                   }},
+                            job_of(3), rank);
+    };
+    std::thread lead(joins, 0), back(joins, 2);
+    EXPECT_TRUE(await(looks, 4));
+    std::thread last(joins, 1);
+    for (std::thread *thread : {&lead, &back, &last})
+        thread->join();
     for (const Created &each : made)
         EXPECT_EQ(each.status, GCOLL_OK) << each.text;
 }
@@ -1302,14 +1515,14 @@ TEST_F(Elsewhere, ATraceFromAnotherHostIsTold) {
         << made.text;
 }
 
-// Ranks that soon meet do not ask for traces.
+// Ranks that soon meet do not ask for traces, nor for notes of refused processes.
 TEST_F(Elsewhere, RanksThatDoNotWaitLongLeaveNoTrace) {
     std::atomic<int> traces{0};
     Created made[2];
     const auto joins = [&](uint32_t rank) {
         made[rank] = create(Hooked{store_,
                                    [&](const std::string &, const std::string &key) {
-                                       traces += contains(key, "named");
+                                       traces += contains(key, "named") || contains(key, "refused");
                                        return Deed::kDo;
                                    }},
                             job_of(2), rank);
