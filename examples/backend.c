@@ -71,7 +71,7 @@ static void submit_sum(gcoll_context *context, float *data, uint64_t count, back
     work_init(work);
     const gcoll_status status =
         gcoll_allreduce_start(context, NULL, data, count, GCOLL_FLOAT32, GCOLL_SUM, &options, NULL);
-    if (status != GCOLL_OK && !work->is_over) /* it was refused, so note_end is not called */
+    if (status != GCOLL_OK) /* it was refused, so gcoll does not call note_end */
         note_end(work, status, gcoll_last_error());
 }
 

@@ -79,9 +79,10 @@ typedef struct gcoll_collective_options {
      * Counts that do not agree are reported as those of alltoall_v are. 0: every rank gives all counts. */
     int counts_at_root;
 
-    /* A callback for the end of a started call, or NULL. It is called once for each NAME_start, and for each
-     * run of an operation that NAME_create made, when the run has ended, with success or not. The thread that
-     * drives the context calls it, which may be inside the call that starts the run. The buffers then belong
+    /* A callback for the end of a started call, or NULL. It is called once for each NAME_start that returns
+     * GCOLL_OK, and for each run of an operation that NAME_create made, when the run has ended, with success
+     * or not. The thread that drives the context calls it: the progress thread, or any thread inside a call
+     * on the context, also the call that starts the run. The buffers then belong
      * to the caller again. The caller ends the request as without a callback. But if the context has a
      * progress thread, the `request` of NAME_start may be NULL, and nobody ends it.
      * The callback must not call gcoll on this context, except gcoll_context_wake, gcoll_context_abort,

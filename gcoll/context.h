@@ -13,7 +13,9 @@
  *
  *   - a call while another thread is inside a call on the same context, if that has no progress thread;
  *   - a call by a callback (user operation, done, log, allocator, store) on the context that called it,
- *     except gcoll_context_abort, gcoll_context_wake, gcoll_context_health and gcoll_context_culprit.
+ *     except gcoll_context_abort, gcoll_context_wake, gcoll_context_health and gcoll_context_culprit;
+ *   - a call by a callback on another context that has a progress thread, if other threads keep that context
+ *     for a quarter of its timeout. So callbacks of two contexts that call each other's context end.
  *
  * A function without a result then leaves the object as it is, and gcoll_last_error gives the reason.
  *
@@ -120,7 +122,7 @@ typedef struct gcoll_context_options {
      *   - a rank that it waits for has sent nothing, not even an answer to a probe;
      *   - all ranks answer, but no data moves at any of the ranks that this rank waits for, directly or
      *     through others. The call then waits a quarter longer, so that a better informed rank can name the
-     *     culprit.
+     *     culprit; or half longer, if the ranks that it waits for have begun the operation, too.
      *
      * A transfer that moves never times out, however slow the network. A call that meets a rank for the first
      * time asks the store for its address, and may take as long again if the store does not answer.
@@ -289,10 +291,11 @@ GCOLL_API uint32_t gcoll_context_size(const gcoll_context *context);
  * the cause. GCOLL_ERR_STATE in a forked child; GCOLL_ERR_INVALID for NULL. */
 GCOLL_API gcoll_status gcoll_context_health(const gcoll_context *context);
 
-/* Returns the rank that broke the context, or -1 if the context is not broken or no rank is at fault. If
- * nothing arrives from a rank any more, that rank is the culprit. But if a third rank still hears from it,
- * the network between two ranks is at fault: the result is -1, and gcoll_last_error names both. -1 for NULL.
- */
+/* Returns the rank that broke the context, or -1 if the context is not broken or no rank is known to be at
+ * fault. A rank that aborts is the culprit. If nothing arrives from a rank any more, that rank is the
+ * culprit. But if a third rank still hears from it, the network between two ranks is at fault: the result is
+ * -1, and gcoll_last_error names both. It is -1 too if two ranks called different operations, because either
+ * may be wrong; the text names both. -1 for NULL. */
 GCOLL_API int64_t gcoll_context_culprit(const gcoll_context *context);
 
 /* Breaks the context on every rank: calls that wait return GCOLL_ERR_ABORTED with `reason` (up to 200 bytes).
@@ -360,7 +363,8 @@ GCOLL_API gcoll_status gcoll_request_cancel(gcoll_request **request);
  * skipped, so a list can be worked off in place; GCOLL_ERR_STATE if all are NULL. If the context breaks
  * first, the result is its cause, for this call and for each request. GCOLL_WOKEN: gcoll_context_wake was
  * called since the last such result. Then *index is not set, and the next call finds a request that has
- * finished. If several threads wait in this call on one context, a wake ends the wait of one of them. */
+ * finished. Such a call has made progress, and counts as a test of each request (gcoll_request_test). If
+ * several threads wait in this call on one context, a wake ends the wait of one of them. */
 GCOLL_API gcoll_status gcoll_wait_any(gcoll_request *const *requests, uint32_t count, uint32_t *index);
 /* Give the source of a finished receive (the rank that sent the message), and the size of the message in
  * bytes. The message may be smaller than the buffer; if it is larger, gcoll_request_wait will fail. Both work

@@ -22,7 +22,8 @@ typedef enum gcoll_status {
     GCOLL_ERR_IO = 5,          /* the system, a file or a server failed, or the network changed data */
     GCOLL_ERR_PEER = 6,        /* another rank closed, died, left or could not be reached */
     GCOLL_ERR_PROTOCOL = 7,    /* a peer sent bytes that no gcoll of this version sends */
-    GCOLL_ERR_MISMATCH = 8,    /* ranks called with different collectives, counts, types, operations */
+    GCOLL_ERR_MISMATCH = 8,    /* ranks called with different collectives, counts, types, operations; or a
+                                * message is larger than the buffer for it */
     GCOLL_ERR_ABORTED = 9,     /* gcoll_context_abort was called, here or on another rank */
     GCOLL_ERR_NOT_FOUND = 10,  /* there is no such key, algorithm, site or launcher */
     GCOLL_ERR_STATE = 11,      /* the object is not in a state that allows the call */

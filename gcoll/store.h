@@ -89,8 +89,8 @@ GCOLL_BEGIN_DECLS
 typedef struct gcoll_store gcoll_store;
 
 /* Operations of a store that the caller implements. Each function gets the `self` of gcoll_store_create. Keys
- * and sizes are already checked. A function may return any status, and sets the error text by
- * gcoll_store_error. */
+ * and sizes are already checked. A function may return any GCOLL_ERR_ status, and sets the error text by
+ * gcoll_store_error. Another number counts as GCOLL_ERR_IO. */
 typedef struct gcoll_store_ops {
     size_t struct_size; /* sizeof(gcoll_store_ops) */
     const char *name;   /* for messages: "file", "redis", ... */

@@ -9,6 +9,7 @@
 #include "gcoll/version.h"
 
 static _Thread_local char last_error[1024];
+static _Thread_local uint32_t errors_set;
 
 gcoll_status(gcoll_error)(gcoll_status status, const char *format, ...) {
     va_list arguments;
@@ -18,7 +19,12 @@ gcoll_status(gcoll_error)(gcoll_status status, const char *format, ...) {
     va_end(arguments);
     gcoll_text_make_line(text); /* the text may repeat input from callers or other programs */
     memcpy(last_error, text, sizeof text);
+    errors_set++;
     return status;
+}
+
+uint32_t gcoll_errors_set(void) {
+    return errors_set;
 }
 
 const char *gcoll_last_error(void) {
@@ -35,7 +41,7 @@ const char *gcoll_status_text(gcoll_status status) {
         [GCOLL_ERR_IO] = "input or output failed",
         [GCOLL_ERR_PEER] = "a peer failed",
         [GCOLL_ERR_PROTOCOL] = "protocol violated",
-        [GCOLL_ERR_MISMATCH] = "ranks called different operations",
+        [GCOLL_ERR_MISMATCH] = "ranks do not agree",
         [GCOLL_ERR_ABORTED] = "aborted",
         [GCOLL_ERR_NOT_FOUND] = "not found",
         [GCOLL_ERR_STATE] = "not allowed in this state",

@@ -52,7 +52,9 @@ typedef struct gcoll_settings {
  */
 typedef struct gcoll_driver gcoll_driver;
 struct gcoll_driver {
-    void (*enter)(gcoll_driver *driver); /* waits until the caller may drive the context itself */
+    /* Waits until the caller may drive the context itself. GCOLL_ERR_STATE if a callback of another context
+     * calls and has waited for long. */
+    gcoll_status (*enter)(gcoll_driver *driver);
     void (*leave)(gcoll_driver *driver);
     bool (*is_current)(const gcoll_driver *driver); /* the driver's thread calls, from a callback */
     /* Claims the context for its destruction. False, and nothing changes, if a thread is inside a call. */

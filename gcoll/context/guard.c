@@ -39,9 +39,10 @@ gcoll_status gcoll_enter_driven(gcoll_context *context) {
     gcoll_driver *driver = context->guard.driver;
     if (gcoll_is_forked(context) || gcoll_calls_itself(context))
         return gcoll_refuse_call(context);
-    driver->enter(driver);
-    atomic_store_explicit(&context->guard.caller, gcoll_this_thread(), memory_order_relaxed);
-    return GCOLL_OK;
+    const gcoll_status status = driver->enter(driver);
+    if (status == GCOLL_OK)
+        atomic_store_explicit(&context->guard.caller, gcoll_this_thread(), memory_order_relaxed);
+    return status;
 }
 
 gcoll_status gcoll_claim_last(gcoll_context *context) {

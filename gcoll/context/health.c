@@ -132,9 +132,10 @@ gcoll_status gcoll_context_health(const gcoll_context *context) {
     if (gcoll_is_forked(context))
         return gcoll_refuse_call(context);
     gcoll_driver *driver = driver_to_stop(context);
-    if (driver)
-        driver->enter(driver);
-    gcoll_status status = look(context);
+    gcoll_status status = driver ? driver->enter(driver) : GCOLL_OK;
+    if (status != GCOLL_OK)
+        return status;
+    status = look(context);
     if (driver)
         driver->leave(driver);
     return status;
@@ -148,8 +149,8 @@ int64_t gcoll_context_culprit(const gcoll_context *context) {
     if (gcoll_is_forked(context))
         return -1;
     gcoll_driver *driver = driver_to_stop(context);
-    if (driver)
-        driver->enter(driver);
+    if (driver && driver->enter(driver) != GCOLL_OK)
+        return -1;
     const gcoll_health *health = &context->health;
     const bool known = health->broken && health->cause.culprit != GCOLL_NO_RANK;
     const int64_t culprit = known ? (int64_t)health->cause.culprit : -1;

@@ -17,13 +17,21 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "gcoll/lifecycle/lifecycle.h"
 #include "gcoll/live/live.h"
 #include "gcoll/rendezvous/rendezvous.h"
 
-#define LOOK_MS  100    /* interval of its polls while there is nothing to do */
-#define SLICE_US 100000 /* longest wait in the transport */
+#define LOOK_MS     100    /* interval of its polls while there is nothing to do */
+#define SLICE_US    100000 /* longest wait in the transport */
+#define NESTED_PART 4      /* a callback of another context waits for this part of the timeout */
+#define NESTED_US   500    /* between two tries of such a callback */
+
+/* Driven contexts whose lock this thread holds, or may hold again without asking. More than 0 at a call on
+ * another context: a callback calls. If callbacks of two contexts call each other's context, each waits for a
+ * lock that the other holds. */
+static _Thread_local uint32_t contexts_inside;
 
 typedef struct gcoll_thread {
     gcoll_driver driver; /* must be the first member: thread_of casts it */
@@ -85,21 +93,56 @@ static struct timespec after_us(int64_t us) {
 
 /* Both sides write their own flag before they read the other's. So either this caller sees that a thread
  * drives, or the thread that is about to drive sees that a caller wants the lock. */
-static void take_lock(gcoll_thread *thread) {
+static void want_lock(gcoll_thread *thread) {
     atomic_fetch_add(&thread->wanting, 1);
     if (atomic_load(&thread->driving))
         thread->context->transport->wake(thread->context->endpoint);
-    pthread_mutex_lock(&thread->lock);
+}
+
+static void have_lock(gcoll_thread *thread) {
     atomic_fetch_sub(&thread->wanting, 1);
     thread->entries++;
     if (thread->gives_way)
         pthread_cond_signal(&thread->entered);
 }
 
-static void enter(gcoll_driver *driver) {
+static void take_lock(gcoll_thread *thread) {
+    want_lock(thread);
+    pthread_mutex_lock(&thread->lock);
+    have_lock(thread);
+}
+
+/* For a callback of another context, whose lock this thread keeps meanwhile. False if the time is over. */
+static bool try_lock(gcoll_thread *thread, int64_t limit_ms) {
+    const int64_t end_ms = gcoll_now_ms() + limit_ms;
+    want_lock(thread);
+    while (pthread_mutex_trylock(&thread->lock) != 0) {
+        if (gcoll_now_ms() >= end_ms) {
+            atomic_fetch_sub(&thread->wanting, 1);
+            return false;
+        }
+        usleep(NESTED_US);
+    }
+    have_lock(thread);
+    return true;
+}
+
+static gcoll_status enter(gcoll_driver *driver) {
     gcoll_thread *thread = thread_of(driver);
+    const gcoll_context *context = thread->context;
     atomic_fetch_add(&thread->callers, 1);
-    take_lock(thread);
+    if (contexts_inside == 0) {
+        take_lock(thread);
+    } else if (!try_lock(thread, context->settings.timeout_ms / NESTED_PART)) {
+        atomic_fetch_sub(&thread->callers, 1);
+        return gcoll_error(GCOLL_ERR_STATE,
+                           "context: a thread of rank %u, or a callback, was inside a gcoll call on it for "
+                           "%lld ms; a callback of another context waits no longer, because that context "
+                           "stands still meanwhile",
+                           context->rank, (long long)(context->settings.timeout_ms / NESTED_PART));
+    }
+    contexts_inside++;
+    return GCOLL_OK;
 }
 
 static bool is_current(const gcoll_driver *driver) {
@@ -124,6 +167,7 @@ static void signal_event(gcoll_thread *thread) {
 
 static void leave(gcoll_driver *driver) {
     gcoll_thread *thread = thread_of(driver);
+    contexts_inside--;
     signal_event(thread);
     const uintptr_t self = gcoll_this_thread();
     /* A callback that only asks for the health leaves in the middle of its thread's call. */
@@ -171,13 +215,15 @@ static bool lead(gcoll_driver *driver, int64_t *wait_us) {
     return true;
 }
 
-/* Lets in all threads that wanted to enter when this was called. */
+/* Lets in all threads that wanted to enter when this was called. A thread that stops wanting tells nobody. */
 static void give_way(gcoll_thread *thread) {
     const uint32_t until = thread->entries + atomic_load(&thread->wanting);
     step_out(thread);
     thread->gives_way = true;
-    while ((int32_t)(thread->entries - until) < 0)
-        pthread_cond_wait(&thread->entered, &thread->lock);
+    while ((int32_t)(thread->entries - until) < 0 && atomic_load(&thread->wanting) > 0) {
+        const struct timespec look = after_us(SLICE_US);
+        pthread_cond_timedwait(&thread->entered, &thread->lock, &look);
+    }
     thread->gives_way = false;
     step_in(thread);
 }
@@ -229,6 +275,7 @@ static bool rest(gcoll_thread *thread) {
 static void *work(void *arg) {
     gcoll_thread *thread = arg;
     gcoll_context *context = thread->context;
+    contexts_inside = 1;
     pthread_mutex_lock(&thread->lock);
     while (!thread->stop) {
         atomic_store(&thread->driving, !context->health.broken && gcoll_live_has_work(context));
@@ -336,7 +383,9 @@ void gcoll_thread_stop(gcoll_context *context) {
     if (!context->guard.driver)
         return;
     gcoll_thread *thread = thread_of(context->guard.driver);
-    enter(&thread->driver);
+    atomic_fetch_add(&thread->callers, 1); /* as enter, but without its limit: callbacks have one */
+    take_lock(thread);
+    contexts_inside++;
     thread->stop = true;
     leave(&thread->driver);
     rouse(&thread->driver);

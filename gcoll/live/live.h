@@ -136,7 +136,8 @@ typedef struct gcoll_wait {
     int64_t timeout_ms; /* as options have it: 0 is the context's, for which only the time counts in which
                          * nothing moves; -1 none; a limit of the call's own counts from now on */
     bool shares;        /* other threads may enter meanwhile: the caller relies on nothing that they change */
-    bool by_any; /* and it may be done by any movement, not only by what gcoll_live_ended is called for */
+    bool by_any;    /* and it may be done by any movement, not only by what gcoll_live_ended is called for */
+    bool is_behind; /* the ranks that it needs may wait for others themselves, which they can name */
 } gcoll_wait;
 
 /* Progress until it is done, or the context breaks, or the time passes, which breaks it. */

@@ -20,9 +20,12 @@
 #include "gcoll/accelerate/accelerate.h"
 #include "gcoll/rendezvous/rendezvous.h"
 
-#define LONGEST_RUMOUR 6     /* hops that a suspect's name travels; the limit keeps it from circling */
-#define COARSE_MS      10    /* tick of the coarse clock at 100 a second: it may be off by that */
-#define HEAR_US        1000  /* a poll this long reads everything that has arrived */
+#define LONGEST_RUMOUR 6    /* hops that a suspect's name travels; the limit keeps it from circling */
+#define COARSE_MS      10   /* tick of the coarse clock at 100 a second: it may be off by that */
+#define HEAR_US        1000 /* a poll this long reads everything that has arrived */
+/* If all ranks answer, a wait lasts for its limit and so many eighths of it more. */
+#define INFORMED_PARTS 2     /* for a rank that has not come */
+#define LAST_PARTS     4     /* for a rank that waits itself */
 #define KEEP_WITHIN_MS 60000 /* longer waits renew keys in the store; shorter ones leave it for later */
 
 gcoll_status gcoll_watcher_create(gcoll_context *context) {
@@ -80,16 +83,23 @@ static void publish_rumour(gcoll_context *context, uint32_t suspect, uint32_t ho
     gcoll_watch_publish(context, live->position);
 }
 
-/* Puts the operation in which this rank waits into its probes. Two ranks that wait in different operations
- * may exchange no other message that shows the mismatch. */
-static void publish_concern(gcoll_context *context) {
+/* The fingerprint and the number of the oldest operation in which this rank waits; NULL and 0: in none. */
+static const uint8_t *find_concern(const gcoll_context *context, uint64_t *stream) {
     const uint8_t *fingerprint = NULL;
-    uint64_t stream = 0;
+    *stream = 0;
     for (uint32_t i = 0; i < GCOLL_ACTIVITIES && !fingerprint; i++) {
         const gcoll_activity *activity = context->live->activities[i];
         if (activity && activity->concern)
-            fingerprint = activity->concern(context, &stream);
+            fingerprint = activity->concern(context, stream);
     }
+    return fingerprint;
+}
+
+/* Puts the operation in which this rank waits into its probes. Two ranks that wait in different operations
+ * may exchange no other message that shows the mismatch. */
+static void publish_concern(gcoll_context *context) {
+    uint64_t stream;
+    const uint8_t *fingerprint = find_concern(context, &stream);
     context->transport->set_concern(context->endpoint, stream, fingerprint);
 }
 
@@ -140,7 +150,7 @@ void gcoll_watch_witnessed(void *arg, uint32_t by, uint32_t about, int64_t ago_m
 
 struct suspicion {
     gcoll_context *context;
-    uint32_t waited;  /* a peer that is waited for */
+    uint32_t waited;  /* of the peers that are waited for, the one that has begun the fewest operations */
     uint32_t silent;  /* the waited-for rank that has been silent longest */
     uint32_t hearsay; /* a rank that an answering peer suspects */
     uint32_t teller;  /* that peer */
@@ -172,7 +182,8 @@ static bool suspect_peer(void *arg, uint32_t peer) {
     gcoll_context *context = suspicion->context;
     const gcoll_watcher *watcher = context->live->watcher;
     const gcoll_vitals *life = &watcher->vitals[peer];
-    suspicion->waited = peer;
+    if (suspicion->waited == GCOLL_NO_RANK || life->position < watcher->vitals[suspicion->waited].position)
+        suspicion->waited = peer;
     if (life->asked != watcher->probe_round)
         return true;
     const gcoll_sight sight = look_at(context, peer);
@@ -350,6 +361,17 @@ static int64_t part_of_limit(const gcoll_context *context) {
     return context->live->watcher->limit_ms / GCOLL_PROBES_PER_TIMEOUT + 1;
 }
 
+/* The time after which a wait ends although all ranks answer. The ranks that wait for the culprit itself know
+ * it, and end first. A rank that has begun the operation waits for others, like this one. */
+static int64_t last_limit_ms(const gcoll_context *context, const gcoll_watch *watch, uint32_t waited) {
+    const int64_t limit_ms = context->live->watcher->limit_ms;
+    uint64_t stream;
+    const bool is_begun = waited != GCOLL_NO_RANK && find_concern(context, &stream) &&
+                          context->live->watcher->vitals[waited].position >= stream;
+    const bool is_behind = is_begun || (watch->wait && watch->wait->is_behind);
+    return limit_ms + (is_behind ? LAST_PARTS : INFORMED_PARTS) * part_of_limit(context);
+}
+
 /* Decides the blame when the current wait is over. A silent peer is blamed before a busy device: the device
  * may be working for other operations. */
 static void blame_somebody(gcoll_context *context, const gcoll_watch *watch) {
@@ -369,7 +391,7 @@ static void blame_somebody(gcoll_context *context, const gcoll_watch *watch) {
                               (long long)used_ms, suspicion.teller, suspicion.hearsay);
     else if (is_over && context->endpoint && context->live->watcher->watched_ms - watch->moved_ms < part_ms)
         blame_limit(context, &suspicion, used_ms);
-    else if (context->endpoint && used_ms >= context->live->watcher->limit_ms + 2 * part_ms)
+    else if (context->endpoint && used_ms >= last_limit_ms(context, watch, suspicion.waited))
         blame_waited(context, &suspicion, used_ms);
 }
 
@@ -387,8 +409,9 @@ static void give_up(gcoll_context *context, const gcoll_watch *watch, const stru
 /* The time until the next check: the interval of probes, or less if a deadline comes first. */
 static int64_t next_look_ms(const gcoll_context *context, const gcoll_watch *watch,
                             const struct suspicion *suspicion) {
-    const int64_t limit_ms = context->live->watcher->limit_ms;
-    const int64_t left[] = {limit_ms - watch->used_ms, limit_ms + 2 * part_of_limit(context) - watch->used_ms,
+    const int64_t limit_ms = context->live->watcher->limit_ms, part_ms = part_of_limit(context);
+    const int64_t left[] = {limit_ms - watch->used_ms, limit_ms + INFORMED_PARTS * part_ms - watch->used_ms,
+                            limit_ms + LAST_PARTS * part_ms - watch->used_ms,
                             limit_ms - suspicion->silent_ms};
     int64_t next = gcoll_watch_interval_ms(context);
     for (size_t i = 0; i < sizeof left / sizeof left[0]; i++)
@@ -517,12 +540,14 @@ static void count_tested(gcoll_context *context, gcoll_watch *watch, gcoll_teste
     tested->looked_ms = now;
 }
 
-/* Whether the request's time has just passed the limit, or the later point at which a wait ends in any case.
- */
+/* Whether the request's time has just passed the limit, or one of the later points at which a wait ends. */
 static bool is_just_over(const gcoll_context *context, int64_t before_ms, int64_t used_ms) {
-    const int64_t limit_ms = context->live->watcher->limit_ms,
-                  last_ms = limit_ms + 2 * part_of_limit(context);
-    return (before_ms < limit_ms && used_ms >= limit_ms) || (before_ms < last_ms && used_ms >= last_ms);
+    const int64_t limit_ms = context->live->watcher->limit_ms, part_ms = part_of_limit(context);
+    const int64_t points[] = {limit_ms, limit_ms + INFORMED_PARTS * part_ms, limit_ms + LAST_PARTS * part_ms};
+    for (size_t i = 0; i < sizeof points / sizeof points[0]; i++)
+        if (before_ms < points[i] && used_ms >= points[i])
+            return true;
+    return false;
 }
 
 /* Counts the time of a test, and tells whether it is time to look around. */

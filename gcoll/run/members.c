@@ -132,6 +132,7 @@ static gcoll_status go_on(gcoll_context *context, const gcoll_members *members, 
 /* Receives from `count` members, from the `first` of the sorted list on, in the order in which they come. */
 static gcoll_status receive(gcoll_context *context, const gcoll_members *members, uint32_t first,
                             uint32_t count, uint64_t most, transfers *t) {
+    const bool is_from_above = first < members->place;
     gcoll_status status = GCOLL_OK;
     *t = (transfers){.all = calloc(count ? count : 1, sizeof *t->all), .count = count, .left = count};
     if (!t->all) {
@@ -148,7 +149,7 @@ static gcoll_status receive(gcoll_context *context, const gcoll_members *members
             status = fall_out(context, status);
     }
     while (status == GCOLL_OK && t->left > 0) {
-        const gcoll_wait wait = {any_done, each_waited, t, .timeout_ms = 0};
+        const gcoll_wait wait = {any_done, each_waited, t, .timeout_ms = 0, .is_behind = is_from_above};
         status = gcoll_progress_wait(context, &wait);
         for (uint32_t i = 0; i < count && status == GCOLL_OK; i++)
             if (t->all[i].request && t->all[i].request->done)

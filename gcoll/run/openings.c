@@ -34,7 +34,7 @@ static void compare_block(gcoll_context *context, uint32_t peer, gcoll_begun *ou
     if (sent == expected)
         return;
     ours->mismatched = true;
-    gcoll_break(context, GCOLL_ERR_MISMATCH, peer,
+    gcoll_break(context, GCOLL_ERR_MISMATCH, GCOLL_NO_RANK,
                 "operation #%llu: %s_v: rank %u sends %llu elements to rank %u, whose %scounts[%u] is %llu",
                 (unsigned long long)ours->sequence, gcoll_collective_name(collective), peer,
                 (unsigned long long)sent, context->rank, collective == GCOLL_ALLTOALL ? "recv_" : "", entry,
@@ -58,8 +58,9 @@ static void compare_closely(gcoll_context *context, uint32_t peer, gcoll_fingerp
     gcoll_fingerprint_describe(ours, our_text, sizeof our_text);
     gcoll_fingerprint_hint(&theirs, ours, peer, context->rank, strcmp(their_text, our_text) == 0, hint,
                            sizeof hint);
-    gcoll_break(context, GCOLL_ERR_MISMATCH, peer, "operation #%llu: rank %u called %s, rank %u %s%s",
-                (unsigned long long)begun->sequence, peer, their_text, context->rank, our_text, hint);
+    gcoll_break(context, GCOLL_ERR_MISMATCH, GCOLL_NO_RANK,
+                "operation #%llu: rank %u called %s, rank %u %s%s", (unsigned long long)begun->sequence, peer,
+                their_text, context->rank, our_text, hint);
 }
 
 static inline void compare(gcoll_context *context, uint32_t peer, const gcoll_fingerprint *theirs,

@@ -119,7 +119,7 @@ gcoll_request *gcoll_operation_request(gcoll_operation *operation) {
 }
 
 const char *gcoll_operation_algorithm(const gcoll_operation *operation) {
-    return operation->request.run ? gcoll_run_entry(operation->request.run)->algorithm : "";
+    return operation && operation->request.run ? gcoll_run_entry(operation->request.run)->algorithm : "";
 }
 
 static void detach(gcoll_operation *operation) {

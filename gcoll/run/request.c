@@ -63,14 +63,17 @@ void gcoll_request_begin(gcoll_request *request) {
 gcoll_status gcoll_request_create(gcoll_context *context, uint32_t peer, gcoll_request **out) {
     gcoll_runs *runs = context->runs;
     gcoll_request *request = runs->spare_requests;
-    if (request)
+    if (request) {
         runs->spare_requests = request->next;
-    else
+    } else {
         request = gcoll_allocate(context, sizeof *request);
-    if (!request)
-        return GCOLL_ERR_NO_MEMORY;
-    memset(request, 0, sizeof *request);
-    request->context = context;
+        if (!request)
+            return GCOLL_ERR_NO_MEMORY;
+        request->context = context;
+    }
+    /* A thread that still has the pointer of an ended request reads its context before it enters. So that
+     * field is written once. */
+    memset((char *)request + sizeof request->context, 0, sizeof *request - sizeof request->context);
     request->peer = peer;
     if (++runs->requests_made % KEEP_MADE == 0)
         gcoll_rendezvous_keep_if_due(context);
@@ -276,19 +279,21 @@ static inline gcoll_status conclude(gcoll_request **request, gcoll_status status
     return status;
 }
 
+/* Counts the time of a request that has not finished and is not being waited for. */
+static gcoll_status watch(gcoll_request *request) {
+    if (request->free_looks < FREE_LOOKS) { /* reading the clock costs time, and most requests finish soon */
+        request->free_looks++;
+        return GCOLL_OK;
+    }
+    const gcoll_wait wait = wait_of(request);
+    const bool is_alone = request->context->runs->requests == request && !request->next;
+    return gcoll_watch_look(request->context, &request->tested, &wait, is_alone);
+}
+
 /* Looks at a request after progress, whose status is `status`; ends it if it has finished or failed. */
 static gcoll_status look(gcoll_request **request, gcoll_status status, int *done) {
-    if (status == GCOLL_OK && !is_finished(*request)) {
-        if ((*request)->free_looks <
-            FREE_LOOKS) { /* reading the clock costs time, and most requests finish soon */
-            (*request)->free_looks++;
-            *done = 0;
-            return GCOLL_OK;
-        }
-        const gcoll_wait wait = wait_of(*request);
-        const bool is_alone = (*request)->context->runs->requests == *request && !(*request)->next;
-        status = gcoll_watch_look((*request)->context, &(*request)->tested, &wait, is_alone);
-    }
+    if (status == GCOLL_OK && !is_finished(*request))
+        status = watch(*request);
     if (status == GCOLL_OK && !is_finished(*request)) {
         *done = 0;
         return GCOLL_OK;
@@ -522,13 +527,26 @@ static int64_t shortest_timeout(const gcoll_context *context, const struct sever
     return shortest;
 }
 
-/* The index of a finished one; GCOLL_WOKEN goes first, as it was asked for. */
+/* Makes progress, and counts the time of each request as a test does. Without that, a thread that is woken
+ * again and again would neither receive anything nor ever time out. */
+static gcoll_status go_on(gcoll_context *context, const struct several *several) {
+    gcoll_status status = gcoll_progress(context, 0);
+    for (uint32_t i = 0; i < several->count && status == GCOLL_OK; i++)
+        if (several->requests[i] && !is_finished(several->requests[i]))
+            status = watch(several->requests[i]);
+    return status;
+}
+
+/* The index of a finished one; GCOLL_WOKEN goes first, as it was asked for, unless the context is broken. */
 static gcoll_status wait_for_any(gcoll_context *context, const struct several *several, uint32_t *index) {
     const gcoll_wait wait = {any_finished, NULL, several, shortest_timeout(context, several), .shares = true};
     gcoll_status status = GCOLL_OK;
     for (;;) {
-        if (status == GCOLL_OK && gcoll_context_take_wake(context))
-            return GCOLL_WOKEN;
+        if (status == GCOLL_OK && gcoll_context_take_wake(context)) {
+            status = go_on(context, several);
+            if (status == GCOLL_OK)
+                return GCOLL_WOKEN;
+        }
         if (find_finished(several, index))
             return GCOLL_OK;
         if (status != GCOLL_OK)

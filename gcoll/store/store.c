@@ -133,6 +133,24 @@ static gcoll_status check(const gcoll_store *store, const char *what, const char
     return GCOLL_OK;
 }
 
+/* The result of a request that began when this thread had set `errors` errors. A store of the caller's may
+ * give a number that is no status, or an error without a text; the last error is then about something else.
+ */
+static gcoll_status result(const gcoll_store *store, const char *call, const char *key, uint32_t errors,
+                           gcoll_status status) {
+    const bool has_text = gcoll_errors_set() != errors;
+    char reason[ERROR_MAX];
+    if (status == GCOLL_OK)
+        return GCOLL_OK;
+    const bool is_known = status > GCOLL_OK && status <= GCOLL_ERR_INTERNAL;
+    if (is_known && has_text)
+        return status;
+    snprintf(reason, sizeof reason, "%s", has_text ? gcoll_last_error() : "it gave no reason");
+    return gcoll_error(is_known ? status : GCOLL_ERR_IO,
+                       "%s: %s store, key \"%s\": the store failed with status %d: %s", call,
+                       store->ops->name, key, (int)status, reason);
+}
+
 static gcoll_status lacks(const gcoll_store *store, const char *call, const char *operation) {
     return gcoll_error(GCOLL_ERR_UNSUPPORTED, "%s: a %s store has no %s", call, store->ops->name, operation);
 }
@@ -156,10 +174,12 @@ static gcoll_status check_value(const gcoll_store *store, const char *call, cons
 }
 
 gcoll_status gcoll_store_set(gcoll_store *store, const char *key, const void *value, size_t bytes) {
+    const uint32_t errors = gcoll_errors_set();
     gcoll_status status = check_value(store, "gcoll_store_set", key, value, bytes);
     if (status != GCOLL_OK)
         return status;
-    return store->ops->set(store->self, key, value ? value : "", bytes);
+    status = store->ops->set(store->self, key, value ? value : "", bytes);
+    return result(store, "gcoll_store_set", key, errors, status);
 }
 
 /* Checks the store, the key and the room for the value of a get or get_wait. */
@@ -199,6 +219,7 @@ static gcoll_status check_wait(const gcoll_store *store, const char *call, const
 
 gcoll_status gcoll_store_get(gcoll_store *store, const char *key, void *value, size_t capacity,
                              size_t *bytes) {
+    const uint32_t errors = gcoll_errors_set();
     gcoll_status status = check_room(store, "gcoll_store_get", key, value, capacity, bytes);
     if (status != GCOLL_OK)
         return status;
@@ -207,6 +228,7 @@ gcoll_status gcoll_store_get(gcoll_store *store, const char *key, void *value, s
     char nothing = 0;
     size_t found = 0;
     status = store->ops->get(store->self, key, value ? value : &nothing, capacity, &found);
+    status = result(store, "gcoll_store_get", key, errors, status);
     return status == GCOLL_OK ? check_found(store, "gcoll_store_get", key, found, capacity, bytes) : status;
 }
 
@@ -230,6 +252,7 @@ static gcoll_status wait_and_get(gcoll_store *store, const char *key, void *valu
 gcoll_status gcoll_store_get_wait(gcoll_store *store, const char *key, void *value, size_t capacity,
                                   size_t *bytes, int64_t timeout_ms) {
     static const char call[] = "gcoll_store_get_wait";
+    const uint32_t errors = gcoll_errors_set();
     gcoll_status status = check_room(store, call, key, value, capacity, bytes);
     if (status == GCOLL_OK)
         status = check_wait(store, call, key, timeout_ms);
@@ -241,26 +264,31 @@ gcoll_status gcoll_store_get_wait(gcoll_store *store, const char *key, void *val
     status = HAS(store->ops, get_wait)
                  ? store->ops->get_wait(store->self, key, room, capacity, &found, timeout_ms)
                  : wait_and_get(store, key, room, capacity, &found, timeout_ms);
+    status = result(store, call, key, errors, status);
     return status == GCOLL_OK ? check_found(store, call, key, found, capacity, bytes) : status;
 }
 
 gcoll_status gcoll_store_wait(gcoll_store *store, const char *key, int64_t timeout_ms) {
+    const uint32_t errors = gcoll_errors_set();
     gcoll_status status = check(store, "gcoll_store_wait: key", key);
     if (status == GCOLL_OK)
         status = check_wait(store, "gcoll_store_wait", key, timeout_ms);
     if (status == GCOLL_OK && !store->ops->wait)
         status = lacks(store, "gcoll_store_wait", "wait");
-    return status == GCOLL_OK ? store->ops->wait(store->self, key, timeout_ms) : status;
+    if (status != GCOLL_OK)
+        return status;
+    return result(store, "gcoll_store_wait", key, errors, store->ops->wait(store->self, key, timeout_ms));
 }
 
 gcoll_status gcoll_store_add(gcoll_store *store, const char *key, int64_t delta, int64_t *value) {
+    const uint32_t errors = gcoll_errors_set();
     gcoll_status status = check(store, "gcoll_store_add: key", key);
     if (status != GCOLL_OK)
         return status;
     if (!store->ops->add)
         return lacks(store, "gcoll_store_add", "add");
     int64_t sum = 0;
-    status = store->ops->add(store->self, key, delta, &sum);
+    status = result(store, "gcoll_store_add", key, errors, store->ops->add(store->self, key, delta, &sum));
     if (status == GCOLL_OK && value)
         *value = sum;
     return status;
@@ -278,6 +306,7 @@ static bool counter_of(const char *key, char counter[GCOLL_STORE_KEY_MAX + 1]) {
 
 /* Removes the key first, then its counter: while the counter exists, no set_new of the key succeeds. */
 gcoll_status gcoll_store_remove(gcoll_store *store, const char *key) {
+    const uint32_t errors = gcoll_errors_set();
     gcoll_status status = check(store, "gcoll_store_remove: key", key);
     if (status == GCOLL_OK && !store->ops->remove)
         status = lacks(store, "gcoll_store_remove", "remove");
@@ -286,7 +315,7 @@ gcoll_status gcoll_store_remove(gcoll_store *store, const char *key) {
     char counter[GCOLL_STORE_KEY_MAX + 1];
     if (status == GCOLL_OK && !HAS(store->ops, set_new) && store->ops->add && counter_of(key, counter))
         status = store->ops->remove(store->self, counter);
-    return status;
+    return store ? result(store, "gcoll_store_remove", key, errors, status) : status;
 }
 
 static gcoll_status taken(const gcoll_store *store, const char *key) {
@@ -328,13 +357,15 @@ static gcoll_status set_by_counter(gcoll_store *store, const char *key, const vo
 }
 
 gcoll_status gcoll_store_set_new(gcoll_store *store, const char *key, const void *value, size_t bytes) {
+    const uint32_t errors = gcoll_errors_set();
     gcoll_status status = check_value(store, "gcoll_store_set_new", key, value, bytes);
     if (status != GCOLL_OK)
         return status;
     if (!value)
         value = "";
-    return HAS(store->ops, set_new) ? store->ops->set_new(store->self, key, value, bytes)
-                                    : set_by_counter(store, key, value, bytes);
+    status = HAS(store->ops, set_new) ? store->ops->set_new(store->self, key, value, bytes)
+                                      : set_by_counter(store, key, value, bytes);
+    return result(store, "gcoll_store_set_new", key, errors, status);
 }
 
 gcoll_status gcoll_store_set_timeout(gcoll_store *store, int64_t timeout_ms) {
@@ -349,6 +380,7 @@ gcoll_status gcoll_store_set_timeout(gcoll_store *store, int64_t timeout_ms) {
 }
 
 gcoll_status gcoll_store_keep(gcoll_store *store, const char *key, int64_t ttl_ms) {
+    const uint32_t errors = gcoll_errors_set();
     gcoll_status status = check(store, "gcoll_store_keep: key", key);
     if (status != GCOLL_OK)
         return status;
@@ -357,7 +389,9 @@ gcoll_status gcoll_store_keep(gcoll_store *store, const char *key, int64_t ttl_m
                            "gcoll_store_keep: %s store, key \"%s\": ttl_ms is %" PRId64
                            "; it must be 1 or more",
                            store->ops->name, key, ttl_ms);
-    return HAS(store->ops, keep) ? store->ops->keep(store->self, key, ttl_ms) : GCOLL_OK;
+    if (!HAS(store->ops, keep))
+        return GCOLL_OK;
+    return result(store, "gcoll_store_keep", key, errors, store->ops->keep(store->self, key, ttl_ms));
 }
 
 gcoll_status gcoll_store_error(gcoll_status status, const char *text) {

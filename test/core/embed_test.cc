@@ -194,6 +194,75 @@ TEST_P(Embedded, WakesOfManyThreadsDisturbNothing) {
     });
 }
 
+// A thread that is woken before each of its waits gets GCOLL_WOKEN each time. What it waits for goes on.
+TEST_P(Embedded, WakesDoNotKeepAWaitFromProgress) {
+    Watchdog watchdog(60);
+    for (uint64_t count : {uint64_t{1}, uint64_t{200000}}) {
+        Two two(job(2, false));
+        std::vector<int64_t> got(count), sent(count, 5);
+        gcoll_request *request = nullptr;
+        ASSERT_GCOLL_OK(gcoll_pair_recv_start(two.there, 1, got.data(), count * 8, &request));
+        std::thread other([&] { EXPECT_GCOLL_OK(gcoll_pair_send(two.back, 1, sent.data(), count * 8)); });
+        const int64_t begun = now_ms();
+        uint32_t source = 7;
+        bool has_come = false;
+        while (!has_come && now_ms() - begun < 10000) {
+            uint32_t index = 9;
+            EXPECT_GCOLL_OK(gcoll_context_wake(two.group[0]));
+            ASSERT_EQ(gcoll_wait_any(&request, 1, &index), GCOLL_WOKEN);
+            has_come = gcoll_request_source(request, &source) == GCOLL_OK; // makes no progress itself
+        }
+        EXPECT_TRUE(has_come);
+        EXPECT_GCOLL_OK(gcoll_request_wait(&request));
+        EXPECT_EQ(got, sent);
+        other.join();
+    }
+}
+
+// Rank 1 is in no gcoll call. The time of a request goes on however often its waits are woken.
+void woken_waits_time_out(const Job &job, const std::function<gcoll_request *(Two &)> &begin) {
+    Watchdog watchdog(60);
+    Two two(job);
+    connect(two.group);
+    gcoll_request *request = begin(two);
+    const int64_t begun = now_ms();
+    gcoll_status status = GCOLL_WOKEN;
+    while (status == GCOLL_WOKEN && now_ms() - begun < 15000) {
+        uint32_t index = 9;
+        EXPECT_GCOLL_OK(gcoll_context_wake(two.group[0]));
+        status = gcoll_wait_any(&request, 1, &index);
+    }
+    EXPECT_EQ(status, GCOLL_ERR_TIMEOUT) << told(status);
+    EXPECT_EQ(gcoll_context_culprit(two.group[0]), 1);
+    EXPECT_EQ(gcoll_request_wait(&request), GCOLL_ERR_TIMEOUT);
+}
+
+TEST_P(Embedded, WokenWaitsTimeOut) {
+    Job short_job = job(2, false);
+    int64_t data = 0;
+    gcoll_operation *operation = nullptr;
+    short_job.timeout_ms = 600;
+    const auto receive = [&](Two &two) {
+        gcoll_request *request = nullptr;
+        EXPECT_GCOLL_OK(gcoll_pair_recv_start(two.there, 1, &data, sizeof data, &request));
+        return request;
+    };
+    const auto started = [&](Two &two) {
+        gcoll_request *request = nullptr;
+        EXPECT_GCOLL_OK(gcoll_barrier_start(two.group[0], nullptr, &request));
+        return request;
+    };
+    const auto persistent = [&](Two &two) {
+        EXPECT_GCOLL_OK(gcoll_barrier_create(two.group[0], nullptr, &operation));
+        EXPECT_GCOLL_OK(gcoll_operation_start(operation));
+        return gcoll_operation_request(operation);
+    };
+    woken_waits_time_out(short_job, receive);
+    woken_waits_time_out(short_job, started);
+    woken_waits_time_out(short_job, persistent);
+    gcoll_operation_destroy(operation);
+}
+
 TEST_P(Embedded, WakesAreRefusedWhereThatCanBeTold) {
     EXPECT_EQ(gcoll_context_wake(nullptr), GCOLL_ERR_INVALID);
     EXPECT_TRUE(says("context: is NULL"));
@@ -739,6 +808,72 @@ TEST_P(Embedded, CallbacksMayAbort) {
         });
 }
 
+// Each callback calls the other's context while the other callback runs.
+struct Crossing {
+    gcoll_context *other = nullptr;
+    std::atomic<uint32_t> *inside = nullptr;
+    gcoll_status status = GCOLL_OK;
+    std::string text;
+    std::atomic<uint32_t> calls{0};
+};
+
+void cross(void *arg, gcoll_status, const char *) {
+    auto *crossing = static_cast<Crossing *>(arg);
+    gcoll_request *request = nullptr;
+    ++*crossing->inside;
+    EXPECT_TRUE(await(*crossing->inside, 2));
+    crossing->status = gcoll_barrier_start(crossing->other, nullptr, &request);
+    crossing->text = gcoll_last_error();
+    crossing->calls++;
+}
+
+// Neither can have the other's context while it keeps its own from going on. One of them is refused, and
+// nothing stands still for good.
+TEST_P(Embedded, CallbacksOfTwoContextsThatCallEachOtherEnd) {
+    Watchdog watchdog(60);
+    Job each = job(2);
+    each.timeout_ms = 2000;
+    std::atomic<uint32_t> over{0};
+    run_threads(each, [&](uint32_t rank, gcoll_context *context) {
+        gcoll_context *twin = nullptr;
+        std::atomic<uint32_t> inside{0};
+        Crossing crossings[2];
+        gcoll_barrier_options options;
+        ASSERT_GCOLL_OK(gcoll_context_duplicate(context, &twin));
+        gcoll_context *const contexts[2] = {context, twin};
+        gcoll_barrier_options_init(&options);
+        options.done = cross;
+        std::vector<std::thread> starters; // a start may call its callback itself
+        for (int i = 0; i < 2; i++) {
+            crossings[i].other = contexts[1 - i];
+            crossings[i].inside = &inside;
+            options.done_arg = &crossings[i];
+            if (rank == 0)
+                starters.emplace_back([options, context = contexts[i]] {
+                    EXPECT_GCOLL_OK(gcoll_barrier_start(context, &options, nullptr));
+                });
+            else
+                EXPECT_GCOLL_OK(gcoll_barrier(contexts[i], nullptr));
+        }
+        for (std::thread &each : starters)
+            each.join();
+        if (rank == 0) {
+            int refused = 0;
+            for (const Crossing &crossing : crossings) {
+                EXPECT_TRUE(await(crossing.calls, 1));
+                refused += crossing.status == GCOLL_ERR_STATE &&
+                           crossing.text.find("callback of another context") != std::string::npos;
+                EXPECT_TRUE(crossing.status == GCOLL_OK || crossing.status == GCOLL_ERR_STATE)
+                    << crossing.text;
+            }
+            EXPECT_GE(refused, 1);
+        }
+        over++;
+        EXPECT_TRUE(await(over, 2));
+        gcoll_context_destroy(twin);
+    });
+}
+
 // ---- A descriptor ----------------------------------------------------------------------------------------
 
 bool is_readable(int fd, int limit_ms) {
@@ -1241,6 +1376,38 @@ TEST_P(Embedded, WhatAThreadWaitsForIsItsOwn) {
     runner.join();
     EXPECT_EQ(data, 7);
     gcoll_operation_destroy(operation);
+}
+
+// A thread looks at requests that another thread has ended, and whose memory serves new ones.
+TEST_P(Embedded, OtherThreadsMayHoldEndedRequests) {
+    std::atomic<uint32_t> over{0};
+    run_threads(job(2), [&](uint32_t rank, gcoll_context *context) {
+        std::atomic<gcoll_request *> last{nullptr};
+        std::atomic<bool> ends{false};
+        std::thread looker([&] {
+            while (!ends) {
+                uint32_t source = 7;
+                gcoll_request *const request = last;
+                if (request)
+                    EXPECT_EQ(gcoll_request_source(request, &source), GCOLL_ERR_STATE);
+                std::this_thread::yield();
+            }
+        });
+        for (int64_t round = 0; round < 200; round++) {
+            int64_t data = rank + round;
+            gcoll_request *request = nullptr;
+            EXPECT_GCOLL_OK(
+                gcoll_allreduce_start(context, nullptr, &data, 1, GCOLL_INT64, GCOLL_SUM, nullptr, &request));
+            last = request;
+            gcoll_status status = gcoll_request_wait(&request);
+            EXPECT_GCOLL_OK(status);
+            EXPECT_EQ(data, 2 * round + 1);
+        }
+        ends = true;
+        looker.join();
+        over++;
+        EXPECT_TRUE(await(over, 2));
+    });
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Embedded, transports(),

@@ -470,6 +470,32 @@ TEST_P(Groups, AMemberThatDoesNotComeIsNamed) {
     });
 }
 
+// Rank 2 does not come either, but its thread answers probes. Rank 0 waits for rank 2, and rank 1 for rank 0.
+// Rank 1 has waited for longer, and must not blame rank 0.
+TEST_P(Groups, AMemberThatOnlyAnswersIsNamed) {
+    constexpr int64_t kLimitMs = 1600, kLaterMs = 100;
+    std::atomic<uint32_t> over{0};
+    Job each = job(3, kLimitMs);
+    each.adjust = [](uint32_t, gcoll_context_options *options) { options->progress_thread = 1; };
+    run_threads(each, [&](uint32_t rank, gcoll_context *parent) {
+        const std::vector<uint32_t> list = {0, 1, 2};
+        gcoll_context *child = nullptr;
+        EXPECT_EQ(sum_of(parent, 1), 3u); // all are connected
+        if (rank == 2) {
+            EXPECT_TRUE(await(over, 2, 20000));
+        } else {
+            if (rank == 0)
+                std::this_thread::sleep_for(std::chrono::milliseconds(kLaterMs));
+            const gcoll_status status = gcoll_context_create_group(parent, list.data(), 3, 9, &child);
+            EXPECT_EQ(status, GCOLL_ERR_TIMEOUT) << told(status);
+            EXPECT_TRUE(says("waiting for rank 2")) << gcoll_last_error();
+            EXPECT_EQ(child, nullptr);
+            EXPECT_EQ(gcoll_context_culprit(parent), 2);
+            over++;
+        }
+    });
+}
+
 // ---- Ranks that die -------------------------------------------------------------------------------------
 
 // A dead rank is noticed by the group and by the parent, each by its own numbers.

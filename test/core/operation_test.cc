@@ -144,6 +144,18 @@ void opposite_ends(uint32_t rank, gcoll_context *context, uint32_t operations, u
         gcoll_operation_destroy(operation);
 }
 
+TEST(NoOperation, IsNamedOrGivesNothing) {
+    int done = 5;
+    EXPECT_STREQ(gcoll_operation_algorithm(nullptr), "");
+    EXPECT_EQ(gcoll_operation_request(nullptr), nullptr);
+    EXPECT_EQ(gcoll_operation_run(nullptr), GCOLL_ERR_INVALID);
+    EXPECT_EQ(gcoll_operation_start(nullptr), GCOLL_ERR_INVALID);
+    EXPECT_EQ(gcoll_operation_wait(nullptr), GCOLL_ERR_INVALID);
+    EXPECT_EQ(gcoll_operation_test(nullptr, &done), GCOLL_ERR_INVALID);
+    EXPECT_TRUE(says("operation: is NULL")) << gcoll_last_error();
+    gcoll_operation_destroy(nullptr);
+}
+
 TEST_P(Operations, TwoInFlightEndInAnyOrder) {
     run_threads(
         4, GetParam(),

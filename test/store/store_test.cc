@@ -5,6 +5,7 @@
 
 #include <climits>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <random>
@@ -558,6 +559,60 @@ TEST(StoreArguments, AUsersStatusAndTextComeThrough) {
     EXPECT_EQ(gcoll_store_get(store, "k", room, sizeof room, &bytes), GCOLL_ERR_IO)
         << "a size beyond the room";
     EXPECT_EQ(bytes, 77u);
+}
+
+// A user's store may fail without a text, and with a number that is no status. The result is a status of
+// gcoll, and the text is not that of an earlier error.
+TEST(StoreArguments, AUsersFailureIsAlwaysAStatusWithAText) {
+    static gcoll_status given;
+    static const char *said;
+    const auto fail = [] { return said ? gcoll_store_error(given, said) : given; };
+    static const auto failing = +fail;
+    gcoll_store_ops ops = user_ops;
+    ops.set = [](void *, const char *, const void *, size_t) { return failing(); };
+    ops.get = [](void *, const char *, void *, size_t, size_t *) { return failing(); };
+    ops.wait = [](void *, const char *, int64_t) { return failing(); };
+    ops.add = [](void *, const char *, int64_t, int64_t *) { return failing(); };
+    ops.remove = [](void *, const char *) { return failing(); };
+    ops.set_new = [](void *, const char *, const void *, size_t) { return failing(); };
+    ops.keep = [](void *, const char *, int64_t) { return failing(); };
+    ops.get_wait = [](void *, const char *, void *, size_t, size_t *, int64_t) { return failing(); };
+    ops.destroy = nullptr;
+    ops.struct_size = sizeof ops;
+    gcoll_store *store = nullptr;
+    ASSERT_EQ(gcoll_store_create(&ops, nullptr, &store), GCOLL_OK);
+    Store owner(store);
+    char room[4];
+    size_t bytes;
+    int64_t sum;
+    const std::vector<std::function<gcoll_status()>> calls = {
+        [&] { return gcoll_store_set(store, "k", "v", 1); },
+        [&] { return gcoll_store_get(store, "k", room, sizeof room, &bytes); },
+        [&] { return gcoll_store_wait(store, "k", 10); },
+        [&] { return gcoll_store_add(store, "k", 1, &sum); },
+        [&] { return gcoll_store_remove(store, "k"); },
+        [&] { return gcoll_store_set_new(store, "k", "v", 1); },
+        [&] { return gcoll_store_keep(store, "k", 10); },
+        [&] { return gcoll_store_get_wait(store, "k", room, sizeof room, &bytes, 10); },
+    };
+    for (int number : {1, 2, 5, 12, 13, 99, -4})
+        for (const char *text : {static_cast<const char *>(nullptr), "the disk is full"})
+            for (size_t i = 0; i < calls.size(); i++) {
+                given = static_cast<gcoll_status>(number);
+                said = text;
+                gcoll_store_error(GCOLL_ERR_PEER, "an earlier error");
+                const gcoll_status status = calls[i]();
+                const std::string told = gcoll_last_error();
+                EXPECT_EQ(status, number > 0 && number <= 12 ? number : GCOLL_ERR_IO) << i;
+                EXPECT_NE(told.find(text ? text : "gave no reason"), std::string::npos) << i << told;
+                if (number > 12 || number < 0)
+                    EXPECT_NE(told.find("status " + std::to_string(number)), std::string::npos) << i << told;
+            }
+    gcoll_store_error(GCOLL_ERR_PEER, "an earlier error");
+    given = GCOLL_OK;
+    said = nullptr;
+    EXPECT_EQ(gcoll_store_set(store, "k", "v", 1), GCOLL_OK);
+    EXPECT_STREQ(gcoll_last_error(), "an earlier error");
 }
 
 TEST(StoreArguments, BadUrlsSayWhatIsAllowedAndHideThePassword) {
