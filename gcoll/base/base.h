@@ -23,6 +23,9 @@ gcoll_status gcoll_error(gcoll_status status, const char *format, ...) GCOLL_PRI
 #define gcoll_error(status, ...) ((void)(gcoll_error)(status, __VA_ARGS__), (status))
 #endif
 
+/* Counts the calls of gcoll_error on this thread: tells whether a function of the caller has set a text. */
+uint32_t gcoll_error_count(void);
+
 /* Whether an error number means that this process or host has run out of a resource, such as descriptors
  * or memory. */
 bool gcoll_is_shortage(int error);

@@ -96,6 +96,9 @@ static gcoll_status start_inside(gcoll_context *context, const gcoll_given *give
         *out = request;
     if (arguments.done)
         gcoll_request_tells(request, arguments.done, arguments.done_arg, !out);
+    if (context->health
+            .broken) /* the peers learn it now, not with the next call; the request has the error */
+        gcoll_context_settle(context);
     return GCOLL_OK;
 }
 

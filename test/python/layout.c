@@ -14,6 +14,11 @@ static void calls(void) {
     FIELD(gcoll_user_op, commutative);
     FIELD(gcoll_user_op, element_bytes);
 
+    SIZE(gcoll_guarded_reduce);
+    FIELD(gcoll_guarded_reduce, reduce);
+    FIELD(gcoll_guarded_reduce, arg);
+    FIELD(gcoll_guarded_reduce, status);
+
     SIZE(gcoll_memory);
     FIELD(gcoll_memory, struct_size);
     FIELD(gcoll_memory, kind);

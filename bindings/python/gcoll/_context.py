@@ -11,7 +11,7 @@ from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Seque
 
 from ._buffers import Buffer, describe, resolve, resolve_output
 from ._collectives import COLLECTIVES, OPS, Collectives, _Call, read_number, read_same
-from ._errors import AbortedError, Error, StateError, Status, UnsupportedError, check, error_of
+from ._errors import Error, StateError, Status, UnsupportedError, check, error_of
 from ._library import (ContextOptions, CostParameters, EnvironmentStruct, ExchangeFunction, IbverbsOptions,
                        LogFunction, RegionKeyStruct, api)
 from ._requests import Operation, Received, Request, Watch, milliseconds, own_error, poll
@@ -532,18 +532,14 @@ class Context(Collectives[Any]):
     def _failure(self, status: int, name: str, keep: Any = None) -> BaseException:
         """The exception for a failed call; that of the caller's own operation, if that failed."""
         error = error_of(status, name, self._core.handle)
-        own = own_error(keep)
-        if own is None or not isinstance(error, AbortedError):
-            return error
-        own.__cause__ = error
-        return own
+        return own_error(keep, error) or error
 
     def _go(self, call: _Call) -> Any:
         status = api.gcoll_call_run(self._handle(), byref(call.struct))
         if status:
             raise self._failure(status, call.name, call)
         if call.bound is not None and call.bound.error is not None:
-            raise call.bound.error  # the call had done its part before the abort was noticed
+            raise call.bound.error  # Ctrl-C came when the last reduction was done
         return call.result
 
     def _pair(self, peer: Any, name: str) -> Any:

@@ -92,7 +92,8 @@ class MismatchError(Error):
 
 
 class AbortedError(Error):
-    """``Context.abort`` was called, here or on another rank."""
+    """``Context.abort`` was called, or a reduction of a rank's own (``UserOp``) raised an exception; here or on
+    another rank."""
 
 
 class NotFoundError(Error, LookupError):

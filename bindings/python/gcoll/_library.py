@@ -22,7 +22,12 @@ ExchangeFunction = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p)
 
 class UserOpStruct(Structure):
     """gcoll_user_op"""
-    _fields_ = [("reduce", ReduceFunction), ("arg", c_void_p), ("commutative", c_int), ("element_bytes", c_uint32)]
+    _fields_ = [("reduce", c_void_p), ("arg", c_void_p), ("commutative", c_int), ("element_bytes", c_uint32)]
+
+
+class GuardedReduce(Structure):
+    """gcoll_guarded_reduce"""
+    _fields_ = [("reduce", ReduceFunction), ("arg", c_void_p), ("status", c_int)]
 
 
 class MemoryStruct(Structure):
@@ -95,7 +100,7 @@ DeviceFunction = CFUNCTYPE(None, c_void_p, POINTER(DeviceStruct))
 
 # The structs by their names in C, for the test of their layout.
 STRUCTS = {cls.__doc__: cls for cls in (
-    UserOpStruct, MemoryStruct, CollectiveOptions, CollectiveCall, CostParameters, IbverbsOptions, ContextOptions,
+    UserOpStruct, GuardedReduce, MemoryStruct, CollectiveOptions, CollectiveCall, CostParameters, IbverbsOptions, ContextOptions,
     EnvironmentStruct, RegionKeyStruct, DeviceStruct)}
 
 # ---- Functions: result, then parameters -----------------------------------------------------------------
@@ -110,6 +115,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Sequence[Any]]] = {
     "gcoll_status_text": (c_char_p, [_STATUS]),
     "gcoll_last_error": (c_char_p, []),
     "gcoll_version": (c_char_p, []),
+    "gcoll_reduce_guarded": (_STATUS, [c_void_p, c_void_p, c_void_p, c_uint64, c_int, c_void_p]),
     # store.h
     "gcoll_store_open": (_STATUS, [c_char_p, c_int64, _OUT_HANDLE]),
     "gcoll_store_memory_create": (_STATUS, [_OUT_HANDLE]),

@@ -33,12 +33,20 @@ def milliseconds(timeout: Optional[float], name: str, unlimited: bool = True) ->
     return ms
 
 
-def own_error(keep: Any) -> Optional[BaseException]:
-    """The exception that the caller's own operation (UserOp) raised, of a call with what it keeps."""
+def own_error(keep: Any, failure: Optional[Error] = None) -> Optional[BaseException]:
+    """The exception that the caller's own operation (UserOp) raised, of a call with what it keeps. failure: the
+    library's error, if the call failed; it becomes the context of the exception."""
     while isinstance(keep, tuple) and keep:
         keep = keep[-1]
     bound = getattr(keep, "bound", None)
-    error: Optional[BaseException] = getattr(bound, "error", None)
+    if bound is None or failure is not None and failure.status != Status.ABORTED:
+        return None
+    error: Optional[BaseException] = bound.take_error(failure is not None)
+    if error is not None and failure is not None:
+        first = error  # what the function's exception has as context stays
+        while first.__context__ is not None and first.__context__ is not error:
+            first = first.__context__
+        first.__context__ = failure
     return error
 
 
