@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Generic, List, Optional, Sequen
 
 from ._buffers import (REDUCED, UINT8, Buffer, Element, address, counts_array, describe, make_like,
                        pointers, resolve, resolve_output)
-from ._errors import Status
+from ._errors import Status, text_of
 from ._library import (CollectiveCall, CollectiveOptions, GuardedReduce, MemoryStruct, ReduceFunction, UserOpStruct,
                        api)
 from ._requests import milliseconds
@@ -106,8 +106,7 @@ class BoundOp:
             except BaseException as error:
                 guard.status = Status.ABORTED
                 self.error = error
-                text = "%s: %s" % (type(error).__name__, error)
-                api.gcoll_store_error(Status.ABORTED, text.encode("utf-8", "replace").replace(b"\0", b"?"))
+                api.gcoll_store_error(Status.ABORTED, text_of(error))
 
         guard.reduce = ReduceFunction(reduce)
         self._guard = guard

@@ -11,7 +11,7 @@ from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Seque
 
 from ._buffers import Buffer, describe, resolve, resolve_output
 from ._collectives import COLLECTIVES, OPS, Collectives, _Call, read_number, read_same
-from ._errors import Error, StateError, Status, UnsupportedError, check, error_of
+from ._errors import Error, StateError, Status, UnsupportedError, check, error_of, text_of
 from ._library import (ContextOptions, CostParameters, EnvironmentStruct, ExchangeFunction, IbverbsOptions,
                        LogFunction, RegionKeyStruct, api)
 from ._requests import Operation, Received, Request, Watch, milliseconds, own_error, poll
@@ -96,8 +96,7 @@ def _make_exchange(exchange: Callable[[bytes], Sequence[bytes]], size: int, erro
             return Status.OK
         except BaseException as error:
             errors.append(error)
-            text = "exchange: %s: %s" % (type(error).__name__, error)
-            return int(api.gcoll_store_error(Status.IO, text.encode("utf-8", "replace")))
+            return int(api.gcoll_store_error(Status.IO, b"exchange: " + text_of(error)))
     return ExchangeFunction(called)
 
 

@@ -116,6 +116,15 @@ _CLASSES: Dict[int, Type[Error]] = {
 }
 
 
+def text_of(error: BaseException) -> bytes:
+    """An exception of the caller's own as text for the library."""
+    try:
+        text = "%s: %s" % (type(error).__name__, error)
+    except BaseException:
+        text = type(error).__name__
+    return text.encode("utf-8", "replace").replace(b"\0", b"?")
+
+
 def error_of(status: int, operation: str, context: Any = None) -> Error:
     """Returns the exception for a status that a call on this thread has just returned. context: its handle."""
     text = (api.gcoll_last_error() or b"").decode("utf-8", "replace")
