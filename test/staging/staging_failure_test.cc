@@ -149,7 +149,8 @@ TEST_P(StagingRefused, ByTheCallersReduction) {
     EXPECT_LT(now_ms() - begun, kEndsMs);
     for (gcoll_accelerator *accelerator : accelerators)
         EXPECT_EQ(accelerator->drain(10000), GCOLL_OK);
-    expect_clean(machine);
+    // Where devices were too slow for the contexts to wait for them, contexts have left them as they are.
+    EXPECT_EQ(machine.violations(), std::vector<std::string>());
 }
 
 INSTANTIATE_TEST_SUITE_P(Some, StagingRefused,
