@@ -1,3 +1,5 @@
+// bindings/torch/elements.cc - translates torch's element types and reductions to gcoll's, and reduces int16,
+// which gcoll does not have.
 #include "elements.h"
 
 #include <pybind11/pybind11.h>

@@ -281,5 +281,163 @@ class CutShort(unittest.TestCase):
         self.assertEqual(done, [True])
 
 
+# ---- Stores -----------------------------------------------------------------------------------------------
+
+
+class Keys:
+    """A store of two methods. get returns None if there is no such key."""
+
+    def __init__(self):
+        self.keys = {}
+        self.threads = set()
+
+    def set(self, key, value):
+        assert type(key) is str and type(value) is bytes
+        self.threads.add(threading.current_thread())
+        self.keys[key] = value
+
+    def get(self, key):
+        self.threads.add(threading.current_thread())
+        return self.keys.get(key)
+
+
+class Raising(Keys):
+    def get(self, key):
+        return self.keys[key]
+
+
+class Waiting(Keys):
+    """Like a store of torch.distributed: get waits for the key."""
+
+    def __init__(self):
+        super().__init__()
+        self.changed = threading.Condition()
+
+    def set(self, key, value):
+        with self.changed:
+            super().set(key, value)
+            self.changed.notify_all()
+
+    def get(self, key):
+        with self.changed:
+            if not self.changed.wait_for(lambda: key in self.keys, timeout=60):
+                raise OSError("the key does not come")
+            return self.keys[key]
+
+
+class Removing(Keys):
+    def remove(self, key):
+        self.keys.pop(key, None)
+
+
+def on_store(store, size, function, **options):
+    """Runs function(context) in threads that meet in one store; returns results, and exceptions, by rank."""
+    results = [None] * size
+
+    def run(rank):
+        try:
+            with gcoll.Context(rank, size, store, **options) as context:
+                results[rank] = function(context)
+        except BaseException as error:
+            results[rank] = error
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(1, size)]
+    for thread in threads:
+        thread.start()
+    run(0)  # on the main thread
+    for thread in threads:
+        thread.join()
+    return results
+
+
+class Stores(unittest.TestCase):
+    def test_ranks_meet_in_stores_of_their_own(self):
+        for kind in (Keys, Raising, Waiting, Removing):
+            store = kind()
+            found = on_store(store, 3, lambda context: context.allreduce(numpy.array([context.rank + 1])).tolist())
+            self.assertEqual(found, [[6]] * 3)
+            self.assertNotIn(threading.main_thread(), store.threads)
+            self.assertEqual(kind is Removing, not store.keys)
+            store.threads.clear()
+            with gcoll.Store.of(kind()) as made:
+                view = made.prefix("a")
+                view.set("key", bytearray(b"value"))
+                self.assertEqual((made.get("a/key", timeout=1), view.get("key", 1)), (b"value", b"value"))
+                with self.assertRaises(gcoll.UnsupportedError):
+                    made.get("a/key")
+                if kind is not Waiting:
+                    with self.assertRaises(gcoll.TimeoutError):
+                        made.get("none", timeout=0.01)
+
+    def test_stores_of_torch_have_these_methods(self):
+        try:
+            import torch.distributed as dist
+        except ImportError:
+            self.skipTest("needs torch")
+        self.assertTrue(callable(dist.Store.set) and callable(dist.Store.get))
+
+    def test_exceptions_are_the_cause(self):
+        class Broken(Keys):
+            def set(self, key, value):
+                raise Refused("the disk is full")
+        store = Broken()
+        error = on_store(store, 2, None, timeout=2)[0]
+        self.assertIsInstance(error, gcoll.IoError)
+        self.assertIn("Refused: the disk is full", error.text)
+        self.assertIsInstance(error.__cause__, Refused)
+        with gcoll.Store.of(store) as made:
+            with self.assertRaisesRegex(gcoll.IoError, "Store.set: store: Refused: the disk is full") as raised:
+                made.set("key", b"")
+            self.assertIsInstance(raised.exception.__cause__, Refused)
+
+    def test_what_they_give_is_checked(self):
+        class Odd(Keys):
+            gives = None
+
+            def get(self, key):
+                return self.gives
+        store = Odd()
+        with gcoll.Store.of(store) as made:
+            for gives, text in (("text", "get: gave an object of type str; allowed are bytes"), (7, "of type int"),
+                                (b"x" * 65537, "gave 65537 bytes; allowed are up to 65536")):
+                store.gives = gives
+                with self.assertRaisesRegex(gcoll.IoError, text):
+                    made.get("key", timeout=1)
+            store.gives = memoryview(b"fine")
+            self.assertEqual(made.get("key", timeout=1), b"fine")
+            store.gives = b""
+            self.assertEqual(made.get("key", timeout=1), b"")
+        store.gives = b"nonsense"  # as the data of other ranks
+        for error in on_store(store, 2, None, timeout=2):
+            self.assertIsInstance(error, gcoll.Error)
+
+    def test_exceptions_that_are_no_errors_are_raised_as_themselves(self):
+        for kind in (KeyboardInterrupt, SystemExit):
+            class Leaving(Keys):
+                def get(self, key):
+                    raise kind()
+            with gcoll.Store.of(Leaving()) as made:
+                with self.assertRaises(kind):
+                    made.get("key", timeout=1)
+
+    def test_objects_that_are_no_stores_are_refused(self):
+        for target in ({}, 7, [], object()):
+            with self.assertRaisesRegex(TypeError, "set\\(key, value\\) and get\\(key\\)"):
+                gcoll.Context(0, 2, target)
+        with self.assertRaisesRegex(TypeError, "target: is of type dict"):
+            gcoll.Store.of({})
+
+    def test_stores_that_are_dropped_leave_nothing(self):
+        import weakref
+        for _ in range(3):
+            target = Keys()
+            alive = weakref.ref(target)
+            made = gcoll.Store.of(target)
+            made.set("key", b"1")
+            made.close()
+            del target, made
+            gc.collect()
+            self.assertIsNone(alive())
+
+
 if __name__ == "__main__":
     unittest.main()

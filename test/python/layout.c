@@ -61,6 +61,22 @@ static void calls(void) {
     FIELD(gcoll_collective_call, entries);
 }
 
+static void stores(void) {
+    SIZE(gcoll_store_ops);
+    FIELD(gcoll_store_ops, struct_size);
+    FIELD(gcoll_store_ops, name);
+    FIELD(gcoll_store_ops, set);
+    FIELD(gcoll_store_ops, get);
+    FIELD(gcoll_store_ops, wait);
+    FIELD(gcoll_store_ops, add);
+    FIELD(gcoll_store_ops, remove);
+    FIELD(gcoll_store_ops, destroy);
+    FIELD(gcoll_store_ops, set_new);
+    FIELD(gcoll_store_ops, set_timeout);
+    FIELD(gcoll_store_ops, keep);
+    FIELD(gcoll_store_ops, get_wait);
+}
+
 static void contexts(void) {
     SIZE(gcoll_cost_parameters);
     FIELD(gcoll_cost_parameters, alpha);
@@ -183,6 +199,7 @@ static void constants(void) {
 int main(void) {
     calls();
     contexts();
+    stores();
     constants();
     return 0;
 }

@@ -15,7 +15,7 @@ from ._errors import Error, StateError, Status, UnsupportedError, check, error_o
 from ._library import (ContextOptions, CostParameters, EnvironmentStruct, ExchangeFunction, IbverbsOptions,
                        LogFunction, RegionKeyStruct, api)
 from ._requests import Operation, Received, Request, Watch, milliseconds, own_error, poll
-from ._store import Store, utf8
+from ._store import Store, describes_store, utf8
 
 _LEVELS = ("error", "warning", "info", "debug")
 _TEXT_MAX = 65536
@@ -407,8 +407,8 @@ class Context(Collectives[Any]):
     """A group of ranks that run collectives together. Creating it blocks until all ranks have joined.
 
     rank, size       of this process in the job
-    store            where ranks meet: a ``Store``, or a URL, whose store the context then owns. None if size is 1, or
-                     with `exchange`
+    store            where ranks meet: a ``Store``, a URL, or an object with the methods set and get (``Store.of``).
+                     None if size is 1, or with `exchange`
     job              name of the job, for several jobs on one store
     transport        "tcp", "ibverbs" or "inproc"; None: tcp
     timeout          seconds without progress after which a call fails; None: 30
@@ -448,7 +448,7 @@ class Context(Collectives[Any]):
 
     progress_thread: bool
 
-    def __init__(self, rank: int, size: int, store: Union[Store, str, None] = None, *, job: Optional[str] = None,
+    def __init__(self, rank: int, size: int, store: Any = None, *, job: Optional[str] = None,
                  transport: Optional[str] = None, timeout: Optional[float] = None, progress_thread: bool = False,
                  interface: Optional[str] = None, ports: Optional[Tuple[int, int]] = None,
                  same: Optional[str] = None, tuning: Optional[str] = None,
@@ -467,20 +467,34 @@ class Context(Collectives[Any]):
             "tuning": tuning, "cost": cost, "accelerator": accelerator, "monitor": monitor, "checksum": checksum,
             "exchange": exchange, "log": log, "launch": launch, "silence": silence, "spin": spin,
             "eager_bytes": eager_bytes, "eager_pool_bytes": eager_pool_bytes, "ibverbs": ibverbs, "hub": hub})
-        if store is not None and not isinstance(store, (Store, str)):
-            raise TypeError("store: is %s; allowed are a Store, a URL and None" % describe(store))
-        opened = Store(store, timeout or 30.0) if isinstance(store, str) else None
-        used = opened or store
+        opened = None
+        if isinstance(store, str):
+            opened = Store(store, timeout or 30.0)
+        elif store is not None and not isinstance(store, Store):
+            if not describes_store(store):
+                raise TypeError("store: is %s; allowed are a Store, a URL, an object with the methods set(key, value) and "
+                                "get(key), and None" % describe(store))
+            opened = Store.of(store)
+        used: Optional[Store] = opened or store
         if isinstance(used, Store):
             options.store = used._handle()
             keep.append(_Owned(opened) if opened else used)
         handle = c_void_p()
-        status = api.gcoll_context_create(byref(options), byref(handle))
-        if status:
-            error: BaseException = error_of(status, "Context")
+
+        def create() -> None:
+            status = api.gcoll_context_create(byref(options), byref(handle))
+            if status:
+                raise error_of(status, "Context") from (errors[0] if errors else None)
+        try:
+            if used is None:
+                create()
+            else:
+                used._run(create)
+        except BaseException:
+            api.gcoll_context_destroy(handle)  # Ctrl-C came just when it was made
             if opened:
                 opened.close()
-            raise error from (errors[0] if errors else None)
+            raise
         self._adopt(handle, keep, bool(progress_thread))
 
     @classmethod
