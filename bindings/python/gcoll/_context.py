@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import pickle
+import re
 import threading
 import weakref
 from ctypes import byref, c_int, c_uint8, c_uint32, c_uint64, c_void_p, create_string_buffer, pointer, string_at
@@ -14,9 +15,10 @@ from ._collectives import COLLECTIVES, OPS, Collectives, _Call, read_number, rea
 from ._errors import Error, StateError, Status, UnsupportedError, check, error_of, text_of
 from ._library import (ContextOptions, CostParameters, EnvironmentStruct, ExchangeFunction, IbverbsOptions,
                        LogFunction, RegionKeyStruct, api)
-from ._requests import Operation, Received, Request, Watch, milliseconds, own_error, poll
+from ._requests import (Claim, Operation, Received, Request, Watch, finish, milliseconds, own_error, poll, takes_signals)
 from ._store import Store, describes_store, utf8
 
+_IS_INSIDE = re.compile(r"context: (another thread of )?rank \d+ is inside a gcoll call on it")
 _LEVELS = ("error", "warning", "info", "debug")
 _TEXT_MAX = 65536
 _UINT32 = 1 << 32
@@ -169,12 +171,18 @@ class _Core:
         self.handle = handle
         self.keep = keep
         self.requests: Dict[int, Tuple[Any, Any]] = {}  # in flight: handles, and what they keep
+        self.inside: Dict[int, Any] = {}  # requests and operations that threads wait for
         self.dropped_requests: Deque[Tuple[Any, Any]] = collections.deque()
         self.operations: Dict[int, Tuple[c_void_p, Any]] = {}
         self.dropped: List[Tuple[c_void_p, Any]] = []
         self.regions: Dict[int, Tuple[c_void_p, Any]] = {}
         self.pairs: Dict[int, Any] = {}
         self.lock = threading.Lock()
+
+    def drop(self, handle: c_void_p, keep: Any) -> None:
+        """Notes a request, if there is one, that the program does not get. It goes on, and so do its buffers."""
+        if handle.value is not None:
+            self.dropped_requests.append((handle, keep))
 
     def end_dropped_requests(self) -> None:
         """Ends requests in flight that the program has let go of. A few in each call: no call takes long, and they do
@@ -184,7 +192,8 @@ class _Core:
                 handle, keep = self.dropped_requests.popleft()
             except IndexError:  # another thread was faster
                 return
-            api.gcoll_request_test(byref(handle), byref(c_int()))
+            if handle.value is not None:
+                api.gcoll_request_test(byref(handle), byref(c_int()))
             if handle.value is not None:
                 self.dropped_requests.append((handle, keep))
 
@@ -195,6 +204,8 @@ class _Core:
 
     def close(self) -> None:
         with self.lock:
+            if self.inside:
+                raise StateError("another thread is inside a call on the context", Status.STATE, "close")
             handle, self.handle = self.handle, None
         if not handle:
             return
@@ -210,7 +221,7 @@ class _Core:
                 api.gcoll_region_destroy(region)
         api.gcoll_context_destroy(handle)
         text = (api.gcoll_last_error() or b"").decode("utf-8", "replace")
-        if "is inside a gcoll call on it" in text:
+        if _IS_INSIDE.match(text):  # and not the cause of a broken context that quotes it
             self.handle = handle
             raise StateError(text, Status.STATE, "close")
         if not idle:  # their context is gone, and with it what was in flight
@@ -251,35 +262,34 @@ class Started(Collectives[Request]):
         if self._context._core.dropped_requests:
             self._context._core.end_dropped_requests()
         handle = c_void_p()
-        status = api.gcoll_call_start(self._context._handle(), byref(call.struct), byref(handle))
-        if status:
-            raise self._context._failure(status, call.name, call)
-        return Request(self._context, handle, call.name, call, call.result)
+        try:
+            status = api.gcoll_call_start(self._context._handle(), byref(call.struct), byref(handle))
+            if status:
+                raise self._context._failure(status, call.name, call)
+            return Request(self._context, handle, call.name, call, call.result)
+        except BaseException:
+            self._context._core.drop(handle, call)
+            raise
 
     def send(self, data: Any, dest: int, tag: int = 0) -> Request:
         """Begins ``Context.send``."""
         self._context._core.end_dropped_requests()
         buffer = _host(resolve(data, "data"), "data")
-        handle = c_void_p()
-        pair = self._context._pair(dest, "dest")
-        check(api.gcoll_pair_send_start(pair, _tag(tag), buffer.address, buffer.nbytes, byref(handle)), "send",
-              self._context._core.handle)
-        return Request(self._context, handle, "send", buffer.keep, None)
+        pair, number = self._context._pair(dest, "dest"), _tag(tag)
+        return self._message("send", buffer, lambda handle: api.gcoll_pair_send_start(
+            pair, number, buffer.address, buffer.nbytes, handle))
 
     def recv(self, data: Any, source: Union[int, Sequence[int], None] = None, tag: int = 0) -> Request:
         """Begins ``Context.recv``. The result is a ``Received``. ``Request.cancel`` may cancel it."""
         self._context._core.end_dropped_requests()
-        buffer = _host(resolve_output(data, "data"), "data")
-        handle = c_void_p()
+        buffer, number = _host(resolve_output(data, "data"), "data"), _tag(tag)
         if _is_rank(source):
             pair = self._context._pair(source, "source")
-            status = api.gcoll_pair_recv_start(pair, _tag(tag), buffer.address, buffer.nbytes, byref(handle))
-        else:
-            peers = self._context._peers(source)
-            status = api.gcoll_context_recv_any_start(self._context._handle(), peers, len(peers), _tag(tag),
-                                                      buffer.address, buffer.nbytes, byref(handle))
-        check(status, "recv", self._context._core.handle)
-        return Request(self._context, handle, "recv", buffer.keep, None, receives=True)
+            return self._message("recv", buffer, lambda handle: api.gcoll_pair_recv_start(
+                pair, number, buffer.address, buffer.nbytes, handle), receives=True)
+        peers, context = self._context._peers(source), self._context._handle()
+        return self._message("recv", buffer, lambda handle: api.gcoll_context_recv_any_start(
+            context, peers, len(peers), number, buffer.address, buffer.nbytes, handle), receives=True)
 
     def put(self, key: bytes, data: Any, offset: int = 0, notify: bool = False) -> Request:
         """Begins ``Context.put``."""
@@ -290,12 +300,21 @@ class Started(Collectives[Request]):
         return self._access("get", key, _host(resolve_output(data, "data"), "data"), offset)
 
     def _access(self, name: str, key: bytes, buffer: Buffer, offset: int, *flags: int) -> Request:
-        handle = c_void_p()
         start = api.gcoll_put_start if name == "put" else api.gcoll_get_start
-        status = start(self._context._handle(), byref(_region_key(key)), read_number(offset, "offset", 1 << 63),
-                       buffer.address, buffer.nbytes, *flags, byref(handle))
-        check(status, name, self._context._core.handle)
-        return Request(self._context, handle, name, buffer.keep, None)
+        context, where, at = self._context._handle(), _region_key(key), read_number(offset, "offset", 1 << 63)
+        return self._message(name, buffer, lambda handle: start(
+            context, byref(where), at, buffer.address, buffer.nbytes, *flags, handle))
+
+    def _message(self, name: str, buffer: Buffer, start: Callable[[Any], int], receives: bool = False) -> Request:
+        """Makes the request of a message that `start` begins. Ctrl-C may come at any point: what has begun keeps its
+        buffer."""
+        handle = c_void_p()
+        try:
+            check(start(byref(handle)), name, self._context._core.handle)
+            return Request(self._context, handle, name, buffer.keep, None, receives)
+        except BaseException:
+            self._context._core.drop(handle, buffer.keep)
+            raise
 
 
 class Prepared(Collectives[Operation]):
@@ -433,7 +452,10 @@ class Context(Collectives[Any]):
     others. ``abort`` and ``wake`` may be called from any thread. Every rank starts its collectives in the same order,
     so let one thread start them, or give each thread a ``duplicate``.
 
-    Ctrl-C. A blocking call returns first, at the latest after its timeout. ``Request.wait`` heeds it at once.
+    Ctrl-C raises KeyboardInterrupt within 0.1 s in a collective, a message, a put or get, ``Operation.run`` and
+    ``Request.wait``. What has begun goes on, with its arrays. Other calls return first, at the latest after their
+    timeout: creation, close, ``split`` and the like, ``Region.wait``, ``sendrecv``, ``barrier_report``, and collectives
+    with `monitor`.
 
     Forks. A forked child must not use the context; each call is refused with StateError.
 
@@ -495,7 +517,7 @@ class Context(Collectives[Any]):
             if opened:
                 opened.close()
             raise
-        self._adopt(handle, keep, bool(progress_thread))
+        self._adopt(handle, keep, bool(progress_thread), bool(monitor))
 
     @classmethod
     def from_env(cls, **options: Any) -> "Context":
@@ -509,19 +531,20 @@ class Context(Collectives[Any]):
         struct = _make_options(keep, [], options)
         handle = c_void_p()
         check(api.gcoll_context_create_from_env(byref(struct), byref(handle)), "from_env")
-        return cls._made(handle, keep, bool(options.get("progress_thread")))
+        return cls._made(handle, keep, bool(options.get("progress_thread")), bool(options.get("monitor")))
 
     @classmethod
-    def _made(cls, handle: c_void_p, keep: List[Any], progress_thread: bool) -> "Context":
+    def _made(cls, handle: c_void_p, keep: List[Any], progress_thread: bool, has_monitor: bool) -> "Context":
         context = cls.__new__(cls)
-        context._adopt(handle, keep, progress_thread)
+        context._adopt(handle, keep, progress_thread, has_monitor)
         return context
 
-    def _adopt(self, handle: c_void_p, keep: List[Any], progress_thread: bool) -> None:
+    def _adopt(self, handle: c_void_p, keep: List[Any], progress_thread: bool, has_monitor: bool) -> None:
         self._core = _Core(handle.value, keep)
         self._rank = int(api.gcoll_context_rank(handle))
         self._size = int(api.gcoll_context_size(handle))
         self.progress_thread = progress_thread
+        self._has_monitor = has_monitor  # which watches blocking calls only
         self._watcher: Optional[Watch] = None
         self.start = Started(self)
         self.prepare = Prepared(self)
@@ -548,12 +571,26 @@ class Context(Collectives[Any]):
         return own_error(keep, error) or error
 
     def _go(self, call: _Call) -> Any:
-        status = api.gcoll_call_run(self._handle(), byref(call.struct))
+        if self._has_monitor or not takes_signals():
+            status = api.gcoll_call_run(self._handle(), byref(call.struct))
+        else:
+            status = self._run_in_slices(call)
         if status:
             raise self._failure(status, call.name, call)
         if call.bound is not None and call.bound.error is not None:
             raise call.bound.error  # Ctrl-C came when the last reduction was done
         return call.result
+
+    def _run_in_slices(self, call: _Call) -> int:
+        """The same on the thread on which handlers of signals run. If one raises an exception, the call goes on."""
+        handle = c_void_p()
+        try:
+            with Claim(handle, self, call.name):
+                status = api.gcoll_call_start(self._handle(), byref(call.struct), byref(handle))
+                return int(status or finish(self, handle))
+        except BaseException:
+            self._core.drop(handle, call)
+            raise
 
     def _pair(self, peer: Any, name: str) -> Any:
         number = read_number(peer, name, self._size)
@@ -659,7 +696,7 @@ class Context(Collectives[Any]):
 
     def _child(self, handle: c_void_p) -> "Context":
         kept = [k for k in self._core.keep if not isinstance(k, (_Owned, Store))]
-        return Context._made(handle, kept, self.progress_thread)
+        return Context._made(handle, kept, self.progress_thread, self._has_monitor)
 
     def split(self, color: Optional[int], key: int = 0) -> "Optional[Context]":
         """Divides the ranks into groups by `color`, and creates a context for each. Collective. color: 0 or more;
@@ -711,6 +748,9 @@ class Context(Collectives[Any]):
         >>> gcoll.run_local(2, rank)[1]
         (Received(source=0, nbytes=16), [1.5, 2.5, 0.0])
         """
+        if takes_signals():
+            self.start.send(data, dest, tag).wait()
+            return
         buffer = _host(resolve(data, "data"), "data")
         check(api.gcoll_pair_send(self._pair(dest, "dest"), _tag(tag), buffer.address, buffer.nbytes), "send",
               self._core.handle)
@@ -719,7 +759,7 @@ class Context(Collectives[Any]):
         """Receives a message into an array. source: a rank; or a list of ranks, of which the first that has sent is
         taken; None: any rank. The message may be smaller than `data`, whose rest stays as it is. Returns source and
         size. MismatchError if the message is larger: it is dropped, and nothing breaks."""
-        if self.progress_thread:  # other threads may receive, too
+        if self.progress_thread or takes_signals():  # with the thread, other threads may receive, too
             received: Received = self.start.recv(data, source, tag).wait()
             return received
         buffer = _host(resolve_output(data, "data"), "data")
@@ -765,12 +805,18 @@ class Context(Collectives[Any]):
 
     def put(self, key: bytes, data: Any, offset: int = 0, notify: bool = False) -> None:
         """Writes an array into a peer's region, from byte `offset` on. Returns when it has arrived."""
+        if takes_signals():
+            self.start.put(key, data, offset, notify).wait()
+            return
         buffer = _host(resolve(data, "data"), "data")
         check(api.gcoll_put(self._handle(), byref(_region_key(key)), read_number(offset, "offset", 1 << 63),
                             buffer.address, buffer.nbytes, int(bool(notify))), "put", self._core.handle)
 
     def get(self, key: bytes, data: Any, offset: int = 0) -> None:
         """Reads a peer's region, from byte `offset` on, into an array."""
+        if takes_signals():
+            self.start.get(key, data, offset).wait()
+            return
         buffer = _host(resolve_output(data, "data"), "data")
         check(api.gcoll_get(self._handle(), byref(_region_key(key)), read_number(offset, "offset", 1 << 63),
                             buffer.address, buffer.nbytes), "get", self._core.handle)
