@@ -305,7 +305,7 @@ class Started(Collectives[Request]):
         return self._message(name, buffer, lambda handle: start(
             context, byref(where), at, buffer.address, buffer.nbytes, *flags, handle))
 
-    def _message(self, name: str, buffer: Buffer, start: Callable[[Any], int], receives: bool = False) -> Request:
+    def _message(self, name: str, buffer: Buffer, start: Callable[[Any], Any], receives: bool = False) -> Request:
         """Makes the request of a message that `start` begins. Ctrl-C may come at any point: what has begun keeps its
         buffer."""
         handle = c_void_p()
