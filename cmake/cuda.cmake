@@ -1,21 +1,16 @@
 # Whether buffers in the memory of CUDA devices are supported: gcoll_has_cuda, and what that links, gcoll_cuda_libraries.
-# GCOLL_CUDA=ON makes a lack an error; else gcoll_cuda_missing says what it is.
-set(gcoll_has_cuda OFF)
 set(gcoll_cuda_libraries "")
-set(gcoll_cuda_missing "")
+set(missing "")
 set(gcoll_cuda_least_version 11.8) # the first that knows devices of architecture 90
-if(NOT GCOLL_CUDA MATCHES "^(AUTO|ON|OFF)$")
-  message(FATAL_ERROR "GCOLL_CUDA is '${GCOLL_CUDA}'; allowed are AUTO, ON, OFF")
-endif()
 
 if(NOT GCOLL_CUDA STREQUAL "OFF")
   find_package(CUDAToolkit QUIET)
   if(NOT CUDAToolkit_FOUND)
-    set(gcoll_cuda_missing "no CUDA toolkit found; nvcc in PATH, or CUDAToolkit_ROOT, says where it is")
+    set(missing "no CUDA toolkit found; nvcc in PATH, or CUDAToolkit_ROOT, says where it is")
   elseif(CUDAToolkit_VERSION VERSION_LESS gcoll_cuda_least_version)
-    set(gcoll_cuda_missing "CUDA toolkit ${CUDAToolkit_VERSION} is older than ${gcoll_cuda_least_version}")
+    set(missing "CUDA toolkit ${CUDAToolkit_VERSION} is older than ${gcoll_cuda_least_version}")
   elseif(NOT TARGET CUDA::cudart_static)
-    set(gcoll_cuda_missing "CUDA toolkit in ${CUDAToolkit_BIN_DIR}/.. has no libcudart_static.a")
+    set(missing "CUDA toolkit in ${CUDAToolkit_BIN_DIR}/.. has no libcudart_static.a")
   else()
     # Instructions for the devices of data centres; others translate those of the first or last kind, once, when they
     # first load them.
@@ -32,15 +27,12 @@ if(NOT GCOLL_CUDA STREQUAL "OFF")
     check_language(CUDA)
     if(CMAKE_CUDA_COMPILER)
       enable_language(CUDA)
-      set(gcoll_has_cuda ON)
     else()
-      set(gcoll_cuda_missing "${CUDAToolkit_NVCC_EXECUTABLE} does not work, or finds no C++ compiler that it takes (CUDAHOSTCXX)")
+      set(missing "${CUDAToolkit_NVCC_EXECUTABLE} does not work, or finds no C++ compiler that it takes (CUDAHOSTCXX)")
     endif()
   endif()
-  if(GCOLL_CUDA STREQUAL "ON" AND NOT gcoll_has_cuda)
-    message(FATAL_ERROR "GCOLL_CUDA=ON: ${gcoll_cuda_missing}")
-  endif()
 endif()
+gcoll_optional_decide(CUDA "${missing}")
 
 # The runtime library is linked in, so that programs start where there is none. It opens the driver when it is first used.
 if(gcoll_has_cuda)

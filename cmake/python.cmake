@@ -1,7 +1,6 @@
 # The Python that runs the tests of bindings/python: gcoll_python, gcoll_python_version and gcoll_python_numpy (its numpy's
 # version, or ""). The package itself needs no build. Without GCOLL_PYTHON the system's interpreter goes first, because packages of
 # the system, such as numpy, belong to it.
-set(GCOLL_PYTHON "" CACHE FILEPATH "Python for the tests and the backend of torch.distributed; empty: found")
 set(gcoll_python "")
 if(GCOLL_PYTHON)
   set(Python3_EXECUTABLE "${GCOLL_PYTHON}")

@@ -24,7 +24,8 @@ typedef enum gcoll_status {
     GCOLL_ERR_PROTOCOL = 7,    /* a peer sent bytes that no gcoll of this version sends */
     GCOLL_ERR_MISMATCH = 8,    /* ranks called with different collectives, counts, types, operations; or a
                                 * message is larger than the buffer for it */
-    GCOLL_ERR_ABORTED = 9,     /* gcoll_context_abort was called, here or on another rank */
+    GCOLL_ERR_ABORTED = 9,     /* gcoll_context_abort was called, or a reduction of the caller's own failed,
+                                * here or on another rank */
     GCOLL_ERR_NOT_FOUND = 10,  /* there is no such key, algorithm, site or launcher */
     GCOLL_ERR_STATE = 11,      /* the object is not in a state that allows the call */
     GCOLL_ERR_INTERNAL = 12,   /* a bug in gcoll; please report it */

@@ -201,8 +201,8 @@ GCOLL_API gcoll_status gcoll_store_set_timeout(gcoll_store *store, int64_t timeo
  *   memory   drops nothing; neither do tables of operations without keep. */
 GCOLL_API gcoll_status gcoll_store_keep(gcoll_store *store, const char *key, int64_t ttl_ms);
 
-/* Sets gcoll_last_error() of this thread and returns status. For use by the functions of a
- * gcoll_store_ops. */
+/* Sets gcoll_last_error() of this thread and returns status. For use by functions that gcoll calls: those of
+ * a gcoll_store_ops, options.exchange, and reductions (gcoll_reduce_fn). */
 GCOLL_API gcoll_status gcoll_store_error(gcoll_status status, const char *text);
 
 /* Closes the store. The keys remain, unless this handle runs the server of a tcp store: see above. NULL is

@@ -50,10 +50,15 @@ typedef enum gcoll_op {
 } gcoll_op;
 
 /* A reduction: computes dst[i] = a[i] op b[i] for i in [0, count). count is in elements. dst may be a or b,
- * and overlaps them in no other way. If the operation does not commute, a comes from lower ranks than b. It
- * must not call gcoll. */
-typedef void (*gcoll_reduce_fn)(void *dst, const void *a, const void *b, uint64_t count, gcoll_type type,
-                                void *arg);
+ * and overlaps them in no other way. If the operation does not commute, a comes from lower ranks than b.
+ *
+ * Returns GCOLL_OK. With any other status the reduction has failed, and dst may hold anything. The context
+ * then breaks: the call fails with GCOLL_ERR_ABORTED on this rank, and so do calls on all other ranks that
+ * have not ended; this rank is the culprit. No rank gets a result that the failed reduction is part of. The
+ * error names the operation, the rank and the status. The function may say more by gcoll_store_error, as in
+ * `return gcoll_store_error(GCOLL_ERR_INVALID, "no such key")`. It must call no other function of gcoll. */
+typedef gcoll_status (*gcoll_reduce_fn)(void *dst, const void *a, const void *b, uint64_t count,
+                                        gcoll_type type, void *arg);
 
 #define GCOLL_MAX_ELEMENT_BYTES 65535u
 
@@ -72,6 +77,19 @@ typedef struct gcoll_user_op {
      * not count. */
     uint32_t element_bytes;
 } gcoll_user_op;
+
+/* For bindings to languages in which an exception may end a callback at any point, before it can return a
+ * status. Set gcoll_user_op.reduce to gcoll_reduce_guarded and its arg to this struct. Each reduction then
+ * calls the function here, and has failed unless the function sets `status` to GCOLL_OK. */
+typedef struct gcoll_guarded_reduce {
+    void (*reduce)(void *dst, const void *a, const void *b, uint64_t count, gcoll_type type, void *arg);
+    void *arg;           /* passed to reduce unchanged */
+    gcoll_status status; /* GCOLL_ERR_ABORTED before each call */
+} gcoll_guarded_reduce;
+
+/* A gcoll_reduce_fn; guarded: a gcoll_guarded_reduce, which one thread at a time may use. */
+GCOLL_API gcoll_status gcoll_reduce_guarded(void *dst, const void *a, const void *b, uint64_t count,
+                                            gcoll_type type, void *guarded);
 
 /* Where the result of a reduction is the same, bit by bit. This matters for sums, products and averages of
  * floating-point numbers, whose last bits depend on the order of the operations, and for operations of the

@@ -1,3 +1,5 @@
+// bindings/torch/elements.cc - translates torch's element types and reductions to gcoll's, and reduces int16,
+// which gcoll does not have.
 #include "elements.h"
 
 #include <pybind11/pybind11.h>
@@ -74,11 +76,13 @@ struct Xor {
 };
 
 template <typename Op>
-static void reduce_int16(void *dst, const void *a, const void *b, uint64_t count, gcoll_type, void *) {
+static gcoll_status reduce_int16(void *dst, const void *a, const void *b, uint64_t count, gcoll_type,
+                                 void *) {
     const auto *left = static_cast<const int16_t *>(a), *right = static_cast<const int16_t *>(b);
     auto *result = static_cast<int16_t *>(dst);
     for (uint64_t i = 0; i < count; i++)
         result[i] = Op()(left[i], right[i]);
+    return GCOLL_OK;
 }
 
 template <typename Op> static const gcoll_user_op *int16_op() {

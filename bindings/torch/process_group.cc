@@ -1,3 +1,5 @@
+// bindings/torch/process_group.cc - the operations of torch.distributed: each checks its tensors, puts a
+// gcoll call together, and starts it.
 #include "process_group.h"
 
 #include <ATen/core/grad_mode.h>
@@ -58,6 +60,13 @@ static void check_same_type(const char *name, const at::Tensor &a, const at::Ten
                          c10::toString(b.scalar_type()) + "; allowed is one type");
 }
 
+static void check_types(const char *name, const Tensors &tensors, const at::Tensor &like) {
+    for (const at::Tensor &tensor : tensors) {
+        check_tensor(name, tensor);
+        check_same_type(name, tensor, like);
+    }
+}
+
 static void check_elements(const char *name, const char *which, int64_t found, int64_t wanted) {
     if (found != wanted)
         refuse(name, std::string(which) + " has " + std::to_string(found) + " elements; needed are " +
@@ -94,8 +103,12 @@ class Call {
     void inputs(const Tensors &tensors);
     void outputs(const Tensors &tensors);
     void count(int64_t elements) { call_.count = (uint64_t)elements * each_; }
-    void counts(const std::vector<int64_t> &elements);
-    void receive_counts(const std::vector<int64_t> &elements);
+    void counts(const std::vector<int64_t> &elements) { call_.counts = in_elements(elements, counts_); }
+    void receive_counts(const std::vector<int64_t> &elements) {
+        call_.recv_counts = in_elements(elements, receive_counts_);
+    }
+    // Blocks of these sizes, one for each rank: of one size, or with counts.
+    void blocks(const std::vector<int64_t> &elements);
     void entries(const Tensors &tensors);
     void root(uint32_t rank) { call_.root = rank; }
     void results(const Tensors &tensors) { work_->results_ = tensors; }
@@ -107,6 +120,8 @@ class Call {
 
   private:
     at::Tensor dense(const at::Tensor &tensor);
+    at::Tensor source(const at::Tensor &tensor);
+    const uint64_t *in_elements(const std::vector<int64_t> &elements, std::vector<uint64_t> &counts) const;
     at::Tensor dense_output(const at::Tensor &tensor);
     bool is_output_in_part(const at::Tensor &tensor) const;
 
@@ -193,13 +208,17 @@ void Call::output(const at::Tensor &tensor) {
 }
 
 // Outputs first: an input that shares bytes with them may need a copy.
-void Call::input(const at::Tensor &tensor) {
+at::Tensor Call::source(const at::Tensor &tensor) {
     at::Tensor source = dense(tensor);
     if (is_output_in_part(source)) {
         source = source.clone();
         work_->kept_.push_back(source);
     }
-    call_.input = source.data_ptr();
+    return source;
+}
+
+void Call::input(const at::Tensor &tensor) {
+    call_.input = source(tensor).data_ptr();
 }
 
 void Call::outputs(const Tensors &tensors) {
@@ -211,27 +230,23 @@ void Call::outputs(const Tensors &tensors) {
 
 void Call::inputs(const Tensors &tensors) {
     inputs_.reserve(tensors.size());
-    for (const at::Tensor &tensor : tensors) {
-        at::Tensor source = dense(tensor);
-        if (is_output_in_part(source)) {
-            source = source.clone();
-            work_->kept_.push_back(source);
-        }
-        inputs_.push_back(source.data_ptr());
-    }
+    for (const at::Tensor &tensor : tensors)
+        inputs_.push_back(source(tensor).data_ptr());
     call_.inputs = inputs_.data();
 }
 
-void Call::counts(const std::vector<int64_t> &elements) {
+// Counts of a tensor's elements as counts of gcoll's.
+const uint64_t *Call::in_elements(const std::vector<int64_t> &elements, std::vector<uint64_t> &counts) const {
     for (const int64_t n : elements)
-        counts_.push_back((uint64_t)n * each_);
-    call_.counts = counts_.data();
+        counts.push_back((uint64_t)n * each_);
+    return counts.data();
 }
 
-void Call::receive_counts(const std::vector<int64_t> &elements) {
-    for (const int64_t n : elements)
-        receive_counts_.push_back((uint64_t)n * each_);
-    call_.recv_counts = receive_counts_.data();
+void Call::blocks(const std::vector<int64_t> &elements) {
+    if (std::all_of(elements.begin(), elements.end(), [&](int64_t n) { return n == elements[0]; }))
+        count(elements[0]);
+    else
+        counts(elements);
 }
 
 // Buffers that are reduced as one vector, in place.
@@ -330,10 +345,7 @@ WorkPtr ProcessGroupGcoll::allreduce_coalesced(Tensors &tensors,
     check(!tensors.empty(), name, "got no tensors");
     check(options.reduceOp.op_ != c10d::ReduceOp::PREMUL_SUM, name,
           "op is PREMUL_SUM; only allreduce has it");
-    for (const at::Tensor &tensor : tensors) {
-        check_tensor(name, tensor);
-        check_same_type(name, tensors[0], tensor);
-    }
+    check_types(name, tensors, tensors[0]);
     Call call(*this, GCOLL_ALLREDUCE, OpType::ALLREDUCE_COALESCED, name, "gcoll:all_reduce", tensors,
               options.timeout);
     call.reduce(tensors[0].scalar_type(), options.reduceOp);
@@ -361,18 +373,18 @@ static std::vector<int64_t> elements_of(const char *name, const Tensors &tensors
     if (tensors.size() != (size_t)size)
         refuse(name, "the list has " + std::to_string(tensors.size()) + " tensors; needed are " +
                          std::to_string(size));
+    check_types(name, tensors, like);
     std::vector<int64_t> elements;
-    for (const at::Tensor &tensor : tensors) {
-        check_tensor(name, tensor);
-        check_same_type(name, tensor, like);
+    for (const at::Tensor &tensor : tensors)
         elements.push_back(tensor.numel());
-    }
     return elements;
 }
 
-static bool all_equal(const std::vector<int64_t> &values) {
-    return std::all_of(
-        values.begin(), values.end(), [&](int64_t value) { return value == values[0]; });
+// Checks a list that has a tensor of the size of `like` for each rank.
+static void check_blocks(const char *name, const char *which, const Tensors &tensors, int size,
+                         const at::Tensor &like) {
+    for (const int64_t elements : elements_of(name, tensors, size, like))
+        check_elements(name, which, elements, like.numel());
 }
 
 WorkPtr ProcessGroupGcoll::reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs,
@@ -391,10 +403,7 @@ WorkPtr ProcessGroupGcoll::reduce_scatter(Tensors &outputs, std::vector<Tensors>
     for (const at::Tensor &part : parts)
         scaled.push_back(premultiplied(name, part, options.reduceOp));
     call.inputs(scaled);
-    if (all_equal(elements))
-        call.count(output.numel());
-    else
-        call.counts(elements);
+    call.blocks(elements);
     call.results(outputs);
     return call.start();
 }
@@ -443,10 +452,7 @@ WorkPtr ProcessGroupGcoll::allgather(std::vector<Tensors> &outputs, Tensors &inp
     call.move(input.scalar_type());
     call.outputs(parts);
     call.input(input);
-    if (all_equal(elements))
-        call.count(input.numel());
-    else
-        call.counts(elements);
+    call.blocks(elements);
     call.results(parts);
     return call.start();
 }
@@ -527,8 +533,7 @@ WorkPtr ProcessGroupGcoll::gather(std::vector<Tensors> &outputs, Tensors &inputs
     const bool is_root = (int)root == rank_;
     check_tensor(name, input);
     if (is_root)
-        for (const int64_t elements : elements_of(name, only(name, outputs), size_, input))
-            check_elements(name, "an output", elements, input.numel());
+        check_blocks(name, "an output", only(name, outputs), size_, input);
     else
         check(outputs.empty() || (outputs.size() == 1 && outputs[0].empty()), name,
               "there are outputs on a rank that is not the root");
@@ -551,8 +556,7 @@ WorkPtr ProcessGroupGcoll::scatter(Tensors &outputs, std::vector<Tensors> &input
     const bool is_root = (int)root == rank_;
     check_tensor(name, output);
     if (is_root)
-        for (const int64_t elements : elements_of(name, only(name, inputs), size_, output))
-            check_elements(name, "an input", elements, output.numel());
+        check_blocks(name, "an input", only(name, inputs), size_, output);
     else
         check(inputs.empty() || (inputs.size() == 1 && inputs[0].empty()), name,
               "there are inputs on a rank that is not the root");

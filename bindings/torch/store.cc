@@ -1,3 +1,5 @@
+// bindings/torch/store.cc - lets gcoll's ranks meet in a store of torch.distributed: a gcoll_store whose
+// functions call a c10d::Store.
 #include "store.h"
 
 #include <algorithm>

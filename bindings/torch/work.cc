@@ -1,3 +1,5 @@
+// bindings/torch/work.cc - operations in flight: who waits for them, who ends them, and how they fail; and
+// the context in which they are.
 #include "work.h"
 
 #include <ATen/core/grad_mode.h>

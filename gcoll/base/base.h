@@ -18,13 +18,13 @@
 /* Sets this thread's last error text (truncated to 1023 bytes) and returns `status`. The place that
  * detects an error calls it; callers pass the status on. The text may use gcoll_last_error() itself. */
 gcoll_status gcoll_error(gcoll_status status, const char *format, ...) GCOLL_PRINTF(2, 3);
-/* Returns how often this thread has set its last error. A function of the caller's that fails, and between
- * whose beginning and end the number stays, has left the text of an earlier error. */
-uint32_t gcoll_errors_set(void);
 #ifdef __clang_analyzer__
 /* The analyzer sees one file at a time, so this macro tells it that the call returns `status`. */
 #define gcoll_error(status, ...) ((void)(gcoll_error)(status, __VA_ARGS__), (status))
 #endif
+
+/* Counts the calls of gcoll_error on this thread: tells whether a function of the caller has set a text. */
+uint32_t gcoll_error_count(void);
 
 /* Whether an error number means that this process or host has run out of a resource, such as descriptors
  * or memory. */

@@ -9,7 +9,7 @@
 #include "gcoll/version.h"
 
 static _Thread_local char last_error[1024];
-static _Thread_local uint32_t errors_set;
+static _Thread_local uint32_t error_count;
 
 gcoll_status(gcoll_error)(gcoll_status status, const char *format, ...) {
     va_list arguments;
@@ -19,12 +19,12 @@ gcoll_status(gcoll_error)(gcoll_status status, const char *format, ...) {
     va_end(arguments);
     gcoll_text_make_line(text); /* the text may repeat input from callers or other programs */
     memcpy(last_error, text, sizeof text);
-    errors_set++;
+    error_count++;
     return status;
 }
 
-uint32_t gcoll_errors_set(void) {
-    return errors_set;
+uint32_t gcoll_error_count(void) {
+    return error_count;
 }
 
 const char *gcoll_last_error(void) {

@@ -102,3 +102,13 @@ gcoll_status gcoll_op_check(gcoll_type type, gcoll_op op) {
                            types[type].name);
     return GCOLL_OK;
 }
+
+/* ---- Reductions of the caller's ------------------------------------------------------------- */
+
+gcoll_status gcoll_reduce_guarded(void *dst, const void *a, const void *b, uint64_t count, gcoll_type type,
+                                  void *guarded) {
+    gcoll_guarded_reduce *guard = guarded;
+    guard->status = GCOLL_ERR_ABORTED;
+    guard->reduce(dst, a, b, count, type, guard->arg);
+    return guard->status;
+}

@@ -106,12 +106,12 @@ static gcoll_status exchange(const gcoll_context *context, const gcoll_exchange 
     gcoll_put_le(own + 2 * WORD, context->rank, WORD);
     memcpy(own + HEAD_BYTES, mine, bytes);
     gcoll_put_le(own + row - WORD, gcoll_crc32c_find()(0, own, row - WORD), WORD);
-    const uint32_t errors = gcoll_errors_set();
+    const uint32_t errors = gcoll_error_count();
     gcoll_status status = by->fn(by->arg, own, row, t->all);
     if (status != GCOLL_OK && by->fn != gcoll_limited_exchange) {
         char reason[REASON_BYTES];
         snprintf(reason, sizeof reason, "%.*s", (int)sizeof reason - 1,
-                 gcoll_errors_set() != errors ? gcoll_last_error() : "it gave no reason");
+                 gcoll_error_count() != errors ? gcoll_last_error() : "it gave no reason");
         status = gcoll_error(status > GCOLL_OK && status <= GCOLL_ERR_INTERNAL ? status : GCOLL_ERR_IO,
                              "%s: failed on rank %u in round %u with status %d: %s", by->name, context->rank,
                              round, (int)status, reason);

@@ -96,6 +96,9 @@ static gcoll_status start_inside(gcoll_context *context, const gcoll_given *give
         *out = request;
     if (arguments.done)
         gcoll_request_tells(request, arguments.done, arguments.done_arg, !out);
+    /* If the caller's reduction has failed, the peers learn it now, and this rank by its request. */
+    if (context->health.broken)
+        gcoll_context_settle(context);
     return GCOLL_OK;
 }
 

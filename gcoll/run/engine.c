@@ -33,6 +33,42 @@ static char *resolve(const gcoll_run *run, gcoll_ref ref, const gcoll_buffers *b
     return base ? (char *)(uintptr_t)base + bytes : NULL;
 }
 
+/* ---- Reductions ---------------------------------------------------------------------------- */
+
+/* Breaks the context because the caller's reduction failed. has_text: it has set a text by gcoll_store_error.
+ */
+static void refuse(const bound_step *bound, gcoll_status status, bool has_text) {
+    gcoll_run *run = bound->run;
+    gcoll_context *context = run->context;
+    char name[GCOLL_NOTE_TEXT_MAX];
+    run->is_refused = true;
+    gcoll_run_name(run, bound->step, name, sizeof name);
+    gcoll_break(context, GCOLL_ERR_ABORTED, context->rank,
+                "%s: rank %u: options.user_op failed with status %d (%s)%s%s", name, context->rank,
+                (int)status, gcoll_status_text(status), has_text ? ": " : "",
+                has_text ? gcoll_last_error() : "");
+}
+
+/* Once the function has failed, the run calls it no more. */
+static void reduce_by_caller(const bound_step *bound, char *dst, const char *a, const char *b,
+                             uint64_t count) {
+    const gcoll_run *run = bound->run;
+    if (run->is_refused)
+        return;
+    const uint32_t errors = gcoll_error_count();
+    const gcoll_status status =
+        run->user.reduce(dst, a, b, count, (gcoll_type)run->entry->call.type, run->user.arg);
+    if (status != GCOLL_OK)
+        refuse(bound, status, gcoll_error_count() != errors);
+}
+
+void gcoll_run_reduce(const bound_step *bound, char *dst, const char *a, const char *b, uint64_t count) {
+    if (bound->run->kernel)
+        bound->run->kernel(dst, a, b, count);
+    else
+        reduce_by_caller(bound, dst, a, b, count);
+}
+
 /* Reduces data that is not aligned to elements, as bytes of a stream may start anywhere. */
 static void reduce_unaligned(const bound_step *bound, char *dst, const char *a, const char *data,
                              uint64_t bytes) {
@@ -44,23 +80,12 @@ static void reduce_unaligned(const bound_step *bound, char *dst, const char *a, 
         memcpy(aligned, data, part);
         const char *left = bound->step->received_first ? aligned : a;
         const char *right = bound->step->received_first ? a : aligned;
-        if (run->kernel)
-            run->kernel(dst, left, right, part / run->type_bytes);
-        else
-            run->user.reduce(dst, left, right, part / run->type_bytes, (gcoll_type)run->entry->call.type,
-                             run->user.arg);
+        gcoll_run_reduce(bound, dst, left, right, part / run->type_bytes);
         dst += part;
         a += part;
         data += part;
         bytes -= part;
     }
-}
-
-void gcoll_run_reduce(const gcoll_run *run, char *dst, const char *a, const char *b, uint64_t count) {
-    if (run->kernel)
-        run->kernel(dst, a, b, count);
-    else
-        run->user.reduce(dst, a, b, count, (gcoll_type)run->entry->call.type, run->user.arg);
 }
 
 void gcoll_run_reduce_received(const bound_step *bound, char *dst, const char *a, const void *data,
@@ -69,9 +94,9 @@ void gcoll_run_reduce_received(const bound_step *bound, char *dst, const char *a
     if (((uintptr_t)data & (run->alignment - 1)) != 0)
         reduce_unaligned(bound, dst, a, data, bytes);
     else if (bound->step->received_first)
-        gcoll_run_reduce(run, dst, data, a, bytes / run->type_bytes);
+        gcoll_run_reduce(bound, dst, data, a, bytes / run->type_bytes);
     else
-        gcoll_run_reduce(run, dst, a, data, bytes / run->type_bytes);
+        gcoll_run_reduce(bound, dst, a, data, bytes / run->type_bytes);
 }
 
 /* RECV_REDUCE: reduces received bytes as they arrive, while they are in cache. */
@@ -159,6 +184,7 @@ gcoll_status gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const 
 
 static inline void message_done(gcoll_message *message);
 static void receive_done(gcoll_message *message);
+static void reduced_done(gcoll_message *message);
 static void bounced_done(gcoll_message *message);
 
 static uint32_t slot_of(uint32_t *peers, uint32_t *slots, uint32_t peer) {
@@ -235,6 +261,8 @@ static gcoll_status prepare_steps(gcoll_run *run, uint32_t messages) {
         } else if (step->kind == GCOLL_STEP_RECV_REDUCE) {
             message->consume = gcoll_run_reduce_whole;
             message->consume_arg = bound;
+            if (run->entry->call.op == GCOLL_USER)
+                message->done = reduced_done;
         }
     }
     gcoll_release(run->context, peers, (uint64_t)(messages + 1) * sizeof *peers);
@@ -428,6 +456,13 @@ static void receive_done(gcoll_message *message) {
         message_done(message);
 }
 
+/* A received message has been reduced by the caller's function, unless that failed. */
+static void reduced_done(gcoll_message *message) {
+    const bound_step *bound = message->owner;
+    if (!bound->run->is_refused)
+        receive_done(message);
+}
+
 /* Reduces a received message whose elements were too large to be reduced as they came. */
 static void bounced_done(gcoll_message *message) {
     if (!is_heard(message))
@@ -437,7 +472,8 @@ static void bounced_done(gcoll_message *message) {
         gcoll_lists_reduce_received(bound, 0, message->data, message->bytes);
     else
         gcoll_run_reduce_whole(bound, 0, message->data, message->bytes);
-    message_done(message);
+    if (!bound->run->is_refused)
+        message_done(message);
 }
 
 /* False if the context broke. */
@@ -474,7 +510,7 @@ static void run_local(gcoll_run *run, bound_step *bound) {
     }
     switch ((gcoll_step_kind)step->kind) {
     case GCOLL_STEP_REDUCE:
-        gcoll_run_reduce(run, bound->dst, bound->a, bound->b, step->count);
+        gcoll_run_reduce(bound, bound->dst, bound->a, bound->b, step->count);
         break;
     case GCOLL_STEP_COPY:
         memmove(bound->dst, bound->a, step->count * run->type_bytes);
@@ -495,6 +531,8 @@ static bool start_step(gcoll_run *run, uint32_t index) {
     if (run->work && gcoll_step_is_on_device(run->plan, bound->step))
         return gcoll_device_work_begin(run, index);
     run_local(run, bound);
+    if (run->is_refused)
+        return false;
     gcoll_run_finish_step(run, index);
     return true;
 }

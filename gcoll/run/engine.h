@@ -63,6 +63,7 @@ struct gcoll_run {
 
     uint64_t *heard;  /* by slot: the latest operation whose fingerprint is known to have arrived */
     bool is_doubtful; /* data was taken from a peer whose fingerprint is not known to have arrived */
+    bool is_refused;  /* the caller's reduction failed: the context is broken, and the step never finishes */
 };
 
 /* ---- The engine (engine.c) ------------------------------------------------------------------- */
@@ -70,8 +71,9 @@ struct gcoll_run {
 gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, gcoll_run **run);
 /* Binds the run to its buffers and the reduction. Not while it is in flight. Error: NO_MEMORY. */
 gcoll_status gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const gcoll_user_op *user_op);
-/* dst = a op b */
-void gcoll_run_reduce(const gcoll_run *run, char *dst, const char *a, const char *b, uint64_t count);
+/* For a step: dst = a op b. If the caller's own reduction fails, the context breaks, the run is refused, and
+ * later reductions of the run are skipped. */
+void gcoll_run_reduce(const bound_step *bound, char *dst, const char *a, const char *b, uint64_t count);
 /* Reduces received bytes of a RECV_REDUCE, aligned or not: dst = a op data, or data op a. */
 void gcoll_run_reduce_received(const bound_step *bound, char *dst, const char *a, const void *data,
                                uint64_t bytes);
@@ -136,6 +138,8 @@ void gcoll_run_drop(gcoll_run *run);
  * progress. A run that finished before the context broke is valid, unless the cause is that ranks called
  * different operations. */
 gcoll_status gcoll_run_result(gcoll_context *context, gcoll_run *run, gcoll_status status);
+/* Names a run in an error: "allreduce #3, ring, step 2 of 8". step: NULL names no step. */
+void gcoll_run_name(const gcoll_run *run, const gcoll_step *step, char *text, size_t size);
 /* Calls fn for the peer of each message in flight, in step order, until it returns false. */
 void gcoll_run_each_waited(const gcoll_run *run, gcoll_waited_fn fn, void *arg);
 

@@ -121,7 +121,7 @@ void gcoll_lists_run_local(bound_step *bound) {
             gcoll_divide(dst.at, bytes / run->type_bytes, (gcoll_type)run->entry->call.type,
                          run->plan->divisor);
         else if (reduces)
-            gcoll_run_reduce(run, dst.at, a.at, b.at, bytes / run->type_bytes);
+            gcoll_run_reduce(bound, dst.at, a.at, b.at, bytes / run->type_bytes);
         else
             memcpy(dst.at, a.at, bytes);
         left -= bytes;

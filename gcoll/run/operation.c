@@ -67,6 +67,8 @@ static gcoll_status start(gcoll_operation *operation) {
     if (status == GCOLL_OK) {
         gcoll_request_begin(&operation->request);
         gcoll_request_tell_if_finished(&operation->request);
+        if (context->health.broken) /* the caller's reduction has failed: peers learn it now */
+            gcoll_context_settle(context);
     }
     return status;
 }

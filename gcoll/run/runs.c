@@ -185,6 +185,14 @@ static const gcoll_step *find_blocked_step(const gcoll_run *run, uint32_t peer) 
     return found;
 }
 
+void gcoll_run_name(const gcoll_run *run, const gcoll_step *step, char *text, size_t size) {
+    const int used = snprintf(text, size, "%s #%llu, %s",
+                              gcoll_collective_name((gcoll_collective)run->entry->call.collective),
+                              (unsigned long long)run->sequence, run->entry->algorithm);
+    if (step && used > 0 && (size_t)used < size)
+        snprintf(text + used, size - (size_t)used, ", step %u of %u", step->round + 1, run->plan->rounds);
+}
+
 static void name(const gcoll_context *context, uint32_t peer, char *text, size_t size) {
     const gcoll_run *run = find_waiting(context, peer);
     const gcoll_members *members = context->runs->members;
@@ -200,12 +208,7 @@ static void name(const gcoll_context *context, uint32_t peer, char *text, size_t
         snprintf(text, size, "after operation #%llu", (unsigned long long)context->runs->sequence);
         return;
     }
-    const gcoll_step *step = find_blocked_step(run, peer);
-    const int used = snprintf(text, size, "%s #%llu, %s",
-                              gcoll_collective_name((gcoll_collective)run->entry->call.collective),
-                              (unsigned long long)run->sequence, run->entry->algorithm);
-    if (step && used > 0 && (size_t)used < size)
-        snprintf(text + used, size - (size_t)used, ", step %u of %u", step->round + 1, run->plan->rounds);
+    gcoll_run_name(run, find_blocked_step(run, peer), text, size);
 }
 
 static const uint8_t *concern(const gcoll_context *context, uint64_t *stream) {

@@ -138,7 +138,7 @@ static gcoll_status check(const gcoll_store *store, const char *what, const char
  */
 static gcoll_status result(const gcoll_store *store, const char *call, const char *key, uint32_t errors,
                            gcoll_status status) {
-    const bool has_text = gcoll_errors_set() != errors;
+    const bool has_text = gcoll_error_count() != errors;
     char reason[ERROR_MAX];
     if (status == GCOLL_OK)
         return GCOLL_OK;
@@ -174,7 +174,7 @@ static gcoll_status check_value(const gcoll_store *store, const char *call, cons
 }
 
 gcoll_status gcoll_store_set(gcoll_store *store, const char *key, const void *value, size_t bytes) {
-    const uint32_t errors = gcoll_errors_set();
+    const uint32_t errors = gcoll_error_count();
     gcoll_status status = check_value(store, "gcoll_store_set", key, value, bytes);
     if (status != GCOLL_OK)
         return status;
@@ -219,7 +219,7 @@ static gcoll_status check_wait(const gcoll_store *store, const char *call, const
 
 gcoll_status gcoll_store_get(gcoll_store *store, const char *key, void *value, size_t capacity,
                              size_t *bytes) {
-    const uint32_t errors = gcoll_errors_set();
+    const uint32_t errors = gcoll_error_count();
     gcoll_status status = check_room(store, "gcoll_store_get", key, value, capacity, bytes);
     if (status != GCOLL_OK)
         return status;
@@ -252,7 +252,7 @@ static gcoll_status wait_and_get(gcoll_store *store, const char *key, void *valu
 gcoll_status gcoll_store_get_wait(gcoll_store *store, const char *key, void *value, size_t capacity,
                                   size_t *bytes, int64_t timeout_ms) {
     static const char call[] = "gcoll_store_get_wait";
-    const uint32_t errors = gcoll_errors_set();
+    const uint32_t errors = gcoll_error_count();
     gcoll_status status = check_room(store, call, key, value, capacity, bytes);
     if (status == GCOLL_OK)
         status = check_wait(store, call, key, timeout_ms);
@@ -269,7 +269,7 @@ gcoll_status gcoll_store_get_wait(gcoll_store *store, const char *key, void *val
 }
 
 gcoll_status gcoll_store_wait(gcoll_store *store, const char *key, int64_t timeout_ms) {
-    const uint32_t errors = gcoll_errors_set();
+    const uint32_t errors = gcoll_error_count();
     gcoll_status status = check(store, "gcoll_store_wait: key", key);
     if (status == GCOLL_OK)
         status = check_wait(store, "gcoll_store_wait", key, timeout_ms);
@@ -281,7 +281,7 @@ gcoll_status gcoll_store_wait(gcoll_store *store, const char *key, int64_t timeo
 }
 
 gcoll_status gcoll_store_add(gcoll_store *store, const char *key, int64_t delta, int64_t *value) {
-    const uint32_t errors = gcoll_errors_set();
+    const uint32_t errors = gcoll_error_count();
     gcoll_status status = check(store, "gcoll_store_add: key", key);
     if (status != GCOLL_OK)
         return status;
@@ -306,7 +306,7 @@ static bool counter_of(const char *key, char counter[GCOLL_STORE_KEY_MAX + 1]) {
 
 /* Removes the key first, then its counter: while the counter exists, no set_new of the key succeeds. */
 gcoll_status gcoll_store_remove(gcoll_store *store, const char *key) {
-    const uint32_t errors = gcoll_errors_set();
+    const uint32_t errors = gcoll_error_count();
     gcoll_status status = check(store, "gcoll_store_remove: key", key);
     if (status == GCOLL_OK && !store->ops->remove)
         status = lacks(store, "gcoll_store_remove", "remove");
@@ -357,7 +357,7 @@ static gcoll_status set_by_counter(gcoll_store *store, const char *key, const vo
 }
 
 gcoll_status gcoll_store_set_new(gcoll_store *store, const char *key, const void *value, size_t bytes) {
-    const uint32_t errors = gcoll_errors_set();
+    const uint32_t errors = gcoll_error_count();
     gcoll_status status = check_value(store, "gcoll_store_set_new", key, value, bytes);
     if (status != GCOLL_OK)
         return status;
@@ -380,7 +380,7 @@ gcoll_status gcoll_store_set_timeout(gcoll_store *store, int64_t timeout_ms) {
 }
 
 gcoll_status gcoll_store_keep(gcoll_store *store, const char *key, int64_t ttl_ms) {
-    const uint32_t errors = gcoll_errors_set();
+    const uint32_t errors = gcoll_error_count();
     gcoll_status status = check(store, "gcoll_store_keep: key", key);
     if (status != GCOLL_OK)
         return status;

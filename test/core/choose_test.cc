@@ -377,8 +377,9 @@ TEST(Explain, NamesTheChoiceAndItsRunnersUp) {
                                                   nullptr, tiny, sizeof tiny));
             EXPECT_EQ(std::string(tiny), all.substr(0, 9));
             // An operation that does not commute excludes some algorithms, and the text says why.
-            gcoll_user_op op = {[](void *, const void *, const void *, uint64_t, gcoll_type, void *) {},
-                                nullptr, 0, 0};
+            gcoll_user_op op = {
+                [](void *, const void *, const void *, uint64_t, gcoll_type, void *) { return GCOLL_OK; },
+                nullptr, 0, 0};
             gcoll_collective_options options;
             gcoll_collective_options_init(&options);
             options.user_op = &op;

@@ -39,11 +39,12 @@ void call_from_inside(Calling *calling) {
     (right ? calling->refused : calling->allowed)++;
 }
 
-void add_and_call(void *dst, const void *a, const void *b, uint64_t count, gcoll_type, void *arg) {
+gcoll_status add_and_call(void *dst, const void *a, const void *b, uint64_t count, gcoll_type, void *arg) {
     for (uint64_t i = 0; i < count; i++)
         static_cast<int64_t *>(dst)[i] =
             static_cast<const int64_t *>(a)[i] + static_cast<const int64_t *>(b)[i];
     call_from_inside(static_cast<Calling *>(arg));
+    return GCOLL_OK;
 }
 
 void reduce_in_all_forms(uint32_t rank, gcoll_context *context) {

@@ -209,20 +209,22 @@ struct Affine {
     uint8_t a, b;
 };
 
-void compose(void *dst, const void *a, const void *b, uint64_t count, gcoll_type, void *) {
+gcoll_status compose(void *dst, const void *a, const void *b, uint64_t count, gcoll_type, void *) {
     for (uint64_t i = 0; i < count; i++) {
         const Affine f = static_cast<const Affine *>(a)[i], g = static_cast<const Affine *>(b)[i];
         static_cast<Affine *>(dst)[i] = {static_cast<uint8_t>(f.a * g.a),
                                          static_cast<uint8_t>(f.b * g.a + g.b)};
     }
+    return GCOLL_OK;
 }
 
 struct Long { // of bytes that transports do not hand over in parts
     Affine parts[15];
 };
 
-void compose_long(void *dst, const void *a, const void *b, uint64_t count, gcoll_type type, void *arg) {
-    compose(dst, a, b, 15 * count, type, arg);
+gcoll_status compose_long(void *dst, const void *a, const void *b, uint64_t count, gcoll_type type,
+                          void *arg) {
+    return compose(dst, a, b, 15 * count, type, arg);
 }
 
 template <class E> E affine(uint32_t rank, uint64_t i) {

@@ -90,8 +90,9 @@ Call list_call(const std::vector<uint64_t> &counts) {
 // Of as many bytes, in elements of a size of their own.
 Call element_call(uint64_t bytes, uint32_t element_bytes) {
     return [=](gcoll_context *context, void *buffer) {
-        const gcoll_user_op op = {[](void *, const void *, const void *, uint64_t, gcoll_type, void *) {},
-                                  nullptr, 1, element_bytes};
+        const gcoll_user_op op = {
+            [](void *, const void *, const void *, uint64_t, gcoll_type, void *) { return GCOLL_OK; },
+            nullptr, 1, element_bytes};
         gcoll_allreduce_options options;
         gcoll_allreduce_options_init(&options);
         options.user_op = &op;

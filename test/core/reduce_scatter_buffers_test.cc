@@ -194,10 +194,11 @@ uint64_t compose(uint64_t first, uint64_t then) {
     return (a * c % kPrime) << 32 | (b * c % kPrime + d) % kPrime;
 }
 
-void compose_all(void *dst, const void *a, const void *b, uint64_t count, gcoll_type, void *) {
+gcoll_status compose_all(void *dst, const void *a, const void *b, uint64_t count, gcoll_type, void *) {
     for (uint64_t i = 0; i < count; i++)
         static_cast<uint64_t *>(dst)[i] =
             compose(static_cast<const uint64_t *>(a)[i], static_cast<const uint64_t *>(b)[i]);
+    return GCOLL_OK;
 }
 
 uint64_t affine(uint32_t contribution, uint64_t i) {

@@ -5,7 +5,7 @@ gcoll_test(collective_test PLAIN *Large* UNSANITIZED Sizes/Collectives.*_13 Size
 gcoll_test(core_test THREADS *inproc* *Threads.* *Guards.* *Aborts.* *Contexts.* *Requests.* ContextsAlone.* Strangers.* - *TagsOutOfOrder*
            LAYERS ${core_layers}
            SOURCES argument_test.cc call_test.cc choose_test.cc context_test.cc fit_test.cc fork_test.cc guard_test.cc mismatch_test.cc operation_test.cc pair_test.cc
-                   region_test.cc rendezvous_test.cc request_test.cc store_text_test.cc thread_test.cc timeout_test.cc tuning_context_test.cc user_op_test.cc
+                   refusal_test.cc region_test.cc rendezvous_test.cc request_test.cc store_text_test.cc thread_test.cc timeout_test.cc tuning_context_test.cc user_op_test.cc
                    harness.cc
            TIMED SHARDS 6 COST 12)
 if(CMAKE_C_FLAGS MATCHES "sanitize=address") # one of its tests asks AddressSanitizer itself

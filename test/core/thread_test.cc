@@ -15,11 +15,12 @@ class Threads : public testing::TestWithParam<const char *> {
     static Job job(uint32_t size) { return threaded(job_on(GetParam(), size)); }
 };
 
-void add_and_count(void *dst, const void *a, const void *b, uint64_t count, gcoll_type, void *arg) {
+gcoll_status add_and_count(void *dst, const void *a, const void *b, uint64_t count, gcoll_type, void *arg) {
     for (uint64_t i = 0; i < count; i++)
         static_cast<int64_t *>(dst)[i] =
             static_cast<const int64_t *>(a)[i] + static_cast<const int64_t *>(b)[i];
     static_cast<std::atomic<uint32_t> *>(arg)->fetch_add(static_cast<uint32_t>(count));
+    return GCOLL_OK;
 }
 
 // A ring reduces each element size - 1 times, each time after a message. All this happens while every rank

@@ -183,8 +183,9 @@ TEST(File, WhatDoesNotServeIsPassedOver) {
     Folder folder;
     std::string path = file_in(folder, kFile);
     run_threads(job_of(4, "inproc", path.c_str()), [](uint32_t, gcoll_context *context) {
-        gcoll_user_op op = {[](void *, const void *, const void *, uint64_t, gcoll_type, void *) {}, nullptr,
-                            0, 0};
+        gcoll_user_op op = {
+            [](void *, const void *, const void *, uint64_t, gcoll_type, void *) { return GCOLL_OK; },
+            nullptr, 0, 0};
         gcoll_collective_options options;
         gcoll_collective_options_init(&options);
         options.user_op = &op;

@@ -33,19 +33,22 @@ struct Called {
     std::atomic<uint64_t> elements{0};
 };
 
-void compose_all(void *dst, const void *a, const void *b, uint64_t count, gcoll_type type, void *arg) {
+gcoll_status compose_all(void *dst, const void *a, const void *b, uint64_t count, gcoll_type type,
+                         void *arg) {
     EXPECT_EQ(type, GCOLL_UINT64);
     for (uint64_t i = 0; i < count; i++)
         static_cast<uint64_t *>(dst)[i] =
             compose(static_cast<const uint64_t *>(a)[i], static_cast<const uint64_t *>(b)[i]);
     static_cast<Called *>(arg)->elements += count;
+    return GCOLL_OK;
 }
 
-void add_modulo(void *dst, const void *a, const void *b, uint64_t count, gcoll_type, void *arg) {
+gcoll_status add_modulo(void *dst, const void *a, const void *b, uint64_t count, gcoll_type, void *arg) {
     for (uint64_t i = 0; i < count; i++)
         static_cast<uint64_t *>(dst)[i] =
             (static_cast<const uint64_t *>(a)[i] + static_cast<const uint64_t *>(b)[i]) % kPrime;
     static_cast<Called *>(arg)->elements += count;
+    return GCOLL_OK;
 }
 
 class UserOp : public testing::TestWithParam<Place> {};
@@ -203,7 +206,8 @@ template <size_t kBytes> Element<kBytes> composed(const Element<kBytes> &first, 
 }
 
 template <size_t kBytes>
-void compose_elements(void *dst, const void *a, const void *b, uint64_t count, gcoll_type type, void *) {
+gcoll_status compose_elements(void *dst, const void *a, const void *b, uint64_t count, gcoll_type type,
+                              void *) {
     using E = Element<kBytes>;
     constexpr size_t kDivides = kBytes & (~kBytes + 1), kAligned = kDivides < 16 ? kDivides : 16;
     EXPECT_EQ(type, GCOLL_UINT8);
@@ -211,6 +215,7 @@ void compose_elements(void *dst, const void *a, const void *b, uint64_t count, g
         EXPECT_EQ(reinterpret_cast<uintptr_t>(operand) % kAligned, 0u);
     for (uint64_t i = 0; i < count; i++)
         static_cast<E *>(dst)[i] = composed(static_cast<const E *>(a)[i], static_cast<const E *>(b)[i]);
+    return GCOLL_OK;
 }
 
 template <size_t kBytes> Element<kBytes> element(uint32_t rank, uint64_t i) {

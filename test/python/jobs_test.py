@@ -36,12 +36,12 @@ def free_port():
 class Job:
     """Processes that run rank_NAME, each with its rank as the variables of a launcher say it."""
 
-    def __init__(self, name, size, store, **variables):
+    def __init__(self, name, size, store, file=__file__, **variables):
         self.processes = []
         for rank in range(size):
             environment = dict(os.environ, GCOLL_RANK=str(rank), GCOLL_SIZE=str(size), GCOLL_STORE=store,
                                **variables)
-            self.processes.append(subprocess.Popen([sys.executable, "-B", __file__, "--rank", name],
+            self.processes.append(subprocess.Popen([sys.executable, "-B", file, "--rank", name],
                                                    env=environment, stdin=subprocess.PIPE,
                                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE))
 

@@ -14,6 +14,11 @@ static void calls(void) {
     FIELD(gcoll_user_op, commutative);
     FIELD(gcoll_user_op, element_bytes);
 
+    SIZE(gcoll_guarded_reduce);
+    FIELD(gcoll_guarded_reduce, reduce);
+    FIELD(gcoll_guarded_reduce, arg);
+    FIELD(gcoll_guarded_reduce, status);
+
     SIZE(gcoll_memory);
     FIELD(gcoll_memory, struct_size);
     FIELD(gcoll_memory, kind);
@@ -54,6 +59,22 @@ static void calls(void) {
     FIELD(gcoll_collective_call, inputs);
     FIELD(gcoll_collective_call, outputs);
     FIELD(gcoll_collective_call, entries);
+}
+
+static void stores(void) {
+    SIZE(gcoll_store_ops);
+    FIELD(gcoll_store_ops, struct_size);
+    FIELD(gcoll_store_ops, name);
+    FIELD(gcoll_store_ops, set);
+    FIELD(gcoll_store_ops, get);
+    FIELD(gcoll_store_ops, wait);
+    FIELD(gcoll_store_ops, add);
+    FIELD(gcoll_store_ops, remove);
+    FIELD(gcoll_store_ops, destroy);
+    FIELD(gcoll_store_ops, set_new);
+    FIELD(gcoll_store_ops, set_timeout);
+    FIELD(gcoll_store_ops, keep);
+    FIELD(gcoll_store_ops, get_wait);
 }
 
 static void contexts(void) {
@@ -178,6 +199,7 @@ static void constants(void) {
 int main(void) {
     calls();
     contexts();
+    stores();
     constants();
     return 0;
 }

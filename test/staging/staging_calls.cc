@@ -15,8 +15,15 @@ uint32_t pick(std::mt19937 &random, uint32_t of) {
 }
 
 // Not commutative: keeps what the higher rank has.
-void keep_right(void *dst, const void *, const void *b, uint64_t count, gcoll_type type, void *) {
+gcoll_status keep_right(void *dst, const void *, const void *b, uint64_t count, gcoll_type type, void *) {
     memmove(dst, b, count * gcoll_type_size(type));
+    return GCOLL_OK;
+}
+
+// Spoils what the one above computes.
+gcoll_status refuse_all(void *dst, const void *, const void *, uint64_t count, gcoll_type type, void *) {
+    memset(dst, 0x77, count * gcoll_type_size(type));
+    return gcoll_store_error(GCOLL_ERR_IO, "it does not want to");
 }
 
 } // namespace
@@ -278,7 +285,7 @@ gcoll_status Flight::start(gcoll_context *context, const std::string &algorithm)
             std::all_of(all.begin(), all.end(), [&](const Place &p) { return p.memory() == first.memory(); }))
             memory_.device = static_cast<int>(first.device);
     }
-    user_ = {keep_right, nullptr, 0, 0};
+    user_ = {refuses_ ? refuse_all : keep_right, nullptr, 0, 0};
     ins_.clear();
     outs_.clear();
     for (uint32_t k = 0; k < out_.size(); k++) {

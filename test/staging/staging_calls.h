@@ -140,6 +140,8 @@ class Flight {
     ~Flight();
     Flight(const Flight &) = delete;
     Flight &operator=(const Flight &) = delete;
+    // This rank's own reduction (GCOLL_USER) fails when it is called for the first time.
+    void refuse() { refuses_ = true; }
     // New inputs, and begins; a blocking call ends, too.
     gcoll_status start(gcoll_context *context, const std::string &algorithm);
     // Ends, and compares.
@@ -181,6 +183,7 @@ class Flight {
     std::string algorithm_;
     Form form_;
     gcoll_user_op user_{};
+    bool refuses_ = false;
     gcoll_memory memory_{};
     std::vector<void *> handles_, outs_;
     std::vector<const void *> ins_;

@@ -116,6 +116,48 @@ INSTANTIATE_TEST_SUITE_P(
                                              "pretendPointerGetAttributes: call 1"}),
                      testing::Values(kBlocking, kStarted, kPersistent)));
 
+// A reduction of the caller's own runs on the host, between the copies. No rank copies a result to its device
+// that rank 1's failed reduction is part of: Flight compares what a rank takes for success.
+class StagingRefused : public testing::TestWithParam<std::tuple<const char *, uint32_t, Form>> {};
+
+TEST_P(StagingRefused, ByTheCallersReduction) {
+    const auto [algorithm, buffers, form] = GetParam();
+    pretend::Machine machine;
+    Call call = sum(algorithm, buffers, form);
+    call.op = GCOLL_USER;
+    Problem problem(call);
+    std::vector<std::unique_ptr<Flight>> flights; // outlive the contexts
+    for (uint32_t rank = 0; rank < kRanks; rank++)
+        flights.push_back(std::make_unique<Flight>(problem, rank, on_devices(buffers), machine));
+    flights[1]->refuse();
+    std::vector<gcoll_accelerator *> accelerators(kRanks);
+    const int64_t begun = now_ms();
+    gcoll_test::run_threads(job_of(20000), [&](uint32_t rank, gcoll_context *context) {
+        accelerators[rank] = accelerate(context, machine);
+        gcoll_status status = flights[rank]->start(context, algorithm);
+        if (status == GCOLL_OK)
+            status = flights[rank]->finish();
+        if (rank == 1 || status != GCOLL_OK) {
+            EXPECT_EQ(status, GCOLL_ERR_ABORTED) << gcoll_last_error();
+            EXPECT_NE(std::string(gcoll_last_error()).find("rank 1: options.user_op failed with status 5"),
+                      std::string::npos)
+                << gcoll_last_error();
+        }
+        EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_ABORTED);
+        EXPECT_EQ(gcoll_context_culprit(context), 1);
+    });
+    EXPECT_LT(now_ms() - begun, kEndsMs);
+    for (gcoll_accelerator *accelerator : accelerators)
+        EXPECT_EQ(accelerator->drain(10000), GCOLL_OK);
+    // Where devices were too slow for the contexts to wait for them, contexts have left them as they are.
+    EXPECT_EQ(machine.violations(), std::vector<std::string>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Some, StagingRefused,
+                         testing::Combine(testing::Values("auto", "sorted_linear_tree:segment=40"),
+                                          testing::Values(1u, 2u),
+                                          testing::Values(kBlocking, kStarted, kPersistent)));
+
 // Memory that a device may still touch is not freed: unpinning it would be noted.
 TEST(StagingHangs, AndIsGivenUpWithItsMemory) {
     pretend::Machine machine;

@@ -12,6 +12,7 @@ A buffer must be C-contiguous. Nothing is copied.
 """
 
 import ctypes
+import re
 import sys
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, c_uint64
 from ctypes import addressof, c_char, c_void_p, py_object
@@ -149,7 +150,36 @@ _from_buffer = c_char.from_buffer
 # ---- numpy's array interface ----------------------------------------------------------------------------
 
 
+_TYPESTR = re.compile(r"[<>|=](?:O|([a-zA-Z])([0-9]+)(?:\[.*\])?)")
+_BYTES_MAX = (1 << 63) - 1
+
+
+def _check_interface(interface: Dict[str, Any], name: str) -> None:
+    """Refuses what no array can have. An object that is no array of numpy's may say anything."""
+    shape, strides, typestr = interface.get("shape"), interface.get("strides"), interface.get("typestr")
+    found = _TYPESTR.fullmatch(typestr) if isinstance(typestr, str) else None
+    if found is None or (found.group(2) or "").lstrip("0") == "" and (found.group(1) or "V") not in "SUV":
+        raise TypeError("%s: its array interface has the typestr %r; allowed are those of numpy" % (name, typestr))
+    if not isinstance(shape, (tuple, list)) or not all(isinstance(n, int) and n >= 0 for n in shape):
+        raise ValueError("%s: its array interface has the shape %r; allowed are numbers from 0" % (name, shape))
+    nbytes = max(1, int(found.group(2) or 0))
+    for n in shape:
+        nbytes *= n
+    if nbytes > _BYTES_MAX:
+        raise ValueError("%s: has the shape %s, which exceeds the address space" % (name, tuple(shape)))
+    if strides is not None and (not isinstance(strides, (tuple, list)) or len(strides) != len(shape) or
+                                not all(isinstance(n, int) for n in strides)):
+        raise ValueError("%s: its array interface has the strides %r; allowed are %d numbers, as of its shape" %
+                         (name, strides, len(shape)))
+    data = interface.get("data")
+    if isinstance(data, tuple) and (len(data) != 2 or not isinstance(data[0] or 0, int) or
+                                    not (0 if nbytes == 0 else 1) <= (data[0] or 0) <= _BYTES_MAX):
+        raise ValueError("%s: its array interface has the data %r; allowed are an address, and whether it is read-only" %
+                         (name, data))
+
+
 def _of_interface(array: Any, interface: Dict[str, Any], name: str, kind: str) -> Buffer:
+    _check_interface(interface, name)
     shape = tuple(interface["shape"])
     typestr = interface["typestr"]
     data = interface.get("data")

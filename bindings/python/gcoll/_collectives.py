@@ -1,12 +1,15 @@
 """The collectives: one method each. A method checks its arguments and fills in the library's call struct; the
 form of the call (blocking, started, prepared) is the caller's."""
 
-from ctypes import byref, c_char, pointer, sizeof
+import threading
+from ctypes import byref, c_char, c_void_p, cast, memmove, pointer, sizeof
 from typing import TYPE_CHECKING, Any, Callable, Generic, List, Optional, Sequence, Tuple, TypeVar, Union
 
 from ._buffers import (REDUCED, UINT8, Buffer, Element, address, counts_array, describe, make_like,
                        pointers, resolve, resolve_output)
-from ._library import CollectiveCall, CollectiveOptions, MemoryStruct, ReduceFunction, UserOpStruct, api
+from ._errors import Status, text_of
+from ._library import (CollectiveCall, CollectiveOptions, GuardedReduce, MemoryStruct, ReduceFunction, UserOpStruct,
+                       api)
 from ._requests import milliseconds
 
 if TYPE_CHECKING:
@@ -47,10 +50,13 @@ class UserOp:
     commutative:  False keeps the order of ranks: the first array comes from lower ranks than the second. Fewer
                   algorithms can do that.
 
-    Elements may be of any type that numpy has, also structured ones of up to 65535 bytes. Needs numpy. An
-    exception of the function is raised by this rank's call, and aborts the context: other ranks get an AbortedError,
-    from this call or, if their part of it was done, from the next one. Such a rank may have returned a wrong result from
-    this call, because the library's reductions cannot report a failure: use no result after an AbortedError.
+    Elements may be of any type that numpy has, also structured ones of up to 65535 bytes. The result must have the
+    size of the arrays, and elements that numpy converts to theirs within a kind: float64 to float32, not to int64.
+    The arrays are the function's own, copies that it may change and keep. Needs numpy.
+
+    An exception of the function is raised by this rank's call. No rank gets a result that the failed reduction is
+    part of: it breaks the context, and the other ranks get an AbortedError that names this rank and the exception;
+    from this call or, if their part of it was done, from a later one.
 
     >>> import gcoll, numpy
     >>> def rank(context):
@@ -71,30 +77,51 @@ class UserOp:
 class BoundOp:
     """A UserOp with the elements that it reduces: what the library calls."""
 
-    def __init__(self, op: UserOp, dtype: Any, element: Element, context: "Context") -> None:
+    def __init__(self, op: UserOp, dtype: Any, element: Element) -> None:
         import numpy
         self.error: Optional[BaseException] = None
-        self._function = op.function
-        self._core = context._core
         own = not element.reduces or element.is_bool
         if own and not 1 <= element.size <= _MAX_ELEMENT_BYTES:
             raise TypeError("op: elements have %d bytes; allowed are 1 to %d" % (element.size, _MAX_ELEMENT_BYTES))
-        size = element.size
+        size, function, guard = element.size, op.function, GuardedReduce()
 
+        def reduced(a: int, b: int, count: int) -> Any:
+            left, right = (numpy.frombuffer(bytearray((c_char * (count * size)).from_address(at)), dtype)
+                           for at in (a, b))
+            value = numpy.asarray(function(left, right))
+            if value.shape != (count,):
+                raise ValueError("op: gave an array of shape %s; allowed is (%d,), as its arguments have" %
+                                 (value.shape, count))
+            if not numpy.can_cast(value.dtype, dtype, "same_kind"):
+                raise TypeError("op: gave elements of type %s; allowed are %s" % (value.dtype, dtype))
+            return numpy.ascontiguousarray(value, dtype)
+
+        # An exception of a signal's handler, such as KeyboardInterrupt, may come before the first line. So the
+        # library takes a reduction for failed until `status` says otherwise.
         def reduce(out: Any, a: Any, b: Any, count: int, _type: int, _arg: Any) -> None:
             try:
-                left, right, result = (numpy.frombuffer(memoryview((c_char * (count * size)).from_address(at)), dtype)
-                                       for at in (a, b, out))
-                if self.error is None:
-                    result[...] = self._function(left, right)
+                value = reduced(a, b, count)
+                memmove(out, value.__array_interface__["data"][0], count * size)
+                guard.status = Status.OK
             except BaseException as error:
-                if self.error is None:
-                    self.error = error
-                    text = "op: %s: %s" % (type(error).__name__, error)
-                    api.gcoll_context_abort(self._core.handle, text.encode("utf-8", "replace")[:200])
+                guard.status = Status.ABORTED
+                self.error = error
+                api.gcoll_store_error(Status.ABORTED, text_of(error))
 
-        self._reduce = ReduceFunction(reduce)
-        self.struct = UserOpStruct(self._reduce, None, int(op.commutative), size if own else 0)
+        guard.reduce = ReduceFunction(reduce)
+        self._guard = guard
+        self.struct = UserOpStruct(cast(api.gcoll_reduce_guarded, c_void_p), address(guard), int(op.commutative),
+                                   size if own else 0)
+
+    def take_error(self, has_failed: bool) -> Optional[BaseException]:
+        """The exception that ended a reduction of this call, if one did."""
+        error, self.error = self.error, None
+        if error is None and has_failed and self._guard.status == Status.ABORTED:
+            # It came before the function began, and Python has printed it. Handlers of signals run in this thread.
+            if threading.current_thread() is threading.main_thread():
+                error = KeyboardInterrupt()
+        self._guard.status = Status.OK
+        return error
 
 
 Op = Union[str, UserOp, Callable[[Any, Any], Any]]
@@ -291,7 +318,7 @@ class Collectives(Generic[R]):
         if not callable(op) and not isinstance(op, UserOp):
             raise TypeError("op: is %s; allowed are %s, and a function" % (describe(op), ", ".join(OPS)))
         user = op if isinstance(op, UserOp) else UserOp(op)
-        call.bound = BoundOp(user, _dtype_of(buffer), element, self._owner())
+        call.bound = BoundOp(user, _dtype_of(buffer), element)
         call.struct.op = USER_OP
         call.option().user_op = pointer(call.bound.struct)
         call.keep.append(call.bound)

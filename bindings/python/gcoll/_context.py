@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import pickle
+import re
 import threading
 import weakref
 from ctypes import byref, c_int, c_uint8, c_uint32, c_uint64, c_void_p, create_string_buffer, pointer, string_at
@@ -11,12 +12,13 @@ from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Seque
 
 from ._buffers import Buffer, describe, resolve, resolve_output
 from ._collectives import COLLECTIVES, OPS, Collectives, _Call, read_number, read_same
-from ._errors import AbortedError, Error, StateError, Status, UnsupportedError, check, error_of
+from ._errors import Error, StateError, Status, UnsupportedError, check, error_of, text_of
 from ._library import (ContextOptions, CostParameters, EnvironmentStruct, ExchangeFunction, IbverbsOptions,
                        LogFunction, RegionKeyStruct, api)
-from ._requests import Operation, Received, Request, Watch, milliseconds, own_error, poll
-from ._store import Store, utf8
+from ._requests import (Claim, Operation, Received, Request, Watch, finish, milliseconds, own_error, poll, takes_signals)
+from ._store import Store, describes_store, utf8
 
+_IS_INSIDE = re.compile(r"context: (another thread of )?rank \d+ is inside a gcoll call on it")
 _LEVELS = ("error", "warning", "info", "debug")
 _TEXT_MAX = 65536
 _UINT32 = 1 << 32
@@ -96,8 +98,7 @@ def _make_exchange(exchange: Callable[[bytes], Sequence[bytes]], size: int, erro
             return Status.OK
         except BaseException as error:
             errors.append(error)
-            text = "exchange: %s: %s" % (type(error).__name__, error)
-            return int(api.gcoll_store_error(Status.IO, text.encode("utf-8", "replace")))
+            return int(api.gcoll_store_error(Status.IO, b"exchange: " + text_of(error)))
     return ExchangeFunction(called)
 
 
@@ -170,12 +171,18 @@ class _Core:
         self.handle = handle
         self.keep = keep
         self.requests: Dict[int, Tuple[Any, Any]] = {}  # in flight: handles, and what they keep
+        self.inside: Dict[int, Any] = {}  # requests and operations that threads wait for
         self.dropped_requests: Deque[Tuple[Any, Any]] = collections.deque()
         self.operations: Dict[int, Tuple[c_void_p, Any]] = {}
         self.dropped: List[Tuple[c_void_p, Any]] = []
         self.regions: Dict[int, Tuple[c_void_p, Any]] = {}
         self.pairs: Dict[int, Any] = {}
         self.lock = threading.Lock()
+
+    def drop(self, handle: c_void_p, keep: Any) -> None:
+        """Notes a request, if there is one, that the program does not get. It goes on, and so do its buffers."""
+        if handle.value is not None:
+            self.dropped_requests.append((handle, keep))
 
     def end_dropped_requests(self) -> None:
         """Ends requests in flight that the program has let go of. A few in each call: no call takes long, and they do
@@ -185,7 +192,8 @@ class _Core:
                 handle, keep = self.dropped_requests.popleft()
             except IndexError:  # another thread was faster
                 return
-            api.gcoll_request_test(byref(handle), byref(c_int()))
+            if handle.value is not None:
+                api.gcoll_request_test(byref(handle), byref(c_int()))
             if handle.value is not None:
                 self.dropped_requests.append((handle, keep))
 
@@ -196,6 +204,8 @@ class _Core:
 
     def close(self) -> None:
         with self.lock:
+            if self.inside:
+                raise StateError("another thread is inside a call on the context", Status.STATE, "close")
             handle, self.handle = self.handle, None
         if not handle:
             return
@@ -211,7 +221,7 @@ class _Core:
                 api.gcoll_region_destroy(region)
         api.gcoll_context_destroy(handle)
         text = (api.gcoll_last_error() or b"").decode("utf-8", "replace")
-        if "is inside a gcoll call on it" in text:
+        if _IS_INSIDE.match(text):  # and not the cause of a broken context that quotes it
             self.handle = handle
             raise StateError(text, Status.STATE, "close")
         if not idle:  # their context is gone, and with it what was in flight
@@ -252,35 +262,34 @@ class Started(Collectives[Request]):
         if self._context._core.dropped_requests:
             self._context._core.end_dropped_requests()
         handle = c_void_p()
-        status = api.gcoll_call_start(self._context._handle(), byref(call.struct), byref(handle))
-        if status:
-            raise self._context._failure(status, call.name, call)
-        return Request(self._context, handle, call.name, call, call.result)
+        try:
+            status = api.gcoll_call_start(self._context._handle(), byref(call.struct), byref(handle))
+            if status:
+                raise self._context._failure(status, call.name, call)
+            return Request(self._context, handle, call.name, call, call.result)
+        except BaseException:
+            self._context._core.drop(handle, call)
+            raise
 
     def send(self, data: Any, dest: int, tag: int = 0) -> Request:
         """Begins ``Context.send``."""
         self._context._core.end_dropped_requests()
         buffer = _host(resolve(data, "data"), "data")
-        handle = c_void_p()
-        pair = self._context._pair(dest, "dest")
-        check(api.gcoll_pair_send_start(pair, _tag(tag), buffer.address, buffer.nbytes, byref(handle)), "send",
-              self._context._core.handle)
-        return Request(self._context, handle, "send", buffer.keep, None)
+        pair, number = self._context._pair(dest, "dest"), _tag(tag)
+        return self._message("send", buffer, lambda handle: api.gcoll_pair_send_start(
+            pair, number, buffer.address, buffer.nbytes, handle))
 
     def recv(self, data: Any, source: Union[int, Sequence[int], None] = None, tag: int = 0) -> Request:
         """Begins ``Context.recv``. The result is a ``Received``. ``Request.cancel`` may cancel it."""
         self._context._core.end_dropped_requests()
-        buffer = _host(resolve_output(data, "data"), "data")
-        handle = c_void_p()
+        buffer, number = _host(resolve_output(data, "data"), "data"), _tag(tag)
         if _is_rank(source):
             pair = self._context._pair(source, "source")
-            status = api.gcoll_pair_recv_start(pair, _tag(tag), buffer.address, buffer.nbytes, byref(handle))
-        else:
-            peers = self._context._peers(source)
-            status = api.gcoll_context_recv_any_start(self._context._handle(), peers, len(peers), _tag(tag),
-                                                      buffer.address, buffer.nbytes, byref(handle))
-        check(status, "recv", self._context._core.handle)
-        return Request(self._context, handle, "recv", buffer.keep, None, receives=True)
+            return self._message("recv", buffer, lambda handle: api.gcoll_pair_recv_start(
+                pair, number, buffer.address, buffer.nbytes, handle), receives=True)
+        peers, context = self._context._peers(source), self._context._handle()
+        return self._message("recv", buffer, lambda handle: api.gcoll_context_recv_any_start(
+            context, peers, len(peers), number, buffer.address, buffer.nbytes, handle), receives=True)
 
     def put(self, key: bytes, data: Any, offset: int = 0, notify: bool = False) -> Request:
         """Begins ``Context.put``."""
@@ -291,12 +300,21 @@ class Started(Collectives[Request]):
         return self._access("get", key, _host(resolve_output(data, "data"), "data"), offset)
 
     def _access(self, name: str, key: bytes, buffer: Buffer, offset: int, *flags: int) -> Request:
-        handle = c_void_p()
         start = api.gcoll_put_start if name == "put" else api.gcoll_get_start
-        status = start(self._context._handle(), byref(_region_key(key)), read_number(offset, "offset", 1 << 63),
-                       buffer.address, buffer.nbytes, *flags, byref(handle))
-        check(status, name, self._context._core.handle)
-        return Request(self._context, handle, name, buffer.keep, None)
+        context, where, at = self._context._handle(), _region_key(key), read_number(offset, "offset", 1 << 63)
+        return self._message(name, buffer, lambda handle: start(
+            context, byref(where), at, buffer.address, buffer.nbytes, *flags, handle))
+
+    def _message(self, name: str, buffer: Buffer, start: Callable[[Any], Any], receives: bool = False) -> Request:
+        """Makes the request of a message that `start` begins. Ctrl-C may come at any point: what has begun keeps its
+        buffer."""
+        handle = c_void_p()
+        try:
+            check(start(byref(handle)), name, self._context._core.handle)
+            return Request(self._context, handle, name, buffer.keep, None, receives)
+        except BaseException:
+            self._context._core.drop(handle, buffer.keep)
+            raise
 
 
 class Prepared(Collectives[Operation]):
@@ -408,8 +426,8 @@ class Context(Collectives[Any]):
     """A group of ranks that run collectives together. Creating it blocks until all ranks have joined.
 
     rank, size       of this process in the job
-    store            where ranks meet: a ``Store``, or a URL, whose store the context then owns. None if size is 1, or
-                     with `exchange`
+    store            where ranks meet: a ``Store``, a URL, or an object with the methods set and get (``Store.of``).
+                     None if size is 1, or with `exchange`
     job              name of the job, for several jobs on one store
     transport        "tcp", "ibverbs" or "inproc"; None: tcp
     timeout          seconds without progress after which a call fails; None: 30
@@ -434,7 +452,10 @@ class Context(Collectives[Any]):
     others. ``abort`` and ``wake`` may be called from any thread. Every rank starts its collectives in the same order,
     so let one thread start them, or give each thread a ``duplicate``.
 
-    Ctrl-C. A blocking call returns first, at the latest after its timeout. ``Request.wait`` heeds it at once.
+    Ctrl-C raises KeyboardInterrupt within 0.1 s in a collective, a message, a put or get, ``Operation.run`` and
+    ``Request.wait``. What has begun goes on, with its arrays. Other calls return first, at the latest after their
+    timeout: creation, close, ``split`` and the like, ``Region.wait``, ``sendrecv``, ``barrier_report``, and collectives
+    with `monitor`.
 
     Forks. A forked child must not use the context; each call is refused with StateError.
 
@@ -449,7 +470,7 @@ class Context(Collectives[Any]):
 
     progress_thread: bool
 
-    def __init__(self, rank: int, size: int, store: Union[Store, str, None] = None, *, job: Optional[str] = None,
+    def __init__(self, rank: int, size: int, store: Any = None, *, job: Optional[str] = None,
                  transport: Optional[str] = None, timeout: Optional[float] = None, progress_thread: bool = False,
                  interface: Optional[str] = None, ports: Optional[Tuple[int, int]] = None,
                  same: Optional[str] = None, tuning: Optional[str] = None,
@@ -468,21 +489,35 @@ class Context(Collectives[Any]):
             "tuning": tuning, "cost": cost, "accelerator": accelerator, "monitor": monitor, "checksum": checksum,
             "exchange": exchange, "log": log, "launch": launch, "silence": silence, "spin": spin,
             "eager_bytes": eager_bytes, "eager_pool_bytes": eager_pool_bytes, "ibverbs": ibverbs, "hub": hub})
-        if store is not None and not isinstance(store, (Store, str)):
-            raise TypeError("store: is %s; allowed are a Store, a URL and None" % describe(store))
-        opened = Store(store, timeout or 30.0) if isinstance(store, str) else None
-        used = opened or store
+        opened = None
+        if isinstance(store, str):
+            opened = Store(store, timeout or 30.0)
+        elif store is not None and not isinstance(store, Store):
+            if not describes_store(store):
+                raise TypeError("store: is %s; allowed are a Store, a URL, an object with the methods set(key, value) and "
+                                "get(key), and None" % describe(store))
+            opened = Store.of(store)
+        used: Optional[Store] = opened or store
         if isinstance(used, Store):
             options.store = used._handle()
             keep.append(_Owned(opened) if opened else used)
         handle = c_void_p()
-        status = api.gcoll_context_create(byref(options), byref(handle))
-        if status:
-            error: BaseException = error_of(status, "Context")
+
+        def create() -> None:
+            status = api.gcoll_context_create(byref(options), byref(handle))
+            if status:
+                raise error_of(status, "Context") from (errors[0] if errors else None)
+        try:
+            if used is None:
+                create()
+            else:
+                used._run(create)
+        except BaseException:
+            api.gcoll_context_destroy(handle)  # Ctrl-C came just when it was made
             if opened:
                 opened.close()
-            raise error from (errors[0] if errors else None)
-        self._adopt(handle, keep, bool(progress_thread))
+            raise
+        self._adopt(handle, keep, bool(progress_thread), bool(monitor))
 
     @classmethod
     def from_env(cls, **options: Any) -> "Context":
@@ -496,19 +531,20 @@ class Context(Collectives[Any]):
         struct = _make_options(keep, [], options)
         handle = c_void_p()
         check(api.gcoll_context_create_from_env(byref(struct), byref(handle)), "from_env")
-        return cls._made(handle, keep, bool(options.get("progress_thread")))
+        return cls._made(handle, keep, bool(options.get("progress_thread")), bool(options.get("monitor")))
 
     @classmethod
-    def _made(cls, handle: c_void_p, keep: List[Any], progress_thread: bool) -> "Context":
+    def _made(cls, handle: c_void_p, keep: List[Any], progress_thread: bool, has_monitor: bool) -> "Context":
         context = cls.__new__(cls)
-        context._adopt(handle, keep, progress_thread)
+        context._adopt(handle, keep, progress_thread, has_monitor)
         return context
 
-    def _adopt(self, handle: c_void_p, keep: List[Any], progress_thread: bool) -> None:
+    def _adopt(self, handle: c_void_p, keep: List[Any], progress_thread: bool, has_monitor: bool) -> None:
         self._core = _Core(handle.value, keep)
         self._rank = int(api.gcoll_context_rank(handle))
         self._size = int(api.gcoll_context_size(handle))
         self.progress_thread = progress_thread
+        self._has_monitor = has_monitor  # which watches blocking calls only
         self._watcher: Optional[Watch] = None
         self.start = Started(self)
         self.prepare = Prepared(self)
@@ -532,19 +568,29 @@ class Context(Collectives[Any]):
     def _failure(self, status: int, name: str, keep: Any = None) -> BaseException:
         """The exception for a failed call; that of the caller's own operation, if that failed."""
         error = error_of(status, name, self._core.handle)
-        own = own_error(keep)
-        if own is None or not isinstance(error, AbortedError):
-            return error
-        own.__cause__ = error
-        return own
+        return own_error(keep, error) or error
 
     def _go(self, call: _Call) -> Any:
-        status = api.gcoll_call_run(self._handle(), byref(call.struct))
+        if self._has_monitor or not takes_signals():
+            status = api.gcoll_call_run(self._handle(), byref(call.struct))
+        else:
+            status = self._run_in_slices(call)
         if status:
             raise self._failure(status, call.name, call)
         if call.bound is not None and call.bound.error is not None:
-            raise call.bound.error  # the call had done its part before the abort was noticed
+            raise call.bound.error  # Ctrl-C came when the last reduction was done
         return call.result
+
+    def _run_in_slices(self, call: _Call) -> int:
+        """The same on the thread on which handlers of signals run. If one raises an exception, the call goes on."""
+        handle = c_void_p()
+        try:
+            with Claim(handle, self, call.name):
+                status = api.gcoll_call_start(self._handle(), byref(call.struct), byref(handle))
+                return int(status or finish(self, handle))
+        except BaseException:
+            self._core.drop(handle, call)
+            raise
 
     def _pair(self, peer: Any, name: str) -> Any:
         number = read_number(peer, name, self._size)
@@ -650,7 +696,7 @@ class Context(Collectives[Any]):
 
     def _child(self, handle: c_void_p) -> "Context":
         kept = [k for k in self._core.keep if not isinstance(k, (_Owned, Store))]
-        return Context._made(handle, kept, self.progress_thread)
+        return Context._made(handle, kept, self.progress_thread, self._has_monitor)
 
     def split(self, color: Optional[int], key: int = 0) -> "Optional[Context]":
         """Divides the ranks into groups by `color`, and creates a context for each. Collective. color: 0 or more;
@@ -702,6 +748,9 @@ class Context(Collectives[Any]):
         >>> gcoll.run_local(2, rank)[1]
         (Received(source=0, nbytes=16), [1.5, 2.5, 0.0])
         """
+        if takes_signals():
+            self.start.send(data, dest, tag).wait()
+            return
         buffer = _host(resolve(data, "data"), "data")
         check(api.gcoll_pair_send(self._pair(dest, "dest"), _tag(tag), buffer.address, buffer.nbytes), "send",
               self._core.handle)
@@ -710,7 +759,7 @@ class Context(Collectives[Any]):
         """Receives a message into an array. source: a rank; or a list of ranks, of which the first that has sent is
         taken; None: any rank. The message may be smaller than `data`, whose rest stays as it is. Returns source and
         size. MismatchError if the message is larger: it is dropped, and nothing breaks."""
-        if self.progress_thread:  # other threads may receive, too
+        if self.progress_thread or takes_signals():  # with the thread, other threads may receive, too
             received: Received = self.start.recv(data, source, tag).wait()
             return received
         buffer = _host(resolve_output(data, "data"), "data")
@@ -756,12 +805,18 @@ class Context(Collectives[Any]):
 
     def put(self, key: bytes, data: Any, offset: int = 0, notify: bool = False) -> None:
         """Writes an array into a peer's region, from byte `offset` on. Returns when it has arrived."""
+        if takes_signals():
+            self.start.put(key, data, offset, notify).wait()
+            return
         buffer = _host(resolve(data, "data"), "data")
         check(api.gcoll_put(self._handle(), byref(_region_key(key)), read_number(offset, "offset", 1 << 63),
                             buffer.address, buffer.nbytes, int(bool(notify))), "put", self._core.handle)
 
     def get(self, key: bytes, data: Any, offset: int = 0) -> None:
         """Reads a peer's region, from byte `offset` on, into an array."""
+        if takes_signals():
+            self.start.get(key, data, offset).wait()
+            return
         buffer = _host(resolve_output(data, "data"), "data")
         check(api.gcoll_get(self._handle(), byref(_region_key(key)), read_number(offset, "offset", 1 << 63),
                             buffer.address, buffer.nbytes), "get", self._core.handle)

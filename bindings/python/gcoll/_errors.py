@@ -92,7 +92,8 @@ class MismatchError(Error):
 
 
 class AbortedError(Error):
-    """``Context.abort`` was called, here or on another rank."""
+    """``Context.abort`` was called, or a reduction of a rank's own (``UserOp``) raised an exception; here or on
+    another rank."""
 
 
 class NotFoundError(Error, LookupError):
@@ -113,6 +114,15 @@ _CLASSES: Dict[int, Type[Error]] = {
     Status.MISMATCH: MismatchError, Status.ABORTED: AbortedError, Status.NOT_FOUND: NotFoundError,
     Status.STATE: StateError, Status.INTERNAL: InternalError,
 }
+
+
+def text_of(error: BaseException) -> bytes:
+    """An exception of the caller's own as text for the library."""
+    try:
+        text = "%s: %s" % (type(error).__name__, error)
+    except BaseException:
+        text = type(error).__name__
+    return text.encode("utf-8", "replace").replace(b"\0", b"?")
 
 
 def error_of(status: int, operation: str, context: Any = None) -> Error:

@@ -22,7 +22,12 @@ ExchangeFunction = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p)
 
 class UserOpStruct(Structure):
     """gcoll_user_op"""
-    _fields_ = [("reduce", ReduceFunction), ("arg", c_void_p), ("commutative", c_int), ("element_bytes", c_uint32)]
+    _fields_ = [("reduce", c_void_p), ("arg", c_void_p), ("commutative", c_int), ("element_bytes", c_uint32)]
+
+
+class GuardedReduce(Structure):
+    """gcoll_guarded_reduce"""
+    _fields_ = [("reduce", ReduceFunction), ("arg", c_void_p), ("status", c_int)]
 
 
 class MemoryStruct(Structure):
@@ -93,10 +98,23 @@ class DeviceStruct(Structure):
 
 DeviceFunction = CFUNCTYPE(None, c_void_p, POINTER(DeviceStruct))
 
+StoreSetFunction = CFUNCTYPE(c_int, c_void_p, c_char_p, c_void_p, c_size_t)
+StoreGetWaitFunction = CFUNCTYPE(c_int, c_void_p, c_char_p, c_void_p, c_size_t, POINTER(c_size_t), c_int64)
+StoreRemoveFunction = CFUNCTYPE(c_int, c_void_p, c_char_p)
+
+
+class StoreOps(Structure):
+    """gcoll_store_ops"""
+    _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("set", StoreSetFunction), ("get", c_void_p),
+                ("wait", c_void_p), ("add", c_void_p), ("remove", StoreRemoveFunction), ("destroy", c_void_p),
+                ("set_new", c_void_p), ("set_timeout", c_void_p), ("keep", c_void_p),
+                ("get_wait", StoreGetWaitFunction)]
+
+
 # The structs by their names in C, for the test of their layout.
 STRUCTS = {cls.__doc__: cls for cls in (
-    UserOpStruct, MemoryStruct, CollectiveOptions, CollectiveCall, CostParameters, IbverbsOptions, ContextOptions,
-    EnvironmentStruct, RegionKeyStruct, DeviceStruct)}
+    UserOpStruct, GuardedReduce, MemoryStruct, CollectiveOptions, CollectiveCall, CostParameters, IbverbsOptions, ContextOptions,
+    EnvironmentStruct, RegionKeyStruct, DeviceStruct, StoreOps)}
 
 # ---- Functions: result, then parameters -----------------------------------------------------------------
 
@@ -110,10 +128,12 @@ FUNCTIONS: Dict[str, Tuple[Any, Sequence[Any]]] = {
     "gcoll_status_text": (c_char_p, [_STATUS]),
     "gcoll_last_error": (c_char_p, []),
     "gcoll_version": (c_char_p, []),
+    "gcoll_reduce_guarded": (_STATUS, [c_void_p, c_void_p, c_void_p, c_uint64, c_int, c_void_p]),
     # store.h
     "gcoll_store_open": (_STATUS, [c_char_p, c_int64, _OUT_HANDLE]),
     "gcoll_store_memory_create": (_STATUS, [_OUT_HANDLE]),
     "gcoll_store_prefix_create": (_STATUS, [_HANDLE, c_char_p, _OUT_HANDLE]),
+    "gcoll_store_create": (_STATUS, [POINTER(StoreOps), c_void_p, _OUT_HANDLE]),
     "gcoll_store_set": (_STATUS, [_HANDLE, c_char_p, c_char_p, c_size_t]),
     "gcoll_store_set_new": (_STATUS, [_HANDLE, c_char_p, c_char_p, c_size_t]),
     "gcoll_store_get": (_STATUS, [_HANDLE, c_char_p, c_void_p, c_size_t, POINTER(c_size_t)]),

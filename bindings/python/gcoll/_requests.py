@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 import time
 from ctypes import byref, c_int, c_uint32, c_uint64, c_void_p
 from typing import TYPE_CHECKING, Any, Generator, List, NamedTuple, Optional, Sequence, Tuple
@@ -12,7 +13,7 @@ from ._library import api
 if TYPE_CHECKING:
     from ._context import Context
 
-_SLICE_MS = 100      # a wait returns to Python so often, so that Ctrl-C is heeded
+SLICE_MS = 100      # a wait returns to Python so often, so that Ctrl-C is heeded
 _POLL_S = 0.001      # how often `await` looks on a context without a progress thread
 _POLL_STEP_S = 5e-5
 
@@ -33,13 +34,61 @@ def milliseconds(timeout: Optional[float], name: str, unlimited: bool = True) ->
     return ms
 
 
-def own_error(keep: Any) -> Optional[BaseException]:
-    """The exception that the caller's own operation (UserOp) raised, of a call with what it keeps."""
+_MAIN_THREAD = threading.main_thread().ident
+
+
+def takes_signals() -> bool:
+    """Whether handlers of signals run on this thread: it must not stay in the library for long."""
+    return threading.get_ident() == _MAIN_THREAD
+
+
+def finish(context: "Context", handle: c_void_p) -> int:
+    """Waits for a request that is in no Request, and returns its status. Returns to Python now and then, where
+    handlers of signals run and may raise an exception."""
+    while True:
+        if not context._core.handle:
+            raise StateError("the context was closed before the call had ended", Status.STATE)
+        status = int(api.gcoll_request_wait_for(byref(handle), SLICE_MS))
+        if handle.value is None:
+            return status
+        if status == Status.STATE and not api.gcoll_context_health(context._core.handle):
+            time.sleep(_POLL_S)  # another thread is inside the context, against the rules
+        elif status not in (Status.OK, Status.TIMEOUT):
+            return status
+
+
+def own_error(keep: Any, failure: Optional[Error] = None) -> Optional[BaseException]:
+    """The exception that the caller's own operation (UserOp) raised, of a call with what it keeps. failure: the
+    library's error, if the call failed; it becomes the context of the exception."""
     while isinstance(keep, tuple) and keep:
         keep = keep[-1]
     bound = getattr(keep, "bound", None)
-    error: Optional[BaseException] = getattr(bound, "error", None)
+    if bound is None or failure is not None and failure.status != Status.ABORTED:
+        return None
+    error: Optional[BaseException] = bound.take_error(failure is not None)
+    if error is not None and failure is not None:
+        first = error  # what the function's exception has as context stays
+        while first.__context__ is not None and first.__context__ is not error:
+            first = first.__context__
+        first.__context__ = failure
     return error
+
+
+class Claim:
+    """Of a request or operation, by a thread that is inside a call on it. The library would crash if another thread
+    ended it meanwhile."""
+    __slots__ = ("_claimed", "_inside")
+
+    def __init__(self, owner: Any, context: "Context", name: str) -> None:
+        self._inside, self._claimed = context._core.inside, id(owner)
+        if self._inside.setdefault(self._claimed, self) is not self:
+            raise StateError("another thread is in a call on it, or this one is", Status.STATE, name)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._inside.pop(self._claimed, None)
 
 
 class Received(NamedTuple):
@@ -175,11 +224,17 @@ class Request:
         """
         if timeout is not None and not timeout >= 0:
             raise ValueError("timeout: is %r; allowed are 0 and more seconds, and None" % (timeout,))
+        if not self._is_over():
+            with Claim(self, self._context, self._name):
+                self._wait(timeout)
+        return self._outcome()
+
+    def _wait(self, timeout: Optional[float]) -> None:
         end = None if timeout is None else time.monotonic() + timeout
         if not self._is_over() and end is None and self._receives and self._context.progress_thread:
             self._wait_received()
         while not self._is_over():
-            slice_ms = _SLICE_MS
+            slice_ms = SLICE_MS
             if end is not None:
                 slice_ms = max(0, min(slice_ms, int((end - time.monotonic()) * 1000 + 0.999)))
             if self._receives and self._context.progress_thread:
@@ -191,15 +246,17 @@ class Request:
             if not ended and end is not None and time.monotonic() >= end:
                 raise TimeoutError("the request has not finished within %g s, and goes on" % (timeout or 0),
                                    Status.TIMEOUT, self._name)
-        return self._outcome()
 
     def test(self) -> bool:
         """Makes progress without waiting. Returns whether the request has ended. Raises its error if it failed."""
         if not self._is_over():
-            if self._receives and self._context.progress_thread:
-                self._test_received()
-            else:
-                self._after(api.gcoll_request_test(byref(self._handle), byref(c_int())))
+            with Claim(self, self._context, self._name):
+                if self._is_over():
+                    pass
+                elif self._receives and self._context.progress_thread:
+                    self._test_received()
+                else:
+                    self._after(api.gcoll_request_test(byref(self._handle), byref(c_int())))
         if self._ended:
             self._outcome()
         return self._ended
@@ -207,8 +264,11 @@ class Request:
     def cancel(self) -> None:
         """Cancels a receive whose message is not on its way. StateError: it cannot be cancelled, and goes on."""
         if not self._is_over():
-            check(api.gcoll_request_cancel(byref(self._handle)), self._name, self._context._core.handle)
-            self._end(StateError("the request was cancelled", Status.STATE, self._name))
+            with Claim(self, self._context, self._name):
+                if self._is_over():
+                    return
+                check(api.gcoll_request_cancel(byref(self._handle)), self._name, self._context._core.handle)
+                self._end(StateError("the request was cancelled", Status.STATE, self._name))
 
     def __await__(self) -> Generator[Any, None, Any]:
         if not self.test():
@@ -325,7 +385,12 @@ class Operation:
 
     def run(self) -> Any:
         """Runs the operation once, and returns the output."""
-        status = api.gcoll_operation_run(self._live())
+        if takes_signals() and not self._context._has_monitor:
+            with Claim(self, self._context, self._name):
+                status = api.gcoll_operation_start(self._live())
+                status = status or finish(self._context, c_void_p(api.gcoll_operation_request(self._handle)))
+        else:
+            status = api.gcoll_operation_run(self._live())
         if status:
             raise self._context._failure(status, self._name, self._keep)
         own = own_error(self._keep)
@@ -356,6 +421,8 @@ class Operation:
         """Frees the operation. StateError while a run is in flight."""
         if self._request is not None and not self._request.done and self._context._core.handle:
             raise StateError("a run is in flight; wait for it first", Status.STATE, self._name)
+        if id(self) in self._context._core.inside:
+            raise StateError("another thread runs it", Status.STATE, self._name)
         entry = self._context._core.operations.pop(id(self), None)
         if entry is not None:
             api.gcoll_operation_destroy(self._handle)

@@ -1,11 +1,15 @@
 """Stores: where the ranks of a job find each other."""
 
-from ctypes import byref, c_int64, c_size_t, c_void_p, create_string_buffer
-from typing import Any, Optional, Union
+import threading
+import time
+from ctypes import byref, c_int64, c_size_t, c_void_p, create_string_buffer, memmove, sizeof, string_at
+from typing import Any, Callable, List, Optional, TypeVar, Union
 
-from ._errors import StateError, Status, check
-from ._library import api
+from ._errors import Error, StateError, Status, check, text_of
+from ._library import StoreGetWaitFunction, StoreOps, StoreRemoveFunction, StoreSetFunction, api
 from ._requests import milliseconds
+
+T = TypeVar("T")
 
 _VALUE_MAX = 65536
 
@@ -19,6 +23,133 @@ def utf8(text: Any, name: str) -> bytes:
     return text.encode()
 
 
+def describes_store(target: Any) -> bool:
+    """Whether an object may be a store that is written in Python."""
+    return callable(getattr(target, "set", None)) and callable(getattr(target, "get", None))
+
+
+class _Written:
+    """A store that is written in Python, as the library sees it.
+
+    A handler of a signal may raise an exception at the first line of a callback, which then has no result. So the
+    library calls these functions on threads that are not Python's main thread: handlers of signals do not run there.
+    """
+
+    def __init__(self, target: Any) -> None:
+        if not describes_store(target):
+            raise TypeError("target: is of type %s; allowed are objects with the methods set(key, value) and get(key)" %
+                            type(target).__name__)
+        self._target = target
+        self._errors: List[BaseException] = []
+        self._stop: Optional[BaseException] = None  # why the call in progress is to end
+        self.ops = StoreOps()
+        self.ops.struct_size = sizeof(StoreOps)
+        self.ops.name = b"Python"
+        self.ops.set = StoreSetFunction(self._set)
+        self.ops.get_wait = StoreGetWaitFunction(self._get_wait)
+        if callable(getattr(target, "remove", None)):
+            self.ops.remove = StoreRemoveFunction(self._remove)
+
+    # What the library calls
+
+    def _guard(self, function: Callable[[], int]) -> int:
+        try:
+            if self._stop is None:
+                return function()
+            return int(api.gcoll_store_error(Status.ABORTED, text_of(self._stop)))
+        except BaseException as error:
+            self._errors.append(error)
+            status = error.status if isinstance(error, Error) else Status.IO
+            return int(api.gcoll_store_error(status, b"store: " + text_of(error)))
+
+    def _set(self, _self: Any, key: bytes, value: int, size: int) -> int:
+        def do() -> int:
+            self._target.set(key.decode(), string_at(value, size))
+            return Status.OK
+        return self._guard(do)
+
+    def _get_wait(self, _self: Any, key: bytes, room: int, capacity: int, size: Any, timeout_ms: int) -> int:
+        def do() -> int:
+            end, pause = time.monotonic() + timeout_ms / 1000, _POLL_S
+            while True:
+                found = self._look(key.decode())
+                if found is not None:
+                    break
+                if time.monotonic() >= end or self._stop is not None:
+                    return int(api.gcoll_store_error(Status.TIMEOUT, b"store: the key has not come in time"))
+                time.sleep(pause)
+                pause = min(2 * pause, _POLL_MOST_S)
+            if len(found) > capacity:
+                raise ValueError("get: gave %d bytes; allowed are up to %d" % (len(found), capacity))
+            memmove(room, found, len(found))
+            size[0] = len(found)
+            return Status.OK
+        return self._guard(do)
+
+    def _look(self, key: str) -> Optional[bytes]:
+        try:
+            found = self._target.get(key)
+        except LookupError:
+            return None
+        if found is not None and not isinstance(found, (bytes, bytearray, memoryview)):
+            raise TypeError("get: gave an object of type %s; allowed are bytes, and None or LookupError if there is no "
+                            "such key" % type(found).__name__)
+        return None if found is None else bytes(found)
+
+    def _remove(self, _self: Any, key: bytes) -> int:
+        def do() -> int:
+            self._target.remove(key.decode())
+            return Status.OK
+        return self._guard(do)
+
+    # What the package calls
+
+    def run(self, function: Callable[[], T]) -> T:
+        """Runs a call that may use the store. Its exception has that of the store as its cause."""
+        self._errors, self._stop = [], None
+        try:
+            return self._run_aside(function)
+        except Error as error:
+            if not self._errors:
+                raise
+            own = self._errors[0]
+            if not isinstance(own, Exception):
+                raise own from error
+            raise error from own
+
+    def _run_aside(self, function: Callable[[], T]) -> T:
+        if threading.current_thread() is not threading.main_thread():
+            return function()
+        results: List[T] = []
+        errors: List[BaseException] = []
+
+        def run() -> None:
+            try:
+                results.append(function())
+            except BaseException as error:
+                errors.append(error)
+        thread = threading.Thread(target=run, name="gcoll store", daemon=True)
+        try:
+            thread.start()
+        except BaseException as error:
+            self._stop = error
+        while True:
+            try:
+                while thread.is_alive():
+                    thread.join()
+                break
+            except BaseException as error:  # of a handler, such as KeyboardInterrupt: the store ends the call
+                self._stop = error
+        if self._stop is not None:
+            raise self._stop
+        if errors:
+            raise errors[0]
+        return results[0]
+
+
+_POLL_S, _POLL_MOST_S = 0.001, 0.05
+
+
 class Store:
     """A key-value store in which ranks meet, by URL. Every rank opens the same.
 
@@ -28,7 +159,8 @@ class Store:
     pmi:                             found by mpiexec or srun --mpi=pmi2
 
     timeout: seconds for each request to a server. Use it as a context manager, or close it; after the contexts that
-    use it. One thread at a time uses a store. ``Store.memory()`` is a store for ranks that are threads.
+    use it. One thread at a time uses a store. ``Store.memory()`` is a store for ranks that are threads, and
+    ``Store.of(object)`` one that you write yourself.
 
     >>> import gcoll
     >>> with gcoll.Store.memory() as store:
@@ -40,6 +172,7 @@ class Store:
     def __init__(self, url: str, timeout: float = 30.0) -> None:
         self._raw = c_void_p()
         self._base: Optional[Store] = None
+        self._written: Optional[_Written] = None
         check(api.gcoll_store_open(utf8(url, "url"), milliseconds(timeout, "timeout", False), byref(self._raw)),
               "Store")
 
@@ -47,6 +180,7 @@ class Store:
     def _made(cls, raw: c_void_p, base: "Optional[Store]" = None) -> "Store":
         store = cls.__new__(cls)
         store._raw, store._base = raw, base
+        store._written = base._written if base else None
         return store
 
     @classmethod
@@ -55,6 +189,37 @@ class Store:
         raw = c_void_p()
         check(api.gcoll_store_memory_create(byref(raw)), "Store.memory")
         return cls._made(raw)
+
+    @classmethod
+    def of(cls, target: Any) -> "Store":
+        """Makes a store of an object with these methods, such as a store of torch.distributed:
+
+        set(key, value)   creates or replaces the value, which is bytes; key is text
+        get(key)          returns the value. If there is no such key: waits for it, or returns None, or raises a
+                          LookupError; then it is asked again and again
+        remove(key)       may be missing; then contexts leave some keys behind
+
+        A context uses such a store only while it is created. An exception of a method makes an ``IoError``, whose
+        cause it is. The methods are called on other threads than Python's main thread, one at a time. ``Context``
+        takes such objects, too.
+
+        >>> import gcoll
+        >>> class Keys(dict):
+        ...     set = dict.__setitem__
+        >>> with gcoll.Store.of(Keys()) as store:
+        ...     store.set("key", b"value")
+        ...     store.get("key", timeout=1)
+        b'value'
+        """
+        written, raw = _Written(target), c_void_p()
+        check(api.gcoll_store_create(byref(written.ops), None, byref(raw)), "Store.of")
+        store = cls._made(raw)
+        store._written = written
+        return store
+
+    def _run(self, function: Callable[[], T]) -> T:
+        """Runs a call that may use this store."""
+        return self._written.run(function) if self._written else function()
 
     def prefix(self, prefix: str) -> "Store":
         """Makes a view: key k of the view is key "prefix/k" of this store."""
@@ -69,7 +234,8 @@ class Store:
 
     def set(self, key: str, value: Union[bytes, bytearray]) -> None:
         """Creates or replaces a value of up to 65536 bytes."""
-        check(api.gcoll_store_set(self._handle(), utf8(key, "key"), bytes(value), len(value)), "Store.set")
+        handle, name, content = self._handle(), utf8(key, "key"), bytes(value)
+        self._run(lambda: check(api.gcoll_store_set(handle, name, content, len(content)), "Store.set"))
 
     def set_new(self, key: str, value: Union[bytes, bytearray]) -> None:
         """Creates a value. StateError if the key exists; of several callers at once, one succeeds."""
@@ -78,12 +244,13 @@ class Store:
     def get(self, key: str, timeout: Optional[float] = None) -> bytes:
         """Returns a value. timeout: None does not wait, and raises NotFoundError if there is no such key; else waits
         for so many seconds, and raises TimeoutError then."""
-        room, size = create_string_buffer(_VALUE_MAX), c_size_t()
+        room, size, handle, name = create_string_buffer(_VALUE_MAX), c_size_t(), self._handle(), utf8(key, "key")
         if timeout is None:
-            check(api.gcoll_store_get(self._handle(), utf8(key, "key"), room, _VALUE_MAX, byref(size)), "Store.get")
+            check(api.gcoll_store_get(handle, name, room, _VALUE_MAX, byref(size)), "Store.get")
         else:
-            check(api.gcoll_store_get_wait(self._handle(), utf8(key, "key"), room, _VALUE_MAX, byref(size),
-                                           milliseconds(timeout, "timeout", False)), "Store.get")
+            limit = milliseconds(timeout, "timeout", False)
+            self._run(lambda: check(api.gcoll_store_get_wait(handle, name, room, _VALUE_MAX, byref(size), limit),
+                                    "Store.get"))
         return room.raw[:size.value]
 
     def wait(self, key: str, timeout: float) -> None:
@@ -99,7 +266,8 @@ class Store:
 
     def remove(self, key: str) -> None:
         """Removes a key. It is no error if there is none."""
-        check(api.gcoll_store_remove(self._handle(), utf8(key, "key")), "Store.remove")
+        handle, name = self._handle(), utf8(key, "key")
+        self._run(lambda: check(api.gcoll_store_remove(handle, name), "Store.remove"))
 
     def keep(self, key: str, lifetime: float) -> None:
         """Lets the store drop the key after `lifetime` seconds, unless it is kept again before."""
