@@ -190,7 +190,7 @@ TEST_P(Embedded, WakesOfManyThreadsDisturbNothing) {
         }
         over++;
         for (std::thread &each : wakers)
-            each.join();
+            starter.join();
     });
 }
 
@@ -855,8 +855,8 @@ TEST_P(Embedded, CallbacksOfTwoContextsThatCallEachOtherEnd) {
             else
                 EXPECT_GCOLL_OK(gcoll_barrier(contexts[i], nullptr));
         }
-        for (std::thread &each : starters)
-            each.join();
+        for (std::thread &starter : starters)
+            starter.join();
         if (rank == 0) {
             int refused = 0;
             for (const Crossing &crossing : crossings) {
@@ -1242,7 +1242,7 @@ TEST_P(Embedded, BarrierReportsOfTwoThreadsTakeTurns) {
             EXPECT_EQ(got, round);
         }
         for (std::thread &each : threads)
-            each.join();
+            starter.join();
         EXPECT_GCOLL_OK(gcoll_context_health(context));
     });
 }
