@@ -190,7 +190,7 @@ TEST_P(Embedded, WakesOfManyThreadsDisturbNothing) {
         }
         over++;
         for (std::thread &each : wakers)
-            starter.join();
+            each.join();
     });
 }
 
@@ -1242,7 +1242,7 @@ TEST_P(Embedded, BarrierReportsOfTwoThreadsTakeTurns) {
             EXPECT_EQ(got, round);
         }
         for (std::thread &each : threads)
-            starter.join();
+            each.join();
         EXPECT_GCOLL_OK(gcoll_context_health(context));
     });
 }
