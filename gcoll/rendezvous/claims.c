@@ -210,14 +210,15 @@ static bool find_unnamed(gcoll_context *context, launch *found) {
     return get_launch(context, key, found) == GCOLL_OK;
 }
 
-static gcoll_status no_launch(gcoll_context *context, const gcoll_claimant *dead) {
-    char said[GCOLL_CLAIMANT_SAID];
+/* `dead`: a launch in the store whose rank 0 has died; size 0: there was none. */
+static gcoll_status no_launch(gcoll_context *context, const launch *dead) {
+    char key[GCOLL_STORE_KEY_MAX + 1], said[GCOLL_CLAIMANT_SAID], verdict[GCOLL_VERDICT_MAX + 8];
     launch unnamed;
     gcoll_visits_until(context, gcoll_now_ms() + GCOLL_WORD_MS); /* the deadline has passed */
     gcoll_refusal_look(context, true);
     if (gcoll_refusal_rank(context, true) != GCOLL_NO_RANK)
         return gcoll_refusal_error(context);
-    if (dead->pid == 0 && find_unnamed(context, &unnamed)) {
+    if (dead->size == 0 && find_unnamed(context, &unnamed)) {
         gcoll_claimant_say(&unnamed.lead, said);
         return gcoll_error(GCOLL_ERR_TIMEOUT,
                            "job '%s'%s: rank 0 did not join within %" PRId64
@@ -226,15 +227,21 @@ static gcoll_status no_launch(gcoll_context *context, const gcoll_claimant *dead
                            context->settings.job, context->rendezvous->meeting->launch_said,
                            context->settings.timeout_ms, said);
     }
-    if (dead->pid == 0)
+    if (dead->size == 0)
         return gcoll_error(GCOLL_ERR_TIMEOUT, "job '%s'%s: rank 0 did not join within %" PRId64 " ms%s",
                            context->settings.job, context->rendezvous->meeting->launch_said,
                            context->settings.timeout_ms, context->rendezvous->meeting->trace.said);
-    gcoll_claimant_say(dead, said);
+    gcoll_rendezvous_key(context, key, "%s/go", dead->generation);
+    const bool failed =
+        gcoll_visit_text(context, key, verdict, sizeof verdict) == GCOLL_OK && verdict[0] == '!';
+    if (failed) /* it ended by this error, and could not take its launch away */
+        gcoll_rendezvous_verdict(verdict);
+    gcoll_claimant_say(&dead->lead, said);
     return gcoll_error(
         GCOLL_ERR_TIMEOUT,
-        "job '%s'%s: rank 0 did not join within %" PRId64 " ms; the one that had begun, %s, died",
-        context->settings.job, context->rendezvous->meeting->launch_said, context->settings.timeout_ms, said);
+        "job '%s'%s: rank 0 did not join within %" PRId64 " ms; the one that had begun, %s, %s%.500s",
+        context->settings.job, context->rendezvous->meeting->launch_said, context->settings.timeout_ms, said,
+        failed ? "ended: " : "died", failed ? gcoll_last_error() : "");
 }
 
 /* Waits until a launch is there, for at most one interval of leases. TIMEOUT: left_ms is over. */
@@ -248,9 +255,8 @@ static gcoll_status await_launch(gcoll_context *context, const char *key, int64_
 static gcoll_status find_launch(gcoll_context *context, int64_t deadline_ms) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     gcoll_meeting *meeting = context->rendezvous->meeting;
-    gcoll_claimant dead = {0};
     gcoll_pulse pulse = {0};
-    launch found, watched = {.size = 0};
+    launch found, watched = {.size = 0}, dead = {.size = 0};
     int64_t pause_ms = FIRST_PAUSE_MS;
     gcoll_rendezvous_key(context, key, "launch");
     for (;;) {
@@ -269,7 +275,7 @@ static gcoll_status find_launch(gcoll_context *context, int64_t deadline_ms) {
                                   ? gcoll_claimant_life(&meeting->self, &found.lead)
                                   : gcoll_lease_life(context, found.generation, 0, &found.lead, &pulse);
             if (life == GCOLL_LIFE_DEAD)
-                dead = found.lead;
+                dead = found;
             else if (life == GCOLL_LIFE_ALIVE || meeting->launch[0])
                 status = join_launch(context, &found, &joined);
             else

@@ -133,8 +133,8 @@ void gcoll_refusal_look(gcoll_context *context, bool at_once) {
     gcoll_refusal *refusal = &context->rendezvous->meeting->refusal;
     const int64_t now = gcoll_now_ms(), interval = gcoll_lease_interval_ms(context);
     note found;
-    if (refusal->next_ms == 0) /* most ranks do not wait so long */
-        refusal->next_ms = now + interval;
+    if (refusal->next_ms == 0) /* most ranks do not wait so long; one that was slow to open may be late */
+        refusal->next_ms = context->rendezvous->meeting->began_ms + interval;
     if (now < refusal->next_ms && !at_once)
         return;
     refusal->next_ms = now + interval;

@@ -858,17 +858,29 @@ TEST_P(Refused, IsNotWaitedFor) {
         put(store_, generation_ + "rank.1", elsewhere(2));
     Alive lead(store_, generation_ + "alive.0"), rank(store_, generation_ + "alive.1");
     std::atomic<uint32_t> looks[3] = {};
-    std::atomic<uint32_t> back{0};
-    // The note stays until all have seen it who look, in their first look; rank 2 does not look if it finds a
-    // rank 0. They see that it has gone when the refused process has begun to try again.
+    std::atomic<uint32_t> back{0}, more[3] = {}; // more requests since the note is gone
+    const auto looks_for = [&](uint32_t self) { return self != holds && (holds == 0 || self == 0); };
+    const auto await_others = [&](const std::atomic<uint32_t> *counts, uint32_t count) {
+        for (uint32_t self = 0; self < 3; self++)
+            EXPECT_TRUE(!looks_for(self) || await(counts[self], count));
+    };
+    // The note stays until all have seen it who look, in their first look (rank 2 does not look if it finds a
+    // rank 0). Then the refused process tries again, and comes when the others have gone on for a while.
     const auto hook = [&](uint32_t self, const std::string &verb, const std::string &key) {
-        if (key == job_ + "refused" && verb == "get")
-            looks[self]++;
-        if (key == job_ + "refused" && verb == "remove")
-            for (uint32_t other = 0; other < 3 - holds; other++)
-                EXPECT_TRUE(other == holds || await(looks[other], 2));
-        if (key == job_ + "refused" && verb == "get" && looks[self] >= 2 && get(store_, key).empty())
-            EXPECT_TRUE(await(back, 1));
+        const bool refused = key == job_ + "refused";
+        if (self == holds) {
+            if (refused && verb == "remove")
+                await_others(looks, 2);
+            if (back == 1 && verb == "set_new")
+                await_others(more, holds == 0 ? 2 : 6);
+        } else if (refused && verb == "get") {
+            if (++looks[self] >= 2 && get(store_, key).empty()) {
+                EXPECT_TRUE(await(back, 1));
+                more[self]++;
+            }
+        } else if (more[self] > 0) {
+            more[self]++;
+        }
         return Deed::kDo;
     };
     const auto joins = [&](uint32_t self) {
@@ -943,6 +955,29 @@ TEST_F(Elsewhere, ARefusedRankIsNotWaitedForByRanksThatWaited) {
     EXPECT_EQ(made.status, GCOLL_ERR_MISMATCH) << made.text;
     EXPECT_EQ(made.text, "rank 2 is claim?[d twice");
     EXPECT_LT(made.ms, 15000) << "the timeout is 20 s";
+}
+
+// A process that has ended leads the launch in the store. If that launch failed, no rank is said to have
+// died.
+TEST_F(Elsewhere, ALaunchThatFailedIsToldByTheTimeout) {
+    Created made;
+    made = create(Hooked{store_,
+                         [&](const std::string &verb, const std::string &key) {
+                             return verb == "remove" && key == job_ + "launch" ? Deed::kSkip : Deed::kDo;
+                         }},
+                  job_of(2, 100), 0);
+    std::string launch = get(store_, job_ + "launch");
+    const std::string pid = " " + std::to_string(getpid()) + " ";
+    ASSERT_TRUE(contains(launch, pid));
+    launch.replace(launch.find(pid), pid.size(), " 2147483647 "); // no process has this number
+    put(store_, job_ + "launch", launch);
+    const std::string why = made.text, begun = "; the one that had begun, process 2147483647 on host '";
+    made = create(store_, job_of(2, 300), 1);
+    EXPECT_EQ(made.status, GCOLL_ERR_TIMEOUT) << made.text;
+    EXPECT_TRUE(contains(made.text, begun) && contains(made.text, ", ended: " + why)) << made.text;
+    EXPECT_GCOLL_OK(gcoll_store_remove(store_, (job_ + launch.substr(0, 32) + "/go").c_str()));
+    made = create(store_, job_of(2, 300), 1);
+    EXPECT_TRUE(contains(made.text, begun) && contains(made.text, ", died")) << made.text;
 }
 
 // The process was refused when rank 0 began to wait, and stays. So it may still come back until the time is
