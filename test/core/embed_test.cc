@@ -855,8 +855,8 @@ TEST_P(Embedded, CallbacksOfTwoContextsThatCallEachOtherEnd) {
             else
                 EXPECT_GCOLL_OK(gcoll_barrier(contexts[i], nullptr));
         }
-        for (std::thread &each : starters)
-            each.join();
+        for (std::thread &starter : starters)
+            starter.join();
         if (rank == 0) {
             int refused = 0;
             for (const Crossing &crossing : crossings) {
