@@ -122,7 +122,8 @@ typedef struct gcoll_context_options {
      *   - a rank that it waits for has sent nothing, not even an answer to a probe;
      *   - all ranks answer, but no data moves at any of the ranks that this rank waits for, directly or
      *     through others. The call then waits a quarter longer, so that a better informed rank can name the
-     *     culprit; or half longer, if the ranks that it waits for have begun the operation, too.
+     *     culprit; or half longer, if the ranks that it waits for have begun the operation, too. Then
+     *     none of them is the culprit.
      *
      * A transfer that moves never times out, however slow the network. A call that meets a rank for the first
      * time asks the store for its address, and may take as long again if the store does not answer.

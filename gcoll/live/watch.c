@@ -297,15 +297,29 @@ static void blame_silent(gcoll_context *context, const struct suspicion *suspici
             (long long)ms, suspicion->silent);
 }
 
+/* Whether a rank has begun the operation in which this rank waits. Then it waits there itself, like this one.
+ */
+static bool has_begun(const gcoll_context *context, uint32_t rank) {
+    uint64_t stream;
+    return rank != GCOLL_NO_RANK && find_concern(context, &stream) &&
+           context->live->watcher->vitals[rank].position >= stream;
+}
+
 /* Ends a wait although all ranks answer. A rank that knows a culprit had time to report it before. */
 static void blame_waited(gcoll_context *context, const struct suspicion *suspicion, int64_t quiet_ms) {
-    gcoll_break_operation(
-        context, GCOLL_ERR_TIMEOUT, suspicion->waited,
-        "timed out after %lld ms waiting for rank %u, which answers and has begun %llu operations",
-        (long long)quiet_ms, suspicion->waited,
-        suspicion->waited == GCOLL_NO_RANK
-            ? 0ULL
-            : (unsigned long long)context->live->watcher->vitals[suspicion->waited].position);
+    const uint32_t waited = suspicion->waited;
+    if (has_begun(context, waited))
+        gcoll_break_operation(context, GCOLL_ERR_TIMEOUT, GCOLL_NO_RANK,
+                              "timed out after %lld ms waiting for rank %u, which answers, has begun this "
+                              "operation, and may wait for another rank",
+                              (long long)quiet_ms, waited);
+    else
+        gcoll_break_operation(
+            context, GCOLL_ERR_TIMEOUT, waited,
+            "timed out after %lld ms waiting for rank %u, which answers and has begun %llu operations",
+            (long long)quiet_ms, waited,
+            waited == GCOLL_NO_RANK ? 0ULL
+                                    : (unsigned long long)context->live->watcher->vitals[waited].position);
 }
 
 /* Whether the call has its own limit, which covers all of its time. The context's limit covers only the time
@@ -365,10 +379,7 @@ static int64_t part_of_limit(const gcoll_context *context) {
  * it, and end first. A rank that has begun the operation waits for others, like this one. */
 static int64_t last_limit_ms(const gcoll_context *context, const gcoll_watch *watch, uint32_t waited) {
     const int64_t limit_ms = context->live->watcher->limit_ms;
-    uint64_t stream;
-    const bool is_begun = waited != GCOLL_NO_RANK && find_concern(context, &stream) &&
-                          context->live->watcher->vitals[waited].position >= stream;
-    const bool is_behind = is_begun || (watch->wait && watch->wait->is_behind);
+    const bool is_behind = has_begun(context, waited) || (watch->wait && watch->wait->is_behind);
     return limit_ms + (is_behind ? LAST_PARTS : INFORMED_PARTS) * part_of_limit(context);
 }
 
