@@ -19,8 +19,6 @@ using std::chrono::milliseconds;
 using WorkPtr = c10::intrusive_ptr<Work>;
 using Tensors = std::vector<at::Tensor>;
 
-static constexpr int64_t LONGEST_MS = 86400000; // that gcoll takes as a time limit
-
 // ---- Arguments -----------------------------------------------------------------------------
 
 [[noreturn]] static void refuse(const char *name, const std::string &text) {

@@ -18,7 +18,6 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 using WorkPtr = c10::intrusive_ptr<GcollWork>;
 
-static constexpr int64_t LONGEST_MS = 86400000; // that gcoll takes as a time limit
 // Each is there for a callback that waits for a later operation.
 static constexpr size_t MOST_FINISHERS = 64;
 // How long the destruction of a group waits for operations in flight, so that peers get what this rank owes
