@@ -70,10 +70,9 @@ class CtrlC(Processes):
 
 def rank_interrupted():
     call = os.environ["CALL"]
-    with gcoll.Context.from_env(timeout=TIMEOUT_S) as context:
-        data = numpy.ones(1000)
-        with context.region(data) as region:
-            keys = context.allgather_object(region.key)
+    data = numpy.ones(1000)
+    with gcoll.Context.from_env(timeout=TIMEOUT_S) as context, context.region(data) as region:
+        keys = context.allgather_object(region.key)
         prepared = context.prepare.allreduce(data)
         context.barrier()
         try:
