@@ -9,6 +9,7 @@
  * waits for a request, no other thread can end it. options.done of a collective is called as soon as a thread
  * that drives the context notices the end of its run, before the request is ended.
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -73,7 +74,8 @@ gcoll_status gcoll_request_create(gcoll_context *context, uint32_t peer, gcoll_r
     }
     /* A thread that still has the pointer of an ended request reads its context before it enters. So that
      * field is written once. */
-    memset((char *)request + sizeof request->context, 0, sizeof *request - sizeof request->context);
+    const size_t kept = offsetof(gcoll_request, state);
+    memset((char *)request + kept, 0, sizeof *request - kept);
     request->peer = peer;
     if (++runs->requests_made % KEEP_MADE == 0)
         gcoll_rendezvous_keep_if_due(context);

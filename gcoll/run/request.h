@@ -12,8 +12,7 @@ typedef enum gcoll_request_state {
 
 /* A handle of a message or a run in flight. */
 struct gcoll_request {
-    gcoll_context
-        *context; /* NULL: the context was destroyed. Must be first: request.c clears what follows */
+    gcoll_context *context; /* NULL: the context was destroyed. The first: request.c clears what follows */
     gcoll_request_state state;
     bool kept;      /* belongs to an operation, which keeps the request and the run */
     gcoll_run *run; /* NULL: the request is for a message */
