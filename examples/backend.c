@@ -107,11 +107,18 @@ static void *run_client(void *arg) {
     return NULL;
 }
 
-/* Rank 0 gives up. Work of the others ends at once, with the reason. */
+/* Rank 0 gives up. Work of the others ends at once, with the reason.
+ * An abort ends whatever another rank still has under way. So rank 0 first waits, by a reduction to it, until
+ * each has come this far: a rank's sums may end later than those of rank 0. */
 static int try_abort(gcoll_context *context) {
     const uint32_t rank = gcoll_context_rank(context);
-    float data[COUNT] = {0};
+    float data[COUNT] = {0}, sum[COUNT];
     backend_work work;
+    const gcoll_status met = gcoll_reduce(context, data, sum, COUNT, GCOLL_FLOAT32, GCOLL_SUM, 0, NULL);
+    if (rank == 0 && met != GCOLL_OK) {
+        fprintf(stderr, "rank 0: %s\n", gcoll_last_error());
+        return 1;
+    }
     if (rank == 0) {
         gcoll_context_abort(context, "the user interrupted the training");
         printf("rank 0: has aborted\n");
