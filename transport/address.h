@@ -12,8 +12,8 @@
 #include <net/if.h>
 #include <sys/socket.h>
 
+#include "transport/session/wire.h"
 #include "transport/transport.h"
-#include "transport/wire.h"
 
 /* A host with hundreds of virtual interfaces still fits its text into GCOLL_ADDRESS_MAX. */
 #define GCOLL_ADDRESS_HOSTS 32

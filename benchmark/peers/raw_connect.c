@@ -21,7 +21,7 @@ static bool complain_of(const char *what) {
 }
 
 /* Within a host there is no network for BBR to spare, and its pacing would be no floor. As in
- * transport/tcp/local.c; before the connection exists. */
+ * transport/session/local.c; before the connection exists. */
 static void unpace(const peer_options *options, int fd) {
     char name[17] = "";
     socklen_t length = sizeof name - 1;

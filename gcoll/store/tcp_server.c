@@ -17,7 +17,7 @@
  * that time. The server reads no further requests of a client that has not taken its answer. So a client
  * holds at most one frame of memory in each direction.
  *
- * The server owns the sockets, and libuv only watches them. transport/tcp/listen.c gives the reason.
+ * The server owns the sockets, and libuv only watches them. transport/session/listen.c gives the reason.
  */
 #include <arpa/inet.h>
 #include <errno.h>

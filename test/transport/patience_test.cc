@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "transport/tcp/patience.h"
+#include "transport/session/patience.h"
 }
 
 namespace {

@@ -106,15 +106,15 @@ TEST(Tcp, AnAnswerThatCameDuringAComputationCounts) {
     });
     two.connect(0, 1);
     auto begun = Clock::now();
-    while (!two.pair(0)->dial || !gcoll_tcp_dial_has_greeted(two.pair(0)->dial))
+    while (!two.pair(0)->dial || !gcoll_dial_has_greeted(two.pair(0)->dial))
         two[0].progress(0);
-    while (!two.pair(1) || two.pair(1)->state != GCOLL_TCP_CONNECTED)
+    while (!two.pair(1) || two.pair(1)->state != GCOLL_SESSION_CONNECTED)
         two[1].progress(0);
-    ASSERT_EQ(two.pair(0)->state, GCOLL_TCP_DIALING);
+    ASSERT_EQ(two.pair(0)->state, GCOLL_SESSION_DIALING);
     while (Clock::now() - begun < std::chrono::milliseconds(300)) {
     } // computes
-    ASSERT_TRUE(two.turn([&] { return two.pair(0)->state != GCOLL_TCP_DIALING; }));
-    EXPECT_EQ(two.pair(0)->state, GCOLL_TCP_CONNECTED);
+    ASSERT_TRUE(two.turn([&] { return two.pair(0)->state != GCOLL_SESSION_DIALING; }));
+    EXPECT_EQ(two.pair(0)->state, GCOLL_SESSION_CONNECTED);
     two.check();
 }
 
@@ -151,7 +151,7 @@ TEST(Tcp, AMuteConnectionMayStillAnswer) {
     Rank rank(kTcp, options);
     std::string twice = with_port(rank.address(), late.port) + ";a=127.0.0.1/8";
     ASSERT_EQ(kTcp->connect(rank.endpoint, 1, twice.c_str()), GCOLL_OK);
-    gcoll_tcp_pair *pair = gcoll_tcp_of(rank.endpoint)->pairs[1];
+    gcoll_session *pair = gcoll_net_of(rank.endpoint)->pairs[1];
     int fd = accept(late.fd, nullptr, nullptr);
     pollfd second = {late.fd, POLLIN, 0};
     ASSERT_TRUE(rank.until([&] { return poll(&second, 1, 0) == 1 || !rank.failed.empty(); }));
@@ -162,10 +162,10 @@ TEST(Tcp, AMuteConnectionMayStillAnswer) {
     reply.version = GCOLL_WIRE_VERSION;
     reply.from = 1;
     std::memcpy(reply.group, options.group, sizeof reply.group);
-    reply.pool_bytes = GCOLL_TCP_POOL_BYTES;
+    reply.pool_bytes = GCOLL_NET_POOL_BYTES;
     gcoll_wire_put_reply(answer, &reply);
     ASSERT_EQ(send(fd, answer, sizeof answer, MSG_NOSIGNAL), ssize_t(sizeof answer));
-    ASSERT_TRUE(rank.until([&] { return pair->state == GCOLL_TCP_CONNECTED || !rank.failed.empty(); }));
+    ASSERT_TRUE(rank.until([&] { return pair->state == GCOLL_SESSION_CONNECTED || !rank.failed.empty(); }));
     EXPECT_TRUE(rank.failed.empty());
     close(fd);
 }
@@ -219,9 +219,9 @@ TEST(Tcp, TheOtherWayIsTakenWhenOursIsMute) {
     });
     auto begun = Clock::now();
     ASSERT_EQ(kTcp->connect(two[0].endpoint, 1, with_port(two.addresses[1], mute.port).c_str()), GCOLL_OK);
-    ASSERT_TRUE(two[0].until([&] { return gcoll_tcp_dial_has_greeted(two.pair(0)->dial); }));
+    ASSERT_TRUE(two[0].until([&] { return gcoll_dial_has_greeted(two.pair(0)->dial); }));
     two.connect(1, 0);
-    ASSERT_TRUE(two.turn([&] { return two.pair(0)->state != GCOLL_TCP_DIALING; }));
+    ASSERT_TRUE(two.turn([&] { return two.pair(0)->state != GCOLL_SESSION_DIALING; }));
     EXPECT_LT(Clock::now() - begun, std::chrono::milliseconds(2000));
     ASSERT_TRUE(two.meet());
     two.check();
@@ -255,7 +255,7 @@ TEST(Tcp, LoopbackOfBothFamilies) {
 // ---- Congestion control ------------------------------------------------------------------------------
 
 std::string congestion_control(int fd) {
-    char name[GCOLL_TCP_CONTROL_BYTES] = {};
+    char name[GCOLL_NET_CONTROL_BYTES] = {};
     socklen_t length = sizeof name;
     EXPECT_EQ(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length), 0);
     return name;
@@ -284,7 +284,7 @@ TEST(Tcp, WithinTheHostNothingIsPaced) {
 TEST(Tcp, WhoConnectsFromElsewhereGetsTheSystemsCongestionControl) {
     gcoll_endpoint_options options = options_of(0, 2);
     Rank rank(kTcp, options);
-    gcoll_tcp *tcp = gcoll_tcp_of(rank.endpoint);
+    gcoll_net *tcp = gcoll_net_of(rank.endpoint);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in here = {}, there = {};
     here.sin_family = there.sin_family = AF_INET;

@@ -12,8 +12,8 @@
 #include "test/transport/transport_harness.h"
 
 extern "C" {
-#include "transport/tcp/connect.h"
-#include "transport/tcp/pair.h"
+#include "transport/session/connect.h"
+#include "transport/session/session.h"
 }
 
 namespace harness {
@@ -58,7 +58,7 @@ struct Two {
         }
         return turn([&] { return all_done(); });
     }
-    gcoll_tcp_pair *pair(uint32_t r) { return gcoll_tcp_of(ranks[r]->endpoint)->pairs[1 - r]; }
+    gcoll_session *pair(uint32_t r) { return gcoll_net_of(ranks[r]->endpoint)->pairs[1 - r]; }
     void check() {
         for (auto &rank : ranks) {
             rank->check();

@@ -11,9 +11,9 @@ using namespace harness;
 namespace {
 
 TEST(Tcp, EverySizeAroundEveryLimit) {
-    const uint64_t fragment = GCOLL_WIRE_FRAGMENT_MAX, input = GCOLL_TCP_INPUT_BYTES,
-                   copy = GCOLL_TCP_COPY_MAX;
-    const uint64_t eager = 100000, hot = GCOLL_TCP_HOT_BYTES;
+    const uint64_t fragment = GCOLL_WIRE_FRAGMENT_MAX, input = GCOLL_SESSION_INPUT_BYTES,
+                   copy = GCOLL_SESSION_COPY_MAX;
+    const uint64_t eager = 100000, hot = GCOLL_SESSION_HOT_BYTES;
     std::vector<uint64_t> sizes = {0, 1, 15, 16, 17};
     for (uint64_t limit : {copy, input - 32, input, eager, hot, fragment, 2 * fragment})
         for (uint64_t bytes : {limit - 1, limit, limit + 1})
@@ -67,8 +67,8 @@ TEST(Tcp, AWrongSizeIsReportedThoughThePeerHasDeparted) {
         two[0].send(1, 1, 0, 400);
         ASSERT_TRUE(two[0].until_done());
         two[0].close();
-        while (two.pair(1)->state != GCOLL_TCP_DEPARTED)
-            gcoll_tcp_read(two.pair(1), SIZE_MAX);
+        while (two.pair(1)->state != GCOLL_SESSION_DEPARTED)
+            gcoll_session_read(two.pair(1), SIZE_MAX);
         if (reported)
             ASSERT_TRUE(two.turn([&] { return !two[1].departed.empty(); }));
         two[1].receive(0, 1, 0, 404);
@@ -93,7 +93,7 @@ TEST(Tcp, OffersStayWithinTheirLimit) {
         two[1].receive(0, 1, i, 2);
     while (two.pair(0)->output.messages.first == nullptr) { // until some are granted
         kTcp->flush(two[1].endpoint);
-        gcoll_tcp_read(two.pair(0), SIZE_MAX);
+        gcoll_session_read(two.pair(0), SIZE_MAX);
     }
     for (uint32_t i = first; i < first + more; i++) {
         two[0].send(1, 1, i, 2);
@@ -166,7 +166,7 @@ void flood(uint64_t pool, uint64_t largest, uint32_t count, uint64_t seed) {
     std::shuffle(posts.begin(), posts.end(), random);
     auto check_pools = [&] {
         for (uint32_t r = 0; r < 2; r++) {
-            gcoll_tcp_pair *pair = two.pair(r);
+            gcoll_session *pair = two.pair(r);
             ASSERT_LE(pair->flow.held, pool);
             ASSERT_LE(pair->flow.used, pool);
         }
@@ -203,7 +203,7 @@ TEST(Tcp, FloodThroughATinyPool) {
     flood(4096, 3000, 4000, 1);
 }
 TEST(Tcp, FloodThroughTheLeastPool) {
-    flood(GCOLL_TCP_POOL_MIN, 1000, 2000, 2);
+    flood(GCOLL_NET_POOL_MIN, 1000, 2000, 2);
 }
 TEST(Tcp, FloodOfLargeMessages) {
     flood(65536, 400000, 300, 3);
@@ -340,7 +340,7 @@ struct Unwatched : Two {
         EXPECT_EQ(tcp(1)->unwatched, pair(1)->socket);
         EXPECT_EQ(pair(1)->posted, 0u);
     }
-    gcoll_tcp *tcp(uint32_t r) { return gcoll_tcp_of(ranks[r]->endpoint); }
+    gcoll_net *tcp(uint32_t r) { return gcoll_net_of(ranks[r]->endpoint); }
 };
 
 TEST(Tcp, ASocketThatIsReadDirectlyIsNotPolled) {
@@ -381,7 +381,7 @@ TEST(Tcp, ASleeperIsWokenByASocketThatWasNotPolled) {
     two[0].send(1, 3, 0, 100);
     kTcp->flush(two[0].endpoint);
     auto begun = Clock::now();
-    gcoll_tcp_block(two.tcp(1), 20000000);
+    gcoll_net_block(two.tcp(1), 20000000);
     EXPECT_LT(Clock::now() - begun, std::chrono::seconds(10));
     EXPECT_EQ(two.tcp(1)->unwatched, nullptr);
     EXPECT_TRUE(two.turn([&] { return two.all_done(); }));
@@ -399,7 +399,7 @@ TEST(Tcp, AReceiveInTheBackgroundCostsNoPolls) {
         two[0].send(1, 4, i, 100);
         kTcp->flush(two[0].endpoint);
         if (i % 2 == 0)
-            gcoll_tcp_block(two.tcp(1), 20000000);
+            gcoll_net_block(two.tcp(1), 20000000);
         EXPECT_TRUE(two.turn([&] { return two.all_done(); }));
         EXPECT_EQ(two.pair(1)->posted, 0u);
     }
@@ -418,7 +418,7 @@ TEST(Tcp, WhatIsAcknowledgedBehindAProbeDoesNotCount) {
     Two two;
     ASSERT_TRUE(two.meet());
     gcoll_endpoint *endpoint = two[0].endpoint;
-    const gcoll_tcp_pair *pair = gcoll_tcp_of(endpoint)->pairs[1];
+    const gcoll_session *pair = gcoll_net_of(endpoint)->pairs[1];
     auto all_taken = [&] { // by the kernel of a peer that reads nothing
         kTcp->moves(endpoint);
         return pair->output.messages.first == nullptr && pair->alive.taken == pair->output.data_end;
@@ -522,7 +522,7 @@ TEST(Tcp, AnAlarmThatIsDueAlreadyEndsTheWait) {
     Two two;
     auto begun = Clock::now();
     for (int i = 0; i < 10; i++)
-        gcoll_tcp_block(gcoll_tcp_of(two[0].endpoint), 0);
+        gcoll_net_block(gcoll_net_of(two[0].endpoint), 0);
     EXPECT_LT(Clock::now() - begun, std::chrono::seconds(2));
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 extern "C" {
-#include "transport/wire.h"
+#include "transport/session/wire.h"
 }
 
 namespace {

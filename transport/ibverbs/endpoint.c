@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "transport/ibverbs/pair.h"
-#include "transport/tcp/side.h"
+#include "transport/session/side.h"
 
 #define NS_PER_US     INT64_C(1000)
 #define SPIN_US_MAX   INT64_C(1000000000)
@@ -48,7 +48,7 @@ static gcoll_status open_side(gcoll_ib *ib, const gcoll_endpoint_options *option
     side.eager_pool_bytes = 0;
     gcoll_status status = gcoll_transport_tcp.open(&side, &events, &ib->side);
     if (status == GCOLL_OK)
-        ib->moves = gcoll_tcp_moves_counter(ib->side);
+        ib->moves = gcoll_net_moves_counter(ib->side);
     return status;
 }
 
@@ -62,7 +62,7 @@ static gcoll_status refused(const gcoll_ib *ib, const char *what) {
 /* Opens the device, and registers its descriptors for forks. */
 static gcoll_status open_device(gcoll_ib *ib) {
     gcoll_fork_hold();
-    gcoll_status status = gcoll_ib_open_device(ib, gcoll_tcp_own_address(ib->side));
+    gcoll_status status = gcoll_ib_open_device(ib, gcoll_net_own_address(ib->side));
     if (status == GCOLL_OK) {
         gcoll_descriptor_enter(&ib->commands, ib->context->cmd_fd);
         gcoll_descriptor_enter(&ib->async_events, ib->context->async_fd);
@@ -93,7 +93,7 @@ static gcoll_status make_queues(gcoll_ib *ib) {
     ib->cq = ib->verbs.create_cq(ib->context, (int)ib->cq_entries, ib, ib->channel, 0);
     if (!ib->cq)
         return refused(ib, "completion queue");
-    return gcoll_tcp_watch(ib->side, ib->channel->fd);
+    return gcoll_net_watch(ib->side, ib->channel->fd);
 }
 
 /* Refuses options.checksum: the device writes large messages itself, and checks each packet. */
@@ -140,7 +140,7 @@ static gcoll_status ib_open(const gcoll_endpoint_options *options, const gcoll_e
     status = open_all(ib, options);
     if (status != GCOLL_OK) {
         if (ib->side) {
-            gcoll_tcp_unwatch(ib->side);
+            gcoll_net_unwatch(ib->side);
             gcoll_transport_tcp.close(ib->side, 0);
         }
         gcoll_ib_destroy(ib);

@@ -47,7 +47,7 @@
 #include "transport/ibverbs/registration.h"
 #include "transport/ibverbs/verbs.h"
 #include "transport/queue.h"
-#include "transport/tcp/patience.h"
+#include "transport/session/patience.h"
 #include "transport/transport.h"
 
 #define GCOLL_IB_SLOT_BYTES  8192

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "transport/ibverbs/pair.h"
-#include "transport/tcp/side.h"
+#include "transport/session/side.h"
 
 #define PAUSE_NS 50000
 
@@ -22,7 +22,7 @@ void gcoll_ib_abort(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t li
     ib->leaving = true;
     gcoll_message_queue_clear(&ib->completed);
     ib->outputs = NULL;
-    gcoll_tcp_unwatch(ib->side);
+    gcoll_net_unwatch(ib->side);
     gcoll_transport_tcp.abort(ib->side, note, limit_ms);
     for (gcoll_ib_pair *pair = ib->known; pair; pair = pair->next_known) {
         pair->in_outputs = false;
@@ -103,7 +103,7 @@ void gcoll_ib_close(gcoll_endpoint *endpoint, int64_t limit_ms) {
             say_goodbye(pair);
         drain(ib, until_ms);
     }
-    gcoll_tcp_unwatch(ib->side);
+    gcoll_net_unwatch(ib->side);
     now = gcoll_now_ms();
     gcoll_transport_tcp.close(ib->side, until_ms > now ? until_ms - now : 0);
     gcoll_ib_destroy(ib);

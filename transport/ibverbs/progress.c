@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "transport/ibverbs/pair.h"
-#include "transport/tcp/side.h"
+#include "transport/session/side.h"
 
 #define NS_PER_US INT64_C(1000)
 /* Polls of the queue between two polls of the side channel, which cost a system call. A call that does not
@@ -46,7 +46,7 @@ bool gcoll_ib_arm(gcoll_ib *ib) {
 }
 
 void gcoll_ib_disarm(gcoll_ib *ib) {
-    if (!gcoll_tcp_was_watched(ib->side))
+    if (!gcoll_net_was_watched(ib->side))
         return;
     struct ibv_cq *cq;
     void *arg;
@@ -90,7 +90,7 @@ static void wait_for_report(gcoll_ib *ib, int64_t wait_us) {
     int64_t idle_since = begun;
     int64_t now = begun;
     gcoll_patience_begin(&ib->patience);
-    while (!ib->moved && ib->problem == GCOLL_OK && !gcoll_tcp_was_woken(ib->side)) {
+    while (!ib->moved && ib->problem == GCOLL_OK && !gcoll_net_was_woken(ib->side)) {
         int64_t left_us = wait_us - (now - begun) / NS_PER_US;
         gcoll_patience_step step = GCOLL_PATIENCE_POLL;
         if (left_us <= 0)

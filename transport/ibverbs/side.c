@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "transport/ibverbs/pair.h"
-#include "transport/tcp/side.h"
+#include "transport/session/side.h"
 
 static void on_opened(void *arg, uint32_t peer, uint64_t stream,
                       const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]) {

@@ -6,10 +6,10 @@
  */
 #include <string.h>
 
-#include "transport/tcp/pair.h"
+#include "transport/session/session.h"
 
-static gcoll_tcp_pair *pair_of(gcoll_flow *flow) {
-    return (gcoll_tcp_pair *)(void *)flow;
+static gcoll_session *pair_of(gcoll_flow *flow) {
+    return (gcoll_session *)(void *)flow;
 }
 
 /* ---- What the flow calls --------------------------------------------------------------------------- */
@@ -19,7 +19,7 @@ static void send_control(gcoll_flow *flow, const gcoll_flow_control *control) {
                                     [GCOLL_FLOW_GRANT] = GCOLL_WIRE_GRANT,
                                     [GCOLL_FLOW_REVOKE] = GCOLL_WIRE_REVOKE,
                                     [GCOLL_FLOW_OPENING] = GCOLL_WIRE_CREDIT};
-    uint8_t bytes[GCOLL_TCP_FIXED_HEADERS];
+    uint8_t bytes[GCOLL_SESSION_FIXED_HEADERS];
     size_t count = GCOLL_WIRE_HEADER_BYTES;
     const gcoll_wire_header header = {.kind = kinds[control->kind],
                                       .flags = control->open ? GCOLL_WIRE_OPEN : 0,
@@ -31,15 +31,15 @@ static void send_control(gcoll_flow *flow, const gcoll_flow_control *control) {
         memcpy(bytes + count, control->open, GCOLL_FINGERPRINT_BYTES);
         count += GCOLL_FINGERPRINT_BYTES;
     }
-    gcoll_tcp_append_control(pair_of(flow), bytes, count);
+    gcoll_session_append_control(pair_of(flow), bytes, count);
 }
 
 static void enqueue(gcoll_flow *flow, gcoll_message *message) {
-    gcoll_tcp_enqueue(pair_of(flow), message);
+    gcoll_session_enqueue(pair_of(flow), message);
 }
 
 static void owe(gcoll_flow *flow) {
-    gcoll_tcp_want_output(pair_of(flow));
+    gcoll_session_want_output(pair_of(flow));
 }
 
 static void deliver(gcoll_flow *flow, gcoll_slot *slot) {
@@ -54,20 +54,20 @@ static void deliver(gcoll_flow *flow, gcoll_slot *slot) {
 }
 
 static void complete(gcoll_flow *flow, gcoll_message *message) {
-    gcoll_tcp_pair *pair = pair_of(flow);
-    pair->posted -= !message->background;
-    gcoll_tcp_complete(pair->tcp, message);
+    gcoll_session *session = pair_of(flow);
+    session->posted -= !message->background;
+    gcoll_net_complete(session->net, message);
 }
 
 /* Ends the current wait when a message without a receive arrives, if a caller peeks. */
 static void unexpected(gcoll_flow *flow) {
-    gcoll_tcp *tcp = pair_of(flow)->tcp;
-    if (tcp->curious)
-        tcp->moved = true;
+    gcoll_net *net = pair_of(flow)->net;
+    if (net->curious)
+        net->moved = true;
 }
 
 static void fail(gcoll_flow *flow, gcoll_status status, const char *text) {
-    gcoll_tcp_fail(pair_of(flow), status, "%s", text);
+    gcoll_session_fail(pair_of(flow), status, "%s", text);
 }
 
 const gcoll_flow_lane gcoll_tcp_flow_lane = {
@@ -82,51 +82,51 @@ const gcoll_flow_lane gcoll_tcp_flow_lane = {
 
 /* ---- Posting --------------------------------------------------------------------------------------- */
 
-/* The pair for a posted message. NULL: the message is dropped, because the endpoint is leaving, the peer is
- * invalid, or memory ran out. */
-static inline gcoll_tcp_pair *pair_for(gcoll_tcp *tcp, uint32_t peer) {
-    gcoll_tcp_pair *pair = tcp->leaving ? NULL : gcoll_tcp_pair_of(tcp, peer);
-    if (!pair && !tcp->leaving && peer < tcp->size && peer != tcp->rank)
-        gcoll_tcp_problem(tcp, GCOLL_ERR_NO_MEMORY, "no memory for messages of rank %u", peer);
-    return pair;
+/* The session for a posted message. NULL: the message is dropped, because the endpoint is leaving, the peer
+ * is invalid, or memory ran out. */
+static inline gcoll_session *pair_for(gcoll_net *net, uint32_t peer) {
+    gcoll_session *session = net->leaving ? NULL : gcoll_session_of(net, peer);
+    if (!session && !net->leaving && peer < net->size && peer != net->rank)
+        gcoll_net_problem(net, GCOLL_ERR_NO_MEMORY, "no memory for messages of rank %u", peer);
+    return session;
 }
 
-void gcoll_tcp_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
-    gcoll_tcp_pair *pair = pair_for(gcoll_tcp_of(endpoint), peer);
-    if (pair && pair->state < GCOLL_TCP_DEPARTED)
-        gcoll_flow_post_send(&pair->flow, message);
+void gcoll_net_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
+    gcoll_session *session = pair_for(gcoll_net_of(endpoint), peer);
+    if (session && session->state < GCOLL_SESSION_DEPARTED)
+        gcoll_flow_post_send(&session->flow, message);
 }
 
-/* Each poll reads the sockets of pairs with posted receives, so these are counted. */
-void gcoll_tcp_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
-    gcoll_tcp_pair *pair = pair_for(gcoll_tcp_of(endpoint), peer);
-    if (!pair || pair->state == GCOLL_TCP_FAILED)
+/* Each poll reads the sockets of sessions with posted receives, so these are counted. */
+void gcoll_net_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
+    gcoll_session *session = pair_for(gcoll_net_of(endpoint), peer);
+    if (!session || session->state == GCOLL_SESSION_FAILED)
         return;
-    pair->posted += !message->background;
-    if (!gcoll_flow_post_recv(&pair->flow, message, pair->state == GCOLL_TCP_DEPARTED))
-        pair->posted -= !message->background;
-    else if (pair->posted > 0)
-        gcoll_tcp_make_hot(pair);
+    session->posted += !message->background;
+    if (!gcoll_flow_post_recv(&session->flow, message, session->state == GCOLL_SESSION_DEPARTED))
+        session->posted -= !message->background;
+    else if (session->posted > 0)
+        gcoll_session_make_hot(session);
 }
 
-bool gcoll_tcp_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index,
+bool gcoll_net_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index,
                     uint64_t *bytes) {
-    gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
-    const gcoll_tcp_pair *pair = tcp->pairs[peer];
-    const bool is_here = pair && gcoll_flow_peek(&pair->flow, stream, index, bytes);
+    gcoll_net *net = gcoll_net_of(endpoint);
+    const gcoll_session *session = net->sessions[peer];
+    const bool is_here = session && gcoll_flow_peek(&session->flow, stream, index, bytes);
     if (!is_here)
-        tcp->curious = true;
+        net->curious = true;
     return is_here;
 }
 
-bool gcoll_tcp_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
-    gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
-    gcoll_tcp_pair *pair = tcp->pairs[peer];
-    gcoll_slot *slot = pair ? gcoll_flow_posted(&pair->flow, message) : NULL;
+bool gcoll_net_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
+    gcoll_net *net = gcoll_net_of(endpoint);
+    gcoll_session *session = net->sessions[peer];
+    gcoll_slot *slot = session ? gcoll_flow_posted(&session->flow, message) : NULL;
     if (!slot) /* done, or dropped when the peer left */
-        return !gcoll_message_is_queued(&tcp->completed, message);
-    if (!gcoll_flow_take_back(&pair->flow, slot))
+        return !gcoll_message_is_queued(&net->completed, message);
+    if (!gcoll_flow_take_back(&session->flow, slot))
         return false;
-    pair->posted -= !message->background;
+    session->posted -= !message->background;
     return true;
 }

@@ -1,5 +1,5 @@
 /*
- * transport/tcp/local.c - congestion control of connections that never leave the host.
+ * transport/session/local.c - congestion control of connections that never leave the host.
  *
  * If the system's congestion control is BBR, the kernel paces the packets of each connection by a model of
  * the network. The loopback interface has no network to model, and pacing costs half the bandwidth or more.
@@ -16,13 +16,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "transport/tcp/connect.h"
+#include "transport/session/connect.h"
 
 static const char unpaced[] = "reno";
 
-static bool get_congestion_control(int fd, char name[GCOLL_TCP_CONTROL_BYTES]) {
-    socklen_t length = GCOLL_TCP_CONTROL_BYTES;
-    memset(name, 0, GCOLL_TCP_CONTROL_BYTES);
+static bool get_congestion_control(int fd, char name[GCOLL_NET_CONTROL_BYTES]) {
+    socklen_t length = GCOLL_NET_CONTROL_BYTES;
+    memset(name, 0, GCOLL_NET_CONTROL_BYTES);
     return getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0;
 }
 
@@ -30,8 +30,8 @@ static bool is_paced(const char *name) {
     return strncmp(name, "bbr", 3) == 0; /* and its later versions */
 }
 
-void gcoll_tcp_local_listen(gcoll_tcp *tcp, int fd) {
-    tcp->has_control = get_congestion_control(fd, tcp->control) && is_paced(tcp->control) &&
+void gcoll_net_local_listen(gcoll_net *net, int fd) {
+    net->has_control = get_congestion_control(fd, net->control) && is_paced(net->control) &&
                        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, unpaced, sizeof unpaced - 1) == 0;
 }
 
@@ -51,13 +51,13 @@ static bool is_local(int fd) {
                   sizeof(struct in6_addr)) == 0;
 }
 
-void gcoll_tcp_local_accepted(const gcoll_tcp *tcp, int fd) {
-    if (tcp->has_control && !is_local(fd))
-        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, tcp->control, (socklen_t)strlen(tcp->control));
+void gcoll_net_local_accepted(const gcoll_net *net, int fd) {
+    if (net->has_control && !is_local(fd))
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, net->control, (socklen_t)strlen(net->control));
 }
 
-void gcoll_tcp_local_dial(int fd) {
-    char name[GCOLL_TCP_CONTROL_BYTES];
+void gcoll_net_local_dial(int fd) {
+    char name[GCOLL_NET_CONTROL_BYTES];
     if (get_congestion_control(fd, name) && is_paced(name))
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, unpaced, sizeof unpaced - 1);
 }

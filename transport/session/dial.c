@@ -1,5 +1,5 @@
 /*
- * transport/tcp/dial.c - connects to a peer.
+ * transport/session/dial.c - connects to a peer.
  *
  * The peer's addresses are tried in turn, each for its share of the time that is left. The kernel accepts
  * connections for a peer that is busy computing; the peer answers when it next drives its endpoint. But
@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/tcp/connect.h"
-#include "transport/tcp/pair.h"
+#include "transport/session/connect.h"
+#include "transport/session/session.h"
 
 /* Least time for one address. */
 #define SHARE_MIN_MS 250
@@ -33,36 +33,36 @@
 typedef struct attempt {
     uv_tcp_t handle;
     uv_connect_t request;
-    gcoll_tcp_dial *dial; /* NULL once given up */
+    gcoll_dial *dial; /* NULL once given up */
     gcoll_descriptor descriptor;
 } attempt;
 
-struct gcoll_tcp_dial {
+struct gcoll_dial {
     uv_timer_t timer;
-    gcoll_tcp_pair *pair; /* NULL once ended */
+    gcoll_session *session; /* NULL once ended */
     gcoll_address peer;
     uint32_t order[GCOLL_ADDRESS_HOSTS];
     uint32_t count, next;
     uint32_t retries;
     int64_t until_ms, share_until_ms;
     bool looked_again;
-    attempt *attempt;      /* connecting */
-    gcoll_tcp_link *link;  /* has greeted */
-    gcoll_tcp_link *mutes; /* greeted, and got no answer within their share */
+    attempt *attempt;  /* connecting */
+    gcoll_link *link;  /* has greeted */
+    gcoll_link *mutes; /* greeted, and got no answer within their share */
     char where[GCOLL_ADDRESS_NAME_MAX];
-    char problem[GCOLL_TCP_VERDICT_TEXT]; /* the addresses' problems; the latest begins at `kept` */
+    char problem[GCOLL_SESSION_VERDICT_TEXT]; /* the addresses' problems; the latest begins at `kept` */
     size_t kept;
     uint32_t noted; /* the address of the latest problem */
 };
 
-static void try_next(gcoll_tcp_dial *dial);
+static void try_next(gcoll_dial *dial);
 static void on_share_over(uv_timer_t *timer);
 
 static void on_attempt_closed(uv_handle_t *handle) {
     free(handle->data);
 }
 
-static void give_up_attempt(gcoll_tcp_dial *dial) {
+static void give_up_attempt(gcoll_dial *dial) {
     if (dial->attempt) {
         dial->attempt->dial = NULL;
         gcoll_fork_hold();
@@ -77,59 +77,59 @@ static void on_timer_closed(uv_handle_t *timer) {
     free(timer->data);
 }
 
-void gcoll_tcp_dial_end(gcoll_tcp_pair *pair) {
-    gcoll_tcp_dial *dial = pair->dial;
+void gcoll_dial_end(gcoll_session *session) {
+    gcoll_dial *dial = session->dial;
     if (!dial)
         return;
-    pair->dial = NULL;
-    dial->pair = NULL;
+    session->dial = NULL;
+    dial->session = NULL;
     give_up_attempt(dial);
-    gcoll_tcp_link_drop(dial->link);
+    gcoll_link_drop(dial->link);
     dial->link = NULL;
     while (dial->mutes) {
-        gcoll_tcp_link *mute = dial->mutes;
+        gcoll_link *mute = dial->mutes;
         dial->mutes = mute->next;
-        gcoll_tcp_link_drop(mute);
+        gcoll_link_drop(mute);
     }
     uv_close((uv_handle_t *)&dial->timer, on_timer_closed);
 }
 
-bool gcoll_tcp_dial_has_greeted(const gcoll_tcp_dial *dial) {
+bool gcoll_dial_has_greeted(const gcoll_dial *dial) {
     return dial->link || dial->mutes;
 }
 
-void gcoll_tcp_dial_look(gcoll_tcp_dial *dial) {
-    gcoll_tcp_link *next;
-    for (gcoll_tcp_link *mute = dial->mutes; mute && dial->pair; mute = next) {
+void gcoll_dial_look(gcoll_dial *dial) {
+    gcoll_link *next;
+    for (gcoll_link *mute = dial->mutes; mute && dial->session; mute = next) {
         next = mute->next;
-        gcoll_tcp_link_ready(mute);
+        gcoll_link_ready(mute);
     }
-    if (dial->pair && dial->link)
-        gcoll_tcp_link_ready(dial->link);
+    if (dial->session && dial->link)
+        gcoll_link_ready(dial->link);
 }
 
-static void start_timer(gcoll_tcp_dial *dial, uv_timer_cb callback, int64_t ms) {
+static void start_timer(gcoll_dial *dial, uv_timer_cb callback, int64_t ms) {
     dial->looked_again = false;
     uv_update_time(dial->timer.loop);
     uv_timer_start(&dial->timer, callback, ms > 0 ? (uint64_t)ms : 0, 0);
 }
 
-static int64_t left_ms(const gcoll_tcp_dial *dial) {
+static int64_t left_ms(const gcoll_dial *dial) {
     return dial->until_ms - gcoll_now_ms();
 }
 
-/* Fails the pair, unless a connection that the peer made is in reserve: then that one is used. */
-static void give_up(gcoll_tcp_dial *dial, gcoll_status status) {
-    gcoll_tcp_pair *pair = dial->pair;
-    if (gcoll_tcp_adopt_reserve(pair))
+/* Fails the session, unless a connection that the peer made is in reserve: then that one is used. */
+static void give_up(gcoll_dial *dial, gcoll_status status) {
+    gcoll_session *session = dial->session;
+    if (gcoll_session_adopt_reserve(session))
         return;
-    gcoll_tcp_fail(pair, status, "%s", dial->problem);
-    gcoll_tcp_dial_end(pair);
+    gcoll_session_fail(session, status, "%s", dial->problem);
+    gcoll_dial_end(session);
 }
 
 /* Notes the latest problem of the current address. If the text is too short for all addresses, it keeps the
  * first ones and the last. */
-GCOLL_PRINTF(2, 3) static void note_problem(gcoll_tcp_dial *dial, const char *format, ...) {
+GCOLL_PRINTF(2, 3) static void note_problem(gcoll_dial *dial, const char *format, ...) {
     const uint32_t address = dial->next < dial->count ? dial->next : dial->count - 1;
     const size_t used = strlen(dial->problem);
     if (address < dial->noted)
@@ -144,7 +144,7 @@ GCOLL_PRINTF(2, 3) static void note_problem(gcoll_tcp_dial *dial, const char *fo
 }
 
 /* One of `parts` shares of the time that is left, but at least a minimum. */
-static int64_t share_ms(const gcoll_tcp_dial *dial, uint32_t parts) {
+static int64_t share_ms(const gcoll_dial *dial, uint32_t parts) {
     int64_t left = left_ms(dial);
     int64_t share = left / parts;
     if (share < SHARE_MIN_MS)
@@ -153,13 +153,13 @@ static int64_t share_ms(const gcoll_tcp_dial *dial, uint32_t parts) {
 }
 
 /* Starts the share of the next address. */
-static void begin_share(gcoll_tcp_dial *dial) {
+static void begin_share(gcoll_dial *dial) {
     uint32_t candidates = dial->count - dial->next;
     dial->retries = 0;
     dial->share_until_ms = gcoll_now_ms() + share_ms(dial, candidates > 0 ? candidates : 1);
 }
 
-static void go_on(gcoll_tcp_dial *dial) {
+static void go_on(gcoll_dial *dial) {
     if (dial->next < dial->count)
         dial->next++;
     begin_share(dial);
@@ -167,27 +167,27 @@ static void go_on(gcoll_tcp_dial *dial) {
 }
 
 /* Whether an expired timer must wait: an answer arrived, or nothing was polled since it expired. */
-static bool looks_again(gcoll_tcp_dial *dial) {
+static bool looks_again(gcoll_dial *dial) {
     if (!dial->looked_again) {
         start_timer(dial, on_share_over, LOOK_AGAIN_MS);
         dial->looked_again = true;
         return true;
     }
-    gcoll_tcp_dial_look(dial);
-    return !dial->pair || !dial->looked_again; /* the dial went on, with a timer of its own */
+    gcoll_dial_look(dial);
+    return !dial->session || !dial->looked_again; /* the dial went on, with a timer of its own */
 }
 
 static void on_share_over(uv_timer_t *timer) {
-    gcoll_tcp_dial *dial = timer->data;
+    gcoll_dial *dial = timer->data;
     if (looks_again(dial))
         return;
     if (left_ms(dial) <= 0) {
         note_problem(dial, "did not answer within %lld ms at %s",
-                     (long long)dial->pair->tcp->connect_timeout_ms, dial->where);
+                     (long long)dial->session->net->connect_timeout_ms, dial->where);
         give_up(dial, GCOLL_ERR_PEER);
         return;
     }
-    if (gcoll_tcp_adopt_reserve(dial->pair))
+    if (gcoll_session_adopt_reserve(dial->session))
         return;
     note_problem(dial, "did not answer at %s", dial->where);
     give_up_attempt(dial);
@@ -204,20 +204,20 @@ static void on_retry(uv_timer_t *timer) {
 }
 
 /* This rank is out of memory or descriptors: no other address helps, and the peer is not to blame. */
-static void run_short(gcoll_tcp_dial *dial, int error) {
+static void run_short(gcoll_dial *dial, int error) {
     char text[GCOLL_ERRNO_TEXT_MAX];
-    note_problem(dial, "cannot connect to rank %u: %s", dial->pair->rank, gcoll_errno_text(-error, text));
+    note_problem(dial, "cannot connect to rank %u: %s", dial->session->rank, gcoll_errno_text(-error, text));
     give_up_attempt(dial);
     give_up(dial, GCOLL_ERR_NO_MEMORY);
 }
 
 /* Gives up the current address, and tries the next. */
-static void skip(gcoll_tcp_dial *dial) {
+static void skip(gcoll_dial *dial) {
     give_up_attempt(dial);
     go_on(dial);
 }
 
-static void refused(gcoll_tcp_dial *dial, int error) {
+static void refused(gcoll_dial *dial, int error) {
     if (gcoll_is_shortage(-error)) {
         run_short(dial, error);
         return;
@@ -231,11 +231,12 @@ static void refused(gcoll_tcp_dial *dial, int error) {
 
 static void on_connect(uv_connect_t *request, int status) {
     attempt *each = request->data;
-    gcoll_tcp_dial *dial = each->dial;
+    gcoll_dial *dial = each->dial;
     if (!dial)
         return;
-    if (dial->pair->state != GCOLL_TCP_DIALING) { /* the pair failed for another reason, not reported yet */
-        gcoll_tcp_dial_end(dial->pair);
+    if (dial->session->state !=
+        GCOLL_SESSION_DIALING) { /* the session failed for another reason, not reported yet */
+        gcoll_dial_end(dial->session);
         return;
     }
     if (status != 0) {
@@ -243,23 +244,23 @@ static void on_connect(uv_connect_t *request, int status) {
         return;
     }
     errno = 0;
-    gcoll_tcp_socket *socket = gcoll_tcp_socket_take(dial->pair->tcp, &each->handle);
+    gcoll_socket *socket = gcoll_socket_take(dial->session->net, &each->handle);
     int error = errno;
     if (socket)
-        dial->link = gcoll_tcp_link_new(dial->pair->tcp, socket, GCOLL_TCP_DIALER);
+        dial->link = gcoll_link_new(dial->session->net, socket, GCOLL_LINK_DIALER);
     if (!dial->link) {
         refused(dial, !socket && gcoll_is_shortage(error) ? -error : UV_ENOMEM);
         return;
     }
     give_up_attempt(dial);
-    dial->link->pair = dial->pair;
+    dial->link->session = dial->session;
     start_timer(dial, on_share_over, share_ms(dial, dial->count - dial->next + 1));
-    if (!gcoll_tcp_send_hello(dial->link, dial->peer.token))
-        gcoll_tcp_dial_answered(dial, dial->link, NULL, NULL);
+    if (!gcoll_link_greet(dial->link, dial->peer.token))
+        gcoll_dial_answered(dial, dial->link, NULL, NULL);
 }
 
 /* Initialises an attempt with a socket, and registers the socket for forks. Returns 0 or a libuv error. */
-static int init_attempt(gcoll_tcp_dial *dial, attempt *each, int family) {
+static int init_attempt(gcoll_dial *dial, attempt *each, int family) {
     gcoll_fork_hold();
     int error = uv_tcp_init_ex(dial->timer.loop, &each->handle, (unsigned)family);
     uv_os_fd_t fd;
@@ -269,7 +270,7 @@ static int init_attempt(gcoll_tcp_dial *dial, attempt *each, int family) {
     return error;
 }
 
-static int start_attempt(gcoll_tcp_dial *dial, const gcoll_host_address *host) {
+static int start_attempt(gcoll_dial *dial, const gcoll_host_address *host) {
     attempt *each = calloc(1, sizeof *each);
     if (!each)
         return UV_ENOMEM;
@@ -285,14 +286,15 @@ static int start_attempt(gcoll_tcp_dial *dial, const gcoll_host_address *host) {
     each->dial = dial;
     dial->attempt = each;
     uv_os_fd_t fd;
-    if (dial->peer.host == dial->pair->tcp->address.host && uv_fileno((uv_handle_t *)&each->handle, &fd) == 0)
-        gcoll_tcp_local_dial(fd);
+    if (dial->peer.host == dial->session->net->address.host &&
+        uv_fileno((uv_handle_t *)&each->handle, &fd) == 0)
+        gcoll_net_local_dial(fd);
     return uv_tcp_connect(&each->request, &each->handle, (struct sockaddr *)&where, on_connect);
 }
 
-/* Tries the next address. If none is left, waits for connections without an answer; without those, the pair
- * fails. */
-static void try_next(gcoll_tcp_dial *dial) {
+/* Tries the next address. If none is left, waits for connections without an answer; without those, the
+ * session fails. */
+static void try_next(gcoll_dial *dial) {
     while (dial->next < dial->count) {
         const gcoll_host_address *host = &dial->peer.hosts[dial->order[dial->next]];
         gcoll_host_address_name(host, dial->peer.port, dial->where, sizeof dial->where);
@@ -318,9 +320,9 @@ static void try_next(gcoll_tcp_dial *dial) {
 }
 
 /* The connection was closed before the answer: tries the address again within its share. */
-static void retry(gcoll_tcp_dial *dial) {
-    gcoll_tcp_pair *pair = dial->pair;
-    if (gcoll_tcp_adopt_reserve(pair))
+static void retry(gcoll_dial *dial) {
+    gcoll_session *session = dial->session;
+    if (gcoll_session_adopt_reserve(session))
         return;
     if (gcoll_now_ms() >= dial->share_until_ms) {
         skip(dial);
@@ -330,16 +332,16 @@ static void retry(gcoll_tcp_dial *dial) {
     dial->retries += dial->retries < RETRY_DOUBLES ? 1 : 0;
 }
 
-static void forget_mute(gcoll_tcp_dial *dial, gcoll_tcp_link *mute) {
-    gcoll_tcp_link **at = &dial->mutes;
+static void forget_mute(gcoll_dial *dial, gcoll_link *mute) {
+    gcoll_link **at = &dial->mutes;
     while (*at != mute)
         at = &(*at)->next;
     *at = mute->next;
-    gcoll_tcp_link_drop(mute);
+    gcoll_link_drop(mute);
 }
 
 /* A connection without an answer was closed. If it was the last, all addresses are tried again. */
-static void mute_ended(gcoll_tcp_dial *dial) {
+static void mute_ended(gcoll_dial *dial) {
     if (!dial->mutes && dial->next == dial->count) {
         dial->next = 0;
         begin_share(dial);
@@ -347,8 +349,8 @@ static void mute_ended(gcoll_tcp_dial *dial) {
     }
 }
 
-void gcoll_tcp_dial_answered(gcoll_tcp_dial *dial, gcoll_tcp_link *link, const gcoll_wire_reply *reply,
-                             const char *garbage) {
+void gcoll_dial_answered(gcoll_dial *dial, gcoll_link *link, const gcoll_wire_reply *reply,
+                         const char *garbage) {
     if (link != dial->link) {
         forget_mute(dial, link);
         if (garbage || !reply || reply->verdict == GCOLL_WIRE_REFUSE_DUPLICATE) {
@@ -356,7 +358,7 @@ void gcoll_tcp_dial_answered(gcoll_tcp_dial *dial, gcoll_tcp_link *link, const g
             return;
         }
     } else {
-        gcoll_tcp_link_drop(link);
+        gcoll_link_drop(link);
         dial->link = NULL;
     }
     if (garbage) {
@@ -371,7 +373,7 @@ void gcoll_tcp_dial_answered(gcoll_tcp_dial *dial, gcoll_tcp_link *link, const g
     }
     switch (reply->verdict) {
     case GCOLL_WIRE_REFUSE_DUPLICATE: /* the peer uses the connection that it made to us */
-        if (!gcoll_tcp_adopt_reserve(dial->pair))
+        if (!gcoll_session_adopt_reserve(dial->session))
             start_timer(dial, on_share_over, left_ms(dial));
         return;
     case GCOLL_WIRE_REFUSE_VERSION:
@@ -390,47 +392,47 @@ void gcoll_tcp_dial_answered(gcoll_tcp_dial *dial, gcoll_tcp_link *link, const g
     }
 }
 
-static gcoll_status start_dial(gcoll_tcp_pair *pair, const gcoll_address *peer) {
-    gcoll_tcp *tcp = pair->tcp;
-    gcoll_tcp_dial *dial = calloc(1, sizeof *dial);
-    if (!dial || uv_timer_init(&tcp->loop, &dial->timer) != 0) {
+static gcoll_status start_dial(gcoll_session *session, const gcoll_address *peer) {
+    gcoll_net *net = session->net;
+    gcoll_dial *dial = calloc(1, sizeof *dial);
+    if (!dial || uv_timer_init(&net->loop, &dial->timer) != 0) {
         free(dial);
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "connect: no memory for %zu bytes", sizeof *dial);
     }
     dial->timer.data = dial;
-    dial->pair = pair;
+    dial->session = session;
     dial->peer = *peer;
-    gcoll_address_localize(&tcp->address, &dial->peer);
-    dial->count = gcoll_address_choose(&tcp->address, &dial->peer, dial->order);
-    dial->until_ms = gcoll_now_ms() + tcp->connect_timeout_ms;
+    gcoll_address_localize(&net->address, &dial->peer);
+    dial->count = gcoll_address_choose(&net->address, &dial->peer, dial->order);
+    dial->until_ms = gcoll_now_ms() + net->connect_timeout_ms;
     if (dial->count == 0)
         snprintf(dial->problem, sizeof dial->problem,
                  "offers no address but loopback, and is on another host");
-    pair->dial = dial;
-    pair->state = GCOLL_TCP_DIALING;
+    session->dial = dial;
+    session->state = GCOLL_SESSION_DIALING;
     begin_share(dial);
     try_next(dial);
     return GCOLL_OK;
 }
 
-gcoll_status gcoll_tcp_connect(gcoll_endpoint *endpoint, uint32_t peer, const char *address) {
-    gcoll_tcp *tcp = gcoll_tcp_of(endpoint);
+gcoll_status gcoll_net_connect(gcoll_endpoint *endpoint, uint32_t peer, const char *address) {
+    gcoll_net *net = gcoll_net_of(endpoint);
     gcoll_address record;
     gcoll_status status = gcoll_address_parse(address, &record);
     if (status != GCOLL_OK)
         return status;
-    if (peer >= tcp->size || peer == tcp->rank)
+    if (peer >= net->size || peer == net->rank)
         return gcoll_error(GCOLL_ERR_INVALID, "connect: rank %u; allowed are 0 to %u without %u", peer,
-                           tcp->size - 1, tcp->rank);
-    if (record.checksum != (tcp->crc != NULL))
+                           net->size - 1, net->rank);
+    if (record.checksum != (net->crc != NULL))
         return gcoll_error(
             GCOLL_ERR_MISMATCH,
             "options.checksum: is %d on rank %u and %d on rank %u; allowed is one value for all ranks",
-            tcp->crc != NULL, tcp->rank, record.checksum, peer);
-    gcoll_tcp_pair *pair = gcoll_tcp_pair_of(tcp, peer);
-    if (!pair)
-        return gcoll_error(GCOLL_ERR_NO_MEMORY, "connect: no memory for a pair");
-    if (tcp->leaving || pair->state != GCOLL_TCP_IDLE)
+            net->crc != NULL, net->rank, record.checksum, peer);
+    gcoll_session *session = gcoll_session_of(net, peer);
+    if (!session)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "connect: no memory for a session");
+    if (net->leaving || session->state != GCOLL_SESSION_IDLE)
         return GCOLL_OK;
-    return start_dial(pair, &record);
+    return start_dial(session, &record);
 }

@@ -1,11 +1,11 @@
-/* transport/tcp/list_interfaces.c - lists the interfaces that are up for gcoll_devices. */
+/* transport/session/list_interfaces.c - lists the interfaces that are up for gcoll_devices. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <uv.h>
 
 #include "transport/address.h"
-#include "transport/tcp/connect.h"
+#include "transport/session/connect.h"
 
 #define BITS_PER_MEGABIT UINT64_C(1000000)
 
@@ -32,14 +32,14 @@ static void show(const uv_interface_address_t *each, gcoll_device_fn fn, void *a
                            .address = address,
                            .kind = each->is_internal ? "loopback" : "",
                            .state = "up"};
-    gcoll_tcp_convert_address(each, &found);
+    gcoll_net_convert_address(each, &found);
     gcoll_host_address_text(&found, address, sizeof address);
     device.bits_per_second = read_number(each->name, "speed") * BITS_PER_MEGABIT;
     device.mtu = (uint32_t)read_number(each->name, "mtu");
     fn(arg, &device);
 }
 
-void gcoll_tcp_list(gcoll_device_fn fn, void *arg) {
+void gcoll_net_list(gcoll_device_fn fn, void *arg) {
     uv_interface_address_t *found;
     int count;
     int error = uv_interface_addresses(&found, &count);

@@ -1,45 +1,45 @@
-/* transport/tcp/socket.c - an established connection: its descriptor, and waiting for it to be ready. */
+/* transport/session/socket.c - an established connection: its descriptor, and waiting for it to be ready. */
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "transport/tcp/connect.h"
-#include "transport/tcp/pair.h"
+#include "transport/session/connect.h"
+#include "transport/session/session.h"
 
-static void pair_ready(gcoll_tcp_socket *socket, int status, int events) {
-    gcoll_tcp_pair *pair = socket->pair;
+static void pair_ready(gcoll_socket *socket, int status, int events) {
+    gcoll_session *session = socket->session;
     /* After an error libuv stops polling the socket, so read everything up to the error now. */
     if (status < 0) {
-        gcoll_tcp_read(pair, SIZE_MAX);
-        if (pair->state == GCOLL_TCP_CONNECTED)
-            gcoll_tcp_socket_poll(socket);
+        gcoll_session_read(session, SIZE_MAX);
+        if (session->state == GCOLL_SESSION_CONNECTED)
+            gcoll_socket_poll(socket);
         return;
     }
     if (events & UV_READABLE)
-        gcoll_tcp_read(pair, GCOLL_TCP_READ_BUDGET);
+        gcoll_session_read(session, GCOLL_SESSION_READ_BUDGET);
     if (events & UV_WRITABLE) {
-        gcoll_tcp_write(pair);
-        if (!gcoll_tcp_has_output(pair)) {
+        gcoll_session_write(session);
+        if (!gcoll_session_has_output(session)) {
             socket->wants_write = false;
-            gcoll_tcp_socket_poll(socket);
+            gcoll_socket_poll(socket);
         }
     }
 }
 
 static void on_ready(uv_poll_t *poll, int status, int events) {
-    gcoll_tcp_socket *socket = poll->data;
-    if (socket->pair)
+    gcoll_socket *socket = poll->data;
+    if (socket->session)
         pair_ready(socket, status, events);
     else
-        gcoll_tcp_link_ready(socket->link);
+        gcoll_link_ready(socket->link);
 }
 
-gcoll_tcp_socket *gcoll_tcp_socket_new(gcoll_tcp *tcp, int fd) {
-    gcoll_tcp_socket *socket = calloc(1, sizeof *socket);
+gcoll_socket *gcoll_socket_new(gcoll_net *net, int fd) {
+    gcoll_socket *socket = calloc(1, sizeof *socket);
     int one = 1;
-    if (!socket || uv_poll_init(&tcp->loop, &socket->poll, fd) != 0) {
+    if (!socket || uv_poll_init(&net->loop, &socket->poll, fd) != 0) {
         free(socket);
         close(fd);
         return NULL;
@@ -48,24 +48,24 @@ gcoll_tcp_socket *gcoll_tcp_socket_new(gcoll_tcp *tcp, int fd) {
     socket->fd = fd;
     gcoll_descriptor_enter(&socket->descriptor, fd);
     socket->poll.data = socket;
-    gcoll_tcp_socket_poll(socket);
+    gcoll_socket_poll(socket);
     return socket;
 }
 
-gcoll_tcp_socket *gcoll_tcp_socket_take(gcoll_tcp *tcp, uv_tcp_t *handle) {
-    gcoll_tcp_socket *socket = NULL;
+gcoll_socket *gcoll_socket_take(gcoll_net *net, uv_tcp_t *handle) {
+    gcoll_socket *socket = NULL;
     gcoll_fork_hold();
     uv_os_fd_t fd;
     int own = uv_fileno((uv_handle_t *)handle, &fd) == 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
     if (own >= 0)
-        socket = gcoll_tcp_socket_new(tcp, own);
+        socket = gcoll_socket_new(net, own);
     gcoll_fork_release();
     return socket;
 }
 
-static void leave_unwatched(gcoll_tcp_socket *socket) {
-    gcoll_tcp *tcp = socket->poll.loop->data;
-    gcoll_tcp_socket **at = &tcp->unwatched;
+static void leave_unwatched(gcoll_socket *socket) {
+    gcoll_net *net = socket->poll.loop->data;
+    gcoll_socket **at = &net->unwatched;
     if (!socket->unwatched)
         return;
     while (*at != socket)
@@ -74,22 +74,22 @@ static void leave_unwatched(gcoll_tcp_socket *socket) {
     socket->unwatched = false;
 }
 
-void gcoll_tcp_socket_unwatch(gcoll_tcp_socket *socket) {
-    gcoll_tcp *tcp = socket->poll.loop->data;
+void gcoll_socket_unwatch(gcoll_socket *socket) {
+    gcoll_net *net = socket->poll.loop->data;
     uv_poll_stop(&socket->poll);
     socket->unwatched = true;
-    socket->next_unwatched = tcp->unwatched;
-    tcp->unwatched = socket;
+    socket->next_unwatched = net->unwatched;
+    net->unwatched = socket;
 }
 
-void gcoll_tcp_watch_all(gcoll_tcp *tcp) {
-    while (tcp->unwatched)
-        gcoll_tcp_socket_poll(tcp->unwatched);
-    tcp->streak = 0;
+void gcoll_net_watch_all(gcoll_net *net) {
+    while (net->unwatched)
+        gcoll_socket_poll(net->unwatched);
+    net->streak = 0;
 }
 
-void gcoll_tcp_socket_poll(gcoll_tcp_socket *socket) {
-    bool listens = !socket->pair || socket->pair->state == GCOLL_TCP_CONNECTED;
+void gcoll_socket_poll(gcoll_socket *socket) {
+    bool listens = !socket->session || socket->session->state == GCOLL_SESSION_CONNECTED;
     int events = (listens ? UV_READABLE : 0) | (socket->wants_write ? UV_WRITABLE : 0);
     leave_unwatched(socket);
     if (events != 0)
@@ -102,7 +102,7 @@ static void on_closed(uv_handle_t *poll) {
     free(poll->data);
 }
 
-void gcoll_tcp_socket_close(gcoll_tcp_socket *socket) {
+void gcoll_socket_close(gcoll_socket *socket) {
     if (socket) {
         leave_unwatched(socket);
         uv_close((uv_handle_t *)&socket->poll, on_closed);

@@ -1,4 +1,4 @@
-/* transport/tcp/interfaces.c - chooses the addresses to listen on and to publish. */
+/* transport/session/interfaces.c - chooses the addresses to listen on and to publish. */
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "transport/tcp/connect.h"
+#include "transport/session/connect.h"
 
 #define LIST_TEXT_MAX 512
 
@@ -19,7 +19,7 @@ static uint32_t count_bits(const void *mask, size_t bytes) {
     return bits;
 }
 
-void gcoll_tcp_convert_address(const uv_interface_address_t *from, gcoll_host_address *to) {
+void gcoll_net_convert_address(const uv_interface_address_t *from, gcoll_host_address *to) {
     memset(to, 0, sizeof *to);
     snprintf(to->interface, sizeof to->interface, "%s", from->name);
     if (from->address.address4.sin_family == AF_INET) {
@@ -63,7 +63,7 @@ static match_quality matches(const char *wanted, const gcoll_host_address *addre
     return gcoll_host_address_equal(&parsed, address) ? FIRST_CHOICE : NO_MATCH;
 }
 
-static gcoll_status choose_one(gcoll_tcp *tcp, const char *wanted, const gcoll_host_address *all,
+static gcoll_status choose_one(gcoll_net *net, const char *wanted, const gcoll_host_address *all,
                                uint32_t count, gcoll_host_address *bind_to) {
     match_quality best = NO_MATCH;
     for (uint32_t i = 0; i < count; i++) {
@@ -78,8 +78,8 @@ static gcoll_status choose_one(gcoll_tcp *tcp, const char *wanted, const gcoll_h
         list_all(all, count, list, sizeof list);
         return gcoll_error(GCOLL_ERR_INVALID, "interface '%s': not found; this host has %s", wanted, list);
     }
-    tcp->address.hosts[0] = *bind_to;
-    tcp->address.count = 1;
+    net->address.hosts[0] = *bind_to;
+    net->address.count = 1;
     return GCOLL_OK;
 }
 
@@ -141,14 +141,14 @@ static gcoll_status prefer_route(gcoll_host_address *all, uint32_t count, const 
     return GCOLL_OK;
 }
 
-static void publish_all(gcoll_tcp *tcp, const gcoll_host_address *all, uint32_t count) {
-    gcoll_address *own = &tcp->address;
+static void publish_all(gcoll_net *net, const gcoll_host_address *all, uint32_t count) {
+    gcoll_address *own = &net->address;
     for (uint32_t i = 0; i < count && own->count < GCOLL_ADDRESS_HOSTS; i++)
         if (!gcoll_host_address_is_link_local(&all[i]))
             own->hosts[own->count++] = all[i];
 }
 
-gcoll_status gcoll_tcp_find_interfaces(gcoll_tcp *tcp, const char *interface, const char *route_to,
+gcoll_status gcoll_net_find_interfaces(gcoll_net *net, const char *interface, const char *route_to,
                                        gcoll_host_address *bind_to, bool *everywhere) {
     uv_interface_address_t *found;
     gcoll_status status = GCOLL_OK;
@@ -164,15 +164,15 @@ gcoll_status gcoll_tcp_find_interfaces(gcoll_tcp *tcp, const char *interface, co
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %d network interfaces", count);
     }
     for (int i = 0; i < count; i++)
-        gcoll_tcp_convert_address(&found[i], &all[i]);
+        gcoll_net_convert_address(&found[i], &all[i]);
     uv_free_interface_addresses(found, count);
     *everywhere = !interface;
     if (interface) {
-        status = choose_one(tcp, interface, all, (uint32_t)count, bind_to);
+        status = choose_one(net, interface, all, (uint32_t)count, bind_to);
     } else {
         if (route_to) /* before publish_all drops the addresses that do not fit */
             status = prefer_route(all, (uint32_t)count, route_to);
-        publish_all(tcp, all, (uint32_t)count);
+        publish_all(net, all, (uint32_t)count);
     }
     free(all);
     return status;

@@ -1,5 +1,5 @@
 /*
- * transport/tcp/listen.c - the listener, and accepted connections until they have greeted.
+ * transport/session/listen.c - the listener, and accepted connections until they have greeted.
  *
  * Anybody can connect to a port. A connection that has not greeted is a stranger. The number of strangers is
  * limited (the oldest is dropped for a new one), and so are their time and the bytes that they may send. A
@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "transport/tcp/connect.h"
+#include "transport/session/connect.h"
 
 #define SWEEP_MS 1000
 /* Connections accepted in one go, before other work has its turn. */
@@ -24,64 +24,64 @@
 /* Pause before accepting is tried again after descriptors or memory ran out. */
 #define PAUSE_MS 100
 
-void gcoll_tcp_forget_stranger(gcoll_tcp_link *link) {
-    gcoll_tcp_link **at = &link->tcp->strangers;
+void gcoll_net_forget_stranger(gcoll_link *link) {
+    gcoll_link **at = &link->net->strangers;
     while (*at && *at != link)
         at = &(*at)->next;
     if (*at == link) {
         *at = link->next;
         link->next = NULL;
-        link->tcp->stranger_count--;
+        link->net->stranger_count--;
     }
 }
 
-static void add_stranger(gcoll_tcp *tcp, gcoll_tcp_link *link) {
-    gcoll_tcp_link **at = &tcp->strangers;
-    if (tcp->stranger_count == GCOLL_TCP_STRANGERS_MAX)
-        gcoll_tcp_link_drop(tcp->strangers);
+static void add_stranger(gcoll_net *net, gcoll_link *link) {
+    gcoll_link **at = &net->strangers;
+    if (net->stranger_count == GCOLL_NET_STRANGERS_MAX)
+        gcoll_link_drop(net->strangers);
     while (*at)
         at = &(*at)->next;
     *at = link;
-    tcp->stranger_count++;
-    link->until_ms = gcoll_now_ms() + GCOLL_TCP_STRANGER_MS;
+    net->stranger_count++;
+    link->until_ms = gcoll_now_ms() + GCOLL_NET_STRANGER_MS;
 }
 
 static void sweep(uv_timer_t *sweeper) {
-    gcoll_tcp *tcp = sweeper->data;
+    gcoll_net *net = sweeper->data;
     int64_t now = gcoll_now_ms();
-    while (tcp->strangers && tcp->strangers->until_ms <= now) {
-        gcoll_tcp_link *oldest = tcp->strangers;
-        gcoll_tcp_link_ready(oldest); /* timers run before polls: its greeting may be here */
-        if (tcp->strangers == oldest)
-            gcoll_tcp_link_drop(oldest);
+    while (net->strangers && net->strangers->until_ms <= now) {
+        gcoll_link *oldest = net->strangers;
+        gcoll_link_ready(oldest); /* timers run before polls: its greeting may be here */
+        if (net->strangers == oldest)
+            gcoll_link_drop(oldest);
     }
-    if (!tcp->strangers)
-        uv_timer_stop(&tcp->sweeper);
+    if (!net->strangers)
+        uv_timer_stop(&net->sweeper);
 }
 
-static void welcome_stranger(gcoll_tcp *tcp, gcoll_tcp_socket *socket) {
-    gcoll_tcp_link *link = socket ? gcoll_tcp_link_new(tcp, socket, GCOLL_TCP_STRANGER) : NULL;
+static void welcome_stranger(gcoll_net *net, gcoll_socket *socket) {
+    gcoll_link *link = socket ? gcoll_link_new(net, socket, GCOLL_LINK_STRANGER) : NULL;
     if (!link)
         return;
-    add_stranger(tcp, link);
-    if (!uv_is_active((uv_handle_t *)&tcp->sweeper)) {
-        uv_update_time(&tcp->loop);
-        uv_timer_start(&tcp->sweeper, sweep, SWEEP_MS, SWEEP_MS);
+    add_stranger(net, link);
+    if (!uv_is_active((uv_handle_t *)&net->sweeper)) {
+        uv_update_time(&net->loop);
+        uv_timer_start(&net->sweeper, sweep, SWEEP_MS, SWEEP_MS);
     }
-    gcoll_tcp_link_ready(link); /* mostly the greeting is here already */
+    gcoll_link_ready(link); /* mostly the greeting is here already */
 }
 
 static void on_connections(uv_poll_t *listener, int status, int events);
 
 static void on_pause_over(uv_timer_t *pause) {
-    gcoll_tcp *tcp = pause->data;
-    uv_poll_start(&tcp->listener, UV_READABLE, on_connections);
+    gcoll_net *net = pause->data;
+    uv_poll_start(&net->listener, UV_READABLE, on_connections);
 }
 
-static void pause_listening(gcoll_tcp *tcp) {
-    uv_poll_stop(&tcp->listener);
-    uv_update_time(&tcp->loop);
-    uv_timer_start(&tcp->pause, on_pause_over, PAUSE_MS, 0);
+static void pause_listening(gcoll_net *net) {
+    uv_poll_stop(&net->listener);
+    uv_update_time(&net->loop);
+    uv_timer_start(&net->pause, on_pause_over, PAUSE_MS, 0);
 }
 
 /* Whether an error of accept concerns only one connection: the kernel also reports its network errors here.
@@ -93,13 +93,13 @@ static bool is_passing(int error) {
 }
 
 /* Accepts one connection. False: none waits, or an error; see errno. *socket is NULL if memory ran out. */
-static bool accept_one(gcoll_tcp *tcp, gcoll_tcp_socket **socket) {
+static bool accept_one(gcoll_net *net, gcoll_socket **socket) {
     gcoll_fork_hold();
-    int fd = accept4(tcp->listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int fd = accept4(net->listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     int error = errno;
     if (fd >= 0) {
-        gcoll_tcp_local_accepted(tcp, fd);
-        *socket = gcoll_tcp_socket_new(tcp, fd);
+        gcoll_net_local_accepted(net, fd);
+        *socket = gcoll_socket_new(net, fd);
     }
     gcoll_fork_release();
     errno = error;
@@ -107,20 +107,20 @@ static bool accept_one(gcoll_tcp *tcp, gcoll_tcp_socket **socket) {
 }
 
 static void on_connections(uv_poll_t *listener, int status, int events) {
-    gcoll_tcp *tcp = listener->data;
+    gcoll_net *net = listener->data;
     (void)events;
     if (status < 0) {
-        pause_listening(tcp);
+        pause_listening(net);
         return;
     }
     for (int i = 0; i < ACCEPTS_MAX; i++) {
-        gcoll_tcp_socket *socket;
-        if (accept_one(tcp, &socket)) {
-            welcome_stranger(tcp, socket);
+        gcoll_socket *socket;
+        if (accept_one(net, &socket)) {
+            welcome_stranger(net, socket);
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return;
         } else if (!is_passing(errno)) {
-            pause_listening(tcp);
+            pause_listening(net);
             return;
         }
     }
@@ -143,36 +143,36 @@ static int bind_and_listen(int fd, const struct sockaddr_storage *where) {
     /* Without SO_REUSEADDR a port of a range could not be used again for a minute. */
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         (where->ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
-        bind(fd, (const struct sockaddr *)where, length) != 0 || listen(fd, GCOLL_TCP_BACKLOG) != 0)
+        bind(fd, (const struct sockaddr *)where, length) != 0 || listen(fd, GCOLL_NET_BACKLOG) != 0)
         return uv_translate_sys_error(errno);
     return 0;
 }
 
-static int listen_held(gcoll_tcp *tcp, const struct sockaddr_storage *where) {
+static int listen_held(gcoll_net *net, const struct sockaddr_storage *where) {
     int fd = socket(where->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return uv_translate_sys_error(errno);
-    gcoll_tcp_local_listen(tcp, fd);
+    gcoll_net_local_listen(net, fd);
     int error = bind_and_listen(fd, where);
     if (error == 0) {
-        tcp->address.port = port_of(fd);
-        error = tcp->address.port == 0 ? UV_EINVAL : uv_poll_init(&tcp->loop, &tcp->listener, fd);
+        net->address.port = port_of(fd);
+        error = net->address.port == 0 ? UV_EINVAL : uv_poll_init(&net->loop, &net->listener, fd);
     }
     if (error != 0) {
         close(fd);
         return error;
     }
-    tcp->listener.data = tcp;
-    tcp->listener_fd = fd;
-    gcoll_descriptor_enter(&tcp->listener_descriptor, fd);
-    tcp->listens = true;
-    return uv_poll_start(&tcp->listener, UV_READABLE, on_connections);
+    net->listener.data = net;
+    net->listener_fd = fd;
+    gcoll_descriptor_enter(&net->listener_descriptor, fd);
+    net->listens = true;
+    return uv_poll_start(&net->listener, UV_READABLE, on_connections);
 }
 
 /* Tries to listen at one address. Returns 0 or a libuv error. */
-static int listen_at(gcoll_tcp *tcp, const struct sockaddr_storage *where) {
+static int listen_at(gcoll_net *net, const struct sockaddr_storage *where) {
     gcoll_fork_hold();
-    int error = listen_held(tcp, where);
+    int error = listen_held(net, where);
     gcoll_fork_release();
     return error;
 }
@@ -186,32 +186,32 @@ static void keep_ipv4_only(gcoll_address *address) {
 }
 
 /* Listens at the wildcard address of both families, or of IPv4 on a host without IPv6. */
-static int listen_everywhere(gcoll_tcp *tcp, uint16_t port) {
+static int listen_everywhere(gcoll_net *net, uint16_t port) {
     struct sockaddr_storage where;
     memset(&where, 0, sizeof where);
     ((struct sockaddr_in6 *)&where)->sin6_family = AF_INET6;
     ((struct sockaddr_in6 *)&where)->sin6_port = htons(port);
-    int error = listen_at(tcp, &where);
+    int error = listen_at(net, &where);
     if (error != UV_EAFNOSUPPORT && error != UV_EADDRNOTAVAIL)
         return error;
     memset(&where, 0, sizeof where);
     ((struct sockaddr_in *)&where)->sin_family = AF_INET;
     ((struct sockaddr_in *)&where)->sin_port = htons(port);
-    error = listen_at(tcp, &where);
+    error = listen_at(net, &where);
     if (error == 0)
-        keep_ipv4_only(&tcp->address);
+        keep_ipv4_only(&net->address);
     return error;
 }
 
-static int listen_on_port(gcoll_tcp *tcp, const gcoll_host_address *bind_to, bool everywhere, uint16_t port) {
+static int listen_on_port(gcoll_net *net, const gcoll_host_address *bind_to, bool everywhere, uint16_t port) {
     if (everywhere)
-        return listen_everywhere(tcp, port);
+        return listen_everywhere(net, port);
     struct sockaddr_storage where;
     gcoll_host_address_at_port(bind_to, port, &where);
-    return listen_at(tcp, &where);
+    return listen_at(net, &where);
 }
 
-gcoll_status gcoll_tcp_listen(gcoll_tcp *tcp, const gcoll_endpoint_options *options,
+gcoll_status gcoll_net_listen(gcoll_net *net, const gcoll_endpoint_options *options,
                               const gcoll_host_address *bind_to, bool everywhere) {
     uint32_t span = (uint32_t)options->port_max - options->port_min + 1;
     int error = UV_EADDRINUSE;
@@ -224,7 +224,7 @@ gcoll_status gcoll_tcp_listen(gcoll_tcp *tcp, const gcoll_endpoint_options *opti
     /* Ranks of one host start at different ports, so that they rarely try the same one. */
     for (uint32_t i = 0; i < span && (error == UV_EADDRINUSE || error == UV_EACCES); i++) {
         uint16_t port = (uint16_t)(options->port_min + (options->rank % span + i) % span);
-        error = listen_on_port(tcp, bind_to, everywhere, port);
+        error = listen_on_port(net, bind_to, everywhere, port);
     }
     if (error == 0)
         return GCOLL_OK;
@@ -238,16 +238,16 @@ gcoll_status gcoll_tcp_listen(gcoll_tcp *tcp, const gcoll_endpoint_options *opti
                        gcoll_errno_text(-error, text));
 }
 
-void gcoll_tcp_stop_listening(gcoll_tcp *tcp) {
-    if (tcp->listens) {
-        uv_timer_stop(&tcp->pause);
-        uv_close((uv_handle_t *)&tcp->listener, NULL);
+void gcoll_net_stop_listening(gcoll_net *net) {
+    if (net->listens) {
+        uv_timer_stop(&net->pause);
+        uv_close((uv_handle_t *)&net->listener, NULL);
         gcoll_fork_hold();
-        gcoll_descriptor_leave(&tcp->listener_descriptor);
-        close(tcp->listener_fd); /* allowed as soon as the poll is closing */
+        gcoll_descriptor_leave(&net->listener_descriptor);
+        close(net->listener_fd); /* allowed as soon as the poll is closing */
         gcoll_fork_release();
-        tcp->listens = false;
+        net->listens = false;
     }
-    while (tcp->strangers)
-        gcoll_tcp_link_drop(tcp->strangers);
+    while (net->strangers)
+        gcoll_link_drop(net->strangers);
 }

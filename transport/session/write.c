@@ -1,5 +1,5 @@
 /*
- * transport/tcp/write.c - writes messages and control frames to the socket.
+ * transport/session/write.c - writes messages and control frames to the socket.
  *
  * A batch is the input of one sendmsg: the rest of a frame that was cut last time, control frames, then data
  * frames. Headers and small payloads are copied into a staging area, so a burst of small messages is one
@@ -12,13 +12,13 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "transport/tcp/connect.h"
-#include "transport/tcp/pair.h"
+#include "transport/session/connect.h"
+#include "transport/session/session.h"
 
 #define STAGE_BYTES 16384
 #define FRAMES_MAX  64
 #define PIECES_MAX  16
-/* Bytes written in one go, before other pairs have their turn. */
+/* Bytes written in one go, before other sessions have their turn. */
 #define WRITE_BUDGET (8U << 20)
 /* A control buffer this large gets no more control frames that can wait. */
 #define CONTROL_STEP 4096
@@ -45,33 +45,33 @@ typedef struct batch {
 } batch;
 
 /* Whether a probe, an answer or credit waits to be encoded. None may follow a goodbye. */
-static bool has_pending(const gcoll_tcp_pair *pair) {
-    const gcoll_tcp_output *out = &pair->output;
-    return !out->last_frame && (out->ping || out->pong || gcoll_flow_owes(&pair->flow));
+static bool has_pending(const gcoll_session *session) {
+    const gcoll_session_output *out = &session->output;
+    return !out->last_frame && (out->ping || out->pong || gcoll_flow_owes(&session->flow));
 }
 
-bool gcoll_tcp_has_output(const gcoll_tcp_pair *pair) {
-    const gcoll_tcp_output *out = &pair->output;
+bool gcoll_session_has_output(const gcoll_session *session) {
+    const gcoll_session_output *out = &session->output;
     return !out->dead && !out->ended &&
            (out->messages.first || out->begin < out->end || out->cut.begin < out->cut.end ||
-            out->cut.payload_bytes > 0 || has_pending(pair));
+            out->cut.payload_bytes > 0 || has_pending(session));
 }
 
-void gcoll_tcp_want_output(gcoll_tcp_pair *pair) {
-    if (!pair->in_outputs && pair->socket) {
-        pair->in_outputs = true;
-        pair->next_output = pair->tcp->outputs;
-        pair->tcp->outputs = pair;
+void gcoll_session_want_output(gcoll_session *session) {
+    if (!session->in_outputs && session->socket) {
+        session->in_outputs = true;
+        session->next_output = session->net->outputs;
+        session->net->outputs = session;
     }
 }
 
-void gcoll_tcp_enqueue(gcoll_tcp_pair *pair, gcoll_message *message) {
-    gcoll_message_push(&pair->output.messages, message);
-    gcoll_tcp_want_output(pair);
+void gcoll_session_enqueue(gcoll_session *session, gcoll_message *message) {
+    gcoll_message_push(&session->output.messages, message);
+    gcoll_session_want_output(session);
 }
 
-static void append(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count) {
-    gcoll_tcp_output *out = &pair->output;
+static void append(gcoll_session *session, const uint8_t *bytes, size_t count) {
+    gcoll_session_output *out = &session->output;
     if (out->begin == out->end)
         out->begin = out->end = 0;
     if (out->capacity - out->end < count && out->begin > 0) {
@@ -83,7 +83,8 @@ static void append(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count) {
         size_t capacity = out->capacity < CONTROL_STEP ? CONTROL_STEP : out->capacity * 2;
         uint8_t *more = realloc(out->control, capacity);
         if (!more) {
-            gcoll_tcp_fail(pair, GCOLL_ERR_NO_MEMORY, "no memory for messages of rank %u", pair->rank);
+            gcoll_session_fail(session, GCOLL_ERR_NO_MEMORY, "no memory for messages of rank %u",
+                               session->rank);
             return;
         }
         out->control = more;
@@ -91,34 +92,34 @@ static void append(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count) {
     }
     memcpy(out->control + out->end, bytes, count);
     out->end += count;
-    gcoll_tcp_want_output(pair);
+    gcoll_session_want_output(session);
 }
 
 /* Appends a control frame, with checksums after its header. */
-static void append_checked(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count) {
+static void append_checked(gcoll_session *session, const uint8_t *bytes, size_t count) {
     uint8_t checked[GCOLL_WIRE_HEADER_BYTES + GCOLL_WIRE_CHECK_BYTES + GCOLL_NOTE_TEXT_MAX];
-    const gcoll_crc32c_fn crc = pair->tcp->crc;
+    const gcoll_crc32c_fn crc = session->net->crc;
     const uint8_t *extra = bytes + GCOLL_WIRE_HEADER_BYTES;
     const size_t extra_bytes = count - GCOLL_WIRE_HEADER_BYTES;
     const gcoll_wire_sums sums = {.extra = crc(0, extra, extra_bytes)};
     memcpy(checked, bytes, GCOLL_WIRE_HEADER_BYTES);
     gcoll_wire_put_sums(checked, crc, &sums);
     memcpy(checked + GCOLL_WIRE_HEADER_BYTES + GCOLL_WIRE_CHECK_BYTES, extra, extra_bytes);
-    append(pair, checked, GCOLL_WIRE_CHECK_BYTES + count);
+    append(session, checked, GCOLL_WIRE_CHECK_BYTES + count);
 }
 
-void gcoll_tcp_append_control(gcoll_tcp_pair *pair, const uint8_t *bytes, size_t count) {
-    if (!pair->tcp->crc)
-        append(pair, bytes, count);
+void gcoll_session_append_control(gcoll_session *session, const uint8_t *bytes, size_t count) {
+    if (!session->net->crc)
+        append(session, bytes, count);
     else
-        append_checked(pair, bytes, count);
+        append_checked(session, bytes, count);
 }
 
-void gcoll_tcp_say_goodbye(gcoll_tcp_pair *pair) {
+void gcoll_session_say_goodbye(gcoll_session *session) {
     uint8_t bytes[GCOLL_WIRE_HEADER_BYTES];
     const gcoll_wire_header header = {.kind = GCOLL_WIRE_GOODBYE};
     gcoll_wire_put_header(bytes, &header);
-    gcoll_tcp_append_control(pair, bytes, sizeof bytes);
+    gcoll_session_append_control(session, bytes, sizeof bytes);
 }
 
 static void add_piece(batch *b, const void *bytes, size_t count) {
@@ -136,20 +137,20 @@ static void add_piece(batch *b, const void *bytes, size_t count) {
 }
 
 /* Encodes pending probes, answers and credit as control frames. */
-static void encode_pending(gcoll_tcp_pair *pair) {
-    gcoll_tcp_output *out = &pair->output;
+static void encode_pending(gcoll_session *session) {
+    gcoll_session_output *out = &session->output;
     if (out->last_frame || out->end - out->begin >= CONTROL_STEP)
         return;
     if (out->ping)
-        gcoll_tcp_say_ping(pair);
+        gcoll_session_say_ping(session);
     if (out->pong)
-        gcoll_tcp_say_pong(pair);
-    if (gcoll_flow_owes(&pair->flow)) {
+        gcoll_session_say_pong(session);
+    if (gcoll_flow_owes(&session->flow)) {
         uint8_t bytes[GCOLL_WIRE_HEADER_BYTES];
-        gcoll_wire_header header = {.kind = GCOLL_WIRE_CREDIT, .credit = (uint32_t)pair->flow.owed};
+        gcoll_wire_header header = {.kind = GCOLL_WIRE_CREDIT, .credit = (uint32_t)session->flow.owed};
         gcoll_wire_put_header(bytes, &header);
-        gcoll_flow_give_back(&pair->flow, pair->flow.owed);
-        gcoll_tcp_append_control(pair, bytes, sizeof bytes);
+        gcoll_flow_give_back(&session->flow, session->flow.owed);
+        gcoll_session_append_control(session, bytes, sizeof bytes);
     }
 }
 
@@ -161,10 +162,10 @@ static void add_sums(frame *f, uint8_t *at, gcoll_crc32c_fn crc, const uint8_t *
 }
 
 /* Adds the message's next fragment. The first one carries the credit that is owed. */
-static void add_frame(gcoll_tcp_pair *pair, batch *b, gcoll_message *message) {
+static void add_frame(gcoll_session *session, batch *b, gcoll_message *message) {
     frame *f = &b->frames[b->frame_count];
     uint64_t left = message->bytes - message->moved;
-    uint32_t most = pair->tcp->fragment_max;
+    uint32_t most = session->net->fragment_max;
     uint32_t fragment = left < most ? (uint32_t)left : most;
     const uint8_t *payload =
         message->moved > 0 ? (const uint8_t *)message->data + message->moved : message->data;
@@ -180,19 +181,19 @@ static void add_frame(gcoll_tcp_pair *pair, batch *b, gcoll_message *message) {
     f->staged_bytes = GCOLL_WIRE_HEADER_BYTES;
     f->fragment = fragment;
     f->opens = message->open && !(message->flags & GCOLL_FLOW_OPENED);
-    f->credit = b->frame_count == 0 ? (uint32_t)pair->flow.owed : 0;
+    f->credit = b->frame_count == 0 ? (uint32_t)session->flow.owed : 0;
     header.credit = f->credit;
     header.flags = (uint8_t)((message->flags & GCOLL_FLOW_ON_CREDIT ? GCOLL_WIRE_CREDITED : 0U) |
                              (message->flags & GCOLL_FLOW_AHEAD ? GCOLL_WIRE_AHEAD : 0U) |
                              (f->opens ? GCOLL_WIRE_OPEN : 0U));
     gcoll_wire_put_header(at, &header);
-    if (pair->tcp->crc)
-        add_sums(f, at, pair->tcp->crc, payload);
+    if (session->net->crc)
+        add_sums(f, at, session->net->crc, payload);
     if (f->opens) {
         memcpy(at + f->staged_bytes, message->open, GCOLL_FINGERPRINT_BYTES);
         f->staged_bytes += GCOLL_FINGERPRINT_BYTES;
     }
-    if (fragment > 0 && fragment <= GCOLL_TCP_COPY_MAX) {
+    if (fragment > 0 && fragment <= GCOLL_SESSION_COPY_MAX) {
         memcpy(at + f->staged_bytes, payload, fragment);
         f->staged_bytes += fragment;
     } else {
@@ -205,20 +206,20 @@ static void add_frame(gcoll_tcp_pair *pair, batch *b, gcoll_message *message) {
     add_piece(b, f->payload, f->payload_bytes);
 }
 
-static void build(gcoll_tcp_pair *pair, batch *b) {
-    gcoll_tcp_output *out = &pair->output;
+static void build(gcoll_session *session, batch *b) {
+    gcoll_session_output *out = &session->output;
     b->piece_count = b->total = b->frame_count = b->staged = 0;
-    encode_pending(pair);
+    encode_pending(session);
     add_piece(b, out->cut.bytes + out->cut.begin, out->cut.end - out->cut.begin);
     add_piece(b, out->cut.payload, out->cut.payload_bytes);
     if (out->end > out->begin) /* control may be NULL before */
         add_piece(b, out->control + out->begin, out->end - out->begin);
     for (gcoll_message *message = out->messages.first; message; message = message->next) {
-        bool last_fragment = message->bytes - message->moved <= pair->tcp->fragment_max;
-        if (b->total >= pair->tcp->batch_bytes || b->frame_count == FRAMES_MAX ||
+        bool last_fragment = message->bytes - message->moved <= session->net->fragment_max;
+        if (b->total >= session->net->batch_bytes || b->frame_count == FRAMES_MAX ||
             b->piece_count > PIECES_MAX - 2 || STAGE_BYTES - b->staged < sizeof out->cut.bytes)
             return;
-        add_frame(pair, b, message);
+        add_frame(session, b, message);
         if (!last_fragment)
             return;
     }
@@ -232,15 +233,15 @@ static uint64_t take(uint64_t *count, uint64_t size) {
 }
 
 /* The kernel has taken a fragment: completes the message, or queues it again behind the others. */
-static void fragment_sent(gcoll_tcp_pair *pair, gcoll_message *message) {
+static void fragment_sent(gcoll_session *session, gcoll_message *message) {
     if (message->moved == message->bytes)
-        gcoll_tcp_complete(pair->tcp, message);
+        gcoll_net_complete(session->net, message);
     else
-        gcoll_tcp_enqueue(pair, message); /* messages take turns */
+        gcoll_session_enqueue(session, message); /* messages take turns */
 }
 
-static void settle_cut(gcoll_tcp_pair *pair, uint64_t *count) {
-    gcoll_tcp_cut *cut = &pair->output.cut;
+static void settle_cut(gcoll_session *session, uint64_t *count) {
+    gcoll_session_cut *cut = &session->output.cut;
     gcoll_message *message = cut->message;
     cut->begin += take(count, cut->end - cut->begin);
     uint64_t taken = take(count, cut->payload_bytes);
@@ -249,20 +250,20 @@ static void settle_cut(gcoll_tcp_pair *pair, uint64_t *count) {
     cut->payload_bytes -= taken;
     if (message && cut->begin == cut->end && cut->payload_bytes == 0) {
         cut->message = NULL;
-        fragment_sent(pair, message);
+        fragment_sent(session, message);
     }
 }
 
-static void settle_frame(gcoll_tcp_pair *pair, const frame *f, uint64_t *count) {
-    gcoll_tcp_output *out = &pair->output;
+static void settle_frame(gcoll_session *session, const frame *f, uint64_t *count) {
+    gcoll_session_output *out = &session->output;
     gcoll_message *message = f->message;
     if (*count == 0)
         return;
     uint64_t staged = take(count, f->staged_bytes);
     uint64_t payload = take(count, f->payload_bytes);
-    gcoll_flow_give_back(&pair->flow, f->credit);
+    gcoll_flow_give_back(&session->flow, f->credit);
     gcoll_message_pop(&out->messages);
-    gcoll_flow_sent(&pair->flow, message);
+    gcoll_flow_sent(&session->flow, message);
     message->moved += f->fragment;
     if (f->opens)
         message->flags |= GCOLL_FLOW_OPENED;
@@ -274,25 +275,25 @@ static void settle_frame(gcoll_tcp_pair *pair, const frame *f, uint64_t *count) 
     if (out->cut.payload_bytes > 0)
         out->cut.message = message;
     else
-        fragment_sent(pair, message);
+        fragment_sent(session, message);
 }
 
-static void settle(gcoll_tcp_pair *pair, const batch *b, uint64_t count) {
-    gcoll_tcp_output *out = &pair->output;
+static void settle(gcoll_session *session, const batch *b, uint64_t count) {
+    gcoll_session_output *out = &session->output;
     const uint64_t sent = count;
-    settle_cut(pair, &count);
+    settle_cut(session, &count);
     if (count != sent) {
         out->data_end = out->written + sent - count;
-        pair->tcp->moves++;
+        session->net->moves++;
     }
     out->begin += take(&count, out->end - out->begin);
     out->written += sent;
     if (count > 0) {
         out->data_end = out->written;
-        pair->tcp->moves++;
+        session->net->moves++;
     }
     for (size_t i = 0; i < b->frame_count; i++)
-        settle_frame(pair, &b->frames[i], &count);
+        settle_frame(session, &b->frames[i], &count);
 }
 
 static ssize_t push(int fd, batch *b) {
@@ -312,54 +313,54 @@ static bool is_full(int error) {
 }
 
 /* Handles an error of sendmsg. If the peer is gone, reading will notice it, after the data that is still to
- * be read. Reading would not notice any other error, so that fails the pair now. */
-static void refused(gcoll_tcp_pair *pair, int error) {
-    pair->output.dead = true;
+ * be read. Reading would not notice any other error, so that fails the session now. */
+static void refused(gcoll_session *session, int error) {
+    session->output.dead = true;
     if (error == EPIPE || error == ECONNRESET)
         return;
     if (error == EFAULT)
-        gcoll_tcp_fail(pair, GCOLL_ERR_INVALID, "was to be sent memory that cannot be read (%s)",
-                       strerror(error));
+        gcoll_session_fail(session, GCOLL_ERR_INVALID, "was to be sent memory that cannot be read (%s)",
+                           strerror(error));
     else
-        gcoll_tcp_fail(pair, GCOLL_ERR_PEER, "cannot be sent anything any more (%s)", strerror(error));
+        gcoll_session_fail(session, GCOLL_ERR_PEER, "cannot be sent anything any more (%s)", strerror(error));
 }
 
-void gcoll_tcp_write(gcoll_tcp_pair *pair) {
+void gcoll_session_write(gcoll_session *session) {
     uint64_t budget = WRITE_BUDGET;
-    while (budget > 0 && pair->socket && gcoll_tcp_has_output(pair)) {
+    while (budget > 0 && session->socket && gcoll_session_has_output(session)) {
         batch b;
-        build(pair, &b);
+        build(session, &b);
         if (b.total == 0)
-            return; /* the pair failed for lack of memory */
-        ssize_t sent = push(pair->socket->fd, &b);
+            return; /* the session failed for lack of memory */
+        ssize_t sent = push(session->socket->fd, &b);
         if (sent < 0) {
             if (!is_full(errno))
-                refused(pair, errno);
+                refused(session, errno);
             return;
         }
-        pair->tcp->busy = true;
-        settle(pair, &b, (uint64_t)sent);
+        session->net->busy = true;
+        settle(session, &b, (uint64_t)sent);
         if ((size_t)sent < b.total)
             return;
         budget -= budget < b.total ? budget : b.total;
     }
 }
 
-void gcoll_tcp_flush_all(gcoll_tcp *tcp) {
-    gcoll_tcp_pair *pair = tcp->outputs;
-    tcp->outputs = NULL;
-    while (pair) {
-        gcoll_tcp_pair *next = pair->next_output;
-        pair->in_outputs = false;
-        if (pair->socket) {
-            gcoll_tcp_write(pair);
-            if (gcoll_tcp_has_output(pair))
-                gcoll_tcp_want_output(pair);
+void gcoll_net_flush_all(gcoll_net *net) {
+    gcoll_session *session = net->outputs;
+    net->outputs = NULL;
+    while (session) {
+        gcoll_session *next = session->next_output;
+        session->in_outputs = false;
+        if (session->socket) {
+            gcoll_session_write(session);
+            if (gcoll_session_has_output(session))
+                gcoll_session_want_output(session);
         }
-        pair = next;
+        session = next;
     }
 }
 
-void gcoll_tcp_flush(gcoll_endpoint *endpoint) {
-    gcoll_tcp_flush_all(gcoll_tcp_of(endpoint));
+void gcoll_net_flush(gcoll_endpoint *endpoint) {
+    gcoll_net_flush_all(gcoll_net_of(endpoint));
 }

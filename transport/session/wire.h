@@ -1,5 +1,5 @@
 /*
- * transport/wire.h - the bytes that two endpoints exchange over a stream: handshake and frames.
+ * transport/session/wire.h - the bytes that two endpoints exchange over a stream: handshake and frames.
  *
  * All integers are little-endian. A connection starts with HELLO from the side that connected, answered by
  * a reply (welcome or refusal); frames follow in both directions. A frame is a header of 32 bytes, a

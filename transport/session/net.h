@@ -1,13 +1,13 @@
 /*
- * transport/tcp/tcp.h - the parts of a TCP endpoint. Only transport/tcp and its tests include it.
+ * transport/session/net.h - the parts of a TCP endpoint. Only transport/tcp and its tests include it.
  *
- * tcp.h declares the endpoint, pair.h its state for one peer, connect.h the making of connections.
+ * net.h declares the endpoint, session.h its state for one peer, connect.h the making of connections.
  *
  * One endpoint owns one libuv loop and is driven by one thread. libuv connects, keeps timers and says which
- * descriptor is ready when progress blocks; data is read and written on the descriptors, past libuv. A pair
- * is the endpoint's state for one peer; it exists from the first post or connection on. The files:
+ * descriptor is ready when progress blocks; data is read and written on the descriptors, past libuv. A
+ * session is the endpoint's state for one peer; it exists from the first post or connection on. The files:
  *
- *   endpoint.c    the table of operations, opening, pairs
+ *   endpoint.c    the table of operations, opening, sessions
  *   interfaces.c  which addresses to listen on and to publish
  *   listen.c      the listener, accepted connections until they have greeted
  *   dial.c        connecting to a peer
@@ -28,8 +28,8 @@
  * Callbacks (`done` and events) are called from progress alone: posting and flushing only note them. So no
  * table changes while a frame is read or written, but where reading itself calls `opened` or `consume`.
  */
-#ifndef GCOLL_TCP_H
-#define GCOLL_TCP_H
+#ifndef GCOLL_NET_H
+#define GCOLL_NET_H
 
 #include <uv.h>
 
@@ -37,35 +37,35 @@
 #include "gcoll/base/fork.h"
 #include "transport/address.h"
 #include "transport/queue.h"
-#include "transport/tcp/patience.h"
+#include "transport/session/patience.h"
 #include "transport/transport.h"
 
 /* The largest default message that goes unasked: below it a copy at the receiver costs less than waiting. */
-#define GCOLL_TCP_EAGER_BYTES (UINT64_C(256) << 10)
-#define GCOLL_TCP_POOL_BYTES  (UINT64_C(4) << 20)
+#define GCOLL_NET_EAGER_BYTES (UINT64_C(256) << 10)
+#define GCOLL_NET_POOL_BYTES  (UINT64_C(4) << 20)
 /* Credit must fit the 32 bits of a header; less than the least pool could not hold anything. */
-#define GCOLL_TCP_POOL_MIN   UINT64_C(1024)
-#define GCOLL_TCP_POOL_MAX   (UINT64_C(1) << 31)
-#define GCOLL_TCP_CONNECT_MS 30000
+#define GCOLL_NET_POOL_MIN   UINT64_C(1024)
+#define GCOLL_NET_POOL_MAX   (UINT64_C(1) << 31)
+#define GCOLL_NET_CONNECT_MS 30000
 /* Whatever the unit: the longest time that counts; in microseconds 142 years. */
-#define GCOLL_TCP_TIME_MAX     (INT64_C(1) << 52)
-#define GCOLL_TCP_VERDICT_TEXT 192
+#define GCOLL_NET_TIME_MAX         (INT64_C(1) << 52)
+#define GCOLL_SESSION_VERDICT_TEXT 192
 /* A name of congestion control, with its end: TCP_CA_NAME_MAX of the kernel and one. */
-#define GCOLL_TCP_CONTROL_BYTES 17
+#define GCOLL_NET_CONTROL_BYTES 17
 
-typedef struct gcoll_tcp gcoll_tcp;
-typedef struct gcoll_tcp_pair gcoll_tcp_pair;
-typedef struct gcoll_tcp_link gcoll_tcp_link;
-typedef struct gcoll_tcp_dial gcoll_tcp_dial;
-typedef struct gcoll_tcp_socket gcoll_tcp_socket;
+typedef struct gcoll_net gcoll_net;
+typedef struct gcoll_session gcoll_session;
+typedef struct gcoll_link gcoll_link;
+typedef struct gcoll_dial gcoll_dial;
+typedef struct gcoll_socket gcoll_socket;
 
 /* A question about a rank that we are not connected to. */
-typedef struct gcoll_tcp_inquiry {
+typedef struct gcoll_net_inquiry {
     uint32_t about, hops;
     int64_t forwarded_ms;
-} gcoll_tcp_inquiry;
+} gcoll_net_inquiry;
 
-struct gcoll_tcp {
+struct gcoll_net {
     uv_loop_t loop;
     uv_async_t waker;
     uv_timer_t alarm;   /* ends a blocked wait */
@@ -75,7 +75,7 @@ struct gcoll_tcp {
     int listener_fd;
     bool listens;
     bool has_control;                      /* the listener was given another congestion control than */
-    char control[GCOLL_TCP_CONTROL_BYTES]; /* ... this, the system's */
+    char control[GCOLL_NET_CONTROL_BYTES]; /* ... this, the system's */
     gcoll_events events;
     uint32_t rank, size;
     uint8_t group[16];
@@ -88,17 +88,17 @@ struct gcoll_tcp {
     uint8_t concern[GCOLL_FINGERPRINT_BYTES];
     gcoll_address address; /* ours */
 
-    gcoll_tcp_pair **pairs; /* by rank; NULL until needed */
-    gcoll_tcp_pair *outputs;
-    gcoll_tcp_pair *hot;         /* connected, and somebody waits for something of theirs */
-    gcoll_tcp_socket *unwatched; /* not polled by libuv, as they are read directly; their pairs are hot */
+    gcoll_session **sessions; /* by rank; NULL until needed */
+    gcoll_session *outputs;
+    gcoll_session *hot;      /* connected, and somebody waits for something of theirs */
+    gcoll_socket *unwatched; /* not polled by libuv, as they are read directly; their sessions are hot */
     uint32_t hot_count;
     uint32_t streak; /* direct reads that found something since libuv last had all sockets */
-    gcoll_tcp_pair *verdicts, *last_verdict;
+    gcoll_session *verdicts, *last_verdict;
     gcoll_message_queue completed; /* to be reported */
-    gcoll_tcp_link *strangers;
+    gcoll_link *strangers;
 
-    uint8_t *hot_bytes; /* GCOLL_TCP_HOT_BYTES */
+    uint8_t *hot_bytes; /* GCOLL_SESSION_HOT_BYTES */
     struct {
         uv_poll_t poll;
         bool watches, seen; /* the descriptor of side.h */
@@ -120,9 +120,9 @@ struct gcoll_tcp {
     uint32_t news;
     uint32_t doubt;       /* the rank that probes ask about, or UINT32_MAX */
     gcoll_status problem; /* of this rank: what progress returns from now on; GCOLL_OK: there is none */
-    char problem_text[GCOLL_TCP_VERDICT_TEXT];
+    char problem_text[GCOLL_SESSION_VERDICT_TEXT];
     int spare[2]; /* descriptors that abort gives up, so that the store can be told why; -1: none */
-    gcoll_tcp_inquiry inquiry;
+    gcoll_net_inquiry inquiry;
     gcoll_note note; /* of our abort, if there is one (has_note) */
 
     uint32_t fragment_max; /* the longest payload that is sent in one frame */
@@ -131,67 +131,67 @@ struct gcoll_tcp {
     gcoll_descriptor loop_descriptor, listener_descriptor;
 };
 
-static inline gcoll_tcp *gcoll_tcp_of(gcoll_endpoint *endpoint) {
-    return (gcoll_tcp *)(void *)endpoint;
+static inline gcoll_net *gcoll_net_of(gcoll_endpoint *endpoint) {
+    return (gcoll_net *)(void *)endpoint;
 }
 
 /* A time as given by a caller, small enough to be added to the clock and to be converted to any unit. */
-static inline int64_t gcoll_tcp_bounded(int64_t time) {
-    return time < GCOLL_TCP_TIME_MAX ? time : GCOLL_TCP_TIME_MAX;
+static inline int64_t gcoll_net_bounded(int64_t time) {
+    return time < GCOLL_NET_TIME_MAX ? time : GCOLL_NET_TIME_MAX;
 }
 
 /* The operations of the table, by file. */
 
 /* messages.c */
-void gcoll_tcp_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
-void gcoll_tcp_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
-bool gcoll_tcp_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index,
+void gcoll_net_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
+void gcoll_net_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
+bool gcoll_net_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index,
                     uint64_t *bytes);
-bool gcoll_tcp_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
+bool gcoll_net_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
 
 /* write.c */
-void gcoll_tcp_flush_all(gcoll_tcp *tcp);
-void gcoll_tcp_flush(gcoll_endpoint *endpoint);
+void gcoll_net_flush_all(gcoll_net *net);
+void gcoll_net_flush(gcoll_endpoint *endpoint);
 
 /* dial.c */
-gcoll_status gcoll_tcp_connect(gcoll_endpoint *endpoint, uint32_t peer, const char *address);
+gcoll_status gcoll_net_connect(gcoll_endpoint *endpoint, uint32_t peer, const char *address);
 
 /* alive.c */
-void gcoll_tcp_probe(gcoll_endpoint *endpoint, uint32_t peer);
-void gcoll_tcp_set_position(gcoll_endpoint *endpoint, uint64_t position);
-void gcoll_tcp_set_concern(gcoll_endpoint *endpoint, uint64_t stream,
+void gcoll_net_probe(gcoll_endpoint *endpoint, uint32_t peer);
+void gcoll_net_set_position(gcoll_endpoint *endpoint, uint64_t position);
+void gcoll_net_set_concern(gcoll_endpoint *endpoint, uint64_t stream,
                            const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]);
-void gcoll_tcp_set_news(gcoll_endpoint *endpoint, uint32_t rank, uint32_t moves);
-void gcoll_tcp_set_doubt(gcoll_endpoint *endpoint, uint32_t rank);
-uint32_t gcoll_tcp_moves(gcoll_endpoint *endpoint);
-void gcoll_tcp_look(gcoll_endpoint *endpoint, uint32_t peer, gcoll_sight *sight);
+void gcoll_net_set_news(gcoll_endpoint *endpoint, uint32_t rank, uint32_t moves);
+void gcoll_net_set_doubt(gcoll_endpoint *endpoint, uint32_t rank);
+uint32_t gcoll_net_moves(gcoll_endpoint *endpoint);
+void gcoll_net_look(gcoll_endpoint *endpoint, uint32_t peer, gcoll_sight *sight);
 
 /* progress.c */
-gcoll_status gcoll_tcp_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved);
-void gcoll_tcp_wake(gcoll_endpoint *endpoint);
+gcoll_status gcoll_net_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved);
+void gcoll_net_wake(gcoll_endpoint *endpoint);
 /* Whether it was woken since this was asked. */
-static inline bool gcoll_tcp_take_wake(gcoll_tcp *tcp) {
-    return __atomic_load_n(&tcp->woken, __ATOMIC_RELAXED) &&
-           __atomic_exchange_n(&tcp->woken, false, __ATOMIC_ACQUIRE);
+static inline bool gcoll_net_take_wake(gcoll_net *net) {
+    return __atomic_load_n(&net->woken, __ATOMIC_RELAXED) &&
+           __atomic_exchange_n(&net->woken, false, __ATOMIC_ACQUIRE);
 }
 /* Waits in libuv for up to wait_us, and handles what became ready. */
-void gcoll_tcp_block(gcoll_tcp *tcp, int64_t wait_us);
-void gcoll_tcp_complete(gcoll_tcp *tcp, gcoll_message *message);
+void gcoll_net_block(gcoll_net *net, int64_t wait_us);
+void gcoll_net_complete(gcoll_net *net, gcoll_message *message);
 /* Calls `done` for each completed message. */
-void gcoll_tcp_report_completed(gcoll_tcp *tcp);
-/* What concerns no single pair: progress returns it from now on. The first one counts. */
-void gcoll_tcp_problem(gcoll_tcp *tcp, gcoll_status status, const char *format, ...) GCOLL_PRINTF(3, 4);
+void gcoll_net_report_completed(gcoll_net *net);
+/* What concerns no single session: progress returns it from now on. The first one counts. */
+void gcoll_net_problem(gcoll_net *net, gcoll_status status, const char *format, ...) GCOLL_PRINTF(3, 4);
 
 /* leave.c */
-void gcoll_tcp_abort(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t limit_ms);
-void gcoll_tcp_close(gcoll_endpoint *endpoint, int64_t limit_ms);
-void gcoll_tcp_abandon(gcoll_endpoint *endpoint);
+void gcoll_net_abort(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t limit_ms);
+void gcoll_net_close(gcoll_endpoint *endpoint, int64_t limit_ms);
+void gcoll_net_abandon(gcoll_endpoint *endpoint);
 /* Frees an endpoint that was opened in part. */
-void gcoll_tcp_destroy(gcoll_tcp *tcp);
+void gcoll_net_destroy(gcoll_net *net);
 /* Closes the spare descriptors. */
-void gcoll_tcp_drop_spare(gcoll_tcp *tcp);
+void gcoll_net_drop_spare(gcoll_net *net);
 
 /* list_interfaces.c */
-void gcoll_tcp_list(gcoll_device_fn fn, void *arg);
+void gcoll_net_list(gcoll_device_fn fn, void *arg);
 
 #endif

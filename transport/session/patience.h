@@ -1,5 +1,5 @@
 /*
- * transport/tcp/patience.h - decides how a wait passes its time: polling, yielding its core, or sleeping.
+ * transport/session/patience.h - decides how a wait passes its time: polling, yielding its core, or sleeping.
  *
  * Sleeping costs a switch and a wake-up: tens of microseconds where the core has gone idle. Polling costs
  * nothing while this thread has its core to itself, but takes the time of whoever shares it, and that may be
@@ -17,8 +17,8 @@
  *
  * Pure decisions, without clock or system call, so that they can be tested by counts.
  */
-#ifndef GCOLL_TCP_PATIENCE_H
-#define GCOLL_TCP_PATIENCE_H
+#ifndef GCOLL_PATIENCE_H
+#define GCOLL_PATIENCE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* transport/wire.c - encodes frames, and checks and decodes them; see wire.h. */
-#include "transport/wire.h"
+/* transport/session/wire.c - encodes frames, and checks and decodes them; see wire.h. */
+#include "transport/session/wire.h"
 
 #include <string.h>
 

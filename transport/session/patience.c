@@ -1,5 +1,5 @@
-/* transport/tcp/patience.c - decides whether a wait polls, yields or sleeps; see patience.h. */
-#include "transport/tcp/patience.h"
+/* transport/session/patience.c - decides whether a wait polls, yields or sleeps; see patience.h. */
+#include "transport/session/patience.h"
 
 void gcoll_patience_begin(gcoll_patience *patience) {
     if (patience->sleepy > 0)

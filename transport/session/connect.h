@@ -1,0 +1,101 @@
+/*
+ * transport/session/connect.h - making connections: interfaces, the listener, dialing, the greeting.
+ */
+#ifndef GCOLL_CONNECT_H
+#define GCOLL_CONNECT_H
+
+#include "transport/session/net.h"
+#include "transport/session/wire.h"
+
+/* Accepted connections that have not greeted. */
+#define GCOLL_NET_STRANGERS_MAX 64
+#define GCOLL_NET_STRANGER_MS   10000
+#define GCOLL_NET_BACKLOG       4096
+
+/* An established connection. Belongs to a link while hands are shaken, then to a session. */
+struct gcoll_socket {
+    uv_poll_t poll;
+    int fd;
+    bool wants_write; /* polled for being writable too */
+    bool unwatched;   /* in the list of that name */
+    gcoll_socket *next_unwatched;
+    gcoll_link *link;
+    gcoll_session *session;
+    gcoll_descriptor descriptor;
+};
+
+typedef enum gcoll_link_role {
+    GCOLL_LINK_STRANGER, /* accepted; its greeting is not complete */
+    GCOLL_LINK_RESERVE,  /* greeted well, and waits for the outcome of our own connection */
+    GCOLL_LINK_DIALER    /* ours; has greeted and waits for the answer */
+} gcoll_link_role;
+
+struct gcoll_link {
+    gcoll_net *net;
+    gcoll_socket *socket;
+    gcoll_session *session; /* RESERVE, DIALER */
+    gcoll_link_role role;
+    int64_t until_ms;                      /* STRANGER: when it is dropped */
+    gcoll_link *next;                      /* STRANGER: from old to new; DIALER: another mute one */
+    gcoll_wire_hello hello;                /* RESERVE: what it said */
+    uint8_t bytes[GCOLL_WIRE_HELLO_BYTES]; /* the greeting, or the answer to it */
+    size_t have;
+};
+
+/* interfaces.c */
+void gcoll_net_convert_address(const uv_interface_address_t *from, gcoll_host_address *to);
+/* Fills net->address.hosts, and the one address to bind to; *everywhere if it is the wildcard. */
+gcoll_status gcoll_net_find_interfaces(gcoll_net *net, const char *interface, const char *route_to,
+                                       gcoll_host_address *bind_to, bool *everywhere);
+
+/* listen.c */
+gcoll_status gcoll_net_listen(gcoll_net *net, const gcoll_endpoint_options *options,
+                              const gcoll_host_address *bind_to, bool everywhere);
+void gcoll_net_stop_listening(gcoll_net *net);
+/* Takes a link out of the strangers. */
+void gcoll_net_forget_stranger(gcoll_link *link);
+
+/* local.c */
+/* Chooses the congestion control of a listener that does not listen yet. */
+void gcoll_net_local_listen(gcoll_net *net, int fd);
+void gcoll_net_local_accepted(const gcoll_net *net, int fd);
+/* Chooses it for a socket that is about to connect to a peer on this host. */
+void gcoll_net_local_dial(int fd);
+
+/* socket.c */
+/* Takes over a descriptor, and closes it on failure: then NULL. Forks must be held since it was made. */
+gcoll_socket *gcoll_socket_new(gcoll_net *net, int fd);
+/* Takes over the connection of a libuv handle (which the caller closes). NULL on failure. */
+gcoll_socket *gcoll_socket_take(gcoll_net *net, uv_tcp_t *handle);
+/* Tells libuv what to wait for: bytes, as long as we listen to the peer, and room if wants_write. */
+void gcoll_socket_poll(gcoll_socket *socket);
+/* Stops libuv from waiting for a socket that it polls. */
+void gcoll_socket_unwatch(gcoll_socket *socket);
+void gcoll_net_watch_all(gcoll_net *net);
+void gcoll_socket_close(gcoll_socket *socket);
+
+/* handshake.c */
+gcoll_link *gcoll_link_new(gcoll_net *net, gcoll_socket *socket, gcoll_link_role role);
+/* Closes its socket if it still has one. */
+void gcoll_link_drop(gcoll_link *link);
+/* Reads the greeting or the answer as far as it has come. May drop the link. */
+void gcoll_link_ready(gcoll_link *link);
+bool gcoll_link_greet(gcoll_link *link, const uint8_t token[GCOLL_WIRE_TOKEN_BYTES]);
+/* Answers "welcome" to the session's reserve link and connects the session by it. false if that link is dead.
+ */
+bool gcoll_session_adopt_reserve(gcoll_session *session);
+/* The session owns the socket from now on. */
+void gcoll_session_connected(gcoll_session *session, gcoll_socket *socket, uint64_t peer_eager,
+                             uint64_t peer_pool);
+
+/* dial.c */
+/* The answer came, or (reply NULL) the connection closed before. Drops the link. */
+void gcoll_dial_answered(gcoll_dial *dial, gcoll_link *link, const gcoll_wire_reply *reply,
+                         const char *garbage);
+/* Reads the answers that have come already. May end the dial. */
+void gcoll_dial_look(gcoll_dial *dial);
+bool gcoll_dial_has_greeted(const gcoll_dial *dial);
+/* Stops connecting. NULL is fine. */
+void gcoll_dial_end(gcoll_session *session);
+
+#endif

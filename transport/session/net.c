@@ -1,0 +1,291 @@
+/* transport/session/net.c - opens TCP endpoints, and creates and releases sessions; the transport's table. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "transport/session/connect.h"
+#include "transport/session/session.h"
+
+#define CUT_MAX                                                                                              \
+    (UINT64_C(1) << 20) /* largest rest of a cut frame that is copied, so that an abort can follow it */
+#define NS_PER_US INT64_C(1000)
+/* Descriptors of libuv's first loop: epoll, an eventfd, and two pipes for signals (process and loop). */
+#define LOOP_DESCRIPTORS 6
+/* Most bytes of one system call; more would not fit the socket's buffer anyway. */
+#define BATCH_BYTES (2U << 20)
+
+/* ---- Pairs ----------------------------------------------------------------------------------------- */
+
+gcoll_session *gcoll_session_of(gcoll_net *net, uint32_t rank) {
+    if (rank >= net->size || rank == net->rank)
+        return NULL;
+    gcoll_session *session = net->sessions[rank];
+    if (!session) {
+        session = calloc(1, sizeof *session);
+        if (session) {
+            session->net = net;
+            session->rank = rank;
+            gcoll_flow_init(&session->flow, &gcoll_tcp_flow_lane, rank, net->eager_bytes, net->pool_bytes);
+            net->sessions[rank] = session;
+        }
+    }
+    return session;
+}
+
+/* Forgets what the connection has to do with messages that are dropped. */
+static void drop_moving(gcoll_session *session) {
+    gcoll_message_queue_clear(&session->output.messages);
+    session->output.cut.message = NULL;
+    session->posted = 0;
+    session->input.slot = NULL;
+}
+
+void gcoll_session_drop(gcoll_session *session) {
+    gcoll_flow_drop(&session->flow);
+    drop_moving(session);
+}
+
+/* Copies the rest of a frame that the kernel has taken in part, and the control frames after it, as the
+ * caller may now reuse its memory. The next write then begins a new frame. False: the rest is too large, or
+ * out of memory. */
+static bool keep_cut(gcoll_session_output *out) {
+    gcoll_session_cut *cut = &out->cut;
+    const size_t head = cut->end - cut->begin, payload = (size_t)cut->payload_bytes;
+    const size_t control = out->end - out->begin;
+    if (cut->payload_bytes == 0)
+        return true;
+    if (cut->payload_bytes > CUT_MAX)
+        return false;
+    uint8_t *bytes = malloc(head + payload + control);
+    if (!bytes)
+        return false;
+    memcpy(bytes, cut->bytes + cut->begin, head);
+    memcpy(bytes + head, cut->payload, payload);
+    if (control > 0)
+        memcpy(bytes + head + payload, out->control + out->begin, control);
+    free(out->control);
+    out->control = bytes;
+    out->begin = 0;
+    out->end = out->capacity = head + payload + control;
+    memset(cut, 0, sizeof *cut);
+    return true;
+}
+
+void gcoll_session_release(gcoll_session *session) {
+    bool keeps_socket =
+        session->verdict == GCOLL_ERR_PROTOCOL || session->verdict == GCOLL_ERR_MISMATCH ||
+        session->changed ||
+        session->verdict == GCOLL_ERR_NO_MEMORY; /* the peer must learn that it is not at fault */
+    gcoll_session_output *out = &session->output;
+    gcoll_dial_end(session);
+    gcoll_link_drop(session->reserve);
+    if (session->state == GCOLL_SESSION_DEPARTED)
+        gcoll_flow_depart(&session->flow);
+    else
+        gcoll_flow_drop(&session->flow);
+    drop_moving(session);
+    free(session->input.bytes);
+    free(session->input.fragment);
+    memset(&session->input, 0, sizeof session->input);
+    if (session->socket && keeps_socket && keep_cut(out)) {
+        gcoll_socket_poll(session->socket);
+        return;
+    }
+    gcoll_socket_close(session->socket);
+    session->socket = NULL;
+    free(out->control);
+    memset(out, 0, sizeof *out);
+}
+
+void gcoll_session_destroy(gcoll_session *session) {
+    if (session) {
+        gcoll_dial_end(session);
+        gcoll_link_drop(session->reserve);
+        gcoll_session_drop(session);
+        gcoll_socket_close(session->socket);
+        free(session->input.bytes);
+        free(session->input.fragment);
+        free(session->output.control);
+        free(session);
+    }
+}
+
+/* ---- Opening --------------------------------------------------------------------------------------- */
+
+static void on_wake(uv_async_t *waker) {
+    (void)waker; /* the flag is set already */
+}
+
+static int64_t spin_ns(int64_t spin_us) {
+    int64_t us = gcoll_net_bounded(spin_us);
+    return us > 0 ? us * NS_PER_US : 0;
+}
+
+static gcoll_status set_limits(gcoll_net *net, const gcoll_endpoint_options *options) {
+    uint64_t pool = options->eager_pool_bytes > 0 ? options->eager_pool_bytes : GCOLL_NET_POOL_BYTES;
+    uint64_t eager = options->eager_bytes > 0 ? options->eager_bytes : GCOLL_NET_EAGER_BYTES;
+    if (pool < GCOLL_NET_POOL_MIN || pool > GCOLL_NET_POOL_MAX)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.eager_pool_bytes: is %llu; allowed are 0 (default) and %llu to %llu",
+                           (unsigned long long)pool, (unsigned long long)GCOLL_NET_POOL_MIN,
+                           (unsigned long long)GCOLL_NET_POOL_MAX);
+    uint64_t most = pool / 2 - GCOLL_FLOW_OVERHEAD_BYTES;
+    net->pool_bytes = pool;
+    net->eager_bytes = eager < most ? eager : most; /* see transport/flow: less than half the pool */
+    net->connect_timeout_ms = options->connect_timeout_ms > 0 ? gcoll_net_bounded(options->connect_timeout_ms)
+                                                              : GCOLL_NET_CONNECT_MS;
+    net->patience.spin_ns = spin_ns(options->spin_us);
+    return GCOLL_OK;
+}
+
+/* Sets sizes of frames and batches. Batches with checksums are small, as the checksums of bytes that the
+ * kernel does not take are computed again. */
+static void set_frames(gcoll_net *net, bool checksum) {
+    net->crc = checksum ? gcoll_crc32c_find() : NULL;
+    net->fragment_max = checksum ? GCOLL_WIRE_CHECKED_MAX : GCOLL_WIRE_FRAGMENT_MAX;
+    net->batch_bytes = checksum ? GCOLL_WIRE_CHECKED_MAX : BATCH_BYTES;
+    net->address.checksum = checksum;
+}
+
+/* Checks that enough descriptors are free for a loop, as libuv aborts the process if it cannot open the pipe
+ * of its first loop. Returns 0 or an error number. Keeps none of them, so that enough are left to tell the
+ * others of a failure. */
+static int try_descriptors(void) {
+    int taken[LOOP_DESCRIPTORS], count = 0, error = 0;
+    while (count < LOOP_DESCRIPTORS && (taken[count] = eventfd(0, EFD_CLOEXEC)) >= 0)
+        count++;
+    if (count < LOOP_DESCRIPTORS)
+        error = errno;
+    while (count > 0)
+        close(taken[--count]);
+    return error;
+}
+
+static gcoll_status start_loop(gcoll_net *net) {
+    gcoll_fork_hold();
+    int error = -try_descriptors();
+    if (error == 0)
+        error = uv_loop_init(&net->loop);
+    if (error == 0)
+        gcoll_descriptor_enter(&net->loop_descriptor, uv_backend_fd(&net->loop));
+    gcoll_fork_release();
+    char text[GCOLL_ERRNO_TEXT_MAX];
+    if (error != 0)
+        return gcoll_error(gcoll_status_of_errno(-error), "cannot make an event loop: %s",
+                           gcoll_errno_text(-error, text));
+    net->loop.data = net; /* marks that the loop exists and must be closed */
+    net->waker.data = net->alarm.data = net->sweeper.data = net->pause.data = net;
+    error = uv_async_init(&net->loop, &net->waker, on_wake);
+    if (error == 0)
+        error = uv_timer_init(&net->loop, &net->alarm);
+    if (error == 0)
+        error = uv_timer_init(&net->loop, &net->sweeper);
+    if (error == 0)
+        error = uv_timer_init(&net->loop, &net->pause);
+    return error == 0 ? GCOLL_OK
+                      : gcoll_error(gcoll_status_of_errno(-error), "cannot start an event loop: %s",
+                                    gcoll_errno_text(-error, text));
+}
+
+static gcoll_status allocate(gcoll_net *net) {
+    net->sessions = calloc(net->size, sizeof(gcoll_session *));
+    if (!net->sessions || posix_memalign((void **)&net->hot_bytes, 64, GCOLL_SESSION_HOT_BYTES) != 0)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an endpoint of %u ranks", net->size);
+    return GCOLL_OK;
+}
+
+/* Reserves two descriptors: a rank that runs out of them needs two to report it in a file store. */
+static void keep_spare(gcoll_net *net) {
+    for (size_t i = 0; i < sizeof net->spare / sizeof net->spare[0]; i++)
+        net->spare[i] = eventfd(0, EFD_CLOEXEC); /* an eventfd, as a forked child's copy of it does no harm */
+}
+
+void gcoll_net_drop_spare(gcoll_net *net) {
+    for (size_t i = 0; i < sizeof net->spare / sizeof net->spare[0]; i++) {
+        if (net->spare[i] >= 0)
+            close(net->spare[i]);
+        net->spare[i] = -1;
+    }
+}
+
+static gcoll_status tcp_open(const gcoll_endpoint_options *options, const gcoll_events *events,
+                             gcoll_endpoint **endpoint) {
+    if (options->size == 0 || options->rank >= options->size)
+        return gcoll_error(GCOLL_ERR_INVALID, "rank: %u of %u; allowed are 0 to size - 1", options->rank,
+                           options->size);
+    gcoll_net *net = calloc(1, sizeof *net);
+    if (!net)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an endpoint");
+    net->spare[0] = net->spare[1] = -1;
+    net->rank = options->rank;
+    net->size = options->size;
+    net->news_of = net->doubt = UINT32_MAX;
+    net->events = *events;
+    memcpy(net->group, options->group, sizeof net->group);
+    set_frames(net, options->checksum);
+    gcoll_status status = start_loop(net);
+    if (status != GCOLL_OK) {
+        gcoll_net_destroy(net);
+        return status;
+    }
+    status = set_limits(net, options);
+    if (status == GCOLL_OK)
+        status = allocate(net);
+    if (status == GCOLL_OK)
+        status = gcoll_random_bytes(net->address.token, sizeof net->address.token);
+    gcoll_host_address bind_to;
+    bool everywhere;
+    if (status == GCOLL_OK) {
+        net->address.host = gcoll_host_identity();
+        status = gcoll_net_find_interfaces(net, options->interface, options->route_to, &bind_to, &everywhere);
+    }
+    if (status == GCOLL_OK)
+        status = gcoll_net_listen(net, options, &bind_to, everywhere);
+    if (status != GCOLL_OK) {
+        gcoll_net_destroy(net);
+        return status;
+    }
+    keep_spare(net);
+    *endpoint = (gcoll_endpoint *)(void *)net;
+    return GCOLL_OK;
+}
+
+/* ---- The rest of the table ------------------------------------------------------------------------- */
+
+static gcoll_status tcp_address(gcoll_endpoint *endpoint, char *text, size_t bytes) {
+    return gcoll_address_format(&gcoll_net_of(endpoint)->address, text, bytes);
+}
+
+static void tcp_set_spin(gcoll_endpoint *endpoint, int64_t spin_us) {
+    gcoll_net_of(endpoint)->patience.spin_ns = spin_ns(spin_us);
+}
+
+const gcoll_transport gcoll_transport_tcp = {
+    .name = "tcp",
+    .yields = true,
+    .list = gcoll_net_list,
+    .open = tcp_open,
+    .address = tcp_address,
+    .connect = gcoll_net_connect,
+    .post_send = gcoll_net_post_send,
+    .post_recv = gcoll_net_post_recv,
+    .flush = gcoll_net_flush,
+    .progress = gcoll_net_progress,
+    .peek = gcoll_net_peek,
+    .wake = gcoll_net_wake,
+    .probe = gcoll_net_probe,
+    .set_position = gcoll_net_set_position,
+    .set_concern = gcoll_net_set_concern,
+    .set_spin = tcp_set_spin,
+    .abort = gcoll_net_abort,
+    .close = gcoll_net_close,
+    .moves = gcoll_net_moves,
+    .look = gcoll_net_look,
+    .set_news = gcoll_net_set_news,
+    .set_doubt = gcoll_net_set_doubt,
+    .take_back = gcoll_net_take_back,
+    .abandon = gcoll_net_abandon,
+};
