@@ -143,6 +143,10 @@ typedef struct gcoll_events {
     void (*changed)(void *arg, uint32_t peer, const char *text);
 } gcoll_events;
 
+typedef struct gcoll_lane_choice {
+    const char *name;
+} gcoll_lane_choice;
+
 typedef struct gcoll_endpoint_options {
     uint32_t rank, size;
     uint8_t group[16]; /* random, the same on every rank of this group and no other */
@@ -151,8 +155,12 @@ typedef struct gcoll_endpoint_options {
     const char *route_to; /* NULL, or host:port of the store: the interface that routes there is preferred if
                              the host is numeric */
     uint16_t port_min, port_max; /* 0,0: any free port; else a port in this range, inclusive */
-    uint64_t eager_bytes;        /* messages up to this go without waiting; 0: default */
-    uint64_t eager_pool_bytes;   /* most unexpected bytes held for one peer; 0: default */
+    /* Which lanes may move the bytes, in the order of preference, by name (transport/lane.h). count 0: all,
+     * the best first; those that cannot be had here are left out. Else each must be had. Not of inproc. */
+    const gcoll_lane_choice *lanes;
+    uint32_t lane_count;
+    uint64_t eager_bytes;      /* messages up to this go without waiting; 0: default */
+    uint64_t eager_pool_bytes; /* most unexpected bytes held for one peer; 0: default */
     int64_t connect_timeout_ms;
     int64_t spin_us;   /* progress polls this long before it blocks; 0: never spins */
     void *hub;         /* inproc: the gcoll_hub; else NULL */
@@ -220,10 +228,13 @@ typedef struct gcoll_transport {
      * says what the device, its driver or the library lacks. */
     gcoll_status (*attach_device)(gcoll_endpoint *endpoint, const gcoll_foreign_memory *memory,
                                   bool is_written, void **handle);
-    /* All three, or NULL: this transport cannot reach a peer's memory. Lets peers access it until it is
+    /* All four, or NULL: this transport cannot reach a peer's memory. Lets peers access it until it is
      * concealed, or the endpoint aborts or closes. */
     gcoll_status (*expose)(gcoll_endpoint *endpoint, void *data, uint64_t bytes, gcoll_exposed *exposed);
     void (*conceal)(gcoll_endpoint *endpoint, gcoll_exposed *exposed);
+    /* Whether memory of that peer can be accessed. As long as it is not connected, true only if any peer's
+     * can. */
+    bool (*reaches)(const gcoll_endpoint *endpoint, uint32_t peer);
     /* Is done when the bytes are there (a put: in the peer's memory). Messages that are posted to that peer
      * afterwards arrive after what is put. The owner has no part in it, and sees nothing of it. */
     void (*access)(gcoll_endpoint *endpoint, uint32_t peer, gcoll_remote_access *access);
@@ -250,6 +261,9 @@ typedef struct gcoll_transport {
      * freed without touching anything that the two share. Nobody hears of it. No thread was inside the
      * endpoint when the process forked. */
     void (*abandon)(gcoll_endpoint *endpoint);
+    /* Or NULL. Says by which lane messages to that peer go, and why not by a better one: "tcp (ibverbs: the
+     * other rank does not offer it)". */
+    void (*explain)(gcoll_endpoint *endpoint, uint32_t peer, char *text, size_t bytes);
 } gcoll_transport;
 
 extern const gcoll_transport gcoll_transport_tcp;

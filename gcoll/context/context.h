@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "gcoll/base/fork.h"
+#include "gcoll/base/text.h"
 #include "gcoll/gcoll.h"
 #include "transport/transport.h"
 
@@ -240,5 +241,9 @@ static inline gcoll_status gcoll_context_settle(gcoll_context *context) {
 #define GCOLL_STREAM_ROLL    (UINT64_C(1) << 60) /* messages of barrier reports */
 /* With GCOLL_STREAM_TAG: tags of gcoll_context_create_group, which never match those of pairs. */
 #define GCOLL_STREAM_MEMBERS (UINT64_C(1) << 59)
+
+/* lanes.c */
+/* Adds the lines of gcoll_context_lanes. Within a call. */
+void gcoll_context_describe_lanes(const gcoll_context *context, gcoll_text *said);
 
 #endif

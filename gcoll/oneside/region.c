@@ -286,7 +286,8 @@ static gcoll_status prepare(gcoll_context *context, const gcoll_region_key *give
     if (status != GCOLL_OK)
         return status;
     wanted->region = key.region;
-    wanted->is_direct = key.is_exposed && context->transport->access && wanted->bytes > 0;
+    wanted->is_direct = key.is_exposed && wanted->bytes > 0 && context->transport->reaches &&
+                        context->transport->reaches(context->endpoint, key.rank);
     wanted->address = key.address + wanted->offset;
     wanted->key = key.key;
     *peer = key.rank;

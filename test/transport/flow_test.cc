@@ -462,7 +462,7 @@ class Schedule {
         const bool is_crowded = side.flow.used > kPool / 2;
         for (const auto &each : side.receives) {
             const Receive &receive = *each.second;
-            if (!receive.is_posted || receive.is_done || side.flow.is_starved)
+            if (!receive.is_posted || receive.is_done || side.flow.is_starved || !side.flow.is_connected)
                 continue;
             const gcoll_slot *slot = gcoll_flow_posted(&side.flow, &receive.message);
             if (slot && !(slot->flags & (GCOLL_FLOW_STARTED | GCOLL_FLOW_GRANTED)) &&

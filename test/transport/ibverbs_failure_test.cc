@@ -13,6 +13,10 @@ namespace {
 constexpr uint64_t kLarge = 1 << 20;
 constexpr auto kSoon = std::chrono::seconds(8); // half a second where processors are not emulated
 
+gcoll_ib_pair *pair_of(gcoll_ib *ib, uint32_t rank) {
+    return static_cast<gcoll_ib_pair *>(gcoll_session_lane_state(gcoll_net_session(ib->net, rank)));
+}
+
 // Two ranks whose queue pairs stand, and which wait for a large message of one another.
 class Two : public harness::Group {
   public:
@@ -27,10 +31,11 @@ class Two : public harness::Group {
             (*this)[r].receive(1 - r, 1, 0, kLarge);
     }
     void push(uint32_t rank, ibv_qp_state state) {
-        gcoll_ib *ib = gcoll_ib_of((*this)[rank].endpoint);
+        gcoll_endpoint *endpoint = (*this)[rank].endpoint;
+        gcoll_ib *ib = gcoll_ib_of(gcoll_net_port(endpoint, &gcoll_lane_ibverbs));
         ibv_qp_attr attributes = {};
         attributes.qp_state = state;
-        ASSERT_EQ(ib->verbs.modify_qp(ib->pairs[1 - rank]->qp, &attributes, IBV_QP_STATE), 0);
+        ASSERT_EQ(ib->verbs.modify_qp(pair_of(ib, 1 - rank)->qp, &attributes, IBV_QP_STATE), 0);
     }
     // This rank is told once, of the other one, in these words.
     void expect_failed(uint32_t rank, const char *words) {
@@ -78,10 +83,10 @@ TEST_F(IbverbsFailure, OtherPairsGoOn) {
         three[r].receive((r + 2) % 3, 1, 0, 8);
     }
     EXPECT_TRUE(three.turn_until_done());
-    gcoll_ib *ib = gcoll_ib_of(three[0].endpoint);
+    gcoll_ib *ib = gcoll_ib_of(gcoll_net_port(three[0].endpoint, &gcoll_lane_ibverbs));
     ibv_qp_attr attributes = {};
     attributes.qp_state = IBV_QPS_ERR;
-    ASSERT_EQ(ib->verbs.modify_qp(ib->pairs[1]->qp, &attributes, IBV_QP_STATE), 0);
+    ASSERT_EQ(ib->verbs.modify_qp(pair_of(ib, 1)->qp, &attributes, IBV_QP_STATE), 0);
     EXPECT_TRUE(three.turn([&] { return !three[0].failed.empty(); }));
     EXPECT_EQ(three[0].failed[0].peer, 1u);
     for (uint32_t r = 0; r < 2; r++) {

@@ -1,4 +1,4 @@
-// test/transport/raw_peer.h - plain sockets that speak the protocol of transport/tcp, or nearly.
+// test/transport/raw_peer.h - plain sockets that speak the protocol of transport/session, or nearly.
 //
 // Everything is put together here byte by byte, not by the code under test.
 #ifndef GCOLL_RAW_PEER_H
@@ -22,9 +22,10 @@ using Bytes = std::vector<uint8_t>;
 inline const gcoll_transport *const kTcp = &gcoll_transport_tcp;
 
 // The protocol, by its description.
-enum Kind { kData = 1, kOffer, kGrant, kRevoke, kCredit, kAbort, kGoodbye, kPing, kPong };
+enum Kind { kData = 1, kOffer, kGrant, kRevoke, kCredit, kAbort, kGoodbye, kPing, kPong, kWitness, kLane };
 inline constexpr uint8_t kOpen = 0x80, kCredited = 0x40, kAhead = 0x10;
-inline constexpr size_t kHelloBytes = 80, kReplyBytes = 56;
+inline constexpr size_t kHelloBytes = 80, kReplyBytes = 64;
+inline constexpr uint32_t kVersion = 2;
 inline constexpr uint64_t kPool = 4096, kEager = 1000; // of all endpoints here
 
 inline void put(Bytes &bytes, uint64_t value, size_t count) {
@@ -43,7 +44,7 @@ inline Bytes frame(uint8_t kind, uint64_t stream = 0, uint32_t index = 0, uint64
                    uint32_t fragment = 0, uint32_t credit = 0) {
     Bytes bytes;
     put(bytes, 0x6763, 2);
-    put(bytes, 1, 1);
+    put(bytes, kVersion, 1);
     put(bytes, kind, 1);
     put(bytes, index, 4);
     put(bytes, stream, 8);
@@ -59,28 +60,29 @@ inline Bytes operator+(Bytes a, const Bytes &b) {
 }
 
 struct Hello {
-    uint32_t version = 1, from = 1, to = 0;
+    uint32_t version = kVersion, oldest = kVersion, from = 1, to = 0;
     Bytes group = Bytes(16, 0x42);
     Bytes token;
+    Bytes lanes = {1, 0, 0, 0, 0, 0, 0, 0}; // tcp alone
     uint64_t eager = kEager, pool = kPool;
     Bytes bytes() const {
         Bytes all = {'g', 'c', 'o', 'l', 'l', 'H', 'I', 0};
         put(all, version, 4);
         put(all, from, 4);
         put(all, to, 4);
-        put(all, 0, 4);
+        put(all, oldest, 4);
         all = all + group + token;
         put(all, eager, 8);
         put(all, pool, 8);
-        put(all, 0, 8);
-        return all;
+        return all + lanes;
     }
 };
 
 struct Reply {
-    uint32_t verdict = 0, version = 1, from = 1, to = 0;
+    uint32_t verdict = 0, version = kVersion, from = 1, to = 0;
     Bytes group = Bytes(16, 0x42);
     uint64_t eager = kEager, pool = kPool;
+    Bytes lanes = {1, 0, 0, 0, 0, 0, 0, 0};
     Bytes bytes() const {
         Bytes all = {'g', 'c', 'o', 'l', 'l', 'R', 'E', 0};
         put(all, verdict, 4);
@@ -90,7 +92,7 @@ struct Reply {
         all = all + group;
         put(all, eager, 8);
         put(all, pool, 8);
-        return all;
+        return all + lanes;
     }
 };
 

@@ -151,7 +151,7 @@ TEST(Tcp, AMuteConnectionMayStillAnswer) {
     Rank rank(kTcp, options);
     std::string twice = with_port(rank.address(), late.port) + ";a=127.0.0.1/8";
     ASSERT_EQ(kTcp->connect(rank.endpoint, 1, twice.c_str()), GCOLL_OK);
-    gcoll_session *pair = gcoll_net_of(rank.endpoint)->pairs[1];
+    gcoll_session *pair = gcoll_net_of(rank.endpoint)->sessions[1];
     int fd = accept(late.fd, nullptr, nullptr);
     pollfd second = {late.fd, POLLIN, 0};
     ASSERT_TRUE(rank.until([&] { return poll(&second, 1, 0) == 1 || !rank.failed.empty(); }));
@@ -160,6 +160,7 @@ TEST(Tcp, AMuteConnectionMayStillAnswer) {
     gcoll_wire_reply reply = {};
     reply.verdict = GCOLL_WIRE_WELCOME;
     reply.version = GCOLL_WIRE_VERSION;
+    reply.lanes[0] = GCOLL_LANE_TCP;
     reply.from = 1;
     std::memcpy(reply.group, options.group, sizeof reply.group);
     reply.pool_bytes = GCOLL_NET_POOL_BYTES;

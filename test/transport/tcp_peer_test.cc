@@ -27,7 +27,7 @@ TEST(TcpPeer, GarbageIsCalledSo) {
     bad[0] ^= 1;
     garbage("bad magic", {bad});
     bad = frame(kData | kCredited, 1, 0, 4, 4);
-    bad[2] = 2;
+    bad[2] = 1;
     garbage("bad version", {bad});
     garbage("unknown kind", {frame(15)});
     garbage("unknown flag", {frame(kData | 0x20, 1, 0, 4, 4)});

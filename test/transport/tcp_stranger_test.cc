@@ -116,7 +116,8 @@ TEST(TcpStranger, WhoIsWrongOtherwiseHearsWhy) {
             EXPECT_EQ(stranger.heard().size(), kReplyBytes);
             return stranger.heard().size() == kReplyBytes ? get(stranger.heard(), 8, 4) : 99;
         };
-        EXPECT_EQ(verdict([](Hello &h) { h.version = 2; }), 1u);
+        EXPECT_EQ(verdict([](Hello &h) { h.version = 1; }), 1u);
+        EXPECT_EQ(verdict([](Hello &h) { h.version = h.oldest = 3; }), 1u);
         EXPECT_EQ(verdict([](Hello &h) { h.to = 1; }), 2u);
         EXPECT_EQ(verdict([](Hello &h) { h.from = 3; }), 2u);
         EXPECT_EQ(verdict([](Hello &h) { h.from = UINT32_MAX; }), 2u);
@@ -257,7 +258,7 @@ TEST(TcpStranger, RefusalsAreTold) {
     reply.verdict = 1;
     reply.version = 9;
     dial_failure(reply.bytes(), GCOLL_ERR_PROTOCOL,
-                 "speaks version 9 of the protocol, and this rank version 1");
+                 "speaks version 9 of the protocol, and this rank version 2");
     reply.verdict = 2;
     dial_failure(reply.bytes(), GCOLL_ERR_PROTOCOL, "is another rank at ");
     reply.verdict = 4;

@@ -58,7 +58,7 @@ struct Two {
         }
         return turn([&] { return all_done(); });
     }
-    gcoll_session *pair(uint32_t r) { return gcoll_net_of(ranks[r]->endpoint)->pairs[1 - r]; }
+    gcoll_session *pair(uint32_t r) { return gcoll_net_of(ranks[r]->endpoint)->sessions[1 - r]; }
     void check() {
         for (auto &rank : ranks) {
             rank->check();

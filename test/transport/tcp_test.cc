@@ -418,7 +418,7 @@ TEST(Tcp, WhatIsAcknowledgedBehindAProbeDoesNotCount) {
     Two two;
     ASSERT_TRUE(two.meet());
     gcoll_endpoint *endpoint = two[0].endpoint;
-    const gcoll_session *pair = gcoll_net_of(endpoint)->pairs[1];
+    const gcoll_session *pair = gcoll_net_of(endpoint)->sessions[1];
     auto all_taken = [&] { // by the kernel of a peer that reads nothing
         kTcp->moves(endpoint);
         return pair->output.messages.first == nullptr && pair->alive.taken == pair->output.data_end;

@@ -41,7 +41,7 @@ TEST(Wire, HeaderIsThirtyTwoLittleEndianBytes) {
     header.index = 0x21222324u;
     header.stream = 0x3132333435363738u;
     header.credit = 0x41424344u;
-    const Bytes expected = {0x63, 0x67, 0x01, 0xc1, 0x24, 0x23, 0x22, 0x21, 0x38, 0x37, 0x36,
+    const Bytes expected = {0x63, 0x67, 0x02, 0xc1, 0x24, 0x23, 0x22, 0x21, 0x38, 0x37, 0x36,
                             0x35, 0x34, 0x33, 0x32, 0x31, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13,
                             0x12, 0x11, 0x03, 0x02, 0x01, 0x00, 0x44, 0x43, 0x42, 0x41};
     EXPECT_EQ(encoded(header), expected);
@@ -143,8 +143,13 @@ TEST(Wire, ControlFramesHaveNoPayloadAndNoStrangeFlags) {
         header.flags = GCOLL_WIRE_PASSED_ON;
         EXPECT_EQ(is_sound(encoded(header)), kind == GCOLL_WIRE_ABORT) << kind;
         header.flags = 0;
-        header.fragment_bytes = 1;
-        EXPECT_EQ(is_sound(encoded(header)), kind == GCOLL_WIRE_ABORT) << kind;
+        const uint32_t most = kind == GCOLL_WIRE_ABORT  ? GCOLL_NOTE_TEXT_MAX - 1
+                              : kind == GCOLL_WIRE_LANE ? GCOLL_LANE_WORD_MAX
+                                                        : 0;
+        for (uint32_t bytes : {1u, most, most + 1}) {
+            header.fragment_bytes = bytes;
+            EXPECT_EQ(is_sound(encoded(header)), bytes <= most) << kind << " " << bytes;
+        }
     }
 }
 
@@ -159,7 +164,7 @@ TEST(Wire, RandomBytesAreRefusedOrMeanWhatTheySay) {
         if (random() % 8) { // or nobody gets past the magic number
             bytes[0] = 0x63;
             bytes[1] = 0x67;
-            bytes[2] = 1;
+            bytes[2] = GCOLL_WIRE_VERSION;
             bytes[3] = static_cast<uint8_t>((random() % 16) | (random() % 16) << 4);
         }
         gcoll_wire_header header = {};
@@ -175,6 +180,9 @@ TEST(Wire, RandomBytesAreRefusedOrMeanWhatTheySay) {
 TEST(Wire, GreetingIsReadBackAndNothingElseIsOne) {
     gcoll_wire_hello hello = {};
     hello.version = 7;
+    hello.oldest = 5;
+    for (size_t i = 0; i < sizeof hello.lanes; i++)
+        hello.lanes[i] = static_cast<uint8_t>(100 + i);
     hello.from = 3;
     hello.to = 0xfffffffe;
     hello.eager_bytes = 1234567890123u;
@@ -188,6 +196,8 @@ TEST(Wire, GreetingIsReadBackAndNothingElseIsOne) {
     gcoll_wire_hello back = {};
     ASSERT_EQ(gcoll_wire_get_hello(bytes.data(), &back), nullptr);
     EXPECT_EQ(back.version, hello.version);
+    EXPECT_EQ(back.oldest, hello.oldest);
+    EXPECT_EQ(std::memcmp(back.lanes, hello.lanes, sizeof back.lanes), 0);
     EXPECT_EQ(back.from, hello.from);
     EXPECT_EQ(back.to, hello.to);
     EXPECT_EQ(back.eager_bytes, hello.eager_bytes);
@@ -205,6 +215,8 @@ TEST(Wire, AnswerIsReadBackAndNothingElseIsOne) {
     gcoll_wire_reply reply = {};
     reply.verdict = GCOLL_WIRE_REFUSE_DUPLICATE;
     reply.version = 9;
+    for (size_t i = 0; i < sizeof reply.lanes; i++)
+        reply.lanes[i] = static_cast<uint8_t>(50 + i);
     reply.from = 1;
     reply.to = 2;
     reply.eager_bytes = 55;
@@ -216,6 +228,7 @@ TEST(Wire, AnswerIsReadBackAndNothingElseIsOne) {
     ASSERT_EQ(gcoll_wire_get_reply(bytes.data(), &back), nullptr);
     EXPECT_EQ(back.verdict, reply.verdict);
     EXPECT_EQ(back.version, reply.version);
+    EXPECT_EQ(std::memcmp(back.lanes, reply.lanes, sizeof back.lanes), 0);
     EXPECT_EQ(back.from, reply.from);
     EXPECT_EQ(back.to, reply.to);
     EXPECT_EQ(back.eager_bytes, reply.eager_bytes);

@@ -59,6 +59,13 @@ void gcoll_flow_init(gcoll_flow *flow, const gcoll_flow_lane *lane, uint32_t pee
     flow->promises_max = GCOLL_FLOW_PROMISES_MAX;
 }
 
+void gcoll_flow_set_lane(gcoll_flow *flow, const gcoll_flow_lane *lane, uint64_t eager_bytes,
+                         uint64_t pool_bytes) {
+    flow->lane = lane;
+    flow->eager_bytes = eager_bytes;
+    flow->pool_bytes = pool_bytes;
+}
+
 void gcoll_flow_destroy(gcoll_flow *flow) {
     gcoll_match_clear(&flow->incoming);
     gcoll_match_clear(&flow->outgoing);
@@ -250,6 +257,20 @@ static void send_waiting(gcoll_flow *flow) {
         send_on_credit(flow, gcoll_flow_stop_waiting(flow, flow->waiting.oldest));
 }
 
+static void await(gcoll_flow *flow, gcoll_slot *slot);
+
+/* Grants the receives that were posted before the connection stood. */
+static void sort_receives(gcoll_flow *flow) {
+    gcoll_slot *slot = flow->ungranted.oldest;
+    memset(&flow->ungranted, 0, sizeof flow->ungranted);
+    while (slot) {
+        gcoll_slot *newer = slot->newer;
+        slot->flags &= ~(uint32_t)GCOLL_FLOW_UNGRANTED;
+        await(flow, slot);
+        slot = newer;
+    }
+}
+
 void gcoll_flow_connect(gcoll_flow *flow, uint64_t peer_eager, uint64_t peer_pool) {
     gcoll_slot *slot = flow->waiting.oldest;
     flow->is_connected = true;
@@ -268,6 +289,7 @@ void gcoll_flow_connect(gcoll_flow *flow, uint64_t peer_eager, uint64_t peer_poo
     for (slot = flow->waiting.oldest; slot; slot = slot->newer)
         if (is_told_of(slot->message))
             gcoll_flow_offer(flow, slot);
+    sort_receives(flow);
 }
 
 void gcoll_flow_on_credit(gcoll_flow *flow, uint32_t credit) {
@@ -361,13 +383,13 @@ static void grant_those_who_want(gcoll_flow *flow) {
 
 /* Makes a posted receive wait for its message, of which nothing has come. */
 static void await(gcoll_flow *flow, gcoll_slot *slot) {
-    if (has_pieces(flow, slot->message)) {
+    if (flow->is_connected && has_pieces(flow, slot->message)) {
         flow->lane->pieces->await(flow, slot);
         return;
     }
     slot->flags |= GCOLL_FLOW_UNGRANTED;
     gcoll_slot_append(&flow->ungranted, slot);
-    if (wants_grant(flow, slot))
+    if (flow->is_connected && wants_grant(flow, slot))
         grant(flow, slot);
 }
 

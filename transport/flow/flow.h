@@ -134,14 +134,14 @@ typedef struct gcoll_flow_lane {
 struct gcoll_flow {
     const gcoll_flow_lane *lane;
     uint32_t peer;
-    bool is_connected; /* else all sends wait */
+    bool is_connected; /* else all messages wait */
     uint64_t eager_bytes, pool_bytes;
     uint64_t peer_eager, peer_pool; /* once it is connected */
     uint32_t promises_max;          /* GCOLL_FLOW_PROMISES_MAX, but in tests; the same on both sides */
 
     /* Incoming. */
     gcoll_match incoming;
-    gcoll_slot_list ungranted; /* posted, not started, not granted, no pieces */
+    gcoll_slot_list ungranted; /* posted, not started, not granted, no pieces; before the connection: all */
     uint32_t granted;          /* grants that no message has answered */
     uint32_t offered;          /* offers of the peer that no message has followed */
     bool is_starved;           /* some grant waits for `granted` to fall */
@@ -162,6 +162,9 @@ struct gcoll_flow {
 /* A zeroed flow owns nothing; this makes it ready. eager_bytes: less than half of pool_bytes. */
 void gcoll_flow_init(gcoll_flow *flow, const gcoll_flow_lane *lane, uint32_t peer, uint64_t eager_bytes,
                      uint64_t pool_bytes);
+/* Before it is connected: another lane, with limits of its own, moves the bytes. */
+void gcoll_flow_set_lane(gcoll_flow *flow, const gcoll_flow_lane *lane, uint64_t eager_bytes,
+                         uint64_t pool_bytes);
 /* Frees what it owns, calling nothing. */
 void gcoll_flow_destroy(gcoll_flow *flow);
 /* Drops all sends that have not been enqueued. */
@@ -173,7 +176,7 @@ void gcoll_flow_depart(gcoll_flow *flow);
 
 /* ---- Sending ------------------------------------------------------------------------------------- */
 
-/* The connection stands: sorts out the sends that waited for it. */
+/* The connection stands: sorts out the messages that waited for it. */
 void gcoll_flow_connect(gcoll_flow *flow, uint64_t peer_eager, uint64_t peer_pool);
 void gcoll_flow_post_send(gcoll_flow *flow, gcoll_message *message);
 /* The first byte of an enqueued message has left. */

@@ -7,8 +7,8 @@
  */
 #include "transport/ibverbs/pair.h"
 
-gcoll_status gcoll_ib_expose(gcoll_endpoint *endpoint, void *data, uint64_t bytes, gcoll_exposed *exposed) {
-    gcoll_ib *ib = gcoll_ib_of(endpoint);
+gcoll_status gcoll_ib_expose(gcoll_lane_port *port, void *data, uint64_t bytes, gcoll_exposed *exposed) {
+    gcoll_ib *ib = gcoll_ib_of(port);
     gcoll_ib_region *region = gcoll_ib_register_for_long(ib, data, bytes, GCOLL_IB_SHARED);
     if (!region)
         return GCOLL_ERR_NO_MEMORY;
@@ -17,25 +17,19 @@ gcoll_status gcoll_ib_expose(gcoll_endpoint *endpoint, void *data, uint64_t byte
     return GCOLL_OK;
 }
 
-void gcoll_ib_conceal(gcoll_endpoint *endpoint, gcoll_exposed *exposed) {
-    gcoll_ib *ib = gcoll_ib_of(endpoint);
+void gcoll_ib_conceal(gcoll_lane_port *port, gcoll_exposed *exposed) {
+    gcoll_ib *ib = gcoll_ib_of(port);
     gcoll_ib_unregister(ib, exposed->handle);
     ib->exposed_count--;
 }
 
-void gcoll_ib_access(gcoll_endpoint *endpoint, uint32_t peer, gcoll_remote_access *access) {
-    gcoll_ib *ib = gcoll_ib_of(endpoint);
-    gcoll_ib_pair *pair = ib->leaving ? NULL : gcoll_ib_pair_of(ib, peer);
+void gcoll_ib_access(gcoll_session *session, gcoll_remote_access *access) {
+    gcoll_ib_pair *pair = gcoll_session_lane_state(session);
     gcoll_message *message = &access->message;
-    if (!pair || pair->state >= GCOLL_IB_DEPARTED)
-        return;
-    gcoll_ib_meet(pair);
-    message->moved = 0;
-    message->flags = 0;
-    message->region = gcoll_ib_register(ib, message->data, message->bytes,
+    message->region = gcoll_ib_register(pair->ib, message->data, message->bytes,
                                         access->gets ? GCOLL_IB_GRANTABLE : GCOLL_IB_OWN);
     if (!message->region) {
-        gcoll_ib_problem(ib, GCOLL_ERR_NO_MEMORY);
+        gcoll_net_fail(pair->ib->net, GCOLL_ERR_NO_MEMORY);
         return;
     }
     gcoll_message_push(&pair->accesses, message);

@@ -98,6 +98,10 @@ const char *gcoll_ib_get_frame(const uint8_t *bytes, uint32_t count, gcoll_ib_fr
     return check_piece(frame);
 }
 
+bool gcoll_ib_is_proof(const uint8_t *bytes) {
+    return bytes[0] == GCOLL_IB_PROOF && bytes[1] == VERSION;
+}
+
 /* ---- Hellos ---------------------------------------------------------------------------------------- */
 
 void gcoll_ib_put_hello(uint8_t *bytes, const gcoll_ib_hello *hello) {

@@ -38,7 +38,8 @@ typedef enum gcoll_ib_kind {
                           * of so many bytes */
     GCOLL_IB_CREDIT = 6, /* slots and pool alone, or with what its flag says */
     GCOLL_IB_GOODBYE = 7, /* the last frame */
-    GCOLL_IB_KINDS = 8
+    GCOLL_IB_PROOF = 8,   /* the first frame of a queue pair whose lane has to prove itself */
+    GCOLL_IB_KINDS = 9
 } gcoll_ib_kind;
 
 #define GCOLL_IB_OPEN     0x80U /* a fingerprint follows: DATA, OFFER, CREDIT */
@@ -73,6 +74,8 @@ typedef struct gcoll_ib_hello {
     uint64_t eager_bytes, pool_bytes;
 } gcoll_ib_hello;
 
+/* Whether these bytes, a header at least, are a proof. */
+bool gcoll_ib_is_proof(const uint8_t *bytes);
 /* Encodes a frame. Returns its bytes, without payload; the caller puts a fingerprint behind the header. */
 uint32_t gcoll_ib_put_frame(uint8_t *bytes, const gcoll_ib_frame *frame);
 /* Copies a control frame that was encoded before, with the credit and slots that are owed by now. Returns its

@@ -1,23 +1,23 @@
 /*
- * transport/ibverbs/hello.c - the exchange of hellos by which two ranks connect their queue pairs.
+ * transport/ibverbs/hello.c - the exchange by which two ranks connect their queue pairs.
  *
- * Each side sends a hello over the side channel, with `open` set so that the other side notices it without a
- * posted receive. It then receives two messages: the peer's hello, and its "ready", which says that its queue
- * pair can receive. Nothing is sent over the queue pair before "ready": packets to a queue pair that cannot
- * receive are dropped, and the device repeats them only for a limited time, while the peer may be computing.
- * A message that arrives over the queue pair counts as "ready", too.
+ * Each side says a hello by the session: what the other needs to reach its queue pair. When its queue pair
+ * can receive from the other's, it says "ready". Nothing is sent over the queue pair before the other's
+ * "ready": packets to a queue pair that cannot receive are dropped, and the device repeats them only for a
+ * limited time, while the peer may be computing.
+ *
+ * If the two have another lane to fall back on, the devices prove that they reach each other: each sends a
+ * frame that says nothing, and says "proved" when the other's device has acknowledged it. The lane stands
+ * when both have. A frame that arrives counts as the word that must have gone before it, which may come
+ * later, as it goes another way.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "transport/ibverbs/pair.h"
 
-#define RNR_TIMER   12 /* 0.64 ms; never needed */
-#define HOP_LIMIT   64
-#define INDEX_HELLO 0
-#define INDEX_READY 1
-
-static const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES] = "gcoll ibverbs hello";
+#define RNR_TIMER 12 /* 0.64 ms; never needed */
+#define HOP_LIMIT 64
 
 /* ---- The queue pair -------------------------------------------------------------------------------- */
 
@@ -62,27 +62,51 @@ static int send_to(gcoll_ib_pair *pair) {
                                    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-/* ---- Messages -------------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------------- */
 
-static void on_said(gcoll_message *message) {
-    (void)message;
+/* The first byte of a word. */
+enum { WORD_HELLO = 1, WORD_READY = 2, WORD_PROVED = 3 };
+_Static_assert(1 + GCOLL_IB_HELLO_BYTES <= GCOLL_LANE_WORD_MAX, "a hello is a word");
+
+static void say(gcoll_ib_pair *pair, uint8_t word) {
+    gcoll_session_say(pair->session, &word, sizeof word);
 }
 
-void gcoll_ib_connect_if_ready(gcoll_ib_pair *pair) {
-    if (pair->state != GCOLL_IB_MEETING || !pair->meeting->ready || !pair->meeting->peer_ready)
+/* Ends the meeting if all that is needed has been said by both. */
+static void stand_if_ready(gcoll_ib_pair *pair) {
+    const gcoll_ib *ib = pair->ib;
+    if (pair->stands || pair->ended || !pair->is_ready || !pair->peer_ready ||
+        (pair->proves && !(pair->proved && pair->peer_proved)))
         return;
-    pair->state = GCOLL_IB_CONNECTED;
-    pair->ib->meeting_count--;
-    pair->slots = GCOLL_IB_DEPTH;
-    gcoll_flow_connect(&pair->flow, pair->ib->eager_bytes, pair->peer.pool_bytes);
+    pair->stands = true;
+    gcoll_session_stand(pair->session, ib->eager_bytes, ib->pool_bytes, ib->eager_bytes,
+                        pair->peer.pool_bytes);
     gcoll_ib_grant_pieces(pair);
     gcoll_ib_want_output(pair);
 }
 
-static void on_ready(gcoll_message *message) {
-    gcoll_ib_pair *pair = message->owner;
-    pair->meeting->peer_ready = true;
-    gcoll_ib_connect_if_ready(pair);
+/* The other's queue pair receives. */
+static void on_ready(gcoll_ib_pair *pair) {
+    if (pair->proves && pair->is_ready && !pair->peer_ready) {
+        pair->says_proof = true;
+        gcoll_ib_want_output(pair);
+    }
+    pair->peer_ready = true;
+    stand_if_ready(pair);
+}
+
+void gcoll_ib_heard_early(gcoll_ib_pair *pair, bool is_proof) {
+    pair->peer_proved = pair->peer_proved || !is_proof;
+    if (pair->is_ready)
+        on_ready(pair);
+}
+
+void gcoll_ib_proved(gcoll_ib_pair *pair) {
+    if (!pair->proved && !pair->ended) {
+        pair->proved = true;
+        say(pair, WORD_PROVED);
+        stand_if_ready(pair);
+    }
 }
 
 static const char *check(const gcoll_ib_pair *pair) {
@@ -98,88 +122,75 @@ static const char *check(const gcoll_ib_pair *pair) {
     return NULL;
 }
 
-static void say_ready(gcoll_ib_pair *pair) {
-    gcoll_ib_meeting *meeting = pair->meeting;
-    meeting->ready = true;
-    meeting->say_ready =
-        (gcoll_message){.stream = GCOLL_IB_STREAM, .index = INDEX_READY, .done = on_said, .owner = pair};
-    gcoll_transport_tcp.post_send(pair->ib->side, pair->rank, &meeting->say_ready);
-    gcoll_ib_connect_if_ready(pair);
-}
-
-static void on_hello(gcoll_message *message) {
-    gcoll_ib_pair *pair = message->owner;
-    if (pair->state != GCOLL_IB_MEETING)
-        return;
-    const char *wrong = gcoll_ib_get_hello(pair->meeting->heard, &pair->peer);
+static void on_hello(gcoll_ib_pair *pair, const uint8_t *bytes, uint32_t count) {
+    const char *wrong = count != GCOLL_IB_HELLO_BYTES || pair->has_hello
+                            ? "a hello of another size, or a second one"
+                            : gcoll_ib_get_hello(bytes, &pair->peer);
     if (wrong) {
-        gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (%s)", wrong);
+        gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL, "sent garbage (%s)", wrong);
         return;
     }
+    pair->has_hello = true;
     wrong = check(pair);
     if (wrong) {
-        gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "%s", wrong);
+        gcoll_session_refuse(pair->session, GCOLL_ERR_PROTOCOL, wrong);
         return;
     }
     int error = receive_from(pair);
     error = error == 0 ? send_to(pair) : error;
     if (error != 0) {
-        gcoll_ib_fail(pair, GCOLL_ERR_PEER, "cannot be reached by %s port %u (%s)", pair->ib->place.name,
-                      pair->ib->place.port, strerror(error));
+        gcoll_ib_broke(pair, "cannot be reached by %s port %u (%s)", pair->ib->place.name,
+                       pair->ib->place.port, strerror(error));
         return;
     }
-    say_ready(pair);
+    pair->slots = GCOLL_IB_DEPTH;
+    pair->is_ready = true;
+    say(pair, WORD_READY);
+    stand_if_ready(pair);
+}
+
+void gcoll_ib_hear(gcoll_session *session, const uint8_t *bytes, uint32_t count) {
+    gcoll_ib_pair *pair = gcoll_session_lane_state(session);
+    if (!pair)
+        return; /* this rank is about to fail for what it lacks */
+    const uint8_t word = count > 0 ? bytes[0] : 0;
+    if (word == WORD_HELLO) {
+        on_hello(pair, bytes + 1, count - 1);
+    } else if (count == 1 && pair->is_ready && word == WORD_READY) {
+        on_ready(pair);
+    } else if (count == 1 && pair->is_ready && word == WORD_PROVED) {
+        pair->peer_proved = true;
+        stand_if_ready(pair);
+    } else {
+        gcoll_session_fail(session, GCOLL_ERR_PROTOCOL, "sent garbage (a word of ibverbs that cannot be)");
+    }
 }
 
 static void say_hello(gcoll_ib_pair *pair) {
     const gcoll_ib *ib = pair->ib;
-    gcoll_ib_meeting *meeting = pair->meeting;
-    gcoll_ib_hello hello = {.qpn = pair->qp->qp_num,
-                            .psn = pair->psn,
-                            .lid = ib->place.lid,
-                            .ethernet = ib->place.ethernet,
-                            .by_device = ib->options.device_memory != GCOLL_IB_DEVICE_MEMORY_NEVER,
-                            .gid = ib->place.gid,
-                            .mtu = ib->place.mtu,
-                            .depth = GCOLL_IB_DEPTH,
-                            .piece_max = ib->place.message_max,
-                            .eager_bytes = ib->eager_bytes,
-                            .pool_bytes = ib->pool_bytes};
-    gcoll_ib_put_hello(meeting->said, &hello);
-    meeting->hear = (gcoll_message){.stream = GCOLL_IB_STREAM,
-                                    .index = INDEX_HELLO,
-                                    .bytes = GCOLL_IB_HELLO_BYTES,
-                                    .data = meeting->heard,
-                                    .done = on_hello,
-                                    .owner = pair};
-    meeting->hear_ready =
-        (gcoll_message){.stream = GCOLL_IB_STREAM, .index = INDEX_READY, .done = on_ready, .owner = pair};
-    meeting->say = (gcoll_message){.stream = GCOLL_IB_STREAM,
-                                   .index = INDEX_HELLO,
-                                   .bytes = GCOLL_IB_HELLO_BYTES,
-                                   .data = meeting->said,
-                                   .open = fingerprint,
-                                   .done = on_said,
-                                   .owner = pair};
-    gcoll_transport_tcp.post_recv(ib->side, pair->rank, &meeting->hear);
-    gcoll_transport_tcp.post_recv(ib->side, pair->rank, &meeting->hear_ready);
-    gcoll_transport_tcp.post_send(ib->side, pair->rank, &meeting->say);
+    const gcoll_ib_hello hello = {.qpn = pair->qp->qp_num,
+                                  .psn = pair->psn,
+                                  .lid = ib->place.lid,
+                                  .ethernet = ib->place.ethernet,
+                                  .by_device = ib->options.device_memory != GCOLL_IB_DEVICE_MEMORY_NEVER,
+                                  .gid = ib->place.gid,
+                                  .mtu = ib->place.mtu,
+                                  .depth = GCOLL_IB_DEPTH,
+                                  .piece_max = ib->place.message_max,
+                                  .eager_bytes = ib->eager_bytes,
+                                  .pool_bytes = ib->pool_bytes};
+    uint8_t bytes[1 + GCOLL_IB_HELLO_BYTES] = {WORD_HELLO};
+    gcoll_ib_put_hello(bytes + 1, &hello);
+    gcoll_session_say(pair->session, bytes, sizeof bytes);
 }
 
-void gcoll_ib_meet(gcoll_ib_pair *pair) {
-    if (pair->state != GCOLL_IB_IDLE)
-        return;
-    pair->state = GCOLL_IB_MEETING;
-    pair->ib->meeting_count++;
-    pair->meeting = calloc(1, sizeof *pair->meeting);
-    if (!pair->meeting) {
-        gcoll_flow_out_of_memory(&pair->flow);
-        return;
-    }
-    gcoll_status status = gcoll_ib_queue_create(pair);
+void gcoll_ib_begin(gcoll_session *session, gcoll_lane_port *port) {
+    gcoll_ib_pair *pair = gcoll_ib_pair_new(gcoll_ib_of(port), session);
+    const gcoll_status status = pair ? gcoll_ib_queue_create(pair) : GCOLL_ERR_NO_MEMORY;
     if (status != GCOLL_OK) {
-        gcoll_ib_problem(pair->ib, status);
+        gcoll_session_refuse(session, status, NULL);
         return;
     }
+    pair->proves = gcoll_session_has_choice(session);
     say_hello(pair);
 }

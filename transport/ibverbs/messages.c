@@ -1,5 +1,5 @@
 /*
- * transport/ibverbs/messages.c - messages as they are posted and as they arrive, and what their flow control
+ * transport/ibverbs/messages.c - messages as they arrive, and what their flow control
  * (transport/flow) needs of a queue pair: control frames, a queue of messages that may be sent, reports.
  *
  * A small message with a posted receive is copied from its slot to the receive's memory. Without one it is
@@ -10,7 +10,7 @@
 #include "transport/ibverbs/pair.h"
 
 static gcoll_ib_pair *pair_of(gcoll_flow *flow) {
-    return (gcoll_ib_pair *)(void *)flow;
+    return gcoll_session_lane_state((const gcoll_session *)(const void *)flow);
 }
 
 /* ---- What the flow calls --------------------------------------------------------------------------- */
@@ -58,18 +58,15 @@ static void forget(gcoll_flow *flow, gcoll_message *message) {
 
 static void complete(gcoll_flow *flow, gcoll_message *message) {
     forget(flow, message);
-    gcoll_ib_complete(pair_of(flow)->ib, message);
+    gcoll_session_complete_receive(pair_of(flow)->session, message);
 }
 
-/* Ends the current wait when a message without a receive arrives, if a caller peeks. */
 static void unexpected(gcoll_flow *flow) {
-    gcoll_ib *ib = pair_of(flow)->ib;
-    if (ib->curious)
-        ib->moved = true;
+    gcoll_session_unexpected(pair_of(flow)->session);
 }
 
 static void fail(gcoll_flow *flow, gcoll_status status, const char *text) {
-    gcoll_ib_fail(pair_of(flow), status, "%s", text);
+    gcoll_session_fail(pair_of(flow)->session, status, "%s", text);
 }
 
 const gcoll_flow_lane gcoll_ib_flow_lane = {
@@ -84,53 +81,6 @@ const gcoll_flow_lane gcoll_ib_flow_lane = {
     .pieces = &gcoll_ib_flow_pieces,
 };
 
-/* ---- Posting --------------------------------------------------------------------------------------- */
-
-static gcoll_ib_pair *pair_for(gcoll_ib *ib, uint32_t peer, gcoll_message *message) {
-    message->region = NULL;
-    return ib->leaving ? NULL : gcoll_ib_pair_of(ib, peer);
-}
-
-void gcoll_ib_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
-    gcoll_ib_pair *pair = pair_for(gcoll_ib_of(endpoint), peer, message);
-    if (!pair || pair->state >= GCOLL_IB_DEPARTED)
-        return;
-    gcoll_ib_meet(pair);
-    gcoll_flow_post_send(&pair->flow, message);
-}
-
-void gcoll_ib_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
-    gcoll_ib_pair *pair = pair_for(gcoll_ib_of(endpoint), peer, message);
-    if (!pair || pair->state == GCOLL_IB_FAILED)
-        return;
-    if (pair->state != GCOLL_IB_DEPARTED)
-        gcoll_ib_meet(pair);
-    gcoll_flow_post_recv(&pair->flow, message, pair->state == GCOLL_IB_DEPARTED);
-}
-
-bool gcoll_ib_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index,
-                   uint64_t *bytes) {
-    gcoll_ib *ib = gcoll_ib_of(endpoint);
-    const gcoll_ib_pair *pair = peer < ib->size ? ib->pairs[peer] : NULL;
-    const bool is_here = pair && gcoll_flow_peek(&pair->flow, stream, index, bytes);
-    if (!is_here)
-        ib->curious = true;
-    return is_here;
-}
-
-/* False also once a piece is granted: the peer's device may be writing into the memory. */
-bool gcoll_ib_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
-    gcoll_ib *ib = gcoll_ib_of(endpoint);
-    gcoll_ib_pair *pair = ib->pairs[peer];
-    gcoll_slot *slot = pair ? gcoll_flow_posted(&pair->flow, message) : NULL;
-    if (!slot) /* done, or dropped when the peer left */
-        return !gcoll_message_is_queued(&ib->completed, message);
-    if (message->moved > 0 || !gcoll_flow_take_back(&pair->flow, slot))
-        return false;
-    gcoll_ib_release(pair, message);
-    return true;
-}
-
 /* ---- Arrivals -------------------------------------------------------------------------------------- */
 
 void gcoll_ib_on_offer(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *extra) {
@@ -139,7 +89,7 @@ void gcoll_ib_on_offer(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const u
                                         .stream = frame->stream,
                                         .total = frame->total,
                                         .open = frame->flags & GCOLL_IB_OPEN ? extra : NULL};
-    gcoll_flow_on_offer(&pair->flow, &control);
+    gcoll_flow_on_offer(pair->flow, &control);
 }
 
 void gcoll_ib_on_data(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *payload) {
@@ -149,7 +99,7 @@ void gcoll_ib_on_data(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const ui
                                         .on_credit = (frame->flags & GCOLL_IB_CREDITED) != 0,
                                         .has_open = (frame->flags & GCOLL_IB_OPEN) != 0,
                                         .is_ahead = (frame->flags & GCOLL_IB_AHEAD) != 0};
-    gcoll_slot *slot = gcoll_flow_begin(&pair->flow, &arrival);
+    gcoll_slot *slot = gcoll_flow_begin(pair->flow, &arrival);
     if (!slot)
         return;
     slot->received = frame->total;
@@ -159,17 +109,18 @@ void gcoll_ib_on_data(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const ui
         return;
     }
     hand_over(pair, slot->message, payload);
-    gcoll_flow_finish(&pair->flow, slot);
+    gcoll_flow_finish(pair->flow, slot);
 }
 
 void gcoll_ib_on_opening(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
     if (frame->flags & GCOLL_IB_OPEN)
-        gcoll_flow_on_opening(&pair->flow);
-    if (!(frame->flags & GCOLL_IB_AHEAD) || !gcoll_flow_take_ahead(&pair->flow))
+        gcoll_flow_on_opening(pair->flow);
+    if (!(frame->flags & GCOLL_IB_AHEAD) || !gcoll_flow_take_ahead(pair->flow))
         return;
-    gcoll_slot *slot = gcoll_match_find(&pair->flow.incoming, frame->stream, frame->index);
+    gcoll_slot *slot = gcoll_match_find(&pair->flow->incoming, frame->stream, frame->index);
     if (slot && slot->message && slot->message->moved > 0 && !(slot->flags & GCOLL_FLOW_STARTED))
         slot->flags |= GCOLL_FLOW_HAS_OPEN;
     else
-        gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a fingerprint of a message without a grant)");
+        gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL,
+                           "sent garbage (a fingerprint of a message without a grant)");
 }

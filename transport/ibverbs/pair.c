@@ -1,27 +1,40 @@
-/* transport/ibverbs/pair.c - the state for one peer: created when it is needed, dropped in steps. */
+/* transport/ibverbs/pair.c - the state for one peer: created when its session takes this lane, dropped in
+ * steps. */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "transport/ibverbs/pair.h"
 
-gcoll_ib_pair *gcoll_ib_pair_of(gcoll_ib *ib, uint32_t rank) {
-    if (rank >= ib->size || rank == ib->rank)
-        return NULL;
-    gcoll_ib_pair *pair = ib->pairs[rank];
+gcoll_ib_pair *gcoll_ib_pair_new(gcoll_ib *ib, gcoll_session *session) {
+    gcoll_ib_pair *pair = calloc(1, sizeof *pair);
     if (!pair) {
-        pair = calloc(1, sizeof *pair);
-        if (pair) {
-            pair->ib = ib;
-            pair->rank = rank;
-            gcoll_flow_init(&pair->flow, &gcoll_ib_flow_lane, rank, ib->eager_bytes, ib->pool_bytes);
-            pair->next_known = ib->known;
-            ib->known = pair;
-            ib->pairs[rank] = pair;
-        } else {
-            gcoll_ib_problem(ib, gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for messages of rank %u", rank));
-        }
+        (gcoll_error)(GCOLL_ERR_NO_MEMORY, "no memory for messages of rank %u", gcoll_session_rank(session));
+        return NULL;
     }
+    pair->ib = ib;
+    pair->session = session;
+    pair->flow = (gcoll_flow *)(void *)session;
+    pair->rank = gcoll_session_rank(session);
+    pair->next_known = ib->known;
+    ib->known = pair;
+    gcoll_session_set_lane_state(session, pair);
     return pair;
+}
+
+void gcoll_ib_broke(gcoll_ib_pair *pair, const char *format, ...) {
+    char text[GCOLL_IB_FAULT_TEXT];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (pair->ended)
+        return;
+    if (pair->stands)
+        gcoll_session_doubt(pair->session, GCOLL_IB_DOUBT_MS, false, "%s", text);
+    else
+        gcoll_session_refuse(pair->session, GCOLL_ERR_PEER, text);
 }
 
 /* ---- Dropping -------------------------------------------------------------------------------------- */
@@ -41,7 +54,7 @@ static bool exposes_memory(const gcoll_ib_pair *pair) {
     return pair->ib->exposed_count > 0 || pair->writes_posted != pair->writes_finished;
 }
 
-/* Drops what the queue pair has to do with sends. */
+/* Drops what the queue pair has to do with messages. */
 static void drop_moving(gcoll_ib_pair *pair) {
     for (uint32_t i = 0; i < GCOLL_IB_PIECES; i++)
         if (pair->targets[i].used)
@@ -58,43 +71,47 @@ static void drop_moving(gcoll_ib_pair *pair) {
     gcoll_message_queue_clear(&pair->accesses);
     free(pair->control.bytes);
     memset(&pair->control, 0, sizeof pair->control);
-}
-
-static void forget_pieces(gcoll_ib_pair *pair) {
     memset(pair->pieces, 0, sizeof pair->pieces);
     memset(&pair->ahead, 0, sizeof pair->ahead);
     memset(&pair->wanted, 0, sizeof pair->wanted);
     pair->piece_count = 0;
 }
 
-void gcoll_ib_pair_drop(gcoll_ib_pair *pair) {
+void gcoll_ib_drop(gcoll_session *session) {
+    gcoll_ib_pair *pair = gcoll_session_lane_state(session);
+    if (!pair)
+        return;
     if (exposes_memory(pair))
         gcoll_ib_queue_destroy(pair);
     drop_moving(pair);
-    gcoll_flow_drop(&pair->flow);
-    forget_pieces(pair);
 }
 
-void gcoll_ib_pair_release(gcoll_ib_pair *pair) {
-    bool keeps_queue = pair->verdict == GCOLL_ERR_PROTOCOL || pair->verdict == GCOLL_ERR_MISMATCH;
-    if (pair->state == GCOLL_IB_DEPARTED) {
-        gcoll_ib_queue_destroy(pair);
-        drop_moving(pair);
-        gcoll_flow_depart(&pair->flow);
-        forget_pieces(pair);
+void gcoll_ib_end(gcoll_session *session) {
+    gcoll_ib_pair *pair = gcoll_session_lane_state(session);
+    if (!pair)
         return;
-    }
-    if (!keeps_queue) /* kept for an abort that tells the peer, which has not noticed the error */
-        gcoll_ib_queue_destroy(pair);
-    gcoll_ib_pair_drop(pair);
+    gcoll_ib_queue_destroy(pair);
+    drop_moving(pair);
+    pair->stands = pair->says_proof = false;
+    pair->ended = true; /* freed with the port, as it may be in a list that is being walked */
 }
 
-void gcoll_ib_pair_destroy(gcoll_ib_pair *pair) {
-    if (pair) {
-        gcoll_ib_queue_destroy(pair);
-        gcoll_flow_destroy(&pair->flow);
-        free(pair->control.bytes);
-        free(pair->meeting);
-        free(pair);
-    }
+/* ---- Leaving --------------------------------------------------------------------------------------- */
+
+/* Queues a goodbye, whose acknowledgement covers all earlier data, and drops everything that is not in a send
+ * queue yet. */
+void gcoll_ib_leave(gcoll_session *session) {
+    gcoll_ib_pair *pair = gcoll_session_lane_state(session);
+    gcoll_message_queue_clear(&pair->messages);
+    gcoll_message_queue_clear(&pair->accesses);
+    pair->write_count = 0;
+    pair->control.begin = pair->control.end = 0;
+    pair->says_goodbye = gcoll_ib_stands(pair) && pair->qp;
+    gcoll_ib_want_output(pair);
+}
+
+bool gcoll_ib_is_leaving(const gcoll_session *session) {
+    const gcoll_ib_pair *pair = gcoll_session_lane_state(session);
+    return gcoll_ib_stands(pair) && pair->qp &&
+           (pair->says_goodbye || pair->posted_sends != pair->finished_sends);
 }

@@ -13,27 +13,17 @@
 /* A completion is asked for at least every so many work requests. */
 #define GCOLL_IB_SIGNAL_EVERY 8
 /* Work requests handed over at one doorbell, and completions taken at one look. */
-#define GCOLL_IB_BATCH        16
-#define GCOLL_IB_VERDICT_TEXT 192
-/* A queue pair that broke waits so long for the side channel to say why. */
+#define GCOLL_IB_BATCH      16
+#define GCOLL_IB_FAULT_TEXT 192
+/* A queue pair that broke waits so long for the session to say why. */
 #define GCOLL_IB_DOUBT_MS 100
 /* The same where requests were only flushed: the other end has the cause, and tells after its own doubt. */
 #define GCOLL_IB_FLUSHED_MS 1000
-/* A peer that left: so long its last messages may take to show. */
-#define GCOLL_IB_LINGER_MS 1000
 
 /* wr_id: the rank, what it was, and the number of a send or the slot of a receive. */
 #define GCOLL_IB_WORK_RECEIVE                0U
 #define GCOLL_IB_WORK_SEND                   1U
 #define GCOLL_IB_WORK_ID(rank, what, number) ((uint64_t)(rank) << 33 | (uint64_t)(what) << 32 | (number))
-
-typedef enum gcoll_ib_state {
-    GCOLL_IB_IDLE,      /* neither side has begun */
-    GCOLL_IB_MEETING,   /* hellos are on their way */
-    GCOLL_IB_CONNECTED, /* both queue pairs stand */
-    GCOLL_IB_DEPARTED,  /* complete messages may still be received */
-    GCOLL_IB_FAILED
-} gcoll_ib_state;
 
 /* gcoll_slot.flags, beside those of transport/flow: incoming messages */
 enum {
@@ -60,26 +50,22 @@ typedef struct gcoll_ib_target {
     uint32_t index, bytes, rkey;
 } gcoll_ib_target;
 
-/* The messages of the side channel that make a pair. */
-typedef struct gcoll_ib_meeting {
-    gcoll_message say, hear, say_ready, hear_ready;
-    uint8_t said[GCOLL_IB_HELLO_BYTES], heard[GCOLL_IB_HELLO_BYTES];
-    bool peer_ready; /* its queue pair receives */
-    bool ready;      /* so does ours */
-} gcoll_ib_meeting;
-
 typedef struct gcoll_ib_control {
     uint8_t *bytes; /* frames of GCOLL_IB_FIXED_BYTES each; those that are shorter say so by their kind */
     size_t begin, end, capacity;
 } gcoll_ib_control;
 
 struct gcoll_ib_pair {
-    gcoll_flow flow; /* the first member */
     gcoll_ib *ib;
+    gcoll_session *session;
+    gcoll_flow *flow; /* the session's */
     uint32_t rank;
-    gcoll_ib_state state;
-    gcoll_ib_meeting *meeting; /* MEETING */
-    gcoll_ib_hello peer;       /* CONNECTED */
+    gcoll_ib_hello peer; /* once has_hello */
+
+    /* Meeting (hello.c). is_ready: our queue pair receives; proves: both ends have to prove themselves. */
+    bool has_hello, is_ready, peer_ready, proves, says_proof, proved, peer_proved;
+    bool stands; /* messages go */
+    bool ended;  /* the session has no use for it any more */
 
     /* The queue pair, and its memory: slots to receive into, then as many to send from. */
     struct ibv_qp *qp;
@@ -114,40 +100,44 @@ struct gcoll_ib_pair {
     gcoll_ib_control control;
     bool says_goodbye, said_goodbye;
 
-    /* How it ends. */
-    bool told;         /* an abort came from it */
-    bool goodbye;      /* its last frame came */
-    bool side_closed;  /* the side channel said that it left */
-    int64_t until_ms;  /* of a verdict that waits for the side channel, or for the last frame */
-    bool in_doubt;     /* and is not reported before */
-    bool only_flushed; /* the verdict is a consequence, of what is not known */
-    gcoll_status verdict;
-    char verdict_text[GCOLL_IB_VERDICT_TEXT];
+    bool goodbye; /* the peer's last frame came */
 
-    gcoll_ib_pair *next_output, *next_verdict, *next_known;
-    bool in_outputs, in_verdicts;
+    gcoll_ib_pair *next_output, *next_known;
+    bool in_outputs;
 };
 
+/* Whether messages go, and nothing is wrong. */
+static inline bool gcoll_ib_stands(const gcoll_ib_pair *pair) {
+    return pair->stands && gcoll_session_is_well(pair->session);
+}
+
 /* pair.c */
-gcoll_ib_pair *gcoll_ib_pair_of(gcoll_ib *ib, uint32_t rank);
+/* Of a session that takes this lane. NULL without memory. */
+gcoll_ib_pair *gcoll_ib_pair_new(gcoll_ib *ib, gcoll_session *session);
+/* The queue pair cannot be used, or not any more. text as in gcoll_events.failed. */
+void gcoll_ib_broke(gcoll_ib_pair *pair, const char *format, ...) GCOLL_PRINTF(2, 3);
 /* Gives back the registration of a message's memory, if it has one. */
 void gcoll_ib_release(gcoll_ib_pair *pair, gcoll_message *message);
-/* Forgets all messages, calling nothing: the queue pair is destroyed first if it could touch any. */
-void gcoll_ib_pair_drop(gcoll_ib_pair *pair);
-/* What remains of a pair that departed or failed. */
-void gcoll_ib_pair_release(gcoll_ib_pair *pair);
-void gcoll_ib_pair_destroy(gcoll_ib_pair *pair);
+/* The operations of the lane. */
+void gcoll_ib_drop(gcoll_session *session);
+void gcoll_ib_end(gcoll_session *session);
+void gcoll_ib_leave(gcoll_session *session);
+bool gcoll_ib_is_leaving(const gcoll_session *session);
 
 /* hello.c */
-/* Begins to connect, if that was not done. */
-void gcoll_ib_meet(gcoll_ib_pair *pair);
-/* Counts the pair as connected if both queue pairs are known to receive. */
-void gcoll_ib_connect_if_ready(gcoll_ib_pair *pair);
+void gcoll_ib_begin(gcoll_session *session, gcoll_lane_port *port);
+void gcoll_ib_hear(gcoll_session *session, const uint8_t *bytes, uint32_t count);
+/* A frame came before the lane stands. */
+void gcoll_ib_heard_early(gcoll_ib_pair *pair, bool is_proof);
+/* The peer's device has acknowledged a frame before the lane stands. */
+void gcoll_ib_proved(gcoll_ib_pair *pair);
 
 /* queue_pair.c */
 gcoll_status gcoll_ib_queue_create(gcoll_ib_pair *pair);
 /* Posts the receive of slot `slot`. */
 bool gcoll_ib_queue_receive(gcoll_ib_pair *pair, uint32_t slot);
+/* The bytes of a frame that came. */
+const uint8_t *gcoll_ib_received(const gcoll_ib_pair *pair, uint32_t slot);
 /* No access of the device to any memory by this pair afterwards. */
 void gcoll_ib_queue_destroy(gcoll_ib_pair *pair);
 void gcoll_ib_append_control(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *fingerprint);
@@ -180,14 +170,5 @@ void gcoll_ib_leave_list(gcoll_ib_pair *pair, gcoll_slot *slot);
 /* access.c */
 /* Fills in the work request for the next part of the oldest access, and returns its bytes. */
 uint32_t gcoll_ib_next_access(gcoll_ib_pair *pair, struct ibv_send_wr *work);
-
-/* complete.c */
-/* Marks the pair as broken; `failed` follows from progress. The first failure counts. */
-void gcoll_ib_fail(gcoll_ib_pair *pair, gcoll_status status, const char *format, ...) GCOLL_PRINTF(3, 4);
-/* The same, but the side channel may yet know better. */
-void gcoll_ib_doubt(gcoll_ib_pair *pair, const char *format, ...) GCOLL_PRINTF(2, 3);
-/* The peer left; its last frame may still be on its way. */
-void gcoll_ib_linger(gcoll_ib_pair *pair);
-void gcoll_ib_depart(gcoll_ib_pair *pair);
 
 #endif

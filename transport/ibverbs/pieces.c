@@ -43,7 +43,7 @@ static bool make_ring(gcoll_ib_pair *pair) {
     size_t bytes = (size_t)GCOLL_IB_CHUNKS * GCOLL_IB_CHUNK_BYTES;
     if (!pair->ring && posix_memalign((void **)&pair->ring, RING_ALIGNMENT, bytes) != 0) {
         pair->ring = NULL;
-        gcoll_ib_problem(ib, gcoll_error(GCOLL_ERR_NO_MEMORY, "ibverbs: no memory for %zu bytes", bytes));
+        gcoll_net_fail(ib->net, gcoll_error(GCOLL_ERR_NO_MEMORY, "ibverbs: no memory for %zu bytes", bytes));
         return false;
     }
     if (!pair->ring_region) {
@@ -51,7 +51,7 @@ static bool make_ring(gcoll_ib_pair *pair) {
         pair->ring_region = gcoll_ib_register(ib, pair->ring, bytes, GCOLL_IB_GRANTABLE);
     }
     if (!pair->ring_region)
-        gcoll_ib_problem(ib, GCOLL_ERR_NO_MEMORY);
+        gcoll_net_fail(ib->net, GCOLL_ERR_NO_MEMORY);
     return pair->ring_region;
 }
 
@@ -99,7 +99,7 @@ static bool grant_piece(gcoll_ib_pair *pair, gcoll_slot *slot) {
     if (!message->consume && !message->region) {
         message->region = gcoll_ib_register(pair->ib, message->data, message->bytes, GCOLL_IB_GRANTABLE);
         if (!message->region) {
-            gcoll_ib_problem(pair->ib, GCOLL_ERR_NO_MEMORY);
+            gcoll_net_fail(pair->ib->net, GCOLL_ERR_NO_MEMORY);
             return false;
         }
     }
@@ -130,7 +130,7 @@ static void grant_list(gcoll_ib_pair *pair, gcoll_slot_list *list, uint32_t most
 }
 
 void gcoll_ib_grant_pieces(gcoll_ib_pair *pair) {
-    if (pair->state == GCOLL_IB_CONNECTED) {
+    if (gcoll_ib_stands(pair)) {
         grant_list(pair, &pair->wanted, GCOLL_IB_PIECES, GCOLL_IB_CHUNKS);
         grant_list(pair, &pair->ahead, GCOLL_IB_PIECES_AHEAD, GCOLL_IB_CHUNKS_AHEAD);
     }
@@ -175,12 +175,12 @@ void gcoll_ib_on_written(gcoll_ib_pair *pair, uint32_t handle, uint32_t bytes) {
     gcoll_ib_piece *piece = handle < GCOLL_IB_PIECES ? &pair->pieces[handle] : NULL;
     gcoll_slot *slot = piece ? piece->slot : NULL;
     if (!slot || piece->bytes != bytes || piece->offset != slot->received) {
-        gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a write that was not granted)");
+        gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL, "sent garbage (a write that was not granted)");
         return;
     }
     if (!(slot->flags & GCOLL_FLOW_STARTED)) {
         slot->total = slot->message->bytes;
-        gcoll_flow_start(&pair->flow, slot, false);
+        gcoll_flow_start(pair->flow, slot, false);
     }
     if (piece->chunk < GCOLL_IB_CHUNKS)
         consume_chunk(pair, slot->message, piece);
@@ -190,7 +190,7 @@ void gcoll_ib_on_written(gcoll_ib_pair *pair, uint32_t handle, uint32_t bytes) {
     piece->slot = NULL;
     pair->piece_count--;
     if (slot->received == slot->total)
-        gcoll_flow_finish(&pair->flow, slot);
+        gcoll_flow_finish(pair->flow, slot);
     else if (slot->flags & GCOLL_IB_IN_AHEAD)
         want_pieces(pair, slot);
     gcoll_ib_grant_pieces(pair);
@@ -212,35 +212,35 @@ static void write_target(gcoll_ib_pair *pair, gcoll_slot *slot, uint32_t handle)
     if (!message->region)
         message->region = gcoll_ib_register(pair->ib, message->data, message->bytes, GCOLL_IB_OWN);
     if (!message->region) {
-        gcoll_ib_problem(pair->ib, GCOLL_ERR_NO_MEMORY);
+        gcoll_net_fail(pair->ib->net, GCOLL_ERR_NO_MEMORY);
         return;
     }
-    gcoll_flow_leave_untold(&pair->flow, slot); /* an offer might come after the write */
+    gcoll_flow_leave_untold(pair->flow, slot); /* an offer might come after the write */
     if (target->offset == 0 && (message->flags & GCOLL_FLOW_AHEAD))
         say_opened(pair, message);
     target->message = message;
     pair->writes[(pair->write_head + pair->write_count) % GCOLL_IB_PIECES] = handle;
     pair->write_count++;
     if (target->offset + target->bytes == message->bytes)
-        gcoll_flow_stop_waiting(&pair->flow, slot);
+        gcoll_flow_stop_waiting(pair->flow, slot);
     gcoll_ib_want_output(pair);
 }
 
 void gcoll_ib_on_piece(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
     gcoll_ib_target *target = &pair->targets[frame->handle];
-    gcoll_slot *slot = gcoll_match_find(&pair->flow.outgoing, frame->stream, frame->index);
+    gcoll_slot *slot = gcoll_match_find(&pair->flow->outgoing, frame->stream, frame->index);
     if (slot && slot->message &&
         (slot->message->bytes != frame->total || !gcoll_ib_is_granted(pair->ib, slot->message))) {
-        gcoll_flow_offer_granted(&pair->flow,
+        gcoll_flow_offer_granted(pair->flow,
                                  slot); /* the receiver reports the mismatch, or grants this size */
         return;
     }
     if (!slot && frame->offset > 0)
         return; /* to be withdrawn: the message had another size, and has been sent */
     if (!slot) {
-        slot = gcoll_match_add(&pair->flow.outgoing, frame->stream, frame->index);
+        slot = gcoll_match_add(&pair->flow->outgoing, frame->stream, frame->index);
         if (!slot) {
-            gcoll_flow_out_of_memory(&pair->flow);
+            gcoll_flow_out_of_memory(pair->flow);
             return;
         }
         slot->flags = GCOLL_IB_PIECES_WAIT;
@@ -249,7 +249,8 @@ void gcoll_ib_on_piece(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
     if (target->used || frame->offset != slot->received || (slot->flags & GCOLL_FLOW_PROMISED) ||
         ((slot->flags & GCOLL_IB_PIECES_WAIT) && slot->total != frame->total) ||
         (frame->total <= pair->peer.eager_bytes && !pair->peer.by_device)) {
-        gcoll_ib_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage (a piece that does not fit its message)");
+        gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL,
+                           "sent garbage (a piece that does not fit its message)");
         return;
     }
     slot->received += frame->bytes;
@@ -284,7 +285,7 @@ static void take_targets(gcoll_ib_pair *pair, gcoll_slot *slot, gcoll_message *m
     slot->message = message;
     slot->flags &= ~(uint32_t)GCOLL_IB_PIECES_WAIT;
     if (message->open)
-        gcoll_flow_offer(&pair->flow, slot);
+        gcoll_flow_offer(pair->flow, slot);
     while (offset < granted) { /* the last piece may end the slot */
         uint32_t handle = find_target(pair, message, offset);
         if (handle == GCOLL_IB_PIECES)
@@ -301,11 +302,11 @@ static void forget_targets(gcoll_ib_pair *pair, gcoll_slot *slot) {
         if (target->used && target->stream == slot->stream && target->index == slot->index)
             target->used = false;
     }
-    gcoll_match_remove(&pair->flow.outgoing, slot);
+    gcoll_match_remove(&pair->flow->outgoing, slot);
 }
 
 void gcoll_ib_on_pieces_revoked(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {
-    gcoll_slot *slot = gcoll_match_find(&pair->flow.outgoing, frame->stream, frame->index);
+    gcoll_slot *slot = gcoll_match_find(&pair->flow->outgoing, frame->stream, frame->index);
     /* Else they were forgotten when the message was posted. */
     if (slot && (slot->flags & GCOLL_IB_PIECES_WAIT) && slot->total == frame->total)
         forget_targets(pair, slot);
@@ -314,11 +315,13 @@ void gcoll_ib_on_pieces_revoked(gcoll_ib_pair *pair, const gcoll_ib_frame *frame
 /* ---- What the flow calls --------------------------------------------------------------------------- */
 
 static gcoll_ib_pair *pair_of(gcoll_flow *flow) {
-    return (gcoll_ib_pair *)(void *)flow;
+    return gcoll_session_lane_state((const gcoll_session *)(const void *)flow);
 }
 
 static bool takes(const gcoll_flow *flow, const gcoll_message *message) {
-    return gcoll_ib_is_granted(((const gcoll_ib_pair *)(const void *)flow)->ib, message);
+    return gcoll_ib_is_granted(
+        ((const gcoll_ib_pair *)gcoll_session_lane_state((const gcoll_session *)(const void *)flow))->ib,
+        message);
 }
 
 static void await(gcoll_flow *flow, gcoll_slot *slot) {

@@ -38,6 +38,10 @@ static uint8_t *receive_slot(const gcoll_ib_pair *pair, uint32_t slot) {
     return pair->memory + (size_t)slot * pair->ib->slot_bytes;
 }
 
+const uint8_t *gcoll_ib_received(const gcoll_ib_pair *pair, uint32_t slot) {
+    return receive_slot(pair, slot);
+}
+
 static uint8_t *send_slot(const gcoll_ib_pair *pair, uint32_t slot) {
     return receive_slot(pair, GCOLL_IB_DEPTH + slot);
 }
@@ -213,15 +217,15 @@ static void add_frame(gcoll_ib_pair *pair, batch *b, uint32_t bytes) {
 /* Puts all owed slots and credit into a frame; every frame returns them. */
 static void give_back(gcoll_ib_pair *pair, gcoll_ib_frame *frame) {
     frame->slots = (uint16_t)pair->slots_owed;
-    frame->credit = (uint32_t)pair->flow.owed;
-    gcoll_flow_give_back(&pair->flow, pair->flow.owed);
+    frame->credit = (uint32_t)pair->flow->owed;
+    gcoll_flow_give_back(pair->flow, pair->flow->owed);
     pair->slots_owed = 0;
 }
 
 /* ---- Pending output -------------------------------------------------------------------------------- */
 
 void gcoll_ib_want_output(gcoll_ib_pair *pair) {
-    if (!pair->in_outputs && pair->state == GCOLL_IB_CONNECTED) {
+    if (!pair->in_outputs && (gcoll_ib_stands(pair) || pair->says_proof)) {
         pair->in_outputs = true;
         pair->next_output = pair->ib->outputs;
         pair->ib->outputs = pair;
@@ -231,11 +235,13 @@ void gcoll_ib_want_output(gcoll_ib_pair *pair) {
 /* Whether a frame must be sent to return slots or credit. Not after a goodbye: frames may still arrive then,
  * but they need no answer. */
 static bool owes_much(const gcoll_ib_pair *pair) {
-    return !pair->said_goodbye && (pair->slots_owed >= SLOTS_STEP || gcoll_flow_owes(&pair->flow));
+    return !pair->said_goodbye && (pair->slots_owed >= SLOTS_STEP || gcoll_flow_owes(pair->flow));
 }
 
 bool gcoll_ib_has_output(const gcoll_ib_pair *pair) {
-    return pair->state == GCOLL_IB_CONNECTED && pair->qp &&
+    if (pair->says_proof)
+        return pair->qp;
+    return gcoll_ib_stands(pair) && pair->qp &&
            (pair->messages.first || pair->accesses.first || pair->write_count > 0 ||
             pair->control.begin < pair->control.end || owes_much(pair) || pair->says_goodbye);
 }
@@ -259,7 +265,7 @@ void gcoll_ib_append_control(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, c
         size_t capacity = control->capacity > 0 ? control->capacity * 2 : CONTROL_FIRST;
         uint8_t *more = realloc(control->bytes, capacity * GCOLL_IB_FIXED_BYTES);
         if (!more) {
-            gcoll_flow_out_of_memory(&pair->flow);
+            gcoll_flow_out_of_memory(pair->flow);
             return;
         }
         control->bytes = more;
@@ -314,7 +320,7 @@ static void add_writes(gcoll_ib_pair *pair, batch *b) {
         work->wr.rdma.remote_addr = target->address;
         work->wr.rdma.rkey = target->rkey;
         set_part(pair, work, message, target->offset, target->bytes);
-        gcoll_flow_sent(&pair->flow, message);
+        gcoll_flow_sent(pair->flow, message);
         message->moved += target->bytes;
         target->used = false;
     }
@@ -347,7 +353,7 @@ static void add_message(gcoll_ib_pair *pair, batch *b, gcoll_message *message) {
     if (message->bytes > 0)
         memcpy(at + bytes, message->data, (size_t)message->bytes);
     pair->ib->counters.bytes_copied += message->bytes;
-    gcoll_flow_sent(&pair->flow, message);
+    gcoll_flow_sent(pair->flow, message);
     add_frame(pair, b, bytes + (uint32_t)message->bytes);
 }
 
@@ -356,7 +362,7 @@ static void add_messages(gcoll_ib_pair *pair, batch *b) {
     while (pair->messages.first && has_room(pair, b, SLOTS_KEPT)) {
         gcoll_message *message = gcoll_message_pop(&pair->messages);
         add_message(pair, b, message);
-        gcoll_ib_complete(pair->ib, message);
+        gcoll_session_complete(pair->session, message);
     }
 }
 
@@ -369,6 +375,12 @@ static void add_lonely(gcoll_ib_pair *pair, batch *b, gcoll_ib_kind kind) {
 
 static void build(gcoll_ib_pair *pair, batch *b) {
     b->count = 0;
+    if (pair->says_proof) {
+        add_lonely(pair, b, GCOLL_IB_PROOF);
+        b->work[b->count - 1].send_flags |= IBV_SEND_SIGNALED;
+        pair->says_proof = false;
+        return;
+    }
     add_controls(pair, b);
     add_accesses(pair, b);
     add_messages(pair, b); /* before the writes: a message may carry their operation's fingerprint */
@@ -390,13 +402,12 @@ void gcoll_ib_pump(gcoll_ib_pair *pair) {
         build(pair, &b);
         if (b.count == 0)
             return;
-        ib->busy = true;
         ib->counters.work_requests += b.count;
         ib->counters.doorbells++;
         struct ibv_send_wr *bad;
         int error = ibv_post_send(pair->qp, b.work, &bad);
         if (error != 0) {
-            gcoll_ib_doubt(pair, "cannot be sent anything any more (posting failed: %s)", strerror(error));
+            gcoll_ib_broke(pair, "cannot be sent anything any more (posting failed: %s)", strerror(error));
             return;
         }
     }
@@ -425,8 +436,10 @@ void gcoll_ib_queue_finished(gcoll_ib_pair *pair, uint32_t count) {
         if (message) {
             gcoll_ib_unregister(pair->ib, message->region);
             message->region = NULL;
-            gcoll_ib_complete(pair->ib, message);
+            gcoll_session_complete(pair->session, message);
         }
     }
+    if (!pair->stands)
+        gcoll_ib_proved(pair);
     gcoll_ib_want_output(pair);
 }

@@ -242,6 +242,12 @@ void gcoll_net_look(gcoll_endpoint *endpoint, uint32_t peer, gcoll_sight *sight)
         sight->taken = session->alive.tracked_end;
     if (session->state == GCOLL_SESSION_CONNECTED)
         look_at_kernel(session, sight);
+    if (session->lane.stands && session->lane.taken->lane->look) {
+        gcoll_lane_sight also = {0};
+        session->lane.taken->lane->look(session, &also);
+        sight->heard += also.heard;
+        sight->taken += also.taken;
+    }
 }
 
 uint32_t gcoll_net_moves(gcoll_endpoint *endpoint) {

@@ -74,6 +74,12 @@ void gcoll_socket_unwatch(gcoll_socket *socket);
 void gcoll_net_watch_all(gcoll_net *net);
 void gcoll_socket_close(gcoll_socket *socket);
 
+/* What a greeting says of the peer's lanes. */
+typedef struct gcoll_session_peer {
+    uint64_t eager_bytes, pool_bytes;
+    const uint8_t *lanes;
+} gcoll_session_peer;
+
 /* handshake.c */
 gcoll_link *gcoll_link_new(gcoll_net *net, gcoll_socket *socket, gcoll_link_role role);
 /* Closes its socket if it still has one. */
@@ -85,8 +91,7 @@ bool gcoll_link_greet(gcoll_link *link, const uint8_t token[GCOLL_WIRE_TOKEN_BYT
  */
 bool gcoll_session_adopt_reserve(gcoll_session *session);
 /* The session owns the socket from now on. */
-void gcoll_session_connected(gcoll_session *session, gcoll_socket *socket, uint64_t peer_eager,
-                             uint64_t peer_pool);
+void gcoll_session_connected(gcoll_session *session, gcoll_socket *socket, const gcoll_session_peer *peer);
 
 /* dial.c */
 /* The answer came, or (reply NULL) the connection closed before. Drops the link. */

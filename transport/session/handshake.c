@@ -54,12 +54,14 @@ static bool send_all(gcoll_link *link, const uint8_t *bytes, size_t count) {
 bool gcoll_link_greet(gcoll_link *link, const uint8_t token[GCOLL_WIRE_TOKEN_BYTES]) {
     const gcoll_net *net = link->net;
     gcoll_wire_hello hello = {.version = GCOLL_WIRE_VERSION,
+                              .oldest = GCOLL_WIRE_OLDEST,
                               .from = net->rank,
                               .to = link->session->rank,
                               .eager_bytes = net->eager_bytes,
                               .pool_bytes = net->pool_bytes};
     memcpy(hello.group, net->group, sizeof hello.group);
     memcpy(hello.token, token, sizeof hello.token);
+    gcoll_net_list_offers(net, hello.lanes);
     uint8_t bytes[GCOLL_WIRE_HELLO_BYTES];
     gcoll_wire_put_hello(bytes, &hello);
     return send_all(link, bytes, sizeof bytes);
@@ -74,6 +76,7 @@ static bool reply(gcoll_link *link, gcoll_wire_verdict verdict, uint32_t to) {
                                .eager_bytes = net->eager_bytes,
                                .pool_bytes = net->pool_bytes};
     memcpy(answer.group, net->group, sizeof answer.group);
+    gcoll_net_list_offers(net, answer.lanes);
     uint8_t bytes[GCOLL_WIRE_REPLY_BYTES];
     gcoll_wire_put_reply(bytes, &answer);
     return send_all(link, bytes, sizeof bytes);
@@ -103,8 +106,7 @@ static bool make_input(gcoll_session *session) {
     return true;
 }
 
-void gcoll_session_connected(gcoll_session *session, gcoll_socket *socket, uint64_t peer_eager,
-                             uint64_t peer_pool) {
+void gcoll_session_connected(gcoll_session *session, gcoll_socket *socket, const gcoll_session_peer *peer) {
     gcoll_net *net = session->net;
     gcoll_dial_end(session);
     if (session->reserve)
@@ -122,7 +124,10 @@ void gcoll_session_connected(gcoll_session *session, gcoll_socket *socket, uint6
         uint8_t bytes[GCOLL_WIRE_HEADER_BYTES + GCOLL_NOTE_TEXT_MAX];
         gcoll_session_append_control(session, bytes, gcoll_wire_put_note(bytes, &net->note));
     }
-    gcoll_flow_connect(&session->flow, peer_eager, peer_pool);
+    session->peer_eager = peer->eager_bytes;
+    session->peer_pool = peer->pool_bytes;
+    if (!net->leaving)
+        gcoll_session_take_lane(session, peer->lanes);
     gcoll_session_want_output(session); /* grants may have been waiting */
     if (session->posted > 0)
         gcoll_session_make_hot(session);
@@ -137,7 +142,8 @@ static bool adopt(gcoll_link *link, gcoll_session *session, const gcoll_wire_hel
     }
     link->socket = NULL;
     gcoll_link_drop(link);
-    gcoll_session_connected(session, socket, hello->eager_bytes, hello->pool_bytes);
+    const gcoll_session_peer peer = {hello->eager_bytes, hello->pool_bytes, hello->lanes};
+    gcoll_session_connected(session, socket, &peer);
     return true;
 }
 
@@ -208,7 +214,7 @@ static void greeted(gcoll_link *link) {
         gcoll_link_drop(link);
         return;
     }
-    if (hello.version != GCOLL_WIRE_VERSION) {
+    if (hello.version < GCOLL_WIRE_OLDEST || hello.oldest > GCOLL_WIRE_VERSION) {
         refuse(link, GCOLL_WIRE_REFUSE_VERSION, hello.from);
         return;
     }
@@ -233,7 +239,8 @@ static void answered(gcoll_link *link) {
     if (!wrong && answer.verdict == GCOLL_WIRE_WELCOME) {
         gcoll_socket *socket = link->socket;
         link->socket = NULL; /* the link itself ends with the dial */
-        gcoll_session_connected(session, socket, answer.eager_bytes, answer.pool_bytes);
+        const gcoll_session_peer peer = {answer.eager_bytes, answer.pool_bytes, answer.lanes};
+        gcoll_session_connected(session, socket, &peer);
         return;
     }
     gcoll_dial_answered(session->dial, link, &answer, wrong);

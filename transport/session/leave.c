@@ -143,6 +143,18 @@ static void tell(gcoll_session *session, const gcoll_note *note) {
         gcoll_session_append_control(session, bytes, gcoll_wire_put_note(bytes, note));
 }
 
+/* Tells peers whose messages go by another lane, before that lane forgets messages: it may have to break for
+ * it, and they would notice that first. */
+static void tell_beside(gcoll_net *net, const gcoll_note *note) {
+    for (uint32_t i = 0; i < net->size; i++) {
+        gcoll_session *session = net->sessions[i];
+        if (session && !session->lane.is_stream) {
+            tell(session, note);
+            gcoll_session_write(session);
+        }
+    }
+}
+
 void gcoll_net_abort(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t limit_ms) {
     gcoll_net *net = gcoll_net_of(endpoint);
     int64_t now = gcoll_now_ms();
@@ -152,11 +164,13 @@ void gcoll_net_abort(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t l
     limit_ms = gcoll_net_bounded(limit_ms);
     p.until_ms = now + limit_ms;
     gcoll_net_drop_spare(net);
+    net->leaving = true;
+    tell_beside(net, note);
     forget_messages(net);
     net->note = *note;
     net->has_note = true;
     for (uint32_t i = 0; i < net->size; i++)
-        if (net->sessions[i])
+        if (net->sessions[i] && net->sessions[i]->lane.is_stream)
             tell(net->sessions[i], note);
     drain(net, &p);
     /* Also tell peers that are just connecting, but do not wait for the culprit: that it does not answer may
@@ -179,6 +193,39 @@ static void say_goodbye(gcoll_session *session) {
     }
     gcoll_dial_end(session);
     gcoll_link_drop(session->reserve);
+}
+
+/* Lets what other lanes have sent arrive. A peer that is not known to have it gets no goodbye: the connection
+ * ends. */
+static void leave_lanes(gcoll_net *net, const parting *p) {
+    struct timespec pause = {.tv_sec = 0, .tv_nsec = PAUSE_FIRST_NS};
+    net->leaving = true;
+    for (uint32_t i = 0; i < net->size; i++) {
+        gcoll_session *session = net->sessions[i];
+        if (session && session->lane.stands && session->lane.taken->lane->leave)
+            session->lane.taken->lane->leave(session);
+    }
+    for (bool waits = true; waits;) {
+        gcoll_net_flush_lanes(net);
+        const bool moved = gcoll_net_poll_lanes(net);
+        gcoll_message_queue_clear(&net->completed);
+        uv_run(&net->loop, UV_RUN_NOWAIT);
+        release_broken(net);
+        waits = false;
+        for (uint32_t i = 0; i < net->size; i++) {
+            gcoll_session *session = net->sessions[i];
+            const gcoll_net_lane *taken = session ? session->lane.taken : NULL;
+            if (!taken || session->told || session->state != GCOLL_SESSION_CONNECTED ||
+                !taken->lane->is_leaving || !taken->lane->is_leaving(session))
+                continue;
+            if (gcoll_now_ms() < p->until_ms)
+                waits = true;
+            else
+                session->state = GCOLL_SESSION_FAILED; /* gets no goodbye */
+        }
+        if (waits && !moved)
+            nanosleep(&pause, NULL);
+    }
 }
 
 static void await_acknowledgement(gcoll_net *net, parting *p) {
@@ -212,6 +259,7 @@ void gcoll_net_destroy(gcoll_net *net) {
     gcoll_net_stop_listening(net);
     for (uint32_t i = 0; net->sessions && i < net->size; i++)
         gcoll_session_destroy(net->sessions[i]);
+    gcoll_net_close_lanes(net);
     if (net->loop.data == net) {                 /* the loop exists */
         uv_walk(&net->loop, close_handle, NULL); /* those inside net */
         while (!close_loop(net))
@@ -231,6 +279,8 @@ void gcoll_net_close(gcoll_endpoint *endpoint, int64_t limit_ms) {
     p.may_last = !net->leaving; /* after an abort no peer needs our data */
     p.until_ms = now + p.limit_ms;
     p.last_ms = now + gcoll_net_bounded(MOVING_LIMITS * p.limit_ms);
+    if (net->polls_lanes && !net->leaving)
+        leave_lanes(net, &p);
     forget_messages(net);
     gcoll_net_stop_listening(net);
     for (uint32_t i = 0; i < net->size; i++)
@@ -245,6 +295,7 @@ void gcoll_net_close(gcoll_endpoint *endpoint, int64_t limit_ms) {
  * first gets an epoll instance of its own, which libuv needs to close it. */
 void gcoll_net_abandon(gcoll_endpoint *endpoint) {
     gcoll_net *net = gcoll_net_of(endpoint);
+    gcoll_net_forget_lanes(net);
     if (uv_loop_fork(&net->loop) == 0) /* else leak it: libuv cannot close the loop */
         gcoll_net_destroy(net);
 }

@@ -28,7 +28,7 @@ gcoll_session *gcoll_session_of(gcoll_net *net, uint32_t rank) {
         if (session) {
             session->net = net;
             session->rank = rank;
-            gcoll_flow_init(&session->flow, &gcoll_tcp_flow_lane, rank, net->eager_bytes, net->pool_bytes);
+            gcoll_flow_init(&session->flow, &gcoll_no_flow_lane, rank, net->eager_bytes, net->pool_bytes);
             net->sessions[rank] = session;
         }
     }
@@ -44,6 +44,7 @@ static void drop_moving(gcoll_session *session) {
 }
 
 void gcoll_session_drop(gcoll_session *session) {
+    gcoll_session_drop_lane(session);
     gcoll_flow_drop(&session->flow);
     drop_moving(session);
 }
@@ -76,17 +77,22 @@ static bool keep_cut(gcoll_session_output *out) {
 
 void gcoll_session_release(gcoll_session *session) {
     bool keeps_socket =
-        session->verdict == GCOLL_ERR_PROTOCOL || session->verdict == GCOLL_ERR_MISMATCH ||
-        session->changed ||
+        session->verdict == GCOLL_ERR_PROTOCOL || session->lane.refused_last ||
+        session->verdict == GCOLL_ERR_MISMATCH || session->changed ||
         session->verdict == GCOLL_ERR_NO_MEMORY; /* the peer must learn that it is not at fault */
     gcoll_session_output *out = &session->output;
     gcoll_dial_end(session);
     gcoll_link_drop(session->reserve);
+    gcoll_session_drop_lane(session);
     if (session->state == GCOLL_SESSION_DEPARTED)
         gcoll_flow_depart(&session->flow);
     else
         gcoll_flow_drop(&session->flow);
     drop_moving(session);
+    if (keeps_socket)
+        gcoll_session_end_doubt(session);
+    else /* else the end would look like a failure there, before it is told */
+        gcoll_session_end_lane(session);
     free(session->input.bytes);
     free(session->input.fragment);
     memset(&session->input, 0, sizeof session->input);
@@ -105,6 +111,7 @@ void gcoll_session_destroy(gcoll_session *session) {
         gcoll_dial_end(session);
         gcoll_link_drop(session->reserve);
         gcoll_session_drop(session);
+        gcoll_session_end_lane(session);
         gcoll_socket_close(session->socket);
         free(session->input.bytes);
         free(session->input.fragment);
@@ -211,7 +218,7 @@ void gcoll_net_drop_spare(gcoll_net *net) {
     }
 }
 
-static gcoll_status tcp_open(const gcoll_endpoint_options *options, const gcoll_events *events,
+static gcoll_status net_open(const gcoll_endpoint_options *options, const gcoll_events *events,
                              gcoll_endpoint **endpoint) {
     if (options->size == 0 || options->rank >= options->size)
         return gcoll_error(GCOLL_ERR_INVALID, "rank: %u of %u; allowed are 0 to size - 1", options->rank,
@@ -244,6 +251,8 @@ static gcoll_status tcp_open(const gcoll_endpoint_options *options, const gcoll_
     }
     if (status == GCOLL_OK)
         status = gcoll_net_listen(net, options, &bind_to, everywhere);
+    if (status == GCOLL_OK)
+        status = gcoll_net_open_lanes(net, options);
     if (status != GCOLL_OK) {
         gcoll_net_destroy(net);
         return status;
@@ -255,37 +264,62 @@ static gcoll_status tcp_open(const gcoll_endpoint_options *options, const gcoll_
 
 /* ---- The rest of the table ------------------------------------------------------------------------- */
 
-static gcoll_status tcp_address(gcoll_endpoint *endpoint, char *text, size_t bytes) {
+static gcoll_status net_address(gcoll_endpoint *endpoint, char *text, size_t bytes) {
     return gcoll_address_format(&gcoll_net_of(endpoint)->address, text, bytes);
 }
 
-static void tcp_set_spin(gcoll_endpoint *endpoint, int64_t spin_us) {
+static void net_set_spin(gcoll_endpoint *endpoint, int64_t spin_us) {
     gcoll_net_of(endpoint)->patience.spin_ns = spin_ns(spin_us);
 }
 
+/* Without a choice of the caller, the one lane of that name. */
+static gcoll_status open_by(const char *name, const gcoll_endpoint_options *options,
+                            const gcoll_events *events, gcoll_endpoint **endpoint) {
+    const gcoll_lane_choice choice = {.name = name};
+    gcoll_endpoint_options one = *options;
+    if (!one.lanes) {
+        one.lanes = &choice;
+        one.lane_count = 1;
+    }
+    return net_open(&one, events, endpoint);
+}
+
+static gcoll_status tcp_open(const gcoll_endpoint_options *options, const gcoll_events *events,
+                             gcoll_endpoint **endpoint) {
+    return open_by("tcp", options, events, endpoint);
+}
+
+static gcoll_status ibverbs_open(const gcoll_endpoint_options *options, const gcoll_events *events,
+                                 gcoll_endpoint **endpoint) {
+    return open_by("ibverbs", options, events, endpoint);
+}
+
+static void list_ibverbs(gcoll_device_fn fn, void *arg) {
+    gcoll_lane_ibverbs.list(fn, arg);
+}
+
+#define NET_OPERATIONS                                                                                       \
+    .yields = true, .address = net_address, .connect = gcoll_net_connect, .post_send = gcoll_net_post_send,  \
+    .post_recv = gcoll_net_post_recv, .flush = gcoll_net_flush, .progress = gcoll_net_progress,              \
+    .peek = gcoll_net_peek, .wake = gcoll_net_wake, .probe = gcoll_net_probe,                                \
+    .set_position = gcoll_net_set_position, .set_concern = gcoll_net_set_concern, .set_spin = net_set_spin,  \
+    .abort = gcoll_net_abort, .close = gcoll_net_close, .moves = gcoll_net_moves, .look = gcoll_net_look,    \
+    .set_news = gcoll_net_set_news, .set_doubt = gcoll_net_set_doubt, .take_back = gcoll_net_take_back,      \
+    .abandon = gcoll_net_abandon, .explain = gcoll_net_explain
+
 const gcoll_transport gcoll_transport_tcp = {
-    .name = "tcp",
-    .yields = true,
-    .list = gcoll_net_list,
-    .open = tcp_open,
-    .address = tcp_address,
-    .connect = gcoll_net_connect,
-    .post_send = gcoll_net_post_send,
-    .post_recv = gcoll_net_post_recv,
-    .flush = gcoll_net_flush,
-    .progress = gcoll_net_progress,
-    .peek = gcoll_net_peek,
-    .wake = gcoll_net_wake,
-    .probe = gcoll_net_probe,
-    .set_position = gcoll_net_set_position,
-    .set_concern = gcoll_net_set_concern,
-    .set_spin = tcp_set_spin,
-    .abort = gcoll_net_abort,
-    .close = gcoll_net_close,
-    .moves = gcoll_net_moves,
-    .look = gcoll_net_look,
-    .set_news = gcoll_net_set_news,
-    .set_doubt = gcoll_net_set_doubt,
-    .take_back = gcoll_net_take_back,
-    .abandon = gcoll_net_abandon,
-};
+    .name = "tcp", .list = gcoll_net_list, .open = tcp_open, NET_OPERATIONS};
+
+/* Lanes, one of which may reach the memory of peers. */
+const gcoll_transport gcoll_transport_ibverbs = {.name = "ibverbs",
+                                                 .list = list_ibverbs,
+                                                 .open = ibverbs_open,
+                                                 NET_OPERATIONS,
+                                                 .attach = gcoll_net_attach,
+                                                 .detach = gcoll_net_detach,
+                                                 .device_memory = gcoll_net_device_memory,
+                                                 .attach_device = gcoll_net_attach_device,
+                                                 .expose = gcoll_net_expose,
+                                                 .conceal = gcoll_net_conceal,
+                                                 .reaches = gcoll_net_reaches,
+                                                 .access = gcoll_net_access};

@@ -36,6 +36,7 @@
 #include "gcoll/base/crc32c.h"
 #include "gcoll/base/fork.h"
 #include "transport/address.h"
+#include "transport/lane.h"
 #include "transport/queue.h"
 #include "transport/session/patience.h"
 #include "transport/transport.h"
@@ -44,20 +45,28 @@
 #define GCOLL_NET_EAGER_BYTES (UINT64_C(256) << 10)
 #define GCOLL_NET_POOL_BYTES  (UINT64_C(4) << 20)
 /* Credit must fit the 32 bits of a header; less than the least pool could not hold anything. */
-#define GCOLL_NET_POOL_MIN   UINT64_C(1024)
-#define GCOLL_NET_POOL_MAX   (UINT64_C(1) << 31)
-#define GCOLL_NET_CONNECT_MS 30000
+#define GCOLL_NET_POOL_MIN      UINT64_C(1024)
+#define GCOLL_NET_POOL_MAX      (UINT64_C(1) << 31)
+#define GCOLL_NET_CONNECT_MS    30000
+#define GCOLL_NET_WITHOUT_BYTES 512
 /* Whatever the unit: the longest time that counts; in microseconds 142 years. */
 #define GCOLL_NET_TIME_MAX         (INT64_C(1) << 52)
 #define GCOLL_SESSION_VERDICT_TEXT 192
 /* A name of congestion control, with its end: TCP_CA_NAME_MAX of the kernel and one. */
 #define GCOLL_NET_CONTROL_BYTES 17
 
-typedef struct gcoll_net gcoll_net;
-typedef struct gcoll_session gcoll_session;
 typedef struct gcoll_link gcoll_link;
 typedef struct gcoll_dial gcoll_dial;
 typedef struct gcoll_socket gcoll_socket;
+
+/* A lane that this endpoint offers. */
+typedef struct gcoll_net_lane {
+    const gcoll_lane *lane;
+    gcoll_lane_port *port;
+    gcoll_net *net;
+    uv_poll_t poll; /* if watched */
+    bool watched;
+} gcoll_net_lane;
 
 /* A question about a rank that we are not connected to. */
 typedef struct gcoll_net_inquiry {
@@ -98,12 +107,13 @@ struct gcoll_net {
     gcoll_message_queue completed; /* to be reported */
     gcoll_link *strangers;
 
-    uint8_t *hot_bytes; /* GCOLL_SESSION_HOT_BYTES */
-    struct {
-        uv_poll_t poll;
-        bool watches, seen; /* the descriptor of side.h */
-        bool woken;         /* a wait ended by a wake */
-    } side;
+    uint8_t *hot_bytes;                    /* GCOLL_SESSION_HOT_BYTES */
+    gcoll_net_lane lanes[GCOLL_LANES_MAX]; /* in the order of preference */
+    uint32_t lane_count;
+    char without[GCOLL_NET_WITHOUT_BYTES]; /* which lanes it does not offer, and why */
+    bool polls_lanes;                      /* some lane has to be polled */
+    uint32_t begun_count;                  /* sessions that wait for their lane to stand */
+    uint32_t doubt_count;                  /* sessions in doubt */
     uint32_t stranger_count;
     uint32_t polls;
     bool moved; /* something was reported in this progress */
@@ -142,6 +152,33 @@ static inline int64_t gcoll_net_bounded(int64_t time) {
 
 /* The operations of the table, by file. */
 
+/* lane.c */
+/* Opens the lanes that the options name. */
+gcoll_status gcoll_net_open_lanes(gcoll_net *net, const gcoll_endpoint_options *options);
+void gcoll_net_close_lanes(gcoll_net *net);
+/* In a forked child: nothing of them is touched or freed, as that would reach the parent's devices. */
+void gcoll_net_forget_lanes(gcoll_net *net);
+/* Polls all lanes. Returns whether anything moved. */
+bool gcoll_net_poll_lanes(gcoll_net *net);
+void gcoll_net_flush_lanes(gcoll_net *net);
+void gcoll_net_arm_lanes(gcoll_net *net);
+void gcoll_net_list_offers(const gcoll_net *net, uint8_t lanes[GCOLL_LANES_MAX]);
+/* Ends doubts whose time is over. */
+void gcoll_net_settle_doubts(gcoll_net *net);
+void gcoll_net_explain(gcoll_endpoint *endpoint, uint32_t peer, char *text, size_t bytes);
+
+/* memory.c: of lanes that can reach the memory of peers */
+gcoll_status gcoll_net_attach(gcoll_endpoint *endpoint, void *data, uint64_t bytes, bool is_written,
+                              uint64_t largest, void **handle);
+void gcoll_net_detach(gcoll_endpoint *endpoint, void *handle);
+uint32_t gcoll_net_device_memory(const gcoll_endpoint *endpoint);
+gcoll_status gcoll_net_attach_device(gcoll_endpoint *endpoint, const gcoll_foreign_memory *memory,
+                                     bool is_written, void **handle);
+gcoll_status gcoll_net_expose(gcoll_endpoint *endpoint, void *data, uint64_t bytes, gcoll_exposed *exposed);
+void gcoll_net_conceal(gcoll_endpoint *endpoint, gcoll_exposed *exposed);
+bool gcoll_net_reaches(const gcoll_endpoint *endpoint, uint32_t peer);
+void gcoll_net_access(gcoll_endpoint *endpoint, uint32_t peer, gcoll_remote_access *access);
+
 /* messages.c */
 void gcoll_net_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
 void gcoll_net_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
@@ -176,7 +213,6 @@ static inline bool gcoll_net_take_wake(gcoll_net *net) {
 }
 /* Waits in libuv for up to wait_us, and handles what became ready. */
 void gcoll_net_block(gcoll_net *net, int64_t wait_us);
-void gcoll_net_complete(gcoll_net *net, gcoll_message *message);
 /* Calls `done` for each completed message. */
 void gcoll_net_report_completed(gcoll_net *net);
 /* What concerns no single session: progress returns it from now on. The first one counts. */

@@ -18,15 +18,15 @@
 #define HOT_MAX 3
 /* Polls between two looks at everything: some twenty microseconds, of which a look takes one. */
 #define POLLS_PER_LOOK 64
+/* A call that does not wait counts as several, where a lane is polled. */
+#define POLLS_PER_CALL 16
+/* The longest sleep while some session is in doubt. */
+#define DOUBT_SLEEP_US INT64_C(10000)
 /* Successful direct reads without a sleep before the sockets are taken out of epoll. Taking a socket out and
  * putting it back, two calls of epoll_ctl, cost about as much as five reads gain. */
 #define STREAK    64
 #define NS_PER_US INT64_C(1000)
 #define US_PER_MS INT64_C(1000)
-
-void gcoll_net_complete(gcoll_net *net, gcoll_message *message) {
-    gcoll_message_push(&net->completed, message);
-}
 
 void gcoll_net_report_completed(gcoll_net *net) {
     while (net->completed.first) {
@@ -60,6 +60,7 @@ void gcoll_session_fail(gcoll_session *session, gcoll_status status, const char 
     va_start(arguments, format);
     vsnprintf(session->verdict_text, sizeof session->verdict_text, format, arguments);
     va_end(arguments);
+    gcoll_session_end_doubt(session);
     session->state = GCOLL_SESSION_FAILED;
     set_verdict(session, status);
 }
@@ -76,14 +77,23 @@ void gcoll_net_problem(gcoll_net *net, gcoll_status status, const char *format, 
 }
 
 void gcoll_session_depart(gcoll_session *session) {
+    const gcoll_net_lane *taken = session->lane.taken;
+    if (taken && taken->lane->poll)
+        taken->lane->poll(taken->port); /* what it has sent is here */
     if (session->state == GCOLL_SESSION_CONNECTED) {
+        gcoll_session_end_doubt(session);
         session->state = GCOLL_SESSION_DEPARTED;
         set_verdict(session, GCOLL_OK);
     }
 }
 
+/* Whether what somebody waits for comes by the session's own connection. */
+static bool is_read(const gcoll_session *session) {
+    return session->lane.is_stream || !session->lane.stands;
+}
+
 void gcoll_session_make_hot(gcoll_session *session) {
-    if (!session->in_hot && session->state == GCOLL_SESSION_CONNECTED) {
+    if (!session->in_hot && session->state == GCOLL_SESSION_CONNECTED && is_read(session)) {
         session->in_hot = true;
         session->next_hot = session->net->hot;
         session->net->hot = session;
@@ -141,7 +151,7 @@ static void read_hot(gcoll_net *net) {
     gcoll_session **at = &net->hot;
     while (*at) {
         gcoll_session *session = *at;
-        if (session->posted > 0 && session->state == GCOLL_SESSION_CONNECTED) {
+        if (session->posted > 0 && session->state == GCOLL_SESSION_CONNECTED && is_read(session)) {
             if (net->hot_count <= HOT_MAX)
                 read_directly(net, session);
             at = &session->next_hot;
@@ -170,11 +180,15 @@ static void look(gcoll_net *net) {
     net->polls = 0;
     watch_the_others(net);
     uv_run(&net->loop, UV_RUN_NOWAIT);
+    if (net->doubt_count > 0)
+        gcoll_net_settle_doubts(net);
 }
 
 /* Whether libuv should poll now. With few waiting sessions it polls only now and then. */
 static bool is_time_to_look(gcoll_net *net) {
-    if (!net->hot)
+    if (net->begun_count > 0 || net->doubt_count > 0)
+        return true;
+    if (!net->hot && !net->polls_lanes)
         return !net->moved || ++net->polls >= POLLS_PER_LOOK;
     return net->hot_count > HOT_MAX || ++net->polls >= POLLS_PER_LOOK;
 }
@@ -183,6 +197,10 @@ static void poll_once(gcoll_net *net) {
     net->busy = false;
     if (net->outputs)
         gcoll_net_flush_all(net);
+    if (net->polls_lanes) {
+        gcoll_net_flush_lanes(net);
+        gcoll_net_poll_lanes(net);
+    }
     read_hot(net);
     report(net);
     if (is_time_to_look(net)) {
@@ -193,6 +211,8 @@ static void poll_once(gcoll_net *net) {
         gcoll_net_flush_all(net);
         report(net);
     }
+    if (net->polls_lanes)
+        gcoll_net_flush_lanes(net);
 }
 
 static void on_alarm(uv_timer_t *alarm) {
@@ -225,9 +245,18 @@ void gcoll_net_block(gcoll_net *net, int64_t wait_us) {
 
 /* The same, until a caller wakes the endpoint. */
 static void sleep_once(gcoll_net *net, int64_t wait_us) {
+    if (net->polls_lanes) {
+        gcoll_net_arm_lanes(net);
+        if (gcoll_net_poll_lanes(net))
+            return; /* something came before they were armed */
+    }
+    if (net->doubt_count > 0 && wait_us > DOUBT_SLEEP_US)
+        wait_us = DOUBT_SLEEP_US;
     __atomic_store_n(&net->asleep, true, __ATOMIC_SEQ_CST);
     gcoll_net_block(net, __atomic_load_n(&net->woken, __ATOMIC_SEQ_CST) ? 0 : wait_us);
     __atomic_store_n(&net->asleep, false, __ATOMIC_RELAXED);
+    if (net->doubt_count > 0)
+        gcoll_net_settle_doubts(net);
 }
 
 /* Yields or naps before the next poll. A nap is ended by the clock, not by a peer's send: a wake-up by the
@@ -248,7 +277,7 @@ static void wait_for_report(gcoll_net *net, int64_t wait_us) {
     int64_t idle_since = begun;
     int64_t now = begun;
     gcoll_patience_begin(&net->patience);
-    while (!net->moved && !__atomic_load_n(&net->woken, __ATOMIC_RELAXED) && !net->side.seen) {
+    while (!net->moved && !__atomic_load_n(&net->woken, __ATOMIC_RELAXED)) {
         int64_t left_us = wait_us - (now - begun) / NS_PER_US;
         gcoll_patience_step step = GCOLL_PATIENCE_POLL;
         if (left_us <= 0)
@@ -261,6 +290,8 @@ static void wait_for_report(gcoll_net *net, int64_t wait_us) {
             sleep_once(net, left_us);
             report(net);
             gcoll_net_flush_all(net); /* answers to what was read */
+            if (net->polls_lanes)
+                gcoll_net_flush_lanes(net);
         } else {
             pause_once(net, step, now);
             poll_once(net);
@@ -274,11 +305,12 @@ static void wait_for_report(gcoll_net *net, int64_t wait_us) {
 gcoll_status gcoll_net_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved) {
     gcoll_net *net = gcoll_net_of(endpoint);
     net->moved = false;
+    net->polls += net->polls_lanes && wait_us <= 0 ? POLLS_PER_CALL : 0;
     poll_once(net);
     if (!net->moved && wait_us > 0 && net->problem == GCOLL_OK) {
         wait_for_report(net, gcoll_net_bounded(wait_us));
-        net->side.woken = gcoll_net_take_wake(net);
-        gcoll_net_flush_all(net);
+        gcoll_net_take_wake(net);
+        gcoll_net_flush(endpoint);
     }
     net->curious = false;
     *moved = net->moved;

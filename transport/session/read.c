@@ -151,6 +151,9 @@ static bool on_any_time(gcoll_session *session, const gcoll_wire_header *header,
     case GCOLL_WIRE_ABORT:
         on_abort(session, header, extra);
         return true;
+    case GCOLL_WIRE_LANE:
+        gcoll_session_on_lane(session, header, extra);
+        return true;
     case GCOLL_WIRE_GOODBYE:
         session->input.goodbye = true;
         return true;
@@ -168,18 +171,25 @@ static bool on_any_time(gcoll_session *session, const gcoll_wire_header *header,
     }
 }
 
+/* Whether the frame belongs to the lane tcp. */
+static bool is_of_lane(const gcoll_wire_header *header) {
+    return header->kind <= GCOLL_WIRE_CREDIT || header->credit > 0;
+}
+
 static void on_frame(gcoll_session *session, const gcoll_wire_header *header, const uint8_t *extra) {
     gcoll_net *net = session->net;
     if (session->input.goodbye) {
         garbage(session, "a frame after its goodbye");
         return;
     }
+    if (is_of_lane(header) && !session->lane.is_stream && !net->leaving) {
+        garbage(session, "a frame of the lane tcp, which was not taken");
+        return;
+    }
     if (header->credit > 0 && !net->leaving)
         gcoll_flow_on_credit(&session->flow, header->credit);
-    if ((header->flags & GCOLL_WIRE_OPEN) && !net->leaving && net->events.opened) {
-        net->moved = true;
-        net->events.opened(net->events.arg, session->rank, header->stream, extra);
-    }
+    if (header->flags & GCOLL_WIRE_OPEN)
+        gcoll_session_opened(session, header->stream, extra);
     if (session->state != GCOLL_SESSION_CONNECTED || on_any_time(session, header, extra))
         return;
     const gcoll_flow_control offer = {.kind = GCOLL_FLOW_OFFER,

@@ -20,6 +20,21 @@
 #define GCOLL_SESSION_FIXED_HEADERS                                                                          \
     (GCOLL_WIRE_HEADER_BYTES + GCOLL_WIRE_CHECK_BYTES + GCOLL_FINGERPRINT_BYTES)
 
+/* The lane of a session. */
+typedef struct gcoll_session_lane {
+    const gcoll_net_lane *taken; /* NULL: not yet, or none is left */
+    void *state;                 /* the lane's own */
+    bool stands;                 /* messages go */
+    bool is_stream;              /* ... by the session's own connection */
+    bool in_doubt, only_follows; /* it broke; see gcoll_session_doubt */
+    int64_t doubt_until_ms;
+    bool refused_last;               /* by us, without another one: the peer must hear why */
+    uint32_t refused;                /* a bit for each of net->lanes */
+    uint8_t offers[GCOLL_LANES_MAX]; /* of the peer */
+    gcoll_message_queue accesses;    /* that wait for it; each the first member of a gcoll_remote_access */
+    char *why;                       /* why not a better one; NULL: there is none */
+} gcoll_session_lane;
+
 typedef enum gcoll_session_state {
     GCOLL_SESSION_IDLE, /* neither side has connected */
     GCOLL_SESSION_DIALING,
@@ -88,7 +103,9 @@ struct gcoll_session {
     gcoll_dial *dial;     /* DIALING */
     gcoll_link *reserve;
 
-    uint32_t posted; /* receives that somebody waits for */
+    gcoll_session_lane lane;
+    uint64_t peer_eager, peer_pool; /* of the lane tcp */
+    uint32_t posted;                /* receives that somebody waits for */
     gcoll_session_input input;
     gcoll_session_output output;
 
@@ -117,8 +134,15 @@ void gcoll_session_release(gcoll_session *session);
 /* Frees all of it. NULL is fine. */
 void gcoll_session_destroy(gcoll_session *session);
 
-/* messages.c */
-extern const gcoll_flow_lane gcoll_tcp_flow_lane;
+/* lane.c */
+extern const gcoll_flow_lane gcoll_no_flow_lane; /* until a lane stands */
+/* The peer is connected, and offers these: takes the best lane of both. */
+void gcoll_session_take_lane(gcoll_session *session, const uint8_t offers[GCOLL_LANES_MAX]);
+void gcoll_session_on_lane(gcoll_session *session, const gcoll_wire_header *header, const uint8_t *bytes);
+/* Forgets messages, or all that the lane has. */
+void gcoll_session_drop_lane(gcoll_session *session);
+void gcoll_session_end_lane(gcoll_session *session);
+void gcoll_session_end_doubt(gcoll_session *session);
 
 /* read.c */
 /* Reads from the socket, at most `budget` bytes. Returns whether anything came. */
@@ -157,9 +181,6 @@ void gcoll_session_on_pong(gcoll_session *session, const gcoll_wire_header *head
 void gcoll_session_on_witness(gcoll_session *session, const gcoll_wire_header *header);
 
 /* progress.c */
-/* Marks the session as broken; `failed` follows from progress. The first failure counts. */
-void gcoll_session_fail(gcoll_session *session, gcoll_status status, const char *format, ...)
-    GCOLL_PRINTF(3, 4);
 void gcoll_session_depart(gcoll_session *session);
 void gcoll_session_make_hot(gcoll_session *session);
 

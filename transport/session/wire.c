@@ -77,6 +77,8 @@ static const char *check_data(const gcoll_wire_header *header) {
 static const char *check_control(const gcoll_wire_header *header) {
     if (header->kind == GCOLL_WIRE_ABORT)
         return header->fragment_bytes < GCOLL_NOTE_TEXT_MAX ? NULL : "an abort with too long a text";
+    if (header->kind == GCOLL_WIRE_LANE)
+        return header->fragment_bytes <= GCOLL_LANE_WORD_MAX ? NULL : "too long a word of a lane";
     return header->fragment_bytes == 0 ? NULL : "a control frame with a payload";
 }
 
@@ -131,10 +133,12 @@ void gcoll_wire_put_hello(uint8_t *bytes, const gcoll_wire_hello *hello) {
     put32(bytes + 8, hello->version);
     put32(bytes + 12, hello->from);
     put32(bytes + 16, hello->to);
+    put32(bytes + 20, hello->oldest);
     memcpy(bytes + 24, hello->group, sizeof hello->group);
     memcpy(bytes + 40, hello->token, sizeof hello->token);
     put64(bytes + 56, hello->eager_bytes);
     put64(bytes + 64, hello->pool_bytes);
+    memcpy(bytes + 72, hello->lanes, sizeof hello->lanes);
 }
 
 bool gcoll_wire_may_be_hello(const uint8_t *bytes, size_t count) {
@@ -147,10 +151,12 @@ const char *gcoll_wire_get_hello(const uint8_t *bytes, gcoll_wire_hello *hello) 
     hello->version = get32(bytes + 8);
     hello->from = get32(bytes + 12);
     hello->to = get32(bytes + 16);
+    hello->oldest = get32(bytes + 20);
     memcpy(hello->group, bytes + 24, sizeof hello->group);
     memcpy(hello->token, bytes + 40, sizeof hello->token);
     hello->eager_bytes = get64(bytes + 56);
     hello->pool_bytes = get64(bytes + 64);
+    memcpy(hello->lanes, bytes + 72, sizeof hello->lanes);
     return NULL;
 }
 
@@ -164,6 +170,7 @@ void gcoll_wire_put_reply(uint8_t *bytes, const gcoll_wire_reply *reply) {
     memcpy(bytes + 24, reply->group, sizeof reply->group);
     put64(bytes + 40, reply->eager_bytes);
     put64(bytes + 48, reply->pool_bytes);
+    memcpy(bytes + 56, reply->lanes, sizeof reply->lanes);
 }
 
 const char *gcoll_wire_get_reply(const uint8_t *bytes, gcoll_wire_reply *reply) {
@@ -176,13 +183,14 @@ const char *gcoll_wire_get_reply(const uint8_t *bytes, gcoll_wire_reply *reply) 
     memcpy(reply->group, bytes + 24, sizeof reply->group);
     reply->eager_bytes = get64(bytes + 40);
     reply->pool_bytes = get64(bytes + 48);
+    memcpy(reply->lanes, bytes + 56, sizeof reply->lanes);
     if (reply->verdict >= GCOLL_WIRE_VERDICTS)
         return "an unknown answer to a greeting";
     return NULL;
 }
 
 size_t gcoll_wire_extra_bytes(const gcoll_wire_header *header) {
-    if (header->kind == GCOLL_WIRE_ABORT)
+    if (header->kind == GCOLL_WIRE_ABORT || header->kind == GCOLL_WIRE_LANE)
         return header->fragment_bytes;
     return (header->flags & GCOLL_WIRE_OPEN) ? GCOLL_FINGERPRINT_BYTES : 0;
 }

@@ -3,7 +3,7 @@
  *
  * All integers are little-endian. A connection starts with HELLO from the side that connected, answered by
  * a reply (welcome or refusal); frames follow in both directions. A frame is a header of 32 bytes, a
- * fingerprint of 32 bytes if the OPEN flag is set, and fragment_bytes of payload (DATA and ABORT only).
+ * fingerprint of 32 bytes if the OPEN flag is set, and fragment_bytes of payload (DATA, ABORT and LANE only).
  *
  * Between endpoints with checksums every frame has the CHECKED flag, and 16 bytes behind its header: the
  * CRC32C of a DATA frame's payload, that of a fingerprint or an ABORT's text, 0, and that of the header and
@@ -16,12 +16,14 @@
 #define GCOLL_WIRE_H
 
 #include "gcoll/base/crc32c.h"
-#include "transport/transport.h"
+#include "transport/lane.h"
 
-#define GCOLL_WIRE_VERSION      1
+#define GCOLL_WIRE_VERSION 2
+/* The oldest version that this one can speak with. */
+#define GCOLL_WIRE_OLDEST       2
 #define GCOLL_WIRE_HEADER_BYTES 32
 #define GCOLL_WIRE_HELLO_BYTES  80
-#define GCOLL_WIRE_REPLY_BYTES  56
+#define GCOLL_WIRE_REPLY_BYTES  64
 #define GCOLL_WIRE_TOKEN_BYTES  16
 
 /* Longest payload of one frame: control frames overtake bulk data at these boundaries; at 10 Gb/s a
@@ -48,7 +50,8 @@ typedef enum gcoll_wire_kind {
                              * rank and, in the lower half, of the one that there is news of */
     GCOLL_WIRE_WITNESS = 10, /* index: a rank that was asked about; stream: it was alive so many ms ago;
                               * total_bytes: the rank that it answered then */
-    GCOLL_WIRE_KINDS = 11
+    GCOLL_WIRE_LANE = 11, /* index: the number of a lane; stream: a gcoll_wire_word; payload: a word of it */
+    GCOLL_WIRE_KINDS = 12
 } gcoll_wire_kind;
 
 #define GCOLL_WIRE_OPEN      0x80U /* a fingerprint follows the header; DATA, OFFER, CREDIT and PING */
@@ -56,6 +59,11 @@ typedef enum gcoll_wire_kind {
 #define GCOLL_WIRE_CHECKED   0x20U /* checksums follow the header */
 #define GCOLL_WIRE_AHEAD     0x10U /* DATA: the message's fingerprint came before it in a CREDIT frame */
 #define GCOLL_WIRE_PASSED_ON 0x10U /* ABORT: as in gcoll_note */
+
+typedef enum gcoll_wire_word {
+    GCOLL_WIRE_WORD = 0,   /* from one end of a lane to the other */
+    GCOLL_WIRE_REFUSAL = 1 /* the lane cannot be had; payload: why */
+} gcoll_wire_word;
 
 typedef struct gcoll_wire_header {
     uint8_t kind;
@@ -73,11 +81,12 @@ typedef struct gcoll_wire_sums {
 } gcoll_wire_sums;
 
 typedef struct gcoll_wire_hello {
-    uint32_t version;
+    uint32_t version, oldest; /* that the sender speaks, and that it still understands */
     uint8_t group[16];
     uint8_t token[GCOLL_WIRE_TOKEN_BYTES]; /* of the endpoint that is called */
     uint32_t from, to;                     /* ranks */
-    uint64_t eager_bytes, pool_bytes;      /* what the sender of this takes unasked */
+    uint64_t eager_bytes, pool_bytes;      /* what the sender of this takes unasked, by the lane tcp */
+    uint8_t lanes[GCOLL_LANES_MAX];        /* numbers of those that it offers, in its order; then 0 */
 } gcoll_wire_hello;
 
 typedef enum gcoll_wire_verdict {
@@ -95,6 +104,7 @@ typedef struct gcoll_wire_reply {
     uint32_t from, to;
     uint8_t group[16];
     uint64_t eager_bytes, pool_bytes;
+    uint8_t lanes[GCOLL_LANES_MAX];
 } gcoll_wire_reply;
 
 void gcoll_wire_put_header(uint8_t *bytes, const gcoll_wire_header *header);

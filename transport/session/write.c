@@ -15,6 +15,9 @@
 #include "transport/session/connect.h"
 #include "transport/session/session.h"
 
+_Static_assert(GCOLL_LANE_WORD_MAX <= GCOLL_NOTE_TEXT_MAX,
+               "control frames with checksums have room for a note");
+
 #define STAGE_BYTES 16384
 #define FRAMES_MAX  64
 #define PIECES_MAX  16
@@ -44,10 +47,14 @@ typedef struct batch {
     uint8_t stage[STAGE_BYTES];
 } batch;
 
+static bool owes(const gcoll_session *session) {
+    return session->lane.is_stream && gcoll_flow_owes(&session->flow);
+}
+
 /* Whether a probe, an answer or credit waits to be encoded. None may follow a goodbye. */
 static bool has_pending(const gcoll_session *session) {
     const gcoll_session_output *out = &session->output;
-    return !out->last_frame && (out->ping || out->pong || gcoll_flow_owes(&session->flow));
+    return !out->last_frame && (out->ping || out->pong || owes(session));
 }
 
 bool gcoll_session_has_output(const gcoll_session *session) {
@@ -145,7 +152,7 @@ static void encode_pending(gcoll_session *session) {
         gcoll_session_say_ping(session);
     if (out->pong)
         gcoll_session_say_pong(session);
-    if (gcoll_flow_owes(&session->flow)) {
+    if (owes(session)) {
         uint8_t bytes[GCOLL_WIRE_HEADER_BYTES];
         gcoll_wire_header header = {.kind = GCOLL_WIRE_CREDIT, .credit = (uint32_t)session->flow.owed};
         gcoll_wire_put_header(bytes, &header);
@@ -235,7 +242,7 @@ static uint64_t take(uint64_t *count, uint64_t size) {
 /* The kernel has taken a fragment: completes the message, or queues it again behind the others. */
 static void fragment_sent(gcoll_session *session, gcoll_message *message) {
     if (message->moved == message->bytes)
-        gcoll_net_complete(session->net, message);
+        gcoll_session_complete(session, message);
     else
         gcoll_session_enqueue(session, message); /* messages take turns */
 }
@@ -362,5 +369,8 @@ void gcoll_net_flush_all(gcoll_net *net) {
 }
 
 void gcoll_net_flush(gcoll_endpoint *endpoint) {
-    gcoll_net_flush_all(gcoll_net_of(endpoint));
+    gcoll_net *net = gcoll_net_of(endpoint);
+    gcoll_net_flush_all(net);
+    if (net->polls_lanes)
+        gcoll_net_flush_lanes(net);
 }

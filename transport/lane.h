@@ -1,0 +1,151 @@
+/*
+ * transport/lane.h - what moves the bytes of messages between two ranks that have a session.
+ *
+ * A session (transport/session) knows who is there: it connects two ranks, watches whether the other is
+ * alive, and tells of aborts and departures. Flow control (transport/flow) decides when a message may be
+ * sent. A lane carries it. An endpoint has a port of each lane that it may use: a device, a queue of
+ * completions. A session takes one lane, the first that both ranks offer in the order of the lower rank; the
+ * lane then says when it stands, or refuses, and the session takes the next one. Messages wait until a lane
+ * stands.
+ *
+ * A lane has a folder of its own, and a row in transport/lanes.c.
+ */
+#ifndef GCOLL_LANE_H
+#define GCOLL_LANE_H
+
+#include "transport/flow/flow.h"
+#include "transport/transport.h"
+
+/* Lanes that an endpoint may offer. */
+#define GCOLL_LANES_MAX 8
+/* Bytes of one word between the two ends of a lane. */
+#define GCOLL_LANE_WORD_MAX 256
+
+typedef struct gcoll_net gcoll_net;             /* an endpoint */
+typedef struct gcoll_session gcoll_session;     /* its state for one peer; begins with a gcoll_flow */
+typedef struct gcoll_lane_port gcoll_lane_port; /* what an endpoint has of a lane: the lane's own */
+
+/* Lanes by number, as they travel. A number is never given to another lane. */
+enum { GCOLL_LANE_TCP = 1, GCOLL_LANE_IBVERBS = 2 };
+
+/* Signs of life that a lane can see; both grow. */
+typedef struct gcoll_lane_sight {
+    uint64_t heard; /* what came from the peer */
+    uint64_t taken; /* what the peer's side acknowledged */
+} gcoll_lane_sight;
+
+/* NULL: the lane has no use for it. All are called on the thread that drives the endpoint. */
+typedef struct gcoll_lane {
+    const char *name;
+    uint8_t number;
+    /* Lists the devices that it could use, or says why it has none. */
+    void (*list)(gcoll_device_fn fn, void *arg);
+
+    /* ---- The endpoint's port ---- */
+
+    /* Errors: INVALID names an option; UNSUPPORTED or IO say what is missing. *port is closed then, too, if
+     * set. */
+    gcoll_status (*open)(gcoll_net *net, const gcoll_endpoint_options *options, gcoll_lane_port **port);
+    /* All sessions have ended, and the loop still runs. */
+    void (*close)(gcoll_lane_port *port);
+    /* Hands over what is held back. */
+    void (*flush)(gcoll_lane_port *port);
+    /* Moves what can be moved. Returns whether anything did. */
+    bool (*poll)(gcoll_lane_port *port);
+    /* A wait is about to sleep: from now on the descriptor that the lane gave to gcoll_net_watch becomes
+     * readable when `poll` will find something. Polled once more afterwards. */
+    void (*arm)(gcoll_lane_port *port);
+    /* The descriptor was readable. */
+    void (*disarm)(gcoll_lane_port *port);
+
+    /* ---- A session ---- */
+
+    const gcoll_flow_lane *flow;
+    /* The session takes this lane. It calls gcoll_session_stand or gcoll_session_refuse, at once or later. */
+    void (*begin)(gcoll_session *session, gcoll_lane_port *port);
+    /* A word from the peer's end; only after `begin` on both sides. Not trusted. */
+    void (*hear)(gcoll_session *session, const uint8_t *bytes, uint32_t count);
+    /* Prepares to leave: what was sent is to arrive. Messages are dropped already. */
+    void (*leave)(gcoll_session *session);
+    /* Whether something that was sent before `leave` has not arrived yet. */
+    bool (*is_leaving)(const gcoll_session *session);
+    /* Forgets all messages: touches no memory of theirs from now on. */
+    void (*drop)(gcoll_session *session);
+    /* The same, and frees what it has of the session. Also of one that never stood. */
+    void (*end)(gcoll_session *session);
+    void (*look)(const gcoll_session *session, gcoll_lane_sight *sight);
+    /* Whether a posted receive, of which flow says that it may be taken back, may be so here too. */
+    bool (*may_take_back)(const gcoll_session *session, const gcoll_message *message);
+
+    /* ---- Memory: all, or none; as in transport.h ---- */
+
+    gcoll_status (*attach)(gcoll_lane_port *port, void *data, uint64_t bytes, bool is_written,
+                           uint64_t largest, void **handle);
+    void (*detach)(gcoll_lane_port *port, void *handle);
+    uint32_t (*device_memory)(const gcoll_lane_port *port);
+    gcoll_status (*attach_device)(gcoll_lane_port *port, const gcoll_foreign_memory *memory, bool is_written,
+                                  void **handle);
+    gcoll_status (*expose)(gcoll_lane_port *port, void *data, uint64_t bytes, gcoll_exposed *exposed);
+    void (*conceal)(gcoll_lane_port *port, gcoll_exposed *exposed);
+    void (*access)(gcoll_session *session, gcoll_remote_access *access);
+} gcoll_lane;
+
+/* NULL-terminated; the best first, as "auto" takes them. */
+extern const gcoll_lane *const gcoll_lanes[];
+extern const gcoll_lane gcoll_lane_tcp;
+extern const gcoll_lane gcoll_lane_ibverbs;
+
+/* ---- What a lane may call ------------------------------------------------------------------------- */
+
+uint32_t gcoll_session_rank(const gcoll_session *session);
+gcoll_net *gcoll_session_net(const gcoll_session *session);
+/* What the lane has of this session; NULL before it is set. */
+void *gcoll_session_lane_state(const gcoll_session *session);
+void gcoll_session_set_lane_state(gcoll_session *session, void *state);
+/* Whether the peer is there and nothing is wrong with the session or the lane. */
+bool gcoll_session_is_well(const gcoll_session *session);
+/* The lane stands: messages may go. `own` and `peer`: what is taken unasked, and the pool. */
+void gcoll_session_stand(gcoll_session *session, uint64_t own_eager, uint64_t own_pool, uint64_t peer_eager,
+                         uint64_t peer_pool);
+/* The lane cannot be had between these two, which may end what it has of the session. Not after it stood.
+ * Without another lane the session fails by status and text, which is as in gcoll_events.failed. text NULL:
+ * this rank lacks something, which the last error names; without another lane the endpoint fails by it. */
+void gcoll_session_refuse(gcoll_session *session, gcoll_status status, const char *text);
+/* Whether there is another lane to fall back on. The same on both sides until one of them refuses. */
+bool gcoll_session_has_choice(const gcoll_session *session);
+/* Sends a word to the peer's end of the lane. */
+void gcoll_session_say(gcoll_session *session, const uint8_t *bytes, uint32_t count);
+/* The session is broken; `failed` follows. text as in gcoll_events.failed. */
+void gcoll_session_fail(gcoll_session *session, gcoll_status status, const char *format, ...)
+    GCOLL_PRINTF(3, 4);
+/* The lane broke. The session may know better why: if it hears nothing within ms, it fails by this text.
+ * follows: a consequence, of which the cause may be told yet. */
+void gcoll_session_doubt(gcoll_session *session, int64_t ms, bool follows, const char *format, ...)
+    GCOLL_PRINTF(4, 5);
+/* A message has moved: its `done` follows. */
+void gcoll_session_complete(gcoll_session *session, gcoll_message *message);
+/* A receive, at that. */
+void gcoll_session_complete_receive(gcoll_session *session, gcoll_message *message);
+/* A message without a receive came: ends a wait of a caller who peeks. */
+void gcoll_session_unexpected(gcoll_session *session);
+/* A fingerprint came. */
+void gcoll_session_opened(gcoll_session *session, uint64_t stream, const uint8_t *fingerprint);
+
+/* What concerns no single session, and is this rank's own: progress returns it from now on. The text is the
+ * last error. */
+void gcoll_net_fail(gcoll_net *net, gcoll_status status);
+bool gcoll_net_is_leaving(const gcoll_net *net);
+uint32_t gcoll_net_size(const gcoll_net *net);
+/* The state of a rank, if there is one. */
+gcoll_session *gcoll_net_session(const gcoll_net *net, uint32_t rank);
+/* Something moved data: for `moves`. */
+void gcoll_net_moved(gcoll_net *net);
+/* The endpoint's port of a lane; NULL: it has none. */
+gcoll_lane_port *gcoll_net_port(gcoll_endpoint *endpoint, const gcoll_lane *lane);
+/* What this endpoint publishes, the preferred address first. */
+const struct gcoll_address *gcoll_net_own_address(const gcoll_net *net);
+/* From now on a wait that sleeps ends when fd is readable, and calls `disarm`. To be
+ * called once, from `open`. */
+gcoll_status gcoll_net_watch(gcoll_net *net, int fd);
+
+#endif

@@ -1,0 +1,489 @@
+/*
+ * transport/session/lane.c - which lane moves the bytes of a session, and the lanes of an endpoint.
+ *
+ * Both greetings list lanes. The two ranks take the first lane in the list of the lower rank that the other
+ * lists, too, so both take the same. A lane that cannot be had after all is refused by either end; both then
+ * take the next. The end that refuses has not said to the other that its part is ready, so no message has
+ * gone by that lane.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/base/text.h"
+#include "transport/session/session.h"
+
+#define WHY_BYTES 512
+/* A rank that has refused the last lane has so long to say what it lacks. */
+#define REFUSED_MS 1000
+
+/* ---- The endpoint's lanes -------------------------------------------------------------------------- */
+
+static const gcoll_lane *find_lane(const char *name) {
+    for (const gcoll_lane *const *at = gcoll_lanes; *at; at++)
+        if (strcmp((*at)->name, name) == 0)
+            return *at;
+    return NULL;
+}
+
+static GCOLL_PRINTF(3, 4) void add_text(char *text, size_t bytes, const char *format, ...) {
+    size_t used = strlen(text);
+    if (used > 0 && used + 2 < bytes)
+        used += (size_t)snprintf(text + used, bytes - used, "; ");
+    va_list arguments;
+    va_start(arguments, format);
+    if (used < bytes)
+        vsnprintf(text + used, bytes - used, format, arguments);
+    va_end(arguments);
+}
+
+/* Closes the last of the endpoint's lanes. Keeps the last error. */
+static void close_last(gcoll_net *net) {
+    gcoll_net_lane *own = &net->lanes[--net->lane_count];
+    if (own->watched) { /* the handle is closed with the loop */
+        uv_poll_stop(&own->poll);
+        own->watched = false;
+    }
+    if (own->lane->close && own->port)
+        own->lane->close(own->port);
+    own->port = NULL;
+}
+
+static gcoll_status open_lane(gcoll_net *net, const gcoll_lane *lane, const gcoll_endpoint_options *options) {
+    gcoll_net_lane *own = &net->lanes[net->lane_count];
+    own->lane = lane;
+    own->net = net;
+    net->lane_count++; /* a lane may watch a descriptor while it opens */
+    const gcoll_status status = lane->open ? lane->open(net, options, &own->port) : GCOLL_OK;
+    if (status != GCOLL_OK) {
+        close_last(net);
+        return status;
+    }
+    net->polls_lanes = net->polls_lanes || lane->poll;
+    return GCOLL_OK;
+}
+
+/* Takes each lane that can be had. */
+static gcoll_status open_best(gcoll_net *net, const gcoll_endpoint_options *options) {
+    for (const gcoll_lane *const *at = gcoll_lanes; *at; at++) {
+        const gcoll_status status = open_lane(net, *at, options);
+        if (status != GCOLL_OK && at[1])
+            add_text(net->without, sizeof net->without, "%s: %s", (*at)->name, gcoll_last_error());
+        else if (status != GCOLL_OK)
+            return status;
+    }
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_net_open_lanes(gcoll_net *net, const gcoll_endpoint_options *options) {
+    if (options->lane_count == 0)
+        return open_best(net, options);
+    for (uint32_t i = 0; i < options->lane_count; i++) {
+        const gcoll_lane *lane = find_lane(options->lanes[i].name);
+        if (!lane || i == GCOLL_LANES_MAX)
+            return gcoll_error(GCOLL_ERR_INVALID, "options.transport: '%.40s' is no lane, or one too many",
+                               options->lanes[i].name);
+        const gcoll_status status = open_lane(net, lane, options);
+        if (status != GCOLL_OK)
+            return status;
+    }
+    return GCOLL_OK;
+}
+
+void gcoll_net_close_lanes(gcoll_net *net) {
+    while (net->lane_count > 0)
+        close_last(net);
+    net->polls_lanes = false;
+}
+
+void gcoll_net_forget_lanes(gcoll_net *net) {
+    for (uint32_t i = 0; i < net->size; i++)
+        if (net->sessions[i])
+            net->sessions[i]->lane.taken = NULL;
+    net->lane_count = 0;
+    net->polls_lanes = false;
+}
+
+void gcoll_net_flush_lanes(gcoll_net *net) {
+    for (uint32_t i = 0; i < net->lane_count; i++)
+        if (net->lanes[i].lane->flush)
+            net->lanes[i].lane->flush(net->lanes[i].port);
+}
+
+bool gcoll_net_poll_lanes(gcoll_net *net) {
+    bool moved = false;
+    for (uint32_t i = 0; i < net->lane_count; i++)
+        if (net->lanes[i].lane->poll)
+            moved = net->lanes[i].lane->poll(net->lanes[i].port) || moved;
+    net->busy = net->busy || moved;
+    return moved;
+}
+
+void gcoll_net_arm_lanes(gcoll_net *net) {
+    for (uint32_t i = 0; i < net->lane_count; i++)
+        if (net->lanes[i].lane->arm)
+            net->lanes[i].lane->arm(net->lanes[i].port);
+}
+
+void gcoll_net_list_offers(const gcoll_net *net, uint8_t lanes[GCOLL_LANES_MAX]) {
+    memset(lanes, 0, GCOLL_LANES_MAX);
+    for (uint32_t i = 0; i < net->lane_count; i++)
+        lanes[i] = net->lanes[i].lane->number;
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events) {
+    const gcoll_net_lane *own = poll->data;
+    (void)status;
+    (void)events;
+    if (own->lane->disarm)
+        own->lane->disarm(own->port);
+    own->lane->poll(own->port);
+}
+
+gcoll_status gcoll_net_watch(gcoll_net *net, int fd) {
+    gcoll_net_lane *own = &net->lanes[net->lane_count - 1];
+    int error = uv_poll_init(&net->loop, &own->poll, fd);
+    if (error == 0) {
+        own->poll.data = own;
+        own->watched = true;
+        error = uv_poll_start(&own->poll, UV_READABLE, on_readable);
+    }
+    return error == 0 ? GCOLL_OK
+                      : gcoll_error(gcoll_status_of_errno(-error), "cannot wait for a descriptor: %s",
+                                    uv_strerror(error));
+}
+
+/* ---- Until a lane stands --------------------------------------------------------------------------- */
+
+static void fail_early(gcoll_flow *flow, gcoll_status status, const char *text) {
+    gcoll_session_fail((gcoll_session *)(void *)flow, status, "%s", text);
+}
+
+/* A flow that is not connected sends and completes nothing. */
+const gcoll_flow_lane gcoll_no_flow_lane = {.fail = fail_early};
+
+/* ---- Choosing -------------------------------------------------------------------------------------- */
+
+static void note_why(gcoll_session *session, const char *name, const char *text) {
+    gcoll_session_lane *lane = &session->lane;
+    if (!lane->why)
+        lane->why = calloc(1, WHY_BYTES);
+    if (lane->why)
+        add_text(lane->why, WHY_BYTES, "%s: %s", name, text);
+}
+
+static bool lists(const uint8_t offers[GCOLL_LANES_MAX], uint8_t number) {
+    return number != 0 && memchr(offers, number, GCOLL_LANES_MAX);
+}
+
+/* The index of a lane of ours, by its number; lane_count if it is none of ours. */
+static uint32_t index_of(const gcoll_net *net, uint8_t number) {
+    uint32_t i = 0;
+    while (i < net->lane_count && net->lanes[i].lane->number != number)
+        i++;
+    return i;
+}
+
+static void list_names(const uint8_t offers[GCOLL_LANES_MAX], char *text, size_t bytes) {
+    text[0] = 0;
+    for (uint32_t i = 0; i < GCOLL_LANES_MAX && offers[i] != 0; i++) {
+        const gcoll_lane *const *at = gcoll_lanes;
+        while (*at && (*at)->number != offers[i])
+            at++;
+        const size_t used = strlen(text);
+        snprintf(text + used, bytes - used, "%s%s", used > 0 ? "," : "",
+                 *at ? (*at)->name : "an unknown one");
+    }
+}
+
+static void fail_without(gcoll_session *session, const uint8_t own[GCOLL_LANES_MAX]) {
+    char ours[96], theirs[160];
+    list_names(own, ours, sizeof ours);
+    list_names(session->lane.offers, theirs, sizeof theirs);
+    gcoll_session_fail(session, GCOLL_ERR_MISMATCH, "offers transport %s, and this rank %s: none is the same",
+                       theirs[0] ? theirs : "none", ours);
+}
+
+/* The first lane of both, in the order of the lower rank, that is not refused, behind the `skip` first of
+ * them; NULL: there is none. */
+static const gcoll_net_lane *best_lane(const gcoll_session *session, uint32_t skip) {
+    const gcoll_net *net = session->net;
+    uint8_t own[GCOLL_LANES_MAX];
+    gcoll_net_list_offers(net, own);
+    const uint8_t *first = net->rank < session->rank ? own : session->lane.offers;
+    const uint8_t *other = first == own ? session->lane.offers : own;
+    for (uint32_t i = 0; i < GCOLL_LANES_MAX; i++) {
+        const uint32_t index = index_of(net, first[i]);
+        if (lists(other, first[i]) && index < net->lane_count && !(session->lane.refused & (1U << index)) &&
+            skip-- == 0)
+            return &net->lanes[index];
+    }
+    return NULL;
+}
+
+bool gcoll_session_has_choice(const gcoll_session *session) {
+    return best_lane(session, 1) != NULL;
+}
+
+static void begin(gcoll_session *session, const gcoll_net_lane *lane) {
+    session->lane.taken = lane;
+    session->net->begun_count++;
+    lane->lane->begin(session, lane->port);
+}
+
+void gcoll_session_take_lane(gcoll_session *session, const uint8_t offers[GCOLL_LANES_MAX]) {
+    const gcoll_net *net = session->net;
+    memcpy(session->lane.offers, offers, GCOLL_LANES_MAX);
+    for (uint32_t i = 0; i < net->lane_count; i++)
+        if (!lists(offers, net->lanes[i].lane->number))
+            note_why(session, net->lanes[i].lane->name, "the other rank does not offer it");
+    const gcoll_net_lane *best = best_lane(session, 0);
+    if (best) {
+        begin(session, best);
+        return;
+    }
+    uint8_t own[GCOLL_LANES_MAX];
+    gcoll_net_list_offers(net, own);
+    fail_without(session, own);
+}
+
+void gcoll_session_stand(gcoll_session *session, uint64_t own_eager, uint64_t own_pool, uint64_t peer_eager,
+                         uint64_t peer_pool) {
+    gcoll_session_lane *lane = &session->lane;
+    const gcoll_lane *taken = lane->taken->lane;
+    lane->stands = true;
+    lane->is_stream = !taken->poll;
+    session->net->begun_count--;
+    gcoll_flow_set_lane(&session->flow, taken->flow, own_eager, own_pool);
+    gcoll_flow_connect(&session->flow, peer_eager, peer_pool);
+    while (lane->accesses.first && session->state == GCOLL_SESSION_CONNECTED)
+        taken->access(session, (gcoll_remote_access *)gcoll_message_pop(&lane->accesses));
+}
+
+/* Ends what the lane has begun, and takes the next one. False: there is none. */
+static bool leave_lane(gcoll_session *session, const char *text) {
+    gcoll_session_lane *lane = &session->lane;
+    gcoll_net *net = session->net;
+    const gcoll_lane *left = lane->taken->lane;
+    note_why(session, left->name, text);
+    lane->refused |= 1U << (uint32_t)(lane->taken - net->lanes);
+    const gcoll_net_lane *next = best_lane(session, 0);
+    if (!next)
+        return false;
+    net->begun_count--;
+    if (left->end)
+        left->end(session);
+    lane->state = NULL;
+    begin(session, next);
+    return true;
+}
+
+static void say(gcoll_session *session, gcoll_wire_word word, const uint8_t *bytes, uint32_t count) {
+    uint8_t frame[GCOLL_WIRE_HEADER_BYTES + GCOLL_LANE_WORD_MAX];
+    const gcoll_wire_header header = {.kind = GCOLL_WIRE_LANE,
+                                      .index = session->lane.taken->lane->number,
+                                      .stream = word,
+                                      .fragment_bytes = count};
+    gcoll_wire_put_header(frame, &header);
+    memcpy(frame + GCOLL_WIRE_HEADER_BYTES, bytes, count);
+    gcoll_session_append_control(session, frame, GCOLL_WIRE_HEADER_BYTES + count);
+}
+
+void gcoll_session_say(gcoll_session *session, const uint8_t *bytes, uint32_t count) {
+    say(session, GCOLL_WIRE_WORD, bytes, count);
+}
+
+void gcoll_session_refuse(gcoll_session *session, gcoll_status status, const char *text) {
+    const char *said = text ? text : gcoll_last_error();
+    say(session, GCOLL_WIRE_REFUSAL, (const uint8_t *)said, (uint32_t)strnlen(said, GCOLL_LANE_WORD_MAX));
+    if (leave_lane(session, said))
+        return;
+    session->lane.refused_last = true;
+    if (text)
+        gcoll_session_fail(session, status, "%s", text);
+    else
+        gcoll_net_fail(session->net, status);
+}
+
+void gcoll_session_on_lane(gcoll_session *session, const gcoll_wire_header *header, const uint8_t *bytes) {
+    const gcoll_net_lane *taken = session->lane.taken;
+    const uint32_t index = header->index <= UINT8_MAX ? index_of(session->net, (uint8_t)header->index)
+                                                      : session->net->lane_count;
+    if (session->net->leaving)
+        return;
+    if (index < session->net->lane_count && (session->lane.refused & (1U << index)))
+        return; /* our refusal and this word have crossed */
+    if (!taken || taken->lane->number != header->index || !taken->lane->hear) {
+        gcoll_session_fail(session, GCOLL_ERR_PROTOCOL, "sent garbage (a word of a lane that was not taken)");
+        return;
+    }
+    if (header->stream == GCOLL_WIRE_WORD) {
+        taken->lane->hear(session, bytes, header->fragment_bytes);
+        return;
+    }
+    if (session->lane.stands) {
+        gcoll_session_fail(session, GCOLL_ERR_PROTOCOL, "sent garbage (a refusal of a lane that stands)");
+        return;
+    }
+    char text[GCOLL_LANE_WORD_MAX + 32];
+    snprintf(text, sizeof text, "refused by the other rank: %.*s", (int)header->fragment_bytes,
+             (const char *)bytes);
+    gcoll_text_clean(text);
+    if (!leave_lane(session, text)) /* it is about to abort, and says why */
+        gcoll_session_doubt(session, REFUSED_MS, false, "cannot be reached by %s (%s)", taken->lane->name,
+                            text);
+}
+
+void gcoll_session_drop_lane(gcoll_session *session) {
+    const gcoll_net_lane *taken = session->lane.taken;
+    gcoll_message_queue_clear(&session->lane.accesses);
+    if (taken && taken->lane->drop)
+        taken->lane->drop(session);
+}
+
+void gcoll_session_end_lane(gcoll_session *session) {
+    gcoll_session_lane *lane = &session->lane;
+    gcoll_session_end_doubt(session);
+    gcoll_message_queue_clear(&lane->accesses);
+    free(lane->why);
+    lane->why = NULL;
+    if (lane->taken) {
+        if (!lane->stands)
+            session->net->begun_count--;
+        if (lane->taken->lane->end)
+            lane->taken->lane->end(session);
+    }
+    lane->taken = NULL;
+    lane->state = NULL;
+    lane->stands = lane->is_stream = false;
+}
+
+/* ---- Doubts ---------------------------------------------------------------------------------------- */
+
+void gcoll_session_end_doubt(gcoll_session *session) {
+    if (session->lane.in_doubt) {
+        session->lane.in_doubt = false;
+        session->net->doubt_count--;
+    }
+}
+
+void gcoll_session_doubt(gcoll_session *session, int64_t ms, bool follows, const char *format, ...) {
+    gcoll_session_lane *lane = &session->lane;
+    if (session->state != GCOLL_SESSION_CONNECTED || (lane->in_doubt && !(lane->only_follows && !follows)))
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(session->verdict_text, sizeof session->verdict_text, format, arguments);
+    va_end(arguments);
+    session->net->doubt_count += !lane->in_doubt;
+    lane->in_doubt = true;
+    lane->only_follows = follows;
+    lane->doubt_until_ms = gcoll_now_ms() + ms;
+}
+
+void gcoll_net_settle_doubts(gcoll_net *net) {
+    const int64_t now = gcoll_now_ms();
+    for (uint32_t i = 0; i < net->size && net->doubt_count > 0; i++) {
+        gcoll_session *session = net->sessions[i];
+        if (session && session->lane.in_doubt && now >= session->lane.doubt_until_ms) {
+            char text[GCOLL_SESSION_VERDICT_TEXT];
+            snprintf(text, sizeof text, "%s", session->verdict_text);
+            gcoll_session_fail(session, GCOLL_ERR_PEER, "%s", text);
+        }
+    }
+}
+
+/* ---- For lanes ------------------------------------------------------------------------------------- */
+
+uint32_t gcoll_session_rank(const gcoll_session *session) {
+    return session->rank;
+}
+
+gcoll_net *gcoll_session_net(const gcoll_session *session) {
+    return session->net;
+}
+
+void *gcoll_session_lane_state(const gcoll_session *session) {
+    return session->lane.state;
+}
+
+void gcoll_session_set_lane_state(gcoll_session *session, void *state) {
+    session->lane.state = state;
+}
+
+bool gcoll_session_is_well(const gcoll_session *session) {
+    return session->state == GCOLL_SESSION_CONNECTED && !session->lane.in_doubt;
+}
+
+void gcoll_session_complete(gcoll_session *session, gcoll_message *message) {
+    gcoll_message_push(&session->net->completed, message);
+}
+
+void gcoll_session_complete_receive(gcoll_session *session, gcoll_message *message) {
+    session->posted -= !message->background;
+    gcoll_message_push(&session->net->completed, message);
+}
+
+void gcoll_session_unexpected(gcoll_session *session) {
+    if (session->net->curious)
+        session->net->moved = true;
+}
+
+void gcoll_session_opened(gcoll_session *session, uint64_t stream, const uint8_t *fingerprint) {
+    gcoll_net *net = session->net;
+    if (!net->leaving && net->events.opened) {
+        net->moved = true;
+        net->events.opened(net->events.arg, session->rank, stream, fingerprint);
+    }
+}
+
+void gcoll_net_fail(gcoll_net *net, gcoll_status status) {
+    gcoll_net_problem(net, status, "%s", gcoll_last_error());
+}
+
+bool gcoll_net_is_leaving(const gcoll_net *net) {
+    return net->leaving;
+}
+
+uint32_t gcoll_net_size(const gcoll_net *net) {
+    return net->size;
+}
+
+gcoll_session *gcoll_net_session(const gcoll_net *net, uint32_t rank) {
+    return rank < net->size ? net->sessions[rank] : NULL;
+}
+
+void gcoll_net_moved(gcoll_net *net) {
+    net->moves++;
+}
+
+gcoll_lane_port *gcoll_net_port(gcoll_endpoint *endpoint, const gcoll_lane *lane) {
+    const gcoll_net *net = gcoll_net_of(endpoint);
+    for (uint32_t i = 0; i < net->lane_count; i++)
+        if (net->lanes[i].lane == lane)
+            return net->lanes[i].port;
+    return NULL;
+}
+
+const gcoll_address *gcoll_net_own_address(const gcoll_net *net) {
+    return &net->address;
+}
+
+/* ---- What is told of it ---------------------------------------------------------------------------- */
+
+void gcoll_net_explain(gcoll_endpoint *endpoint, uint32_t peer, char *text, size_t bytes) {
+    const gcoll_net *net = gcoll_net_of(endpoint);
+    const gcoll_session *session = gcoll_net_session(net, peer);
+    if (!session || !session->lane.taken) {
+        snprintf(text, bytes, "not connected");
+        return;
+    }
+    snprintf(text, bytes, "%s%s", session->lane.taken->lane->name, session->lane.stands ? "" : ", not yet");
+    const char *sources[] = {session->lane.why, net->without[0] ? net->without : NULL};
+    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
+        const size_t used = strlen(text);
+        if (sources[i] && used < bytes)
+            snprintf(text + used, bytes - used, " (%s)", sources[i]);
+    }
+}
