@@ -1,4 +1,5 @@
 /* gcoll/context/lanes.c - says by which lane of the transport messages go to each rank. */
+#include <stdio.h>
 #include <string.h>
 
 #include "gcoll/base/text.h"
