@@ -92,6 +92,14 @@ static bool run_case(bench_state *state, const bench_case *what, uint64_t *wrong
     return outcome != BENCH_BROKEN;
 }
 
+/* Prints how messages travelled from rank 0. */
+static void print_lanes(const bench_state *state) {
+    char text[8192];
+    if (state->options->verbose && state->rank == 0 &&
+        gcoll_context_lanes(state->context, text, sizeof text) == GCOLL_OK)
+        (void)fputs(text, stderr);
+}
+
 int bench_run_rank(const bench_rank *self) {
     const bench_options *options = self->options;
     bench_state state = {.options = options, .rank = self->rank};
@@ -112,6 +120,8 @@ int bench_run_rank(const bench_rank *self) {
         good = good && bench_report_end(&state.report);
         if (good)
             bench_monitor_print(&state);
+        if (good)
+            print_lanes(&state);
     }
     good = good && (!options->resources || bench_resources_report(&resources, state.context));
     gcoll_operation_destroy(state.barrier);

@@ -329,7 +329,6 @@ static void describe(struct explanation *e, const gcoll_call *call, const gcoll_
     gcoll_basis_describe(context, rule, gcoll_call_is_fixed(call), basis, sizeof basis);
     describe_sameness(e, call);
     gcoll_text_add(&e->said, "%s", basis);
-    gcoll_context_describe_lanes(context, &e->said);
 }
 
 gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective collective, uint64_t count,

@@ -7,6 +7,7 @@
  */
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +187,7 @@ static void on_frame(end *e, const head *h, const uint8_t *payload) {
     if (!slot)
         return;
     feed(slot, payload, h->bytes);
+    gcoll_net_moved(gcoll_session_net(e->session));
     if (slot->message && slot->received == slot->total)
         gcoll_flow_finish(e->flow, slot);
 }
@@ -209,6 +211,7 @@ static bool poll_end(end *e) {
 static gcoll_status open_port(gcoll_net *net, const gcoll_endpoint_options *options, gcoll_lane_port **out) {
     port *p = calloc(1, sizeof *p);
     p->rank = options->rank;
+    signal(SIGPIPE, SIG_IGN); /* the other end may be gone already */
     p->pool = options->eager_pool_bytes > 0 ? options->eager_pool_bytes : POOL;
     p->eager =
         p->pool / 2 - GCOLL_FLOW_OVERHEAD_BYTES < EAGER ? p->pool / 2 - GCOLL_FLOW_OVERHEAD_BYTES : EAGER;

@@ -299,7 +299,7 @@ void gcoll_session_refuse(gcoll_session *session, gcoll_status status, const cha
     say(session, GCOLL_WIRE_REFUSAL, (const uint8_t *)said, (uint32_t)strnlen(said, GCOLL_LANE_WORD_MAX));
     if (leave_lane(session, said))
         return;
-    session->lane.refused_last = true;
+    session->lane.tells = true;
     if (text)
         gcoll_session_fail(session, status, "%s", text);
     else
@@ -389,6 +389,7 @@ void gcoll_net_settle_doubts(gcoll_net *net) {
         if (session && session->lane.in_doubt && now >= session->lane.doubt_until_ms) {
             char text[GCOLL_SESSION_VERDICT_TEXT];
             snprintf(text, sizeof text, "%s", session->verdict_text);
+            session->lane.tells = true;
             gcoll_session_fail(session, GCOLL_ERR_PEER, "%s", text);
         }
     }
@@ -417,12 +418,11 @@ bool gcoll_session_is_well(const gcoll_session *session) {
 }
 
 void gcoll_session_complete(gcoll_session *session, gcoll_message *message) {
-    gcoll_message_push(&session->net->completed, message);
+    gcoll_session_push(session, message);
 }
 
 void gcoll_session_complete_receive(gcoll_session *session, gcoll_message *message) {
-    session->posted -= !message->background;
-    gcoll_message_push(&session->net->completed, message);
+    gcoll_session_push_receive(session, message);
 }
 
 void gcoll_session_unexpected(gcoll_session *session) {

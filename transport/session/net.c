@@ -77,7 +77,7 @@ static bool keep_cut(gcoll_session_output *out) {
 
 void gcoll_session_release(gcoll_session *session) {
     bool keeps_socket =
-        session->verdict == GCOLL_ERR_PROTOCOL || session->lane.refused_last ||
+        session->verdict == GCOLL_ERR_PROTOCOL || session->lane.tells ||
         session->verdict == GCOLL_ERR_MISMATCH || session->changed ||
         session->verdict == GCOLL_ERR_NO_MEMORY; /* the peer must learn that it is not at fault */
     gcoll_session_output *out = &session->output;

@@ -186,7 +186,7 @@ static void look(gcoll_net *net) {
 
 /* Whether libuv should poll now. With few waiting sessions it polls only now and then. */
 static bool is_time_to_look(gcoll_net *net) {
-    if (net->begun_count > 0 || net->doubt_count > 0)
+    if ((net->begun_count | net->doubt_count) != 0)
         return true;
     if (!net->hot && !net->polls_lanes)
         return !net->moved || ++net->polls >= POLLS_PER_LOOK;

@@ -28,7 +28,7 @@ typedef struct gcoll_session_lane {
     bool is_stream;              /* ... by the session's own connection */
     bool in_doubt, only_follows; /* it broke; see gcoll_session_doubt */
     int64_t doubt_until_ms;
-    bool refused_last;               /* by us, without another one: the peer must hear why */
+    bool tells;                      /* we have ended it: the peer must hear why, by an abort */
     uint32_t refused;                /* a bit for each of net->lanes */
     uint8_t offers[GCOLL_LANES_MAX]; /* of the peer */
     gcoll_message_queue accesses;    /* that wait for it; each the first member of a gcoll_remote_access */
@@ -133,6 +133,16 @@ void gcoll_session_drop(gcoll_session *session);
 void gcoll_session_release(gcoll_session *session);
 /* Frees all of it. NULL is fine. */
 void gcoll_session_destroy(gcoll_session *session);
+
+/* gcoll_session_complete and gcoll_session_complete_receive, in every message's way. */
+static inline void gcoll_session_push(gcoll_session *session, gcoll_message *message) {
+    gcoll_message_push(&session->net->completed, message);
+}
+
+static inline void gcoll_session_push_receive(gcoll_session *session, gcoll_message *message) {
+    session->posted -= !message->background;
+    gcoll_session_push(session, message);
+}
 
 /* lane.c */
 extern const gcoll_flow_lane gcoll_no_flow_lane; /* until a lane stands */

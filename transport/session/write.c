@@ -242,7 +242,7 @@ static uint64_t take(uint64_t *count, uint64_t size) {
 /* The kernel has taken a fragment: completes the message, or queues it again behind the others. */
 static void fragment_sent(gcoll_session *session, gcoll_message *message) {
     if (message->moved == message->bytes)
-        gcoll_session_complete(session, message);
+        gcoll_session_push(session, message);
     else
         gcoll_session_enqueue(session, message); /* messages take turns */
 }

@@ -55,7 +55,7 @@ static void deliver(gcoll_flow *flow, gcoll_slot *slot) {
 }
 
 static void complete(gcoll_flow *flow, gcoll_message *message) {
-    gcoll_session_complete_receive(session_of(flow), message);
+    gcoll_session_push_receive(session_of(flow), message);
 }
 
 static void unexpected(gcoll_flow *flow) {

@@ -929,6 +929,20 @@ class Context(Collectives[Any]):
               self._core.handle)
         return text.value.decode()
 
+    def lanes(self) -> str:
+        """How messages travel to each other rank, and why not in a better way: a line for each rank or row of ranks.
+
+        >>> import gcoll
+        >>> def rank(context):
+        ...     context.barrier()
+        ...     return context.lanes()
+        >>> gcoll.run_local(2, rank, transport="tcp")[0]
+        'to rank 1: tcp\\n'
+        """
+        text = create_string_buffer(_TEXT_MAX)
+        check(api.gcoll_context_lanes(self._handle(), text, _TEXT_MAX), "lanes")
+        return text.value.decode()
+
     def tuning(self) -> str:
         """What gcoll chooses algorithms by, as lines of a tuning file."""
         text = create_string_buffer(_TEXT_MAX)
