@@ -431,11 +431,7 @@ void gcoll_session_unexpected(gcoll_session *session) {
 }
 
 void gcoll_session_opened(gcoll_session *session, uint64_t stream, const uint8_t *fingerprint) {
-    gcoll_net *net = session->net;
-    if (!net->leaving && net->events.opened) {
-        net->moved = true;
-        net->events.opened(net->events.arg, session->rank, stream, fingerprint);
-    }
+    gcoll_session_open(session, stream, fingerprint);
 }
 
 void gcoll_net_fail(gcoll_net *net, gcoll_status status) {

@@ -197,10 +197,6 @@ static void poll_once(gcoll_net *net) {
     net->busy = false;
     if (net->outputs)
         gcoll_net_flush_all(net);
-    if (net->polls_lanes) {
-        gcoll_net_flush_lanes(net);
-        gcoll_net_poll_lanes(net);
-    }
     read_hot(net);
     report(net);
     if (is_time_to_look(net)) {
@@ -211,8 +207,12 @@ static void poll_once(gcoll_net *net) {
         gcoll_net_flush_all(net);
         report(net);
     }
-    if (net->polls_lanes)
+    if (net->polls_lanes) {
         gcoll_net_flush_lanes(net);
+        gcoll_net_poll_lanes(net);
+        report(net);
+        gcoll_net_flush_lanes(net);
+    }
 }
 
 static void on_alarm(uv_timer_t *alarm) {
@@ -305,12 +305,13 @@ static void wait_for_report(gcoll_net *net, int64_t wait_us) {
 gcoll_status gcoll_net_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved) {
     gcoll_net *net = gcoll_net_of(endpoint);
     net->moved = false;
-    net->polls += net->polls_lanes && wait_us <= 0 ? POLLS_PER_CALL : 0;
     poll_once(net);
     if (!net->moved && wait_us > 0 && net->problem == GCOLL_OK) {
         wait_for_report(net, gcoll_net_bounded(wait_us));
         gcoll_net_take_wake(net);
         gcoll_net_flush(endpoint);
+    } else if (net->polls_lanes) {
+        net->polls += POLLS_PER_CALL;
     }
     net->curious = false;
     *moved = net->moved;

@@ -182,14 +182,14 @@ static void on_frame(gcoll_session *session, const gcoll_wire_header *header, co
         garbage(session, "a frame after its goodbye");
         return;
     }
-    if (is_of_lane(header) && !session->lane.is_stream && !net->leaving) {
+    if (!session->lane.is_stream && is_of_lane(header) && !net->leaving) {
         garbage(session, "a frame of the lane tcp, which was not taken");
         return;
     }
     if (header->credit > 0 && !net->leaving)
         gcoll_flow_on_credit(&session->flow, header->credit);
     if (header->flags & GCOLL_WIRE_OPEN)
-        gcoll_session_opened(session, header->stream, extra);
+        gcoll_session_open(session, header->stream, extra);
     if (session->state != GCOLL_SESSION_CONNECTED || on_any_time(session, header, extra))
         return;
     const gcoll_flow_control offer = {.kind = GCOLL_FLOW_OFFER,

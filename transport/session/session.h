@@ -74,6 +74,7 @@ typedef struct gcoll_session_output {
     gcoll_message_queue messages; /* that may be sent */
     gcoll_session_cut cut;
     bool ping, pong;
+    bool credit;       /* is owed, and goes by itself if no message takes it along */
     bool dead;         /* the kernel refused; reading tells why */
     bool last_frame;   /* the goodbye is among the control frames: no probe, answer or credit may follow it */
     bool ended;        /* nothing may follow: the end of the stream is said, though the kernel still sends */
@@ -134,7 +135,15 @@ void gcoll_session_release(gcoll_session *session);
 /* Frees all of it. NULL is fine. */
 void gcoll_session_destroy(gcoll_session *session);
 
-/* gcoll_session_complete and gcoll_session_complete_receive, in every message's way. */
+/* gcoll_session_opened, gcoll_session_complete and gcoll_session_complete_receive, in every message's way. */
+static inline void gcoll_session_open(gcoll_session *session, uint64_t stream, const uint8_t *fingerprint) {
+    gcoll_net *net = session->net;
+    if (!net->leaving && net->events.opened) {
+        net->moved = true;
+        net->events.opened(net->events.arg, session->rank, stream, fingerprint);
+    }
+}
+
 static inline void gcoll_session_push(gcoll_session *session, gcoll_message *message) {
     gcoll_message_push(&session->net->completed, message);
 }

@@ -47,14 +47,10 @@ typedef struct batch {
     uint8_t stage[STAGE_BYTES];
 } batch;
 
-static bool owes(const gcoll_session *session) {
-    return session->lane.is_stream && gcoll_flow_owes(&session->flow);
-}
-
 /* Whether a probe, an answer or credit waits to be encoded. None may follow a goodbye. */
 static bool has_pending(const gcoll_session *session) {
     const gcoll_session_output *out = &session->output;
-    return !out->last_frame && (out->ping || out->pong || owes(session));
+    return !out->last_frame && (out->ping || out->pong || out->credit);
 }
 
 bool gcoll_session_has_output(const gcoll_session *session) {
@@ -152,11 +148,13 @@ static void encode_pending(gcoll_session *session) {
         gcoll_session_say_ping(session);
     if (out->pong)
         gcoll_session_say_pong(session);
-    if (owes(session)) {
+    out->credit = out->credit && gcoll_flow_owes(&session->flow); /* else a message has taken it along */
+    if (out->credit) {
         uint8_t bytes[GCOLL_WIRE_HEADER_BYTES];
         gcoll_wire_header header = {.kind = GCOLL_WIRE_CREDIT, .credit = (uint32_t)session->flow.owed};
         gcoll_wire_put_header(bytes, &header);
         gcoll_flow_give_back(&session->flow, session->flow.owed);
+        out->credit = false;
         gcoll_session_append_control(session, bytes, sizeof bytes);
     }
 }

@@ -40,7 +40,9 @@ static void enqueue(gcoll_flow *flow, gcoll_message *message) {
 }
 
 static void owe(gcoll_flow *flow) {
-    gcoll_session_want_output(session_of(flow));
+    gcoll_session *session = session_of(flow);
+    session->output.credit = true;
+    gcoll_session_want_output(session);
 }
 
 static void deliver(gcoll_flow *flow, gcoll_slot *slot) {
