@@ -83,6 +83,8 @@ static void owe(gcoll_flow *flow) {
 /* Hands whole elements to `consume`; what is left of one is carried. */
 static void feed(gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
     gcoll_message *m = slot->message;
+    if (count == 0 && !(m && m->consume))
+        return;
     if (m && !m->consume)
         memcpy((uint8_t *)m->data + slot->received, bytes, count);
     else if (!m)
