@@ -145,11 +145,10 @@ typedef struct gcoll_events {
 
 typedef struct gcoll_endpoint_options {
     uint32_t rank, size;
-    uint8_t group[16]; /* random, the same on every rank of this group and no other */
-    const char
-        *interface; /* NULL, or name ("eth0"), address ("10.0.0.7", "fe80::1%eth0"), subnet ("10.0.0.0/8") */
-    const char *route_to; /* NULL, or host:port of the store: the interface that routes there is preferred if
-                             the host is numeric */
+    uint8_t group[16];     /* random, the same on every rank of this group and no other */
+    const char *interface; /* NULL, or a list; see transport/interfaces.h. Errors begin with "interface:" */
+    const char *route_to;  /* NULL, or host:port of the store: the interface that routes there is preferred if
+                              the host is numeric */
     uint16_t port_min, port_max; /* 0,0: any free port; else a port in this range, inclusive */
     uint64_t eager_bytes;        /* messages up to this go without waiting; 0: default */
     uint64_t eager_pool_bytes;   /* most unexpected bytes held for one peer; 0: default */
@@ -161,6 +160,9 @@ typedef struct gcoll_endpoint_options {
     const struct gcoll_ibverbs_options *ibverbs; /* NULL: defaults. Used by open only. */
     bool checksum; /* data that was changed on its way is detected before it is used. The same on every rank,
                     * or connect gives MISMATCH. open gives UNSUPPORTED if the transport has no checksums */
+    /* The lanes that options.transport names, by preference; count 0: "auto". Used by open only. */
+    const struct gcoll_lane_choice *lanes;
+    uint32_t lane_count;
 } gcoll_endpoint_options;
 
 typedef struct gcoll_transport {

@@ -1,5 +1,8 @@
 # Transports, against one contract, and each by itself.
 gcoll_test(message_test LAYERS gcoll_base gcoll_transport SOURCES wire_test.cc match_test.cc address_test.cc patience_test.cc)
+gcoll_test(lanes_test LAYERS gcoll_base gcoll_transport SOURCES lanes_test.cc)
+target_compile_definitions(lanes_test PRIVATE SOURCE="${PROJECT_SOURCE_DIR}")
+gcoll_test(interfaces_test LAYERS gcoll_base gcoll_transport SOURCES interfaces_test.cc)
 gcoll_test(flow_test LAYERS gcoll_base gcoll_transport SOURCES flow_test.cc)
 # The same with each rule of transport/flow/flow.c broken in turn, which it must notice.
 find_program(GCOLL_PYTHON3 python3)

@@ -92,12 +92,16 @@ static bool is_passing(int error) {
            error == EHOSTUNREACH || error == EOPNOTSUPP || error == ENETUNREACH;
 }
 
-/* Accepts one connection. False: none waits, or an error; see errno. *socket is NULL if memory ran out. */
+/* Accepts one connection. False: none waits, or an error; see errno. *socket is NULL if it was closed again,
+ * because memory ran out or it came to an address that is not published. */
 static bool accept_one(gcoll_tcp *tcp, gcoll_tcp_socket **socket) {
     gcoll_fork_hold();
     int fd = accept4(tcp->listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     int error = errno;
-    if (fd >= 0) {
+    *socket = NULL;
+    if (fd >= 0 && !gcoll_address_has_end(&tcp->address, fd)) {
+        close(fd);
+    } else if (fd >= 0) {
         gcoll_tcp_local_accepted(tcp, fd);
         *socket = gcoll_tcp_socket_new(tcp, fd);
     }
