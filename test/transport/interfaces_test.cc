@@ -169,7 +169,7 @@ TEST(Interfaces, PatternsFitAsTheyShould) {
         return text;
     };
     int fitting = 0;
-    for (int turn = 0; turn < 50000; turn++) {
+    for (int turn = 0; turn < 8000; turn++) {
         const std::string pattern = any("aab**", 8), name = any("ab", 8);
         const bool expected = fits_slowly(pattern, name);
         fitting += expected;
@@ -177,7 +177,7 @@ TEST(Interfaces, PatternsFitAsTheyShould) {
             << pattern << " " << name;
         ASSERT_EQ(choose("^" + pattern, {at(name, "10.0.0.1/8")}).status == GCOLL_OK, !expected);
     }
-    EXPECT_GT(fitting, 5000);
+    EXPECT_GT(fitting, 800);
 }
 
 TEST(Interfaces, AnyListChoosesAddressesOfTheHostOnceOrIsRefused) {
@@ -185,7 +185,7 @@ TEST(Interfaces, AnyListChoosesAddressesOfTheHostOnceOrIsRefused) {
     const Names words = {"eth0", "eth*", "lo", "10.0.0.0/8", "2001:db8::7", "fe80::7%eth0", ",", ",",
                          "^",    "*",    "/",  "\n",         "%s",          "veth",         "::"};
     int chosen = 0;
-    for (int turn = 0; turn < 100000; turn++) {
+    for (int turn = 0; turn < 20000; turn++) {
         std::string list = random() % 3 == 0 ? "^" : "";
         for (unsigned count = random() % 10; count > 0; count--)
             list += words[random() % words.size()];
@@ -201,7 +201,7 @@ TEST(Interfaces, AnyListChoosesAddressesOfTheHostOnceOrIsRefused) {
             ASSERT_EQ(choice.error.find_first_of("\n\x1b"), std::string::npos);
         }
     }
-    EXPECT_GT(chosen, 5000);
+    EXPECT_GT(chosen, 1000);
 }
 
 // ---- This host -----------------------------------------------------------------------------------------

@@ -196,7 +196,11 @@ TEST(Lanes, ARefusalNamesWhatWasFoundAndWhatIsAllowed) {
         {"TCP", text + "names 'TCP'; " + names},
         {" tcp", text + "names ' tcp'; " + names},
         {"tcp\n", text + "names 'tcp?'; " + names},
-        {"\x1b[2J\x7f\xc3\xa4", text + "names '?[2J???'; " + names},
+        {"\x1b[2J\x7f\xc3\xa4", text +
+                                    "names '?[2J?"
+                                    "?"
+                                    "?'; " +
+                                    names},
         {"auto,tcp", text + "is 'auto,tcp'; auto stands alone, without options and other names"},
         {"tcp,auto", text + "is 'tcp,auto'; auto stands alone, without options and other names"},
         {"auto:x=1", text + "is 'auto:x=1'; auto stands alone, without options and other names"},
@@ -277,7 +281,7 @@ bool is_one_printable_line(const std::string &text) {
 TEST(Lanes, AnyTextIsReadOrRefusedInOneLine) {
     std::mt19937 random(20);
     unsigned read = 0;
-    for (int turn = 0; turn < 200000; turn++) {
+    for (int turn = 0; turn < 40000; turn++) {
         const std::string text = random_text(random);
         Parsed parsed(text);
         if (parsed.status == GCOLL_OK) {
@@ -289,7 +293,7 @@ TEST(Lanes, AnyTextIsReadOrRefusedInOneLine) {
         ASSERT_TRUE(is_one_printable_line(parsed.error)) << parsed.error;
         ASSERT_LT(parsed.error.size(), 400u) << parsed.error;
     }
-    EXPECT_GT(read, 1000u) << "nearly all are refused: the texts try too little";
+    EXPECT_GT(read, 200u) << "nearly all are refused: the texts try too little";
 }
 
 // A choice made at random, as a text that spells it out; the options in any order.
@@ -331,7 +335,7 @@ std::vector<std::vector<std::string>> parts_of(const std::string &text) {
 
 TEST(Lanes, WhatIsReadIsWrittenBack) {
     std::mt19937 random(4);
-    for (int turn = 0; turn < 20000; turn++) {
+    for (int turn = 0; turn < 4000; turn++) {
         const std::string text = random_choice(random);
         Parsed parsed(text);
         ASSERT_EQ(parsed.status, GCOLL_OK) << text << ": " << parsed.error;
@@ -503,10 +507,18 @@ TEST(LaneTables, IbverbsHasEveryFieldOfItsStruct) {
     EXPECT_EQ(read.retry_count, 6u);
     EXPECT_EQ(read.rnr_retry, 6u);
     EXPECT_EQ(read.gid_index, -1);
-    size_t bytes = sizeof fresh.struct_size;
+    std::set<std::string> declared, listed;
+    std::ifstream header(SOURCE "/gcoll/ibverbs.h");
+    const std::regex field("    (const char \\*|u?int[0-9]+_t )([a-z_]+);.*");
+    std::smatch match;
+    for (std::string line; std::getline(header, line);)
+        if (std::regex_match(line, match, field))
+            declared.insert(match[2]);
     for (const gcoll_lane_option *o = gcoll_ib_lane_options; o->name; o++)
-        bytes += o->field ? o->bytes : 0;
-    EXPECT_LE(sizeof fresh - bytes, 7u) << "a field is not in the table";
+        if (o->field)
+            listed.insert(o->field);
+    EXPECT_GE(declared.size(), 12u);
+    EXPECT_EQ(listed, declared);
 }
 
 TEST(LaneTables, IbverbsReadsItsVariables) {
@@ -620,7 +632,7 @@ TEST(LaneDocs, TextsInThePagesAreRead) {
             }
         }
     }
-    EXPECT_GE(count, 6u);
+    EXPECT_GE(count, 5u);
 }
 
 } // namespace
