@@ -9,7 +9,6 @@
 #include "tools/cli_types.h"
 
 #define MOST_LOCAL      4096u
-#define MOST_TRANSPORTS 16
 #define MOST_RANKS      1048576u
 #define MOST_INPUTS     1024u
 #define MOST_REPEATS    10000000u
@@ -30,18 +29,25 @@ static bool read_rank(const cli_flag *flag, const char *text, void *to) {
     return true;
 }
 
-static bool read_transport(const cli_flag *flag, const char *text, void *options) {
-    cli_word words[MOST_TRANSPORTS + 2] = {{"auto", 0}}; /* the rest is zero, which ends the list */
-    bench_options *o = options;
-    const char *name;
-    int which;
-    for (int i = 0; i < MOST_TRANSPORTS && gcoll_transport_at((uint32_t)i, &name) == GCOLL_OK; i++)
-        words[i + 1] = (cli_word){name, i};
-    if (!cli_word_of(flag->name, text, words, &which) ||
-        gcoll_transport_at((uint32_t)which, &o->transport) != GCOLL_OK)
-        return false;
+/* "--transport: ...", or "GCOLL_TRANSPORT: ..." if that is at fault. */
+static bool complain_of_transport(void) {
+    const char *error = gcoll_last_error();
+    cli_complain("%s%s", strncmp(error, "transport:", strlen("transport:")) == 0 ? "--" : "", error);
+    return false;
+}
+
+bool bench_find_transport(bench_options *o) {
+    if (gcoll_transport_parse(o->transport_text, &o->transport) != GCOLL_OK)
+        return complain_of_transport();
     o->inproc = strcmp(o->transport, "inproc") == 0;
     return true;
+}
+
+static bool read_transport(const cli_flag *flag, const char *text, void *options) {
+    bench_options *o = options;
+    (void)flag;
+    o->transport_text = text;
+    return bench_find_transport(o);
 }
 
 static bool read_collective(const cli_flag *flag, const char *text, void *to) {
@@ -79,10 +85,11 @@ static const cli_flag rows[] = {
     {"--store", "URL", "where they meet: file:DIR, tcp://host:port of a rank, or redis://host[:port][/db]",
      NULL, CLI_TEXT(store)},
     {"--job", "ID", "name of the job in the store (gcoll_bench)", NULL, CLI_OTHER(cli_read_name, job)},
-    {"--transport", "NAME", "auto, tcp, ibverbs, or inproc: threads of one process", "auto",
+    {"--transport", "TEXT",
+     "auto, tcp, ibverbs, or inproc: threads; options below (GCOLL_TRANSPORT, or auto)", NULL,
      .read = read_transport},
-    {"--interface", "WHICH", "tcp, ibverbs: interface name, address or subnet (all)", NULL,
-     CLI_TEXT(interface)},
+    {"--interface", "LIST", "eth0,10.0.0.0/8: use these; ^docker0,veth*: not these (GCOLL_INTERFACE, or all)",
+     NULL, CLI_TEXT(interface)},
     {"--ib-device", "NAME", "ibverbs: device (the first active one with an address of this host)", NULL,
      CLI_TEXT(ibverbs.device), CLI_GIVEN(has_ibverbs)},
     {"--ib-port", "N", "ibverbs: its port (the first active one)", NULL,
@@ -170,9 +177,36 @@ static void print_algorithms(FILE *file) {
     }
 }
 
+typedef struct option_list {
+    FILE *file;
+    const char *transport;
+    bool begun;
+} option_list;
+
+static void print_option(void *arg, const gcoll_transport_option *option) {
+    option_list *list = arg;
+    char left[40];
+    if (!list->begun)
+        (void)fprintf(list->file, "\nOptions of --transport %s, as in %s:%s=... (defaults in parentheses):\n",
+                      list->transport, list->transport, option->name);
+    list->begun = true;
+    (void)snprintf(left, sizeof left, "%s=", option->name);
+    (void)fprintf(list->file, "  %-20s %s: %s (%s%s%s)\n", left, option->help, option->allowed,
+                  option->variable, option->variable[0] ? ", or " : "", option->initial);
+}
+
+static void print_transports(FILE *file) {
+    option_list list = {.file = file};
+    for (uint32_t i = 0; gcoll_transport_at(i, &list.transport) == GCOLL_OK; i++) {
+        list.begun = false;
+        (void)gcoll_transport_options(list.transport, print_option, &list);
+    }
+}
+
 void bench_print_help(FILE *file) {
     (void)fputs("gcoll_bench - times and checks collective operations of gcoll\n", file);
     cli_print_flags(file, &flags);
+    print_transports(file);
     print_algorithms(file);
     (void)fputs(
         "\nExamples:\n"

@@ -8,6 +8,8 @@
 
 /* Applies the flags only, each checked by itself. */
 bool bench_flags_parse(bench_options *options, int argc, char **argv);
+/* Sets the transport by what --transport says, or by GCOLL_TRANSPORT. */
+bool bench_find_transport(bench_options *options);
 void bench_print_help(FILE *file);
 
 #endif

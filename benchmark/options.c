@@ -357,6 +357,8 @@ static bool set_defaults(bench_options *o) {
         cli_complain("--local-reduction: is for buffers on devices (--device)");
         return false;
     }
+    if (!o->transport && !bench_find_transport(o))
+        return false;
     if (!o->collective)
         o->collective = o->tune ? "all" : gcoll_collective_name(GCOLL_ALLREDUCE);
     if (!o->algorithm)

@@ -31,12 +31,13 @@ typedef struct bench_case {
 typedef struct bench_plugin bench_plugin; /* plugin.h */
 
 typedef struct bench_options {
-    int64_t rank;          /* -1: not given */
-    uint32_t local;        /* ranks started here; 0: this process is one rank of a job on several hosts */
-    uint32_t size;         /* ranks of the job, with --local too */
-    const char *store;     /* NULL: a folder of our own */
-    const char *job;       /* NULL: default */
-    const char *transport; /* its name, and never "auto" */
+    int64_t rank;      /* -1: not given */
+    uint32_t local;    /* ranks started here; 0: this process is one rank of a job on several hosts */
+    uint32_t size;     /* ranks of the job, with --local too */
+    const char *store; /* NULL: a folder of our own */
+    const char *job;   /* NULL: default */
+    const char *transport_text; /* as given; NULL: not given */
+    const char *transport;      /* its name, and never "auto" */
     const char *interface;
     gcoll_environment environment; /* of the launcher, for what was not given; store and job may lie here */
     gcoll_ibverbs_options ibverbs;

@@ -24,7 +24,7 @@ static bool join(const bench_rank *self, bench_state *state) {
     how.size = self->options->size;
     how.store = self->store;
     how.job = self->job;
-    how.transport = self->options->transport;
+    how.transport = self->options->transport_text;
     how.hub = self->hub;
     how.interface = self->options->interface;
     how.checksum = self->options->checksum;

@@ -107,12 +107,20 @@ typedef struct gcoll_context_options {
      * GCOLL_ERR_MISMATCH on all ranks. */
     const char *job;
 
-    /* "tcp" (also NULL and "auto"), "ibverbs" (RDMA devices, with TCP beside them) or "inproc". */
+    /* What moves the data: "tcp", "ibverbs" (RDMA devices, with TCP beside them) or "inproc", with options
+     * behind colons: "tcp:eager_bytes=64Ki", "ibverbs:device=mlx5_0:gid=3" (docs/transports.md;
+     * gcoll_transport_options). Options here count before other fields of this struct and of `ibverbs`, those
+     * before environment variables. NULL and "auto": the environment variable GCOLL_TRANSPORT, or else tcp.
+     * What is named and cannot be had is an error. A list, "ibverbs,tcp", is read, and so far UNSUPPORTED. */
     const char *transport;
     gcoll_hub *hub; /* inproc only; borrowed while the context lives */
 
-    /* tcp, ibverbs: interface name, address or subnet ("10.0.0.0/8"). NULL: the addresses of all interfaces
-     * are offered; a peer on the same host is reached by loopback, a peer on another host never. */
+    /* tcp, ibverbs: where this rank listens, and what it tells its peers: interfaces ("eth0", "eth*"),
+     * addresses and subnets ("10.0.0.0/8"), joined by commas, the preferred one first; of each interface one
+     * address. Items that this host lacks are passed over; INVALID if nothing is left. "^docker0,veth*": all
+     * but these. Connections that come to other addresses are closed. NULL: the environment variable
+     * GCOLL_INTERFACE, or else the addresses of all interfaces; a peer on the same host is then reached by
+     * loopback, a peer on another host never. */
     const char *interface;
     /* tcp, ibverbs: listen on a port of this range, inclusive; 0,0: any free port. */
     uint16_t port_min, port_max;

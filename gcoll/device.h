@@ -1,5 +1,5 @@
-/* gcoll/device.h - lists the transports, and the network interfaces and RDMA devices that they can use on
- * this machine. */
+/* gcoll/device.h - lists the transports, their options, and the network interfaces and RDMA devices that they
+ * can use on this machine. */
 #ifndef GCOLL_DEVICE_H
 #define GCOLL_DEVICE_H
 
@@ -13,6 +13,30 @@ GCOLL_BEGIN_DECLS
  * The text is constant. GCOLL_ERR_NOT_FOUND past the end. GCOLL_ERR_INVALID if name is NULL. A transport is
  * listed even if this build or machine cannot use it; gcoll_devices says why not. */
 GCOLL_API gcoll_status gcoll_transport_at(uint32_t index, const char **name);
+
+/* Gives the name of the transport that options.transport = text takes in this process: NULL and "auto" leave
+ * it to the environment variable GCOLL_TRANSPORT, and then to the library. The name is constant. Errors are
+ * those of gcoll_context_create: INVALID says what is allowed, UNSUPPORTED that the text names several. */
+GCOLL_API gcoll_status gcoll_transport_parse(const char *text, const char **name);
+
+/* An option of a transport, as in options.transport = "ibverbs:device=mlx5_0:gid=3". Texts are never NULL,
+ * and valid only during the callback. */
+typedef struct gcoll_transport_option {
+    const char *name;    /* "gid" */
+    const char *allowed; /* "0 to 255, and -1 for the default" */
+    const char *initial; /* the default: "0", "the port's" */
+    const char *help;    /* "index in the port's table of GIDs" */
+    const char
+        *variable;     /* environment variable that counts if the option is not given; "" if there is none */
+    const char *field; /* field of the transport's struct of options, such as gcoll_ibverbs_options; "" */
+} gcoll_transport_option;
+
+typedef void (*gcoll_transport_option_fn)(void *arg, const gcoll_transport_option *option);
+
+/* Calls fn once for each option of a transport. arg is passed to fn. GCOLL_ERR_INVALID if fn or transport is
+ * NULL. GCOLL_ERR_NOT_FOUND if there is no such transport. */
+GCOLL_API gcoll_status gcoll_transport_options(const char *transport, gcoll_transport_option_fn fn,
+                                               void *arg);
 
 /* One address of an interface, or of a port of a device. Texts are never NULL, and valid only during the
  * callback. */

@@ -2,7 +2,8 @@
  * gcoll/ibverbs.h - options of the transport "ibverbs": InfiniBand and RoCE devices, through libibverbs.
  *
  * Zero means default in every field except gid_index. A field with its default takes the value of its
- * environment variable, which its comment names first, if that is set.
+ * environment variable, which its comment names first, if that is set. The same options can stand in the text
+ * options.transport of a context, "ibverbs:device=mlx5_0:gid=3", which counts before both (docs/ibverbs.md).
  */
 #ifndef GCOLL_IBVERBS_H
 #define GCOLL_IBVERBS_H

@@ -8,16 +8,15 @@
  * lane then says when it stands, or refuses, and the session takes the next one. Messages wait until a lane
  * stands.
  *
- * A lane has a folder of its own, and a row in transport/lanes.c.
+ * A lane has a folder of its own, and rows in transport/transports.c.
  */
 #ifndef GCOLL_LANE_H
 #define GCOLL_LANE_H
 
+#include "transport/choice.h"
 #include "transport/flow/flow.h"
 #include "transport/transport.h"
 
-/* Lanes that an endpoint may offer. */
-#define GCOLL_LANES_MAX 8
 /* Bytes of one word between the two ends of a lane. */
 #define GCOLL_LANE_WORD_MAX 256
 
@@ -94,6 +93,11 @@ typedef struct gcoll_lane {
 extern const gcoll_lane *const gcoll_lanes[];
 extern const gcoll_lane gcoll_lane_tcp;
 extern const gcoll_lane gcoll_lane_ibverbs;
+
+/* Messages that a lane sends unasked, and what is held of them for one peer: by the text of
+ * options.transport, else by the endpoint's options. 0: the lane's default. */
+void gcoll_lane_limits(const gcoll_endpoint_options *options, const char *lane, uint64_t *eager,
+                       uint64_t *pool);
 
 /* ---- What a lane may call ------------------------------------------------------------------------- */
 

@@ -143,24 +143,15 @@ typedef struct gcoll_events {
     void (*changed)(void *arg, uint32_t peer, const char *text);
 } gcoll_events;
 
-typedef struct gcoll_lane_choice {
-    const char *name;
-} gcoll_lane_choice;
-
 typedef struct gcoll_endpoint_options {
     uint32_t rank, size;
-    uint8_t group[16]; /* random, the same on every rank of this group and no other */
-    const char
-        *interface; /* NULL, or name ("eth0"), address ("10.0.0.7", "fe80::1%eth0"), subnet ("10.0.0.0/8") */
-    const char *route_to; /* NULL, or host:port of the store: the interface that routes there is preferred if
-                             the host is numeric */
+    uint8_t group[16];     /* random, the same on every rank of this group and no other */
+    const char *interface; /* NULL, or a list; see transport/interfaces.h. Errors begin with "interface:" */
+    const char *route_to;  /* NULL, or host:port of the store: the interface that routes there is preferred if
+                              the host is numeric */
     uint16_t port_min, port_max; /* 0,0: any free port; else a port in this range, inclusive */
-    /* Which lanes may move the bytes, in the order of preference, by name (transport/lane.h). count 0: all,
-     * the best first; those that cannot be had here are left out. Else each must be had. Not of inproc. */
-    const gcoll_lane_choice *lanes;
-    uint32_t lane_count;
-    uint64_t eager_bytes;      /* messages up to this go without waiting; 0: default */
-    uint64_t eager_pool_bytes; /* most unexpected bytes held for one peer; 0: default */
+    uint64_t eager_bytes;        /* messages up to this go without waiting; 0: default */
+    uint64_t eager_pool_bytes;   /* most unexpected bytes held for one peer; 0: default */
     int64_t connect_timeout_ms;
     int64_t spin_us;   /* progress polls this long before it blocks; 0: never spins */
     void *hub;         /* inproc: the gcoll_hub; else NULL */
@@ -169,6 +160,11 @@ typedef struct gcoll_endpoint_options {
     const struct gcoll_ibverbs_options *ibverbs; /* NULL: defaults. Used by open only. */
     bool checksum; /* data that was changed on its way is detected before it is used. The same on every rank,
                     * or connect gives MISMATCH. open gives UNSUPPORTED if the transport has no checksums */
+    /* Which lanes may move the bytes, by preference (transport/lane.h). count 0: the one of the transport's
+     * name. Not of inproc. Used by open only. */
+    const struct gcoll_lane_choice *lanes;
+    uint32_t lane_count;
+    bool any_lane; /* they are wishes: a lane that cannot be had here is left out. Else each must be had */
 } gcoll_endpoint_options;
 
 typedef struct gcoll_transport {

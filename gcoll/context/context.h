@@ -39,7 +39,9 @@ typedef struct gcoll_settings {
     bool monitor;
     gcoll_same same;
     gcoll_endpoint_options endpoint; /* as opened */
-    char *interface;                 /* the name that endpoint.interface points to */
+    char *interface;                 /* the list that endpoint.interface points to */
+    const char *interface_from;      /* what errors call it: constant */
+    struct gcoll_lane_choice *lanes; /* what endpoint.lanes points to */
     gcoll_ibverbs_options ibverbs;   /* as opened */
     char *ib_device;                 /* the name that ibverbs.device points to */
     gcoll_log_fn log;

@@ -1,6 +1,7 @@
 /* gcoll/lifecycle/create.c - creates a context: memory, endpoint, rendezvous, and agreed costs. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "gcoll/accelerate/accelerate.h"
@@ -79,11 +80,21 @@ gcoll_status gcoll_context_allocate(const gcoll_context_options *o, gcoll_contex
 
 /* ---- Steps shared with duplicates ---------------------------------------------------------- */
 
+/* Names the interface in the last error as the caller knows it. */
+static gcoll_status name_interface(const gcoll_context *context, gcoll_status status) {
+    static const char begin[] = "interface:";
+    const char *text = gcoll_last_error();
+    if (strncmp(text, begin, sizeof begin - 1) != 0)
+        return status;
+    return gcoll_error(status, "%s:%s", context->settings.interface_from, text + sizeof begin - 1);
+}
+
 gcoll_status gcoll_context_open(gcoll_context *context) {
     gcoll_events events = gcoll_context_events;
     events.arg = context;
     gcoll_generation_bytes(context, context->settings.endpoint.group);
-    return context->transport->open(&context->settings.endpoint, &events, &context->endpoint);
+    gcoll_status status = context->transport->open(&context->settings.endpoint, &events, &context->endpoint);
+    return status == GCOLL_OK ? GCOLL_OK : name_interface(context, status);
 }
 
 /* Polling pays if each rank has its own core. If ranks share cores, a polling rank takes CPU time from its
@@ -241,6 +252,12 @@ static void end_by_deadline(gcoll_context *context) {
         gcoll_context_destroy(context);
 }
 
+static gcoll_status go_by(gcoll_context *context, const gcoll_way *way) {
+    context->transport = way->transport;
+    context->settings.interface_from = way->interface_from;
+    return gcoll_settings_add_lanes(&context->settings, way->lanes, way->lane_count);
+}
+
 gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_context **out) {
     if (!options || !out)
         return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", options ? "context" : "options");
@@ -249,15 +266,19 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
     gcoll_status status = gcoll_context_options_read(&known, options);
     if (status == GCOLL_OK)
         status = gcoll_context_options_check(&known);
-    const gcoll_transport *transport = NULL;
+    gcoll_way way = {0};
     if (status == GCOLL_OK)
-        status = gcoll_transport_find(known.transport, &transport);
+        status = gcoll_way_find(&known, &way);
     gcoll_context *context = NULL;
     if (status == GCOLL_OK)
         status = gcoll_context_allocate(&known, &context);
-    if (status != GCOLL_OK)
+    if (status == GCOLL_OK)
+        status = go_by(context, &way);
+    gcoll_way_free(&way);
+    if (status != GCOLL_OK) {
+        gcoll_context_destroy(context);
         return status;
-    context->transport = transport;
+    }
     status = gcoll_basis_create(known.cost, &context->basis);
     if (status == GCOLL_OK)
         status = gcoll_memory_open(context, known.accelerator, known.accelerator_times != 0);
@@ -283,7 +304,7 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
         return gcoll_error(status, "%s", text);
     }
     gcoll_log(context, GCOLL_LOG_INFO, "rank %u of %u joined job '%s' over %s", context->rank, context->size,
-              context->settings.job, transport->name);
+              context->settings.job, context->transport->name);
     *out = context;
     return GCOLL_OK;
 }

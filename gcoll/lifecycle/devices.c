@@ -1,6 +1,10 @@
-/* gcoll/lifecycle/devices.c - lists the transports, and what they can use on this machine. */
+/* gcoll/lifecycle/devices.c - lists the transports, their options, and what they can use on this machine. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "gcoll/base/base.h"
 #include "gcoll/gcoll.h"
+#include "gcoll/lifecycle/lifecycle.h"
 #include "transport/transport.h"
 
 gcoll_status gcoll_transport_at(uint32_t index, const char **name) {
@@ -12,6 +16,42 @@ gcoll_status gcoll_transport_at(uint32_t index, const char **name) {
     if (index >= count)
         return gcoll_error(GCOLL_ERR_NOT_FOUND, "index: is %u; allowed are 0 to %u", index, count - 1);
     *name = gcoll_transports[index]->name;
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_transport_parse(const char *text, const char **name) {
+    const gcoll_transport *transport = NULL;
+    gcoll_lane_choice *lanes = NULL;
+    uint32_t count = 0;
+    if (!name)
+        return gcoll_error(GCOLL_ERR_INVALID, "name: is NULL");
+    gcoll_status status = gcoll_transport_find(text, "transport", &transport, &lanes, &count);
+    if (status != GCOLL_OK)
+        return status;
+    free(lanes);
+    *name = transport->name;
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_transport_options(const char *transport, gcoll_transport_option_fn fn, void *arg) {
+    const gcoll_lane_row *lane = gcoll_lane_rows;
+    char allowed[GCOLL_LANE_ALLOWED_MAX];
+    if (!transport || !fn)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", transport ? "fn" : "transport");
+    while (lane->name && strcmp(lane->name, transport) != 0)
+        lane++;
+    if (!lane->name)
+        return gcoll_error(GCOLL_ERR_NOT_FOUND, "transport: is '%.40s'; gcoll_transport_at lists them",
+                           transport);
+    for (const gcoll_lane_option *o = lane->options; o && o->name; o++) {
+        gcoll_lane_allowed(o, allowed);
+        fn(arg, &(const gcoll_transport_option){.name = o->name,
+                                                .allowed = allowed,
+                                                .initial = o->initial,
+                                                .help = o->help,
+                                                .variable = o->variable ? o->variable : "",
+                                                .field = o->field ? o->field : ""});
+    }
     return GCOLL_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include "gcoll/context/context.h"
 #include "gcoll/tuning/tuning.h"
+#include "transport/choice.h"
 
 /* ---- Options (options.c) -------------------------------------------------------------------- */
 
@@ -19,10 +20,29 @@ gcoll_status gcoll_context_options_read(gcoll_context_options *options, const gc
 bool gcoll_job_is_name(const char *job);
 /* Errors name the option. */
 gcoll_status gcoll_context_options_check(const gcoll_context_options *options);
-/* As options.transport says. */
-gcoll_status gcoll_transport_find(const char *name, const gcoll_transport **transport);
+/* As options.transport says, or GCOLL_TRANSPORT, if that leaves it open. option: what errors call it. The
+ * caller frees *lanes. */
+gcoll_status gcoll_transport_find(const char *given, const char *option, const gcoll_transport **transport,
+                                  gcoll_lane_choice **lanes, uint32_t *count);
+
+/* How the ranks of a context reach one another, as options and environment say. */
+typedef struct gcoll_way {
+    const gcoll_transport *transport;
+    gcoll_lane_choice *lanes; /* as options.transport names them; owned */
+    uint32_t lane_count;
+    const char *interface_from; /* what errors call options.interface: its variable, if it comes from that */
+    gcoll_ibverbs_options ibverbs; /* complete, if the transport is that one */
+} gcoll_way;
+
+/* Finds the way, and puts what it found into the options in place of what the caller gave. The options then
+ * borrow from `way`, which must outlive them; gcoll_way_free. Errors name the option or the variable. */
+gcoll_status gcoll_way_find(gcoll_context_options *options, gcoll_way *way);
+void gcoll_way_free(gcoll_way *way);
 /* Fills them in, with defaults. */
 gcoll_status gcoll_settings_copy(gcoll_settings *settings, const gcoll_context_options *options);
+/* Copies what the options do not hold. After gcoll_settings_copy. */
+gcoll_status gcoll_settings_add_lanes(gcoll_settings *settings, const gcoll_lane_choice *lanes,
+                                      uint32_t count);
 void gcoll_settings_free(gcoll_settings *settings);
 
 /* ---- Creation (create.c) -------------------------------------------------------------------- */

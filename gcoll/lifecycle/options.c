@@ -6,6 +6,7 @@
 
 #include "gcoll/call/call.h"
 #include "gcoll/lifecycle/lifecycle.h"
+#include "transport/interfaces.h"
 
 #define DEFAULT_SILENCE_MS INT64_C(5000) /* time for several retransmissions, even to a distant host */
 #define LEAST_SILENCE_MS   INT64_C(500)
@@ -105,18 +106,110 @@ gcoll_status gcoll_context_options_check(const gcoll_context_options *o) {
     return check_job(o->job ? o->job : "default");
 }
 
-gcoll_status gcoll_transport_find(const char *name, const gcoll_transport **transport) {
-    const char *wanted = !name || strcmp(name, "auto") == 0 ? gcoll_transports[0]->name : name;
-    char list[128] = "auto";
-    for (const gcoll_transport *const *at = gcoll_transports; *at; at++) {
-        if (strcmp((*at)->name, wanted) == 0) {
-            *transport = *at;
-            return GCOLL_OK;
+/* ---- The way -------------------------------------------------------------------------------- */
+
+static const char transport_option[] = "options.transport", transport_variable[] = "GCOLL_TRANSPORT";
+static const char interface_option[] = "options.interface", interface_variable[] = "GCOLL_INTERFACE";
+
+/* The variable fills in what the program left open; what it decided stays. */
+static const char *fill_in(const char *given, bool is_open, const char *option, const char *variable,
+                           const char **from) {
+    const char *text = is_open ? getenv(variable) : NULL;
+    const bool by_variable = text && text[0] != '\0';
+    *from = by_variable ? variable : option;
+    return by_variable ? text : given;
+}
+
+static bool is_auto(const char *transport) {
+    return !transport || strcmp(transport, "auto") == 0;
+}
+
+/* Every lane has a transport of its name (test/transport/choice_test.cc). */
+static const gcoll_transport *find_transport(const char *name) {
+    const gcoll_transport *const *at = gcoll_transports;
+    while (strcmp((*at)->name, name) != 0)
+        at++;
+    return *at;
+}
+
+gcoll_status gcoll_transport_find(const char *given, const char *option, const gcoll_transport **transport,
+                                  gcoll_lane_choice **lanes, uint32_t *count) {
+    const char *from;
+    const char *text = fill_in(given, is_auto(given), option, transport_variable, &from);
+    gcoll_status status = gcoll_lanes_parse(gcoll_lane_rows, from, text ? text : "auto", lanes, count);
+    if (status != GCOLL_OK)
+        return status;
+    *transport = &gcoll_transport_tcp;
+    for (uint32_t i = 0; i < *count; i++) {
+        const char *name = (*lanes)[i].lane->name;
+        if (strcmp(name, gcoll_transport_inproc.name) == 0 && *count > 1) {
+            free(*lanes);
+            *lanes = NULL;
+            return gcoll_error(GCOLL_ERR_INVALID, "%s: names inproc among others; allowed is inproc alone",
+                               from);
         }
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, ", %s", (*at)->name);
+        if (strcmp(name, gcoll_transport_tcp.name) != 0) /* one that does more than all others */
+            *transport = find_transport(name);
     }
-    return gcoll_error(GCOLL_ERR_INVALID, "options.transport: is '%.40s'; allowed are %s", wanted, list);
+    return GCOLL_OK;
+}
+
+/* Completes the options of the devices, if the transport has any. */
+static gcoll_status complete_ibverbs(gcoll_context_options *options, gcoll_way *way) {
+    const gcoll_lane_row *lane = gcoll_lane_rows;
+    if (way->transport != &gcoll_transport_ibverbs)
+        return GCOLL_OK;
+    while (strcmp(lane->name, way->transport->name) != 0)
+        lane++;
+    const gcoll_lane_choice *choice = NULL;
+    for (uint32_t i = 0; i < way->lane_count; i++)
+        if (way->lanes[i].lane == lane)
+            choice = &way->lanes[i];
+    gcoll_ibverbs_options given;
+    gcoll_ibverbs_options_init(&given);
+    gcoll_ibverbs_options_init(&way->ibverbs);
+    gcoll_status status = gcoll_options_read_named(&given, sizeof given, sizeof given, options->ibverbs,
+                                                   "options.ibverbs->struct_size");
+    if (status == GCOLL_OK)
+        status = gcoll_lane_complete(lane->options, choice, "options.ibverbs", &given, true, &way->ibverbs);
+    options->ibverbs = &way->ibverbs;
+    if (status == GCOLL_OK && way->ibverbs.device_memory != GCOLL_IB_DEVICE_MEMORY_NEVER &&
+        way->lane_count > 1)
+        return gcoll_error(
+            GCOLL_ERR_INVALID,
+            "options.ibverbs.device_memory: is not never; allowed only if ibverbs is the only transport");
+    return status;
+}
+
+/* Within a process there are no interfaces, and the variable is not read. */
+static gcoll_status find_interface(gcoll_context_options *options, gcoll_way *way) {
+    const bool is_open = !options->interface && way->transport != &gcoll_transport_inproc;
+    options->interface =
+        fill_in(options->interface, is_open, interface_option, interface_variable, &way->interface_from);
+    if (!options->interface || way->transport == &gcoll_transport_inproc)
+        return GCOLL_OK;
+    return gcoll_interfaces_check(way->interface_from, options->interface);
+}
+
+gcoll_status gcoll_way_find(gcoll_context_options *options, gcoll_way *way) {
+    memset(way, 0, sizeof *way);
+    gcoll_status status = gcoll_transport_find(options->transport, transport_option, &way->transport,
+                                               &way->lanes, &way->lane_count);
+    if (status == GCOLL_OK)
+        status = complete_ibverbs(options, way);
+    if (status == GCOLL_OK)
+        status = find_interface(options, way);
+    if (status != GCOLL_OK) {
+        gcoll_way_free(way);
+        return status;
+    }
+    return GCOLL_OK;
+}
+
+void gcoll_way_free(gcoll_way *way) {
+    free(way->lanes);
+    way->lanes = NULL;
+    way->lane_count = 0;
 }
 
 /* ---- Settings ----------------------------------------------------------------------------- */
@@ -156,7 +249,8 @@ gcoll_status gcoll_settings_copy(gcoll_settings *settings, const gcoll_context_o
                          .log = o->log,
                          .log_arg = o->log_arg,
                          .allocator = o->allocator ? *o->allocator : gcoll_default_allocator,
-                         .interface = copy_text(o->interface)};
+                         .interface = copy_text(o->interface),
+                         .interface_from = interface_option};
     snprintf(settings->job, sizeof settings->job, "%s", o->job ? o->job : "default");
     settings->endpoint = (gcoll_endpoint_options){.rank = o->rank,
                                                   .size = o->size,
@@ -174,7 +268,22 @@ gcoll_status gcoll_settings_copy(gcoll_settings *settings, const gcoll_context_o
     return copy_ibverbs(settings, o->ibverbs);
 }
 
+gcoll_status gcoll_settings_add_lanes(gcoll_settings *settings, const gcoll_lane_choice *lanes,
+                                      uint32_t count) {
+    if (count == 0)
+        return GCOLL_OK;
+    gcoll_lane_choice *own = malloc(count * sizeof *own);
+    if (!own)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "%s: no memory for %u lanes", transport_option, count);
+    memcpy(own, lanes, count * sizeof *own);
+    settings->lanes = own;
+    settings->endpoint.lanes = own;
+    settings->endpoint.lane_count = count;
+    return GCOLL_OK;
+}
+
 void gcoll_settings_free(gcoll_settings *settings) {
     free(settings->interface);
+    free(settings->lanes);
     free(settings->ib_device);
 }

@@ -52,7 +52,10 @@ TEST(Bench, BadFlagsSayWhatIsAllowed) {
         {{"--size=2", "--store=file:/tmp/x"}, "--rank is missing"},
         {{"--rank=2", "--size=2", "--store=file:/tmp/x"}, "allowed with --size 2 is 0 to 1"},
         {{"--job=a/b"}, "allowed is 1 to 64"},
-        {{"--transport=rdma"}, "allowed is one of auto, tcp, inproc, ibverbs"},
+        {{"--transport=rdma"}, "--transport: names 'rdma'; allowed are auto, tcp, inproc, ibverbs"},
+        {{"--transport=tcp:speed=9"}, "--transport: tcp has no option 'speed'; allowed are eager_bytes"},
+        {{"--transport=ibverbs:gid=900"}, "option gid of ibverbs is '900'; allowed are 0 to 255"},
+        {{"--transport=ibverbs,tcp"}, "--transport: names 2 transports"},
         {{"--transport=inproc", "--store=file:/tmp/x"}, "no --store"},
         {{"--collective=reduc"},
          "is 'reduc'; allowed is one of all, allreduce, broadcast, barrier, reduce, "},
@@ -476,6 +479,56 @@ TEST(Bench, TableForPeople) {
     for (const std::string &line : lines(result.out))
         rows += line.empty() || line[0] == '#' ? 0 : 1;
     EXPECT_EQ(rows, 2u);
+}
+
+TEST(Bench, TheEnvironmentSaysWhichTransportIfTheFlagDoesNot) {
+    const struct {
+        const char *variable, *flag, *transport;
+    } rows[] = {{"GCOLL_TRANSPORT=inproc", nullptr, "inproc"},
+                {"GCOLL_TRANSPORT=inproc", "--transport=auto", "inproc"},
+                {"GCOLL_TRANSPORT=inproc", "--transport=tcp:eager_bytes=1Ki", "tcp"},
+                {"GCOLL_TRANSPORT=pigeon", "--transport=inproc", "inproc"},
+                {"GCOLL_TRANSPORT=tcp:pool_bytes=64k", nullptr, "tcp"}};
+    for (const auto &row : rows) {
+        strings flags = {"--local=2", "--bytes=4", "--iterations=3", "--format=json"};
+        if (row.flag)
+            flags.push_back(row.flag);
+        outcome result = run(flags, {row.variable});
+        ASSERT_EQ(result.status, 0) << row.variable << ": " << result.err;
+        EXPECT_EQ(text(parse(lines(result.out)[0]), "transport"), row.transport) << row.variable;
+    }
+    outcome wrong = run({"--local=2"}, {"GCOLL_TRANSPORT=pigeon"});
+    EXPECT_EQ(wrong.status, 2);
+    EXPECT_TRUE(contains(wrong.err, "gcoll_bench: GCOLL_TRANSPORT: names 'pigeon'; allowed are auto, tcp, "))
+        << wrong.err;
+    wrong = run({"--local=2", "--iterations=1"}, {"GCOLL_INTERFACE=eth987"});
+    EXPECT_EQ(wrong.status, 1);
+    EXPECT_TRUE(contains(wrong.err, "GCOLL_INTERFACE: is 'eth987', which fits nothing; this host has "))
+        << wrong.err;
+}
+
+// What --help says of options is what the library says.
+TEST(Bench, HelpListsTheOptionsOfTransports) {
+    struct list {
+        std::string help;
+        size_t at;
+    } l = {run({"--help"}).out, 0};
+    const auto find = [](void *arg, const gcoll_transport_option *option) {
+        list *found = static_cast<list *>(arg);
+        const size_t name = found->help.find(std::string("\n  ") + option->name + "=", found->at);
+        ASSERT_NE(name, std::string::npos) << option->name;
+        const std::string line = found->help.substr(name + 1, found->help.find('\n', name + 1) - name - 1);
+        for (const char *part : {option->help, option->allowed, option->initial, option->variable})
+            EXPECT_TRUE(contains(line, part)) << line;
+        found->at = name;
+    };
+    const char *name;
+    for (uint32_t i = 0; gcoll_transport_at(i, &name) == GCOLL_OK; i++) {
+        l.at = 0;
+        EXPECT_EQ(gcoll_transport_options(name, find, &l), GCOLL_OK);
+    }
+    EXPECT_TRUE(contains(l.help, "Options of --transport ibverbs, as in ibverbs:device=..."));
+    EXPECT_FALSE(contains(l.help, "Options of --transport inproc"));
 }
 
 TEST(Bench, ChecksumsAreSaid) {

@@ -192,6 +192,44 @@ TEST_F(Netlab, ACollectiveOverFourHostsIsRight) {
     EXPECT_TRUE(temporary.empty());
 }
 
+// Each host has networks of which not all lead anywhere. The list says which to take.
+TEST_F(Netlab, ListsOfInterfacesChooseTheNetwork) {
+    folder place;
+    const std::string networks =
+        "n=$((NETLAB_HOST + 1)); six=; "
+        "ip address add 10.88.0.$n/24 dev eth0 && "
+        "ip link add veth0 type veth peer name veth1 && ip address add 10.99.0.1/24 dev veth0 && "
+        "ip link set veth0 up && ip link set veth1 up && "
+        "ip route replace prohibit 10.77.0.0/24 || exit 90; "
+        "if [ -e /proc/net/if_inet6 ] && ip address add fd88::$n/64 dev eth0 nodad; then six=,fd88::/64; "
+        "fi; ";
+    const std::string runs =
+        "i=0; try() { i=$((i + 1)); \"$BENCH\" --rank $NETLAB_RANK --size $NETLAB_RANKS --store "
+        "file:$NETLAB_FOLDER --job job$i --bytes 4,64Ki --iterations 2 --timeout 10s \"$@\" || exit $i; echo "
+        "ran $i; }; "
+        "try --interface 10.88.0.0/16; "
+        "try --interface \"eth9,10.88.0.0/16$six,lo\"; "
+        "try --interface \"lo$six,10.88.0.0/16\"; "
+        "try --interface '^veth*,10.77.0.0/16,lo'; "
+        "GCOLL_INTERFACE=10.88.0.0/16 try; "
+        "GCOLL_INTERFACE=veth0 try --interface 10.88.0.0/16; "
+        "! \"$BENCH\" --rank $NETLAB_RANK --size $NETLAB_RANKS --store file:$NETLAB_FOLDER --job bad "
+        "--timeout 10s --interface 'eth9,203.0.113.0/24'";
+    outcome o = lab({"--hosts", "3", "--output", place.path, "--", "env", std::string("BENCH=") + GCOLL_BENCH,
+                     "sh", "-c", networks + runs});
+    if (o.status == 90)
+        GTEST_SKIP() << "ip cannot make the networks: " << said(place, 0, "err");
+    ASSERT_EQ(o.status, 0) << o.err << said(place, 0, "err");
+    for (int rank = 0; rank < 3; rank++) {
+        EXPECT_TRUE(contains(said(place, rank), "ran 6")) << said(place, rank);
+        EXPECT_TRUE(
+            contains(said(place, rank, "err"),
+                     "options.interface: is 'eth9,203.0.113.0/24', which fits nothing; this host has "))
+            << said(place, rank, "err");
+        EXPECT_TRUE(contains(said(place, rank, "err"), "veth0 (10.99.0.1)")) << said(place, rank, "err");
+    }
+}
+
 // Ranks of one host reach one another by loopback, those of another never.
 TEST_F(Netlab, HostsAreHostsToGcoll) {
     folder place;

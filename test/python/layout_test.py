@@ -110,6 +110,8 @@ class Functions(unittest.TestCase):
             "gcoll_allreduce_options_init": "the options of gcoll_collective_call say all",
             "gcoll_broadcast_options_init": "the options of gcoll_collective_call say all",
             "gcoll_barrier_options_init": "the options of gcoll_collective_call say all",
+            "gcoll_transport_parse": "Context takes the text, and its errors say what is allowed",
+            "gcoll_transport_options": "gcoll_bench --help and docs/ list them",
             "gcoll_store_set_timeout": "Store.get and Store.wait have a timeout each",
             "gcoll_store_lacks": "an operation that a store lacks raises UnsupportedError",
             "gcoll_context_register": in_c, "gcoll_algorithm_check": in_c, "gcoll_algorithm_uses_arrival": in_c,

@@ -5,6 +5,7 @@
 #include "test/transport/raw_peer.h"
 
 extern "C" {
+#include "transport/lane.h"
 extern uint32_t pipe_lane_refuses;
 }
 
@@ -14,10 +15,11 @@ namespace {
 
 gcoll_status open_with(const std::vector<const char *> &names, const gcoll_endpoint_options *options,
                        const gcoll_events *events, gcoll_endpoint **endpoint) {
-    std::vector<gcoll_lane_choice> lanes;
-    for (const char *name : names) {
-        lanes.emplace_back();
-        lanes.back().name = name;
+    std::vector<gcoll_lane_row> rows(names.size());
+    std::vector<gcoll_lane_choice> lanes(names.size());
+    for (size_t i = 0; i < names.size(); i++) {
+        rows[i].name = names[i];
+        lanes[i].lane = &rows[i];
     }
     gcoll_endpoint_options with = *options;
     with.lanes = lanes.data();

@@ -308,5 +308,5 @@ static const gcoll_lane pipe_lane = {.name = "pipe",
                                      .drop = drop,
                                      .end = end_session};
 
-/* In place of transport/lanes.c. */
+/* In place of transport/transports.c. */
 const gcoll_lane *const gcoll_lanes[] = {&pipe_lane, &gcoll_lane_tcp, NULL};

@@ -325,13 +325,20 @@ TEST(Tcp, AnInterfaceIsFoundByNameAddressAndSubnet) {
 }
 
 TEST(Tcp, AnUnknownInterfaceIsNamedWithThoseThereAre) {
-    for (const char *interface :
-         {"eth987", "203.0.113.77", "203.0.113.0/24", "", "127.0.0.1/33", "::1%lo9"}) {
+    for (const char *interface : {"eth987", "203.0.113.77", "203.0.113.0/24", "::1%lo9", "eth987,eth988"}) {
         std::string error = open_error([&](gcoll_endpoint_options &o) { o.interface = interface; });
-        EXPECT_EQ(error.find("interface '" + std::string(interface) + "': not found; this host has "), 0u)
+        EXPECT_EQ(
+            error.find("interface: is '" + std::string(interface) + "', which fits nothing; this host has "),
+            0u)
             << error;
         EXPECT_NE(error.find("lo (127.0.0.1)"), std::string::npos) << error;
     }
+    for (const char *interface : {"", "127.0.0.1/33", "lo,"})
+        EXPECT_EQ(open_error([&](gcoll_endpoint_options &o) {
+                      o.interface = interface;
+                  }).find("interface: is '" + std::string(interface) + "', in which "),
+                  0u)
+            << gcoll_last_error();
 }
 
 TEST(Tcp, RouteToPutsAnAddressFirst) {

@@ -1,5 +1,8 @@
 # Transports, against one contract, and each by itself.
 gcoll_test(message_test LAYERS gcoll_base gcoll_transport SOURCES wire_test.cc match_test.cc address_test.cc patience_test.cc)
+gcoll_test(choice_test LAYERS gcoll_base gcoll_transport SOURCES choice_test.cc)
+target_compile_definitions(choice_test PRIVATE SOURCE="${PROJECT_SOURCE_DIR}")
+gcoll_test(interfaces_test LAYERS gcoll_base gcoll_transport SOURCES interfaces_test.cc)
 gcoll_test(flow_test LAYERS gcoll_base gcoll_transport SOURCES flow_test.cc)
 # The same with each rule of transport/flow/flow.c broken in turn, which it must notice.
 find_program(GCOLL_PYTHON3 python3)
@@ -22,4 +25,4 @@ add_library(test_pipe_lane OBJECT ${CMAKE_CURRENT_LIST_DIR}/pipe_lane.c) # C, an
 target_include_directories(test_pipe_lane PRIVATE ${PROJECT_SOURCE_DIR})
 gcoll_test(lane_test LAYERS gcoll_base
            SOURCES lane_test.cc transport_test.cc $<TARGET_OBJECTS:test_pipe_lane>
-                   $<FILTER:$<TARGET_OBJECTS:gcoll_transport>,EXCLUDE,/lanes[.]c|/transports[.]c> TIMED COST 4)
+                   $<FILTER:$<TARGET_OBJECTS:gcoll_transport>,EXCLUDE,/transports[.]c> TIMED COST 4)

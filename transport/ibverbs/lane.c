@@ -12,8 +12,10 @@
 #define CQ_FIRST (4 * 2 * GCOLL_IB_DEPTH)
 
 static gcoll_status set_limits(gcoll_ib *ib, const gcoll_endpoint_options *options) {
-    uint64_t pool = options->eager_pool_bytes > 0 ? options->eager_pool_bytes : GCOLL_IB_POOL_BYTES;
-    uint64_t eager = options->eager_bytes > 0 ? options->eager_bytes : GCOLL_IB_EAGER_BYTES;
+    uint64_t pool, eager;
+    gcoll_lane_limits(options, "ibverbs", &eager, &pool);
+    pool = pool > 0 ? pool : GCOLL_IB_POOL_BYTES;
+    eager = eager > 0 ? eager : GCOLL_IB_EAGER_BYTES;
     if (pool < GCOLL_IB_POOL_MIN || pool > GCOLL_IB_POOL_MAX)
         return gcoll_error(GCOLL_ERR_INVALID,
                            "options.eager_pool_bytes: is %llu; allowed are 0 (default) and %llu to %llu",

@@ -1,13 +1,125 @@
-/* transport/ibverbs/options.c - completes the caller's options from the environment and by defaults. */
-#include <errno.h>
-#include <stdlib.h>
+/* transport/ibverbs/options.c - the table of the options of the lane ibverbs, from which transport/choice.c
+ * reads them. */
+#include <stddef.h>
 #include <string.h>
 
 #include "transport/ibverbs/options.h"
 
-#define TIMEOUT    14
-#define RETRY      6
-#define CACHE_MOST (UINT64_C(1) << 50)
+#define FIELD(name)                                                                                          \
+    .field = #name, .at = offsetof(gcoll_ibverbs_options, name),                                             \
+    .bytes = sizeof(((gcoll_ibverbs_options *)0)->name)
+
+#define TIMEOUT   14 /* 67 ms */
+#define RETRY     6
+#define RNR_RETRY 6
+/* As in frame.h, which this file cannot include: it needs the headers of libibverbs. */
+#define EAGER_MOST INT64_C(65472)
+#define POOL_LEAST INT64_C(1024)
+#define POOL_MOST  (INT64_C(1) << 31)
+#define CACHE_MOST (INT64_C(1) << 50)
+
+static const uint64_t mtus[] = {256, 512, 1024, 2048, 4096, 0};
+static const char *const uses_of_device_memory[] = {"never", "possible", "required", NULL};
+
+const gcoll_lane_option gcoll_ib_lane_options[] = {
+    {.name = "device",
+     .form = GCOLL_LANE_TEXT,
+     .help = "the RDMA device, such as mlx5_0",
+     .initial = "the first with an active port that has an address of this rank, else the first active",
+     .variable = "GCOLL_IB_DEVICE",
+     FIELD(device)},
+    {.name = "port",
+     .least = 1,
+     .most = UINT8_MAX,
+     .help = "its port",
+     .initial = "the first active one",
+     .variable = "GCOLL_IB_PORT",
+     FIELD(port)},
+    {.name = "gid",
+     .most = UINT8_MAX,
+     .unset = -1,
+     .fallback = -1,
+     .help = "index in the port's table of GIDs",
+     .initial = "found by type, RoCE v2, and address",
+     .variable = "GCOLL_IB_GID_INDEX",
+     FIELD(gid_index)},
+    {.name = "mtu",
+     .values = mtus,
+     .help = "bytes of a packet; the smaller of both ends is used",
+     .initial = "the port's",
+     .variable = "GCOLL_IB_MTU",
+     FIELD(mtu)},
+    {.name = "pkey",
+     .least = 1,
+     .most = UINT16_MAX,
+     .help = "a partition key of the port",
+     .initial = "the first of its table",
+     .variable = "GCOLL_IB_PKEY",
+     FIELD(pkey)},
+    {.name = "sl",
+     .most = 15,
+     .help = "service level",
+     .initial = "0",
+     .variable = "GCOLL_IB_SL",
+     FIELD(service_level)},
+    {.name = "tc",
+     .most = UINT8_MAX,
+     .help = "traffic class; its upper six bits are the DSCP of RoCE v2",
+     .initial = "0",
+     .variable = "GCOLL_IB_TC",
+     FIELD(traffic_class)},
+    {.name = "timeout",
+     .least = 1,
+     .most = 31,
+     .fallback = TIMEOUT,
+     .help = "a packet is sent again after 4.096 us * 2^timeout",
+     .initial = "14",
+     .variable = "GCOLL_IB_TIMEOUT",
+     FIELD(timeout)},
+    {.name = "retry",
+     .least = 1,
+     .most = 7,
+     .fallback = RETRY,
+     .help = "how often it is sent again; 7 is for ever on some devices",
+     .initial = "6",
+     .variable = "GCOLL_IB_RETRY",
+     FIELD(retry_count)},
+    {.name = "rnr_retry",
+     .least = 1,
+     .most = 7,
+     .fallback = RNR_RETRY,
+     .help = "how often a send without a receive is tried again; 7 is for ever",
+     .initial = "6",
+     .variable = "GCOLL_IB_RNR_RETRY",
+     FIELD(rnr_retry)},
+    {.name = "cache",
+     .form = GCOLL_LANE_SIZE,
+     .most = CACHE_MOST,
+     .help = "bytes that stay registered after an operation",
+     .initial = "0",
+     .variable = "GCOLL_IB_CACHE",
+     FIELD(cache_bytes)},
+    {.name = "device_memory",
+     .form = GCOLL_LANE_WORD,
+     .words = uses_of_device_memory,
+     .help = "whether the device reads and writes the memory of GPUs by itself",
+     .initial = "never",
+     .variable = "GCOLL_IB_DEVICE_MEMORY",
+     FIELD(device_memory)},
+    {.name = "eager_bytes",
+     .form = GCOLL_LANE_SIZE,
+     .least = 1,
+     .most = EAGER_MOST,
+     .help = "messages up to this size go through slots, without asking",
+     .initial = "8128"},
+    {.name = "pool_bytes",
+     .form = GCOLL_LANE_SIZE,
+     .least = POOL_LEAST,
+     .most = POOL_MOST,
+     .help = "most bytes held for one peer that no operation waits for yet",
+     .initial = "4Mi"},
+    {.name = NULL},
+};
 
 void gcoll_ibverbs_options_init(gcoll_ibverbs_options *options) {
     memset(options, 0, sizeof *options);
@@ -15,90 +127,12 @@ void gcoll_ibverbs_options_init(gcoll_ibverbs_options *options) {
     options->gid_index = -1;
 }
 
-/* Reads a number from the environment, if the variable is set and *value is still `unset`. */
-static gcoll_status read_number(const char *variable, int64_t unset, int64_t *value) {
-    const char *text = getenv(variable);
-    if (*value != unset || !text || text[0] == 0)
-        return GCOLL_OK;
-    errno = 0;
-    char *end;
-    long long found = strtoll(text, &end, 0);
-    if (errno != 0 || end == text || *end != 0)
-        return gcoll_error(GCOLL_ERR_INVALID, "%s: '%.40s' is no number", variable, text);
-    *value = found;
-    return GCOLL_OK;
-}
-
-typedef struct number {
-    const char *field, *variable;
-    int64_t unset, least, most;
-    int64_t value;
-} number;
-
-enum { PORT, GID_INDEX, MTU, PKEY, SL, TC, TIME, RETRIES, RNR, CACHE, DEVICE_MEMORY, NUMBERS };
-
-static gcoll_status read_numbers(number numbers[NUMBERS]) {
-    for (int i = 0; i < NUMBERS; i++) {
-        number *each = &numbers[i];
-        gcoll_status status = read_number(each->variable, each->unset, &each->value);
-        if (status != GCOLL_OK)
-            return status;
-        if (each->value != each->unset && (each->value < each->least || each->value > each->most))
-            return gcoll_error(GCOLL_ERR_INVALID, "ibverbs.%s (%s): is %lld; allowed are %lld to %lld",
-                               each->field, each->variable, (long long)each->value, (long long)each->least,
-                               (long long)each->most);
-    }
-    return GCOLL_OK;
-}
-
-static gcoll_status check_mtu(int64_t mtu) {
-    if (mtu != 0 && mtu != 256 && mtu != 512 && mtu != 1024 && mtu != 2048 && mtu != 4096)
-        return gcoll_error(GCOLL_ERR_INVALID,
-                           "ibverbs.mtu (GCOLL_IB_MTU): is %lld; allowed are 256, 512, 1024, 2048, 4096",
-                           (long long)mtu);
-    return GCOLL_OK;
-}
-
 gcoll_status gcoll_ib_options_read(const gcoll_ibverbs_options *given, gcoll_ibverbs_options *options) {
     gcoll_ibverbs_options o;
     gcoll_ibverbs_options_init(&o);
-    if (given)
-        o = *given;
-    if (!o.device) {
-        o.device = getenv("GCOLL_IB_DEVICE");
-        o.device = o.device && o.device[0] != 0 ? o.device : NULL;
-    }
-    number numbers[NUMBERS] = {
-        [PORT] = {"port", "GCOLL_IB_PORT", 0, 0, 255, o.port},
-        [GID_INDEX] = {"gid_index", "GCOLL_IB_GID_INDEX", -1, -1, 255, o.gid_index},
-        [MTU] = {"mtu", "GCOLL_IB_MTU", 0, 0, 4096, o.mtu},
-        [PKEY] = {"pkey", "GCOLL_IB_PKEY", 0, 0, 0xffff, o.pkey},
-        [SL] = {"service_level", "GCOLL_IB_SL", 0, 0, 15, o.service_level},
-        [TC] = {"traffic_class", "GCOLL_IB_TC", 0, 0, 255, o.traffic_class},
-        [TIME] = {"timeout", "GCOLL_IB_TIMEOUT", 0, 0, 31, o.timeout},
-        [RETRIES] = {"retry_count", "GCOLL_IB_RETRY", 0, 0, 7, o.retry_count},
-        [RNR] = {"rnr_retry", "GCOLL_IB_RNR_RETRY", 0, 0, 7, o.rnr_retry},
-        [CACHE] = {"cache_bytes", "GCOLL_IB_CACHE", 0, 0, (int64_t)CACHE_MOST,
-                   (int64_t)(o.cache_bytes < CACHE_MOST ? o.cache_bytes : CACHE_MOST)},
-        [DEVICE_MEMORY] = {"device_memory", "GCOLL_IB_DEVICE_MEMORY", 0, 0, GCOLL_IB_DEVICE_MEMORY_REQUIRED,
-                           o.device_memory},
-    };
-    gcoll_status status = read_numbers(numbers);
+    gcoll_status status =
+        gcoll_lane_complete(gcoll_ib_lane_options, NULL, "options.ibverbs", given, !given, &o);
     if (status == GCOLL_OK)
-        status = check_mtu(numbers[MTU].value);
-    if (status != GCOLL_OK)
-        return status;
-    o.port = (uint32_t)numbers[PORT].value;
-    o.gid_index = (int32_t)numbers[GID_INDEX].value;
-    o.mtu = (uint32_t)numbers[MTU].value;
-    o.pkey = (uint32_t)numbers[PKEY].value;
-    o.service_level = (uint32_t)numbers[SL].value;
-    o.traffic_class = (uint32_t)numbers[TC].value;
-    o.timeout = numbers[TIME].value > 0 ? (uint32_t)numbers[TIME].value : TIMEOUT;
-    o.retry_count = numbers[RETRIES].value > 0 ? (uint32_t)numbers[RETRIES].value : RETRY;
-    o.rnr_retry = numbers[RNR].value > 0 ? (uint32_t)numbers[RNR].value : RETRY;
-    o.cache_bytes = (uint64_t)numbers[CACHE].value;
-    o.device_memory = (uint32_t)numbers[DEVICE_MEMORY].value;
-    *options = o;
-    return GCOLL_OK;
+        *options = o;
+    return status;
 }

@@ -4,9 +4,13 @@
 
 #include "gcoll/base/base.h"
 #include "gcoll/ibverbs.h"
+#include "transport/choice.h"
 
-/* Completes what the caller gave (NULL: nothing) by the environment and defaults. `device` stays borrowed.
- * INVALID names the field and its variable. */
+/* The options of the lane; ended by name NULL. */
+extern const gcoll_lane_option gcoll_ib_lane_options[];
+
+/* Checks options that are complete, as gcoll_lane_complete makes them. NULL: takes them from the environment
+ * and defaults. `device` stays borrowed. INVALID names the field or the variable. */
 gcoll_status gcoll_ib_options_read(const gcoll_ibverbs_options *given, gcoll_ibverbs_options *options);
 
 #endif

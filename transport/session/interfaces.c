@@ -7,9 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "transport/interfaces.h"
 #include "transport/session/connect.h"
-
-#define LIST_TEXT_MAX 512
 
 static uint32_t count_bits(const void *mask, size_t bytes) {
     const uint8_t *each = mask;
@@ -31,56 +30,6 @@ void gcoll_net_convert_address(const uv_interface_address_t *from, gcoll_host_ad
         ((struct sockaddr_in6 *)&to->where)->sin6_port = 0;
         to->prefix = (uint8_t)count_bits(&from->netmask.netmask6.sin6_addr, sizeof(struct in6_addr));
     }
-}
-
-/* "lo (127.0.0.1), eth0 (10.0.0.7)" */
-static void list_all(const gcoll_host_address *all, uint32_t count, char *text, size_t bytes) {
-    size_t used = 0;
-    text[0] = 0;
-    for (uint32_t i = 0; i < count && used < bytes; i++) {
-        char address[GCOLL_ADDRESS_NAME_MAX];
-        gcoll_host_address_text(&all[i], address, sizeof address);
-        int more =
-            snprintf(text + used, bytes - used, "%s%s (%s)", i > 0 ? ", " : "", all[i].interface, address);
-        used += more > 0 ? (size_t)more : 0;
-    }
-}
-
-typedef enum match_quality { NO_MATCH, LAST_RESORT, FIRST_CHOICE } match_quality;
-
-/* How well an address fits the option. */
-static match_quality matches(const char *wanted, const gcoll_host_address *address) {
-    if (strcmp(wanted, address->interface) == 0)
-        return gcoll_host_address_is_link_local(address) ? LAST_RESORT : FIRST_CHOICE;
-    gcoll_host_address parsed;
-    bool has_prefix;
-    if (!gcoll_host_address_parse(wanted, &parsed, &has_prefix))
-        return NO_MATCH;
-    if (parsed.interface[0] != 0 && strcmp(parsed.interface, address->interface) != 0)
-        return NO_MATCH;
-    if (has_prefix)
-        return gcoll_host_address_near(&parsed, address, parsed.prefix) ? FIRST_CHOICE : NO_MATCH;
-    return gcoll_host_address_equal(&parsed, address) ? FIRST_CHOICE : NO_MATCH;
-}
-
-static gcoll_status choose_one(gcoll_net *net, const char *wanted, const gcoll_host_address *all,
-                               uint32_t count, gcoll_host_address *bind_to) {
-    match_quality best = NO_MATCH;
-    for (uint32_t i = 0; i < count; i++) {
-        match_quality quality = matches(wanted, &all[i]);
-        if (quality > best) {
-            best = quality;
-            *bind_to = all[i];
-        }
-    }
-    if (best == NO_MATCH) {
-        char list[LIST_TEXT_MAX];
-        list_all(all, count, list, sizeof list);
-        return gcoll_error(GCOLL_ERR_INVALID, "interface '%s': not found; this host has %s", wanted, list);
-    }
-    net->address.hosts[0] = *bind_to;
-    net->address.count = 1;
-    return GCOLL_OK;
 }
 
 /* Finds the source address of packets to `where`. Connecting a UDP socket tells it, and sends nothing. */
@@ -141,10 +90,11 @@ static gcoll_status prefer_route(gcoll_host_address *all, uint32_t count, const 
     return GCOLL_OK;
 }
 
-static void publish_all(gcoll_net *net, const gcoll_host_address *all, uint32_t count) {
+/* Publishes the first addresses, as many as fit; without link-local ones, unless they were asked for. */
+static void publish(gcoll_net *net, const gcoll_host_address *all, uint32_t count, bool asked_for) {
     gcoll_address *own = &net->address;
     for (uint32_t i = 0; i < count && own->count < GCOLL_ADDRESS_HOSTS; i++)
-        if (!gcoll_host_address_is_link_local(&all[i]))
+        if (asked_for || !gcoll_host_address_is_link_local(&all[i]))
             own->hosts[own->count++] = all[i];
 }
 
@@ -166,14 +116,20 @@ gcoll_status gcoll_net_find_interfaces(gcoll_net *net, const char *interface, co
     for (int i = 0; i < count; i++)
         gcoll_net_convert_address(&found[i], &all[i]);
     uv_free_interface_addresses(found, count);
-    *everywhere = !interface;
-    if (interface) {
-        status = choose_one(net, interface, all, (uint32_t)count, bind_to);
-    } else {
-        if (route_to) /* before publish_all drops the addresses that do not fit */
-            status = prefer_route(all, (uint32_t)count, route_to);
-        publish_all(net, all, (uint32_t)count);
-    }
+    uint32_t chosen = (uint32_t)count;
+    const bool has_order = interface && !gcoll_interfaces_excludes(interface);
+    if (interface)
+        status = gcoll_interfaces_choose("interface", interface, all, &chosen);
+    if (status == GCOLL_OK && !has_order && route_to) /* before those that do not fit are dropped */
+        status = prefer_route(all, chosen, route_to);
+    if (status == GCOLL_OK)
+        publish(net, all, chosen, has_order);
     free(all);
-    return status;
+    if (status != GCOLL_OK)
+        return status;
+    /* One address can be bound. Of several, the listener drops what comes to others (listen.c). */
+    *everywhere = !interface || net->address.count != 1;
+    if (!*everywhere)
+        *bind_to = net->address.hosts[0];
+    return GCOLL_OK;
 }

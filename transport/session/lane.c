@@ -64,31 +64,36 @@ static gcoll_status open_lane(gcoll_net *net, const gcoll_lane *lane, const gcol
     return GCOLL_OK;
 }
 
-/* Takes each lane that can be had. */
-static gcoll_status open_best(gcoll_net *net, const gcoll_endpoint_options *options) {
-    for (const gcoll_lane *const *at = gcoll_lanes; *at; at++) {
-        const gcoll_status status = open_lane(net, *at, options);
-        if (status != GCOLL_OK && at[1])
-            add_text(net->without, sizeof net->without, "%s: %s", (*at)->name, gcoll_last_error());
-        else if (status != GCOLL_OK)
+gcoll_status gcoll_net_open_lanes(gcoll_net *net, const gcoll_endpoint_options *options) {
+    gcoll_status status = GCOLL_OK;
+    for (uint32_t i = 0; i < options->lane_count; i++) {
+        const char *name = options->lanes[i].lane->name;
+        const gcoll_lane *lane = find_lane(name);
+        if (!lane)
+            return gcoll_error(GCOLL_ERR_INVALID,
+                               "options.transport: names %s, which is no lane beside others", name);
+        status = open_lane(net, lane, options);
+        if (status != GCOLL_OK && !options->any_lane)
             return status;
+        if (status != GCOLL_OK)
+            add_text(net->without, sizeof net->without, "%s: %s", name, gcoll_last_error());
     }
-    return GCOLL_OK;
+    return net->lane_count > 0 ? GCOLL_OK : status;
 }
 
-gcoll_status gcoll_net_open_lanes(gcoll_net *net, const gcoll_endpoint_options *options) {
-    if (options->lane_count == 0)
-        return open_best(net, options);
+void gcoll_lane_limits(const gcoll_endpoint_options *options, const char *lane, uint64_t *eager,
+                       uint64_t *pool) {
+    int64_t bytes;
+    *eager = options->eager_bytes;
+    *pool = options->eager_pool_bytes;
     for (uint32_t i = 0; i < options->lane_count; i++) {
-        const gcoll_lane *lane = find_lane(options->lanes[i].name);
-        if (!lane || i == GCOLL_LANES_MAX)
-            return gcoll_error(GCOLL_ERR_INVALID, "options.transport: '%.40s' is no lane, or one too many",
-                               options->lanes[i].name);
-        const gcoll_status status = open_lane(net, lane, options);
-        if (status != GCOLL_OK)
-            return status;
+        if (strcmp(options->lanes[i].lane->name, lane) != 0)
+            continue;
+        if (gcoll_lane_number(&options->lanes[i], "eager_bytes", &bytes))
+            *eager = (uint64_t)bytes;
+        if (gcoll_lane_number(&options->lanes[i], "pool_bytes", &bytes))
+            *pool = (uint64_t)bytes;
     }
-    return GCOLL_OK;
 }
 
 void gcoll_net_close_lanes(gcoll_net *net) {

@@ -92,12 +92,16 @@ static bool is_passing(int error) {
            error == EHOSTUNREACH || error == EOPNOTSUPP || error == ENETUNREACH;
 }
 
-/* Accepts one connection. False: none waits, or an error; see errno. *socket is NULL if memory ran out. */
+/* Accepts one connection. False: none waits, or an error; see errno. *socket is NULL if it was closed again,
+ * because memory ran out or it came to an address that is not published. */
 static bool accept_one(gcoll_net *net, gcoll_socket **socket) {
     gcoll_fork_hold();
     int fd = accept4(net->listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     int error = errno;
-    if (fd >= 0) {
+    *socket = NULL;
+    if (fd >= 0 && !gcoll_address_has_end(&net->address, fd)) {
+        close(fd);
+    } else if (fd >= 0) {
         gcoll_net_local_accepted(net, fd);
         *socket = gcoll_socket_new(net, fd);
     }

@@ -132,8 +132,10 @@ static int64_t spin_ns(int64_t spin_us) {
 }
 
 static gcoll_status set_limits(gcoll_net *net, const gcoll_endpoint_options *options) {
-    uint64_t pool = options->eager_pool_bytes > 0 ? options->eager_pool_bytes : GCOLL_NET_POOL_BYTES;
-    uint64_t eager = options->eager_bytes > 0 ? options->eager_bytes : GCOLL_NET_EAGER_BYTES;
+    uint64_t pool, eager;
+    gcoll_lane_limits(options, "tcp", &eager, &pool);
+    pool = pool > 0 ? pool : GCOLL_NET_POOL_BYTES;
+    eager = eager > 0 ? eager : GCOLL_NET_EAGER_BYTES;
     if (pool < GCOLL_NET_POOL_MIN || pool > GCOLL_NET_POOL_MAX)
         return gcoll_error(GCOLL_ERR_INVALID,
                            "options.eager_pool_bytes: is %llu; allowed are 0 (default) and %llu to %llu",
@@ -275,9 +277,10 @@ static void net_set_spin(gcoll_endpoint *endpoint, int64_t spin_us) {
 /* Without a choice of the caller, the one lane of that name. */
 static gcoll_status open_by(const char *name, const gcoll_endpoint_options *options,
                             const gcoll_events *events, gcoll_endpoint **endpoint) {
-    const gcoll_lane_choice choice = {.name = name};
+    const gcoll_lane_row row = {.name = name};
+    const gcoll_lane_choice choice = {.lane = &row};
     gcoll_endpoint_options one = *options;
-    if (!one.lanes) {
+    if (one.lane_count == 0) {
         one.lanes = &choice;
         one.lane_count = 1;
     }

@@ -38,8 +38,8 @@ class Options:
     What is None comes from an environment variable, GCOLL_TORCH_ and the name in capitals, if it is set. All
     ranks give the same, except for ``interface``.
 
-    transport: "tcp" or "ibverbs".
-    interface: network interface, address or subnet; by default the addresses of all interfaces are offered.
+    transport: "tcp" or "ibverbs", with options: "ibverbs:device=mlx5_0".
+    interface: interfaces, addresses and subnets, "eth0,10.0.0.0/8", or those to leave out, "^docker0,veth*"; by default all.
     algorithm: of allreduce, such as "ring"; by default the cheapest for each call.
     tuning: "fit" (the default: costs are measured when the group is created), "default", or a tuning file.
     same: where sums are the same bits: "ranks" (the default), "runs" (also from run to run) or "nowhere".
