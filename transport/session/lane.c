@@ -159,7 +159,7 @@ gcoll_status gcoll_net_watch(gcoll_net *net, int fd) {
                                     uv_strerror(error));
 }
 
-/* ---- Until a lane stands --------------------------------------------------------------------------- */
+/* ---- Before a lane stands, and after the peer left -------------------------------------------------- */
 
 static void fail_early(gcoll_flow *flow, gcoll_status status, const char *text) {
     gcoll_session_fail((gcoll_session *)(void *)flow, status, "%s", text);
@@ -167,6 +167,46 @@ static void fail_early(gcoll_flow *flow, gcoll_status status, const char *text) 
 
 /* A flow that is not connected sends and completes nothing. */
 const gcoll_flow_lane gcoll_no_flow_lane = {.fail = fail_early};
+
+/* The lane has ended; messages that came whole may still be received. */
+
+static void deliver_whole(gcoll_flow *flow, gcoll_slot *slot) {
+    const gcoll_message *message = slot->message;
+    (void)flow;
+    if (message->bytes == 0)
+        return;
+    if (message->consume)
+        message->consume(message->consume_arg, 0, slot->held, message->bytes);
+    else
+        memcpy(message->data, slot->held, (size_t)message->bytes);
+}
+
+static void complete_late(gcoll_flow *flow, gcoll_message *message) {
+    gcoll_session_push_receive((gcoll_session *)(void *)flow, message);
+}
+
+static void owe_nothing(gcoll_flow *flow) {
+    (void)flow;
+}
+
+/* What the host must not touch cannot have come this way. */
+static bool is_beyond_host(const gcoll_flow *flow, const gcoll_message *message) {
+    (void)flow;
+    return message->by_device && message->bytes > 0;
+}
+
+static void withdraw_nothing(gcoll_flow *flow, gcoll_slot *slot) {
+    (void)flow;
+    (void)slot;
+}
+
+static const gcoll_flow_pieces pieces_afterwards = {.takes = is_beyond_host, .withdraw = withdraw_nothing};
+
+static const gcoll_flow_lane flow_lane_afterwards = {.fail = fail_early,
+                                                     .deliver = deliver_whole,
+                                                     .complete = complete_late,
+                                                     .owe = owe_nothing,
+                                                     .pieces = &pieces_afterwards};
 
 /* ---- Choosing -------------------------------------------------------------------------------------- */
 
@@ -362,6 +402,7 @@ void gcoll_session_end_lane(gcoll_session *session) {
     lane->taken = NULL;
     lane->state = NULL;
     lane->stands = lane->is_stream = false;
+    session->flow.lane = &flow_lane_afterwards;
 }
 
 /* ---- Doubts ---------------------------------------------------------------------------------------- */
