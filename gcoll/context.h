@@ -111,7 +111,9 @@ typedef struct gcoll_context_options {
      * behind colons: "tcp:eager_bytes=64Ki", "ibverbs:device=mlx5_0:gid=3" (docs/transports.md;
      * gcoll_transport_options). Options here count before other fields of this struct and of `ibverbs`, those
      * before environment variables. NULL and "auto": the environment variable GCOLL_TRANSPORT, or else tcp.
-     * What is named and cannot be had is an error. A list, "ibverbs,tcp", is read, and so far UNSUPPORTED. */
+     * What is named and cannot be had is an error. A list, "ibverbs,tcp", goes by preference: each two ranks
+     * take the first in the list of the lower rank that the other names, too, and that works between them
+     * (gcoll_context_lanes). So ranks with RDMA use it among one another, and TCP with those without. */
     const char *transport;
     gcoll_hub *hub; /* inproc only; borrowed while the context lives */
 

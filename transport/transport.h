@@ -164,7 +164,6 @@ typedef struct gcoll_endpoint_options {
      * name. Not of inproc. Used by open only. */
     const struct gcoll_lane_choice *lanes;
     uint32_t lane_count;
-    bool any_lane; /* they are wishes: a lane that cannot be had here is left out. Else each must be had */
 } gcoll_endpoint_options;
 
 typedef struct gcoll_transport {

@@ -38,7 +38,7 @@ static gcoll_status expose(const gcoll_context *context, gcoll_region *region, v
     if (!context->endpoint || !context->transport->expose)
         return GCOLL_OK;
     gcoll_status status = context->transport->expose(context->endpoint, data, bytes, &region->exposed);
-    region->is_exposed = status == GCOLL_OK;
+    region->is_exposed = status == GCOLL_OK && region->exposed.handle;
     return status;
 }
 

@@ -10,8 +10,8 @@
  *   tuning   before it publishes its address: "set", "given", "fit", or "file", a space, the file's name, a
  *            newline and the contents of the file
  *   agreed   after "go": the number of ranks on rank 0's host, the numbers as the hexadecimal digits of
- *            their bits, and options.monitor, 0 or 1; or "!", a status, a space and the reason of a failure
- *            (meeting.c). A rank whose measurement failed may write the failure, too.
+ *            their bits, options.monitor, 0 or 1, and rank 0's transport; or "!", a status, a space and the
+ * reason of a failure (meeting.c). A rank whose measurement failed may write the failure, too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -180,7 +180,7 @@ static void numbers_of(gcoll_basis *basis, double *numbers[NUMBERS]) {
  * same. */
 static void find_section(gcoll_context *context) {
     gcoll_basis *basis = context->basis;
-    basis->section = gcoll_tuning_section_for(&basis->tuning, context->transport->name, context->size,
+    basis->section = gcoll_tuning_section_for(&basis->tuning, basis->transport, context->size,
                                               basis->local_ranks, &basis->exact);
 }
 
@@ -193,6 +193,7 @@ gcoll_status gcoll_basis_part(gcoll_context *context, gcoll_basis *whole, uint32
     made->kind = whole->kind;
     made->sharing = whole->sharing;
     made->local_ranks = local_ranks;
+    memcpy(made->transport, whole->transport, sizeof made->transport);
     memcpy(made->name, whole->name, sizeof made->name);
     made->tuning = whole->tuning;
     made->whole = gcoll_basis_hold(whole);
@@ -252,7 +253,8 @@ static void write_agreed(const gcoll_context *context, char text[AGREED_MAX]) {
         memcpy(&bits, numbers[i], sizeof bits);
         used += snprintf(text + used, AGREED_MAX - (size_t)used, " %016" PRIx64, bits);
     }
-    snprintf(text + used, AGREED_MAX - (size_t)used, " %d", context->settings.monitor);
+    snprintf(text + used, AGREED_MAX - (size_t)used, " %d %s", context->settings.monitor,
+             context->basis->transport);
 }
 
 static gcoll_status lead(gcoll_context *context, const gcoll_fit *fit, uint32_t local_ranks) {
@@ -330,7 +332,7 @@ static gcoll_status read_agreed(gcoll_context *context, const char *text, bool *
         if (!(*numbers[i] >= 0 && isfinite(*numbers[i])))
             return nonsense(context, "agreed");
     }
-    if (sscanf(text + at, " %1u", &watches) != 1)
+    if (sscanf(text + at, " %1u %15[a-z]", &watches, basis->transport) != 2)
         return nonsense(context, "agreed");
     *monitor = watches == 1;
     return GCOLL_OK;
@@ -446,6 +448,7 @@ gcoll_status gcoll_tuning_agree(gcoll_context *context, const gcoll_fit *fit, ui
         until_ms < timeout_ms ? until_ms : timeout_ms; /* an allgather takes time of its own */
     bool monitor = context->settings.monitor;          /* the value on rank 0 */
     context->basis->local_ranks = local_ranks;
+    snprintf(context->basis->transport, sizeof context->basis->transport, "%s", context->transport->name);
     if (context->size == 1)
         return decide(context, fit, local_ranks);
     context->settings.timeout_ms = left > least ? left : least + 1;
@@ -519,8 +522,8 @@ gcoll_status gcoll_context_tuning(const gcoll_context *context, char *text, size
     snprintf(text, bytes,
              "for transport=%s ranks=%u local=%u\n"
              "cost alpha_ns=%.0f beta_ps=%.0f gamma_ps=%.0f latency_ns=%.0f message_ns=%.0f byte_ps=%.0f\n",
-             context->transport->name, context->size, b->local_ranks, b->cost.alpha * 1e9,
-             b->cost.beta * 1e12, b->cost.gamma * 1e12, b->sharing.latency * 1e9, b->sharing.message * 1e9,
+             b->transport, context->size, b->local_ranks, b->cost.alpha * 1e9, b->cost.beta * 1e12,
+             b->cost.gamma * 1e12, b->sharing.latency * 1e9, b->sharing.message * 1e9,
              b->sharing.byte * 1e12);
     return GCOLL_OK;
 }

@@ -101,13 +101,12 @@ TEST_F(Way, AnErrorNamesTheOptionOrTheVariable) {
     }
 }
 
-TEST_F(Way, AListIsReadAndNotSupportedYet) {
-    Alone two("ibverbs,tcp");
-    EXPECT_EQ(two.status, GCOLL_ERR_UNSUPPORTED);
-    EXPECT_EQ(two.error, "options.transport: names 2 transports; this version takes one, or auto");
+TEST_F(Way, AListNamesLanesAndInprocGoesAlone) {
     EXPECT_EQ(Alone("ibverbs,pigeon").status, GCOLL_ERR_INVALID);
-    setenv("GCOLL_TRANSPORT", "ibverbs,tcp,inproc", 1);
-    EXPECT_EQ(Alone(nullptr).error, "GCOLL_TRANSPORT: names 3 transports; this version takes one, or auto");
+    setenv("GCOLL_TRANSPORT", "tcp,inproc", 1);
+    Alone mixed(nullptr);
+    EXPECT_EQ(mixed.status, GCOLL_ERR_INVALID);
+    EXPECT_EQ(mixed.error, "GCOLL_TRANSPORT: names inproc among others; allowed is inproc alone");
 }
 
 TEST_F(Way, OptionsInTheTextCountBeforeOtherFields) {

@@ -73,12 +73,10 @@ gcoll_status gcoll_net_open_lanes(gcoll_net *net, const gcoll_endpoint_options *
             return gcoll_error(GCOLL_ERR_INVALID,
                                "options.transport: names %s, which is no lane beside others", name);
         status = open_lane(net, lane, options);
-        if (status != GCOLL_OK && !options->any_lane)
-            return status;
         if (status != GCOLL_OK)
-            add_text(net->without, sizeof net->without, "%s: %s", name, gcoll_last_error());
+            return status;
     }
-    return net->lane_count > 0 ? GCOLL_OK : status;
+    return GCOLL_OK;
 }
 
 void gcoll_lane_limits(const gcoll_endpoint_options *options, const char *lane, uint64_t *eager,
@@ -522,10 +520,7 @@ void gcoll_net_explain(gcoll_endpoint *endpoint, uint32_t peer, char *text, size
         return;
     }
     snprintf(text, bytes, "%s%s", session->lane.taken->lane->name, session->lane.stands ? "" : ", not yet");
-    const char *sources[] = {session->lane.why, net->without[0] ? net->without : NULL};
-    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
-        const size_t used = strlen(text);
-        if (sources[i] && used < bytes)
-            snprintf(text + used, bytes - used, " (%s)", sources[i]);
-    }
+    const size_t used = strlen(text);
+    if (session->lane.why && used < bytes)
+        snprintf(text + used, bytes - used, " (%s)", session->lane.why);
 }

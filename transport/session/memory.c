@@ -15,7 +15,11 @@ gcoll_status gcoll_net_attach(gcoll_endpoint *endpoint, void *data, uint64_t byt
                               uint64_t largest, void **handle) {
     const gcoll_net_lane *own = memory_lane(endpoint);
     *handle = NULL;
-    return own ? own->lane->attach(own->port, data, bytes, is_written, largest, handle) : GCOLL_OK;
+    if (!own)
+        return GCOLL_OK;
+    const gcoll_status status = own->lane->attach(own->port, data, bytes, is_written, largest, handle);
+    /* Else each message is registered by itself, if it goes by this lane at all. */
+    return ((const gcoll_net *)(const void *)endpoint)->lane_count > 1 ? GCOLL_OK : status;
 }
 
 void gcoll_net_detach(gcoll_endpoint *endpoint, void *handle) {
@@ -42,7 +46,12 @@ gcoll_status gcoll_net_attach_device(gcoll_endpoint *endpoint, const gcoll_forei
 
 gcoll_status gcoll_net_expose(gcoll_endpoint *endpoint, void *data, uint64_t bytes, gcoll_exposed *exposed) {
     const gcoll_net_lane *own = memory_lane(endpoint);
-    return own ? own->lane->expose(own->port, data, bytes, exposed) : without("a region");
+    *exposed = (gcoll_exposed){0};
+    if (!own)
+        return without("a region");
+    const gcoll_status status = own->lane->expose(own->port, data, bytes, exposed);
+    /* Else this region is reached by messages. */
+    return ((const gcoll_net *)(const void *)endpoint)->lane_count > 1 ? GCOLL_OK : status;
 }
 
 bool gcoll_net_reaches(const gcoll_endpoint *endpoint, uint32_t peer) {

@@ -45,10 +45,9 @@
 #define GCOLL_NET_EAGER_BYTES (UINT64_C(256) << 10)
 #define GCOLL_NET_POOL_BYTES  (UINT64_C(4) << 20)
 /* Credit must fit the 32 bits of a header; less than the least pool could not hold anything. */
-#define GCOLL_NET_POOL_MIN      UINT64_C(1024)
-#define GCOLL_NET_POOL_MAX      (UINT64_C(1) << 31)
-#define GCOLL_NET_CONNECT_MS    30000
-#define GCOLL_NET_WITHOUT_BYTES 512
+#define GCOLL_NET_POOL_MIN   UINT64_C(1024)
+#define GCOLL_NET_POOL_MAX   (UINT64_C(1) << 31)
+#define GCOLL_NET_CONNECT_MS 30000
 /* Whatever the unit: the longest time that counts; in microseconds 142 years. */
 #define GCOLL_NET_TIME_MAX         (INT64_C(1) << 52)
 #define GCOLL_SESSION_VERDICT_TEXT 192
@@ -110,10 +109,9 @@ struct gcoll_net {
     uint8_t *hot_bytes;                    /* GCOLL_SESSION_HOT_BYTES */
     gcoll_net_lane lanes[GCOLL_LANES_MAX]; /* in the order of preference */
     uint32_t lane_count;
-    char without[GCOLL_NET_WITHOUT_BYTES]; /* which lanes it does not offer, and why */
-    bool polls_lanes;                      /* some lane has to be polled */
-    uint32_t begun_count;                  /* sessions that wait for their lane to stand */
-    uint32_t doubt_count;                  /* sessions in doubt */
+    bool polls_lanes;     /* some lane has to be polled */
+    uint32_t begun_count; /* sessions that wait for their lane to stand */
+    uint32_t doubt_count; /* sessions in doubt */
     uint32_t stranger_count;
     uint32_t polls;
     bool moved; /* something was reported in this progress */
