@@ -227,7 +227,7 @@ gcoll_store *indifferent(gcoll_store **base) {
             std::string text = ends(key, "/tuning") ? "set" : "1";
             for (int i = 0; i < 7 && text[0] == '1'; i++)
                 text += " 0000000000000000";
-            text += text[0] == '1' ? " 0" : "";
+            text += text[0] == '1' ? " 0 inproc" : "";
             if (!ends(key, "/tuning") && !ends(key, "/agreed"))
                 return gcoll_store_get(*static_cast<gcoll_store **>(self), key, value, capacity, bytes);
             memcpy(value, text.data(), *bytes = text.size());

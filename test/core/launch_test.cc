@@ -721,7 +721,7 @@ TEST_F(Elsewhere, RanksWaitForARankZeroThatGoesOnLate) {
                               std::string text = "1";
                               for (int number = 0; number < 7; number++)
                                   text += " 0000000000000000";
-                              put(store_, key, text + " 0");
+                              put(store_, key, text + " 0 tcp");
                           }
                           return Deed::kDo;
                       }},
@@ -798,7 +798,7 @@ TEST_F(Elsewhere, GoInTheLastMomentIsHeard) {
                                                std::string text = "1";
                                                for (int number = 0; number < 7; number++)
                                                    text += " 0000000000000000";
-                                               put(store_, generation_ + "agreed", text + " 0");
+                                               put(store_, generation_ + "agreed", text + " 0 tcp");
                                            }
                                            return Deed::kDo;
                                        }},
