@@ -44,6 +44,9 @@ class CtrlC(Processes):
         job = self.job("interrupted", CALL=call)
         for rank in range(2):
             self.assertEqual(job.line(rank), "ready")
+        job.processes[0].stdin.write(b"\n")  # only now: rank 1 might still be in its barrier, and serve an access
+        job.processes[0].stdin.flush()
+        self.assertEqual(job.line(0), "calls")
         job.processes[0].send_signal(signal.SIGINT)
         self.assertEqual(job.line(0), "KeyboardInterrupt", call)
         results = job.end()
@@ -80,7 +83,10 @@ def rank_interrupted():
             if context.rank == 1:
                 sys.stdin.read()
                 context.recv(data, 0)  # which makes progress, so that the abort arrives
-            elif call == "allreduce":
+                return
+            sys.stdin.readline()
+            say("calls")
+            if call == "allreduce":
                 context.allreduce(data)
             elif call == "prepared":
                 prepared.run()
