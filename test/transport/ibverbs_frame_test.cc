@@ -205,4 +205,24 @@ TEST(IbverbsHello, EachFieldIsChecked) {
     EXPECT_NE(hello_refusal([](gcoll_ib_hello &h) { h.pool_bytes = 2 * h.eager_bytes; }), "");
 }
 
+// The table of options cannot include the limits of the protocol, which need the headers of libibverbs.
+TEST(IbverbsFrame, LimitsAreThoseOfTheTableOfOptions) {
+    const gcoll_lane_option *option = gcoll_ib_lane_options;
+    int found = 0;
+    for (; option->name; option++) {
+        if (std::string(option->name) == "eager_bytes") {
+            EXPECT_EQ(option->most, GCOLL_IB_EAGER_MAX);
+            EXPECT_EQ(option->initial, std::to_string(GCOLL_IB_EAGER_BYTES));
+            found++;
+        } else if (std::string(option->name) == "pool_bytes") {
+            EXPECT_EQ(option->least, static_cast<int64_t>(GCOLL_IB_POOL_MIN));
+            EXPECT_EQ(option->most, static_cast<int64_t>(GCOLL_IB_POOL_MAX));
+            EXPECT_STREQ(option->initial, "4Mi");
+            EXPECT_EQ(GCOLL_IB_POOL_BYTES, UINT64_C(4) << 20);
+            found++;
+        }
+    }
+    EXPECT_EQ(found, 2);
+}
+
 } // namespace

@@ -8,6 +8,7 @@
 
 extern "C" {
 #include "transport/interfaces.h"
+#include "transport/lanes.h"
 }
 
 using namespace harness;
@@ -296,6 +297,19 @@ TEST(Interfaces, ExclusionOnThisHostLeavesTheRest) {
     const bool bound_to_all = expected.size() > 1;
     EXPECT_EQ(reaches(rest, INADDR_LOOPBACK, &open), bound_to_all);
     EXPECT_FALSE(open) << "127.0.0.1 was excluded";
+}
+
+// ---- The table of options of tcp -----------------------------------------------------------------------
+
+TEST(TcpOptions, HaveTheDefaultsAndLimitsOfTheEndpoint) {
+    const gcoll_lane_option *eager = &gcoll_lanes[0].options[0], *pool = &gcoll_lanes[0].options[1];
+    ASSERT_STREQ(eager->name, "eager_bytes");
+    ASSERT_STREQ(pool->name, "pool_bytes");
+    EXPECT_EQ(eager->initial, std::to_string(GCOLL_TCP_EAGER_BYTES >> 10) + "Ki");
+    EXPECT_EQ(pool->initial, std::to_string(GCOLL_TCP_POOL_BYTES >> 20) + "Mi");
+    EXPECT_EQ(pool->least, static_cast<int64_t>(GCOLL_TCP_POOL_MIN));
+    EXPECT_EQ(pool->most, static_cast<int64_t>(GCOLL_TCP_POOL_MAX));
+    EXPECT_EQ(eager->most, pool->most / 2);
 }
 
 } // namespace

@@ -434,8 +434,8 @@ class Context(Collectives[Any]):
     timeout          seconds without progress after which a call fails; None: 30
     progress_thread  True: a thread of the library makes progress between calls. Several Python threads may then use
                      the context, and ``await`` sleeps until a request has ended
-    interface        interfaces, addresses and subnets to use, "eth0,10.0.0.0/8", or to leave out, "^docker0,veth*"; None:
-                     the variable GCOLL_INTERFACE, or all. ports: a range (low, high) to listen on
+    interface        interfaces, addresses and subnets to use, "eth0,10.0.0.0/8", or to leave out, "^docker0,veth*";
+                     None: the variable GCOLL_INTERFACE, or all. ports: a range (low, high) to listen on
     same             where results are the same: "ranks" (also None), "runs" or "nowhere"
     tuning           "fit", "default" or a file; cost: (alpha, beta, gamma) in its place
     accelerator      "cuda", "none" or "auto" (also None): memory that arrays may lie in

@@ -39,7 +39,8 @@ class Options:
     ranks give the same, except for ``interface``.
 
     transport: "tcp" or "ibverbs", with options: "ibverbs:device=mlx5_0".
-    interface: interfaces, addresses and subnets, "eth0,10.0.0.0/8", or those to leave out, "^docker0,veth*"; by default all.
+    interface: interfaces, addresses and subnets, "eth0,10.0.0.0/8", or those to leave out, "^docker0,veth*"; by
+        default all.
     algorithm: of allreduce, such as "ring"; by default the cheapest for each call.
     tuning: "fit" (the default: costs are measured when the group is created), "default", or a tuning file.
     same: where sums are the same bits: "ranks" (the default), "runs" (also from run to run) or "nowhere".
