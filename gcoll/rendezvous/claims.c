@@ -430,9 +430,8 @@ gcoll_status gcoll_launch_claim(gcoll_context *context, int64_t deadline_ms) {
     gcoll_claimant_write(&meeting->self, who);
     snprintf(record, sizeof record, "%s %u %s", context->rendezvous->generation, context->size, who);
     for (;;) {
+        gcoll_refusal_look(context, false); /* tells what to expect of the launch that this rank will lead */
         gcoll_status status = hear_of_two(context, &watched, verdict);
-        gcoll_refusal_look(context,
-                           false); /* it tells what to expect of the launch that this rank will lead */
         gcoll_rendezvous_key(context, key, "launch");
         if (status == GCOLL_OK)
             status = gcoll_visit_set_new(context, key, record);

@@ -429,6 +429,7 @@ static gcoll_status end_in_vain(gcoll_context *context, gcoll_status status) {
     gcoll_visits_to_tell(context, gcoll_now_ms() + REFUSE_MS);
     if (status == GCOLL_ERR_TIMEOUT && gcoll_launch_check(context) == GCOLL_OK)
         gcoll_launch_end(context);
+    gcoll_visits_to_tell(context, gcoll_now_ms() + REFUSE_MS);
     return end_launch(context, gcoll_error(status, "%s", cause));
 }
 

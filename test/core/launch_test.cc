@@ -351,6 +351,7 @@ TEST_P(DyingLaunch, RefusesNobody) {
         made[rank] = create(Hooked{store,
                                    [&](const std::string &verb, const std::string &key) {
                                        if (verb == "set_new" && contains(key, "/rank.") && killed == 0) {
+                                           old.signal(1, SIGSTOP); // it must not tell of the death first
                                            old.signal(0, SIGKILL);
                                            EXPECT_EQ(old.wait(0, 5000).signal, SIGKILL);
                                            killed = 1;
@@ -367,6 +368,7 @@ TEST_P(DyingLaunch, RefusesNobody) {
     threads.emplace_back(joins, 3 - first);
     for (std::thread &thread : threads)
         thread.join();
+    old.signal(1, SIGCONT);
     for (const Created &each : made)
         EXPECT_EQ(each.status, GCOLL_OK) << each.text;
     old.expect_success(20000, 0);
@@ -853,6 +855,35 @@ TEST_F(Elsewhere, ARankZeroThatComesToLaunchesThatMetIsTold) {
     EXPECT_EQ(made.status, GCOLL_ERR_MISMATCH) << made.text;
     EXPECT_EQ(made.text, why);
     EXPECT_EQ(get(store_, job_ + "launch"), "");
+}
+
+// As before, but the launch is taken away when a look for notes of refused processes is due. The look finds
+// nothing, and its error is not the reason.
+TEST_F(Elsewhere, ARankZeroThatIsToldAndLooksForNotesKeepsTheReason) {
+    const std::string why = "job 'same': rank 1 is claimed twice, by process 7 on host 'elsewhere' and by "
+                            "process 8 on host 'elsewhere'";
+    put(store_, job_ + "launch", kGeneration + " 2 " + elsewhere(1));
+    put(store_, generation_ + "go", "!8 " + why);
+    Alive alive(store_, generation_ + "alive.0");
+    int64_t looked_ms = now_ms(); // or the start
+    int looks = 0;
+    std::string before; // the previous request
+    const Created made = create(Hooked{store_,
+                                       [&](const std::string &verb, const std::string &key) {
+                                           const bool hears =
+                                               verb == "get" && key == job_ + "launch" && before != "set_new";
+                                           if (hears && (now_ms() - looked_ms >= 252 || looks == 3))
+                                               gcoll_store_remove(store_, key.c_str());
+                                           if (key == job_ + "refused") {
+                                               looked_ms = now_ms();
+                                               looks++;
+                                           }
+                                           before = verb;
+                                           return Deed::kDo;
+                                       }},
+                                job_of(2, 20000), 0);
+    EXPECT_EQ(made.status, GCOLL_ERR_MISMATCH) << made.text;
+    EXPECT_EQ(made.text, why);
 }
 
 // A rank 0 that has got the error before, and tries again, waits for the next launch.
