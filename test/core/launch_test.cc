@@ -1248,6 +1248,15 @@ TEST_F(Elsewhere, ARefusedRankThatDidNotComeBackIsNamedByTheTimeout) {
     EXPECT_GE(made.ms, 2000);
 }
 
+// This process was started after the refusal, so it belongs to a new attempt, in which the rank is missing
+// for another reason.
+TEST_F(Elsewhere, ANoteFromBeforeThisProcessIsNotHeededByTheTimeout) {
+    const auto note = [](int look) { return note_of(2, 80000000 + look, "!8 rank 2 is claimed twice"); };
+    const Created made = beside_note(store_, note, 0, true, 1500)[0];
+    EXPECT_EQ(made.status, GCOLL_ERR_TIMEOUT) << made.text;
+    EXPECT_TRUE(contains(made.text, "2 of 3 ranks did not join within 1500 ms: 1, 2")) << made.text;
+}
+
 // The ranks of the refused process's launch come when its note is gone. They wait for their timeouts, and
 // then say what has happened: the refused process is not missing.
 TEST_F(Elsewhere, ARefusalIsToldByTheTimeoutOfLateRanks) {
