@@ -141,13 +141,13 @@ static gcoll_status too_slow(const gcoll_context *context) {
 }
 
 /* Names the missing ranks when time is over, or says why one of them was refused. If the store fails, its
- * error is returned at once: asking on takes long. Half of the time to tell the others is left for that. */
+ * error is returned at once: asking on takes long. */
 static gcoll_status name_missing(gcoll_context *context) {
     char list[128] = "", said[GCOLL_CLAIMANT_SAID];
     uint32_t missing = 0, slow = 0;
     gcoll_claimant who, slow_one = {0};
     const gcoll_meeting *meeting = context->rendezvous->meeting;
-    gcoll_visits_until(context, gcoll_now_ms() + REFUSE_MS / 2);
+    gcoll_visits_until(context, gcoll_now_ms() + REFUSE_MS);
     gcoll_refusal_look(context, true);
     const uint32_t refused = gcoll_refusal_rank(context, true);
     for (uint32_t rank = 1; rank < context->size; rank++) {
@@ -392,7 +392,6 @@ static uint32_t find_dead(const gcoll_context *context, const struct gathering *
 
 static gcoll_status say_go(gcoll_context *context, struct gathering *g) {
     char key[GCOLL_STORE_KEY_MAX + 1], text[GCOLL_VERDICT_MAX + 8];
-    gcoll_visits_until(context, context->rendezvous->meeting->deadline_ms + GCOLL_TELL_MS);
     gcoll_status status = gcoll_launch_check(context);
     if (status != GCOLL_OK)
         return end_launch(context, status);
@@ -436,8 +435,6 @@ static gcoll_status end_in_vain(gcoll_context *context, gcoll_status status) {
 /* Waits for all addresses and says go; or fails, because of a verdict or for a reason of its own. */
 static gcoll_status gather(gcoll_context *context, int64_t deadline_ms, struct gathering *g) {
     int64_t pause_ms = FIRST_PAUSE_MS;
-    /* What is left of the closing after that is for telling the others. */
-    gcoll_visits_until(context, deadline_ms + GCOLL_WORD_MS);
     for (;;) {
         const uint32_t before = g->there;
         const int64_t left = remaining(deadline_ms);

@@ -1303,10 +1303,14 @@ TEST_F(Elsewhere, MemosOfOthersAreNotHeeded) {
     };
     for (const auto &trial : trials) {
         Created made[2];
-        put(store_, job_ + "twice", trial.memo);
-        std::thread other([&] { made[1] = create(store_, job_of(3, 3000), 1); });
-        made[0] = create(store_, job_of(3, 500), 0);
-        other.join();
+        for (int attempt = 0; attempt < 5; attempt++) { // a busy machine may leave no time to look
+            put(store_, job_ + "twice", trial.memo);
+            std::thread other([&] { made[1] = create(store_, job_of(3, 3000), 1); });
+            made[0] = create(store_, job_of(3, 500), 0);
+            other.join();
+            if (!contains(made[0].text, "too slowly") && !contains(made[1].text, "too slowly"))
+                break;
+        }
         for (const Created &each : made) {
             EXPECT_EQ(each.status, trial.status) << trial.what << ": " << each.text;
             EXPECT_TRUE(contains(each.text, trial.status == GCOLL_ERR_MISMATCH ? "claimed twice" : "ms: 2"))
