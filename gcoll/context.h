@@ -235,18 +235,20 @@ GCOLL_API void gcoll_context_options_init(gcoll_context_options *options);
 /* Joins the job, and returns when all ranks have joined. Blocks up to options->timeout_ms; after a failure
  * up to three quarters of a second longer (see there). Errors:
  *   INVALID   names the field
- *   TIMEOUT   names the ranks that did not join
- *   PEER      a rank died while it joined, which is noticed within a second on the same host, and after 3 s
- *             without a sign of life on another; or a rank could not join, with its reason
+ *   TIMEOUT   names the ranks that did not join; or says that no launch came, or that the store was too slow
+ *             to see who is missing
+ *   PEER      a rank died while it joined, which is noticed within a second on the same host; it showed no
+ *             life for 3 s on another host; or a rank could not join, with its reason
  *   MISMATCH  two processes claim one rank (the text names both), or the sizes differ
  *   IO        store, sockets
  *
  * The next launch of the same name takes over from a launch that died while it joined. Ranks of the old
  * launch that still wait end with an error.
  *
- * Keys that a crashed job leaves in the store have a lifetime of a day. A context that lives renews them
- * about hourly, in calls that wait, in gcoll_request_test, gcoll_operation_test and gcoll_request_wait_for,
- * and in its progress thread. A context that makes no such call for a day may seem to have left. */
+ * Keys that a crashed job leaves in the store have a lifetime of a day; those of a launch that failed, of an
+ * hour, or of twice timeout_ms. A context that lives renews them about hourly, in calls that wait, in
+ * gcoll_request_test, gcoll_operation_test and gcoll_request_wait_for, and in its progress thread. A context
+ * that makes no such call for a day may seem to have left. */
 GCOLL_API gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_context **context);
 
 /* Creates a second context for the same ranks over the first one's connections, without the store.

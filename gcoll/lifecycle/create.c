@@ -145,10 +145,14 @@ static gcoll_status enter(gcoll_context *context, const char *tuning, int64_t de
 static gcoll_status meet(gcoll_context *context, const char *tuning, int64_t deadline_ms) {
     char address[GCOLL_ADDRESS_MAX];
     uint32_t local_ranks = 1;
-    gcoll_status status = enter(context, tuning, deadline_ms, address);
-    if (status == GCOLL_OK)
-        status = gcoll_rendezvous_finish(context, address, gcoll_fit_by_pairs.asks(context), deadline_ms,
-                                         &local_ranks);
+    gcoll_status status;
+    bool again = false;
+    do {
+        status = enter(context, tuning, deadline_ms, address);
+        if (status == GCOLL_OK)
+            status = gcoll_rendezvous_finish(context, address, gcoll_fit_by_pairs.asks(context), deadline_ms,
+                                             &local_ranks, &again);
+    } while (status == GCOLL_OK && again);
     if (status != GCOLL_OK) {
         char cause[1024];
         snprintf(cause, sizeof cause, "%s", gcoll_last_error());

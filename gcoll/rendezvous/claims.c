@@ -14,7 +14,8 @@
  *
  * "<generation>/heir" is the launch of the process that took over from a dead rank 0.
  *
- * "refused" is the note of a process that was refused its rank (refusals.c).
+ * "refused" is the note of a process that was refused its rank, and "twice" the memo that it leaves
+ * (refusals.c).
  *
  * A claim is made by set_new, so only one of two processes gets it. A living claimant keeps its rank: a
  * process that finds its rank claimed by a living one ends the launch, with an error that names both. A dead
@@ -111,8 +112,12 @@ gcoll_status gcoll_verdict_tell(gcoll_context *context, const char *generation, 
     snprintf(cause, sizeof cause, "%s", gcoll_last_error());
     snprintf(verdict, sizeof verdict, "!%d %.500s", (int)status, cause);
     gcoll_rendezvous_key(context, key, "%s/go", generation);
+    gcoll_meeting *meeting = context->rendezvous->meeting;
+    const bool had_failed = meeting->has_failed; /* this rank itself may lead the next launch */
+    meeting->has_failed = true;
     gcoll_status found = gcoll_visit_set_new(context, key, verdict);
-    context->rendezvous->meeting->spoke = found == GCOLL_OK;
+    meeting->has_failed = had_failed;
+    meeting->spoke = found == GCOLL_OK;
     *passed = false;
     if (found == GCOLL_ERR_STATE && gcoll_visit_text(context, key, there, sizeof there) == GCOLL_OK) {
         *passed = strcmp(there, "go") == 0;
@@ -120,8 +125,10 @@ gcoll_status gcoll_verdict_tell(gcoll_context *context, const char *generation, 
             return gcoll_rendezvous_verdict(there);
     }
     gcoll_rendezvous_key(context, key, "%s/agreed", generation); /* most ranks wait for this key */
+    meeting->has_failed = true;
     if (found == GCOLL_OK)
         gcoll_visit_set_new(context, key, verdict);
+    meeting->has_failed = had_failed;
     return gcoll_error(status, "%s", cause); /* the store may have left a text of its own */
 }
 
@@ -163,8 +170,7 @@ static gcoll_status get_launch(gcoll_context *context, const char *key, launch *
     return parse_launch(text, found) ? GCOLL_OK : nonsense(key);
 }
 
-/* Whether the launch of this rank's generation still stands. */
-static gcoll_status launch_stands(gcoll_context *context, bool *stands) {
+gcoll_status gcoll_launch_stands(gcoll_context *context, bool *stands) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     launch found;
     gcoll_rendezvous_key(context, key, "launch");
@@ -173,9 +179,10 @@ static gcoll_status launch_stands(gcoll_context *context, bool *stands) {
     return status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;
 }
 
-static void pass_by(gcoll_context *context, const char *generation) {
-    snprintf(context->rendezvous->meeting->passed, sizeof context->rendezvous->meeting->passed, "%s",
-             generation);
+void gcoll_launch_pass(gcoll_context *context) {
+    gcoll_meeting *meeting = context->rendezvous->meeting;
+    memcpy(meeting->passed, context->rendezvous->generation, sizeof meeting->passed);
+    meeting->passed_lead = meeting->lead;
 }
 
 /* Checks the size of a launch that was found. A different size is an error, unless the launch has gone on
@@ -193,7 +200,7 @@ static gcoll_status join_launch(gcoll_context *context, const launch *found, boo
     gcoll_status status = gcoll_visit_get(context, key, word, sizeof word, &bytes);
     if (status == GCOLL_OK) { /* the key exists and is as short as "go" */
         *joined = false;
-        pass_by(context, found->generation);
+        gcoll_launch_pass(context);
         context->rendezvous->generation[0] = '\0';
         return GCOLL_OK;
     }
@@ -208,6 +215,22 @@ static bool find_unnamed(gcoll_context *context, launch *found) {
         return false;
     snprintf(key, sizeof key, "gcoll/%s/launch", context->settings.job);
     return get_launch(context, key, found) == GCOLL_OK;
+}
+
+/* Rank 0 came for an earlier launch, which this rank has passed by, and not again. */
+static gcoll_status no_next_launch(gcoll_context *context) {
+    const gcoll_meeting *meeting = context->rendezvous->meeting;
+    char key[GCOLL_STORE_KEY_MAX + 1], said[GCOLL_CLAIMANT_SAID], word[GCOLL_VERDICT_MAX + 8];
+    gcoll_rendezvous_key(context, key, "%s/go", meeting->passed);
+    const bool failed = gcoll_visit_text(context, key, word, sizeof word) == GCOLL_OK && word[0] == '!';
+    if (failed)
+        gcoll_rendezvous_verdict(word);
+    gcoll_claimant_say(&meeting->passed_lead, said);
+    return gcoll_error(GCOLL_ERR_TIMEOUT,
+                       "job '%s'%s: no launch to join came within %" PRId64
+                       " ms; the last one, of rank 0, %s, was over when this rank came%s%.500s",
+                       context->settings.job, meeting->launch_said, context->settings.timeout_ms, said,
+                       failed ? ": " : "", failed ? gcoll_last_error() : "");
 }
 
 /* `dead`: a launch in the store whose rank 0 has died; size 0: there was none. */
@@ -227,6 +250,8 @@ static gcoll_status no_launch(gcoll_context *context, const launch *dead) {
                            context->settings.job, context->rendezvous->meeting->launch_said,
                            context->settings.timeout_ms, said);
     }
+    if (dead->size == 0 && context->rendezvous->meeting->passed[0])
+        return no_next_launch(context);
     if (dead->size == 0)
         return gcoll_error(GCOLL_ERR_TIMEOUT, "job '%s'%s: rank 0 did not join within %" PRId64 " ms%s",
                            context->settings.job, context->rendezvous->meeting->launch_said,
@@ -405,9 +430,8 @@ gcoll_status gcoll_launch_claim(gcoll_context *context, int64_t deadline_ms) {
     gcoll_claimant_write(&meeting->self, who);
     snprintf(record, sizeof record, "%s %u %s", context->rendezvous->generation, context->size, who);
     for (;;) {
+        gcoll_refusal_look(context, false); /* tells what to expect of the launch that this rank will lead */
         gcoll_status status = hear_of_two(context, &watched, verdict);
-        gcoll_refusal_look(context,
-                           false); /* it tells what to expect of the launch that this rank will lead */
         gcoll_rendezvous_key(context, key, "launch");
         if (status == GCOLL_OK)
             status = gcoll_visit_set_new(context, key, record);
@@ -532,7 +556,7 @@ static gcoll_status meet_holder(gcoll_context *context, const gcoll_claimant *ho
     int64_t pause_ms = FIRST_PAUSE_MS;
     for (;;) {
         bool stands = true;
-        gcoll_status status = launch_stands(context, &stands);
+        gcoll_status status = gcoll_launch_stands(context, &stands);
         *again = status == GCOLL_OK && !stands;
         if (status != GCOLL_OK || *again)
             return status;
@@ -590,6 +614,13 @@ static gcoll_status claim_free(gcoll_context *context, int64_t deadline_ms, char
             return meet_leaver(context, &holder, again);
         if (status == GCOLL_OK)
             status = meet_holder(context, &holder, deadline_ms, again);
+        /* A process that gives up marks its claim before it ends. If this one was seen to be dead, it may
+         * have left after its claim was read: then there is nothing to inherit, and it has been counted as
+         * left. */
+        if (status == GCOLL_OK && !*again)
+            status = get_claim(context, key, &holder);
+        if (status == GCOLL_ERR_NOT_FOUND)
+            return meet_leaver(context, &holder, again);
         if (status != GCOLL_OK)
             return status;
         if (*again)
@@ -608,10 +639,10 @@ gcoll_status gcoll_rank_claim(gcoll_context *context, int64_t deadline_ms, bool 
     gcoll_status status = claim_free(context, deadline_ms, key, again);
     if (status == GCOLL_OK && !*again) {
         context->rendezvous->joined = true;
-        status = launch_stands(context, &stands);
+        status = gcoll_launch_stands(context, &stands);
         if (status == GCOLL_OK && !stands) { /* the sweep of a file store hides an old key for a moment */
             usleep(HIDDEN_MS * 1000);
-            status = launch_stands(context, &stands);
+            status = gcoll_launch_stands(context, &stands);
         }
         stands = stands && !lead_is_dead(context, deadline_ms);
     }
@@ -622,7 +653,7 @@ gcoll_status gcoll_rank_claim(gcoll_context *context, int64_t deadline_ms, bool 
     }
     const gcoll_meeting *meeting = context->rendezvous->meeting;
     if (*again && gcoll_claimant_life(&meeting->self, &meeting->lead) != GCOLL_LIFE_DEAD)
-        pass_by(context, context->rendezvous->generation); /* a dead one is known as such, and named */
+        gcoll_launch_pass(context); /* a dead one is known as such, and named */
     return status;
 }
 

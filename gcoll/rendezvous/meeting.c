@@ -130,6 +130,16 @@ static gcoll_status find_progress(gcoll_context *context, uint32_t rank, enum pr
     return status == GCOLL_ERR_NOT_FOUND ? GCOLL_OK : status;
 }
 
+/* The store's requests took all the time that there was to look for the missing ranks. No rank is named, as
+ * none was seen to be missing. */
+static gcoll_status too_slow(const gcoll_context *context) {
+    return gcoll_error(GCOLL_ERR_TIMEOUT,
+                       "job '%s'%s: the ranks did not meet within %" PRId64
+                       " ms, and the store answers too slowly to see whether one is missing",
+                       context->settings.job, context->rendezvous->meeting->launch_said,
+                       context->settings.timeout_ms);
+}
+
 /* Names the missing ranks when time is over, or says why one of them was refused. If the store fails, its
  * error is returned at once: asking on takes long. */
 static gcoll_status name_missing(gcoll_context *context) {
@@ -137,13 +147,15 @@ static gcoll_status name_missing(gcoll_context *context) {
     uint32_t missing = 0, slow = 0;
     gcoll_claimant who, slow_one = {0};
     const gcoll_meeting *meeting = context->rendezvous->meeting;
+    gcoll_visits_until(context, gcoll_now_ms() + REFUSE_MS);
+    gcoll_refusal_look(context, true);
     const uint32_t refused = gcoll_refusal_rank(context, true);
     for (uint32_t rank = 1; rank < context->size; rank++) {
         enum progress progress;
         const size_t used = strlen(list);
         gcoll_status status = find_progress(context, rank, &progress, &who);
         if (status != GCOLL_OK)
-            return status;
+            return status == GCOLL_ERR_TIMEOUT ? too_slow(context) : status;
         if (progress == CLAIMED && slow == 0) {
             slow = rank;
             slow_one = who;
@@ -166,11 +178,31 @@ static gcoll_status name_missing(gcoll_context *context) {
         context->settings.job, meeting->launch_said, slow, said, context->settings.timeout_ms);
 }
 
-static gcoll_status died(gcoll_context *context, uint32_t rank, const gcoll_claimant *who) {
+/* Returns whether a rank whose process is gone has left in good order: it has marked its claim, or, as rank
+ * 0, taken its launch away. */
+static bool left_in_order(gcoll_context *context, uint32_t rank) {
+    gcoll_claimant holder;
+    bool stands = true;
+    if (rank == 0)
+        return gcoll_launch_stands(context, &stands) == GCOLL_OK && !stands &&
+               gcoll_launch_check(context) == GCOLL_OK; /* nobody has taken it over from a dead one */
+    return gcoll_rank_holder(context, rank, &holder) == GCOLL_ERR_NOT_FOUND && holder.pid != 0;
+}
+
+/* Ends with the error that a rank is gone, as it was seen: its process left in good order, is unknown to the
+ * kernel, or is on another host and renews its lease no more. */
+static gcoll_status is_gone(gcoll_context *context, uint32_t rank, const gcoll_claimant *who, bool left) {
     char said[GCOLL_CLAIMANT_SAID];
+    const gcoll_meeting *meeting = context->rendezvous->meeting;
+    const bool is_seen = gcoll_claimant_life(&meeting->self, who) != GCOLL_LIFE_UNKNOWN;
     gcoll_claimant_say(who, said);
-    return gcoll_error(GCOLL_ERR_PEER, "job '%s'%s: rank %u, %s, died while it joined", context->settings.job,
-                       context->rendezvous->meeting->launch_said, rank, said);
+    return gcoll_error(GCOLL_ERR_PEER, "job '%s'%s: rank %u, %s, %s", context->settings.job,
+                       meeting->launch_said, rank, said,
+                       left ? "ended while ranks joined, and left no reason"
+                       : is_seen
+                           ? "died while it joined"
+                           : "showed no life for seconds while ranks joined: it died, was stopped, or does "
+                             "not reach the store");
 }
 
 /* ---- Rank 0 ------------------------------------------------------------------------------- */
@@ -287,7 +319,7 @@ static gcoll_status watch_dead(gcoll_context *context, struct gathering *g, uint
     if (status != GCOLL_OK && status != GCOLL_ERR_NOT_FOUND)
         return status;
     return s->dead_ms != 0 && now - s->dead_ms >= RESTART_MS
-               ? end_launch(context, died(context, rank, &s->who))
+               ? end_launch(context, is_gone(context, rank, &s->who, left_in_order(context, rank)))
                : GCOLL_OK;
 }
 
@@ -393,8 +425,10 @@ static gcoll_status listen(gcoll_context *context, int64_t wait_ms) {
 static gcoll_status end_in_vain(gcoll_context *context, gcoll_status status) {
     char cause[GCOLL_VERDICT_MAX];
     snprintf(cause, sizeof cause, "%s", gcoll_last_error());
+    gcoll_visits_to_tell(context, gcoll_now_ms() + REFUSE_MS);
     if (status == GCOLL_ERR_TIMEOUT && gcoll_launch_check(context) == GCOLL_OK)
         gcoll_launch_end(context);
+    gcoll_visits_to_tell(context, gcoll_now_ms() + REFUSE_MS);
     return end_launch(context, gcoll_error(status, "%s", cause));
 }
 
@@ -407,13 +441,15 @@ static gcoll_status gather(gcoll_context *context, int64_t deadline_ms, struct g
         gcoll_lease_renew(context);
         if (g->there < context->size) {
             gcoll_trace_renew(context);
-            gcoll_refusal_look(context, left == 0);
+            gcoll_refusal_look(context, false);
         }
         gcoll_status status = count_addresses(context, g);
         if (status == GCOLL_OK)
             status = watch(context, g);
         if (status == GCOLL_OK && g->there < context->size)
             status = heed_refusal(context);
+        if (status == GCOLL_ERR_TIMEOUT && remaining(deadline_ms) == 0 && !context->rendezvous->meeting->told)
+            return end_in_vain(context, too_slow(context));
         if (status != GCOLL_OK)
             return status;
         const bool all = g->there == context->size;
@@ -423,8 +459,9 @@ static gcoll_status gather(gcoll_context *context, int64_t deadline_ms, struct g
         if (ready && dead == 0)
             return say_go(context, g);
         if (left == 0)
-            return end_in_vain(context,
-                               dead > 0 ? died(context, dead, &g->seats[dead].who) : name_missing(context));
+            return end_in_vain(
+                context, dead > 0 ? is_gone(context, dead, &g->seats[dead].who, left_in_order(context, dead))
+                                  : name_missing(context));
         pause_ms = g->there > before                 ? FIRST_PAUSE_MS
                    : pause_ms < LONGEST_PAUSE_MS / 2 ? pause_ms * 2
                                                      : LONGEST_PAUSE_MS;
@@ -529,7 +566,8 @@ void gcoll_rendezvous_refuse(gcoll_context *context, gcoll_status status) {
     if (context->rendezvous->generation[0] == '\0' || meeting->complete)
         return;
     snprintf(cause, sizeof cause, "%s", gcoll_last_error());
-    gcoll_visits_until(context, gcoll_now_ms() + REFUSE_MS);
+    gcoll_visits_to_tell(context, gcoll_now_ms() + REFUSE_MS);
+    meeting->has_failed = true;
     if (!meeting->told && !meeting->store_stuck) {
         if (context->rank == 0 && !meeting->has_led &&
             gcoll_launch_claim(context, meeting->limit_ms) != GCOLL_OK)
@@ -552,7 +590,8 @@ void gcoll_rendezvous_refuse(gcoll_context *context, gcoll_status status) {
 
 static gcoll_status rank_0_died(gcoll_context *context, bool gone_on) {
     char key[GCOLL_STORE_KEY_MAX + 1], verdict[GCOLL_VERDICT_MAX];
-    gcoll_status status = died(context, 0, &context->rendezvous->meeting->lead);
+    gcoll_status status = is_gone(context, 0, &context->rendezvous->meeting->lead,
+                                  !gone_on && left_in_order(context, 0)); /* go takes the launch away */
     if (!gone_on)
         return end_launch(context, status);
     gcoll_rendezvous_key_of(context, key, "agreed");
@@ -586,15 +625,17 @@ static gcoll_status look_around(gcoll_context *context, const char *name, gcoll_
     return status == GCOLL_ERR_NOT_FOUND ? rank_0_died(context, gone_on) : status;
 }
 
-gcoll_status gcoll_rendezvous_await(gcoll_context *context, const char *name, int64_t limit_ms, char *text,
-                                    size_t size) {
+/* As gcoll_rendezvous_await. *soon: what was heard came in the first interval of the wait. */
+static gcoll_status await_key(gcoll_context *context, const char *name, int64_t limit_ms, char *text,
+                              size_t size, bool *soon) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     const int64_t interval = gcoll_lease_interval_ms(context);
     gcoll_pulse pulse = {0};
     gcoll_status status = GCOLL_ERR_TIMEOUT;
     gcoll_rendezvous_key_of(context, key, name);
-    while (status == GCOLL_ERR_TIMEOUT) {
+    for (uint32_t rounds = 0; status == GCOLL_ERR_TIMEOUT; rounds++) {
         const int64_t left = remaining(limit_ms);
+        *soon = rounds == 0;
         gcoll_lease_renew(context);
         status = gcoll_visit_wait(context, key, left < interval ? left : interval);
         if (status == GCOLL_ERR_TIMEOUT && left <= interval)
@@ -605,6 +646,12 @@ gcoll_status gcoll_rendezvous_await(gcoll_context *context, const char *name, in
             return status; /* the last error is the verdict */
     }
     return status == GCOLL_OK ? gcoll_visit_text(context, key, text, size) : status;
+}
+
+gcoll_status gcoll_rendezvous_await(gcoll_context *context, const char *name, int64_t limit_ms, char *text,
+                                    size_t size) {
+    bool soon;
+    return await_key(context, name, limit_ms, text, size, &soon);
 }
 
 /* Waits longer if rank 0 has said go: it measures after the deadline if the last rank joined just before it.
@@ -632,8 +679,9 @@ static gcoll_status give_up(gcoll_context *context, bool asked, int64_t deadline
     gcoll_status status = asked ? GCOLL_ERR_TIMEOUT : await_late(context, deadline_ms, &gone_on);
     if (status != GCOLL_ERR_TIMEOUT || context->rendezvous->meeting->told)
         return status;
-    gcoll_visits_until(context, gcoll_now_ms() + REFUSE_MS);
-    status = end_unless_passed(context, name_missing(context), &passed);
+    status = name_missing(context);
+    gcoll_visits_to_tell(context, gcoll_now_ms() + REFUSE_MS);
+    status = end_unless_passed(context, status, &passed);
     if (!passed || gone_on)
         return status;
     context->rendezvous->meeting->told = false;
@@ -642,17 +690,35 @@ static gcoll_status give_up(gcoll_context *context, bool asked, int64_t deadline
                                                                               : status;
 }
 
-/* Waits for the word of rank 0. After a verdict, all ranks report its text. */
-static gcoll_status await_go(gcoll_context *context, bool asked, int64_t deadline_ms) {
+/* Waits for the word of rank 0. After a verdict, all ranks report its text. *again: the verdict says that the
+ * time of the launch is over, and was there when this rank came, or at once after that. So those who wrote it
+ * did not know of this rank. It may belong to the next launch, and waits for that. */
+static gcoll_status await_go(gcoll_context *context, bool asked, int64_t deadline_ms, bool *again) {
     char word[GCOLL_VERDICT_MAX + 8] = "", *text = asked ? word : context->rendezvous->meeting->agreed;
-    gcoll_status status =
-        gcoll_rendezvous_await(context, asked ? "go" : "agreed", deadline_ms + GCOLL_WORD_MS, text,
-                               asked ? sizeof word : GCOLL_AGREED_MAX);
-    if (status == GCOLL_ERR_TIMEOUT && !context->rendezvous->meeting->told)
+    bool soon = false;
+    gcoll_status status = await_key(context, asked ? "go" : "agreed", deadline_ms + GCOLL_WORD_MS, text,
+                                    asked ? sizeof word : GCOLL_AGREED_MAX, &soon);
+    if (status == GCOLL_ERR_TIMEOUT && !context->rendezvous->meeting->told) {
         status = give_up(context, asked, deadline_ms);
+        soon = false;
+    }
     if (status == GCOLL_OK && text[0] == '!')
-        return heed(context, text);
+        status = heed(context, text);
+    *again = status == GCOLL_ERR_TIMEOUT && context->rendezvous->meeting->told && soon &&
+             remaining(deadline_ms) > 0;
     return status; /* tuning.c parses the agreed text */
+}
+
+/* Leaves a launch that was over when this rank came, to join the next one. */
+static void leave_for_next(gcoll_context *context) {
+    gcoll_meeting *meeting = context->rendezvous->meeting;
+    gcoll_launch_pass(context);
+    gcoll_rendezvous_leave(context, gcoll_now_ms() + REFUSE_MS);
+    context->rendezvous->joined = meeting->belongs = meeting->inherited = false;
+    meeting->told = meeting->spoke = meeting->has_failed = false;
+    meeting->agreed[0] = '\0';
+    meeting->beats = 0;
+    meeting->next_beat_ms = 0;
 }
 
 static gcoll_status lead(gcoll_context *context, int64_t deadline_ms) {
@@ -679,18 +745,24 @@ static gcoll_status check_place(gcoll_context *context) {
 }
 
 gcoll_status gcoll_rendezvous_finish(gcoll_context *context, const char *address, bool has_part,
-                                     int64_t deadline_ms, uint32_t *local_ranks) {
+                                     int64_t deadline_ms, uint32_t *local_ranks, bool *again) {
     const gcoll_meeting *meeting = context->rendezvous->meeting;
     /* The rank was claimed at this time or later. */
     const int64_t claimed_ms = meeting->began_ms + (int64_t)meeting->self.waited_ms;
     gcoll_status status = GCOLL_OK;
+    *again = false;
     gcoll_visits_until(context, deadline_ms + GCOLL_TELL_MS);
     if (gcoll_now_ms() - claimed_ms >= REPLACED_MS) /* must not overwrite a successor's address */
         status = check_place(context);
     if (status == GCOLL_OK)
         status = announce(context, address);
     if (status == GCOLL_OK)
-        status = context->rank == 0 ? lead(context, deadline_ms) : await_go(context, has_part, deadline_ms);
+        status =
+            context->rank == 0 ? lead(context, deadline_ms) : await_go(context, has_part, deadline_ms, again);
+    if (*again) {
+        leave_for_next(context);
+        return GCOLL_OK;
+    }
     if (status == GCOLL_OK)
         status = check_place(context);
     context->rendezvous->meeting->complete = status == GCOLL_OK;

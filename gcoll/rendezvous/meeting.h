@@ -8,6 +8,7 @@
 #define GCOLL_VERDICT_MAX   512
 #define GCOLL_AGREED_MAX    1024
 #define GCOLL_KEEP_MS       INT64_C(86400000)
+#define GCOLL_KEEP_BRIEF_MS INT64_C(3600000) /* lifetime of keys of a launch that has failed */
 #define GCOLL_KEEP_AGAIN_MS INT64_C(3600000)
 
 _Static_assert(GCOLL_RECORD_MAX >= GCOLL_ADDRESS_MAX + 40 + GCOLL_CLAIMANT_TEXT,
@@ -43,6 +44,7 @@ struct gcoll_meeting {
     char launch_said[96];      /* for messages: ", launch '...'", or "" */
     gcoll_claimant self, lead; /* this rank, and rank 0 once it is known */
     char passed[GCOLL_GENERATION_TEXT]; /* a generation that this rank saw go on or end without it; or "" */
+    gcoll_claimant passed_lead;         /* its rank 0 */
     bool belongs;                  /* other ranks than 0: the launch that was found has this rank's size */
     bool inherited;                /* this process has taken the rank over from a dead one */
     bool leads;                    /* rank 0: the key "launch" in the store is its own */
@@ -61,8 +63,9 @@ struct gcoll_meeting {
     char record[GCOLL_RECORD_MAX]; /* the record that this rank has published */
     gcoll_trace trace;
     gcoll_refusal refusal;
-    bool spoke;  /* the latest verdict of this rank is the one that counts */
-    bool unsure; /* rank 0: its claim failed, but the store may have made it all the same */
+    bool has_failed; /* the keys that are written now belong to a launch that has failed */
+    bool spoke;      /* the latest verdict of this rank is the one that counts */
+    bool unsure;     /* rank 0: its claim failed, but the store may have made it all the same */
 };
 
 /* ---- Claims (claims.c) --------------------------------------------------------------------- */
@@ -71,8 +74,12 @@ struct gcoll_meeting {
 gcoll_status gcoll_launch_find(gcoll_context *context, int64_t deadline_ms);
 /* Rank 0: claims the launch. Takes over the launch of a dead rank 0. */
 gcoll_status gcoll_launch_claim(gcoll_context *context, int64_t deadline_ms);
-/* Rank 0: returns MISMATCH if another process has taken the launch over. */
+/* Returns MISMATCH if another process has taken the launch over from this launch's rank 0. */
 gcoll_status gcoll_launch_check(gcoll_context *context);
+/* Returns whether the launch of this rank's generation is in the store. */
+gcoll_status gcoll_launch_stands(gcoll_context *context, bool *stands);
+/* Ignores the launch of this rank's generation from now on. */
+void gcoll_launch_pass(gcoll_context *context);
 /* Rank 0: removes the launch, so that no rank can join any more. Does nothing if this rank does not lead. */
 gcoll_status gcoll_launch_end(gcoll_context *context);
 /* Ranks other than 0: claims the rank. Takes over the rank of a dead process. *again: the launch is over, so
@@ -123,8 +130,11 @@ void gcoll_trace_remove(gcoll_context *context);
 /* If this process was refused its rank and has ended a launch: stays for a second and a half, and leaves a
  * note of it with the last error, which stays. */
 void gcoll_refusal_leave_note(gcoll_context *context);
-/* Looks for the note of another process, if it is time to; or at once, as the time to wait is over. */
-void gcoll_refusal_look(gcoll_context *context, bool at_once);
+/* Looks for the note of another process, if it is time to. is_over: the time to wait is over; looks at once,
+ * and also for the memo of a process that was refused some time ago. */
+void gcoll_refusal_look(gcoll_context *context, bool is_over);
+/* Removes the memo, as a launch was complete after it. */
+gcoll_status gcoll_refusal_remove_memo(gcoll_context *context);
 /* Returns the rank that need not be waited for, as its process was refused; or GCOLL_NO_RANK. is_over: the
  * time to wait is over, so that process has no time left to try again. */
 uint32_t gcoll_refusal_rank(const gcoll_context *context, bool is_over);

@@ -199,10 +199,21 @@ static void leave_last(gcoll_context *context) {
     }
     if (status == GCOLL_OK)
         status = gcoll_rendezvous_remove_shared(context);
+    if (status == GCOLL_OK && context->rendezvous->meeting->complete)
+        status = gcoll_refusal_remove_memo(context);
     for (size_t i = 0; i < sizeof common / sizeof common[0] && status == GCOLL_OK; i++) {
         gcoll_rendezvous_key(context, key, "%s/%s", context->rendezvous->generation, common[i]);
         status = gcoll_visit_remove(context, key);
     }
+}
+
+/* Returns whether the common keys may be removed. Until rank 0 has taken the launch away, ranks may join it,
+ * and must find the verdict. So a launch that still stands is not the last rank's to remove, however many
+ * have left. */
+static bool is_over(gcoll_context *context) {
+    bool stands = false;
+    return context->rendezvous->meeting->complete ||
+           (gcoll_launch_stands(context, &stands) == GCOLL_OK && !stands);
 }
 
 /* Removes this rank's own keys. A rank that failed to join first turns its claim into a mark, which the last
@@ -232,7 +243,11 @@ void gcoll_rendezvous_leave(gcoll_context *context, int64_t limit_ms) {
     if (!context->rendezvous->joined ||
         (context->rendezvous->meeting->store_stuck && !context->rendezvous->meeting->complete))
         return;
-    gcoll_visits_until(context, limit_ms);
+    context->rendezvous->meeting->has_failed = !context->rendezvous->meeting->complete;
+    if (context->rendezvous->meeting->complete)
+        gcoll_visits_until(context, limit_ms);
+    else
+        gcoll_visits_to_tell(context, limit_ms);
     if (context->rank == 0 &&
         !context->rendezvous->meeting->has_led) { /* no other rank knows this generation */
         gcoll_rendezvous_key(context, key, "%s/tuning", context->rendezvous->generation);
@@ -244,7 +259,7 @@ void gcoll_rendezvous_leave(gcoll_context *context, int64_t limit_ms) {
     gcoll_rendezvous_key(context, key, "%s/left", context->rendezvous->generation);
     if (status == GCOLL_OK)
         status = gcoll_visit_add(context, key, 1, &value);
-    if (status == GCOLL_OK && value >= (int64_t)context->size)
+    if (status == GCOLL_OK && value >= (int64_t)context->size && is_over(context))
         leave_last(context);
     gcoll_visits_end(context);
 }

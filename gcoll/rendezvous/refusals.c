@@ -22,6 +22,13 @@
  *
  * In each case the refused rank must be missing. Several refused processes write one another's notes over,
  * and remove them; the last one leaves nothing.
+ *
+ * Ranks that come when the note has been removed wait for their timeouts. So that they do not say then that
+ * the refused process did not join, it also leaves a memo at "gcoll/<job>/twice": the rank, the time of the
+ * refusal, its own timeout, the claimant, and the verdict. A memo stays, and ends no launch early. A rank
+ * whose time is over reads it. It heeds the memo if the refused rank is missing, if its own process ran at
+ * the time of the refusal, and if it began to wait within that timeout after it. It must see that by the
+ * clock of its own host. A launch that was complete removes the memo.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -53,15 +60,40 @@ static void note_key(const gcoll_context *context, char key[GCOLL_STORE_KEY_MAX 
     gcoll_rendezvous_key(context, key, "refused");
 }
 
+static void memo_key(const gcoll_context *context, char key[GCOLL_STORE_KEY_MAX + 1]) {
+    gcoll_rendezvous_key(context, key, "twice");
+}
+
 /* ---- The refused process ------------------------------------------------------------------ */
 
-static gcoll_status write_note(gcoll_context *context, int64_t past_ms, const char *cause) {
-    char key[GCOLL_STORE_KEY_MAX + 1], text[NOTE_MAX], who[GCOLL_CLAIMANT_TEXT];
-    note_key(context, key);
+/* Writes the text of a note, or of a memo, in which number_ms is the timeout. */
+static int compose(const gcoll_context *context, char text[NOTE_MAX], int64_t past_ms, int64_t number_ms,
+                   const char *cause) {
+    char who[GCOLL_CLAIMANT_TEXT];
     gcoll_claimant_write(&context->rendezvous->meeting->self, who);
-    int bytes = snprintf(text, sizeof text, "%u %" PRId64 " %" PRId64 " %s\n!%d %.500s", context->rank,
-                         gcoll_claimant_clock_ms() - past_ms, past_ms, who, (int)GCOLL_ERR_MISMATCH, cause);
+    return snprintf(text, NOTE_MAX, "%u %" PRId64 " %" PRId64 " %s\n!%d %.500s", context->rank,
+                    gcoll_claimant_clock_ms() - past_ms, number_ms, who, (int)GCOLL_ERR_MISMATCH, cause);
+}
+
+static gcoll_status write_note(gcoll_context *context, int64_t past_ms, const char *cause) {
+    char key[GCOLL_STORE_KEY_MAX + 1], text[NOTE_MAX];
+    note_key(context, key);
+    int bytes = compose(context, text, past_ms, past_ms, cause);
     return gcoll_visit_set(context, key, text, (size_t)bytes);
+}
+
+static gcoll_status write_memo(gcoll_context *context, int64_t past_ms, const char *cause) {
+    char key[GCOLL_STORE_KEY_MAX + 1], text[NOTE_MAX];
+    const int64_t timeout_ms = context->settings.timeout_ms;
+    memo_key(context, key);
+    int bytes = compose(context, text, past_ms, timeout_ms < OLDEST_MS ? timeout_ms : OLDEST_MS, cause);
+    return gcoll_visit_set(context, key, text, (size_t)bytes);
+}
+
+gcoll_status gcoll_refusal_remove_memo(gcoll_context *context) {
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    memo_key(context, key);
+    return gcoll_visit_remove(context, key);
 }
 
 void gcoll_refusal_leave_note(gcoll_context *context) {
@@ -71,11 +103,11 @@ void gcoll_refusal_leave_note(gcoll_context *context) {
     const int64_t looks_ms = NOTE_LOOKS * gcoll_lease_interval_ms(context);
     int64_t end_ms = made_ms + (looks_ms > NOTE_MS ? looks_ms : NOTE_MS);
     end_ms = end_ms < meeting->deadline_ms ? end_ms : meeting->deadline_ms;
-    if (made_ms == 0 || meeting->store_stuck || gcoll_now_ms() >= end_ms)
+    if (made_ms == 0 || meeting->store_stuck)
         return;
     snprintf(cause, sizeof cause, "%s", gcoll_last_error());
     gcoll_visits_until(context, end_ms + GCOLL_WORD_MS);
-    gcoll_status status = GCOLL_OK;
+    gcoll_status status = write_memo(context, gcoll_now_ms() - made_ms, cause);
     for (int64_t now = gcoll_now_ms(); status == GCOLL_OK && now < end_ms; now = gcoll_now_ms()) {
         status = write_note(context, now - made_ms, cause);
         usleep(BEAT_MS * 1000);
@@ -128,7 +160,26 @@ static void take_note(gcoll_context *context, const note *found) {
     snprintf(refusal->verdict, sizeof refusal->verdict, "%s", found->verdict);
 }
 
-void gcoll_refusal_look(gcoll_context *context, bool at_once) {
+/* The time to wait is over: reads the memo of a process that was refused some time ago. */
+static void look_for_memo(gcoll_context *context) {
+    char key[GCOLL_STORE_KEY_MAX + 1], text[NOTE_MAX];
+    gcoll_meeting *meeting = context->rendezvous->meeting;
+    note found;
+    bool exact;
+    memo_key(context, key);
+    if (gcoll_visit_text(context, key, text, sizeof text) != GCOLL_OK || !read_note(context, text, &found))
+        return;
+    const int64_t timeout_ms = (int64_t)found.past_ms, past = past_ms(meeting, &found, &exact);
+    const int64_t waited = gcoll_now_ms() - meeting->began_ms;
+    if (!exact || past - waited > timeout_ms || past > gcoll_claimant_age_ms(&meeting->self) ||
+        found.rank == context->rank)
+        return;
+    take_note(context, &found);
+    meeting->refusal.rank = found.rank;
+    meeting->refusal.certain = true;
+}
+
+static void look_for_note(gcoll_context *context, bool at_once) {
     char key[GCOLL_STORE_KEY_MAX + 1], text[NOTE_MAX];
     gcoll_refusal *refusal = &context->rendezvous->meeting->refusal;
     const int64_t now = gcoll_now_ms(), interval = gcoll_lease_interval_ms(context);
@@ -156,6 +207,13 @@ void gcoll_refusal_look(gcoll_context *context, bool at_once) {
         refusal->due_ms = now;
     else if (refusal->gone)
         refusal->due_ms = now + AGAIN_MS;
+}
+
+void gcoll_refusal_look(gcoll_context *context, bool is_over) {
+    const gcoll_refusal *refusal = &context->rendezvous->meeting->refusal;
+    look_for_note(context, is_over);
+    if (is_over && !(refusal->certain && refusal->rank != GCOLL_NO_RANK))
+        look_for_memo(context);
 }
 
 uint32_t gcoll_refusal_rank(const gcoll_context *context, bool is_over) {

@@ -15,10 +15,13 @@
 #define GCOLL_FIT_LEAST_PART 8
 /* Creation of a context has one deadline, and ends at most GCOLL_CLOSING_MS after it. After the deadline, a
  * rank waits GCOLL_WORD_MS for the word of rank 0. Then, until GCOLL_TELL_MS, it may write a verdict for the
- * others. Last, it removes its keys. */
+ * others. Last, it removes its keys. A rank that the machine has not run for so long still gets
+ * GCOLL_LEAST_MS for its verdict, and as much for its keys: if it ended without a word, it would seem to have
+ * died. */
 #define GCOLL_WORD_MS    250
 #define GCOLL_TELL_MS    500
 #define GCOLL_CLOSING_MS 750
+#define GCOLL_LEAST_MS   100
 
 typedef struct gcoll_meeting gcoll_meeting;
 
@@ -41,6 +44,8 @@ struct gcoll_rendezvous {
 /* Sets the deadline of the next visits. While the context is being created, it is at most GCOLL_TELL_MS after
  * the deadline of creation. */
 void gcoll_visits_until(gcoll_context *context, int64_t limit_ms);
+/* The same for visits that tell other ranks why this one ends. Leaves them GCOLL_LEAST_MS in any case. */
+void gcoll_visits_to_tell(gcoll_context *context, int64_t limit_ms);
 /* Gives the store its own timeout again. */
 void gcoll_visits_end(gcoll_context *context);
 /* Gets a value as text of at most size - 1 bytes, and adds the NUL. */
@@ -87,9 +92,9 @@ gcoll_status gcoll_rendezvous_begin(gcoll_context *context, int64_t deadline_ms)
 gcoll_status gcoll_rendezvous_claim(gcoll_context *context, int64_t deadline_ms, bool *again);
 /* Publishes this rank's address and waits for all ranks. Ranks that take no part in agreeing on costs
  * (has_part is false) wait until that has succeeded or failed, too. Then counts the ranks that share this
- * rank's processors. */
+ * rank's processors. *again: the time of the launch was over when this rank came, so begin again. */
 gcoll_status gcoll_rendezvous_finish(gcoll_context *context, const char *address, bool has_part,
-                                     int64_t deadline_ms, uint32_t *local_ranks);
+                                     int64_t deadline_ms, uint32_t *local_ranks, bool *again);
 /* Waits for a key of the generation that rank 0 writes, and gets its text. Ends early if there is a verdict,
  * or rank 0 dies. Returns TIMEOUT when the time is over; then there is an error text only if
  * gcoll_rendezvous_was_told. */

@@ -19,6 +19,14 @@ void gcoll_visits_until(gcoll_context *context, int64_t limit_ms) {
     meeting->limit_ms = meeting->creating && limit_ms > last_ms ? last_ms : limit_ms;
 }
 
+void gcoll_visits_to_tell(gcoll_context *context, int64_t limit_ms) {
+    gcoll_meeting *meeting = context->rendezvous->meeting;
+    const int64_t least_ms = gcoll_now_ms() + GCOLL_LEAST_MS;
+    gcoll_visits_until(context, limit_ms);
+    if (meeting->limit_ms < least_ms)
+        meeting->limit_ms = least_ms;
+}
+
 void gcoll_visits_end(gcoll_context *context) {
     gcoll_store_set_timeout(context->settings.store, -1);
 }
@@ -59,10 +67,19 @@ gcoll_status gcoll_visit_text(gcoll_context *context, const char *key, char *tex
     return status;
 }
 
+/* Keys of a launch that has failed serve ranks that come late. A job that fails again and again must not fill
+ * the store. */
+static int64_t lifetime_ms(const gcoll_context *context) {
+    const int64_t timeout_ms = context->settings.timeout_ms;
+    if (!context->rendezvous->meeting->has_failed || timeout_ms > GCOLL_KEEP_MS / 2)
+        return GCOLL_KEEP_MS;
+    return timeout_ms > GCOLL_KEEP_BRIEF_MS / 2 ? 2 * timeout_ms : GCOLL_KEEP_BRIEF_MS;
+}
+
 /* Gives a written key its lifetime. Failures are ignored: a store that fails also fails the next request. */
 static gcoll_status keep(gcoll_context *context, const char *key, gcoll_status status) {
     if (status == GCOLL_OK && begin(context) == GCOLL_OK) /* within the time left for the request */
-        gcoll_store_keep(context->settings.store, key, GCOLL_KEEP_MS);
+        gcoll_store_keep(context->settings.store, key, lifetime_ms(context));
     return end(context, status);
 }
 

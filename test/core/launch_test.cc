@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -350,6 +351,7 @@ TEST_P(DyingLaunch, RefusesNobody) {
         made[rank] = create(Hooked{store,
                                    [&](const std::string &verb, const std::string &key) {
                                        if (verb == "set_new" && contains(key, "/rank.") && killed == 0) {
+                                           old.signal(1, SIGSTOP); // it must not tell of the death first
                                            old.signal(0, SIGKILL);
                                            EXPECT_EQ(old.wait(0, 5000).signal, SIGKILL);
                                            killed = 1;
@@ -366,6 +368,7 @@ TEST_P(DyingLaunch, RefusesNobody) {
     threads.emplace_back(joins, 3 - first);
     for (std::thread &thread : threads)
         thread.join();
+    old.signal(1, SIGCONT);
     for (const Created &each : made)
         EXPECT_EQ(each.status, GCOLL_OK) << each.text;
     old.expect_success(20000, 0);
@@ -546,6 +549,35 @@ class Alive {
     std::thread thread_;
 };
 
+// Returns a claim of this process, with another PID.
+std::string claim_here(const std::string &pid) {
+    gcoll_store *store = nullptr;
+    EXPECT_GCOLL_OK(gcoll_store_memory_create(&store));
+    Job job = job_of(2, 200);
+    job.adjust = [](uint32_t, gcoll_context_options *options) { options->launch = ""; };
+    std::string launch;
+    create(Hooked{store,
+                  [&](const std::string &verb, const std::string &key) {
+                      if (verb == "remove" && key == "gcoll/same/launch")
+                          launch = get(store, key);
+                      return Deed::kDo;
+                  }},
+           job, 0);
+    gcoll_store_destroy(store);
+    // a generation, the size, and the claim: host, PID namespace, PID, start, nonce, time waited, name
+    size_t at = 0;
+    for (int word = 0; word < 4; word++)
+        at = launch.find(' ', at) + 1;
+    const size_t claim = launch.find(' ', launch.find(' ') + 1) + 1, end = launch.find(' ', at);
+    EXPECT_EQ(launch.substr(at, end - at), std::to_string(getpid())) << launch;
+    return launch.substr(claim, at - claim) + pid + launch.substr(end);
+}
+
+// The claim of a process of this host that has ended.
+std::string dead_claim() {
+    return claim_here("2147483647"); // no process has this number
+}
+
 // Returns the nonce in a claim.
 std::string nonce_of(const std::string &claim) {
     std::string nonce;
@@ -611,7 +643,8 @@ TEST_F(Elsewhere, ADeadRankZeroIsNamed) {
     lead.reset();
     other.join();
     EXPECT_EQ(made.status, GCOLL_ERR_PEER) << made.text;
-    EXPECT_TRUE(contains(made.text, "rank 0, process 7 on host 'elsewhere', died while it joined"))
+    EXPECT_TRUE(contains(made.text, "rank 0, process 7 on host 'elsewhere', showed no life for seconds while "
+                                    "ranks joined: it died, was stopped, or does not reach the store"))
         << made.text;
     EXPECT_GE(now_ms() - stopped_ms, 2900);
     EXPECT_LT(now_ms() - stopped_ms, 15000) << "the timeout is 20 s";
@@ -626,7 +659,7 @@ TEST_F(Elsewhere, ADeadRankIsNamed) {
     put(store_, generation + "alive.2", "9");
     lead.join();
     EXPECT_EQ(made.status, GCOLL_ERR_PEER) << made.text;
-    EXPECT_TRUE(contains(made.text, "rank 2, process 7 on host 'elsewhere', died while it joined"))
+    EXPECT_TRUE(contains(made.text, "rank 2, process 7 on host 'elsewhere', showed no life for seconds"))
         << made.text;
     EXPECT_LT(made.ms, 15000) << "the timeout is 20 s";
 }
@@ -824,6 +857,35 @@ TEST_F(Elsewhere, ARankZeroThatComesToLaunchesThatMetIsTold) {
     EXPECT_EQ(get(store_, job_ + "launch"), "");
 }
 
+// As before, but the launch is taken away when a look for notes of refused processes is due. The look finds
+// nothing, and its error is not the reason.
+TEST_F(Elsewhere, ARankZeroThatIsToldAndLooksForNotesKeepsTheReason) {
+    const std::string why = "job 'same': rank 1 is claimed twice, by process 7 on host 'elsewhere' and by "
+                            "process 8 on host 'elsewhere'";
+    put(store_, job_ + "launch", kGeneration + " 2 " + elsewhere(1));
+    put(store_, generation_ + "go", "!8 " + why);
+    Alive alive(store_, generation_ + "alive.0");
+    int64_t looked_ms = now_ms(); // or the start
+    int looks = 0;
+    std::string before; // the previous request
+    const Created made = create(Hooked{store_,
+                                       [&](const std::string &verb, const std::string &key) {
+                                           const bool hears =
+                                               verb == "get" && key == job_ + "launch" && before != "set_new";
+                                           if (hears && (now_ms() - looked_ms >= 252 || looks == 3))
+                                               gcoll_store_remove(store_, key.c_str());
+                                           if (key == job_ + "refused") {
+                                               looked_ms = now_ms();
+                                               looks++;
+                                           }
+                                           before = verb;
+                                           return Deed::kDo;
+                                       }},
+                                job_of(2, 20000), 0);
+    EXPECT_EQ(made.status, GCOLL_ERR_MISMATCH) << made.text;
+    EXPECT_EQ(made.text, why);
+}
+
 // A rank 0 that has got the error before, and tries again, waits for the next launch.
 TEST_F(Elsewhere, ARankZeroThatTriesAgainWaitsForTheNext) {
     char host[64] = "";
@@ -842,6 +904,200 @@ TEST_F(Elsewhere, ARankZeroThatTriesAgainWaitsForTheNext) {
     for (const Created &each : made)
         EXPECT_EQ(each.status, GCOLL_OK) << each.text;
 }
+
+// ---- Launches that are over -----------------------------------------------------------------------------
+
+// A launch whose time is over, with an unmarked claim of rank 1. Rank 2 is missing in it, and comes now.
+class Over : public Elsewhere, public testing::WithParamInterface<bool> {
+  protected:
+    Over() {
+        put(store_, job_ + "launch", kGeneration + " 3 " + elsewhere(1));
+        put(store_, generation_ + "rank.1", elsewhere(2));
+        put(store_, generation_ + "go", "!4 " + why_);
+        if (GetParam()) // whoever wrote the verdict was killed before this key
+            put(store_, generation_ + "agreed", "!4 " + why_);
+    }
+    const std::string why_ = "job 'same': 1 of 3 ranks did not join within 300 ms: 2";
+    Alive lead_{store_, generation_ + "alive.0"};
+};
+
+// It may belong to the next launch, and is there when that comes.
+TEST_P(Over, ALaunchWhoseTimeIsOverTakesNoRankAlong) {
+    Created made[3];
+    std::vector<std::thread> threads;
+    threads.emplace_back([&] { made[2] = create(store_, job_of(3), 2); });
+    EXPECT_EQ(gcoll_store_wait(store_, (generation_ + "left").c_str(), 10000), GCOLL_OK) << "it leaves";
+    EXPECT_EQ(get(store_, generation_ + "rank.2").substr(0, 1), "!");
+    EXPECT_GCOLL_OK(gcoll_store_remove(store_, (job_ + "launch").c_str()));
+    for (uint32_t rank = 0; rank < 2; rank++)
+        threads.emplace_back([&, rank] { made[rank] = create(store_, job_of(3), rank); });
+    for (std::thread &thread : threads)
+        thread.join();
+    for (const Created &each : made)
+        EXPECT_EQ(each.status, GCOLL_OK) << each.text;
+}
+
+// The next launch does not come. Rank 0 is not said to be missing: it was there before.
+TEST_P(Over, ALaunchWhoseTimeIsOverIsToldByTheTimeout) {
+    const Created made = create(store_, job_of(3, 700), 2);
+    EXPECT_EQ(made.status, GCOLL_ERR_TIMEOUT) << made.text;
+    EXPECT_TRUE(
+        contains(made.text, "no launch to join came within 700 ms; the last one, of rank 0, process 7 "
+                            "on host 'elsewhere', was over when this rank came: " +
+                                why_))
+        << made.text;
+    EXPECT_FALSE(contains(made.text, "rank 0 did not join")) << made.text;
+}
+
+INSTANTIATE_TEST_SUITE_P(Keys, Over, testing::Bool());
+
+// A process is seen to be dead, and its claim was read without the mark that it left before it ended. Nobody
+// takes the rank over: it would be counted twice among those that left, and the verdict be removed too early.
+TEST_F(Elsewhere, ARankThatLeftWhileItsClaimWasReadHasNoHeir) {
+    const std::string claim = dead_claim(), why = "job 'same': rank 2 is claimed twice";
+    put(store_, job_ + "launch", kGeneration + " 3 " + elsewhere(1));
+    put(store_, generation_ + "rank.1", claim);
+    Alive lead(store_, generation_ + "alive.0");
+    bool read = false;
+    const Created made = create(Hooked{store_,
+                                       [&](const std::string &verb, const std::string &key) {
+                                           if (read && key == job_ + "launch") {
+                                               put(store_, generation_ + "go", "!8 " + why);
+                                               put(store_, generation_ + "agreed", "!8 " + why);
+                                               put(store_, generation_ + "rank.1", "!" + claim);
+                                           }
+                                           read = read || (verb == "get" && key == generation_ + "rank.1");
+                                           return Deed::kDo;
+                                       }},
+                                job_of(3), 1);
+    EXPECT_EQ(made.status, GCOLL_ERR_MISMATCH) << made.text;
+    EXPECT_EQ(made.text, why);
+    EXPECT_EQ(get(store_, generation_ + "left"), "") << "the process that had the rank is counted";
+}
+
+// All ranks but rank 0 have left. As long as its launch stands, ranks may join it, and find the verdict.
+TEST_F(Elsewhere, AVerdictStaysAsLongAsTheLaunch) {
+    const std::string why = "job 'same': rank 2 is claimed twice";
+    for (bool stands : {true, false}) {
+        int64_t left = 0;
+        put(store_, job_ + "launch", kGeneration + " 3 " + elsewhere(1));
+        EXPECT_GCOLL_OK(gcoll_store_add(store_, (generation_ + "left").c_str(), 2, &left));
+        put(store_, generation_ + "go", "!8 " + why);
+        put(store_, generation_ + "agreed", "!8 " + why);
+        Alive lead(store_, generation_ + "alive.0");
+        const Created made = create(Hooked{store_,
+                                           [&](const std::string &verb, const std::string &) {
+                                               if (verb == "add" && !stands)
+                                                   gcoll_store_remove(store_, (job_ + "launch").c_str());
+                                               return Deed::kDo;
+                                           }},
+                                    job_of(3), stands ? 1 : 2);
+        EXPECT_EQ(made.status, GCOLL_ERR_MISMATCH) << made.text;
+        EXPECT_EQ(get(store_, generation_ + "go"), stands ? "!8 " + why : "");
+        EXPECT_GCOLL_OK(gcoll_store_remove(store_, (generation_ + "left").c_str()));
+    }
+}
+
+// A rank gave up and marked its claim, but could not write why. It has not died.
+TEST_F(Elsewhere, ARankThatLeftWithoutAWordIsNotSaidToHaveDied) {
+    const std::string claim = dead_claim();
+    int looks = 0;
+    const Created made = create(Hooked{store_,
+                                       [&](const std::string &verb, const std::string &key) {
+                                           if (verb == "get" && contains(key, "/rank.2"))
+                                               put(store_, key.substr(0, key.find("/rank.")) + "/rank.2",
+                                                   ++looks < 2 ? claim : "!" + claim);
+                                           return Deed::kDo;
+                                       }},
+                                job_of(3), 0);
+    EXPECT_EQ(made.status, GCOLL_ERR_PEER) << made.text;
+    EXPECT_TRUE(contains(made.text, "rank 2, process 2147483647 on host '") &&
+                contains(made.text, "', ended while ranks joined, and left no reason"))
+        << made.text;
+    EXPECT_FALSE(contains(made.text, "died")) << made.text;
+}
+
+TEST(Launches, ARankZeroThatLeftWithoutAWordIsNotSaidToHaveDied) {
+    NoLaunch no_launch;
+    Folder folder;
+    Outcomes out;
+    Processes lead(1, [&](uint32_t) { return live(out, folder.url(), job_of(3), 0, 0, 0); });
+    EXPECT_TRUE(await_keys(folder, "addr.0", 1));
+    gcoll_store *store = nullptr;
+    EXPECT_GCOLL_OK(gcoll_store_open(folder.url().c_str(), 30000, &store));
+    bool ended = false;
+    const Created made = create(Hooked{store,
+                                       [&](const std::string &verb, const std::string &key) {
+                                           if (verb == "wait" && !contains(key, "/launch") && !ended) {
+                                               ended = true;
+                                               gcoll_store_remove(store, "gcoll/same/launch");
+                                               lead.signal(0, SIGKILL);
+                                               EXPECT_EQ(lead.wait(0, 5000).signal, SIGKILL);
+                                           }
+                                           return Deed::kDo;
+                                       }},
+                                job_of(3), 1);
+    EXPECT_EQ(made.status, GCOLL_ERR_PEER) << made.text;
+    EXPECT_TRUE(contains(made.text, "rank 0, " + process(out, 0)) &&
+                contains(made.text, "', ended while ranks joined, and left no reason"))
+        << made.text;
+    gcoll_store_destroy(store);
+}
+
+// ---- Machines and stores that are slow ------------------------------------------------------------------
+
+// Creates a rank of eight whose time is over when the others are still missing. `hook` comes before each
+// request after that. Returns the verdict that it has left.
+std::string out_of_time(gcoll_store *store, uint32_t rank, Created &made, const std::function<void()> &hook) {
+    const std::string job = "gcoll/same/";
+    const int64_t deadline_ms = now_ms() + 300;
+    std::unique_ptr<Alive> lead;
+    if (rank > 0) {
+        put(store, job + "launch", kGeneration + " 8 " + elsewhere(1));
+        lead = std::make_unique<Alive>(store, job + kGeneration + "/alive.0");
+    }
+    std::string go;
+    made = create(Hooked{store,
+                         [&](const std::string &verb, const std::string &key) {
+                             if (contains(key, "/addr."))
+                                 go = key.substr(0, key.find("addr.")) + "go";
+                             if (verb == "get" && now_ms() >= deadline_ms)
+                                 hook();
+                             return Deed::kDo;
+                         }},
+                  job_of(8, 300), rank);
+    return get(store, go);
+}
+
+class OutOfTime : public Elsewhere, public testing::WithParamInterface<uint32_t> {};
+
+// The store answers so slowly that the time is not enough to look for the missing ranks. It is enough to tell
+// the others: a rank that ends without a word seems to have died. Nobody is named who was not looked for.
+TEST_P(OutOfTime, ASlowStoreKeepsNoVerdictBack) {
+    Created made;
+    const std::string verdict = out_of_time(
+        store_, GetParam(), made, [] { std::this_thread::sleep_for(std::chrono::milliseconds(60)); });
+    EXPECT_EQ(made.status, GCOLL_ERR_TIMEOUT) << made.text;
+    EXPECT_TRUE(contains(made.text, "the ranks did not meet within 300 ms, and the store answers too slowly"))
+        << made.text;
+    EXPECT_EQ(verdict, "!4 " + made.text);
+}
+
+// The machine does not run the process for longer than the closing of a creation takes.
+TEST_P(OutOfTime, ABusyMachineKeepsNoVerdictBack) {
+    Created made;
+    bool slept = false;
+    const std::string verdict = out_of_time(store_, GetParam(), made, [&] {
+        if (!slept)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+        slept = true;
+    });
+    EXPECT_EQ(made.status, GCOLL_ERR_TIMEOUT) << made.text;
+    EXPECT_EQ(verdict, "!4 " + made.text);
+    EXPECT_FALSE(contains(made.text, "did not join")) << made.text;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, OutOfTime, testing::Values(0u, 1u));
 
 // ---- Refused processes ----------------------------------------------------------------------------------
 
@@ -911,6 +1167,7 @@ TEST_P(Refused, IsNotWaitedFor) {
         EXPECT_LT(each.ms, 15000) << "the timeout is 20 s";
     }
     EXPECT_EQ(get(store_, job_ + "refused"), "") << "is left behind";
+    EXPECT_EQ(get(store_, job_ + "twice") == "", again) << "stays until a launch is complete";
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Refused,
@@ -989,6 +1246,77 @@ TEST_F(Elsewhere, ARefusedRankThatDidNotComeBackIsNamedByTheTimeout) {
     EXPECT_EQ(made.status, GCOLL_ERR_MISMATCH) << made.text;
     EXPECT_EQ(made.text, "rank 2 is claimed twice");
     EXPECT_GE(made.ms, 2000);
+}
+
+// This process was started after the refusal, so it belongs to a new attempt, in which the rank is missing
+// for another reason.
+TEST_F(Elsewhere, ANoteFromBeforeThisProcessIsNotHeededByTheTimeout) {
+    const auto note = [](int look) { return note_of(2, 80000000 + look, "!8 rank 2 is claimed twice"); };
+    const Created made = beside_note(store_, note, 0, true, 1500)[0];
+    EXPECT_EQ(made.status, GCOLL_ERR_TIMEOUT) << made.text;
+    EXPECT_TRUE(contains(made.text, "2 of 3 ranks did not join within 1500 ms: 1, 2")) << made.text;
+}
+
+// The ranks of the refused process's launch come when its note is gone. They wait for their timeouts, and
+// then say what has happened: the refused process is not missing.
+TEST_F(Elsewhere, ARefusalIsToldByTheTimeoutOfLateRanks) {
+    put(store_, job_ + "launch", kGeneration + " 2 " + elsewhere(1));
+    auto lead = std::make_unique<Alive>(store_, generation_ + "alive.0");
+    Created refused = create(store_, job_of(2), 0);
+    EXPECT_EQ(refused.status, GCOLL_ERR_MISMATCH) << refused.text;
+    EXPECT_EQ(get(store_, job_ + "refused"), "");
+    EXPECT_GCOLL_OK(gcoll_store_remove(store_, (job_ + "launch").c_str()));
+    const Created late = create(store_, job_of(2, 300), 1);
+    EXPECT_EQ(late.status, GCOLL_ERR_MISMATCH) << late.text;
+    EXPECT_EQ(late.text, refused.text);
+    EXPECT_GE(late.ms, 300);
+    Created made[2];
+    std::thread other([&] { made[1] = create(store_, job_of(2), 1); });
+    made[0] = create(store_, job_of(2), 0);
+    other.join();
+    for (const Created &each : made)
+        EXPECT_EQ(each.status, GCOLL_OK) << each.text;
+    EXPECT_EQ(get(store_, job_ + "twice"), "") << "a launch was complete";
+}
+
+// Memos of refusals that do not concern the missing rank, or not this process, change nothing.
+TEST_F(Elsewhere, MemosOfOthersAreNotHeeded) {
+    timespec clock = {};
+    clock_gettime(CLOCK_BOOTTIME, &clock);
+    const int64_t now = clock.tv_sec * 1000 + clock.tv_nsec / 1000000, hour = 3600000;
+    const std::string here = claim_here(std::to_string(getpid())), why = "\n!8 rank is claimed twice";
+    const auto memo = [&](uint32_t rank, int64_t at, int64_t timeout, const std::string &who) {
+        return std::to_string(rank) + " " + std::to_string(at) + " " + std::to_string(timeout) + " " + who +
+               why;
+    };
+    const struct {
+        std::string memo, what;
+        gcoll_status status;
+    } trials[] = {
+        {memo(2, now - 100, 20000, here), "as it is meant", GCOLL_ERR_MISMATCH},
+        {memo(1, now - 100, 20000, here), "this rank is there", GCOLL_ERR_TIMEOUT},
+        {memo(0, now - 100, 20000, here), "of the reader's own rank", GCOLL_ERR_TIMEOUT},
+        {memo(2, now - 100, 20, here), "too long ago", GCOLL_ERR_TIMEOUT},
+        {memo(2, std::max<int64_t>(now - hour, 1), 80000000, here), "before this process", GCOLL_ERR_TIMEOUT},
+        {memo(2, now - 100, 20000, elsewhere(6)), "on another host", GCOLL_ERR_TIMEOUT},
+        {"2 nonsense" + why, "nonsense", GCOLL_ERR_TIMEOUT},
+    };
+    for (const auto &trial : trials) {
+        Created made[2];
+        for (int attempt = 0; attempt < 5; attempt++) { // a busy machine may leave no time to look
+            put(store_, job_ + "twice", trial.memo);
+            std::thread other([&] { made[1] = create(store_, job_of(3, 3000), 1); });
+            made[0] = create(store_, job_of(3, 500), 0);
+            other.join();
+            if (!contains(made[0].text, "too slowly") && !contains(made[1].text, "too slowly"))
+                break;
+        }
+        for (const Created &each : made) {
+            EXPECT_EQ(each.status, trial.status) << trial.what << ": " << each.text;
+            EXPECT_TRUE(contains(each.text, trial.status == GCOLL_ERR_MISMATCH ? "claimed twice" : "ms: 2"))
+                << trial.what << ": " << each.text;
+        }
+    }
 }
 
 // Notes that concern no rank that is missing, and notes that make no sense, change nothing.
@@ -1099,10 +1427,11 @@ struct Stuck {
     gcoll_store *base = nullptr;
     std::atomic<bool> stuck{false};
     std::atomic<int> kept{0}, sets{0};
-    int64_t limit_ms = 30000; // the store's own timeout
-    int64_t until_ms = 0;     // the latest time that a request was given
-    std::string only;         // kept keys that contain it count
-    std::string address;      // the latest key of an address that was set
+    int64_t limit_ms = 30000;       // the store's own timeout
+    int64_t shortest_ms = 86400000; // of the lifetimes that were given
+    int64_t until_ms = 0;           // the latest time that a request was given
+    std::string only;               // kept keys that contain it count
+    std::string address;            // the latest key of an address that was set
 
     static Stuck *of(void *self) { return static_cast<Stuck *>(self); }
     gcoll_status pass() const {
@@ -1155,7 +1484,8 @@ gcoll_store *Stuck::make() {
             return GCOLL_OK;
         };
         made.keep = [](void *self, const char *key, int64_t ttl_ms) {
-            EXPECT_EQ(ttl_ms, 86400000);
+            of(self)->shortest_ms = std::min(of(self)->shortest_ms, ttl_ms);
+            EXPECT_LE(ttl_ms, 86400000);
             of(self)->kept += strstr(key, of(self)->only.c_str()) != nullptr;
             return gcoll_store_keep(of(self)->base, key, ttl_ms);
         };
@@ -1261,6 +1591,7 @@ TEST_F(Stores, KeysAreKept) {
     run([&](uint32_t rank, gcoll_context *context) {
         Stuck &store = ranks_[rank];
         EXPECT_EQ(store.kept, store.sets);
+        EXPECT_EQ(store.shortest_ms, 86400000);
         store.only = "/addr." + std::to_string(rank);
         store.kept = 0;
         EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
@@ -1276,6 +1607,14 @@ TEST_F(Stores, KeysAreKept) {
         EXPECT_EQ(store.kept, 2);
         gcoll_context_destroy(context);
     });
+}
+
+// Keys of a launch that failed serve ranks that come late, and need not be there for a day.
+TEST_F(Stores, KeysOfALaunchThatFailedAreKeptBriefly) {
+    const Created made = create(stores_[0], job_of(2, 100), 0);
+    EXPECT_EQ(made.status, GCOLL_ERR_TIMEOUT) << made.text;
+    EXPECT_EQ(ranks_[0].kept, ranks_[0].sets);
+    EXPECT_EQ(ranks_[0].shortest_ms, 3600000);
 }
 
 // A context that makes no blocking call renews it, too.
