@@ -28,6 +28,8 @@ namespace gcoll_torch {
 
 class Channel;
 
+constexpr int64_t LONGEST_MS = 86400000; // that gcoll takes as a time limit
+
 // What a group is made with, beside the store.
 struct Settings {
     uint32_t rank = 0, size = 1;
