@@ -101,10 +101,6 @@ def odd_tensors(rank, size):
         "bool, every second": lambda r: (numbers(r, 33) > 2)[::2],
         "complex": lambda r: complexes(r, 7),
         "complex128 transposed": lambda r: complexes(r, 7, 2).to(torch.complex128).t(),
-        "conjugate": lambda r: complexes(r, 7).conj() if r % 2 == 0 else complexes(r, 7),
-        "negative": lambda r: torch._neg_view(numbers(r, 7)) if r % 2 == 0 else numbers(r, 7),
-        "imaginary part of a conjugate": lambda r: complexes(r, 7).conj().imag,
-        "parameter": lambda r: torch.nn.Parameter(numbers(r, 7)).detach(),
     }
     for name, make in kinds.items():
         try:
@@ -112,6 +108,22 @@ def odd_tensors(rank, size):
             every_reduction(rank, size, make)
         except BaseException as error:
             raise AssertionError(f"{name}: {error}") from error
+    # Views that change signs. As outputs torch puts copies in their place, and loses what comes: also with gloo.
+    for view in (lambda r: complexes(r, 7).conj(), lambda r: torch._neg_view(numbers(r, 7)),
+                 lambda r: complexes(r, 7).conj().imag):
+        lists = [torch.zeros_like(view(rank).resolve_conj().resolve_neg()) for _ in range(size)]
+        world().allgather([lists], [view(rank)]).wait()
+        pairs = [[torch.zeros_like(lists[0])] for _ in range(size)]
+        dist.all_gather_coalesced(pairs, [view(rank)])
+        work = dist.isend(view(rank), (rank + 1) % size) if view(rank).is_contiguous() else None
+        if work:
+            tensor = torch.zeros_like(lists[0])
+            dist.recv(tensor, (rank - 1) % size)
+            work.wait()
+            equal(tensor, view((rank - 1) % size).clone(), "send of a view that changes signs")
+        for r in range(size):
+            equal(lists[r], view(r).clone(), "all_gather of a view that changes signs")
+            equal(pairs[r][0], view(r).clone(), "all_gather_coalesced of a view that changes signs")
     leaf = torch.nn.Parameter(numbers(rank, 7))
     dist.all_reduce(leaf)
     equal(leaf.detach(), sum(numbers(r, 7) for r in range(size)), "a leaf that needs a gradient")
@@ -130,17 +142,13 @@ def odd_tensors(rank, size):
 
 def refused_tensors(rank, size):
     quantized = torch.quantize_per_tensor(torch.ones(3), 0.5, 0, torch.qint8)
-    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
-    for tensor, word in ((quantized, "quantized"), (nested, "nested"), (torch.ones(3, device="meta"), "meta"),
+    for tensor, word in ((quantized, "quantized"), (torch.ones(3, device="meta"), "meta"),
                          (torch.eye(3).to_sparse_csr(), "not strided"), (torch.eye(3).to_mkldnn(), "not strided")):
         calls = (lambda: world().broadcast([tensor], dist.distributed_c10d.BroadcastOptions()),
                  lambda: world().allgather([[tensor] * size], [tensor]),
                  lambda: world().send([tensor], (rank + 1) % size, 0), lambda: world().recv([tensor], (rank + 1) % size, 0))
         for call in calls:
             raises(ValueError, [word], lambda: call().wait())
-    for tensor in (torch.ones(3, dtype=torch.complex64).conj(), torch._neg_view(torch.ones(3))):
-        raises(ValueError, ["send", "signs"], lambda: world().send([tensor], (rank + 1) % size, 0))
-        raises(ValueError, ["recv", "signs"], lambda: world().recv([tensor], (rank + 1) % size, 0))
     make_factor = torch._C._distributed_c10d._make_nccl_premul_sum
     raises(ValueError, ["PREMUL_SUM", "2 elements"], lambda: dist.all_reduce(torch.ones(2), make_factor([torch.ones(2)])))
     raises(ValueError, ["PREMUL_SUM", "complex"],
