@@ -39,6 +39,8 @@ static void check_tensor(const char *name, const at::Tensor &tensor) {
         refuse(name, "a tensor is on " + tensor.device().str() + "; allowed are tensors of the CPU");
     if (tensor.is_quantized()) // peers would read the numbers by their own scale
         refuse(name, "a tensor is quantized; allowed are plain numbers, such as those of int_repr()");
+    if (tensor.is_nested())
+        refuse(name, "a tensor is nested; allowed are tensors of one shape");
 }
 
 static at::Tensor &only(const char *name, Tensors &tensors) {
