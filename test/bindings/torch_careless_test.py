@@ -1,5 +1,5 @@
-"""Programs that are careless with torch.distributed over gcoll: odd tensors, ranks that are killed, stopped or raise, workers that
-are forked, many groups, groups that are gone. Nothing may hang, crash, or give a wrong result as a success.
+"""Programs that are careless with torch.distributed over gcoll: odd tensors, ranks that are killed, stopped or raise,
+workers that are forked, many groups, groups that are gone. Nothing may hang, crash, or give a wrong result as a success.
 
 Usage: python3 torch_careless_test.py [unittest's arguments]
 """
@@ -141,16 +141,19 @@ def odd_tensors(rank, size):
 def refused_tensors(rank, size):
     quantized = torch.quantize_per_tensor(torch.ones(3), 0.5, 0, torch.qint8)
     nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
-    for tensor, kind, word in ((quantized, ValueError, "quantized"), (torch.eye(3).to_sparse_csr(), ValueError, "not strided"),
+    for tensor, kind, word in ((quantized, ValueError, "quantized"),
+                               (torch.eye(3).to_sparse_csr(), ValueError, "not strided"),
                                (nested, (NotImplementedError, ValueError), "ested"),  # some are refused by torch itself
                                (torch.ones(3, device="meta"), (NotImplementedError, ValueError), "eta")):
         calls = (lambda: world().broadcast([tensor], dist.distributed_c10d.BroadcastOptions()),
                  lambda: world().allgather([[tensor.clone() for _ in range(size)]], [tensor]),
-                 lambda: world().send([tensor], (rank + 1) % size, 0), lambda: world().recv([tensor], (rank + 1) % size, 0))
+                 lambda: world().send([tensor], (rank + 1) % size, 0),
+                 lambda: world().recv([tensor], (rank + 1) % size, 0))
         for call in calls:
             raises(kind, [word], lambda: call().wait())
     make_factor = torch._C._distributed_c10d._make_nccl_premul_sum
-    raises(ValueError, ["PREMUL_SUM", "2 elements"], lambda: dist.all_reduce(torch.ones(2), make_factor([torch.ones(2)])))
+    raises(ValueError, ["PREMUL_SUM", "2 elements"],
+           lambda: dist.all_reduce(torch.ones(2), make_factor([torch.ones(2)])))
     raises(ValueError, ["PREMUL_SUM", "complex"],
            lambda: dist.all_reduce(torch.ones(2), make_factor([torch.ones(1, dtype=torch.complex64)])))
     raises(TypeError, [], lambda: world().allreduce([None]))
@@ -183,8 +186,8 @@ class Data(torch.utils.data.Dataset):
 def training(rank, size, steps, workers, group=None):
     """Trains by DistributedDataParallel on data that `workers` forked processes of each rank make. Returns losses."""
     torch.manual_seed(3)
-    model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.Tanh(), torch.nn.Linear(64, 3)),
-                                    process_group=group, bucket_cap_mb=0.01)
+    model = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.Tanh(), torch.nn.Linear(64, 3))
+    model = DistributedDataParallel(model, process_group=group, bucket_cap_mb=0.01)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     data = Data()
     sampler = torch.utils.data.distributed.DistributedSampler(data, size, rank, shuffle=False)
@@ -212,8 +215,8 @@ def note_time(path):
 def is_killed(rank, size, doomed, after_s, path):
     """The doomed rank dies somewhere in its training, while its workers live on for some time.
 
-    The others return when they learned of it, when the kernel told them, which is late, too, on a busy machine, and when
-    they began the step that failed.
+    The others return when they learned of it, when the kernel told them, which is late, too, on a busy machine, and
+    when they began the step that failed.
     """
     training(rank, size, 2, 2)
     pids = [torch.tensor([0]) for _ in range(size)]
