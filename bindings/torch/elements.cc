@@ -217,14 +217,22 @@ at::Tensor premultiplied(const char *what, const at::Tensor &tensor, const c10d:
     const auto *const supplement = dynamic_cast<const c10d::NCCLPreMulSumSupplement *>(op.supplement_.get());
     if (!supplement)
         throw std::invalid_argument(std::string("gcoll: ") + what + ": op is PREMUL_SUM without a factor");
+    at::Tensor factor;
 #if TORCH_VERSION_MAJOR >= 2
-    if (supplement->tensor_factor.defined())
-        return tensor * supplement->tensor_factor;
+    factor = supplement->tensor_factor;
 #else
     if (!supplement->tensor_factors.empty())
-        return tensor * supplement->tensor_factors[0];
+        factor = supplement->tensor_factors[0];
 #endif
-    return tensor * supplement->double_factor;
+    if (!factor.defined())
+        return tensor * supplement->double_factor;
+    if (factor.numel() != 1)
+        throw std::invalid_argument(std::string("gcoll: ") + what + ": the factor of PREMUL_SUM has " +
+                                    std::to_string(factor.numel()) + " elements; allowed is 1");
+    if (factor.is_complex() && !tensor.is_complex())
+        throw std::invalid_argument(std::string("gcoll: ") + what +
+                                    ": the factor of PREMUL_SUM is complex, and the tensor is not");
+    return (tensor * factor.reshape({})).to(tensor.scalar_type());
 }
 
 } // namespace gcoll_torch

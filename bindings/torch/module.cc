@@ -42,5 +42,6 @@ PYBIND11_MODULE(_gcoll_torch, module) {
                py::arg("job_ranks"), py::arg("transport"), py::arg("interface"), py::arg("algorithm"),
                py::arg("tuning"), py::arg("same"), py::arg("checksum"),
                py::call_guard<py::gil_scoped_release>());
+    module.def("close_all", &Channel::close_all, py::call_guard<py::gil_scoped_release>());
     module.attr("gcoll_version") = gcoll_version();
 }

@@ -37,6 +37,10 @@ static void check_tensor(const char *name, const at::Tensor &tensor) {
                          "; allowed are dense tensors");
     if (tensor.device().type() != at::kCPU)
         refuse(name, "a tensor is on " + tensor.device().str() + "; allowed are tensors of the CPU");
+    if (tensor.is_quantized()) // peers would read the numbers by their own scale
+        refuse(name, "a tensor is quantized; allowed are plain numbers, such as those of int_repr()");
+    if (tensor.is_nested())
+        refuse(name, "a tensor is nested; allowed are tensors of one shape");
 }
 
 static at::Tensor &only(const char *name, Tensors &tensors) {
@@ -86,7 +90,13 @@ static bool overlap(const at::Tensor &a, const at::Tensor &b) {
 
 // ---- A call --------------------------------------------------------------------------------
 
-// Puts a collective together and starts it. Tensors that are not contiguous travel as dense copies.
+// The tensor itself if its memory has its elements one after the other, as they are; else a copy that has. A
+// view by conj() or -x.imag may share memory whose elements have other signs.
+static at::Tensor plain(const at::Tensor &tensor) {
+    return tensor.contiguous().resolve_conj().resolve_neg();
+}
+
+// Puts a collective together and starts it. Tensors whose memory is not plain travel as copies.
 class Call {
   public:
     Call(ProcessGroupGcoll &group, gcoll_collective collective, OpType type, const char *name,
@@ -168,14 +178,14 @@ void Call::reduce(at::ScalarType type, const c10d::ReduceOp &op) {
 at::Tensor Call::dense(const at::Tensor &tensor) {
     check_tensor(work_->name_, tensor);
     at::NoGradGuard no_grad;
-    at::Tensor dense = tensor.contiguous();
+    at::Tensor dense = plain(tensor);
     work_->kept_.push_back(dense);
     return dense;
 }
 
 at::Tensor Call::dense_output(const at::Tensor &tensor) {
     at::Tensor result = dense(tensor);
-    if (!tensor.is_contiguous())
+    if (!result.is_same(tensor))
         work_->staged_.push_back({tensor, result});
     dense_outputs_.push_back(result);
     return result;
@@ -508,7 +518,7 @@ WorkPtr ProcessGroupGcoll::allgather_coalesced(std::vector<Tensors> &outputs, Te
     call.output(gathered);
     int64_t offset = 0;
     for (const at::Tensor &input : inputs) {
-        const at::Tensor dense = input.contiguous();
+        const at::Tensor dense = plain(input);
         if (dense.nbytes() > 0)
             memcpy(static_cast<char *>(packed.data_ptr()) + offset, dense.data_ptr(), dense.nbytes());
         offset += padded(dense.nbytes());
@@ -687,6 +697,9 @@ WorkPtr ProcessGroupGcoll::start_message(const c10::intrusive_ptr<GcollWork> &wo
                                          int peer, int tag) {
     check_tensor(work->name_, tensor);
     check(tensor.is_contiguous(), work->name_, "the tensor has to be contiguous");
+    check(!tensor.is_conj() && !tensor.is_neg(), work->name_,
+          "the tensor is a view that changes signs; resolve_conj() and resolve_neg() make one that can be "
+          "sent");
     check(tag >= 0, work->name_, "tag is negative");
     if (peer >= size_ || peer == rank_)
         refuse(work->name_, "the peer is " + std::to_string(peer) + "; allowed are 0 to " +

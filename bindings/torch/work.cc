@@ -295,6 +295,40 @@ void GcollWork::finalize() {
 
 // ---- The channel ---------------------------------------------------------------------------
 
+// Those that may have to be closed at the end of the process.
+struct OpenChannels {
+    std::mutex lock; // guards the list
+    std::vector<std::weak_ptr<Channel>> list;
+};
+
+static OpenChannels &open_channels() {
+    static auto *const channels = new OpenChannels; // never freed: destructors at exit may use it
+    return *channels;
+}
+
+static void remember(const std::shared_ptr<Channel> &channel) {
+    OpenChannels &open = open_channels();
+    std::lock_guard<std::mutex> guard(open.lock);
+    open.list.erase(std::remove_if(open.list.begin(), open.list.end(),
+                                   [](const std::weak_ptr<Channel> &each) { return each.expired(); }),
+                    open.list.end());
+    open.list.push_back(channel);
+}
+
+void Channel::close_all() {
+    std::vector<std::weak_ptr<Channel>> list;
+    {
+        OpenChannels &open = open_channels();
+        std::lock_guard<std::mutex> guard(open.lock);
+        list.swap(open.list);
+    }
+    for (const std::weak_ptr<Channel> &each : list) {
+        const std::shared_ptr<Channel> channel = each.lock();
+        if (channel && channel->belongs_to_this_process())
+            channel->close();
+    }
+}
+
 static const char *text_or_null(const std::string &text) {
     return text.empty() ? nullptr : text.c_str();
 }
@@ -333,8 +367,11 @@ std::shared_ptr<Channel> Channel::open(const c10::intrusive_ptr<c10d::Store> &st
                                  std::to_string(s.size) + ": " +
                                  (status == GCOLL_ERR_TIMEOUT ? "a timeout in the rendezvous: " : "") + text);
     }
-    std::lock_guard<std::mutex> guard(channel->lock_);
-    channel->add_finisher();
+    {
+        std::lock_guard<std::mutex> guard(channel->lock_);
+        channel->add_finisher();
+    }
+    remember(channel);
     return channel;
 }
 

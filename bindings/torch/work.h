@@ -109,8 +109,12 @@ class Channel : public std::enable_shared_from_this<Channel> {
     static std::shared_ptr<Channel> open(const c10::intrusive_ptr<c10d::Store> &store, Settings settings);
     ~Channel();
 
-    // Waits for works in flight for a while, aborts those that are left, and destroys the context.
+    // Waits for works in flight for a while, aborts those that are left, and destroys the context. Later
+    // calls do nothing.
     void close();
+    // Closes all channels of this process. Python has to call it before it ends: a finisher that waits for
+    // Python's lock after that would be ended in the middle of a destructor, which aborts the process.
+    static void close_all();
     // False in a forked child, which has none of its threads.
     bool belongs_to_this_process() const;
     void abort(const std::string &reason);

@@ -22,7 +22,8 @@ function(gcoll_torch_test name)
 endfunction()
 
 gcoll_torch_test(torch.backend "${CMAKE_CURRENT_LIST_DIR}/torch_test.py" TIMEOUT 600 COST 30 LABELS plain_tests timed)
-set_tests_properties(torch.backend PROPERTIES RUN_SERIAL ON) # one case gives the survivors of a death a second
+gcoll_torch_test(torch.careless "${CMAKE_CURRENT_LIST_DIR}/torch_careless_test.py" TIMEOUT 600 COST 40 LABELS plain_tests timed)
+set_tests_properties(torch.backend torch.careless PROPERTIES RUN_SERIAL ON) # they give the survivors of a death a second
 # PyTorch's own tests: minutes each, so only .ci/full runs them.
 option(GCOLL_TORCH_SUITE "Tests of the backend of torch.distributed: also PyTorch's own, which take minutes" OFF)
 mark_as_advanced(GCOLL_TORCH_SUITE)

@@ -26,7 +26,7 @@ def raises(kind, words, function):
     except kind as error:
         assert all(word in str(error) for word in words), f"'{error}' lacks one of {words}"
         return
-    raise AssertionError(f"no {kind.__name__} with {words}")
+    raise AssertionError(f"no {kind} with {words}")
 
 
 def part(rank, count, dtype):

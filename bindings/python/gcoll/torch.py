@@ -13,6 +13,7 @@ else of this package. Tensors are those of the CPU.
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import datetime
 import glob
@@ -159,3 +160,4 @@ def _register() -> None:
 
 
 _register()
+atexit.register(_extension.close_all)  # callbacks of futures need a Python that has not ended
