@@ -2,14 +2,13 @@
 #include "test/core/way_peek.h"
 
 #include "gcoll/context/context.h"
-#include "transport/choice.h"
+#include "transport/lane.h"
 
 void way_look(const gcoll_context *context, way_seen *seen) {
     const gcoll_endpoint_options *endpoint = &context->settings.endpoint;
     seen->transport = context->transport->name;
     seen->interface = endpoint->interface;
-    seen->eager_bytes = endpoint->eager_bytes;
-    seen->pool_bytes = endpoint->eager_pool_bytes;
+    gcoll_lane_limits(endpoint, context->transport->name, &seen->eager_bytes, &seen->pool_bytes);
     seen->lane_count = endpoint->lane_count;
     seen->ibverbs = endpoint->ibverbs;
     gcoll_lanes_format(endpoint->lanes, endpoint->lane_count, seen->lanes, sizeof seen->lanes);

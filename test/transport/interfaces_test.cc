@@ -7,8 +7,8 @@
 #include "test/transport/tcp_support.h"
 
 extern "C" {
+#include "transport/choice.h"
 #include "transport/interfaces.h"
-#include "transport/lanes.h"
 }
 
 using namespace harness;
@@ -302,13 +302,13 @@ TEST(Interfaces, ExclusionOnThisHostLeavesTheRest) {
 // ---- The table of options of tcp -----------------------------------------------------------------------
 
 TEST(TcpOptions, HaveTheDefaultsAndLimitsOfTheEndpoint) {
-    const gcoll_lane_option *eager = &gcoll_lanes[0].options[0], *pool = &gcoll_lanes[0].options[1];
+    const gcoll_lane_option *eager = &gcoll_lane_rows[0].options[0], *pool = &gcoll_lane_rows[0].options[1];
     ASSERT_STREQ(eager->name, "eager_bytes");
     ASSERT_STREQ(pool->name, "pool_bytes");
-    EXPECT_EQ(eager->initial, std::to_string(GCOLL_TCP_EAGER_BYTES >> 10) + "Ki");
-    EXPECT_EQ(pool->initial, std::to_string(GCOLL_TCP_POOL_BYTES >> 20) + "Mi");
-    EXPECT_EQ(pool->least, static_cast<int64_t>(GCOLL_TCP_POOL_MIN));
-    EXPECT_EQ(pool->most, static_cast<int64_t>(GCOLL_TCP_POOL_MAX));
+    EXPECT_EQ(eager->initial, std::to_string(GCOLL_NET_EAGER_BYTES >> 10) + "Ki");
+    EXPECT_EQ(pool->initial, std::to_string(GCOLL_NET_POOL_BYTES >> 20) + "Mi");
+    EXPECT_EQ(pool->least, static_cast<int64_t>(GCOLL_NET_POOL_MIN));
+    EXPECT_EQ(pool->most, static_cast<int64_t>(GCOLL_NET_POOL_MAX));
     EXPECT_EQ(eager->most, pool->most / 2);
 }
 
