@@ -1,5 +1,5 @@
 """Programs that are careless with torch.distributed over gcoll: odd tensors, ranks that are killed, stopped or raise,
-workers that are forked, many groups, groups that are gone. Nothing may hang, crash, or give a wrong result as a success.
+workers that are forked, many groups, groups that are gone. Nothing may hang, crash, or give a wrong result as success.
 
 Usage: python3 torch_careless_test.py [unittest's arguments]
 """
