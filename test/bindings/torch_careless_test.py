@@ -1,5 +1,5 @@
 """Programs that are careless with torch.distributed over gcoll: odd tensors, ranks that are killed, stopped or raise,
-workers that are forked, many groups, groups that are gone. Nothing may hang, crash, or give a wrong result as a success.
+workers that are forked, many groups, groups that are gone. Nothing may hang, crash, or give a wrong result as success.
 
 Usage: python3 torch_careless_test.py [unittest's arguments]
 """
@@ -399,9 +399,10 @@ def after_the_end(rank, size):
     gc.collect()
     assert work.wait() and work.is_completed() and work.is_success()
     equal(future.value()[0], torch.full((4,), float(size)), "a future after the end")
-    raises(RuntimeError, ["recv", "destroyed"], lambda: late.wait())
+    raises(RuntimeError, ["recv"], lambda: late.wait())  # destroyed, or the peer had left before
     again = dist.PrefixStore("again", store)
-    dist.init_process_group("gcoll", store=again, rank=rank, world_size=size)
+    dist.init_process_group("gcoll", store=again, rank=rank, world_size=size,
+                            timeout=datetime.timedelta(seconds=100))
     dist.all_reduce(tensor)
     equal(tensor, torch.full((4,), float(size * size)), "a second start")
 
