@@ -98,6 +98,11 @@ extern const gcoll_lane gcoll_lane_ibverbs;
  * options.transport, else by the endpoint's options. 0: the lane's default. */
 void gcoll_lane_limits(const gcoll_endpoint_options *options, const char *lane, uint64_t *eager,
                        uint64_t *pool);
+/* The same with the lane's defaults filled in, as flow control needs them: the pool is checked (INVALID), and
+ * eager is at most eager_most, and less than half of the pool. */
+gcoll_status gcoll_lane_set_limits(const gcoll_endpoint_options *options, const char *lane,
+                                   uint64_t eager_default, uint64_t eager_most, uint64_t *eager,
+                                   uint64_t *pool);
 
 /* ---- What a lane may call ------------------------------------------------------------------------- */
 

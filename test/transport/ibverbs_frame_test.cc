@@ -155,7 +155,7 @@ gcoll_ib_hello hello_of() {
     hello.depth = GCOLL_IB_DEPTH;
     hello.piece_max = GCOLL_IB_PIECE_MAX;
     hello.eager_bytes = GCOLL_IB_EAGER_BYTES;
-    hello.pool_bytes = GCOLL_IB_POOL_BYTES;
+    hello.pool_bytes = GCOLL_FLOW_POOL_BYTES;
     return hello;
 }
 
@@ -200,8 +200,8 @@ TEST(IbverbsHello, EachFieldIsChecked) {
     EXPECT_NE(hello_refusal([](gcoll_ib_hello &h) { h.piece_max = GCOLL_IB_CHUNK_BYTES - 1; }), "");
     EXPECT_NE(hello_refusal([](gcoll_ib_hello &h) { h.piece_max++; }), "");
     EXPECT_NE(hello_refusal([](gcoll_ib_hello &h) { h.eager_bytes = GCOLL_IB_EAGER_MAX + 1; }), "");
-    EXPECT_NE(hello_refusal([](gcoll_ib_hello &h) { h.pool_bytes = GCOLL_IB_POOL_MIN - 1; }), "");
-    EXPECT_NE(hello_refusal([](gcoll_ib_hello &h) { h.pool_bytes = GCOLL_IB_POOL_MAX + 1; }), "");
+    EXPECT_NE(hello_refusal([](gcoll_ib_hello &h) { h.pool_bytes = GCOLL_FLOW_POOL_MIN - 1; }), "");
+    EXPECT_NE(hello_refusal([](gcoll_ib_hello &h) { h.pool_bytes = GCOLL_FLOW_POOL_MAX + 1; }), "");
     EXPECT_NE(hello_refusal([](gcoll_ib_hello &h) { h.pool_bytes = 2 * h.eager_bytes; }), "");
 }
 
@@ -215,10 +215,10 @@ TEST(IbverbsFrame, LimitsAreThoseOfTheTableOfOptions) {
             EXPECT_EQ(option->initial, std::to_string(GCOLL_IB_EAGER_BYTES));
             found++;
         } else if (std::string(option->name) == "pool_bytes") {
-            EXPECT_EQ(option->least, static_cast<int64_t>(GCOLL_IB_POOL_MIN));
-            EXPECT_EQ(option->most, static_cast<int64_t>(GCOLL_IB_POOL_MAX));
+            EXPECT_EQ(option->least, static_cast<int64_t>(GCOLL_FLOW_POOL_MIN));
+            EXPECT_EQ(option->most, static_cast<int64_t>(GCOLL_FLOW_POOL_MAX));
             EXPECT_STREQ(option->initial, "4Mi");
-            EXPECT_EQ(GCOLL_IB_POOL_BYTES, UINT64_C(4) << 20);
+            EXPECT_EQ(GCOLL_FLOW_POOL_BYTES, UINT64_C(4) << 20);
             found++;
         }
     }

@@ -306,9 +306,9 @@ TEST(TcpOptions, HaveTheDefaultsAndLimitsOfTheEndpoint) {
     ASSERT_STREQ(eager->name, "eager_bytes");
     ASSERT_STREQ(pool->name, "pool_bytes");
     EXPECT_EQ(eager->initial, std::to_string(GCOLL_NET_EAGER_BYTES >> 10) + "Ki");
-    EXPECT_EQ(pool->initial, std::to_string(GCOLL_NET_POOL_BYTES >> 20) + "Mi");
-    EXPECT_EQ(pool->least, static_cast<int64_t>(GCOLL_NET_POOL_MIN));
-    EXPECT_EQ(pool->most, static_cast<int64_t>(GCOLL_NET_POOL_MAX));
+    EXPECT_EQ(pool->initial, std::to_string(GCOLL_FLOW_POOL_BYTES >> 20) + "Mi");
+    EXPECT_EQ(pool->least, static_cast<int64_t>(GCOLL_FLOW_POOL_MIN));
+    EXPECT_EQ(pool->most, static_cast<int64_t>(GCOLL_FLOW_POOL_MAX));
     EXPECT_EQ(eager->most, pool->most / 2);
 }
 

@@ -163,7 +163,7 @@ TEST(Tcp, AMuteConnectionMayStillAnswer) {
     reply.lanes[0] = GCOLL_LANE_TCP;
     reply.from = 1;
     std::memcpy(reply.group, options.group, sizeof reply.group);
-    reply.pool_bytes = GCOLL_NET_POOL_BYTES;
+    reply.pool_bytes = GCOLL_FLOW_POOL_BYTES;
     gcoll_wire_put_reply(answer, &reply);
     ASSERT_EQ(send(fd, answer, sizeof answer, MSG_NOSIGNAL), ssize_t(sizeof answer));
     ASSERT_TRUE(rank.until([&] { return pair->state == GCOLL_SESSION_CONNECTED || !rank.failed.empty(); }));

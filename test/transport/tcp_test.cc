@@ -203,7 +203,7 @@ TEST(Tcp, FloodThroughATinyPool) {
     flood(4096, 3000, 4000, 1);
 }
 TEST(Tcp, FloodThroughTheLeastPool) {
-    flood(GCOLL_NET_POOL_MIN, 1000, 2000, 2);
+    flood(GCOLL_FLOW_POOL_MIN, 1000, 2000, 2);
 }
 TEST(Tcp, FloodOfLargeMessages) {
     flood(65536, 400000, 300, 3);

@@ -41,6 +41,11 @@
 /* Credit that a message costs beyond its bytes, for the receiver's bookkeeping: so that a flood of empty
  * messages is bounded too. */
 #define GCOLL_FLOW_OVERHEAD_BYTES 64
+/* The pool: by default, and the least and the most. Credit must fit the 32 bits of a header; less could not
+ * hold anything. */
+#define GCOLL_FLOW_POOL_BYTES (UINT64_C(4) << 20)
+#define GCOLL_FLOW_POOL_MIN   UINT64_C(1024)
+#define GCOLL_FLOW_POOL_MAX   (UINT64_C(1) << 31)
 /* Most grants, and most offers, that may be open in one direction: what a peer can make us remember. */
 #define GCOLL_FLOW_PROMISES_MAX UINT32_C(65536)
 

@@ -130,8 +130,8 @@ static const char *check_hello(const gcoll_ib_hello *hello) {
     if (hello->depth != GCOLL_IB_DEPTH || hello->piece_max < GCOLL_IB_CHUNK_BYTES ||
         hello->piece_max > GCOLL_IB_PIECE_MAX)
         return "queues of another depth";
-    if (hello->eager_bytes > GCOLL_IB_EAGER_MAX || hello->pool_bytes < GCOLL_IB_POOL_MIN ||
-        hello->pool_bytes > GCOLL_IB_POOL_MAX ||
+    if (hello->eager_bytes > GCOLL_IB_EAGER_MAX || hello->pool_bytes < GCOLL_FLOW_POOL_MIN ||
+        hello->pool_bytes > GCOLL_FLOW_POOL_MAX ||
         hello->eager_bytes > hello->pool_bytes / 2 - GCOLL_FLOW_OVERHEAD_BYTES)
         return "limits that cannot be";
     return NULL;

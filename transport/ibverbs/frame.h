@@ -26,8 +26,6 @@
 #define GCOLL_IB_CHUNKS_AHEAD 4
 #define GCOLL_IB_CHUNK_BYTES  (UINT32_C(128) << 10)
 #define GCOLL_IB_EAGER_MAX    (65536 - GCOLL_IB_FIXED_BYTES)
-#define GCOLL_IB_POOL_MIN     UINT64_C(1024)
-#define GCOLL_IB_POOL_MAX     (UINT64_C(1) << 31)
 
 typedef enum gcoll_ib_kind {
     GCOLL_IB_DATA = 1,   /* a small message; then its fingerprint if it opens, and its bytes */

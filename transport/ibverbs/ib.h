@@ -45,7 +45,6 @@
 
 #define GCOLL_IB_SLOT_BYTES  8192
 #define GCOLL_IB_EAGER_BYTES (GCOLL_IB_SLOT_BYTES - GCOLL_IB_FIXED_BYTES)
-#define GCOLL_IB_POOL_BYTES  (UINT64_C(4) << 20)
 
 typedef struct gcoll_ib_pair gcoll_ib_pair;
 

@@ -12,22 +12,11 @@
 #define CQ_FIRST (4 * 2 * GCOLL_IB_DEPTH)
 
 static gcoll_status set_limits(gcoll_ib *ib, const gcoll_endpoint_options *options) {
-    uint64_t pool, eager;
-    gcoll_lane_limits(options, "ibverbs", &eager, &pool);
-    pool = pool > 0 ? pool : GCOLL_IB_POOL_BYTES;
-    eager = eager > 0 ? eager : GCOLL_IB_EAGER_BYTES;
-    if (pool < GCOLL_IB_POOL_MIN || pool > GCOLL_IB_POOL_MAX)
-        return gcoll_error(GCOLL_ERR_INVALID,
-                           "options.eager_pool_bytes: is %llu; allowed are 0 (default) and %llu to %llu",
-                           (unsigned long long)pool, (unsigned long long)GCOLL_IB_POOL_MIN,
-                           (unsigned long long)GCOLL_IB_POOL_MAX);
-    uint64_t most = pool / 2 - GCOLL_FLOW_OVERHEAD_BYTES; /* as in tcp: less than half the pool */
-    most = most < GCOLL_IB_EAGER_MAX ? most : GCOLL_IB_EAGER_MAX;
-    ib->pool_bytes = pool;
-    ib->eager_bytes = eager < most ? eager : most;
+    gcoll_status status = gcoll_lane_set_limits(options, "ibverbs", GCOLL_IB_EAGER_BYTES, GCOLL_IB_EAGER_MAX,
+                                                &ib->eager_bytes, &ib->pool_bytes);
     ib->slot_bytes = (uint32_t)(ib->eager_bytes + GCOLL_IB_FIXED_BYTES + SLOT_ROUNDING - 1) / SLOT_ROUNDING *
                      SLOT_ROUNDING;
-    return GCOLL_OK;
+    return status;
 }
 
 static gcoll_status refused(const gcoll_ib *ib, const char *what) {

@@ -89,7 +89,7 @@ static void refuse(gcoll_link *link, gcoll_wire_verdict verdict, uint32_t to) {
 
 /* Whether a peer's limits satisfy the rules of transport/flow. */
 static bool is_sound(uint64_t eager_bytes, uint64_t pool_bytes) {
-    return pool_bytes >= GCOLL_NET_POOL_MIN && pool_bytes <= GCOLL_NET_POOL_MAX &&
+    return pool_bytes >= GCOLL_FLOW_POOL_MIN && pool_bytes <= GCOLL_FLOW_POOL_MAX &&
            eager_bytes <= pool_bytes / 2 - GCOLL_FLOW_OVERHEAD_BYTES;
 }
 

@@ -94,6 +94,23 @@ void gcoll_lane_limits(const gcoll_endpoint_options *options, const char *lane, 
     }
 }
 
+gcoll_status gcoll_lane_set_limits(const gcoll_endpoint_options *options, const char *lane,
+                                   uint64_t eager_default, uint64_t eager_most, uint64_t *eager,
+                                   uint64_t *pool) {
+    gcoll_lane_limits(options, lane, eager, pool);
+    *pool = *pool > 0 ? *pool : GCOLL_FLOW_POOL_BYTES;
+    *eager = *eager > 0 ? *eager : eager_default;
+    if (*pool < GCOLL_FLOW_POOL_MIN || *pool > GCOLL_FLOW_POOL_MAX)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.eager_pool_bytes: is %llu; allowed are 0 (default) and %llu to %llu",
+                           (unsigned long long)*pool, (unsigned long long)GCOLL_FLOW_POOL_MIN,
+                           (unsigned long long)GCOLL_FLOW_POOL_MAX);
+    const uint64_t half = *pool / 2 - GCOLL_FLOW_OVERHEAD_BYTES;
+    *eager = *eager < half ? *eager : half;
+    *eager = *eager < eager_most ? *eager : eager_most;
+    return GCOLL_OK;
+}
+
 void gcoll_net_close_lanes(gcoll_net *net) {
     while (net->lane_count > 0)
         close_last(net);

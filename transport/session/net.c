@@ -132,22 +132,12 @@ static int64_t spin_ns(int64_t spin_us) {
 }
 
 static gcoll_status set_limits(gcoll_net *net, const gcoll_endpoint_options *options) {
-    uint64_t pool, eager;
-    gcoll_lane_limits(options, "tcp", &eager, &pool);
-    pool = pool > 0 ? pool : GCOLL_NET_POOL_BYTES;
-    eager = eager > 0 ? eager : GCOLL_NET_EAGER_BYTES;
-    if (pool < GCOLL_NET_POOL_MIN || pool > GCOLL_NET_POOL_MAX)
-        return gcoll_error(GCOLL_ERR_INVALID,
-                           "options.eager_pool_bytes: is %llu; allowed are 0 (default) and %llu to %llu",
-                           (unsigned long long)pool, (unsigned long long)GCOLL_NET_POOL_MIN,
-                           (unsigned long long)GCOLL_NET_POOL_MAX);
-    uint64_t most = pool / 2 - GCOLL_FLOW_OVERHEAD_BYTES;
-    net->pool_bytes = pool;
-    net->eager_bytes = eager < most ? eager : most; /* see transport/flow: less than half the pool */
+    gcoll_status status = gcoll_lane_set_limits(options, "tcp", GCOLL_NET_EAGER_BYTES, UINT64_MAX,
+                                                &net->eager_bytes, &net->pool_bytes);
     net->connect_timeout_ms = options->connect_timeout_ms > 0 ? gcoll_net_bounded(options->connect_timeout_ms)
                                                               : GCOLL_NET_CONNECT_MS;
     net->patience.spin_ns = spin_ns(options->spin_us);
-    return GCOLL_OK;
+    return status;
 }
 
 /* Sets sizes of frames and batches. Batches with checksums are small, as the checksums of bytes that the

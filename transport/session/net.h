@@ -43,11 +43,7 @@
 
 /* The largest default message that goes unasked: below it a copy at the receiver costs less than waiting. */
 #define GCOLL_NET_EAGER_BYTES (UINT64_C(256) << 10)
-#define GCOLL_NET_POOL_BYTES  (UINT64_C(4) << 20)
-/* Credit must fit the 32 bits of a header; less than the least pool could not hold anything. */
-#define GCOLL_NET_POOL_MIN   UINT64_C(1024)
-#define GCOLL_NET_POOL_MAX   (UINT64_C(1) << 31)
-#define GCOLL_NET_CONNECT_MS 30000
+#define GCOLL_NET_CONNECT_MS  30000
 /* Whatever the unit: the longest time that counts; in microseconds 142 years. */
 #define GCOLL_NET_TIME_MAX         (INT64_C(1) << 52)
 #define GCOLL_SESSION_VERDICT_TEXT 192
