@@ -38,6 +38,11 @@ TEST(TcpPeer, GarbageIsCalledSo) {
     garbage("frame after goodbye", {frame(kGoodbye), frame(kPing)});
     garbage("too long an abort", {frame(kAbort, 9, 1, 0, 256), Bytes(256, 'x')});
     garbage("a hello again", {Hello().bytes()});
+    garbage("a word for the lane tcp, which has none", {frame(kLane, 0, 1)});
+    garbage("a refusal of the lane that stands", {frame(kLane, 1, 1)});
+    garbage("a word for a lane that is none of ours", {frame(kLane, 0, 77)});
+    garbage("a word for a lane beyond all numbers", {frame(kLane, 0, 0x10001)});
+    garbage("a word longer than allowed", {frame(kLane, 0, 1, 0, 257)});
 }
 
 TEST(TcpPeer, FragmentsMustFitTheirMessage) {
