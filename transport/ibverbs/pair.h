@@ -60,19 +60,14 @@ struct gcoll_ib_pair {
     gcoll_session *session;
     gcoll_flow *flow; /* the session's */
     uint32_t rank;
+    uint32_t psn;
     gcoll_ib_hello peer; /* once has_hello */
-
-    /* Meeting (hello.c). is_ready: our queue pair receives; proves: both ends have to prove themselves. */
-    bool has_hello, is_ready, peer_ready, proves, says_proof, proved, peer_proved;
-    bool stands; /* messages go */
-    bool ended;  /* the session has no use for it any more */
 
     /* The queue pair, and its memory: slots to receive into, then as many to send from. */
     struct ibv_qp *qp;
-    uint32_t psn;
-    uint32_t inline_bytes;
     uint8_t *memory;
     gcoll_ib_region *region;
+    uint32_t inline_bytes;
     uint32_t posted_sends;                   /* ever */
     uint32_t finished_sends;                 /* of them */
     uint32_t unsignalled;                    /* since the last that asks for a completion */
@@ -87,9 +82,9 @@ struct gcoll_ib_pair {
     gcoll_slot_list ahead, wanted; /* of large messages */
     gcoll_ib_piece pieces[GCOLL_IB_PIECES];
     uint32_t piece_count;
-    uint8_t *ring; /* GCOLL_IB_CHUNKS of GCOLL_IB_CHUNK_BYTES; NULL until needed */
-    gcoll_ib_region *ring_region;
     uint32_t chunks_used; /* a bit each */
+    uint8_t *ring;        /* GCOLL_IB_CHUNKS of GCOLL_IB_CHUNK_BYTES; NULL until needed */
+    gcoll_ib_region *ring_region;
 
     /* Outgoing. */
     gcoll_message_queue messages; /* small ones that may be sent */
@@ -98,12 +93,16 @@ struct gcoll_ib_pair {
     uint32_t writes[GCOLL_IB_PIECES]; /* handles of targets to be written, a queue */
     uint32_t write_head, write_count;
     gcoll_ib_control control;
-    bool says_goodbye, said_goodbye;
-
-    bool goodbye; /* the peer's last frame came */
 
     gcoll_ib_pair *next_output, *next_known;
     bool in_outputs;
+
+    /* Meeting (hello.c). is_ready: our queue pair receives; proves: both ends have to prove themselves. */
+    bool has_hello, is_ready, peer_ready, proves, says_proof, proved, peer_proved;
+    bool stands; /* messages go */
+    bool says_goodbye, said_goodbye;
+    bool goodbye; /* the peer's last frame came */
+    bool ended;   /* the session has no use for it any more */
 };
 
 /* Whether messages go, and nothing is wrong. */

@@ -172,8 +172,8 @@ static void consume_chunk(gcoll_ib_pair *pair, const gcoll_message *message, con
 }
 
 void gcoll_ib_on_written(gcoll_ib_pair *pair, uint32_t handle, uint32_t bytes) {
-    gcoll_ib_piece *piece = handle < GCOLL_IB_PIECES ? &pair->pieces[handle] : NULL;
-    gcoll_slot *slot = piece ? piece->slot : NULL;
+    gcoll_slot *slot = handle < GCOLL_IB_PIECES ? pair->pieces[handle].slot : NULL;
+    gcoll_ib_piece *piece = &pair->pieces[slot ? handle : 0];
     if (!slot || piece->bytes != bytes || piece->offset != slot->received) {
         gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL, "sent garbage (a write that was not granted)");
         return;
