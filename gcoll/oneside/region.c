@@ -286,12 +286,14 @@ static gcoll_status prepare(gcoll_context *context, const gcoll_region_key *give
     if (status != GCOLL_OK)
         return status;
     wanted->region = key.region;
-    wanted->is_direct = key.is_exposed && wanted->bytes > 0 && context->transport->reaches &&
-                        context->transport->reaches(context->endpoint, key.rank);
     wanted->address = key.address + wanted->offset;
     wanted->key = key.key;
     *peer = key.rank;
-    return gcoll_enter(context);
+    status = gcoll_enter(context);
+    if (status == GCOLL_OK)
+        wanted->is_direct = key.is_exposed && wanted->bytes > 0 && context->transport->reaches &&
+                            context->transport->reaches(context->endpoint, key.rank);
+    return status;
 }
 
 /* Begins an access, and gives its request. */

@@ -25,6 +25,8 @@ static void explain(gcoll_ib_pair *pair, const struct ibv_wc *wc) {
         if (gcoll_ib_stands(pair))
             gcoll_session_doubt(pair->session, GCOLL_IB_FLUSHED_MS, true,
                                 "lost its queue pair (requests were flushed without a cause)");
+        else if (!pair->stands)
+            gcoll_ib_broke(pair, "lost its queue pair before it could be used");
         return;
     case IBV_WC_RETRY_EXC_ERR:
         snprintf(text, sizeof text,
@@ -121,8 +123,12 @@ static void on_received(gcoll_ib_pair *pair, const struct ibv_wc *wc) {
         gcoll_ib_heard_early(pair, is_proof(pair, wc));
     if (!pair->qp || !gcoll_session_is_well(pair->session))
         return;
-    if (!pair->stands && !is_proof(pair, wc))
+    if (!pair->stands && !is_proof(pair, wc)) {
+        if (!gcoll_net_is_leaving(pair->ib->net))
+            gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL,
+                               "sent garbage (a frame before the queue pair could be used)");
         return;
+    }
     if (wc->opcode == IBV_WC_RECV)
         take_frame(pair, gcoll_ib_received(pair, slot), wc->byte_len);
     else if (!gcoll_net_is_leaving(pair->ib->net))

@@ -75,7 +75,8 @@ static void say(gcoll_ib_pair *pair, uint8_t word) {
 /* Ends the meeting if all that is needed has been said by both. */
 static void stand_if_ready(gcoll_ib_pair *pair) {
     const gcoll_ib *ib = pair->ib;
-    if (pair->stands || pair->ended || !pair->is_ready || !pair->peer_ready ||
+    if (pair->stands || pair->ended || !gcoll_session_is_well(pair->session) ||
+        gcoll_net_is_leaving(ib->net) || !pair->is_ready || !pair->peer_ready ||
         (pair->proves && !(pair->proved && pair->peer_proved)))
         return;
     pair->stands = true;

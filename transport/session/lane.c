@@ -3,8 +3,8 @@
  *
  * Both greetings list lanes. The two ranks take the first lane in the list of the lower rank that the other
  * lists, too, so both take the same. A lane that cannot be had after all is refused by either end; both then
- * take the next. The end that refuses has not said to the other that its part is ready, so no message has
- * gone by that lane.
+ * take the next. The end that refuses does not stand, so it has sent no message by that lane. If the other
+ * stands already, the session breaks.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +17,11 @@
 #define WHY_BYTES 512
 /* A rank that has refused the last lane has so long to say what it lacks. */
 #define REFUSED_MS 1000
+/* Polls of a lane before news of a peer counts. Each takes a hundred arrivals, of which there are only so
+ * many. */
+#define CATCH_UP_MOST 10000
+
+static const gcoll_flow_lane flow_lane_afterwards;
 
 /* ---- The endpoint's lanes -------------------------------------------------------------------------- */
 
@@ -119,8 +124,13 @@ void gcoll_net_close_lanes(gcoll_net *net) {
 
 void gcoll_net_forget_lanes(gcoll_net *net) {
     for (uint32_t i = 0; i < net->size; i++)
-        if (net->sessions[i])
-            net->sessions[i]->lane.taken = NULL;
+        if (net->sessions[i]) {
+            gcoll_session *session = net->sessions[i];
+            session->lane.taken = NULL;
+            session->lane.state = NULL;
+            session->lane.stands = session->lane.is_stream = false;
+            session->flow.lane = &flow_lane_afterwards;
+        }
     net->lane_count = 0;
     net->polls_lanes = false;
 }
@@ -356,6 +366,8 @@ void gcoll_session_say(gcoll_session *session, const uint8_t *bytes, uint32_t co
 
 void gcoll_session_refuse(gcoll_session *session, gcoll_status status, const char *text) {
     const char *said = text ? text : gcoll_last_error();
+    if (session->state != GCOLL_SESSION_CONNECTED || session->net->leaving)
+        return; /* it has failed for another reason, not reported yet */
     say(session, GCOLL_WIRE_REFUSAL, (const uint8_t *)said, (uint32_t)strnlen(said, GCOLL_LANE_WORD_MAX));
     if (leave_lane(session, said))
         return;
@@ -382,15 +394,15 @@ void gcoll_session_on_lane(gcoll_session *session, const gcoll_wire_header *head
         taken->lane->hear(session, bytes, header->fragment_bytes);
         return;
     }
-    if (session->lane.stands) {
-        gcoll_session_fail(session, GCOLL_ERR_PROTOCOL, "sent garbage (a refusal of a lane that stands)");
+    if (header->stream != GCOLL_WIRE_REFUSAL) {
+        gcoll_session_fail(session, GCOLL_ERR_PROTOCOL, "sent garbage (a word of no kind)");
         return;
     }
     char text[GCOLL_LANE_WORD_MAX + 32];
     snprintf(text, sizeof text, "refused by the other rank: %.*s", (int)header->fragment_bytes,
              (const char *)bytes);
     gcoll_text_clean(text);
-    if (!leave_lane(session, text)) /* it is about to abort, and says why */
+    if (session->lane.stands || !leave_lane(session, text)) /* it is about to abort, and says why */
         gcoll_session_doubt(session, REFUSED_MS, false, "cannot be reached by %s (%s)", taken->lane->name,
                             text);
 }
@@ -418,6 +430,13 @@ void gcoll_session_end_lane(gcoll_session *session) {
     lane->state = NULL;
     lane->stands = lane->is_stream = false;
     session->flow.lane = &flow_lane_afterwards;
+}
+
+void gcoll_session_catch_up(gcoll_session *session) {
+    const gcoll_net_lane *taken = session->lane.taken;
+    uint32_t polls = 0;
+    while (taken && taken->lane->poll && polls < CATCH_UP_MOST && taken->lane->poll(taken->port))
+        polls++;
 }
 
 /* ---- Doubts ---------------------------------------------------------------------------------------- */

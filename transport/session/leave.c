@@ -195,8 +195,7 @@ static void say_goodbye(gcoll_session *session) {
     gcoll_link_drop(session->reserve);
 }
 
-/* Lets what other lanes have sent arrive. A peer that is not known to have it gets no goodbye: the connection
- * ends. */
+/* Lets what other lanes have sent arrive. */
 static void leave_lanes(gcoll_net *net, const parting *p) {
     struct timespec pause = {.tv_sec = 0, .tv_nsec = PAUSE_FIRST_NS};
     net->leaving = true;
@@ -218,10 +217,7 @@ static void leave_lanes(gcoll_net *net, const parting *p) {
             if (!taken || session->told || session->state != GCOLL_SESSION_CONNECTED ||
                 !taken->lane->is_leaving || !taken->lane->is_leaving(session))
                 continue;
-            if (gcoll_now_ms() < p->until_ms)
-                waits = true;
-            else
-                session->state = GCOLL_SESSION_FAILED; /* gets no goodbye */
+            waits = gcoll_now_ms() < p->until_ms; /* beyond it, the goodbye is said all the same */
         }
         if (waits && !moved)
             nanosleep(&pause, NULL);

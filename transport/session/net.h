@@ -124,7 +124,7 @@ struct gcoll_net {
     uint32_t news;
     uint32_t doubt;       /* the rank that probes ask about, or UINT32_MAX */
     gcoll_status problem; /* of this rank: what progress returns from now on; GCOLL_OK: there is none */
-    char problem_text[GCOLL_SESSION_VERDICT_TEXT];
+    char problem_text[512];
     int spare[2]; /* descriptors that abort gives up, so that the store can be told why; -1: none */
     gcoll_net_inquiry inquiry;
     gcoll_note note; /* of our abort, if there is one (has_note) */

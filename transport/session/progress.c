@@ -77,9 +77,7 @@ void gcoll_net_problem(gcoll_net *net, gcoll_status status, const char *format, 
 }
 
 void gcoll_session_depart(gcoll_session *session) {
-    const gcoll_net_lane *taken = session->lane.taken;
-    if (taken && taken->lane->poll)
-        taken->lane->poll(taken->port); /* what it has sent is here */
+    gcoll_session_catch_up(session);
     if (session->state == GCOLL_SESSION_CONNECTED) {
         gcoll_session_end_doubt(session);
         session->state = GCOLL_SESSION_DEPARTED;

@@ -115,6 +115,7 @@ static void on_abort(gcoll_session *session, const gcoll_wire_header *header, co
     gcoll_wire_get_note(header, text, &note);
     if (session->told)
         return; /* only the first abort counts */
+    gcoll_session_catch_up(session);
     session->told = true;
     if (!net->leaving && net->events.aborted) {
         gcoll_net_report_completed(net);
@@ -285,6 +286,7 @@ static void parse(gcoll_session *session) {
 
 /* Handles the end of the connection: a departure after a goodbye, else a failure. */
 static void lost(gcoll_session *session, int error) {
+    gcoll_session_catch_up(session);
     if (session->input.goodbye)
         gcoll_session_depart(session);
     else if (error == 0 || error == ECONNRESET || error == EPIPE)

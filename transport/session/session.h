@@ -162,6 +162,8 @@ void gcoll_session_on_lane(gcoll_session *session, const gcoll_wire_header *head
 void gcoll_session_drop_lane(gcoll_session *session);
 void gcoll_session_end_lane(gcoll_session *session);
 void gcoll_session_end_doubt(gcoll_session *session);
+/* Takes all that the lane has brought already: what came before some news of the peer goes before it. */
+void gcoll_session_catch_up(gcoll_session *session);
 
 /* read.c */
 /* Reads from the socket, at most `budget` bytes. Returns whether anything came. */

@@ -84,6 +84,8 @@ static void append(gcoll_session *session, const uint8_t *bytes, size_t count) {
     }
     if (out->capacity - out->end < count) {
         size_t capacity = out->capacity < CONTROL_STEP ? CONTROL_STEP : out->capacity * 2;
+        if (capacity < out->end + count) /* a frame that was cut may have left any size */
+            capacity = out->end + count;
         uint8_t *more = realloc(out->control, capacity);
         if (!more) {
             gcoll_session_fail(session, GCOLL_ERR_NO_MEMORY, "no memory for messages of rank %u",
