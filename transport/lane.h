@@ -144,7 +144,6 @@ void gcoll_session_opened(gcoll_session *session, uint64_t stream, const uint8_t
  * last error. */
 void gcoll_net_fail(gcoll_net *net, gcoll_status status);
 bool gcoll_net_is_leaving(const gcoll_net *net);
-uint32_t gcoll_net_size(const gcoll_net *net);
 /* The state of a rank, if there is one. */
 gcoll_session *gcoll_net_session(const gcoll_net *net, uint32_t rank);
 /* Something moved data: for `moves`. */

@@ -25,7 +25,7 @@ gcoll_status gcoll_context_options_check(const gcoll_context_options *options);
 gcoll_status gcoll_transport_find(const char *given, const char *option, const gcoll_transport **transport,
                                   gcoll_lane_choice **lanes, uint32_t *count);
 
-/* How the ranks of a context reach one another, as options and environment say. */
+/* The transport and the interface of a context, as options and environment say. */
 typedef struct gcoll_way {
     const gcoll_transport *transport;
     gcoll_lane_choice *lanes; /* as options.transport names them; owned */
@@ -34,8 +34,9 @@ typedef struct gcoll_way {
     gcoll_ibverbs_options ibverbs; /* complete, if the transport is that one */
 } gcoll_way;
 
-/* Finds the way, and puts what it found into the options in place of what the caller gave. The options then
- * borrow from `way`, which must outlive them; gcoll_way_free. Errors name the option or the variable. */
+/* Reads the transport and the interface from the options, or from GCOLL_TRANSPORT and GCOLL_INTERFACE where
+ * the options leave them open, and writes the result into `options`. These then point into `way`, which must
+ * outlive them; the caller frees it by gcoll_way_free. Errors name the option or the variable. */
 gcoll_status gcoll_way_find(gcoll_context_options *options, gcoll_way *way);
 void gcoll_way_free(gcoll_way *way);
 /* Fills them in, with defaults. */

@@ -80,7 +80,8 @@ static void owe(gcoll_flow *flow) {
     control(flow, &(gcoll_flow_control){.kind = GCOLL_FLOW_OPENING});
 }
 
-/* Hands whole elements to `consume`; what is left of one is carried. */
+/* Calls `consume` with all complete elements. The bytes of an incomplete element wait in slot->carry for the
+ * next part. */
 static void feed(gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
     gcoll_message *m = slot->message;
     if (count == 0 && !(m && m->consume))

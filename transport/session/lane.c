@@ -58,7 +58,6 @@ static void close_last(gcoll_net *net) {
 static gcoll_status open_lane(gcoll_net *net, const gcoll_lane *lane, const gcoll_endpoint_options *options) {
     gcoll_net_lane *own = &net->lanes[net->lane_count];
     own->lane = lane;
-    own->net = net;
     net->lane_count++; /* a lane may watch a descriptor while it opens */
     const gcoll_status status = lane->open ? lane->open(net, options, &own->port) : GCOLL_OK;
     if (status != GCOLL_OK) {
@@ -70,14 +69,13 @@ static gcoll_status open_lane(gcoll_net *net, const gcoll_lane *lane, const gcol
 }
 
 gcoll_status gcoll_net_open_lanes(gcoll_net *net, const gcoll_endpoint_options *options) {
-    gcoll_status status = GCOLL_OK;
     for (uint32_t i = 0; i < options->lane_count; i++) {
         const char *name = options->lanes[i].lane->name;
         const gcoll_lane *lane = find_lane(name);
         if (!lane)
             return gcoll_error(GCOLL_ERR_INVALID,
                                "options.transport: names %s, which is no lane beside others", name);
-        status = open_lane(net, lane, options);
+        const gcoll_status status = open_lane(net, lane, options);
         if (status != GCOLL_OK)
             return status;
     }
@@ -520,10 +518,6 @@ void gcoll_net_fail(gcoll_net *net, gcoll_status status) {
 
 bool gcoll_net_is_leaving(const gcoll_net *net) {
     return net->leaving;
-}
-
-uint32_t gcoll_net_size(const gcoll_net *net) {
-    return net->size;
 }
 
 gcoll_session *gcoll_net_session(const gcoll_net *net, uint32_t rank) {

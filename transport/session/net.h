@@ -58,7 +58,6 @@ typedef struct gcoll_socket gcoll_socket;
 typedef struct gcoll_net_lane {
     const gcoll_lane *lane;
     gcoll_lane_port *port;
-    gcoll_net *net;
     uv_poll_t poll; /* if watched */
     bool watched;
 } gcoll_net_lane;
