@@ -184,7 +184,9 @@ static void on_frame(gcoll_session *session, const gcoll_wire_header *header, co
         return;
     }
     if (!session->lane.is_stream && is_of_lane(header) && !net->leaving) {
-        garbage(session, "a frame of the lane tcp, which was not taken");
+        if (!session->lane
+                 .in_doubt) /* else the peer has refused a lane that stood here, and went on to tcp */
+            garbage(session, "a frame of the lane tcp, which was not taken");
         return;
     }
     if (header->credit > 0 && !net->leaving)
