@@ -52,6 +52,7 @@ typedef struct gcoll_lane_option {
 typedef struct gcoll_lane_row {
     const char *name;                 /* that of the transport */
     const gcoll_lane_option *options; /* ended by name NULL; NULL: none */
+    const struct gcoll_lane *lane;    /* transport/lane.h; NULL: it goes with no other */
 } gcoll_lane_row;
 
 /* A lane that a text names, with its options. Holds copies, and may be copied itself. */
@@ -62,7 +63,8 @@ typedef struct gcoll_lane_choice {
     char texts[GCOLL_LANE_TEXTS_MAX];
 } gcoll_lane_choice;
 
-/* The lanes of this library, in the order of gcoll_transports; ended by name NULL. */
+/* The lanes of this library, and the transport inproc, in the order of gcoll_transports; ended by name NULL.
+ */
 extern const gcoll_lane_row gcoll_lane_rows[];
 
 /* Parses a text. *count is 0 for "auto"; else *choices are that many lanes by preference, which the caller

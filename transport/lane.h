@@ -8,7 +8,8 @@
  * lane then says when it stands, or refuses, and the session takes the next one. Messages wait until a lane
  * stands.
  *
- * A lane has a folder of its own, and rows in transport/transports.c.
+ * A lane has a folder of its own, and a row in the table of transport/transports.c. A small one is
+ * test/transport/pipe_lane.c.
  */
 #ifndef GCOLL_LANE_H
 #define GCOLL_LANE_H
@@ -89,9 +90,8 @@ typedef struct gcoll_lane {
     void (*access)(gcoll_session *session, gcoll_remote_access *access);
 } gcoll_lane;
 
-/* NULL-terminated; the best first, as "auto" takes them. */
-extern const gcoll_lane *const gcoll_lanes[];
 extern const gcoll_lane gcoll_lane_tcp;
+extern const gcoll_lane_option gcoll_tcp_options[];
 extern const gcoll_lane gcoll_lane_ibverbs;
 
 /* Messages that a lane sends unasked, and what is held of them for one peer: by the text of
@@ -139,6 +139,18 @@ void gcoll_session_complete_receive(gcoll_session *session, gcoll_message *messa
 void gcoll_session_unexpected(gcoll_session *session);
 /* A fingerprint came. */
 void gcoll_session_opened(gcoll_session *session, uint64_t stream, const uint8_t *fingerprint);
+/* The next `count` bytes of a message came, which gcoll_flow_begin or gcoll_flow_fragment has found: puts
+ * them into the receive's memory, its `consume`, or slot->held. The last ones finish a posted receive. */
+void gcoll_session_accept(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count);
+
+/* What most lanes have in their gcoll_flow_lane: flow control reports to the session. */
+#define GCOLL_LANE_REPORTS                                                                                   \
+    .complete = gcoll_lane_complete, .unexpected = gcoll_lane_unexpected, .fail = gcoll_lane_fail
+void gcoll_lane_complete(gcoll_flow *flow, gcoll_message *message);
+void gcoll_lane_unexpected(gcoll_flow *flow);
+void gcoll_lane_fail(gcoll_flow *flow, gcoll_status status, const char *text);
+/* ... and `deliver`, of lanes that use gcoll_session_accept. */
+void gcoll_lane_deliver(gcoll_flow *flow, gcoll_slot *slot);
 
 /* What concerns no single session, and is this rank's own: progress returns it from now on. The text is the
  * last error. */

@@ -8,6 +8,10 @@
 #include <numeric>
 #include <string>
 
+extern "C" {
+#include "test/core/region_peek.h"
+}
+
 namespace {
 
 using gcoll_test::Group;
@@ -328,5 +332,30 @@ TEST(RegionErrors, OneWhoseContextIsGone) {
 
 INSTANTIATE_TEST_SUITE_P(Transports, Regions, transports(),
                          [](const auto &given) { return std::string(given.param); });
+
+// Which way an access goes depends on the endpoint's state, which another thread may be changing: it is
+// looked at once this call has claimed the context.
+TEST(RegionCalls, AskTheTransportInsideTheCall) {
+    region_asked asked = {};
+    run_threads(2, "tcp", [&](uint32_t rank, gcoll_context *context) {
+        if (rank == 0)
+            region_watch(context, &asked);
+        std::vector<uint8_t> memory(64, 7);
+        gcoll_region *region = region_of(context, memory);
+        Keys keys = exchange(context, region);
+        if (rank == 0) {
+            std::vector<uint8_t> got(8, 0);
+            EXPECT_GCOLL_OK(gcoll_get(context, &keys[0], 0, got.data(), got.size(), 0));
+            EXPECT_EQ(got, std::vector<uint8_t>(8, 7));
+            gcoll_request *request = nullptr;
+            EXPECT_GCOLL_OK(gcoll_put_start(context, &keys[0], 8, got.data(), got.size(), 0, &request));
+            EXPECT_GCOLL_OK(gcoll_request_wait(&request));
+        }
+        barrier(context);
+        gcoll_region_destroy(region);
+    });
+    EXPECT_EQ(asked.inside, 2u);
+    EXPECT_EQ(asked.outside, 0u);
+}
 
 } // namespace

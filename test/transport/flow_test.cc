@@ -383,20 +383,7 @@ class Schedule {
 
     void take_control(Side &to, Item &item) {
         item.control.open = item.open.empty() ? nullptr : item.open.data();
-        switch (item.control.kind) {
-        case GCOLL_FLOW_OFFER:
-            gcoll_flow_on_offer(&to.flow, &item.control);
-            return;
-        case GCOLL_FLOW_GRANT:
-            gcoll_flow_on_grant(&to.flow, item.control.stream, item.control.index);
-            return;
-        case GCOLL_FLOW_REVOKE:
-            gcoll_flow_on_revoke(&to.flow, item.control.stream, item.control.index);
-            return;
-        case GCOLL_FLOW_OPENING:
-            gcoll_flow_on_opening(&to.flow);
-            return;
-        }
+        gcoll_flow_on_control(&to.flow, &item.control);
     }
 
     void take_fragment(Side &to, const Item &item) {

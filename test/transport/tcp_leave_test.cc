@@ -1,4 +1,5 @@
 // test/transport/tcp_leave_test.cc - the death of a peer, abort and close.
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -245,6 +246,43 @@ TEST(Tcp, CloseWhileConnecting) {
         auto begun = Clock::now();
         rank.close();
         EXPECT_LT(Clock::now() - begun, std::chrono::seconds(1));
+    }
+}
+
+// The rest of a frame that was cut becomes control output, in memory of just its size; what follows it must
+// find room. Sizes around the first size of that memory, and the longest note.
+TEST(Tcp, AnAbortFindsRoomBehindTheRestOfACutFrame) {
+    const gcoll_note note = note_of(GCOLL_ERR_ABORTED, UINT32_MAX, std::string(GCOLL_NOTE_TEXT_MAX - 1, 'x'));
+    std::vector<uint8_t> rest(5000, 0x5A);
+    for (size_t bytes :
+         {1, 100, 2000, 3600, 3700, 3800, 3900, 4000, 4063, 4064, 4065, 4095, 4096, 4097, 5000}) {
+        SCOPED_TRACE(bytes);
+        Two two;
+        ASSERT_TRUE(two.meet());
+        gcoll_session *pair = two.pair(0);
+        pair->output.cut.payload = rest.data();
+        pair->output.cut.payload_bytes = bytes;
+        gcoll_session_fail(pair, GCOLL_ERR_PROTOCOL, "sent garbage");
+        two[0].progress(0);
+        ASSERT_EQ(two[0].failed.size(), 1u);
+        ASSERT_NE(pair->socket, nullptr) << "kept, so that the peer hears why";
+        const int fd = two.pair(1)->socket->fd;
+        kTcp->abort(two[0].endpoint, &note, 1000);
+        EXPECT_LE(pair->output.end, pair->output.capacity);
+        std::vector<uint8_t> heard(bytes + 4096);
+        size_t have = 0;
+        const size_t all = bytes + GCOLL_WIRE_HEADER_BYTES + GCOLL_NOTE_TEXT_MAX - 1;
+        pollfd ready = {fd, POLLIN, 0};
+        while (have < all && poll(&ready, 1, 20000) == 1) {
+            const ssize_t got = recv(fd, heard.data() + have, heard.size() - have, 0);
+            ASSERT_GT(got, 0);
+            have += static_cast<size_t>(got);
+        }
+        ASSERT_EQ(have, all);
+        EXPECT_EQ(std::count(heard.begin(), heard.begin() + static_cast<std::ptrdiff_t>(bytes), 0x5A),
+                  static_cast<std::ptrdiff_t>(bytes));
+        EXPECT_EQ(std::count(heard.begin() + static_cast<std::ptrdiff_t>(bytes), heard.end(), 'x'),
+                  GCOLL_NOTE_TEXT_MAX - 1);
     }
 }
 

@@ -544,6 +544,24 @@ void gcoll_flow_on_opening(gcoll_flow *flow) {
     flow->opened_ahead++;
 }
 
+void gcoll_flow_on_control(gcoll_flow *flow, const gcoll_flow_control *control) {
+    switch (control->kind) {
+    case GCOLL_FLOW_OFFER:
+        gcoll_flow_on_offer(flow, control);
+        return;
+    case GCOLL_FLOW_GRANT:
+        gcoll_flow_on_grant(flow, control->stream, control->index);
+        return;
+    case GCOLL_FLOW_REVOKE:
+        gcoll_flow_on_revoke(flow, control->stream, control->index);
+        return;
+    case GCOLL_FLOW_OPENING: /* without a fingerprint it brings credit alone */
+        if (control->open)
+            gcoll_flow_on_opening(flow);
+        return;
+    }
+}
+
 bool gcoll_flow_take_ahead(gcoll_flow *flow) {
     if (flow->opened_ahead == 0) {
         garbage(flow, "a message whose fingerprint did not come");

@@ -186,7 +186,8 @@ void gcoll_flow_connect(gcoll_flow *flow, uint64_t peer_eager, uint64_t peer_poo
 void gcoll_flow_post_send(gcoll_flow *flow, gcoll_message *message);
 /* The first byte of an enqueued message has left. */
 static inline void gcoll_flow_sent(gcoll_flow *flow, gcoll_message *message);
-/* Frames that came. */
+/* Frames that came. on_control: any but data and credit, by its kind. */
+void gcoll_flow_on_control(gcoll_flow *flow, const gcoll_flow_control *control);
 void gcoll_flow_on_credit(gcoll_flow *flow, uint32_t credit);
 void gcoll_flow_on_grant(gcoll_flow *flow, uint64_t stream, uint32_t index);
 void gcoll_flow_on_revoke(gcoll_flow *flow, uint64_t stream, uint32_t index);

@@ -36,20 +36,15 @@ static void owe(gcoll_flow *flow) {
     gcoll_ib_want_output(pair_of(flow));
 }
 
-/* Hands a small message, which came whole, to its receive. */
-static void hand_over(gcoll_ib_pair *pair, const gcoll_message *message, const uint8_t *bytes) {
-    if (message->bytes == 0)
-        return;
-    if (message->consume) {
-        message->consume(message->consume_arg, 0, bytes, message->bytes);
-        return;
-    }
-    memcpy(message->data, bytes, (size_t)message->bytes);
-    pair->ib->counters.bytes_copied += message->bytes;
+/* Counts the bytes of a message that is copied to where it is wanted. */
+static void count_copied(gcoll_ib_pair *pair, const gcoll_slot *slot) {
+    if (!slot->message || !slot->message->consume)
+        pair->ib->counters.bytes_copied += slot->total;
 }
 
 static void deliver(gcoll_flow *flow, gcoll_slot *slot) {
-    hand_over(pair_of(flow), slot->message, slot->held);
+    count_copied(pair_of(flow), slot);
+    gcoll_lane_deliver(flow, slot);
 }
 
 static void forget(gcoll_flow *flow, gcoll_message *message) {
@@ -61,22 +56,14 @@ static void complete(gcoll_flow *flow, gcoll_message *message) {
     gcoll_session_complete_receive(pair_of(flow)->session, message);
 }
 
-static void unexpected(gcoll_flow *flow) {
-    gcoll_session_unexpected(pair_of(flow)->session);
-}
-
-static void fail(gcoll_flow *flow, gcoll_status status, const char *text) {
-    gcoll_session_fail(pair_of(flow)->session, status, "%s", text);
-}
-
 const gcoll_flow_lane gcoll_ib_flow_lane = {
     .control = send_control,
     .enqueue = enqueue,
     .owe = owe,
     .deliver = deliver,
     .complete = complete,
-    .unexpected = unexpected,
-    .fail = fail,
+    .unexpected = gcoll_lane_unexpected,
+    .fail = gcoll_lane_fail,
     .forget = forget,
     .pieces = &gcoll_ib_flow_pieces,
 };
@@ -102,14 +89,8 @@ void gcoll_ib_on_data(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const ui
     gcoll_slot *slot = gcoll_flow_begin(pair->flow, &arrival);
     if (!slot)
         return;
-    slot->received = frame->total;
-    if (!slot->message) {
-        memcpy(slot->held, payload, (size_t)frame->total);
-        pair->ib->counters.bytes_copied += frame->total;
-        return;
-    }
-    hand_over(pair, slot->message, payload);
-    gcoll_flow_finish(pair->flow, slot);
+    count_copied(pair, slot);
+    gcoll_session_accept(pair->session, slot, payload, frame->total);
 }
 
 void gcoll_ib_on_opening(gcoll_ib_pair *pair, const gcoll_ib_frame *frame) {

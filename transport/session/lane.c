@@ -25,13 +25,6 @@ static const gcoll_flow_lane flow_lane_afterwards;
 
 /* ---- The endpoint's lanes -------------------------------------------------------------------------- */
 
-static const gcoll_lane *find_lane(const char *name) {
-    for (const gcoll_lane *const *at = gcoll_lanes; *at; at++)
-        if (strcmp((*at)->name, name) == 0)
-            return *at;
-    return NULL;
-}
-
 static GCOLL_PRINTF(3, 4) void add_text(char *text, size_t bytes, const char *format, ...) {
     size_t used = strlen(text);
     if (used > 0 && used + 2 < bytes)
@@ -70,12 +63,11 @@ static gcoll_status open_lane(gcoll_net *net, const gcoll_lane *lane, const gcol
 
 gcoll_status gcoll_net_open_lanes(gcoll_net *net, const gcoll_endpoint_options *options) {
     for (uint32_t i = 0; i < options->lane_count; i++) {
-        const char *name = options->lanes[i].lane->name;
-        const gcoll_lane *lane = find_lane(name);
-        if (!lane)
-            return gcoll_error(GCOLL_ERR_INVALID,
-                               "options.transport: names %s, which is no lane beside others", name);
-        const gcoll_status status = open_lane(net, lane, options);
+        const gcoll_lane_row *row = options->lanes[i].lane;
+        const gcoll_status status =
+            row->lane ? open_lane(net, row->lane, options)
+                      : gcoll_error(GCOLL_ERR_INVALID,
+                                    "options.transport: names %s, which goes with no other", row->name);
         if (status != GCOLL_OK)
             return status;
     }
@@ -184,29 +176,10 @@ gcoll_status gcoll_net_watch(gcoll_net *net, int fd) {
 
 /* ---- Before a lane stands, and after the peer left -------------------------------------------------- */
 
-static void fail_early(gcoll_flow *flow, gcoll_status status, const char *text) {
-    gcoll_session_fail((gcoll_session *)(void *)flow, status, "%s", text);
-}
-
 /* A flow that is not connected sends and completes nothing. */
-const gcoll_flow_lane gcoll_no_flow_lane = {.fail = fail_early};
+const gcoll_flow_lane gcoll_no_flow_lane = {.fail = gcoll_lane_fail};
 
 /* The lane has ended; messages that came whole may still be received. */
-
-static void deliver_whole(gcoll_flow *flow, gcoll_slot *slot) {
-    const gcoll_message *message = slot->message;
-    (void)flow;
-    if (message->bytes == 0)
-        return;
-    if (message->consume)
-        message->consume(message->consume_arg, 0, slot->held, message->bytes);
-    else
-        memcpy(message->data, slot->held, (size_t)message->bytes);
-}
-
-static void complete_late(gcoll_flow *flow, gcoll_message *message) {
-    gcoll_session_push_receive((gcoll_session *)(void *)flow, message);
-}
 
 static void owe_nothing(gcoll_flow *flow) {
     (void)flow;
@@ -225,11 +198,8 @@ static void withdraw_nothing(gcoll_flow *flow, gcoll_slot *slot) {
 
 static const gcoll_flow_pieces pieces_afterwards = {.takes = is_beyond_host, .withdraw = withdraw_nothing};
 
-static const gcoll_flow_lane flow_lane_afterwards = {.fail = fail_early,
-                                                     .deliver = deliver_whole,
-                                                     .complete = complete_late,
-                                                     .owe = owe_nothing,
-                                                     .pieces = &pieces_afterwards};
+static const gcoll_flow_lane flow_lane_afterwards = {
+    .owe = owe_nothing, .deliver = gcoll_lane_deliver, .pieces = &pieces_afterwards, GCOLL_LANE_REPORTS};
 
 /* ---- Choosing -------------------------------------------------------------------------------------- */
 
@@ -256,12 +226,12 @@ static uint32_t index_of(const gcoll_net *net, uint8_t number) {
 static void list_names(const uint8_t offers[GCOLL_LANES_MAX], char *text, size_t bytes) {
     text[0] = 0;
     for (uint32_t i = 0; i < GCOLL_LANES_MAX && offers[i] != 0; i++) {
-        const gcoll_lane *const *at = gcoll_lanes;
-        while (*at && (*at)->number != offers[i])
+        const gcoll_lane_row *at = gcoll_lane_rows;
+        while (at->name && !(at->lane && at->lane->number == offers[i]))
             at++;
         const size_t used = strlen(text);
         snprintf(text + used, bytes - used, "%s%s", used > 0 ? "," : "",
-                 *at ? (*at)->name : "an unknown one");
+                 at->name ? at->name : "an unknown one");
     }
 }
 
@@ -493,6 +463,29 @@ void gcoll_session_set_lane_state(gcoll_session *session, void *state) {
 
 bool gcoll_session_is_well(const gcoll_session *session) {
     return session->state == GCOLL_SESSION_CONNECTED && !session->lane.in_doubt;
+}
+
+void gcoll_lane_complete(gcoll_flow *flow, gcoll_message *message) {
+    gcoll_session_push_receive((gcoll_session *)(void *)flow, message);
+}
+
+void gcoll_lane_unexpected(gcoll_flow *flow) {
+    gcoll_session_unexpected((gcoll_session *)(void *)flow);
+}
+
+void gcoll_lane_fail(gcoll_flow *flow, gcoll_status status, const char *text) {
+    gcoll_session_fail((gcoll_session *)(void *)flow, status, "%s", text);
+}
+
+void gcoll_lane_deliver(gcoll_flow *flow, gcoll_slot *slot) {
+    const gcoll_message *message = slot->message;
+    const uint64_t early = slot->received;
+    if (message->consume) {
+        slot->received = 0;
+        gcoll_tcp_consume((gcoll_session *)(void *)flow, slot, slot->held, early);
+    } else if (early > 0) {
+        memcpy(message->data, slot->held, (size_t)early);
+    }
 }
 
 void gcoll_session_complete(gcoll_session *session, gcoll_message *message) {

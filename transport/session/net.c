@@ -264,10 +264,10 @@ static void net_set_spin(gcoll_endpoint *endpoint, int64_t spin_us) {
     gcoll_net_of(endpoint)->patience.spin_ns = spin_ns(spin_us);
 }
 
-/* Without a choice of the caller, the one lane of that name. */
-static gcoll_status open_by(const char *name, const gcoll_endpoint_options *options,
+/* Without a choice of the caller, this lane alone. */
+static gcoll_status open_by(const gcoll_lane *lane, const gcoll_endpoint_options *options,
                             const gcoll_events *events, gcoll_endpoint **endpoint) {
-    const gcoll_lane_row row = {.name = name};
+    const gcoll_lane_row row = {.name = lane->name, .lane = lane};
     const gcoll_lane_choice choice = {.lane = &row};
     gcoll_endpoint_options one = *options;
     if (one.lane_count == 0) {
@@ -279,12 +279,12 @@ static gcoll_status open_by(const char *name, const gcoll_endpoint_options *opti
 
 static gcoll_status tcp_open(const gcoll_endpoint_options *options, const gcoll_events *events,
                              gcoll_endpoint **endpoint) {
-    return open_by("tcp", options, events, endpoint);
+    return open_by(&gcoll_lane_tcp, options, events, endpoint);
 }
 
 static gcoll_status ibverbs_open(const gcoll_endpoint_options *options, const gcoll_events *events,
                                  gcoll_endpoint **endpoint) {
-    return open_by("ibverbs", options, events, endpoint);
+    return open_by(&gcoll_lane_ibverbs, options, events, endpoint);
 }
 
 static void list_ibverbs(gcoll_device_fn fn, void *arg) {

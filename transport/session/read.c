@@ -81,6 +81,19 @@ static uint8_t *target(gcoll_session *session, size_t *count) {
     return (slot->message ? (uint8_t *)slot->message->data : slot->held) + slot->received;
 }
 
+void gcoll_session_accept(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
+    if (slot->message && slot->message->consume) {
+        gcoll_tcp_consume(session, slot, bytes, count);
+    } else {
+        uint8_t *base = slot->message ? slot->message->data : slot->held;
+        if (bytes && count > 0)
+            memcpy(base + slot->received, bytes, (size_t)count);
+        slot->received += count;
+    }
+    if (slot->received == slot->total && slot->message)
+        gcoll_flow_finish(&session->flow, slot);
+}
+
 /* Accepts `count` bytes of the current payload. They lie at `bytes`, or, if that is NULL, at target(). */
 static void accept_payload(gcoll_session *session, const uint8_t *bytes, size_t count) {
     gcoll_session_input *in = &session->input;
@@ -95,16 +108,7 @@ static void accept_payload(gcoll_session *session, const uint8_t *bytes, size_t 
         in->slot = NULL;
     if (!slot)
         return;
-    if (slot->message && slot->message->consume) {
-        gcoll_tcp_consume(session, slot, bytes, count);
-    } else {
-        uint8_t *base = slot->message ? slot->message->data : slot->held;
-        if (bytes && count > 0)
-            memcpy(base + slot->received, bytes, count);
-        slot->received += count;
-    }
-    if (slot->received == slot->total && slot->message)
-        gcoll_flow_finish(&session->flow, slot);
+    gcoll_session_accept(session, slot, bytes, count);
 }
 
 /* ---- Frames ---------------------------------------------------------------------------------------- */
@@ -195,26 +199,12 @@ static void on_frame(gcoll_session *session, const gcoll_wire_header *header, co
         gcoll_session_open(session, header->stream, extra);
     if (session->state != GCOLL_SESSION_CONNECTED || on_any_time(session, header, extra))
         return;
-    const gcoll_flow_control offer = {.kind = GCOLL_FLOW_OFFER,
-                                      .index = header->index,
-                                      .stream = header->stream,
-                                      .total = header->total_bytes,
-                                      .open = header->flags & GCOLL_WIRE_OPEN ? extra : NULL};
-    switch (header->kind) {
-    case GCOLL_WIRE_GRANT:
-        gcoll_flow_on_grant(&session->flow, header->stream, header->index);
-        return;
-    case GCOLL_WIRE_REVOKE:
-        gcoll_flow_on_revoke(&session->flow, header->stream, header->index);
-        return;
-    case GCOLL_WIRE_OFFER:
-        gcoll_flow_on_offer(&session->flow, &offer);
-        return;
-    default: /* CREDIT */
-        if (header->flags & GCOLL_WIRE_OPEN)
-            gcoll_flow_on_opening(&session->flow);
-        return;
-    }
+    const gcoll_flow_control control = {.kind = (gcoll_flow_kind)(header->kind - GCOLL_WIRE_OFFER),
+                                        .index = header->index,
+                                        .stream = header->stream,
+                                        .total = header->total_bytes,
+                                        .open = header->flags & GCOLL_WIRE_OPEN ? extra : NULL};
+    gcoll_flow_on_control(&session->flow, &control);
 }
 
 /* Reads the header of a frame with checksums, of which `have` bytes are at `at`. False if more bytes are

@@ -46,18 +46,8 @@ uint8_t *gcoll_tcp_checked_target(gcoll_session *session, size_t *count) {
  * caller's memory. */
 static void deliver(gcoll_session *session, const uint8_t *bytes, uint64_t count) {
     gcoll_slot *slot = session->input.slot;
-    gcoll_message *message = slot->message;
     session->input.slot = NULL;
-    if (message && message->consume) {
-        gcoll_tcp_consume(session, slot, bytes, count);
-    } else {
-        uint8_t *base = message ? message->data : slot->held;
-        if (bytes && count > 0)
-            memcpy(base + slot->received, bytes, (size_t)count);
-        slot->received += count;
-    }
-    if (slot->received == slot->total && message)
-        gcoll_flow_finish(&session->flow, slot);
+    gcoll_session_accept(session, slot, bytes, count);
 }
 
 static bool is_intact(gcoll_session *session, uint32_t sum) {

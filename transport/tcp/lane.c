@@ -15,14 +15,15 @@ static gcoll_session *session_of(gcoll_flow *flow) {
 
 /* ---- What the flow calls --------------------------------------------------------------------------- */
 
+_Static_assert(GCOLL_WIRE_GRANT == GCOLL_WIRE_OFFER + (int)GCOLL_FLOW_GRANT &&
+                   GCOLL_WIRE_REVOKE == GCOLL_WIRE_OFFER + (int)GCOLL_FLOW_REVOKE &&
+                   GCOLL_WIRE_CREDIT == GCOLL_WIRE_OFFER + (int)GCOLL_FLOW_OPENING,
+               "frames are numbered as flow control numbers them");
+
 static void send_control(gcoll_flow *flow, const gcoll_flow_control *control) {
-    static const uint8_t kinds[] = {[GCOLL_FLOW_OFFER] = GCOLL_WIRE_OFFER,
-                                    [GCOLL_FLOW_GRANT] = GCOLL_WIRE_GRANT,
-                                    [GCOLL_FLOW_REVOKE] = GCOLL_WIRE_REVOKE,
-                                    [GCOLL_FLOW_OPENING] = GCOLL_WIRE_CREDIT};
     uint8_t bytes[GCOLL_SESSION_FIXED_HEADERS];
     size_t count = GCOLL_WIRE_HEADER_BYTES;
-    const gcoll_wire_header header = {.kind = kinds[control->kind],
+    const gcoll_wire_header header = {.kind = (uint8_t)(GCOLL_WIRE_OFFER + control->kind),
                                       .flags = control->open ? GCOLL_WIRE_OPEN : 0,
                                       .index = control->index,
                                       .stream = control->stream,
@@ -45,37 +46,28 @@ static void owe(gcoll_flow *flow) {
     gcoll_session_want_output(session);
 }
 
-static void deliver(gcoll_flow *flow, gcoll_slot *slot) {
-    const gcoll_message *message = slot->message;
-    const uint64_t early = slot->received;
-    if (message->consume) {
-        slot->received = 0;
-        gcoll_tcp_consume(session_of(flow), slot, slot->held, early);
-    } else if (early > 0) {
-        memcpy(message->data, slot->held, (size_t)early);
-    }
-}
+static const gcoll_flow_lane flow_lane = {.control = send_control,
+                                          .enqueue = enqueue,
+                                          .owe = owe,
+                                          .deliver = gcoll_lane_deliver,
+                                          GCOLL_LANE_REPORTS};
 
-static void complete(gcoll_flow *flow, gcoll_message *message) {
-    gcoll_session_push_receive(session_of(flow), message);
-}
+/* ---- The lane --------------------------------------------------------------------------------------- */
 
-static void unexpected(gcoll_flow *flow) {
-    gcoll_session_unexpected(session_of(flow));
-}
-
-static void fail(gcoll_flow *flow, gcoll_status status, const char *text) {
-    gcoll_session_fail(session_of(flow), status, "%s", text);
-}
-
-static const gcoll_flow_lane flow_lane = {
-    .control = send_control,
-    .enqueue = enqueue,
-    .owe = owe,
-    .deliver = deliver,
-    .complete = complete,
-    .unexpected = unexpected,
-    .fail = fail,
+const gcoll_lane_option gcoll_tcp_options[] = {
+    {.name = "eager_bytes",
+     .form = GCOLL_LANE_SIZE,
+     .least = 1,
+     .most = INT64_C(1) << 30,
+     .help = "messages up to this size are sent before the receiver asks",
+     .initial = "256Ki"},
+    {.name = "pool_bytes",
+     .form = GCOLL_LANE_SIZE,
+     .least = INT64_C(1) << 10,
+     .most = INT64_C(1) << 31,
+     .help = "most bytes held for one peer that no operation waits for yet",
+     .initial = "4Mi"},
+    {.name = NULL},
 };
 
 static void begin(gcoll_session *session, gcoll_lane_port *port) {
