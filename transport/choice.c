@@ -330,7 +330,7 @@ gcoll_status gcoll_lanes_parse(const gcoll_lane_row *lanes, const char *from, co
         return gcoll_error(GCOLL_ERR_INVALID, "%s: is ''; allowed are %s", from, list);
     reading r = {lanes, from, text, calloc(GCOLL_LANES_MAX, sizeof *r.choices), 0};
     if (!r.choices)
-        return gcoll_error(GCOLL_ERR_NO_MEMORY, "%s: no memory for the lanes of '%s'", from,
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "%s: no memory for the transports of '%s'", from,
                            show_text(text).text);
     gcoll_status status = read_list(&r);
     if (status != GCOLL_OK) {

@@ -145,10 +145,11 @@ typedef struct gcoll_events {
 
 typedef struct gcoll_endpoint_options {
     uint32_t rank, size;
-    uint8_t group[16];     /* random, the same on every rank of this group and no other */
-    const char *interface; /* NULL, or a list; see transport/interfaces.h. Errors begin with "interface:" */
-    const char *route_to;  /* NULL, or host:port of the store: the interface that routes there is preferred if
-                              the host is numeric */
+    uint8_t group[16];          /* random, the same on every rank of this group and no other */
+    const char *interface;      /* NULL, or a list; see transport/interfaces.h */
+    const char *interface_from; /* what errors call it; NULL: "interface" */
+    const char *route_to; /* NULL, or host:port of the store: the interface that routes there is preferred if
+                             the host is numeric */
     uint16_t port_min, port_max; /* 0,0: any free port; else a port in this range, inclusive */
     uint64_t eager_bytes;        /* messages up to this go without waiting; 0: default */
     uint64_t eager_pool_bytes;   /* most unexpected bytes held for one peer; 0: default */

@@ -40,7 +40,6 @@ typedef struct gcoll_settings {
     gcoll_same same;
     gcoll_endpoint_options endpoint; /* as opened */
     char *interface;                 /* the list that endpoint.interface points to */
-    const char *interface_from;      /* what errors call it: constant */
     struct gcoll_lane_choice *lanes; /* what endpoint.lanes points to */
     gcoll_ibverbs_options ibverbs;   /* as opened */
     char *ib_device;                 /* the name that ibverbs.device points to */

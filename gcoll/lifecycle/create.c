@@ -80,21 +80,11 @@ gcoll_status gcoll_context_allocate(const gcoll_context_options *o, gcoll_contex
 
 /* ---- Steps shared with duplicates ---------------------------------------------------------- */
 
-/* Names the interface in the last error as the caller knows it. */
-static gcoll_status name_interface(const gcoll_context *context, gcoll_status status) {
-    static const char begin[] = "interface:";
-    const char *text = gcoll_last_error();
-    if (strncmp(text, begin, sizeof begin - 1) != 0)
-        return status;
-    return gcoll_error(status, "%s:%s", context->settings.interface_from, text + sizeof begin - 1);
-}
-
 gcoll_status gcoll_context_open(gcoll_context *context) {
     gcoll_events events = gcoll_context_events;
     events.arg = context;
     gcoll_generation_bytes(context, context->settings.endpoint.group);
-    gcoll_status status = context->transport->open(&context->settings.endpoint, &events, &context->endpoint);
-    return status == GCOLL_OK ? GCOLL_OK : name_interface(context, status);
+    return context->transport->open(&context->settings.endpoint, &events, &context->endpoint);
 }
 
 /* Polling pays if each rank has its own core. If ranks share cores, a polling rank takes CPU time from its
@@ -256,10 +246,10 @@ static void end_by_deadline(gcoll_context *context) {
         gcoll_context_destroy(context);
 }
 
-static gcoll_status go_by(gcoll_context *context, const gcoll_way *way) {
-    context->transport = way->transport;
-    context->settings.interface_from = way->interface_from;
-    return gcoll_settings_add_lanes(&context->settings, way->lanes, way->lane_count);
+static gcoll_status use_network(gcoll_context *context, const gcoll_network *network) {
+    context->transport = network->transport;
+    context->settings.endpoint.interface_from = network->interface_from;
+    return gcoll_settings_add_lanes(&context->settings, network->lanes, network->lane_count);
 }
 
 gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_context **out) {
@@ -270,15 +260,15 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
     gcoll_status status = gcoll_context_options_read(&known, options);
     if (status == GCOLL_OK)
         status = gcoll_context_options_check(&known);
-    gcoll_way way = {0};
+    gcoll_network network = {0};
     if (status == GCOLL_OK)
-        status = gcoll_way_find(&known, &way);
+        status = gcoll_network_read(&known, &network);
     gcoll_context *context = NULL;
     if (status == GCOLL_OK)
         status = gcoll_context_allocate(&known, &context);
     if (status == GCOLL_OK)
-        status = go_by(context, &way);
-    gcoll_way_free(&way);
+        status = use_network(context, &network);
+    gcoll_network_free(&network);
     if (status != GCOLL_OK) {
         gcoll_context_destroy(context);
         return status;

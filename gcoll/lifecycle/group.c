@@ -87,7 +87,7 @@ static gcoll_status allocate(child *c) {
     if (status != GCOLL_OK)
         return status;
     c->context->transport = parent->transport;
-    c->context->settings.interface_from = parent->settings.interface_from;
+    c->context->settings.endpoint.interface_from = endpoint->interface_from;
     c->context->settings.endpoint.is_part = endpoint->is_part || !is_whole(c);
     c->context->settings.endpoint.hub_rank = endpoint->is_part ? endpoint->hub_rank : parent->rank;
     status = gcoll_settings_add_lanes(&c->context->settings, endpoint->lanes, endpoint->lane_count);

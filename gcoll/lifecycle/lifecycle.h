@@ -26,19 +26,19 @@ gcoll_status gcoll_transport_find(const char *given, const char *option, const g
                                   gcoll_lane_choice **lanes, uint32_t *count);
 
 /* The transport and the interface of a context, as options and environment say. */
-typedef struct gcoll_way {
+typedef struct gcoll_network {
     const gcoll_transport *transport;
     gcoll_lane_choice *lanes; /* as options.transport names them; owned */
     uint32_t lane_count;
     const char *interface_from; /* what errors call options.interface: its variable, if it comes from that */
     gcoll_ibverbs_options ibverbs; /* complete, if the transport is that one */
-} gcoll_way;
+} gcoll_network;
 
 /* Reads the transport and the interface from the options, or from GCOLL_TRANSPORT and GCOLL_INTERFACE where
- * the options leave them open, and writes the result into `options`. These then point into `way`, which must
- * outlive them; the caller frees it by gcoll_way_free. Errors name the option or the variable. */
-gcoll_status gcoll_way_find(gcoll_context_options *options, gcoll_way *way);
-void gcoll_way_free(gcoll_way *way);
+ * the options leave them open, and writes the result into `options`. These then point into `network`, which
+ * must outlive them; the caller frees it by gcoll_network_free. Errors name the option or the variable. */
+gcoll_status gcoll_network_read(gcoll_context_options *options, gcoll_network *network);
+void gcoll_network_free(gcoll_network *network);
 /* Fills them in, with defaults. */
 gcoll_status gcoll_settings_copy(gcoll_settings *settings, const gcoll_context_options *options);
 /* Copies what the options do not hold. After gcoll_settings_copy. */

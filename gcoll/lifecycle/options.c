@@ -106,7 +106,7 @@ gcoll_status gcoll_context_options_check(const gcoll_context_options *o) {
     return check_job(o->job ? o->job : "default");
 }
 
-/* ---- The way -------------------------------------------------------------------------------- */
+/* ---- Transport and interface ---------------------------------------------------------------- */
 
 static const char transport_option[] = "options.transport", transport_variable[] = "GCOLL_TRANSPORT";
 static const char interface_option[] = "options.interface", interface_variable[] = "GCOLL_INTERFACE";
@@ -124,10 +124,10 @@ static bool is_auto(const char *transport) {
     return !transport || strcmp(transport, "auto") == 0;
 }
 
-/* Every lane has a transport of its name (test/transport/choice_test.cc). */
+/* The transport of a lane's name; NULL: that of tcp has all that the lane needs. */
 static const gcoll_transport *find_transport(const char *name) {
     const gcoll_transport *const *at = gcoll_transports;
-    while (strcmp((*at)->name, name) != 0)
+    while (*at && strcmp((*at)->name, name) != 0)
         at++;
     return *at;
 }
@@ -142,39 +142,41 @@ gcoll_status gcoll_transport_find(const char *given, const char *option, const g
     *transport = &gcoll_transport_tcp;
     for (uint32_t i = 0; i < *count; i++) {
         const char *name = (*lanes)[i].lane->name;
-        if (strcmp(name, gcoll_transport_inproc.name) == 0 && *count > 1) {
+        if (!(*lanes)[i].lane->lane && *count > 1) {
             free(*lanes);
             *lanes = NULL;
-            return gcoll_error(GCOLL_ERR_INVALID, "%s: names inproc among others; allowed is inproc alone",
-                               from);
+            return gcoll_error(GCOLL_ERR_INVALID, "%s: names %s among others; allowed is %s alone", from,
+                               name, name);
         }
-        if (strcmp(name, gcoll_transport_tcp.name) != 0) /* one that does more than all others */
-            *transport = find_transport(name);
+        const gcoll_transport *own = find_transport(name);
+        if (own && own != &gcoll_transport_tcp) /* it does more than all others */
+            *transport = own;
     }
     return GCOLL_OK;
 }
 
 /* Completes the options of the devices, if the transport has any. */
-static gcoll_status complete_ibverbs(gcoll_context_options *options, gcoll_way *way) {
+static gcoll_status complete_ibverbs(gcoll_context_options *options, gcoll_network *network) {
     const gcoll_lane_row *lane = gcoll_lane_rows;
-    if (way->transport != &gcoll_transport_ibverbs)
+    if (network->transport != &gcoll_transport_ibverbs)
         return GCOLL_OK;
-    while (strcmp(lane->name, way->transport->name) != 0)
+    while (strcmp(lane->name, network->transport->name) != 0)
         lane++;
     const gcoll_lane_choice *choice = NULL;
-    for (uint32_t i = 0; i < way->lane_count; i++)
-        if (way->lanes[i].lane == lane)
-            choice = &way->lanes[i];
+    for (uint32_t i = 0; i < network->lane_count; i++)
+        if (network->lanes[i].lane == lane)
+            choice = &network->lanes[i];
     gcoll_ibverbs_options given;
     gcoll_ibverbs_options_init(&given);
-    gcoll_ibverbs_options_init(&way->ibverbs);
+    gcoll_ibverbs_options_init(&network->ibverbs);
     gcoll_status status = gcoll_options_read_named(&given, sizeof given, sizeof given, options->ibverbs,
                                                    "options.ibverbs->struct_size");
     if (status == GCOLL_OK)
-        status = gcoll_lane_complete(lane->options, choice, "options.ibverbs", &given, true, &way->ibverbs);
-    options->ibverbs = &way->ibverbs;
-    if (status == GCOLL_OK && way->ibverbs.device_memory != GCOLL_IB_DEVICE_MEMORY_NEVER &&
-        way->lane_count > 1)
+        status =
+            gcoll_lane_complete(lane->options, choice, "options.ibverbs", &given, true, &network->ibverbs);
+    options->ibverbs = &network->ibverbs;
+    if (status == GCOLL_OK && network->ibverbs.device_memory != GCOLL_IB_DEVICE_MEMORY_NEVER &&
+        network->lane_count > 1)
         return gcoll_error(
             GCOLL_ERR_INVALID,
             "options.ibverbs.device_memory: is not never; allowed only if ibverbs is the only transport");
@@ -182,34 +184,34 @@ static gcoll_status complete_ibverbs(gcoll_context_options *options, gcoll_way *
 }
 
 /* Within a process there are no interfaces, and the variable is not read. */
-static gcoll_status find_interface(gcoll_context_options *options, gcoll_way *way) {
-    const bool is_open = !options->interface && way->transport != &gcoll_transport_inproc;
+static gcoll_status find_interface(gcoll_context_options *options, gcoll_network *network) {
+    const bool is_open = !options->interface && network->transport != &gcoll_transport_inproc;
     options->interface =
-        fill_in(options->interface, is_open, interface_option, interface_variable, &way->interface_from);
-    if (!options->interface || way->transport == &gcoll_transport_inproc)
+        fill_in(options->interface, is_open, interface_option, interface_variable, &network->interface_from);
+    if (!options->interface || network->transport == &gcoll_transport_inproc)
         return GCOLL_OK;
-    return gcoll_interfaces_check(way->interface_from, options->interface);
+    return gcoll_interfaces_check(network->interface_from, options->interface);
 }
 
-gcoll_status gcoll_way_find(gcoll_context_options *options, gcoll_way *way) {
-    memset(way, 0, sizeof *way);
-    gcoll_status status = gcoll_transport_find(options->transport, transport_option, &way->transport,
-                                               &way->lanes, &way->lane_count);
+gcoll_status gcoll_network_read(gcoll_context_options *options, gcoll_network *network) {
+    memset(network, 0, sizeof *network);
+    gcoll_status status = gcoll_transport_find(options->transport, transport_option, &network->transport,
+                                               &network->lanes, &network->lane_count);
     if (status == GCOLL_OK)
-        status = complete_ibverbs(options, way);
+        status = complete_ibverbs(options, network);
     if (status == GCOLL_OK)
-        status = find_interface(options, way);
+        status = find_interface(options, network);
     if (status != GCOLL_OK) {
-        gcoll_way_free(way);
+        gcoll_network_free(network);
         return status;
     }
     return GCOLL_OK;
 }
 
-void gcoll_way_free(gcoll_way *way) {
-    free(way->lanes);
-    way->lanes = NULL;
-    way->lane_count = 0;
+void gcoll_network_free(gcoll_network *network) {
+    free(network->lanes);
+    network->lanes = NULL;
+    network->lane_count = 0;
 }
 
 /* ---- Settings ----------------------------------------------------------------------------- */
@@ -249,12 +251,12 @@ gcoll_status gcoll_settings_copy(gcoll_settings *settings, const gcoll_context_o
                          .log = o->log,
                          .log_arg = o->log_arg,
                          .allocator = o->allocator ? *o->allocator : gcoll_default_allocator,
-                         .interface = copy_text(o->interface),
-                         .interface_from = interface_option};
+                         .interface = copy_text(o->interface)};
     snprintf(settings->job, sizeof settings->job, "%s", o->job ? o->job : "default");
     settings->endpoint = (gcoll_endpoint_options){.rank = o->rank,
                                                   .size = o->size,
                                                   .interface = settings->interface,
+                                                  .interface_from = interface_option,
                                                   .port_min = o->port_min,
                                                   .port_max = o->port_max,
                                                   .eager_bytes = o->eager_bytes,
@@ -274,7 +276,7 @@ gcoll_status gcoll_settings_add_lanes(gcoll_settings *settings, const gcoll_lane
         return GCOLL_OK;
     gcoll_lane_choice *own = malloc(count * sizeof *own);
     if (!own)
-        return gcoll_error(GCOLL_ERR_NO_MEMORY, "%s: no memory for %u lanes", transport_option, count);
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "%s: no memory for %u transports", transport_option, count);
     memcpy(own, lanes, count * sizeof *own);
     settings->lanes = own;
     settings->endpoint.lanes = own;

@@ -1,4 +1,5 @@
 // Queue pairs of ibverbs that break: both ends are told what happened, soon. Needs a device.
+#include "test/transport/endpoint_options.h"
 #include "test/transport/ibverbs_support.h"
 #include "test/transport/transport_harness.h"
 
@@ -96,6 +97,94 @@ TEST_F(IbverbsFailure, OtherPairsGoOn) {
     EXPECT_TRUE(three.turn_until_done());
     three[2].check();
     EXPECT_TRUE(three[2].failed.empty());
+}
+
+// ---- Before the lane stands -----------------------------------------------------------------------------
+
+const gcoll_lane_row *row_of(const std::string &name) {
+    const gcoll_lane_row *row = gcoll_lane_rows;
+    while (row->name && name != row->name)
+        row++;
+    return row;
+}
+
+// Two ranks that have tcp to fall back on, and whose devices repeat packets for ever.
+struct Proving {
+    Proving() {
+        for (uint32_t r = 0; r < 2; r++) {
+            gcoll_lane_choice lanes[2] = {};
+            lanes[0].lane = row_of("ibverbs");
+            lanes[1].lane = row_of("tcp");
+            gcoll_ibverbs_options ibverbs;
+            gcoll_ibverbs_options_init(&ibverbs);
+            ibverbs.retry_count = 7;
+            gcoll_endpoint_options options = harness::options_of(r, 2);
+            options.lanes = lanes;
+            options.lane_count = 2;
+            options.ibverbs = &ibverbs;
+            ranks.push_back(std::make_unique<Rank>(&gcoll_transport_ibverbs, options));
+        }
+        gcoll_transport_ibverbs.connect(ranks[0]->endpoint, 1, ranks[1]->address().c_str());
+        for (uint32_t r = 0; r < 2; r++)
+            for (uint32_t i = 0; i < 3; i++) {
+                ranks[r]->send(1 - r, 1, i, 100 * i);
+                ranks[r]->receive(1 - r, 1, i, 100 * i);
+            }
+    }
+    template <class Condition> bool turn(Condition condition) {
+        const auto limit = Clock::now() + kPatience;
+        while (!condition() && Clock::now() < limit)
+            for (auto &rank : ranks)
+                rank->progress(0);
+        return condition();
+    }
+    gcoll_ib *ib(uint32_t r) { return gcoll_ib_of(gcoll_net_port(ranks[r]->endpoint, &gcoll_lane_ibverbs)); }
+    std::string lane(uint32_t r) {
+        char text[512];
+        gcoll_transport_ibverbs.explain(ranks[r]->endpoint, 1 - r, text, sizeof text);
+        return text;
+    }
+    bool all_done() {
+        return ranks[0]->done == ranks[0]->messages.size() && ranks[1]->done == ranks[1]->messages.size();
+    }
+    std::vector<std::unique_ptr<Rank>> ranks;
+};
+
+// The receiver of a proof checks that it fills a packet.
+TEST_F(IbverbsFailure, AProofThatArrivesLetsTheLaneStand) {
+    Proving two;
+    ASSERT_TRUE(two.turn([&] { return two.all_done(); }));
+    for (uint32_t r = 0; r < 2; r++) {
+        EXPECT_EQ(two.lane(r), "ibverbs");
+        EXPECT_GE(pair_of(two.ib(r), 1 - r)->packet_bytes, 256u);
+        EXPECT_EQ(two.ib(r)->proof_count, 0u);
+        two.ranks[r]->check();
+    }
+}
+
+TEST_F(IbverbsFailure, AProofWithoutAnAnswerIsGivenUp) {
+    Proving two;
+    const gcoll_ib_pair *deaf = nullptr;
+    ASSERT_TRUE(two.turn([&] {
+        const gcoll_session *session = gcoll_net_session(two.ib(1)->net, 0);
+        deaf = session ? pair_of(two.ib(1), 0) : nullptr;
+        return deaf && deaf->is_ready;
+    }));
+    // Rank 1 has just said that its queue pair receives, and rank 0 has not heard it yet.
+    ibv_qp_attr attributes = {};
+    attributes.qp_state = IBV_QPS_RESET;
+    ASSERT_EQ(two.ib(1)->verbs.modify_qp(deaf->qp, &attributes, IBV_QP_STATE), 0);
+    const auto begun = Clock::now();
+    ASSERT_TRUE(two.ranks[0]->until([&] { return two.lane(0) != "ibverbs, not yet"; }));
+    EXPECT_GE(Clock::now() - begun, std::chrono::milliseconds(GCOLL_IB_PROOF_MS - 500));
+    EXPECT_LT(Clock::now() - begun, std::chrono::milliseconds(GCOLL_IB_PROOF_MS) + kSoon);
+    EXPECT_EQ(two.lane(0).find("tcp (ibverbs: does not acknowledge a packet of "), 0u) << two.lane(0);
+    EXPECT_TRUE(two.turn([&] { return two.all_done(); }));
+    EXPECT_EQ(two.lane(1).substr(0, 4), "tcp ");
+    for (auto &rank : two.ranks) {
+        EXPECT_TRUE(rank->failed.empty()) << rank->failed[0].text;
+        rank->check();
+    }
 }
 
 } // namespace

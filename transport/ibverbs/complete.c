@@ -99,6 +99,8 @@ static void take_frame(gcoll_ib_pair *pair, const uint8_t *bytes, uint32_t count
         wrong = "a frame after its goodbye";
     if (!wrong && frame.slots > GCOLL_IB_DEPTH - pair->slots)
         wrong = "more slots than there are";
+    if (!wrong && frame.kind == GCOLL_IB_PROOF && count != pair->packet_bytes)
+        wrong = "a proof that does not fill a packet";
     if (wrong) {
         gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL, "sent garbage (%s)", wrong);
         return;

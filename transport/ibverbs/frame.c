@@ -87,7 +87,9 @@ const char *gcoll_ib_get_frame(const uint8_t *bytes, uint32_t count, gcoll_ib_fr
     if (wrong)
         return wrong;
     uint32_t fixed = gcoll_ib_frame_bytes(frame);
-    if (count < fixed || (frame->kind == GCOLL_IB_DATA ? frame->total != count - fixed : count != fixed))
+    if (count < fixed || (frame->kind == GCOLL_IB_DATA
+                              ? frame->total != count - fixed
+                              : frame->kind != GCOLL_IB_PROOF && count != fixed)) /* a proof fills a packet */
         return "a frame of another length than it says";
     if (frame->kind != GCOLL_IB_PIECE)
         return NULL;

@@ -36,7 +36,7 @@ typedef enum gcoll_ib_kind {
                           * of so many bytes */
     GCOLL_IB_CREDIT = 6, /* slots and pool alone, or with what its flag says */
     GCOLL_IB_GOODBYE = 7, /* the last frame */
-    GCOLL_IB_PROOF = 8,   /* the first frame of a queue pair whose lane has to prove itself */
+    GCOLL_IB_PROOF = 8,   /* the first frame of a queue pair whose lane has to prove itself; then any bytes */
     GCOLL_IB_KINDS = 9
 } gcoll_ib_kind;
 

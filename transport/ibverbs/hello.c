@@ -7,9 +7,11 @@
  * limited time, while the peer may be computing.
  *
  * If the two have another lane to fall back on, the devices prove that they reach each other: each sends a
- * frame that says nothing, and says "proved" when the other's device has acknowledged it. The lane stands
- * when both have. A frame that arrives counts as the word that must have gone before it, which may come
- * later, as it goes another way.
+ * frame that says nothing, and says "proved" when the other's device has acknowledged it. The frame fills a
+ * packet of the path's MTU, as a network may pass small packets and drop large ones. Time is limited, as a
+ * device may be told to repeat packets for ever. The lane stands when both have proved themselves. A frame
+ * that arrives counts as the word that must have gone before it, which may come later, as it goes another
+ * way.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +39,10 @@ static void set_address(const gcoll_ib *ib, const gcoll_ib_hello *peer, struct i
 static int receive_from(gcoll_ib_pair *pair) {
     const gcoll_ib *ib = pair->ib;
     const gcoll_ib_hello *peer = &pair->peer;
+    const enum ibv_mtu mtu = peer->mtu < ib->place.mtu ? peer->mtu : ib->place.mtu;
+    pair->packet_bytes = gcoll_ib_mtu_bytes(mtu);
     struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_RTR,
-                                     .path_mtu = peer->mtu < ib->place.mtu ? peer->mtu : ib->place.mtu,
+                                     .path_mtu = mtu,
                                      .dest_qp_num = peer->qpn,
                                      .rq_psn = peer->psn,
                                      .max_dest_rd_atomic = 1,
@@ -102,12 +106,34 @@ void gcoll_ib_heard_early(gcoll_ib_pair *pair, bool is_proof) {
         on_ready(pair);
 }
 
+void gcoll_ib_proof_sent(gcoll_ib_pair *pair) {
+    pair->says_proof = false;
+    pair->proof_until_ms = gcoll_now_ms() + GCOLL_IB_PROOF_MS;
+    pair->ib->proof_count++;
+}
+
+void gcoll_ib_proof_ended(gcoll_ib_pair *pair) {
+    pair->ib->proof_count -= pair->proof_until_ms != 0;
+    pair->proof_until_ms = 0;
+}
+
 void gcoll_ib_proved(gcoll_ib_pair *pair) {
+    gcoll_ib_proof_ended(pair);
     if (!pair->proved && !pair->ended) {
         pair->proved = true;
         say(pair, WORD_PROVED);
         stand_if_ready(pair);
     }
+}
+
+void gcoll_ib_limit_proofs(gcoll_ib *ib) {
+    const int64_t now = gcoll_now_ms();
+    for (gcoll_ib_pair *pair = ib->known; pair; pair = pair->next_known)
+        if (pair->proof_until_ms != 0 && now >= pair->proof_until_ms) {
+            gcoll_ib_proof_ended(pair);
+            gcoll_ib_broke(pair, "does not acknowledge a packet of %u bytes (nothing within %d ms)",
+                           pair->packet_bytes, GCOLL_IB_PROOF_MS);
+        }
 }
 
 static const char *check(const gcoll_ib_pair *pair) {

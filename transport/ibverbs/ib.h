@@ -68,6 +68,7 @@ struct gcoll_ib {
 
     gcoll_ib_pair *known; /* all that were made */
     gcoll_ib_pair *outputs;
+    uint32_t proof_count;                                 /* pairs whose proof is on its way */
     gcoll_descriptor commands, async_events, completions; /* of context, context, channel */
 };
 

@@ -11,12 +11,12 @@
 /* The first size of the completion queue: for four peers; it grows. */
 #define CQ_FIRST (4 * 2 * GCOLL_IB_DEPTH)
 
-static gcoll_status set_limits(gcoll_ib *ib, const gcoll_endpoint_options *options) {
-    gcoll_status status = gcoll_lane_set_limits(options, "ibverbs", GCOLL_IB_EAGER_BYTES, GCOLL_IB_EAGER_MAX,
-                                                &ib->eager_bytes, &ib->pool_bytes);
-    ib->slot_bytes = (uint32_t)(ib->eager_bytes + GCOLL_IB_FIXED_BYTES + SLOT_ROUNDING - 1) / SLOT_ROUNDING *
-                     SLOT_ROUNDING;
-    return status;
+/* A slot holds the largest small message, and at least one full packet, which a proof needs. */
+static uint32_t slot_bytes(const gcoll_ib *ib) {
+    const uint32_t packet = gcoll_ib_mtu_bytes(ib->place.mtu);
+    const uint32_t bytes = (uint32_t)(ib->eager_bytes + GCOLL_IB_FIXED_BYTES + SLOT_ROUNDING - 1) /
+                           SLOT_ROUNDING * SLOT_ROUNDING;
+    return bytes > packet ? bytes : packet;
 }
 
 static gcoll_status refused(const gcoll_ib *ib, const char *what) {
@@ -75,15 +75,18 @@ static gcoll_status check_checksum(const gcoll_endpoint_options *options) {
 static gcoll_status open_all(gcoll_ib *ib, const gcoll_endpoint_options *options) {
     gcoll_status status = check_checksum(options);
     if (status == GCOLL_OK)
-        status = set_limits(ib, options);
+        status = gcoll_lane_set_limits(options, "ibverbs", GCOLL_IB_EAGER_BYTES, GCOLL_IB_EAGER_MAX,
+                                       &ib->eager_bytes, &ib->pool_bytes);
     if (status == GCOLL_OK)
         status = gcoll_ib_options_read(options->ibverbs, &ib->options);
     if (status == GCOLL_OK)
         status = gcoll_verbs_load(&ib->verbs);
     if (status == GCOLL_OK)
         status = open_device(ib);
-    if (status == GCOLL_OK)
+    if (status == GCOLL_OK) {
+        ib->slot_bytes = slot_bytes(ib);
         status = make_queues(ib);
+    }
     ib->memory.cache_bytes = ib->options.cache_bytes;
     ib->options.device = NULL; /* the caller's memory */
     return status;
@@ -133,7 +136,11 @@ static void ib_flush(gcoll_lane_port *port) {
 }
 
 static bool ib_poll(gcoll_lane_port *port) {
-    return gcoll_ib_poll(gcoll_ib_of(port)) > 0;
+    gcoll_ib *ib = gcoll_ib_of(port);
+    const bool moved = gcoll_ib_poll(ib) > 0;
+    if (ib->proof_count > 0)
+        gcoll_ib_limit_proofs(ib);
+    return moved;
 }
 
 static void ib_arm(gcoll_lane_port *port) {

@@ -91,6 +91,7 @@ void gcoll_ib_end(gcoll_session *session) {
     if (!pair)
         return;
     gcoll_ib_queue_destroy(pair);
+    gcoll_ib_proof_ended(pair);
     drop_moving(pair);
     pair->stands = pair->says_proof = false;
     pair->ended = true; /* freed with the port, as it may be in a list that is being walked */

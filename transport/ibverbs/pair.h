@@ -20,6 +20,9 @@
 /* The same where requests were only flushed: the other end has the cause, and tells after its own doubt. */
 #define GCOLL_IB_FLUSHED_MS 1000
 
+/* A proof that no device has acknowledged by then fails, whatever the options let the device try. */
+#define GCOLL_IB_PROOF_MS 5000
+
 /* wr_id: the rank, what it was, and the number of a send or the slot of a receive. */
 #define GCOLL_IB_WORK_RECEIVE                0U
 #define GCOLL_IB_WORK_SEND                   1U
@@ -99,7 +102,9 @@ struct gcoll_ib_pair {
 
     /* Meeting (hello.c). is_ready: our queue pair receives; proves: both ends have to prove themselves. */
     bool has_hello, is_ready, peer_ready, proves, says_proof, proved, peer_proved;
-    bool stands; /* messages go */
+    uint32_t packet_bytes;  /* the MTU of the path, once has_hello */
+    int64_t proof_until_ms; /* while our proof is on its way; else 0 */
+    bool stands;            /* messages go */
     bool says_goodbye, said_goodbye;
     bool goodbye; /* the peer's last frame came */
     bool ended;   /* the session has no use for it any more */
@@ -128,8 +133,12 @@ void gcoll_ib_begin(gcoll_session *session, gcoll_lane_port *port);
 void gcoll_ib_hear(gcoll_session *session, const uint8_t *bytes, uint32_t count);
 /* A frame came before the lane stands. */
 void gcoll_ib_heard_early(gcoll_ib_pair *pair, bool is_proof);
-/* The peer's device has acknowledged a frame before the lane stands. */
+/* The proof is posted; the peer's device has acknowledged it; it does not matter any more. */
+void gcoll_ib_proof_sent(gcoll_ib_pair *pair);
 void gcoll_ib_proved(gcoll_ib_pair *pair);
+void gcoll_ib_proof_ended(gcoll_ib_pair *pair);
+/* Refuses the lane where a proof takes too long. */
+void gcoll_ib_limit_proofs(gcoll_ib *ib);
 
 /* queue_pair.c */
 gcoll_status gcoll_ib_queue_create(gcoll_ib_pair *pair);

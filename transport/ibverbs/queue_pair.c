@@ -366,19 +366,21 @@ static void add_messages(gcoll_ib_pair *pair, batch *b) {
     }
 }
 
-static void add_lonely(gcoll_ib_pair *pair, batch *b, gcoll_ib_kind kind) {
+/* least: bytes to send at least. */
+static void add_lonely(gcoll_ib_pair *pair, batch *b, gcoll_ib_kind kind, uint32_t least) {
     uint8_t *at = send_slot(pair, pair->posted_sends % GCOLL_IB_DEPTH);
     gcoll_ib_frame frame = {.kind = (uint8_t)kind};
     give_back(pair, &frame);
-    add_frame(pair, b, gcoll_ib_put_frame(at, &frame));
+    const uint32_t bytes = gcoll_ib_put_frame(at, &frame);
+    add_frame(pair, b, bytes > least ? bytes : least);
 }
 
 static void build(gcoll_ib_pair *pair, batch *b) {
     b->count = 0;
     if (pair->says_proof) {
-        add_lonely(pair, b, GCOLL_IB_PROOF);
+        add_lonely(pair, b, GCOLL_IB_PROOF, pair->packet_bytes);
         b->work[b->count - 1].send_flags |= IBV_SEND_SIGNALED;
-        pair->says_proof = false;
+        gcoll_ib_proof_sent(pair);
         return;
     }
     add_controls(pair, b);
@@ -386,9 +388,9 @@ static void build(gcoll_ib_pair *pair, batch *b) {
     add_messages(pair, b); /* before the writes: a message may carry their operation's fingerprint */
     add_writes(pair, b);
     if (owes_much(pair) && has_room(pair, b, 0))
-        add_lonely(pair, b, GCOLL_IB_CREDIT);
+        add_lonely(pair, b, GCOLL_IB_CREDIT, 0);
     if (pair->says_goodbye && has_room(pair, b, 0)) { /* the last frame */
-        add_lonely(pair, b, GCOLL_IB_GOODBYE);
+        add_lonely(pair, b, GCOLL_IB_GOODBYE, 0);
         b->work[b->count - 1].send_flags |= IBV_SEND_SIGNALED;
         pair->says_goodbye = false;
         pair->said_goodbye = true;

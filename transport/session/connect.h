@@ -45,7 +45,7 @@ struct gcoll_link {
 /* interfaces.c */
 void gcoll_net_convert_address(const uv_interface_address_t *from, gcoll_host_address *to);
 /* Fills net->address.hosts, and the one address to bind to; *everywhere if it is the wildcard. */
-gcoll_status gcoll_net_find_interfaces(gcoll_net *net, const char *interface, const char *route_to,
+gcoll_status gcoll_net_find_interfaces(gcoll_net *net, const gcoll_endpoint_options *options,
                                        gcoll_host_address *bind_to, bool *everywhere);
 
 /* listen.c */

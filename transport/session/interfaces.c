@@ -98,8 +98,10 @@ static void publish(gcoll_net *net, const gcoll_host_address *all, uint32_t coun
             own->hosts[own->count++] = all[i];
 }
 
-gcoll_status gcoll_net_find_interfaces(gcoll_net *net, const char *interface, const char *route_to,
+gcoll_status gcoll_net_find_interfaces(gcoll_net *net, const gcoll_endpoint_options *options,
                                        gcoll_host_address *bind_to, bool *everywhere) {
+    const char *interface = options->interface;
+    const char *from = options->interface_from ? options->interface_from : "interface";
     uv_interface_address_t *found;
     gcoll_status status = GCOLL_OK;
     int count;
@@ -119,9 +121,9 @@ gcoll_status gcoll_net_find_interfaces(gcoll_net *net, const char *interface, co
     uint32_t chosen = (uint32_t)count;
     const bool has_order = interface && !gcoll_interfaces_excludes(interface);
     if (interface)
-        status = gcoll_interfaces_choose("interface", interface, all, &chosen);
-    if (status == GCOLL_OK && !has_order && route_to) /* before those that do not fit are dropped */
-        status = prefer_route(all, chosen, route_to);
+        status = gcoll_interfaces_choose(from, interface, all, &chosen);
+    if (status == GCOLL_OK && !has_order && options->route_to) /* before those that do not fit are dropped */
+        status = prefer_route(all, chosen, options->route_to);
     if (status == GCOLL_OK)
         publish(net, all, chosen, has_order);
     free(all);

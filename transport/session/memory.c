@@ -34,7 +34,8 @@ uint32_t gcoll_net_device_memory(const gcoll_endpoint *endpoint) {
 }
 
 static gcoll_status without(const char *what) {
-    return gcoll_error(GCOLL_ERR_UNSUPPORTED, "%s: no lane of this context can reach memory of peers", what);
+    return gcoll_error(GCOLL_ERR_UNSUPPORTED, "%s: no transport of this context can reach memory of peers",
+                       what);
 }
 
 gcoll_status gcoll_net_attach_device(gcoll_endpoint *endpoint, const gcoll_foreign_memory *memory,

@@ -239,7 +239,7 @@ static gcoll_status net_open(const gcoll_endpoint_options *options, const gcoll_
     bool everywhere;
     if (status == GCOLL_OK) {
         net->address.host = gcoll_host_identity();
-        status = gcoll_net_find_interfaces(net, options->interface, options->route_to, &bind_to, &everywhere);
+        status = gcoll_net_find_interfaces(net, options, &bind_to, &everywhere);
     }
     if (status == GCOLL_OK)
         status = gcoll_net_listen(net, options, &bind_to, everywhere);

@@ -20,8 +20,10 @@
 #define POLLS_PER_LOOK 64
 /* A call that does not wait counts as several, where a lane is polled. */
 #define POLLS_PER_CALL 16
-/* The longest sleep while some session is in doubt. */
+/* The longest sleep while some session is in doubt, and while some lane does not stand yet: both have time
+ * limits, which no descriptor tells. */
 #define DOUBT_SLEEP_US INT64_C(10000)
+#define BEGUN_SLEEP_US INT64_C(100000)
 /* Successful direct reads without a sleep before the sockets are taken out of epoll. Taking a socket out and
  * putting it back, two calls of epoll_ctl, cost about as much as five reads gain. */
 #define STREAK    64
@@ -248,6 +250,8 @@ static void sleep_once(gcoll_net *net, int64_t wait_us) {
         if (gcoll_net_poll_lanes(net))
             return; /* something came before they were armed */
     }
+    if (net->begun_count > 0 && wait_us > BEGUN_SLEEP_US)
+        wait_us = BEGUN_SLEEP_US;
     if (net->doubt_count > 0 && wait_us > DOUBT_SLEEP_US)
         wait_us = DOUBT_SLEEP_US;
     __atomic_store_n(&net->asleep, true, __ATOMIC_SEQ_CST);
