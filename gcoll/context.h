@@ -301,10 +301,10 @@ GCOLL_API uint32_t gcoll_context_rank(const gcoll_context *context);
 GCOLL_API uint32_t gcoll_context_size(const gcoll_context *context);
 
 /* Writes how messages travel to each other rank, a line for each rank or row of ranks: "to ranks 1 to 3:
- * ibverbs", "to rank 4: tcp (ibverbs: the other rank does not offer it)", "to rank 5: not connected". A lane
- * is chosen when two ranks connect, which they do when they first exchange messages. text has room for
- * `bytes` bytes; longer text is cut. Sends nothing. GCOLL_ERR_INVALID: context or text is NULL, or bytes is
- * 0; GCOLL_ERR_STATE as any call. */
+ * ibverbs", "to rank 4: tcp (ibverbs: the other rank does not offer it)", "to rank 5: not connected". The
+ * transport between two ranks, their lane, is chosen when two ranks connect, which they do when they first
+ * exchange messages. text has room for `bytes` bytes; longer text is cut. Sends nothing. GCOLL_ERR_INVALID:
+ * context or text is NULL, or bytes is 0; GCOLL_ERR_STATE as any call. */
 GCOLL_API gcoll_status gcoll_context_lanes(gcoll_context *context, char *text, size_t bytes);
 
 /* Returns GCOLL_OK while the context works; else the status that it broke with, and sets gcoll_last_error to

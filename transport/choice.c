@@ -98,53 +98,37 @@ static bool parse_word(const char *const *words, piece p, int64_t *value) {
     return false;
 }
 
-/* Digits with an optional K, M or G, and an optional 'i' behind that. */
+/* As gcoll_text_parse_size, where K stands for Ki, k too, and so on. */
 static bool parse_size(piece p, int64_t *value) {
-    static const char units[] = "KMG";
-    size_t digits = p.length;
-    unsigned shift = 0;
-    uint64_t number = 0;
-    while (digits > 0 && !isdigit((unsigned char)p.text[digits - 1]))
-        digits--;
-    const size_t suffix = p.length - digits;
-    if (suffix > 2 || (suffix == 2 && p.text[digits + 1] != 'i'))
+    char text[32];
+    uint64_t number;
+    if (p.length == 0 || p.length > sizeof text - 1)
         return false;
-    if (suffix > 0) {
-        const char letter = p.text[digits] == 'k' ? 'K' : p.text[digits];
-        const char *unit = letter ? strchr(units, letter) : NULL;
-        if (!unit)
-            return false;
-        shift = 10 * (unsigned)(unit - units + 1);
-    }
-    if (!gcoll_text_parse_whole(p.text, digits, (uint64_t)INT64_MAX >> shift, &number))
+    memcpy(text, p.text, p.length);
+    char *unit = &text[p.length - 1 - (p.length > 1 && text[p.length - 1] == 'i')];
+    if (*unit == 'k')
+        *unit = 'K';
+    if (isalpha((unsigned char)text[p.length - 1]) && text[p.length - 1] != 'i')
+        text[p.length++] = 'i';
+    if (!gcoll_text_parse_size(text, p.length, INT64_MAX, &number))
         return false;
-    *value = (int64_t)(number << shift);
+    *value = (int64_t)number;
     return true;
-}
-
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)tolower((unsigned char)c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* Decimal or, behind 0x, hexadecimal digits; a minus. */
 static bool parse_whole(piece p, int64_t *value) {
-    const bool negative = p.length > 0 && p.text[0] == '-';
-    piece digits = {p.text + negative, p.length - negative};
+    const size_t sign = p.length > 0 && p.text[0] == '-';
+    const piece digits = {p.text + sign, p.length - sign};
     uint64_t number = 0;
     if (digits.length > 2 && digits.text[0] == '0' && (digits.text[1] == 'x' || digits.text[1] == 'X')) {
-        for (size_t i = 2; i < digits.length; i++) {
-            const int digit = hex_digit(digits.text[i]);
-            if (digit < 0 || number > (uint64_t)INT64_MAX >> 4)
-                return false;
-            number = number << 4 | (unsigned)digit;
-        }
+        if (strspn(digits.text + 2, "0123456789abcdefABCDEF") != digits.length - 2 || digits.length > 2 + 15)
+            return false;
+        number = strtoull(digits.text, NULL, 16);
     } else if (!gcoll_text_parse_whole(digits.text, digits.length, INT64_MAX, &number)) {
         return false;
     }
-    *value = negative ? -(int64_t)number : (int64_t)number;
+    *value = sign ? -(int64_t)number : (int64_t)number;
     return true;
 }
 
@@ -407,18 +391,21 @@ static void put_number(const gcoll_lane_option *option, void *to, int64_t value)
            option->bytes);
 }
 
+static gcoll_status bad_variable(const gcoll_lane_option *option, const char *text) {
+    char allowed[GCOLL_LANE_ALLOWED_MAX];
+    gcoll_lane_allowed(option, allowed);
+    return gcoll_error(GCOLL_ERR_INVALID, "%s: is '%s'; allowed are %s", option->variable,
+                       show_text(text).text, allowed);
+}
+
 static gcoll_status complete_text(const gcoll_lane_option *option, const char *chosen, const void *given,
                                   bool by_environment, void *to) {
     const char *text = chosen ? chosen : given ? get_text(option, given) : NULL;
     if (!text && by_environment && option->variable) {
         text = getenv(option->variable);
         text = text && text[0] != '\0' ? text : NULL;
-        if (text && !is_text((piece){text, strnlen(text, GCOLL_LANE_VALUE_MAX)})) {
-            char allowed[GCOLL_LANE_ALLOWED_MAX];
-            gcoll_lane_allowed(option, allowed);
-            return gcoll_error(GCOLL_ERR_INVALID, "%s: is '%s'; allowed are %s", option->variable,
-                               show_text(text).text, allowed);
-        }
+        if (text && !is_text((piece){text, strnlen(text, GCOLL_LANE_VALUE_MAX)}))
+            return bad_variable(option, text);
     }
     memcpy((char *)to + option->at, &text, sizeof text);
     return GCOLL_OK;
@@ -443,11 +430,8 @@ static gcoll_status complete_number(const gcoll_lane_option *option, const int64
     const char *text = by_environment && !chosen && value == option->unset && option->variable
                            ? getenv(option->variable)
                            : NULL;
-    if (text && text[0] != '\0' && !parse_number(option, (piece){text, strlen(text)}, &value)) {
-        gcoll_lane_allowed(option, allowed);
-        return gcoll_error(GCOLL_ERR_INVALID, "%s: is '%s'; allowed are %s", option->variable,
-                           show_text(text).text, allowed);
-    }
+    if (text && text[0] != '\0' && !parse_number(option, (piece){text, strlen(text)}, &value))
+        return bad_variable(option, text);
     put_number(option, to, value == option->unset ? option->fallback : value);
     return GCOLL_OK;
 }

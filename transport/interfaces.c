@@ -102,7 +102,7 @@ static void begin(gcoll_text *to, const char *from, const char *list) {
     gcoll_text_add(to, "%s: is '%s'", from, shown);
 }
 
-static gcoll_status check_items(const char *from, const char *list) {
+gcoll_status gcoll_interfaces_check(const char *from, const char *list) {
     char head[SHOWN_MAX + 64];
     gcoll_text to = {head, sizeof head, 0};
     if (strnlen(list, GCOLL_INTERFACES_TEXT_MAX) == GCOLL_INTERFACES_TEXT_MAX) {
@@ -129,10 +129,6 @@ static gcoll_status check_items(const char *from, const char *list) {
             head, it.text);
     }
     return GCOLL_OK;
-}
-
-gcoll_status gcoll_interfaces_check(const char *from, const char *list) {
-    return check_items(from, list);
 }
 
 /* ---- The choice ---------------------------------------------------------------------------------- */
@@ -188,7 +184,7 @@ static bool is_excluded(const char *items, const gcoll_host_address *address) {
 
 gcoll_status gcoll_interfaces_choose(const char *from, const char *list, gcoll_host_address *all,
                                      uint32_t *count) {
-    gcoll_status status = check_items(from, list);
+    gcoll_status status = gcoll_interfaces_check(from, list);
     if (status != GCOLL_OK)
         return status;
     gcoll_host_address *taken = calloc((size_t)*count + 1, sizeof *taken);

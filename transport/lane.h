@@ -38,7 +38,7 @@ typedef struct gcoll_lane_sight {
 typedef struct gcoll_lane {
     const char *name;
     uint8_t number;
-    /* Lists the devices that it could use, or says why it has none. */
+    /* Lists the devices that it could use on this machine, or says why it has none. */
     void (*list)(gcoll_device_fn fn, void *arg);
 
     /* ---- The endpoint's port ---- */

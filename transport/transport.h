@@ -170,9 +170,6 @@ typedef struct gcoll_endpoint_options {
 typedef struct gcoll_transport {
     const char *name;
     bool yields; /* progress that polls lets others have its core: more ranks than cores may poll */
-    /* Lists the devices that it could use on this machine, or says why it has none. NULL: it has no devices.
-     */
-    void (*list)(gcoll_device_fn fn, void *arg);
     /* Starts listening. Errors: INVALID names the option (unknown interface, port range full), IO. */
     gcoll_status (*open)(const gcoll_endpoint_options *options, const gcoll_events *events,
                          gcoll_endpoint **endpoint);

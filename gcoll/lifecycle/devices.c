@@ -5,7 +5,7 @@
 #include "gcoll/base/base.h"
 #include "gcoll/gcoll.h"
 #include "gcoll/lifecycle/lifecycle.h"
-#include "transport/transport.h"
+#include "transport/lane.h"
 
 gcoll_status gcoll_transport_at(uint32_t index, const char **name) {
     uint32_t count = 0;
@@ -58,8 +58,8 @@ gcoll_status gcoll_transport_options(const char *transport, gcoll_transport_opti
 gcoll_status gcoll_devices(gcoll_device_fn fn, void *arg) {
     if (!fn)
         return gcoll_error(GCOLL_ERR_INVALID, "fn: is NULL");
-    for (const gcoll_transport *const *at = gcoll_transports; *at; at++)
-        if ((*at)->list)
-            (*at)->list(fn, arg);
+    for (const gcoll_lane_row *row = gcoll_lane_rows; row->name; row++)
+        if (row->lane && row->lane->list)
+            row->lane->list(fn, arg);
     return GCOLL_OK;
 }

@@ -141,7 +141,7 @@ class Schedule {
     }
     ~Schedule() {
         for (Side &side : sides_)
-            gcoll_flow_destroy(&side.flow);
+            gcoll_flow_drop(&side.flow);
     }
 
     void run() {

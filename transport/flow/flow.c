@@ -66,11 +66,6 @@ void gcoll_flow_set_lane(gcoll_flow *flow, const gcoll_flow_lane *lane, uint64_t
     flow->pool_bytes = pool_bytes;
 }
 
-void gcoll_flow_destroy(gcoll_flow *flow) {
-    gcoll_match_clear(&flow->incoming);
-    gcoll_match_clear(&flow->outgoing);
-}
-
 static void forget(void *arg, gcoll_slot *slot) {
     gcoll_flow *flow = arg;
     if (slot->message && flow->lane->forget)

@@ -170,11 +170,9 @@ void gcoll_flow_init(gcoll_flow *flow, const gcoll_flow_lane *lane, uint32_t pee
 /* Before it is connected: another lane, with limits of its own, moves the bytes. */
 void gcoll_flow_set_lane(gcoll_flow *flow, const gcoll_flow_lane *lane, uint64_t eager_bytes,
                          uint64_t pool_bytes);
-/* Frees what it owns, calling nothing. */
-void gcoll_flow_destroy(gcoll_flow *flow);
 /* Drops all sends that have not been enqueued. */
 void gcoll_flow_drop_sends(gcoll_flow *flow);
-/* Drops all messages. */
+/* Drops all messages; the flow owns nothing then. */
 void gcoll_flow_drop(gcoll_flow *flow);
 /* The peer left: drops all but messages that have come whole. */
 void gcoll_flow_depart(gcoll_flow *flow);

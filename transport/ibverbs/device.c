@@ -7,11 +7,11 @@
  */
 #include <endian.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "gcoll/base/text.h"
 #include "transport/ibverbs/ib.h"
 
 #define SEEN_BYTES 512
@@ -27,24 +27,16 @@ typedef struct search {
     uint32_t best;
     gcoll_ib_place place;
     struct ibv_context *context; /* the best port's device, opened */
-    char seen[SEEN_BYTES];       /* the ports found, and why each was rejected */
+    gcoll_text seen;
 } search;
 
 uint32_t gcoll_ib_mtu_bytes(enum ibv_mtu mtu) {
     return 128U << mtu;
 }
 
-GCOLL_PRINTF(2, 3) static void note(search *s, const char *format, ...) {
-    size_t used = strlen(s->seen);
-    va_list arguments;
-    va_start(arguments, format);
-    if (used > 0 && used < sizeof s->seen - 2) {
-        snprintf(s->seen + used, sizeof s->seen - used, "; ");
-        used = strlen(s->seen);
-    }
-    vsnprintf(s->seen + used, sizeof s->seen - used, format, arguments);
-    va_end(arguments);
-}
+/* Adds to the ports found, and why each was rejected. */
+#define note(search, format, ...)                                                                            \
+    gcoll_text_add(&(search)->seen, "%s" format, (search)->seen.used > 0 ? "; " : "", __VA_ARGS__)
 
 /* ---- GIDs ------------------------------------------------------------------------------------------ */
 
@@ -172,7 +164,8 @@ static void try_device(search *s, struct ibv_device *device) {
 }
 
 gcoll_status gcoll_ib_open_device(gcoll_ib *ib, const gcoll_address *own) {
-    search s = {.ib = ib, .own = own, .best = RANK_NONE};
+    char seen[SEEN_BYTES] = "";
+    search s = {.ib = ib, .own = own, .best = RANK_NONE, .seen = {seen, sizeof seen, 0}};
     int count = 0;
     struct ibv_device **list = ib->verbs.get_device_list(&count);
     for (int i = 0; list && i < count; i++)
@@ -185,9 +178,9 @@ gcoll_status gcoll_ib_open_device(gcoll_ib *ib, const gcoll_address *own) {
                            "/dev/infiniband there?)");
     if (!s.context && ib->options.device)
         return gcoll_error(GCOLL_ERR_INVALID, "ibverbs.device: '%s' is not there, or cannot be used: %s",
-                           ib->options.device, s.seen);
+                           ib->options.device, seen);
     if (!s.context)
-        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "ibverbs: no device can be used: %s", s.seen);
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "ibverbs: no device can be used: %s", seen);
     ib->place = s.place;
     ib->context = s.context;
     return GCOLL_OK;

@@ -6,23 +6,7 @@
  * that travel, device.h the chosen device, registration.h the memory that the device may use.
  *
  * Messages of a session go by one reliable queue pair (RC). The session listens, connects, carries aborts and
- * probes, and notices at once when a process dies. Where to find what:
- *
- *   verbs.c         the library
- *   options.c       defaults and the environment
- *   device.c        which device, port and GID
- *   gids.c          reading a port's table of GIDs
- *   list_ports.c    what there is, for gcoll_devices
- *   lane.c          the lane's table, opening, polling, sleeping
- *   pair.c          what there is of one peer; dropping it, leaving
- *   hello.c         exchanging what queue pairs need, connecting them
- *   frame.c         the bytes of a frame
- *   queue_pair.c    posting to the queue pair, credit for its slots
- *   messages.c      arrivals, and what flow control (transport/flow) needs of a queue pair
- *   pieces.c        large messages: grants, writes into granted memory
- *   registration.c  memory that the device may use
- *   access.c        memory that peers access by themselves
- *   complete.c      completions, failures
+ * probes, and notices at once when a process dies.
  *
  * Flow control has two levels. Slots: each side posts GCOLL_IB_DEPTH receives of slot_bytes and never sends
  * more than the peer has posted; slots come back as the peer makes progress, whatever its caller does. Pool:

@@ -151,8 +151,6 @@ void gcoll_ib_queue_destroy(gcoll_ib_pair *pair);
 void gcoll_ib_append_control(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *fingerprint);
 void gcoll_ib_enqueue(gcoll_ib_pair *pair, gcoll_message *message);
 void gcoll_ib_want_output(gcoll_ib_pair *pair);
-bool gcoll_ib_has_output(const gcoll_ib_pair *pair);
-void gcoll_ib_pump(gcoll_ib_pair *pair);
 /* The oldest work requests are finished, up to number `count`. */
 void gcoll_ib_queue_finished(gcoll_ib_pair *pair, uint32_t count);
 

@@ -238,7 +238,7 @@ static bool owes_much(const gcoll_ib_pair *pair) {
     return !pair->said_goodbye && (pair->slots_owed >= SLOTS_STEP || gcoll_flow_owes(pair->flow));
 }
 
-bool gcoll_ib_has_output(const gcoll_ib_pair *pair) {
+static bool has_output(const gcoll_ib_pair *pair) {
     if (pair->says_proof)
         return pair->qp;
     return gcoll_ib_stands(pair) && pair->qp &&
@@ -397,9 +397,9 @@ static void build(gcoll_ib_pair *pair, batch *b) {
     }
 }
 
-void gcoll_ib_pump(gcoll_ib_pair *pair) {
+static void pump(gcoll_ib_pair *pair) {
     gcoll_ib *ib = pair->ib;
-    while (gcoll_ib_has_output(pair)) {
+    while (has_output(pair)) {
         batch b;
         build(pair, &b);
         if (b.count == 0)
@@ -421,8 +421,8 @@ void gcoll_ib_flush_all(gcoll_ib *ib) {
     while (pair) {
         gcoll_ib_pair *next = pair->next_output;
         pair->in_outputs = false;
-        gcoll_ib_pump(pair);
-        if (gcoll_ib_has_output(pair))
+        pump(pair);
+        if (has_output(pair))
             gcoll_ib_want_output(pair);
         pair = next;
     }

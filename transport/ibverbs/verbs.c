@@ -24,7 +24,6 @@ static const entry entries[] = {
     ENTRY(close_device),
     ENTRY(query_device),
     ENTRY(query_port),
-    ENTRY(query_gid),
     ENTRY(query_pkey),
     ENTRY(alloc_pd),
     ENTRY(dealloc_pd),

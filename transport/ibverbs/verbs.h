@@ -26,7 +26,6 @@ typedef struct gcoll_verbs {
     int (*close_device)(struct ibv_context *context);
     int (*query_device)(struct ibv_context *context, struct ibv_device_attr *attributes);
     int (*query_port)(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attributes);
-    int (*query_gid)(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
     int (*query_pkey)(struct ibv_context *context, uint8_t port, int index, __be16 *pkey);
     struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
     int (*dealloc_pd)(struct ibv_pd *pd);

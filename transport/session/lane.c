@@ -25,17 +25,6 @@ static const gcoll_flow_lane flow_lane_afterwards;
 
 /* ---- The endpoint's lanes -------------------------------------------------------------------------- */
 
-static GCOLL_PRINTF(3, 4) void add_text(char *text, size_t bytes, const char *format, ...) {
-    size_t used = strlen(text);
-    if (used > 0 && used + 2 < bytes)
-        used += (size_t)snprintf(text + used, bytes - used, "; ");
-    va_list arguments;
-    va_start(arguments, format);
-    if (used < bytes)
-        vsnprintf(text + used, bytes - used, format, arguments);
-    va_end(arguments);
-}
-
 /* Closes the last of the endpoint's lanes. Keeps the last error. */
 static void close_last(gcoll_net *net) {
     gcoll_net_lane *own = &net->lanes[--net->lane_count];
@@ -207,8 +196,10 @@ static void note_why(gcoll_session *session, const char *name, const char *text)
     gcoll_session_lane *lane = &session->lane;
     if (!lane->why)
         lane->why = calloc(1, WHY_BYTES);
-    if (lane->why)
-        add_text(lane->why, WHY_BYTES, "%s: %s", name, text);
+    if (lane->why) {
+        gcoll_text to = {lane->why, WHY_BYTES, strlen(lane->why)};
+        gcoll_text_add(&to, "%s%s: %s", to.used > 0 ? "; " : "", name, text);
+    }
 }
 
 static bool lists(const uint8_t offers[GCOLL_LANES_MAX], uint8_t number) {
@@ -224,14 +215,13 @@ static uint32_t index_of(const gcoll_net *net, uint8_t number) {
 }
 
 static void list_names(const uint8_t offers[GCOLL_LANES_MAX], char *text, size_t bytes) {
+    gcoll_text to = {text, bytes, 0};
     text[0] = 0;
     for (uint32_t i = 0; i < GCOLL_LANES_MAX && offers[i] != 0; i++) {
         const gcoll_lane_row *at = gcoll_lane_rows;
         while (at->name && !(at->lane && at->lane->number == offers[i]))
             at++;
-        const size_t used = strlen(text);
-        snprintf(text + used, bytes - used, "%s%s", used > 0 ? "," : "",
-                 at->name ? at->name : "an unknown one");
+        gcoll_text_add(&to, "%s%s", i > 0 ? "," : "", at->name ? at->name : "an unknown one");
     }
 }
 
@@ -542,8 +532,8 @@ void gcoll_net_explain(gcoll_endpoint *endpoint, uint32_t peer, char *text, size
         snprintf(text, bytes, "not connected");
         return;
     }
-    snprintf(text, bytes, "%s%s", session->lane.taken->lane->name, session->lane.stands ? "" : ", not yet");
-    const size_t used = strlen(text);
-    if (session->lane.why && used < bytes)
-        snprintf(text + used, bytes - used, " (%s)", session->lane.why);
+    gcoll_text to = {text, bytes, 0};
+    gcoll_text_add(&to, "%s%s", session->lane.taken->lane->name, session->lane.stands ? "" : ", not yet");
+    if (session->lane.why)
+        gcoll_text_add(&to, " (%s)", session->lane.why);
 }

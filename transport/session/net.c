@@ -287,10 +287,6 @@ static gcoll_status ibverbs_open(const gcoll_endpoint_options *options, const gc
     return open_by(&gcoll_lane_ibverbs, options, events, endpoint);
 }
 
-static void list_ibverbs(gcoll_device_fn fn, void *arg) {
-    gcoll_lane_ibverbs.list(fn, arg);
-}
-
 #define NET_OPERATIONS                                                                                       \
     .yields = true, .address = net_address, .connect = gcoll_net_connect, .post_send = gcoll_net_post_send,  \
     .post_recv = gcoll_net_post_recv, .flush = gcoll_net_flush, .progress = gcoll_net_progress,              \
@@ -300,12 +296,10 @@ static void list_ibverbs(gcoll_device_fn fn, void *arg) {
     .set_news = gcoll_net_set_news, .set_doubt = gcoll_net_set_doubt, .take_back = gcoll_net_take_back,      \
     .abandon = gcoll_net_abandon, .explain = gcoll_net_explain
 
-const gcoll_transport gcoll_transport_tcp = {
-    .name = "tcp", .list = gcoll_net_list, .open = tcp_open, NET_OPERATIONS};
+const gcoll_transport gcoll_transport_tcp = {.name = "tcp", .open = tcp_open, NET_OPERATIONS};
 
 /* Lanes, one of which may reach the memory of peers. */
 const gcoll_transport gcoll_transport_ibverbs = {.name = "ibverbs",
-                                                 .list = list_ibverbs,
                                                  .open = ibverbs_open,
                                                  NET_OPERATIONS,
                                                  .attach = gcoll_net_attach,

@@ -1,29 +1,11 @@
 /*
- * transport/session/net.h - the parts of a TCP endpoint. Only transport/tcp and its tests include it.
+ * transport/session/net.h - the parts of an endpoint that has sessions. Only transport/session,
+ * transport/tcp and their tests include it.
  *
- * net.h declares the endpoint, session.h its state for one peer, connect.h the making of connections.
- *
- * One endpoint owns one libuv loop and is driven by one thread. libuv connects, keeps timers and says which
+ * net.h declares the endpoint, session.h its state for one peer, connect.h the making of connections. One
+ * endpoint owns one libuv loop and is driven by one thread. libuv connects, keeps timers and says which
  * descriptor is ready when progress blocks; data is read and written on the descriptors, past libuv. A
- * session is the endpoint's state for one peer; it exists from the first post or connection on. The files:
- *
- *   endpoint.c    the table of operations, opening, sessions
- *   interfaces.c  which addresses to listen on and to publish
- *   listen.c      the listener, accepted connections until they have greeted
- *   dial.c        connecting to a peer
- *   local.c       what is different for a connection within the host
- *   socket.c      an established connection: a descriptor and its readiness
- *   handshake.c   HELLO, its answer, which of two crossing connections stays
- *   messages.c    posting, and what flow control (transport/flow) needs of a connection
- *   read.c        bytes from the socket to messages
- *   checked.c     the same of payloads with checksums
- *   write.c       messages to the socket
- *   progress.c    polling, waiting, calling back
- *   patience.c    whether a wait polls, yields or sleeps
- *   alive.c       probes, their answers, and what the kernel knows of a peer
- *   leave.c       abort, close
- *   list_interfaces.c  those that are up, for gcoll_devices
- *   side.c        for a transport that uses an endpoint beside its own means
+ * session exists from the first post or connection on.
  *
  * Callbacks (`done` and events) are called from progress alone: posting and flushing only note them. So no
  * table changes while a frame is read or written, but where reading itself calls `opened` or `consume`.
