@@ -1,4 +1,4 @@
-/* transport/queue.h - a queue of messages, first in, first out, linked by their own `next`. */
+/* transport/queue.h - queues of messages, linked by their own `next`, and of bytes; first in, first out. */
 #ifndef GCOLL_TRANSPORT_QUEUE_H
 #define GCOLL_TRANSPORT_QUEUE_H
 
@@ -34,6 +34,19 @@ static inline bool gcoll_message_is_queued(const gcoll_message_queue *queue, con
         each = each->next;
     return each;
 }
+
+/* Frames to be sent, in one piece of memory. Zeroed is empty, and owns nothing. */
+typedef struct gcoll_byte_queue {
+    uint8_t *bytes; /* frees whoever owns the queue */
+    size_t begin, end, capacity;
+} gcoll_byte_queue;
+
+static inline size_t gcoll_bytes_left(const gcoll_byte_queue *queue) {
+    return queue->end - queue->begin;
+}
+
+/* Makes room behind `end` for `count` bytes. False without memory: then nothing has changed. */
+bool gcoll_bytes_reserve(gcoll_byte_queue *queue, size_t count);
 
 /* Forgets all messages. */
 static inline void gcoll_message_queue_clear(gcoll_message_queue *queue) {

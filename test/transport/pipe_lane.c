@@ -46,8 +46,7 @@ typedef struct end {
     place peer;
     bool stands;
     gcoll_message_queue messages;
-    head *control; /* frames that overtake messages */
-    size_t count;
+    gcoll_byte_queue control; /* heads, which overtake messages */
     struct end *next;
 } end;
 
@@ -69,8 +68,10 @@ static void control(gcoll_flow *flow, const gcoll_flow_control *c) {
     head h = {.control = *c};
     if (c->open)
         memcpy(h.open, c->open, sizeof h.open);
-    e->control = realloc(e->control, (e->count + 1) * sizeof h);
-    e->control[e->count++] = h;
+    if (!gcoll_bytes_reserve(&e->control, sizeof h))
+        abort();
+    memcpy(e->control.bytes + e->control.end, &h, sizeof h);
+    e->control.end += sizeof h;
 }
 
 static void enqueue(gcoll_flow *flow, gcoll_message *message) {
@@ -119,14 +120,13 @@ static bool put_part(end *e, gcoll_message *m) {
 }
 
 static bool write_all(end *e) {
-    size_t done = 0;
-    while (done < e->count && put(e, &e->control[done], NULL))
-        done++;
-    e->count -= done;
-    if (done > 0)
-        memmove(e->control, e->control + done, e->count * sizeof *e->control);
-    bool moved = done > 0;
-    while (e->count == 0 && e->messages.first && put_part(e, e->messages.first))
+    bool moved = false;
+    for (head h; gcoll_bytes_left(&e->control) > 0; e->control.begin += sizeof h, moved = true) {
+        memcpy(&h, e->control.bytes + e->control.begin, sizeof h);
+        if (!put(e, &h, NULL))
+            return moved;
+    }
+    while (e->messages.first && put_part(e, e->messages.first))
         moved = true;
     return moved;
 }
@@ -180,7 +180,7 @@ static void close_port(gcoll_lane_port *lane_port) {
     port *p = (port *)(void *)lane_port;
     for (end *next, *e = p->ends; e; e = next) {
         next = e->next;
-        free(e->control);
+        free(e->control.bytes);
         free(e);
     }
     close(p->ready);

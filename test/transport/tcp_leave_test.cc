@@ -268,7 +268,7 @@ TEST(Tcp, AnAbortFindsRoomBehindTheRestOfACutFrame) {
         ASSERT_NE(pair->socket, nullptr) << "kept, so that the peer hears why";
         const int fd = two.pair(1)->socket->fd;
         kTcp->abort(two[0].endpoint, &note, 1000);
-        EXPECT_LE(pair->output.end, pair->output.capacity);
+        EXPECT_LE(pair->output.control.end, pair->output.control.capacity);
         std::vector<uint8_t> heard(bytes + 4096);
         size_t have = 0;
         const size_t all = bytes + GCOLL_WIRE_HEADER_BYTES + GCOLL_NOTE_TEXT_MAX - 1;

@@ -53,11 +53,6 @@ typedef struct gcoll_ib_target {
     uint32_t index, bytes, rkey;
 } gcoll_ib_target;
 
-typedef struct gcoll_ib_control {
-    uint8_t *bytes; /* frames of GCOLL_IB_FIXED_BYTES each; those that are shorter say so by their kind */
-    size_t begin, end, capacity;
-} gcoll_ib_control;
-
 struct gcoll_ib_pair {
     gcoll_ib *ib;
     gcoll_session *session;
@@ -95,7 +90,7 @@ struct gcoll_ib_pair {
     gcoll_ib_target targets[GCOLL_IB_PIECES];
     uint32_t writes[GCOLL_IB_PIECES]; /* handles of targets to be written, a queue */
     uint32_t write_head, write_count;
-    gcoll_ib_control control;
+    gcoll_byte_queue control; /* frames of GCOLL_IB_FIXED_BYTES each; shorter ones say so by their kind */
 
     gcoll_ib_pair *next_output, *next_known;
     bool in_outputs;

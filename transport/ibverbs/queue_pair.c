@@ -25,8 +25,7 @@
 /* Owed slots that are worth a frame of their own. */
 #define SLOTS_STEP (GCOLL_IB_DEPTH / 2)
 /* Messages must leave the last slot to frames that return slots. */
-#define SLOTS_KEPT    1
-#define CONTROL_FIRST 16
+#define SLOTS_KEPT 1
 
 typedef struct batch {
     struct ibv_send_wr work[GCOLL_IB_BATCH];
@@ -243,7 +242,7 @@ static bool has_output(const gcoll_ib_pair *pair) {
         return pair->qp;
     return gcoll_ib_stands(pair) && pair->qp &&
            (pair->messages.first || pair->accesses.first || pair->write_count > 0 ||
-            pair->control.begin < pair->control.end || owes_much(pair) || pair->says_goodbye);
+            gcoll_bytes_left(&pair->control) > 0 || owes_much(pair) || pair->says_goodbye);
 }
 
 void gcoll_ib_enqueue(gcoll_ib_pair *pair, gcoll_message *message) {
@@ -252,43 +251,29 @@ void gcoll_ib_enqueue(gcoll_ib_pair *pair, gcoll_message *message) {
 }
 
 void gcoll_ib_append_control(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *fingerprint) {
-    gcoll_ib_control *control = &pair->control;
-    if (control->begin == control->end) {
-        control->begin = control->end = 0;
-    } else if (control->end == control->capacity && control->begin > 0) {
-        memmove(control->bytes, control->bytes + control->begin * GCOLL_IB_FIXED_BYTES,
-                (control->end - control->begin) * GCOLL_IB_FIXED_BYTES);
-        control->end -= control->begin;
-        control->begin = 0;
+    gcoll_byte_queue *control = &pair->control;
+    if (!gcoll_bytes_reserve(control, GCOLL_IB_FIXED_BYTES)) {
+        gcoll_flow_out_of_memory(pair->flow);
+        return;
     }
-    if (control->end == control->capacity) {
-        size_t capacity = control->capacity > 0 ? control->capacity * 2 : CONTROL_FIRST;
-        uint8_t *more = realloc(control->bytes, capacity * GCOLL_IB_FIXED_BYTES);
-        if (!more) {
-            gcoll_flow_out_of_memory(pair->flow);
-            return;
-        }
-        control->bytes = more;
-        control->capacity = capacity;
-    }
-    uint8_t *at = control->bytes + control->end * GCOLL_IB_FIXED_BYTES;
+    uint8_t *at = control->bytes + control->end;
     gcoll_ib_put_frame(at, frame);
     if (fingerprint)
         memcpy(at + GCOLL_IB_HEADER_BYTES, fingerprint, GCOLL_FINGERPRINT_BYTES);
-    control->end++;
+    control->end += GCOLL_IB_FIXED_BYTES;
     gcoll_ib_want_output(pair);
 }
 
 /* ---- Building a batch ------------------------------------------------------------------------------ */
 
 static void add_controls(gcoll_ib_pair *pair, batch *b) {
-    gcoll_ib_control *control = &pair->control;
-    while (control->begin < control->end && has_room(pair, b, SLOTS_KEPT)) {
+    gcoll_byte_queue *control = &pair->control;
+    while (gcoll_bytes_left(control) > 0 && has_room(pair, b, SLOTS_KEPT)) {
         uint8_t *at = send_slot(pair, pair->posted_sends % GCOLL_IB_DEPTH);
-        const uint8_t *from = control->bytes + control->begin * GCOLL_IB_FIXED_BYTES;
+        const uint8_t *from = control->bytes + control->begin;
         gcoll_ib_frame owed;
         give_back(pair, &owed);
-        control->begin++;
+        control->begin += GCOLL_IB_FIXED_BYTES;
         add_frame(pair, b, gcoll_ib_copy_frame(at, from, &owed));
     }
 }

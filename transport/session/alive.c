@@ -80,8 +80,8 @@ void gcoll_session_say_ping(gcoll_session *session) {
     gcoll_wire_put_header(bytes, &header);
     gcoll_session_append_control(session, bytes, count);
     if (is_tracked)
-        alive->tracked_end =
-            out->written + (out->cut.end - out->cut.begin) + out->cut.payload_bytes + (out->end - out->begin);
+        alive->tracked_end = out->written + (out->cut.end - out->cut.begin) + out->cut.payload_bytes +
+                             gcoll_bytes_left(&out->control);
 }
 
 void gcoll_session_say_pong(gcoll_session *session) {

@@ -55,7 +55,7 @@ void gcoll_session_drop(gcoll_session *session) {
 static bool keep_cut(gcoll_session_output *out) {
     gcoll_session_cut *cut = &out->cut;
     const size_t head = cut->end - cut->begin, payload = (size_t)cut->payload_bytes;
-    const size_t control = out->end - out->begin;
+    const size_t control = gcoll_bytes_left(&out->control);
     if (cut->payload_bytes == 0)
         return true;
     if (cut->payload_bytes > CUT_MAX)
@@ -66,11 +66,9 @@ static bool keep_cut(gcoll_session_output *out) {
     memcpy(bytes, cut->bytes + cut->begin, head);
     memcpy(bytes + head, cut->payload, payload);
     if (control > 0)
-        memcpy(bytes + head + payload, out->control + out->begin, control);
-    free(out->control);
-    out->control = bytes;
-    out->begin = 0;
-    out->end = out->capacity = head + payload + control;
+        memcpy(bytes + head + payload, out->control.bytes + out->control.begin, control);
+    free(out->control.bytes);
+    out->control = (gcoll_byte_queue){bytes, 0, head + payload + control, head + payload + control};
     memset(cut, 0, sizeof *cut);
     return true;
 }
@@ -102,7 +100,7 @@ void gcoll_session_release(gcoll_session *session) {
     }
     gcoll_socket_close(session->socket);
     session->socket = NULL;
-    free(out->control);
+    free(out->control.bytes);
     memset(out, 0, sizeof *out);
 }
 
@@ -115,7 +113,7 @@ void gcoll_session_destroy(gcoll_session *session) {
         gcoll_socket_close(session->socket);
         free(session->input.bytes);
         free(session->input.fragment);
-        free(session->output.control);
+        free(session->output.control.bytes);
         free(session);
     }
 }

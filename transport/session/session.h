@@ -69,8 +69,7 @@ typedef struct gcoll_session_cut {
 } gcoll_session_cut;
 
 typedef struct gcoll_session_output {
-    uint8_t *control; /* encoded frames; they overtake data */
-    size_t begin, end, capacity;
+    gcoll_byte_queue control;     /* encoded frames; they overtake data */
     gcoll_message_queue messages; /* that may be sent */
     gcoll_session_cut cut;
     bool ping, pong;

@@ -7,7 +7,6 @@
  * are built again next time, except for the one frame that was cut.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -56,7 +55,7 @@ static bool has_pending(const gcoll_session *session) {
 bool gcoll_session_has_output(const gcoll_session *session) {
     const gcoll_session_output *out = &session->output;
     return !out->dead && !out->ended &&
-           (out->messages.first || out->begin < out->end || out->cut.begin < out->cut.end ||
+           (out->messages.first || gcoll_bytes_left(&out->control) > 0 || out->cut.begin < out->cut.end ||
             out->cut.payload_bytes > 0 || has_pending(session));
 }
 
@@ -74,29 +73,13 @@ void gcoll_session_enqueue(gcoll_session *session, gcoll_message *message) {
 }
 
 static void append(gcoll_session *session, const uint8_t *bytes, size_t count) {
-    gcoll_session_output *out = &session->output;
-    if (out->begin == out->end)
-        out->begin = out->end = 0;
-    if (out->capacity - out->end < count && out->begin > 0) {
-        memmove(out->control, out->control + out->begin, out->end - out->begin);
-        out->end -= out->begin;
-        out->begin = 0;
+    gcoll_byte_queue *control = &session->output.control;
+    if (!gcoll_bytes_reserve(control, count)) {
+        gcoll_session_fail(session, GCOLL_ERR_NO_MEMORY, "no memory for messages of rank %u", session->rank);
+        return;
     }
-    if (out->capacity - out->end < count) {
-        size_t capacity = out->capacity < CONTROL_STEP ? CONTROL_STEP : out->capacity * 2;
-        if (capacity < out->end + count) /* a frame that was cut may have left any size */
-            capacity = out->end + count;
-        uint8_t *more = realloc(out->control, capacity);
-        if (!more) {
-            gcoll_session_fail(session, GCOLL_ERR_NO_MEMORY, "no memory for messages of rank %u",
-                               session->rank);
-            return;
-        }
-        out->control = more;
-        out->capacity = capacity;
-    }
-    memcpy(out->control + out->end, bytes, count);
-    out->end += count;
+    memcpy(control->bytes + control->end, bytes, count);
+    control->end += count;
     gcoll_session_want_output(session);
 }
 
@@ -144,7 +127,7 @@ static void add_piece(batch *b, const void *bytes, size_t count) {
 /* Encodes pending probes, answers and credit as control frames. */
 static void encode_pending(gcoll_session *session) {
     gcoll_session_output *out = &session->output;
-    if (out->last_frame || out->end - out->begin >= CONTROL_STEP)
+    if (out->last_frame || gcoll_bytes_left(&out->control) >= CONTROL_STEP)
         return;
     if (out->ping)
         gcoll_session_say_ping(session);
@@ -219,8 +202,8 @@ static void build(gcoll_session *session, batch *b) {
     encode_pending(session);
     add_piece(b, out->cut.bytes + out->cut.begin, out->cut.end - out->cut.begin);
     add_piece(b, out->cut.payload, out->cut.payload_bytes);
-    if (out->end > out->begin) /* control may be NULL before */
-        add_piece(b, out->control + out->begin, out->end - out->begin);
+    if (gcoll_bytes_left(&out->control) > 0) /* it may have no memory before */
+        add_piece(b, out->control.bytes + out->control.begin, gcoll_bytes_left(&out->control));
     for (gcoll_message *message = out->messages.first; message; message = message->next) {
         bool last_fragment = message->bytes - message->moved <= session->net->fragment_max;
         if (b->total >= session->net->batch_bytes || b->frame_count == FRAMES_MAX ||
@@ -293,7 +276,7 @@ static void settle(gcoll_session *session, const batch *b, uint64_t count) {
         out->data_end = out->written + sent - count;
         session->net->moves++;
     }
-    out->begin += take(&count, out->end - out->begin);
+    out->control.begin += take(&count, gcoll_bytes_left(&out->control));
     out->written += sent;
     if (count > 0) {
         out->data_end = out->written;
