@@ -55,7 +55,7 @@ MUTANTS = [
     ("(is_crowded(flow) && !was_crowded) ||", "false ||"),
     ("(flow->is_starved && flow->granted <= flow->promises_max / 2)", "false"),
     ("    if (!slot->message)\n        flow->held += slot->total;\n", ""),
-    ("arrival->has_open || arrival->is_ahead ?", "arrival->has_open ?"),
+    ("arrival->open || arrival->is_ahead ?", "arrival->open ?"),
     ("    notice(flow, slot);\n    return slot;", "    return slot;"),
 ]
 

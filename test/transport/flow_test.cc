@@ -38,10 +38,9 @@ Bytes contents(uint32_t from, const Key &key, uint64_t bytes) {
 // What travels: in the order in which it was put on the link.
 struct Item {
     enum { Control, Credit, Data } what;
-    gcoll_flow_control control = {};
+    gcoll_flow_frame frame = {};
     Bytes open;
     uint32_t credit = 0;
-    gcoll_flow_arrival arrival = {};
     Bytes bytes;
 };
 
@@ -79,8 +78,8 @@ Side &side_of(gcoll_flow *flow) {
     return *reinterpret_cast<Side *>(flow);
 }
 
-void control(gcoll_flow *flow, const gcoll_flow_control *said) {
-    Item item{Item::Control, *said, {}, 0, {}, {}};
+void control(gcoll_flow *flow, const gcoll_flow_frame *said) {
+    Item item{Item::Control, *said, {}, 0, {}};
     if (said->open)
         item.open.assign(said->open, said->open + GCOLL_FINGERPRINT_BYTES);
     side_of(flow).control.push_back(item);
@@ -326,7 +325,7 @@ class Schedule {
     }
 
     void give_back(Side &from) {
-        Item item{Item::Credit, {}, {}, static_cast<uint32_t>(from.flow.owed), {}, {}};
+        Item item{Item::Credit, {}, {}, static_cast<uint32_t>(from.flow.owed), {}};
         from.owes = false;
         gcoll_flow_give_back(&from.flow, from.flow.owed);
         from.link.push_back(item);
@@ -340,14 +339,14 @@ class Schedule {
             say("a message was enqueued twice");
         const uint64_t left = message->bytes - message->moved;
         const uint64_t count = left > 0 && below(2) ? 1 + below(static_cast<uint32_t>(left)) : left;
-        Item item{Item::Data, {}, {}, 0, {}, {}};
-        item.arrival = {message->stream,
-                        message->bytes,
-                        message->index,
-                        (message->flags & GCOLL_FLOW_ON_CREDIT) != 0,
-                        message->open && !(message->flags & GCOLL_FLOW_OPENED),
-                        (message->flags & GCOLL_FLOW_AHEAD) != 0};
-        if (item.arrival.has_open)
+        Item item{Item::Data, {}, {}, 0, {}};
+        item.frame.kind = GCOLL_FLOW_DATA;
+        item.frame.stream = message->stream;
+        item.frame.index = message->index;
+        item.frame.total = message->bytes;
+        item.frame.on_credit = (message->flags & GCOLL_FLOW_ON_CREDIT) != 0;
+        item.frame.is_ahead = (message->flags & GCOLL_FLOW_AHEAD) != 0;
+        if (message->open && !(message->flags & GCOLL_FLOW_OPENED))
             item.open = send.open;
         const auto begin = send.data.begin() + static_cast<std::ptrdiff_t>(message->moved);
         item.bytes.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
@@ -371,23 +370,19 @@ class Schedule {
         from.link.pop_front();
         if (!item.open.empty())
             to.opened.push_back(item.open);
+        item.frame.open = item.open.empty() ? nullptr : item.open.data();
         if (item.what == Item::Credit)
             gcoll_flow_on_credit(&to.flow, item.credit);
         else if (item.what == Item::Data)
             take_fragment(to, item);
         else
-            take_control(to, item);
+            gcoll_flow_on_control(&to.flow, &item.frame);
         check_unexpected(to, told);
         return true;
     }
 
-    void take_control(Side &to, Item &item) {
-        item.control.open = item.open.empty() ? nullptr : item.open.data();
-        gcoll_flow_on_control(&to.flow, &item.control);
-    }
-
     void take_fragment(Side &to, const Item &item) {
-        gcoll_slot *slot = gcoll_flow_fragment(&to.flow, &item.arrival, item.bytes.size());
+        gcoll_slot *slot = gcoll_flow_fragment(&to.flow, &item.frame, item.bytes.size());
         if (!slot)
             return;
         uint8_t *at = slot->message ? static_cast<uint8_t *>(slot->message->data) : slot->held;

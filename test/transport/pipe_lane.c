@@ -25,9 +25,7 @@ pipe_faults pipe_faulty;
 
 /* A frame: this, and `bytes` bytes of a message. */
 typedef struct head {
-    gcoll_flow_control control; /* if not is_data; `open` says whether the fingerprint below counts */
-    gcoll_flow_arrival data;
-    bool is_data;
+    gcoll_flow_frame frame; /* frame.open says whether the fingerprint below counts */
     uint32_t bytes, credit;
     uint8_t open[GCOLL_FINGERPRINT_BYTES];
 } head;
@@ -63,11 +61,11 @@ static end *end_of(const gcoll_flow *flow) {
 
 /* ---- What flow calls -------------------------------------------------------------------------------- */
 
-static void control(gcoll_flow *flow, const gcoll_flow_control *c) {
+static void control(gcoll_flow *flow, const gcoll_flow_frame *frame) {
     end *e = end_of(flow);
-    head h = {.control = *c};
-    if (c->open)
-        memcpy(h.open, c->open, sizeof h.open);
+    head h = {.frame = *frame};
+    if (frame->open)
+        memcpy(h.open, frame->open, sizeof h.open);
     if (!gcoll_bytes_reserve(&e->control, sizeof h))
         abort();
     memcpy(e->control.bytes + e->control.end, &h, sizeof h);
@@ -79,7 +77,7 @@ static void enqueue(gcoll_flow *flow, gcoll_message *message) {
 }
 
 static void owe(gcoll_flow *flow) {
-    control(flow, &(gcoll_flow_control){.kind = GCOLL_FLOW_OPENING});
+    control(flow, &(gcoll_flow_frame){.kind = GCOLL_FLOW_OPENING});
 }
 
 static const gcoll_flow_lane flow_lane = {
@@ -98,19 +96,20 @@ static bool put(end *e, head *h, const void *payload) {
 
 static bool put_part(end *e, gcoll_message *m) {
     const uint64_t left = m->bytes - m->moved;
-    head h = {.is_data = true,
-              .bytes = (uint32_t)(left < PART ? left : PART),
-              .data = {.stream = m->stream,
-                       .index = m->index,
-                       .total = m->bytes,
-                       .on_credit = m->flags & GCOLL_FLOW_ON_CREDIT,
-                       .is_ahead = m->flags & GCOLL_FLOW_AHEAD,
-                       .has_open = m->open && !(m->flags & GCOLL_FLOW_OPENED)}};
-    if (h.data.has_open)
+    const bool opens = m->open && !(m->flags & GCOLL_FLOW_OPENED);
+    head h = {.frame = {.kind = GCOLL_FLOW_DATA,
+                        .stream = m->stream,
+                        .index = m->index,
+                        .total = m->bytes,
+                        .open = opens ? m->open : NULL,
+                        .on_credit = m->flags & GCOLL_FLOW_ON_CREDIT,
+                        .is_ahead = m->flags & GCOLL_FLOW_AHEAD},
+              .bytes = (uint32_t)(left < PART ? left : PART)};
+    if (opens)
         memcpy(h.open, m->open, sizeof h.open);
     if (!put(e, &h, m->bytes ? (const uint8_t *)m->data + m->moved : NULL))
         return false;
-    m->flags |= h.data.has_open ? GCOLL_FLOW_OPENED : 0U;
+    m->flags |= opens ? GCOLL_FLOW_OPENED : 0U;
     gcoll_flow_sent(e->flow, m);
     gcoll_net_moved(gcoll_session_net(e->session));
     m->moved += h.bytes;
@@ -132,18 +131,18 @@ static bool write_all(end *e) {
 }
 
 static void take_frame(end *e, head *h, const uint8_t *payload) {
-    h->control.open = h->control.open ? h->open : NULL;
+    gcoll_flow_frame *frame = &h->frame;
+    frame->open = frame->open ? h->open : NULL;
     if (h->credit > 0)
         gcoll_flow_on_credit(e->flow, h->credit);
-    if (h->is_data ? h->data.has_open : h->control.open != NULL)
-        gcoll_session_opened(e->session, h->is_data ? h->data.stream : h->control.stream, h->open);
+    if (frame->open)
+        gcoll_session_opened(e->session, frame->stream, frame->open);
     if (!gcoll_session_is_well(e->session))
         return;
-    gcoll_slot *slot = h->is_data ? gcoll_flow_fragment(e->flow, &h->data, h->bytes) : NULL;
+    gcoll_flow_on_control(e->flow, frame);
+    gcoll_slot *slot = frame->kind == GCOLL_FLOW_DATA ? gcoll_flow_fragment(e->flow, frame, h->bytes) : NULL;
     if (slot)
         gcoll_session_accept(e->session, slot, payload, h->bytes);
-    else if (!h->is_data)
-        gcoll_flow_on_control(e->flow, &h->control);
     gcoll_net_moved(gcoll_session_net(e->session));
 }
 

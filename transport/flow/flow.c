@@ -145,7 +145,7 @@ gcoll_message *gcoll_flow_stop_waiting(gcoll_flow *flow, gcoll_slot *slot) {
 /* Sends the fingerprint of a message that may not be offered yet by itself, so that it stays ahead of later
  * messages of its stream. Once the message is known to the receiver, it is told that this was its own. */
 static void open_ahead(gcoll_flow *flow, gcoll_message *message) {
-    const gcoll_flow_control control = {
+    const gcoll_flow_frame control = {
         .kind = GCOLL_FLOW_OPENING, .stream = message->stream, .open = message->open};
     if (message->open && !(message->flags & GCOLL_FLOW_OPENED)) {
         message->flags |= GCOLL_FLOW_OPENED | GCOLL_FLOW_AHEAD;
@@ -155,10 +155,10 @@ static void open_ahead(gcoll_flow *flow, gcoll_message *message) {
 
 static void send_offer(gcoll_flow *flow, gcoll_slot *slot) {
     gcoll_message *message = slot->message;
-    gcoll_flow_control control = {.kind = GCOLL_FLOW_OFFER,
-                                  .index = message->index,
-                                  .stream = message->stream,
-                                  .total = message->bytes};
+    gcoll_flow_frame control = {.kind = GCOLL_FLOW_OFFER,
+                                .index = message->index,
+                                .stream = message->stream,
+                                .total = message->bytes};
     gcoll_flow_leave_untold(flow, slot);
     if (message->open && !(message->flags & GCOLL_FLOW_OPENED)) {
         control.open = message->open;
@@ -354,8 +354,7 @@ static void leave_ungranted(gcoll_flow *flow, gcoll_slot *slot) {
 
 /* Grants a receive; its slot must be in the ungranted list. */
 static void grant(gcoll_flow *flow, gcoll_slot *slot) {
-    const gcoll_flow_control control = {
-        .kind = GCOLL_FLOW_GRANT, .index = slot->index, .stream = slot->stream};
+    const gcoll_flow_frame control = {.kind = GCOLL_FLOW_GRANT, .index = slot->index, .stream = slot->stream};
     if (flow->granted == flow->promises_max) {
         flow->is_starved = true;
         return;
@@ -502,7 +501,7 @@ static void notice(gcoll_flow *flow, const gcoll_slot *slot) {
         flow->lane->unexpected(flow);
 }
 
-void gcoll_flow_on_offer(gcoll_flow *flow, const gcoll_flow_control *control) {
+void gcoll_flow_on_offer(gcoll_flow *flow, const gcoll_flow_frame *control) {
     gcoll_slot *slot = gcoll_match_find(&flow->incoming, control->stream, control->index);
     /* Without a slot, this rank would have to remember one more message for the peer. */
     if (slot ? (slot->flags & (GCOLL_FLOW_STARTED | GCOLL_FLOW_OFFERED)) != 0 : is_mute(flow)) {
@@ -539,7 +538,7 @@ void gcoll_flow_on_opening(gcoll_flow *flow) {
     flow->opened_ahead++;
 }
 
-void gcoll_flow_on_control(gcoll_flow *flow, const gcoll_flow_control *control) {
+void gcoll_flow_on_control(gcoll_flow *flow, const gcoll_flow_frame *control) {
     switch (control->kind) {
     case GCOLL_FLOW_OFFER:
         gcoll_flow_on_offer(flow, control);
@@ -554,6 +553,8 @@ void gcoll_flow_on_control(gcoll_flow *flow, const gcoll_flow_control *control) 
         if (control->open)
             gcoll_flow_on_opening(flow);
         return;
+    case GCOLL_FLOW_DATA: /* gcoll_flow_begin, gcoll_flow_fragment */
+        return;
     }
 }
 
@@ -567,7 +568,7 @@ bool gcoll_flow_take_ahead(gcoll_flow *flow) {
 }
 
 /* Whether the peer may send this message now. If so, a posted receive of any size gets the message's size. */
-static bool may_begin(gcoll_flow *flow, const gcoll_flow_arrival *arrival, gcoll_slot *slot) {
+static bool may_begin(gcoll_flow *flow, const gcoll_flow_frame *arrival, gcoll_slot *slot) {
     const bool changes = slot && slot->message && slot->message->bytes != arrival->total;
     const bool mismatches = changes && !slot->message->any_size;
     const char *wrong = NULL;
@@ -602,8 +603,7 @@ static bool may_begin(gcoll_flow *flow, const gcoll_flow_arrival *arrival, gcoll
 
 void gcoll_flow_start(gcoll_flow *flow, gcoll_slot *slot, bool on_credit) {
     const bool was_crowded = is_crowded(flow);
-    const gcoll_flow_control revoke = {
-        .kind = GCOLL_FLOW_REVOKE, .index = slot->index, .stream = slot->stream};
+    const gcoll_flow_frame revoke = {.kind = GCOLL_FLOW_REVOKE, .index = slot->index, .stream = slot->stream};
     leave_ungranted(flow, slot);
     if (slot->flags & GCOLL_FLOW_OFFERED)
         flow->offered--;
@@ -622,7 +622,7 @@ void gcoll_flow_start(gcoll_flow *flow, gcoll_slot *slot, bool on_credit) {
     }
 }
 
-static gcoll_slot *begin(gcoll_flow *flow, const gcoll_flow_arrival *arrival, gcoll_slot *slot) {
+static gcoll_slot *begin(gcoll_flow *flow, const gcoll_flow_frame *arrival, gcoll_slot *slot) {
     if (!may_begin(flow, arrival, slot) || (arrival->is_ahead && !gcoll_flow_take_ahead(flow)))
         return NULL;
     if (!slot)
@@ -632,7 +632,7 @@ static gcoll_slot *begin(gcoll_flow *flow, const gcoll_flow_arrival *arrival, gc
         return NULL;
     }
     slot->total = arrival->total;
-    slot->flags |= arrival->has_open || arrival->is_ahead ? GCOLL_FLOW_HAS_OPEN : 0U;
+    slot->flags |= arrival->open || arrival->is_ahead ? GCOLL_FLOW_HAS_OPEN : 0U;
     if (!slot->message)
         flow->held += slot->total;
     gcoll_flow_start(flow, slot, arrival->on_credit);
@@ -640,11 +640,11 @@ static gcoll_slot *begin(gcoll_flow *flow, const gcoll_flow_arrival *arrival, gc
     return slot;
 }
 
-gcoll_slot *gcoll_flow_begin(gcoll_flow *flow, const gcoll_flow_arrival *arrival) {
+gcoll_slot *gcoll_flow_begin(gcoll_flow *flow, const gcoll_flow_frame *arrival) {
     return begin(flow, arrival, gcoll_match_find(&flow->incoming, arrival->stream, arrival->index));
 }
 
-gcoll_slot *gcoll_flow_fragment(gcoll_flow *flow, const gcoll_flow_arrival *arrival, uint64_t bytes) {
+gcoll_slot *gcoll_flow_fragment(gcoll_flow *flow, const gcoll_flow_frame *arrival, uint64_t bytes) {
     gcoll_slot *slot = gcoll_match_find(&flow->incoming, arrival->stream, arrival->index);
     if (!slot || !(slot->flags & GCOLL_FLOW_STARTED))
         return begin(flow, arrival, slot);

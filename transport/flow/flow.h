@@ -77,28 +77,23 @@ enum {
 };
 
 typedef enum gcoll_flow_kind {
-    GCOLL_FLOW_OFFER,  /* the message waits: stream, index, total, perhaps a fingerprint */
-    GCOLL_FLOW_GRANT,  /* the message may be sent: stream, index */
-    GCOLL_FLOW_REVOKE, /* the grant is not needed: stream, index */
-    GCOLL_FLOW_OPENING /* the fingerprint of some message of the stream */
+    GCOLL_FLOW_DATA = 1, /* bytes of the message */
+    GCOLL_FLOW_OFFER,    /* the message waits: stream, index, total, perhaps a fingerprint */
+    GCOLL_FLOW_GRANT,    /* the message may be sent: stream, index */
+    GCOLL_FLOW_REVOKE,   /* the grant is not needed: stream, index */
+    GCOLL_FLOW_OPENING   /* the fingerprint of some message of the stream */
 } gcoll_flow_kind;
 
-typedef struct gcoll_flow_control {
+/* What a frame says, however a lane writes it. */
+typedef struct gcoll_flow_frame {
     gcoll_flow_kind kind;
     uint32_t index;
     uint64_t stream;
-    uint64_t total;      /* OFFER: the message's bytes */
-    const uint8_t *open; /* NULL, or GCOLL_FINGERPRINT_BYTES */
-} gcoll_flow_control;
-
-/* What is known of a message when its first bytes come. */
-typedef struct gcoll_flow_arrival {
-    uint64_t stream, total;
-    uint32_t index;
-    bool on_credit;
-    bool has_open; /* its fingerprint comes with it */
-    bool is_ahead; /* its fingerprint came in a frame of its own */
-} gcoll_flow_arrival;
+    uint64_t total;      /* OFFER, DATA: the message's bytes */
+    const uint8_t *open; /* NULL, or GCOLL_FINGERPRINT_BYTES that come with it */
+    bool on_credit;      /* DATA: without a grant */
+    bool is_ahead;       /* DATA: its fingerprint came in a frame of its own */
+} gcoll_flow_frame;
 
 typedef struct gcoll_flow gcoll_flow;
 
@@ -118,7 +113,7 @@ typedef struct gcoll_flow_pieces {
 /* What a flow calls. None of these may call the flow back, but for `deliver`, `pieces` and `complete`, if it
  * says so. */
 typedef struct gcoll_flow_lane {
-    void (*control)(gcoll_flow *flow, const gcoll_flow_control *control);
+    void (*control)(gcoll_flow *flow, const gcoll_flow_frame *frame);
     /* The message may be sent. When its first byte has left, the lane calls gcoll_flow_sent. */
     void (*enqueue)(gcoll_flow *flow, gcoll_message *message);
     /* Credit is owed that is to be sent even without a message. */
@@ -185,7 +180,7 @@ void gcoll_flow_post_send(gcoll_flow *flow, gcoll_message *message);
 /* The first byte of an enqueued message has left. */
 static inline void gcoll_flow_sent(gcoll_flow *flow, gcoll_message *message);
 /* Frames that came. on_control: any but data and credit, by its kind. */
-void gcoll_flow_on_control(gcoll_flow *flow, const gcoll_flow_control *control);
+void gcoll_flow_on_control(gcoll_flow *flow, const gcoll_flow_frame *frame);
 void gcoll_flow_on_credit(gcoll_flow *flow, uint32_t credit);
 void gcoll_flow_on_grant(gcoll_flow *flow, uint64_t stream, uint32_t index);
 void gcoll_flow_on_revoke(gcoll_flow *flow, uint64_t stream, uint32_t index);
@@ -214,14 +209,14 @@ bool gcoll_flow_peek(const gcoll_flow *flow, uint64_t stream, uint32_t index, ui
 gcoll_slot *gcoll_flow_posted(const gcoll_flow *flow, const gcoll_message *message);
 /* Cancels a posted receive. False once it is granted or has begun, as the peer may already be sending. */
 bool gcoll_flow_take_back(gcoll_flow *flow, gcoll_slot *slot);
-void gcoll_flow_on_offer(gcoll_flow *flow, const gcoll_flow_control *control);
+void gcoll_flow_on_offer(gcoll_flow *flow, const gcoll_flow_frame *offer);
 /* A fingerprint came by itself. */
 void gcoll_flow_on_opening(gcoll_flow *flow);
 /* A message begins to come. Returns its slot, with memory at `held` if no receive is posted; NULL if the pair
  * failed. */
-gcoll_slot *gcoll_flow_begin(gcoll_flow *flow, const gcoll_flow_arrival *arrival);
+gcoll_slot *gcoll_flow_begin(gcoll_flow *flow, const gcoll_flow_frame *data);
 /* The slot of a message of which the fragment with these bytes comes; otherwise as gcoll_flow_begin. */
-gcoll_slot *gcoll_flow_fragment(gcoll_flow *flow, const gcoll_flow_arrival *arrival, uint64_t bytes);
+gcoll_slot *gcoll_flow_fragment(gcoll_flow *flow, const gcoll_flow_frame *data, uint64_t bytes);
 /* All bytes are there, and a receive is posted. */
 void gcoll_flow_finish(gcoll_flow *flow, gcoll_slot *slot);
 

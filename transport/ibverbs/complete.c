@@ -64,7 +64,7 @@ static void on_frame(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uin
         return;
     switch (frame->kind) {
     case GCOLL_IB_DATA:
-        gcoll_ib_on_data(pair, frame, frame->flags & GCOLL_IB_OPEN ? extra + GCOLL_IB_EXTRA_BYTES : extra);
+        gcoll_ib_on_data(pair, frame, extra);
         return;
     case GCOLL_IB_OFFER:
         gcoll_ib_on_offer(pair, frame, extra);

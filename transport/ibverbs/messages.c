@@ -15,7 +15,7 @@ static gcoll_ib_pair *pair_of(gcoll_flow *flow) {
 
 /* ---- What the flow calls --------------------------------------------------------------------------- */
 
-static void send_control(gcoll_flow *flow, const gcoll_flow_control *control) {
+static void send_control(gcoll_flow *flow, const gcoll_flow_frame *control) {
     static const uint8_t kinds[] = {[GCOLL_FLOW_OFFER] = GCOLL_IB_OFFER,
                                     [GCOLL_FLOW_GRANT] = GCOLL_IB_GRANT,
                                     [GCOLL_FLOW_REVOKE] = GCOLL_IB_REVOKE,
@@ -70,23 +70,25 @@ const gcoll_flow_lane gcoll_ib_flow_lane = {
 
 /* ---- Arrivals -------------------------------------------------------------------------------------- */
 
-void gcoll_ib_on_offer(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *extra) {
-    const gcoll_flow_control control = {.kind = GCOLL_FLOW_OFFER,
-                                        .index = frame->index,
-                                        .stream = frame->stream,
-                                        .total = frame->total,
-                                        .open = frame->flags & GCOLL_IB_OPEN ? extra : NULL};
-    gcoll_flow_on_offer(pair->flow, &control);
+static gcoll_flow_frame flow_frame(gcoll_flow_kind kind, const gcoll_ib_frame *frame, const uint8_t *open) {
+    return (gcoll_flow_frame){.kind = kind,
+                              .index = frame->index,
+                              .stream = frame->stream,
+                              .total = frame->total,
+                              .open = frame->flags & GCOLL_IB_OPEN ? open : NULL,
+                              .on_credit = (frame->flags & GCOLL_IB_CREDITED) != 0,
+                              .is_ahead = (frame->flags & GCOLL_IB_AHEAD) != 0};
 }
 
-void gcoll_ib_on_data(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *payload) {
-    const gcoll_flow_arrival arrival = {.stream = frame->stream,
-                                        .total = frame->total,
-                                        .index = frame->index,
-                                        .on_credit = (frame->flags & GCOLL_IB_CREDITED) != 0,
-                                        .has_open = (frame->flags & GCOLL_IB_OPEN) != 0,
-                                        .is_ahead = (frame->flags & GCOLL_IB_AHEAD) != 0};
-    gcoll_slot *slot = gcoll_flow_begin(pair->flow, &arrival);
+void gcoll_ib_on_offer(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *extra) {
+    const gcoll_flow_frame offer = flow_frame(GCOLL_FLOW_OFFER, frame, extra);
+    gcoll_flow_on_offer(pair->flow, &offer);
+}
+
+void gcoll_ib_on_data(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *extra) {
+    const gcoll_flow_frame data = flow_frame(GCOLL_FLOW_DATA, frame, extra);
+    const uint8_t *payload = data.open ? extra + GCOLL_IB_EXTRA_BYTES : extra;
+    gcoll_slot *slot = gcoll_flow_begin(pair->flow, &data);
     if (!slot)
         return;
     count_copied(pair, slot);

@@ -152,7 +152,7 @@ void gcoll_ib_queue_finished(gcoll_ib_pair *pair, uint32_t count);
 /* messages.c */
 extern const gcoll_flow_lane gcoll_ib_flow_lane;
 void gcoll_ib_on_offer(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *extra);
-void gcoll_ib_on_data(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *payload);
+void gcoll_ib_on_data(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uint8_t *extra);
 /* A CREDIT frame that brings a fingerprint, or says of which message an earlier one was. */
 void gcoll_ib_on_opening(gcoll_ib_pair *pair, const gcoll_ib_frame *frame);
 

@@ -128,17 +128,22 @@ static void on_abort(gcoll_session *session, const gcoll_wire_header *header, co
     }
 }
 
-static void on_data(gcoll_session *session, const gcoll_wire_header *header) {
+static gcoll_flow_frame flow_frame(const gcoll_wire_header *header, const uint8_t *extra) {
+    return (gcoll_flow_frame){.kind = (gcoll_flow_kind)header->kind,
+                              .index = header->index,
+                              .stream = header->stream,
+                              .total = header->total_bytes,
+                              .open = header->flags & GCOLL_WIRE_OPEN ? extra : NULL,
+                              .on_credit = (header->flags & GCOLL_WIRE_CREDITED) != 0,
+                              .is_ahead = (header->flags & GCOLL_WIRE_AHEAD) != 0};
+}
+
+static void on_data(gcoll_session *session, const gcoll_wire_header *header, const uint8_t *extra) {
     gcoll_session_input *in = &session->input;
+    const gcoll_flow_frame data = flow_frame(header, extra);
     in->slot = NULL;
-    const gcoll_flow_arrival arrival = {.stream = header->stream,
-                                        .index = header->index,
-                                        .total = header->total_bytes,
-                                        .on_credit = (header->flags & GCOLL_WIRE_CREDITED) != 0,
-                                        .has_open = (header->flags & GCOLL_WIRE_OPEN) != 0,
-                                        .is_ahead = (header->flags & GCOLL_WIRE_AHEAD) != 0};
     if (!session->net->leaving)
-        in->slot = gcoll_flow_fragment(&session->flow, &arrival, header->fragment_bytes);
+        in->slot = gcoll_flow_fragment(&session->flow, &data, header->fragment_bytes);
     in->remaining = header->fragment_bytes;
     in->bulk = header->fragment_bytes >= BULK_BYTES;
     if (session->net->crc)
@@ -151,7 +156,7 @@ static void on_data(gcoll_session *session, const gcoll_wire_header *header) {
 static bool on_any_time(gcoll_session *session, const gcoll_wire_header *header, const uint8_t *extra) {
     switch (header->kind) {
     case GCOLL_WIRE_DATA:
-        on_data(session, header);
+        on_data(session, header, extra);
         return true;
     case GCOLL_WIRE_ABORT:
         on_abort(session, header, extra);
@@ -199,11 +204,7 @@ static void on_frame(gcoll_session *session, const gcoll_wire_header *header, co
         gcoll_session_open(session, header->stream, extra);
     if (session->state != GCOLL_SESSION_CONNECTED || on_any_time(session, header, extra))
         return;
-    const gcoll_flow_control control = {.kind = (gcoll_flow_kind)(header->kind - GCOLL_WIRE_OFFER),
-                                        .index = header->index,
-                                        .stream = header->stream,
-                                        .total = header->total_bytes,
-                                        .open = header->flags & GCOLL_WIRE_OPEN ? extra : NULL};
+    const gcoll_flow_frame control = flow_frame(header, extra);
     gcoll_flow_on_control(&session->flow, &control);
 }
 

@@ -15,15 +15,17 @@ static gcoll_session *session_of(gcoll_flow *flow) {
 
 /* ---- What the flow calls --------------------------------------------------------------------------- */
 
-_Static_assert(GCOLL_WIRE_GRANT == GCOLL_WIRE_OFFER + (int)GCOLL_FLOW_GRANT &&
-                   GCOLL_WIRE_REVOKE == GCOLL_WIRE_OFFER + (int)GCOLL_FLOW_REVOKE &&
-                   GCOLL_WIRE_CREDIT == GCOLL_WIRE_OFFER + (int)GCOLL_FLOW_OPENING,
+_Static_assert((int)GCOLL_WIRE_DATA == (int)GCOLL_FLOW_DATA &&
+                   (int)GCOLL_WIRE_OFFER == (int)GCOLL_FLOW_OFFER &&
+                   (int)GCOLL_WIRE_GRANT == (int)GCOLL_FLOW_GRANT &&
+                   (int)GCOLL_WIRE_REVOKE == (int)GCOLL_FLOW_REVOKE &&
+                   (int)GCOLL_WIRE_CREDIT == (int)GCOLL_FLOW_OPENING,
                "frames are numbered as flow control numbers them");
 
-static void send_control(gcoll_flow *flow, const gcoll_flow_control *control) {
+static void send_control(gcoll_flow *flow, const gcoll_flow_frame *control) {
     uint8_t bytes[GCOLL_SESSION_FIXED_HEADERS];
     size_t count = GCOLL_WIRE_HEADER_BYTES;
-    const gcoll_wire_header header = {.kind = (uint8_t)(GCOLL_WIRE_OFFER + control->kind),
+    const gcoll_wire_header header = {.kind = (uint8_t)control->kind,
                                       .flags = control->open ? GCOLL_WIRE_OPEN : 0,
                                       .index = control->index,
                                       .stream = control->stream,
