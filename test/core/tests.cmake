@@ -18,10 +18,10 @@ endif()
 gcoll_test(receive_test THREADS *inproc* LAYERS ${core_layers} SOURCES receive_test.cc roll_call_test.cc harness.cc TIMED COST 8)
 gcoll_test(embed_test PLAIN THREADS * LAYERS ${core_layers} SOURCES embed_test.cc harness.cc TIMED COST 4)
 gcoll_test(environment_test LAYERS ${core_layers} SOURCES environment_test.cc harness.cc)
-gcoll_test(way_test LAYERS ${core_layers} SOURCES way_test.cc harness.cc)
-add_library(way_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/way_peek.c) # C, and so without the precompiled headers of the tests
-target_link_libraries(way_peek PRIVATE gcoll_flags)
-target_sources(way_test PRIVATE $<TARGET_OBJECTS:way_peek>)
+gcoll_test(network_test LAYERS ${core_layers} SOURCES network_test.cc harness.cc)
+add_library(network_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/network_peek.c) # C, and so without the precompiled headers of the tests
+target_link_libraries(network_peek PRIVATE gcoll_flags)
+target_sources(network_test PRIVATE $<TARGET_OBJECTS:network_peek>)
 gcoll_test(launch_test LAYERS ${core_layers} SOURCES launch_test.cc harness.cc TIMED SHARDS 2 COST 18)
 add_library(launch_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/launch_peek.c) # C, and so without the precompiled headers of the tests
 target_link_libraries(launch_peek PRIVATE gcoll_flags)

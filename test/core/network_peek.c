@@ -1,10 +1,10 @@
-/* test/core/way_peek.c - looks into a context; see way_peek.h. */
-#include "test/core/way_peek.h"
+/* test/core/network_peek.c - looks into a context; see network_peek.h. */
+#include "test/core/network_peek.h"
 
 #include "gcoll/context/context.h"
 #include "transport/lane.h"
 
-void way_look(const gcoll_context *context, way_seen *seen) {
+void network_look(const gcoll_context *context, network_seen *seen) {
     const gcoll_endpoint_options *endpoint = &context->settings.endpoint;
     seen->transport = context->transport->name;
     seen->interface = endpoint->interface;

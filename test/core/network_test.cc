@@ -1,5 +1,5 @@
-// test/core/way_test.cc - options.transport and options.interface of contexts: which of option, environment
-// and default counts, and what errors say.
+// test/core/network_test.cc - options.transport and options.interface of contexts: which of option,
+// environment and default counts, and what errors say.
 #include "test/kit/harness.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <vector>
 
 extern "C" {
-#include "test/core/way_peek.h"
+#include "test/core/network_peek.h"
 }
 
 namespace {
@@ -16,10 +16,10 @@ namespace {
 using gcoll_test::Group;
 using gcoll_test::Job;
 
-class Way : public testing::Test {
+class Network : public testing::Test {
   public:
-    Way() { clear(); }
-    ~Way() override { clear(); }
+    Network() { clear(); }
+    ~Network() override { clear(); }
     static void clear() {
         for (const char *name : {"GCOLL_TRANSPORT", "GCOLL_INTERFACE", "GCOLL_IB_PORT", "GCOLL_IB_SL"})
             unsetenv(name);
@@ -38,7 +38,7 @@ struct Alone {
         status = gcoll_context_create(&options, &context);
         error = status == GCOLL_OK ? "" : gcoll_last_error();
         if (context)
-            way_look(context, &seen);
+            network_look(context, &seen);
     }
     ~Alone() { gcoll_context_destroy(context); }
     Alone(const Alone &) = delete;
@@ -47,12 +47,12 @@ struct Alone {
     gcoll_status status;
     std::string error;
     gcoll_context *context = nullptr;
-    way_seen seen = {};
+    network_seen seen = {};
 };
 
 const char *const kAllowed = "; allowed are auto, tcp, inproc, ibverbs";
 
-TEST_F(Way, TheVariableFillsInATransportThatTheProgramLeavesOpen) {
+TEST_F(Network, TheVariableFillsInATransportThatTheProgramLeavesOpen) {
     const struct {
         const char *option, *variable, *transport, *lanes;
     } rows[] = {
@@ -83,7 +83,7 @@ TEST_F(Way, TheVariableFillsInATransportThatTheProgramLeavesOpen) {
     }
 }
 
-TEST_F(Way, AnErrorNamesTheOptionOrTheVariable) {
+TEST_F(Network, AnErrorNamesTheOptionOrTheVariable) {
     EXPECT_EQ(Alone("pigeon").error, std::string("options.transport: names 'pigeon'") + kAllowed);
     EXPECT_EQ(Alone("").error, std::string("options.transport: is ''") + kAllowed);
     EXPECT_EQ(Alone("inproc:x=1").error, "options.transport: inproc has no option 'x'; it takes none");
@@ -101,7 +101,7 @@ TEST_F(Way, AnErrorNamesTheOptionOrTheVariable) {
     }
 }
 
-TEST_F(Way, AListNamesLanesAndInprocGoesAlone) {
+TEST_F(Network, AListNamesLanesAndInprocGoesAlone) {
     EXPECT_EQ(Alone("ibverbs,pigeon").status, GCOLL_ERR_INVALID);
     setenv("GCOLL_TRANSPORT", "tcp,inproc", 1);
     Alone mixed(nullptr);
@@ -109,7 +109,7 @@ TEST_F(Way, AListNamesLanesAndInprocGoesAlone) {
     EXPECT_EQ(mixed.error, "GCOLL_TRANSPORT: names inproc among others; allowed is inproc alone");
 }
 
-TEST_F(Way, OptionsInTheTextCountBeforeOtherFields) {
+TEST_F(Network, OptionsInTheTextCountBeforeOtherFields) {
     auto sizes = [](gcoll_context_options &o) {
         o.eager_bytes = 5000;
         o.eager_pool_bytes = 2000000;
@@ -124,7 +124,7 @@ TEST_F(Way, OptionsInTheTextCountBeforeOtherFields) {
     EXPECT_EQ(none.seen.pool_bytes, 2000000u);
 }
 
-TEST_F(Way, OptionsOfIbverbsComeFromTextStructEnvironmentAndDefaultInThisOrder) {
+TEST_F(Network, OptionsOfIbverbsComeFromTextStructEnvironmentAndDefaultInThisOrder) {
     gcoll_ibverbs_options ibverbs;
     gcoll_ibverbs_options_init(&ibverbs);
     ibverbs.port = 2;
@@ -148,7 +148,7 @@ TEST_F(Way, OptionsOfIbverbsComeFromTextStructEnvironmentAndDefaultInThisOrder) 
     EXPECT_EQ(neither.seen.ibverbs->timeout, 14u);
 }
 
-TEST_F(Way, AWrongOptionOfIbverbsIsRefusedAtCreation) {
+TEST_F(Network, AWrongOptionOfIbverbsIsRefusedAtCreation) {
     gcoll_ibverbs_options ibverbs;
     gcoll_ibverbs_options_init(&ibverbs);
     ibverbs.mtu = 1500;
@@ -166,7 +166,7 @@ TEST_F(Way, AWrongOptionOfIbverbsIsRefusedAtCreation) {
               std::string::npos);
 }
 
-TEST_F(Way, TheVariableFillsInAnInterfaceThatTheProgramLeavesOpen) {
+TEST_F(Network, TheVariableFillsInAnInterfaceThatTheProgramLeavesOpen) {
     auto interface = [](const char *text) {
         return [text](gcoll_context_options &o) { o.interface = text; };
     };
@@ -187,7 +187,7 @@ TEST_F(Way, TheVariableFillsInAnInterfaceThatTheProgramLeavesOpen) {
               0u);
 }
 
-TEST_F(Way, AnInterfaceThatIsNotThereIsCalledByItsVariable) {
+TEST_F(Network, AnInterfaceThatIsNotThereIsCalledByItsVariable) {
     gcoll_test::Watchdog watchdog(60);
     const std::string rest = ": is 'eth987', which fits nothing; this host has ";
     for (const char *from : {"GCOLL_INTERFACE", "options.interface"}) {
@@ -212,7 +212,7 @@ TEST_F(Way, AnInterfaceThatIsNotThereIsCalledByItsVariable) {
 }
 
 // What the environment said when the parent was created holds for its children.
-TEST_F(Way, ChildrenGoTheWayOfTheirParent) {
+TEST_F(Network, ChildrenHaveThatOfTheirParent) {
     gcoll_test::Watchdog watchdog(60);
     setenv("GCOLL_TRANSPORT", "tcp:eager_bytes=3Ki:pool_bytes=1Mi", 1);
     setenv("GCOLL_INTERFACE", "127.0.0.1,::1", 1);
@@ -230,8 +230,8 @@ TEST_F(Way, ChildrenGoTheWayOfTheirParent) {
         EXPECT_GCOLL_OK(gcoll_context_split(context, 0, -static_cast<int32_t>(rank), &split));
         EXPECT_GCOLL_OK(gcoll_context_duplicate(split, &copy));
         for (gcoll_context *each : {context, split, copy}) {
-            way_seen seen = {};
-            way_look(each, &seen);
+            network_seen seen = {};
+            network_look(each, &seen);
             EXPECT_STREQ(seen.transport, "tcp");
             EXPECT_STREQ(seen.lanes, "tcp:eager_bytes=3072:pool_bytes=1048576");
             EXPECT_STREQ(seen.interface, "127.0.0.1,::1");
@@ -243,7 +243,7 @@ TEST_F(Way, ChildrenGoTheWayOfTheirParent) {
     });
 }
 
-TEST_F(Way, OptionsOfTransportsAreListed) {
+TEST_F(Network, OptionsOfTransportsAreListed) {
     std::vector<std::string> names;
     auto note = [](void *arg, const gcoll_transport_option *option) {
         for (const char *text :
