@@ -329,27 +329,6 @@ gcoll_status gcoll_lanes_parse(const gcoll_lane_row *lanes, const char *from, co
 
 /* ---- Values of a choice -------------------------------------------------------------------------- */
 
-void gcoll_lanes_format(const gcoll_lane_choice *choices, uint32_t count, char *text, size_t bytes) {
-    gcoll_text to = {text, bytes, 0};
-    if (count == 0)
-        gcoll_text_add(&to, "auto");
-    for (uint32_t i = 0; i < count; i++) {
-        const gcoll_lane_choice *choice = &choices[i];
-        gcoll_text_add(&to, "%s%s", i > 0 ? "," : "", choice->lane->name);
-        for (uint32_t k = 0; k < GCOLL_LANE_OPTIONS_MAX; k++) {
-            if (!(choice->given & (UINT32_C(1) << k)))
-                continue;
-            const gcoll_lane_option *option = &choice->lane->options[k];
-            if (option->form == GCOLL_LANE_TEXT)
-                gcoll_text_add(&to, ":%s=%s", option->name, choice->texts + choice->value[k]);
-            else if (words_of(option))
-                gcoll_text_add(&to, ":%s=%s", option->name, words_of(option)[choice->value[k]]);
-            else
-                gcoll_text_add(&to, ":%s=%lld", option->name, (long long)choice->value[k]);
-        }
-    }
-}
-
 bool gcoll_lane_number(const gcoll_lane_choice *choice, const char *option, int64_t *value) {
     const gcoll_lane_option *options = choice ? choice->lane->options : NULL;
     for (uint32_t i = 0; options && options[i].name; i++) {

@@ -73,9 +73,6 @@ extern const gcoll_lane_row gcoll_lane_rows[];
 gcoll_status gcoll_lanes_parse(const gcoll_lane_row *lanes, const char *from, const char *text,
                                gcoll_lane_choice **choices, uint32_t *count);
 
-/* Writes a text that gcoll_lanes_parse reads as these lanes; "auto" if count is 0. Cut off at `bytes`. */
-void gcoll_lanes_format(const gcoll_lane_choice *choices, uint32_t count, char *text, size_t bytes);
-
 /* The value of an option that is no text. False if the text does not give it. */
 bool gcoll_lane_number(const gcoll_lane_choice *choice, const char *option, int64_t *value);
 

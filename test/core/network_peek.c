@@ -2,6 +2,7 @@
 #include "test/core/network_peek.h"
 
 #include "gcoll/context/context.h"
+#include "test/transport/lanes_text.h"
 #include "transport/lane.h"
 
 void network_look(const gcoll_context *context, network_seen *seen) {
@@ -11,5 +12,5 @@ void network_look(const gcoll_context *context, network_seen *seen) {
     gcoll_lane_limits(endpoint, context->transport->name, &seen->eager_bytes, &seen->pool_bytes);
     seen->lane_count = endpoint->lane_count;
     seen->ibverbs = endpoint->ibverbs;
-    gcoll_lanes_format(endpoint->lanes, endpoint->lane_count, seen->lanes, sizeof seen->lanes);
+    write_lanes(endpoint->lanes, endpoint->lane_count, seen->lanes, sizeof seen->lanes);
 }
