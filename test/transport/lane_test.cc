@@ -286,9 +286,10 @@ TEST_F(Lanes, WordsThatCannotBe) {
         hello.lanes[0] = 200;
         raw.say(hello.bytes());
         ASSERT_TRUE(rank.until([&] { return raw.heard().size() >= raw_peer::kReplyBytes; }));
-        raw.say(raw_peer::frame(raw_peer::kLane, row.kind, row.number, 0,
-                                static_cast<uint32_t>(row.text.size())) +
-                raw_peer::Bytes(row.text.begin(), row.text.end()));
+        raw_peer::Bytes word =
+            raw_peer::frame(raw_peer::kLane, row.kind, row.number, 0, static_cast<uint32_t>(row.text.size()));
+        word.insert(word.end(), row.text.begin(), row.text.end());
+        raw.say(word);
         ASSERT_TRUE(rank.until([&] { return !rank.failed.empty(); }));
         EXPECT_EQ(rank.failed[0].status, GCOLL_ERR_PROTOCOL);
         EXPECT_EQ(rank.failed[0].text, std::string("sent garbage (") + row.what + ")");

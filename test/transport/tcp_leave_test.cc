@@ -254,8 +254,9 @@ TEST(Tcp, CloseWhileConnecting) {
 TEST(Tcp, AnAbortFindsRoomBehindTheRestOfACutFrame) {
     const gcoll_note note = note_of(GCOLL_ERR_ABORTED, UINT32_MAX, std::string(GCOLL_NOTE_TEXT_MAX - 1, 'x'));
     std::vector<uint8_t> rest(5000, 0x5A);
-    for (size_t bytes :
-         {1, 100, 2000, 3600, 3700, 3800, 3900, 4000, 4063, 4064, 4065, 4095, 4096, 4097, 5000}) {
+    constexpr size_t kSizes[] = {1,    100,  2000, 3600, 3700, 3800, 3900, 4000,
+                                 4063, 4064, 4065, 4095, 4096, 4097, 5000};
+    for (size_t bytes : kSizes) {
         SCOPED_TRACE(bytes);
         Two two;
         ASSERT_TRUE(two.meet());

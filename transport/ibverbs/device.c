@@ -35,7 +35,7 @@ uint32_t gcoll_ib_mtu_bytes(enum ibv_mtu mtu) {
 }
 
 /* Adds to the ports found, and why each was rejected. */
-#define note(search, format, ...)                                                                            \
+#define NOTE(search, format, ...)                                                                            \
     gcoll_text_add(&(search)->seen, "%s" format, (search)->seen.used > 0 ? "; " : "", __VA_ARGS__)
 
 /* ---- GIDs ------------------------------------------------------------------------------------------ */
@@ -84,7 +84,7 @@ static gcoll_status find_pkey(search *s, struct ibv_context *context, const stru
         }
     }
     if (wanted > 0) {
-        note(s, "%s port %u has no partition key 0x%04x", place->name, place->port, wanted);
+        NOTE(s, "%s port %u has no partition key 0x%04x", place->name, place->port, wanted);
         return GCOLL_ERR_INVALID;
     }
     return GCOLL_OK;
@@ -105,11 +105,11 @@ static uint32_t rank_of_port(search *s, struct ibv_context *context, gcoll_ib_pl
     uint32_t rank = RANK_INFINIBAND;
     int error = gcoll_verbs_query_port(verbs, context, place->port, &port);
     if (error != 0) {
-        note(s, "%s port %u cannot be asked (%s)", place->name, place->port, strerror(error));
+        NOTE(s, "%s port %u cannot be asked (%s)", place->name, place->port, strerror(error));
         return RANK_NONE;
     }
     if (port.state != IBV_PORT_ACTIVE) {
-        note(s, "%s port %u is not active but %s", place->name, place->port,
+        NOTE(s, "%s port %u is not active but %s", place->name, place->port,
              verbs->port_state_str(port.state));
         return RANK_NONE;
     }
@@ -121,7 +121,7 @@ static uint32_t rank_of_port(search *s, struct ibv_context *context, gcoll_ib_pl
     if (place->ethernet)
         rank = choose_gid(s, context, &port, place);
     if (rank == RANK_NONE)
-        note(s, "%s port %u has no such GID, or none of type RoCE v2", place->name, place->port);
+        NOTE(s, "%s port %u has no such GID, or none of type RoCE v2", place->name, place->port);
     if (rank != RANK_NONE && find_pkey(s, context, &port, place) != GCOLL_OK)
         return RANK_NONE;
     return rank;
@@ -131,19 +131,19 @@ static void try_device(search *s, struct ibv_device *device) {
     const gcoll_verbs *verbs = &s->ib->verbs;
     const char *name = verbs->get_device_name(device);
     if (s->ib->options.device && strcmp(s->ib->options.device, name) != 0) {
-        note(s, "%s is there", name);
+        NOTE(s, "%s is there", name);
         return;
     }
     struct ibv_context *context = verbs->open_device(device);
     struct ibv_device_attr attributes;
     if (!context || verbs->query_device(context, &attributes) != 0) {
-        note(s, "%s cannot be opened (%s)", name, strerror(errno));
+        NOTE(s, "%s cannot be opened (%s)", name, strerror(errno));
         if (context)
             verbs->close_device(context);
         return;
     }
     if (s->ib->options.port > attributes.phys_port_cnt)
-        note(s, "%s has %u ports", name, attributes.phys_port_cnt);
+        NOTE(s, "%s has %u ports", name, attributes.phys_port_cnt);
     for (uint32_t port = 1; port <= attributes.phys_port_cnt; port++) {
         gcoll_ib_place place = {.port = (uint8_t)port};
         if (s->ib->options.port > 0 && s->ib->options.port != port)
