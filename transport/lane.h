@@ -145,10 +145,11 @@ void gcoll_session_accept(gcoll_session *session, gcoll_slot *slot, const uint8_
 
 /* What most lanes have in their gcoll_flow_lane: flow control reports to the session. */
 #define GCOLL_LANE_REPORTS                                                                                   \
-    .complete = gcoll_lane_complete, .unexpected = gcoll_lane_unexpected, .fail = gcoll_lane_fail
-void gcoll_lane_complete(gcoll_flow *flow, gcoll_message *message);
-void gcoll_lane_unexpected(gcoll_flow *flow);
-void gcoll_lane_fail(gcoll_flow *flow, gcoll_status status, const char *text);
+    .complete = gcoll_lane_report_complete, .unexpected = gcoll_lane_report_unexpected,                      \
+    .fail = gcoll_lane_report_fail
+void gcoll_lane_report_complete(gcoll_flow *flow, gcoll_message *message);
+void gcoll_lane_report_unexpected(gcoll_flow *flow);
+void gcoll_lane_report_fail(gcoll_flow *flow, gcoll_status status, const char *text);
 /* ... and `deliver`, of lanes that use gcoll_session_accept. */
 void gcoll_lane_deliver(gcoll_flow *flow, gcoll_slot *slot);
 

@@ -6,6 +6,7 @@
 
 extern "C" {
 #include "test/transport/pipe_lane.h"
+#include "transport/session/connect.h"
 #include "transport/session/session.h"
 }
 

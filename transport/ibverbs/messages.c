@@ -62,8 +62,8 @@ const gcoll_flow_lane gcoll_ib_flow_lane = {
     .owe = owe,
     .deliver = deliver,
     .complete = complete,
-    .unexpected = gcoll_lane_unexpected,
-    .fail = gcoll_lane_fail,
+    .unexpected = gcoll_lane_report_unexpected,
+    .fail = gcoll_lane_report_fail,
     .forget = forget,
     .pieces = &gcoll_ib_flow_pieces,
 };

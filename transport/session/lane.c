@@ -166,7 +166,7 @@ gcoll_status gcoll_net_watch(gcoll_net *net, int fd) {
 /* ---- Before a lane stands, and after the peer left -------------------------------------------------- */
 
 /* A flow that is not connected sends and completes nothing. */
-const gcoll_flow_lane gcoll_no_flow_lane = {.fail = gcoll_lane_fail};
+const gcoll_flow_lane gcoll_no_flow_lane = {.fail = gcoll_lane_report_fail};
 
 /* The lane has ended; messages that came whole may still be received. */
 
@@ -455,15 +455,15 @@ bool gcoll_session_is_well(const gcoll_session *session) {
     return session->state == GCOLL_SESSION_CONNECTED && !session->lane.in_doubt;
 }
 
-void gcoll_lane_complete(gcoll_flow *flow, gcoll_message *message) {
+void gcoll_lane_report_complete(gcoll_flow *flow, gcoll_message *message) {
     gcoll_session_push_receive((gcoll_session *)(void *)flow, message);
 }
 
-void gcoll_lane_unexpected(gcoll_flow *flow) {
+void gcoll_lane_report_unexpected(gcoll_flow *flow) {
     gcoll_session_unexpected((gcoll_session *)(void *)flow);
 }
 
-void gcoll_lane_fail(gcoll_flow *flow, gcoll_status status, const char *text) {
+void gcoll_lane_report_fail(gcoll_flow *flow, gcoll_status status, const char *text) {
     gcoll_session_fail((gcoll_session *)(void *)flow, status, "%s", text);
 }
 

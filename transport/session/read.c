@@ -138,11 +138,13 @@ static gcoll_flow_frame flow_frame(const gcoll_wire_header *header, const uint8_
                               .is_ahead = (header->flags & GCOLL_WIRE_AHEAD) != 0};
 }
 
-static void on_data(gcoll_session *session, const gcoll_wire_header *header, const uint8_t *extra) {
+/* takes: else the payload is thrown away. */
+static void on_data(gcoll_session *session, const gcoll_wire_header *header, const uint8_t *extra,
+                    bool takes) {
     gcoll_session_input *in = &session->input;
     const gcoll_flow_frame data = flow_frame(header, extra);
     in->slot = NULL;
-    if (!session->net->leaving)
+    if (takes)
         in->slot = gcoll_flow_fragment(&session->flow, &data, header->fragment_bytes);
     in->remaining = header->fragment_bytes;
     in->bulk = header->fragment_bytes >= BULK_BYTES;
@@ -156,7 +158,7 @@ static void on_data(gcoll_session *session, const gcoll_wire_header *header, con
 static bool on_any_time(gcoll_session *session, const gcoll_wire_header *header, const uint8_t *extra) {
     switch (header->kind) {
     case GCOLL_WIRE_DATA:
-        on_data(session, header, extra);
+        on_data(session, header, extra, !session->net->leaving);
         return true;
     case GCOLL_WIRE_ABORT:
         on_abort(session, header, extra);
@@ -193,9 +195,11 @@ static void on_frame(gcoll_session *session, const gcoll_wire_header *header, co
         return;
     }
     if (!session->lane.is_stream && is_of_lane(header) && !net->leaving) {
-        if (!session->lane
-                 .in_doubt) /* else the peer has refused a lane that stood here, and went on to tcp */
+        /* In doubt, the peer has refused a lane that stood here, and has gone on to tcp. */
+        if (!session->lane.in_doubt)
             garbage(session, "a frame of the lane tcp, which was not taken");
+        else if (header->kind == GCOLL_WIRE_DATA)
+            on_data(session, header, extra, false);
         return;
     }
     if (header->credit > 0 && !net->leaving)
