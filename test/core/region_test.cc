@@ -345,7 +345,7 @@ TEST(RegionCalls, AskTheTransportInsideTheCall) {
         Keys keys = exchange(context, region);
         if (rank == 0) {
             std::vector<uint8_t> got(8, 0);
-            EXPECT_GCOLL_OK(gcoll_get(context, &keys[0], 0, got.data(), got.size(), 0));
+            EXPECT_GCOLL_OK(gcoll_get(context, &keys[0], 0, got.data(), got.size()));
             EXPECT_EQ(got, std::vector<uint8_t>(8, 7));
             gcoll_request *request = nullptr;
             EXPECT_GCOLL_OK(gcoll_put_start(context, &keys[0], 8, got.data(), got.size(), 0, &request));
