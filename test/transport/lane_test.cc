@@ -337,8 +337,9 @@ void meet(Group &group) {
     ASSERT_TRUE(group.turn_until_done());
 }
 
-// About as many as one poll takes, and about three times as many.
-constexpr uint32_t kCounts[] = {0, 1, PIPE_FRAMES_A_POLL, PIPE_FRAMES_A_POLL + 1, 3 * PIPE_FRAMES_A_POLL - 1};
+// About as many as one poll takes, and about twelve times as many.
+constexpr uint32_t kCounts[] = {0, 1, PIPE_FRAMES_A_POLL, PIPE_FRAMES_A_POLL + 1,
+                                12 * PIPE_FRAMES_A_POLL - 1};
 
 // Rank 1 sends messages by the pipe, and then news by the connection. All messages are in the pipe, but rank
 // 0 reads the connection first. The messages count before the news: else a rank would fail for a peer that

@@ -19,7 +19,7 @@ typedef enum pipe_moment {
 
 #define PIPE_RANKS 64
 /* Frames that a poll takes, as a device's queue is polled in portions. */
-#define PIPE_FRAMES_A_POLL 128
+#define PIPE_FRAMES_A_POLL 32
 
 /* By rank. Zeroed, all works. */
 typedef struct pipe_faults {
