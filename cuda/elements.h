@@ -4,9 +4,7 @@
  * Bit for bit what the kernels of gcoll/base do, but for which NaN a NaN is. A test on the host compares the
  * two for every type and operation; no device is needed for that.
  *
- * On devices float16 is converted by the instructions for it, which round to nearest even, too; that is left
- * to a test on a device. The NaN that a device's arithmetic gives is 0x7fffffff: rounding must not carry out
- * of it.
+ * The NaN that a device's arithmetic gives is 0x7fffffff: rounding must not carry out of it.
  */
 #ifndef GCOLL_CUDA_ELEMENTS_H
 #define GCOLL_CUDA_ELEMENTS_H
@@ -15,15 +13,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "gcoll/base/half.h"
+#include "cuda/formats.h"
 #include "gcoll/types.h"
-
-#if defined(__CUDACC__)
-#include <cuda_fp16.h>
-#define GCOLL_BOTH __host__ __device__
-#else
-#define GCOLL_BOTH
-#endif
 
 namespace gcoll_cuda {
 
@@ -63,30 +54,6 @@ template <class T> struct Or {
 template <class T> struct Xor {
     using Element = T;
     GCOLL_BOTH static T apply(T x, T y) { return static_cast<T>(x ^ y); }
-};
-
-/* Formats of 16 bits, to float32 and back. */
-
-struct Float16 {
-    GCOLL_BOTH static float widen(uint16_t x) {
-#if defined(__CUDA_ARCH__)
-        return __half2float(__ushort_as_half(x));
-#else
-        return gcoll_half_widen(x);
-#endif
-    }
-    GCOLL_BOTH static uint16_t round(float x) {
-#if defined(__CUDA_ARCH__)
-        return __half_as_ushort(__float2half_rn(x));
-#else
-        return static_cast<uint16_t>(gcoll_half_round(x));
-#endif
-    }
-};
-
-struct Bfloat16 {
-    GCOLL_BOTH static float widen(uint16_t x) { return gcoll_bfloat16_widen(x); }
-    GCOLL_BOTH static uint16_t round(float x) { return static_cast<uint16_t>(gcoll_bfloat16_round(x)); }
 };
 
 template <class Format> struct ShortSum {

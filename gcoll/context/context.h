@@ -243,7 +243,6 @@ static inline gcoll_status gcoll_context_settle(gcoll_context *context) {
 /* With GCOLL_STREAM_TAG: tags of gcoll_context_create_group, which never match those of pairs. */
 #define GCOLL_STREAM_MEMBERS (UINT64_C(1) << 59)
 
-/* lanes.c */
 /* Adds the lines of gcoll_context_lanes. Within a call. */
 void gcoll_context_describe_lanes(const gcoll_context *context, gcoll_text *said);
 

@@ -38,11 +38,9 @@
 
 #include "transport/match.h"
 
-/* Credit that a message costs beyond its bytes, for the receiver's bookkeeping: so that a flood of empty
- * messages is bounded too. */
+/* Credit that a message costs beyond its bytes: so a flood of empty messages is bounded, too. */
 #define GCOLL_FLOW_OVERHEAD_BYTES 64
-/* The pool: by default, and the least and the most. Credit must fit the 32 bits of a header; less could not
- * hold anything. */
+/* The pool: by default, the least and the most. Credit must fit the 32 bits of a header. */
 #define GCOLL_FLOW_POOL_BYTES (UINT64_C(4) << 20)
 #define GCOLL_FLOW_POOL_MIN   UINT64_C(1024)
 #define GCOLL_FLOW_POOL_MAX   (UINT64_C(1) << 31)
@@ -97,8 +95,7 @@ typedef struct gcoll_flow_frame {
 
 typedef struct gcoll_flow gcoll_flow;
 
-/* Messages that the receiver grants piece by piece, as memory to write to, and that are never sent otherwise.
- */
+/* Messages that the receiver grants piece by piece, as memory to write to. They are never sent otherwise. */
 typedef struct gcoll_flow_pieces {
     /* Whether the message is one. The same on both sides. */
     bool (*takes)(const gcoll_flow *flow, const gcoll_message *message);
@@ -177,8 +174,15 @@ void gcoll_flow_depart(gcoll_flow *flow);
 /* The connection stands: sorts out the messages that waited for it. */
 void gcoll_flow_connect(gcoll_flow *flow, uint64_t peer_eager, uint64_t peer_pool);
 void gcoll_flow_post_send(gcoll_flow *flow, gcoll_message *message);
+/* An offered message is on its way: another one may be offered in its place. */
+void gcoll_flow_offer_ended(gcoll_flow *flow);
 /* The first byte of an enqueued message has left. */
-static inline void gcoll_flow_sent(gcoll_flow *flow, gcoll_message *message);
+static inline void gcoll_flow_sent(gcoll_flow *flow, gcoll_message *message) {
+    if (message->flags & GCOLL_FLOW_FOLLOWS) { /* from now on later offers cannot overtake it */
+        message->flags &= ~(uint32_t)GCOLL_FLOW_FOLLOWS;
+        gcoll_flow_offer_ended(flow);
+    }
+}
 /* Frames that came. on_control: any but data and credit, by its kind. */
 void gcoll_flow_on_control(gcoll_flow *flow, const gcoll_flow_frame *frame);
 void gcoll_flow_on_credit(gcoll_flow *flow, uint32_t credit);
@@ -196,8 +200,6 @@ void gcoll_flow_offer_granted(gcoll_flow *flow, gcoll_slot *slot);
 void gcoll_flow_leave_untold(gcoll_flow *flow, gcoll_slot *slot);
 /* Takes a waiting send out of the table. */
 gcoll_message *gcoll_flow_stop_waiting(gcoll_flow *flow, gcoll_slot *slot);
-/* An offered message is on its way: another one may be offered in its place. */
-void gcoll_flow_offer_ended(gcoll_flow *flow);
 
 /* ---- Receiving ----------------------------------------------------------------------------------- */
 
@@ -237,13 +239,6 @@ static inline bool gcoll_flow_owes(const gcoll_flow *flow) {
 static inline void gcoll_flow_give_back(gcoll_flow *flow, uint64_t credit) {
     flow->owed -= credit;
     flow->used -= credit;
-}
-
-static inline void gcoll_flow_sent(gcoll_flow *flow, gcoll_message *message) {
-    if (message->flags & GCOLL_FLOW_FOLLOWS) { /* from now on later offers cannot overtake it */
-        message->flags &= ~(uint32_t)GCOLL_FLOW_FOLLOWS;
-        gcoll_flow_offer_ended(flow);
-    }
 }
 
 #endif

@@ -159,5 +159,22 @@ def _register() -> None:
         dist.Backend.register_backend("gcoll", _create, extended_api=True)
 
 
+def _end() -> None:
+    """At the end of the program, while callbacks of futures can still run: leave the groups that there are.
+
+    After an exception that nobody caught the groups are broken, so that the other ranks hear of it at once. They
+    would else wait until this one has given up on operations in flight.
+    """
+    error = getattr(sys, "last_value", None)
+    if error is not None and not hasattr(sys, "ps1"):
+        world = getattr(dist.distributed_c10d, "_world", None)  # torch 2
+        for group in list(world.pg_map if world is not None else dist.distributed_c10d._pg_map):
+            try:
+                abort(f"{type(error).__name__}: {error}", group)
+            except (ValueError, RuntimeError):
+                pass  # of another backend
+    _extension.close_all()
+
+
 _register()
-atexit.register(_extension.close_all)  # callbacks of futures need a Python that has not ended
+atexit.register(_end)
