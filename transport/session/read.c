@@ -81,7 +81,8 @@ static uint8_t *target(gcoll_session *session, size_t *count) {
     return (slot->message ? (uint8_t *)slot->message->data : slot->held) + slot->received;
 }
 
-void gcoll_session_accept(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
+static inline void put_payload(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes,
+                               uint64_t count) {
     if (slot->message && slot->message->consume) {
         gcoll_tcp_consume(session, slot, bytes, count);
     } else {
@@ -92,6 +93,10 @@ void gcoll_session_accept(gcoll_session *session, gcoll_slot *slot, const uint8_
     }
     if (slot->received == slot->total && slot->message)
         gcoll_flow_finish(&session->flow, slot);
+}
+
+void gcoll_session_accept(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
+    put_payload(session, slot, bytes, count);
 }
 
 /* Accepts `count` bytes of the current payload. They lie at `bytes`, or, if that is NULL, at target(). */
@@ -108,7 +113,7 @@ static void accept_payload(gcoll_session *session, const uint8_t *bytes, size_t 
         in->slot = NULL;
     if (!slot)
         return;
-    gcoll_session_accept(session, slot, bytes, count);
+    put_payload(session, slot, bytes, count);
 }
 
 /* ---- Frames ---------------------------------------------------------------------------------------- */
@@ -128,7 +133,7 @@ static void on_abort(gcoll_session *session, const gcoll_wire_header *header, co
     }
 }
 
-static gcoll_flow_frame flow_frame(const gcoll_wire_header *header, const uint8_t *extra) {
+static inline gcoll_flow_frame flow_frame(const gcoll_wire_header *header, const uint8_t *extra) {
     return (gcoll_flow_frame){.kind = (gcoll_flow_kind)header->kind,
                               .index = header->index,
                               .stream = header->stream,
@@ -138,14 +143,9 @@ static gcoll_flow_frame flow_frame(const gcoll_wire_header *header, const uint8_
                               .is_ahead = (header->flags & GCOLL_WIRE_AHEAD) != 0};
 }
 
-/* takes: else the payload is thrown away. */
-static void on_data(gcoll_session *session, const gcoll_wire_header *header, const uint8_t *extra,
-                    bool takes) {
+static inline void begin_payload(gcoll_session *session, const gcoll_wire_header *header, gcoll_slot *slot) {
     gcoll_session_input *in = &session->input;
-    const gcoll_flow_frame data = flow_frame(header, extra);
-    in->slot = NULL;
-    if (takes)
-        in->slot = gcoll_flow_fragment(&session->flow, &data, header->fragment_bytes);
+    in->slot = slot;
     in->remaining = header->fragment_bytes;
     in->bulk = header->fragment_bytes >= BULK_BYTES;
     if (session->net->crc)
@@ -154,11 +154,18 @@ static void on_data(gcoll_session *session, const gcoll_wire_header *header, con
         accept_payload(session, NULL, 0);
 }
 
+static void on_data(gcoll_session *session, const gcoll_wire_header *header, const uint8_t *extra) {
+    const gcoll_flow_frame data = flow_frame(header, extra);
+    begin_payload(session, header,
+                  session->net->leaving ? NULL
+                                        : gcoll_flow_fragment(&session->flow, &data, header->fragment_bytes));
+}
+
 /* Handles the frames that still matter while this endpoint aborts or closes. */
 static bool on_any_time(gcoll_session *session, const gcoll_wire_header *header, const uint8_t *extra) {
     switch (header->kind) {
     case GCOLL_WIRE_DATA:
-        on_data(session, header, extra, !session->net->leaving);
+        on_data(session, header, extra);
         return true;
     case GCOLL_WIRE_ABORT:
         on_abort(session, header, extra);
@@ -199,7 +206,7 @@ static void on_frame(gcoll_session *session, const gcoll_wire_header *header, co
         if (!session->lane.in_doubt)
             garbage(session, "a frame of the lane tcp, which was not taken");
         else if (header->kind == GCOLL_WIRE_DATA)
-            on_data(session, header, extra, false);
+            begin_payload(session, header, NULL); /* throws it away */
         return;
     }
     if (header->credit > 0 && !net->leaving)
