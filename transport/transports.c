@@ -1,5 +1,6 @@
 /* transport/transports.c - the transports of this build, and the lanes that a text for options.transport may
- * name. A new lane needs a row here, and nothing else outside its folder. */
+ * name. A new lane needs a row here, its declaration and number in lane.h, and its sources in CMakeLists.txt.
+ */
 #include "transport/ibverbs/options.h"
 #include "transport/lane.h"
 #include "transport/transport.h"
