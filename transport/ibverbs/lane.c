@@ -138,7 +138,7 @@ static void ib_flush(gcoll_lane_port *port) {
 static bool ib_poll(gcoll_lane_port *port) {
     gcoll_ib *ib = gcoll_ib_of(port);
     const bool moved = gcoll_ib_poll(ib) > 0;
-    if (ib->proof_count > 0)
+    if (!moved && ib->proof_count > 0) /* else an acknowledgement may still wait behind what was polled */
         gcoll_ib_limit_proofs(ib);
     return moved;
 }

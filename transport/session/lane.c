@@ -344,6 +344,8 @@ void gcoll_session_on_lane(gcoll_session *session, const gcoll_wire_header *head
         return;
     if (index < session->net->lane_count && (session->lane.refused & (1U << index)))
         return; /* our refusal and this word have crossed */
+    if (session->lane.in_doubt)
+        return; /* the peer has left the lane that stood here, and speaks of the next one */
     if (!taken || taken->lane->number != header->index || !taken->lane->hear) {
         gcoll_session_fail(session, GCOLL_ERR_PROTOCOL, "sent garbage (a word of a lane that was not taken)");
         return;
