@@ -25,7 +25,7 @@ target_link_options(gcoll_bench_fake PRIVATE -Wl,--wrap=cudaGetDeviceCount,--wra
 set_target_properties(gcoll_bench_fake PROPERTIES ENABLE_EXPORTS ON BUILD_RPATH ${CMAKE_CURRENT_BINARY_DIR}/fake_nccl)
 
 gcoll_test(bench_device_fake_test UNSANITIZED All/Grid.*/1? BenchDevice.EveryTypeAndOperation THREADS *Mode.* BenchDevice.LocalReductions
-           SOURCES bench_device_fake_test.cc SHARDS 5 COST 5 TIMEOUT 300)
+           SOURCES bench_device_fake_test.cc SHARDS 5 COST 5)
 target_link_libraries(bench_device_fake_test PRIVATE gcoll PkgConfig::json_c)
 target_compile_definitions(bench_device_fake_test PRIVATE GCOLL_BENCH="$<TARGET_FILE:gcoll_bench_fake>")
 add_dependencies(bench_device_fake_test gcoll_bench_fake cuda_fake_nccl)
