@@ -91,8 +91,9 @@ struct gcoll_net {
     uint32_t doubt_count; /* sessions in doubt */
     uint32_t stranger_count;
     uint32_t polls;
-    bool moved; /* something was reported in this progress */
-    bool busy;  /* bytes moved in this poll */
+    int64_t called_ms; /* when a call that does not wait came last, where a lane is polled */
+    bool moved;        /* something was reported in this progress */
+    bool busy;         /* bytes moved in this poll */
     /* Of `wake`, from any thread: the flag is set, and the waker rung only if it may be needed. Both sides
      * write their own flag before they read the other's. */
     bool woken;
