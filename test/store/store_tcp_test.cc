@@ -746,7 +746,7 @@ TEST(StoreTcp, SilentStrangersAreDroppedAndDisturbNobody) {
     }
     auto began = Clock::now();
     EXPECT_EQ(set(client.get(), "k", "v"), GCOLL_OK);
-    EXPECT_LT(ms_since(began), kLateMs);
+    EXPECT_LT(ms_since(began), 2000) << "long before they are dropped";
     for (const Raw &each : strangers)
         EXPECT_TRUE(each.is_closed(10000));
     EXPECT_GE(ms_since(began), 4000);
