@@ -36,7 +36,9 @@ uint32_t setting(const char *name, uint32_t usual) {
 constexpr uint32_t kMostRanks = 5;
 const uint32_t kRanks = std::clamp(setting("GCOLL_TEST_RANKS", kMostRanks), 4u, kMostRanks);
 const int64_t kToldMs = setting("GCOLL_TEST_TOLD_MS", 1000); // from a death to everybody's error
-constexpr int64_t kDestroyMs = 2000;                         // "at most about a second", on a busy machine
+// The timeout of contexts whose ranks stop or stay away; it limits the start of the ranks, too.
+const int64_t kStopMs = kToldMs > 1000 ? 5000 : 2000;
+constexpr int64_t kDestroyMs = 2000; // "at most about a second", on a busy machine
 const uint64_t kCount = setting("GCOLL_TEST_ELEMENTS", 1000000);
 
 // The error that a rank got, and when.
@@ -167,7 +169,7 @@ TEST(Killed, TheOthersNameIt) {
 // ---- Stopped ----------------------------------------------------------------------------------------------
 
 TEST(Stopped, TheOthersNameItWhenTimeIsOut) {
-    constexpr int64_t kTimeout = 2000;
+    const int64_t kTimeout = kStopMs;
     for (uint32_t victim : {0u, 3u}) {
         Folder folder;
         Shared<Board> board;
@@ -196,7 +198,7 @@ TEST(Stopped, TheOthersNameItWhenTimeIsOut) {
 
 // In a ring, each rank waits for its neighbours only. Each form of a call must name the stopped rank.
 TEST(Stopped, IsNamedInEachFormOfACall) {
-    const int64_t kTimeout = kToldMs > 1000 ? 4000 : 1000; // it limits the start of the ranks, too
+    const int64_t kTimeout = kToldMs > 1000 ? kStopMs : 1000;
     constexpr uint32_t kVictim = 2;
     for (int form = 0; form < 3; form++) {
         SCOPED_TRACE(form == 0 ? "blocking" : form == 1 ? "started" : "persistent");
@@ -264,7 +266,7 @@ TEST(Stopped, AShortStopIsNoFailure) {
 // ---- Elsewhere --------------------------------------------------------------------------------------------
 
 TEST(Absent, ARankThatNeverCallsIsNamed) {
-    constexpr int64_t kTimeout = 2000;
+    const int64_t kTimeout = kStopMs;
     constexpr uint32_t kBusy = 2;
     Folder folder;
     Shared<Board> board;
