@@ -27,7 +27,7 @@ set(failures "$<TARGET_FILE:failure_test> --gtest_brief=1")
 set(told "${over} GCOLL_TEST_RANKS=4 GCOLL_TEST_TOLD_MS=8000")
 gcoll_rdma(REST
   "killed 90 ${told} GCOLL_TEST_KILLS=3 GCOLL_TEST_ELEMENTS=4194304 ${failures} --gtest_filter=Killed.TheOthersNameIt"
-  "stopped_absent 60 ${told} GCOLL_TEST_ELEMENTS=100000 ${failures} --gtest_filter=-Killed.TheOthersNameIt")
+  "stopped_absent 120 ${told} GCOLL_TEST_ELEMENTS=100000 ${failures} --gtest_filter=-Killed.TheOthersNameIt")
 
 # What the tests of the core do over the other transports; of collectives, a part; of groups, all but one of 45 ranks, which
 # takes half a minute where processors are emulated, and more than 1024 descriptors.
