@@ -133,6 +133,13 @@ static void on_abort(gcoll_session *session, const gcoll_wire_header *header, co
     }
 }
 
+_Static_assert((int)GCOLL_WIRE_DATA == (int)GCOLL_FLOW_DATA &&
+                   (int)GCOLL_WIRE_OFFER == (int)GCOLL_FLOW_OFFER &&
+                   (int)GCOLL_WIRE_GRANT == (int)GCOLL_FLOW_GRANT &&
+                   (int)GCOLL_WIRE_REVOKE == (int)GCOLL_FLOW_REVOKE &&
+                   (int)GCOLL_WIRE_CREDIT == (int)GCOLL_FLOW_OPENING,
+               "frames of flow control have the same numbers on the wire");
+
 static inline gcoll_flow_frame flow_frame(const gcoll_wire_header *header, const uint8_t *extra) {
     return (gcoll_flow_frame){.kind = (gcoll_flow_kind)header->kind,
                               .index = header->index,
