@@ -183,8 +183,9 @@ GCOLL_API gcoll_status gcoll_store_set_new(gcoll_store *store, const char *key, 
                                            size_t bytes);
 
 /* Sets the time limit of later requests of this handle, and of prefix views of it, in place of the store's
- * own timeout. It covers connecting again and waiting for a lock or an answer. 0: a request that would wait
- * fails. -1: the store's own timeout again. A gcoll_store_wait takes the smaller of this and its own limit.
+ * own timeout. It covers connecting again and waiting for a lock or an answer; while other ranks add to the
+ * same key of a file store, it counts anew, ten times at most. 0: a request that would wait fails. -1: the
+ * store's own timeout again. A gcoll_store_wait takes the smaller of this and its own limit.
  * Stores that never wait ignore it: memory, and tables of operations without set_timeout. It cannot end a
  * request that the kernel does not end, such as one to a network file system whose server is gone. */
 GCOLL_API gcoll_status gcoll_store_set_timeout(gcoll_store *store, int64_t timeout_ms);

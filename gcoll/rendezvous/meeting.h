@@ -52,14 +52,15 @@ struct gcoll_meeting {
     bool told;                     /* the store has a verdict, of this rank or another; or nobody needs one */
     bool complete;                 /* all ranks have met */
     char agreed[GCOLL_AGREED_MAX]; /* rank 0's decision after go, if it is known already; or "" */
-    bool creating;        /* the context is being created, and visits end by deadline_ms + GCOLL_TELL_MS */
-    bool store_stuck;     /* a visit failed after a long time, as later ones probably would */
-    int64_t began_ms;     /* start of the creation of the context */
-    int64_t deadline_ms;  /* deadline of the creation */
-    int64_t limit_ms;     /* deadline of the current visits */
-    int64_t visit_ms;     /* start of the latest visit */
-    uint64_t beats;       /* number of renewals of this rank's lease */
-    int64_t next_beat_ms; /* 0: this rank has not begun to wait */
+    bool creating;       /* the context is being created, and visits end by deadline_ms + GCOLL_TELL_MS */
+    bool store_stuck;    /* a visit failed after a long time, as later ones probably would */
+    int64_t began_ms;    /* start of the creation of the context */
+    int64_t deadline_ms; /* deadline of the creation */
+    int64_t limit_ms;    /* deadline of the current visits */
+    int64_t answered_until_ms; /* the same while the store answers each visit; 0: it makes no difference */
+    int64_t visit_ms;          /* start of the latest visit */
+    uint64_t beats;            /* number of renewals of this rank's lease */
+    int64_t next_beat_ms;      /* 0: this rank has not begun to wait */
     char record[GCOLL_RECORD_MAX]; /* the record that this rank has published */
     gcoll_trace trace;
     gcoll_refusal refusal;

@@ -61,10 +61,17 @@ static gcoll_status get_text(gcoll_context *context, const char *key, char *text
     return status;
 }
 
+/* Whether the context is a group that has no records yet. Its endpoint is open, so events may come. */
+static bool is_unknown(const gcoll_context *context) {
+    return !context->rendezvous->addresses && !context->rendezvous->meeting;
+}
+
 /* Tells a departed rank from a store that lost its keys: "go" exists until the last rank has left.
  * NOT_FOUND: the rank has left. */
 gcoll_status gcoll_rendezvous_has_left(gcoll_context *context) {
     char key[GCOLL_STORE_KEY_MAX + 1], text[GCOLL_VERDICT_MAX + 8];
+    if (is_unknown(context))
+        return GCOLL_ERR_NOT_FOUND;
     gcoll_rendezvous_key_of(context, key, "go");
     gcoll_status status = get_text(context, key, text, sizeof text);
     if (status == GCOLL_OK)
@@ -91,6 +98,8 @@ static gcoll_status get_record(gcoll_context *context, uint32_t peer, char recor
 gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char *address, size_t size,
                                      gcoll_note *cause) {
     char record[GCOLL_RECORD_MAX];
+    if (is_unknown(context))
+        return GCOLL_ERR_NOT_FOUND;
     gcoll_status status = get_record(context, peer, record, cause);
     if (status == GCOLL_OK)
         snprintf(address, size, "%.*s", (int)strcspn(record, " "), record);
@@ -244,7 +253,9 @@ void gcoll_rendezvous_leave(gcoll_context *context, int64_t limit_ms) {
         (context->rendezvous->meeting->store_stuck && !context->rendezvous->meeting->complete))
         return;
     context->rendezvous->meeting->has_failed = !context->rendezvous->meeting->complete;
-    if (context->rendezvous->meeting->complete)
+    if (context->rendezvous->meeting->complete && !context->health.broken)
+        gcoll_visits_to_leave(context, limit_ms);
+    else if (context->rendezvous->meeting->complete)
         gcoll_visits_until(context, limit_ms);
     else
         gcoll_visits_to_tell(context, limit_ms);

@@ -11,12 +11,15 @@
 
 #define STUCK_WAIT_MS   1000 /* a wait that overruns by this much: the store is stuck */
 #define LEAST_ANSWER_MS 100
-#define STUCK_MS        200 /* a request that fails after this time is not repeated */
+#define STUCK_MS        200   /* a request that fails after this time is not repeated */
+#define STEP_MS         1000  /* for a request while a rank leaves in good order */
+#define LEAVE_MS        10000 /* for all of them */
 
 void gcoll_visits_until(gcoll_context *context, int64_t limit_ms) {
     gcoll_meeting *meeting = context->rendezvous->meeting;
     const int64_t last_ms = meeting->deadline_ms + GCOLL_TELL_MS;
     meeting->limit_ms = meeting->creating && limit_ms > last_ms ? last_ms : limit_ms;
+    meeting->answered_until_ms = 0;
 }
 
 void gcoll_visits_to_tell(gcoll_context *context, int64_t limit_ms) {
@@ -27,12 +30,26 @@ void gcoll_visits_to_tell(gcoll_context *context, int64_t limit_ms) {
         meeting->limit_ms = least_ms;
 }
 
+void gcoll_visits_to_leave(gcoll_context *context, int64_t limit_ms) {
+    gcoll_meeting *meeting = context->rendezvous->meeting;
+    gcoll_visits_until(context, limit_ms);
+    if (!meeting->creating) /* else creation's own deadline counts */
+        meeting->answered_until_ms = gcoll_now_ms() + LEAVE_MS;
+}
+
 void gcoll_visits_end(gcoll_context *context) {
     gcoll_store_set_timeout(context->settings.store, -1);
 }
 
+/* The time left for the next request. */
+static int64_t left_at(const gcoll_meeting *meeting, int64_t now) {
+    const int64_t step_ms = now + STEP_MS, last_ms = meeting->answered_until_ms;
+    const int64_t limit_ms = step_ms < last_ms ? step_ms : last_ms;
+    return (limit_ms > meeting->limit_ms ? limit_ms : meeting->limit_ms) - now;
+}
+
 static gcoll_status begin(gcoll_context *context) {
-    const int64_t now = gcoll_now_ms(), left = context->rendezvous->meeting->limit_ms - now;
+    const int64_t now = gcoll_now_ms(), left = left_at(context->rendezvous->meeting, now);
     context->rendezvous->meeting->visit_ms = now;
     if (left <= 0)
         return gcoll_error(context->rendezvous->meeting->store_stuck ? GCOLL_ERR_IO : GCOLL_ERR_TIMEOUT,

@@ -46,6 +46,7 @@
 #define SHARED_LOCK_MODE   0666 /* minus the umask */
 #define MS_PER_SEC         1000
 #define LONGEST_LIFETIME_S (INT64_C(366) * 86400) /* enough for any job; times stay in range */
+#define MOST_TURNS         9                      /* limit of times that waiting for a lock counts anew */
 #define STALE_RETRIES      10 /* limit of new tries if another rank replaces a file while NFS reads it */
 
 typedef struct file_store {
@@ -402,14 +403,37 @@ static int64_t request_ms(const file_store *self) {
     return self->limit_ms >= 0 ? self->limit_ms : self->timeout_ms;
 }
 
-/* Waits for the lock on an open file. */
-static gcoll_status lock_file(const request *r, int fd, int64_t deadline) {
+/* Which file a key has: another one after each change, as changes are new files. */
+typedef struct version {
+    ino_t file;
+    struct timespec time;
+} version;
+
+static bool has_changed(const request *r, version *latest) {
+    struct stat info = {0};
+    const version before = *latest;
+    (void)fstatat(r->folder, r->name, &info, AT_SYMLINK_NOFOLLOW); /* no file: zeros */
+    *latest = (version){.file = info.st_ino, .time = info.st_mtim};
+    return before.file != info.st_ino || before.time.tv_sec != info.st_mtim.tv_sec ||
+           before.time.tv_nsec != info.st_mtim.tv_nsec;
+}
+
+/* Waits for the lock on an open file. While other ranks take their turns, and change the key, the time counts
+ * anew. */
+static gcoll_status lock_file(const request *r, int fd, int64_t *deadline) {
     int64_t delay = FIRST_DELAY_NS;
+    version latest = {0};
+    int turns = MOST_TURNS;
+    (void)has_changed(r, &latest);
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     while (fcntl(fd, F_OFD_SETLK, &whole) != 0) {
         if (errno != EAGAIN && errno != EACCES && errno != EINTR)
             return fail(r, "lock (the file system must support locks)", errno);
-        if (!gcoll_store_pause(deadline, &delay, MAX_DELAY_NS))
+        if (gcoll_store_pause(*deadline, &delay, MAX_DELAY_NS))
+            continue;
+        if (turns-- > 0 && has_changed(r, &latest))
+            *deadline = gcoll_store_deadline(request_ms(r->store));
+        else
             return gcoll_error(GCOLL_ERR_TIMEOUT,
                                "file store %.300s, %s \"%s\": another rank held its lock for %" PRId64 " ms",
                                r->store->folder, r->verb, r->key, request_ms(r->store));
@@ -455,7 +479,7 @@ static gcoll_status lock(const request *r, bool create, int64_t deadline, int *f
         if (status != GCOLL_OK)
             return status;
         if (file >= 0)
-            status = lock_file(r, file, deadline);
+            status = lock_file(r, file, &deadline);
         if (status == GCOLL_OK && (file < 0 || still_named(r, name, file))) {
             *fd = file;
             return GCOLL_OK;

@@ -1426,6 +1426,7 @@ TEST_F(Elsewhere, ALaunchThatWasLeftBehindIsTakenOver) {
 struct Stuck {
     gcoll_store *base = nullptr;
     std::atomic<bool> stuck{false};
+    std::atomic<int> slow_ms{0}; // for each request
     std::atomic<int> kept{0}, sets{0};
     int64_t limit_ms = 30000;       // the store's own timeout
     int64_t shortest_ms = 86400000; // of the lifetimes that were given
@@ -1435,6 +1436,7 @@ struct Stuck {
 
     static Stuck *of(void *self) { return static_cast<Stuck *>(self); }
     gcoll_status pass() const {
+        std::this_thread::sleep_for(std::chrono::milliseconds(slow_ms));
         if (!stuck)
             return GCOLL_OK;
         std::this_thread::sleep_for(std::chrono::milliseconds(limit_ms));
@@ -1546,6 +1548,23 @@ TEST_F(Stores, OneThatIsStuckHoldsUpNoDestroy) {
             EXPECT_LT(now_ms() - before, 5000) << "its own timeout is 30 s";
             ranks_[rank].stuck = false;
         });
+    }
+}
+
+// A store that answers slowly, as of a machine with many more ranks than processors, is not stuck: ranks take
+// all their keys away.
+TEST_F(Stores, OneThatIsSlowHasNothingLeftInIt) {
+    run([&](uint32_t rank, gcoll_context *context) {
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        ranks_[rank].slow_ms = 300; // of three requests at least, where a rank gives the stuck one a second
+        gcoll_context_destroy(context);
+    });
+    for (const char *name : {"/addr.0", "/addr.1", "/go", "/left", "/tuning", "/agreed"}) {
+        const std::string &address = ranks_[1].address;
+        const std::string key = address.substr(0, address.find("/addr.")) + name;
+        char value[1];
+        size_t bytes;
+        EXPECT_EQ(gcoll_store_get(base_, key.c_str(), value, 1, &bytes), GCOLL_ERR_NOT_FOUND) << key;
     }
 }
 

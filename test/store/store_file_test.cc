@@ -205,6 +205,53 @@ TEST(StoreFile, ATimeoutOfTheHandleBoundsWaitingForAStoppedHolderOfTheLock) {
     EXPECT_EQ(gcoll_store_remove(store.get(), "n"), GCOLL_OK);
 }
 
+int take_lock(const std::string &path) {
+    struct flock whole = {};
+    whole.l_type = F_WRLCK;
+    int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    return fcntl(fd, F_OFD_SETLK, &whole) == 0 ? fd : -1;
+}
+
+// While other ranks add, a rank that waits for its turn is not stuck, however many they are. Here the lock is
+// held all the time, and the key changes as if they added.
+TEST(StoreFile, WaitingForALockCountsAnewWhileOthersAdd) {
+    constexpr int64_t kTimeoutMs = 300;
+    TemporaryFolder folder;
+    Store store = open_store("file:" + folder.path(), kTimeoutMs),
+          other = open_store("file:" + folder.path());
+    int64_t sum = 0;
+    ASSERT_EQ(gcoll_store_add(store.get(), "n", 1, &sum), GCOLL_OK);
+    const int held = take_lock(lock_file_of(folder));
+    ASSERT_GE(held, 0);
+    std::atomic<bool> given_up{false};
+    std::thread adders([&] { // for three times the limit, then never again
+        for (int i = 0; i < 6 && !given_up; i++) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(kTimeoutMs / 2));
+            EXPECT_EQ(set(other.get(), "n", std::to_string(10 + i)), GCOLL_OK);
+        }
+    });
+    auto began = Clock::now();
+    EXPECT_EQ(gcoll_store_add(store.get(), "n", 1, &sum), GCOLL_ERR_TIMEOUT);
+    EXPECT_GE(ms_since(began), 3 * kTimeoutMs);
+    given_up = true;
+    adders.join();
+    given_up = false;
+    std::thread endless([&] {
+        for (int i = 0; !given_up || i == 0; i++, std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+            EXPECT_EQ(set(other.get(), "n", std::to_string(i)), GCOLL_OK);
+    });
+    EXPECT_EQ(gcoll_store_set_timeout(store.get(), 30), GCOLL_OK);
+    began = Clock::now();
+    EXPECT_EQ(gcoll_store_add(store.get(), "n", 1, &sum), GCOLL_ERR_TIMEOUT) << "it has an end";
+    EXPECT_LT(ms_since(began), 10 * 30 + kLateMs);
+    given_up = true;
+    endless.join();
+    close(held);
+    EXPECT_EQ(set(store.get(), "n", "41"), GCOLL_OK);
+    EXPECT_EQ(gcoll_store_add(store.get(), "n", 1, &sum), GCOLL_OK) << gcoll_last_error();
+    EXPECT_EQ(sum, 42);
+}
+
 // Counts this process's descriptors of the file that has this name now.
 int open_count(const std::string &path) {
     int count = 0;
@@ -213,13 +260,6 @@ int open_count(const std::string &path) {
         count += std::filesystem::read_symlink(item.path(), gone) == path;
     }
     return count;
-}
-
-int take_lock(const std::string &path) {
-    struct flock whole = {};
-    whole.l_type = F_WRLCK;
-    int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    return fcntl(fd, F_OFD_SETLK, &whole) == 0 ? fd : -1;
 }
 
 // A rank that waited for a lock gets the lock of a file that was removed meanwhile. That lock does not count.
