@@ -6,10 +6,10 @@
  * visit to the store has a time limit, set by gcoll_store_set_timeout and reset afterwards. Connections are
  * made later, when an operation first needs them.
  *
- * Threads. One thread at a time uses a context. Contexts share nothing, so different threads may use
- * different contexts at once. gcoll_context_abort and gcoll_context_wake may be called from any thread. The
- * work is done by the thread that calls and, with options.progress_thread, by a thread of the context between
- * calls. These calls are refused with GCOLL_ERR_STATE and do nothing:
+ * Threads. One thread at a time uses a context. Contexts share nothing (without options.share), so different
+ * threads may use different contexts at once. gcoll_context_abort and gcoll_context_wake may be called from
+ * any thread. The work is done by the thread that calls and, with options.progress_thread, by a thread of the
+ * context between calls. These calls are refused with GCOLL_ERR_STATE and do nothing:
  *
  *   - a call while another thread is inside a call on the same context, if that has no progress thread;
  *   - a call by a callback (user operation, done, log, allocator, store) on the context that called it,
@@ -110,10 +110,11 @@ typedef struct gcoll_context_options {
     /* What moves the data: "tcp", "ibverbs" (RDMA devices, with TCP beside them) or "inproc", with options
      * behind colons: "tcp:eager_bytes=64Ki", "ibverbs:device=mlx5_0:gid=3" (docs/transports.md;
      * gcoll_transport_options). Options here count before other fields of this struct and of `ibverbs`, those
-     * before environment variables. NULL and "auto": the environment variable GCOLL_TRANSPORT, or else tcp.
-     * What is named and cannot be had is an error. A list, "ibverbs,tcp", goes by preference: each two ranks
-     * take the first in the list of the lower rank that the other names, too, and that works between them
-     * (gcoll_context_lanes). So ranks with RDMA use it among one another, and TCP with those without. */
+     * before environment variables. What is named and cannot be had is an error. A list, "ibverbs,tcp", goes
+     * by preference: each two ranks take the first in the list of the lower rank that the other names, too,
+     * and that works between them (gcoll_context_lanes). So ranks with RDMA use it among one another, and TCP
+     * with those without. NULL and "auto": the environment variable GCOLL_TRANSPORT, or else "ibverbs,tcp" if
+     * this machine has an RDMA device (which is passed over if it cannot be opened), or else tcp. */
     const char *transport;
     gcoll_hub *hub; /* inproc only; borrowed while the context lives */
 
@@ -227,6 +228,23 @@ typedef struct gcoll_context_options {
      * up to log2(size) others. The function and its argument are not used after creation. */
     gcoll_exchange_fn exchange;
     void *exchange_arg;
+
+    /* 1, the same on every rank: contexts that gcoll_context_duplicate, gcoll_context_split and
+     * gcoll_context_create_group make of this one, and of those, share its connections and take no
+     * descriptors of their own. For programs with many groups that one thread uses. What differs from
+     * contexts of their own:
+     *   - one thread at a time uses all of them: a call by a second thread fails with GCOLL_ERR_STATE, and so
+     *     does one by a callback of any of them;
+     *   - a call on one of them makes progress for messages of all, and may call log of all;
+     *   - if this context breaks, so do those made of it. If one of those breaks or is destroyed, this one
+     *     and the others go on, and if this one is destroyed, those go on.
+     *   - their messages use one connection to each peer, also where transport is "tcp:connections=4", which
+     *     then counts for messages of this context alone.
+     * A rank that dies breaks all that it is a member of. Over inproc, which has no descriptors, only the
+     * first rule holds. Ranks that differ get GCOLL_ERR_MISMATCH when they make a context of this one.
+     * GCOLL_ERR_UNSUPPORTED where transport names ibverbs; "auto" then is tcp. GCOLL_ERR_INVALID
+     * together with progress_thread. */
+    int share;
 } gcoll_context_options;
 
 /* Fills in defaults. Always call it first: later versions add fields. */
@@ -253,8 +271,8 @@ GCOLL_API gcoll_status gcoll_context_create(const gcoll_context_options *options
 
 /* Creates a second context for the same ranks over the first one's connections, without the store.
  * Collective: every rank calls it in the same order as other operations on `parent`. The new context has its
- * own sequence, listener and pairs, and may be used by another thread. It takes its timeout and other options
- * from the parent. The parent may be destroyed first. */
+ * own sequence, listener and pairs, and may be used by another thread, unless the parent has options.share.
+ * It takes its timeout and other options from the parent. The parent may be destroyed first. */
 GCOLL_API gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_context **context);
 
 /* The color of a rank that gets no context from gcoll_context_split. */
@@ -265,11 +283,13 @@ GCOLL_API gcoll_status gcoll_context_duplicate(gcoll_context *parent, gcoll_cont
  * color: 0 or more; ranks of one color get a context together. GCOLL_COLOR_NONE: this rank gets none, and
  * *context is NULL. key: the ranks of the new context are ordered by key. Ranks with equal keys are ordered
  * by their ranks of the parent.
- * The new context is independent of its parent, as a duplicate is. Each may be used by a thread of its own,
- * may break alone, and may be destroyed first. A rank that dies breaks both. Errors and culprits of a context
- * name its own ranks. gcoll_context_parent_rank translates a rank; error texts also give the culprit's rank
- * of the parent. `auto` uses the parent's costs. A split costs two small collectives on the parent, in which
- * a rank gets some 100 bytes from every other. Errors:
+ * The new context is independent of its parent, as a duplicate is, unless the parent has options.share. Each
+ * may be used by a thread of its own, may break alone, and may be destroyed first. A rank that dies breaks
+ * both. Errors and culprits of a context name its own ranks. gcoll_context_parent_rank translates a rank;
+ * error texts also give the culprit's rank of the parent. `auto` uses the parent's costs. A split costs two
+ * small collectives on the parent, in which a rank gets some 100 bytes from every other.
+ *
+ * Errors:
  *   INVALID   names the argument; breaks nothing
  *   PEER      a rank of the group could not open its end, with its reason; breaks nothing
  *   others    as of a collective on `parent`, which they break; the cause, if `parent` is broken already

@@ -14,6 +14,7 @@
 #ifndef GCOLL_LANE_H
 #define GCOLL_LANE_H
 
+#include "gcoll/base/text.h"
 #include "transport/choice.h"
 #include "transport/flow/flow.h"
 #include "transport/transport.h"
@@ -26,7 +27,7 @@ typedef struct gcoll_session gcoll_session;     /* its state for one peer; begin
 typedef struct gcoll_lane_port gcoll_lane_port; /* what an endpoint has of a lane: the lane's own */
 
 /* Lanes by number, as they travel. A number is never given to another lane. */
-enum { GCOLL_LANE_TCP = 1, GCOLL_LANE_IBVERBS = 2 };
+enum { GCOLL_LANE_TCP = 1, GCOLL_LANE_IBVERBS = 2, GCOLL_LANE_STRIPES = 3 };
 
 /* Signs of life that a lane can see; both grow. */
 typedef struct gcoll_lane_sight {
@@ -34,12 +35,21 @@ typedef struct gcoll_lane_sight {
     uint64_t taken; /* what the peer's side acknowledged */
 } gcoll_lane_sight;
 
+typedef struct gcoll_lane gcoll_lane;
+
 /* NULL: the lane has no use for it. All are called on the thread that drives the endpoint. */
-typedef struct gcoll_lane {
+struct gcoll_lane {
     const char *name;
     uint8_t number;
+    /* Control frames and credit go by the session's own connection, as those of the lane tcp. */
+    bool uses_stream;
+    /* A lane that the options ask for by this one's name, and that is offered before it; NULL: none. */
+    const gcoll_lane *(*wider)(const gcoll_endpoint_options *options);
     /* Lists the devices that it could use on this machine, or says why it has none. */
     void (*list)(gcoll_device_fn fn, void *arg);
+    /* Whether this machine seems to have such a device: "auto" then takes the lane before tcp, if it can be
+     * had. Costs little. */
+    bool (*is_likely)(void);
 
     /* ---- The endpoint's port ---- */
 
@@ -74,6 +84,13 @@ typedef struct gcoll_lane {
     /* The same, and frees what it has of the session. Also of one that never stood. */
     void (*end)(gcoll_session *session);
     void (*look)(const gcoll_session *session, gcoll_lane_sight *sight);
+    /* Takes all that has come for this session; NULL: `poll` does, again and again. */
+    void (*catch_up)(gcoll_session *session);
+    /* Whether something that the peer sent before its goodbye may still be on its way, by connections of the
+     * lane's own. Only where it stands. */
+    bool (*is_coming)(const gcoll_session *session);
+    /* The peer's kernel has our goodbye: nothing follows by connections of the lane's own, either. */
+    void (*finish)(gcoll_session *session);
     /* Whether a posted receive, of which flow says that it may be taken back, may be so here too. */
     bool (*may_take_back)(const gcoll_session *session, const gcoll_message *message);
 
@@ -88,12 +105,19 @@ typedef struct gcoll_lane {
     gcoll_status (*expose)(gcoll_lane_port *port, void *data, uint64_t bytes, gcoll_exposed *exposed);
     void (*conceal)(gcoll_lane_port *port, gcoll_exposed *exposed);
     void (*access)(gcoll_session *session, gcoll_remote_access *access);
-} gcoll_lane;
+
+    /* What gcoll_context_lanes calls it where it stands; NULL: its name. */
+    void (*describe)(const gcoll_session *session, gcoll_text *text);
+};
 
 extern const gcoll_lane gcoll_lane_tcp;
 extern const gcoll_lane_option gcoll_tcp_options[];
+extern const gcoll_lane gcoll_lane_stripes;
 extern const gcoll_lane gcoll_lane_ibverbs;
 
+/* The number that the text of options.transport gives for an option of a lane, else `fallback`. */
+int64_t gcoll_lane_option_number(const gcoll_endpoint_options *options, const char *lane, const char *option,
+                                 int64_t fallback);
 /* Messages that a lane sends unasked, and what is held of them for one peer: by the text of
  * options.transport, else by the endpoint's options. 0: the lane's default. */
 void gcoll_lane_limits(const gcoll_endpoint_options *options, const char *lane, uint64_t *eager,
@@ -108,7 +132,9 @@ gcoll_status gcoll_lane_set_limits(const gcoll_endpoint_options *options, const 
 
 uint32_t gcoll_session_rank(const gcoll_session *session);
 gcoll_net *gcoll_session_net(const gcoll_session *session);
-/* What the lane has of this session; NULL before it is set. */
+/* Whether the session has taken this lane, and has not left it for another. */
+bool gcoll_session_has_taken(const gcoll_session *session, const gcoll_lane *lane);
+/* What the lane that it has taken has of this session; NULL before it is set. */
 void *gcoll_session_lane_state(const gcoll_session *session);
 void gcoll_session_set_lane_state(gcoll_session *session, void *state);
 /* Whether the peer is there and nothing is wrong with the session or the lane. */

@@ -15,7 +15,7 @@
 typedef struct gcoll_message gcoll_message;
 
 /* Consumes `bytes` received bytes, which start at byte `offset` of the message. bytes is a multiple of the
- * granule. */
+ * granule. Each byte comes once; in order, but where several connections bring them. */
 typedef void (*gcoll_consume_fn)(void *arg, uint64_t offset, const void *data, uint64_t bytes);
 
 /* A posted send or receive. The caller owns it and its data; from post to `done` (or close) neither may
@@ -45,8 +45,9 @@ struct gcoll_message {
     gcoll_message *match; /* of a receive: the send that it is to take, where both are at hand */
     uint64_t moved;
     uint32_t flags;
-    uint32_t peer; /* the other rank, where messages of several share a queue */
-    void *region;  /* of registered memory */
+    uint32_t peer;                 /* the other rank, where messages of several share a queue */
+    void *region;                  /* of registered memory */
+    struct gcoll_channel *channel; /* of an endpoint that shares the connections of another; NULL: of none */
 
     bool opened; /* receive: set before done: the peer's send had `open`, and `opened` was called with it */
 };

@@ -48,6 +48,18 @@ static inline size_t gcoll_bytes_left(const gcoll_byte_queue *queue) {
 /* Makes room behind `end` for `count` bytes. False without memory: then nothing has changed. */
 bool gcoll_bytes_reserve(gcoll_byte_queue *queue, size_t count);
 
+/* Takes out all messages of that channel. */
+static inline void gcoll_message_queue_drop(gcoll_message_queue *queue, const struct gcoll_channel *channel) {
+    gcoll_message *message = queue->first;
+    queue->first = queue->last = NULL;
+    while (message) {
+        gcoll_message *next = message->next;
+        if (message->channel != channel)
+            gcoll_message_push(queue, message);
+        message = next;
+    }
+}
+
 /* Forgets all messages. */
 static inline void gcoll_message_queue_clear(gcoll_message_queue *queue) {
     queue->first = queue->last = NULL;

@@ -23,6 +23,8 @@
 
 #define GCOLL_ADDRESS_MAX   4096
 #define GCOLL_NOTE_TEXT_MAX 256
+/* The address of an endpoint that shares connections: this, and the address of its trunk. */
+#define GCOLL_SHARED_ADDRESS "shared/"
 
 typedef struct gcoll_endpoint gcoll_endpoint;
 
@@ -98,9 +100,15 @@ typedef struct gcoll_endpoint_options {
      * name. Not of inproc. Used by open only. */
     const struct gcoll_lane_choice *lanes;
     uint32_t lane_count;
+    bool may_lack; /* "auto" chose the lanes: one that cannot be opened is passed over, but not the last */
+    /* For the table `shared` only: the endpoint whose connections it shares, and the rank there of each of
+     * its own ranks. Used by open only. */
+    gcoll_endpoint *trunk;
+    const uint32_t *members;
 } gcoll_endpoint_options;
 
-typedef struct gcoll_transport {
+typedef struct gcoll_transport gcoll_transport;
+struct gcoll_transport {
     const char *name;
     bool yields; /* progress that polls lets others have its core: more ranks than cores may poll */
     /* Starts listening. Errors: INVALID names the option (unknown interface, port range full), IO. */
@@ -190,7 +198,13 @@ typedef struct gcoll_transport {
     /* Or NULL. Says by which lane messages to that peer go, and why not by a better one: "tcp (ibverbs: the
      * other rank does not offer it)". */
     void (*explain)(gcoll_endpoint *endpoint, uint32_t peer, char *text, size_t bytes);
-} gcoll_transport;
+    /* Or NULL. The transport of endpoints that share descriptors and connections with one of this transport,
+     * their trunk, and with others of that trunk. Each has ranks of its own, events, flow control, and aborts
+     * and closes by itself. They live on when the trunk is closed. If the trunk aborts, they get `aborted`.
+     * All are driven by one thread at a time: what one of them does may call events and `done` of the
+     * others. */
+    const gcoll_transport *shared;
+};
 
 extern const gcoll_transport gcoll_transport_tcp;
 extern const gcoll_transport gcoll_transport_inproc;

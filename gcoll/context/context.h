@@ -37,6 +37,7 @@ typedef struct gcoll_settings {
     gcoll_store *owned_store; /* `store` if the context opened it itself (environment.c), else NULL */
     char job[72];
     bool monitor;
+    bool share; /* contexts that are made of this one share its connections */
     gcoll_same same;
     gcoll_endpoint_options endpoint; /* as opened */
     char *interface;                 /* the list that endpoint.interface points to */
@@ -74,11 +75,19 @@ struct gcoll_driver {
     bool unread; /* a message or run has ended since the descriptor of gcoll_context_fd was signalled */
 };
 
+/* Contexts of this process that share connections: one thread at a time is inside any of them. */
+typedef struct gcoll_family {
+    atomic_uintptr_t caller; /* that thread; 0: none */
+    atomic_uint members;     /* frees it when it falls to 0 */
+} gcoll_family;
+
 /* The claim on a context by the calling thread (guard.c). */
 typedef struct gcoll_guard {
     uint32_t forks;          /* gcoll_forks of the process that the context belongs to */
     long process;            /* its process id, for messages */
     atomic_uintptr_t caller; /* the thread inside a gcoll call on this context; 0: none */
+    bool is_special;         /* it has one of these: gcoll_enter_special */
+    gcoll_family *family;    /* contexts that share connections; NULL: none */
     gcoll_driver *driver;    /* NULL: no progress thread */
     /* For calls from any thread (wake.c): */
     pthread_mutex_t gate; /* guards what follows; endpoint and driver stay while it is held */
@@ -127,8 +136,19 @@ struct gcoll_context {
 gcoll_status gcoll_refuse_call(const gcoll_context *context);
 /* Whether a callback calls: this thread is inside a call on the context already, or is the driver's. */
 bool gcoll_calls_itself(const gcoll_context *context);
-/* Enters a context that has a driver: takes over from the driver, after other threads that are inside. */
-gcoll_status gcoll_enter_driven(gcoll_context *context);
+/* Enters a context that has a driver: takes over from the driver, after other threads that are inside. Or one
+ * of a family: claims the family, too. */
+gcoll_status gcoll_enter_special(gcoll_context *context);
+void gcoll_leave_special(gcoll_context *context);
+/* NULL: it has none, or no longer. */
+void gcoll_set_driver(gcoll_context *context, gcoll_driver *driver);
+/* Whether a thread is inside a call on the context, or on one of its family. */
+bool gcoll_is_claimed(const gcoll_context *context);
+/* Makes this context the first of a family, or one of that of another context. */
+gcoll_status gcoll_family_found(gcoll_context *context);
+void gcoll_family_join(gcoll_context *context, gcoll_family *family);
+/* At the end of a context; also of one without a family. is_inside: gives up the claim, too. */
+void gcoll_family_leave(gcoll_context *context, bool is_inside);
 /* To destroy the context: claims it for good. GCOLL_ERR_STATE if a thread is inside. */
 gcoll_status gcoll_claim_last(gcoll_context *context);
 /* From any thread: makes the threads that wait look around. False if the context is being destroyed. */
@@ -153,7 +173,7 @@ static inline uintptr_t gcoll_this_thread(void) {
     return (uintptr_t)pthread_self();
 #endif
 }
-/* Claims the context for this thread, if the context has no driver. */
+/* Claims the context for this thread, if it is not special. */
 static inline gcoll_status gcoll_claim(gcoll_context *context) {
     uintptr_t nobody = 0;
     if (gcoll_is_forked(context) ||
@@ -166,13 +186,13 @@ static inline gcoll_status gcoll_claim(gcoll_context *context) {
  * with gcoll_leave. In between, no public function is called on the same context. If gcoll_enter fails, the
  * call does nothing and does not leave. */
 static inline gcoll_status gcoll_enter(gcoll_context *context) {
-    return context->guard.driver ? gcoll_enter_driven(context) : gcoll_claim(context);
+    return context->guard.is_special ? gcoll_enter_special(context) : gcoll_claim(context);
 }
 static inline void gcoll_leave(gcoll_context *context) {
-    gcoll_driver *driver = context->guard.driver;
-    atomic_store_explicit(&context->guard.caller, 0, memory_order_release);
-    if (driver)
-        driver->leave(driver);
+    if (context->guard.is_special)
+        gcoll_leave_special(context);
+    else
+        atomic_store_explicit(&context->guard.caller, 0, memory_order_release);
 }
 
 /* ---- Memory, log, options (context.c) ------------------------------------------------------ */

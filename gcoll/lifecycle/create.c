@@ -247,9 +247,23 @@ static void end_by_deadline(gcoll_context *context) {
 }
 
 static gcoll_status use_network(gcoll_context *context, const gcoll_network *network) {
-    context->transport = network->transport;
+    const gcoll_transport *transport = network->transport;
+    uint32_t lane_count = network->lane_count;
     context->settings.endpoint.interface_from = network->interface_from;
-    return gcoll_settings_add_lanes(&context->settings, network->lanes, network->lane_count);
+    if (context->settings.share && !transport->shared && transport != &gcoll_transport_inproc) {
+        if (!network->is_auto)
+            return gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                               "options.share: is 1; not possible over %s, only over tcp and inproc",
+                               transport->name);
+        transport = &gcoll_transport_tcp; /* the best of those that can share */
+        lane_count = 0;
+    }
+    context->transport = transport;
+    gcoll_status status =
+        gcoll_settings_add_lanes(&context->settings, network->lanes, lane_count, network->is_auto);
+    if (status == GCOLL_OK && context->settings.share)
+        status = gcoll_family_found(context);
+    return status;
 }
 
 gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_context **out) {

@@ -14,8 +14,7 @@
 /* In a forked child: takes endpoint, store, devices and thread from the context. False if a call or the
  * thread was inside the context when the process forked: then the context must not be touched. */
 static bool abandon(gcoll_context *context) {
-    if (atomic_load_explicit(&context->guard.caller, memory_order_relaxed) != 0 ||
-        !gcoll_thread_abandon(context))
+    if (gcoll_is_claimed(context) || !gcoll_thread_abandon(context))
         return false;
     if (context->acceleration) {
         gcoll_memory_abandon(context->acceleration);
@@ -88,5 +87,6 @@ void gcoll_context_end(gcoll_context *context, int64_t limit_ms, int64_t least_m
     gcoll_store_destroy(context->settings.owned_store);
     gcoll_settings_free(&context->settings);
     free(context->parent_ranks);
+    gcoll_family_leave(context, !gcoll_is_forked(context));
     free(context); /* also frees the modules' structs, which lie in the same allocation */
 }

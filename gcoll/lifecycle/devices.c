@@ -1,5 +1,4 @@
 /* gcoll/lifecycle/devices.c - lists the transports, their options, and what they can use on this machine. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "gcoll/base/base.h"
@@ -20,16 +19,14 @@ gcoll_status gcoll_transport_at(uint32_t index, const char **name) {
 }
 
 gcoll_status gcoll_transport_parse(const char *text, const char **name) {
-    const gcoll_transport *transport = NULL;
-    gcoll_lane_choice *lanes = NULL;
-    uint32_t count = 0;
+    gcoll_network network = {0};
     if (!name)
         return gcoll_error(GCOLL_ERR_INVALID, "name: is NULL");
-    gcoll_status status = gcoll_transport_find(text, "transport", &transport, &lanes, &count);
+    gcoll_status status = gcoll_network_find(&network, text, "transport");
     if (status != GCOLL_OK)
         return status;
-    free(lanes);
-    *name = transport->name;
+    *name = network.transport->name;
+    gcoll_network_free(&network);
     return GCOLL_OK;
 }
 

@@ -88,9 +88,16 @@ static gcoll_status allocate(child *c) {
         return status;
     c->context->transport = parent->transport;
     c->context->settings.endpoint.interface_from = endpoint->interface_from;
+    c->context->settings.share = parent->settings.share;
+    if (parent->settings.share && parent->transport->shared && c->size > 1) {
+        c->context->transport = parent->transport->shared;
+        c->context->settings.endpoint.trunk = parent->endpoint;
+        c->context->settings.endpoint.members = c->ranks; /* until it is opened */
+    }
     c->context->settings.endpoint.is_part = endpoint->is_part || !is_whole(c);
     c->context->settings.endpoint.hub_rank = endpoint->is_part ? endpoint->hub_rank : parent->rank;
-    status = gcoll_settings_add_lanes(&c->context->settings, endpoint->lanes, endpoint->lane_count);
+    status = gcoll_settings_add_lanes(&c->context->settings, endpoint->lanes, endpoint->lane_count,
+                                      endpoint->may_lack);
     if (status == GCOLL_OK)
         status = gcoll_memory_duplicate(c->context, parent);
     return status == GCOLL_OK ? gcoll_calls_duplicate(c->context, parent) : status;
@@ -104,6 +111,7 @@ static void offer(child *c, char record[GCOLL_RECORD_MAX]) {
         return;
     gcoll_generation_set(c->context, c->generation);
     c->opened = gcoll_context_open(c->context);
+    c->context->settings.endpoint.members = NULL;
     if (c->opened == GCOLL_OK)
         c->opened = c->context->transport->address(c->context->endpoint, address, sizeof address);
     if (c->opened == GCOLL_OK) {
@@ -114,13 +122,23 @@ static void offer(child *c, char record[GCOLL_RECORD_MAX]) {
     snprintf(record, GCOLL_RECORD_MAX, "!%s", c->reason);
 }
 
+static bool is_shared(const char *address) {
+    return strncmp(address, GCOLL_SHARED_ADDRESS, sizeof GCOLL_SHARED_ADDRESS - 1) == 0;
+}
+
 /* Takes a member's record. text may come from a broken peer. */
 static gcoll_status take_record(const child *c, uint32_t rank, char *text) {
+    const bool shares = c->context->settings.endpoint.trunk;
     gcoll_text_clean(text);
     if (text[0] == '!' || text[0] == '\0')
         return gcoll_error(GCOLL_ERR_PEER,
                            "rank %u of the new context, %u of its parent, could not open its end: %.*s", rank,
                            c->ranks[rank], REASON_BYTES, text[0] ? text + 1 : "it gave no reason");
+    if (is_shared(text) != shares)
+        return gcoll_error(
+            GCOLL_ERR_MISMATCH,
+            "options.share: is %d on rank %u and %d on rank %u; allowed is one value for all ranks", shares,
+            c->parent->rank, !shares, c->ranks[rank]);
     return gcoll_rendezvous_take_record(c->context, rank, text);
 }
 
@@ -152,6 +170,8 @@ static gcoll_status conclude(child *c, gcoll_status status, gcoll_context **out)
         status = complete(c);
     free(c->ranks);
     if (status == GCOLL_OK) {
+        if (c->context && c->parent->guard.family)
+            gcoll_family_join(c->context, c->parent->guard.family);
         *out = c->context;
         return GCOLL_OK;
     }

@@ -20,20 +20,19 @@ gcoll_status gcoll_context_options_read(gcoll_context_options *options, const gc
 bool gcoll_job_is_name(const char *job);
 /* Errors name the option. */
 gcoll_status gcoll_context_options_check(const gcoll_context_options *options);
-/* As options.transport says, or GCOLL_TRANSPORT, if that leaves it open. option: what errors call it. The
- * caller frees *lanes. */
-gcoll_status gcoll_transport_find(const char *given, const char *option, const gcoll_transport **transport,
-                                  gcoll_lane_choice **lanes, uint32_t *count);
-
 /* The transport and the interface of a context, as options and environment say. */
 typedef struct gcoll_network {
     const gcoll_transport *transport;
-    gcoll_lane_choice *lanes; /* as options.transport names them; owned */
+    gcoll_lane_choice *lanes; /* as options.transport names them, or "auto" chooses them; owned */
     uint32_t lane_count;
+    bool is_auto;
     const char *interface_from; /* what errors call options.interface: its variable, if it comes from that */
     gcoll_ibverbs_options ibverbs; /* complete, if the transport is that one */
 } gcoll_network;
 
+/* Fills in the transport and the lanes: as options.transport says, or GCOLL_TRANSPORT, if that leaves it
+ * open. option: what errors call it. */
+gcoll_status gcoll_network_find(gcoll_network *network, const char *given, const char *option);
 /* Reads the transport and the interface from the options, or from GCOLL_TRANSPORT and GCOLL_INTERFACE where
  * the options leave them open, and writes the result into `options`. These then point into `network`, which
  * must outlive them; the caller frees it by gcoll_network_free. Errors name the option or the variable. */
@@ -43,7 +42,7 @@ void gcoll_network_free(gcoll_network *network);
 gcoll_status gcoll_settings_copy(gcoll_settings *settings, const gcoll_context_options *options);
 /* Copies what the options do not hold. After gcoll_settings_copy. */
 gcoll_status gcoll_settings_add_lanes(gcoll_settings *settings, const gcoll_lane_choice *lanes,
-                                      uint32_t count);
+                                      uint32_t count, bool may_lack);
 void gcoll_settings_free(gcoll_settings *settings);
 
 /* ---- Creation (create.c) -------------------------------------------------------------------- */

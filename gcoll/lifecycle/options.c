@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gcoll/base/text.h"
 #include "gcoll/call/call.h"
 #include "gcoll/lifecycle/lifecycle.h"
 #include "transport/interfaces.h"
+#include "transport/lane.h"
 
 #define DEFAULT_SILENCE_MS INT64_C(5000) /* time for several retransmissions, even to a distant host */
 #define LEAST_SILENCE_MS   INT64_C(500)
@@ -44,7 +46,8 @@ static gcoll_status check_switches(const gcoll_context_options *o) {
     } switches[] = {{"progress_thread", o->progress_thread},
                     {"accelerator_times", o->accelerator_times},
                     {"monitor", o->monitor},
-                    {"checksum", o->checksum}};
+                    {"checksum", o->checksum},
+                    {"share", o->share}};
     for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++)
         if (switches[i].value != 0 && switches[i].value != 1)
             return gcoll_error(GCOLL_ERR_INVALID, "options.%s: is %d; allowed are 0 and 1", switches[i].name,
@@ -101,6 +104,10 @@ gcoll_status gcoll_context_options_check(const gcoll_context_options *o) {
         status = gcoll_same_check(o->same);
     if (status != GCOLL_OK)
         return status;
+    if (o->share != 0 && o->progress_thread != 0)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.share: is %d, and options.progress_thread %d; allowed is one of them",
+                           o->share, o->progress_thread);
     if (o->allocator && (!o->allocator->allocate || !o->allocator->release))
         return gcoll_error(GCOLL_ERR_INVALID, "options.allocator: allocate or release is NULL");
     return check_job(o->job ? o->job : "default");
@@ -132,25 +139,39 @@ static const gcoll_transport *find_transport(const char *name) {
     return *at;
 }
 
-gcoll_status gcoll_transport_find(const char *given, const char *option, const gcoll_transport **transport,
-                                  gcoll_lane_choice **lanes, uint32_t *count) {
+/* What "auto" stands for on this machine: lanes whose devices it seems to have, and tcp behind them; "auto",
+ * which is tcp, if there are none. */
+static void write_auto(char text[GCOLL_LANES_TEXT_MAX]) {
+    gcoll_text to = {text, GCOLL_LANES_TEXT_MAX, 0};
+    text[0] = '\0';
+    for (const gcoll_lane_row *row = gcoll_lane_rows; row->name; row++)
+        if (row->lane && row->lane->is_likely && row->lane->is_likely())
+            gcoll_text_add(&to, "%s,", row->name);
+    gcoll_text_add(&to, "%s", to.used > 0 ? "tcp" : "auto");
+}
+
+gcoll_status gcoll_network_find(gcoll_network *network, const char *given, const char *option) {
     const char *from;
     const char *text = fill_in(given, is_auto(given), option, transport_variable, &from);
-    gcoll_status status = gcoll_lanes_parse(gcoll_lane_rows, from, text ? text : "auto", lanes, count);
+    char chosen[GCOLL_LANES_TEXT_MAX];
+    network->is_auto = is_auto(text);
+    if (network->is_auto)
+        write_auto(chosen);
+    gcoll_status status = gcoll_lanes_parse(gcoll_lane_rows, from, network->is_auto ? chosen : text,
+                                            &network->lanes, &network->lane_count);
     if (status != GCOLL_OK)
         return status;
-    *transport = &gcoll_transport_tcp;
-    for (uint32_t i = 0; i < *count; i++) {
-        const char *name = (*lanes)[i].lane->name;
-        if (!(*lanes)[i].lane->lane && *count > 1) {
-            free(*lanes);
-            *lanes = NULL;
+    network->transport = &gcoll_transport_tcp;
+    for (uint32_t i = 0; i < network->lane_count; i++) {
+        const gcoll_lane_row *row = network->lanes[i].lane;
+        if (!row->lane && network->lane_count > 1) {
+            gcoll_network_free(network);
             return gcoll_error(GCOLL_ERR_INVALID, "%s: names %s among others; allowed is %s alone", from,
-                               name, name);
+                               row->name, row->name);
         }
-        const gcoll_transport *own = find_transport(name);
+        const gcoll_transport *own = find_transport(row->name);
         if (own && own != &gcoll_transport_tcp) /* it does more than all others */
-            *transport = own;
+            network->transport = own;
     }
     return GCOLL_OK;
 }
@@ -195,8 +216,7 @@ static gcoll_status find_interface(gcoll_context_options *options, gcoll_network
 
 gcoll_status gcoll_network_read(gcoll_context_options *options, gcoll_network *network) {
     memset(network, 0, sizeof *network);
-    gcoll_status status = gcoll_transport_find(options->transport, transport_option, &network->transport,
-                                               &network->lanes, &network->lane_count);
+    gcoll_status status = gcoll_network_find(network, options->transport, transport_option);
     if (status == GCOLL_OK)
         status = complete_ibverbs(options, network);
     if (status == GCOLL_OK)
@@ -247,6 +267,7 @@ gcoll_status gcoll_settings_copy(gcoll_settings *settings, const gcoll_context_o
                          .spin_us = o->spin_us,
                          .store = o->store,
                          .monitor = o->monitor != 0,
+                         .share = o->share != 0,
                          .same = o->same == GCOLL_SAME_DEFAULT ? GCOLL_SAME_ON_RANKS : (gcoll_same)o->same,
                          .log = o->log,
                          .log_arg = o->log_arg,
@@ -271,7 +292,8 @@ gcoll_status gcoll_settings_copy(gcoll_settings *settings, const gcoll_context_o
 }
 
 gcoll_status gcoll_settings_add_lanes(gcoll_settings *settings, const gcoll_lane_choice *lanes,
-                                      uint32_t count) {
+                                      uint32_t count, bool may_lack) {
+    settings->endpoint.may_lack = may_lack;
     if (count == 0)
         return GCOLL_OK;
     gcoll_lane_choice *own = malloc(count * sizeof *own);

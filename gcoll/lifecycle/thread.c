@@ -367,7 +367,7 @@ gcoll_status gcoll_thread_start(gcoll_context *context) {
     pthread_mutex_lock(&thread->lock); /* the thread starts only after guard.driver is set */
     int error = pthread_create(&thread->id, NULL, work, thread);
     if (error == 0)
-        context->guard.driver = &thread->driver;
+        gcoll_set_driver(context, &thread->driver);
     pthread_mutex_unlock(&thread->lock);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {
@@ -390,7 +390,7 @@ void gcoll_thread_stop(gcoll_context *context) {
     leave(&thread->driver);
     rouse(&thread->driver);
     pthread_join(thread->id, NULL);
-    context->guard.driver = NULL;
+    gcoll_set_driver(context, NULL);
     destroy_locks(thread);
     free(thread);
 }
@@ -402,7 +402,7 @@ bool gcoll_thread_abandon(gcoll_context *context) {
     gcoll_thread *thread = context->guard.driver ? thread_of(context->guard.driver) : NULL;
     if (thread && (atomic_load(&thread->callers) > 0 || pthread_mutex_trylock(&thread->lock) != 0))
         return false;
-    context->guard.driver = NULL;
+    gcoll_set_driver(context, NULL);
     free(thread);
     return true;
 }

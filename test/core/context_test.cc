@@ -32,7 +32,7 @@ TEST_P(Contexts, SayRankAndSize) {
 TEST_P(Contexts, SeveralJobsAtOnce) {
     std::vector<std::thread> jobs;
     for (uint32_t number = 0; number < 4; number++)
-        jobs.emplace_back([this, number] {
+        jobs.emplace_back([number] {
             run_threads(job(3), [number](uint32_t rank, gcoll_context *context) {
                 for (uint64_t round = 0; round < 200; round++)
                     ASSERT_EQ(sum_of(context, number * 1000 + rank + round), 3 * (number * 1000 + round) + 3);

@@ -8,6 +8,8 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cinttypes>
 #include <cstdio>
 #include <string>
@@ -256,8 +258,11 @@ class Counts : public testing::TestWithParam<Parameter> {
 
 std::string name_of(const testing::TestParamInfo<Parameter> &p) {
     const char *const forms[] = {"blocking", "started", "persistent"};
+    std::string transport = std::get<2>(p.param);
+    std::replace_if(
+        transport.begin(), transport.end(), [](char c) { return !isalnum(c); }, '_');
     return std::string(kCollectives[std::get<0>(p.param)].name) + "_" + forms[std::get<1>(p.param)] + "_" +
-           std::get<2>(p.param) + "_" + std::to_string(std::get<3>(p.param));
+           transport + "_" + std::to_string(std::get<3>(p.param));
 }
 
 // One thread drives the ranks over sockets, with granted messages and with small ones.
@@ -276,6 +281,10 @@ INSTANTIATE_TEST_SUITE_P(All, Counts,
                          testing::Combine(testing::Range(0, 7), testing::Range(0, 3),
                                           testing::Values("tcp", "inproc"),
                                           testing::Values(4, 4096, 1 << 20)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Striped, Counts,
+                         testing::Combine(testing::Range(0, 5), testing::Range(0, 3),
+                                          testing::Values("tcp:connections=2"), testing::Values(1 << 20)),
                          name_of);
 
 // The engine and the transports allocate only for something new: a shape, a connection, or a message without

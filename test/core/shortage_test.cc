@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -92,6 +93,36 @@ TEST(DescriptorsOnJoining, WhoHasTooFewSaysSo) {
             EXPECT_LT(joined->ms[rank], 2500) << "the timeout is 3 s: " << joined->text[rank];
         }
     }
+}
+
+int descriptors() {
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+// Frameworks make contexts for many groups, and never use some. Such a context has its listener and two spare
+// ones; an event loop comes with the first call.
+TEST(DescriptorsOfAContext, AreThreeBeforeItIsUsed) {
+    gcoll_test::run_processes(
+        2, 20000,
+        [](uint32_t rank, gcoll_store *store) {
+            Job job;
+            job.size = 2;
+            job.transport = "tcp";
+            gcoll_context_options options = gcoll_test::options_of(job, rank, store, nullptr);
+            const int before = descriptors();
+            gcoll_context *context = nullptr;
+            EXPECT_GCOLL_OK(gcoll_context_create(&options, &context));
+            EXPECT_EQ(descriptors() - before, 3);
+            EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+            EXPECT_GT(descriptors() - before, 3) << "what counts them counts none";
+            gcoll_context_destroy(context);
+            EXPECT_GCOLL_OK(gcoll_context_create(&options, &context));
+            gcoll_context_destroy(context); // without having been used
+            return testing::Test::HasFailure() ? 1 : 0;
+        });
 }
 
 // ---- Memory -----------------------------------------------------------------------------------------------
@@ -239,8 +270,13 @@ TEST(MemoryForChoosing, ARulesNextChoiceIsNotTaken) {
     every_allocation("inproc", nullptr, path.c_str());
 }
 
-INSTANTIATE_TEST_SUITE_P(Over, Memory, testing::Values("inproc", "tcp"),
-                         [](const auto &over) { return std::string(over.param); });
+INSTANTIATE_TEST_SUITE_P(Over, Memory, testing::Values("inproc", "tcp", "tcp:connections=2"),
+                         [](const auto &over) {
+                             std::string name = over.param;
+                             std::replace_if(
+                                 name.begin(), name.end(), [](char c) { return !isalnum(c); }, '_');
+                             return name;
+                         });
 
 // ---- Memory for groups ------------------------------------------------------------------------------------
 

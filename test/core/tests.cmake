@@ -17,6 +17,7 @@ if(CMAKE_C_FLAGS MATCHES "sanitize=address") # one of its tests asks AddressSani
 endif()
 gcoll_test(receive_test THREADS *inproc* LAYERS ${core_layers} SOURCES receive_test.cc roll_call_test.cc harness.cc TIMED COST 8)
 gcoll_test(embed_test PLAIN THREADS * LAYERS ${core_layers} SOURCES embed_test.cc harness.cc TIMED COST 4)
+gcoll_test(striped_test LAYERS ${core_layers} SOURCES striped_test.cc harness.cc TIMED COST 3)
 gcoll_test(environment_test LAYERS ${core_layers} SOURCES environment_test.cc harness.cc)
 gcoll_test(network_test LAYERS ${core_layers} SOURCES network_test.cc harness.cc)
 add_library(network_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/network_peek.c) # C, and so without the precompiled headers of the tests
@@ -34,6 +35,10 @@ add_test(NAME transport_test.checksum COMMAND transport_test --gtest_filter=*/tc
 add_test(NAME collective_test.checksum COMMAND collective_test --gtest_filter=*Sums/tcp_3:*Blocks*tcp_3*:*Sums/inproc_3)
 set_tests_properties(transport_test.checksum collective_test.checksum PROPERTIES TIMEOUT 120 COST 4
                      LABELS plain_tests ENVIRONMENT "GCOLL_TEST_CHECKSUM=1")
+# Runs all collectives once more, in contexts that share the connections of another one, which has several to each peer.
+add_test(NAME collective_test.share COMMAND collective_test --gtest_filter=*tcp_2*:*tcp_3*:*tcp_5*)
+set_tests_properties(collective_test.share PROPERTIES TIMEOUT 300 COST 8
+                     LABELS plain_tests ENVIRONMENT "GCOLL_TEST_SHARE=tcp:connections=4")
 add_library(opening_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/opening_peek.c ${CMAKE_CURRENT_LIST_DIR}/route_peek.c) # C, and so without the precompiled headers of the tests
 target_link_libraries(opening_peek PRIVATE gcoll_flags)
 target_sources(integrity_test PRIVATE $<TARGET_OBJECTS:opening_peek>)
@@ -45,6 +50,8 @@ gcoll_test(scale_test LAYERS ${core_layers} SOURCES scale_test.cc harness.cc TIM
 gcoll_test(footprint_test PLAIN LAYERS ${core_layers} SOURCES footprint_test.cc allocations.cc harness.cc)
 # 64 ranks leave at once, each within a second, and must leave no key in the store. So no other test runs at the same time.
 set_tests_properties(footprint_test scale_test PROPERTIES RUN_SERIAL ON)
+gcoll_test(share_test THREADS *ASecondThread* PLAIN ShareCosts.*
+           LAYERS ${core_layers} SOURCES share_test.cc allocations.cc harness.cc TIMED COST 6)
 gcoll_test(same_test LAYERS ${core_layers} SOURCES same_test.cc harness.cc COST 3)
 add_library(same_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/same_peek.c) # C, and so without the precompiled headers of the tests
 target_link_libraries(same_peek PRIVATE gcoll_flags)
@@ -53,4 +60,5 @@ gcoll_test(shortage_test PLAIN UNSANITIZED MemoryForChoosing.* LAYERS ${core_lay
 set(counted malloc calloc realloc aligned_alloc posix_memalign strdup free)
 list(TRANSFORM counted PREPEND -Wl,--wrap=)
 target_link_options(footprint_test PRIVATE ${counted})
+target_link_options(share_test PRIVATE ${counted} -Wl,--wrap=gcoll_rendezvous_record -Wl,--wrap=gcoll_ib_is_likely)
 target_link_options(shortage_test PRIVATE ${counted})

@@ -142,31 +142,49 @@ gcoll_context_options options_of(const Job &job, uint32_t rank, gcoll_store *sto
     return options;
 }
 
-Group::Group(const Job &job) : contexts_(job.size, nullptr) {
+// Odd ranks destroy the parent before its child, and even ranks after it.
+void Group::make(const Job &job, uint32_t rank) {
+    gcoll_context_options options = options_of(job, rank, store_, hub_);
+    const char *shared = getenv("GCOLL_TEST_SHARE");
+    if (!shared || !options.transport || strcmp(options.transport, "tcp") != 0 || options.progress_thread) {
+        EXPECT_GCOLL_OK(gcoll_context_create(&options, &contexts_[rank]));
+        return;
+    }
+    options.transport = shared;
+    options.share = 1;
+    EXPECT_GCOLL_OK(gcoll_context_create(&options, &parents_[rank]));
+    if (parents_[rank])
+        EXPECT_GCOLL_OK(gcoll_context_duplicate(parents_[rank], &contexts_[rank]));
+    if (rank % 2 == 1) {
+        gcoll_context_destroy(parents_[rank]);
+        parents_[rank] = nullptr;
+    }
+}
+
+Group::Group(const Job &job) : contexts_(job.size, nullptr), parents_(job.size, nullptr) {
     EXPECT_GCOLL_OK(gcoll_store_memory_create(&store_));
     EXPECT_GCOLL_OK(gcoll_hub_create(job.size, &hub_));
     if (job.prepare)
         job.prepare(hub_);
     std::vector<std::thread> threads;
     for (uint32_t rank = 0; rank < job.size; rank++)
-        threads.emplace_back([this, &job, rank] {
-            gcoll_context_options options = options_of(job, rank, store_, hub_);
-            EXPECT_GCOLL_OK(gcoll_context_create(&options, &contexts_[rank]));
-        });
+        threads.emplace_back([this, &job, rank] { make(job, rank); });
     for (std::thread &thread : threads)
         thread.join();
 }
 
 void Group::leave(uint32_t rank) {
-    gcoll_context_destroy(contexts_[rank]);
-    contexts_[rank] = nullptr;
+    for (std::vector<gcoll_context *> *each : {&contexts_, &parents_}) {
+        gcoll_context_destroy((*each)[rank]);
+        (*each)[rank] = nullptr;
+    }
 }
 
 Group::~Group() {
     // In threads, because a rank that leaves may wait until the others have taken its data.
     std::vector<std::thread> threads;
-    for (gcoll_context *context : contexts_)
-        threads.emplace_back([context] { gcoll_context_destroy(context); });
+    for (uint32_t rank = 0; rank < contexts_.size(); rank++)
+        threads.emplace_back([this, rank] { leave(rank); });
     for (std::thread &thread : threads)
         thread.join();
     gcoll_hub_destroy(hub_);

@@ -104,6 +104,8 @@ void run_threads(uint32_t size, const char *transport, const Body &body);
 
 // The contexts of all ranks in one process. The test decides which thread drives them. Driven by one thread
 // over inproc, they are deterministic.
+// If the environment variable GCOLL_TEST_SHARE names a transport, jobs over tcp get contexts that share the
+// connections of a parent over that transport (options.share).
 class Group {
   public:
     explicit Group(const Job &job);
@@ -122,9 +124,12 @@ class Group {
     static bool drive(std::vector<gcoll_operation *> operations, int turns = 1000000);
 
   private:
+    void make(const Job &job, uint32_t rank);
+
     gcoll_store *store_ = nullptr;
     gcoll_hub *hub_ = nullptr;
     std::vector<gcoll_context *> contexts_;
+    std::vector<gcoll_context *> parents_; // nullptr: destroyed already, or never made
 };
 
 // Removes the name of the launch, which all jobs of a test program share (harness.cc).

@@ -192,6 +192,44 @@ TEST_F(Netlab, ACollectiveOverFourHostsIsRight) {
     EXPECT_TRUE(temporary.empty());
 }
 
+// A window of at most 128 KiB in a round trip of 40 ms: one connection cannot be faster than that, and four
+// are. The bound for one shows that the delay is there, whoever makes it.
+TEST_F(Netlab, SeveralConnectionsAreFasterOnALongLink) {
+    const std::string windows =
+        "for what in rmem wmem; do echo 4096 131072 131072 >/proc/sys/net/ipv4/tcp_$what || exit 90; done; ";
+    double seconds[2] = {};
+    for (int several : {0, 1}) {
+        folder place;
+        strings all = {
+            "--hosts",
+            "2",
+            "--delay",
+            "10ms",
+            "--output",
+            place.path,
+            "--",
+            "env",
+            std::string("BENCH=") + GCOLL_BENCH,
+            "sh",
+            "-c",
+            windows + one_rank + "--interface eth0 --transport tcp:connections=" + (several ? "4" : "1") +
+                " --collective broadcast --algorithm binomial --bytes 4Mi --warmup 1 --iterations 2 "
+                "--format json"};
+        outcome o = lab(all);
+        if (o.status == 69 || o.status == 90)
+            GTEST_SKIP() << o.err << said(place, 0, "err");
+        ASSERT_EQ(o.status, 0) << o.err << said(place, 0, "err");
+        json record = parse(lines(said(place, 0)).at(0));
+        ASSERT_NE(record, nullptr);
+        EXPECT_EQ(number(record, "wrong"), 0);
+        seconds[several] = number(record, "min_us") / 1e6;
+    }
+    EXPECT_GT(seconds[0], 0.04 * (4 << 20) / 131072 / 2)
+        << "half, as the first and last trip are not whole ones";
+    EXPECT_LT(seconds[1], seconds[0] / 1.5);
+    EXPECT_TRUE(temporary.empty());
+}
+
 // Each host has networks of which not all lead anywhere. The list says which to take.
 TEST_F(Netlab, ListsOfInterfacesChooseTheNetwork) {
     folder place;

@@ -251,6 +251,15 @@ class Refused(unittest.TestCase):
     def test_contexts(self):
         with self.assertRaisesRegex(TypeError, "store: is .*int"):
             gcoll.Context(0, 1, 3)
+        for flag in ("share", "monitor", "checksum", "progress_thread"):
+            for off in (0, False, None):
+                with gcoll.Context(rank=0, size=1, **{flag: off}), \
+                        gcoll.Context(rank=0, size=1, share=off, progress_thread=True):
+                    pass  # share with a progress thread is refused: off is off
+            with self.assertRaisesRegex(TypeError, "%s: is .*str" % flag):
+                gcoll.Context(rank=0, size=1, **{flag: "no"})
+            with self.assertRaisesRegex(ValueError, "%s: is 2; allowed are 0 to 1" % flag):
+                gcoll.Context(rank=0, size=1, **{flag: 2})
         with self.assertRaisesRegex(ValueError, "rank: is -1"):
             gcoll.Context(-1, 1)
         with self.assertRaisesRegex(TypeError, "job: is of type int"):

@@ -129,6 +129,7 @@ static void contexts(void) {
     FIELD(gcoll_context_options, same);
     FIELD(gcoll_context_options, exchange);
     FIELD(gcoll_context_options, exchange_arg);
+    FIELD(gcoll_context_options, share);
 
     SIZE(gcoll_environment);
     FIELD(gcoll_environment, struct_size);

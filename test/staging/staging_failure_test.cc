@@ -134,7 +134,7 @@ TEST_P(StagingRefused, ByTheCallersReduction) {
     const int64_t begun = now_ms();
     gcoll_test::run_threads(job_of(20000), [&](uint32_t rank, gcoll_context *context) {
         accelerators[rank] = accelerate(context, machine);
-        gcoll_status status = flights[rank]->start(context, algorithm);
+        gcoll_status status = flights[rank]->start(context, call.algorithm);
         if (status == GCOLL_OK)
             status = flights[rank]->finish();
         if (rank == 1 || status != GCOLL_OK) {

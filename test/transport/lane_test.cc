@@ -14,16 +14,28 @@ using namespace harness;
 
 namespace {
 
+bool by_auto; // "auto" chose the lanes
+
 gcoll_status open_with(const std::vector<const char *> &names, const gcoll_endpoint_options *options,
                        const gcoll_events *events, gcoll_endpoint **endpoint) {
+    static gcoll_lane_option connections[2] = {};
+    connections[0].name = "connections";
+    static const gcoll_lane_row several = {"tcp", connections, &gcoll_lane_tcp};
     std::vector<gcoll_lane_choice> lanes(names.size());
-    for (size_t i = 0; i < names.size(); i++)
+    for (size_t i = 0; i < names.size(); i++) {
         for (const gcoll_lane_row *row = gcoll_lane_rows; row->name; row++)
             if (std::string(names[i]) == row->name)
                 lanes[i].lane = row;
+        if (std::string(names[i]) == "tcp:connections=2") { // two lanes
+            lanes[i].lane = &several;
+            lanes[i].given = 1;
+            lanes[i].value[0] = 2;
+        }
+    }
     gcoll_endpoint_options with = *options;
     with.lanes = lanes.data();
     with.lane_count = static_cast<uint32_t>(lanes.size());
+    with.may_lack = by_auto;
     return gcoll_transport_tcp.open(&with, events, endpoint);
 }
 
@@ -49,6 +61,7 @@ class Lanes : public testing::Test {
   protected:
     void SetUp() override {
         offers.clear();
+        by_auto = false;
         pipe_faulty = {};
     }
     void TearDown() override { SetUp(); }
@@ -94,6 +107,30 @@ TEST_F(Lanes, AJobMayMixThem) {
     EXPECT_EQ(lane(group, 2, 3), "pipe");
     EXPECT_EQ(lane(group, 4, 0), "tcp (pipe: has no pipes today)");
     EXPECT_EQ(lane(group, 0, 4), "tcp (pipe: refused by the other rank: has no pipes today)");
+}
+
+TEST_F(Lanes, OneThatAutoChoseIsPassedOverIfItCannotBeOpened) {
+    offers = {{"pipe", "tcp"}, {"pipe", "tcp"}, {"tcp"}};
+    by_auto = pipe_faulty.absent[1] = true;
+    Group group(&pipe_transport, 3);
+    exchange(group);
+    EXPECT_EQ(lane(group, 0, 1), "tcp (pipe: the other rank does not offer it)");
+    EXPECT_EQ(lane(group, 1, 0), "tcp (pipe: this host has no pipes)");
+    EXPECT_EQ(lane(group, 1, 2), "tcp (pipe: this host has no pipes)");
+    EXPECT_EQ(lane(group, 2, 1), "tcp");
+}
+
+TEST_F(Lanes, OneThatIsNamedOrTheLastMustOpen) {
+    pipe_faulty.absent[0] = true;
+    gcoll_endpoint_options options = {};
+    options.size = 2;
+    gcoll_events events = {};
+    gcoll_endpoint *endpoint = nullptr;
+    for (const auto &names : {std::vector<const char *>{"pipe", "tcp"}, {"tcp", "pipe"}, {"pipe"}}) {
+        by_auto = std::string(names[0]) == "tcp" || names.size() == 1;
+        EXPECT_EQ(open_with(names, &options, &events, &endpoint), GCOLL_ERR_UNSUPPORTED);
+        EXPECT_STREQ(gcoll_last_error(), "this host has no pipes");
+    }
 }
 
 TEST_F(Lanes, BothRefusing) {
@@ -144,11 +181,13 @@ TEST_F(Lanes, TheLastOneRefusedFailsBothWheneverThatIs) {
 // Each rank refuses at any moment, with messages waiting at both, and tcp as the alternative. A rank whose
 // lane stood when the other refused cannot go on, as messages may have gone by it; it fails by the other's
 // reason, although frames of the next lane follow. In all other cases both take the next lane.
-TEST_F(Lanes, RefusalsAtAllMoments) {
+class LanesAfter : public Lanes, public testing::WithParamInterface<const char *> {};
+
+TEST_P(LanesAfter, RefusalsAtAllMoments) {
     for (int first = PIPE_NEVER; first < PIPE_MOMENTS; first++)
         for (int second = PIPE_NEVER; second < PIPE_MOMENTS; second++) {
             SCOPED_TRACE(std::to_string(first) + " and " + std::to_string(second));
-            offers = {{"pipe", "tcp"}, {"pipe", "tcp"}};
+            offers = {{"pipe", GetParam()}, {"pipe", GetParam()}};
             pipe_faulty.refuses[0] = static_cast<pipe_moment>(first);
             pipe_faulty.refuses[1] = static_cast<pipe_moment>(second);
             Group group(&pipe_transport, 2);
@@ -169,6 +208,9 @@ TEST_F(Lanes, RefusalsAtAllMoments) {
                       std::string("cannot be reached by pipe (refused by the other rank: ") + kRefusal + ")");
         }
 }
+
+INSTANTIATE_TEST_SUITE_P(Pipes, LanesAfter, testing::Values("tcp", "tcp:connections=2"),
+                         [](const auto &row) { return std::string(row.index == 0 ? "tcp" : "stripes"); });
 
 TEST_F(Lanes, ALaneThatBreaksBeforeItStandsIsLeftForTheNext) {
     offers = {{"pipe", "tcp"}, {"pipe", "tcp"}};

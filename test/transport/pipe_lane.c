@@ -166,6 +166,8 @@ static void read_some(end *e, uint32_t *frames) {
 /* ---- The port --------------------------------------------------------------------------------------- */
 
 static gcoll_status open_port(gcoll_net *net, const gcoll_endpoint_options *options, gcoll_lane_port **out) {
+    if (pipe_faulty.absent[options->rank])
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "this host has no pipes");
     port *p = calloc(1, sizeof *p);
     signal(SIGPIPE, SIG_IGN); /* the other end may be gone already */
     p->rank = options->rank;

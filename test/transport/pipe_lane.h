@@ -23,6 +23,7 @@ typedef enum pipe_moment {
 
 /* By rank. Zeroed, all works. */
 typedef struct pipe_faults {
+    bool absent[PIPE_RANKS]; /* cannot be opened */
     pipe_moment refuses[PIPE_RANKS];
     bool mute[PIPE_RANKS];    /* does not say that it has opened the other's pipe */
     bool holds[PIPE_RANKS];   /* reads nothing from its pipes */

@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -139,6 +140,66 @@ inline Bytes token_of(const std::string &address) {
         token.push_back(static_cast<uint8_t>(std::stoi(hex.substr(i, 2), nullptr, 16)));
     return token;
 }
+
+// ---- Endpoints that share the connections of another ----
+
+inline constexpr uint8_t kGroup = 13;
+inline constexpr uint64_t kNumber = 0x4242424242424243; // of the group of options_of, changed by open_shared
+
+inline gcoll_status open_shared(const gcoll_transport *shared, gcoll_endpoint *trunk,
+                                const gcoll_endpoint_options *options, const gcoll_events *events,
+                                gcoll_endpoint **endpoint) {
+    std::vector<uint32_t> members(options->size);
+    for (uint32_t rank = 0; rank < options->size; rank++)
+        members[rank] = rank;
+    gcoll_endpoint_options own = *options;
+    own.trunk = trunk;
+    own.members = members.data();
+    own.group[0] ^= shared == kTcp->shared ? 1 : 2;
+    return shared->open(&own, events, endpoint);
+}
+
+// An endpoint of the same ranks that shares the connections of `trunk`.
+struct Branch {
+    Branch(Rank &trunk, const gcoll_endpoint_options &options) : over(of(trunk)), rank(&over, options) {}
+    static gcoll_transport of(const Rank &trunk) {
+        static thread_local gcoll_endpoint *opens_on;
+        opens_on = trunk.endpoint;
+        gcoll_transport transport = *kTcp->shared;
+        transport.open = [](const gcoll_endpoint_options *options, const gcoll_events *events,
+                            gcoll_endpoint **endpoint) {
+            return open_shared(kTcp->shared, opens_on, options, events, endpoint);
+        };
+        return transport;
+    }
+    gcoll_transport over;
+    Rank rank;
+};
+
+inline Bytes grouped(uint64_t number, const Bytes &said) {
+    return frame(kGroup, number) + said;
+}
+
+// Memory that can be taken away, as that of the caller is in a forked child.
+class Pages {
+  public:
+    explicit Pages(size_t bytes)
+        : bytes_(bytes), at(mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+        EXPECT_NE(at, MAP_FAILED);
+    }
+    ~Pages() { munmap(at, bytes_); }
+    Pages(const Pages &) = delete;
+    Pages &operator=(const Pages &) = delete;
+    void take_away() const { EXPECT_EQ(mprotect(at, bytes_, PROT_NONE), 0); }
+    gcoll_message *messages() const { return static_cast<gcoll_message *>(at); }
+
+  private:
+    const size_t bytes_;
+
+  public:
+    void *const at;
+};
 
 // A plain socket connected to an endpoint.
 class Raw {

@@ -14,10 +14,10 @@ if(GCOLL_PYTHON3 AND NOT CMAKE_C_FLAGS)
   set_tests_properties(flow_mutants PROPERTIES TIMEOUT 1200 COST 60 LABELS exhaustive_tests)
   add_dependencies(exhaustive_tests flow_test)
 endif()
-gcoll_test(tcp_test THREADS Tcp.SpinningEndsInBlocking Tcp.AWakeIsNotLostWhenNobodyWaits Tcp.ConnectionsThatCrossBecomeOne Tcp.Abort*
+gcoll_test(tcp_test THREADS Tcp.SpinningEndsInBlocking Tcp.AWakeIsNotLostWhenNobodyWaits Tcp.ConnectionsThatCrossBecomeOne Tcp.Abort* Stripes.BothWaysAtOnceInThreads Stripes.WhatIsDone*
            LAYERS gcoll_base gcoll_transport
-           SOURCES tcp_test.cc tcp_connect_test.cc tcp_leave_test.cc tcp_peer_test.cc tcp_stranger_test.cc tcp_checked_test.cc TIMED SHARDS 3 COST 5)
-gcoll_test(transport_test PLAIN THREADS */inproc Inproc* *WakeEndsAWait* *PeekInVainWakes* *AbortTells* - *SameSeedSameOrder* *LimitOfOffers*
+           SOURCES tcp_test.cc tcp_connect_test.cc tcp_leave_test.cc tcp_peer_test.cc tcp_stranger_test.cc tcp_checked_test.cc stripes_test.cc TIMED SHARDS 3 COST 5)
+gcoll_test(transport_test PLAIN THREADS */inproc Inproc* *WakeEndsAWait* *PeekInVainWakes* *AbortTells* *RandomTraffic*/tcp_connections_3 - *SameSeedSameOrder* *LimitOfOffers*
            LAYERS gcoll_base gcoll_transport
            SOURCES transport_test.cc transport_inproc_test.cc TIMED SHARDS 2 COST 4)
 # The lanes pipe and tcp in place of those of the library; and the contract of transports, held against the lane pipe.
@@ -27,3 +27,9 @@ target_include_directories(test_pipe_lane PRIVATE ${PROJECT_SOURCE_DIR})
 gcoll_test(lane_test LAYERS gcoll_base
            SOURCES lane_test.cc transport_test.cc $<TARGET_OBJECTS:test_pipe_lane>
                    $<FILTER:$<TARGET_OBJECTS:gcoll_transport>,EXCLUDE,/transports[.]c> TIMED SHARDS 2 COST 4)
+# The contract of transports, held against endpoints that share the connections of others.
+gcoll_test(branch_test LAYERS gcoll_base
+           SOURCES branch_test.cc transport_test.cc allocations.cc $<FILTER:$<TARGET_OBJECTS:gcoll_transport>,EXCLUDE,/transports[.]c> TIMED COST 4)
+set(wrapped malloc calloc realloc aligned_alloc posix_memalign strdup free)
+list(TRANSFORM wrapped PREPEND -Wl,--wrap=)
+target_link_options(branch_test PRIVATE ${wrapped})

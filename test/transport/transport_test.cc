@@ -923,7 +923,8 @@ TEST_P(Transport, PeekSeesPastAFullPool) {
     group[1].check();
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Transport, testing::ValuesIn(transports_to_test("inproc,tcp")),
+INSTANTIATE_TEST_SUITE_P(All, Transport,
+                         testing::ValuesIn(transports_to_test("inproc,tcp,tcp_connections_3")),
                          [](const testing::TestParamInfo<const gcoll_transport *> &named) {
                              return std::string(named.param->name);
                          });

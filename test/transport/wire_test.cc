@@ -62,7 +62,8 @@ TEST(Wire, EverySoundHeaderIsReadBack) {
                 header.flags |= GCOLL_WIRE_AHEAD;
             uint64_t most = std::min<uint64_t>(header.total_bytes, GCOLL_WIRE_FRAGMENT_MAX);
             header.fragment_bytes = static_cast<uint32_t>(most ? 1 + random() % most : 0);
-        } else if (header.kind == GCOLL_WIRE_OFFER || header.kind == GCOLL_WIRE_CREDIT) {
+        } else if (header.kind == GCOLL_WIRE_OFFER || header.kind == GCOLL_WIRE_CREDIT ||
+                   header.kind == GCOLL_WIRE_STRIPED) {
             header.flags = random() % 2 ? GCOLL_WIRE_OPEN : 0;
         } else if (header.kind == GCOLL_WIRE_ABORT) {
             header.flags = random() % 2 ? GCOLL_WIRE_PASSED_ON : 0;
@@ -137,11 +138,12 @@ TEST(Wire, ControlFramesHaveNoPayloadAndNoStrangeFlags) {
         header.flags = GCOLL_WIRE_CREDITED;
         EXPECT_FALSE(is_sound(encoded(header))) << kind;
         header.flags = GCOLL_WIRE_OPEN;
-        EXPECT_EQ(is_sound(encoded(header)),
-                  kind == GCOLL_WIRE_OFFER || kind == GCOLL_WIRE_CREDIT || kind == GCOLL_WIRE_PING)
+        EXPECT_EQ(is_sound(encoded(header)), kind == GCOLL_WIRE_OFFER || kind == GCOLL_WIRE_CREDIT ||
+                                                 kind == GCOLL_WIRE_PING || kind == GCOLL_WIRE_STRIPED)
             << kind;
         header.flags = GCOLL_WIRE_PASSED_ON;
-        EXPECT_EQ(is_sound(encoded(header)), kind == GCOLL_WIRE_ABORT) << kind;
+        EXPECT_EQ(is_sound(encoded(header)), kind == GCOLL_WIRE_ABORT || kind == GCOLL_WIRE_STRIPED)
+            << kind; // which is AHEAD of STRIPED
         header.flags = 0;
         const uint32_t most = kind == GCOLL_WIRE_ABORT  ? GCOLL_NOTE_TEXT_MAX - 1
                               : kind == GCOLL_WIRE_LANE ? GCOLL_LANE_WORD_MAX
@@ -209,6 +211,57 @@ TEST(Wire, GreetingIsReadBackAndNothingElseIsOne) {
         bad[i] ^= 0x20;
         EXPECT_NE(gcoll_wire_get_hello(bad.data(), &back), nullptr) << i;
     }
+}
+
+TEST(Wire, AStripesGreetingIsReadBack) {
+    gcoll_wire_hello hello = {}, back = {};
+    hello.version = 2;
+    hello.from = 3;
+    hello.to = 4;
+    hello.stripe = 16;
+    std::memset(hello.group, 0x17, sizeof hello.group);
+    std::memset(hello.token, 0x28, sizeof hello.token);
+    Bytes bytes(GCOLL_WIRE_HELLO_BYTES);
+    gcoll_wire_put_hello(bytes.data(), &hello);
+    for (size_t count = 0; count <= bytes.size(); count++)
+        EXPECT_TRUE(gcoll_wire_may_be_hello(bytes.data(), count)) << count;
+    ASSERT_EQ(gcoll_wire_get_hello(bytes.data(), &back), nullptr);
+    EXPECT_EQ(back.version, hello.version);
+    EXPECT_EQ(back.from, hello.from);
+    EXPECT_EQ(back.to, hello.to);
+    EXPECT_EQ(back.stripe, hello.stripe);
+    EXPECT_EQ(std::memcmp(back.group, hello.group, 16), 0);
+    EXPECT_EQ(std::memcmp(back.token, hello.token, 16), 0);
+    Bytes without = bytes;
+    std::fill_n(without.begin() + 20, 4, uint8_t{0});
+    EXPECT_NE(gcoll_wire_get_hello(without.data(), &back), nullptr) << "no greeting of a session either";
+    bytes[6] ^= 0x20;
+    EXPECT_NE(gcoll_wire_get_hello(bytes.data(), &back), nullptr);
+}
+
+TEST(Wire, AStripesHeaderIsCheckedFieldByField) {
+    gcoll_wire_header header = {}, back = {};
+    header.kind = GCOLL_WIRE_STRIPE;
+    header.index = 5;
+    header.stream = 0x0102030405060708u;
+    header.total_bytes = UINT64_MAX;
+    header.fragment_bytes = GCOLL_WIRE_STRIPE_BYTES;
+    const Bytes good = encoded(header);
+    ASSERT_EQ(gcoll_wire_get_stripe(good.data(), &back), nullptr);
+    EXPECT_EQ(back.index, header.index);
+    EXPECT_EQ(back.stream, header.stream);
+    EXPECT_EQ(back.total_bytes, header.total_bytes);
+    EXPECT_EQ(back.fragment_bytes, header.fragment_bytes);
+    for (size_t i : {0u, 1u, 2u, 3u, 28u, 31u}) { // magic, version, kind, credit
+        Bytes bad = good;
+        bad[i] ^= 0x10;
+        EXPECT_NE(gcoll_wire_get_stripe(bad.data(), &back), nullptr) << i;
+    }
+    for (uint32_t bytes : {0u, GCOLL_WIRE_STRIPE_BYTES + 1, UINT32_MAX}) {
+        header.fragment_bytes = bytes;
+        EXPECT_NE(gcoll_wire_get_stripe(encoded(header).data(), &back), nullptr) << bytes;
+    }
+    EXPECT_FALSE(is_sound(good)) << "on a session's own connection";
 }
 
 TEST(Wire, AnswerIsReadBackAndNothingElseIsOne) {

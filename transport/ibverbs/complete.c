@@ -147,7 +147,9 @@ static void on_received(gcoll_ib_pair *pair, const struct ibv_wc *wc) {
 
 static void on_completion(gcoll_ib *ib, const struct ibv_wc *wc) {
     const gcoll_session *session = gcoll_net_session(ib->net, (uint32_t)(wc->wr_id >> 33));
-    gcoll_ib_pair *pair = session ? gcoll_session_lane_state(session) : NULL;
+    gcoll_ib_pair *pair = session && gcoll_session_has_taken(session, &gcoll_lane_ibverbs)
+                              ? gcoll_session_lane_state(session)
+                              : NULL;
     bool is_send = ((wc->wr_id >> 32) & 1) == GCOLL_IB_WORK_SEND;
     if (!pair || !pair->qp)
         return; /* a completion of a destroyed queue pair */

@@ -70,6 +70,13 @@ static inline bool gcoll_ib_is_granted(const gcoll_ib *ib, const gcoll_message *
 /* Chooses by options and the addresses of the endpoint, and opens it: place, context. */
 gcoll_status gcoll_ib_open_device(gcoll_ib *ib, const gcoll_address *own);
 
+/* unasked.c */
+bool gcoll_ib_is_likely(void);
+/* Whether memory that is registered stays right in a program that forks, with a kernel of this release. */
+bool gcoll_ib_may_fork(const char *release);
+/* UNSUPPORTED: a program that did not ask for ibverbs is better off without it. */
+gcoll_status gcoll_ib_check_unasked(void);
+
 /* access.c */
 gcoll_status gcoll_ib_expose(gcoll_lane_port *port, void *data, uint64_t bytes, gcoll_exposed *exposed);
 void gcoll_ib_conceal(gcoll_lane_port *port, gcoll_exposed *exposed);

@@ -74,6 +74,8 @@ static gcoll_status check_checksum(const gcoll_endpoint_options *options) {
 
 static gcoll_status open_all(gcoll_ib *ib, const gcoll_endpoint_options *options) {
     gcoll_status status = check_checksum(options);
+    if (status == GCOLL_OK && options->may_lack)
+        status = gcoll_ib_check_unasked();
     if (status == GCOLL_OK)
         status = gcoll_lane_set_limits(options, "ibverbs", GCOLL_IB_EAGER_BYTES, GCOLL_IB_EAGER_MAX,
                                        &ib->eager_bytes, &ib->pool_bytes);
@@ -213,6 +215,7 @@ const gcoll_lane gcoll_lane_ibverbs = {
     .name = "ibverbs",
     .number = GCOLL_LANE_IBVERBS,
     .list = gcoll_ib_list,
+    .is_likely = gcoll_ib_is_likely,
     .open = ib_open,
     .close = ib_close,
     .flush = ib_flush,

@@ -20,6 +20,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "transport/session/branch.h"
 #include "transport/session/connect.h"
 #include "transport/session/session.h"
 
@@ -46,14 +47,29 @@ static bool is_since(uint32_t number, uint32_t before) {
     return ((number - before) & GCOLL_WIRE_PING_MASK) <= GCOLL_WIRE_PING_MASK / 2;
 }
 
-void gcoll_session_say_ping(gcoll_session *session) {
+static const gcoll_net_voice *voice_of(const gcoll_session *session, const gcoll_channel *channel) {
+    return channel ? &channel->branch->voice : &session->net->voice;
+}
+
+static void append(gcoll_session *session, const gcoll_channel *channel, const uint8_t *bytes, size_t count) {
+    if (channel)
+        gcoll_session_append_grouped(session, channel->branch->number, bytes, count);
+    else
+        gcoll_session_append_control(session, bytes, count);
+}
+
+void gcoll_session_say_ping(gcoll_session *session, gcoll_channel *channel) {
     const gcoll_net *net = session->net;
+    const gcoll_net_voice *voice = voice_of(session, channel);
     gcoll_session_output *out = &session->output;
     gcoll_session_alive *alive = &session->alive;
     gcoll_wire_header header = {.kind = GCOLL_WIRE_PING};
     size_t count = GCOLL_WIRE_HEADER_BYTES;
     bool is_tracked = false;
-    out->ping = false;
+    if (channel)
+        channel->ping = false;
+    else
+        out->ping = false;
     alive->ping = (alive->ping + 1) & GCOLL_WIRE_PING_MASK;
     /* A tracked number that is half the range old can no longer be told from a newer one. */
     if (alive->tracked_ms == 0 || !is_since(alive->ping, alive->tracked)) {
@@ -62,38 +78,43 @@ void gcoll_session_say_ping(gcoll_session *session) {
         is_tracked = true;
     }
     header.total_bytes = alive->ping;
-    if (out->forwards) {
+    if (!channel && out->forwards) {
         out->forwards = false;
         header.index = net->inquiry.about + 1;
         header.total_bytes |= (uint64_t)net->inquiry.hops << 32;
-    } else if (net->doubt != UINT32_MAX && net->doubt != session->rank) {
-        header.index = net->doubt + 1;
+    } else if (voice->doubt != UINT32_MAX && voice->doubt != session->rank) {
+        header.index = voice->doubt + 1;
         header.total_bytes |= (uint64_t)HOPS_MOST << 32;
     }
     uint8_t bytes[GCOLL_WIRE_HEADER_BYTES + GCOLL_FINGERPRINT_BYTES];
-    if (net->concerned) {
+    if (voice->concerned) {
         header.flags = GCOLL_WIRE_OPEN;
-        header.stream = net->concern_stream;
-        memcpy(bytes + count, net->concern, GCOLL_FINGERPRINT_BYTES);
+        header.stream = voice->concern_stream;
+        memcpy(bytes + count, voice->concern, GCOLL_FINGERPRINT_BYTES);
         count += GCOLL_FINGERPRINT_BYTES;
     }
     gcoll_wire_put_header(bytes, &header);
-    gcoll_session_append_control(session, bytes, count);
+    append(session, channel, bytes, count);
     if (is_tracked)
         alive->tracked_end = out->written + (out->cut.end - out->cut.begin) + out->cut.payload_bytes +
                              gcoll_bytes_left(&out->control);
 }
 
-void gcoll_session_say_pong(gcoll_session *session) {
-    const gcoll_net *net = session->net;
+void gcoll_session_say_pong(gcoll_session *session, gcoll_channel *channel) {
+    const gcoll_net_voice *voice = voice_of(session, channel);
+    const uint32_t moves = channel ? channel->branch->moves : session->net->moves;
+    const uint32_t answers = channel ? channel->answers : session->output.answers;
     gcoll_wire_header header = {.kind = GCOLL_WIRE_PONG,
-                                .stream = net->position,
-                                .index = gcoll_wire_pong_index(net->news_of, session->output.answers),
-                                .total_bytes = (uint64_t)net->moves << 32 | net->news};
-    session->output.pong = false;
+                                .stream = voice->position,
+                                .index = gcoll_wire_pong_index(voice->news_of, answers),
+                                .total_bytes = (uint64_t)moves << 32 | voice->news};
+    if (channel)
+        channel->pong = false;
+    else
+        session->output.pong = false;
     uint8_t bytes[GCOLL_WIRE_HEADER_BYTES];
     gcoll_wire_put_header(bytes, &header);
-    gcoll_session_append_control(session, bytes, sizeof bytes);
+    append(session, channel, bytes, sizeof bytes);
 }
 
 /* Tells all peers that asked about the rank `about` that it was alive. */
@@ -130,11 +151,18 @@ static void forward(gcoll_session *asker, uint32_t about, uint64_t hops) {
     }
 }
 
-void gcoll_session_on_ping(gcoll_session *session, const gcoll_wire_header *header) {
+void gcoll_session_on_ping(gcoll_session *session, gcoll_channel *channel, const gcoll_wire_header *header) {
     gcoll_net *net = session->net;
     const uint32_t about = header->index - 1;
-    session->output.pong = true;
-    session->output.answers = (uint32_t)header->total_bytes & GCOLL_WIRE_PING_MASK;
+    const uint32_t number = (uint32_t)header->total_bytes & GCOLL_WIRE_PING_MASK;
+    if (channel) {
+        channel->pong = true;
+        channel->answers = number;
+        gcoll_channel_speak(channel);
+    } else {
+        session->output.pong = true;
+        session->output.answers = number;
+    }
     gcoll_session_want_output(session);
     if (net->leaving || header->index == 0 || about >= net->size || about == session->rank ||
         about == net->rank)
@@ -146,8 +174,9 @@ void gcoll_session_on_ping(gcoll_session *session, const gcoll_wire_header *head
         forward(session, about, header->total_bytes >> 32);
 }
 
-void gcoll_session_on_pong(gcoll_session *session, const gcoll_wire_header *header) {
+void gcoll_session_on_pong(gcoll_session *session, gcoll_channel *channel, const gcoll_wire_header *header) {
     gcoll_net *net = session->net;
+    const gcoll_events *events = channel ? &channel->branch->events : &net->events;
     gcoll_session_alive *alive = &session->alive;
     const gcoll_answer answer = {.position = header->stream,
                                  .moves = (uint32_t)(header->total_bytes >> 32),
@@ -158,9 +187,9 @@ void gcoll_session_on_pong(gcoll_session *session, const gcoll_wire_header *head
             tell_askers(net, session->rank, (uint64_t)(gcoll_now_ms() - alive->tracked_ms), net->rank);
         alive->tracked_ms = 0;
     }
-    if (!net->leaving && net->events.answered) {
+    if (!net->leaving && events->answered) {
         net->moved = true;
-        net->events.answered(net->events.arg, session->rank, &answer);
+        events->answered(events->arg, channel ? channel->rank : session->rank, &answer);
     }
 }
 
@@ -170,65 +199,68 @@ void gcoll_session_on_witness(gcoll_session *session, const gcoll_wire_header *h
     if (net->leaving || about >= net->size || header->total_bytes >= net->size)
         return;
     tell_askers(net, about, header->stream, (uint32_t)header->total_bytes);
-    if (net->events.witnessed) {
-        net->moved = true;
-        net->events.witnessed(net->events.arg, (uint32_t)header->total_bytes, about,
-                              header->stream < INT32_MAX ? (int64_t)header->stream : INT32_MAX);
-    }
+    const int64_t ago_ms = header->stream < INT32_MAX ? (int64_t)header->stream : INT32_MAX;
+    net->moved = true;
+    if (net->events.witnessed)
+        net->events.witnessed(net->events.arg, (uint32_t)header->total_bytes, about, ago_ms);
+    gcoll_branches_witnessed(net, (uint32_t)header->total_bytes, about, ago_ms);
 }
 
 /* ---- Contents of answers --------------------------------------------------------------------------- */
 
 void gcoll_net_set_position(gcoll_endpoint *endpoint, uint64_t position) {
-    gcoll_net_of(endpoint)->position = position;
+    gcoll_net_of(endpoint)->voice.position = position;
 }
 
 void gcoll_net_set_concern(gcoll_endpoint *endpoint, uint64_t stream,
                            const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]) {
-    gcoll_net *net = gcoll_net_of(endpoint);
-    net->concerned = fingerprint;
-    net->concern_stream = stream;
-    if (fingerprint)
-        memcpy(net->concern, fingerprint, sizeof net->concern);
+    gcoll_net_voice_concern(&gcoll_net_of(endpoint)->voice, stream, fingerprint);
 }
 
 void gcoll_net_set_news(gcoll_endpoint *endpoint, uint32_t rank, uint32_t moves) {
     gcoll_net *net = gcoll_net_of(endpoint);
-    net->news_of = rank;
-    net->news = moves;
+    net->voice.news_of = rank;
+    net->voice.news = moves;
 }
 
 void gcoll_net_set_doubt(gcoll_endpoint *endpoint, uint32_t rank) {
-    gcoll_net_of(endpoint)->doubt = rank;
+    gcoll_net_of(endpoint)->voice.doubt = rank;
 }
 
 /* ---- Signs of life in the kernel ------------------------------------------------------------------- */
 
-/* The number of message bytes that the peer's host has acknowledged. Control frames after the last message
- * do not count. */
-static uint64_t taken(const gcoll_session *session) {
+uint64_t gcoll_session_taken(const gcoll_session *session, uint64_t end, uint64_t before) {
     const gcoll_session_output *out = &session->output;
     int queued = 0;
     if (!session->socket || ioctl(session->socket->fd, SIOCOUTQ, &queued) != 0)
-        return session->alive.taken;
+        return before;
     uint64_t acknowledged = (uint64_t)queued < out->written ? out->written - (uint64_t)queued : 0;
-    return acknowledged < out->data_end ? acknowledged : out->data_end;
+    return acknowledged < end ? acknowledged : end;
+}
+
+/* The number of message bytes that the peer's host has acknowledged. Control frames after the last message
+ * do not count. */
+static uint64_t taken(const gcoll_session *session) {
+    return gcoll_session_taken(session, session->output.data_end, session->alive.taken);
 }
 
 /* Reads the kernel's count of unanswered packets: retransmissions of data, or window probes if the peer's
  * window is closed. Any segment from the peer's host resets the count. */
-static void look_at_kernel(const gcoll_session *session, gcoll_sight *sight) {
+uint32_t gcoll_socket_repeats(const gcoll_socket *socket, int64_t *mute_ms) {
     struct tcp_info info;
     socklen_t bytes = sizeof info;
+    uint32_t repeats = 0;
+    *mute_ms = 0;
     memset(&info, 0, sizeof info);
-    if (getsockopt(session->socket->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0)
-        return;
+    if (getsockopt(socket->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0)
+        return 0;
     if (info.tcpi_unacked > 0 && info.tcpi_retransmits >= REPEATS_LEAST)
-        sight->repeats = info.tcpi_retransmits;
+        repeats = info.tcpi_retransmits;
     else if (info.tcpi_probes >= REPEATS_LEAST)
-        sight->repeats = info.tcpi_probes;
-    if (sight->repeats > 0)
-        sight->mute_ms = info.tcpi_last_ack_recv;
+        repeats = info.tcpi_probes;
+    if (repeats > 0)
+        *mute_ms = info.tcpi_last_ack_recv;
+    return repeats;
 }
 
 void gcoll_net_look(gcoll_endpoint *endpoint, uint32_t peer, gcoll_sight *sight) {
@@ -241,7 +273,7 @@ void gcoll_net_look(gcoll_endpoint *endpoint, uint32_t peer, gcoll_sight *sight)
     if (session->alive.tracked_ms != 0 && sight->taken > session->alive.tracked_end)
         sight->taken = session->alive.tracked_end;
     if (session->state == GCOLL_SESSION_CONNECTED)
-        look_at_kernel(session, sight);
+        sight->repeats = gcoll_socket_repeats(session->socket, &sight->mute_ms);
     if (session->lane.stands && session->lane.taken->lane->look) {
         gcoll_lane_sight also = {0};
         session->lane.taken->lane->look(session, &also);

@@ -12,15 +12,18 @@
 #define GCOLL_NET_STRANGER_MS   10000
 #define GCOLL_NET_BACKLOG       4096
 
-/* An established connection. Belongs to a link while hands are shaken, then to a session. */
+/* An established connection. Belongs to a link while hands are shaken, then to a session or to its stripes.
+ */
 struct gcoll_socket {
     uv_poll_t poll;
     int fd;
     bool wants_write; /* polled for being writable too */
     bool unwatched;   /* in the list of that name */
+    bool deaf;        /* not polled for bytes */
     gcoll_socket *next_unwatched;
     gcoll_link *link;
     gcoll_session *session;
+    struct gcoll_stripe *stripe; /* of a connection for stripes (transport/tcp) */
     gcoll_descriptor descriptor;
 };
 
@@ -51,6 +54,8 @@ gcoll_status gcoll_net_find_interfaces(gcoll_net *net, const gcoll_endpoint_opti
 /* listen.c */
 gcoll_status gcoll_net_listen(gcoll_net *net, const gcoll_endpoint_options *options,
                               const gcoll_host_address *bind_to, bool everywhere);
+/* Lets the event loop, which exists, accept connections. Returns 0 or a libuv error. */
+int gcoll_net_watch_listener(gcoll_net *net);
 void gcoll_net_stop_listening(gcoll_net *net);
 /* Takes a link out of the strangers. */
 void gcoll_net_forget_stranger(gcoll_link *link);
@@ -61,6 +66,8 @@ void gcoll_net_local_listen(gcoll_net *net, int fd);
 void gcoll_net_local_accepted(const gcoll_net *net, int fd);
 /* Chooses it for a socket that is about to connect to a peer on this host. */
 void gcoll_net_local_dial(int fd);
+/* Whether both ends of a connection have the same address. */
+bool gcoll_net_is_local(int fd);
 
 /* socket.c */
 /* Takes over a descriptor, and closes it on failure: then NULL. Forks must be held since it was made. */
@@ -73,6 +80,11 @@ void gcoll_socket_poll(gcoll_socket *socket);
 void gcoll_socket_unwatch(gcoll_socket *socket);
 void gcoll_net_watch_all(gcoll_net *net);
 void gcoll_socket_close(gcoll_socket *socket);
+
+/* alive.c */
+/* How often the kernel has sent again what the other host does not acknowledge, and for how long that has
+ * acknowledged nothing; 0 as long as one or two losses explain it. */
+uint32_t gcoll_socket_repeats(const gcoll_socket *socket, int64_t *mute_ms);
 
 /* What a greeting says of the peer's lanes. */
 typedef struct gcoll_session_peer {
@@ -90,6 +102,12 @@ bool gcoll_link_greet(gcoll_link *link, const uint8_t token[GCOLL_WIRE_TOKEN_BYT
 /* Answers "welcome" to the session's reserve link and connects the session by it. false if that link is dead.
  */
 bool gcoll_session_adopt_reserve(gcoll_session *session);
+/* tcp/stripes.c: a connection for stripes greets. Takes its socket if it belongs to a session that waits for
+ * it; drops the link. */
+void gcoll_stripes_greeted(gcoll_link *link, const gcoll_wire_hello *hello);
+void gcoll_stripe_ready(struct gcoll_stripe *stripe, int status, int events);
+/* Takes the same time for all tokens, so that none can be found byte by byte. */
+bool gcoll_link_is_token(const uint8_t *shown, const uint8_t *ours);
 /* The session owns the socket from now on. */
 void gcoll_session_connected(gcoll_session *session, gcoll_socket *socket, const gcoll_session_peer *peer);
 

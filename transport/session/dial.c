@@ -394,6 +394,9 @@ void gcoll_dial_answered(gcoll_dial *dial, gcoll_link *link, const gcoll_wire_re
 
 static gcoll_status start_dial(gcoll_session *session, const gcoll_address *peer) {
     gcoll_net *net = session->net;
+    const gcoll_status status = gcoll_net_start(net);
+    if (status != GCOLL_OK)
+        return status;
     gcoll_dial *dial = calloc(1, sizeof *dial);
     if (!dial || uv_timer_init(&net->loop, &dial->timer) != 0) {
         free(dial);
@@ -418,6 +421,11 @@ static gcoll_status start_dial(gcoll_session *session, const gcoll_address *peer
 gcoll_status gcoll_net_connect(gcoll_endpoint *endpoint, uint32_t peer, const char *address) {
     gcoll_net *net = gcoll_net_of(endpoint);
     gcoll_address record;
+    if (strncmp(address, GCOLL_SHARED_ADDRESS, sizeof GCOLL_SHARED_ADDRESS - 1) == 0)
+        return gcoll_error(
+            GCOLL_ERR_MISMATCH,
+            "options.share: is 0 on rank %u and 1 on rank %u; allowed is one value for all ranks", net->rank,
+            peer);
     gcoll_status status = gcoll_address_parse(address, &record);
     if (status != GCOLL_OK)
         return status;

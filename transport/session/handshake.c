@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "transport/session/branch.h"
 #include "transport/session/connect.h"
 #include "transport/session/session.h"
 
@@ -124,6 +125,7 @@ void gcoll_session_connected(gcoll_session *session, gcoll_socket *socket, const
         uint8_t bytes[GCOLL_WIRE_HEADER_BYTES + GCOLL_NOTE_TEXT_MAX];
         gcoll_session_append_control(session, bytes, gcoll_wire_put_note(bytes, &net->note));
     }
+    gcoll_branches_connected(session);
     session->peer_eager = peer->eager_bytes;
     session->peer_pool = peer->pool_bytes;
     if (!net->leaving)
@@ -197,8 +199,7 @@ static void settle(gcoll_link *link, const gcoll_wire_hello *hello) {
     session->reserve = link;
 }
 
-/* Takes the same time for all tokens, so that none can be found byte by byte. */
-static bool is_token(const uint8_t *shown, const uint8_t *ours) {
+bool gcoll_link_is_token(const uint8_t *shown, const uint8_t *ours) {
     uint32_t differs = 0;
     for (size_t i = 0; i < GCOLL_WIRE_TOKEN_BYTES; i++)
         differs |= (uint32_t)(shown[i] ^ ours[i]);
@@ -208,9 +209,13 @@ static bool is_token(const uint8_t *shown, const uint8_t *ours) {
 static void greeted(gcoll_link *link) {
     const gcoll_net *net = link->net;
     gcoll_wire_hello hello;
-    if (gcoll_wire_get_hello(link->bytes, &hello) ||
-        memcmp(hello.group, net->group, sizeof hello.group) != 0 ||
-        !is_token(hello.token, net->address.token)) {
+    const char *wrong = gcoll_wire_get_hello(link->bytes, &hello);
+    if (!wrong && hello.stripe > 0) {
+        gcoll_stripes_greeted(link, &hello);
+        return;
+    }
+    if (wrong || memcmp(hello.group, net->group, sizeof hello.group) != 0 ||
+        !gcoll_link_is_token(hello.token, net->address.token)) {
         gcoll_link_drop(link);
         return;
     }

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "gcoll/base/text.h"
-#include "transport/session/session.h"
+#include "transport/session/branch.h"
 
 #define WHY_BYTES 512
 /* A rank that has refused the last lane has so long to say what it lacks. */
@@ -21,7 +21,21 @@
  * many. */
 #define CATCH_UP_MOST 10000
 
+/* A doubt goes on while a backlog of data arrives by the session's own connection, as the cause may be told
+ * behind it: at least so many bytes in the time of the doubt, which answers to probes are not; and at most so
+ * many times as long. */
+#define DOUBT_BACKLOG 4096
+#define DOUBT_TIMES   30
+/* A peer that said goodbye has so long, since something came, to deliver the rest by other connections. */
+#define REST_MS 5000
+
 static const gcoll_flow_lane flow_lane_afterwards;
+
+/* Adds why one lane is not taken, to a text of WHY_BYTES. */
+static void add_why(char *why, const char *name, const char *text) {
+    gcoll_text to = {why, WHY_BYTES, strlen(why)};
+    gcoll_text_add(&to, "%s%s: %s", to.used > 0 ? "; " : "", name, text);
+}
 
 /* ---- The endpoint's lanes -------------------------------------------------------------------------- */
 
@@ -50,32 +64,56 @@ static gcoll_status open_lane(gcoll_net *net, const gcoll_lane *lane, const gcol
     return GCOLL_OK;
 }
 
+/* Opens a lane that the options name, and before it the wider one that they ask for by its name. */
+static gcoll_status open_row(gcoll_net *net, const gcoll_lane_row *row,
+                             const gcoll_endpoint_options *options) {
+    if (!row->lane)
+        return gcoll_error(GCOLL_ERR_INVALID, "options.transport: names %s, which goes with no other",
+                           row->name);
+    const gcoll_lane *wider = row->lane->wider ? row->lane->wider(options) : NULL;
+    gcoll_status status = GCOLL_OK;
+    if (wider && net->lane_count < GCOLL_LANES_MAX)
+        status = open_lane(net, wider, options);
+    if (status == GCOLL_OK && net->lane_count < GCOLL_LANES_MAX)
+        status = open_lane(net, row->lane, options);
+    return status;
+}
+
+/* Keeps why a lane of "auto" cannot be opened, to be told with the lane that is taken in its place. */
+static void pass_over(gcoll_net *net, const char *name) {
+    if (!net->passed_over)
+        net->passed_over = calloc(1, WHY_BYTES);
+    if (net->passed_over)
+        add_why(net->passed_over, name, gcoll_last_error());
+}
+
 gcoll_status gcoll_net_open_lanes(gcoll_net *net, const gcoll_endpoint_options *options) {
     for (uint32_t i = 0; i < options->lane_count; i++) {
         const gcoll_lane_row *row = options->lanes[i].lane;
-        const gcoll_status status =
-            row->lane ? open_lane(net, row->lane, options)
-                      : gcoll_error(GCOLL_ERR_INVALID,
-                                    "options.transport: names %s, which goes with no other", row->name);
-        if (status != GCOLL_OK)
+        const gcoll_status status = open_row(net, row, options);
+        const bool is_absent = status != GCOLL_OK && status != GCOLL_ERR_INVALID;
+        if (is_absent && options->may_lack && i + 1 < options->lane_count)
+            pass_over(net, row->name);
+        else if (status != GCOLL_OK)
             return status;
     }
     return GCOLL_OK;
 }
 
+int64_t gcoll_lane_option_number(const gcoll_endpoint_options *options, const char *lane, const char *option,
+                                 int64_t fallback) {
+    int64_t number = fallback;
+    for (uint32_t i = 0; i < options->lane_count; i++)
+        if (strcmp(options->lanes[i].lane->name, lane) == 0)
+            gcoll_lane_number(&options->lanes[i], option, &number);
+    return number;
+}
+
 void gcoll_lane_limits(const gcoll_endpoint_options *options, const char *lane, uint64_t *eager,
                        uint64_t *pool) {
-    int64_t bytes;
-    *eager = options->eager_bytes;
-    *pool = options->eager_pool_bytes;
-    for (uint32_t i = 0; i < options->lane_count; i++) {
-        if (strcmp(options->lanes[i].lane->name, lane) != 0)
-            continue;
-        if (gcoll_lane_number(&options->lanes[i], "eager_bytes", &bytes))
-            *eager = (uint64_t)bytes;
-        if (gcoll_lane_number(&options->lanes[i], "pool_bytes", &bytes))
-            *pool = (uint64_t)bytes;
-    }
+    *eager = (uint64_t)gcoll_lane_option_number(options, lane, "eager_bytes", (int64_t)options->eager_bytes);
+    *pool =
+        (uint64_t)gcoll_lane_option_number(options, lane, "pool_bytes", (int64_t)options->eager_pool_bytes);
 }
 
 gcoll_status gcoll_lane_set_limits(const gcoll_endpoint_options *options, const char *lane,
@@ -103,14 +141,19 @@ void gcoll_net_close_lanes(gcoll_net *net) {
 
 void gcoll_net_forget_lanes(gcoll_net *net) {
     for (uint32_t i = 0; i < net->size; i++)
-        if (net->sessions[i]) {
+        if (net->sessions[i] &&
+            (!net->sessions[i]->lane.taken || !net->sessions[i]->lane.taken->lane->uses_stream)) {
             gcoll_session *session = net->sessions[i];
             session->lane.taken = NULL;
             session->lane.state = NULL;
             session->lane.stands = session->lane.is_stream = false;
             session->flow.lane = &flow_lane_afterwards;
         }
-    net->lane_count = 0;
+    for (uint32_t i = 0; i < net->lane_count; i++)
+        if (!net->lanes[i].lane->uses_stream) {
+            net->lanes[i].port = NULL;
+            net->lanes[i].watched = false;
+        }
     net->polls_lanes = false;
 }
 
@@ -152,6 +195,9 @@ static void on_readable(uv_poll_t *poll, int status, int events) {
 
 gcoll_status gcoll_net_watch(gcoll_net *net, int fd) {
     gcoll_net_lane *own = &net->lanes[net->lane_count - 1];
+    const gcoll_status status = gcoll_net_start(net);
+    if (status != GCOLL_OK)
+        return status;
     int error = uv_poll_init(&net->loop, &own->poll, fd);
     if (error == 0) {
         own->poll.data = own;
@@ -196,10 +242,8 @@ static void note_why(gcoll_session *session, const char *name, const char *text)
     gcoll_session_lane *lane = &session->lane;
     if (!lane->why)
         lane->why = calloc(1, WHY_BYTES);
-    if (lane->why) {
-        gcoll_text to = {lane->why, WHY_BYTES, strlen(lane->why)};
-        gcoll_text_add(&to, "%s%s: %s", to.used > 0 ? "; " : "", name, text);
-    }
+    if (lane->why)
+        add_why(lane->why, name, text);
 }
 
 static bool lists(const uint8_t offers[GCOLL_LANES_MAX], uint8_t number) {
@@ -214,15 +258,20 @@ static uint32_t index_of(const gcoll_net *net, uint8_t number) {
     return i;
 }
 
+static const char *name_of(uint8_t number) {
+    const gcoll_lane_row *at = gcoll_lane_rows;
+    while (at->name && !(at->lane && at->lane->number == number))
+        at++;
+    if (at->name)
+        return at->name;
+    return number == GCOLL_LANE_STRIPES ? gcoll_lane_stripes.name : "an unknown one";
+}
+
 static void list_names(const uint8_t offers[GCOLL_LANES_MAX], char *text, size_t bytes) {
     gcoll_text to = {text, bytes, 0};
     text[0] = 0;
-    for (uint32_t i = 0; i < GCOLL_LANES_MAX && offers[i] != 0; i++) {
-        const gcoll_lane_row *at = gcoll_lane_rows;
-        while (at->name && !(at->lane && at->lane->number == offers[i]))
-            at++;
-        gcoll_text_add(&to, "%s%s", i > 0 ? "," : "", at->name ? at->name : "an unknown one");
-    }
+    for (uint32_t i = 0; i < GCOLL_LANES_MAX && offers[i] != 0; i++)
+        gcoll_text_add(&to, "%s%s", i > 0 ? "," : "", name_of(offers[i]));
 }
 
 static void fail_without(gcoll_session *session, const uint8_t own[GCOLL_LANES_MAX]) {
@@ -281,10 +330,12 @@ void gcoll_session_stand(gcoll_session *session, uint64_t own_eager, uint64_t ow
     gcoll_session_lane *lane = &session->lane;
     const gcoll_lane *taken = lane->taken->lane;
     lane->stands = true;
-    lane->is_stream = !taken->poll;
+    lane->is_stream = taken->uses_stream;
     session->net->begun_count--;
     gcoll_flow_set_lane(&session->flow, taken->flow, own_eager, own_pool);
-    gcoll_flow_connect(&session->flow, peer_eager, peer_pool);
+    if (!session->is_gone)
+        gcoll_flow_connect(&session->flow, peer_eager, peer_pool);
+    gcoll_channels_connect(session);
     while (lane->accesses.first && session->state == GCOLL_SESSION_CONNECTED)
         taken->access(session, (gcoll_remote_access *)gcoll_message_pop(&lane->accesses));
 }
@@ -395,6 +446,10 @@ void gcoll_session_end_lane(gcoll_session *session) {
 void gcoll_session_catch_up(gcoll_session *session) {
     const gcoll_net_lane *taken = session->lane.taken;
     uint32_t polls = 0;
+    if (taken && taken->lane->catch_up) {
+        taken->lane->catch_up(session);
+        return;
+    }
     while (taken && taken->lane->poll && polls < CATCH_UP_MOST && taken->lane->poll(taken->port))
         polls++;
 }
@@ -402,15 +457,15 @@ void gcoll_session_catch_up(gcoll_session *session) {
 /* ---- Doubts ---------------------------------------------------------------------------------------- */
 
 void gcoll_session_end_doubt(gcoll_session *session) {
-    if (session->lane.in_doubt) {
-        session->lane.in_doubt = false;
-        session->net->doubt_count--;
-    }
+    gcoll_session_lane *lane = &session->lane;
+    session->net->doubt_count -= (uint32_t)lane->in_doubt + (uint32_t)lane->awaits_rest;
+    lane->in_doubt = lane->awaits_rest = false;
 }
 
 void gcoll_session_doubt(gcoll_session *session, int64_t ms, bool follows, const char *format, ...) {
     gcoll_session_lane *lane = &session->lane;
-    if (session->state != GCOLL_SESSION_CONNECTED || (lane->in_doubt && !(lane->only_follows && !follows)))
+    if (session->state != GCOLL_SESSION_CONNECTED || lane->awaits_rest ||
+        (lane->in_doubt && !(lane->only_follows && !follows)))
         return;
     va_list arguments;
     va_start(arguments, format);
@@ -419,14 +474,54 @@ void gcoll_session_doubt(gcoll_session *session, int64_t ms, bool follows, const
     session->net->doubt_count += !lane->in_doubt;
     lane->in_doubt = true;
     lane->only_follows = follows;
+    lane->doubt_ms = ms;
     lane->doubt_until_ms = gcoll_now_ms() + ms;
+    lane->doubt_last_ms = lane->doubt_until_ms + (DOUBT_TIMES - 1) * ms;
+    lane->doubt_heard = session->heard;
+}
+
+/* Whether a doubt whose time is over goes on. */
+static bool is_prolonged(gcoll_session *session, int64_t now) {
+    gcoll_session_lane *lane = &session->lane;
+    const bool does =
+        lane->is_stream && now < lane->doubt_last_ms && session->heard - lane->doubt_heard >= DOUBT_BACKLOG;
+    lane->doubt_heard = session->heard;
+    lane->doubt_until_ms = does ? now + lane->doubt_ms : lane->doubt_until_ms;
+    return does;
+}
+
+bool gcoll_session_awaits_rest(gcoll_session *session) {
+    gcoll_session_lane *lane = &session->lane;
+    const gcoll_lane *taken = lane->stands ? lane->taken->lane : NULL;
+    const int64_t now = gcoll_now_ms();
+    gcoll_lane_sight sight = {0};
+    if (!taken || !taken->is_coming || !taken->is_coming(session))
+        return false;
+    taken->look(session, &sight);
+    if (!lane->awaits_rest) {
+        gcoll_session_end_doubt(session);
+        lane->awaits_rest = true;
+        session->net->doubt_count++;
+    } else if (sight.heard == lane->rest_heard) {
+        return now < lane->rest_until_ms;
+    }
+    lane->rest_heard = sight.heard;
+    lane->rest_until_ms = now + REST_MS;
+    return true;
 }
 
 void gcoll_net_settle_doubts(gcoll_net *net) {
     const int64_t now = gcoll_now_ms();
     for (uint32_t i = 0; i < net->size && net->doubt_count > 0; i++) {
         gcoll_session *session = net->sessions[i];
-        if (session && session->lane.in_doubt && now >= session->lane.doubt_until_ms) {
+        if (session && session->lane.awaits_rest && session->goes)
+            gcoll_session_gone(session);
+        else if (session && session->lane.awaits_rest)
+            gcoll_session_depart(session);
+        if (session && session->input.goodbye && session->lane.in_doubt)
+            gcoll_session_end_doubt(session); /* it has left, and the end of its connection is on its way */
+        if (session && session->lane.in_doubt && now >= session->lane.doubt_until_ms &&
+            !is_prolonged(session, now)) {
             char text[GCOLL_SESSION_VERDICT_TEXT];
             snprintf(text, sizeof text, "%s", session->verdict_text);
             session->lane.tells = true;
@@ -443,6 +538,10 @@ uint32_t gcoll_session_rank(const gcoll_session *session) {
 
 gcoll_net *gcoll_session_net(const gcoll_session *session) {
     return session->net;
+}
+
+bool gcoll_session_has_taken(const gcoll_session *session, const gcoll_lane *lane) {
+    return session->lane.taken && session->lane.taken->lane == lane;
 }
 
 void *gcoll_session_lane_state(const gcoll_session *session) {
@@ -469,15 +568,19 @@ void gcoll_lane_report_fail(gcoll_flow *flow, gcoll_status status, const char *t
     gcoll_session_fail((gcoll_session *)(void *)flow, status, "%s", text);
 }
 
-void gcoll_lane_deliver(gcoll_flow *flow, gcoll_slot *slot) {
+void gcoll_session_deliver(gcoll_session *session, gcoll_slot *slot) {
     const gcoll_message *message = slot->message;
     const uint64_t early = slot->received;
     if (message->consume) {
         slot->received = 0;
-        gcoll_tcp_consume((gcoll_session *)(void *)flow, slot, slot->held, early);
+        gcoll_tcp_consume(session, slot, slot->held, early);
     } else if (early > 0) {
         memcpy(message->data, slot->held, (size_t)early);
     }
+}
+
+void gcoll_lane_deliver(gcoll_flow *flow, gcoll_slot *slot) {
+    gcoll_session_deliver((gcoll_session *)(void *)flow, slot);
 }
 
 void gcoll_session_complete(gcoll_session *session, gcoll_message *message) {
@@ -534,8 +637,13 @@ void gcoll_net_explain(gcoll_endpoint *endpoint, uint32_t peer, char *text, size
         snprintf(text, bytes, "not connected");
         return;
     }
+    const gcoll_lane *taken = session->lane.taken->lane;
     gcoll_text to = {text, bytes, 0};
-    gcoll_text_add(&to, "%s%s", session->lane.taken->lane->name, session->lane.stands ? "" : ", not yet");
-    if (session->lane.why)
-        gcoll_text_add(&to, " (%s)", session->lane.why);
+    if (session->lane.stands && taken->describe)
+        taken->describe(session, &to);
+    else
+        gcoll_text_add(&to, "%s%s", taken->name, session->lane.stands ? "" : ", not yet");
+    const char *const passed = net->passed_over, *const why = session->lane.why;
+    if (passed || why)
+        gcoll_text_add(&to, " (%s%s%s)", passed ? passed : "", passed && why ? "; " : "", why ? why : "");
 }

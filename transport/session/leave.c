@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "transport/session/branch.h"
 #include "transport/session/connect.h"
 #include "transport/session/session.h"
 
@@ -40,12 +41,15 @@ typedef struct parting {
 
 /* Drops all messages: from now on no `done`, no event, and no access to user memory except for cut frames. */
 static void forget_messages(gcoll_net *net) {
-    net->leaving = true;
+    net->leaving = net->discards = true;
     gcoll_net_watch_all(net);
     gcoll_message_queue_clear(&net->completed);
     for (uint32_t i = 0; i < net->size; i++)
-        if (net->sessions[i])
+        if (net->sessions[i]) {
             gcoll_session_drop(net->sessions[i]);
+            if (net->sessions[i]->lane.awaits_rest)
+                gcoll_session_depart(net->sessions[i]); /* nobody waits for the rest any more */
+        }
 }
 
 /* Releases sessions that broke. */
@@ -74,16 +78,20 @@ static bool is_dialing(const gcoll_net *net, uint32_t except) {
     return false;
 }
 
-/* The number of written bytes that the peers' kernels have not acknowledged. */
+/* The number of written bytes that the peer's kernel has not acknowledged. */
+static uint64_t unacknowledged_by(const gcoll_session *session) {
+    int bytes = 0;
+    return session->socket && !session->told && !session->output.dead &&
+                   ioctl(session->socket->fd, SIOCOUTQ, &bytes) == 0 && bytes > 0
+               ? (uint64_t)bytes
+               : 0;
+}
+
 static uint64_t unacknowledged(const gcoll_net *net) {
     uint64_t total = 0;
-    for (uint32_t i = 0; i < net->size; i++) {
-        const gcoll_session *session = net->sessions[i];
-        int bytes = 0;
-        if (session && session->socket && !session->told && !session->output.dead &&
-            ioctl(session->socket->fd, SIOCOUTQ, &bytes) == 0 && bytes > 0)
-            total += (uint64_t)bytes;
-    }
+    for (uint32_t i = 0; i < net->size; i++)
+        if (net->sessions[i])
+            total += unacknowledged_by(net->sessions[i]);
     return total;
 }
 
@@ -112,12 +120,28 @@ static void end_streams(gcoll_net *net) {
     }
 }
 
+/* Ends the lanes' own connections to peers whose kernels have our goodbye. If their end came before it, this
+ * rank would seem to have failed. */
+static void finish_lanes(const gcoll_net *net) {
+    for (uint32_t i = 0; i < net->size; i++) {
+        gcoll_session *session = net->sessions[i];
+        gcoll_session_lane *lane = session ? &session->lane : NULL;
+        if (lane && lane->taken && lane->taken->lane->finish && !lane->finished && session->output.ended &&
+            unacknowledged_by(session) == 0) {
+            lane->finished = true;
+            lane->taken->lane->finish(session);
+        }
+    }
+}
+
 /* Writes, and discards arriving data, until everything is written or time is over. */
 static void drain(gcoll_net *net, parting *p) {
     for (;;) {
         gcoll_net_flush_all(net);
-        if (p->is_close)
+        if (p->is_close) {
             end_streams(net);
+            finish_lanes(net);
+        }
         release_broken(net);
         if (!has_unsent(net) || is_over(net, p))
             return;
@@ -163,8 +187,9 @@ void gcoll_net_abort(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t l
         return;
     limit_ms = gcoll_net_bounded(limit_ms);
     p.until_ms = now + limit_ms;
+    gcoll_branches_break(net, note);
     gcoll_net_drop_spare(net);
-    net->leaving = true;
+    net->leaving = net->discards = true;
     tell_beside(net, note);
     forget_messages(net);
     net->note = *note;
@@ -195,10 +220,26 @@ static void say_goodbye(gcoll_session *session) {
     gcoll_link_drop(session->reserve);
 }
 
+/* Counts what peers have acknowledged of what lanes beside the session's own connection have sent. */
+static uint64_t taken_by_lanes(const gcoll_net *net) {
+    gcoll_lane_sight sight = {0};
+    uint64_t taken = 0;
+    for (uint32_t i = 0; i < net->size; i++) {
+        const gcoll_session *session = net->sessions[i];
+        if (session && session->lane.stands && session->state == GCOLL_SESSION_CONNECTED &&
+            session->lane.taken->lane->look) {
+            session->lane.taken->lane->look(session, &sight);
+            taken += sight.taken;
+        }
+    }
+    return taken;
+}
+
 /* Lets what other lanes have sent arrive. */
-static void leave_lanes(gcoll_net *net, const parting *p) {
+static void leave_lanes(gcoll_net *net, parting *p) {
     struct timespec pause = {.tv_sec = 0, .tv_nsec = PAUSE_FIRST_NS};
-    net->leaving = true;
+    uint64_t before = taken_by_lanes(net);
+    net->leaving = net->discards = true;
     for (uint32_t i = 0; i < net->size; i++) {
         gcoll_session *session = net->sessions[i];
         if (session && session->lane.stands && session->lane.taken->lane->leave)
@@ -208,16 +249,22 @@ static void leave_lanes(gcoll_net *net, const parting *p) {
         gcoll_net_flush_lanes(net);
         const bool moved = gcoll_net_poll_lanes(net);
         gcoll_message_queue_clear(&net->completed);
-        uv_run(&net->loop, UV_RUN_NOWAIT);
+        if (gcoll_net_has_loop(net))
+            uv_run(&net->loop, UV_RUN_NOWAIT);
         release_broken(net);
         waits = false;
+        const uint64_t taken = taken_by_lanes(net);
+        const int64_t now = gcoll_now_ms();
+        if (taken > before && p->may_last && now < p->last_ms)
+            p->until_ms = now + (p->limit_ms > MOVING_MS ? p->limit_ms : MOVING_MS);
+        before = taken;
         for (uint32_t i = 0; i < net->size; i++) {
             gcoll_session *session = net->sessions[i];
-            const gcoll_net_lane *taken = session ? session->lane.taken : NULL;
-            if (!taken || session->told || session->state != GCOLL_SESSION_CONNECTED ||
-                !taken->lane->is_leaving || !taken->lane->is_leaving(session))
+            const gcoll_net_lane *lane = session ? session->lane.taken : NULL;
+            if (!lane || session->told || session->state != GCOLL_SESSION_CONNECTED ||
+                session->lane.awaits_rest || !lane->lane->is_leaving || !lane->lane->is_leaving(session))
                 continue;
-            waits = gcoll_now_ms() < p->until_ms; /* beyond it, the goodbye is said all the same */
+            waits = now < p->until_ms; /* beyond it, the goodbye is said all the same */
         }
         if (waits && !moved)
             nanosleep(&pause, NULL);
@@ -227,6 +274,7 @@ static void leave_lanes(gcoll_net *net, const parting *p) {
 static void await_acknowledgement(gcoll_net *net, parting *p) {
     struct timespec pause = {.tv_sec = 0, .tv_nsec = PAUSE_FIRST_NS};
     while (unacknowledged(net) > 0 && !is_over(net, p)) {
+        finish_lanes(net);
         uv_run(&net->loop, UV_RUN_NOWAIT);
         release_broken(net);
         nanosleep(&pause, NULL);
@@ -256,22 +304,28 @@ void gcoll_net_destroy(gcoll_net *net) {
     for (uint32_t i = 0; net->sessions && i < net->size; i++)
         gcoll_session_destroy(net->sessions[i]);
     gcoll_net_close_lanes(net);
-    if (net->loop.data == net) {                 /* the loop exists */
+    if (gcoll_net_has_loop(net)) {
         uv_walk(&net->loop, close_handle, NULL); /* those inside net */
         while (!close_loop(net))
             uv_run(&net->loop, UV_RUN_NOWAIT);
     }
     free(net->sessions);
     free(net->hot_bytes);
+    free(net->passed_over);
     free(net);
 }
 
 void gcoll_net_close(gcoll_endpoint *endpoint, int64_t limit_ms) {
     gcoll_net *net = gcoll_net_of(endpoint);
+    if (net && net->branches)
+        gcoll_net_live_on(net, limit_ms);
+    else if (net)
+        gcoll_net_end(net, limit_ms);
+}
+
+void gcoll_net_end(gcoll_net *net, int64_t limit_ms) {
     const int64_t now = gcoll_now_ms();
     parting p = {.limit_ms = gcoll_net_bounded(limit_ms), .is_close = true, .left = UINT64_MAX};
-    if (!endpoint)
-        return;
     p.may_last = !net->leaving; /* after an abort no peer needs our data */
     p.until_ms = now + p.limit_ms;
     p.last_ms = now + gcoll_net_bounded(MOVING_LIMITS * p.limit_ms);
@@ -291,7 +345,13 @@ void gcoll_net_close(gcoll_endpoint *endpoint, int64_t limit_ms) {
  * first gets an epoll instance of its own, which libuv needs to close it. */
 void gcoll_net_abandon(gcoll_endpoint *endpoint) {
     gcoll_net *net = gcoll_net_of(endpoint);
+    net->is_gone = true;
+    if (net->branches) { /* the last of them goes on */
+        gcoll_net_forget_own(net);
+        return;
+    }
     gcoll_net_forget_lanes(net);
-    if (uv_loop_fork(&net->loop) == 0) /* else leak it: libuv cannot close the loop */
+    if (!gcoll_net_has_loop(net) ||
+        uv_loop_fork(&net->loop) == 0) /* else leak it: libuv cannot close the loop */
         gcoll_net_destroy(net);
 }

@@ -8,7 +8,8 @@
  * The listener is not a libuv listener: if descriptors or memory run out, libuv's accept can spin forever.
  * Here connections then wait in the kernel, and accepting is tried again a little later. A waiting connection
  * may be a stranger's, so the shortage alone breaks nothing. If this rank needs the peer, it connects to it,
- * and then reports the shortage (dial.c).
+ * and then reports the shortage (dial.c); or it waits for connections that the peer is to make, and reports
+ * the shortage when their time is over (tcp/stripes.c).
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -120,10 +121,13 @@ static void on_connections(uv_poll_t *listener, int status, int events) {
     for (int i = 0; i < ACCEPTS_MAX; i++) {
         gcoll_socket *socket;
         if (accept_one(net, &socket)) {
+            net->accept_error = 0;
             welcome_stranger(net, socket);
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            net->accept_error = 0;
             return;
         } else if (!is_passing(errno)) {
+            net->accept_error = errno;
             pause_listening(net);
             return;
         }
@@ -160,17 +164,23 @@ static int listen_held(gcoll_net *net, const struct sockaddr_storage *where) {
     int error = bind_and_listen(fd, where);
     if (error == 0) {
         net->address.port = port_of(fd);
-        error = net->address.port == 0 ? UV_EINVAL : uv_poll_init(&net->loop, &net->listener, fd);
+        error = net->address.port == 0 ? UV_EINVAL : 0;
     }
     if (error != 0) {
         close(fd);
         return error;
     }
-    net->listener.data = net;
     net->listener_fd = fd;
     gcoll_descriptor_enter(&net->listener_descriptor, fd);
     net->listens = true;
-    return uv_poll_start(&net->listener, UV_READABLE, on_connections);
+    return gcoll_net_has_loop(net) ? gcoll_net_watch_listener(net) : 0;
+}
+
+int gcoll_net_watch_listener(gcoll_net *net) {
+    int error = uv_poll_init(&net->loop, &net->listener, net->listener_fd);
+    net->listener.data = net;
+    net->watches_listener = error == 0;
+    return error == 0 ? uv_poll_start(&net->listener, UV_READABLE, on_connections) : error;
 }
 
 /* Tries to listen at one address. Returns 0 or a libuv error. */
@@ -244,8 +254,10 @@ gcoll_status gcoll_net_listen(gcoll_net *net, const gcoll_endpoint_options *opti
 
 void gcoll_net_stop_listening(gcoll_net *net) {
     if (net->listens) {
-        uv_timer_stop(&net->pause);
-        uv_close((uv_handle_t *)&net->listener, NULL);
+        if (net->watches_listener) {
+            uv_timer_stop(&net->pause);
+            uv_close((uv_handle_t *)&net->listener, NULL);
+        }
         gcoll_fork_hold();
         gcoll_descriptor_leave(&net->listener_descriptor);
         close(net->listener_fd); /* allowed as soon as the poll is closing */

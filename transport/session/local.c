@@ -35,8 +35,7 @@ void gcoll_net_local_listen(gcoll_net *net, int fd) {
                        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, unpaced, sizeof unpaced - 1) == 0;
 }
 
-/* Whether both ends have the same address. */
-static bool is_local(int fd) {
+bool gcoll_net_is_local(int fd) {
     struct sockaddr_storage here, there;
     socklen_t here_bytes = sizeof here, there_bytes = sizeof there;
     memset(&here, 0, sizeof here);
@@ -52,7 +51,7 @@ static bool is_local(int fd) {
 }
 
 void gcoll_net_local_accepted(const gcoll_net *net, int fd) {
-    if (net->has_control && !is_local(fd))
+    if (net->has_control && !gcoll_net_is_local(fd))
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, net->control, (socklen_t)strlen(net->control));
 }
 

@@ -48,11 +48,12 @@ gcoll_status gcoll_net_attach_device(gcoll_endpoint *endpoint, const gcoll_forei
 gcoll_status gcoll_net_expose(gcoll_endpoint *endpoint, void *data, uint64_t bytes, gcoll_exposed *exposed) {
     const gcoll_net_lane *own = memory_lane(endpoint);
     *exposed = (gcoll_exposed){0};
+    const gcoll_net *net = (const gcoll_net *)(const void *)endpoint;
     if (!own)
-        return without("a region");
+        return net->passed_over ? GCOLL_OK : without("a region");
     const gcoll_status status = own->lane->expose(own->port, data, bytes, exposed);
     /* Else this region is reached by messages. */
-    return ((const gcoll_net *)(const void *)endpoint)->lane_count > 1 ? GCOLL_OK : status;
+    return net->lane_count > 1 || net->passed_over ? GCOLL_OK : status;
 }
 
 bool gcoll_net_reaches(const gcoll_endpoint *endpoint, uint32_t peer) {

@@ -16,6 +16,7 @@ static inline gcoll_session *session_for(gcoll_net *net, uint32_t peer) {
 
 void gcoll_net_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
     gcoll_session *session = session_for(gcoll_net_of(endpoint), peer);
+    message->channel = NULL;
     if (session && session->state < GCOLL_SESSION_DEPARTED)
         gcoll_flow_post_send(&session->flow, message);
 }
@@ -25,8 +26,10 @@ void gcoll_net_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message 
     gcoll_session *session = session_for(gcoll_net_of(endpoint), peer);
     if (!session || session->state == GCOLL_SESSION_FAILED)
         return;
+    message->channel = NULL;
     session->posted += !message->background;
-    if (!gcoll_flow_post_recv(&session->flow, message, session->state == GCOLL_SESSION_DEPARTED))
+    if (!gcoll_flow_post_recv(&session->flow, message,
+                              session->state == GCOLL_SESSION_DEPARTED || session->is_gone))
         session->posted -= !message->background;
     else if (session->posted > 0)
         gcoll_session_make_hot(session);

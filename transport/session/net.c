@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "transport/session/branch.h"
 #include "transport/session/connect.h"
 #include "transport/session/session.h"
 
@@ -37,10 +38,13 @@ gcoll_session *gcoll_session_of(gcoll_net *net, uint32_t rank) {
 
 /* Forgets what the connection has to do with messages that are dropped. */
 static void drop_moving(gcoll_session *session) {
+    for (gcoll_channel *channel = session->channels; channel; channel = channel->next)
+        channel->posted = 0;
     gcoll_message_queue_clear(&session->output.messages);
     session->output.cut.message = NULL;
     session->posted = 0;
     session->input.slot = NULL;
+    session->input.flow = &session->flow;
 }
 
 void gcoll_session_drop(gcoll_session *session) {
@@ -49,10 +53,8 @@ void gcoll_session_drop(gcoll_session *session) {
     drop_moving(session);
 }
 
-/* Copies the rest of a frame that the kernel has taken in part, and the control frames after it, as the
- * caller may now reuse its memory. The next write then begins a new frame. False: the rest is too large, or
- * out of memory. */
-static bool keep_cut(gcoll_session_output *out) {
+bool gcoll_session_keep_cut(gcoll_session *session) {
+    gcoll_session_output *out = &session->output;
     gcoll_session_cut *cut = &out->cut;
     const size_t head = cut->end - cut->begin, payload = (size_t)cut->payload_bytes;
     const size_t control = gcoll_bytes_left(&out->control);
@@ -94,7 +96,7 @@ void gcoll_session_release(gcoll_session *session) {
     free(session->input.bytes);
     free(session->input.fragment);
     memset(&session->input, 0, sizeof session->input);
-    if (session->socket && keeps_socket && keep_cut(out)) {
+    if (session->socket && keeps_socket && gcoll_session_keep_cut(session)) {
         gcoll_socket_poll(session->socket);
         return;
     }
@@ -161,7 +163,21 @@ static int try_descriptors(void) {
     return error;
 }
 
-static gcoll_status start_loop(gcoll_net *net) {
+static int add_handles(gcoll_net *net) {
+    net->waker.data = net->alarm.data = net->sweeper.data = net->pause.data = net;
+    int error = uv_async_init(&net->loop, &net->waker, on_wake);
+    if (error == 0)
+        error = uv_timer_init(&net->loop, &net->alarm);
+    if (error == 0)
+        error = uv_timer_init(&net->loop, &net->sweeper);
+    if (error == 0)
+        error = uv_timer_init(&net->loop, &net->pause);
+    return error != 0 || !net->listens ? error : gcoll_net_watch_listener(net);
+}
+
+gcoll_status gcoll_net_start(gcoll_net *net) {
+    if (gcoll_net_has_loop(net))
+        return GCOLL_OK;
     gcoll_fork_hold();
     int error = -try_descriptors();
     if (error == 0)
@@ -174,14 +190,7 @@ static gcoll_status start_loop(gcoll_net *net) {
         return gcoll_error(gcoll_status_of_errno(-error), "cannot make an event loop: %s",
                            gcoll_errno_text(-error, text));
     net->loop.data = net; /* marks that the loop exists and must be closed */
-    net->waker.data = net->alarm.data = net->sweeper.data = net->pause.data = net;
-    error = uv_async_init(&net->loop, &net->waker, on_wake);
-    if (error == 0)
-        error = uv_timer_init(&net->loop, &net->alarm);
-    if (error == 0)
-        error = uv_timer_init(&net->loop, &net->sweeper);
-    if (error == 0)
-        error = uv_timer_init(&net->loop, &net->pause);
+    error = add_handles(net);
     return error == 0 ? GCOLL_OK
                       : gcoll_error(gcoll_status_of_errno(-error), "cannot start an event loop: %s",
                                     gcoll_errno_text(-error, text));
@@ -219,16 +228,11 @@ static gcoll_status net_open(const gcoll_endpoint_options *options, const gcoll_
     net->spare[0] = net->spare[1] = -1;
     net->rank = options->rank;
     net->size = options->size;
-    net->news_of = net->doubt = UINT32_MAX;
+    net->voice.news_of = net->voice.doubt = UINT32_MAX;
     net->events = *events;
     memcpy(net->group, options->group, sizeof net->group);
     set_frames(net, options->checksum);
-    gcoll_status status = start_loop(net);
-    if (status != GCOLL_OK) {
-        gcoll_net_destroy(net);
-        return status;
-    }
-    status = set_limits(net, options);
+    gcoll_status status = set_limits(net, options);
     if (status == GCOLL_OK)
         status = allocate(net);
     if (status == GCOLL_OK)
@@ -294,7 +298,8 @@ static gcoll_status ibverbs_open(const gcoll_endpoint_options *options, const gc
     .set_news = gcoll_net_set_news, .set_doubt = gcoll_net_set_doubt, .take_back = gcoll_net_take_back,      \
     .abandon = gcoll_net_abandon, .explain = gcoll_net_explain
 
-const gcoll_transport gcoll_transport_tcp = {.name = "tcp", .open = tcp_open, NET_OPERATIONS};
+const gcoll_transport gcoll_transport_tcp = {
+    .name = "tcp", .open = tcp_open, NET_OPERATIONS, .shared = &gcoll_transport_branch};
 
 /* Lanes, one of which may reach the memory of peers. */
 const gcoll_transport gcoll_transport_ibverbs = {.name = "ibverbs",

@@ -13,6 +13,7 @@
 #ifndef GCOLL_NET_H
 #define GCOLL_NET_H
 
+#include <string.h>
 #include <uv.h>
 
 #include "gcoll/base/crc32c.h"
@@ -35,6 +36,8 @@
 typedef struct gcoll_link gcoll_link;
 typedef struct gcoll_dial gcoll_dial;
 typedef struct gcoll_socket gcoll_socket;
+typedef struct gcoll_branch gcoll_branch;
+typedef struct gcoll_channel gcoll_channel;
 
 /* A lane that this endpoint offers. */
 typedef struct gcoll_net_lane {
@@ -50,15 +53,36 @@ typedef struct gcoll_net_inquiry {
     int64_t forwarded_ms;
 } gcoll_net_inquiry;
 
+/* What an endpoint puts into its probes and its answers to those of others. */
+typedef struct gcoll_net_voice {
+    uint64_t position;
+    bool concerned; /* probes carry what follows */
+    uint64_t concern_stream;
+    uint8_t concern[GCOLL_FINGERPRINT_BYTES];
+    uint32_t news_of; /* what answers tell: a rank, or UINT32_MAX */
+    uint32_t news;
+    uint32_t doubt; /* the rank of the connections' endpoint that probes ask about, or UINT32_MAX */
+} gcoll_net_voice;
+
+/* fingerprint NULL: none. */
+static inline void gcoll_net_voice_concern(gcoll_net_voice *voice, uint64_t stream,
+                                           const uint8_t *fingerprint) {
+    voice->concerned = fingerprint;
+    voice->concern_stream = stream;
+    if (fingerprint)
+        memcpy(voice->concern, fingerprint, sizeof voice->concern);
+}
+
 struct gcoll_net {
     uv_loop_t loop;
     uv_async_t waker;
     uv_timer_t alarm;   /* ends a blocked wait */
     uv_timer_t sweeper; /* drops strangers that do not speak */
-    uv_poll_t listener; /* if `listens` */
+    uv_poll_t listener; /* if `watches_listener` */
     uv_timer_t pause;   /* ends a time without accepting */
+    int accept_error;   /* why connections wait to be accepted: an error number; 0: none do */
     int listener_fd;
-    bool listens;
+    bool listens, watches_listener;
     bool has_control;                      /* the listener was given another congestion control than */
     char control[GCOLL_NET_CONTROL_BYTES]; /* ... this, the system's */
     gcoll_events events;
@@ -67,11 +91,14 @@ struct gcoll_net {
     uint64_t eager_bytes, pool_bytes;
     int64_t connect_timeout_ms;
     gcoll_patience patience;
-    uint64_t position;
-    bool concerned; /* probes carry what follows */
-    uint64_t concern_stream;
-    uint8_t concern[GCOLL_FINGERPRINT_BYTES];
+    gcoll_net_voice voice;
     gcoll_address address; /* ours */
+
+    /* Endpoints that share the connections (branch.c). */
+    gcoll_branch *branches;
+    gcoll_map branch_map, channel_map; /* by number; by number and rank */
+    gcoll_channel *faults;             /* that failed by themselves, to be reported */
+    bool is_gone;                      /* the endpoint itself is closed, and lives for them alone */
 
     gcoll_session **sessions; /* by rank; NULL until needed */
     gcoll_session *outputs;
@@ -86,9 +113,10 @@ struct gcoll_net {
     uint8_t *hot_bytes;                    /* GCOLL_SESSION_HOT_BYTES */
     gcoll_net_lane lanes[GCOLL_LANES_MAX]; /* in the order of preference */
     uint32_t lane_count;
+    char *passed_over;    /* why lanes of "auto" were not opened; NULL: all were */
     bool polls_lanes;     /* some lane has to be polled */
     uint32_t begun_count; /* sessions that wait for their lane to stand */
-    uint32_t doubt_count; /* sessions in doubt */
+    uint32_t doubt_count; /* sessions in doubt, or that await the rest of what the peer has sent */
     uint32_t stranger_count;
     uint32_t polls;
     int64_t called_ms; /* when a call that does not wait came last, where a lane is polled */
@@ -97,14 +125,12 @@ struct gcoll_net {
     /* Of `wake`, from any thread: the flag is set, and the waker rung only if it may be needed. Both sides
      * write their own flag before they read the other's. */
     bool woken;
-    bool asleep;  /* in the kernel, or about to be */
-    bool curious; /* a message without a receive counts as reported, until progress returns */
-    bool leaving; /* abort or close has begun: messages are dropped, nothing is reported */
+    bool asleep;   /* in the kernel, or about to be */
+    bool curious;  /* a message without a receive counts as reported, until progress returns */
+    bool leaving;  /* abort or close has begun: messages are dropped, nothing is reported */
+    bool discards; /* leaving or is_gone: data of its own messages are thrown away */
     bool has_note;
-    uint32_t moves;   /* reads and writes that moved data of messages */
-    uint32_t news_of; /* what answers to probes tell: a rank, or UINT32_MAX */
-    uint32_t news;
-    uint32_t doubt;       /* the rank that probes ask about, or UINT32_MAX */
+    uint32_t moves;       /* reads and writes that moved data of messages */
     gcoll_status problem; /* of this rank: what progress returns from now on; GCOLL_OK: there is none */
     char problem_text[512];
     int spare[2]; /* descriptors that abort gives up, so that the store can be told why; -1: none */
@@ -121,6 +147,12 @@ static inline gcoll_net *gcoll_net_of(gcoll_endpoint *endpoint) {
     return (gcoll_net *)(void *)endpoint;
 }
 
+/* Whether the event loop exists. Its four descriptors are taken when it is first needed, so that a context
+ * that is never used takes few. */
+static inline bool gcoll_net_has_loop(const gcoll_net *net) {
+    return net->loop.data == net;
+}
+
 /* A time as given by a caller, small enough to be added to the clock and to be converted to any unit. */
 static inline int64_t gcoll_net_bounded(int64_t time) {
     return time < GCOLL_NET_TIME_MAX ? time : GCOLL_NET_TIME_MAX;
@@ -132,14 +164,15 @@ static inline int64_t gcoll_net_bounded(int64_t time) {
 /* Opens the lanes that the options name. */
 gcoll_status gcoll_net_open_lanes(gcoll_net *net, const gcoll_endpoint_options *options);
 void gcoll_net_close_lanes(gcoll_net *net);
-/* In a forked child: nothing of them is touched or freed, as that would reach the parent's devices. */
+/* In a forked child: nothing is touched or freed of those with means of their own, as that would reach the
+ * parent's devices. */
 void gcoll_net_forget_lanes(gcoll_net *net);
 /* Polls all lanes. Returns whether anything moved. */
 bool gcoll_net_poll_lanes(gcoll_net *net);
 void gcoll_net_flush_lanes(gcoll_net *net);
 void gcoll_net_arm_lanes(gcoll_net *net);
 void gcoll_net_list_offers(const gcoll_net *net, uint8_t lanes[GCOLL_LANES_MAX]);
-/* Ends doubts whose time is over. */
+/* Ends doubts whose time is over, and waits for the rest of what departing peers have sent. */
 void gcoll_net_settle_doubts(gcoll_net *net);
 void gcoll_net_explain(gcoll_endpoint *endpoint, uint32_t peer, char *text, size_t bytes);
 
@@ -200,6 +233,10 @@ void gcoll_net_close(gcoll_endpoint *endpoint, int64_t limit_ms);
 void gcoll_net_abandon(gcoll_endpoint *endpoint);
 /* Frees an endpoint that was opened in part. */
 void gcoll_net_destroy(gcoll_net *net);
+/* Closes the endpoint, which has no branches. */
+void gcoll_net_end(gcoll_net *net, int64_t limit_ms);
+/* Makes the event loop, unless it exists. GCOLL_ERR_NO_MEMORY: too few descriptors are left. */
+gcoll_status gcoll_net_start(gcoll_net *net);
 /* Closes the spare descriptors. */
 void gcoll_net_drop_spare(gcoll_net *net);
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "transport/session/branch.h"
 #include "transport/session/connect.h"
 #include "transport/session/session.h"
 
@@ -80,11 +81,19 @@ void gcoll_net_problem(gcoll_net *net, gcoll_status status, const char *format, 
 
 void gcoll_session_depart(gcoll_session *session) {
     gcoll_session_catch_up(session);
-    if (session->state == GCOLL_SESSION_CONNECTED) {
-        gcoll_session_end_doubt(session);
-        session->state = GCOLL_SESSION_DEPARTED;
-        set_verdict(session, GCOLL_OK);
+    if (session->state != GCOLL_SESSION_CONNECTED)
+        return;
+    session->goes = false;
+    if (gcoll_session_awaits_rest(session)) {
+        session->output.dead = true; /* it reads nothing any more, and its end has been read */
+        session->socket->deaf = true;
+        session->socket->wants_write = false;
+        gcoll_socket_poll(session->socket);
+        return;
     }
+    gcoll_session_end_doubt(session);
+    session->state = GCOLL_SESSION_DEPARTED;
+    set_verdict(session, GCOLL_OK);
 }
 
 /* Whether what somebody waits for comes by the session's own connection. */
@@ -105,8 +114,10 @@ static void announce(gcoll_session *session) {
     const gcoll_events *events = &session->net->events;
     if (session->net->leaving)
         return;
-    if (session->told && session->verdict == GCOLL_ERR_PEER)
-        return; /* it sent the cause before it closed */
+    const bool is_told = session->told && session->verdict == GCOLL_ERR_PEER;
+    gcoll_branches_announce(session, is_told);
+    if (is_told || session->is_gone)
+        return; /* it sent the cause before it closed, or has departed already */
     session->net->moved = true;
     if (session->verdict == GCOLL_OK) {
         if (events->departed)
@@ -124,6 +135,8 @@ static void report(gcoll_net *net) {
     for (;;) {
         gcoll_session *session = net->verdicts;
         gcoll_net_report_completed(net);
+        if (net->faults)
+            gcoll_branches_report(net);
         if (!session)
             return;
         net->verdicts = session->next_verdict;
@@ -176,8 +189,18 @@ static void watch_the_others(gcoll_net *net) {
     }
 }
 
+/* Makes the event loop when it is first needed. */
+static bool has_started(gcoll_net *net) {
+    const gcoll_status status = gcoll_net_start(net);
+    if (status != GCOLL_OK)
+        gcoll_net_problem(net, status, "%s", gcoll_last_error());
+    return gcoll_net_has_loop(net);
+}
+
 static void look(gcoll_net *net) {
     net->polls = 0;
+    if (!has_started(net))
+        return;
     watch_the_others(net);
     uv_run(&net->loop, UV_RUN_NOWAIT);
     if (net->doubt_count > 0)
@@ -231,6 +254,8 @@ static void poll_for_writing(gcoll_net *net) {
 }
 
 void gcoll_net_block(gcoll_net *net, int64_t wait_us) {
+    if (!has_started(net))
+        return;
     gcoll_net_watch_all(net);
     poll_for_writing(net);
     uv_update_time(&net->loop);
@@ -245,6 +270,8 @@ void gcoll_net_block(gcoll_net *net, int64_t wait_us) {
 
 /* The same, until a caller wakes the endpoint. */
 static void sleep_once(gcoll_net *net, int64_t wait_us) {
+    if (!has_started(net))
+        return; /* and the waker with it, which others ring once they see that this thread sleeps */
     if (net->polls_lanes) {
         gcoll_net_arm_lanes(net);
         if (gcoll_net_poll_lanes(net))

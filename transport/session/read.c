@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "transport/session/branch.h"
 #include "transport/session/connect.h"
 #include "transport/session/session.h"
 
@@ -81,8 +82,8 @@ static uint8_t *target(gcoll_session *session, size_t *count) {
     return (slot->message ? (uint8_t *)slot->message->data : slot->held) + slot->received;
 }
 
-static inline void put_payload(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes,
-                               uint64_t count) {
+static inline void put_payload(gcoll_session *session, gcoll_flow *flow, gcoll_slot *slot,
+                               const uint8_t *bytes, uint64_t count) {
     if (slot->message && slot->message->consume) {
         gcoll_tcp_consume(session, slot, bytes, count);
     } else {
@@ -92,11 +93,15 @@ static inline void put_payload(gcoll_session *session, gcoll_slot *slot, const u
         slot->received += count;
     }
     if (slot->received == slot->total && slot->message)
-        gcoll_flow_finish(&session->flow, slot);
+        gcoll_flow_finish(flow, slot);
 }
 
 void gcoll_session_accept(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
-    put_payload(session, slot, bytes, count);
+    put_payload(session, &session->flow, slot, bytes, count);
+}
+
+void gcoll_tcp_accept(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
+    put_payload(session, session->input.flow, slot, bytes, count);
 }
 
 /* Accepts `count` bytes of the current payload. They lie at `bytes`, or, if that is NULL, at target(). */
@@ -113,7 +118,7 @@ static void accept_payload(gcoll_session *session, const uint8_t *bytes, size_t 
         in->slot = NULL;
     if (!slot)
         return;
-    put_payload(session, slot, bytes, count);
+    put_payload(session, in->flow, slot, bytes, count);
 }
 
 /* ---- Frames ---------------------------------------------------------------------------------------- */
@@ -126,11 +131,13 @@ static void on_abort(gcoll_session *session, const gcoll_wire_header *header, co
         return; /* only the first abort counts */
     gcoll_session_catch_up(session);
     session->told = true;
-    if (!net->leaving && net->events.aborted) {
-        gcoll_net_report_completed(net);
-        net->moved = true;
+    if (net->leaving)
+        return;
+    gcoll_net_report_completed(net);
+    net->moved = true;
+    if (net->events.aborted)
         net->events.aborted(net->events.arg, session->rank, &note);
-    }
+    gcoll_branches_aborted(net, session, &note);
 }
 
 _Static_assert((int)GCOLL_WIRE_DATA == (int)GCOLL_FLOW_DATA &&
@@ -150,9 +157,11 @@ static inline gcoll_flow_frame flow_frame(const gcoll_wire_header *header, const
                               .is_ahead = (header->flags & GCOLL_WIRE_AHEAD) != 0};
 }
 
-static inline void begin_payload(gcoll_session *session, const gcoll_wire_header *header, gcoll_slot *slot) {
+static inline void begin_payload(gcoll_session *session, gcoll_flow *flow, const gcoll_wire_header *header,
+                                 gcoll_slot *slot) {
     gcoll_session_input *in = &session->input;
     in->slot = slot;
+    in->flow = flow;
     in->remaining = header->fragment_bytes;
     in->bulk = header->fragment_bytes >= BULK_BYTES;
     if (session->net->crc)
@@ -163,9 +172,17 @@ static inline void begin_payload(gcoll_session *session, const gcoll_wire_header
 
 static void on_data(gcoll_session *session, const gcoll_wire_header *header, const uint8_t *extra) {
     const gcoll_flow_frame data = flow_frame(header, extra);
-    begin_payload(session, header,
-                  session->net->leaving ? NULL
-                                        : gcoll_flow_fragment(&session->flow, &data, header->fragment_bytes));
+    begin_payload(
+        session, &session->flow, header,
+        session->net->discards ? NULL : gcoll_flow_fragment(&session->flow, &data, header->fragment_bytes));
+}
+
+/* The next frame is of a group. */
+static void on_group(gcoll_session *session, const gcoll_wire_header *header) {
+    if (header->credit > 0)
+        garbage(session, "a group with credit");
+    session->input.is_special = true;
+    session->input.group = header->stream;
 }
 
 /* Handles the frames that still matter while this endpoint aborts or closes. */
@@ -181,31 +198,136 @@ static bool on_any_time(gcoll_session *session, const gcoll_wire_header *header,
         gcoll_session_on_lane(session, header, extra);
         return true;
     case GCOLL_WIRE_GOODBYE:
-        session->input.goodbye = true;
+        session->input.goodbye = session->input.is_special = true;
         return true;
     case GCOLL_WIRE_PING:
-        gcoll_session_on_ping(session, header);
+        gcoll_session_on_ping(session, NULL, header);
         return true;
     case GCOLL_WIRE_PONG:
-        gcoll_session_on_pong(session, header);
+        gcoll_session_on_pong(session, NULL, header);
         return true;
     case GCOLL_WIRE_WITNESS:
         gcoll_session_on_witness(session, header);
         return true;
+    case GCOLL_WIRE_GROUP:
+        on_group(session, header);
+        return true;
     default:
-        return session->net->leaving;
+        return session->net->leaving || session->net->is_gone;
     }
 }
 
+/* ---- Frames of groups ------------------------------------------------------------------------------- */
+
+/* slot NULL: the payload is thrown away. */
+static void on_group_data(gcoll_session *session, gcoll_flow *flow, const gcoll_wire_header *header,
+                          gcoll_slot *slot) {
+    begin_payload(session, flow, header, slot);
+}
+
+static void on_group_abort(gcoll_session *session, gcoll_channel *channel, const gcoll_wire_header *header,
+                           const uint8_t *text) {
+    gcoll_note note;
+    gcoll_wire_get_note(header, text, &note);
+    gcoll_net_report_completed(session->net);
+    gcoll_channel_aborted(channel, &note);
+}
+
+/* A frame of a channel that is open. */
+static void on_channel_frame(gcoll_session *session, gcoll_channel *channel, const gcoll_wire_header *header,
+                             const uint8_t *extra) {
+    gcoll_branch *branch = channel->branch;
+    const gcoll_flow_frame frame = flow_frame(header, extra);
+    if (header->credit > 0)
+        gcoll_flow_on_credit(&channel->flow, header->credit);
+    if (header->flags & GCOLL_WIRE_OPEN && branch->events.opened) {
+        session->net->moved = true;
+        branch->events.opened(branch->events.arg, channel->rank, header->stream, extra);
+    }
+    if (session->state != GCOLL_SESSION_CONNECTED)
+        return;
+    /* Credit that makes no sense, or a fingerprint that does not match, has ended it. */
+    const bool is_open = channel->state == GCOLL_CHANNEL_OPEN && !branch->leaving;
+    if (!is_open && header->kind != GCOLL_WIRE_DATA)
+        return;
+    switch (header->kind) {
+    case GCOLL_WIRE_DATA:
+        branch->moves++;
+        on_group_data(session, &channel->flow, header,
+                      is_open ? gcoll_flow_fragment(&channel->flow, &frame, header->fragment_bytes) : NULL);
+        return;
+    case GCOLL_WIRE_ABORT:
+        on_group_abort(session, channel, header, extra);
+        return;
+    case GCOLL_WIRE_GOODBYE:
+        gcoll_net_report_completed(session->net);
+        gcoll_channel_departed(channel);
+        return;
+    case GCOLL_WIRE_PING:
+        gcoll_session_on_ping(session, channel, header);
+        return;
+    case GCOLL_WIRE_PONG:
+        gcoll_session_on_pong(session, channel, header);
+        return;
+    default:
+        gcoll_flow_on_control(&channel->flow, &frame);
+        return;
+    }
+}
+
+/* A frame after a GROUP frame. This rank may have left or aborted the group, which the peer learns in a
+ * moment: until then its frames are thrown away. */
+static void on_group_frame(gcoll_session *session, uint64_t group, const gcoll_wire_header *header,
+                           const uint8_t *extra) {
+    if (!session->lane.is_stream && header->kind <= GCOLL_WIRE_CREDIT && !session->net->leaving) {
+        garbage(session, "a frame of the lane tcp, which was not taken");
+        return;
+    }
+    if (header->kind > GCOLL_WIRE_PONG) {
+        garbage(session, "a frame that no group has");
+        return;
+    }
+    if (group == 0) {
+        if (header->kind == GCOLL_WIRE_GOODBYE)
+            gcoll_session_gone(session);
+        else
+            garbage(session, "a frame of group 0");
+        return;
+    }
+    gcoll_channel *channel = session->net->leaving ? NULL : gcoll_channel_find(session, group);
+    if (channel && channel->state == GCOLL_CHANNEL_OPEN && !channel->branch->leaving)
+        on_channel_frame(session, channel, header, extra);
+    else if (header->kind == GCOLL_WIRE_DATA)
+        on_group_data(session, &session->flow, header, NULL);
+    else if (header->kind == GCOLL_WIRE_PING && !channel)
+        gcoll_branch_on_strange_ping(session, group);
+}
+
+/* ---- Frames ---------------------------------------------------------------------------------------- */
+
 /* Whether the frame belongs to the lane tcp. */
 static bool is_of_lane(const gcoll_wire_header *header) {
-    return header->kind <= GCOLL_WIRE_CREDIT || header->credit > 0;
+    return header->kind <= GCOLL_WIRE_CREDIT || header->kind == GCOLL_WIRE_STRIPED || header->credit > 0;
+}
+
+/* A frame of a group, or one that is too late. */
+static void on_special(gcoll_session *session, const gcoll_wire_header *header, const uint8_t *extra) {
+    gcoll_session_input *in = &session->input;
+    if (in->goodbye) {
+        garbage(session, "a frame after its goodbye");
+        return;
+    }
+    in->is_special = false;
+    if (header->kind == GCOLL_WIRE_GROUP)
+        garbage(session, "a group twice");
+    else
+        on_group_frame(session, in->group, header, extra);
 }
 
 static void on_frame(gcoll_session *session, const gcoll_wire_header *header, const uint8_t *extra) {
     gcoll_net *net = session->net;
-    if (session->input.goodbye) {
-        garbage(session, "a frame after its goodbye");
+    if (session->input.is_special) {
+        on_special(session, header, extra);
         return;
     }
     if (!session->lane.is_stream && is_of_lane(header) && !net->leaving) {
@@ -213,7 +335,7 @@ static void on_frame(gcoll_session *session, const gcoll_wire_header *header, co
         if (!session->lane.in_doubt)
             garbage(session, "a frame of the lane tcp, which was not taken");
         else if (header->kind == GCOLL_WIRE_DATA)
-            begin_payload(session, header, NULL); /* throws it away */
+            begin_payload(session, &session->flow, header, NULL); /* throws it away */
         return;
     }
     if (header->credit > 0 && !net->leaving)
@@ -222,8 +344,11 @@ static void on_frame(gcoll_session *session, const gcoll_wire_header *header, co
         gcoll_session_open(session, header->stream, extra);
     if (session->state != GCOLL_SESSION_CONNECTED || on_any_time(session, header, extra))
         return;
-    const gcoll_flow_frame control = flow_frame(header, extra);
-    gcoll_flow_on_control(&session->flow, &control);
+    const gcoll_flow_frame frame = flow_frame(header, extra);
+    if (header->kind == GCOLL_WIRE_STRIPED)
+        gcoll_stripes_on_striped(session, &frame);
+    else
+        gcoll_flow_on_control(&session->flow, &frame);
 }
 
 /* Reads the header of a frame with checksums, of which `have` bytes are at `at`. False if more bytes are

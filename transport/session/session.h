@@ -17,8 +17,10 @@
 #define GCOLL_SESSION_READ_BUDGET (4U << 20)
 /* Payloads up to this are copied behind their header: cheaper than one more piece for the kernel. */
 #define GCOLL_SESSION_COPY_MAX 1024
+/* A control buffer this large gets no more control frames that can wait. */
+#define GCOLL_SESSION_CONTROL_STEP 4096
 #define GCOLL_SESSION_FIXED_HEADERS                                                                          \
-    (GCOLL_WIRE_HEADER_BYTES + GCOLL_WIRE_CHECK_BYTES + GCOLL_FINGERPRINT_BYTES)
+    (2 * (GCOLL_WIRE_HEADER_BYTES + GCOLL_WIRE_CHECK_BYTES) + GCOLL_FINGERPRINT_BYTES)
 
 /* The lane of a session. */
 typedef struct gcoll_session_lane {
@@ -27,8 +29,13 @@ typedef struct gcoll_session_lane {
     bool stands;                 /* messages go */
     bool is_stream;              /* ... by the session's own connection */
     bool in_doubt, only_follows; /* it broke; see gcoll_session_doubt */
-    int64_t doubt_until_ms;
+    int64_t doubt_ms, doubt_until_ms, doubt_last_ms;
+    uint64_t doubt_heard; /* session->heard when its time began */
+    bool awaits_rest;     /* the peer has left; see gcoll_session_awaits_rest */
+    int64_t rest_until_ms;
+    uint64_t rest_heard;             /* by the lane's connections */
     bool tells;                      /* we have ended it: the peer must hear why, by an abort */
+    bool finished;                   /* our goodbye has arrived; see finish of gcoll_lane */
     uint32_t refused;                /* a bit for each of net->lanes */
     uint8_t offers[GCOLL_LANES_MAX]; /* of the peer */
     gcoll_message_queue accesses;    /* that wait for it; each the first member of a gcoll_remote_access */
@@ -47,9 +54,12 @@ typedef struct gcoll_session_input {
     uint8_t *bytes; /* GCOLL_SESSION_INPUT_BYTES */
     size_t begin, end;
     gcoll_slot *slot;   /* whose payload is coming; NULL: it is thrown away */
+    gcoll_flow *flow;   /* of `slot`: the session's own, or that of a channel */
     uint64_t remaining; /* of the payload of the current frame */
     bool bulk;          /* the last payload was large */
     bool goodbye;
+    bool is_special; /* goodbye; or a GROUP frame came: the next frame is of this group */
+    uint64_t group;
 
     /* Of a session with checksums. */
     uint8_t *fragment; /* GCOLL_WIRE_CHECKED_MAX; holds what has come of the current payload, unless: */
@@ -73,7 +83,8 @@ typedef struct gcoll_session_output {
     gcoll_message_queue messages; /* that may be sent */
     gcoll_session_cut cut;
     bool ping, pong;
-    bool credit;       /* is owed, and goes by itself if no message takes it along */
+    bool credit;       /* is owed, and goes by itself if no message takes it along; or some channel has
+                        * something to say */
     bool dead;         /* the kernel refused; reading tells why */
     bool last_frame;   /* the goodbye is among the control frames: no probe, answer or credit may follow it */
     bool ended;        /* nothing may follow: the end of the stream is said, though the kernel still sends */
@@ -109,7 +120,12 @@ struct gcoll_session {
     gcoll_session_input input;
     gcoll_session_output output;
 
-    bool told; /* an abort came from it: it need not be told of ours */
+    bool told;    /* an abort came from it: it need not be told of ours */
+    bool is_gone; /* its endpoint is closed, and lives for those that share its connections */
+    bool goes;    /* the same, when the rest of what it has sent is there; see gcoll_session_awaits_rest */
+
+    gcoll_channel *channels; /* all, */
+    gcoll_channel *speaking; /* and those with a probe, an answer or credit to be encoded */
 
     uint64_t heard; /* bytes that came */
     gcoll_session_alive alive;
@@ -129,6 +145,10 @@ struct gcoll_session {
 gcoll_session *gcoll_session_of(gcoll_net *net, uint32_t rank);
 /* Forgets all messages, calling nothing. What is left of a frame that was cut stays. */
 void gcoll_session_drop(gcoll_session *session);
+/* Copies the rest of a frame that the kernel has taken in part, and the control frames after it, as the
+ * caller may now reuse its memory. The next write then begins a new frame. False: the rest is too large, or
+ * out of memory. */
+bool gcoll_session_keep_cut(gcoll_session *session);
 /* Frees all that a departed or failed session no longer needs. No message is touched afterwards. */
 void gcoll_session_release(gcoll_session *session);
 /* Frees all of it. NULL is fine. */
@@ -156,11 +176,17 @@ static inline void gcoll_session_push_receive(gcoll_session *session, gcoll_mess
 extern const gcoll_flow_lane gcoll_no_flow_lane; /* until a lane stands */
 /* The peer is connected, and offers these: takes the best lane of both. */
 void gcoll_session_take_lane(gcoll_session *session, const uint8_t offers[GCOLL_LANES_MAX]);
+/* Hands over what came before the receive. */
+void gcoll_session_deliver(gcoll_session *session, gcoll_slot *slot);
 void gcoll_session_on_lane(gcoll_session *session, const gcoll_wire_header *header, const uint8_t *bytes);
 /* Forgets messages, or all that the lane has. */
 void gcoll_session_drop_lane(gcoll_session *session);
 void gcoll_session_end_lane(gcoll_session *session);
 void gcoll_session_end_doubt(gcoll_session *session);
+/* The peer has said goodbye, and its connection has ended. Whether the rest of what it has sent still comes
+ * by other connections: then the session stays connected until it is there, or nothing has come for a time.
+ */
+bool gcoll_session_awaits_rest(gcoll_session *session);
 /* Takes all that the lane has brought already: what came before some news of the peer goes before it. */
 void gcoll_session_catch_up(gcoll_session *session);
 
@@ -169,6 +195,16 @@ void gcoll_session_catch_up(gcoll_session *session);
 bool gcoll_session_read(gcoll_session *session, size_t budget);
 /* Hands bytes of a message to its `consume`. bytes NULL: they are in the hot buffer, after slot->carry. */
 void gcoll_tcp_consume(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count);
+/* As gcoll_session_accept, of the payload that is coming, which may be of a group. */
+void gcoll_tcp_accept(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count);
+
+/* tcp/stripe_move.c */
+/* A striped message begins. */
+void gcoll_stripes_on_striped(gcoll_session *session, const gcoll_flow_frame *data);
+
+/* tcp/lane.c */
+/* Encodes a frame of flow control, with room for GCOLL_SESSION_FIXED_HEADERS. Returns its bytes. */
+size_t gcoll_tcp_put_control(uint8_t *bytes, const gcoll_flow_frame *control);
 
 /* checked.c */
 /* Fails the session because bytes were changed on their way. Neither rank is at fault. */
@@ -188,19 +224,26 @@ bool gcoll_session_has_output(const gcoll_session *session);
 void gcoll_session_enqueue(gcoll_session *session, gcoll_message *message);
 /* Appends an encoded frame that overtakes data. */
 void gcoll_session_append_control(gcoll_session *session, const uint8_t *bytes, size_t count);
+/* The same of a group, by its number. */
+void gcoll_session_append_grouped(gcoll_session *session, uint64_t group, const uint8_t *bytes, size_t count);
 /* Appends the goodbye. */
 void gcoll_session_say_goodbye(gcoll_session *session);
 void gcoll_session_want_output(gcoll_session *session);
 
 /* alive.c */
-/* Appends the PING, or the answers to one, that wait to be said. */
-void gcoll_session_say_ping(gcoll_session *session);
-void gcoll_session_say_pong(gcoll_session *session);
-void gcoll_session_on_ping(gcoll_session *session, const gcoll_wire_header *header);
-void gcoll_session_on_pong(gcoll_session *session, const gcoll_wire_header *header);
+/* Appends the PING, or the answer to one, that waits to be said. channel NULL: of the endpoint itself. */
+void gcoll_session_say_ping(gcoll_session *session, gcoll_channel *channel);
+void gcoll_session_say_pong(gcoll_session *session, gcoll_channel *channel);
+void gcoll_session_on_ping(gcoll_session *session, gcoll_channel *channel, const gcoll_wire_header *header);
+void gcoll_session_on_pong(gcoll_session *session, gcoll_channel *channel, const gcoll_wire_header *header);
+/* The number of bytes up to position `end` of the stream that the peer's host has acknowledged, if it can be
+ * told, else `before`. */
+uint64_t gcoll_session_taken(const gcoll_session *session, uint64_t end, uint64_t before);
 void gcoll_session_on_witness(gcoll_session *session, const gcoll_wire_header *header);
 
 /* progress.c */
+/* The peer has left: at once, or when the rest of what it has sent is there. To be called again until then.
+ */
 void gcoll_session_depart(gcoll_session *session);
 void gcoll_session_make_hot(gcoll_session *session);
 

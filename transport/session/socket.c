@@ -32,6 +32,8 @@ static void on_ready(uv_poll_t *poll, int status, int events) {
     gcoll_socket *socket = poll->data;
     if (socket->session)
         pair_ready(socket, status, events);
+    else if (socket->stripe)
+        gcoll_stripe_ready(socket->stripe, status, events);
     else
         gcoll_link_ready(socket->link);
 }
@@ -89,7 +91,7 @@ void gcoll_net_watch_all(gcoll_net *net) {
 }
 
 void gcoll_socket_poll(gcoll_socket *socket) {
-    bool listens = !socket->session || socket->session->state == GCOLL_SESSION_CONNECTED;
+    bool listens = !socket->deaf && (!socket->session || socket->session->state == GCOLL_SESSION_CONNECTED);
     int events = (listens ? UV_READABLE : 0) | (socket->wants_write ? UV_WRITABLE : 0);
     leave_unwatched(socket);
     if (events != 0)

@@ -8,6 +8,7 @@
 /* The two bytes "cg" on the wire. */
 #define MAGIC 0x6763U
 static const uint8_t hello_magic[8] = {'g', 'c', 'o', 'l', 'l', 'H', 'I', 0};
+static const uint8_t stripe_magic[8] = {'g', 'c', 'o', 'l', 'l', 'S', 'T', 0};
 static const uint8_t reply_magic[8] = {'g', 'c', 'o', 'l', 'l', 'R', 'E', 0};
 
 #define KIND_MASK 0x0fU
@@ -19,6 +20,7 @@ static const uint8_t flags_of[GCOLL_WIRE_KINDS] = {
     [GCOLL_WIRE_CREDIT] = GCOLL_WIRE_OPEN,
     [GCOLL_WIRE_ABORT] = GCOLL_WIRE_PASSED_ON,
     [GCOLL_WIRE_PING] = GCOLL_WIRE_OPEN,
+    [GCOLL_WIRE_STRIPED] = GCOLL_WIRE_OPEN | GCOLL_WIRE_AHEAD,
 };
 
 static void put16(uint8_t *bytes, uint32_t value) {
@@ -60,6 +62,11 @@ void gcoll_wire_put_header(uint8_t *bytes, const gcoll_wire_header *header) {
     put64(bytes + 16, header->total_bytes);
     put32(bytes + 24, header->fragment_bytes);
     put32(bytes + 28, header->credit);
+}
+
+void gcoll_wire_put_group(uint8_t *bytes, uint64_t number) {
+    const gcoll_wire_header header = {.kind = GCOLL_WIRE_GROUP, .stream = number};
+    gcoll_wire_put_header(bytes, &header);
 }
 
 static const char *check_data(const gcoll_wire_header *header) {
@@ -127,13 +134,35 @@ const char *gcoll_wire_get_checked(const uint8_t *bytes, gcoll_wire_header *head
     return wrong;
 }
 
+const char *gcoll_wire_get_stripe(const uint8_t *bytes, gcoll_wire_header *header) {
+    if (get16(bytes) != MAGIC)
+        return "a frame without its magic number";
+    if (bytes[2] != GCOLL_WIRE_VERSION)
+        return "a frame of another version";
+    if (bytes[3] != GCOLL_WIRE_STRIPE)
+        return "a frame that is no stripe";
+    *header = (gcoll_wire_header){.kind = GCOLL_WIRE_STRIPE,
+                                  .index = get32(bytes + 4),
+                                  .stream = get64(bytes + 8),
+                                  .total_bytes = get64(bytes + 16),
+                                  .fragment_bytes = get32(bytes + 24)};
+    if (header->fragment_bytes == 0 || header->fragment_bytes > GCOLL_WIRE_STRIPE_BYTES)
+        return "a stripe of a size that is not allowed";
+    return get32(bytes + 28) != 0 ? "a stripe with credit" : NULL;
+}
+
+uint32_t gcoll_wire_take_stripe_sum(uint8_t *bytes) {
+    bytes[3] &= (uint8_t)~GCOLL_WIRE_CHECKED;
+    return get32(bytes + 32);
+}
+
 void gcoll_wire_put_hello(uint8_t *bytes, const gcoll_wire_hello *hello) {
     memset(bytes, 0, GCOLL_WIRE_HELLO_BYTES);
-    memcpy(bytes, hello_magic, sizeof hello_magic);
+    memcpy(bytes, hello->stripe > 0 ? stripe_magic : hello_magic, sizeof hello_magic);
     put32(bytes + 8, hello->version);
     put32(bytes + 12, hello->from);
     put32(bytes + 16, hello->to);
-    put32(bytes + 20, hello->oldest);
+    put32(bytes + 20, hello->stripe > 0 ? hello->stripe : hello->oldest);
     memcpy(bytes + 24, hello->group, sizeof hello->group);
     memcpy(bytes + 40, hello->token, sizeof hello->token);
     put64(bytes + 56, hello->eager_bytes);
@@ -142,16 +171,21 @@ void gcoll_wire_put_hello(uint8_t *bytes, const gcoll_wire_hello *hello) {
 }
 
 bool gcoll_wire_may_be_hello(const uint8_t *bytes, size_t count) {
-    return memcmp(bytes, hello_magic, count < sizeof hello_magic ? count : sizeof hello_magic) == 0;
+    const size_t length = count < sizeof hello_magic ? count : sizeof hello_magic;
+    return memcmp(bytes, hello_magic, length) == 0 || memcmp(bytes, stripe_magic, length) == 0;
 }
 
 const char *gcoll_wire_get_hello(const uint8_t *bytes, gcoll_wire_hello *hello) {
-    if (memcmp(bytes, hello_magic, sizeof hello_magic) != 0)
+    const bool is_stripe = memcmp(bytes, stripe_magic, sizeof stripe_magic) == 0;
+    if (!is_stripe && memcmp(bytes, hello_magic, sizeof hello_magic) != 0)
         return "no greeting";
     hello->version = get32(bytes + 8);
     hello->from = get32(bytes + 12);
     hello->to = get32(bytes + 16);
-    hello->oldest = get32(bytes + 20);
+    hello->oldest = is_stripe ? GCOLL_WIRE_VERSION : get32(bytes + 20);
+    hello->stripe = is_stripe ? get32(bytes + 20) : 0;
+    if (is_stripe && hello->stripe == 0)
+        return "a connection for stripes without a number";
     memcpy(hello->group, bytes + 24, sizeof hello->group);
     memcpy(hello->token, bytes + 40, sizeof hello->token);
     hello->eager_bytes = get64(bytes + 56);

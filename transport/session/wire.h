@@ -35,6 +35,10 @@
 #define GCOLL_WIRE_CHECKED_MAX (UINT32_C(128) << 10)
 #define GCOLL_WIRE_CHECK_BYTES 16
 
+/* Bytes of a stripe, but for the last one of a message: a multiple of all sizes of elements up to 16, except
+ * 9. So elements do not lie in two stripes, which may come in any order. */
+#define GCOLL_WIRE_STRIPE_BYTES 240240U
+
 typedef enum gcoll_wire_kind {
     GCOLL_WIRE_DATA = 1,    /* a fragment of message (stream, index) of total_bytes */
     GCOLL_WIRE_OFFER = 2,   /* the message is posted and waits for a grant (or for credit) */
@@ -51,13 +55,20 @@ typedef enum gcoll_wire_kind {
     GCOLL_WIRE_WITNESS = 10, /* index: a rank that was asked about; stream: it was alive so many ms ago;
                               * total_bytes: the rank that it answered then */
     GCOLL_WIRE_LANE = 11, /* index: the number of a lane; stream: a gcoll_wire_word; payload: a word of it */
-    GCOLL_WIRE_KINDS = 12
+    GCOLL_WIRE_STRIPED =
+        12,                /* message (stream, index) of total_bytes begins; STRIPE frames bring its bytes */
+    GCOLL_WIRE_GROUP = 13, /* stream: the number of a group. The next frame is of this group, and not of the
+                            * endpoint whose connection this is. 0: a goodbye follows that is this endpoint's
+                            * alone; groups go on */
+    GCOLL_WIRE_KINDS = 14,
+    GCOLL_WIRE_STRIPE = 14 /* on connections for stripes alone: fragment_bytes of the message (stream, index)
+                            * from offset total_bytes on */
 } gcoll_wire_kind;
 
-#define GCOLL_WIRE_OPEN      0x80U /* a fingerprint follows the header; DATA, OFFER, CREDIT and PING */
+#define GCOLL_WIRE_OPEN      0x80U /* a fingerprint follows the header; DATA, OFFER, CREDIT, PING, STRIPED */
 #define GCOLL_WIRE_CREDITED  0x40U /* DATA: the message uses credit, not a grant */
 #define GCOLL_WIRE_CHECKED   0x20U /* checksums follow the header */
-#define GCOLL_WIRE_AHEAD     0x10U /* DATA: the message's fingerprint came before it in a CREDIT frame */
+#define GCOLL_WIRE_AHEAD     0x10U /* DATA, STRIPED: the message's fingerprint came before in a CREDIT frame */
 #define GCOLL_WIRE_PASSED_ON 0x10U /* ABORT: as in gcoll_note */
 
 typedef enum gcoll_wire_word {
@@ -87,6 +98,8 @@ typedef struct gcoll_wire_hello {
     uint32_t from, to;                     /* ranks */
     uint64_t eager_bytes, pool_bytes;      /* what the sender of this takes unasked, by the lane tcp */
     uint8_t lanes[GCOLL_LANES_MAX];        /* numbers of those that it offers, in its order; then 0 */
+    uint32_t stripe; /* 0; else this is connection number `stripe` for the stripes of a session that stands:
+                      * the token is the session's, and `oldest` does not travel */
 } gcoll_wire_hello;
 
 typedef enum gcoll_wire_verdict {
@@ -107,6 +120,9 @@ typedef struct gcoll_wire_reply {
     uint8_t lanes[GCOLL_LANES_MAX];
 } gcoll_wire_reply;
 
+/* A GROUP frame, of GCOLL_WIRE_HEADER_BYTES. */
+void gcoll_wire_put_group(uint8_t *bytes, uint64_t number);
+
 void gcoll_wire_put_header(uint8_t *bytes, const gcoll_wire_header *header);
 /* Decodes and checks a header by itself. Returns NULL, or a constant text that names the field at fault. */
 const char *gcoll_wire_get_header(const uint8_t *bytes, gcoll_wire_header *header);
@@ -117,6 +133,11 @@ void gcoll_wire_put_sums(uint8_t *bytes, gcoll_crc32c_fn crc, const gcoll_wire_s
 bool gcoll_wire_is_intact(const uint8_t *bytes, gcoll_crc32c_fn crc);
 /* As gcoll_wire_get_header, of a header with checksums that is intact. */
 const char *gcoll_wire_get_checked(const uint8_t *bytes, gcoll_wire_header *header, gcoll_wire_sums *sums);
+
+/* Decodes the header of a STRIPE frame, without its checksums. Returns NULL, or a constant text. */
+const char *gcoll_wire_get_stripe(const uint8_t *bytes, gcoll_wire_header *header);
+/* The payload's checksum, of a STRIPE frame with checksums that is intact; the header is then as without. */
+uint32_t gcoll_wire_take_stripe_sum(uint8_t *bytes);
 
 void gcoll_wire_put_hello(uint8_t *bytes, const gcoll_wire_hello *hello);
 /* Whether `count` bytes can be the beginning of one. */

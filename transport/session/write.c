@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "transport/session/branch.h"
 #include "transport/session/connect.h"
 #include "transport/session/session.h"
 
@@ -22,8 +23,6 @@ _Static_assert(GCOLL_LANE_WORD_MAX <= GCOLL_NOTE_TEXT_MAX,
 #define PIECES_MAX  16
 /* Bytes written in one go, before other sessions have their turn. */
 #define WRITE_BUDGET (8U << 20)
-/* A control buffer this large gets no more control frames that can wait. */
-#define CONTROL_STEP 4096
 
 typedef struct frame {
     gcoll_message *message;
@@ -72,12 +71,17 @@ void gcoll_session_enqueue(gcoll_session *session, gcoll_message *message) {
     gcoll_session_want_output(session);
 }
 
+static bool reserve(gcoll_session *session, size_t count) {
+    const bool has_room = gcoll_bytes_reserve(&session->output.control, count);
+    if (!has_room)
+        gcoll_session_fail(session, GCOLL_ERR_NO_MEMORY, "no memory for messages of rank %u", session->rank);
+    return has_room;
+}
+
 static void append(gcoll_session *session, const uint8_t *bytes, size_t count) {
     gcoll_byte_queue *control = &session->output.control;
-    if (!gcoll_bytes_reserve(control, count)) {
-        gcoll_session_fail(session, GCOLL_ERR_NO_MEMORY, "no memory for messages of rank %u", session->rank);
+    if (!reserve(session, count))
         return;
-    }
     memcpy(control->bytes + control->end, bytes, count);
     control->end += count;
     gcoll_session_want_output(session);
@@ -103,6 +107,18 @@ void gcoll_session_append_control(gcoll_session *session, const uint8_t *bytes, 
         append_checked(session, bytes, count);
 }
 
+void gcoll_session_append_grouped(gcoll_session *session, uint64_t group, const uint8_t *bytes,
+                                  size_t count) {
+    uint8_t prefix[GCOLL_WIRE_HEADER_BYTES];
+    const size_t checks = session->net->crc ? GCOLL_WIRE_CHECK_BYTES : 0U;
+    if (!reserve(session,
+                 sizeof prefix + count + 2 * checks)) /* for both: a prefix alone names the next frame */
+        return;
+    gcoll_wire_put_group(prefix, group);
+    gcoll_session_append_control(session, prefix, sizeof prefix);
+    gcoll_session_append_control(session, bytes, count);
+}
+
 void gcoll_session_say_goodbye(gcoll_session *session) {
     uint8_t bytes[GCOLL_WIRE_HEADER_BYTES];
     const gcoll_wire_header header = {.kind = GCOLL_WIRE_GOODBYE};
@@ -124,24 +140,51 @@ static void add_piece(batch *b, const void *bytes, size_t count) {
     b->piece_count++;
 }
 
+/* Encodes a frame that gives back all that is owed. */
+static void put_credit(uint8_t bytes[GCOLL_WIRE_HEADER_BYTES], gcoll_flow *flow) {
+    const gcoll_wire_header header = {.kind = GCOLL_WIRE_CREDIT, .credit = (uint32_t)flow->owed};
+    gcoll_wire_put_header(bytes, &header);
+    gcoll_flow_give_back(flow, flow->owed);
+}
+
+/* The same as encode_pending, of the channels that have something to say. */
+static void encode_channels(gcoll_session *session) {
+    const gcoll_session_output *out = &session->output;
+    uint8_t bytes[GCOLL_WIRE_HEADER_BYTES];
+    while (session->speaking && gcoll_bytes_left(&out->control) < GCOLL_SESSION_CONTROL_STEP) {
+        gcoll_channel *channel = session->speaking;
+        session->speaking = channel->next_speaking;
+        channel->speaks = false;
+        if (channel->ping)
+            gcoll_session_say_ping(session, channel);
+        if (channel->pong)
+            gcoll_session_say_pong(session, channel);
+        if (channel->credit && gcoll_flow_owes(&channel->flow)) {
+            put_credit(bytes, &channel->flow);
+            gcoll_session_append_grouped(session, channel->branch->number, bytes, sizeof bytes);
+        }
+        channel->credit = false;
+    }
+}
+
 /* Encodes pending probes, answers and credit as control frames. */
 static void encode_pending(gcoll_session *session) {
     gcoll_session_output *out = &session->output;
-    if (out->last_frame || gcoll_bytes_left(&out->control) >= CONTROL_STEP)
+    if (out->last_frame || gcoll_bytes_left(&out->control) >= GCOLL_SESSION_CONTROL_STEP)
         return;
     if (out->ping)
-        gcoll_session_say_ping(session);
+        gcoll_session_say_ping(session, NULL);
     if (out->pong)
-        gcoll_session_say_pong(session);
-    out->credit = out->credit && gcoll_flow_owes(&session->flow); /* else a message has taken it along */
-    if (out->credit) {
+        gcoll_session_say_pong(session, NULL);
+    if (!out->credit)
+        return;
+    if (gcoll_flow_owes(&session->flow)) { /* else a message has taken it along */
         uint8_t bytes[GCOLL_WIRE_HEADER_BYTES];
-        gcoll_wire_header header = {.kind = GCOLL_WIRE_CREDIT, .credit = (uint32_t)session->flow.owed};
-        gcoll_wire_put_header(bytes, &header);
-        gcoll_flow_give_back(&session->flow, session->flow.owed);
-        out->credit = false;
+        put_credit(bytes, &session->flow);
         gcoll_session_append_control(session, bytes, sizeof bytes);
     }
+    encode_channels(session);
+    out->credit = session->speaking != NULL;
 }
 
 static void add_sums(frame *f, uint8_t *at, gcoll_crc32c_fn crc, const uint8_t *payload) {
@@ -149,6 +192,18 @@ static void add_sums(frame *f, uint8_t *at, gcoll_crc32c_fn crc, const uint8_t *
                                   .extra = f->opens ? crc(0, f->message->open, GCOLL_FINGERPRINT_BYTES) : 0};
     gcoll_wire_put_sums(at, crc, &sums);
     f->staged_bytes += GCOLL_WIRE_CHECK_BYTES;
+}
+
+/* Begins a frame with its group, and returns where the frame itself goes. */
+static uint8_t *add_group(const gcoll_session *session, const gcoll_channel *channel, frame *f, uint8_t *at) {
+    gcoll_wire_put_group(at, channel->branch->number);
+    f->staged_bytes += GCOLL_WIRE_HEADER_BYTES;
+    if (session->net->crc) {
+        const gcoll_wire_sums none = {.extra = session->net->crc(0, at, 0)};
+        gcoll_wire_put_sums(at, session->net->crc, &none);
+        f->staged_bytes += GCOLL_WIRE_CHECK_BYTES;
+    }
+    return at + f->staged_bytes;
 }
 
 /* Adds the message's next fragment. The first one carries the credit that is owed. */
@@ -159,7 +214,7 @@ static void add_frame(gcoll_session *session, batch *b, gcoll_message *message) 
     uint32_t fragment = left < most ? (uint32_t)left : most;
     const uint8_t *payload =
         message->moved > 0 ? (const uint8_t *)message->data + message->moved : message->data;
-    uint8_t *at = b->stage + b->staged;
+    uint8_t *const begin = b->stage + b->staged, *at = begin;
     gcoll_wire_header header = {.kind = GCOLL_WIRE_DATA,
                                 .index = message->index,
                                 .stream = message->stream,
@@ -167,12 +222,14 @@ static void add_frame(gcoll_session *session, batch *b, gcoll_message *message) 
                                 .fragment_bytes = fragment};
     memset(f, 0, sizeof *f);
     f->message = message;
-    f->staged = at;
-    f->staged_bytes = GCOLL_WIRE_HEADER_BYTES;
+    f->staged = begin;
+    if (message->channel)
+        at = add_group(session, message->channel, f, begin);
+    else if (b->frame_count == 0)
+        f->credit = header.credit = (uint32_t)session->flow.owed;
+    f->staged_bytes += GCOLL_WIRE_HEADER_BYTES;
     f->fragment = fragment;
     f->opens = message->open && !(message->flags & GCOLL_FLOW_OPENED);
-    f->credit = b->frame_count == 0 ? (uint32_t)session->flow.owed : 0;
-    header.credit = f->credit;
     header.flags = (uint8_t)((message->flags & GCOLL_FLOW_ON_CREDIT ? GCOLL_WIRE_CREDITED : 0U) |
                              (message->flags & GCOLL_FLOW_AHEAD ? GCOLL_WIRE_AHEAD : 0U) |
                              (f->opens ? GCOLL_WIRE_OPEN : 0U));
@@ -180,11 +237,11 @@ static void add_frame(gcoll_session *session, batch *b, gcoll_message *message) 
     if (session->net->crc)
         add_sums(f, at, session->net->crc, payload);
     if (f->opens) {
-        memcpy(at + f->staged_bytes, message->open, GCOLL_FINGERPRINT_BYTES);
+        memcpy(begin + f->staged_bytes, message->open, GCOLL_FINGERPRINT_BYTES);
         f->staged_bytes += GCOLL_FINGERPRINT_BYTES;
     }
     if (fragment > 0 && fragment <= GCOLL_SESSION_COPY_MAX) {
-        memcpy(at + f->staged_bytes, payload, fragment);
+        memcpy(begin + f->staged_bytes, payload, fragment);
         f->staged_bytes += fragment;
     } else {
         f->payload = payload;
@@ -230,6 +287,12 @@ static void fragment_sent(gcoll_session *session, gcoll_message *message) {
         gcoll_session_enqueue(session, message); /* messages take turns */
 }
 
+/* The kernel has taken bytes of a message: a sign of life of its group. */
+static void channel_moved(const gcoll_session *session, gcoll_channel *channel) {
+    channel->branch->moves++;
+    channel->data_end = session->output.written;
+}
+
 static void settle_cut(gcoll_session *session, uint64_t *count) {
     gcoll_session_cut *cut = &session->output.cut;
     gcoll_message *message = cut->message;
@@ -238,6 +301,8 @@ static void settle_cut(gcoll_session *session, uint64_t *count) {
     if (taken > 0) /* the payload of an empty message may be NULL */
         cut->payload += taken;
     cut->payload_bytes -= taken;
+    if (message && message->channel && taken > 0)
+        channel_moved(session, message->channel);
     if (message && cut->begin == cut->end && cut->payload_bytes == 0) {
         cut->message = NULL;
         fragment_sent(session, message);
@@ -251,15 +316,21 @@ static void settle_frame(gcoll_session *session, const frame *f, uint64_t *count
         return;
     uint64_t staged = take(count, f->staged_bytes);
     uint64_t payload = take(count, f->payload_bytes);
-    gcoll_flow_give_back(&session->flow, f->credit);
+    gcoll_flow *flow = &session->flow;
+    gcoll_flow_give_back(flow, f->credit);
     gcoll_message_pop(&out->messages);
-    gcoll_flow_sent(&session->flow, message);
+    if (message->channel) {
+        flow = &message->channel->flow;
+        channel_moved(session, message->channel);
+    }
+    gcoll_flow_sent(flow, message);
     message->moved += f->fragment;
     if (f->opens)
         message->flags |= GCOLL_FLOW_OPENED;
     out->cut.begin = 0;
     out->cut.end = f->staged_bytes - staged;
-    memcpy(out->cut.bytes, f->staged + staged, out->cut.end);
+    if (out->cut.end > 0)
+        memcpy(out->cut.bytes, f->staged + staged, out->cut.end);
     out->cut.payload_bytes = f->payload_bytes - payload;
     out->cut.payload = f->payload_bytes > 0 ? f->payload + payload : NULL;
     if (out->cut.payload_bytes > 0)
@@ -271,13 +342,13 @@ static void settle_frame(gcoll_session *session, const frame *f, uint64_t *count
 static void settle(gcoll_session *session, const batch *b, uint64_t count) {
     gcoll_session_output *out = &session->output;
     const uint64_t sent = count;
+    out->written += sent;
     settle_cut(session, &count);
     if (count != sent) {
-        out->data_end = out->written + sent - count;
+        out->data_end = out->written - count;
         session->net->moves++;
     }
     out->control.begin += take(&count, gcoll_bytes_left(&out->control));
-    out->written += sent;
     if (count > 0) {
         out->data_end = out->written;
         session->net->moves++;

@@ -47,7 +47,7 @@ uint8_t *gcoll_tcp_checked_target(gcoll_session *session, size_t *count) {
 static void deliver(gcoll_session *session, const uint8_t *bytes, uint64_t count) {
     gcoll_slot *slot = session->input.slot;
     session->input.slot = NULL;
-    gcoll_session_accept(session, slot, bytes, count);
+    gcoll_tcp_accept(session, slot, bytes, count);
 }
 
 static bool is_intact(gcoll_session *session, uint32_t sum) {

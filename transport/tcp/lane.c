@@ -3,11 +3,12 @@
  * others.
  *
  * Here is what flow control (transport/flow) needs of it: control frames, a queue of messages that may be
- * sent, reports. The frames are written by session/write.c and read by session/read.c.
+ * sent, reports. The frames are written by session/write.c and read by session/read.c. With several
+ * connections (stripes.h) all that differs is where granted messages go.
  */
 #include <string.h>
 
-#include "transport/session/session.h"
+#include "transport/tcp/stripes.h"
 
 static gcoll_session *session_of(gcoll_flow *flow) {
     return (gcoll_session *)(void *)flow;
@@ -22,8 +23,7 @@ _Static_assert((int)GCOLL_WIRE_DATA == (int)GCOLL_FLOW_DATA &&
                    (int)GCOLL_WIRE_CREDIT == (int)GCOLL_FLOW_OPENING,
                "frames are numbered as flow control numbers them");
 
-static void send_control(gcoll_flow *flow, const gcoll_flow_frame *control) {
-    uint8_t bytes[GCOLL_SESSION_FIXED_HEADERS];
+size_t gcoll_tcp_put_control(uint8_t *bytes, const gcoll_flow_frame *control) {
     size_t count = GCOLL_WIRE_HEADER_BYTES;
     const gcoll_wire_header header = {.kind = (uint8_t)control->kind,
                                       .flags = control->open ? GCOLL_WIRE_OPEN : 0,
@@ -35,7 +35,12 @@ static void send_control(gcoll_flow *flow, const gcoll_flow_frame *control) {
         memcpy(bytes + count, control->open, GCOLL_FINGERPRINT_BYTES);
         count += GCOLL_FINGERPRINT_BYTES;
     }
-    gcoll_session_append_control(session_of(flow), bytes, count);
+    return count;
+}
+
+static void send_control(gcoll_flow *flow, const gcoll_flow_frame *control) {
+    uint8_t bytes[GCOLL_SESSION_FIXED_HEADERS];
+    gcoll_session_append_control(session_of(flow), bytes, gcoll_tcp_put_control(bytes, control));
 }
 
 static void enqueue(gcoll_flow *flow, gcoll_message *message) {
@@ -48,11 +53,14 @@ static void owe(gcoll_flow *flow) {
     gcoll_session_want_output(session);
 }
 
-static const gcoll_flow_lane flow_lane = {.control = send_control,
-                                          .enqueue = enqueue,
-                                          .owe = owe,
-                                          .deliver = gcoll_lane_deliver,
-                                          GCOLL_LANE_REPORTS};
+#define FLOW_LANE(ENQUEUE)                                                                                   \
+    {                                                                                                        \
+        .control = send_control, .enqueue = (ENQUEUE), .owe = owe, .deliver = gcoll_lane_deliver,            \
+        GCOLL_LANE_REPORTS                                                                                   \
+    }
+
+static const gcoll_flow_lane flow_lane = FLOW_LANE(enqueue);
+const gcoll_flow_lane gcoll_stripes_flow = FLOW_LANE(gcoll_stripes_enqueue);
 
 /* ---- The lane --------------------------------------------------------------------------------------- */
 
@@ -69,6 +77,14 @@ const gcoll_lane_option gcoll_tcp_options[] = {
      .most = INT64_C(1) << 31,
      .help = "most bytes held for one peer that no operation waits for yet",
      .initial = "4Mi"},
+    {.name = "connections",
+     .form = GCOLL_LANE_WHOLE,
+     .least = 1,
+     .most = 16,
+     .unset = 1,
+     .fallback = 1,
+     .help = "over how many connections to a peer large messages are striped",
+     .initial = "1"},
     {.name = NULL},
 };
 
@@ -78,9 +94,15 @@ static void begin(gcoll_session *session, gcoll_lane_port *port) {
     gcoll_session_stand(session, net->eager_bytes, net->pool_bytes, session->peer_eager, session->peer_pool);
 }
 
+static const gcoll_lane *wider(const gcoll_endpoint_options *options) {
+    return gcoll_lane_option_number(options, "tcp", "connections", 1) > 1 ? &gcoll_lane_stripes : NULL;
+}
+
 const gcoll_lane gcoll_lane_tcp = {
     .name = "tcp",
     .number = GCOLL_LANE_TCP,
+    .uses_stream = true,
+    .wider = wider,
     .list = gcoll_net_list,
     .flow = &flow_lane,
     .begin = begin,

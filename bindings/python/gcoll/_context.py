@@ -51,7 +51,7 @@ def environment() -> Environment:
 # ---- Options --------------------------------------------------------------------------------------------
 
 _TEXTS = ("job", "transport", "interface", "tuning", "accelerator", "launch")
-_FLAGS = ("progress_thread", "monitor", "checksum")
+_FLAGS = ("progress_thread", "monitor", "checksum", "share")
 _IBVERBS_TEXTS = ("device",)
 _IBVERBS_NUMBERS = ("port", "gid_index", "mtu", "pkey", "service_level", "traffic_class", "timeout", "retry_count",
                     "rnr_retry", "cache_bytes", "device_memory")
@@ -125,7 +125,7 @@ def _make_options(keep: List[Any], errors: List[BaseException], given: Dict[str,
         if name in _TEXTS:
             setattr(options, name, utf8(value, name))
         elif name in _FLAGS:
-            setattr(options, name, 1)
+            setattr(options, name, read_number(value, name, 2))
         elif name in ("rank", "size"):
             setattr(options, name, read_number(value, name, _UINT32))
         elif name == "timeout":
@@ -429,8 +429,8 @@ class Context(Collectives[Any]):
     store            where ranks meet: a ``Store``, a URL, or an object with the methods set and get (``Store.of``).
                      None if size is 1, or with `exchange`
     job              name of the job, for several jobs on one store
-    transport        "tcp", "ibverbs" or "inproc", with options: "ibverbs:device=mlx5_0"; None: the variable
-                     GCOLL_TRANSPORT, or tcp
+    transport        "auto", "tcp", "ibverbs" or "inproc", with options: "ibverbs:device=mlx5_0", or several:
+                     "ibverbs,tcp"; None: the variable GCOLL_TRANSPORT, or "auto"
     timeout          seconds without progress after which a call fails; None: 30
     progress_thread  True: a thread of the library makes progress between calls. Several Python threads may then use
                      the context, and ``await`` sleeps until a request has ended
@@ -441,6 +441,8 @@ class Context(Collectives[Any]):
     accelerator      "cuda", "none" or "auto" (also None): memory that arrays may lie in
     monitor          True: late ranks are watched, and other ranks do not wait for them; see ``arrival_site``
     checksum         True: what ranks send carries a checksum
+    share            True: contexts made of this one by ``split``, ``create_group`` and ``duplicate`` share its connections;
+                     one thread at a time uses all of them. Over tcp and inproc, and without progress_thread
     exchange         in place of a store: a function that gives every rank the bytes of all ranks, such as mpi4py's
                      comm.allgather
     log              a function of level ("error", "warning", "info", "debug") and text
@@ -477,7 +479,7 @@ class Context(Collectives[Any]):
                  interface: Optional[str] = None, ports: Optional[Tuple[int, int]] = None,
                  same: Optional[str] = None, tuning: Optional[str] = None,
                  cost: Optional[Tuple[float, float, float]] = None, accelerator: Optional[str] = None,
-                 monitor: bool = False, checksum: bool = False,
+                 monitor: bool = False, checksum: bool = False, share: bool = False,
                  exchange: Optional[Callable[[bytes], Sequence[bytes]]] = None,
                  log: Optional[Callable[[str, str], None]] = None, launch: Optional[str] = None,
                  silence: Optional[float] = None, spin: Optional[float] = None, eager_bytes: Optional[int] = None,
@@ -489,6 +491,7 @@ class Context(Collectives[Any]):
             "rank": rank, "size": size, "job": job, "transport": transport, "timeout": timeout,
             "progress_thread": progress_thread, "interface": interface, "ports": ports, "same": same,
             "tuning": tuning, "cost": cost, "accelerator": accelerator, "monitor": monitor, "checksum": checksum,
+            "share": share,
             "exchange": exchange, "log": log, "launch": launch, "silence": silence, "spin": spin,
             "eager_bytes": eager_bytes, "eager_pool_bytes": eager_pool_bytes, "ibverbs": ibverbs, "hub": hub})
         opened = None

@@ -75,7 +75,8 @@ class ContextOptions(Structure):
                 ("allocator", c_void_p), ("progress_thread", c_int), ("cost", POINTER(CostParameters)),
                 ("tuning", c_char_p), ("ibverbs", POINTER(IbverbsOptions)), ("accelerator", c_char_p),
                 ("accelerator_times", c_int), ("monitor", c_int), ("launch", c_char_p), ("silence_ms", c_int64),
-                ("checksum", c_int), ("same", c_int), ("exchange", ExchangeFunction), ("exchange_arg", c_void_p)]
+                ("checksum", c_int), ("same", c_int), ("exchange", ExchangeFunction), ("exchange_arg", c_void_p),
+                ("share", c_int)]
 
 
 class EnvironmentStruct(Structure):
