@@ -66,17 +66,18 @@ void gcoll_context_end(gcoll_context *context, int64_t limit_ms, int64_t least_m
                     "rank %u destroyed its context with work in flight", context->rank);
     gcoll_context_settle(context); /* also handles an abort that no call has noticed yet */
     gcoll_runs_stop(context);
-    /* A broken rank writes its cause to the store before it closes: peers that find the connection closed
-     * look there. A rank in good order removes its address only after its data has arrived. */
-    if (context->health.broken)
-        gcoll_rendezvous_leave(context, now + left_ms(limit_ms, 0) / 2);
+    /* Peers that find a connection closed look for a cause in the store, so that comes first. The rest takes
+     * as long as the store is slow, and the address of a rank in good order has to stay until its data has
+     * arrived: so that comes last. */
+    const bool has_left =
+        context->health.broken && gcoll_rendezvous_part(context, now + left_ms(limit_ms, 0) / 2);
     if (context->endpoint)
         context->transport->close(context->endpoint, left_ms(limit_ms, least_ms));
     context->endpoint = NULL;
     gcoll_runs_orphan(context);
     gcoll_monitor_linked.destroy(context);
     gcoll_oneside_free(context);
-    if (!context->health.broken)
+    if (!has_left)
         gcoll_rendezvous_leave(context, gcoll_now_ms() + left_ms(limit_ms, least_ms));
     gcoll_calls_free(context);
     gcoll_memory_close(context);

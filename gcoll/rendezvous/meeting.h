@@ -53,6 +53,7 @@ struct gcoll_meeting {
     bool complete;                 /* all ranks have met */
     char agreed[GCOLL_AGREED_MAX]; /* rank 0's decision after go, if it is known already; or "" */
     bool creating;       /* the context is being created, and visits end by deadline_ms + GCOLL_TELL_MS */
+    bool has_cause;      /* the store has the cause for which this rank broke */
     bool store_stuck;    /* a visit failed after a long time, as later ones probably would */
     int64_t began_ms;    /* start of the creation of the context */
     int64_t deadline_ms; /* deadline of the creation */

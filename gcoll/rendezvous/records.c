@@ -22,7 +22,10 @@ static gcoll_status leave_cause(gcoll_context *context) {
     gcoll_rendezvous_key(context, key, "%s/broken", context->rendezvous->generation);
     gcoll_status status = gcoll_visit_set(context, key, "", 0);
     gcoll_rendezvous_key(context, key, "%s/addr.%u", context->rendezvous->generation, context->rank);
-    return status == GCOLL_OK ? gcoll_visit_set(context, key, record, (size_t)bytes) : status;
+    if (status == GCOLL_OK)
+        status = gcoll_visit_set(context, key, record, (size_t)bytes);
+    context->rendezvous->meeting->has_cause = status == GCOLL_OK;
+    return status;
 }
 
 void gcoll_rendezvous_leave_cause(gcoll_context *context) {
@@ -33,6 +36,21 @@ void gcoll_rendezvous_leave_cause(gcoll_context *context) {
     leave_cause(context);
     gcoll_visits_end(context);
     gcoll_visits_until(context, before_ms);
+}
+
+bool gcoll_rendezvous_part(gcoll_context *context, int64_t limit_ms) {
+    if (!context->rendezvous->joined)
+        return true;
+    if (!context->rendezvous->meeting->complete) {
+        gcoll_rendezvous_leave(context, limit_ms);
+        return true;
+    }
+    if (!context->rendezvous->meeting->has_cause) {
+        gcoll_visits_until(context, limit_ms);
+        leave_cause(context);
+        gcoll_visits_end(context);
+    }
+    return false;
 }
 
 static gcoll_status read_cause(const gcoll_context *context, const char *record, gcoll_note *cause) {
@@ -238,8 +256,10 @@ static gcoll_status leave_own(gcoll_context *context) {
     if (status == GCOLL_OK && !meeting->complete)
         status = gcoll_rank_leave(context);
     gcoll_rendezvous_key(context, key, "%s/addr.%u", context->rendezvous->generation, context->rank);
-    if (status == GCOLL_OK)
-        status = context->health.broken ? leave_cause(context) : gcoll_visit_remove(context, key);
+    if (status == GCOLL_OK && !context->health.broken)
+        status = gcoll_visit_remove(context, key);
+    else if (status == GCOLL_OK && !meeting->has_cause)
+        status = leave_cause(context);
     gcoll_rendezvous_key(context, key, "%s/alive.%u", context->rendezvous->generation, context->rank);
     if (status == GCOLL_OK && meeting->beats > 0)
         status = gcoll_visit_remove(context, key);
@@ -249,14 +269,12 @@ static gcoll_status leave_own(gcoll_context *context) {
 void gcoll_rendezvous_leave(gcoll_context *context, int64_t limit_ms) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     int64_t value = 0;
-    if (!context->rendezvous->joined ||
-        (context->rendezvous->meeting->store_stuck && !context->rendezvous->meeting->complete))
+    if (!context->rendezvous->joined || (context->rendezvous->meeting->store_stuck &&
+                                         (context->health.broken || !context->rendezvous->meeting->complete)))
         return;
     context->rendezvous->meeting->has_failed = !context->rendezvous->meeting->complete;
-    if (context->rendezvous->meeting->complete && !context->health.broken)
+    if (context->rendezvous->meeting->complete)
         gcoll_visits_to_leave(context, limit_ms);
-    else if (context->rendezvous->meeting->complete)
-        gcoll_visits_until(context, limit_ms);
     else
         gcoll_visits_to_tell(context, limit_ms);
     if (context->rank == 0 &&

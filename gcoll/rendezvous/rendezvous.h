@@ -46,9 +46,9 @@ struct gcoll_rendezvous {
 void gcoll_visits_until(gcoll_context *context, int64_t limit_ms);
 /* The same for visits that tell other ranks why this one ends. Leaves them GCOLL_LEAST_MS in any case. */
 void gcoll_visits_to_tell(gcoll_context *context, int64_t limit_ms);
-/* The same for visits of a rank that leaves in good order. A store that answers has a second for each of
- * them, and ten for all: where many ranks share few processors they leave slowly, and keys that stay behind
- * stay for a day. */
+/* The same for visits of a rank that leaves. If all ranks had met, a store that answers has a second for each
+ * of them, and ten for all: where many ranks share few processors they leave slowly, and keys that stay
+ * behind stay for a day. */
 void gcoll_visits_to_leave(gcoll_context *context, int64_t limit_ms);
 /* Gives the store its own timeout again. */
 void gcoll_visits_end(gcoll_context *context);
@@ -172,8 +172,10 @@ uint32_t gcoll_rendezvous_sharing(const gcoll_context *context, uint32_t rank);
 bool gcoll_rendezvous_has_addresses(const gcoll_context *context);
 /* Replaces this rank's address in the store by the cause for which the context broke. */
 void gcoll_rendezvous_leave_cause(gcoll_context *context);
-/* Removes this rank's keys, by limit_ms at the latest; in good order, as long as gcoll_visits_to_leave says.
- */
+/* The same for a broken rank before it closes, unless it has been done; by limit_ms at the latest. A rank
+ * that has not met all others leaves altogether, and only then true is returned. */
+bool gcoll_rendezvous_part(gcoll_context *context, int64_t limit_ms);
+/* Removes this rank's keys by limit_ms, or as long as gcoll_visits_to_leave says. */
 void gcoll_rendezvous_leave(gcoll_context *context, int64_t limit_ms);
 /* Keeps this rank's address in the store for another day, or writes it again. */
 void gcoll_rendezvous_keep(gcoll_context *context);

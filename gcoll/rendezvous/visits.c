@@ -12,7 +12,7 @@
 #define STUCK_WAIT_MS   1000 /* a wait that overruns by this much: the store is stuck */
 #define LEAST_ANSWER_MS 100
 #define STUCK_MS        200   /* a request that fails after this time is not repeated */
-#define STEP_MS         1000  /* for a request while a rank leaves in good order */
+#define STEP_MS         1000  /* for a request while a rank leaves */
 #define LEAVE_MS        10000 /* for all of them */
 
 void gcoll_visits_until(gcoll_context *context, int64_t limit_ms) {

@@ -1552,11 +1552,19 @@ TEST_F(Stores, OneThatIsStuckHoldsUpNoDestroy) {
 }
 
 // A store that answers slowly, as of a machine with many more ranks than processors, is not stuck: ranks take
-// all their keys away.
-TEST_F(Stores, OneThatIsSlowHasNothingLeftInIt) {
+// all their keys away, also when they broke.
+class SlowStores : public Stores, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Broken, SlowStores, testing::Bool());
+
+TEST_P(SlowStores, HaveNothingLeftInThem) {
+    std::atomic<uint32_t> there{0};
     run([&](uint32_t rank, gcoll_context *context) {
         EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        ++there;
+        EXPECT_TRUE(await(there, 2));
         ranks_[rank].slow_ms = 300; // of three requests at least, where a rank gives the stuck one a second
+        if (GetParam())
+            gcoll_context_abort(context, "as is tested");
         gcoll_context_destroy(context);
     });
     for (const char *name : {"/addr.0", "/addr.1", "/go", "/left", "/tuning", "/agreed"}) {
