@@ -107,8 +107,10 @@ static void print_json(const tool_options *o, FILE *file, const tool_shape *shap
 static int explain(const tool_options *o, FILE *file, uint32_t size, uint64_t bytes) {
     const gcoll_cost_parameters parameters = tool_cost_parameters(o);
     const size_t element = gcoll_type_size(o->type);
+    gcoll_levels levels;
     gcoll_needs needs = {.claims = o->claims | tool_same_claims(o, false),
-                         .scratch_limit = o->memory_limit_bytes / element};
+                         .scratch_limit = o->memory_limit_bytes / element,
+                         .levels = tool_levels(o, size, &levels)};
     field f = {0};
     tool_shape shape;
     if (o->memory_limit_bytes > 0 && needs.scratch_limit == 0) {
@@ -118,6 +120,8 @@ static int explain(const tool_options *o, FILE *file, uint32_t size, uint64_t by
     }
     if (!tool_problem_of(o, size, tool_elements(o, bytes), &shape))
         return CLI_USAGE;
+    if (!needs.levels) /* as in a context, which then does not ask who shares a host */
+        shape.problem.node = NULL;
     gcoll_status status =
         gcoll_choose(&o->registry, &shape.problem, element, &needs, &parameters, &shape.choice, collect, &f);
     sort(&f);
