@@ -8,8 +8,8 @@
  * butterflies need both connections anyway. The other ranks wait meanwhile.
  *
  * If several ranks share a host and others do not, one partner gives the costs within a host and the other
- * one those between hosts. Else, or if both partners are of one kind, the slower partner counts, also within
- * a host, where only one of them may share rank 0's core.
+ * one those between hosts; if both partners are of one kind, they give the costs of both. In other jobs the
+ * slower partner counts, also within a host, where only one of them may share rank 0's core.
  *
  * All exchanges together may take SHARE of the time until the deadline, so that rank 0 can still report a
  * partner that does not answer. An exchange that takes as long as several phases ends its phase.
@@ -259,9 +259,10 @@ static gcoll_status measure(gcoll_context *context, const uint32_t *node, gcoll_
     free(data);
     if (status != GCOLL_OK)
         return status;
-    const bool both = near.alpha > 0 && far.alpha > 0;
-    *cost = both ? far : all;
-    *within = both ? (gcoll_levels){.alpha = near.alpha, .beta = near.beta} : (gcoll_levels){0};
+    /* A level that neither partner shows is taken to cost as much as the other one. */
+    *cost = node && far.alpha > 0 ? far : all;
+    near = near.alpha > 0 ? near : all;
+    *within = node ? (gcoll_levels){.alpha = near.alpha, .beta = near.beta} : (gcoll_levels){0};
     *sharing = most;
     sharing->latency = fmin(most.latency, cost->alpha);
     return GCOLL_OK;

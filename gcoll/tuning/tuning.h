@@ -19,8 +19,8 @@ void gcoll_basis_drop(gcoll_basis *basis);
 /* Functions that measure messages. They need modules above this folder. */
 typedef struct gcoll_fit {
     /* Rank 0: measures. Changes settings.timeout_ms; the caller restores it. node: the host of each rank, or
-     * NULL. With it, and if the partners allow it, *within is the cost of messages within a host, and *cost
-     * that of messages between hosts; else *within is all 0. */
+     * NULL. With it *within is the cost of messages within a host, and *cost that of messages between hosts;
+     * else *within is all 0. */
     gcoll_status (*measure)(gcoll_context *context, const uint32_t *node, gcoll_cost_parameters *cost,
                             gcoll_sharing *sharing, gcoll_levels *within);
     gcoll_status (*serve)(gcoll_context *context);

@@ -334,11 +334,20 @@ TEST(Levels, DoNotDecideWhatIsTheSameInRuns) {
     EXPECT_EQ(seen.size(), 1u) << *seen.begin();
 }
 
-TEST(Levels, AreMeasuredWithAPartnerOfEachKind) {
-    for (const char *transport : {"tcp", "inproc"}) {
+// With partners of each kind; or of one: on another host, or on this one.
+TEST(Levels, AreMeasured) {
+    const struct {
+        Map map;
+        const char *transport;
+    } table[] = {{rows(2, 2), "tcp"},
+                 {rows(2, 2), "inproc"},
+                 {dealt(3, 2), "inproc"},
+                 {{1, 1, 1, 1, 1, 2}, "inproc"},
+                 {{1, 2, 2}, "tcp"}};
+    for (const auto &row : table) {
         std::mutex lock;
         std::set<std::string> seen;
-        run_on(rows(2, 2), transport, "fit", [&](uint32_t rank, gcoll_context *context) {
+        run_on(row.map, row.transport, "fit", [&](uint32_t rank, gcoll_context *context) {
             std::string text = lines(context);
             double alpha = 0, beta = 0;
             const size_t at = text.find("host_alpha_ns=");

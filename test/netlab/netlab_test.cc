@@ -294,6 +294,28 @@ TEST_F(Netlab, HostsAreHostsToGcoll) {
     EXPECT_EQ(seen, 2) << said(place, 1);
 }
 
+// With two ranks a host, auto takes a plan by hosts. Of 3 hosts each then receives 4/3 of the vector by its
+// link, of plans that know no hosts at least 5/3.
+TEST_F(Netlab, AutoGoesByHosts) {
+    folder place;
+    const std::string flags = "--bytes 1Mi --iterations 5 --warmup 0 --no-check --verbose; cat /proc/net/dev";
+    std::string run_bench = one_rank;
+    run_bench.replace(0, 5, ""); // something follows
+    outcome o = lab({"--hosts", "3", "--ranks-per-host", "2", "--rate", "100mbit", "--output", place.path,
+                     "env", std::string("BENCH=") + GCOLL_BENCH, "sh", "-c", run_bench + flags});
+    ASSERT_EQ(o.status, 0) << o.err << said(place, 0, "err");
+    const std::string explained = said(place, 0, "err");
+    EXPECT_TRUE(contains(explained, "allreduce of 262144 float32 by 6 ranks: hierarchical")) << explained;
+    EXPECT_TRUE(contains(explained, "within a host alpha")) << explained;
+    EXPECT_TRUE(contains(explained, "; 2 ranks on the largest")) << explained;
+    double received = 0;
+    for (const std::string &line : lines(said(place, 2))) // on a host that nothing was measured with
+        if (size_t at = line.find("eth0:"); at != std::string::npos)
+            received = std::stod(line.substr(at + 5));
+    EXPECT_GT(received, 5.0 * (1 << 20)) << said(place, 2);
+    EXPECT_LT(received, 1.5 * 5 * (1 << 20)) << said(place, 2);
+}
+
 TEST_F(Netlab, ALinkIsNotFasterThanItsRate) {
     folder place;
     outcome o = lab(bench({"--hosts", "2", "--rate", "20mbit", "--output", place.path},
