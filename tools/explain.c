@@ -48,6 +48,7 @@ static void sort(field *f) {
 static void print_table(const tool_options *o, FILE *file, const tool_shape *shape, const field *f,
                         uint64_t bytes) {
     char text[TOOL_TEXT], needs[TOOL_TEXT];
+    gcoll_levels levels;
     tool_shape_text(shape, gcoll_type_name(o->type), text);
     tool_claims_text(o->claims | tool_same_claims(o, false), needs);
     fprintf(file, "# %s", o->collective);
@@ -59,6 +60,9 @@ static void print_table(const tool_options *o, FILE *file, const tool_shape *sha
     fprintf(file,
             "\n# time = alpha turns + beta sent + gamma reduced; alpha %g us, beta %g ns, gamma %g ns\n",
             o->alpha_us, o->beta_ns, o->gamma_ns);
+    if (tool_levels(o, shape->problem.size, &levels))
+        fprintf(file, "# within a host alpha %g us, beta %g ns; its %u ranks send to others by one link\n",
+                1e6 * levels.alpha, 1e9 * levels.beta, levels.most);
     fprintf(file, "#%13s %9s %7s %13s %13s %13s  %s\n", "us", "to best", "turns", "bytes sent",
             "bytes reduced", "scratch bytes", "algorithm");
     const double element = (double)gcoll_type_size(o->type);
