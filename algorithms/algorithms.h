@@ -90,7 +90,8 @@ typedef struct gcoll_sharing {
  *
  * All ranks of a host send by one link. So what a rank sends to other hosts takes as often as long as ranks
  * of its host do that at once (`senders`: gcoll_load.crossing of the ranks of the largest host). But no more
- * can go by the link than all ranks send together. */
+ * can go by the link than all ranks send together. If ranks share processors, too, the time is the larger one
+ * of way and work, and a quarter of the smaller one, as links and processors do not quite overlap. */
 typedef struct gcoll_levels {
     double alpha, beta; /* of a message and of a byte within a host, in seconds */
     uint32_t most;      /* ranks of the largest host */

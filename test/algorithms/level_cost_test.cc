@@ -200,6 +200,16 @@ TEST(LevelCost, TimesByHand) {
     EXPECT_NEAR(Seconds("hierarchical", map, 48000, 0, sharing), Seconds("hierarchical", map, 48000), 1e-12);
 }
 
+// Where ranks share processors, a quarter of the smaller one of way and work comes on top. Two processors:
+// half of all 3 messages of 8 ranks, half of the chain of 3, and 3 waits of a message.
+TEST(LevelCost, WorkAndWayOverlapForTheMostPart) {
+    const double n = 48000, m = 1e-3;
+    const gcoll_sharing crowded = {0, m, 0, 4};
+    const double way = Seconds("recursive_doubling", Rows(4, 2), 48000), work = m * (12 + 1.5 + 3);
+    EXPECT_NEAR(way, 2e-6 + 1e-10 * n + 2 * (50e-6 + 2 * n * 8e-9), 1e-12);
+    EXPECT_NEAR(Seconds("recursive_doubling", Rows(4, 2), 48000, 0, crowded), work + way / 4, 1e-12);
+}
+
 // Without a map, or without costs of a second level, nothing changes.
 TEST(LevelCost, OfOneLevelIsAsBefore) {
     const gcoll_levels within = kWithin(2);
