@@ -33,7 +33,8 @@
 #define SMALL_BYTES   4
 #define MIDDLE_BYTES  (UINT32_C(64) << 10) /* larger than one segment, yet quick on a slow link */
 #define LARGE_BYTES   (UINT32_C(256) << 10)
-#define SOON_OVER_NS  200000 /* if a middle message is this fast, large ones are measured */
+#define SOON_OVER_NS  200000  /* a middle message that takes longer goes by a slow link */
+#define LONG_NS       1000000 /* and if it takes as long as this, no larger ones are measured */
 #define PHASE_NS      500000
 #define FEWEST        3
 #define PATIENCE_NS   5000000 /* a phase ends after this time even with few samples */
@@ -175,7 +176,8 @@ static gcoll_status ask(const struct link *link, struct pings *pings) {
     if (status == GCOLL_OK)
         status = warm_up(link, MIDDLE_BYTES, 2, &last);
     const bool slow = last.ns >= SOON_OVER_NS;
-    pings->large_bytes = slow ? MIDDLE_BYTES : LARGE_BYTES;
+    /* Larger ones, if they do not take too long: after a pause, shaped links let a burst pass at once. */
+    pings->large_bytes = last.ns >= LONG_NS ? MIDDLE_BYTES : LARGE_BYTES;
     if (slow) /* polling during a slow transfer would count as CPU time of the message */
         context->transport->set_spin(context->endpoint, 0);
     if (status == GCOLL_OK)
