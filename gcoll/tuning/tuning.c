@@ -10,10 +10,11 @@
  *   tuning   before it publishes its address: "set", "given", "fit", or "file", a space, the file's name, a
  *            newline and the contents of the file
  *   agreed   after "go": the number of ranks on rank 0's host, the numbers as the hexadecimal digits of
- *            their bits, options.monitor, 0 or 1, and rank 0's transport; with two levels of cost then
- * "within", alpha and beta within a host, and which rank is on which host (host_map.c). Or "!", a status, a
- *            space and the reason of a failure (meeting.c). A rank whose measurement failed may write that,
- * too.
+ *            their bits, options.monitor, 0 or 1, and rank 0's transport. With two levels of cost "within"
+ *            follows, alpha and beta within a host, and which rank is on which host (host_map.c).
+ *
+ * Instead of "agreed", rank 0 may write "!", a status, a space and the reason of a failure (meeting.c), and
+ * so may a rank whose measurement failed.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -142,6 +142,29 @@ TEST(HostMap, OtherTextsAreNone) {
         EXPECT_FALSE(level_read(text, 4, node)) << text;
 }
 
+// Whatever is accepted is a map: each rank is on the host of a rank before it, or on one of its own.
+TEST(HostMap, ScribblesDoNoHarm) {
+    std::mt19937 random(9);
+    const std::string letters = "0123456789-*x,, ";
+    uint32_t accepted = 0;
+    for (int i = 0; i < 100000; i++) {
+        std::string text = i % 3 == 0 ? "0-3*2" : i % 3 == 1 ? "0*3,1-2*1,0*1x2,3*1" : "0-1*1x4";
+        for (uint32_t changes = random() % 4; changes > 0; changes--) {
+            const size_t at = random() % text.size();
+            text.replace(at, random() % 2, 1, letters[random() % letters.size()]);
+        }
+        std::vector<uint32_t> node(8);
+        if (level_read(text.c_str(), 8, node.data()) == 0)
+            continue;
+        accepted++;
+        for (uint32_t rank = 0; rank < 8; rank++) {
+            ASSERT_LE(node[rank], rank) << text;
+            ASSERT_EQ(node[node[rank]], node[rank]) << text;
+        }
+    }
+    EXPECT_GT(accepted, 20000u);
+}
+
 // ---- Contexts of several hosts --------------------------------------------------------------------------
 
 // A store that shows ranks on other hosts than they are, and changes what all agree on.
