@@ -63,11 +63,15 @@ static bool look_at_process(const char *path, process *found) {
 }
 
 gcoll_status gcoll_claimant_self(gcoll_claimant *self) {
+    char path[64];
     process found = {0};
     struct stat space;
     *self = (gcoll_claimant){.host = gcoll_host_identity(), .pid = (uint64_t)getpid()};
     self->space = stat(PID_NAMESPACE, &space) == 0 ? (uint64_t)space.st_ino : 0;
-    self->start = look_at_process("/proc/self/stat", &found) ? found.start : 0;
+    /* The main thread's start is the process's. An emulator of another processor (qemu-user) makes up
+     * /proc/self/stat, with the start of the process that forked this one: other ranks would find it dead. */
+    snprintf(path, sizeof path, "/proc/self/task/%ld/stat", (long)getpid());
+    self->start = look_at_process(path, &found) ? found.start : 0;
     if (gethostname(self->name, sizeof self->name - 1) != 0 || self->name[0] == '\0')
         snprintf(self->name, sizeof self->name, "unknown");
     gcoll_text_clean(self->name);
