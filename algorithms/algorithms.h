@@ -79,11 +79,30 @@ typedef struct gcoll_sharing {
     double crowd;   /* ranks a processor, on the host of rank 0; up to 1: each has one of its own */
 } gcoll_sharing;
 
+/* The second level of cost, in jobs that have several hosts and several ranks on one of them: messages within
+ * a host. alpha and beta of the cost parameters are then those between hosts. With `node` in the problem,
+ * `way` is
+ *
+ *   way     alpha turns + beta senders sent            of messages between hosts
+ *           + alpha turns + beta sent                  of messages within a host, by the numbers here
+ *           - latency (turns - steps)                  of each level; within hosts a part of it, as alpha is
+ *           + gamma reduced
+ *
+ * All ranks of a host send by one link. So what a rank sends to other hosts takes as often as long as ranks
+ * of its host do that at once (`senders`: gcoll_load.crossing of the ranks of the largest host). But no more
+ * can go by the link than all ranks send together. If ranks share processors, too, the time is the larger one
+ * of way and work, and a quarter of the smaller one, as links and processors do not quite overlap. */
+typedef struct gcoll_levels {
+    double alpha, beta; /* of a message and of a byte within a host, in seconds */
+    uint32_t most;      /* ranks of the largest host */
+} gcoll_levels;
+
 /* Requirements of an algorithm, and where it will run. */
 typedef struct gcoll_needs {
     uint32_t claims;              /* GCOLL_CLAIM_* */
     uint64_t scratch_limit;       /* most elements of scratch on any rank; 0: any number */
     const gcoll_sharing *sharing; /* NULL: ranks share nothing */
+    const gcoll_levels *levels;   /* NULL: one level, whatever `node` of the problem is */
 } gcoll_needs;
 
 /* The result of judging one algorithm, with the best of its options. */
@@ -104,6 +123,11 @@ typedef void (*gcoll_considered_fn)(void *arg, const gcoll_candidate *candidate)
 gcoll_status gcoll_choose(const gcoll_registry *registry, const gcoll_problem *problem, size_t type_bytes,
                           const gcoll_needs *needs, const gcoll_cost_parameters *parameters,
                           gcoll_choice *choice, gcoll_considered_fn considered, void *arg);
+
+/* The time of the problem with the options that it has, by the formulas. */
+double gcoll_algorithm_seconds(const gcoll_algorithm *algorithm, const gcoll_problem *problem,
+                               size_t type_bytes, const gcoll_needs *needs,
+                               const gcoll_cost_parameters *parameters);
 
 /* Gives the options of a choice (algorithm not NULL) that are left to cost their values, among those that
  * meet the needs. If none does, the choice stays as it is. GCOLL_ERR_NO_MEMORY: could not be found out, as in

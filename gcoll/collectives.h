@@ -314,10 +314,11 @@ GCOLL_API gcoll_status gcoll_context_register(gcoll_context *context, const gcol
 
 /* Writes which algorithm auto takes for such a call on this context. Below it the text has one line for each
  * algorithm, cheapest first: predicted time; turns (messages one after the other on the critical path, queues
- * for a port included); elements sent and reduced there; scratch; or the reason why it cannot be used. count
- * is as in the call, op for the collectives that reduce, root for those that have one. options may be NULL; a
- * named algorithm and several buffers in it are ignored, as auto does not use them. text has room for `bytes`
- * bytes; longer text is cut. Sends nothing. */
+ * for a port included); elements sent and reduced there; scratch; in jobs with two levels of cost also the
+ * turns and elements that stay within hosts; or the reason why it cannot be used. count is as in the call, op
+ * for the collectives that reduce, root for those that have one. options may be NULL; a named algorithm and
+ * several buffers in it are ignored, as auto does not use them. text has room for `bytes` bytes; longer text
+ * is cut. Sends nothing. */
 GCOLL_API gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective collective,
                                              uint64_t count, gcoll_type type, gcoll_op op, uint32_t root,
                                              const gcoll_collective_options *options, char *text,

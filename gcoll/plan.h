@@ -329,11 +329,15 @@ typedef struct gcoll_cost {
     double sent, reduced, scratch;
 } gcoll_cost;
 
-/* More of the cost, for ranks that share processors and for messages that follow one another without waiting.
- */
+/* More of the cost, for ranks that share processors, for messages that follow one another without waiting,
+ * and for ranks that share hosts. */
 typedef struct gcoll_load {
     double hops;                    /* the longest chain of messages in which each waits for the one before */
     double messages, sent, reduced; /* of all ranks together; sent and reduced in elements */
+    /* With the problem's `node`. The part of gcoll_cost.steps, of hops and of gcoll_cost.sent that stays
+     * within hosts; 0: none. And of the ranks of a host, the part that sends to other hosts at the same time,
+     * and so shares the host's link; 0: all of them. */
+    double within_steps, within_hops, within_sent, crossing;
 } gcoll_load;
 
 /* An algorithm: a row of the table. Constant; it must live as long as the contexts that it is registered
@@ -352,10 +356,12 @@ typedef struct gcoll_algorithm {
      * `plan`, because selection asks this and builds no plan. No other function is called for a refused
      * problem. */
     gcoll_status (*applies)(const gcoll_problem *problem);
-    bool uses_node; /* uses the problem's `node`, which a context finds out for an algorithm that is named or
-                     * comes from a tuning file, and leaves NULL when it chooses by cost */
-    /* By formula, called after `cost`. NULL, and for each field that it leaves 0: every step is a hop, and
-     * all ranks are as busy as the busiest. */
+    bool uses_node; /* uses the problem's `node`. A context finds it out for an algorithm that is named or
+                     * comes from a tuning file. If it chooses by cost, it sets `node` only if costs within
+                     * hosts and between hosts are known; then `cost` and `load` of every algorithm see it,
+                     * and `plan` of those that use it. Else it is NULL */
+    /* By formula, called after `cost`. NULL, and for each field that it leaves 0: every step is a hop, all
+     * ranks are as busy as the busiest, and messages go between hosts. All NaN: no memory for it. */
     void (*load)(const gcoll_problem *problem, gcoll_load *load);
     /* How this algorithm stages buffers in device memory, whatever the problem says. NULL: as the problem
      * says. A row with a staging repeats another row; for buffers in host memory they are the same, so

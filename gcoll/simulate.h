@@ -69,6 +69,9 @@ typedef struct gcoll_simulate_options {
     gcoll_simulate_link host; /* between ranks of one node; ignored without nodes */
     uint32_t node_ports; /* of a node, to send, and as many to receive, for messages to and from other nodes;
                           * each message also holds a port of its rank. 0: no limit */
+    uint32_t
+        memory_ports; /* of a node's memory, for messages within the node: so many at the same time, each with
+                       * the bandwidth of `host`; a message also holds ports of its ranks. 0: no limit */
 
     const double *slowness; /* NULL, or a factor > 0 for each rank, by which its reductions and copies take
                              * longer, and its messages without their latency, by the slower of both ends */

@@ -48,6 +48,7 @@ static void sort(field *f) {
 static void print_table(const tool_options *o, FILE *file, const tool_shape *shape, const field *f,
                         uint64_t bytes) {
     char text[TOOL_TEXT], needs[TOOL_TEXT];
+    gcoll_levels levels;
     tool_shape_text(shape, gcoll_type_name(o->type), text);
     tool_claims_text(o->claims | tool_same_claims(o, false), needs);
     fprintf(file, "# %s", o->collective);
@@ -59,6 +60,9 @@ static void print_table(const tool_options *o, FILE *file, const tool_shape *sha
     fprintf(file,
             "\n# time = alpha turns + beta sent + gamma reduced; alpha %g us, beta %g ns, gamma %g ns\n",
             o->alpha_us, o->beta_ns, o->gamma_ns);
+    if (tool_levels(o, shape->problem.size, &levels))
+        fprintf(file, "# within a host alpha %g us, beta %g ns; its %u ranks send to others by one link\n",
+                1e6 * levels.alpha, 1e9 * levels.beta, levels.most);
     fprintf(file, "#%13s %9s %7s %13s %13s %13s  %s\n", "us", "to best", "turns", "bytes sent",
             "bytes reduced", "scratch bytes", "algorithm");
     const double element = (double)gcoll_type_size(o->type);
@@ -107,8 +111,10 @@ static void print_json(const tool_options *o, FILE *file, const tool_shape *shap
 static int explain(const tool_options *o, FILE *file, uint32_t size, uint64_t bytes) {
     const gcoll_cost_parameters parameters = tool_cost_parameters(o);
     const size_t element = gcoll_type_size(o->type);
+    gcoll_levels levels;
     gcoll_needs needs = {.claims = o->claims | tool_same_claims(o, false),
-                         .scratch_limit = o->memory_limit_bytes / element};
+                         .scratch_limit = o->memory_limit_bytes / element,
+                         .levels = tool_levels(o, size, &levels)};
     field f = {0};
     tool_shape shape;
     if (o->memory_limit_bytes > 0 && needs.scratch_limit == 0) {
@@ -118,6 +124,8 @@ static int explain(const tool_options *o, FILE *file, uint32_t size, uint64_t by
     }
     if (!tool_problem_of(o, size, tool_elements(o, bytes), &shape))
         return CLI_USAGE;
+    if (!needs.levels) /* as in a context, which then does not ask who shares a host */
+        shape.problem.node = NULL;
     gcoll_status status =
         gcoll_choose(&o->registry, &shape.problem, element, &needs, &parameters, &shape.choice, collect, &f);
     sort(&f);

@@ -149,13 +149,15 @@ static const cli_flag rows[] = {
     {"--eager-bytes", "SIZE", "up to this, messages do not wait for receives", "0",
      CLI_SIZE(eager_bytes, 0, MOST_COUNT), .commands = TIMED},
     {"--ranks-per-host", "N", "hosts have so many ranks (1)", NULL,
-     CLI_WHOLE32(ranks_per_node, 1, GCOLL_MAX_RANKS), .commands = STATS | SHOW | TIMED},
+     CLI_WHOLE32(ranks_per_node, 1, GCOLL_MAX_RANKS), .commands = STATS | SHOW | EXPLAIN | TIMED},
     {"--host-alpha", "TIME", "inside a host (as between hosts)", NULL,
-     CLI_TIME(host_alpha_us, CLI_US, 0, MOST_TIME), .commands = TIMED},
+     CLI_TIME(host_alpha_us, CLI_US, 0, MOST_TIME), .commands = EXPLAIN | TIMED},
     {"--host-beta", "TIME", "inside a host (as between hosts)", NULL,
-     CLI_TIME(host_beta_ns, CLI_NS, 0, MOST_TIME), .commands = TIMED},
+     CLI_TIME(host_beta_ns, CLI_NS, 0, MOST_TIME), .commands = EXPLAIN | TIMED},
     {"--host-ports", "N", "of a host, each way (no limit)", NULL,
      CLI_WHOLE32(node_ports, 1, GCOLL_SIMULATE_MAX_PORTS), .commands = TIMED},
+    {"--memory-ports", "N", "of a host's memory: messages inside a host at a time (no limit)", NULL,
+     CLI_WHOLE32(memory_ports, 1, GCOLL_SIMULATE_MAX_PORTS), .commands = TIMED},
     {"--device-alpha", "TIME", "of each step of a device", "0us",
      CLI_TIME(device_alpha_us, CLI_US, 0, MOST_TIME), .commands = TIMED},
     {"--device-in", "TIME", "of a byte copied from a device to the host", "0ns",
@@ -205,7 +207,8 @@ void tool_flags_print(FILE *file, uint32_t command) {
     cli_print_flags(file, &flags);
 }
 
-/* The cost formulas assume one network, one port and no late ranks; refuses flags that say otherwise. */
+/* The cost formulas assume one port of a rank and of a host, and no late ranks; refuses flags that say
+ * otherwise. */
 static bool check_formula(const tool_options *o) {
     const struct {
         const char *flag;
@@ -216,9 +219,8 @@ static bool check_formula(const tool_options *o) {
                   {"--ports", o->ports > 0},
                   {"--overhead", o->overhead_us >= 0},
                   {"--eager-bytes", o->eager_bytes > 0},
-                  {"--host-alpha", o->host_alpha_us >= 0},
-                  {"--host-beta", o->host_beta_ns >= 0},
                   {"--host-ports", o->node_ports > 0},
+                  {"--memory-ports", o->memory_ports > 0},
                   {"--device-alpha", o->device_alpha_us > 0},
                   {"--device-in", o->device_in_ns > 0},
                   {"--device-out", o->device_out_ns > 0},
@@ -247,6 +249,10 @@ static bool check(const tool_options *o) {
     }
     if (o->node_ports > 0 && o->ranks_per_node == 0) {
         cli_complain("--host-ports: there are no hosts of several ranks; give --ranks-per-host");
+        return false;
+    }
+    if (o->memory_ports > 0 && o->ranks_per_node == 0) {
+        cli_complain("--memory-ports: there are no hosts of several ranks; give --ranks-per-host");
         return false;
     }
     if (o->devices > o->inputs) {

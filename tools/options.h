@@ -35,7 +35,7 @@ typedef struct tool_options {
     uint64_t eager_bytes, memory_limit_bytes;
     uint64_t operation;         /* whose arrivals are meant, from 0 */
     uint64_t operations, tries; /* arrival */
-    uint32_t ports, node_ports, ranks_per_node;
+    uint32_t ports, node_ports, memory_ports, ranks_per_node;
     cli_arrival arrival;
 
     gcoll_type type;

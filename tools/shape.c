@@ -16,6 +16,16 @@ gcoll_cost_parameters tool_cost_parameters(const tool_options *o) {
     return (gcoll_cost_parameters){o->alpha_us * US, o->beta_ns * NS, o->gamma_ns * NS};
 }
 
+const gcoll_levels *tool_levels(const tool_options *o, uint32_t size, gcoll_levels *levels) {
+    const uint32_t most = o->ranks_per_node < size ? o->ranks_per_node : size;
+    if (most <= 1 || most == size || (o->host_alpha_us < 0 && o->host_beta_ns < 0))
+        return NULL;
+    *levels = (gcoll_levels){.alpha = (o->host_alpha_us < 0 ? o->alpha_us : o->host_alpha_us) * US,
+                             .beta = (o->host_beta_ns < 0 ? o->beta_ns : o->host_beta_ns) * NS,
+                             .most = most};
+    return levels;
+}
+
 uint64_t tool_elements(const tool_options *o, uint64_t bytes) {
     return bytes / gcoll_type_size(o->type);
 }
@@ -205,14 +215,17 @@ bool tool_shape_of(const tool_options *o, const char *algorithm, uint32_t size, 
                    tool_shape *shape) {
     const gcoll_cost_parameters parameters = tool_cost_parameters(o);
     const bool is_named = algorithm && strcmp(algorithm, "auto") != 0;
-    const gcoll_needs needs = {.claims = tool_same_claims(o, is_named)};
+    gcoll_levels levels;
+    const gcoll_needs needs = {.claims = tool_same_claims(o, is_named),
+                               .levels = tool_levels(o, size, &levels)};
     const size_t type_bytes = gcoll_type_size(o->type);
     if (!tool_problem_of(o, size, count, shape))
         return false;
     gcoll_problem *p = &shape->problem;
     gcoll_status status = gcoll_choice_parse(&o->registry, algorithm, p->collective, &shape->choice);
     if (status == GCOLL_OK && !shape->choice.algorithm) {
-        p->node = NULL; /* as in a context, which has not asked who shares a host when it chooses */
+        if (!needs.levels) /* as in a context, which then does not ask who shares a host */
+            p->node = NULL;
         status = gcoll_choose(&o->registry, p, type_bytes, &needs, &parameters, &shape->choice, NULL, NULL);
     } else if (status == GCOLL_OK) {
         status = gcoll_choice_resolve(p, type_bytes, &needs, &parameters, &shape->choice);

@@ -36,6 +36,7 @@ gcoll_simulation *tool_run_job(const tool_options *o, const tool_job *job, bool 
     options.eager_bytes = o->eager_bytes;
     options.ranks_per_node = o->ranks_per_node;
     options.node_ports = o->node_ports;
+    options.memory_ports = o->memory_ports;
     options.arrival = arrival;
     options.timeline = timeline;
     if (gcoll_simulate((const gcoll_plan *const *)job->plans, job->size, &options, &simulation) != GCOLL_OK)
@@ -113,11 +114,10 @@ static void print_table(FILE *file, const result *r, bool first, bool only) {
 
 static double formula_of(const tool_options *o, const tool_shape *shape) {
     const gcoll_cost_parameters parameters = tool_cost_parameters(o);
-    const double element = (double)gcoll_type_size(o->type);
-    gcoll_cost cost;
-    shape->choice.algorithm->cost(&shape->problem, &cost);
-    return parameters.alpha * cost.steps +
-           element * (parameters.beta * cost.sent + parameters.gamma * cost.reduced);
+    gcoll_levels levels;
+    const gcoll_needs needs = {.levels = tool_levels(o, shape->problem.size, &levels)};
+    return gcoll_algorithm_seconds(shape->choice.algorithm, &shape->problem, gcoll_type_size(o->type), &needs,
+                                   &parameters);
 }
 
 /* Reports that a planner refused a problem that its `applies` accepted; the algorithm is left out. */

@@ -17,6 +17,7 @@
 
 #include "algorithms/planners.h"
 #include "algorithms/shared/by_arrival.h"
+#include "algorithms/shared/hosts.h"
 
 typedef struct line {
     const gcoll_problem *problem;
@@ -130,5 +131,6 @@ const gcoll_algorithm gcoll_allgather_arrival_ring_algorithm = {
     .source = "after Patarasuk and Yuan 2009, section 3; Proficz 2018, section 7",
     .plan = ring_plan,
     .cost = ring_cost,
+    .load = gcoll_ring_load,
     .uses_arrival = true,
 };

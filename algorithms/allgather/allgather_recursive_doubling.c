@@ -12,7 +12,7 @@
  * Elements sent: n less one block; with pairs, 2n to 2.4n, most for P about 5/4 of a power of two.
  *
  * Restrictions: none. */
-#include "algorithms/planners.h"
+#include "algorithms/shared/hosts.h"
 
 typedef struct pairing {
     uint32_t log, pairs; /* k and j */
@@ -78,6 +78,19 @@ static void doubling_cost(const gcoll_problem *problem, gcoll_cost *cost) {
         cost->sent += block + n;
 }
 
+static void doubling_load(const gcoll_problem *problem, gcoll_load *load) {
+    const double block = (double)gcoll_largest_block(problem);
+    *load = (gcoll_load){0};
+    for (uint32_t level = 0; gcoll_is_power_of_two(problem->size) && problem->size >> level > 1; level++) {
+        if (!gcoll_bit_is_within(problem, UINT32_C(1) << level))
+            continue;
+        const double sent = block * (UINT32_C(1) << level);
+        load->within_steps++;
+        load->within_hops++;
+        load->within_sent += sent < (double)problem->count ? sent : (double)problem->count;
+    }
+}
+
 const gcoll_algorithm gcoll_allgather_recursive_doubling_algorithm = {
     .name = "recursive_doubling",
     .collective = GCOLL_ALLGATHER,
@@ -85,4 +98,5 @@ const gcoll_algorithm gcoll_allgather_recursive_doubling_algorithm = {
     .source = "Thakur, Rabenseifner and Gropp 2005, allgather",
     .plan = doubling_plan,
     .cost = doubling_cost,
+    .load = doubling_load,
 };

@@ -10,7 +10,7 @@
  * size.
  *
  * Restrictions: none. */
-#include "algorithms/planners.h"
+#include "algorithms/shared/hosts.h"
 
 static void ring_plan(const gcoll_problem *problem, gcoll_builder *b) {
     const uint32_t previous = gcoll_rank_below(problem, 1), next = gcoll_rank_above(problem, 1);
@@ -40,4 +40,5 @@ const gcoll_algorithm gcoll_allgather_ring_algorithm = {
     .source = "Patarasuk and Yuan 2009, section 3",
     .plan = ring_plan,
     .cost = ring_cost,
+    .load = gcoll_ring_load,
 };

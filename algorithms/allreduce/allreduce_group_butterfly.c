@@ -27,7 +27,7 @@
  *
  * Restrictions: xor needs a power of two. Scratch for r > 0: up to n elements, twice that if a factor that
  * saves steps is no power of two. */
-#include "algorithms/planners.h"
+#include "algorithms/shared/hosts.h"
 
 /* ---- Factors of the group ------------------------------------------------------------------------ */
 
@@ -395,6 +395,16 @@ static uint32_t butterfly_claims(const gcoll_problem *problem) {
            (neighbours ? GCOLL_CLAIM_P_INDEPENDENT : 0);
 }
 
+/* Placements that a rank sends for one factor, both ways. */
+static uint64_t factor_sent(const factor *f) {
+    uint64_t sent = 0;
+    for (uint32_t i = 0; i < f->steps; i++)
+        sent += placements_sent(f, i);
+    for (uint32_t i = 0; i < f->steps - f->r; i++)
+        sent += placements_before(f, i) / 2;
+    return sent;
+}
+
 /* Chunks that wrap round the end of the vector are sent as two messages. They count as one here, as in the
  * paper: the second leaves directly after the first, so it costs an overhead but no latency. */
 static void butterfly_cost(const gcoll_problem *problem, gcoll_cost *cost) {
@@ -404,21 +414,18 @@ static void butterfly_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     double largest = (double)gcoll_largest_chunk(g.n, g.size);
     for (uint32_t k = 0; k < g.factors; k++) {
         const factor *f = &g.factor[k];
-        uint64_t sent = 0, reduced = 0; /* placements */
+        uint64_t reduced = 0; /* placements */
         double part = (double)f->chunks / f->size;
         bool parted = false;
         for (uint32_t i = 0; i < f->steps; i++) {
             bool odd = placements_before(f, i) % 2 != 0;
-            sent += placements_sent(f, i);
             if (f->results == 1 || !(odd || parted))
                 reduced += placements_sent(f, i);
             else
                 reduced += placements_passing(f, i) + (odd ? 0 : f->results);
             parted |= odd;
         }
-        for (uint32_t i = 0; i < f->steps - f->r; i++)
-            sent += placements_before(f, i) / 2;
-        cost->sent += (double)sent * part * chunk;
+        cost->sent += (double)factor_sent(f) * part * chunk;
         cost->reduced += (double)reduced * part * chunk;
     }
     const factor *f = first_saving(&g);
@@ -426,6 +433,21 @@ static void butterfly_cost(const gcoll_problem *problem, gcoll_cost *cost) {
         double scratch = (double)placements_in_scratch(f) * f->chunks / f->size * largest;
         cost->scratch = (any_sums_part(&g) ? 2 : 1) * (scratch < n ? scratch : n);
     }
+}
+
+/* Factors of two ranks each (xor) may lie within hosts. */
+static void butterfly_load(const gcoll_problem *problem, gcoll_load *load) {
+    group g = make_group(problem);
+    const double chunk = (double)g.n / g.size;
+    *load = (gcoll_load){0};
+    for (uint32_t k = 0; k < g.factors; k++) {
+        const factor *f = &g.factor[k];
+        if (f->size != 2 || !gcoll_is_power_of_two(g.size) || !gcoll_bit_is_within(problem, f->stride))
+            continue;
+        load->within_steps += 2.0 * f->steps - f->r;
+        load->within_sent += (double)factor_sent(f) * f->chunks / f->size * chunk;
+    }
+    load->within_hops = load->within_steps;
 }
 
 /* ---- Plan ---------------------------------------------------------------------------------------- */
@@ -457,5 +479,6 @@ const gcoll_algorithm gcoll_allreduce_group_butterfly_algorithm = {
     .plan = butterfly_plan,
     .claims = butterfly_claims,
     .cost = butterfly_cost,
+    .load = butterfly_load,
     .applies = butterfly_applies,
 };

@@ -16,6 +16,7 @@
  * Restrictions: none. Neighbours are paired whatever P is, so more ranks do not change how those below them
  * are added up. */
 #include "algorithms/shared/binary_blocks.h"
+#include "algorithms/shared/hosts.h"
 
 /* Receives the result from the next larger block, which is before this one. */
 static void take_down(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary_block own) {
@@ -95,6 +96,12 @@ static void halving_doubling_cost(const gcoll_problem *problem, gcoll_cost *cost
     }
 }
 
+/* Of the largest block, whose ranks halve and double the longest. */
+static void halving_doubling_load(const gcoll_problem *problem, gcoll_load *load) {
+    *load = (gcoll_load){0};
+    gcoll_halving_within(problem, load);
+}
+
 const gcoll_algorithm gcoll_allreduce_halving_doubling_algorithm = {
     .name = "halving_doubling",
     .collective = GCOLL_ALLREDUCE,
@@ -102,4 +109,5 @@ const gcoll_algorithm gcoll_allreduce_halving_doubling_algorithm = {
     .source = "Thakur, Rabenseifner and Gropp 2005, binary blocks; Gloo, docs/algorithms.md",
     .plan = halving_doubling_plan,
     .cost = halving_doubling_cost,
+    .load = halving_doubling_load,
 };

@@ -20,6 +20,7 @@
 #include "algorithms/algorithms.h"
 #include "algorithms/allreduce/allreduce_hierarchical_hosts.h"
 #include "algorithms/planners.h"
+#include "algorithms/select/tuning_file.h"
 
 /* ---- Parts --------------------------------------------------------------------------------------- */
 
@@ -204,6 +205,49 @@ static void hierarchical_cost(const gcoll_problem *problem, gcoll_cost *cost) {
     gcoll_hierarchy_destroy(&h);
 }
 
+/* Adds a part's load of `times` groups of ranks that do the same. */
+static gcoll_cost add_load(gcoll_load *load, const part *s, double times) {
+    const gcoll_cost cost = cost_of(s);
+    const gcoll_load own = gcoll_load_of(s->algorithm, &s->problem, &cost);
+    load->hops += own.hops;
+    load->messages += times * own.messages;
+    load->sent += times * own.sent;
+    load->reduced += times * own.reduced;
+    return cost;
+}
+
+static void add_within(gcoll_load *load, const part *s, double hosts) {
+    const double before = load->hops;
+    const gcoll_cost cost = add_load(load, s, hosts);
+    load->within_hops += load->hops - before;
+    load->within_steps += cost.steps;
+    load->within_sent += cost.sent;
+}
+
+/* As if all hosts were like the largest one. Without a map of hosts every message is within one, and the cost
+ * says it all. */
+static void hierarchical_load(const gcoll_problem *problem, gcoll_load *load) {
+    gcoll_hierarchy h;
+    *load = (gcoll_load){0};
+    if (!problem->node)
+        return;
+    if (measure(problem, &h) != GCOLL_OK) {
+        *load = (gcoll_load){.hops = NAN};
+        return;
+    }
+    part scatter = part_within(&h, GCOLL_REDUCE_SCATTER, h.most);
+    part gather = part_within(&h, GCOLL_ALLGATHER, h.most);
+    part middle = part_across(&h, gcoll_largest_chunk(problem->count, h.fewest));
+    if (h.most > 1) {
+        add_within(load, &scatter, h.count);
+        add_within(load, &gather, h.count);
+    }
+    if (h.count > 1)
+        add_load(load, &middle, h.fewest);
+    load->crossing = (double)h.fewest / h.most;
+    gcoll_hierarchy_destroy(&h);
+}
+
 const gcoll_algorithm gcoll_allreduce_hierarchical_algorithm = {
     .name = "hierarchical",
     .collective = GCOLL_ALLREDUCE,
@@ -213,5 +257,6 @@ const gcoll_algorithm gcoll_allreduce_hierarchical_algorithm = {
     .plan = hierarchical_plan,
     .claims = hierarchical_claims,
     .cost = hierarchical_cost,
+    .load = hierarchical_load,
     .uses_node = true,
 };

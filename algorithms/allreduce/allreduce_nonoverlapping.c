@@ -13,7 +13,7 @@
  *
  * Restrictions: none. Neighbours are paired, so more ranks do not change how those below them are added up.
  */
-#include "algorithms/planners.h"
+#include "algorithms/shared/hosts.h"
 #include "algorithms/shared/load.h"
 
 static void nonoverlapping_plan(const gcoll_problem *problem, gcoll_builder *b) {
@@ -49,7 +49,15 @@ static void nonoverlapping_cost(const gcoll_problem *problem, gcoll_cost *cost) 
 }
 
 static void nonoverlapping_load(const gcoll_problem *problem, gcoll_load *load) {
+    const double n = (double)problem->count;
+    uint32_t within = 0;
     *load = gcoll_load_tree(problem, 1, 0);
+    while (problem->size >> within > 1 && gcoll_bit_is_within(problem, UINT32_C(1) << within))
+        within++;
+    load->within_steps = load->within_hops = 2.0 * within;
+    load->within_sent = 2.0 * within * n;
+    load->crossing =
+        within > 0 ? 1.0 / (UINT32_C(1) << within) : 0; /* the others have handed on their sums */
 }
 
 const gcoll_algorithm gcoll_allreduce_nonoverlapping_algorithm = {

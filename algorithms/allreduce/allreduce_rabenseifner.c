@@ -14,6 +14,7 @@
  *
  * Restrictions: none. */
 #include "algorithms/shared/binary_blocks.h"
+#include "algorithms/shared/hosts.h"
 #include "algorithms/shared/load.h"
 #include "algorithms/shared/surplus.h"
 
@@ -74,6 +75,8 @@ static void rabenseifner_load(const gcoll_problem *problem, gcoll_load *load) {
     *load = gcoll_load_with_surplus(
         problem, places,
         (gcoll_load){.hops = 2.0 * steps, .messages = 2.0 * steps, .sent = 2 * halved, .reduced = halved});
+    if (places == problem->size) /* else places are not ranks */
+        gcoll_halving_within(problem, load);
 }
 
 const gcoll_algorithm gcoll_allreduce_rabenseifner_algorithm = {

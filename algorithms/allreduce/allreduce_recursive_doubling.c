@@ -12,6 +12,7 @@
  *
  * Restrictions: none. Scratch: n elements for what comes in while the own vector goes out. */
 #include "algorithms/planners.h"
+#include "algorithms/shared/hosts.h"
 #include "algorithms/shared/load.h"
 #include "algorithms/shared/surplus.h"
 
@@ -50,6 +51,11 @@ static void recursive_doubling_load(const gcoll_problem *problem, gcoll_load *lo
     *load = gcoll_load_with_surplus(
         problem, UINT32_C(1) << steps,
         (gcoll_load){.hops = steps, .messages = steps, .sent = steps * n, .reduced = steps * n});
+    uint32_t within = 0;
+    for (uint32_t step = 0; step < steps && gcoll_is_power_of_two(problem->size); step++)
+        within += gcoll_bit_is_within(problem, UINT32_C(1) << step);
+    load->within_steps = load->within_hops = within;
+    load->within_sent = within * n;
 }
 
 const gcoll_algorithm gcoll_allreduce_recursive_doubling_algorithm = {

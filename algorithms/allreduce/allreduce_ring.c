@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "algorithms/allreduce/allreduce_ring.h"
+#include "algorithms/shared/hosts.h"
 
 /* ---- Seats --------------------------------------------------------------------------------------- */
 
@@ -205,6 +206,7 @@ const gcoll_algorithm gcoll_allreduce_ring_algorithm = {
     .plan = ring_plan,
     .claims = ring_claims,
     .cost = ring_cost,
+    .load = gcoll_ring_load,
 };
 
 const gcoll_algorithm gcoll_allreduce_sorted_linear_tree_algorithm = {
@@ -232,5 +234,6 @@ const gcoll_algorithm gcoll_allreduce_pre_reduced_ring_algorithm = {
     .plan = prr_plan,
     .claims = prr_claims,
     .cost = ring_cost,
+    .load = gcoll_ring_load,
     .uses_arrival = true,
 };

@@ -10,7 +10,7 @@
  * Steps: 4(P-1); Gloo counts 4P. Elements sent by each rank: 2(P-1)/P n. Reduced: (P-1)/P n.
  *
  * Restrictions: none. */
-#include "algorithms/planners.h"
+#include "algorithms/shared/hosts.h"
 
 static void ring_chunked_plan(const gcoll_problem *problem, gcoll_builder *b) {
     const uint32_t size = problem->size, left = (problem->rank + size - 1) % size,
@@ -53,4 +53,5 @@ const gcoll_algorithm gcoll_allreduce_ring_chunked_algorithm = {
     .plan = ring_chunked_plan,
     .claims = ring_chunked_claims,
     .cost = ring_chunked_cost,
+    .load = gcoll_ring_load,
 };

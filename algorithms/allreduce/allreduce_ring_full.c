@@ -9,7 +9,7 @@
  *
  * Restrictions: each rank adds up from itself backwards, so results are not rank-identical for P > 2.
  * Scratch: n elements for P = 2, else 2n: one vector comes in while the one before it goes on. */
-#include "algorithms/planners.h"
+#include "algorithms/shared/hosts.h"
 
 static void ring_full_plan(const gcoll_problem *problem, gcoll_builder *b) {
     const uint32_t size = problem->size, left = (problem->rank + size - 1) % size,
@@ -46,4 +46,5 @@ const gcoll_algorithm gcoll_allreduce_ring_full_algorithm = {
     .plan = ring_full_plan,
     .claims = ring_full_claims,
     .cost = ring_full_cost,
+    .load = gcoll_ring_load,
 };

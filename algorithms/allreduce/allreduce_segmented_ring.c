@@ -11,7 +11,7 @@
  * Steps: (segments+1)(P-1). Elements sent by each rank: 2(P-1)/P n. Reduced: (P-1)/P n.
  *
  * Restrictions: none; of empty segments there are no messages. */
-#include "algorithms/planners.h"
+#include "algorithms/shared/hosts.h"
 
 #define MAX_SEGMENTS 1024
 
@@ -74,4 +74,5 @@ const gcoll_algorithm gcoll_allreduce_segmented_ring_algorithm = {
     .plan = segmented_ring_plan,
     .claims = segmented_ring_claims,
     .cost = segmented_ring_cost,
+    .load = gcoll_ring_load,
 };

@@ -12,7 +12,7 @@
  * Reduced: (P-1)/P n. With unequal blocks P times the largest one stands for n.
  *
  * Restrictions: none. Scratch: up to two of the largest blocks; none on the root of a reduce. */
-#include "algorithms/planners.h"
+#include "algorithms/shared/hosts.h"
 
 /* A partial sum is sent on while the next one is received, so they alternate between two slots of scratch.
  * Exceptions: the first is in IN, the last of a reduce-scatter is in OUT, and at the root of a reduce all are
@@ -96,6 +96,7 @@ const gcoll_algorithm gcoll_reduce_scatter_ring_algorithm = {
     .plan = reduce_scatter_plan,
     .claims = ring_claims,
     .cost = ring_cost,
+    .load = gcoll_ring_load,
 };
 
 const gcoll_algorithm gcoll_reduce_ring_algorithm = {

@@ -121,16 +121,19 @@ static gcoll_status read_for(reader *r) {
     return GCOLL_OK;
 }
 
-/* "cost alpha_ns=6000 beta_ps=250 gamma_ps=100 latency_ns=0 message_ns=0 byte_ps=0" */
+/* "cost alpha_ns=6000 beta_ps=250 gamma_ps=100 latency_ns=0 message_ns=0 byte_ps=0 host_alpha_ns=500
+ * host_beta_ps=100" */
 static gcoll_status read_cost(reader *r) {
-    static const char *const keys[] = {"alpha_ns",   "beta_ps", "gamma_ps", "latency_ns",
-                                       "message_ns", "byte_ps", NULL};
+    static const char *const keys[] = {"alpha_ns",      "beta_ps",      "gamma_ps",
+                                       "latency_ns",    "message_ns",   "byte_ps",
+                                       "host_alpha_ns", "host_beta_ps", NULL};
     gcoll_tuning_section *s = latest(r);
     if (!s || s->cost_line != 0)
         return bad(r, "line", "cost", !s ? "'for' first" : "one line 'cost' after each 'for'");
-    gcoll_status status = check_keys(r, keys, "alpha_ns, beta_ps, gamma_ps, latency_ns, message_ns, byte_ps");
-    double *const to[] = {&s->cost.alpha,      &s->cost.beta,       &s->cost.gamma,
-                          &s->sharing.latency, &s->sharing.message, &s->sharing.byte};
+    gcoll_status status = check_keys(
+        r, keys, "alpha_ns, beta_ps, gamma_ps, latency_ns, message_ns, byte_ps, host_alpha_ns, host_beta_ps");
+    double *const to[] = {&s->cost.alpha,      &s->cost.beta,    &s->cost.gamma,   &s->sharing.latency,
+                          &s->sharing.message, &s->sharing.byte, &s->levels.alpha, &s->levels.beta};
     for (uint32_t i = 0; keys[i] && status == GCOLL_OK; i++) {
         const bool a_message = strstr(keys[i], "_ns");
         uint64_t value = 0;
@@ -142,6 +145,8 @@ static gcoll_status read_cost(reader *r) {
     s->cost_line = r->line;
     if (status == GCOLL_OK && s->sharing.latency > s->cost.alpha)
         status = bad(r, "latency_ns", value_of(r, "latency_ns"), "0 to alpha_ns");
+    if (status == GCOLL_OK && !value_of(r, "host_alpha_ns") != !value_of(r, "host_beta_ps"))
+        status = bad(r, "host_alpha_ns, host_beta_ps", "one of them", "both or none");
     return status;
 }
 

@@ -29,6 +29,7 @@ typedef struct gcoll_tuning_section {
     uint32_t line, cost_line; /* cost_line 0: it has none */
     gcoll_cost_parameters cost;
     gcoll_sharing sharing; /* without its crowd, which the caller knows */
+    gcoll_levels levels;   /* the same without `most`; all 0: the line has one level */
     uint32_t first, count; /* of the rules */
 } gcoll_tuning_section;
 

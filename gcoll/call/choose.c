@@ -76,7 +76,10 @@ static void set_rates(const gcoll_context *context, const gcoll_call *call, size
     if (call->memory_limit > 0 && limit == 0)
         limit = 1; /* 0 would mean no limit; a need for one element is refused once the plan is known */
     gcoll_basis_numbers(context->basis, gcoll_call_is_fixed(call), &rates->cost, &rates->sharing);
-    rates->needs = (gcoll_needs){.claims = call->needs, .scratch_limit = limit, .sharing = &rates->sharing};
+    rates->needs = (gcoll_needs){.claims = call->needs,
+                                 .scratch_limit = limit,
+                                 .sharing = &rates->sharing,
+                                 .levels = gcoll_basis_levels(context->basis, gcoll_call_is_fixed(call))};
 }
 
 /* ---- Choosing ----------------------------------------------------------------------------- */
@@ -171,6 +174,28 @@ static gcoll_status apply_rule(gcoll_context *context, const struct rates *rates
     return status;
 }
 
+/* Selects by cost. With two levels of cost the hosts are known, and costs depend on them. Only an algorithm
+ * that uses them plans with them, so that the plans of all others are the same whether they are named or
+ * chosen. */
+static gcoll_status choose_by_cost(gcoll_context *context, const struct rates *rates, size_t type_bytes,
+                                   gcoll_problem *problem, gcoll_problem *common, gcoll_choice *choice,
+                                   gcoll_considered_fn considered, void *arg) {
+    const uint32_t *node = NULL;
+    uint32_t missing;
+    gcoll_note cause;
+    gcoll_status status = GCOLL_OK;
+    if (rates->needs.levels && common->count > 0)
+        status = gcoll_rendezvous_hosts(context, &node, &missing, &cause);
+    common->node = node;
+    if (status == GCOLL_OK)
+        status = gcoll_choose(&context->calls->registry, common, type_bytes, &rates->needs, &rates->cost,
+                              choice, considered, arg);
+    if (status != GCOLL_OK || !choice->algorithm->uses_node)
+        common->node = NULL;
+    problem->node = common->node;
+    return status;
+}
+
 /* Selects by a rule of the tuning file or, without one, by cost. */
 static gcoll_status choose_unnamed(gcoll_context *context, const struct rates *rates, size_t type_bytes,
                                    gcoll_problem *problem, gcoll_problem *common, gcoll_choice *choice) {
@@ -178,8 +203,7 @@ static gcoll_status choose_unnamed(gcoll_context *context, const struct rates *r
     gcoll_status status = apply_rule(context, rates, type_bytes, problem, common, choice, &rule);
     if (status != GCOLL_OK || rule)
         return status;
-    return gcoll_choose(&context->calls->registry, common, type_bytes, &rates->needs, &rates->cost, choice,
-                        NULL, NULL);
+    return choose_by_cost(context, rates, type_bytes, problem, common, choice, NULL, NULL);
 }
 
 /* A rank that knows only its own block can move no other: blocks go straight between the root and each rank.
@@ -319,12 +343,17 @@ static void describe(struct explanation *e, const gcoll_call *call, const gcoll_
     for (size_t i = 0; i < e->count; i++) {
         const gcoll_candidate *candidate = &e->candidates[i];
         gcoll_choice_format(&candidate->choice, name, sizeof name);
-        if (candidate->status == GCOLL_OK)
-            gcoll_text_add(&e->said, "  %-28s %10.1f us  turns %.0f, sent %.0f, reduced %.0f, scratch %.0f\n",
-                           name, candidate->seconds * 1e6, candidate->cost.steps, candidate->cost.sent,
-                           candidate->cost.reduced, candidate->cost.scratch);
-        else
+        if (candidate->status != GCOLL_OK) {
             gcoll_text_add(&e->said, "  %-28s no: %s\n", name, candidate->reason);
+            continue;
+        }
+        gcoll_text_add(&e->said, "  %-28s %10.1f us  turns %.0f, sent %.0f, reduced %.0f, scratch %.0f", name,
+                       candidate->seconds * 1e6, candidate->cost.steps, candidate->cost.sent,
+                       candidate->cost.reduced, candidate->cost.scratch);
+        if (candidate->load.within_steps > 0)
+            gcoll_text_add(&e->said, "; within hosts: turns %.0f, sent %.0f", candidate->load.within_steps,
+                           candidate->load.within_sent);
+        gcoll_text_add(&e->said, "\n");
     }
     gcoll_basis_describe(context, rule, gcoll_call_is_fixed(call), basis, sizeof basis);
     describe_sameness(e, call);
@@ -354,10 +383,9 @@ gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective coll
     gcoll_choice choice = {0};
     struct explanation e = {.said = {text, bytes, 0}};
     text[0] = '\0';
-    status = gcoll_choose(&context->calls->registry, &problem, type_bytes, &rates.needs, &rates.cost, &choice,
-                          note_candidate, &e);
-    const gcoll_tuning_rule *rule = NULL;
     gcoll_problem common = problem;
+    status = choose_by_cost(context, &rates, type_bytes, &problem, &common, &choice, note_candidate, &e);
+    const gcoll_tuning_rule *rule = NULL;
     if (status == GCOLL_OK)
         status = apply_rule(context, &rates, type_bytes, &problem, &common, &choice, &rule);
     if (e.short_of_memory)

@@ -4,9 +4,12 @@
  *
  * Rank 0 asks a partner for a number of bytes and receives them. A small answer takes the time of two
  * messages; the additional time of a large answer is the cost of its bytes. The partners are rank 1 and the
- * rank half the job away (a power of two), which is on another host if there are several hosts. The slower
- * partner counts, also within a host, where only one of them may share rank 0's core. Trees and butterflies
- * need both connections anyway. The other ranks wait meanwhile.
+ * rank half the job away (a power of two), which is on another host if there are several hosts. Trees and
+ * butterflies need both connections anyway. The other ranks wait meanwhile.
+ *
+ * If several ranks share a host and others do not, one partner gives the costs within a host and the other
+ * one those between hosts; if both partners are of one kind, they give the costs of both. In other jobs the
+ * slower partner counts, also within a host, where only one of them may share rank 0's core.
  *
  * All exchanges together may take SHARE of the time until the deadline, so that rank 0 can still report a
  * partner that does not answer. An exchange that takes as long as several phases ends its phase.
@@ -30,7 +33,8 @@
 #define SMALL_BYTES   4
 #define MIDDLE_BYTES  (UINT32_C(64) << 10) /* larger than one segment, yet quick on a slow link */
 #define LARGE_BYTES   (UINT32_C(256) << 10)
-#define SOON_OVER_NS  200000 /* if a middle message is this fast, large ones are measured */
+#define SOON_OVER_NS  200000  /* a middle message that takes longer goes by a slow link */
+#define LONG_NS       1000000 /* and if it takes as long as this, no larger ones are measured */
 #define PHASE_NS      500000
 #define FEWEST        3
 #define PATIENCE_NS   5000000 /* a phase ends after this time even with few samples */
@@ -172,7 +176,8 @@ static gcoll_status ask(const struct link *link, struct pings *pings) {
     if (status == GCOLL_OK)
         status = warm_up(link, MIDDLE_BYTES, 2, &last);
     const bool slow = last.ns >= SOON_OVER_NS;
-    pings->large_bytes = slow ? MIDDLE_BYTES : LARGE_BYTES;
+    /* Larger ones, if they do not take too long: after a pause, shaped links let a burst pass at once. */
+    pings->large_bytes = last.ns >= LONG_NS ? MIDDLE_BYTES : LARGE_BYTES;
     if (slow) /* polling during a slow transfer would count as CPU time of the message */
         context->transport->set_spin(context->endpoint, 0);
     if (status == GCOLL_OK)
@@ -221,7 +226,13 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
-static gcoll_status measure(gcoll_context *context, gcoll_cost_parameters *cost, gcoll_sharing *sharing) {
+/* Merges what was measured with partners of the same level: the slower one counts. */
+static void merge(gcoll_cost_parameters *all, const gcoll_cost_parameters *one) {
+    *all = (gcoll_cost_parameters){larger(all->alpha, one->alpha), larger(all->beta, one->beta), one->gamma};
+}
+
+static gcoll_status measure(gcoll_context *context, const uint32_t *node, gcoll_cost_parameters *cost,
+                            gcoll_sharing *sharing, gcoll_levels *within) {
     const uint32_t partners[2] = {1, half_of(context->size)};
     const uint32_t count = context->size > 2 ? 2 : 1;
     struct pings pings = {.large_bytes = LARGE_BYTES};
@@ -232,24 +243,30 @@ static gcoll_status measure(gcoll_context *context, gcoll_cost_parameters *cost,
     struct link link = {context, NULL, data,
                         gcoll_now_ms() + (int64_t)(SHARE * (double)context->settings.timeout_ms)};
     gcoll_status status = GCOLL_OK;
-    gcoll_cost_parameters found[2] = {{0}};
-    gcoll_sharing shared[2] = {{0}};
+    gcoll_cost_parameters found = {0}, all = {0}, near = {0}, far = {0};
+    gcoll_sharing shared = {0}, most = {0};
     for (uint32_t i = 0; i < count && status == GCOLL_OK; i++) {
         status = gcoll_context_pair(context, partners[i], &link.pair);
         if (status == GCOLL_OK)
             status = ask(&link, &pings);
-        if (status == GCOLL_OK)
-            derive(&pings, gamma_ns, &found[i], &shared[i]);
+        if (status != GCOLL_OK)
+            break;
+        derive(&pings, gamma_ns, &found, &shared);
+        merge(&all, &found);
+        merge(node && node[partners[i]] == node[0] ? &near : &far, &found);
+        most = (gcoll_sharing){.latency = larger(most.latency, shared.latency),
+                               .message = larger(most.message, shared.message),
+                               .byte = larger(most.byte, shared.byte)};
     }
     free(data);
     if (status != GCOLL_OK)
         return status;
-    const uint32_t other = count - 1;
-    *cost = (gcoll_cost_parameters){larger(found[0].alpha, found[other].alpha),
-                                    larger(found[0].beta, found[other].beta), found[0].gamma};
-    *sharing = (gcoll_sharing){.latency = larger(shared[0].latency, shared[other].latency),
-                               .message = larger(shared[0].message, shared[other].message),
-                               .byte = larger(shared[0].byte, shared[other].byte)};
+    /* A level that neither partner shows is taken to cost as much as the other one. */
+    *cost = node && far.alpha > 0 ? far : all;
+    near = near.alpha > 0 ? near : all;
+    *within = node ? (gcoll_levels){.alpha = near.alpha, .beta = near.beta} : (gcoll_levels){0};
+    *sharing = most;
+    sharing->latency = fmin(most.latency, cost->alpha);
     return GCOLL_OK;
 }
 

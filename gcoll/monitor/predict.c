@@ -61,6 +61,13 @@ static gcoll_status simulate(const gcoll_context *context, const gcoll_call *cal
     gcoll_simulate_options_init(&options);
     gcoll_basis_numbers(context->basis, false, &cost, &sharing);
     options.network = (gcoll_simulate_link){cost.alpha, cost.beta, sharing.latency};
+    const gcoll_levels *levels = gcoll_basis_levels(context->basis, gcoll_call_is_fixed(call));
+    if (levels && problem->node) {
+        options.node = problem->node;
+        options.host =
+            (gcoll_simulate_link){levels->alpha, levels->beta, fmin(sharing.latency, levels->alpha)};
+        options.node_ports = 1;
+    }
     options.gamma = cost.gamma;
     options.type_bytes = call->element_bytes;
     options.arrival = arrival;

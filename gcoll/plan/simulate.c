@@ -95,6 +95,8 @@ static gcoll_status read_options(gcoll_sim *sim, const gcoll_simulate_options *o
     if (!status)
         status = check_ports("node_ports", o->node_ports);
     if (!status)
+        status = check_ports("memory_ports", o->memory_ports);
+    if (!status)
         status = check_ranks(o, sim->v.size);
     if (status)
         return status;
@@ -104,6 +106,9 @@ static gcoll_status read_options(gcoll_sim *sim, const gcoll_simulate_options *o
     if (o->node_ports && !o->node && !o->ranks_per_node)
         return gcoll_error(GCOLL_ERR_INVALID, "options.node_ports: is %u, but there are no nodes",
                            o->node_ports);
+    if (o->memory_ports && !o->node && !o->ranks_per_node)
+        return gcoll_error(GCOLL_ERR_INVALID, "options.memory_ports: is %u, but there are no nodes",
+                           o->memory_ports);
     const double latencies[] = {o->network.latency, o->host.latency};
     for (int i = 0; i < 2; i++) { /* cap at the limit of a run; the run reports it */
         double ps = round(latencies[i] * 1e12);

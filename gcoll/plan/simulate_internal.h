@@ -116,6 +116,7 @@ typedef struct gcoll_sim {
     gcoll_simulate_options options;
     uint32_t *node;       /* by rank: 0 .. nodes-1; NULL: every rank its own */
     uint32_t nodes;       /* that have ports: 0 without a limit */
+    uint32_t memories;    /* of nodes, that have ports: the same */
     int64_t latencies[2]; /* network, host */
     gcoll_sim_step *steps;
     gcoll_sim_rank *ranks;
@@ -124,7 +125,7 @@ typedef struct gcoll_sim {
     gcoll_sim_heap events;
     gcoll_sim_heap candidates; /* ports that may take a message now, by their first waiting one */
     gcoll_sim_list matched;    /* messages that were matched now */
-    gcoll_sim_ports *ports;    /* ranks' send, ranks' receive, nodes' send, nodes' receive */
+    gcoll_sim_ports *ports;    /* ranks' send, ranks' receive, nodes' send, nodes' receive, nodes' memories */
     gcoll_sim_slot *slots;
     gcoll_sim_lane *lanes; /* three a device */
     uint64_t lane_count, lane_room;

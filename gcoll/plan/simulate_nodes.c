@@ -50,6 +50,7 @@ gcoll_status gcoll_sim_nodes(gcoll_sim *sim) {
             sim->node[r] = r / o->ranks_per_node;
         sim->nodes = (size - 1) / o->ranks_per_node + 1;
     }
+    sim->memories = o->memory_ports == 0 ? 0 : sim->nodes;
     if (o->node_ports == 0)
         sim->nodes = 0;
     return GCOLL_OK;

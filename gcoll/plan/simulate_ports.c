@@ -2,9 +2,10 @@
  * gcoll/plan/simulate_ports.c - assigns ports to messages.
  *
  * A message needs a send port of its rank and a receive port of its peer at the same time. If nodes have
- * ports and the two ranks are on different nodes, it also needs a port of each node. Ports never idle for the
- * sake of order: of the messages that could start, the one that was matched first does. Ties go by the order
- * in which its ends posted at that instant, then by the sender's rank and step.
+ * ports and the two ranks are on different nodes, it also needs a port of each node; if nodes' memories have
+ * ports and the two ranks are on the same node, a port of that node's memory, as long as the send port. Ports
+ * never idle for the sake of order: of the messages that could start, the one that was matched first does.
+ * Ties go by the order in which its ends posted at that instant, then by the sender's rank and step.
  *
  * A message that cannot start waits in one heap only, at the first busy ports that it met. When these are
  * free, it starts or goes on to wait for others. So nothing is scanned, but a message may move as often as
@@ -64,17 +65,19 @@ static void remove_first(gcoll_sim *sim, gcoll_sim_ports *ports) {
 /* ---- Ports --------------------------------------------------------------------------------------- */
 
 gcoll_status gcoll_sim_ports_create(gcoll_sim *sim) {
-    const uint64_t size = sim->v.size, nodes = sim->nodes;
+    const uint64_t size = sim->v.size, nodes = sim->nodes, all = 2 * (size + nodes) + sim->memories;
     const uint64_t each = sim->options.ports, node_each = sim->options.node_ports;
-    sim->ports = gcoll_sim_allocate(2 * (size + nodes), sizeof *sim->ports);
-    sim->slots = gcoll_sim_allocate(2 * (size * each + nodes * node_each), sizeof *sim->slots);
+    const uint64_t memory_each = sim->options.memory_ports;
+    sim->ports = gcoll_sim_allocate(all, sizeof *sim->ports);
+    sim->slots = gcoll_sim_allocate(2 * (size * each + nodes * node_each) + sim->memories * memory_each,
+                                    sizeof *sim->slots);
     if (!sim->ports || !sim->slots)
         return GCOLL_ERR_NO_MEMORY;
     gcoll_sim_slot *next = sim->slots;
-    for (uint64_t i = 0; i < 2 * (size + nodes); i++) {
+    for (uint64_t i = 0; i < all; i++) {
         gcoll_sim_ports *ports = &sim->ports[i];
         ports->slots = next;
-        ports->count = (uint32_t)(i < 2 * size ? each : node_each);
+        ports->count = (uint32_t)(i < 2 * size ? each : i < 2 * (size + nodes) ? node_each : memory_each);
         ports->waiting = ports->listed = GCOLL_SIM_NONE;
         for (uint32_t k = 0; k < ports->count; k++)
             next[k].message = GCOLL_SIM_NONE;
@@ -83,21 +86,27 @@ gcoll_status gcoll_sim_ports_create(gcoll_sim *sim) {
     return GCOLL_OK;
 }
 
-/* The ports that a message needs: `sending` ports on the sender's side, then as many on the receiver's. */
+/* The ports that a message needs: `sending` ports on the sender's side, then those on the receiver's, in all
+ * `count`. */
 typedef struct needs {
     gcoll_sim_ports *ports[MOST_PORTS];
-    uint32_t sending;
+    uint32_t sending, count;
 } needs;
 
 static needs needs_of(const gcoll_sim *sim, uint32_t send) {
     const uint64_t size = sim->v.size;
     uint32_t from = sim->steps[send].rank, to = gcoll_sim_plan_step(sim, send)->peer;
-    if (sim->nodes == 0 || gcoll_sim_level(sim, from, to) == 1)
-        return (needs){{&sim->ports[from], &sim->ports[size + to]}, 1};
     gcoll_sim_ports *nodes = &sim->ports[2 * size];
+    const bool within = gcoll_sim_level(sim, from, to) == 1;
+    if (within && sim->memories > 0)
+        return (needs){
+            {&sim->ports[from], &nodes[2 * sim->nodes + sim->node[from]], &sim->ports[size + to]}, 2, 3};
+    if (within || sim->nodes == 0)
+        return (needs){{&sim->ports[from], &sim->ports[size + to]}, 1, 2};
     return (needs){{&sim->ports[from], &nodes[sim->node[from]], &sim->ports[size + to],
                     &nodes[sim->nodes + sim->node[to]]},
-                   2};
+                   2,
+                   4};
 }
 
 static gcoll_sim_slot *soonest(const gcoll_sim_ports *ports) {
@@ -122,8 +131,9 @@ static gcoll_status consider(gcoll_sim *sim, gcoll_sim_ports *ports) {
 gcoll_status gcoll_sim_ports_freed(gcoll_sim *sim, uint32_t send, bool at_receiver) {
     needs n = needs_of(sim, send);
     gcoll_status status = GCOLL_OK;
-    for (uint32_t i = 0; i < n.sending && !status; i++)
-        status = consider(sim, n.ports[i + (at_receiver ? n.sending : 0)]);
+    const uint32_t first = at_receiver ? n.sending : 0, end = at_receiver ? n.count : n.sending;
+    for (uint32_t i = first; i < end && !status; i++)
+        status = consider(sim, n.ports[i]);
     return status;
 }
 
@@ -134,7 +144,7 @@ static gcoll_status start(gcoll_sim *sim, uint32_t send, const needs *n, gcoll_s
     int64_t latest = -1;
     step->start = sim->now;
     sim->steps[step->whole].started = true;
-    for (uint32_t i = 0; i < 2 * n->sending; i++) {
+    for (uint32_t i = 0; i < n->count; i++) {
         gcoll_sim_slot *slot = soonest(n->ports[i]);
         int64_t latency = i < n->sending ? 0 : price.latency;
         /* If the message had to wait: the port that came free last let it start. */
@@ -174,7 +184,7 @@ static gcoll_status serve(gcoll_sim *sim, gcoll_sim_ports *ports) {
     gcoll_sim_price price;
     gcoll_status status = gcoll_sim_price_message(sim, send, &price);
     gcoll_sim_ports *held = NULL;
-    for (uint32_t i = 0; !status && i < 2 * n.sending; i++)
+    for (uint32_t i = 0; !status && i < n.count; i++)
         if (held != ports && is_held(sim, n.ports[i], i < n.sending ? 0 : price.latency))
             held = n.ports[i];
     if (status || held == ports) /* still busy: tried again when they are freed */

@@ -30,6 +30,12 @@ uint64_t gcoll_rendezvous_processors(const char *record) {
     return space && sscanf(space, " %16" SCNx64, &id) == 1 ? id : 0;
 }
 
+uint64_t gcoll_rendezvous_host(const char *record) {
+    const char *space = strchr(record, ' ');
+    uint64_t id = 0;
+    return space && sscanf(space, " %16" SCNx64, &id) == 1 ? id : 0;
+}
+
 static int by_value(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);

@@ -219,6 +219,7 @@ typedef struct seat {
 struct gathering {
     seat *seats;
     uint64_t *processors;      /* ids of the ranks below `there` */
+    uint64_t *hosts;           /* the same */
     uint32_t there;            /* the first rank whose address is not there yet */
     bool came;                 /* a rank has joined since the last check */
     int64_t first_ms, last_ms; /* times of the first and the last arrival */
@@ -228,17 +229,19 @@ struct gathering {
 static void gathering_free(struct gathering *g) {
     free(g->seats);
     free(g->processors);
+    free(g->hosts);
 }
 
 static gcoll_status gathering_create(struct gathering *g, const gcoll_context *context) {
     const int64_t now = gcoll_now_ms();
     *g = (struct gathering){.seats = calloc(context->size, sizeof *g->seats),
                             .processors = calloc(context->size, sizeof *g->processors),
+                            .hosts = calloc(context->size, sizeof *g->hosts),
                             .came = true,
                             .first_ms = context->rendezvous->meeting->began_ms,
                             .last_ms = now,
                             .next_watch_ms = now + WATCH_MS};
-    if (g->seats && g->processors) {
+    if (g->seats && g->processors && g->hosts) {
         g->seats[0].who = context->rendezvous->meeting->self;
         return GCOLL_OK;
     }
@@ -302,6 +305,7 @@ static gcoll_status count_addresses(gcoll_context *context, struct gathering *g)
             return status;
         seat_claimant(g, rank, &who);
         g->processors[rank] = gcoll_rendezvous_processors(record);
+        g->hosts[rank] = gcoll_rendezvous_host(record);
         g->there = rank + 1;
     }
     return GCOLL_OK;
@@ -396,6 +400,8 @@ static gcoll_status say_go(gcoll_context *context, struct gathering *g) {
     if (status != GCOLL_OK)
         return end_launch(context, status);
     status = gcoll_rendezvous_publish_shared(context, g->processors);
+    if (status == GCOLL_OK)
+        status = gcoll_rendezvous_note_hosts(context, g->hosts);
     if (status == GCOLL_OK)
         status = gcoll_launch_end(context);
     gcoll_rendezvous_key_of(context, key, "go");

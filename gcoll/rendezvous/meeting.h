@@ -149,8 +149,18 @@ gcoll_status gcoll_refusal_error(const gcoll_context *context);
 
 /* Returns the id of the processors in a record, or 0. */
 uint64_t gcoll_rendezvous_processors(const char *record);
+/* Returns the id of the host in a record, or 0. */
+uint64_t gcoll_rendezvous_host(const char *record);
 /* Rank 0: publishes how many ranks have the same processors. Sorts `processors`. */
 gcoll_status gcoll_rendezvous_publish_shared(gcoll_context *context, uint64_t *processors);
+/* Numbers hosts by their ids: node[r] is the first rank that is on the host of rank r (host_map.c). */
+gcoll_status gcoll_hosts_number(const uint64_t *hosts, uint32_t size, uint32_t *node);
+/* Returns the ranks of the largest host if there are several hosts, else 1. 0: no memory. */
+uint32_t gcoll_hosts_most(const uint32_t *node, uint32_t size);
+/* Reads a text of gcoll_hosts_write. *is_map: whether it is one, of `size` ranks. */
+gcoll_status gcoll_hosts_read(const char *text, uint32_t size, uint32_t *node, bool *is_map);
+/* Rank 0: keeps the numbers of all hosts if there are several, one of them with several ranks. */
+gcoll_status gcoll_rendezvous_note_hosts(gcoll_context *context, const uint64_t *hosts);
 /* Finds how many ranks share this rank's processors, by what rank 0 published. */
 gcoll_status gcoll_rendezvous_count_shared(gcoll_context *context, uint32_t *ranks);
 /* Removes what rank 0 published. */

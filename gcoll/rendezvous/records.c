@@ -126,20 +126,19 @@ gcoll_status gcoll_rendezvous_lookup(gcoll_context *context, uint32_t peer, char
     return status;
 }
 
-/* Copies the host's id, the second word of a record. */
-static gcoll_status host_of(const char *record, uint32_t rank, char host[HOST_TEXT]) {
+/* Reads the host's id, the second word of a record. */
+static gcoll_status host_of(const char *record, uint32_t rank, uint64_t *host) {
     const char *space = strchr(record, ' ');
     if (!space || strcspn(space + 1, " ") != HOST_TEXT - 1 ||
         strspn(space + 1, "0123456789abcdef") != HOST_TEXT - 1)
         return gcoll_error(GCOLL_ERR_PROTOCOL, "rank %u: its record in the store names no host", rank);
-    memcpy(host, space + 1, HOST_TEXT - 1);
-    host[HOST_TEXT - 1] = '\0';
+    *host = gcoll_rendezvous_host(record);
     return GCOLL_OK;
 }
 
 /* Numbers each rank's host; a host gets the number of its first rank. */
-static gcoll_status find_hosts(gcoll_context *context, char (*hosts)[HOST_TEXT], uint32_t *node,
-                               uint32_t *missing, gcoll_note *cause) {
+static gcoll_status find_hosts(gcoll_context *context, uint64_t *hosts, uint32_t *node, uint32_t *missing,
+                               gcoll_note *cause) {
     char record[GCOLL_RECORD_MAX];
     for (uint32_t rank = 0; rank < context->size && context->size > 1; rank++) {
         gcoll_status status = get_record(context, rank, record, cause);
@@ -147,13 +146,11 @@ static gcoll_status find_hosts(gcoll_context *context, char (*hosts)[HOST_TEXT],
             *missing = rank;
             return status;
         }
-        status = host_of(record, rank, hosts[rank]);
+        status = host_of(record, rank, &hosts[rank]);
         if (status != GCOLL_OK)
             return status;
-        while (strcmp(hosts[node[rank]], hosts[rank]) != 0)
-            node[rank]++;
     }
-    return GCOLL_OK;
+    return gcoll_hosts_number(hosts, context->size, node);
 }
 
 gcoll_status gcoll_rendezvous_hosts(gcoll_context *context, const uint32_t **out, uint32_t *missing,
@@ -163,7 +160,7 @@ gcoll_status gcoll_rendezvous_hosts(gcoll_context *context, const uint32_t **out
     *out = rendezvous->node;
     if (rendezvous->node)
         return GCOLL_OK;
-    char(*hosts)[HOST_TEXT] = calloc(context->size, sizeof *hosts);
+    uint64_t *hosts = calloc(context->size, sizeof *hosts);
     uint32_t *node = calloc(context->size, sizeof *node);
     gcoll_status status = hosts && node ? find_hosts(context, hosts, node, missing, cause)
                                         : gcoll_error(GCOLL_ERR_NO_MEMORY,

@@ -1,8 +1,8 @@
 /* gcoll/rendezvous/rendezvous.h - the ranks of a job find each other in a store. Files: the identity of the
  * launch (launch.c); claims of ranks (claims.c); whether a claimant is alive (claimant.c, leases.c); the
  * meeting of all ranks (meeting.c); ranks that are waited for in vain (traces.c, refusals.c); ranks that
- * share processors (hosts.c); the records of ranks after the meeting (records.c). All requests to the store
- * go through visits.c, which limits their time. */
+ * share processors (hosts.c) or hosts (host_map.c); the records of ranks after the meeting (records.c). All
+ * requests to the store go through visits.c, which limits their time. */
 #ifndef GCOLL_RENDEZVOUS_RENDEZVOUS_H
 #define GCOLL_RENDEZVOUS_RENDEZVOUS_H
 
@@ -164,6 +164,14 @@ void gcoll_rendezvous_record(const char *address, char record[GCOLL_RECORD_MAX])
  * whose record was not found, with *cause as in gcoll_rendezvous_lookup, or GCOLL_NO_RANK. */
 gcoll_status gcoll_rendezvous_hosts(gcoll_context *context, const uint32_t **node, uint32_t *missing,
                                     gcoll_note *cause);
+/* For rank 0 once all have met, and for contexts that met without a store: *node is the number of each rank's
+ * host, and *most the ranks of the largest one. *node is NULL if all ranks share a host, or none do. Asks no
+ * store. */
+gcoll_status gcoll_rendezvous_levels(gcoll_context *context, const uint32_t **node, uint32_t *most);
+/* Writes which rank is on which host as a text. False if that needs more than `bytes` bytes, or memory. */
+bool gcoll_hosts_write(const uint32_t *node, uint32_t size, char *text, size_t bytes);
+/* Keeps the map of such a text, which came from rank 0. */
+gcoll_status gcoll_rendezvous_take_map(gcoll_context *context, const char *text, uint32_t *most);
 /* Checks and keeps the record of a rank, in a context that meets without a store. */
 gcoll_status gcoll_rendezvous_take_record(gcoll_context *context, uint32_t rank, const char *record);
 /* Counts, by these records, the ranks that share the processors of this one. All records must be there. */

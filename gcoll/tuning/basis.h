@@ -21,6 +21,7 @@ struct gcoll_basis {
     gcoll_basis_kind kind;
     gcoll_cost_parameters cost;
     gcoll_sharing sharing;
+    gcoll_levels levels;                  /* the costs within a host; most 0: one level */
     uint32_t local_ranks;                 /* on rank 0's host */
     char transport[GCOLL_BASIS_WORD_MAX]; /* rank 0's; in a mixed job others may have another */
     char name[GCOLL_BASIS_NAME_MAX];      /* of the tuning file */

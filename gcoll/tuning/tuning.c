@@ -10,8 +10,11 @@
  *   tuning   before it publishes its address: "set", "given", "fit", or "file", a space, the file's name, a
  *            newline and the contents of the file
  *   agreed   after "go": the number of ranks on rank 0's host, the numbers as the hexadecimal digits of
- *            their bits, options.monitor, 0 or 1, and rank 0's transport; or "!", a status, a space and the
- * reason of a failure (meeting.c). A rank whose measurement failed may write the failure, too.
+ *            their bits, options.monitor, 0 or 1, and rank 0's transport. With two levels of cost "within"
+ *            follows, alpha and beta within a host, and which rank is on which host (host_map.c).
+ *
+ * Instead of "agreed", rank 0 may write "!", a status, a space and the reason of a failure (meeting.c), and
+ * so may a rank whose measurement failed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,6 +38,8 @@
 #define AGREED_MAX   768
 #define NUMBERS      7
 #define REASON_BYTES 400
+#define MAP_BYTES    400 /* a job whose map of hosts is longer has one level of cost */
+#define WITHIN       " within"
 
 /* Cost parameters of loopback TCP on a server of 2023. Only the ratios matter. */
 #define DEFAULT_ALPHA_S 6e-6    /* a message */
@@ -77,6 +82,11 @@ void gcoll_basis_numbers(const gcoll_basis *basis, bool is_fixed, gcoll_cost_par
     *cost = is_fixed && basis->kind == GCOLL_BASIS_FITTED ? built_in : basis->cost;
     /* The number of ranks that share a processor depends on where they happen to run. */
     *sharing = is_fixed ? (gcoll_sharing){0} : basis->sharing;
+}
+
+/* Where ranks happen to run must not influence results that are the same in every run. */
+const gcoll_levels *gcoll_basis_levels(const gcoll_basis *basis, bool is_fixed) {
+    return basis->levels.most > 1 && !is_fixed ? &basis->levels : NULL;
 }
 
 /* ---- Rank 0, before the ranks meet -------------------------------------------------------- */
@@ -184,6 +194,30 @@ static void find_section(gcoll_context *context) {
                                               basis->local_ranks, &basis->exact);
 }
 
+/* Takes the costs of the file's section, if it has any. */
+static void use_section(gcoll_basis *basis) {
+    if (!basis->section || basis->section->cost_line == 0)
+        return;
+    basis->cost = basis->section->cost;
+    basis->sharing = basis->section->sharing;
+    basis->levels = basis->section->levels;
+}
+
+static gcoll_status drop_levels(gcoll_basis *basis) {
+    basis->levels = (gcoll_levels){0};
+    return GCOLL_OK;
+}
+
+/* Whether the costs within hosts apply: if several ranks share a host, and others do not. */
+static gcoll_status find_levels(gcoll_context *context) {
+    const uint32_t *node = NULL;
+    gcoll_basis *basis = context->basis;
+    if (basis->levels.alpha <= 0 && basis->levels.beta <= 0)
+        return drop_levels(basis);
+    gcoll_status status = gcoll_rendezvous_levels(context, &node, &basis->levels.most);
+    return status == GCOLL_OK && !node ? drop_levels(basis) : status;
+}
+
 /* How many ranks share a processor stays as it is: the other ranks are still there. */
 gcoll_status gcoll_basis_part(gcoll_context *context, gcoll_basis *whole, uint32_t local_ranks) {
     gcoll_basis *made = NULL;
@@ -192,36 +226,38 @@ gcoll_status gcoll_basis_part(gcoll_context *context, gcoll_basis *whole, uint32
         return status;
     made->kind = whole->kind;
     made->sharing = whole->sharing;
+    made->levels = whole->levels;
     made->local_ranks = local_ranks;
     memcpy(made->transport, whole->transport, sizeof made->transport);
     memcpy(made->name, whole->name, sizeof made->name);
     made->tuning = whole->tuning;
     made->whole = gcoll_basis_hold(whole);
     context->basis = made;
-    if (made->kind != GCOLL_BASIS_FILE)
-        return GCOLL_OK;
-    find_section(context);
-    if (made->section && made->section->cost_line > 0) {
-        made->cost = made->section->cost;
-        made->sharing = made->section->sharing;
+    if (made->kind == GCOLL_BASIS_FILE) {
+        find_section(context);
+        use_section(made);
         made->sharing.crowd = whole->sharing.crowd;
     }
-    return GCOLL_OK;
+    /* A part of a job of one level has one. Records of all members are here, so all find the same. */
+    return whole->levels.most > 1 && context->size > 1 ? find_levels(context) : drop_levels(made);
 }
 
 static gcoll_status decide(gcoll_context *context, const gcoll_fit *fit, uint32_t local_ranks) {
     gcoll_basis *basis = context->basis;
+    const uint32_t *node = NULL;
+    uint32_t most = 1;
     gcoll_status status = GCOLL_OK;
     basis->local_ranks = local_ranks;
-    if (basis->kind == GCOLL_BASIS_FITTED)
-        status = fit->measure(context, &basis->cost, &basis->sharing);
+    if (context->size > 2)
+        status = gcoll_rendezvous_levels(context, &node, &most);
+    if (status == GCOLL_OK && basis->kind == GCOLL_BASIS_FITTED)
+        status = fit->measure(context, node, &basis->cost, &basis->sharing, &basis->levels);
     if (basis->kind == GCOLL_BASIS_FILE) {
         find_section(context);
-        if (basis->section && basis->section->cost_line > 0) {
-            basis->cost = basis->section->cost;
-            basis->sharing = basis->section->sharing;
-        }
+        use_section(basis);
     }
+    if (status == GCOLL_OK && context->size > 1)
+        status = find_levels(context);
     if (basis->kind == GCOLL_BASIS_FITTED || basis->kind == GCOLL_BASIS_FILE)
         basis->sharing.crowd = (double)local_ranks / gcoll_host_cores();
     return status;
@@ -243,8 +279,24 @@ static gcoll_status publish_failure(gcoll_context *context, gcoll_status status)
     return gcoll_error(status, "%s", reason);
 }
 
+/* The costs within hosts, and the map of hosts. Without room for the map there is one level of cost. */
+static void write_levels(gcoll_context *context, char *text, size_t bytes) {
+    const uint32_t *node = NULL;
+    uint32_t most = 0;
+    gcoll_basis *basis = context->basis;
+    const double numbers[2] = {basis->levels.alpha, basis->levels.beta};
+    uint64_t bits[2];
+    char map[MAP_BYTES];
+    memcpy(bits, numbers, sizeof bits);
+    if (gcoll_rendezvous_levels(context, &node, &most) == GCOLL_OK && node &&
+        gcoll_hosts_write(node, context->size, map, sizeof map))
+        snprintf(text, bytes, WITHIN " %016" PRIx64 " %016" PRIx64 " %s", bits[0], bits[1], map);
+    else
+        drop_levels(basis);
+}
+
 /* What rank 0 has decided, as the others read it. */
-static void write_agreed(const gcoll_context *context, char text[AGREED_MAX]) {
+static void write_agreed(gcoll_context *context, char text[AGREED_MAX]) {
     double *numbers[NUMBERS];
     int used = snprintf(text, AGREED_MAX, "%u", context->basis->local_ranks);
     numbers_of(context->basis, numbers);
@@ -253,8 +305,10 @@ static void write_agreed(const gcoll_context *context, char text[AGREED_MAX]) {
         memcpy(&bits, numbers[i], sizeof bits);
         used += snprintf(text + used, AGREED_MAX - (size_t)used, " %016" PRIx64, bits);
     }
-    snprintf(text + used, AGREED_MAX - (size_t)used, " %d %s", context->settings.monitor,
-             context->basis->transport);
+    used += snprintf(text + used, AGREED_MAX - (size_t)used, " %d %s", context->settings.monitor,
+                     context->basis->transport);
+    if (context->basis->levels.most > 1)
+        write_levels(context, text + used, AGREED_MAX - (size_t)used);
 }
 
 static gcoll_status lead(gcoll_context *context, const gcoll_fit *fit, uint32_t local_ranks) {
@@ -314,6 +368,32 @@ static gcoll_status get_tuning(gcoll_context *context) {
     return status;
 }
 
+/* Reads a number from the digits of its bits; false if it is none, or not finite, or negative. */
+static bool read_bits(const char *text, int *at, double *number) {
+    uint64_t bits;
+    int read = 0;
+    if (sscanf(text + *at, " %16" SCNx64 "%n", &bits, &read) != 1)
+        return false;
+    *at += read;
+    memcpy(number, &bits, sizeof bits);
+    return *number >= 0 && isfinite(*number);
+}
+
+/* What follows the transport. */
+static gcoll_status read_levels(gcoll_context *context, const char *text) {
+    gcoll_levels *levels = &context->basis->levels;
+    char map[MAP_BYTES] = "";
+    int at = (int)strlen(WITHIN);
+    if (text[0] == '\0')
+        return drop_levels(context->basis);
+    if (strncmp(text, WITHIN, strlen(WITHIN)) != 0 || !read_bits(text, &at, &levels->alpha) ||
+        !read_bits(text, &at, &levels->beta) || text[at] != ' ' || strlen(text + at + 1) >= sizeof map)
+        return nonsense(context, "agreed");
+    snprintf(map, sizeof map, "%s", text + at + 1);
+    gcoll_text_clean(map);
+    return gcoll_rendezvous_take_map(context, map, &levels->most);
+}
+
 static gcoll_status read_agreed(gcoll_context *context, const char *text, bool *monitor) {
     gcoll_basis *basis = context->basis;
     unsigned watches = 0;
@@ -324,18 +404,13 @@ static gcoll_status read_agreed(gcoll_context *context, const char *text, bool *
     if (sscanf(text, "%7" SCNu32 "%n", &basis->local_ranks, &at) != 1)
         return nonsense(context, "agreed");
     numbers_of(basis, numbers);
-    for (size_t i = 0; i < NUMBERS; i++, at += read) {
-        uint64_t bits;
-        if (sscanf(text + at, " %16" SCNx64 "%n", &bits, &read) != 1)
+    for (size_t i = 0; i < NUMBERS; i++)
+        if (!read_bits(text, &at, numbers[i]))
             return nonsense(context, "agreed");
-        memcpy(numbers[i], &bits, sizeof bits);
-        if (!(*numbers[i] >= 0 && isfinite(*numbers[i])))
-            return nonsense(context, "agreed");
-    }
-    if (sscanf(text + at, " %1u %15[a-z]", &watches, basis->transport) != 2)
+    if (sscanf(text + at, " %1u %15[a-z]%n", &watches, basis->transport, &read) != 2)
         return nonsense(context, "agreed");
     *monitor = watches == 1;
-    return GCOLL_OK;
+    return read_levels(context, text + at + read);
 }
 
 static gcoll_status await_agreed(gcoll_context *context, int64_t deadline_ms, bool *monitor) {
@@ -510,8 +585,14 @@ void gcoll_basis_describe(const gcoll_context *context, const gcoll_tuning_rule 
                  "of alpha without waiting %.2f us; of processors %.2f us, %.3f ns; %.2f ranks a core; ",
                  (cost.alpha - sharing.latency) * 1e6, sharing.message * 1e6, sharing.byte * 1e9,
                  sharing.crowd);
-    snprintf(text, bytes, "chosen by cost: alpha %.2f us, beta %.3f ns, gamma %.3f ns; %s%s\n",
-             cost.alpha * 1e6, cost.beta * 1e9, cost.gamma * 1e9, shared, from);
+    char within[96] = "";
+    const gcoll_levels *levels = gcoll_basis_levels(b, is_fixed);
+    if (levels)
+        snprintf(within, sizeof within,
+                 "within a host alpha %.2f us, beta %.3f ns; %u ranks on the largest; ", levels->alpha * 1e6,
+                 levels->beta * 1e9, levels->most);
+    snprintf(text, bytes, "chosen by cost: alpha %.2f us, beta %.3f ns, gamma %.3f ns; %s%s%s\n",
+             cost.alpha * 1e6, cost.beta * 1e9, cost.gamma * 1e9, within, shared, from);
 }
 
 gcoll_status gcoll_context_tuning(const gcoll_context *context, char *text, size_t bytes) {
@@ -519,11 +600,15 @@ gcoll_status gcoll_context_tuning(const gcoll_context *context, char *text, size
         return gcoll_error(GCOLL_ERR_INVALID, "%s",
                            context ? "text: is NULL or of 0 bytes" : "context: is NULL");
     const gcoll_basis *b = context->basis;
+    char within[96] = "";
+    if (b->levels.most > 1)
+        snprintf(within, sizeof within, " host_alpha_ns=%.0f host_beta_ps=%.0f", b->levels.alpha * 1e9,
+                 b->levels.beta * 1e12);
     snprintf(text, bytes,
              "for transport=%s ranks=%u local=%u\n"
-             "cost alpha_ns=%.0f beta_ps=%.0f gamma_ps=%.0f latency_ns=%.0f message_ns=%.0f byte_ps=%.0f\n",
+             "cost alpha_ns=%.0f beta_ps=%.0f gamma_ps=%.0f latency_ns=%.0f message_ns=%.0f byte_ps=%.0f%s\n",
              b->transport, context->size, b->local_ranks, b->cost.alpha * 1e9, b->cost.beta * 1e12,
-             b->cost.gamma * 1e12, b->sharing.latency * 1e9, b->sharing.message * 1e9,
-             b->sharing.byte * 1e12);
+             b->cost.gamma * 1e12, b->sharing.latency * 1e9, b->sharing.message * 1e9, b->sharing.byte * 1e12,
+             within);
     return GCOLL_OK;
 }

@@ -18,8 +18,11 @@ void gcoll_basis_drop(gcoll_basis *basis);
 
 /* Functions that measure messages. They need modules above this folder. */
 typedef struct gcoll_fit {
-    /* Rank 0: measures. Changes settings.timeout_ms; the caller restores it. */
-    gcoll_status (*measure)(gcoll_context *context, gcoll_cost_parameters *cost, gcoll_sharing *sharing);
+    /* Rank 0: measures. Changes settings.timeout_ms; the caller restores it. node: the host of each rank, or
+     * NULL. With it *within is the cost of messages within a host, and *cost that of messages between hosts;
+     * else *within is all 0. */
+    gcoll_status (*measure)(gcoll_context *context, const uint32_t *node, gcoll_cost_parameters *cost,
+                            gcoll_sharing *sharing, gcoll_levels *within);
     gcoll_status (*serve)(gcoll_context *context);
     /* Whether rank 0 measures together with this rank, if it measures at all. */
     bool (*asks)(const gcoll_context *context);
@@ -37,6 +40,9 @@ gcoll_status gcoll_tuning_agree(gcoll_context *context, const gcoll_fit *fit, ui
 /* The cost parameters in effect. is_fixed: leave out everything that was measured. */
 void gcoll_basis_numbers(const gcoll_basis *basis, bool is_fixed, gcoll_cost_parameters *cost,
                          gcoll_sharing *sharing);
+/* The costs within a host, or NULL if there is one level of cost. If it is not NULL, gcoll_rendezvous_hosts
+ * asks no store. */
+const gcoll_levels *gcoll_basis_levels(const gcoll_basis *basis, bool is_fixed);
 /* The rule of the tuning file for this shape, or NULL. */
 const gcoll_tuning_rule *gcoll_basis_rule_for(const gcoll_basis *basis, gcoll_collective collective,
                                               uint64_t bytes);

@@ -119,13 +119,13 @@ double Price(const gcoll_choice &choice, gcoll_problem problem, size_t type_byte
 
 gcoll_status Choose(const gcoll_problem &problem, size_t type_bytes, uint32_t claims,
                     const gcoll_cost_parameters &parameters, gcoll_choice *choice) {
-    const gcoll_needs needs = {claims, 0, nullptr};
+    const gcoll_needs needs = {claims, 0, nullptr, nullptr};
     return gcoll_choose(nullptr, &problem, type_bytes, &needs, &parameters, choice, nullptr, nullptr);
 }
 
 void Resolve(const gcoll_problem &problem, uint32_t claims, const gcoll_cost_parameters &parameters,
              gcoll_choice *choice) {
-    const gcoll_needs needs = {claims, 0, nullptr};
+    const gcoll_needs needs = {claims, 0, nullptr, nullptr};
     gcoll_choice_resolve(&problem, 4, &needs, &parameters, choice);
 }
 
@@ -136,7 +136,7 @@ TEST(Select, NothingIsCheaper) {
              {UINT64_C(0), UINT64_C(1), UINT64_C(1000), UINT64_C(100000), UINT64_C(30000000)}) {
             gcoll_problem problem = Problem(GCOLL_ALLREDUCE, size / 2, size, count);
             for (uint32_t needs = 0; needs < 4; needs++) {
-                const gcoll_needs asked = {needs, 0, nullptr};
+                const gcoll_needs asked = {needs, 0, nullptr, nullptr};
                 gcoll_choice choice;
                 ASSERT_EQ(GCOLL_OK,
                           gcoll_choose(nullptr, &problem, 4, &asked, &parameters, &choice, nullptr, nullptr))
@@ -199,7 +199,7 @@ TEST(Select, KeepsTheMemoryLimit) {
     const gcoll_cost_parameters latency = {1, 1e-12, 1e-12};
     gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, 13, 1300);
     for (uint64_t limit : {UINT64_C(1), UINT64_C(1300), UINT64_C(2600)}) {
-        const gcoll_needs needs = {0, limit, nullptr};
+        const gcoll_needs needs = {0, limit, nullptr, nullptr};
         gcoll_choice choice;
         ASSERT_EQ(GCOLL_OK, gcoll_choose(nullptr, &problem, 4, &needs, &latency, &choice, nullptr, nullptr));
         gcoll_problem chosen = problem;

@@ -52,6 +52,10 @@ gcoll_test(footprint_test PLAIN LAYERS ${core_layers} SOURCES footprint_test.cc 
 set_tests_properties(footprint_test scale_test PROPERTIES RUN_SERIAL ON)
 gcoll_test(share_test THREADS *ASecondThread* PLAIN ShareCosts.*
            LAYERS ${core_layers} SOURCES share_test.cc allocations.cc harness.cc TIMED COST 6)
+gcoll_test(level_test THREADS Levels.AutoTakesAPlanByHosts Levels.OfGroups* LAYERS ${core_layers} SOURCES level_test.cc harness.cc COST 3)
+add_library(level_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/level_peek.c) # C, and so without the precompiled headers of the tests
+target_link_libraries(level_peek PRIVATE gcoll_flags)
+target_sources(level_test PRIVATE $<TARGET_OBJECTS:level_peek>)
 gcoll_test(same_test LAYERS ${core_layers} SOURCES same_test.cc harness.cc COST 3)
 add_library(same_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/same_peek.c) # C, and so without the precompiled headers of the tests
 target_link_libraries(same_peek PRIVATE gcoll_flags)

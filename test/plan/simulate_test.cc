@@ -369,6 +369,40 @@ TEST(Simulate, NodesShareTheirPorts) {
     ExpectSeconds(kAlpha / 10 + kBeta / 100 * m, Simulate(plans, o)->time);
 }
 
+// Messages within a node share its memory, whatever ranks they are of. Those between nodes do not need it.
+TEST(Simulate, NodesShareTheirMemory) {
+    const uint64_t m = 1000;
+    auto plans = PlansOf(AcrossHalves, 12, m);
+    gcoll_simulate_options o = Options(kAlpha, kBeta);
+    o.host = {kAlpha / 10, kBeta / 100, 0};
+    o.ranks_per_node = 12; // six messages in one node
+    const double one = kAlpha / 10 + kBeta / 100 * m;
+    for (auto [ports, turns] : std::map<uint32_t, double>{{0, 1}, {1, 6}, {2, 3}, {4, 2}, {6, 1}, {7, 1}}) {
+        o.memory_ports = ports;
+        auto run = Simulate(plans, o);
+        ASSERT_TRUE(run) << gcoll_last_error();
+        ExpectSeconds(turns * one, run->time);
+        EXPECT_EQ(turns, run->path_count);
+    }
+    // With a latency, the port is held without it.
+    o.memory_ports = 1;
+    o.host.latency = kAlpha / 20;
+    ExpectSeconds(6 * one - 5 * kAlpha / 20, Simulate(plans, o)->time);
+    o.host.latency = 0;
+    // Two messages in each of three nodes.
+    std::vector<uint32_t> node{5, 5, 0, 0, 3, 3, 5, 5, 0, 0, 3, 3};
+    o.ranks_per_node = 0;
+    o.node = node.data();
+    ExpectSeconds(2 * one, Simulate(plans, o)->time);
+    o.node_ports = 1;
+    ExpectSeconds(2 * one, Simulate(plans, o)->time);
+    // Four between nodes A and B, by one port of each, and two within C, by its memory.
+    node = {1, 1, 1, 1, 3, 3, 2, 2, 2, 2, 3, 3};
+    o.host.beta = 10 * kBeta;
+    ExpectSeconds(std::max(4 * (kAlpha + kBeta * m), 2 * (kAlpha / 10 + 10 * kBeta * m)),
+                  Simulate(plans, o)->time);
+}
+
 // ---- Errors -------------------------------------------------------------------------------------------
 
 void ExpectError(const Simulation &run, const std::vector<std::string> &parts) {
@@ -411,6 +445,11 @@ TEST(Simulate, ErrorsNameWhatIsWrong) {
     o = Options(1e-6, 0);
     o.node_ports = 1;
     ExpectError(Simulate(plans, o), {"node_ports", "no nodes"});
+    o = Options(1e-6, 0);
+    o.memory_ports = 1;
+    ExpectError(Simulate(plans, o), {"memory_ports", "no nodes"});
+    o.memory_ports = 1025;
+    ExpectError(Simulate(plans, o), {"memory_ports", "1025", "1024"});
     o = Options(1e-6, 0);
     std::vector<double> numbers{1, 0};
     o.slowness = numbers.data();

@@ -90,7 +90,10 @@ TEST(CommandLine, MistakesAreNamed) {
              row{{"verify", "--collective=reduce", "--inputs=3"}, "--inputs: is 3; allowed for reduce is 1"},
              row{{"verify", "--collective=broadcast", "--op=avg"}, "--op: broadcast reduces nothing"},
              row{{"verify", "--collective=allreduce", "--root=1"}, "--root: is 1, but allreduce has no root"},
-             row{{"explain", "--ranks=4", "--ranks-per-host=2"}, "unknown argument '--ranks-per-host'"},
+             row{{"explain", "--ranks=4", "--host-beta=2ns"},
+                 "--host-beta: there are no hosts of several ranks"},
+             row{{"simulate", "--ranks=4", "--memory-ports=1"},
+                 "--memory-ports: there are no hosts of several ranks"},
              row{{"compare", "--ranks=4", "--by=formula", "--arrival=one-late:1ms"},
                  "--arrival: found with --by formula"},
              row{{"compare", "--ranks=4", "--by=formula", "--surprise"},
@@ -100,10 +103,8 @@ TEST(CommandLine, MistakesAreNamed) {
                  "--overhead: found with --by formula"},
              row{{"compare", "--ranks=4", "--by=formula", "--eager-bytes=2"},
                  "--eager-bytes: found with --by formula"},
-             row{{"compare", "--ranks=4", "--by=formula", "--ranks-per-host=2", "--host-alpha=2us"},
-                 "--host-alpha: found with --by formula"},
-             row{{"compare", "--ranks=4", "--by=formula", "--ranks-per-host=2", "--host-beta=2ns"},
-                 "--host-beta: found with --by formula"},
+             row{{"compare", "--ranks=4", "--by=formula", "--ranks-per-host=2", "--memory-ports=2"},
+                 "--memory-ports: found with --by formula"},
              row{{"compare", "--ranks=4", "--by=formula", "--ranks-per-host=2", "--host-ports=2"},
                  "--host-ports: found with --by formula"},
              row{{"explain", "--ranks=4", "--memory-limit=2"},
@@ -252,6 +253,40 @@ TEST(Explain, CostsOfTheRing) {
             EXPECT_EQ(number(r, "reduced_bytes"), 7000);
         }
     EXPECT_TRUE(found);
+}
+
+// Two levels, by hand: 4 hosts of 2 ranks, 8000 bytes, 10 us and 2 ns a byte between hosts, 1 us and 0.5 ns
+// within.
+TEST(Explain, TwoLevels) {
+    const strings levels = {"--ranks=8",   "--bytes=8000",     "--alpha=10us",      "--beta=2ns",
+                            "--gamma=0ns", "--host-alpha=1us", "--host-beta=0.5ns", "--ranks-per-host=2"};
+    strings command = {"explain", "--format=json"};
+    command.insert(command.end(), levels.begin(), levels.end());
+    outcome o = plan(command);
+    ASSERT_EQ(o.status, 0) << o.err;
+    // Half of the vector within a host there and back, two halves by the link twice (r = 2).
+    EXPECT_EQ(text(records(o).at(0), "algorithm"), "hierarchical:r=2") << o.out;
+    EXPECT_NEAR(number(records(o).at(0), "time_us"), 2 * (1 + 2) + 2 * (10 + 16), 1e-9);
+    for (const json &r : records(o))
+        if (text(r, "algorithm") == "ring")
+            EXPECT_NEAR(number(r, "time_us"), 14 * (10 + 2), 1e-9);
+    // The same by formula and by simulation, which agrees where no rank waits for another.
+    command = {"compare", "--by=formula", "--algorithm=hierarchical:r=2,ring", "--format=json"};
+    command.insert(command.end(), levels.begin(), levels.end());
+    o = plan(command);
+    ASSERT_EQ(o.status, 0) << o.err;
+    EXPECT_NEAR(number(records(o).at(0), "time_us"), 58, 1e-9) << o.out;
+    EXPECT_NEAR(number(records(o).at(1), "time_us"), 168, 1e-9) << o.out;
+    command = {"simulate", "--algorithm=auto", "--format=json", "--host-ports=1", "--memory-ports=2"};
+    command.insert(command.end(), levels.begin(), levels.end());
+    o = plan(command);
+    ASSERT_EQ(o.status, 0) << o.err;
+    EXPECT_EQ(text(records(o).at(0), "algorithm"), "hierarchical:r=2");
+    EXPECT_NEAR(number(records(o).at(0), "formula_us"), 58, 1e-9);
+    const double full = number(records(o).at(0), "time_us");
+    EXPECT_GE(full, 58 - 1e-9);
+    command.at(4) = "--memory-ports=1"; // both ranks of a host send at once, in two of four steps
+    EXPECT_NEAR(number(records(plan(command)).at(0), "time_us"), full + 2 * (1 + 2), 1e-9);
 }
 
 // auto keeps the bits as the library does by default; what is named does as it can.
