@@ -24,6 +24,7 @@ expect() { jq -e "$2" "$work/out/compare.json" >/dev/null || fail "$1: $2 does n
 mkdir -p "$work/programs/peers" "$work/bin"
 ln -s "$programs/gcoll_bench" "$work/programs/"
 ln -s "$programs/peers/gcoll_peer_raw" "$work/programs/peers/"
+shm=$programs/peers/gcoll_peer_shm
 printf '#!/bin/sh\n' >"$work/programs/peers/gcoll_peer_openmpi"
 cp "$work/programs/peers/gcoll_peer_openmpi" "$work/programs/peers/gcoll_peer_mpich"
 cat >"$work/bin/mpirun.mpich" <<'END'
@@ -111,6 +112,18 @@ done
 none=$("$programs/peers/gcoll_peer_raw" --local 3 --bytes 4Mi --iterations 1 --algorithm spin 2>"$work/err") || fail "status $?: $(cat "$work/err")"
 [ -z "$none" ] || fail "three ranks have no equal parts of 4 MiB: $none"
 [ "$(cat "$work/err")" = "gcoll_peer_raw: raw_spin: nothing for 4194304 bytes and 3 ranks: no power of two, and no equal parts" ] || fail "$(cat "$work/err")"
+
+# What shared memory costs: every way adds up right, which the program checks itself, also in blocks of uneven lengths.
+for way in flags ring:whole:1Ki ring:blocks:4Ki mapped:copy mapped:all mapped:stream; do
+    sizes=4,52,1000,70004 && [ $way != flags ] || sizes=4,52
+    for p in 2 3; do
+        "$shm" --local $p --bytes $sizes --iterations 3 --warmup 1 --algorithm $way >"$work/text" 2>"$work/err" || fail "$way, $p ranks: $(cat "$work/err")"
+        [ "$(jq -rs 'map([.algorithm, .ranks, .wrong]) | unique[] | join(" ")' "$work/text")" = "$way $p 0" ] || fail "$way: $(cat "$work/text")"
+    done
+done
+"$shm" --local 2 --bytes 4,6 >"$work/text" 2>"$work/err" && fail "6 bytes are no float32"
+grep -qx 'gcoll_peer_shm: --bytes 6: float32 are added up, of 4 bytes each' "$work/err" || fail "$(cat "$work/err")"
+"$shm" --local 2 --bytes 60 --algorithm flags >"$work/text" 2>"$work/err" && fail "60 bytes do not fit beside a flag"
 
 # Groups; duplicates count once; what stands before --quick wins over it. With raw alone nothing is compared with gcoll.
 compare() { "$source/benchmark/compare" --programs "$work/programs" --output "$work/out" "$@" >"$work/text" 2>"$work/err"; }
