@@ -6,7 +6,21 @@ missing() {
     local name
     for name in "$@"; do
         case $name in
+        gcoll_shm)
+            if [ -n "$on" ]; then
+                echo "$name: shared memory is within one host, and --on is given"
+            else
+                [ -x "$programs/gcoll_bench" ] || echo "$name: no program gcoll_bench in $programs"
+            fi
+            ;;
         gcoll*) [ -x "$programs/gcoll_bench" ] || echo "$name: no program gcoll_bench in $programs" ;;
+        raw_shm)
+            if [ -n "$on" ]; then
+                echo "$name: shared memory is within one host, and --on is given"
+            else
+                [ -x "$programs/peers/gcoll_peer_shm" ] || echo "$name: no program gcoll_peer_shm in $programs/peers"
+            fi
+            ;;
         raw*) [ -x "$programs/peers/gcoll_peer_raw" ] || echo "$name: no program gcoll_peer_raw in $programs/peers" ;;
         openmpi*)
             command -v mpirun.openmpi >/dev/null && [ -x "$programs/peers/gcoll_peer_openmpi" ] ||
@@ -83,7 +97,9 @@ run() {
     [ -z "$bytes" ] || flags+=(--bytes "$bytes")
     case $name in
     gcoll) ranks_of "$programs/gcoll_bench" "$p" "${flags[@]}" --format json ;;
+    gcoll_shm) GCOLL_TRANSPORT=shm ranks_of "$programs/gcoll_bench" "$p" "${flags[@]}" --format json ;;
     gcoll_best) run_best "$p" "${flags[@]}" ;;
+    raw_shm) ranks_of "$programs/peers/gcoll_peer_shm" "$p" "${flags[@]}" --limit "${limit}s" ;;
     raw_*) ranks_of "$programs/peers/gcoll_peer_raw" "$p" "${flags[@]}" --algorithm "${name#raw_}${quick:+:exchange}" --limit "${limit}s" ;;
     openmpi*) mpi "$name" "$p" "$programs/peers/gcoll_peer_openmpi" "${flags[@]}" --limit "${limit}s" ;;
     mpich) mpi "$name" "$p" "$programs/peers/gcoll_peer_mpich" "${flags[@]}" --limit "${limit}s" ;;

@@ -67,7 +67,7 @@ draw() { # JSON-FILE SVG-FILE
         complain "no picture: wants the Debian package gnuplot-nox"
         return
     }
-    local panels p names='["gcoll","gcoll_best","raw_spin","raw_block","openmpi_tcp","openmpi","mpich","gloo_best","raw_sum"]'
+    local panels p names='["gcoll","gcoll_best","raw_spin","raw_block","openmpi_tcp","openmpi","mpich","gloo_best","raw_sum","gcoll_shm","raw_shm"]'
     mapfile -t panels < <(jq -r '[.summary[] | select(.collective == "allreduce") | .ranks] | unique[]' "$1")
     [ ${#panels[@]} -gt 0 ] || return
     for p in "${panels[@]}"; do
@@ -93,6 +93,8 @@ set title "allreduce, float32 sum, $p ranks: median time of a call"
 file = "$work/curves.$p"
 plot file using 1:2 with linespoints lw 3 pt 7 ps 0.5 lc rgb "#d62728" title "gcoll", \
  file using 1:3 with lines lw 2 dt 2 lc rgb "#d62728" title "gcoll, best fixed", \
+ file using 1:11 with linespoints lw 3 pt 7 ps 0.5 lc rgb "#9467bd" title "gcoll, shared memory", \
+ file using 1:12 with lines lw 2 dt 3 lc rgb "#9467bd" title "raw shared memory and the sum", \
  file using 1:4 with lines lw 2 lc rgb "#000000" title "raw sockets, spinning", \
  file using 1:5 with lines lw 2 dt 2 lc rgb "#000000" title "raw sockets, blocking", \
  file using 1:10 with lines lw 2 dt 3 lc rgb "#000000" title "raw sockets and the sum", \

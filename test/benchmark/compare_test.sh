@@ -23,7 +23,7 @@ expect() { jq -e "$2" "$work/out/compare.json" >/dev/null || fail "$1: $2 does n
 # Our own programs, a stand-in for MPICH that cannot even start, and one for Open MPI that answers 64 KiB too late.
 mkdir -p "$work/programs/peers" "$work/bin"
 ln -s "$programs/gcoll_bench" "$work/programs/"
-ln -s "$programs/peers/gcoll_peer_raw" "$work/programs/peers/"
+ln -s "$programs/peers/gcoll_peer_raw" "$programs/peers/gcoll_peer_shm" "$work/programs/peers/"
 shm=$programs/peers/gcoll_peer_shm
 printf '#!/bin/sh\n' >"$work/programs/peers/gcoll_peer_openmpi"
 cp "$work/programs/peers/gcoll_peer_openmpi" "$work/programs/peers/gcoll_peer_mpich"
@@ -39,16 +39,17 @@ case "$*" in *65536*) sleep 100 ;; esac
 END
 chmod +x "$work"/bin/* "$work"/programs/peers/*
 
-PATH=$work/bin:$PATH "$source/benchmark/compare" --quick --collective allreduce --limit 20s --only gcoll,gcoll_best,raw,mpich,gloo_ring \
+PATH=$work/bin:$PATH "$source/benchmark/compare" --quick --collective allreduce --limit 20s --only gcoll,gcoll_best,gcoll_shm,raw,mpich,gloo_ring \
     --programs "$work/programs" --output "$work/out" >"$work/text" 2>"$work/err" || fail "status $?: $(cat "$work/err")"
 cat "$work/text"
 
-expect "every size in every round" '[.samples[] | select(.contestant | IN("gcoll", "raw_spin", "raw_block", "raw_sum")) | [.contestant, .round, .bytes]] | unique | length == 16'
+expect "every size in every round" '[.samples[] | select(.contestant | IN("gcoll", "gcoll_shm", "raw_spin", "raw_block", "raw_sum", "raw_shm")) | [.contestant, .round, .bytes]] | unique | length == 24'
 expect "only what was asked for" '[.summary[].bytes] == [4, 65536]'
 expect "what is not there is named" '.missing | length == 1 and (.[0] | test("^gloo_ring: .*libgloo-dev"))'
 expect "a peer that fails is reported" '[.failures[] | select(.contestant == "mpich" and .bytes == [4, 65536] and (.reason | test("status 3: no fabric here")))] | length == 1'
 expect "nobody else fails" '[.failures[].contestant] | unique == ["mpich"]'
 expect "the best is none that lost" '[.summary[] | .results | .gcoll_best.median_us == ([to_entries[] | select(.key | startswith("gcoll_fixed ")) | .value.median_us] | min)] | all'
+expect "shared memory has ratios of its own" '[.summary[] | .shm_ratios.raw_shm.median] | length == 2 and all(. > 0)'
 expect "the best plain exchange is none with a sum" '[.summary[].results | .raw_best.median_us == ([.raw_spin, .raw_block] | map(.median_us) | min)] | all'
 grep -q '| raw, us | / raw | raw + sum, us | / raw + sum |' "$work/out/compare.md" || fail "columns: $(cat "$work/out/compare.md")"
 expect "medians of two rounds are their means" '. as $all | [.summary[] | .bytes as $b |
@@ -128,7 +129,7 @@ grep -qx 'gcoll_peer_shm: --bytes 6: float32 are added up, of 4 bytes each' "$wo
 # Groups; duplicates count once; what stands before --quick wins over it. With raw alone nothing is compared with gcoll.
 compare() { "$source/benchmark/compare" --programs "$work/programs" --output "$work/out" "$@" >"$work/text" 2>"$work/err"; }
 compare --bytes 8,4,8,4:8:x2 --rounds 1 --collective all --block-bytes 64 --ranks 2,2 --time .005s --quick --only raw_block,raw,gloo || fail "status $?: $(cat "$work/err")"
-expect "the flags before --quick, and each size once" '[.samples[] | [.contestant, .round, .ranks, .bytes // 0]] | sort == [(["raw_block", "raw_spin"][] as $c | (0, 4, 8) as $b | [$c, 1, 2, $b]), ((4, 8) as $b | ["raw_sum", 1, 2, $b])]'
+expect "the flags before --quick, and each size once" '[.samples[] | [.contestant, .round, .ranks, .bytes // 0]] | sort == [(["raw_block", "raw_shm", "raw_spin"][] as $c | (0, 4, 8) as $b | [$c, 1, 2, $b]), ((4, 8) as $b | ["raw_sum", 1, 2, $b])]'
 expect "the group of Gloo is all of it" '[.missing[] | sub(":.*"; "")] == ["gloo_ring", "gloo_ring_chunked", "gloo_halving_doubling", "gloo_bcube", "gloo_new_ring", "gloo_new_bcube", "gloo"]'
 ! grep -q 'gcoll over it\|p99/p50' "$work/text" || fail "ratios without gcoll: $(cat "$work/text")"
 compare --quick --bytes 4 --rounds 1 --only gcoll --time 5ms || fail "status $?: $(cat "$work/err")"
