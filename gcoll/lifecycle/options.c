@@ -170,7 +170,8 @@ gcoll_status gcoll_network_find(gcoll_network *network, const char *given, const
                                row->name, row->name);
         }
         const gcoll_transport *own = find_transport(row->name);
-        if (own && own != &gcoll_transport_tcp) /* it does more than all others */
+        const bool is_more = own && (own->expose || network->transport == &gcoll_transport_tcp);
+        if (is_more) /* it does all that those before it do, or reaches memory besides */
             network->transport = own;
     }
     return GCOLL_OK;

@@ -193,8 +193,10 @@ static void on_readable(uv_poll_t *poll, int status, int events) {
     own->lane->poll(own->port);
 }
 
-gcoll_status gcoll_net_watch(gcoll_net *net, int fd) {
-    gcoll_net_lane *own = &net->lanes[net->lane_count - 1];
+gcoll_status gcoll_net_watch(gcoll_net *net, const gcoll_lane *lane, int fd) {
+    gcoll_net_lane *own = net->lanes;
+    while (own->lane != lane)
+        own++;
     const gcoll_status status = gcoll_net_start(net);
     if (status != GCOLL_OK)
         return status;
