@@ -58,6 +58,9 @@ struct gcoll_lane {
     gcoll_status (*open)(gcoll_net *net, const gcoll_endpoint_options *options, gcoll_lane_port **port);
     /* All sessions have ended, and the loop still runs. */
     void (*close)(gcoll_lane_port *port);
+    /* Or NULL: nothing is freed. Instead of `close`, in a forked child: frees what can be freed without
+     * touching what the two processes share. */
+    void (*forget)(gcoll_lane_port *port);
     /* Hands over what is held back. */
     void (*flush)(gcoll_lane_port *port);
     /* Moves what can be moved. Returns whether anything did. */

@@ -151,6 +151,8 @@ void gcoll_net_forget_lanes(gcoll_net *net) {
         }
     for (uint32_t i = 0; i < net->lane_count; i++)
         if (!net->lanes[i].lane->uses_stream) {
+            if (net->lanes[i].lane->forget && net->lanes[i].port)
+                net->lanes[i].lane->forget(net->lanes[i].port);
             net->lanes[i].port = NULL;
             net->lanes[i].watched = false;
         }

@@ -70,6 +70,13 @@ static void close_port(gcoll_lane_port *port) {
     free(shm);
 }
 
+/* The memory is not mapped in a forked child. */
+static void forget(gcoll_lane_port *port) {
+    for (gcoll_shm_pair *pair = gcoll_shm_of(port)->pairs; pair; pair = pair->next)
+        pair->state = GCOLL_SHM_ENDED;
+    close_port(port);
+}
+
 static bool write_one(gcoll_shm_pair *pair) {
     const bool moved = gcoll_shm_write(pair);
     if (gcoll_shm_moves(pair))
@@ -179,6 +186,7 @@ const gcoll_lane gcoll_lane_shm = {
     .number = GCOLL_LANE_SHM,
     .open = open_port,
     .close = close_port,
+    .forget = forget,
     .flush = flush,
     .poll = poll_port,
     .arm = arm,
