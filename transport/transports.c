@@ -7,7 +7,7 @@
 #include "transport/transport.h"
 
 const gcoll_transport *const gcoll_transports[] = {&gcoll_transport_tcp, &gcoll_transport_inproc,
-                                                   &gcoll_transport_ibverbs, &gcoll_transport_shm, NULL};
+                                                   &gcoll_transport_shm, &gcoll_transport_ibverbs, NULL};
 
 const gcoll_lane_row gcoll_lane_rows[] = {{"tcp", gcoll_tcp_options, &gcoll_lane_tcp},
                                           {"inproc", NULL, NULL},

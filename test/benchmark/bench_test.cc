@@ -52,7 +52,7 @@ TEST(Bench, BadFlagsSayWhatIsAllowed) {
         {{"--size=2", "--store=file:/tmp/x"}, "--rank is missing"},
         {{"--rank=2", "--size=2", "--store=file:/tmp/x"}, "allowed with --size 2 is 0 to 1"},
         {{"--job=a/b"}, "allowed is 1 to 64"},
-        {{"--transport=rdma"}, "--transport: names 'rdma'; allowed are auto, tcp, inproc, ibverbs"},
+        {{"--transport=rdma"}, "--transport: names 'rdma'; allowed are auto, tcp, inproc, shm, ibverbs"},
         {{"--transport=tcp:speed=9"}, "--transport: tcp has no option 'speed'; allowed are eager_bytes"},
         {{"--transport=ibverbs:gid=900"}, "option gid of ibverbs is '900'; allowed are 0 to 255"},
         {{"--transport=inproc", "--store=file:/tmp/x"}, "no --store"},

@@ -50,7 +50,7 @@ struct Alone {
     network_seen seen = {};
 };
 
-const char *const kAllowed = "; allowed are auto, tcp, inproc, ibverbs";
+const char *const kAllowed = "; allowed are auto, tcp, inproc, shm, ibverbs";
 
 TEST_F(Network, TheVariableFillsInATransportThatTheProgramLeavesOpen) {
     const struct {

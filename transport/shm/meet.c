@@ -37,6 +37,8 @@
 #define SEALS   (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 /* Between two tries to send to a socket that is full. */
 #define AGAIN_MS 1
+/* The session has so long to say why the peer is gone. */
+#define DOUBT_MS 1000
 
 enum { WORD_HELLO = 1, WORD_GIVEN = 2, WORD_MAPPED = 3, WORD_READY = 4, WORD_BELL = 5 };
 
@@ -187,6 +189,19 @@ static void stand(gcoll_shm_pair *pair) {
     gcoll_shm_want_output(pair);
 }
 
+/* The peer's socket cannot be sent to. It may be that the peer is gone, which its session is about to tell.
+ */
+static void unreachable(gcoll_shm_pair *pair, int error) {
+    char text[GCOLL_ERRNO_TEXT_MAX];
+    snprintf(pair->why, sizeof pair->why,
+             "cannot be reached by a socket of this host, as in another network namespace: %s",
+             gcoll_errno_text(error, text));
+    if (gcoll_session_has_choice(pair->session))
+        refuse(pair, "%s", pair->why);
+    else
+        gcoll_session_doubt(pair->session, DOUBT_MS, false, "%s", pair->why);
+}
+
 /* Sends memory, or the answer to it, and then says so. */
 static void send_and_say(gcoll_shm_pair *pair) {
     const bool gives = pair->which == 0;
@@ -205,17 +220,14 @@ static void send_and_say(gcoll_shm_pair *pair) {
         return;
     }
     pair->state = GCOLL_SHM_MEETS;
-    if (error != 0 && what) {
+    if (error != 0 && what)
         refuse_for(pair, what, error);
-    } else if (error != 0) {
-        char text[GCOLL_ERRNO_TEXT_MAX];
-        refuse(pair, "cannot be reached by a socket of this host, as in another network namespace: %s",
-               gcoll_errno_text(error, text));
-    } else if (gives) {
+    else if (error != 0)
+        unreachable(pair, error);
+    else if (gives)
         say(pair, WORD_GIVEN);
-    } else {
+    else
         say_proof(pair, WORD_MAPPED);
-    }
 }
 
 void gcoll_shm_send_again(gcoll_shm_pair *pair) {
@@ -264,7 +276,7 @@ static bool find_sent(gcoll_shm_pair *pair) {
         return true;
     if (pair->why[0] != '\0')
         refuse(pair, "%s", pair->why);
-    else if (pair->memory)
+    else if (pair->is_peer_checked && pair->memory)
         refuse(pair, "offers memory of another size than it said");
     else
         refuse(pair, "sent what did not come by the socket of this host");
