@@ -21,7 +21,7 @@ const gcoll_lane_option gcoll_shm_options[] = {
      .least = GCOLL_RING_LEAST,
      .most = GCOLL_RING_MOST,
      .help = "memory for messages on their way to one peer, a power of two; the smaller of two ranks' counts",
-     .initial = "512Ki by the number of ranks, 8Ki to 256Ki"},
+     .initial = "by the number of ranks"},
     {.name = NULL},
 };
 
