@@ -523,7 +523,8 @@ TEST(Bench, HelpListsTheOptionsOfTransports) {
     };
     const char *name;
     for (uint32_t i = 0; gcoll_transport_at(i, &name) == GCOLL_OK; i++) {
-        l.at = 0;
+        const size_t section = l.help.find(std::string("Options of --transport ") + name);
+        l.at = section == std::string::npos ? 0 : section;
         EXPECT_EQ(gcoll_transport_options(name, find, &l), GCOLL_OK);
     }
     EXPECT_TRUE(contains(l.help, "Options of --transport ibverbs, as in ibverbs:device=..."));

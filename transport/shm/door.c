@@ -26,6 +26,9 @@ typedef struct datagram {
     uint32_t kind;
     uint32_t from;                  /* rank */
     uint8_t token[GCOLL_SHM_TOKEN]; /* of the pair, as the receiver has said it */
+#ifdef GCOLL_SHM_ONE_MAPPING
+    void *memory; /* where the sender has mapped it */
+#endif
 } datagram;
 
 /* Room for the sender's credentials and one descriptor. More of them are closed by the kernel. */
@@ -94,6 +97,9 @@ void gcoll_shm_door_close(gcoll_shm *shm) {
 int gcoll_shm_door_send(const gcoll_shm_pair *pair, gcoll_shm_kind kind, int fd) {
     struct sockaddr_un address;
     datagram d = {.kind = (uint32_t)kind, .from = pair->shm->rank};
+#ifdef GCOLL_SHM_ONE_MAPPING
+    d.memory = pair->memory;
+#endif
     struct iovec piece = {&d, sizeof d};
     struct msghdr header = {.msg_name = &address,
                             .msg_namelen = make_address(pair->peer.name, &address),
@@ -173,6 +179,10 @@ static bool read_one(gcoll_shm *shm) {
         return errno == EINTR;
     take_apart(&header, &sender, &fd);
     gcoll_shm_pair *pair = got == (ssize_t)sizeof d && d.kind != GCOLL_SHM_BELL ? find(shm, &d) : NULL;
+#ifdef GCOLL_SHM_ONE_MAPPING
+    if (pair)
+        pair->elsewhere = sender.pid == getpid() ? d.memory : NULL;
+#endif
     if (pair)
         gcoll_shm_on_datagram(pair, (gcoll_shm_kind)d.kind, sender.uid, fd, header.msg_flags & MSG_CTRUNC);
     if (fd >= 0)

@@ -82,8 +82,27 @@ static void refuse_for(gcoll_shm_pair *pair, const char *what, int error) {
 
 /* ---- The memory ------------------------------------------------------------------------------------- */
 
+#ifdef GCOLL_SHM_ONE_MAPPING
+/* How many ends of this process use a mapping beside the one that made it: behind what both write. */
+static uint32_t *others_of(const gcoll_shm_pair *pair) {
+    return (uint32_t *)(void *)((uint8_t *)pair->memory + GCOLL_RING_PAGE - sizeof(uint32_t));
+}
+
+/* Whether nobody else of this process uses it, or will when it finds it in its socket. */
+static bool leaves_last(const gcoll_shm_pair *pair) {
+    if (pair->which == 0 && !pair->is_peer_checked)
+        return false;
+    return (pair->which == 1 && !pair->elsewhere) ||
+           __atomic_fetch_sub(others_of(pair), 1, __ATOMIC_ACQ_REL) == 0;
+}
+#endif
+
 static void unmap(gcoll_shm_pair *pair) {
-    if (pair->memory)
+    bool is_last = pair->memory;
+#ifdef GCOLL_SHM_ONE_MAPPING
+    is_last = is_last && leaves_last(pair);
+#endif
+    if (is_last)
         munmap(pair->memory, pair->memory_bytes);
     pair->memory = NULL;
 }
@@ -153,6 +172,14 @@ static void take_memory(gcoll_shm_pair *pair, int fd) {
         snprintf(pair->why, sizeof pair->why, "offers memory of a size that cannot be");
         return;
     }
+#ifdef GCOLL_SHM_ONE_MAPPING
+    if (pair->elsewhere) {
+        pair->memory = pair->elsewhere;
+        pair->memory_bytes = (size_t)status.st_size;
+        __atomic_fetch_add(others_of(pair), 1, __ATOMIC_ACQ_REL);
+        return;
+    }
+#endif
     const int error = map(pair, fd, (size_t)status.st_size);
     if (error != 0)
         snprintf(pair->why, sizeof pair->why, "offers memory that cannot be mapped here: %s",

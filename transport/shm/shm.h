@@ -31,6 +31,11 @@
 /* Longest text of why two ranks cannot share memory. */
 #define GCOLL_SHM_WHY 192
 
+/* ThreadSanitizer knows memory by its address. So in its builds two ranks of one process use one mapping. */
+#ifdef __SANITIZE_THREAD__
+#define GCOLL_SHM_ONE_MAPPING 1
+#endif
+
 typedef struct gcoll_shm gcoll_shm;
 typedef struct gcoll_shm_pair gcoll_shm_pair;
 
@@ -68,6 +73,9 @@ struct gcoll_shm_pair {
     char why[GCOLL_SHM_WHY];            /* why what came by the socket is not taken; "": it is */
     uint8_t proof[2][GCOLL_RING_PROOF]; /* by which each shows that it reads and writes the memory */
 
+#ifdef GCOLL_SHM_ONE_MAPPING
+    void *elsewhere; /* where the other end has mapped the memory, if it is of this process */
+#endif
     void *memory; /* NULL: none */
     size_t memory_bytes;
     uint32_t ring_bytes;
