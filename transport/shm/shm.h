@@ -73,9 +73,7 @@ struct gcoll_shm_pair {
     char why[GCOLL_SHM_WHY];            /* why what came by the socket is not taken; "": it is */
     uint8_t proof[2][GCOLL_RING_PROOF]; /* by which each shows that it reads and writes the memory */
 
-#ifdef GCOLL_SHM_ONE_MAPPING
-    void *elsewhere; /* where the other end has mapped the memory, if it is of this process */
-#endif
+    void *elsewhere; /* with GCOLL_SHM_ONE_MAPPING: where the other end has it, if that is of this process */
     void *memory; /* NULL: none */
     size_t memory_bytes;
     uint32_t ring_bytes;
