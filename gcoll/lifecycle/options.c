@@ -170,9 +170,8 @@ gcoll_status gcoll_network_find(gcoll_network *network, const char *given, const
                                row->name, row->name);
         }
         const gcoll_transport *own = find_transport(row->name);
-        const bool is_more = own && (own->expose || network->transport == &gcoll_transport_tcp);
-        if (is_more) /* it does all that those before it do, or reaches memory besides */
-            network->transport = own;
+        if (own && (own->expose || network->transport == &gcoll_transport_tcp))
+            network->transport = own; /* it does all that those before it do, or reaches memory besides */
     }
     return GCOLL_OK;
 }

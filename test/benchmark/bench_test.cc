@@ -472,7 +472,7 @@ TEST(Bench, SameSaysWhatResultsMustBeLike) {
 TEST(Bench, TableForPeople) {
     outcome result = run({"--local=2", "--bytes=4,64Ki", "--time=0.02s"});
     EXPECT_EQ(result.status, 0) << result.err;
-    EXPECT_TRUE(contains(result.out, "allreduce: 2 ranks, tcp, float32, sum, out of place")) << result.out;
+    EXPECT_TRUE(contains(result.out, "allreduce: 2 ranks, shm, float32, sum, out of place")) << result.out;
     EXPECT_TRUE(contains(result.out, "every element of every result was right"));
     size_t rows = 0;
     for (const std::string &line : lines(result.out))

@@ -613,10 +613,11 @@ TEST(LaneDocs, TablesAreThoseOfTheCode) {
 }
 
 TEST(LaneDocs, TextsInThePagesAreRead) {
-    const std::regex span(
-        "`((tcp|shm|ibverbs|inproc)([:,][a-z_0-9=:,A-Z]+)+)`|\"((tcp|shm|ibverbs|inproc)([:,][a-z_0-9=:,A-Z]+)+)\"");
+    const std::regex span("`((tcp|shm|ibverbs|inproc)([:,][a-z_0-9=:,A-Z]+)+)`|\"((tcp|shm|ibverbs|inproc)([:"
+                          ",][a-z_0-9=:,A-Z]+)+)\"");
     size_t count = 0;
-    for (const char *page : {"docs/transports.md", "docs/ibverbs.md", "docs/shared-memory.md", "gcoll/context.h", "gcoll/ibverbs.h"}) {
+    for (const char *page : {"docs/transports.md", "docs/ibverbs.md", "docs/shared-memory.md",
+                             "gcoll/context.h", "gcoll/ibverbs.h"}) {
         std::ifstream file(std::string(SOURCE "/") + page);
         for (std::string line; std::getline(file, line);) {
             for (std::sregex_iterator i(line.begin(), line.end(), span), end; i != end; ++i, count++) {

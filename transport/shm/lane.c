@@ -27,6 +27,11 @@ const gcoll_lane_option gcoll_shm_options[] = {
 
 /* ---- The port --------------------------------------------------------------------------------------- */
 
+/* Whether there are others on this host is known when they meet. */
+static bool is_likely(void) {
+    return true;
+}
+
 static uint32_t usual_ring(uint32_t size) {
     uint32_t bytes = GCOLL_SHM_RING_MOST;
     while (bytes > GCOLL_SHM_RING_LEAST && (uint64_t)bytes * size > GCOLL_SHM_RINGS_BYTES)
@@ -184,6 +189,7 @@ static void catch_up(gcoll_session *session) {
 const gcoll_lane gcoll_lane_shm = {
     .name = "shm",
     .number = GCOLL_LANE_SHM,
+    .is_likely = is_likely,
     .open = open_port,
     .close = close_port,
     .forget = forget,

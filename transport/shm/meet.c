@@ -153,8 +153,10 @@ static int give_held(gcoll_shm_pair *pair, const char **what) {
         *what = NULL;
     }
     close(fd);
-    if (error != 0)
-        unmap(pair);
+    if (error != 0 && pair->memory) { /* nobody else has it */
+        munmap(pair->memory, bytes);
+        pair->memory = NULL;
+    }
     return error;
 }
 
