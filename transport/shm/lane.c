@@ -32,9 +32,9 @@ static bool is_likely(void) {
     return true;
 }
 
-static uint32_t usual_ring(uint32_t size) {
-    uint32_t bytes = GCOLL_SHM_RING_MOST;
-    while (bytes > GCOLL_SHM_RING_LEAST && (uint64_t)bytes * size > GCOLL_SHM_RINGS_BYTES)
+static uint32_t usual_ring(uint64_t size) {
+    uint32_t bytes = size <= 2 ? GCOLL_SHM_RING_OF_TWO : GCOLL_SHM_RING_MOST;
+    while (bytes > GCOLL_SHM_RING_LEAST && bytes * size * size > GCOLL_SHM_RING_SQUARE)
         bytes /= 2;
     return bytes;
 }

@@ -22,11 +22,13 @@
 /* Below it, holding a message until its receive is posted costs less than asking first. */
 #define GCOLL_SHM_EAGER_BYTES (UINT64_C(32) << 10)
 #define GCOLL_SHM_EAGER_MOST  (UINT64_C(1) << 30)
-/* The rings of a rank in a group of a host: all together, half a MiB for what comes and as much for what
- * goes, within these limits each. */
-#define GCOLL_SHM_RINGS_BYTES (UINT32_C(512) << 10)
+/* A ring's bytes by the number of ranks. Two ranks have a core each, and what they exchange should stay in
+ * its cache. Ranks that share cores take turns, and a ring that is full ends a turn: they need more. Many
+ * ranks have many rings: so many bytes by the square of their number, 8 KiB with 64 of them. */
+#define GCOLL_SHM_RING_OF_TWO (UINT32_C(256) << 10)
+#define GCOLL_SHM_RING_MOST   (UINT32_C(512) << 10)
 #define GCOLL_SHM_RING_LEAST  (UINT32_C(8) << 10)
-#define GCOLL_SHM_RING_MOST   (UINT32_C(256) << 10)
+#define GCOLL_SHM_RING_SQUARE (UINT64_C(32) << 20)
 #define GCOLL_SHM_TOKEN       16
 /* Longest text of why two ranks cannot share memory. */
 #define GCOLL_SHM_WHY 192
@@ -74,7 +76,7 @@ struct gcoll_shm_pair {
     uint8_t proof[2][GCOLL_RING_PROOF]; /* by which each shows that it reads and writes the memory */
 
     void *elsewhere; /* with GCOLL_SHM_ONE_MAPPING: where the other end has it, if that is of this process */
-    void *memory; /* NULL: none */
+    void *memory;    /* NULL: none */
     size_t memory_bytes;
     uint32_t ring_bytes;
     uint32_t which; /* of the two: 0 is the lower rank */
