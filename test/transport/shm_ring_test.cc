@@ -214,7 +214,7 @@ void wake(const gcoll_ring_side *peer, uint32_t flag, Sleeper &sleeper) {
 // One thread writes and the other reads, in the same memory, as two processes do; both sleep whenever there
 // is nothing to do. ThreadSanitizer sees each access of both.
 TEST(ShmRing, TwoThreadsSleepAndNeitherMissesTheOther) {
-    constexpr uint64_t kFrames = 40000;
+    constexpr uint64_t kFrames = 10000;
     Memory m(4096);
     Sleeper writer, reader;
     std::thread other([&] {
