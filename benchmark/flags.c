@@ -86,7 +86,7 @@ static const cli_flag rows[] = {
      NULL, CLI_TEXT(store)},
     {"--job", "ID", "name of the job in the store (gcoll_bench)", NULL, CLI_OTHER(cli_read_name, job)},
     {"--transport", "TEXT",
-     "auto, tcp, ibverbs, or inproc: threads; options below (GCOLL_TRANSPORT, or auto)", NULL,
+     "auto, tcp, shm, ibverbs, or inproc: threads; options below (GCOLL_TRANSPORT, or auto)", NULL,
      .read = read_transport},
     {"--interface", "LIST", "eth0,10.0.0.0/8: use these; ^docker0,veth*: not these (GCOLL_INTERFACE, or all)",
      NULL, CLI_TEXT(interface)},

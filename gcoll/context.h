@@ -107,14 +107,15 @@ typedef struct gcoll_context_options {
      * GCOLL_ERR_MISMATCH on all ranks. */
     const char *job;
 
-    /* What moves the data: "tcp", "ibverbs" (RDMA devices, with TCP beside them) or "inproc", with options
-     * behind colons: "tcp:eager_bytes=64Ki", "ibverbs:device=mlx5_0:gid=3" (docs/transports.md;
-     * gcoll_transport_options). Options here count before other fields of this struct and of `ibverbs`, those
-     * before environment variables. What is named and cannot be had is an error. A list, "ibverbs,tcp", goes
-     * by preference: each two ranks take the first in the list of the lower rank that the other names, too,
-     * and that works between them (gcoll_context_lanes). So ranks with RDMA use it among one another, and TCP
-     * with those without. NULL and "auto": the environment variable GCOLL_TRANSPORT, or else "ibverbs,tcp" if
-     * this machine has an RDMA device (which is passed over if it cannot be opened), or else tcp. */
+    /* What moves the data: "tcp", "shm" (memory that ranks of one host share), "ibverbs" (RDMA devices; both
+     * with TCP beside them) or "inproc", with options behind colons: "tcp:eager_bytes=64Ki",
+     * "ibverbs:device=mlx5_0:gid=3" (docs/transports.md; gcoll_transport_options). Options here count before
+     * other fields of this struct and of `ibverbs`, those before environment variables. What is named and
+     * cannot be had is an error. A list, "ibverbs,tcp", goes by preference: each two ranks take the first in
+     * the list of the lower rank that the other names, too, and that works between them
+     * (gcoll_context_lanes). So ranks with RDMA use it among one another, and TCP with those without. NULL
+     * and "auto": the environment variable GCOLL_TRANSPORT, or else "shm,ibverbs,tcp" if this machine has an
+     * RDMA device (which is passed over if it cannot be opened), or else "shm,tcp". */
     const char *transport;
     gcoll_hub *hub; /* inproc only; borrowed while the context lives */
 
@@ -213,7 +214,8 @@ typedef struct gcoll_context_options {
      * before use. Data that were changed on the way break the context: GCOLL_ERR_IO names the rank that sent
      * them, and no rank is the culprit. Both sides read each byte once more (docs/checksum.md). 0: only the
      * network's own checksums. Ranks that differ get GCOLL_ERR_MISMATCH when they first connect, which may be
-     * in gcoll_context_create. GCOLL_ERR_UNSUPPORTED over ibverbs, whose devices check packets themselves. */
+     * in gcoll_context_create. GCOLL_ERR_UNSUPPORTED over ibverbs, whose devices check packets themselves,
+     * and over shm, whose messages leave no memory. */
     int checksum;
 
     /* gcoll_same, the same on every rank: where results are the same, for calls that do not say it. 0: on
@@ -242,7 +244,7 @@ typedef struct gcoll_context_options {
      *     then counts for messages of this context alone.
      * A rank that dies breaks all that it is a member of. Over inproc, which has no descriptors, only the
      * first rule holds. Ranks that differ get GCOLL_ERR_MISMATCH when they make a context of this one.
-     * GCOLL_ERR_UNSUPPORTED where transport names ibverbs; "auto" then is tcp. GCOLL_ERR_INVALID
+     * GCOLL_ERR_UNSUPPORTED where transport names ibverbs or shm; "auto" then is tcp. GCOLL_ERR_INVALID
      * together with progress_thread. */
     int share;
 } gcoll_context_options;

@@ -9,9 +9,9 @@
 
 GCOLL_BEGIN_DECLS
 
-/* Gives the name of the index-th transport, for options.transport. The first is the one that "auto" takes.
- * The text is constant. GCOLL_ERR_NOT_FOUND past the end. GCOLL_ERR_INVALID if name is NULL. A transport is
- * listed even if this build or machine cannot use it; gcoll_devices says why not. */
+/* Gives the name of the index-th transport, for options.transport. The first is the one that "auto" falls
+ * back on. The text is constant. GCOLL_ERR_NOT_FOUND past the end. GCOLL_ERR_INVALID if name is NULL. A
+ * transport is listed even if this build or machine cannot use it; gcoll_devices says why not. */
 GCOLL_API gcoll_status gcoll_transport_at(uint32_t index, const char **name);
 
 /* Gives the name of the transport that options.transport = text takes in this process: NULL and "auto" leave

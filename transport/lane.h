@@ -27,7 +27,7 @@ typedef struct gcoll_session gcoll_session;     /* its state for one peer; begin
 typedef struct gcoll_lane_port gcoll_lane_port; /* what an endpoint has of a lane: the lane's own */
 
 /* Lanes by number, as they travel. A number is never given to another lane. */
-enum { GCOLL_LANE_TCP = 1, GCOLL_LANE_IBVERBS = 2, GCOLL_LANE_STRIPES = 3 };
+enum { GCOLL_LANE_TCP = 1, GCOLL_LANE_IBVERBS = 2, GCOLL_LANE_STRIPES = 3, GCOLL_LANE_SHM = 4 };
 
 /* Signs of life that a lane can see; both grow. */
 typedef struct gcoll_lane_sight {
@@ -58,6 +58,9 @@ struct gcoll_lane {
     gcoll_status (*open)(gcoll_net *net, const gcoll_endpoint_options *options, gcoll_lane_port **port);
     /* All sessions have ended, and the loop still runs. */
     void (*close)(gcoll_lane_port *port);
+    /* Or NULL: nothing is freed. Instead of `close`, in a forked child: frees what can be freed without
+     * touching what the two processes share. */
+    void (*forget)(gcoll_lane_port *port);
     /* Hands over what is held back. */
     void (*flush)(gcoll_lane_port *port);
     /* Moves what can be moved. Returns whether anything did. */
@@ -114,6 +117,7 @@ extern const gcoll_lane gcoll_lane_tcp;
 extern const gcoll_lane_option gcoll_tcp_options[];
 extern const gcoll_lane gcoll_lane_stripes;
 extern const gcoll_lane gcoll_lane_ibverbs;
+extern const gcoll_lane gcoll_lane_shm;
 
 /* The number that the text of options.transport gives for an option of a lane, else `fallback`. */
 int64_t gcoll_lane_option_number(const gcoll_endpoint_options *options, const char *lane, const char *option,
@@ -191,8 +195,8 @@ void gcoll_net_moved(gcoll_net *net);
 gcoll_lane_port *gcoll_net_port(gcoll_endpoint *endpoint, const gcoll_lane *lane);
 /* What this endpoint publishes, the preferred address first. */
 const struct gcoll_address *gcoll_net_own_address(const gcoll_net *net);
-/* From now on a wait that sleeps ends when fd is readable, and calls `disarm`. To be
- * called once, from `open`. */
-gcoll_status gcoll_net_watch(gcoll_net *net, int fd);
+/* From now on a wait that sleeps ends when fd is readable, and calls `disarm` of this lane. To be called
+ * once, from `open` or `begin`. */
+gcoll_status gcoll_net_watch(gcoll_net *net, const gcoll_lane *lane, int fd);
 
 #endif

@@ -210,6 +210,7 @@ extern const gcoll_transport gcoll_transport_tcp;
 extern const gcoll_transport gcoll_transport_inproc;
 /* Also in a build without it: then open says so. */
 extern const gcoll_transport gcoll_transport_ibverbs;
+extern const gcoll_transport gcoll_transport_shm;
 
 /* NULL-terminated. */
 extern const gcoll_transport *const gcoll_transports[];

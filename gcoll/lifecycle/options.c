@@ -170,8 +170,8 @@ gcoll_status gcoll_network_find(gcoll_network *network, const char *given, const
                                row->name, row->name);
         }
         const gcoll_transport *own = find_transport(row->name);
-        if (own && own != &gcoll_transport_tcp) /* it does more than all others */
-            network->transport = own;
+        if (own && (own->expose || network->transport == &gcoll_transport_tcp))
+            network->transport = own; /* it does all that those before it do, or reaches memory besides */
     }
     return GCOLL_OK;
 }

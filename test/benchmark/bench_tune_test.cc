@@ -49,7 +49,7 @@ TEST(BenchTune, WritesWhatContextsThenGoBy) {
     EXPECT_TRUE(contains(third.err, "allreduce of 4Ki bytes: linear, ")) << third.err;
     text = file_text(path);
     EXPECT_EQ(count_of(text, "for transport="), 2u) << text;
-    EXPECT_TRUE(contains(text, "for transport=tcp ranks=2 local=2\n")) << text;
+    EXPECT_TRUE(contains(text, "for transport=shm ranks=2 local=2\n")) << text;
     EXPECT_TRUE(contains(text, "choose allreduce 0 - linear\n")) << text;
     EXPECT_FALSE(contains(text, "broadcast")) << text;
 

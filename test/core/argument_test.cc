@@ -303,10 +303,10 @@ TEST(Transports, AreListedAndAccepted) {
     std::vector<std::string> names;
     while (gcoll_transport_at(static_cast<uint32_t>(names.size()), &name) == GCOLL_OK)
         names.push_back(name);
-    EXPECT_EQ(names, (std::vector<std::string>{"tcp", "inproc", "ibverbs"}));
+    EXPECT_EQ(names, (std::vector<std::string>{"tcp", "inproc", "shm", "ibverbs"}));
     name = nullptr;
-    for (uint32_t index : {3u, UINT32_MAX})
-        expect_refused(gcoll_transport_at(index, &name), GCOLL_ERR_NOT_FOUND, "allowed are 0 to 2");
+    for (uint32_t index : {4u, UINT32_MAX})
+        expect_refused(gcoll_transport_at(index, &name), GCOLL_ERR_NOT_FOUND, "allowed are 0 to 3");
     EXPECT_EQ(name, nullptr);
     expect_refused(gcoll_transport_at(0, nullptr), GCOLL_ERR_INVALID, "name: is NULL");
 }

@@ -42,6 +42,7 @@ int main(int argc, char **argv) {
     options.rank = (uint32_t)strtoul(argv[1], NULL, 10);
     options.size = (uint32_t)strtoul(argv[2], NULL, 10);
     options.spin_us = strtoll(argv[6], NULL, 10);
+    options.transport = "tcp";
     options.tuning = "default"; /* what is fitted differs from day to day, and with it the algorithm */
     const uint64_t bytes = strtoull(argv[4], NULL, 10), runs = strtoull(argv[5], NULL, 10);
     float *data = calloc(bytes / sizeof *data + 1, sizeof *data);

@@ -50,16 +50,18 @@ struct Alone {
     network_seen seen = {};
 };
 
-const char *const kAllowed = "; allowed are auto, tcp, inproc, ibverbs";
+const char *const kAllowed = "; allowed are auto, tcp, inproc, shm, ibverbs";
 
 TEST_F(Network, TheVariableFillsInATransportThatTheProgramLeavesOpen) {
     const struct {
         const char *option, *variable, *transport, *lanes;
     } rows[] = {
-        {nullptr, nullptr, "tcp", "auto"},
-        {"auto", nullptr, "tcp", "auto"},
-        {nullptr, "", "tcp", "auto"},
-        {nullptr, "auto", "tcp", "auto"},
+        {nullptr, nullptr, "shm", "shm,tcp"},
+        {"auto", nullptr, "shm", "shm,tcp"},
+        {nullptr, "", "shm", "shm,tcp"},
+        {nullptr, "auto", "shm", "shm,tcp"},
+        {"shm,tcp", nullptr, "shm", "shm,tcp"},
+        {"tcp,shm", nullptr, "shm", "tcp,shm"},
         {nullptr, "inproc", "inproc", "inproc"},
         {"auto", "inproc", "inproc", "inproc"},
         {"tcp", "inproc", "tcp", "tcp"},

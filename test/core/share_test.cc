@@ -903,7 +903,7 @@ TEST(ShareOptions, WrongOnesAreNamed) {
 
 // Whether or not there is such a device.
 TEST(ShareOptions, RefusedOverIbverbs) {
-    for (const char *transport : {"ibverbs", "ibverbs,tcp", "tcp,ibverbs"}) {
+    for (const char *transport : {"ibverbs", "ibverbs,tcp", "tcp,ibverbs", "shm,ibverbs,tcp"}) {
         gcoll_context_options options;
         gcoll_context *context = nullptr;
         gcoll_context_options_init(&options);

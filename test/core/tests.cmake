@@ -35,6 +35,17 @@ add_test(NAME transport_test.checksum COMMAND transport_test --gtest_filter=*/tc
 add_test(NAME collective_test.checksum COMMAND collective_test --gtest_filter=*Sums/tcp_3:*Blocks*tcp_3*:*Sums/inproc_3)
 set_tests_properties(transport_test.checksum collective_test.checksum PROPERTIES TIMEOUT 120 COST 4
                      LABELS plain_tests ENVIRONMENT "GCOLL_TEST_CHECKSUM=1")
+# Runs what a lane may change once more over shared memory: failures with ranks that die, stop and stay away, too.
+set(over_shm
+  "core_test '*shm*:Fork*:Timeouts*'" "collective_test '*Sums/shm_2:*Sums/shm_5:*Blocks*shm_3*'" "receive_test '*shm*'" "soak_test '*'"
+  "failure_test '*'" "group_test '*shm*'")
+foreach(each IN LISTS over_shm)
+  separate_arguments(words UNIX_COMMAND "${each}")
+  list(GET words 0 program)
+  list(GET words 1 cases)
+  add_test(NAME ${program}.shm COMMAND ${program} --gtest_filter=${cases})
+  set_tests_properties(${program}.shm PROPERTIES TIMEOUT 300 COST 8 LABELS "plain_tests;timed" ENVIRONMENT "GCOLL_TEST_TRANSPORTS=shm")
+endforeach()
 # Runs all collectives once more, in contexts that share the connections of another one, which has several to each peer.
 add_test(NAME collective_test.share COMMAND collective_test --gtest_filter=*tcp_2*:*tcp_3*:*tcp_5*)
 set_tests_properties(collective_test.share PROPERTIES TIMEOUT 300 COST 8

@@ -104,13 +104,13 @@ std::vector<const char *> transports_to_test() {
     const std::string wanted = given && *given ? std::string(",") + given + "," : ",inproc,tcp,";
     std::vector<const char *> found;
     size_t characters = 1;
-    for (const char *name : {"inproc", "tcp", "ibverbs"})
+    for (const char *name : {"inproc", "tcp", "ibverbs", "shm"})
         if (wanted.find(std::string(",") + name + ",") != std::string::npos) {
             found.push_back(name);
             characters += strlen(name) + 1;
         }
     if (characters != wanted.size() || found.empty()) {
-        fprintf(stderr, "GCOLL_TEST_TRANSPORTS: '%s'; allowed are inproc, tcp, ibverbs\n", given);
+        fprintf(stderr, "GCOLL_TEST_TRANSPORTS: '%s'; allowed are inproc, tcp, ibverbs, shm\n", given);
         exit(2);
     }
     return found;

@@ -609,13 +609,15 @@ void expect_table(const std::string &page, const std::string &heading, const gco
 TEST(LaneDocs, TablesAreThoseOfTheCode) {
     expect_table("ibverbs.md", "## Options", gcoll_ib_lane_options);
     expect_table("transports.md", "### Options of tcp", gcoll_lane_rows[0].options);
+    expect_table("shared-memory.md", "## Options", gcoll_lane_rows[2].options);
 }
 
 TEST(LaneDocs, TextsInThePagesAreRead) {
-    const std::regex span(
-        "`((tcp|ibverbs|inproc)([:,][a-z_0-9=:,A-Z]+)+)`|\"((tcp|ibverbs|inproc)([:,][a-z_0-9=:,A-Z]+)+)\"");
+    const std::regex span("`((tcp|shm|ibverbs|inproc)([:,][a-z_0-9=:,A-Z]+)+)`|\"((tcp|shm|ibverbs|inproc)([:"
+                          ",][a-z_0-9=:,A-Z]+)+)\"");
     size_t count = 0;
-    for (const char *page : {"docs/transports.md", "docs/ibverbs.md", "gcoll/context.h", "gcoll/ibverbs.h"}) {
+    for (const char *page : {"docs/transports.md", "docs/ibverbs.md", "docs/shared-memory.md",
+                             "gcoll/context.h", "gcoll/ibverbs.h"}) {
         std::ifstream file(std::string(SOURCE "/") + page);
         for (std::string line; std::getline(file, line);) {
             for (std::sregex_iterator i(line.begin(), line.end(), span), end; i != end; ++i, count++) {

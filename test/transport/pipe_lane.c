@@ -174,7 +174,7 @@ static gcoll_status open_port(gcoll_net *net, const gcoll_endpoint_options *opti
     p->ready = epoll_create1(EPOLL_CLOEXEC);
     *out = (gcoll_lane_port *)(void *)p;
     const gcoll_status status = gcoll_lane_set_limits(options, "pipe", EAGER, EAGER, &p->eager, &p->pool);
-    return status == GCOLL_OK ? gcoll_net_watch(net, p->ready) : status;
+    return status == GCOLL_OK ? gcoll_net_watch(net, &pipe_lane, p->ready) : status;
 }
 
 static void close_port(gcoll_lane_port *lane_port) {

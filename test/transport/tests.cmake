@@ -17,9 +17,10 @@ endif()
 gcoll_test(tcp_test THREADS Tcp.SpinningEndsInBlocking Tcp.AWakeIsNotLostWhenNobodyWaits Tcp.ConnectionsThatCrossBecomeOne Tcp.Abort* Stripes.BothWaysAtOnceInThreads Stripes.WhatIsDone*
            LAYERS gcoll_base gcoll_transport
            SOURCES tcp_test.cc tcp_connect_test.cc tcp_leave_test.cc tcp_peer_test.cc tcp_stranger_test.cc tcp_checked_test.cc stripes_test.cc TIMED SHARDS 3 COST 5)
-gcoll_test(transport_test PLAIN THREADS */inproc Inproc* *WakeEndsAWait* *PeekInVainWakes* *AbortTells* *RandomTraffic*/tcp_connections_3 - *SameSeedSameOrder* *LimitOfOffers*
+gcoll_test(transport_test PLAIN THREADS */inproc */shm Inproc* *WakeEndsAWait* *PeekInVainWakes* *AbortTells* *RandomTraffic*/tcp_connections_3 - *SameSeedSameOrder* *LimitOfOffers*
            LAYERS gcoll_base gcoll_transport
            SOURCES transport_test.cc transport_inproc_test.cc TIMED SHARDS 2 COST 4)
+gcoll_test(shm_test THREADS ShmRing.* Shm.NobodyMisses* Shm.WhatAPeer* Shm.RanksOfAHost* LAYERS gcoll_base gcoll_transport SOURCES shm_ring_test.cc shm_test.cc shm_hostile_test.cc TIMED SHARDS 2 COST 8)
 # The lanes pipe and tcp in place of those of the library; and the contract of transports, held against the lane pipe.
 add_library(test_pipe_lane OBJECT ${CMAKE_CURRENT_LIST_DIR}/pipe_lane.c) # C, and so without the precompiled headers of the tests
 target_link_libraries(test_pipe_lane PRIVATE gcoll_flags)

@@ -924,7 +924,7 @@ TEST_P(Transport, PeekSeesPastAFullPool) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Transport,
-                         testing::ValuesIn(transports_to_test("inproc,tcp,tcp_connections_3")),
+                         testing::ValuesIn(transports_to_test("inproc,tcp,tcp_connections_3,shm")),
                          [](const testing::TestParamInfo<const gcoll_transport *> &named) {
                              return std::string(named.param->name);
                          });

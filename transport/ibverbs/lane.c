@@ -60,7 +60,7 @@ static gcoll_status make_queues(gcoll_ib *ib) {
     ib->cq = ib->verbs.create_cq(ib->context, (int)ib->cq_entries, ib, ib->channel, 0);
     if (!ib->cq)
         return refused(ib, "completion queue");
-    return gcoll_net_watch(ib->net, ib->channel->fd);
+    return gcoll_net_watch(ib->net, &gcoll_lane_ibverbs, ib->channel->fd);
 }
 
 /* Refuses options.checksum: the device writes large messages itself, and checks each packet. */

@@ -151,6 +151,8 @@ void gcoll_net_forget_lanes(gcoll_net *net) {
         }
     for (uint32_t i = 0; i < net->lane_count; i++)
         if (!net->lanes[i].lane->uses_stream) {
+            if (net->lanes[i].lane->forget && net->lanes[i].port)
+                net->lanes[i].lane->forget(net->lanes[i].port);
             net->lanes[i].port = NULL;
             net->lanes[i].watched = false;
         }
@@ -193,8 +195,10 @@ static void on_readable(uv_poll_t *poll, int status, int events) {
     own->lane->poll(own->port);
 }
 
-gcoll_status gcoll_net_watch(gcoll_net *net, int fd) {
-    gcoll_net_lane *own = &net->lanes[net->lane_count - 1];
+gcoll_status gcoll_net_watch(gcoll_net *net, const gcoll_lane *lane, int fd) {
+    gcoll_net_lane *own = net->lanes;
+    while (own->lane != lane)
+        own++;
     const gcoll_status status = gcoll_net_start(net);
     if (status != GCOLL_OK)
         return status;

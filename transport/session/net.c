@@ -289,6 +289,11 @@ static gcoll_status ibverbs_open(const gcoll_endpoint_options *options, const gc
     return open_by(&gcoll_lane_ibverbs, options, events, endpoint);
 }
 
+static gcoll_status shm_open_alone(const gcoll_endpoint_options *options, const gcoll_events *events,
+                                   gcoll_endpoint **endpoint) {
+    return open_by(&gcoll_lane_shm, options, events, endpoint);
+}
+
 #define NET_OPERATIONS                                                                                       \
     .yields = true, .address = net_address, .connect = gcoll_net_connect, .post_send = gcoll_net_post_send,  \
     .post_recv = gcoll_net_post_recv, .flush = gcoll_net_flush, .progress = gcoll_net_progress,              \
@@ -300,6 +305,9 @@ static gcoll_status ibverbs_open(const gcoll_endpoint_options *options, const gc
 
 const gcoll_transport gcoll_transport_tcp = {
     .name = "tcp", .open = tcp_open, NET_OPERATIONS, .shared = &gcoll_transport_branch};
+
+/* Groups share connections by frames that only tcp has. */
+const gcoll_transport gcoll_transport_shm = {.name = "shm", .open = shm_open_alone, NET_OPERATIONS};
 
 /* Lanes, one of which may reach the memory of peers. */
 const gcoll_transport gcoll_transport_ibverbs = {.name = "ibverbs",

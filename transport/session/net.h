@@ -164,8 +164,8 @@ static inline int64_t gcoll_net_bounded(int64_t time) {
 /* Opens the lanes that the options name. */
 gcoll_status gcoll_net_open_lanes(gcoll_net *net, const gcoll_endpoint_options *options);
 void gcoll_net_close_lanes(gcoll_net *net);
-/* In a forked child: nothing is touched or freed of those with means of their own, as that would reach the
- * parent's devices. */
+/* In a forked child: nothing is touched of those with means of their own, as that would reach the parent's
+ * devices or memory. */
 void gcoll_net_forget_lanes(gcoll_net *net);
 /* Polls all lanes. Returns whether anything moved. */
 bool gcoll_net_poll_lanes(gcoll_net *net);

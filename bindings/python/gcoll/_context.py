@@ -429,8 +429,8 @@ class Context(Collectives[Any]):
     store            where ranks meet: a ``Store``, a URL, or an object with the methods set and get (``Store.of``).
                      None if size is 1, or with `exchange`
     job              name of the job, for several jobs on one store
-    transport        "auto", "tcp", "ibverbs" or "inproc", with options: "ibverbs:device=mlx5_0", or several:
-                     "ibverbs,tcp"; None: the variable GCOLL_TRANSPORT, or "auto"
+    transport        "auto", "tcp", "shm", "ibverbs" or "inproc", with options: "tcp:eager_bytes=64Ki", or several:
+                     "shm,tcp"; None: the variable GCOLL_TRANSPORT, or "auto"
     timeout          seconds without progress after which a call fails; None: 30
     progress_thread  True: a thread of the library makes progress between calls. Several Python threads may then use
                      the context, and ``await`` sleeps until a request has ended

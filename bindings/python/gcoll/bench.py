@@ -70,7 +70,7 @@ def _arguments(given: Optional[Sequence[str]]) -> argparse.Namespace:
     parser.add_argument("--form", default="run", choices=("run", "start", "prepare"),
                         help="blocking, started and waited for, or prepared once")
     parser.add_argument("--algorithm", help="default: gcoll chooses")
-    parser.add_argument("--transport", help="tcp or ibverbs, with options; default: GCOLL_TRANSPORT, or tcp")
+    parser.add_argument("--transport", help="tcp, shm or ibverbs, with options; default: GCOLL_TRANSPORT, or auto")
     parser.add_argument("--seconds", type=float, default=0.5, help="time for each size (default 0.5)")
     parser.add_argument("--json", action="store_true", help="print a JSON object for each size")
     return parser.parse_args(given)

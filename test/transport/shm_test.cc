@@ -1,0 +1,542 @@
+// test/transport/shm_test.cc - the lane shm between real endpoints: how they meet, when they do not, what is
+// left, and peers that die or lie.
+#include "test/transport/raw_peer.h"
+
+#include "test/kit/descriptors.h"
+#include "test/kit/sanitizer.h"
+
+#include <atomic>
+#include <csignal>
+#include <fcntl.h>
+#include <fstream>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+extern "C" {
+#include "transport/session/connect.h"
+#include "transport/session/session.h"
+#include "transport/shm/shm.h"
+}
+
+using namespace harness;
+using gcoll_test::open_descriptors;
+
+namespace {
+
+// shm, and tcp to fall back on.
+const gcoll_transport *both() {
+    static const gcoll_transport transport = [] {
+        gcoll_transport made = gcoll_transport_shm;
+        made.name = "shm_tcp";
+        made.open = [](const gcoll_endpoint_options *options, const gcoll_events *events,
+                       gcoll_endpoint **endpoint) {
+            gcoll_lane_choice *lanes = nullptr;
+            gcoll_endpoint_options with = *options;
+            EXPECT_EQ(gcoll_lanes_parse(gcoll_lane_rows, "a test", "shm,tcp", &lanes, &with.lane_count),
+                      GCOLL_OK);
+            with.lanes = lanes;
+            const gcoll_status status = gcoll_transport_shm.open(&with, events, endpoint);
+            free(lanes);
+            return status;
+        };
+        return made;
+    }();
+    return &transport;
+}
+
+std::string lane(Rank &rank, uint32_t peer) {
+    char text[1024];
+    rank.transport->explain(rank.endpoint, peer, text, sizeof text);
+    return text;
+}
+
+gcoll_shm *port_of(Rank &rank) {
+    return gcoll_shm_of(gcoll_net_port(rank.endpoint, &gcoll_lane_shm));
+}
+
+gcoll_shm_pair *pair_of(Rank &rank, uint32_t peer) {
+    return static_cast<gcoll_shm_pair *>(
+        gcoll_session_lane_state(gcoll_net_session(gcoll_net_of(rank.endpoint), peer)));
+}
+
+uint32_t lines_with(const char *path, const char *text) {
+    std::ifstream file(path);
+    uint32_t count = 0;
+    for (std::string line; std::getline(file, line);)
+        count += line.find(text) != std::string::npos;
+    return count;
+}
+std::string name_of(const uint8_t *bytes) {
+    std::string name = "gcoll-shm-";
+    char hex[3];
+    for (int i = 0; i < GCOLL_SHM_TOKEN; i++) {
+        snprintf(hex, sizeof hex, "%02x", bytes[i]);
+        name += hex;
+    }
+    return name;
+}
+uint32_t mappings() {
+    return lines_with("/proc/self/maps", "gcoll-shm");
+}
+
+// A message in each direction, by one thread.
+void meet(Group &group) {
+    for (uint32_t r = 0; r < group.size(); r++) {
+        group.connect(group[r]);
+        for (uint32_t peer = 0; peer < group.size(); peer++)
+            if (peer != r) {
+                group[r].send(peer, 1, 0, 100, true);
+                group[r].receive(peer, 1, 0, 100);
+            }
+    }
+    ASSERT_TRUE(group.turn_until_done());
+}
+
+TEST(Shm, RanksOfAHostTakeItAndSaySo) {
+    Group group(both(), 3);
+    meet(group);
+    for (uint32_t r = 0; r < 3; r++)
+        for (uint32_t peer = 0; peer < 3; peer++)
+            if (peer != r)
+                EXPECT_EQ(lane(group[r], peer), "shm");
+}
+
+// With ThreadSanitizer both ends of this process use one mapping.
+uint32_t mappings_of(uint32_t pairs) {
+    return &__tsan_init ? pairs : 2 * pairs;
+}
+
+// Those that a process takes with its first endpoint.
+void take_descriptors_of_process() {
+    Group group(&gcoll_transport_tcp, 2);
+    meet(group);
+}
+
+TEST(Shm, OneDescriptorMoreWhateverTheNumberOfPeersAndNothingIsLeft) {
+    take_descriptors_of_process();
+    const size_t before = open_descriptors();
+    size_t with[2];
+    for (const gcoll_transport *transport : {both(), &gcoll_transport_tcp}) {
+        Group group(transport, 6);
+        meet(group);
+        with[transport == both()] = open_descriptors();
+        EXPECT_EQ(mappings(), transport == both() ? mappings_of(15) : 0u);
+    }
+    EXPECT_EQ(with[1], with[0] + 6);
+    EXPECT_EQ(open_descriptors(), before);
+    EXPECT_EQ(mappings(), 0u);
+}
+
+TEST(Shm, ARankThatUsesItNotHasNoDescriptorForIt) {
+    const size_t before = open_descriptors();
+    Group one(&gcoll_transport_tcp, 2);
+    const size_t tcp = open_descriptors() - before;
+    Group two(both(), 2);
+    EXPECT_EQ(open_descriptors() - before, 2 * tcp);
+}
+
+// The rings of a rank with many peers are small.
+TEST(Shm, MemoryOfManyRanksIsBounded) {
+    constexpr uint32_t kRanks = 64;
+    Group group(both(), kRanks);
+    meet(group);
+    for (uint32_t index = 1; index <= 3; index++) { // enough to go round every ring
+        for (uint32_t r = 0; r < kRanks; r++)
+            for (uint32_t peer = 0; peer < kRanks; peer++)
+                if (peer != r) {
+                    group[r].send(peer, 1, index, 6000);
+                    group[r].receive(peer, 1, index, 6000);
+                }
+        ASSERT_TRUE(group.turn_until_done());
+    }
+    size_t mapped = 0, most = 0;
+    for (uint32_t r = 0; r < kRanks; r++) {
+        size_t own = 0;
+        for (uint32_t peer = 0; peer < kRanks; peer++)
+            own += peer == r ? 0 : pair_of(group[r], peer)->memory_bytes;
+        most = std::max(most, own / 2); // each is the memory of two ranks
+        mapped += own;
+    }
+    EXPECT_LT(most, size_t{1} << 20);
+    RecordProperty("bytes_a_rank", static_cast<int>(mapped / 2 / kRanks));
+    std::ifstream smaps("/proc/self/smaps");
+    bool is_ours = false;
+    uint64_t resident_kib = 0;
+    for (std::string line; std::getline(smaps, line);) {
+        if (line.find("-") != std::string::npos && line.find("r") != std::string::npos &&
+            line.find(" kB") == std::string::npos && line.find("VmFlags") == std::string::npos)
+            is_ours = line.find("gcoll-shm") != std::string::npos;
+        if (is_ours && line.compare(0, 4, "Rss:") == 0)
+            resident_kib += std::stoull(line.substr(4));
+    }
+    EXPECT_GT(resident_kib, 0u);
+    EXPECT_LT(resident_kib / 2 / kRanks, 1024u); // mapped twice in this process
+    printf("64 ranks: %zu KiB a rank are mapped for, %llu KiB of them used\n", mapped / 2 / kRanks / 1024,
+           static_cast<unsigned long long>(resident_kib / 2 / kRanks));
+}
+
+// ---- Fallback -------------------------------------------------------------------------------------------
+
+// Makes a system call of this thread fail, where its argument has this value.
+void forbid(uint32_t call, uint32_t argument, uint32_t value, uint32_t error) {
+    const bool is_any = argument > 5;
+    sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                 static_cast<uint32_t>(is_any ? offsetof(seccomp_data, nr)
+                                              : offsetof(seccomp_data, args) + 8 * argument)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, is_any ? call : value, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog filter = {sizeof program / sizeof *program, program};
+    ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    ASSERT_EQ(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter), 0) << strerror(errno);
+}
+
+struct Obstacle {
+    const char *name;
+    uint32_t rank;                // whose thread it happens to
+    std::function<bool()> happen; // false: this machine does not allow it
+    std::string why;              // at that rank, or at the other
+    bool is_own;
+};
+
+class ShmObstacle : public testing::TestWithParam<Obstacle> {};
+
+// The ranks take tcp, and both say why.
+TEST_P(ShmObstacle, BothTakeTcpAndSayWhy) {
+    const Obstacle &obstacle = GetParam();
+    std::atomic<bool> is_possible{true};
+    Group group(both(), 2);
+    const uint32_t other = 1 - obstacle.rank;
+    group.each([&](Rank &rank) {
+        if (rank.rank == obstacle.rank) {
+            if (!obstacle.happen()) {
+                is_possible = false;
+                return;
+            }
+        } else {
+            group.connect(rank.rank, obstacle.rank);
+        }
+        rank.send(1 - rank.rank, 1, 0, 100);
+        rank.receive(1 - rank.rank, 1, 0, 100);
+        EXPECT_TRUE(rank.until([&] { return rank.done == 2 || !is_possible; }));
+    });
+    if (!is_possible)
+        GTEST_SKIP() << "this machine does not allow it";
+    const uint32_t teller = obstacle.is_own ? obstacle.rank : other;
+    EXPECT_EQ(lane(group[teller], 1 - teller), "tcp (shm: " + obstacle.why + ")");
+    EXPECT_EQ(lane(group[1 - teller], teller), "tcp (shm: refused by the other rank: " + obstacle.why + ")");
+    EXPECT_EQ(mappings(), 0u);
+}
+
+bool become_nobody() {
+    return syscall(SYS_setresuid, 65534, 65534, 65534) == 0; // of this thread alone
+}
+
+const Obstacle kObstacles[] = {
+    {"NoMemfd", 0,
+     [] {
+         forbid(SYS_memfd_create, 9, 0, EPERM);
+         return true;
+     },
+     "shm: cannot make memory to share (memfd_create): Operation not permitted", true},
+    {"NoSeals", 0,
+     [] {
+         forbid(SYS_fcntl, 1, F_ADD_SEALS, EPERM);
+         return true;
+     },
+     "shm: cannot seal memory to share: Operation not permitted", true},
+    {"SealsUnseen", 1,
+     [] {
+         forbid(SYS_fcntl, 1, F_GET_SEALS, EPERM);
+         return true;
+     },
+     "offers memory that could shrink", true},
+    {"NoMapping", 0,
+     [] {
+         forbid(SYS_mmap, 3, MAP_SHARED, EACCES);
+         return true;
+     },
+     "shm: cannot map memory to share: Permission denied", true},
+    {"NoMappingThere", 1,
+     [] {
+         forbid(SYS_mmap, 3, MAP_SHARED, EACCES);
+         return true;
+     },
+     "offers memory that cannot be mapped here: Permission denied", true},
+    {"NoSocket", 0,
+     [] {
+         forbid(SYS_socket, 0, AF_UNIX, EACCES);
+         return true;
+     },
+     "cannot make a socket of this host: Permission denied", true},
+    {"NoSocketThere", 1,
+     [] {
+         forbid(SYS_socket, 0, AF_UNIX, EACCES);
+         return true;
+     },
+     "cannot make a socket of this host: Permission denied", true},
+    {"AnotherNetwork", 0, [] { return unshare(CLONE_NEWNET) == 0; },
+     "cannot be reached by a socket of this host, as in another network namespace: Connection refused", true},
+    {"AnotherNetworkThere", 1, [] { return unshare(CLONE_NEWNET) == 0; },
+     "cannot be reached by a socket of this host, as in another network namespace: Connection refused",
+     false},
+    {"AnotherUser", 0, become_nobody,
+     "belongs to another user (65534; this rank to " + std::to_string(getuid()) + ")", false},
+    {"AnotherUserThere", 1, become_nobody,
+     "belongs to another user (" + std::to_string(getuid()) + "; this rank to 65534)", true},
+};
+INSTANTIATE_TEST_SUITE_P(Each, ShmObstacle, testing::ValuesIn(kObstacles),
+                         [](const auto &row) { return std::string(row.param.name); });
+
+TEST(Shm, RanksOfDifferentHostsTakeTcp) {
+    Group group(both(), 2);
+    gcoll_net_of(group[1].endpoint)->address.host ^= 1;
+    meet(group);
+    const std::string why = "is on another host, or in another container or network namespace";
+    for (uint32_t r = 0; r < 2; r++)
+        EXPECT_NE(lane(group[r], 1 - r).find("tcp (shm: "), std::string::npos) << lane(group[r], 1 - r);
+    EXPECT_TRUE(lane(group[0], 1) == "tcp (shm: " + why + ")" ||
+                lane(group[1], 0) == "tcp (shm: " + why + ")");
+}
+
+TEST(Shm, WithoutAnotherLaneTheFailureSaysWhy) {
+    Group group(&gcoll_transport_shm, 2);
+    gcoll_net_of(group[1].endpoint)->address.host ^= 1;
+    group.connect(0, 1);
+    for (uint32_t r = 0; r < 2; r++) {
+        ASSERT_TRUE(group.turn([&] { return !group[r].failed.empty(); }));
+        EXPECT_NE(group[r].failed[0].text.find("is on another host"), std::string::npos)
+            << group[r].failed[0].text;
+    }
+}
+
+TEST(Shm, ChecksumsAreRefused) {
+    gcoll_endpoint_options options = options_of(0, 2);
+    gcoll_events events = {};
+    gcoll_endpoint *endpoint = nullptr;
+    options.checksum = true;
+    EXPECT_EQ(both()->open(&options, &events, &endpoint), GCOLL_ERR_UNSUPPORTED);
+    EXPECT_EQ(std::string(gcoll_last_error()).find("options.checksum: is 1; allowed is 0 over shm"), 0u)
+        << gcoll_last_error();
+}
+
+TEST(Shm, RingsAreByTheNumberOfRanksOrByTheOption) {
+    const struct {
+        const char *text;
+        uint32_t size, bytes;
+    } rows[] = {{"shm", 2, 256 << 10},
+                {"shm", 4, 512 << 10},
+                {"shm", 8, 512 << 10},
+                {"shm", 16, 128 << 10},
+                {"shm", 64, 8 << 10},
+                {"shm", 65536, 8 << 10},
+                {"shm:ring_bytes=4Ki", 2, 4 << 10},
+                {"shm:ring_bytes=1Mi", 64, 1 << 20}};
+    for (const auto &row : rows) {
+        gcoll_lane_choice *lanes = nullptr;
+        gcoll_endpoint_options options = options_of(0, row.size);
+        ASSERT_EQ(gcoll_lanes_parse(gcoll_lane_rows, "a test", row.text, &lanes, &options.lane_count),
+                  GCOLL_OK);
+        options.lanes = lanes;
+        Rank rank(&gcoll_transport_shm, options);
+        EXPECT_EQ(port_of(rank)->ring_bytes, row.bytes) << row.text << " of " << row.size;
+        free(lanes);
+    }
+    gcoll_lane_choice *lanes = nullptr;
+    gcoll_endpoint_options options = options_of(0, 2);
+    gcoll_events events = {};
+    gcoll_endpoint *endpoint = nullptr;
+    ASSERT_EQ(
+        gcoll_lanes_parse(gcoll_lane_rows, "a test", "shm:ring_bytes=5000", &lanes, &options.lane_count),
+        GCOLL_OK);
+    options.lanes = lanes;
+    EXPECT_EQ(gcoll_transport_shm.open(&options, &events, &endpoint), GCOLL_ERR_INVALID);
+    EXPECT_EQ(std::string(gcoll_last_error()).find("options.transport: option ring_bytes of shm is 5000"), 0u)
+        << gcoll_last_error();
+    free(lanes);
+}
+
+// ---- News of a peer, behind what it has sent ------------------------------------------------------------
+
+// Rank 1 writes messages to the ring, and then leaves, aborts or dies. Rank 0 hears that first, and the
+// messages count all the same.
+TEST(Shm, WhatAPeerSentCountsBeforeItsNews) {
+    for (int news = 0; news < 3; news++)
+        for (uint32_t granule : {0u, 4u})
+            for (uint32_t count : {1u, 50u, 400u}) {
+                SCOPED_TRACE(std::to_string(news) + ", " + std::to_string(count));
+                Group group(both(), 2);
+                meet(group);
+                for (uint32_t i = 0; i < count; i++) {
+                    group[0].receive(1, 9, i, 4 * (i % 13), granule);
+                    group[1].send(0, 9, i, 4 * (i % 13));
+                }
+                ASSERT_TRUE(group[1].until_done()); // they are in the ring
+                const gcoll_note note = note_of(GCOLL_ERR_ABORTED, 1, "had enough");
+                if (news == 0)
+                    group[1].close();
+                else if (news == 1)
+                    both()->abort(group[1].endpoint, &note, 1000);
+                else
+                    shutdown(gcoll_net_session(gcoll_net_of(group[1].endpoint), 0)->socket->fd, SHUT_RDWR);
+                size_t done_by_then = 0;
+                group[0].log = [&](const std::string &said) {
+                    if (said.find("departed") != std::string::npos ||
+                        said.find("aborted") != std::string::npos || said.find("failed") != std::string::npos)
+                        done_by_then = group[0].done;
+                };
+                ASSERT_TRUE(group[0].until([&] {
+                    gcoll_net_of(group[0].endpoint)->polls = UINT32_MAX / 2; // it looks at connections first
+                    return !group[0].departed.empty() || !group[0].aborted.empty() ||
+                           !group[0].failed.empty();
+                }));
+                EXPECT_EQ(done_by_then, 2u + count);
+                group[0].check();
+                EXPECT_EQ(group[0].departed.size(), news == 0 ? 1u : 0u);
+                EXPECT_EQ(group[0].aborted.size(), news == 1 ? 1u : 0u);
+                EXPECT_EQ(group[0].failed.size(), news == 2 ? 1u : 0u);
+            }
+}
+
+// ---- Processes ------------------------------------------------------------------------------------------
+
+// Two ranks as processes: this one is rank `own`, a forked child the other. They tell their addresses by
+// pipes.
+class Child {
+  public:
+    Child(uint32_t own, const std::function<void(Rank &)> &main) {
+        int up[2], down[2];
+        EXPECT_EQ(pipe(up), 0);
+        EXPECT_EQ(pipe(down), 0);
+        fflush(nullptr);
+        pid_ = fork();
+        gcoll_endpoint_options options = options_of(pid_ == 0 ? 1 - own : own, 2);
+        const int in = pid_ == 0 ? down[0] : up[0], out = pid_ == 0 ? up[1] : down[1];
+        if (pid_ == 0)
+            alarm(100);
+        rank = std::make_unique<Rank>(both(), options);
+        char text[GCOLL_ADDRESS_MAX] = {};
+        std::memcpy(text, rank->address().c_str(), rank->address().size());
+        EXPECT_EQ(write(out, text, sizeof text), static_cast<ssize_t>(sizeof text));
+        EXPECT_EQ(read(in, text, sizeof text), static_cast<ssize_t>(sizeof text));
+        for (int fd : {up[0], up[1], down[0], down[1]})
+            close(fd);
+        EXPECT_EQ(both()->connect(rank->endpoint, 1 - options.rank, text), GCOLL_OK);
+        if (pid_ == 0) {
+            main(*rank);
+            rank->end();
+            _exit(testing::Test::HasFailure());
+        }
+    }
+    ~Child() {
+        kill(pid_, SIGKILL);
+        waitpid(pid_, nullptr, 0);
+    }
+    Child(const Child &) = delete;
+    Child &operator=(const Child &) = delete;
+
+    std::unique_ptr<Rank> rank; // this process's
+
+  private:
+    pid_t pid_;
+};
+
+// All that a killed rank had sent arrives, and then its death. The survivor keeps nothing of it.
+TEST(Shm, AKilledRankLeavesNothing) {
+    take_descriptors_of_process();
+    for (uint32_t own : {0u, 1u}) {
+        const size_t before = open_descriptors();
+        std::vector<std::string> names; // of both sockets
+        {
+            Child other(own, [own](Rank &rank) {
+                for (uint32_t i = 0; i < 100; i++)
+                    rank.send(own, 3, i, 1000);
+                EXPECT_TRUE(rank.until_done());
+                kill(getpid(), SIGKILL);
+            });
+            Rank &rank = *other.rank;
+            for (uint32_t i = 0; i < 100; i++)
+                rank.receive(1 - own, 3, i, 1000, i % 2 ? 4 : 0);
+            ASSERT_TRUE(rank.until([&] { return rank.done > 0; }));
+            names = {name_of(port_of(rank)->name), name_of(pair_of(rank, 1 - own)->peer.name)};
+            ASSERT_TRUE(rank.until([&] { return !rank.failed.empty(); }));
+            EXPECT_EQ(rank.done, 100u);
+            rank.check();
+            EXPECT_EQ(rank.failed[0].status, GCOLL_ERR_PEER);
+            EXPECT_EQ(rank.failed[0].text, "closed the connection");
+            EXPECT_EQ(mappings(), 0u);
+        }
+        EXPECT_EQ(open_descriptors(), before);
+        for (const std::string &name : names)
+            EXPECT_EQ(lines_with("/proc/net/unix", name.c_str()), 0u);
+    }
+}
+
+// A forked child has neither the memory nor the socket, and what it does with its copy of the endpoint is not
+// noticed.
+TEST(Shm, AForkedChildHasNoPartInIt) {
+    ASSERT_EQ(gcoll_fork_watch(), GCOLL_OK);
+    Group group(both(), 2);
+    meet(group);
+    fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(30);
+        const bool is_mapped = mappings() > 0;
+        for (uint32_t r = 0; r < 2; r++)
+            both()->abandon(group[r].endpoint);
+        _exit(is_mapped ? 1 : 0);
+    }
+    int ended = 0;
+    ASSERT_EQ(waitpid(child, &ended, 0), child);
+    EXPECT_TRUE(WIFEXITED(ended) && WEXITSTATUS(ended) == 0) << "the child ended with " << ended;
+    for (uint32_t i = 0; i < 200; i++) {
+        group[0].send(1, 4, i, 5000);
+        group[1].receive(0, 4, i, 5000);
+    }
+    EXPECT_TRUE(group.turn_until_done());
+    group[1].check();
+}
+
+// Many ranks on few cores, each waiting for its neighbour, round and round: all of them sleep most of the
+// time, and no wake-up is lost, or somebody would sleep to the end of its wait.
+TEST(Shm, NobodyMissesAWakeUp) {
+    constexpr uint32_t kRanks = 6, kRounds = 300;
+    Group group(both(), kRanks);
+    meet(group);
+    std::atomic<uint32_t> late{0};
+    group.each([&](Rank &rank) {
+        const uint32_t next = (rank.rank + 1) % kRanks, before = (rank.rank + kRanks - 1) % kRanks;
+        for (uint32_t i = 0; i < kRounds; i++) {
+            const size_t wanted = rank.done + 2;
+            const uint64_t bytes = i % 10 ? 4 : 300000; // more than a ring: room is waited for, too
+            rank.receive(before, 5, i, bytes, i % 3 ? 4 : 0);
+            if (rank.rank != 0)
+                while (rank.done + 1 < wanted) {
+                    const auto begun = Clock::now();
+                    rank.progress(20 * 1000000);
+                    late += Clock::now() - begun > std::chrono::seconds(15);
+                }
+            rank.send(next, 5, i, bytes);
+            while (rank.done < wanted) {
+                const auto begun = Clock::now();
+                rank.progress(20 * 1000000);
+                late += Clock::now() - begun > std::chrono::seconds(15);
+            }
+        }
+        rank.check();
+    });
+    EXPECT_EQ(late, 0u);
+}
+
+} // namespace

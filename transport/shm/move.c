@@ -1,0 +1,286 @@
+/*
+ * transport/shm/move.c - messages as frames of a ring, in both directions, and what flow control
+ * (transport/flow) needs of the lane.
+ *
+ * A message goes in fragments of a quarter of the ring at most, so that one is read while the next is
+ * written. What a receive reduces is reduced straight from the ring. The reader takes frames whatever it has
+ * to write itself: so two ranks that both have full rings do not wait for each other.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "transport/shm/shm.h"
+
+/* A longer fragment would not stay in the cache until it is read. */
+#define PART_MOST (UINT32_C(32) << 10)
+/* The reader tells the writer of room that often while it reads: parts of a ring. */
+#define TOLD_PARTS 8
+
+static gcoll_shm_pair *pair_of(const gcoll_flow *flow) {
+    return gcoll_session_lane_state((const gcoll_session *)(const void *)flow);
+}
+
+/* ---- What the flow calls ---------------------------------------------------------------------------- */
+
+bool gcoll_shm_has_output(const gcoll_shm_pair *pair) {
+    return gcoll_bytes_left(&pair->control) > 0 || pair->messages.first || gcoll_flow_owes(pair->flow);
+}
+
+void gcoll_shm_want_output(gcoll_shm_pair *pair) {
+    if (!pair->in_outputs) {
+        pair->in_outputs = true;
+        pair->next_output = pair->shm->outputs;
+        pair->shm->outputs = pair;
+    }
+}
+
+static void control(gcoll_flow *flow, const gcoll_flow_frame *frame) {
+    gcoll_shm_pair *pair = pair_of(flow);
+    if (!gcoll_bytes_reserve(&pair->control, GCOLL_RING_LINE)) {
+        gcoll_flow_out_of_memory(flow);
+        return;
+    }
+    uint8_t *at = pair->control.bytes + pair->control.end;
+    const gcoll_ring_head head = {.word = GCOLL_RING_MARK | (uint32_t)frame->kind |
+                                          (frame->open ? GCOLL_RING_OPEN : 0U),
+                                  .stream = frame->stream,
+                                  .total = frame->total,
+                                  .index = frame->index};
+    memset(at, 0, GCOLL_RING_LINE);
+    memcpy(at, &head, sizeof head);
+    if (frame->open)
+        memcpy(at + sizeof head, frame->open, GCOLL_FINGERPRINT_BYTES);
+    pair->control.end += GCOLL_RING_LINE;
+    gcoll_shm_want_output(pair);
+}
+
+static void enqueue(gcoll_flow *flow, gcoll_message *message) {
+    gcoll_shm_pair *pair = pair_of(flow);
+    gcoll_message_push(&pair->messages, message);
+    gcoll_shm_want_output(pair);
+}
+
+static void owe(gcoll_flow *flow) {
+    gcoll_shm_want_output(pair_of(flow));
+}
+
+const gcoll_flow_lane gcoll_shm_flow = {
+    .control = control, .enqueue = enqueue, .owe = owe, .deliver = gcoll_lane_deliver, GCOLL_LANE_REPORTS};
+
+/* ---- Writing ---------------------------------------------------------------------------------------- */
+
+/* Room for a frame of so many bytes, or as many as there are. False: none now, or the session has failed. */
+static bool find_room(gcoll_shm_pair *pair, uint32_t wanted, uint32_t *room) {
+    if (!gcoll_ring_room(&pair->out, wanted, room)) {
+        gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL,
+                           "sent garbage (it has taken what was not written)");
+        return false;
+    }
+    return *room > 0;
+}
+
+static void publish(gcoll_shm_pair *pair, uint32_t word, uint32_t payload_bytes) {
+    gcoll_ring_publish(&pair->out, word, gcoll_ring_frame_bytes(word, payload_bytes));
+    pair->has_published = true;
+}
+
+static uint32_t give_back(gcoll_flow *flow) {
+    const uint32_t credit = (uint32_t)flow->owed;
+    gcoll_flow_give_back(flow, credit);
+    return credit;
+}
+
+/* Writes a head, but for its first word, at the ring's next place. */
+static void put_head(gcoll_shm_pair *pair, gcoll_ring_head *head) {
+    head->credit = give_back(pair->flow);
+    memcpy(gcoll_ring_place(&pair->out) + sizeof head->word, (const uint8_t *)head + sizeof head->word,
+           sizeof *head - sizeof head->word);
+}
+
+static bool put_control(gcoll_shm_pair *pair) {
+    uint32_t room;
+    gcoll_ring_head head;
+    if (!find_room(pair, GCOLL_RING_LINE, &room))
+        return false;
+    const uint8_t *from = pair->control.bytes + pair->control.begin;
+    memcpy(&head, from, sizeof head);
+    put_head(pair, &head);
+    if (head.word & GCOLL_RING_OPEN)
+        memcpy(gcoll_ring_place(&pair->out) + sizeof head, from + sizeof head, GCOLL_FINGERPRINT_BYTES);
+    publish(pair, head.word, 0);
+    pair->control.begin += GCOLL_RING_LINE;
+    return true;
+}
+
+/* A frame that brings credit alone, or nothing. */
+static bool put_credit(gcoll_shm_pair *pair) {
+    uint32_t room;
+    gcoll_ring_head head = {.word = GCOLL_RING_MARK | GCOLL_FLOW_OPENING};
+    if (!find_room(pair, GCOLL_RING_LINE, &room))
+        return false;
+    put_head(pair, &head);
+    publish(pair, head.word, 0);
+    return true;
+}
+
+/* The longest frame that is worth writing of those that the room allows; 0: none now. */
+static uint32_t take_room(gcoll_shm_pair *pair, uint32_t wanted) {
+    const uint32_t quarter = pair->out.size / 4;
+    const uint32_t most = quarter < PART_MOST ? quarter : PART_MOST;
+    uint32_t room;
+    wanted = wanted < most ? wanted : most;
+    if (!find_room(pair, wanted, &room))
+        return 0;
+    if (room < wanted && room < most / 2 && !gcoll_ring_ends_at(&pair->out, room))
+        return 0; /* more comes in a moment: no crumbs */
+    return room < wanted ? room : wanted;
+}
+
+/* Writes a fragment of the first message. */
+static bool put_part(gcoll_shm_pair *pair) {
+    gcoll_message *message = pair->messages.first;
+    const uint64_t left = message->bytes - message->moved;
+    const bool opens = message->open && !(message->flags & GCOLL_FLOW_OPENED);
+    gcoll_ring_head head = {.word = GCOLL_RING_MARK | GCOLL_FLOW_DATA | (opens ? GCOLL_RING_OPEN : 0U) |
+                                    (message->flags & GCOLL_FLOW_ON_CREDIT ? GCOLL_RING_CREDITED : 0U) |
+                                    (message->flags & GCOLL_FLOW_AHEAD ? GCOLL_RING_AHEAD : 0U),
+                            .stream = message->stream,
+                            .total = message->bytes,
+                            .index = message->index};
+    const uint32_t head_bytes = (uint32_t)sizeof head + (opens ? (uint32_t)GCOLL_FINGERPRINT_BYTES : 0U);
+    const uint32_t whole = gcoll_ring_frame_bytes(head.word, left < PART_MOST ? (uint32_t)left : PART_MOST);
+    const uint32_t room = take_room(pair, whole);
+    if (room == 0)
+        return false;
+    if (room == head_bytes && left > 0) /* the last line before the ring's end: an empty fragment is none */
+        return put_credit(pair);
+    head.bytes = left < room - head_bytes ? (uint32_t)left : room - head_bytes;
+    uint8_t *at = gcoll_ring_place(&pair->out);
+    put_head(pair, &head);
+    if (opens)
+        memcpy(at + sizeof head, message->open, GCOLL_FINGERPRINT_BYTES);
+    if (head.bytes > 0)
+        memcpy(at + head_bytes, (const uint8_t *)message->data + message->moved, head.bytes);
+    publish(pair, head.word, head.bytes);
+    message->flags |= opens ? GCOLL_FLOW_OPENED : 0U;
+    gcoll_flow_sent(pair->flow, message);
+    gcoll_net_moved(pair->shm->net);
+    message->moved += head.bytes;
+    if (message->moved == message->bytes)
+        gcoll_session_complete(pair->session, gcoll_message_pop(&pair->messages));
+    return true;
+}
+
+bool gcoll_shm_write(gcoll_shm_pair *pair) {
+    const uint64_t begun = pair->out.written;
+    /* gcoll_flow_sent may add control frames, which go first. */
+    while (gcoll_shm_moves(pair)) {
+        const bool did = gcoll_bytes_left(&pair->control) > 0 ? put_control(pair)
+                         : pair->messages.first               ? put_part(pair)
+                         : gcoll_flow_owes(pair->flow)        ? put_credit(pair)
+                                                              : false;
+        if (!did)
+            break;
+    }
+    return pair->out.written != begun;
+}
+
+/* ---- Reading ---------------------------------------------------------------------------------------- */
+
+/* What is wrong with a frame by itself; NULL: nothing. */
+static const char *check(const gcoll_ring_head *head) {
+    const uint32_t kind = head->word & GCOLL_RING_KIND, flags = head->word & GCOLL_RING_FLAGS;
+    if (kind < GCOLL_FLOW_DATA || kind > GCOLL_FLOW_OPENING)
+        return "a frame of unknown kind";
+    if (kind != GCOLL_FLOW_DATA)
+        return head->bytes > 0                      ? "a control frame with a payload"
+               : flags & ~(uint32_t)GCOLL_RING_OPEN ? "a flag that is not allowed in this kind of frame"
+                                                    : NULL;
+    if (head->bytes > head->total)
+        return "a fragment larger than its message";
+    if (head->bytes == 0 && head->total > 0)
+        return "an empty fragment";
+    return (flags & GCOLL_RING_OPEN) && (flags & GCOLL_RING_AHEAD) ? "a fingerprint twice" : NULL;
+}
+
+static void take(gcoll_shm_pair *pair, const gcoll_ring_frame *found) {
+    const gcoll_ring_head *head = &found->head;
+    const char *wrong = check(head);
+    if (wrong) {
+        gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL, "sent garbage (%s)", wrong);
+        return;
+    }
+    const gcoll_flow_frame frame = {.kind = (gcoll_flow_kind)(head->word & GCOLL_RING_KIND),
+                                    .index = head->index,
+                                    .stream = head->stream,
+                                    .total = head->total,
+                                    .open = head->word & GCOLL_RING_OPEN ? found->open : NULL,
+                                    .on_credit = (head->word & GCOLL_RING_CREDITED) != 0,
+                                    .is_ahead = (head->word & GCOLL_RING_AHEAD) != 0};
+    if (head->credit > 0)
+        gcoll_flow_on_credit(pair->flow, head->credit);
+    if (frame.open)
+        gcoll_session_opened(pair->session, frame.stream, frame.open);
+    if (!gcoll_shm_moves(pair))
+        return;
+    if (frame.kind != GCOLL_FLOW_DATA) {
+        gcoll_flow_on_control(pair->flow, &frame);
+        return;
+    }
+    gcoll_slot *slot = gcoll_flow_fragment(pair->flow, &frame, head->bytes);
+    if (slot)
+        gcoll_session_accept(pair->session, slot, found->payload, head->bytes);
+    gcoll_net_moved(pair->shm->net);
+}
+
+bool gcoll_shm_read(gcoll_shm_pair *pair, uint32_t most_bytes) {
+    gcoll_ring_reader *in = &pair->in;
+    const uint64_t begun = in->read;
+    gcoll_ring_frame frame;
+    while (gcoll_shm_moves(pair) && in->read - begun < most_bytes) {
+        const gcoll_ring_found found = gcoll_ring_next(in, &frame);
+        if (found == GCOLL_RING_EMPTY)
+            break;
+        if (found == GCOLL_RING_GARBAGE) {
+            gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL, "sent garbage (no frame in shared memory)");
+            return true;
+        }
+        take(pair, &frame);
+        gcoll_ring_pass(in, &frame);
+        if (in->read - in->told >= in->size / TOLD_PARTS)
+            pair->has_freed |= gcoll_ring_tell(in);
+    }
+    pair->has_freed |= gcoll_ring_tell(in);
+    return in->read != begun;
+}
+
+/* ---- Waking ----------------------------------------------------------------------------------------- */
+
+void gcoll_shm_ring_bell(gcoll_shm_pair *pair) {
+    if (!pair->has_published && !pair->has_freed)
+        return;
+    /* After what was written, and before the look: see ring.h. */
+    gcoll_ring_fence();
+    const uint32_t sleeps =
+        __atomic_load_n(&gcoll_ring_side_of(pair->memory, 1 - pair->which)->sleeps, __ATOMIC_RELAXED);
+    const bool wakes = (pair->has_published && (sleeps & GCOLL_RING_SLEEPS)) ||
+                       (pair->has_freed && (sleeps & GCOLL_RING_WANTS_ROOM));
+    pair->has_published = pair->has_freed = false;
+    if (!wakes || sleeps == pair->rung)
+        return;
+    pair->rung = sleeps;
+    const int error = gcoll_shm_door_send(pair, GCOLL_SHM_BELL, -1);
+    /* A full socket wakes its owner, too. One that is gone has no sleeper. */
+    if (error != 0 && error != EAGAIN && error != ECONNREFUSED)
+        gcoll_shm_say_bell(pair);
+}
+
+/* ---- Dropping --------------------------------------------------------------------------------------- */
+
+void gcoll_shm_drop(gcoll_session *session) {
+    gcoll_shm_pair *pair = gcoll_session_lane_state(session);
+    if (pair) {
+        gcoll_message_queue_clear(&pair->messages);
+        pair->control.begin = pair->control.end = 0;
+    }
+}
