@@ -150,10 +150,9 @@ static bool max(void *self, double *values, uint32_t count) {
     const uint32_t most = FLAG_BYTES / sizeof *values;
     for (uint32_t at = 0; at < count; at += most) {
         const uint32_t part = count - at < most ? count - at : most;
-        double theirs[FLAG_BYTES / sizeof *values];
         publish(s, values + at, part * sizeof *values);
         for (uint32_t r = 0; r < s->size; r++) {
-            memcpy(theirs, read_from(s, r), part * sizeof *values);
+            const double *theirs = (const double *)(const void *)read_from(s, r);
             for (uint32_t i = 0; i < part; i++)
                 values[at + i] = values[at + i] > theirs[i] ? values[at + i] : theirs[i];
         }
