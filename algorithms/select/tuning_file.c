@@ -143,8 +143,9 @@ static gcoll_status read_cost(reader *r) {
         *to[i] = (double)value * (a_message ? 1e-9 : 1e-12);
     }
     s->cost_line = r->line;
-    if (status == GCOLL_OK && s->sharing.latency > s->cost.alpha)
-        status = bad(r, "latency_ns", value_of(r, "latency_ns"), "0 to alpha_ns");
+    const char *latency = value_of(r, "latency_ns");
+    if (status == GCOLL_OK && latency && s->sharing.latency > s->cost.alpha)
+        status = bad(r, "latency_ns", latency, "0 to alpha_ns");
     if (status == GCOLL_OK && !value_of(r, "host_alpha_ns") != !value_of(r, "host_beta_ps"))
         status = bad(r, "host_alpha_ns, host_beta_ps", "one of them", "both or none");
     return status;
