@@ -60,7 +60,8 @@ class Liar {
         raw.say(greeting.bytes());
         EXPECT_TRUE(real.until([&] { return words(kHello, sizeof theirs + 8) > 0; }));
         const Bytes said = last_;
-        std::memcpy(&theirs, said.data() + 8, sizeof theirs);
+        if (said.size() >= 8 + sizeof theirs)
+            std::memcpy(&theirs, said.data() + 8, sizeof theirs);
     }
     ~Liar() {
         end_at_once(real);
@@ -80,8 +81,8 @@ class Liar {
         say(word);
     }
     void say_proof(uint8_t word, const uint8_t *proof) {
-        Bytes said(1, word);
-        said.insert(said.end(), proof, proof + GCOLL_RING_PROOF);
+        Bytes said(1 + GCOLL_RING_PROOF, word);
+        std::memcpy(said.data() + 1, proof, GCOLL_RING_PROOF);
         say(said);
     }
 
