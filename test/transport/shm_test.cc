@@ -655,23 +655,14 @@ TEST(Shm, ASleeperIsWokenWhateverOthersHaveNotRead) {
     while (gcoll_shm_door_send(reads_nothing, GCOLL_SHM_BELL, -1) == 0) {
     }
     ASSERT_EQ(gcoll_shm_door_send(sleeps, GCOLL_SHM_BELL, -1), EAGAIN);
-    std::chrono::duration<double> slept{0};
-    std::thread sleeper([&] {
-        const size_t wanted = group[2].done + 1;
-        group[2].receive(0, 5, 0, 100);
-        const auto begun = Clock::now();
-        while (group[2].done < wanted)
-            group[2].progress(20 * 1000000);
-        slept = Clock::now() - begun;
-    });
-    const uint32_t *said = &gcoll_ring_side_of(sleeps->memory, 1)->sleeps;
-    while (!(__atomic_load_n(said, __ATOMIC_RELAXED) & GCOLL_RING_SLEEPS))
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    std::this_thread::sleep_for(std::chrono::milliseconds(200)); // it looks once more before it sleeps
+    const gcoll_session *session = gcoll_net_session(gcoll_net_of(group[0].endpoint), 2);
+    const uint64_t written = session->output.written;
+    group[2].receive(0, 5, 0, 100);
+    gcoll_lane_shm.arm(gcoll_net_port(group[2].endpoint, &gcoll_lane_shm)); // it is about to sleep
     group[0].send(2, 5, 0, 100);
     both()->flush(group[0].endpoint);
-    sleeper.join();
-    EXPECT_LT(slept.count(), 15);
+    EXPECT_GT(session->output.written, written) << "nothing wakes it";
+    EXPECT_TRUE(group.turn_until_done());
     group[2].check();
 }
 
