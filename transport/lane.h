@@ -154,6 +154,9 @@ void gcoll_session_refuse(gcoll_session *session, gcoll_status status, const cha
 bool gcoll_session_has_choice(const gcoll_session *session);
 /* Sends a word to the peer's end of the lane. */
 void gcoll_session_say(gcoll_session *session, const uint8_t *bytes, uint32_t count);
+/* Writes what was said at once. Else the next progress does: lanes are flushed after connections. Not from
+ * `hear`, or what a connection brings besides. */
+void gcoll_session_flush(gcoll_session *session);
 /* The session is broken; `failed` follows. text as in gcoll_events.failed. */
 void gcoll_session_fail(gcoll_session *session, gcoll_status status, const char *format, ...)
     GCOLL_PRINTF(3, 4);

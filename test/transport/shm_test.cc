@@ -14,6 +14,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -183,8 +184,9 @@ TEST(Shm, MemoryOfManyRanksIsBounded) {
 
 // ---- Fallback -------------------------------------------------------------------------------------------
 
-// Makes a system call of this thread fail, where its argument has this value.
-void forbid(uint32_t call, uint32_t argument, uint32_t value, uint32_t error) {
+// Makes a system call of this thread fail, where its argument has this value. Returns what is lacking for
+// that, or "".
+std::string forbid(uint32_t call, uint32_t argument, uint32_t value, uint32_t error) {
     const bool is_any = argument > 5;
     sock_filter program[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -197,15 +199,19 @@ void forbid(uint32_t call, uint32_t argument, uint32_t value, uint32_t error) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     const sock_fprog filter = {sizeof program / sizeof *program, program};
-    ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    ASSERT_EQ(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter), 0) << strerror(errno);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == 0)
+        return "";
+    const int cause = errno;
+    EXPECT_TRUE(cause == ENOSYS || cause == EINVAL) << strerror(cause); // a kernel, or emulator, without it
+    return std::string("filters of system calls (seccomp): ") + strerror(cause);
 }
 
 struct Obstacle {
     const char *name;
-    uint32_t rank;                // whose thread it happens to
-    std::function<bool()> happen; // false: this machine does not allow it
-    std::string why;              // at that rank, or at the other
+    uint32_t rank;                       // whose thread it happens to
+    std::function<std::string()> happen; // returns what this machine lacks for it, or ""
+    std::string why;                     // at that rank, or at the other
     bool is_own;
 };
 
@@ -215,11 +221,13 @@ class ShmObstacle : public testing::TestWithParam<Obstacle> {};
 TEST_P(ShmObstacle, BothTakeTcpAndSayWhy) {
     const Obstacle &obstacle = GetParam();
     std::atomic<bool> is_possible{true};
+    std::string lacking;
     Group group(both(), 2);
     const uint32_t other = 1 - obstacle.rank;
     group.each([&](Rank &rank) {
         if (rank.rank == obstacle.rank) {
-            if (!obstacle.happen()) {
+            lacking = obstacle.happen();
+            if (!lacking.empty()) {
                 is_possible = false;
                 return;
             }
@@ -231,63 +239,42 @@ TEST_P(ShmObstacle, BothTakeTcpAndSayWhy) {
         EXPECT_TRUE(rank.until([&] { return rank.done == 2 || !is_possible; }));
     });
     if (!is_possible)
-        GTEST_SKIP() << "this machine does not allow it";
+        GTEST_SKIP() << "this machine lacks " << lacking;
     const uint32_t teller = obstacle.is_own ? obstacle.rank : other;
     EXPECT_EQ(lane(group[teller], 1 - teller), "tcp (shm: " + obstacle.why + ")");
     EXPECT_EQ(lane(group[1 - teller], teller), "tcp (shm: refused by the other rank: " + obstacle.why + ")");
     EXPECT_EQ(mappings(), 0u);
 }
 
-bool become_nobody() {
-    return syscall(SYS_setresuid, 65534, 65534, 65534) == 0; // of this thread alone
+std::string lacking_if(bool failed, const char *what) {
+    return failed ? std::string(what) + ": " + strerror(errno) : "";
+}
+std::string become_nobody() {
+    return lacking_if(syscall(SYS_setresuid, 65534, 65534, 65534) != 0, // of this thread alone
+                      "the right to become another user");
+}
+std::string leave_network() {
+    return lacking_if(unshare(CLONE_NEWNET) != 0, "network namespaces");
 }
 
 const Obstacle kObstacles[] = {
-    {"NoMemfd", 0,
-     [] {
-         forbid(SYS_memfd_create, 9, 0, EPERM);
-         return true;
-     },
+    {"NoMemfd", 0, [] { return forbid(SYS_memfd_create, 9, 0, EPERM); },
      "shm: cannot make memory to share (memfd_create): Operation not permitted", true},
-    {"NoSeals", 0,
-     [] {
-         forbid(SYS_fcntl, 1, F_ADD_SEALS, EPERM);
-         return true;
-     },
+    {"NoSeals", 0, [] { return forbid(SYS_fcntl, 1, F_ADD_SEALS, EPERM); },
      "shm: cannot seal memory to share: Operation not permitted", true},
-    {"SealsUnseen", 1,
-     [] {
-         forbid(SYS_fcntl, 1, F_GET_SEALS, EPERM);
-         return true;
-     },
+    {"SealsUnseen", 1, [] { return forbid(SYS_fcntl, 1, F_GET_SEALS, EPERM); },
      "offers memory that could shrink", true},
-    {"NoMapping", 0,
-     [] {
-         forbid(SYS_mmap, 3, MAP_SHARED, EACCES);
-         return true;
-     },
+    {"NoMapping", 0, [] { return forbid(SYS_mmap, 3, MAP_SHARED, EACCES); },
      "shm: cannot map memory to share: Permission denied", true},
-    {"NoMappingThere", 1,
-     [] {
-         forbid(SYS_mmap, 3, MAP_SHARED, EACCES);
-         return true;
-     },
+    {"NoMappingThere", 1, [] { return forbid(SYS_mmap, 3, MAP_SHARED, EACCES); },
      "offers memory that cannot be mapped here: Permission denied", true},
-    {"NoSocket", 0,
-     [] {
-         forbid(SYS_socket, 0, AF_UNIX, EACCES);
-         return true;
-     },
+    {"NoSocket", 0, [] { return forbid(SYS_socket, 0, AF_UNIX, EACCES); },
      "cannot make a socket of this host: Permission denied", true},
-    {"NoSocketThere", 1,
-     [] {
-         forbid(SYS_socket, 0, AF_UNIX, EACCES);
-         return true;
-     },
+    {"NoSocketThere", 1, [] { return forbid(SYS_socket, 0, AF_UNIX, EACCES); },
      "cannot make a socket of this host: Permission denied", true},
-    {"AnotherNetwork", 0, [] { return unshare(CLONE_NEWNET) == 0; },
+    {"AnotherNetwork", 0, leave_network,
      "cannot be reached by a socket of this host, as in another network namespace: Connection refused", true},
-    {"AnotherNetworkThere", 1, [] { return unshare(CLONE_NEWNET) == 0; },
+    {"AnotherNetworkThere", 1, leave_network,
      "cannot be reached by a socket of this host, as in another network namespace: Connection refused",
      false},
     {"AnotherUser", 0, become_nobody,
@@ -364,6 +351,105 @@ TEST(Shm, RingsAreByTheNumberOfRanksOrByTheOption) {
     EXPECT_EQ(std::string(gcoll_last_error()).find("options.transport: option ring_bytes of shm is 5000"), 0u)
         << gcoll_last_error();
     free(lanes);
+}
+
+volatile sig_atomic_t size_signals;
+
+// Memory larger than a file may be (ulimit -f) is not made: the kernel would end the process.
+TEST(Shm, ALimitOfFileSizesIsHeeded) {
+    Group group(both(), 2);
+    rlimit before = {};
+    struct sigaction counts = {}, usual = {};
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+    counts.sa_handler = [](int) { size_signals = size_signals + 1; };
+    ASSERT_EQ(sigaction(SIGXFSZ, &counts, &usual), 0);
+    rlimit low = before;
+    low.rlim_cur = std::min<rlim_t>(before.rlim_max, gcoll_ring_memory(GCOLL_SHM_RING_OF_TWO) - 1);
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &low), 0);
+    meet(group);
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    ASSERT_EQ(sigaction(SIGXFSZ, &usual, nullptr), 0);
+    EXPECT_EQ(size_signals, 0);
+    EXPECT_EQ(lane(group[0], 1),
+              "tcp (shm: shm: cannot set the size of memory to share: " + std::string(strerror(EFBIG)) + ")");
+}
+
+// So many descriptors in messages that nobody has received yet as a user may have. They last as long as this.
+class DescriptorsOnTheirWay {
+  public:
+    DescriptorsOnTheirWay() {
+        rlimit low = {};
+        EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
+        low = before_;
+        low.rlim_cur = kMost;
+        EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+        EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends_), 0);
+        char byte = 0;
+        iovec piece = {&byte, 1};
+        alignas(cmsghdr) char with[CMSG_SPACE((kMost + 1) * sizeof(int))] = {};
+        msghdr header = {};
+        header.msg_iov = &piece;
+        header.msg_iovlen = 1;
+        header.msg_control = with;
+        header.msg_controllen = sizeof with;
+        cmsghdr *part = CMSG_FIRSTHDR(&header);
+        part->cmsg_level = SOL_SOCKET;
+        part->cmsg_type = SCM_RIGHTS;
+        part->cmsg_len = CMSG_LEN((kMost + 1) * sizeof(int));
+        for (size_t i = 0; i <= kMost; i++)
+            std::memcpy(CMSG_DATA(part) + i * sizeof(int), &ends_[0], sizeof(int));
+        EXPECT_EQ(sendmsg(ends_[0], &header, 0), 1) << strerror(errno);
+    }
+    ~DescriptorsOnTheirWay() {
+        close(ends_[1]);
+        close(ends_[0]);
+        EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before_), 0);
+    }
+    DescriptorsOnTheirWay(const DescriptorsOnTheirWay &) = delete;
+    DescriptorsOnTheirWay &operator=(const DescriptorsOnTheirWay &) = delete;
+
+  private:
+    static constexpr size_t kMost = 200;
+    rlimit before_ = {};
+    int ends_[2] = {-1, -1};
+};
+
+// Many ranks that meet at once have many descriptors on their way. The kernel lets a user have no more than
+// one process may have open, and ranks wait for that to change.
+TEST(Shm, DescriptorsOfOthersOnTheirWayAreWaitedFor) {
+    Group group(both(), 2);
+    std::string lacking;
+    std::thread([&] {
+        lacking = getuid() == 0 ? become_nobody() : ""; // root has no such limit
+        if (!lacking.empty())
+            return;
+        const auto state = [&] {
+            const gcoll_session *session = gcoll_net_session(gcoll_net_of(group[0].endpoint), 1);
+            const auto *pair = session && gcoll_session_has_taken(session, &gcoll_lane_shm)
+                                   ? static_cast<gcoll_shm_pair *>(gcoll_session_lane_state(session))
+                                   : nullptr;
+            return pair ? pair->state : GCOLL_SHM_MEETS;
+        };
+        group.connect(0, 1);
+        for (uint32_t r = 0; r < 2; r++) {
+            group[r].send(1 - r, 1, 0, 100);
+            group[r].receive(1 - r, 1, 0, 100);
+        }
+        {
+            const DescriptorsOnTheirWay many;
+            EXPECT_TRUE(
+                group.turn([&] { return state() == GCOLL_SHM_SENDS || group[0].done + group[1].done > 0; }));
+            for (int i = 0; i < 100; i++)
+                for (uint32_t r = 0; r < 2; r++)
+                    group[r].progress(0);
+            EXPECT_EQ(state(), GCOLL_SHM_SENDS);
+        }
+        EXPECT_TRUE(group.turn_until_done());
+        for (uint32_t r = 0; r < 2; r++)
+            EXPECT_EQ(lane(group[r], 1 - r), "shm");
+    }).join();
+    if (!lacking.empty())
+        GTEST_SKIP() << "this machine lacks " << lacking;
 }
 
 // ---- News of a peer, behind what it has sent ------------------------------------------------------------
@@ -482,9 +568,26 @@ TEST(Shm, AKilledRankLeavesNothing) {
     }
 }
 
+// Whether a forked child does not have memory of which that was asked. Emulators may leave that out.
+bool can_keep_from_children() {
+    const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    void *at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(at, MAP_FAILED);
+    const bool is_asked = madvise(at, bytes, MADV_DONTFORK) == 0;
+    fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(msync(at, bytes, MS_ASYNC) == 0 ? 1 : 0);
+    int ended = 0;
+    EXPECT_EQ(waitpid(child, &ended, 0), child);
+    munmap(at, bytes);
+    return is_asked && WIFEXITED(ended) && WEXITSTATUS(ended) == 0;
+}
+
 // A forked child has neither the memory nor the socket, and what it does with its copy of the endpoint is not
 // noticed.
 TEST(Shm, AForkedChildHasNoPartInIt) {
+    const bool can_keep = can_keep_from_children();
     ASSERT_EQ(gcoll_fork_watch(), GCOLL_OK);
     Group group(both(), 2);
     meet(group);
@@ -495,7 +598,7 @@ TEST(Shm, AForkedChildHasNoPartInIt) {
         const bool is_mapped = mappings() > 0;
         for (uint32_t r = 0; r < 2; r++)
             both()->abandon(group[r].endpoint);
-        _exit(is_mapped ? 1 : 0);
+        _exit(is_mapped && can_keep ? 1 : 0);
     }
     int ended = 0;
     ASSERT_EQ(waitpid(child, &ended, 0), child);
@@ -506,6 +609,8 @@ TEST(Shm, AForkedChildHasNoPartInIt) {
     }
     EXPECT_TRUE(group.turn_until_done());
     group[1].check();
+    if (!can_keep)
+        GTEST_SKIP() << "all but the mapping: madvise(MADV_DONTFORK) does nothing here";
 }
 
 // Many ranks on few cores, each waiting for its neighbour, round and round: all of them sleep most of the
@@ -537,6 +642,28 @@ TEST(Shm, NobodyMissesAWakeUp) {
         rank.check();
     });
     EXPECT_EQ(late, 0u);
+}
+
+// What a peer has not read counts against the sender's own socket. When that is full of it, another peer that
+// sleeps is woken all the same.
+TEST(Shm, ASleeperIsWokenWhateverOthersHaveNotRead) {
+    Group group(both(), 3);
+    meet(group);
+    const int least = 1; // the kernel makes it a few datagrams
+    ASSERT_EQ(setsockopt(port_of(group[0])->fd, SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
+    gcoll_shm_pair *reads_nothing = pair_of(group[0], 1), *sleeps = pair_of(group[0], 2);
+    while (gcoll_shm_door_send(reads_nothing, GCOLL_SHM_BELL, -1) == 0) {
+    }
+    ASSERT_EQ(gcoll_shm_door_send(sleeps, GCOLL_SHM_BELL, -1), EAGAIN);
+    const gcoll_session *session = gcoll_net_session(gcoll_net_of(group[0].endpoint), 2);
+    const uint64_t written = session->output.written;
+    group[2].receive(0, 5, 0, 100);
+    gcoll_lane_shm.arm(gcoll_net_port(group[2].endpoint, &gcoll_lane_shm)); // it is about to sleep
+    group[0].send(2, 5, 0, 100);
+    both()->flush(group[0].endpoint);
+    EXPECT_GT(session->output.written, written) << "nothing wakes it";
+    EXPECT_TRUE(group.turn_until_done());
+    group[2].check();
 }
 
 } // namespace

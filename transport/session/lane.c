@@ -377,6 +377,10 @@ void gcoll_session_say(gcoll_session *session, const uint8_t *bytes, uint32_t co
     say(session, GCOLL_WIRE_WORD, bytes, count);
 }
 
+void gcoll_session_flush(gcoll_session *session) {
+    gcoll_session_write(session);
+}
+
 void gcoll_session_refuse(gcoll_session *session, gcoll_status status, const char *text) {
     const char *said = text ? text : gcoll_last_error();
     if (session->state != GCOLL_SESSION_CONNECTED || session->net->leaving)

@@ -6,9 +6,11 @@
  * datagram of anyone else only wakes this rank, and its descriptors are closed.
  *
  * A socket holds few datagrams. If it is full, its owner is awake, or wakes: so a bell need not be sent
- * again.
+ * again. But what a socket has sent counts against its own room until it is read, too. So one peer that reads
+ * nothing can leave no room for the bells of others, which then go by the session.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -121,6 +123,11 @@ int gcoll_shm_door_send(const gcoll_shm_pair *pair, gcoll_shm_kind kind, int fd)
         sent = sendmsg(pair->shm->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
     return sent < 0 ? errno : 0;
+}
+
+bool gcoll_shm_door_has_room(const gcoll_shm *shm) {
+    struct pollfd own = {.fd = shm->fd, .events = POLLOUT};
+    return poll(&own, 1, 0) == 1 && (own.revents & POLLOUT);
 }
 
 /* Bytes compared in the same time whatever they are, so that a token cannot be found byte by byte. */

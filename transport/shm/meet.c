@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -119,6 +120,25 @@ static int map(gcoll_shm_pair *pair, int fd, size_t bytes) {
     return 0;
 }
 
+/* Gives the memory its size. The limit of file sizes (ulimit -f) counts for it, too, and the kernel would end
+ * the process by a signal. Returns 0 or an error number. */
+static int set_size(int fd, size_t bytes) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur)
+        return EFBIG;
+    return ftruncate(fd, (off_t)bytes) == 0 ? 0 : errno;
+}
+
+/* Takes all pages now: without memory for a page, whoever touched it first would be ended by a signal
+ * (SIGBUS). Returns 0 or an error number. */
+static int take_pages(int fd, size_t bytes) {
+    int error;
+    do {
+        error = fallocate(fd, 0, 0, (off_t)bytes) == 0 ? 0 : errno;
+    } while (error == EINTR);
+    return error == EOPNOTSUPP || error == ENOSYS ? 0 : error; /* then they come as they are touched */
+}
+
 /* Makes memory of which nothing is left when nobody maps it. Returns a descriptor, or -1 with errno and
  * *what. */
 static int make_memory(size_t bytes, const char **what) {
@@ -127,12 +147,17 @@ static int make_memory(size_t bytes, const char **what) {
     if (fd < 0)
         return -1;
     *what = "cannot set the size of memory to share";
-    if (ftruncate(fd, (off_t)bytes) == 0) {
+    int error = set_size(fd, bytes);
+    if (error == 0) {
+        *what = "cannot have all pages of memory to share";
+        error = take_pages(fd, bytes);
+    }
+    if (error == 0) {
         *what = "cannot seal memory to share";
         if (fcntl(fd, F_ADD_SEALS, SEALS) == 0)
             return fd;
+        error = errno;
     }
-    const int error = errno;
     close(fd);
     errno = error;
     return -1;
@@ -243,7 +268,9 @@ static void send_and_say(gcoll_shm_pair *pair) {
     } else {
         error = gcoll_shm_door_send(pair, GCOLL_SHM_MAPPED, -1);
     }
-    if (error == EAGAIN && !what) {
+    /* ETOOMANYREFS: so many descriptors of this user are on their way, to ranks that take them in a moment.
+     */
+    if ((error == EAGAIN || error == ETOOMANYREFS) && !what) {
         pair->state = GCOLL_SHM_SENDS;
         pair->again_ms = gcoll_now_ms() + AGAIN_MS;
         return;
@@ -267,6 +294,13 @@ void gcoll_shm_send_again(gcoll_shm_pair *pair) {
         send_and_say(pair);
 }
 
+/* Whether a peer's sizes satisfy the rules of the ring, and of transport/flow. */
+static bool is_sound(const gcoll_shm_hello *peer) {
+    return gcoll_ring_is_size(peer->ring_bytes) && peer->pool_bytes >= GCOLL_FLOW_POOL_MIN &&
+           peer->pool_bytes <= GCOLL_FLOW_POOL_MAX &&
+           peer->eager_bytes <= peer->pool_bytes / 2 - GCOLL_FLOW_OVERHEAD_BYTES;
+}
+
 /* Why what the peer says of itself does not fit; NULL: it does. */
 static const char *check(const gcoll_shm_pair *pair) {
     const gcoll_shm_hello *peer = &pair->peer;
@@ -274,8 +308,7 @@ static const char *check(const gcoll_shm_pair *pair) {
         return "is on another host, or in another container or network namespace";
     if (peer->version != VERSION)
         return "speaks another version of shm";
-    if (!gcoll_ring_is_size(peer->ring_bytes) || peer->pool_bytes > GCOLL_FLOW_POOL_MAX ||
-        peer->eager_bytes > peer->pool_bytes)
+    if (!is_sound(peer))
         return "has sizes that cannot be";
     return NULL;
 }
@@ -374,6 +407,7 @@ void gcoll_shm_hear(gcoll_session *session, const uint8_t *bytes, uint32_t count
 
 void gcoll_shm_say_bell(const gcoll_shm_pair *pair) {
     say(pair, WORD_BELL);
+    gcoll_session_flush(pair->session);
 }
 
 /* ---- Beginning and end ------------------------------------------------------------------------------ */

@@ -270,8 +270,10 @@ void gcoll_shm_ring_bell(gcoll_shm_pair *pair) {
         return;
     pair->rung = sleeps;
     const int error = gcoll_shm_door_send(pair, GCOLL_SHM_BELL, -1);
-    /* A full socket wakes its owner, too. One that is gone has no sleeper. */
-    if (error != 0 && error != EAGAIN && error != ECONNREFUSED)
+    if (error == 0 || error == ECONNREFUSED) /* one that is gone has no sleeper */
+        return;
+    /* The peer's socket, if that is full, wakes its owner, too. */
+    if (error != EAGAIN || !gcoll_shm_door_has_room(pair->shm))
         gcoll_shm_say_bell(pair);
 }
 

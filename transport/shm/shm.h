@@ -134,6 +134,9 @@ typedef enum gcoll_shm_kind {
 /* Sends to the peer's socket. fd -1: none goes with it. Returns 0 or an error number: EAGAIN if it has no
  * room now. */
 int gcoll_shm_door_send(const gcoll_shm_pair *pair, gcoll_shm_kind kind, int fd);
+/* Whether an EAGAIN means the peer's socket. False: what this one has sent may not have been read for long.
+ */
+bool gcoll_shm_door_has_room(const gcoll_shm *shm);
 
 /* ---- meet.c ----------------------------------------------------------------------------------------- */
 
@@ -144,7 +147,7 @@ void gcoll_shm_hear(gcoll_session *session, const uint8_t *bytes, uint32_t count
 void gcoll_shm_on_datagram(gcoll_shm_pair *pair, gcoll_shm_kind kind, uint32_t uid, int fd, bool is_cut);
 /* Sends again what waits for room in a socket. */
 void gcoll_shm_send_again(gcoll_shm_pair *pair);
-/* Wakes the peer by the session: for a socket that fails. */
+/* Wakes the peer by the session, at once: for a socket that fails. */
 void gcoll_shm_say_bell(const gcoll_shm_pair *pair);
 void gcoll_shm_end(gcoll_session *session);
 /* Frees pairs that have ended. */
