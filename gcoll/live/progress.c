@@ -83,7 +83,7 @@ static int64_t sleep_us(const gcoll_context *context, const gcoll_watch *watch, 
 }
 
 gcoll_status gcoll_progress_wait(gcoll_context *context, const gcoll_wait *wait) {
-    int64_t now = gcoll_now_ms();
+    int64_t now = gcoll_now_upcoming_ms(); /* most waits are over before a clock that costs would be read */
     gcoll_watch watch = {.started_ms = now,
                          .last_ms = now,
                          .wait = wait,

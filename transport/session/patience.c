@@ -1,6 +1,10 @@
 /* transport/session/patience.c - decides whether a wait polls, yields or sleeps; see patience.h. */
 #include "transport/session/patience.h"
 
+bool gcoll_patience_has_core(const gcoll_patience *patience) {
+    return patience->taken == 0 && patience->sleepy == 0 && patience->spin_ns > 0;
+}
+
 void gcoll_patience_begin(gcoll_patience *patience) {
     if (patience->sleepy > 0)
         patience->sleepy--;

@@ -60,6 +60,8 @@ typedef struct gcoll_patience {
     uint32_t calm;   /* waits since the latest of them */
 } gcoll_patience;
 
+/* Whether this thread has its core to itself, as far as is known, and may poll. */
+bool gcoll_patience_has_core(const gcoll_patience *patience);
 /* A wait begins: its first poll has found nothing. */
 void gcoll_patience_begin(gcoll_patience *patience);
 /* What to do after a poll that found nothing, like all since idle_ns ago. */
