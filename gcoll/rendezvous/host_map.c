@@ -211,6 +211,8 @@ gcoll_status gcoll_rendezvous_note_hosts(gcoll_context *context, const uint64_t 
         most = gcoll_hosts_most(node, context->size);
     if (most == 0)
         status = no_memory(context);
+    for (uint32_t rank = 1; rank < context->size; rank++)
+        context->rendezvous->spans_hosts |= hosts[rank] != hosts[0];
     if (most > 1)
         keep(context, node);
     else
@@ -218,19 +220,33 @@ gcoll_status gcoll_rendezvous_note_hosts(gcoll_context *context, const uint64_t 
     return status;
 }
 
-gcoll_status gcoll_rendezvous_levels(gcoll_context *context, const uint32_t **node, uint32_t *most) {
+/* The number of each rank's host, as far as that needs no store; NULL: not known here. */
+static gcoll_status find_hosts(gcoll_context *context, const uint32_t **node) {
     gcoll_note cause;
     uint32_t missing;
-    gcoll_status status = GCOLL_OK;
     *node = context->rendezvous->node;
+    if (*node || !gcoll_rendezvous_has_addresses(context))
+        return GCOLL_OK;
+    return gcoll_rendezvous_hosts(context, node, &missing, &cause);
+}
+
+gcoll_status gcoll_rendezvous_levels(gcoll_context *context, const uint32_t **node, uint32_t *most) {
+    const gcoll_status status = find_hosts(context, node);
     *most = 1;
-    if (!*node && gcoll_rendezvous_has_addresses(context)) /* then nothing is looked up in a store */
-        status = gcoll_rendezvous_hosts(context, node, &missing, &cause);
     if (status == GCOLL_OK && *node)
         *most = gcoll_hosts_most(*node, context->size);
     if (*most <= 1)
         *node = NULL;
     return *most == 0 ? no_memory(context) : status;
+}
+
+gcoll_status gcoll_rendezvous_spans_hosts(gcoll_context *context, bool *spans) {
+    const uint32_t *node;
+    const gcoll_status status = find_hosts(context, &node);
+    *spans = context->rendezvous->spans_hosts;
+    for (uint32_t rank = 1; status == GCOLL_OK && node && rank < context->size; rank++)
+        *spans |= node[rank] != node[0];
+    return status;
 }
 
 gcoll_status gcoll_rendezvous_take_map(gcoll_context *context, const char *text, uint32_t *most) {

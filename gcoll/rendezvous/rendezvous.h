@@ -32,6 +32,7 @@ struct gcoll_rendezvous {
     char *
         *addresses; /* records of all ranks, if they met without a store; else NULL: they are in the store */
     uint32_t *node; /* the number of each rank's host; NULL until an algorithm asks */
+    bool spans_hosts;       /* rank 0, which has met all in a store: they run on several hosts */
     gcoll_meeting *meeting; /* NULL if the ranks met without a store, or if size is 1 */
     int64_t keep_ms; /* time at which this rank's keys are to be kept again; INT64_MAX: there are none */
 };
@@ -168,6 +169,8 @@ gcoll_status gcoll_rendezvous_hosts(gcoll_context *context, const uint32_t **nod
  * host, and *most the ranks of the largest one. *node is NULL if all ranks share a host, or none do. Asks no
  * store. */
 gcoll_status gcoll_rendezvous_levels(gcoll_context *context, const uint32_t **node, uint32_t *most);
+/* Likewise: whether the ranks run on several hosts. */
+gcoll_status gcoll_rendezvous_spans_hosts(gcoll_context *context, bool *spans);
 /* Writes which rank is on which host as a text. False if that needs more than `bytes` bytes, or memory. */
 bool gcoll_hosts_write(const uint32_t *node, uint32_t size, char *text, size_t bytes);
 /* Keeps the map of such a text, which came from rank 0. */

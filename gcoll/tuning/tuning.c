@@ -186,6 +186,17 @@ static void numbers_of(gcoll_basis *basis, double *numbers[NUMBERS]) {
     memcpy(numbers, all, sizeof all);
 }
 
+/* Costs are those of the transport that takes messages the longest way: to other hosts, if there are any. */
+static gcoll_status name_transport(gcoll_context *context) {
+    gcoll_basis *basis = context->basis;
+    const gcoll_transport *transport = context->transport;
+    bool spans = false;
+    const gcoll_status status =
+        transport->beyond && context->size > 1 ? gcoll_rendezvous_spans_hosts(context, &spans) : GCOLL_OK;
+    snprintf(basis->transport, sizeof basis->transport, "%s", spans ? transport->beyond : transport->name);
+    return status;
+}
+
 /* Finds the section of the file that supplies the costs, and whether its rules apply. All ranks find the
  * same. */
 static void find_section(gcoll_context *context) {
@@ -246,9 +257,9 @@ static gcoll_status decide(gcoll_context *context, const gcoll_fit *fit, uint32_
     gcoll_basis *basis = context->basis;
     const uint32_t *node = NULL;
     uint32_t most = 1;
-    gcoll_status status = GCOLL_OK;
     basis->local_ranks = local_ranks;
-    if (context->size > 2)
+    gcoll_status status = name_transport(context);
+    if (status == GCOLL_OK && context->size > 2)
         status = gcoll_rendezvous_levels(context, &node, &most);
     if (status == GCOLL_OK && basis->kind == GCOLL_BASIS_FITTED)
         status = fit->measure(context, node, &basis->cost, &basis->sharing, &basis->levels);
@@ -523,7 +534,6 @@ gcoll_status gcoll_tuning_agree(gcoll_context *context, const gcoll_fit *fit, ui
         until_ms < timeout_ms ? until_ms : timeout_ms; /* an allgather takes time of its own */
     bool monitor = context->settings.monitor;          /* the value on rank 0 */
     context->basis->local_ranks = local_ranks;
-    snprintf(context->basis->transport, sizeof context->basis->transport, "%s", context->transport->name);
     if (context->size == 1)
         return decide(context, fit, local_ranks);
     context->settings.timeout_ms = left > least ? left : least + 1;

@@ -318,6 +318,21 @@ TEST(Levels, AutoTakesAPlanByHosts) {
     }
 }
 
+// Costs of shared memory say nothing of a job on several hosts: its sections are those of tcp.
+TEST(Levels, TheTransportIsTheOneBetweenHosts) {
+    const struct {
+        Map map;
+        const char *transport, *named;
+    } rows_of[] = {{{1, 1, 1}, "shm,tcp", "shm"}, {{1, 1, 2}, "shm,tcp", "tcp"},
+                   {{1, 2, 3}, "shm,tcp", "tcp"}, {{1, 2}, "shm,tcp", "tcp"},
+                   {{1, 1}, "shm,tcp", "shm"},    {{1, 1}, "tcp", "tcp"}};
+    for (const auto &row : rows_of)
+        run_on(row.map, row.transport, "default", [&](uint32_t rank, gcoll_context *context) {
+            EXPECT_EQ(lines(context).find(std::string("for transport=") + row.named + " "), 0u)
+                << rank << ": " << lines(context);
+        });
+}
+
 // On one host, with one rank a host, and without costs of a second level, all is as if there were one level.
 TEST(Levels, OneLevelStaysOne) {
     Folder folder;

@@ -307,7 +307,8 @@ const gcoll_transport gcoll_transport_tcp = {
     .name = "tcp", .open = tcp_open, NET_OPERATIONS, .shared = &gcoll_transport_branch};
 
 /* Groups share connections by frames that only tcp has. */
-const gcoll_transport gcoll_transport_shm = {.name = "shm", .open = shm_open_alone, NET_OPERATIONS};
+const gcoll_transport gcoll_transport_shm = {
+    .name = "shm", .beyond = "tcp", .open = shm_open_alone, NET_OPERATIONS};
 
 /* Lanes, one of which may reach the memory of peers. */
 const gcoll_transport gcoll_transport_ibverbs = {.name = "ibverbs",
