@@ -5,6 +5,10 @@ bool gcoll_patience_has_core(const gcoll_patience *patience) {
     return patience->taken == 0 && patience->sleepy == 0 && patience->spin_ns > 0;
 }
 
+void gcoll_patience_init(gcoll_patience *patience, int64_t spin_ns, uint32_t rank) {
+    *patience = (gcoll_patience){.spin_ns = spin_ns, .seed = rank * 2654435769U}; /* the golden section */
+}
+
 void gcoll_patience_begin(gcoll_patience *patience) {
     if (patience->sleepy > 0)
         patience->sleepy--;
@@ -12,14 +16,23 @@ void gcoll_patience_begin(gcoll_patience *patience) {
         patience->calm++;
 }
 
+/* Draws how many yields come before the next nap. */
+static void plan_nap(gcoll_patience *patience) {
+    patience->nap_at = patience->nap + (uint32_t)((uint64_t)patience->seed * patience->nap >> 32);
+    patience->seed = patience->seed * 1664525U + 1013904223U; /* Numerical Recipes' generator */
+}
+
 static bool is_time_to_nap(gcoll_patience *patience) {
-    if (patience->nap == 0)
+    if (patience->nap == 0) {
         patience->nap = GCOLL_PATIENCE_NAP_FIRST;
-    if (patience->taken < patience->nap)
+        plan_nap(patience);
+    }
+    if (patience->taken < patience->nap_at)
         return false;
     patience->taken = 1; /* assume that the core is still shared */
     if (patience->nap < GCOLL_PATIENCE_NAP_MOST)
         patience->nap *= 2;
+    plan_nap(patience);
     return true;
 }
 

@@ -26,8 +26,8 @@
 /* Empty polls between two yields of a thread that has its core to itself: some twenty microseconds. */
 #define GCOLL_PATIENCE_POLLS 32
 /* A yield was taken that lasts more than twice the shortest one, or than twice this if all were longer.
- * Untaken ones last 0.3 to 0.9 us. */
-#define GCOLL_PATIENCE_BARE_NS 1000
+ * Untaken ones last 0.3 to 0.9 us; two switches and the turn of a peer of this host in between 1.5 and more. */
+#define GCOLL_PATIENCE_BARE_NS 600
 /* A yield this long went to a busy stranger: a peer's turn takes microseconds. */
 #define GCOLL_PATIENCE_STOLEN_NS 1000000
 /* Waits that sleep after a theft: at first as many as cost about what the theft did, in the end so many that
@@ -37,7 +37,8 @@
 /* After so many waits without a theft the next one is the first again. */
 #define GCOLL_PATIENCE_CALM 256
 /* Yields taken one after another before a nap, which lasts a tenth of a millisecond: at first, and if naps do
- * not help. */
+ * not help. It is so many or up to twice as many, by the rank and at random: two ranks that take turns and
+ * nap at the same time both wake on the core that they left empty, and so never part. */
 #define GCOLL_PATIENCE_NAP_FIRST 64
 #define GCOLL_PATIENCE_NAP_MOST  65536
 
@@ -54,12 +55,16 @@ typedef struct gcoll_patience {
     int64_t bare_ns; /* the shortest yield; 0: none yet */
     uint32_t empty;  /* polls that found nothing since the last yield */
     uint32_t taken;  /* yields one after another, to this one */
-    uint32_t nap;    /* so many before the next nap; 0: NAP_FIRST */
+    uint32_t nap;    /* at least so many before the next nap; 0: NAP_FIRST */
+    uint32_t nap_at; /* that many */
+    uint32_t seed;   /* of the next draw */
     uint32_t sleepy; /* waits left that sleep at once, this one included */
     uint32_t thefts; /* that came close to one another */
     uint32_t calm;   /* waits since the latest of them */
 } gcoll_patience;
 
+/* rank: of the thread, so that the naps of two differ. */
+void gcoll_patience_init(gcoll_patience *patience, int64_t spin_ns, uint32_t rank);
 /* Whether this thread has its core to itself, as far as is known, and may poll. */
 bool gcoll_patience_has_core(const gcoll_patience *patience);
 /* A wait begins: its first poll has found nothing. */
