@@ -17,12 +17,13 @@ struct Ending {
 };
 
 struct Plan {
-    int hosts = 2;
+    int hosts = 2, per_host = 1;
     const char *rate = "100mbit";
     const char *what = "loop";
     const char *form = "call";
     int timeout_ms = 20000, silence_ms = 0;
     size_t bytes = 64 << 10;
+    const char *transport = "tcp";
     std::string then; // a script, when all are ready; P is the folder of what they say
 };
 
@@ -36,19 +37,24 @@ class NetlabFailure : public Netlab {
             "set -e; P='" + place.path +
             "'; now() { cut -d' ' -f1 /proc/uptime >$P/now; }; pid() { cat $NETLAB_FOLDER/$1.pid; }; "
             "ended() { for r; do until grep -q '^ok\\|^failed' $P/$r.out; do sleep 0.02; done; done; }; "
-            "$NETLAB each --output $P -- sh -c 'echo $$ >$NETLAB_FOLDER/$NETLAB_RANK.pid; exec $RANK " +
+            "$NETLAB each --ranks-per-host " +
+            std::to_string(plan.per_host) +
+            " --output $P -- sh -c 'echo $$ >$NETLAB_FOLDER/$NETLAB_RANK.pid; exec $RANK " +
             std::string(plan.what) + " " + plan.form + " " + std::to_string(plan.timeout_ms) + " " +
             std::to_string(plan.silence_ms) + " " + std::to_string(plan.bytes) + "' & ranks=$!; for r in";
-        for (int rank = 0; rank < plan.hosts; rank++)
+        const int ranks = plan.hosts * plan.per_host;
+        for (int rank = 0; rank < ranks; rank++)
             script += " " + std::to_string(rank);
         script += "; do until grep -qs 'ready' $P/$r.out; do sleep 0.02; done; done; " + plan.then +
                   "\nwait $ranks";
         outcome o = run({"--hosts", std::to_string(plan.hosts), "--rate", plan.rate, "--limit", "50s",
                          "--once", "sh", "-c", script},
-                        {"TMPDIR=" + temporary.path, "RANK=" NETLAB_RANK}, NETLAB);
+                        {"TMPDIR=" + temporary.path, "RANK=" NETLAB_RANK,
+                         std::string("GCOLL_TRANSPORT=") + plan.transport},
+                        NETLAB);
         EXPECT_NE(o.status, 124) << o.err;
         std::vector<Ending> endings;
-        for (int rank = 0; rank < plan.hosts; rank++) {
+        for (int rank = 0; rank < ranks; rank++) {
             Ending ending;
             strings all = lines(said(place, rank));
             if (!all.empty()) {
@@ -162,6 +168,29 @@ TEST_F(NetlabFailure, AHostThatAcknowledgesIsNotBlamed) {
 }
 
 // ---- Who is gone -----------------------------------------------------------------------------------------
+
+// Within a host by shared memory, between hosts by TCP: all learn of a death as soon as over TCP alone. Each
+// rank's neighbours in the ring are one of its host and one of another.
+TEST_F(NetlabFailure, AKilledRankIsNamedAtOnceAlsoWhereHostsShareMemory) {
+    for (const char *transport : {"tcp", "auto"}) {
+        Plan plan;
+        plan.hosts = 3;
+        plan.per_host = 2;
+        plan.rate = "1gbit";
+        plan.transport = transport;
+        plan.then = "sleep 0.2; now; kill -KILL $(pid 3)";
+        const std::vector<Ending> endings = run_ranks(plan);
+        expect_told(endings, 3, kPeer, 3, "rank 3", 0, 2000);
+        EXPECT_FALSE(endings[3].ok);
+        for (size_t rank : {0, 1, 2, 4, 5}) {
+            RecordProperty(transport + std::string("_ms_") + std::to_string(rank),
+                           std::to_string(endings[rank].at_ms - fault_ms));
+            EXPECT_EQ(contains(endings[rank].text, ": shm"), transport == std::string("auto"))
+                << endings[rank].text;
+        }
+        EXPECT_TRUE(contains(endings[0].text, ": tcp")) << endings[0].text;
+    }
+}
 
 TEST_F(NetlabFailure, AHostThatVanishesIsNamedSoon) {
     Plan plan;

@@ -18,9 +18,9 @@
  *
  * FORM of the allreduces: call, start (and wait) or create (and run).
  *
- * Says "ready" when all ranks have met in a barrier and, for "loop", in one allreduce. At the end it says
- * "ok", or "failed", the status, the culprit, and the time of the error in ms as /proc/uptime has it; the
- * text goes to stderr.
+ * Says how messages travel, to stderr, and "ready" when all ranks have met in a barrier and, for "loop", in
+ * one allreduce. At the end it says "ok", or "failed", the status, the culprit, and the time of the error in
+ * ms as /proc/uptime has it; the text goes to stderr.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,6 +83,12 @@ static void say(const char *word) {
     fflush(stdout);
 }
 
+static void say_lanes(const job *j) {
+    char text[1024];
+    if (gcoll_context_lanes(j->context, text, sizeof text) == GCOLL_OK)
+        fprintf(stderr, "%s\n", text);
+}
+
 /* From rank 0 up; the first message is the large one. */
 static gcoll_status pass_on(const job *j) {
     gcoll_status status = GCOLL_OK;
@@ -116,6 +122,7 @@ static gcoll_status run(const job *j, const char *what) {
         status = reduce(j);
     if (status != GCOLL_OK)
         return status;
+    say_lanes(j);
     say("ready");
     if (strcmp(what, "chain") == 0)
         return pass_on(j);
