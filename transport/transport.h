@@ -111,7 +111,7 @@ typedef struct gcoll_transport gcoll_transport;
 struct gcoll_transport {
     const char *name;
     const char *beyond; /* the transport that takes messages to other hosts; NULL: itself */
-    bool yields; /* progress that polls lets others have its core: more ranks than cores may poll */
+    bool yields;        /* progress that polls lets others have its core: more ranks than cores may poll */
     /* Starts listening. Errors: INVALID names the option (unknown interface, port range full), IO. */
     gcoll_status (*open)(const gcoll_endpoint_options *options, const gcoll_events *events,
                          gcoll_endpoint **endpoint);

@@ -26,7 +26,7 @@
 /* Empty polls between two yields of a thread that has its core to itself: some twenty microseconds. */
 #define GCOLL_PATIENCE_POLLS 32
 /* A yield was taken that lasts more than twice the shortest one, or than twice this if all were longer.
- * Untaken ones last 0.3 to 0.9 us; two switches and the turn of a peer of this host in between 1.5 and more. */
+ * Untaken ones last 0.3 to 0.9 us; two switches and a turn of a peer of this host 1.5 and more. */
 #define GCOLL_PATIENCE_BARE_NS 600
 /* A yield this long went to a busy stranger: a peer's turn takes microseconds. */
 #define GCOLL_PATIENCE_STOLEN_NS 1000000
