@@ -49,6 +49,18 @@ typedef struct gcoll_lane_option {
     gcoll_lane_form form;
 } gcoll_lane_option;
 
+/* Rows that lanes have in common, for their tables. `usual`: the default, as it would be given. */
+#define GCOLL_LANE_EAGER_OPTION(usual)                                                                       \
+    {                                                                                                        \
+        .name = "eager_bytes", .form = GCOLL_LANE_SIZE, .least = 1, .most = INT64_C(1) << 30,                \
+        .help = "messages up to this size are sent before the receiver asks", .initial = (usual)             \
+    }
+#define GCOLL_LANE_POOL_OPTION                                                                               \
+    {                                                                                                        \
+        .name = "pool_bytes", .form = GCOLL_LANE_SIZE, .least = INT64_C(1) << 10, .most = INT64_C(1) << 31,  \
+        .help = "most bytes held for one peer that no operation waits for yet", .initial = "4Mi"             \
+    }
+
 typedef struct gcoll_lane_row {
     const char *name;                 /* that of the transport */
     const gcoll_lane_option *options; /* ended by name NULL; NULL: none */

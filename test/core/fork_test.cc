@@ -16,21 +16,6 @@ constexpr uint32_t kRanks = 3;
 constexpr uint32_t kForker = 1;
 constexpr int64_t kLimitMs = 60000;
 
-// Runs body in a child and waits for it. The child ends by exit, so that leaks are found.
-void in_child(const std::function<void()> &body) {
-    fflush(nullptr);
-    pid_t child = fork();
-    if (child == 0) {
-        alarm(30);
-        body();
-        exit(testing::Test::HasFailure() ? kFailed : 0);
-    }
-    int ended = 0;
-    ASSERT_GT(child, 0);
-    ASSERT_EQ(waitpid(child, &ended, 0), child);
-    EXPECT_TRUE(WIFEXITED(ended) && WEXITSTATUS(ended) == 0) << "the child ended with " << ended;
-}
-
 // A rank with everything that a context can have.
 struct Rank {
     Rank(gcoll_store *store, uint32_t rank, bool thread = false) : number(rank) {

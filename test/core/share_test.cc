@@ -734,21 +734,6 @@ TEST(ShareFailures, TheParentMayBeDestroyedFirst) {
 
 // ---- Forks ------------------------------------------------------------------------------------------------
 
-// Runs `body` in a child, which ends by exit, so that leaks are found there, too.
-template <class Body> void in_child(Body body) {
-    fflush(nullptr);
-    const pid_t child = fork();
-    if (child == 0) {
-        alarm(60);
-        body();
-        exit(testing::Test::HasFailure() ? kFailed : 0);
-    }
-    int ended = 0;
-    ASSERT_GT(child, 0);
-    ASSERT_EQ(waitpid(child, &ended, 0), child);
-    EXPECT_TRUE(WIFEXITED(ended) && WEXITSTATUS(ended) == 0) << "the child ended with " << ended;
-}
-
 // The process forks while large messages of all contexts are on their way, on the parent by several
 // connections. The child frees what it has, in any order, and the rank goes on.
 TEST(ShareForks, AChildFreesAllAmidTheirMessages) {

@@ -30,6 +30,20 @@ int64_t now_ms() {
     return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
+void in_child(const std::function<void()> &body) {
+    fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        body();
+        exit(testing::Test::HasFailure() ? kFailed : 0);
+    }
+    int ended = 0;
+    ASSERT_GT(child, 0);
+    ASSERT_EQ(waitpid(child, &ended, 0), child);
+    EXPECT_TRUE(WIFEXITED(ended) && WEXITSTATUS(ended) == 0) << "the child ended with " << ended;
+}
+
 std::string told(gcoll_status status) {
     if (status == GCOLL_OK)
         return "ok";

@@ -75,6 +75,10 @@ template <class T> class Shared {
 
 int64_t now_ms();
 
+// Runs `body` in a child that is forked now, waits for it, and fails the test if it failed. The child ends by
+// exit, so that leaks are found there, too; after a minute it is ended.
+void in_child(const std::function<void()> &body);
+
 struct Job {
     uint32_t size = 1;
     const char *transport = "inproc";

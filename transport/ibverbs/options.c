@@ -14,8 +14,6 @@
 #define RNR_RETRY 6
 /* As in frame.h, which this file cannot include: it needs the headers of libibverbs. */
 #define EAGER_MOST INT64_C(65472)
-#define POOL_LEAST INT64_C(1024)
-#define POOL_MOST  (INT64_C(1) << 31)
 #define CACHE_MOST (INT64_C(1) << 50)
 
 static const uint64_t mtus[] = {256, 512, 1024, 2048, 4096, 0};
@@ -112,12 +110,7 @@ const gcoll_lane_option gcoll_ib_lane_options[] = {
      .most = EAGER_MOST,
      .help = "messages up to this size go through slots, without asking",
      .initial = "8128"},
-    {.name = "pool_bytes",
-     .form = GCOLL_LANE_SIZE,
-     .least = POOL_LEAST,
-     .most = POOL_MOST,
-     .help = "most bytes held for one peer that no operation waits for yet",
-     .initial = "4Mi"},
+    GCOLL_LANE_POOL_OPTION,
     {.name = NULL},
 };
 

@@ -4,18 +4,8 @@
 #include "transport/shm/shm.h"
 
 const gcoll_lane_option gcoll_shm_options[] = {
-    {.name = "eager_bytes",
-     .form = GCOLL_LANE_SIZE,
-     .least = 1,
-     .most = INT64_C(1) << 30,
-     .help = "messages up to this size are sent before the receiver asks",
-     .initial = "32Ki"},
-    {.name = "pool_bytes",
-     .form = GCOLL_LANE_SIZE,
-     .least = INT64_C(1) << 10,
-     .most = INT64_C(1) << 31,
-     .help = "most bytes held for one peer that no operation waits for yet",
-     .initial = "4Mi"},
+    GCOLL_LANE_EAGER_OPTION("32Ki"),
+    GCOLL_LANE_POOL_OPTION,
     {.name = "ring_bytes",
      .form = GCOLL_LANE_SIZE,
      .least = GCOLL_RING_LEAST,

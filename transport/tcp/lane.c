@@ -65,18 +65,8 @@ const gcoll_flow_lane gcoll_stripes_flow = FLOW_LANE(gcoll_stripes_enqueue);
 /* ---- The lane --------------------------------------------------------------------------------------- */
 
 const gcoll_lane_option gcoll_tcp_options[] = {
-    {.name = "eager_bytes",
-     .form = GCOLL_LANE_SIZE,
-     .least = 1,
-     .most = INT64_C(1) << 30,
-     .help = "messages up to this size are sent before the receiver asks",
-     .initial = "256Ki"},
-    {.name = "pool_bytes",
-     .form = GCOLL_LANE_SIZE,
-     .least = INT64_C(1) << 10,
-     .most = INT64_C(1) << 31,
-     .help = "most bytes held for one peer that no operation waits for yet",
-     .initial = "4Mi"},
+    GCOLL_LANE_EAGER_OPTION("256Ki"),
+    GCOLL_LANE_POOL_OPTION,
     {.name = "connections",
      .form = GCOLL_LANE_WHOLE,
      .least = 1,
