@@ -36,6 +36,10 @@ gcoll_status gcoll_status_of_errno(int error);
 #define GCOLL_ERRNO_TEXT_MAX 112
 const char *gcoll_errno_text(int error, char text[GCOLL_ERRNO_TEXT_MAX]);
 
+/* Whether this process's limit of file sizes (ulimit -f) lets a file have so many bytes: 0, or EFBIG. The
+ * kernel ends a process that goes beyond it, by a signal. */
+int gcoll_file_size_error(uint64_t bytes);
+
 /* *product = a * b, or false on overflow. */
 static inline bool gcoll_mul_u64(uint64_t a, uint64_t b, uint64_t *product) {
     return !__builtin_mul_overflow(a, b, product);

@@ -1,4 +1,5 @@
-/* gcoll/base/shortage.c - texts of errors of exhausted resources, which say how to raise the limits. */
+/* gcoll/base/shortage.c - exhausted resources: texts that say how to raise the limits; the limit of file
+ * sizes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,4 +39,11 @@ const char *gcoll_errno_text(int error, char text[GCOLL_ERRNO_TEXT_MAX]) {
         snprintf(text, GCOLL_ERRNO_TEXT_MAX, "%s", strerror(error));
     }
     return text;
+}
+
+int gcoll_file_size_error(uint64_t bytes) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur
+               ? EFBIG
+               : 0;
 }

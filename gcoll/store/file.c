@@ -243,7 +243,7 @@ static gcoll_status create_temporary(const request *r, char name[GCOLL_FILE_OWN_
 static int write_value(int fd, const void *value, size_t bytes) {
     const unsigned char *data = value;
     size_t done = 0;
-    int error = 0;
+    int error = gcoll_file_size_error(bytes);
     while (done < bytes && error == 0) {
         ssize_t put = write(fd, data + done, bytes - done);
         if (put >= 0)

@@ -2,6 +2,8 @@
 // and the files that remain.
 #include "test/store/store_support.h"
 
+#include "test/kit/file_size_limit.h"
+
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -324,6 +326,29 @@ TEST(StoreFile, AFolderThatVanishesIsReported) {
     EXPECT_LT(ms_since(began), kLateMs);
     ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
     EXPECT_EQ(set(store.get(), "k", "v"), GCOLL_OK) << "made again, it works again";
+}
+
+// The kernel would end a process that writes more than a file may have (ulimit -f).
+TEST(StoreFile, ALimitOfFileSizesFailsWritesAndLosesNothing) {
+    TemporaryFolder folder;
+    Store store = open_store("file:" + folder.path());
+    int64_t sum = 0;
+    ASSERT_EQ(set(store.get(), "old", "1234"), GCOLL_OK);
+    {
+        const gcoll_test::FileSizeLimit limit(4);
+        EXPECT_EQ(set(store.get(), "fits", "1234"), GCOLL_OK);
+        EXPECT_EQ(set(store.get(), "old", "12345"), GCOLL_ERR_IO);
+        EXPECT_TRUE(last_error_has(strerror(EFBIG)) && last_error_has("\"old\"")) << gcoll_last_error();
+    }
+    {
+        const gcoll_test::FileSizeLimit limit(0);
+        EXPECT_EQ(gcoll_store_add(store.get(), "counter", 1, &sum), GCOLL_ERR_IO);
+        EXPECT_TRUE(last_error_has(strerror(EFBIG)) && last_error_has("\"counter\"")) << gcoll_last_error();
+    }
+    EXPECT_EQ(get(store.get(), "old"), "1234");
+    EXPECT_EQ(get(store.get(), "fits"), "1234");
+    for (const std::string &name : folder.names())
+        EXPECT_TRUE(name[0] != '.' || name.rfind(".lock", 0) == 0) << name << " was left";
 }
 
 TEST(StoreFile, AReadOnlyFolderFailsWritesAtOnce) {

@@ -3,6 +3,7 @@
 #include "test/transport/raw_peer.h"
 
 #include "test/kit/descriptors.h"
+#include "test/kit/file_size_limit.h"
 #include "test/kit/sanitizer.h"
 
 #include <atomic>
@@ -353,23 +354,13 @@ TEST(Shm, RingsAreByTheNumberOfRanksOrByTheOption) {
     free(lanes);
 }
 
-volatile sig_atomic_t size_signals;
-
 // Memory larger than a file may be (ulimit -f) is not made: the kernel would end the process.
 TEST(Shm, ALimitOfFileSizesIsHeeded) {
     Group group(both(), 2);
-    rlimit before = {};
-    struct sigaction counts = {}, usual = {};
-    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-    counts.sa_handler = [](int) { size_signals = size_signals + 1; };
-    ASSERT_EQ(sigaction(SIGXFSZ, &counts, &usual), 0);
-    rlimit low = before;
-    low.rlim_cur = std::min<rlim_t>(before.rlim_max, gcoll_ring_memory(GCOLL_SHM_RING_OF_TWO) - 1);
-    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &low), 0);
-    meet(group);
-    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-    ASSERT_EQ(sigaction(SIGXFSZ, &usual, nullptr), 0);
-    EXPECT_EQ(size_signals, 0);
+    {
+        const gcoll_test::FileSizeLimit limit(gcoll_ring_memory(GCOLL_SHM_RING_OF_TWO) - 1);
+        meet(group);
+    }
     EXPECT_EQ(lane(group[0], 1),
               "tcp (shm: shm: cannot set the size of memory to share: " + std::string(strerror(EFBIG)) + ")");
 }
@@ -447,6 +438,38 @@ TEST(Shm, DescriptorsOfOthersOnTheirWayAreWaitedFor) {
         EXPECT_TRUE(group.turn_until_done());
         for (uint32_t r = 0; r < 2; r++)
             EXPECT_EQ(lane(group[r], 1 - r), "shm");
+    }).join();
+    if (!lacking.empty())
+        GTEST_SKIP() << "this machine lacks " << lacking;
+}
+
+// If that lasts, there is time left for TCP, and a rank waits for it once, not once a peer.
+TEST(Shm, DescriptorsThatStayOnTheirWayLeaveTimeForTcp) {
+    constexpr uint32_t kRanks = 4;
+    Group group(both(), kRanks);
+    std::string lacking;
+    std::thread([&] {
+        lacking = getuid() == 0 ? become_nobody() : ""; // root has no such limit
+        if (!lacking.empty())
+            return;
+        for (uint32_t r = 0; r < kRanks; r++)
+            port_of(group[r])->limit_ms = 8000; // of which a quarter is waited
+        const DescriptorsOnTheirWay many;
+        const int64_t begun = gcoll_now_ms();
+        for (uint32_t peer = 1; peer < kRanks; peer++) { // one after the other
+            group.connect(0, peer);
+            group[0].send(peer, 1, 0, 100);
+            group[peer].receive(0, 1, 0, 100);
+            EXPECT_TRUE(group.turn_until_done());
+            EXPECT_EQ(
+                lane(group[0], peer),
+                "tcp (shm: shm: too many descriptors of this user stay on their way, so memory cannot be "
+                "sent: " +
+                    std::string(strerror(ETOOMANYREFS)) + ")");
+        }
+        const int64_t took = gcoll_now_ms() - begun;
+        EXPECT_GE(took, 2000);
+        EXPECT_LT(took, 4000);
     }).join();
     if (!lacking.empty())
         GTEST_SKIP() << "this machine lacks " << lacking;

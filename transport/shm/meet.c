@@ -27,7 +27,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -120,13 +119,10 @@ static int map(gcoll_shm_pair *pair, int fd, size_t bytes) {
     return 0;
 }
 
-/* Gives the memory its size. The limit of file sizes (ulimit -f) counts for it, too, and the kernel would end
- * the process by a signal. Returns 0 or an error number. */
+/* Gives the memory its size. The limit of file sizes counts for it, too. Returns 0 or an error number. */
 static int set_size(int fd, size_t bytes) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur)
-        return EFBIG;
-    return ftruncate(fd, (off_t)bytes) == 0 ? 0 : errno;
+    const int error = gcoll_file_size_error(bytes);
+    return error != 0 || ftruncate(fd, (off_t)bytes) == 0 ? error : errno;
 }
 
 /* Takes all pages now: without memory for a page, whoever touched it first would be ended by a signal
@@ -256,6 +252,29 @@ static void unreachable(gcoll_shm_pair *pair, int error) {
         gcoll_session_doubt(pair->session, DOUBT_MS, false, "%s", pair->why);
 }
 
+/* How long room in a socket is waited for. With another lane to take there must be time left to do so. */
+static int64_t patience(const gcoll_shm_pair *pair) {
+    const int64_t limit_ms = pair->shm->limit_ms;
+    return gcoll_session_has_choice(pair->session) ? limit_ms / 4 : limit_ms;
+}
+
+static void begin_patience(gcoll_shm_pair *pair) {
+    pair->until_ms = gcoll_now_ms() + patience(pair);
+}
+
+/* Whether what could not be sent may be sent in a moment: the peer's socket is full, or so many descriptors
+ * of this user are on their way (ETOOMANYREFS), to ranks that take them. If the latter lasts, it does for all
+ * peers: all pairs of a port wait for it together. */
+static bool may_pass(gcoll_shm_pair *pair, int error) {
+    const int64_t now = gcoll_now_ms();
+    if (error == ETOOMANYREFS && gcoll_session_has_choice(pair->session)) {
+        if (pair->shm->crowded_until_ms == 0)
+            pair->shm->crowded_until_ms = now + patience(pair);
+        return now < pair->shm->crowded_until_ms;
+    }
+    return (error == EAGAIN || error == ETOOMANYREFS) && now < pair->until_ms;
+}
+
 /* Sends memory, or the answer to it, and then says so. */
 static void send_and_say(gcoll_shm_pair *pair) {
     const bool gives = pair->which == 0;
@@ -268,16 +287,18 @@ static void send_and_say(gcoll_shm_pair *pair) {
     } else {
         error = gcoll_shm_door_send(pair, GCOLL_SHM_MAPPED, -1);
     }
-    /* ETOOMANYREFS: so many descriptors of this user are on their way, to ranks that take them in a moment.
-     */
-    if ((error == EAGAIN || error == ETOOMANYREFS) && !what) {
+    if (error != 0 && !what && may_pass(pair, error)) {
         pair->state = GCOLL_SHM_SENDS;
         pair->again_ms = gcoll_now_ms() + AGAIN_MS;
         return;
     }
     pair->state = GCOLL_SHM_MEETS;
+    if (error == ETOOMANYREFS && !what)
+        what = "too many descriptors of this user stay on their way, so memory cannot be sent";
     if (error != 0 && what)
         refuse_for(pair, what, error);
+    else if (error == EAGAIN)
+        refuse(pair, "takes nothing from its socket (for %lld ms)", (long long)patience(pair));
     else if (error != 0)
         unreachable(pair, error);
     else if (gives)
@@ -287,10 +308,7 @@ static void send_and_say(gcoll_shm_pair *pair) {
 }
 
 void gcoll_shm_send_again(gcoll_shm_pair *pair) {
-    const int64_t now = gcoll_now_ms();
-    if (now >= pair->until_ms)
-        refuse(pair, "takes nothing from its socket (for %lld ms)", (long long)pair->shm->limit_ms);
-    else if (now >= pair->again_ms)
+    if (gcoll_now_ms() >= pair->again_ms)
         send_and_say(pair);
 }
 
@@ -323,7 +341,7 @@ static void on_hello(gcoll_shm_pair *pair, const uint8_t *bytes) {
     pair->heard_hello = true;
     pair->ring_bytes =
         pair->own.ring_bytes < pair->peer.ring_bytes ? pair->own.ring_bytes : pair->peer.ring_bytes;
-    pair->until_ms = gcoll_now_ms() + pair->shm->limit_ms;
+    begin_patience(pair);
     if (pair->which == 0)
         send_and_say(pair);
 }
@@ -354,7 +372,7 @@ static void on_given(gcoll_shm_pair *pair) {
     memcpy(own->proof, pair->proof[pair->which], GCOLL_RING_PROOF);
     set_up(pair);
     pair->has_answered = true;
-    pair->until_ms = gcoll_now_ms() + pair->shm->limit_ms;
+    begin_patience(pair);
     send_and_say(pair);
 }
 

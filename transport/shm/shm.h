@@ -97,7 +97,8 @@ struct gcoll_shm {
     uint64_t eager_bytes, pool_bytes;
     uint32_t ring_bytes;
     int64_t limit_ms;
-    int fd; /* -1: not needed yet */
+    int64_t crowded_until_ms; /* when a wait for descriptors on their way is given up; 0: none began */
+    int fd;                   /* -1: not needed yet */
     gcoll_descriptor descriptor;
     uint8_t name[GCOLL_SHM_TOKEN];
     gcoll_shm_pair *pairs;
