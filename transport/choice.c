@@ -63,6 +63,13 @@ static void add_size(gcoll_text *to, int64_t bytes) {
     gcoll_text_add(to, "%lld%s", (long long)bytes, units[unit]);
 }
 
+static void add_number(gcoll_text *to, bool is_size, int64_t number) {
+    if (is_size)
+        add_size(to, number);
+    else
+        gcoll_text_add(to, "%lld", (long long)number);
+}
+
 void gcoll_lane_allowed(const gcoll_lane_option *option, char text[GCOLL_LANE_ALLOWED_MAX]) {
     gcoll_text to = {text, GCOLL_LANE_ALLOWED_MAX, 0};
     const char *const *words = words_of(option);
@@ -71,18 +78,19 @@ void gcoll_lane_allowed(const gcoll_lane_option *option, char text[GCOLL_LANE_AL
         gcoll_text_add(&to, "names of up to %d characters", GCOLL_LANE_VALUE_MAX - 1);
     for (size_t i = 0; words && words[i]; i++)
         gcoll_text_add(&to, "%s%s", i > 0 ? ", " : "", words[i]);
-    for (size_t i = 0; option->values && option->values[i] != 0; i++)
-        gcoll_text_add(&to, "%s%llu", i > 0 ? ", " : "", (unsigned long long)option->values[i]);
-    if (option->form == GCOLL_LANE_SIZE) {
-        add_size(&to, option->least);
-        gcoll_text_add(&to, " to ");
-        add_size(&to, option->most);
-        gcoll_text_add(&to, " bytes");
-    } else if (option->form == GCOLL_LANE_WHOLE && !option->values) {
-        gcoll_text_add(&to, "%lld to %lld", (long long)option->least, (long long)option->most);
+    const bool is_size = option->form == GCOLL_LANE_SIZE;
+    for (size_t i = 0; option->values && option->values[i] != 0; i++) {
+        gcoll_text_add(&to, "%s", i > 0 ? ", " : "");
+        add_number(&to, is_size, (int64_t)option->values[i]);
     }
-    if ((option->form == GCOLL_LANE_WHOLE || option->form == GCOLL_LANE_SIZE) &&
-        option->unset < option->least)
+    if ((is_size || option->form == GCOLL_LANE_WHOLE) && !option->values) {
+        add_number(&to, is_size, option->least);
+        gcoll_text_add(&to, " to ");
+        add_number(&to, is_size, option->most);
+    }
+    if (is_size)
+        gcoll_text_add(&to, " bytes");
+    if ((is_size || option->form == GCOLL_LANE_WHOLE) && option->unset < option->least)
         gcoll_text_add(&to, ", and %lld for the default", (long long)option->unset);
 }
 

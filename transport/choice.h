@@ -42,7 +42,7 @@ typedef struct gcoll_lane_option {
     const char *field;        /* name in the lane's struct of options; NULL: not there */
     size_t at, bytes;         /* where and how long the field is: 4 or 8 bytes, or a const char * */
     const char *const *words; /* WORD: NULL-terminated */
-    const uint64_t *values;   /* WHOLE: NULL, or the numbers allowed, ended by 0 */
+    const uint64_t *values;   /* WHOLE, SIZE: NULL, or the numbers allowed, ended by 0 */
     int64_t least, most;      /* WHOLE, SIZE: inclusive */
     int64_t unset;            /* a number that asks for the default. May be out of the range: 0, -1 */
     int64_t fallback;         /* the default. `unset`, if the lane finds it out */

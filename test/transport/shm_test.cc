@@ -341,17 +341,23 @@ TEST(Shm, RingsAreByTheNumberOfRanksOrByTheOption) {
         free(lanes);
     }
     gcoll_lane_choice *lanes = nullptr;
-    gcoll_endpoint_options options = options_of(0, 2);
-    gcoll_events events = {};
-    gcoll_endpoint *endpoint = nullptr;
-    ASSERT_EQ(
-        gcoll_lanes_parse(gcoll_lane_rows, "a test", "shm:ring_bytes=5000", &lanes, &options.lane_count),
-        GCOLL_OK);
-    options.lanes = lanes;
-    EXPECT_EQ(gcoll_transport_shm.open(&options, &events, &endpoint), GCOLL_ERR_INVALID);
-    EXPECT_EQ(std::string(gcoll_last_error()).find("options.transport: option ring_bytes of shm is 5000"), 0u)
+    uint32_t count = 0;
+    for (uint64_t bytes = 1; bytes <= uint64_t{4} << 20; bytes *= 2)
+        for (uint64_t each : {bytes - 1, bytes}) {
+            const std::string text = "shm:ring_bytes=" + std::to_string(each);
+            const bool is_size = each == 0 || gcoll_ring_is_size(static_cast<uint32_t>(each));
+            EXPECT_EQ(gcoll_lanes_parse(gcoll_lane_rows, "here", text.c_str(), &lanes, &count),
+                      is_size ? GCOLL_OK : GCOLL_ERR_INVALID)
+                << text;
+            if (is_size)
+                free(lanes);
+        }
+    EXPECT_EQ(gcoll_lanes_parse(gcoll_lane_rows, "here", "shm:ring_bytes=5000", &lanes, &count),
+              GCOLL_ERR_INVALID);
+    EXPECT_NE(
+        std::string(gcoll_last_error()).find("4Ki, 8Ki, 16Ki, 32Ki, 64Ki, 128Ki, 256Ki, 512Ki, 1Mi bytes"),
+        std::string::npos)
         << gcoll_last_error();
-    free(lanes);
 }
 
 // Memory larger than a file may be (ulimit -f) is not made: the kernel would end the process.

@@ -1,5 +1,6 @@
 // test/transport/tcp_connect_test.cc - connections that cross, fail or are slow; interfaces and ports.
 #include <poll.h>
+#include <sched.h>
 
 #include <set>
 
@@ -339,6 +340,27 @@ TEST(Tcp, AnUnknownInterfaceIsNamedWithThoseThereAre) {
                   }).find("interface: is '" + std::string(interface) + "', in which "),
                   0u)
             << gcoll_last_error();
+}
+
+TEST(Tcp, AHostWithoutAnyInterfaceSaysSo) {
+    std::string lacking, error;
+    gcoll_status status = GCOLL_OK;
+    std::thread([&] { // of this thread alone
+        if (unshare(CLONE_NEWNET) != 0) {
+            lacking = strerror(errno);
+            return;
+        }
+        gcoll_endpoint_options options = options_of(0, 2);
+        gcoll_events events = {};
+        gcoll_endpoint *endpoint = nullptr;
+        status = kTcp->open(&options, &events, &endpoint);
+        error = gcoll_last_error();
+    })
+        .join();
+    if (!lacking.empty())
+        GTEST_SKIP() << "this machine lacks network namespaces: " << lacking;
+    EXPECT_EQ(status, GCOLL_ERR_IO);
+    EXPECT_NE(error.find("no network interface is up, not even loopback"), std::string::npos) << error;
 }
 
 TEST(Tcp, RouteToPutsAnAddressFirst) {

@@ -127,6 +127,9 @@ gcoll_status gcoll_net_find_interfaces(gcoll_net *net, const gcoll_endpoint_opti
     if (status == GCOLL_OK)
         publish(net, all, chosen, has_order);
     free(all);
+    if (status == GCOLL_OK && net->address.count == 0)
+        status = gcoll_error(GCOLL_ERR_IO, "this host has no address that ranks could connect to: no network "
+                                           "interface is up, not even loopback (ip link set lo up)");
     if (status != GCOLL_OK)
         return status;
     /* One address can be bound. Of several, the listener drops what comes to others (listen.c). */

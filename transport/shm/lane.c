@@ -3,14 +3,17 @@
 
 #include "transport/shm/shm.h"
 
+static const uint64_t ring_sizes[] = {GCOLL_RING_LEAST, 8 << 10,   16 << 10,  32 << 10,        64 << 10,
+                                      128 << 10,        256 << 10, 512 << 10, GCOLL_RING_MOST, 0};
+
 const gcoll_lane_option gcoll_shm_options[] = {
     GCOLL_LANE_EAGER_OPTION("32Ki"),
     GCOLL_LANE_POOL_OPTION,
     {.name = "ring_bytes",
      .form = GCOLL_LANE_SIZE,
      .least = GCOLL_RING_LEAST,
-     .most = GCOLL_RING_MOST,
-     .help = "memory for messages on their way to one peer, a power of two; the smaller of two ranks' counts",
+     .values = ring_sizes,
+     .help = "memory for messages on their way to one peer; the smaller of two ranks' counts",
      .initial = "by the number of ranks"},
     {.name = NULL},
 };
@@ -35,10 +38,6 @@ static gcoll_status read_options(gcoll_shm *shm, const gcoll_endpoint_options *o
                            "options.checksum: is 1; allowed is 0 over shm, whose messages leave no memory");
     const int64_t ring = gcoll_lane_option_number(options, "shm", "ring_bytes", 0);
     shm->ring_bytes = ring > 0 ? (uint32_t)ring : usual_ring(options->size);
-    if (!gcoll_ring_is_size(shm->ring_bytes))
-        return gcoll_error(GCOLL_ERR_INVALID,
-                           "options.transport: option ring_bytes of shm is %u; allowed are powers of two",
-                           shm->ring_bytes);
     return gcoll_lane_set_limits(options, "shm", GCOLL_SHM_EAGER_BYTES, GCOLL_SHM_EAGER_MOST,
                                  &shm->eager_bytes, &shm->pool_bytes);
 }
