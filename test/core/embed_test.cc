@@ -832,7 +832,7 @@ void cross(void *arg, gcoll_status, const char *) {
 TEST_P(Embedded, CallbacksOfTwoContextsThatCallEachOtherEnd) {
     Watchdog watchdog(60);
     Job each = job(2);
-    each.timeout_ms = 2000;
+    each.timeout_ms = 8000; // of which a callback waits a quarter; joining has as much, on a busy machine
     std::atomic<uint32_t> over{0};
     run_threads(each, [&](uint32_t rank, gcoll_context *context) {
         gcoll_context *twin = nullptr;
