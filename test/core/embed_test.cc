@@ -523,7 +523,7 @@ TEST_P(Embedded, DoneIsToldOfARankThatLeaves) {
 TEST_P(Embedded, DoneIsToldOfATimeout) {
     Watchdog watchdog(60);
     Job job = this->job(2);
-    job.timeout_ms = 400;
+    job.timeout_ms = 2000; // for joining, too
     Group group(job);
     Waiting waiting;
     connect(group);

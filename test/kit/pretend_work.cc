@@ -17,8 +17,10 @@ namespace pretend {
 
 namespace {
 
-constexpr int64_t kUnripeNs = 100 * 1000; // time after which a lane checks again by itself
-constexpr int64_t kIdleNs = 2 * 1000 * 1000;
+// Time after which a lane checks again by itself. There are dozens of lanes, and others want to run, too.
+constexpr int64_t kUnripeNs = 100 * 1000; // and twice as long each time
+constexpr int64_t kUnripeMostNs = 2 * 1000 * 1000;
+constexpr int64_t kIdleNs = 50 * 1000 * 1000;
 
 } // namespace
 
@@ -67,14 +69,17 @@ void Lane::sleep(uint32_t seen, int64_t ns) {
 }
 
 void Lane::serve() {
+    int64_t unripe_ns = kUnripeNs;
     for (uint64_t head = 0; !closing_.load(std::memory_order_relaxed);) {
         const uint32_t seen = bell_.load(std::memory_order_relaxed);
         std::atomic<Task *> &slot = slots_[head % kSlots];
         Task *task = slot.load(std::memory_order_acquire);
         if (!task || task->stuck.load(std::memory_order_acquire) || !task->is_ripe()) {
-            sleep(seen, task ? kUnripeNs : kIdleNs);
+            sleep(seen, task ? unripe_ns : kIdleNs);
+            unripe_ns = task ? std::min(2 * unripe_ns, kUnripeMostNs) : kUnripeNs;
             continue;
         }
+        unripe_ns = kUnripeNs;
         slot.store(nullptr, std::memory_order_relaxed);
         head++;
         const int64_t begun = gcoll_now_ns();
