@@ -143,6 +143,8 @@ void *gcoll_session_lane_state(const gcoll_session *session);
 void gcoll_session_set_lane_state(gcoll_session *session, void *state);
 /* Whether the peer is there and nothing is wrong with the session or the lane. */
 bool gcoll_session_is_well(const gcoll_session *session);
+/* The same, and this endpoint is not leaving either. */
+bool gcoll_session_may_move(const gcoll_session *session);
 /* The lane stands: messages may go. `own` and `peer`: what is taken unasked, and the pool. */
 void gcoll_session_stand(gcoll_session *session, uint64_t own_eager, uint64_t own_pool, uint64_t peer_eager,
                          uint64_t peer_pool);

@@ -98,8 +98,10 @@ gcoll_status gcoll_progress_wait(gcoll_context *context, const gcoll_wait *wait)
             advance(context);
         if (context->health.broken || wait->done(wait->arg))
             break;
-        if (!first) { /* reading the clock costs time, and most waits are over by now */
-            now = gcoll_now_ms();
+        if (!first) { /* reading a clock costs time, and most waits are over by now */
+            now = gcoll_now_upcoming_ms();
+            if (now >= watch.next_probe_ms || gcoll_peer_is_doubted(context))
+                now = gcoll_now_ms();
             if (gcoll_peer_is_doubted(context))
                 gcoll_peer_settle_doubt(context, now);
             if (now >= watch.next_probe_ms && !context->health.broken) {

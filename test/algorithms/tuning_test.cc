@@ -262,6 +262,19 @@ TEST(Sharing, ManyMessagesCostWhereProcessorsAreShared) {
     EXPECT_DOUBLE_EQ(seconds("nonoverlapping"), 3.5e-6 + 6e-6 * 3 / 4 + 3e-6);
 }
 
+// Four ranks on two cores, small vectors: the model gives six algorithms nearly the same time. The one with
+// the fewest messages, and of those the one with the fewest steps, is taken, whatever its bytes add.
+TEST(Sharing, OfNearlyEqualOnesTheFewestMessagesAreTaken) {
+    const gcoll_cost_parameters parameters = {2.9e-6, 3e-11, 1e-11};
+    const gcoll_sharing two_cores = {1.45e-6, 2.9e-6, 6e-11, 2}, own_cores = {1.45e-6, 2.9e-6, 6e-11, 1};
+    const double linear = look(4, two_cores, parameters, "linear").seconds;
+    for (const char *other : {"dual_root", "recursive_doubling"})
+        EXPECT_NEAR(look(4, two_cores, parameters, other).seconds, linear, 0.02 * linear) << other;
+    EXPECT_LT(look(4, two_cores, parameters, "dual_root").seconds, linear);
+    EXPECT_EQ(look(4, two_cores, parameters, "linear").chosen, "linear");
+    EXPECT_NE(look(4, own_cores, parameters, "linear").chosen, "linear");
+}
+
 // One that all others send to needs as many connections: not what auto does to many ranks, however few the
 // hops.
 TEST(Sharing, ManyAtOnceAreForFewRanks) {

@@ -183,6 +183,59 @@ TEST(Shm, MemoryOfManyRanksIsBounded) {
            static_cast<unsigned long long>(resident_kib / 2 / kRanks));
 }
 
+// ---- Small messages ---------------------------------------------------------------------------------------
+
+// A message of one frame is there as soon as it is posted. One with another before it waits for its turn.
+TEST(Shm, SmallMessagesAreWrittenWhenTheyArePosted) {
+    Group group(both(), 2);
+    meet(group);
+    const gcoll_ring_writer &out = pair_of(group[0], 1)->out;
+    const gcoll_ring_reader &in = pair_of(group[1], 0)->in;
+    for (uint32_t bytes : {0u, 4u, 4096u, 16384u}) {
+        const uint64_t before = out.written;
+        EXPECT_FALSE(gcoll_ring_has_frame(&in));
+        group[0].send(1, 2, bytes, bytes, true);
+        EXPECT_EQ(out.written - before, gcoll_ring_frame_bytes(GCOLL_RING_OPEN, bytes)) << bytes;
+        EXPECT_TRUE(gcoll_ring_has_frame(&in)) << bytes;
+        group[1].receive(0, 2, bytes, bytes);
+        ASSERT_TRUE(group.turn_until_done());
+    }
+    const uint64_t before = out.written;
+    group[0].send(1, 3, 0, 30000); // not small
+    group[0].send(1, 3, 1, 4);
+    EXPECT_EQ(out.written, before);
+    for (uint32_t index : {0u, 1u})
+        group[1].receive(0, 3, index, index == 0 ? 30000 : 4);
+    ASSERT_TRUE(group.turn_until_done());
+    for (uint32_t r : {0u, 1u})
+        group[r].check();
+}
+
+// The reader tells the writer of room once in an eighth of the ring, and no writer waits for more than that
+// leaves, whatever the sizes of its messages.
+TEST(Shm, RoomIsToldOnceInAnEighthOfTheRing) {
+    Group group(both(), 2);
+    meet(group);
+    const gcoll_ring_reader &in = pair_of(group[1], 0)->in;
+    uint32_t news = 0, behind = 0;
+    uint64_t told = in.told;
+    constexpr uint32_t kMessages = 2000;
+    for (uint32_t index = 0; index < kMessages; index++) {
+        const uint32_t bytes = index * 37 % 9000;
+        group[0].send(1, 2, index, bytes);
+        group[1].receive(0, 2, index, bytes);
+        ASSERT_TRUE(group.turn_until_done());
+        EXPECT_LT(in.read - in.told, in.size / 8);
+        behind += in.read != in.told;
+        news += in.told != told;
+        told = in.told;
+    }
+    EXPECT_GT(behind, kMessages / 2);
+    EXPECT_LT(news, kMessages);
+    for (uint32_t r : {0u, 1u})
+        group[r].check();
+}
+
 // ---- Fallback -------------------------------------------------------------------------------------------
 
 // Makes a system call of this thread fail, where its argument has this value. Returns what is lacking for

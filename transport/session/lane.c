@@ -564,6 +564,10 @@ bool gcoll_session_is_well(const gcoll_session *session) {
     return session->state == GCOLL_SESSION_CONNECTED && !session->lane.in_doubt;
 }
 
+bool gcoll_session_may_move(const gcoll_session *session) {
+    return gcoll_session_is_well(session) && !session->net->leaving;
+}
+
 void gcoll_lane_report_complete(gcoll_flow *flow, gcoll_message *message) {
     gcoll_session_push_receive((gcoll_session *)(void *)flow, message);
 }

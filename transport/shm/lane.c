@@ -127,13 +127,13 @@ static void disarm(gcoll_lane_port *port) {
 
 static bool poll_one(gcoll_shm_pair *pair) {
     bool moved = false;
-    if (pair->state == GCOLL_SHM_SENDS && gcoll_session_is_well(pair->session) &&
-        !gcoll_net_is_leaving(pair->shm->net))
+    if (pair->state == GCOLL_SHM_SENDS && gcoll_session_may_move(pair->session))
         gcoll_shm_send_again(pair);
-    if (!gcoll_shm_moves(pair))
+    if (pair->state != GCOLL_SHM_STANDS)
         return false;
-    moved = gcoll_ring_has_frame(&pair->in) && gcoll_shm_read(pair, pair->in.size);
-    if (gcoll_shm_moves(pair) && gcoll_shm_has_output(pair))
+    if (gcoll_ring_has_frame(&pair->in))
+        moved = gcoll_shm_read(pair, pair->in.size);
+    if (gcoll_shm_has_output(pair))
         moved = gcoll_shm_write(pair) || moved;
     if (gcoll_shm_moves(pair))
         gcoll_shm_ring_bell(pair);

@@ -13,8 +13,12 @@
 
 /* A longer fragment would not stay in the cache until it is read. */
 #define PART_MOST (UINT32_C(32) << 10)
-/* The reader tells the writer of room that often while it reads: parts of a ring. */
+/* The reader tells the writer of room that often: parts of a ring. So the writer knows of seven eighths of a
+ * ring that is empty, which is more than it ever waits for; and telling, which is a fence and a look whether
+ * the writer sleeps, is no part of each message. */
 #define TOLD_PARTS 8
+/* Longer messages are written by the flush, with those posted to other peers. */
+#define AT_ONCE_MOST (UINT32_C(16) << 10)
 
 static gcoll_shm_pair *pair_of(const gcoll_flow *flow) {
     return gcoll_session_lane_state((const gcoll_session *)(const void *)flow);
@@ -54,9 +58,16 @@ static void control(gcoll_flow *flow, const gcoll_flow_frame *frame) {
     gcoll_shm_want_output(pair);
 }
 
+static bool put_part(gcoll_shm_pair *pair, gcoll_message *message);
+
+/* A message of one frame with nothing before it is written at once: what this rank does next, as posting its
+ * receives and copying its own block, then takes no time of the peer's. The flush wakes a sleeper. */
 static void enqueue(gcoll_flow *flow, gcoll_message *message) {
     gcoll_shm_pair *pair = pair_of(flow);
+    const bool is_first = !pair->messages.first && gcoll_bytes_left(&pair->control) == 0;
     gcoll_message_push(&pair->messages, message);
+    if (is_first && message->bytes <= AT_ONCE_MOST && gcoll_shm_moves(pair))
+        put_part(pair, message);
     gcoll_shm_want_output(pair);
 }
 
@@ -136,9 +147,8 @@ static uint32_t take_room(gcoll_shm_pair *pair, uint32_t wanted) {
     return room < wanted ? room : wanted;
 }
 
-/* Writes a fragment of the first message. */
-static bool put_part(gcoll_shm_pair *pair) {
-    gcoll_message *message = pair->messages.first;
+/* Writes a fragment of a message, the first in the queue. */
+static bool put_part(gcoll_shm_pair *pair, gcoll_message *message) {
     const uint64_t left = message->bytes - message->moved;
     const bool opens = message->open && !(message->flags & GCOLL_FLOW_OPENED);
     gcoll_ring_head head = {.word = GCOLL_RING_MARK | GCOLL_FLOW_DATA | (opens ? GCOLL_RING_OPEN : 0U) |
@@ -176,7 +186,7 @@ bool gcoll_shm_write(gcoll_shm_pair *pair) {
     /* gcoll_flow_sent may add control frames, which go first. */
     while (gcoll_shm_moves(pair)) {
         const bool did = gcoll_bytes_left(&pair->control) > 0 ? put_control(pair)
-                         : pair->messages.first               ? put_part(pair)
+                         : pair->messages.first               ? put_part(pair, pair->messages.first)
                          : gcoll_flow_owes(pair->flow)        ? put_credit(pair)
                                                               : false;
         if (!did)
@@ -250,7 +260,6 @@ bool gcoll_shm_read(gcoll_shm_pair *pair, uint32_t most_bytes) {
         if (in->read - in->told >= in->size / TOLD_PARTS)
             pair->has_freed |= gcoll_ring_tell(in);
     }
-    pair->has_freed |= gcoll_ring_tell(in);
     return in->read != begun;
 }
 

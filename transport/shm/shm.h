@@ -114,8 +114,7 @@ static inline gcoll_shm *gcoll_shm_of(gcoll_lane_port *port) {
 
 /* Whether messages move. */
 static inline bool gcoll_shm_moves(const gcoll_shm_pair *pair) {
-    return pair->state == GCOLL_SHM_STANDS && gcoll_session_is_well(pair->session) &&
-           !gcoll_net_is_leaving(pair->shm->net);
+    return pair->state == GCOLL_SHM_STANDS && gcoll_session_may_move(pair->session);
 }
 
 /* ---- door.c ----------------------------------------------------------------------------------------- */
