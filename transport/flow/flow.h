@@ -107,11 +107,11 @@ typedef struct gcoll_flow_pieces {
     void (*post)(gcoll_flow *flow, gcoll_slot *slot, gcoll_message *message);
 } gcoll_flow_pieces;
 
-/* What a flow calls. None of these may call the flow back, but for `deliver`, `pieces` and `complete`, if it
- * says so. */
+/* What a flow calls. None of these may call the flow back, but for `deliver`, `pieces`, `complete`, and what
+ * they say. */
 typedef struct gcoll_flow_lane {
     void (*control)(gcoll_flow *flow, const gcoll_flow_frame *frame);
-    /* The message may be sent. When its first byte has left, the lane calls gcoll_flow_sent. */
+    /* The message may be sent. When its first byte has left, perhaps at once, gcoll_flow_sent is called. */
     void (*enqueue)(gcoll_flow *flow, gcoll_message *message);
     /* Credit is owed that is to be sent even without a message. */
     void (*owe)(gcoll_flow *flow);
