@@ -221,29 +221,18 @@ int one_rank(const peer_options *options) {
     }
 }
 
-bool algorithm_known(const peer_options &options) {
-    if (options.algorithm == nullptr)
+bool algorithm_known(const peer_options *options) {
+    if (options->algorithm == nullptr)
         return true;
-    bool known = std::string(options.algorithm) == "all";
+    bool known = std::string(options->algorithm) == "all";
     for (const char *name : allreduces)
-        known = known || std::string(options.algorithm) == name;
-    return (known && options.collective == PEER_ALLREDUCE) ||
-           cli_bad("--algorithm", options.algorithm, "for allreduce, what --help lists");
+        known = known || std::string(options->algorithm) == name;
+    return (known && options->collective == PEER_ALLREDUCE) ||
+           cli_bad("--algorithm", options->algorithm, "for allreduce, what --help lists");
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-    peer_options options;
-    if (!peer_options_parse(&about, argc, argv, &options))
-        return CLI_USAGE;
-    int status = CLI_USAGE;
-    if (options.help) {
-        peer_print_help(&about);
-        status = PEER_OK;
-    } else if (algorithm_known(options)) {
-        status = peer_launch(&options, one_rank);
-    }
-    peer_options_free(&options);
-    return status;
+    return peer_main(&about, argc, argv, algorithm_known, one_rank);
 }

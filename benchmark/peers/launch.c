@@ -50,3 +50,19 @@ int peer_launch(const peer_options *options, peer_rank rank) {
                                        .arg = &self};
     return bench_processes_run(&processes);
 }
+
+int peer_main(const peer_program *program, int argc, char **argv,
+              bool (*accepts)(const peer_options *options), peer_rank rank) {
+    peer_options options;
+    if (!peer_options_parse(program, argc, argv, &options))
+        return CLI_USAGE;
+    int status = CLI_USAGE;
+    if (options.help) {
+        peer_print_help(program);
+        status = PEER_OK;
+    } else if (accepts(&options)) {
+        status = peer_launch(&options, rank);
+    }
+    peer_options_free(&options);
+    return status;
+}

@@ -78,6 +78,11 @@ typedef int (*peer_rank)(const peer_options *options);
  * rank, too. */
 int peer_launch(const peer_options *options, peer_rank rank);
 
+/* What main does in a program that starts its ranks. `accepts` says whether the options make sense to it; if
+ * not, it has said why. */
+int peer_main(const peer_program *program, int argc, char **argv,
+              bool (*accepts)(const peer_options *options), peer_rank rank);
+
 /* From here on the process ends with a message when the time limit has passed, wherever it hangs. */
 void peer_limit(double seconds);
 

@@ -411,22 +411,17 @@ static bool may_be_summed(const peer_options *options, const raw_choice *choice)
     return true;
 }
 
-int main(int argc, char **argv) {
-    peer_options options;
+static bool accepts(const peer_options *options) {
     raw_choice choice;
-    if (!peer_options_parse(&about, argc, argv, &options))
-        return CLI_USAGE;
-    int status = CLI_USAGE;
-    if (options.help) {
-        peer_print_help(&about);
-        status = PEER_OK;
-    } else if (options.size > 1024) {
-        cli_complain("%u ranks: at most 1024", options.size);
-    } else if (options.collective != PEER_ALLREDUCE && options.collective != PEER_BARRIER) {
+    if (options->size > 1024)
+        cli_complain("%u ranks: at most 1024", options->size);
+    else if (options->collective != PEER_ALLREDUCE && options->collective != PEER_BARRIER)
         cli_complain("--collective: only allreduce and barrier");
-    } else if (parse_choice(options.algorithm, &choice) && may_be_summed(&options, &choice)) {
-        status = peer_launch(&options, one_rank);
-    }
-    peer_options_free(&options);
-    return status;
+    else
+        return parse_choice(options->algorithm, &choice) && may_be_summed(options, &choice);
+    return false;
+}
+
+int main(int argc, char **argv) {
+    return peer_main(&about, argc, argv, accepts, one_rank);
 }

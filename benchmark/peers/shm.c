@@ -495,22 +495,17 @@ static bool share(const peer_options *options) {
     return true;
 }
 
-int main(int argc, char **argv) {
-    peer_options options;
+static bool accepts(const peer_options *options) {
     shm_setting setting;
-    if (!peer_options_parse(&about, argc, argv, &options))
-        return CLI_USAGE;
-    int status = CLI_USAGE;
-    if (options.help) {
-        peer_print_help(&about);
-        status = PEER_OK;
-    } else if (options.local < 2 || options.local > RANKS_MOST) {
-        cli_complain("--local: is %u; allowed is 2 to %u", options.local, RANKS_MOST);
-    } else if (options.collective != PEER_ALLREDUCE && options.collective != PEER_BARRIER) {
+    if (options->local < 2 || options->local > RANKS_MOST)
+        cli_complain("--local: is %u; allowed is 2 to %u", options->local, RANKS_MOST);
+    else if (options->collective != PEER_ALLREDUCE && options->collective != PEER_BARRIER)
         cli_complain("--collective: only allreduce and barrier");
-    } else if (parse_setting(options.algorithm, &setting) && share(&options)) {
-        status = peer_launch(&options, one_rank);
-    }
-    peer_options_free(&options);
-    return status;
+    else
+        return parse_setting(options->algorithm, &setting) && share(options);
+    return false;
+}
+
+int main(int argc, char **argv) {
+    return peer_main(&about, argc, argv, accepts, one_rank);
 }
