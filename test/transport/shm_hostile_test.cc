@@ -46,7 +46,7 @@ class Liar {
         : own_(own), real(&gcoll_transport_shm, raw_peer::small_options_of(1 - own, 2)), raw(real.address()) {
         door_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         EXPECT_EQ(gcoll_random_bytes(&hello, sizeof hello), GCOLL_OK);
-        hello.version = 1;
+        hello.version = 2;
         hello.ring_bytes = 8192;
         hello.eager_bytes = 1000;
         hello.pool_bytes = 4096;
@@ -88,11 +88,13 @@ class Liar {
     }
 
     // fds: descriptors that go with it.
-    void send(uint32_t kind, const std::vector<int> &fds = {}, bool is_token_right = true) {
+    void send(uint32_t kind, const std::vector<int> &fds = {}, bool is_token_right = true,
+              uint64_t block = 0) {
         struct {
             uint32_t kind, from;
             uint8_t token[GCOLL_SHM_TOKEN];
-        } d = {kind, own_, {}};
+            uint64_t block;
+        } d = {kind, own_, {}, block};
         std::memcpy(d.token, theirs.token, sizeof d.token);
         d.token[3] ^= is_token_right ? 0 : 1;
         const sockaddr_un to = name(theirs.name);
@@ -292,7 +294,7 @@ TEST(ShmLies, HellosThatCannotBe) {
         const char *why;
     } rows[] = {
         {[](auto &h) { h.host ^= 1; }, "is on another host, or in another container or network namespace"},
-        {[](auto &h) { h.version = 2; }, "speaks another version of shm"},
+        {[](auto &h) { h.version = 1; }, "speaks another version of shm"},
         {[](auto &h) { h.ring_bytes = 0; }, "has sizes that cannot be"},
         {[](auto &h) { h.ring_bytes = 8191; }, "has sizes that cannot be"},
         {[](auto &h) { h.ring_bytes = UINT32_MAX; }, "has sizes that cannot be"},
