@@ -12,6 +12,7 @@
 #include <sys/un.h>
 
 extern "C" {
+#include "gcoll/memory.h"
 #include "transport/session/session.h"
 #include "transport/shm/shm.h"
 }
@@ -452,8 +453,12 @@ class Scribbler {
 
     void scribble() {
         switch (random_() % 8) {
-        case 0: { // what a rank says that it has taken, or whether it sleeps
+        case 0: { // what a rank says that it has taken or read, or whether it sleeps
             gcoll_ring_side *side = gcoll_ring_side_of(memory_, random_() % 2);
+            if (random_() % 4 == 0)
+                store(&side->pulled, random_() % 2 ? random_() % 4 : random_());
+            if (random_() % 16 == 0)
+                store(&side->withdrawn, random_() % 2);
             if (random_() % 2)
                 store(&side->sleeps, random_());
             else
@@ -480,13 +485,15 @@ class Scribbler {
     void put_head(size_t line) {
         auto *head = reinterpret_cast<gcoll_ring_head *>(memory_ + GCOLL_RING_PAGE +
                                                          random_() % 2 * ring_bytes_ + 64 * line);
-        store(&head->bytes, random_() % 4 ? random_() % 128 : random_() >> random_() % 64);
+        store(&head->bytes, random_() % 4 == 0 ? sizeof(gcoll_shm_reference)
+                            : random_() % 4    ? random_() % 128
+                                               : random_() >> random_() % 64);
         store(&head->stream, random_() % 4);
         store(&head->total, random_() % 4 ? head->bytes + random_() % 2 * 64 : random_() >> random_() % 64);
         store(&head->index, random_() % 64);
         store(&head->credit, random_() % 4 ? 0 : random_() % 2048);
         const uint32_t flags = static_cast<uint32_t>(random_() % 8) << 8;
-        store(&head->word, GCOLL_RING_MARK | flags | static_cast<uint32_t>(random_() % 7));
+        store(&head->word, GCOLL_RING_MARK | flags | static_cast<uint32_t>(random_() % 11));
     }
 
     uint8_t *memory_;
@@ -509,11 +516,18 @@ struct Victims {
             group[r].receive(1 - r, 3, 63, 8);
         }
         EXPECT_TRUE(group.turn_until_done());
+        for (uint32_t r = 0; seed % 2 && r < 2; r++) {
+            group[r].send(1 - r, 3, 62, GCOLL_SHM_MAP_BYTES, false, false, block_of(r));
+            group[1 - r].receive(r, 3, 62, GCOLL_SHM_MAP_BYTES);
+        }
+        EXPECT_TRUE(group.turn_until_done());
         std::mt19937_64 random(seed);
         for (uint32_t r = 0; r < 2; r++)
             for (uint32_t i = 0; i < 30; i++) {
                 const uint64_t bytes = i % 10 == 9 ? 600000 : random() % 3000 / 12 * 12;
-                group[r].send(1 - r, i % 3, i, bytes, i % 4 == 0);
+                // The largest lie in memory that the peer may have mapped.
+                group[r].send(1 - r, i % 3, i, bytes, i % 4 == 0, false,
+                              bytes == 600000 ? block_of(r) + 600000 * (i / 10) : nullptr);
                 group[1 - r].receive(r, i % 3, i, bytes, i % 2 ? 12 : 0);
             }
     }
@@ -527,6 +541,16 @@ struct Victims {
                             failed.status == GCOLL_ERR_PEER || failed.status == GCOLL_ERR_NO_MEMORY)
                     << failed.status << " " << failed.text;
         }
+    }
+    // Blocks outlive all groups: half of the groups meet with them lent.
+    static uint8_t *block_of(uint32_t rank) {
+        static uint8_t *blocks[2] = {allocate(), allocate()};
+        return blocks[rank];
+    }
+    static uint8_t *allocate() {
+        void *memory = nullptr;
+        EXPECT_EQ(gcoll_memory_alloc(1800000, &memory), GCOLL_OK);
+        return static_cast<uint8_t *>(memory);
     }
     Group group;
 };
