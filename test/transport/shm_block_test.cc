@@ -624,7 +624,7 @@ TEST(ShmPulls, AKilledSender) {
                 EXPECT_TRUE(rank.until_done());
                 EXPECT_TRUE(rank.until([&] { return pair_of(rank, 0)->blocks.asked.id == 0; }));
                 rank.send(0, 2, 0, kBytes, false, false, block.at());
-                EXPECT_TRUE(rank.until([&] { return pair_of(rank, 0)->pulls.lent.first != nullptr; }));
+                EXPECT_TRUE(rank.until([&] { return pair_of(rank, 0)->pulls.lent_count > 0; }));
                 if (how == 1)
                     gcoll_memory_free(block.at()); // its own fault
                 kill(getpid(), SIGKILL);
