@@ -57,7 +57,9 @@ bool bench_read_device(const cli_flag *flag, const char *text, void *options) {
 }
 
 const bench_memory *bench_memory_of(const bench_options *options) {
-    return options->on_device ? &bench_cuda_memory : &bench_host_memory;
+    return options->on_device ? &bench_cuda_memory
+           : options->shared  ? &bench_shared_memory
+                              : &bench_host_memory;
 }
 
 static bool devices_are_there(const bench_options *o) {
@@ -235,3 +237,21 @@ static void release_host(uint32_t device, void *buffer) {
 
 const bench_memory bench_host_memory = {
     .count = count_host, .allocate = allocate_host, .release = release_host};
+
+static bool allocate_shared(uint32_t device, uint64_t bytes, void **buffer) {
+    (void)device;
+    if (gcoll_memory_alloc(bytes, buffer) == GCOLL_OK) {
+        memset(*buffer, 0, bytes);
+        return true;
+    }
+    cli_complain("--shared: %s", gcoll_last_error());
+    return false;
+}
+
+static void release_shared(uint32_t device, void *buffer) {
+    (void)device;
+    (void)gcoll_memory_free(buffer); /* NULL, or what it has given */
+}
+
+const bench_memory bench_shared_memory = {
+    .count = count_host, .allocate = allocate_shared, .release = release_shared};

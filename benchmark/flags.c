@@ -119,6 +119,8 @@ static const cli_flag rows[] = {
      CLI_WHOLE32(inputs, 1, MOST_INPUTS)},
     {"--device", "WHICH", "where buffers are: host, or in turn on cuda[:N[,N]...], cuda:all (host)", NULL,
      .read = bench_read_device},
+    {"--shared", NULL, "buffers come from gcoll_memory_alloc: ranks of a host read them where they lie", NULL,
+     CLI_SWITCH(shared)},
     {"--local-reduction", "HOW", "of several on devices: auto, host, device, peer, nccl", "auto",
      CLI_OTHER(read_local_reduction, local_reduction)},
     {"--root", "R", "broadcast, reduce, gather, scatter: the root", "0",

@@ -19,6 +19,6 @@ typedef struct bench_memory {
     bool (*download)(uint32_t device, void *stream, void *to, const void *from, uint64_t bytes);
 } bench_memory;
 
-extern const bench_memory bench_host_memory, bench_cuda_memory;
+extern const bench_memory bench_host_memory, bench_shared_memory, bench_cuda_memory;
 
 #endif

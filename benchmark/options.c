@@ -353,6 +353,10 @@ static bool set_defaults(bench_options *o) {
                      o->tune ? "--tune" : "--tune-check", o->device);
         return false;
     }
+    if (o->on_device && o->shared) {
+        cli_complain("--shared: found with --device %s; it is about buffers in host memory", o->device);
+        return false;
+    }
     if (!o->on_device && o->local_reduction != GCOLL_MEMORY_LOCAL_AUTO) {
         cli_complain("--local-reduction: is for buffers on devices (--device)");
         return false;

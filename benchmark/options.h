@@ -45,6 +45,7 @@ typedef struct bench_options {
     bool has_ibverbs;   /* one of its flags was given */
     bool on_device;     /* buffers lie in the memory of CUDA devices */
     const char *device; /* as given; NULL: host */
+    bool shared;        /* buffers come from gcoll_memory_alloc */
     cli_list devices;   /* on_device: their numbers; empty: all */
     double timeout_ms;
 

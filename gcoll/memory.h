@@ -1,9 +1,15 @@
 /*
- * gcoll/memory.h - buffers in the memory of CUDA devices.
+ * gcoll/memory.h - buffers in memory that ranks of a host share, and in the memory of CUDA devices.
  *
- * Every collective and every algorithm takes such buffers if options.accelerator of the context allows it.
- * gcoll copies ranges of the buffers to pinned host memory when messages need them, and results back when
- * they arrive (docs/cuda.md). Ranks may differ: one may have its buffers on a device, another in host memory.
+ * Memory to share comes from gcoll_memory_alloc. Every collective takes it, or any part of it, and needs no
+ * other change: large messages to ranks of the same host are then read by the receiver from the sender's
+ * memory, and copied once or reduced straight from there, where they would be copied twice
+ * (docs/shared-memory.md).
+ *
+ * Memory of devices. Every collective and every algorithm takes such buffers if options.accelerator of the
+ * context allows it. gcoll copies ranges of the buffers to pinned host memory when messages need them, and
+ * results back when they arrive (docs/cuda.md). Ranks may differ: one may have its buffers on a device,
+ * another in host memory.
  *
  * Each call finds out where its buffers lie. A gcoll_memory in the call's options may state it; gcoll then
  * checks that the statement is true.
@@ -25,6 +31,30 @@
 #include "gcoll/status.h"
 
 GCOLL_BEGIN_DECLS
+
+/* Allocates memory that ranks of this host can map, whoever they talk to and by whatever context. Its content
+ * is zero, its address a multiple of the page. Ranks need not agree: one may use it and another not.
+ *
+ * All of it is taken at once, from the node of the memory near the calling thread, or as set_mempolicy or
+ * numactl say: so call it on a thread that runs where the memory is to be. It takes whole pages and one
+ * descriptor, which both count until it is freed. So it is for large buffers, made once and used often: peers
+ * map a block when they first see a message of it, and that message is still copied.
+ *
+ * It has no name, and is gone when the process and its peers are gone. A forked child does not have it: what
+ * the child reads or writes there is an access to no memory. Ranks of the host, which belong to the same
+ * user, can read it from then on that a message came from it; where the kernel can (5.1), they cannot write
+ * it.
+ *
+ * Any thread may call it, also without a context. Blocks for as long as the system needs to clear the memory.
+ * GCOLL_ERR_INVALID: bytes is 0 or too large, memory is NULL. GCOLL_ERR_NO_MEMORY: there are no pages, or no
+ * descriptors, or the limit of file sizes (ulimit -f) is lower. GCOLL_ERR_UNSUPPORTED: a sandbox forbids it.
+ */
+GCOLL_API gcoll_status gcoll_memory_alloc(size_t bytes, void **memory);
+/* Frees it. NULL: does nothing. No operation may use it any more: one that does fails or has wrong results on
+ * its ranks. Peers unmap it when their context and one of this process next make progress, or at the end of
+ * either; until then the system keeps its pages. GCOLL_ERR_INVALID: gcoll_memory_alloc did not return it, or
+ * in the process that this one was forked from, or it is freed already. */
+GCOLL_API gcoll_status gcoll_memory_free(void *memory);
 
 /* Where a buffer lies. */
 typedef enum gcoll_memory_kind {

@@ -177,6 +177,8 @@ void gcoll_session_opened(gcoll_session *session, uint64_t stream, const uint8_t
 /* The next `count` bytes of a message came, which gcoll_flow_begin or gcoll_flow_fragment has found: puts
  * them into the receive's memory, its `consume`, or slot->held. The last ones finish a posted receive. */
 void gcoll_session_accept(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count);
+/* The same, but the lane finishes the receive itself (gcoll_flow_finish). */
+void gcoll_session_put(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count);
 
 /* What most lanes have in their gcoll_flow_lane: flow control reports to the session. */
 #define GCOLL_LANE_REPORTS                                                                                   \

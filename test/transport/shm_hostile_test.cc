@@ -12,6 +12,7 @@
 #include <sys/un.h>
 
 extern "C" {
+#include "gcoll/memory.h"
 #include "transport/session/session.h"
 #include "transport/shm/shm.h"
 }
@@ -46,7 +47,7 @@ class Liar {
         : own_(own), real(&gcoll_transport_shm, raw_peer::small_options_of(1 - own, 2)), raw(real.address()) {
         door_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         EXPECT_EQ(gcoll_random_bytes(&hello, sizeof hello), GCOLL_OK);
-        hello.version = 1;
+        hello.version = 2;
         hello.ring_bytes = 8192;
         hello.eager_bytes = 1000;
         hello.pool_bytes = 4096;
@@ -88,11 +89,13 @@ class Liar {
     }
 
     // fds: descriptors that go with it.
-    void send(uint32_t kind, const std::vector<int> &fds = {}, bool is_token_right = true) {
+    void send(uint32_t kind, const std::vector<int> &fds = {}, bool is_token_right = true,
+              uint64_t block = 0) {
         struct {
             uint32_t kind, from;
             uint8_t token[GCOLL_SHM_TOKEN];
-        } d = {kind, own_, {}};
+            uint64_t block;
+        } d = {kind, own_, {}, block};
         std::memcpy(d.token, theirs.token, sizeof d.token);
         d.token[3] ^= is_token_right ? 0 : 1;
         const sockaddr_un to = name(theirs.name);
@@ -292,7 +295,7 @@ TEST(ShmLies, HellosThatCannotBe) {
         const char *why;
     } rows[] = {
         {[](auto &h) { h.host ^= 1; }, "is on another host, or in another container or network namespace"},
-        {[](auto &h) { h.version = 2; }, "speaks another version of shm"},
+        {[](auto &h) { h.version = 1; }, "speaks another version of shm"},
         {[](auto &h) { h.ring_bytes = 0; }, "has sizes that cannot be"},
         {[](auto &h) { h.ring_bytes = 8191; }, "has sizes that cannot be"},
         {[](auto &h) { h.ring_bytes = UINT32_MAX; }, "has sizes that cannot be"},
@@ -450,8 +453,12 @@ class Scribbler {
 
     void scribble() {
         switch (random_() % 8) {
-        case 0: { // what a rank says that it has taken, or whether it sleeps
+        case 0: { // what a rank says that it has taken or read, or whether it sleeps
             gcoll_ring_side *side = gcoll_ring_side_of(memory_, random_() % 2);
+            if (random_() % 4 == 0)
+                store(&side->pulled, random_() % 2 ? random_() % 4 : random_());
+            if (random_() % 16 == 0)
+                store(&side->withdrawn, random_() % 2);
             if (random_() % 2)
                 store(&side->sleeps, random_());
             else
@@ -478,13 +485,15 @@ class Scribbler {
     void put_head(size_t line) {
         auto *head = reinterpret_cast<gcoll_ring_head *>(memory_ + GCOLL_RING_PAGE +
                                                          random_() % 2 * ring_bytes_ + 64 * line);
-        store(&head->bytes, random_() % 4 ? random_() % 128 : random_() >> random_() % 64);
+        store(&head->bytes, random_() % 4 == 0 ? sizeof(gcoll_shm_reference)
+                            : random_() % 4    ? random_() % 128
+                                               : random_() >> random_() % 64);
         store(&head->stream, random_() % 4);
         store(&head->total, random_() % 4 ? head->bytes + random_() % 2 * 64 : random_() >> random_() % 64);
         store(&head->index, random_() % 64);
         store(&head->credit, random_() % 4 ? 0 : random_() % 2048);
         const uint32_t flags = static_cast<uint32_t>(random_() % 8) << 8;
-        store(&head->word, GCOLL_RING_MARK | flags | static_cast<uint32_t>(random_() % 7));
+        store(&head->word, GCOLL_RING_MARK | flags | static_cast<uint32_t>(random_() % 11));
     }
 
     uint8_t *memory_;
@@ -507,11 +516,18 @@ struct Victims {
             group[r].receive(1 - r, 3, 63, 8);
         }
         EXPECT_TRUE(group.turn_until_done());
+        for (uint32_t r = 0; seed % 2 && r < 2; r++) {
+            group[r].send(1 - r, 3, 62, GCOLL_SHM_MAP_BYTES, false, false, block_of(r));
+            group[1 - r].receive(r, 3, 62, GCOLL_SHM_MAP_BYTES);
+        }
+        EXPECT_TRUE(group.turn_until_done());
         std::mt19937_64 random(seed);
         for (uint32_t r = 0; r < 2; r++)
             for (uint32_t i = 0; i < 30; i++) {
                 const uint64_t bytes = i % 10 == 9 ? 600000 : random() % 3000 / 12 * 12;
-                group[r].send(1 - r, i % 3, i, bytes, i % 4 == 0);
+                // The largest lie in memory that the peer may have mapped.
+                group[r].send(1 - r, i % 3, i, bytes, i % 4 == 0, false,
+                              bytes == 600000 ? block_of(r) + 600000 * (i / 10) : nullptr);
                 group[1 - r].receive(r, i % 3, i, bytes, i % 2 ? 12 : 0);
             }
     }
@@ -525,6 +541,16 @@ struct Victims {
                             failed.status == GCOLL_ERR_PEER || failed.status == GCOLL_ERR_NO_MEMORY)
                     << failed.status << " " << failed.text;
         }
+    }
+    // Blocks outlive all groups: half of the groups meet with them lent.
+    static uint8_t *block_of(uint32_t rank) {
+        static uint8_t *blocks[2] = {allocate(), allocate()};
+        return blocks[rank];
+    }
+    static uint8_t *allocate() {
+        void *memory = nullptr;
+        EXPECT_EQ(gcoll_memory_alloc(1800000, &memory), GCOLL_OK);
+        return static_cast<uint8_t *>(memory);
     }
     Group group;
 };

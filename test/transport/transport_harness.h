@@ -115,6 +115,7 @@ struct Message {
     uint64_t consumed = 0;
     std::map<uint64_t, uint64_t> pieces; // consumed ones: where each begins, and its bytes
     std::vector<uint8_t> bytes;
+    uint8_t *at = nullptr; // where the bytes are: `bytes`, or memory of the test
     uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES] = {};
     std::function<void(Message &)> then; // from inside done
 };
@@ -186,10 +187,10 @@ class Rank {
     }
 
     Message &send(uint32_t peer, uint64_t stream, uint32_t index, uint64_t bytes, bool open = false,
-                  bool announced = false) {
-        Message &message = make(peer, stream, index, bytes);
+                  bool announced = false, uint8_t *at = nullptr) {
+        Message &message = make(peer, stream, index, bytes, at);
         message.is_send = true;
-        uint8_t *content = message.bytes.data();
+        uint8_t *content = message.at;
         for (uint64_t i = 0; i < bytes; i++)
             content[i] = pattern(rank, peer, stream, index, i);
         for (uint32_t i = 0; i < GCOLL_FINGERPRINT_BYTES; i++)
@@ -202,8 +203,8 @@ class Rank {
 
     // granule 0: into memory; else by consume.
     Message &receive(uint32_t peer, uint64_t stream, uint32_t index, uint64_t bytes, uint32_t granule = 0,
-                     bool background = false) {
-        Message &message = make(peer, stream, index, bytes);
+                     bool background = false, uint8_t *at = nullptr) {
+        Message &message = make(peer, stream, index, bytes, at);
         message.m.granule = granule;
         message.m.background = background;
         if (granule) {
@@ -266,16 +267,19 @@ class Rank {
     std::function<void(const std::string &)> log; // hears of every callback, in order
 
   private:
-    Message &make(uint32_t peer, uint64_t stream, uint32_t index, uint64_t bytes) {
+    Message &make(uint32_t peer, uint64_t stream, uint32_t index, uint64_t bytes, uint8_t *at = nullptr) {
         messages.push_back(std::make_unique<Message>());
         Message &message = *messages.back();
         message.rank = this;
         message.peer = peer;
-        message.bytes.assign(bytes, kUnwritten);
+        if (!at)
+            message.bytes.resize(bytes);
+        message.at = at ? at : message.bytes.data();
+        std::fill_n(message.at, bytes, kUnwritten);
         message.m.stream = stream;
         message.m.index = index;
         message.m.bytes = bytes;
-        message.m.data = message.bytes.data();
+        message.m.data = message.at;
         message.m.done = on_done;
         message.m.owner = &message;
         return message;
@@ -287,12 +291,14 @@ class Rank {
                                     << message.peer << " stream " << m.stream << " index " << m.index;
         if (m.consume)
             ASSERT_EQ(message.consumed, m.bytes);
+        if (message.is_send && message.at != message.bytes.data())
+            return; /* memory of the test, which may have used or freed it since */
         uint32_t from = message.is_send ? rank : message.peer;
         uint32_t to = message.is_send ? message.peer : rank;
         const uint64_t bytes = m.bytes,
                        stream = m.stream; // one look at memory a byte, for ThreadSanitizer's sake
         const uint32_t index = m.index;
-        const uint8_t *found = message.bytes.data();
+        const uint8_t *found = message.at;
         uint64_t right = 0;
         while (right < bytes && found[right] == pattern(from, to, stream, index, right))
             right++;
@@ -321,7 +327,7 @@ class Rank {
             << "consumed twice";
         message.pieces[offset] = bytes;
         EXPECT_EQ(message.dones, 0);
-        std::memcpy(message.bytes.data() + offset, data, bytes);
+        std::memcpy(message.at + offset, data, bytes);
         message.consumed += bytes;
         message.rank->say("consumes", message.peer, message.m.stream, bytes);
     }

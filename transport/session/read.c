@@ -82,8 +82,7 @@ static uint8_t *target(gcoll_session *session, size_t *count) {
     return (slot->message ? (uint8_t *)slot->message->data : slot->held) + slot->received;
 }
 
-static inline void put_payload(gcoll_session *session, gcoll_flow *flow, gcoll_slot *slot,
-                               const uint8_t *bytes, uint64_t count) {
+static inline void put_bytes(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
     if (slot->message && slot->message->consume) {
         gcoll_tcp_consume(session, slot, bytes, count);
     } else {
@@ -92,8 +91,17 @@ static inline void put_payload(gcoll_session *session, gcoll_flow *flow, gcoll_s
             memcpy(base + slot->received, bytes, (size_t)count);
         slot->received += count;
     }
+}
+
+static inline void put_payload(gcoll_session *session, gcoll_flow *flow, gcoll_slot *slot,
+                               const uint8_t *bytes, uint64_t count) {
+    put_bytes(session, slot, bytes, count);
     if (slot->received == slot->total && slot->message)
         gcoll_flow_finish(flow, slot);
+}
+
+void gcoll_session_put(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
+    put_bytes(session, slot, bytes, count);
 }
 
 void gcoll_session_accept(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {

@@ -28,6 +28,7 @@ typedef struct datagram {
     uint32_t kind;
     uint32_t from;                  /* rank */
     uint8_t token[GCOLL_SHM_TOKEN]; /* of the pair, as the receiver has said it */
+    uint64_t block;                 /* BLOCK: its identity */
 #ifdef GCOLL_SHM_ONE_MAPPING
     void *memory; /* where the sender has mapped it */
 #endif
@@ -98,9 +99,9 @@ void gcoll_shm_door_close(gcoll_shm *shm) {
 
 int gcoll_shm_door_send(const gcoll_shm_pair *pair, gcoll_shm_kind kind, int fd) {
     struct sockaddr_un address;
-    datagram d = {.kind = (uint32_t)kind, .from = pair->shm->rank};
+    datagram d = {.kind = (uint32_t)kind, .from = pair->shm->rank, .block = pair->blocks.asked.id};
 #ifdef GCOLL_SHM_ONE_MAPPING
-    d.memory = pair->memory;
+    d.memory = kind == GCOLL_SHM_BLOCK ? pair->blocks.asked.start : pair->memory;
 #endif
     struct iovec piece = {&d, sizeof d};
     struct msghdr header = {.msg_name = &address,
@@ -186,12 +187,15 @@ static bool read_one(gcoll_shm *shm) {
         return errno == EINTR;
     take_apart(&header, &sender, &fd);
     gcoll_shm_pair *pair = got == (ssize_t)sizeof d && d.kind != GCOLL_SHM_BELL ? find(shm, &d) : NULL;
+    void *elsewhere = NULL;
 #ifdef GCOLL_SHM_ONE_MAPPING
-    if (pair)
-        pair->elsewhere = sender.pid == getpid() ? d.memory : NULL;
+    elsewhere = sender.pid == getpid() ? d.memory : NULL;
 #endif
-    if (pair)
-        gcoll_shm_on_datagram(pair, (gcoll_shm_kind)d.kind, sender.uid, fd, header.msg_flags & MSG_CTRUNC);
+    if (pair && d.kind == GCOLL_SHM_BLOCK)
+        gcoll_shm_take_block(pair, d.block, sender.uid, fd, elsewhere);
+    else if (pair)
+        gcoll_shm_on_datagram(pair, (gcoll_shm_kind)d.kind, sender.uid, fd, header.msg_flags & MSG_CTRUNC,
+                              elsewhere);
     if (fd >= 0)
         close(fd);
     return true;

@@ -15,6 +15,13 @@ const gcoll_lane_option gcoll_shm_options[] = {
      .values = ring_sizes,
      .help = "memory for messages on their way to one peer; the smaller of two ranks' counts",
      .initial = "by the number of ranks"},
+    {.name = "map_bytes",
+     .form = GCOLL_LANE_SIZE,
+     .least = 0,
+     .most = INT64_C(1) << 40,
+     .help = "messages from this size on that lie in memory of gcoll_memory_alloc are read there by the "
+             "receiver; 0: none",
+     .initial = "64Ki"},
     {.name = NULL},
 };
 
@@ -38,6 +45,8 @@ static gcoll_status read_options(gcoll_shm *shm, const gcoll_endpoint_options *o
                            "options.checksum: is 1; allowed is 0 over shm, whose messages leave no memory");
     const int64_t ring = gcoll_lane_option_number(options, "shm", "ring_bytes", 0);
     shm->ring_bytes = ring > 0 ? (uint32_t)ring : usual_ring(options->size);
+    shm->map_bytes =
+        (uint64_t)gcoll_lane_option_number(options, "shm", "map_bytes", (int64_t)GCOLL_SHM_MAP_BYTES);
     return gcoll_lane_set_limits(options, "shm", GCOLL_SHM_EAGER_BYTES, GCOLL_SHM_EAGER_MOST,
                                  &shm->eager_bytes, &shm->pool_bytes);
 }
@@ -66,8 +75,10 @@ static void close_port(gcoll_lane_port *port) {
 
 /* The memory is not mapped in a forked child. */
 static void forget(gcoll_lane_port *port) {
-    for (gcoll_shm_pair *pair = gcoll_shm_of(port)->pairs; pair; pair = pair->next)
+    for (gcoll_shm_pair *pair = gcoll_shm_of(port)->pairs; pair; pair = pair->next) {
         pair->state = GCOLL_SHM_ENDED;
+        gcoll_shm_end_blocks(pair, false);
+    }
     close_port(port);
 }
 
@@ -133,6 +144,12 @@ static bool poll_one(gcoll_shm_pair *pair) {
         return false;
     if (gcoll_ring_has_frame(&pair->in))
         moved = gcoll_shm_read(pair, pair->in.size);
+    if (pair->pulls.first && gcoll_shm_moves(pair))
+        moved = gcoll_shm_pull_some(pair) || moved;
+    if (pair->pulls.lent.first && gcoll_shm_moves(pair))
+        moved = gcoll_shm_end_lent(pair) || moved;
+    if (pair->blocks.lent.count > 0 && pair->blocks.freed != gcoll_blocks_freed())
+        gcoll_shm_tell_freed(pair);
     if (gcoll_shm_has_output(pair))
         moved = gcoll_shm_write(pair) || moved;
     if (gcoll_shm_moves(pair))
@@ -164,15 +181,19 @@ static void look(const gcoll_session *session, gcoll_lane_sight *sight) {
     const uint64_t taken =
         __atomic_load_n(&gcoll_ring_side_of(pair->memory, 1 - pair->which)->taken, __ATOMIC_RELAXED);
     /* What it cannot have taken is found out when room is needed. */
-    *sight = (gcoll_lane_sight){.heard = pair->in.read,
-                                .taken = taken <= pair->out.written ? taken : pair->out.written};
+    *sight = (gcoll_lane_sight){.heard = pair->in.read + pair->pulls.bytes,
+                                .taken = (taken <= pair->out.written ? taken : pair->out.written) +
+                                         pair->pulls.returned};
 }
 
-/* All that was there when the news came fits into the ring. */
+/* All that was there when the news came fits into the ring. Messages that the peer has lent do not count: it
+ * has them back. */
 static void catch_up(gcoll_session *session) {
     gcoll_shm_pair *pair = gcoll_session_lane_state(session);
-    if (pair && gcoll_shm_moves(pair))
+    if (pair && gcoll_shm_moves(pair)) {
         gcoll_shm_read(pair, pair->in.size);
+        gcoll_shm_end_lent(pair);
+    }
 }
 
 const gcoll_lane gcoll_lane_shm = {

@@ -21,20 +21,18 @@
  * reader, nor its seals be changed; its size; and that each reads what the other has written.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "gcoll/base/sealed.h"
 #include "transport/address.h"
 #include "transport/shm/shm.h"
 
-#define VERSION 1
-#define SEALS   (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define VERSION 2
 /* Between two tries to send to a socket that is full. */
 #define AGAIN_MS 1
 /* The session has so long to say why the peer is gone. */
@@ -119,54 +117,18 @@ static int map(gcoll_shm_pair *pair, int fd, size_t bytes) {
     return 0;
 }
 
-/* Gives the memory its size. The limit of file sizes counts for it, too. Returns 0 or an error number. */
-static int set_size(int fd, size_t bytes) {
-    const int error = gcoll_file_size_error(bytes);
-    return error != 0 || ftruncate(fd, (off_t)bytes) == 0 ? error : errno;
-}
-
-/* Takes all pages now: without memory for a page, whoever touched it first would be ended by a signal
- * (SIGBUS). Returns 0 or an error number. */
-static int take_pages(int fd, size_t bytes) {
-    int error;
-    do {
-        error = fallocate(fd, 0, 0, (off_t)bytes) == 0 ? 0 : errno;
-    } while (error == EINTR);
-    return error == EOPNOTSUPP || error == ENOSYS ? 0 : error; /* then they come as they are touched */
-}
-
-/* Makes memory of which nothing is left when nobody maps it. Returns a descriptor, or -1 with errno and
- * *what. */
-static int make_memory(size_t bytes, const char **what) {
-    const int fd = memfd_create("gcoll-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    *what = "cannot make memory to share (memfd_create)";
-    if (fd < 0)
-        return -1;
-    *what = "cannot set the size of memory to share";
-    int error = set_size(fd, bytes);
-    if (error == 0) {
-        *what = "cannot have all pages of memory to share";
-        error = take_pages(fd, bytes);
-    }
-    if (error == 0) {
-        *what = "cannot seal memory to share";
-        if (fcntl(fd, F_ADD_SEALS, SEALS) == 0)
-            return fd;
-        error = errno;
-    }
-    close(fd);
-    errno = error;
-    return -1;
-}
-
 /* Makes memory and sends it. Returns 0 or an error number, with *what. Forks are held. */
 static int give_held(gcoll_shm_pair *pair, const char **what) {
     const size_t bytes = gcoll_ring_memory(pair->ring_bytes);
-    const int fd = make_memory(bytes, what);
+    const int fd = gcoll_sealed_open("gcoll-shm");
+    *what = "cannot make memory to share (memfd_create)";
     if (fd < 0)
         return errno;
-    int error = map(pair, fd, bytes);
-    *what = "cannot map memory to share";
+    int error = gcoll_sealed_fill(fd, bytes, true, what);
+    if (error == 0) {
+        *what = "cannot map memory to share";
+        error = map(pair, fd, bytes);
+    }
     if (error == 0) {
         memcpy(gcoll_ring_side_of(pair->memory, pair->which)->proof, pair->proof[pair->which],
                GCOLL_RING_PROOF);
@@ -183,35 +145,36 @@ static int give_held(gcoll_shm_pair *pair, const char **what) {
 
 /* Maps memory that came, or says in pair->why why not. Forks are held. The peer's hello may come later. */
 static void take_memory(gcoll_shm_pair *pair, int fd) {
-    struct stat status;
+    uint64_t bytes;
+    bool is_whole;
     char text[GCOLL_ERRNO_TEXT_MAX];
-    const int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || (seals & SEALS) != SEALS) {
+    if (!gcoll_sealed_check(fd, &bytes, &is_whole)) {
         snprintf(pair->why, sizeof pair->why, "offers memory that could shrink");
         return;
     }
-    if (fstat(fd, &status) != 0 || status.st_size < GCOLL_RING_PAGE ||
-        status.st_size > (off_t)gcoll_ring_memory(GCOLL_RING_MOST)) {
+    if (bytes < GCOLL_RING_PAGE || bytes > gcoll_ring_memory(GCOLL_RING_MOST)) {
         snprintf(pair->why, sizeof pair->why, "offers memory of a size that cannot be");
         return;
     }
 #ifdef GCOLL_SHM_ONE_MAPPING
     if (pair->elsewhere) {
         pair->memory = pair->elsewhere;
-        pair->memory_bytes = (size_t)status.st_size;
+        pair->memory_bytes = (size_t)bytes;
         __atomic_fetch_add(others_of(pair), 1, __ATOMIC_ACQ_REL);
         return;
     }
 #endif
-    const int error = map(pair, fd, (size_t)status.st_size);
+    const int error = map(pair, fd, (size_t)bytes);
     if (error != 0)
         snprintf(pair->why, sizeof pair->why, "offers memory that cannot be mapped here: %s",
                  gcoll_errno_text(error, text));
 }
 
-void gcoll_shm_on_datagram(gcoll_shm_pair *pair, gcoll_shm_kind kind, uint32_t uid, int fd, bool is_cut) {
+void gcoll_shm_on_datagram(gcoll_shm_pair *pair, gcoll_shm_kind kind, uint32_t uid, int fd, bool is_cut,
+                           void *elsewhere) {
     if (pair->state != GCOLL_SHM_MEETS || pair->is_peer_checked)
         return;
+    pair->elsewhere = elsewhere;
     pair->is_peer_checked = true;
     if (uid != getuid())
         snprintf(pair->why, sizeof pair->why, "belongs to another user (%u; this rank to %u)", uid,
@@ -477,6 +440,7 @@ void gcoll_shm_end(gcoll_session *session) {
     if (!pair)
         return;
     gcoll_shm_drop(session);
+    gcoll_shm_end_blocks(pair, true);
     unmap(pair);
     pair->session = NULL;
     pair->flow = NULL;

@@ -27,7 +27,8 @@ static gcoll_shm_pair *pair_of(const gcoll_flow *flow) {
 /* ---- What the flow calls ---------------------------------------------------------------------------- */
 
 bool gcoll_shm_has_output(const gcoll_shm_pair *pair) {
-    return gcoll_bytes_left(&pair->control) > 0 || pair->messages.first || gcoll_flow_owes(pair->flow);
+    return gcoll_bytes_left(&pair->control) > 0 || pair->messages.first || pair->blocks.answer != 0 ||
+           gcoll_flow_owes(pair->flow);
 }
 
 void gcoll_shm_want_output(gcoll_shm_pair *pair) {
@@ -134,6 +135,26 @@ static bool put_credit(gcoll_shm_pair *pair) {
     return true;
 }
 
+bool gcoll_shm_put(gcoll_shm_pair *pair, gcoll_ring_head *head, const uint8_t *open, const void *payload) {
+    const uint32_t wanted = gcoll_ring_frame_bytes(head->word, head->bytes);
+    uint32_t room;
+    if (!find_room(pair, wanted, &room))
+        return false;
+    if (room < wanted) /* the rest of the ring is too short for it */
+        return gcoll_ring_ends_at(&pair->out, room) && put_credit(pair) &&
+               gcoll_shm_put(pair, head, open, payload);
+    uint8_t *at = gcoll_ring_place(&pair->out) + sizeof *head;
+    put_head(pair, head);
+    if (open) {
+        memcpy(at, open, GCOLL_FINGERPRINT_BYTES);
+        at += GCOLL_FINGERPRINT_BYTES;
+    }
+    if (head->bytes > 0)
+        memcpy(at, payload, head->bytes);
+    publish(pair, head->word, head->bytes);
+    return true;
+}
+
 /* The longest frame that is worth writing of those that the room allows; 0: none now. */
 static uint32_t take_room(gcoll_shm_pair *pair, uint32_t wanted) {
     const uint32_t quarter = pair->out.size / 4;
@@ -150,6 +171,9 @@ static uint32_t take_room(gcoll_shm_pair *pair, uint32_t wanted) {
 /* Writes a fragment of a message, the first in the queue. */
 static bool put_part(gcoll_shm_pair *pair, gcoll_message *message) {
     const uint64_t left = message->bytes - message->moved;
+    gcoll_block_place place;
+    if (message->moved == 0 && gcoll_shm_is_lent(pair, message, &place))
+        return gcoll_shm_put_reference(pair, &place);
     const bool opens = message->open && !(message->flags & GCOLL_FLOW_OPENED);
     gcoll_ring_head head = {.word = GCOLL_RING_MARK | GCOLL_FLOW_DATA | (opens ? GCOLL_RING_OPEN : 0U) |
                                     (message->flags & GCOLL_FLOW_ON_CREDIT ? GCOLL_RING_CREDITED : 0U) |
@@ -186,6 +210,7 @@ bool gcoll_shm_write(gcoll_shm_pair *pair) {
     /* gcoll_flow_sent may add control frames, which go first. */
     while (gcoll_shm_moves(pair)) {
         const bool did = gcoll_bytes_left(&pair->control) > 0 ? put_control(pair)
+                         : pair->blocks.answer != 0           ? gcoll_shm_put_answer(pair)
                          : pair->messages.first               ? put_part(pair, pair->messages.first)
                          : gcoll_flow_owes(pair->flow)        ? put_credit(pair)
                                                               : false;
@@ -200,17 +225,30 @@ bool gcoll_shm_write(gcoll_shm_pair *pair) {
 /* What is wrong with a frame by itself; NULL: nothing. */
 static const char *check(const gcoll_ring_head *head) {
     const uint32_t kind = head->word & GCOLL_RING_KIND, flags = head->word & GCOLL_RING_FLAGS;
-    if (kind < GCOLL_FLOW_DATA || kind > GCOLL_FLOW_OPENING)
+    if (kind < GCOLL_FLOW_DATA || kind > GCOLL_SHM_REFERS)
         return "a frame of unknown kind";
-    if (kind != GCOLL_FLOW_DATA)
+    if (kind == GCOLL_SHM_REFERS && (head->bytes != sizeof(gcoll_shm_reference) || head->total == 0))
+        return "a reference of a size that cannot be";
+    if (kind != GCOLL_FLOW_DATA && kind != GCOLL_SHM_REFERS)
         return head->bytes > 0                      ? "a control frame with a payload"
                : flags & ~(uint32_t)GCOLL_RING_OPEN ? "a flag that is not allowed in this kind of frame"
                                                     : NULL;
-    if (head->bytes > head->total)
+    if (kind == GCOLL_FLOW_DATA && head->bytes > head->total)
         return "a fragment larger than its message";
     if (head->bytes == 0 && head->total > 0)
         return "an empty fragment";
     return (flags & GCOLL_RING_OPEN) && (flags & GCOLL_RING_AHEAD) ? "a fingerprint twice" : NULL;
+}
+
+static void take_fragment(gcoll_shm_pair *pair, const gcoll_flow_frame *frame,
+                          const gcoll_ring_frame *found) {
+    gcoll_slot *slot = gcoll_flow_fragment(pair->flow, frame, found->head.bytes);
+    if (slot && slot->flags & GCOLL_FLOW_LANE)
+        gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL,
+                           "sent garbage (a fragment of a message that lies in its own memory)");
+    else if (slot)
+        gcoll_session_accept(pair->session, slot, found->payload, found->head.bytes);
+    gcoll_net_moved(pair->shm->net);
 }
 
 static void take(gcoll_shm_pair *pair, const gcoll_ring_frame *found) {
@@ -220,7 +258,9 @@ static void take(gcoll_shm_pair *pair, const gcoll_ring_frame *found) {
         gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL, "sent garbage (%s)", wrong);
         return;
     }
-    const gcoll_flow_frame frame = {.kind = (gcoll_flow_kind)(head->word & GCOLL_RING_KIND),
+    const uint32_t kind = head->word & GCOLL_RING_KIND;
+    const gcoll_flow_frame frame = {.kind =
+                                        kind == GCOLL_SHM_REFERS ? GCOLL_FLOW_DATA : (gcoll_flow_kind)kind,
                                     .index = head->index,
                                     .stream = head->stream,
                                     .total = head->total,
@@ -233,14 +273,14 @@ static void take(gcoll_shm_pair *pair, const gcoll_ring_frame *found) {
         gcoll_session_opened(pair->session, frame.stream, frame.open);
     if (!gcoll_shm_moves(pair))
         return;
-    if (frame.kind != GCOLL_FLOW_DATA) {
+    if (kind == GCOLL_SHM_REFERS)
+        gcoll_shm_on_reference(pair, &frame, found->payload);
+    else if (kind > GCOLL_FLOW_OPENING)
+        gcoll_shm_on_block(pair, head);
+    else if (kind != GCOLL_FLOW_DATA)
         gcoll_flow_on_control(pair->flow, &frame);
-        return;
-    }
-    gcoll_slot *slot = gcoll_flow_fragment(pair->flow, &frame, head->bytes);
-    if (slot)
-        gcoll_session_accept(pair->session, slot, found->payload, head->bytes);
-    gcoll_net_moved(pair->shm->net);
+    else
+        take_fragment(pair, &frame, found);
 }
 
 bool gcoll_shm_read(gcoll_shm_pair *pair, uint32_t most_bytes) {
@@ -291,6 +331,7 @@ void gcoll_shm_ring_bell(gcoll_shm_pair *pair) {
 void gcoll_shm_drop(gcoll_session *session) {
     gcoll_shm_pair *pair = gcoll_session_lane_state(session);
     if (pair) {
+        gcoll_shm_withdraw(pair);
         gcoll_message_queue_clear(&pair->messages);
         pair->control.begin = pair->control.end = 0;
     }

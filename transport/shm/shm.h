@@ -5,6 +5,8 @@
  *   door.c    the port's socket: memory is handed over by it, and sleepers are woken
  *   meet.c    how two ranks come to share memory, and what they check
  *   move.c    messages as frames, in both directions
+ *   blocks.c  memory of gcoll_memory_alloc that the peer maps to read
+ *   pull.c    messages in such memory, which the receiver reads where they lie
  *   lane.c    the lane's table; polling and sleeping
  *
  * A port has one descriptor, whatever the number of peers: a datagram socket with a random abstract name. The
@@ -14,6 +16,7 @@
 #ifndef GCOLL_SHM_H
 #define GCOLL_SHM_H
 
+#include "gcoll/base/block.h"
 #include "gcoll/base/fork.h"
 #include "transport/lane.h"
 #include "transport/queue.h"
@@ -30,6 +33,10 @@
 #define GCOLL_SHM_RING_LEAST  (UINT32_C(8) << 10)
 #define GCOLL_SHM_RING_SQUARE (UINT64_C(32) << 20)
 #define GCOLL_SHM_TOKEN       16
+/* A message from this size on is read where it lies, if the peer has that memory mapped. */
+#define GCOLL_SHM_MAP_BYTES (UINT64_C(64) << 10)
+/* Most blocks of a peer that are mapped at a time. Messages of others are copied through the ring. */
+#define GCOLL_SHM_BLOCKS_MOST 1024U
 /* Longest text of why two ranks cannot share memory. */
 #define GCOLL_SHM_WHY 192
 
@@ -56,6 +63,54 @@ typedef enum gcoll_shm_state {
     GCOLL_SHM_STANDS, /* messages go */
     GCOLL_SHM_ENDED   /* freed at the next poll, as it may be in a list that is being walked */
 } gcoll_shm_state;
+
+/* Frames that the lane has beside those of flow control (gcoll_flow_kind). */
+typedef enum gcoll_shm_frame {
+    GCOLL_SHM_LENDS = 6, /* the descriptor of a block (`stream`) lies in the receiver's socket */
+    GCOLL_SHM_TAKES,     /* the answer: `index` 1: the block is mapped; 0: it is not, and will not be */
+    GCOLL_SHM_FREED,     /* the block was freed */
+    GCOLL_SHM_REFERS     /* a message that lies in a block; the payload is a gcoll_shm_reference */
+} gcoll_shm_frame;
+
+typedef struct gcoll_shm_reference {
+    uint64_t block, offset;
+} gcoll_shm_reference;
+
+/* A block of the peer's that this rank has mapped. */
+typedef struct gcoll_shm_mapped {
+    gcoll_map_item item; /* the first member; the hash is the block's identity, which the peer has chosen */
+    const uint8_t *memory;
+    uint64_t bytes;
+    uint32_t uses; /* messages that are being read from it */
+    bool is_freed; /* there: it goes when `uses` is 0 */
+    bool is_own;   /* it is this process's, and stays mapped when the peer frees it */
+} gcoll_shm_mapped;
+
+/* What two ranks know of each other's blocks. */
+typedef struct gcoll_shm_blocks {
+    gcoll_map lent;          /* this process's blocks, by identity, and what the peer said of them */
+    gcoll_block_place asked; /* the one that the peer has not answered for; id 0: none */
+    gcoll_map mapped;        /* the peer's */
+    uint64_t answer;         /* the peer's block that this rank has to answer for; 0: none */
+    uint64_t freed;          /* of gcoll_blocks_freed, when `lent` was last looked through */
+} gcoll_shm_blocks;
+
+/* A message that this rank reads from the peer's memory. */
+typedef struct gcoll_shm_pull {
+    struct gcoll_shm_pull *next;
+    gcoll_slot *slot;
+    gcoll_shm_mapped *block;
+    const uint8_t *from;
+} gcoll_shm_pull;
+
+/* Messages that are read where they lie, in both directions. */
+typedef struct gcoll_shm_pulls {
+    gcoll_message_queue lent; /* sends that the peer has not read yet, in order */
+    uint64_t lent_count;      /* as many have been, and are */
+    uint64_t returned;        /* of those, the peer has read */
+    gcoll_shm_pull *first, *last;
+    uint64_t bytes, count; /* read from the peer's memory, and messages read whole */
+} gcoll_shm_pulls;
 
 /* The state for one peer. */
 struct gcoll_shm_pair {
@@ -88,6 +143,9 @@ struct gcoll_shm_pair {
     uint32_t sleeps;               /* what its side of the memory says of this rank */
     uint32_t rung;                 /* the peer's sleep that was ended, as its side says it */
     bool has_published, has_freed; /* since the peer's sleep was last looked at */
+
+    gcoll_shm_blocks blocks;
+    gcoll_shm_pulls pulls;
 };
 
 /* The lane of an endpoint. */
@@ -95,6 +153,7 @@ struct gcoll_shm {
     gcoll_net *net;
     uint32_t rank;
     uint64_t eager_bytes, pool_bytes;
+    uint64_t map_bytes; /* 0: no block is mapped, of this rank or by it */
     uint32_t ring_bytes;
     int64_t limit_ms;
     int64_t crowded_until_ms; /* when a wait for descriptors on their way is given up; 0: none began */
@@ -128,7 +187,8 @@ void gcoll_shm_door_read(gcoll_shm *shm);
 typedef enum gcoll_shm_kind {
     GCOLL_SHM_BELL = 1,   /* nothing: it wakes */
     GCOLL_SHM_MEMORY = 2, /* with the descriptor of memory */
-    GCOLL_SHM_MAPPED = 3  /* the memory has been mapped */
+    GCOLL_SHM_MAPPED = 3, /* the memory has been mapped */
+    GCOLL_SHM_BLOCK = 4   /* with the descriptor of the block of pair->blocks.asked */
 } gcoll_shm_kind;
 
 /* Sends to the peer's socket. fd -1: none goes with it. Returns 0 or an error number: EAGAIN if it has no
@@ -143,8 +203,9 @@ bool gcoll_shm_door_has_room(const gcoll_shm *shm);
 void gcoll_shm_begin(gcoll_session *session, gcoll_lane_port *port);
 void gcoll_shm_hear(gcoll_session *session, const uint8_t *bytes, uint32_t count);
 /* A datagram for this pair, from a process of the user `uid`. fd -1: no descriptor came with it; it stays the
- * caller's. is_cut: one did, and this process has no room for it. */
-void gcoll_shm_on_datagram(gcoll_shm_pair *pair, gcoll_shm_kind kind, uint32_t uid, int fd, bool is_cut);
+ * caller's. is_cut: one did, and this process has no room for it. elsewhere: of the pair. */
+void gcoll_shm_on_datagram(gcoll_shm_pair *pair, gcoll_shm_kind kind, uint32_t uid, int fd, bool is_cut,
+                           void *elsewhere);
 /* Sends again what waits for room in a socket. */
 void gcoll_shm_send_again(gcoll_shm_pair *pair);
 /* Wakes the peer by the session, at once: for a socket that fails. */
@@ -164,10 +225,47 @@ void gcoll_shm_want_output(gcoll_shm_pair *pair);
 /* Reads frames of at most so many bytes, and at most those that were there by then. Returns whether any was.
  */
 bool gcoll_shm_read(gcoll_shm_pair *pair, uint32_t most_bytes);
+/* Writes a frame of at most two lines as a whole. open: NULL, or a fingerprint. False: there is no room now.
+ */
+bool gcoll_shm_put(gcoll_shm_pair *pair, gcoll_ring_head *head, const uint8_t *open, const void *payload);
 /* Wakes the peer if it sleeps and something has come for it. */
 void gcoll_shm_ring_bell(gcoll_shm_pair *pair);
 /* Forgets all messages. */
 void gcoll_shm_drop(gcoll_session *session);
+
+/* ---- blocks.c --------------------------------------------------------------------------------------- */
+
+/* Whether a message may be read where it lies: the peer has mapped its block. If not, the peer may be asked
+ * to, for later messages. */
+bool gcoll_shm_is_lent(gcoll_shm_pair *pair, const gcoll_message *message, gcoll_block_place *place);
+/* A descriptor came for this pair. uid, fd: as in gcoll_shm_on_datagram; elsewhere: where this process has
+ * the block itself, with GCOLL_SHM_ONE_MAPPING. */
+void gcoll_shm_take_block(gcoll_shm_pair *pair, uint64_t block, uint32_t uid, int fd, const void *elsewhere);
+/* LENDS, TAKES or FREED came. */
+void gcoll_shm_on_block(gcoll_shm_pair *pair, const gcoll_ring_head *head);
+/* Writes the answer to LENDS. */
+bool gcoll_shm_put_answer(gcoll_shm_pair *pair);
+/* Tells the peer which blocks were freed since it was last told. */
+void gcoll_shm_tell_freed(gcoll_shm_pair *pair);
+/* NULL: the peer has lent no such block. */
+gcoll_shm_mapped *gcoll_shm_find_block(const gcoll_shm_pair *pair, uint64_t block);
+/* A message has been read from it, or will not be. */
+void gcoll_shm_leave_block(gcoll_shm_pair *pair, gcoll_shm_mapped *block);
+/* Forgets all blocks. unmaps: false in a forked child, which has none of them mapped. */
+void gcoll_shm_end_blocks(gcoll_shm_pair *pair, bool unmaps);
+
+/* ---- pull.c ----------------------------------------------------------------------------------------- */
+
+/* Writes a reference to the first message in place of the message. */
+bool gcoll_shm_put_reference(gcoll_shm_pair *pair, const gcoll_block_place *place);
+/* A reference came. */
+void gcoll_shm_on_reference(gcoll_shm_pair *pair, const gcoll_flow_frame *frame, const uint8_t *payload);
+/* Reads some bytes of messages that lie in the peer's memory. Returns whether there were any. */
+bool gcoll_shm_pull_some(gcoll_shm_pair *pair);
+/* Ends the sends that the peer has read. Returns whether there were any. */
+bool gcoll_shm_end_lent(gcoll_shm_pair *pair);
+/* Forgets all messages. The peer will not use what it reads of this rank's from now on. */
+void gcoll_shm_withdraw(gcoll_shm_pair *pair);
 
 extern const gcoll_lane_option gcoll_shm_options[];
 
