@@ -643,7 +643,7 @@ TEST(Shm, AKilledRankLeavesNothing) {
             Rank &rank = *other.rank;
             for (uint32_t i = 0; i < 100; i++)
                 rank.receive(1 - own, 3, i, 1000, i % 2 ? 4 : 0);
-            // The meeting goes on by words of both, so this one is still in it when it has heard the other's hello.
+            // The meeting goes on by words of both, so it has not ended when the other's hello has come.
             ASSERT_TRUE(rank.until([&] { return has_heard(rank, 1 - own); }));
             names = {name_of(port_of(rank)->name), name_of(pair_of(rank, 1 - own)->peer.name)};
             ASSERT_TRUE(rank.until([&] { return !rank.failed.empty(); }));
