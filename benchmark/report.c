@@ -203,6 +203,8 @@ static void print_table_head(const bench_report *report, const bench_result *res
         (void)fprintf(file, ", %u exchange%s", options->exchanges, options->exchanges == 1 ? "" : "s");
     if (result->collective != GCOLL_BARRIER && options->inputs > 1)
         (void)fprintf(file, ", %u inputs a rank", options->inputs);
+    if (options->shared && result->collective != GCOLL_BARRIER)
+        (void)fprintf(file, ", shared memory");
     if (report->has_devices && result->collective != GCOLL_BARRIER)
         (void)fprintf(file, ", %s", options->on_device ? options->device : "host");
     if (options->on_device && gcoll_collective_takes_buffers(result->collective) && options->inputs > 1)

@@ -34,9 +34,10 @@ def point: {collective: .[0].collective, ranks: .[0].ranks, bytes: .[0].bytes,
     .results |= (. + best_of("gcoll_best"; startswith("gcoll_fixed ")) + best_of("gloo_best"; startswith("gloo_")) +
         best_of("raw_best"; IN("raw_spin", "raw_block"))) |
     .results.gcoll as $gcoll |
-    .results.gcoll_shm as $shm |
+    .results.gcoll_shm as $shm | .results.gcoll_shm_alloc as $alloc |
     .ratios = if $gcoll == null then {} else .results | with_entries(select(.key != "gcoll") | .value |= (. as $p | $gcoll | ratio_to($p))) end |
-    .shm_ratios = if $shm == null then {} else .results | with_entries(select(.key != "gcoll_shm") | .value |= (. as $p | $shm | ratio_to($p))) end;
+    .shm_ratios = if $shm == null then {} else .results | with_entries(select(.key != "gcoll_shm") | .value |= (. as $p | $shm | ratio_to($p))) end |
+    .alloc_ratios = if $alloc == null then {} else .results | with_entries(select(.key != "gcoll_shm_alloc") | .value |= (. as $p | $alloc | ratio_to($p))) end;
 
 def order: ["allreduce", "allgather", "reduce_scatter", "broadcast", "alltoall", "barrier"];
 
@@ -44,7 +45,7 @@ def summary: map(.bytes = (.bytes // 0)) | group_by([(.collective as $c | order 
 
 # ---- Tables ----------------------------------------------------------------------------------------------------
 
-def columns: ["gcoll", "gcoll_best", "gcoll_shm", "raw_spin", "raw_block", "raw_sum", "raw_shm", "openmpi_tcp", "openmpi", "mpich", "gloo_ring", "gloo_ring_chunked",
+def columns: ["gcoll", "gcoll_best", "gcoll_shm", "gcoll_shm_alloc", "raw_spin", "raw_block", "raw_sum", "raw_shm", "openmpi_tcp", "openmpi", "mpich", "gloo_ring", "gloo_ring_chunked",
     "gloo_halving_doubling", "gloo_bcube", "gloo_new_ring", "gloo_new_bcube", "gloo"];
 
 # The columns that some of these points have, or have failed to get, in order.
@@ -61,7 +62,7 @@ def bytes_text: if .collective == "barrier" then "-" else .bytes | size_text end
 def block($failures): . as $points |
     ($failures | map(select(.collective == $points[0].collective and .ranks == $points[0].ranks))) as $failed | present($failed) as $columns |
     ($columns - ["gcoll"]) as $others | any($points[]; .results.gcoll) as $gcoll |
-    [("gcoll", "gcoll_best", "gcoll_shm", "raw_spin", "raw_block", "raw_sum", "raw_shm") as $c | select($columns | index($c)) | $c] as $with_algorithm |
+    [("gcoll", "gcoll_best", "gcoll_shm", "gcoll_shm_alloc", "raw_spin", "raw_block", "raw_sum", "raw_shm") as $c | select($columns | index($c)) | $c] as $with_algorithm |
     def cell($name; text): .results[$name] as $r | if $r != null then $r | text else
         (.bytes as $b | if any($failed[]; .contestant == $name and (.bytes | index($b))) then "failed" else "-" end) end;
     [""], ["\($points[0].collective), \($points[0].ranks) ranks"],
@@ -74,6 +75,10 @@ def block($failures): . as $points |
         select(any($points[]; .results.gcoll_shm) and $within != []) |
         ["  gcoll_shm over it, likewise"], (["bytes"] + $within),
         ($points[] | [bytes_text] + [$within[] as $c | if .results[$c] then .shm_ratios[$c].median | two else cell($c; "-") end])),
+    ([("gcoll_shm", "raw_shm", "openmpi", "mpich") as $c | select($columns | index($c)) | $c] as $within |
+        select(any($points[]; .results.gcoll_shm_alloc) and $within != []) |
+        ["  gcoll_shm_alloc over it, likewise"], (["bytes"] + $within),
+        ($points[] | [bytes_text] + [$within[] as $c | if .results[$c] then .alloc_ratios[$c].median | two else cell($c; "-") end])),
     (select($with_algorithm != []) |
         ["  " + ([(select($gcoll) | "gcoll: p99 over p50, and what auto took"), (select($columns | index("gcoll_best")) | "the best fixed algorithm"),
             ([$columns[] | select(startswith("raw_"))] | select(. != []) | "how the bytes of \(join(" and ")) went")] | join("; "))],
@@ -95,6 +100,7 @@ def cells: . as $p |
     [["raw_sum"], "raw + sum, us", us_of("raw_sum")], [["gcoll", "raw_sum"], "/ raw + sum", ratio("raw_sum")],
     peer("openmpi_tcp"; "Open MPI TCP"), peer("openmpi"; "Open MPI"), peer("mpich"; "MPICH"),
     [["gcoll_shm"], "gcoll shm, us", us_of("gcoll_shm")], [["gcoll_shm", "openmpi"], "/ Open MPI", (.shm_ratios.openmpi.median | two)],
+    [["gcoll_shm_alloc"], "gcoll shm allocated, us", us_of("gcoll_shm_alloc")], [["gcoll_shm_alloc", "openmpi"], "/ Open MPI", (.alloc_ratios.openmpi.median | two)],
     [["gcoll_shm", "mpich"], "/ MPICH", (.shm_ratios.mpich.median | two)], [["raw_shm"], "raw shm, us", us_of("raw_shm")],
     [["gcoll_shm", "raw_shm"], "/ raw shm", (.shm_ratios.raw_shm.median | two)],
     [["gloo_best"], "best Gloo", us_of("gloo_best")], [["gloo_best"], "", (.results.gloo_best.contestant // "-" | sub("gloo_"; ""))],

@@ -6,7 +6,7 @@ missing() {
     local name
     for name in "$@"; do
         case $name in
-        gcoll_shm)
+        gcoll_shm | gcoll_shm_alloc)
             if [ -n "$on" ]; then
                 echo "$name: shared memory is within one host, and --on is given"
             else
@@ -98,6 +98,7 @@ run() {
     case $name in
     gcoll) ranks_of "$programs/gcoll_bench" "$p" "${flags[@]}" --format json ;;
     gcoll_shm) GCOLL_TRANSPORT=shm ranks_of "$programs/gcoll_bench" "$p" "${flags[@]}" --format json ;;
+    gcoll_shm_alloc) GCOLL_TRANSPORT=shm ranks_of "$programs/gcoll_bench" "$p" "${flags[@]}" --shared --format json ;;
     gcoll_best) run_best "$p" "${flags[@]}" ;;
     raw_shm) ranks_of "$programs/peers/gcoll_peer_shm" "$p" "${flags[@]}" --limit "${limit}s" ;;
     raw_*) ranks_of "$programs/peers/gcoll_peer_raw" "$p" "${flags[@]}" --algorithm "${name#raw_}${quick:+:exchange}" --limit "${limit}s" ;;

@@ -12,6 +12,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
+#include "gcoll/base/block.h"
 #include "gcoll/run/engine.h"
 
 static bool is_message(const gcoll_step *step) {
@@ -99,9 +100,30 @@ void gcoll_run_reduce_received(const bound_step *bound, char *dst, const char *a
         gcoll_run_reduce(bound, dst, a, data, bytes / run->type_bytes);
 }
 
+/* What is reduced before it is copied. Copies of that length have instructions of their own in most
+ * libraries. */
+#define NEAR_BYTES ((uint64_t)16 << 10)
+
+/* Reduces bytes to memory that peers may have in their caches, because they read it where it lies. Single
+ * stores there take a core's time one by one, until no other has the line. A copy of many lines does not. */
+static void reduce_to_shared(const bound_step *bound, uint64_t offset, const char *data, uint64_t bytes) {
+    _Alignas(GCOLL_GRANULE_MAX) char near[NEAR_BYTES];
+    const uint64_t most = NEAR_BYTES / bound->run->type_bytes * bound->run->type_bytes;
+    for (uint64_t done = 0, count; done < bytes; done += count) {
+        count = bytes - done < most ? bytes - done : most;
+        gcoll_run_reduce_received(bound, near, bound->a + offset + done, data + done, count);
+        memcpy(bound->dst + offset + done, near, count);
+    }
+}
+
 /* RECV_REDUCE: reduces received bytes as they arrive, while they are in cache. */
 void gcoll_run_reduce_whole(void *arg, uint64_t offset, const void *data, uint64_t bytes) {
     const bound_step *bound = arg;
+    gcoll_block_place place;
+    if (bytes >= NEAR_BYTES && bound->run->kernel && gcoll_block_find(bound->dst + offset, bytes, &place)) {
+        reduce_to_shared(bound, offset, data, bytes);
+        return;
+    }
     gcoll_run_reduce_received(bound, bound->dst + offset, bound->a + offset, data, bytes);
 }
 

@@ -21,7 +21,7 @@ const gcoll_lane_option gcoll_shm_options[] = {
      .most = INT64_C(1) << 40,
      .help = "messages from this size on that lie in memory of gcoll_memory_alloc are read there by the "
              "receiver; 0: none",
-     .initial = "64Ki"},
+     .initial = "128Ki"},
     {.name = NULL},
 };
 
