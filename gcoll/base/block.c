@@ -111,7 +111,7 @@ static int reserve_held(void) {
     if (blocks.count < blocks.capacity)
         return 0;
     const size_t wanted = blocks.capacity > 0 ? 2 * blocks.capacity : FIRST_BLOCKS;
-    block **sorted = realloc((void *)blocks.sorted, wanted * sizeof *sorted);
+    block **sorted = realloc((void *)blocks.sorted, wanted * sizeof(block *));
     if (!sorted)
         return ENOMEM;
     blocks.sorted = sorted;
@@ -122,7 +122,7 @@ static int reserve_held(void) {
 static void insert_held(block *b) {
     const size_t at = behind_held(b->place.start);
     memmove((void *)(blocks.sorted + at + 1), (void *)(blocks.sorted + at),
-            (blocks.count - at) * sizeof *blocks.sorted);
+            (blocks.count - at) * sizeof(block *));
     blocks.sorted[at] = b;
     __atomic_store_n(&blocks.count, blocks.count + 1, __ATOMIC_RELAXED);
 }
@@ -216,7 +216,7 @@ gcoll_status gcoll_memory_alloc(size_t bytes, void **memory) {
     if (!b)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a block");
     const int error = make(b, (bytes + page - 1) / page * page, &what);
-    if (error != 0) {
+    if (!b->place.start) {
         free(b);
         return gcoll_error(status_of(error), "gcoll_memory_alloc of %zu bytes: %s: %s", bytes, what,
                            gcoll_errno_text(error, text));
@@ -232,7 +232,7 @@ static block *take_held(const uint8_t *start) {
         return NULL;
     block *b = blocks.sorted[at];
     memmove((void *)(blocks.sorted + at), (void *)(blocks.sorted + at + 1),
-            (blocks.count - at - 1) * sizeof *blocks.sorted);
+            (blocks.count - at - 1) * sizeof(block *));
     __atomic_store_n(&blocks.count, blocks.count - 1, __ATOMIC_RELAXED);
     __atomic_store_n(&blocks.freed, blocks.freed + 1, __ATOMIC_RELEASE);
     close_held(b);
