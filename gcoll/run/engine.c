@@ -102,7 +102,9 @@ void gcoll_run_reduce_received(const bound_step *bound, char *dst, const char *a
 
 /* What is reduced before it is copied. Copies of that length have instructions of their own in most
  * libraries. */
-#define NEAR_BYTES ((uint64_t)16 << 10)
+#define NEAR_BYTES ((uint64_t)32 << 10)
+/* Pieces so long come from memory of peers that have mapped it, and so may read this rank's. */
+#define LONG_BYTES ((uint64_t)64 << 10)
 
 /* Reduces bytes to memory that peers may have in their caches, because they read it where it lies. Single
  * stores there take a core's time one by one, until no other has the line. A copy of many lines does not. */
@@ -120,7 +122,7 @@ static void reduce_to_shared(const bound_step *bound, uint64_t offset, const cha
 void gcoll_run_reduce_whole(void *arg, uint64_t offset, const void *data, uint64_t bytes) {
     const bound_step *bound = arg;
     gcoll_block_place place;
-    if (bytes >= NEAR_BYTES && bound->run->kernel && gcoll_block_find(bound->dst + offset, bytes, &place)) {
+    if (bytes >= LONG_BYTES && bound->run->kernel && gcoll_block_find(bound->dst + offset, bytes, &place)) {
         reduce_to_shared(bound, offset, data, bytes);
         return;
     }

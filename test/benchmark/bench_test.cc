@@ -546,6 +546,16 @@ TEST(Bench, ChecksumsAreSaid) {
     }
 }
 
+TEST(Bench, BuffersThatPeersRead) {
+    for (const char *transport : {"shm", "tcp"}) {
+        const outcome table =
+            run({"--local=3", "--bytes=4,1Mi,3Mi", "--iterations=3", "--shared", "--transport", transport});
+        EXPECT_EQ(table.status, 0) << table.err;
+        EXPECT_TRUE(contains(table.out, "float32, sum, out of place, shared memory")) << table.out;
+        EXPECT_TRUE(contains(table.out, "every element of every result was right")) << table.out;
+    }
+}
+
 TEST(Bench, OutputFile) {
     folder place;
     std::string file = place.path + "/results.csv";

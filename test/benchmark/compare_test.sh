@@ -39,17 +39,18 @@ case "$*" in *65536*) sleep 100 ;; esac
 END
 chmod +x "$work"/bin/* "$work"/programs/peers/*
 
-PATH=$work/bin:$PATH "$source/benchmark/compare" --quick --collective allreduce --limit 20s --only gcoll,gcoll_best,gcoll_shm,raw,mpich,gloo_ring \
+PATH=$work/bin:$PATH "$source/benchmark/compare" --quick --collective allreduce --limit 20s --only gcoll,gcoll_best,gcoll_shm,gcoll_shm_alloc,raw,mpich,gloo_ring \
     --programs "$work/programs" --output "$work/out" >"$work/text" 2>"$work/err" || fail "status $?: $(cat "$work/err")"
 cat "$work/text"
 
-expect "every size in every round" '[.samples[] | select(.contestant | IN("gcoll", "gcoll_shm", "raw_spin", "raw_block", "raw_sum", "raw_shm")) | [.contestant, .round, .bytes]] | unique | length == 24'
+expect "every size in every round" '[.samples[] | select(.contestant | IN("gcoll", "gcoll_shm", "gcoll_shm_alloc", "raw_spin", "raw_block", "raw_sum", "raw_shm")) | [.contestant, .round, .bytes]] | unique | length == 28'
 expect "only what was asked for" '[.summary[].bytes] == [4, 65536]'
 expect "what is not there is named" '.missing | length == 1 and (.[0] | test("^gloo_ring: .*libgloo-dev"))'
 expect "a peer that fails is reported" '[.failures[] | select(.contestant == "mpich" and .bytes == [4, 65536] and (.reason | test("status 3: no fabric here")))] | length == 1'
 expect "nobody else fails" '[.failures[].contestant] | unique == ["mpich"]'
 expect "the best is none that lost" '[.summary[] | .results | .gcoll_best.median_us == ([to_entries[] | select(.key | startswith("gcoll_fixed ")) | .value.median_us] | min)] | all'
 expect "shared memory has ratios of its own" '[.summary[] | .shm_ratios.raw_shm.median] | length == 2 and all(. > 0)'
+expect "memory that peers read has ratios of its own" '[.summary[] | .alloc_ratios.gcoll_shm.median] | length == 2 and all(. > 0)'
 expect "the best plain exchange is none with a sum" '[.summary[].results | .raw_best.median_us == ([.raw_spin, .raw_block] | map(.median_us) | min)] | all'
 grep -q '| raw, us | / raw | raw + sum, us | / raw + sum |' "$work/out/compare.md" || fail "columns: $(cat "$work/out/compare.md")"
 expect "medians of two rounds are their means" '. as $all | [.summary[] | .bytes as $b |

@@ -2,6 +2,7 @@
 
 import array
 import ctypes
+import gc
 import mmap
 import sys
 import unittest
@@ -288,6 +289,41 @@ class Refused(unittest.TestCase):
                 call()
         operation.close()
         self.assertEqual(repr(context), "<gcoll.Context rank 0 of 1, closed>")
+
+
+class SharedMemory(unittest.TestCase):
+    def test_is_freed_with_its_last_user(self):
+        def count():
+            with open("/proc/self/maps", encoding="utf-8") as maps:
+                return sum("gcoll-memory" in line for line in maps)
+
+        values = numpy.frombuffer(gcoll.shared_memory(4 << 20), "float32")
+        part = values[10:20]
+        self.assertEqual((values.size, values.sum(), count()), (1 << 20, 0.0, 1))
+        del values
+        gc.collect()
+        part[:] = 3
+        self.assertEqual((part.sum(), count()), (30.0, 1))
+        del part
+        gc.collect()
+        self.assertEqual(count(), 0)
+
+    def test_ranks_sum_in_it(self):
+        def rank(context):
+            values = numpy.frombuffer(gcoll.shared_memory(4 << 20), "float32")
+            for _ in range(3):
+                values[:] = context.rank + 1
+                context.allreduce(values, out=values)
+            return float(values.min()), float(values.max())
+
+        self.assertEqual(gcoll.run_local(3, rank), [(6.0, 6.0)] * 3)
+
+    def test_wrong_counts(self):
+        for wrong in (0, -1, 1 << 63):
+            with self.assertRaisesRegex(ValueError, "count: is .* allowed are 1 to"):
+                gcoll.shared_memory(wrong)
+        with self.assertRaisesRegex(gcoll.NoMemoryError, "the system has not that much"):
+            gcoll.shared_memory(1 << 46)
 
 
 if __name__ == "__main__":

@@ -431,8 +431,8 @@ TEST(ShmPulls, BlocksAreFreedAndAllocatedAgain) {
         Block block(i % 2 ? 500000 : 300000);
         lend(group, 0, 1, block.at());
         const uint64_t count = pulled(group, 1, 0);
-        group[0].send(1, 8, i, 250000, false, false, block.at() + i);
-        group[1].receive(0, 8, i, 250000);
+        group[0].send(1, 8, i, 270000, false, false, block.at() + i);
+        group[1].receive(0, 8, i, 270000);
         ASSERT_TRUE(group.turn_until_done());
         EXPECT_EQ(pulled(group, 1, 0), count + 1);
         EXPECT_EQ(mappings(), mappings_of(1, 1));

@@ -21,7 +21,7 @@ const gcoll_lane_option gcoll_shm_options[] = {
      .most = INT64_C(1) << 40,
      .help = "messages from this size on that lie in memory of gcoll_memory_alloc are read there by the "
              "receiver; 0: none",
-     .initial = "128Ki"},
+     .initial = "256Ki"},
     {.name = NULL},
 };
 
@@ -136,6 +136,13 @@ static void disarm(gcoll_lane_port *port) {
         say_asleep(shm, false);
 }
 
+static bool write_and_ring(gcoll_shm_pair *pair) {
+    const bool moved = gcoll_shm_has_output(pair) && gcoll_shm_write(pair);
+    if (gcoll_shm_moves(pair))
+        gcoll_shm_ring_bell(pair);
+    return moved;
+}
+
 static bool poll_one(gcoll_shm_pair *pair) {
     bool moved = false;
     if (pair->state == GCOLL_SHM_SENDS && gcoll_session_may_move(pair->session))
@@ -144,17 +151,16 @@ static bool poll_one(gcoll_shm_pair *pair) {
         return false;
     if (gcoll_ring_has_frame(&pair->in))
         moved = gcoll_shm_read(pair, pair->in.size);
-    if (pair->pulls.first && gcoll_shm_moves(pair))
-        moved = gcoll_shm_pull_some(pair) || moved;
+    if (pair->pulls.first) { /* that takes a while, in which the peer is to have what it waits for */
+        write_and_ring(pair);
+        if (gcoll_shm_moves(pair))
+            moved = gcoll_shm_pull_some(pair) || moved;
+    }
     if (pair->pulls.lent.first && gcoll_shm_moves(pair))
         moved = gcoll_shm_end_lent(pair) || moved;
     if (pair->blocks.lent.count > 0 && pair->blocks.freed != gcoll_blocks_freed())
         gcoll_shm_tell_freed(pair);
-    if (gcoll_shm_has_output(pair))
-        moved = gcoll_shm_write(pair) || moved;
-    if (gcoll_shm_moves(pair))
-        gcoll_shm_ring_bell(pair);
-    return moved;
+    return write_and_ring(pair) || moved;
 }
 
 static bool poll_port(gcoll_lane_port *port) {

@@ -35,7 +35,7 @@
 #define GCOLL_SHM_TOKEN       16
 /* A message from this size on is read where it lies, if the peer has that memory mapped. Below, the two ranks
  * wait for each other longer than the copies take. */
-#define GCOLL_SHM_MAP_BYTES (UINT64_C(128) << 10)
+#define GCOLL_SHM_MAP_BYTES (UINT64_C(256) << 10)
 /* Most blocks of a peer that are mapped at a time. Messages of others are copied through the ring. */
 #define GCOLL_SHM_BLOCKS_MOST 1024U
 /* Longest text of why two ranks cannot share memory. */

@@ -23,6 +23,7 @@ from ._errors import (AbortedError, Error, InternalError, InvalidError, IoError,
                       NotFoundError, PeerError, ProtocolError, StateError, Status, TimeoutError, UnsupportedError)
 from ._errors import check as _check
 from ._library import DeviceFunction as _DeviceFunction, __version__, api as _api
+from ._memory import shared_memory
 from ._requests import Operation, Received, Request, wait_any
 from ._store import Store, utf8 as _utf8
 
@@ -30,8 +31,8 @@ __all__ = [
     "AbortedError", "Collectives", "Context", "Device", "Environment", "Error", "Hub", "InternalError",
     "InvalidError", "IoError", "MismatchError", "NoMemoryError", "NotFoundError", "Operation", "PeerError", "Prepared",
     "ProtocolError", "Received", "Region", "Request", "Started", "StateError", "Status", "Store", "TimeoutError",
-    "UnsupportedError", "UserOp", "__version__", "algorithms", "devices", "environment", "run_local", "transports",
-    "version", "wait_any",
+    "UnsupportedError", "UserOp", "__version__", "algorithms", "devices", "environment", "run_local", "shared_memory",
+    "transports", "version", "wait_any",
 ]
 
 

@@ -215,6 +215,8 @@ FUNCTIONS: Dict[str, Tuple[Any, Sequence[Any]]] = {
     "gcoll_region_notified": (_STATUS, [_HANDLE, POINTER(c_uint64)]),
     "gcoll_region_wait": (_STATUS, [_HANDLE, c_uint64]),
     # memory.h, ibverbs.h, device.h, arrival.h
+    "gcoll_memory_alloc": (_STATUS, [c_size_t, POINTER(c_void_p)]),
+    "gcoll_memory_free": (_STATUS, [c_void_p]),
     "gcoll_memory_init": (None, [POINTER(MemoryStruct)]),
     "gcoll_ibverbs_options_init": (None, [POINTER(IbverbsOptions)]),
     "gcoll_transport_at": (_STATUS, [c_uint32, POINTER(c_char_p)]),
