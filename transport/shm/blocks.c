@@ -140,7 +140,8 @@ static bool map_held(gcoll_shm_mapped *block, int fd, const void *elsewhere) {
 
 void gcoll_shm_take_block(gcoll_shm_pair *pair, uint64_t block, uint32_t uid, int fd, const void *elsewhere) {
     gcoll_map *mapped = &pair->blocks.mapped;
-    if (pair->state != GCOLL_SHM_STANDS || pair->shm->map_bytes == 0 || uid != getuid() || fd < 0 ||
+    /* The peer may stand already, and this rank be about to: its datagram was faster than its last word. */
+    if (pair->state == GCOLL_SHM_ENDED || pair->shm->map_bytes == 0 || uid != getuid() || fd < 0 ||
         mapped->count >= GCOLL_SHM_BLOCKS_MOST || gcoll_map_first(mapped, block))
         return; /* the answer will be that it is not mapped */
     gcoll_shm_mapped *made = calloc(1, sizeof *made);
