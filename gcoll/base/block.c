@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -111,7 +110,7 @@ static int reserve_held(void) {
     if (blocks.count < blocks.capacity)
         return 0;
     const size_t wanted = blocks.capacity > 0 ? 2 * blocks.capacity : FIRST_BLOCKS;
-    block **sorted = realloc((void *)blocks.sorted, wanted * sizeof(block *));
+    block **sorted = realloc((void *)blocks.sorted, wanted * sizeof(void *));
     if (!sorted)
         return ENOMEM;
     blocks.sorted = sorted;
@@ -121,8 +120,8 @@ static int reserve_held(void) {
 
 static void insert_held(block *b) {
     const size_t at = behind_held(b->place.start);
-    memmove((void *)(blocks.sorted + at + 1), (void *)(blocks.sorted + at),
-            (blocks.count - at) * sizeof(block *));
+    for (size_t i = blocks.count; i > at; i--)
+        blocks.sorted[i] = blocks.sorted[i - 1];
     blocks.sorted[at] = b;
     __atomic_store_n(&blocks.count, blocks.count + 1, __ATOMIC_RELAXED);
 }
@@ -216,12 +215,12 @@ gcoll_status gcoll_memory_alloc(size_t bytes, void **memory) {
     if (!b)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a block");
     const int error = make(b, (bytes + page - 1) / page * page, &what);
-    if (!b->place.start) {
+    if (error != 0) {
         free(b);
         return gcoll_error(status_of(error), "gcoll_memory_alloc of %zu bytes: %s: %s", bytes, what,
                            gcoll_errno_text(error, text));
     }
-    *memory = b->place.start;
+    *memory = b->place.start; /* NOLINT(clang-analyzer-unix.Malloc): the list has it */
     return GCOLL_OK;
 }
 
@@ -231,8 +230,8 @@ static block *take_held(const uint8_t *start) {
     if (at == blocks.count || blocks.sorted[at]->place.start != start)
         return NULL;
     block *b = blocks.sorted[at];
-    memmove((void *)(blocks.sorted + at), (void *)(blocks.sorted + at + 1),
-            (blocks.count - at - 1) * sizeof(block *));
+    for (size_t i = at + 1; i < blocks.count; i++)
+        blocks.sorted[i - 1] = blocks.sorted[i];
     __atomic_store_n(&blocks.count, blocks.count - 1, __ATOMIC_RELAXED);
     __atomic_store_n(&blocks.freed, blocks.freed + 1, __ATOMIC_RELEASE);
     close_held(b);
