@@ -421,6 +421,34 @@ TEST(ShmPulls, TheOptionTurnsThemOff) {
 
 // ---- Blocks ---------------------------------------------------------------------------------------------
 
+// The lower rank stands first, and sends at once. Its block comes by another way than its last word of the
+// meeting, and so before it.
+TEST(ShmPulls, ABlockThatComesBeforeTheLastWordIsTaken) {
+    const Lanes lanes("shm:map_bytes=1Ki");
+    Group group(shm(), 2);
+    const Block block(4096);
+    gcoll_block_place place;
+    ASSERT_TRUE(gcoll_block_find(block.at(), 2000, &place));
+    for (uint32_t r = 0; r < 2; r++)
+        group.connect(group[r]);
+    group[0].send(1, 5, 0, 2000, false, false, block.at());
+    group[1].receive(0, 5, 0, 2000);
+    const auto has_asked = [&] {
+        const gcoll_session *session = gcoll_net_session(gcoll_net_of(group[0].endpoint), 1);
+        return session && gcoll_session_has_taken(session, &gcoll_lane_shm) && pair_of(group[0], 1) &&
+               pair_of(group[0], 1)->blocks.asked.id != 0;
+    };
+    for (int i = 0; i < 100000 && !has_asked(); i++) {
+        group[1].progress(0);
+        group[0].progress(0);
+    }
+    ASSERT_TRUE(has_asked());
+    EXPECT_EQ(pair_of(group[1], 0)->state, GCOLL_SHM_MEETS);
+    ASSERT_TRUE(group.turn_until_done());
+    ASSERT_TRUE(group.turn([&] { return !has_asked(); }));
+    EXPECT_NE(gcoll_shm_find_block(pair_of(group[1], 0), place.id), nullptr);
+}
+
 // A freed block is unmapped by the peer, and one at the same address is another one.
 TEST(ShmPulls, BlocksAreFreedAndAllocatedAgain) {
     take_descriptors_of_process();
