@@ -102,6 +102,17 @@ bool can_reduce(const Layout &layout) {
     return true;
 }
 
+// Whether they can as peers, all together: some output lies where some input does.
+bool can_reduce_as_peers(const Layout &layout) {
+    return std::any_of(
+        layout.in.begin(), layout.in.end(),
+        [&](const Place &in) {
+            return std::any_of(
+                layout.out.begin(), layout.out.end(),
+                [&](const Place &out) { return out.memory() == in.memory(); });
+        });
+}
+
 } // namespace
 
 Layout random_layout(std::mt19937 &random, const Call &call, uint32_t rank, const pretend::Kit &kit) {
@@ -133,7 +144,8 @@ Layout random_layout(std::mt19937 &random, const Call &call, uint32_t rank, cons
                          (call.scatters_reduced() && call.buffers[rank] > 1);
     static const gcoll_memory_local locals[] = {GCOLL_MEMORY_LOCAL_AUTO, GCOLL_MEMORY_LOCAL_HOST,
                                                 GCOLL_MEMORY_LOCAL_DEVICE, GCOLL_MEMORY_LOCAL_PEER};
-    layout.local = locals[pick(random, by_host ? 2 : (hosts || !kit.peers ? 3 : 4))];
+    const bool by_peers = kit.peers && !hosts && can_reduce_as_peers(layout);
+    layout.local = locals[pick(random, by_host ? 2 : by_peers ? 4 : 3)];
     return layout;
 }
 
