@@ -227,9 +227,9 @@ struct Found {
 };
 
 Found look(uint32_t ranks, const gcoll_sharing &sharing, const gcoll_cost_parameters &parameters,
-           const char *name) {
+           const char *name, uint64_t count = 1000) {
     Found found = {name, -1, ""};
-    const gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, ranks, 1000);
+    const gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, ranks, count);
     const gcoll_needs needs = {GCOLL_CLAIM_ALL & ~GCOLL_CLAIM_P_INDEPENDENT, 0, &sharing, nullptr};
     gcoll_choice choice;
     EXPECT_EQ(gcoll_choose(
@@ -273,6 +273,11 @@ TEST(Sharing, OfNearlyEqualOnesTheFewestMessagesAreTaken) {
     EXPECT_LT(look(4, two_cores, parameters, "dual_root").seconds, linear);
     EXPECT_EQ(look(4, two_cores, parameters, "linear").chosen, "linear");
     EXPECT_NE(look(4, own_cores, parameters, "linear").chosen, "linear");
+    // The same times for larger vectors: there the cheapest is taken.
+    const gcoll_cost_parameters fast = {2.9e-6, 3e-11 / 16, 1e-11 / 16};
+    const gcoll_sharing fast_cores = {1.45e-6, 2.9e-6, 6e-11 / 16, 2};
+    EXPECT_DOUBLE_EQ(look(4, fast_cores, fast, "linear", 16000).seconds, linear);
+    EXPECT_NE(look(4, fast_cores, fast, "linear", 16000).chosen, "linear");
 }
 
 // One that all others send to needs as many connections: not what auto does to many ranks, however few the
