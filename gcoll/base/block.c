@@ -32,11 +32,11 @@ static struct {
     uint32_t forks; /* as counted when the list was last used */
 } blocks;
 
-/* Without what the kernel may have mapped there since: the parent's block is not there. */
+/* Without what the kernel may have mapped there since: the parent's block is not there. The number of its
+ * descriptor stays taken: it leads nowhere (gcoll_descriptor), or elsewhere, if the child has closed it. */
 static void forget_held(block *b) {
     if (b->is_kept)
         munmap(b->place.start, (size_t)b->place.bytes);
-    close(b->descriptor.fd); /* leads nowhere */
     free(b);
 }
 

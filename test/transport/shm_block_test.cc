@@ -421,6 +421,41 @@ TEST(ShmPulls, TheOptionTurnsThemOff) {
 
 // ---- Blocks ---------------------------------------------------------------------------------------------
 
+// The sender sees each piece that the receiver has read: a transfer that moves is no silent peer.
+TEST(ShmPulls, TheSenderSeesThatAMessageMoves) {
+    constexpr uint64_t kBytes = 1 << 20;
+    Group group(shm(), 2);
+    meet(group);
+    const Block block(kBytes);
+    lend(group, 0, 1, block.at());
+    group[0].send(1, 9, 0, kBytes, false, false, block.at());
+    group[1].receive(0, 9, 0, kBytes);
+    const auto taken = [&] {
+        gcoll_lane_sight sight = {};
+        gcoll_lane_shm.look(gcoll_net_session(gcoll_net_of(group[0].endpoint), 1), &sight);
+        return sight.taken;
+    };
+    const gcoll_shm_pulls &pulls = pair_of(group[1], 0)->pulls;
+    ASSERT_TRUE(group.turn([&] { return pulls.first != nullptr; }));
+    uint32_t seen = 0;
+    for (uint64_t before = taken(); pulls.first != nullptr; before = taken()) {
+        const uint64_t read = pulls.bytes;
+        group[1].progress(0);
+        if (pulls.bytes != read)
+            EXPECT_GE(taken(), before + pulls.bytes - read) << ++seen;
+        seen += pulls.bytes != read;
+    }
+    EXPECT_GT(seen, 3u);
+    ASSERT_TRUE(group.turn_until_done());
+    // It is not believed more than there was.
+    __atomic_store_n(&gcoll_ring_side_of(pair_of(group[0], 1)->memory, 1)->pulled_bytes, UINT64_MAX,
+                     __ATOMIC_RELAXED);
+    const uint64_t most = taken();
+    EXPECT_LT(most, kBytes * 3);
+    group[0].progress(0);
+    EXPECT_EQ(taken(), most);
+}
+
 // The lower rank stands first, and sends at once. Its block comes by another way than its last word of the
 // meeting, and so before it.
 TEST(ShmPulls, ABlockThatComesBeforeTheLastWordIsTaken) {

@@ -357,7 +357,7 @@ static void wait_for_report(gcoll_net *net, int64_t wait_us) {
 
 /* A call that does not wait looks at everything if none has for a tick of the clock: calls may be far apart,
  * and peers wait for answers to their probes. */
-static void look_in_time(gcoll_net *net) {
+void gcoll_net_look_in_time(gcoll_net *net) {
     const int64_t now_ms = gcoll_now_coarse_ms();
     if (now_ms != net->called_ms)
         net->polls = POLLS_OF_LANES;
@@ -368,7 +368,7 @@ gcoll_status gcoll_net_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool 
     gcoll_net *net = gcoll_net_of(endpoint);
     net->moved = false;
     if (wait_us <= 0 && net->polls_lanes)
-        look_in_time(net);
+        gcoll_net_look_in_time(net);
     poll_once(net);
     if (!net->moved && wait_us > 0 && net->problem == GCOLL_OK) {
         wait_for_report(net, gcoll_net_bounded(wait_us));

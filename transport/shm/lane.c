@@ -186,10 +186,13 @@ static void look(const gcoll_session *session, gcoll_lane_sight *sight) {
     const gcoll_shm_pair *pair = gcoll_session_lane_state(session);
     const uint64_t taken =
         __atomic_load_n(&gcoll_ring_side_of(pair->memory, 1 - pair->which)->taken, __ATOMIC_RELAXED);
+    const uint64_t pulled =
+        __atomic_load_n(&gcoll_ring_side_of(pair->memory, 1 - pair->which)->pulled_bytes, __ATOMIC_RELAXED);
+    const uint64_t lent = pair->pulls.lent_bytes;
     /* What it cannot have taken is found out when room is needed. */
     *sight = (gcoll_lane_sight){.heard = pair->in.read + pair->pulls.bytes,
                                 .taken = (taken <= pair->out.written ? taken : pair->out.written) +
-                                         pair->pulls.returned};
+                                         (pulled < lent ? pulled : lent)};
 }
 
 /* All that was there when the news came fits into the ring. Messages that the peer has lent do not count: it

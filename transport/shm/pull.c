@@ -41,6 +41,7 @@ bool gcoll_shm_put_reference(gcoll_shm_pair *pair, const gcoll_block_place *plac
         return false;
     gcoll_message_push(&pair->pulls.lent, gcoll_message_pop(&pair->messages));
     pair->pulls.lent_count++;
+    pair->pulls.lent_bytes += message->bytes;
     message->flags |= open ? GCOLL_FLOW_OPENED : 0U;
     gcoll_flow_sent(pair->flow, message);
     return true;
@@ -134,7 +135,9 @@ bool gcoll_shm_pull_some(gcoll_shm_pair *pair) {
                 (slot->message && slot->message->consume ? PIECE_BYTES % slot->message->granule : 0);
     gcoll_session_put(pair->session, slot, pull->from + slot->received, count);
     pair->pulls.bytes += count;
+    __atomic_store_n(&side_of(pair, pair->which)->pulled_bytes, pair->pulls.bytes, __ATOMIC_RELAXED);
     gcoll_net_moved(pair->shm->net);
+    gcoll_net_look_in_time(pair->shm->net);
     if (count == left)
         finish(pair);
     return true;

@@ -44,10 +44,11 @@
 
 /* What one of the two ranks writes, and the other reads. */
 typedef struct gcoll_ring_side {
-    uint64_t taken;     /* bytes of the ring that comes to it */
-    uint64_t pulled;    /* messages that it has read from the other's own memory: see shm.h */
-    uint32_t withdrawn; /* not 0: what it has lent may change from now on */
-    uint8_t apart[GCOLL_RING_APART - 2 * sizeof(uint64_t) - sizeof(uint32_t)];
+    uint64_t taken;        /* bytes of the ring that comes to it */
+    uint64_t pulled;       /* messages that it has read from the other's own memory: see shm.h */
+    uint64_t pulled_bytes; /* of those, and of the one that it is reading */
+    uint32_t withdrawn;    /* not 0: what it has lent may change from now on */
+    uint8_t apart[GCOLL_RING_APART - 3 * sizeof(uint64_t) - sizeof(uint32_t)];
     uint32_t sleeps; /* GCOLL_RING_SLEEPS and _WANTS_ROOM, and above them a count of sleeps */
     uint8_t proof[GCOLL_RING_PROOF];
     uint8_t apart_too[GCOLL_RING_APART - sizeof(uint32_t) - GCOLL_RING_PROOF];

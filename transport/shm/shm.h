@@ -108,6 +108,7 @@ typedef struct gcoll_shm_pull {
 typedef struct gcoll_shm_pulls {
     gcoll_message_queue lent; /* sends that the peer has not read yet, in order */
     uint64_t lent_count;      /* as many have been, and are */
+    uint64_t lent_bytes;      /* of these */
     uint64_t returned;        /* of those, the peer has read */
     gcoll_shm_pull *first, *last;
     uint64_t bytes, count; /* read from the peer's memory, and messages read whole */
