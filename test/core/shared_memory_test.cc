@@ -185,9 +185,9 @@ TEST_P(SharedMemory, EveryCollectiveByEveryAlgorithm) {
 INSTANTIATE_TEST_SUITE_P(Sizes, SharedMemory,
                          testing::Combine(testing::Values(2u, 3u, 4u),
                                           testing::Values("shm:map_bytes=1Ki", "tcp", "inproc")),
-                         [](const testing::TestParamInfo<Place> &info) {
-                             return std::string(std::get<1>(info.param), 3) + "_" +
-                                    std::to_string(std::get<0>(info.param));
+                         [](const testing::TestParamInfo<Place> &place) {
+                             return std::string(std::get<1>(place.param), 3) + "_" +
+                                    std::to_string(std::get<0>(place.param));
                          });
 
 } // namespace

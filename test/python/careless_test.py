@@ -19,6 +19,7 @@ except ImportError:
     sys.exit(77)
 
 import gcoll
+from gcoll._requests import Claim
 from jobs_test import Job, say
 
 SOON_S = 30.0  # far less than the timeout of these contexts, also on a busy machine
@@ -165,6 +166,31 @@ class Interrupted(unittest.TestCase):
                     self.assertLess(time.monotonic() - begun, SOON_S)
                 context.barrier()
                 self.assertLess(sys.getrefcount(data), kept, name)
+        gcoll.run_local(2, rank)
+
+
+    def test_calls_that_were_left_hold_up_neither_others_nor_close(self):
+        def rank(context):
+            def leave(method, call):
+                def trace(frame, event, _arg):
+                    if event == "call" and frame.f_code is method.__code__:
+                        sys.settrace(None)
+                        raise KeyboardInterrupt
+                sys.settrace(trace)
+                try:
+                    with self.assertRaises(KeyboardInterrupt):
+                        call()
+                finally:
+                    sys.settrace(None)
+            peer = 1 - context.rank
+            for method in (Claim.__enter__, Claim.__exit__):
+                data = numpy.zeros(10)
+                request = context.start.recv(data, peer)
+                leave(method, request.test)
+                context.send(numpy.ones(10), peer)
+                request.wait()
+                self.assertEqual(data.tolist(), [1.0] * 10)
+            leave(Claim.__enter__, context.start.recv(data, peer).test)  # and the context is closed so
         gcoll.run_local(2, rank)
 
 

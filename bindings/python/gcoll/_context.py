@@ -171,7 +171,7 @@ class _Core:
         self.handle = handle
         self.keep = keep
         self.requests: Dict[int, Tuple[Any, Any]] = {}  # in flight: handles, and what they keep
-        self.inside: Dict[int, Any] = {}  # requests and operations that threads wait for
+        self.inside: Dict[int, Claim] = {}  # requests and operations that threads wait for
         self.dropped_requests: Deque[Tuple[Any, Any]] = collections.deque()
         self.operations: Dict[int, Tuple[c_void_p, Any]] = {}
         self.dropped: List[Tuple[c_void_p, Any]] = []
@@ -204,8 +204,9 @@ class _Core:
 
     def close(self) -> None:
         with self.lock:
-            if self.inside:
+            if any(claim.counts() for claim in list(self.inside.values())):
                 raise StateError("another thread is inside a call on the context", Status.STATE, "close")
+            self.inside.clear()
             handle, self.handle = self.handle, None
         if not handle:
             return

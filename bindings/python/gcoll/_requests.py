@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 import threading
 import time
 from ctypes import byref, c_int, c_uint32, c_uint64, c_void_p
@@ -76,19 +77,39 @@ def own_error(keep: Any, failure: Optional[Error] = None) -> Optional[BaseExcept
 
 class Claim:
     """Of a request or operation, by a thread that is inside a call on it. The library would crash if another thread
-    ended it meanwhile."""
-    __slots__ = ("_claimed", "_inside")
+    ended it meanwhile.
+
+    A signal's handler may raise between two lines, so that the call is left and its claim stays. Such a claim does not
+    count: the call that made it is no longer on its thread's stack."""
+    __slots__ = ("_claimed", "_frame", "_inside", "_thread")
 
     def __init__(self, owner: Any, context: "Context", name: str) -> None:
         self._inside, self._claimed = context._core.inside, id(owner)
-        if self._inside.setdefault(self._claimed, self) is not self:
-            raise StateError("another thread is in a call on it, or this one is", Status.STATE, name)
+        self._frame, self._thread = sys._getframe(1), threading.get_ident()
+        while True:
+            first = self._inside.setdefault(self._claimed, self)
+            if first is self:
+                return
+            if first.counts():
+                raise StateError("another thread is in a call on it, or this one is", Status.STATE, name)
+            first.end()
+
+    def counts(self) -> bool:
+        """Whether the call that made the claim goes on."""
+        frame = sys._current_frames().get(self._thread)
+        while frame is not None and frame is not self._frame:
+            frame = frame.f_back
+        return frame is not None
+
+    def end(self) -> None:
+        if self._inside.get(self._claimed) is self:
+            self._inside.pop(self._claimed, None)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self._inside.pop(self._claimed, None)
+        self.end()
 
 
 class Received(NamedTuple):
@@ -421,7 +442,8 @@ class Operation:
         """Frees the operation. StateError while a run is in flight."""
         if self._request is not None and not self._request.done and self._context._core.handle:
             raise StateError("a run is in flight; wait for it first", Status.STATE, self._name)
-        if id(self) in self._context._core.inside:
+        claim = self._context._core.inside.get(id(self))
+        if claim is not None and claim.counts():
             raise StateError("another thread runs it", Status.STATE, self._name)
         entry = self._context._core.operations.pop(id(self), None)
         if entry is not None:
