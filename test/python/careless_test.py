@@ -190,7 +190,10 @@ class Interrupted(unittest.TestCase):
                 context.send(numpy.ones(10), peer)
                 request.wait()
                 self.assertEqual(data.tolist(), [1.0] * 10)
-            leave(Claim.__enter__, context.start.recv(data, peer).test)  # and the context is closed so
+            request = context.start.recv(data, peer)
+            context.send(numpy.ones(10), peer)
+            leave(Claim.__exit__, request.wait)  # and the context is closed so
+            context.barrier()
         gcoll.run_local(2, rank)
 
 
