@@ -11,163 +11,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gcoll/accelerate/accelerate.h"
 #include "gcoll/base/bytes.h"
-#include "gcoll/base/text.h"
-#include "gcoll/lifecycle/lifecycle.h"
-#include "gcoll/rendezvous/rendezvous.h"
+#include "gcoll/lifecycle/child.h"
 #include "gcoll/run/run.h"
 
-#define REASON_BYTES 200 /* why an endpoint did not open, as the other members get it */
 /* Each rank's data in the first exchange of a split: color, key and a generation. */
 #define WISH_BYTES (2 * sizeof(uint32_t) + GCOLL_GENERATION_TEXT - 1)
 
-/* A context in the making. */
-typedef struct child {
-    gcoll_context *parent;
-    const char *doing; /* for messages: "split the context" */
-    uint32_t *ranks;   /* of the parent, by the ranks of the child */
-    uint32_t size;     /* 0: this rank gets no context */
-    uint32_t rank;
-    char generation[GCOLL_GENERATION_TEXT];
-    gcoll_context *context;
-    gcoll_status opened;       /* the status of opening the endpoint, */
-    char reason[REASON_BYTES]; /* and the reason if it failed */
-} child;
-
 /* Breaks the parent if this rank cannot take part for lack of memory: the others would wait forever, and the
  * ranks' next operations would not match. The last error becomes the cause. */
-static gcoll_status fall_out(const child *c, gcoll_status status) {
+static gcoll_status fall_out(const gcoll_child *c, gcoll_status status) {
     gcoll_break(c->parent, status, c->parent->rank, "rank %u cannot %s: %s", c->parent->rank, c->doing,
                 gcoll_last_error());
     const gcoll_status cause = gcoll_context_settle(c->parent);
     return cause != GCOLL_OK ? cause : status;
 }
 
-static gcoll_status no_memory(const child *c) {
+static gcoll_status no_memory(const gcoll_child *c) {
     gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the addresses of %u ranks", c->parent->size);
     return fall_out(c, GCOLL_ERR_NO_MEMORY);
 }
 
-/* Whether the ranks of the child are those of the parent, by the same numbers. */
-static bool is_whole(const child *c) {
-    for (uint32_t rank = 0; rank < c->size; rank++)
-        if (c->ranks[rank] != rank)
-            return false;
-    return c->size == c->parent->size;
-}
-
-/* ---- This rank's end ---------------------------------------------------------------------- */
-
-static gcoll_status allocate(child *c) {
-    gcoll_context *parent = c->parent;
-    const gcoll_endpoint_options *endpoint = &parent->settings.endpoint;
-    gcoll_context_options options;
-    gcoll_context_options_init(&options);
-    options.rank = c->rank;
-    options.size = c->size;
-    options.job = parent->settings.job;
-    options.timeout_ms = parent->settings.timeout_ms;
-    options.silence_ms = parent->settings.silence_ms > 0 ? parent->settings.silence_ms : -1;
-    options.monitor = parent->settings.monitor;
-    options.same = (int)parent->settings.same;
-    options.spin_us = parent->settings.spin_us;
-    options.interface = parent->settings.interface;
-    options.port_min = endpoint->port_min;
-    options.port_max = endpoint->port_max;
-    options.eager_bytes = endpoint->eager_bytes;
-    options.eager_pool_bytes = endpoint->eager_pool_bytes;
-    options.hub = endpoint->hub;
-    options.checksum = endpoint->checksum;
-    options.ibverbs = endpoint->ibverbs;
-    options.log = parent->settings.log;
-    options.log_arg = parent->settings.log_arg;
-    options.allocator = &parent->settings.allocator;
-    gcoll_status status = gcoll_context_allocate(&options, &c->context);
-    if (status != GCOLL_OK)
-        return status;
-    c->context->transport = parent->transport;
-    c->context->settings.endpoint.interface_from = endpoint->interface_from;
-    c->context->settings.share = parent->settings.share;
-    if (parent->settings.share && parent->transport->shared && c->size > 1) {
-        c->context->transport = parent->transport->shared;
-        c->context->settings.endpoint.trunk = parent->endpoint;
-        c->context->settings.endpoint.members = c->ranks; /* until it is opened */
-    }
-    c->context->settings.endpoint.is_part = endpoint->is_part || !is_whole(c);
-    c->context->settings.endpoint.hub_rank = endpoint->is_part ? endpoint->hub_rank : parent->rank;
-    status = gcoll_settings_add_lanes(&c->context->settings, endpoint->lanes, endpoint->lane_count,
-                                      endpoint->may_lack);
-    if (status == GCOLL_OK)
-        status = gcoll_memory_duplicate(c->context, parent);
-    return status == GCOLL_OK ? gcoll_calls_duplicate(c->context, parent) : status;
-}
-
-/* Opens the endpoint, and gives this rank's record, or in its place "!" and why there is none. */
-static void offer(child *c, char record[GCOLL_RECORD_MAX]) {
-    char address[GCOLL_ADDRESS_MAX] = "";
-    record[0] = '\0';
-    if (c->size < 2)
-        return;
-    gcoll_generation_set(c->context, c->generation);
-    c->opened = gcoll_context_open(c->context);
-    c->context->settings.endpoint.members = NULL;
-    if (c->opened == GCOLL_OK)
-        c->opened = c->context->transport->address(c->context->endpoint, address, sizeof address);
-    if (c->opened == GCOLL_OK) {
-        gcoll_rendezvous_record(address, record);
-        return;
-    }
-    snprintf(c->reason, sizeof c->reason, "%.*s", (int)sizeof c->reason - 1, gcoll_last_error());
-    snprintf(record, GCOLL_RECORD_MAX, "!%s", c->reason);
-}
-
-static bool is_shared(const char *address) {
-    return strncmp(address, GCOLL_SHARED_ADDRESS, sizeof GCOLL_SHARED_ADDRESS - 1) == 0;
-}
-
-/* Takes a member's record. text may come from a broken peer. */
-static gcoll_status take_record(const child *c, uint32_t rank, char *text) {
-    const bool shares = c->context->settings.endpoint.trunk;
-    gcoll_text_clean(text);
-    if (text[0] == '!' || text[0] == '\0')
-        return gcoll_error(GCOLL_ERR_PEER,
-                           "rank %u of the new context, %u of its parent, could not open its end: %.*s", rank,
-                           c->ranks[rank], REASON_BYTES, text[0] ? text + 1 : "it gave no reason");
-    if (is_shared(text) != shares)
-        return gcoll_error(
-            GCOLL_ERR_MISMATCH,
-            "options.share: is %d on rank %u and %d on rank %u; allowed is one value for all ranks", shares,
-            c->parent->rank, !shares, c->ranks[rank]);
-    return gcoll_rendezvous_take_record(c->context, rank, text);
-}
-
-/* Once all records are there. */
-static gcoll_status complete(child *c) {
-    gcoll_context *context = c->context;
-    gcoll_status status = GCOLL_OK;
-    if (is_whole(c)) {
-        context->basis = gcoll_basis_hold(c->parent->basis);
-    } else {
-        context->parent_ranks = c->ranks;
-        c->ranks = NULL;
-        status = gcoll_basis_part(context, c->parent->basis,
-                                  context->size > 1 ? gcoll_rendezvous_sharing(context, 0) : 1);
-    }
-    if (status == GCOLL_OK && context->size > 1)
-        gcoll_context_tune_spin(context, 1);
-    if (status == GCOLL_OK)
-        status = gcoll_context_finish(context, c->parent->guard.driver);
-    return status;
-}
-
 /* Ends the creation: gives the new context, or frees its parts. If a rank runs out of memory or descriptors
  * after the others were through with the exchanges, that breaks the parent. */
-static gcoll_status conclude(child *c, gcoll_status status, gcoll_context **out) {
+static gcoll_status conclude(gcoll_child *c, gcoll_status status, gcoll_context **out) {
     if (status == GCOLL_OK && c->opened != GCOLL_OK)
         status = gcoll_error(c->opened, "%s", c->reason);
     if (status == GCOLL_OK && c->size > 0)
-        status = complete(c);
+        status = gcoll_child_complete(c);
     free(c->ranks);
     if (status == GCOLL_OK) {
         if (c->context && c->parent->guard.family)
@@ -218,7 +89,7 @@ static int32_t key_of(const uint8_t *wish) {
 }
 
 /* Finds the ranks of this rank's color in their new order, and the generation of the first one. */
-static gcoll_status choose(child *c, const uint8_t *wishes, int32_t color) {
+static gcoll_status choose(gcoll_child *c, const uint8_t *wishes, int32_t color) {
     struct candidate *found = calloc(c->parent->size, sizeof *found);
     c->ranks = calloc(c->parent->size, sizeof *c->ranks);
     if (!found || !c->ranks) {
@@ -241,7 +112,7 @@ static gcoll_status choose(child *c, const uint8_t *wishes, int32_t color) {
 }
 
 /* The first exchange: the color and key of each rank. */
-static gcoll_status hear_wishes(child *c, int32_t color, int32_t key) {
+static gcoll_status hear_wishes(gcoll_child *c, int32_t color, int32_t key) {
     uint8_t mine[WISH_BYTES];
     char generation[GCOLL_GENERATION_TEXT] = "";
     gcoll_status status = gcoll_generation_make(generation);
@@ -261,7 +132,7 @@ static gcoll_status hear_wishes(child *c, int32_t color, int32_t key) {
 }
 
 /* The second exchange: every rank gets the records of all, and keeps those of its members. */
-static gcoll_status share_records(child *c, const char *record) {
+static gcoll_status share_records(gcoll_child *c, const char *record) {
     gcoll_context *parent = c->parent;
     uint32_t row = (uint32_t)strlen(record) + 1;
     if (parent->size == 1)
@@ -285,24 +156,24 @@ static gcoll_status share_records(child *c, const char *record) {
     for (uint32_t rank = 0; status == GCOLL_OK && c->size > 1 && rank < c->size; rank++) {
         char *text = table + (size_t)c->ranks[rank] * row;
         text[row - 1] = '\0';
-        status = take_record(c, rank, text);
+        status = gcoll_child_take_record(c, rank, text);
     }
     free(mine);
     free(table);
     return status;
 }
 
-static gcoll_status split(child *c, int32_t color, int32_t key, gcoll_context **out) {
+static gcoll_status split(gcoll_child *c, int32_t color, int32_t key, gcoll_context **out) {
     char record[GCOLL_RECORD_MAX] = "";
     gcoll_status status = gcoll_context_settle(c->parent);
     if (status == GCOLL_OK)
         status = hear_wishes(c, color, key);
     if (status == GCOLL_OK && c->size > 0) {
-        status = allocate(c);
+        status = gcoll_child_allocate(c);
         if (status != GCOLL_OK)
             status = fall_out(c, status);
         else
-            offer(c, record);
+            gcoll_child_offer(c, record);
     }
     if (status == GCOLL_OK)
         status = share_records(c, record);
@@ -321,7 +192,7 @@ static gcoll_status split_call(gcoll_context *parent, const char *doing, int32_t
     gcoll_status status = gcoll_enter(parent);
     if (status != GCOLL_OK)
         return status;
-    status = split(&(child){.parent = parent, .doing = doing}, color, key, out);
+    status = split(&(gcoll_child){.parent = parent, .doing = doing}, color, key, out);
     gcoll_leave(parent);
     return status;
 }
@@ -372,7 +243,7 @@ static gcoll_status sort_members(const gcoll_context *parent, const uint32_t *ra
 }
 
 /* Takes the records as gcoll_members_gather gives them: from peers, so they are checked. */
-static gcoll_status take_blocks(child *c, const struct member *members, uint8_t *all, uint64_t bytes) {
+static gcoll_status take_blocks(gcoll_child *c, const struct member *members, uint8_t *all, uint64_t bytes) {
     uint8_t *at = all, *end = all + bytes;
     uint32_t taken = 0;
     bool *seen = calloc(c->size, sizeof *seen);
@@ -386,7 +257,7 @@ static gcoll_status take_blocks(child *c, const struct member *members, uint8_t 
             break;
         seen[place] = true;
         taken++;
-        status = take_record(c, members[place].index, (char *)at);
+        status = gcoll_child_take_record(c, members[place].index, (char *)at);
         at += size;
     }
     free(seen);
@@ -395,7 +266,7 @@ static gcoll_status take_blocks(child *c, const struct member *members, uint8_t 
     return status;
 }
 
-static gcoll_status meet_members(child *c, const gcoll_members *members, const struct member *sorted) {
+static gcoll_status meet_members(gcoll_child *c, const gcoll_members *members, const struct member *sorted) {
     char record[GCOLL_RECORD_MAX];
     uint8_t *all = NULL;
     uint64_t bytes = 0;
@@ -405,10 +276,10 @@ static gcoll_status meet_members(child *c, const gcoll_members *members, const s
     status = gcoll_members_agree(c->parent, members, c->generation, sizeof c->generation);
     if (status != GCOLL_OK)
         return status;
-    status = allocate(c);
+    status = gcoll_child_allocate(c);
     if (status != GCOLL_OK)
         return fall_out(c, status);
-    offer(c, record);
+    gcoll_child_offer(c, record);
     status = gcoll_members_gather(c->parent, members, record, (uint32_t)strlen(record) + 1, GCOLL_RECORD_MAX,
                                   &all, &bytes);
     if (status == GCOLL_OK)
@@ -417,7 +288,7 @@ static gcoll_status meet_members(child *c, const gcoll_members *members, const s
     return status;
 }
 
-static gcoll_status create_group(child *c, const uint32_t *ranks, uint32_t tag, struct member *sorted,
+static gcoll_status create_group(gcoll_child *c, const uint32_t *ranks, uint32_t tag, struct member *sorted,
                                  uint32_t *numbers, gcoll_context **out) {
     gcoll_members members = {.ranks = ranks, .sorted = numbers, .count = c->size, .tag = tag};
     for (uint32_t i = 0; i < c->size; i++) {
@@ -432,7 +303,7 @@ static gcoll_status create_group(child *c, const uint32_t *ranks, uint32_t tag, 
     if (status == GCOLL_OK && c->size > 1)
         status = meet_members(c, &members, sorted);
     else if (status == GCOLL_OK) {
-        status = allocate(c);
+        status = gcoll_child_allocate(c);
         if (status != GCOLL_OK)
             status = fall_out(c, status);
     }
@@ -451,7 +322,7 @@ gcoll_status gcoll_context_create_group(gcoll_context *parent, const uint32_t *r
     gcoll_status status = gcoll_enter(parent);
     if (status != GCOLL_OK)
         return status;
-    child c = {
+    gcoll_child c = {
         .parent = parent, .doing = "create a group", .size = count, .ranks = calloc(count, sizeof *c.ranks)};
     struct member *sorted = calloc(count, sizeof *sorted);
     uint32_t *numbers = calloc(count, sizeof *numbers);
