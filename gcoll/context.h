@@ -247,6 +247,12 @@ typedef struct gcoll_context_options {
      * GCOLL_ERR_UNSUPPORTED where transport names ibverbs or shm; "auto" then is tcp. GCOLL_ERR_INVALID
      * together with progress_thread. */
     int share;
+
+    /* 1, the same on every rank: after a failure the ranks that are left can agree and make a context of
+     * their own (gcoll/recovery.h). Takes one more descriptor, and a port of port_min to port_max, if these
+     * are given; and at creation an allgather of some 60 bytes a rank. Contexts that are made of this one
+     * have it, too. GCOLL_ERR_INVALID together with share. */
+    int recovery;
 } gcoll_context_options;
 
 /* Fills in defaults. Always call it first: later versions add fields. */

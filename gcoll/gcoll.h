@@ -27,6 +27,7 @@
  *     gcoll/operations.h   collectives that do not block, and collectives that are prepared once
  *     gcoll/memory.h       buffers in the memory of GPUs
  *     gcoll/region.h       one-sided access: put and get
+ *     gcoll/recovery.h     going on after a failure: agreement, and a context of the ranks that are left
  *     gcoll/arrival.h      ranks that are late
  *     gcoll/device.h       interfaces and devices of this machine
  *     gcoll/ibverbs.h      options for InfiniBand and RoCE
@@ -45,6 +46,7 @@
 #include "gcoll/memory.h"
 #include "gcoll/operations.h"
 #include "gcoll/plan.h"
+#include "gcoll/recovery.h"
 #include "gcoll/region.h"
 #include "gcoll/simulate.h"
 #include "gcoll/status.h"

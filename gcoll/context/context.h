@@ -24,6 +24,7 @@ typedef struct gcoll_runs gcoll_runs;
 typedef struct gcoll_oneside gcoll_oneside;
 typedef struct gcoll_hooks gcoll_hooks;
 typedef struct gcoll_arrival gcoll_arrival;
+typedef struct gcoll_council gcoll_council;
 
 /* The options of a context, with defaults filled in. */
 typedef struct gcoll_settings {
@@ -34,7 +35,8 @@ typedef struct gcoll_settings {
     gcoll_store *owned_store; /* `store` if the context opened it itself (environment.c), else NULL */
     char job[72];
     bool monitor;
-    bool share; /* contexts that are made of this one share its connections */
+    bool share;    /* contexts that are made of this one share its connections */
+    bool recovery; /* it has a council */
     gcoll_same same;
     gcoll_endpoint_options endpoint; /* as opened */
     char *interface;                 /* the list that endpoint.interface points to */
@@ -76,6 +78,7 @@ struct gcoll_context {
     gcoll_oneside *oneside;
     const gcoll_hooks *hooks; /* called around blocking calls; NULL if nothing watches them */
     gcoll_arrival *arrival;   /* the monitor, or NULL */
+    gcoll_council *council;   /* NULL: without options.recovery, and if size is 1 */
 };
 
 /* ---- Claims by calling threads (guard.c) --------------------------------------------------- */

@@ -31,6 +31,7 @@ gcoll_status gcoll_child_allocate(gcoll_child *c) {
     options.silence_ms = parent->settings.silence_ms > 0 ? parent->settings.silence_ms : -1;
     options.monitor = parent->settings.monitor;
     options.same = (int)parent->settings.same;
+    options.recovery = parent->settings.recovery;
     options.spin_us = parent->settings.spin_us;
     options.interface = parent->settings.interface;
     options.port_min = endpoint->port_min;
@@ -116,4 +117,55 @@ gcoll_status gcoll_child_complete(gcoll_child *c) {
     if (status == GCOLL_OK)
         status = gcoll_context_finish(context, c->parent->guard.driver);
     return status;
+}
+
+/* ---- Bytes and texts of all ranks --------------------------------------------------------------------- */
+
+gcoll_status gcoll_bytes_share(gcoll_context *context, const void *mine, void *all, uint64_t bytes) {
+    if (context->size == 1) {
+        memcpy(all, mine, bytes);
+        return GCOLL_OK;
+    }
+    return gcoll_collective_run(context, &(const gcoll_given){.collective = GCOLL_ALLGATHER,
+                                                              .input = mine,
+                                                              .output = all,
+                                                              .count = bytes,
+                                                              .type = GCOLL_UINT8});
+}
+
+/* The others would wait forever for a rank that goes no further. */
+static gcoll_status fall_out(gcoll_context *context, gcoll_status status) {
+    gcoll_break(context, status, context->rank, "rank %u: %s", context->rank, gcoll_last_error());
+    const gcoll_status cause = gcoll_context_settle(context);
+    return cause != GCOLL_OK ? cause : status;
+}
+
+gcoll_status gcoll_texts_share(gcoll_context *context, const char *mine, uint32_t most, gcoll_texts *texts) {
+    uint32_t row = (uint32_t)strlen(mine) + 1;
+    gcoll_status status = gcoll_collective_run(context, &(const gcoll_given){.collective = GCOLL_ALLREDUCE,
+                                                                             .output = &row,
+                                                                             .count = 1,
+                                                                             .type = GCOLL_UINT32,
+                                                                             .op = GCOLL_MAX});
+    if (status != GCOLL_OK)
+        return status;
+    if (row > most)
+        return fall_out(context, gcoll_error(GCOLL_ERR_PROTOCOL,
+                                             "a rank has a record of %u bytes; allowed are %u", row, most));
+    char *own = calloc(1, row), *table = calloc(context->size, row);
+    if (own && table) {
+        memcpy(own, mine, strlen(mine));
+        status = gcoll_bytes_share(context, own, table, row);
+    } else
+        status = fall_out(context, gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the addresses of %u ranks",
+                                               context->size));
+    free(own);
+    if (status != GCOLL_OK) {
+        free(table);
+        return status;
+    }
+    for (uint32_t rank = 0; rank < context->size; rank++)
+        table[(size_t)rank * row + row - 1] = '\0';
+    *texts = (gcoll_texts){table, row};
+    return GCOLL_OK;
 }

@@ -29,4 +29,20 @@ gcoll_status gcoll_child_take_record(const gcoll_child *c, uint32_t rank, char *
 /* Once all records are there. */
 gcoll_status gcoll_child_complete(gcoll_child *c);
 
+/* ---- Bytes and texts of all ranks --------------------------------------------------------------------- */
+
+typedef struct gcoll_texts {
+    char *table; /* a row for each rank; the caller frees it */
+    uint32_t row_bytes;
+} gcoll_texts;
+
+/* Gives every rank `bytes` bytes of each, by an allgather on the context. */
+gcoll_status gcoll_bytes_share(gcoll_context *context, const void *mine, void *all, uint64_t bytes);
+/* Gives every rank the texts of all, by two collectives on the context. most: the most bytes of a text, with
+ * its end. A failure breaks the context. */
+gcoll_status gcoll_texts_share(gcoll_context *context, const char *mine, uint32_t most, gcoll_texts *texts);
+static inline char *gcoll_texts_of(const gcoll_texts *texts, uint32_t rank) {
+    return texts->table + (size_t)rank * texts->row_bytes;
+}
+
 #endif

@@ -101,7 +101,9 @@ void gcoll_context_tune_spin(gcoll_context *context, uint32_t local_ranks) {
 gcoll_status gcoll_context_finish(gcoll_context *context, bool with_thread) {
     gcoll_status status = GCOLL_OK;
     gcoll_requests_forget_received(context); /* messages of the creation are none of the caller's */
-    if (context->settings.monitor)
+    if (context->settings.recovery && !context->council)
+        status = gcoll_recovery_meet(context);
+    if (status == GCOLL_OK && context->settings.monitor)
         status = gcoll_monitor_linked.create(context);
     if (status == GCOLL_OK && context->size > 1 && with_thread)
         status = gcoll_thread_start(context);

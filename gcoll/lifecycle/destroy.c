@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "gcoll/accelerate/accelerate.h"
+#include "gcoll/council/council.h"
 #include "gcoll/lifecycle/lifecycle.h"
 #include "gcoll/monitor/monitor.h"
 #include "gcoll/oneside/oneside.h"
@@ -74,6 +75,7 @@ void gcoll_context_end(gcoll_context *context, int64_t limit_ms, int64_t least_m
     if (context->endpoint)
         context->transport->close(context->endpoint, left_ms(limit_ms, least_ms));
     context->endpoint = NULL;
+    gcoll_council_close(context, left_ms(limit_ms, least_ms));
     gcoll_runs_orphan(context);
     gcoll_monitor_linked.destroy(context);
     gcoll_oneside_free(context);

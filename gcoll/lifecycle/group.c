@@ -68,18 +68,6 @@ static int by_key(const void *a, const void *b) {
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-static gcoll_status allgather(gcoll_context *parent, const void *mine, void *all, uint64_t bytes) {
-    if (parent->size == 1) {
-        memcpy(all, mine, bytes);
-        return GCOLL_OK;
-    }
-    return gcoll_collective_run(parent, &(const gcoll_given){.collective = GCOLL_ALLGATHER,
-                                                             .input = mine,
-                                                             .output = all,
-                                                             .count = bytes,
-                                                             .type = GCOLL_UINT8});
-}
-
 static int32_t color_of(const uint8_t *wish) {
     return (int32_t)(uint32_t)gcoll_get_le(wish, sizeof(uint32_t));
 }
@@ -124,7 +112,7 @@ static gcoll_status hear_wishes(gcoll_child *c, int32_t color, int32_t key) {
     uint8_t *wishes = calloc(c->parent->size, WISH_BYTES);
     if (!wishes)
         return no_memory(c);
-    status = allgather(c->parent, mine, wishes, WISH_BYTES);
+    status = gcoll_bytes_share(c->parent, mine, wishes, WISH_BYTES);
     if (status == GCOLL_OK && color != GCOLL_COLOR_NONE)
         status = choose(c, wishes, color);
     free(wishes);
@@ -133,33 +121,13 @@ static gcoll_status hear_wishes(gcoll_child *c, int32_t color, int32_t key) {
 
 /* The second exchange: every rank gets the records of all, and keeps those of its members. */
 static gcoll_status share_records(gcoll_child *c, const char *record) {
-    gcoll_context *parent = c->parent;
-    uint32_t row = (uint32_t)strlen(record) + 1;
-    if (parent->size == 1)
+    gcoll_texts texts = {0};
+    if (c->parent->size == 1)
         return GCOLL_OK;
-    gcoll_status status = gcoll_collective_run(parent, &(const gcoll_given){.collective = GCOLL_ALLREDUCE,
-                                                                            .output = &row,
-                                                                            .count = 1,
-                                                                            .type = GCOLL_UINT32,
-                                                                            .op = GCOLL_MAX});
-    if (status != GCOLL_OK)
-        return status;
-    if (row > GCOLL_RECORD_MAX)
-        return fall_out(c, gcoll_error(GCOLL_ERR_PROTOCOL, "a rank has a record of %u bytes; allowed are %u",
-                                       row, GCOLL_RECORD_MAX));
-    char *mine = calloc(1, row), *table = calloc(parent->size, row);
-    status = mine && table ? GCOLL_OK : no_memory(c);
-    if (status == GCOLL_OK) {
-        memcpy(mine, record, strlen(record));
-        status = allgather(parent, mine, table, row);
-    }
-    for (uint32_t rank = 0; status == GCOLL_OK && c->size > 1 && rank < c->size; rank++) {
-        char *text = table + (size_t)c->ranks[rank] * row;
-        text[row - 1] = '\0';
-        status = gcoll_child_take_record(c, rank, text);
-    }
-    free(mine);
-    free(table);
+    gcoll_status status = gcoll_texts_share(c->parent, record, GCOLL_RECORD_MAX, &texts);
+    for (uint32_t rank = 0; status == GCOLL_OK && c->size > 1 && rank < c->size; rank++)
+        status = gcoll_child_take_record(c, rank, gcoll_texts_of(&texts, c->ranks[rank]));
+    free(texts.table);
     return status;
 }
 

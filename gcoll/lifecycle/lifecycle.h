@@ -70,6 +70,11 @@ void gcoll_thread_stop(gcoll_context *context);
 /* In a forked child, where it does not run: frees it. False if it was at work when the process forked. */
 bool gcoll_thread_abandon(gcoll_context *context);
 
+/* ---- Recovery (recovery.c) ------------------------------------------------------------------ */
+
+/* Opens the council of a new context, and makes it known to the other ranks. Collective on the context. */
+gcoll_status gcoll_recovery_meet(gcoll_context *context);
+
 /* ---- Others --------------------------------------------------------------------------------- */
 
 extern const gcoll_events gcoll_context_events; /* arg to be set (events.c) */

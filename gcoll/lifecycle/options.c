@@ -47,7 +47,8 @@ static gcoll_status check_switches(const gcoll_context_options *o) {
                     {"accelerator_times", o->accelerator_times},
                     {"monitor", o->monitor},
                     {"checksum", o->checksum},
-                    {"share", o->share}};
+                    {"share", o->share},
+                    {"recovery", o->recovery}};
     for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++)
         if (switches[i].value != 0 && switches[i].value != 1)
             return gcoll_error(GCOLL_ERR_INVALID, "options.%s: is %d; allowed are 0 and 1", switches[i].name,
@@ -108,6 +109,10 @@ gcoll_status gcoll_context_options_check(const gcoll_context_options *o) {
         return gcoll_error(GCOLL_ERR_INVALID,
                            "options.share: is %d, and options.progress_thread %d; allowed is one of them",
                            o->share, o->progress_thread);
+    if (o->share != 0 && o->recovery != 0)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.recovery: is %d, and options.share %d; allowed is one of them",
+                           o->recovery, o->share);
     if (o->allocator && (!o->allocator->allocate || !o->allocator->release))
         return gcoll_error(GCOLL_ERR_INVALID, "options.allocator: allocate or release is NULL");
     return check_job(o->job ? o->job : "default");
@@ -268,6 +273,7 @@ gcoll_status gcoll_settings_copy(gcoll_settings *settings, const gcoll_context_o
                          .store = o->store,
                          .monitor = o->monitor != 0,
                          .share = o->share != 0,
+                         .recovery = o->recovery != 0,
                          .same = o->same == GCOLL_SAME_DEFAULT ? GCOLL_SAME_ON_RANKS : (gcoll_same)o->same,
                          .log = o->log,
                          .log_arg = o->log_arg,

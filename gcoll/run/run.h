@@ -46,6 +46,7 @@ typedef struct gcoll_openings {
 
 struct gcoll_runs {
     uint64_t sequence;       /* number of the latest operation begun; the first is 1 */
+    uint64_t fallen;         /* number of the first operation that ended without success; 0: none did */
     gcoll_run *first;        /* in flight, oldest first */
     gcoll_request *requests; /* live requests */
     gcoll_request *spare_requests;
@@ -81,6 +82,8 @@ void gcoll_runs_forget_devices(gcoll_context *context);
 static inline uint64_t gcoll_runs_begun(const gcoll_context *context) {
     return context->runs->sequence;
 }
+/* The number of the latest operation such that it and all before it have completed. */
+uint64_t gcoll_runs_completed(const gcoll_context *context);
 static inline bool gcoll_runs_are_in_flight(const gcoll_context *context) {
     return context->runs->first;
 }

@@ -90,10 +90,19 @@ gcoll_status gcoll_run_begin(gcoll_run *run) {
     return GCOLL_OK;
 }
 
+/* The operation has ended without success. */
+static void note_fall(const gcoll_run *run) {
+    gcoll_runs *runs = run->context->runs;
+    if (runs->fallen == 0 || run->sequence < runs->fallen)
+        runs->fallen = run->sequence;
+}
+
 void gcoll_run_drop(gcoll_run *run) {
     if (!run->in_flight)
         return;
     run->in_flight = false;
+    if (!gcoll_run_is_finished(run))
+        note_fall(run);
     if (run->work)
         gcoll_device_work_end(run);
     gcoll_run **link = &run->context->runs->first;
@@ -106,8 +115,19 @@ gcoll_status gcoll_run_result(gcoll_context *context, gcoll_run *run, gcoll_stat
     const bool is_finished = gcoll_run_is_finished(run);
     gcoll_run_drop(run);
     if (is_finished && (!context->health.broken || !gcoll_opening_mismatched(context, run->sequence)))
-        return GCOLL_OK; /* even if the context broke afterwards */
+        return GCOLL_OK;                   /* even if the context broke afterwards */
+    if (is_finished && status == GCOLL_OK) /* its fingerprint did not match */
+        note_fall(run);
     return status != GCOLL_OK ? status : gcoll_context_settle(context);
+}
+
+uint64_t gcoll_runs_completed(const gcoll_context *context) {
+    const gcoll_runs *runs = context->runs;
+    uint64_t end = runs->fallen != 0 ? runs->fallen : runs->sequence + 1;
+    for (const gcoll_run *run = runs->first; run; run = run->next)
+        if (run->sequence < end && !gcoll_run_is_finished(run))
+            end = run->sequence;
+    return end - 1;
 }
 
 const gcoll_cache_entry *gcoll_run_entry(const gcoll_run *run) {

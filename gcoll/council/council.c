@@ -1,0 +1,580 @@
+/* gcoll/council/council.c - the council of a context: its endpoint, its messages, and the ranks that are
+ * gone. */
+#include "gcoll/council/council.h"
+
+#include "gcoll/recovery.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/live/live.h"
+#include "gcoll/run/run.h"
+
+#define STREAM       UINT64_C(1)
+#define WAIT_STEP_US INT64_C(5000)
+#define HELD_UP_MS   INT64_C(100) /* a longer pause between two looks was this thread's own */
+#define PROBES       8            /* in the time after which a rank counts as gone, */
+#define PROBE_MIN_MS INT64_C(50)  /* but not more often */
+#define PROBE_MAX_MS INT64_C(1000)
+#define FLUSH_MS     INT64_C(500) /* for the last messages of an agreement to be written */
+#define NAME_BYTES   24           /* of the call, before each row */
+
+/* A message on its way out. */
+typedef struct letter {
+    gcoll_message message; /* the first: letter_of */
+    struct letter *next, **link;
+    uint32_t to;
+    uint8_t bytes[];
+} letter;
+
+/* What the council knows of a rank. */
+typedef struct member {
+    char *address;
+    bool connecting;
+    uint32_t sent, taken;  /* messages, which gives their indices */
+    gcoll_message receive; /* of the message that is coming, */
+    uint8_t *bytes;        /* and its data; NULL: none is */
+    size_t count;
+    bool has_come;
+    bool is_waited;               /* this rank cannot go on without it, */
+    int64_t silent_ms, probed_ms; /* and nothing has come from it for so long; at which it was last probed */
+    uint64_t heard;
+} member;
+
+struct gcoll_council {
+    gcoll_context *context;
+    const gcoll_transport *transport;
+    gcoll_endpoint *endpoint;
+    uint32_t rank, size;
+    uint8_t *gone; /* a bit for each rank */
+    member *members;
+    letter *letters;
+    gcoll_agree agree;
+    bool is_open; /* an agreement has begun and not ended: of a call that failed */
+    uint64_t instance;
+    int64_t timeout_ms; /* of the agreement at hand */
+    bool failed;
+};
+
+/* ---- Who is gone ---------------------------------------------------------------------------- */
+
+static bool is_gone(const gcoll_council *council, uint32_t rank) {
+    return council->gone[rank / 8] >> rank % 8 & 1;
+}
+
+static void lose(gcoll_council *council, uint32_t rank, const char *why) {
+    if (is_gone(council, rank) || rank == council->rank)
+        return;
+    gcoll_log(council->context, GCOLL_LOG_WARNING, "rank %u is gone: it %s", rank, why);
+    if (council->is_open)
+        gcoll_agree_lose(&council->agree, rank);
+    else
+        council->gone[rank / 8] = (uint8_t)(council->gone[rank / 8] | 1U << rank % 8);
+}
+
+static void on_failed(void *arg, uint32_t peer, gcoll_status status, const char *text) {
+    gcoll_council *council = arg;
+    if (status == GCOLL_ERR_NO_MEMORY || status == GCOLL_ERR_INVALID) {
+        gcoll_error(status, "rank %u: %s", council->rank, text);
+        council->failed = true;
+    } else
+        lose(council, peer, text);
+}
+
+static void on_departed(void *arg, uint32_t peer) {
+    lose(arg, peer, "left the job");
+}
+
+static void on_aborted(void *arg, uint32_t from, const gcoll_note *note) {
+    (void)note;
+    lose(arg, from, "aborted its council");
+}
+
+static void on_changed(void *arg, uint32_t peer, const char *text) {
+    lose(arg, peer, text);
+}
+
+static void on_opened(void *arg, uint32_t peer, uint64_t stream,
+                      const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]) {
+    (void)arg, (void)peer, (void)stream, (void)fingerprint;
+}
+
+static void on_answered(void *arg, uint32_t peer, const gcoll_answer *answer) {
+    (void)arg, (void)peer, (void)answer; /* sight.heard has grown */
+}
+
+/* ---- Messages ------------------------------------------------------------------------------- */
+
+static bool reach(gcoll_council *council, uint32_t rank) {
+    member *m = &council->members[rank];
+    if (m->connecting)
+        return true;
+    const gcoll_status status = m->address ? council->transport->connect(council->endpoint, rank, m->address)
+                                           : gcoll_error(GCOLL_ERR_PROTOCOL, "its council has no address");
+    m->connecting = status == GCOLL_OK;
+    if (status == GCOLL_ERR_NO_MEMORY)
+        council->failed = true;
+    else if (status != GCOLL_OK)
+        lose(council, rank, gcoll_last_error());
+    return status == GCOLL_OK;
+}
+
+static void end_letter(letter *l) {
+    *l->link = l->next;
+    if (l->next)
+        l->next->link = l->link;
+    free(l);
+}
+
+static void letter_done(gcoll_message *message) {
+    end_letter(message->owner);
+}
+
+static bool send_letter(void *arg, uint32_t to, const uint8_t *bytes, size_t count) {
+    gcoll_council *council = arg;
+    letter *l = calloc(1, sizeof *l + count);
+    if (!l) {
+        gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a message of %zu bytes", count);
+        return false;
+    }
+    memcpy(l->bytes, bytes, count);
+    l->to = to;
+    l->message = (gcoll_message){.stream = STREAM,
+                                 .index = council->members[to].sent++,
+                                 .bytes = count,
+                                 .data = l->bytes,
+                                 .announced = true,
+                                 .done = letter_done,
+                                 .owner = l};
+    l->next = council->letters;
+    l->link = &council->letters;
+    if (l->next)
+        l->next->link = &l->next;
+    council->letters = l;
+    council->transport->post_send(council->endpoint, to, &l->message);
+    return true;
+}
+
+static void receive_done(gcoll_message *message) {
+    member *m = message->owner;
+    m->has_come = true;
+}
+
+/* No message is longer: two accords of the longest rows. */
+static uint64_t longest(const gcoll_council *council) {
+    return 2 * ((uint64_t)council->size * (GCOLL_ROW_MAX + NAME_BYTES + 16) + 4096);
+}
+
+/* Begins to receive the next message of a rank, if there is one. */
+static void look_for(gcoll_council *council, uint32_t rank) {
+    member *m = &council->members[rank];
+    uint64_t bytes = 0;
+    if (m->bytes || !council->transport->peek(council->endpoint, rank, STREAM, m->taken, &bytes))
+        return;
+    if (bytes > longest(council)) {
+        lose(council, rank, "sent a message to the council that is too long");
+        return;
+    }
+    m->bytes = malloc(bytes ? bytes : 1);
+    if (!m->bytes) {
+        gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a message of %llu bytes", (unsigned long long)bytes);
+        council->failed = true;
+        return;
+    }
+    m->count = bytes;
+    m->has_come = false;
+    m->receive = (gcoll_message){.stream = STREAM,
+                                 .index = m->taken,
+                                 .bytes = bytes,
+                                 .data = m->bytes,
+                                 .done = receive_done,
+                                 .owner = m};
+    council->transport->post_recv(council->endpoint, rank, &m->receive);
+}
+
+/* Takes the message of a rank that has come, unless it is for a later agreement. Returns whether it was
+ * taken. */
+static bool take_from(gcoll_council *council, uint32_t rank) {
+    member *m = &council->members[rank];
+    if (!m->bytes || !m->has_come || gcoll_agree_instance_of(m->bytes, m->count) > council->instance)
+        return false;
+    uint8_t *bytes = m->bytes;
+    m->bytes = NULL;
+    m->taken++;
+    const char *wrong = gcoll_agree_take(&council->agree, rank, bytes, m->count);
+    free(bytes);
+    if (wrong) {
+        char why[128];
+        snprintf(why, sizeof why, "sent %s to the council", wrong);
+        lose(council, rank, why);
+    }
+    return true;
+}
+
+static void take_all(gcoll_council *council) {
+    for (uint32_t rank = 0; rank < council->size; rank++) {
+        if (rank == council->rank)
+            continue;
+        do
+            look_for(council, rank);
+        while (take_from(council, rank));
+    }
+}
+
+/* ---- Waiting -------------------------------------------------------------------------------- */
+
+static void mark_waited(void *arg, uint32_t rank) {
+    gcoll_council *council = arg;
+    council->members[rank].is_waited = true;
+}
+
+/* Looks after the ranks that this one waits for: connects to them, probes them, and gives up those that are
+ * silent. passed_ms: since the last time. */
+static void tend(gcoll_council *council, int64_t passed_ms) {
+    const int64_t limit_ms = council->timeout_ms;
+    int64_t every_ms = limit_ms / PROBES;
+    every_ms = every_ms < PROBE_MIN_MS ? PROBE_MIN_MS : every_ms > PROBE_MAX_MS ? PROBE_MAX_MS : every_ms;
+    for (uint32_t rank = 0; rank < council->size; rank++)
+        council->members[rank].is_waited = false;
+    gcoll_agree_each_waited(&council->agree, mark_waited, council);
+    for (uint32_t rank = 0; rank < council->size && !council->failed; rank++) {
+        member *m = &council->members[rank];
+        gcoll_sight sight;
+        if (!m->is_waited || is_gone(council, rank) || !reach(council, rank)) {
+            m->silent_ms = m->probed_ms = 0;
+            continue;
+        }
+        council->transport->look(council->endpoint, rank, &sight);
+        if (sight.heard != m->heard)
+            m->silent_ms = m->probed_ms = 0;
+        m->heard = sight.heard;
+        m->silent_ms += passed_ms;
+        if (m->silent_ms >= limit_ms) {
+            char why[96];
+            snprintf(why, sizeof why, "did not take part in an agreement for %lld ms", (long long)limit_ms);
+            lose(council, rank, why);
+        } else if (m->silent_ms - m->probed_ms >= every_ms) {
+            m->probed_ms = m->silent_ms;
+            council->transport->probe(council->endpoint, rank);
+        }
+    }
+}
+
+/* Letters to ranks that are there. Those to others are never written. */
+static bool has_letters(const gcoll_council *council) {
+    for (const letter *l = council->letters; l; l = l->next)
+        if (!is_gone(council, l->to))
+            return true;
+    return false;
+}
+
+/* Letters need a connection. */
+static void reach_receivers(gcoll_council *council) {
+    for (letter *l = council->letters, *next; l; l = next) {
+        next = l->next;
+        if (!is_gone(council, l->to))
+            reach(council, l->to);
+    }
+}
+
+static uint32_t count_left(const gcoll_council *council) {
+    uint32_t left = 0;
+    for (uint32_t rank = 0; rank < council->size; rank++)
+        left += !is_gone(council, rank);
+    return left;
+}
+
+static gcoll_status left_out(const gcoll_council *council) {
+    return gcoll_error(GCOLL_ERR_PEER,
+                       "rank %u was left out: other ranks take it for gone, and may have gone on without it",
+                       council->rank);
+}
+
+/* One step: messages, ranks that are silent, progress. */
+static gcoll_status step(gcoll_council *council, int64_t *before_ms) {
+    bool moved = false;
+    const int64_t now = gcoll_now_ms();
+    const int64_t passed = now - *before_ms < HELD_UP_MS ? now - *before_ms : HELD_UP_MS;
+    *before_ms = now;
+    take_all(council);
+    tend(council, passed);
+    reach_receivers(council);
+    council->transport->flush(council->endpoint);
+    gcoll_status status = council->failed ? GCOLL_ERR_NO_MEMORY : GCOLL_OK;
+    if (status == GCOLL_OK && !council->agree.settled && !council->agree.is_left_out)
+        status = council->transport->progress(council->endpoint, WAIT_STEP_US, &moved);
+    if (status == GCOLL_OK && !council->context->health.broken && council->context->endpoint)
+        gcoll_progress(council->context,
+                       0); /* peers that are not here yet may ask whether this rank is alive */
+    return status;
+}
+
+static gcoll_status wait_for_accord(gcoll_council *council, bool majority) {
+    const gcoll_agree *agree = &council->agree;
+    int64_t before_ms = gcoll_now_ms();
+    while (!agree->settled) {
+        const gcoll_status status = step(council, &before_ms);
+        if (status != GCOLL_OK)
+            return status;
+        if (agree->failed)
+            return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an agreement of %u ranks", council->size);
+        if (agree->is_left_out)
+            return left_out(council);
+        if (majority && !agree->decided && 2 * (uint64_t)count_left(council) <= council->size)
+            return gcoll_error(GCOLL_ERR_PEER,
+                               "only %u of %u ranks are left, which is no majority, as options.majority asks",
+                               count_left(council), council->size);
+    }
+    return GCOLL_OK;
+}
+
+/* Hands to the system what others wait for. What cannot be written in this time goes with the next call. */
+static void write_letters(gcoll_council *council) {
+    const int64_t until_ms = gcoll_now_ms() + FLUSH_MS;
+    bool moved;
+    if (!council->endpoint) /* a single rank */
+        return;
+    council->transport->flush(council->endpoint);
+    while (has_letters(council) && gcoll_now_ms() < until_ms) {
+        reach_receivers(council);
+        council->transport->flush(council->endpoint);
+        if (council->transport->progress(council->endpoint, WAIT_STEP_US, &moved) != GCOLL_OK)
+            return;
+    }
+}
+
+/* ---- Agreements ----------------------------------------------------------------------------- */
+
+static gcoll_status begin(gcoll_council *council, const gcoll_motion *motion) {
+    uint8_t *row = calloc(1, NAME_BYTES + motion->row_bytes);
+    if (!row)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an agreement");
+    snprintf((char *)row, NAME_BYTES, "%s", motion->doing);
+    if (motion->row_bytes)
+        memcpy(row + NAME_BYTES, motion->row, motion->row_bytes);
+    council->agree = (gcoll_agree){.rank = council->rank,
+                                   .size = council->size,
+                                   .instance = ++council->instance,
+                                   .gone = council->gone,
+                                   .send = send_letter,
+                                   .arg = council};
+    council->is_open = true;
+    const bool is_begun =
+        gcoll_agree_begin(&council->agree, motion->bits, motion->number, row, NAME_BYTES + motion->row_bytes);
+    free(row);
+    return is_begun
+               ? GCOLL_OK
+               : gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an agreement of %u ranks", council->size);
+}
+
+/* All ranks must have been in the same call; each of them finds the same. */
+static gcoll_status compare(const gcoll_council *council, const gcoll_agree_bytes *accord) {
+    const uint8_t *first = NULL, *row;
+    uint32_t first_rank = 0;
+    size_t bytes = 0;
+    for (uint32_t rank = 0; rank < council->size; rank++) {
+        row = gcoll_accord_row(accord, council->size, rank, &bytes);
+        if (!row)
+            continue;
+        if (bytes < NAME_BYTES || row[NAME_BYTES - 1] != '\0')
+            return gcoll_error(GCOLL_ERR_PROTOCOL, "rank %u brought a broken row to an agreement", rank);
+        if (!first) {
+            first = row;
+            first_rank = rank;
+        } else if (strcmp((const char *)row, (const char *)first) != 0)
+            return gcoll_error(
+                GCOLL_ERR_MISMATCH, "rank %u calls gcoll_context_%.*s, and rank %u calls gcoll_context_%.*s",
+                first_rank, NAME_BYTES - 1, (const char *)first, rank, NAME_BYTES - 1, (const char *)row);
+    }
+    return GCOLL_OK;
+}
+
+/* Takes over what the context knows: a rank that broke it by its silence is given no more time. A rank whose
+ * connection ended is not taken for gone before the council finds so, too. */
+static bool is_silent_culprit(const gcoll_context *context) {
+    const gcoll_health *health = &context->health;
+    return health->broken && health->cause.culprit != GCOLL_NO_RANK &&
+           health->cause.status == GCOLL_ERR_TIMEOUT;
+}
+
+gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *motion,
+                                 gcoll_agree_bytes *accord) {
+    gcoll_council *council = context->council;
+    if (!council)
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "the context was created without options.recovery");
+    if (motion->row_bytes > GCOLL_ROW_MAX)
+        return gcoll_error(GCOLL_ERR_INTERNAL, "a row of %zu bytes", motion->row_bytes);
+    if (council->failed || (council->is_open && council->agree.failed))
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "this rank ran out of memory in an earlier agreement");
+    if (is_silent_culprit(context)) {
+        if (context->health.cause.culprit == context->rank)
+            return left_out(council);
+        lose(council, context->health.cause.culprit, "broke the context by its silence");
+    }
+    council->timeout_ms = gcoll_timeout_of(context, motion->timeout_ms);
+    gcoll_status status = GCOLL_OK;
+    if (is_gone(council, council->rank))
+        return left_out(council);
+    if (!council->is_open)
+        status = begin(council, motion);
+    if (status == GCOLL_OK)
+        status = wait_for_accord(council, motion->majority);
+    if (status == GCOLL_OK)
+        write_letters(council);
+    else if (council->agree.failed)
+        council->failed = true;
+    if (status != GCOLL_OK)
+        return status;
+    status = compare(council, &council->agree.accord);
+    if (status == GCOLL_OK) {
+        *accord = council->agree.accord;
+        council->agree.accord = (gcoll_agree_bytes){0};
+    }
+    gcoll_agree_end(&council->agree);
+    council->is_open = false;
+    return status;
+}
+
+const uint8_t *gcoll_council_row(const gcoll_context *context, const gcoll_agree_bytes *accord, uint32_t rank,
+                                 size_t *bytes) {
+    const uint8_t *row = gcoll_accord_row(accord, context->size, rank, bytes);
+    if (!row)
+        return NULL;
+    *bytes -= NAME_BYTES;
+    return row + NAME_BYTES;
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+static const gcoll_events council_events = {.opened = on_opened,
+                                            .failed = on_failed,
+                                            .departed = on_departed,
+                                            .aborted = on_aborted,
+                                            .answered = on_answered,
+                                            .changed = on_changed};
+
+gcoll_status gcoll_council_open(gcoll_context *context, char address[GCOLL_ADDRESS_MAX]) {
+    gcoll_council *council = calloc(1, sizeof *council);
+    if (!council)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a council");
+    context->council = council;
+    council->context = context;
+    council->rank = context->rank;
+    council->size = context->size;
+    council->gone = calloc(1, gcoll_agree_set_bytes(context->size));
+    council->members = calloc(context->size, sizeof *council->members);
+    if (!council->gone || !council->members)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a council of %u ranks", context->size);
+    if (context->size == 1)
+        return GCOLL_OK;
+    gcoll_endpoint_options options = context->settings.endpoint;
+    for (size_t i = 0; i < sizeof options.group; i++)
+        options.group[i] = (uint8_t)~options.group[i];
+    options.lanes = NULL;
+    options.lane_count = 0;
+    options.eager_bytes = options.eager_pool_bytes = 0;
+    options.connect_timeout_ms = GCOLL_NEVER_MS; /* the council knows better how long */
+    gcoll_events events = council_events;
+    events.arg = council;
+    council->transport =
+        context->transport == &gcoll_transport_inproc ? &gcoll_transport_inproc : &gcoll_transport_tcp;
+    gcoll_status status = council->transport->open(&options, &events, &council->endpoint);
+    return status == GCOLL_OK ? council->transport->address(council->endpoint, address, GCOLL_ADDRESS_MAX)
+                              : status;
+}
+
+gcoll_status gcoll_council_know(gcoll_context *context, uint32_t rank, const char *address) {
+    member *m = &context->council->members[rank];
+    char *copy = strdup(address);
+    if (!copy)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the addresses of %u ranks", context->size);
+    free(m->address);
+    m->address = copy;
+    return GCOLL_OK;
+}
+
+void gcoll_council_close(gcoll_context *context, int64_t limit_ms) {
+    gcoll_council *council = context->council;
+    if (!council)
+        return;
+    if (council->endpoint && gcoll_is_forked(context))
+        council->transport->abandon(council->endpoint);
+    else if (council->endpoint)
+        council->transport->close(council->endpoint, limit_ms);
+    if (council->is_open)
+        gcoll_agree_end(&council->agree);
+    while (council->letters)
+        end_letter(council->letters);
+    for (uint32_t rank = 0; council->members && rank < council->size; rank++) {
+        free(council->members[rank].address);
+        free(council->members[rank].bytes);
+    }
+    free(council->members);
+    free(council->gone);
+    free(council);
+    context->council = NULL;
+}
+
+/* ---- Who is known to be gone ---------------------------------------------------------------- */
+
+static bool is_known_gone(const gcoll_context *context, uint32_t rank) {
+    const gcoll_note *cause = &context->health.cause;
+    const bool is_blamed = context->health.broken && cause->culprit == rank &&
+                           (cause->status == GCOLL_ERR_PEER || cause->status == GCOLL_ERR_TIMEOUT);
+    return is_blamed || (context->council && is_gone(context->council, rank));
+}
+
+gcoll_status gcoll_context_failed(gcoll_context *context, uint32_t *ranks, uint32_t room, uint32_t *count) {
+    if (!context || !count || (!ranks && room > 0))
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL",
+                           !context ? "context"
+                           : count  ? "ranks"
+                                    : "count");
+    gcoll_status status = gcoll_enter(context);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_context_heed_abort(context);
+    uint32_t found = 0;
+    for (uint32_t rank = 0; rank < context->size; rank++)
+        if (is_known_gone(context, rank)) {
+            if (found < room)
+                ranks[found] = rank;
+            found++;
+        }
+    *count = found;
+    gcoll_leave(context);
+    return GCOLL_OK;
+}
+
+uint64_t gcoll_context_completed(gcoll_context *context) {
+    if (!context || gcoll_enter(context) != GCOLL_OK)
+        return 0;
+    const uint64_t completed = gcoll_runs_completed(context);
+    gcoll_leave(context);
+    return completed;
+}
+
+gcoll_status gcoll_context_agree(gcoll_context *context, uint64_t *bits, uint64_t *completed,
+                                 int64_t timeout_ms) {
+    if (!context || !bits)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", context ? "bits" : "context");
+    gcoll_status status = gcoll_timeout_check("timeout_ms", timeout_ms);
+    if (status == GCOLL_OK)
+        status = gcoll_enter(context);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_agree_bytes accord = {0};
+    const gcoll_motion motion = {
+        .doing = "agree", .bits = *bits, .number = gcoll_runs_completed(context), .timeout_ms = timeout_ms};
+    gcoll_context_settle(context); /* the others may not know yet that it is broken */
+    status = gcoll_council_agree(context, &motion, &accord);
+    if (status == GCOLL_OK) {
+        *bits = gcoll_accord_bits(&accord);
+        if (completed)
+            *completed = gcoll_accord_number(&accord);
+    }
+    free(accord.data);
+    gcoll_leave(context);
+    return status;
+}
