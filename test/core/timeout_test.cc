@@ -295,23 +295,24 @@ TEST_P(Timeouts, WhoTestsBlamesTheRightOne) {
 }
 
 // Rank 3 does not call, but its thread answers. In a ring each rank waits for the one before it. Only rank 0
-// waits for rank 3; the others wait for a rank that waits itself, and must not blame it.
+// waits for rank 3; the others wait for a rank that waits itself, and must not blame it. On a busy machine a
+// thread may get no processor for 800 ms.
 TEST_P(Timeouts, ALateRankThatAnswersIsNamed) {
     for (int i = 0; i < 2; i++) {
         std::atomic<uint32_t> over{0};
-        run_threads(threaded(job(4, 2400)), // its thread may get no processor for as long as 800 ms [&](uint32_t rank, gcoll_context *context) {
+        run_threads(threaded(job(4, 2400)), [&](uint32_t rank, gcoll_context *context) {
             std::vector<float> data(100, 1);
             EXPECT_GCOLL_OK(sum_floats(context, data, "ring")); // all are connected
             if (rank == 3) {
-            EXPECT_TRUE(await(over, 3, 30000));
-            return;
+                EXPECT_TRUE(await(over, 3, 30000));
+                return;
             }
             const gcoll_status status = sum_floats(context, data, "ring");
             EXPECT_EQ(status, GCOLL_ERR_TIMEOUT) << told(status);
             EXPECT_EQ(gcoll_context_culprit(context), 3) << told(status);
             over++;
-    });
-}
+        });
+    }
 }
 
 // A timeout without an end, or longer than the context's: the call waits for a late rank.
