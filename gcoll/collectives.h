@@ -92,6 +92,30 @@ typedef struct gcoll_collective_options {
      * is not called. */
     gcoll_done_fn done;
     void *done_arg;
+
+    /* 1: a call that fails leaves its input as it was, bit by bit, so that it can be repeated. 0: a call in
+     * place that fails leaves its input half overwritten. Calls that are not in place never write to their
+     * input, and cost nothing more. A call in place copies what it will overwrite of its input when it
+     * starts, and copies it back when it ends with an error, before options.done is called, or when its
+     * request is ended by the destruction of the operation or the context. What only the output has is lost
+     * in any case. Costs a copy for each run, and memory of that size, which comes from the context's
+     * allocator; memory_limit_bytes does not count it. An operation keeps it until it is destroyed. Ranks may
+     * differ in it. UNSUPPORTED  a call in place would overwrite an input in device memory. */
+    int keep_input;
+
+    /* 1, the same on every rank (else MISMATCH): the call succeeds on all ranks that are left, or fails on
+     * all of them. When a rank's part is done, well or not, the ranks agree on the result, as by
+     * gcoll_context_agree. A rank whose own part succeeded then returns GCOLL_ERR_PEER if that of another
+     * failed, with the cause that the other has. Its output must not be used, its input is restored by
+     * keep_input, and its context breaks. So after a failure the context is broken on every rank, and all can
+     * go on by gcoll_context_shrink. A rank that the others count as gone (gcoll/recovery.h) gets PEER, too,
+     * whatever the others get; one that ran out of memory during the agreement gets NO_MEMORY.
+     * For blocking calls on contexts with options.recovery; for NAME_start and NAME_create, and on other
+     * contexts: UNSUPPORTED. A call whose arguments are refused returns at once, without an agreement. A rank
+     * from which nothing comes for the context's timeout counts as gone; timeout_ms limits the call's own
+     * part only. Costs six messages between rank 0 and each other rank, by TCP, in each call: this rank
+     * cannot return before all have finished. 0: each rank has a result of its own. */
+    int uniform;
 } gcoll_collective_options;
 
 /* Options of allreduce. */
@@ -112,6 +136,8 @@ typedef struct gcoll_allreduce_options {
     int64_t timeout_ms;          /* as in gcoll_collective_options */
     gcoll_done_fn done;          /* as in gcoll_collective_options */
     void *done_arg;
+    int keep_input; /* as in gcoll_collective_options */
+    int uniform;    /* as in gcoll_collective_options */
 } gcoll_allreduce_options;
 
 /* Options of broadcast. */
@@ -126,6 +152,7 @@ typedef struct gcoll_broadcast_options {
     int64_t timeout_ms;          /* as in gcoll_collective_options */
     gcoll_done_fn done;          /* as in gcoll_collective_options */
     void *done_arg;
+    int uniform; /* as in gcoll_collective_options */
 } gcoll_broadcast_options;
 
 /* Options of barrier. */
@@ -135,6 +162,7 @@ typedef struct gcoll_barrier_options {
     int64_t timeout_ms;    /* as in gcoll_collective_options */
     gcoll_done_fn done;    /* as in gcoll_collective_options */
     void *done_arg;
+    int uniform; /* as in gcoll_collective_options */
 } gcoll_barrier_options;
 
 GCOLL_API void gcoll_collective_options_init(gcoll_collective_options *options);

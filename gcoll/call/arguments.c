@@ -42,6 +42,7 @@ struct options {
     int counts_at_root;
     gcoll_done_fn done;
     void *done_arg;
+    int keep_input, uniform;
 };
 
 static gcoll_status read_allreduce(const void *given, struct options *options) {
@@ -58,7 +59,9 @@ static gcoll_status read_allreduce(const void *given, struct options *options) {
                                 .memory = own.memory,
                                 .timeout_ms = own.timeout_ms,
                                 .done = own.done,
-                                .done_arg = own.done_arg};
+                                .done_arg = own.done_arg,
+                                .keep_input = own.keep_input,
+                                .uniform = own.uniform};
     return status;
 }
 
@@ -73,7 +76,8 @@ static gcoll_status read_broadcast(const void *given, struct options *options) {
                                 .memory = own.memory,
                                 .timeout_ms = own.timeout_ms,
                                 .done = own.done,
-                                .done_arg = own.done_arg};
+                                .done_arg = own.done_arg,
+                                .uniform = own.uniform};
     return status;
 }
 
@@ -100,7 +104,9 @@ static gcoll_status read_general(const gcoll_given *given, bool takes_several, s
                                 .timeout_ms = given->timeout_ms != 0 ? given->timeout_ms : own.timeout_ms,
                                 .counts_at_root = own.counts_at_root,
                                 .done = own.done,
-                                .done_arg = own.done_arg};
+                                .done_arg = own.done_arg,
+                                .keep_input = own.keep_input,
+                                .uniform = own.uniform};
     return status;
 }
 
@@ -121,10 +127,17 @@ static gcoll_status read_options(const gcoll_given *given, struct options *optio
         *options = (struct options){.algorithm = own.algorithm,
                                     .timeout_ms = own.timeout_ms,
                                     .done = own.done,
-                                    .done_arg = own.done_arg};
+                                    .done_arg = own.done_arg,
+                                    .uniform = own.uniform};
         return status;
     }
     return read_general(given, given->collective == GCOLL_REDUCE_SCATTER, options);
+}
+
+static gcoll_status check_flag(const char *name, int given) {
+    if (given == 0 || given == 1)
+        return GCOLL_OK;
+    return gcoll_error(GCOLL_ERR_INVALID, "options.%s: is %d; allowed are 0 and 1", name, given);
 }
 
 gcoll_status gcoll_same_check(int same) {
@@ -671,6 +684,7 @@ static gcoll_status set_call(gcoll_arguments *arguments, gcoll_context *context,
     call->element_bytes = (uint32_t)gcoll_type_size(given->type);
     call->registered = context->calls->registry.count;
     call->memory_limit = options->memory_limit_bytes;
+    call->uniform = options->uniform ? 1 : 0;
     gcoll_status status = set_same(call, context, options->same);
     if (status == GCOLL_OK)
         status = set_algorithm(call, options->algorithm);
@@ -689,6 +703,10 @@ gcoll_status gcoll_arguments_read(gcoll_arguments *arguments, gcoll_context *con
     gcoll_status status = read_options(given, &options);
     if (status == GCOLL_OK)
         status = gcoll_timeout_check("options.timeout_ms", options.timeout_ms);
+    if (status == GCOLL_OK)
+        status = check_flag("keep_input", options.keep_input);
+    if (status == GCOLL_OK)
+        status = check_flag("uniform", options.uniform);
     if (status == GCOLL_OK)
         status = check_given(context, given);
     if (status == GCOLL_OK)
@@ -711,6 +729,7 @@ gcoll_status gcoll_arguments_read(gcoll_arguments *arguments, gcoll_context *con
     arguments->timeout_ms = options.timeout_ms;
     arguments->done = options.done;
     arguments->done_arg = options.done_arg;
+    arguments->keep_input = options.keep_input != 0;
     if (status == GCOLL_OK)
         status = check_buffers(arguments, context->calls, &problem, given, options.buffers > 0);
     return status == GCOLL_OK ? gcoll_memory_read(arguments, context, options.memory) : status;

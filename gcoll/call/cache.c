@@ -17,19 +17,20 @@ static inline uint64_t both(uint32_t low, uint32_t high) {
 }
 
 static uint64_t hash_call(const gcoll_call *call) {
-    const uint64_t fields[] = {both(call->collective, call->type),
-                               both(call->op, call->root),
-                               both(call->exchanges, call->buffers),
-                               both(call->needs, call->in_place),
-                               both(call->commutative, call->registered),
-                               both(call->local, call->direct),
-                               both(call->element_bytes, call->counts_at_root),
-                               both(call->in_list, call->out_list),
-                               call->blocks_hash,
-                               call->count,
-                               call->memory_limit,
-                               call->places,
-                               call->arrival};
+    const uint64_t fields[] = {
+        both(call->collective, call->type),
+        both(call->op, call->root),
+        both(call->exchanges, call->buffers),
+        both(call->needs, call->in_place),
+        both(call->commutative, call->registered),
+        both(call->local, call->direct),
+        both(call->element_bytes, call->counts_at_root | (uint32_t)call->uniform << 16),
+        both(call->in_list, call->out_list),
+        call->blocks_hash,
+        call->count,
+        call->memory_limit,
+        call->places,
+        call->arrival};
     /* Hash the fields, not all bytes of the struct: the algorithm's text is mostly empty. */
     const uint64_t hash = gcoll_hash_words(GCOLL_HASH_START, fields, sizeof fields / sizeof fields[0]);
     return gcoll_hash_text(hash, call->algorithm);

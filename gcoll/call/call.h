@@ -28,7 +28,8 @@ typedef struct gcoll_call {
     uint32_t direct;        /* bool: the network adapter reads and writes device memory itself */
     uint32_t element_bytes; /* size of an element of the type, or of the caller's own (gcoll_user_op) */
     uint32_t in_list, out_list; /* number of buffers that IN and OUT consist of; 0: one buffer, no list */
-    uint32_t counts_at_root;    /* bool: only the root knows all blocks, every other rank only its own */
+    uint16_t counts_at_root;    /* bool: only the root knows all blocks, every other rank only its own */
+    uint16_t uniform;           /* bool: the ranks agree on the result of the call */
     uint64_t places;            /* hash of the memories of the buffers; 0: all in host memory */
     uint64_t count;             /* elements of the whole problem: all blocks */
     uint64_t memory_limit;      /* bytes of scratch; 0: any */
@@ -37,7 +38,8 @@ typedef struct gcoll_call {
     uint64_t arrival; /* number of the arrival-aware plan (hooks.h); 0: none */
     char algorithm[GCOLL_ALGORITHM_TEXT_MAX]; /* "" is auto */
 } gcoll_call;
-_Static_assert(sizeof(gcoll_call) == 16 * sizeof(uint32_t) + 5 * sizeof(uint64_t) + GCOLL_ALGORITHM_TEXT_MAX,
+_Static_assert(sizeof(gcoll_call) == 15 * sizeof(uint32_t) + 2 * sizeof(uint16_t) + 5 * sizeof(uint64_t) +
+                                         GCOLL_ALGORITHM_TEXT_MAX,
                "there is no padding, which would not compare equal");
 
 /* The result must be the same in every run, so measured values must not influence the choice. */
@@ -224,6 +226,7 @@ typedef struct gcoll_arguments {
     int64_t timeout_ms; /* options.timeout_ms: 0 is the context's timeout, -1 none */
     gcoll_done_fn done; /* options.done, or NULL */
     void *done_arg;
+    bool keep_input; /* options.keep_input */
 } gcoll_arguments;
 
 /* Checks the arguments of a call and fills in `arguments`, which the caller has zeroed. Errors name the

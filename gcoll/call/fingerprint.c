@@ -29,7 +29,8 @@ enum {
     FLAG_HOSTS = 8,     /* the plan depends on which ranks share a host */
     FLAG_FOR_YOU = 16,  /* AT_COUNT is the sender's block for the receiver */
     FLAG_ON_RANKS = 32, /* options.same: on ranks */
-    FLAG_IN_RUNS = 64   /* options.same: in runs */
+    FLAG_IN_RUNS = 64,  /* options.same: in runs */
+    FLAG_UNIFORM = 128  /* options.uniform */
 };
 
 static uint32_t algorithm_count(void) {
@@ -86,6 +87,8 @@ void gcoll_fingerprint_make(const gcoll_context *context, const gcoll_call *call
         bytes[AT_FLAGS] |= FLAG_ON_RANKS;
     if (gcoll_call_is_fixed(call))
         bytes[AT_FLAGS] |= FLAG_IN_RUNS;
+    if (call->uniform)
+        bytes[AT_FLAGS] |= FLAG_UNIFORM;
 }
 
 void gcoll_fingerprint_for_peer(const gcoll_fingerprint *fingerprint, uint64_t count,
@@ -171,7 +174,10 @@ void gcoll_fingerprint_hint(const gcoll_fingerprint *their, const gcoll_fingerpr
     const uint32_t our_extra = (uint32_t)gcoll_get_le(ours + AT_EXTRA, 4);
     const bool same_sum = theirs[AT_COLLECTIVE] == ours[AT_COLLECTIVE] && theirs[AT_TYPE] == ours[AT_TYPE] &&
                           theirs[AT_OP] == ours[AT_OP]; /* others may differ legitimately */
-    if (same_sum && (flags & (FLAG_ON_RANKS | FLAG_IN_RUNS)))
+    if (flags & FLAG_UNIFORM)
+        snprintf(text, size, " (options.uniform: rank %u %d, rank %u %d)", peer,
+                 theirs[AT_FLAGS] & FLAG_UNIFORM ? 1 : 0, rank, ours[AT_FLAGS] & FLAG_UNIFORM ? 1 : 0);
+    else if (same_sum && (flags & (FLAG_ON_RANKS | FLAG_IN_RUNS)))
         snprintf(text, size, " (options.same: rank %u %s, rank %u %s)", peer, same_of(theirs), rank,
                  same_of(ours));
     else if (!reads_the_same || memcmp(theirs, ours, GCOLL_FINGERPRINT_BYTES) == 0)

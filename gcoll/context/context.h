@@ -23,6 +23,7 @@ typedef struct gcoll_calls gcoll_calls;
 typedef struct gcoll_runs gcoll_runs;
 typedef struct gcoll_oneside gcoll_oneside;
 typedef struct gcoll_hooks gcoll_hooks;
+typedef struct gcoll_jury gcoll_jury;
 typedef struct gcoll_arrival gcoll_arrival;
 typedef struct gcoll_council gcoll_council;
 
@@ -77,6 +78,7 @@ struct gcoll_context {
     gcoll_runs *runs;
     gcoll_oneside *oneside;
     const gcoll_hooks *hooks; /* called around blocking calls; NULL if nothing watches them */
+    const gcoll_jury *jury;   /* agrees on results of calls (hooks.h); NULL: without options.recovery */
     gcoll_arrival *arrival;   /* the monitor, or NULL */
     gcoll_council *council;   /* NULL: without options.recovery, and if size is 1 */
 };

@@ -1,4 +1,5 @@
-/* gcoll/context/hooks.h - hooks that a module sets to watch blocking calls. context->hooks is NULL if no
+/* gcoll/context/hooks.h - hooks that modules above set to take part in blocking calls: context->hooks by one
+ * that watches all of them, and context->jury by the council, for calls with options.uniform. NULL if no
  * module does. */
 #ifndef GCOLL_CONTEXT_HOOKS_H
 #define GCOLL_CONTEXT_HOOKS_H
@@ -27,6 +28,16 @@ struct gcoll_hooks {
      * identifies the plan in fingerprints. */
     void (*choose)(const gcoll_context *context, gcoll_problem *problem, gcoll_problem *common,
                    gcoll_choice *choice, uint64_t *mark);
+};
+
+/* Of ranks that agree on the results of calls. */
+struct gcoll_jury {
+    /* Called once for each such call, when this rank's part has ended with `own`; an error is the last error.
+     * Blocks. Returns GCOLL_OK if the parts of all ranks that are left succeeded. Otherwise, the context is
+     * broken on return, and the last error says why. */
+    gcoll_status (*agree)(gcoll_context *context, gcoll_status own);
+    /* Answers ranks that are done already, and ask whether this one lives. Does not wait. */
+    void (*answer)(gcoll_context *context);
 };
 
 #endif

@@ -17,8 +17,8 @@
 #define PROBES       8            /* in the time after which a rank counts as gone, */
 #define PROBE_MIN_MS INT64_C(50)  /* but not more often */
 #define PROBE_MAX_MS INT64_C(1000)
-#define FLUSH_MS     INT64_C(500) /* for the last messages of an agreement to be written */
-#define NAME_BYTES   24           /* of the call, before each row */
+#define FLUSH_MS     INT64_C(500)          /* for the last messages of an agreement to be written */
+#define NAME_BYTES   (GCOLL_DOING_MAX + 1) /* of the call, before each row */
 
 /* A message on its way out. */
 typedef struct letter {
@@ -383,9 +383,8 @@ static gcoll_status compare(const gcoll_council *council, const gcoll_agree_byte
             first = row;
             first_rank = rank;
         } else if (strcmp((const char *)row, (const char *)first) != 0)
-            return gcoll_error(
-                GCOLL_ERR_MISMATCH, "rank %u calls gcoll_context_%.*s, and rank %u calls gcoll_context_%.*s",
-                first_rank, NAME_BYTES - 1, (const char *)first, rank, NAME_BYTES - 1, (const char *)row);
+            return gcoll_error(GCOLL_ERR_MISMATCH, "rank %u is in %.*s, and rank %u is in %.*s", first_rank,
+                               NAME_BYTES - 1, (const char *)first, rank, NAME_BYTES - 1, (const char *)row);
     }
     return GCOLL_OK;
 }
@@ -436,6 +435,16 @@ gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *mot
     return status;
 }
 
+void gcoll_council_answer(gcoll_context *context) {
+    gcoll_council *council = context->council;
+    bool moved;
+    if (!council || !council->endpoint || council->failed)
+        return;
+    council->transport->flush(council->endpoint);
+    if (council->transport->progress(council->endpoint, 0, &moved) == GCOLL_OK)
+        council->transport->flush(council->endpoint);
+}
+
 const uint8_t *gcoll_council_row(const gcoll_context *context, const gcoll_agree_bytes *accord, uint32_t rank,
                                  size_t *bytes) {
     const uint8_t *row = gcoll_accord_row(accord, context->size, rank, bytes);
@@ -459,6 +468,7 @@ gcoll_status gcoll_council_open(gcoll_context *context, char address[GCOLL_ADDRE
     if (!council)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a council");
     context->council = council;
+    context->jury = &gcoll_council_jury;
     council->context = context;
     council->rank = context->rank;
     council->size = context->size;
@@ -514,6 +524,7 @@ void gcoll_council_close(gcoll_context *context, int64_t limit_ms) {
     free(council->gone);
     free(council);
     context->council = NULL;
+    context->jury = NULL;
 }
 
 /* ---- Who is known to be gone ---------------------------------------------------------------- */
@@ -565,8 +576,10 @@ gcoll_status gcoll_context_agree(gcoll_context *context, uint64_t *bits, uint64_
     if (status != GCOLL_OK)
         return status;
     gcoll_agree_bytes accord = {0};
-    const gcoll_motion motion = {
-        .doing = "agree", .bits = *bits, .number = gcoll_runs_completed(context), .timeout_ms = timeout_ms};
+    const gcoll_motion motion = {.doing = "gcoll_context_agree",
+                                 .bits = *bits,
+                                 .number = gcoll_runs_completed(context),
+                                 .timeout_ms = timeout_ms};
     gcoll_context_settle(context); /* the others may not know yet that it is broken */
     status = gcoll_council_agree(context, &motion, &accord);
     if (status == GCOLL_OK) {

@@ -9,14 +9,17 @@
 #define GCOLL_COUNCIL_COUNCIL_H
 
 #include "gcoll/context/context.h"
+#include "gcoll/context/hooks.h"
 #include "gcoll/council/agree.h"
 
 /* The most bytes of a row. */
 #define GCOLL_ROW_MAX (2 * GCOLL_ADDRESS_MAX + 1024)
 
+#define GCOLL_DOING_MAX 39
+
 /* What a rank brings to an agreement. */
 typedef struct gcoll_motion {
-    const char *doing; /* the call, for messages: "agree" */
+    const char *doing; /* the call, for messages: "gcoll_context_agree"; at most GCOLL_DOING_MAX bytes */
     uint64_t bits;
     uint64_t number;
     const void *row;    /* what the other ranks get of it */
@@ -39,6 +42,10 @@ void gcoll_council_close(gcoll_context *context, int64_t limit_ms);
  * agreement any more */
 gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *motion,
                                  gcoll_agree_bytes *accord);
+/* The agreement at the end of a call with options.uniform (verdict.c, gcoll/context/hooks.h). */
+extern const gcoll_jury gcoll_council_jury;
+/* For a rank that is in a run meanwhile: answers and takes what has come for the council. Does not wait. */
+void gcoll_council_answer(gcoll_context *context);
 /* The row of a rank that is in the accord, as it was given. */
 const uint8_t *gcoll_council_row(const gcoll_context *context, const gcoll_agree_bytes *accord, uint32_t rank,
                                  size_t *bytes);

@@ -66,7 +66,7 @@ static gcoll_status agree_on_members(gcoll_child *c, gcoll_motion *motion, gcoll
     gcoll_status status = gcoll_generation_make(generation);
     if (status != GCOLL_OK)
         return status;
-    motion->doing = "shrink";
+    motion->doing = "gcoll_context_shrink";
     motion->row = generation;
     motion->row_bytes = sizeof generation;
     status = gcoll_council_agree(c->parent, motion, accord);
@@ -145,7 +145,7 @@ static gcoll_status try_once(gcoll_child *c, gcoll_motion *motion, bool *again) 
     gcoll_status status = agree_on_members(c, motion, &members);
     *again = false;
     if (status == GCOLL_OK) {
-        motion->doing = "shrink (addresses)";
+        motion->doing = "gcoll_context_shrink (addresses)";
         motion->row = row;
         motion->row_bytes = open_ends(c, row);
         status = gcoll_council_agree(c->parent, motion, &ends);

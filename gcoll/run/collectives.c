@@ -1,9 +1,12 @@
 /* gcoll/run/collectives.c - the collective calls, each in three forms: blocking, started, persistent. */
+#include <stdio.h>
 #include <string.h>
 
 #include "gcoll/context/hooks.h"
 #include "gcoll/run/engine.h"
 #include "gcoll/run/request.h"
+
+#define TEXT_BYTES 1024 /* of an error */
 
 /* ---- The three forms ---------------------------------------------------------------------- */
 
@@ -24,37 +27,87 @@ static void run_each_waited(const void *arg, gcoll_waited_fn fn, void *fn_arg) {
     gcoll_run_each_waited(arg, fn, fn_arg);
 }
 
+/* The part of this rank in a call. *out: its run, if one was obtained, which the caller returns. */
+static gcoll_status run_part(gcoll_context *context, gcoll_arguments *arguments, gcoll_visit *visit,
+                             gcoll_run **out) {
+    gcoll_status status = GCOLL_OK;
+    if (context->hooks)
+        status = context->hooks->enter(context, &arguments->call, visit);
+    if (status == GCOLL_OK)
+        status = gcoll_run_obtain(context, arguments, false, out);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_run *run = *out;
+    status = gcoll_run_begin(run);
+    if (status != GCOLL_OK) /* no step is in flight, but it must not count as finished */
+        return status;
+    if (context->endpoint || !gcoll_run_is_finished(run)) {
+        /* The monitor relies on what it has found until the call leaves. */
+        const gcoll_wait wait = {run_finished,
+                                 run_each_waited,
+                                 run,
+                                 arguments->timeout_ms,
+                                 .shares = !context->hooks,
+                                 .meanwhile = arguments->call.uniform ? context->jury->answer : NULL};
+        status = gcoll_progress_wait(context, &wait);
+    }
+    return gcoll_run_result(context, run, status);
+}
+
+/* Gives a call with options.uniform the result that all ranks agree on. If this rank's part failed, that is
+ * its own error. run: NULL if none was obtained. */
+static gcoll_status agree_on_result(gcoll_context *context, gcoll_run *run, gcoll_status own) {
+    char text[TEXT_BYTES] = "";
+    if (own == GCOLL_ERR_NO_MEMORY)
+        own = give_up(context, own);
+    if (own != GCOLL_OK && !run && !context->health.broken)
+        return own; /* the arguments were refused: this rank is not in the call */
+    if (own != GCOLL_OK) {
+        snprintf(text, sizeof text, "%s", gcoll_last_error());
+        gcoll_break(context, own, context->rank, "rank %u: %s", context->rank, text);
+        gcoll_context_settle(context); /* ranks that wait for this one come to the agreement, too */
+        gcoll_error(own, "%s", text);
+    }
+    const gcoll_status common = context->jury->agree(context, own);
+    if (own != GCOLL_OK)
+        return gcoll_error(own, "%s", text);
+    if (common != GCOLL_OK)
+        gcoll_keep_restore(run);
+    return common;
+}
+
+/* Refuses options of forms that block, and others. */
+static gcoll_status check_form(const gcoll_context *context, const gcoll_arguments *arguments, bool blocks) {
+    if (blocks && arguments->done)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.done: is set for a call that blocks, whose result says "
+                           "how it ended; allowed for NAME_start and NAME_create");
+    if (!blocks && arguments->call.uniform)
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "options.uniform: is set for NAME_start or NAME_create; "
+                                                  "allowed for calls that block");
+    if (arguments->call.uniform && !context->jury)
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                           "options.uniform: is set, but the context was created without options.recovery");
+    return GCOLL_OK;
+}
+
 gcoll_status gcoll_collective_run(gcoll_context *context, const gcoll_given *given) {
     gcoll_arguments arguments = {0};
     gcoll_visit visit = {0};
     gcoll_run *run = NULL;
     gcoll_status status = gcoll_arguments_read(&arguments, context, given);
     visit.timeout_ms = arguments.timeout_ms;
-    if (status == GCOLL_OK && arguments.done)
-        status =
-            gcoll_error(GCOLL_ERR_INVALID, "options.done: is set for a call that blocks, whose result says "
-                                           "how it ended; allowed for NAME_start and NAME_create");
-    if (status == GCOLL_OK && context->hooks)
-        status = context->hooks->enter(context, &arguments.call, &visit);
     if (status == GCOLL_OK)
-        status = gcoll_run_obtain(context, &arguments, false, &run);
+        status = check_form(context, &arguments, true);
     if (status != GCOLL_OK)
         return status;
-    status = gcoll_run_begin(run);
-    if (status != GCOLL_OK) { /* no step is in flight, but it must not count as finished */
-        gcoll_run_return(run);
-        return status;
-    }
-    if (context->endpoint || !gcoll_run_is_finished(run)) {
-        /* The monitor relies on what it has found until the call leaves. */
-        const gcoll_wait wait = {run_finished, run_each_waited, run, arguments.timeout_ms,
-                                 .shares = !context->hooks};
-        status = gcoll_progress_wait(context, &wait);
-    }
-    status = gcoll_run_result(context, run, status);
+    status = run_part(context, &arguments, &visit, &run);
+    if (arguments.call.uniform)
+        status = agree_on_result(context, run, status);
     if (status == GCOLL_OK && context->hooks)
         context->hooks->leave(context, &visit, run);
-    gcoll_run_return(run);
+    if (run)
+        gcoll_run_return(run);
     return status;
 }
 
@@ -74,6 +127,8 @@ static gcoll_status start_inside(gcoll_context *context, const gcoll_given *give
     gcoll_request *request = NULL;
     gcoll_run *run = NULL;
     gcoll_status status = gcoll_arguments_read(&arguments, context, given);
+    if (status == GCOLL_OK)
+        status = check_form(context, &arguments, false);
     if (status == GCOLL_OK && !out)
         status = check_detached(context, &arguments);
     if (status == GCOLL_OK)
@@ -105,6 +160,8 @@ static gcoll_status start_inside(gcoll_context *context, const gcoll_given *give
 static gcoll_status create_inside(gcoll_context *context, const gcoll_given *given, gcoll_operation **out) {
     gcoll_arguments arguments = {0};
     gcoll_status status = gcoll_arguments_read(&arguments, context, given);
+    if (status == GCOLL_OK)
+        status = check_form(context, &arguments, false);
     if (status == GCOLL_OK && !out)
         status = gcoll_error(GCOLL_ERR_INVALID, "operation: is NULL");
     return status == GCOLL_OK ? gcoll_operation_create(context, &arguments, out) : status;

@@ -371,9 +371,12 @@ void gcoll_run_destroy(gcoll_run *run) {
     if (!run)
         return;
     gcoll_run_drop(run);
+    if (run->holds && !gcoll_run_is_finished(run))
+        gcoll_keep_restore(run);
     gcoll_run_detach(run);
     gcoll_detach(run->scratch_attached);
     gcoll_cache_put(run->entry);
+    gcoll_keep_destroy(run);
     release_scratch(run);
     gcoll_release(run->context, run->bounce, run->bounce_bytes);
     gcoll_lists_destroy(run);

@@ -1,7 +1,7 @@
 /*
  * gcoll/run/engine.h - struct gcoll_run, for the files that execute runs: engine.c executes plans,
  * device_work.c their device steps, lists.c steps that span several buffers, attach.c registers memory with
- * the transport, openings.c compares fingerprints, and runs.c begins and ends runs.
+ * the transport, keep.c copies the input, openings.c compares fingerprints, and runs.c begins and ends runs.
  */
 #ifndef GCOLL_RUN_ENGINE_H
 #define GCOLL_RUN_ENGINE_H
@@ -10,6 +10,7 @@
 
 typedef struct gcoll_attachment gcoll_attachment;
 typedef struct gcoll_device_work gcoll_device_work;
+typedef struct gcoll_keep gcoll_keep;
 typedef struct gcoll_lists gcoll_lists;
 
 /* A step of the plan with addresses instead of offsets. */
@@ -58,6 +59,10 @@ struct gcoll_run {
     void *memory;
     gcoll_device_work *work; /* NULL: the plan touches host memory only */
     gcoll_lists *lists;      /* NULL: IN and OUT are one buffer each, or several that are reduced */
+    gcoll_keep *keep;        /* for a copy of the input (keep.c); NULL: never needed */
+    uint64_t keep_bytes;     /* of that copy's memory */
+    bool keeps;              /* copies its input when it begins */
+    bool holds;              /* has a copy of its input, for a call that has not ended yet */
     gcoll_run *next;
     gcoll_request *tells; /* its request, if that has options.done; else NULL */
 
@@ -97,13 +102,24 @@ static inline bool gcoll_run_has_ready(const gcoll_run *run) {
 }
 /* Polls device steps, and starts the steps that have become ready. */
 void gcoll_run_advance(gcoll_run *run);
-/* Bytes of the run's state, scratch and bounce memory. */
+/* Bytes of the run's state, scratch, bounce memory and copy of the input. */
 static inline uint64_t gcoll_run_memory_bytes(const gcoll_run *run) {
-    return run->memory_bytes + run->scratch_bytes + run->bounce_bytes;
+    return run->memory_bytes + run->scratch_bytes + run->bounce_bytes + run->keep_bytes;
 }
 static inline bool gcoll_run_is_finished(const gcoll_run *run) {
     return run->unfinished == 0;
 }
+
+/* ---- A copy of the input (keep.c) ------------------------------------------------------------ */
+
+/* Finds what the bound run will overwrite of its input, and makes room for a copy. Errors: NO_MEMORY,
+ * UNSUPPORTED. */
+gcoll_status gcoll_keep_bind(gcoll_run *run, const gcoll_buffers *buffers);
+/* Copies it, before the first step. */
+void gcoll_keep_take(gcoll_run *run);
+/* Writes it back, once: if the run has a copy. No message and no step may touch the buffers any more. */
+void gcoll_keep_restore(gcoll_run *run);
+void gcoll_keep_destroy(gcoll_run *run);
 
 /* ---- Lists of buffers (lists.c) ------------------------------------------------------------- */
 

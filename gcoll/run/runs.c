@@ -30,6 +30,9 @@ static gcoll_status obtain(gcoll_context *context, const gcoll_call *call, const
     if (status != GCOLL_OK)
         return status;
     status = gcoll_run_bind(run, &arguments->buffers, arguments->user_op);
+    run->keeps = arguments->keep_input && call->in_place;
+    if (status == GCOLL_OK && run->keeps)
+        status = gcoll_keep_bind(run, &arguments->buffers);
     if (status == GCOLL_OK && (is_own || gcoll_problem_is_direct(&entry->plan->problem)))
         status = gcoll_run_attach(run, &arguments->buffers);
     if (status != GCOLL_OK) {
@@ -54,6 +57,9 @@ gcoll_status gcoll_run_obtain(gcoll_context *context, const gcoll_arguments *arg
 
 void gcoll_run_return(gcoll_run *run) {
     gcoll_run_drop(run);
+    if (run->holds && !gcoll_run_is_finished(run))
+        gcoll_keep_restore(run);
+    run->holds = false;
     gcoll_run_detach(run);
     if (gcoll_run_memory_bytes(run) > KEPT_BYTES || !gcoll_cache_keep_idle(run->entry, run))
         gcoll_run_destroy(run);
@@ -69,6 +75,8 @@ gcoll_status gcoll_run_begin(gcoll_run *run) {
         status = gcoll_device_work_start(run);
     if (status != GCOLL_OK)
         return status;
+    if (run->keeps)
+        gcoll_keep_take(run);
     run->sequence = ++runs->sequence;
     run->in_flight = true;
     run->next = NULL;
@@ -118,7 +126,11 @@ gcoll_status gcoll_run_result(gcoll_context *context, gcoll_run *run, gcoll_stat
         return GCOLL_OK;                   /* even if the context broke afterwards */
     if (is_finished && status == GCOLL_OK) /* its fingerprint did not match */
         note_fall(run);
-    return status != GCOLL_OK ? status : gcoll_context_settle(context);
+    if (status == GCOLL_OK)
+        status = gcoll_context_settle(context);
+    if (status != GCOLL_OK && run->holds)
+        gcoll_keep_restore(run);
+    return status;
 }
 
 uint64_t gcoll_runs_completed(const gcoll_context *context) {

@@ -57,6 +57,7 @@ gcoll_test(soak_test PLAIN THREADS LAYERS ${core_layers} SOURCES soak_test.cc ha
 gcoll_test(fault_test THREADS * - *KilledInProcess.*
            LAYERS ${core_layers} SOURCES fault_test.cc harness.cc TIMED SHARDS 2 COST 7)
 gcoll_test(failure_test PLAIN LAYERS ${core_layers} SOURCES failure_test.cc attack_test.cc harness.cc TIMED SHARDS 2 COST 14)
+gcoll_test(keep_input_test THREADS *inproc* LAYERS ${core_layers} SOURCES keep_input_test.cc harness.cc COST 5)
 gcoll_test(recovery_test PLAIN LAYERS ${core_layers} SOURCES recovery_test.cc harness.cc TIMED COST 10)
 gcoll_test(scale_test LAYERS ${core_layers} SOURCES scale_test.cc harness.cc TIMED)
 gcoll_test(footprint_test PLAIN LAYERS ${core_layers} SOURCES footprint_test.cc allocations.cc harness.cc)

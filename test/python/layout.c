@@ -40,6 +40,8 @@ static void calls(void) {
     FIELD(gcoll_collective_options, counts_at_root);
     FIELD(gcoll_collective_options, done);
     FIELD(gcoll_collective_options, done_arg);
+    FIELD(gcoll_collective_options, keep_input);
+    FIELD(gcoll_collective_options, uniform);
 
     SIZE(gcoll_collective_call);
     FIELD(gcoll_collective_call, struct_size);

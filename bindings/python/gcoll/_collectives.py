@@ -204,7 +204,8 @@ class _Call:
     """A call in the making: the struct, and all that must live as long as it is in flight."""
     __slots__ = ("name", "struct", "options", "keep", "result", "bound")
 
-    def __init__(self, name: str, collective: int, algorithm: Optional[str], timeout: Optional[float]) -> None:
+    def __init__(self, name: str, collective: int, algorithm: Optional[str], timeout: Optional[float],
+                 uniform: bool, keep_input: bool = False) -> None:
         self.name = name
         self.options: Optional[CollectiveOptions] = None
         self.keep: List[Any] = []
@@ -217,6 +218,10 @@ class _Call:
             self.struct.algorithm = algorithm.encode()
         if timeout is not None:
             self.struct.timeout_ms = milliseconds(timeout, "timeout")
+        if uniform:
+            self.option().uniform = 1
+        if keep_input:
+            self.option().keep_input = 1
 
     def option(self) -> CollectiveOptions:
         if self.options is None:
@@ -284,6 +289,9 @@ class Collectives(Generic[R]):
     memory_limit  most scratch in bytes that the algorithm may need. None: any amount
     same          of reductions: where results are the same, bit by bit. "ranks": on every rank; "runs": in every
                   run, too; "nowhere": last bits may differ. None: as the context says
+    keep_input    True: a call in place that fails leaves its input as it was. Costs a copy in each run
+    uniform       True, the same on every rank: the call succeeds on all ranks that are left, or fails on all, and
+                  then breaks the context. For blocking calls of contexts with recovery; costs an agreement a call
 
     Errors. TypeError and ValueError name an argument, and come before anything is sent; so does ``InvalidError``,
     which is a ValueError. ``UnsupportedError``: the algorithm cannot do it. All other subclasses of ``Error`` break
@@ -379,7 +387,7 @@ class Collectives(Generic[R]):
 
     def allreduce(self, input: Any, out: Any = None, op: Op = "sum", *, algorithm: Optional[str] = None,
                   timeout: Optional[float] = None, memory_limit: Optional[int] = None,
-                  same: Optional[str] = None) -> R:
+                  same: Optional[str] = None, keep_input: bool = False, uniform: bool = False) -> R:
         """Reduces the arrays of all ranks, element by element, and gives the result to every rank.
 
         input: n elements. out: n elements; in place: the input. op: "sum", "product", "min", "max", "avg", "band",
@@ -389,7 +397,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(3, lambda context: context.allreduce(numpy.array([1.5, context.rank])).tolist())
         [[4.5, 3.0], [4.5, 3.0], [4.5, 3.0]]
         """
-        call = _Call("allreduce", ALLREDUCE, algorithm, timeout)
+        call = _Call("allreduce", ALLREDUCE, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit, same)
         source = call.hold(resolve(input, "input"))
         if out is None:
@@ -405,7 +413,7 @@ class Collectives(Generic[R]):
 
     def reduce(self, input: Any, out: Any = None, op: Op = "sum", root: int = 0, *,
                algorithm: Optional[str] = None, timeout: Optional[float] = None, memory_limit: Optional[int] = None,
-               same: Optional[str] = None) -> R:
+               same: Optional[str] = None, keep_input: bool = False, uniform: bool = False) -> R:
         """Reduces the arrays of all ranks, and gives the result to rank `root`. Other ranks get None.
 
         input: n elements. out: n elements at the root; in place: the input; ignored elsewhere. op: as in
@@ -415,7 +423,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, lambda context: context.reduce(numpy.array([7, context.rank]), op="max", root=1))
         [None, array([7, 1])]
         """
-        call = _Call("reduce", REDUCE, algorithm, timeout)
+        call = _Call("reduce", REDUCE, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit, same)
         source = call.hold(resolve(input, "input"))
         target = None
@@ -430,7 +438,8 @@ class Collectives(Generic[R]):
 
     def reduce_scatter(self, input: Any, out: Any = None, op: Op = "sum", counts: Optional[Sequence[int]] = None, *,
                        algorithm: Optional[str] = None, timeout: Optional[float] = None,
-                       memory_limit: Optional[int] = None, same: Optional[str] = None) -> R:
+                       memory_limit: Optional[int] = None, same: Optional[str] = None,
+                       keep_input: bool = False, uniform: bool = False) -> R:
         """Reduces the arrays of all ranks, and gives block r of the result to rank r.
 
         input: a block for each rank. out: one block. counts: elements of each block; None: all alike. op: as in
@@ -442,7 +451,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, lambda context: context.reduce_scatter(numpy.array([1, 2, 3]), counts=[1, 2]).tolist())
         [[2], [4, 6]]
         """
-        call = _Call("reduce_scatter", REDUCE_SCATTER, algorithm, timeout)
+        call = _Call("reduce_scatter", REDUCE_SCATTER, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit, same)
         source = call.hold(resolve(input, "input"))
         block, sizes = self._block(source, "input", counts)
@@ -475,7 +484,7 @@ class Collectives(Generic[R]):
     # ---- Data movement ----------------------------------------------------------------------------------
 
     def broadcast(self, data: Any, root: int = 0, *, algorithm: Optional[str] = None,
-                  timeout: Optional[float] = None, memory_limit: Optional[int] = None) -> R:
+                  timeout: Optional[float] = None, memory_limit: Optional[int] = None, uniform: bool = False) -> R:
         """Copies `data` of rank `root` to `data` of every rank, and returns it.
 
         data: n elements, the same number and type on every rank. It may be read-only at the root.
@@ -484,7 +493,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, lambda context: context.broadcast(numpy.array([context.rank, 5]), root=1).tolist())
         [[1, 5], [1, 5]]
         """
-        call = _Call("broadcast", BROADCAST, algorithm, timeout)
+        call = _Call("broadcast", BROADCAST, algorithm, timeout, uniform)
         call.limit(memory_limit)
         is_root = self._root(call, root)
         target = call.hold((resolve if is_root else resolve_output)(data, "data"))
@@ -493,7 +502,7 @@ class Collectives(Generic[R]):
 
     def allgather(self, input: Any, out: Any = None, counts: Optional[Sequence[int]] = None, *,
                   algorithm: Optional[str] = None, timeout: Optional[float] = None,
-                  memory_limit: Optional[int] = None) -> R:
+                  memory_limit: Optional[int] = None, keep_input: bool = False, uniform: bool = False) -> R:
         """Gives the arrays of all ranks to every rank, one after the other.
 
         input: this rank's block. out: a block for each rank. counts: elements of each block; None: all alike.
@@ -502,7 +511,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, lambda context: context.allgather(numpy.array([[context.rank, 7]])).tolist())[1]
         [[0, 7], [1, 7]]
         """
-        call = _Call("allgather", ALLGATHER, algorithm, timeout)
+        call = _Call("allgather", ALLGATHER, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit)
         source = call.hold(resolve(input, "input"))
         target, out = self._gathered(call, source, out, counts)
@@ -510,7 +519,7 @@ class Collectives(Generic[R]):
 
     def gather(self, input: Any, out: Any = None, root: int = 0, counts: Optional[Sequence[int]] = None, *,
                algorithm: Optional[str] = None, timeout: Optional[float] = None,
-               memory_limit: Optional[int] = None) -> R:
+               memory_limit: Optional[int] = None, keep_input: bool = False, uniform: bool = False) -> R:
         """Gives the arrays of all ranks to rank `root`, one after the other. Other ranks get None.
 
         input: this rank's block. out: a block for each rank, at the root; ignored elsewhere. counts: elements of
@@ -520,7 +529,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, lambda context: context.gather(numpy.array([context.rank + 0.5])))
         [array([0.5, 1.5]), None]
         """
-        call = _Call("gather", GATHER, algorithm, timeout)
+        call = _Call("gather", GATHER, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit)
         source = call.hold(resolve(input, "input"))
         if self._root(call, root):
@@ -549,7 +558,7 @@ class Collectives(Generic[R]):
 
     def scatter(self, input: Any, out: Any = None, root: int = 0, counts: Optional[Sequence[int]] = None, *,
                 algorithm: Optional[str] = None, timeout: Optional[float] = None,
-                memory_limit: Optional[int] = None) -> R:
+                memory_limit: Optional[int] = None, keep_input: bool = False, uniform: bool = False) -> R:
         """Gives block r of rank `root`'s array to rank r.
 
         input: a block for each rank, at the root; ignored elsewhere, where it may be None. out: one block; only the
@@ -561,7 +570,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, rank)
         [[0.0, 1.0], [2.0, 3.0]]
         """
-        call = _Call("scatter", SCATTER, algorithm, timeout)
+        call = _Call("scatter", SCATTER, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit)
         source = None
         is_root = self._root(call, root)
@@ -588,7 +597,8 @@ class Collectives(Generic[R]):
 
     def alltoall(self, input: Any, out: Any = None, send_counts: Optional[Sequence[int]] = None,
                  recv_counts: Optional[Sequence[int]] = None, *, algorithm: Optional[str] = None,
-                 timeout: Optional[float] = None, memory_limit: Optional[int] = None) -> R:
+                 timeout: Optional[float] = None, memory_limit: Optional[int] = None,
+                 keep_input: bool = False, uniform: bool = False) -> R:
         """Gives block j of every rank's array to rank j.
 
         input: a block for each rank. out: as many elements, block j from rank j. Not in place.
@@ -599,7 +609,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, lambda context: context.alltoall(numpy.array([10, 20]) + context.rank).tolist())
         [[10, 11], [20, 21]]
         """
-        call = _Call("alltoall", ALLTOALL, algorithm, timeout)
+        call = _Call("alltoall", ALLTOALL, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit)
         source = call.hold(resolve(input, "input"))
         scale = call.elements(source.element)
@@ -627,7 +637,7 @@ class Collectives(Generic[R]):
 
     def pairwise_exchange(self, input: Any, out: Any = None, exchanges: int = 0, *,
                           algorithm: Optional[str] = None, timeout: Optional[float] = None,
-                          memory_limit: Optional[int] = None) -> R:
+                          memory_limit: Optional[int] = None, keep_input: bool = False, uniform: bool = False) -> R:
         """Swaps chunk c of the array with rank XOR 2**c, for each of `exchanges` chunks.
 
         input: n elements. out: n elements. Not in place. exchanges: up to 32; 0: as often as 1 can be doubled before
@@ -637,7 +647,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, lambda context: context.pairwise_exchange(numpy.array([context.rank])).tolist())
         [[1], [0]]
         """
-        call = _Call("pairwise_exchange", PAIRWISE_EXCHANGE, algorithm, timeout)
+        call = _Call("pairwise_exchange", PAIRWISE_EXCHANGE, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit)
         source = call.hold(resolve(input, "input"))
         if out is None:
@@ -658,20 +668,21 @@ class Collectives(Generic[R]):
             raise ValueError("input: has %d elements of type %s; allowed are multiples of %d, the number of exchanges" %
                              (source.count, source.element.name, chunks))
 
-    def barrier(self, *, algorithm: Optional[str] = None, timeout: Optional[float] = None) -> R:
+    def barrier(self, *, algorithm: Optional[str] = None, timeout: Optional[float] = None, uniform: bool = False) -> R:
         """Returns when every rank has called it.
 
         >>> import gcoll
         >>> gcoll.run_local(3, lambda context: context.barrier())
         [None, None, None]
         """
-        return self._go(_Call("barrier", BARRIER, algorithm, timeout))
+        return self._go(_Call("barrier", BARRIER, algorithm, timeout, uniform))
 
     # ---- Lists of arrays --------------------------------------------------------------------------------
 
     def allreduce_list(self, inputs: Sequence[Any], outs: Optional[Sequence[Any]] = None, op: Op = "sum", *,
                        algorithm: Optional[str] = None, timeout: Optional[float] = None,
-                       memory_limit: Optional[int] = None, same: Optional[str] = None) -> R:
+                       memory_limit: Optional[int] = None, same: Optional[str] = None,
+                       keep_input: bool = False, uniform: bool = False) -> R:
         """Allreduce of several arrays of one type as one operation, whatever their sizes. Returns the list of
         outputs.
 
@@ -683,7 +694,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, rank)[0]
         [[2.0, 2.0], [10.0]]
         """
-        call = _Call("allreduce_list", ALLREDUCE, algorithm, timeout)
+        call = _Call("allreduce_list", ALLREDUCE, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit, same)
         inputs = list(inputs)
         ins = self._list(call, inputs, "inputs", False)
@@ -712,7 +723,8 @@ class Collectives(Generic[R]):
 
     def reduce_scatter_list(self, inputs: Sequence[Any], out: Any = None, op: Op = "sum", *,
                             algorithm: Optional[str] = None, timeout: Optional[float] = None,
-                            memory_limit: Optional[int] = None, same: Optional[str] = None) -> R:
+                            memory_limit: Optional[int] = None, same: Optional[str] = None,
+                            keep_input: bool = False, uniform: bool = False) -> R:
         """Like ``reduce_scatter``, with an array for each block. Ranks may call either of the two.
 
         inputs: an array for each rank. out: like inputs[rank]; in place: that array.
@@ -723,7 +735,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, rank)
         [[2.0], [2.0, 2.0]]
         """
-        call = _Call("reduce_scatter_list", REDUCE_SCATTER, algorithm, timeout)
+        call = _Call("reduce_scatter_list", REDUCE_SCATTER, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit, same)
         ins = self._list(call, inputs, "inputs", False, self._size)
         mine = ins[self._rank]
@@ -738,7 +750,8 @@ class Collectives(Generic[R]):
         return self._finish(call, None, target, out)
 
     def allgather_list(self, input: Any, outs: Optional[Sequence[Any]] = None, *, algorithm: Optional[str] = None,
-                       timeout: Optional[float] = None, memory_limit: Optional[int] = None) -> R:
+                       timeout: Optional[float] = None, memory_limit: Optional[int] = None,
+                       keep_input: bool = False, uniform: bool = False) -> R:
         """Like ``allgather``, with an array for each block. Ranks may call either of the two. Returns the list.
 
         input: this rank's block. outs: an array for each rank; in place: input is outs[rank]. None: arrays like the
@@ -751,7 +764,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, rank)[0]
         [[3.0], [3.0, 3.0]]
         """
-        call = _Call("allgather_list", ALLGATHER, algorithm, timeout)
+        call = _Call("allgather_list", ALLGATHER, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit)
         source = call.hold(resolve(input, "input"))
         results = self._targets_of_gather(call, source, outs)
@@ -759,7 +772,7 @@ class Collectives(Generic[R]):
 
     def gather_list(self, input: Any, outs: Optional[Sequence[Any]] = None, root: int = 0, *,
                     algorithm: Optional[str] = None, timeout: Optional[float] = None,
-                    memory_limit: Optional[int] = None) -> R:
+                    memory_limit: Optional[int] = None, keep_input: bool = False, uniform: bool = False) -> R:
         """Like ``gather``, with an array for each block, whose sizes only the root needs to know. Every rank calls
         this form. Other ranks than the root get None.
 
@@ -773,7 +786,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, rank)
         [[array([3.]), array([3., 3.])], None]
         """
-        call = _Call("gather_list", GATHER, algorithm, timeout)
+        call = _Call("gather_list", GATHER, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit)
         call.option().counts_at_root = 1
         source = call.hold(resolve(input, "input"))
@@ -795,7 +808,7 @@ class Collectives(Generic[R]):
 
     def scatter_list(self, inputs: Optional[Sequence[Any]], out: Any = None, root: int = 0, *,
                      algorithm: Optional[str] = None, timeout: Optional[float] = None,
-                     memory_limit: Optional[int] = None) -> R:
+                     memory_limit: Optional[int] = None, keep_input: bool = False, uniform: bool = False) -> R:
         """Like ``scatter``, with an array for each block, whose sizes only the root needs to know. Every rank calls
         this form.
 
@@ -809,7 +822,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, rank)
         [[1.0], [0.0, 0.0]]
         """
-        call = _Call("scatter_list", SCATTER, algorithm, timeout)
+        call = _Call("scatter_list", SCATTER, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit)
         call.option().counts_at_root = 1
         ins: List[Buffer] = []
@@ -827,7 +840,8 @@ class Collectives(Generic[R]):
         return self._finish(call, None, target, out)
 
     def alltoall_list(self, inputs: Sequence[Any], outs: Sequence[Any], *, algorithm: Optional[str] = None,
-                      timeout: Optional[float] = None, memory_limit: Optional[int] = None) -> R:
+                      timeout: Optional[float] = None, memory_limit: Optional[int] = None,
+                      keep_input: bool = False, uniform: bool = False) -> R:
         """Like ``alltoall``, with an array for each block. Ranks may call either of the two. Returns `outs`.
 
         inputs: inputs[r] goes to rank r. outs: outs[r] comes from rank r. Not in place.
@@ -840,7 +854,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, rank)
         [[[10.0], [10.0]], [[20.0], [20.0]]]
         """
-        call = _Call("alltoall_list", ALLTOALL, algorithm, timeout)
+        call = _Call("alltoall_list", ALLTOALL, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit)
         ins = self._list(call, inputs, "inputs", False, self._size)
         results = list(outs)
@@ -858,7 +872,8 @@ class Collectives(Generic[R]):
 
     def allreduce_buffers(self, inputs: Sequence[Any], outs: Optional[Sequence[Any]] = None, op: Op = "sum", *,
                           algorithm: Optional[str] = None, timeout: Optional[float] = None,
-                          memory_limit: Optional[int] = None, same: Optional[str] = None) -> R:
+                          memory_limit: Optional[int] = None, same: Optional[str] = None,
+                          keep_input: bool = False, uniform: bool = False) -> R:
         """Reduces several arrays of each rank with one another: over all arrays of all ranks. Writes the result to
         each output, and returns the list of outputs. For a process with several devices.
 
@@ -871,7 +886,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, rank)[0]
         [[4.0], [4.0]]
         """
-        call = _Call("allreduce_buffers", ALLREDUCE, algorithm, timeout)
+        call = _Call("allreduce_buffers", ALLREDUCE, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit, same)
         ins = self._alike(call, list(inputs), "inputs", False)
         results = [make_like(b, b.shape, "outs") for b in ins] if outs is None else list(outs)
@@ -893,7 +908,7 @@ class Collectives(Generic[R]):
     def reduce_scatter_buffers(self, inputs: Sequence[Any], outs: Sequence[Any], op: Op = "sum",
                                counts: Optional[Sequence[int]] = None, *, algorithm: Optional[str] = None,
                                timeout: Optional[float] = None, memory_limit: Optional[int] = None,
-                               same: Optional[str] = None) -> R:
+                               same: Optional[str] = None, keep_input: bool = False, uniform: bool = False) -> R:
         """Like ``reduce_scatter``, over several arrays of each rank. Returns `outs`.
 
         inputs: arrays with a block for each rank. outs: as many arrays of one block, which all get this rank's block.
@@ -906,7 +921,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, rank)
         [[[4.0], [4.0]], [[4.0], [4.0]]]
         """
-        call = _Call("reduce_scatter_buffers", REDUCE_SCATTER, algorithm, timeout)
+        call = _Call("reduce_scatter_buffers", REDUCE_SCATTER, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit, same)
         ins = self._alike(call, list(inputs), "inputs", False)
         results = list(outs)
@@ -922,7 +937,8 @@ class Collectives(Generic[R]):
         return self._go(call)
 
     def broadcast_buffers(self, buffers: Sequence[Any], root: int = 0, *, algorithm: Optional[str] = None,
-                          timeout: Optional[float] = None, memory_limit: Optional[int] = None) -> R:
+                          timeout: Optional[float] = None, memory_limit: Optional[int] = None,
+                          uniform: bool = False) -> R:
         """Copies the root's buffers[0] to all other arrays of all ranks, and returns `buffers`.
 
         >>> import gcoll, numpy
@@ -932,7 +948,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, rank)
         [[[4], [4]], [[4], [4]]]
         """
-        call = _Call("broadcast_buffers", BROADCAST, algorithm, timeout)
+        call = _Call("broadcast_buffers", BROADCAST, algorithm, timeout, uniform)
         call.limit(memory_limit)
         self._root(call, root)
         results = list(buffers)

@@ -41,7 +41,8 @@ class CollectiveOptions(Structure):
     _fields_ = [("struct_size", c_size_t), ("algorithm", c_char_p), ("user_op", POINTER(UserOpStruct)),
                 ("memory_limit_bytes", c_uint64), ("memory", POINTER(MemoryStruct)), ("inputs", c_void_p),
                 ("outputs", c_void_p), ("buffers", c_uint32), ("timeout_ms", c_int64), ("same", c_int),
-                ("counts_at_root", c_int), ("done", c_void_p), ("done_arg", c_void_p)]
+                ("counts_at_root", c_int), ("done", c_void_p), ("done_arg", c_void_p), ("keep_input", c_int),
+                ("uniform", c_int)]
 
 
 class CollectiveCall(Structure):
