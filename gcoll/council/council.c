@@ -229,15 +229,26 @@ static void mark_waited(void *arg, uint32_t rank) {
     council->members[rank].is_waited = true;
 }
 
+/* Finds the ranks that this one waits for. If the leader is silent, those that would lead after it are, too:
+ * if a host with several of them is gone, that takes the time of one. */
+static void find_waited(gcoll_council *council) {
+    const gcoll_agree *agree = &council->agree;
+    for (uint32_t rank = 0; rank < council->size; rank++)
+        council->members[rank].is_waited = false;
+    gcoll_agree_each_waited(agree, mark_waited, council);
+    if (agree->leader < council->rank && !agree->decided &&
+        council->members[agree->leader].silent_ms >= council->timeout_ms / PROBES)
+        for (uint32_t rank = agree->leader + 1; rank < council->rank; rank++)
+            council->members[rank].is_waited = true;
+}
+
 /* Looks after the ranks that this one waits for: connects to them, probes them, and gives up those that are
  * silent. passed_ms: since the last time. */
 static void tend(gcoll_council *council, int64_t passed_ms) {
     const int64_t limit_ms = council->timeout_ms;
     int64_t every_ms = limit_ms / PROBES;
     every_ms = every_ms < PROBE_MIN_MS ? PROBE_MIN_MS : every_ms > PROBE_MAX_MS ? PROBE_MAX_MS : every_ms;
-    for (uint32_t rank = 0; rank < council->size; rank++)
-        council->members[rank].is_waited = false;
-    gcoll_agree_each_waited(&council->agree, mark_waited, council);
+    find_waited(council);
     for (uint32_t rank = 0; rank < council->size && !council->failed; rank++) {
         member *m = &council->members[rank];
         gcoll_sight sight;

@@ -34,6 +34,7 @@ uint32_t setting(const char *name, uint32_t usual) {
 }
 
 constexpr uint32_t kMost = 8;
+constexpr int64_t kStopMs = 1500; // the timeout of contexts of which a rank is stopped
 
 Job job_of(uint32_t size, int64_t timeout_ms) {
     Job job;
@@ -204,6 +205,46 @@ TEST(Recovery, SurvivorsGoOn) {
         kill_some(random, statistics);
     }
     statistics.print("jobs with kills");
+}
+
+// ---- Stopped --------------------------------------------------------------------------------------------
+
+// A rank that is stopped for so long that the others go on without it is told so, and disturbs nobody.
+TEST(Recovery, AStoppedRankIsLeftOutAndTold) {
+    const uint32_t stops = setting("GCOLL_TEST_STOPS", 4);
+    std::random_device device;
+    const uint32_t seed = setting("GCOLL_TEST_SEED", device());
+    std::mt19937 random(seed);
+    for (uint32_t i = 0; i < stops && !HasFailure(); i++) {
+        const uint32_t size = 3 + random() % 3, victim = random() % size, pause_us = random() % 5000;
+        const bool is_early = random() % 2; // is woken as soon as the others go on, or only later
+        SCOPED_TRACE("job " + std::to_string(i) + " of seed " + std::to_string(seed) + ": rank " +
+                     std::to_string(victim) + " of " + std::to_string(size));
+        Folder folder;
+        Shared<Board> board;
+        Processes ranks(
+            size, [&](uint32_t rank) { return work(*board, folder, rank, job_of(size, kStopMs), 1000); });
+        ASSERT_TRUE(await(board->rounds[victim], 3));
+        std::this_thread::sleep_for(std::chrono::microseconds(pause_us));
+        ranks.signal(victim, SIGSTOP);
+        for (uint32_t rank = 0; rank < size; rank++)
+            if (rank != victim)
+                EXPECT_TRUE(await(board->shrinks[rank], 1, 10 * kStopMs)) << "rank " << rank;
+        if (!is_early)
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        ranks.signal(victim, SIGCONT);
+        EXPECT_EQ(ranks.wait(victim, 20000).code, 1);
+        EXPECT_EQ(board->last_status[victim], GCOLL_ERR_PEER) << board->text[victim];
+        EXPECT_NE(strstr(board->text[victim], "left out"), nullptr) << board->text[victim];
+        const uint32_t other = victim ? 0 : 1, rounds = board->rounds[other];
+        EXPECT_TRUE(await(board->rounds[other], rounds + 10)) << "the others are disturbed";
+        board->stop = 1;
+        for (uint32_t rank = 0; rank < size; rank++)
+            if (rank != victim) {
+                EXPECT_EQ(ranks.wait(rank, 15000).code, 0) << "rank " << rank << ": " << board->text[rank];
+                EXPECT_EQ(board->left[rank].load(), size - 1);
+            }
+    }
 }
 
 } // namespace
