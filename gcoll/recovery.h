@@ -49,13 +49,17 @@ GCOLL_API uint64_t gcoll_context_completed(gcoll_context *context);
  * runs, and also those that die right afterwards. bits: this rank's; receives the bitwise AND of the bits of
  * all ranks that are left. Those of a rank that dies during the call may be in it or not. completed: receives
  * the minimum of gcoll_context_completed of these ranks; NULL: not wanted. timeout_ms: a rank from which
- * nothing comes for so long counts as gone: 1 to 86400000; 0: the context's; -1: none. Blocks until all ranks
- * that are left have called it. Costs six messages between rank 0 (the lowest that is left) and each other
- * rank, and the connections for them the first time. Errors, which change nothing: UNSUPPORTED  the context
- * has no options.recovery PEER         this rank was left out MISMATCH     another rank is in
- * gcoll_context_shrink; on all ranks NO_MEMORY    out of memory or descriptors. Out of memory, this rank can
- * take part in no agreement any more
- */
+ * nothing comes for so long counts as gone: 1 to 86400000; -1: none. 0: the context's timeout; or twice that
+ * until the context breaks, because ranks that wait in a collective for a silent one give it up after up to
+ * one and a half.
+ *
+ * Blocks until all ranks that are left have called it. Costs six messages between the lowest rank that is
+ * left and each other rank, and the connections for them the first time. Errors, which change nothing:
+ *   UNSUPPORTED  the context has no options.recovery
+ *   PEER         this rank was left out
+ *   MISMATCH     another rank is in gcoll_context_shrink; on all ranks
+ *   NO_MEMORY    this rank is out of memory or descriptors. Out of memory, it can take part in no agreement
+ *                any more */
 GCOLL_API gcoll_status gcoll_context_agree(gcoll_context *context, uint64_t *bits, uint64_t *completed,
                                            int64_t timeout_ms);
 
@@ -72,12 +76,13 @@ GCOLL_API void gcoll_shrink_options_init(gcoll_shrink_options *options);
 
 /* Makes a context of the ranks that are left, in their old order, with the options of `context`.
  * gcoll_context_parent_rank translates a rank of the new context to its rank of the old one. Does not visit
- * the store. A rank that dies meanwhile is in the new context or not, the same on all ranks; in the first
+ * the store. A rank that dies meanwhile is in the new context or not, the same on all ranks. In the first
  * case the new context breaks when the rank is first needed, and can be shrunk in its turn. `context` stays
- * as it was; it may be destroyed before or after. options: NULL for the defaults. Costs two agreements, and
- * new connections where the new context needs them. Errors, as of gcoll_context_agree, and: INVALID  names
- * the option PEER     too few ranks are left for options.majority; or a rank could not open its end, with its
- * reason. In the second case all ranks get it, and may try again. */
+ * as it was; it may be destroyed before the new one or after it. options: NULL for the defaults. Costs two
+ * agreements, and new connections where the new context needs them. Errors, as of gcoll_context_agree, and:
+ *   INVALID  names the option
+ *   PEER     too few ranks are left for options.majority; or a rank could not open its end, with its reason.
+ *            In the second case all ranks get it, and may try again. */
 GCOLL_API gcoll_status gcoll_context_shrink(gcoll_context *context, const gcoll_shrink_options *options,
                                             gcoll_context **shrunk);
 

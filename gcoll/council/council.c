@@ -53,7 +53,9 @@ struct gcoll_council {
     gcoll_agree agree;
     bool is_open; /* an agreement has begun and not ended: of a call that failed */
     uint64_t instance;
-    int64_t timeout_ms; /* of the agreement at hand */
+    int64_t timeout_ms; /* of the agreement at hand; 0: the context's */
+    bool is_left_out;   /* other ranks take this one for gone */
+    bool heeds_break;   /* it is known that the context is broken */
     bool failed;
 };
 
@@ -229,6 +231,13 @@ static void mark_waited(void *arg, uint32_t rank) {
     council->members[rank].is_waited = true;
 }
 
+/* After which silence a rank counts as gone. Ranks that wait in a collective for one that is silent give it
+ * up after up to one and a half of the context's timeout, and until then they do not come here. */
+static int64_t limit_of(const gcoll_council *council) {
+    const int64_t limit_ms = gcoll_timeout_of(council->context, council->timeout_ms);
+    return council->timeout_ms == 0 && !council->heeds_break ? 2 * limit_ms : limit_ms;
+}
+
 /* Finds the ranks that this one waits for. If the leader is silent, those that would lead after it are, too:
  * if a host with several of them is gone, that takes the time of one. */
 static void find_waited(gcoll_council *council) {
@@ -237,15 +246,33 @@ static void find_waited(gcoll_council *council) {
         council->members[rank].is_waited = false;
     gcoll_agree_each_waited(agree, mark_waited, council);
     if (agree->leader < council->rank && !agree->decided &&
-        council->members[agree->leader].silent_ms >= council->timeout_ms / PROBES)
+        council->members[agree->leader].silent_ms >= limit_of(council) / PROBES)
         for (uint32_t rank = agree->leader + 1; rank < council->rank; rank++)
             council->members[rank].is_waited = true;
+}
+
+/* Takes over why the context broke: a rank that broke it by its silence is given no more time. A rank whose
+ * connection ended is not taken for gone before the council finds so, too. The others may have learned only
+ * now that the context is broken. */
+static void heed_break(gcoll_council *council) {
+    const gcoll_health *health = &council->context->health;
+    if (!health->broken || council->heeds_break)
+        return;
+    council->heeds_break = true;
+    for (uint32_t rank = 0; rank < council->size; rank++)
+        council->members[rank].silent_ms = council->members[rank].probed_ms = 0;
+    if (health->cause.status != GCOLL_ERR_TIMEOUT || health->cause.culprit >= council->size)
+        return;
+    if (health->cause.culprit == council->rank)
+        council->is_left_out = council->agree.is_left_out = true;
+    else
+        lose(council, health->cause.culprit, "broke the context by its silence");
 }
 
 /* Looks after the ranks that this one waits for: connects to them, probes them, and gives up those that are
  * silent. passed_ms: since the last time. */
 static void tend(gcoll_council *council, int64_t passed_ms) {
-    const int64_t limit_ms = council->timeout_ms;
+    const int64_t limit_ms = limit_of(council);
     int64_t every_ms = limit_ms / PROBES;
     every_ms = every_ms < PROBE_MIN_MS ? PROBE_MIN_MS : every_ms > PROBE_MAX_MS ? PROBE_MAX_MS : every_ms;
     find_waited(council);
@@ -309,6 +336,7 @@ static gcoll_status step(gcoll_council *council, int64_t *before_ms) {
     const int64_t passed = now - *before_ms < HELD_UP_MS ? now - *before_ms : HELD_UP_MS;
     *before_ms = now;
     take_all(council);
+    heed_break(council);
     tend(council, passed);
     reach_receivers(council);
     council->transport->flush(council->endpoint);
@@ -330,8 +358,10 @@ static gcoll_status wait_for_accord(gcoll_council *council, bool majority) {
             return status;
         if (agree->failed)
             return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an agreement of %u ranks", council->size);
-        if (agree->is_left_out)
+        if (agree->is_left_out) {
+            council->is_left_out = true;
             return left_out(council);
+        }
         if (majority && !agree->decided && 2 * (uint64_t)count_left(council) <= council->size)
             return gcoll_error(GCOLL_ERR_PEER,
                                "only %u of %u ranks are left, which is no majority, as options.majority asks",
@@ -401,14 +431,6 @@ static gcoll_status compare(const gcoll_council *council, const gcoll_agree_byte
     return GCOLL_OK;
 }
 
-/* Takes over what the context knows: a rank that broke it by its silence is given no more time. A rank whose
- * connection ended is not taken for gone before the council finds so, too. */
-static bool is_silent_culprit(const gcoll_context *context) {
-    const gcoll_health *health = &context->health;
-    return health->broken && health->cause.culprit != GCOLL_NO_RANK &&
-           health->cause.status == GCOLL_ERR_TIMEOUT;
-}
-
 gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *motion,
                                  gcoll_agree_bytes *accord) {
     gcoll_council *council = context->council;
@@ -418,17 +440,13 @@ gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *mot
         return gcoll_error(GCOLL_ERR_INTERNAL, "a row of %zu bytes", motion->row_bytes);
     if (council->failed || (council->is_open && council->agree.failed))
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "this rank ran out of memory in an earlier agreement");
-    if (is_silent_culprit(context)) {
-        if (context->health.cause.culprit == context->rank)
-            return left_out(council);
-        lose(council, context->health.cause.culprit, "broke the context by its silence");
-    }
-    council->timeout_ms = gcoll_timeout_of(context, motion->timeout_ms);
+    council->timeout_ms = motion->timeout_ms;
     gcoll_status status = GCOLL_OK;
-    if (is_gone(council, council->rank))
+    if (is_gone(council, council->rank) || council->is_left_out)
         return left_out(council);
     if (!council->is_open)
         status = begin(council, motion);
+    heed_break(council);
     if (status == GCOLL_OK)
         status = wait_for_accord(council, motion->majority);
     if (status == GCOLL_OK)
