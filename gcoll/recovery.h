@@ -53,8 +53,10 @@ GCOLL_API uint64_t gcoll_context_completed(gcoll_context *context);
  * until the context breaks, because ranks that wait in a collective for a silent one give it up after up to
  * one and a half.
  *
- * Blocks until all ranks that are left have called it. Costs six messages between the lowest rank that is
- * left and each other rank, and the connections for them the first time. Errors, which change nothing:
+ * If ranks are found to be gone, the context breaks, if it has not yet: collectives on it then fail at once,
+ * instead of waiting for them. gcoll_context_failed lists these ranks. Blocks until all ranks that are left
+ * have called it. Costs six messages between the lowest rank that is left and each other rank, and the
+ * connections for them the first time. Errors, which change nothing:
  *   UNSUPPORTED  the context has no options.recovery
  *   PEER         this rank was left out
  *   MISMATCH     another rank is in gcoll_context_shrink; on all ranks

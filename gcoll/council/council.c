@@ -584,6 +584,19 @@ uint64_t gcoll_context_completed(gcoll_context *context) {
     return completed;
 }
 
+/* A context with ranks that are gone works no more: collectives on it fail at once, on all ranks for one
+ * cause, instead of waiting. */
+static void break_for_gone(gcoll_context *context, const gcoll_agree_bytes *accord) {
+    uint32_t rank = 0;
+    while (rank < context->size && !gcoll_accord_is_gone(accord, rank))
+        rank++;
+    if (rank == context->size)
+        return;
+    gcoll_break(context, GCOLL_ERR_PEER, rank, "rank %u is gone, as the ranks that are left have agreed",
+                rank);
+    gcoll_context_settle(context);
+}
+
 gcoll_status gcoll_context_agree(gcoll_context *context, uint64_t *bits, uint64_t *completed,
                                  int64_t timeout_ms) {
     if (!context || !bits)
@@ -603,6 +616,8 @@ gcoll_status gcoll_context_agree(gcoll_context *context, uint64_t *bits, uint64_
         if (completed)
             *completed = gcoll_accord_number(&accord);
     }
+    if (status == GCOLL_OK)
+        break_for_gone(context, &accord);
     free(accord.data);
     gcoll_leave(context);
     return status;

@@ -248,6 +248,8 @@ TEST_P(Agreeing, ThoseWhoLeaveAreGone) {
             EXPECT_GCOLL_OK(gcoll_context_agree(half, &bits, nullptr, 0));
             EXPECT_EQ(bits, 1u & 2u & 4u);
             EXPECT_EQ(failed_of(half), (std::vector<uint32_t>{0, 3}));
+            EXPECT_EQ(gcoll_barrier(half, nullptr), GCOLL_ERR_PEER) << "it waits for nobody who is gone";
+            EXPECT_LE(gcoll_context_culprit(half), 3);
             uint32_t count = 0, one = 99;
             EXPECT_GCOLL_OK(gcoll_context_failed(half, &one, 1, &count));
             EXPECT_EQ(count, 2u);
@@ -409,20 +411,27 @@ TEST(AgreeingInput, IsChecked) {
     EXPECT_EQ(gcoll_context_create(&options, &shrunk), GCOLL_ERR_INVALID);
 }
 
-// A forked child has no part in it.
+// A forked child has no part in it, and what it destroys no peer notices.
 TEST(AgreeingInput, AChildHasNoPart) {
-    run_threads(
-        job_of(1, 20000),
-        [&](uint32_t, gcoll_context *context) {
+    gcoll_test::run_processes(
+        2, 20000,
+        [](uint32_t rank, gcoll_store *store) {
+            gcoll_context *context = gcoll_test::join(store, job_of(2, 20000), rank), *shrunk = nullptr;
+            uint64_t bits = 1;
+            EXPECT_GCOLL_OK(gcoll_context_agree(context, &bits, nullptr, 0));
             gcoll_test::in_child([&] {
-                uint64_t bits = 1;
                 uint32_t count = 0;
-                gcoll_context *shrunk = nullptr;
                 EXPECT_EQ(gcoll_context_agree(context, &bits, nullptr, 0), GCOLL_ERR_STATE);
                 EXPECT_EQ(gcoll_context_shrink(context, nullptr, &shrunk), GCOLL_ERR_STATE);
                 EXPECT_EQ(gcoll_context_failed(context, nullptr, 0, &count), GCOLL_ERR_STATE);
                 gcoll_context_destroy(context);
             });
+            EXPECT_GCOLL_OK(gcoll_context_shrink(context, nullptr, &shrunk));
+            EXPECT_EQ(gcoll_context_size(shrunk), 2u);
+            EXPECT_EQ(sum(shrunk, Members(2), rank, 1, 10), GCOLL_OK);
+            gcoll_context_destroy(shrunk);
+            gcoll_context_destroy(context);
+            return 0;
         });
 }
 
