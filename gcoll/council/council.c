@@ -65,9 +65,24 @@ static bool is_gone(const gcoll_council *council, uint32_t rank) {
     return council->gone[rank / 8] >> rank % 8 & 1;
 }
 
+static void leave_out(gcoll_council *council) {
+    council->is_left_out = council->agree.is_left_out = true;
+}
+
+/* Whether other ranks have broken the context because they take this one for gone. */
+static bool is_blamed(const gcoll_council *council) {
+    const gcoll_health *health = &council->context->health;
+    return health->broken && health->cause.culprit == council->rank &&
+           (health->cause.status == GCOLL_ERR_PEER || health->cause.status == GCOLL_ERR_TIMEOUT);
+}
+
 static void lose(gcoll_council *council, uint32_t rank, const char *why) {
     if (is_gone(council, rank) || rank == council->rank)
         return;
+    if (is_blamed(council)) { /* it is not the others who are gone */
+        leave_out(council);
+        return;
+    }
     gcoll_log(council->context, GCOLL_LOG_WARNING, "rank %u is gone: it %s", rank, why);
     if (council->is_open)
         gcoll_agree_lose(&council->agree, rank);
@@ -264,7 +279,7 @@ static void heed_break(gcoll_council *council) {
     if (health->cause.status != GCOLL_ERR_TIMEOUT || health->cause.culprit >= council->size)
         return;
     if (health->cause.culprit == council->rank)
-        council->is_left_out = council->agree.is_left_out = true;
+        leave_out(council);
     else
         lose(council, health->cause.culprit, "broke the context by its silence");
 }
