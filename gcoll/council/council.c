@@ -367,22 +367,22 @@ static gcoll_status step(gcoll_council *council, int64_t *before_ms) {
 static gcoll_status wait_for_accord(gcoll_council *council, bool majority) {
     const gcoll_agree *agree = &council->agree;
     int64_t before_ms = gcoll_now_ms();
-    while (!agree->settled) {
-        const gcoll_status status = step(council, &before_ms);
-        if (status != GCOLL_OK)
-            return status;
+    for (;;) {
+        council->is_left_out |= agree->is_left_out;
+        if (council->is_left_out)
+            return left_out(council);
         if (agree->failed)
             return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an agreement of %u ranks", council->size);
-        if (agree->is_left_out) {
-            council->is_left_out = true;
-            return left_out(council);
-        }
         if (majority && !agree->decided && 2 * (uint64_t)count_left(council) <= council->size)
             return gcoll_error(GCOLL_ERR_PEER,
                                "only %u of %u ranks are left, which is no majority, as options.majority asks",
                                count_left(council), council->size);
+        if (agree->settled)
+            return GCOLL_OK;
+        const gcoll_status status = step(council, &before_ms);
+        if (status != GCOLL_OK)
+            return status;
     }
-    return GCOLL_OK;
 }
 
 /* Hands to the system what others wait for. What cannot be written in this time goes with the next call. */

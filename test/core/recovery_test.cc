@@ -38,6 +38,7 @@ uint32_t setting(const char *name, uint32_t usual) {
 
 constexpr uint32_t kMost = 8;
 constexpr int64_t kStopMs = 1500; // the timeout of contexts of which a rank is stopped
+const int64_t kPatienceMs = setting("GCOLL_TEST_PATIENCE_MS", 15000);
 
 int64_t now_us() {
     return std::chrono::duration_cast<std::chrono::microseconds>(
@@ -489,7 +490,7 @@ void kill_some(std::mt19937 &random, Statistics &statistics) {
     Shared<Board> board;
     Processes ranks(size,
                     [&](uint32_t rank) { return work(*board, folder, rank, job_of(size, 20000), count); });
-    ASSERT_TRUE(await(board->joined, size));
+    ASSERT_TRUE(await(board->joined, size, kPatienceMs));
     std::set<uint32_t> gone;
     int64_t killed_us = 0, slowest_us = 0;
     while (gone.size() < victims) {
@@ -503,19 +504,19 @@ void kill_some(std::mt19937 &random, Statistics &statistics) {
     }
     for (uint32_t rank = 0; rank < size; rank++)
         if (!gone.count(rank)) {
-            const int64_t end_ms = now_ms() + 15000;
+            const int64_t end_ms = now_ms() + kPatienceMs;
             while (board->left[rank] != size - victims && now_ms() < end_ms)
                 std::this_thread::sleep_for(std::chrono::milliseconds(1));
             EXPECT_EQ(board->left[rank].load(), size - victims) << "of rank " << rank;
             const uint32_t rounds = board->rounds[rank];
-            EXPECT_TRUE(await(board->rounds[rank], rounds + 1));
+            EXPECT_TRUE(await(board->rounds[rank], rounds + 1, kPatienceMs));
             slowest_us = std::max(slowest_us, board->recovered_us[rank] - killed_us);
         }
     statistics.us.push_back(slowest_us);
     board->stop = 1;
     for (uint32_t rank = 0; rank < size; rank++)
         if (!gone.count(rank))
-            EXPECT_EQ(ranks.wait(rank, 15000).code, 0) << "rank " << rank << ": " << board->text[rank];
+            EXPECT_EQ(ranks.wait(rank, kPatienceMs).code, 0) << "rank " << rank << ": " << board->text[rank];
 }
 
 TEST(Recovery, SurvivorsGoOn) {
@@ -535,7 +536,7 @@ TEST(Recovery, SurvivorsGoOn) {
 
 // A rank that is stopped for so long that the others go on without it is told so, and disturbs nobody.
 TEST(Recovery, AStoppedRankIsLeftOutAndTold) {
-    const uint32_t stops = setting("GCOLL_TEST_STOPS", 4);
+    const uint32_t stops = setting("GCOLL_TEST_STOPS", 2);
     std::random_device device;
     const uint32_t seed = setting("GCOLL_TEST_SEED", device());
     std::mt19937 random(seed);
@@ -565,7 +566,8 @@ TEST(Recovery, AStoppedRankIsLeftOutAndTold) {
         board->stop = 1;
         for (uint32_t rank = 0; rank < size; rank++)
             if (rank != victim) {
-                EXPECT_EQ(ranks.wait(rank, 15000).code, 0) << "rank " << rank << ": " << board->text[rank];
+                EXPECT_EQ(ranks.wait(rank, kPatienceMs).code, 0)
+                    << "rank " << rank << ": " << board->text[rank];
                 EXPECT_EQ(board->left[rank].load(), size - 1);
             }
     }

@@ -38,7 +38,7 @@ set_tests_properties(transport_test.checksum collective_test.checksum PROPERTIES
 # Runs what a lane may change once more over shared memory: failures with ranks that die, stop and stay away, too.
 set(over_shm
   "core_test '*shm*:Fork*:Timeouts*'" "collective_test '*Sums/shm_2:*Sums/shm_5:*Blocks*shm_3*'" "receive_test '*shm*'" "soak_test '*'"
-  "failure_test '*'" "group_test '*shm*'")
+  "failure_test '*'" "group_test '*shm*'" "recovery_test '*shm*:Recovery.*'")
 foreach(each IN LISTS over_shm)
   separate_arguments(words UNIX_COMMAND "${each}")
   list(GET words 0 program)
