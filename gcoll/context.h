@@ -21,8 +21,8 @@
  *
  * Several threads may use a context that has a progress thread. A thread that waits (for an operation, a
  * request, a message or notifications) does not keep other threads from starting work or from waiting for
- * theirs. Two kinds of calls may make other threads wait until they are done: calls that make or split
- * contexts, and blocking collectives with options.monitor. The caller has three duties:
+ * theirs. Two kinds of calls may make other threads wait until they are done: calls that make, split or
+ * shrink contexts, or agree, and blocking collectives with options.monitor. The caller has three duties:
  *
  *   - Every rank starts the same collectives in the same order. Starts of two threads have an order only
  *     if the program gives them one. So let one thread start all collectives, or give each thread a context

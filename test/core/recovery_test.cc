@@ -532,6 +532,40 @@ TEST(Recovery, SurvivorsGoOn) {
     statistics.print("jobs with kills");
 }
 
+// ---- What it costs --------------------------------------------------------------------------------------
+
+// Prints medians, of rank 0, which leads.
+TEST(Recovery, Costs) {
+    constexpr int kTimes = 50;
+    for (uint32_t size : {2u, 4u, 8u})
+        gcoll_test::run_processes(size, 60000, [&](uint32_t rank, gcoll_store *store) {
+            gcoll_context *context = gcoll_test::join(store, job_of(size, 20000), rank);
+            std::vector<int64_t> agree_us, shrink_us;
+            for (int i = 0; i < kTimes; i++) {
+                uint64_t bits = 1;
+                EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+                const int64_t begun = now_us();
+                EXPECT_GCOLL_OK(gcoll_context_agree(context, &bits, nullptr, 0));
+                const int64_t agreed = now_us();
+                gcoll_context *shrunk = nullptr;
+                EXPECT_GCOLL_OK(gcoll_context_shrink(context, nullptr, &shrunk));
+                EXPECT_GCOLL_OK(gcoll_barrier(shrunk, nullptr)); // it makes its connections
+                shrink_us.push_back(now_us() - agreed);
+                agree_us.push_back(agreed - begun);
+                gcoll_context_destroy(shrunk);
+            }
+            std::sort(agree_us.begin(), agree_us.end());
+            std::sort(shrink_us.begin(), shrink_us.end());
+            if (rank == 0)
+                printf("%u ranks over %s, us: an agreement %lld, a shrink and a barrier in the new context "
+                       "%lld\n",
+                       size, gcoll_test::process_transport(), static_cast<long long>(agree_us[kTimes / 2]),
+                       static_cast<long long>(shrink_us[kTimes / 2]));
+            gcoll_context_destroy(context);
+            return 0;
+        });
+}
+
 // ---- Stopped --------------------------------------------------------------------------------------------
 
 // A rank that is stopped for so long that the others go on without it is told so, and disturbs nobody.
