@@ -1,5 +1,5 @@
-// The agreement's machine, and what its tests share: contributions of ranks, an oracle for accords, and copies of
-// machines.
+// The agreement's machine, and what its tests share: contributions of ranks, an oracle for accords, and
+// copies of machines.
 #ifndef TEST_COUNCIL_AGREE_PEEK_H
 #define TEST_COUNCIL_AGREE_PEEK_H
 
@@ -54,8 +54,8 @@ inline Contribution contribution(uint32_t rank, uint64_t instance, uint64_t seed
 }
 
 // The oracle: the accord of the contributions of all ranks that are not gone in it. Returns what is wrong.
-inline std::string wrong_accord(const gcoll_agree_bytes &accord, uint32_t size, uint64_t instance, uint64_t seed,
-                                size_t longest_row) {
+inline std::string wrong_accord(const gcoll_agree_bytes &accord, uint32_t size, uint64_t instance,
+                                uint64_t seed, size_t longest_row) {
     uint64_t bits = UINT64_MAX, number = UINT64_MAX;
     for (uint32_t rank = 0; rank < size; rank++) {
         size_t bytes = 0;
@@ -92,12 +92,13 @@ inline std::string wrong_waits(const gcoll_agree &a) {
         &waits);
     if (waits.is_wrong)
         return "waits for itself or for a rank that is gone";
-    return (waits.count > 0) == (a.settled || a.is_left_out) ? "waits for nobody, or though it is settled" : "";
+    return (waits.count > 0) == (a.settled || a.is_left_out) ? "waits for nobody, or though it is settled"
+                                                             : "";
 }
 
 // A machine that owns its set of ranks that are gone, and can be copied.
 class Machine {
-public:
+  public:
     Machine() = default;
     Machine(uint32_t rank, uint32_t size, uint64_t instance, const Bytes &gone) : gone_(gone) {
         a.rank = rank;
@@ -130,10 +131,12 @@ public:
     ~Machine() { gcoll_agree_end(&a); }
 
     const Bytes &gone() const { return gone_; }
+    // As the owner does it between two instances.
+    void set_gone(uint32_t rank) { gone_[rank / 8] = static_cast<uint8_t>(gone_[rank / 8] | 1U << rank % 8); }
 
     gcoll_agree a = {};
 
-private:
+  private:
     static void own(gcoll_agree_bytes &bytes) {
         if (!bytes.data)
             return;
