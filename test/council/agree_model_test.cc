@@ -6,10 +6,9 @@
 //   - a rank crashes: between two steps, or in one, with any prefix of its messages out;
 //   - a rank learns of a crash, at any time after it, and takes no more messages of the dead rank. As it may
 //     learn before it takes the messages that wait, any suffix of them may be lost, as over TCP;
-//   - by mistake, a rank thinks that a live one is gone. Of mistakes, all are about one rank, or any are; or
-//   links
-//     between two ranks break with all that is under way, and both may learn of that at any time;
-//   - with several instances: a settled rank begins the next one. It holds back messages of later ones.
+//   - by mistake, a rank thinks that a live one is gone. All mistakes are about one rank, or about any.
+//     Or links break with all that is under way, and both ends may learn of that at any time;
+//   - with several instances, a settled rank begins the next one. It holds back messages of later ones.
 // A settled rank takes no message until it begins another instance, as one that has returned to its caller;
 // with `stays` it goes on to take them, until it leaves at any time.
 //
@@ -17,7 +16,7 @@
 // rank learns of before its beginning makes the same machine as one that it learns of right after it.
 //
 // Machines and messages are numbered, and the result of a step is kept by these numbers. So each step of a
-// machine is computed once, and a state is a few numbers. The set of states holds 64-bit hashes of them.
+// machine is computed once, and a state is a few numbers. The set of states holds 63 bits of a hash of each.
 //
 // Two reductions, both sound. A CALL whose set its receiver has already changes nothing there, now or later:
 // it is taken out of the channel at once. So are messages of a crashed rank to a rank that has learned of the
@@ -26,6 +25,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -256,12 +256,12 @@ struct Transition {
 };
 constexpr uint8_t kWhole = UINT8_MAX;
 
-// The set of states that have come up: 64-bit hashes, of which the lowest bit says whether it is on the path.
+// The set of states that have come up: hashes, of which the lowest bit says whether the state is on the path.
 class Seen {
   public:
     Seen() : table_(1 << 16) {}
 
-    // Returns the place of the state's hash, and whether it is new, or on the path.
+    // Returns whether the state is new, or on the path.
     enum Found { New, OnPath, Done };
     Found add(uint64_t hash) {
         if (count_ * 2 > table_.size())

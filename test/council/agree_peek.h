@@ -3,11 +3,12 @@
 #ifndef TEST_COUNCIL_AGREE_PEEK_H
 #define TEST_COUNCIL_AGREE_PEEK_H
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 extern "C" {

@@ -223,13 +223,13 @@ template <class Run> std::string schedules(uint64_t count, Run run_one) {
 }
 
 TEST(AgreeRandom, Schedules) {
-    EXPECT_EQ("", schedules(number_of("GCOLL_AGREE_SCHEDULES", 100000), run));
+    EXPECT_EQ("", schedules(number_of("GCOLL_AGREE_SCHEDULES", SCHEDULES), run));
 }
 
 // Ranks that live are thought to be gone. Two that decide differently each think that the other is gone.
 TEST(AgreeRandom, Mistakes) {
     EXPECT_EQ("", schedules(
-                      number_of("GCOLL_AGREE_SCHEDULES", 100000) / 4,
+                      number_of("GCOLL_AGREE_SCHEDULES", SCHEDULES) / 4,
                       [](World &world) {
                           world.has_mistakes = true;
                           world.mistakes = 1 + world.any(4);
@@ -351,7 +351,33 @@ void run_hostile(World &world) {
 }
 
 TEST(AgreeRandom, HostileBytes) {
-    EXPECT_EQ("", schedules(number_of("GCOLL_AGREE_SCHEDULES", 100000) / 4, run_hostile));
+    EXPECT_EQ("", schedules(number_of("GCOLL_AGREE_SCHEDULES", SCHEDULES) / 4, run_hostile));
+}
+
+// An owner without memory for a message makes the machine fail, which takes everything and waits for nobody.
+TEST(AgreeRandom, AFailedMachine) {
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        World world(1);
+        world.size = 3;
+        Node node(&world, rank);
+        gcoll_agree &a = node.a;
+        a.rank = rank;
+        a.size = 3;
+        a.instance = 1;
+        a.gone = node.gone.data();
+        a.send = [](void *, uint32_t, const uint8_t *, size_t) { return false; };
+        EXPECT_FALSE(gcoll_agree_begin(&a, 1, 2, nullptr, 0));
+        EXPECT_TRUE(a.failed);
+        Bytes call(kHead + 1);
+        call[0] = Call;
+        call[1] = 1;
+        EXPECT_EQ(nullptr, gcoll_agree_take(&a, (rank + 1) % 3, call.data(), call.size()));
+        gcoll_agree_lose(&a, (rank + 1) % 3);
+        gcoll_agree_lose(&a, (rank + 2) % 3);
+        gcoll_agree_each_waited(
+            &a, [](void *, uint32_t) { ADD_FAILURE(); }, nullptr);
+        EXPECT_FALSE(a.decided);
+    }
 }
 
 // Every message of an agreement, cut to each length and with each byte changed: a text comes back, or
@@ -398,8 +424,8 @@ TEST(AgreeRandom, EveryCutOfEveryMessage) {
     EXPECT_EQ(0U, gcoll_agree_instance_of(messages[0].data(), kHead - 1));
     Bytes give = *std::find_if(messages.begin(), messages.end(), [](const Bytes &m) { return m[0] == Give; });
     give.insert(give.end(), messages.back().begin() + kHead + 1,
-                messages.back().end());   // an accepted accord,
-    for (const uint8_t ballot : {0, 3}) { // of a rank that there is or not
+                messages.back().end());                     // an accepted accord,
+    for (const uint8_t ballot : {uint8_t{0}, uint8_t{3}}) { // of a rank that there is or not
         Node node(&world, 0);
         node.begin(1);
         const size_t at = kHead + 1 + 8 + 8 + 4;
