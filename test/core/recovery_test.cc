@@ -37,7 +37,7 @@ uint32_t setting(const char *name, uint32_t usual) {
 }
 
 constexpr uint32_t kMost = 8;
-constexpr int64_t kStopMs = 1500; // the timeout of contexts of which a rank is stopped
+constexpr int64_t kStopMs = 3000; // the timeout of contexts of which a rank is stopped
 const int64_t kPatienceMs = setting("GCOLL_TEST_PATIENCE_MS", 15000);
 
 int64_t now_us() {
@@ -592,7 +592,7 @@ TEST(Recovery, AStoppedRankIsLeftOutAndTold) {
         if (!is_early)
             std::this_thread::sleep_for(std::chrono::milliseconds(300));
         ranks.signal(victim, SIGCONT);
-        EXPECT_EQ(ranks.wait(victim, 20000).code, 1);
+        EXPECT_EQ(ranks.wait(victim, 2 * kPatienceMs).code, 1);
         EXPECT_EQ(board->last_status[victim], GCOLL_ERR_PEER) << board->text[victim];
         EXPECT_NE(strstr(board->text[victim], "left out"), nullptr) << board->text[victim];
         const uint32_t other = victim ? 0 : 1, rounds = board->rounds[other];
