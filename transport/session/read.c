@@ -490,6 +490,8 @@ bool gcoll_session_read(gcoll_session *session, size_t budget) {
         if ((size_t)got < asked)
             return true; /* there was no more */
         total += (size_t)got;
+        if (session->net->is_late && budget < SIZE_MAX)
+            return true; /* others wait for an answer, and the rest stays in the socket */
     }
     return total > 0;
 }
