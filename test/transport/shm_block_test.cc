@@ -8,7 +8,6 @@
 #include <atomic>
 #include <csignal>
 #include <fcntl.h>
-#include <fstream>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -90,28 +89,12 @@ gcoll_shm_pair *pair_of(Rank &rank, uint32_t peer) {
 
 // Mappings of this process of blocks, its own and its peers'.
 uint32_t mappings() {
-    std::ifstream file("/proc/self/maps");
-    uint32_t count = 0;
-    for (std::string line; std::getline(file, line);)
-        count += line.find("gcoll-memory") != std::string::npos;
-    return count;
+    return gcoll_test::mappings("gcoll-memory");
 }
 // Of blocks that ranks of this process have and `lent` of them have mapped once more. With ThreadSanitizer
 // both use one mapping.
 uint32_t mappings_of(uint32_t blocks, uint32_t lent) {
     return blocks + (&__tsan_init ? 0 : lent);
-}
-
-void meet(Group &group) {
-    for (uint32_t r = 0; r < group.size(); r++) {
-        group.connect(group[r]);
-        for (uint32_t peer = 0; peer < group.size(); peer++)
-            if (peer != r) {
-                group[r].send(peer, 1, 0, 100, true);
-                group[r].receive(peer, 1, 0, 100);
-            }
-    }
-    ASSERT_TRUE(group.turn_until_done());
 }
 
 // Sends a message of a block, which the peer maps then. Its stream is of no other message.

@@ -27,6 +27,7 @@ extern "C" {
 }
 
 using namespace harness;
+using gcoll_test::lines_with;
 using gcoll_test::open_descriptors;
 
 namespace {
@@ -75,13 +76,6 @@ bool has_heard(Rank &rank, uint32_t peer) {
     return pair && pair->heard_hello;
 }
 
-uint32_t lines_with(const char *path, const char *text) {
-    std::ifstream file(path);
-    uint32_t count = 0;
-    for (std::string line; std::getline(file, line);)
-        count += line.find(text) != std::string::npos;
-    return count;
-}
 std::string name_of(const uint8_t *bytes) {
     std::string name = "gcoll-shm-";
     char hex[3];
@@ -92,20 +86,7 @@ std::string name_of(const uint8_t *bytes) {
     return name;
 }
 uint32_t mappings() {
-    return lines_with("/proc/self/maps", "gcoll-shm");
-}
-
-// A message in each direction, by one thread.
-void meet(Group &group) {
-    for (uint32_t r = 0; r < group.size(); r++) {
-        group.connect(group[r]);
-        for (uint32_t peer = 0; peer < group.size(); peer++)
-            if (peer != r) {
-                group[r].send(peer, 1, 0, 100, true);
-                group[r].receive(peer, 1, 0, 100);
-            }
-    }
-    ASSERT_TRUE(group.turn_until_done());
+    return gcoll_test::mappings("gcoll-shm");
 }
 
 TEST(Shm, RanksOfAHostTakeItAndSaySo) {
