@@ -254,6 +254,45 @@ TEST(Memory, AForkedChildHasNoPartInIt) {
     EXPECT_TRUE(gcoll_block_is_alive(&place));
 }
 
+// A forked child that has closed all descriptors may have others under their numbers, which stay open.
+TEST(Memory, AForkedChildKeepsWhatItHasOpened) {
+    const Block blocks[2] = {Block(4096), Block(4096)};
+    int numbers[2];
+    for (int i = 0; i < 2; i++) {
+        gcoll_block_place place;
+        ASSERT_TRUE(gcoll_block_find(blocks[i].at(), 1, &place));
+        gcoll_fork_hold();
+        numbers[i] = gcoll_block_descriptor_held(&place);
+        gcoll_fork_release();
+    }
+    fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(30);
+        void *memory = nullptr;
+        int ends[2], wrong = 0;
+        char byte = 0;
+        for (int fd = 3; fd < 1024; fd++)
+            close(fd);
+        if (pipe(ends) != 0)
+            _exit(1);
+        const int high[2] = {fcntl(ends[0], F_DUPFD, 512), fcntl(ends[1], F_DUPFD, 512)};
+        close(ends[0]);
+        close(ends[1]);
+        if (dup2(high[0], numbers[0]) < 0 || dup2(high[1], numbers[1]) < 0)
+            _exit(2);
+        wrong |= gcoll_memory_alloc(4096, &memory) != GCOLL_OK ? 4 : 0;
+        wrong |= gcoll_memory_free(memory) != GCOLL_OK ? 8 : 0;
+        wrong |= gcoll_memory_free(blocks[0].at()) != GCOLL_ERR_INVALID ? 16 : 0;
+        wrong |= write(numbers[1], "x", 1) != 1 ? 32 : 0;
+        wrong |= read(numbers[0], &byte, 1) != 1 || byte != 'x' ? 64 : 0;
+        _exit(wrong);
+    }
+    int ended = 0;
+    ASSERT_EQ(waitpid(child, &ended, 0), child);
+    EXPECT_TRUE(WIFEXITED(ended) && WEXITSTATUS(ended) == 0) << "the child ended with " << ended;
+}
+
 // Those that a process takes with its first endpoint.
 void take_descriptors_of_process() {
     Group group(&gcoll_transport_tcp, 2);
