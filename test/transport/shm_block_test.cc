@@ -3,6 +3,7 @@
 #include "test/transport/raw_peer.h"
 
 #include "test/kit/descriptors.h"
+#include "test/kit/forbidden_call.h"
 #include "test/kit/sanitizer.h"
 
 #include <atomic>
@@ -291,6 +292,27 @@ TEST(Memory, AForkedChildKeepsWhatItHasOpened) {
     int ended = 0;
     ASSERT_EQ(waitpid(child, &ended, 0), child);
     EXPECT_TRUE(WIFEXITED(ended) && WEXITSTATUS(ended) == 0) << "the child ended with " << ended;
+}
+
+// A signal undoes the taking of pages that it interrupts.
+TEST(Memory, SignalsWithoutAnEndAreAnError) {
+    const size_t before = open_descriptors();
+    std::string lacking;
+    std::thread([&] {
+        void *memory = nullptr;
+        lacking = gcoll_test::forbid(SYS_fallocate, 9, 0, EINTR);
+        if (!lacking.empty())
+            return;
+        EXPECT_EQ(gcoll_memory_alloc(8192, &memory), GCOLL_ERR_IO);
+        EXPECT_EQ(
+            std::string(gcoll_last_error()),
+            "gcoll_memory_alloc of 8192 bytes: signals leave no time to take pages of memory to share: " +
+                std::string(strerror(EINTR)));
+    }).join();
+    EXPECT_EQ(open_descriptors(), before);
+    EXPECT_EQ(mappings(), 0u);
+    if (!lacking.empty())
+        GTEST_SKIP() << "this machine lacks " << lacking;
 }
 
 // Those that a process takes with its first endpoint.

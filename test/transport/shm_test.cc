@@ -4,17 +4,14 @@
 
 #include "test/kit/descriptors.h"
 #include "test/kit/file_size_limit.h"
+#include "test/kit/forbidden_call.h"
 #include "test/kit/sanitizer.h"
 
 #include <atomic>
 #include <csignal>
 #include <fcntl.h>
 #include <fstream>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -27,6 +24,7 @@ extern "C" {
 }
 
 using namespace harness;
+using gcoll_test::forbid;
 using gcoll_test::lines_with;
 using gcoll_test::open_descriptors;
 
@@ -227,29 +225,6 @@ TEST(Shm, RoomIsToldOnceInAnEighthOfTheRing) {
 
 // ---- Fallback -------------------------------------------------------------------------------------------
 
-// Makes a system call of this thread fail, where its argument has this value. Returns what is lacking for
-// that, or "".
-std::string forbid(uint32_t call, uint32_t argument, uint32_t value, uint32_t error) {
-    const bool is_any = argument > 5;
-    sock_filter program[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-                 static_cast<uint32_t>(is_any ? offsetof(seccomp_data, nr)
-                                              : offsetof(seccomp_data, args) + 8 * argument)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, is_any ? call : value, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const sock_fprog filter = {sizeof program / sizeof *program, program};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == 0)
-        return "";
-    const int cause = errno;
-    EXPECT_TRUE(cause == ENOSYS || cause == EINVAL) << strerror(cause); // a kernel, or emulator, without it
-    return std::string("filters of system calls (seccomp): ") + strerror(cause);
-}
-
 struct Obstacle {
     const char *name;
     uint32_t rank;                       // whose thread it happens to
@@ -307,6 +282,8 @@ const Obstacle kObstacles[] = {
      "shm: cannot seal memory to share: Operation not permitted", true},
     {"SealsUnseen", 1, [] { return forbid(SYS_fcntl, 1, F_GET_SEALS, EPERM); },
      "offers memory that could shrink", true},
+    {"NoTimeForPages", 0, [] { return forbid(SYS_fallocate, 9, 0, EINTR); },
+     "shm: signals leave no time to take pages of memory to share: Interrupted system call", true},
     {"NoMapping", 0, [] { return forbid(SYS_mmap, 3, MAP_SHARED, EACCES); },
      "shm: cannot map memory to share: Permission denied", true},
     {"NoMappingThere", 1, [] { return forbid(SYS_mmap, 3, MAP_SHARED, EACCES); },
