@@ -613,6 +613,46 @@ TEST(ShmPulls, ABlockThatCannotBeMappedGoesThroughTheRing) {
     EXPECT_EQ(mappings(), 1u);
 }
 
+// Nor does it suffer where the kernel maps no more for it (vm.max_map_count, ulimit -v): all blocks go
+// through the ring, and when there is room again, new ones are mapped.
+TEST(ShmPulls, BlocksBeyondTheKernelsLimitGoThroughTheRing) {
+    constexpr uint32_t kBlocks = 20;
+    const Lanes lanes("shm:map_bytes=4Ki");
+    std::string lacking;
+    take_descriptors_of_process();
+    const size_t before = open_descriptors();
+    {
+        Group group(shm(), 2);
+        std::vector<std::unique_ptr<Block>> blocks;
+        meet(group);
+        for (uint32_t i = 0; i < kBlocks; i++)
+            blocks.push_back(std::make_unique<Block>(1 << 20));
+        std::thread([&] { // drives both ranks
+            lacking = gcoll_test::forbid(SYS_mmap, 3, MAP_SHARED, ENOMEM);
+            for (uint32_t i = 0; i < 3 * kBlocks && lacking.empty(); i++) {
+                group[0].send(1, 5, i, 1 << 20, false, false, blocks[i % kBlocks]->at());
+                group[1].receive(0, 5, i, 1 << 20, i % 2 ? 4 : 0);
+                EXPECT_TRUE(group.turn_until_done());
+                EXPECT_TRUE(group.turn([&] { return pair_of(group[0], 1)->blocks.asked.id == 0; }));
+            }
+        })
+            .join();
+        if (!lacking.empty())
+            GTEST_SKIP() << "this machine lacks " << lacking;
+        group[1].check();
+        EXPECT_EQ(pulled(group, 1, 0), 0u);
+        EXPECT_EQ(pair_of(group[1], 0)->blocks.mapped.count, 0u);
+        EXPECT_EQ(mappings(), kBlocks);
+        EXPECT_TRUE(group[0].failed.empty() && group[1].failed.empty());
+        blocks[0] = std::make_unique<Block>(1 << 20);
+        lend(group, 0, 1, blocks[0]->at());
+        blocks.clear();
+        ASSERT_TRUE(group.turn([&] { return pair_of(group[0], 1)->blocks.lent.count == 0; }));
+    }
+    EXPECT_EQ(open_descriptors(), before);
+    EXPECT_EQ(mappings(), 0u);
+}
+
 // ---- The end of a peer ----------------------------------------------------------------------------------
 
 // Rank 1 leaves, aborts or dies while rank 0 reads a message where it lies; then its owner may write there.
