@@ -47,7 +47,7 @@ void gcoll_channel_speak(gcoll_channel *channel) {
 static void send_control(gcoll_flow *flow, const gcoll_flow_frame *control) {
     const gcoll_channel *channel = channel_of(flow);
     uint8_t bytes[GCOLL_SESSION_FIXED_HEADERS];
-    const size_t count = gcoll_tcp_put_control(bytes, control);
+    const size_t count = gcoll_session_put_control(bytes, control);
     gcoll_session_append_grouped(channel->session, channel->branch->number, bytes, count);
 }
 
