@@ -595,6 +595,7 @@ TEST(Shm, AKilledRankLeavesNothing) {
             Child other(own, [own](Rank &rank) {
                 for (uint32_t i = 0; i < 100; i++)
                     rank.send(own, 3, i, 1000);
+                rank.receive(own, 4, 0, 8); // the other one has seen what it wants to know of this one
                 EXPECT_TRUE(rank.until_done());
                 kill(getpid(), SIGKILL);
             });
@@ -604,8 +605,9 @@ TEST(Shm, AKilledRankLeavesNothing) {
             // The meeting goes on by words of both, so it has not ended when the other's hello has come.
             ASSERT_TRUE(rank.until([&] { return has_heard(rank, 1 - own); }));
             names = {name_of(port_of(rank)->name), name_of(pair_of(rank, 1 - own)->peer.name)};
+            rank.send(1 - own, 4, 0, 8);
             ASSERT_TRUE(rank.until([&] { return !rank.failed.empty(); }));
-            EXPECT_EQ(rank.done, 100u);
+            EXPECT_EQ(rank.done, 101u);
             rank.check();
             EXPECT_EQ(rank.failed[0].status, GCOLL_ERR_PEER);
             EXPECT_EQ(rank.failed[0].text, "closed the connection");
