@@ -682,7 +682,7 @@ static void branch_set_news(gcoll_endpoint *endpoint, uint32_t rank, uint32_t mo
 static void branch_look_soon(gcoll_endpoint *endpoint, int64_t lasted_ms) {
     const gcoll_branch *branch = branch_of(endpoint);
     gcoll_net_look_in_time(branch->net);
-    if (!gcoll_net_is_time_to_tell(branch->net, lasted_ms))
+    if (branch->leaving || !gcoll_net_is_time_to_tell(branch->net, lasted_ms))
         return;
     for (uint32_t rank = 0; rank < branch->size; rank++) {
         gcoll_channel *channel = branch->channels[rank];
