@@ -201,6 +201,8 @@ void gcoll_net_moved(gcoll_net *net);
 /* A lane may have worked for long: everything is looked at next, if it has not been for a tick of the clock.
  */
 void gcoll_net_look_in_time(gcoll_net *net);
+/* Whether that is due: a lane leaves what it need not take now for its next poll. */
+bool gcoll_net_is_late(const gcoll_net *net);
 /* The endpoint's port of a lane; NULL: it has none. */
 gcoll_lane_port *gcoll_net_port(gcoll_endpoint *endpoint, const gcoll_lane *lane);
 /* What this endpoint publishes, the preferred address first. */

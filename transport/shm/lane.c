@@ -150,7 +150,7 @@ static bool poll_one(gcoll_shm_pair *pair) {
     if (pair->state != GCOLL_SHM_STANDS)
         return false;
     if (gcoll_ring_has_frame(&pair->in))
-        moved = gcoll_shm_read(pair, pair->in.size);
+        moved = gcoll_shm_read(pair, false);
     if (pair->pulls.first) { /* that takes a while, in which the peer is to have what it waits for */
         write_and_ring(pair);
         if (gcoll_shm_moves(pair))
@@ -200,7 +200,7 @@ static void look(const gcoll_session *session, gcoll_lane_sight *sight) {
 static void catch_up(gcoll_session *session) {
     gcoll_shm_pair *pair = gcoll_session_lane_state(session);
     if (pair && gcoll_shm_moves(pair)) {
-        gcoll_shm_read(pair, pair->in.size);
+        gcoll_shm_read(pair, true);
         gcoll_shm_end_lent(pair);
     }
 }

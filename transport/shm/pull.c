@@ -58,6 +58,11 @@ bool gcoll_shm_end_lent(gcoll_shm_pair *pair) {
         return false;
     }
     const bool has_news = pulled != pulls->returned;
+    const uint64_t pulled_bytes =
+        __atomic_load_n(&side_of(pair, 1 - pair->which)->pulled_bytes, __ATOMIC_RELAXED);
+    if (pulled_bytes != pulls->seen_bytes) /* a part of one that takes long */
+        gcoll_net_moved(pair->shm->net);
+    pulls->seen_bytes = pulled_bytes;
     for (; pulls->returned != pulled; pulls->returned++) {
         gcoll_net_moved(pair->shm->net);
         gcoll_session_complete(pair->session, gcoll_message_pop(&pulls->lent));

@@ -110,6 +110,7 @@ typedef struct gcoll_shm_pulls {
     uint64_t lent_count;      /* as many have been, and are */
     uint64_t lent_bytes;      /* of these */
     uint64_t returned;        /* of those, the peer has read */
+    uint64_t seen_bytes;      /* of what the peer says that it has read, when that was last looked at */
     gcoll_shm_pull *first, *last;
     uint64_t bytes, count; /* read from the peer's memory, and messages read whole */
 } gcoll_shm_pulls;
@@ -224,9 +225,9 @@ extern const gcoll_flow_lane gcoll_shm_flow;
 bool gcoll_shm_write(gcoll_shm_pair *pair);
 bool gcoll_shm_has_output(const gcoll_shm_pair *pair);
 void gcoll_shm_want_output(gcoll_shm_pair *pair);
-/* Reads frames of at most so many bytes, and at most those that were there by then. Returns whether any was.
- */
-bool gcoll_shm_read(gcoll_shm_pair *pair, uint32_t most_bytes);
+/* Reads frames: all that fit into the ring at once, or, unless is_all, fewer, if that takes long. Returns
+ * whether there was any. */
+bool gcoll_shm_read(gcoll_shm_pair *pair, bool is_all);
 /* Writes a frame of at most two lines as a whole. open: NULL, or a fingerprint. False: there is no room now.
  */
 bool gcoll_shm_put(gcoll_shm_pair *pair, gcoll_ring_head *head, const uint8_t *open, const void *payload);
