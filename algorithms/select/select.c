@@ -92,7 +92,8 @@ static double way_by_hosts(const search *s, const gcoll_cost *cost, const gcoll_
     const gcoll_cost_parameters *p = s->parameters;
     const gcoll_levels *within = s->needs->levels;
     const double bytes = (double)s->type_bytes, most = within->most;
-    const double senders = load->crossing > 0 ? fmax(load->crossing * most, 1) : most;
+    const double at_once = load->crossing > 0 ? load->crossing * most : most;
+    const double senders = fmax(at_once / or_else(within->links, 1), 1); /* one after the other on a link */
     const double sent = cost->sent - load->within_sent;
     const double by_link = fmin(senders * sent, fmax(load->sent, sent));
     const bool knows_hosts =
