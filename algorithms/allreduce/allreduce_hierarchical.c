@@ -13,8 +13,8 @@
  * Steps: with m ranks on a host and h hosts, those of a reduce-scatter and an allgather among m, and those of
  * an allreduce among h.
  *
- * Elements sent, for even hosts: 2n (m-1)/m within for M = m, about (n/M) log2(m/M) more each way for fewer
- * leaders; what the allreduce of n/M sends across.
+ * Elements sent, for even hosts: 2n/M (M - 1 + log2(m/M)) within, if m and M are powers of two; what the
+ * allreduce of n/M sends across. Uneven ones send up to n a step within the largest host.
  *
  * Restrictions: none. Scratch: that of the parts. */
 #include <math.h>

@@ -79,8 +79,11 @@ static void share_out(gcoll_hierarchy *h, int64_t leaders) {
     uint32_t next = 0; /* leader of this host */
     h->leaders = h->count == 1 || leaders < 1 || leaders > h->fewest ? h->fewest : (uint32_t)leaders;
     for (uint32_t place = 0; place <= h->most; place++) {
+        h->shares[place] = h->problem->count;
+        if (next == h->leaders)
+            continue;
         h->shares[place] = gcoll_chunk_begin(h->problem->count, h->leaders, next);
-        if (next == h->leaders || place != place_of(h, h->host, next))
+        if (place != place_of(h, h->host, next))
             continue;
         h->is_leader = h->is_leader || place == h->place;
         for (uint32_t host = 0; host < h->count && place == h->place; host++)
