@@ -548,8 +548,10 @@ void gcoll_council_close(gcoll_context *context, int64_t limit_ms) {
         council->transport->close(council->endpoint, limit_ms);
     if (council->is_open)
         gcoll_agree_end(&council->agree);
-    while (council->letters)
-        end_letter(council->letters);
+    for (letter *l = council->letters, *next; l; l = next) {
+        next = l->next;
+        free(l);
+    }
     for (uint32_t rank = 0; council->members && rank < council->size; rank++) {
         free(council->members[rank].address);
         free(council->members[rank].bytes);

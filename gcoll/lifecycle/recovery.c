@@ -60,16 +60,17 @@ static bool is_same_set(const gcoll_context *context, const gcoll_agree_bytes *a
 }
 
 /* The first agreement: who is left, and the generation. */
-static gcoll_status agree_on_members(gcoll_child *c, gcoll_motion *motion, gcoll_agree_bytes *accord) {
+static gcoll_status agree_on_members(gcoll_child *c, const gcoll_motion *common, gcoll_agree_bytes *accord) {
     const gcoll_context *parent = c->parent;
+    gcoll_motion motion = *common;
     char generation[GCOLL_GENERATION_TEXT];
     gcoll_status status = gcoll_generation_make(generation);
     if (status != GCOLL_OK)
         return status;
-    motion->doing = "shrink";
-    motion->row = generation;
-    motion->row_bytes = sizeof generation;
-    status = gcoll_council_agree(c->parent, motion, accord);
+    motion.doing = "shrink";
+    motion.row = generation;
+    motion.row_bytes = sizeof generation;
+    status = gcoll_council_agree(c->parent, &motion, accord);
     if (status != GCOLL_OK)
         return status;
     c->ranks = calloc(parent->size, sizeof *c->ranks);
@@ -139,16 +140,17 @@ static void give_up(gcoll_child *c) {
 }
 
 /* One try. *again: more ranks are gone. */
-static gcoll_status try_once(gcoll_child *c, gcoll_motion *motion, bool *again) {
+static gcoll_status try_once(gcoll_child *c, const gcoll_motion *common, bool *again) {
     gcoll_agree_bytes members = {0}, ends = {0};
+    gcoll_motion motion = *common;
     char row[ROW_BYTES];
-    gcoll_status status = agree_on_members(c, motion, &members);
+    gcoll_status status = agree_on_members(c, common, &members);
     *again = false;
     if (status == GCOLL_OK) {
-        motion->doing = "shrink (addresses)";
-        motion->row = row;
-        motion->row_bytes = open_ends(c, row);
-        status = gcoll_council_agree(c->parent, motion, &ends);
+        motion.doing = "shrink (addresses)";
+        motion.row = row;
+        motion.row_bytes = open_ends(c, row);
+        status = gcoll_council_agree(c->parent, &motion, &ends);
     }
     if (status == GCOLL_OK)
         *again = !is_same_set(c->parent, &members, &ends);
@@ -163,7 +165,8 @@ static gcoll_status try_once(gcoll_child *c, gcoll_motion *motion, bool *again) 
 
 static gcoll_status shrink(gcoll_context *context, const gcoll_shrink_options *o, gcoll_context **out) {
     gcoll_child c = {.parent = context, .doing = "shrink the context"};
-    gcoll_motion motion = {.bits = UINT64_MAX, .timeout_ms = o->timeout_ms, .majority = o->majority != 0};
+    const gcoll_motion motion = {
+        .bits = UINT64_MAX, .timeout_ms = o->timeout_ms, .majority = o->majority != 0};
     gcoll_context_settle(context); /* the others may not know yet that it is broken */
     gcoll_status status;
     bool again = false;
