@@ -338,6 +338,15 @@ static uint32_t count_left(const gcoll_council *council) {
     return left;
 }
 
+/* left: ranks that are not gone. */
+static gcoll_status check_majority(const gcoll_council *council, uint32_t left) {
+    return 2 * (uint64_t)left > council->size
+               ? GCOLL_OK
+               : gcoll_error(GCOLL_ERR_PEER,
+                             "only %u of %u ranks are left, which is no majority, as options.majority asks",
+                             left, council->size);
+}
+
 static gcoll_status left_out(const gcoll_council *council) {
     return gcoll_error(GCOLL_ERR_PEER,
                        "rank %u was left out: other ranks take it for gone, and may have gone on without it",
@@ -373,10 +382,8 @@ static gcoll_status wait_for_accord(gcoll_council *council, bool majority) {
             return left_out(council);
         if (agree->failed)
             return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an agreement of %u ranks", council->size);
-        if (majority && !agree->decided && 2 * (uint64_t)count_left(council) <= council->size)
-            return gcoll_error(GCOLL_ERR_PEER,
-                               "only %u of %u ranks are left, which is no majority, as options.majority asks",
-                               count_left(council), council->size);
+        if (majority && !agree->decided && check_majority(council, count_left(council)) != GCOLL_OK)
+            return GCOLL_ERR_PEER;
         if (agree->settled)
             return GCOLL_OK;
         const gcoll_status status = step(council, &before_ms);
@@ -422,6 +429,13 @@ static gcoll_status begin(gcoll_council *council, const gcoll_motion *motion) {
     return is_begun
                ? GCOLL_OK
                : gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an agreement of %u ranks", council->size);
+}
+
+static uint32_t left_in(const gcoll_council *council, const gcoll_agree_bytes *accord) {
+    uint32_t left = 0;
+    for (uint32_t rank = 0; rank < council->size; rank++)
+        left += !gcoll_accord_is_gone(accord, rank);
+    return left;
 }
 
 /* All ranks must have been in the same call; each of them finds the same. */
@@ -471,6 +485,8 @@ gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *mot
     if (status != GCOLL_OK)
         return status;
     status = compare(council, &council->agree.accord);
+    if (status == GCOLL_OK && motion->majority)
+        status = check_majority(council, left_in(council, &council->agree.accord));
     if (status == GCOLL_OK) {
         *accord = council->agree.accord;
         council->agree.accord = (gcoll_agree_bytes){0};
