@@ -149,7 +149,7 @@ static void step(trainer *t) {
     }
     t->steps++;
     /* Every rank prints it, as any may be killed. */
-    (void)printf("%" PRIu64 " %.3f %u %.9f\n", t->steps, now(), gcoll_context_size(t->context),
+    (void)printf("%" PRIu64 " %.3f %u %.15g\n", t->steps, now(), gcoll_context_size(t->context),
                  t->sums[t->net.count]);
     (void)fflush(stdout);
 }
