@@ -193,7 +193,7 @@ static const flag flags[] = {
     {"--steps", AT(steps), 100, 1, 1000000, "to train"},
     {"--batch", AT(batch), 24, 1, 65536, "images of all ranks in a step"},
     {"--images", AT(images), 2000, 1, 100000000, "to train with"},
-    {"--channels", AT(channels), 4, 1, 512, "the width of the network"},
+    {"--channels", AT(channels), 8, 1, 512, "the width of the network"},
     {"--seed", AT(seed), 1, 0, 4294967295U, "of images and first weights"},
     {"--step-ms", AT(step_ms), 0, 0, 60000, "a step lasts at least so long"},
     {"--timeout", AT(timeout_s), 30, 1, 86400, "how long a rank waits for a silent one, in s"},
