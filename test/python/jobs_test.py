@@ -120,6 +120,32 @@ class Jobs(unittest.TestCase):
             took = max(took, at - killed)
         return took
 
+    def test_survivors_shrink_and_repeat_the_call(self):
+        """Two of five ranks are killed, one after the other; each time the others repeat with exact results."""
+        job, left = Job("shrink", 5, self.store), [0, 1, 2, 3, 4]
+        for rank in left:
+            self.assertEqual(job.line(rank), [[0, 1, 2, 3, 4], 10.0, []])
+        for victim, place in ((3, 3), (0, 0)):
+            job.processes[victim].kill()
+            left.remove(victim)
+            for rank in left:
+                self.assertEqual(job.line(rank), [left, float(sum(left)), [place]])
+        for rank in left:
+            job.processes[rank].stdin.close()
+            job.processes[rank].stdin = None
+        results = job.end()
+        for rank in left:
+            self.assertEqual(results[rank], (0, [], ""), rank)
+
+    def test_a_majority_goes_on(self):
+        job = Job("majority", 3, self.store)
+        for rank in range(3):
+            self.assertEqual(job.line(rank), "ready")
+        job.processes[1].kill()
+        results = job.end()
+        for rank in (0, 2):
+            self.assertEqual(results[rank], (0, [["PeerError", 1, [0, 2], [1]]], ""), rank)
+
     def test_an_exception_reaches_the_other_ranks(self):
         results = Job("raise", 3, self.store).end()
         self.assertEqual(results[1][0], 1)
@@ -212,6 +238,49 @@ def rank_survive():
         except gcoll.Error as error:
             say([type(error).__name__, error.culprit, error.operation, error.text, time.monotonic()])
         sys.stdin.read()  # so that the death of no other rank is noticed
+
+
+def rank_shrink():
+    """Sums until standard input ends on a rank. Says members, sum and failed ranks when there are new members."""
+    import select
+    context = gcoll.Context.from_env(recovery=True)
+    members, failed, new = list(range(context.size)), [], True
+    own = context.rank
+    while True:
+        try:
+            total, well = float(context.allreduce(numpy.full(1000, float(own)))[999]), True
+        except gcoll.Error:
+            well = False
+        told = bool(select.select([sys.stdin], [], [], 0)[0])
+        bits = context.agree(well | (not told) << 1).bits
+        if not bits & 1:
+            survivors = context.shrink()
+            failed = context.failed()
+            members = [members[survivors.parent_rank(rank)] for rank in range(survivors.size)]
+            context.close()
+            context, new = survivors, True
+            continue
+        if new:
+            say([members, total, failed])
+        new = False
+        if not bits & 2:
+            break
+    context.close()
+
+
+def rank_majority():
+    with gcoll.Context.from_env(recovery=True) as context:
+        context.barrier()
+        say("ready")
+        if context.rank == 1:
+            sys.stdin.read()  # until it is killed
+        try:
+            context.barrier()
+        except gcoll.Error as error:
+            with context.shrink(majority=True, timeout=20) as survivors:
+                old = [survivors.parent_rank(rank) for rank in range(survivors.size)]
+                survivors.barrier()
+                say([type(error).__name__, error.culprit, old, context.failed()])
 
 
 def rank_raise():

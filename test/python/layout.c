@@ -130,6 +130,12 @@ static void contexts(void) {
     FIELD(gcoll_context_options, exchange);
     FIELD(gcoll_context_options, exchange_arg);
     FIELD(gcoll_context_options, share);
+    FIELD(gcoll_context_options, recovery);
+
+    SIZE(gcoll_shrink_options);
+    FIELD(gcoll_shrink_options, struct_size);
+    FIELD(gcoll_shrink_options, timeout_ms);
+    FIELD(gcoll_shrink_options, majority);
 
     SIZE(gcoll_environment);
     FIELD(gcoll_environment, struct_size);

@@ -14,7 +14,7 @@ from ._buffers import Buffer, describe, resolve, resolve_output
 from ._collectives import COLLECTIVES, OPS, Collectives, _Call, read_number, read_same
 from ._errors import Error, StateError, Status, UnsupportedError, check, error_of, text_of
 from ._library import (ContextOptions, CostParameters, EnvironmentStruct, ExchangeFunction, IbverbsOptions,
-                       LogFunction, RegionKeyStruct, api)
+                       LogFunction, RegionKeyStruct, ShrinkOptions, api)
 from ._requests import (Claim, Operation, Received, Request, Watch, finish, milliseconds, own_error, poll, takes_signals)
 from ._store import Store, describes_store, utf8
 
@@ -51,7 +51,7 @@ def environment() -> Environment:
 # ---- Options --------------------------------------------------------------------------------------------
 
 _TEXTS = ("job", "transport", "interface", "tuning", "accelerator", "launch")
-_FLAGS = ("progress_thread", "monitor", "checksum", "share")
+_FLAGS = ("progress_thread", "monitor", "checksum", "share", "recovery")
 _IBVERBS_TEXTS = ("device",)
 _IBVERBS_NUMBERS = ("port", "gid_index", "mtu", "pkey", "service_level", "traffic_class", "timeout", "retry_count",
                     "rnr_retry", "cache_bytes", "device_memory")
@@ -423,6 +423,13 @@ class Region:
             self.close()
 
 
+class Agreement(NamedTuple):
+    """The result of ``Context.agree``, the same on every rank that is left. bits: the bitwise AND of their bits.
+    completed: the least of their ``Context.completed``."""
+    bits: int
+    completed: int
+
+
 class Context(Collectives[Any]):
     """A group of ranks that run collectives together. Creating it blocks until all ranks have joined.
 
@@ -444,6 +451,7 @@ class Context(Collectives[Any]):
     checksum         True: what ranks send carries a checksum
     share            True: contexts made of this one by ``split``, ``create_group`` and ``duplicate`` share its connections;
                      one thread at a time uses all of them. Over tcp and inproc, and without progress_thread
+    recovery         True: after a failure the ranks that are left can ``agree`` and ``shrink``
     exchange         in place of a store: a function that gives every rank the bytes of all ranks, such as mpi4py's
                      comm.allgather
     log              a function of level ("error", "warning", "info", "debug") and text
@@ -459,8 +467,8 @@ class Context(Collectives[Any]):
 
     Ctrl-C raises KeyboardInterrupt within 0.1 s in a collective, a message, a put or get, ``Operation.run`` and
     ``Request.wait``. What has begun goes on, with its arrays. Other calls return first, at the latest after their
-    timeout: creation, close, ``split`` and the like, ``Region.wait``, ``sendrecv``, ``barrier_report``, and collectives
-    with `monitor`.
+    timeout: creation, close, ``split`` and the like, ``agree`` and ``shrink``, ``Region.wait``, ``sendrecv``,
+    ``barrier_report``, and collectives with `monitor`.
 
     Forks. A forked child must not use the context; each call is refused with StateError.
 
@@ -481,6 +489,7 @@ class Context(Collectives[Any]):
                  same: Optional[str] = None, tuning: Optional[str] = None,
                  cost: Optional[Tuple[float, float, float]] = None, accelerator: Optional[str] = None,
                  monitor: bool = False, checksum: bool = False, share: bool = False,
+                 recovery: bool = False,
                  exchange: Optional[Callable[[bytes], Sequence[bytes]]] = None,
                  log: Optional[Callable[[str, str], None]] = None, launch: Optional[str] = None,
                  silence: Optional[float] = None, spin: Optional[float] = None, eager_bytes: Optional[int] = None,
@@ -492,7 +501,7 @@ class Context(Collectives[Any]):
             "rank": rank, "size": size, "job": job, "transport": transport, "timeout": timeout,
             "progress_thread": progress_thread, "interface": interface, "ports": ports, "same": same,
             "tuning": tuning, "cost": cost, "accelerator": accelerator, "monitor": monitor, "checksum": checksum,
-            "share": share,
+            "share": share, "recovery": recovery,
             "exchange": exchange, "log": log, "launch": launch, "silence": silence, "spin": spin,
             "eager_bytes": eager_bytes, "eager_pool_bytes": eager_pool_bytes, "ibverbs": ibverbs, "hub": hub})
         opened = None
@@ -729,8 +738,67 @@ class Context(Collectives[Any]):
         return self._child(self._new("create_group", api.gcoll_context_create_group, array, len(numbers), _tag(tag)))
 
     def parent_rank(self, rank: int) -> int:
-        """Translates a rank of a context made by ``split`` or ``create_group`` to its rank of the parent."""
+        """Translates a rank of a context made by ``split``, ``create_group`` or ``shrink`` to its rank of the
+        parent."""
         return int(api.gcoll_context_parent_rank(self._handle(), read_number(rank, "rank", self._size)))
+
+    # ---- Going on after a failure (option recovery) -----------------------------------------------------
+
+    def failed(self) -> List[int]:
+        """The ranks that are known here to be gone, in increasing order. Other ranks may know of others; after
+        ``agree`` all know the same, but for later deaths. Does not wait. Works without `recovery`, too."""
+        room = self._size
+        ranks, count = (c_uint32 * room)(), c_uint32()
+        check(api.gcoll_context_failed(self._handle(), ranks, room, byref(count)), "failed", self._core.handle)
+        return list(ranks[:count.value])
+
+    @property
+    def completed(self) -> int:
+        """The number of the latest operation such that it and all before it have completed on this rank. Operations
+        in the creation of contexts count, too: take the difference of two values."""
+        return int(api.gcoll_context_completed(self._handle()))
+
+    def agree(self, bits: int = 0, timeout: Optional[float] = None) -> Agreement:
+        """Agrees with the ranks that are left, on a context that is broken or not. All of them call it, and get the
+        same result, also if more ranks die meanwhile. bits: this rank's, 64 of them. timeout: seconds; a rank from
+        which nothing comes for so long counts as gone; None: the default of gcoll/recovery.h; math.inf: none.
+        PeerError on a rank that the others have left out.
+
+        >>> import gcoll
+        >>> gcoll.run_local(2, lambda context: context.agree(0b110 >> context.rank).bits, recovery=True)
+        [2, 2]
+        """
+        value, completed = c_uint64(read_number(bits, "bits", 1 << 64)), c_uint64()
+        limit = milliseconds(timeout, "timeout")
+        check(api.gcoll_context_agree(self._handle(), byref(value), byref(completed), limit), "agree",
+              self._core.handle)
+        return Agreement(value.value, completed.value)
+
+    def shrink(self, majority: bool = False, timeout: Optional[float] = None) -> "Context":
+        """Creates a context of the ranks that are left, in their old order. All of them call it. This context stays
+        as it was; close it before the new one or after. ``parent_rank`` of the new context translates its ranks to
+        those of this one. majority: PeerError unless more than half of the ranks are left; the same on every rank.
+        timeout: as in ``agree``.
+
+        >>> import gcoll
+        >>> def rank(context):
+        ...     if context.rank == 1:
+        ...         return "leaves"
+        ...     try:
+        ...         context.barrier()
+        ...     except gcoll.PeerError as error:
+        ...         assert error.culprit == 1
+        ...     with context.shrink() as survivors:
+        ...         old = [survivors.parent_rank(r) for r in range(survivors.size)]
+        ...         return old, context.failed(), survivors.allgather_object(context.rank)
+        >>> gcoll.run_local(3, rank, recovery=True)
+        [([0, 2], [1], [0, 2]), 'leaves', ([0, 2], [1], [0, 2])]
+        """
+        options = ShrinkOptions()
+        api.gcoll_shrink_options_init(byref(options))
+        options.majority = read_number(majority, "majority", 2)
+        options.timeout_ms = milliseconds(timeout, "timeout")
+        return self._child(self._new("shrink", api.gcoll_context_shrink, byref(options)))
 
     def barrier_report(self, timeout: Optional[float] = None) -> List[bool]:
         """A barrier with a time limit in seconds, which breaks nothing. Returns for each rank whether it came."""
