@@ -7,7 +7,6 @@
  * and do no more. What is reduced is not put here, as its result is read next.
  */
 #include <string.h>
-#include <unistd.h>
 
 #include "transport/shm/shm.h"
 
@@ -17,25 +16,19 @@
 #define HAS_STREAMS 1
 #endif
 
-/* The cache that cores share, where it is unknown; and the largest that is believed. */
-#define CACHE_USUAL (UINT64_C(32) << 20)
-#define CACHE_MOST  (UINT64_C(1) << 30)
+/* The cache that some cores share, in many processors. What the system says is of no use: sysconf means all
+ * such caches of a socket together, of which a virtual machine has a part. */
+#define CACHE_BYTES (UINT64_C(32) << 20)
 /* Messages of that part of a rank's share of the cache are large. A collective then handles some of them, in
  * two vectors of each rank. */
-#define SHARE_PARTS 8
+#define SHARE_PARTS 16
 /* Whatever the number of ranks: those of other hosts are counted, too. */
 #define PAST_LEAST (UINT64_C(256) << 10)
 /* Shorter pieces are not worth the fence. */
 #define PIECE_LEAST 4096
 
 uint64_t gcoll_shm_past_bytes(uint64_t ranks) {
-    uint64_t cache = CACHE_USUAL;
-#ifdef _SC_LEVEL3_CACHE_SIZE
-    const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    if (bytes > 0)
-        cache = (uint64_t)bytes < CACHE_MOST ? (uint64_t)bytes : CACHE_MOST;
-#endif
-    const uint64_t part = cache / SHARE_PARTS / (ranks > 0 ? ranks : 1);
+    const uint64_t part = CACHE_BYTES / SHARE_PARTS / (ranks > 0 ? ranks : 1);
     return part > PAST_LEAST ? part : PAST_LEAST;
 }
 
