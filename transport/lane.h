@@ -175,7 +175,8 @@ void gcoll_session_unexpected(gcoll_session *session);
 /* A fingerprint came. */
 void gcoll_session_opened(gcoll_session *session, uint64_t stream, const uint8_t *fingerprint);
 /* The next `count` bytes of a message came, which gcoll_flow_begin or gcoll_flow_fragment has found: puts
- * them into the receive's memory, its `consume`, or slot->held. The last ones finish a posted receive. */
+ * them into the receive's memory, its `consume`, or slot->held. The last ones finish a posted receive. bytes
+ * NULL: the lane has put them into the receive's memory itself. */
 void gcoll_session_accept(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count);
 /* The same, but the lane finishes the receive itself (gcoll_flow_finish). */
 void gcoll_session_put(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count);

@@ -47,6 +47,7 @@ static gcoll_status read_options(gcoll_shm *shm, const gcoll_endpoint_options *o
     shm->ring_bytes = ring > 0 ? (uint32_t)ring : usual_ring(options->size);
     shm->map_bytes =
         (uint64_t)gcoll_lane_option_number(options, "shm", "map_bytes", (int64_t)GCOLL_SHM_MAP_BYTES);
+    shm->past_bytes = gcoll_shm_past_bytes(options->size);
     return gcoll_lane_set_limits(options, "shm", GCOLL_SHM_EAGER_BYTES, GCOLL_SHM_EAGER_MOST,
                                  &shm->eager_bytes, &shm->pool_bytes);
 }

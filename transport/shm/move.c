@@ -247,7 +247,9 @@ static void take_fragment(gcoll_shm_pair *pair, const gcoll_flow_frame *frame,
         gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL,
                            "sent garbage (a fragment of a message that lies in its own memory)");
     else if (slot)
-        gcoll_session_accept(pair->session, slot, found->payload, found->head.bytes);
+        gcoll_session_accept(pair->session, slot,
+                             gcoll_shm_land(pair, slot, found->payload, found->head.bytes),
+                             found->head.bytes);
     gcoll_net_moved(pair->shm->net);
 }
 

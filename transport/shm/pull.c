@@ -138,7 +138,8 @@ bool gcoll_shm_pull_some(gcoll_shm_pair *pair) {
     if (left > PIECE_BYTES)
         count = PIECE_BYTES -
                 (slot->message && slot->message->consume ? PIECE_BYTES % slot->message->granule : 0);
-    gcoll_session_put(pair->session, slot, pull->from + slot->received, count);
+    gcoll_session_put(pair->session, slot, gcoll_shm_land(pair, slot, pull->from + slot->received, count),
+                      count);
     pair->pulls.bytes += count;
     __atomic_store_n(&side_of(pair, pair->which)->pulled_bytes, pair->pulls.bytes, __ATOMIC_RELAXED);
     gcoll_net_moved(pair->shm->net);
