@@ -146,6 +146,14 @@ class Jobs(unittest.TestCase):
         for rank in (0, 2):
             self.assertEqual(results[rank], (0, [["PeerError", 1, [0, 2], [1]]], ""), rank)
 
+    def test_a_minority_is_refused(self):
+        job = Job("minority", 3, self.store)
+        for rank in range(3):
+            self.assertEqual(job.line(rank), "ready")
+        job.processes[1].kill()
+        job.processes[2].kill()
+        self.assertEqual(job.end()[0], (0, ["only 1 of 3 ranks are left"], ""))
+
     def test_an_exception_reaches_the_other_ranks(self):
         results = Job("raise", 3, self.store).end()
         self.assertEqual(results[1][0], 1)
@@ -281,6 +289,21 @@ def rank_majority():
                 old = [survivors.parent_rank(rank) for rank in range(survivors.size)]
                 survivors.barrier()
                 say([type(error).__name__, error.culprit, old, context.failed()])
+
+
+def rank_minority():
+    with gcoll.Context.from_env(recovery=True) as context:
+        context.barrier()
+        say("ready")
+        if context.rank > 0:
+            sys.stdin.read()  # until it is killed
+        try:
+            context.barrier()
+        except gcoll.Error:
+            try:
+                context.shrink(majority=True, timeout=20)
+            except gcoll.PeerError as error:
+                say(error.text.split(":")[-1].split(",")[0].strip())
 
 
 def rank_raise():
