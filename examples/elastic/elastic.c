@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../train/network.h"
+#include "network.h"
 
 typedef struct options {
     uint32_t rank, size, steps, batch, images, channels, seed, step_ms, timeout_s;
