@@ -7,9 +7,9 @@
  *   place.<0 to 15>       the nonce of a newcomer that waits. It claims the first that is free. If its nonce
  *                         does not stand there any more, it claims again
  *   in.<nonce>            from the lowest rank that is left: "<generation> <size> <rank>" of the new context
- *   ends.<nonce>          from the newcomer: its record and the address of its council, or "!" and a reason
- *   table.<nonce>.<part>  the costs and the ends of all ranks. Two ranks write it, so that the newcomers get
- *                         it also if one of them dies at this moment
+ *   ends.<generation>.<nonce>  from the newcomer: its record and the address of its council, or "!" and a
+ * reason table.<generation>.<nonce>.<part>  the costs and the ends of all ranks. Two ranks write it, so that
+ * the newcomers get it also if one of them dies at this moment
  *
  * A try has three agreements. In the first two, on the old context's council, only the row of the lowest rank
  * that is left counts for newcomers. By the first, the ranks agree on a generation, and on the newcomers by
@@ -34,7 +34,8 @@
 #define ANSWER_MS  INT64_C(1000) /* for a newcomer to open its ends */
 #define PART       4             /* of the time limit that a rank may spend on the store while others wait */
 #define SLICE_MS   INT64_C(100)  /* of a newcomer's waits; then it looks whether its place is still its own */
-#define LEAST_MS   INT64_C(100)  /* for requests that tidy up */
+#define PAUSE_US   5000
+#define LEAST_MS   INT64_C(100) /* for requests that tidy up */
 #define KEEP_MS    INT64_C(86400000)
 #define TRIES      16
 #define PART_BYTES 60000 /* of a table, in a value of the store */
@@ -118,14 +119,12 @@ static void free_place(const desk *d, uint32_t place, const char *nonce) {
 }
 
 /* Removes what was written for a newcomer, and by it. */
-static void remove_keys(const desk *d, const char *nonce, uint32_t parts) {
+static void remove_keys(const desk *d, const char *generation, const char *nonce, uint32_t parts) {
     key_text key;
-    key_of(d, key, "in.%s", nonce);
-    discard(d, key);
-    key_of(d, key, "ends.%s", nonce);
+    key_of(d, key, "ends.%s.%s", generation, nonce);
     discard(d, key);
     for (uint32_t part = 0; part < parts; part++) {
-        key_of(d, key, "table.%s.%u", nonce, part);
+        key_of(d, key, "table.%s.%s.%u", generation, nonce, part);
         discard(d, key);
     }
 }
@@ -413,7 +412,7 @@ static gcoll_status collect(growth *g, texts *row) {
     for (uint32_t i = 0; i < g->count && status == GCOLL_OK; i++) {
         size_t bytes = 0, end = 0;
         const int64_t left = left_ms(&g->d);
-        key_of(&g->d, key, "ends.%s", g->newcomers[i].nonce);
+        key_of(&g->d, key, "ends.%s.%s", g->c.generation, g->newcomers[i].nonce);
         status = get(&g->d, key, text, sizeof text, &bytes, left);
         end = status == GCOLL_OK ? strlen(text) + 1 : 0;
         const bool is_there = status == GCOLL_OK && text[0] != '!' && end < bytes &&
@@ -502,7 +501,7 @@ static gcoll_status write_tables(growth *g, const texts *table) {
             const size_t bytes = table->bytes - from < PART_BYTES ? table->bytes - from : PART_BYTES;
             const int head = snprintf(value, sizeof value, "%u ", g->parts);
             memcpy(value + head, table->data + from, bytes);
-            key_of(&g->d, key, "table.%s.%u", g->newcomers[i].nonce, part);
+            key_of(&g->d, key, "table.%s.%s.%u", g->c.generation, g->newcomers[i].nonce, part);
             status = set(&g->d, key, value, (size_t)head + bytes);
         }
     return status;
@@ -566,7 +565,10 @@ static gcoll_status try_once(growth *g, bool *again) {
 static void tidy_up(growth *g, bool is_done) {
     g->d.limit_ms = store_limit(g, ANSWER_MS * PART);
     for (uint32_t i = 0; g->leads && i < g->count; i++) {
-        remove_keys(&g->d, g->newcomers[i].nonce, g->parts);
+        key_text key;
+        key_of(&g->d, key, "in.%s", g->newcomers[i].nonce);
+        discard(&g->d, key);
+        remove_keys(&g->d, g->c.generation, g->newcomers[i].nonce, g->parts);
         if (is_done)
             free_place(&g->d, g->newcomers[i].place, g->newcomers[i].nonce);
     }
@@ -668,6 +670,8 @@ typedef struct guest {
     const gcoll_network *network;
     int64_t timeout_ms;
     char nonce[NONCE_TEXT];
+    char answer[128]; /* the latest; "": none yet */
+    char generation[GCOLL_GENERATION_TEXT];
     uint32_t place;
     bool has_place;
     uint32_t parts;    /* of the table */
@@ -708,38 +712,41 @@ static gcoll_status claim_place(guest *g) {
     return GCOLL_OK;
 }
 
-/* Waits for a place and for the answer. */
-static gcoll_status await_answer(guest *g, char *answer, size_t size) {
+/* Waits for a place, and for an answer that is not the latest. */
+static gcoll_status await_answer(guest *g) {
     key_text key;
+    char answer[sizeof g->answer];
     size_t bytes = 0;
     key_of(&g->d, key, "in.%s", g->nonce);
     while (left_ms(&g->d) > 0) {
         gcoll_status status = GCOLL_OK;
         g->stage = "no rank of the job has called gcoll_context_grow";
-        if (g->has_place && !holds(&g->d, g->place, g->nonce))
-            g->has_place = false;
+        g->has_place = g->has_place && holds(&g->d, g->place, g->nonce);
         if (!g->has_place)
             status = claim_place(g);
-        if (status == GCOLL_OK && !g->has_place)
-            usleep((useconds_t)SLICE_MS * 1000);
-        else if (status == GCOLL_OK)
-            status = get(&g->d, key, answer, size, &bytes,
-                         left_ms(&g->d) < SLICE_MS ? left_ms(&g->d) + 1 : SLICE_MS);
-        if (status == GCOLL_OK && g->has_place)
+        if (status == GCOLL_OK)
+            status = get(&g->d, key, answer, sizeof answer, &bytes, SLICE_MS);
+        if (status == GCOLL_OK && strcmp(answer, g->answer) != 0) {
+            memcpy(g->answer, answer, sizeof answer);
             return GCOLL_OK;
-        if (status != GCOLL_OK && status != GCOLL_ERR_TIMEOUT && status != GCOLL_ERR_NOT_FOUND)
+        }
+        if (status == GCOLL_OK)
+            usleep(PAUSE_US);
+        else if (status != GCOLL_ERR_TIMEOUT && status != GCOLL_ERR_NOT_FOUND)
             return status;
     }
     return too_late(g);
 }
 
 /* Makes the context that the answer describes, and opens its ends. */
-static gcoll_status open_context(guest *g, const char *answer, char ends[GCOLL_ENDS_MAX], size_t *bytes) {
-    char generation[GCOLL_GENERATION_TEXT], address[GCOLL_ADDRESS_MAX] = "", council[GCOLL_ADDRESS_MAX] = "";
+static gcoll_status open_context(guest *g, char ends[GCOLL_ENDS_MAX], size_t *bytes) {
+    char address[GCOLL_ADDRESS_MAX] = "", council[GCOLL_ADDRESS_MAX] = "";
+    const char *answer = g->answer;
     gcoll_context_options o = *g->o;
     int end = 0;
-    if (sscanf(answer, "%32[0-9a-f] %7" SCNu32 " %7" SCNu32 "%n", generation, &o.size, &o.rank, &end) != 3 ||
-        answer[end] != '\0' || strlen(generation) != GCOLL_GENERATION_TEXT - 1 || o.size < 2 ||
+    if (sscanf(answer, "%32[0-9a-f] %7" SCNu32 " %7" SCNu32 "%n", g->generation, &o.size, &o.rank, &end) !=
+            3 ||
+        answer[end] != '\0' || strlen(g->generation) != GCOLL_GENERATION_TEXT - 1 || o.size < 2 ||
         o.size > GCOLL_MAX_RANKS || o.rank == 0 || o.rank >= o.size)
         return gcoll_error(GCOLL_ERR_PROTOCOL, "job '%s': the answer to a newcomer makes no sense", g->d.job);
     gcoll_status status = gcoll_context_allocate(&o, &g->context);
@@ -749,7 +756,7 @@ static gcoll_status open_context(guest *g, const char *answer, char ends[GCOLL_E
     status = gcoll_network_use(g->context, g->network);
     if (status == GCOLL_OK)
         status = gcoll_memory_open(g->context, o.accelerator, o.accelerator_times != 0);
-    gcoll_generation_set(g->context, generation);
+    gcoll_generation_set(g->context, g->generation);
     if (status == GCOLL_OK)
         status = gcoll_context_open(g->context);
     if (status == GCOLL_OK)
@@ -768,18 +775,20 @@ static gcoll_status open_context(guest *g, const char *answer, char ends[GCOLL_E
 /* Waits for a part of the table. *again: the ranks have dropped this try. */
 static gcoll_status await_part(guest *g, uint32_t part, texts *table, bool *again) {
     key_text key, answer;
-    char value[PART_BYTES + 17], some[GCOLL_ENDS_MAX];
+    char value[PART_BYTES + 17], now[sizeof g->answer];
     size_t bytes = 0;
     int head = 0;
-    key_of(&g->d, key, "table.%s.%u", g->nonce, part);
+    key_of(&g->d, key, "table.%s.%s.%u", g->generation, g->nonce, part);
     key_of(&g->d, answer, "in.%s", g->nonce);
     gcoll_status status = GCOLL_ERR_TIMEOUT;
     while (status == GCOLL_ERR_TIMEOUT || status == GCOLL_ERR_NOT_FOUND) {
         if (left_ms(&g->d) == 0)
             return too_late(g);
         status = get(&g->d, key, value, sizeof value, &bytes, SLICE_MS);
-        if (status == GCOLL_ERR_TIMEOUT &&
-            get(&g->d, answer, some, sizeof some, &(size_t){0}, 0) == GCOLL_ERR_NOT_FOUND) {
+        if (status != GCOLL_ERR_TIMEOUT)
+            continue;
+        const gcoll_status asked = get(&g->d, answer, now, sizeof now, &(size_t){0}, 0);
+        if (asked == GCOLL_ERR_NOT_FOUND || (asked == GCOLL_OK && strcmp(now, g->answer) != 0)) {
             *again = true;
             return GCOLL_OK;
         }
@@ -794,15 +803,15 @@ static gcoll_status await_part(guest *g, uint32_t part, texts *table, bool *agai
 
 static gcoll_status enter_as_guest(guest *g, bool *again) {
     key_text key;
-    char answer[128], ends[GCOLL_ENDS_MAX], failure[GCOLL_REASON_BYTES + 16];
+    char ends[GCOLL_ENDS_MAX], failure[GCOLL_REASON_BYTES + 16];
     size_t bytes = 0;
     texts table = {0};
-    gcoll_status status = await_answer(g, answer, sizeof answer);
+    gcoll_status status = await_answer(g);
     if (status != GCOLL_OK)
         return status;
     g->stage = "the ranks of the job did not go on after they had let it in";
-    key_of(&g->d, key, "ends.%s", g->nonce);
-    status = open_context(g, answer, ends, &bytes);
+    status = open_context(g, ends, &bytes);
+    key_of(&g->d, key, "ends.%s.%s", g->generation, g->nonce);
     if (status != GCOLL_OK) {
         write_failure(status, failure, sizeof failure);
         set(&g->d, key, failure, strlen(failure) + 1);
@@ -824,28 +833,30 @@ static gcoll_status enter_as_guest(guest *g, bool *again) {
     return status;
 }
 
-/* Leaves nothing in the store. Each try has a nonce of its own, so nothing written for an earlier one is
- * taken. */
-static void leave_store(guest *g) {
-    if (g->has_place)
+/* Leaves nothing in the store; its place only if it begins again. */
+static void leave_store(guest *g, bool again) {
+    key_text key;
+    if (g->has_place && !again) {
         free_place(&g->d, g->place, g->nonce);
-    remove_keys(&g->d, g->nonce, g->parts);
-    g->has_place = false;
+        key_of(&g->d, key, "in.%s", g->nonce);
+        discard(&g->d, key);
+    }
+    if (g->generation[0] != '\0')
+        remove_keys(&g->d, g->generation, g->nonce, g->parts);
+    g->generation[0] = '\0';
     g->parts = 0;
     gcoll_store_set_timeout(g->d.store, -1);
 }
 
 static gcoll_status join_as_guest(guest *g) {
-    gcoll_status status;
-    bool again;
-    do {
+    gcoll_status status = draw_nonce(g);
+    bool again = true;
+    while (status == GCOLL_OK && again) {
         again = false;
-        status = draw_nonce(g);
-        if (status == GCOLL_OK)
-            status = enter_as_guest(g, &again);
+        status = enter_as_guest(g, &again);
         char text[1024];
         snprintf(text, sizeof text, "%s", gcoll_last_error());
-        leave_store(g);
+        leave_store(g, again);
         if (status != GCOLL_OK)
             gcoll_error(status, "%s", text);
         if (status == GCOLL_OK && !again)
@@ -854,7 +865,7 @@ static gcoll_status join_as_guest(guest *g) {
             destroy_with(g->context, status);
             g->context = NULL;
         }
-    } while (status == GCOLL_OK && again);
+    }
     return status;
 }
 

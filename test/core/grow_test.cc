@@ -90,7 +90,7 @@ struct Board {
 // Grows until the context has `size` ranks, in the place of `context`.
 bool grow_to(gcoll_context *&context, gcoll_store *store, uint32_t size) {
     const int64_t end_ms = gcoll_test::now_ms() + kLimit;
-    uint32_t last = gcoll_context_size(context);
+    uint32_t last = 0; // at least once: `context` may be broken
     while (last != size && gcoll_test::now_ms() < end_ms) {
         gcoll_context *grown = nullptr;
         const gcoll_status status = grow(context, store, &grown);
@@ -126,13 +126,15 @@ int be_inside(const Folder &folder, uint32_t rank, uint32_t before, uint32_t aft
     return 0;
 }
 
-int be_newcomer(const Folder &folder) {
+// may_break: another rank may die after it is in.
+int be_newcomer(const Folder &folder, bool may_break = false) {
     gcoll_store *store = open_store(folder);
     gcoll_context *context = nullptr;
     EXPECT_GCOLL_OK(try_join(store, kLimit, &context));
     if (!context)
         return gcoll_test::kFailed;
-    EXPECT_GCOLL_OK(sum(context, 2));
+    const gcoll_status status = sum(context, 2);
+    EXPECT_TRUE(status == GCOLL_OK || (may_break && status == GCOLL_ERR_PEER)) << told(status);
     gcoll_context_destroy(context);
     gcoll_store_destroy(store);
     return 0;
@@ -298,17 +300,18 @@ TEST(Grow, TheKilledAreReplaced) {
                 for (;;)
                     pause(); // to be killed
             }
-            if (number >= size - 1 || round > rounds)
+            const auto open = static_cast<uint32_t>(gcoll_test::open_descriptors());
+            if (round == 2)
+                board->descriptors[number] = open;
+            else if (round > 2) // a connection that ends may last for a moment
+                EXPECT_LE(open, board->descriptors[number] + 4) << "round " << round;
+            if (round > rounds)
                 break;
             EXPECT_NE(gcoll_barrier(context, nullptr), GCOLL_OK);
             if (!grow_to(context, store, size))
                 break;
-            if (round == 2)
-                board->descriptors[number] = static_cast<uint32_t>(gcoll_test::open_descriptors());
             board->done[number] = round;
         }
-        if (rounds > 2)
-            EXPECT_LE(gcoll_test::open_descriptors(), board->descriptors[number] + 2);
         gcoll_context_destroy(context);
         gcoll_store_destroy(store);
         return 0;
@@ -341,6 +344,9 @@ TEST(Grow, TheKilledAreReplaced) {
     }
     for (uint32_t rank = 0; rank < size - 1; rank++)
         EXPECT_EQ(ranks.wait(rank, kLimit).code, 0) << "rank " << rank;
+    for (const std::string &file : folder.files())
+        for (const char *part : {"place", "in.", "ends", "table"})
+            EXPECT_EQ(file.find(part), std::string::npos) << file;
 }
 
 // Someone dies at any moment of a grow, and the others come to an end with the newcomer that stays.
@@ -348,7 +354,7 @@ void die_meanwhile(bool leader, uint32_t delay_us) {
     Folder folder;
     Shared<Board> board;
     const uint32_t before = 3, after = leader ? 3 : 4;
-    Processes newcomers(leader ? 1 : 2, [&](uint32_t) { return be_newcomer(folder); });
+    Processes newcomers(leader ? 1 : 2, [&](uint32_t) { return be_newcomer(folder, true); });
     Processes ranks(before, [&](uint32_t rank) {
         gcoll_store *store = open_store(folder);
         gcoll_context *context = gcoll_test::join(store, job_of(before), rank);
@@ -393,7 +399,7 @@ void die_meanwhile(bool leader, uint32_t delay_us) {
     for (uint32_t rank = leader ? 1 : 0; rank < before; rank++)
         EXPECT_EQ(ranks.wait(rank, kLimit).code, 0) << "rank " << rank;
     // A newcomer may have come in before the death, whose context has broken then.
-    EXPECT_TRUE(newcomers.wait(leader ? 0 : 1, kLimit).ended);
+    EXPECT_EQ(newcomers.wait(leader ? 0 : 1, kLimit).code, 0);
 }
 
 TEST(Grow, TheLeaderDies) {
