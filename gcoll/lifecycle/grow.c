@@ -146,15 +146,16 @@ typedef struct texts {
 } texts;
 
 static gcoll_status add_bytes(texts *t, const void *data, size_t bytes) {
-    if (t->bytes + bytes > t->room) {
-        const size_t room = 2 * (t->bytes + bytes);
+    if (!t->data || t->bytes + bytes > t->room) {
+        const size_t room = 2 * (t->bytes + bytes) + 1;
         char *more = realloc(t->data, room);
         if (!more)
             return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the addresses of a context");
         t->data = more;
         t->room = room;
     }
-    memcpy(t->data + t->bytes, data, bytes);
+    if (bytes > 0)
+        memcpy(t->data + t->bytes, data, bytes);
     t->bytes += bytes;
     return GCOLL_OK;
 }
@@ -232,7 +233,6 @@ typedef struct growth {
     gcoll_child c;
     desk d;
     const gcoll_grow_options *o;
-    gcoll_motion motion;
     newcomer newcomers[GCOLL_GROW_MOST];
     uint32_t count;   /* of them */
     uint32_t members; /* ranks that are left */
@@ -244,6 +244,11 @@ typedef struct growth {
 static int64_t store_limit(const growth *g, int64_t most_ms) {
     const int64_t limit_ms = gcoll_timeout_of(g->c.parent, g->o->timeout_ms) / PART;
     return gcoll_now_ms() + (limit_ms < most_ms ? limit_ms : most_ms);
+}
+
+static gcoll_motion motion_of(const growth *g, const char *doing, const void *row, size_t bytes) {
+    return (gcoll_motion){
+        .doing = doing, .bits = UINT64_MAX, .row = row, .row_bytes = bytes, .timeout_ms = g->o->timeout_ms};
 }
 
 static bool is_nonce(const char *text) {
@@ -377,10 +382,8 @@ static gcoll_status agree_on_newcomers(growth *g, gcoll_agree_bytes *accord, boo
     const char *lowest = NULL;
     size_t bytes = 0;
     write_places(g, row);
-    g->motion.doing = "grow";
-    g->motion.row = row;
-    g->motion.row_bytes = strlen(row) + 1;
-    gcoll_status status = gcoll_council_agree(g->c.parent, &g->motion, accord);
+    const gcoll_motion motion = motion_of(g, "grow", row, strlen(row) + 1);
+    gcoll_status status = gcoll_council_agree(g->c.parent, &motion, accord);
     if (status == GCOLL_OK)
         status = find_members(g, accord);
     if (status == GCOLL_OK)
@@ -542,10 +545,8 @@ static gcoll_status try_once(growth *g, bool *again) {
     if (goes_on)
         status = make_row(g, &row);
     if (goes_on && status == GCOLL_OK) {
-        g->motion.doing = "grow (addresses)";
-        g->motion.row = row.data;
-        g->motion.row_bytes = row.bytes;
-        status = gcoll_council_agree(g->c.parent, &g->motion, &ends);
+        const gcoll_motion motion = motion_of(g, "grow (addresses)", row.data, row.bytes);
+        status = gcoll_council_agree(g->c.parent, &motion, &ends);
     }
     if (goes_on && status == GCOLL_OK)
         *again = !is_same_set(g->c.parent, &members, &ends);
@@ -588,10 +589,8 @@ static gcoll_status grow(gcoll_context *context, const gcoll_grow_options *o, gc
     *out = NULL;
     gcoll_context_settle(context); /* the others may not know yet that it is broken */
     for (uint32_t i = 0; i < TRIES && again && status == GCOLL_OK; i++) {
-        growth g = {.c = {.parent = context, .doing = "grow the context"},
-                    .d = {o->store, o->job, 0},
-                    .o = o,
-                    .motion = {.bits = UINT64_MAX, .timeout_ms = o->timeout_ms}};
+        growth g = {
+            .c = {.parent = context, .doing = "grow the context"}, .d = {o->store, o->job, 0}, .o = o};
         again = false;
         status = try_once(&g, &again);
         none = status == GCOLL_OK && !again && g.count == 0;

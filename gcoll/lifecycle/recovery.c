@@ -57,16 +57,16 @@ static bool is_same_set(const gcoll_context *context, const gcoll_agree_bytes *a
 }
 
 /* The first agreement: who is left, and the generation. */
-static gcoll_status agree_on_members(gcoll_child *c, gcoll_motion *motion, gcoll_agree_bytes *accord) {
+static gcoll_status agree_on_members(gcoll_child *c, gcoll_motion motion, gcoll_agree_bytes *accord) {
     const gcoll_context *parent = c->parent;
     char generation[GCOLL_GENERATION_TEXT];
     gcoll_status status = gcoll_generation_make(generation);
     if (status != GCOLL_OK)
         return status;
-    motion->doing = "shrink";
-    motion->row = generation;
-    motion->row_bytes = sizeof generation;
-    status = gcoll_council_agree(c->parent, motion, accord);
+    motion.doing = "shrink";
+    motion.row = generation;
+    motion.row_bytes = sizeof generation;
+    status = gcoll_council_agree(c->parent, &motion, accord);
     if (status != GCOLL_OK)
         return status;
     c->ranks = calloc(parent->size, sizeof *c->ranks);
@@ -135,16 +135,16 @@ static void give_up(gcoll_child *c) {
 }
 
 /* One try. *again: more ranks are gone. */
-static gcoll_status try_once(gcoll_child *c, gcoll_motion *motion, bool *again) {
+static gcoll_status try_once(gcoll_child *c, gcoll_motion motion, bool *again) {
     gcoll_agree_bytes members = {0}, ends = {0};
     char row[GCOLL_ENDS_MAX];
     gcoll_status status = agree_on_members(c, motion, &members);
     *again = false;
     if (status == GCOLL_OK) {
-        motion->doing = "shrink (addresses)";
-        motion->row = row;
-        motion->row_bytes = gcoll_child_open_ends(c, row);
-        status = gcoll_council_agree(c->parent, motion, &ends);
+        motion.doing = "shrink (addresses)";
+        motion.row = row;
+        motion.row_bytes = gcoll_child_open_ends(c, row);
+        status = gcoll_council_agree(c->parent, &motion, &ends);
     }
     if (status == GCOLL_OK)
         *again = !is_same_set(c->parent, &members, &ends);
@@ -159,14 +159,15 @@ static gcoll_status try_once(gcoll_child *c, gcoll_motion *motion, bool *again) 
 
 static gcoll_status shrink(gcoll_context *context, const gcoll_shrink_options *o, gcoll_context **out) {
     gcoll_child c = {.parent = context, .doing = "shrink the context"};
-    gcoll_motion motion = {.bits = UINT64_MAX, .timeout_ms = o->timeout_ms, .majority = o->majority != 0};
+    const gcoll_motion motion = {
+        .bits = UINT64_MAX, .timeout_ms = o->timeout_ms, .majority = o->majority != 0};
     gcoll_context_settle(context); /* the others may not know yet that it is broken */
     gcoll_status status;
     bool again = false;
     do {
         if (again)
             give_up(&c);
-        status = try_once(&c, &motion, &again);
+        status = try_once(&c, motion, &again);
     } while (status == GCOLL_OK && again);
     if (status == GCOLL_OK)
         status = gcoll_child_complete(&c);
