@@ -4,12 +4,16 @@
  *
  * Keys below "gcoll/<job>/grow/". A newcomer is named by a nonce of 16 hex digits.
  *
- *   place.<0 to 15>       the nonce of a newcomer that waits. It claims the first that is free. If its nonce
- *                         does not stand there any more, it claims again
- *   in.<nonce>            from the lowest rank that is left: "<generation> <size> <rank>" of the new context
- *   ends.<generation>.<nonce>  from the newcomer: its record and the address of its council, or "!" and a
- * reason table.<generation>.<nonce>.<part>  the costs and the ends of all ranks. Two ranks write it, so that
- * the newcomers get it also if one of them dies at this moment
+ * "place.<0 to 15>" is the nonce of a newcomer that waits. It claims the first place that is free. If its
+ * nonce does not stand there any more, it claims again.
+ *
+ * "in.<nonce>" is the answer of the lowest rank that is left: "<generation> <size> <rank>" of the new
+ * context.
+ *
+ * "ends.<generation>.<nonce>" is the newcomer's record and the address of its council; or "!" and a reason.
+ *
+ * "table.<generation>.<nonce>.<part>" holds the costs and the ends of all ranks. Two ranks write it, so that
+ * the newcomers get it also if one of them dies at this moment.
  *
  * A try has three agreements. In the first two, on the old context's council, only the row of the lowest rank
  * that is left counts for newcomers. By the first, the ranks agree on a generation, and on the newcomers by
