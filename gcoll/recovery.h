@@ -88,6 +88,52 @@ GCOLL_API void gcoll_shrink_options_init(gcoll_shrink_options *options);
 GCOLL_API gcoll_status gcoll_context_shrink(gcoll_context *context, const gcoll_shrink_options *options,
                                             gcoll_context **shrunk);
 
+/* The most newcomers that wait in a job's store at a time; more wait for a place. */
+#define GCOLL_GROW_MOST 16
+
+/* Options of gcoll_context_grow. store is needed on every rank, and job is the same on all. */
+typedef struct gcoll_grow_options {
+    size_t struct_size; /* set by gcoll_grow_options_init */
+    gcoll_store *store; /* in which newcomers wait. Not owned, and not used after the call */
+    const char *job;    /* as options.job of gcoll_context_create; NULL: "default" */
+    uint32_t most;      /* newcomers that are admitted, of the lowest rank that is left: 1 to
+                           GCOLL_GROW_MOST; 0: as many as wait */
+    int64_t timeout_ms; /* as of gcoll_context_agree */
+} gcoll_grow_options;
+
+GCOLL_API void gcoll_grow_options_init(gcoll_grow_options *options);
+
+/* Makes a context of the ranks that are left and of newcomers, which call gcoll_context_join. Those that are
+ * left come first, in their old order, with the options of `context`. gcoll_context_parent_rank gives
+ * UINT32_MAX for newcomers. Collective among the ranks that are left, on a context that is broken or not.
+ * *grown: NULL, and GCOLL_OK, if nobody waits; then call gcoll_context_shrink if the context is broken.
+ *
+ * It returns once all newcomers are in. A newcomer that does not answer within a second (a quarter of the
+ * time limit, if that is less) loses its place, and the others go on without it. If a rank or newcomer dies
+ * meanwhile, the call begins again without it. One that dies afterwards breaks the new context, which can be
+ * shrunk or grown in its turn. `context` stays as it was, also if the call fails, and may be used, grown
+ * again or destroyed.
+ *
+ * Only the lowest rank that is left asks the store, and in its place the next one if it dies. If the store
+ * fails, all ranks get that status. `auto` uses the costs of the context, but no rules of a tuning file.
+ * Costs 16 requests to the store if nobody waits, and an agreement; else three agreements, and some five
+ * requests for each newcomer. Errors, as of gcoll_context_shrink, and: INVALID names the option UNSUPPORTED
+ * the context is of transport inproc, or the store lacks operations. */
+GCOLL_API gcoll_status gcoll_context_grow(gcoll_context *context, const gcoll_grow_options *options,
+                                          gcoll_context **grown);
+
+/* Joins a job that is running, as a newcomer: waits in the store until the ranks of a context call
+ * gcoll_context_grow, and becomes a rank of the new context. options: as of gcoll_context_create. rank and
+ * size are not used. store is needed, and used in this call only. recovery is implied. transport, checksum,
+ * eager sizes and reductions' options must fit those of the ranks that are in, as in gcoll_context_create;
+ * cost, tuning and monitor come from them. Blocks up to options.timeout_ms. If the ranks begin again, it
+ * begins again, too.
+ * Errors: as of gcoll_context_create, and
+ *   INVALID      store is NULL; exchange or share is set
+ *   UNSUPPORTED  transport inproc, or a store that lacks operations
+ *   TIMEOUT      it was not admitted in time. The text says how far it came. It may try again */
+GCOLL_API gcoll_status gcoll_context_join(const gcoll_context_options *options, gcoll_context **joined);
+
 GCOLL_END_DECLS
 
 #endif

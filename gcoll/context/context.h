@@ -78,7 +78,7 @@ struct gcoll_context {
     gcoll_oneside *oneside;
     const gcoll_hooks *hooks; /* called around blocking calls; NULL if nothing watches them */
     gcoll_arrival *arrival;   /* the monitor, or NULL */
-    gcoll_council *council;   /* NULL: without options.recovery, and if size is 1 */
+    gcoll_council *council;   /* NULL: without options.recovery */
 };
 
 /* ---- Claims by calling threads (guard.c) --------------------------------------------------- */

@@ -496,6 +496,10 @@ gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *mot
     return status;
 }
 
+bool gcoll_council_knows_gone(const gcoll_context *context, uint32_t rank) {
+    return context->council && is_gone(context->council, rank);
+}
+
 const uint8_t *gcoll_council_row(const gcoll_context *context, const gcoll_agree_bytes *accord, uint32_t rank,
                                  size_t *bytes) {
     const uint8_t *row = gcoll_accord_row(accord, context->size, rank, bytes);

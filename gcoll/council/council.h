@@ -11,8 +11,8 @@
 #include "gcoll/context/context.h"
 #include "gcoll/council/agree.h"
 
-/* The most bytes of a row. */
-#define GCOLL_ROW_MAX (2 * GCOLL_ADDRESS_MAX + 1024)
+/* The most bytes of a row. A rank that admits newcomers brings their records, too. */
+#define GCOLL_ROW_MAX 65536
 
 /* What a rank brings to an agreement. */
 typedef struct gcoll_motion {
@@ -39,6 +39,8 @@ void gcoll_council_close(gcoll_context *context, int64_t limit_ms);
  * agreement any more */
 gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *motion,
                                  gcoll_agree_bytes *accord);
+/* Whether the council knows that a rank is gone. False without a council. */
+bool gcoll_council_knows_gone(const gcoll_context *context, uint32_t rank);
 /* The row of a rank that is in the accord, as it was given. */
 const uint8_t *gcoll_council_row(const gcoll_context *context, const gcoll_agree_bytes *accord, uint32_t rank,
                                  size_t *bytes);

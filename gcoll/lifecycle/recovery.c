@@ -16,9 +16,6 @@
 #include "gcoll/council/council.h"
 #include "gcoll/lifecycle/child.h"
 
-/* A record of the context and the address of its council, each with its end. */
-#define ROW_BYTES (GCOLL_RECORD_MAX + GCOLL_ADDRESS_MAX)
-
 /* ---- Creation ------------------------------------------------------------------------------- */
 
 /* Gives the addresses of all councils to all ranks, over the context itself. */
@@ -60,9 +57,8 @@ static bool is_same_set(const gcoll_context *context, const gcoll_agree_bytes *a
 }
 
 /* The first agreement: who is left, and the generation. */
-static gcoll_status agree_on_members(gcoll_child *c, const gcoll_motion *common, gcoll_agree_bytes *accord) {
+static gcoll_status agree_on_members(gcoll_child *c, gcoll_motion motion, gcoll_agree_bytes *accord) {
     const gcoll_context *parent = c->parent;
-    gcoll_motion motion = *common;
     char generation[GCOLL_GENERATION_TEXT];
     gcoll_status status = gcoll_generation_make(generation);
     if (status != GCOLL_OK)
@@ -91,8 +87,7 @@ static gcoll_status agree_on_members(gcoll_child *c, const gcoll_motion *common,
     return GCOLL_OK;
 }
 
-/* Opens this rank's ends. row: the record and the council's address; or "!" and why there is none. */
-static size_t open_ends(gcoll_child *c, char row[ROW_BYTES]) {
+size_t gcoll_child_open_ends(gcoll_child *c, char row[GCOLL_ENDS_MAX]) {
     char address[GCOLL_ADDRESS_MAX] = "";
     gcoll_status status = gcoll_child_allocate(c);
     row[0] = '\0';
@@ -105,7 +100,7 @@ static size_t open_ends(gcoll_child *c, char row[ROW_BYTES]) {
     if (status != GCOLL_OK && row[0] != '!') {
         c->opened = status;
         snprintf(c->reason, sizeof c->reason, "%.*s", (int)sizeof c->reason - 1, gcoll_last_error());
-        snprintf(row, ROW_BYTES, "!%s", c->reason);
+        snprintf(row, GCOLL_ENDS_MAX, "!%s", c->reason);
     }
     const size_t length = strlen(row) + 1;
     if (row[0] == '!')
@@ -118,7 +113,7 @@ static size_t open_ends(gcoll_child *c, char row[ROW_BYTES]) {
 static gcoll_status take_ends(const gcoll_child *c, uint32_t rank, const gcoll_agree_bytes *accord) {
     size_t bytes = 0;
     const uint8_t *given = gcoll_council_row(c->parent, accord, c->ranks[rank], &bytes);
-    char row[ROW_BYTES];
+    char row[GCOLL_ENDS_MAX];
     if (bytes == 0 || bytes > sizeof row || given[bytes - 1] != '\0')
         return gcoll_error(GCOLL_ERR_PROTOCOL, "rank %u brought a broken record", c->ranks[rank]);
     memcpy(row, given, bytes);
@@ -140,16 +135,15 @@ static void give_up(gcoll_child *c) {
 }
 
 /* One try. *again: more ranks are gone. */
-static gcoll_status try_once(gcoll_child *c, const gcoll_motion *common, bool *again) {
+static gcoll_status try_once(gcoll_child *c, gcoll_motion motion, bool *again) {
     gcoll_agree_bytes members = {0}, ends = {0};
-    gcoll_motion motion = *common;
-    char row[ROW_BYTES];
-    gcoll_status status = agree_on_members(c, common, &members);
+    char row[GCOLL_ENDS_MAX];
+    gcoll_status status = agree_on_members(c, motion, &members);
     *again = false;
     if (status == GCOLL_OK) {
         motion.doing = "shrink (addresses)";
         motion.row = row;
-        motion.row_bytes = open_ends(c, row);
+        motion.row_bytes = gcoll_child_open_ends(c, row);
         status = gcoll_council_agree(c->parent, &motion, &ends);
     }
     if (status == GCOLL_OK)
@@ -173,7 +167,7 @@ static gcoll_status shrink(gcoll_context *context, const gcoll_shrink_options *o
     do {
         if (again)
             give_up(&c);
-        status = try_once(&c, &motion, &again);
+        status = try_once(&c, motion, &again);
     } while (status == GCOLL_OK && again);
     if (status == GCOLL_OK)
         status = gcoll_child_complete(&c);

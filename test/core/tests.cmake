@@ -58,6 +58,7 @@ gcoll_test(fault_test THREADS * - *KilledInProcess.*
            LAYERS ${core_layers} SOURCES fault_test.cc harness.cc TIMED SHARDS 2 COST 7)
 gcoll_test(failure_test PLAIN LAYERS ${core_layers} SOURCES failure_test.cc attack_test.cc harness.cc TIMED SHARDS 2 COST 14)
 gcoll_test(recovery_test PLAIN LAYERS ${core_layers} SOURCES recovery_test.cc harness.cc TIMED COST 10)
+gcoll_test(grow_test PLAIN LAYERS ${core_layers} SOURCES grow_test.cc harness.cc TIMED COST 10)
 gcoll_test(scale_test LAYERS ${core_layers} SOURCES scale_test.cc harness.cc TIMED)
 gcoll_test(footprint_test PLAIN LAYERS ${core_layers} SOURCES footprint_test.cc allocations.cc harness.cc)
 # 64 ranks leave at once, each within a second, and must leave no key in the store. So no other test runs at the same time.
