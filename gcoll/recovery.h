@@ -117,8 +117,9 @@ GCOLL_API void gcoll_grow_options_init(gcoll_grow_options *options);
  * Only the lowest rank that is left asks the store, and in its place the next one if it dies. If the store
  * fails, all ranks get that status. `auto` uses the costs of the context, but no rules of a tuning file.
  * Costs 16 requests to the store if nobody waits, and an agreement; else three agreements, and some five
- * requests for each newcomer. Errors, as of gcoll_context_shrink, and: INVALID names the option UNSUPPORTED
- * the context is of transport inproc, or the store lacks operations. */
+ * requests for each newcomer. Errors, as of gcoll_context_shrink, and:
+ *   INVALID      names the option
+ *   UNSUPPORTED  the context is of transport inproc, or the store lacks operations */
 GCOLL_API gcoll_status gcoll_context_grow(gcoll_context *context, const gcoll_grow_options *options,
                                           gcoll_context **grown);
 
