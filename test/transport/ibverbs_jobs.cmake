@@ -30,7 +30,7 @@ gcoll_rdma(REST
   "stopped_absent 120 ${told} GCOLL_TEST_ELEMENTS=100000 ${failures} --gtest_filter=-Killed.TheOthersNameIt")
 
 gcoll_rdma(REST
-  "recovery 120 ${over} GCOLL_TEST_KILLS=10 GCOLL_TEST_PATIENCE_MS=60000 $<TARGET_FILE:recovery_test> --gtest_brief=1 --gtest_filter=Recovery.SurvivorsGoOn:*Agreeing*ibverbs*")
+  "recovery 150 ${over} GCOLL_TEST_KILLS=4 GCOLL_TEST_PATIENCE_MS=60000 $<TARGET_FILE:recovery_test> --gtest_brief=1 --gtest_filter=Recovery.SurvivorsGoOn:*Agreeing*ibverbs*")
 
 # What the tests of the core do over the other transports; of collectives, a part; of groups, all but one of 45 ranks, which
 # takes half a minute where processors are emulated, and more than 1024 descriptors.
