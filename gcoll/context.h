@@ -251,7 +251,8 @@ typedef struct gcoll_context_options {
     /* 1, the same on every rank: after a failure the ranks that are left can agree and make a context of
      * their own (gcoll/recovery.h). Takes one more descriptor, and a port of port_min to port_max, if these
      * are given; and at creation an allgather of some 60 bytes a rank. Contexts that are made of this one
-     * have it, too. GCOLL_ERR_INVALID together with share. */
+     * have it, too. Ranks that differ do not get beyond their first collective, which is GCOLL_ERR_MISMATCH,
+     * or GCOLL_ERR_TIMEOUT. GCOLL_ERR_INVALID together with share. */
     int recovery;
 } gcoll_context_options;
 

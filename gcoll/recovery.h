@@ -51,7 +51,8 @@ GCOLL_API uint64_t gcoll_context_completed(gcoll_context *context);
  * the minimum of gcoll_context_completed of these ranks; NULL: not wanted. timeout_ms: a rank from which
  * nothing comes for so long counts as gone: 1 to 86400000; -1: none. 0: the context's timeout; or twice that
  * until the context breaks, because ranks that wait in a collective for a silent one give it up after up to
- * one and a half.
+ * one and a half. A rank that is in a collective of this context, or has a progress thread, answers there: it
+ * is waited for up to eight times as long.
  *
  * If ranks are found to be gone, the context breaks, if it has not yet: collectives on it then fail at once,
  * instead of waiting for them. gcoll_context_failed lists these ranks. Blocks until all ranks that are left
@@ -60,8 +61,8 @@ GCOLL_API uint64_t gcoll_context_completed(gcoll_context *context);
  *   UNSUPPORTED  the context has no options.recovery
  *   PEER         this rank was left out
  *   MISMATCH     another rank is in gcoll_context_shrink; on all ranks
- *   NO_MEMORY    this rank is out of memory or descriptors. Out of memory, it can take part in no agreement
- *                any more */
+ *   NO_MEMORY    this rank is out of memory or descriptors, and can take part in no agreement any more. The
+ *                others take it for gone after timeout_ms */
 GCOLL_API gcoll_status gcoll_context_agree(gcoll_context *context, uint64_t *bits, uint64_t *completed,
                                            int64_t timeout_ms);
 

@@ -79,11 +79,12 @@ const uint8_t *gcoll_accord_row(const gcoll_agree_bytes *accord, uint32_t size, 
     }
 }
 
-/* Whether bytes from a peer are an accord of so many ranks. */
-static bool is_accord(const uint8_t *data, size_t count, uint32_t size) {
+/* Whether bytes from a peer are an accord that this rank has part in. */
+static bool is_accord(const gcoll_agree *a, const uint8_t *data, size_t count) {
+    const uint32_t size = a->size;
     const size_t set = gcoll_agree_set_bytes(size);
     size_t at = NUMBER + NUMBER + set;
-    if (count < at)
+    if (count < at || in_set(data + NUMBER + NUMBER, a->rank))
         return false;
     for (uint32_t rank = 0; rank < size; rank++) {
         if (in_set(data + NUMBER + NUMBER, rank))
@@ -101,11 +102,12 @@ static void send_to(gcoll_agree *a, uint32_t to, int kind, const gcoll_agree_byt
                     const gcoll_agree_bytes *second) {
     const size_t set = gcoll_agree_set_bytes(a->size);
     const size_t count = HEAD + set + (first ? first->count : 0) + (second ? second->count : 0);
-    uint8_t *bytes = malloc(count), *at = bytes + HEAD + set;
+    uint8_t *bytes = malloc(count);
     if (!bytes) {
         a->failed = true;
         return;
     }
+    uint8_t *at = bytes + HEAD + set;
     bytes[0] = (uint8_t)kind;
     gcoll_put_le(bytes + KIND, a->instance, NUMBER);
     gcoll_put_le(bytes + KIND + NUMBER, a->leader, SHORT);
@@ -182,9 +184,10 @@ static bool make_accord(gcoll_agree *a) {
             number = a->voices[rank].number < number ? a->voices[rank].number : number;
             count += SHORT + a->voices[rank].row.count;
         }
-    uint8_t *data = malloc(count), *at = data + NUMBER + NUMBER + set;
+    uint8_t *data = malloc(count);
     if (!data)
         return false;
+    uint8_t *at = data + NUMBER + NUMBER + set;
     gcoll_put_le(data, bits, NUMBER);
     gcoll_put_le(data + NUMBER, number, NUMBER);
     memcpy(data + NUMBER + NUMBER, a->gone, set);
@@ -305,7 +308,7 @@ static const char *take_contribution(gcoll_agree *a, uint32_t from, const uint8_
     const uint8_t *accord = body + GIVE_HEAD + row;
     const size_t accord_bytes = count - GIVE_HEAD - row;
     if (ballot == GCOLL_AGREE_NONE ? accord_bytes != 0
-                                   : ballot >= a->size || !is_accord(accord, accord_bytes, a->size))
+                                   : ballot >= a->size || !is_accord(a, accord, accord_bytes))
         return "a contribution with a broken accord";
     if (a->decided) {
         send_to(a, from, PASS, &a->accord, NULL);
@@ -323,7 +326,7 @@ static const char *take_contribution(gcoll_agree *a, uint32_t from, const uint8_
 
 static const char *take_proposal(gcoll_agree *a, uint32_t from, uint32_t ballot, const uint8_t *body,
                                  size_t count) {
-    if (!is_accord(body, count, a->size))
+    if (!is_accord(a, body, count))
         return "a broken proposal";
     if (a->decided) {
         send_to(a, from, PASS, &a->accord, NULL);
@@ -349,7 +352,7 @@ static void take_accepted(gcoll_agree *a, uint32_t from, bool decided) {
 /* teller: the rank that will say when all have decided, or NONE. */
 static const char *take_decision(gcoll_agree *a, uint32_t from, uint32_t teller, const uint8_t *body,
                                  size_t count) {
-    if (!is_accord(body, count, a->size))
+    if (!is_accord(a, body, count))
         return "a broken accord";
     if (!a->decided && !copy(&a->accord, body, count)) {
         a->failed = true;
@@ -433,8 +436,10 @@ bool gcoll_agree_begin(gcoll_agree *a, uint64_t bits, uint64_t number, const voi
     a->bits = bits;
     a->number = number;
     a->leader = a->ballot = a->teller = a->best_ballot = GCOLL_AGREE_NONE;
-    if (!copy(&a->row, row, row_bytes))
+    if (!copy(&a->row, row, row_bytes)) {
+        a->failed = true;
         return false;
+    }
     follow(a);
     for (uint32_t other = 0; other < a->size; other++)
         if (gcoll_agree_is_gone(a, other)) /* maybe since the last instance */

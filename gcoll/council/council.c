@@ -18,12 +18,17 @@
 #define PROBE_MIN_MS INT64_C(50)  /* but not more often */
 #define PROBE_MAX_MS INT64_C(1000)
 #define FLUSH_MS     INT64_C(500) /* for the last messages of an agreement to be written */
-#define NAME_BYTES   24           /* of the call, before each row */
+#define ANSWERS_MAX                                                                                          \
+    8 /* limits for which a rank may be waited for that answers on the context, and does not come */
+/* Of the cause of a context that an agreement breaks. */
+#define AGREED_TO_BE_GONE "is gone, as the ranks that are left have agreed"
+#define NAME_BYTES        24 /* of the call, before each row */
 
 /* A message on its way out. */
 typedef struct letter {
     gcoll_message message; /* the first: letter_of */
     struct letter *next, **link;
+    gcoll_council *council;
     uint32_t to;
     uint8_t bytes[];
 } letter;
@@ -37,8 +42,13 @@ typedef struct member {
     uint8_t *bytes;        /* and its data; NULL: none is */
     size_t count;
     bool has_come;
+    const char
+        *lost; /* why it is gone, once all messages that came from it have been taken; NULL: it is not */
+    char lost_text[96];
+    uint32_t letters;             /* on their way to it */
     bool is_waited;               /* this rank cannot go on without it, */
     int64_t silent_ms, probed_ms; /* and nothing has come from it for so long; at which it was last probed */
+    int64_t waited_ms;            /* so long it has been waited for */
     uint64_t heard;
 } member;
 
@@ -69,11 +79,12 @@ static void leave_out(gcoll_council *council) {
     council->is_left_out = council->agree.is_left_out = true;
 }
 
-/* Whether other ranks have broken the context because they take this one for gone. */
+/* Whether other ranks have broken the context because they take this one for gone: after an agreement, or as
+ * it was silent. One whose connection broke may still be in the next agreement. */
 static bool is_blamed(const gcoll_council *council) {
     const gcoll_health *health = &council->context->health;
     return health->broken && health->cause.culprit == council->rank &&
-           (health->cause.status == GCOLL_ERR_PEER || health->cause.status == GCOLL_ERR_TIMEOUT);
+           (health->cause.status == GCOLL_ERR_TIMEOUT || strstr(health->cause.text, AGREED_TO_BE_GONE));
 }
 
 static void lose(gcoll_council *council, uint32_t rank, const char *why) {
@@ -90,26 +101,35 @@ static void lose(gcoll_council *council, uint32_t rank, const char *why) {
         council->gone[rank / 8] = (uint8_t)(council->gone[rank / 8] | 1U << rank % 8);
 }
 
+/* Its connection has ended. What came from it before may say that this rank is the one that is gone. */
+static void note_lost(gcoll_council *council, uint32_t rank, const char *why) {
+    member *m = &council->members[rank];
+    if (m->lost)
+        return;
+    snprintf(m->lost_text, sizeof m->lost_text, "%s", why);
+    m->lost = m->lost_text;
+}
+
 static void on_failed(void *arg, uint32_t peer, gcoll_status status, const char *text) {
     gcoll_council *council = arg;
     if (status == GCOLL_ERR_NO_MEMORY || status == GCOLL_ERR_INVALID) {
         gcoll_error(status, "rank %u: %s", council->rank, text);
         council->failed = true;
     } else
-        lose(council, peer, text);
+        note_lost(council, peer, text);
 }
 
 static void on_departed(void *arg, uint32_t peer) {
-    lose(arg, peer, "left the job");
+    note_lost(arg, peer, "left the job");
 }
 
 static void on_aborted(void *arg, uint32_t from, const gcoll_note *note) {
     (void)note;
-    lose(arg, from, "aborted its council");
+    note_lost(arg, from, "aborted its council");
 }
 
 static void on_changed(void *arg, uint32_t peer, const char *text) {
-    lose(arg, peer, text);
+    note_lost(arg, peer, text);
 }
 
 static void on_opened(void *arg, uint32_t peer, uint64_t stream,
@@ -138,6 +158,7 @@ static bool reach(gcoll_council *council, uint32_t rank) {
 }
 
 static void end_letter(letter *l) {
+    l->council->members[l->to].letters--;
     *l->link = l->next;
     if (l->next)
         l->next->link = l->link;
@@ -156,7 +177,9 @@ static bool send_letter(void *arg, uint32_t to, const uint8_t *bytes, size_t cou
         return false;
     }
     memcpy(l->bytes, bytes, count);
+    l->council = council;
     l->to = to;
+    council->members[to].letters++;
     l->message = (gcoll_message){.stream = STREAM,
                                  .index = council->members[to].sent++,
                                  .bytes = count,
@@ -236,6 +259,8 @@ static void take_all(gcoll_council *council) {
         do
             look_for(council, rank);
         while (take_from(council, rank));
+        if (council->members[rank].lost && !council->agree.is_left_out)
+            lose(council, rank, council->members[rank].lost);
     }
 }
 
@@ -284,6 +309,19 @@ static void heed_break(gcoll_council *council) {
         lose(council, health->cause.culprit, "broke the context by its silence");
 }
 
+/* Whether collectives may still be under way on the context. */
+static bool is_whole(const gcoll_council *council) {
+    return !council->context->health.broken && council->context->endpoint;
+}
+
+/* A rank that is in a collective answers there, and comes later. Grows with what comes from it. */
+static uint64_t heard_on_context(const gcoll_council *council, uint32_t rank) {
+    gcoll_sight sight = {0};
+    if (is_whole(council))
+        council->context->transport->look(council->context->endpoint, rank, &sight);
+    return sight.heard;
+}
+
 /* Looks after the ranks that this one waits for: connects to them, probes them, and gives up those that are
  * silent. passed_ms: since the last time. */
 static void tend(gcoll_council *council, int64_t passed_ms) {
@@ -295,14 +333,17 @@ static void tend(gcoll_council *council, int64_t passed_ms) {
         member *m = &council->members[rank];
         gcoll_sight sight;
         if (!m->is_waited || is_gone(council, rank) || !reach(council, rank)) {
-            m->silent_ms = m->probed_ms = 0;
+            m->silent_ms = m->probed_ms = m->waited_ms = 0;
             continue;
         }
         council->transport->look(council->endpoint, rank, &sight);
+        if (m->waited_ms < ANSWERS_MAX * limit_ms)
+            sight.heard += heard_on_context(council, rank);
         if (sight.heard != m->heard)
             m->silent_ms = m->probed_ms = 0;
         m->heard = sight.heard;
         m->silent_ms += passed_ms;
+        m->waited_ms += passed_ms;
         if (m->silent_ms >= limit_ms) {
             char why[96];
             snprintf(why, sizeof why, "did not take part in an agreement for %lld ms", (long long)limit_ms);
@@ -310,32 +351,25 @@ static void tend(gcoll_council *council, int64_t passed_ms) {
         } else if (m->silent_ms - m->probed_ms >= every_ms) {
             m->probed_ms = m->silent_ms;
             council->transport->probe(council->endpoint, rank);
+            if (is_whole(council))
+                council->context->transport->probe(council->context->endpoint, rank);
         }
     }
 }
 
-/* Letters to ranks that are there. Those to others are never written. */
+/* Letters to ranks that are there. Those to others may never be written. */
 static bool has_letters(const gcoll_council *council) {
-    for (const letter *l = council->letters; l; l = l->next)
-        if (!is_gone(council, l->to))
+    for (uint32_t rank = 0; rank < council->size; rank++)
+        if (council->members[rank].letters > 0 && !is_gone(council, rank))
             return true;
     return false;
 }
 
 /* Letters need a connection. */
 static void reach_receivers(gcoll_council *council) {
-    for (letter *l = council->letters, *next; l; l = next) {
-        next = l->next;
-        if (!is_gone(council, l->to))
-            reach(council, l->to);
-    }
-}
-
-static uint32_t count_left(const gcoll_council *council) {
-    uint32_t left = 0;
     for (uint32_t rank = 0; rank < council->size; rank++)
-        left += !is_gone(council, rank);
-    return left;
+        if (council->members[rank].letters > 0 && !is_gone(council, rank))
+            reach(council, rank);
 }
 
 /* left: ranks that are not gone. */
@@ -367,13 +401,12 @@ static gcoll_status step(gcoll_council *council, int64_t *before_ms) {
     gcoll_status status = council->failed ? GCOLL_ERR_NO_MEMORY : GCOLL_OK;
     if (status == GCOLL_OK && !council->agree.settled && !council->agree.is_left_out)
         status = council->transport->progress(council->endpoint, WAIT_STEP_US, &moved);
-    if (status == GCOLL_OK && !council->context->health.broken && council->context->endpoint)
-        gcoll_progress(council->context,
-                       0); /* peers that are not here yet may ask whether this rank is alive */
+    if (status == GCOLL_OK && is_whole(council)) /* peers may ask there whether this rank is alive */
+        gcoll_progress(council->context, 0);
     return status;
 }
 
-static gcoll_status wait_for_accord(gcoll_council *council, bool majority) {
+static gcoll_status wait_for_accord(gcoll_council *council) {
     const gcoll_agree *agree = &council->agree;
     int64_t before_ms = gcoll_now_ms();
     for (;;) {
@@ -382,8 +415,6 @@ static gcoll_status wait_for_accord(gcoll_council *council, bool majority) {
             return left_out(council);
         if (agree->failed)
             return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an agreement of %u ranks", council->size);
-        if (majority && !agree->decided && check_majority(council, count_left(council)) != GCOLL_OK)
-            return GCOLL_ERR_PEER;
         if (agree->settled)
             return GCOLL_OK;
         const gcoll_status status = step(council, &before_ms);
@@ -467,8 +498,9 @@ gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *mot
         return gcoll_error(GCOLL_ERR_UNSUPPORTED, "the context was created without options.recovery");
     if (motion->row_bytes > GCOLL_ROW_MAX)
         return gcoll_error(GCOLL_ERR_INTERNAL, "a row of %zu bytes", motion->row_bytes);
-    if (council->failed || (council->is_open && council->agree.failed))
-        return gcoll_error(GCOLL_ERR_NO_MEMORY, "this rank ran out of memory in an earlier agreement");
+    if (council->failed)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY,
+                           "this rank ran out of memory or descriptors in an earlier agreement");
     council->timeout_ms = motion->timeout_ms;
     gcoll_status status = GCOLL_OK;
     if (is_gone(council, council->rank) || council->is_left_out)
@@ -477,11 +509,11 @@ gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *mot
         status = begin(council, motion);
     heed_break(council);
     if (status == GCOLL_OK)
-        status = wait_for_accord(council, motion->majority);
+        status = wait_for_accord(council);
     if (status == GCOLL_OK)
         write_letters(council);
-    else if (council->agree.failed)
-        council->failed = true;
+    else if (!council->is_left_out)
+        council->failed = true; /* what was begun cannot go on with another motion */
     if (status != GCOLL_OK)
         return status;
     status = compare(council, &council->agree.accord);
@@ -562,12 +594,13 @@ void gcoll_council_close(gcoll_context *context, int64_t limit_ms) {
     gcoll_council *council = context->council;
     if (!council)
         return;
+    if (council->is_open) /* what the endpoint still tells is no news to it */
+        gcoll_agree_end(&council->agree);
+    council->is_open = false;
     if (council->endpoint && gcoll_is_forked(context))
         council->transport->abandon(council->endpoint);
     else if (council->endpoint)
         council->transport->close(council->endpoint, limit_ms);
-    if (council->is_open)
-        gcoll_agree_end(&council->agree);
     for (letter *l = council->letters, *next; l; l = next) {
         next = l->next;
         free(l);

@@ -16,6 +16,8 @@
 #include "gcoll/council/council.h"
 #include "gcoll/lifecycle/child.h"
 
+#define GIVE_UP_MS 100 /* for a context that was made in vain to end */
+
 /* ---- Creation ------------------------------------------------------------------------------- */
 
 /* Gives the addresses of all councils to all ranks, over the context itself. */
@@ -60,6 +62,9 @@ static bool is_same_set(const gcoll_context *context, const gcoll_agree_bytes *a
 static gcoll_status agree_on_members(gcoll_child *c, gcoll_motion motion, gcoll_agree_bytes *accord) {
     const gcoll_context *parent = c->parent;
     char generation[GCOLL_GENERATION_TEXT];
+    c->ranks = calloc(parent->size, sizeof *c->ranks); /* now: the others wait for a rank that fails later */
+    if (!c->ranks)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %u ranks", parent->size);
     gcoll_status status = gcoll_generation_make(generation);
     if (status != GCOLL_OK)
         return status;
@@ -69,9 +74,6 @@ static gcoll_status agree_on_members(gcoll_child *c, gcoll_motion motion, gcoll_
     status = gcoll_council_agree(c->parent, &motion, accord);
     if (status != GCOLL_OK)
         return status;
-    c->ranks = calloc(parent->size, sizeof *c->ranks);
-    if (!c->ranks)
-        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %u ranks", parent->size);
     for (uint32_t rank = 0; rank < parent->size; rank++) {
         if (gcoll_accord_is_gone(accord, rank))
             continue;
@@ -128,7 +130,8 @@ static gcoll_status take_ends(const gcoll_child *c, uint32_t rank, const gcoll_a
 static void give_up(gcoll_child *c) {
     char text[1024];
     snprintf(text, sizeof text, "%s", gcoll_last_error());
-    gcoll_context_destroy(c->context);
+    if (c->context) /* soon: the others may be in the next agreement */
+        gcoll_context_end(c->context, gcoll_now_ms() + GIVE_UP_MS, 0);
     free(c->ranks);
     *c = (gcoll_child){.parent = c->parent, .doing = c->doing};
     gcoll_error(GCOLL_ERR_STATE, "%s", text); /* the caller has the status */
