@@ -835,9 +835,11 @@ class Context(Collectives[Any]):
         waits; then call ``shrink`` if the context is broken. This context stays as it was; close it before the new one
         or after. ``parent_rank`` of the new context is None for newcomers.
 
-        store: where newcomers wait: a ``Store``, a URL, or an object as for ``Context``. Every rank gives it; the
-        lowest asks it. job: as of ``Context``. most: newcomers that are admitted, up to 16; 0: as many as wait.
-        timeout: as in ``agree``. If the store fails, all ranks raise that error, and may try again.
+        store: where newcomers wait: a ``Store``, or a URL, which is opened for this call; UnsupportedError if it lacks
+        operations. Every rank gives it, and the lowest one asks it. A program that serves a tcp:// store keeps it open,
+        because newcomers wait in it between the calls.
+        job: as of ``Context``. most: newcomers that are admitted, up to 16; 0: as many as wait. timeout: as in
+        ``agree``. If the store fails, all ranks raise that error, and may try again.
 
         >>> import gcoll, tempfile, threading
         >>> with tempfile.TemporaryDirectory() as folder:
