@@ -1,5 +1,6 @@
-/* elastic.c - data-parallel training that goes on when ranks are killed: the ranks that are left make a
- * context of their own and repeat the step in flight. docs/elastic.md says how to run it.
+/* elastic.c - data-parallel training that goes on when ranks are killed and new ones come. The ranks that are
+ * left make a context of their own and repeat the step in flight. Every few steps they admit newcomers, which
+ * get the model. docs/elastic.md says how to run it.
  *
  * A step takes a batch of fixed size, of which each rank computes a share, and adds up the gradients of all
  * images. So the sum does not depend on the number of ranks, but for rounding, and neither does the training.
@@ -17,7 +18,7 @@
 #include "network.h"
 
 typedef struct options {
-    uint32_t rank, size, steps, batch, images, channels, seed, step_ms, timeout_s;
+    uint32_t rank, size, newcomer, steps, admit_every, batch, images, channels, seed, step_ms, timeout_s;
     const char *store;
 } options;
 
@@ -31,7 +32,11 @@ typedef struct trainer {
     double *velocity; /* of each parameter */
     double *sums;     /* of the gradients of all images of a step, and then of their losses */
     uint64_t steps;   /* done */
+    bool has_model;   /* false: this is a newcomer that has not got it yet */
+    double *message;  /* has_model, steps, parameters and velocity, as they go from rank 0 to the others */
 } trainer;
+
+#define JOB "elastic"
 
 /* To standard error, in one piece. */
 #define complain(format, ...) (void)fprintf(stderr, "elastic: " format "\n", __VA_ARGS__)
@@ -52,38 +57,59 @@ static void leave(trainer *t) {
 /* Ends this process if a call failed from which there is no going on. */
 static void check(trainer *t, gcoll_status status) {
     if (status != GCOLL_OK) {
-        complain("rank %u: %s: %s", t->options->rank, gcoll_status_text(status), gcoll_last_error());
+        complain("process %d: %s: %s", (int)getpid(), gcoll_status_text(status), gcoll_last_error());
         leave(t);
         exit(EXIT_FAILURE);
     }
 }
 
-/* Returns when all ranks are there. */
-static void join(trainer *t) {
+/* Returns when all ranks are there. A newcomer returns when the ranks of the running job have admitted it. */
+static void enter(trainer *t) {
     const options *o = t->options;
     gcoll_context_options how;
     gcoll_context_options_init(&how);
     how.rank = o->rank;
     how.size = o->size;
-    how.job = "elastic";
+    how.job = JOB;
     how.timeout_ms = (int64_t)o->timeout_s * 1000;
     how.recovery = 1;
     check(t, gcoll_store_open(o->store, how.timeout_ms, &t->store));
     how.store = t->store;
-    check(t, gcoll_context_create(&how, &t->context));
+    check(t, o->newcomer ? gcoll_context_join(&how, &t->context) : gcoll_context_create(&how, &t->context));
 }
 
-/* Goes on with the ranks that are left. Another rank may fail to open its end; then all may try again. */
-#define SHRINK_TRIES 3
+/* A rank may fail to open its end of a new context; then all may try again. */
+#define TRIES 3
 
+static void replace(trainer *t, gcoll_context *context) {
+    gcoll_context_destroy(t->context);
+    t->context = context;
+}
+
+/* Goes on with the ranks that are left. */
 static void shrink(trainer *t) {
     gcoll_context *survivors = NULL;
     gcoll_status status = GCOLL_ERR_PEER;
-    for (int i = 0; i < SHRINK_TRIES && status == GCOLL_ERR_PEER; i++)
+    for (int i = 0; i < TRIES && status == GCOLL_ERR_PEER; i++)
         status = gcoll_context_shrink(t->context, NULL, &survivors);
     check(t, status);
-    gcoll_context_destroy(t->context);
-    t->context = survivors;
+    replace(t, survivors);
+}
+
+/* Goes on with the ranks that are left and the newcomers that wait in the store. False if nobody waits. */
+static bool grow(trainer *t) {
+    gcoll_context *grown = NULL;
+    gcoll_grow_options how;
+    gcoll_status status = GCOLL_ERR_PEER;
+    gcoll_grow_options_init(&how);
+    how.store = t->store;
+    how.job = JOB;
+    for (int i = 0; i < TRIES && status == GCOLL_ERR_PEER; i++)
+        status = gcoll_context_grow(t->context, &how, &grown);
+    check(t, status);
+    if (grown)
+        replace(t, grown);
+    return grown != NULL;
 }
 
 /* Whether a call has succeeded on every rank that is left: the same answer on all of them. A call may return
@@ -94,15 +120,30 @@ static bool all_well(trainer *t, gcoll_status status) {
     return bits != 0;
 }
 
-/* Every rank gets the model of rank 0. */
-static gcoll_status share_model(trainer *t) {
+/* Every rank gets the model of rank 0. Newcomers have the highest ranks, so rank 0 has a model, unless all
+ * ranks that had one have died. The message is a buffer of its own: a broadcast that fails must not spoil a
+ * model. */
+static void share_model(trainer *t) {
     const uint64_t count = t->net.count;
-    gcoll_status status = gcoll_broadcast(t->context, &t->steps, 1, GCOLL_UINT64, 0, NULL);
-    if (status == GCOLL_OK)
-        status = gcoll_broadcast(t->context, t->net.parameters, count, GCOLL_FLOAT64, 0, NULL);
-    if (status == GCOLL_OK)
-        status = gcoll_broadcast(t->context, t->velocity, count, GCOLL_FLOAT64, 0, NULL);
-    return status;
+    double *parameters = t->message + 2, *velocity = parameters + count;
+    for (;;) {
+        t->message[0] = t->has_model;
+        t->message[1] = (double)t->steps;
+        memcpy(parameters, t->net.parameters, count * sizeof(double));
+        memcpy(velocity, t->velocity, count * sizeof(double));
+        if (all_well(t, gcoll_broadcast(t->context, t->message, 2 + 2 * count, GCOLL_FLOAT64, 0, NULL)))
+            break;
+        shrink(t);
+    }
+    if (t->message[0] == 0) {
+        complain("process %d: all ranks that had the model have died", (int)getpid());
+        leave(t);
+        exit(EXIT_FAILURE);
+    }
+    t->has_model = true;
+    t->steps = (uint64_t)t->message[1];
+    memcpy(t->net.parameters, parameters, count * sizeof(double));
+    memcpy(t->velocity, velocity, count * sizeof(double));
 }
 
 /* ---- The training -------------------------------------------------------------------------------- */
@@ -155,21 +196,26 @@ static void step(trainer *t) {
 }
 
 static int run(const options *o) {
-    trainer t = {.options = o};
+    trainer t = {.options = o, .has_model = !o->newcomer};
     const bool made = network_make(&t.net, o->channels);
     t.velocity = calloc(t.net.count, sizeof *t.velocity);
     t.sums = calloc(t.net.count + 1, sizeof *t.sums);
-    if (!made || !t.velocity || !t.sums) {
-        complain("rank %u: no memory", o->rank);
+    t.message = calloc(2 + 2 * t.net.count, sizeof *t.message);
+    if (!made || !t.velocity || !t.sums || !t.message) {
+        complain("process %d: no memory", (int)getpid());
         exit(EXIT_FAILURE);
     }
     network_initialise(&t.net, o->seed);
-    join(&t);
-    while (!all_well(&t, share_model(&t)))
-        shrink(&t);
-    while (t.steps < o->steps)
+    enter(&t);
+    share_model(&t);
+    while (t.steps < o->steps) {
         step(&t);
+        /* By the number of the step, so that all ranks do it. A newcomer goes on with the step after it. */
+        if (t.steps % o->admit_every == 0 && t.steps < o->steps && grow(&t))
+            share_model(&t);
+    }
     leave(&t);
+    free(t.message);
     free(t.sums);
     free(t.velocity);
     network_free(&t.net);
@@ -190,7 +236,9 @@ typedef struct flag {
 static const flag flags[] = {
     {"--rank", AT(rank), 0, 0, 1023, "be this rank"},
     {"--size", AT(size), 1, 1, 1024, "the number of ranks at the beginning"},
+    {"--newcomer", AT(newcomer), 0, 0, 1, "1: join a training that runs, without --rank and --size"},
     {"--steps", AT(steps), 100, 1, 1000000, "to train"},
+    {"--admit-every", AT(admit_every), 10, 1, 1000000, "steps between two admissions of newcomers"},
     {"--batch", AT(batch), 24, 1, 65536, "images of all ranks in a step"},
     {"--images", AT(images), 2000, 1, 100000000, "to train with"},
     {"--channels", AT(channels), 8, 1, 512, "the width of the network"},
@@ -203,11 +251,12 @@ static const flag flags[] = {
 
 static int usage(void) {
     (void)printf(
-        "usage: elastic --rank R --size N --store URL [OPTION...]\n\n"
-        "Trains a network on several ranks, of which some may be killed. Prints for each step: its number,\n"
-        "the time in s, the number of ranks, and the loss. See docs/elastic.md.\n\n");
+        "usage: elastic --rank R --size N --store URL [OPTION...]\n"
+        "       elastic --newcomer 1 --store URL [OPTION...]\n\n"
+        "Trains a network on several ranks, of which some may be killed, while others join. Prints for each\n"
+        "step: its number, the time in s, the number of ranks, and the loss. See docs/elastic.md.\n\n");
     for (size_t f = 0; f < FLAGS; f++)
-        (void)printf("  %-11s %s (%u)\n", flags[f].name, flags[f].help, flags[f].initial);
+        (void)printf("  %-13s %s (%u)\n", flags[f].name, flags[f].help, flags[f].initial);
     return 0;
 }
 

@@ -84,6 +84,12 @@ class ShrinkOptions(Structure):
     _fields_ = [("struct_size", c_size_t), ("timeout_ms", c_int64), ("majority", c_int)]
 
 
+class GrowOptions(Structure):
+    """gcoll_grow_options"""
+    _fields_ = [("struct_size", c_size_t), ("store", c_void_p), ("job", c_char_p), ("most", c_uint32),
+                ("timeout_ms", c_int64)]
+
+
 class EnvironmentStruct(Structure):
     """gcoll_environment"""
     _fields_ = [("struct_size", c_size_t), ("rank", c_uint32), ("size", c_uint32), ("local_rank", c_uint32),
@@ -120,7 +126,7 @@ class StoreOps(Structure):
 # The structs by their names in C, for the test of their layout.
 STRUCTS = {cls.__doc__: cls for cls in (
     UserOpStruct, GuardedReduce, MemoryStruct, CollectiveOptions, CollectiveCall, CostParameters, IbverbsOptions, ContextOptions, ShrinkOptions,
-    EnvironmentStruct, RegionKeyStruct, DeviceStruct, StoreOps)}
+    GrowOptions, EnvironmentStruct, RegionKeyStruct, DeviceStruct, StoreOps)}
 
 # ---- Functions: result, then parameters -----------------------------------------------------------------
 
@@ -178,6 +184,9 @@ FUNCTIONS: Dict[str, Tuple[Any, Sequence[Any]]] = {
     "gcoll_context_agree": (_STATUS, [_HANDLE, POINTER(c_uint64), POINTER(c_uint64), c_int64]),
     "gcoll_shrink_options_init": (None, [POINTER(ShrinkOptions)]),
     "gcoll_context_shrink": (_STATUS, [_HANDLE, POINTER(ShrinkOptions), _OUT_HANDLE]),
+    "gcoll_grow_options_init": (None, [POINTER(GrowOptions)]),
+    "gcoll_context_grow": (_STATUS, [_HANDLE, POINTER(GrowOptions), _OUT_HANDLE]),
+    "gcoll_context_join": (_STATUS, [POINTER(ContextOptions), _OUT_HANDLE]),
     "gcoll_request_wait": (_STATUS, [_OUT_HANDLE]),
     "gcoll_request_test": (_STATUS, [_OUT_HANDLE, POINTER(c_int)]),
     "gcoll_request_wait_for": (_STATUS, [_OUT_HANDLE, c_int64]),
