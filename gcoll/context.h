@@ -320,9 +320,10 @@ GCOLL_API gcoll_status gcoll_context_split(gcoll_context *parent, int32_t color,
 GCOLL_API gcoll_status gcoll_context_create_group(gcoll_context *parent, const uint32_t *ranks,
                                                   uint32_t count, uint32_t tag, gcoll_context **context);
 
-/* Translates a rank of this context to its rank of the parent, if a split or gcoll_context_create_group made
- * the context. In other contexts, duplicates included, the result is the rank itself. UINT32_MAX for NULL,
- * and for a rank that the context does not have; gcoll_last_error then says so. */
+/* Translates a rank of this context to its rank of the parent, if a split, gcoll_context_create_group,
+ * gcoll_context_shrink or gcoll_context_grow made the context. In other contexts, duplicates included, the
+ * result is the rank itself. UINT32_MAX for a newcomer (gcoll/recovery.h); and for NULL and a rank that the
+ * context does not have, where gcoll_last_error says so. */
 GCOLL_API uint32_t gcoll_context_parent_rank(const gcoll_context *context, uint32_t rank);
 
 /* Return this rank, and the number of ranks. For NULL: UINT32_MAX, and 0; gcoll_last_error then says so. */

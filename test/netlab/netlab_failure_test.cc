@@ -264,7 +264,7 @@ TEST_F(NetlabFailure, EachPartOfACutNetworkMayGoOn) {
     plan.what = "recover";
     plan.form = "any";
     plan.transport = "auto";
-    plan.timeout_ms = 3000;
+    plan.timeout_ms = 6000;
     plan.silence_ms = 1000;
     plan.then =
         "left() { for r; do until grep -q '^left' $P/$r.out; do sleep 0.02; done; done; }; sleep 0.3; "
@@ -286,7 +286,7 @@ TEST_F(NetlabFailure, OnlyTheMajorityOfACutNetworkGoesOnIfThatIsWanted) {
     plan.what = "recover";
     plan.form = "majority";
     plan.transport = "auto";
-    plan.timeout_ms = 3000;
+    plan.timeout_ms = 6000;
     plan.silence_ms = 1000;
     plan.then =
         "left() { for r; do until grep -q '^left' $P/$r.out; do sleep 0.02; done; done; }; sleep 0.3; "

@@ -185,6 +185,12 @@ static gcoll_status run(job *j, const char *what) {
     return status;
 }
 
+static void log_line(void *arg, gcoll_log_level level, const char *text) {
+    (void)arg;
+    if (level <= GCOLL_LOG_WARNING)
+        fprintf(stderr, "%lld %s\n", uptime_ms(), text);
+}
+
 int main(int count, char **words) {
     gcoll_context_options options;
     gcoll_store *store = NULL;
@@ -207,6 +213,7 @@ int main(int count, char **words) {
     options.size = j.size;
     options.tuning = "default";
     options.recovery = strcmp(words[1], "recover") == 0;
+    options.log = options.recovery ? log_line : NULL;
     options.timeout_ms = strtoll(words[3], NULL, 10);
     options.silence_ms = strtoll(words[4], NULL, 10);
     gcoll_status status = gcoll_store_open(url, 20000, &store);
