@@ -79,18 +79,25 @@ static void leave_out(gcoll_council *council) {
     council->is_left_out = council->agree.is_left_out = true;
 }
 
-/* Whether other ranks have broken the context because they take this one for gone: after an agreement, or as
- * it was silent. One whose connection broke may still be in the next agreement. */
+/* Whether other ranks have broken the context because of this one. They may have gone on without it; or it
+ * lives, answers and was late, and they are in this agreement, too. */
 static bool is_blamed(const gcoll_council *council) {
     const gcoll_health *health = &council->context->health;
     return health->broken && health->cause.culprit == council->rank &&
            (health->cause.status == GCOLL_ERR_TIMEOUT || strstr(health->cause.text, AGREED_TO_BE_GONE));
 }
 
+static bool is_last_but(const gcoll_council *council, uint32_t rank) {
+    for (uint32_t other = 0; other < council->size; other++)
+        if (other != rank && other != council->rank && !is_gone(council, other))
+            return false;
+    return true;
+}
+
 static void lose(gcoll_council *council, uint32_t rank, const char *why) {
     if (is_gone(council, rank) || rank == council->rank)
         return;
-    if (is_blamed(council)) { /* it is not the others who are gone */
+    if (is_blamed(council) && is_last_but(council, rank)) { /* it is not all the others who are gone */
         leave_out(council);
         return;
     }
@@ -291,22 +298,14 @@ static void find_waited(gcoll_council *council) {
             council->members[rank].is_waited = true;
 }
 
-/* Takes over why the context broke: a rank that broke it by its silence is given no more time. A rank whose
- * connection ended is not taken for gone before the council finds so, too. The others may have learned only
- * now that the context is broken. */
+/* The others may have learned only now that the context is broken. Its cause makes nobody gone: the culprit
+ * may live, as one that answers and comes late, or whose connection was cut. The council finds out. */
 static void heed_break(gcoll_council *council) {
-    const gcoll_health *health = &council->context->health;
-    if (!health->broken || council->heeds_break)
+    if (!council->context->health.broken || council->heeds_break)
         return;
     council->heeds_break = true;
     for (uint32_t rank = 0; rank < council->size; rank++)
         council->members[rank].silent_ms = council->members[rank].probed_ms = 0;
-    if (health->cause.status != GCOLL_ERR_TIMEOUT || health->cause.culprit >= council->size)
-        return;
-    if (health->cause.culprit == council->rank)
-        leave_out(council);
-    else
-        lose(council, health->cause.culprit, "broke the context by its silence");
 }
 
 /* Whether collectives may still be under way on the context. */
