@@ -88,13 +88,16 @@ typedef struct gcoll_sharing {
  *           - latency (turns - steps)                  of each level; within hosts a part of it, as alpha is
  *           + gamma reduced
  *
- * All ranks of a host send by one link. So what a rank sends to other hosts takes as often as long as ranks
- * of its host do that at once (`senders`: gcoll_load.crossing of the ranks of the largest host). But no more
- * can go by the link than all ranks send together. If ranks share processors, too, the time is the larger one
- * of way and work, and a quarter of the smaller one, as links and processors do not quite overlap. */
+ * All ranks of a host send by its links, usually one. So what a rank sends to other hosts takes as often as
+ * long as ranks of its host do that at once (`senders`: gcoll_load.crossing of the ranks of the largest host)
+ * for each link. But no more can go by the links than all ranks send together. Without gcoll_sharing, a
+ * message occupies a link for all of its alpha: then turns count `senders` times, too, if the row knows
+ * hosts. If ranks share processors, too, the time is the larger one of way and work, and a quarter of the
+ * smaller one, as links and processors do not quite overlap. */
 typedef struct gcoll_levels {
     double alpha, beta; /* of a message and of a byte within a host, in seconds */
     uint32_t most;      /* ranks of the largest host */
+    double links;       /* of a host to others, which its ranks share; 0: one */
 } gcoll_levels;
 
 /* Requirements of an algorithm, and where it will run. */

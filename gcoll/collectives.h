@@ -93,28 +93,37 @@ typedef struct gcoll_collective_options {
     gcoll_done_fn done;
     void *done_arg;
 
-    /* 1: a call that fails leaves its input as it was, bit by bit, so that it can be repeated. 0: a call in
-     * place that fails leaves its input half overwritten. Calls that are not in place never write to their
-     * input, and cost nothing more. A call in place copies what it will overwrite of its input when it
-     * starts, and copies it back when it ends with an error, before options.done is called, or when its
-     * request is ended by the destruction of the operation or the context. What only the output has is lost
-     * in any case. Costs a copy for each run, and memory of that size, which comes from the context's
-     * allocator; memory_limit_bytes does not count it. An operation keeps it until it is destroyed. Ranks may
-     * differ in it. UNSUPPORTED  a call in place would overwrite an input in device memory. */
+    /* 1: a call in place that fails leaves its input as it was, bit by bit, so that it can be repeated. When
+     * it starts, it copies the part of its input that it will overwrite. It copies it back when it ends with
+     * an error, before options.done is called, or when its request ends because the operation or the context
+     * is destroyed. The rest of the output has no defined contents. 0: a call in place that fails leaves its
+     * input partly overwritten. A call that is not in place never writes to its input, and costs nothing
+     * more.
+     *
+     * Costs a copy in each run: of the vector for allreduce and, at the root, reduce; of this rank's block
+     * for reduce_scatter; of nothing for others, unless the algorithm overwrites its input. The memory comes
+     * from the context's allocator, and memory_limit_bytes does not count it. An operation keeps it until it
+     * is destroyed. Ranks may differ in it. UNSUPPORTED: the input that would be overwritten lies in device
+     * memory. */
     int keep_input;
 
     /* 1, the same on every rank (else MISMATCH): the call succeeds on all ranks that are left, or fails on
      * all of them. When a rank's part is done, well or not, the ranks agree on the result, as by
-     * gcoll_context_agree. A rank whose own part succeeded then returns GCOLL_ERR_PEER if that of another
-     * failed, with the cause that the other has. Its output must not be used, its input is restored by
-     * keep_input, and its context breaks. So after a failure the context is broken on every rank, and all can
-     * go on by gcoll_context_shrink. A rank that the others count as gone (gcoll/recovery.h) gets PEER, too,
-     * whatever the others get; one that ran out of memory during the agreement gets NO_MEMORY.
-     * For blocking calls on contexts with options.recovery; for NAME_start and NAME_create, and on other
-     * contexts: UNSUPPORTED. A call whose arguments are refused returns at once, without an agreement. A rank
-     * from which nothing comes for the context's timeout counts as gone; timeout_ms limits the call's own
-     * part only. Costs six messages between rank 0 and each other rank, by TCP, in each call: this rank
-     * cannot return before all have finished. 0: each rank has a result of its own. */
+     * gcoll_context_agree with timeout_ms 0. If the part of one has failed, a rank whose own succeeded
+     * returns GCOLL_ERR_PEER, with the cause of the other. Its output must not be used, keep_input restores
+     * its input, and its context breaks. So after a failure the context is broken on every rank, and all can
+     * go on by gcoll_context_shrink. If the call succeeds, but ranks are gone, the context breaks for later
+     * calls.
+     *
+     * For blocking calls on contexts with options.recovery; else UNSUPPORTED, also for NAME_start and
+     * NAME_create. A call whose arguments are refused returns at once, without an agreement. timeout_ms
+     * limits the rank's own part only. A rank that the others count as gone (gcoll/recovery.h) gets PEER
+     * whatever they get, and one that is out of memory for the agreement gets NO_MEMORY; the contexts of both
+     * break. If another rank calls gcoll_context_agree or gcoll_context_shrink: MISMATCH, on all ranks.
+     *
+     * Costs six messages between the lowest rank that is left and each other rank, over TCP, in each call,
+     * and their connections the first time; no rank returns before all have finished their part. 0: each rank
+     * has a result of its own. */
     int uniform;
 } gcoll_collective_options;
 

@@ -21,8 +21,8 @@
  *
  * Several threads may use a context that has a progress thread. A thread that waits (for an operation, a
  * request, a message or notifications) does not keep other threads from starting work or from waiting for
- * theirs. Two kinds of calls may make other threads wait until they are done: calls that make or split
- * contexts, and blocking collectives with options.monitor. The caller has three duties:
+ * theirs. Two kinds of calls may make other threads wait until they are done: calls that make, split or
+ * shrink contexts, or agree, and blocking collectives with options.monitor. The caller has three duties:
  *
  *   - Every rank starts the same collectives in the same order. Starts of two threads have an order only
  *     if the program gives them one. So let one thread start all collectives, or give each thread a context
@@ -251,7 +251,8 @@ typedef struct gcoll_context_options {
     /* 1, the same on every rank: after a failure the ranks that are left can agree and make a context of
      * their own (gcoll/recovery.h). Takes one more descriptor, and a port of port_min to port_max, if these
      * are given; and at creation an allgather of some 60 bytes a rank. Contexts that are made of this one
-     * have it, too. GCOLL_ERR_INVALID together with share. */
+     * have it, too. Ranks that differ do not get beyond their first collective, which is GCOLL_ERR_MISMATCH,
+     * or GCOLL_ERR_TIMEOUT. GCOLL_ERR_INVALID together with share. */
     int recovery;
 } gcoll_context_options;
 
@@ -319,9 +320,10 @@ GCOLL_API gcoll_status gcoll_context_split(gcoll_context *parent, int32_t color,
 GCOLL_API gcoll_status gcoll_context_create_group(gcoll_context *parent, const uint32_t *ranks,
                                                   uint32_t count, uint32_t tag, gcoll_context **context);
 
-/* Translates a rank of this context to its rank of the parent, if a split or gcoll_context_create_group made
- * the context. In other contexts, duplicates included, the result is the rank itself. UINT32_MAX for NULL,
- * and for a rank that the context does not have; gcoll_last_error then says so. */
+/* Translates a rank of this context to its rank of the parent, if a split, gcoll_context_create_group,
+ * gcoll_context_shrink or gcoll_context_grow made the context. In other contexts, duplicates included, the
+ * result is the rank itself. UINT32_MAX for a newcomer (gcoll/recovery.h); and for NULL and a rank that the
+ * context does not have, where gcoll_last_error says so. */
 GCOLL_API uint32_t gcoll_context_parent_rank(const gcoll_context *context, uint32_t rank);
 
 /* Return this rank, and the number of ranks. For NULL: UINT32_MAX, and 0; gcoll_last_error then says so. */

@@ -288,7 +288,8 @@ typedef struct gcoll_option {
     const char *help; /* not NULL */
     int64_t fallback; /* the value when it is not given; one of those allowed */
     int64_t min, max; /* allowed values, inclusive; ignored with words. min GCOLL_BY_COST: selection tries the
-                       * values from 0 to max, which is at most 4096 unless they double; a planner that gets
+                       * values from 0 to max, which is at most 4096 unless they double, up to the first value
+                       * above 1 that has the cost and load of the one before; a planner that gets
                        * GCOLL_BY_COST chooses by itself */
     const char *const *words; /* NULL, or allowed words, NULL-terminated: the value is the index */
     bool doubling;            /* selection tries 1, 2, 4, ... instead of all values */

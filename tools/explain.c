@@ -126,6 +126,7 @@ static int explain(const tool_options *o, FILE *file, uint32_t size, uint64_t by
         return CLI_USAGE;
     if (!needs.levels) /* as in a context, which then does not ask who shares a host */
         shape.problem.node = NULL;
+    levels.links = 1; /* as a context assumes */
     gcoll_status status =
         gcoll_choose(&o->registry, &shape.problem, element, &needs, &parameters, &shape.choice, collect, &f);
     sort(&f);

@@ -22,7 +22,10 @@ const gcoll_levels *tool_levels(const tool_options *o, uint32_t size, gcoll_leve
         return NULL;
     *levels = (gcoll_levels){.alpha = (o->host_alpha_us < 0 ? o->alpha_us : o->host_alpha_us) * US,
                              .beta = (o->host_beta_ns < 0 ? o->beta_ns : o->host_beta_ns) * NS,
-                             .most = most};
+                             .most = most,
+                             .links = o->by_formula       ? 1
+                                      : o->node_ports > 0 ? o->node_ports
+                                                          : most};
     return levels;
 }
 

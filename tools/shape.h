@@ -40,7 +40,8 @@ bool tool_arrivals(const tool_options *options, uint32_t size, double **arrival)
 /* --bytes in elements. */
 uint64_t tool_elements(const tool_options *options, uint64_t bytes);
 gcoll_cost_parameters tool_cost_parameters(const tool_options *options);
-/* The costs within hosts, in *levels; NULL if the options give none, or all ranks are on one host. */
+/* The costs within hosts, in *levels; NULL if the options give none, or all ranks are on one host. A host has
+ * as many links as the simulator gives it ports; by formula, one. */
 const gcoll_levels *tool_levels(const tool_options *options, uint32_t size, gcoll_levels *levels);
 
 #endif

@@ -175,7 +175,8 @@ void gcoll_session_unexpected(gcoll_session *session);
 /* A fingerprint came. */
 void gcoll_session_opened(gcoll_session *session, uint64_t stream, const uint8_t *fingerprint);
 /* The next `count` bytes of a message came, which gcoll_flow_begin or gcoll_flow_fragment has found: puts
- * them into the receive's memory, its `consume`, or slot->held. The last ones finish a posted receive. */
+ * them into the receive's memory, its `consume`, or slot->held. The last ones finish a posted receive. bytes
+ * NULL: the lane has put them into the receive's memory itself. */
 void gcoll_session_accept(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count);
 /* The same, but the lane finishes the receive itself (gcoll_flow_finish). */
 void gcoll_session_put(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count);
@@ -201,6 +202,8 @@ void gcoll_net_moved(gcoll_net *net);
 /* A lane may have worked for long: everything is looked at next, if it has not been for a tick of the clock.
  */
 void gcoll_net_look_in_time(gcoll_net *net);
+/* Whether that is due: a lane leaves what it need not take now for its next poll. */
+bool gcoll_net_is_late(const gcoll_net *net);
 /* The endpoint's port of a lane; NULL: it has none. */
 gcoll_lane_port *gcoll_net_port(gcoll_endpoint *endpoint, const gcoll_lane *lane);
 /* What this endpoint publishes, the preferred address first. */

@@ -188,6 +188,9 @@ struct gcoll_transport {
     /* Or NULL: nobody can tell. Probes ask from now on when that rank was last known to be alive, and
      * `witnessed` may follow; UINT32_MAX: they do not ask. */
     void (*set_doubt)(gcoll_endpoint *endpoint, uint32_t rank);
+    /* A function of the caller's has taken lasted_ms, inside progress or not, and may be called again: probes
+     * are answered before much more is done. May be called from within `consume`. */
+    void (*look_soon)(gcoll_endpoint *endpoint, int64_t lasted_ms);
     /* Takes back a posted receive that nothing belongs to yet: the message is the caller's again, and `done`
      * does not follow. False if its bytes have come or begun to come, if it is known to wait at the peer, or
      * if the peer has been told that it may send: then all stays as it was. */

@@ -439,7 +439,7 @@ static void butterfly_cost(const gcoll_problem *problem, gcoll_cost *cost) {
 static void butterfly_load(const gcoll_problem *problem, gcoll_load *load) {
     group g = make_group(problem);
     const double chunk = (double)g.n / g.size;
-    *load = (gcoll_load){0};
+    *load = (gcoll_load){.crossing = problem->node ? 1 : 0}; /* all ranks send in every step */
     for (uint32_t k = 0; k < g.factors; k++) {
         const factor *f = &g.factor[k];
         if (f->size != 2 || !gcoll_is_power_of_two(g.size) || !gcoll_bit_is_within(problem, f->stride))

@@ -69,16 +69,30 @@ static void measure(gcoll_hierarchy *h, const uint32_t *index, const gcoll_probl
         h->place++;
 }
 
-/* A share for each of the first `fewest` places, and nothing for the others. */
-static void share_out(gcoll_hierarchy *h) {
-    for (uint32_t place = 0; place <= h->most; place++)
-        h->shares[place] =
-            place < h->fewest ? gcoll_chunk_begin(h->problem->count, h->fewest, place) : h->problem->count;
-    for (uint32_t host = 0; host < h->count && h->place < h->fewest; host++)
-        h->peers[host] = h->ranks[h->begin[host] + h->place];
+/* Leaders are spread evenly over the places of a host, so that consecutive places have few of the shares. */
+static uint32_t place_of(const gcoll_hierarchy *h, uint32_t host, uint32_t leader) {
+    return (uint32_t)gcoll_chunk_begin(gcoll_host_size(h, host), h->leaders, leader);
 }
 
-static gcoll_status make(gcoll_hierarchy *h, uint32_t *index) {
+/* A share for each leader, and nothing for the others. */
+static void share_out(gcoll_hierarchy *h, int64_t leaders) {
+    uint32_t next = 0; /* leader of this host */
+    h->leaders = h->count == 1 || leaders < 1 || leaders > h->fewest ? h->fewest : (uint32_t)leaders;
+    for (uint32_t place = 0; place <= h->most; place++) {
+        h->shares[place] = h->problem->count;
+        if (next == h->leaders)
+            continue;
+        h->shares[place] = gcoll_chunk_begin(h->problem->count, h->leaders, next);
+        if (place != place_of(h, h->host, next))
+            continue;
+        h->is_leader = h->is_leader || place == h->place;
+        for (uint32_t host = 0; host < h->count && place == h->place; host++)
+            h->peers[host] = h->ranks[h->begin[host] + place_of(h, host, next)];
+        next++;
+    }
+}
+
+static gcoll_status make(gcoll_hierarchy *h, int64_t leaders, uint32_t *index) {
     const gcoll_problem *p = h->problem;
     if (index && p->node)
         h->count = number_hosts(p, index);
@@ -92,14 +106,14 @@ static gcoll_status make(gcoll_hierarchy *h, uint32_t *index) {
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "hierarchical: out of memory for %u ranks", p->size);
     list_ranks(h, index, p->size);
     measure(h, index, p);
-    share_out(h);
+    share_out(h, leaders);
     return GCOLL_OK;
 }
 
-gcoll_status gcoll_hierarchy_make(const gcoll_problem *problem, gcoll_hierarchy *hierarchy) {
+gcoll_status gcoll_hierarchy_make(const gcoll_problem *problem, int64_t leaders, gcoll_hierarchy *hierarchy) {
     gcoll_hierarchy h = {.problem = problem, .count = 1};
     uint32_t *index = calloc(problem->size, sizeof(uint32_t)); /* all on host 0 */
-    gcoll_status status = make(&h, index);
+    gcoll_status status = make(&h, leaders, index);
     free(index);
     if (status == GCOLL_OK)
         *hierarchy = h;

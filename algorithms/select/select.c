@@ -31,6 +31,7 @@ typedef struct search {
     const gcoll_needs *needs;
     const gcoll_cost_parameters *parameters;
     gcoll_problem problem; /* with the options that are being tried */
+    gcoll_candidate last;  /* the latest that was judged */
     gcoll_candidate best;  /* best options of the present algorithm; status not GCOLL_OK: none so far, for the
                               latest reason */
     bool short_of_memory;  /* memory ran out while judging an algorithm */
@@ -84,15 +85,23 @@ static double flat_way(const search *s, const gcoll_cost *cost) {
     return p->alpha * cost->steps + bytes * (p->beta * cost->sent + p->gamma * cost->reduced);
 }
 
-/* The critical path where messages within a host cost less than those between hosts. */
+/* The critical path where messages within a host cost less than those between hosts. In the one-port model,
+ * which holds if nothing is known about processors, a message occupies the host's link for alpha, too. Else
+ * alpha is the processors' time, and the link is occupied by bytes only. */
 static double way_by_hosts(const search *s, const gcoll_cost *cost, const gcoll_load *load) {
     const gcoll_cost_parameters *p = s->parameters;
     const gcoll_levels *within = s->needs->levels;
     const double bytes = (double)s->type_bytes, most = within->most;
-    const double senders = load->crossing > 0 ? fmax(load->crossing * most, 1) : most;
+    const double at_once = load->crossing > 0 ? load->crossing * most : most;
+    const double senders = fmax(at_once / or_else(within->links, 1), 1); /* one after the other on a link */
     const double sent = cost->sent - load->within_sent;
     const double by_link = fmin(senders * sent, fmax(load->sent, sent));
-    return p->alpha * (cost->steps - load->within_steps) + within->alpha * load->within_steps +
+    const bool knows_hosts =
+        load->crossing > 0 || load->within_steps > 0; /* trees do not: few of them send */
+    double turns = cost->steps - load->within_steps;
+    if (!s->needs->sharing && knows_hosts)
+        turns = fmin(senders * turns, fmax(load->messages, turns));
+    return p->alpha * turns + within->alpha * load->within_steps +
            bytes * (p->beta * by_link + within->beta * load->within_sent + p->gamma * cost->reduced);
 }
 
@@ -147,6 +156,13 @@ static gcoll_status judge(search *s, const gcoll_algorithm *algorithm, gcoll_can
         if (status != GCOLL_OK)
             return refuse(candidate, status, gcoll_last_error());
     }
+    algorithm->cost(&s->problem, &candidate->cost); /* even if refused: it tells where options end */
+    if (gcoll_cost_is_unknown(&candidate->cost))
+        return run_short(s, candidate);
+    candidate->load = gcoll_load_of(algorithm, &s->problem, &candidate->cost);
+    if (isnan(candidate->load.hops) && !isnan(candidate->cost.steps))
+        return run_short(s, candidate);
+    candidate->seconds = seconds_of(s, &candidate->cost, &candidate->load);
     const uint32_t claims = gcoll_algorithm_claims(algorithm, &s->problem);
     if (claims & GCOLL_CLAIM_UNKNOWN)
         return run_short(s, candidate);
@@ -160,15 +176,8 @@ static gcoll_status judge(search *s, const gcoll_algorithm *algorithm, gcoll_can
                       "results may differ from run to run in the last bits");
     if (lacking)
         return refuse(candidate, GCOLL_ERR_UNSUPPORTED, "results depend on the number of ranks");
-    algorithm->cost(&s->problem, &candidate->cost);
-    if (gcoll_cost_is_unknown(&candidate->cost))
-        return run_short(s, candidate);
     if (s->needs->scratch_limit > 0 && candidate->cost.scratch > (double)s->needs->scratch_limit)
         return refuse(candidate, GCOLL_ERR_UNSUPPORTED, "needs more scratch than the memory limit");
-    candidate->load = gcoll_load_of(algorithm, &s->problem, &candidate->cost);
-    if (isnan(candidate->load.hops) && !isnan(candidate->cost.steps))
-        return run_short(s, candidate);
-    candidate->seconds = seconds_of(s, &candidate->cost, &candidate->load);
     return GCOLL_OK;
 }
 
@@ -181,6 +190,18 @@ static void consider(search *s, const gcoll_choice *choice) {
     bool better = status == GCOLL_OK && (s->best.status != GCOLL_OK || candidate.seconds < s->best.seconds);
     if (first || better)
         s->best = candidate;
+    s->last = candidate;
+}
+
+/* Whether two values of an option make the same plan, as far as their figures tell. All figures are 0 if the
+ * algorithm does not apply. */
+static bool is_same(const gcoll_candidate *x, const gcoll_candidate *y) {
+    const gcoll_load *p = &x->load, *q = &y->load;
+    return x->cost.steps > 0 && x->cost.steps == y->cost.steps && x->cost.sent == y->cost.sent &&
+           x->cost.reduced == y->cost.reduced && x->cost.scratch == y->cost.scratch && p->hops == q->hops &&
+           p->messages == q->messages && p->sent == q->sent && p->reduced == q->reduced &&
+           p->within_steps == q->within_steps && p->within_sent == q->within_sent &&
+           p->crossing == q->crossing;
 }
 
 /* Tries the choice with every value of each option, from the index-th on, that it leaves to cost. */
@@ -197,8 +218,11 @@ static void try_options(search *s, const gcoll_choice *choice, uint32_t index) {
         return;
     }
     for (int64_t value = o->doubling ? 1 : 0; value <= o->max;) {
+        const gcoll_candidate before = s->last;
         s->problem.option[index] = value;
         try_options(s, choice, index + 1);
+        if (value > 1 && is_same(&s->last, &before)) /* more than the problem can use */
+            break;
         if (__builtin_add_overflow(value, o->doubling ? value : 1, &value))
             break;
     }

@@ -195,6 +195,8 @@ static int make(block *b, size_t bytes, const char **what) {
 }
 
 static gcoll_status status_of(int error) {
+    if (error == EINTR)
+        return GCOLL_ERR_IO;
     return gcoll_is_shortage(error) || error == ENOSPC || error == EFBIG ? GCOLL_ERR_NO_MEMORY
                                                                          : GCOLL_ERR_UNSUPPORTED;
 }

@@ -14,8 +14,11 @@
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
-/* Pages taken by one call. A signal undoes the call that it interrupts, so a call is to be short. */
+/* Pages taken by one call. A signal undoes the call that it interrupts: the next one takes half of that. */
 #define TAKE_BYTES ((size_t)16 << 20)
+/* Calls in a row that signals interrupt, until there are too many of them: a call for one page takes about a
+ * microsecond. */
+#define INTERRUPTIONS 1000
 /* What stat counts blocks in. */
 #define BLOCK_BYTES 512
 
@@ -25,17 +28,23 @@ static int set_size(int fd, size_t bytes) {
     return error != 0 || ftruncate(fd, (off_t)bytes) == 0 ? error : errno;
 }
 
-/* Returns 0 or an error number. */
+/* Returns 0 or an error number; EINTR: signals leave no time for one page. */
 static int take_pages(int fd, size_t bytes) {
-    size_t taken = 0;
-    while (taken < bytes) {
-        const size_t count = bytes - taken < TAKE_BYTES ? bytes - taken : TAKE_BYTES;
-        if (fallocate(fd, 0, (off_t)taken, (off_t)count) == 0)
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t most = TAKE_BYTES;
+    uint32_t interruptions = 0;
+    for (size_t taken = 0; taken < bytes;) {
+        const size_t count = bytes - taken < most ? bytes - taken : most;
+        if (fallocate(fd, 0, (off_t)taken, (off_t)count) == 0) {
             taken += count;
-        else if (errno == EOPNOTSUPP || errno == ENOSYS)
+            interruptions = 0;
+        } else if (errno == EOPNOTSUPP || errno == ENOSYS) {
             return 0; /* then they come as they are touched */
-        else if (errno != EINTR)
+        } else if (errno != EINTR || ++interruptions > INTERRUPTIONS) {
             return errno;
+        } else if (most > page) {
+            most /= 2;
+        }
     }
     return 0;
 }
@@ -51,6 +60,8 @@ int gcoll_sealed_fill(int fd, size_t bytes, bool is_final, const char **what) {
         return error;
     *what = "cannot have all pages of memory to share";
     error = take_pages(fd, bytes);
+    if (error == EINTR)
+        *what = "signals leave no time to take pages of memory to share";
     if (error != 0)
         return error;
     *what = "cannot seal memory to share";

@@ -80,7 +80,7 @@ struct gcoll_context {
     const gcoll_hooks *hooks; /* called around blocking calls; NULL if nothing watches them */
     const gcoll_jury *jury;   /* agrees on results of calls (hooks.h); NULL: without options.recovery */
     gcoll_arrival *arrival;   /* the monitor, or NULL */
-    gcoll_council *council;   /* NULL: without options.recovery, and if size is 1 */
+    gcoll_council *council;   /* NULL: without options.recovery */
 };
 
 /* ---- Claims by calling threads (guard.c) --------------------------------------------------- */

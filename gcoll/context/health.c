@@ -18,7 +18,8 @@
 /* Adds the culprit's rank of the parent to the text, as programs may know ranks by these numbers. */
 static void add_parent_rank(const gcoll_context *context, uint32_t culprit, char *text, size_t bytes) {
     char said[64];
-    if (!context->parent_ranks || culprit >= context->size)
+    if (!context->parent_ranks || culprit >= context->size ||
+        context->parent_ranks[culprit] == GCOLL_NO_RANK) /* it came later */
         return;
     const int length = snprintf(said, sizeof said, " (rank %u is rank %u of the parent)", culprit,
                                 context->parent_ranks[culprit]);

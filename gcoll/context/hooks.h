@@ -36,8 +36,6 @@ struct gcoll_jury {
      * Blocks. Returns GCOLL_OK if the parts of all ranks that are left succeeded. Otherwise, the context is
      * broken on return, and the last error says why. */
     gcoll_status (*agree)(gcoll_context *context, gcoll_status own);
-    /* Answers ranks that are done already, and ask whether this one lives. Does not wait. */
-    void (*answer)(gcoll_context *context);
 };
 
 #endif

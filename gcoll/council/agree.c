@@ -7,7 +7,7 @@
 #include "gcoll/base/bytes.h"
 
 /* A message: kind, instance, ballot, the sender's set of ranks that are gone, and by its kind:
- *   CALL     nothing: the sender leads, or has to say who is gone
+ *   CALL     nothing: the sender leads, or its set has the receiver
  *   GIVE     a contribution to the leader: bits, number, the bytes of the row, the row, and the ballot and
  *            accord that the sender has accepted, if any
  *   PROPOSE  an accord
@@ -79,11 +79,12 @@ const uint8_t *gcoll_accord_row(const gcoll_agree_bytes *accord, uint32_t size, 
     }
 }
 
-/* Whether bytes from a peer are an accord of so many ranks. */
-static bool is_accord(const uint8_t *data, size_t count, uint32_t size) {
+/* Whether bytes from a peer are an accord that this rank has part in. */
+static bool is_accord(const gcoll_agree *a, const uint8_t *data, size_t count) {
+    const uint32_t size = a->size;
     const size_t set = gcoll_agree_set_bytes(size);
     size_t at = NUMBER + NUMBER + set;
-    if (count < at)
+    if (count < at || in_set(data + NUMBER + NUMBER, a->rank))
         return false;
     for (uint32_t rank = 0; rank < size; rank++) {
         if (in_set(data + NUMBER + NUMBER, rank))
@@ -101,11 +102,12 @@ static void send_to(gcoll_agree *a, uint32_t to, int kind, const gcoll_agree_byt
                     const gcoll_agree_bytes *second) {
     const size_t set = gcoll_agree_set_bytes(a->size);
     const size_t count = HEAD + set + (first ? first->count : 0) + (second ? second->count : 0);
-    uint8_t *bytes = malloc(count), *at = bytes + HEAD + set;
+    uint8_t *bytes = malloc(count);
     if (!bytes) {
         a->failed = true;
         return;
     }
+    uint8_t *at = bytes + HEAD + set;
     bytes[0] = (uint8_t)kind;
     gcoll_put_le(bytes + KIND, a->instance, NUMBER);
     gcoll_put_le(bytes + KIND + NUMBER, a->leader, SHORT);
@@ -182,9 +184,10 @@ static bool make_accord(gcoll_agree *a) {
             number = a->voices[rank].number < number ? a->voices[rank].number : number;
             count += SHORT + a->voices[rank].row.count;
         }
-    uint8_t *data = malloc(count), *at = data + NUMBER + NUMBER + set;
+    uint8_t *data = malloc(count);
     if (!data)
         return false;
+    uint8_t *at = data + NUMBER + NUMBER + set;
     gcoll_put_le(data, bits, NUMBER);
     gcoll_put_le(data + NUMBER, number, NUMBER);
     memcpy(data + NUMBER + NUMBER, a->gone, set);
@@ -281,10 +284,17 @@ static void follow(gcoll_agree *a) {
         lead(a);
 }
 
+/* Tells a rank that it counts as gone: if it lives, it may be waiting for this one. */
+static void tell(gcoll_agree *a, uint32_t rank) {
+    if (rank != a->rank && !a->is_left_out)
+        send_to(a, rank, CALL, NULL, NULL);
+}
+
 void gcoll_agree_lose(gcoll_agree *a, uint32_t rank) {
     if (gcoll_agree_is_gone(a, rank))
         return;
     add_to_set(a->gone, rank);
+    tell(a, rank);
     follow(a);
 }
 
@@ -298,7 +308,7 @@ static const char *take_contribution(gcoll_agree *a, uint32_t from, const uint8_
     const uint8_t *accord = body + GIVE_HEAD + row;
     const size_t accord_bytes = count - GIVE_HEAD - row;
     if (ballot == GCOLL_AGREE_NONE ? accord_bytes != 0
-                                   : ballot >= a->size || !is_accord(accord, accord_bytes, a->size))
+                                   : ballot >= a->size || !is_accord(a, accord, accord_bytes))
         return "a contribution with a broken accord";
     if (a->decided) {
         send_to(a, from, PASS, &a->accord, NULL);
@@ -316,7 +326,7 @@ static const char *take_contribution(gcoll_agree *a, uint32_t from, const uint8_
 
 static const char *take_proposal(gcoll_agree *a, uint32_t from, uint32_t ballot, const uint8_t *body,
                                  size_t count) {
-    if (!is_accord(body, count, a->size))
+    if (!is_accord(a, body, count))
         return "a broken proposal";
     if (a->decided) {
         send_to(a, from, PASS, &a->accord, NULL);
@@ -332,10 +342,17 @@ static const char *take_proposal(gcoll_agree *a, uint32_t from, uint32_t ballot,
     return NULL;
 }
 
+/* The rank has accepted the proposal of this leader, and may have decided on it. */
+static void take_accepted(gcoll_agree *a, uint32_t from, bool decided) {
+    a->voices[from].accepted = true;
+    a->voices[from].decided = a->voices[from].decided || decided;
+    lead(a);
+}
+
 /* teller: the rank that will say when all have decided, or NONE. */
 static const char *take_decision(gcoll_agree *a, uint32_t from, uint32_t teller, const uint8_t *body,
                                  size_t count) {
-    if (!is_accord(body, count, a->size))
+    if (!is_accord(a, body, count))
         return "a broken accord";
     if (!a->decided && !copy(&a->accord, body, count)) {
         a->failed = true;
@@ -348,18 +365,22 @@ static const char *take_decision(gcoll_agree *a, uint32_t from, uint32_t teller,
     }
     if (teller != GCOLL_AGREE_NONE)
         send_to(a, from, DECIDED, NULL, NULL);
+    else if (a->proposed) /* the sender is settled, and may not answer this leader's DECIDE */
+        take_accepted(a, from, true);
     return NULL;
 }
 
-/* Adds a set that a rank has sent to the own one. Returns whether that has grown. */
-static bool merge(gcoll_agree *a, const uint8_t *set) {
+/* Adds a set that a rank has sent to the own one. */
+static void merge(gcoll_agree *a, const uint8_t *set) {
     bool grown = false;
     for (uint32_t rank = 0; rank < a->size; rank++)
         if (in_set(set, rank) && !gcoll_agree_is_gone(a, rank)) {
             add_to_set(a->gone, rank);
+            tell(a, rank);
             grown = true;
         }
-    return grown;
+    if (grown)
+        follow(a);
 }
 
 uint64_t gcoll_agree_instance_of(const uint8_t *bytes, size_t count) {
@@ -375,19 +396,19 @@ const char *gcoll_agree_take(gcoll_agree *a, uint32_t from, const uint8_t *bytes
     count -= HEAD + set;
     if (ballot >= a->size)
         return "a message with an impossible leader";
-    if (gcoll_agree_is_gone(a, from)) { /* it is left out, and learns it */
-        send_to(a, from, CALL, NULL, NULL);
-        return NULL;
-    }
-    if (merge(a, bytes + HEAD))
-        follow(a);
+    if (gcoll_agree_is_gone(a, from))
+        return NULL; /* it has been told so */
+    merge(a, bytes + HEAD);
     if (a->is_left_out || a->failed)
         return NULL;
     if (gcoll_agree_instance_of(bytes, HEAD) != a->instance)
         return NULL; /* of an earlier one, which all ranks have decided or will hear of */
+    const bool is_bare = bytes[0] == CALL || bytes[0] == ACCEPT || bytes[0] == DECIDED || bytes[0] == DONE;
+    if (is_bare && count > 0)
+        return "a message that is too long";
     switch (bytes[0]) {
-    case CALL:
-        return count == 0 ? NULL : "a call that is too long";
+    case CALL: /* its set has been merged */
+        return NULL;
     case GIVE:
         return take_contribution(a, from, body, count);
     case PROPOSE:
@@ -398,11 +419,8 @@ const char *gcoll_agree_take(gcoll_agree *a, uint32_t from, const uint8_t *bytes
         return take_decision(a, from, GCOLL_AGREE_NONE, body, count);
     case ACCEPT:
     case DECIDED:
-        if (a->proposed) {
-            a->voices[from].accepted = true;
-            a->voices[from].decided = a->voices[from].decided || bytes[0] == DECIDED;
-            lead(a);
-        }
+        if (a->proposed)
+            take_accepted(a, from, bytes[0] == DECIDED);
         return NULL;
     case DONE:
         a->settled = a->settled || a->decided;
@@ -418,9 +436,14 @@ bool gcoll_agree_begin(gcoll_agree *a, uint64_t bits, uint64_t number, const voi
     a->bits = bits;
     a->number = number;
     a->leader = a->ballot = a->teller = a->best_ballot = GCOLL_AGREE_NONE;
-    if (!copy(&a->row, row, row_bytes))
+    if (!copy(&a->row, row, row_bytes)) {
+        a->failed = true;
         return false;
+    }
     follow(a);
+    for (uint32_t other = 0; other < a->size; other++)
+        if (gcoll_agree_is_gone(a, other)) /* maybe since the last instance */
+            tell(a, other);
     return !a->failed;
 }
 
@@ -435,7 +458,7 @@ void gcoll_agree_end(gcoll_agree *a) {
 }
 
 void gcoll_agree_each_waited(const gcoll_agree *a, void (*fn)(void *arg, uint32_t rank), void *arg) {
-    if (a->settled || a->is_left_out)
+    if (a->settled || a->is_left_out || a->failed)
         return;
     if (a->leader != a->rank) {
         fn(arg, a->decided ? a->teller : a->leader);

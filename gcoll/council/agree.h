@@ -11,14 +11,34 @@
  * before it. So an accord that any rank has acted upon is the accord of all. This is Paxos with the ranks as
  * ballots; as it needs every rank that is not gone instead of a majority, a single rank can go on.
  *
- * A rank counts as gone once any rank says so, and for good. A rank that lives and is thought to be gone is
- * left out: it learns that from the first message of a rank that thinks so.
+ * A rank counts as gone once any rank says so, and for good. Sets of ranks that are gone travel with every
+ * message. A rank that comes to think that another is gone tells it so: if that one lives, it is left out.
  *
  * After the decision a rank stays until the leader says that all have decided, or is gone. In the latter case
- * it passes the accord on to all. So no rank is left waiting for one that has returned.
+ * it passes the accord on to all. A rank that gets the accord so passes it on, too, and is settled at once;
+ * its PASS also tells a leader that it has decided, as it may be gone from the call when that leader asks. So
+ * no rank waits for one that has returned.
  *
- * The machine has no connection and no clock. Its owner delivers messages of each other rank in the order in
- * which they were sent, and says which ranks are gone.
+ * If only ranks that have failed are said to be gone:
+ *   - all ranks that decide do so on the same accord, those that fail afterwards included;
+ *   - the accord is made of the contributions of all ranks that are not gone in it, and of no others;
+ *   - every rank that lives is settled once all messages are delivered and all failures known.
+ * If ranks that live are said to be gone, too:
+ *   - two ranks decide differently only if, in the end, each thinks that the other is gone: they are parted.
+ * One rank's word alone never makes that, nor do the words of several about the same rank;
+ *   - every rank that lives is settled or left out. One that had decided before has the accord of those that
+ * leave it out, unless they are parted.
+ *
+ * The machine has no connection and no clock. Its owner
+ *   - delivers messages of each other rank in the order in which they were sent, each once, and holds back
+ * those of a later instance until it has begun that. Of a rank that is gone it may drop any;
+ *   - says which ranks are gone: by gcoll_agree_lose while an instance runs, else in the set. For a rank that
+ * is left out or gives up, it must see to it that the others learn of that;
+ *   - takes messages to ranks that are gone. It delivers them as long as there is a connection, and drops
+ * them else;
+ *   - may end the instance once it is settled, and take no messages until it begins the next.
+ *
+ * test/council/agree_model_test.cc checks all this.
  */
 #ifndef GCOLL_COUNCIL_AGREE_H
 #define GCOLL_COUNCIL_AGREE_H
@@ -76,11 +96,11 @@ static inline bool gcoll_agree_is_gone(const gcoll_agree *a, uint32_t rank) {
     return a->gone[rank / 8] >> rank % 8 & 1;
 }
 
-/* Begins the instance. The fields rank, size, instance, gone, send and arg are set, the others zero. Copies
- * the row. False: no memory. */
+/* Begins the instance: sends, and may decide. The fields rank, size, instance, gone, send and arg are set,
+ * the others zero. Copies the row. False: no memory. */
 bool gcoll_agree_begin(gcoll_agree *a, uint64_t bits, uint64_t number, const void *row, size_t row_bytes);
 void gcoll_agree_end(gcoll_agree *a);
-/* The rank is gone. */
+/* The rank is gone. Only between begin and end. */
 void gcoll_agree_lose(gcoll_agree *a, uint32_t rank);
 /* A message of this instance, or of an earlier one, came from the rank. Returns NULL, or what is wrong with
  * it: "a broken proposal". */

@@ -17,13 +17,18 @@
 #define PROBES       8            /* in the time after which a rank counts as gone, */
 #define PROBE_MIN_MS INT64_C(50)  /* but not more often */
 #define PROBE_MAX_MS INT64_C(1000)
-#define FLUSH_MS     INT64_C(500)          /* for the last messages of an agreement to be written */
-#define NAME_BYTES   (GCOLL_DOING_MAX + 1) /* of the call, before each row */
+#define FLUSH_MS     INT64_C(500) /* for the last messages of an agreement to be written */
+#define ANSWERS_MAX                                                                                          \
+    8 /* limits for which a rank may be waited for that answers on the context, and does not come */
+/* Of the cause of a context that an agreement breaks. */
+#define AGREED_TO_BE_GONE "is gone, as the ranks that are left have agreed"
+#define NAME_BYTES        (GCOLL_DOING_MAX + 1) /* of the call, before each row */
 
 /* A message on its way out. */
 typedef struct letter {
     gcoll_message message; /* the first: letter_of */
     struct letter *next, **link;
+    gcoll_council *council;
     uint32_t to;
     uint8_t bytes[];
 } letter;
@@ -37,8 +42,13 @@ typedef struct member {
     uint8_t *bytes;        /* and its data; NULL: none is */
     size_t count;
     bool has_come;
+    const char
+        *lost; /* why it is gone, once all messages that came from it have been taken; NULL: it is not */
+    char lost_text[96];
+    uint32_t letters;             /* on their way to it */
     bool is_waited;               /* this rank cannot go on without it, */
     int64_t silent_ms, probed_ms; /* and nothing has come from it for so long; at which it was last probed */
+    int64_t waited_ms;            /* so long it has been waited for */
     uint64_t heard;
 } member;
 
@@ -53,7 +63,9 @@ struct gcoll_council {
     gcoll_agree agree;
     bool is_open; /* an agreement has begun and not ended: of a call that failed */
     uint64_t instance;
-    int64_t timeout_ms; /* of the agreement at hand */
+    int64_t timeout_ms; /* of the agreement at hand; 0: the context's */
+    bool is_left_out;   /* other ranks take this one for gone */
+    bool heeds_break;   /* it is known that the context is broken */
     bool failed;
 };
 
@@ -63,14 +75,46 @@ static bool is_gone(const gcoll_council *council, uint32_t rank) {
     return council->gone[rank / 8] >> rank % 8 & 1;
 }
 
+static void leave_out(gcoll_council *council) {
+    council->is_left_out = council->agree.is_left_out = true;
+}
+
+/* Whether other ranks have broken the context because of this one. They may have gone on without it; or it
+ * lives, answers and was late, and they are in this agreement, too. */
+static bool is_blamed(const gcoll_council *council) {
+    const gcoll_health *health = &council->context->health;
+    return health->broken && health->cause.culprit == council->rank &&
+           (health->cause.status == GCOLL_ERR_TIMEOUT || strstr(health->cause.text, AGREED_TO_BE_GONE));
+}
+
+static bool is_last_but(const gcoll_council *council, uint32_t rank) {
+    for (uint32_t other = 0; other < council->size; other++)
+        if (other != rank && other != council->rank && !is_gone(council, other))
+            return false;
+    return true;
+}
+
 static void lose(gcoll_council *council, uint32_t rank, const char *why) {
     if (is_gone(council, rank) || rank == council->rank)
         return;
+    if (is_blamed(council) && is_last_but(council, rank)) { /* it is not all the others who are gone */
+        leave_out(council);
+        return;
+    }
     gcoll_log(council->context, GCOLL_LOG_WARNING, "rank %u is gone: it %s", rank, why);
     if (council->is_open)
         gcoll_agree_lose(&council->agree, rank);
     else
         council->gone[rank / 8] = (uint8_t)(council->gone[rank / 8] | 1U << rank % 8);
+}
+
+/* Its connection has ended. What came from it before may say that this rank is the one that is gone. */
+static void note_lost(gcoll_council *council, uint32_t rank, const char *why) {
+    member *m = &council->members[rank];
+    if (m->lost)
+        return;
+    snprintf(m->lost_text, sizeof m->lost_text, "%s", why);
+    m->lost = m->lost_text;
 }
 
 static void on_failed(void *arg, uint32_t peer, gcoll_status status, const char *text) {
@@ -79,20 +123,20 @@ static void on_failed(void *arg, uint32_t peer, gcoll_status status, const char 
         gcoll_error(status, "rank %u: %s", council->rank, text);
         council->failed = true;
     } else
-        lose(council, peer, text);
+        note_lost(council, peer, text);
 }
 
 static void on_departed(void *arg, uint32_t peer) {
-    lose(arg, peer, "left the job");
+    note_lost(arg, peer, "left the job");
 }
 
 static void on_aborted(void *arg, uint32_t from, const gcoll_note *note) {
     (void)note;
-    lose(arg, from, "aborted its council");
+    note_lost(arg, from, "aborted its council");
 }
 
 static void on_changed(void *arg, uint32_t peer, const char *text) {
-    lose(arg, peer, text);
+    note_lost(arg, peer, text);
 }
 
 static void on_opened(void *arg, uint32_t peer, uint64_t stream,
@@ -121,6 +165,7 @@ static bool reach(gcoll_council *council, uint32_t rank) {
 }
 
 static void end_letter(letter *l) {
+    l->council->members[l->to].letters--;
     *l->link = l->next;
     if (l->next)
         l->next->link = l->link;
@@ -139,7 +184,9 @@ static bool send_letter(void *arg, uint32_t to, const uint8_t *bytes, size_t cou
         return false;
     }
     memcpy(l->bytes, bytes, count);
+    l->council = council;
     l->to = to;
+    council->members[to].letters++;
     l->message = (gcoll_message){.stream = STREAM,
                                  .index = council->members[to].sent++,
                                  .bytes = count,
@@ -219,6 +266,8 @@ static void take_all(gcoll_council *council) {
         do
             look_for(council, rank);
         while (take_from(council, rank));
+        if (council->members[rank].lost && !council->agree.is_left_out)
+            lose(council, rank, council->members[rank].lost);
     }
 }
 
@@ -229,27 +278,71 @@ static void mark_waited(void *arg, uint32_t rank) {
     council->members[rank].is_waited = true;
 }
 
+/* After which silence a rank counts as gone. Ranks that wait in a collective for one that is silent give it
+ * up after up to one and a half of the context's timeout, and until then they do not come here. */
+static int64_t limit_of(const gcoll_council *council) {
+    const int64_t limit_ms = gcoll_timeout_of(council->context, council->timeout_ms);
+    return council->timeout_ms == 0 && !council->heeds_break ? 2 * limit_ms : limit_ms;
+}
+
+/* Finds the ranks that this one waits for. If the leader is silent, those that would lead after it are, too:
+ * if a host with several of them is gone, that takes the time of one. */
+static void find_waited(gcoll_council *council) {
+    const gcoll_agree *agree = &council->agree;
+    for (uint32_t rank = 0; rank < council->size; rank++)
+        council->members[rank].is_waited = false;
+    gcoll_agree_each_waited(agree, mark_waited, council);
+    if (agree->leader < council->rank && !agree->decided &&
+        council->members[agree->leader].silent_ms >= limit_of(council) / PROBES)
+        for (uint32_t rank = agree->leader + 1; rank < council->rank; rank++)
+            council->members[rank].is_waited = true;
+}
+
+/* The others may have learned only now that the context is broken. Its cause makes nobody gone: the culprit
+ * may live, as one that answers and comes late, or whose connection was cut. The council finds out. */
+static void heed_break(gcoll_council *council) {
+    if (!council->context->health.broken || council->heeds_break)
+        return;
+    council->heeds_break = true;
+    for (uint32_t rank = 0; rank < council->size; rank++)
+        council->members[rank].silent_ms = council->members[rank].probed_ms = 0;
+}
+
+/* Whether collectives may still be under way on the context. */
+static bool is_whole(const gcoll_council *council) {
+    return !council->context->health.broken && council->context->endpoint;
+}
+
+/* A rank that is in a collective answers there, and comes later. Grows with what comes from it. */
+static uint64_t heard_on_context(const gcoll_council *council, uint32_t rank) {
+    gcoll_sight sight = {0};
+    if (is_whole(council))
+        council->context->transport->look(council->context->endpoint, rank, &sight);
+    return sight.heard;
+}
+
 /* Looks after the ranks that this one waits for: connects to them, probes them, and gives up those that are
  * silent. passed_ms: since the last time. */
 static void tend(gcoll_council *council, int64_t passed_ms) {
-    const int64_t limit_ms = council->timeout_ms;
+    const int64_t limit_ms = limit_of(council);
     int64_t every_ms = limit_ms / PROBES;
     every_ms = every_ms < PROBE_MIN_MS ? PROBE_MIN_MS : every_ms > PROBE_MAX_MS ? PROBE_MAX_MS : every_ms;
-    for (uint32_t rank = 0; rank < council->size; rank++)
-        council->members[rank].is_waited = false;
-    gcoll_agree_each_waited(&council->agree, mark_waited, council);
+    find_waited(council);
     for (uint32_t rank = 0; rank < council->size && !council->failed; rank++) {
         member *m = &council->members[rank];
         gcoll_sight sight;
         if (!m->is_waited || is_gone(council, rank) || !reach(council, rank)) {
-            m->silent_ms = m->probed_ms = 0;
+            m->silent_ms = m->probed_ms = m->waited_ms = 0;
             continue;
         }
         council->transport->look(council->endpoint, rank, &sight);
+        if (m->waited_ms < ANSWERS_MAX * limit_ms)
+            sight.heard += heard_on_context(council, rank);
         if (sight.heard != m->heard)
             m->silent_ms = m->probed_ms = 0;
         m->heard = sight.heard;
         m->silent_ms += passed_ms;
+        m->waited_ms += passed_ms;
         if (m->silent_ms >= limit_ms) {
             char why[96];
             snprintf(why, sizeof why, "did not take part in an agreement for %lld ms", (long long)limit_ms);
@@ -257,32 +350,34 @@ static void tend(gcoll_council *council, int64_t passed_ms) {
         } else if (m->silent_ms - m->probed_ms >= every_ms) {
             m->probed_ms = m->silent_ms;
             council->transport->probe(council->endpoint, rank);
+            if (is_whole(council))
+                council->context->transport->probe(council->context->endpoint, rank);
         }
     }
 }
 
-/* Letters to ranks that are there. Those to others are never written. */
+/* Letters to ranks that are there. Those to others may never be written. */
 static bool has_letters(const gcoll_council *council) {
-    for (const letter *l = council->letters; l; l = l->next)
-        if (!is_gone(council, l->to))
+    for (uint32_t rank = 0; rank < council->size; rank++)
+        if (council->members[rank].letters > 0 && !is_gone(council, rank))
             return true;
     return false;
 }
 
 /* Letters need a connection. */
 static void reach_receivers(gcoll_council *council) {
-    for (letter *l = council->letters, *next; l; l = next) {
-        next = l->next;
-        if (!is_gone(council, l->to))
-            reach(council, l->to);
-    }
+    for (uint32_t rank = 0; rank < council->size; rank++)
+        if (council->members[rank].letters > 0 && !is_gone(council, rank))
+            reach(council, rank);
 }
 
-static uint32_t count_left(const gcoll_council *council) {
-    uint32_t left = 0;
-    for (uint32_t rank = 0; rank < council->size; rank++)
-        left += !is_gone(council, rank);
-    return left;
+/* left: ranks that are not gone. */
+static gcoll_status check_majority(const gcoll_council *council, uint32_t left) {
+    return 2 * (uint64_t)left > council->size
+               ? GCOLL_OK
+               : gcoll_error(GCOLL_ERR_PEER,
+                             "only %u of %u ranks are left, which is no majority, as options.majority asks",
+                             left, council->size);
 }
 
 static gcoll_status left_out(const gcoll_council *council) {
@@ -298,35 +393,33 @@ static gcoll_status step(gcoll_council *council, int64_t *before_ms) {
     const int64_t passed = now - *before_ms < HELD_UP_MS ? now - *before_ms : HELD_UP_MS;
     *before_ms = now;
     take_all(council);
+    heed_break(council);
     tend(council, passed);
     reach_receivers(council);
     council->transport->flush(council->endpoint);
     gcoll_status status = council->failed ? GCOLL_ERR_NO_MEMORY : GCOLL_OK;
     if (status == GCOLL_OK && !council->agree.settled && !council->agree.is_left_out)
         status = council->transport->progress(council->endpoint, WAIT_STEP_US, &moved);
-    if (status == GCOLL_OK && !council->context->health.broken && council->context->endpoint)
-        gcoll_progress(council->context,
-                       0); /* peers that are not here yet may ask whether this rank is alive */
+    if (status == GCOLL_OK && is_whole(council)) /* peers may ask there whether this rank is alive */
+        gcoll_progress(council->context, 0);
     return status;
 }
 
-static gcoll_status wait_for_accord(gcoll_council *council, bool majority) {
+static gcoll_status wait_for_accord(gcoll_council *council) {
     const gcoll_agree *agree = &council->agree;
     int64_t before_ms = gcoll_now_ms();
-    while (!agree->settled) {
+    for (;;) {
+        council->is_left_out |= agree->is_left_out;
+        if (council->is_left_out)
+            return left_out(council);
+        if (agree->failed)
+            return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an agreement of %u ranks", council->size);
+        if (agree->settled)
+            return GCOLL_OK;
         const gcoll_status status = step(council, &before_ms);
         if (status != GCOLL_OK)
             return status;
-        if (agree->failed)
-            return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an agreement of %u ranks", council->size);
-        if (agree->is_left_out)
-            return left_out(council);
-        if (majority && !agree->decided && 2 * (uint64_t)count_left(council) <= council->size)
-            return gcoll_error(GCOLL_ERR_PEER,
-                               "only %u of %u ranks are left, which is no majority, as options.majority asks",
-                               count_left(council), council->size);
     }
-    return GCOLL_OK;
 }
 
 /* Hands to the system what others wait for. What cannot be written in this time goes with the next call. */
@@ -368,6 +461,13 @@ static gcoll_status begin(gcoll_council *council, const gcoll_motion *motion) {
                : gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an agreement of %u ranks", council->size);
 }
 
+static uint32_t left_in(const gcoll_council *council, const gcoll_agree_bytes *accord) {
+    uint32_t left = 0;
+    for (uint32_t rank = 0; rank < council->size; rank++)
+        left += !gcoll_accord_is_gone(accord, rank);
+    return left;
+}
+
 /* All ranks must have been in the same call; each of them finds the same. */
 static gcoll_status compare(const gcoll_council *council, const gcoll_agree_bytes *accord) {
     const uint8_t *first = NULL, *row;
@@ -383,18 +483,10 @@ static gcoll_status compare(const gcoll_council *council, const gcoll_agree_byte
             first = row;
             first_rank = rank;
         } else if (strcmp((const char *)row, (const char *)first) != 0)
-            return gcoll_error(GCOLL_ERR_MISMATCH, "rank %u is in %.*s, and rank %u is in %.*s", first_rank,
+            return gcoll_error(GCOLL_ERR_MISMATCH, "rank %u %.*s, and rank %u %.*s", first_rank,
                                NAME_BYTES - 1, (const char *)first, rank, NAME_BYTES - 1, (const char *)row);
     }
     return GCOLL_OK;
-}
-
-/* Takes over what the context knows: a rank that broke it by its silence is given no more time. A rank whose
- * connection ended is not taken for gone before the council finds so, too. */
-static bool is_silent_culprit(const gcoll_context *context) {
-    const gcoll_health *health = &context->health;
-    return health->broken && health->cause.culprit != GCOLL_NO_RANK &&
-           health->cause.status == GCOLL_ERR_TIMEOUT;
 }
 
 gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *motion,
@@ -404,28 +496,27 @@ gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *mot
         return gcoll_error(GCOLL_ERR_UNSUPPORTED, "the context was created without options.recovery");
     if (motion->row_bytes > GCOLL_ROW_MAX)
         return gcoll_error(GCOLL_ERR_INTERNAL, "a row of %zu bytes", motion->row_bytes);
-    if (council->failed || (council->is_open && council->agree.failed))
-        return gcoll_error(GCOLL_ERR_NO_MEMORY, "this rank ran out of memory in an earlier agreement");
-    if (is_silent_culprit(context)) {
-        if (context->health.cause.culprit == context->rank)
-            return left_out(council);
-        lose(council, context->health.cause.culprit, "broke the context by its silence");
-    }
-    council->timeout_ms = gcoll_timeout_of(context, motion->timeout_ms);
+    if (council->failed)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY,
+                           "this rank ran out of memory or descriptors in an earlier agreement");
+    council->timeout_ms = motion->timeout_ms;
     gcoll_status status = GCOLL_OK;
-    if (is_gone(council, council->rank))
+    if (is_gone(council, council->rank) || council->is_left_out)
         return left_out(council);
     if (!council->is_open)
         status = begin(council, motion);
+    heed_break(council);
     if (status == GCOLL_OK)
-        status = wait_for_accord(council, motion->majority);
+        status = wait_for_accord(council);
     if (status == GCOLL_OK)
         write_letters(council);
-    else if (council->agree.failed)
-        council->failed = true;
+    else if (!council->is_left_out)
+        council->failed = true; /* what was begun cannot go on with another motion */
     if (status != GCOLL_OK)
         return status;
     status = compare(council, &council->agree.accord);
+    if (status == GCOLL_OK && motion->majority)
+        status = check_majority(council, left_in(council, &council->agree.accord));
     if (status == GCOLL_OK) {
         *accord = council->agree.accord;
         council->agree.accord = (gcoll_agree_bytes){0};
@@ -435,14 +526,8 @@ gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *mot
     return status;
 }
 
-void gcoll_council_answer(gcoll_context *context) {
-    gcoll_council *council = context->council;
-    bool moved;
-    if (!council || !council->endpoint || council->failed)
-        return;
-    council->transport->flush(council->endpoint);
-    if (council->transport->progress(council->endpoint, 0, &moved) == GCOLL_OK)
-        council->transport->flush(council->endpoint);
+bool gcoll_council_knows_gone(const gcoll_context *context, uint32_t rank) {
+    return context->council && is_gone(context->council, rank);
 }
 
 const uint8_t *gcoll_council_row(const gcoll_context *context, const gcoll_agree_bytes *accord, uint32_t rank,
@@ -508,14 +593,17 @@ void gcoll_council_close(gcoll_context *context, int64_t limit_ms) {
     gcoll_council *council = context->council;
     if (!council)
         return;
+    if (council->is_open) /* what the endpoint still tells is no news to it */
+        gcoll_agree_end(&council->agree);
+    council->is_open = false;
     if (council->endpoint && gcoll_is_forked(context))
         council->transport->abandon(council->endpoint);
     else if (council->endpoint)
         council->transport->close(council->endpoint, limit_ms);
-    if (council->is_open)
-        gcoll_agree_end(&council->agree);
-    while (council->letters)
-        end_letter(council->letters);
+    for (letter *l = council->letters, *next; l; l = next) {
+        next = l->next;
+        free(l);
+    }
     for (uint32_t rank = 0; council->members && rank < council->size; rank++) {
         free(council->members[rank].address);
         free(council->members[rank].bytes);
@@ -566,6 +654,17 @@ uint64_t gcoll_context_completed(gcoll_context *context) {
     return completed;
 }
 
+void gcoll_council_break_for_gone(gcoll_context *context, const gcoll_agree_bytes *accord) {
+    uint32_t rank = 0;
+    while (rank < context->size && !gcoll_accord_is_gone(accord, rank))
+        rank++;
+    if (rank == context->size)
+        return;
+    gcoll_break(context, GCOLL_ERR_PEER, rank, "rank %u is gone, as the ranks that are left have agreed",
+                rank);
+    gcoll_context_settle(context);
+}
+
 gcoll_status gcoll_context_agree(gcoll_context *context, uint64_t *bits, uint64_t *completed,
                                  int64_t timeout_ms) {
     if (!context || !bits)
@@ -576,7 +675,7 @@ gcoll_status gcoll_context_agree(gcoll_context *context, uint64_t *bits, uint64_
     if (status != GCOLL_OK)
         return status;
     gcoll_agree_bytes accord = {0};
-    const gcoll_motion motion = {.doing = "gcoll_context_agree",
+    const gcoll_motion motion = {.doing = "calls gcoll_context_agree",
                                  .bits = *bits,
                                  .number = gcoll_runs_completed(context),
                                  .timeout_ms = timeout_ms};
@@ -587,6 +686,8 @@ gcoll_status gcoll_context_agree(gcoll_context *context, uint64_t *bits, uint64_
         if (completed)
             *completed = gcoll_accord_number(&accord);
     }
+    if (status == GCOLL_OK)
+        gcoll_council_break_for_gone(context, &accord);
     free(accord.data);
     gcoll_leave(context);
     return status;

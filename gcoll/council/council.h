@@ -12,14 +12,15 @@
 #include "gcoll/context/hooks.h"
 #include "gcoll/council/agree.h"
 
-/* The most bytes of a row. */
-#define GCOLL_ROW_MAX (2 * GCOLL_ADDRESS_MAX + 1024)
+/* The most bytes of a row. A rank that admits newcomers brings their records, too. */
+#define GCOLL_ROW_MAX 65536
 
 #define GCOLL_DOING_MAX 39
 
 /* What a rank brings to an agreement. */
 typedef struct gcoll_motion {
-    const char *doing; /* the call, for messages: "gcoll_context_agree"; at most GCOLL_DOING_MAX bytes */
+    const char
+        *doing; /* the call, for messages: "calls gcoll_context_agree"; at most GCOLL_DOING_MAX bytes */
     uint64_t bits;
     uint64_t number;
     const void *row;    /* what the other ranks get of it */
@@ -42,10 +43,13 @@ void gcoll_council_close(gcoll_context *context, int64_t limit_ms);
  * agreement any more */
 gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *motion,
                                  gcoll_agree_bytes *accord);
+/* Whether the council knows that a rank is gone. False without a council. */
+bool gcoll_council_knows_gone(const gcoll_context *context, uint32_t rank);
 /* The agreement at the end of a call with options.uniform (verdict.c, gcoll/context/hooks.h). */
 extern const gcoll_jury gcoll_council_jury;
-/* For a rank that is in a run meanwhile: answers and takes what has come for the council. Does not wait. */
-void gcoll_council_answer(gcoll_context *context);
+/* Breaks the context if ranks are gone by the accord. It works no more: collectives on it fail at once, on
+ * all ranks for one cause, instead of waiting. */
+void gcoll_council_break_for_gone(gcoll_context *context, const gcoll_agree_bytes *accord);
 /* The row of a rank that is in the accord, as it was given. */
 const uint8_t *gcoll_council_row(const gcoll_context *context, const gcoll_agree_bytes *accord, uint32_t rank,
                                  size_t *bytes);

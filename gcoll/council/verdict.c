@@ -58,7 +58,7 @@ static gcoll_status fail(gcoll_context *context, const gcoll_agree_bytes *accord
 static gcoll_status agree(gcoll_context *context, gcoll_status own) {
     uint8_t row[ROW_BYTES];
     gcoll_agree_bytes accord = {0};
-    const gcoll_motion motion = {.doing = "a call with options.uniform",
+    const gcoll_motion motion = {.doing = "makes a call with options.uniform",
                                  .bits = own == GCOLL_OK,
                                  .number = gcoll_runs_completed(context),
                                  .row = row,
@@ -70,8 +70,10 @@ static gcoll_status agree(gcoll_context *context, gcoll_status own) {
         gcoll_context_settle(context);
     } else if (!(gcoll_accord_bits(&accord) & 1))
         status = fail(context, &accord);
+    else
+        gcoll_council_break_for_gone(context, &accord); /* later calls: this one has succeeded */
     free(accord.data);
     return status;
 }
 
-const gcoll_jury gcoll_council_jury = {.agree = agree, .answer = gcoll_council_answer};
+const gcoll_jury gcoll_council_jury = {.agree = agree};

@@ -24,6 +24,11 @@ typedef struct gcoll_child {
 gcoll_status gcoll_child_allocate(gcoll_child *c);
 /* Opens the endpoint, and gives this rank's record, or in its place "!" and why there is none. */
 void gcoll_child_offer(gcoll_child *c, char record[GCOLL_RECORD_MAX]);
+/* A record of the context and the address of its council, each with its end. */
+#define GCOLL_ENDS_MAX (GCOLL_RECORD_MAX + GCOLL_ADDRESS_MAX)
+/* Makes the context and opens its endpoint and its council. row: the record and the council's address; or "!"
+ * and why there is none. Returns its bytes (recovery.c). */
+size_t gcoll_child_open_ends(gcoll_child *c, char row[GCOLL_ENDS_MAX]);
 /* Takes a member's record. text may come from a broken peer. */
 gcoll_status gcoll_child_take_record(const gcoll_child *c, uint32_t rank, char *text);
 /* Once all records are there. */

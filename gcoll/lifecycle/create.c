@@ -248,7 +248,7 @@ static void end_by_deadline(gcoll_context *context) {
         gcoll_context_destroy(context);
 }
 
-static gcoll_status use_network(gcoll_context *context, const gcoll_network *network) {
+gcoll_status gcoll_network_use(gcoll_context *context, const gcoll_network *network) {
     const gcoll_transport *transport = network->transport;
     uint32_t lane_count = network->lane_count;
     context->settings.endpoint.interface_from = network->interface_from;
@@ -283,7 +283,7 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
     if (status == GCOLL_OK)
         status = gcoll_context_allocate(&known, &context);
     if (status == GCOLL_OK)
-        status = use_network(context, &network);
+        status = gcoll_network_use(context, &network);
     gcoll_network_free(&network);
     if (status != GCOLL_OK) {
         gcoll_context_destroy(context);

@@ -49,6 +49,8 @@ void gcoll_settings_free(gcoll_settings *settings);
 
 /* With all modules, and no endpoint yet. */
 gcoll_status gcoll_context_allocate(const gcoll_context_options *options, gcoll_context **context);
+/* Gives a context that has no endpoint yet its transport and lanes. */
+gcoll_status gcoll_network_use(gcoll_context *context, const gcoll_network *network);
 /* Opens the endpoint of a context whose generation is known. */
 gcoll_status gcoll_context_open(gcoll_context *context);
 /* How long a wait polls, by the ranks and cores of this host, where the caller did not say. */

@@ -16,8 +16,7 @@
 #include "gcoll/council/council.h"
 #include "gcoll/lifecycle/child.h"
 
-/* A record of the context and the address of its council, each with its end. */
-#define ROW_BYTES (GCOLL_RECORD_MAX + GCOLL_ADDRESS_MAX)
+#define GIVE_UP_MS 100 /* for a context that was made in vain to end */
 
 /* ---- Creation ------------------------------------------------------------------------------- */
 
@@ -60,21 +59,21 @@ static bool is_same_set(const gcoll_context *context, const gcoll_agree_bytes *a
 }
 
 /* The first agreement: who is left, and the generation. */
-static gcoll_status agree_on_members(gcoll_child *c, gcoll_motion *motion, gcoll_agree_bytes *accord) {
+static gcoll_status agree_on_members(gcoll_child *c, gcoll_motion motion, gcoll_agree_bytes *accord) {
     const gcoll_context *parent = c->parent;
     char generation[GCOLL_GENERATION_TEXT];
+    c->ranks = calloc(parent->size, sizeof *c->ranks); /* now: the others wait for a rank that fails later */
+    if (!c->ranks)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %u ranks", parent->size);
     gcoll_status status = gcoll_generation_make(generation);
     if (status != GCOLL_OK)
         return status;
-    motion->doing = "gcoll_context_shrink";
-    motion->row = generation;
-    motion->row_bytes = sizeof generation;
-    status = gcoll_council_agree(c->parent, motion, accord);
+    motion.doing = "calls gcoll_context_shrink";
+    motion.row = generation;
+    motion.row_bytes = sizeof generation;
+    status = gcoll_council_agree(c->parent, &motion, accord);
     if (status != GCOLL_OK)
         return status;
-    c->ranks = calloc(parent->size, sizeof *c->ranks);
-    if (!c->ranks)
-        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %u ranks", parent->size);
     for (uint32_t rank = 0; rank < parent->size; rank++) {
         if (gcoll_accord_is_gone(accord, rank))
             continue;
@@ -90,8 +89,7 @@ static gcoll_status agree_on_members(gcoll_child *c, gcoll_motion *motion, gcoll
     return GCOLL_OK;
 }
 
-/* Opens this rank's ends. row: the record and the council's address; or "!" and why there is none. */
-static size_t open_ends(gcoll_child *c, char row[ROW_BYTES]) {
+size_t gcoll_child_open_ends(gcoll_child *c, char row[GCOLL_ENDS_MAX]) {
     char address[GCOLL_ADDRESS_MAX] = "";
     gcoll_status status = gcoll_child_allocate(c);
     row[0] = '\0';
@@ -104,7 +102,7 @@ static size_t open_ends(gcoll_child *c, char row[ROW_BYTES]) {
     if (status != GCOLL_OK && row[0] != '!') {
         c->opened = status;
         snprintf(c->reason, sizeof c->reason, "%.*s", (int)sizeof c->reason - 1, gcoll_last_error());
-        snprintf(row, ROW_BYTES, "!%s", c->reason);
+        snprintf(row, GCOLL_ENDS_MAX, "!%s", c->reason);
     }
     const size_t length = strlen(row) + 1;
     if (row[0] == '!')
@@ -117,7 +115,7 @@ static size_t open_ends(gcoll_child *c, char row[ROW_BYTES]) {
 static gcoll_status take_ends(const gcoll_child *c, uint32_t rank, const gcoll_agree_bytes *accord) {
     size_t bytes = 0;
     const uint8_t *given = gcoll_council_row(c->parent, accord, c->ranks[rank], &bytes);
-    char row[ROW_BYTES];
+    char row[GCOLL_ENDS_MAX];
     if (bytes == 0 || bytes > sizeof row || given[bytes - 1] != '\0')
         return gcoll_error(GCOLL_ERR_PROTOCOL, "rank %u brought a broken record", c->ranks[rank]);
     memcpy(row, given, bytes);
@@ -132,23 +130,24 @@ static gcoll_status take_ends(const gcoll_child *c, uint32_t rank, const gcoll_a
 static void give_up(gcoll_child *c) {
     char text[1024];
     snprintf(text, sizeof text, "%s", gcoll_last_error());
-    gcoll_context_destroy(c->context);
+    if (c->context) /* soon: the others may be in the next agreement */
+        gcoll_context_end(c->context, gcoll_now_ms() + GIVE_UP_MS, 0);
     free(c->ranks);
     *c = (gcoll_child){.parent = c->parent, .doing = c->doing};
     gcoll_error(GCOLL_ERR_STATE, "%s", text); /* the caller has the status */
 }
 
 /* One try. *again: more ranks are gone. */
-static gcoll_status try_once(gcoll_child *c, gcoll_motion *motion, bool *again) {
+static gcoll_status try_once(gcoll_child *c, gcoll_motion motion, bool *again) {
     gcoll_agree_bytes members = {0}, ends = {0};
-    char row[ROW_BYTES];
+    char row[GCOLL_ENDS_MAX];
     gcoll_status status = agree_on_members(c, motion, &members);
     *again = false;
     if (status == GCOLL_OK) {
-        motion->doing = "gcoll_context_shrink (addresses)";
-        motion->row = row;
-        motion->row_bytes = open_ends(c, row);
-        status = gcoll_council_agree(c->parent, motion, &ends);
+        motion.doing = "calls gcoll_context_shrink (addresses)";
+        motion.row = row;
+        motion.row_bytes = gcoll_child_open_ends(c, row);
+        status = gcoll_council_agree(c->parent, &motion, &ends);
     }
     if (status == GCOLL_OK)
         *again = !is_same_set(c->parent, &members, &ends);
@@ -163,14 +162,15 @@ static gcoll_status try_once(gcoll_child *c, gcoll_motion *motion, bool *again) 
 
 static gcoll_status shrink(gcoll_context *context, const gcoll_shrink_options *o, gcoll_context **out) {
     gcoll_child c = {.parent = context, .doing = "shrink the context"};
-    gcoll_motion motion = {.bits = UINT64_MAX, .timeout_ms = o->timeout_ms, .majority = o->majority != 0};
+    const gcoll_motion motion = {
+        .bits = UINT64_MAX, .timeout_ms = o->timeout_ms, .majority = o->majority != 0};
     gcoll_context_settle(context); /* the others may not know yet that it is broken */
     gcoll_status status;
     bool again = false;
     do {
         if (again)
             give_up(&c);
-        status = try_once(&c, &motion, &again);
+        status = try_once(&c, motion, &again);
     } while (status == GCOLL_OK && again);
     if (status == GCOLL_OK)
         status = gcoll_child_complete(&c);

@@ -138,7 +138,6 @@ typedef struct gcoll_wait {
     bool shares;        /* other threads may enter meanwhile: the caller relies on nothing that they change */
     bool by_any;    /* and it may be done by any movement, not only by what gcoll_live_ended is called for */
     bool is_behind; /* the ranks that it needs may wait for others themselves, which they can name */
-    void (*meanwhile)(gcoll_context *context); /* called once in a while if it lasts; or NULL */
 } gcoll_wait;
 
 /* Progress until it is done, or the context breaks, or the time passes, which breaks it. */

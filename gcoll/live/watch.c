@@ -508,8 +508,6 @@ static void look_around(gcoll_context *context, gcoll_watch *watch, int64_t now)
     if (!context->health.broken && gcoll_rendezvous_is_due(context, now) &&
         now - watch->started_ms >= KEEP_WITHIN_MS)
         gcoll_rendezvous_keep(context);
-    if (watch->wait && watch->wait->meanwhile)
-        watch->wait->meanwhile(context);
     watch->probed = true;
     watch->next_probe_ms = now + next_look_ms(context, watch, &suspicion);
 }

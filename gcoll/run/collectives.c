@@ -43,12 +43,8 @@ static gcoll_status run_part(gcoll_context *context, gcoll_arguments *arguments,
         return status;
     if (context->endpoint || !gcoll_run_is_finished(run)) {
         /* The monitor relies on what it has found until the call leaves. */
-        const gcoll_wait wait = {run_finished,
-                                 run_each_waited,
-                                 run,
-                                 arguments->timeout_ms,
-                                 .shares = !context->hooks,
-                                 .meanwhile = arguments->call.uniform ? context->jury->answer : NULL};
+        const gcoll_wait wait = {run_finished, run_each_waited, run, arguments->timeout_ms,
+                                 .shares = !context->hooks};
         status = gcoll_progress_wait(context, &wait);
     }
     return gcoll_run_result(context, run, status);

@@ -50,15 +50,20 @@ static void refuse(const bound_step *bound, gcoll_status status, bool has_text) 
                 has_text ? gcoll_last_error() : "");
 }
 
-/* Once the function has failed, the run calls it no more. */
+/* Once the function has failed, the run calls it no more. It may take long, and peers that probe this rank
+ * are answered between two calls. */
 static void reduce_by_caller(const bound_step *bound, char *dst, const char *a, const char *b,
                              uint64_t count) {
     const gcoll_run *run = bound->run;
+    const gcoll_context *context = run->context;
     if (run->is_refused)
         return;
     const uint32_t errors = gcoll_error_count();
+    const int64_t begun_ms = gcoll_now_coarse_ms();
     const gcoll_status status =
         run->user.reduce(dst, a, b, count, (gcoll_type)run->entry->call.type, run->user.arg);
+    if (context->endpoint)
+        context->transport->look_soon(context->endpoint, gcoll_now_coarse_ms() - begun_ms);
     if (status != GCOLL_OK)
         refuse(bound, status, gcoll_error_count() != errors);
 }

@@ -253,6 +253,64 @@ gcoll_status gcoll_basis_part(gcoll_context *context, gcoll_basis *whole, uint32
     return whole->levels.most > 1 && context->size > 1 ? find_levels(context) : drop_levels(made);
 }
 
+/* Reads a number from the digits of its bits; false if it is none, or not finite, or negative. */
+static bool read_bits(const char *text, int *at, double *number) {
+    uint64_t bits;
+    int read = 0;
+    if (sscanf(text + *at, " %16" SCNx64 "%n", &bits, &read) != 1)
+        return false;
+    *at += read;
+    memcpy(number, &bits, sizeof bits);
+    return *number >= 0 && isfinite(*number);
+}
+
+/* ---- For ranks that join ------------------------------------------------------------------ */
+
+#define TAKEN_NUMBERS (NUMBERS + 2)
+
+/* The numbers that a text of costs has. */
+static void taken_numbers_of(gcoll_basis *basis, double *numbers[TAKEN_NUMBERS]) {
+    numbers_of(basis, numbers);
+    numbers[NUMBERS] = &basis->levels.alpha;
+    numbers[NUMBERS + 1] = &basis->levels.beta;
+}
+
+void gcoll_basis_write(const gcoll_context *context, char text[GCOLL_BASIS_TEXT_MAX]) {
+    gcoll_basis *basis = context->basis;
+    double *numbers[TAKEN_NUMBERS];
+    gcoll_text to = {text, GCOLL_BASIS_TEXT_MAX, 0};
+    /* Without its rules a file gives costs alone. */
+    gcoll_text_add(&to, "%u", (unsigned)(basis->kind == GCOLL_BASIS_FILE ? GCOLL_BASIS_GIVEN : basis->kind));
+    taken_numbers_of(basis, numbers);
+    for (size_t i = 0; i < TAKEN_NUMBERS; i++) {
+        uint64_t bits;
+        memcpy(&bits, numbers[i], sizeof bits);
+        gcoll_text_add(&to, " %016" PRIx64, bits);
+    }
+    gcoll_text_add(&to, " %d %s", context->settings.monitor,
+                   basis->transport[0] ? basis->transport : context->transport->name);
+}
+
+gcoll_status gcoll_basis_take(gcoll_context *context, const char *text) {
+    double *numbers[TAKEN_NUMBERS];
+    unsigned kind = 0, watches = 0;
+    int at = 0;
+    gcoll_status status = gcoll_basis_create(NULL, &context->basis);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_basis *basis = context->basis;
+    bool is_right = sscanf(text, "%1u%n", &kind, &at) == 1 && kind <= GCOLL_BASIS_FITTED;
+    taken_numbers_of(basis, numbers);
+    for (size_t i = 0; i < TAKEN_NUMBERS && is_right; i++)
+        is_right = read_bits(text, &at, numbers[i]);
+    if (!is_right || sscanf(text + at, " %1u %15[a-z]", &watches, basis->transport) != 2)
+        return gcoll_error(GCOLL_ERR_PROTOCOL, "the costs '%.60s' make no sense", text);
+    basis->kind = (gcoll_basis_kind)kind;
+    basis->local_ranks = gcoll_rendezvous_sharing(context, 0);
+    context->settings.monitor = watches == 1;
+    return find_levels(context);
+}
+
 static gcoll_status decide(gcoll_context *context, const gcoll_fit *fit, uint32_t local_ranks) {
     gcoll_basis *basis = context->basis;
     const uint32_t *node = NULL;
@@ -377,17 +435,6 @@ static gcoll_status get_tuning(gcoll_context *context) {
     }
     free(value);
     return status;
-}
-
-/* Reads a number from the digits of its bits; false if it is none, or not finite, or negative. */
-static bool read_bits(const char *text, int *at, double *number) {
-    uint64_t bits;
-    int read = 0;
-    if (sscanf(text + *at, " %16" SCNx64 "%n", &bits, &read) != 1)
-        return false;
-    *at += read;
-    memcpy(number, &bits, sizeof bits);
-    return *number >= 0 && isfinite(*number);
 }
 
 /* What follows the transport. */

@@ -14,6 +14,12 @@ gcoll_basis *gcoll_basis_hold(gcoll_basis *basis);
 /* Makes the basis of a context of some of the ranks: the same costs, and the rules of a tuning file for its
  * own size. local_ranks: how many of its ranks share the processors of its rank 0. */
 gcoll_status gcoll_basis_part(gcoll_context *context, gcoll_basis *whole, uint32_t local_ranks);
+/* Writes the costs in effect as a text, for ranks that join the context's: kind, numbers, options.monitor and
+ * transport. The rules of a tuning file are not in it. */
+#define GCOLL_BASIS_TEXT_MAX 256
+void gcoll_basis_write(const gcoll_context *context, char text[GCOLL_BASIS_TEXT_MAX]);
+/* Makes the basis of a new context by such a text, the same on every rank. All records must be there. */
+gcoll_status gcoll_basis_take(gcoll_context *context, const char *text);
 void gcoll_basis_drop(gcoll_basis *basis);
 
 /* Functions that measure messages. They need modules above this folder. */

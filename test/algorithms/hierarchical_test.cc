@@ -2,6 +2,9 @@
 #include "test/kit/allreduce_oracle.h"
 #include "test/kit/plan_rounds.h"
 
+#include <map>
+#include <set>
+
 namespace gcoll_test {
 namespace {
 
@@ -32,8 +35,18 @@ gcoll_problem MapProblem(const Map &map, uint64_t count) {
     return problem;
 }
 
+uint32_t Fewest(const Map &map) {
+    std::map<uint32_t, uint32_t> ranks;
+    uint32_t fewest = UINT32_MAX;
+    for (uint32_t host : map)
+        ranks[host]++;
+    for (const auto &host : ranks)
+        fewest = std::min(fewest, host.second);
+    return fewest;
+}
+
 // Every algorithm across and within, in place and not.
-void ProveMap(const Map &map) {
+void ProveMap(const Map &map, int64_t leaders) {
     const gcoll_option *options = Hierarchical().options;
     const uint64_t size = map.size();
     for (uint32_t across = 0; across < Words(options[0].words); across++)
@@ -43,8 +56,10 @@ void ProveMap(const Map &map) {
                     for (bool in_place : {false, true}) {
                         SCOPED_TRACE("hosts " + Text(map) + " across " + options[0].words[across] +
                                      " within " + options[1].words[within] + " r=" + std::to_string(r) +
-                                     " n=" + std::to_string(count) + (in_place ? " in place" : ""));
+                                     " leaders=" + std::to_string(leaders) + " n=" + std::to_string(count) +
+                                     (in_place ? " in place" : ""));
                         gcoll_problem problem = MapProblem(map, count);
+                        problem.option[3] = leaders;
                         problem.in_place = in_place;
                         problem.option[0] = across;
                         problem.option[1] = within;
@@ -96,9 +111,37 @@ std::vector<Map> Maps() {
 
 TEST(Hierarchical, SumsWhateverTheHosts) {
     for (const Map &map : Maps()) {
-        ProveMap(map);
+        ProveMap(map, GCOLL_BY_COST);
         if (HasFailure())
             return;
+    }
+}
+
+TEST(Hierarchical, SumsWhateverTheLeaders) {
+    for (const Map &map : Maps())
+        for (uint32_t leaders = 1; leaders < Fewest(map) && !HasFailure(); leaders++)
+            ProveMap(map, leaders);
+}
+
+// No leaders, and more than there can be, are all ranks of the smallest host.
+TEST(Hierarchical, LeadersAreAtMostTheSmallestHost) {
+    const auto text = [](const Map &map, int64_t leaders) {
+        gcoll_problem problem = MapProblem(map, 100);
+        problem.option[3] = leaders;
+        char *bytes = nullptr;
+        size_t size = 0;
+        FILE *file = open_memstream(&bytes, &size);
+        for (const Plan &plan : CreateAll(Hierarchical(), problem))
+            gcoll_plan_print(plan.get(), file);
+        fclose(file);
+        std::string printed(bytes, size);
+        free(bytes);
+        return printed;
+    };
+    for (const Map &map : Maps()) {
+        const std::string all = text(map, Fewest(map));
+        for (int64_t leaders : {int64_t(GCOLL_BY_COST), int64_t(0), int64_t(Fewest(map)) + 1, int64_t(4096)})
+            EXPECT_EQ(text(map, leaders), all) << Text(map) << " leaders=" << leaders;
     }
 }
 
@@ -177,13 +220,44 @@ TEST(Hierarchical, SharesCrossBetweenHostsOnce) {
         }
 }
 
+// Only leaders send to other hosts and receive from there, as many on each host as were asked for, and each
+// with the leader of its share. The hosts' links carry as much as with any other number of them.
+TEST(Hierarchical, OnlyLeadersCross) {
+    for (const Map &map : Maps())
+        for (uint32_t leaders = 1; leaders <= Fewest(map); leaders++) {
+            const std::set<uint32_t> hosts(map.begin(), map.end());
+            const uint64_t n = 60 * hosts.size();
+            gcoll_problem problem = MapProblem(map, n);
+            problem.option[2] = 0;
+            problem.option[3] = leaders;
+            std::map<uint32_t, std::set<uint32_t>> crossing;
+            uint64_t crossed = 0;
+            std::vector<Plan> plans = CreateAll(Hierarchical(), problem);
+            for (uint32_t rank = 0; rank < map.size(); rank++)
+                for (uint32_t i = 0; i < plans[rank]->step_count; i++) {
+                    const gcoll_step &s = plans[rank]->steps[i];
+                    if (s.kind != GCOLL_STEP_SEND || map[rank] == map[s.peer])
+                        continue;
+                    crossing[map[rank]].insert(rank);
+                    crossing[map[s.peer]].insert(s.peer);
+                    crossed += s.count;
+                }
+            for (const auto &host : crossing)
+                EXPECT_EQ(host.second.size(), leaders) << Text(map);
+            EXPECT_EQ(crossing.size(), hosts.size() > 1 ? hosts.size() : 0) << Text(map);
+            EXPECT_EQ(crossed, 2 * (hosts.size() - 1) * n) << Text(map) << " leaders=" << leaders;
+        }
+}
+
 // A message belongs to one round, whichever end one asks, also where hosts have more or fewer ranks.
 TEST(Hierarchical, BothEndsAgreeOnRounds) {
-    for (const Map &map : Maps()) {
-        std::vector<Plan> plans = CreateAll(Hierarchical(), MapProblem(map, 10 * map.size()));
-        const MessageRounds rounds = RoundsOfMessages(plans);
-        EXPECT_EQ(rounds.sent, rounds.received) << Text(map);
-    }
+    for (const Map &map : Maps())
+        for (uint32_t leaders = 1; leaders <= Fewest(map); leaders++) {
+            gcoll_problem problem = MapProblem(map, 10 * map.size());
+            problem.option[3] = leaders;
+            const MessageRounds rounds = RoundsOfMessages(CreateAll(Hierarchical(), problem));
+            EXPECT_EQ(rounds.sent, rounds.received) << Text(map) << " leaders=" << leaders;
+        }
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 # The algorithms as plans, and the choice between them.
 gcoll_test(planner_test EXHAUSTIVE
            UNSANITIZED GroupButterflyProduct.SumsClaimsAndCosts GroupButterfly.BoundsOnEveryRank GroupButterfly.ResultsAndClaimsForEveryPAndR
-                       Hierarchical.SumsWhateverTheHosts Circulant.SumsForEveryPAndLimit
+                       Hierarchical.SumsWhateverTheHosts Hierarchical.SumsWhateverTheLeaders Circulant.SumsForEveryPAndLimit
            LAYERS ${plan_layers}
            SOURCES algorithm_test.cc allreduce_planner_test.cc arrival_planner_test.cc circulant_test.cc
                    collective_planner_test.cc group_butterfly_test.cc hierarchical_test.cc level_cost_test.cc proficz_test.cc tree_planner_test.cc

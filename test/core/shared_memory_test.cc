@@ -2,10 +2,10 @@
 // which ranks of a host read where it lies, against plain loops.
 #include "test/kit/collective_support.h"
 
+#include "test/kit/descriptors.h"
 #include "test/kit/sanitizer.h"
 
 #include <cstring>
-#include <fstream>
 
 #include "gcoll/memory.h"
 
@@ -114,14 +114,6 @@ const Row kRows[] = {
      &Call::out},
 };
 
-uint32_t mappings() {
-    std::ifstream file("/proc/self/maps");
-    uint32_t count = 0;
-    for (std::string line; std::getline(file, line);)
-        count += line.find("gcoll-memory") != std::string::npos;
-    return count;
-}
-
 class SharedMemory : public testing::TestWithParam<Place> {};
 
 // In and out are parts of one block, which other calls have used before.
@@ -170,12 +162,12 @@ TEST_P(SharedMemory, EveryCollectiveByEveryAlgorithm) {
         EXPECT_GT(number, 40u);
         gcoll_barrier(context, nullptr);
         if (rank == 0)
-            mapped = mappings();
+            mapped = mappings("gcoll-memory");
         gcoll_barrier(context, nullptr);
     });
     const bool is_shm = std::string(std::get<1>(GetParam())).compare(0, 3, "shm") == 0;
     EXPECT_GE(mapped, is_shm && !&__tsan_init ? 2 * size : size); // each by some peer
-    EXPECT_EQ(mappings(), size);
+    EXPECT_EQ(mappings("gcoll-memory"), size);
     for (uint32_t rank = 0; rank < size; rank++)
         EXPECT_EQ(gcoll_memory_free(memory[rank]), GCOLL_OK);
 }

@@ -2,7 +2,7 @@
 gcoll_test(collective_test PLAIN *Large* UNSANITIZED Sizes/Collectives.*_13 Sizes/Collectives.*_16 Sizes/Collectives.*_17 THREADS *inproc_2 *inproc_3 *inproc_5 Some/Types*inproc* Some/Buffers*inproc* Sizes/SharedMemory*shm_3 - *Large*
            LAYERS ${core_layers}
            SOURCES collective_test.cc block_collective_test.cc shared_memory_test.cc reduce_scatter_buffers_test.cc list_test.cc root_counts_test.cc harness.cc SHARDS 4 COST 9)
-gcoll_test(core_test THREADS *inproc* *Threads.* *Guards.* *Aborts.* *Contexts.* *Requests.* ContextsAlone.* Strangers.* - *TagsOutOfOrder*
+gcoll_test(core_test THREADS *inproc* *Threads.* *Guards.* *Aborts.* *Contexts.* *Requests.* ContextsAlone.* Strangers.* - *TagsOutOfOrder* *ASlowReduction*
            LAYERS ${core_layers}
            SOURCES argument_test.cc call_test.cc choose_test.cc context_test.cc fit_test.cc fork_test.cc guard_test.cc mismatch_test.cc operation_test.cc pair_test.cc
                    refusal_test.cc region_test.cc rendezvous_test.cc request_test.cc store_text_test.cc thread_test.cc timeout_test.cc tuning_context_test.cc user_op_test.cc
@@ -38,7 +38,7 @@ set_tests_properties(transport_test.checksum collective_test.checksum PROPERTIES
 # Runs what a lane may change once more over shared memory: failures with ranks that die, stop and stay away, too.
 set(over_shm
   "core_test '*shm*:Fork*:Timeouts*'" "collective_test '*Sums/shm_2:*Sums/shm_5:*Blocks*shm_3*'" "receive_test '*shm*'" "soak_test '*'"
-  "failure_test '*'" "group_test '*shm*'")
+  "failure_test '*'" "group_test '*shm*'" "recovery_test '*shm*:Recovery.*'")
 foreach(each IN LISTS over_shm)
   separate_arguments(words UNIX_COMMAND "${each}")
   list(GET words 0 program)
@@ -59,6 +59,8 @@ gcoll_test(fault_test THREADS * - *KilledInProcess.*
 gcoll_test(failure_test PLAIN LAYERS ${core_layers} SOURCES failure_test.cc attack_test.cc harness.cc TIMED SHARDS 2 COST 14)
 gcoll_test(keep_input_test THREADS *inproc* LAYERS ${core_layers} SOURCES keep_input_test.cc harness.cc COST 5)
 gcoll_test(recovery_test PLAIN LAYERS ${core_layers} SOURCES recovery_test.cc harness.cc TIMED COST 10)
+gcoll_test(uniform_test PLAIN THREADS *inproc* LAYERS ${core_layers} SOURCES uniform_test.cc harness.cc TIMED COST 10)
+gcoll_test(grow_test PLAIN LAYERS ${core_layers} SOURCES grow_test.cc harness.cc TIMED COST 10)
 gcoll_test(scale_test LAYERS ${core_layers} SOURCES scale_test.cc harness.cc TIMED)
 gcoll_test(footprint_test PLAIN LAYERS ${core_layers} SOURCES footprint_test.cc allocations.cc harness.cc)
 # 64 ranks leave at once, each within a second, and must leave no key in the store. So no other test runs at the same time.

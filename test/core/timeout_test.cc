@@ -5,6 +5,8 @@
 
 #include <functional>
 
+#include "gcoll/memory.h"
+
 namespace {
 
 using namespace collective_support;
@@ -313,6 +315,72 @@ TEST_P(Timeouts, ALateRankThatAnswersIsNamed) {
             over++;
         });
     }
+}
+
+// ---- A reduction of the caller's that takes long --------------------------------------------------------
+
+constexpr uint64_t kPieceCount = 1 << 16; // most elements that a transport hands over at once
+constexpr int64_t kPieceMs = 60;          // and what they take, as do more
+
+gcoll_status add_slowly(void *dst, const void *a, const void *b, uint64_t count, gcoll_type, void *is_slow) {
+    for (uint64_t i = 0; i < count; i++)
+        static_cast<int32_t *>(dst)[i] =
+            static_cast<const int32_t *>(a)[i] + static_cast<const int32_t *>(b)[i];
+    if (is_slow)
+        std::this_thread::sleep_for(std::chrono::milliseconds(kPieceMs) * std::min(count, kPieceCount) /
+                                    kPieceCount);
+    return GCOLL_OK;
+}
+
+gcoll_status reduce_slowly(gcoll_context *context, Way way, bool is_slow, int32_t *data, uint64_t count,
+                           const char *algorithm) {
+    const gcoll_user_op op = {add_slowly, is_slow ? data : nullptr, 1, 0};
+    gcoll_allreduce_options options = by(algorithm);
+    options.user_op = &op;
+    gcoll_request *request = nullptr;
+    gcoll_operation *operation = nullptr;
+    gcoll_status status;
+    if (way == kBlocking)
+        return gcoll_allreduce(context, nullptr, data, count, GCOLL_INT32, GCOLL_USER, &options);
+    if (way < kRun) {
+        status =
+            gcoll_allreduce_start(context, nullptr, data, count, GCOLL_INT32, GCOLL_USER, &options, &request);
+        return status == GCOLL_OK ? end_request(request, way) : status;
+    }
+    status =
+        gcoll_allreduce_create(context, nullptr, data, count, GCOLL_INT32, GCOLL_USER, &options, &operation);
+    if (status == GCOLL_OK)
+        status = gcoll_operation_run(operation);
+    gcoll_operation_destroy(operation);
+    return status;
+}
+
+// Two ranks wait for rank `slow` for longer than their timeout. Between two pieces it answers, and data
+// moves.
+void expect_no_hang(const Job &job, Way way, uint32_t slow, uint64_t count, const char *algorithm) {
+    SCOPED_TRACE(std::string(algorithm) + ", way " + std::to_string(way));
+    std::atomic<int64_t> took{0};
+    run_threads(job, [&](uint32_t rank, gcoll_context *context) {
+        void *memory = nullptr;
+        ASSERT_GCOLL_OK(gcoll_memory_alloc(count * sizeof(int32_t), &memory));
+        auto *data = static_cast<int32_t *>(memory);
+        for (bool is_slow : {false, true}) { // in the first call peers map the memory
+            std::fill_n(data, count, static_cast<int32_t>(rank + 1));
+            const int64_t begun = now_ms();
+            EXPECT_GCOLL_OK(reduce_slowly(context, way, is_slow && rank == slow, data, count, algorithm));
+            took = now_ms() - begun;
+            EXPECT_EQ(std::count(data, data + count, 6), static_cast<std::ptrdiff_t>(count));
+        }
+        EXPECT_GCOLL_OK(gcoll_memory_free(memory));
+    });
+    EXPECT_GT(took, job.timeout_ms * 5 / 4) << "too fast to show anything";
+}
+
+TEST_P(Timeouts, ASlowReductionIsNoHang) {
+    constexpr uint64_t kCount = 30 * kPieceCount;
+    expect_no_hang(job(3, kMiddleMs), kBlocking, 1, kCount * 3 / 2, "ring"); // of which it reduces two thirds
+    expect_no_hang(job(3, kMiddleMs), kTested, 1, kCount, "recursive_doubling");
+    expect_no_hang(job(3, kMiddleMs), kRun, 0, kCount / 2, "linear"); // for two ranks
 }
 
 // A timeout without an end, or longer than the context's: the call waits for a late rank.

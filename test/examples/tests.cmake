@@ -21,3 +21,12 @@ set_tests_properties(train.compare PROPERTIES TIMEOUT 60 COST 4)
 add_test(NAME backend.example COMMAND ${CMAKE_CURRENT_LIST_DIR}/backend_test.sh $<TARGET_FILE:example_backend>)
 set_tests_properties(backend.example PROPERTIES TIMEOUT 60 COST 2 LABELS threaded_tests)
 add_dependencies(threaded_tests example_backend)
+
+# Real processes, of which three are killed and three join; the loss of each step is that of an undisturbed training but for rounding.
+# With this seed the network learns early.
+if(gcoll_python)
+  add_test(NAME elastic.kills COMMAND ${gcoll_python} ${PROJECT_SOURCE_DIR}/examples/elastic/run --program $<TARGET_FILE:example_elastic>
+           --ranks 4 --kills 3 --joins 3 --steps 110 --step-ms 10 --seed 4 --check 1e-6)
+  set_tests_properties(elastic.kills PROPERTIES TIMEOUT 120 COST 10 LABELS "plain_tests;timed")
+  add_dependencies(plain_tests example_elastic)
+endif()

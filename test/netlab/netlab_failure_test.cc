@@ -11,7 +11,7 @@ constexpr int kTimeout = 4, kPeer = 6; // gcoll_status
 // How a rank ended.
 struct Ending {
     bool ok = false;
-    int status = 0;
+    int status = 0, left = 0; // left: ranks that went on together
     long long culprit = -2, at_ms = 0;
     std::string text;
 };
@@ -62,6 +62,8 @@ class NetlabFailure : public Netlab {
                 std::sscanf(all.back().c_str(), "failed %d %lld %lld", &ending.status, &ending.culprit,
                             &ending.at_ms);
             }
+            for (const std::string &line : all)
+                std::sscanf(line.c_str(), "left %d", &ending.left);
             ending.text = said(place, rank, "err");
             endings.push_back(ending);
         }
@@ -247,6 +249,58 @@ TEST_F(NetlabFailure, OneDirectionThatIsCutBetweenTwoIsNotCalledAStop) {
                     "nothing arrives from it any more; it may be stopped, or not in a gcoll call, or the "
                     "network between may be cut",
                     1500, 8000);
+    }
+}
+
+// ---- Going on --------------------------------------------------------------------------------------------
+
+// Three hosts with two ranks each, of which the first is cut off, and comes back when both parts have gone on
+// by themselves. Neither part disturbs the other then.
+TEST_F(NetlabFailure, EachPartOfACutNetworkMayGoOn) {
+    Plan plan;
+    plan.hosts = 3;
+    plan.per_host = 2;
+    plan.rate = "1gbit";
+    plan.what = "recover";
+    plan.form = "any";
+    plan.transport = "auto";
+    plan.timeout_ms = 6000;
+    plan.silence_ms = 1000;
+    plan.then =
+        "left() { for r; do until grep -q '^left' $P/$r.out; do sleep 0.02; done; done; }; sleep 0.3; "
+        "$NETLAB link 0 down; left 0 1 2 3 4 5; $NETLAB link 0 up; sleep 0.5; touch $NETLAB_FOLDER/stop";
+    const std::vector<Ending> endings = run_ranks(plan);
+    for (int rank = 0; rank < 6; rank++) {
+        const Ending &ending = endings[static_cast<size_t>(rank)];
+        EXPECT_TRUE(ending.ok) << rank << ": " << ending.text;
+        EXPECT_EQ(ending.left, rank < 2 ? 2 : 4) << rank;
+    }
+}
+
+// Only the larger part, if that is wanted; the other is told.
+TEST_F(NetlabFailure, OnlyTheMajorityOfACutNetworkGoesOnIfThatIsWanted) {
+    Plan plan;
+    plan.hosts = 3;
+    plan.per_host = 2;
+    plan.rate = "1gbit";
+    plan.what = "recover";
+    plan.form = "majority";
+    plan.transport = "auto";
+    plan.timeout_ms = 6000;
+    plan.silence_ms = 1000;
+    plan.then =
+        "left() { for r; do until grep -q '^left' $P/$r.out; do sleep 0.02; done; done; }; sleep 0.3; "
+        "$NETLAB link 0 down; left 2 3 4 5; ended 0 1; $NETLAB link 0 up; sleep 0.5; "
+        "touch $NETLAB_FOLDER/stop";
+    const std::vector<Ending> endings = run_ranks(plan);
+    for (int rank = 0; rank < 6; rank++) {
+        const Ending &ending = endings[static_cast<size_t>(rank)];
+        EXPECT_EQ(ending.ok, rank >= 2) << rank << ": " << ending.text;
+        EXPECT_EQ(ending.left, rank < 2 ? 0 : 4) << rank;
+        if (rank < 2) {
+            EXPECT_EQ(ending.status, kPeer);
+            EXPECT_TRUE(contains(ending.text, "only 2 of 6 ranks are left")) << ending.text;
+        }
     }
 }
 

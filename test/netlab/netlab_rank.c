@@ -16,12 +16,17 @@
  *
  * - leave: rank 0 broadcasts BYTES and leaves at once.
  *
- * FORM of the allreduces: call, start (and wait) or create (and run).
+ * - recover: allreduces until there is a file "stop" in the lab's folder. After each the ranks agree, and
+ * after a failure those that are left go on by themselves. Each says "left" and how many they are; in the
+ * end, whether all results were right.
+ *
+ * FORM of the allreduces: call, start (and wait) or create (and run). Of recover: any, or majority.
  *
  * Says how messages travel, to stderr, and "ready" when all ranks have met in a barrier and, for "loop", in
  * one allreduce. At the end it says "ok", or "failed", the status, the culprit, and the time of the error in
  * ms as /proc/uptime has it; the text goes to stderr.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,14 +114,56 @@ static gcoll_status pass_on(const job *j) {
     return status == GCOLL_OK ? gcoll_pair_send(pair, 1, &word, sizeof word) : status;
 }
 
-static void await_go(const job *j) {
+static bool is_there(const job *j, const char *name) {
     char path[512];
-    snprintf(path, sizeof path, "%s/go", j->folder);
-    while (access(path, F_OK) != 0)
+    snprintf(path, sizeof path, "%s/%s", j->folder, name);
+    return access(path, F_OK) == 0;
+}
+
+static void await_go(const job *j) {
+    while (!is_there(j, "go"))
         usleep(10000);
 }
 
-static gcoll_status run(const job *j, const char *what) {
+/* The ranks that are left make a context of their own. */
+static gcoll_status go_on(job *j) {
+    gcoll_shrink_options options;
+    gcoll_context *shrunk = NULL;
+    gcoll_shrink_options_init(&options);
+    options.majority = strcmp(j->form, "majority") == 0;
+    gcoll_status status = gcoll_context_shrink(j->context, &options, &shrunk);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_context_destroy(j->context);
+    j->context = shrunk;
+    printf("left %u\n", gcoll_context_size(shrunk));
+    fflush(stdout);
+    return GCOLL_OK;
+}
+
+static gcoll_status recover(job *j) {
+    uint64_t bits;
+    do {
+        for (uint64_t i = 0; i < j->count; i++)
+            j->data[i] = 1;
+        gcoll_status status =
+            gcoll_allreduce(j->context, NULL, j->data, j->count, GCOLL_FLOAT32, GCOLL_SUM, NULL);
+        for (uint64_t i = 0; status == GCOLL_OK && i < j->count; i++)
+            if (j->data[i] != (float)gcoll_context_size(j->context)) {
+                say("wrong");
+                return GCOLL_ERR_INTERNAL;
+            }
+        bits = (status == GCOLL_OK ? 1 : 0) | (is_there(j, "stop") ? 0 : 2);
+        status = gcoll_context_agree(j->context, &bits, NULL, 0);
+        if (status == GCOLL_OK && !(bits & 1))
+            status = go_on(j);
+        if (status != GCOLL_OK)
+            return status;
+    } while (bits != 1);
+    return GCOLL_OK;
+}
+
+static gcoll_status run(job *j, const char *what) {
     gcoll_status status = gcoll_barrier(j->context, NULL);
     if (status == GCOLL_OK && strcmp(what, "loop") == 0)
         status = reduce(j);
@@ -124,6 +171,8 @@ static gcoll_status run(const job *j, const char *what) {
         return status;
     say_lanes(j);
     say("ready");
+    if (strcmp(what, "recover") == 0)
+        return recover(j);
     if (strcmp(what, "chain") == 0)
         return pass_on(j);
     if (strcmp(what, "leave") == 0)
@@ -134,6 +183,12 @@ static gcoll_status run(const job *j, const char *what) {
         status = reduce(j);
     } while (status == GCOLL_OK && strcmp(what, "loop") == 0);
     return status;
+}
+
+static void log_line(void *arg, gcoll_log_level level, const char *text) {
+    (void)arg;
+    if (level <= GCOLL_LOG_WARNING)
+        fprintf(stderr, "%lld %s\n", uptime_ms(), text);
 }
 
 int main(int count, char **words) {
@@ -157,6 +212,8 @@ int main(int count, char **words) {
     options.rank = j.rank;
     options.size = j.size;
     options.tuning = "default";
+    options.recovery = strcmp(words[1], "recover") == 0;
+    options.log = options.recovery ? log_line : NULL;
     options.timeout_ms = strtoll(words[3], NULL, 10);
     options.silence_ms = strtoll(words[4], NULL, 10);
     gcoll_status status = gcoll_store_open(url, 20000, &store);

@@ -87,6 +87,13 @@ verify_grid::Operation make_operation(gcoll_collective collective, uint32_t size
     return made;
 }
 
+// Two hosts, of which one has more ranks, for algorithms that go by hosts.
+void place_on_hosts(const gcoll_algorithm &algorithm, verify_grid::Operation *operation) {
+    for (uint32_t r = 0; algorithm.uses_node && operation->problem.size > 3 && r < operation->problem.size;
+         r++)
+        operation->node.push_back(r % 5 % 2);
+}
+
 struct Case {
     const gcoll_algorithm *algorithm;
     uint32_t size;
@@ -168,6 +175,7 @@ TEST_P(Mutation, IsCaughtOrHarmless) {
     const Case &c = GetParam();
     verify_grid::Operation operation = make_operation(c.algorithm->collective, c.size, *c.shape);
     std::copy(c.setting.begin(), c.setting.end(), operation.problem.option);
+    place_on_hosts(*c.algorithm, &operation);
     SCOPED_TRACE(operation.describe(*c.algorithm));
     const Job job = plan_job(*c.algorithm, operation);
     Tallies tallies = spoil(job);

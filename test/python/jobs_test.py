@@ -120,6 +120,82 @@ class Jobs(unittest.TestCase):
             took = max(took, at - killed)
         return took
 
+    def test_survivors_shrink_and_repeat_the_call(self):
+        """Two of five ranks are killed, one after the other; each time the others repeat with exact results."""
+        job, left = Job("shrink", 5, self.store), [0, 1, 2, 3, 4]
+        for rank in left:
+            self.assertEqual(job.line(rank), [[0, 1, 2, 3, 4], 10.0, []])
+        for victim, place in ((3, 3), (0, 0)):
+            job.processes[victim].kill()
+            left.remove(victim)
+            for rank in left:
+                self.assertEqual(job.line(rank), [left, float(sum(left)), [place]])
+        for rank in left:
+            job.processes[rank].stdin.close()
+            job.processes[rank].stdin = None
+        results = job.end()
+        for rank in left:
+            self.assertEqual(results[rank], (0, [], ""), rank)
+
+    def test_a_newcomer_replaces_a_killed_rank(self):
+        """Of three ranks one is killed, and a newcomer comes; then for the newcomer, too. Sums are exact."""
+        job, left = Job("grow", 3, self.store), [0, 1, 2]
+        for rank in left:
+            self.assertEqual(job.line(rank), [3, 3.0, list(range(3))])
+        for victim in (1, 3):
+            job.processes[victim].kill()
+            left.remove(victim)
+            for rank in left:  # which go on without it
+                self.assertEqual(job.line(rank), [2, 2.0, [0, 1 if victim == 3 else 2]])
+            newcomer = Job("newcomer", 1, self.store)
+            job.processes += newcomer.processes
+            left.append(len(job.processes) - 1)
+            for rank in left:
+                expected = [3, 3.0, [0, 1, None]] if rank < 3 else [3, 3.0]
+                self.assertEqual(job.line(rank)[:len(expected)], expected)
+        for rank in left:
+            job.processes[rank].stdin.close()
+            job.processes[rank].stdin = None
+        results = job.end()
+        for rank in left:
+            self.assertEqual(results[rank], (0, [], ""), rank)
+
+    def test_a_newcomer_waits_no_longer_than_its_timeout(self):
+        with self.assertRaisesRegex(gcoll.TimeoutError, "was not admitted"):
+            gcoll.Context.join(self.store, timeout=0.3)
+
+    def test_grow_and_join_name_what_is_wrong(self):
+        with gcoll.Context(0, 1, recovery=True) as context, gcoll.Store(self.store) as store:
+            self.assertIsNone(context.grow(store))
+            self.assertIsNone(context.grow(self.store, job="another", most=1, timeout=1))
+            with self.assertRaisesRegex(ValueError, "most"):
+                context.grow(store, most=17)
+            with self.assertRaisesRegex(gcoll.InvalidError, "options.store"):
+                context.grow(None)
+            with self.assertRaisesRegex(gcoll.InvalidError, "store"):
+                gcoll.Context.join(None)
+            with self.assertRaisesRegex(TypeError, "rank"):
+                gcoll.Context.join(store, rank=1)
+            with self.assertRaisesRegex(TypeError, "store: is of type int"):
+                context.grow(3)
+
+    def test_a_majority_goes_on(self):
+        job = Job("majority", 3, self.store)
+        for rank in range(3):
+            self.assertEqual(job.line(rank), "ready")
+        job.processes[1].kill()
+        results = job.end()
+        for rank in (0, 2):
+            self.assertEqual(results[rank], (0, [["PeerError", 1, [0, 2], [1]]], ""), rank)
+
+    def test_a_minority_is_refused(self):
+        job = Job("minority", 3, self.store)
+        for rank in range(3):
+            self.assertEqual(job.line(rank), "ready")
+        job.processes[1].kill()
+        job.processes[2].kill()
+        self.assertEqual(job.end()[0], (0, ["only 1 of 3 ranks are left"], ""))
+
     def test_an_exception_reaches_the_other_ranks(self):
         results = Job("raise", 3, self.store).end()
         self.assertEqual(results[1][0], 1)
@@ -212,6 +288,99 @@ def rank_survive():
         except gcoll.Error as error:
             say([type(error).__name__, error.culprit, error.operation, error.text, time.monotonic()])
         sys.stdin.read()  # so that the death of no other rank is noticed
+
+
+def rank_shrink():
+    """Sums until standard input ends on a rank. Says members, sum and failed ranks when there are new members."""
+    import select
+    context = gcoll.Context.from_env(recovery=True)
+    members, failed, new = list(range(context.size)), [], True
+    own = context.rank
+    while True:
+        try:
+            total, well = float(context.allreduce(numpy.full(1000, float(own)))[999]), True
+        except gcoll.Error:
+            well = False
+        told = bool(select.select([sys.stdin], [], [], 0)[0])
+        bits = context.agree(well | (not told) << 1).bits
+        if not bits & 1:
+            survivors = context.shrink()
+            failed = context.failed()
+            members = [members[survivors.parent_rank(rank)] for rank in range(survivors.size)]
+            context.close()
+            context, new = survivors, True
+            continue
+        if new:
+            say([members, total, failed])
+        new = False
+        if not bits & 2:
+            break
+    context.close()
+
+
+def rank_grow():
+    train(gcoll.Context.from_env(recovery=True, timeout=LIMIT_S))
+
+
+def rank_newcomer():
+    train(gcoll.Context.join(os.environ["GCOLL_STORE"], timeout=LIMIT_S))
+
+
+def train(context):
+    """Sums ones until standard input ends on a rank; grows before each call, or shrinks if one has failed. Says size,
+    sum and the ranks of the context before when there is a new one."""
+    import select
+    old, new = list(range(context.size)), True
+    store = gcoll.Store(os.environ["GCOLL_STORE"])
+    while True:
+        try:
+            total, well = float(context.allreduce(numpy.ones(1000))[999]), True
+        except gcoll.Error:
+            well = False
+        told = bool(select.select([sys.stdin], [], [], 0)[0])
+        bits = context.agree(well | (not told) << 1).bits
+        if bits & 1 and new:
+            say([context.size, total, old])
+            new = False
+        if not bits & 2:
+            break
+        time.sleep(0.01)  # leaves processors to newcomers that start
+        following = context.grow(store) if bits & 1 else context.shrink()
+        if following is not None:
+            old, new = [following.parent_rank(rank) for rank in range(following.size)], True
+            context.close()
+            context = following
+    context.close()
+
+
+def rank_majority():
+    with gcoll.Context.from_env(recovery=True) as context:
+        context.barrier()
+        say("ready")
+        if context.rank == 1:
+            sys.stdin.read()  # until it is killed
+        try:
+            context.barrier()
+        except gcoll.Error as error:
+            with context.shrink(majority=True, timeout=20) as survivors:
+                old = [survivors.parent_rank(rank) for rank in range(survivors.size)]
+                survivors.barrier()
+                say([type(error).__name__, error.culprit, old, context.failed()])
+
+
+def rank_minority():
+    with gcoll.Context.from_env(recovery=True) as context:
+        context.barrier()
+        say("ready")
+        if context.rank > 0:
+            sys.stdin.read()  # until it is killed
+        try:
+            context.barrier()
+        except gcoll.Error:
+            try:
+                context.shrink(majority=True, timeout=20)
+            except gcoll.PeerError as error:
+                say(error.text.split(":")[-1].split(",")[0].strip())
 
 
 def rank_raise():

@@ -132,6 +132,19 @@ static void contexts(void) {
     FIELD(gcoll_context_options, exchange);
     FIELD(gcoll_context_options, exchange_arg);
     FIELD(gcoll_context_options, share);
+    FIELD(gcoll_context_options, recovery);
+
+    SIZE(gcoll_shrink_options);
+    FIELD(gcoll_shrink_options, struct_size);
+    FIELD(gcoll_shrink_options, timeout_ms);
+    FIELD(gcoll_shrink_options, majority);
+
+    SIZE(gcoll_grow_options);
+    FIELD(gcoll_grow_options, struct_size);
+    FIELD(gcoll_grow_options, store);
+    FIELD(gcoll_grow_options, job);
+    FIELD(gcoll_grow_options, most);
+    FIELD(gcoll_grow_options, timeout_ms);
 
     SIZE(gcoll_environment);
     FIELD(gcoll_environment, struct_size);
@@ -170,6 +183,7 @@ static void constants(void) {
     VALUE(GCOLL_STORE_VALUE_MAX);
     VALUE(GCOLL_PUT_NOTIFY);
     VALUE(GCOLL_COLOR_NONE);
+    VALUE(GCOLL_GROW_MOST);
     VALUE(GCOLL_SAME_ON_RANKS);
     VALUE(GCOLL_SAME_IN_RUNS);
     VALUE(GCOLL_SAME_NOWHERE);

@@ -76,6 +76,7 @@ class Layout(unittest.TestCase):
         self.assertEqual(_store._VALUE_MAX, value["GCOLL_STORE_VALUE_MAX"])
         self.assertEqual(1, value["GCOLL_PUT_NOTIFY"])
         self.assertEqual(-1, value["GCOLL_COLOR_NONE"])
+        self.assertEqual(_context._GROW_MOST, value["GCOLL_GROW_MOST"])
         self.assertEqual(_collectives.SAMES, {"ranks": value["GCOLL_SAME_ON_RANKS"],
                                               "runs": value["GCOLL_SAME_IN_RUNS"],
                                               "nowhere": value["GCOLL_SAME_NOWHERE"]})

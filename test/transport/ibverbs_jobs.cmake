@@ -29,6 +29,9 @@ gcoll_rdma(REST
   "killed 90 ${told} GCOLL_TEST_KILLS=3 GCOLL_TEST_ELEMENTS=4194304 ${failures} --gtest_filter=Killed.TheOthersNameIt"
   "stopped_absent 120 ${told} GCOLL_TEST_ELEMENTS=100000 ${failures} --gtest_filter=-Killed.TheOthersNameIt")
 
+gcoll_rdma(REST
+  "recovery 150 ${over} GCOLL_TEST_KILLS=4 GCOLL_TEST_PATIENCE_MS=60000 $<TARGET_FILE:recovery_test> --gtest_brief=1 --gtest_filter=Recovery.SurvivorsGoOn:*Agreeing*ibverbs*")
+
 # What the tests of the core do over the other transports; of collectives, a part; of groups, all but one of 45 ranks, which
 # takes half a minute where processors are emulated, and more than 1024 descriptors.
 set(suites Contexts Operations Requests Regions Mismatches Aborts)

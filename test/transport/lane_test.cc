@@ -369,16 +369,6 @@ void tell(Group &group, News news) {
         lose_connection(group, 1, 0);
 }
 
-// A message in each direction.
-void meet(Group &group) {
-    group.connect(0, 1);
-    for (uint32_t r = 0; r < 2; r++) {
-        group[r].send(1 - r, 1, 0, 1);
-        group[r].receive(1 - r, 1, 0, 1);
-    }
-    ASSERT_TRUE(group.turn_until_done());
-}
-
 // About as many as one poll takes, and about twelve times as many.
 constexpr uint32_t kCounts[] = {0, 1, PIPE_FRAMES_A_POLL, PIPE_FRAMES_A_POLL + 1,
                                 12 * PIPE_FRAMES_A_POLL - 1};

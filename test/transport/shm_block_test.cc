@@ -3,12 +3,12 @@
 #include "test/transport/raw_peer.h"
 
 #include "test/kit/descriptors.h"
+#include "test/kit/forbidden_call.h"
 #include "test/kit/sanitizer.h"
 
 #include <atomic>
 #include <csignal>
 #include <fcntl.h>
-#include <fstream>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -90,28 +90,12 @@ gcoll_shm_pair *pair_of(Rank &rank, uint32_t peer) {
 
 // Mappings of this process of blocks, its own and its peers'.
 uint32_t mappings() {
-    std::ifstream file("/proc/self/maps");
-    uint32_t count = 0;
-    for (std::string line; std::getline(file, line);)
-        count += line.find("gcoll-memory") != std::string::npos;
-    return count;
+    return gcoll_test::mappings("gcoll-memory");
 }
 // Of blocks that ranks of this process have and `lent` of them have mapped once more. With ThreadSanitizer
 // both use one mapping.
 uint32_t mappings_of(uint32_t blocks, uint32_t lent) {
     return blocks + (&__tsan_init ? 0 : lent);
-}
-
-void meet(Group &group) {
-    for (uint32_t r = 0; r < group.size(); r++) {
-        group.connect(group[r]);
-        for (uint32_t peer = 0; peer < group.size(); peer++)
-            if (peer != r) {
-                group[r].send(peer, 1, 0, 100, true);
-                group[r].receive(peer, 1, 0, 100);
-            }
-    }
-    ASSERT_TRUE(group.turn_until_done());
 }
 
 // Sends a message of a block, which the peer maps then. Its stream is of no other message.
@@ -269,6 +253,66 @@ TEST(Memory, AForkedChildHasNoPartInIt) {
     EXPECT_TRUE(WIFEXITED(ended) && WEXITSTATUS(ended) == 0) << "the child ended with " << ended;
     EXPECT_EQ(block.at()[5], 9);
     EXPECT_TRUE(gcoll_block_is_alive(&place));
+}
+
+// A forked child that has closed all descriptors may have others under their numbers, which stay open.
+TEST(Memory, AForkedChildKeepsWhatItHasOpened) {
+    const Block blocks[2] = {Block(4096), Block(4096)};
+    int numbers[2];
+    for (int i = 0; i < 2; i++) {
+        gcoll_block_place place;
+        ASSERT_TRUE(gcoll_block_find(blocks[i].at(), 1, &place));
+        gcoll_fork_hold();
+        numbers[i] = gcoll_block_descriptor_held(&place);
+        gcoll_fork_release();
+    }
+    fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(30);
+        void *memory = nullptr;
+        int ends[2], wrong = 0;
+        char byte = 0;
+        for (int fd = 3; fd < 1024; fd++)
+            close(fd);
+        if (pipe(ends) != 0)
+            _exit(1);
+        const int high[2] = {fcntl(ends[0], F_DUPFD, 512), fcntl(ends[1], F_DUPFD, 512)};
+        close(ends[0]);
+        close(ends[1]);
+        if (dup2(high[0], numbers[0]) < 0 || dup2(high[1], numbers[1]) < 0)
+            _exit(2);
+        wrong |= gcoll_memory_alloc(4096, &memory) != GCOLL_OK ? 4 : 0;
+        wrong |= gcoll_memory_free(memory) != GCOLL_OK ? 8 : 0;
+        wrong |= gcoll_memory_free(blocks[0].at()) != GCOLL_ERR_INVALID ? 16 : 0;
+        wrong |= write(numbers[1], "x", 1) != 1 ? 32 : 0;
+        wrong |= read(numbers[0], &byte, 1) != 1 || byte != 'x' ? 64 : 0;
+        _exit(wrong);
+    }
+    int ended = 0;
+    ASSERT_EQ(waitpid(child, &ended, 0), child);
+    EXPECT_TRUE(WIFEXITED(ended) && WEXITSTATUS(ended) == 0) << "the child ended with " << ended;
+}
+
+// A signal undoes the taking of pages that it interrupts.
+TEST(Memory, SignalsWithoutAnEndAreAnError) {
+    const size_t before = open_descriptors();
+    std::string lacking;
+    std::thread([&] {
+        void *memory = nullptr;
+        lacking = gcoll_test::forbid(SYS_fallocate, 9, 0, EINTR);
+        if (!lacking.empty())
+            return;
+        EXPECT_EQ(gcoll_memory_alloc(8192, &memory), GCOLL_ERR_IO);
+        EXPECT_EQ(
+            std::string(gcoll_last_error()),
+            "gcoll_memory_alloc of 8192 bytes: signals leave no time to take pages of memory to share: " +
+                std::string(strerror(EINTR)));
+    }).join();
+    EXPECT_EQ(open_descriptors(), before);
+    EXPECT_EQ(mappings(), 0u);
+    if (!lacking.empty())
+        GTEST_SKIP() << "this machine lacks " << lacking;
 }
 
 // Those that a process takes with its first endpoint.
@@ -567,6 +611,46 @@ TEST(ShmPulls, ABlockThatCannotBeMappedGoesThroughTheRing) {
     EXPECT_EQ(pulled(group, 1, 0), 0u);
     EXPECT_EQ(pair_of(group[0], 1)->blocks.lent.count, 1u);
     EXPECT_EQ(mappings(), 1u);
+}
+
+// Nor does it suffer where the kernel maps no more for it (vm.max_map_count, ulimit -v): all blocks go
+// through the ring, and when there is room again, new ones are mapped.
+TEST(ShmPulls, BlocksBeyondTheKernelsLimitGoThroughTheRing) {
+    constexpr uint32_t kBlocks = 20;
+    const Lanes lanes("shm:map_bytes=4Ki");
+    std::string lacking;
+    take_descriptors_of_process();
+    const size_t before = open_descriptors();
+    {
+        Group group(shm(), 2);
+        std::vector<std::unique_ptr<Block>> blocks;
+        meet(group);
+        for (uint32_t i = 0; i < kBlocks; i++)
+            blocks.push_back(std::make_unique<Block>(1 << 20));
+        std::thread([&] { // drives both ranks
+            lacking = gcoll_test::forbid(SYS_mmap, 3, MAP_SHARED, ENOMEM);
+            for (uint32_t i = 0; i < 3 * kBlocks && lacking.empty(); i++) {
+                group[0].send(1, 5, i, 1 << 20, false, false, blocks[i % kBlocks]->at());
+                group[1].receive(0, 5, i, 1 << 20, i % 2 ? 4 : 0);
+                EXPECT_TRUE(group.turn_until_done());
+                EXPECT_TRUE(group.turn([&] { return pair_of(group[0], 1)->blocks.asked.id == 0; }));
+            }
+        })
+            .join();
+        if (!lacking.empty())
+            GTEST_SKIP() << "this machine lacks " << lacking;
+        group[1].check();
+        EXPECT_EQ(pulled(group, 1, 0), 0u);
+        EXPECT_EQ(pair_of(group[1], 0)->blocks.mapped.count, 0u);
+        EXPECT_EQ(mappings(), kBlocks);
+        EXPECT_TRUE(group[0].failed.empty() && group[1].failed.empty());
+        blocks[0] = std::make_unique<Block>(1 << 20);
+        lend(group, 0, 1, blocks[0]->at());
+        blocks.clear();
+        ASSERT_TRUE(group.turn([&] { return pair_of(group[0], 1)->blocks.lent.count == 0; }));
+    }
+    EXPECT_EQ(open_descriptors(), before);
+    EXPECT_EQ(mappings(), 0u);
 }
 
 // ---- The end of a peer ----------------------------------------------------------------------------------

@@ -4,17 +4,14 @@
 
 #include "test/kit/descriptors.h"
 #include "test/kit/file_size_limit.h"
+#include "test/kit/forbidden_call.h"
 #include "test/kit/sanitizer.h"
 
 #include <atomic>
 #include <csignal>
 #include <fcntl.h>
 #include <fstream>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -27,6 +24,8 @@ extern "C" {
 }
 
 using namespace harness;
+using gcoll_test::forbid;
+using gcoll_test::lines_with;
 using gcoll_test::open_descriptors;
 
 namespace {
@@ -75,13 +74,6 @@ bool has_heard(Rank &rank, uint32_t peer) {
     return pair && pair->heard_hello;
 }
 
-uint32_t lines_with(const char *path, const char *text) {
-    std::ifstream file(path);
-    uint32_t count = 0;
-    for (std::string line; std::getline(file, line);)
-        count += line.find(text) != std::string::npos;
-    return count;
-}
 std::string name_of(const uint8_t *bytes) {
     std::string name = "gcoll-shm-";
     char hex[3];
@@ -92,20 +84,7 @@ std::string name_of(const uint8_t *bytes) {
     return name;
 }
 uint32_t mappings() {
-    return lines_with("/proc/self/maps", "gcoll-shm");
-}
-
-// A message in each direction, by one thread.
-void meet(Group &group) {
-    for (uint32_t r = 0; r < group.size(); r++) {
-        group.connect(group[r]);
-        for (uint32_t peer = 0; peer < group.size(); peer++)
-            if (peer != r) {
-                group[r].send(peer, 1, 0, 100, true);
-                group[r].receive(peer, 1, 0, 100);
-            }
-    }
-    ASSERT_TRUE(group.turn_until_done());
+    return gcoll_test::mappings("gcoll-shm");
 }
 
 TEST(Shm, RanksOfAHostTakeItAndSaySo) {
@@ -246,29 +225,6 @@ TEST(Shm, RoomIsToldOnceInAnEighthOfTheRing) {
 
 // ---- Fallback -------------------------------------------------------------------------------------------
 
-// Makes a system call of this thread fail, where its argument has this value. Returns what is lacking for
-// that, or "".
-std::string forbid(uint32_t call, uint32_t argument, uint32_t value, uint32_t error) {
-    const bool is_any = argument > 5;
-    sock_filter program[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-                 static_cast<uint32_t>(is_any ? offsetof(seccomp_data, nr)
-                                              : offsetof(seccomp_data, args) + 8 * argument)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, is_any ? call : value, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const sock_fprog filter = {sizeof program / sizeof *program, program};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == 0)
-        return "";
-    const int cause = errno;
-    EXPECT_TRUE(cause == ENOSYS || cause == EINVAL) << strerror(cause); // a kernel, or emulator, without it
-    return std::string("filters of system calls (seccomp): ") + strerror(cause);
-}
-
 struct Obstacle {
     const char *name;
     uint32_t rank;                       // whose thread it happens to
@@ -326,6 +282,8 @@ const Obstacle kObstacles[] = {
      "shm: cannot seal memory to share: Operation not permitted", true},
     {"SealsUnseen", 1, [] { return forbid(SYS_fcntl, 1, F_GET_SEALS, EPERM); },
      "offers memory that could shrink", true},
+    {"NoTimeForPages", 0, [] { return forbid(SYS_fallocate, 9, 0, EINTR); },
+     "shm: signals leave no time to take pages of memory to share: Interrupted system call", true},
     {"NoMapping", 0, [] { return forbid(SYS_mmap, 3, MAP_SHARED, EACCES); },
      "shm: cannot map memory to share: Permission denied", true},
     {"NoMappingThere", 1, [] { return forbid(SYS_mmap, 3, MAP_SHARED, EACCES); },
@@ -637,6 +595,7 @@ TEST(Shm, AKilledRankLeavesNothing) {
             Child other(own, [own](Rank &rank) {
                 for (uint32_t i = 0; i < 100; i++)
                     rank.send(own, 3, i, 1000);
+                rank.receive(own, 4, 0, 8); // the other one has seen what it wants to know of this one
                 EXPECT_TRUE(rank.until_done());
                 kill(getpid(), SIGKILL);
             });
@@ -646,8 +605,9 @@ TEST(Shm, AKilledRankLeavesNothing) {
             // The meeting goes on by words of both, so it has not ended when the other's hello has come.
             ASSERT_TRUE(rank.until([&] { return has_heard(rank, 1 - own); }));
             names = {name_of(port_of(rank)->name), name_of(pair_of(rank, 1 - own)->peer.name)};
+            rank.send(1 - own, 4, 0, 8);
             ASSERT_TRUE(rank.until([&] { return !rank.failed.empty(); }));
-            EXPECT_EQ(rank.done, 100u);
+            EXPECT_EQ(rank.done, 101u);
             rank.check();
             EXPECT_EQ(rank.failed[0].status, GCOLL_ERR_PEER);
             EXPECT_EQ(rank.failed[0].text, "closed the connection");

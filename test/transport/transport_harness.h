@@ -461,6 +461,19 @@ class Group {
     std::vector<std::string> addresses_;
 };
 
+// A message in each direction between all ranks, by one thread.
+inline void meet(Group &group) {
+    for (uint32_t r = 0; r < group.size(); r++) {
+        group.connect(group[r]);
+        for (uint32_t peer = 0; peer < group.size(); peer++)
+            if (peer != r) {
+                group[r].send(peer, 1, 0, 100, true);
+                group[r].receive(peer, 1, 0, 100);
+            }
+    }
+    ASSERT_TRUE(group.turn_until_done());
+}
+
 // Random traffic between all ranks: the same on every rank that asks with the same seed.
 struct Traffic {
     uint32_t from, to;

@@ -177,7 +177,7 @@ uint32_t gcoll_ib_poll(gcoll_ib *ib) {
         total += (uint32_t)count;
         if (count > 0 && !gcoll_net_is_leaving(ib->net))
             gcoll_ib_flush_all(ib); /* send grants before taking more completions */
-    } while (count == GCOLL_IB_BATCH && total < POLL_BUDGET);
+    } while (count == GCOLL_IB_BATCH && total < POLL_BUDGET && !gcoll_net_is_late(ib->net));
     ib->counters.completions += total;
     if (total > 0)
         gcoll_net_moved(ib->net);

@@ -293,6 +293,11 @@ static void inproc_set_news(gcoll_endpoint *endpoint, uint32_t rank, uint32_t mo
     endpoint->answer.news = moves;
 }
 
+static void inproc_look_soon(gcoll_endpoint *endpoint, int64_t lasted_ms) {
+    (void)lasted_ms;
+    endpoint->hurries = true;
+}
+
 static void inproc_set_spin(gcoll_endpoint *endpoint, int64_t spin_us) {
     endpoint->spin_us = spin_us;
 }
@@ -369,6 +374,7 @@ const gcoll_transport gcoll_transport_inproc = {
     .moves = inproc_moves,
     .look = inproc_look,
     .set_news = inproc_set_news,
+    .look_soon = inproc_look_soon,
     .take_back = inproc_take_back,
     .abandon = inproc_abandon,
 };

@@ -138,6 +138,7 @@ struct gcoll_endpoint {
     int64_t spin_us;
     uint32_t seen; /* seat->stamp when there was nothing left to do */
     bool again;    /* there is more to do all the same: it was held back, or too much for one call */
+    bool hurries;  /* signs are heard before more is copied */
     bool moving;   /* inside gcoll_inproc_move */
     bool curious;  /* an offer without a receive counts as something that moved, until progress returns */
     uint64_t random;

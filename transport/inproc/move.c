@@ -213,11 +213,12 @@ static bool put_spoilt(const gcoll_endpoint *endpoint, gcoll_message *receive, c
     return true;
 }
 
-/* Copies up to `pieces` pieces of `piece` bytes, fewer if the seat is told to stop. False if a checksum
- * differs. */
+/* Copies up to `pieces` pieces of `piece` bytes, fewer if the seat is told to stop, and one if that may have
+ * taken long. False if a checksum differs. */
 static bool copy(const gcoll_endpoint *endpoint, gcoll_message *receive, const gcoll_message *send,
                  uint64_t piece, uint32_t pieces) {
-    for (uint32_t i = 0; i < pieces && receive->moved < receive->bytes; i++) {
+    for (uint32_t i = 0; i < pieces && receive->moved < receive->bytes && !(i > 0 && endpoint->hurries);
+         i++) {
         uint64_t rest = receive->bytes - receive->moved, bytes = rest < piece ? rest : piece;
         const uint8_t *source = (const uint8_t *)send->data + receive->moved;
         if (atomic_load_explicit(&endpoint->seat->stop, memory_order_relaxed))
@@ -432,6 +433,9 @@ static bool step(gcoll_endpoint *endpoint, bool *moved) {
     const uint32_t count = sizeof kinds / sizeof kinds[0];
     bool shuffled = endpoint->room->hub->shuffled;
     uint32_t first = shuffled ? (uint32_t)(gcoll_inproc_random(endpoint) % count) : 0;
+    if (endpoint->hurries && hear_next(endpoint, moved))
+        return true;
+    endpoint->hurries = false;
     for (uint32_t i = 0; i < count; i++) {
         if (!kinds[(first + i) % count](endpoint, moved))
             continue;

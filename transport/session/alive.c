@@ -24,6 +24,8 @@
 #include "transport/session/connect.h"
 #include "transport/session/session.h"
 
+/* Least time in which a rank tells twice, unasked, that it is alive. */
+#define TELL_MS 50
 /* Retransmissions before a peer's host counts as mute. A distant host or a lossy network may leave one or two
  * unanswered; three take at least about a second. */
 #define REPEATS_LEAST 3
@@ -40,6 +42,30 @@ void gcoll_net_probe(gcoll_endpoint *endpoint, uint32_t peer) {
     if (session && session->state == GCOLL_SESSION_CONNECTED && !net->leaving) {
         session->output.ping = true;
         gcoll_session_want_output(session);
+    }
+}
+
+bool gcoll_net_is_time_to_tell(gcoll_net *net, int64_t lasted_ms) {
+    const int64_t now = lasted_ms > 0 && !net->leaving ? gcoll_now_ms() : 0;
+    if (now == 0 || now - net->told_ms < TELL_MS)
+        return false;
+    net->told_ms = now;
+    return true;
+}
+
+/* Where data come by the session's own connection, a probe lies behind all that this rank has not reduced
+ * yet. An answer that nobody has asked for tells the same. */
+void gcoll_net_look_soon(gcoll_endpoint *endpoint, int64_t lasted_ms) {
+    gcoll_net *net = gcoll_net_of(endpoint);
+    gcoll_net_look_in_time(net);
+    if (!gcoll_net_is_time_to_tell(net, lasted_ms))
+        return;
+    for (uint32_t i = 0; i < net->size; i++) {
+        gcoll_session *session = net->sessions[i];
+        if (session && session->state == GCOLL_SESSION_CONNECTED && session->lane.is_stream) {
+            session->output.pong = true;
+            gcoll_session_want_output(session);
+        }
     }
 }
 

@@ -47,7 +47,7 @@ void gcoll_channel_speak(gcoll_channel *channel) {
 static void send_control(gcoll_flow *flow, const gcoll_flow_frame *control) {
     const gcoll_channel *channel = channel_of(flow);
     uint8_t bytes[GCOLL_SESSION_FIXED_HEADERS];
-    const size_t count = gcoll_tcp_put_control(bytes, control);
+    const size_t count = gcoll_session_put_control(bytes, control);
     gcoll_session_append_grouped(channel->session, channel->branch->number, bytes, count);
 }
 
@@ -679,6 +679,22 @@ static void branch_set_news(gcoll_endpoint *endpoint, uint32_t rank, uint32_t mo
     branch_of(endpoint)->voice.news = moves;
 }
 
+static void branch_look_soon(gcoll_endpoint *endpoint, int64_t lasted_ms) {
+    const gcoll_branch *branch = branch_of(endpoint);
+    gcoll_net_look_in_time(branch->net);
+    if (branch->leaving || !gcoll_net_is_time_to_tell(branch->net, lasted_ms))
+        return;
+    for (uint32_t rank = 0; rank < branch->size; rank++) {
+        gcoll_channel *channel = branch->channels[rank];
+        if (!channel || channel->state != GCOLL_CHANNEL_OPEN ||
+            channel->session->state != GCOLL_SESSION_CONNECTED)
+            continue;
+        channel->pong = true;
+        gcoll_channel_speak(channel);
+        gcoll_session_want_output(channel->session);
+    }
+}
+
 static void branch_set_doubt(gcoll_endpoint *endpoint, uint32_t rank) {
     gcoll_branch *branch = branch_of(endpoint);
     branch->voice.doubt = rank < branch->size ? branch->members[rank] : UINT32_MAX;
@@ -877,8 +893,8 @@ void gcoll_net_live_on(gcoll_net *net, int64_t limit_ms) {
     .wake = branch_wake, .probe = branch_probe, .set_position = branch_set_position,                         \
     .set_concern = branch_set_concern, .set_spin = branch_set_spin, .abort = branch_abort,                   \
     .close = branch_close, .moves = branch_moves, .look = branch_look, .set_news = branch_set_news,          \
-    .set_doubt = branch_set_doubt, .take_back = branch_take_back, .abandon = branch_abandon,                 \
-    .explain = branch_explain
+    .set_doubt = branch_set_doubt, .look_soon = branch_look_soon, .take_back = branch_take_back,             \
+    .abandon = branch_abandon, .explain = branch_explain
 
 static const gcoll_transport twig = {.name = "tcp", .open = twig_open, OPERATIONS, .shared = &twig};
 const gcoll_transport gcoll_transport_branch = {

@@ -585,7 +585,7 @@ void gcoll_session_deliver(gcoll_session *session, gcoll_slot *slot) {
     const uint64_t early = slot->received;
     if (message->consume) {
         slot->received = 0;
-        gcoll_tcp_consume(session, slot, slot->held, early);
+        gcoll_session_consume(session, slot, slot->held, early);
     } else if (early > 0) {
         memcpy(message->data, slot->held, (size_t)early);
     }

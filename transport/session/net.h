@@ -119,9 +119,12 @@ struct gcoll_net {
     uint32_t doubt_count; /* sessions in doubt, or that await the rest of what the peer has sent */
     uint32_t stranger_count;
     uint32_t polls;
-    int64_t called_ms; /* when a call that does not wait came last, where a lane is polled */
-    bool moved;        /* something was reported in this progress */
-    bool busy;         /* bytes moved in this poll */
+    int64_t timed_ms; /* the clock when gcoll_net_look_in_time was last called */
+    int64_t told_ms;  /* when peers were last told unasked that this rank is alive */
+    bool is_late;     /* it has gone on since, and nobody has looked at everything: what takes long is broken
+                       * off for that */
+    bool moved;       /* something was reported in this progress */
+    bool busy;        /* bytes moved in this poll */
     /* Of `wake`, from any thread: the flag is set, and the waker rung only if it may be needed. Both sides
      * write their own flag before they read the other's. */
     bool woken;
@@ -207,6 +210,9 @@ void gcoll_net_probe(gcoll_endpoint *endpoint, uint32_t peer);
 void gcoll_net_set_position(gcoll_endpoint *endpoint, uint64_t position);
 void gcoll_net_set_concern(gcoll_endpoint *endpoint, uint64_t stream,
                            const uint8_t fingerprint[GCOLL_FINGERPRINT_BYTES]);
+void gcoll_net_look_soon(gcoll_endpoint *endpoint, int64_t lasted_ms);
+/* Whether a rank whose own functions take that long tells its peers so now: not each time. */
+bool gcoll_net_is_time_to_tell(gcoll_net *net, int64_t lasted_ms);
 void gcoll_net_set_news(gcoll_endpoint *endpoint, uint32_t rank, uint32_t moves);
 void gcoll_net_set_doubt(gcoll_endpoint *endpoint, uint32_t rank);
 uint32_t gcoll_net_moves(gcoll_endpoint *endpoint);

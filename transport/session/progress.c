@@ -203,6 +203,7 @@ static bool has_started(gcoll_net *net) {
 
 static void look(gcoll_net *net) {
     net->polls = 0;
+    net->is_late = false;
     if (!has_started(net))
         return;
     watch_the_others(net);
@@ -213,7 +214,7 @@ static void look(gcoll_net *net) {
 
 /* Whether libuv should poll now. With few waiting sessions it polls only now and then. */
 static bool is_time_to_look(gcoll_net *net) {
-    if ((net->begun_count | net->doubt_count) != 0)
+    if ((net->begun_count | net->doubt_count) != 0 || net->is_late)
         return true;
     if (!net->hot && !net->polls_lanes)
         return !net->moved || ++net->polls >= POLLS_PER_LOOK;
@@ -268,6 +269,7 @@ void gcoll_net_block(gcoll_net *net, int64_t wait_us) {
      * expired, a single alarm would be consumed there, and the poll would never end. */
     uv_timer_start(&net->alarm, on_alarm, (uint64_t)((wait_us + US_PER_MS - 1) / US_PER_MS), 1);
     net->polls = 0;
+    net->is_late = false;
     net->busy = false;
     uv_run(&net->loop, UV_RUN_ONCE);
     uv_timer_stop(&net->alarm);
@@ -318,6 +320,8 @@ static bool wait_for_neighbour(gcoll_net *net) {
         }
         if (net->moved || __atomic_load_n(&net->woken, __ATOMIC_RELAXED))
             return true;
+        if (net->is_late) /* a poll may read a piece of a message, and that may take long */
+            return false;
     }
     return false;
 }
@@ -359,9 +363,13 @@ static void wait_for_report(gcoll_net *net, int64_t wait_us) {
  * and peers wait for answers to their probes. */
 void gcoll_net_look_in_time(gcoll_net *net) {
     const int64_t now_ms = gcoll_now_coarse_ms();
-    if (now_ms != net->called_ms)
-        net->polls = POLLS_OF_LANES;
-    net->called_ms = now_ms;
+    if (now_ms != net->timed_ms)
+        net->is_late = true;
+    net->timed_ms = now_ms;
+}
+
+bool gcoll_net_is_late(const gcoll_net *net) {
+    return net->is_late;
 }
 
 gcoll_status gcoll_net_progress(gcoll_endpoint *endpoint, int64_t wait_us, bool *moved) {

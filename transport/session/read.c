@@ -41,7 +41,7 @@ static void hand_over(gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
     memcpy(slot->carry, bytes + count - rest, rest);
 }
 
-void gcoll_tcp_consume(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
+void gcoll_session_consume(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
     uint8_t *hot = session->net->hot_bytes;
     if (!bytes) {
         hand_over(slot, hot, slot->carried + count);
@@ -84,7 +84,7 @@ static uint8_t *target(gcoll_session *session, size_t *count) {
 
 static inline void put_bytes(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count) {
     if (slot->message && slot->message->consume) {
-        gcoll_tcp_consume(session, slot, bytes, count);
+        gcoll_session_consume(session, slot, bytes, count);
     } else {
         uint8_t *base = slot->message ? slot->message->data : slot->held;
         if (bytes && count > 0)
@@ -490,6 +490,8 @@ bool gcoll_session_read(gcoll_session *session, size_t budget) {
         if ((size_t)got < asked)
             return true; /* there was no more */
         total += (size_t)got;
+        if (session->net->is_late && budget < SIZE_MAX)
+            return true; /* others wait for an answer, and the rest stays in the socket */
     }
     return total > 0;
 }

@@ -194,17 +194,13 @@ void gcoll_session_catch_up(gcoll_session *session);
 /* Reads from the socket, at most `budget` bytes. Returns whether anything came. */
 bool gcoll_session_read(gcoll_session *session, size_t budget);
 /* Hands bytes of a message to its `consume`. bytes NULL: they are in the hot buffer, after slot->carry. */
-void gcoll_tcp_consume(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count);
+void gcoll_session_consume(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count);
 /* As gcoll_session_accept, of the payload that is coming, which may be of a group. */
 void gcoll_tcp_accept(gcoll_session *session, gcoll_slot *slot, const uint8_t *bytes, uint64_t count);
 
 /* tcp/stripe_move.c */
 /* A striped message begins. */
 void gcoll_stripes_on_striped(gcoll_session *session, const gcoll_flow_frame *data);
-
-/* tcp/lane.c */
-/* Encodes a frame of flow control, with room for GCOLL_SESSION_FIXED_HEADERS. Returns its bytes. */
-size_t gcoll_tcp_put_control(uint8_t *bytes, const gcoll_flow_frame *control);
 
 /* checked.c */
 /* Fails the session because bytes were changed on their way. Neither rank is at fault. */
@@ -222,6 +218,8 @@ void gcoll_session_write(gcoll_session *session);
 bool gcoll_session_has_output(const gcoll_session *session);
 /* The message may go. */
 void gcoll_session_enqueue(gcoll_session *session, gcoll_message *message);
+/* Encodes a frame of flow control, with room for GCOLL_SESSION_FIXED_HEADERS. Returns its bytes. */
+size_t gcoll_session_put_control(uint8_t *bytes, const gcoll_flow_frame *control);
 /* Appends an encoded frame that overtakes data. */
 void gcoll_session_append_control(gcoll_session *session, const uint8_t *bytes, size_t count);
 /* The same of a group, by its number. */

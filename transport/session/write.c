@@ -100,6 +100,21 @@ static void append_checked(gcoll_session *session, const uint8_t *bytes, size_t 
     append(session, checked, GCOLL_WIRE_CHECK_BYTES + count);
 }
 
+size_t gcoll_session_put_control(uint8_t *bytes, const gcoll_flow_frame *control) {
+    size_t count = GCOLL_WIRE_HEADER_BYTES;
+    const gcoll_wire_header header = {.kind = (uint8_t)control->kind,
+                                      .flags = control->open ? GCOLL_WIRE_OPEN : 0,
+                                      .index = control->index,
+                                      .stream = control->stream,
+                                      .total_bytes = control->total};
+    gcoll_wire_put_header(bytes, &header);
+    if (control->open) {
+        memcpy(bytes + count, control->open, GCOLL_FINGERPRINT_BYTES);
+        count += GCOLL_FINGERPRINT_BYTES;
+    }
+    return count;
+}
+
 void gcoll_session_append_control(gcoll_session *session, const uint8_t *bytes, size_t count) {
     if (!session->net->crc)
         append(session, bytes, count);

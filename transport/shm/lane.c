@@ -47,6 +47,7 @@ static gcoll_status read_options(gcoll_shm *shm, const gcoll_endpoint_options *o
     shm->ring_bytes = ring > 0 ? (uint32_t)ring : usual_ring(options->size);
     shm->map_bytes =
         (uint64_t)gcoll_lane_option_number(options, "shm", "map_bytes", (int64_t)GCOLL_SHM_MAP_BYTES);
+    shm->past_bytes = gcoll_shm_past_bytes(options->size);
     return gcoll_lane_set_limits(options, "shm", GCOLL_SHM_EAGER_BYTES, GCOLL_SHM_EAGER_MOST,
                                  &shm->eager_bytes, &shm->pool_bytes);
 }
@@ -150,7 +151,7 @@ static bool poll_one(gcoll_shm_pair *pair) {
     if (pair->state != GCOLL_SHM_STANDS)
         return false;
     if (gcoll_ring_has_frame(&pair->in))
-        moved = gcoll_shm_read(pair, pair->in.size);
+        moved = gcoll_shm_read(pair, false);
     if (pair->pulls.first) { /* that takes a while, in which the peer is to have what it waits for */
         write_and_ring(pair);
         if (gcoll_shm_moves(pair))
@@ -200,7 +201,7 @@ static void look(const gcoll_session *session, gcoll_lane_sight *sight) {
 static void catch_up(gcoll_session *session) {
     gcoll_shm_pair *pair = gcoll_session_lane_state(session);
     if (pair && gcoll_shm_moves(pair)) {
-        gcoll_shm_read(pair, pair->in.size);
+        gcoll_shm_read(pair, true);
         gcoll_shm_end_lent(pair);
     }
 }

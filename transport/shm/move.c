@@ -247,7 +247,9 @@ static void take_fragment(gcoll_shm_pair *pair, const gcoll_flow_frame *frame,
         gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL,
                            "sent garbage (a fragment of a message that lies in its own memory)");
     else if (slot)
-        gcoll_session_accept(pair->session, slot, found->payload, found->head.bytes);
+        gcoll_session_accept(pair->session, slot,
+                             gcoll_shm_land(pair, slot, found->payload, found->head.bytes),
+                             found->head.bytes);
     gcoll_net_moved(pair->shm->net);
 }
 
@@ -283,14 +285,16 @@ static void take(gcoll_shm_pair *pair, const gcoll_ring_frame *found) {
         take_fragment(pair, &frame, found);
 }
 
-bool gcoll_shm_read(gcoll_shm_pair *pair, uint32_t most_bytes) {
+bool gcoll_shm_read(gcoll_shm_pair *pair, bool is_all) {
     gcoll_ring_reader *in = &pair->in;
     const uint64_t begun = in->read;
     gcoll_ring_frame frame;
-    while (gcoll_shm_moves(pair) && in->read - begun < most_bytes) {
+    while (gcoll_shm_moves(pair) && in->read - begun < in->size) {
         const gcoll_ring_found found = gcoll_ring_next(in, &frame);
         if (found == GCOLL_RING_EMPTY)
             break;
+        if (in->read != begun && !is_all && gcoll_net_is_late(pair->shm->net))
+            break; /* the frame before it was reduced for long */
         if (found == GCOLL_RING_GARBAGE) {
             gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL, "sent garbage (no frame in shared memory)");
             return true;

@@ -58,6 +58,11 @@ bool gcoll_shm_end_lent(gcoll_shm_pair *pair) {
         return false;
     }
     const bool has_news = pulled != pulls->returned;
+    const uint64_t pulled_bytes =
+        __atomic_load_n(&side_of(pair, 1 - pair->which)->pulled_bytes, __ATOMIC_RELAXED);
+    if (pulled_bytes != pulls->seen_bytes) /* a part of one that takes long */
+        gcoll_net_moved(pair->shm->net);
+    pulls->seen_bytes = pulled_bytes;
     for (; pulls->returned != pulled; pulls->returned++) {
         gcoll_net_moved(pair->shm->net);
         gcoll_session_complete(pair->session, gcoll_message_pop(&pulls->lent));
@@ -133,7 +138,8 @@ bool gcoll_shm_pull_some(gcoll_shm_pair *pair) {
     if (left > PIECE_BYTES)
         count = PIECE_BYTES -
                 (slot->message && slot->message->consume ? PIECE_BYTES % slot->message->granule : 0);
-    gcoll_session_put(pair->session, slot, pull->from + slot->received, count);
+    gcoll_session_put(pair->session, slot, gcoll_shm_land(pair, slot, pull->from + slot->received, count),
+                      count);
     pair->pulls.bytes += count;
     __atomic_store_n(&side_of(pair, pair->which)->pulled_bytes, pair->pulls.bytes, __ATOMIC_RELAXED);
     gcoll_net_moved(pair->shm->net);

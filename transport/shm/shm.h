@@ -5,6 +5,7 @@
  *   door.c    the port's socket: memory is handed over by it, and sleepers are woken
  *   meet.c    how two ranks come to share memory, and what they check
  *   move.c    messages as frames, in both directions
+ *   land.c    large messages into the memory of their receives, past the caches
  *   blocks.c  memory of gcoll_memory_alloc that the peer maps to read
  *   pull.c    messages in such memory, which the receiver reads where they lie
  *   lane.c    the lane's table; polling and sleeping
@@ -110,6 +111,7 @@ typedef struct gcoll_shm_pulls {
     uint64_t lent_count;      /* as many have been, and are */
     uint64_t lent_bytes;      /* of these */
     uint64_t returned;        /* of those, the peer has read */
+    uint64_t seen_bytes;      /* of what the peer says that it has read, when that was last looked at */
     gcoll_shm_pull *first, *last;
     uint64_t bytes, count; /* read from the peer's memory, and messages read whole */
 } gcoll_shm_pulls;
@@ -155,7 +157,8 @@ struct gcoll_shm {
     gcoll_net *net;
     uint32_t rank;
     uint64_t eager_bytes, pool_bytes;
-    uint64_t map_bytes; /* 0: no block is mapped, of this rank or by it */
+    uint64_t map_bytes;  /* 0: no block is mapped, of this rank or by it */
+    uint64_t past_bytes; /* messages from this size on are put past the caches */
     uint32_t ring_bytes;
     int64_t limit_ms;
     int64_t crowded_until_ms; /* when a wait for descriptors on their way is given up; 0: none began */
@@ -224,9 +227,9 @@ extern const gcoll_flow_lane gcoll_shm_flow;
 bool gcoll_shm_write(gcoll_shm_pair *pair);
 bool gcoll_shm_has_output(const gcoll_shm_pair *pair);
 void gcoll_shm_want_output(gcoll_shm_pair *pair);
-/* Reads frames of at most so many bytes, and at most those that were there by then. Returns whether any was.
- */
-bool gcoll_shm_read(gcoll_shm_pair *pair, uint32_t most_bytes);
+/* Reads frames: all that fit into the ring at once, or, unless is_all, fewer, if that takes long. Returns
+ * whether there was any. */
+bool gcoll_shm_read(gcoll_shm_pair *pair, bool is_all);
 /* Writes a frame of at most two lines as a whole. open: NULL, or a fingerprint. False: there is no room now.
  */
 bool gcoll_shm_put(gcoll_shm_pair *pair, gcoll_ring_head *head, const uint8_t *open, const void *payload);
@@ -234,6 +237,17 @@ bool gcoll_shm_put(gcoll_shm_pair *pair, gcoll_ring_head *head, const uint8_t *o
 void gcoll_shm_ring_bell(gcoll_shm_pair *pair);
 /* Forgets all messages. */
 void gcoll_shm_drop(gcoll_session *session);
+
+/* ---- land.c ----------------------------------------------------------------------------------------- */
+
+/* The least bytes of a message that is put past the caches, with so many ranks. */
+uint64_t gcoll_shm_past_bytes(uint64_t ranks);
+/* As memcpy; leaves `to` in no cache. */
+void gcoll_shm_copy_past(void *to, const void *from, size_t bytes);
+/* Puts the next `count` bytes of a message where its receive wants them, and returns NULL; or leaves that to
+ * the session and returns `bytes`. Either is what gcoll_session_accept and gcoll_session_put take. */
+const uint8_t *gcoll_shm_land(const gcoll_shm_pair *pair, const gcoll_slot *slot, const uint8_t *bytes,
+                              uint64_t count);
 
 /* ---- blocks.c --------------------------------------------------------------------------------------- */
 

@@ -6,8 +6,6 @@
  * sent, reports. The frames are written by session/write.c and read by session/read.c. With several
  * connections (stripes.h) all that differs is where granted messages go.
  */
-#include <string.h>
-
 #include "transport/tcp/stripes.h"
 
 static gcoll_session *session_of(gcoll_flow *flow) {
@@ -16,31 +14,9 @@ static gcoll_session *session_of(gcoll_flow *flow) {
 
 /* ---- What the flow calls --------------------------------------------------------------------------- */
 
-_Static_assert((int)GCOLL_WIRE_DATA == (int)GCOLL_FLOW_DATA &&
-                   (int)GCOLL_WIRE_OFFER == (int)GCOLL_FLOW_OFFER &&
-                   (int)GCOLL_WIRE_GRANT == (int)GCOLL_FLOW_GRANT &&
-                   (int)GCOLL_WIRE_REVOKE == (int)GCOLL_FLOW_REVOKE &&
-                   (int)GCOLL_WIRE_CREDIT == (int)GCOLL_FLOW_OPENING,
-               "frames are numbered as flow control numbers them");
-
-size_t gcoll_tcp_put_control(uint8_t *bytes, const gcoll_flow_frame *control) {
-    size_t count = GCOLL_WIRE_HEADER_BYTES;
-    const gcoll_wire_header header = {.kind = (uint8_t)control->kind,
-                                      .flags = control->open ? GCOLL_WIRE_OPEN : 0,
-                                      .index = control->index,
-                                      .stream = control->stream,
-                                      .total_bytes = control->total};
-    gcoll_wire_put_header(bytes, &header);
-    if (control->open) {
-        memcpy(bytes + count, control->open, GCOLL_FINGERPRINT_BYTES);
-        count += GCOLL_FINGERPRINT_BYTES;
-    }
-    return count;
-}
-
 static void send_control(gcoll_flow *flow, const gcoll_flow_frame *control) {
     uint8_t bytes[GCOLL_SESSION_FIXED_HEADERS];
-    gcoll_session_append_control(session_of(flow), bytes, gcoll_tcp_put_control(bytes, control));
+    gcoll_session_append_control(session_of(flow), bytes, gcoll_session_put_control(bytes, control));
 }
 
 static void enqueue(gcoll_flow *flow, gcoll_message *message) {

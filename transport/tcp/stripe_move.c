@@ -478,8 +478,8 @@ bool gcoll_stripe_read(gcoll_stripe *stripe) {
             break;
         }
         total += (size_t)got;
-        if ((size_t)got < asked)
-            break; /* there was no more */
+        if ((size_t)got < asked || net->is_late)
+            break; /* there was no more, or others wait for an answer */
     }
     all->heard += total;
     if (total > 0) {

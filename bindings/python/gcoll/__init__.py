@@ -18,7 +18,7 @@ from ctypes import byref as _byref, c_char_p as _c_char_p
 from typing import List, NamedTuple, Tuple
 
 from ._collectives import Collectives, UserOp
-from ._context import Context, Environment, Hub, Prepared, Region, Started, environment, run_local
+from ._context import Agreement, Context, Environment, Hub, Prepared, Region, Started, environment, run_local
 from ._errors import (AbortedError, Error, InternalError, InvalidError, IoError, MismatchError, NoMemoryError,
                       NotFoundError, PeerError, ProtocolError, StateError, Status, TimeoutError, UnsupportedError)
 from ._errors import check as _check
@@ -28,7 +28,7 @@ from ._requests import Operation, Received, Request, wait_any
 from ._store import Store, utf8 as _utf8
 
 __all__ = [
-    "AbortedError", "Collectives", "Context", "Device", "Environment", "Error", "Hub", "InternalError",
+    "AbortedError", "Agreement", "Collectives", "Context", "Device", "Environment", "Error", "Hub", "InternalError",
     "InvalidError", "IoError", "MismatchError", "NoMemoryError", "NotFoundError", "Operation", "PeerError", "Prepared",
     "ProtocolError", "Received", "Region", "Request", "Started", "StateError", "Status", "Store", "TimeoutError",
     "UnsupportedError", "UserOp", "__version__", "algorithms", "devices", "environment", "run_local", "shared_memory",

@@ -13,8 +13,8 @@ from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Seque
 from ._buffers import Buffer, describe, resolve, resolve_output
 from ._collectives import COLLECTIVES, OPS, Collectives, _Call, read_number, read_same
 from ._errors import Error, StateError, Status, UnsupportedError, check, error_of, text_of
-from ._library import (ContextOptions, CostParameters, EnvironmentStruct, ExchangeFunction, IbverbsOptions,
-                       LogFunction, RegionKeyStruct, api)
+from ._library import (ContextOptions, CostParameters, EnvironmentStruct, ExchangeFunction, GrowOptions,
+                       IbverbsOptions, LogFunction, RegionKeyStruct, ShrinkOptions, api)
 from ._requests import (Claim, Operation, Received, Request, Watch, finish, milliseconds, own_error, poll, takes_signals)
 from ._store import Store, describes_store, utf8
 
@@ -22,6 +22,7 @@ _IS_INSIDE = re.compile(r"context: (another thread of )?rank \d+ is inside a gco
 _LEVELS = ("error", "warning", "info", "debug")
 _TEXT_MAX = 65536
 _UINT32 = 1 << 32
+_GROW_MOST = 16  # newcomers that wait in a store at a time
 
 # ---- What the environment says --------------------------------------------------------------------------
 
@@ -51,7 +52,7 @@ def environment() -> Environment:
 # ---- Options --------------------------------------------------------------------------------------------
 
 _TEXTS = ("job", "transport", "interface", "tuning", "accelerator", "launch")
-_FLAGS = ("progress_thread", "monitor", "checksum", "share")
+_FLAGS = ("progress_thread", "monitor", "checksum", "share", "recovery")
 _IBVERBS_TEXTS = ("device",)
 _IBVERBS_NUMBERS = ("port", "gid_index", "mtu", "pkey", "service_level", "traffic_class", "timeout", "retry_count",
                     "rnr_retry", "cache_bytes", "device_memory")
@@ -159,6 +160,43 @@ def _make_options(keep: List[Any], errors: List[BaseException], given: Dict[str,
         else:
             raise TypeError("%s: is no option of a context" % name)
     return options
+
+
+def _open_store(store: Any, timeout: Optional[float]) -> Tuple[Optional[Store], bool]:
+    """The store that a caller has named, and whether it was opened here."""
+    if store is None or isinstance(store, Store):
+        return store, False
+    if isinstance(store, str):
+        return Store(store, timeout or 30.0), True
+    if not describes_store(store):
+        raise TypeError("store: is %s; allowed are a Store, a URL, an object with the methods set(key, value) and "
+                        "get(key), and None" % describe(store))
+    return Store.of(store), True
+
+
+def _create(function: Any, options: ContextOptions, store: Any, timeout: Optional[float], keep: List[Any],
+            errors: List[BaseException], name: str) -> c_void_p:
+    """Runs a function of options that creates a context. keep: receives the store."""
+    used, opened = _open_store(store, timeout)
+    handle = c_void_p()
+
+    def create() -> None:
+        status = function(byref(options), byref(handle))
+        if status:
+            raise error_of(status, name) from (errors[0] if errors else None)
+    try:
+        if used is None:
+            create()
+        else:
+            options.store = used._handle()
+            keep.append(_Owned(used) if opened else used)
+            used._run(create)
+    except BaseException:
+        api.gcoll_context_destroy(handle)  # Ctrl-C came just when it was made
+        if used is not None and opened:
+            used.close()
+        raise
+    return handle
 
 
 # ---- What a context holds -------------------------------------------------------------------------------
@@ -423,6 +461,13 @@ class Region:
             self.close()
 
 
+class Agreement(NamedTuple):
+    """The result of ``Context.agree``, the same on every rank that is left. bits: the bitwise AND of their bits.
+    completed: the least of their ``Context.completed``."""
+    bits: int
+    completed: int
+
+
 class Context(Collectives[Any]):
     """A group of ranks that run collectives together. Creating it blocks until all ranks have joined.
 
@@ -444,6 +489,8 @@ class Context(Collectives[Any]):
     checksum         True: what ranks send carries a checksum
     share            True: contexts made of this one by ``split``, ``create_group`` and ``duplicate`` share its connections;
                      one thread at a time uses all of them. Over tcp and inproc, and without progress_thread
+    recovery         True: after a failure the ranks that are left can ``agree`` and ``shrink``; newcomers can ``join``,
+                     and are admitted by ``grow``
     exchange         in place of a store: a function that gives every rank the bytes of all ranks, such as mpi4py's
                      comm.allgather
     log              a function of level ("error", "warning", "info", "debug") and text
@@ -459,8 +506,8 @@ class Context(Collectives[Any]):
 
     Ctrl-C raises KeyboardInterrupt within 0.1 s in a collective, a message, a put or get, ``Operation.run`` and
     ``Request.wait``. What has begun goes on, with its arrays. Other calls return first, at the latest after their
-    timeout: creation, close, ``split`` and the like, ``Region.wait``, ``sendrecv``, ``barrier_report``, and collectives
-    with `monitor`.
+    timeout: creation, close, ``split`` and the like, ``agree``, ``shrink``, ``grow`` and ``join``, ``Region.wait``,
+    ``sendrecv``, ``barrier_report``, and collectives with `monitor`.
 
     Forks. A forked child must not use the context; each call is refused with StateError.
 
@@ -481,6 +528,7 @@ class Context(Collectives[Any]):
                  same: Optional[str] = None, tuning: Optional[str] = None,
                  cost: Optional[Tuple[float, float, float]] = None, accelerator: Optional[str] = None,
                  monitor: bool = False, checksum: bool = False, share: bool = False,
+                 recovery: bool = False,
                  exchange: Optional[Callable[[bytes], Sequence[bytes]]] = None,
                  log: Optional[Callable[[str, str], None]] = None, launch: Optional[str] = None,
                  silence: Optional[float] = None, spin: Optional[float] = None, eager_bytes: Optional[int] = None,
@@ -492,37 +540,10 @@ class Context(Collectives[Any]):
             "rank": rank, "size": size, "job": job, "transport": transport, "timeout": timeout,
             "progress_thread": progress_thread, "interface": interface, "ports": ports, "same": same,
             "tuning": tuning, "cost": cost, "accelerator": accelerator, "monitor": monitor, "checksum": checksum,
-            "share": share,
+            "share": share, "recovery": recovery,
             "exchange": exchange, "log": log, "launch": launch, "silence": silence, "spin": spin,
             "eager_bytes": eager_bytes, "eager_pool_bytes": eager_pool_bytes, "ibverbs": ibverbs, "hub": hub})
-        opened = None
-        if isinstance(store, str):
-            opened = Store(store, timeout or 30.0)
-        elif store is not None and not isinstance(store, Store):
-            if not describes_store(store):
-                raise TypeError("store: is %s; allowed are a Store, a URL, an object with the methods set(key, value) and "
-                                "get(key), and None" % describe(store))
-            opened = Store.of(store)
-        used: Optional[Store] = opened or store
-        if isinstance(used, Store):
-            options.store = used._handle()
-            keep.append(_Owned(opened) if opened else used)
-        handle = c_void_p()
-
-        def create() -> None:
-            status = api.gcoll_context_create(byref(options), byref(handle))
-            if status:
-                raise error_of(status, "Context") from (errors[0] if errors else None)
-        try:
-            if used is None:
-                create()
-            else:
-                used._run(create)
-        except BaseException:
-            api.gcoll_context_destroy(handle)  # Ctrl-C came just when it was made
-            if opened:
-                opened.close()
-            raise
+        handle = _create(api.gcoll_context_create, options, store, timeout, keep, errors, "Context")
         self._adopt(handle, keep, bool(progress_thread), bool(monitor))
 
     @classmethod
@@ -537,6 +558,21 @@ class Context(Collectives[Any]):
         struct = _make_options(keep, [], options)
         handle = c_void_p()
         check(api.gcoll_context_create_from_env(byref(struct), byref(handle)), "from_env")
+        return cls._made(handle, keep, bool(options.get("progress_thread")), bool(options.get("monitor")))
+
+    @classmethod
+    def join(cls, store: Any, **options: Any) -> "Context":
+        """Joins a job that is running, as a newcomer: waits in the job's store until its ranks call ``grow``, and
+        returns the new context. options: as of ``Context``, without rank, size, recovery, share and exchange.
+        transport, checksum, monitor and the like must be those of the ranks that are in; cost and tuning come from
+        them. The store needs all operations, as those of URLs have them. TimeoutError if it was not admitted in time;
+        it may try again."""
+        for name in ("rank", "size", "recovery", "share", "exchange", "hub"):
+            if name in options:
+                raise TypeError("%s: is given; allowed with join are options that the job does not say" % name)
+        keep: List[Any] = []
+        struct = _make_options(keep, [], options)
+        handle = _create(api.gcoll_context_join, struct, store, options.get("timeout"), keep, [], "join")
         return cls._made(handle, keep, bool(options.get("progress_thread")), bool(options.get("monitor")))
 
     @classmethod
@@ -728,9 +764,118 @@ class Context(Collectives[Any]):
         array = (c_uint32 * len(numbers))(*numbers)
         return self._child(self._new("create_group", api.gcoll_context_create_group, array, len(numbers), _tag(tag)))
 
-    def parent_rank(self, rank: int) -> int:
-        """Translates a rank of a context made by ``split`` or ``create_group`` to its rank of the parent."""
-        return int(api.gcoll_context_parent_rank(self._handle(), read_number(rank, "rank", self._size)))
+    def parent_rank(self, rank: int) -> Optional[int]:
+        """Translates a rank of a context made by ``split``, ``create_group``, ``shrink`` or ``grow`` to its rank of the
+        parent. None for a newcomer, which was not in it."""
+        found = int(api.gcoll_context_parent_rank(self._handle(), read_number(rank, "rank", self._size)))
+        return found if found != _UINT32 - 1 else None
+
+    # ---- Going on after a failure (option recovery) -----------------------------------------------------
+
+    def failed(self) -> List[int]:
+        """The ranks that are known here to be gone, in increasing order. Other ranks may know of others; after
+        ``agree`` all know the same, but for later deaths. Does not wait. Works without `recovery`, too."""
+        room = self._size
+        ranks, count = (c_uint32 * room)(), c_uint32()
+        check(api.gcoll_context_failed(self._handle(), ranks, room, byref(count)), "failed", self._core.handle)
+        return list(ranks[:count.value])
+
+    @property
+    def completed(self) -> int:
+        """The number of the latest operation such that it and all before it have completed on this rank. Operations
+        in the creation of contexts count, too: take the difference of two values."""
+        return int(api.gcoll_context_completed(self._handle()))
+
+    def agree(self, bits: int = 0, timeout: Optional[float] = None) -> Agreement:
+        """Agrees with the ranks that are left, on a context that is broken or not. All of them call it, and get the
+        same result, also if more ranks die meanwhile. bits: this rank's, 64 of them. timeout: seconds; a rank from
+        which nothing comes for so long counts as gone; None: the default of gcoll/recovery.h; math.inf: none.
+        PeerError on a rank that the others have left out.
+
+        >>> import gcoll
+        >>> gcoll.run_local(2, lambda context: context.agree(0b110 >> context.rank).bits, recovery=True)
+        [2, 2]
+        """
+        value, completed = c_uint64(read_number(bits, "bits", 1 << 64)), c_uint64()
+        limit = milliseconds(timeout, "timeout")
+        check(api.gcoll_context_agree(self._handle(), byref(value), byref(completed), limit), "agree",
+              self._core.handle)
+        return Agreement(value.value, completed.value)
+
+    def shrink(self, majority: bool = False, timeout: Optional[float] = None) -> "Context":
+        """Creates a context of the ranks that are left, in their old order. All of them call it. This context stays
+        as it was; close it before the new one or after. ``parent_rank`` of the new context translates its ranks to
+        those of this one. majority: PeerError unless more than half of the ranks are left; the same on every rank.
+        timeout: as in ``agree``.
+
+        >>> import gcoll
+        >>> def rank(context):
+        ...     if context.rank == 1:
+        ...         return "leaves"
+        ...     try:
+        ...         context.barrier()
+        ...     except gcoll.PeerError as error:
+        ...         assert error.culprit == 1
+        ...     with context.shrink() as survivors:
+        ...         old = [survivors.parent_rank(r) for r in range(survivors.size)]
+        ...         return old, context.failed(), survivors.allgather_object(context.rank)
+        >>> gcoll.run_local(3, rank, recovery=True)
+        [([0, 2], [1], [0, 2]), 'leaves', ([0, 2], [1], [0, 2])]
+        """
+        options = ShrinkOptions()
+        api.gcoll_shrink_options_init(byref(options))
+        options.majority = read_number(majority, "majority", 2)
+        options.timeout_ms = milliseconds(timeout, "timeout")
+        return self._child(self._new("shrink", api.gcoll_context_shrink, byref(options)))
+
+    def grow(self, store: Any, job: Optional[str] = None, most: int = 0,
+             timeout: Optional[float] = None) -> "Optional[Context]":
+        """Creates a context of the ranks that are left, in their old order, and of newcomers, which call ``join`` and
+        have the highest ranks. All ranks that are left call it, on a context that is broken or not. None if nobody
+        waits; then call ``shrink`` if the context is broken. This context stays as it was; close it before the new one
+        or after. ``parent_rank`` of the new context is None for newcomers.
+
+        store: where newcomers wait: a ``Store``, or a URL, which is opened for this call; UnsupportedError if it lacks
+        operations. Every rank gives it, and the lowest one asks it. A program that serves a tcp:// store keeps it open,
+        because newcomers wait in it between the calls.
+        job: as of ``Context``. most: newcomers that are admitted, up to 16; 0: as many as wait. timeout: as in
+        ``agree``. If the store fails, all ranks raise that error, and may try again.
+
+        >>> import gcoll, tempfile, threading
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     def newcomer():
+        ...         with gcoll.Context.join("file:" + folder, transport="tcp") as context:
+        ...             print(context.allgather_object("new"))
+        ...     thread = threading.Thread(target=newcomer)
+        ...     thread.start()
+        ...     with gcoll.Context(0, 1, transport="tcp", recovery=True) as context:
+        ...         grown = None
+        ...         while grown is None:
+        ...             grown = context.grow("file:" + folder)
+        ...         with grown:
+        ...             old = grown.allgather_object("old")
+        ...     thread.join()
+        ['old', 'new']
+        """
+        options = GrowOptions()
+        api.gcoll_grow_options_init(byref(options))
+        options.job = None if job is None else utf8(job, "job")
+        options.most = read_number(most, "most", _GROW_MOST + 1)
+        options.timeout_ms = milliseconds(timeout, "timeout")
+        used, opened = _open_store(store, timeout)
+
+        def create() -> c_void_p:
+            return self._new("grow", api.gcoll_context_grow, byref(options))
+        try:
+            if used is None:
+                handle = create()  # its error says what is missing
+            else:
+                options.store = used._handle()
+                handle = used._run(create)
+        finally:
+            if used is not None and opened:
+                used.close()
+        return self._child(handle) if handle.value is not None else None
 
     def barrier_report(self, timeout: Optional[float] = None) -> List[bool]:
         """A barrier with a time limit in seconds, which breaks nothing. Returns for each rank whether it came."""

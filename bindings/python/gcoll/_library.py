@@ -77,7 +77,18 @@ class ContextOptions(Structure):
                 ("tuning", c_char_p), ("ibverbs", POINTER(IbverbsOptions)), ("accelerator", c_char_p),
                 ("accelerator_times", c_int), ("monitor", c_int), ("launch", c_char_p), ("silence_ms", c_int64),
                 ("checksum", c_int), ("same", c_int), ("exchange", ExchangeFunction), ("exchange_arg", c_void_p),
-                ("share", c_int)]
+                ("share", c_int), ("recovery", c_int)]
+
+
+class ShrinkOptions(Structure):
+    """gcoll_shrink_options"""
+    _fields_ = [("struct_size", c_size_t), ("timeout_ms", c_int64), ("majority", c_int)]
+
+
+class GrowOptions(Structure):
+    """gcoll_grow_options"""
+    _fields_ = [("struct_size", c_size_t), ("store", c_void_p), ("job", c_char_p), ("most", c_uint32),
+                ("timeout_ms", c_int64)]
 
 
 class EnvironmentStruct(Structure):
@@ -115,8 +126,8 @@ class StoreOps(Structure):
 
 # The structs by their names in C, for the test of their layout.
 STRUCTS = {cls.__doc__: cls for cls in (
-    UserOpStruct, GuardedReduce, MemoryStruct, CollectiveOptions, CollectiveCall, CostParameters, IbverbsOptions, ContextOptions,
-    EnvironmentStruct, RegionKeyStruct, DeviceStruct, StoreOps)}
+    UserOpStruct, GuardedReduce, MemoryStruct, CollectiveOptions, CollectiveCall, CostParameters, IbverbsOptions, ContextOptions, ShrinkOptions,
+    GrowOptions, EnvironmentStruct, RegionKeyStruct, DeviceStruct, StoreOps)}
 
 # ---- Functions: result, then parameters -----------------------------------------------------------------
 
@@ -168,6 +179,15 @@ FUNCTIONS: Dict[str, Tuple[Any, Sequence[Any]]] = {
     "gcoll_context_wake": (_STATUS, [_HANDLE]),
     "gcoll_context_fd": (_STATUS, [_HANDLE, POINTER(c_int)]),
     "gcoll_context_destroy": (None, [_HANDLE]),
+    # recovery.h
+    "gcoll_context_failed": (_STATUS, [_HANDLE, POINTER(c_uint32), c_uint32, POINTER(c_uint32)]),
+    "gcoll_context_completed": (c_uint64, [_HANDLE]),
+    "gcoll_context_agree": (_STATUS, [_HANDLE, POINTER(c_uint64), POINTER(c_uint64), c_int64]),
+    "gcoll_shrink_options_init": (None, [POINTER(ShrinkOptions)]),
+    "gcoll_context_shrink": (_STATUS, [_HANDLE, POINTER(ShrinkOptions), _OUT_HANDLE]),
+    "gcoll_grow_options_init": (None, [POINTER(GrowOptions)]),
+    "gcoll_context_grow": (_STATUS, [_HANDLE, POINTER(GrowOptions), _OUT_HANDLE]),
+    "gcoll_context_join": (_STATUS, [POINTER(ContextOptions), _OUT_HANDLE]),
     "gcoll_request_wait": (_STATUS, [_OUT_HANDLE]),
     "gcoll_request_test": (_STATUS, [_OUT_HANDLE, POINTER(c_int)]),
     "gcoll_request_wait_for": (_STATUS, [_OUT_HANDLE, c_int64]),

@@ -1,0 +1,17 @@
+# The agreement: its machine alone, by a model checker and by random schedules.
+gcoll_test(agree_test UNSANITIZED AgreeModelLong.* EXHAUSTIVE
+           LAYERS gcoll_base
+           SOURCES agree_model_test.cc agree_random_test.cc $<FILTER:$<TARGET_OBJECTS:gcoll_core>,INCLUDE,/council/agree[.]c> COST 12 TIMEOUT 900)
+set(schedules 100000)
+if(CMAKE_C_FLAGS MATCHES "sanitize")
+  set(schedules 20000)
+endif()
+target_compile_definitions(agree_test PRIVATE SCHEDULES=${schedules})
+# The same with each rule of gcoll/council/agree.c broken in turn, which they must notice.
+if(GCOLL_PYTHON3 AND NOT CMAKE_C_FLAGS)
+  add_test(NAME agree_mutants COMMAND ${GCOLL_PYTHON3} ${CMAKE_CURRENT_LIST_DIR}/agree_mutants.py ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER}
+                                      $<TARGET_OBJECTS:agree_test> $<FILTER:$<TARGET_OBJECTS:computing_headers>,INCLUDE,main[.]cc> $<TARGET_OBJECTS:gcoll_base>
+           COMMAND_EXPAND_LISTS)
+  set_tests_properties(agree_mutants PROPERTIES TIMEOUT 1200 COST 60 LABELS exhaustive_tests)
+  add_dependencies(exhaustive_tests agree_test)
+endif()
