@@ -15,6 +15,8 @@
  *         context = survivors;    // and repeat the call
  *     }
  *
+ * Calls with options.uniform (gcoll/collectives.h) agree by themselves.
+ *
  * What counts as gone. A rank whose process has ended, or that has destroyed its context; a rank from which
  * nothing has come for a timeout, because it is stopped, cut off or in no call. Once the others count a rank
  * as gone they do so for good. If it lives, its own calls here fail with GCOLL_ERR_PEER, and nothing that it
@@ -60,7 +62,7 @@ GCOLL_API uint64_t gcoll_context_completed(gcoll_context *context);
  * connections for them the first time. Errors, which change nothing:
  *   UNSUPPORTED  the context has no options.recovery
  *   PEER         this rank was left out
- *   MISMATCH     another rank is in gcoll_context_shrink; on all ranks
+ *   MISMATCH     another rank is in gcoll_context_shrink or in a call with options.uniform; on all ranks
  *   NO_MEMORY    this rank is out of memory or descriptors, and can take part in no agreement any more. The
  *                others take it for gone after timeout_ms */
 GCOLL_API gcoll_status gcoll_context_agree(gcoll_context *context, uint64_t *bits, uint64_t *completed,

@@ -751,6 +751,41 @@ class Life(Case):
                 context.check()
         gcoll.run_local(2, rank)
 
+    def test_a_failed_call_keeps_its_input(self):
+        for form in FORMS:
+            changed = []
+
+            def rank(context):
+                def fail(a, b):
+                    if context.rank == 1:
+                        raise KeyError("broken")
+                    return a + b
+                data = numpy.arange(5.0) + context.rank
+                try:
+                    call(context, form, "allreduce", data, data, op=gcoll.UserOp(fail, commutative=True),
+                         algorithm="ring", keep_input=True)
+                except (KeyError, gcoll.AbortedError):
+                    changed.append((data != numpy.arange(5.0) + context.rank).any())
+            gcoll.run_local(3, rank)
+            self.assertTrue(changed)
+            self.assertFalse(any(changed), form)
+
+    def test_a_uniform_call_fails_on_all_ranks(self):
+        def rank(context):
+            self.assertEqual(context.allreduce(numpy.array([1]), uniform=True, keep_input=True)[0], context.size)
+            context.barrier(uniform=True)
+            with self.assertRaisesRegex(gcoll.UnsupportedError, "options.uniform"):
+                context.start.barrier(uniform=True)
+
+            def fail(a, b):
+                raise KeyError("broken")
+            with self.assertRaises((KeyError, gcoll.AbortedError, gcoll.PeerError)):
+                context.reduce(numpy.ones(3), op=fail, root=0, uniform=True)
+            with context.shrink() as survivors:
+                self.assertEqual(survivors.size, 3)
+                survivors.barrier(uniform=True)
+        gcoll.run_local(3, rank, recovery=True)
+
     def test_timeouts(self):
         def rank(context):
             context.barrier()

@@ -459,4 +459,28 @@ TEST(StagingDeclared, WhatStagingNeedsIsBeyondTheLimitOfMemory) {
     });
 }
 
+// What an input in device memory was like is not copied, so a call that would overwrite it is refused.
+TEST(StagingKeepsInput, UnlessACallInPlaceWouldOverwriteIt) {
+    pretend::Machine machine;
+    run_staged(job_of(5000), machine, [&](uint32_t rank, gcoll_context *context, gcoll_accelerator *) {
+        Place place;
+        place.kind = GCOLL_MEMORY_DEVICE;
+        Field data(machine, place, 40), result(machine, place, 40);
+        const Bytes ones(40, static_cast<uint8_t>(rank + 1));
+        data.write(0, ones);
+        gcoll_allreduce_options options;
+        gcoll_allreduce_options_init(&options);
+        options.keep_input = 1;
+        EXPECT_EQ(gcoll_allreduce(context, nullptr, data.data(), 40, GCOLL_UINT8, GCOLL_SUM, &options),
+                  GCOLL_ERR_UNSUPPORTED);
+        EXPECT_NE(std::string(gcoll_last_error()).find("options.keep_input"), std::string::npos)
+            << gcoll_last_error();
+        EXPECT_EQ(data.read(0, 40), ones);
+        EXPECT_GCOLL_OK(
+            gcoll_allreduce(context, data.data(), result.data(), 40, GCOLL_UINT8, GCOLL_SUM, &options));
+        EXPECT_EQ(result.read(0, 40), Bytes(40, 6));
+        EXPECT_EQ(data.read(0, 40), ones);
+    });
+}
+
 } // namespace
