@@ -60,7 +60,7 @@ MUTANTS = [
     (" || gcoll_get_le(data + at, SHORT) > count - at - SHORT)", ")"),
     ("    return at == count;", "    return true;"),
     ("count < GIVE_HEAD || row > count - GIVE_HEAD", "false"),
-    ("ballot >= a->size || !is_accord(accord", "!is_accord(accord"),
+    ("ballot >= a->size || !is_accord(a, accord", "!is_accord(a, accord"),
     ("    if (ballot >= a->size)\n        return", "    if (false)\n        return"),
 ]
 
