@@ -6,6 +6,8 @@
  *   wrong  changes one byte of a result      kill  kills itself
  *   exit   ends without a word               hang  stops for good
  *   nan    makes a result no number
+ *
+ * "late" is a fault of rank 0: it is slow to ask how it reached the others, and hears them meanwhile.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -23,6 +25,8 @@ gcoll_status __real_gcoll_allreduce_create(gcoll_context *context, const void *i
                                            const gcoll_allreduce_options *options,
                                            gcoll_operation **operation);
 gcoll_status __real_gcoll_operation_run(gcoll_operation *operation);
+gcoll_status __real_gcoll_context_lanes(gcoll_context *context, char *text, size_t bytes);
+gcoll_status __wrap_gcoll_context_lanes(gcoll_context *context, char *text, size_t bytes);
 gcoll_status __wrap_gcoll_context_create(const gcoll_context_options *options, gcoll_context **context);
 gcoll_status __wrap_gcoll_allreduce_create(gcoll_context *context, const void *input, void *output,
                                            uint64_t count, gcoll_type type, gcoll_op op,
@@ -70,4 +74,17 @@ gcoll_status __wrap_gcoll_operation_run(gcoll_operation *operation) {
     if (fault && strcmp(fault, "nan") == 0 && this_rank == FAULT_RANK && operation == writes_result)
         memset(result, 0xff, sizeof(float));
     return status;
+}
+
+gcoll_status __wrap_gcoll_context_lanes(gcoll_context *context, char *text, size_t bytes) {
+    const char *fault = getenv("GCOLL_BENCH_FAULT");
+    if (fault && strcmp(fault, "late") == 0) {
+        const uint32_t others[] = {1, 2};
+        char none;
+        gcoll_request *wait; /* for what nobody sends: meanwhile it sees who has left */
+        if (gcoll_context_recv_any_start(context, others, 2, 1, &none, 1, &wait) == GCOLL_OK &&
+            gcoll_request_wait_for(&wait, 500) == GCOLL_ERR_TIMEOUT)
+            (void)gcoll_request_cancel(&wait);
+    }
+    return __real_gcoll_context_lanes(context, text, bytes);
 }

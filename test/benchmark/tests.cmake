@@ -10,7 +10,7 @@ target_link_libraries(bench_values_test PRIVATE gcoll_bench_parts gcoll_bench_cu
 add_executable(gcoll_bench_faulty ${CMAKE_CURRENT_LIST_DIR}/bench_faulty.c ${PROJECT_SOURCE_DIR}/benchmark/main.c)
 target_link_libraries(gcoll_bench_faulty PRIVATE gcoll_bench_parts gcoll_bench_cuda gcoll_cli gcoll_flags gcoll PkgConfig::json_c Threads::Threads)
 target_link_options(gcoll_bench_faulty PRIVATE
-  -Wl,--wrap=gcoll_context_create,--wrap=gcoll_allreduce_create,--wrap=gcoll_operation_run)
+  -Wl,--wrap=gcoll_context_create,--wrap=gcoll_context_lanes,--wrap=gcoll_allreduce_create,--wrap=gcoll_operation_run)
 
 # What shares memory between threads is the tool itself: ThreadSanitizer need not see its tests.
 if(gcoll_thread_sanitizer)
