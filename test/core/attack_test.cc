@@ -4,6 +4,7 @@
 // Environment: GCOLL_TEST_ATTACKS is the number of attacks of each kind (5). GCOLL_TEST_SEED repeats the
 // attacks of an earlier run.
 #include "test/kit/harness.h"
+#include "test/kit/setting.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -23,15 +24,11 @@ using gcoll_test::Job;
 using gcoll_test::now_ms;
 using gcoll_test::Outcome;
 using gcoll_test::Processes;
+using gcoll_test::setting;
 using gcoll_test::Shared;
 
 constexpr uint32_t kMostRanks = 8;
 constexpr int64_t kDestroyMs = 3000; // "at most about a second", on a busy machine
-
-uint32_t setting(const char *name, uint32_t usual) {
-    const char *given = getenv(name);
-    return given ? static_cast<uint32_t>(strtoul(given, nullptr, 10)) : usual;
-}
 
 struct Attack {
     uint32_t seed, size, victim, delay_us;

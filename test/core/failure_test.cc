@@ -5,6 +5,7 @@
 // and GCOLL_TEST_KILLS the number of kills. GCOLL_TEST_TOLD_MS is the time in which the other ranks must
 // know, for slow machines.
 #include "test/kit/harness.h"
+#include "test/kit/setting.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -24,14 +25,10 @@ using gcoll_test::Folder;
 using gcoll_test::Job;
 using gcoll_test::now_ms;
 using gcoll_test::Processes;
+using gcoll_test::setting;
 using gcoll_test::Shared;
 using gcoll_test::told;
 using Flag = std::atomic<uint32_t>;
-
-uint32_t setting(const char *name, uint32_t usual) {
-    const char *given = getenv(name);
-    return given ? static_cast<uint32_t>(strtoul(given, nullptr, 10)) : usual;
-}
 
 constexpr uint32_t kMostRanks = 5;
 const uint32_t kRanks = std::clamp(setting("GCOLL_TEST_RANKS", kMostRanks), 4u, kMostRanks);

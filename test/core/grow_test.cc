@@ -3,6 +3,7 @@
 // Environment: GCOLL_TEST_ROUNDS is the number of rounds in which a rank is killed and a newcomer comes.
 #include "test/kit/descriptors.h"
 #include "test/kit/harness.h"
+#include "test/kit/setting.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -19,14 +20,10 @@ using gcoll_test::await;
 using gcoll_test::Folder;
 using gcoll_test::Job;
 using gcoll_test::Processes;
+using gcoll_test::setting;
 using gcoll_test::Shared;
 using gcoll_test::told;
 using Flag = std::atomic<uint32_t>;
-
-uint32_t setting(const char *name, uint32_t usual) {
-    const char *given = getenv(name);
-    return given ? static_cast<uint32_t>(strtoul(given, nullptr, 10)) : usual;
-}
 
 constexpr const char *kName = "growing";
 constexpr int64_t kLimit = 30000;

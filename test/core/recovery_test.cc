@@ -6,6 +6,7 @@
 #include "test/kit/descriptors.h"
 #include "test/kit/harness.h"
 #include "test/kit/sanitizer.h"
+#include "test/kit/setting.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -27,14 +28,10 @@ using gcoll_test::Job;
 using gcoll_test::now_ms;
 using gcoll_test::Processes;
 using gcoll_test::run_threads;
+using gcoll_test::setting;
 using gcoll_test::Shared;
 using gcoll_test::told;
 using Flag = std::atomic<uint32_t>;
-
-uint32_t setting(const char *name, uint32_t usual) {
-    const char *given = getenv(name);
-    return given ? static_cast<uint32_t>(strtoul(given, nullptr, 10)) : usual;
-}
 
 constexpr uint32_t kMost = 8;
 constexpr int64_t kStopMs = 3000; // the timeout of contexts of which a rank is stopped

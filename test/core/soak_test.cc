@@ -3,6 +3,7 @@
 //
 // Environment: GCOLL_TEST_SOAK is the number of collectives; GCOLL_TEST_SEED repeats an earlier run.
 #include "test/kit/harness.h"
+#include "test/kit/setting.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,15 +13,11 @@
 
 namespace {
 
+using gcoll_test::setting;
 using gcoll_test::transports;
 
 constexpr uint32_t kCallsAContext = 500;
 constexpr uint32_t kMostBytesLog2 = 18;
-
-uint32_t setting(const char *name, uint32_t usual) {
-    const char *given = getenv(name);
-    return given ? static_cast<uint32_t>(strtoul(given, nullptr, 10)) : usual;
-}
 
 enum Kind {
     kAllreduce,

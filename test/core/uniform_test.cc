@@ -1,8 +1,10 @@
 // test/core/uniform_test.cc - options.uniform: a call succeeds on all ranks that are left, or fails on all.
 //
 // Environment: GCOLL_TEST_UNIFORM_KILLS is the number of jobs in which ranks are killed. GCOLL_TEST_UNIFORM=0
-// makes these calls without the option, and counts how often ranks then differ.
+// makes these calls without the option, and counts how often ranks then differ. GCOLL_TEST_LOOPS is the
+// number of times that costs are measured.
 #include "test/kit/calls.h"
+#include "test/kit/setting.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -19,11 +21,6 @@ namespace {
 
 using namespace gcoll_test;
 using Flag = std::atomic<uint32_t>;
-
-uint32_t setting(const char *name, uint32_t usual) {
-    const char *given = getenv(name);
-    return given ? static_cast<uint32_t>(strtoul(given, nullptr, 10)) : usual;
-}
 
 Job recovering(const char *transport, uint32_t size, int64_t timeout_ms = 20000) {
     Job job = job_on(transport, size, timeout_ms);
@@ -340,6 +337,43 @@ TEST(UniformKilled, RanksThatAreLeftDoNotDiffer) {
     printf(
         "%u jobs with kills, %u calls failed, in %u a rank's own part had succeeded; ranks differed in %u\n",
         jobs, seen.failures, seen.done, seen.differ);
+}
+
+// ---- What they cost -------------------------------------------------------------------------------------
+
+// Prints us a call of an allreduce in place of 2 processes, medians of loops on rank 0. The columns take
+// turns.
+TEST(Uniform, Costs) {
+    const uint32_t loops = setting("GCOLL_TEST_LOOPS", 5);
+    run_processes(2, 60000, [&](uint32_t rank, gcoll_store *store) {
+        gcoll_context *context = join(store, recovering(process_transport(), 2), rank);
+        for (const uint64_t bytes : {1u << 10, 64u << 10, 4u << 20}) {
+            const uint32_t calls = bytes < 1 << 20 ? 200 : 10;
+            std::vector<float> data(bytes / sizeof(float));
+            std::vector<double> us[3];
+            for (uint32_t loop = 0; loop < loops; loop++)
+                for (int column = 0; column < 3; column++) {
+                    gcoll_allreduce_options options = uniform(column == 2);
+                    options.keep_input = column == 1;
+                    EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+                    const auto begun = std::chrono::steady_clock::now();
+                    for (uint32_t call = 0; call < calls; call++)
+                        EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, data.data(), data.size(),
+                                                        GCOLL_FLOAT32, GCOLL_SUM, &options));
+                    const std::chrono::duration<double, std::micro> took =
+                        std::chrono::steady_clock::now() - begun;
+                    us[column].push_back(took.count() / calls);
+                }
+            for (std::vector<double> &column : us)
+                std::sort(column.begin(), column.end());
+            if (rank == 0)
+                printf("%s, %llu bytes, us a call: %.1f, with keep_input %.1f, with uniform %.1f\n",
+                       process_transport(), static_cast<unsigned long long>(bytes), us[0][loops / 2],
+                       us[1][loops / 2], us[2][loops / 2]);
+        }
+        gcoll_context_destroy(context);
+        return 0;
+    });
 }
 
 } // namespace

@@ -2,14 +2,12 @@
 """Breaks the rules of the agreement one at a time, and expects the model checker and the random schedules to notice.
 
 Usage: agree_mutants.py SOURCE-FOLDER COMPILER AGREE-TEST-OBJECTS...
-Each mutant is gcoll/council/agree.c with one text replaced by another; it is compiled, linked with the objects of
-the test, and run without the long cases. A mutant that passes, or whose text is not found, fails this test.
+Each mutant is gcoll/council/agree.c with one text replaced by another; test/kit/mutants.py runs
+them, without the long cases.
 """
-import os
-import subprocess
 import sys
-import tempfile
-import time
+
+from mutants import run_mutants  # test/kit, by PYTHONPATH
 
 MUTANTS = [
     # A leader decides before all have accepted; or proposes before all have contributed.
@@ -64,43 +62,6 @@ MUTANTS = [
     ("    if (ballot >= a->size)\n        return", "    if (false)\n        return"),
 ]
 
-
-def main() -> int:
-    root, compiler, objects = sys.argv[1], sys.argv[2], sys.argv[3:]
-    path = os.path.join(root, "gcoll/council/agree.c")
-    with open(path, encoding="utf-8") as file:
-        source = file.read()
-    survivors = 0
-    limit = 300.0  # seconds, of the agreement as it is
-    with tempfile.TemporaryDirectory() as folder:
-        for number, (old, new) in enumerate([("", "")] + MUTANTS):
-            if source.count(old) != 1 and old:
-                print(f"mutant {number}: {source.count(old)} times in agree.c: {old!r}")
-                survivors += 1
-                continue
-            name = os.path.join(folder, "agree")
-            with open(name + ".c", "w", encoding="utf-8") as file:
-                file.write(source.replace(old, new) if old else source)
-            subprocess.run([compiler, "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-w", "-I" + root, "-c", name + ".c",
-                            "-o", name + ".o"], check=True)
-            subprocess.run([compiler, *objects, name + ".o", "-lgtest", "-lstdc++", "-lm", "-lpthread", "-o", name],
-                           check=True)
-            environment = dict(os.environ, GCOLL_AGREE_SCHEDULES="20000")
-            begun = time.monotonic()
-            try:
-                passes = subprocess.run([name, "--gtest_brief=1", "--gtest_fail_fast", "--gtest_filter=-*Long*"],
-                                        env=environment, timeout=limit, check=False,
-                                        capture_output=True).returncode == 0
-            except subprocess.TimeoutExpired:
-                passes = False
-            if not old:
-                limit = max(30.0, 10 * (time.monotonic() - begun))  # a mutant may wait for ever
-            if passes != (not old):
-                print(f"mutant {number} {'passes' if passes else 'fails, and is no mutant'}: {old!r} -> {new!r}")
-                survivors += 1
-    print(f"{len(MUTANTS)} mutants, {survivors} not noticed")
-    return survivors > 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_mutants("gcoll/council/agree.c", MUTANTS, {"GCOLL_AGREE_SCHEDULES": "20000"},
+                         ("--gtest_fail_fast", "--gtest_filter=-*Long*")))

@@ -12,6 +12,7 @@ if(GCOLL_PYTHON3 AND NOT CMAKE_C_FLAGS)
   add_test(NAME agree_mutants COMMAND ${GCOLL_PYTHON3} ${CMAKE_CURRENT_LIST_DIR}/agree_mutants.py ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER}
                                       $<TARGET_OBJECTS:agree_test> $<FILTER:$<TARGET_OBJECTS:computing_headers>,INCLUDE,main[.]cc> $<TARGET_OBJECTS:gcoll_base>
            COMMAND_EXPAND_LISTS)
-  set_tests_properties(agree_mutants PROPERTIES TIMEOUT 1200 COST 60 LABELS exhaustive_tests)
+  set_tests_properties(agree_mutants PROPERTIES TIMEOUT 1200 COST 60 LABELS exhaustive_tests
+                                           ENVIRONMENT "PYTHONPATH=${PROJECT_SOURCE_DIR}/test/kit;PYTHONDONTWRITEBYTECODE=1")
   add_dependencies(exhaustive_tests agree_test)
 endif()

@@ -254,21 +254,28 @@ TEST_F(NetlabFailure, OneDirectionThatIsCutBetweenTwoIsNotCalledAStop) {
 
 // ---- Going on --------------------------------------------------------------------------------------------
 
-// Three hosts with two ranks each, of which the first is cut off, and comes back when both parts have gone on
-// by themselves. Neither part disturbs the other then.
-TEST_F(NetlabFailure, EachPartOfACutNetworkMayGoOn) {
+// Three hosts with two ranks each, of which the first is cut off, and comes back when ranks have ended as
+// `awaited` says.
+Plan plan_of_a_cut(const char *form, const std::string &awaited) {
     Plan plan;
     plan.hosts = 3;
     plan.per_host = 2;
     plan.rate = "1gbit";
     plan.what = "recover";
-    plan.form = "any";
+    plan.form = form;
     plan.transport = "auto";
     plan.timeout_ms = 6000;
     plan.silence_ms = 1000;
     plan.then =
         "left() { for r; do until grep -q '^left' $P/$r.out; do sleep 0.02; done; done; }; sleep 0.3; "
-        "$NETLAB link 0 down; left 0 1 2 3 4 5; $NETLAB link 0 up; sleep 0.5; touch $NETLAB_FOLDER/stop";
+        "$NETLAB link 0 down; " +
+        awaited + "; $NETLAB link 0 up; sleep 0.5; touch $NETLAB_FOLDER/stop";
+    return plan;
+}
+
+// Both parts go on by themselves, and do not disturb each other when the network is whole again.
+TEST_F(NetlabFailure, EachPartOfACutNetworkMayGoOn) {
+    const Plan plan = plan_of_a_cut("any", "left 0 1 2 3 4 5");
     const std::vector<Ending> endings = run_ranks(plan);
     for (int rank = 0; rank < 6; rank++) {
         const Ending &ending = endings[static_cast<size_t>(rank)];
@@ -279,19 +286,7 @@ TEST_F(NetlabFailure, EachPartOfACutNetworkMayGoOn) {
 
 // Only the larger part, if that is wanted; the other is told.
 TEST_F(NetlabFailure, OnlyTheMajorityOfACutNetworkGoesOnIfThatIsWanted) {
-    Plan plan;
-    plan.hosts = 3;
-    plan.per_host = 2;
-    plan.rate = "1gbit";
-    plan.what = "recover";
-    plan.form = "majority";
-    plan.transport = "auto";
-    plan.timeout_ms = 6000;
-    plan.silence_ms = 1000;
-    plan.then =
-        "left() { for r; do until grep -q '^left' $P/$r.out; do sleep 0.02; done; done; }; sleep 0.3; "
-        "$NETLAB link 0 down; left 2 3 4 5; ended 0 1; $NETLAB link 0 up; sleep 0.5; "
-        "touch $NETLAB_FOLDER/stop";
+    const Plan plan = plan_of_a_cut("majority", "left 2 3 4 5; ended 0 1");
     const std::vector<Ending> endings = run_ranks(plan);
     for (int rank = 0; rank < 6; rank++) {
         const Ending &ending = endings[static_cast<size_t>(rank)];

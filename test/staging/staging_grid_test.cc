@@ -4,21 +4,18 @@
 #include <cstdlib>
 
 #include "test/kit/sanitizer.h"
+#include "test/kit/setting.h"
 #include "test/staging/staging_calls.h"
 
 namespace {
 
 using namespace staging;
 using gcoll_test::Job;
+using gcoll_test::setting;
 using pretend::Kit;
 
 const uint32_t kSamples = gcoll_test::is_sanitized() ? 2 : 4;
 const uint64_t kLarge = gcoll_test::is_sanitized() ? 20003 : 100003;
-
-uint32_t setting(const char *name, uint32_t usual) {
-    const char *given = getenv(name);
-    return given ? static_cast<uint32_t>(strtoul(given, nullptr, 10)) : usual;
-}
 
 uint32_t pick(std::mt19937 &random, uint32_t of) {
     return static_cast<uint32_t>(random() % of);

@@ -2,14 +2,11 @@
 """Breaks the rules of flow control one at a time, and expects the random schedules of flow_test to notice.
 
 Usage: flow_mutants.py SOURCE-FOLDER COMPILER FLOW-TEST-OBJECTS...
-Each mutant is transport/flow/flow.c with one text replaced by another; it is compiled, linked with the objects
-of the test, and run. A mutant that passes, or whose text is not found, fails this test.
+Each mutant is transport/flow/flow.c with one text replaced by another; test/kit/mutants.py runs them.
 """
-import os
-import subprocess
 import sys
-import tempfile
-import time
+
+from mutants import run_mutants  # test/kit, by PYTHONPATH
 
 MUTANTS = [
     ("flow->used > flow->pool_bytes / 2", "flow->used > flow->pool_bytes"),
@@ -60,42 +57,5 @@ MUTANTS = [
     ("    notice(flow, slot);\n    return slot;", "    return slot;"),
 ]
 
-
-def main() -> int:
-    root, compiler, objects = sys.argv[1], sys.argv[2], sys.argv[3:]
-    path = os.path.join(root, "transport/flow/flow.c")
-    with open(path, encoding="utf-8") as file:
-        source = file.read()
-    survivors = 0
-    limit = 200  # seconds, of flow control as it is
-    with tempfile.TemporaryDirectory() as folder:
-        for number, (old, new) in enumerate([("", "")] + MUTANTS):
-            if source.count(old) != 1 and old:
-                print(f"mutant {number}: {source.count(old)} times in flow.c: {old!r}")
-                survivors += 1
-                continue
-            name = os.path.join(folder, "flow")
-            with open(name + ".c", "w", encoding="utf-8") as file:
-                file.write(source.replace(old, new) if old else source)
-            subprocess.run([compiler, "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-w", "-I" + root, "-c", name + ".c",
-                            "-o", name + ".o"], check=True)
-            subprocess.run([compiler, *objects, name + ".o", "-lgtest", "-lstdc++", "-lm", "-lpthread", "-o", name],
-                           check=True)
-            environment = dict(os.environ, GCOLL_FLOW_SCHEDULES="10000")
-            begun = time.monotonic()
-            try:
-                passes = subprocess.run([name, "--gtest_brief=1"], env=environment, timeout=limit, check=False,
-                                        capture_output=True).returncode == 0
-            except subprocess.TimeoutExpired:
-                passes = False
-            if not old:
-                limit = max(30, 10 * (time.monotonic() - begun))  # a mutant may wait for ever
-            if passes != (not old):
-                print(f"mutant {number} {'passes' if passes else 'fails, and is no mutant'}: {old!r} -> {new!r}")
-                survivors += 1
-    print(f"{len(MUTANTS)} mutants, {survivors} not noticed")
-    return survivors > 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_mutants("transport/flow/flow.c", MUTANTS, {"GCOLL_FLOW_SCHEDULES": "10000"}))

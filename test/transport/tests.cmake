@@ -11,7 +11,8 @@ if(GCOLL_PYTHON3 AND NOT CMAKE_C_FLAGS)
                                      $<TARGET_OBJECTS:flow_test> $<FILTER:$<TARGET_OBJECTS:test_headers>,INCLUDE,main[.]cc> $<TARGET_OBJECTS:gcoll_base>
                                      $<FILTER:$<TARGET_OBJECTS:gcoll_transport>,INCLUDE,/match[.]c>
            COMMAND_EXPAND_LISTS)
-  set_tests_properties(flow_mutants PROPERTIES TIMEOUT 1200 COST 60 LABELS exhaustive_tests)
+  set_tests_properties(flow_mutants PROPERTIES TIMEOUT 1200 COST 60 LABELS exhaustive_tests
+                                           ENVIRONMENT "PYTHONPATH=${PROJECT_SOURCE_DIR}/test/kit;PYTHONDONTWRITEBYTECODE=1")
   add_dependencies(exhaustive_tests flow_test)
 endif()
 gcoll_test(tcp_test THREADS Tcp.SpinningEndsInBlocking Tcp.AWakeIsNotLostWhenNobodyWaits Tcp.ConnectionsThatCrossBecomeOne Tcp.Abort* Stripes.BothWaysAtOnceInThreads Stripes.WhatIsDone*
