@@ -120,7 +120,7 @@ struct gcoll_transport {
     gcoll_status (*address)(gcoll_endpoint *endpoint, char *text, size_t bytes);
     /* Starts connecting to a peer by its address text (which is checked, not trusted). At once; the
      * outcome is known by messages moving or by `failed`. A second call for a peer does nothing, as does one
-     * for a peer that connected to us first. */
+     * for a peer that connected to us first. After an abort, the peer is told of that. */
     gcoll_status (*connect)(gcoll_endpoint *endpoint, uint32_t peer, const char *address);
     /* Post a message. They never block, may be called before the pair is connected, and do nothing on a
      * broken pair. Sends may be held back until the next flush, progress or post. */
@@ -174,7 +174,8 @@ struct gcoll_transport {
      * afterwards arrive after what is put. The owner has no part in it, and sees nothing of it. */
     void (*access)(gcoll_endpoint *endpoint, uint32_t peer, gcoll_remote_access *access);
     /* Tells every connected peer, and drops all posted messages: no byte of theirs is read or written from
-     * now on, and no `done` follows. Takes at most limit_ms. */
+     * now on, and no `done` follows. Takes at most limit_ms. Peers that connect later are told by progress.
+     */
     void (*abort)(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t limit_ms);
     /* Says goodbye, lets what was sent arrive (at most limit_ms), closes, frees. Posted messages are dropped.
      */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gcoll/live/live.h"
+#include "gcoll/rendezvous/rendezvous.h"
 #include "gcoll/run/run.h"
 
 #define STREAM       UINT64_C(1)
@@ -46,6 +47,7 @@ typedef struct member {
         *lost; /* why it is gone, once all messages that came from it have been taken; NULL: it is not */
     char lost_text[96];
     uint32_t letters;             /* on their way to it */
+    bool is_told;                 /* it is being told that the context is broken */
     bool is_waited;               /* this rank cannot go on without it, */
     int64_t silent_ms, probed_ms; /* and nothing has come from it for so long; at which it was last probed */
     int64_t waited_ms;            /* so long it has been waited for */
@@ -63,9 +65,10 @@ struct gcoll_council {
     gcoll_agree agree;
     bool is_open; /* an agreement has begun and not ended: of a call that failed */
     uint64_t instance;
-    int64_t timeout_ms; /* of the agreement at hand; 0: the context's */
-    bool is_left_out;   /* other ranks take this one for gone */
-    bool heeds_break;   /* it is known that the context is broken */
+    int64_t timeout_ms;   /* of the agreement at hand; 0: the context's */
+    gcoll_context *child; /* of the agreement at hand, or NULL */
+    bool is_left_out;     /* other ranks take this one for gone */
+    bool heeds_break;     /* it is known that the context is broken */
     bool failed;
 };
 
@@ -321,6 +324,20 @@ static uint64_t heard_on_context(const gcoll_council *council, uint32_t rank) {
     return sight.heard;
 }
 
+/* A rank may be in a collective on the broken context, connected to nobody who could tell it, and wait for
+ * one that is dead. */
+static void tell_of_break(gcoll_council *council, uint32_t rank) {
+    gcoll_context *context = council->context;
+    char address[GCOLL_ADDRESS_MAX];
+    gcoll_note cause;
+    if (council->members[rank].is_told || !context->health.told || !context->endpoint ||
+        !gcoll_rendezvous_has_addresses(context)) /* a look into the store may take long */
+        return;
+    council->members[rank].is_told = true;
+    if (gcoll_rendezvous_lookup(context, rank, address, sizeof address, &cause) == GCOLL_OK)
+        context->transport->connect(context->endpoint, rank, address);
+}
+
 /* Looks after the ranks that this one waits for: connects to them, probes them, and gives up those that are
  * silent. passed_ms: since the last time. */
 static void tend(gcoll_council *council, int64_t passed_ms) {
@@ -335,6 +352,7 @@ static void tend(gcoll_council *council, int64_t passed_ms) {
             m->silent_ms = m->probed_ms = m->waited_ms = 0;
             continue;
         }
+        tell_of_break(council, rank);
         council->transport->look(council->endpoint, rank, &sight);
         if (m->waited_ms < ANSWERS_MAX * limit_ms)
             sight.heard += heard_on_context(council, rank);
@@ -386,6 +404,26 @@ static gcoll_status left_out(const gcoll_council *council) {
                        council->rank);
 }
 
+/* Drives an endpoint that no call waits at: its port may have been that of a rank that is dead, and others
+ * that connect to it for that rank must get an answer. */
+static void drive(const gcoll_transport *transport, gcoll_endpoint *endpoint) {
+    bool moved;
+    if (endpoint)
+        (void)transport->progress(endpoint, 0, &moved); /* an error shows when it is used */
+}
+
+static void drive_others(const gcoll_council *council) {
+    gcoll_context *context = council->context, *child = council->child;
+    if (is_whole(council)) /* peers may ask there whether this rank is alive */
+        gcoll_progress(context, 0);
+    else /* those that connect must be told that it is broken */
+        drive(context->transport, context->endpoint);
+    if (child)
+        drive(child->transport, child->endpoint);
+    if (child && child->council)
+        drive(child->council->transport, child->council->endpoint);
+}
+
 /* One step: messages, ranks that are silent, progress. */
 static gcoll_status step(gcoll_council *council, int64_t *before_ms) {
     bool moved = false;
@@ -400,8 +438,8 @@ static gcoll_status step(gcoll_council *council, int64_t *before_ms) {
     gcoll_status status = council->failed ? GCOLL_ERR_NO_MEMORY : GCOLL_OK;
     if (status == GCOLL_OK && !council->agree.settled && !council->agree.is_left_out)
         status = council->transport->progress(council->endpoint, WAIT_STEP_US, &moved);
-    if (status == GCOLL_OK && is_whole(council)) /* peers may ask there whether this rank is alive */
-        gcoll_progress(council->context, 0);
+    if (status == GCOLL_OK)
+        drive_others(council);
     return status;
 }
 
@@ -500,6 +538,7 @@ gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *mot
         return gcoll_error(GCOLL_ERR_NO_MEMORY,
                            "this rank ran out of memory or descriptors in an earlier agreement");
     council->timeout_ms = motion->timeout_ms;
+    council->child = motion->child;
     gcoll_status status = GCOLL_OK;
     if (is_gone(council, council->rank) || council->is_left_out)
         return left_out(council);
@@ -508,6 +547,7 @@ gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *mot
     heed_break(council);
     if (status == GCOLL_OK)
         status = wait_for_accord(council);
+    council->child = NULL;
     if (status == GCOLL_OK)
         write_letters(council);
     else if (!council->is_left_out)

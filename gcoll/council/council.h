@@ -23,10 +23,11 @@ typedef struct gcoll_motion {
         *doing; /* the call, for messages: "calls gcoll_context_agree"; at most GCOLL_DOING_MAX bytes */
     uint64_t bits;
     uint64_t number;
-    const void *row;    /* what the other ranks get of it */
-    size_t row_bytes;   /* at most GCOLL_ROW_MAX */
-    int64_t timeout_ms; /* a rank from which nothing comes for so long counts as gone */
-    bool majority;      /* fails unless more than half of the context's ranks are left */
+    const void *row;      /* what the other ranks get of it */
+    size_t row_bytes;     /* at most GCOLL_ROW_MAX */
+    int64_t timeout_ms;   /* a rank from which nothing comes for so long counts as gone */
+    bool majority;        /* fails unless more than half of the context's ranks are left */
+    gcoll_context *child; /* NULL, or the new context that the agreement is for, if its endpoint is open */
 } gcoll_motion;
 
 /* Opens the council of a context whose generation is known, and gives its address for the other ranks. */

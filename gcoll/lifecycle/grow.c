@@ -251,8 +251,12 @@ static int64_t store_limit(const growth *g, int64_t most_ms) {
 }
 
 static gcoll_motion motion_of(const growth *g, const char *doing, const void *row, size_t bytes) {
-    return (gcoll_motion){
-        .doing = doing, .bits = UINT64_MAX, .row = row, .row_bytes = bytes, .timeout_ms = g->o->timeout_ms};
+    return (gcoll_motion){.doing = doing,
+                          .bits = UINT64_MAX,
+                          .row = row,
+                          .row_bytes = bytes,
+                          .timeout_ms = g->o->timeout_ms,
+                          .child = g->c.context};
 }
 
 static bool is_nonce(const char *text) {

@@ -147,6 +147,7 @@ static gcoll_status try_once(gcoll_child *c, gcoll_motion motion, bool *again) {
         motion.doing = "calls gcoll_context_shrink (addresses)";
         motion.row = row;
         motion.row_bytes = gcoll_child_open_ends(c, row);
+        motion.child = c->context;
         status = gcoll_council_agree(c->parent, &motion, &ends);
     }
     if (status == GCOLL_OK)

@@ -231,6 +231,27 @@ TEST_P(Agreeing, AllWhoAreLeftAreInTheNewContext) {
             });
 }
 
+// A rank that comes late to a new context, where it is connected to nobody yet, hears that it is broken.
+TEST_P(Agreeing, ALateRankIsToldThatANewContextIsBroken) {
+    run_threads(
+        job(4),
+        [](uint32_t rank, gcoll_context *context) {
+            gcoll_context *fresh = nullptr;
+            ASSERT_GCOLL_OK(gcoll_context_shrink(context, nullptr, &fresh));
+            if (rank == 3)
+                gcoll_context_abort(fresh, "enough");
+            if (rank == 1)
+                std::this_thread::sleep_for(std::chrono::milliseconds(700));
+            const int64_t begun_ms = now_ms();
+            EXPECT_EQ(sum(fresh, Members(4), rank, 1, 10), GCOLL_ERR_ABORTED) << "rank " << rank;
+            EXPECT_LT(now_ms() - begun_ms, 5000) << "rank " << rank;
+            uint64_t bits = 1;
+            EXPECT_GCOLL_OK(gcoll_context_agree(fresh, &bits, nullptr, 0));
+            EXPECT_TRUE(failed_of(fresh).empty());
+            gcoll_context_destroy(fresh);
+        });
+}
+
 // A rank that destroys its context is gone. The others keep their order, and know its number.
 TEST_P(Agreeing, ThoseWhoLeaveAreGone) {
     run_threads(
@@ -483,10 +504,18 @@ struct Statistics {
 void kill_some(std::mt19937 &random, Statistics &statistics) {
     const uint32_t size = 4 + random() % (kMost - 3), victims = 1 + random() % 3;
     const size_t count = random() % 2 ? 1 + random() % 100 : 1 + random() % 100000;
+    Job job = job_of(size, 20000);
+    if (random() % 2) { // so few ports that those of the dead soon belong to new contexts
+        const uint16_t first = static_cast<uint16_t>(20000 + random() % 10000);
+        job.adjust = [first, size, adjust = job.adjust](uint32_t rank, gcoll_context_options *options) {
+            adjust(rank, options);
+            options->port_min = first;
+            options->port_max = static_cast<uint16_t>(first + 8 * size);
+        };
+    }
     Folder folder;
     Shared<Board> board;
-    Processes ranks(size,
-                    [&](uint32_t rank) { return work(*board, folder, rank, job_of(size, 20000), count); });
+    Processes ranks(size, [&](uint32_t rank) { return work(*board, folder, rank, job, count); });
     ASSERT_TRUE(await(board->joined, size, kPatienceMs));
     std::set<uint32_t> gone;
     int64_t killed_us = 0, slowest_us = 0;

@@ -85,8 +85,15 @@ TEST(TcpStranger, HalfAGreetingWaitsForTheOtherHalf) {
     EXPECT_EQ(get(slow.heard(), 8, 4), 0u);
 }
 
-TEST(TcpStranger, WhoLacksGroupOrTokenHearsNothing) {
-    undisturbed([](const std::string &address, const std::function<void()> &exchange) {
+// It may be a rank that looks for another one, which has died, and whose port this one has now.
+TEST(TcpStranger, WhoLacksGroupOrTokenHearsNoMoreThanThat) {
+    Reply refusal;
+    refusal.verdict = 5;
+    refusal.from = refusal.to = 0;
+    refusal.group = Bytes(16, 0);
+    refusal.eager = refusal.pool = 0;
+    refusal.lanes = Bytes(8, 0);
+    undisturbed([&](const std::string &address, const std::function<void()> &exchange) {
         for (size_t bit = 0; bit < 256; bit += 17) {
             Hello hello;
             hello.from = 2;
@@ -97,7 +104,7 @@ TEST(TcpStranger, WhoLacksGroupOrTokenHearsNothing) {
             for (int i = 0; i < 10000 && !stranger.is_closed(); i++)
                 exchange();
             EXPECT_TRUE(stranger.is_closed());
-            EXPECT_TRUE(stranger.heard().empty());
+            EXPECT_EQ(stranger.heard(), refusal.bytes());
         }
     });
 }
@@ -263,6 +270,27 @@ TEST(TcpStranger, RefusalsAreTold) {
     dial_failure(reply.bytes(), GCOLL_ERR_PROTOCOL, "is another rank at ");
     reply.verdict = 4;
     dial_failure(reply.bytes(), GCOLL_ERR_PEER, "has given up on this rank");
+}
+
+// All addresses of the rank lead to the stranger, and are given up at once.
+TEST(TcpStranger, WhereAnotherRankListensNobodyWaits) {
+    Rank rank(kTcp, small_options_of(0, 2)), other(kTcp, small_options_of(1, 2));
+    std::string address = other.address(), token = field(address, "token");
+    std::string wrong = token;
+    wrong[0] = wrong[0] == '0' ? '1' : '0';
+    address.replace(address.find("token=" + token) + 6, token.size(), wrong);
+    ASSERT_EQ(kTcp->connect(rank.endpoint, 1, address.c_str()), GCOLL_OK);
+    const auto limit = Clock::now() + std::chrono::seconds(5);
+    while (rank.failed.empty() && Clock::now() < limit) {
+        rank.progress(0);
+        other.progress(0);
+    }
+    ASSERT_FALSE(rank.failed.empty());
+    EXPECT_EQ(rank.failed[0].status, GCOLL_ERR_PEER);
+    EXPECT_EQ(rank.failed[0].text.find("does not listen at "), 0u) << rank.failed[0].text;
+    EXPECT_NE(rank.failed[0].text.find("where another rank or job does"), std::string::npos)
+        << rank.failed[0].text;
+    EXPECT_TRUE(other.failed.empty());
 }
 
 } // namespace

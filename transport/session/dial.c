@@ -353,7 +353,8 @@ void gcoll_dial_answered(gcoll_dial *dial, gcoll_link *link, const gcoll_wire_re
                          const char *garbage) {
     if (link != dial->link) {
         forget_mute(dial, link);
-        if (garbage || !reply || reply->verdict == GCOLL_WIRE_REFUSE_DUPLICATE) {
+        if (garbage || !reply || reply->verdict == GCOLL_WIRE_REFUSE_DUPLICATE ||
+            reply->verdict == GCOLL_WIRE_REFUSE_STRANGER) {
             mute_ended(dial);
             return;
         }
@@ -375,6 +376,10 @@ void gcoll_dial_answered(gcoll_dial *dial, gcoll_link *link, const gcoll_wire_re
     case GCOLL_WIRE_REFUSE_DUPLICATE: /* the peer uses the connection that it made to us */
         if (!gcoll_session_adopt_reserve(dial->session))
             start_timer(dial, on_share_over, left_ms(dial));
+        return;
+    case GCOLL_WIRE_REFUSE_STRANGER:
+        note_problem(dial, "does not listen at %s, where another rank or job does", dial->where);
+        skip(dial);
         return;
     case GCOLL_WIRE_REFUSE_VERSION:
         note_problem(dial, "speaks version %u of the protocol, and this rank version %d", reply->version,
@@ -440,7 +445,7 @@ gcoll_status gcoll_net_connect(gcoll_endpoint *endpoint, uint32_t peer, const ch
     gcoll_session *session = gcoll_session_of(net, peer);
     if (!session)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "connect: no memory for a session");
-    if (net->leaving || session->state != GCOLL_SESSION_IDLE)
-        return GCOLL_OK;
+    if ((net->leaving && !net->has_note) || session->state != GCOLL_SESSION_IDLE)
+        return GCOLL_OK; /* after an abort, peers that connect are told of it */
     return start_dial(session, &record);
 }

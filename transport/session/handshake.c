@@ -1,9 +1,10 @@
 /*
  * transport/session/handshake.c - the greeting on a new connection, and the choice between two that cross.
  *
- * The connecting side greets with the group's id, both ranks, and the token from the other's address text. A
- * connection without the right group and token is dropped without an answer. The other side answers "welcome"
- * or the reason of a refusal; only then do frames follow.
+ * The connecting side greets with the group's id, both ranks, and the token from the other's address text.
+ * The other side answers "welcome" or the reason of a refusal; only then do frames follow. Whoever does not
+ * greet is dropped without an answer. A greeting with another group or token is answered by a refusal that
+ * says nothing more: it may be meant for a rank that has died, and whose port this one has now.
  *
  * When two ranks connect to each other at once, the connection of the lower rank stays. The higher rank
  * welcomes it and drops its own. The lower rank keeps the other's connection in reserve until its own has
@@ -85,6 +86,14 @@ static bool reply(gcoll_link *link, gcoll_wire_verdict verdict, uint32_t to) {
 
 static void refuse(gcoll_link *link, gcoll_wire_verdict verdict, uint32_t to) {
     reply(link, verdict, to);
+    gcoll_link_drop(link);
+}
+
+static void refuse_stranger(gcoll_link *link) {
+    const gcoll_wire_reply answer = {.verdict = GCOLL_WIRE_REFUSE_STRANGER, .version = GCOLL_WIRE_VERSION};
+    uint8_t bytes[GCOLL_WIRE_REPLY_BYTES];
+    gcoll_wire_put_reply(bytes, &answer);
+    send_all(link, bytes, sizeof bytes);
     gcoll_link_drop(link);
 }
 
@@ -214,9 +223,13 @@ static void greeted(gcoll_link *link) {
         gcoll_stripes_greeted(link, &hello);
         return;
     }
-    if (wrong || memcmp(hello.group, net->group, sizeof hello.group) != 0 ||
-        !gcoll_link_is_token(hello.token, net->address.token)) {
+    if (wrong) {
         gcoll_link_drop(link);
+        return;
+    }
+    if (memcmp(hello.group, net->group, sizeof hello.group) != 0 ||
+        !gcoll_link_is_token(hello.token, net->address.token)) {
+        refuse_stranger(link);
         return;
     }
     if (hello.version < GCOLL_WIRE_OLDEST || hello.oldest > GCOLL_WIRE_VERSION) {
@@ -236,8 +249,9 @@ static void answered(gcoll_link *link) {
     gcoll_session *session = link->session;
     gcoll_wire_reply answer;
     const char *wrong = gcoll_wire_get_reply(link->bytes, &answer);
-    if (!wrong && (memcmp(answer.group, net->group, sizeof answer.group) != 0 ||
-                   answer.from != session->rank || answer.to != net->rank))
+    if (!wrong && answer.verdict != GCOLL_WIRE_REFUSE_STRANGER &&
+        (memcmp(answer.group, net->group, sizeof answer.group) != 0 || answer.from != session->rank ||
+         answer.to != net->rank))
         wrong = "an answer for another rank or job";
     if (!wrong && answer.verdict == GCOLL_WIRE_WELCOME && !is_sound(answer.eager_bytes, answer.pool_bytes))
         wrong = "a welcome with impossible limits";

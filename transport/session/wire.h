@@ -108,7 +108,8 @@ typedef enum gcoll_wire_verdict {
     GCOLL_WIRE_REFUSE_RANK = 2,      /* no such rank, or not the one that was called */
     GCOLL_WIRE_REFUSE_DUPLICATE = 3, /* there is another connection between the two */
     GCOLL_WIRE_REFUSE_BROKEN = 4,    /* the refuser has given up on that peer */
-    GCOLL_WIRE_VERDICTS = 5
+    GCOLL_WIRE_REFUSE_STRANGER = 5,  /* another endpoint was called. The answer says no more than that */
+    GCOLL_WIRE_VERDICTS = 6
 } gcoll_wire_verdict;
 
 typedef struct gcoll_wire_reply {
