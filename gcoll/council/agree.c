@@ -64,6 +64,13 @@ bool gcoll_accord_is_gone(const gcoll_agree_bytes *accord, uint32_t rank) {
     return in_set(accord->data + NUMBER + NUMBER, rank);
 }
 
+bool gcoll_accord_have_same_gone(const gcoll_agree_bytes *a, const gcoll_agree_bytes *b, uint32_t size) {
+    for (uint32_t rank = 0; rank < size; rank++)
+        if (gcoll_accord_is_gone(a, rank) != gcoll_accord_is_gone(b, rank))
+            return false;
+    return true;
+}
+
 const uint8_t *gcoll_accord_row(const gcoll_agree_bytes *accord, uint32_t size, uint32_t rank,
                                 size_t *bytes) {
     const uint8_t *at = accord->data + NUMBER + NUMBER + gcoll_agree_set_bytes(size);

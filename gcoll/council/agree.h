@@ -115,6 +115,8 @@ void gcoll_agree_each_waited(const gcoll_agree *a, void (*fn)(void *arg, uint32_
 uint64_t gcoll_accord_bits(const gcoll_agree_bytes *accord);
 uint64_t gcoll_accord_number(const gcoll_agree_bytes *accord);
 bool gcoll_accord_is_gone(const gcoll_agree_bytes *accord, uint32_t rank);
+/* Whether the same ranks are gone in two accords of ranks of that number. */
+bool gcoll_accord_have_same_gone(const gcoll_agree_bytes *a, const gcoll_agree_bytes *b, uint32_t size);
 /* The row of a rank; NULL: it is gone. */
 const uint8_t *gcoll_accord_row(const gcoll_agree_bytes *accord, uint32_t size, uint32_t rank, size_t *bytes);
 

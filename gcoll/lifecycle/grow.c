@@ -537,14 +537,6 @@ static gcoll_status enter(growth *g, const texts *table, bool *again) {
     return status;
 }
 
-static bool is_same_set(const gcoll_context *context, const gcoll_agree_bytes *a,
-                        const gcoll_agree_bytes *b) {
-    for (uint32_t rank = 0; rank < context->size; rank++)
-        if (gcoll_accord_is_gone(a, rank) != gcoll_accord_is_gone(b, rank))
-            return false;
-    return true;
-}
-
 static gcoll_status try_once(growth *g, bool *again) {
     gcoll_agree_bytes members = {0}, ends = {0};
     texts row = {0}, table = {0};
@@ -557,7 +549,7 @@ static gcoll_status try_once(growth *g, bool *again) {
         status = gcoll_council_agree(g->c.parent, &motion, &ends);
     }
     if (goes_on && status == GCOLL_OK)
-        *again = !is_same_set(g->c.parent, &members, &ends);
+        *again = !gcoll_accord_have_same_gone(&members, &ends, g->c.parent->size);
     if (goes_on && status == GCOLL_OK && !*again)
         status = make_table(g, &ends, &table, again);
     if (goes_on && status == GCOLL_OK && !*again)

@@ -50,14 +50,6 @@ void gcoll_shrink_options_init(gcoll_shrink_options *options) {
     options->struct_size = sizeof *options;
 }
 
-static bool is_same_set(const gcoll_context *context, const gcoll_agree_bytes *a,
-                        const gcoll_agree_bytes *b) {
-    for (uint32_t rank = 0; rank < context->size; rank++)
-        if (gcoll_accord_is_gone(a, rank) != gcoll_accord_is_gone(b, rank))
-            return false;
-    return true;
-}
-
 /* The first agreement: who is left, and the generation. */
 static gcoll_status agree_on_members(gcoll_child *c, gcoll_motion motion, gcoll_agree_bytes *accord) {
     const gcoll_context *parent = c->parent;
@@ -151,7 +143,7 @@ static gcoll_status try_once(gcoll_child *c, gcoll_motion motion, bool *again) {
         status = gcoll_council_agree(c->parent, &motion, &ends);
     }
     if (status == GCOLL_OK)
-        *again = !is_same_set(c->parent, &members, &ends);
+        *again = !gcoll_accord_have_same_gone(&members, &ends, c->parent->size);
     for (uint32_t rank = 0; status == GCOLL_OK && !*again && c->size > 1 && rank < c->size; rank++)
         status = take_ends(c, rank, &ends);
     if (status == GCOLL_OK && !*again && c->opened != GCOLL_OK)

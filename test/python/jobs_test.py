@@ -86,6 +86,15 @@ class Jobs(unittest.TestCase):
             self.assertEqual((status, error), (0, ""), "rank %d" % rank)
         return [said for _, said, _ in results]
 
+    def end_well(self, job, left):
+        """Ends the input of the ranks that are left, which then leave."""
+        for rank in left:
+            job.processes[rank].stdin.close()
+            job.processes[rank].stdin = None
+        results = job.end()
+        for rank in left:
+            self.assertEqual(results[rank], (0, [], ""), rank)
+
     def test_numpy_over_stores(self):
         for store in (self.store, "tcp://127.0.0.1:%d" % free_port()):
             said = self.all_good(Job("numpy", 4, store))
@@ -130,12 +139,7 @@ class Jobs(unittest.TestCase):
             left.remove(victim)
             for rank in left:
                 self.assertEqual(job.line(rank), [left, float(sum(left)), [place]])
-        for rank in left:
-            job.processes[rank].stdin.close()
-            job.processes[rank].stdin = None
-        results = job.end()
-        for rank in left:
-            self.assertEqual(results[rank], (0, [], ""), rank)
+        self.end_well(job, left)
 
     def test_a_newcomer_replaces_a_killed_rank(self):
         """Of three ranks one is killed, and a newcomer comes; then for the newcomer, too. Sums are exact."""
@@ -153,12 +157,7 @@ class Jobs(unittest.TestCase):
             for rank in left:
                 expected = [3, 3.0, [0, 1, None]] if rank < 3 else [3, 3.0]
                 self.assertEqual(job.line(rank)[:len(expected)], expected)
-        for rank in left:
-            job.processes[rank].stdin.close()
-            job.processes[rank].stdin = None
-        results = job.end()
-        for rank in left:
-            self.assertEqual(results[rank], (0, [], ""), rank)
+        self.end_well(job, left)
 
     def test_a_newcomer_waits_no_longer_than_its_timeout(self):
         with self.assertRaisesRegex(gcoll.TimeoutError, "was not admitted"):
