@@ -475,6 +475,7 @@ TEST(ShareFailures, ARankThatDiesAmidLargeMessagesIsNamedToAll) {
     for (bool parent_first : {false, true}) {
         SCOPED_TRACE(parent_first);
         Folder folder;
+        Shared<std::atomic<uint32_t>> summed;
         Processes processes(kRanks, [&](uint32_t rank) {
             gcoll_store *store = nullptr;
             EXPECT_GCOLL_OK(gcoll_store_open(folder.url().c_str(), 10000, &store));
@@ -494,6 +495,9 @@ TEST(ShareFailures, ARankThatDiesAmidLargeMessagesIsNamedToAll) {
             std::vector<gcoll_request *> requests(all.size());
             for (gcoll_context *each : all)
                 EXPECT_GCOLL_OK(sum_in(each, 10, 1));
+            ++*summed;
+            if (rank == kVictim) // its death may take with it what the others have not read
+                await(*summed, kRanks);
             for (size_t i = 0; i < all.size(); i++) { // large ones are on their way in all of them
                 const gcoll_status begun = gcoll_allreduce_start(
                     all[i], nullptr, first[i].data(), kCount, GCOLL_UINT32, GCOLL_SUM, nullptr, &requests[i]);
