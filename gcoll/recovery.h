@@ -5,17 +5,20 @@
  * A context that has broken stays broken. With options.recovery the ranks that are left can still agree on
  * what happened, and make a new context of their own, without a visit to the store:
  *
- *     gcoll_status status = gcoll_allreduce(context, NULL, data, count, GCOLL_FLOAT32, GCOLL_SUM, NULL);
+ *     gcoll_status status = gcoll_allreduce(context, data, sums, count, GCOLL_FLOAT32, GCOLL_SUM, NULL);
  *     uint64_t all_well = status == GCOLL_OK;
- *     gcoll_context_agree(context, &all_well, NULL, 0);
+ *     if (gcoll_context_agree(context, &all_well, NULL, 0) != GCOLL_OK)
+ *         return leave();         // gcoll_last_error says why; mostly, that this rank was left out
  *     if (!all_well) {
  *         gcoll_context *survivors;
- *         gcoll_context_shrink(context, NULL, &survivors);
+ *         if (gcoll_context_shrink(context, NULL, &survivors) != GCOLL_OK)
+ *             return leave();
  *         gcoll_context_destroy(context);
  *         context = survivors;    // and repeat the call
  *     }
  *
- * Calls with options.uniform (gcoll/collectives.h) agree by themselves.
+ * The call has an output of its own, because a call in place that fails may have changed its input, unless it
+ * has options.keep_input. Calls with options.uniform agree by themselves (both: gcoll/collectives.h).
  *
  * What counts as gone. A rank whose process has ended, or that has destroyed its context; a rank from which
  * nothing has come for a timeout, because it is stopped, cut off or in no call. Once the others count a rank
