@@ -5,17 +5,20 @@
  * A context that has broken stays broken. With options.recovery the ranks that are left can still agree on
  * what happened, and make a new context of their own, without a visit to the store:
  *
- *     gcoll_status status = gcoll_allreduce(context, NULL, data, count, GCOLL_FLOAT32, GCOLL_SUM, NULL);
+ *     gcoll_status status = gcoll_allreduce(context, data, sums, count, GCOLL_FLOAT32, GCOLL_SUM, NULL);
  *     uint64_t all_well = status == GCOLL_OK;
- *     gcoll_context_agree(context, &all_well, NULL, 0);
+ *     if (gcoll_context_agree(context, &all_well, NULL, 0) != GCOLL_OK)
+ *         return leave();         // gcoll_last_error says why; mostly, that this rank was left out
  *     if (!all_well) {
  *         gcoll_context *survivors;
- *         gcoll_context_shrink(context, NULL, &survivors);
+ *         if (gcoll_context_shrink(context, NULL, &survivors) != GCOLL_OK)
+ *             return leave();
  *         gcoll_context_destroy(context);
  *         context = survivors;    // and repeat the call
  *     }
  *
- * Calls with options.uniform (gcoll/collectives.h) agree by themselves.
+ * The call has an output of its own, because a call in place that fails may have changed its input, unless it
+ * has options.keep_input. Calls with options.uniform agree by themselves (both: gcoll/collectives.h).
  *
  * What counts as gone. A rank whose process has ended, or that has destroyed its context; a rank from which
  * nothing has come for a timeout, because it is stopped, cut off or in no call. Once the others count a rank
@@ -34,9 +37,10 @@
 
 GCOLL_BEGIN_DECLS
 
-/* Lists the ranks that are known here to be gone: the culprit of a broken context, if it died, left or went
- * silent, and all that agreements on this context have found. Other ranks may know of others; after
- * gcoll_context_agree the lists of all ranks are the same but for later deaths. Does not wait or send.
+/* Lists the ranks that are known here to be gone: all that agreements on this context have found, and, until
+ * the next agreement, the culprit of a broken context, if it died, left, went silent or was late. If it lives
+ * and comes to the agreement, it is not gone. Other ranks may know of others; after gcoll_context_agree the
+ * lists of all ranks are the same but for later deaths. Does not wait or send.
  * ranks: receives up to `room` ranks, in increasing order; NULL if room is 0. count: receives the number of
  * all that are known, which may be more. Works without options.recovery, too. Errors: INVALID, STATE. */
 GCOLL_API gcoll_status gcoll_context_failed(gcoll_context *context, uint32_t *ranks, uint32_t room,
@@ -62,7 +66,8 @@ GCOLL_API uint64_t gcoll_context_completed(gcoll_context *context);
  * connections for them the first time. Errors, which change nothing:
  *   UNSUPPORTED  the context has no options.recovery
  *   PEER         this rank was left out
- *   MISMATCH     another rank is in gcoll_context_shrink or in a call with options.uniform; on all ranks
+ *   MISMATCH     another rank is in gcoll_context_shrink, gcoll_context_grow or a call with options.uniform;
+ *                on all ranks
  *   NO_MEMORY    this rank is out of memory or descriptors, and can take part in no agreement any more. The
  *                others take it for gone after timeout_ms */
 GCOLL_API gcoll_status gcoll_context_agree(gcoll_context *context, uint64_t *bits, uint64_t *completed,

@@ -69,6 +69,7 @@ struct gcoll_council {
     gcoll_context *child; /* of the agreement at hand, or NULL */
     bool is_left_out;     /* other ranks take this one for gone */
     bool heeds_break;     /* it is known that the context is broken */
+    bool has_judged;      /* an agreement has ended since it broke: who is gone is known by that */
     bool failed;
 };
 
@@ -531,7 +532,8 @@ gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *mot
                                  gcoll_agree_bytes *accord) {
     gcoll_council *council = context->council;
     if (!council)
-        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "the context was created without options.recovery");
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "the context was created without options.recovery; it must "
+                                                  "be 1 on every rank when the context is created");
     if (motion->row_bytes > GCOLL_ROW_MAX)
         return gcoll_error(GCOLL_ERR_INTERNAL, "a row of %zu bytes", motion->row_bytes);
     if (council->failed)
@@ -554,6 +556,8 @@ gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *mot
         council->failed = true; /* what was begun cannot go on with another motion */
     if (status != GCOLL_OK)
         return status;
+    if (context->health.broken)
+        gcoll_council_judge(context);
     status = compare(council, &council->agree.accord);
     if (status == GCOLL_OK && motion->majority)
         status = check_majority(council, left_in(council, &council->agree.accord));
@@ -568,6 +572,10 @@ gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *mot
 
 bool gcoll_council_knows_gone(const gcoll_context *context, uint32_t rank) {
     return context->council && is_gone(context->council, rank);
+}
+
+void gcoll_council_judge(gcoll_context *context) {
+    context->council->has_judged = true;
 }
 
 const uint8_t *gcoll_council_row(const gcoll_context *context, const gcoll_agree_bytes *accord, uint32_t rank,
@@ -657,11 +665,13 @@ void gcoll_council_close(gcoll_context *context, int64_t limit_ms) {
 
 /* ---- Who is known to be gone ---------------------------------------------------------------- */
 
+/* The culprit may have been late only. It counts until an agreement, in which it takes part or not. */
 static bool is_known_gone(const gcoll_context *context, uint32_t rank) {
     const gcoll_note *cause = &context->health.cause;
     const bool is_blamed = context->health.broken && cause->culprit == rank &&
                            (cause->status == GCOLL_ERR_PEER || cause->status == GCOLL_ERR_TIMEOUT);
-    return is_blamed || (context->council && is_gone(context->council, rank));
+    const gcoll_council *council = context->council;
+    return (is_blamed && !(council && council->has_judged)) || (council && is_gone(council, rank));
 }
 
 gcoll_status gcoll_context_failed(gcoll_context *context, uint32_t *ranks, uint32_t room, uint32_t *count) {

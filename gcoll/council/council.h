@@ -46,6 +46,8 @@ gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *mot
                                  gcoll_agree_bytes *accord);
 /* Whether the council knows that a rank is gone. False without a council. */
 bool gcoll_council_knows_gone(const gcoll_context *context, uint32_t rank);
+/* After an agreement: who is gone is known by it, and not by the cause with which the context broke. */
+void gcoll_council_judge(gcoll_context *context);
 /* The agreement at the end of a call with options.uniform (verdict.c, gcoll/context/hooks.h). */
 extern const gcoll_jury gcoll_council_jury;
 /* Breaks the context if ranks are gone by the accord. It works no more: collectives on it fail at once, on

@@ -68,9 +68,10 @@ static gcoll_status agree(gcoll_context *context, gcoll_status own) {
         gcoll_break(context, status, status == GCOLL_ERR_MISMATCH ? GCOLL_NO_RANK : context->rank, "%s",
                     gcoll_last_error());
         gcoll_context_settle(context);
-    } else if (!(gcoll_accord_bits(&accord) & 1))
+    } else if (!(gcoll_accord_bits(&accord) & 1)) {
         status = fail(context, &accord);
-    else
+        gcoll_council_judge(context);
+    } else
         gcoll_council_break_for_gone(context, &accord); /* later calls: this one has succeeded */
     free(accord.data);
     return status;

@@ -40,7 +40,12 @@ gcoll_status gcoll_recovery_meet(gcoll_context *context) {
         if (rank != context->rank)
             status = gcoll_council_know(context, rank, gcoll_texts_of(&texts, rank));
     free(texts.table);
-    return status;
+    if (status == GCOLL_OK)
+        return status;
+    char text[1024]; /* may be that of a rank that does not meet, but goes on to a collective of its own */
+    snprintf(text, sizeof text, "%s", gcoll_last_error());
+    return gcoll_error(status, "%s (when the ranks met for options.recovery, which must be the same on all)",
+                       text);
 }
 
 /* ---- The context of the ranks that are left ------------------------------------------------- */

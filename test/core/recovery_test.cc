@@ -19,6 +19,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 
 namespace {
 
@@ -377,6 +378,34 @@ TEST_P(Agreeing, WhatWasCompletedIsTheMinimum) {
     });
 }
 
+// The others give up a rank that is late, but lives and comes to the agreement.
+TEST_P(Agreeing, ALateRankThatComesIsNotGone) {
+    Flag given_up{0}, checked{0};
+    Job late = job(3);
+    late.timeout_ms = 1000;
+    run_threads(late, [&](uint32_t rank, gcoll_context *context) {
+        uint64_t bits = 1;
+        EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        if (rank == 1)
+            EXPECT_TRUE(await(given_up, 2));
+        else {
+            EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_TIMEOUT);
+            EXPECT_EQ(gcoll_context_culprit(context), 1);
+            EXPECT_EQ(failed_of(context), std::vector<uint32_t>{1}) << "as far as is known";
+            given_up++;
+        }
+        EXPECT_GCOLL_OK(gcoll_context_agree(context, &bits, nullptr, 5000));
+        EXPECT_TRUE(failed_of(context).empty()) << "it is in the agreement";
+        gcoll_context *shrunk = nullptr;
+        EXPECT_GCOLL_OK(gcoll_context_shrink(context, nullptr, &shrunk));
+        EXPECT_EQ(gcoll_context_size(shrunk), 3u);
+        EXPECT_TRUE(failed_of(context).empty());
+        checked++;
+        EXPECT_TRUE(await(checked, 3)); // before any leaves
+        gcoll_context_destroy(shrunk);
+    });
+}
+
 TEST(AgreeingInput, IsChecked) {
     uint64_t bits = 1;
     uint32_t count = 0, rank = 0;
@@ -417,7 +446,9 @@ TEST(AgreeingInput, IsChecked) {
         uint64_t own = 7;
         gcoll_context *none = nullptr;
         EXPECT_EQ(gcoll_context_agree(context, &own, nullptr, 0), GCOLL_ERR_UNSUPPORTED);
-        EXPECT_STREQ(gcoll_last_error(), "the context was created without options.recovery");
+        EXPECT_STREQ(gcoll_last_error(),
+                     "the context was created without options.recovery; it must be 1 on every rank when the "
+                     "context is created");
         EXPECT_EQ(gcoll_context_shrink(context, nullptr, &none), GCOLL_ERR_UNSUPPORTED);
         EXPECT_TRUE(failed_of(context).empty());
     });
@@ -428,6 +459,36 @@ TEST(AgreeingInput, IsChecked) {
     EXPECT_STREQ(gcoll_last_error(), "options.recovery: is 1, and options.share 1; allowed is one of them");
     options.recovery = 2;
     EXPECT_EQ(gcoll_context_create(&options, &shrunk), GCOLL_ERR_INVALID);
+}
+
+TEST(AgreeingInput, ARankWithoutTheOptionIsAMismatchThatNamesIt) {
+    gcoll_store *store = nullptr;
+    ASSERT_GCOLL_OK(gcoll_store_memory_create(&store));
+    const auto body = [&](uint32_t rank) {
+        gcoll_context_options options;
+        gcoll_context_options_init(&options);
+        options.rank = rank;
+        options.size = 2;
+        options.store = store;
+        options.transport = "tcp";
+        options.tuning = "default";
+        options.recovery = rank == 0;
+        gcoll_context *context = nullptr;
+        const gcoll_status status = gcoll_context_create(&options, &context);
+        if (rank == 0) {
+            EXPECT_EQ(status, GCOLL_ERR_MISMATCH);
+            EXPECT_NE(strstr(gcoll_last_error(), "options.recovery, which must be the same on all"), nullptr)
+                << gcoll_last_error();
+        } else {
+            ASSERT_GCOLL_OK(status);
+            EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_MISMATCH);
+        }
+        gcoll_context_destroy(context);
+    };
+    std::thread other(body, 1u);
+    body(0);
+    other.join();
+    gcoll_store_destroy(store);
 }
 
 // A forked child has no part in it, and what it destroys no peer notices.

@@ -786,6 +786,12 @@ class Life(Case):
                 survivors.barrier(uniform=True)
         gcoll.run_local(3, rank, recovery=True)
 
+    def test_a_uniform_call_blocks_on_the_main_thread_too(self):
+        # There other calls are started and waited for, so that Ctrl-C ends the wait.
+        with gcoll.Context(0, 1, recovery=True) as context:
+            context.barrier(uniform=True)
+            self.assertEqual(context.allreduce(numpy.array([3]), uniform=True, keep_input=True)[0], 3)
+
     def test_timeouts(self):
         def rank(context):
             context.barrier()

@@ -231,6 +231,10 @@ class _Call:
             self.keep.append(self.options)
         return self.options
 
+    @property
+    def is_uniform(self) -> bool:
+        return self.options is not None and bool(self.options.uniform)
+
     def hold(self, buffer: Buffer) -> Buffer:
         self.keep.append(buffer.keep)
         return buffer

@@ -507,7 +507,7 @@ class Context(Collectives[Any]):
     Ctrl-C raises KeyboardInterrupt within 0.1 s in a collective, a message, a put or get, ``Operation.run`` and
     ``Request.wait``. What has begun goes on, with its arrays. Other calls return first, at the latest after their
     timeout: creation, close, ``split`` and the like, ``agree``, ``shrink``, ``grow`` and ``join``, ``Region.wait``,
-    ``sendrecv``, ``barrier_report``, and collectives with `monitor`.
+    ``sendrecv``, ``barrier_report``, and collectives with `monitor` or ``uniform``.
 
     Forks. A forked child must not use the context; each call is refused with StateError.
 
@@ -613,7 +613,7 @@ class Context(Collectives[Any]):
         return own_error(keep, error) or error
 
     def _go(self, call: _Call) -> Any:
-        if self._has_monitor or not takes_signals():
+        if self._has_monitor or call.is_uniform or not takes_signals():
             status = api.gcoll_call_run(self._handle(), byref(call.struct))
         else:
             status = self._run_in_slices(call)
