@@ -151,6 +151,8 @@ static gcoll_status try_once(gcoll_child *c, gcoll_motion motion, bool *again) {
     }
     if (status == GCOLL_OK)
         *again = !is_same_set(c->parent, &members, &ends);
+    if (status == GCOLL_OK && !*again && c->size > 1 && c->opened != GCOLL_OK)
+        status = take_ends(c, c->rank, &ends); /* gives the reason, as on the other ranks */
     for (uint32_t rank = 0; status == GCOLL_OK && !*again && c->size > 1 && rank < c->size; rank++)
         status = take_ends(c, rank, &ends);
     if (status == GCOLL_OK && !*again && c->opened != GCOLL_OK)
