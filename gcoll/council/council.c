@@ -569,7 +569,7 @@ gcoll_status gcoll_council_open(gcoll_context *context, char address[GCOLL_ADDRE
     options.lanes = NULL;
     options.lane_count = 0;
     options.eager_bytes = options.eager_pool_bytes = 0;
-    options.connect_timeout_ms = GCOLL_NEVER_MS; /* the council knows better how long */
+    options.connects_on = true; /* the council knows better how long */
     gcoll_events events = council_events;
     events.arg = council;
     council->transport =
