@@ -336,7 +336,7 @@ static void tend(gcoll_council *council, int64_t passed_ms) {
             continue;
         }
         council->transport->look(council->endpoint, rank, &sight);
-        if (m->waited_ms < ANSWERS_MAX * limit_ms)
+        if (m->waited_ms / ANSWERS_MAX < limit_ms)
             sight.heard += heard_on_context(council, rank);
         if (sight.heard != m->heard)
             m->silent_ms = m->probed_ms = 0;
@@ -402,6 +402,8 @@ static gcoll_status step(gcoll_council *council, int64_t *before_ms) {
         status = council->transport->progress(council->endpoint, WAIT_STEP_US, &moved);
     if (status == GCOLL_OK && is_whole(council)) /* peers may ask there whether this rank is alive */
         gcoll_progress(council->context, 0);
+    else if (status == GCOLL_OK && council->context->endpoint) /* who connects only now learns the cause */
+        council->context->transport->progress(council->context->endpoint, 0, &moved);
     return status;
 }
 

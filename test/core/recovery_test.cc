@@ -359,6 +359,47 @@ TEST_P(Agreeing, WhatWasCompletedIsTheMinimum) {
     });
 }
 
+// The context of one rank breaks before the ranks have met on it, so nobody can be told. They hear of it when
+// they connect to that rank, which waits for them in an agreement; or else it would count them as gone, as
+// they are in a collective for longer than it waits.
+TEST_P(Agreeing, WhoConnectsToARankThatWaitsLearnsTheCause) {
+    Flag broken{0}, checked{0};
+    run_threads(job(3, 3000), [&](uint32_t rank, gcoll_context *context) {
+        gcoll_context *fresh = nullptr, *shrunk = nullptr;
+        ASSERT_GCOLL_OK(gcoll_context_shrink(context, nullptr, &fresh));
+        if (rank == 1) {
+            gcoll_context_abort(fresh, "enough");
+            EXPECT_EQ(gcoll_barrier(fresh, nullptr), GCOLL_ERR_ABORTED);
+            broken++;
+        } else {
+            EXPECT_TRUE(await(broken, 1));
+            usleep(300000);
+            EXPECT_EQ(gcoll_barrier(fresh, nullptr), GCOLL_ERR_ABORTED);
+            EXPECT_NE(strstr(gcoll_last_error(), "rank 1 aborted: enough"), nullptr) << gcoll_last_error();
+        }
+        uint64_t bits = 1;
+        EXPECT_GCOLL_OK(gcoll_context_agree(fresh, &bits, nullptr, 0));
+        EXPECT_TRUE(failed_of(fresh).empty());
+        EXPECT_GCOLL_OK(gcoll_context_shrink(fresh, nullptr, &shrunk));
+        EXPECT_EQ(gcoll_context_size(shrunk), 3u);
+        checked++;
+        EXPECT_TRUE(await(checked, 3)); // before any leaves
+        gcoll_context_destroy(shrunk);
+        gcoll_context_destroy(fresh);
+    });
+}
+
+TEST_P(Agreeing, WithoutATimeLimit) {
+    run_threads(
+        job(3),
+        [&](uint32_t rank, gcoll_context *context) {
+            uint64_t bits = 3;
+            usleep(20000 * rank);
+            EXPECT_GCOLL_OK(gcoll_context_agree(context, &bits, nullptr, -1));
+            EXPECT_EQ(bits, 3u);
+        });
+}
+
 TEST(AgreeingInput, IsChecked) {
     uint64_t bits = 1;
     uint32_t count = 0, rank = 0;
