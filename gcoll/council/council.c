@@ -150,13 +150,18 @@ static void on_answered(void *arg, uint32_t peer, const gcoll_answer *answer) {
 
 /* ---- Messages ------------------------------------------------------------------------------- */
 
-static bool reach(gcoll_council *council, uint32_t rank) {
+static gcoll_status begin_to_connect(gcoll_council *council, uint32_t rank) {
     member *m = &council->members[rank];
     if (m->connecting)
-        return true;
+        return GCOLL_OK;
     const gcoll_status status = m->address ? council->transport->connect(council->endpoint, rank, m->address)
                                            : gcoll_error(GCOLL_ERR_PROTOCOL, "its council has no address");
     m->connecting = status == GCOLL_OK;
+    return status;
+}
+
+static bool reach(gcoll_council *council, uint32_t rank) {
+    const gcoll_status status = begin_to_connect(council, rank);
     if (status == GCOLL_ERR_NO_MEMORY)
         council->failed = true;
     else if (status != GCOLL_OK)
@@ -589,6 +594,10 @@ gcoll_status gcoll_council_know(gcoll_context *context, uint32_t rank, const cha
     free(m->address);
     m->address = copy;
     return GCOLL_OK;
+}
+
+gcoll_status gcoll_council_reach(gcoll_context *context, uint32_t rank) {
+    return begin_to_connect(context->council, rank);
 }
 
 void gcoll_council_close(gcoll_context *context, int64_t limit_ms) {
