@@ -389,6 +389,26 @@ TEST_P(Agreeing, WhoConnectsToARankThatWaitsLearnsTheCause) {
     });
 }
 
+// A rank does not come for so long that the others go on without it, before it has used the context. When it
+// comes, they are not there any more, and yet it is told, and does not go on by itself.
+TEST_P(Agreeing, WhoComesFirstWhenTheOthersHaveGoneIsTold) {
+    Flag gone{0}, checked{0};
+    run_threads(job(3, 1000), [&](uint32_t rank, gcoll_context *context) {
+        gcoll_context *fresh = nullptr, *shrunk = nullptr;
+        ASSERT_GCOLL_OK(gcoll_context_shrink(context, nullptr, &fresh));
+        if (rank == 2)
+            EXPECT_TRUE(await(gone, 2, 20000));
+        EXPECT_NE(gcoll_barrier(fresh, nullptr), GCOLL_OK);
+        EXPECT_EQ(gcoll_context_shrink(fresh, nullptr, &shrunk), rank == 2 ? GCOLL_ERR_PEER : GCOLL_OK);
+        gcoll_context_destroy(fresh);
+        gone++;
+        EXPECT_EQ(gcoll_context_size(shrunk), rank == 2 ? 0u : 2u);
+        checked++;
+        EXPECT_TRUE(await(checked, 3, 20000)); // before any leaves
+        gcoll_context_destroy(shrunk);
+    });
+}
+
 TEST_P(Agreeing, WithoutATimeLimit) {
     run_threads(
         job(3),
