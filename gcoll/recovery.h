@@ -88,7 +88,7 @@ GCOLL_API void gcoll_shrink_options_init(gcoll_shrink_options *options);
  * gcoll_context_parent_rank translates a rank of the new context to its rank of the old one. Does not visit
  * the store. A rank that dies meanwhile is in the new context or not, the same on all ranks. In the first
  * case the new context breaks when the rank is first needed, and can be shrunk in its turn. `context` stays
- * as it was; it may be destroyed before the new one or after it. options: NULL for the defaults. Costs two
+ * as it was; it may be destroyed before the new one or after it. options: NULL for the defaults. Costs three
  * agreements, and new connections where the new context needs them. Errors, as of gcoll_context_agree, and:
  *   INVALID  names the option
  *   PEER     too few ranks are left for options.majority; or a rank could not open its end, with its reason.

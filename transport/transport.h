@@ -89,6 +89,7 @@ typedef struct gcoll_endpoint_options {
     uint64_t eager_bytes;        /* messages up to this go without waiting; 0: default */
     uint64_t eager_pool_bytes;   /* most unexpected bytes held for one peer; 0: default */
     int64_t connect_timeout_ms;
+    bool connects_on;  /* tcp: does not give up a peer then, as the owner knows better how long to wait */
     int64_t spin_us;   /* progress polls this long before it blocks; 0: never spins */
     void *hub;         /* inproc: the gcoll_hub; else NULL */
     bool is_part;      /* inproc: a group of some of the hub's ranks, among which this one is hub_rank */

@@ -154,13 +154,18 @@ static void on_answered(void *arg, uint32_t peer, const gcoll_answer *answer) {
 
 /* ---- Messages ------------------------------------------------------------------------------- */
 
-static bool reach(gcoll_council *council, uint32_t rank) {
+static gcoll_status begin_to_connect(gcoll_council *council, uint32_t rank) {
     member *m = &council->members[rank];
     if (m->connecting)
-        return true;
+        return GCOLL_OK;
     const gcoll_status status = m->address ? council->transport->connect(council->endpoint, rank, m->address)
                                            : gcoll_error(GCOLL_ERR_PROTOCOL, "its council has no address");
     m->connecting = status == GCOLL_OK;
+    return status;
+}
+
+static bool reach(gcoll_council *council, uint32_t rank) {
+    const gcoll_status status = begin_to_connect(council, rank);
     if (status == GCOLL_ERR_NO_MEMORY)
         council->failed = true;
     else if (status != GCOLL_OK)
@@ -355,7 +360,7 @@ static void tend(gcoll_council *council, int64_t passed_ms) {
         }
         tell_of_break(council, rank);
         council->transport->look(council->endpoint, rank, &sight);
-        if (m->waited_ms < ANSWERS_MAX * limit_ms)
+        if (m->waited_ms / ANSWERS_MAX < limit_ms)
             sight.heard += heard_on_context(council, rank);
         if (sight.heard != m->heard)
             m->silent_ms = m->probed_ms = 0;
@@ -617,7 +622,7 @@ gcoll_status gcoll_council_open(gcoll_context *context, char address[GCOLL_ADDRE
     options.lanes = NULL;
     options.lane_count = 0;
     options.eager_bytes = options.eager_pool_bytes = 0;
-    options.connect_timeout_ms = GCOLL_NEVER_MS; /* the council knows better how long */
+    options.connects_on = true; /* the council knows better how long */
     gcoll_events events = council_events;
     events.arg = council;
     council->transport =
@@ -635,6 +640,10 @@ gcoll_status gcoll_council_know(gcoll_context *context, uint32_t rank, const cha
     free(m->address);
     m->address = copy;
     return GCOLL_OK;
+}
+
+gcoll_status gcoll_council_reach(gcoll_context *context, uint32_t rank) {
+    return begin_to_connect(context->council, rank);
 }
 
 void gcoll_council_close(gcoll_context *context, int64_t limit_ms) {

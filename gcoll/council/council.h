@@ -34,6 +34,9 @@ typedef struct gcoll_motion {
 gcoll_status gcoll_council_open(gcoll_context *context, char address[GCOLL_ADDRESS_MAX]);
 /* Keeps the address of another rank's council. Whether it is right shows when it is used. */
 gcoll_status gcoll_council_know(gcoll_context *context, uint32_t rank, const char *address);
+/* Begins to connect to another rank's council, whose address is known. MISMATCH: the options of the ranks do
+ * not fit. */
+gcoll_status gcoll_council_reach(gcoll_context *context, uint32_t rank);
 /* NULL is fine. By limit_ms; also in a forked child. */
 void gcoll_council_close(gcoll_context *context, int64_t limit_ms);
 

@@ -87,12 +87,12 @@ static bool is_shared(const char *address) {
 }
 
 gcoll_status gcoll_child_take_record(const gcoll_child *c, uint32_t rank, char *text) {
-    const bool shares = c->context->settings.endpoint.trunk;
     gcoll_text_clean(text);
     if (text[0] == '!' || text[0] == '\0')
         return gcoll_error(GCOLL_ERR_PEER,
                            "rank %u of the new context, %u of its parent, could not open its end: %.*s", rank,
                            c->ranks[rank], GCOLL_REASON_BYTES, text[0] ? text + 1 : "it gave no reason");
+    const bool shares = c->context->settings.endpoint.trunk;
     if (is_shared(text) != shares)
         return gcoll_error(
             GCOLL_ERR_MISMATCH,

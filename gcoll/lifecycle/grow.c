@@ -823,6 +823,8 @@ static gcoll_status enter_as_guest(guest *g, bool *again) {
     if (status == GCOLL_OK && !*again)
         status = take_table(g->context, &table);
     free(table.data);
+    if (status == GCOLL_OK && !*again)
+        status = gcoll_council_reach(g->context, 0); /* else the ranks would let it in again and again */
     if (status == GCOLL_OK && !*again) {
         gcoll_context_tune_spin(g->context, gcoll_rendezvous_sharing(g->context, g->context->rank));
         status = agree_all_in(g->context, g->o->timeout_ms, again);

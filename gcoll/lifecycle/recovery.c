@@ -2,10 +2,12 @@
  * gcoll/lifecycle/recovery.c - contexts that can recover: their councils meet at creation, and the ranks that
  * are left of a broken one make a new one (gcoll/recovery.h).
  *
- * The new context needs two agreements. By the first, the ranks agree on who is left, and on a generation:
+ * The new context needs three agreements. By the first, the ranks agree on who is left, and on a generation:
  * that of the lowest. Each opens its ends under this generation. By the second, they give each other their
  * records. If it finds that more ranks are gone, it all begins again. A rank whose end does not open still
- * takes part, with the reason in place of its record.
+ * takes part, with the reason in place of its record. The third, on the new context's council, connects that.
+ * So a rank that is stopped before it uses the new context, and left out, is told by what has come meanwhile.
+ * Without a connection, it would find nobody and go on by itself.
  */
 #include "gcoll/recovery.h"
 
@@ -149,6 +151,8 @@ static gcoll_status try_once(gcoll_child *c, gcoll_motion motion, bool *again) {
     }
     if (status == GCOLL_OK)
         *again = !gcoll_accord_have_same_gone(&members, &ends, c->parent->size);
+    if (status == GCOLL_OK && !*again && c->size > 1 && c->opened != GCOLL_OK)
+        status = take_ends(c, c->rank, &ends); /* gives the reason, as on the other ranks */
     for (uint32_t rank = 0; status == GCOLL_OK && !*again && c->size > 1 && rank < c->size; rank++)
         status = take_ends(c, rank, &ends);
     if (status == GCOLL_OK && !*again && c->opened != GCOLL_OK)
@@ -158,11 +162,29 @@ static gcoll_status try_once(gcoll_child *c, gcoll_motion motion, bool *again) {
     return status;
 }
 
+/* The third agreement. */
+static gcoll_status meet(gcoll_context *context, int64_t timeout_ms, gcoll_agree_bytes *accord) {
+    const gcoll_motion motion = {
+        .doing = "calls gcoll_context_shrink (entry)", .bits = UINT64_MAX, .timeout_ms = timeout_ms};
+    return gcoll_council_agree(context, &motion, accord);
+}
+
+/* Breaks the new context if ranks have died since they entered it. */
+static gcoll_status heed_gone(gcoll_context *context, const gcoll_agree_bytes *accord) {
+    const gcoll_status status = gcoll_enter(context);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_council_break_for_gone(context, accord);
+    gcoll_leave(context);
+    return GCOLL_OK;
+}
+
 static gcoll_status shrink(gcoll_context *context, const gcoll_shrink_options *o, gcoll_context **out) {
     gcoll_child c = {.parent = context, .doing = "shrink the context"};
     const gcoll_motion motion = {
         .bits = UINT64_MAX, .timeout_ms = o->timeout_ms, .majority = o->majority != 0};
     gcoll_context_settle(context); /* the others may not know yet that it is broken */
+    gcoll_agree_bytes accord = {0};
     gcoll_status status;
     bool again = false;
     do {
@@ -171,7 +193,12 @@ static gcoll_status shrink(gcoll_context *context, const gcoll_shrink_options *o
         status = try_once(&c, motion, &again);
     } while (status == GCOLL_OK && again);
     if (status == GCOLL_OK)
+        status = meet(c.context, o->timeout_ms, &accord);
+    if (status == GCOLL_OK)
         status = gcoll_child_complete(&c);
+    if (status == GCOLL_OK)
+        status = heed_gone(c.context, &accord);
+    free(accord.data);
     if (status != GCOLL_OK) {
         give_up(&c);
         return status;

@@ -232,6 +232,33 @@ TEST(Grow, NamesWhatIsWrong) {
 }
 
 // What stands in the store is nobody's, or no place at all.
+// A newcomer whose options do not fit is told, and keeps nobody from growing with another one.
+TEST(Grow, ANewcomerThatDoesNotFitIsTold) {
+    Folder folder;
+    Processes all(4, [&](uint32_t rank) {
+        if (rank < 2)
+            return be_inside(folder, rank, 2, 3);
+        if (rank == 3)
+            return be_newcomer(folder);
+        gcoll_store *store = open_store(folder);
+        gcoll_context *context = nullptr;
+        gcoll_context_options options;
+        gcoll_context_options_init(&options);
+        options.store = store;
+        options.job = kName;
+        options.transport = "tcp";
+        options.checksum = 1;
+        options.timeout_ms = kLimit;
+        EXPECT_EQ(gcoll_context_join(&options, &context), GCOLL_ERR_MISMATCH);
+        EXPECT_NE(strstr(gcoll_last_error(), "options.checksum: is 1 on rank"), nullptr)
+            << gcoll_last_error();
+        gcoll_store_destroy(store);
+        return 0;
+    });
+    all.expect_success(kLimit);
+    EXPECT_EQ(folder.files(), std::vector<std::string>());
+}
+
 TEST(Grow, StrangePlacesAreFreed) {
     gcoll_test::run_processes(
         2, kLimit,

@@ -333,6 +333,48 @@ TEST(MemoryForGroups, LacksAreNeverTakenForSuccess) {
     }
 }
 
+// Shrinks a context, while the victim's nth allocation fails. A rank that gets no context is told why, and if
+// the victim could not open its end, nobody gets one.
+bool shrink_short(int64_t nth) {
+    std::atomic<uint32_t> created{0}, refused{0};
+    bool failed = false;
+    Job job;
+    job.size = kRanks;
+    job.timeout_ms = 8000;
+    job.adjust = [](uint32_t, gcoll_context_options *options) { options->recovery = 1; };
+    run_threads(job, [&](uint32_t rank, gcoll_context *context) {
+        gcoll_context *shrunk = nullptr;
+        allocations_left = rank == kVictim ? nth : 0;
+        allocations_failed = 0;
+        const gcoll_status status = gcoll_context_shrink(context, nullptr, &shrunk);
+        allocations_left = 0;
+        if (rank == kVictim)
+            failed = allocations_failed > 0;
+        SCOPED_TRACE("rank " + std::to_string(rank) + ": " + told(status));
+        EXPECT_EQ(status == GCOLL_OK, shrunk != nullptr);
+        if (status == GCOLL_OK)
+            created++;
+        else if (status == GCOLL_ERR_PEER && strstr(gcoll_last_error(), "could not open its end"))
+            refused++;
+        else
+            EXPECT_TRUE(rank == kVictim && status == GCOLL_ERR_NO_MEMORY);
+        gcoll_context_destroy(shrunk);
+    });
+    EXPECT_TRUE(refused == 0 || refused == kRanks) << refused;
+    EXPECT_TRUE(failed || created == kRanks) << created;
+    return failed;
+}
+
+TEST(MemoryForShrinking, LacksAreNeverTakenForSuccess) {
+    int64_t nth = 1;
+    for (bool failed = true; failed && !HasFailure(); nth++) {
+        SCOPED_TRACE("allocation " + std::to_string(nth));
+        ASSERT_LT(nth, 400);
+        failed = shrink_short(nth);
+    }
+    EXPECT_GT(nth, 20);
+}
+
 // A rank alone keeps no other waiting, and may try again.
 TEST(MemoryAlone, BreaksNothing) {
     run_threads(

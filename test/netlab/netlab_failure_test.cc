@@ -254,9 +254,35 @@ TEST_F(NetlabFailure, OneDirectionThatIsCutBetweenTwoIsNotCalledAStop) {
 
 // ---- Going on --------------------------------------------------------------------------------------------
 
+<<<<<<< HEAD
 // Three hosts with two ranks each, of which the first is cut off, and comes back when ranks have ended as
 // `awaited` says.
 Plan plan_of_a_cut(const char *form, const std::string &awaited) {
+=======
+// Two hosts know each other by two networks, of which the first swallows everything. Collectives take the
+// second, and so do agreements.
+TEST_F(NetlabFailure, ANetworkThatSwallowsPacketsLeavesNobodyOut) {
+    folder place;
+    const std::string networks = "n=$((NETLAB_HOST + 1)); other=$((3 - n)); "
+                                 "ip address add 10.88.0.$n/24 dev eth0 && "
+                                 "ip neighbour replace 10.77.0.$other lladdr 02:00:00:00:00:99 nud permanent "
+                                 "dev eth0 || exit 90; touch $NETLAB_FOLDER/stop; ";
+    const outcome o =
+        lab({"--hosts", "2", "--limit", "50s", "--output", place.path, "--", "env", "RANK=" NETLAB_RANK,
+             "GCOLL_TRANSPORT=tcp", "sh", "-c", networks + "exec $RANK recover any 6000 -1 4096"});
+    if (o.status == 90)
+        GTEST_SKIP() << "ip cannot make the networks: " << said(place, 0, "err");
+    for (int rank = 0; rank < 2; rank++) {
+        const strings all = lines(said(place, rank));
+        EXPECT_EQ(all.empty() ? "" : all.back(), "ok") << said(place, rank, "err");
+        EXPECT_FALSE(contains(said(place, rank), "left")) << said(place, rank);
+    }
+}
+
+// Three hosts with two ranks each, of which the first is cut off, and comes back when both parts have gone on
+// by themselves. Neither part disturbs the other then.
+TEST_F(NetlabFailure, EachPartOfACutNetworkMayGoOn) {
+>>>>>>> attack
     Plan plan;
     plan.hosts = 3;
     plan.per_host = 2;

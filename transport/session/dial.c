@@ -7,6 +7,10 @@
  * is kept, and the next address is tried; the first connection with an answer is used. A connection that is
  * closed before the answer, because too many connected to the peer at once, is tried again within its share.
  *
+ * An endpoint that connects on (options.connects_on) begins again with the first address when none is left,
+ * unless all have refused. Its tries without an answer of the kernel are short at first, and each round
+ * doubles them: so one address that swallows packets does not keep it from another.
+ *
  * libuv runs timers before it polls. After a long computation of the caller, a timer may expire although the
  * answer has long arrived. So an expired timer polls once more before it counts.
  */
@@ -24,6 +28,10 @@
 /* Tries after a connection that closed without an answer: 5, 10, ... 640, 640 ms apart. */
 #define RETRY_FIRST_MS 5
 #define RETRY_DOUBLES  7
+/* The longest time of the first round for an address whose kernel does not answer, if the endpoint connects
+ * on. */
+#define SILENT_MS      INT64_C(500)
+#define SILENT_DOUBLES 6
 /* Long enough for one poll between two timers. */
 #define LOOK_AGAIN_MS 1
 /* Least room for the text of one more address's problem. */
@@ -46,6 +54,8 @@ struct gcoll_dial {
     uint32_t retries;
     int64_t until_ms, share_until_ms;
     bool looked_again;
+    bool is_silent; /* an address of this round has neither answered nor refused */
+    uint32_t rounds;
     attempt *attempt;  /* connecting */
     gcoll_link *link;  /* has greeted */
     gcoll_link *mutes; /* greeted, and got no answer within their share */
@@ -155,8 +165,15 @@ static int64_t share_ms(const gcoll_dial *dial, uint32_t parts) {
 /* Starts the share of the next address. */
 static void begin_share(gcoll_dial *dial) {
     uint32_t candidates = dial->count - dial->next;
+    int64_t share = share_ms(dial, candidates > 0 ? candidates : 1);
+    if (dial->session->net->connects_on && share > SILENT_MS << dial->rounds)
+        share = SILENT_MS << dial->rounds;
     dial->retries = 0;
-    dial->share_until_ms = gcoll_now_ms() + share_ms(dial, candidates > 0 ? candidates : 1);
+    dial->share_until_ms = gcoll_now_ms() + share;
+}
+
+static int64_t time_limit(const gcoll_net *net) {
+    return gcoll_now_ms() + net->connect_timeout_ms;
 }
 
 static void go_on(gcoll_dial *dial) {
@@ -181,6 +198,8 @@ static void on_share_over(uv_timer_t *timer) {
     gcoll_dial *dial = timer->data;
     if (looks_again(dial))
         return;
+    if (left_ms(dial) <= 0 && dial->session->net->connects_on)
+        dial->until_ms = time_limit(dial->session->net);
     if (left_ms(dial) <= 0) {
         note_problem(dial, "did not answer within %lld ms at %s",
                      (long long)dial->session->net->connect_timeout_ms, dial->where);
@@ -190,6 +209,7 @@ static void on_share_over(uv_timer_t *timer) {
     if (gcoll_session_adopt_reserve(dial->session))
         return;
     note_problem(dial, "did not answer at %s", dial->where);
+    dial->is_silent = true;
     give_up_attempt(dial);
     if (dial->link) {
         dial->link->next = dial->mutes;
@@ -292,6 +312,15 @@ static int start_attempt(gcoll_dial *dial, const gcoll_host_address *host) {
     return uv_tcp_connect(&each->request, &each->handle, (struct sockaddr *)&where, on_connect);
 }
 
+/* Begins again with the first address. */
+static void begin_round(gcoll_dial *dial) {
+    dial->rounds += dial->rounds < SILENT_DOUBLES ? 1 : 0;
+    dial->is_silent = false;
+    dial->next = 0;
+    begin_share(dial);
+    start_timer(dial, on_retry, RETRY_FIRST_MS);
+}
+
 /* Tries the next address. If none is left, waits for connections without an answer; without those, the
  * session fails. */
 static void try_next(gcoll_dial *dial) {
@@ -316,7 +345,10 @@ static void try_next(gcoll_dial *dial) {
         start_timer(dial, on_share_over, share_ms(dial, 2)); /* until then, the peer may connect to us */
         return;
     }
-    give_up(dial, GCOLL_ERR_PEER);
+    if (dial->is_silent && dial->session->net->connects_on)
+        begin_round(dial);
+    else
+        give_up(dial, GCOLL_ERR_PEER);
 }
 
 /* The connection was closed before the answer: tries the address again within its share. */
@@ -325,6 +357,7 @@ static void retry(gcoll_dial *dial) {
     if (gcoll_session_adopt_reserve(session))
         return;
     if (gcoll_now_ms() >= dial->share_until_ms) {
+        dial->is_silent = true; /* as a peer in a crowd is */
         skip(dial);
         return;
     }
@@ -412,7 +445,7 @@ static gcoll_status start_dial(gcoll_session *session, const gcoll_address *peer
     dial->peer = *peer;
     gcoll_address_localize(&net->address, &dial->peer);
     dial->count = gcoll_address_choose(&net->address, &dial->peer, dial->order);
-    dial->until_ms = gcoll_now_ms() + net->connect_timeout_ms;
+    dial->until_ms = time_limit(net);
     if (dial->count == 0)
         snprintf(dial->problem, sizeof dial->problem,
                  "offers no address but loopback, and is on another host");

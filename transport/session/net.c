@@ -136,6 +136,7 @@ static gcoll_status set_limits(gcoll_net *net, const gcoll_endpoint_options *opt
                                                 &net->eager_bytes, &net->pool_bytes);
     net->connect_timeout_ms = options->connect_timeout_ms > 0 ? gcoll_net_bounded(options->connect_timeout_ms)
                                                               : GCOLL_NET_CONNECT_MS;
+    net->connects_on = options->connects_on;
     gcoll_patience_init(&net->patience, spin_ns(options->spin_us), options->rank);
     return status;
 }

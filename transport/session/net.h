@@ -90,6 +90,7 @@ struct gcoll_net {
     uint8_t group[16];
     uint64_t eager_bytes, pool_bytes;
     int64_t connect_timeout_ms;
+    bool connects_on; /* beyond that time */
     gcoll_patience patience;
     gcoll_net_voice voice;
     gcoll_address address; /* ours */
