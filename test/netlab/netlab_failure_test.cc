@@ -254,11 +254,6 @@ TEST_F(NetlabFailure, OneDirectionThatIsCutBetweenTwoIsNotCalledAStop) {
 
 // ---- Going on --------------------------------------------------------------------------------------------
 
-<<<<<<< HEAD
-// Three hosts with two ranks each, of which the first is cut off, and comes back when ranks have ended as
-// `awaited` says.
-Plan plan_of_a_cut(const char *form, const std::string &awaited) {
-=======
 // Two hosts know each other by two networks, of which the first swallows everything. Collectives take the
 // second, and so do agreements.
 TEST_F(NetlabFailure, ANetworkThatSwallowsPacketsLeavesNobodyOut) {
@@ -279,10 +274,9 @@ TEST_F(NetlabFailure, ANetworkThatSwallowsPacketsLeavesNobodyOut) {
     }
 }
 
-// Three hosts with two ranks each, of which the first is cut off, and comes back when both parts have gone on
-// by themselves. Neither part disturbs the other then.
-TEST_F(NetlabFailure, EachPartOfACutNetworkMayGoOn) {
->>>>>>> attack
+// Three hosts with two ranks each, of which the first is cut off, and comes back when ranks have ended as
+// `awaited` says.
+Plan plan_of_a_cut(const char *form, const std::string &awaited) {
     Plan plan;
     plan.hosts = 3;
     plan.per_host = 2;
