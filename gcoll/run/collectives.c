@@ -82,8 +82,10 @@ static gcoll_status check_form(const gcoll_context *context, const gcoll_argumen
         return gcoll_error(GCOLL_ERR_UNSUPPORTED, "options.uniform: is set for NAME_start or NAME_create; "
                                                   "allowed for calls that block");
     if (arguments->call.uniform && !context->jury)
-        return gcoll_error(GCOLL_ERR_UNSUPPORTED,
-                           "options.uniform: is set, but the context was created without options.recovery");
+        return gcoll_error(
+            GCOLL_ERR_UNSUPPORTED,
+            "options.uniform: is set, but the context was created without options.recovery; it must "
+            "be 1 on every rank when the context is created");
     return GCOLL_OK;
 }
 

@@ -569,7 +569,8 @@ class Context(Collectives[Any]):
         it may try again."""
         for name in ("rank", "size", "recovery", "share", "exchange", "hub"):
             if name in options:
-                raise TypeError("%s: is given; allowed with join are options that the job does not say" % name)
+                raise TypeError("%s: is given; a newcomer gets it from the job, so leave it out" % name if name in
+                                ("rank", "size", "recovery") else "%s: is given; not allowed with join" % name)
         keep: List[Any] = []
         struct = _make_options(keep, [], options)
         handle = _create(api.gcoll_context_join, struct, store, options.get("timeout"), keep, [], "join")
