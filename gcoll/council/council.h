@@ -41,10 +41,12 @@ gcoll_status gcoll_council_reach(gcoll_context *context, uint32_t rank);
 void gcoll_council_close(gcoll_context *context, int64_t limit_ms);
 
 /* Agrees with all ranks that are not gone. All of them call it in the same order, with the same `doing`.
- * Inside a call. Blocks. The caller frees accord->data. Errors, which break nothing: UNSUPPORTED  the context
- * has no council PEER         the others have left out this rank; or too few are left MISMATCH     another
- * rank is in another call: on all ranks, which may try again NO_MEMORY    this rank cannot take part in any
- * agreement any more */
+ * Inside a call. Blocks. The caller frees accord->data. Errors, which break nothing:
+ *
+ *   UNSUPPORTED  the context has no council
+ *   PEER         the others have left out this rank; or too few are left
+ *   MISMATCH     another rank is in another call: on all ranks, which may try again
+ *   NO_MEMORY    this rank cannot take part in any agreement any more */
 gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *motion,
                                  gcoll_agree_bytes *accord);
 /* Whether the council knows that a rank is gone. False without a council. */

@@ -48,9 +48,9 @@ INSTANTIATE_TEST_SUITE_P(All, Fault,
 
 // Rank 0 tells it last: the others must not have left by then.
 TEST(Bench, HowRanksWereReachedIsToldHoweverLate) {
-    outcome result = run({"--local=3", "--transport=tcp", "--collective=all", "--iterations=1", "--bytes=4",
-                          "--verbose"},
-                         {"GCOLL_BENCH_FAULT=late"}, GCOLL_BENCH_FAULTY);
+    outcome result =
+        run({"--local=3", "--transport=tcp", "--collective=all", "--iterations=1", "--bytes=4", "--verbose"},
+            {"GCOLL_BENCH_FAULT=late"}, GCOLL_BENCH_FAULTY);
     EXPECT_EQ(result.status, 0) << result.err;
     EXPECT_TRUE(contains(result.err, "to ranks 1 to 2: tcp\n")) << result.err;
 }
