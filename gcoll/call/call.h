@@ -17,12 +17,10 @@ typedef struct gcoll_cache_entry gcoll_cache_entry;
 #define GCOLL_ALGORITHM_TEXT_MAX 128
 
 /* The key of the plan cache: all arguments that decide the plan, except the sizes of unequal blocks
- * (gcoll_blocks). The struct is zeroed before it is filled, so that equal calls compare equal byte by byte.
- */
+ * (gcoll_blocks). The struct is zeroed before it is filled, so that equal calls have equal bytes. */
 typedef struct gcoll_call {
     uint32_t collective, type, op, root, exchanges, buffers, needs;
-    uint32_t in_place;
-    uint32_t commutative;
+    uint32_t in_place, commutative;
     uint32_t registered;    /* how many algorithms were registered: auto chooses anew when there are more */
     uint32_t local;         /* gcoll_local, for buffers in device memory; never AUTO for several buffers */
     uint32_t direct;        /* bool: the network adapter reads and writes device memory itself */
@@ -33,9 +31,8 @@ typedef struct gcoll_call {
     uint64_t places;            /* hash of the memories of the buffers; 0: all in host memory */
     uint64_t count;             /* elements of the whole problem: all blocks */
     uint64_t memory_limit;      /* bytes of scratch; 0: any */
-    uint64_t
-        blocks_hash;  /* hash of the block sizes; 0 if they are equal. allreduce: of the counts of a list */
-    uint64_t arrival; /* number of the arrival-aware plan (hooks.h); 0: none */
+    uint64_t blocks_hash; /* of the block sizes; 0: they are equal. allreduce: of the counts of a list */
+    uint64_t arrival;     /* number of the arrival-aware plan (hooks.h); 0: none */
     char algorithm[GCOLL_ALGORITHM_TEXT_MAX]; /* "" is auto */
 } gcoll_call;
 _Static_assert(sizeof(gcoll_call) == 15 * sizeof(uint32_t) + 2 * sizeof(uint16_t) + 5 * sizeof(uint64_t) +

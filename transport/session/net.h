@@ -25,13 +25,11 @@
 #include "transport/transport.h"
 
 /* The largest default message that goes unasked: below it a copy at the receiver costs less than waiting. */
-#define GCOLL_NET_EAGER_BYTES (UINT64_C(256) << 10)
-#define GCOLL_NET_CONNECT_MS  30000
-/* Whatever the unit: the longest time that counts; in microseconds 142 years. */
-#define GCOLL_NET_TIME_MAX         (INT64_C(1) << 52)
+#define GCOLL_NET_EAGER_BYTES      (UINT64_C(256) << 10)
+#define GCOLL_NET_CONNECT_MS       30000
+#define GCOLL_NET_TIME_MAX         (INT64_C(1) << 52) /* the longest time, in any unit; in us 142 years */
 #define GCOLL_SESSION_VERDICT_TEXT 192
-/* A name of congestion control, with its end: TCP_CA_NAME_MAX of the kernel and one. */
-#define GCOLL_NET_CONTROL_BYTES 17
+#define GCOLL_NET_CONTROL_BYTES    17 /* TCP_CA_NAME_MAX of the kernel, and one for the end */
 
 typedef struct gcoll_link gcoll_link;
 typedef struct gcoll_dial gcoll_dial;
@@ -124,8 +122,7 @@ struct gcoll_net {
     int64_t told_ms;  /* when peers were last told unasked that this rank is alive */
     bool is_late;     /* it has gone on since, and nobody has looked at everything: what takes long is broken
                        * off for that */
-    bool moved;       /* something was reported in this progress */
-    bool busy;        /* bytes moved in this poll */
+    bool moved, busy; /* something was reported in this progress; bytes moved in this poll */
     /* Of `wake`, from any thread: the flag is set, and the waker rung only if it may be needed. Both sides
      * write their own flag before they read the other's. */
     bool woken;
