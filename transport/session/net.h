@@ -88,7 +88,6 @@ struct gcoll_net {
     uint8_t group[16];
     uint64_t eager_bytes, pool_bytes;
     int64_t connect_timeout_ms;
-    bool connects_on; /* beyond that time */
     gcoll_patience patience;
     gcoll_net_voice voice;
     gcoll_address address; /* ours */
@@ -126,13 +125,13 @@ struct gcoll_net {
     /* Of `wake`, from any thread: the flag is set, and the waker rung only if it may be needed. Both sides
      * write their own flag before they read the other's. */
     bool woken;
-    bool asleep;   /* in the kernel, or about to be */
-    bool curious;  /* a message without a receive counts as reported, until progress returns */
-    bool leaving;  /* abort or close has begun: messages are dropped, nothing is reported */
-    bool discards; /* leaving or is_gone: data of its own messages are thrown away */
-    bool has_note;
-    uint32_t moves;       /* reads and writes that moved data of messages */
-    gcoll_status problem; /* of this rank: what progress returns from now on; GCOLL_OK: there is none */
+    bool asleep;                /* in the kernel, or about to be */
+    bool curious;               /* a message without a receive counts as reported, until progress returns */
+    bool leaving;               /* abort or close has begun: messages are dropped, nothing is reported */
+    bool discards;              /* leaving or is_gone: data of its own messages are thrown away */
+    bool has_note, connects_on; /* ...beyond connect_timeout_ms */
+    uint32_t moves;             /* reads and writes that moved data of messages */
+    gcoll_status problem;       /* of this rank: what progress returns from now on; GCOLL_OK: there is none */
     char problem_text[512];
     int spare[2]; /* descriptors that abort gives up, so that the store can be told why; -1: none */
     gcoll_net_inquiry inquiry;
