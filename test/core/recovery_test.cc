@@ -35,7 +35,7 @@ using gcoll_test::told;
 using Flag = std::atomic<uint32_t>;
 
 constexpr uint32_t kMost = 8;
-constexpr int64_t kStopMs = 3000; // the timeout of contexts of which a rank is stopped
+constexpr int64_t kStopMs = 5000; // the timeout of contexts of which a rank is stopped
 const int64_t kPatienceMs = setting("GCOLL_TEST_PATIENCE_MS", 15000);
 
 int64_t now_us() {
