@@ -341,7 +341,7 @@ static void tell_of_break(gcoll_council *council, uint32_t rank) {
         return;
     council->members[rank].is_told = true;
     if (gcoll_rendezvous_lookup(context, rank, address, sizeof address, &cause) == GCOLL_OK)
-        context->transport->connect(context->endpoint, rank, address);
+        (void)context->transport->connect(context->endpoint, rank, address); /* if not, it must wait */
 }
 
 /* Looks after the ranks that this one waits for: connects to them, probes them, and gives up those that are
@@ -545,13 +545,13 @@ gcoll_status gcoll_council_agree(gcoll_context *context, const gcoll_motion *mot
         return gcoll_error(GCOLL_ERR_NO_MEMORY,
                            "this rank ran out of memory or descriptors in an earlier agreement");
     council->timeout_ms = motion->timeout_ms;
-    council->child = motion->child;
     gcoll_status status = GCOLL_OK;
     if (is_gone(council, council->rank) || council->is_left_out)
         return left_out(council);
     if (!council->is_open)
         status = begin(council, motion);
     heed_break(council);
+    council->child = motion->child;
     if (status == GCOLL_OK)
         status = wait_for_accord(council);
     council->child = NULL;

@@ -7,7 +7,6 @@
 #include "test/kit/setting.h"
 
 #include <signal.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <chrono>

@@ -6,7 +6,6 @@
 #include "test/kit/setting.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -231,7 +230,6 @@ TEST(Grow, NamesWhatIsWrong) {
         });
 }
 
-// What stands in the store is nobody's, or no place at all.
 // A newcomer whose options do not fit is told, and keeps nobody from growing with another one.
 TEST(Grow, ANewcomerThatDoesNotFitIsTold) {
     Folder folder;
@@ -259,6 +257,7 @@ TEST(Grow, ANewcomerThatDoesNotFitIsTold) {
     EXPECT_EQ(folder.files(), std::vector<std::string>());
 }
 
+// What stands in the store is nobody's, or no place at all.
 TEST(Grow, StrangePlacesAreFreed) {
     gcoll_test::run_processes(
         2, kLimit,

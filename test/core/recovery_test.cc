@@ -415,6 +415,34 @@ TEST_P(Agreeing, WhoConnectsToARankThatWaitsLearnsTheCause) {
     });
 }
 
+// One rank waits on a new context for another, which does not come, and is connected to nobody. The third has
+// seen the context break, and waits in an agreement for the first, which it tells.
+TEST_P(Agreeing, WhoWaitsForAnotherIsToldByTheRankThatWaitsForIt) {
+    Flag heard{0}, checked{0};
+    run_threads(job(3), [&](uint32_t rank, gcoll_context *context) {
+        const uint32_t other = 1;
+        uint32_t source = 0;
+        char byte = 0;
+        gcoll_context *fresh = nullptr;
+        ASSERT_GCOLL_OK(gcoll_context_shrink(context, nullptr, &fresh));
+        if (rank == 0) {
+            const int64_t begun_ms = now_ms();
+            EXPECT_EQ(gcoll_context_recv_any(fresh, &other, 1, 1, &byte, 1, &source), GCOLL_ERR_ABORTED);
+            EXPECT_LT(now_ms() - begun_ms, 5000);
+            heard++;
+        } else if (rank == 1)
+            EXPECT_TRUE(await(heard, 1, 30000));
+        else
+            gcoll_context_abort(fresh, "enough");
+        uint64_t bits = 1;
+        EXPECT_GCOLL_OK(gcoll_context_agree(fresh, &bits, nullptr, 0));
+        EXPECT_TRUE(failed_of(fresh).empty());
+        checked++;
+        EXPECT_TRUE(await(checked, 3)); // before any leaves
+        gcoll_context_destroy(fresh);
+    });
+}
+
 // A rank does not come for so long that the others go on without it, before it has used the context. When it
 // comes, they are not there any more, and yet it is told, and does not go on by itself.
 TEST_P(Agreeing, WhoComesFirstWhenTheOthersHaveGoneIsTold) {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
+#include <functional>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -289,19 +290,24 @@ gcoll_status make_child(Way way, gcoll_context *parent, gcoll_context **child) {
                                  : gcoll_context_create_group(parent, ranks, kRanks, 0, child);
 }
 
-// Creates a child of three ranks, while the victim's nth allocation fails. Either no rank gets the child, or
-// ranks that do not get it find the parent broken. Returns whether there was such an allocation.
-bool create_short(Way way, int64_t nth) {
-    std::atomic<uint32_t> created{0}, refused{0}; // refused: without it, by a healthy parent
+using Make = std::function<gcoll_status(gcoll_context *, gcoll_context **)>;
+using IsRefused = std::function<bool(const gcoll_context *, gcoll_status)>;
+
+// Makes a context of three ranks out of another one, while the victim's nth allocation fails. Ranks that are
+// refused get none, all of them or none; others that get none lack memory. Returns whether there was such an
+// allocation.
+bool make_short(int64_t nth, bool recovers, const Make &make, const IsRefused &is_refused) {
+    std::atomic<uint32_t> created{0}, refused{0};
     bool failed = false;
     Job job;
     job.size = kRanks;
     job.timeout_ms = 8000;
+    job.adjust = [recovers](uint32_t, gcoll_context_options *options) { options->recovery = recovers; };
     run_threads(job, [&](uint32_t rank, gcoll_context *parent) {
         gcoll_context *child = nullptr;
         allocations_left = rank == kVictim ? nth : 0;
         allocations_failed = 0;
-        const gcoll_status status = make_child(way, parent, &child);
+        const gcoll_status status = make(parent, &child);
         allocations_left = 0;
         if (rank == kVictim)
             failed = allocations_failed > 0;
@@ -309,10 +315,10 @@ bool create_short(Way way, int64_t nth) {
         EXPECT_EQ(status == GCOLL_OK, child != nullptr);
         if (status == GCOLL_OK)
             created++;
-        else if (gcoll_context_health(parent) == GCOLL_OK)
+        else if (is_refused(parent, status))
             refused++;
         else
-            EXPECT_EQ(status, GCOLL_ERR_NO_MEMORY);
+            EXPECT_TRUE(status == GCOLL_ERR_NO_MEMORY && (!recovers || rank == kVictim));
         gcoll_context_destroy(child);
     });
     EXPECT_TRUE(refused == 0 || refused == kRanks) << refused;
@@ -320,59 +326,38 @@ bool create_short(Way way, int64_t nth) {
     return failed;
 }
 
-TEST(MemoryForGroups, LacksAreNeverTakenForSuccess) {
-    for (Way way : {Way::Duplicate, Way::Split, Way::Group}) {
-        int64_t nth = 1;
-        for (bool failed = true; failed && !HasFailure(); nth++) {
-            SCOPED_TRACE("way " + std::to_string(static_cast<int>(way)) + ", allocation " +
-                         std::to_string(nth));
-            ASSERT_LT(nth, 400);
-            failed = create_short(way, nth);
-        }
-        EXPECT_GT(nth, 20);
-    }
-}
-
-// Shrinks a context, while the victim's nth allocation fails. A rank that gets no context is told why, and if
-// the victim could not open its end, nobody gets one.
-bool shrink_short(int64_t nth) {
-    std::atomic<uint32_t> created{0}, refused{0};
-    bool failed = false;
-    Job job;
-    job.size = kRanks;
-    job.timeout_ms = 8000;
-    job.adjust = [](uint32_t, gcoll_context_options *options) { options->recovery = 1; };
-    run_threads(job, [&](uint32_t rank, gcoll_context *context) {
-        gcoll_context *shrunk = nullptr;
-        allocations_left = rank == kVictim ? nth : 0;
-        allocations_failed = 0;
-        const gcoll_status status = gcoll_context_shrink(context, nullptr, &shrunk);
-        allocations_left = 0;
-        if (rank == kVictim)
-            failed = allocations_failed > 0;
-        SCOPED_TRACE("rank " + std::to_string(rank) + ": " + told(status));
-        EXPECT_EQ(status == GCOLL_OK, shrunk != nullptr);
-        if (status == GCOLL_OK)
-            created++;
-        else if (status == GCOLL_ERR_PEER && strstr(gcoll_last_error(), "could not open its end"))
-            refused++;
-        else
-            EXPECT_TRUE(rank == kVictim && status == GCOLL_ERR_NO_MEMORY);
-        gcoll_context_destroy(shrunk);
-    });
-    EXPECT_TRUE(refused == 0 || refused == kRanks) << refused;
-    EXPECT_TRUE(failed || created == kRanks) << created;
-    return failed;
-}
-
-TEST(MemoryForShrinking, LacksAreNeverTakenForSuccess) {
+void every_allocation_of(const std::string &what, bool recovers, const Make &make,
+                         const IsRefused &is_refused) {
     int64_t nth = 1;
-    for (bool failed = true; failed && !HasFailure(); nth++) {
-        SCOPED_TRACE("allocation " + std::to_string(nth));
+    for (bool failed = true; failed && !testing::Test::HasFailure(); nth++) {
+        SCOPED_TRACE(what + ", allocation " + std::to_string(nth));
         ASSERT_LT(nth, 400);
-        failed = shrink_short(nth);
+        failed = make_short(nth, recovers, make, is_refused);
     }
     EXPECT_GT(nth, 20);
+}
+
+// Either no rank gets the child, or ranks that do not get it find the parent broken.
+TEST(MemoryForGroups, LacksAreNeverTakenForSuccess) {
+    for (Way way : {Way::Duplicate, Way::Split, Way::Group})
+        every_allocation_of(
+            "way " + std::to_string(static_cast<int>(way)), false,
+            [way](gcoll_context *parent, gcoll_context **child) { return make_child(way, parent, child); },
+            [](const gcoll_context *parent, gcoll_status) {
+                return gcoll_context_health(parent) == GCOLL_OK;
+            });
+}
+
+// If the victim could not open its end, nobody gets a context, and each rank is told why.
+TEST(MemoryForShrinking, LacksAreNeverTakenForSuccess) {
+    every_allocation_of(
+        "shrink", true,
+        [](gcoll_context *parent, gcoll_context **child) {
+            return gcoll_context_shrink(parent, nullptr, child);
+        },
+        [](const gcoll_context *, gcoll_status status) {
+            return status == GCOLL_ERR_PEER && strstr(gcoll_last_error(), "could not open its end");
+        });
 }
 
 // A rank alone keeps no other waiting, and may try again.

@@ -80,7 +80,7 @@ static gcoll_status inproc_address(gcoll_endpoint *endpoint, char *text, size_t 
     return GCOLL_OK;
 }
 
-/* The signs that a rank gets at once when it connects to this seat. The seat's lock is held. */
+/* The signs of this seat that a rank gets at once when the two connect. The seat's lock is held. */
 static uint32_t greeting(const gcoll_inproc_seat *seat) {
     uint32_t signs = seat->noted ? GCOLL_INPROC_SIGN_ABORTED : 0;
     if (seat->state == GCOLL_INPROC_SEAT_DEAD)
@@ -111,11 +111,12 @@ static gcoll_status inproc_connect(gcoll_endpoint *endpoint, uint32_t peer, cons
     gcoll_inproc_seat *theirs = &room->seats[peer];
     pthread_mutex_lock(&endpoint->seat->lock);
     gcoll_inproc_link_of(room, endpoint->rank, peer)->joined = true;
+    const uint32_t ours = greeting(endpoint->seat);
     pthread_mutex_unlock(&endpoint->seat->lock);
     pthread_mutex_lock(&theirs->lock);
     gcoll_inproc_link_of(room, peer, endpoint->rank)->joined = true;
     uint32_t answer = greeting(theirs);
-    gcoll_inproc_seat_sign_locked(room, peer, endpoint->rank, GCOLL_INPROC_SIGN_CONNECT);
+    gcoll_inproc_seat_sign_locked(room, peer, endpoint->rank, GCOLL_INPROC_SIGN_CONNECT | ours);
     pthread_mutex_unlock(&theirs->lock);
     gcoll_inproc_join(endpoint, peer);
     if (answer)

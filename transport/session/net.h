@@ -125,13 +125,14 @@ struct gcoll_net {
     /* Of `wake`, from any thread: the flag is set, and the waker rung only if it may be needed. Both sides
      * write their own flag before they read the other's. */
     bool woken;
-    bool asleep;                /* in the kernel, or about to be */
-    bool curious;               /* a message without a receive counts as reported, until progress returns */
-    bool leaving;               /* abort or close has begun: messages are dropped, nothing is reported */
-    bool discards;              /* leaving or is_gone: data of its own messages are thrown away */
-    bool has_note, connects_on; /* ...beyond connect_timeout_ms */
-    uint32_t moves;             /* reads and writes that moved data of messages */
-    gcoll_status problem;       /* of this rank: what progress returns from now on; GCOLL_OK: there is none */
+    bool asleep;          /* in the kernel, or about to be */
+    bool curious;         /* a message without a receive counts as reported, until progress returns */
+    bool leaving;         /* abort or close has begun: messages are dropped, nothing is reported */
+    bool discards;        /* leaving or is_gone: data of its own messages are thrown away */
+    bool has_note;        /* `note` is set */
+    bool connects_on;     /* after connect_timeout_ms, too */
+    uint32_t moves;       /* reads and writes that moved data of messages */
+    gcoll_status problem; /* of this rank: what progress returns from now on; GCOLL_OK: there is none */
     char problem_text[512];
     int spare[2]; /* descriptors that abort gives up, so that the store can be told why; -1: none */
     gcoll_net_inquiry inquiry;

@@ -54,7 +54,7 @@ typedef struct gcoll_shm_pulls {
     uint64_t lent_count;      /* as many have been, and are */
     uint64_t lent_bytes;      /* of these */
     uint64_t returned;        /* of those, the peer has read */
-    uint64_t seen_bytes;      /* of what the peer says that it has read, when that was last looked at */
+    uint64_t seen_bytes;      /* bytes that the peer had read when this rank last looked */
     gcoll_shm_pull *first, *last;
     uint64_t bytes, count; /* read from the peer's memory, and messages read whole */
 } gcoll_shm_pulls;
