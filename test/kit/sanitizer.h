@@ -1,9 +1,11 @@
-// test/kit/sanitizer.h - tells whether a sanitizer watches this test program.
+// test/kit/sanitizer.h - tells whether a sanitizer watches this test program, and whether it is to be short.
 //
 // Asked when the program runs: the tests' own C++ is compiled alike for the plain build and for
 // AddressSanitizer, so that one object serves both. The library itself is C, and is always instrumented.
 #ifndef TEST_KIT_SANITIZER_H
 #define TEST_KIT_SANITIZER_H
+
+#include <cstdlib>
 
 extern "C" {
 void __asan_init() __attribute__((weak));
@@ -15,6 +17,12 @@ namespace gcoll_test {
 // Whether AddressSanitizer or ThreadSanitizer watches, under which programs take ten times as long.
 inline bool is_sanitized() {
     return &__asan_init || &__tsan_init;
+}
+
+// Whether grids and mutations are to be cut to a tenth: under a sanitizer, and where GCOLL_TEST_SHORT is set, as it is for
+// the tests NAME.short (test/CMakeLists.txt).
+inline bool is_short() {
+    return is_sanitized() || std::getenv("GCOLL_TEST_SHORT");
 }
 
 } // namespace gcoll_test

@@ -478,7 +478,7 @@ TEST(SimulateRules, PathSaysWhatWasWaitedFor) {
 TEST(SimulateRules, ThousandsOfRanksInSeconds) {
     auto begin = std::chrono::steady_clock::now();
     gcoll_problem problem =
-        Problem(GCOLL_ALLREDUCE, 0, gcoll_test::is_sanitized() ? 512 : 4096, UINT64_C(1) << 20);
+        Problem(GCOLL_ALLREDUCE, 0, gcoll_test::is_short() ? 512 : 4096, UINT64_C(1) << 20);
     problem.option[0] = 3;
     Simulation run = Simulate(CreateAll("group_butterfly", problem), Options(1e-6, 1e-10, 1e-10));
     ASSERT_TRUE(run) << gcoll_last_error();

@@ -102,8 +102,8 @@ struct Case {
     uint32_t number;
 };
 
-// Twenty times slower: the verifier's memory is what is of interest then.
-const bool sanitized = gcoll_test::is_sanitized();
+// A sanitizer is twenty times slower; the verifier's memory is what is of interest then.
+const bool few = gcoll_test::is_short();
 
 // Two settings a size, each in another shape; more ranks and a step an element are too many steps to spoil
 // each.
@@ -114,7 +114,7 @@ std::vector<Case> cases() {
         for (uint32_t size : {2u, 3u, 4u, 5u, 7u}) {
             const auto settings = verify_grid::settings(**row, size);
             for (uint32_t i = 0; i < (size > 5 ? 1 : 2); i++, number++) {
-                if (sanitized && (size != 3 || i > 0))
+                if (few && (size != 3 || i > 0))
                     continue;
                 const Shape *shape = &shapes[size > 4 ? number % 3 : number % 4];
                 Case c{*row, size, settings[(number * 7) % settings.size()], shape, number};
@@ -140,7 +140,7 @@ std::vector<Case> staged_cases() {
             verify_grid::Operation operation = make_operation((*row)->collective, size, shape);
             std::copy(c.setting.begin(), c.setting.end(), operation.problem.option);
             gcoll_problem problem = operation.of(0);
-            if (!(sanitized && number % 5) && (!(*row)->applies || (*row)->applies(&problem) == GCOLL_OK))
+            if (!(few && number % 5) && (!(*row)->applies || (*row)->applies(&problem) == GCOLL_OK))
                 made.push_back(c);
         }
     return made;
