@@ -9,14 +9,9 @@ namespace {
 
 using namespace gcoll_test;
 
-uint8_t byte_at(uint64_t message, uint64_t i) {
-    return static_cast<uint8_t>((message * 131 + i) % 251);
-}
-
 std::vector<uint8_t> message_of(uint64_t message, uint64_t bytes) {
     std::vector<uint8_t> data(bytes);
-    for (uint64_t i = 0; i < bytes; i++)
-        data[i] = byte_at(message, i);
+    fill_by_period(data, [&](uint64_t i) { return static_cast<uint8_t>((message * 131 + i) % kPeriod); });
     return data;
 }
 

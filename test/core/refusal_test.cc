@@ -40,21 +40,23 @@ gcoll_status add_or_fail(void *dst, const void *a, const void *b, uint64_t count
 }
 
 uint8_t value(uint32_t contribution, uint64_t i) {
-    return static_cast<uint8_t>(mix(contribution * 7919 + i));
+    return static_cast<uint8_t>(mix(contribution * 7919 + i % kPeriod));
 }
 
 std::vector<uint8_t> values(uint32_t contribution, uint64_t bytes) {
     std::vector<uint8_t> made(bytes);
-    for (uint64_t i = 0; i < bytes; i++)
-        made[i] = value(contribution, i);
+    fill_by_period(made, [&](uint64_t i) { return value(contribution, i); });
     return made;
 }
 
 std::vector<uint8_t> summed(uint32_t contributions, uint64_t begin, uint64_t bytes) {
-    std::vector<uint8_t> sums(bytes, 0);
-    for (uint32_t c = 0; c < contributions; c++)
-        for (uint64_t i = 0; i < bytes; i++)
-            sums[i] = static_cast<uint8_t>(sums[i] + value(c, begin + i));
+    std::vector<uint8_t> sums(bytes);
+    fill_by_period(sums, [&](uint64_t i) {
+        uint8_t sum = 0;
+        for (uint32_t c = 0; c < contributions; c++)
+            sum = static_cast<uint8_t>(sum + value(c, begin + i));
+        return sum;
+    });
     return sums;
 }
 

@@ -14,8 +14,10 @@ extern "C" {
 
 namespace {
 
+using gcoll_test::fill_by_period;
 using gcoll_test::Group;
 using gcoll_test::Job;
+using gcoll_test::kPeriod;
 using gcoll_test::run_threads;
 using gcoll_test::transports;
 
@@ -40,8 +42,12 @@ void barrier(gcoll_context *context) {
     EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
 }
 
-uint8_t byte_at(uint32_t from, uint32_t to, uint64_t i) {
-    return static_cast<uint8_t>((from * 57 + to * 101 + i * 13 + 1) % 251);
+std::vector<uint8_t> bytes_of(uint32_t from, uint32_t to, uint64_t bytes) {
+    std::vector<uint8_t> data(bytes);
+    fill_by_period(data, [&](uint64_t i) {
+        return static_cast<uint8_t>((from * 57 + to * 101 + i * 13 + 1) % kPeriod);
+    });
+    return data;
 }
 
 // Expects that a call returned this status, with a text that has these words.
@@ -65,8 +71,7 @@ TEST_P(Regions, EveryRankPutsToAndGetsFromEvery) {
                     std::vector<std::vector<uint8_t>> data(ranks, std::vector<uint8_t>(bytes));
                     std::vector<gcoll_request *> requests(ranks);
                     for (uint32_t to = 0; to < ranks; to++) {
-                        for (uint64_t i = 0; i < bytes; i++)
-                            data[to][i] = byte_at(rank, to, i);
+                        data[to] = bytes_of(rank, to, bytes);
                         EXPECT_GCOLL_OK(gcoll_put_start(context, &keys[to], rank * bytes, data[to].data(),
                                                         bytes, GCOLL_PUT_NOTIFY, &requests[to]));
                     }
@@ -74,15 +79,14 @@ TEST_P(Regions, EveryRankPutsToAndGetsFromEvery) {
                         EXPECT_GCOLL_OK(gcoll_request_wait(&request));
                     EXPECT_GCOLL_OK(gcoll_region_wait(region, ranks));
                     for (uint32_t from = 0; from < ranks; from++)
-                        for (uint64_t i = 0; i < bytes; i++)
-                            ASSERT_EQ(memory[from * bytes + i], byte_at(from, rank, i)) << from << " " << i;
+                        ASSERT_EQ(memcmp(&memory[from * bytes], bytes_of(from, rank, bytes).data(), bytes), 0)
+                            << from;
                     barrier(context);
                     for (uint32_t owner = 0; owner < ranks; owner++) {
                         std::vector<uint8_t> got(bytes + 1, 0x77);
                         const uint32_t from = (rank + 1) % ranks;
                         EXPECT_GCOLL_OK(gcoll_get(context, &keys[owner], from * bytes, got.data(), bytes));
-                        for (uint64_t i = 0; i < bytes; i++)
-                            ASSERT_EQ(got[i], byte_at(from, owner, i)) << owner << " " << i;
+                        ASSERT_EQ(memcmp(got.data(), bytes_of(from, owner, bytes).data(), bytes), 0) << owner;
                         EXPECT_EQ(got[bytes], 0x77) << "beyond the end";
                     }
                     uint64_t notified = 0;
@@ -99,9 +103,8 @@ TEST_P(Regions, ManyInFlight) {
     constexpr uint32_t kAccesses = 1000;
     run_threads(2, GetParam(), [](uint32_t rank, gcoll_context *context) {
         for (uint64_t bytes : {8u, 20000u}) {
-            std::vector<uint8_t> memory(kAccesses * bytes), data(kAccesses * bytes), got(kAccesses * bytes);
-            for (size_t i = 0; i < data.size(); i++)
-                data[i] = byte_at(rank, 1 - rank, i);
+            std::vector<uint8_t> memory(kAccesses * bytes), got(kAccesses * bytes);
+            std::vector<uint8_t> data = bytes_of(rank, 1 - rank, kAccesses * bytes);
             gcoll_region *region = region_of(context, memory);
             Keys keys = exchange(context, region);
             std::vector<gcoll_request *> requests(kAccesses);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 
 namespace gcoll_test {
@@ -28,6 +29,16 @@ constexpr auto kNap = std::chrono::microseconds(200);
 int64_t now_ms() {
     using namespace std::chrono;
     return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+void fill_by_period(std::vector<uint8_t> &data, const std::function<uint8_t(uint64_t)> &value) {
+    uint64_t filled = std::min<uint64_t>(data.size(), kPeriod);
+    for (uint64_t i = 0; i < filled; i++)
+        data[i] = value(i);
+    for (uint64_t part; filled < data.size(); filled += part) {
+        part = std::min(filled / kPeriod * kPeriod, data.size() - filled);
+        std::memcpy(data.data() + filled, data.data(), part);
+    }
 }
 
 void in_child(const std::function<void()> &body) {

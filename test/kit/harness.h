@@ -74,6 +74,11 @@ template <class T> class Shared {
 };
 
 int64_t now_ms();
+// Test data that repeat after so many bytes, a prime: made byte by byte, they would take most of the tests'
+// time.
+constexpr uint64_t kPeriod = 251;
+// data[i] = value(i), which has that period.
+void fill_by_period(std::vector<uint8_t> &data, const std::function<uint8_t(uint64_t)> &value);
 
 // Runs `body` in a child that is forked now, waits for it, and fails the test if it failed. The child ends by
 // exit, so that leaks are found there, too; after a minute it is ended.

@@ -24,6 +24,7 @@ extern "C" {
 }
 
 using namespace harness;
+using gcoll_test::can_keep_from_children;
 using gcoll_test::forbid;
 using gcoll_test::lines_with;
 using gcoll_test::open_descriptors;
@@ -617,22 +618,6 @@ TEST(Shm, AKilledRankLeavesNothing) {
         for (const std::string &name : names)
             EXPECT_EQ(lines_with("/proc/net/unix", name.c_str()), 0u);
     }
-}
-
-// Whether a forked child does not have memory of which that was asked. Emulators may leave that out.
-bool can_keep_from_children() {
-    const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    void *at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    EXPECT_NE(at, MAP_FAILED);
-    const bool is_asked = madvise(at, bytes, MADV_DONTFORK) == 0;
-    fflush(nullptr);
-    const pid_t child = fork();
-    if (child == 0)
-        _exit(msync(at, bytes, MS_ASYNC) == 0 ? 1 : 0);
-    int ended = 0;
-    EXPECT_EQ(waitpid(child, &ended, 0), child);
-    munmap(at, bytes);
-    return is_asked && WIFEXITED(ended) && WEXITSTATUS(ended) == 0;
 }
 
 // A forked child has neither the memory nor the socket, and what it does with its copy of the endpoint is not

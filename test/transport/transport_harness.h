@@ -95,13 +95,52 @@ inline bool with_checksum() {
     return wanted && std::string(wanted) == "1";
 }
 
-// What byte `offset` of a message must be; differs between messages and positions.
-inline uint8_t pattern(uint32_t from, uint32_t to, uint64_t stream, uint32_t index, uint64_t offset) {
+// Messages are cut from one long noise, each at a place of its own: to make and to compare them byte by byte
+// would take most of the tests' time. The length is a prime, so parts of a message that were swapped show.
+constexpr uint64_t kNoise = 65521;
+inline const uint8_t *noise() {
+    static const std::vector<uint8_t> bytes = [] {
+        std::mt19937_64 random(1);
+        std::vector<uint8_t> made(2 * kNoise);
+        for (uint64_t i = 0; i < kNoise; i++)
+            made[i] = made[kNoise + i] = static_cast<uint8_t>(random());
+        return made;
+    }();
+    return bytes.data();
+}
+
+// Where byte `offset` of a message stands there.
+inline uint64_t noise_at(uint32_t from, uint32_t to, uint64_t stream, uint32_t index, uint64_t offset) {
     uint64_t x = stream * 0x9E3779B97F4A7C15u + from * 0x1000193u + to * 0x10001F3u + index * 0x5BD1E995u;
-    x ^= offset * 0xD6E8FEB86659FD93u;
     x ^= x >> 32;
     x *= 0xD6E8FEB86659FD93u;
-    return static_cast<uint8_t>(x >> 56);
+    return ((x >> 32) + offset) % kNoise;
+}
+
+// What byte `offset` of a message must be.
+inline uint8_t pattern(uint32_t from, uint32_t to, uint64_t stream, uint32_t index, uint64_t offset) {
+    return noise()[noise_at(from, to, stream, index, offset)];
+}
+
+inline void write_pattern(uint8_t *data, uint32_t from, uint32_t to, uint64_t stream, uint32_t index,
+                          uint64_t bytes) {
+    for (uint64_t done = 0, part; done < bytes; done += part) {
+        part = std::min(bytes - done, kNoise);
+        std::memcpy(data + done, noise() + noise_at(from, to, stream, index, done), part);
+    }
+}
+
+// How many of the message's first bytes are what they must be.
+inline uint64_t right_pattern(const uint8_t *data, uint32_t from, uint32_t to, uint64_t stream,
+                              uint32_t index, uint64_t bytes) {
+    for (uint64_t done = 0, part; done < bytes; done += part) {
+        const uint8_t *wanted = noise() + noise_at(from, to, stream, index, done);
+        part = std::min(bytes - done, kNoise);
+        if (std::memcmp(data + done, wanted, part) != 0)
+            return done +
+                   static_cast<uint64_t>(std::mismatch(wanted, wanted + part, data + done).first - wanted);
+    }
+    return bytes;
 }
 
 class Rank;
@@ -190,9 +229,7 @@ class Rank {
                   bool announced = false, uint8_t *at = nullptr) {
         Message &message = make(peer, stream, index, bytes, at);
         message.is_send = true;
-        uint8_t *content = message.at;
-        for (uint64_t i = 0; i < bytes; i++)
-            content[i] = pattern(rank, peer, stream, index, i);
+        write_pattern(message.at, rank, peer, stream, index, bytes);
         for (uint32_t i = 0; i < GCOLL_FINGERPRINT_BYTES; i++)
             message.fingerprint[i] = static_cast<uint8_t>(stream + index + i);
         message.m.open = open ? message.fingerprint : nullptr;
@@ -295,14 +332,8 @@ class Rank {
             return; /* memory of the test, which may have used or freed it since */
         uint32_t from = message.is_send ? rank : message.peer;
         uint32_t to = message.is_send ? message.peer : rank;
-        const uint64_t bytes = m.bytes,
-                       stream = m.stream; // one look at memory a byte, for ThreadSanitizer's sake
-        const uint32_t index = m.index;
-        const uint8_t *found = message.at;
-        uint64_t right = 0;
-        while (right < bytes && found[right] == pattern(from, to, stream, index, right))
-            right++;
-        ASSERT_EQ(right, bytes) << "the byte there from " << from << " to " << to << " is wrong";
+        const uint64_t right = right_pattern(message.at, from, to, m.stream, m.index, m.bytes);
+        ASSERT_EQ(right, m.bytes) << "the byte there from " << from << " to " << to << " is wrong";
     }
 
     void say(const char *what, uint64_t a, uint64_t b, uint64_t c) {

@@ -822,10 +822,8 @@ TEST_P(Transport, ReceivesOfAnySizeTakeWhatFitsAndDropTheRest) {
             ASSERT_EQ(message.m.bytes, sent[i]) << i;
             const uint64_t got = sent[i] <= room[i] ? sent[i] : 0;
             const uint8_t *found = message.bytes.data();
-            uint64_t right = 0;
-            while (right < room[i] &&
-                   found[right] ==
-                       (right < got ? pattern(0, 1, message.m.stream, message.m.index, right) : kUnwritten))
+            uint64_t right = right_pattern(found, 0, 1, message.m.stream, message.m.index, got);
+            while (right >= got && right < room[i] && found[right] == kUnwritten)
                 right++;
             ASSERT_EQ(right, room[i]) << "message " << i << " of " << sent[i];
         }
