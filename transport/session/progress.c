@@ -279,6 +279,8 @@ void gcoll_net_block(gcoll_net *net, int64_t wait_us) {
 static void sleep_once(gcoll_net *net, int64_t wait_us) {
     if (!has_started(net))
         return; /* and the waker with it, which others ring once they see that this thread sleeps */
+    if (net->completed.first || net->verdicts)
+        return; /* a flush has written the rest of a message, or failed, of which nobody has heard yet */
     if (net->polls_lanes) {
         gcoll_net_arm_lanes(net);
         if (gcoll_net_poll_lanes(net))
