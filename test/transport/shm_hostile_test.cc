@@ -1,8 +1,8 @@
 // test/transport/shm_hostile_test.cc - peers of the lane shm that lie: in words, in what they hand over, and
 // in the memory that both map. Whatever they do, this rank goes on or fails with an error that says so.
 //
-// Environment: GCOLL_TEST_SCRIBBLES is the number of scribbles over shared memory (100,000 under a sanitizer, which sees
-// what they lead to; else 10,000).
+// Environment: GCOLL_TEST_SCRIBBLES is the number of scribbles over shared memory (100,000 under a sanitizer,
+// which sees what they lead to; else 10,000).
 #include "test/transport/raw_peer.h"
 
 #include "test/kit/descriptors.h"
