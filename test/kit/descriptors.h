@@ -1,5 +1,5 @@
 // test/kit/descriptors.h - counts this process's open descriptors and its mappings, for tests that must leave
-// none behind.
+// none behind, and tells whether the kernel can keep mappings from children.
 #ifndef GCOLL_TEST_DESCRIPTORS_H
 #define GCOLL_TEST_DESCRIPTORS_H
 

@@ -74,6 +74,7 @@ template <class T> class Shared {
 };
 
 int64_t now_ms();
+
 // Test data that repeat after so many bytes, a prime: made byte by byte, they would take most of the tests'
 // time.
 constexpr uint64_t kPeriod = 251;

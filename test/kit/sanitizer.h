@@ -19,7 +19,7 @@ inline bool is_sanitized() {
     return &__asan_init || &__tsan_init;
 }
 
-// Whether grids and mutations are to be cut to a tenth: under a sanitizer, and where GCOLL_TEST_SHORT is set,
+// Whether grids and mutations are to be cut: under a sanitizer, and where GCOLL_TEST_SHORT is set,
 // as it is for the tests NAME.short (test/CMakeLists.txt).
 inline bool is_short() {
     return is_sanitized() || std::getenv("GCOLL_TEST_SHORT");
