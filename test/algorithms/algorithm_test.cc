@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 
+#include "test/kit/allreduce_oracle.h"
 #include "test/kit/plan_rounds.h"
 
 namespace gcoll_test {
@@ -82,20 +83,6 @@ void CheckAllreduce(const std::string &algorithm, const gcoll_problem &problem, 
     uint32_t claims = gcoll_algorithm_claims(Algorithm(algorithm, problem.collective), &problem);
     EXPECT_EQ(identical, (claims & GCOLL_CLAIM_RANK_IDENTICAL) != 0);
     EXPECT_EQ(ordered, (claims & GCOLL_CLAIM_ORDERED) != 0);
-}
-
-struct Totals {
-    uint64_t sent = 0, reduced = 0;
-};
-
-Totals Count(const gcoll_plan &plan) {
-    Totals t;
-    for (uint32_t i = 0; i < plan.step_count; i++) {
-        const gcoll_step &s = plan.steps[i];
-        t.sent += s.kind == GCOLL_STEP_SEND ? s.count : 0;
-        t.reduced += s.kind == GCOLL_STEP_REDUCE || s.kind == GCOLL_STEP_RECV_REDUCE ? s.count : 0;
-    }
-    return t;
 }
 
 std::vector<uint64_t> Counts(uint32_t size) {

@@ -249,11 +249,11 @@ TEST(Arrivals, SortedLinearTreeKeepsRankOrderIfRanksArriveInIt) {
 
 // When each message takes one unit of time, each rank sends and receives one at a time and does nothing
 // before it arrives. For plans of messages only.
-struct Times {
+struct Played {
     int64_t last = 0, elapsed = 0; // when the last rank leaves; from arrival to leaving, all ranks together
 };
 
-Times Play(const std::string &name, gcoll_problem problem) {
+Played Play(const std::string &name, gcoll_problem problem) {
     std::vector<Plan> plans = CreateAll(name, problem);
     std::vector<std::vector<uint32_t>> waits(problem.size);
     std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> receives; // from, to, message
@@ -274,7 +274,7 @@ Times Play(const std::string &name, gcoll_problem problem) {
         for (uint32_t k = 0; k < plan.steps[step].successors; k++)
             waits[rank][plan.successors[plan.steps[step].first_successor + k]]--;
     };
-    Times times;
+    Played times;
     std::vector<int64_t> exit(problem.arrival_ns, problem.arrival_ns + problem.size);
     for (int64_t now = 0; left > 0 && now < 1000; now++) {
         std::vector<std::pair<uint32_t, uint32_t>> ended;
@@ -334,7 +334,7 @@ TEST(Arrivals, LateRanksKeepOthersLessThanInTheRing) {
             EXPECT_EQ(2 * size - 2, Play("ring", problem).last);
             EXPECT_EQ(2 * size - 2, Play("pre_reduced_ring", problem).last);
             arrival[size / 3] = delay;
-            Times ring = Play("ring", problem), prr = Play("pre_reduced_ring", problem);
+            Played ring = Play("ring", problem), prr = Play("pre_reduced_ring", problem);
             EXPECT_EQ(2 * size - 2 + delay, ring.last);
             EXPECT_EQ(ring.last, prr.last);
             EXPECT_LT(prr.elapsed, ring.elapsed);

@@ -8,3 +8,6 @@ gcoll_test(planner_test EXHAUSTIVE
            SHARDS 6 COST 9)
 gcoll_test(docs_test LAYERS ${plan_layers} SOURCES docs_test.cc)
 target_compile_definitions(docs_test PRIVATE SOURCE="${PROJECT_SOURCE_DIR}")
+
+# Their names for themselves are those of others in the program, too.
+set_source_files_properties(algorithms/level_cost_test.cc algorithms/tuning_test.cc algorithms/collective_planner_test.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -16,3 +16,6 @@ if(GCOLL_PYTHON3 AND NOT CMAKE_C_FLAGS)
                                            ENVIRONMENT "PYTHONPATH=${PROJECT_SOURCE_DIR}/test/kit;PYTHONDONTWRITEBYTECODE=1")
   add_dependencies(exhaustive_tests agree_test)
 endif()
+
+# Their names for themselves are those of others in the program, too.
+set_source_files_properties(council/agree_random_test.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

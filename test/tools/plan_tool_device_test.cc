@@ -1,5 +1,5 @@
 // gcoll_plan on buffers in the memory of devices.
-#include "test/kit/program.h"
+#include "test/tools/plan_tool_run.h"
 
 #include <map>
 #include <set>
@@ -7,17 +7,6 @@
 namespace {
 
 using namespace program_test;
-
-outcome plan(const strings &arguments) {
-    return run(GCOLL_PLAN, arguments);
-}
-
-size_t occurrences(const std::string &text, const std::string &part) {
-    size_t count = 0;
-    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
-        count++;
-    return count;
-}
 
 TEST(DeviceMemory, MistakesAreNamed) {
     struct row {

@@ -1,5 +1,5 @@
 // gcoll_plan as its users run it: what it prints and draws, and what it says of bad command lines.
-#include "test/kit/program.h"
+#include "test/tools/plan_tool_run.h"
 
 #include <filesystem>
 #include <map>
@@ -9,10 +9,6 @@
 namespace {
 
 using namespace program_test;
-
-outcome plan(const strings &arguments, const strings &environment = {}) {
-    return run(GCOLL_PLAN, arguments, environment);
-}
 
 // ---- The command line
 // ----------------------------------------------------------------------------------------
@@ -542,13 +538,6 @@ std::string flaw(const std::string &svg) {
         }
     }
     return open.empty() ? "" : "not closed: " + open.back();
-}
-
-size_t occurrences(const std::string &text, const std::string &part) {
-    size_t count = 0;
-    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
-        count++;
-    return count;
 }
 
 // docs/gcoll_plan.md shows what the commands below its pictures draw, and nothing else lies beside them.

@@ -1,13 +1,9 @@
 // gcoll_plan verify and stats: numbers of the sources, and planners with a fault each.
-#include "test/kit/program.h"
+#include "test/tools/plan_tool_run.h"
 
 namespace {
 
 using namespace program_test;
-
-outcome plan(const strings &arguments) {
-    return run(GCOLL_PLAN, arguments);
-}
 
 // ---- stats ------------------------------------------------------------------------------------------------
 

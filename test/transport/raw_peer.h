@@ -20,7 +20,6 @@ namespace raw_peer {
 using namespace harness;
 
 using Bytes = std::vector<uint8_t>;
-inline const gcoll_transport *const kTcp = &gcoll_transport_tcp;
 
 // The protocol, by its description.
 enum Kind { kData = 1, kOffer, kGrant, kRevoke, kCredit, kAbort, kGoodbye, kPing, kPong, kWitness, kLane };

@@ -1,6 +1,7 @@
 // test/transport/shm_block_test.cc - memory of gcoll_memory_alloc over the lane shm: messages that the
 // receiver reads where they lie, blocks that come and go, and peers that die, abort or lie meanwhile.
 #include "test/transport/raw_peer.h"
+#include "test/transport/shm_support.h"
 
 #include "test/kit/descriptors.h"
 #include "test/kit/forbidden_call.h"
@@ -83,13 +84,8 @@ class Block {
     uint8_t *at_ = nullptr;
 };
 
-gcoll_shm_pair *pair_of(Rank &rank, uint32_t peer) {
-    return static_cast<gcoll_shm_pair *>(
-        gcoll_session_lane_state(gcoll_net_session(gcoll_net_of(rank.endpoint), peer)));
-}
-
 // Mappings of this process of blocks, its own and its peers'.
-uint32_t mappings() {
+uint32_t block_mappings() {
     return gcoll_test::mappings("gcoll-memory");
 }
 // Of blocks that ranks of this process have and `lent` of them have mapped once more. With ThreadSanitizer
@@ -129,10 +125,10 @@ TEST(Memory, IsZeroAndAlignedAndLeavesNothing) {
             std::fill_n(at, bytes, uint8_t{7});
         }
         EXPECT_EQ(open_descriptors(), before + 4);
-        EXPECT_EQ(mappings(), 4u);
+        EXPECT_EQ(block_mappings(), 4u);
     }
     EXPECT_EQ(open_descriptors(), before);
-    EXPECT_EQ(mappings(), 0u);
+    EXPECT_EQ(block_mappings(), 0u);
 }
 
 TEST(Memory, WrongArguments) {
@@ -176,7 +172,7 @@ TEST(Memory, LimitsAreHeeded) {
     EXPECT_EQ(gcoll_memory_alloc(8192, &memory), GCOLL_ERR_NO_MEMORY);
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
     EXPECT_EQ(open_descriptors(), descriptors);
-    EXPECT_EQ(mappings(), 0u);
+    EXPECT_EQ(block_mappings(), 0u);
 }
 
 TEST(Memory, BlocksAreFoundByTheirBytes) {
@@ -221,7 +217,7 @@ TEST(Memory, ThreadsAllocateAndFreeAtOnce) {
     for (std::thread &thread : threads)
         thread.join();
     EXPECT_EQ(wrong, 0u);
-    EXPECT_EQ(mappings(), 0u);
+    EXPECT_EQ(block_mappings(), 0u);
 }
 
 // A forked child has neither blocks nor descriptors of its parent, and may have blocks of its own.
@@ -240,7 +236,7 @@ TEST(Memory, AForkedChildHasNoPartInIt) {
         alarm(30);
         struct stat about = {};
         void *memory = nullptr;
-        int wrong = can_keep && mappings() != 0 ? 1 : 0;
+        int wrong = can_keep && block_mappings() != 0 ? 1 : 0;
         wrong |= fstat(fd, &about) == 0 && about.st_size > 0 ? 2 : 0;
         wrong |= gcoll_block_find(block.at(), 1, &place) ? 4 : 0;
         wrong |= gcoll_memory_free(block.at()) != GCOLL_ERR_INVALID ? 8 : 0;
@@ -313,15 +309,9 @@ TEST(Memory, SignalsWithoutAnEndAreAnError) {
                 std::string(strerror(EINTR)));
     }).join();
     EXPECT_EQ(open_descriptors(), before);
-    EXPECT_EQ(mappings(), 0u);
+    EXPECT_EQ(block_mappings(), 0u);
     if (!lacking.empty())
         GTEST_SKIP() << "this machine lacks " << lacking;
-}
-
-// Those that a process takes with its first endpoint.
-void take_descriptors_of_process() {
-    Group group(&gcoll_transport_tcp, 2);
-    meet(group);
 }
 
 // ---- Messages -------------------------------------------------------------------------------------------
@@ -370,10 +360,10 @@ TEST(ShmPulls, AllSizesAtAllOffsetsAmongOthers) {
             group[r].check();
             EXPECT_EQ(pulled(group, r, 1 - r), wanted[r]);
         }
-        EXPECT_EQ(mappings(), mappings_of(4, 2));
+        EXPECT_EQ(block_mappings(), mappings_of(4, 2));
     }
     EXPECT_EQ(open_descriptors(), before);
-    EXPECT_EQ(mappings(), 0u);
+    EXPECT_EQ(block_mappings(), 0u);
 }
 
 // A send is done when its message has been read, and not before.
@@ -463,7 +453,7 @@ TEST(ShmPulls, TheOptionTurnsThemOff) {
         ASSERT_TRUE(group.turn_until_done());
     }
     EXPECT_EQ(pulled(group, 1, 0), 0u);
-    EXPECT_EQ(mappings(), 1u);
+    EXPECT_EQ(block_mappings(), 1u);
 }
 
 // ---- Blocks ---------------------------------------------------------------------------------------------
@@ -545,10 +535,10 @@ TEST(ShmPulls, BlocksAreFreedAndAllocatedAgain) {
         group[1].receive(0, 8, i, 270000);
         ASSERT_TRUE(group.turn_until_done());
         EXPECT_EQ(pulled(group, 1, 0), count + 1);
-        EXPECT_EQ(mappings(), mappings_of(1, 1));
+        EXPECT_EQ(block_mappings(), mappings_of(1, 1));
         block.free();
         ASSERT_TRUE(group.turn([&] { return pair_of(group[1], 0)->blocks.mapped.count == 0; }));
-        EXPECT_EQ(mappings(), 0u);
+        EXPECT_EQ(block_mappings(), 0u);
     }
     group[1].check();
     EXPECT_EQ(open_descriptors(), before);
@@ -591,7 +581,7 @@ TEST(ShmPulls, MoreBlocksThanAreMapped) {
         group[1].check();
     }
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
-    EXPECT_EQ(mappings(), 0u);
+    EXPECT_EQ(block_mappings(), 0u);
 }
 
 // A receiver that has no descriptor free says so, and gets the messages through the ring.
@@ -613,7 +603,7 @@ TEST(ShmPulls, ABlockThatCannotBeMappedGoesThroughTheRing) {
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
     EXPECT_EQ(pulled(group, 1, 0), 0u);
     EXPECT_EQ(pair_of(group[0], 1)->blocks.lent.count, 1u);
-    EXPECT_EQ(mappings(), 1u);
+    EXPECT_EQ(block_mappings(), 1u);
 }
 
 // Nor does it suffer where the kernel maps no more for it (vm.max_map_count, ulimit -v): all blocks go
@@ -645,7 +635,7 @@ TEST(ShmPulls, BlocksBeyondTheKernelsLimitGoThroughTheRing) {
         group[1].check();
         EXPECT_EQ(pulled(group, 1, 0), 0u);
         EXPECT_EQ(pair_of(group[1], 0)->blocks.mapped.count, 0u);
-        EXPECT_EQ(mappings(), kBlocks);
+        EXPECT_EQ(block_mappings(), kBlocks);
         EXPECT_TRUE(group[0].failed.empty() && group[1].failed.empty());
         blocks[0] = std::make_unique<Block>(1 << 20);
         lend(group, 0, 1, blocks[0]->at());
@@ -653,7 +643,7 @@ TEST(ShmPulls, BlocksBeyondTheKernelsLimitGoThroughTheRing) {
         ASSERT_TRUE(group.turn([&] { return pair_of(group[0], 1)->blocks.lent.count == 0; }));
     }
     EXPECT_EQ(open_descriptors(), before);
-    EXPECT_EQ(mappings(), 0u);
+    EXPECT_EQ(block_mappings(), 0u);
 }
 
 // ---- The end of a peer ----------------------------------------------------------------------------------
@@ -696,7 +686,7 @@ TEST(ShmPulls, ASenderThatEndsAmidAMessage) {
                 EXPECT_EQ(group[0].failed.size(), news == 2 ? 1u : 0u);
             }
             EXPECT_EQ(open_descriptors(), before);
-            EXPECT_EQ(mappings(), 0u);
+            EXPECT_EQ(block_mappings(), 0u);
         }
 }
 
@@ -786,7 +776,7 @@ TEST(ShmPulls, AKilledSender) {
             ASSERT_TRUE(rank.until([&] { return !rank.failed.empty(); }));
             EXPECT_EQ(rank.failed[0].status, GCOLL_ERR_PEER);
             EXPECT_EQ(rank.failed[0].text, "closed the connection");
-            EXPECT_EQ(mappings(), 0u);
+            EXPECT_EQ(block_mappings(), 0u);
         }
         int ended = 0;
         ASSERT_EQ(waitpid(child, &ended, 0), child);
@@ -809,9 +799,9 @@ gcoll_ring_head head_of(uint32_t kind, uint64_t stream, uint64_t total = 0, uint
 }
 
 // Rank 1 has lent a block of kBytes to rank 0, which waits for message (3, 0) of kBytes, and lies.
-struct Liar {
+struct BlockLiar {
     static constexpr uint64_t kBytes = 1 << 20;
-    Liar() : group(shm(), 2), block(kBytes) {
+    BlockLiar() : group(shm(), 2), block(kBytes) {
         meet(group);
         lend(group, 1, 0, block.at());
         gcoll_block_find(block.at(), 1, &place);
@@ -842,7 +832,7 @@ struct Liar {
 };
 
 TEST(ShmPullLies, TheTruthIsBelieved) {
-    Liar liar;
+    BlockLiar liar;
     liar.refer(liar.place.id, 0);
     liar.liar->pulls.lent_count++;
     EXPECT_TRUE(liar.group[0].until_done());
@@ -854,26 +844,26 @@ TEST(ShmPullLies, ReferencesToWhatIsNotLent) {
         uint64_t id_beyond, offset, total;
         const char *text;
     } rows[] = {
-        {1, 0, Liar::kBytes, unknown},
-        {UINT64_MAX / 2, 0, Liar::kBytes, unknown},
-        {0, 1, Liar::kBytes, beyond},
-        {0, Liar::kBytes, Liar::kBytes, beyond},
-        {0, Liar::kBytes + 1, Liar::kBytes, beyond},
-        {0, UINT64_MAX, Liar::kBytes, beyond},
-        {0, UINT64_MAX - Liar::kBytes + 1, Liar::kBytes, beyond},
+        {1, 0, BlockLiar::kBytes, unknown},
+        {UINT64_MAX / 2, 0, BlockLiar::kBytes, unknown},
+        {0, 1, BlockLiar::kBytes, beyond},
+        {0, BlockLiar::kBytes, BlockLiar::kBytes, beyond},
+        {0, BlockLiar::kBytes + 1, BlockLiar::kBytes, beyond},
+        {0, UINT64_MAX, BlockLiar::kBytes, beyond},
+        {0, UINT64_MAX - BlockLiar::kBytes + 1, BlockLiar::kBytes, beyond},
         {0, 0, UINT64_MAX, beyond},
         {0, 16, UINT64_MAX - 8, beyond},
         {0, 0, 0, "a reference of a size that cannot be"},
     };
     for (const auto &row : rows) {
-        Liar liar;
+        BlockLiar liar;
         liar.refer(liar.place.id + row.id_beyond, row.offset, row.total);
         liar.expect(row.text);
     }
-    Liar ungranted;
-    ungranted.refer(ungranted.place.id, 0, Liar::kBytes, 4);
+    BlockLiar ungranted;
+    ungranted.refer(ungranted.place.id, 0, BlockLiar::kBytes, 4);
     ungranted.expect("a message that was not granted");
-    Liar wrong_size;
+    BlockLiar wrong_size;
     wrong_size.refer(wrong_size.place.id, 0, 100);
     ASSERT_TRUE(wrong_size.group[0].until([&] { return !wrong_size.group[0].failed.empty(); }));
     EXPECT_EQ(wrong_size.group[0].failed[0].status, GCOLL_ERR_MISMATCH);
@@ -895,42 +885,42 @@ TEST(ShmPullLies, FramesThatDoNotFit) {
         {head_of(GCOLL_SHM_TAKES, 0), unasked},
         {head_of(GCOLL_SHM_TAKES, 77, 0, 1), unasked},
         {head_of(GCOLL_SHM_FREED, 77), unlent},
-        {head_of(GCOLL_SHM_REFERS, 3, Liar::kBytes, 0, 8), "a reference of a size that cannot be"},
-        {head_of(GCOLL_SHM_REFERS, 3, Liar::kBytes, 0, 24), "a reference of a size that cannot be"},
+        {head_of(GCOLL_SHM_REFERS, 3, BlockLiar::kBytes, 0, 8), "a reference of a size that cannot be"},
+        {head_of(GCOLL_SHM_REFERS, 3, BlockLiar::kBytes, 0, 24), "a reference of a size that cannot be"},
         {head_of(GCOLL_SHM_REFERS + 1, 3), "a frame of unknown kind"},
     };
     for (const auto &row : rows) {
-        Liar liar;
+        BlockLiar liar;
         liar.put(row.head, payload);
         liar.expect(row.text);
     }
-    Liar twice;
+    BlockLiar twice;
     twice.put(head_of(GCOLL_SHM_LENDS, 77));
     twice.put(head_of(GCOLL_SHM_LENDS, 78));
     twice.expect(before);
-    Liar freed;
+    BlockLiar freed;
     freed.put(head_of(GCOLL_SHM_FREED, freed.place.id));
     freed.refer(freed.place.id, 0);
     freed.expect("a message in a block that it has not lent");
-    Liar again;
+    BlockLiar again;
     again.refer(again.place.id, 0);
     again.refer(again.place.id, 0);
     again.expect("a message twice");
-    Liar both;
+    BlockLiar both;
     both.refer(both.place.id, 0);
-    both.put(head_of(GCOLL_FLOW_DATA, 3, Liar::kBytes, 0, 64), payload);
+    both.put(head_of(GCOLL_FLOW_DATA, 3, BlockLiar::kBytes, 0, 64), payload);
     both.expect("a fragment of a message that lies in its own memory");
 }
 
 // A block that is freed while it is read: it stays until that is done.
 TEST(ShmPullLies, ABlockThatIsFreedTooEarly) {
-    Liar liar;
+    BlockLiar liar;
     liar.refer(liar.place.id, 0);
     liar.liar->pulls.lent_count++;
     liar.put(head_of(GCOLL_SHM_FREED, liar.place.id));
     ASSERT_TRUE(liar.group[0].until([&] { return liar.got->dones == 1; }));
     EXPECT_EQ(pair_of(liar.group[0], 1)->blocks.mapped.count, 0u);
-    EXPECT_EQ(mappings(), 1u);
+    EXPECT_EQ(block_mappings(), 1u);
 }
 
 TEST(ShmPullLies, CountsThatCannotBe) {
@@ -953,7 +943,7 @@ TEST(ShmPullLies, CountsThatCannotBe) {
 
 // A peer that takes a message back, and neither ends nor says why.
 TEST(ShmPullLies, AMessageThatIsTakenBack) {
-    Liar liar;
+    BlockLiar liar;
     __atomic_store_n(&gcoll_ring_side_of(liar.liar->memory, liar.liar->which)->withdrawn, 1,
                      __ATOMIC_RELEASE);
     liar.refer(liar.place.id, 0);
@@ -988,7 +978,7 @@ TEST(ShmPullLies, MemoryThatWouldBeNoGood) {
         {[] { return open("/dev/zero", O_RDWR | O_CLOEXEC); }, false},
         {[] { return -1; }, false},
     };
-    Liar liar;
+    BlockLiar liar;
     for (const auto &row : rows) {
         const size_t before = open_descriptors();
         const int fd = row.make();

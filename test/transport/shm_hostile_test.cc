@@ -4,6 +4,7 @@
 // Environment: GCOLL_TEST_SCRIBBLES is the number of scribbles over shared memory (100,000 under a sanitizer,
 // which sees what they lead to; else 10,000).
 #include "test/transport/raw_peer.h"
+#include "test/transport/shm_support.h"
 
 #include "test/kit/descriptors.h"
 #include "test/kit/sanitizer.h"
@@ -24,11 +25,6 @@ using gcoll_test::open_descriptors;
 using raw_peer::Bytes;
 
 namespace {
-
-gcoll_shm_pair *pair_of(Rank &rank, uint32_t peer) {
-    return static_cast<gcoll_shm_pair *>(
-        gcoll_session_lane_state(gcoll_net_session(gcoll_net_of(rank.endpoint), peer)));
-}
 
 // Closes without waiting for the peer, as there are thousands of them.
 void end_at_once(Rank &rank) {

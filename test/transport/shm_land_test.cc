@@ -1,6 +1,7 @@
 // test/transport/shm_land_test.cc - large messages of the lane shm that are put past the caches: that every
 // byte comes where it belongs and no other is touched, and which messages these are.
 #include "test/transport/raw_peer.h"
+#include "test/transport/shm_support.h"
 
 #include <cstring>
 #include <numeric>
@@ -43,11 +44,6 @@ TEST(ShmLand, MoreRanksHaveSmallerShares) {
                 {8, 256 << 10}, {16, 256 << 10}, {1 << 20, 256 << 10}};
     for (const auto &row : rows)
         EXPECT_EQ(gcoll_shm_past_bytes(row.ranks), row.bytes) << row.ranks;
-}
-
-gcoll_shm_pair *pair_of(Rank &rank, uint32_t peer) {
-    return static_cast<gcoll_shm_pair *>(
-        gcoll_session_lane_state(gcoll_net_session(gcoll_net_of(rank.endpoint), peer)));
 }
 
 // Messages below and above the limit, through the ring and in memory that the peer reads, to receives that

@@ -1,6 +1,7 @@
 // test/transport/shm_test.cc - the lane shm between real endpoints: how they meet, when they do not, what is
 // left, and peers that die or lie.
 #include "test/transport/raw_peer.h"
+#include "test/transport/shm_support.h"
 
 #include "test/kit/descriptors.h"
 #include "test/kit/file_size_limit.h"
@@ -62,11 +63,6 @@ gcoll_shm *port_of(Rank &rank) {
     return gcoll_shm_of(gcoll_net_port(rank.endpoint, &gcoll_lane_shm));
 }
 
-gcoll_shm_pair *pair_of(Rank &rank, uint32_t peer) {
-    return static_cast<gcoll_shm_pair *>(
-        gcoll_session_lane_state(gcoll_net_session(gcoll_net_of(rank.endpoint), peer)));
-}
-
 // Whether the peer's hello has come, and the lane has not ended.
 bool has_heard(Rank &rank, uint32_t peer) {
     const gcoll_session *session = gcoll_net_session(gcoll_net_of(rank.endpoint), peer);
@@ -100,12 +96,6 @@ TEST(Shm, RanksOfAHostTakeItAndSaySo) {
 // With ThreadSanitizer both ends of this process use one mapping.
 uint32_t mappings_of(uint32_t pairs) {
     return &__tsan_init ? pairs : 2 * pairs;
-}
-
-// Those that a process takes with its first endpoint.
-void take_descriptors_of_process() {
-    Group group(&gcoll_transport_tcp, 2);
-    meet(group);
 }
 
 TEST(Shm, OneDescriptorMoreWhateverTheNumberOfPeersAndNothingIsLeft) {

@@ -19,7 +19,6 @@ extern "C" {
 namespace harness {
 
 inline constexpr uint64_t kMiB = 1 << 20;
-inline const gcoll_transport *const kTcp = &gcoll_transport_tcp;
 
 // Two ranks in this process, driven by this thread.
 struct Two {

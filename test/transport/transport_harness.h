@@ -30,6 +30,8 @@ extern "C" {
 
 namespace harness {
 
+inline const gcoll_transport *const kTcp = &gcoll_transport_tcp;
+
 using Clock = std::chrono::steady_clock;
 
 // A hang shows as a failed wait, not as a test that never ends.
