@@ -133,6 +133,38 @@ TEST_F(Lanes, OneThatIsNamedOrTheLastMustOpen) {
     }
 }
 
+// A wait may write in its last flush after a sleep, when nobody polls any more. It tells of what it wrote,
+// and sleeps after that.
+TEST_F(Lanes, NobodySleepsOverAMessageThatIsWritten) {
+    constexpr uint64_t kBytes = 50000; // a pipe holds one and a part of the next
+    Group group(&pipe_transport, 2);
+    meet(group);
+    const gcoll_net *net = gcoll_net_of(group[0].endpoint);
+    while (uv_is_active(reinterpret_cast<const uv_handle_t *>(&net->sweeper))) // it would end the sleep
+        group[0].progress(100000);
+    const size_t met = group[0].done;
+    pipe_faulty.flushes[0] = pipe_faulty.holds[1] = true;
+    for (uint32_t i = 0; i < 3; i++)
+        group[0].send(1, 5, i, kBytes);
+    for (int i = 0; i < 10; i++)
+        group[0].progress(0);
+    ASSERT_EQ(group[0].done, met + 1);
+    std::thread sleeper([&] {
+        const auto begun = Clock::now();
+        group[0].progress(20 * 1000000);
+        EXPECT_LT(Clock::now() - begun, std::chrono::seconds(10));
+    });
+    while (!__atomic_load_n(&net->asleep, __ATOMIC_SEQ_CST))
+        std::this_thread::yield();
+    pipe_widen(gcoll_net_session(net, 1));
+    sleeper.join();
+    EXPECT_EQ(group[0].done, met + 3);
+    pipe_faulty = {};
+    for (uint32_t i = 0; i < 3; i++)
+        group[1].receive(0, 5, i, kBytes);
+    EXPECT_TRUE(group.turn_until_done());
+}
+
 TEST_F(Lanes, BothRefusing) {
     offers = {{"pipe", "tcp"}, {"pipe", "tcp"}};
     pipe_faulty.refuses[0] = pipe_faulty.refuses[1] = PIPE_AT_BEGIN;

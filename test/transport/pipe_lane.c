@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -51,7 +52,8 @@ typedef struct end {
 typedef struct port {
     uint32_t rank;
     uint64_t eager, pool;
-    int ready; /* an epoll of all pipes: what a wait sleeps on */
+    int ready; /* an epoll of all pipes and of the bell: what a wait sleeps on */
+    int bell;
     end *ends; /* freed with the port, as they may end while they are polled */
 } port;
 
@@ -111,7 +113,8 @@ static bool put_part(end *e, gcoll_message *m) {
         return false;
     m->flags |= opens ? GCOLL_FLOW_OPENED : 0U;
     gcoll_flow_sent(e->flow, m);
-    gcoll_net_moved(gcoll_session_net(e->session));
+    if (!pipe_faulty.flushes[e->port->rank])
+        gcoll_net_moved(gcoll_session_net(e->session));
     m->moved += h.bytes;
     if (m->moved == m->bytes)
         gcoll_session_complete(e->session, gcoll_message_pop(&e->messages));
@@ -172,6 +175,9 @@ static gcoll_status open_port(gcoll_net *net, const gcoll_endpoint_options *opti
     signal(SIGPIPE, SIG_IGN); /* the other end may be gone already */
     p->rank = options->rank;
     p->ready = epoll_create1(EPOLL_CLOEXEC);
+    p->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN};
+    epoll_ctl(p->ready, EPOLL_CTL_ADD, p->bell, &event);
     *out = (gcoll_lane_port *)(void *)p;
     const gcoll_status status = gcoll_lane_set_limits(options, "pipe", EAGER, EAGER, &p->eager, &p->pool);
     return status == GCOLL_OK ? gcoll_net_watch(net, &pipe_lane, p->ready) : status;
@@ -184,6 +190,7 @@ static void close_port(gcoll_lane_port *lane_port) {
         free(e->control.bytes);
         free(e);
     }
+    close(p->bell);
     close(p->ready);
     free(p);
 }
@@ -199,12 +206,14 @@ static bool poll_port(gcoll_lane_port *lane_port) {
     const port *p = (port *)(void *)lane_port;
     uint32_t frames = PIPE_FRAMES_A_POLL;
     bool moved = false;
+    eventfd_t rings;
+    (void)eventfd_read(p->bell, &rings);
     for (end *e = p->ends; e; e = e->next) {
         if (e->session && pipe_faulty.breaks[p->rank])
             break_down(e);
         if (!pipe_faulty.holds[p->rank])
             read_some(e, &frames);
-        if (is_usable(e))
+        if (is_usable(e) && !pipe_faulty.flushes[p->rank])
             moved = write_all(e) || moved;
     }
     return moved || frames < PIPE_FRAMES_A_POLL;
@@ -214,6 +223,12 @@ static void flush_port(gcoll_lane_port *lane_port) {
     for (end *e = ((port *)(void *)lane_port)->ends; e; e = e->next)
         if (is_usable(e))
             write_all(e);
+}
+
+void pipe_widen(const gcoll_session *session) {
+    const end *e = gcoll_session_lane_state(session);
+    if (fcntl(e->theirs, F_SETPIPE_SZ, 1 << 20) < 0 || eventfd_write(e->port->bell, 1) != 0)
+        abort();
 }
 
 /* ---- A session -------------------------------------------------------------------------------------- */

@@ -29,9 +29,14 @@ typedef struct pipe_faults {
     bool holds[PIPE_RANKS];   /* reads nothing from its pipes */
     bool breaks[PIPE_RANKS];  /* its pipes break at the next poll */
     bool lingers[PIPE_RANKS]; /* says for ever that something has not arrived yet */
+    bool flushes[PIPE_RANKS]; /* its flush alone writes, and tells nobody that something moved */
 } pipe_faults;
 extern pipe_faults pipe_faulty;
 
 extern const gcoll_lane pipe_lane;
+
+/* Lets the pipe that the session writes to hold more, as if the peer had read, and wakes who writes to it.
+ * May be called while another thread makes progress. */
+void pipe_widen(const gcoll_session *session);
 
 #endif

@@ -670,36 +670,6 @@ TEST(Shm, NobodyMissesAWakeUp) {
     EXPECT_EQ(late, 0u);
 }
 
-// A sleeper that is woken because there is room writes the rest of its message, and that may be all that it
-// waited for: it does not sleep again without saying so. Nothing else comes for these senders.
-TEST(Shm, NobodySleepsOverAMessageThatIsWritten) {
-    constexpr uint32_t kRanks = 8, kRounds = 500;
-    constexpr uint64_t kBytes = 700000; // more than a ring
-    Group group(both(), kRanks);
-    meet(group);
-    std::atomic<uint32_t> late{0}, wrong{0};
-    group.each([&](Rank &rank) {
-        const uint32_t other = rank.rank ^ 1;
-        std::vector<uint8_t> data(kBytes); // one for all rounds
-        for (uint32_t i = 0; i < kRounds && late == 0; i++) {
-            const size_t wanted = rank.done + 1;
-            if (rank.rank % 2)
-                rank.receive(other, 5, i, kBytes, 4, false, data.data());
-            else
-                rank.send(other, 5, i, kBytes, false, false, data.data());
-            while (rank.done < wanted && late == 0) {
-                const auto begun = Clock::now();
-                rank.progress(5 * 1000000);
-                late += Clock::now() - begun > std::chrono::seconds(4);
-            }
-            if (rank.rank % 2 && late == 0)
-                wrong += right_pattern(data.data(), other, rank.rank, 5, i, kBytes) != kBytes;
-        }
-    });
-    EXPECT_EQ(late, 0u);
-    EXPECT_EQ(wrong, 0u);
-}
-
 // What a peer has not read counts against the sender's own socket. When that is full of it, another peer that
 // sleeps is woken all the same.
 TEST(Shm, ASleeperIsWokenWhateverOthersHaveNotRead) {
