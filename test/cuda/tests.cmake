@@ -38,3 +38,6 @@ target_link_options(cuda_executor_test PRIVATE LINKER:--disable-new-dtags) # als
 # Those that need a GPU.
 gcoll_test(cuda_gpu_test LAYERS gcoll_base gcoll_cuda SOURCES cuda_gpu_test.cc LABELS gpu TIMEOUT 300)
 target_include_directories(cuda_gpu_test SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+
+# Structs of CUDA with a member of an anonymous namespace: GCC allows that in the file that it compiles, and in none that it includes.
+set_source_files_properties(cuda/cuda_fake_runtime.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

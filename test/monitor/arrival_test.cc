@@ -2,6 +2,7 @@
 #include "test/monitor/arrival_support.h"
 
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <set>
 

@@ -55,7 +55,7 @@ std::string Text(const gcoll_plan &plan, const gcoll_step &s) {
     }
 }
 
-std::vector<std::string> Program(const std::string &algorithm, const gcoll_problem &problem) {
+std::vector<std::string> StepsOf(const std::string &algorithm, const gcoll_problem &problem) {
     const Plan plan = Create(algorithm, problem);
     std::vector<std::string> steps;
     if (!plan)
@@ -74,7 +74,7 @@ TEST(Stage, EachChunkOfARingIsCopiedBeforeItsFirstUseAndAfterItsLast) {
     memories.In(&problem);
     EXPECT_EQ((Steps{"copy H D0.out0 5", "copy H D0.out0 5", "send H 5", "recv+ H 5", "send H 5", "recv H 5",
                      "copy D0.out0 H 5", "copy D0.out0 H 5"}),
-              Program("ring", problem));
+              StepsOf("ring", problem));
 }
 
 TEST(Stage, AsAWholeThereIsAFenceBeforeAndAfterTheMessages) {
@@ -82,7 +82,7 @@ TEST(Stage, AsAWholeThereIsAFenceBeforeAndAfterTheMessages) {
     gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, 2, 10);
     problem.staging.whole = true;
     memories.In(&problem);
-    const Steps steps = Program("ring", problem);
+    const Steps steps = StepsOf("ring", problem);
     ASSERT_GE(steps.size(), 4u);
     EXPECT_EQ("copy H D0.in0 10", steps[0]);
     EXPECT_EQ("fence", steps[1]);
@@ -96,7 +96,7 @@ Steps OfThree(gcoll_local local, const Memories &memories) {
     gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, 2, 10);
     problem.staging.local = local;
     memories.In(&problem);
-    return Program("recursive_doubling", problem);
+    return StepsOf("recursive_doubling", problem);
 }
 
 TEST(Stage, ADeviceReducesItsBuffersAndPassesTheResultOn) {
@@ -140,7 +140,7 @@ TEST(Stage, OneRankByItselfLeavesAllOnItsDevice) {
     problem.average = true;
     memories.In(&problem);
     EXPECT_EQ((Steps{"fold D0.out0 D0.in0 D0.in1 10", "divide D0.out0 10", "copy D0.out1 D0.out0 10"}),
-              Program("ring", problem));
+              StepsOf("ring", problem));
     const Plan plan = Create("ring", problem);
     EXPECT_EQ(0u, plan->scratch);
     EXPECT_EQ(2u, plan->divisor);
@@ -153,14 +153,14 @@ TEST(Stage, ARootReadsItsFirstBufferOnceAndWritesTheOthersOnly) {
     memories.In(&problem);
     EXPECT_EQ((Steps{"copy H D0.out0 10", "send H 10", "send H 10", "copy D0.out1 D0.out0 10",
                      "copy D1.out2 H 10"}),
-              Program("one_to_all", problem));
+              StepsOf("one_to_all", problem));
 }
 
 TEST(Stage, WhatLiesOnTheHostIsUsedWhereItIs) {
     const Memories memories = {{kHost}, {kFirst}};
     gcoll_problem problem = Problem(GCOLL_ALLGATHER, 1, 2, 10);
     memories.In(&problem);
-    for (const std::string &step : Program("ring", problem)) {
+    for (const std::string &step : StepsOf("ring", problem)) {
         EXPECT_NE(0u, step.find("copy H D")) << step; // nothing is to be read from the device
         if (step.find("send") == 0)
             EXPECT_EQ("send H.in0 5", step);
@@ -244,17 +244,17 @@ TEST(Stage, RowsThatSayHowAreStagedSo) {
     gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, 2, 10);
     memories.In(&problem);
     problem.staging.local = GCOLL_LOCAL_DEVICE; // which these rows do not ask
-    const Steps ring = Program("cuda_ring", problem);
+    const Steps ring = StepsOf("cuda_ring", problem);
     EXPECT_EQ((Steps{"copy H D0.in0 10", "copy H D0.in1 10", "reduce H H H 10", "fence"}),
               Steps(ring.begin(), ring.begin() + 4));
     problem.staging.local = GCOLL_LOCAL_PEER;
-    EXPECT_EQ("fold D0.out0 D0.in0 D0.in1 10", Program("cuda_halving_doubling", problem).at(0));
-    const Steps pipelined = Program("cuda_halving_doubling_pipelined", problem);
+    EXPECT_EQ("fold D0.out0 D0.in0 D0.in1 10", StepsOf("cuda_halving_doubling", problem).at(0));
+    const Steps pipelined = StepsOf("cuda_halving_doubling_pipelined", problem);
     EXPECT_EQ("fold D0.out0 D0.in0 D0.in1 5", pipelined.at(0)); // the half that is sent first
     EXPECT_EQ(0, std::count(pipelined.begin(), pipelined.end(), "fence"));
     problem.in_memory = problem.out_memory = nullptr;
     problem.buffers = 1;
-    EXPECT_EQ(Program("ring_full", problem), Program("cuda_ring", problem)); // nothing to stage
+    EXPECT_EQ(StepsOf("ring_full", problem), StepsOf("cuda_ring", problem)); // nothing to stage
 }
 
 } // namespace
