@@ -140,8 +140,8 @@ TEST_F(Lanes, NobodySleepsOverAMessageThatIsWritten) {
     Group group(&pipe_transport, 2);
     meet(group);
     const gcoll_net *net = gcoll_net_of(group[0].endpoint);
-    while (uv_is_active(reinterpret_cast<const uv_handle_t *>(&net->sweeper))) // it would end the sleep
-        group[0].progress(100000);
+    const auto is_swept = [&] { return !uv_is_active(reinterpret_cast<const uv_handle_t *>(&net->sweeper)); };
+    ASSERT_TRUE(group[0].until(is_swept)); // it would end the sleep
     const size_t met = group[0].done;
     pipe_faulty.flushes[0] = pipe_faulty.holds[1] = true;
     for (uint32_t i = 0; i < 3; i++)
@@ -154,7 +154,8 @@ TEST_F(Lanes, NobodySleepsOverAMessageThatIsWritten) {
         group[0].progress(20 * 1000000);
         EXPECT_LT(Clock::now() - begun, std::chrono::seconds(10));
     });
-    while (!__atomic_load_n(&net->asleep, __ATOMIC_SEQ_CST))
+    const auto limit = Clock::now() + std::chrono::seconds(10);
+    while (!__atomic_load_n(&net->asleep, __ATOMIC_SEQ_CST) && Clock::now() < limit)
         std::this_thread::yield();
     pipe_widen(gcoll_net_session(net, 1));
     sleeper.join();
