@@ -50,12 +50,9 @@ int64_t gcoll_now_ns(void);
 static inline int64_t gcoll_now_ms(void) {
     return gcoll_now_ns() / 1000000;
 }
-/* The clock as of its latest tick, up to some milliseconds ago. It costs less, and never a system
- * call. */
+/* The clock as of its latest tick: some milliseconds ago, and tens of them on a busy virtual machine. So a
+ * limit that begins at this time may be over too early. It costs less, and never a system call. */
 int64_t gcoll_now_coarse_ms(void);
-/* The clock as of its next tick, up to some milliseconds ahead: a limit that begins then is not over too
- * early. It costs what gcoll_now_coarse_ms does. */
-int64_t gcoll_now_upcoming_ms(void);
 
 /* 64 bits that differ between processes, hosts and calls (getrandom). */
 gcoll_status gcoll_random_bytes(void *buffer, size_t bytes);

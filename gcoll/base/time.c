@@ -18,18 +18,6 @@ int64_t gcoll_now_coarse_ms(void) {
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-int64_t gcoll_now_upcoming_ms(void) {
-    static int64_t tick_ms; /* rounded up; 0: not known yet */
-    int64_t tick = __atomic_load_n(&tick_ms, __ATOMIC_RELAXED);
-    if (tick == 0) {
-        struct timespec resolution;
-        clock_getres(CLOCK_MONOTONIC_COARSE, &resolution);
-        tick = (int64_t)resolution.tv_sec * 1000 + resolution.tv_nsec / 1000000 + 1;
-        __atomic_store_n(&tick_ms, tick, __ATOMIC_RELAXED);
-    }
-    return gcoll_now_coarse_ms() + tick;
-}
-
 gcoll_status gcoll_random_bytes(void *buffer, size_t bytes) {
     unsigned char *next = buffer;
     while (bytes > 0) {

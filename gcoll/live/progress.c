@@ -9,7 +9,8 @@
 #include "gcoll/live/watch.h"
 #include "gcoll/rendezvous/rendezvous.h"
 
-#define SLICE_US 100000 /* the longest sleep: bounds how late a deadline is noticed */
+#define SLICE_US       100000 /* the longest sleep: bounds how late a deadline is noticed */
+#define FIRST_SLICE_US 10000  /* the longest first sleep of a wait */
 
 /* Advances each kind of work that has something to do. */
 static void advance(gcoll_context *context) {
@@ -73,33 +74,35 @@ gcoll_status gcoll_progress_shared(gcoll_context *context, int64_t wait_us) {
 
 /* ---- Waiting ------------------------------------------------------------------------------ */
 
-static int64_t sleep_us(const gcoll_context *context, const gcoll_watch *watch, int64_t now_ms) {
+/* The first sleep is short, as the limit begins after it. */
+static int64_t sleep_us(const gcoll_context *context, const gcoll_watch *watch, int64_t now_ms, bool first) {
+    const int64_t most_us = first ? FIRST_SLICE_US : SLICE_US;
     const int64_t doubt_ms = context->live->doubt_ms;
     int64_t next_ms = watch->next_probe_ms;
     if (doubt_ms != 0 && doubt_ms < next_ms)
         next_ms = doubt_ms;
     int64_t until = (next_ms - now_ms) * 1000 + 500;
-    return until < 500 ? 500 : until < SLICE_US ? until : SLICE_US;
+    return until < 500 ? 500 : until < most_us ? until : most_us;
 }
 
 gcoll_status gcoll_progress_wait(gcoll_context *context, const gcoll_wait *wait) {
-    int64_t now = gcoll_now_upcoming_ms(); /* most waits are over before a clock that costs would be read */
-    gcoll_watch watch = {.started_ms = now,
-                         .last_ms = now,
-                         .wait = wait,
+    int64_t now = gcoll_now_coarse_ms(); /* most waits are over before a clock that costs would be read */
+    gcoll_watch watch = {.wait = wait,
                          .timeout_ms = wait->timeout_ms,
                          .used_ms = -GCOLL_WATCH_CLOCK_MS,
                          .age_ms = -GCOLL_WATCH_CLOCK_MS};
     context->live->watcher->limit_ms = gcoll_timeout_of(context, wait->timeout_ms);
     watch.next_probe_ms = now + gcoll_watch_interval_ms(context) / GCOLL_WATCH_FIRST_PART;
-    for (bool first = true;; first = false) {
+    for (uint64_t pass = 0;; pass++) {
         gcoll_context_heed_abort(context);
         if (!context->health.broken)
             advance(context);
         if (context->health.broken || wait->done(wait->arg))
             break;
-        if (!first) { /* reading a clock costs time, and most waits are over by now */
-            now = gcoll_now_upcoming_ms();
+        if (pass > 0) { /* reading a clock costs time, and most waits are over by now */
+            now = gcoll_now_coarse_ms();
+            if (pass == 1) /* the coarse clock may be behind by any time: the limit would be over too early */
+                watch.started_ms = watch.last_ms = gcoll_now_ms();
             if (now >= watch.next_probe_ms || gcoll_peer_is_doubted(context))
                 now = gcoll_now_ms();
             if (gcoll_peer_is_doubted(context))
@@ -114,9 +117,9 @@ gcoll_status gcoll_progress_wait(gcoll_context *context, const gcoll_wait *wait)
         if (context->health.broken)
             continue;
         if (wait->shares)
-            drive_shared(context, sleep_us(context, &watch, now), wait->by_any);
+            drive_shared(context, sleep_us(context, &watch, now, pass == 0), wait->by_any);
         else
-            drive(context, sleep_us(context, &watch, now));
+            drive(context, sleep_us(context, &watch, now, pass == 0));
     }
     if (gcoll_rendezvous_is_due(context, now) && !context->health.broken)
         gcoll_rendezvous_keep(context);

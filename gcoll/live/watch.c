@@ -21,7 +21,6 @@
 #include "gcoll/rendezvous/rendezvous.h"
 
 #define LONGEST_RUMOUR 6    /* hops that a suspect's name travels; the limit keeps it from circling */
-#define COARSE_MS      10   /* tick of the coarse clock at 100 a second: it may be off by that */
 #define HEAR_US        1000 /* a poll this long reads everything that has arrived */
 /* If all ranks answer, a wait lasts for its limit and so many eighths of it more. */
 #define INFORMED_PARTS 2     /* for a rank that has not come */
@@ -540,7 +539,8 @@ void gcoll_watch_forget(gcoll_context *context) {
  * others. */
 static void count_tested(gcoll_context *context, gcoll_watch *watch, gcoll_tested *tested, int64_t now) {
     const bool is_first = tested->looked_ms == 0;
-    const int64_t passed_ms = is_first ? -COARSE_MS : time_that_counts(context, now - tested->looked_ms);
+    const int64_t passed_ms =
+        is_first ? -GCOLL_WATCH_CLOCK_MS : time_that_counts(context, now - tested->looked_ms);
     const bool moved = !is_first && tested->movements != watch->movements;
     watch->used_ms = tested->used_ms;
     watch->age_ms = tested->age_ms;
@@ -548,7 +548,7 @@ static void count_tested(gcoll_context *context, gcoll_watch *watch, gcoll_teste
     tested->used_ms = watch->used_ms;
     tested->age_ms = watch->age_ms;
     tested->movements = watch->movements;
-    tested->looked_ms = now;
+    tested->looked_ms = is_first ? gcoll_now_ms() : now; /* the coarse clock may be behind by any time */
 }
 
 /* Whether the request's time has just passed the limit, or one of the later points at which a wait ends. */
@@ -581,7 +581,7 @@ gcoll_status gcoll_watch_look(gcoll_context *context, gcoll_tested *tested, cons
     const int64_t now = gcoll_now_coarse_ms();
     gcoll_watcher *watcher = context->live->watcher;
     gcoll_watch *watch = &watcher->tested;
-    if (now == tested->looked_ms)
+    if (now <= tested->looked_ms)
         return GCOLL_OK;
     if (gcoll_rendezvous_is_due(context, now) && !context->health.broken)
         gcoll_rendezvous_keep(context);

@@ -15,6 +15,7 @@ if(CMAKE_C_FLAGS MATCHES "sanitize=address") # one of its tests asks AddressSani
   set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/operation_test.cc PROPERTIES
                               COMPILE_OPTIONS -fsanitize=address SKIP_PRECOMPILE_HEADERS ON)
 endif()
+gcoll_test(late_clock_test LAYERS ${core_layers} SOURCES late_clock_test.cc harness.cc COST 3)
 gcoll_test(receive_test THREADS *inproc* LAYERS ${core_layers} SOURCES receive_test.cc roll_call_test.cc harness.cc TIMED COST 8)
 gcoll_test(embed_test PLAIN THREADS * LAYERS ${core_layers} SOURCES embed_test.cc harness.cc TIMED COST 4)
 gcoll_test(striped_test LAYERS ${core_layers} SOURCES striped_test.cc harness.cc TIMED COST 3)
