@@ -81,6 +81,8 @@ typedef struct gcoll_events {
 typedef struct gcoll_endpoint_options {
     uint32_t rank, size;
     uint8_t group[16];          /* random, the same on every rank of this group and no other */
+    const uint8_t *secret;      /* NULL, or 32 bytes made of the job's secret, the same on every rank: without
+                                 * them nobody can connect. Used by open only. Not of inproc */
     const char *interface;      /* NULL, or a list; see transport/interfaces.h */
     const char *interface_from; /* what errors call it; NULL: "interface" */
     const char *route_to; /* NULL, or host:port of the store: the interface that routes there is preferred if

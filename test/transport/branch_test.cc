@@ -330,8 +330,8 @@ TEST(Branch, AProbeOfAGroupThatWasLeftIsAnsweredByAGoodbye) {
     auto peer = stage.peer();
     const Bytes goodbye = grouped(77, frame(kGoodbye));
     peer->say(grouped(77, frame(kPing)));
-    ASSERT_TRUE(stage.rank.until([&] { return peer->heard().size() >= kReplyBytes + goodbye.size(); }));
-    EXPECT_EQ(Bytes(peer->heard().begin() + kReplyBytes, peer->heard().end()), goodbye);
+    ASSERT_TRUE(stage.rank.until([&] { return peer->heard().size() >= kAnswerBytes + goodbye.size(); }));
+    EXPECT_EQ(Bytes(peer->heard().begin() + kAnswerBytes, peer->heard().end()), goodbye);
     // Answers that the peer does not read take no more memory than others.
     get_stuck(stage.rank, stage.rank, *peer, stuck);
     Bytes many;
@@ -403,7 +403,7 @@ TEST(Branch, WithoutMemoryForAFrameItsGroupIsNotNamed) {
         kTcp->shared->probe(stage.branch.endpoint, 1);
         kTcp->flush(stage.rank.endpoint);
     };
-    const size_t first = kReplyBytes + grouped(kNumber, frame(kPing)).size();
+    const size_t first = kAnswerBytes + grouped(kNumber, frame(kPing)).size();
     probe();
     ASSERT_TRUE(stage.rank.until([&] { return peer->heard().size() == first; }));
     session_of(stage.rank)->output.control.capacity = frame(kGroup).size(); // of 4096 bytes

@@ -360,8 +360,7 @@ TEST_F(Lanes, WordsThatCannotBe) {
         raw_peer::Hello hello;
         hello.token = raw_peer::token_of(rank.address());
         hello.lanes[0] = 200;
-        raw.say(hello.bytes());
-        ASSERT_TRUE(rank.until([&] { return raw.heard().size() >= raw_peer::kReplyBytes; }));
+        ASSERT_EQ(raw_peer::shake(raw, hello, [&](auto condition) { return rank.until(condition); }), 0u);
         raw_peer::Bytes word =
             raw_peer::frame(raw_peer::kLane, row.kind, row.number, 0, static_cast<uint32_t>(row.text.size()));
         word.insert(word.end(), row.text.begin(), row.text.end());

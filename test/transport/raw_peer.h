@@ -15,6 +15,10 @@
 #include "test/transport/endpoint_options.h"
 #include "test/transport/transport_harness.h"
 
+extern "C" {
+#include "gcoll/base/sha256.h"
+}
+
 namespace raw_peer {
 
 using namespace harness;
@@ -24,8 +28,10 @@ using Bytes = std::vector<uint8_t>;
 // The protocol, by its description.
 enum Kind { kData = 1, kOffer, kGrant, kRevoke, kCredit, kAbort, kGoodbye, kPing, kPong, kWitness, kLane };
 inline constexpr uint8_t kOpen = 0x80, kCredited = 0x40, kAhead = 0x10;
-inline constexpr size_t kHelloBytes = 80, kReplyBytes = 64;
-inline constexpr uint32_t kVersion = 2;
+inline constexpr size_t kTagBytes = 32, kHelloBytes = 80 + kTagBytes, kChallengeBytes = 24 + kTagBytes,
+                        kProofBytes = 8 + kTagBytes, kReplyBytes = 64 + kTagBytes;
+inline constexpr size_t kAnswerBytes = kChallengeBytes + kReplyBytes; // to a caller who is let in
+inline constexpr uint32_t kVersion = 3;
 inline constexpr uint64_t kPool = 4096, kEager = 1000; // of all endpoints here
 
 inline void put(Bytes &bytes, uint64_t value, size_t count) {
@@ -59,10 +65,52 @@ inline Bytes operator+(Bytes a, const Bytes &b) {
     return a;
 }
 
+// ---- The handshake, by the description in transport/session/proof.h ----
+
+inline Bytes hmac(const Bytes &key, const std::string &label, const Bytes &data) {
+    gcoll_hmac mac;
+    Bytes digest(kTagBytes);
+    gcoll_hmac_begin(&mac, key.data(), key.size());
+    gcoll_hmac_add(&mac, label.c_str(), label.size() + 1);
+    gcoll_hmac_add(&mac, data.data(), data.size());
+    gcoll_hmac_end(&mac, digest.data());
+    return digest;
+}
+
+inline const Bytes kRawGroup(16, 0x42);
+
+// By which an endpoint with that token is called.
+inline Bytes key_of(const Bytes &token, const Bytes &secret = {}, const Bytes &group = kRawGroup) {
+    return hmac(secret, "gcoll key of a link", group + token);
+}
+
+// What both sides have said, but for the tag that each message ends with.
+struct Transcript {
+    Bytes key, hello, challenge;
+    Bytes tagged(const std::string &label, const Bytes &bytes) const {
+        return bytes + hmac(key, label, hello + challenge + bytes);
+    }
+    Bytes challenged() {
+        Bytes bytes = {'g', 'c', 'o', 'l', 'l', 'C', 'H', 0};
+        return challenge = tagged("challenge", bytes + Bytes(16, 0x77));
+    }
+    // The answer to a challenge; nothing if that is wrong.
+    Bytes proof(const Bytes &from_peer) {
+        const Bytes bytes(from_peer.begin(), from_peer.end() - kTagBytes);
+        if (tagged("challenge", bytes) != from_peer || get(bytes, 0, 8) != 0x0048436c6c6f6367)
+            return {};
+        challenge = from_peer;
+        return tagged("proof", {'g', 'c', 'o', 'l', 'l', 'P', 'R', 0});
+    }
+    Bytes session_key() const { return hmac(key, "gcoll key of a session", hello + challenge); }
+};
+
 struct Hello {
     uint32_t version = kVersion, oldest = kVersion, from = 1, to = 0;
-    Bytes group = Bytes(16, 0x42);
-    Bytes token;
+    Bytes group = kRawGroup;
+    Bytes token; // of the address that is called
+    Bytes secret;
+    Bytes nonce = Bytes(16, 0x31);
     Bytes lanes = {1, 0, 0, 0, 0, 0, 0, 0}; // tcp alone
     uint64_t eager = kEager, pool = kPool;
     Bytes bytes() const {
@@ -71,19 +119,21 @@ struct Hello {
         put(all, from, 4);
         put(all, to, 4);
         put(all, oldest, 4);
-        all = all + group + token;
+        all = all + group + nonce;
         put(all, eager, 8);
         put(all, pool, 8);
-        return all + lanes;
+        all = all + lanes;
+        return all + hmac(key_of(token, secret, group), "hello", all);
     }
+    Transcript transcript() const { return {key_of(token, secret, group), bytes(), {}}; }
 };
 
 struct Reply {
     uint32_t verdict = 0, version = kVersion, from = 1, to = 0;
-    Bytes group = Bytes(16, 0x42);
+    Bytes group = kRawGroup;
     uint64_t eager = kEager, pool = kPool;
     Bytes lanes = {1, 0, 0, 0, 0, 0, 0, 0};
-    Bytes bytes() const {
+    Bytes untagged() const {
         Bytes all = {'g', 'c', 'o', 'l', 'l', 'R', 'E', 0};
         put(all, verdict, 4);
         put(all, version, 4);
@@ -94,6 +144,9 @@ struct Reply {
         put(all, pool, 8);
         return all + lanes;
     }
+    Bytes bytes(const Transcript &after) const { return after.tagged("reply", untagged()); }
+    // By somebody who cannot make a tag.
+    Bytes untold() const { return untagged() + Bytes(kTagBytes, 0); }
 };
 
 // CRC32C by its definition.
@@ -254,6 +307,43 @@ class Raw {
     Bytes all_;
 };
 
+// Plays the calling side of a handshake. turn(condition) drives the other side until it holds. Returns the
+// verdict of the reply, which may come in place of the challenge; 99 if neither comes, or a tag is wrong.
+template <class Turn> uint64_t shake(Raw &raw, const Hello &hello, Turn turn, Transcript *all = nullptr) {
+    Transcript said = hello.transcript();
+    raw.say(said.hello);
+    turn([&] { return raw.heard().size() >= kChallengeBytes || raw.is_closed(); });
+    if (raw.heard().size() < kChallengeBytes)
+        return 99;
+    const bool is_asked = raw.heard()[5] == 'C';
+    if (is_asked)
+        raw.say(said.proof(Bytes(raw.heard().begin(), raw.heard().begin() + kChallengeBytes)));
+    const size_t at = is_asked ? kChallengeBytes : 0;
+    turn([&] { return raw.heard().size() >= at + kReplyBytes || raw.is_closed(); });
+    if (raw.heard().size() < at + kReplyBytes)
+        return 99;
+    const auto reply = raw.heard().begin() + static_cast<std::ptrdiff_t>(at);
+    if (said.tagged("reply", Bytes(reply, reply + kReplyBytes - kTagBytes)) !=
+        Bytes(reply, reply + kReplyBytes))
+        return 99;
+    if (all)
+        *all = said;
+    return get(raw.heard(), at + 8, 4);
+}
+
+// Plays the called side, by that key: a rank has connected to `raw`.
+template <class Turn> Transcript challenge(Raw &raw, const Bytes &key, Turn turn) {
+    Transcript said = {key, {}, {}};
+    EXPECT_TRUE(turn([&] { return raw.heard().size() == kHelloBytes; }));
+    const Bytes untagged(raw.heard().begin(), raw.heard().end() - kTagBytes);
+    EXPECT_EQ(said.tagged("hello", untagged), raw.heard());
+    said.hello = raw.heard();
+    raw.say(said.challenged());
+    EXPECT_TRUE(turn([&] { return raw.heard().size() == kHelloBytes + kProofBytes; }));
+    EXPECT_EQ(said.hello + said.tagged("proof", {'g', 'c', 'o', 'l', 'l', 'P', 'R', 0}), raw.heard());
+    return said;
+}
+
 // Rank 0 of two is real; rank 1 is ours to play.
 struct Stage {
     Stage() : Stage(small_options_of(0, 2)) {}
@@ -264,9 +354,8 @@ struct Stage {
         auto raw = std::make_unique<Raw>(address);
         Hello hello;
         hello.token = token_of(address);
-        raw->say(hello.bytes());
-        EXPECT_TRUE(rank.until([&] { return raw->heard().size() >= kReplyBytes; }));
-        EXPECT_EQ(get(raw->heard(), 8, 4), 0u) << "not welcome";
+        EXPECT_EQ(shake(*raw, hello, [&](auto condition) { return rank.until(condition); }), 0u)
+            << "not welcome";
         return raw;
     }
     void expect_garbage(const std::string &what) {

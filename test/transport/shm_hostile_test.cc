@@ -57,7 +57,9 @@ class Liar {
         greeting.to = 1 - own;
         greeting.token = raw_peer::token_of(real.address());
         greeting.lanes[0] = GCOLL_LANE_SHM;
-        raw.say(greeting.bytes());
+        EXPECT_EQ(raw_peer::shake(
+                      raw, greeting, [&](auto condition) { return real.until(condition); }),
+                  0u);
         EXPECT_TRUE(real.until([&] { return words(kHello, sizeof theirs + 8) > 0; }));
         const Bytes said = last_;
         if (said.size() >= 8 + sizeof theirs)
@@ -179,7 +181,7 @@ class Liar {
     }
     void each(const std::function<void(uint64_t, const Bytes &)> &fn) {
         const Bytes &all = raw.heard();
-        size_t at = raw_peer::kReplyBytes;
+        size_t at = raw_peer::kAnswerBytes;
         while (at + 32 <= all.size()) {
             const size_t count = raw_peer::get(all, at + 24, 4);
             if (at + 32 + count > all.size())

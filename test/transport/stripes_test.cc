@@ -230,22 +230,24 @@ struct Scene {
     explicit Scene(int64_t connect_ms = 10000)
         : rank(striped(), raw_options(connect_ms)), address(rank.address()) {}
 
-    // Greets as a session; takes the nonce from rank 0's word.
+    // Greets as a session; takes the token from rank 0's word.
     void meet() {
         session = std::make_unique<Raw>(address);
         Hello hello;
         hello.token = token_of(address);
         hello.lanes = {kStripes, 1, 0, 0, 0, 0, 0, 0};
-        session->say(hello.bytes());
-        ASSERT_TRUE(rank.until([&] { return session->heard().size() >= kReplyBytes + 32 + 20; }));
+        ASSERT_EQ(shake(
+                      *session, hello, [&](auto condition) { return rank.until(condition); }, &meeting),
+                  0u);
+        ASSERT_TRUE(rank.until([&] { return session->heard().size() >= kAnswerBytes + 32 + 20; }));
         const Bytes &heard = session->heard();
-        EXPECT_EQ(heard[56], kStripes) << "it is offered first";
-        EXPECT_EQ(heard[57], 1);
-        EXPECT_EQ(heard[kReplyBytes + 3], kLane);
-        const Bytes said(heard.begin() + kReplyBytes + 32, heard.begin() + kReplyBytes + 52);
+        EXPECT_EQ(heard[kChallengeBytes + 56], kStripes) << "it is offered first";
+        EXPECT_EQ(heard[kChallengeBytes + 57], 1);
+        EXPECT_EQ(heard[kAnswerBytes + 3], kLane);
+        const Bytes said(heard.begin() + kAnswerBytes + 32, heard.begin() + kAnswerBytes + 52);
         EXPECT_EQ(said[0], 1);
         EXPECT_EQ(said[1], 3);
-        nonce.assign(said.begin() + 4, said.end());
+        token.assign(said.begin() + 4, said.end());
         session->say(word(Bytes{1, 2, 0, 0} + Bytes(16, 0x99)));
     }
     Bytes greeting(uint32_t number) const {
@@ -254,16 +256,26 @@ struct Scene {
         put(all, 1, 4); // from
         put(all, 0, 4); // to
         put(all, number, 4);
-        return all + Bytes(16, 0x42) + nonce + Bytes(24, 0);
+        all = all + kRawGroup + Bytes(16, 0x55) + Bytes(24, 0);
+        return all + hmac(key(), "hello", all);
     }
+    Bytes key() const { return hmac(meeting.session_key(), "gcoll key within a session", token); }
+    // Greets so, and gives the proof if it is asked for.
     std::unique_ptr<Raw> attach(const Bytes &said) {
         auto raw = std::make_unique<Raw>(address);
         raw->say(said);
+        prove(rank, *raw, said);
         return raw;
+    }
+    void prove(Rank &called, Raw &raw, const Bytes &said) const {
+        Transcript all = {key(), said, {}};
+        called.until([&] { return raw.heard().size() >= kChallengeBytes || raw.is_closed(); });
+        if (raw.heard().size() == kChallengeBytes)
+            raw.say(all.proof(raw.heard()));
     }
     bool is_ready() {
         const Bytes &heard = session->heard();
-        const size_t at = kReplyBytes + 52;
+        const size_t at = kAnswerBytes + 52;
         return heard.size() >= at + 36 && heard[at + 3] == kLane && heard[at + 32] == 2;
     }
     void stand() {
@@ -335,7 +347,8 @@ struct Scene {
 
     Rank rank;
     std::string address;
-    Bytes nonce;
+    Bytes token;
+    Transcript meeting;
     std::unique_ptr<Raw> session, one, two;
 };
 
@@ -488,26 +501,30 @@ TEST(StripesPeer, AMessageOfAnotherSizeIsAMismatch) {
     EXPECT_EQ(scene.rank.failed[0].status, GCOLL_ERR_MISMATCH);
 }
 
-TEST(StripesPeer, OnlyTheRightNonceAttaches) {
+TEST(StripesPeer, OnlyTheRightKeyAttaches) {
     Scene scene;
     scene.meet();
-    const size_t group = 24, nonce = 40;
     std::vector<std::unique_ptr<Raw>> strangers;
-    for (size_t at : {size_t{8}, size_t{12}, size_t{16}, group, group + 15, nonce, nonce + 7, nonce + 15}) {
+    for (size_t at = 8; at < kHelloBytes; at += at < 24 ? 4 : 9) {
         Bytes bad = scene.greeting(1);
         bad[at] ^= 0x10;
         strangers.push_back(scene.attach(bad));
     }
     for (uint32_t number : {0u, 3u, 17u, UINT32_MAX})
         strangers.push_back(scene.attach(scene.greeting(number)));
-    Bytes token = scene.greeting(1); // that of the address, which is no secret of this session
-    const Bytes known = token_of(scene.address);
-    std::copy(known.begin(), known.end(), token.begin() + static_cast<std::ptrdiff_t>(nonce));
-    strangers.push_back(scene.attach(token));
+    const Bytes right = scene.token; // that of the address is no secret of this session
+    scene.token = token_of(scene.address);
+    strangers.push_back(scene.attach(scene.greeting(1)));
+    scene.token = right;
     for (auto &stranger : strangers) {
         ASSERT_TRUE(scene.rank.until([&] { return stranger->is_closed(); }));
         EXPECT_TRUE(stranger->heard().empty());
     }
+    Raw again(scene.address); // a recorded greeting is right, and then the proof is missing
+    again.say(scene.greeting(1));
+    ASSERT_TRUE(scene.rank.until([&] { return again.heard().size() == kChallengeBytes; }));
+    again.say(Bytes{'g', 'c', 'o', 'l', 'l', 'P', 'R', 0} + Bytes(kTagBytes, 0));
+    ASSERT_TRUE(scene.rank.until([&] { return again.is_closed(); }));
     EXPECT_FALSE(scene.is_ready());
     scene.one = scene.attach(scene.greeting(1));
     scene.two = scene.attach(scene.greeting(2));
@@ -1035,7 +1052,9 @@ TEST(StripesPeer, ConnectionsThatDoNotComeAreToldInTime) {
     Hello hello;
     hello.token = token_of(scene.address);
     hello.lanes = {kStripes, 1, 0, 0, 0, 0, 0, 0};
-    session.say(hello.bytes());
+    ASSERT_EQ(shake(
+                  session, hello, [&](auto condition) { return scene.rank.until(condition); }),
+              0u);
     ASSERT_TRUE(scene.rank.until([&] { return !scene.rank.failed.empty(); }));
     EXPECT_EQ(scene.rank.failed[0].text, "said nothing of connections for large messages within 300 ms");
 }
@@ -1059,7 +1078,8 @@ struct Called {
         pollfd ready = {listener, POLLIN, 0};
         EXPECT_TRUE(scene.rank.until([&] { return poll(&ready, 1, 0) == 1; }));
         peer = std::make_unique<Raw>(accept(listener, nullptr, nullptr));
-        EXPECT_TRUE(scene.rank.until([&] { return peer->heard().size() == kHelloBytes; }));
+        said = challenge(*peer, key_of(token_of(address)),
+                         [&](auto condition) { return scene.rank.until(condition); });
     }
     ~Called() { shut(); }
     void shut() {
@@ -1070,8 +1090,9 @@ struct Called {
     void welcome() {
         Reply reply;
         reply.lanes = {kStripes, 1, 0, 0, 0, 0, 0, 0};
-        peer->say(reply.bytes() + word(Bytes{1, 16, 0, 0} + Bytes(16, 7)));
+        peer->say(reply.bytes(said) + word(Bytes{1, 16, 0, 0} + Bytes(16, 7)));
     }
+    Transcript said;
     int listener;
     std::string there;
     std::unique_ptr<Raw> peer;
@@ -1086,6 +1107,12 @@ TEST(StripesMeeting, ACalledRankMayCompute) {
     called.welcome();
     scene.spend(700);
     ASSERT_TRUE(scene.rank.failed.empty()) << scene.rank.failed[0].text;
+    std::vector<std::unique_ptr<Raw>> stripes;
+    for (int i = 0; i < 3; i++) {
+        stripes.push_back(std::make_unique<Raw>(accept(called.listener, nullptr, nullptr)));
+        challenge(*stripes[i], hmac(called.said.session_key(), "gcoll key within a session", Bytes(16, 7)),
+                  [&](auto condition) { return scene.rank.until(condition); });
+    }
     called.peer->say(word(Bytes{2, 0, 0, 0}));
     ASSERT_TRUE(scene.rank.until([&] { return lane(scene.rank, 1) == "tcp over 3 connections"; }));
 }
@@ -1125,14 +1152,19 @@ TEST(StripesPeer, EachFlippedBitOfAStripeIsFound) {
             Hello hello;
             hello.token = token_of(rank.address());
             hello.lanes = {kStripes, 1, 0, 0, 0, 0, 0, 0};
-            session.say(hello.bytes());
-            const size_t said = kReplyBytes + 48;
+            ASSERT_EQ(
+                shake(
+                    session, hello, [&](auto condition) { return rank.until(condition); }, &scene.meeting),
+                0u);
+            const size_t said = kAnswerBytes + 48;
             ASSERT_TRUE(rank.until([&] { return session.heard().size() >= said + 20; }));
-            scene.nonce.assign(session.heard().begin() + said + 4, session.heard().begin() + said + 20);
+            scene.token.assign(session.heard().begin() + said + 4, session.heard().begin() + said + 20);
             session.say(checked(frame(kLane, 0, kStripes, 0, 20), Bytes{1, 2, 0, 0} + Bytes(16, 1)));
             Raw one(rank.address()), two(rank.address());
             one.say(scene.greeting(1));
+            scene.prove(rank, one, scene.greeting(1));
             two.say(scene.greeting(2));
+            scene.prove(rank, two, scene.greeting(2));
             ASSERT_TRUE(rank.until([&] { return session.heard().size() >= said + 20 + 48 + 4; }));
             session.say(checked(frame(kStriped, 5, 0, total)));
             Bytes bad = good;

@@ -175,7 +175,7 @@ TEST(TcpChecked, WhatIsSentHasItsChecksums) {
     ASSERT_TRUE(stage.rank.until([&] { return peer->heard(), stage.rank.done == 3; }));
     gcoll_note note = note_of(GCOLL_ERR_ABORTED, 0, "enough");
     kTcp->abort(stage.rank.endpoint, &note, 1000);
-    size_t at = kReplyBytes, payloads = 0, aborts = 0;
+    size_t at = kAnswerBytes, payloads = 0, aborts = 0;
     const Bytes heard = peer->heard();
     auto part = [&](size_t begin, size_t count) {
         EXPECT_LE(begin + count, heard.size());

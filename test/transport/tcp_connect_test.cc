@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "test/transport/raw_peer.h"
 #include "test/transport/tcp_support.h"
 
 using namespace harness;
@@ -107,8 +108,10 @@ TEST(Tcp, AnAnswerThatCameDuringAComputationCounts) {
     });
     two.connect(0, 1);
     auto begun = Clock::now();
-    while (!two.pair(0)->dial || !gcoll_dial_has_greeted(two.pair(0)->dial))
+    while (!two.pair(0)->dial || !gcoll_dial_has_proved(two.pair(0)->dial)) {
         two[0].progress(0);
+        two[1].progress(0);
+    }
     while (!two.pair(1) || two.pair(1)->state != GCOLL_SESSION_CONNECTED)
         two[1].progress(0);
     ASSERT_EQ(two.pair(0)->state, GCOLL_SESSION_DIALING);
@@ -157,19 +160,14 @@ TEST(Tcp, AMuteConnectionMayStillAnswer) {
     pollfd second = {late.fd, POLLIN, 0};
     ASSERT_TRUE(rank.until([&] { return poll(&second, 1, 0) == 1 || !rank.failed.empty(); }));
     ASSERT_TRUE(rank.failed.empty());
-    uint8_t answer[GCOLL_WIRE_REPLY_BYTES];
-    gcoll_wire_reply reply = {};
-    reply.verdict = GCOLL_WIRE_WELCOME;
-    reply.version = GCOLL_WIRE_VERSION;
-    reply.lanes[0] = GCOLL_LANE_TCP;
-    reply.from = 1;
-    std::memcpy(reply.group, options.group, sizeof reply.group);
-    reply.pool_bytes = GCOLL_FLOW_POOL_BYTES;
-    gcoll_wire_put_reply(answer, &reply);
-    ASSERT_EQ(send(fd, answer, sizeof answer, MSG_NOSIGNAL), ssize_t(sizeof answer));
+    raw_peer::Raw raw(fd);
+    raw_peer::Reply reply;
+    reply.pool = GCOLL_FLOW_POOL_BYTES;
+    const auto said = raw_peer::challenge(raw, raw_peer::key_of(raw_peer::token_of(rank.address())),
+                                          [&](auto condition) { return rank.until(condition); });
+    raw.say(reply.bytes(said));
     ASSERT_TRUE(rank.until([&] { return pair->state == GCOLL_SESSION_CONNECTED || !rank.failed.empty(); }));
     EXPECT_TRUE(rank.failed.empty());
-    close(fd);
 }
 
 // As an acceptor does that has a crowd at its door.
@@ -193,17 +191,18 @@ TEST(Tcp, TheOtherWayIsTakenWhenOursFails) {
     Listener silent; // stands where rank 1 should be
     Two two([](gcoll_endpoint_options &o) { o.interface = "127.0.0.1"; });
     ASSERT_EQ(kTcp->connect(two[0].endpoint, 1, with_port(two.addresses[1], silent.port).c_str()), GCOLL_OK);
-    int accepted = -1;
     for (int i = 0; i < 20; i++)
         two[0].progress(1000);
-    accepted = accept(silent.fd, nullptr, nullptr);
-    two.connect(1, 0); // rank 0 keeps it in reserve
+    raw_peer::Raw called(accept(silent.fd, nullptr, nullptr));
+    raw_peer::challenge(called, raw_peer::key_of(raw_peer::token_of(two.addresses[1])),
+                        [&](auto condition) { return two[0].until(condition); });
+    two.connect(1, 0); // rank 0 keeps it in reserve: it may have been welcomed
     for (int i = 0; i < 20; i++) {
         two[0].progress(1000);
         two[1].progress(1000);
     }
     EXPECT_NE(two.pair(0)->reserve, nullptr);
-    close(accepted);
+    called.shut();
     silent.shut();
     for (uint32_t r = 0; r < 2; r++) {
         two[r].send(1 - r, 1, 0, 100);
@@ -221,7 +220,11 @@ TEST(Tcp, TheOtherWayIsTakenWhenOursIsMute) {
     });
     auto begun = Clock::now();
     ASSERT_EQ(kTcp->connect(two[0].endpoint, 1, with_port(two.addresses[1], mute.port).c_str()), GCOLL_OK);
-    ASSERT_TRUE(two[0].until([&] { return gcoll_dial_has_greeted(two.pair(0)->dial); }));
+    pollfd ready = {mute.fd, POLLIN, 0};
+    ASSERT_TRUE(two[0].until([&] { return poll(&ready, 1, 0) == 1; }));
+    raw_peer::Raw called(accept(mute.fd, nullptr, nullptr));
+    raw_peer::challenge(called, raw_peer::key_of(raw_peer::token_of(two.addresses[1])),
+                        [&](auto condition) { return two[0].until(condition); });
     two.connect(1, 0);
     ASSERT_TRUE(two.turn([&] { return two.pair(0)->state != GCOLL_SESSION_DIALING; }));
     EXPECT_LT(Clock::now() - begun, std::chrono::milliseconds(2000));

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include "test/transport/raw_peer.h"
+#include "test/transport/tcp_support.h"
 
 using namespace raw_peer;
 
@@ -38,6 +39,15 @@ void undisturbed(const std::function<void(const std::string &, const std::functi
     EXPECT_TRUE(a.opened.empty());
     a.close();
     ASSERT_TRUE(b.until([&] { return !b.departed.empty(); }));
+}
+
+// Drives both real ranks until a condition holds.
+auto turn_by(const std::function<void()> &exchange) {
+    return [&exchange](const std::function<bool()> &condition) {
+        for (int i = 0; i < 10000 && !condition(); i++)
+            exchange();
+        return condition();
+    };
 }
 
 TEST(TcpStranger, WhoIsSilentDoesNotDisturb) {
@@ -81,8 +91,15 @@ TEST(TcpStranger, HalfAGreetingWaitsForTheOtherHalf) {
         slow.say(Bytes{byte});
         stage.rank.progress(0);
     }
-    ASSERT_TRUE(stage.rank.until([&] { return slow.heard().size() == kReplyBytes; }));
-    EXPECT_EQ(get(slow.heard(), 8, 4), 0u);
+    ASSERT_TRUE(stage.rank.until([&] { return slow.heard().size() == kChallengeBytes; }));
+    Transcript said = hello.transcript();
+    for (uint8_t byte : said.proof(slow.heard())) {
+        EXPECT_EQ(slow.heard().size(), kChallengeBytes);
+        slow.say(Bytes{byte});
+        stage.rank.progress(0);
+    }
+    ASSERT_TRUE(stage.rank.until([&] { return slow.heard().size() == kAnswerBytes; }));
+    EXPECT_EQ(get(slow.heard(), kChallengeBytes + 8, 4), 0u);
 }
 
 // It may be a rank that looks for another one, which has died, and whose port this one has now.
@@ -104,7 +121,7 @@ TEST(TcpStranger, WhoLacksGroupOrTokenHearsNoMoreThanThat) {
             for (int i = 0; i < 10000 && !stranger.is_closed(); i++)
                 exchange();
             EXPECT_TRUE(stranger.is_closed());
-            EXPECT_EQ(stranger.heard(), refusal.bytes());
+            EXPECT_EQ(stranger.heard(), refusal.untold());
         }
     });
 }
@@ -117,14 +134,10 @@ TEST(TcpStranger, WhoIsWrongOtherwiseHearsWhy) {
             hello.token = token_of(address);
             change(hello);
             Raw stranger(address);
-            stranger.say(hello.bytes());
-            for (int i = 0; i < 10000 && !stranger.is_closed(); i++)
-                exchange();
-            EXPECT_EQ(stranger.heard().size(), kReplyBytes);
-            return stranger.heard().size() == kReplyBytes ? get(stranger.heard(), 8, 4) : 99;
+            return shake(stranger, hello, turn_by(exchange));
         };
         EXPECT_EQ(verdict([](Hello &h) { h.version = 1; }), 1u);
-        EXPECT_EQ(verdict([](Hello &h) { h.version = h.oldest = 3; }), 1u);
+        EXPECT_EQ(verdict([](Hello &h) { h.version = h.oldest = 4; }), 1u);
         EXPECT_EQ(verdict([](Hello &h) { h.to = 1; }), 2u);
         EXPECT_EQ(verdict([](Hello &h) { h.from = 3; }), 2u);
         EXPECT_EQ(verdict([](Hello &h) { h.from = UINT32_MAX; }), 2u);
@@ -162,10 +175,7 @@ TEST(TcpStranger, ACrowdIsBoundedAndDoesNotDisturb) {
         hello.from = 2;
         hello.token = token_of(address);
         Raw peer(address);
-        peer.say(hello.bytes());
-        for (int i = 0; i < 10000 && peer.heard().size() < kReplyBytes; i++)
-            exchange();
-        EXPECT_EQ(peer.heard().size(), kReplyBytes);
+        EXPECT_EQ(shake(peer, hello, turn_by(exchange)), 0u);
         peer.say(frame(kGoodbye));
     });
 }
@@ -209,67 +219,172 @@ TEST(TcpStranger, WithoutDescriptorsPeersHaveToWait) {
     for (int fd : all)
         close(fd);
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
-    ASSERT_TRUE(stage.rank.until([&] { return peer.heard().size() == kReplyBytes; }));
-    EXPECT_EQ(get(peer.heard(), 8, 4), 0u);
+    ASSERT_TRUE(stage.rank.until([&] { return peer.heard().size() == kChallengeBytes; }));
+    peer.say(hello.transcript().proof(peer.heard()));
+    ASSERT_TRUE(stage.rank.until([&] { return peer.heard().size() == kAnswerBytes; }));
+    EXPECT_EQ(get(peer.heard(), kChallengeBytes + 8, 4), 0u);
+}
+
+// ---- Somebody who has listened -------------------------------------------------------------------------
+
+// What a real rank of the job sends and hears while it connects to another.
+struct Recorded {
+    Bytes hello, challenge, proof, reply;
+};
+
+// Rank 2 of three connects to rank 0, and all that goes by is recorded.
+Recorded record(const std::string &address, const std::function<void()> &exchange) {
+    Hello hello;
+    hello.from = 2;
+    hello.token = token_of(address);
+    Transcript said = hello.transcript();
+    Raw raw(address);
+    raw.say(said.hello);
+    EXPECT_TRUE(turn_by(exchange)([&] { return raw.heard().size() == kChallengeBytes; }));
+    Recorded all = {said.hello, raw.heard(), said.proof(raw.heard()), {}};
+    // It goes away before the proof arrives: rank 2 stays unconnected, and so may be pretended to be.
+    return all;
+}
+
+// The greeting, the proof, or both may be old ones, changed in a bit, or what the real rank itself has said.
+TEST(TcpStranger, RecordedForgedAndReflectedGreetingsAreOfNoUse) {
+    constexpr int kTimes = 10000;
+    undisturbed([](const std::string &address, const std::function<void()> &exchange) {
+        const Recorded old = record(address, exchange);
+        std::mt19937 random(23);
+        int let_in = 0, asked = 0;
+        for (int i = 0; i < kTimes; i++) {
+            Raw forger(address);
+            Bytes hello = old.hello, proof = old.proof;
+            if (i % 4 == 1) // changed in one bit
+                hello[random() % hello.size()] ^= static_cast<uint8_t>(1u << random() % 8);
+            if (i % 4 == 2) // the rank's own bytes, sent back
+                hello = old.challenge + Bytes(kHelloBytes - kChallengeBytes, 0);
+            forger.say(hello);
+            for (int k = 0; k < 1000 && forger.heard().size() < kChallengeBytes && !forger.is_closed(); k++)
+                exchange();
+            const Bytes heard = forger.heard();
+            if (heard.size() >= kChallengeBytes && heard[5] == 'C') {
+                asked++;
+                EXPECT_NE(heard, old.challenge) << "a nonce that was used before";
+                if (i % 4 == 3) // the challenge's tag in place of the proof's
+                    std::copy(heard.end() - kTagBytes, heard.end(), proof.end() - kTagBytes);
+                forger.say(proof);
+                for (int k = 0; k < 1000 && !forger.is_closed(); k++)
+                    exchange();
+                EXPECT_TRUE(forger.is_closed());
+                let_in += forger.heard().size() > kChallengeBytes;
+            }
+        }
+        EXPECT_EQ(let_in, 0);
+        EXPECT_GT(asked, kTimes / 4) << "recorded greetings must have been answered";
+    });
+}
+
+// With a secret, whoever reads the store, where the token is, can do no more.
+TEST(TcpStranger, WhoKnowsTheTokenLacksTheSecret) {
+    const Bytes secret(32, 0x5e);
+    gcoll_endpoint_options options = small_options_of(0, 2);
+    options.secret = secret.data();
+    Stage stage(options);
+    auto verdict = [&](const Bytes &known) {
+        Hello hello;
+        hello.token = token_of(stage.address);
+        hello.secret = known;
+        Raw raw(stage.address);
+        return shake(raw, hello, [&](auto condition) { return stage.rank.until(condition); });
+    };
+    for (int i = 0; i < 1000; i++) {
+        Bytes wrong = i % 2 == 0 ? Bytes() : secret;
+        if (i % 2 == 1)
+            wrong[static_cast<size_t>(i) % 32] ^= static_cast<uint8_t>(1 << i % 8);
+        ASSERT_EQ(verdict(wrong), 99u) << i;
+    }
+    EXPECT_TRUE(stage.rank.failed.empty());
+    EXPECT_EQ(verdict(secret), 0u);
 }
 
 // ---- A stranger where a peer should be ---------------------------------------------------------------
 
-void dial_failure(const Bytes &answer, gcoll_status status, const std::string &text) {
+// answer: what the stranger says, in its first or second message. knows: it has the key.
+void dial_failure(const Reply &reply, bool knows, bool challenges, gcoll_status status,
+                  const std::string &text) {
     SCOPED_TRACE(text);
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in where = {};
-    where.sin_family = AF_INET;
-    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof where;
-    ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr *>(&where), sizeof where), 0);
-    ASSERT_EQ(listen(listener, 4), 0);
-    ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr *>(&where), &length), 0);
+    Listener listener;
     Rank rank(kTcp, small_options_of(0, 2));
-    std::string address = rank.address(), port = field(address, "port");
-    std::string there = std::to_string(ntohs(where.sin_port));
-    address.replace(address.find("port=" + port) + 5, port.size(), there);
-    ASSERT_EQ(kTcp->connect(rank.endpoint, 1, address.c_str()), GCOLL_OK);
-    pollfd ready = {listener, POLLIN, 0};
+    ASSERT_EQ(kTcp->connect(rank.endpoint, 1, with_port(rank.address(), listener.port).c_str()), GCOLL_OK);
+    pollfd ready = {listener.fd, POLLIN, 0};
     ASSERT_TRUE(rank.until([&] { return poll(&ready, 1, 0) == 1; }));
-    Raw fake(accept(listener, nullptr, nullptr));
-    ASSERT_TRUE(rank.until([&] { return fake.heard().size() == kHelloBytes; }));
-    EXPECT_EQ(get(fake.heard(), 16, 4), 1u); // to rank 1
-    fake.say(answer);
-    ASSERT_TRUE(rank.until([&] { return !rank.failed.empty(); }));
+    Raw fake(accept(listener.fd, nullptr, nullptr));
+    const Bytes key = key_of(token_of(rank.address()));
+    auto turn = [&](auto condition) { return rank.until(condition); };
+    Transcript said = {key, {}, {}};
+    if (challenges) {
+        said = challenge(fake, key, turn);
+    } else {
+        ASSERT_TRUE(turn([&] { return fake.heard().size() == kHelloBytes; }));
+        EXPECT_EQ(get(fake.heard(), 16, 4), 1u); // to rank 1
+        said.hello = fake.heard();
+    }
+    fake.say(knows ? reply.bytes(said) : reply.untold());
+    ASSERT_TRUE(turn([&] { return !rank.failed.empty(); }));
     EXPECT_EQ(rank.failed[0].status, status);
     EXPECT_EQ(rank.failed[0].text.find(text), 0u) << rank.failed[0].text;
-    close(listener);
 }
 
 TEST(TcpStranger, AnswersOfSomebodyElseAreNotTrusted) {
-    std::string http = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n";
-    dial_failure(Bytes(http.begin(), http.end()), GCOLL_ERR_PEER,
-                 "sent garbage (no answer to a greeting) at ");
     Reply reply;
+    dial_failure(reply, false, false, GCOLL_ERR_PEER, "sent garbage (an answer without a proof) at ");
+    dial_failure(reply, false, true, GCOLL_ERR_PEER, "sent garbage (an answer without a proof) at ");
+    dial_failure(reply, true, false, GCOLL_ERR_PEER, "sent garbage (a welcome before the proof) at ");
     reply.verdict = 17;
-    dial_failure(reply.bytes(), GCOLL_ERR_PEER, "sent garbage (an unknown answer to a greeting) at ");
+    dial_failure(reply, true, true, GCOLL_ERR_PEER, "sent garbage (an unknown answer to a greeting) at ");
     reply = Reply();
     reply.from = 0;
-    dial_failure(reply.bytes(), GCOLL_ERR_PEER, "sent garbage (an answer for another rank or job) at ");
+    dial_failure(reply, true, true, GCOLL_ERR_PEER, "sent garbage (an answer for another rank or job) at ");
     reply = Reply();
     reply.group[3] ^= 1;
-    dial_failure(reply.bytes(), GCOLL_ERR_PEER, "sent garbage (an answer for another rank or job) at ");
+    dial_failure(reply, true, true, GCOLL_ERR_PEER, "sent garbage (an answer for another rank or job) at ");
     reply = Reply();
     reply.pool = 0;
-    dial_failure(reply.bytes(), GCOLL_ERR_PEER, "sent garbage (a welcome with impossible limits) at ");
+    dial_failure(reply, true, true, GCOLL_ERR_PEER, "sent garbage (a welcome with impossible limits) at ");
+}
+
+// A server of another kind, one that sends the greeting back, and one that challenges without the key.
+TEST(TcpStranger, WhoDoesNotKnowTheKeyIsNoPeer) {
+    const std::string http =
+        "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n";
+    const Bytes magic = {'g', 'c', 'o', 'l', 'l', 'C', 'H', 0};
+    for (int kind = 0; kind < 3; kind++) {
+        Listener listener;
+        Rank rank(kTcp, small_options_of(0, 2));
+        ASSERT_EQ(kTcp->connect(rank.endpoint, 1, with_port(rank.address(), listener.port).c_str()),
+                  GCOLL_OK);
+        pollfd ready = {listener.fd, POLLIN, 0};
+        ASSERT_TRUE(rank.until([&] { return poll(&ready, 1, 0) == 1; }));
+        Raw fake(accept(listener.fd, nullptr, nullptr));
+        ASSERT_TRUE(rank.until([&] { return fake.heard().size() == kHelloBytes; }));
+        fake.say(kind == 0   ? Bytes(http.begin(), http.end()) + Bytes(kReplyBytes, 0)
+                 : kind == 1 ? fake.heard()
+                             : magic + Bytes(kChallengeBytes - magic.size(), 0x77));
+        ASSERT_TRUE(rank.until([&] { return !rank.failed.empty(); }));
+        EXPECT_EQ(rank.failed[0].status, GCOLL_ERR_PEER);
+        const std::string text = kind == 2 ? "sent garbage (a challenge without a proof) at "
+                                           : "sent garbage (no answer to a greeting) at ";
+        EXPECT_EQ(rank.failed[0].text.find(text), 0u) << rank.failed[0].text;
+    }
 }
 
 TEST(TcpStranger, RefusalsAreTold) {
     Reply reply;
     reply.verdict = 1;
     reply.version = 9;
-    dial_failure(reply.bytes(), GCOLL_ERR_PROTOCOL,
-                 "speaks version 9 of the protocol, and this rank version 2");
+    dial_failure(reply, true, false, GCOLL_ERR_PROTOCOL,
+                 "speaks version 9 of the protocol, and this rank version 3");
     reply.verdict = 2;
-    dial_failure(reply.bytes(), GCOLL_ERR_PROTOCOL, "is another rank at ");
+    dial_failure(reply, true, false, GCOLL_ERR_PROTOCOL, "is another rank at ");
     reply.verdict = 4;
-    dial_failure(reply.bytes(), GCOLL_ERR_PEER, "has given up on this rank");
+    dial_failure(reply, true, true, GCOLL_ERR_PEER, "has given up on this rank");
 }
 
 // All addresses of the rank lead to the stranger, and are given up at once.

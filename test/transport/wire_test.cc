@@ -191,7 +191,7 @@ TEST(Wire, GreetingIsReadBackAndNothingElseIsOne) {
     hello.pool_bytes = 987654321987u;
     for (size_t i = 0; i < 16; i++) {
         hello.group[i] = static_cast<uint8_t>(i);
-        hello.token[i] = static_cast<uint8_t>(200 + i);
+        hello.nonce[i] = static_cast<uint8_t>(200 + i);
     }
     Bytes bytes(GCOLL_WIRE_HELLO_BYTES);
     gcoll_wire_put_hello(bytes.data(), &hello);
@@ -205,7 +205,7 @@ TEST(Wire, GreetingIsReadBackAndNothingElseIsOne) {
     EXPECT_EQ(back.eager_bytes, hello.eager_bytes);
     EXPECT_EQ(back.pool_bytes, hello.pool_bytes);
     EXPECT_EQ(std::memcmp(back.group, hello.group, 16), 0);
-    EXPECT_EQ(std::memcmp(back.token, hello.token, 16), 0);
+    EXPECT_EQ(std::memcmp(back.nonce, hello.nonce, 16), 0);
     for (size_t i = 0; i < 8; i++) {
         Bytes bad = bytes;
         bad[i] ^= 0x20;
@@ -220,7 +220,7 @@ TEST(Wire, AStripesGreetingIsReadBack) {
     hello.to = 4;
     hello.stripe = 16;
     std::memset(hello.group, 0x17, sizeof hello.group);
-    std::memset(hello.token, 0x28, sizeof hello.token);
+    std::memset(hello.nonce, 0x28, sizeof hello.nonce);
     Bytes bytes(GCOLL_WIRE_HELLO_BYTES);
     gcoll_wire_put_hello(bytes.data(), &hello);
     for (size_t count = 0; count <= bytes.size(); count++)
@@ -231,7 +231,7 @@ TEST(Wire, AStripesGreetingIsReadBack) {
     EXPECT_EQ(back.to, hello.to);
     EXPECT_EQ(back.stripe, hello.stripe);
     EXPECT_EQ(std::memcmp(back.group, hello.group, 16), 0);
-    EXPECT_EQ(std::memcmp(back.token, hello.token, 16), 0);
+    EXPECT_EQ(std::memcmp(back.nonce, hello.nonce, 16), 0);
     Bytes without = bytes;
     std::fill_n(without.begin() + 20, 4, uint8_t{0});
     EXPECT_NE(gcoll_wire_get_hello(without.data(), &back), nullptr) << "no greeting of a session either";

@@ -5,9 +5,11 @@
 #define GCOLL_CONNECT_H
 
 #include "transport/session/net.h"
+#include "transport/session/proof.h"
 #include "transport/session/wire.h"
 
-/* Accepted connections that have not greeted. */
+/* Accepted connections that have not greeted; and so many more for each rank that have, and not proved who
+ * they are. */
 #define GCOLL_NET_STRANGERS_MAX 64
 #define GCOLL_NET_STRANGER_MS   10000
 #define GCOLL_NET_BACKLOG       4096
@@ -28,9 +30,9 @@ struct gcoll_socket {
 };
 
 typedef enum gcoll_link_role {
-    GCOLL_LINK_STRANGER, /* accepted; its greeting is not complete */
-    GCOLL_LINK_RESERVE,  /* greeted well, and waits for the outcome of our own connection */
-    GCOLL_LINK_DIALER    /* ours; has greeted and waits for the answer */
+    GCOLL_LINK_STRANGER, /* accepted; has not proved who it is */
+    GCOLL_LINK_RESERVE,  /* has, and waits for the outcome of our own connection */
+    GCOLL_LINK_DIALER    /* ours; has greeted, and waits for a challenge or an answer */
 } gcoll_link_role;
 
 struct gcoll_link {
@@ -38,10 +40,12 @@ struct gcoll_link {
     gcoll_socket *socket;
     gcoll_session *session; /* RESERVE, DIALER */
     gcoll_link_role role;
-    int64_t until_ms;                      /* STRANGER: when it is dropped */
-    gcoll_link *next;                      /* STRANGER: from old to new; DIALER: another mute one */
-    gcoll_wire_hello hello;                /* RESERVE: what it said */
-    uint8_t bytes[GCOLL_WIRE_HELLO_BYTES]; /* the greeting, or the answer to it */
+    int64_t until_ms; /* STRANGER: when it is dropped */
+    bool is_trusted;  /* STRANGER: of gcoll_net_trust_stranger */
+    gcoll_link *next; /* STRANGER: from old to new; DIALER: another mute one */
+    gcoll_proof proof;
+    gcoll_wire_hello hello;                /* of the peer, when it has come */
+    uint8_t bytes[GCOLL_WIRE_HELLO_BYTES]; /* the message that is coming: none is longer */
     size_t have;
 };
 
@@ -59,6 +63,9 @@ int gcoll_net_watch_listener(gcoll_net *net);
 void gcoll_net_stop_listening(gcoll_net *net);
 /* Takes a link out of the strangers. */
 void gcoll_net_forget_stranger(gcoll_link *link);
+/* It has greeted as only members can: it has as much time as they have to connect, and others do not push it
+ * out. */
+void gcoll_net_trust_stranger(gcoll_link *link);
 
 /* local.c */
 /* Chooses the congestion control of a listener that does not listen yet. */
@@ -86,28 +93,29 @@ void gcoll_socket_close(gcoll_socket *socket);
  * acknowledged nothing; 0 as long as one or two losses explain it. */
 uint32_t gcoll_socket_repeats(const gcoll_socket *socket, int64_t *mute_ms);
 
-/* What a greeting says of the peer's lanes. */
+/* What is known of a peer after the handshake. */
 typedef struct gcoll_session_peer {
     uint64_t eager_bytes, pool_bytes;
     const uint8_t *lanes;
+    uint8_t key[GCOLL_SHA256_BYTES]; /* gcoll_proof_key_of_session */
 } gcoll_session_peer;
 
 /* handshake.c */
 gcoll_link *gcoll_link_new(gcoll_net *net, gcoll_socket *socket, gcoll_link_role role);
 /* Closes its socket if it still has one. */
 void gcoll_link_drop(gcoll_link *link);
-/* Reads the greeting or the answer as far as it has come. May drop the link. */
+/* Reads what has come of the handshake. May drop the link. */
 void gcoll_link_ready(gcoll_link *link);
+/* By the token of the address that is called. */
 bool gcoll_link_greet(gcoll_link *link, const uint8_t token[GCOLL_WIRE_TOKEN_BYTES]);
 /* Answers "welcome" to the session's reserve link and connects the session by it. false if that link is dead.
  */
 bool gcoll_session_adopt_reserve(gcoll_session *session);
-/* tcp/stripes.c: a connection for stripes greets. Takes its socket if it belongs to a session that waits for
- * it; drops the link. */
+/* tcp/stripes.c: the key of a connection for stripes that greets. false: no session waits for it. */
+bool gcoll_stripes_key(gcoll_net *net, const gcoll_wire_hello *hello, uint8_t key[GCOLL_SHA256_BYTES]);
+/* It has proved that it is the session's: takes its socket if that still waits for it; drops the link. */
 void gcoll_stripes_greeted(gcoll_link *link, const gcoll_wire_hello *hello);
 void gcoll_stripe_ready(struct gcoll_stripe *stripe, int status, int events);
-/* Takes the same time for all tokens, so that none can be found byte by byte. */
-bool gcoll_link_is_token(const uint8_t *shown, const uint8_t *ours);
 /* The session owns the socket from now on. */
 void gcoll_session_connected(gcoll_session *session, gcoll_socket *socket, const gcoll_session_peer *peer);
 
@@ -115,9 +123,12 @@ void gcoll_session_connected(gcoll_session *session, gcoll_socket *socket, const
 /* The answer came, or (reply NULL) the connection closed before. Drops the link. */
 void gcoll_dial_answered(gcoll_dial *dial, gcoll_link *link, const gcoll_wire_reply *reply,
                          const char *garbage);
+/* The peer has answered by a challenge: its time begins anew. */
+void gcoll_dial_heard(gcoll_dial *dial, const gcoll_link *link);
 /* Reads the answers that have come already. May end the dial. */
 void gcoll_dial_look(gcoll_dial *dial);
-bool gcoll_dial_has_greeted(const gcoll_dial *dial);
+/* Whether the peer may have welcomed one of its connections. */
+bool gcoll_dial_has_proved(const gcoll_dial *dial);
 /* Stops connecting. NULL is fine. */
 void gcoll_dial_end(gcoll_session *session);
 

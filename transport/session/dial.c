@@ -104,8 +104,11 @@ void gcoll_dial_end(gcoll_session *session) {
     uv_close((uv_handle_t *)&dial->timer, on_timer_closed);
 }
 
-bool gcoll_dial_has_greeted(const gcoll_dial *dial) {
-    return dial->link || dial->mutes;
+bool gcoll_dial_has_proved(const gcoll_dial *dial) {
+    const gcoll_link *mute = dial->mutes;
+    while (mute && !mute->proof.is_proved)
+        mute = mute->next;
+    return mute || (dial->link && dial->link->proof.is_proved);
 }
 
 void gcoll_dial_look(gcoll_dial *dial) {
@@ -363,6 +366,11 @@ static void retry(gcoll_dial *dial) {
     }
     start_timer(dial, on_retry, (int64_t)RETRY_FIRST_MS << dial->retries);
     dial->retries += dial->retries < RETRY_DOUBLES ? 1 : 0;
+}
+
+void gcoll_dial_heard(gcoll_dial *dial, const gcoll_link *link) {
+    if (link == dial->link)
+        start_timer(dial, on_share_over, share_ms(dial, dial->count - dial->next + 1));
 }
 
 static void forget_mute(gcoll_dial *dial, gcoll_link *mute) {

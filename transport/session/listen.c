@@ -1,9 +1,12 @@
 /*
- * transport/session/listen.c - the listener, and accepted connections until they have greeted.
+ * transport/session/listen.c - the listener, and accepted connections until they have proved who they are.
  *
- * Anybody can connect to a port. A connection that has not greeted is a stranger. The number of strangers is
- * limited (the oldest is dropped for a new one), and so are their time and the bytes that they may send. A
- * real peer that was dropped in a crowd sees its connection closed before the answer, and tries again.
+ * Anybody can connect to a port. A connection that has not proved that it is a peer's is a stranger. The
+ * number of strangers is limited (the oldest is dropped for a new one), and so are their time and the bytes
+ * that they may send. A real peer that was dropped in a crowd sees its connection closed before the answer,
+ * and tries again. Those that have greeted as only members can have a limit of their own: many ranks may
+ * connect at once, and each gives its proof when it next drives its endpoint. A greeting may be a recorded
+ * one.
  *
  * The listener is not a libuv listener: if descriptors or memory run out, libuv's accept can spin forever.
  * Here connections then wait in the kernel, and accepting is tried again a little later. A waiting connection
@@ -25,6 +28,10 @@
 /* Pause before accepting is tried again after descriptors or memory ran out. */
 #define PAUSE_MS 100
 
+static uint32_t *count_of(gcoll_link *link) {
+    return link->is_trusted ? &link->net->trusted_count : &link->net->stranger_count;
+}
+
 void gcoll_net_forget_stranger(gcoll_link *link) {
     gcoll_link **at = &link->net->strangers;
     while (*at && *at != link)
@@ -32,29 +39,45 @@ void gcoll_net_forget_stranger(gcoll_link *link) {
     if (*at == link) {
         *at = link->next;
         link->next = NULL;
-        link->net->stranger_count--;
+        --*count_of(link);
     }
 }
 
-static void add_stranger(gcoll_net *net, gcoll_link *link) {
-    gcoll_link **at = &net->strangers;
-    if (net->stranger_count == GCOLL_NET_STRANGERS_MAX)
-        gcoll_link_drop(net->strangers);
-    while (*at)
-        at = &(*at)->next;
+/* Adds it as the newest. If those of its kind are too many then, the oldest is dropped. */
+static void add_stranger(gcoll_net *net, gcoll_link *link, int64_t ms) {
+    const uint32_t most = GCOLL_NET_STRANGERS_MAX + (link->is_trusted ? net->size : 0);
+    gcoll_link **at = &net->strangers, *oldest = NULL;
+    for (; *at; at = &(*at)->next)
+        if (!oldest && (*at)->is_trusted == link->is_trusted)
+            oldest = *at;
     *at = link;
-    net->stranger_count++;
-    link->until_ms = gcoll_now_ms() + GCOLL_NET_STRANGER_MS;
+    link->until_ms = gcoll_now_ms() + ms;
+    if (++*count_of(link) > most)
+        gcoll_link_drop(oldest);
+}
+
+void gcoll_net_trust_stranger(gcoll_link *link) {
+    gcoll_net_forget_stranger(link);
+    link->is_trusted = true;
+    add_stranger(link->net, link, link->net->connect_timeout_ms);
 }
 
 static void sweep(uv_timer_t *sweeper) {
     gcoll_net *net = sweeper->data;
-    int64_t now = gcoll_now_ms();
-    while (net->strangers && net->strangers->until_ms <= now) {
-        gcoll_link *oldest = net->strangers;
-        gcoll_link_ready(oldest); /* timers run before polls: its greeting may be here */
-        if (net->strangers == oldest)
-            gcoll_link_drop(oldest);
+    const int64_t now = gcoll_now_ms();
+    gcoll_link *link = net->strangers;
+    while (link) {
+        if (link->until_ms > now) {
+            link = link->next;
+            continue;
+        }
+        gcoll_link_ready(link); /* timers run before polls: its message may be here */
+        gcoll_link *still = net->strangers;
+        while (still && still != link)
+            still = still->next;
+        if (still && link->until_ms <= now)
+            gcoll_link_drop(link);
+        link = net->strangers; /* what was read may have changed the list */
     }
     if (!net->strangers)
         uv_timer_stop(&net->sweeper);
@@ -64,7 +87,7 @@ static void welcome_stranger(gcoll_net *net, gcoll_socket *socket) {
     gcoll_link *link = socket ? gcoll_link_new(net, socket, GCOLL_LINK_STRANGER) : NULL;
     if (!link)
         return;
-    add_stranger(net, link);
+    add_stranger(net, link, GCOLL_NET_STRANGER_MS);
     if (!uv_is_active((uv_handle_t *)&net->sweeper)) {
         uv_update_time(&net->loop);
         uv_timer_start(&net->sweeper, sweep, SWEEP_MS, SWEEP_MS);

@@ -232,6 +232,9 @@ static gcoll_status net_open(const gcoll_endpoint_options *options, const gcoll_
     net->voice.news_of = net->voice.doubt = UINT32_MAX;
     net->events = *events;
     memcpy(net->group, options->group, sizeof net->group);
+    net->has_secret = options->secret;
+    if (net->has_secret)
+        memcpy(net->secret, options->secret, sizeof net->secret);
     set_frames(net, options->checksum);
     gcoll_status status = set_limits(net, options);
     if (status == GCOLL_OK)

@@ -18,6 +18,7 @@
 
 #include "gcoll/base/crc32c.h"
 #include "gcoll/base/fork.h"
+#include "gcoll/base/sha256.h"
 #include "transport/address.h"
 #include "transport/lane.h"
 #include "transport/queue.h"
@@ -86,6 +87,8 @@ struct gcoll_net {
     gcoll_events events;
     uint32_t rank, size;
     uint8_t group[16];
+    uint8_t secret[GCOLL_SHA256_BYTES]; /* made of the job's, if has_secret */
+    bool has_secret;
     uint64_t eager_bytes, pool_bytes;
     int64_t connect_timeout_ms;
     gcoll_patience patience;
@@ -115,7 +118,7 @@ struct gcoll_net {
     bool polls_lanes;     /* some lane has to be polled */
     uint32_t begun_count; /* sessions that wait for their lane to stand */
     uint32_t doubt_count; /* sessions in doubt, or that await the rest of what the peer has sent */
-    uint32_t stranger_count;
+    uint32_t stranger_count, trusted_count; /* of `strangers` */
     uint32_t polls;
     int64_t timed_ms; /* the clock when gcoll_net_look_in_time was last called */
     int64_t told_ms;  /* when peers were last told unasked that this rank is alive */
@@ -146,6 +149,11 @@ struct gcoll_net {
 
 static inline gcoll_net *gcoll_net_of(gcoll_endpoint *endpoint) {
     return (gcoll_net *)(void *)endpoint;
+}
+
+/* NULL: the job has none. */
+static inline const uint8_t *gcoll_net_secret(const gcoll_net *net) {
+    return net->has_secret ? net->secret : NULL;
 }
 
 /* Whether the event loop exists. Its four descriptors are taken when it is first needed, so that a context

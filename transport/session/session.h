@@ -108,6 +108,7 @@ struct gcoll_session {
     gcoll_flow flow; /* the first member */
     gcoll_net *net;
     uint32_t rank;
+    uint8_t key[GCOLL_SHA256_BYTES]; /* if connected: gcoll_proof_key_of_session */
     gcoll_session_state state;
     gcoll_socket *socket; /* CONNECTED; and FAILED by what the peer sent, or for what this rank lacks, to
                            * be told so by an abort */

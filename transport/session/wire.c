@@ -7,9 +7,11 @@
 
 /* The two bytes "cg" on the wire. */
 #define MAGIC 0x6763U
-static const uint8_t hello_magic[8] = {'g', 'c', 'o', 'l', 'l', 'H', 'I', 0};
-static const uint8_t stripe_magic[8] = {'g', 'c', 'o', 'l', 'l', 'S', 'T', 0};
-static const uint8_t reply_magic[8] = {'g', 'c', 'o', 'l', 'l', 'R', 'E', 0};
+static const uint8_t hello_magic[GCOLL_WIRE_MAGIC_BYTES] = {'g', 'c', 'o', 'l', 'l', 'H', 'I', 0};
+static const uint8_t stripe_magic[GCOLL_WIRE_MAGIC_BYTES] = {'g', 'c', 'o', 'l', 'l', 'S', 'T', 0};
+static const uint8_t challenge_magic[GCOLL_WIRE_MAGIC_BYTES] = {'g', 'c', 'o', 'l', 'l', 'C', 'H', 0};
+static const uint8_t proof_magic[GCOLL_WIRE_MAGIC_BYTES] = {'g', 'c', 'o', 'l', 'l', 'P', 'R', 0};
+static const uint8_t reply_magic[GCOLL_WIRE_MAGIC_BYTES] = {'g', 'c', 'o', 'l', 'l', 'R', 'E', 0};
 
 #define KIND_MASK 0x0fU
 
@@ -164,7 +166,7 @@ void gcoll_wire_put_hello(uint8_t *bytes, const gcoll_wire_hello *hello) {
     put32(bytes + 16, hello->to);
     put32(bytes + 20, hello->stripe > 0 ? hello->stripe : hello->oldest);
     memcpy(bytes + 24, hello->group, sizeof hello->group);
-    memcpy(bytes + 40, hello->token, sizeof hello->token);
+    memcpy(bytes + 40, hello->nonce, sizeof hello->nonce);
     put64(bytes + 56, hello->eager_bytes);
     put64(bytes + 64, hello->pool_bytes);
     memcpy(bytes + 72, hello->lanes, sizeof hello->lanes);
@@ -187,11 +189,30 @@ const char *gcoll_wire_get_hello(const uint8_t *bytes, gcoll_wire_hello *hello) 
     if (is_stripe && hello->stripe == 0)
         return "a connection for stripes without a number";
     memcpy(hello->group, bytes + 24, sizeof hello->group);
-    memcpy(hello->token, bytes + 40, sizeof hello->token);
+    memcpy(hello->nonce, bytes + 40, sizeof hello->nonce);
     hello->eager_bytes = get64(bytes + 56);
     hello->pool_bytes = get64(bytes + 64);
     memcpy(hello->lanes, bytes + 72, sizeof hello->lanes);
     return NULL;
+}
+
+void gcoll_wire_put_challenge(uint8_t *bytes, const uint8_t nonce[GCOLL_WIRE_NONCE_BYTES]) {
+    memset(bytes, 0, GCOLL_WIRE_CHALLENGE_BYTES);
+    memcpy(bytes, challenge_magic, sizeof challenge_magic);
+    memcpy(bytes + sizeof challenge_magic, nonce, GCOLL_WIRE_NONCE_BYTES);
+}
+
+void gcoll_wire_put_proof(uint8_t *bytes) {
+    memset(bytes, 0, GCOLL_WIRE_PROOF_BYTES);
+    memcpy(bytes, proof_magic, sizeof proof_magic);
+}
+
+bool gcoll_wire_is_challenge(const uint8_t *bytes) {
+    return memcmp(bytes, challenge_magic, sizeof challenge_magic) == 0;
+}
+
+bool gcoll_wire_is_proof(const uint8_t *bytes) {
+    return memcmp(bytes, proof_magic, sizeof proof_magic) == 0;
 }
 
 void gcoll_wire_put_reply(uint8_t *bytes, const gcoll_wire_reply *reply) {

@@ -1,9 +1,10 @@
 /*
  * transport/session/wire.h - the bytes that two endpoints exchange over a stream: handshake and frames.
  *
- * All integers are little-endian. A connection starts with HELLO from the side that connected, answered by
- * a reply (welcome or refusal); frames follow in both directions. A frame is a header of 32 bytes, a
- * fingerprint of 32 bytes if the OPEN flag is set, and fragment_bytes of payload (DATA, ABORT and LANE only).
+ * All integers are little-endian. A connection starts with a handshake (proof.h): HELLO from the side that
+ * connected, CHALLENGE, PROOF, and a reply (welcome or refusal); frames follow in both directions. A frame is
+ * a header of 32 bytes, a fingerprint of 32 bytes if the OPEN flag is set, and fragment_bytes of payload
+ * (DATA, ABORT and LANE only).
  *
  * Between endpoints with checksums every frame has the CHECKED flag, and 16 bytes behind its header: the
  * CRC32C of a DATA frame's payload, that of a fingerprint or an ABORT's text, 0, and that of the header and
@@ -18,13 +19,19 @@
 #include "gcoll/base/crc32c.h"
 #include "transport/lane.h"
 
-#define GCOLL_WIRE_VERSION 2
+#define GCOLL_WIRE_VERSION 3
 /* The oldest version that this one can speak with. */
-#define GCOLL_WIRE_OLDEST       2
+#define GCOLL_WIRE_OLDEST       3
 #define GCOLL_WIRE_HEADER_BYTES 32
-#define GCOLL_WIRE_HELLO_BYTES  80
-#define GCOLL_WIRE_REPLY_BYTES  64
 #define GCOLL_WIRE_TOKEN_BYTES  16
+#define GCOLL_WIRE_NONCE_BYTES  16
+#define GCOLL_WIRE_TAG_BYTES    32 /* at the end of each message of the handshake */
+#define GCOLL_WIRE_HELLO_BYTES  (80 + GCOLL_WIRE_TAG_BYTES)
+/* Begins each message of the handshake, and tells which one it is. */
+#define GCOLL_WIRE_MAGIC_BYTES     8
+#define GCOLL_WIRE_CHALLENGE_BYTES (GCOLL_WIRE_MAGIC_BYTES + GCOLL_WIRE_NONCE_BYTES + GCOLL_WIRE_TAG_BYTES)
+#define GCOLL_WIRE_PROOF_BYTES     (GCOLL_WIRE_MAGIC_BYTES + GCOLL_WIRE_TAG_BYTES)
+#define GCOLL_WIRE_REPLY_BYTES     (64 + GCOLL_WIRE_TAG_BYTES)
 
 /* Longest payload of one frame: control frames overtake bulk data at these boundaries; at 10 Gb/s a
  * fragment takes less than a millisecond. */
@@ -94,12 +101,12 @@ typedef struct gcoll_wire_sums {
 typedef struct gcoll_wire_hello {
     uint32_t version, oldest; /* that the sender speaks, and that it still understands */
     uint8_t group[16];
-    uint8_t token[GCOLL_WIRE_TOKEN_BYTES]; /* of the endpoint that is called */
-    uint32_t from, to;                     /* ranks */
-    uint64_t eager_bytes, pool_bytes;      /* what the sender of this takes unasked, by the lane tcp */
-    uint8_t lanes[GCOLL_LANES_MAX];        /* numbers of those that it offers, in its order; then 0 */
+    uint8_t nonce[GCOLL_WIRE_NONCE_BYTES];
+    uint32_t from, to;                /* ranks */
+    uint64_t eager_bytes, pool_bytes; /* what the sender of this takes unasked, by the lane tcp */
+    uint8_t lanes[GCOLL_LANES_MAX];   /* numbers of those that it offers, in its order; then 0 */
     uint32_t stripe; /* 0; else this is connection number `stripe` for the stripes of a session that stands:
-                      * the token is the session's, and `oldest` does not travel */
+                      * the key is the session's, and `oldest` does not travel */
 } gcoll_wire_hello;
 
 typedef enum gcoll_wire_verdict {
@@ -144,6 +151,12 @@ void gcoll_wire_put_hello(uint8_t *bytes, const gcoll_wire_hello *hello);
 /* Whether `count` bytes can be the beginning of one. */
 bool gcoll_wire_may_be_hello(const uint8_t *bytes, size_t count);
 const char *gcoll_wire_get_hello(const uint8_t *bytes, gcoll_wire_hello *hello);
+
+/* Messages of the handshake get their tags later (proof.h). */
+void gcoll_wire_put_challenge(uint8_t *bytes, const uint8_t nonce[GCOLL_WIRE_NONCE_BYTES]);
+void gcoll_wire_put_proof(uint8_t *bytes);
+bool gcoll_wire_is_challenge(const uint8_t *bytes);
+bool gcoll_wire_is_proof(const uint8_t *bytes);
 
 void gcoll_wire_put_reply(uint8_t *bytes, const gcoll_wire_reply *reply);
 const char *gcoll_wire_get_reply(const uint8_t *bytes, gcoll_wire_reply *reply);

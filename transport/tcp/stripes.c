@@ -1,11 +1,11 @@
 /*
  * transport/tcp/stripes.c - the lane tcp with several connections: its table, and how they are made.
  *
- * Both ranks say how many connections they allow, and a nonce; the smaller number counts. The rank that made
- * the session's connection makes the others, too: to the address that has led to the peer already. Each
- * greets with the launch, both ranks, its number, and the nonce of the rank that is called, which has
- * travelled by the session alone. Who shows anything else is sent away without a word. When the called rank
- * has all of them, it says that it is ready, and messages may go.
+ * Both ranks say how many connections they allow, and a token; the smaller number counts. The rank that made
+ * the session's connection makes the others, too: to the address that has led to the peer already. Both ends
+ * of each prove (session/proof.h) that they are the session's, by its key and the token of the rank that is
+ * called. Who cannot is sent away without a word. When the called rank has all of them, it says that it is
+ * ready, and messages may go.
  *
  * A connection that is closed before that (a listener in a crowd drops strangers) is made again, until
  * connect_timeout_ms are over. Then the session fails: connections that were asked for are never silently
@@ -28,7 +28,7 @@
 #include "transport/session/branch.h"
 #include "transport/tcp/stripes.h"
 
-/* The words of the two ends: OFFER is followed by a number of connections and a nonce. */
+/* The words of the two ends: OFFER is followed by a number of connections and a token. */
 enum { WORD_OFFER = 1, WORD_READY = 2 };
 #define WORD_BYTES (4 + GCOLL_WIRE_TOKEN_BYTES)
 /* Tries after a connection that could not be made: 5, 10, ... 640, 640 ms apart. */
@@ -82,8 +82,17 @@ static uint32_t made(const gcoll_stripes *all) {
     return count;
 }
 
+/* All are there; their proofs may be on their way. */
 static bool is_complete(const gcoll_stripes *all) {
     return all->count > 0 && made(all) == all->count;
+}
+
+/* The called rank says that it is ready when it has had all proofs. */
+static bool is_proved(const gcoll_stripes *all) {
+    for (uint32_t i = 0; i < all->count; i++)
+        if (!all->each[i].proof.is_proved)
+            return false;
+    return true;
 }
 
 /* One more connection is there. */
@@ -200,10 +209,24 @@ static void dial(gcoll_stripe *stripe) {
         failed(stripe, error);
 }
 
+static gcoll_wire_hello hello_of(const gcoll_stripe *stripe) {
+    const gcoll_session *session = stripe->all->session;
+    gcoll_wire_hello hello = {.version = GCOLL_WIRE_VERSION,
+                              .from = session->net->rank,
+                              .to = session->rank,
+                              .stripe = stripe->number};
+    memcpy(hello.group, session->net->group, sizeof hello.group);
+    return hello;
+}
+
+/* A handshake fits the buffer of a fresh socket: a short write means that it is dead. */
+static bool send_all(const gcoll_stripe *stripe, const uint8_t *bytes, size_t count) {
+    return send(stripe->socket->fd, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)count;
+}
+
 /* The connection stands: greets. */
 static void on_dialed(gcoll_stripe *stripe) {
     const gcoll_stripes *all = stripe->all;
-    const gcoll_net *net = all->session->net;
     int error = 0;
     socklen_t length = sizeof error;
     if (getsockopt(stripe->socket->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0)
@@ -212,14 +235,15 @@ static void on_dialed(gcoll_stripe *stripe) {
         failed(stripe, error);
         return;
     }
-    gcoll_wire_hello hello = {
-        .version = GCOLL_WIRE_VERSION, .from = net->rank, .to = all->session->rank, .stripe = stripe->number};
-    memcpy(hello.group, net->group, sizeof hello.group);
-    memcpy(hello.token, all->theirs, sizeof hello.token);
-    uint8_t bytes[GCOLL_WIRE_HELLO_BYTES];
-    gcoll_wire_put_hello(bytes, &hello);
-    /* It fits the buffer of a fresh socket: a short write means that it is dead. */
-    if (send(stripe->socket->fd, bytes, sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof bytes) {
+    const gcoll_wire_hello hello = hello_of(stripe);
+    gcoll_proof_key_within(stripe->proof.key, all->session->key, all->theirs);
+    const gcoll_status status = gcoll_proof_greet(&stripe->proof, &hello);
+    if (status != GCOLL_OK) {
+        gcoll_net_fail(all->session->net, status);
+        return;
+    }
+    stripe->challenge_bytes = 0;
+    if (!send_all(stripe, stripe->proof.hello, sizeof stripe->proof.hello)) {
         failed(stripe, errno);
         return;
     }
@@ -240,9 +264,41 @@ static void stand(gcoll_stripes *all) {
                         session->peer_pool);
 }
 
-/* Before all connections are there, nothing may come but the end; the peer may already stand. */
+/* Reads the challenge as far as it has come, and answers by the proof. Returns false when nothing more can be
+ * read now. */
+static bool answer_challenge(gcoll_stripe *stripe) {
+    uint8_t bytes[GCOLL_WIRE_PROOF_BYTES];
+    const ssize_t got = recv(stripe->socket->fd, stripe->challenge + stripe->challenge_bytes,
+                             sizeof stripe->challenge - stripe->challenge_bytes, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
+        failed(stripe, got == 0 ? 0 : errno);
+        return false;
+    }
+    if (got < 0)
+        return errno == EINTR;
+    stripe->challenge_bytes += (size_t)got;
+    if (stripe->challenge_bytes < sizeof stripe->challenge)
+        return true;
+    if (!gcoll_wire_is_challenge(stripe->challenge) ||
+        !gcoll_proof_take_challenge(&stripe->proof, stripe->challenge)) {
+        failed(stripe, EPROTO);
+        return false;
+    }
+    gcoll_proof_prove(&stripe->proof, bytes);
+    if (!send_all(stripe, bytes, sizeof bytes))
+        failed(stripe, errno);
+    return false;
+}
+
+/* Before all connections are there, nothing may come but the challenge, if this rank has made it, and the
+ * end; the peer may already stand. */
 static void look_early(gcoll_stripe *stripe) {
     uint8_t byte;
+    if (stripe->all->dials && !stripe->proof.is_proved) {
+        while (answer_challenge(stripe)) {
+        }
+        return;
+    }
     const ssize_t got = recv(stripe->socket->fd, &byte, sizeof byte, MSG_DONTWAIT | MSG_PEEK);
     if (got > 0) {
         stripe->socket->deaf = true;
@@ -363,7 +419,7 @@ static void set_timer(gcoll_stripes *all) {
 
 static void say(const gcoll_stripes *all, uint8_t word) {
     uint8_t bytes[WORD_BYTES] = {word, (uint8_t)all->port->connections};
-    memcpy(bytes + 4, all->nonce, sizeof all->nonce);
+    memcpy(bytes + 4, all->token, sizeof all->token);
     gcoll_session_say(all->session, bytes, word == WORD_OFFER ? WORD_BYTES : 4);
 }
 
@@ -383,7 +439,7 @@ static gcoll_status make(gcoll_session *session, gcoll_stripes_port *port) {
     gcoll_stripes *all = calloc(1, sizeof *all);
     if (!all)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for messages of rank %u", session->rank);
-    gcoll_status status = gcoll_random_bytes(all->nonce, sizeof all->nonce);
+    gcoll_status status = gcoll_random_bytes(all->token, sizeof all->token);
     if (status == GCOLL_OK && uv_timer_init(&session->net->loop, &all->timer) != 0)
         status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a timer");
     if (status != GCOLL_OK) {
@@ -417,9 +473,9 @@ static void begin(gcoll_session *session, gcoll_lane_port *port) {
     set_timer(all);
 }
 
-static void on_offer(gcoll_stripes *all, uint32_t connections, const uint8_t *nonce) {
+static void on_offer(gcoll_stripes *all, uint32_t connections, const uint8_t *token) {
     all->count = connections < all->port->connections ? connections : all->port->connections;
-    memcpy(all->theirs, nonce, sizeof all->theirs);
+    memcpy(all->theirs, token, sizeof all->theirs);
     begin_limit(all);
     for (uint32_t i = 0; all->dials && i < all->count && all->session->state == GCOLL_SESSION_CONNECTED; i++)
         dial(&all->each[i]);
@@ -435,28 +491,36 @@ static void hear(gcoll_session *session, const uint8_t *bytes, uint32_t count) {
     else if (count != 4 || bytes[0] != WORD_READY || !all->dials || all->count == 0 || all->stands)
         gcoll_session_fail(session, GCOLL_ERR_PROTOCOL,
                            "sent garbage (a word of connections that does not fit)");
-    else if (is_complete(all))
+    else if (is_complete(all) && is_proved(all))
         stand(all);
     else
         give_up(all, "lost connections for large messages before they could be used (%s)", all->problem);
 }
 
-/* Whether a greeting is right for a session that waits for it. */
-static bool is_right(const gcoll_stripes *all, const gcoll_wire_hello *hello) {
-    return !all->stands && !all->dials && hello->stripe <= all->count &&
-           hello->version == GCOLL_WIRE_VERSION && hello->to == all->session->net->rank &&
-           memcmp(hello->group, all->session->net->group, sizeof hello->group) == 0 &&
-           gcoll_link_is_token(hello->token, all->nonce);
-}
-
-void gcoll_stripes_greeted(gcoll_link *link, const gcoll_wire_hello *hello) {
-    gcoll_net *net = link->net;
+/* What waits for a connection that greets so; NULL: nothing. */
+static gcoll_stripes *awaited_by(gcoll_net *net, const gcoll_wire_hello *hello) {
     gcoll_session *session = gcoll_net_session(net, hello->from);
     gcoll_stripes *all = session && !net->leaving ? gcoll_stripes_of(session) : NULL;
     if (all && all->count == 0 && session->state == GCOLL_SESSION_CONNECTED)
         gcoll_session_read(session, GCOLL_SESSION_READ_BUDGET); /* its word may be here */
     all = all ? gcoll_stripes_of(session) : NULL;
-    if (!all || session->state != GCOLL_SESSION_CONNECTED || !is_right(all, hello)) {
+    const bool is_right = all && session->state == GCOLL_SESSION_CONNECTED && !all->stands && !all->dials &&
+                          hello->stripe <= all->count && hello->version == GCOLL_WIRE_VERSION &&
+                          hello->to == net->rank &&
+                          memcmp(hello->group, net->group, sizeof hello->group) == 0;
+    return is_right ? all : NULL;
+}
+
+bool gcoll_stripes_key(gcoll_net *net, const gcoll_wire_hello *hello, uint8_t key[GCOLL_SHA256_BYTES]) {
+    const gcoll_stripes *all = awaited_by(net, hello);
+    if (all)
+        gcoll_proof_key_within(key, all->session->key, all->token);
+    return all;
+}
+
+void gcoll_stripes_greeted(gcoll_link *link, const gcoll_wire_hello *hello) {
+    gcoll_stripes *all = awaited_by(link->net, hello);
+    if (!all) {
         gcoll_link_drop(link);
         return;
     }

@@ -76,7 +76,10 @@ struct gcoll_stripe {
     gcoll_socket *socket; /* NULL: not yet, or lost */
     uint32_t number;      /* 1 and on */
     bool connecting;
-    bool again; /* to be dialed again */
+    bool again;                                    /* to be dialed again */
+    gcoll_proof proof;                             /* of one that was dialed */
+    uint8_t challenge[GCOLL_WIRE_CHALLENGE_BYTES]; /* that is coming */
+    size_t challenge_bytes;
     gcoll_stripe_input in;
     gcoll_stripe_output out;
 };
@@ -97,7 +100,7 @@ struct gcoll_stripes {
     uint64_t heard;       /* bytes that came by all connections */
     bool stands, dials;
     uint32_t count; /* of connections; 0: the other rank has not said how many it allows */
-    uint8_t nonce[GCOLL_WIRE_TOKEN_BYTES];  /* ours, shown by whoever connects to us */
+    uint8_t token[GCOLL_WIRE_TOKEN_BYTES];  /* ours, known to whoever connects to us */
     uint8_t theirs[GCOLL_WIRE_TOKEN_BYTES]; /* that of the other rank */
     struct sockaddr_storage where;          /* the address to dial */
     uv_timer_t timer;
