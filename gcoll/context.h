@@ -254,7 +254,21 @@ typedef struct gcoll_context_options {
      * have it, too. Ranks that differ do not get beyond their first collective, which is GCOLL_ERR_MISMATCH,
      * or GCOLL_ERR_TIMEOUT. GCOLL_ERR_INVALID together with share. */
     int recovery;
+
+    /* The job's secret, the same on every rank: GCOLL_SECRET_MIN to GCOLL_SECRET_MAX random bytes, as
+     * "openssl rand -hex 32" makes them. Whoever does not know it can be no rank, though he reads the store
+     * and all that goes by (docs/security.md): ranks prove to each other that they do, and values in the
+     * store are signed with it. It does not hide anything. secret_file: a file with it, without the line end;
+     * it must belong to this process's user or root, and others may not read it. Both NULL: the environment
+     * variable GCOLL_SECRET_FILE or GCOLL_SECRET, or else there is none. Not needed, and not used, by inproc.
+     * A rank with another secret or none is PROTOCOL or MISMATCH, or TIMEOUT if it never comes so far. */
+    const void *secret;
+    size_t secret_bytes;
+    const char *secret_file;
 } gcoll_context_options;
+
+#define GCOLL_SECRET_MIN 16
+#define GCOLL_SECRET_MAX 4096
 
 /* Fills in defaults. Always call it first: later versions add fields. */
 GCOLL_API void gcoll_context_options_init(gcoll_context_options *options);

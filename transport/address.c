@@ -9,6 +9,7 @@
 
 #define PREFIX      "tcp1;"
 #define CHECKSUM    "sum=crc32c"
+#define SECRET      "auth=1"
 #define IPV4_BITS   32
 #define IPV6_BITS   128
 #define PART_MAX    128 /* longest part between two ';' */
@@ -167,9 +168,9 @@ gcoll_status gcoll_address_format(const gcoll_address *address, char *text, size
     for (size_t i = 0; i < GCOLL_WIRE_TOKEN_BYTES; i++)
         snprintf(token + 2 * i, 3, "%02x", address->token[i]);
     char all[GCOLL_ADDRESS_MAX];
-    size_t used = (size_t)snprintf(all, sizeof all, PREFIX "host=%016llx;token=%s;port=%u%s",
+    size_t used = (size_t)snprintf(all, sizeof all, PREFIX "host=%016llx;token=%s;port=%u%s%s",
                                    (unsigned long long)address->host, token, address->port,
-                                   address->checksum ? ";" CHECKSUM : "");
+                                   address->checksum ? ";" CHECKSUM : "", address->secret ? ";" SECRET : "");
     for (uint32_t i = 0; i < address->count && used < sizeof all; i++) {
         char host[GCOLL_ADDRESS_NAME_MAX];
         gcoll_host_address_text(&address->hosts[i], host, sizeof host);
@@ -230,6 +231,10 @@ static bool parse_part(const char *part, gcoll_address *address, uint32_t *has) 
     if (strncmp(part, "sum=", 4) == 0) {
         address->checksum = true;
         return strcmp(part, CHECKSUM) == 0;
+    }
+    if (strncmp(part, "auth=", 5) == 0) {
+        address->secret = true;
+        return strcmp(part, SECRET) == 0;
     }
     return strncmp(part, "host=", 5) != 0 && strncmp(part, "port=", 5) != 0 && strchr(part, '=');
 }

@@ -2,9 +2,9 @@
  * transport/address.h - the address text that a rank publishes, so that its peers can connect.
  *
  * One word: "tcp1;host=<16 hex>;token=<32 hex>;port=4711;a=10.0.0.7/24;a=fe80::1%eth0/64". host tells
- * machines (or network namespaces) apart; token is random and must be shown by whoever connects; each a= is
+ * machines (or network namespaces) apart; token is random, and whoever connects must know it; each a= is
  * an address of an interface with the length of its subnet's prefix, the preferred one first. ";sum=crc32c"
- * says that frames carry checksums.
+ * says that frames carry checksums, ";auth=1" that whoever connects must know the job's secret, too.
  */
 #ifndef GCOLL_ADDRESS_H
 #define GCOLL_ADDRESS_H
@@ -33,6 +33,7 @@ typedef struct gcoll_address {
     uint32_t count;
     gcoll_host_address hosts[GCOLL_ADDRESS_HOSTS];
     bool checksum; /* frames carry checksums */
+    bool secret;   /* the job has one */
 } gcoll_address;
 
 /* INVALID if it does not fit. */

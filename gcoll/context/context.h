@@ -8,6 +8,7 @@
 #ifndef GCOLL_CONTEXT_CONTEXT_H
 #define GCOLL_CONTEXT_CONTEXT_H
 
+#include "gcoll/base/sha256.h"
 #include "gcoll/base/text.h"
 #include "gcoll/context/guard.h"
 #include "gcoll/gcoll.h"
@@ -33,7 +34,9 @@ typedef struct gcoll_settings {
     int64_t spin_us;
     int64_t silence_ms; /* 0: silent hosts are not detected */
     gcoll_store *store;
-    gcoll_store *owned_store; /* `store` if the context opened it itself (environment.c), else NULL */
+    gcoll_store *signed_store;          /* `store` if it is the context's view of options.store, else NULL */
+    uint8_t secret[GCOLL_SHA256_BYTES]; /* made of the job's; endpoint.secret points to it, if there is one */
+    gcoll_store *owned_store; /* `store` what the context opened itself (environment.c), else NULL */
     char job[72];
     bool monitor;
     bool share;    /* contexts that are made of this one share its connections */

@@ -50,6 +50,7 @@ gcoll_status gcoll_child_allocate(gcoll_child *c) {
     c->context->transport = parent->transport;
     c->context->settings.endpoint.interface_from = endpoint->interface_from;
     c->context->settings.share = parent->settings.share;
+    gcoll_secret_copy(&c->context->settings, &parent->settings);
     if (parent->settings.share && parent->transport->shared && c->size > 1) {
         c->context->transport = parent->transport->shared;
         c->context->settings.endpoint.trunk = parent->endpoint;

@@ -284,6 +284,10 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
         status = gcoll_context_allocate(&known, &context);
     if (status == GCOLL_OK)
         status = gcoll_network_use(context, &network);
+    if (status == GCOLL_OK)
+        status = gcoll_secret_read(&context->settings, &known);
+    if (status == GCOLL_OK)
+        status = gcoll_secret_use_store(&context->settings);
     gcoll_network_free(&network);
     if (status != GCOLL_OK) {
         gcoll_context_destroy(context);
@@ -315,6 +319,7 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
     }
     gcoll_log(context, GCOLL_LOG_INFO, "rank %u of %u joined job '%s' over %s", context->rank, context->size,
               context->settings.job, context->transport->name);
+    gcoll_secret_warn(context);
     *out = context;
     return GCOLL_OK;
 }

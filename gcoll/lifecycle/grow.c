@@ -33,6 +33,7 @@
 #include "gcoll/council/council.h"
 #include "gcoll/lifecycle/child.h"
 #include "gcoll/recovery.h"
+#include "gcoll/store/signed.h"
 
 #define NONCE_TEXT 17
 #define ANSWER_MS  INT64_C(1000) /* for a newcomer to open its ends */
@@ -583,14 +584,14 @@ static gcoll_status complete(gcoll_child *c) {
     return gcoll_context_finish(c->context, c->parent->guard.driver);
 }
 
-static gcoll_status grow(gcoll_context *context, const gcoll_grow_options *o, gcoll_context **out) {
+static gcoll_status grow(gcoll_context *context, const gcoll_grow_options *o, gcoll_store *store,
+                         gcoll_context **out) {
     gcoll_status status = GCOLL_OK;
     bool again = true, none = false;
     *out = NULL;
     gcoll_context_settle(context); /* the others may not know yet that it is broken */
     for (uint32_t i = 0; i < TRIES && again && status == GCOLL_OK; i++) {
-        growth g = {
-            .c = {.parent = context, .doing = "grow the context"}, .d = {o->store, o->job, 0}, .o = o};
+        growth g = {.c = {.parent = context, .doing = "grow the context"}, .d = {store, o->job, 0}, .o = o};
         again = false;
         status = try_once(&g, &again);
         none = status == GCOLL_OK && !again && g.count == 0;
@@ -653,7 +654,11 @@ gcoll_status gcoll_context_grow(gcoll_context *context, const gcoll_grow_options
     if (status != GCOLL_OK)
         return status;
     gcoll_context *grown = NULL;
-    status = grow(context, &known, &grown);
+    gcoll_store *store = NULL;
+    status = gcoll_store_signed_create(known.store, context->settings.endpoint.secret, &store);
+    if (status == GCOLL_OK)
+        status = grow(context, &known, store, &grown);
+    gcoll_store_destroy(store);
     if (status == GCOLL_OK)
         *out = grown;
     gcoll_leave(context);
@@ -667,6 +672,7 @@ typedef struct guest {
     desk d;
     const gcoll_context_options *o;
     const gcoll_network *network;
+    const gcoll_settings *secret; /* which hold it */
     int64_t timeout_ms;
     char nonce[NONCE_TEXT];
     char answer[128]; /* the latest; "": none yet */
@@ -752,6 +758,7 @@ static gcoll_status open_context(guest *g, char ends[GCOLL_ENDS_MAX], size_t *by
     if (status != GCOLL_OK)
         return status;
     g->context->settings.store = NULL; /* its ranks met without one */
+    gcoll_secret_copy(&g->context->settings, g->secret);
     status = gcoll_network_use(g->context, g->network);
     if (status == GCOLL_OK)
         status = gcoll_memory_open(g->context, o.accelerator, o.accelerator_times != 0);
@@ -898,13 +905,21 @@ gcoll_status gcoll_context_join(const gcoll_context_options *options, gcoll_cont
     if (status != GCOLL_OK)
         return status;
     const int64_t timeout_ms = known.timeout_ms ? known.timeout_ms : GCOLL_DEFAULT_TIMEOUT_MS;
-    guest g = {.d = {known.store, known.job, began_ms + timeout_ms},
+    gcoll_settings secret = {.store = known.store};
+    if (network.transport == &gcoll_transport_inproc)
+        status = gcoll_error(GCOLL_ERR_UNSUPPORTED, "newcomers cannot join over inproc");
+    if (status == GCOLL_OK)
+        status = gcoll_secret_read(&secret, &known);
+    if (status == GCOLL_OK)
+        status = gcoll_secret_use_store(&secret);
+    guest g = {.d = {secret.store, known.job, began_ms + timeout_ms},
                .o = &known,
                .network = &network,
+               .secret = &secret,
                .timeout_ms = timeout_ms};
-    status = network.transport == &gcoll_transport_inproc
-                 ? gcoll_error(GCOLL_ERR_UNSUPPORTED, "newcomers cannot join over inproc")
-                 : join_as_guest(&g);
+    if (status == GCOLL_OK)
+        status = join_as_guest(&g);
+    gcoll_secret_free(&secret);
     gcoll_network_free(&network);
     if (status == GCOLL_OK)
         *joined = g.context;

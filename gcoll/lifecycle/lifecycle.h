@@ -20,6 +20,21 @@ gcoll_status gcoll_context_options_read(gcoll_context_options *options, const gc
 bool gcoll_job_is_name(const char *job);
 /* Errors name the option. */
 gcoll_status gcoll_context_options_check(const gcoll_context_options *options);
+/* ---- The job's secret (secret.c) ------------------------------------------------------------- */
+
+/* As the options or the environment have it. */
+gcoll_status gcoll_secret_read(gcoll_settings *settings, const gcoll_context_options *options);
+/* That of another context. */
+void gcoll_secret_copy(gcoll_settings *settings, const gcoll_settings *from);
+/* Lets the context use a view of its store, in which values are signed if there is a secret. */
+gcoll_status gcoll_secret_use_store(gcoll_settings *settings);
+/* Forgets the secret and ends the view. */
+void gcoll_secret_free(gcoll_settings *settings);
+/* Rank 0 says in the log if it listens to others than this host without a secret. */
+void gcoll_secret_warn(gcoll_context *context);
+
+/* ---- The network (options.c) ------------------------------------------------------------------ */
+
 /* The transport and the interface of a context, as options and environment say. */
 typedef struct gcoll_network {
     const gcoll_transport *transport;

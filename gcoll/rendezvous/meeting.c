@@ -140,6 +140,32 @@ static gcoll_status too_slow(const gcoll_context *context) {
                        context->settings.timeout_ms);
 }
 
+/* A rank that cannot read what the launch has written (it has another secret, or none) leaves a counter,
+ * which nobody signs. So it is believed by nobody, and only mentioned when the rank is missed. */
+#define UNLIKE "unlike"
+
+static void leave_unlike(gcoll_context *context) {
+    char key[GCOLL_STORE_KEY_MAX + 1], cause[GCOLL_VERDICT_MAX];
+    int64_t count = 0;
+    snprintf(cause, sizeof cause, "%s", gcoll_last_error());
+    gcoll_rendezvous_key(context, key, UNLIKE);
+    gcoll_visits_to_tell(context, gcoll_now_ms() + REFUSE_MS);
+    context->rendezvous->meeting->has_failed = true; /* the key lasts no longer than it is of use */
+    gcoll_visit_add(context, key, 1, &count);
+    gcoll_error(GCOLL_ERR_PROTOCOL, "%s", cause);
+}
+
+static const char *find_unlike(gcoll_context *context) {
+    char key[GCOLL_STORE_KEY_MAX + 1];
+    gcoll_rendezvous_key(context, key, UNLIKE);
+    if (gcoll_visit_wait(context, key, 0) != GCOLL_OK)
+        return "";
+    gcoll_visit_remove(context, key);
+    return "; one with another secret than this rank's, or with one where this rank has none "
+           "(options.secret), "
+           "was here and left";
+}
+
 /* Names the missing ranks when time is over, or says why one of them was refused. If the store fails, its
  * error is returned at once: asking on takes long. */
 static gcoll_status name_missing(gcoll_context *context) {
@@ -167,9 +193,9 @@ static gcoll_status name_missing(gcoll_context *context) {
     }
     if (missing > 0)
         return gcoll_error(
-            GCOLL_ERR_TIMEOUT, "job '%s'%s: %u of %u ranks did not join within %" PRId64 " ms: %s%s%s",
+            GCOLL_ERR_TIMEOUT, "job '%s'%s: %u of %u ranks did not join within %" PRId64 " ms: %s%s%s%s",
             context->settings.job, meeting->launch_said, missing, context->size, context->settings.timeout_ms,
-            list, missing > MISSING_LISTED ? ", ..." : "", meeting->trace.said);
+            list, missing > MISSING_LISTED ? ", ..." : "", meeting->trace.said, find_unlike(context));
     gcoll_claimant_say(slow > 0 ? &slow_one : &meeting->lead, said);
     return gcoll_error(
         GCOLL_ERR_TIMEOUT,
@@ -569,6 +595,8 @@ static gcoll_status announce(gcoll_context *context, const char *address) {
 void gcoll_rendezvous_refuse(gcoll_context *context, gcoll_status status) {
     gcoll_meeting *meeting = context->rendezvous->meeting;
     char cause[GCOLL_VERDICT_MAX];
+    if (context->rendezvous->generation[0] == '\0' && status == GCOLL_ERR_PROTOCOL)
+        leave_unlike(context);
     if (context->rendezvous->generation[0] == '\0' || meeting->complete)
         return;
     snprintf(cause, sizeof cause, "%s", gcoll_last_error());

@@ -419,7 +419,8 @@ void gcoll_dial_answered(gcoll_dial *dial, gcoll_link *link, const gcoll_wire_re
             start_timer(dial, on_share_over, left_ms(dial));
         return;
     case GCOLL_WIRE_REFUSE_STRANGER:
-        note_problem(dial, "does not listen at %s, where another rank or job does", dial->where);
+        note_problem(dial, "does not listen at %s, where another rank or job does%s", dial->where,
+                     dial->session->net->has_secret ? ", or one with another secret" : "");
         skip(dial);
         return;
     case GCOLL_WIRE_REFUSE_VERSION:
@@ -483,6 +484,11 @@ gcoll_status gcoll_net_connect(gcoll_endpoint *endpoint, uint32_t peer, const ch
             GCOLL_ERR_MISMATCH,
             "options.checksum: is %d on rank %u and %d on rank %u; allowed is one value for all ranks",
             net->crc != NULL, net->rank, record.checksum, peer);
+    if (record.secret != net->has_secret)
+        return gcoll_error(
+            GCOLL_ERR_MISMATCH,
+            "options.secret: is %s on rank %u and %s on rank %u; allowed is the same for all ranks",
+            net->has_secret ? "set" : "not set", net->rank, record.secret ? "set" : "not set", peer);
     gcoll_session *session = gcoll_session_of(net, peer);
     if (!session)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "connect: no memory for a session");

@@ -233,6 +233,7 @@ static gcoll_status net_open(const gcoll_endpoint_options *options, const gcoll_
     net->events = *events;
     memcpy(net->group, options->group, sizeof net->group);
     net->has_secret = options->secret;
+    net->address.secret = net->has_secret;
     if (net->has_secret)
         memcpy(net->secret, options->secret, sizeof net->secret);
     set_frames(net, options->checksum);
