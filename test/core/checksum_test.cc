@@ -113,7 +113,7 @@ class Wire {
 
 using Work = std::function<gcoll_status(uint32_t rank, gcoll_context *context)>;
 
-constexpr uint64_t kElements = 200000, kHandshake = 80; // no frame lies in the latter
+constexpr uint64_t kElements = 200000, kHandshake = 152; // in each direction
 
 // Runs two ranks; rank 0 connects to rank 1 through the wire. Expects that each gets an error that blames no
 // rank.

@@ -15,6 +15,7 @@ if(CMAKE_C_FLAGS MATCHES "sanitize=address") # one of its tests asks AddressSani
   set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/operation_test.cc PROPERTIES
                               COMPILE_OPTIONS -fsanitize=address SKIP_PRECOMPILE_HEADERS ON)
 endif()
+gcoll_test(secret_test LAYERS ${core_layers} SOURCES secret_test.cc harness.cc TIMED COST 6)
 gcoll_test(late_clock_test LAYERS ${core_layers} SOURCES late_clock_test.cc harness.cc COST 3)
 gcoll_test(receive_test THREADS *inproc* LAYERS ${core_layers} SOURCES receive_test.cc roll_call_test.cc harness.cc TIMED COST 8)
 gcoll_test(embed_test PLAIN THREADS * LAYERS ${core_layers} SOURCES embed_test.cc harness.cc TIMED COST 4)
@@ -47,6 +48,18 @@ foreach(each IN LISTS over_shm)
   add_dependencies(plain_tests ${program})
   add_test(NAME ${program}.shm COMMAND ${program} --gtest_filter=${cases})
   set_tests_properties(${program}.shm PROPERTIES TIMEOUT 300 COST 8 LABELS "plain_tests;timed" ENVIRONMENT "GCOLL_TEST_TRANSPORTS=shm")
+endforeach()
+# Runs failures, recovery and groups once more in a job with a secret, and collectives.
+set(with_secret
+  "failure_test '*'" "recovery_test '*'" "grow_test '*'" "group_test '*tcp*'" "collective_test '*Sums/tcp_3:*Sums/shm_3'")
+foreach(each IN LISTS with_secret)
+  separate_arguments(words UNIX_COMMAND "${each}")
+  list(GET words 0 program)
+  list(GET words 1 cases)
+  add_dependencies(plain_tests ${program})
+  add_test(NAME ${program}.secret COMMAND ${program} --gtest_filter=${cases})
+  set_tests_properties(${program}.secret PROPERTIES TIMEOUT 300 COST 8 LABELS "plain_tests;timed"
+                       ENVIRONMENT "GCOLL_SECRET=0123456789abcdef0123456789abcdef;GTEST_BRIEF=1")
 endforeach()
 # Runs all collectives once more, in contexts that share the connections of another one, which has several to each peer.
 add_test(NAME collective_test.share COMMAND collective_test --gtest_filter=*tcp_2*:*tcp_3*:*tcp_5*)

@@ -5,6 +5,7 @@ import gc
 import os
 import random
 import sys
+import tempfile
 import threading
 import unittest
 import weakref
@@ -798,6 +799,23 @@ class Life(Case):
         with gcoll.Context(0, 1, recovery=True) as context:
             context.barrier(uniform=True)
             self.assertEqual(context.allreduce(numpy.array([3]), uniform=True, keep_input=True)[0], 3)
+
+    def test_a_secret_keeps_others_out(self):
+        secret = b"a secret of 30 bytes, of no use"
+        gcoll.run_local(2, lambda context: context.barrier(), transport="tcp", secret=secret)
+        with tempfile.TemporaryDirectory() as folder:
+            name = os.path.join(folder, "secret")
+            with open(name, "wb") as file:
+                file.write(secret + b"\n")
+            os.chmod(name, 0o644)
+            with self.assertRaisesRegex(gcoll.InvalidError, "options.secret_file: .* has mode 0644"):
+                gcoll.Context(0, 1, secret_file=name)
+            os.chmod(name, 0o600)
+            gcoll.run_local(2, lambda context: context.barrier(), transport="tcp", secret_file=name)
+        with self.assertRaisesRegex(gcoll.InvalidError, "options.secret: has 5 bytes"):
+            gcoll.Context(0, 1, secret="short")
+        with self.assertRaisesRegex(TypeError, "secret"):
+            gcoll.Context(0, 1, secret=17)
 
     def test_timeouts(self):
         def rank(context):

@@ -133,6 +133,9 @@ static void contexts(void) {
     FIELD(gcoll_context_options, exchange_arg);
     FIELD(gcoll_context_options, share);
     FIELD(gcoll_context_options, recovery);
+    FIELD(gcoll_context_options, secret);
+    FIELD(gcoll_context_options, secret_bytes);
+    FIELD(gcoll_context_options, secret_file);
 
     SIZE(gcoll_shrink_options);
     FIELD(gcoll_shrink_options, struct_size);

@@ -6,7 +6,7 @@ import pickle
 import re
 import threading
 import weakref
-from ctypes import byref, c_int, c_uint8, c_uint32, c_uint64, c_void_p, create_string_buffer, pointer, string_at
+from ctypes import addressof, byref, c_int, c_uint8, c_uint32, c_uint64, c_void_p, create_string_buffer, pointer, string_at
 from ctypes import memmove
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -51,7 +51,7 @@ def environment() -> Environment:
 
 # ---- Options --------------------------------------------------------------------------------------------
 
-_TEXTS = ("job", "transport", "interface", "tuning", "accelerator", "launch")
+_TEXTS = ("job", "transport", "interface", "tuning", "accelerator", "launch", "secret_file")
 _FLAGS = ("progress_thread", "monitor", "checksum", "share", "recovery")
 _IBVERBS_TEXTS = ("device",)
 _IBVERBS_NUMBERS = ("port", "gid_index", "mtu", "pkey", "service_level", "traffic_class", "timeout", "retry_count",
@@ -142,6 +142,10 @@ def _make_options(keep: List[Any], errors: List[BaseException], given: Dict[str,
             options.port_min, options.port_max = read_number(low, "ports", 65536), read_number(high, "ports", 65536)
         elif name == "same":
             options.same = read_same(value)
+        elif name == "secret":
+            secret = value if isinstance(value, bytes) else utf8(value, name)
+            keep.append(create_string_buffer(secret, len(secret)))
+            options.secret, options.secret_bytes = addressof(keep[-1]), len(secret)
         elif name == "cost":
             keep.append(CostParameters(*(float(part) for part in value)))
             options.cost = pointer(keep[-1])
@@ -491,6 +495,8 @@ class Context(Collectives[Any]):
                      one thread at a time uses all of them. Over tcp and inproc, and without progress_thread
     recovery         True: after a failure the ranks that are left can ``agree`` and ``shrink``; newcomers can ``join``,
                      and are admitted by ``grow``
+    secret           the job's secret, 16 to 4096 bytes or a text, the same on every rank; secret_file: a file with it, which
+                     others cannot read. None: the variable GCOLL_SECRET_FILE or GCOLL_SECRET, or else there is none
     exchange         in place of a store: a function that gives every rank the bytes of all ranks, such as mpi4py's
                      comm.allgather
     log              a function of level ("error", "warning", "info", "debug") and text
@@ -528,7 +534,8 @@ class Context(Collectives[Any]):
                  same: Optional[str] = None, tuning: Optional[str] = None,
                  cost: Optional[Tuple[float, float, float]] = None, accelerator: Optional[str] = None,
                  monitor: bool = False, checksum: bool = False, share: bool = False,
-                 recovery: bool = False,
+                 recovery: bool = False, secret: Optional[Union[bytes, str]] = None,
+                 secret_file: Optional[str] = None,
                  exchange: Optional[Callable[[bytes], Sequence[bytes]]] = None,
                  log: Optional[Callable[[str, str], None]] = None, launch: Optional[str] = None,
                  silence: Optional[float] = None, spin: Optional[float] = None, eager_bytes: Optional[int] = None,
@@ -540,7 +547,7 @@ class Context(Collectives[Any]):
             "rank": rank, "size": size, "job": job, "transport": transport, "timeout": timeout,
             "progress_thread": progress_thread, "interface": interface, "ports": ports, "same": same,
             "tuning": tuning, "cost": cost, "accelerator": accelerator, "monitor": monitor, "checksum": checksum,
-            "share": share, "recovery": recovery,
+            "share": share, "recovery": recovery, "secret": secret, "secret_file": secret_file,
             "exchange": exchange, "log": log, "launch": launch, "silence": silence, "spin": spin,
             "eager_bytes": eager_bytes, "eager_pool_bytes": eager_pool_bytes, "ibverbs": ibverbs, "hub": hub})
         handle = _create(api.gcoll_context_create, options, store, timeout, keep, errors, "Context")

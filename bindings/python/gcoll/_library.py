@@ -77,7 +77,8 @@ class ContextOptions(Structure):
                 ("tuning", c_char_p), ("ibverbs", POINTER(IbverbsOptions)), ("accelerator", c_char_p),
                 ("accelerator_times", c_int), ("monitor", c_int), ("launch", c_char_p), ("silence_ms", c_int64),
                 ("checksum", c_int), ("same", c_int), ("exchange", ExchangeFunction), ("exchange_arg", c_void_p),
-                ("share", c_int), ("recovery", c_int)]
+                ("share", c_int), ("recovery", c_int), ("secret", c_void_p), ("secret_bytes", c_size_t),
+                ("secret_file", c_char_p)]
 
 
 class ShrinkOptions(Structure):
