@@ -120,40 +120,6 @@ void gcoll_host_address_name(const gcoll_host_address *address, uint16_t port, c
         snprintf(text, bytes, "[%s]:%u", host, port);
 }
 
-/* The own end of a socket of either family. An IPv4 address in IPv6 form becomes an IPv4 address. */
-static bool find_end(int fd, gcoll_host_address *end) {
-    socklen_t length = sizeof end->where;
-    memset(end, 0, sizeof *end);
-    if (getsockname(fd, (struct sockaddr *)&end->where, &length) != 0)
-        return false;
-    const struct sockaddr_in6 six = *(const struct sockaddr_in6 *)&end->where;
-    if (end->where.ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&six.sin6_addr))
-        return end->where.ss_family == AF_INET || end->where.ss_family == AF_INET6;
-    struct sockaddr_in *four = (struct sockaddr_in *)&end->where;
-    memset(&end->where, 0, sizeof end->where);
-    four->sin_family = AF_INET;
-    memcpy(&four->sin_addr, six.sin6_addr.s6_addr + sizeof six.sin6_addr - sizeof four->sin_addr,
-           sizeof four->sin_addr);
-    return true;
-}
-
-/* The interface of a link-local address, which other interfaces may have as well; else 0. */
-static uint32_t scope_of(const gcoll_host_address *address) {
-    return gcoll_host_address_is_link_local(address)
-               ? ((const struct sockaddr_in6 *)&address->where)->sin6_scope_id
-               : 0;
-}
-
-bool gcoll_address_has_end(const gcoll_address *own, int fd) {
-    gcoll_host_address end;
-    if (!find_end(fd, &end))
-        return false;
-    for (uint32_t i = 0; i < own->count; i++)
-        if (gcoll_host_address_equal(&own->hosts[i], &end) && scope_of(&own->hosts[i]) == scope_of(&end))
-            return true;
-    return false;
-}
-
 void gcoll_host_address_at_port(const gcoll_host_address *address, uint16_t port,
                                 struct sockaddr_storage *where) {
     *where = address->where;

@@ -69,10 +69,6 @@ void gcoll_host_address_text(const gcoll_host_address *address, char *text, size
 /* "10.0.0.7:4711", "[::1]:4711". */
 void gcoll_host_address_name(const gcoll_host_address *address, uint16_t port, char *text, size_t bytes);
 
-/* Whether a connected socket's own end is one of the addresses. A listener of all addresses accepts what
- * comes to others, too. */
-bool gcoll_address_has_end(const gcoll_address *own, int fd);
-
 /* Ready for connect() or bind(). */
 void gcoll_host_address_at_port(const gcoll_host_address *address, uint16_t port,
                                 struct sockaddr_storage *where);

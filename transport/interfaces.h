@@ -6,6 +6,9 @@
  * preference. An item stands for one address of each interface that it fits. Items that fit nothing are
  * passed over, as hosts of one job may differ, but something must be left.
  *
+ * "::" alone stands for all addresses, those that the host gets later included: it is what to listen at, and
+ * all others that the host has now are told to peers.
+ *
  * A list that begins with ^ excludes: "^docker0,veth*" stands for all addresses that no item fits, except for
  * link-local ones.
  */
@@ -13,6 +16,8 @@
 #define GCOLL_INTERFACES_H
 
 #include "transport/address.h"
+
+#define GCOLL_INTERFACES_EVERYWHERE "::"
 
 /* Longest list, with its NUL. */
 #define GCOLL_INTERFACES_TEXT_MAX 1024

@@ -258,8 +258,7 @@ TEST(Interfaces, OfSeveralOnlyThoseAreServedThatArePublished) {
     bool open;
     EXPECT_TRUE(reaches(rank, INADDR_LOOPBACK, &open));
     EXPECT_TRUE(open);
-    EXPECT_TRUE(reaches(rank, INADDR_LOOPBACK + 1, &open));
-    EXPECT_FALSE(open) << "127.0.0.2 is not published";
+    EXPECT_FALSE(reaches(rank, INADDR_LOOPBACK + 1, &open)) << "127.0.0.2 is not published";
 }
 
 TEST(Interfaces, RanksMeetByEachOfSeveralAddresses) {
@@ -294,9 +293,54 @@ TEST(Interfaces, ExclusionOnThisHostLeavesTheRest) {
     Rank rest(kTcp, options);
     EXPECT_EQ(published(rest.address()), expected);
     bool open;
-    const bool bound_to_all = expected.size() > 1;
-    EXPECT_EQ(reaches(rest, INADDR_LOOPBACK, &open), bound_to_all);
-    EXPECT_FALSE(open) << "127.0.0.1 was excluded";
+    EXPECT_FALSE(reaches(rest, INADDR_LOOPBACK, &open)) << "127.0.0.1 was excluded";
+}
+
+TEST(Interfaces, AllOfThisHostAreServedOnlyByChoice) {
+    gcoll_endpoint_options options = options_of(0, 2);
+    Rank usual(kTcp, options);
+    options.interface = "::";
+    Rank wide(kTcp, options);
+    const Names all = published(usual.address());
+    EXPECT_EQ(published(wide.address()), all);
+    bool open;
+    EXPECT_EQ(gcoll_net_of(usual.endpoint)->listener_count, all.size());
+    EXPECT_TRUE(reaches(usual, INADDR_LOOPBACK, &open));
+    EXPECT_TRUE(open);
+    EXPECT_FALSE(reaches(usual, INADDR_LOOPBACK + 1, &open)) << "127.0.0.2 is not published";
+    EXPECT_EQ(gcoll_net_of(wide.endpoint)->listener_count, 1u);
+    EXPECT_TRUE(reaches(wide, INADDR_LOOPBACK + 1, &open));
+    EXPECT_TRUE(open);
+}
+
+// At some address the port that the system offers may be somebody else's: then it is another one for all.
+TEST(Interfaces, OnePortServesAllAddresses) {
+    gcoll_endpoint_options options = options_of(0, 2);
+    options.interface = "127.0.0.1,::1";
+    std::vector<std::unique_ptr<Rank>> ranks;
+    for (int i = 0; i < 20; i++) {
+        ranks.push_back(std::make_unique<Rank>(kTcp, options));
+        const uint16_t port = gcoll_net_of(ranks.back()->endpoint)->address.port;
+        for (const char *host : {"127.0.0.1", "::1"}) {
+            addrinfo hints = {}, *found = nullptr;
+            hints.ai_socktype = SOCK_STREAM;
+            hints.ai_flags = AI_NUMERICHOST;
+            ASSERT_EQ(getaddrinfo(host, std::to_string(port).c_str(), &hints, &found), 0);
+            const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+            EXPECT_EQ(connect(fd, found->ai_addr, found->ai_addrlen), 0) << host;
+            close(fd);
+            freeaddrinfo(found);
+        }
+    }
+    Listener taken; // at 127.0.0.1 alone
+    options.port_min = options.port_max = taken.port;
+    gcoll_endpoint *endpoint = nullptr;
+    const gcoll_events events = {};
+    EXPECT_EQ(kTcp->open(&options, &events, &endpoint), GCOLL_ERR_INVALID);
+    EXPECT_NE(std::string(gcoll_last_error()).find("no free port in"), std::string::npos)
+        << gcoll_last_error();
+    options.interface = "::1,127.0.0.1"; // the second address fails, and nothing of the first is left
+    EXPECT_EQ(kTcp->open(&options, &events, &endpoint), GCOLL_ERR_INVALID);
 }
 
 // ---- The table of options of tcp -----------------------------------------------------------------------

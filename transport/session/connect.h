@@ -51,15 +51,15 @@ struct gcoll_link {
 
 /* interfaces.c */
 void gcoll_net_convert_address(const uv_interface_address_t *from, gcoll_host_address *to);
-/* Fills net->address.hosts, and the one address to bind to; *everywhere if it is the wildcard. */
+/* Fills net->address.hosts. *everywhere: the listener is to have the wildcard address. */
 gcoll_status gcoll_net_find_interfaces(gcoll_net *net, const gcoll_endpoint_options *options,
-                                       gcoll_host_address *bind_to, bool *everywhere);
+                                       bool *everywhere);
 
 /* listen.c */
-gcoll_status gcoll_net_listen(gcoll_net *net, const gcoll_endpoint_options *options,
-                              const gcoll_host_address *bind_to, bool everywhere);
+/* Listens at net->address.hosts, and drops those of them that cannot be bound. */
+gcoll_status gcoll_net_listen(gcoll_net *net, const gcoll_endpoint_options *options, bool everywhere);
 /* Lets the event loop, which exists, accept connections. Returns 0 or a libuv error. */
-int gcoll_net_watch_listener(gcoll_net *net);
+int gcoll_net_watch_listeners(gcoll_net *net);
 void gcoll_net_stop_listening(gcoll_net *net);
 /* Takes a link out of the strangers. */
 void gcoll_net_forget_stranger(gcoll_link *link);

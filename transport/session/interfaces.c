@@ -99,8 +99,9 @@ static void publish(gcoll_net *net, const gcoll_host_address *all, uint32_t coun
 }
 
 gcoll_status gcoll_net_find_interfaces(gcoll_net *net, const gcoll_endpoint_options *options,
-                                       gcoll_host_address *bind_to, bool *everywhere) {
-    const char *interface = options->interface;
+                                       bool *everywhere) {
+    *everywhere = options->interface && strcmp(options->interface, GCOLL_INTERFACES_EVERYWHERE) == 0;
+    const char *interface = *everywhere ? NULL : options->interface;
     const char *from = options->interface_from ? options->interface_from : "interface";
     uv_interface_address_t *found;
     gcoll_status status = GCOLL_OK;
@@ -130,11 +131,5 @@ gcoll_status gcoll_net_find_interfaces(gcoll_net *net, const gcoll_endpoint_opti
     if (status == GCOLL_OK && net->address.count == 0)
         status = gcoll_error(GCOLL_ERR_IO, "this host has no address that ranks could connect to: no network "
                                            "interface is up, not even loopback (ip link set lo up)");
-    if (status != GCOLL_OK)
-        return status;
-    /* One address can be bound. Of several, the listener drops what comes to others (listen.c). */
-    *everywhere = !interface || net->address.count != 1;
-    if (!*everywhere)
-        *bind_to = net->address.hosts[0];
-    return GCOLL_OK;
+    return status;
 }

@@ -309,6 +309,7 @@ void gcoll_net_destroy(gcoll_net *net) {
         while (!close_loop(net))
             uv_run(&net->loop, UV_RUN_NOWAIT);
     }
+    free(net->listeners);
     free(net->sessions);
     free(net->hot_bytes);
     free(net->passed_over);

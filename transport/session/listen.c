@@ -16,6 +16,7 @@
  */
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,6 +28,8 @@
 #define ACCEPTS_MAX 64
 /* Pause before accepting is tried again after descriptors or memory ran out. */
 #define PAUSE_MS 100
+/* Ports that the system offers are tried so often. */
+#define FREE_PORTS 16
 
 static uint32_t *count_of(gcoll_link *link) {
     return link->is_trusted ? &link->net->trusted_count : &link->net->stranger_count;
@@ -95,15 +98,24 @@ static void welcome_stranger(gcoll_net *net, gcoll_socket *socket) {
     gcoll_link_ready(link); /* mostly the greeting is here already */
 }
 
-static void on_connections(uv_poll_t *listener, int status, int events);
+typedef struct gcoll_listener {
+    uv_poll_t poll; /* if net->watches_listeners */
+    gcoll_net *net;
+    int fd;
+    gcoll_descriptor descriptor;
+} gcoll_listener;
+
+static void on_connections(uv_poll_t *poll, int status, int events);
 
 static void on_pause_over(uv_timer_t *pause) {
     gcoll_net *net = pause->data;
-    uv_poll_start(&net->listener, UV_READABLE, on_connections);
+    for (uint32_t i = 0; i < net->listener_count; i++)
+        uv_poll_start(&net->listeners[i].poll, UV_READABLE, on_connections);
 }
 
 static void pause_listening(gcoll_net *net) {
-    uv_poll_stop(&net->listener);
+    for (uint32_t i = 0; i < net->listener_count; i++)
+        uv_poll_stop(&net->listeners[i].poll);
     uv_update_time(&net->loop);
     uv_timer_start(&net->pause, on_pause_over, PAUSE_MS, 0);
 }
@@ -117,15 +129,14 @@ static bool is_passing(int error) {
 }
 
 /* Accepts one connection. False: none waits, or an error; see errno. *socket is NULL if it was closed again,
- * because memory ran out or it came to an address that is not published. */
-static bool accept_one(gcoll_net *net, gcoll_socket **socket) {
+ * because memory ran out. */
+static bool accept_one(gcoll_listener *listener, gcoll_socket **socket) {
+    gcoll_net *net = listener->net;
     gcoll_fork_hold();
-    int fd = accept4(net->listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     int error = errno;
     *socket = NULL;
-    if (fd >= 0 && !gcoll_address_has_end(&net->address, fd)) {
-        close(fd);
-    } else if (fd >= 0) {
+    if (fd >= 0) {
         gcoll_net_local_accepted(net, fd);
         *socket = gcoll_socket_new(net, fd);
     }
@@ -134,8 +145,9 @@ static bool accept_one(gcoll_net *net, gcoll_socket **socket) {
     return fd >= 0;
 }
 
-static void on_connections(uv_poll_t *listener, int status, int events) {
-    gcoll_net *net = listener->data;
+static void on_connections(uv_poll_t *poll, int status, int events) {
+    gcoll_listener *listener = poll->data;
+    gcoll_net *net = listener->net;
     (void)events;
     if (status < 0) {
         pause_listening(net);
@@ -143,7 +155,7 @@ static void on_connections(uv_poll_t *listener, int status, int events) {
     }
     for (int i = 0; i < ACCEPTS_MAX; i++) {
         gcoll_socket *socket;
-        if (accept_one(net, &socket)) {
+        if (accept_one(listener, &socket)) {
             net->accept_error = 0;
             welcome_stranger(net, socket);
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -193,17 +205,26 @@ static int listen_held(gcoll_net *net, const struct sockaddr_storage *where) {
         close(fd);
         return error;
     }
-    net->listener_fd = fd;
-    gcoll_descriptor_enter(&net->listener_descriptor, fd);
-    net->listens = true;
-    return gcoll_net_has_loop(net) ? gcoll_net_watch_listener(net) : 0;
+    gcoll_listener *listener = &net->listeners[net->listener_count++];
+    listener->net = net;
+    listener->fd = fd;
+    gcoll_descriptor_enter(&listener->descriptor, fd);
+    return 0;
 }
 
-int gcoll_net_watch_listener(gcoll_net *net) {
-    int error = uv_poll_init(&net->loop, &net->listener, net->listener_fd);
-    net->listener.data = net;
-    net->watches_listener = error == 0;
-    return error == 0 ? uv_poll_start(&net->listener, UV_READABLE, on_connections) : error;
+int gcoll_net_watch_listeners(gcoll_net *net) {
+    int error = 0;
+    net->watches_listeners = true;
+    for (uint32_t i = 0; i < net->listener_count && error == 0; i++) {
+        gcoll_listener *listener = &net->listeners[i];
+        error = uv_poll_init(&net->loop, &listener->poll, listener->fd);
+        if (error != 0)
+            listener->poll.type = UV_UNKNOWN_HANDLE; /* nothing to close */
+        listener->poll.data = listener;
+        if (error == 0)
+            error = uv_poll_start(&listener->poll, UV_READABLE, on_connections);
+    }
+    return error;
 }
 
 /* Tries to listen at one address. Returns 0 or a libuv error. */
@@ -240,16 +261,63 @@ static int listen_everywhere(gcoll_net *net, uint16_t port) {
     return error;
 }
 
-static int listen_on_port(gcoll_net *net, const gcoll_host_address *bind_to, bool everywhere, uint16_t port) {
-    if (everywhere)
-        return listen_everywhere(net, port);
-    struct sockaddr_storage where;
-    gcoll_host_address_at_port(bind_to, port, &where);
-    return listen_at(net, &where);
+static void close_listeners(gcoll_net *net) {
+    gcoll_fork_hold();
+    for (uint32_t i = 0; i < net->listener_count; i++) {
+        gcoll_descriptor_leave(&net->listeners[i].descriptor);
+        close(net->listeners[i].fd); /* allowed as soon as the poll is closing */
+    }
+    gcoll_fork_release();
+    net->listener_count = 0;
 }
 
-gcoll_status gcoll_net_listen(gcoll_net *net, const gcoll_endpoint_options *options,
-                              const gcoll_host_address *bind_to, bool everywhere) {
+/* Whether an address is on the list before, as an interface may have one that another has, too. */
+static bool is_again(const gcoll_address *address, uint32_t kept, const gcoll_host_address *host) {
+    struct sockaddr_storage one, other;
+    gcoll_host_address_at_port(host, 0, &one);
+    for (uint32_t i = 0; i < kept; i++) {
+        gcoll_host_address_at_port(&address->hosts[i], 0, &other);
+        if (memcmp(&one, &other, sizeof one) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Listens at each address, by one port. An address that the host has lost meanwhile, or cannot use yet, is
+ * dropped. */
+static int listen_at_each(gcoll_net *net, uint16_t port) {
+    gcoll_address *address = &net->address;
+    int error = UV_EADDRNOTAVAIL;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < address->count; i++) {
+        const gcoll_host_address host = address->hosts[i];
+        struct sockaddr_storage where;
+        gcoll_host_address_at_port(&host, kept > 0 ? address->port : port, &where);
+        if (is_again(address, kept, &host))
+            continue;
+        error = listen_at(net, &where);
+        if (error == 0)
+            address->hosts[kept++] = host;
+        else if (error != UV_EADDRNOTAVAIL && error != UV_EAFNOSUPPORT)
+            break;
+    }
+    if (kept > 0 && (error == 0 || error == UV_EADDRNOTAVAIL || error == UV_EAFNOSUPPORT)) {
+        address->count = kept;
+        return 0;
+    }
+    close_listeners(net);
+    return error;
+}
+
+static int listen_on_port(gcoll_net *net, bool everywhere, uint16_t port) {
+    int error = UV_EADDRINUSE;
+    /* A port that was free at one address may be in use at another. */
+    for (int i = 0; i < (port == 0 ? FREE_PORTS : 1) && error == UV_EADDRINUSE; i++)
+        error = everywhere ? listen_everywhere(net, port) : listen_at_each(net, port);
+    return error;
+}
+
+gcoll_status gcoll_net_listen(gcoll_net *net, const gcoll_endpoint_options *options, bool everywhere) {
     uint32_t span = (uint32_t)options->port_max - options->port_min + 1;
     int error = UV_EADDRINUSE;
     if (options->port_min == 0 && options->port_max == 0)
@@ -258,10 +326,13 @@ gcoll_status gcoll_net_listen(gcoll_net *net, const gcoll_endpoint_options *opti
         return gcoll_error(GCOLL_ERR_INVALID,
                            "port range: %u to %u; allowed are 0 to 0 (any), or 1 <= first <= last",
                            options->port_min, options->port_max);
+    net->listeners = calloc(everywhere ? 1 : net->address.count, sizeof *net->listeners);
+    if (!net->listeners)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %u listeners", net->address.count);
     /* Ranks of one host start at different ports, so that they rarely try the same one. */
     for (uint32_t i = 0; i < span && (error == UV_EADDRINUSE || error == UV_EACCES); i++) {
         uint16_t port = (uint16_t)(options->port_min + (options->rank % span + i) % span);
-        error = listen_on_port(net, bind_to, everywhere, port);
+        error = listen_on_port(net, everywhere, port);
     }
     if (error == 0)
         return GCOLL_OK;
@@ -276,17 +347,14 @@ gcoll_status gcoll_net_listen(gcoll_net *net, const gcoll_endpoint_options *opti
 }
 
 void gcoll_net_stop_listening(gcoll_net *net) {
-    if (net->listens) {
-        if (net->watches_listener) {
-            uv_timer_stop(&net->pause);
-            uv_close((uv_handle_t *)&net->listener, NULL);
-        }
-        gcoll_fork_hold();
-        gcoll_descriptor_leave(&net->listener_descriptor);
-        close(net->listener_fd); /* allowed as soon as the poll is closing */
-        gcoll_fork_release();
-        net->listens = false;
+    if (net->watches_listeners) {
+        uv_timer_stop(&net->pause);
+        for (uint32_t i = 0; i < net->listener_count; i++)
+            if (net->listeners[i].poll.type == UV_POLL)
+                uv_close((uv_handle_t *)&net->listeners[i].poll, NULL);
+        net->watches_listeners = false;
     }
+    close_listeners(net);
     while (net->strangers)
         gcoll_link_drop(net->strangers);
 }

@@ -173,7 +173,7 @@ static int add_handles(gcoll_net *net) {
         error = uv_timer_init(&net->loop, &net->sweeper);
     if (error == 0)
         error = uv_timer_init(&net->loop, &net->pause);
-    return error != 0 || !net->listens ? error : gcoll_net_watch_listener(net);
+    return error != 0 ? error : gcoll_net_watch_listeners(net);
 }
 
 gcoll_status gcoll_net_start(gcoll_net *net) {
@@ -242,14 +242,13 @@ static gcoll_status net_open(const gcoll_endpoint_options *options, const gcoll_
         status = allocate(net);
     if (status == GCOLL_OK)
         status = gcoll_random_bytes(net->address.token, sizeof net->address.token);
-    gcoll_host_address bind_to;
     bool everywhere;
     if (status == GCOLL_OK) {
         net->address.host = gcoll_host_identity();
-        status = gcoll_net_find_interfaces(net, options, &bind_to, &everywhere);
+        status = gcoll_net_find_interfaces(net, options, &everywhere);
     }
     if (status == GCOLL_OK)
-        status = gcoll_net_listen(net, options, &bind_to, everywhere);
+        status = gcoll_net_listen(net, options, everywhere);
     if (status == GCOLL_OK)
         status = gcoll_net_open_lanes(net, options);
     if (status != GCOLL_OK) {

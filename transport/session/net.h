@@ -75,14 +75,14 @@ static inline void gcoll_net_voice_concern(gcoll_net_voice *voice, uint64_t stre
 struct gcoll_net {
     uv_loop_t loop;
     uv_async_t waker;
-    uv_timer_t alarm;   /* ends a blocked wait */
-    uv_timer_t sweeper; /* drops strangers that do not speak */
-    uv_poll_t listener; /* if `watches_listener` */
-    uv_timer_t pause;   /* ends a time without accepting */
-    int accept_error;   /* why connections wait to be accepted: an error number; 0: none do */
-    int listener_fd;
-    bool listens, watches_listener;
-    bool has_control;                      /* the listener was given another congestion control than */
+    uv_timer_t alarm;                 /* ends a blocked wait */
+    uv_timer_t sweeper;               /* drops strangers that do not speak */
+    uv_timer_t pause;                 /* ends a time without accepting */
+    int accept_error;                 /* why connections wait to be accepted: an error number; 0: none do */
+    struct gcoll_listener *listeners; /* one for each address */
+    uint32_t listener_count;
+    bool watches_listeners;
+    bool has_control;                      /* the listeners were given another congestion control than */
     char control[GCOLL_NET_CONTROL_BYTES]; /* ... this, the system's */
     gcoll_events events;
     uint32_t rank, size;
@@ -144,7 +144,7 @@ struct gcoll_net {
     uint32_t fragment_max; /* the longest payload that is sent in one frame */
     gcoll_crc32c_fn crc;   /* NULL: frames have no checksums */
     size_t batch_bytes;    /* enough for one system call */
-    gcoll_descriptor loop_descriptor, listener_descriptor;
+    gcoll_descriptor loop_descriptor;
 };
 
 static inline gcoll_net *gcoll_net_of(gcoll_endpoint *endpoint) {
