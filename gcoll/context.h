@@ -122,7 +122,7 @@ typedef struct gcoll_context_options {
     /* tcp, ibverbs: where this rank listens, and what it tells its peers: interfaces ("eth0", "eth*"),
      * addresses and subnets ("10.0.0.0/8"), joined by commas, the preferred one first; of each interface one
      * address. Items that this host lacks are passed over; INVALID if nothing is left. "^docker0,veth*": all
-     * but these. Connections that come to other addresses are closed. NULL: the environment variable
+     * but these. "::": all, those that the host gets later included. NULL: the environment variable
      * GCOLL_INTERFACE, or else the addresses of all interfaces; a peer on the same host is then reached by
      * loopback, a peer on another host never. */
     const char *interface;
