@@ -103,8 +103,8 @@ int descriptors() {
     return count;
 }
 
-// Frameworks make contexts for many groups, and never use some. Such a context has its listener and two spare
-// ones; an event loop comes with the first call.
+// Frameworks make contexts for many groups, and never use some. Such a context has a listener for its
+// address and two spare ones; an event loop comes with the first call.
 TEST(DescriptorsOfAContext, AreThreeBeforeItIsUsed) {
     gcoll_test::run_processes(
         2, 20000,
@@ -113,6 +113,7 @@ TEST(DescriptorsOfAContext, AreThreeBeforeItIsUsed) {
             job.size = 2;
             job.transport = "tcp";
             gcoll_context_options options = gcoll_test::options_of(job, rank, store, nullptr);
+            options.interface = "127.0.0.1";
             const int before = descriptors();
             gcoll_context *context = nullptr;
             EXPECT_GCOLL_OK(gcoll_context_create(&options, &context));
