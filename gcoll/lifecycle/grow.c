@@ -47,7 +47,7 @@
 #define WRITERS    2     /* ranks that write the tables */
 #define ADMIT      "calls gcoll_context_grow (admission)"
 
-_Static_assert(PART_BYTES <= GCOLL_STORE_VALUE_MAX, "a part of a table is a value of the store");
+_Static_assert(PART_BYTES <= GCOLL_STORE_SIGNED_MAX, "a part of a table is a value of the store");
 
 /* ---- The store ------------------------------------------------------------------------------ */
 

@@ -142,6 +142,7 @@ gcoll_status gcoll_secret_use_store(gcoll_settings *settings) {
         return GCOLL_OK;
     const gcoll_status status =
         gcoll_store_signed_create(settings->store, settings->endpoint.secret, &settings->signed_store);
+    settings->plain_store = settings->store;
     if (status == GCOLL_OK)
         settings->store = settings->signed_store;
     return status;

@@ -170,6 +170,23 @@ static gcoll_status get_launch(gcoll_context *context, const char *key, launch *
     return parse_launch(text, found) ? GCOLL_OK : nonsense(key);
 }
 
+/* Whether a launch that this rank cannot read, as its secret is another one, has a rank 0 that is dead.
+ * Nobody vouches for the text; but whoever can write it can as well remove the key. If it lives, or nobody
+ * knows, the error says what can be done. */
+static bool is_dead_stranger(gcoll_context *context) {
+    char key[GCOLL_STORE_KEY_MAX + 1], text[LAUNCH_TEXT], why[GCOLL_VERDICT_MAX];
+    launch found;
+    snprintf(why, sizeof why, "%s", gcoll_last_error());
+    gcoll_rendezvous_key(context, key, "launch");
+    if (gcoll_visit_unsigned(context, key, text, sizeof text) == GCOLL_OK && parse_launch(text, &found) &&
+        gcoll_claimant_life(&context->rendezvous->meeting->self, &found.lead) == GCOLL_LIFE_DEAD)
+        return true;
+    gcoll_error(GCOLL_ERR_PROTOCOL,
+                "%s; if it is left from a launch that has died, remove it, or name this one (options.launch)",
+                why);
+    return false;
+}
+
 gcoll_status gcoll_launch_stands(gcoll_context *context, bool *stands) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     launch found;
@@ -312,7 +329,9 @@ static gcoll_status find_launch(gcoll_context *context, int64_t deadline_ms) {
             return gcoll_refusal_error(context);
         if (status == GCOLL_ERR_NOT_FOUND)
             status = await_launch(context, key, left);
-        else if (status == GCOLL_OK)
+        else if (status == GCOLL_ERR_PROTOCOL && is_dead_stranger(context))
+            status = GCOLL_OK; /* rank 0 takes it away */
+        if (status == GCOLL_OK)
             rest(&pause_ms, deadline_ms);
         if (status == GCOLL_ERR_TIMEOUT && !meeting->store_stuck)
             return no_launch(context, &dead);
@@ -450,6 +469,9 @@ gcoll_status gcoll_launch_claim(gcoll_context *context, int64_t deadline_ms) {
             else if (status == GCOLL_OK)
                 status = meet_other(context, &other, record, &pulse, since_ms);
             else if (status == GCOLL_ERR_NOT_FOUND) /* it has ended just now */
+                status = GCOLL_ERR_STATE;
+            else if (status == GCOLL_ERR_PROTOCOL && is_dead_stranger(context) &&
+                     gcoll_visit_remove(context, key) == GCOLL_OK)
                 status = GCOLL_ERR_STATE;
         }
         if (status == GCOLL_OK) {

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "gcoll/rendezvous/meeting.h"
+#include "gcoll/store/signed.h"
 
 #define ID_DIGITS      16
 #define LINE_MAX_BYTES 28 /* an id, a space, ten digits, a newline */
@@ -51,7 +52,7 @@ gcoll_status gcoll_rendezvous_publish_shared(gcoll_context *context, uint64_t *p
     gcoll_status status = GCOLL_OK;
     uint32_t part = 0;
     size_t used = 0;
-    char *text = malloc(GCOLL_STORE_VALUE_MAX);
+    char *text = malloc(GCOLL_STORE_SIGNED_MAX);
     if (!text)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the hosts of %u ranks", context->size);
     qsort(processors, context->size, sizeof *processors, by_value);
@@ -60,9 +61,9 @@ gcoll_status gcoll_rendezvous_publish_shared(gcoll_context *context, uint64_t *p
             next++;
         if (processors[first] == 0 || next - first == 1) /* 0: unknown */
             continue;
-        used += (size_t)snprintf(text + used, GCOLL_STORE_VALUE_MAX - used, "%016" PRIx64 " %u\n",
+        used += (size_t)snprintf(text + used, GCOLL_STORE_SIGNED_MAX - used, "%016" PRIx64 " %u\n",
                                  processors[first], next - first);
-        if (used + LINE_MAX_BYTES > GCOLL_STORE_VALUE_MAX) {
+        if (used + LINE_MAX_BYTES > GCOLL_STORE_SIGNED_MAX) {
             status = publish(context, part++, text, used);
             used = 0;
         }
@@ -89,13 +90,13 @@ gcoll_status gcoll_rendezvous_count_shared(gcoll_context *context, uint32_t *ran
     gcoll_status status = GCOLL_OK;
     uint32_t found = 0;
     size_t bytes = 0;
-    char *text = malloc(GCOLL_STORE_VALUE_MAX + 1);
+    char *text = malloc(GCOLL_STORE_SIGNED_MAX + 1);
     if (!text)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the hosts of %u ranks", context->size);
     snprintf(id, sizeof id, "%016" PRIx64, gcoll_processors_identity());
     for (uint32_t part = 0; status == GCOLL_OK && found == 0 && part < context->size; part++) {
         gcoll_rendezvous_key(context, key, "%s/hosts.%u", context->rendezvous->generation, part);
-        status = gcoll_visit_get(context, key, text, GCOLL_STORE_VALUE_MAX, &bytes);
+        status = gcoll_visit_get(context, key, text, GCOLL_STORE_SIGNED_MAX, &bytes);
         text[status == GCOLL_OK ? bytes : 0] = '\0';
         found = find(text, id);
     }

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "gcoll/rendezvous/meeting.h"
+#include "gcoll/store/signed.h"
 
 #define SLICE_MS     100 /* of a wait, after which rank 0 looks for a newer first row */
 #define LOOKS        32u /* ranks that rank 0 looks at in one go */
@@ -37,6 +38,7 @@ struct gcoll_limited {
     size_t first_bytes;     /* of a row of it */
     uint32_t looked;        /* counts looks for newer rows */
     size_t parts[GCOLL_EXCHANGE_ROUNDS + 1];
+    char unlike[320]; /* of a key that another secret has signed, for the error; "": there was none */
 };
 
 static int64_t left_ms(const gcoll_limited *l) {
@@ -64,7 +66,7 @@ static gcoll_status set(const gcoll_limited *l, const char *key, const void *val
 
 /* Waits for a value of `bytes` bytes. TIMEOUT: there is none, or one of another size, from another launch.
  */
-static gcoll_status get(const gcoll_limited *l, const char *key, void *value, size_t bytes, int64_t wait_ms) {
+static gcoll_status get(gcoll_limited *l, const char *key, void *value, size_t bytes, int64_t wait_ms) {
     const int64_t left = left_ms(l);
     size_t got = 0;
     uint8_t *room = malloc(bytes + 1); /* a wrong value must not reach the table */
@@ -73,7 +75,11 @@ static gcoll_status get(const gcoll_limited *l, const char *key, void *value, si
     gcoll_store_set_timeout(l->store, left > LEAST_ASK_MS ? left : LEAST_ASK_MS);
     gcoll_status status =
         gcoll_store_get_wait(l->store, key, room, bytes, &got, wait_ms < left ? wait_ms : left);
-    if (status == GCOLL_ERR_INVALID || (status == GCOLL_OK && got != bytes)) {
+    /* In the first round it may be of an earlier launch, with another secret. */
+    const bool is_unlike = status == GCOLL_ERR_PROTOCOL && l->round <= 1;
+    if (is_unlike)
+        snprintf(l->unlike, sizeof l->unlike, "; %s", gcoll_last_error());
+    if (is_unlike || status == GCOLL_ERR_INVALID || (status == GCOLL_OK && got != bytes)) {
         status = GCOLL_ERR_TIMEOUT;
         usleep(LOOK_MS * 1000);
     }
@@ -97,15 +103,15 @@ static gcoll_status check_missing(const gcoll_limited *l, const uint8_t *all, si
     if (missing == 0)
         return GCOLL_OK;
     return gcoll_error(
-        GCOLL_ERR_TIMEOUT, "job '%s'%s: %u of %u ranks did not join within %" PRId64 " ms: %s%s",
+        GCOLL_ERR_TIMEOUT, "job '%s'%s: %u of %u ranks did not join within %" PRId64 " ms: %s%s%s",
         l->context->settings.job, l->context->rendezvous->meeting->launch_said, missing, l->context->size,
-        l->context->settings.timeout_ms, list, missing > LISTED ? ", ..." : "");
+        l->context->settings.timeout_ms, list, missing > LISTED ? ", ..." : "", l->unlike);
 }
 
 /* ---- Rank 0 ------------------------------------------------------------------------------- */
 
 static size_t rows_in_part(size_t bytes) {
-    return GCOLL_STORE_VALUE_MAX / bytes;
+    return GCOLL_STORE_SIGNED_MAX / bytes;
 }
 
 static gcoll_status write_table(gcoll_limited *l, uint32_t round, const uint8_t *all, size_t bytes) {

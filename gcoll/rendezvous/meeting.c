@@ -35,6 +35,7 @@
 #include <unistd.h>
 
 #include "gcoll/rendezvous/meeting.h"
+#include "gcoll/store/signed.h"
 
 #define FIRST_PAUSE_MS    1 /* rank 0 polls for addresses; the interval grows while none arrive */
 #define LONGEST_PAUSE_MS  50
@@ -595,7 +596,8 @@ static gcoll_status announce(gcoll_context *context, const char *address) {
 void gcoll_rendezvous_refuse(gcoll_context *context, gcoll_status status) {
     gcoll_meeting *meeting = context->rendezvous->meeting;
     char cause[GCOLL_VERDICT_MAX];
-    if (context->rendezvous->generation[0] == '\0' && status == GCOLL_ERR_PROTOCOL)
+    if (context->rendezvous->generation[0] == '\0' && status == GCOLL_ERR_PROTOCOL &&
+        strstr(gcoll_last_error(), GCOLL_STORE_SIGNED_SAYS))
         leave_unlike(context);
     if (context->rendezvous->generation[0] == '\0' || meeting->complete)
         return;

@@ -57,6 +57,8 @@ void gcoll_visits_end(gcoll_context *context);
 gcoll_status gcoll_visit_text(gcoll_context *context, const char *key, char *text, size_t size);
 gcoll_status gcoll_visit_get(gcoll_context *context, const char *key, void *value, size_t capacity,
                              size_t *bytes);
+/* The same, of a text that was signed with another secret, or not at all: nobody vouches for it. */
+gcoll_status gcoll_visit_unsigned(gcoll_context *context, const char *key, char *text, size_t size);
 gcoll_status gcoll_visit_set(gcoll_context *context, const char *key, const void *value, size_t bytes);
 gcoll_status gcoll_visit_set_new(gcoll_context *context, const char *key, const char *text);
 gcoll_status gcoll_visit_wait(gcoll_context *context, const char *key, int64_t timeout_ms);

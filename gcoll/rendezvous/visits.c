@@ -5,15 +5,18 @@
  * answer cannot delay a call beyond its limit. Each key gets a lifetime: if the job crashes, the store may
  * drop it.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "gcoll/rendezvous/meeting.h"
+#include "gcoll/store/signed.h"
 
 #define STUCK_WAIT_MS   1000 /* a wait that overruns by this much: the store is stuck */
 #define LEAST_ANSWER_MS 100
 #define STUCK_MS        200   /* a request that fails after this time is not repeated */
 #define STEP_MS         1000  /* for a request while a rank leaves */
 #define LEAVE_MS        10000 /* for all of them */
+#define UNSIGNED_MAX    1024  /* of a text that is only looked at */
 
 void gcoll_visits_until(gcoll_context *context, int64_t limit_ms) {
     gcoll_meeting *meeting = context->rendezvous->meeting;
@@ -81,6 +84,17 @@ gcoll_status gcoll_visit_text(gcoll_context *context, const char *key, char *tex
         return gcoll_error(GCOLL_ERR_PROTOCOL, "the store's key '%s' makes no sense; another program's?",
                            key);
     text[status == GCOLL_OK ? bytes : 0] = '\0';
+    return status;
+}
+
+gcoll_status gcoll_visit_unsigned(gcoll_context *context, const char *key, char *text, size_t size) {
+    char all[UNSIGNED_MAX + 1];
+    size_t bytes = 0;
+    gcoll_status status = begin(context);
+    if (status == GCOLL_OK)
+        status = end(context, gcoll_store_get(context->settings.plain_store, key, all, UNSIGNED_MAX, &bytes));
+    all[status == GCOLL_OK ? bytes : 0] = '\0';
+    snprintf(text, size, "%s", gcoll_store_signed_text(all));
     return status;
 }
 

@@ -19,6 +19,8 @@
 #define HEX_BYTES  ((size_t)2 * GCOLL_SHA256_BYTES)
 #define MORE_BYTES (HEAD_BYTES + HEX_BYTES + 1) /* by which a signed value is longer */
 
+_Static_assert(GCOLL_STORE_SIGNED_MAX == GCOLL_STORE_VALUE_MAX - MORE_BYTES, "see signed.h");
+
 typedef struct signed_store {
     gcoll_store *base; /* borrowed */
     bool has_secret;
@@ -43,10 +45,10 @@ static void write_signature(const signed_store *self, const char *key, const voi
 
 /* The value with its signature; NULL with the error: NO_MEMORY, or INVALID if it is too long. */
 static char *sign(const signed_store *self, const char *key, const void *value, size_t bytes) {
-    if (bytes > GCOLL_STORE_VALUE_MAX - MORE_BYTES) {
+    if (bytes > (size_t)GCOLL_STORE_SIGNED_MAX) {
         gcoll_error(GCOLL_ERR_INVALID,
                     "signed store, key \"%s\": value of %zu bytes; at most %zu are allowed", key, bytes,
-                    GCOLL_STORE_VALUE_MAX - MORE_BYTES);
+                    (size_t)GCOLL_STORE_SIGNED_MAX);
         return NULL;
     }
     char *all = malloc(MORE_BYTES + bytes);
@@ -65,27 +67,31 @@ static bool is_signed(const char *all, size_t bytes) {
     return bytes >= MORE_BYTES && memcmp(all, HEAD, HEAD_BYTES) == 0 && all[MORE_BYTES - 1] == ':';
 }
 
+const char *gcoll_store_signed_text(const char *text) {
+    return is_signed(text, strlen(text)) ? text + MORE_BYTES : text;
+}
+
 /* Whether what came from the base may be used. */
 static gcoll_status check(const signed_store *self, const char *key, const char *all, size_t bytes) {
     char hex[HEX_BYTES];
     if (!self->has_secret)
         return is_signed(all, bytes)
                    ? gcoll_error(GCOLL_ERR_PROTOCOL,
-                                 "the store's key '%s' is signed with a job's secret; this rank has none "
-                                 "(options.secret)",
-                                 key)
+                                 "the store's key '%s' is signed with a job's secret; this rank has none %s",
+                                 key, GCOLL_STORE_SIGNED_SAYS)
                    : GCOLL_OK;
     if (!is_signed(all, bytes))
-        return gcoll_error(GCOLL_ERR_PROTOCOL,
-                           "the store's key '%s' is not signed with the job's secret (options.secret): a "
-                           "rank without it has written it, or a stranger",
-                           key);
+        return gcoll_error(
+            GCOLL_ERR_PROTOCOL,
+            "the store's key '%s' is not signed with the job's secret %s: a rank without it has "
+            "written it, or a stranger",
+            key, GCOLL_STORE_SIGNED_SAYS);
     write_signature(self, key, all + MORE_BYTES, bytes - MORE_BYTES, hex);
     if (!gcoll_is_same_secret(hex, all + HEAD_BYTES, HEX_BYTES))
         return gcoll_error(GCOLL_ERR_PROTOCOL,
-                           "the store's key '%s' is signed with another secret than this rank has "
-                           "(options.secret), or was changed",
-                           key);
+                           "the store's key '%s' is signed with another secret than this rank has %s, or was "
+                           "changed",
+                           key, GCOLL_STORE_SIGNED_SAYS);
     return GCOLL_OK;
 }
 
@@ -130,7 +136,7 @@ static gcoll_status set_by(gcoll_status (*set)(gcoll_store *, const char *, cons
         return set(self->base, key, value, bytes);
     char *all = sign(self, key, value, bytes);
     if (!all)
-        return bytes > GCOLL_STORE_VALUE_MAX - MORE_BYTES ? GCOLL_ERR_INVALID : GCOLL_ERR_NO_MEMORY;
+        return bytes > (size_t)GCOLL_STORE_SIGNED_MAX ? GCOLL_ERR_INVALID : GCOLL_ERR_NO_MEMORY;
     const gcoll_status status = set(self->base, key, all, MORE_BYTES + bytes);
     free(all);
     return status;

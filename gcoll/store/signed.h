@@ -4,6 +4,15 @@
 
 #include "gcoll/store.h"
 
+/* The longest value of a view, signed or not: all ranks cut what they write in the same way. */
+#define GCOLL_STORE_SIGNED_MAX (GCOLL_STORE_VALUE_MAX - 78)
+
+/* What each error of a wrong signature has in its text. */
+#define GCOLL_STORE_SIGNED_SAYS "(options.secret)"
+
+/* The text that was signed, if `text` is signed, else `text`. Nobody vouches for it. */
+const char *gcoll_store_signed_text(const char *text);
+
 /* secret: 32 bytes made of the job's; NULL: it has none. The view does not own base, which must outlive it. A
  * value that is not signed, or by another secret, is PROTOCOL, and so is a signed one if there is no secret.
  */

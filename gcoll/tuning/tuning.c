@@ -29,12 +29,13 @@
 #include "gcoll/base/bytes.h"
 #include "gcoll/base/text.h"
 #include "gcoll/rendezvous/rendezvous.h"
+#include "gcoll/store/signed.h"
 #include "gcoll/tuning/basis.h"
 
 #define VARIABLE     "GCOLL_TUNING"
 #define FIT          "fit"
 #define BUILT_IN     "default"
-#define VALUE_MAX    GCOLL_STORE_VALUE_MAX
+#define VALUE_MAX    GCOLL_STORE_SIGNED_MAX
 #define AGREED_MAX   768
 #define NUMBERS      7
 #define REASON_BYTES 400

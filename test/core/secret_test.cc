@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <fstream>
 #include <mutex>
@@ -320,6 +321,65 @@ TEST_F(Secrets, NoChangedValueOfTheStoreIsUsed) {
         gcoll_store_destroy(liar.base);
     }
     EXPECT_GE(changed, 4) << "a launch gets that many values at least";
+}
+
+// A launch that has died does not keep one with another secret from starting.
+TEST_F(Secrets, ADeadLaunchWithAnotherOneIsTakenOver) {
+    const NoLaunch unnamed; // with an identity of its own nothing is in the way
+    for (const std::string &dead : {kOther, std::string()}) {
+        Folder folder;
+        const std::string url = "file:" + folder.path();
+        gcoll_store *store = nullptr;
+        const pid_t child = fork();
+        ASSERT_GE(child, 0);
+        if (child == 0) {
+            gcoll_store *own = nullptr;
+            gcoll_context_options options;
+            gcoll_context *context = nullptr;
+            if (gcoll_store_open(url.c_str(), 5000, &own) == GCOLL_OK) {
+                options = options_of(job_on("tcp", 2, 60000), 0, own, nullptr);
+                give(&options, dead);
+                gcoll_context_create(&options, &context); // waits until it is killed
+            }
+            _exit(1);
+        }
+        ASSERT_GCOLL_OK(gcoll_store_open(url.c_str(), 5000, &store));
+        EXPECT_GCOLL_OK(gcoll_store_wait(store, "gcoll/default/launch", 20000));
+        kill(child, SIGKILL);
+        ASSERT_EQ(waitpid(child, nullptr, 0), child);
+        for (const Ending &ending : two(
+                 store, {kSecret, kSecret}, [](uint32_t, gcoll_context *context) { expect_sum(context); },
+                 20000))
+            EXPECT_EQ(ending.status, GCOLL_OK) << ending.text;
+        gcoll_store_destroy(store);
+    }
+}
+
+// The same in a store that can do little: what is left of the first round is passed over.
+TEST_F(Secrets, RestsOfAnotherOneInALimitedStoreDoNoHarm) {
+    gcoll_store *base = nullptr, *store = nullptr;
+    gcoll_store_ops ops = {};
+    ops.struct_size = sizeof ops;
+    ops.name = "limited";
+    ops.set = [](void *self, const char *key, const void *value, size_t bytes) {
+        return gcoll_store_set(static_cast<gcoll_store *>(self), key, value, bytes);
+    };
+    ops.get_wait = [](void *self, const char *key, void *value, size_t capacity, size_t *bytes, int64_t ms) {
+        return gcoll_store_get_wait(static_cast<gcoll_store *>(self), key, value, capacity, bytes, ms);
+    };
+    ASSERT_EQ(gcoll_store_memory_create(&base), GCOLL_OK);
+    ASSERT_GCOLL_OK(gcoll_store_create(&ops, base, &store));
+    const auto none = [](uint32_t, gcoll_context *context) { expect_sum(context); };
+    EXPECT_EQ(two(store, {kOther, kOther}, none, 20000)[0].status, GCOLL_OK);
+    for (const Ending &ending : two(store, {kSecret, kSecret}, none, 20000))
+        EXPECT_EQ(ending.status, GCOLL_OK) << ending.text;
+    const std::vector<Ending> endings = two(store, {kSecret, kOther}, none, 1000);
+    EXPECT_NE(endings[0].text.find("is signed with another secret than this rank has (options.secret)"),
+              std::string::npos)
+        << endings[0].text;
+    EXPECT_NE(endings[1].status, GCOLL_OK);
+    gcoll_store_destroy(store);
+    gcoll_store_destroy(base);
 }
 
 // Newcomers need the secret, too.

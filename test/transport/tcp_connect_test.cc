@@ -122,6 +122,30 @@ TEST(Tcp, AnAnswerThatCameDuringAComputationCounts) {
     two.check();
 }
 
+// The peer has asked for the proof, and given up waiting for it. It lives, so it is called again.
+TEST(Tcp, WhoComputesBeforeItsProofIsLetInLater) {
+    for (const int computes_ms : {150, 400, 2500}) {
+        SCOPED_TRACE(computes_ms);
+        Two two([](gcoll_endpoint_options &o) {
+            o.interface = "127.0.0.1";
+            o.connect_timeout_ms = 300;
+        });
+        two.connect(0, 1);
+        two[0].send(1, 1, 0, 100);
+        two[1].receive(0, 1, 0, 100);
+        while (gcoll_net_of(two[1].endpoint)->trusted_count == 0) {
+            if (gcoll_net_of(two[1].endpoint)->stranger_count == 0)
+                two[0].progress(0); // until it has greeted: then it computes
+            two[1].progress(0);
+        }
+        const auto until = Clock::now() + std::chrono::milliseconds(computes_ms);
+        while (Clock::now() < until)
+            two[1].progress(1000);
+        ASSERT_TRUE(two.turn([&] { return two.all_done() || !two[0].failed.empty(); }));
+        two.check();
+    }
+}
+
 // Somebody else listens where one of the peer's addresses should lead.
 TEST(Tcp, AMuteAddressDoesNotTakeAllTheTime) {
     Two two([](gcoll_endpoint_options &o) {

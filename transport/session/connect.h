@@ -124,7 +124,7 @@ void gcoll_session_connected(gcoll_session *session, gcoll_socket *socket, const
 void gcoll_dial_answered(gcoll_dial *dial, gcoll_link *link, const gcoll_wire_reply *reply,
                          const char *garbage);
 /* The peer has answered by a challenge: its time begins anew. */
-void gcoll_dial_heard(gcoll_dial *dial, const gcoll_link *link);
+void gcoll_dial_heard(gcoll_dial *dial);
 /* Reads the answers that have come already. May end the dial. */
 void gcoll_dial_look(gcoll_dial *dial);
 /* Whether the peer may have welcomed one of its connections. */

@@ -34,6 +34,8 @@
 #define SILENT_DOUBLES 6
 /* Long enough for one poll between two timers. */
 #define LOOK_AGAIN_MS 1
+/* A peer that challenges is there, and gets the whole time again: so often, in case that it never answers. */
+#define HEARD_MAX 8
 /* Least room for the text of one more address's problem. */
 #define LEAST_PROBLEM_BYTES 80
 
@@ -52,6 +54,7 @@ struct gcoll_dial {
     uint32_t order[GCOLL_ADDRESS_HOSTS];
     uint32_t count, next;
     uint32_t retries;
+    uint32_t heard; /* challenges */
     int64_t until_ms, share_until_ms;
     bool looked_again;
     bool is_silent; /* an address of this round has neither answered nor refused */
@@ -368,9 +371,11 @@ static void retry(gcoll_dial *dial) {
     dial->retries += dial->retries < RETRY_DOUBLES ? 1 : 0;
 }
 
-void gcoll_dial_heard(gcoll_dial *dial, const gcoll_link *link) {
-    if (link == dial->link)
-        start_timer(dial, on_share_over, share_ms(dial, dial->count - dial->next + 1));
+void gcoll_dial_heard(gcoll_dial *dial) {
+    if (dial->heard++ < HEARD_MAX)
+        dial->until_ms = time_limit(dial->session->net);
+    begin_share(dial);
+    start_timer(dial, on_share_over, share_ms(dial, dial->count - dial->next + 1));
 }
 
 static void forget_mute(gcoll_dial *dial, gcoll_link *mute) {

@@ -41,6 +41,7 @@ void gcoll_link_drop(gcoll_link *link) {
     else if (link->role == GCOLL_LINK_RESERVE)
         link->session->reserve = NULL;
     gcoll_socket_close(link->socket);
+    gcoll_forget_secret(link->proof.key, sizeof link->proof.key);
     free(link);
 }
 
@@ -313,10 +314,10 @@ static void challenged(gcoll_link *link) {
         gcoll_dial_answered(link->session->dial, link, NULL, "a challenge without a proof");
         return;
     }
+    gcoll_dial_heard(
+        link->session->dial); /* also if it has given up waiting for the proof: then it is called again */
     gcoll_proof_prove(&link->proof, bytes);
-    if (send_all(link, bytes, sizeof bytes))
-        gcoll_dial_heard(link->session->dial, link);
-    else
+    if (!send_all(link, bytes, sizeof bytes))
         gcoll_dial_answered(link->session->dial, link, NULL, NULL);
 }
 

@@ -198,9 +198,10 @@ void gcoll_net_abort(gcoll_endpoint *endpoint, const gcoll_note *note, int64_t l
         if (net->sessions[i] && net->sessions[i]->lane.is_stream)
             tell(net->sessions[i], note);
     drain(net, &p);
-    /* Also tell peers that are just connecting, but do not wait for the culprit: that it does not answer may
-     * be the reason of the abort. */
-    while (is_dialing(net, note->culprit) && gcoll_now_ms() < now + limit_ms / 4) {
+    /* Also tell peers that are just connecting, either way, but do not wait for the culprit: that it does not
+     * answer may be the reason of the abort. */
+    while ((is_dialing(net, note->culprit) || net->trusted_count > 0) &&
+           gcoll_now_ms() < now + limit_ms / 4) {
         gcoll_net_block(net, WAIT_STEP_US);
         drain(net, &p);
     }
@@ -309,6 +310,7 @@ void gcoll_net_destroy(gcoll_net *net) {
         while (!close_loop(net))
             uv_run(&net->loop, UV_RUN_NOWAIT);
     }
+    gcoll_forget_secret(net->secret, sizeof net->secret);
     free(net->listeners);
     free(net->sessions);
     free(net->hot_bytes);

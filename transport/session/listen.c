@@ -30,6 +30,8 @@
 #define PAUSE_MS 100
 /* Ports that the system offers are tried so often. */
 #define FREE_PORTS 16
+/* Connections of one rank that have greeted and not proved: its own, and some for stripes. */
+#define TRUSTED_OF_RANK 4
 
 static uint32_t *count_of(gcoll_link *link) {
     return link->is_trusted ? &link->net->trusted_count : &link->net->stranger_count;
@@ -48,7 +50,7 @@ void gcoll_net_forget_stranger(gcoll_link *link) {
 
 /* Adds it as the newest. If those of its kind are too many then, the oldest is dropped. */
 static void add_stranger(gcoll_net *net, gcoll_link *link, int64_t ms) {
-    const uint32_t most = GCOLL_NET_STRANGERS_MAX + (link->is_trusted ? net->size : 0);
+    const uint32_t most = GCOLL_NET_STRANGERS_MAX + (link->is_trusted ? TRUSTED_OF_RANK * net->size : 0);
     gcoll_link **at = &net->strangers, *oldest = NULL;
     for (; *at; at = &(*at)->next)
         if (!oldest && (*at)->is_trusted == link->is_trusted)
@@ -110,12 +112,14 @@ static void on_connections(uv_poll_t *poll, int status, int events);
 static void on_pause_over(uv_timer_t *pause) {
     gcoll_net *net = pause->data;
     for (uint32_t i = 0; i < net->listener_count; i++)
-        uv_poll_start(&net->listeners[i].poll, UV_READABLE, on_connections);
+        if (net->listeners[i].poll.type == UV_POLL)
+            uv_poll_start(&net->listeners[i].poll, UV_READABLE, on_connections);
 }
 
 static void pause_listening(gcoll_net *net) {
     for (uint32_t i = 0; i < net->listener_count; i++)
-        uv_poll_stop(&net->listeners[i].poll);
+        if (net->listeners[i].poll.type == UV_POLL)
+            uv_poll_stop(&net->listeners[i].poll);
     uv_update_time(&net->loop);
     uv_timer_start(&net->pause, on_pause_over, PAUSE_MS, 0);
 }

@@ -116,6 +116,7 @@ void gcoll_session_destroy(gcoll_session *session) {
         free(session->input.bytes);
         free(session->input.fragment);
         free(session->output.control.bytes);
+        gcoll_forget_secret(session->key, sizeof session->key);
         free(session);
     }
 }
