@@ -78,17 +78,17 @@ struct gcoll_net {
     uv_timer_t alarm;                 /* ends a blocked wait */
     uv_timer_t sweeper;               /* drops strangers that do not speak */
     uv_timer_t pause;                 /* ends a time without accepting */
-    int accept_error;                 /* why connections wait to be accepted: an error number; 0: none do */
     struct gcoll_listener *listeners; /* one for each address */
     uint32_t listener_count;
+    int accept_error; /* why connections wait to be accepted: an error number; 0: none do */
     bool watches_listeners;
+    bool has_secret;                       /* `secret` is set */
     bool has_control;                      /* the listeners were given another congestion control than */
     char control[GCOLL_NET_CONTROL_BYTES]; /* ... this, the system's */
     gcoll_events events;
     uint32_t rank, size;
     uint8_t group[16];
-    uint8_t secret[GCOLL_SHA256_BYTES]; /* made of the job's, if has_secret */
-    bool has_secret;
+    uint8_t secret[GCOLL_SHA256_BYTES]; /* made of the job's */
     uint64_t eager_bytes, pool_bytes;
     int64_t connect_timeout_ms;
     gcoll_patience patience;
