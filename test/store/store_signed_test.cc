@@ -7,6 +7,8 @@ extern "C" {
 #include "gcoll/store/signed.h"
 }
 
+using namespace store_support;
+
 namespace {
 
 using Secret = std::array<uint8_t, 32>;
