@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "gcoll/base/base.h"
+#include "gcoll/base/sha256.h"
 #include "gcoll/base/text.h"
 #include "gcoll/store/connect.h"
 #include "gcoll/store/redis_link.h"
@@ -149,13 +150,6 @@ static gcoll_status receive(gcoll_redis_link *link, int64_t deadline_ns, gcoll_r
     }
 }
 
-/* Overwrites a text. GCC 12 with -fsanitize=undefined warns of explicit_bzero here, for a NULL that cannot
- * occur. */
-static void wipe(volatile char *text, size_t bytes) {
-    for (size_t i = 0; i < bytes; i++)
-        text[i] = 0;
-}
-
 static gcoll_status exchange(gcoll_redis_link *link, int argc, const char **argv, const size_t *lengths,
                              int64_t deadline_ns, gcoll_redis_fault *fault, redisReply **reply) {
     char *text = NULL;
@@ -165,7 +159,7 @@ static gcoll_status exchange(gcoll_redis_link *link, int argc, const char **argv
         return GCOLL_ERR_NO_MEMORY;
     }
     gcoll_status status = send_all(link, text, (size_t)bytes, deadline_ns, fault);
-    wipe(text, (size_t)bytes); /* it may have the password */
+    gcoll_forget_secret(text, (size_t)bytes); /* it may have the password */
     redisFreeCommand(text);
     if (status == GCOLL_OK)
         status = receive(link, deadline_ns, fault, reply);

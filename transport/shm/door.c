@@ -17,6 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "gcoll/base/sha256.h"
 #include "transport/shm/shm.h"
 
 #define PREFIX "gcoll-shm-"
@@ -131,21 +132,13 @@ bool gcoll_shm_door_has_room(const gcoll_shm *shm) {
     return poll(&own, 1, 0) == 1 && (own.revents & POLLOUT);
 }
 
-/* Bytes compared in the same time whatever they are, so that a token cannot be found byte by byte. */
-static bool is_token(const uint8_t *shown, const uint8_t *ours) {
-    uint8_t differ = 0;
-    for (uint32_t i = 0; i < GCOLL_SHM_TOKEN; i++)
-        differ |= (uint8_t)(shown[i] ^ ours[i]);
-    return differ == 0;
-}
-
 /* The pair that a datagram is for; NULL: none. */
 static gcoll_shm_pair *find(const gcoll_shm *shm, const datagram *d) {
     const gcoll_session *session = gcoll_net_session(shm->net, d->from);
     gcoll_shm_pair *pair = session && gcoll_session_has_taken(session, &gcoll_lane_shm)
                                ? gcoll_session_lane_state(session)
                                : NULL;
-    return pair && is_token(d->token, pair->own.token) ? pair : NULL;
+    return pair && gcoll_is_same_secret(d->token, pair->own.token, sizeof d->token) ? pair : NULL;
 }
 
 /* Keeps the first descriptor of a part, and closes others: there may be room for two, for alignment's sake.
