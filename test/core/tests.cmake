@@ -37,30 +37,25 @@ add_test(NAME transport_test.checksum COMMAND transport_test --gtest_filter=*/tc
 add_test(NAME collective_test.checksum COMMAND collective_test --gtest_filter=*Sums/tcp_3:*Blocks*tcp_3*:*Sums/inproc_3)
 set_tests_properties(transport_test.checksum collective_test.checksum PROPERTIES TIMEOUT 120 COST 4
                      LABELS plain_tests ENVIRONMENT "GCOLL_TEST_CHECKSUM=1")
-# Runs what a lane may change once more over shared memory: failures with ranks that die, stop and stay away, too.
-set(over_shm
+# Runs cases of tests once more, as PROGRAM.SUFFIX, with an environment. Each of the rest is a program and a filter of its cases.
+function(gcoll_test_again suffix environment)
+  foreach(each IN LISTS ARGN)
+    separate_arguments(words UNIX_COMMAND "${each}")
+    list(GET words 0 program)
+    list(GET words 1 cases)
+    add_dependencies(plain_tests ${program})
+    add_test(NAME ${program}.${suffix} COMMAND ${program} --gtest_filter=${cases})
+    set_tests_properties(${program}.${suffix} PROPERTIES TIMEOUT 300 COST 8 LABELS "plain_tests;timed"
+                         ENVIRONMENT "${environment};GTEST_BRIEF=1")
+  endforeach()
+endfunction()
+# What a lane may change, over shared memory: failures with ranks that die, stop and stay away, too.
+gcoll_test_again(shm GCOLL_TEST_TRANSPORTS=shm
   "core_test '*shm*:Fork*:Timeouts*'" "collective_test '*Sums/shm_2:*Sums/shm_5:*Blocks*shm_3*'" "receive_test '*shm*'" "soak_test '*'"
   "failure_test '*'" "group_test '*shm*'" "recovery_test '*shm*:Recovery.*'")
-foreach(each IN LISTS over_shm)
-  separate_arguments(words UNIX_COMMAND "${each}")
-  list(GET words 0 program)
-  list(GET words 1 cases)
-  add_dependencies(plain_tests ${program})
-  add_test(NAME ${program}.shm COMMAND ${program} --gtest_filter=${cases})
-  set_tests_properties(${program}.shm PROPERTIES TIMEOUT 300 COST 8 LABELS "plain_tests;timed" ENVIRONMENT "GCOLL_TEST_TRANSPORTS=shm")
-endforeach()
-# Runs failures, recovery and groups once more in a job with a secret, and collectives.
-set(with_secret
+# Failures, recovery, groups and collectives in a job with a secret.
+gcoll_test_again(secret GCOLL_SECRET=0123456789abcdef0123456789abcdef
   "failure_test '*'" "recovery_test '*'" "grow_test '*'" "group_test '*tcp*'" "collective_test '*Sums/tcp_3:*Sums/shm_3'")
-foreach(each IN LISTS with_secret)
-  separate_arguments(words UNIX_COMMAND "${each}")
-  list(GET words 0 program)
-  list(GET words 1 cases)
-  add_dependencies(plain_tests ${program})
-  add_test(NAME ${program}.secret COMMAND ${program} --gtest_filter=${cases})
-  set_tests_properties(${program}.secret PROPERTIES TIMEOUT 300 COST 8 LABELS "plain_tests;timed"
-                       ENVIRONMENT "GCOLL_SECRET=0123456789abcdef0123456789abcdef;GTEST_BRIEF=1")
-endforeach()
 # Runs all collectives once more, in contexts that share the connections of another one, which has several to each peer.
 add_test(NAME collective_test.share COMMAND collective_test --gtest_filter=*tcp_2*:*tcp_3*:*tcp_5*)
 set_tests_properties(collective_test.share PROPERTIES TIMEOUT 300 COST 8

@@ -231,12 +231,13 @@ TEST(TcpStranger, WithoutDescriptorsPeersHaveToWait) {
 
 // ---- Somebody who has listened -------------------------------------------------------------------------
 
-// What a real rank of the job sends and hears while it connects to another.
+// What a real rank of the job says and hears while it connects to another.
 struct Recorded {
-    Bytes hello, challenge, proof, reply;
+    Bytes hello, challenge, proof;
 };
 
-// Rank 2 of three connects to rank 0, and all that goes by is recorded.
+// Rank 2 of three calls rank 0, and ends before its proof is sent: so it stays unconnected, and may be
+// pretended to be.
 Recorded record(const std::string &address, const Drive &go_on) {
     Hello hello;
     hello.from = 2;
@@ -245,9 +246,7 @@ Recorded record(const std::string &address, const Drive &go_on) {
     Raw raw(address);
     raw.say(said.hello);
     EXPECT_TRUE(turn_by(go_on)([&] { return raw.heard().size() == kChallengeBytes; }));
-    Recorded all = {said.hello, raw.heard(), said.proof(raw.heard()), {}};
-    // It goes away before the proof arrives: rank 2 stays unconnected, and so may be pretended to be.
-    return all;
+    return {said.hello, raw.heard(), said.proof(raw.heard())};
 }
 
 // The greeting, the proof, or both may be old ones, changed in a bit, or what the real rank itself has said.
