@@ -265,6 +265,24 @@ typedef struct gcoll_context_options {
     const void *secret;
     size_t secret_bytes;
     const char *secret_file;
+
+    /* What protects messages between hosts, the same on every rank; not of inproc and shm. NULL or "": the
+     * variable GCOLL_ENCRYPTION, or else "auth" if there is a secret, and "off" if not.
+     *   "off"   nothing; there may be no secret
+     *   "auth"  ranks prove that they know the secret; all that they send can be read and changed on its way
+     *   "on"    TLS 1.3, by a key of the secret, or by certificates if tls_certificate is set. A lane that
+     *           cannot encrypt is not used: ibverbs, and tcp with several connections
+     *   "on:ibverbs"  the same, but the lane ibverbs may move data in clear
+     * GCOLL_ERR_UNSUPPORTED: the build has no TLS (OpenSSL 3), or this host lacks its libraries. */
+    const char *encryption;
+    /* PEM files: this rank's certificate with its chain, the key of it (as private as secret_file), and the
+     * authorities that sign the certificates of all ranks. All three or none; NULL: GCOLL_TLS_CERTIFICATE,
+     * GCOLL_TLS_KEY, GCOLL_TLS_CA. Each rank is a client and a server. */
+    const char *tls_certificate, *tls_key, *tls_ca;
+    /* The DNS name that a rank's certificate must have, with {rank} for its number in the context that was
+     * created first, and {job} for options.job: "train-{rank}.pods.example". NULL: GCOLL_TLS_NAME, or else
+     * any that the authorities have signed. With {rank} no rank can join later (gcoll_context_grow). */
+    const char *tls_name;
 } gcoll_context_options;
 
 #define GCOLL_SECRET_MIN 16

@@ -15,6 +15,8 @@
 #define PART_MAX    128 /* longest part between two ';' */
 #define HEX_OF_HOST 16
 
+static const char *const tls_texts[] = {"", "tls=psk", "tls=x509"}; /* by gcoll_address_tls */
+
 /* The bytes of the address in network order; *bytes is their number. */
 static const uint8_t *raw(const gcoll_host_address *address, uint32_t *bytes) {
     if (address->where.ss_family == AF_INET) {
@@ -134,9 +136,10 @@ gcoll_status gcoll_address_format(const gcoll_address *address, char *text, size
     for (size_t i = 0; i < GCOLL_WIRE_TOKEN_BYTES; i++)
         snprintf(token + 2 * i, 3, "%02x", address->token[i]);
     char all[GCOLL_ADDRESS_MAX];
-    size_t used = (size_t)snprintf(all, sizeof all, PREFIX "host=%016llx;token=%s;port=%u%s%s",
+    size_t used = (size_t)snprintf(all, sizeof all, PREFIX "host=%016llx;token=%s;port=%u%s%s%s%s",
                                    (unsigned long long)address->host, token, address->port,
-                                   address->checksum ? ";" CHECKSUM : "", address->secret ? ";" SECRET : "");
+                                   address->checksum ? ";" CHECKSUM : "", address->secret ? ";" SECRET : "",
+                                   address->tls != GCOLL_ADDRESS_CLEAR ? ";" : "", tls_texts[address->tls]);
     for (uint32_t i = 0; i < address->count && used < sizeof all; i++) {
         char host[GCOLL_ADDRESS_NAME_MAX];
         gcoll_host_address_text(&address->hosts[i], host, sizeof host);
@@ -201,6 +204,11 @@ static bool parse_part(const char *part, gcoll_address *address, uint32_t *has) 
     if (strncmp(part, "auth=", 5) == 0) {
         address->secret = true;
         return strcmp(part, SECRET) == 0;
+    }
+    if (strncmp(part, "tls=", 4) == 0) {
+        address->tls =
+            strcmp(part, tls_texts[GCOLL_ADDRESS_PSK]) == 0 ? GCOLL_ADDRESS_PSK : GCOLL_ADDRESS_X509;
+        return strcmp(part, tls_texts[address->tls]) == 0;
     }
     return strncmp(part, "host=", 5) != 0 && strncmp(part, "port=", 5) != 0 && strchr(part, '=');
 }

@@ -4,7 +4,8 @@
  * One word: "tcp1;host=<16 hex>;token=<32 hex>;port=4711;a=10.0.0.7/24;a=fe80::1%eth0/64". host tells
  * machines (or network namespaces) apart; token is random, and whoever connects must know it; each a= is
  * an address of an interface with the length of its subnet's prefix, the preferred one first. ";sum=crc32c"
- * says that frames carry checksums, ";auth=1" that whoever connects must know the job's secret, too.
+ * says that frames carry checksums, ";auth=1" that whoever connects must know the job's secret, too,
+ * ";tls=psk" or ";tls=x509" that connections are encrypted, by a key of the secret or by certificates.
  */
 #ifndef GCOLL_ADDRESS_H
 #define GCOLL_ADDRESS_H
@@ -26,6 +27,12 @@ typedef struct gcoll_host_address {
     char interface[IF_NAMESIZE];   /* "" if not known */
 } gcoll_host_address;
 
+typedef enum gcoll_address_tls {
+    GCOLL_ADDRESS_CLEAR,
+    GCOLL_ADDRESS_PSK, /* encrypted, by a key of the job's secret */
+    GCOLL_ADDRESS_X509 /* by certificates */
+} gcoll_address_tls;
+
 typedef struct gcoll_address {
     uint64_t host;
     uint8_t token[GCOLL_WIRE_TOKEN_BYTES];
@@ -34,6 +41,7 @@ typedef struct gcoll_address {
     gcoll_host_address hosts[GCOLL_ADDRESS_HOSTS];
     bool checksum; /* frames carry checksums */
     bool secret;   /* the job has one */
+    gcoll_address_tls tls;
 } gcoll_address;
 
 /* INVALID if it does not fit. */

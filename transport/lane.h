@@ -43,6 +43,8 @@ struct gcoll_lane {
     uint8_t number;
     /* Control frames and credit go by the session's own connection, as those of the lane tcp. */
     bool uses_stream;
+    /* What it moves to other hosts is never encrypted. */
+    bool is_clear;
     /* A lane that the options ask for by this one's name, and that is offered before it; NULL: none. */
     const gcoll_lane *(*wider)(const gcoll_endpoint_options *options);
     /* Lists the devices that it could use on this machine, or says why it has none. */

@@ -78,11 +78,22 @@ typedef struct gcoll_events {
     void (*changed)(void *arg, uint32_t peer, const char *text);
 } gcoll_events;
 
+/* How what goes over the network is encrypted (gcoll/base/tls.h). */
+typedef struct gcoll_encryption {
+    struct gcoll_tls_setup *setup;
+    char *names; /* NULL: any; else the name that a rank's certificate must have, with "{rank}" for its number
+                  */
+    uint32_t *numbers; /* of each rank; NULL: the rank itself */
+    bool lets_ibverbs; /* the lane ibverbs, which cannot encrypt, may move data */
+} gcoll_encryption;
+
 typedef struct gcoll_endpoint_options {
     uint32_t rank, size;
-    uint8_t group[16];          /* random, the same on every rank of this group and no other */
-    const uint8_t *secret;      /* NULL, or 32 bytes made of the job's secret, the same on every rank: without
-                                 * them nobody can connect. Used by open only. Not of inproc */
+    uint8_t group[16];     /* random, the same on every rank of this group and no other */
+    const uint8_t *secret; /* NULL, or 32 bytes made of the job's secret, the same on every rank: without
+                            * them nobody can connect. Used by open only. Not of inproc */
+    const gcoll_encryption
+        *encryption;            /* NULL: none. The same on every rank. Used by open only. Not of inproc */
     const char *interface;      /* NULL, or a list; see transport/interfaces.h */
     const char *interface_from; /* what errors call it; NULL: "interface" */
     const char *route_to; /* NULL, or host:port of the store: the interface that routes there is preferred if

@@ -37,6 +37,7 @@ typedef struct gcoll_settings {
     gcoll_store *plain_store;           /* options.store, of which `store` is a view */
     gcoll_store *signed_store;          /* `store` if it is the context's view of options.store, else NULL */
     uint8_t secret[GCOLL_SHA256_BYTES]; /* made of the job's; endpoint.secret points to it, if there is one */
+    gcoll_encryption encryption;        /* endpoint.encryption points to it, if there is one */
     gcoll_store *owned_store; /* `store` what the context opened itself (environment.c), else NULL */
     char job[72];
     bool monitor;

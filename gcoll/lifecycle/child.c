@@ -58,8 +58,10 @@ gcoll_status gcoll_child_allocate(gcoll_child *c) {
     }
     c->context->settings.endpoint.is_part = endpoint->is_part || !is_whole(c);
     c->context->settings.endpoint.hub_rank = endpoint->is_part ? endpoint->hub_rank : parent->rank;
-    status = gcoll_settings_add_lanes(&c->context->settings, endpoint->lanes, endpoint->lane_count,
-                                      endpoint->may_lack);
+    status = gcoll_encryption_copy(&c->context->settings, &parent->settings, c->ranks, c->size);
+    if (status == GCOLL_OK)
+        status = gcoll_settings_add_lanes(&c->context->settings, endpoint->lanes, endpoint->lane_count,
+                                          endpoint->may_lack);
     if (status == GCOLL_OK)
         status = gcoll_memory_duplicate(c->context, parent);
     return status == GCOLL_OK ? gcoll_calls_duplicate(c->context, parent) : status;

@@ -286,6 +286,8 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
         status = gcoll_network_use(context, &network);
     if (status == GCOLL_OK)
         status = gcoll_secret_read(&context->settings, &known);
+    if (status == GCOLL_OK && context->transport != &gcoll_transport_inproc)
+        status = gcoll_encryption_read(&context->settings, &known);
     if (status == GCOLL_OK)
         status = gcoll_secret_use_store(&context->settings);
     gcoll_network_free(&network);

@@ -88,6 +88,7 @@ void gcoll_context_end(gcoll_context *context, int64_t limit_ms, int64_t least_m
     gcoll_live_free(context);
     gcoll_rendezvous_free(context);
     gcoll_secret_free(&context->settings);
+    gcoll_encryption_free(&context->settings);
     gcoll_store_destroy(context->settings.owned_store);
     gcoll_settings_free(&context->settings);
     free(context->parent_ranks);

@@ -634,7 +634,7 @@ static gcoll_status check_grow(const gcoll_context *context, gcoll_grow_options 
         status = check_store(o->store, "options.store");
     if (status == GCOLL_OK && context->transport == &gcoll_transport_inproc)
         status = gcoll_error(GCOLL_ERR_UNSUPPORTED, "newcomers cannot join a context over inproc");
-    return status;
+    return status == GCOLL_OK ? gcoll_encryption_may_grow(&context->settings) : status;
 }
 
 gcoll_status gcoll_context_grow(gcoll_context *context, const gcoll_grow_options *options,
@@ -672,7 +672,7 @@ typedef struct guest {
     desk d;
     const gcoll_context_options *o;
     const gcoll_network *network;
-    const gcoll_settings *secret; /* which hold it */
+    const gcoll_settings *keys; /* of its secret and its certificate */
     int64_t timeout_ms;
     char nonce[NONCE_TEXT];
     char answer[128]; /* the latest; "": none yet */
@@ -758,8 +758,10 @@ static gcoll_status open_context(guest *g, char ends[GCOLL_ENDS_MAX], size_t *by
     if (status != GCOLL_OK)
         return status;
     g->context->settings.store = NULL; /* its ranks met without one */
-    gcoll_secret_copy(&g->context->settings, g->secret);
-    status = gcoll_network_use(g->context, g->network);
+    gcoll_secret_copy(&g->context->settings, g->keys);
+    status = gcoll_encryption_copy(&g->context->settings, g->keys, NULL, o.size);
+    if (status == GCOLL_OK)
+        status = gcoll_network_use(g->context, g->network);
     if (status == GCOLL_OK)
         status = gcoll_memory_open(g->context, o.accelerator, o.accelerator_times != 0);
     gcoll_generation_set(g->context, g->generation);
@@ -905,21 +907,27 @@ gcoll_status gcoll_context_join(const gcoll_context_options *options, gcoll_cont
     if (status != GCOLL_OK)
         return status;
     const int64_t timeout_ms = known.timeout_ms ? known.timeout_ms : GCOLL_DEFAULT_TIMEOUT_MS;
-    gcoll_settings secret = {.store = known.store};
+    gcoll_settings keys = {.store = known.store};
+    snprintf(keys.job, sizeof keys.job, "%s", known.job);
     if (network.transport == &gcoll_transport_inproc)
         status = gcoll_error(GCOLL_ERR_UNSUPPORTED, "newcomers cannot join over inproc");
     if (status == GCOLL_OK)
-        status = gcoll_secret_read(&secret, &known);
+        status = gcoll_secret_read(&keys, &known);
     if (status == GCOLL_OK)
-        status = gcoll_secret_use_store(&secret);
-    guest g = {.d = {secret.store, known.job, began_ms + timeout_ms},
+        status = gcoll_encryption_read(&keys, &known);
+    if (status == GCOLL_OK)
+        status = gcoll_encryption_may_grow(&keys);
+    if (status == GCOLL_OK)
+        status = gcoll_secret_use_store(&keys);
+    guest g = {.d = {keys.store, known.job, began_ms + timeout_ms},
                .o = &known,
                .network = &network,
-               .secret = &secret,
+               .keys = &keys,
                .timeout_ms = timeout_ms};
     if (status == GCOLL_OK)
         status = join_as_guest(&g);
-    gcoll_secret_free(&secret);
+    gcoll_secret_free(&keys);
+    gcoll_encryption_free(&keys);
     gcoll_network_free(&network);
     if (status == GCOLL_OK)
         *joined = g.context;

@@ -28,6 +28,14 @@ gcoll_status gcoll_secret_read(gcoll_settings *settings, const gcoll_context_opt
 void gcoll_secret_copy(gcoll_settings *settings, const gcoll_settings *from);
 /* Lets the context use a view of its store, in which values are signed if there is a secret. */
 gcoll_status gcoll_secret_use_store(gcoll_settings *settings);
+/* What is encrypted, and how: after the secret was read. job: the settings' own. */
+gcoll_status gcoll_encryption_read(gcoll_settings *settings, const gcoll_context_options *options);
+/* ranks: of `from`, by the new ranks; NULL: the same. NO_MEMORY. */
+gcoll_status gcoll_encryption_copy(gcoll_settings *settings, const gcoll_settings *from,
+                                   const uint32_t *ranks, uint32_t size);
+void gcoll_encryption_free(gcoll_settings *settings);
+/* INVALID: names in certificates have the numbers of ranks, and newcomers have none. */
+gcoll_status gcoll_encryption_may_grow(const gcoll_settings *settings);
 /* Forgets the secret and ends the view. */
 void gcoll_secret_free(gcoll_settings *settings);
 /* Rank 0 says in the log if it listens to others than this host without a secret. */

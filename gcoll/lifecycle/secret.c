@@ -5,14 +5,12 @@
  * Only a hash of it is kept. No part of it ever reaches a message.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "gcoll/base/fork.h"
+#include "gcoll/base/private_file.h"
 #include "gcoll/base/sha256.h"
 #include "gcoll/lifecycle/lifecycle.h"
 #include "gcoll/store/signed.h"
@@ -42,25 +40,6 @@ static size_t without_line_end(const char *text, size_t bytes) {
     return bytes > 0 && text[bytes - 1] == '\r' ? bytes - 1 : bytes;
 }
 
-/* Whether the file is one that keeps a secret. */
-static gcoll_status check_file(int fd, const char *name, const char *from) {
-    struct stat about;
-    if (fstat(fd, &about) != 0)
-        return gcoll_error(GCOLL_ERR_IO, "%s: '%.*s': %s", from, NAME_MAX_SAID, name, strerror(errno));
-    if (!S_ISREG(about.st_mode))
-        return gcoll_error(GCOLL_ERR_INVALID, "%s: '%.*s' is no regular file", from, NAME_MAX_SAID, name);
-    if (about.st_uid != geteuid() && about.st_uid != 0)
-        return gcoll_error(GCOLL_ERR_INVALID,
-                           "%s: '%.*s' belongs to user %ld; allowed are this process's user, %ld, and root",
-                           from, NAME_MAX_SAID, name, (long)about.st_uid, (long)geteuid());
-    if ((about.st_mode & (S_IRWXO | S_IWGRP)) != 0)
-        return gcoll_error(GCOLL_ERR_INVALID,
-                           "%s: '%.*s' has mode %04o; allowed are modes by which others can neither read "
-                           "nor write it, nor its group write it, as 0400 and 0440",
-                           from, NAME_MAX_SAID, name, (unsigned)(about.st_mode & 07777));
-    return GCOLL_OK;
-}
-
 /* Reads up to `room` bytes. Returns how many, or -1 with errno. */
 static ssize_t read_all(int fd, char *text, size_t room) {
     size_t have = 0;
@@ -79,30 +58,19 @@ static ssize_t read_all(int fd, char *text, size_t room) {
 
 static gcoll_status read_file(gcoll_settings *settings, const char *name, const char *from) {
     char text[GCOLL_SECRET_MAX + 3]; /* a line end, and one byte more than is allowed */
-    gcoll_fork_hold();
-    const int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    const int error = errno;
     gcoll_descriptor descriptor = {0};
-    if (fd >= 0)
-        gcoll_descriptor_enter(&descriptor, fd);
-    gcoll_fork_release();
-    if (fd < 0)
-        return gcoll_error(gcoll_status_of_errno(error), "%s: cannot open '%.*s': %s", from, NAME_MAX_SAID,
-                           name, strerror(error));
-    gcoll_status status = check_file(fd, name, from);
-    if (status == GCOLL_OK) {
-        const ssize_t have = read_all(fd, text, sizeof text);
-        if (have < 0)
-            status = gcoll_error(GCOLL_ERR_IO, "%s: cannot read '%.*s': %s", from, NAME_MAX_SAID, name,
-                                 strerror(errno));
-        else
-            status = set_secret(settings, text, without_line_end(text, (size_t)have), from);
-        gcoll_forget_secret(text, sizeof text);
-    }
-    gcoll_fork_hold();
-    gcoll_descriptor_leave(&descriptor);
-    close(fd);
-    gcoll_fork_release();
+    int fd;
+    gcoll_status status = gcoll_private_file_open(name, from, &descriptor, &fd);
+    if (status != GCOLL_OK)
+        return status;
+    const ssize_t have = read_all(fd, text, sizeof text);
+    if (have < 0)
+        status = gcoll_error(GCOLL_ERR_IO, "%s: cannot read '%.*s': %s", from, NAME_MAX_SAID, name,
+                             strerror(errno));
+    else
+        status = set_secret(settings, text, without_line_end(text, (size_t)have), from);
+    gcoll_forget_secret(text, sizeof text);
+    gcoll_private_file_close(&descriptor, fd);
     return status;
 }
 
@@ -159,7 +127,7 @@ void gcoll_secret_warn(gcoll_context *context) {
     char text[GCOLL_ADDRESS_MAX];
     gcoll_address address;
     if (context->rank != 0 || !context->endpoint || context->settings.endpoint.secret ||
-        context->transport == &gcoll_transport_inproc ||
+        context->settings.endpoint.encryption || context->transport == &gcoll_transport_inproc ||
         context->transport->address(context->endpoint, text, sizeof text) != GCOLL_OK ||
         gcoll_address_parse(text, &address) != GCOLL_OK)
         return;

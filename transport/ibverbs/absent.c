@@ -26,5 +26,8 @@ static void absent_list(gcoll_device_fn fn, void *arg) {
 }
 
 /* Nothing else is called, as there is no port. */
-const gcoll_lane gcoll_lane_ibverbs = {
-    .name = "ibverbs", .number = GCOLL_LANE_IBVERBS, .list = absent_list, .open = absent_open};
+const gcoll_lane gcoll_lane_ibverbs = {.name = "ibverbs",
+                                       .number = GCOLL_LANE_IBVERBS,
+                                       .is_clear = true,
+                                       .list = absent_list,
+                                       .open = absent_open};

@@ -214,6 +214,7 @@ void gcoll_ib_get_counters(gcoll_endpoint *endpoint, gcoll_ib_counters *counters
 const gcoll_lane gcoll_lane_ibverbs = {
     .name = "ibverbs",
     .number = GCOLL_LANE_IBVERBS,
+    .is_clear = true,
     .list = gcoll_ib_list,
     .is_likely = gcoll_ib_is_likely,
     .open = ib_open,

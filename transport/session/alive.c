@@ -257,11 +257,13 @@ void gcoll_net_set_doubt(gcoll_endpoint *endpoint, uint32_t rank) {
 
 uint64_t gcoll_session_taken(const gcoll_session *session, uint64_t end, uint64_t before) {
     const gcoll_session_output *out = &session->output;
-    int queued = 0;
-    if (!session->socket || ioctl(session->socket->fd, SIOCOUTQ, &queued) != 0)
+    uint64_t queued = 0;
+    if (!session->socket || !gcoll_socket_unacknowledged(session->socket, &queued))
         return before;
-    uint64_t acknowledged = (uint64_t)queued < out->written ? out->written - (uint64_t)queued : 0;
-    return acknowledged < end ? acknowledged : end;
+    uint64_t acknowledged = queued < out->written ? out->written - queued : 0;
+    acknowledged = acknowledged < end ? acknowledged : end;
+    /* What TLS adds to the bytes lies in the queue, too: what it adds to new ones takes nothing back. */
+    return session->socket->tls && acknowledged < before ? before : acknowledged;
 }
 
 /* The number of message bytes that the peer's host has acknowledged. Control frames after the last message

@@ -26,6 +26,7 @@ struct gcoll_socket {
     gcoll_link *link;
     gcoll_session *session;
     struct gcoll_stripe *stripe; /* of a connection for stripes (transport/tcp) */
+    gcoll_tls *tls;              /* NULL: bytes go as they are */
     gcoll_descriptor descriptor;
 };
 
@@ -48,6 +49,14 @@ struct gcoll_link {
     uint8_t bytes[GCOLL_WIRE_HELLO_BYTES]; /* the message that is coming: none is longer */
     size_t have;
 };
+
+/* protect.c: TLS of a new connection */
+/* The endpoint's own copy. */
+gcoll_status gcoll_net_set_encryption(gcoll_net *net, const gcoll_encryption *encryption);
+void gcoll_net_end_encryption(gcoll_net *net);
+/* Begins or goes on with it, when the challenge has gone or come. 1: bytes go by it from now on. 0: more must
+ * come. -1: it failed; problem "": for another reason than TLS. */
+int gcoll_link_protect(gcoll_link *link, char problem[GCOLL_TLS_TEXT_MAX]);
 
 /* interfaces.c */
 void gcoll_net_convert_address(const uv_interface_address_t *from, gcoll_host_address *to);
@@ -87,6 +96,12 @@ void gcoll_socket_poll(gcoll_socket *socket);
 void gcoll_socket_unwatch(gcoll_socket *socket);
 void gcoll_net_watch_all(gcoll_net *net);
 void gcoll_socket_close(gcoll_socket *socket);
+/* Bytes that TLS has taken, and the kernel not. */
+static inline size_t gcoll_socket_unsent(const gcoll_socket *socket) {
+    return socket->tls ? gcoll_tls_unsent(socket->tls) : 0;
+}
+/* Bytes that were taken, and the other host has not acknowledged. False: the kernel does not tell. */
+bool gcoll_socket_unacknowledged(const gcoll_socket *socket, uint64_t *bytes);
 
 /* alive.c */
 /* How often the kernel has sent again what the other host does not acknowledge, and for how long that has
@@ -123,6 +138,8 @@ void gcoll_session_connected(gcoll_session *session, gcoll_socket *socket, const
 /* The answer came, or (reply NULL) the connection closed before. Drops the link. */
 void gcoll_dial_answered(gcoll_dial *dial, gcoll_link *link, const gcoll_wire_reply *reply,
                          const char *garbage);
+/* The peer cannot be trusted at this address: "its certificate is refused: ...". Drops the link. */
+void gcoll_dial_refused(gcoll_dial *dial, gcoll_link *link, const char *problem);
 /* The peer has answered by a challenge: its time begins anew. */
 void gcoll_dial_heard(gcoll_dial *dial);
 /* Reads the answers that have come already. May end the dial. */

@@ -23,6 +23,9 @@
 #include "transport/session/connect.h"
 #include "transport/session/session.h"
 
+/* By gcoll_address_tls. */
+static const char *const tls_words[] = {"'off' or 'auth'", "'on' by the secret", "'on' by certificates"};
+
 /* Least time for one address. */
 #define SHARE_MIN_MS 250
 /* Tries after a connection that closed without an answer: 5, 10, ... 640, 640 ms apart. */
@@ -395,6 +398,18 @@ static void mute_ended(gcoll_dial *dial) {
     }
 }
 
+void gcoll_dial_refused(gcoll_dial *dial, gcoll_link *link, const char *problem) {
+    note_problem(dial, "%s at %s", problem, dial->where);
+    if (link != dial->link) {
+        forget_mute(dial, link);
+        mute_ended(dial);
+        return;
+    }
+    gcoll_link_drop(link);
+    dial->link = NULL;
+    skip(dial);
+}
+
 void gcoll_dial_answered(gcoll_dial *dial, gcoll_link *link, const gcoll_wire_reply *reply,
                          const char *garbage) {
     if (link != dial->link) {
@@ -494,6 +509,11 @@ gcoll_status gcoll_net_connect(gcoll_endpoint *endpoint, uint32_t peer, const ch
             GCOLL_ERR_MISMATCH,
             "options.secret: is %s on rank %u and %s on rank %u; allowed is the same for all ranks",
             net->has_secret ? "set" : "not set", net->rank, record.secret ? "set" : "not set", peer);
+    if (record.tls != net->address.tls)
+        return gcoll_error(
+            GCOLL_ERR_MISMATCH,
+            "options.encryption: is %s on rank %u and %s on rank %u; allowed is the same for all ranks",
+            tls_words[net->address.tls], net->rank, tls_words[record.tls], peer);
     gcoll_session *session = gcoll_session_of(net, peer);
     if (!session)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "connect: no memory for a session");

@@ -10,6 +10,8 @@
  * welcomes it and drops its own. The lower rank keeps the other's connection in reserve until its own has
  * succeeded or failed. But if its own has not sent its proof yet, it is given up for the other's: it may
  * still be trying an address that does not answer, and cannot have been welcomed.
+ *
+ * With encryption TLS begins after the challenge (protect.c), and the proof and the answer go by it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -47,7 +49,11 @@ void gcoll_link_drop(gcoll_link *link) {
 
 /* Handshakes fit the buffer of a fresh socket: a short write means that it is dead. */
 static bool send_all(gcoll_link *link, const uint8_t *bytes, size_t count) {
+    gcoll_tls *tls = link->socket->tls;
+    const struct iovec piece = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = count};
     ssize_t sent;
+    if (tls)
+        return gcoll_tls_send(tls, &piece, 1) == (ssize_t)count && gcoll_tls_unsent(tls) == 0;
     do {
         sent = send(link->socket->fd, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
@@ -131,6 +137,8 @@ void gcoll_session_connected(gcoll_session *session, gcoll_socket *socket, const
     socket->session = session;
     session->socket = socket;
     session->state = GCOLL_SESSION_CONNECTED;
+    if (socket->tls)
+        gcoll_tls_read_ahead(socket->tls);
     if (!make_input(session)) {
         gcoll_session_fail(session, GCOLL_ERR_NO_MEMORY, "no memory for a connection with rank %u",
                            session->rank);
@@ -307,13 +315,8 @@ static void answered(gcoll_link *link) {
     gcoll_dial_answered(session->dial, link, &answer, wrong);
 }
 
-/* The called side asks for the proof. */
-static void challenged(gcoll_link *link) {
+static void prove(gcoll_link *link) {
     uint8_t bytes[GCOLL_WIRE_PROOF_BYTES];
-    if (!gcoll_proof_take_challenge(&link->proof, link->bytes)) {
-        gcoll_dial_answered(link->session->dial, link, NULL, "a challenge without a proof");
-        return;
-    }
     gcoll_dial_heard(
         link->session->dial); /* also if it has given up waiting for the proof: then it is called again */
     gcoll_proof_prove(&link->proof, bytes);
@@ -327,6 +330,31 @@ static void link_ended(gcoll_link *link) {
         gcoll_dial_answered(link->session->dial, link, NULL, NULL);
     else
         gcoll_link_drop(link);
+}
+
+/* TLS failed; problem "": as the connection ended. */
+static void unprotected(gcoll_link *link, const char *problem) {
+    if (link->role == GCOLL_LINK_DIALER && problem[0] != '\0')
+        gcoll_dial_refused(link->session->dial, link, problem);
+    else
+        link_ended(link);
+}
+
+/* Begins or goes on with TLS. Whether it stands; else the link may be dropped. */
+static bool protect(gcoll_link *link) {
+    char problem[GCOLL_TLS_TEXT_MAX];
+    const int done = gcoll_link_protect(link, problem);
+    if (done < 0)
+        unprotected(link, problem);
+    return done == 1;
+}
+
+/* The called side asks for the proof. */
+static void challenged(gcoll_link *link) {
+    if (!gcoll_proof_take_challenge(&link->proof, link->bytes))
+        gcoll_dial_answered(link->session->dial, link, NULL, "a challenge without a proof");
+    else if (!gcoll_net_tls(link->net) || protect(link))
+        prove(link);
 }
 
 /* How long the message is that is coming, as far as that is known. */
@@ -353,19 +381,45 @@ static bool take_message(gcoll_link *link, size_t wanted) {
     return false; /* if it still stands, more comes after the peer has read what was sent */
 }
 
+/* Whether the link's bytes go by TLS, or will with those that come next. */
+static bool is_protected(const gcoll_link *link) {
+    return gcoll_net_tls(link->net) && link->proof.is_challenged && link->hello.stripe == 0;
+}
+
+static ssize_t receive(gcoll_link *link, size_t wanted) {
+    uint8_t *at = link->bytes + link->have;
+    const struct iovec piece = {.iov_base = at, .iov_len = wanted - link->have};
+    ssize_t got;
+    if (link->socket->tls)
+        return gcoll_tls_recv(link->socket->tls, &piece, 1, true);
+    do {
+        got = recv(link->socket->fd, at, piece.iov_len, MSG_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    return got;
+}
+
 void gcoll_link_ready(gcoll_link *link) {
     if (link->role == GCOLL_LINK_DIALER && link->session->state != GCOLL_SESSION_DIALING) {
         gcoll_dial_end(link->session); /* the session failed for another reason, not reported yet */
         return;
     }
+    if (is_protected(link)) {
+        if (!protect(link))
+            return;
+        if (link->role == GCOLL_LINK_DIALER && !link->proof.is_proved) {
+            prove(link); /* nothing can have come yet */
+            return;
+        }
+    }
     for (bool goes_on = true; goes_on;) {
         const size_t wanted = wanted_bytes(link);
-        ssize_t got;
-        do {
-            got = recv(link->socket->fd, link->bytes + link->have, wanted - link->have, MSG_DONTWAIT);
-        } while (got < 0 && errno == EINTR);
+        const ssize_t got = receive(link, wanted);
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
+        if (got < 0 && errno == EPROTO && link->socket->tls) {
+            unprotected(link, gcoll_tls_problem(link->socket->tls));
+            return;
+        }
         if (got <= 0 || link->role == GCOLL_LINK_RESERVE) {
             link_ended(link);
             return;

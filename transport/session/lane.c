@@ -64,6 +64,24 @@ static gcoll_status open_lane(gcoll_net *net, const gcoll_lane *lane, const gcol
     return GCOLL_OK;
 }
 
+/* With encryption no lane may move anything to other hosts in clear, unless that is allowed by its name. */
+static gcoll_status check_encryption(const gcoll_net *net, const gcoll_lane_row *row,
+                                     const gcoll_lane *wider) {
+    if (!gcoll_net_tls(net))
+        return GCOLL_OK;
+    if (wider && wider->is_clear)
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.transport: %s with several connections cannot encrypt them; allowed with "
+                           "options.encryption 'on' is one",
+                           row->name);
+    if (row->lane->is_clear && !net->encryption.lets_ibverbs)
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                           "options.transport: %s cannot encrypt what it moves; options.encryption 'on:%s' "
+                           "lets it move data in clear",
+                           row->name, row->name);
+    return GCOLL_OK;
+}
+
 /* Opens a lane that the options name, and before it the wider one that they ask for by its name. */
 static gcoll_status open_row(gcoll_net *net, const gcoll_lane_row *row,
                              const gcoll_endpoint_options *options) {
@@ -71,7 +89,9 @@ static gcoll_status open_row(gcoll_net *net, const gcoll_lane_row *row,
         return gcoll_error(GCOLL_ERR_INVALID, "options.transport: names %s, which goes with no other",
                            row->name);
     const gcoll_lane *wider = row->lane->wider ? row->lane->wider(options) : NULL;
-    gcoll_status status = GCOLL_OK;
+    gcoll_status status = check_encryption(net, row, wider);
+    if (status != GCOLL_OK)
+        return status;
     if (wider && net->lane_count < GCOLL_LANES_MAX)
         status = open_lane(net, wider, options);
     if (status == GCOLL_OK && net->lane_count < GCOLL_LANES_MAX)

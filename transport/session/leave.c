@@ -80,10 +80,10 @@ static bool is_dialing(const gcoll_net *net, uint32_t except) {
 
 /* The number of written bytes that the peer's kernel has not acknowledged. */
 static uint64_t unacknowledged_by(const gcoll_session *session) {
-    int bytes = 0;
+    uint64_t bytes = 0;
     return session->socket && !session->told && !session->output.dead &&
-                   ioctl(session->socket->fd, SIOCOUTQ, &bytes) == 0 && bytes > 0
-               ? (uint64_t)bytes
+                   gcoll_socket_unacknowledged(session->socket, &bytes)
+               ? bytes
                : 0;
 }
 
@@ -311,6 +311,7 @@ void gcoll_net_destroy(gcoll_net *net) {
             uv_run(&net->loop, UV_RUN_NOWAIT);
     }
     gcoll_forget_secret(net->secret, sizeof net->secret);
+    gcoll_net_end_encryption(net);
     free(net->listeners);
     free(net->sessions);
     free(net->hot_bytes);

@@ -238,7 +238,9 @@ static gcoll_status net_open(const gcoll_endpoint_options *options, const gcoll_
     if (net->has_secret)
         memcpy(net->secret, options->secret, sizeof net->secret);
     set_frames(net, options->checksum);
-    gcoll_status status = set_limits(net, options);
+    gcoll_status status = gcoll_net_set_encryption(net, options->encryption);
+    if (status == GCOLL_OK)
+        status = set_limits(net, options);
     if (status == GCOLL_OK)
         status = allocate(net);
     if (status == GCOLL_OK)

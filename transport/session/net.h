@@ -19,6 +19,7 @@
 #include "gcoll/base/crc32c.h"
 #include "gcoll/base/fork.h"
 #include "gcoll/base/sha256.h"
+#include "gcoll/base/tls.h"
 #include "transport/address.h"
 #include "transport/lane.h"
 #include "transport/queue.h"
@@ -89,6 +90,7 @@ struct gcoll_net {
     uint32_t rank, size;
     uint8_t group[16];
     uint8_t secret[GCOLL_SHA256_BYTES]; /* made of the job's */
+    gcoll_encryption encryption;        /* its own; setup NULL: none */
     uint64_t eager_bytes, pool_bytes;
     int64_t connect_timeout_ms;
     gcoll_patience patience;
@@ -154,6 +156,11 @@ static inline gcoll_net *gcoll_net_of(gcoll_endpoint *endpoint) {
 /* NULL: the job has none. */
 static inline const uint8_t *gcoll_net_secret(const gcoll_net *net) {
     return net->has_secret ? net->secret : NULL;
+}
+
+/* NULL: connections are not encrypted. */
+static inline gcoll_tls_setup *gcoll_net_tls(const gcoll_net *net) {
+    return net->encryption.setup;
 }
 
 /* Whether the event loop exists. Its four descriptors are taken when it is first needed, so that a context

@@ -28,13 +28,22 @@ void gcoll_proof_key_within(uint8_t key[GCOLL_SHA256_BYTES], const uint8_t sessi
     gcoll_hmac_end(&mac, key);
 }
 
-void gcoll_proof_key_of_session(uint8_t key[GCOLL_SHA256_BYTES], const gcoll_proof *proof) {
+/* A key by both nonces. */
+static void make_key(uint8_t key[GCOLL_SHA256_BYTES], const gcoll_proof *proof, const char *label) {
     gcoll_hmac mac;
     gcoll_hmac_begin(&mac, proof->key, sizeof proof->key);
-    ADD_LABEL(&mac, "gcoll key of a session");
+    gcoll_hmac_add(&mac, label, strlen(label) + 1);
     gcoll_hmac_add(&mac, proof->hello, sizeof proof->hello);
     gcoll_hmac_add(&mac, proof->challenge, sizeof proof->challenge);
     gcoll_hmac_end(&mac, key);
+}
+
+void gcoll_proof_key_of_session(uint8_t key[GCOLL_SHA256_BYTES], const gcoll_proof *proof) {
+    make_key(key, proof, "gcoll key of a session");
+}
+
+void gcoll_proof_key_of_tls(uint8_t key[GCOLL_SHA256_BYTES], const gcoll_proof *proof) {
+    make_key(key, proof, "gcoll key of TLS");
 }
 
 /* Over everything so far, and the bytes of one more message. The hello stands for itself. */
@@ -47,6 +56,8 @@ static void make_tag(const gcoll_proof *proof, const char *label, const uint8_t 
         gcoll_hmac_add(&mac, proof->hello, sizeof proof->hello);
     if (proof->is_challenged && bytes != proof->challenge)
         gcoll_hmac_add(&mac, proof->challenge, sizeof proof->challenge);
+    if (proof->has_channel)
+        gcoll_hmac_add(&mac, proof->channel, sizeof proof->channel);
     gcoll_hmac_add(&mac, bytes, count);
     gcoll_hmac_end(&mac, tag);
 }
@@ -65,7 +76,7 @@ static bool is_signed(const gcoll_proof *proof, const char *label, const uint8_t
 gcoll_status gcoll_proof_greet(gcoll_proof *proof, const gcoll_wire_hello *hello) {
     gcoll_wire_hello fresh = *hello;
     const gcoll_status status = gcoll_random_bytes(fresh.nonce, sizeof fresh.nonce);
-    proof->is_challenged = proof->is_proved = false;
+    proof->is_challenged = proof->is_proved = proof->has_channel = false;
     gcoll_wire_put_hello(proof->hello, &fresh);
     sign(proof, "hello", proof->hello, sizeof proof->hello);
     return status;

@@ -23,8 +23,10 @@ typedef struct gcoll_proof {
     uint8_t key[GCOLL_SHA256_BYTES];
     uint8_t hello[GCOLL_WIRE_HELLO_BYTES]; /* as it travels */
     uint8_t challenge[GCOLL_WIRE_CHALLENGE_BYTES];
-    bool is_challenged; /* there is one */
-    bool is_proved;     /* the PROOF was sent, or it came and was right */
+    bool is_challenged;                  /* there is one */
+    bool is_proved;                      /* the PROOF was sent, or it came and was right */
+    bool has_channel;                    /* it goes by a TLS connection, */
+    uint8_t channel[GCOLL_SHA256_BYTES]; /* which these tell from all others */
 } gcoll_proof;
 
 /* The key by which an endpoint with that token is called. secret NULL: the job has none. */
@@ -35,6 +37,9 @@ void gcoll_proof_key_within(uint8_t key[GCOLL_SHA256_BYTES], const uint8_t sessi
                             const uint8_t token[GCOLL_WIRE_TOKEN_BYTES]);
 /* That of the session whose connection was proved: of this key and both nonces. */
 void gcoll_proof_key_of_session(uint8_t key[GCOLL_SHA256_BYTES], const gcoll_proof *proof);
+
+/* That of its encryption, the same when the CHALLENGE has gone or come. */
+void gcoll_proof_key_of_tls(uint8_t key[GCOLL_SHA256_BYTES], const gcoll_proof *proof);
 
 /* Writes proof->hello by proof->key, with a new nonce. */
 gcoll_status gcoll_proof_greet(gcoll_proof *proof, const gcoll_wire_hello *hello);

@@ -435,6 +435,8 @@ static void lost(gcoll_session *session, int error) {
         gcoll_session_depart(session);
     else if (error == 0 || error == ECONNRESET || error == EPIPE)
         gcoll_session_fail(session, GCOLL_ERR_PEER, "closed the connection");
+    else if (error == EPROTO && session->socket->tls)
+        gcoll_session_changed(session, gcoll_tls_problem(session->socket->tls));
     else if (gcoll_is_shortage(error))
         gcoll_session_fail(session, GCOLL_ERR_NO_MEMORY, "cannot read what rank %u sends: %s", session->rank,
                            strerror(error));
@@ -442,13 +444,25 @@ static void lost(gcoll_session *session, int error) {
         gcoll_session_fail(session, GCOLL_ERR_PEER, "cannot be reached any more (%s)", strerror(error));
 }
 
+static ssize_t receive(const gcoll_session *session, struct msghdr *header, bool asks_kernel) {
+    gcoll_socket *socket = session->socket;
+    ssize_t got;
+    if (socket->tls)
+        return gcoll_tls_recv(socket->tls, header->msg_iov, header->msg_iovlen, asks_kernel);
+    do {
+        got = header->msg_iovlen > 1
+                  ? recvmsg(socket->fd, header, MSG_DONTWAIT)
+                  : recv(socket->fd, header->msg_iov->iov_base, header->msg_iov->iov_len, MSG_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    return got;
+}
+
 /* Reads by one system call. Returns the result of recvmsg; *asked is the most that it could have returned. */
-static ssize_t pull(gcoll_session *session, size_t *asked) {
+static ssize_t pull(gcoll_session *session, size_t *asked, bool asks_kernel) {
     gcoll_session_input *in = &session->input;
     struct iovec pieces[2];
     struct msghdr header = {.msg_iov = pieces, .msg_iovlen = 2};
     size_t wanted = 0;
-    int fd = session->socket->fd;
     pieces[1].iov_base = in->bytes + in->end;
     pieces[1].iov_len = in->bulk ? BULK_AHEAD : GCOLL_SESSION_INPUT_BYTES - in->end;
     if (in->remaining > 0) {
@@ -456,13 +470,12 @@ static ssize_t pull(gcoll_session *session, size_t *asked) {
         pieces[0].iov_len = wanted;
         if (wanted < in->remaining)
             header.msg_iovlen = 1; /* what follows is payload too */
+    } else {
+        header.msg_iov = &pieces[1];
+        header.msg_iovlen = 1;
     }
-    *asked = wanted + (header.msg_iovlen == 2 ? pieces[1].iov_len : 0);
-    ssize_t got;
-    do {
-        got = wanted > 0 ? recvmsg(fd, &header, MSG_DONTWAIT)
-                         : recv(fd, pieces[1].iov_base, pieces[1].iov_len, MSG_DONTWAIT);
-    } while (got < 0 && errno == EINTR);
+    *asked = wanted + (header.msg_iovlen == 2 || wanted == 0 ? pieces[1].iov_len : 0);
+    const ssize_t got = receive(session, &header, asks_kernel);
     if (got > 0 && wanted > 0) {
         size_t placed = (size_t)got < wanted ? (size_t)got : wanted;
         accept_payload(session, NULL, placed);
@@ -475,23 +488,27 @@ static ssize_t pull(gcoll_session *session, size_t *asked) {
 
 bool gcoll_session_read(gcoll_session *session, size_t budget) {
     size_t total = 0;
-    while (session->state == GCOLL_SESSION_CONNECTED && total < budget) {
+    bool asks_kernel = true;
+    while (session->state == GCOLL_SESSION_CONNECTED && (asks_kernel || session->socket->tls)) {
         size_t asked;
-        ssize_t got = pull(session, &asked);
+        ssize_t got = pull(session, &asked, asks_kernel);
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-            return total > 0;
+            break;
         if (got <= 0) {
             lost(session, got < 0 ? errno : 0);
-            return total > 0;
+            break;
         }
         session->net->busy = true;
         session->heard += (uint64_t)got;
+        total += (size_t)got;
         parse(session);
         if ((size_t)got < asked)
-            return true; /* there was no more */
-        total += (size_t)got;
-        if (session->net->is_late && budget < SIZE_MAX)
-            return true; /* others wait for an answer, and the rest stays in the socket */
+            break; /* there was no more */
+        /* If others wait for an answer, the rest stays in the socket; but what TLS has taken from there must
+         * be read, as nothing would tell of it later. */
+        asks_kernel = asks_kernel && total < budget && !(session->net->is_late && budget < SIZE_MAX);
     }
+    if (session->socket && gcoll_socket_unsent(session->socket) > 0)
+        gcoll_session_want_output(session); /* TLS has answered something itself */
     return total > 0;
 }

@@ -1,8 +1,10 @@
 /* transport/session/socket.c - an established connection: its descriptor, and waiting for it to be ready. */
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "transport/session/connect.h"
@@ -100,6 +102,14 @@ void gcoll_socket_poll(gcoll_socket *socket) {
         uv_poll_stop(&socket->poll);
 }
 
+bool gcoll_socket_unacknowledged(const gcoll_socket *socket, uint64_t *bytes) {
+    int queued = 0;
+    if (ioctl(socket->fd, SIOCOUTQ, &queued) != 0)
+        return false;
+    *bytes = (queued > 0 ? (uint64_t)queued : 0) + gcoll_socket_unsent(socket);
+    return true;
+}
+
 static void on_closed(uv_handle_t *poll) {
     free(poll->data);
 }
@@ -107,6 +117,8 @@ static void on_closed(uv_handle_t *poll) {
 void gcoll_socket_close(gcoll_socket *socket) {
     if (socket) {
         leave_unwatched(socket);
+        gcoll_tls_destroy(socket->tls);
+        socket->tls = NULL;
         uv_close((uv_handle_t *)&socket->poll, on_closed);
         gcoll_fork_hold();
         gcoll_descriptor_leave(&socket->descriptor);

@@ -54,7 +54,8 @@ static bool has_pending(const gcoll_session *session) {
 bool gcoll_session_has_output(const gcoll_session *session) {
     const gcoll_session_output *out = &session->output;
     return !out->dead && !out->ended &&
-           (out->messages.first || gcoll_bytes_left(&out->control) > 0 || out->cut.begin < out->cut.end ||
+           ((session->socket && gcoll_socket_unsent(session->socket) > 0) || out->messages.first ||
+            gcoll_bytes_left(&out->control) > 0 || out->cut.begin < out->cut.end ||
             out->cut.payload_bytes > 0 || has_pending(session));
 }
 
@@ -372,9 +373,12 @@ static void settle(gcoll_session *session, const batch *b, uint64_t count) {
         settle_frame(session, &b->frames[i], &count);
 }
 
-static ssize_t push(int fd, batch *b) {
+static ssize_t push(const gcoll_socket *socket, batch *b) {
     struct msghdr header = {.msg_iov = b->pieces, .msg_iovlen = b->piece_count};
+    const int fd = socket->fd;
     ssize_t sent;
+    if (socket->tls)
+        return gcoll_tls_send(socket->tls, b->pieces, b->piece_count);
     do {
         if (b->piece_count == 1)
             sent = send(fd, b->pieces[0].iov_base, b->pieces[0].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -388,11 +392,11 @@ static bool is_full(int error) {
     return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
 }
 
-/* Handles an error of sendmsg. If the peer is gone, reading will notice it, after the data that is still to
- * be read. Reading would not notice any other error, so that fails the session now. */
+/* Handles an error of sendmsg. If the peer is gone, or TLS failed, reading will notice it, after the data
+ * that is still to be read. Reading would not notice any other error, so that fails the session now. */
 static void refused(gcoll_session *session, int error) {
     session->output.dead = true;
-    if (error == EPIPE || error == ECONNRESET)
+    if (error == EPIPE || error == ECONNRESET || error == EPROTO)
         return;
     if (error == EFAULT)
         gcoll_session_fail(session, GCOLL_ERR_INVALID, "was to be sent memory that cannot be read (%s)",
@@ -406,9 +410,9 @@ void gcoll_session_write(gcoll_session *session) {
     while (budget > 0 && session->socket && gcoll_session_has_output(session)) {
         batch b;
         build(session, &b);
-        if (b.total == 0)
+        if (b.total == 0 && gcoll_socket_unsent(session->socket) == 0)
             return; /* the session failed for lack of memory */
-        ssize_t sent = push(session->socket->fd, &b);
+        ssize_t sent = push(session->socket, &b);
         if (sent < 0) {
             if (!is_full(errno))
                 refused(session, errno);

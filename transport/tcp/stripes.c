@@ -682,6 +682,7 @@ static void describe(const gcoll_session *session, gcoll_text *text) {
 const gcoll_lane gcoll_lane_stripes = {
     .name = "tcp:connections",
     .number = GCOLL_LANE_STRIPES,
+    .is_clear = true,
     .uses_stream = true,
     .open = open_port,
     .close = close_port,
