@@ -14,13 +14,15 @@
 #include "gcoll/base/text.h"
 
 /* One system call reads up to so many bytes, and one writes them. */
-#define READ_BYTES  (64U << 10)
+#define READ_BYTES  (128U << 10)
 #define WRITE_BYTES (128U << 10)
 /* Most that a record takes with all that is around it; RFC 8446, 5.2. */
 #define RECORD_ROOM (GCOLL_TLS_RECORD_MAX + 5U + 256U)
 /* New keys after so many bytes: AES-GCM may encrypt 2^24.5 records by one (RFC 8446, 5.5). */
+#ifndef REKEY_BYTES /* a test has less */
 #define REKEY_BYTES (UINT64_C(64) << 30)
-#define CHAIN_MAX   100 /* certificates between ours and the authority's, as OpenSSL has it */
+#endif
+#define CHAIN_MAX 100 /* certificates between ours and the authority's, as OpenSSL has it */
 /* The reasons of OpenSSL's errors that are alerts of the other side. */
 #define ALERT_FIRST 1000
 #define ALERT_LAST  1255
@@ -202,9 +204,13 @@ static gcoll_status read_files(SSL_CTX *context, const gcoll_tls_files *files) {
     const gcoll_status status = gcoll_private_file_check(files->key, key_from);
     if (status != GCOLL_OK)
         return status;
-    if (!api->SSL_CTX_use_PrivateKey_file(context, files->key, SSL_FILETYPE_PEM))
+    const bool is_key = api->SSL_CTX_use_PrivateKey_file(context, files->key, SSL_FILETYPE_PEM);
+    const unsigned long error = is_key ? 0 : api->ERR_peek_last_error();
+    const bool is_other =
+        ERR_GET_LIB(error) == ERR_LIB_X509 && ERR_GET_REASON(error) == X509_R_KEY_VALUES_MISMATCH;
+    if (!is_key && !is_other)
         return refuse_file(key_from, files->key, "a private key without a password");
-    if (!api->SSL_CTX_check_private_key(context))
+    if (is_other || !api->SSL_CTX_check_private_key(context))
         return gcoll_error(GCOLL_ERR_INVALID, "%s: '%.*s' is not the key of the certificate of %s", key_from,
                            NAME_SAID, files->key, certificate_from);
     return GCOLL_OK;
@@ -356,9 +362,10 @@ static void explain(gcoll_tls *tls) {
     const long verified = api->SSL_get_verify_result(tls->ssl);
     const bool is_ssl = ERR_GET_LIB(error) == ERR_LIB_SSL;
     if (is_ssl && code >= ALERT_FIRST && code <= ALERT_LAST) {
+        const char *alert = api->SSL_alert_desc_string_long(code - ALERT_FIRST);
         tls->was_refused = true;
         snprintf(tls->problem, sizeof tls->problem, "TLS was refused there: %s",
-                 api->SSL_alert_desc_string_long(code - ALERT_FIRST));
+                 strcmp(alert, "unknown") == 0 ? reason() : alert);
     } else if (is_ssl && code == SSL_R_CERTIFICATE_VERIFY_FAILED) {
         snprintf(tls->problem, sizeof tls->problem, "its certificate is refused: %s",
                  api->X509_verify_cert_error_string(verified));

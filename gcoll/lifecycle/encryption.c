@@ -143,6 +143,10 @@ gcoll_status gcoll_encryption_read(gcoll_settings *settings, const gcoll_context
     return GCOLL_OK;
 }
 
+static bool has_ranks(const gcoll_encryption *encryption) {
+    return encryption->names && strstr(encryption->names, RANK_MARK);
+}
+
 gcoll_status gcoll_encryption_copy(gcoll_settings *settings, const gcoll_settings *from,
                                    const uint32_t *ranks, uint32_t size) {
     const gcoll_encryption *old = &from->encryption;
@@ -152,8 +156,9 @@ gcoll_status gcoll_encryption_copy(gcoll_settings *settings, const gcoll_setting
     *own = (gcoll_encryption){.setup = gcoll_tls_setup_share(old->setup), .lets_ibverbs = old->lets_ibverbs};
     settings->endpoint.encryption = own;
     own->names = old->names ? strdup(old->names) : NULL;
-    own->numbers = ranks || old->numbers ? calloc(size > 0 ? size : 1, sizeof *own->numbers) : NULL;
-    if ((old->names && !own->names) || ((ranks || old->numbers) && !own->numbers))
+    const bool has_numbers = has_ranks(old) && (ranks || old->numbers);
+    own->numbers = has_numbers ? calloc(size > 0 ? size : 1, sizeof *own->numbers) : NULL;
+    if ((old->names && !own->names) || (has_numbers && !own->numbers))
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for a context of %u ranks", size);
     for (uint32_t i = 0; own->numbers && i < size; i++) {
         const uint32_t rank = ranks ? ranks[i] : i;
@@ -171,8 +176,7 @@ void gcoll_encryption_free(gcoll_settings *settings) {
 }
 
 gcoll_status gcoll_encryption_may_grow(const gcoll_settings *settings) {
-    const char *names = settings->encryption.names;
-    if (names && strstr(names, RANK_MARK))
+    if (has_ranks(&settings->encryption))
         return gcoll_error(GCOLL_ERR_INVALID,
                            "options.tls_name: has " RANK_MARK ", and a rank that joins later has no number; "
                            "allowed is a name without it");
