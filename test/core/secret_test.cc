@@ -2,6 +2,7 @@
 // then.
 #include "test/kit/calls.h"
 #include "test/kit/collective_support.h"
+#include "test/kit/variable.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -19,25 +20,6 @@ using namespace collective_support;
 using namespace gcoll_test;
 
 const std::string kSecret = "a secret of 30 bytes, of no use", kOther = "another secret that is as good";
-
-// A variable of the environment, until the end of the scope. NULL: it is not set.
-class Variable {
-  public:
-    Variable(const char *name, const char *value) : name_(name) {
-        const char *before = getenv(name);
-        was_set_ = before;
-        before_ = before ? before : "";
-        value ? setenv(name, value, 1) : unsetenv(name);
-    }
-    ~Variable() { was_set_ ? setenv(name_, before_.c_str(), 1) : unsetenv(name_); }
-    Variable(const Variable &) = delete;
-    Variable &operator=(const Variable &) = delete;
-
-  private:
-    const char *name_;
-    bool was_set_ = false;
-    std::string before_;
-};
 
 class Secrets : public testing::Test {
     Variable text_{"GCOLL_SECRET", nullptr}, file_{"GCOLL_SECRET_FILE", nullptr};

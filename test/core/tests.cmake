@@ -16,6 +16,7 @@ if(CMAKE_C_FLAGS MATCHES "sanitize=address") # one of its tests asks AddressSani
                               COMPILE_OPTIONS -fsanitize=address SKIP_PRECOMPILE_HEADERS ON)
 endif()
 gcoll_test(secret_test LAYERS ${core_layers} SOURCES secret_test.cc harness.cc TIMED COST 6)
+gcoll_test(encryption_test LAYERS ${core_layers} SOURCES encryption_test.cc harness.cc TIMED COST 10)
 gcoll_test(late_clock_test LAYERS ${core_layers} SOURCES late_clock_test.cc harness.cc COST 3)
 gcoll_test(receive_test THREADS *inproc* LAYERS ${core_layers} SOURCES receive_test.cc roll_call_test.cc harness.cc TIMED COST 8)
 gcoll_test(embed_test PLAIN THREADS * LAYERS ${core_layers} SOURCES embed_test.cc harness.cc TIMED COST 4)
@@ -56,6 +57,10 @@ gcoll_test_again(shm GCOLL_TEST_TRANSPORTS=shm
 # Failures, recovery, groups and collectives in a job with a secret.
 gcoll_test_again(secret GCOLL_SECRET=0123456789abcdef0123456789abcdef
   "failure_test '*'" "recovery_test '*'" "grow_test '*'" "group_test '*tcp*'" "collective_test '*Sums/tcp_3:*Sums/shm_3'")
+if(gcoll_has_openssl)
+  gcoll_test_again(encrypted "GCOLL_SECRET=0123456789abcdef0123456789abcdef;GCOLL_ENCRYPTION=on"
+    "failure_test '*'" "recovery_test '*'" "grow_test '*'" "group_test '*tcp*'" "collective_test '*Sums/tcp_3:*Sums/shm_3:*Sums/tcp_5'" "receive_test '*tcp*'" "soak_test '*'")
+endif()
 # Runs all collectives once more, in contexts that share the connections of another one, which has several to each peer.
 add_test(NAME collective_test.share COMMAND collective_test --gtest_filter=*tcp_2*:*tcp_3*:*tcp_5*)
 set_tests_properties(collective_test.share PROPERTIES TIMEOUT 300 COST 8
