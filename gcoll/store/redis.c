@@ -345,7 +345,7 @@ static gcoll_status redis_wait(void *handle, const char *key, int64_t timeout_ms
 
 static void redis_destroy(void *handle) {
     redis_store *self = handle;
-    gcoll_redis_close(&self->link);
+    gcoll_redis_end(&self->link);
     gcoll_redis_address_release(&self->address);
     free(self);
 }
@@ -377,13 +377,17 @@ gcoll_status gcoll_store_redis_create(gcoll_redis_address *address, int64_t time
     self->link.fd = -1;
     int64_t deadline = gcoll_store_deadline(self->timeout_ms), delay = FIRST_DELAY_NS;
     redisReply *reply = NULL;
+    gcoll_status status = self->address.is_encrypted ? gcoll_redis_set_up(&self->link) : GCOLL_OK;
+    if (status != GCOLL_OK) {
+        gcoll_error(status, "gcoll_store_open: %s", gcoll_last_error());
+        goto destroy;
+    }
     command ping;
     command_init(&ping, "open", "");
     word(&ping, "PING");
     /* Tries again while the server loads its data: then it answers, and the connection stays. A server that
      * is not there is more likely a mistake, and fails at once. */
     gcoll_redis_fault fault;
-    gcoll_status status;
     do {
         status = attempt(self, &ping, deadline, &fault, &reply);
     } while (status != GCOLL_OK && fault.transient && self->link.fd >= 0 &&

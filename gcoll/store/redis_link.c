@@ -2,12 +2,14 @@
  * gcoll/store/redis_link.c - sends requests and reads answers on one connection to a Redis server.
  *
  * hiredis only formats requests and parses answers. The socket is our own, so that one deadline covers a
- * whole request instead of each read, and so that we know whether a lost request had been sent.
+ * whole request instead of each read, and so that we know whether a lost request had been sent; and so that
+ * TLS can lie between the two.
  */
 #include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,6 +27,8 @@
 #define SECRET_RUN 4
 
 void gcoll_redis_close(gcoll_redis_link *link) {
+    gcoll_tls_destroy(link->tls);
+    link->tls = NULL;
     if (link->fd >= 0)
         close(link->fd);
     if (link->reader)
@@ -71,10 +75,37 @@ static bool usable(const gcoll_redis_link *link) {
     return recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
+/* TLS failed, and not because the connection is lost. */
+static gcoll_status distrusted(const gcoll_redis_link *link) {
+    gcoll_error(GCOLL_ERR_IO, "redis store %.300s: %s", link->address->name, gcoll_tls_problem(link->tls));
+    return GCOLL_ERR_IO;
+}
+
+static gcoll_status failed(const gcoll_redis_link *link, gcoll_redis_fault *fault) {
+    return link->tls && errno == EPROTO ? distrusted(link) : lost(link, strerror(errno), fault);
+}
+
+static ssize_t send_some(gcoll_redis_link *link, const char *data, size_t bytes) {
+    const struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = bytes};
+    return link->tls ? gcoll_tls_send(link->tls, &piece, 1)
+                     : send(link->fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Waits until the kernel has taken what TLS has. */
+static gcoll_status flush(gcoll_redis_link *link, int64_t deadline_ns, gcoll_redis_fault *fault) {
+    while (link->tls && gcoll_tls_unsent(link->tls) > 0 && !gcoll_tls_flush(link->tls)) {
+        if (errno != EAGAIN)
+            return failed(link, fault);
+        if (gcoll_store_poll(link->fd, POLLOUT, deadline_ns) != GCOLL_OK)
+            return late(link, fault);
+    }
+    return GCOLL_OK;
+}
+
 static gcoll_status send_all(gcoll_redis_link *link, const char *data, size_t bytes, int64_t deadline_ns,
                              gcoll_redis_fault *fault) {
     while (bytes > 0) {
-        ssize_t sent = send(link->fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t sent = send_some(link, data, bytes);
         if (sent >= 0) {
             fault->unknown = true;
             data += sent;
@@ -83,10 +114,10 @@ static gcoll_status send_all(gcoll_redis_link *link, const char *data, size_t by
             if (gcoll_store_poll(link->fd, POLLOUT, deadline_ns) != GCOLL_OK)
                 return late(link, fault);
         } else if (errno != EINTR) {
-            return lost(link, strerror(errno), fault);
+            return failed(link, fault);
         }
     }
-    return GCOLL_OK;
+    return flush(link, deadline_ns, fault);
 }
 
 /* Checks the first two bytes of an answer. We never ask for a list, so the only list allowed is the absent
@@ -105,17 +136,27 @@ static bool plausible(const char *chunk, size_t bytes, size_t before, char *firs
     return true;
 }
 
+/* Receives what is there. 0: the server closed the connection. -1: errno. */
+static ssize_t receive_now(gcoll_redis_link *link, char *chunk, size_t bytes) {
+    const struct iovec piece = {.iov_base = chunk, .iov_len = bytes};
+    return link->tls ? gcoll_tls_recv(link->tls, &piece, 1, true)
+                     : recv(link->fd, chunk, bytes, MSG_DONTWAIT);
+}
+
 /* Receives once and feeds the reader. *total counts the bytes of the answer; *first is the first of them. */
 static gcoll_status receive_some(gcoll_redis_link *link, int64_t deadline_ns, size_t *total, char *first,
                                  gcoll_redis_fault *fault) {
-    if (gcoll_store_poll(link->fd, POLLIN, deadline_ns) != GCOLL_OK)
-        return late(link, fault);
     char chunk[CHUNK];
-    ssize_t got = recv(link->fd, chunk, sizeof chunk, MSG_DONTWAIT);
+    ssize_t got = receive_now(link, chunk, sizeof chunk); /* TLS may have it already */
+    if (got < 0 && errno == EAGAIN) {
+        if (gcoll_store_poll(link->fd, POLLIN, deadline_ns) != GCOLL_OK)
+            return late(link, fault);
+        got = receive_now(link, chunk, sizeof chunk);
+    }
     if (got == 0)
         return lost(link, "the server closed it", fault);
     if (got < 0)
-        return errno == EAGAIN || errno == EINTR ? GCOLL_OK : lost(link, strerror(errno), fault);
+        return errno == EAGAIN || errno == EINTR ? GCOLL_OK : failed(link, fault);
     if (!plausible(chunk, (size_t)got, *total, first))
         return nonsense(link, "wrong first byte");
     *total += (size_t)got;
@@ -236,6 +277,54 @@ static gcoll_status log_in(gcoll_redis_link *link, int64_t deadline_ns, gcoll_re
     return status;
 }
 
+/* ---- Connecting --------------------------------------------------------------------------------- */
+
+static const char *file_of(const char *given, const char *variable, const char *option, const char **from) {
+    const char *text = given ? NULL : getenv(variable);
+    const bool is_variable = text && text[0] != '\0';
+    *from = is_variable ? variable : option;
+    return is_variable ? text : given;
+}
+
+gcoll_status gcoll_redis_set_up(gcoll_redis_link *link) {
+    const gcoll_redis_address *address = link->address;
+    gcoll_tls_files files = {.trusts_system = true};
+    files.authority = file_of(address->authority, "GCOLL_REDIS_CA", "?ca= of the URL", &files.authority_from);
+    files.certificate = file_of(address->certificate, "GCOLL_REDIS_CERTIFICATE", "?certificate= of the URL",
+                                &files.certificate_from);
+    files.key = file_of(address->key, "GCOLL_REDIS_KEY", "?key= of the URL", &files.key_from);
+    return gcoll_tls_setup_create(&files, &link->setup);
+}
+
+void gcoll_redis_end(gcoll_redis_link *link) {
+    gcoll_redis_close(link);
+    gcoll_tls_setup_destroy(link->setup);
+    link->setup = NULL;
+}
+
+/* Begins TLS on a new connection. */
+static gcoll_status protect(gcoll_redis_link *link, int64_t deadline_ns, gcoll_redis_fault *fault) {
+    const gcoll_tls_side side = {.fd = link->fd, .name = link->address->host};
+    const gcoll_status status = gcoll_tls_create(link->setup, &side, &link->tls);
+    if (status != GCOLL_OK)
+        return status;
+    for (;;) {
+        const int done = gcoll_tls_shake(link->tls);
+        if (done == 1)
+            return flush(link, deadline_ns, fault);
+        if (done < 0)
+            return failed(link, fault);
+        const short events = gcoll_tls_unsent(link->tls) > 0 ? POLLIN | POLLOUT : POLLIN;
+        if (gcoll_store_poll(link->fd, events, deadline_ns) != GCOLL_OK) {
+            fault->transient = true;
+            gcoll_error(GCOLL_ERR_TIMEOUT,
+                        "redis store %.300s: the server did not answer TLS in time; one of redis:// does not",
+                        link->address->name);
+            return GCOLL_ERR_TIMEOUT;
+        }
+    }
+}
+
 static gcoll_status connect_to(const gcoll_redis_address *address, int64_t deadline_ns,
                                gcoll_redis_fault *fault, int *fd) {
     const gcoll_store_place place = {
@@ -264,7 +353,10 @@ gcoll_status gcoll_redis_call(gcoll_redis_link *link, int argc, const char **arg
             gcoll_redis_close(link);
             return gcoll_error(GCOLL_ERR_NO_MEMORY, "redis store %.300s: no memory", link->address->name);
         }
-        status = log_in(link, deadline_ns, fault);
+        if (link->setup)
+            status = protect(link, deadline_ns, fault);
+        if (status == GCOLL_OK)
+            status = log_in(link, deadline_ns, fault);
         /* So far only the login was sent, not the request. */
         fault->unknown = false;
     }

@@ -4,6 +4,7 @@
 
 #include <hiredis.h>
 
+#include "gcoll/base/tls.h"
 #include "gcoll/store/store_internal.h"
 
 /* Room for a server's text that a message quotes, with the NUL. */
@@ -17,7 +18,9 @@ typedef struct gcoll_redis_fault {
 
 typedef struct gcoll_redis_link {
     const gcoll_redis_address *address; /* borrowed */
+    gcoll_tls_setup *setup;             /* NULL: not encrypted */
     int fd;                             /* -1: not connected */
+    gcoll_tls *tls;                     /* NULL: not encrypted, or not connected */
     redisReader *reader;                /* NULL: not connected */
 } gcoll_redis_link;
 
@@ -31,5 +34,10 @@ gcoll_status gcoll_redis_call(gcoll_redis_link *link, int argc, const char **arg
 const char *gcoll_redis_quote(const redisReply *reply, char text[GCOLL_REDIS_QUOTE]);
 
 void gcoll_redis_close(gcoll_redis_link *link);
+
+/* Reads the files of an encrypted server's address. Not for others. */
+gcoll_status gcoll_redis_set_up(gcoll_redis_link *link);
+/* Closes it for ever. */
+void gcoll_redis_end(gcoll_redis_link *link);
 
 #endif

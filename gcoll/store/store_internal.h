@@ -20,14 +20,16 @@ typedef struct gcoll_redis_address {
     char *name;     /* "host:port", for messages */
     uint16_t port;
     uint32_t db;
+    bool is_encrypted;                   /* by TLS */
+    char *authority, *certificate, *key; /* files; NULL: the variables GCOLL_REDIS_CA and so on, or none */
 } gcoll_redis_address;
 
 /* Wipes the password and releases the strings. */
 void gcoll_redis_address_release(gcoll_redis_address *address);
 
-/* Parses the text after "redis://". Error texts quote no part of it: in a malformed URL any part may be the
- * password. */
-gcoll_status gcoll_redis_address_parse(const char *text, gcoll_redis_address *address);
+/* Parses the text after "redis://", or "rediss://" if it is encrypted. Error texts quote no part of it: in a
+ * malformed URL any part may be the password. */
+gcoll_status gcoll_redis_address_parse(const char *text, bool is_encrypted, gcoll_redis_address *address);
 
 /* Opens a file store, and creates its folder if it is missing. `shared`: every user who can write the folder
  * is trusted. timeout_ms limits the wait for another rank's add. */

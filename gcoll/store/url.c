@@ -1,6 +1,7 @@
 /*
  * gcoll/store/url.c - opens a store by URL: file:DIR[?shared=1], tcp://host:port[?serve=auto|yes|no],
- * redis://[user:password@]host[:port][/db] or pmi:.
+ * redis://[user:password@]host[:port][/db], rediss://, the same by TLS, with
+ * [?ca=FILE&certificate=FILE&key=FILE] behind it, or pmi:.
  *
  * No message quotes a redis URL or a part of it: in a malformed URL any part may be the password.
  */
@@ -16,13 +17,14 @@
 #define QUOTE_MAX  64 /* room for a part of a URL in a message, with the NUL */
 #define FORMS                                                                                                \
     "file:DIR[?shared=1], tcp://host:port[?serve=auto|yes|no], "                                             \
-    "redis://[user:password@]host[:port][/db] and pmi:"
+    "redis://[user:password@]host[:port][/db], rediss:// and pmi:"
 
 static gcoll_status bad(const char *what) {
     return gcoll_error(
         GCOLL_ERR_INVALID,
         "gcoll_store_open: bad redis URL (not quoted, as it may hold a password): %s; allowed is "
-        "redis://[user:password@]host[:port][/db]",
+        "redis://[user:password@]host[:port][/db], or the same of rediss:// and "
+        "?ca=FILE&certificate=FILE&key=FILE behind it",
         what);
 }
 
@@ -37,6 +39,9 @@ void gcoll_redis_address_release(gcoll_redis_address *address) {
     free(address->user);
     free(address->host);
     free(address->name);
+    free(address->authority);
+    free(address->certificate);
+    free(address->key);
     memset(address, 0, sizeof *address);
 }
 
@@ -65,7 +70,7 @@ static gcoll_status decode(const char *text, size_t bytes, char **decoded) {
         if (value == 0) {
             explicit_bzero(out, length);
             free(out);
-            return bad("user and password may hold % only as %xx with two hexadecimal digits, and not %00");
+            return bad("a % is allowed only as %xx with two hexadecimal digits, and not as %00");
         }
         out[length++] = (char)value;
     }
@@ -172,8 +177,31 @@ static gcoll_status parse_host(const char *text, const char *end, gcoll_redis_ad
     return !parsed.host ? no_memory() : GCOLL_OK;
 }
 
-gcoll_status gcoll_redis_address_parse(const char *text, gcoll_redis_address *address) {
+/* Parses "ca=FILE&certificate=FILE&key=FILE", of which each may be missing. */
+static gcoll_status parse_files(const char *text, gcoll_redis_address *address) {
+    const struct {
+        const char *name;
+        char **file;
+    } files[] = {
+        {"ca=", &address->authority}, {"certificate=", &address->certificate}, {"key=", &address->key}};
+    gcoll_status status = GCOLL_OK;
+    while (*text != '\0' && status == GCOLL_OK) {
+        const size_t bytes = strcspn(text, "&");
+        size_t i = 0;
+        while (i < sizeof files / sizeof files[0] && strncmp(text, files[i].name, strlen(files[i].name)) != 0)
+            i++;
+        if (i == sizeof files / sizeof files[0] || *files[i].file || bytes == strlen(files[i].name))
+            return bad("allowed behind the ? are ca=, certificate= and key=, once each");
+        const size_t head = strlen(files[i].name);
+        status = decode(text + head, bytes - head, files[i].file);
+        text += bytes + (text[bytes] == '&');
+    }
+    return status;
+}
+
+gcoll_status gcoll_redis_address_parse(const char *text, bool is_encrypted, gcoll_redis_address *address) {
     memset(address, 0, sizeof *address);
+    address->is_encrypted = is_encrypted;
     gcoll_status status = GCOLL_OK;
     /* The last @, because hosts and numbers have none: so a password may have an @ or / that is not
      * encoded. */
@@ -181,13 +209,16 @@ gcoll_status gcoll_redis_address_parse(const char *text, gcoll_redis_address *ad
     if (at)
         status = parse_login(text, (size_t)(at - text), address);
     const char *host = at ? at + 1 : text;
-    const char *slash = strchr(host, '/');
-    const char *end = host + strlen(host);
+    const char *mark = is_encrypted ? strchr(host, '?') : NULL;
+    const char *end = mark ? mark : host + strlen(host);
+    const char *slash = memchr(host, '/', (size_t)(end - host));
     if (status == GCOLL_OK)
         status = parse_host(host, slash ? slash : end, address);
     if (status == GCOLL_OK && slash && slash + 1 < end &&
         !parse_number(slash + 1, end, INT32_MAX, &address->db))
         status = bad("the database after / must be a number of 0 to 2147483647");
+    if (status == GCOLL_OK && mark)
+        status = parse_files(mark + 1, address);
     if (status != GCOLL_OK)
         gcoll_redis_address_release(address);
     return status;
@@ -300,16 +331,14 @@ gcoll_status gcoll_store_open(const char *url, int64_t timeout_ms, gcoll_store *
         return open_tcp(url + strlen("tcp://"), timeout_ms, store);
     if (starts_with(url, "pmi:"))
         return open_pmi(url + strlen("pmi:"), timeout_ms, store);
-    if (starts_with(url, "rediss:"))
-        return gcoll_error(
-            GCOLL_ERR_UNSUPPORTED,
-            "gcoll_store_open: url is of kind rediss: Redis over TLS is not supported; allowed "
-            "are " FORMS);
-    if (!starts_with(url, "redis://"))
+    const bool is_encrypted = starts_with(url, "rediss://");
+    if (!is_encrypted && !starts_with(url, "redis://"))
         return gcoll_error(
             GCOLL_ERR_INVALID,
-            "gcoll_store_open: url starts with none of file:, tcp://, redis:// and pmi:; allowed are " FORMS);
+            "gcoll_store_open: url starts with none of file:, tcp://, redis://, rediss:// and pmi:; allowed "
+            "are " FORMS);
     gcoll_redis_address address;
-    gcoll_status status = gcoll_redis_address_parse(url + strlen("redis://"), &address);
+    gcoll_status status =
+        gcoll_redis_address_parse(strstr(url, "://") + strlen("://"), is_encrypted, &address);
     return status != GCOLL_OK ? status : gcoll_store_redis_create(&address, timeout_ms, store);
 }

@@ -11,6 +11,7 @@
 
 #include "gcoll/gcoll.h"
 #include "test/kit/certificates.h"
+#include "test/kit/harness.h"
 
 extern "C" {
 #include "gcoll/base/tls.h"
@@ -134,7 +135,7 @@ TEST_F(TlsKeys, ACertificateIsNoKey) {
     if (!has_openssl())
         GTEST_SKIP() << "lacks the program openssl";
     Folder folder;
-    Authority authority(folder, "authority");
+    Authority authority(folder.path(), "authority");
     ASSERT_TRUE(authority.issue("a", "DNS:a"));
     const std::string file = authority.file("a"), own = authority.key("a"), by = authority.file();
     gcoll_tls_files files = {};
@@ -384,7 +385,7 @@ class TlsCertificates : public testing::Test {
     static const char *problem(const Tls &tls) { return gcoll_tls_problem(tls.get()); }
 
     Folder folder;
-    Authority authority{folder, "authority"}, other{folder, "other"};
+    Authority authority{folder.path(), "authority"}, other{folder.path(), "other"};
     std::unique_ptr<Sockets> sockets;
     Tls client, server;
 };

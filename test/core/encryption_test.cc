@@ -258,7 +258,7 @@ class Certificates : public Encryption {
         options->tls_ca = files.ca.c_str();
     }
     Folder folder;
-    Authority authority{folder, "authority"}, other{folder, "other"};
+    Authority authority{folder.path(), "authority"}, other{folder.path(), "other"};
 };
 
 // With and without a secret besides. In contexts of some ranks, names are still those of the first context.

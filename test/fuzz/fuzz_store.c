@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     gcoll_redis_address address;
     values(text);
     signed_value(data, bytes);
-    if (gcoll_redis_address_parse(text, &address) == GCOLL_OK)
+    if (gcoll_redis_address_parse(text, (text[0] & 1) != 0, &address) == GCOLL_OK)
         gcoll_redis_address_release(&address);
     free(text);
     return 0;

@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <string>
 
-#include "test/kit/harness.h"
-
 namespace gcoll_test {
 
 inline bool shell(const std::string &command) {
@@ -20,7 +18,7 @@ inline bool has_openssl() {
 // An authority whose files lie in a folder: the certificate and key of `name` are name.pem and name.key.
 class Authority {
   public:
-    Authority(const Folder &folder, const std::string &own) : folder_(folder.path() + "/"), own_(own) {
+    Authority(const std::string &folder, const std::string &own) : folder_(folder + "/"), own_(own) {
         is_made_ = shell("openssl req -x509 " + key_ + " -keyout " + key(own) + " -out " + file(own) +
                          " -subj /CN=" + own + " -days 2");
     }

@@ -1,5 +1,6 @@
 // test/store/store_redis_test.cc - tests of the Redis store: login, lost connections, and servers that fail
 // in every way.
+#include "test/kit/certificates.h"
 #include "test/store/store_support.h"
 
 #include <mutex>
@@ -563,6 +564,115 @@ TEST_F(StoreRedis, AddsFromManyProcessesAreAtomic) {
     ASSERT_TRUE(server.running());
     EXPECT_EQ(add_in_processes(kProcesses, server.url(), kAdds), kProcesses);
     EXPECT_EQ(get(open_store(server.url()).get(), "n"), std::to_string(3 * kProcesses * kAdds));
+}
+
+// ---- TLS ------------------------------------------------------------------------------------------------
+
+class StoreRedisTls : public StoreRedis {
+  protected:
+    void SetUp() override {
+        StoreRedis::SetUp();
+        if (IsSkipped())
+            return;
+        gcoll_store *store = nullptr;
+        if (gcoll_store_open("rediss://127.0.0.1:1", 1000, &store) == GCOLL_ERR_UNSUPPORTED)
+            GTEST_SKIP() << gcoll_last_error();
+        if (!gcoll_test::has_openssl())
+            GTEST_SKIP() << "lacks the program openssl";
+        // Without TLS the server does not know the option.
+        if (!gcoll_test::shell(
+                "(redis-server --port 0 --tls-auth-clients no | grep -q 'not listen anywhere')"))
+            GTEST_SKIP() << "redis-server has no TLS";
+        for (const char *name : {"GCOLL_REDIS_CA", "GCOLL_REDIS_CERTIFICATE", "GCOLL_REDIS_KEY"})
+            unsetenv(name);
+        ASSERT_TRUE(authority.issue("server", "IP:127.0.0.1,DNS:localhost") &&
+                    authority.issue("client", "DNS:client"));
+    }
+    std::vector<std::string> files_of(const gcoll_test::Authority &by, const std::string &name,
+                                      const std::string &clients) {
+        return {"--tls-cert-file",    by.file(name),    "--tls-key-file",     by.key(name),
+                "--tls-ca-cert-file", authority.file(), "--tls-auth-clients", clients};
+    }
+    static std::string url(const RedisServer &server, const std::string &login, const std::string &tail) {
+        return "rediss://" + login + server.name() + tail;
+    }
+
+    TemporaryFolder folder;
+    gcoll_test::Authority authority{folder.path(), "authority"}, other{folder.path(), "other"};
+};
+
+TEST_F(StoreRedisTls, ValuesComeAndGo) {
+    std::vector<std::string> words = files_of(authority, "server", "no");
+    words.insert(words.end(), {"--requirepass", "hunter2"});
+    RedisServer server(words, "--tls-port");
+    ASSERT_TRUE(server.running());
+    const std::string by = url(server, ":hunter2@", "/2?ca=" + authority.file());
+    Store store = open_store(by);
+    ASSERT_TRUE(store);
+    const std::string large(GCOLL_STORE_VALUE_MAX, 'x');
+    int64_t sum = 0;
+    for (int i = 0; i < 50; i++)
+        EXPECT_EQ(gcoll_store_add(store.get(), "n", 2, &sum), GCOLL_OK) << gcoll_last_error();
+    EXPECT_EQ(sum, 100);
+    EXPECT_EQ(set(store.get(), "large", large), GCOLL_OK) << gcoll_last_error();
+    EXPECT_EQ(get(open_store(by).get(), "large"), large);
+    EXPECT_EQ(gcoll_store_wait(store.get(), "never", 200), GCOLL_ERR_TIMEOUT);
+    ASSERT_TRUE(server.restart());
+    EXPECT_EQ(set(store.get(), "k", "v"), GCOLL_OK) << "connects again: " << gcoll_last_error();
+    EXPECT_EQ(get(store.get(), "k"), "v");
+    refuses(url(server, ":hunter2x@", "?ca=" + authority.file()), GCOLL_ERR_IO, {"WRONGPASS"});
+    Store by_name = open_store("rediss://:hunter2@localhost:" + std::to_string(server.port()) +
+                               "?ca=" + authority.file());
+    EXPECT_EQ(set(by_name.get(), "k", "v"), GCOLL_OK);
+    setenv("GCOLL_REDIS_CA", authority.file().c_str(), 1);
+    EXPECT_EQ(set(open_store(url(server, ":hunter2@", "")).get(), "k", "v"), GCOLL_OK);
+    unsetenv("GCOLL_REDIS_CA");
+}
+
+TEST_F(StoreRedisTls, BadServersAreRefused) {
+    ASSERT_TRUE(authority.issue("old", "IP:127.0.0.1", -1) && authority.issue("elsewhere", "IP:127.0.0.2") &&
+                other.issue("foreign", "IP:127.0.0.1"));
+    const struct {
+        const gcoll_test::Authority *by;
+        const char *name, *said;
+    } rows[] = {{&authority, "old", "its certificate is refused: certificate has expired"},
+                {&authority, "elsewhere", "its certificate is refused: IP address mismatch"},
+                {&other, "foreign", "its certificate is refused: "}};
+    for (const auto &row : rows) {
+        RedisServer server(files_of(*row.by, row.name, "no"), "--tls-port");
+        ASSERT_TRUE(server.running());
+        refuses(url(server, ":hunter2@", "?ca=" + authority.file()), GCOLL_ERR_IO, {server.name(), row.said});
+        refuses(url(server, ":hunter2@", ""), GCOLL_ERR_IO, {server.name(), "its certificate is refused: "});
+    }
+    RedisServer plain;
+    refuses(url(plain, ":hunter2@", "?ca=" + authority.file()), GCOLL_ERR_TIMEOUT,
+            {plain.name(), "did not answer TLS in time; one of redis:// does not"}, 500);
+    RedisServer server(files_of(authority, "server", "no"), "--tls-port");
+    refuses("redis://:hunter2@" + server.name(), GCOLL_ERR_IO, {server.name()});
+    refuses(url(server, ":hunter2@", "?ca=/nowhere"), GCOLL_ERR_INVALID, {"?ca= of the URL: '/nowhere'"});
+}
+
+TEST_F(StoreRedisTls, ServersThatWantACertificateGetOne) {
+    RedisServer server(files_of(authority, "server", "yes"), "--tls-port");
+    ASSERT_TRUE(server.running());
+    const std::string ca = "?ca=" + authority.file();
+    refuses(url(server, "", ca), GCOLL_ERR_IO, {server.name(), "TLS was refused there: "});
+    Store store = open_store(
+        url(server, "", ca + "&certificate=" + authority.file("client") + "&key=" + authority.key("client")));
+    EXPECT_EQ(set(store.get(), "k", "v"), GCOLL_OK) << gcoll_last_error();
+    refuses(url(server, "", ca + "&certificate=" + authority.file("client")), GCOLL_ERR_INVALID,
+            {"?certificate= of the URL: is set without ?key= of the URL"});
+}
+
+// A server that does not answer, or stops in the middle of the handshake.
+TEST_F(StoreRedisTls, EveryWaitEnds) {
+    for (const std::string &said : {std::string(), std::string("\x16\x03\x03\x01\x00", 5)}) {
+        FakeServer server([&](int fd, int) {
+            EXPECT_EQ(send(fd, said.data(), said.size(), MSG_NOSIGNAL), static_cast<ssize_t>(said.size()));
+            std::this_thread::sleep_for(std::chrono::milliseconds(800));
+        });
+        refuses("rediss://" + server.name(), GCOLL_ERR_TIMEOUT, {"did not answer TLS in time"}, 500);
+    }
 }
 
 } // namespace

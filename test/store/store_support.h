@@ -118,7 +118,9 @@ inline uint16_t closed_port() {
 // A real redis-server with a folder of its own. The destructor kills it.
 class RedisServer {
   public:
-    explicit RedisServer(std::vector<std::string> extra = {}) : extra_(std::move(extra)) {
+    // port: the option of the port at which it listens; "--tls-port": it speaks TLS alone.
+    explicit RedisServer(std::vector<std::string> extra = {}, const char *port = "--port")
+        : extra_(std::move(extra)), port_option_(port) {
         // Another process may take the port before the server starts.
         for (int i = 0; i < 10 && pid_ < 0; i++) {
             port_ = closed_port();
@@ -169,6 +171,14 @@ class RedisServer {
     }
 
   private:
+    bool is_ready() const {
+        if (port_option_ == "--port")
+            return !ask("PING").empty();
+        const int fd = connect_once(); // to say more would take TLS
+        if (fd >= 0)
+            close(fd);
+        return fd >= 0;
+    }
     int connect_once() const {
         sockaddr_in address = {};
         address.sin_family = AF_INET;
@@ -181,10 +191,23 @@ class RedisServer {
         return -1;
     }
     void start(uint16_t port) {
-        std::vector<std::string> words = {
-            "redis-server", "--port",    std::to_string(port),    "--bind",      "127.0.0.1",
-            "--save",       "",          "--appendonly",          "no",          "--dir",
-            folder_.path(), "--logfile", folder_.path() + "/log", "--daemonize", "no"};
+        std::vector<std::string> words = {"redis-server",
+                                          "--port",
+                                          "0",
+                                          port_option_,
+                                          std::to_string(port),
+                                          "--bind",
+                                          "127.0.0.1",
+                                          "--save",
+                                          "",
+                                          "--appendonly",
+                                          "no",
+                                          "--dir",
+                                          folder_.path(),
+                                          "--logfile",
+                                          folder_.path() + "/log",
+                                          "--daemonize",
+                                          "no"};
         words.insert(words.end(), extra_.begin(), extra_.end());
         std::vector<char *> arguments;
         for (std::string &word : words)
@@ -199,7 +222,7 @@ class RedisServer {
         pid_ = child;
         auto began = Clock::now();
         // The server is ready when it answers anything, even a refusal.
-        while (ask("PING").empty() && ms_since(began) < 8000) {
+        while (!is_ready() && ms_since(began) < 8000) {
             if (waitpid(child, nullptr, WNOHANG) == child) {
                 pid_ = -1;
                 return;
@@ -210,6 +233,7 @@ class RedisServer {
 
     TemporaryFolder folder_;
     std::vector<std::string> extra_;
+    const std::string port_option_;
     uint16_t port_ = 0;
     pid_t pid_ = -1;
 };
