@@ -39,10 +39,10 @@
     X(SSL_export_keying_material)                                                                            \
     X(SSL_free)                                                                                              \
     X(SSL_get0_param)                                                                                        \
-    X(SSL_get_error)                                                                                         \
     X(SSL_get_ex_data)                                                                                       \
     X(SSL_get_verify_result)                                                                                 \
     X(SSL_key_update)                                                                                        \
+    X(SSL_has_pending)                                                                                       \
     X(SSL_new)                                                                                               \
     X(SSL_read_ex)                                                                                           \
     X(SSL_session_reused)                                                                                    \

@@ -16,6 +16,8 @@
 /* One system call reads up to so many bytes, and one writes them. */
 #define READ_BYTES  (128U << 10)
 #define WRITE_BYTES (128U << 10)
+/* The first of them come by a call of their own: a wait that finds nothing need not ask OpenSSL. */
+#define FIRST_BYTES 512U
 /* Most that a record takes with all that is around it; RFC 8446, 5.2. */
 #define RECORD_ROOM (GCOLL_TLS_RECORD_MAX + 5U + 256U)
 /* New keys after so many bytes: AES-GCM may encrypt 2^24.5 records by one (RFC 8446, 5.5). */
@@ -47,15 +49,20 @@ struct gcoll_tls {
     SSL *ssl;
     int fd;
     bool is_done;
-    bool asks_kernel; /* when something is to be read */
+    bool asks_kernel; /* when something is to be read, until it has given less than there was room for */
+    bool is_ahead;    /* gcoll_tls_read_ahead */
+    bool is_empty;    /* OpenSSL has nothing that it could give without more bytes */
     bool has_ended;   /* the stream */
     bool was_refused;
-    int error;  /* of the latest system call that failed */
+    bool waits; /* OpenSSL waits for the socket */
+    int error;  /* of a system call that failed; 0: none did */
     int broken; /* for ever, by this error number; 0: it is not */
     uint8_t key[GCOLL_TLS_KEY_BYTES];
     uint8_t *out; /* WRITE_BYTES; ciphertext for the kernel */
     size_t begin, end;
-    uint64_t sent; /* bytes since the keys were new */
+    uint8_t first[FIRST_BYTES];
+    size_t first_bytes; /* that came, and OpenSSL has not taken */
+    uint64_t sent;      /* bytes since the keys were new */
     char problem[GCOLL_TLS_TEXT_MAX];
 };
 
@@ -86,7 +93,7 @@ static int take_out(BIO *bio, const char *bytes, size_t count, size_t *taken) {
     }
     *taken = WRITE_BYTES - tls->end < count ? WRITE_BYTES - tls->end : count;
     if (*taken == 0 && count > 0) {
-        tls->error = errno;
+        tls->waits = true;
         gcoll_openssl_api.BIO_set_flags(bio, BIO_FLAGS_WRITE | BIO_FLAGS_SHOULD_RETRY);
         return 0;
     }
@@ -95,23 +102,46 @@ static int take_out(BIO *bio, const char *bytes, size_t count, size_t *taken) {
     return 1;
 }
 
-static int bring_in(BIO *bio, char *bytes, size_t room, size_t *brought) {
-    gcoll_tls *tls = gcoll_openssl_api.BIO_get_data(bio);
+/* As recv; once it has given less than there is room for, only when it is asked for again. */
+static ssize_t ask_kernel(gcoll_tls *tls, void *bytes, size_t room) {
     ssize_t got = -1;
-    gcoll_openssl_api.BIO_clear_flags(bio, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
     errno = EAGAIN;
     while (tls->asks_kernel && (got = recv(tls->fd, bytes, room, MSG_DONTWAIT)) < 0 && errno == EINTR) {
     }
-    if (got > 0) {
-        *brought = (size_t)got;
+    if (tls->is_done && got > 0 && (size_t)got < room)
+        tls->asks_kernel = false; /* saves a system call */
+    return got;
+}
+
+/* Whether OpenSSL can do anything. Else there is nothing, and errno says why. */
+static bool has_something(gcoll_tls *tls) {
+    if (!tls->is_ahead || !tls->is_empty)
+        return true;
+    const ssize_t got = ask_kernel(tls, tls->first, sizeof tls->first);
+    if (got > 0)
+        tls->first_bytes = (size_t)got;
+    return got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK); /* else it will see the same */
+}
+
+static int bring_in(BIO *bio, char *bytes, size_t room, size_t *brought) {
+    gcoll_tls *tls = gcoll_openssl_api.BIO_get_data(bio);
+    gcoll_openssl_api.BIO_clear_flags(bio, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
+    const size_t first = tls->first_bytes < room ? tls->first_bytes : room;
+    memcpy(bytes, tls->first, first);
+    memmove(tls->first, tls->first + first, tls->first_bytes - first);
+    tls->first_bytes -= first;
+    const ssize_t got = first < room ? ask_kernel(tls, bytes + first, room - first) : 0;
+    *brought = first + (got > 0 ? (size_t)got : 0);
+    if (*brought > 0)
         return 1;
-    }
     if (got == 0)
         tls->has_ended = true;
     else if (errno == EAGAIN || errno == EWOULDBLOCK)
-        gcoll_openssl_api.BIO_set_flags(bio, BIO_FLAGS_READ | BIO_FLAGS_SHOULD_RETRY);
+        tls->waits = true;
     else
         tls->error = errno;
+    if (tls->waits)
+        gcoll_openssl_api.BIO_set_flags(bio, BIO_FLAGS_READ | BIO_FLAGS_SHOULD_RETRY);
     return 0;
 }
 
@@ -376,18 +406,19 @@ static void explain(gcoll_tls *tls) {
 }
 
 /* What the result of a function of OpenSSL comes to: 1, 0 (more is needed), or -1 and errno, if the stream
- * has ended 0. Failures are for ever. */
+ * has ended ECONNRESET. Failures are for ever. SSL_get_error is not asked: it wants this thread's queue of
+ * errors cleared before each call, which takes longer than the rest of ours. Our end of the socket knows
+ * whether OpenSSL waits for it. */
 static int outcome(gcoll_tls *tls, int result) {
     const gcoll_openssl *api = &gcoll_openssl_api;
     if (result > 0)
         return 1;
-    const int kind = api->SSL_get_error(tls->ssl, result);
-    if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE)
+    if (tls->waits)
         return 0;
-    if (tls->has_ended || kind == SSL_ERROR_ZERO_RETURN) {
+    if (tls->has_ended || (tls->error == 0 && api->ERR_peek_last_error() == 0)) {
         tls->has_ended = true;
         tls->broken = ECONNRESET;
-    } else if (kind == SSL_ERROR_SYSCALL && tls->error != 0) {
+    } else if (tls->error != 0) {
         tls->broken = tls->error;
     } else {
         tls->broken = EPROTO;
@@ -415,7 +446,7 @@ int gcoll_tls_shake(gcoll_tls *tls) {
         errno = tls->broken;
         return -1;
     }
-    api->ERR_clear_error();
+    tls->waits = false;
     const int result = outcome(tls, api->SSL_do_handshake(tls->ssl));
     if (result < 0)
         return -1;
@@ -443,6 +474,7 @@ bool gcoll_tls_export(gcoll_tls *tls, uint8_t channel[GCOLL_SHA256_BYTES]) {
 
 void gcoll_tls_read_ahead(gcoll_tls *tls) {
     gcoll_openssl_api.SSL_set_read_ahead(tls->ssl, 1);
+    tls->is_ahead = true;
 }
 
 /* ---- Sending ---------------------------------------------------------------------------------------- */
@@ -450,6 +482,7 @@ void gcoll_tls_read_ahead(gcoll_tls *tls) {
 /* Makes one record, for which there is room. */
 static bool encrypt(gcoll_tls *tls, const uint8_t *bytes, size_t count) {
     size_t taken = 0;
+    tls->waits = false;
     if (outcome(tls, gcoll_openssl_api.SSL_write_ex(tls->ssl, bytes, count, &taken)) == 1 && taken == count) {
         tls->sent += count;
         return true;
@@ -508,7 +541,6 @@ ssize_t gcoll_tls_send(gcoll_tls *tls, const struct iovec *pieces, size_t count)
         errno = tls->broken;
     if (tls->broken != 0 || !write_out(tls))
         return -1;
-    gcoll_openssl_api.ERR_clear_error();
     while (at.piece < at.count) {
         if (WRITE_BYTES - tls->end < RECORD_ROOM && !write_out(tls))
             break;
@@ -530,26 +562,37 @@ ssize_t gcoll_tls_send(gcoll_tls *tls, const struct iovec *pieces, size_t count)
 
 /* ---- Receiving -------------------------------------------------------------------------------------- */
 
+/* Fills what is left of a piece. As outcome. */
+static int decrypt(gcoll_tls *tls, const struct iovec *piece, size_t have, size_t *got) {
+    const gcoll_openssl *api = &gcoll_openssl_api;
+    if (tls->is_ahead && tls->is_empty && tls->first_bytes == 0 && !tls->asks_kernel)
+        return 0;
+    tls->waits = false;
+    const int result = outcome(
+        tls, api->SSL_read_ex(tls->ssl, (uint8_t *)piece->iov_base + have, piece->iov_len - have, got));
+    tls->is_empty = result == 0 || (result == 1 && !tls->asks_kernel && tls->first_bytes == 0 &&
+                                    !api->SSL_has_pending(tls->ssl));
+    return result;
+}
+
 ssize_t gcoll_tls_recv(gcoll_tls *tls, const struct iovec *pieces, size_t count, bool asks_kernel) {
     size_t total = 0;
     if (tls->broken != 0) {
         errno = tls->broken;
         return tls->has_ended ? 0 : -1;
     }
-    gcoll_openssl_api.ERR_clear_error();
     tls->asks_kernel = asks_kernel;
+    if (!has_something(tls))
+        return -1;
     for (size_t i = 0; i < count; i++) {
         for (size_t have = 0; have < pieces[i].iov_len;) {
             size_t got = 0;
-            const int result =
-                outcome(tls, gcoll_openssl_api.SSL_read_ex(tls->ssl, (uint8_t *)pieces[i].iov_base + have,
-                                                           pieces[i].iov_len - have, &got));
+            const int result = decrypt(tls, &pieces[i], have, &got);
             if (result == 1) {
                 have += got;
                 total += got;
                 continue;
             }
-            tls->asks_kernel = true;
             if (result == 0)
                 errno = EAGAIN;
             if (total > 0)
@@ -557,6 +600,5 @@ ssize_t gcoll_tls_recv(gcoll_tls *tls, const struct iovec *pieces, size_t count,
             return tls->has_ended ? 0 : -1;
         }
     }
-    tls->asks_kernel = true;
     return (ssize_t)total;
 }
