@@ -43,8 +43,14 @@ typedef struct gcoll_region_key {
  * Not collective. */
 GCOLL_API gcoll_status gcoll_region_create(gcoll_context *context, void *data, uint64_t bytes,
                                            gcoll_region **region);
-/* Gives the key of a region. */
-GCOLL_API gcoll_status gcoll_region_export(const gcoll_region *region, gcoll_region_key *key);
+/* Gives the key of a region, by which every rank of the context that has it may access the region. The first
+ * time over an RDMA device, registers the memory, which may fail by NO_MEMORY or IO. */
+GCOLL_API gcoll_status gcoll_region_export(gcoll_region *region, gcoll_region_key *key);
+/* Gives a key that is of use to one rank alone: an access by another rank with it breaks the context, by an
+ * error that names that rank. As devices check no ranks, the owner moves the bytes, also over an RDMA device;
+ * and they know nothing of the region unless gcoll_region_export was called, too. Keys are of use in their
+ * context only: after a recovery, or in a group, regions are made anew. INVALID: there is no such rank. */
+GCOLL_API gcoll_status gcoll_region_export_to(gcoll_region *region, uint32_t rank, gcoll_region_key *key);
 /* Frees the region. Call it when no peer uses the region any more, for example after a barrier. Destroying a
  * region that is in use breaks the context. So does a later access of a peer: over an RDMA device by a
  * "remote access error" at that peer, else by an error of the owner that names the peer. NULL is allowed.

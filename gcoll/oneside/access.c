@@ -245,7 +245,8 @@ static void object(const gcoll_access *access, char *text, size_t size) {
     if (wanted[AT_KIND] != KIND_PUT && wanted[AT_KIND] != KIND_GET)
         snprintf(text, size, "requests an access of unknown kind %u", wanted[AT_KIND]);
     else if (!access->region)
-        snprintf(text, size, "%s a region that rank %u does not have, or has destroyed",
+        snprintf(text, size,
+                 "%s a region that rank %u does not have, has destroyed, or has not exposed to it",
                  wanted[AT_KIND] == KIND_PUT ? "puts into" : "gets from", access->context->rank);
     else if (bytes > access->region->bytes || offset > access->region->bytes - bytes)
         snprintf(text, size, "accesses %llu bytes at %llu of a region of %llu bytes", bytes, offset,
@@ -255,8 +256,8 @@ static void object(const gcoll_access *access, char *text, size_t size) {
 /* Posts the owner's messages of a peer's access. Breaks the context if the access is not allowed. */
 static void serve(gcoll_access *access) {
     gcoll_context *context = access->context;
-    char text[128];
-    access->region = gcoll_region_find(context, gcoll_get_le(access->wanted + AT_REGION, 8));
+    char text[160];
+    access->region = gcoll_region_find(context, access->peer, gcoll_get_le(access->wanted + AT_REGION, 8));
     object(access, text, sizeof text);
     if (text[0]) {
         gcoll_break(context, GCOLL_ERR_PROTOCOL, access->peer, "rank %u %s", access->peer, text);

@@ -2,11 +2,13 @@
 #ifndef GCOLL_ONESIDE_ACCESS_H
 #define GCOLL_ONESIDE_ACCESS_H
 
+#include "gcoll/base/sha256.h"
 #include "gcoll/oneside/oneside.h"
 
 struct gcoll_region {
-    gcoll_context *context; /* NULL: the context was destroyed */
-    uint64_t id;            /* random */
+    gcoll_context *context;             /* NULL: the context was destroyed */
+    uint64_t id;                        /* random: what the keys for all ranks have */
+    uint8_t secret[GCOLL_SHA256_BYTES]; /* random: of it the keys for one rank are made */
     uint8_t *data;
     uint64_t bytes;
     uint64_t notified;
@@ -28,8 +30,9 @@ typedef struct gcoll_access_wanted {
     uint32_t key;
 } gcoll_access_wanted;
 
-/* Finds a region of this rank by its id. Returns NULL if there is none. */
-gcoll_region *gcoll_region_find(const gcoll_context *context, uint64_t id);
+/* Finds a region of this rank by the number that a key of it has, which the rank `by` uses. Returns NULL if
+ * there is none, or the key is for another rank. */
+gcoll_region *gcoll_region_find(const gcoll_context *context, uint32_t by, uint64_t number);
 /* Takes the context away from its regions. Frees those that a forked child destroyed. */
 void gcoll_regions_orphan(gcoll_context *context);
 /* Begins an access to another rank's region. Sets the request to done at its end. */

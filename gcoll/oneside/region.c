@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gcoll/base/bytes.h"
 #include "gcoll/oneside/access.h"
 #include "gcoll/run/run.h"
 
@@ -26,18 +27,36 @@ _Static_assert(sizeof(struct key) == GCOLL_REGION_KEY_BYTES, "a key is all that 
 
 /* ---- Regions ------------------------------------------------------------------------------ */
 
-gcoll_region *gcoll_region_find(const gcoll_context *context, uint64_t id) {
+/* The number in keys that are for one rank: nobody can guess it, or make it of another rank's. */
+static uint64_t number_for(const gcoll_region *region, uint32_t rank) {
+    uint8_t bytes[sizeof(uint32_t)], digest[GCOLL_SHA256_BYTES];
+    gcoll_hmac mac;
+    gcoll_put_le(bytes, rank, sizeof bytes);
+    gcoll_hmac_begin(&mac, region->secret, sizeof region->secret);
+    gcoll_hmac_add(&mac, bytes, sizeof bytes);
+    gcoll_hmac_end(&mac, digest);
+    return gcoll_get_le(digest, 8);
+}
+
+gcoll_region *gcoll_region_find(const gcoll_context *context, uint32_t by, uint64_t number) {
     gcoll_region *region = context->oneside->regions;
-    while (region && region->id != id)
+    while (region && region->id != number)
+        region = region->next;
+    if (region)
+        return region;
+    region = context->oneside->regions;
+    while (region && number_for(region, by) != number)
         region = region->next;
     return region;
 }
 
 /* Exposes the memory to the transport, if the transport can access a peer's memory by itself. */
-static gcoll_status expose(const gcoll_context *context, gcoll_region *region, void *data, uint64_t bytes) {
-    if (!context->endpoint || !context->transport->expose)
+static gcoll_status expose(gcoll_region *region) {
+    const gcoll_context *context = region->context;
+    if (region->is_exposed || !context->endpoint || !context->transport->expose)
         return GCOLL_OK;
-    gcoll_status status = context->transport->expose(context->endpoint, data, bytes, &region->exposed);
+    gcoll_status status =
+        context->transport->expose(context->endpoint, region->data, region->bytes, &region->exposed);
     region->is_exposed = status == GCOLL_OK && region->exposed.handle;
     return status;
 }
@@ -62,7 +81,7 @@ gcoll_status gcoll_region_create(gcoll_context *context, void *data, uint64_t by
     if (status == GCOLL_OK)
         status = gcoll_random_bytes(&region->id, sizeof region->id);
     if (status == GCOLL_OK)
-        status = expose(context, region, data, bytes);
+        status = gcoll_random_bytes(region->secret, sizeof region->secret);
     if (status == GCOLL_OK) {
         region->context = context;
         region->data = data;
@@ -86,23 +105,50 @@ static gcoll_status enter(const gcoll_region *region) {
     return gcoll_enter(region->context);
 }
 
-gcoll_status gcoll_region_export(const gcoll_region *region, gcoll_region_key *out) {
+static void write_key(const gcoll_region *region, struct key *key, gcoll_region_key *out) {
+    key->magic = KEY_MAGIC;
+    key->rank = region->context->rank;
+    key->bytes = region->bytes;
+    memcpy(key->group, region->context->settings.endpoint.group, sizeof key->group);
+    memcpy(out->bytes, key, sizeof *key);
+}
+
+gcoll_status gcoll_region_export(gcoll_region *region, gcoll_region_key *out) {
     if (region && !out)
         return gcoll_error(GCOLL_ERR_INVALID, "key: is NULL");
     gcoll_status status = enter(region);
     if (status != GCOLL_OK)
         return status;
-    struct key key = {.magic = KEY_MAGIC,
-                      .rank = region->context->rank,
-                      .region = region->id,
-                      .bytes = region->bytes,
-                      .address = region->exposed.address,
-                      .key = region->exposed.key,
-                      .is_exposed = region->is_exposed};
-    memcpy(key.group, region->context->settings.endpoint.group, sizeof key.group);
-    memcpy(out->bytes, &key, sizeof key);
-    gcoll_leave(region->context);
-    return GCOLL_OK;
+    gcoll_context *context = region->context;
+    status = gcoll_context_settle(context);
+    if (status == GCOLL_OK)
+        status = expose(region);
+    if (status == GCOLL_OK) {
+        struct key key = {.region = region->id,
+                          .address = region->exposed.address,
+                          .key = region->exposed.key,
+                          .is_exposed = region->is_exposed};
+        write_key(region, &key, out);
+    }
+    gcoll_leave(context);
+    return status;
+}
+
+gcoll_status gcoll_region_export_to(gcoll_region *region, uint32_t rank, gcoll_region_key *out) {
+    if (region && !out)
+        return gcoll_error(GCOLL_ERR_INVALID, "key: is NULL");
+    gcoll_status status = enter(region);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_context *context = region->context;
+    if (rank >= context->size) {
+        status = gcoll_error(GCOLL_ERR_INVALID, "rank: is %u; allowed are 0 to %u", rank, context->size - 1);
+    } else {
+        struct key key = {.region = number_for(region, rank)};
+        write_key(region, &key, out);
+    }
+    gcoll_leave(context);
+    return status;
 }
 
 static void unlink_region(gcoll_context *context, gcoll_region *region) {
@@ -238,9 +284,11 @@ static gcoll_status check_access(const gcoll_context *context, const gcoll_regio
 
 /* Puts into or gets from a region of this rank, by copying. */
 static gcoll_status access_own(gcoll_context *context, const gcoll_access_wanted *wanted) {
-    gcoll_region *region = gcoll_region_find(context, wanted->region);
+    gcoll_region *region = gcoll_region_find(context, context->rank, wanted->region);
     if (!region)
-        return gcoll_error(GCOLL_ERR_INVALID, "key: belongs to a region of this rank that was destroyed");
+        return gcoll_error(
+            GCOLL_ERR_INVALID,
+            "key: belongs to a region of this rank that was destroyed, or is for another rank");
     if (wanted->bytes > region->bytes || wanted->offset > region->bytes - wanted->bytes)
         return gcoll_error(GCOLL_ERR_INVALID, "key: claims more bytes than its region has");
     uint8_t *there = region->data + wanted->offset;

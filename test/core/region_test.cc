@@ -98,6 +98,60 @@ TEST_P(Regions, EveryRankPutsToAndGetsFromEvery) {
             });
 }
 
+// Each rank has a key of each region that is for it alone.
+TEST_P(Regions, KeysForOneRankAreOfUseToIt) {
+    run_threads(
+        3, GetParam(),
+        [&](uint32_t rank, gcoll_context *context) {
+            std::vector<uint8_t> memory(3000, 0xee);
+            gcoll_region *region = region_of(context, memory);
+            Keys mine(3), keys(3);
+            for (uint32_t to = 0; to < 3; to++)
+                EXPECT_GCOLL_OK(gcoll_region_export_to(region, to, &mine[to]));
+            EXPECT_NE(memcmp(&mine[0], &mine[1], sizeof mine[0]), 0);
+            expect_error(gcoll_region_export_to(region, 3, &mine[0]), GCOLL_ERR_INVALID,
+                         "rank: is 3; allowed are 0 to 2");
+            EXPECT_GCOLL_OK(
+                gcoll_alltoall(context, mine.data(), keys.data(), sizeof mine[0], GCOLL_UINT8, nullptr));
+            for (uint32_t to = 0; to < 3; to++) {
+                const std::vector<uint8_t> data = bytes_of(rank, to, 1000);
+                EXPECT_GCOLL_OK(
+                    gcoll_put(context, &keys[to], rank * 1000, data.data(), data.size(), GCOLL_PUT_NOTIFY));
+            }
+            EXPECT_GCOLL_OK(gcoll_region_wait(region, 3));
+            for (uint32_t from = 0; from < 3; from++)
+                EXPECT_EQ(memcmp(&memory[from * 1000], bytes_of(from, rank, 1000).data(), 1000), 0) << from;
+            barrier(context);
+            gcoll_region_destroy(region);
+        });
+}
+
+// Whoever uses the key of another rank is named, and reads and writes nothing.
+TEST_P(Regions, AKeyForAnotherRankIsRefused) {
+    for (const bool is_put : {true, false})
+        run_threads(
+            3, GetParam(),
+            [&](uint32_t rank, gcoll_context *context) {
+                std::vector<uint8_t> memory(100, 0xee), data(100, 0x11);
+                gcoll_region *region = region_of(context, memory);
+                gcoll_region_key key = {};
+                EXPECT_GCOLL_OK(gcoll_region_export_to(region, 1, &key));
+                EXPECT_GCOLL_OK(gcoll_broadcast(context, &key, sizeof key, GCOLL_UINT8, 0, nullptr));
+                if (rank == 2) {
+                    const gcoll_status status = is_put ? gcoll_put(context, &key, 0, data.data(), 100, 0)
+                                                       : gcoll_get(context, &key, 0, data.data(), 100);
+                    EXPECT_NE(status, GCOLL_OK);
+                    EXPECT_EQ(data, std::vector<uint8_t>(100, 0x11));
+                } else {
+                    EXPECT_EQ(gcoll_barrier(context, nullptr), GCOLL_ERR_PROTOCOL);
+                }
+                EXPECT_NE(std::string(gcoll_last_error()).find("or has not exposed to it"), std::string::npos)
+                    << gcoll_last_error();
+                EXPECT_EQ(memory, std::vector<uint8_t>(100, 0xee));
+                gcoll_region_destroy(region);
+            });
+}
+
 // More accesses than the windows of both ends hold, of two sizes, in both directions at once.
 TEST_P(Regions, ManyInFlight) {
     constexpr uint32_t kAccesses = 1000;

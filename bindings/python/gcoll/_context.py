@@ -429,14 +429,25 @@ class Region:
               context._core.handle)
         self.nbytes = buffer.nbytes
         context._core.regions[id(self)] = (self._raw, buffer.keep)
-        key = RegionKeyStruct()
-        check(api.gcoll_region_export(self._raw, byref(key)), "region")
-        self.key = bytes(key.bytes)
 
     def _live(self) -> c_void_p:
         if self._raw.value is None or not self._context._core.handle:
             raise StateError("the region is closed", Status.STATE, "region")
         return self._raw
+
+    @property
+    def key(self) -> bytes:
+        """The key by which every rank of the context that has it may access the region."""
+        key = RegionKeyStruct()
+        check(api.gcoll_region_export(self._live(), byref(key)), "key", self._context._core.handle)
+        return bytes(key.bytes)
+
+    def key_for(self, rank: int) -> bytes:
+        """A key that is of use to one rank alone. The owner moves the bytes, also over an RDMA device."""
+        key = RegionKeyStruct()
+        check(api.gcoll_region_export_to(self._live(), read_number(rank, "rank", 1 << 32), byref(key)), "key_for",
+              self._context._core.handle)
+        return bytes(key.bytes)
 
     def notified(self) -> int:
         """The number of notifications since the region was made. Makes progress without waiting."""

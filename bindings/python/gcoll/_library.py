@@ -228,6 +228,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Sequence[Any]]] = {
     # region.h
     "gcoll_region_create": (_STATUS, [_HANDLE, c_void_p, c_uint64, _OUT_HANDLE]),
     "gcoll_region_export": (_STATUS, [_HANDLE, POINTER(RegionKeyStruct)]),
+    "gcoll_region_export_to": (_STATUS, [_HANDLE, c_uint32, POINTER(RegionKeyStruct)]),
     "gcoll_region_destroy": (None, [_HANDLE]),
     "gcoll_put": (_STATUS, [_HANDLE, POINTER(RegionKeyStruct), c_uint64, c_void_p, c_uint64, c_uint32]),
     "gcoll_get": (_STATUS, [_HANDLE, POINTER(RegionKeyStruct), c_uint64, c_void_p, c_uint64]),
