@@ -812,6 +812,14 @@ class Life(Case):
                 gcoll.Context(0, 1, secret_file=name)
             os.chmod(name, 0o600)
             gcoll.run_local(2, lambda context: context.barrier(), transport="tcp", secret_file=name)
+        with self.assertRaisesRegex(gcoll.InvalidError, "options.encryption: is 'yes'; allowed are"):
+            gcoll.Context(0, 1, transport="tcp", secret=secret, encryption="yes")
+        try:
+            gcoll.run_local(2, lambda context: context.barrier(), transport="tcp", secret=secret, encryption="on")
+        except gcoll.UnsupportedError as error:
+            self.assertRegex(str(error), "TLS: ")
+        with self.assertRaisesRegex(gcoll.InvalidError, "options.tls_ca: is set, and options.encryption is 'auth'"):
+            gcoll.Context(0, 1, transport="tcp", secret=secret, tls_ca="/nowhere")
         with self.assertRaisesRegex(gcoll.InvalidError, "options.secret: has 5 bytes"):
             gcoll.Context(0, 1, secret="short")
         with self.assertRaisesRegex(TypeError, "secret"):

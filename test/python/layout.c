@@ -136,6 +136,11 @@ static void contexts(void) {
     FIELD(gcoll_context_options, secret);
     FIELD(gcoll_context_options, secret_bytes);
     FIELD(gcoll_context_options, secret_file);
+    FIELD(gcoll_context_options, encryption);
+    FIELD(gcoll_context_options, tls_certificate);
+    FIELD(gcoll_context_options, tls_key);
+    FIELD(gcoll_context_options, tls_ca);
+    FIELD(gcoll_context_options, tls_name);
 
     SIZE(gcoll_shrink_options);
     FIELD(gcoll_shrink_options, struct_size);

@@ -51,7 +51,8 @@ def environment() -> Environment:
 
 # ---- Options --------------------------------------------------------------------------------------------
 
-_TEXTS = ("job", "transport", "interface", "tuning", "accelerator", "launch", "secret_file")
+_TEXTS = ("job", "transport", "interface", "tuning", "accelerator", "launch", "secret_file", "encryption", "tls_certificate",
+          "tls_key", "tls_ca", "tls_name")
 _FLAGS = ("progress_thread", "monitor", "checksum", "share", "recovery")
 _IBVERBS_TEXTS = ("device",)
 _IBVERBS_NUMBERS = ("port", "gid_index", "mtu", "pkey", "service_level", "traffic_class", "timeout", "retry_count",
@@ -508,6 +509,9 @@ class Context(Collectives[Any]):
                      and are admitted by ``grow``
     secret           the job's secret, 16 to 4096 bytes or a text, the same on every rank; secret_file: a file with it, which
                      others cannot read. None: the variable GCOLL_SECRET_FILE or GCOLL_SECRET, or else there is none
+    encryption       "off", "auth" (ranks prove that they know the secret), "on" (TLS 1.3) or "on:ibverbs"; None: the
+                     variable GCOLL_ENCRYPTION, or "auth" if there is a secret. tls_certificate, tls_key, tls_ca: PEM files,
+                     in place of a key of the secret; tls_name: the name that a rank's certificate must have, "pod-{rank}.job"
     exchange         in place of a store: a function that gives every rank the bytes of all ranks, such as mpi4py's
                      comm.allgather
     log              a function of level ("error", "warning", "info", "debug") and text
@@ -546,7 +550,9 @@ class Context(Collectives[Any]):
                  cost: Optional[Tuple[float, float, float]] = None, accelerator: Optional[str] = None,
                  monitor: bool = False, checksum: bool = False, share: bool = False,
                  recovery: bool = False, secret: Optional[Union[bytes, str]] = None,
-                 secret_file: Optional[str] = None,
+                 secret_file: Optional[str] = None, encryption: Optional[str] = None,
+                 tls_certificate: Optional[str] = None, tls_key: Optional[str] = None, tls_ca: Optional[str] = None,
+                 tls_name: Optional[str] = None,
                  exchange: Optional[Callable[[bytes], Sequence[bytes]]] = None,
                  log: Optional[Callable[[str, str], None]] = None, launch: Optional[str] = None,
                  silence: Optional[float] = None, spin: Optional[float] = None, eager_bytes: Optional[int] = None,
@@ -558,7 +564,8 @@ class Context(Collectives[Any]):
             "rank": rank, "size": size, "job": job, "transport": transport, "timeout": timeout,
             "progress_thread": progress_thread, "interface": interface, "ports": ports, "same": same,
             "tuning": tuning, "cost": cost, "accelerator": accelerator, "monitor": monitor, "checksum": checksum,
-            "share": share, "recovery": recovery, "secret": secret, "secret_file": secret_file,
+            "share": share, "recovery": recovery, "secret": secret, "secret_file": secret_file, "encryption": encryption,
+            "tls_certificate": tls_certificate, "tls_key": tls_key, "tls_ca": tls_ca, "tls_name": tls_name,
             "exchange": exchange, "log": log, "launch": launch, "silence": silence, "spin": spin,
             "eager_bytes": eager_bytes, "eager_pool_bytes": eager_pool_bytes, "ibverbs": ibverbs, "hub": hub})
         handle = _create(api.gcoll_context_create, options, store, timeout, keep, errors, "Context")

@@ -78,7 +78,8 @@ class ContextOptions(Structure):
                 ("accelerator_times", c_int), ("monitor", c_int), ("launch", c_char_p), ("silence_ms", c_int64),
                 ("checksum", c_int), ("same", c_int), ("exchange", ExchangeFunction), ("exchange_arg", c_void_p),
                 ("share", c_int), ("recovery", c_int), ("secret", c_void_p), ("secret_bytes", c_size_t),
-                ("secret_file", c_char_p)]
+                ("secret_file", c_char_p), ("encryption", c_char_p), ("tls_certificate", c_char_p), ("tls_key", c_char_p),
+                ("tls_ca", c_char_p), ("tls_name", c_char_p)]
 
 
 class ShrinkOptions(Structure):
