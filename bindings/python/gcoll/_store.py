@@ -122,22 +122,30 @@ class _Written:
             return function()
         results: List[T] = []
         errors: List[BaseException] = []
+        gate = threading.Lock()
+        begun: List[bool] = []  # True: the thread calls the function; False: it must not
+        ended = threading.Event()
 
         def run() -> None:
+            with gate:
+                begun.append(True)
             try:
-                results.append(function())
+                if begun[0]:
+                    results.append(function())
             except BaseException as error:
                 errors.append(error)
+            ended.set()
         thread = threading.Thread(target=run, name="gcoll store", daemon=True)
         try:
             thread.start()
-        except BaseException as error:
+        except BaseException as error:  # nobody says whether it runs
             self._stop = error
-        while True:
+            with gate:
+                begun.append(False)
+        # Not Thread.join: one that an exception ends may say that a thread which still runs has ended, up to Python 3.12.
+        while not begun or (begun[0] and not ended.is_set()):
             try:
-                while thread.is_alive():
-                    thread.join()
-                break
+                ended.wait()
             except BaseException as error:  # of a handler, such as KeyboardInterrupt: the store ends the call
                 self._stop = error
         if self._stop is not None:
