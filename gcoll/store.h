@@ -10,6 +10,7 @@
  *   file:DIR[?shared=1]                       a folder that all ranks see; it is created if it is missing
  *   tcp://host:port[?serve=auto|yes|no]       a server that one of the ranks runs; needs nothing else
  *   redis://[user:password@]host[:port][/db]  a Redis server (not a cluster); port 6379, db 0 by default
+ *   rediss://...                              the same by TLS 1.3
  *   pmi:                                      a server that rank 0 runs; the launcher says where
  *
  * The server of a tcp store. Every rank gives the same URL. The first process on that host which opens the
@@ -35,6 +36,12 @@
  * sets PMI_FD: mpiexec of MPICH or Intel MPI, or srun --mpi=pmi2. Opening the store waits for all PMI_SIZE
  * processes. A process can open it once. It cannot open it if it also uses an MPI library, which speaks to
  * the launcher by the same PMI_FD.
+ *
+ * A rediss:// URL may end by ?ca=FILE&certificate=FILE&key=FILE, of which each may be missing; a byte of a
+ * name is %xx where it is & or @. They are PEM files: who may have signed the server's certificate (else those
+ * whom the system trusts), and a certificate and its key for a server that wants one. What the URL leaves open
+ * the variables GCOLL_REDIS_CA, GCOLL_REDIS_CERTIFICATE and GCOLL_REDIS_KEY say. The certificate must have the
+ * host of the URL. UNSUPPORTED: the build or this host has no TLS.
  *
  * Trust in the folder of a file store. A process that can write the folder decides where ranks connect. So a
  * folder is accepted in two cases only:
