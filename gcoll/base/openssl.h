@@ -61,6 +61,7 @@
     X(BIO_clear_flags)                                                                                       \
     X(BIO_get_data)                                                                                          \
     X(BIO_get_new_index)                                                                                     \
+    X(BIO_meth_free)                                                                                         \
     X(BIO_meth_new)                                                                                          \
     X(BIO_meth_set_ctrl)                                                                                     \
     X(BIO_meth_set_read_ex)                                                                                  \

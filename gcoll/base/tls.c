@@ -158,6 +158,7 @@ static BIO_METHOD *make_method(void) {
     if (method && api->BIO_meth_set_write_ex(method, take_out) &&
         api->BIO_meth_set_read_ex(method, bring_in) && api->BIO_meth_set_ctrl(method, control))
         return method;
+    api->BIO_meth_free(method);
     return NULL;
 }
 
@@ -269,8 +270,21 @@ static bool set_up(gcoll_tls_setup *setup) {
     return true;
 }
 
+/* One for all, as OpenSSL has a limited number of kinds, for as long as the process lives. NULL: no memory.
+ */
+static BIO_METHOD *method_of_all(void) {
+    static atomic_uintptr_t made;
+    uintptr_t method = atomic_load(&made), none = 0;
+    if (method != 0)
+        return (BIO_METHOD *)method;
+    BIO_METHOD *own = make_method();
+    if (!own || atomic_compare_exchange_strong(&made, &none, (uintptr_t)own))
+        return own;
+    gcoll_openssl_api.BIO_meth_free(own); /* another thread was faster */
+    return (BIO_METHOD *)none;
+}
+
 gcoll_status gcoll_tls_setup_create(const gcoll_tls_files *files, gcoll_tls_setup **out) {
-    static atomic_uintptr_t method; /* one for all, as OpenSSL has a limited number of kinds */
     gcoll_status status = gcoll_openssl_load();
     if (status != GCOLL_OK)
         return status;
@@ -279,11 +293,7 @@ gcoll_status gcoll_tls_setup_create(const gcoll_tls_files *files, gcoll_tls_setu
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "TLS: no memory");
     atomic_init(&setup->owners, 1);
     setup->certifies = files->certificate || files->authority || files->key || files->trusts_system;
-    setup->method = (BIO_METHOD *)atomic_load(&method);
-    if (!setup->method) {
-        setup->method = make_method();
-        atomic_store(&method, (uintptr_t)setup->method);
-    }
+    setup->method = method_of_all();
     gcoll_openssl_api.ERR_clear_error();
     if (!setup->method || !set_up(setup))
         status = gcoll_error(GCOLL_ERR_NO_MEMORY, "TLS: OpenSSL cannot be set up (%s)", reason());
