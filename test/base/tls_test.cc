@@ -256,8 +256,6 @@ TEST_F(TlsKeys, TheEndOfTheStreamIsTold) {
     EXPECT_EQ(receive(server.get(), &room), 0) << "again and again";
 }
 
-// ---- Somebody between the two ------------------------------------------------------------------------
-
 // Passes on what comes, and changes it once, after so many bytes.
 struct Middle {
     int from, to;
@@ -297,6 +295,34 @@ struct Middle {
         has_changed = *out != before;
     }
 };
+
+// What fails behind good bytes of the same read is known at once: nothing more may come that would tell.
+TEST_F(TlsKeys, AFailureBehindGoodBytesIsKnown) {
+    Sockets sockets(2);
+    Tls client = side_of(setup, sockets.fds[0], false, key);
+    Tls server = side_of(setup, sockets.fds[3], true, key);
+    std::mt19937 random(1);
+    Middle there = {sockets.fds[1], sockets.fds[2], SIZE_MAX, 0, &random};
+    Middle back = {sockets.fds[2], sockets.fds[1], SIZE_MAX, 0, &random};
+    ASSERT_EQ(shake(client.get(), server.get(),
+                    [&] {
+                        there.turn();
+                        back.turn();
+                    }),
+              std::make_pair(1, 1));
+    gcoll_tls_read_ahead(server.get());
+    ASSERT_TRUE(send_all(client.get(), Bytes(100, 1)) && send_all(client.get(), Bytes(100, 2)));
+    there.at = there.passed + 180; // in the second record
+    there.turn();
+    ASSERT_TRUE(there.has_changed);
+    Bytes room(1000);
+    EXPECT_EQ(receive(server.get(), &room), 100);
+    EXPECT_TRUE(gcoll_tls_has_failed(server.get()));
+    EXPECT_EQ(receive(server.get(), &room), -1);
+    EXPECT_EQ(errno, EPROTO);
+}
+
+// ---- Somebody between the two ------------------------------------------------------------------------
 
 // Whatever is changed and wherever: the other side gets no byte that was not sent, and an error at the end.
 TEST_F(TlsKeys, NothingThatWasChangedIsTaken) {
@@ -436,6 +462,18 @@ TEST_F(TlsCertificates, BadOnesAreRefusedAndBothSidesHearWhy) {
     EXPECT_NE(std::string(problem(server)).find("did not return a certificate"), std::string::npos)
         << problem(server);
     EXPECT_EQ(std::string(problem(client)), "TLS was refused there: tlsv13 alert certificate required");
+}
+
+// A name counts where the standards want it: in subjectAltName, not in the subject.
+TEST_F(TlsCertificates, ANameInTheSubjectIsNone) {
+    ASSERT_TRUE(authority.issue("rank-5.job", "DNS:other"));
+    const Common own = setup(authority, "rank-5.job", authority), good = setup(authority, "a", authority);
+    meet(good, own, "rank-5.job", nullptr);
+    EXPECT_NE(std::string(problem(client)).find("hostname mismatch"), std::string::npos) << problem(client);
+    ASSERT_TRUE(authority.issue("rank-6.job", "email:a@b"));
+    const Common bare = setup(authority, "rank-6.job", authority);
+    meet(good, bare, "rank-6.job", nullptr);
+    EXPECT_NE(std::string(problem(client)).find("hostname mismatch"), std::string::npos) << problem(client);
 }
 
 TEST_F(TlsCertificates, FilesThatMakeNoSenseAreRefused) {

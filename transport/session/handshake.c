@@ -317,8 +317,6 @@ static void answered(gcoll_link *link) {
 
 static void prove(gcoll_link *link) {
     uint8_t bytes[GCOLL_WIRE_PROOF_BYTES];
-    gcoll_dial_heard(
-        link->session->dial); /* also if it has given up waiting for the proof: then it is called again */
     gcoll_proof_prove(&link->proof, bytes);
     if (!send_all(link, bytes, sizeof bytes))
         gcoll_dial_answered(link->session->dial, link, NULL, NULL);
@@ -351,9 +349,13 @@ static bool protect(gcoll_link *link) {
 
 /* The called side asks for the proof. */
 static void challenged(gcoll_link *link) {
-    if (!gcoll_proof_take_challenge(&link->proof, link->bytes))
+    if (!gcoll_proof_take_challenge(&link->proof, link->bytes)) {
         gcoll_dial_answered(link->session->dial, link, NULL, "a challenge without a proof");
-    else if (!gcoll_net_tls(link->net) || protect(link))
+        return;
+    }
+    gcoll_dial_heard(
+        link->session->dial); /* also if it has given up waiting for the proof: then it is called again */
+    if (!gcoll_net_tls(link->net) || protect(link))
         prove(link);
 }
 
@@ -407,6 +409,7 @@ void gcoll_link_ready(gcoll_link *link) {
         if (!protect(link))
             return;
         if (link->role == GCOLL_LINK_DIALER && !link->proof.is_proved) {
+            gcoll_dial_heard(link->session->dial);
             prove(link); /* nothing can have come yet */
             return;
         }

@@ -76,10 +76,12 @@ int gcoll_link_protect(gcoll_link *link, char problem[GCOLL_TLS_TEXT_MAX]) {
             return -1;
         }
     }
-    if (gcoll_tls_is_done(socket->tls))
+    if (link->proof.has_channel && gcoll_tls_unsent(socket->tls) == 0)
         return 1;
-    const int done = gcoll_tls_shake(socket->tls);
+    int done = gcoll_tls_shake(socket->tls);
     const bool wants_write = done >= 0 && gcoll_tls_unsent(socket->tls) > 0;
+    if (wants_write)
+        done = 0; /* a chain of certificates may be more than a fresh socket takes */
     if (wants_write != socket->wants_write) {
         socket->wants_write = wants_write;
         gcoll_socket_poll(socket);
@@ -88,7 +90,7 @@ int gcoll_link_protect(gcoll_link *link, char problem[GCOLL_TLS_TEXT_MAX]) {
         snprintf(problem, GCOLL_TLS_TEXT_MAX, "TLS failed: OpenSSL exports no key");
         return -1;
     }
-    link->proof.has_channel = done == 1;
+    link->proof.has_channel = link->proof.has_channel || done == 1;
     if (done < 0)
         snprintf(problem, GCOLL_TLS_TEXT_MAX, "%s", gcoll_tls_problem(socket->tls));
     return done;

@@ -486,6 +486,11 @@ static ssize_t pull(gcoll_session *session, size_t *asked, bool asks_kernel) {
     return got;
 }
 
+/* Whether TLS has failed behind what was read. Nothing else would tell of it. */
+static bool has_failed(const gcoll_session *session) {
+    return session->socket && session->socket->tls && gcoll_tls_has_failed(session->socket->tls);
+}
+
 bool gcoll_session_read(gcoll_session *session, size_t budget) {
     size_t total = 0;
     bool asks_kernel = true;
@@ -502,7 +507,7 @@ bool gcoll_session_read(gcoll_session *session, size_t budget) {
         session->heard += (uint64_t)got;
         total += (size_t)got;
         parse(session);
-        if ((size_t)got < asked)
+        if ((size_t)got < asked && !has_failed(session))
             break; /* there was no more */
         /* If others wait for an answer, the rest stays in the socket; but what TLS has taken from there must
          * be read, as nothing would tell of it later. */
