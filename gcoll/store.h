@@ -38,10 +38,10 @@
  * the launcher by the same PMI_FD.
  *
  * A rediss:// URL may end by ?ca=FILE&certificate=FILE&key=FILE, of which each may be missing; a byte of a
- * name is %xx where it is & or @. They are PEM files: who may have signed the server's certificate (else those
- * whom the system trusts), and a certificate and its key for a server that wants one. What the URL leaves open
- * the variables GCOLL_REDIS_CA, GCOLL_REDIS_CERTIFICATE and GCOLL_REDIS_KEY say. The certificate must have the
- * host of the URL. UNSUPPORTED: the build or this host has no TLS.
+ * name is %xx where it is & or @. They are PEM files: who may have signed the server's certificate (else
+ * those whom the system trusts), and a certificate and its key for a server that wants one. What the URL
+ * leaves open the variables GCOLL_REDIS_CA, GCOLL_REDIS_CERTIFICATE and GCOLL_REDIS_KEY say. The certificate
+ * must have the host of the URL. UNSUPPORTED: the build or this host has no TLS.
  *
  * Trust in the folder of a file store. A process that can write the folder decides where ranks connect. So a
  * folder is accepted in two cases only:

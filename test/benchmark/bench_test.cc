@@ -105,7 +105,8 @@ TEST(Bench, AStoreThatIsNoneIsNamedByTheLibrary) {
     const outcome result = run({"--rank=0", "--size=2", "--store=http://x"});
     EXPECT_EQ(result.status, 1);
     EXPECT_TRUE(contains(
-        result.err, "--store: gcoll_store_open: url starts with none of file:, tcp://, redis://, rediss:// and pmi:"))
+        result.err,
+        "--store: gcoll_store_open: url starts with none of file:, tcp://, redis://, rediss:// and pmi:"))
         << result.err;
 }
 
