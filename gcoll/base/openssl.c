@@ -47,6 +47,9 @@ gcoll_status gcoll_openssl_load(void) {
             status = find(&found, "libssl.so.3", ssl_entries, sizeof ssl_entries / sizeof ssl_entries[0]);
         if (status == GCOLL_OK)
             gcoll_openssl_api = found;
+        /* Nothing is cleaned up at exit: threads of contexts may still use it then. */
+        if (status == GCOLL_OK)
+            found.OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
         is_loaded = status == GCOLL_OK;
     }
     pthread_mutex_unlock(&lock);

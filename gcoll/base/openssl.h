@@ -3,7 +3,9 @@
 #define GCOLL_BASE_OPENSSL_H
 
 #include <openssl/bio.h>
+#include <openssl/crypto.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
@@ -26,7 +28,7 @@
     X(SSL_CTX_set_psk_use_session_callback)                                                                  \
     X(SSL_CTX_set_verify)                                                                                    \
     X(SSL_CTX_set_verify_depth)                                                                              \
-    X(SSL_CTX_use_PrivateKey_file)                                                                           \
+    X(SSL_CTX_use_PrivateKey)                                                                                \
     X(SSL_CTX_use_certificate_chain_file)                                                                    \
     X(SSL_SESSION_free)                                                                                      \
     X(SSL_SESSION_new)                                                                                       \
@@ -40,6 +42,7 @@
     X(SSL_free)                                                                                              \
     X(SSL_get0_param)                                                                                        \
     X(SSL_get_ex_data)                                                                                       \
+    X(SSL_get_shutdown)                                                                                      \
     X(SSL_get_verify_result)                                                                                 \
     X(SSL_key_update)                                                                                        \
     X(SSL_has_pending)                                                                                       \
@@ -66,10 +69,15 @@
     X(BIO_meth_set_ctrl)                                                                                     \
     X(BIO_meth_set_read_ex)                                                                                  \
     X(BIO_meth_set_write_ex)                                                                                 \
+    X(BIO_free)                                                                                              \
+    X(BIO_new_mem_buf)                                                                                       \
     X(BIO_new)                                                                                               \
     X(BIO_set_data)                                                                                          \
     X(BIO_set_flags)                                                                                         \
     X(BIO_set_init)                                                                                          \
+    X(EVP_PKEY_free)                                                                                         \
+    X(PEM_read_bio_PrivateKey)                                                                               \
+    X(OPENSSL_init_crypto)                                                                                   \
     X(ERR_clear_error)                                                                                       \
     X(ERR_peek_last_error)                                                                                   \
     X(ERR_reason_error_string)                                                                               \

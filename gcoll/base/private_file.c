@@ -52,12 +52,3 @@ void gcoll_private_file_close(gcoll_descriptor *descriptor, int fd) {
     close(fd);
     gcoll_fork_release();
 }
-
-gcoll_status gcoll_private_file_check(const char *name, const char *from) {
-    gcoll_descriptor descriptor = {0};
-    int fd;
-    const gcoll_status status = gcoll_private_file_open(name, from, &descriptor, &fd);
-    if (status == GCOLL_OK)
-        gcoll_private_file_close(&descriptor, fd);
-    return status;
-}

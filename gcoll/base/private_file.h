@@ -12,7 +12,4 @@ gcoll_status gcoll_private_file_open(const char *name, const char *from, gcoll_d
                                      int *fd);
 void gcoll_private_file_close(gcoll_descriptor *descriptor, int fd);
 
-/* Whether it can be opened so. */
-gcoll_status gcoll_private_file_check(const char *name, const char *from);
-
 #endif

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "gcoll/base/openssl.h"
 #include "gcoll/base/private_file.h"
@@ -24,7 +26,9 @@
 #ifndef REKEY_BYTES /* a test has less */
 #define REKEY_BYTES (UINT64_C(64) << 30)
 #endif
-#define CHAIN_MAX 100 /* certificates between ours and the authority's, as OpenSSL has it */
+#define FILE_MOST     (16 << 20)
+#define KEY_FILE_MOST (64 << 10)
+#define CHAIN_MAX     100 /* certificates between ours and the authority's, as OpenSSL has it */
 /* The reasons of OpenSSL's errors that are alerts of the other side. */
 #define ALERT_FIRST 1000
 #define ALERT_LAST  1255
@@ -56,6 +60,7 @@ struct gcoll_tls {
     bool was_refused;
     bool waits; /* OpenSSL waits for the socket */
     int error;  /* of a system call that failed; 0: none did */
+    int held;   /* the same, while bytes before it are still to be read: the kernel tells it once */
     int broken; /* for ever, by this error number; 0: it is not */
     uint8_t key[GCOLL_TLS_KEY_BYTES];
     uint8_t *out; /* WRITE_BYTES; ciphertext for the kernel */
@@ -105,11 +110,14 @@ static int take_out(BIO *bio, const char *bytes, size_t count, size_t *taken) {
 /* As recv; once it has given less than there is room for, only when it is asked for again. */
 static ssize_t ask_kernel(gcoll_tls *tls, void *bytes, size_t room) {
     ssize_t got = -1;
-    errno = EAGAIN;
-    while (tls->asks_kernel && (got = recv(tls->fd, bytes, room, MSG_DONTWAIT)) < 0 && errno == EINTR) {
+    errno = tls->held != 0 ? tls->held : EAGAIN;
+    while (tls->asks_kernel && tls->held == 0 && (got = recv(tls->fd, bytes, room, MSG_DONTWAIT)) < 0 &&
+           errno == EINTR) {
     }
     if (tls->is_done && got > 0 && (size_t)got < room)
         tls->asks_kernel = false; /* saves a system call */
+    if (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+        tls->held = errno;
     return got;
 }
 
@@ -120,7 +128,7 @@ static bool has_something(gcoll_tls *tls) {
     const ssize_t got = ask_kernel(tls, tls->first, sizeof tls->first);
     if (got > 0)
         tls->first_bytes = (size_t)got;
-    return got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK); /* else it will see the same */
+    return got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
 static int bring_in(BIO *bio, char *bytes, size_t room, size_t *brought) {
@@ -216,6 +224,49 @@ static const char *or_else(const char *text, const char *other) {
     return text ? text : other;
 }
 
+/* Asked for the password of a key: there is none, and nobody at a terminal to ask. */
+static int no_password(char *text, int room, int writes, void *arg) {
+    (void)text;
+    (void)room;
+    (void)writes;
+    (void)arg;
+    return -1;
+}
+
+/* OpenSSL would wait for a pipe, and read a device for ever. */
+static gcoll_status check_file(const char *from, const char *name) {
+    struct stat about;
+    if (stat(name, &about) != 0)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: cannot open '%.*s': %s", from, NAME_SAID, name,
+                           strerror(errno));
+    if (!S_ISREG(about.st_mode) || about.st_size > FILE_MOST)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: '%.*s' is no regular file of up to %d bytes", from,
+                           NAME_SAID, name, FILE_MOST);
+    return GCOLL_OK;
+}
+
+/* Of a file that nobody else can read. NULL: it has none, and OpenSSL says why. */
+static gcoll_status read_key(const char *from, const char *name, EVP_PKEY **key) {
+    const gcoll_openssl *api = &gcoll_openssl_api;
+    char text[KEY_FILE_MOST];
+    gcoll_descriptor descriptor = {0};
+    int fd;
+    size_t have = 0;
+    ssize_t got;
+    const gcoll_status status = gcoll_private_file_open(name, from, &descriptor, &fd);
+    if (status != GCOLL_OK)
+        return status;
+    while (have < sizeof text &&
+           ((got = read(fd, text + have, sizeof text - have)) > 0 || (got < 0 && errno == EINTR)))
+        have += got > 0 ? (size_t)got : 0;
+    gcoll_private_file_close(&descriptor, fd);
+    BIO *bio = api->BIO_new_mem_buf(text, (int)have);
+    *key = bio ? api->PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL) : NULL;
+    api->BIO_free(bio);
+    gcoll_forget_secret(text, have);
+    return GCOLL_OK;
+}
+
 static gcoll_status read_files(SSL_CTX *context, const gcoll_tls_files *files) {
     const gcoll_openssl *api = &gcoll_openssl_api;
     const char *certificate_from = or_else(files->certificate_from, "certificate");
@@ -224,24 +275,29 @@ static gcoll_status read_files(SSL_CTX *context, const gcoll_tls_files *files) {
         return gcoll_error(GCOLL_ERR_INVALID, "%s: is set without %s; allowed are both or none",
                            files->key ? key_from : certificate_from,
                            files->key ? certificate_from : key_from);
+    const char *authority_from = or_else(files->authority_from, "authority");
+    gcoll_status status = files->authority ? check_file(authority_from, files->authority) : GCOLL_OK;
+    if (status == GCOLL_OK && files->certificate)
+        status = check_file(certificate_from, files->certificate);
+    if (status != GCOLL_OK)
+        return status;
     if (files->authority && !api->SSL_CTX_load_verify_file(context, files->authority))
-        return refuse_file(or_else(files->authority_from, "authority"), files->authority, "certificates");
+        return refuse_file(authority_from, files->authority, "certificates");
     if (!files->authority && files->trusts_system && !api->SSL_CTX_set_default_verify_paths(context))
         return gcoll_error(GCOLL_ERR_IO, "TLS: this system's trusted certificates cannot be read");
     if (!files->certificate)
         return GCOLL_OK;
     if (!api->SSL_CTX_use_certificate_chain_file(context, files->certificate))
         return refuse_file(certificate_from, files->certificate, "a certificate");
-    const gcoll_status status = gcoll_private_file_check(files->key, key_from);
+    EVP_PKEY *key = NULL;
+    status = read_key(key_from, files->key, &key);
     if (status != GCOLL_OK)
         return status;
-    const bool is_key = api->SSL_CTX_use_PrivateKey_file(context, files->key, SSL_FILETYPE_PEM);
-    const unsigned long error = is_key ? 0 : api->ERR_peek_last_error();
-    const bool is_other =
-        ERR_GET_LIB(error) == ERR_LIB_X509 && ERR_GET_REASON(error) == X509_R_KEY_VALUES_MISMATCH;
-    if (!is_key && !is_other)
+    if (!key)
         return refuse_file(key_from, files->key, "a private key without a password");
-    if (is_other || !api->SSL_CTX_check_private_key(context))
+    const bool fits = api->SSL_CTX_use_PrivateKey(context, key) && api->SSL_CTX_check_private_key(context);
+    api->EVP_PKEY_free(key);
+    if (!fits)
         return gcoll_error(GCOLL_ERR_INVALID, "%s: '%.*s' is not the key of the certificate of %s", key_from,
                            NAME_SAID, files->key, certificate_from);
     return GCOLL_OK;
@@ -326,19 +382,21 @@ bool gcoll_tls_setup_certifies(const gcoll_tls_setup *setup) {
 
 /* ---- Connections ------------------------------------------------------------------------------------ */
 
-static bool is_address(const char *name) {
+/* Whether it is an address, of which `text` gets what certificates have: no scope. */
+static bool is_address(const char *name, char text[INET6_ADDRSTRLEN]) {
     struct in6_addr bits;
-    return inet_pton(AF_INET, name, &bits) == 1 || inet_pton(AF_INET6, name, &bits) == 1;
+    snprintf(text, INET6_ADDRSTRLEN, "%.*s", (int)strcspn(name, "%"), name);
+    return inet_pton(AF_INET, text, &bits) == 1 || inet_pton(AF_INET6, text, &bits) == 1;
 }
 
 /* The other side's certificate must have the name; a server of many names learns which one is meant. */
 static bool expect(SSL *ssl, const gcoll_tls_side *side) {
     const gcoll_openssl *api = &gcoll_openssl_api;
-    char name[GCOLL_TLS_NAME_MAX];
+    char name[GCOLL_TLS_NAME_MAX], address[INET6_ADDRSTRLEN];
     if (!side->name)
         return true;
-    if (is_address(side->name))
-        return api->X509_VERIFY_PARAM_set1_ip_asc(api->SSL_get0_param(ssl), side->name);
+    if (is_address(side->name, address))
+        return api->X509_VERIFY_PARAM_set1_ip_asc(api->SSL_get0_param(ssl), address);
     api->SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
     snprintf(name, sizeof name, "%s", side->name);
     return api->SSL_set1_host(ssl, name) &&
@@ -375,6 +433,7 @@ gcoll_status gcoll_tls_create(gcoll_tls_setup *setup, const gcoll_tls_side *side
         memcpy(tls->key, side->key, sizeof tls->key);
     tls->out = malloc(WRITE_BYTES);
     if (!tls->out || !open_ssl(tls, side)) {
+        gcoll_openssl_api.ERR_clear_error();
         gcoll_tls_destroy(tls);
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "TLS: no memory for a connection");
     }
@@ -425,7 +484,11 @@ static int outcome(gcoll_tls *tls, int result) {
         return 1;
     if (tls->waits)
         return 0;
-    if (tls->has_ended || (tls->error == 0 && api->ERR_peek_last_error() == 0)) {
+    const unsigned long latest = api->ERR_peek_last_error();
+    const bool is_alert = ERR_GET_LIB(latest) == ERR_LIB_SSL && ERR_GET_REASON(latest) >= ALERT_FIRST &&
+                          ERR_GET_REASON(latest) <= ALERT_LAST;
+    const bool was_closed = !is_alert && api->SSL_get_shutdown(tls->ssl) & SSL_RECEIVED_SHUTDOWN;
+    if (tls->has_ended || (tls->error == 0 && (was_closed || latest == 0))) {
         tls->has_ended = true;
         tls->broken = ECONNRESET;
     } else if (tls->error != 0) {
@@ -482,8 +545,12 @@ bool gcoll_tls_is_done(const gcoll_tls *tls) {
 }
 
 bool gcoll_tls_export(gcoll_tls *tls, uint8_t channel[GCOLL_SHA256_BYTES]) {
-    return gcoll_openssl_api.SSL_export_keying_material(tls->ssl, channel, GCOLL_SHA256_BYTES, channel_label,
-                                                        sizeof channel_label - 1, NULL, 0, 0) == 1;
+    const bool is_made =
+        gcoll_openssl_api.SSL_export_keying_material(tls->ssl, channel, GCOLL_SHA256_BYTES, channel_label,
+                                                     sizeof channel_label - 1, NULL, 0, 0) == 1;
+    if (!is_made)
+        gcoll_openssl_api.ERR_clear_error();
+    return is_made;
 }
 
 void gcoll_tls_read_ahead(gcoll_tls *tls) {
@@ -551,10 +618,12 @@ ssize_t gcoll_tls_send(gcoll_tls *tls, const struct iovec *pieces, size_t count)
     uint8_t room[GCOLL_TLS_RECORD_MAX];
     place at = {.pieces = pieces, .count = count};
     size_t total = 0, bytes;
-    if (tls->broken != 0)
-        errno = tls->broken;
-    if (tls->broken != 0 || !write_out(tls))
+    if (!write_out(tls))
         return -1;
+    if (tls->broken != 0) { /* an alert goes first: it tells the other side why */
+        errno = tls->broken;
+        return -1;
+    }
     while (at.piece < at.count) {
         if (WRITE_BYTES - tls->end < RECORD_ROOM && !write_out(tls))
             break;
@@ -567,10 +636,13 @@ ssize_t gcoll_tls_send(gcoll_tls *tls, const struct iovec *pieces, size_t count)
         }
         total += bytes;
     }
-    if (tls->sent >= REKEY_BYTES &&
-        gcoll_openssl_api.SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
-        tls->sent = 0; /* said before the next record */
-    write_out(tls);    /* an error of the socket shows in the next call */
+    if (tls->sent >= REKEY_BYTES) { /* said before the next record; if there is no memory, tried again then */
+        if (gcoll_openssl_api.SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
+            tls->sent = 0;
+        else
+            gcoll_openssl_api.ERR_clear_error();
+    }
+    write_out(tls); /* an error of the socket shows in the next call */
     return (ssize_t)total;
 }
 

@@ -490,7 +490,7 @@ TEST_F(TlsCertificates, FilesThatMakeNoSenseAreRefused) {
     refused(certificate.c_str(), nullptr, by.c_str(), "the certificate: is set without the key");
     refused(nullptr, key.c_str(), by.c_str(), "the key: is set without the certificate");
     refused(nothing.c_str(), key.c_str(), by.c_str(),
-            "the certificate: '" + nothing + "' is no file of a certificate in PEM form");
+            "the certificate: cannot open '" + nothing + "': No such file");
     refused(text.c_str(), key.c_str(), by.c_str(),
             "the certificate: '" + text + "' is no file of a certificate");
     refused(certificate.c_str(), key.c_str(), text.c_str(),
@@ -499,6 +499,18 @@ TEST_F(TlsCertificates, FilesThatMakeNoSenseAreRefused) {
             "the key: '" + text + "' is no file of a private key");
     refused(certificate.c_str(), nothing.c_str(), by.c_str(), "the key: cannot open '" + nothing);
     refused(certificate.c_str(), wrong_key.c_str(), by.c_str(), "is not the key of the certificate");
+    const std::string locked = folder.path() + "/locked", pipe = folder.path() + "/pipe";
+    ASSERT_TRUE(shell("openssl pkey -in " + key + " -aes128 -passout pass:word -out " + locked));
+    ASSERT_EQ(chmod(locked.c_str(), 0600), 0);
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    refused(certificate.c_str(), locked.c_str(), by.c_str(),
+            "is no file of a private key without a password");
+    for (const std::string &odd : {pipe, folder.path(), std::string("/dev/zero")}) {
+        refused(odd.c_str(), key.c_str(), by.c_str(), "the certificate: '" + odd + "' is no regular file");
+        refused(certificate.c_str(), key.c_str(), odd.c_str(),
+                "the authority: '" + odd + "' is no regular file");
+        refused(certificate.c_str(), odd.c_str(), by.c_str(), "the key: '" + odd + "' is no regular file");
+    }
     ASSERT_EQ(chmod(key.c_str(), 0644), 0);
     refused(certificate.c_str(), key.c_str(), by.c_str(), "the key: '" + key + "' has mode 0644");
 }

@@ -142,7 +142,7 @@ TEST_F(Encryption, OptionsThatMakeNoSenseAreRefused) {
              o->encryption = "on";
              o->tls_certificate = o->tls_key = o->tls_ca = "/nowhere";
          },
-         "options.tls_ca: '/nowhere' is no file of certificates in PEM form"},
+         "options.tls_ca: cannot open '/nowhere': No such file or directory"},
     };
     for (const auto &row : rows) {
         const Ending ending = alone(row.change);
@@ -232,6 +232,41 @@ TEST_F(Encryption, RanksThatDifferAreToldSo) {
         EXPECT_EQ(told, 2);
         gcoll_store_destroy(store);
     }
+}
+
+// A rank whose message is sent may stay away from gcoll: all of it is in the kernel then, and nothing waits
+// here for the next call. Rank 1 reads slowly at first, so that the socket is full.
+TEST_F(Encryption, WhatIsSentHasLeft) {
+    Job job = job_on("tcp", 2, 20000);
+    job.adjust = [](uint32_t, gcoll_context_options *options) {
+        give_secret(options);
+        options->encryption = "on";
+    };
+    run_threads(job, [](uint32_t rank, gcoll_context *context) {
+        for (const size_t bytes : {8000000, 8100000, 8200001, 9000000, 12000001, 20000000}) {
+            std::vector<uint8_t> data(bytes, rank == 0 ? 7 : 0);
+            gcoll_request *request = nullptr;
+            gcoll_broadcast_options options;
+            gcoll_broadcast_options_init(&options);
+            options.algorithm = "binomial";
+            EXPECT_GCOLL_OK(
+                gcoll_broadcast_start(context, data.data(), bytes, GCOLL_UINT8, 0, &options, &request));
+            int done = 0;
+            if (rank == 1) {
+                for (int i = 0; i < 20; i++) // lets it come
+                    EXPECT_GCOLL_OK(gcoll_request_test(&request, &done));
+                std::this_thread::sleep_for(std::chrono::milliseconds(50));
+            }
+            const int64_t begun = now_ms();
+            EXPECT_GCOLL_OK(gcoll_request_wait(&request));
+            if (rank == 0)
+                std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+            else
+                EXPECT_LT(now_ms() - begun, 700) << bytes;
+            EXPECT_EQ(data, std::vector<uint8_t>(bytes, 7));
+            EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        }
+    });
 }
 
 // ---- Certificates ---------------------------------------------------------------------------------------

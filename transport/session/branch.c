@@ -149,6 +149,7 @@ static void drop_moving(gcoll_channel *channel) {
     gcoll_session *session = channel->session;
     const gcoll_message *cut = session->output.cut.message;
     gcoll_message_queue_drop(&session->output.messages, channel);
+    gcoll_message_queue_drop(&session->output.sealed, channel);
     if (cut && cut->channel == channel)
         free_cut(session);
     if (session->input.flow == &channel->flow) {
@@ -385,6 +386,7 @@ void gcoll_branches_witnessed(gcoll_net *net, uint32_t by, uint32_t about, int64
 static void drop_own(gcoll_session *session) {
     gcoll_session_output *out = &session->output;
     gcoll_message_queue_drop(&out->messages, NULL);
+    gcoll_message_queue_drop(&out->sealed, NULL);
     if (session->input.flow == &session->flow)
         session->input.slot = NULL;
     if (out->cut.message && !out->cut.message->channel)
@@ -720,7 +722,7 @@ static gcoll_session *member_session(const gcoll_branch *branch, uint32_t rank) 
 /* Whether control frames wait for room. */
 static bool waits_for_room(const gcoll_session *session) {
     return session && session->state == GCOLL_SESSION_CONNECTED && !session->told && !session->output.dead &&
-           gcoll_bytes_left(&session->output.control) > 0;
+           (gcoll_bytes_left(&session->output.control) > 0 || gcoll_socket_unsent(session->socket) > 0);
 }
 
 /* Of members, or of all ranks if branch is NULL. */

@@ -81,8 +81,9 @@ static bool is_dialing(const gcoll_net *net, uint32_t except) {
 /* The number of written bytes that the peer's kernel has not acknowledged. */
 static uint64_t unacknowledged_by(const gcoll_session *session) {
     uint64_t bytes = 0;
-    return session->socket && !session->told && !session->output.dead &&
-                   gcoll_socket_unacknowledged(session->socket, &bytes)
+    /* The alert of a failure of TLS counts: it tells the peer that nobody of the two is at fault. */
+    const bool may_arrive = session->socket && (!session->output.dead || gcoll_socket_unsent(session->socket) > 0);
+    return may_arrive && !session->told && gcoll_socket_unacknowledged(session->socket, &bytes)
                ? bytes
                : 0;
 }

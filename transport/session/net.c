@@ -41,6 +41,7 @@ static void drop_moving(gcoll_session *session) {
     for (gcoll_channel *channel = session->channels; channel; channel = channel->next)
         channel->posted = 0;
     gcoll_message_queue_clear(&session->output.messages);
+    gcoll_message_queue_clear(&session->output.sealed);
     session->output.cut.message = NULL;
     session->posted = 0;
     session->input.slot = NULL;

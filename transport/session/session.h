@@ -81,6 +81,7 @@ typedef struct gcoll_session_cut {
 typedef struct gcoll_session_output {
     gcoll_byte_queue control;     /* encoded frames; they overtake data */
     gcoll_message_queue messages; /* that may be sent */
+    gcoll_message_queue sealed;   /* that TLS has whole, and the kernel not: `done` waits for that */
     gcoll_session_cut cut;
     bool ping, pong;
     bool credit;       /* is owed, and goes by itself if no message takes it along; or some channel has

@@ -295,9 +295,13 @@ static uint64_t take(uint64_t *count, uint64_t size) {
     return taken;
 }
 
-/* The kernel has taken a fragment: completes the message, or queues it again behind the others. */
+/* A fragment is taken: completes the message, or queues it again behind the others. What TLS has taken the
+ * kernel may not have yet; then the message is complete when it does, as its sender may stay away from then on.
+ */
 static void fragment_sent(gcoll_session *session, gcoll_message *message) {
-    if (message->moved == message->bytes)
+    if (message->moved == message->bytes && gcoll_socket_unsent(session->socket) > 0)
+        gcoll_message_push(&session->output.sealed, message);
+    else if (message->moved == message->bytes)
         gcoll_session_push(session, message);
     else
         gcoll_session_enqueue(session, message); /* messages take turns */
@@ -373,6 +377,12 @@ static void settle(gcoll_session *session, const batch *b, uint64_t count) {
         settle_frame(session, &b->frames[i], &count);
 }
 
+/* The kernel has taken all that TLS had before. */
+static void unseal(gcoll_session *session) {
+    while (session->output.sealed.first)
+        gcoll_session_push(session, gcoll_message_pop(&session->output.sealed));
+}
+
 static ssize_t push(const gcoll_socket *socket, batch *b) {
     struct msghdr header = {.msg_iov = b->pieces, .msg_iovlen = b->piece_count};
     const int fd = socket->fd;
@@ -396,8 +406,13 @@ static bool is_full(int error) {
  * that is still to be read. Reading would not notice any other error, so that fails the session now. */
 static void refused(gcoll_session *session, int error) {
     session->output.dead = true;
-    if (error == EPIPE || error == ECONNRESET || error == EPROTO)
+    if (error == EPIPE || error == ECONNRESET)
         return;
+    if (error == EPROTO && session->socket->tls) { /* what was read would have failed the session before */
+        gcoll_session_fail(session, GCOLL_ERR_NO_MEMORY, "cannot encrypt what rank %u is to be sent: %s",
+                           session->rank, gcoll_tls_problem(session->socket->tls));
+        return;
+    }
     if (error == EFAULT)
         gcoll_session_fail(session, GCOLL_ERR_INVALID, "was to be sent memory that cannot be read (%s)",
                            strerror(error));
@@ -419,6 +434,7 @@ void gcoll_session_write(gcoll_session *session) {
             return;
         }
         session->net->busy = true;
+        unseal(session);
         settle(session, &b, (uint64_t)sent);
         if ((size_t)sent < b.total)
             return;
