@@ -649,7 +649,8 @@ TEST_F(StoreRedisTls, BadServersAreRefused) {
             {plain.name(), "did not answer TLS in time; one of redis:// does not"}, 500);
     RedisServer server(files_of(authority, "server", "no"), "--tls-port");
     refuses("redis://:hunter2@" + server.name(), GCOLL_ERR_IO, {server.name()});
-    refuses(url(server, ":hunter2@", "?ca=/nowhere"), GCOLL_ERR_INVALID, {"?ca= of the URL: cannot open '/nowhere'"});
+    refuses(url(server, ":hunter2@", "?ca=/nowhere"), GCOLL_ERR_INVALID,
+            {"?ca= of the URL: cannot open '/nowhere'"});
 }
 
 TEST_F(StoreRedisTls, ServersThatWantACertificateGetOne) {

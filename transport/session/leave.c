@@ -82,10 +82,9 @@ static bool is_dialing(const gcoll_net *net, uint32_t except) {
 static uint64_t unacknowledged_by(const gcoll_session *session) {
     uint64_t bytes = 0;
     /* The alert of a failure of TLS counts: it tells the peer that nobody of the two is at fault. */
-    const bool may_arrive = session->socket && (!session->output.dead || gcoll_socket_unsent(session->socket) > 0);
-    return may_arrive && !session->told && gcoll_socket_unacknowledged(session->socket, &bytes)
-               ? bytes
-               : 0;
+    const bool may_arrive =
+        session->socket && (!session->output.dead || gcoll_socket_unsent(session->socket) > 0);
+    return may_arrive && !session->told && gcoll_socket_unacknowledged(session->socket, &bytes) ? bytes : 0;
 }
 
 static uint64_t unacknowledged(const gcoll_net *net) {

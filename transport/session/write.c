@@ -296,7 +296,8 @@ static uint64_t take(uint64_t *count, uint64_t size) {
 }
 
 /* A fragment is taken: completes the message, or queues it again behind the others. What TLS has taken the
- * kernel may not have yet; then the message is complete when it does, as its sender may stay away from then on.
+ * kernel may not have yet; then the message is complete when it does, as its sender may stay away from then
+ * on.
  */
 static void fragment_sent(gcoll_session *session, gcoll_message *message) {
     if (message->moved == message->bytes && gcoll_socket_unsent(session->socket) > 0)
