@@ -85,7 +85,7 @@
     X(X509_verify_cert_error_string)
 
 typedef struct gcoll_openssl {
-#define GCOLL_OPENSSL_FIELD(name) __typeof__(name) *name;
+#define GCOLL_OPENSSL_FIELD(name) __typeof__(name) *(name);
     GCOLL_OPENSSL_SSL(GCOLL_OPENSSL_FIELD)
     GCOLL_OPENSSL_CRYPTO(GCOLL_OPENSSL_FIELD)
 #undef GCOLL_OPENSSL_FIELD
