@@ -38,27 +38,29 @@ add_test(NAME transport_test.checksum COMMAND transport_test --gtest_filter=*/tc
 add_test(NAME collective_test.checksum COMMAND collective_test --gtest_filter=*Sums/tcp_3:*Blocks*tcp_3*:*Sums/inproc_3)
 set_tests_properties(transport_test.checksum collective_test.checksum PROPERTIES TIMEOUT 120 COST 4
                      LABELS plain_tests ENVIRONMENT "GCOLL_TEST_CHECKSUM=1")
-# Runs cases of tests once more, as PROGRAM.SUFFIX, with an environment. Each of the rest is a program and a filter of its cases.
-function(gcoll_test_again suffix environment)
+# Runs cases of tests once more, as PROGRAM.SUFFIX, with labels and an environment. Each of the rest is a program and a filter of its cases.
+function(gcoll_test_again suffix labels environment)
   foreach(each IN LISTS ARGN)
     separate_arguments(words UNIX_COMMAND "${each}")
     list(GET words 0 program)
     list(GET words 1 cases)
-    add_dependencies(plain_tests ${program})
+    if("plain_tests" IN_LIST labels)
+      add_dependencies(plain_tests ${program})
+    endif()
     add_test(NAME ${program}.${suffix} COMMAND ${program} --gtest_filter=${cases})
-    set_tests_properties(${program}.${suffix} PROPERTIES TIMEOUT 300 COST 8 LABELS "plain_tests;timed"
+    set_tests_properties(${program}.${suffix} PROPERTIES TIMEOUT 300 COST 8 LABELS "${labels}"
                          ENVIRONMENT "${environment};GTEST_BRIEF=1")
   endforeach()
 endfunction()
 # What a lane may change, over shared memory: failures with ranks that die, stop and stay away, too.
-gcoll_test_again(shm GCOLL_TEST_TRANSPORTS=shm
+gcoll_test_again(shm "plain_tests;timed" GCOLL_TEST_TRANSPORTS=shm
   "core_test '*shm*:Fork*:Timeouts*'" "collective_test '*Sums/shm_2:*Sums/shm_5:*Blocks*shm_3*'" "receive_test '*shm*'" "soak_test '*'"
   "failure_test '*'" "group_test '*shm*'" "recovery_test '*shm*:Recovery.*'")
 # Failures, recovery, groups and collectives in a job with a secret.
-gcoll_test_again(secret GCOLL_SECRET=0123456789abcdef0123456789abcdef
+gcoll_test_again(secret timed GCOLL_SECRET=0123456789abcdef0123456789abcdef
   "failure_test '*'" "recovery_test '*'" "grow_test '*'" "group_test '*tcp*'" "collective_test '*Sums/tcp_3:*Sums/shm_3'")
 if(gcoll_has_openssl)
-  gcoll_test_again(encrypted "GCOLL_SECRET=0123456789abcdef0123456789abcdef;GCOLL_ENCRYPTION=on"
+  gcoll_test_again(encrypted timed "GCOLL_SECRET=0123456789abcdef0123456789abcdef;GCOLL_ENCRYPTION=on"
     "failure_test '*'" "recovery_test '*'" "grow_test '*'" "group_test '*tcp*'" "collective_test '*Sums/tcp_3:*Sums/shm_3:*Sums/tcp_5'" "receive_test '*tcp*'" "soak_test '*'")
 endif()
 # Runs all collectives once more, in contexts that share the connections of another one, which has several to each peer.
