@@ -270,8 +270,8 @@ typedef struct gcoll_context_options {
      * variable GCOLL_ENCRYPTION, or else "auth" if there is a secret, and "off" if not.
      *   "off"   nothing; there may be no secret
      *   "auth"  ranks prove that they know the secret; all that they send can be read and changed on its way
-     *   "on"    TLS 1.3, by a key of the secret, or by certificates if tls_certificate is set. A lane that
-     *           cannot encrypt is not used: ibverbs, and tcp with several connections
+     *   "on"    TLS 1.3, by a key of the secret, or by certificates if tls_certificate is set. What cannot
+     *           encrypt is refused, and passed over by "auto": ibverbs, and tcp with several connections
      *   "on:ibverbs"  the same, but the lane ibverbs may move data in clear
      * GCOLL_ERR_UNSUPPORTED: the build has no TLS (OpenSSL 3), or this host lacks its libraries. */
     const char *encryption;

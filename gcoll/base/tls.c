@@ -66,8 +66,9 @@ struct gcoll_tls {
     uint8_t *out; /* WRITE_BYTES; ciphertext for the kernel */
     size_t begin, end;
     uint8_t first[FIRST_BYTES];
-    size_t first_bytes; /* that came, and OpenSSL has not taken */
-    uint64_t sent;      /* bytes since the keys were new */
+    size_t first_bytes;            /* that came, and OpenSSL has not taken */
+    uint64_t sent;                 /* bytes since the keys were new */
+    char name[GCOLL_TLS_NAME_MAX]; /* that the other side's certificate must have; "": any */
     char problem[GCOLL_TLS_TEXT_MAX];
 };
 
@@ -428,6 +429,7 @@ gcoll_status gcoll_tls_create(gcoll_tls_setup *setup, const gcoll_tls_side *side
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "TLS: no memory for a connection");
     tls->setup = gcoll_tls_setup_share(setup);
     tls->fd = side->fd;
+    snprintf(tls->name, sizeof tls->name, "%s", side->name ? side->name : "");
     tls->asks_kernel = true;
     if (side->key)
         memcpy(tls->key, side->key, sizeof tls->key);
@@ -463,13 +465,16 @@ static void explain(gcoll_tls *tls) {
     if (is_ssl && code >= ALERT_FIRST && code <= ALERT_LAST) {
         const char *alert = api->SSL_alert_desc_string_long(code - ALERT_FIRST);
         tls->was_refused = true;
-        snprintf(tls->problem, sizeof tls->problem, "TLS was refused there: %s",
+        snprintf(tls->problem, sizeof tls->problem, "refused TLS: %s",
                  strcmp(alert, "unknown") == 0 ? reason() : alert);
     } else if (is_ssl && code == SSL_R_CERTIFICATE_VERIFY_FAILED) {
-        snprintf(tls->problem, sizeof tls->problem, "its certificate is refused: %s",
-                 api->X509_verify_cert_error_string(verified));
+        const bool is_name =
+            verified == X509_V_ERR_HOSTNAME_MISMATCH || verified == X509_V_ERR_IP_ADDRESS_MISMATCH;
+        snprintf(tls->problem, sizeof tls->problem, "shows a certificate that is refused here: %s%s%.100s",
+                 api->X509_verify_cert_error_string(verified), is_name ? ", wanted is " : "",
+                 is_name ? tls->name : "");
     } else {
-        snprintf(tls->problem, sizeof tls->problem, "TLS failed: %s", reason());
+        snprintf(tls->problem, sizeof tls->problem, "failed at TLS: %s", reason());
     }
     gcoll_text_clean(tls->problem);
 }
@@ -533,7 +538,7 @@ int gcoll_tls_shake(gcoll_tls *tls) {
     }
     if (result == 1 && !tls->setup->certifies && !api->SSL_session_reused(tls->ssl)) {
         tls->broken = errno = EPROTO;
-        snprintf(tls->problem, sizeof tls->problem, "TLS without the key of both sides");
+        snprintf(tls->problem, sizeof tls->problem, "speaks TLS without the key of both sides");
         return -1;
     }
     tls->is_done = result == 1;
@@ -570,7 +575,7 @@ static bool encrypt(gcoll_tls *tls, const uint8_t *bytes, size_t count) {
     }
     if (tls->broken == 0) {
         tls->broken = EPROTO;
-        snprintf(tls->problem, sizeof tls->problem, "TLS failed: a record was cut");
+        snprintf(tls->problem, sizeof tls->problem, "failed at TLS: a record was cut");
     }
     return false;
 }

@@ -82,7 +82,8 @@ ssize_t gcoll_tls_recv(gcoll_tls *tls, const struct iovec *pieces, size_t count,
 
 /* Whether the stream has ended, or TLS failed: what is called from now on says so. */
 bool gcoll_tls_has_failed(const gcoll_tls *tls);
-/* Why it failed; without any key, printable. "": it did not. */
+/* Why it failed, as something that the other side did: "refused TLS: certificate expired". Without any key,
+ * printable. "": it did not. */
 const char *gcoll_tls_problem(const gcoll_tls *tls);
 /* Whether the other side has broken it off, and why is in the problem. */
 bool gcoll_tls_was_refused(const gcoll_tls *tls);

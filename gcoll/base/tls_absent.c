@@ -6,8 +6,10 @@
 gcoll_status gcoll_tls_setup_create(const gcoll_tls_files *files, gcoll_tls_setup **setup) {
     (void)files;
     (void)setup;
-    return gcoll_error(GCOLL_ERR_UNSUPPORTED, "TLS: this build has none; it needs the headers of OpenSSL 3 "
-                                              "(libssl-dev, or openssl-devel of Fedora)");
+    return gcoll_error(
+        GCOLL_ERR_UNSUPPORTED,
+        "TLS: this build has none (CMake option GCOLL_OPENSSL); it needs the headers of OpenSSL 3 "
+        "(libssl-dev, or openssl-devel of Fedora)");
 }
 
 /* There is no setup, so nothing below is ever called but for NULL. */

@@ -319,8 +319,9 @@ gcoll_status gcoll_context_create(const gcoll_context_options *options, gcoll_co
         end_by_deadline(context);
         return gcoll_error(status, "%s", text);
     }
-    gcoll_log(context, GCOLL_LOG_INFO, "rank %u of %u joined job '%s' over %s", context->rank, context->size,
-              context->settings.job, context->transport->name);
+    gcoll_log(context, GCOLL_LOG_INFO, "rank %u of %u joined job '%s' over %s%s", context->rank,
+              context->size, context->settings.job, context->transport->name,
+              gcoll_encryption_say(&context->settings));
     gcoll_secret_warn(context);
     *out = context;
     return GCOLL_OK;

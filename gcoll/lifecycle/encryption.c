@@ -175,6 +175,13 @@ void gcoll_encryption_free(gcoll_settings *settings) {
     settings->endpoint.encryption = NULL;
 }
 
+const char *gcoll_encryption_say(const gcoll_settings *settings) {
+    const gcoll_tls_setup *setup = settings->encryption.setup;
+    if (!setup)
+        return "";
+    return gcoll_tls_setup_certifies(setup) ? ", encrypted by certificates" : ", encrypted by the secret";
+}
+
 gcoll_status gcoll_encryption_may_grow(const gcoll_settings *settings) {
     if (has_ranks(&settings->encryption))
         return gcoll_error(GCOLL_ERR_INVALID,

@@ -34,6 +34,8 @@ gcoll_status gcoll_encryption_read(gcoll_settings *settings, const gcoll_context
 gcoll_status gcoll_encryption_copy(gcoll_settings *settings, const gcoll_settings *from,
                                    const uint32_t *ranks, uint32_t size);
 void gcoll_encryption_free(gcoll_settings *settings);
+/* For the log: ", encrypted by certificates"; "" if it is not. */
+const char *gcoll_encryption_say(const gcoll_settings *settings);
 /* INVALID: names in certificates have the numbers of ranks, and newcomers have none. */
 gcoll_status gcoll_encryption_may_grow(const gcoll_settings *settings);
 /* Forgets the secret and ends the view. */

@@ -77,7 +77,8 @@ static bool usable(const gcoll_redis_link *link) {
 
 /* TLS failed, and not because the connection is lost. */
 static gcoll_status distrusted(const gcoll_redis_link *link) {
-    gcoll_error(GCOLL_ERR_IO, "redis store %.300s: %s", link->address->name, gcoll_tls_problem(link->tls));
+    gcoll_error(GCOLL_ERR_IO, "redis store %.300s: the server %s", link->address->name,
+                gcoll_tls_problem(link->tls));
     return GCOLL_ERR_IO;
 }
 
@@ -289,10 +290,13 @@ static const char *file_of(const char *given, const char *variable, const char *
 gcoll_status gcoll_redis_set_up(gcoll_redis_link *link) {
     const gcoll_redis_address *address = link->address;
     gcoll_tls_files files = {.trusts_system = true};
-    files.authority = file_of(address->authority, "GCOLL_REDIS_CA", "?ca= of the URL", &files.authority_from);
-    files.certificate = file_of(address->certificate, "GCOLL_REDIS_CERTIFICATE", "?certificate= of the URL",
-                                &files.certificate_from);
-    files.key = file_of(address->key, "GCOLL_REDIS_KEY", "?key= of the URL", &files.key_from);
+    files.authority = file_of(address->authority, "GCOLL_REDIS_CA", "?ca= of the URL (or GCOLL_REDIS_CA)",
+                              &files.authority_from);
+    files.certificate =
+        file_of(address->certificate, "GCOLL_REDIS_CERTIFICATE",
+                "?certificate= of the URL (or GCOLL_REDIS_CERTIFICATE)", &files.certificate_from);
+    files.key =
+        file_of(address->key, "GCOLL_REDIS_KEY", "?key= of the URL (or GCOLL_REDIS_KEY)", &files.key_from);
     return gcoll_tls_setup_create(&files, &link->setup);
 }
 
@@ -318,7 +322,8 @@ static gcoll_status protect(gcoll_redis_link *link, int64_t deadline_ns, gcoll_r
         if (gcoll_store_poll(link->fd, events, deadline_ns) != GCOLL_OK) {
             fault->transient = true;
             gcoll_error(GCOLL_ERR_TIMEOUT,
-                        "redis store %.300s: the server did not answer TLS in time; one of redis:// does not",
+                        "redis store %.300s: the server did not answer TLS in time; if it has no TLS, the "
+                        "URL is redis://",
                         link->address->name);
             return GCOLL_ERR_TIMEOUT;
         }

@@ -209,9 +209,11 @@ gcoll_status gcoll_redis_address_parse(const char *text, bool is_encrypted, gcol
     if (at)
         status = parse_login(text, (size_t)(at - text), address);
     const char *host = at ? at + 1 : text;
-    const char *mark = is_encrypted ? strchr(host, '?') : NULL;
+    const char *mark = strchr(host, '?');
     const char *end = mark ? mark : host + strlen(host);
     const char *slash = memchr(host, '/', (size_t)(end - host));
+    if (status == GCOLL_OK && mark && !is_encrypted)
+        status = bad("files behind a ? are of rediss://, and not of redis://");
     if (status == GCOLL_OK)
         status = parse_host(host, slash ? slash : end, address);
     if (status == GCOLL_OK && slash && slash + 1 < end &&

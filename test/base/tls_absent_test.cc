@@ -7,7 +7,8 @@ namespace {
 void expect_absent(gcoll_status status) {
     EXPECT_EQ(status, GCOLL_ERR_UNSUPPORTED);
     EXPECT_NE(std::string(gcoll_last_error())
-                  .find("TLS: this build has none; it needs the headers of OpenSSL 3 (libssl-dev, or "
+                  .find("TLS: this build has none (CMake option GCOLL_OPENSSL); it needs the headers of "
+                        "OpenSSL 3 (libssl-dev, or "
                         "openssl-devel of Fedora)"),
               std::string::npos)
         << gcoll_last_error();

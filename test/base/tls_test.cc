@@ -436,13 +436,14 @@ TEST_F(TlsCertificates, BadOnesAreRefusedAndBothSidesHearWhy) {
         const char *name; // that the other side looks for
         std::string seen, heard;
     } rows[] = {
-        {setup(authority, "old", authority), nullptr, "its certificate is refused: certificate has expired",
-         "TLS was refused there: certificate expired"},
+        {setup(authority, "old", authority), nullptr,
+         "shows a certificate that is refused here: certificate has expired",
+         "refused TLS: certificate expired"},
         {setup(other, "foreign", authority), nullptr,
-         "its certificate is refused: unable to get local issuer certificate",
-         "TLS was refused there: unknown CA"},
-        {setup(authority, "b", authority), "rank-7.job", "its certificate is refused: hostname mismatch",
-         "TLS was refused there: bad certificate"},
+         "shows a certificate that is refused here: unable to get local issuer certificate",
+         "refused TLS: unknown CA"},
+        {setup(authority, "b", authority), "rank-7.job",
+         "shows a certificate that is refused here: hostname mismatch", "refused TLS: bad certificate"},
     };
     for (const auto &row : rows) {
         meet(row.setup, good, nullptr, row.name);
@@ -461,7 +462,7 @@ TEST_F(TlsCertificates, BadOnesAreRefusedAndBothSidesHearWhy) {
     meet(bare, good, nullptr, nullptr);
     EXPECT_NE(std::string(problem(server)).find("did not return a certificate"), std::string::npos)
         << problem(server);
-    EXPECT_EQ(std::string(problem(client)), "TLS was refused there: tlsv13 alert certificate required");
+    EXPECT_EQ(std::string(problem(client)), "refused TLS: tlsv13 alert certificate required");
 }
 
 // A name counts where the standards want it: in subjectAltName, not in the subject.

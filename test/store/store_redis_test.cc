@@ -635,34 +635,35 @@ TEST_F(StoreRedisTls, BadServersAreRefused) {
     const struct {
         const gcoll_test::Authority *by;
         const char *name, *said;
-    } rows[] = {{&authority, "old", "its certificate is refused: certificate has expired"},
-                {&authority, "elsewhere", "its certificate is refused: IP address mismatch"},
-                {&other, "foreign", "its certificate is refused: "}};
+    } rows[] = {{&authority, "old", "shows a certificate that is refused here: certificate has expired"},
+                {&authority, "elsewhere", "shows a certificate that is refused here: IP address mismatch"},
+                {&other, "foreign", "shows a certificate that is refused here: "}};
     for (const auto &row : rows) {
         RedisServer server(files_of(*row.by, row.name, "no"), "--tls-port");
         ASSERT_TRUE(server.running());
         refuses(url(server, ":hunter2@", "?ca=" + authority.file()), GCOLL_ERR_IO, {server.name(), row.said});
-        refuses(url(server, ":hunter2@", ""), GCOLL_ERR_IO, {server.name(), "its certificate is refused: "});
+        refuses(url(server, ":hunter2@", ""), GCOLL_ERR_IO,
+                {server.name(), "shows a certificate that is refused here: "});
     }
     RedisServer plain;
     refuses(url(plain, ":hunter2@", "?ca=" + authority.file()), GCOLL_ERR_TIMEOUT,
-            {plain.name(), "did not answer TLS in time; one of redis:// does not"}, 500);
+            {plain.name(), "did not answer TLS in time; if it has no TLS, the URL is redis://"}, 500);
     RedisServer server(files_of(authority, "server", "no"), "--tls-port");
     refuses("redis://:hunter2@" + server.name(), GCOLL_ERR_IO, {server.name()});
     refuses(url(server, ":hunter2@", "?ca=/nowhere"), GCOLL_ERR_INVALID,
-            {"?ca= of the URL: cannot open '/nowhere'"});
+            {"?ca= of the URL (or GCOLL_REDIS_CA): cannot open '/nowhere'"});
 }
 
 TEST_F(StoreRedisTls, ServersThatWantACertificateGetOne) {
     RedisServer server(files_of(authority, "server", "yes"), "--tls-port");
     ASSERT_TRUE(server.running());
     const std::string ca = "?ca=" + authority.file();
-    refuses(url(server, "", ca), GCOLL_ERR_IO, {server.name(), "TLS was refused there: "});
+    refuses(url(server, "", ca), GCOLL_ERR_IO, {server.name(), "refused TLS: "});
     Store store = open_store(
         url(server, "", ca + "&certificate=" + authority.file("client") + "&key=" + authority.key("client")));
     EXPECT_EQ(set(store.get(), "k", "v"), GCOLL_OK) << gcoll_last_error();
     refuses(url(server, "", ca + "&certificate=" + authority.file("client")), GCOLL_ERR_INVALID,
-            {"?certificate= of the URL: is set without ?key= of the URL"});
+            {"?certificate= of the URL (or GCOLL_REDIS_CERTIFICATE): is set without ?key= of the URL"});
 }
 
 // A server that does not answer, or stops in the middle of the handshake.

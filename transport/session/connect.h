@@ -138,7 +138,7 @@ void gcoll_session_connected(gcoll_session *session, gcoll_socket *socket, const
 /* The answer came, or (reply NULL) the connection closed before. Drops the link. */
 void gcoll_dial_answered(gcoll_dial *dial, gcoll_link *link, const gcoll_wire_reply *reply,
                          const char *garbage);
-/* The peer cannot be trusted at this address: "its certificate is refused: ...". Drops the link. */
+/* The peer cannot be trusted at this address: "refused TLS: ...". Drops the link. */
 void gcoll_dial_refused(gcoll_dial *dial, gcoll_link *link, const char *problem);
 /* The peer has answered by a challenge: its time begins anew. */
 void gcoll_dial_heard(gcoll_dial *dial);

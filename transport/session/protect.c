@@ -87,7 +87,7 @@ int gcoll_link_protect(gcoll_link *link, char problem[GCOLL_TLS_TEXT_MAX]) {
         gcoll_socket_poll(socket);
     }
     if (done == 1 && !gcoll_tls_export(socket->tls, link->proof.channel)) {
-        snprintf(problem, GCOLL_TLS_TEXT_MAX, "TLS failed: OpenSSL exports no key");
+        snprintf(problem, GCOLL_TLS_TEXT_MAX, "failed at TLS: OpenSSL exports no key");
         return -1;
     }
     link->proof.has_channel = link->proof.has_channel || done == 1;

@@ -444,7 +444,8 @@ class Region:
         return bytes(key.bytes)
 
     def key_for(self, rank: int) -> bytes:
-        """A key that is of use to one rank alone. The owner moves the bytes, also over an RDMA device."""
+        """A key that is of use to one rank alone: an access by another one breaks the context. The owner moves the
+        bytes, also over an RDMA device."""
         key = RegionKeyStruct()
         check(api.gcoll_region_export_to(self._live(), read_number(rank, "rank", 1 << 32), byref(key)), "key_for",
               self._context._core.handle)
