@@ -67,6 +67,9 @@ static gcoll_status read_file(gcoll_settings *settings, const char *name, const 
     if (have < 0)
         status = gcoll_error(GCOLL_ERR_IO, "%s: cannot read '%.*s': %s", from, NAME_MAX_SAID, name,
                              strerror(errno));
+    else if ((size_t)have == sizeof text)
+        status = gcoll_error(GCOLL_ERR_INVALID, "%s: '%.*s' has more than %d bytes; allowed are %d to %d",
+                             from, NAME_MAX_SAID, name, GCOLL_SECRET_MAX, GCOLL_SECRET_MIN, GCOLL_SECRET_MAX);
     else
         status = set_secret(settings, text, without_line_end(text, (size_t)have), from);
     gcoll_forget_secret(text, sizeof text);

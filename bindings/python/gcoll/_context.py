@@ -144,6 +144,8 @@ def _make_options(keep: List[Any], errors: List[BaseException], given: Dict[str,
         elif name == "same":
             options.same = read_same(value)
         elif name == "secret":
+            if not isinstance(value, (bytes, str)):
+                raise TypeError("secret: is of type %s; allowed are bytes and texts" % type(value).__name__)
             secret = value if isinstance(value, bytes) else utf8(value, name)
             keep.append(create_string_buffer(secret, len(secret)))
             options.secret, options.secret_bytes = addressof(keep[-1]), len(secret)
