@@ -82,8 +82,14 @@ static gcoll_status distrusted(const gcoll_redis_link *link) {
     return GCOLL_ERR_IO;
 }
 
+/* A server that refuses TLS says why and closes: an error of sending may come before that is read. */
 static gcoll_status failed(const gcoll_redis_link *link, gcoll_redis_fault *fault) {
-    return link->tls && errno == EPROTO ? distrusted(link) : lost(link, strerror(errno), fault);
+    const int error = errno;
+    char said[CHUNK];
+    const struct iovec piece = {.iov_base = said, .iov_len = sizeof said};
+    if (link->tls && error != EPROTO && gcoll_tls_recv(link->tls, &piece, 1, true) < 0 && errno == EPROTO)
+        return distrusted(link);
+    return link->tls && error == EPROTO ? distrusted(link) : lost(link, strerror(error), fault);
 }
 
 static ssize_t send_some(gcoll_redis_link *link, const char *data, size_t bytes) {
