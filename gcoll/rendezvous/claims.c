@@ -170,21 +170,25 @@ static gcoll_status get_launch(gcoll_context *context, const char *key, launch *
     return parse_launch(text, found) ? GCOLL_OK : nonsense(key);
 }
 
-/* Whether a launch that this rank cannot read, as its secret is another one, has a rank 0 that is dead.
- * Nobody vouches for the text; but whoever can write it can as well remove the key. If it lives, or nobody
- * knows, the error says what can be done. */
-static bool is_dead_stranger(gcoll_context *context) {
+/* A launch that this rank cannot read, as its secret is another one: PROTOCOL, and what can be done, unless
+ * its rank 0 is dead (*dead), or the launch was replaced while it was looked at. Nobody vouches for its text;
+ * but whoever can write it can as well remove the key. */
+static gcoll_status look_at_stranger(gcoll_context *context, bool *dead) {
     char key[GCOLL_STORE_KEY_MAX + 1], text[LAUNCH_TEXT], why[GCOLL_VERDICT_MAX];
     launch found;
     snprintf(why, sizeof why, "%s", gcoll_last_error());
     gcoll_rendezvous_key(context, key, "launch");
-    if (gcoll_visit_unsigned(context, key, text, sizeof text) == GCOLL_OK && parse_launch(text, &found) &&
-        gcoll_claimant_life(&context->rendezvous->meeting->self, &found.lead) == GCOLL_LIFE_DEAD)
-        return true;
-    gcoll_error(GCOLL_ERR_PROTOCOL,
-                "%s; if it is left from a launch that has died, remove it, or name this one (options.launch)",
-                why);
-    return false;
+    gcoll_status status = gcoll_visit_unsigned(context, key, text, sizeof text);
+    *dead = status == GCOLL_OK && parse_launch(text, &found) &&
+            gcoll_claimant_life(&context->rendezvous->meeting->self, &found.lead) == GCOLL_LIFE_DEAD;
+    if (*dead)
+        return GCOLL_OK;
+    status = get_launch(context, key, &found);
+    if (status == GCOLL_OK || status == GCOLL_ERR_NOT_FOUND)
+        return GCOLL_OK;
+    return gcoll_error(
+        GCOLL_ERR_PROTOCOL,
+        "%s; if it is left from a launch that has died, remove it, or name this one (options.launch)", why);
 }
 
 gcoll_status gcoll_launch_stands(gcoll_context *context, bool *stands) {
@@ -308,7 +312,7 @@ static gcoll_status find_launch(gcoll_context *context, int64_t deadline_ms) {
             gcoll_refusal_look(context, false);
         }
         gcoll_status status = left > 0 ? get_launch(context, key, &found) : GCOLL_ERR_TIMEOUT;
-        bool joined = false, unsure = false;
+        bool joined = false, unsure = false, is_dead = false;
         if (status == GCOLL_OK && strcmp(found.generation, meeting->passed) != 0) {
             if (strcmp(found.generation, watched.generation) != 0)
                 pulse = (gcoll_pulse){.seen = false};
@@ -329,8 +333,8 @@ static gcoll_status find_launch(gcoll_context *context, int64_t deadline_ms) {
             return gcoll_refusal_error(context);
         if (status == GCOLL_ERR_NOT_FOUND)
             status = await_launch(context, key, left);
-        else if (status == GCOLL_ERR_PROTOCOL && is_dead_stranger(context))
-            status = GCOLL_OK; /* rank 0 takes it away */
+        else if (status == GCOLL_ERR_PROTOCOL)
+            status = look_at_stranger(context, &is_dead); /* rank 0 takes a dead one away */
         if (status == GCOLL_OK)
             rest(&pause_ms, deadline_ms);
         if (status == GCOLL_ERR_TIMEOUT && !meeting->store_stuck)
@@ -438,6 +442,16 @@ static gcoll_status hear_of_two(gcoll_context *context, const launch *other,
     return gcoll_rendezvous_verdict(verdict) == GCOLL_ERR_MISMATCH ? GCOLL_ERR_MISMATCH : GCOLL_OK;
 }
 
+/* Takes a launch away that this rank cannot read, if its rank 0 is dead. STATE: the key is worth another try.
+ */
+static gcoll_status pass_stranger(gcoll_context *context, const char *key) {
+    bool is_dead = false;
+    gcoll_status status = look_at_stranger(context, &is_dead);
+    if (status == GCOLL_OK && is_dead)
+        status = gcoll_visit_remove(context, key);
+    return status == GCOLL_OK ? GCOLL_ERR_STATE : status;
+}
+
 gcoll_status gcoll_launch_claim(gcoll_context *context, int64_t deadline_ms) {
     char key[GCOLL_STORE_KEY_MAX + 1], who[GCOLL_CLAIMANT_TEXT], record[LAUNCH_TEXT];
     gcoll_meeting *meeting = context->rendezvous->meeting;
@@ -470,9 +484,8 @@ gcoll_status gcoll_launch_claim(gcoll_context *context, int64_t deadline_ms) {
                 status = meet_other(context, &other, record, &pulse, since_ms);
             else if (status == GCOLL_ERR_NOT_FOUND) /* it has ended just now */
                 status = GCOLL_ERR_STATE;
-            else if (status == GCOLL_ERR_PROTOCOL && is_dead_stranger(context) &&
-                     gcoll_visit_remove(context, key) == GCOLL_OK)
-                status = GCOLL_ERR_STATE;
+            else if (status == GCOLL_ERR_PROTOCOL)
+                status = pass_stranger(context, key);
         }
         if (status == GCOLL_OK) {
             meeting->leads = meeting->has_led = true;
