@@ -35,5 +35,5 @@ limit 1 inproc 4 365
 limit 2 inproc 4 6650
 limit 2 tcp 4 6000
 limit 2 shm 4 6600
-limit 4 tcp 4 23300
+limit 4 tcp 4 23600
 exit $failed

@@ -137,8 +137,10 @@ void gcoll_session_connected(gcoll_session *session, gcoll_socket *socket, const
     socket->session = session;
     session->socket = socket;
     session->state = GCOLL_SESSION_CONNECTED;
-    if (socket->tls)
+    if (socket->tls) {
         gcoll_tls_read_ahead(socket->tls);
+        session->output.unsent = gcoll_tls_unsent(socket->tls) > 0;
+    }
     if (!make_input(session)) {
         gcoll_session_fail(session, GCOLL_ERR_NO_MEMORY, "no memory for a connection with rank %u",
                            session->rank);

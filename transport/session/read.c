@@ -513,7 +513,9 @@ bool gcoll_session_read(gcoll_session *session, size_t budget) {
          * be read, as nothing would tell of it later. */
         asks_kernel = asks_kernel && total < budget && !(session->net->is_late && budget < SIZE_MAX);
     }
-    if (session->socket && gcoll_socket_unsent(session->socket) > 0)
-        gcoll_session_want_output(session); /* TLS has answered something itself */
+    if (session->socket && session->socket->tls && gcoll_tls_unsent(session->socket->tls) > 0) {
+        session->output.unsent = true; /* TLS has answered something itself */
+        gcoll_session_want_output(session);
+    }
     return total > 0;
 }

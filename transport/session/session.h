@@ -88,6 +88,7 @@ typedef struct gcoll_session_output {
                         * something to say */
     bool dead;         /* the kernel refused; reading tells why */
     bool last_frame;   /* the goodbye is among the control frames: no probe, answer or credit may follow it */
+    bool unsent;       /* TLS has bytes that the kernel has not taken */
     bool ended;        /* nothing may follow: the end of the stream is said, though the kernel still sends */
     bool forwards;     /* the PING passes on a question of another rank */
     uint32_t answers;  /* the number of the PING that a pong answers */

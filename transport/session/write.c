@@ -54,9 +54,8 @@ static bool has_pending(const gcoll_session *session) {
 bool gcoll_session_has_output(const gcoll_session *session) {
     const gcoll_session_output *out = &session->output;
     return !out->dead && !out->ended &&
-           ((session->socket && gcoll_socket_unsent(session->socket) > 0) || out->messages.first ||
-            gcoll_bytes_left(&out->control) > 0 || out->cut.begin < out->cut.end ||
-            out->cut.payload_bytes > 0 || has_pending(session));
+           (out->messages.first || gcoll_bytes_left(&out->control) > 0 || out->cut.begin < out->cut.end ||
+            out->cut.payload_bytes > 0 || out->unsent || has_pending(session));
 }
 
 void gcoll_session_want_output(gcoll_session *session) {
@@ -300,7 +299,7 @@ static uint64_t take(uint64_t *count, uint64_t size) {
  * on.
  */
 static void fragment_sent(gcoll_session *session, gcoll_message *message) {
-    if (message->moved == message->bytes && gcoll_socket_unsent(session->socket) > 0)
+    if (message->moved == message->bytes && session->output.unsent)
         gcoll_message_push(&session->output.sealed, message);
     else if (message->moved == message->bytes)
         gcoll_session_push(session, message);
@@ -384,12 +383,16 @@ static void unseal(gcoll_session *session) {
         gcoll_session_push(session, gcoll_message_pop(&session->output.sealed));
 }
 
-static ssize_t push(const gcoll_socket *socket, batch *b) {
+static ssize_t push(gcoll_session *session, batch *b) {
+    const gcoll_socket *socket = session->socket;
     struct msghdr header = {.msg_iov = b->pieces, .msg_iovlen = b->piece_count};
     const int fd = socket->fd;
     ssize_t sent;
-    if (socket->tls)
-        return gcoll_tls_send(socket->tls, b->pieces, b->piece_count);
+    if (socket->tls) {
+        sent = gcoll_tls_send(socket->tls, b->pieces, b->piece_count);
+        session->output.unsent = gcoll_tls_unsent(socket->tls) > 0;
+        return sent;
+    }
     do {
         if (b->piece_count == 1)
             sent = send(fd, b->pieces[0].iov_base, b->pieces[0].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -426,9 +429,9 @@ void gcoll_session_write(gcoll_session *session) {
     while (budget > 0 && session->socket && gcoll_session_has_output(session)) {
         batch b;
         build(session, &b);
-        if (b.total == 0 && gcoll_socket_unsent(session->socket) == 0)
+        if (b.total == 0 && !session->output.unsent)
             return; /* the session failed for lack of memory */
-        ssize_t sent = push(session->socket, &b);
+        ssize_t sent = push(session, &b);
         if (sent < 0) {
             if (!is_full(errno))
                 refused(session, errno);
