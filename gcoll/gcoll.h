@@ -29,6 +29,7 @@
  *     gcoll/region.h       one-sided access: put and get
  *     gcoll/recovery.h     going on after a failure: agreement, and a context of the ranks that are left
  *     gcoll/arrival.h      ranks that are late
+ *     gcoll/trace.h        what happened: the last operations of a context
  *     gcoll/device.h       interfaces and devices of this machine
  *     gcoll/ibverbs.h      options for InfiniBand and RoCE
  *     gcoll/plan.h         writing and verifying algorithms
@@ -51,6 +52,7 @@
 #include "gcoll/simulate.h"
 #include "gcoll/status.h"
 #include "gcoll/store.h"
+#include "gcoll/trace.h"
 #include "gcoll/types.h"
 #include "gcoll/version.h"
 

@@ -79,11 +79,33 @@ static gcoll_status check_limit(const gcoll_cache_entry *entry) {
                        (unsigned long long)call->memory_limit);
 }
 
+/* Says what the flight recorder keeps of each run of the plan. */
+static void describe(gcoll_context *context, gcoll_cache_entry *entry, double seconds) {
+    const gcoll_call *call = &entry->call;
+    gcoll_record_plan said = {.collective = call->collective,
+                              .type = call->type,
+                              .op = call->op,
+                              .root = call->root,
+                              .element_bytes = call->element_bytes,
+                              .rounds = entry->plan->rounds,
+                              .count = call->count,
+                              .seconds = seconds,
+                              .algorithm = entry->algorithm};
+    said.form = (call->in_place ? GCOLL_RECORD_IN_PLACE : 0) |
+                (call->in_list || call->out_list ? GCOLL_RECORD_LISTS : 0) |
+                (call->places ? GCOLL_RECORD_DEVICE : 0);
+    for (uint32_t i = 0; i < entry->plan->step_count; i++)
+        if (entry->plan->steps[i].kind == GCOLL_STEP_SEND)
+            said.sent += entry->plan->steps[i].count * call->element_bytes;
+    gcoll_record_describe(context, &said, &entry->record);
+}
+
 static gcoll_status plan(gcoll_context *context, gcoll_cache_entry *entry, const gcoll_blocks *blocks) {
     const gcoll_call *call = &entry->call;
     gcoll_problem problem = gcoll_call_problem(context, call, blocks);
     gcoll_planned planned = {.choice = &entry->choice};
-    gcoll_status status = gcoll_call_choose(context, call, &problem, &entry->choice, &planned.mark);
+    double seconds = -1;
+    gcoll_status status = gcoll_call_choose(context, call, &problem, &entry->choice, &planned.mark, &seconds);
     if (status != GCOLL_OK)
         return status;
     status = gcoll_plan_create(entry->choice.algorithm, &problem, &entry->plan);
@@ -92,6 +114,7 @@ static gcoll_status plan(gcoll_context *context, gcoll_cache_entry *entry, const
     gcoll_choice_format(&entry->choice, entry->algorithm, sizeof entry->algorithm);
     planned.by_hosts = problem.node;
     gcoll_fingerprint_make(context, call, &planned, &entry->fingerprint);
+    describe(context, entry, seconds);
     gcoll_log(context, GCOLL_LOG_INFO, "%s of %llu %s: %s%s, %u steps",
               gcoll_collective_name(problem.collective), (unsigned long long)call->count,
               gcoll_type_name((gcoll_type)call->type), entry->algorithm,

@@ -8,6 +8,7 @@
 #include "gcoll/accelerate/accelerate.h"
 #include "gcoll/context/context.h"
 #include "gcoll/plan/steps.h"
+#include "gcoll/record/record.h"
 
 typedef struct gcoll_run gcoll_run;
 typedef struct gcoll_cache_entry gcoll_cache_entry;
@@ -79,9 +80,11 @@ typedef struct gcoll_blocks {
 gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call *call,
                                  const gcoll_blocks *blocks);
 /* Selects the algorithm (choose.c) and sets options and segment in *problem. *mark identifies an
- * arrival-aware plan in fingerprints; otherwise it is 0. */
+ * arrival-aware plan in fingerprints; otherwise it is 0. *seconds: what the cost model says; negative:
+ * nothing.
+ */
 gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
-                               gcoll_choice *choice, uint64_t *mark);
+                               gcoll_choice *choice, uint64_t *mark, double *seconds);
 
 /* ---- Fingerprints (fingerprint.c) ----------------------------------------------------------- */
 
@@ -123,6 +126,7 @@ struct gcoll_cache_entry {
     char algorithm[GCOLL_ALGORITHM_TEXT_MAX]; /* the choice as text */
     gcoll_plan *plan;
     gcoll_fingerprint fingerprint;
+    gcoll_record_shape record;
     gcoll_run *idle;
     uint32_t users; /* references by operations and runs, the idle run included */
     gcoll_cache_entry *next;

@@ -220,7 +220,8 @@ static gcoll_status choose_linear(gcoll_context *context, gcoll_collective colle
 }
 
 static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
-                                  gcoll_problem *common, gcoll_choice *choice, uint64_t *mark) {
+                                  gcoll_problem *common, gcoll_choice *choice, uint64_t *mark,
+                                  double *seconds) {
     const size_t type_bytes = call->element_bytes;
     struct rates rates;
     const char *text = call->algorithm[0] ? call->algorithm : NULL;
@@ -254,16 +255,19 @@ static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call
         status = choice->algorithm->applies(common);
     if (status == GCOLL_OK)
         status = check_claims(call, choice, common);
-    return status == GCOLL_OK ? check_scratch(call, choice, type_bytes, common) : status;
+    if (status != GCOLL_OK)
+        return status;
+    *seconds = gcoll_algorithm_seconds(choice->algorithm, common, type_bytes, &rates.needs, &rates.cost);
+    return check_scratch(call, choice, type_bytes, common);
 }
 
 gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
-                               gcoll_choice *choice, uint64_t *mark) {
+                               gcoll_choice *choice, uint64_t *mark, double *seconds) {
     gcoll_problem common;
     uint64_t *guessed;
     gcoll_status status = make_common(call, problem, &common, &guessed);
     if (status == GCOLL_OK)
-        status = choose_common(context, call, problem, &common, choice, mark);
+        status = choose_common(context, call, problem, &common, choice, mark, seconds);
     free(guessed);
     return status;
 }

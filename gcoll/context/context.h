@@ -27,6 +27,7 @@ typedef struct gcoll_hooks gcoll_hooks;
 typedef struct gcoll_jury gcoll_jury;
 typedef struct gcoll_arrival gcoll_arrival;
 typedef struct gcoll_council gcoll_council;
+typedef struct gcoll_record gcoll_record;
 
 /* The options of a context, with defaults filled in. */
 typedef struct gcoll_settings {
@@ -65,6 +66,8 @@ typedef struct gcoll_health {
     void (*leave_cause)(gcoll_context *context);
     /* Calls options.done of all runs in flight, whose buffers are not touched any more. */
     void (*end_work)(gcoll_context *context);
+    /* Writes what the flight recorder has. */
+    void (*write_record)(gcoll_context *context);
 } gcoll_health;
 
 struct gcoll_context {
@@ -86,6 +89,7 @@ struct gcoll_context {
     const gcoll_jury *jury;   /* agrees on results of calls (hooks.h); NULL: without options.recovery */
     gcoll_arrival *arrival;   /* the monitor, or NULL */
     gcoll_council *council;   /* NULL: without options.recovery */
+    gcoll_record *record;     /* the flight recorder; NULL: it is off */
 };
 
 /* ---- Claims by calling threads (guard.c) --------------------------------------------------- */

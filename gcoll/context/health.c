@@ -87,6 +87,7 @@ gcoll_status gcoll_context_tell(gcoll_context *context) {
             health->cause.status == GCOLL_ERR_NO_MEMORY && health->cause.culprit == context->rank;
         if (health->cause.status == GCOLL_ERR_ABORTED || ran_out)
             health->leave_cause(context);
+        health->write_record(context);
         health->end_work(context);
     }
     return gcoll_error((gcoll_status)health->cause.status, "%s", health->cause.text);

@@ -8,6 +8,7 @@
 #include "gcoll/lifecycle/lifecycle.h"
 #include "gcoll/monitor/monitor.h"
 #include "gcoll/oneside/oneside.h"
+#include "gcoll/record/record.h"
 #include "gcoll/rendezvous/rendezvous.h"
 #include "gcoll/run/run.h"
 
@@ -61,11 +62,14 @@ gcoll_status gcoll_context_allocate(const gcoll_context_options *o, gcoll_contex
     context->health.cause.culprit = GCOLL_NO_RANK;
     context->health.leave_cause = gcoll_rendezvous_leave_cause;
     context->health.end_work = gcoll_requests_tell_all;
+    context->health.write_record = gcoll_record_dump_broken;
     context->rank = o->rank;
     context->size = o->size;
     gcoll_rendezvous_create(context);
     status = gcoll_settings_copy(&context->settings, o);
     gcoll_calls_create(context, gcoll_run_destroy);
+    if (status == GCOLL_OK)
+        status = gcoll_record_create(context);
     if (status == GCOLL_OK)
         status = list_work(context);
     if (status == GCOLL_OK)
@@ -105,6 +109,8 @@ gcoll_status gcoll_context_finish(gcoll_context *context, bool with_thread) {
         status = gcoll_recovery_meet(context);
     if (status == GCOLL_OK && context->settings.monitor)
         status = gcoll_monitor_linked.create(context);
+    if (status == GCOLL_OK)
+        status = gcoll_record_watch(context);
     if (status == GCOLL_OK && context->size > 1 && with_thread)
         status = gcoll_thread_start(context);
     return status;

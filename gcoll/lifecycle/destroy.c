@@ -6,6 +6,7 @@
 #include "gcoll/lifecycle/lifecycle.h"
 #include "gcoll/monitor/monitor.h"
 #include "gcoll/oneside/oneside.h"
+#include "gcoll/record/record.h"
 #include "gcoll/rendezvous/rendezvous.h"
 #include "gcoll/run/run.h"
 
@@ -86,6 +87,7 @@ void gcoll_context_end(gcoll_context *context, int64_t limit_ms, int64_t least_m
     gcoll_runs_free(context);
     gcoll_basis_drop(context->basis);
     gcoll_live_free(context);
+    gcoll_record_free(context);
     gcoll_rendezvous_free(context);
     gcoll_secret_free(&context->settings);
     gcoll_encryption_free(&context->settings);

@@ -48,6 +48,14 @@ void gcoll_live_tend(gcoll_context *context) {
     }
 }
 
+void gcoll_live_note_wait(gcoll_context *context) {
+    for (uint32_t i = 0; i < GCOLL_ACTIVITIES && context->record; i++) {
+        const gcoll_activity *activity = context->live->activities[i];
+        if (activity && activity->note_wait)
+            activity->note_wait(context);
+    }
+}
+
 bool gcoll_live_needs(const gcoll_context *context, uint32_t peer) {
     for (uint32_t i = 0; i < GCOLL_ACTIVITIES; i++) {
         const gcoll_activity *activity = context->live->activities[i];

@@ -31,6 +31,8 @@ typedef struct gcoll_activity {
     void (*name)(const gcoll_context *context, uint32_t peer, char *text, size_t bytes);
     /* The fingerprint of the oldest operation in flight, and its stream; NULL: there is none. */
     const uint8_t *(*concern)(const gcoll_context *context, uint64_t *stream);
+    /* Tells the flight recorder what is waited for. */
+    void (*note_wait)(gcoll_context *context);
     /* The rank that says something before it begins an operation, for which this one waits; GCOLL_NO_RANK:
      * none. */
     uint32_t (*announcer)(const gcoll_context *context);
@@ -77,6 +79,8 @@ static inline void gcoll_live_not_due(gcoll_context *context, const gcoll_activi
 /* Of all kinds together. */
 bool gcoll_live_in_flight(const gcoll_context *context);
 bool gcoll_live_has_work(const gcoll_context *context);
+/* Of work that is waited for and has not come at once, if there is a recorder. */
+void gcoll_live_note_wait(gcoll_context *context);
 void gcoll_live_tend(gcoll_context *context);
 bool gcoll_live_needs(const gcoll_context *context, uint32_t peer);
 void gcoll_live_each_waited(gcoll_context *context, gcoll_waited_fn fn, void *arg);

@@ -107,6 +107,8 @@ gcoll_status gcoll_progress_wait(gcoll_context *context, const gcoll_wait *wait)
                 now = gcoll_now_ms();
             if (gcoll_peer_is_doubted(context))
                 gcoll_peer_settle_doubt(context, now);
+            if (pass > 1)
+                gcoll_live_note_wait(context);
             if (now >= watch.next_probe_ms && !context->health.broken) {
                 context->live->watcher->limit_ms = gcoll_timeout_of(context, wait->timeout_ms);
                 gcoll_watch_over(context, &watch, now);

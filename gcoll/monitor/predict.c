@@ -88,13 +88,14 @@ static gcoll_status mean_of(gcoll_arrival *arrival, const gcoll_site *site,
     gcoll_context *context = arrival->context;
     gcoll_call call = site->key;
     gcoll_choice choice = {0};
+    double priced;
     uint64_t mark;
     call.buffers = 1;
     call.arrival = candidate ? candidate->id : 0;
     arrival->current = candidate;
     gcoll_problem problem = gcoll_call_problem(context, &call, &(gcoll_blocks){0});
     problem.in_place = false;
-    gcoll_status status = gcoll_call_choose(context, &call, &problem, &choice, &mark);
+    gcoll_status status = gcoll_call_choose(context, &call, &problem, &choice, &mark, &priced);
     if (status == GCOLL_OK)
         status = simulate(context, &call, &choice, &problem, arrivals, mean);
     arrival->current = NULL;

@@ -30,6 +30,7 @@ static void run_each_waited(const void *arg, gcoll_waited_fn fn, void *fn_arg) {
 /* The part of this rank in a call. *out: its run, if one was obtained, which the caller returns. */
 static gcoll_status run_part(gcoll_context *context, gcoll_arguments *arguments, gcoll_visit *visit,
                              gcoll_run **out) {
+    const uint64_t entered = context->hooks ? gcoll_record_enter(context) : 0; /* they may wait */
     gcoll_status status = GCOLL_OK;
     if (context->hooks)
         status = context->hooks->enter(context, &arguments->call, visit);
@@ -38,6 +39,7 @@ static gcoll_status run_part(gcoll_context *context, gcoll_arguments *arguments,
     if (status != GCOLL_OK)
         return status;
     gcoll_run *run = *out;
+    run->entered = entered;
     status = gcoll_run_begin(run);
     if (status != GCOLL_OK) /* no step is in flight, but it must not count as finished */
         return status;

@@ -451,8 +451,12 @@ void gcoll_run_finish_step(gcoll_run *run, uint32_t index) {
         gcoll_device_work_messages(run, -1);
     run->steps[index].posted = false;
     run->waiting[index] = step->dependencies; /* reset for the next run */
-    if (--run->unfinished == 0 && run->is_doubtful && !settle_doubt(run))
-        run->unfinished = 1; /* it must not count as finished */
+    if (--run->unfinished == 0) {
+        if (run->is_doubtful && !settle_doubt(run))
+            run->unfinished = 1; /* it must not count as finished */
+        else
+            gcoll_record_end(run->context, run->sequence);
+    }
     const uint32_t *successor = plan->successors + step->first_successor;
     for (uint32_t i = 0; i < step->successors; i++)
         if (--run->waiting[successor[i]] == 0 && successor[i] < run->released)

@@ -34,6 +34,7 @@ struct gcoll_run {
     gcoll_user_op user;
     bool in_flight;
     uint64_t sequence;
+    uint64_t entered; /* ticks, when the call was entered; 0: when it begins */
 
     bound_step *steps;
     gcoll_message *messages; /* one for each SEND, RECV, RECV_REDUCE */

@@ -78,6 +78,8 @@ gcoll_status gcoll_run_begin(gcoll_run *run) {
     if (run->keeps)
         gcoll_keep_take(run);
     run->sequence = ++runs->sequence;
+    gcoll_record_begin(context, run->sequence, run->entered, &run->entry->record);
+    run->entered = 0;
     run->in_flight = true;
     run->next = NULL;
     gcoll_run **tail = &runs->first;
@@ -94,13 +96,19 @@ gcoll_status gcoll_run_begin(gcoll_run *run) {
     gcoll_run_start(run);
     if (gcoll_run_is_finished(run))
         gcoll_live_ended(context);
+    if (run->plan->step_count == 0)
+        gcoll_record_end(context, run->sequence);
     gcoll_progress_flush(context);
     return GCOLL_OK;
 }
 
+static const gcoll_step *find_blocked_step(const gcoll_run *run, uint32_t peer);
+
 /* The operation has ended without success. */
 static void note_fall(const gcoll_run *run) {
     gcoll_runs *runs = run->context->runs;
+    const gcoll_step *step = find_blocked_step(run, run->context->health.cause.culprit);
+    gcoll_record_fail(run->context, run->sequence, step ? step->round : 0, step ? step->peer : GCOLL_NO_RANK);
     if (runs->fallen == 0 || run->sequence < runs->fallen)
         runs->fallen = run->sequence;
 }
@@ -243,6 +251,32 @@ static void name(const gcoll_context *context, uint32_t peer, char *text, size_t
     gcoll_run_name(run, find_blocked_step(run, peer), text, size);
 }
 
+/* Tells the recorder what the oldest run waits for. */
+static void note_wait(gcoll_context *context) {
+    const gcoll_run *run = context->runs->first;
+    gcoll_record_wait wait = {0};
+    while (run && gcoll_run_is_finished(run))
+        run = run->next;
+    if (!run)
+        return;
+    wait.number = run->sequence;
+    wait.rounds = run->plan->rounds;
+    for (uint32_t i = 0; i < run->plan->step_count; i++) {
+        const gcoll_step *step = &run->plan->steps[i];
+        bool is_named = !run->steps[i].posted;
+        for (uint32_t k = 0; k < wait.peers && k < GCOLL_RECORD_PEERS && !is_named; k++)
+            is_named = wait.peer[k] == step->peer;
+        if (is_named)
+            continue;
+        if (wait.peers == 0)
+            wait.round = step->round;
+        if (wait.peers < GCOLL_RECORD_PEERS)
+            wait.peer[wait.peers] = step->peer;
+        wait.peers++;
+    }
+    gcoll_record_wait_for(context, &wait);
+}
+
 static const uint8_t *concern(const gcoll_context *context, uint64_t *stream) {
     const gcoll_run *run = context->runs->first;
     while (run && gcoll_run_is_finished(run))
@@ -261,6 +295,7 @@ const gcoll_activity gcoll_run_activity = {
     .needs = needs,
     .name = name,
     .concern = concern,
+    .note_wait = note_wait,
 };
 
 /* ---- Life --------------------------------------------------------------------------------- */

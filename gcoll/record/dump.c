@@ -1,0 +1,258 @@
+/*
+ * gcoll/record/dump.c - writes what the recorder has as JSON (docs/trace.md).
+ *
+ * A dump may be written by any thread while another one is inside the context: it reads the recorder and what
+ * never changes, and of the rest only what the caller, if it is inside, may read.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gcoll/base/text.h"
+#include "gcoll/operations.h"
+#include "gcoll/plan.h"
+#include "gcoll/record/record.h"
+#include "gcoll/trace.h"
+
+#define FOLDER    "GCOLL_DUMP_DIR"
+#define PATH_ROOM 4096
+#define LANE_TEXT 768
+
+/* Writes a JSON string. What is not printable ASCII was cleaned away, but for quotes and backslashes. */
+static void write_string(FILE *file, const char *text) {
+    fputc('"', file);
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            fprintf(file, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f)
+            fprintf(file, "\\u%04x", c);
+        else
+            fputc(c, file);
+    }
+    fputc('"', file);
+}
+
+static void write_text(FILE *file, const char *name, const char *text) {
+    fprintf(file, "  \"%s\": ", name);
+    write_string(file, text);
+    fputs(",\n", file);
+}
+
+/* Nanoseconds since the recorder was made, by its clock. */
+typedef struct clock_line {
+    const gcoll_tick_mark *from;
+    gcoll_tick_mark to;
+} clock_line;
+
+static int64_t time_of(const clock_line *line, uint64_t ticks) {
+    const int64_t ns = gcoll_tick_ns(line->from, &line->to, ticks) - line->from->ns;
+    return ns > 0 ? ns : 0;
+}
+
+static const char *algorithm_name(gcoll_record *record, uint32_t number) {
+    return number < atomic_load_explicit(&record->name_count, memory_order_acquire) ? record->names[number]
+                                                                                    : "other";
+}
+
+static void write_operation(FILE *file, gcoll_record *record, const clock_line *line,
+                            const uint64_t words[GCOLL_RECORD_WORDS]) {
+    const uint64_t what = words[GCOLL_RECORD_WHAT], rounds = words[GCOLL_RECORD_ROUNDS];
+    const gcoll_collective collective = (gcoll_collective)(what & 255);
+    const uint32_t form = (uint32_t)(what >> 24 & 255), ended = (uint32_t)(what >> 48);
+    fprintf(file,
+            "{\"number\": %" PRIu64 ", \"collective\": \"%s\", \"count\": %" PRIu64 ", \"type\": \"%s\"",
+            words[GCOLL_RECORD_NUMBER], gcoll_collective_name(collective), words[GCOLL_RECORD_COUNT],
+            gcoll_type_name((gcoll_type)(what >> 8 & 255)));
+    if (gcoll_collective_reduces(collective))
+        fprintf(file, ", \"op\": \"%s\"", gcoll_op_name((gcoll_op)(what >> 16 & 255)));
+    if (gcoll_collective_has_root(collective))
+        fprintf(file, ", \"root\": %" PRIu32, (uint32_t)words[GCOLL_RECORD_ROOT]);
+    fprintf(file, ", \"element_bytes\": %" PRIu64 ", \"algorithm\": ", words[GCOLL_RECORD_ROOT] >> 32);
+    write_string(file, algorithm_name(record, (uint32_t)(what >> 32 & 0xffff)));
+    fprintf(file, ", \"rounds\": %" PRIu64 ", \"sent_bytes\": %" PRIu64, rounds & 0xfffff,
+            words[GCOLL_RECORD_SENT]);
+    if (words[GCOLL_RECORD_PREDICTED] != UINT64_MAX)
+        fprintf(file, ", \"predicted_ns\": %" PRIu64, words[GCOLL_RECORD_PREDICTED] / 1000);
+    if (form & GCOLL_RECORD_IN_PLACE)
+        fputs(", \"in_place\": true", file);
+    if (form & GCOLL_RECORD_LISTS)
+        fputs(", \"lists\": true", file);
+    if (form & GCOLL_RECORD_DEVICE)
+        fputs(", \"device_memory\": true", file);
+    fprintf(file, ", \"entered_ns\": %" PRId64 ", \"begun_ns\": %" PRId64,
+            time_of(line, words[GCOLL_RECORD_ENTERED]), time_of(line, words[GCOLL_RECORD_BEGUN]));
+    if (words[GCOLL_RECORD_DONE] != 0)
+        fprintf(file, ", \"%s\": %" PRId64, ended == GCOLL_RECORD_FAILED ? "failed_ns" : "done_ns",
+                time_of(line, words[GCOLL_RECORD_DONE]));
+    if (ended == GCOLL_RECORD_FAILED && rounds >> 40 != 0)
+        fprintf(file, ", \"step\": %" PRIu64 ", \"peer\": %" PRIu64, rounds >> 20 & 0xfffff,
+                (rounds >> 40) - 1);
+    fputc('}', file);
+}
+
+/* Numbers of operations never decrease in time, and the newest one is not known to a thread outside: it is
+ * the largest number in the ring. */
+static uint64_t newest(gcoll_record *record) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < GCOLL_RECORD_OPERATIONS; i++) {
+        const uint64_t number =
+            atomic_load_explicit(&record->operations[i][GCOLL_RECORD_NUMBER], memory_order_relaxed);
+        most = number > most ? number : most;
+    }
+    return most;
+}
+
+static void write_operations(FILE *file, gcoll_record *record, const clock_line *line) {
+    const uint64_t last = newest(record);
+    uint64_t words[GCOLL_RECORD_WORDS];
+    const char *before = "";
+    fprintf(file, "  \"begun\": %" PRIu64 ",\n  \"operations\": [", last);
+    for (uint64_t number = last < GCOLL_RECORD_OPERATIONS ? 1 : last - GCOLL_RECORD_OPERATIONS + 1;
+         number <= last; number++) {
+        if (!gcoll_record_read(record, number, words)) /* overwritten meanwhile, or begun by no record */
+            continue;
+        fprintf(file, "%s\n    ", before);
+        write_operation(file, record, line, words);
+        before = ",";
+    }
+    fputs("\n  ]\n", file);
+}
+
+static void write_wait(FILE *file, gcoll_record *record, const clock_line *line) {
+    gcoll_record_wait wait;
+    uint64_t words[GCOLL_RECORD_WORDS];
+    if (!gcoll_record_read_wait(record, &wait) || !gcoll_record_read(record, wait.number, words) ||
+        (words[GCOLL_RECORD_DONE] != 0 && words[GCOLL_RECORD_WHAT] >> 48 != GCOLL_RECORD_FAILED))
+        return;
+    fprintf(file,
+            "  \"waiting\": {\"number\": %" PRIu64 ", \"step\": %" PRIu32 ", \"steps\": %" PRIu32
+            ", \"since_ns\": %" PRId64 ", \"peers\": [",
+            wait.number, wait.round + 1, wait.rounds, time_of(line, wait.since));
+    for (uint32_t i = 0; i < wait.peers && i < GCOLL_RECORD_PEERS; i++)
+        fprintf(file, "%s%" PRIu32, i > 0 ? ", " : "", wait.peer[i]);
+    fprintf(file, "], \"peer_count\": %" PRIu32 "},\n", wait.peers);
+}
+
+/* Only the thread inside may ask the transport. */
+static void write_lanes(FILE *file, const gcoll_context *context) {
+    char text[LANE_TEXT];
+    const char *before = "";
+    if (!context->endpoint)
+        return;
+    fputs("  \"lanes\": [", file);
+    for (uint32_t rank = 0; rank < context->size; rank++) {
+        if (rank == context->rank)
+            continue;
+        snprintf(text, sizeof text, "%s", context->transport->name);
+        if (context->transport->explain)
+            context->transport->explain(context->endpoint, rank, text, sizeof text);
+        if (strcmp(text, "not connected") == 0)
+            continue;
+        fprintf(file, "%s\n    {\"rank\": %" PRIu32 ", \"lane\": ", before, rank);
+        write_string(file, text);
+        fputc('}', file);
+        before = ",";
+    }
+    fputs("\n  ],\n", file);
+}
+
+static void write_cause(FILE *file, const gcoll_context *context) {
+    const gcoll_note *cause = &context->health.cause;
+    fprintf(file,
+            "  \"broken\": {\"status\": \"%s\", \"text\": ", gcoll_status_text((gcoll_status)cause->status));
+    write_string(file, cause->text);
+    if (cause->culprit != GCOLL_NO_RANK)
+        fprintf(file, ", \"culprit\": %" PRIu32, cause->culprit);
+    fputs("},\n", file);
+}
+
+static void write_all(FILE *file, const gcoll_context *context, bool is_inside) {
+    gcoll_record *record = context->record;
+    const clock_line line = {&record->began, gcoll_tick_mark_now()};
+    struct timespec now;
+    char host[256] = "";
+    uint8_t group[16];
+    gethostname(host, sizeof host - 1);
+    gcoll_text_clean(host);
+    clock_gettime(CLOCK_REALTIME, &now);
+    memcpy(group, context->settings.endpoint.group, sizeof group);
+    fputs("{\n  \"gcoll_dump\": 1,\n", file);
+    write_text(file, "version", gcoll_version());
+    write_text(file, "job", context->settings.job);
+    fputs("  \"group\": \"", file);
+    for (size_t i = 0; i < sizeof group; i++)
+        fprintf(file, "%02x", group[i]);
+    fputs("\",\n", file);
+    fprintf(file, "  \"rank\": %" PRIu32 ",\n  \"size\": %" PRIu32 ",\n  \"process\": %ld,\n", context->rank,
+            context->size, context->guard.process);
+    write_text(file, "host", host);
+    write_text(file, "transport", context->transport->name);
+    fprintf(file,
+            "  \"clock\": {\"began_unix_ns\": %" PRId64 ", \"dumped_unix_ns\": %" PRId64
+            ", \"dumped_ns\": %" PRId64 "},\n",
+            record->began_unix_ns, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec,
+            line.to.ns - line.from->ns);
+    if (is_inside && context->health.broken)
+        write_cause(file, context);
+    if (is_inside)
+        write_lanes(file, context);
+    write_wait(file, record, &line);
+    write_operations(file, record, &line);
+    fputs("}\n", file);
+}
+
+/* Writes beside `path`, and renames: who reads it finds a whole file. */
+static gcoll_status write_file(const gcoll_context *context, const char *path, bool is_inside) {
+    char part[PATH_ROOM];
+    if ((size_t)snprintf(part, sizeof part, "%s.part", path) >= sizeof part)
+        return gcoll_error(GCOLL_ERR_INVALID, "path: is longer than %d bytes", PATH_ROOM - 6);
+    FILE *file = fopen(part, "we");
+    if (!file)
+        return gcoll_error(GCOLL_ERR_IO, "cannot write '%s': %s", part, strerror(errno));
+    write_all(file, context, is_inside);
+    const bool failed = ferror(file) != 0;
+    int error = errno;
+    if (fclose(file) != 0 || failed || rename(part, path) != 0) {
+        error = failed ? error : errno;
+        unlink(part);
+        return gcoll_error(GCOLL_ERR_IO, "cannot write '%s': %s", path, strerror(error));
+    }
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_record_dump_to(const gcoll_context *context, const char *folder, bool is_inside) {
+    char path[PATH_ROOM];
+    const uint8_t *group = context->settings.endpoint.group;
+    const int length = snprintf(path, sizeof path, "%s/%s-%02x%02x%02x%02x-rank%" PRIu32 ".json", folder,
+                                context->settings.job, group[0], group[1], group[2], group[3], context->rank);
+    if ((size_t)length >= sizeof path)
+        return gcoll_error(GCOLL_ERR_INVALID, FOLDER ": is longer than %d bytes", PATH_ROOM - 128);
+    return write_file(context, path, is_inside);
+}
+
+void gcoll_record_dump_broken(gcoll_context *context) {
+    const char *folder = getenv(FOLDER);
+    if (!context->record || !folder || folder[0] == '\0')
+        return;
+    if (gcoll_record_dump_to(context, folder, true) != GCOLL_OK)
+        gcoll_log(context, GCOLL_LOG_WARNING, FOLDER ": %s", gcoll_last_error());
+}
+
+gcoll_status gcoll_context_dump(gcoll_context *context, const char *path) {
+    if (!context || !path || path[0] == '\0')
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL or empty", context ? "path" : "context");
+    if (gcoll_is_forked(context))
+        return gcoll_refuse_call(context);
+    if (!context->record)
+        return gcoll_error(GCOLL_ERR_STATE, "the recorder is off (GCOLL_RECORD)");
+    const bool is_inside = !context->guard.is_special && gcoll_claim(context) == GCOLL_OK;
+    const gcoll_status status = write_file(context, path, is_inside);
+    if (is_inside)
+        gcoll_leave(context);
+    return status;
+}
