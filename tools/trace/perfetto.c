@@ -1,0 +1,90 @@
+/* tools/trace/perfetto.c - the job as JSON for Perfetto (https://ui.perfetto.dev) and chrome://tracing, by
+ * "Trace Event Format" (Google, 2016): a process a rank, an event of type X an operation, in microseconds. */
+#include <errno.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/cli.h"
+#include "tools/json.h"
+#include "tools/trace/trace.h"
+
+static void add_text(struct json_object *to, const char *name, const char *text) {
+    json_object_object_add(to, name, json_object_new_string(text));
+}
+
+static struct json_object *event_of(const char *name, const char *phase, uint32_t rank) {
+    struct json_object *event = json_object_new_object();
+    add_text(event, "name", name);
+    add_text(event, "ph", phase);
+    json_object_object_add(event, "pid", json_object_new_int64(rank));
+    json_object_object_add(event, "tid", json_object_new_int64(0));
+    return event;
+}
+
+/* Names a rank, or says where it stands. */
+static struct json_object *about_rank(const char *what, const char *key, struct json_object *value,
+                                      uint32_t rank) {
+    struct json_object *event = event_of(what, "M", rank), *arguments = json_object_new_object();
+    json_object_object_add(arguments, key, value);
+    json_object_object_add(event, "args", arguments);
+    return event;
+}
+
+static struct json_object *operation_event(const trace_operation *o, uint32_t rank) {
+    static const char *const states[] = {"in flight", "done", "failed"};
+    struct json_object *event = event_of(o->collective, "X", rank), *arguments = json_object_new_object();
+    add_text(event, "cat", "collective");
+    json_object_object_add(event, "ts", tool_json_number((double)o->entered / 1e3));
+    json_object_object_add(event, "dur", tool_json_number((double)(o->ended - o->entered) / 1e3));
+    json_object_object_add(arguments, "number", json_object_new_int64((int64_t)o->number));
+    json_object_object_add(arguments, "count", json_object_new_int64((int64_t)o->count));
+    add_text(arguments, "type", o->type);
+    if (o->op[0])
+        add_text(arguments, "op", o->op);
+    add_text(arguments, "algorithm", o->algorithm);
+    add_text(arguments, "state", states[o->state]);
+    json_object_object_add(arguments, "sent_bytes", json_object_new_int64((int64_t)o->sent_bytes));
+    if (o->predicted >= 0)
+        json_object_object_add(arguments, "predicted_us", tool_json_number((double)o->predicted / 1e3));
+    if (o->peer != TRACE_NONE)
+        json_object_object_add(arguments, "peer", json_object_new_int64(o->peer));
+    json_object_object_add(event, "args", arguments);
+    return event;
+}
+
+static void write_event(FILE *file, struct json_object *event, const char **before) {
+    fprintf(file, "%s\n%s", *before, json_object_to_json_string_ext(event, JSON_C_TO_STRING_PLAIN));
+    *before = ",";
+    json_object_put(event);
+}
+
+bool trace_write_perfetto(const trace_job *job, const char *path) {
+    char name[TRACE_TEXT];
+    const char *before = "";
+    FILE *file = fopen(path, "we");
+    if (!file) {
+        cli_complain("--perfetto: cannot write '%s': %s", path, strerror(errno));
+        return false;
+    }
+    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", file);
+    for (uint32_t i = 0; i < job->count; i++) {
+        const trace_rank *rank = &job->ranks[i];
+        snprintf(name, sizeof name, "rank %" PRIu32 " (%.200s)", rank->rank, rank->host);
+        write_event(file, about_rank("process_name", "name", json_object_new_string(name), rank->rank),
+                    &before);
+        write_event(
+            file,
+            about_rank("process_sort_index", "sort_index", json_object_new_int64(rank->rank), rank->rank),
+            &before);
+        for (size_t k = 0; k < rank->count; k++)
+            write_event(file, operation_event(&rank->operations[k], rank->rank), &before);
+    }
+    fputs("\n]}\n", file);
+    const bool failed = ferror(file) != 0;
+    if (fclose(file) == 0 && !failed)
+        return true;
+    cli_complain("--perfetto: cannot write '%s': %s", path, strerror(errno));
+    return false;
+}

@@ -1,0 +1,68 @@
+/* tools/trace/trace.h - what gcoll_trace has of a job: the dumps of its ranks, on one clock. */
+#ifndef GCOLL_TRACE_TOOL_H
+#define GCOLL_TRACE_TOOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define TRACE_NAME  24 /* of a collective, a type, an operation */
+#define TRACE_TEXT  512
+#define TRACE_PEERS 4
+#define TRACE_NONE  UINT32_MAX
+
+typedef enum trace_state { TRACE_RUNS, TRACE_DONE, TRACE_FAILED } trace_state;
+
+/* One operation of one rank. Times are nanoseconds since the job's first moment, on rank 0's clock. */
+typedef struct trace_operation {
+    uint64_t number, count, element_bytes, sent_bytes;
+    int64_t entered, begun, ended; /* ended: of one that runs, when the dump was written */
+    int64_t predicted;             /* ns; -1: unknown */
+    trace_state state;
+    uint32_t root, step, steps, peer; /* TRACE_NONE: not said */
+    char collective[TRACE_NAME], type[TRACE_NAME], op[TRACE_NAME], algorithm[64];
+} trace_operation;
+
+typedef struct trace_rank {
+    char *path;
+    uint32_t rank, size;
+    char job[80], group[40], host[256], transport[32];
+    int64_t began_unix, dumped; /* dumped: as times of operations */
+    int64_t shift;              /* what was added to its clock to meet rank 0's */
+    bool is_broken;
+    char cause[TRACE_TEXT];
+    uint32_t culprit;
+    bool waits;
+    uint64_t waits_number;
+    uint32_t waits_step, waits_steps, waits_peers, waits_peer[TRACE_PEERS];
+    int64_t waits_since;
+    uint64_t begun;              /* operations in all */
+    trace_operation *operations; /* by number, increasing */
+    size_t count;
+} trace_rank;
+
+/* A job: its ranks in order. Ranks whose file is missing or cannot be read are not in it. */
+typedef struct trace_job {
+    trace_rank *ranks;
+    uint32_t count, size;
+    char job[80], group[40];
+} trace_job;
+
+/* files.c: reads the dumps in a folder, or the named files. Says on standard error what it leaves out, and
+ * why. group: only dumps of that group, whose name begins so; NULL: there must be one. False: nothing is
+ * left. */
+bool trace_read(int count, char **paths, const char *group, trace_job *job);
+void trace_free(trace_job *job);
+/* The operation of that number, or NULL. */
+const trace_operation *trace_find(const trace_rank *rank, uint64_t number);
+const trace_rank *trace_rank_of(const trace_job *job, uint32_t rank);
+
+/* clock.c: moves all times to one clock. */
+void trace_align(trace_job *job);
+
+/* report.c: the tables. */
+void trace_report(const trace_job *job, FILE *file);
+/* perfetto.c: the JSON that Perfetto and Chrome read. */
+bool trace_write_perfetto(const trace_job *job, const char *path);
+
+#endif
