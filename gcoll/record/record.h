@@ -83,24 +83,25 @@ static inline _Atomic uint64_t *gcoll_record_slot(gcoll_record *record, uint64_t
     return record->operations[number & (GCOLL_RECORD_OPERATIONS - 1)];
 }
 
-/* The time of entry into a call, for gcoll_record_begin; 0 without a recorder. */
-static inline uint64_t gcoll_record_enter(const gcoll_context *context) {
+/* The time, for gcoll_record_begin; 0 without a recorder. */
+static inline uint64_t gcoll_record_time(const gcoll_context *context) {
     return context->record ? gcoll_ticks() : 0;
 }
 
-/* An operation begins. entered: 0 stands for now. */
+/* An operation has begun. entered: 0 stands for `begun`. is_done: it is over already. Called when its first
+ * messages are on their way, as writing costs as much as reading the counter. */
 static inline void gcoll_record_begin(gcoll_context *context, uint64_t number, uint64_t entered,
-                                      const gcoll_record_shape *shape) {
+                                      uint64_t begun, const gcoll_record_shape *shape, bool is_done) {
     gcoll_record *record = context->record;
     if (!record)
         return;
     _Atomic uint64_t *slot = gcoll_record_slot(record, number);
-    const uint64_t now = gcoll_ticks();
     atomic_store_explicit(&slot[GCOLL_RECORD_NUMBER], 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
-    atomic_store_explicit(&slot[GCOLL_RECORD_ENTERED], entered ? entered : now, memory_order_relaxed);
-    atomic_store_explicit(&slot[GCOLL_RECORD_BEGUN], now, memory_order_relaxed);
-    atomic_store_explicit(&slot[GCOLL_RECORD_DONE], 0, memory_order_relaxed);
+    atomic_store_explicit(&slot[GCOLL_RECORD_ENTERED], entered ? entered : begun, memory_order_relaxed);
+    atomic_store_explicit(&slot[GCOLL_RECORD_BEGUN], begun, memory_order_relaxed);
+    atomic_store_explicit(&slot[GCOLL_RECORD_DONE], is_done ? gcoll_ticks() : 0, memory_order_relaxed);
+#pragma GCC unroll 6
     for (int i = 0; i <= GCOLL_RECORD_ROUNDS - GCOLL_RECORD_COUNT; i++)
         atomic_store_explicit(&slot[GCOLL_RECORD_COUNT + i], shape->words[i], memory_order_relaxed);
     atomic_store_explicit(&slot[GCOLL_RECORD_NUMBER], number, memory_order_release);

@@ -30,7 +30,7 @@ static void run_each_waited(const void *arg, gcoll_waited_fn fn, void *fn_arg) {
 /* The part of this rank in a call. *out: its run, if one was obtained, which the caller returns. */
 static gcoll_status run_part(gcoll_context *context, gcoll_arguments *arguments, gcoll_visit *visit,
                              gcoll_run **out) {
-    const uint64_t entered = context->hooks ? gcoll_record_enter(context) : 0; /* they may wait */
+    const uint64_t entered = context->hooks ? gcoll_record_time(context) : 0; /* they may wait */
     gcoll_status status = GCOLL_OK;
     if (context->hooks)
         status = context->hooks->enter(context, &arguments->call, visit);

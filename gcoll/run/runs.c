@@ -78,8 +78,6 @@ gcoll_status gcoll_run_begin(gcoll_run *run) {
     if (run->keeps)
         gcoll_keep_take(run);
     run->sequence = ++runs->sequence;
-    gcoll_record_begin(context, run->sequence, run->entered, &run->entry->record);
-    run->entered = 0;
     run->in_flight = true;
     run->next = NULL;
     gcoll_run **tail = &runs->first;
@@ -93,12 +91,14 @@ gcoll_status gcoll_run_begin(gcoll_run *run) {
         gcoll_watch_publish(context, run->sequence);
         gcoll_opening_begin(context, run->sequence, run->entry);
     }
+    const uint64_t begun = gcoll_record_time(context);
     gcoll_run_start(run);
     if (gcoll_run_is_finished(run))
         gcoll_live_ended(context);
-    if (run->plan->step_count == 0)
-        gcoll_record_end(context, run->sequence);
     gcoll_progress_flush(context);
+    gcoll_record_begin(context, run->sequence, run->entered, begun, &run->entry->record,
+                       gcoll_run_is_finished(run)); /* the flush may have ended it */
+    run->entered = 0;
     return GCOLL_OK;
 }
 

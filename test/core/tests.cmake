@@ -15,6 +15,12 @@ if(CMAKE_C_FLAGS MATCHES "sanitize=address") # one of its tests asks AddressSani
   set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/operation_test.cc PROPERTIES
                               COMPILE_OPTIONS -fsanitize=address SKIP_PRECOMPILE_HEADERS ON)
 endif()
+if(TARGET PkgConfig::json_c) # reads the files, beside gcoll's own tool
+  gcoll_test(record_test THREADS * LAYERS ${core_layers} SOURCES record_test.cc harness.cc COST 3)
+  if(TARGET record_test)
+    target_link_libraries(record_test PRIVATE PkgConfig::json_c)
+  endif()
+endif()
 gcoll_test(secret_test LAYERS ${core_layers} SOURCES secret_test.cc harness.cc TIMED COST 6)
 gcoll_test(encryption_test LAYERS ${core_layers} SOURCES encryption_test.cc harness.cc TIMED COST 10)
 gcoll_test(late_clock_test LAYERS ${core_layers} SOURCES late_clock_test.cc harness.cc COST 3)

@@ -1,0 +1,257 @@
+// test/core/record_test.cc - the flight recorder: what it keeps, and the files that it writes.
+#include "test/kit/calls.h"
+#include "test/kit/collective_support.h"
+#include "test/kit/variable.h"
+
+#include <csignal>
+
+#include <atomic>
+#include <fstream>
+#include <json-c/json.h>
+#include <memory>
+#include <sstream>
+#include <thread>
+
+#include "gcoll/trace.h"
+
+namespace {
+
+using namespace collective_support;
+using namespace gcoll_test;
+
+using Json = std::unique_ptr<json_object, int (*)(json_object *)>;
+
+// Read by a parser that is not gcoll's.
+Json read(const std::string &path) {
+    std::ifstream file(path);
+    std::stringstream text;
+    text << file.rdbuf();
+    return {json_tokener_parse(text.str().c_str()), json_object_put};
+}
+
+json_object *field(json_object *from, const char *name) {
+    json_object *found = nullptr;
+    json_object_object_get_ex(from, name, &found);
+    return found;
+}
+
+int64_t whole(json_object *from, const char *name) {
+    EXPECT_TRUE(field(from, name)) << name;
+    return json_object_get_int64(field(from, name));
+}
+
+std::string text(json_object *from, const char *name) {
+    const char *found = json_object_get_string(field(from, name));
+    return found ? found : "";
+}
+
+std::vector<json_object *> operations(json_object *dump) {
+    std::vector<json_object *> all;
+    json_object *list = field(dump, "operations");
+    for (size_t i = 0; list && i < json_object_array_length(list); i++)
+        all.push_back(json_object_array_get_idx(list, i));
+    return all;
+}
+
+gcoll_status sum(gcoll_context *context, uint64_t count, const char *algorithm = "ring") {
+    std::vector<float> data(count, 1);
+    const gcoll_allreduce_options options = by(algorithm);
+    return gcoll_allreduce(context, data.data(), data.data(), count, GCOLL_FLOAT32, GCOLL_SUM, &options);
+}
+
+// Of operation n, so that parts of two records cannot pass for one.
+uint64_t count_of(int64_t number) {
+    return 3 + static_cast<uint64_t>(number) % 7;
+}
+
+void expect_operation(json_object *o, uint32_t size) {
+    const int64_t number = whole(o, "number");
+    EXPECT_EQ(text(o, "collective"), "allreduce");
+    EXPECT_EQ(text(o, "type"), "float32");
+    EXPECT_EQ(text(o, "op"), "sum");
+    EXPECT_EQ(text(o, "algorithm"), "ring");
+    EXPECT_EQ(static_cast<uint64_t>(whole(o, "count")), count_of(number)) << number;
+    EXPECT_EQ(whole(o, "element_bytes"), 4);
+    EXPECT_EQ(whole(o, "rounds"), 2 * (size - 1));
+    EXPECT_GT(whole(o, "predicted_ns"), 0);
+    EXPECT_LE(whole(o, "entered_ns"), whole(o, "begun_ns"));
+}
+
+class Record : public testing::TestWithParam<const char *> {};
+class Records : public testing::Test {};
+INSTANTIATE_TEST_SUITE_P(Some, Record, transports(), [](const auto &it) { return std::string(it.param); });
+
+TEST_P(Record, KeepsTheLatestOperationsWhole) {
+    Folder folder;
+    run_threads(3, GetParam(), [&](uint32_t rank, gcoll_context *context) {
+        const std::string path = folder.path() + "/" + std::to_string(rank);
+        for (int64_t number = 1; number <= 1500; number++)
+            ASSERT_GCOLL_OK(sum(context, count_of(number)));
+        ASSERT_GCOLL_OK(gcoll_context_dump(context, path.c_str()));
+        const Json dump = read(path);
+        ASSERT_TRUE(dump);
+        EXPECT_EQ(whole(dump.get(), "gcoll_dump"), 1);
+        EXPECT_EQ(whole(dump.get(), "rank"), rank);
+        EXPECT_EQ(whole(dump.get(), "size"), 3);
+        EXPECT_EQ(whole(dump.get(), "begun"), 1500);
+        EXPECT_FALSE(field(dump.get(), "broken"));
+        EXPECT_FALSE(field(dump.get(), "waiting"));
+        const std::vector<json_object *> all = operations(dump.get());
+        ASSERT_EQ(all.size(), 1024u);
+        int64_t before = 0, sent = 0;
+        for (size_t i = 0; i < all.size(); i++) {
+            EXPECT_EQ(whole(all[i], "number"), static_cast<int64_t>(1500 - 1024 + 1 + i));
+            expect_operation(all[i], 3);
+            EXPECT_GE(whole(all[i], "begun_ns"), before);
+            before = whole(all[i], "done_ns");
+            EXPECT_GE(before, whole(all[i], "begun_ns"));
+            sent = whole(all[i], "sent_bytes");
+        }
+        EXPECT_LT(before, INT64_C(60000000000)) << "nanoseconds since the context was made";
+        // A rank of a ring sends all blocks but one, twice: 4/3 of the vector, to a block.
+        EXPECT_NEAR(static_cast<double>(sent), 4.0 * count_of(1500) * 4 / 3, 16);
+    });
+}
+
+TEST_P(Record, AnyThreadWritesItAtAnyTime) {
+    Folder folder;
+    std::atomic<int> dumps{0};
+    run_threads(2, GetParam(), [&](uint32_t rank, gcoll_context *context) {
+        const std::string path = folder.path() + "/" + std::to_string(rank);
+        std::atomic<bool> ends{false};
+        std::thread other([&] {
+            while (!ends || dumps < 4) {
+                ASSERT_GCOLL_OK(gcoll_context_dump(context, path.c_str()));
+                const Json dump = read(path);
+                ASSERT_TRUE(dump) << "a whole file";
+                for (json_object *o : operations(dump.get()))
+                    expect_operation(o, 2);
+                dumps++;
+            }
+        });
+        for (int64_t number = 1; number <= 4000; number++)
+            EXPECT_GCOLL_OK(sum(context, count_of(number)));
+        ends = true;
+        other.join();
+    });
+}
+
+// A rank waits for one that does not come; another thread of it asks whom it waits for.
+TEST_P(Record, SaysWhoIsWaitedFor) {
+    Folder folder;
+    const std::string path = folder.path() + "/0";
+    std::atomic<bool> is_seen{false};
+    run_threads(3, GetParam(), [&](uint32_t rank, gcoll_context *context) {
+        EXPECT_GCOLL_OK(sum(context, 1000));
+        if (rank == 1) // comes when it was seen that the others wait for it
+            for (int i = 0; i < 10000 && !is_seen; i++)
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        std::thread other([&] {
+            for (int i = 0; i < 8000 && rank == 2 && !is_seen; i++) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                ASSERT_GCOLL_OK(gcoll_context_dump(context, path.c_str()));
+                const Json dump = read(path);
+                json_object *wait = field(dump.get(), "waiting");
+                if (!wait || whole(wait, "number") != 2)
+                    continue;
+                // In a ring rank 2 receives from rank 1.
+                json_object *peers = field(wait, "peers");
+                for (size_t k = 0; k < json_object_array_length(peers); k++)
+                    is_seen = is_seen || json_object_get_int64(json_object_array_get_idx(peers, k)) == 1;
+                EXPECT_FALSE(field(operations(dump.get()).back(), "done_ns"));
+            }
+        });
+        EXPECT_GCOLL_OK(sum(context, 1000));
+        other.join();
+    });
+    EXPECT_TRUE(is_seen);
+}
+
+TEST_P(Record, ABrokenContextWritesIt) {
+    Folder folder;
+    const Variable where("GCOLL_DUMP_DIR", folder.path().c_str());
+    run_threads(2, GetParam(), [&](uint32_t rank, gcoll_context *context) {
+        EXPECT_GCOLL_OK(sum(context, 10));
+        EXPECT_EQ(sum(context, rank == 0 ? 11 : 12), GCOLL_ERR_MISMATCH);
+    });
+    ASSERT_EQ(folder.files().size(), 2u);
+    for (const std::string &name : folder.files()) {
+        SCOPED_TRACE(name);
+        const Json dump = read(folder.path() + "/" + name);
+        ASSERT_TRUE(dump);
+        json_object *broken = field(dump.get(), "broken");
+        ASSERT_TRUE(broken);
+        EXPECT_NE(text(broken, "text").find("of 12 float32"), std::string::npos) << text(broken, "text");
+        const std::vector<json_object *> all = operations(dump.get());
+        ASSERT_EQ(all.size(), 2u);
+        EXPECT_TRUE(field(all[0], "done_ns"));
+        EXPECT_EQ(whole(all[1], "count"), 11 + whole(dump.get(), "rank"));
+    }
+}
+
+TEST_F(Records, AFolderThatIsNotThereIsNoFurtherHarm) {
+    const Variable where("GCOLL_DUMP_DIR", "/nowhere/at/all");
+    run_threads(2, "inproc", [&](uint32_t rank, gcoll_context *context) {
+        EXPECT_EQ(sum(context, rank == 0 ? 11 : 12), GCOLL_ERR_MISMATCH);
+        EXPECT_NE(std::string(gcoll_last_error()).find("of 12 float32"), std::string::npos)
+            << gcoll_last_error();
+    });
+}
+
+TEST_F(Records, ASignalWritesAll) {
+    Folder folder;
+    const Variable where("GCOLL_DUMP_DIR", folder.path().c_str()), signal("GCOLL_DUMP_SIGNAL", "USR2");
+    run_threads(2, "inproc", [&](uint32_t rank, gcoll_context *context) {
+        EXPECT_GCOLL_OK(sum(context, 10));
+        if (rank == 0)
+            raise(SIGUSR2);
+        for (int i = 0; i < 10000 && folder.files().size() < 2; i++) // and none is half written
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        EXPECT_GCOLL_OK(sum(context, 10));
+    });
+    ASSERT_EQ(folder.files().size(), 2u);
+    for (const std::string &name : folder.files())
+        EXPECT_TRUE(read(folder.path() + "/" + name)) << name;
+}
+
+TEST_F(Records, SettingsThatMakeNoSenseAreRefused) {
+    const std::vector<std::vector<const char *>> rows = {
+        {"GCOLL_RECORD", "yes", "GCOLL_RECORD: is 'yes'; allowed are on and off"},
+        {"GCOLL_DUMP_SIGNAL", "KILL", "GCOLL_DUMP_SIGNAL: is 'KILL'; allowed are USR1, USR2, HUP and"},
+        {"GCOLL_DUMP_SIGNAL", "9", "GCOLL_DUMP_SIGNAL: is '9'"}};
+    for (const auto &row : rows) {
+        const Variable set(row[0], row[1]);
+        gcoll_context_options options;
+        gcoll_context_options_init(&options);
+        gcoll_context *context = nullptr;
+        EXPECT_EQ(gcoll_context_create(&options, &context), GCOLL_ERR_INVALID);
+        EXPECT_NE(std::string(gcoll_last_error()).find(row[2]), std::string::npos) << gcoll_last_error();
+        EXPECT_EQ(context, nullptr);
+    }
+}
+
+TEST_F(Records, WithoutARecorderNothingIsWritten) {
+    Folder folder;
+    const Variable off("GCOLL_RECORD", "off"), where("GCOLL_DUMP_DIR", folder.path().c_str());
+    run_threads(2, "inproc", [&](uint32_t rank, gcoll_context *context) {
+        EXPECT_GCOLL_OK(sum(context, 10));
+        EXPECT_EQ(gcoll_context_dump(context, (folder.path() + "/x").c_str()), GCOLL_ERR_STATE);
+        EXPECT_EQ(sum(context, rank == 0 ? 11 : 12), GCOLL_ERR_MISMATCH);
+    });
+    EXPECT_TRUE(folder.files().empty());
+}
+
+TEST_F(Records, BadArgumentsAndPathsAreNamed) {
+    run_threads(
+        1, "inproc",
+        [&](uint32_t, gcoll_context *context) {
+            EXPECT_EQ(gcoll_context_dump(nullptr, "x"), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_context_dump(context, nullptr), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_context_dump(context, ""), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_context_dump(context, "/nowhere/at/all"), GCOLL_ERR_IO);
+            EXPECT_NE(std::string(gcoll_last_error()).find("cannot write '/nowhere/at/all"),
+                      std::string::npos);
+        });
+}
+
+} // namespace
