@@ -1,0 +1,281 @@
+// test/tools/trace_tool_test.cc - gcoll_trace on dumps that are written here, so that what is in them is
+// known.
+#include <json-c/json.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "test/kit/program.h"
+
+namespace {
+
+using namespace program_test;
+
+constexpr int64_t kUnix = INT64_C(1800000000000000000), kUs = 1000;
+
+// A dump, as a rank would write it.
+struct Dump {
+    uint32_t rank = 0, size = 4;
+    std::string group = "00112233445566778899aabbccddeeff", host = "one", job = "made", broken, waiting;
+    int64_t began_unix = kUnix;
+    std::vector<std::string> operations;
+
+    std::string text() const {
+        std::ostringstream out;
+        out << R"({"gcoll_dump": 1, "version": "0", "job": ")" << job << R"(", "group": ")" << group
+            << R"(", "rank": )" << rank << R"(, "size": )" << size << R"(, "process": 1, "host": ")" << host
+            << R"(", "transport": "tcp", "clock": {"began_unix_ns": )" << began_unix
+            << R"(, "dumped_unix_ns": )" << began_unix + 9000000 << R"(, "dumped_ns": 9000000}, )" << broken
+            << waiting << R"("begun": )" << operations.size() << R"(, "operations": [)";
+        for (size_t i = 0; i < operations.size(); i++)
+            out << (i > 0 ? ", " : "") << operations[i];
+        out << "]}";
+        return out.str();
+    }
+};
+
+std::string operation(uint64_t number, int64_t entered, int64_t done, uint64_t count = 100,
+                      const std::string &collective = "allreduce") {
+    std::ostringstream out;
+    out << R"({"number": )" << number << R"(, "collective": ")" << collective << R"(", "count": )" << count
+        << R"(, "type": "float32", "op": "sum", "element_bytes": 4, "algorithm": "ring", "rounds": 6, "sent_bytes": 600, )"
+        << R"("predicted_ns": 20000, "entered_ns": )" << entered << R"(, "begun_ns": )" << entered;
+    if (done >= 0)
+        out << R"(, "done_ns": )" << done;
+    out << "}";
+    return out.str();
+}
+
+class TraceTool : public testing::Test {
+  protected:
+    void SetUp() override {
+        char name[] = "/tmp/gcoll-trace-XXXXXX";
+        ASSERT_TRUE(mkdtemp(name));
+        folder_ = name;
+    }
+    void TearDown() override { ASSERT_EQ(system(("rm -r " + folder_).c_str()), 0); }
+
+    void write(const std::string &name, const std::string &text) const {
+        std::ofstream(folder_ + "/" + name) << text;
+    }
+    void write(const Dump &dump) const { write("rank" + std::to_string(dump.rank) + ".json", dump.text()); }
+
+    // A job of 4 ranks, 20 operations 100 us apart.
+    std::vector<Dump> job(const std::function<void(Dump *, uint64_t number, int64_t *entered, int64_t *done)>
+                              &change = nullptr) const {
+        std::vector<Dump> all(4);
+        for (uint32_t rank = 0; rank < 4; rank++) {
+            all[rank].rank = rank;
+            for (uint64_t number = 1; number <= 20; number++) {
+                int64_t entered = static_cast<int64_t>(number) * 100 * kUs + rank, done = entered + 30 * kUs;
+                if (change)
+                    change(&all[rank], number, &entered, &done);
+                all[rank].operations.push_back(operation(number, entered, done));
+            }
+        }
+        return all;
+    }
+    void write(const std::vector<Dump> &all) const {
+        for (const Dump &dump : all)
+            write(dump);
+    }
+    outcome trace(strings arguments = {}) const {
+        arguments.insert(arguments.begin(), folder_);
+        return run(GCOLL_TRACE, arguments, {});
+    }
+
+    std::string folder_;
+};
+
+void expect_said(const outcome &o, const std::string &part) {
+    EXPECT_NE(o.out.find(part), std::string::npos) << o.out << "\nlacks: " << part;
+}
+void expect_not_said(const outcome &o, const std::string &part) {
+    EXPECT_EQ(o.out.find(part), std::string::npos) << o.out << "\nhas: " << part;
+}
+
+TEST_F(TraceTool, AHealthyJob) {
+    write(job());
+    const outcome o = trace();
+    EXPECT_EQ(o.status, 0) << o.err;
+    EXPECT_EQ(o.err, "");
+    expect_said(o, "Job made, group 00112233: 4 of 4 ranks");
+    expect_said(o, "     3           20  done       allreduce of 100 float32, sum by ring");
+    expect_said(o, "      20      30.0 us      30.0 us      20.0 us  allreduce of 100 float32, sum by ring");
+    expect_not_said(o, "No dump");
+    expect_not_said(o, "differs");
+    expect_not_said(o, "Who keeps");
+    expect_not_said(o, "Why it broke");
+}
+
+TEST_F(TraceTool, ALateRankIsNamedFirst) {
+    write(job([](Dump *dump, uint64_t number, int64_t *entered, int64_t *done) {
+        *entered += dump->rank == 2 && number % 5 != 0 ? 7 * kUs : 0;
+        *done += 7 * kUs;
+    }));
+    const outcome o = trace();
+    expect_said(o, "over the 20 operations that all ranks have\n\n  rank    came last  behind the median\n"
+                   "     2          80%             5.6 us\n");
+}
+
+TEST_F(TraceTool, TheFirstCallThatDiffers) {
+    std::vector<Dump> all = job();
+    all[1].operations[17] = operation(18, 1800 * kUs, -1, 50);
+    all[1].operations[19] = operation(20, 2000 * kUs, -1, 50);
+    write(all);
+    const outcome o = trace();
+    expect_said(o, "The first call that differs between ranks: operation 18\n\n"
+                   "  allreduce of 100 float32, sum by ring: rank 0, 2, 3\n"
+                   "  allreduce of 50 float32, sum by ring: rank 1\n");
+}
+
+TEST_F(TraceTool, TheRankThatKeepsTheOthers) {
+    std::vector<Dump> all = job();
+    for (Dump &dump : all) {
+        dump.operations[19] = operation(20, 2000 * kUs, -1);
+        dump.waiting = R"("waiting": {"number": 20, "step": 2, "steps": 6, "since_ns": 2000000, "peers": [)" +
+                       std::to_string((dump.rank + 3) % 4) + R"(], "peer_count": 1}, )";
+    }
+    all[1].waiting = "";
+    all[1].operations.pop_back();
+    write(all);
+    outcome o = trace();
+    expect_said(o, "     2           20  in flight  allreduce of 100 float32, sum by ring                    "
+                   "waits for 1 for 7.0 ms, step 2 of 6");
+    expect_said(o, "  rank 1: 1 rank waits for it, and it waits for nobody: its last operation is 19, done");
+    unlink((folder_ + "/rank1.json").c_str());
+    o = trace();
+    expect_said(o, "3 of 4 ranks");
+    expect_said(o, "No dump of rank 1: it was stopped or killed");
+    expect_said(o, "  rank 1: 1 rank waits for it, and it left no dump");
+}
+
+TEST_F(TraceTool, WhyItBroke) {
+    std::vector<Dump> all = job();
+    for (uint32_t rank : {0, 2, 3})
+        all[rank].broken = R"("broken": {"status": "peer", "text": "rank 1 is \"gone\"", "culprit": 1}, )";
+    write(all);
+    expect_said(trace(), "  rank 0 and 2 more, which blame rank 1: rank 1 is \"gone\"\n");
+}
+
+// Clocks of another host that are 3 s ahead: its ranks cannot be done before rank 0 has entered.
+TEST_F(TraceTool, ClocksOfHostsMeet) {
+    std::vector<Dump> all = job();
+    for (uint32_t rank : {2, 3}) {
+        all[rank].host = "two";
+        all[rank].began_unix += 3000000 * kUs;
+    }
+    write(all);
+    const outcome o = trace();
+    expect_said(o, "      20      30.0 us      30.0 us");
+}
+
+TEST_F(TraceTool, PerfettoReadsIt) {
+    std::vector<Dump> all = job();
+    all[2].operations[19] = operation(20, 2000 * kUs, -1);
+    write(all);
+    const std::string path = folder_ + "/out.perfetto";
+    ASSERT_EQ(trace({"--quiet", "--perfetto", path}).status, 0);
+    std::unique_ptr<json_object, int (*)(json_object *)> file(json_object_from_file(path.c_str()),
+                                                              json_object_put);
+    json_object *events = nullptr;
+    ASSERT_TRUE(file && json_object_object_get_ex(file.get(), "traceEvents", &events));
+    size_t operations = 0, names = 0;
+    for (size_t i = 0; i < json_object_array_length(events); i++) {
+        json_object *event = json_object_array_get_idx(events, i), *part = nullptr;
+        // "Trace Event Format": every event has name, ph, pid and tid; X also ts and dur, in microseconds.
+        for (const char *name : {"name", "ph", "pid", "tid"})
+            ASSERT_TRUE(json_object_object_get_ex(event, name, &part)) << name;
+        json_object_object_get_ex(event, "ph", &part);
+        const std::string phase = json_object_get_string(part);
+        if (phase == "M") {
+            names++;
+            continue;
+        }
+        ASSERT_EQ(phase, "X");
+        operations++;
+        for (const char *name : {"ts", "dur"}) {
+            ASSERT_TRUE(json_object_object_get_ex(event, name, &part)) << name;
+            EXPECT_GE(json_object_get_double(part), 0);
+        }
+    }
+    EXPECT_EQ(operations, 80u);
+    EXPECT_EQ(names, 8u);
+}
+
+// ---- What is no dump
+// ----------------------------------------------------------------------------------------
+
+TEST_F(TraceTool, FilesThatMakeNoSenseAreLeftOutAndNamed) {
+    const std::string good = job()[3].text();
+    const auto with = [&](const std::string &from, const std::string &to) {
+        std::string text = good;
+        const size_t at = text.find(from);
+        EXPECT_NE(at, std::string::npos) << from;
+        return text.replace(at, from.size(), to);
+    };
+    const std::vector<std::pair<std::string, std::string>> rows = {
+        {"", "ends too early, after 0 bytes"},
+        {good.substr(0, 700), "ends too early, after 700 bytes"},
+        {"[1, 2]", "is no dump of gcoll"},
+        {"{}", "is no dump of gcoll"},
+        {"hello", "is no JSON at byte 0"},
+        {with(R"("gcoll_dump": 1)", R"("gcoll_dump": 7)"),
+         "is a dump of version 7; this gcoll_trace reads version 1"},
+        {with(R"("rank": 3)", R"("rank": 4)"), "rank 4 of 4 makes no sense"},
+        {with(R"("size": 4)", R"("size": 4000000000)"), "rank 3 of 4000000000 makes no sense"},
+        {with(R"("size": 4)", R"("size": "four")"), "'size' is no whole number"},
+        {with(R"("count": 100)", R"("count": -1)"), "'count' is -1; allowed are 0 to"},
+        {with(R"("number": 2,)", R"("number": 1,)"), "operation 1 comes after 1"},
+        {with(R"("entered_ns": 100003)", R"("entered_ns": 1e400)"), "'entered_ns' is no whole number"},
+        {with(R"("clock": {)", R"("clock": 1, "x": {)"), "'clock' is no object"}};
+    for (const auto &row : rows) {
+        SCOPED_TRACE(row.second);
+        write(job());
+        write("rank3.json", row.first);
+        const outcome o = trace();
+        EXPECT_EQ(o.status, 0) << o.err;
+        EXPECT_NE(o.err.find("rank3.json: " + row.second), std::string::npos) << o.err;
+        EXPECT_NE(o.err.find("left out"), std::string::npos) << o.err;
+        expect_said(o, "No dump of rank 3");
+    }
+}
+
+TEST_F(TraceTool, TwoJobsAreToldApart) {
+    std::vector<Dump> all = job();
+    write(all);
+    for (Dump &dump : all) {
+        dump.group = "ffeeddccbbaa99887766554433221100";
+        write("other" + std::to_string(dump.rank) + ".json", dump.text());
+    }
+    outcome o = trace();
+    EXPECT_EQ(o.status, 1);
+    EXPECT_NE(o.err.find("choose one by --group"), std::string::npos) << o.err;
+    o = trace({"--group", "ffee"});
+    EXPECT_EQ(o.status, 0) << o.err;
+    expect_said(o, "group ffeeddcc: 4 of 4 ranks");
+    EXPECT_EQ(trace({"--group", "00000"}).status, 1);
+}
+
+TEST_F(TraceTool, BadArgumentsAreNamed) {
+    EXPECT_EQ(run(GCOLL_TRACE, {}, {}).status, 2);
+    EXPECT_EQ(run(GCOLL_TRACE, {"/nowhere/at/all"}, {}).status, 1);
+    outcome o = trace();
+    EXPECT_EQ(o.status, 1);
+    EXPECT_NE(o.err.find("no dump of gcoll was found"), std::string::npos) << o.err;
+    write(job());
+    o = trace({"--perfetto", "/nowhere/at/all"});
+    EXPECT_EQ(o.status, 1);
+    EXPECT_NE(o.err.find("--perfetto: cannot write '/nowhere/at/all'"), std::string::npos) << o.err;
+    write("again.json", job()[0].text());
+    EXPECT_NE(trace().err.find("are both of rank 0"), std::string::npos);
+}
+
+} // namespace
