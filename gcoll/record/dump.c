@@ -250,9 +250,5 @@ gcoll_status gcoll_context_dump(gcoll_context *context, const char *path) {
         return gcoll_refuse_call(context);
     if (!context->record)
         return gcoll_error(GCOLL_ERR_STATE, "the recorder is off (GCOLL_RECORD)");
-    const bool is_inside = !context->guard.is_special && gcoll_claim(context) == GCOLL_OK;
-    const gcoll_status status = write_file(context, path, is_inside);
-    if (is_inside)
-        gcoll_leave(context);
-    return status;
+    return write_file(context, path, false); /* a claim would refuse the calls of other threads */
 }

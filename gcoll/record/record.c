@@ -105,9 +105,8 @@ void gcoll_record_wait_for(gcoll_context *context, const gcoll_record_wait *wait
     if (is_known) /* a wait is looked at often, and `since` is when it began */
         return;
     atomic_store_explicit(&record->waits, version + 1, memory_order_relaxed); /* odd: being written */
-    atomic_thread_fence(memory_order_release);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        atomic_store_explicit(&record->wait[i], words[i], memory_order_relaxed);
+        atomic_store_explicit(&record->wait[i], words[i], memory_order_release);
     atomic_store_explicit(&record->waits, version + 2, memory_order_release);
 }
 
@@ -118,8 +117,7 @@ bool gcoll_record_read(gcoll_record *record, uint64_t number, uint64_t words[GCO
     if (atomic_load_explicit(&slot[GCOLL_RECORD_NUMBER], memory_order_acquire) != number)
         return false;
     for (int i = 0; i < GCOLL_RECORD_WORDS; i++)
-        words[i] = atomic_load_explicit(&slot[i], memory_order_relaxed);
-    atomic_thread_fence(memory_order_acquire);
+        words[i] = atomic_load_explicit(&slot[i], memory_order_acquire);
     return atomic_load_explicit(&slot[GCOLL_RECORD_NUMBER], memory_order_relaxed) == number;
 }
 
@@ -130,8 +128,7 @@ bool gcoll_record_read_wait(gcoll_record *record, gcoll_record_wait *wait) {
         if (version == 0)
             return false;
         for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-            words[i] = atomic_load_explicit(&record->wait[i], memory_order_relaxed);
-        atomic_thread_fence(memory_order_acquire);
+            words[i] = atomic_load_explicit(&record->wait[i], memory_order_acquire);
         if ((version & 1) != 0 || atomic_load_explicit(&record->waits, memory_order_relaxed) != version)
             continue;
         *wait = (gcoll_record_wait){.number = words[0],

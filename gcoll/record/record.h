@@ -97,13 +97,12 @@ static inline void gcoll_record_begin(gcoll_context *context, uint64_t number, u
         return;
     _Atomic uint64_t *slot = gcoll_record_slot(record, number);
     atomic_store_explicit(&slot[GCOLL_RECORD_NUMBER], 0, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
-    atomic_store_explicit(&slot[GCOLL_RECORD_ENTERED], entered ? entered : begun, memory_order_relaxed);
-    atomic_store_explicit(&slot[GCOLL_RECORD_BEGUN], begun, memory_order_relaxed);
-    atomic_store_explicit(&slot[GCOLL_RECORD_DONE], is_done ? gcoll_ticks() : 0, memory_order_relaxed);
+    atomic_store_explicit(&slot[GCOLL_RECORD_ENTERED], entered ? entered : begun, memory_order_release);
+    atomic_store_explicit(&slot[GCOLL_RECORD_BEGUN], begun, memory_order_release);
+    atomic_store_explicit(&slot[GCOLL_RECORD_DONE], is_done ? gcoll_ticks() : 0, memory_order_release);
 #pragma GCC unroll 6
     for (int i = 0; i <= GCOLL_RECORD_ROUNDS - GCOLL_RECORD_COUNT; i++)
-        atomic_store_explicit(&slot[GCOLL_RECORD_COUNT + i], shape->words[i], memory_order_relaxed);
+        atomic_store_explicit(&slot[GCOLL_RECORD_COUNT + i], shape->words[i], memory_order_release);
     atomic_store_explicit(&slot[GCOLL_RECORD_NUMBER], number, memory_order_release);
 }
 

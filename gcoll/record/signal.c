@@ -25,7 +25,7 @@ static struct watched {
     gcoll_record *first;
     int wake[2]; /* a pipe; the handler has its second end */
     bool is_ready;
-    uint32_t forks; /* in a child of the process that made the thread, all of it is made anew */
+    _Atomic uint32_t forks; /* in a child of the process that made the thread, all of it is made anew */
 } watched = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = {-1, -1}};
 
 static gcoll_status read_variable(int *number) {
@@ -109,15 +109,25 @@ static gcoll_status prepare(int number) {
     return GCOLL_OK;
 }
 
+/* In a child: the thread and the contexts are its parent's, and the lock may have been held. */
+static void forget(void) {
+    if (watched.is_ready) {
+        close(watched.wake[0]);
+        close(watched.wake[1]);
+    }
+    pthread_mutex_init(&watched.lock, NULL);
+    watched.first = NULL;
+    watched.is_ready = false;
+}
+
 gcoll_status gcoll_record_watch(gcoll_context *context) {
     int number;
     gcoll_status status = read_variable(&number);
     if (status != GCOLL_OK || number == 0 || !context->record)
         return status;
-    if (watched.is_ready && watched.forks != gcoll_forks)
-        watched = (struct watched){.lock = PTHREAD_MUTEX_INITIALIZER, .wake = {-1, -1}};
+    if (atomic_exchange(&watched.forks, gcoll_forks) != gcoll_forks)
+        forget();
     pthread_mutex_lock(&watched.lock);
-    watched.forks = gcoll_forks;
     if (!watched.is_ready)
         status = prepare(number);
     if (status == GCOLL_OK) {
