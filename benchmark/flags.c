@@ -154,6 +154,8 @@ static const cli_flag rows[] = {
     {.help = "Output"},
     {"--format", "NAME", "table, json (one object a line) or csv", "table", CLI_WORD(format, formats)},
     {"--output", "FILE", "write results there instead of to standard output", NULL, CLI_TEXT(output)},
+    {"--trace", "DIR", "write the last operations of each rank there, for gcoll_trace", NULL,
+     CLI_TEXT(trace)},
     {"--resources", NULL, "say what a rank cost: start-up, memory, sockets, processor time", NULL,
      CLI_SWITCH(resources)},
     {"--verbose", NULL, "say more on standard error", NULL, CLI_SWITCH(verbose)},

@@ -84,6 +84,7 @@ typedef struct bench_options {
 
     bench_format format;
     const char *output; /* NULL: standard output */
+    const char *trace;  /* a folder for the ranks' dumps, or NULL */
     bool verbose;
     bool resources;
     bool help, version, list_devices; /* asked for: nothing is run */

@@ -8,6 +8,7 @@
 #include "benchmark/resources.h"
 #include "benchmark/shape.h"
 #include "benchmark/tune.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 static void log_line(void *arg, gcoll_log_level level, const char *text) {
@@ -100,6 +101,19 @@ static void print_lanes(const bench_state *state) {
         (void)fputs(text, stderr);
 }
 
+/* Writes what this rank's flight recorder has. */
+static bool write_trace(const bench_state *state) {
+    char path[4096];
+    if (!state->options->trace)
+        return true;
+    if (snprintf(path, sizeof path, "%s/rank%u.json", state->options->trace, state->rank) <
+            (int)sizeof path &&
+        gcoll_context_dump(state->context, path) == GCOLL_OK)
+        return true;
+    cli_complain("--trace: rank %u: %s", state->rank, gcoll_last_error());
+    return false;
+}
+
 int bench_run_rank(const bench_rank *self) {
     const bench_options *options = self->options;
     bench_state state = {.options = options, .rank = self->rank};
@@ -123,6 +137,7 @@ int bench_run_rank(const bench_rank *self) {
         if (good)
             print_lanes(&state);
     }
+    good = good && write_trace(&state);
     good = good && (!options->resources || bench_resources_report(&resources, state.context));
     /* Nobody leaves before rank 0 has told how it reached the others: it is not connected to one that left.
      * Whether that fails says nothing about what was measured. */

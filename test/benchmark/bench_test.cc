@@ -323,6 +323,21 @@ double greatest(const std::string &text, const std::string &name) {
     return -1;
 }
 
+TEST(Bench, TracesOfAllRanks) {
+    folder here;
+    outcome result = run({"--local=3", "--bytes=4", "--iterations=5", "--trace", here.path});
+    EXPECT_EQ(result.status, 0) << result.err;
+    for (const char *name : {"/rank0.json", "/rank1.json", "/rank2.json"}) {
+        const json dump = parse(file_text(here.path + name));
+        EXPECT_EQ(number(dump, "size"), 3);
+        EXPECT_GE(json_object_array_length(field(dump, "operations")), 10u);
+    }
+    result = run({"--local=2", "--bytes=4", "--iterations=5", "--trace=/nowhere/at/all"});
+    EXPECT_EQ(result.status, 1);
+    EXPECT_TRUE(contains(result.err, "--trace: rank 0: cannot write '/nowhere/at/all/rank0.json"))
+        << result.err;
+}
+
 // By auto, a rank has connections by the logarithm of the ranks: at most 4 for each of 6 rounds, and not 63.
 TEST(Bench, SocketsByTheLogarithmOfTheRanks) {
     strings collectives = {"allreduce"}; // what is counted does not depend on them

@@ -55,13 +55,6 @@ std::string operation(uint64_t number, int64_t entered, int64_t done, uint64_t c
 
 class TraceTool : public testing::Test {
   protected:
-    void SetUp() override {
-        char name[] = "/tmp/gcoll-trace-XXXXXX";
-        ASSERT_TRUE(mkdtemp(name));
-        folder_ = name;
-    }
-    void TearDown() override { ASSERT_EQ(system(("rm -r " + folder_).c_str()), 0); }
-
     void write(const std::string &name, const std::string &text) const {
         std::ofstream(folder_ + "/" + name) << text;
     }
@@ -91,7 +84,8 @@ class TraceTool : public testing::Test {
         return run(GCOLL_TRACE, arguments, {});
     }
 
-    std::string folder_;
+    folder here_;
+    const std::string &folder_ = here_.path;
 };
 
 void expect_said(const outcome &o, const std::string &part) {

@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import os
 import pickle
 import re
 import threading
@@ -1122,6 +1123,22 @@ class Context(Collectives[Any]):
         text = create_string_buffer(_TEXT_MAX)
         check(api.gcoll_context_lanes(self._handle(), text, _TEXT_MAX), "lanes")
         return text.value.decode()
+
+    def dump(self, path: "Union[str, os.PathLike[str]]") -> None:
+        """Writes what the flight recorder has, the last 1,024 operations, as JSON to a file; from any thread, also while
+        another one is inside a call. gcoll_trace reads the files of all ranks (docs/trace.md).
+
+        >>> import gcoll, json, tempfile
+        >>> def rank(context):
+        ...     context.barrier()
+        ...     with tempfile.NamedTemporaryFile() as file:
+        ...         context.dump(file.name)
+        ...         with open(file.name) as written:
+        ...             return [operation["collective"] for operation in json.load(written)["operations"]]
+        >>> gcoll.run_local(2, rank)[0]
+        ['barrier']
+        """
+        check(api.gcoll_context_dump(self._handle(), os.fsencode(path)), "dump")
 
     def tuning(self) -> str:
         """What gcoll chooses algorithms by, as lines of a tuning file."""

@@ -172,6 +172,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Sequence[Any]]] = {
     "gcoll_context_split": (_STATUS, [_HANDLE, c_int32, c_int32, _OUT_HANDLE]),
     "gcoll_context_create_group": (_STATUS, [_HANDLE, POINTER(c_uint32), c_uint32, c_uint32, _OUT_HANDLE]),
     "gcoll_context_lanes": (_STATUS, [_HANDLE, c_char_p, c_size_t]),
+    "gcoll_context_dump": (_STATUS, [_HANDLE, c_char_p]),
     "gcoll_context_parent_rank": (c_uint32, [_HANDLE, c_uint32]),
     "gcoll_context_rank": (c_uint32, [_HANDLE]),
     "gcoll_context_size": (c_uint32, [_HANDLE]),
