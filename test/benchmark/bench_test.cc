@@ -328,9 +328,9 @@ TEST(Bench, TracesOfAllRanks) {
     outcome result = run({"--local=3", "--bytes=4", "--iterations=5", "--trace", here.path});
     EXPECT_EQ(result.status, 0) << result.err;
     for (const char *name : {"/rank0.json", "/rank1.json", "/rank2.json"}) {
-        const json dump = parse(file_text(here.path + name));
-        EXPECT_EQ(number(dump, "size"), 3);
-        EXPECT_GE(json_object_array_length(field(dump, "operations")), 10u);
+        const program_test::json dump = program_test::parse(program_test::file_text(here.path + name));
+        EXPECT_EQ(program_test::number(dump, "size"), 3);
+        EXPECT_GE(json_object_array_length(program_test::field(dump, "operations")), 10u);
     }
     result = run({"--local=2", "--bytes=4", "--iterations=5", "--trace=/nowhere/at/all"});
     EXPECT_EQ(result.status, 1);

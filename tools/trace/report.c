@@ -369,6 +369,8 @@ static void list_kinds(const trace_job *job, FILE *file) {
                 "longest", "predicted", "call");
     for (size_t i = 0; i < count && i < 2 * LISTED; i++) {
         char call[200], median[32], longest[32], predicted[32] = "-";
+        if (kinds[i].calls == 0) /* out of memory */
+            break;
         qsort(kinds[i].took, kinds[i].calls, sizeof *kinds[i].took, by_time);
         say_call(kinds[i].call, call, sizeof call);
         say_time(kinds[i].took[kinds[i].calls / 2], median);
