@@ -7,13 +7,14 @@
  * made later, when an operation first needs them.
  *
  * Threads. One thread at a time uses a context. Contexts share nothing (without options.share), so different
- * threads may use different contexts at once. gcoll_context_abort and gcoll_context_wake may be called from
- * any thread. The work is done by the thread that calls and, with options.progress_thread, by a thread of the
- * context between calls. These calls are refused with GCOLL_ERR_STATE and do nothing:
+ * threads may use different contexts at once. gcoll_context_abort, gcoll_context_wake and gcoll_context_dump
+ * may be called from any thread. The work is done by the thread that calls and, with options.progress_thread,
+ * by a thread of the context between calls. These calls are refused with GCOLL_ERR_STATE and do nothing:
  *
  *   - a call while another thread is inside a call on the same context, if that has no progress thread;
  *   - a call by a callback (user operation, done, log, allocator, store) on the context that called it,
- *     except gcoll_context_abort, gcoll_context_wake, gcoll_context_health and gcoll_context_culprit;
+ *     except gcoll_context_abort, gcoll_context_wake, gcoll_context_health, gcoll_context_culprit and
+ *     gcoll_context_dump;
  *   - a call by a callback on another context that has a progress thread, if other threads keep that context
  *     for a quarter of its timeout. So callbacks of two contexts that call each other's context end.
  *

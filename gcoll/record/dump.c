@@ -22,17 +22,16 @@
 #define PATH_ROOM 4096
 #define LANE_TEXT 768
 
-/* Writes a JSON string. What is not printable ASCII was cleaned away, but for quotes and backslashes. */
+/* Writes a JSON string. Bytes that are no ASCII become '?': a peer's text may be no UTF-8, which JSON must
+ * be. */
 static void write_string(FILE *file, const char *text) {
     fputc('"', file);
     for (; *text; text++) {
         const unsigned char c = (unsigned char)*text;
         if (c == '"' || c == '\\')
             fprintf(file, "\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            fprintf(file, "\\u%04x", c);
         else
-            fputc(c, file);
+            fputc(c >= 0x20 && c < 0x7f ? c : '?', file);
     }
     fputc('"', file);
 }

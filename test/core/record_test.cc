@@ -26,7 +26,10 @@ Json read(const std::string &path) {
     std::ifstream file(path);
     std::stringstream text;
     text << file.rdbuf();
-    return {json_tokener_parse(text.str().c_str()), json_object_put};
+    std::unique_ptr<json_tokener, void (*)(json_tokener *)> parser(json_tokener_new(), json_tokener_free);
+    json_tokener_set_flags(parser.get(), JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    const std::string all = text.str();
+    return {json_tokener_parse_ex(parser.get(), all.c_str(), static_cast<int>(all.size())), json_object_put};
 }
 
 json_object *field(json_object *from, const char *name) {
@@ -186,6 +189,26 @@ TEST_P(Record, ABrokenContextWritesIt) {
         ASSERT_EQ(all.size(), 2u);
         EXPECT_TRUE(field(all[0], "done_ns"));
         EXPECT_EQ(whole(all[1], "count"), 11 + whole(dump.get(), "rank"));
+    }
+}
+
+// What a peer says may be anything.
+TEST_F(Records, TextsThatAreNoUtf8AreWritten) {
+    Folder folder;
+    const Variable where("GCOLL_DUMP_DIR", folder.path().c_str());
+    run_threads(2, "tcp", [&](uint32_t rank, gcoll_context *context) {
+        EXPECT_GCOLL_OK(sum(context, 10));
+        if (rank == 0)
+            gcoll_context_abort(context, "a \"quoted\" \\ \xff\xc3 \n\x01 end");
+        EXPECT_EQ(sum(context, 10), GCOLL_ERR_ABORTED);
+    });
+    ASSERT_EQ(folder.files().size(), 2u);
+    for (const std::string &name : folder.files()) {
+        const Json dump = read(folder.path() + "/" + name);
+        ASSERT_TRUE(dump) << name;
+        EXPECT_NE(text(field(dump.get(), "broken"), "text").find("rank 0 aborted: a \"quoted\" \\ ?? ?? end"),
+                  std::string::npos)
+            << text(field(dump.get(), "broken"), "text");
     }
 }
 
