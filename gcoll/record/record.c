@@ -6,9 +6,10 @@
 #include <string.h>
 #include <time.h>
 
-#define SWITCH     "GCOLL_RECORD"
-#define WAIT_SINCE 3   /* the word with its time */
-#define TRIES      100 /* of reading what is being written */
+#define SWITCH      "GCOLL_RECORD"
+#define ROUNDS_MOST 0xfffffU
+#define WAIT_SINCE  3   /* the word with its time */
+#define TRIES       100 /* of reading what is being written */
 
 static gcoll_status is_wanted(bool *wanted) {
     const char *given = getenv(SWITCH);
@@ -66,7 +67,7 @@ void gcoll_record_describe(gcoll_context *context, const gcoll_record_plan *plan
             (uint64_t)name_number(context->record, plan->algorithm) << 32,
         plan->root | (uint64_t)plan->element_bytes << 32,
         ps >= 0 && ps < 1e18 ? (uint64_t)ps : UINT64_MAX,
-        plan->rounds,
+        plan->rounds < ROUNDS_MOST ? plan->rounds : ROUNDS_MOST,
     };
     _Static_assert(sizeof words == sizeof shape->words, "the words of a shape");
     memcpy(shape->words, words, sizeof words);
@@ -78,7 +79,7 @@ void gcoll_record_fail(gcoll_context *context, uint64_t number, uint32_t round, 
     _Atomic uint64_t *slot = gcoll_record_slot(context->record, number);
     if (atomic_load_explicit(&slot[GCOLL_RECORD_NUMBER], memory_order_relaxed) != number)
         return;
-    uint64_t rounds = atomic_load_explicit(&slot[GCOLL_RECORD_ROUNDS], memory_order_relaxed) & 0xfffff;
+    uint64_t rounds = atomic_load_explicit(&slot[GCOLL_RECORD_ROUNDS], memory_order_relaxed) & ROUNDS_MOST;
     if (peer != GCOLL_NO_RANK)
         rounds |= (uint64_t)((round + 1) & 0xfffff) << 20 | (uint64_t)((peer + 1) & 0xffffff) << 40;
     atomic_store_explicit(&slot[GCOLL_RECORD_ROUNDS], rounds, memory_order_relaxed);

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -72,7 +73,8 @@ static void *serve(void *arg) {
         pthread_mutex_lock(&watched.lock);
         for (gcoll_record *record = watched.first; record; record = record->next)
             if (gcoll_record_dump_to(record->context, folder && folder[0] ? folder : ".", false) != GCOLL_OK)
-                gcoll_log(record->context, GCOLL_LOG_WARNING, VARIABLE ": %s", gcoll_last_error());
+                dprintf(STDERR_FILENO, "gcoll: %s: %s\n", VARIABLE,
+                        gcoll_last_error()); /* the log is the driving thread's */
         pthread_mutex_unlock(&watched.lock);
     }
 }

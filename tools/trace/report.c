@@ -242,7 +242,7 @@ static void list_difference(const trace_job *job, FILE *file) {
 typedef struct lateness {
     uint32_t rank;
     uint64_t operations, last; /* that all ranks have, and in which it came last */
-    int64_t behind;            /* ns after the median of all, summed over those */
+    double behind;             /* ns after the median of all, summed over those */
 } lateness;
 
 static int by_time(const void *a, const void *b) {
@@ -271,7 +271,7 @@ static void add_arrivals(const trace_job *job, uint64_t number, int64_t *times, 
     for (uint32_t i = 0; i < job->count; i++) {
         late[i].operations++;
         late[i].last += i == last;
-        late[i].behind += times[i] > median ? times[i] - median : 0;
+        late[i].behind += times[i] > median ? (double)(times[i] - median) : 0;
     }
 }
 
@@ -291,7 +291,7 @@ static void list_late(const trace_job *job, FILE *file) {
                 late[0].operations, "rank", "came last", "behind the median");
         for (uint32_t i = 0; i < job->count && i < LISTED && late[i].behind > 0; i++) {
             char mean[32];
-            say_time(late[i].behind / (int64_t)late[i].operations, mean);
+            say_time((int64_t)(late[i].behind / (double)late[i].operations), mean);
             fprintf(file, "%6" PRIu32 " %11.0f%% %18s\n", late[i].rank,
                     100.0 * (double)late[i].last / (double)late[i].operations, mean);
         }
