@@ -204,6 +204,43 @@ TEST_F(TraceTool, PerfettoReadsIt) {
     EXPECT_EQ(names, 8u);
 }
 
+size_t occurrences(const std::string &all, const std::string &part) {
+    size_t count = 0;
+    for (size_t at = all.find(part); at != std::string::npos; at = all.find(part, at + 1))
+        count++;
+    return count;
+}
+
+TEST_F(TraceTool, ThePageHasThePictureAndTheTables) {
+    std::vector<Dump> all = job();
+    all[2].operations[19] = operation(20, 2000 * kUs, -1);
+    all[2].waiting =
+        R"("waiting": {"number": 20, "step": 2, "steps": 6, "since_ns": 2000000, "peers": [1], "peer_count": 1}, )";
+    for (Dump &dump : all)
+        dump.job = "<script>alert(1)</script>&\\\"";
+    all.pop_back();
+    write(all);
+    const std::string page = folder_ + "/page.html", picture = folder_ + "/picture.svg";
+    ASSERT_EQ(trace({"--quiet", "--html", page, "--svg", picture}).status, 0);
+    const std::string html = file_text(page), svg = file_text(picture);
+    EXPECT_EQ(occurrences(html, "<script"), 0u) << "texts are escaped";
+    EXPECT_NE(html.find("&lt;script&gt;alert(1)&lt;/script&gt;&amp;&quot;"), std::string::npos);
+    EXPECT_NE(html.find(svg), std::string::npos);
+    EXPECT_EQ(occurrences(svg, "<title>rank "), 60u) << "a bar an operation";
+    EXPECT_EQ(occurrences(svg, "class=\"runs\""), 2u) << "one, and the legend";
+    EXPECT_NE(svg.find(">waits for 1<"), std::string::npos);
+    EXPECT_NE(svg.find(">no dump<"), std::string::npos);
+    for (const char *part : {"<h2>Where each rank was</h2>", "<h2>Who keeps the others</h2>",
+                             "<h2>Times, from the last entry on</h2>"})
+        EXPECT_NE(html.find(part), std::string::npos) << part;
+    for (const char *element : {"svg", "section", "pre", "h2", "text", "title", "main"})
+        EXPECT_EQ(occurrences(html, "<" + std::string(element) + ">") +
+                      occurrences(html, "<" + std::string(element) + " "),
+                  occurrences(html, "</" + std::string(element) + ">"))
+            << element;
+    EXPECT_EQ(trace({"--quiet", "--html", "/nowhere/at/all"}).status, 1);
+}
+
 // ---- What is no dump
 // ----------------------------------------------------------------------------------------
 

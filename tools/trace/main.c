@@ -8,7 +8,7 @@
 const char cli_program[] = "gcoll_trace";
 
 typedef struct options {
-    const char *perfetto, *group;
+    const char *perfetto, *html, *svg, *group;
     bool quiet, help;
 } options;
 
@@ -17,6 +17,8 @@ static const cli_flag rows[] = {
     {.help = "What to read"},
     {"--group", "HEX", "only dumps of the group whose name begins so", NULL, CLI_TEXT(group)},
     {.help = "What to write"},
+    {"--html", "FILE", "a page with the last operations as a picture, and the tables", NULL, CLI_TEXT(html)},
+    {"--svg", "FILE", "the picture alone", NULL, CLI_TEXT(svg)},
     {"--perfetto", "FILE", "all operations as JSON, for https://ui.perfetto.dev and chrome://tracing", NULL,
      CLI_TEXT(perfetto)},
     {"--quiet", NULL, "no tables", NULL, CLI_SWITCH(quiet)},
@@ -59,7 +61,9 @@ int main(int argc, char **argv) {
     trace_align(&job);
     if (!o.quiet)
         trace_report(&job, stdout);
-    const bool good = !o.perfetto || trace_write_perfetto(&job, o.perfetto);
+    bool good = !o.html || trace_write_page(&job, o.html);
+    good = (!o.svg || trace_write_picture(&job, o.svg)) && good;
+    good = (!o.perfetto || trace_write_perfetto(&job, o.perfetto)) && good;
     trace_free(&job);
     return good && fflush(stdout) == 0 ? 0 : 1;
 }

@@ -16,7 +16,7 @@ static const char *state_word(const trace_operation *o) {
 }
 
 /* "allreduce of 400 float32, sum, by ring" */
-static void say_call(const trace_operation *o, char *text, size_t bytes) {
+void trace_say_call(const trace_operation *o, char *text, size_t bytes) {
     char root[32] = "";
     if (o->root != TRACE_NONE)
         snprintf(root, sizeof root, ", root %" PRIu32, o->root);
@@ -27,7 +27,7 @@ static void say_call(const trace_operation *o, char *text, size_t bytes) {
                  o->op[0] ? ", " : "", o->op, root, o->algorithm);
 }
 
-static void say_time(int64_t ns, char text[32]) {
+void trace_say_time(int64_t ns, char text[32]) {
     const double us = (double)ns / 1e3;
     if (ns < 1000000)
         snprintf(text, 32, "%.1f us", us);
@@ -56,7 +56,7 @@ static void say_wait(const trace_rank *rank, char *text, size_t bytes) {
     text[0] = '\0';
     if (!rank->waits)
         return;
-    say_time(rank->dumped - rank->waits_since, since);
+    trace_say_time(rank->dumped - rank->waits_since, since);
     int used = snprintf(text, bytes, "waits for");
     for (int i = 0; i < TRACE_PEERS && rank->waits_peer[i] != TRACE_NONE; i++)
         used +=
@@ -78,7 +78,7 @@ static void list_end(const trace_job *job, FILE *file) {
             fprintf(file, "%6" PRIu32 " %12s  no operation\n", rank->rank, "-");
             continue;
         }
-        say_call(o, call, sizeof call);
+        trace_say_call(o, call, sizeof call);
         say_wait(rank, wait, sizeof wait);
         fprintf(file, "%6" PRIu32 " %12" PRIu64 "  %-10s %-56s %s\n", rank->rank, o->number, state_word(o),
                 call, wait);
@@ -86,7 +86,7 @@ static void list_end(const trace_job *job, FILE *file) {
     if (job->count == job->size)
         return;
     uint32_t listed = 0;
-    fprintf(file, "\nNo dump of rank");
+    fprintf(file, "\n  No dump of rank");
     for (uint32_t rank = 0; rank < job->size && listed < LISTED; rank++)
         if (!trace_rank_of(job, rank))
             fprintf(file, "%s %" PRIu32, listed++ > 0 ? "," : "", rank);
@@ -205,7 +205,7 @@ static void list_side(const trace_job *job, uint64_t number, uint32_t like, FILE
     char call[200];
     const trace_operation *its = trace_find(&job->ranks[like], number);
     uint32_t listed = 0, more = 0;
-    say_call(its, call, sizeof call);
+    trace_say_call(its, call, sizeof call);
     fprintf(file, "  %s: rank", call);
     for (uint32_t i = 0; i < job->count; i++) {
         const trace_operation *o = trace_find(&job->ranks[i], number);
@@ -291,7 +291,7 @@ static void list_late(const trace_job *job, FILE *file) {
                 late[0].operations, "rank", "came last", "behind the median");
         for (uint32_t i = 0; i < job->count && i < LISTED && late[i].behind > 0; i++) {
             char mean[32];
-            say_time((int64_t)(late[i].behind / (double)late[i].operations), mean);
+            trace_say_time((int64_t)(late[i].behind / (double)late[i].operations), mean);
             fprintf(file, "%6" PRIu32 " %11.0f%% %18s\n", late[i].rank,
                     100.0 * (double)late[i].last / (double)late[i].operations, mean);
         }
@@ -372,11 +372,11 @@ static void list_kinds(const trace_job *job, FILE *file) {
         if (kinds[i].calls == 0) /* out of memory */
             break;
         qsort(kinds[i].took, kinds[i].calls, sizeof *kinds[i].took, by_time);
-        say_call(kinds[i].call, call, sizeof call);
-        say_time(kinds[i].took[kinds[i].calls / 2], median);
-        say_time(kinds[i].took[kinds[i].calls - 1], longest);
+        trace_say_call(kinds[i].call, call, sizeof call);
+        trace_say_time(kinds[i].took[kinds[i].calls / 2], median);
+        trace_say_time(kinds[i].took[kinds[i].calls - 1], longest);
         if (kinds[i].call->predicted >= 0)
-            say_time(kinds[i].call->predicted, predicted);
+            trace_say_time(kinds[i].call->predicted, predicted);
         fprintf(file, "%8" PRIu64 " %12s %12s %12s  %s\n", kinds[i].calls, median, longest, predicted, call);
     }
     kinds_free(kinds, count);

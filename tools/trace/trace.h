@@ -62,6 +62,12 @@ void trace_align(trace_job *job);
 
 /* report.c: the tables. */
 void trace_report(const trace_job *job, FILE *file);
+/* "allreduce of 400 float32, sum by ring"; "1.2 ms" */
+void trace_say_call(const trace_operation *o, char *text, size_t bytes);
+void trace_say_time(int64_t ns, char text[32]);
+/* page.c: the last operations as a picture, and a page with it and the tables. */
+bool trace_write_page(const trace_job *job, const char *path);
+bool trace_write_picture(const trace_job *job, const char *path);
 /* perfetto.c: the JSON that Perfetto and Chrome read. */
 bool trace_write_perfetto(const trace_job *job, const char *path);
 
