@@ -227,6 +227,8 @@ void bench_print_help(FILE *file) {
         "      or GCOLL_RANK, GCOLL_SIZE and GCOLL_STORE (docs/launchers.md)\n"
         "  gcoll_bench --local 8 --tune my.tuning && GCOLL_TUNING=my.tuning gcoll_bench --local 8\n"
         "      what this machine does best, from then on (docs/tuning.md)\n"
+        "  GCOLL_SECRET_FILE=secret GCOLL_ENCRYPTION=on gcoll_bench --local 4 --transport tcp\n"
+        "      encrypted by a key of that secret (docs/security.md)\n"
         "\nThe time of an iteration is that of its slowest rank; algbw is bytes by the median time, and "
         "busbw\n"
         "that times 2(P-1)/P for allreduce, (P-1)/P where each rank has a block, 1 for all else. Exit "
