@@ -106,11 +106,11 @@ static bool write_trace(const bench_state *state) {
     char path[4096];
     if (!state->options->trace)
         return true;
-    if (snprintf(path, sizeof path, "%s/rank%u.json", state->options->trace, state->rank) <
-            (int)sizeof path &&
-        gcoll_context_dump(state->context, path) == GCOLL_OK)
+    const int length = snprintf(path, sizeof path, "%s/rank%u.json", state->options->trace, state->rank);
+    if (length < (int)sizeof path && gcoll_context_dump(state->context, path) == GCOLL_OK)
         return true;
-    cli_complain("--trace: rank %u: %s", state->rank, gcoll_last_error());
+    cli_complain("--trace: rank %u: %s", state->rank,
+                 length < (int)sizeof path ? gcoll_last_error() : "the folder's name is too long");
     return false;
 }
 

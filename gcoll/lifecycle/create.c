@@ -110,7 +110,7 @@ gcoll_status gcoll_context_finish(gcoll_context *context, bool with_thread) {
     if (status == GCOLL_OK && context->settings.monitor)
         status = gcoll_monitor_linked.create(context);
     if (status == GCOLL_OK)
-        status = gcoll_record_watch(context);
+        gcoll_record_watch(context);
     if (status == GCOLL_OK && context->size > 1 && with_thread)
         status = gcoll_thread_start(context);
     return status;

@@ -7,6 +7,7 @@
  */
 #include "gcoll/accelerate/accelerate.h"
 #include "gcoll/live/watch.h"
+#include "gcoll/record/record.h"
 #include "gcoll/rendezvous/rendezvous.h"
 
 #define SLICE_US       100000 /* the longest sleep: bounds how late a deadline is noticed */
@@ -58,6 +59,8 @@ static gcoll_status progress(gcoll_context *context, int64_t wait_us, bool share
             (shares ? drive_shared(context, wait_us, true) : drive(context, wait_us)) &&
             !context->health.broken)
             advance(context);
+        else if (wait_us > 0 && !context->health.broken)
+            gcoll_live_note_wait(context);
         if (gcoll_peer_is_doubted(context) && !context->health.broken)
             gcoll_peer_settle_doubt(context, gcoll_now_ms());
     }
@@ -93,6 +96,7 @@ gcoll_status gcoll_progress_wait(gcoll_context *context, const gcoll_wait *wait)
                          .age_ms = -GCOLL_WATCH_CLOCK_MS};
     context->live->watcher->limit_ms = gcoll_timeout_of(context, wait->timeout_ms);
     watch.next_probe_ms = now + gcoll_watch_interval_ms(context) / GCOLL_WATCH_FIRST_PART;
+    bool is_noted = false;
     for (uint64_t pass = 0;; pass++) {
         gcoll_context_heed_abort(context);
         if (!context->health.broken)
@@ -109,6 +113,7 @@ gcoll_status gcoll_progress_wait(gcoll_context *context, const gcoll_wait *wait)
                 gcoll_peer_settle_doubt(context, now);
             if (pass > 1)
                 gcoll_live_note_wait(context);
+            is_noted = pass > 1;
             if (now >= watch.next_probe_ms && !context->health.broken) {
                 context->live->watcher->limit_ms = gcoll_timeout_of(context, wait->timeout_ms);
                 gcoll_watch_over(context, &watch, now);
@@ -128,5 +133,7 @@ gcoll_status gcoll_progress_wait(gcoll_context *context, const gcoll_wait *wait)
     if (watch.probed)
         gcoll_watch_keep(context, &watch);
     gcoll_watch_end(context);
+    if (is_noted && !context->health.broken)
+        gcoll_record_wait_over(context);
     return gcoll_context_settle(context);
 }

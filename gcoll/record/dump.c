@@ -5,6 +5,7 @@
  * never changes, and of the rest only what the caller, if it is inside, may read.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,7 +126,8 @@ static void write_operations(FILE *file, gcoll_record *record, const clock_line 
 static void write_wait(FILE *file, gcoll_record *record, const clock_line *line) {
     gcoll_record_wait wait;
     uint64_t words[GCOLL_RECORD_WORDS];
-    if (!gcoll_record_read_wait(record, &wait) || !gcoll_record_read(record, wait.number, words) ||
+    if (!gcoll_record_read_wait(record, &wait) || wait.number == 0 ||
+        !gcoll_record_read(record, wait.number, words) ||
         (words[GCOLL_RECORD_DONE] != 0 && words[GCOLL_RECORD_WHAT] >> 48 != GCOLL_RECORD_FAILED))
         return;
     fprintf(file,
@@ -134,7 +136,7 @@ static void write_wait(FILE *file, gcoll_record *record, const clock_line *line)
             wait.number, wait.round + 1, wait.rounds, time_of(line, wait.since));
     for (uint32_t i = 0; i < wait.peers && i < GCOLL_RECORD_PEERS; i++)
         fprintf(file, "%s%" PRIu32, i > 0 ? ", " : "", wait.peer[i]);
-    fprintf(file, "], \"peer_count\": %" PRIu32 "},\n", wait.peers);
+    fprintf(file, "]%s},\n", wait.peers > GCOLL_RECORD_PEERS ? ", \"more_peers\": true" : "");
 }
 
 /* Only the thread inside may ask the transport. */
@@ -205,14 +207,22 @@ static void write_all(FILE *file, const gcoll_context *context, bool is_inside) 
     fputs("}\n", file);
 }
 
-/* Writes beside `path`, and renames: who reads it finds a whole file. */
+/* Writes a new file beside `path`, and renames it: who reads it finds a whole file, whoever else writes one.
+ */
 static gcoll_status write_file(const gcoll_context *context, const char *path, bool is_inside) {
     char part[PATH_ROOM];
-    if ((size_t)snprintf(part, sizeof part, "%s.part", path) >= sizeof part)
-        return gcoll_error(GCOLL_ERR_INVALID, "path: is longer than %d bytes", PATH_ROOM - 6);
-    FILE *file = fopen(part, "we");
-    if (!file)
-        return gcoll_error(GCOLL_ERR_IO, "cannot write '%s': %s", part, strerror(errno));
+    if ((size_t)snprintf(part, sizeof part, "%s.XXXXXX", path) >= sizeof part)
+        return gcoll_error(GCOLL_ERR_INVALID, "path: is longer than %d bytes", PATH_ROOM - 8);
+    const int fd = mkostemp(part, O_CLOEXEC);
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!file) {
+        const int error = errno;
+        if (fd >= 0) {
+            close(fd);
+            unlink(part);
+        }
+        return gcoll_error(GCOLL_ERR_IO, "cannot write '%s': %s", path, strerror(error));
+    }
     write_all(file, context, is_inside);
     const bool failed = ferror(file) != 0;
     int error = errno;
@@ -225,10 +235,15 @@ static gcoll_status write_file(const gcoll_context *context, const char *path, b
 }
 
 gcoll_status gcoll_record_dump_to(const gcoll_context *context, const char *folder, bool is_inside) {
-    char path[PATH_ROOM];
-    const uint8_t *group = context->settings.endpoint.group;
-    const int length = snprintf(path, sizeof path, "%s/%s-%02x%02x%02x%02x-rank%" PRIu32 ".json", folder,
-                                context->settings.job, group[0], group[1], group[2], group[3], context->rank);
+    static const uint8_t none[16];
+    char path[PATH_ROOM], group[32];
+    const uint8_t *g = context->settings.endpoint.group;
+    if (memcmp(g, none, sizeof none) == 0) /* a context of one rank has none */
+        snprintf(group, sizeof group, "process%ld", context->guard.process);
+    else
+        snprintf(group, sizeof group, "%02x%02x%02x%02x", g[0], g[1], g[2], g[3]);
+    const int length = snprintf(path, sizeof path, "%s/%s-%s-rank%" PRIu32 ".json", folder,
+                                context->settings.job, group, context->rank);
     if ((size_t)length >= sizeof path)
         return gcoll_error(GCOLL_ERR_INVALID, FOLDER ": is longer than %d bytes", PATH_ROOM - 128);
     return write_file(context, path, is_inside);
@@ -238,7 +253,9 @@ void gcoll_record_dump_broken(gcoll_context *context) {
     const char *folder = getenv(FOLDER);
     if (!context->record || !folder || folder[0] == '\0')
         return;
-    if (gcoll_record_dump_to(context, folder, true) != GCOLL_OK)
+    if (gcoll_record_dump_to(context, folder, true) == GCOLL_OK)
+        atomic_store(&context->record->has_cause, true);
+    else
         gcoll_log(context, GCOLL_LOG_WARNING, FOLDER ": %s", gcoll_last_error());
 }
 

@@ -32,7 +32,7 @@ gcoll_status gcoll_record_create(gcoll_context *context) {
     context->record->began = gcoll_tick_mark_now();
     clock_gettime(CLOCK_REALTIME, &now);
     context->record->began_unix_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    return GCOLL_OK;
+    return gcoll_record_take_signal();
 }
 
 void gcoll_record_free(gcoll_context *context) {
@@ -109,6 +109,12 @@ void gcoll_record_wait_for(gcoll_context *context, const gcoll_record_wait *wait
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         atomic_store_explicit(&record->wait[i], words[i], memory_order_release);
     atomic_store_explicit(&record->waits, version + 2, memory_order_release);
+}
+
+void gcoll_record_wait_over(gcoll_context *context) {
+    const gcoll_record_wait none = {0};
+    if (context->record && atomic_load_explicit(&context->record->wait[0], memory_order_relaxed) != 0)
+        gcoll_record_wait_for(context, &none);
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */

@@ -48,7 +48,7 @@ typedef struct gcoll_record_wait {
     uint64_t number; /* of the operation; 0: of none */
     uint32_t round, rounds;
     uint32_t peer[GCOLL_RECORD_PEERS];
-    uint32_t peers; /* all of them */
+    uint32_t peers; /* of those; one more: there are more */
     uint64_t since; /* ticks; set by gcoll_record_wait_for */
 } gcoll_record_wait;
 
@@ -60,6 +60,8 @@ struct gcoll_record {
     char names[GCOLL_RECORD_NAMES][64];
     gcoll_tick_mark began;
     int64_t began_unix_ns;
+    atomic_bool
+        has_cause; /* the file of the broken context is written, and is not to be replaced by another */
     gcoll_context *context; /* signal.c: its context, */
     gcoll_record *next;     /* and the next one of the process */
 };
@@ -119,6 +121,8 @@ static inline void gcoll_record_end(gcoll_context *context, uint64_t number) {
 /* It ends by an error. round and peer are those of a step that was in flight; GCOLL_NO_RANK: none was. */
 void gcoll_record_fail(gcoll_context *context, uint64_t number, uint32_t round, uint32_t peer);
 void gcoll_record_wait_for(gcoll_context *context, const gcoll_record_wait *wait);
+/* It waits for nothing any more. */
+void gcoll_record_wait_over(gcoll_context *context);
 /* Copies operation `number`, if it is there, whole. From any thread. */
 bool gcoll_record_read(gcoll_record *record, uint64_t number, uint64_t words[GCOLL_RECORD_WORDS]);
 /* False: nothing was ever waited for, or it changes all the time. */
@@ -133,9 +137,11 @@ gcoll_status gcoll_record_dump_to(const gcoll_context *context, const char *fold
 
 /* ---- On a signal (signal.c) -------------------------------------------------------------------- */
 
-/* Lets the process write the files of all its contexts when the signal of GCOLL_DUMP_SIGNAL comes. INVALID:
- * the variable names no signal that can be taken. */
-gcoll_status gcoll_record_watch(gcoll_context *context);
+/* Takes the signal of GCOLL_DUMP_SIGNAL, if there is one, and makes the thread. INVALID: the variable names
+ * no signal that can be taken. */
+gcoll_status gcoll_record_take_signal(void);
+/* Has the context's file written when the signal comes. */
+void gcoll_record_watch(gcoll_context *context);
 void gcoll_record_unwatch(gcoll_context *context);
 
 #endif

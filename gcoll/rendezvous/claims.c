@@ -186,6 +186,8 @@ static gcoll_status look_at_stranger(gcoll_context *context, bool *dead) {
     status = get_launch(context, key, &found);
     if (status == GCOLL_OK || status == GCOLL_ERR_NOT_FOUND)
         return GCOLL_OK;
+    if (status != GCOLL_ERR_PROTOCOL)
+        return status;
     return gcoll_error(
         GCOLL_ERR_PROTOCOL,
         "%s; if it is left from a launch that has died, remove it, or name this one (options.launch)", why);
@@ -350,12 +352,13 @@ gcoll_status gcoll_launch_find(gcoll_context *context, int64_t deadline_ms) {
     return status;
 }
 
-/* Finds the valid launch: the last one in the chain of successors. */
-static gcoll_status find_heir(gcoll_context *context, launch *latest) {
+/* Finds the valid launch: the last one in the chain of successors. *is_read: the first one could be read. */
+static gcoll_status find_heir(gcoll_context *context, launch *latest, bool *is_read) {
     char key[GCOLL_STORE_KEY_MAX + 1];
     launch next;
     gcoll_rendezvous_key(context, key, "launch");
     gcoll_status status = get_launch(context, key, latest);
+    *is_read = status == GCOLL_OK;
     while (status == GCOLL_OK) {
         gcoll_rendezvous_key(context, key, "%s/heir", latest->generation);
         status = get_launch(context, key, &next);
@@ -463,13 +466,14 @@ gcoll_status gcoll_launch_claim(gcoll_context *context, int64_t deadline_ms) {
     gcoll_claimant_write(&meeting->self, who);
     snprintf(record, sizeof record, "%s %u %s", context->rendezvous->generation, context->size, who);
     for (;;) {
+        bool is_read = false;
         gcoll_refusal_look(context, false); /* tells what to expect of the launch that this rank will lead */
         gcoll_status status = hear_of_two(context, &watched, verdict);
         gcoll_rendezvous_key(context, key, "launch");
         if (status == GCOLL_OK)
             status = gcoll_visit_set_new(context, key, record);
         if (status == GCOLL_ERR_STATE) {
-            status = find_heir(context, &other);
+            status = find_heir(context, &other, &is_read);
             if (strcmp(other.generation, watched.generation) != 0) {
                 pulse = (gcoll_pulse){.seen = false};
                 since_ms = gcoll_now_ms();
@@ -484,7 +488,7 @@ gcoll_status gcoll_launch_claim(gcoll_context *context, int64_t deadline_ms) {
                 status = meet_other(context, &other, record, &pulse, since_ms);
             else if (status == GCOLL_ERR_NOT_FOUND) /* it has ended just now */
                 status = GCOLL_ERR_STATE;
-            else if (status == GCOLL_ERR_PROTOCOL)
+            else if (status == GCOLL_ERR_PROTOCOL && !is_read)
                 status = pass_stranger(context, key);
         }
         if (status == GCOLL_OK) {

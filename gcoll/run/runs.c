@@ -73,8 +73,10 @@ gcoll_status gcoll_run_begin(gcoll_run *run) {
     gcoll_status status = gcoll_run_check_buffers(run);
     if (status == GCOLL_OK && run->work)
         status = gcoll_device_work_start(run);
-    if (status != GCOLL_OK)
+    if (status != GCOLL_OK) {
+        run->entered = 0;
         return status;
+    }
     if (run->keeps)
         gcoll_keep_take(run);
     run->sequence = ++runs->sequence;
@@ -257,14 +259,16 @@ static void note_wait(gcoll_context *context) {
     gcoll_record_wait wait = {0};
     while (run && gcoll_run_is_finished(run))
         run = run->next;
-    if (!run)
+    if (!run) {
+        gcoll_record_wait_over(context);
         return;
+    }
     wait.number = run->sequence;
     wait.rounds = run->plan->rounds;
-    for (uint32_t i = 0; i < run->plan->step_count; i++) {
+    for (uint32_t i = 0; i < run->plan->step_count && wait.peers <= GCOLL_RECORD_PEERS; i++) {
         const gcoll_step *step = &run->plan->steps[i];
         bool is_named = !run->steps[i].posted;
-        for (uint32_t k = 0; k < wait.peers && k < GCOLL_RECORD_PEERS && !is_named; k++)
+        for (uint32_t k = 0; k < wait.peers && !is_named; k++)
             is_named = wait.peer[k] == step->peer;
         if (is_named)
             continue;

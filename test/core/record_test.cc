@@ -237,6 +237,51 @@ TEST_F(Records, ASignalWritesAll) {
         EXPECT_TRUE(read(folder.path() + "/" + name)) << name;
 }
 
+// The file with the cause stays, whatever signal comes later.
+TEST_F(Records, ASignalDoesNotReplaceTheCause) {
+    Folder folder;
+    const Variable where("GCOLL_DUMP_DIR", folder.path().c_str()), signal("GCOLL_DUMP_SIGNAL", "USR2");
+    std::atomic<int> broken{0};
+    run_threads(2, "inproc", [&](uint32_t rank, gcoll_context *context) {
+        EXPECT_EQ(sum(context, rank == 0 ? 11 : 12), GCOLL_ERR_MISMATCH);
+        broken++;
+        while (broken < 2)
+            std::this_thread::yield();
+        raise(SIGUSR2);
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    });
+    ASSERT_EQ(folder.files().size(), 2u);
+    for (const std::string &name : folder.files())
+        EXPECT_TRUE(field(read(folder.path() + "/" + name).get(), "broken")) << name;
+}
+
+// A wait for a request, in slices, as bindings do it; and none that is over.
+TEST_P(Record, WaitsForRequestsAreSeen) {
+    Folder folder;
+    std::atomic<bool> is_seen{false};
+    run_threads(2, GetParam(), [&](uint32_t rank, gcoll_context *context) {
+        const std::string path = folder.path() + "/" + std::to_string(rank);
+        std::vector<float> data(1000, 1);
+        gcoll_request *request = nullptr;
+        for (int i = 0; i < 10000 && rank == 1 && !is_seen; i++)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        ASSERT_GCOLL_OK(gcoll_allreduce_start(context, data.data(), data.data(), data.size(), GCOLL_FLOAT32,
+                                              GCOLL_SUM, nullptr, &request));
+        gcoll_status status = GCOLL_ERR_TIMEOUT;
+        while (status == GCOLL_ERR_TIMEOUT) {
+            status = gcoll_request_wait_for(&request, 5);
+            ASSERT_GCOLL_OK(gcoll_context_dump(context, path.c_str()));
+            const Json dump = read(path);
+            is_seen = is_seen || field(dump.get(), "waiting");
+        }
+        ASSERT_GCOLL_OK(status);
+        EXPECT_GCOLL_OK(sum(context, 1000));
+        ASSERT_GCOLL_OK(gcoll_context_dump(context, path.c_str()));
+        EXPECT_FALSE(field(read(path).get(), "waiting"));
+    });
+    EXPECT_TRUE(is_seen);
+}
+
 TEST_F(Records, SettingsThatMakeNoSenseAreRefused) {
     const std::vector<std::vector<const char *>> rows = {
         {"GCOLL_RECORD", "yes", "GCOLL_RECORD: is 'yes'; allowed are on and off"},

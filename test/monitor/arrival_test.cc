@@ -1,4 +1,5 @@
 // The monitor: that ranks agree on what they run, whoever is late, and what they are told of it.
+#include "test/kit/variable.h"
 #include "test/monitor/arrival_support.h"
 
 #include <atomic>
@@ -314,6 +315,7 @@ TEST(Edges, RanksAgreeOnEachStep) {
 
 // Plans by arrival come and go, and leave no memory behind.
 TEST(Edges, PlansOfThePastAreForgotten) {
+    const gcoll_test::Variable off("GCOLL_RECORD", "off"); // its memory is none of a plan's
     struct Count {
         size_t now = 0, most = 0;
     };

@@ -4,6 +4,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdarg.h>
@@ -16,8 +17,8 @@
 #include "tools/cli.h"
 #include "tools/trace/trace.h"
 
-#define FILE_MOST       ((off_t)64 << 20)
-#define OPERATIONS_MOST 1000000
+#define FILE_MOST       ((off_t)16 << 20)
+#define OPERATIONS_MOST 4096                         /* the recorder keeps 1,024 */
 #define UNIX_MOST       INT64_C(4000000000000000000) /* the year 2096; sums of two have 64 bits */
 #define TIME_MOST       INT64_C(100000000000000000)  /* three years */
 
@@ -153,7 +154,6 @@ static bool read_wait(reader *r, struct json_object *all, trace_rank *to) {
     if (!get_number(r, wait, "number", false, &to->waits_number) ||
         !get_small(r, wait, "step", true, 0, &to->waits_step) ||
         !get_small(r, wait, "steps", true, 0, &to->waits_steps) ||
-        !get_small(r, wait, "peer_count", true, 0, &to->waits_peers) ||
         !get_whole(r, wait, "since_ns", TIME_MOST, true, 0, &to->waits_since) ||
         !get_object(r, wait, "peers", json_type_array, &peers))
         return false;
@@ -163,6 +163,7 @@ static bool read_wait(reader *r, struct json_object *all, trace_rank *to) {
         const int64_t rank = peer ? json_object_get_int64(peer) : -1;
         to->waits_peer[i] = rank >= 0 && rank < to->size ? (uint32_t)rank : TRACE_NONE;
     }
+    to->waits_for_more = json_object_object_get_ex(wait, "more_peers", NULL);
     to->waits = true;
     return true;
 }
@@ -211,9 +212,11 @@ static void rank_free(trace_rank *rank) {
 /* The file's bytes, with a NUL behind them. */
 static char *load(reader *r, size_t *bytes) {
     struct stat about;
-    FILE *file = fopen(r->path, "re");
+    const int fd = open(r->path, O_RDONLY | O_NONBLOCK |
+                                     O_CLOEXEC); /* a pipe would not be opened before it has a writer */
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
     char *text = NULL;
-    if (!file || fstat(fileno(file), &about) != 0)
+    if (!file || fstat(fd, &about) != 0)
         wrong(r, "cannot be read: %s", strerror(errno));
     else if (!S_ISREG(about.st_mode) || about.st_size > FILE_MOST)
         wrong(r, "is no regular file of up to %jd bytes", (intmax_t)FILE_MOST);

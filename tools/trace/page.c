@@ -160,7 +160,7 @@ static void draw_rank(const axis *a, const trace_rank *rank, double top, FILE *f
                 top + BAR - 2.5);
         for (int i = 0; i < TRACE_PEERS && rank->waits_peer[i] != TRACE_NONE; i++)
             fprintf(file, "%s %" PRIu32, i > 0 ? "," : "", rank->waits_peer[i]);
-        fprintf(file, "%s</text>", rank->waits_peers > TRACE_PEERS ? ", ..." : "");
+        fprintf(file, "%s</text>", rank->waits_for_more ? ", ..." : "");
     }
     fputc('\n', file);
 }
@@ -220,6 +220,11 @@ static void draw(const trace_job *job, FILE *file) {
             draw_absent(lane, top, file);
     }
     draw_legend(job, &a, bottom + 10, file);
+    if (lanes < job->size)
+        fprintf(file,
+                "<text class=\"wait\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%" PRIu32
+                " more ranks are not drawn</text>\n",
+                WIDTH - 10, bottom + 20, job->size - lanes);
     fputs("</svg>\n", file);
 }
 

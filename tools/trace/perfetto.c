@@ -10,31 +10,34 @@
 #include "tools/json.h"
 #include "tools/trace/trace.h"
 
+#define ROWS 64 /* of a rank, for operations that overlap */
+
 static void add_text(struct json_object *to, const char *name, const char *text) {
     json_object_object_add(to, name, json_object_new_string(text));
 }
 
-static struct json_object *event_of(const char *name, const char *phase, uint32_t rank) {
+static struct json_object *event_of(const char *name, const char *phase, uint32_t rank, uint32_t row) {
     struct json_object *event = json_object_new_object();
     add_text(event, "name", name);
     add_text(event, "ph", phase);
     json_object_object_add(event, "pid", json_object_new_int64(rank));
-    json_object_object_add(event, "tid", json_object_new_int64(0));
+    json_object_object_add(event, "tid", json_object_new_int64(row));
     return event;
 }
 
 /* Names a rank, or says where it stands. */
 static struct json_object *about_rank(const char *what, const char *key, struct json_object *value,
                                       uint32_t rank) {
-    struct json_object *event = event_of(what, "M", rank), *arguments = json_object_new_object();
+    struct json_object *event = event_of(what, "M", rank, 0), *arguments = json_object_new_object();
     json_object_object_add(arguments, key, value);
     json_object_object_add(event, "args", arguments);
     return event;
 }
 
-static struct json_object *operation_event(const trace_operation *o, uint32_t rank) {
+static struct json_object *operation_event(const trace_operation *o, uint32_t rank, uint32_t row) {
     static const char *const states[] = {"in flight", "done", "failed"};
-    struct json_object *event = event_of(o->collective, "X", rank), *arguments = json_object_new_object();
+    struct json_object *event = event_of(o->collective, "X", rank, row),
+                       *arguments = json_object_new_object();
     add_text(event, "cat", "collective");
     json_object_object_add(event, "ts", tool_json_number((double)o->entered / 1e3));
     json_object_object_add(event, "dur", tool_json_number((double)(o->ended - o->entered) / 1e3));
@@ -52,6 +55,15 @@ static struct json_object *operation_event(const trace_operation *o, uint32_t ra
         json_object_object_add(arguments, "peer", json_object_new_int64(o->peer));
     json_object_object_add(event, "args", arguments);
     return event;
+}
+
+/* A row, which is a thread to Perfetto, in which the operation overlaps no other: events of one must nest. */
+static uint32_t find_row(int64_t ends[ROWS], const trace_operation *o) {
+    uint32_t row = 0;
+    while (row + 1 < ROWS && ends[row] > o->entered)
+        row++;
+    ends[row] = o->ended;
+    return row;
 }
 
 static void write_event(FILE *file, struct json_object *event, const char **before) {
@@ -78,8 +90,13 @@ bool trace_write_perfetto(const trace_job *job, const char *path) {
             file,
             about_rank("process_sort_index", "sort_index", json_object_new_int64(rank->rank), rank->rank),
             &before);
+        int64_t ends[ROWS];
+        for (uint32_t row = 0; row < ROWS; row++)
+            ends[row] = INT64_MIN;
         for (size_t k = 0; k < rank->count; k++)
-            write_event(file, operation_event(&rank->operations[k], rank->rank), &before);
+            write_event(
+                file, operation_event(&rank->operations[k], rank->rank, find_row(ends, &rank->operations[k])),
+                &before);
     }
     fputs("\n]}\n", file);
     const bool failed = ferror(file) != 0;

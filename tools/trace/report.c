@@ -61,9 +61,8 @@ static void say_wait(const trace_rank *rank, char *text, size_t bytes) {
     for (int i = 0; i < TRACE_PEERS && rank->waits_peer[i] != TRACE_NONE; i++)
         used +=
             snprintf(text + used, bytes - (size_t)used, "%s %" PRIu32, i > 0 ? "," : "", rank->waits_peer[i]);
-    if (rank->waits_peers > TRACE_PEERS)
-        used += snprintf(text + used, bytes - (size_t)used, " and %" PRIu32 " more",
-                         rank->waits_peers - TRACE_PEERS);
+    if (rank->waits_for_more)
+        used += snprintf(text + used, bytes - (size_t)used, " and more");
     snprintf(text + used, bytes - (size_t)used, " for %s, step %" PRIu32 " of %" PRIu32, since,
              rank->waits_step, rank->waits_steps);
 }

@@ -34,7 +34,8 @@ typedef struct trace_rank {
     uint32_t culprit;
     bool waits;
     uint64_t waits_number;
-    uint32_t waits_step, waits_steps, waits_peers, waits_peer[TRACE_PEERS];
+    uint32_t waits_step, waits_steps, waits_peer[TRACE_PEERS];
+    bool waits_for_more; /* ranks than these */
     int64_t waits_since;
     uint64_t begun;              /* operations in all */
     trace_operation *operations; /* by number, increasing */
